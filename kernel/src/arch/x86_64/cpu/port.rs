@@ -1,0 +1,43 @@
+//! Port input and output.
+
+use core::arch::asm;
+
+/// Reads a byte from an I/O port.
+///
+/// # Safety
+/// The port belongs to the caller, and reading it has no effect the rest of the kernel does not expect.
+pub unsafe fn inb(port: u16) -> u8 {
+    let value: u8;
+    // SAFETY: the caller owns the port.
+    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// Writes a byte to an I/O port.
+///
+/// # Safety
+/// As [`inb`], for the write.
+pub unsafe fn outb(port: u16, value: u8) {
+    // SAFETY: the caller owns the port.
+    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags)) };
+}
+
+/// Writes a 16-bit word to an I/O port.
+///
+/// # Safety
+/// As [`outb`].
+pub unsafe fn outw(port: u16, value: u16) {
+    // SAFETY: the caller owns the port.
+    unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags)) };
+}
+
+/// Reads a 32-bit word from an I/O port.
+///
+/// # Safety
+/// As [`inb`].
+pub unsafe fn inl(port: u16) -> u32 {
+    let value: u32;
+    // SAFETY: the caller owns the port.
+    unsafe { asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags)) };
+    value
+}

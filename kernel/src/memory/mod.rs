@@ -1,0 +1,3 @@
+//! Glue between `vm` and this machine: kernel page tables, frame table, kernel heap, typed user memory.
+
+mod heap;

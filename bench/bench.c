@@ -1,0 +1,447 @@
+/*
+ * Options, barrier, window and report, shared by every benchmark. See bench.h.
+ *
+ * Who does what: the controller (the first process) starts the tasks, prints a line a second, says stop when time is up,
+ * and otherwise sleeps in wait(). Task 0 alone opens and closes the window, so nothing but operations (and, with -s, the
+ * controller's waking once a second) happens inside it. With -c no clock is read in the loop.
+ */
+#define _GNU_SOURCE
+#include "bench.h"
+#include "marker.h"
+#include "pin.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct options opt;
+
+static void usage(const struct bench *bench, int status)
+{
+	FILE *out = status ? stderr : stdout;
+	fprintf(out, "usage: %s [N] [-s SECONDS | -c OPS] [-w OPS] [-nqS]", bench->name);
+	for (const char *flag = bench->flags; *flag; flag++)
+		fprintf(out, strchr("mbx", *flag) ? " [-%c %s]" : " [-%c]", *flag,
+			*flag == 'm' ? "MIB" : *flag == 'b' ? "BYTES" : "PROGRAM");
+	fprintf(out, "\n%s\n"
+		"  N           tasks (default: one per CPU); task i is pinned to CPU i\n"
+		"  -s SECONDS  run this long (default 5)\n"
+		"  -c OPS      run this many operations per task, reading no clock between them\n"
+		"  -w OPS      operations per task before the window (default %llu)\n"
+		"  -n          do not pin\n"
+		"  -q          print the closing line alone\n"
+		"  -S          spin at barriers, never sleep\n",
+		bench->what, (unsigned long long)bench->warm);
+	static const struct { char flag; const char *what; } known[] = {
+		{ 't', "tasks are threads of one process" },
+		{ 'o', "all tasks use one object (file, directory) instead of one each" },
+		{ 'k', "keep what was mapped: no unmapping" },
+		{ 'v', "vfork instead of fork" },
+		{ 'p', "map privately" },
+		{ 'm', "memory per task, in MiB" },
+		{ 'b', "bytes per operation" },
+		{ 'x', "the program to execute, a path" },
+	};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strchr(bench->flags, known[i].flag))
+			fprintf(out, "  -%c          %s\n", known[i].flag, known[i].what);
+	exit(status);
+}
+
+_Noreturn void bench_fail(const char *what)
+{
+	fprintf(stderr, "bench: %s: %s\n", what, strerror(errno));
+	_exit(1);
+}
+
+static uint64_t number(const struct bench *bench, const char *text)
+{
+	char *end;
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	if (errno || end == text || *end || *text == '-') {
+		fprintf(stderr, "%s: not a number: %s\n", bench->name, text);
+		usage(bench, 2);
+	}
+	return value;
+}
+
+void bench_options(int argc, char **argv, const struct bench *bench)
+{
+	opt = (struct options){ .seconds = 5, .warm = bench->warm, .mib = bench->mib, .bytes = bench->bytes };
+	for (;;) {
+		int letter = getopt(argc, argv, "+s:c:w:nqShtokvpm:b:x:");
+		if (letter == -1) {
+			/* N may stand before options: "+" stops there (glibc would move it), and the loop goes on after it. */
+			if (optind >= argc)
+				break;
+			opt.tasks = (unsigned)number(bench, argv[optind++]);
+			if (opt.tasks == 0 || opt.tasks > 4096)
+				usage(bench, 2);
+			continue;
+		}
+		if (strchr("tokvpmbx", letter) && !strchr(bench->flags, letter))
+			usage(bench, 2);
+		switch (letter) {
+		case 's': {
+			char *end;
+			opt.seconds = strtod(optarg, &end);
+			if (*end || !(opt.seconds > 0))
+				usage(bench, 2);
+			break;
+		}
+		case 'c': opt.ops = number(bench, optarg); break;
+		case 'w': opt.warm = number(bench, optarg); opt.warm_given = 1; break;
+		case 'n': opt.unpinned = 1; break;
+		case 'q': opt.quiet = 1; break;
+		case 'S': opt.spin = 1; break;
+		case 't': opt.threads = 1; break;
+		case 'o': opt.shared = 1; break;
+		case 'k': opt.keep = 1; break;
+		case 'v': opt.vfork = 1; break;
+		case 'p': opt.private_map = 1; break;
+		case 'm': opt.mib = number(bench, optarg); break;
+		case 'b': opt.bytes = number(bench, optarg); break;
+		case 'x': opt.program = optarg; break;
+		case 'h': usage(bench, 0); break;
+		default: usage(bench, 2);
+		}
+	}
+	if (opt.tasks == 0)
+		opt.tasks = pin_cpus();
+	pin_prepare();
+}
+
+uint64_t bench_now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+const char *bench_tmp(void)
+{
+	const char *dir = getenv("TMPDIR");
+	return dir && *dir ? dir : "/tmp";
+}
+
+const char *bench_self(const char *argv0)
+{
+	static char path[PATH_MAX];
+	static const char *const links[] = { "/proc/self/exe", "/proc/curproc/file", "/proc/curproc/exe" };
+	for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+		ssize_t length = readlink(links[i], path, sizeof path - 1);
+		if (length > 0 && path[0] == '/') {
+			path[length] = 0;
+			return path;
+		}
+	}
+	return argv0;
+}
+
+void bench_pin(unsigned index)
+{
+	if (!opt.unpinned && pin_to(index) != 0)
+		bench_fail("cannot pin");
+}
+
+static size_t shared_size(unsigned tasks)
+{
+	return sizeof(struct shared) + tasks * sizeof(struct slot);
+}
+
+struct shared *bench_map_shared(int fd, unsigned tasks)
+{
+	int flags = fd < 0 ? MAP_SHARED | MAP_ANON : MAP_SHARED;
+	void *area = mmap(0, shared_size(tasks), PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (area == MAP_FAILED)
+		bench_fail("cannot map the shared area");
+	return area;
+}
+
+/* The shared area as an unlinked file, for tasks that exec: they inherit the descriptor. */
+struct shared *bench_shared_file(int *fd)
+{
+	char name[PATH_MAX];
+	snprintf(name, sizeof name, "%s/bench.XXXXXX", bench_tmp());
+	*fd = mkstemp(name);
+	if (*fd < 0)
+		bench_fail(name);
+	unlink(name);
+	if (ftruncate(*fd, (off_t)shared_size(opt.tasks)) != 0)
+		bench_fail("ftruncate");
+	return bench_map_shared(*fd, opt.tasks);
+}
+
+/*
+ * Waits for a flag. Spins first, which costs the kernel nothing; then sleeps for longer and longer, because with more
+ * virtual CPUs than real ones a spinning task takes time from the one it waits for. -S never sleeps.
+ */
+static void wait_for(volatile uint32_t *flag)
+{
+	long nap = 1000000;
+	for (unsigned spins = 0; !__atomic_load_n(flag, __ATOMIC_ACQUIRE);) {
+		if (opt.spin || spins < 20000) {
+			spins++;
+			CPU_RELAX();
+			continue;
+		}
+		struct timespec pause = { 0, nap };
+		nanosleep(&pause, 0);
+		if (nap < 16000000)
+			nap *= 2;
+	}
+}
+
+void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks)
+{
+	__atomic_store_n(&shared->slot[index].ready, 1, __ATOMIC_RELEASE);
+	if (index != 0) {
+		wait_for(&shared->go);
+		return;
+	}
+	for (unsigned i = 0; i < tasks; i++)
+		wait_for(&shared->slot[i].ready);
+	shared->open_ns = bench_now_ns();
+	MARK_OPEN();
+	__atomic_store_n(&shared->go, 1, __ATOMIC_RELEASE);
+}
+
+void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks)
+{
+	__atomic_store_n(&shared->slot[index].done, 1, __ATOMIC_RELEASE);
+	if (index != 0) {
+		wait_for(&shared->leave);
+		return;
+	}
+	for (unsigned i = 0; i < tasks; i++)
+		wait_for(&shared->slot[i].done);
+	MARK_CLOSE();
+	shared->close_ns = bench_now_ns();
+	__atomic_store_n(&shared->leave, 1, __ATOMIC_RELEASE);
+}
+
+static uint64_t micros(struct timeval time)
+{
+	return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
+}
+
+/* Processor time of this process and of the children it has reaped. */
+void bench_processor_time(uint64_t *user, uint64_t *sys)
+{
+	struct rusage own, children;
+	getrusage(RUSAGE_SELF, &own);
+	getrusage(RUSAGE_CHILDREN, &children);
+	*user = micros(own.ru_utime) + micros(children.ru_utime);
+	*sys = micros(own.ru_stime) + micros(children.ru_stime);
+}
+
+static void run_task(struct task *task)
+{
+	const struct bench *bench = task->bench;
+	struct shared *shared = task->shared;
+	volatile uint64_t *count = &task->slot->ops;
+	uint64_t user = 0, sys = 0, user_end, sys_end;
+
+	bench_pin(task->index);
+	if (bench->setup)
+		bench->setup(task);
+	for (uint64_t done = 0; done < opt.warm;)
+		done += bench->op(task);
+	if (bench->between)
+		bench->between(task);
+	/* Threads share one account; task 0 reads it for all. */
+	int account = !opt.threads || task->index == 0;
+	if (account)
+		bench_processor_time(&user, &sys);
+
+	uint64_t limit = opt.ops ? opt.ops : UINT64_MAX;
+	bench_enter_window(shared, task->index, opt.tasks);
+	for (uint64_t done = 0; done < limit && !shared->stop;)
+		*count = done += bench->op(task);
+	bench_leave_window(shared, task->index, opt.tasks);
+
+	if (account) {
+		bench_processor_time(&user_end, &sys_end);
+		task->slot->user_us = user_end - user;
+		task->slot->sys_us = sys_end - sys;
+	}
+	if (bench->teardown)
+		bench->teardown(task);
+}
+
+static uint64_t total(const struct shared *shared)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < opt.tasks; i++)
+		sum += shared->slot[i].ops;
+	return sum;
+}
+
+void bench_report(const struct bench *bench, const struct shared *shared)
+{
+	uint64_t ops = total(shared), least = UINT64_MAX, most = 0, user = 0, sys = 0;
+	for (unsigned i = 0; i < opt.tasks; i++) {
+		uint64_t own = shared->slot[i].ops;
+		least = own < least ? own : least;
+		most = own > most ? own : most;
+		user += shared->slot[i].user_us;
+		sys += shared->slot[i].sys_us;
+	}
+	double seconds = (double)(shared->close_ns - shared->open_ns) / 1e9;
+	printf("bench=%s cpus=%u ops=%llu seconds=%.6f rate=%.2f min_per_task=%llu max_per_task=%llu user=%.3f sys=%.3f\n",
+	       bench->name, opt.tasks, (unsigned long long)ops, seconds, seconds > 0 ? (double)ops / seconds : 0,
+	       (unsigned long long)least, (unsigned long long)most, (double)user / 1e6, (double)sys / 1e6);
+	fflush(stdout);
+}
+
+/* A task that ends badly ends the run: the others would wait for it forever. */
+static void reaped(const struct bench *bench, int status, pid_t *tasks)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "%s: a task was ended by signal %d\n", bench->name, WTERMSIG(status));
+	else
+		fprintf(stderr, "%s: a task ended with status %d\n", bench->name, WEXITSTATUS(status));
+	for (unsigned i = 0; i < opt.tasks; i++)
+		if (tasks[i] > 0)
+			kill(tasks[i], SIGKILL);
+	exit(1);
+}
+
+static unsigned reap_one(const struct bench *bench, pid_t *tasks, int flags)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, flags);
+	if (pid < 0 && errno != EINTR)
+		bench_fail("waitpid");
+	if (pid <= 0)
+		return 0;
+	for (unsigned i = 0; i < opt.tasks; i++)
+		if (tasks[i] == pid) {
+			tasks[i] = 0;
+			reaped(bench, status, tasks);
+			return 1;
+		}
+	return 0;
+}
+
+static void sleep_until(uint64_t when)
+{
+	uint64_t now = bench_now_ns();
+	while (now < when) {
+		uint64_t left = when - now;
+		struct timespec pause = { (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
+		nanosleep(&pause, 0);
+		now = bench_now_ns();
+	}
+}
+
+/* Prints the line a second and says stop. `tasks` are the processes, or null for threads. Returns how many were reaped. */
+static unsigned keep_time(const struct bench *bench, struct shared *shared, pid_t *tasks)
+{
+	unsigned gone = 0;
+	while (!__atomic_load_n(&shared->go, __ATOMIC_ACQUIRE)) {
+		struct timespec pause = { 0, 5000000 };
+		nanosleep(&pause, 0);
+		if (tasks)
+			gone += reap_one(bench, tasks, WNOHANG);
+	}
+	uint64_t start = shared->open_ns, end = start + (uint64_t)(opt.seconds * 1e9), then = start, before = 0;
+	for (uint64_t next = start + 1000000000u; !shared->leave; next += 1000000000u) {
+		sleep_until(next < end ? next : end);
+		uint64_t now = bench_now_ns(), ops = total(shared);
+		if (!opt.quiet && now > then && (next <= end || opt.seconds < 1)) {
+			printf("%s %u %.2f/sec\n", bench->name, opt.tasks, (double)(ops - before) * 1e9 / (double)(now - then));
+			fflush(stdout);
+		}
+		then = now, before = ops;
+		if (next >= end)
+			break;
+	}
+	__atomic_store_n(&shared->stop, 1, __ATOMIC_RELEASE);
+	return gone;
+}
+
+void bench_control(const struct bench *bench, struct shared *shared, pid_t *tasks)
+{
+	unsigned gone = opt.ops ? 0 : keep_time(bench, shared, tasks);
+	while (tasks && gone < opt.tasks)
+		gone += reap_one(bench, tasks, 0);
+}
+
+static void *thread_main(void *task)
+{
+	run_task(task);
+	return 0;
+}
+
+static void run_threads(const struct bench *bench, struct shared *shared)
+{
+	struct task *tasks = calloc(opt.tasks, sizeof *tasks);
+	pthread_t *threads = calloc(opt.tasks, sizeof *threads);
+	pthread_attr_t attr;
+	if (!tasks || !threads || pthread_attr_init(&attr) != 0 || pthread_attr_setstacksize(&attr, 128 << 10) != 0)
+		bench_fail("threads");
+	for (unsigned i = 0; i < opt.tasks; i++) {
+		tasks[i] = (struct task){ .bench = bench, .index = i, .shared = shared, .slot = &shared->slot[i] };
+		if ((errno = pthread_create(&threads[i], &attr, thread_main, &tasks[i])) != 0)
+			bench_fail("pthread_create");
+	}
+	bench_control(bench, shared, 0);
+	for (unsigned i = 0; i < opt.tasks; i++)
+		pthread_join(threads[i], 0);
+	free(threads);
+	free(tasks);
+}
+
+void bench_processes(const struct bench *bench, struct shared *shared, void (*body)(struct task *))
+{
+	pid_t *pids = calloc(opt.tasks, sizeof *pids);
+	if (!pids)
+		bench_fail("calloc");
+	fflush(stdout);
+	for (unsigned i = 0; i < opt.tasks; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			struct task task = { .bench = bench, .index = i, .shared = shared, .slot = &shared->slot[i] };
+			body(&task);
+			_exit(0);
+		}
+		if (pids[i] < 0) {
+			int error = errno;
+			for (unsigned j = 0; j < i; j++)
+				kill(pids[j], SIGKILL);
+			errno = error;
+			bench_fail("fork");
+		}
+	}
+	bench_control(bench, shared, pids);
+	free(pids);
+}
+
+int bench_main(int argc, char **argv, const struct bench *bench)
+{
+	bench_options(argc, argv, bench);
+	struct shared *shared = bench_map_shared(-1, opt.tasks);
+	if (bench->prepare)
+		bench->prepare();
+	if (opt.threads)
+		run_threads(bench, shared);
+	else
+		bench_processes(bench, shared, run_task);
+	if (bench->cleanup)
+		bench->cleanup();
+	bench_report(bench, shared);
+	return 0;
+}

@@ -1,0 +1,127 @@
+/*
+ * The null calls, one program each by -DCALL_...: what it costs to enter the kernel and come back.
+ *   getppid    one system call that does next to nothing
+ *   clock      clock_gettime(CLOCK_MONOTONIC), which a good kernel answers without being entered
+ *   openclose  open and close a file: path lookup, a file object, a descriptor. -o: one file for all tasks
+ *   pipe       write and read BYTES through a pipe of the task's own
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(CALL_GETPPID)
+static uint64_t op(struct task *task)
+{
+	(void)task;
+	getppid();
+	return 1;
+}
+
+static const struct bench bench = {
+	.name = "getppid", .what = "one trivial system call", .flags = "t", .warm = 1000, .op = op,
+};
+
+#elif defined(CALL_CLOCK)
+static uint64_t op(struct task *task)
+{
+	(void)task;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return 1;
+}
+
+static const struct bench bench = {
+	.name = "clock", .what = "clock_gettime(CLOCK_MONOTONIC)", .flags = "t", .warm = 1000, .op = op,
+};
+
+#elif defined(CALL_OPENCLOSE)
+static pid_t owner;
+
+static char *name_of(unsigned index)
+{
+	char *name = malloc(PATH_MAX);
+	if (!name)
+		bench_fail("malloc");
+	snprintf(name, PATH_MAX, "%s/openclose.%ld.%u", bench_tmp(), (long)owner, opt.shared ? 0 : index);
+	return name;
+}
+
+static void prepare(void)
+{
+	owner = getpid();
+}
+
+static void setup(struct task *task)
+{
+	task->state = name_of(task->index);
+	int fd = open(task->state, O_CREAT | O_RDWR, 0600);
+	if (fd < 0)
+		bench_fail(task->state);
+	close(fd);
+}
+
+static uint64_t op(struct task *task)
+{
+	int fd = open(task->state, O_RDONLY);
+	if (fd < 0)
+		bench_fail("open");
+	close(fd);
+	return 1;
+}
+
+static void teardown(struct task *task)
+{
+	if (unlink(task->state) != 0 && errno != ENOENT)
+		bench_fail("unlink");
+	free(task->state);
+}
+
+static const struct bench bench = {
+	.name = "openclose", .what = "open and close a file", .flags = "to", .warm = 200,
+	.prepare = prepare, .setup = setup, .op = op, .teardown = teardown,
+};
+
+#elif defined(CALL_PIPE)
+struct own {
+	int ends[2];
+	char *buffer;
+};
+
+static void setup(struct task *task)
+{
+	struct own *own = malloc(sizeof *own);
+	if (!own || opt.bytes == 0 || opt.bytes > 4096 || !(own->buffer = calloc(1, opt.bytes))) {
+		errno = EINVAL;
+		bench_fail("-b takes 1 to 4096");
+	}
+	if (pipe(own->ends) != 0)
+		bench_fail("pipe");
+	task->state = own;
+}
+
+static uint64_t op(struct task *task)
+{
+	struct own *own = task->state;
+	ssize_t length = (ssize_t)opt.bytes;
+	if (write(own->ends[1], own->buffer, opt.bytes) != length || read(own->ends[0], own->buffer, opt.bytes) != length)
+		bench_fail("pipe");
+	return 1;
+}
+
+static const struct bench bench = {
+	.name = "pipe", .what = "write and read through an own pipe", .flags = "tb", .warm = 200, .bytes = 512,
+	.setup = setup, .op = op,
+};
+#endif
+
+int main(int argc, char **argv)
+{
+	return bench_main(argc, argv, &bench);
+}

@@ -1,1 +1,19 @@
+//! A QEMU plugin that measures a kernel from outside, by windows that the measured program opens and closes with marker
+//! instructions that are NOPs everywhere else.
+//!
+//! - instruction mode: exact counts of executed instructions, user and kernel apart (`instructions`);
+//!
+//! `hooks` and `abi` meet QEMU and hold all `unsafe`; the rest is plain code with its tests beside it. `hooks` is left out of
+//! the test program, because QEMU's functions exist only inside QEMU.
 
+#[cfg(not(test))]
+mod abi;
+#[cfg_attr(test, allow(dead_code))]
+mod code;
+#[cfg(not(test))]
+mod hooks;
+mod instructions;
+#[cfg_attr(test, allow(dead_code))]
+mod options;
+#[cfg_attr(test, allow(dead_code))]
+mod window;

@@ -1,0 +1,56 @@
+//! The part of QEMU's plugin interface, version 4, that this plugin uses (QEMU 10, `include/qemu/qemu-plugin.h`).
+//!
+//! Debian does not package the header, so the declarations are written out here. The functions live in the QEMU
+//! executable and are bound when it loads the plugin, so nothing in a test program may call them.
+
+use core::ffi::{c_char, c_int, c_uint, c_void};
+
+/// The interface version this plugin is written against. QEMU refuses to load a plugin whose version it lacks.
+pub const VERSION: c_int = 4;
+
+pub type PluginId = u64;
+
+/// Opaque handles; QEMU owns what they point to, for the time of one callback.
+#[repr(C)]
+pub struct Tb {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct Insn {
+    _opaque: [u8; 0],
+}
+
+/// `qemu_info_t`, as far as a system emulation fills it.
+#[repr(C)]
+pub struct Info {
+    pub target_name: *const c_char,
+    pub version_min: c_int,
+    pub version_cur: c_int,
+    pub system_emulation: bool,
+    pub smp_vcpus: c_int,
+    pub max_vcpus: c_int,
+}
+
+pub type SimpleCb = extern "C" fn(PluginId);
+pub type VcpuSimpleCb = extern "C" fn(PluginId, c_uint);
+pub type VcpuUdataCb = extern "C" fn(c_uint, *mut c_void);
+pub type TbTransCb = extern "C" fn(PluginId, *mut Tb);
+
+/// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not look at guest registers, so QEMU need not store them first.
+pub const CB_NO_REGS: c_int = 0;
+
+unsafe extern "C" {
+    pub fn qemu_plugin_reset(id: PluginId, cb: SimpleCb);
+    pub fn qemu_plugin_register_vcpu_init_cb(id: PluginId, cb: VcpuSimpleCb);
+    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, cb: TbTransCb);
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
+        insn: *mut Insn,
+        cb: VcpuUdataCb,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
+    pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
+    pub fn qemu_plugin_insn_data(insn: *const Insn, to: *mut c_void, len: usize) -> usize;
+    pub fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
+}

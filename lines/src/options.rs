@@ -1,0 +1,65 @@
+//! The arguments after the plugin's file name: `mode=`, `out=`, `tasks=`, `hist=`.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Instructions,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Options {
+    pub mode: Mode,
+    /// The JSON file, rewritten at every completed window.
+    pub out: PathBuf,
+    /// Closes that complete a window: one per benchmark task.
+    pub tasks: u32,
+    /// Count the kernel's instructions by program counter.
+    pub profile: bool,
+}
+
+impl Options {
+    pub fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Options, String> {
+        let (mut mode, mut out) = (None, None);
+        let (mut tasks, mut profile) = (1, false);
+        for argument in arguments {
+            let (key, value) = argument.split_once('=').ok_or(format!("{argument}: KEY=VALUE expected"))?;
+            let number = || value.parse::<u32>().map_err(|_| format!("{argument}: not a number"));
+            match (key, value) {
+                ("mode", "instructions") => mode = Some(Mode::Instructions),
+                ("out", path) if !path.is_empty() => out = Some(PathBuf::from(path)),
+                ("tasks", _) => tasks = number()?.max(1),
+                ("hist", "on" | "1" | "true") => profile = true,
+                ("hist", "off" | "0" | "false") => profile = false,
+                _ => return Err(format!("{argument}: unknown")),
+            }
+        }
+        Ok(Options {
+            mode: mode.ok_or("mode=instructions is missing")?,
+            out: out.ok_or("out=FILE is missing")?,
+            tasks,
+            profile,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mode_and_file_are_required_and_the_rest_has_defaults() {
+        let options = Options::parse(["mode=instructions", "out=/tmp/x"].into_iter()).unwrap();
+        assert_eq!((options.mode, options.tasks, options.profile), (Mode::Instructions, 1, false));
+        assert!(Options::parse(["mode=instructions"].into_iter()).is_err());
+        assert!(Options::parse(["out=x"].into_iter()).is_err());
+    }
+
+    #[test]
+    fn unknown_words_are_refused() {
+        for bad in ["mode=other", "tasks=x", "hist=maybe", "out", "speed=9"] {
+            assert!(Options::parse(["mode=instructions", "out=x", bad].into_iter()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Windows: what lies between a task's open marker and its close marker, on the CPU that it runs on.
+//!
+//! A window of the machine is complete when `tasks` CPUs have closed. Then one entry is made of it, the file is
+//! written anew and the next open begins another window.
+//!
+//! Invariants: an entry is made while no CPU counts (every CPU that opened has closed, and an open waits for `State`,
+//! whose lock is held while the entry is made). The lock is taken at markers alone, never where things are counted.
+#![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub struct Windows {
+    state: Mutex<State>,
+}
+
+pub struct State {
+    open: u32,
+    closed: u32,
+    complete: u32,
+    entries: String,
+}
+
+impl Windows {
+    pub const fn new() -> Windows {
+        Windows { state: Mutex::new(State { open: 0, closed: 0, complete: 0, entries: String::new() }) }
+    }
+
+    /// Held while a CPU opens or closes. A panic elsewhere leaves the counts as they were, so poison is ignored.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    pub fn opened(&mut self) {
+        self.open += 1;
+    }
+
+    /// A CPU has closed. True: the window is complete, and `push` must follow.
+    pub fn closed(&mut self, tasks: u32) -> bool {
+        self.open = self.open.saturating_sub(1);
+        self.closed += 1;
+        self.closed >= tasks && self.open == 0
+    }
+
+    /// Adds the complete window's fields (`"name":value,…`) as an entry.
+    pub fn push(&mut self, fields: &str) {
+        let comma = if self.complete == 0 { "" } else { "," };
+        let _ = write!(self.entries, "{comma}\n{{\"seq\":{},{fields}}}", self.complete);
+        self.complete += 1;
+        self.closed = 0;
+    }
+
+    /// The whole file: `head` is the fields that hold for all windows.
+    pub fn document(&self, head: &str) -> String {
+        format!("{{\"format\":\"darter-lines/1\",{head},\"windows\":[{}\n]}}\n", self.entries)
+    }
+}
+
+/// Puts `text` in the file's place at once, so that a reader sees the old or the new file and never a part.
+pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    std::fs::write(&name, text)?;
+    std::fs::rename(&name, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_complete_when_every_task_has_closed() {
+        let windows = Windows::new();
+        let mut state = windows.lock();
+        state.opened();
+        state.opened();
+        assert!(!state.closed(2));
+        assert!(state.closed(2));
+        state.push("\"x\":1");
+        state.opened();
+        assert!(!state.closed(2));
+        state.opened();
+        assert!(state.closed(2));
+        state.push("\"x\":2");
+        assert_eq!(
+            state.document("\"mode\":\"m\""),
+            "{\"format\":\"darter-lines/1\",\"mode\":\"m\",\"windows\":[\n{\"seq\":0,\"x\":1},\n{\"seq\":1,\"x\":2}\n]}\n"
+        );
+    }
+
+    #[test]
+    fn the_file_is_replaced_whole() {
+        let path = std::env::temp_dir().join(format!("darter-lines-{}", std::process::id()));
+        replace(&path, "first").unwrap();
+        replace(&path, "second").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

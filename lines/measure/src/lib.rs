@@ -1,0 +1,95 @@
+//! Reads what the plugin in `lines/` counted and turns it into figures per operation, with names for addresses.
+//!
+//! The plugin itself is GPL and lives inside QEMU; this crate knows only the files that it leaves.
+#![forbid(unsafe_code)]
+
+mod instructions;
+mod symbols;
+
+pub use instructions::{FunctionCost, PerOp, Window, parse_instructions, per_op, profile_per_op};
+pub use symbols::Symbols;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+
+/// What Linux must be told on its command line for an exact run: addresses as in System.map, no mitigations, no self-tests
+/// in the background.
+pub const LINUX_APPEND: &str = "nokaslr mitigations=off quiet cryptomgr.notests=1";
+
+#[derive(Debug, PartialEq)]
+pub enum Error {
+    /// The file is not what the plugin writes; the text says where.
+    Format(String),
+    /// The plugin itself said why its counts are worth nothing.
+    Refused(String),
+    /// Two windows whose difference gives no figure: as many operations in both, or less counted for more.
+    Windows(&'static str),
+    /// No symbols in what was given as a kernel image or a System.map.
+    Symbols(String),
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Format(text) => write!(f, "not a count of the lines plugin: {text}"),
+            Error::Refused(text) => write!(f, "the lines plugin refused to count: {text}"),
+            Error::Windows(text) => write!(f, "no figure per operation: {text}"),
+            Error::Symbols(text) => write!(f, "no symbols: {text}"),
+        }
+    }
+}
+
+/// QEMU's arguments for exact instruction counts, beside the machine, the kernel and the initramfs. The counts are the same in
+/// every run only if everything else is: one CPU, one task, and an initramfs that is the same byte for byte (its file times
+/// and inode numbers too).
+pub fn exact_args(plugin: &Path, out: &Path, profile: bool) -> Vec<OsString> {
+    let words = [
+        "-smp",
+        "1",
+        "-accel",
+        "tcg,thread=single",
+        "-icount",
+        "shift=1,sleep=off",
+        "-rtc",
+        "base=2026-01-01,clock=vm",
+        "-seed",
+        "1",
+        "-cpu",
+        "max,-rdrand,-rdseed",
+        "-plugin",
+    ];
+    let mut arguments: Vec<OsString> = words.map(OsString::from).to_vec();
+    let mut value = path_value(plugin);
+    value.push(",mode=instructions,out=");
+    value.push(path_value(out));
+    if profile {
+        value.push(",hist=on");
+    }
+    arguments.push(value);
+    arguments
+}
+
+/// A path as a value in a QEMU option: a comma is doubled.
+fn path_value(path: &Path) -> OsString {
+    match path.to_str() {
+        Some(text) => text.replace(',', ",,").into(),
+        None => path.as_os_str().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_in_a_path_is_no_separator() {
+        let arguments = exact_args(Path::new("/p/lib.so"), Path::new("/o/a,b.json"), true);
+        assert_eq!(
+            arguments.last().and_then(|last| last.to_str()),
+            Some("/p/lib.so,mode=instructions,out=/o/a,,b.json,hist=on")
+        );
+    }
+}

@@ -19,6 +19,10 @@ pub struct Tb {
 pub struct Insn {
     _opaque: [u8; 0],
 }
+#[repr(C)]
+pub struct HwAddr {
+    _opaque: [u8; 0],
+}
 
 /// `qemu_info_t`, as far as a system emulation fills it.
 #[repr(C)]
@@ -31,13 +35,17 @@ pub struct Info {
     pub max_vcpus: c_int,
 }
 
+pub type MemInfo = u32;
 pub type SimpleCb = extern "C" fn(PluginId);
 pub type VcpuSimpleCb = extern "C" fn(PluginId, c_uint);
 pub type VcpuUdataCb = extern "C" fn(c_uint, *mut c_void);
+pub type VcpuMemCb = extern "C" fn(c_uint, MemInfo, u64, *mut c_void);
 pub type TbTransCb = extern "C" fn(PluginId, *mut Tb);
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not look at guest registers, so QEMU need not store them first.
 pub const CB_NO_REGS: c_int = 0;
+/// `QEMU_PLUGIN_MEM_RW`
+pub const MEM_RW: c_int = 3;
 
 unsafe extern "C" {
     pub fn qemu_plugin_reset(id: PluginId, cb: SimpleCb);
@@ -53,4 +61,16 @@ unsafe extern "C" {
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
     pub fn qemu_plugin_insn_data(insn: *const Insn, to: *mut c_void, len: usize) -> usize;
     pub fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
+    pub fn qemu_plugin_register_vcpu_mem_cb(
+        insn: *mut Insn,
+        cb: VcpuMemCb,
+        flags: c_int,
+        rw: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> c_uint;
+    pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
+    pub fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut HwAddr;
+    pub fn qemu_plugin_hwaddr_is_io(addr: *const HwAddr) -> bool;
+    pub fn qemu_plugin_hwaddr_phys_addr(addr: *const HwAddr) -> u64;
 }

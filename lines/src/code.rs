@@ -20,6 +20,18 @@ pub fn marker(code: &[u8]) -> Option<Marker> {
     }
 }
 
+/// Is this a LOCK-prefixed instruction, or XCHG, which locks by itself where it has a memory operand (SDM volume 2, LOCK)?
+pub fn locks(code: &[u8]) -> bool {
+    for byte in code {
+        match byte {
+            0xf0 | 0x86 | 0x87 => return true,
+            0x66 | 0x67 | 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0xf2 | 0xf3 | 0x40..=0x4f => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Is this INS, OUTS, MOVS, CMPS, STOS, LODS or SCAS with a repeat prefix (SDM volume 2, REP)?
 pub fn repeats(code: &[u8]) -> bool {
     let mut repeat = false;
@@ -50,6 +62,16 @@ mod tests {
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 2, 0x52, 0x41, 0x44]), Some(Marker::Close));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]), None);
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 1, 0x52, 0x41]), None);
+    }
+
+    #[test]
+    fn locked_instructions_are_known_by_prefix_or_as_xchg() {
+        assert!(locks(&[0xf0, 0x48, 0x0f, 0xb1, 0x11])); // lock cmpxchg
+        assert!(locks(&[0x2e, 0xf0, 0xff, 0x03])); // cs lock incl
+        assert!(locks(&[0x48, 0x87, 0x07])); // xchg
+        assert!(!locks(&[0x0f, 0xb1, 0x11])); // cmpxchg alone
+        assert!(!locks(&[0x89, 0xf0])); // mov: f0 is an operand
+        assert!(!locks(&[]));
     }
 
     #[test]

@@ -11,14 +11,17 @@
 
 use crate::abi::*;
 use crate::code::{self, LONGEST, Marker};
+use crate::directory::{Directory, LINE_BITS, MAX_CPUS};
 use crate::instructions::{Counter, Site};
 use crate::options::{Mode, Options};
+use crate::recorder::{Access, Record, Recorder};
+use crate::sharing;
 use crate::window::{self, Windows};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr;
-use std::cell::Cell;
-use std::sync::OnceLock;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
@@ -26,14 +29,17 @@ pub static qemu_plugin_version: c_int = VERSION;
 
 static OPTIONS: OnceLock<Options> = OnceLock::new();
 static COUNTER: Counter = Counter::new();
+static DIRECTORY: Directory = Directory::new();
+/// What CPUs that have closed recorded in the present window. Taken only while `WINDOWS` is held.
+static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 static WINDOWS: Windows = Windows::new();
 static ARMED: AtomicBool = AtomicBool::new(false);
 /// Two CPUs were seen on one host thread.
 static SHARED_THREAD: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The CPU that this host thread runs; `u32::MAX` before it is known.
-    static CPU: Cell<u32> = const { Cell::new(u32::MAX) };
+    /// The CPU that this host thread runs; none before it began.
+    static THIS: RefCell<Option<Recorder>> = const { RefCell::new(None) };
 }
 
 /// Called once by QEMU when it loads the plugin; anything but 0 ends QEMU.
@@ -61,10 +67,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     };
     // SAFETY: the caller's promise: `info` is valid during this call.
     let info = unsafe { &*info };
-    if !info.system_emulation
-        || usize::try_from(info.max_vcpus).is_ok_and(|n| n > crate::instructions::MAX_CPUS)
-    {
-        eprintln!("darter-lines: a system of at most {} CPUs is needed", crate::instructions::MAX_CPUS);
+    if !info.system_emulation || usize::try_from(info.max_vcpus).is_ok_and(|n| n > MAX_CPUS) {
+        eprintln!("darter-lines: a system of at most {} CPUs is needed", MAX_CPUS);
         return 1;
     }
     if OPTIONS.set(options).is_err() {
@@ -80,8 +84,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 /// Runs on the thread that will run this CPU.
 extern "C" fn cpu_began(_: PluginId, cpu: c_uint) {
-    CPU.with(|known| {
-        if known.replace(cpu) != u32::MAX {
+    THIS.with_borrow_mut(|this| {
+        if this.replace(Recorder::new(cpu as usize)).is_some() {
             SHARED_THREAD.store(true, Relaxed);
         }
     });
@@ -122,7 +126,11 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
                 let repeats = code::repeats(bytes);
                 register(insn, if repeats { repeated } else { executed }, Some(COUNTER.site(pc, repeats)));
             }
-            None => {}
+            None => {
+                let place = Place::new(pc, code::locks(bytes)).0 as *mut c_void;
+                // SAFETY: the handle comes from the translation under way; `place` is a number, never followed.
+                unsafe { qemu_plugin_register_vcpu_mem_cb(insn, accessed, CB_NO_REGS, MEM_RW, place) };
+            }
         }
     }
 }
@@ -145,9 +153,64 @@ extern "C" fn repeated(cpu: c_uint, site: *mut c_void) {
     COUNTER.repeated(cpu as usize, site);
 }
 
+/// A program counter and whether its instruction locks, in one word: bit 62 of a canonical address equals bit 63, and is
+/// turned over for a locked instruction.
+#[derive(Clone, Copy)]
+struct Place(u64);
+
+impl Place {
+    fn new(pc: u64, locked: bool) -> Place {
+        Place(pc ^ (u64::from(locked) << 62))
+    }
+
+    fn locked(self) -> bool {
+        (self.0 ^ (self.0 << 1)) >> 63 != 0
+    }
+
+    fn pc(self) -> u64 {
+        self.0 ^ (u64::from(self.locked()) << 62)
+    }
+}
+
+extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
+    let place = Place(place as u64);
+    // SAFETY: the handle is asked for in the callback of its access, and used in it alone.
+    let (physical, bytes, write) = unsafe {
+        let address = qemu_plugin_get_hwaddr(info, vaddr);
+        if address.is_null() || qemu_plugin_hwaddr_is_io(address) {
+            return;
+        }
+        (
+            qemu_plugin_hwaddr_phys_addr(address),
+            1 << qemu_plugin_mem_size_shift(info),
+            qemu_plugin_mem_is_store(info),
+        )
+    };
+    let offset = (physical & ((1 << LINE_BITS) - 1)) as u32;
+    let here = bytes.min((1 << LINE_BITS) - offset);
+    let (pc, locked) = (place.pc(), place.locked());
+    let access = Access { line: physical >> LINE_BITS, offset, bytes: here, vaddr, pc, write, locked };
+    THIS.with_borrow_mut(|this| {
+        let Some(this) = this else { return };
+        this.note(&access, DIRECTORY.access(access.line, this.cpu, write, pc));
+        // The rest of an access that crosses into the next line; on another page its address is not known.
+        let next = vaddr.wrapping_add(here.into());
+        if here < bytes && next & 0xfff != 0 {
+            let access =
+                Access { line: access.line + 1, offset: 0, bytes: bytes - here, vaddr: next, ..access };
+            this.note(&access, DIRECTORY.access(access.line, this.cpu, write, pc));
+        }
+    });
+}
+
 extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
+    let Some(options) = OPTIONS.get() else { return };
     let mut state = WINDOWS.lock();
-    if COUNTER.open(cpu as usize) {
+    let began = match options.mode {
+        Mode::Instructions => COUNTER.open(cpu as usize),
+        Mode::Lines => THIS.with_borrow_mut(|this| this.as_mut().is_some_and(Recorder::open)),
+    };
+    if began {
         state.opened();
     }
 }
@@ -155,14 +218,28 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
 extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
     let Some(options) = OPTIONS.get() else { return };
     let mut state = WINDOWS.lock();
-    if !COUNTER.close(cpu as usize) || !state.closed(options.tasks) {
+    let mut records = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let ended = match options.mode {
+        Mode::Instructions => COUNTER.close(cpu as usize),
+        Mode::Lines => {
+            let record = THIS.with_borrow_mut(|this| this.as_mut().and_then(Recorder::close));
+            let ended = record.is_some();
+            records.extend(record);
+            ended
+        }
+    };
+    if !ended || !state.closed(options.tasks) {
         return;
     }
     let text = if SHARED_THREAD.load(Relaxed) {
         "{\"format\":\"darter-lines/1\",\"error\":\"several CPUs on one host thread: QEMU names the wrong CPU\"}\n".into()
     } else {
-        state.push(&COUNTER.harvest(options.profile));
-        state.document(&format!("\"mode\":\"instructions\",\"tasks\":{}", options.tasks))
+        let (fields, mode) = match options.mode {
+            Mode::Instructions => (COUNTER.harvest(options.profile), "instructions"),
+            Mode::Lines => (sharing::harvest(&std::mem::take(&mut *records), options.node_cpus), "lines"),
+        };
+        state.push(&fields);
+        state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks))
     };
     if let Err(error) = window::replace(&options.out, &text) {
         eprintln!("darter-lines: {}: {error}", options.out.display());

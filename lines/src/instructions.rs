@@ -9,13 +9,11 @@
 #![forbid(unsafe_code)]
 
 use crate::code;
+use crate::directory::MAX_CPUS;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-
-/// As many CPUs as line mode can tell apart.
-pub const MAX_CPUS: usize = 63;
 
 /// One instruction of the guest, by virtual address. Lives as long as the plugin.
 pub struct Site {

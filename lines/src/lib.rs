@@ -2,6 +2,8 @@
 //! instructions that are NOPs everywhere else.
 //!
 //! - instruction mode: exact counts of executed instructions, user and kernel apart (`instructions`);
+//! - line mode: cache lines that CPUs take from each other (`directory`), and lines that more than one CPU uses while one of them
+//!   writes (`recorder`, `sharing`).
 //!
 //! `hooks` and `abi` meet QEMU and hold all `unsafe`; the rest is plain code with its tests beside it. `hooks` is left out of
 //! the test program, because QEMU's functions exist only inside QEMU.
@@ -10,10 +12,14 @@
 mod abi;
 #[cfg_attr(test, allow(dead_code))]
 mod code;
+#[cfg_attr(test, allow(dead_code))]
+mod directory;
 #[cfg(not(test))]
 mod hooks;
 mod instructions;
 #[cfg_attr(test, allow(dead_code))]
 mod options;
+mod recorder;
+mod sharing;
 #[cfg_attr(test, allow(dead_code))]
 mod window;

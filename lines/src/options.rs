@@ -1,4 +1,4 @@
-//! The arguments after the plugin's file name: `mode=`, `out=`, `tasks=`, `hist=`.
+//! The arguments after the plugin's file name: `mode=`, `out=`, `tasks=`, `hist=`, `node_cpus=`.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Instructions,
+    Lines,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -17,29 +18,34 @@ pub struct Options {
     pub tasks: u32,
     /// Count the kernel's instructions by program counter.
     pub profile: bool,
+    /// CPUs per NUMA node, to tell transfers between nodes; 0: one node.
+    pub node_cpus: usize,
 }
 
 impl Options {
     pub fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Options, String> {
         let (mut mode, mut out) = (None, None);
-        let (mut tasks, mut profile) = (1, false);
+        let (mut tasks, mut profile, mut node_cpus) = (1, false, 0);
         for argument in arguments {
             let (key, value) = argument.split_once('=').ok_or(format!("{argument}: KEY=VALUE expected"))?;
             let number = || value.parse::<u32>().map_err(|_| format!("{argument}: not a number"));
             match (key, value) {
                 ("mode", "instructions") => mode = Some(Mode::Instructions),
+                ("mode", "lines") => mode = Some(Mode::Lines),
                 ("out", path) if !path.is_empty() => out = Some(PathBuf::from(path)),
                 ("tasks", _) => tasks = number()?.max(1),
+                ("node_cpus", _) => node_cpus = number()? as usize,
                 ("hist", "on" | "1" | "true") => profile = true,
                 ("hist", "off" | "0" | "false") => profile = false,
                 _ => return Err(format!("{argument}: unknown")),
             }
         }
         Ok(Options {
-            mode: mode.ok_or("mode=instructions is missing")?,
+            mode: mode.ok_or("mode=instructions or mode=lines is missing")?,
             out: out.ok_or("out=FILE is missing")?,
             tasks,
             profile,
+            node_cpus,
         })
     }
 }

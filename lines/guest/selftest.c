@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The line detector's own test: an /init with a pinned thread on each CPU that uses lines planted in known ways. For each it
+ * prints `plant NAME ADDRESS`; the report must find each of them, and call it by what it is.
+ */
+#define _GNU_SOURCE
+#include "markers.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX = 63, ROUNDS = 2, TIMES = 2000 };
+
+struct line {
+    union {
+        volatile unsigned long word[8];
+        volatile unsigned char byte[64];
+    };
+} __attribute__((aligned(64)));
+
+static struct line shared_counter, atomic_counter, false_sharing, read_mostly, lock, under_lock, own[MAX];
+static int cpus;
+static pthread_barrier_t ready, done;
+
+static void take(void)
+{
+    while (__atomic_exchange_n(&lock.word[0], 1, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+static void use(int cpu)
+{
+    for (int i = 0; i < TIMES; i++) {
+        shared_counter.word[0]++;
+        __atomic_fetch_add(&atomic_counter.word[1], 1, __ATOMIC_RELAXED);
+        false_sharing.byte[cpu]++;
+        own[cpu].word[2]++;
+        /* A locked instruction on a line of one's own: the case that one host thread for all CPUs gets wrong. */
+        __atomic_fetch_add(&own[cpu].word[3], read_mostly.word[0], __ATOMIC_RELAXED);
+        take();
+        under_lock.word[4]++;
+        __atomic_store_n(&lock.word[0], 0, __ATOMIC_RELEASE);
+    }
+}
+
+static void *thread(void *argument)
+{
+    int cpu = (int)(long)argument;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set))
+        perror("sched_setaffinity");
+    for (int round = 0; round < ROUNDS; round++) {
+        if (cpu == 0)
+            read_mostly.word[0]++;
+        pthread_barrier_wait(&ready);
+        WINDOW_OPEN();
+        use(cpu);
+        WINDOW_CLOSE();
+        pthread_barrier_wait(&done);
+    }
+    return 0;
+}
+
+int main(void)
+{
+    pthread_t threads[MAX];
+    mkdir("/dev", 0755);
+    mount("dev", "/dev", "devtmpfs", 0, 0);
+    int console = open("/dev/console", O_RDWR);
+    if (console >= 0)
+        for (int fd = 0; fd < 3; fd++)
+            dup2(console, fd);
+    cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (cpus > MAX)
+        cpus = MAX;
+    pthread_barrier_init(&ready, 0, cpus);
+    pthread_barrier_init(&done, 0, cpus);
+    for (long cpu = 0; cpu < cpus; cpu++)
+        if (pthread_create(&threads[cpu], 0, thread, (void *)cpu))
+            perror("pthread_create");
+    for (int cpu = 0; cpu < cpus; cpu++)
+        pthread_join(threads[cpu], 0);
+    printf("plant shared %lu\nplant atomic %lu\nplant false %lu\nplant read-mostly %lu\nplant lock %lu\nplant under-lock %lu\n",
+           (long)&shared_counter, (long)&atomic_counter, (long)&false_sharing, (long)&read_mostly, (long)&lock,
+           (long)&under_lock);
+    for (int cpu = 0; cpu < cpus; cpu++)
+        printf("plant own %lu\n", (long)&own[cpu]);
+    printf("done\n");
+    fflush(stdout);
+    reboot(RB_POWER_OFF);
+    return 0;
+}

@@ -2,7 +2,7 @@
  * Options, barrier, window and report, shared by every benchmark. See bench.h.
  *
  * Who does what: the controller (the first process) starts the tasks, prints a line a second, says stop when time is up,
- * and otherwise sleeps in wait(). Task 0 alone opens and closes the window, so nothing but operations (and, with -s, the
+ * and otherwise sleeps in wait(). Each task marks its own window on its CPU, inside the barriers, so nothing but operations (and, with -s, the
  * controller's waking once a second) happens inside it. With -c no clock is read in the loop.
  */
 #define _GNU_SOURCE
@@ -207,17 +207,18 @@ void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks)
 	__atomic_store_n(&shared->slot[index].ready, 1, __ATOMIC_RELEASE);
 	if (index != 0) {
 		wait_for(&shared->go);
-		return;
+	} else {
+		for (unsigned i = 0; i < tasks; i++)
+			wait_for(&shared->slot[i].ready);
+		shared->open_ns = bench_now_ns();
+		__atomic_store_n(&shared->go, 1, __ATOMIC_RELEASE);
 	}
-	for (unsigned i = 0; i < tasks; i++)
-		wait_for(&shared->slot[i].ready);
-	shared->open_ns = bench_now_ns();
 	MARK_OPEN();
-	__atomic_store_n(&shared->go, 1, __ATOMIC_RELEASE);
 }
 
 void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks)
 {
+	MARK_CLOSE();
 	__atomic_store_n(&shared->slot[index].done, 1, __ATOMIC_RELEASE);
 	if (index != 0) {
 		wait_for(&shared->leave);
@@ -225,7 +226,6 @@ void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks)
 	}
 	for (unsigned i = 0; i < tasks; i++)
 		wait_for(&shared->slot[i].done);
-	MARK_CLOSE();
 	shared->close_ns = bench_now_ns();
 	__atomic_store_n(&shared->leave, 1, __ATOMIC_RELEASE);
 }

@@ -2,8 +2,8 @@
  * Options, barrier, window and report, shared by every benchmark. See bench.h.
  *
  * Who does what: the controller (the first process) starts the tasks, prints a line a second, says stop when time is up,
- * and otherwise sleeps in wait(). Each task marks its own window on its CPU, inside the barriers, so nothing but operations (and, with -s, the
- * controller's waking once a second) happens inside it. With -c no clock is read in the loop.
+ * and otherwise sleeps in wait(). Each task marks its own window on its CPU, inside the barriers, so nothing but operations
+ * (and, with -s, the controller's waking once a second) happens inside it. With -c no clock is read in the loop.
  */
 #define _GNU_SOURCE
 #include "bench.h"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Boots a Linux kernel with the plugin and one program of guest/ as /init, and leaves the counts in OUT.json.
 #   lines/try.sh LINUX OUT.json [exact|CPUS] [PROGRAM] [PLUGIN ARGUMENTS]
+# With the program `jobs`, the words of $JOBS (a line each) are run one after another; what lies in $BENCH is in /bin.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 linux=$1 out=$2 how=${3:-exact} program=${4:-paths} more=${5:-}
@@ -10,6 +11,11 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/root"
 musl-gcc -O2 -static -I"$here/guest" -o "$work/root/init" "$here/guest/$program.c"
 musl-gcc -Os -static -o "$work/root/tiny" "$here/guest/tiny.c"
+if [ "$program" = jobs ]; then
+    echo "$JOBS" >"$work/root/jobs"
+    mkdir "$work/root/bin"
+    cp "$BENCH"/* "$work/root/bin"
+fi
 find "$work/root" -exec touch -h -d @0 {} +
 (cd "$work/root" && find . | sort | cpio -o -H newc --quiet --reproducible) >"$work/root.cpio"
 append="console=ttyS0 quiet nokaslr mitigations=off cryptomgr.notests=1 transparent_hugepage=never panic=-1 rdinit=/init ${APPEND:-}"

@@ -1,1 +1,52 @@
-fn main() {}
+//! The `darter` command: runs Linux programs on the Darter kernel in virtual machines, and measures it.
+//!
+//! It keeps to one thread: QEMU's life is tied to the thread that started it (vm.rs).
+#![forbid(unsafe_code)]
+
+mod accel;
+mod bench;
+mod cli;
+mod console;
+mod doctor;
+mod exit;
+mod kernel_image;
+mod machine;
+mod output;
+mod paths;
+mod protocol;
+mod relay;
+mod root;
+mod run;
+mod signals;
+mod size;
+mod terminal;
+mod tests;
+mod vm;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(options) => run::run(&options),
+        Command::Shell(options) => run::shell(&options),
+        Command::Bench(options) => bench::bench(&options),
+        Command::Test(options) => tests::test(&options),
+        Command::Doctor => doctor::doctor(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "darter", &mut std::io::stdout());
+            Ok(0)
+        }
+        Command::Guard { parent, arguments } => vm::guard(&parent, &arguments).map(|()| exit::MACHINE),
+    };
+    match result {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("darter: {error:#}");
+            ExitCode::from(exit::status_of(&error))
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The command line.
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::accel::Wanted;
+use crate::kernel_image::Kernel;
+use crate::root::{Addition, Root};
+use crate::size::parse_bytes;
+
+/// Runs Linux programs on the Darter kernel, each in a virtual machine of its own.
+#[derive(Parser)]
+#[command(
+    name = "darter",
+    version,
+    max_term_width = 110,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a program in a fresh machine: streams, exit status and signals as if it ran here
+    ///
+    /// Exit status: the program's own (128 + n if signal n killed it); 127 if there is no such program and 126 if it
+    /// cannot be executed; 2 for wrong usage; 124 when --timeout is reached; 125 when the machine or its kernel failed,
+    /// with the kernel's last words on stderr.
+    Run(Box<Run>),
+    /// An interactive shell in a fresh machine
+    Shell(Box<Shell>),
+    /// Run the benchmarks, on Darter and beside it on another kernel, and print a table
+    Bench(Bench),
+    /// Run the booted tests in tests/boot and tests/abi
+    Test(Test),
+    /// Say what this machine lacks, and the command that mends it
+    Doctor,
+    /// Print the completions for a shell
+    Completions { shell: clap_complete::Shell },
+    #[command(name = crate::vm::GUARD, hide = true)]
+    Guard {
+        parent: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+#[derive(Args)]
+pub struct MachineOptions {
+    /// Which kernel to boot: darter, linux (6.12, as `make setup` fetched it) or a file
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// CPUs of the machine
+    #[arg(long, short = 'c', default_value_t = 2, value_name = "N")]
+    pub cpus: u32,
+    /// Sockets, each a NUMA node with its part of CPUs and memory
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    pub sockets: u32,
+    /// Memory of the machine (512M, 4G; a bare number is MiB)
+    #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// The guest's files: busybox, this machine's own (host), a folder, or a tar archive
+    #[arg(long, default_value = "busybox", value_parser = Root::parse, value_name = "busybox|host|DIR|FILE.tar")]
+    pub root: Root,
+    /// Put a file or folder into the guest; a dynamic program brings its interpreter and libraries along.
+    /// Without DST an absolute SRC keeps its place, a relative one stands below /root, where programs start
+    #[arg(long, value_parser = Addition::parse, value_name = "SRC[:DST]")]
+    pub add: Vec<Addition>,
+    /// How to run the machine; auto takes KVM only where the processor offers it
+    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
+    pub accel: Wanted,
+    /// QEMU's CPU model with its features
+    #[arg(long, default_value = "max", value_name = "MODEL")]
+    pub cpu_model: String,
+    /// The same run each time, instruction for instruction (slower; one host thread)
+    #[arg(long)]
+    pub deterministic: bool,
+    /// Words for the kernel's command line
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// A word for QEMU's command line
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub qemu_arg: Vec<OsString>,
+    /// An environment variable of the program; PATH, HOME, USER and TERM are set
+    #[arg(long, short = 'e', value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// End with status 124 after so many seconds, start of the machine included
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<f64>,
+    /// Give up (status 125) when the kernel has not started its first program after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "300")]
+    pub boot_timeout: f64,
+    /// Show the kernel's console on stderr
+    #[arg(long, short = 'v')]
+    pub verbose: bool,
+}
+
+#[derive(Args)]
+pub struct Run {
+    #[command(flatten)]
+    pub machine: MachineOptions,
+    /// Print one JSON object when it is over: status, the streams, times, how the machine ran
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD [ARG]")]
+    pub command: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct Shell {
+    #[command(flatten)]
+    pub machine: MachineOptions,
+}
+
+#[derive(Args)]
+pub struct Bench {
+    /// Benchmarks to run; all if none is named
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// CPU counts, a machine each
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_name = "N,...")]
+    pub cpus: Vec<u32>,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with, alternating
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Boots of each kernel at each CPU count; the table shows each, the median and the ratio
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub runs: u32,
+    /// Seconds that each benchmark runs for
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    pub seconds: f64,
+    /// Memory of the machines
+    #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// max: all that QEMU has; plain: without fast string instructions; both: each in turn
+    #[arg(long, value_enum, default_value_t = CpuModels::Max)]
+    pub cpu_models: CpuModels,
+    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
+    pub accel: Wanted,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Count instructions per operation, exactly, instead of rates
+    #[arg(long)]
+    pub instructions: bool,
+    /// With --instructions: the kernel functions that cost most
+    #[arg(long, requires = "instructions")]
+    pub profile: bool,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CpuModels {
+    Max,
+    Plain,
+    Both,
+}
+
+#[derive(Args)]
+pub struct Test {
+    /// Tests whose name contains one of these; all if none is given
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// The kernel under test
+    #[arg(long, default_value = "darter", env = "DARTER_KERNEL", value_name = "darter|linux|FILE")]
+    pub kernel: String,
+    /// Only say which there are
+    #[arg(long)]
+    pub list: bool,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("'{text}' is no number of seconds")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_program_are_not_ours() {
+        for line in ["darter run --cpus 4 -- ls --cpus 9", "darter run --cpus 4 ls --cpus 9"] {
+            let Command::Run(run) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!() };
+            assert_eq!(run.machine.cpus, 4);
+            assert_eq!(run.command, ["ls", "--cpus", "9"]);
+        }
+        assert!(Cli::try_parse_from(["darter", "run"]).is_err());
+    }
+}

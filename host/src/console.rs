@@ -1,0 +1,79 @@
+//! What the kernel says on its console: kept for the last words, shown live if asked for.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+
+/// As much as a long panic needs; the beginning is dropped first.
+const KEPT: usize = 64 << 10;
+/// Lines shown when a kernel dies without a word that looks like a cause.
+const LAST_LINES: usize = 20;
+const MOST_LINES: usize = 60;
+
+#[derive(Default)]
+pub struct Console {
+    text: Vec<u8>,
+    /// Show each line on stderr as it comes.
+    live: bool,
+}
+
+impl Console {
+    pub fn new(live: bool) -> Self {
+        Self { text: Vec::new(), live }
+    }
+
+    pub fn take(&mut self, bytes: &[u8]) {
+        if self.live {
+            // Nothing can be done when stderr is gone, and the guest goes on.
+            let _ = std::io::stderr().write_all(bytes);
+        }
+        self.text.extend_from_slice(bytes);
+        if self.text.len() > 2 * KEPT {
+            self.text.drain(..self.text.len() - KEPT);
+        }
+    }
+
+    /// The end of the log, from the first line that tells of the cause if there is one.
+    pub fn last_words(&self) -> String {
+        let text = String::from_utf8_lossy(&self.text).replace('\r', "");
+        let text: String = text.chars().filter(|c| *c == '\n' || *c == '\t' || !c.is_control()).collect();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let tells = |line: &&str| {
+            let line = line.to_ascii_lowercase();
+            ["panic", "init: ", "bug: ", "fatal", "oops"].iter().any(|word| line.contains(word))
+        };
+        let cause = lines.iter().position(tells).unwrap_or(lines.len());
+        let from = cause.min(lines.len().saturating_sub(LAST_LINES));
+        let shown = &lines[from..lines.len().min(from + MOST_LINES)];
+        shown.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_begin_at_the_cause_and_are_plain_text() {
+        let mut console = Console::default();
+        for i in 0..100 {
+            console.take(format!("line {i}\r\n").as_bytes());
+        }
+        console.take(b"\x1b[31mKernel panic - not syncing: no init\r\n");
+        for i in 0..30 {
+            console.take(format!("frame {i}\r\n").as_bytes());
+        }
+        let words = console.last_words();
+        assert!(words.starts_with("[31mKernel panic"), "{words}");
+        assert!(words.ends_with("frame 29"));
+    }
+
+    #[test]
+    fn a_kernel_that_dies_silently_leaves_its_last_lines() {
+        let mut console = Console::default();
+        for i in 0..100 {
+            console.take(format!("line {i}\n").as_bytes());
+        }
+        assert_eq!(console.last_words().lines().count(), LAST_LINES);
+        assert_eq!(Console::default().last_words(), "");
+    }
+}

@@ -1,0 +1,79 @@
+//! Which kernel a machine boots, and the command line it gets.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::paths::Tree;
+
+/// Alike for both kernels. `panic=-1` ends the machine at once (it runs with -no-reboot).
+const COMMON: &str = "console=ttyS0 rdinit=/init panic=-1";
+/// Fair to Linux: no mitigations, no self-tests of its cryptography in the background for seconds after the start.
+const LINUX: &str = "mitigations=off cryptomgr.notests=1 8250.nr_uarts=4 random.trust_cpu=on";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kernel {
+    Darter,
+    Linux,
+    File(PathBuf),
+}
+
+impl Kernel {
+    /// For clap: `darter`, `linux` or a file's name.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "darter" => Ok(Kernel::Darter),
+            "linux" => Ok(Kernel::Linux),
+            path if Path::new(path).is_file() => Ok(Kernel::File(path.into())),
+            path => Err(format!("'{path}' is neither darter nor linux nor a file")),
+        }
+    }
+
+    pub fn name(&self) -> String {
+        match self {
+            Kernel::Darter => "darter".into(),
+            Kernel::Linux => "linux".into(),
+            Kernel::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// The file that QEMU loads; an error that names the remedy if it is not there.
+    pub fn image(&self, tree: &Tree) -> Result<PathBuf> {
+        let (path, remedy) = match self {
+            Kernel::Darter => (tree.darter_kernel(), "run 'make kernel'"),
+            Kernel::Linux => (tree.linux_kernel(), "run 'make setup'"),
+            Kernel::File(path) => (path.clone(), "check the name"),
+        };
+        if !path.is_file() {
+            bail!("there is no kernel at {}: {remedy}", path.display());
+        }
+        Ok(path)
+    }
+
+    pub fn command_line(&self, quiet: bool, append: &[String]) -> String {
+        let mut line = vec![COMMON];
+        // A file may be any kernel: what it does not know, it ignores.
+        if *self != Kernel::Darter {
+            line.push(LINUX);
+        }
+        if quiet {
+            line.push("quiet");
+        }
+        line.extend(append.iter().map(String::as_str));
+        line.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_words_come_last_so_that_they_win() {
+        let line = Kernel::Linux.command_line(true, &["nokaslr".into(), "quiet=no".into()]);
+        assert!(line.contains("mitigations=off"));
+        assert!(line.ends_with("quiet nokaslr quiet=no"));
+        assert!(!Kernel::Darter.command_line(false, &[]).contains("mitigations"));
+    }
+}

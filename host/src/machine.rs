@@ -1,0 +1,184 @@
+//! The virtual machine as QEMU's arguments. One description for both kernels, so that a comparison compares kernels.
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::accel::Accel;
+use crate::exit::usage;
+use crate::size::show_bytes;
+
+/// QEMU's q35 without an interrupt-remapping unit.
+const MOST_CPUS: u32 = 255;
+const MIB: u64 = 1 << 20;
+
+#[derive(Debug, Clone)]
+pub struct Machine {
+    pub cpus: u32,
+    /// NUMA nodes, a socket each; CPUs and memory are split evenly.
+    pub sockets: u32,
+    /// Bytes.
+    pub memory: u64,
+    pub accel: Accel,
+    pub cpu_model: String,
+    /// The same run each time, instruction for instruction: one thread, time counted in instructions.
+    pub deterministic: bool,
+    /// The user's own words for QEMU, at the end.
+    pub extra: Vec<OsString>,
+}
+
+/// What a start of the machine adds: files, and QEMU's ends of the three serial ports.
+pub struct Boot<'a> {
+    pub kernel: PathBuf,
+    pub initramfs: PathBuf,
+    pub command_line: String,
+    pub console: BorrowedFd<'a>,
+    pub terminal: BorrowedFd<'a>,
+    pub control: BorrowedFd<'a>,
+}
+
+impl Machine {
+    /// Refuses what QEMU would refuse later with worse words.
+    pub fn check(&self) -> Result<()> {
+        if self.cpus == 0 || self.cpus > MOST_CPUS {
+            return Err(usage(format!("--cpus {}: a machine has 1 to {MOST_CPUS} CPUs", self.cpus)));
+        }
+        if self.sockets == 0 || !self.cpus.is_multiple_of(self.sockets) {
+            return Err(usage(format!(
+                "--cpus {} cannot be split evenly over --sockets {}",
+                self.cpus, self.sockets
+            )));
+        }
+        if self.memory / u64::from(self.sockets) < 64 * MIB {
+            return Err(usage(format!(
+                "--memory {}: a machine needs at least 64 MiB for each socket",
+                show_bytes(self.memory)
+            )));
+        }
+        if self.deterministic && self.accel == Accel::Kvm {
+            return Err(usage("--deterministic counts instructions, which needs emulation: --accel tcg"));
+        }
+        Ok(())
+    }
+
+    /// All arguments of qemu-system-x86_64.
+    pub fn arguments(&self, boot: &Boot<'_>) -> Result<Vec<OsString>> {
+        self.check()?;
+        let mut args: Vec<OsString> = Vec::new();
+        let mut push = |words: &[&str]| args.extend(words.iter().map(OsString::from));
+        push(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "darter"]);
+        push(&["-machine", "q35,usb=off,sata=off,smbus=off,vmport=off,i8042=off"]);
+        match self.accel {
+            Accel::Kvm => push(&["-accel", "kvm"]),
+            Accel::Tcg if self.deterministic => push(&["-accel", "tcg,thread=single"]),
+            Accel::Tcg => push(&["-accel", "tcg,thread=multi"]),
+        }
+        if self.deterministic {
+            push(&["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
+            push(&["-cpu", &format!("{},-rdrand,-rdseed", self.cpu_model)]);
+        } else {
+            push(&["-cpu", &self.cpu_model]);
+        }
+        let memory = self.memory / MIB;
+        push(&["-m", &format!("{memory}M")]);
+        push(&[
+            "-smp",
+            &format!("{},sockets={},cores={},threads=1", self.cpus, self.sockets, self.cpus / self.sockets),
+        ]);
+        if self.sockets > 1 {
+            for words in self.nodes(memory) {
+                push(&[&words[0], &words[1]]);
+            }
+        }
+        for (id, fd) in [("console", &boot.console), ("terminal", &boot.terminal), ("control", &boot.control)]
+        {
+            push(&["-chardev", &format!("socket,id={id},fd={}", fd.as_raw_fd())]);
+        }
+        push(&["-chardev", "null,id=unused"]);
+        // A line of its own for each port: two ports on one edge-triggered line lose interrupts.
+        for (id, base, line) in
+            [("console", 0x3f8, 4), ("terminal", 0x2f8, 3), ("control", 0x3e8, 5), ("unused", 0x2e8, 7)]
+        {
+            push(&["-device", &format!("isa-serial,chardev={id},iobase={base:#x},irq={line}")]);
+        }
+        push(&["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        for (option, file) in [("-kernel", &boot.kernel), ("-initrd", &boot.initramfs)] {
+            if file.as_os_str().as_encoded_bytes().contains(&b',') {
+                bail!("QEMU cannot take a file name with a comma: {}", file.display());
+            }
+            args.push(option.into());
+            args.push(file.into());
+        }
+        args.push("-append".into());
+        args.push(boot.command_line.clone().into());
+        args.extend(self.extra.iter().cloned());
+        Ok(args)
+    }
+
+    /// A memory backend and a node for each socket; what does not divide evenly goes to the first.
+    fn nodes(&self, memory: u64) -> Vec<[String; 2]> {
+        let sockets = u64::from(self.sockets);
+        // Whole large pages for each node.
+        let each = memory / sockets / 2 * 2;
+        let cores = self.cpus / self.sockets;
+        let mut words = Vec::new();
+        for node in 0..self.sockets {
+            let size = if node == 0 { memory - each * (sockets - 1) } else { each };
+            let first = node * cores;
+            words.push(["-object".into(), format!("memory-backend-ram,id=node{node},size={size}M")]);
+            words.push([
+                "-numa".into(),
+                format!("node,nodeid={node},memdev=node{node},cpus={first}-{}", first + cores - 1),
+            ]);
+        }
+        for from in 0..self.sockets {
+            for to in (from + 1)..self.sockets {
+                words.push(["-numa".into(), format!("dist,src={from},dst={to},val=20")]);
+            }
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(cpus: u32, sockets: u32, memory: u64) -> Machine {
+        Machine {
+            cpus,
+            sockets,
+            memory,
+            accel: Accel::Tcg,
+            cpu_model: "max".into(),
+            deterministic: false,
+            extra: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn memory_and_cpus_are_split_evenly_and_nothing_is_lost() {
+        let words = machine(6, 3, 1000 * MIB).nodes(1000);
+        assert_eq!(words[0][1], "memory-backend-ram,id=node0,size=336M");
+        assert_eq!(words[2][1], "memory-backend-ram,id=node1,size=332M");
+        assert_eq!(words[5][1], "node,nodeid=2,memdev=node2,cpus=4-5");
+        assert_eq!(words.iter().filter(|w| w[1].starts_with("dist")).count(), 3);
+    }
+
+    #[test]
+    fn an_impossible_machine_is_a_usage_error() {
+        assert!(machine(48, 4, 4096 * MIB).check().is_ok());
+        for wrong in [
+            machine(0, 1, 1 << 30),
+            machine(256, 1, 1 << 30),
+            machine(6, 4, 1 << 30),
+            machine(4, 4, 128 * MIB),
+            Machine { accel: Accel::Kvm, deterministic: true, ..machine(1, 1, 1 << 30) },
+        ] {
+            assert_eq!(crate::exit::status_of(&wrong.check().unwrap_err()), crate::exit::USAGE);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Where things lie in the source tree: the kernel image, what the Makefile builds, the caches.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The source tree that this program was built from.
+pub struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    /// `DARTER_ROOT`, or the tree in which this program lies (target/release/darter), or the one it was built in.
+    pub fn find() -> Self {
+        let root = std::env::var_os("DARTER_ROOT").map(PathBuf::from).or_else(|| {
+            let exe = std::env::current_exe().ok()?;
+            exe.ancestors().find(|at| is_root(at)).map(Path::to_owned)
+        });
+        let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
+        Self { root: root.unwrap_or_else(|| built_in.parent().unwrap_or(built_in).to_owned()) }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn darter_kernel(&self) -> PathBuf {
+        self.root.join("target/x86_64-unknown-none/kernel/darter-kernel")
+    }
+
+    pub fn linux_kernel(&self) -> PathBuf {
+        self.root.join(".cache/linux/vmlinuz")
+    }
+
+    pub fn linux_system_map(&self) -> PathBuf {
+        self.root.join(".cache/linux/System.map")
+    }
+
+    pub fn guest_init(&self) -> PathBuf {
+        self.root.join("target/guest/init")
+    }
+
+    /// The benchmarks, in `static/` and `dynamic/`.
+    pub fn benchmarks(&self) -> PathBuf {
+        self.root.join("target/bench")
+    }
+
+    pub fn lines_plugin(&self) -> PathBuf {
+        self.root.join("target/release/libdarter_lines.so")
+    }
+
+    /// A folder of the cache, made if it is not there.
+    pub fn cache(&self, name: &str) -> Result<PathBuf> {
+        let path = self.root.join(".cache").join(name);
+        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+fn is_root(at: &Path) -> bool {
+    at.join("Cargo.toml").is_file() && at.join("host/guest/init.c").is_file()
+}

@@ -1,0 +1,464 @@
+//! Carries a guest program's streams, signals and end between this process and the machine.
+//!
+//! One loop over poll(2), no threads. Nothing here waits for one side while the other has something to say: a slow
+//! reader of our stdout holds back the guest (we stop reading its port), a program that does not read holds back
+//! our stdin (INPUT_WINDOW), and signals and the time limit are served meanwhile.
+#![forbid(unsafe_code)]
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+
+use crate::console::Console;
+use crate::output::{Output, Sink};
+use crate::protocol::{self, Decoder, FromGuest, INPUT_FRAME, ToGuest, Window};
+use crate::signals::Signals;
+use crate::terminal;
+use crate::vm::{self, Vm};
+
+/// A program told to end by SIGTERM or SIGHUP may take so long before its machine is ended.
+const GRACE: Duration = Duration::from_secs(3);
+/// So many Ctrl-C end the machine, whatever the program makes of them.
+const PATIENCE: u32 = 3;
+
+pub struct Options<'a> {
+    /// The program has a terminal: our stdin and stdout are carried raw.
+    pub tty: bool,
+    /// Our stdin is its input; otherwise it has none.
+    pub input: bool,
+    pub stdout: Sink<'a>,
+    pub stderr: Sink<'a>,
+    /// From the start of the machine.
+    pub time_limit: Option<Duration>,
+    /// For the kernel to start init.
+    pub boot_limit: Duration,
+    /// Show the kernel's console.
+    pub verbose: bool,
+}
+
+#[derive(Debug)]
+pub enum End {
+    /// The program ended with this wait4 status word.
+    Program(u32),
+    TimeLimit,
+    /// We were told to end and ended the machine.
+    Interrupted(i32),
+    /// The machine ended, or never came up: why, and the kernel's last words.
+    Machine {
+        why: String,
+        last_words: String,
+    },
+}
+
+pub struct Outcome {
+    pub end: End,
+    /// From the start of QEMU to init.
+    pub boot: Option<Duration>,
+    /// From init to the program's end.
+    pub program: Option<Duration>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Control,
+    Console,
+    Terminal,
+    QemuStderr,
+    Stdin,
+    Stdout,
+    Stderr,
+    Signals,
+}
+
+pub struct Relay<'a> {
+    vm: Vm,
+    signals: Signals,
+    console: Console,
+    tty: bool,
+    stdout: Output<'a>,
+    stderr: Output<'a>,
+    decoder: Decoder,
+    to_guest: Vec<u8>,
+    to_terminal: Vec<u8>,
+    window: Window,
+    stdin_open: bool,
+    console_open: bool,
+    qemu_said: Vec<u8>,
+    qemu_stderr_open: bool,
+    interrupts: u32,
+    started: Instant,
+    ready: Option<Instant>,
+    ended: Option<(u32, Instant)>,
+    time_limit: Option<Instant>,
+    boot_limit: Instant,
+    boot_seconds: u64,
+    /// After SIGTERM or SIGHUP: when to end the machine, and with which signal's status.
+    grace: Option<(Instant, i32)>,
+}
+
+impl<'a> Relay<'a> {
+    pub fn new(vm: Vm, signals: Signals, options: Options<'a>) -> Self {
+        let started = Instant::now();
+        Self {
+            vm,
+            signals,
+            console: Console::new(options.verbose),
+            tty: options.tty,
+            stdout: Output::new(options.stdout),
+            stderr: Output::new(options.stderr),
+            decoder: Decoder::default(),
+            to_guest: Vec::new(),
+            to_terminal: Vec::new(),
+            window: Window::default(),
+            stdin_open: options.input,
+            console_open: true,
+            qemu_said: Vec::new(),
+            qemu_stderr_open: true,
+            interrupts: 0,
+            started,
+            ready: None,
+            ended: None,
+            time_limit: options.time_limit.map(|limit| started + limit),
+            boot_limit: started + options.boot_limit,
+            boot_seconds: options.boot_limit.as_secs(),
+            grace: None,
+        }
+    }
+
+    /// Runs until the program or the machine ends; QEMU has ended when this returns.
+    pub fn run(mut self) -> Result<Outcome> {
+        let end = loop {
+            if let Some((word, _)) = self.ended
+                && self.stdout.pending.is_empty()
+                && self.stderr.pending.is_empty()
+            {
+                break End::Program(word);
+            }
+            if let Some(end) = self.check_clock() {
+                break end;
+            }
+            let ready = self.wait()?;
+            if let Some(end) = self.serve(&ready)? {
+                break end;
+            }
+        };
+        let boot = self.ready.map(|at| at - self.started);
+        let until = self.ended.map_or_else(Instant::now, |(_, at)| at);
+        Ok(Outcome { end, boot, program: self.ready.map(|at| until - at) })
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let boot = self.ready.is_none().then_some(self.boot_limit);
+        [self.time_limit, boot, self.grace.map(|(at, _)| at)].into_iter().flatten().min()
+    }
+
+    fn check_clock(&self) -> Option<End> {
+        let now = Instant::now();
+        if let Some((at, signal)) = self.grace
+            && now >= at
+        {
+            return Some(End::Interrupted(signal));
+        }
+        if self.ended.is_none() && self.time_limit.is_some_and(|at| now >= at) {
+            return Some(End::TimeLimit);
+        }
+        if self.ready.is_none() && now >= self.boot_limit {
+            return Some(End::Machine {
+                why: format!("the kernel did not start init within {} s", self.boot_seconds),
+                last_words: self.console.last_words(),
+            });
+        }
+        None
+    }
+
+    /// Waits for something to do; leaves out whoever has to wait for another.
+    fn wait(&self) -> Result<Vec<Source>> {
+        let (mut fds, mut sources) = (Vec::with_capacity(16), Vec::with_capacity(16));
+        let mut wanted: Vec<(Source, BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(16);
+        let mut add = |source, fd, flags| wanted.push((source, fd, flags));
+        let when = |condition: bool, flag: PollFlags| if condition { flag } else { PollFlags::empty() };
+        let room = !self.stdout.is_full() && !self.stderr.is_full() && self.ended.is_none();
+        add(
+            Source::Control,
+            self.vm.control.as_fd(),
+            when(room, PollFlags::IN) | when(!self.to_guest.is_empty(), PollFlags::OUT),
+        );
+        add(Source::Console, self.vm.console.as_fd(), when(self.console_open, PollFlags::IN));
+        add(Source::QemuStderr, self.vm.stderr.as_fd(), when(self.qemu_stderr_open, PollFlags::IN));
+        if self.tty {
+            add(
+                Source::Terminal,
+                self.vm.terminal.as_fd(),
+                when(room, PollFlags::IN) | when(!self.to_terminal.is_empty(), PollFlags::OUT),
+            );
+        }
+        add(Source::Stdin, rustix::stdio::stdin(), when(self.wants_input(), PollFlags::IN));
+        for (source, output) in [(Source::Stdout, &self.stdout), (Source::Stderr, &self.stderr)] {
+            if let Sink::Fd(fd) = output.sink {
+                add(source, fd, when(!output.pending.is_empty(), PollFlags::OUT));
+            }
+        }
+        for fd in self.signals.fds() {
+            add(Source::Signals, fd, PollFlags::IN);
+        }
+        for (source, fd, flags) in wanted.into_iter().filter(|(.., flags)| !flags.is_empty()) {
+            sources.push(source);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        }
+        let timeout = self.next_deadline().map(|at| {
+            let left = at.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e).context("poll"),
+        }
+        let mut ready: Vec<Source> = Vec::new();
+        for (source, fd) in sources.into_iter().zip(&fds) {
+            if !fd.revents().is_empty() && !ready.contains(&source) {
+                ready.push(source);
+            }
+        }
+        Ok(ready)
+    }
+
+    fn wants_input(&self) -> bool {
+        let room = if self.tty { self.to_terminal.len() < INPUT_FRAME } else { self.window.has_room() };
+        self.stdin_open && self.ready.is_some() && self.ended.is_none() && room
+    }
+
+    fn serve(&mut self, ready: &[Source]) -> Result<Option<End>> {
+        for source in ready {
+            let end = match source {
+                Source::Signals => self.serve_signals(),
+                Source::Control => self.serve_control()?,
+                Source::Console => {
+                    self.console_open = self.read_console();
+                    None
+                }
+                Source::QemuStderr => {
+                    self.read_qemu_stderr();
+                    None
+                }
+                Source::Terminal => {
+                    write_some(&mut &self.vm.terminal, &mut self.to_terminal)?;
+                    self.read_terminal();
+                    None
+                }
+                Source::Stdin => {
+                    self.read_stdin()?;
+                    None
+                }
+                Source::Stdout => {
+                    if self.stdout.flush_some()? {
+                        ToGuest::StdoutClosed.encode(&mut self.to_guest);
+                    }
+                    None
+                }
+                Source::Stderr => {
+                    if self.stderr.flush_some()? {
+                        ToGuest::StderrClosed.encode(&mut self.to_guest);
+                    }
+                    None
+                }
+            };
+            if end.is_some() {
+                return Ok(end);
+            }
+        }
+        Ok(None)
+    }
+
+    fn serve_signals(&mut self) -> Option<End> {
+        for signal in self.signals.take() {
+            if signal == SIGWINCH {
+                if self.tty && self.ready.is_some() {
+                    self.send_window_size();
+                }
+                continue;
+            }
+            if self.ready.is_none() || self.ended.is_some() {
+                // No program (any more) that could take it.
+                if signal != SIGUSR1 && signal != SIGUSR2 {
+                    return Some(End::Interrupted(signal));
+                }
+                continue;
+            }
+            if signal == SIGINT {
+                self.interrupts += 1;
+                if self.interrupts >= PATIENCE {
+                    return Some(End::Interrupted(signal));
+                }
+            }
+            if (signal == SIGTERM || signal == SIGHUP) && self.grace.is_none() {
+                self.grace = Some((Instant::now() + GRACE, signal));
+            }
+            ToGuest::Signal(signal as u8).encode(&mut self.to_guest);
+        }
+        None
+    }
+
+    fn serve_control(&mut self) -> Result<Option<End>> {
+        write_some(&mut &self.vm.control, &mut self.to_guest)?;
+        if self.ended.is_some() || self.stdout.is_full() || self.stderr.is_full() {
+            return Ok(None);
+        }
+        let mut buffer = [0u8; 16 << 10];
+        let n = match (&self.vm.control).read(&mut buffer) {
+            Ok(0) => return self.machine_gone().map(Some),
+            Ok(n) => n,
+            Err(e) if e.kind() == ErrorKind::WouldBlock || e.kind() == ErrorKind::Interrupted => {
+                return Ok(None);
+            }
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => return self.machine_gone().map(Some),
+            Err(e) => return Err(e).context("cannot read the machine's control port"),
+        };
+        let mut frames = Vec::new();
+        if let Err(garbled) = self.decoder.take(&buffer[..n], &mut frames) {
+            return Ok(Some(End::Machine {
+                why: garbled.to_string(),
+                last_words: self.console.last_words(),
+            }));
+        }
+        for frame in frames {
+            self.take_frame(frame);
+        }
+        Ok(None)
+    }
+
+    fn take_frame(&mut self, frame: FromGuest) {
+        match frame {
+            FromGuest::Ready => {
+                self.ready = Some(Instant::now());
+                if self.tty {
+                    self.send_window_size();
+                } else if !self.stdin_open {
+                    ToGuest::StdinEnd.encode(&mut self.to_guest);
+                }
+            }
+            FromGuest::Consumed(bytes) => self.window.acknowledged(bytes as usize),
+            FromGuest::Stdout(data) => self.stdout.take(&data),
+            FromGuest::Stderr(data) => self.stderr.take(&data),
+            FromGuest::Ended(word) => {
+                self.ended = Some((word, Instant::now()));
+                if self.tty {
+                    // The guest has drained its terminal before it said so; what it wrote is in the socket.
+                    while self.read_terminal() {}
+                }
+            }
+        }
+    }
+
+    fn send_window_size(&mut self) {
+        let (rows, cols) = terminal::window_size();
+        ToGuest::WindowSize { rows, cols }.encode(&mut self.to_guest);
+    }
+
+    fn read_console(&mut self) -> bool {
+        let mut buffer = [0u8; 16 << 10];
+        match (&self.vm.console).read(&mut buffer) {
+            Ok(0) => false,
+            Ok(n) => {
+                self.console.take(&buffer[..n]);
+                true
+            }
+            Err(e) => e.kind() == ErrorKind::WouldBlock || e.kind() == ErrorKind::Interrupted,
+        }
+    }
+
+    fn read_qemu_stderr(&mut self) {
+        let mut buffer = [0u8; 4096];
+        match self.vm.stderr.read(&mut buffer) {
+            Ok(0) => self.qemu_stderr_open = false,
+            Ok(n) => self.qemu_said.extend_from_slice(&buffer[..n]),
+            Err(_) => {}
+        }
+    }
+
+    /// Whether there was anything.
+    fn read_terminal(&mut self) -> bool {
+        let mut buffer = [0u8; 16 << 10];
+        match (&self.vm.terminal).read(&mut buffer) {
+            Ok(n) if n > 0 => {
+                self.stdout.take(&buffer[..n]);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn read_stdin(&mut self) -> Result<()> {
+        let mut buffer = [0u8; INPUT_FRAME];
+        let n = match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
+            Ok(n) => n,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            // EIO: a terminal that has hung up, or we are in its background; either way no input comes.
+            Err(rustix::io::Errno::IO | rustix::io::Errno::BADF) => 0,
+            Err(e) => return Err(e).context("cannot read stdin"),
+        };
+        match (n, self.tty) {
+            (0, tty) => {
+                self.stdin_open = false;
+                let end = if tty { ToGuest::Signal(SIGHUP as u8) } else { ToGuest::StdinEnd };
+                end.encode(&mut self.to_guest);
+            }
+            (n, true) => self.to_terminal.extend_from_slice(&buffer[..n]),
+            (n, false) => {
+                self.window.sent(n);
+                ToGuest::Stdin(&buffer[..n]).encode(&mut self.to_guest);
+            }
+        }
+        Ok(())
+    }
+
+    /// QEMU has closed its ports without the program having ended.
+    fn machine_gone(&mut self) -> Result<End> {
+        while self.console_open && {
+            let mut peek = [PollFd::new(&self.vm.console, PollFlags::IN)];
+            let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+            matches!(poll(&mut peek, Some(&second)), Ok(n) if n > 0)
+        } {
+            self.console_open = self.read_console();
+        }
+        let (status, said) = self.vm.wait()?;
+        let said = format!("{}{said}", String::from_utf8_lossy(&self.qemu_said));
+        let mut why = vm::describe(status);
+        if !said.trim().is_empty() {
+            why = format!("{why}: {}", said.trim());
+        }
+        Ok(End::Machine { why, last_words: self.console.last_words() })
+    }
+}
+
+/// Writes what the socket takes now. A closed socket is noticed by its reader.
+fn write_some(socket: &mut impl Write, pending: &mut Vec<u8>) -> Result<()> {
+    if pending.is_empty() {
+        return Ok(());
+    }
+    match socket.write(pending) {
+        Ok(n) => {
+            pending.drain(..n);
+            Ok(())
+        }
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
+        Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+            pending.clear();
+            Ok(())
+        }
+        Err(e) => Err(e).context("cannot write to the machine"),
+    }
+}
+
+/// The exit status for an end, as a shell would see it.
+pub fn status_of(end: &End) -> u8 {
+    match end {
+        End::Program(word) => protocol::exit_status(*word),
+        End::TimeLimit => crate::exit::TIME_LIMIT,
+        End::Interrupted(signal) => 128u8.wrapping_add(*signal as u8),
+        End::Machine { .. } => crate::exit::MACHINE,
+    }
+}

@@ -1,0 +1,214 @@
+//! `darter run` and `darter shell`.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rustix::io::FdFlags;
+use serde::Serialize;
+
+use crate::accel::Accel;
+use crate::cli::{MachineOptions, Run, Shell};
+use crate::machine::Machine;
+use crate::output::Sink;
+use crate::paths::Tree;
+use crate::relay::{self, End, Outcome, Relay};
+use crate::root::{self, Job};
+use crate::signals::Signals;
+use crate::terminal;
+use crate::vm::{Start, Vm};
+
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    status: u8,
+    /// program, time-limit, interrupted or machine.
+    ended_by: &'static str,
+    signal: Option<u32>,
+    stdout: String,
+    stderr: String,
+    kernel: String,
+    accel: &'static str,
+    cpus: u32,
+    sockets: u32,
+    memory_bytes: u64,
+    /// From the start of QEMU to the guest's init.
+    boot_seconds: Option<f64>,
+    /// The program alone.
+    program_seconds: Option<f64>,
+    /// All of it, our own work included.
+    seconds: f64,
+    error: Option<String>,
+    last_words: Option<String>,
+}
+
+pub fn run(options: &Run) -> Result<u8> {
+    if options.json { run_json(options) } else { run_plain(&options.machine, &options.command) }
+}
+
+pub fn shell(options: &Shell) -> Result<u8> {
+    run_plain(&options.machine, &["sh".into(), "-l".into()])
+}
+
+fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
+    let signals = Signals::catch()?;
+    let tty = terminal::is_interactive();
+    let vm = start(options, command, tty)?;
+    let outcome = {
+        let _raw = tty.then(terminal::Raw::enter).transpose()?;
+        let relay = Relay::new(
+            vm,
+            signals,
+            relay::Options {
+                stdout: Sink::Fd(rustix::stdio::stdout()),
+                stderr: Sink::Fd(rustix::stdio::stderr()),
+                ..relay_options(options, tty)
+            },
+        );
+        relay.run()?
+    };
+    if let Some(text) = explain(&outcome.end, options) {
+        eprintln!("darter: {text}");
+    }
+    Ok(relay::status_of(&outcome.end))
+}
+
+fn run_json(options: &Run) -> Result<u8> {
+    let started = Instant::now();
+    let machine = &options.machine;
+    let signals = Signals::catch()?;
+    let vm = start(machine, &options.command, false)?;
+    let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+    let outcome = Relay::new(
+        vm,
+        signals,
+        relay::Options {
+            stdout: Sink::Call(Box::new(|data| stdout.borrow_mut().extend_from_slice(data))),
+            stderr: Sink::Call(Box::new(|data| stderr.borrow_mut().extend_from_slice(data))),
+            ..relay_options(machine, false)
+        },
+    )
+    .run()?;
+    let status = relay::status_of(&outcome.end);
+    let Outcome { end, boot, program } = outcome;
+    let error = explain(&end, machine);
+    let (ended_by, signal, last_words) = match end {
+        End::Program(word) => ("program", Some(word & 0x7f).filter(|signal| *signal != 0), None),
+        End::TimeLimit => ("time-limit", None, None),
+        End::Interrupted(signal) => ("interrupted", Some(signal as u32), None),
+        End::Machine { last_words, .. } => ("machine", None, Some(last_words)),
+    };
+    let report = Report {
+        status,
+        ended_by,
+        signal,
+        stdout: String::from_utf8_lossy(&stdout.borrow()).into_owned(),
+        stderr: String::from_utf8_lossy(&stderr.borrow()).into_owned(),
+        kernel: machine.kernel.name(),
+        accel: accel(machine)?.name(),
+        cpus: machine.cpus,
+        sockets: machine.sockets,
+        memory_bytes: machine.memory,
+        boot_seconds: boot.map(|time| time.as_secs_f64()),
+        program_seconds: program.map(|time| time.as_secs_f64()),
+        seconds: started.elapsed().as_secs_f64(),
+        error,
+        last_words,
+    };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(status)
+}
+
+fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static> {
+    relay::Options {
+        tty,
+        input: true,
+        stdout: Sink::Call(Box::new(|_| {})),
+        stderr: Sink::Call(Box::new(|_| {})),
+        time_limit: options.timeout.map(Duration::from_secs_f64),
+        boot_limit: Duration::from_secs_f64(options.boot_timeout),
+        verbose: options.verbose,
+    }
+}
+
+/// What to say about an end that is not the program's own.
+fn explain(end: &End, options: &MachineOptions) -> Option<String> {
+    match end {
+        End::Program(_) => None,
+        End::TimeLimit => Some(format!("the time limit of {} s was reached", options.timeout.unwrap_or(0.0))),
+        End::Interrupted(signal) => Some(format!("ended by signal {signal}")),
+        End::Machine { why, last_words } => Some(explain_machine(&options.kernel.name(), why, last_words)),
+    }
+}
+
+pub fn explain_machine(kernel: &str, why: &str, last_words: &str) -> String {
+    let text = format!("the machine with kernel {kernel} failed: {why}");
+    if last_words.is_empty() {
+        format!("{text}\nits console is empty")
+    } else {
+        format!("{text}\nits last words:\n{last_words}")
+    }
+}
+
+/// Which accelerator `--accel` means here; exact counting needs emulation.
+fn accel(options: &MachineOptions) -> Result<Accel> {
+    if options.deterministic && options.accel == crate::accel::Wanted::Auto {
+        return Ok(Accel::Tcg);
+    }
+    Accel::choose(options.accel)
+}
+
+fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> {
+    let machine = Machine {
+        cpus: options.cpus,
+        sockets: options.sockets,
+        memory: options.memory,
+        accel: accel(options)?,
+        cpu_model: options.cpu_model.clone(),
+        deterministic: options.deterministic,
+        extra: options.qemu_arg.clone(),
+    };
+    machine.check()?;
+    let paths = Tree::find();
+    let kernel = options.kernel.image(&paths)?;
+    let shared = root::prepare(&paths, &options.root, &options.add, options.memory)?;
+    let job = Job { tty, environment: environment(&options.env, tty), arguments: command.to_vec() };
+    let initramfs = root::with_job(&paths, &shared, &job)?;
+    if options.verbose {
+        eprintln!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());
+    }
+    boot(&machine, kernel, &initramfs, options.kernel.command_line(!options.verbose, &options.append))
+}
+
+/// Starts QEMU with an initramfs that only an open file names.
+pub fn boot(
+    machine: &Machine,
+    kernel: PathBuf,
+    initramfs: &std::fs::File,
+    command_line: String,
+) -> Result<Vm> {
+    // QEMU inherits the file and opens it by this name.
+    rustix::io::fcntl_setfd(initramfs, FdFlags::empty())?;
+    let initramfs = PathBuf::from(format!("/proc/self/fd/{}", initramfs.as_raw_fd()));
+    Vm::start(machine, Start { kernel, initramfs, command_line })
+}
+
+pub fn environment(own: &[String], tty: bool) -> Vec<String> {
+    let mut environment =
+        vec![PATH.to_owned(), "HOME=/root".into(), "USER=root".into(), "LOGNAME=root".into()];
+    if tty {
+        let term = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
+        environment.push(format!("TERM={term}"));
+    }
+    for word in own {
+        let name = word.split('=').next().unwrap_or_default();
+        environment.retain(|have| have.split('=').next() != Some(name));
+        environment.push(word.clone());
+    }
+    environment
+}

@@ -1,0 +1,161 @@
+//! `darter test`: the booted tests, each a script in tests/boot or tests/abi.
+//!
+//! A script gets DARTER (this program), DARTER_KERNEL and TARGET in its environment, runs in the source tree's root
+//! without stdin, and passes by exit status 0; 77 says that it was skipped, and its last line why. It may set its own
+//! limit with a line `# time limit: SECONDS` near its beginning.
+#![forbid(unsafe_code)]
+
+use std::io::{Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::cli::Test;
+use crate::exit::usage;
+use crate::paths::Tree;
+
+const FOLDERS: [&str; 2] = ["tests/boot", "tests/abi"];
+const LIMIT: Duration = Duration::from_secs(120);
+const SKIPPED: i32 = 77;
+/// Lines of a failed test's output that are shown.
+const SHOWN: usize = 40;
+
+enum Verdict {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
+pub fn test(options: &Test) -> Result<u8> {
+    let paths = Tree::find();
+    let mut scripts = find(paths.root())?;
+    scripts
+        .retain(|(name, _)| options.names.is_empty() || options.names.iter().any(|part| name.contains(part)));
+    if scripts.is_empty() {
+        return Err(usage(format!("no test is named so; they stand in {}", FOLDERS.join(" and "))));
+    }
+    if options.list {
+        scripts.iter().for_each(|(name, _)| println!("{name}"));
+        return Ok(0);
+    }
+    let (mut passed, mut failed, mut skipped) = (0, Vec::new(), 0);
+    for (name, script) in &scripts {
+        let started = Instant::now();
+        let verdict = run(&paths, script, &options.kernel)?;
+        let seconds = started.elapsed().as_secs_f64();
+        match verdict {
+            Verdict::Passed => {
+                passed += 1;
+                println!("passed   {name:<44} {seconds:7.1} s");
+            }
+            Verdict::Skipped(why) => {
+                skipped += 1;
+                println!("skipped  {name:<44} {seconds:7.1} s  {why}");
+            }
+            Verdict::Failed(output) => {
+                println!("FAILED   {name:<44} {seconds:7.1} s");
+                output.lines().for_each(|line| println!("    | {line}"));
+                failed.push(name);
+            }
+        }
+    }
+    for name in &failed {
+        println!("failed: {name}    again: ./darter test --kernel {} {name}", options.kernel);
+    }
+    println!("{passed} passed, {} failed, {skipped} skipped (kernel {})", failed.len(), options.kernel);
+    Ok(u8::from(!failed.is_empty()))
+}
+
+/// Names (boot/streams) and files, in order.
+fn find(root: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let Ok(entries) = std::fs::read_dir(root.join(folder)) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            let is_program = path.metadata().is_ok_and(|about| about.permissions().mode() & 0o111 != 0);
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            if path.is_file() && is_program && !name.starts_with('.') {
+                let group = folder.trim_start_matches("tests/");
+                found.push((format!("{group}/{name}"), path));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn run(paths: &Tree, script: &Path, kernel: &str) -> Result<Verdict> {
+    let limit = time_limit(&std::fs::read_to_string(script).unwrap_or_default());
+    let mut output = tempfile::tempfile()?;
+    let child = Command::new(script)
+        .current_dir(paths.root())
+        .env("DARTER", std::env::current_exe()?)
+        .env("DARTER_KERNEL", kernel)
+        .env("TARGET", paths.root().join("target"))
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output.try_clone()?)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    let ended = wait(child, limit)?;
+    output.rewind()?;
+    let mut bytes = Vec::new();
+    output.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(match ended {
+        None => Verdict::Failed(format!("{}\ntime limit of {} s reached", tail(&text), limit.as_secs())),
+        Some(status) if status.success() => Verdict::Passed,
+        Some(status) if status.code() == Some(SKIPPED) => {
+            Verdict::Skipped(text.trim().lines().last().unwrap_or("no reason given").to_owned())
+        }
+        Some(status) => Verdict::Failed(format!("{}\n{status}", tail(&text))),
+    })
+}
+
+/// None when the time is over; the test's whole process group has been ended then, its machines with it.
+fn wait(mut child: std::process::Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() >= limit {
+            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // It may have ended this very moment.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn time_limit(script: &str) -> Duration {
+    let line = script.lines().take(20).find_map(|line| line.strip_prefix("# time limit: "));
+    let seconds = line.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    seconds.map_or(LIMIT, Duration::from_secs)
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_sets_its_own_limit() {
+        assert_eq!(time_limit("#!/bin/sh\n# time limit: 7\n"), Duration::from_secs(7));
+        assert_eq!(time_limit("#!/bin/sh\n"), LIMIT);
+    }
+}

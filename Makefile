@@ -1,0 +1,70 @@
+# Darter: build, run, test. `make help` says what there is.
+#
+# `make run` and `make test` install what is missing (setup/setup.sh); that costs milliseconds when nothing is.
+
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+export PATH := $(PATH):$(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin
+
+CARGO ?= cargo
+MUSL_CC ?= musl-gcc
+KERNEL_TARGET := x86_64-unknown-none
+KERNEL := target/$(KERNEL_TARGET)/kernel/darter-kernel
+KERNEL_FLAGS := -p darter-kernel --target $(KERNEL_TARGET)
+# Which kernel `make test` boots: darter, linux or a file.
+DARTER_KERNEL ?= darter
+RUNS ?= 3
+CPUS ?= 1,2,4
+
+.PHONY: help setup build host kernel guest benchmarks plugin run bench test hosted-test booted-test check clean
+
+help: ## What there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
+	@echo '  ./darter run -- CMD  run a program on Darter (builds what is stale); ./darter --help'
+
+setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux image to compare with
+	@setup/setup.sh
+
+run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table
+	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --json target/bench.json
+
+test: setup hosted-test booted-test ## All tests, hosted and booted
+
+check: setup ## Formatting and lints, warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy $(KERNEL_FLAGS) -- -D warnings
+
+bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
+	target/release/darter bench --vs linux $(BENCH)
+
+build: setup host kernel guest benchmarks plugin ## Everything that a machine needs
+
+host: setup ## The darter command
+	@$(CARGO) build --quiet --release -p darter
+
+kernel: setup ## The Darter kernel: $(KERNEL)
+	@$(CARGO) build --quiet --profile kernel $(KERNEL_FLAGS)
+
+guest: target/guest/init ## The guest's first program
+
+target/guest/init: host/guest/init.c | setup
+	@mkdir -p $(@D)
+	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -o $@ $<
+
+benchmarks: setup ## The benchmarks, into target/bench
+	@if [ -e bench/Makefile ]; then $(MAKE) --no-print-directory -s -C bench OUT=$(CURDIR)/target/bench; fi
+
+plugin: setup ## The QEMU plugin that counts instructions and cache lines
+	@$(CARGO) build --quiet --release -p darter-lines
+
+hosted-test: setup
+	$(CARGO) test --quiet
+
+booted-test: build
+	@if [ -e tests/Makefile ]; then $(MAKE) --no-print-directory -s -C tests OUT=$(CURDIR)/target/tests; fi
+	target/release/darter test --kernel $(DARTER_KERNEL)
+
+clean: ## Remove what was built; .cache (Linux image) stays
+	$(CARGO) clean

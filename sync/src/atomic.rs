@@ -1,0 +1,55 @@
+//! The facade through which [`crate::protocol`] sees atomics, waiting and parking.
+//!
+//! Here it is `core` and the machine. `tests/models.rs` has a module of the same name and shape over loom, and includes the
+//! protocol's files below it, so what is modelled is the source that runs. `site` names an ordering and `step` an action:
+//! here both are nothing; in the models each name in turn is weakened or left out, and the model must then fail.
+
+pub use core::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    compiler_fence, fence,
+};
+
+pub use crate::machine::{park, park_token, relax};
+
+/// What `park_token` gives.
+pub type Token = usize;
+
+/// The ordering `order`, under a name by which the models weaken it.
+#[inline(always)]
+pub const fn site(_name: &'static str, order: Ordering) -> Ordering {
+    order
+}
+
+/// Whether the step called `name` is taken: always, but in a model that leaves it out.
+#[inline(always)]
+pub const fn step(_name: &'static str) -> bool {
+    true
+}
+
+/// A full fence called `name`.
+#[inline(always)]
+pub fn fence_at(_name: &'static str) {
+    fence(Ordering::SeqCst);
+}
+
+/// Declares constructors `const` where the atomics' own are (loom's are not).
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __const_new {
+    ($(#[$m:meta])* pub fn $name:ident($($a:ident : $t:ty),*) -> Self $body:block) => {
+        $(#[$m])* #[inline] pub const fn $name($($a: $t),*) -> Self $body
+    };
+}
+pub use crate::__const_new as const_new;
+
+/// Who holds a spinning lock: this CPU, never zero.
+#[inline(always)]
+pub fn holder() -> u32 {
+    crate::machine::cpu_id() + 1
+}
+
+/// Wakes the thread that took `token`.
+#[inline]
+pub fn unpark(token: &Token) {
+    crate::machine::unpark(*token);
+}

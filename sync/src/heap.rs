@@ -1,0 +1,337 @@
+//! Fallible allocation. Allocation can fail, everywhere, and nothing in the kernel takes the forms that abort when it does.
+//!
+//! Boxes and vectors have fallible forms on stable Rust. `Arc` has not: there the allocator is first asked for the very layout and the
+//! answer given back, after which `Arc::new` cannot fail: kernel code is not preempted, interrupt handlers do not
+//! allocate, and the freed block lies in this CPU's magazine.
+//!
+//! Hosted, [`hosted::fail_after`] makes the n-th allocation of a thread fail, so that tests walk every failing path.
+//! No locks but the allocator's.
+#![allow(clippy::disallowed_methods)] // The one place that may name the infallible forms.
+
+use alloc::alloc::{alloc, dealloc};
+use alloc::boxed::Box;
+use alloc::collections::TryReserveError;
+use alloc::string::String;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::fmt;
+use core::sync::atomic::AtomicUsize;
+
+/// There is no memory. A program sees ENOMEM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocError;
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of memory")
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+impl From<TryReserveError> for AllocError {
+    fn from(_: TryReserveError) -> Self {
+        AllocError
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+#[inline]
+fn allowed() -> Result<(), AllocError> {
+    hosted::allowed()
+}
+
+#[cfg(target_os = "none")]
+#[inline(always)]
+fn allowed() -> Result<(), AllocError> {
+    Ok(())
+}
+
+/// Whether `layout` could be allocated a moment ago.
+fn probe(layout: Layout) -> Result<(), AllocError> {
+    allowed()?;
+    if layout.size() == 0 {
+        return Ok(());
+    }
+    // SAFETY: the layout is not of size zero; what was allocated is freed with the same layout.
+    unsafe {
+        let block = alloc(layout);
+        if block.is_null() {
+            return Err(AllocError);
+        }
+        // Without this the compiler may leave the pair out, and the answer would be a guess.
+        dealloc(core::hint::black_box(block), layout);
+    }
+    Ok(())
+}
+
+/// `Box::new` that can fail; `value` is dropped if it does.
+#[inline]
+pub fn try_box<T>(value: T) -> Result<Box<T>, AllocError> {
+    allowed()?;
+    let layout = Layout::new::<T>();
+    if layout.size() == 0 {
+        return Ok(Box::new(value));
+    }
+    // SAFETY: the layout is not of size zero and is that of `T`; the block is written before it becomes a box, which
+    // frees it to the same (global) allocator with the same layout.
+    unsafe {
+        let block = alloc(layout).cast::<T>();
+        if block.is_null() {
+            return Err(AllocError);
+        }
+        block.write(value);
+        Ok(Box::from_raw(block))
+    }
+}
+
+/// A boxed slice of `len` values made by `make`.
+pub fn try_box_slice<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Result<Box<[T]>, AllocError> {
+    let mut values = try_vec(len)?;
+    for i in 0..len {
+        values.push(make(i));
+    }
+    Ok(values.into_boxed_slice())
+}
+
+/// What `Arc` allocates for a `T`: two counts before the value.
+const fn arc_layout<T>() -> Layout {
+    #[repr(C)]
+    struct Inner<T>(AtomicUsize, AtomicUsize, T);
+    Layout::new::<Inner<T>>()
+}
+
+/// `Arc::new` that can fail; `value` is dropped if it does.
+#[inline]
+pub fn try_arc<T>(value: T) -> Result<Arc<T>, AllocError> {
+    probe(arc_layout::<T>())?;
+    Ok(Arc::new(value))
+}
+
+/// `Arc::new_cyclic` that can fail. `make` may allocate, fallibly, only through what it returns: it cannot report failure itself.
+#[inline]
+pub fn try_arc_cyclic<T>(make: impl FnOnce(&Weak<T>) -> T) -> Result<Arc<T>, AllocError> {
+    probe(arc_layout::<T>())?;
+    Ok(Arc::new_cyclic(make))
+}
+
+/// `Vec::with_capacity` that can fail. (Not a method: std has an unstable one by the obvious name.)
+pub fn try_vec<T>(capacity: usize) -> Result<Vec<T>, AllocError> {
+    allowed()?;
+    let mut all = Vec::new();
+    all.try_reserve_exact(capacity)?;
+    Ok(all)
+}
+
+/// The fallible forms of `Vec`'s operations.
+pub trait TryVec<T>: Sized + Default {
+    fn try_push(&mut self, value: T) -> Result<(), AllocError>;
+    /// Inserts at `index`, or at the end if there are fewer elements.
+    fn try_insert(&mut self, index: usize, value: T) -> Result<(), AllocError>;
+    fn try_extend_from_slice(&mut self, values: &[T]) -> Result<(), AllocError>
+    where
+        T: Clone;
+    /// Appends what `values` yields; those already appended stay if memory runs out.
+    fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), AllocError>;
+    fn try_resize(&mut self, len: usize, value: T) -> Result<(), AllocError>
+    where
+        T: Clone;
+    fn try_from_slice(values: &[T]) -> Result<Self, AllocError>
+    where
+        T: Clone,
+    {
+        let mut all = Self::default();
+        all.try_extend_from_slice(values)?;
+        Ok(all)
+    }
+}
+
+impl<T> TryVec<T> for Vec<T> {
+    #[inline]
+    fn try_push(&mut self, value: T) -> Result<(), AllocError> {
+        if self.len() == self.capacity() {
+            allowed()?;
+            self.try_reserve(1)?;
+        }
+        self.push(value);
+        Ok(())
+    }
+
+    fn try_insert(&mut self, index: usize, value: T) -> Result<(), AllocError> {
+        if self.len() == self.capacity() {
+            allowed()?;
+            self.try_reserve(1)?;
+        }
+        self.insert(index.min(self.len()), value);
+        Ok(())
+    }
+
+    fn try_extend_from_slice(&mut self, values: &[T]) -> Result<(), AllocError>
+    where
+        T: Clone,
+    {
+        allowed()?;
+        self.try_reserve(values.len())?;
+        self.extend_from_slice(values);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), AllocError> {
+        let values = values.into_iter();
+        self.try_reserve(values.size_hint().0)?;
+        for value in values {
+            self.try_push(value)?;
+        }
+        Ok(())
+    }
+
+    fn try_resize(&mut self, len: usize, value: T) -> Result<(), AllocError>
+    where
+        T: Clone,
+    {
+        if len > self.capacity() {
+            allowed()?;
+            self.try_reserve(len - self.len())?;
+        }
+        self.resize(len, value);
+        Ok(())
+    }
+}
+
+/// The fallible forms of `String`'s operations.
+pub trait TryString: Sized {
+    fn try_from_str(s: &str) -> Result<Self, AllocError>;
+    fn try_push_str(&mut self, s: &str) -> Result<(), AllocError>;
+    fn try_push_char(&mut self, c: char) -> Result<(), AllocError>;
+}
+
+impl TryString for String {
+    fn try_from_str(s: &str) -> Result<Self, AllocError> {
+        let mut all = String::new();
+        all.try_push_str(s)?;
+        Ok(all)
+    }
+
+    fn try_push_str(&mut self, s: &str) -> Result<(), AllocError> {
+        allowed()?;
+        self.try_reserve(s.len())?;
+        self.push_str(s);
+        Ok(())
+    }
+
+    fn try_push_char(&mut self, c: char) -> Result<(), AllocError> {
+        self.try_push_str(c.encode_utf8(&mut [0; 4]))
+    }
+}
+
+/// Writes formatted text into a vector or string fallibly: `write!(Text(&mut v), ...)` gives `fmt::Error` when memory is out.
+pub struct Text<'a, S>(pub &'a mut S);
+
+impl fmt::Write for Text<'_, String> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.0.try_push_str(s).map_err(|_| fmt::Error)
+    }
+}
+
+impl fmt::Write for Text<'_, Vec<u8>> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.0.try_extend_from_slice(s.as_bytes()).map_err(|_| fmt::Error)
+    }
+}
+
+/// Failing on purpose, for tests.
+#[cfg(not(target_os = "none"))]
+pub mod hosted {
+    use super::AllocError;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Runs `f`; in it, `n` allocations of this thread through `sync::heap` succeed and all after them fail.
+    pub fn fail_after<R>(n: u64, f: impl FnOnce() -> R) -> R {
+        struct Back(Option<u64>);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                LEFT.set(self.0);
+            }
+        }
+        let _back = Back(LEFT.replace(Some(n)));
+        f()
+    }
+
+    pub(super) fn allowed() -> Result<(), AllocError> {
+        match LEFT.get() {
+            None => Ok(()),
+            Some(0) => Err(AllocError),
+            Some(n) => {
+                LEFT.set(Some(n - 1));
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use core::fmt::Write;
+
+    #[test]
+    fn what_is_allocated_holds_the_value() {
+        assert_eq!(*try_box([3u8; 100]).unwrap(), [3; 100]);
+        assert_eq!(*try_box(()).unwrap(), ());
+        assert_eq!(*try_arc(5).unwrap(), 5);
+        let me = try_arc_cyclic(|weak: &Weak<Option<Weak<u8>>>| {
+            assert!(weak.upgrade().is_none());
+            None
+        })
+        .unwrap();
+        assert!(me.is_none());
+        let mut v = Vec::try_from_slice(&[1, 2]).unwrap();
+        v.try_insert(0, 0).unwrap();
+        v.try_insert(99, 3).unwrap();
+        v.try_extend([4, 5]).unwrap();
+        v.try_resize(7, 9).unwrap();
+        assert_eq!(v, vec![0, 1, 2, 3, 4, 5, 9]);
+    }
+
+    #[test]
+    fn a_failed_allocation_is_an_error_and_drops_the_value() {
+        let token = Arc::new(());
+        hosted::fail_after(0, || {
+            assert_eq!(try_box(token.clone()).err(), Some(AllocError));
+            assert!(try_arc(token.clone()).is_err());
+            assert!(Vec::new().try_push(token.clone()).is_err());
+            assert!(String::try_from_str("a").is_err());
+            assert!(write!(Text(&mut String::new()), "{}", 1).is_err());
+        });
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn the_nth_allocation_fails_and_those_before_it_do_not() {
+        let done = hosted::fail_after(2, || (0..4).map(|i| try_box(i).is_ok()).collect::<Vec<_>>());
+        assert_eq!(done, [true, true, false, false]);
+        assert!(try_box(0).is_ok());
+    }
+
+    #[test]
+    fn the_layout_of_an_arc_is_what_it_allocates() {
+        let arc = Arc::new(0u64);
+        let value = Arc::as_ptr(&arc).addr();
+        assert_eq!(arc_layout::<u64>().size(), 24);
+        assert_eq!(arc_layout::<Wide>().align(), 64);
+        #[repr(align(64))]
+        struct Wide;
+        assert_eq!(value % 8, 0);
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        assert!(try_vec::<u64>(usize::MAX / 4).is_err());
+    }
+}

@@ -1,0 +1,29 @@
+//! Locks. Every lock has a class, and every class counts per CPU: acquisitions, collisions, time waited, the longest wait with
+//! its caller and the holder it waited for. The counts stay on: the uncontended path writes the lock's own line and this CPU's.
+//!
+//! | lock | waits by | for |
+//! |---|---|---|
+//! | [`SpinLock`] | spinning | short sections that few CPUs meet in |
+//! | [`IrqSpinLock`] | spinning, interrupts off while held | what interrupt handlers lock too |
+//! | [`QueueLock`] | spinning on a line of its own, in order | the few locks that many CPUs may wait for |
+//! | [`Mutex`] | a little spinning, then sleep | sections that allocate, do I/O or wait |
+//! | [`RwMutex`] | sleep, in order | the same, with readers |
+//!
+//! LockOrder: `lock_in` proves the order by types (see [`crate::level`]); `lock` is checked at run time where [`order`] is on.
+
+mod class;
+mod irq;
+mod mutex;
+pub mod order;
+mod queue;
+mod rwmutex;
+mod spin;
+pub mod stats;
+
+pub use class::{Class, LockClass, UNCLASSED};
+pub use irq::{IrqSpinGuard, IrqSpinLock};
+pub use mutex::{Mutex, MutexGuard};
+pub use order::held_locks_of;
+pub use queue::{QueueGuard, QueueLock};
+pub use rwmutex::{ReadGuard, RwMutex, WriteGuard};
+pub use spin::{SpinGuard, SpinLock};

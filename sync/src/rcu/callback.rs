@@ -1,0 +1,193 @@
+//! The lists of callbacks that wait for a grace period, one set per CPU, intrusive: queueing cannot fail.
+//!
+//! A callback goes through three lists of its CPU: *new* (not yet tagged), *waiting* (all with one tag), *ripe*. `sort` moves
+//! whole lists: waiting to ripe once its period is over, new to waiting when that is empty, taking the tag then. So queueing reads no
+//! shared line and needs no fence; the price is that a callback may wait for the batch before its own.
+//!
+//! Interrupt handlers do not queue. The lists are not borrowed while a callback runs, so callbacks may queue.
+
+use super::PERIOD;
+use crate::per_cpu;
+use crate::percpu::{Count, LocalCell};
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+
+/// More callbacks than this on a CPU make it hurry.
+pub(super) const MANY: u64 = 2000;
+
+/// Callbacks run in one `poll` if there are not many.
+const BATCH: u64 = 64;
+
+/// A function and what it is called with.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    pub object: *mut (),
+    pub function: unsafe fn(*mut ()),
+}
+
+/// The link inside an object that can be deferred.
+#[derive(Debug)]
+pub(super) struct RawHead {
+    next: Cell<*const RawHead>,
+    call: Cell<Option<Call>>,
+}
+
+impl core::fmt::Debug for Call {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.object.fmt(f)
+    }
+}
+
+// SAFETY: the cells are used only by `queue`'s caller, who gives the head up, and then by the lists that it is on.
+unsafe impl Send for RawHead {}
+// SAFETY: as above.
+unsafe impl Sync for RawHead {}
+
+impl RawHead {
+    pub const fn new() -> Self {
+        RawHead { next: Cell::new(ptr::null()), call: Cell::new(None) }
+    }
+}
+
+struct List {
+    first: *const RawHead,
+    last: *const RawHead,
+}
+
+impl List {
+    const fn new() -> Self {
+        List { first: ptr::null(), last: ptr::null() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// # Safety
+    /// `head` is on no list and stays in place until it is popped.
+    unsafe fn push(&mut self, head: NonNull<RawHead>) {
+        // SAFETY: the caller gives the head to this list, and all on the list are in place.
+        unsafe {
+            head.as_ref().next.set(ptr::null());
+            match self.last.as_ref() {
+                None => self.first = head.as_ptr(),
+                Some(last) => last.next.set(head.as_ptr()),
+            }
+        }
+        self.last = head.as_ptr();
+    }
+
+    fn pop(&mut self) -> Option<Call> {
+        // SAFETY: what is on the list is in place.
+        let head = unsafe { self.first.as_ref() }?;
+        self.first = head.next.get();
+        if self.first.is_null() {
+            self.last = ptr::null();
+        }
+        head.call.take()
+    }
+
+    /// Moves all of `other` behind what is here.
+    fn append(&mut self, other: &mut List) {
+        // SAFETY: what is on the list is in place.
+        match unsafe { self.last.as_ref() } {
+            None => self.first = other.first,
+            Some(last) => last.next.set(other.first),
+        }
+        if !other.is_empty() {
+            self.last = other.last;
+        }
+        *other = List::new();
+    }
+}
+
+struct Lists {
+    new: List,
+    waiting: List,
+    ripe: List,
+}
+
+// SAFETY: the lists own what is on them; callbacks run on any thread of the CPU, which `queue` asks its caller to allow.
+unsafe impl Send for Lists {}
+
+per_cpu! {
+    static LISTS: LocalCell<Lists> =
+        LocalCell::new(Lists { new: List::new(), waiting: List::new(), ripe: List::new() });
+    static STATE: State = State { queued: Count::new(), done: Count::new(), tag: Count::new(), ripe: Count::new() };
+}
+
+/// What `pending` and interrupt handlers may look at while the lists are in use. A tag is kept with one added, 0 none.
+struct State {
+    queued: Count,
+    done: Count,
+    tag: Count,
+    ripe: Count,
+}
+
+/// Queues a call for after the grace period. Not from interrupt handlers.
+///
+/// # Safety
+/// `head` is on no list and stays in place until the call; `call` may be made by any thread, with no reference to the object left
+/// but those of read sections under way.
+pub(super) unsafe fn queue(head: NonNull<RawHead>, call: Call) {
+    // SAFETY: the head is the caller's to give.
+    unsafe { head.as_ref().call.set(Some(call)) };
+    let queued = LISTS.with(|lists| {
+        // SAFETY: as promised by the caller.
+        unsafe { lists.new.push(head) }
+    });
+    assert!(queued.is_some(), "an interrupt handler queues an RCU callback");
+    STATE.this().queued.add(1);
+}
+
+/// Whether callbacks of this CPU wait. Two loads.
+#[inline(always)]
+pub fn pending() -> bool {
+    let state = STATE.this();
+    state.queued.get() != state.done.get()
+}
+
+/// How many callbacks of this CPU wait.
+pub fn backlog() -> u64 {
+    let state = STATE.this();
+    state.queued.get().wrapping_sub(state.done.get())
+}
+
+/// The tag that the waiting list has.
+pub(super) fn waits_for() -> Option<u64> {
+    STATE.this().tag.get().checked_sub(1)
+}
+
+/// Whether there are ripe callbacks.
+pub(super) fn any_ripe() -> bool {
+    STATE.this().ripe.get() != 0
+}
+
+/// Moves lists on as far as they are.
+pub(super) fn sort() {
+    LISTS.with(|lists| {
+        let state = STATE.this();
+        if waits_for().is_some_and(|tag| PERIOD.is_over(tag)) {
+            lists.ripe.append(&mut lists.waiting);
+            state.tag.set(0);
+        }
+        if lists.waiting.is_empty() && !lists.new.is_empty() {
+            lists.waiting.append(&mut lists.new);
+            state.tag.set(PERIOD.tag() + 1);
+        }
+        state.ripe.set(u64::from(!lists.ripe.is_empty()));
+    });
+}
+
+/// Runs a batch of ripe callbacks: more when there are many, so that the list cannot grow without end.
+pub(super) fn run_batch() {
+    for _ in 0..BATCH + backlog() / 8 {
+        let Some(Some(call)) = LISTS.with(|lists| lists.ripe.pop()) else {
+            break;
+        };
+        STATE.this().done.add(1);
+        // SAFETY: the period is over, and `queue`'s caller promised the rest.
+        unsafe { (call.function)(call.object) };
+    }
+    sort();
+}

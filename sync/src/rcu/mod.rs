@@ -1,0 +1,285 @@
+//! RCU by quiescent states: reading costs nothing, because kernel code is not preempted and does not sleep while it reads.
+//!
+//! A CPU is quiescent at a context switch, at a return to user mode and when a tick interrupts user mode: the kernel calls
+//! [`quiescent`] there. An idle CPU is out of the count between [`idle_enter`] and [`idle_exit`]; so is one that has not called
+//! `idle_exit` since boot. The argument is in [`crate::protocol::period`].
+//!
+//! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe. While nobody waits, no
+//! period ends and nobody writes the number. A period that lasts more than 10 ms is nudged: the CPUs that hold it up are interrupted.
+//!
+//! Hosted, threads are in user mode, so to speak, but inside [`read`]: nothing has to call `quiescent`.
+//!
+//! Nothing here takes a lock. Callbacks run in thread context with no lock held, and may not sleep long.
+
+mod arc;
+pub mod callback;
+
+pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, defer_arc, defer_box};
+pub use callback::pending;
+
+use crate::machine::{self, CpuId};
+use crate::per_cpu;
+use crate::percpu::Count;
+use crate::protocol::period::{Period, Seat};
+use callback::{Call, RawHead};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether read sections are counted: to find sleeping readers, and hosted to know when a thread reads at all.
+const COUNTED: bool = cfg!(any(debug_assertions, feature = "lockdep", not(target_os = "none")));
+
+static PERIOD: Period = Period::new();
+
+/// Milliseconds after which the CPUs that hold up a period are interrupted.
+const NUDGE_MS: u64 = 10;
+/// A CPU tries to end a period at most this often per millisecond, so that scans cost little.
+const TRIES_PER_MS: u64 = 4;
+
+/// Of this CPU alone.
+struct Own {
+    nesting: Count,
+    /// When to try to end a period next.
+    next_try: Count,
+    /// The CPU that held up the last try.
+    laggard: Count,
+    /// The period last tried, and since when.
+    stuck_at: Count,
+    stuck_since: Count,
+    /// Periods ended by this CPU, and interrupts it sent for that.
+    ended: Count,
+    nudged: Count,
+}
+
+per_cpu! {
+    static SEAT: Seat = Seat::new();
+    static OWN: Own = Own {
+        nesting: Count::new(),
+        next_try: Count::new(),
+        laggard: Count::new(),
+        stuck_at: Count::new(),
+        stuck_since: Count::new(),
+        ended: Count::new(),
+        nudged: Count::new(),
+    };
+}
+
+/// A read section. Not sent to another thread; whoever holds one does not sleep.
+#[derive(Debug)]
+pub struct RcuRead {
+    _here: PhantomData<*mut ()>,
+}
+
+/// Begins a read section, which ends when the guard is dropped. Sections nest.
+#[inline(always)]
+pub fn read() -> RcuRead {
+    if COUNTED {
+        enter();
+    }
+    RcuRead { _here: PhantomData }
+}
+
+impl Clone for RcuRead {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        read()
+    }
+}
+
+impl Drop for RcuRead {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if COUNTED {
+            leave();
+        }
+    }
+}
+
+#[inline(never)]
+fn enter() {
+    let nesting = &OWN.this().nesting;
+    if nesting.get() == 0 {
+        if cfg!(not(target_os = "none")) {
+            PERIOD.wake(SEAT.this());
+        }
+        debug_assert!(!SEAT.this().is_idle(), "RCU read on an idle CPU");
+    }
+    nesting.add(1);
+}
+
+#[inline(never)]
+fn leave() {
+    let nesting = &OWN.this().nesting;
+    nesting.sub(1);
+    if nesting.get() == 0 && cfg!(not(target_os = "none")) {
+        SEAT.this().idle();
+    }
+}
+
+/// Whether this CPU is in a read section, where sections are counted; else no.
+#[inline]
+pub fn reading() -> bool {
+    COUNTED && OWN.this().nesting.get() != 0
+}
+
+/// This CPU is in no read section: at a context switch, at a return to user mode, in a tick that interrupted user mode.
+#[inline(always)]
+pub fn quiescent() {
+    debug_assert!(!reading(), "quiescent in an RCU read section");
+    if cfg!(target_os = "none") {
+        PERIOD.quiescent(SEAT.this());
+    }
+}
+
+/// This CPU goes idle: it reads nothing until `idle_exit`, which an interrupt handler that reads has to call too (see `irq_enter`).
+#[inline]
+pub fn idle_enter() {
+    debug_assert!(!reading(), "idle in an RCU read section");
+    SEAT.this().idle();
+}
+
+/// This CPU is idle no more. Also called once by each CPU when it starts.
+#[inline]
+pub fn idle_exit() {
+    PERIOD.wake(SEAT.this());
+}
+
+/// At the start of an interrupt handler that may read: says whether the CPU was idle.
+#[inline]
+pub fn irq_enter() -> bool {
+    let idle = SEAT.this().is_idle();
+    if idle {
+        idle_exit();
+    }
+    idle
+}
+
+/// At the end of such a handler, with the answer of `irq_enter`.
+#[inline]
+pub fn irq_exit(was_idle: bool) {
+    if was_idle {
+        idle_enter();
+    }
+}
+
+/// Runs ripe callbacks of this CPU, a batch at a time, and tries to end the period if some wait on. Says whether some do: an idle CPU
+/// then keeps its tick. In thread context only (return to user, idle loop, a thread); in a tick use [`tick`].
+pub fn poll() -> bool {
+    debug_assert!(!reading(), "callbacks run in an RCU read section");
+    if !pending() {
+        return false;
+    }
+    callback::sort();
+    if !advance() {
+        return pending();
+    }
+    callback::sort();
+    callback::run_batch();
+    pending()
+}
+
+/// From the timer interrupt: reports for user mode (`user`: the interrupt came from there) and keeps periods going.
+pub fn tick(user: bool) {
+    if user {
+        quiescent();
+    }
+    if pending() {
+        advance();
+    }
+}
+
+/// Tries to end the period that this CPU's callbacks wait for. Says whether some are ripe. Safe in interrupt handlers.
+fn advance() -> bool {
+    let Some(tag) = callback::waits_for() else {
+        return callback::any_ripe();
+    };
+    if PERIOD.is_over(tag) {
+        return true;
+    }
+    let own = OWN.this();
+    let now = machine::cycles();
+    let hurry = callback::backlog() > callback::MANY || cfg!(not(target_os = "none"));
+    if !hurry && (now.wrapping_sub(own.next_try.get()) as i64) < 0 {
+        return callback::any_ripe();
+    }
+    own.next_try.set(now.wrapping_add(machine::cycles_per_ms() / TRIES_PER_MS));
+    match PERIOD.try_advance(machine::cpus(), own.laggard.get() as CpuId, |cpu| SEAT.of(cpu)) {
+        Ok(_) => own.ended.add(1),
+        Err(laggard) => held_up_by(own, laggard, now),
+    }
+    PERIOD.is_over(tag) || callback::any_ripe()
+}
+
+/// Remembers who holds up the period, and interrupts it if that takes long.
+fn held_up_by(own: &Own, laggard: CpuId, now: u64) {
+    own.laggard.set(u64::from(laggard));
+    let number = PERIOD.number();
+    if own.stuck_at.get() != number {
+        own.stuck_at.set(number);
+        own.stuck_since.set(now);
+    } else if now.wrapping_sub(own.stuck_since.get()) > NUDGE_MS * machine::cycles_per_ms() {
+        own.stuck_since.set(now);
+        own.nudged.add(1);
+        machine::nudge(laggard);
+    }
+}
+
+/// The number of the current period, and how many periods were ended and CPUs interrupted for them since boot.
+pub fn progress() -> (u64, u64, u64) {
+    let sum = |count: fn(&Own) -> &Count| OWN.iter().map(|own| count(own).get()).sum();
+    (PERIOD.number(), sum(|own| &own.ended), sum(|own| &own.nudged))
+}
+
+/// Waits until every read section that is under way has ended. Sleeps; no lock is held.
+#[track_caller]
+pub fn synchronize() {
+    const WAITING: u32 = 0;
+    const WAKING: u32 = 1;
+    const OVER: u32 = 2;
+    struct Wait {
+        head: RawHead,
+        token: usize,
+        state: AtomicU32,
+    }
+    /// # Safety
+    /// `wait` is the `Wait` below.
+    unsafe fn wake(wait: *mut ()) {
+        // SAFETY: the waiter and its thread stay until the state is OVER.
+        let wait = unsafe { &*wait.cast::<Wait>() };
+        wait.state.store(WAKING, Ordering::Release);
+        machine::unpark(wait.token);
+        wait.state.store(OVER, Ordering::Release);
+    }
+    crate::lock::order::assert_may_sleep();
+    let wait = Wait { head: RawHead::new(), token: machine::park_token(), state: AtomicU32::new(WAITING) };
+    let call = Call { object: (&raw const wait).cast_mut().cast(), function: wake };
+    // SAFETY: `wait` stays in place until `wake` is done with it, which the loops below wait for.
+    unsafe { callback::queue(NonNull::from(&wait.head), call) };
+    while wait.state.load(Ordering::Acquire) == WAITING {
+        quiescent();
+        poll();
+        if wait.state.load(Ordering::Acquire) == WAITING {
+            pause();
+        }
+    }
+    while wait.state.load(Ordering::Acquire) != OVER {
+        machine::relax();
+    }
+}
+
+/// Lets others run: in the kernel sleeps until the callback (which the ticks and idle loop bring about) wakes the thread.
+fn pause() {
+    if cfg!(target_os = "none") { machine::park() } else { machine::relax() }
+}
+
+/// Runs all callbacks of this CPU, those that they queue included. For the end of a hosted thread, and of tests.
+pub fn drain() {
+    while pending() {
+        quiescent();
+        poll();
+        machine::relax();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,7 @@ pub fn doctor() -> Result<u8> {
         ("accelerator", accelerator()),
         ("darter kernel", file(&paths.darter_kernel(), "make kernel")),
         ("guest init", file(&paths.guest_init(), "make guest")),
-        ("benchmarks", file(&paths.benchmarks().join("static"), "make benchmarks")),
+        ("benchmarks", file(&paths.benchmarks(), "make benchmarks")),
         ("linux kernel", linux(&paths)),
         ("lines plugin", optional(&paths.lines_plugin(), "make plugin")),
     ];

@@ -41,7 +41,7 @@ impl Tree {
         self.root.join("target/guest/init")
     }
 
-    /// The benchmarks, in `static/` and `dynamic/`.
+    /// The benchmarks, static and dynamic ones (bench/Makefile).
     pub fn benchmarks(&self) -> PathBuf {
         self.root.join("target/bench")
     }

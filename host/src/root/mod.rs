@@ -147,12 +147,11 @@ fn common(tree: &mut tree::Tree, paths: &paths::Tree) -> Result<()> {
         bail!("{} is missing: run 'make guest'", init.display());
     }
     tree.insert("init", Entry::program(&init))?;
-    for (name, file) in programs(&paths.benchmarks().join("static"))? {
-        tree.insert_missing(&format!("bin/{name}"), Entry::program(&file))?;
-    }
-    for (name, file) in programs(&paths.benchmarks().join("dynamic"))? {
-        let destination = format!("/libexec/bench/dynamic/{name}").into();
-        Addition { source: file, destination }.insert(tree)?;
+    for (name, file) in programs(&paths.benchmarks())? {
+        let destination = format!("/bin/{name}");
+        if !tree.contains(&destination) {
+            Addition { source: file, destination: destination.into() }.insert(tree)?;
+        }
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
  * Options, barrier, window and report, shared by every benchmark. See bench.h.
  *
  * Who does what: the controller (the first process) starts the tasks, prints a line a second, says stop when time is up,
- * and otherwise sleeps in wait(). Each task marks its own window on its CPU, inside the barriers, so nothing but operations
- * (and, with -s, the controller's waking once a second) happens inside it. With -c no clock is read in the loop.
+ * and otherwise sleeps in wait(). Each task, pinned, marks its own window on its own CPU, between the barrier at the
+ * beginning and the one at the end; task 0 reads the clock outside of them. So nothing but operations (and, with -s, the
+ * controller's waking once a second) happens between the marks. With -c no clock is read in the loop.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -205,20 +206,18 @@ static void wait_for(volatile uint32_t *flag)
 void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks)
 {
 	__atomic_store_n(&shared->slot[index].ready, 1, __ATOMIC_RELEASE);
-	if (index != 0) {
-		wait_for(&shared->go);
-	} else {
+	if (index == 0) {
 		for (unsigned i = 0; i < tasks; i++)
 			wait_for(&shared->slot[i].ready);
 		shared->open_ns = bench_now_ns();
 		__atomic_store_n(&shared->go, 1, __ATOMIC_RELEASE);
+	} else {
+		wait_for(&shared->go);
 	}
-	MARK_OPEN();
 }
 
 void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks)
 {
-	MARK_CLOSE();
 	__atomic_store_n(&shared->slot[index].done, 1, __ATOMIC_RELEASE);
 	if (index != 0) {
 		wait_for(&shared->leave);
@@ -266,8 +265,10 @@ static void run_task(struct task *task)
 
 	uint64_t limit = opt.ops ? opt.ops : UINT64_MAX;
 	bench_enter_window(shared, task->index, opt.tasks);
+	MARK_OPEN();
 	for (uint64_t done = 0; done < limit && !shared->stop;)
 		*count = done += bench->op(task);
+	MARK_CLOSE();
 	bench_leave_window(shared, task->index, opt.tasks);
 
 	if (account) {

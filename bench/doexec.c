@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "bench.h"
+#include "marker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,10 +93,12 @@ static void open_window(uint64_t state[WORDS])
 	bench_enter_window(shared, (unsigned)state[INDEX], tasks);
 	if (state[NEXT_TICK] != UINT64_MAX)
 		state[NEXT_TICK] = shared->open_ns + TICK;
+	MARK_OPEN();
 }
 
 static void close_window(const uint64_t state[WORDS])
 {
+	MARK_CLOSE();
 	unsigned tasks = (unsigned)state[TASKS], index = (unsigned)state[INDEX];
 	struct shared *shared = bench_map_shared((int)state[FD], tasks);
 	uint64_t user, sys;

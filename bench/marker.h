@@ -1,6 +1,6 @@
 /*
  * The window markers: instructions that do nothing on any machine, and that an emulator's plugin can recognise by their
- * bytes. On x86-64 a NOP with a 32-bit displacement, 0f 1f 80 xx xx xx xx, where the displacement is the mark.
+ * bytes. Each task executes them on its own CPU, around its operations. On x86-64 a NOP with a 32-bit displacement, 0f 1f 80 xx xx xx xx, where the displacement is the mark.
  * Elsewhere they are left out, and only the clock bounds the window.
  */
 #ifndef MARKER_H

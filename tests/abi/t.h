@@ -1,0 +1,60 @@
+/*
+ * What the ABI programs share. A program prints what it sees, one line a fact, with nothing that differs from run to run:
+ * no address, no process id, no time. What it prints on Linux is what it must print on Darter.
+ */
+#ifndef T_H
+#define T_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A line, written at once, so that output of parents and children never mixes within a line. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+const char *error_name(int error);        /* "ENOENT"; "0" for none */
+const char *signal_name(int number);      /* "SIGSEGV" */
+const char *status_text(int status);      /* "exit 3", "signal SIGSEGV", "signal SIGSEGV (core)" without the core flag, "stopped SIGTSTP" */
+
+/* Prints "text = value" or "text = -1 EXXX". Returns the value. */
+long show_value(const char *text, long value);
+#define SHOW(call) (errno = 0, show_value(#call, (long)(call)))
+/* The same where the value itself is arbitrary (a descriptor, an address): prints ">= 0", "ok" or the error. */
+long show_success(const char *text, long value);
+#define SHOW_OK(call) (errno = 0, show_success(#call, (long)(call)))
+#define SHOW_PTR(call) show_pointer(#call, (errno = 0, (void *)(call)))
+void *show_pointer(const char *text, void *value);
+/* Prints "text: yes" or "text: no". */
+void show_truth(const char *text, int truth);
+#define CHECK(condition) show_truth(#condition, (condition) != 0)
+
+/* Runs `body` in a child and prints how it ended, as "text: exit 0". Returns the wait status. */
+int in_child(const char *text, void (*body)(void));
+/* Forks with nothing buffered; ends the program if it fails. */
+pid_t must_fork(void);
+/* Waits for that child, through interruptions; its status. */
+int wait_for(pid_t pid);
+void nap(int milliseconds);
+void write_file(const char *path, const char *text);
+/* Reads a whole file into a fresh string; null if it cannot be opened. */
+char *read_file(const char *path);
+void section(const char *name);
+
+#endif

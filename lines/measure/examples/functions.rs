@@ -9,11 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [counts, symbols, window, operations, rest @ ..] = arguments.as_slice() else {
         return Err("functions COUNTS.json SYSTEM.MAP|ELF WINDOW OPS [LINES]".into());
     };
-    let image = std::fs::read(symbols)?;
-    let symbols = match Symbols::from_elf(&image) {
-        Ok(symbols) => symbols,
-        Err(_) => Symbols::from_system_map(&String::from_utf8_lossy(&image))?,
-    };
+    let symbols = Symbols::from_either(&std::fs::read(symbols)?)?;
     let windows = parse_instructions(&std::fs::read_to_string(counts)?)?;
     let (first, operations) = (window.parse::<usize>()?, operations.parse::<u64>()?);
     let (Some(small), Some(big)) = (windows.get(first), windows.get(first + 1)) else {

@@ -2,7 +2,7 @@
 //!
 //! The difference takes away what belongs to no operation: the marker, the loop's start, a call's first use.
 
-use crate::{Error, Symbols};
+use crate::{Error, Symbols, refused};
 use serde::Deserialize;
 use std::collections::HashMap;
 
@@ -39,18 +39,13 @@ pub struct FunctionCost {
 #[derive(Deserialize)]
 struct File {
     format: String,
-    #[serde(default)]
     mode: String,
-    error: Option<String>,
-    #[serde(default)]
     windows: Vec<Window>,
 }
 
 pub fn parse_instructions(json: &str) -> Result<Vec<Window>, Error> {
+    refused(json)?;
     let file: File = serde_json::from_str(json).map_err(|error| Error::Format(error.to_string()))?;
-    if let Some(error) = file.error {
-        return Err(Error::Refused(error));
-    }
     if file.format != "darter-lines/1" || file.mode != "instructions" {
         return Err(Error::Format(format!("format {:?}, mode {:?}", file.format, file.mode)));
     }

@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod instructions;
+mod lines;
 mod symbols;
 
 pub use instructions::{FunctionCost, PerOp, Window, parse_instructions, per_op, profile_per_op};
+pub use lines::{Class, Line, LineWindow, Pair, User, parse_lines};
 pub use symbols::Symbols;
 
 use std::ffi::OsString;
@@ -40,6 +42,30 @@ impl fmt::Display for Error {
             Error::Symbols(text) => write!(f, "no symbols: {text}"),
         }
     }
+}
+
+/// Did the plugin write why its counts are worth nothing, instead of counts?
+fn refused(json: &str) -> Result<(), Error> {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        error: String,
+    }
+    match serde_json::from_str::<Refusal>(json) {
+        Ok(refusal) => Err(Error::Refused(refusal.error)),
+        Err(_) => Ok(()),
+    }
+}
+
+/// QEMU's arguments for lines: a host thread for each of `cpus` CPUs, of which `tasks` run a task of the benchmark.
+/// `node_cpus`: CPUs per NUMA node, 0 for one node.
+pub fn line_args(plugin: &Path, out: &Path, cpus: u32, tasks: u32, node_cpus: u32) -> Vec<OsString> {
+    let mut value = path_value(plugin);
+    value.push(",mode=lines,out=");
+    value.push(path_value(out));
+    value.push(format!(",tasks={tasks},node_cpus={node_cpus}"));
+    let smp = cpus.to_string();
+    let words = ["-smp", &smp, "-accel", "tcg,thread=multi", "-cpu", "max", "-plugin"];
+    words.into_iter().map(OsString::from).chain([value]).collect()
 }
 
 /// QEMU's arguments for exact instruction counts, beside the machine, the kernel and the initramfs. The counts are the same in

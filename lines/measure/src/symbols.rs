@@ -27,6 +27,15 @@ impl Symbols {
         Symbols::new(entries)
     }
 
+    /// An ELF file or a System.map, whichever it is.
+    pub fn from_either(image: &[u8]) -> Result<Symbols, Error> {
+        if image.starts_with(b"\x7fELF") {
+            Symbols::from_elf(image)
+        } else {
+            Symbols::from_system_map(&String::from_utf8_lossy(image))
+        }
+    }
+
     /// Lines of `ADDRESS TYPE NAME`, as `nm` and Linux's build write them.
     pub fn from_system_map(text: &str) -> Result<Symbols, Error> {
         let entries = text

@@ -1,0 +1,205 @@
+//! Line mode: what CPUs took from each other in a window, and which lines conflict.
+
+use crate::{Error, Symbols, refused};
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+/// How a conflict line is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Only the line is shared, no byte of it.
+    False,
+    /// Bytes written by locked and by plain instructions: taken and released.
+    Lock,
+    /// Bytes that only locked instructions write.
+    Atomic,
+    /// Bytes that only plain instructions write.
+    Shared,
+}
+
+impl Class {
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::False => "false",
+            Class::Lock => "lock",
+            Class::Atomic => "atomic",
+            Class::Shared => "shared",
+        }
+    }
+}
+
+/// What one CPU did with a line: where it first read it and first wrote it (0: it did not).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct User {
+    pub cpu: u32,
+    pub read_pc: u64,
+    pub write_pc: u64,
+}
+
+/// A kind of transfer and how often it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Pair {
+    /// 1: a write took the line; 0: a read.
+    pub write: u8,
+    pub pc: u64,
+    /// Where the line was last written by another CPU; 0: it was only held by a reader.
+    pub from_pc: u64,
+    pub count: u64,
+}
+
+/// One line that moved, or conflicts, or both.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Line {
+    /// Guest-physical address.
+    #[serde(rename = "line")]
+    pub physical: u64,
+    pub vaddr: u64,
+    /// None: it moved, but nobody else used it within the window.
+    pub class: Option<Class>,
+    pub transfers: u64,
+    /// Transfers between NUMA nodes.
+    pub remote: u64,
+    pub cpus: Vec<User>,
+    /// The most frequent first; at most eight.
+    pub pairs: Vec<Pair>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LineWindow {
+    pub seq: u32,
+    pub user_accesses: u64,
+    pub kernel_accesses: u64,
+    pub user_reads: u64,
+    pub user_writes: u64,
+    pub kernel_reads: u64,
+    pub kernel_writes: u64,
+    pub remote: u64,
+    /// (from CPU, to CPU, transfers)
+    pub matrix: Vec<(u32, u32, u64)>,
+    /// The most often moved first.
+    pub lines: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    format: String,
+    mode: String,
+    windows: Vec<LineWindow>,
+}
+
+pub fn parse_lines(json: &str) -> Result<Vec<LineWindow>, Error> {
+    refused(json)?;
+    let file: File = serde_json::from_str(json).map_err(|error| Error::Format(error.to_string()))?;
+    if file.format != "darter-lines/1" || file.mode != "lines" {
+        return Err(Error::Format(format!("format {:?}, mode {:?}", file.format, file.mode)));
+    }
+    Ok(file.windows)
+}
+
+impl LineWindow {
+    pub fn transfers(&self) -> u64 {
+        self.user_reads + self.user_writes + self.kernel_reads + self.kernel_writes
+    }
+
+    /// Lines with a writer and another CPU within the window.
+    pub fn conflicts(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.class.is_some())
+    }
+
+    /// The figures of the window for `ops` operations, and its `top` lines with the code that moved them, as text.
+    pub fn report(&self, ops: u64, symbols: &Symbols, top: usize) -> String {
+        let each = |count: u64| count as f64 / ops.max(1) as f64;
+        let mut text = format!(
+            "transfers per operation {:.3} (kernel {:.3}, user {:.3}, between nodes {:.3}), conflict lines {}\n",
+            each(self.transfers()),
+            each(self.kernel_reads + self.kernel_writes),
+            each(self.user_reads + self.user_writes),
+            each(self.remote),
+            self.conflicts().count()
+        );
+        let conflicts_unmoved = self.conflicts().filter(|line| line.transfers == 0);
+        let moved = self.lines.iter().filter(|line| line.transfers > 0);
+        for line in moved.chain(conflicts_unmoved).take(top) {
+            let class = line.class.map_or("-", Class::name);
+            let _ = writeln!(text, "{:10.3}  {class:6}  {}", each(line.transfers), place(line, symbols));
+            for pair in line.pairs.iter().take(2) {
+                let how = if pair.write == 0 { "read " } else { "write" };
+                let from = match pair.from_pc {
+                    0 => "held by a reader".into(),
+                    pc => format!("written in {}", code(pc, symbols)),
+                };
+                let _ = writeln!(
+                    text,
+                    "            {how} in {}, {from} ({})",
+                    code(pair.pc, symbols),
+                    pair.count
+                );
+            }
+        }
+        text
+    }
+}
+
+fn code(pc: u64, symbols: &Symbols) -> String {
+    if pc >> 63 == 0 { format!("the program at {pc:#x}") } else { symbols.name(pc).to_owned() }
+}
+
+/// Where the kernel's own image lies, on Linux and on Darter: the last two gigabytes.
+const IMAGE: u64 = 0xffff_ffff_8000_0000;
+
+/// What a line is: a variable of the kernel by name, or memory by its physical address.
+fn place(line: &Line, symbols: &Symbols) -> String {
+    match symbols.find(line.vaddr) {
+        _ if line.vaddr >> 63 == 0 => format!("program memory {:#x}", line.vaddr),
+        Some((name, offset)) if line.vaddr >= IMAGE => format!("{name}+{offset:#x}"),
+        _ => format!("memory {:#x}", line.physical),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"seq":0,"user_accesses":10,
+        "kernel_accesses":20,"user_reads":0,"user_writes":1,"kernel_reads":2,"kernel_writes":1,"remote":0,
+        "matrix":[[0,1,4]],"lines":[
+        {"line":448,"vaddr":18446744071578845632,"class":"lock","transfers":3,"remote":0,
+         "cpus":[[0,18446744071578845184,0],[1,0,18446744071578845184]],"pairs":[[1,18446744071578845184,0,3]]},
+        {"line":512,"vaddr":512,"class":null,"transfers":1,"remote":0,"cpus":[],"pairs":[[0,4096,4100,1]]},
+        {"line":640,"vaddr":640,"class":"false","transfers":0,"remote":0,"cpus":[[0,1,1],[1,1,1]],"pairs":[]}]}]}"#;
+
+    #[test]
+    fn a_window_says_what_moved_and_what_conflicts() {
+        let windows = parse_lines(FILE).unwrap();
+        assert_eq!(windows[0].transfers(), 4);
+        assert_eq!(windows[0].conflicts().map(|line| line.physical).collect::<Vec<_>>(), [448, 640]);
+        let lock = &windows[0].lines[0];
+        assert_eq!(lock.cpus[1], User { cpu: 1, read_pc: 0, write_pc: 18446744071578845184 });
+    }
+
+    #[test]
+    fn the_report_names_lines_and_code() {
+        let window = &parse_lines(FILE).unwrap()[0];
+        let symbols =
+            Symbols::from_system_map("ffffffff81000000 T grab\nffffffff81000180 D counter\n").unwrap();
+        let text = window.report(2, &symbols, 10);
+        assert!(text.starts_with("transfers per operation 2.000 (kernel 1.500, user 0.500"), "{text}");
+        assert!(
+            text.contains("1.500  lock    counter+0x40\n            write in grab, held by a reader (3)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("read  in the program at 0x1000, written in the program at 0x1004 (1)"),
+            "{text}"
+        );
+        assert!(text.contains("0.000  false   program memory 0x280"), "{text}");
+        assert_eq!(window.report(2, &symbols, 1).lines().count(), 3);
+    }
+
+    #[test]
+    fn instruction_counts_are_not_lines() {
+        let other = r#"{"format":"darter-lines/1","mode":"instructions","windows":[]}"#;
+        assert!(matches!(parse_lines(other), Err(Error::Format(_))));
+    }
+}

@@ -56,46 +56,25 @@ fn refused(json: &str) -> Result<(), Error> {
     }
 }
 
-/// QEMU's arguments for lines: a host thread for each of `cpus` CPUs, of which `tasks` run a task of the benchmark.
-/// `node_cpus`: CPUs per NUMA node, 0 for one node.
-pub fn line_args(plugin: &Path, out: &Path, cpus: u32, tasks: u32, node_cpus: u32) -> Vec<OsString> {
-    let mut value = path_value(plugin);
-    value.push(",mode=lines,out=");
-    value.push(path_value(out));
-    value.push(format!(",tasks={tasks},node_cpus={node_cpus}"));
-    let smp = cpus.to_string();
-    let words = ["-smp", &smp, "-accel", "tcg,thread=multi", "-cpu", "max", "-plugin"];
-    words.into_iter().map(OsString::from).chain([value]).collect()
+/// The value of QEMU's `-plugin` for exact instruction counts. They are the same in every run only if everything else is: one
+/// CPU, one task, icount with a fixed clock and seed (`--deterministic` of the darter command), and an initramfs that is the
+/// same byte for byte, file times and inode numbers included.
+pub fn instructions_plugin(plugin: &Path, out: &Path, profile: bool) -> OsString {
+    let profile = if profile { "on" } else { "off" };
+    plugin_value(plugin, out, &format!("mode=instructions,hist={profile}"))
 }
 
-/// QEMU's arguments for exact instruction counts, beside the machine, the kernel and the initramfs. The counts are the same in
-/// every run only if everything else is: one CPU, one task, and an initramfs that is the same byte for byte (its file times
-/// and inode numbers too).
-pub fn exact_args(plugin: &Path, out: &Path, profile: bool) -> Vec<OsString> {
-    let words = [
-        "-smp",
-        "1",
-        "-accel",
-        "tcg,thread=single",
-        "-icount",
-        "shift=1,sleep=off",
-        "-rtc",
-        "base=2026-01-01,clock=vm",
-        "-seed",
-        "1",
-        "-cpu",
-        "max,-rdrand,-rdseed",
-        "-plugin",
-    ];
-    let mut arguments: Vec<OsString> = words.map(OsString::from).to_vec();
+/// The value of QEMU's `-plugin` for lines, where `tasks` CPUs run a task of the benchmark. QEMU must give each CPU a host thread
+/// (`-accel tcg,thread=multi`). `node_cpus`: CPUs per NUMA node, 0 for one node.
+pub fn lines_plugin(plugin: &Path, out: &Path, tasks: u32, node_cpus: u32) -> OsString {
+    plugin_value(plugin, out, &format!("mode=lines,tasks={tasks},node_cpus={node_cpus}"))
+}
+
+fn plugin_value(plugin: &Path, out: &Path, arguments: &str) -> OsString {
     let mut value = path_value(plugin);
-    value.push(",mode=instructions,out=");
+    value.push(format!(",{arguments},out="));
     value.push(path_value(out));
-    if profile {
-        value.push(",hist=on");
-    }
-    arguments.push(value);
-    arguments
+    value
 }
 
 /// A path as a value in a QEMU option: a comma is doubled.
@@ -112,10 +91,7 @@ mod tests {
 
     #[test]
     fn a_comma_in_a_path_is_no_separator() {
-        let arguments = exact_args(Path::new("/p/lib.so"), Path::new("/o/a,b.json"), true);
-        assert_eq!(
-            arguments.last().and_then(|last| last.to_str()),
-            Some("/p/lib.so,mode=instructions,out=/o/a,,b.json,hist=on")
-        );
+        let value = instructions_plugin(Path::new("/p/lib.so"), Path::new("/o/a,b.json"), true);
+        assert_eq!(value, "/p/lib.so,mode=instructions,hist=on,out=/o/a,,b.json");
     }
 }

@@ -21,7 +21,7 @@ pub mod level;
 pub mod lock;
 pub mod machine;
 pub mod percpu;
-//pub mod percpu_ref;
+pub mod percpu_ref;
 pub mod protocol;
 pub mod rcu;
 

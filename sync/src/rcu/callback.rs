@@ -20,14 +20,14 @@ const BATCH: u64 = 64;
 
 /// A function and what it is called with.
 #[derive(Clone, Copy)]
-pub(super) struct Call {
+pub(crate) struct Call {
     pub object: *mut (),
     pub function: unsafe fn(*mut ()),
 }
 
 /// The link inside an object that can be deferred.
 #[derive(Debug)]
-pub(super) struct RawHead {
+pub(crate) struct RawHead {
     next: Cell<*const RawHead>,
     call: Cell<Option<Call>>,
 }
@@ -129,7 +129,7 @@ struct State {
 /// # Safety
 /// `head` is on no list and stays in place until the call; `call` may be made by any thread, with no reference to the object left
 /// but those of read sections under way.
-pub(super) unsafe fn queue(head: NonNull<RawHead>, call: Call) {
+pub(crate) unsafe fn queue(head: NonNull<RawHead>, call: Call) {
     // SAFETY: the head is the caller's to give.
     unsafe { head.as_ref().call.set(Some(call)) };
     let queued = LISTS.with(|lists| {

@@ -1,1 +1,198 @@
+use super::*;
+use crate::machine::hosted::as_cpu;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
+/// An object whose drop can be seen and that spoils its value when it goes.
+struct Object {
+    head: RcuHead,
+    value: u64,
+    watch: Arc<()>,
+}
+
+impl RcuObject for Object {
+    fn rcu_head(&self) -> &RcuHead {
+        &self.head
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        self.value = 0xdead;
+    }
+}
+
+fn object(watch: &Arc<()>) -> Object {
+    Object { head: RcuHead::new(), value: 7, watch: watch.clone() }
+}
+
+fn alive(watch: &Arc<()>) -> bool {
+    Arc::strong_count(watch) > 1
+}
+
+#[test]
+fn a_box_is_dropped_after_readers_have_left_and_not_before() {
+    let watch = Arc::new(());
+    let (enter, entered) = channel();
+    let (leave, left) = channel::<()>();
+    let reader = thread::spawn(move || {
+        let _read = read();
+        enter.send(()).unwrap();
+        left.recv().unwrap();
+    });
+    entered.recv().unwrap();
+    defer_box(Box::new(object(&watch)));
+    for _ in 0..100 {
+        poll();
+    }
+    assert!(alive(&watch), "dropped under a reader");
+    leave.send(()).unwrap();
+    reader.join().unwrap();
+    drain();
+    assert!(!alive(&watch));
+}
+
+#[test]
+fn an_arc_deferred_by_several_owners_loses_each_reference_once() {
+    let watch = Arc::new(());
+    let arc = Arc::new(object(&watch));
+    for _ in 0..3 {
+        defer_arc(arc.clone());
+    }
+    poll();
+    defer_arc(arc.clone());
+    drain();
+    assert_eq!(Arc::strong_count(&arc), 1);
+    defer_arc(arc);
+    drain();
+    assert!(!alive(&watch));
+}
+
+#[test]
+fn a_cell_gives_readers_the_old_or_the_new_and_drops_the_old_later() {
+    let (first, second) = (Arc::new(()), Arc::new(()));
+    let cell = RcuArc::new(Some(Arc::new(object(&first))));
+    let section = read();
+    let old = cell.load(&section).unwrap();
+    cell.swap(Some(Arc::new(object(&second))));
+    assert_eq!(Arc::as_ptr(&cell.load(&section).unwrap().watch), Arc::as_ptr(&second));
+    assert_eq!(old.value, 7);
+    drop(section);
+    drain();
+    assert!(!alive(&first) && alive(&second));
+    let taken = cell.take().unwrap();
+    assert!(cell.get(&read()).is_none());
+    assert_eq!(taken.value, 7);
+    drop(taken);
+    drop(cell);
+    drain();
+    assert!(!alive(&second));
+}
+
+#[test]
+fn a_full_cell_refuses_a_second_object() {
+    let watch = Arc::new(());
+    let cell = RcuArc::empty();
+    assert!(cell.put_if_empty(Arc::new(object(&watch))).is_ok());
+    assert!(cell.put_if_empty(Arc::new(object(&watch))).is_err());
+    assert_eq!(Arc::strong_count(&watch), 2);
+}
+
+#[test]
+fn synchronize_returns_only_after_readers_have_left() {
+    static LEFT: AtomicBool = AtomicBool::new(false);
+    let (enter, entered) = channel();
+    let reader = thread::spawn(move || {
+        let _read = read();
+        enter.send(()).unwrap();
+        thread::sleep(Duration::from_millis(30));
+        LEFT.store(true, Ordering::SeqCst);
+    });
+    entered.recv().unwrap();
+    synchronize();
+    assert!(LEFT.load(Ordering::SeqCst));
+    reader.join().unwrap();
+}
+
+#[test]
+fn idle_cpus_hold_nobody_up() {
+    as_cpu(130, idle_enter);
+    let watch = Arc::new(());
+    defer_box(Box::new(object(&watch)));
+    drain();
+    assert!(!alive(&watch));
+}
+
+#[test]
+fn a_callback_may_defer_more() {
+    struct Chain {
+        head: RcuHead,
+        next: Option<Box<Object>>,
+    }
+    impl RcuObject for Chain {
+        fn rcu_head(&self) -> &RcuHead {
+            &self.head
+        }
+    }
+    impl Drop for Chain {
+        fn drop(&mut self) {
+            if let Some(next) = self.next.take() {
+                defer_box(next);
+            }
+        }
+    }
+    let watch = Arc::new(());
+    defer_box(Box::new(Chain { head: RcuHead::new(), next: Some(Box::new(object(&watch))) }));
+    drain();
+    assert!(!alive(&watch));
+}
+
+#[test]
+fn a_thread_that_ends_leaves_no_callback_behind() {
+    let watch = Arc::new(());
+    let inside = watch.clone();
+    thread::spawn(move || defer_box(Box::new(object(&inside)))).join().unwrap();
+    assert!(!alive(&watch));
+}
+
+#[test]
+#[should_panic(expected = "not a field of the object")]
+fn a_head_outside_the_object_is_refused() {
+    struct Liar;
+    impl RcuObject for Liar {
+        fn rcu_head(&self) -> &RcuHead {
+            static ELSEWHERE: RcuHead = RcuHead::new();
+            &ELSEWHERE
+        }
+    }
+    defer_arc(Arc::new(Liar));
+}
+
+#[test]
+fn readers_never_see_a_dropped_object() {
+    let watch = Arc::new(());
+    let cell = RcuArc::new(Some(Arc::new(object(&watch))));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let section = read();
+                    assert_eq!(cell.load(&section).unwrap().value, 7);
+                }
+            });
+        }
+        for _ in 0..if cfg!(miri) { 10 } else { 2000 } {
+            cell.swap(Some(Arc::new(object(&watch))));
+            poll();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    drop(cell);
+    drain();
+    assert!(!alive(&watch));
+}

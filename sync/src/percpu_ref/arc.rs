@@ -1,0 +1,195 @@
+//! A shared pointer counted by [`PerCpuRef`], its owner, and the cell through which RCU readers find it.
+//!
+//! An object has one [`PerCpuOwner`] and any number of [`PerCpuArc`]s. It lives until the owner is dropped, a grace period has passed, and the
+//! last `PerCpuArc` is gone. Cloning and dropping a `PerCpuArc` of a hot object writes lines of this CPU alone.
+
+use super::{PerCpuRef, counters};
+use crate::heap::{AllocError, try_box};
+use crate::rcu::RcuRead;
+use alloc::boxed::Box;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// The count is first, so that its address is the object's.
+#[repr(C)]
+struct Inner<T> {
+    count: PerCpuRef,
+    value: T,
+}
+
+/// # Safety
+/// `count` is that of an `Inner<T>` from `Box::into_raw`, to which no reference is left.
+unsafe fn free<T>(count: NonNull<PerCpuRef>) {
+    // SAFETY: the count is the first field; the caller promises the rest.
+    drop(unsafe { Box::from_raw(count.as_ptr().cast::<Inner<T>>()) });
+}
+
+/// A reference.
+pub struct PerCpuArc<T: Send + Sync + 'static> {
+    inner: NonNull<Inner<T>>,
+    _owns: PhantomData<Inner<T>>,
+}
+
+// SAFETY: as for `Arc`: it gives out shared references, and the last one drops the value.
+unsafe impl<T: Send + Sync> Send for PerCpuArc<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for PerCpuArc<T> {}
+
+impl<T: Send + Sync> PerCpuArc<T> {
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: the reference keeps the object in place.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// Whether the owner has let go of the object.
+    pub fn is_dead(this: &Self) -> bool {
+        this.inner().count.is_dead()
+    }
+
+    pub fn ptr_eq(a: &Self, b: &Self) -> bool {
+        a.inner == b.inner
+    }
+}
+
+impl<T: Send + Sync> Clone for PerCpuArc<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.inner().count.get();
+        PerCpuArc { inner: self.inner, _owns: PhantomData }
+    }
+}
+
+impl<T: Send + Sync> Deref for PerCpuArc<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.inner().value
+    }
+}
+
+impl<T: Send + Sync> Drop for PerCpuArc<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the reference is given up here.
+        unsafe { self.inner().count.put() };
+    }
+}
+
+impl<T: Send + Sync + fmt::Debug> fmt::Debug for PerCpuArc<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// The owner: while it lives, new references can be taken. Dropping it does not wait.
+pub struct PerCpuOwner<T: Send + Sync + 'static> {
+    inner: NonNull<Inner<T>>,
+    _owns: PhantomData<Inner<T>>,
+}
+
+// SAFETY: as for `PerCpuArc`.
+unsafe impl<T: Send + Sync> Send for PerCpuOwner<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for PerCpuOwner<T> {}
+
+impl<T: Send + Sync> PerCpuOwner<T> {
+    /// May sleep for memory.
+    pub fn try_new(value: T) -> Result<Self, AllocError> {
+        // Without counters to go over to, counts stay shared and right.
+        let _ = counters::prepare();
+        let inner = try_box(Inner { count: PerCpuRef::new(free::<T>), value })?;
+        Ok(Self::from_raw(NonNull::from(Box::leak(inner))))
+    }
+
+    const fn from_raw(inner: NonNull<Inner<T>>) -> Self {
+        PerCpuOwner { inner, _owns: PhantomData }
+    }
+
+    fn into_raw(self) -> *mut Inner<T> {
+        ManuallyDrop::new(self).inner.as_ptr()
+    }
+
+    /// A reference.
+    #[inline]
+    pub fn share(&self) -> PerCpuArc<T> {
+        // SAFETY: the owner's reference keeps the object in place.
+        unsafe { self.inner.as_ref() }.count.get();
+        PerCpuArc { inner: self.inner, _owns: PhantomData }
+    }
+
+    /// Whether references are counted per CPU just now.
+    pub fn is_per_cpu(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.inner.as_ref() }.count.is_per_cpu()
+    }
+}
+
+impl<T: Send + Sync> Deref for PerCpuOwner<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the owner's reference keeps the object in place.
+        &unsafe { self.inner.as_ref() }.value
+    }
+}
+
+impl<T: Send + Sync> Drop for PerCpuOwner<T> {
+    fn drop(&mut self) {
+        // SAFETY: the box is freed by `zero` alone. Who could find the object could do so through this owner, which nobody borrows, or
+        // through a `PerCpuCell`, which takes the pointer out before it drops the owner.
+        unsafe { self.inner.as_ref().count.kill() };
+    }
+}
+
+/// A place that holds a [`PerCpuOwner`] or nothing, read under RCU.
+pub struct PerCpuCell<T: Send + Sync + 'static> {
+    inner: AtomicPtr<Inner<T>>,
+    _owns: PhantomData<PerCpuOwner<T>>,
+}
+
+impl<T: Send + Sync> PerCpuCell<T> {
+    /// Holds nothing.
+    pub const fn empty() -> Self {
+        PerCpuCell { inner: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
+    }
+
+    pub fn new(owner: Option<PerCpuOwner<T>>) -> Self {
+        let inner = owner.map_or(ptr::null_mut(), PerCpuOwner::into_raw);
+        PerCpuCell { inner: AtomicPtr::new(inner), _owns: PhantomData }
+    }
+
+    fn inner<'r>(&'r self, _read: &'r RcuRead) -> Option<&'r Inner<T>> {
+        // SAFETY: an object that was taken out during the read section is freed a grace period later at the earliest.
+        unsafe { self.inner.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// What is held just now, for as long as the read section lasts. Writes nothing.
+    #[inline]
+    pub fn load<'r>(&'r self, read: &'r RcuRead) -> Option<&'r T> {
+        self.inner(read).map(|inner| &inner.value)
+    }
+
+    /// A reference to what is held just now; `None` also if it is being let go of.
+    #[inline]
+    pub fn get(&self, read: &RcuRead) -> Option<PerCpuArc<T>> {
+        let inner = self.inner(read)?;
+        inner.count.try_get().then(|| PerCpuArc { inner: NonNull::from(inner), _owns: PhantomData })
+    }
+
+    /// Holds `owner` from now on; gives back the old one.
+    pub fn swap(&self, owner: Option<PerCpuOwner<T>>) -> Option<PerCpuOwner<T>> {
+        let new = owner.map_or(ptr::null_mut(), PerCpuOwner::into_raw);
+        // The exchange gives the old owner to this thread alone.
+        NonNull::new(self.inner.swap(new, Ordering::AcqRel)).map(PerCpuOwner::from_raw)
+    }
+}
+
+impl<T: Send + Sync> Drop for PerCpuCell<T> {
+    fn drop(&mut self) {
+        drop(self.swap(None));
+    }
+}

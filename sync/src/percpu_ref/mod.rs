@@ -1,0 +1,133 @@
+//! Reference counts that many CPUs can take without a common line: for files that everybody execs, mounts, names.
+//!
+//! A count begins as one shared atomic. When several CPUs have used it often it goes per CPU: `get` and `put` are then a plain addition in this
+//! CPU's counter. When its owner kills it, it becomes one atomic again after a grace period, and reaches zero there.
+//! The argument is in [`crate::protocol::count`].
+//!
+//! [`PerCpuArc`] is what to use: a shared pointer. [`PerCpuRef`] is the bare count inside it.
+//!
+//! No locks but that of the free per-CPU counters (`percpu counters`), which is only tried, so counting is allowed under any lock; not in
+//! interrupt handlers.
+
+mod arc;
+mod counters;
+
+pub use arc::{PerCpuArc, PerCpuCell, PerCpuOwner};
+
+use crate::machine;
+use crate::protocol::count::{Got, RawCount};
+use crate::rcu;
+use crate::rcu::callback::{self, Call, RawHead};
+use core::ptr::{self, NonNull};
+use counters::Counters;
+
+/// A reference count with an owner.
+#[derive(Debug)]
+pub struct PerCpuRef {
+    raw: RawCount,
+    head: RawHead,
+    /// Called with the count when the last reference is gone.
+    zero: unsafe fn(NonNull<PerCpuRef>),
+}
+
+impl PerCpuRef {
+    /// A count with one reference, the owner's, which [`kill`](Self::kill) gives up. `zero` is called once, when no reference is left, on the CPU that
+    /// gave up the last, in no read section of this count's.
+    pub const fn new(zero: unsafe fn(NonNull<PerCpuRef>)) -> Self {
+        PerCpuRef { raw: RawCount::new(), head: RawHead::new(), zero }
+    }
+
+    /// Takes one more reference; the caller has one or knows that the owner's is there.
+    #[inline]
+    pub fn get(&self) {
+        let read = rcu::read();
+        let got = self.raw.get(&Counters, machine::cpu_id());
+        if got == Got::HotReference {
+            self.warm();
+        }
+        drop(read);
+    }
+
+    /// Takes a reference unless the count was killed. The caller found the count in a read section that still lasts.
+    #[inline]
+    pub fn try_get(&self) -> bool {
+        let read = rcu::read();
+        let got = self.raw.try_get(&Counters, machine::cpu_id());
+        if got == Got::HotReference {
+            self.warm();
+        }
+        drop(read);
+        got != Got::Dead
+    }
+
+    /// Gives a reference back; with the last of a killed count calls `zero`, after which the count may be gone.
+    ///
+    /// # Safety
+    /// The caller has a reference and does not use it any more.
+    #[inline]
+    pub unsafe fn put(&self) {
+        let read = rcu::read();
+        let last = self.raw.put(&Counters);
+        drop(read);
+        if last {
+            // SAFETY: the count is dead and nobody has a reference; this is said once.
+            unsafe { (self.zero)(NonNull::from(self)) };
+        }
+    }
+
+    /// Gives the owner's reference up and lets `try_get` fail from now on. Does not wait. A second call does nothing.
+    ///
+    /// # Safety
+    /// The count stays where it is until `zero` is called, and nobody can find it by a read section that begins after
+    /// this call, but those who have a reference.
+    pub unsafe fn kill(&self) {
+        /// # Safety
+        /// `count` is the `PerCpuRef` that was killed.
+        unsafe fn finish(count: *mut ()) {
+            // SAFETY: the owner's reference is still there, and so is the count.
+            let count = unsafe { &*count.cast_const().cast::<PerCpuRef>() };
+            let zero = count.zero;
+            let (number, last) = count.raw.finish(&Counters);
+            if let Some(number) = number {
+                counters::give_back(number);
+            }
+            if last {
+                // SAFETY: as in `put`.
+                unsafe { zero(NonNull::from(count)) };
+            }
+        }
+        if self.raw.kill() {
+            let call = Call { object: ptr::from_ref(self).cast_mut().cast(), function: finish };
+            // SAFETY: the head is used by the first kill alone, and the count stays in place.
+            unsafe { callback::queue(NonNull::from(&self.head), call) };
+        }
+    }
+
+    /// Goes per CPU, if counters can be had without waiting.
+    #[cold]
+    fn warm(&self) {
+        if let Some(number) = counters::take()
+            && !self.raw.warm(number)
+        {
+            counters::give_back(number);
+        }
+    }
+
+    /// Whether the count was killed.
+    pub fn is_dead(&self) -> bool {
+        self.raw.is_dead()
+    }
+
+    /// Whether the count is per CPU just now.
+    pub fn is_per_cpu(&self) -> bool {
+        self.raw.is_per_cpu()
+    }
+}
+
+// SAFETY: the raw count is atomic; the head is used by the killer and then by the callback lists alone.
+unsafe impl Sync for PerCpuRef {}
+// SAFETY: as above; the count belongs to no thread.
+unsafe impl Send for PerCpuRef {}
+
+#[cfg(test)]
+mod tests;

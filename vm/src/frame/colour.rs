@@ -1,0 +1,158 @@
+//! Colour lists: a node's single free pages, split so that CPUs that refill at once meet at different locks.
+//!
+//! A colour is a group of 32-page runs (bits 5..9 of the page number), so a run split by the buddy keeps one colour. Each
+//! CPU starts at its own colour. A list that grows long gives its surplus back to the buddy, so that large blocks form
+//! again.
+
+use super::{Frame, MAX_NODES, buddy};
+use core::sync::atomic::{AtomicU64, Ordering};
+use sync::level::FrameList;
+use sync::{SpinLock, lock_class};
+
+/// Lists per node.
+pub(super) const COLOURS: usize = 16;
+/// Pages a list holds before it gives half of them to the buddy.
+const LONG: usize = 1024;
+
+lock_class! { static COLOUR: LockClass = ("frame colour list", FrameList); }
+
+/// A chain of free frames, linked through their metadata. 0 ends it: frame 0 is never free memory.
+pub(super) struct Chain {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Chain {
+    pub(super) const EMPTY: Self = Self { head: 0, tail: 0, len: 0 };
+
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub(super) fn push(&mut self, frame: &Frame) {
+        frame.set_next(self.head);
+        self.head = frame.number();
+        if self.len == 0 {
+            self.tail = self.head;
+        }
+        self.len += 1;
+    }
+
+    pub(super) fn pop(&mut self) -> Option<&'static Frame> {
+        if self.len == 0 {
+            return None;
+        }
+        let frame = Frame::by_number(self.head);
+        self.head = frame.next();
+        self.len -= 1;
+        Some(frame)
+    }
+
+    /// Puts all of `other` in front, in constant time.
+    fn splice(&mut self, other: Chain) {
+        if other.len == 0 {
+            return;
+        }
+        if self.len == 0 {
+            *self = other;
+        } else {
+            Frame::by_number(other.tail).set_next(self.head);
+            self.head = other.head;
+            self.len += other.len;
+        }
+    }
+}
+
+#[repr(align(64))]
+struct List {
+    chain: SpinLock<Chain, FrameList>,
+    /// Length, for readers of sums; written under the lock.
+    free: AtomicU64,
+}
+
+/// The colour lists of one node.
+pub(super) struct ColourLists {
+    lists: [List; COLOURS],
+}
+
+static NODES: [ColourLists; MAX_NODES] = [const {
+    ColourLists {
+        lists: [const { List { chain: SpinLock::new(Chain::EMPTY, &COLOUR), free: AtomicU64::new(0) } };
+            COLOURS],
+    }
+}; MAX_NODES];
+
+pub(super) fn node(n: usize) -> &'static ColourLists {
+    &NODES[n % MAX_NODES]
+}
+
+/// Colour of a frame.
+pub(super) fn of(frame: &Frame) -> usize {
+    (frame.number() >> 5) as usize % COLOURS
+}
+
+impl ColourLists {
+    pub(super) fn free(&self) -> u64 {
+        self.lists.iter().map(|l| l.free.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Fills `out` from the first list at or after colour `start` that has anything; returns how many frames.
+    pub(super) fn take(&self, start: usize, out: &mut [u32]) -> usize {
+        for list in (0..COLOURS).map(|i| &self.lists[(start + i) % COLOURS]) {
+            if list.free.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut chain = list.chain.lock();
+            let mut taken = 0;
+            for place in out.iter_mut() {
+                let Some(frame) = chain.pop() else { break };
+                *place = frame.number();
+                taken += 1;
+            }
+            list.free.store(chain.len() as u64, Ordering::Relaxed);
+            if taken > 0 {
+                return taken;
+            }
+        }
+        0
+    }
+
+    /// Takes in one chain per colour, of frames of this node.
+    pub(super) fn give(&self, chains: [Chain; COLOURS]) {
+        for (list, chain) in self.lists.iter().zip(chains) {
+            if chain.len() == 0 {
+                continue;
+            }
+            let mut surplus = Chain::EMPTY;
+            {
+                let mut held = list.chain.lock();
+                held.splice(chain);
+                if held.len() > LONG {
+                    for _ in 0..LONG / 2 {
+                        let Some(frame) = held.pop() else { break };
+                        surplus.push(frame);
+                    }
+                }
+                list.free.store(held.len() as u64, Ordering::Relaxed);
+            }
+            while let Some(frame) = surplus.pop() {
+                buddy::node(frame.node()).give(frame, 0);
+            }
+        }
+    }
+
+    /// Gives every page to the buddy, so that it can form large blocks.
+    pub(super) fn drain_into(&self, buddy: &buddy::Buddy) {
+        for list in &self.lists {
+            let mut chain = {
+                let mut held = list.chain.lock();
+                list.free.store(0, Ordering::Relaxed);
+                core::mem::replace(&mut *held, Chain::EMPTY)
+            };
+            while let Some(frame) = chain.pop() {
+                buddy.give(frame, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Physical memory for tests: an arena on the host's heap, with the same frame table and direct map as the kernel's.
+
+extern crate std;
+
+use super::Frame;
+use crate::addr::{PAGE_SIZE, PhysAddr};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::alloc::{Layout, alloc_zeroed};
+use std::sync::Once;
+
+static DIRECT_MAP: AtomicUsize = AtomicUsize::new(0);
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+static START: Once = Once::new();
+
+/// Starts the frame allocator with `pages` pages spread over `nodes` nodes. The first call of a process counts; every
+/// test calls it and all share the memory.
+pub fn start(pages: usize, nodes: usize) {
+    START.call_once(|| {
+        let pages = pages.next_multiple_of(1024 * nodes.max(1));
+        let memory = Layout::from_size_align(pages * PAGE_SIZE, 1 << 22);
+        let table = Layout::array::<Frame>(pages);
+        let (Ok(memory), Ok(table)) = (memory, table) else {
+            panic!("test memory of {pages} pages is too large")
+        };
+        // SAFETY: both layouts have a size above zero.
+        let (base, frames) = unsafe { (alloc_zeroed(memory) as usize, alloc_zeroed(table) as usize) };
+        assert!(base != 0 && frames != 0, "the host has no memory for {pages} pages");
+        DIRECT_MAP.store(base, Ordering::Relaxed);
+        TABLE.store(frames, Ordering::Relaxed);
+        let share = pages / nodes.max(1);
+        for node in 0..nodes.max(1) {
+            let (first, last) = (node * share, (node + 1) * share);
+            // SAFETY: the arena is ours, never freed, and handed over once; the table is zeroed.
+            unsafe {
+                super::add_region(
+                    PhysAddr((first * PAGE_SIZE) as u64),
+                    PhysAddr((last * PAGE_SIZE) as u64),
+                    node as u32,
+                );
+            }
+        }
+        assert!(super::finish_init());
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_direct_map_base() -> usize {
+    DIRECT_MAP.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_frame_table() -> usize {
+    TABLE.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "Rust" fn __darter_zero_page(page: *mut u8) {
+    // SAFETY: the caller owns the page.
+    unsafe { page.write_bytes(0, PAGE_SIZE) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "Rust" fn __darter_copy_page(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller owns `to` and keeps `from` allocated; the two differ.
+    unsafe { to.copy_from_nonoverlapping(from, PAGE_SIZE) }
+}

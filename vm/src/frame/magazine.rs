@@ -1,0 +1,193 @@
+//! Per-CPU magazines: the fast path of the allocator, no lock and no shared line.
+//!
+//! Only the owning CPU touches a magazine's contents (kernel code is not preempted and interrupt handlers do not
+//! allocate); its counts may be read by anybody. Batches move between a magazine and the colour lists of the nodes.
+
+use super::colour::{self, COLOURS, Chain};
+use super::{Frame, MAX_NODES, buddy};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use sync::machine;
+use sync::per_cpu;
+
+/// Frames a magazine holds at most: 512 KiB of pages.
+const CAPACITY: usize = 128;
+/// Frames moved at a time.
+pub(super) const BATCH: usize = 64;
+/// Frames of another node that wait before they go home together.
+const FAR_BATCH: usize = 32;
+
+#[repr(align(64))]
+struct Magazine {
+    len: AtomicUsize,
+    frames: UnsafeCell<[u32; CAPACITY]>,
+    far: UnsafeCell<[Chain; MAX_NODES]>,
+    far_len: AtomicUsize,
+    refills: AtomicU64,
+    refills_far: AtomicU64,
+    spills: AtomicU64,
+}
+
+// SAFETY: the cells are touched by the owning CPU alone (see the head of the file); the rest is atomic.
+unsafe impl Sync for Magazine {}
+
+per_cpu! {
+    static MAGAZINE: Magazine = Magazine {
+        len: AtomicUsize::new(0),
+        frames: UnsafeCell::new([0; CAPACITY]),
+        far: UnsafeCell::new([Chain::EMPTY; MAX_NODES]),
+        far_len: AtomicUsize::new(0),
+        refills: AtomicU64::new(0),
+        refills_far: AtomicU64::new(0),
+        spills: AtomicU64::new(0),
+    };
+}
+
+/// One CPU's dealings with the node lists, in batches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuFrameCounts {
+    /// Batches taken from the CPU's own node.
+    pub refills: u64,
+    /// Batches taken from another node.
+    pub refills_far: u64,
+    /// Batches given back.
+    pub spills: u64,
+    /// Frames lying in the magazine now.
+    pub cached: u64,
+}
+
+/// Counts of `cpu`.
+pub fn counts_of(cpu: machine::CpuId) -> CpuFrameCounts {
+    let m = MAGAZINE.of(cpu);
+    CpuFrameCounts {
+        refills: m.refills.load(Ordering::Relaxed),
+        refills_far: m.refills_far.load(Ordering::Relaxed),
+        spills: m.spills.load(Ordering::Relaxed),
+        cached: (m.len.load(Ordering::Relaxed) + m.far_len.load(Ordering::Relaxed)) as u64,
+    }
+}
+
+pub(super) fn cached_everywhere() -> u64 {
+    (0..machine::cpus()).map(|cpu| counts_of(cpu).cached).sum()
+}
+
+/// Takes a frame; its contents are unspecified.
+#[inline]
+pub(super) fn take() -> Option<&'static Frame> {
+    let m = MAGAZINE.this();
+    let mut len = m.len.load(Ordering::Relaxed);
+    if len == 0 {
+        len = refill(m);
+        if len == 0 {
+            return None;
+        }
+    }
+    m.len.store(len - 1, Ordering::Relaxed);
+    // SAFETY: this CPU's magazine; no other reference to the cell exists while this one does.
+    let number = unsafe { (&*m.frames.get())[(len - 1) % CAPACITY] };
+    let frame = Frame::by_number(number);
+    frame.mark_taken();
+    Some(frame)
+}
+
+/// Gives a frame back.
+#[inline]
+pub(super) fn give(frame: &'static Frame) {
+    frame.mark_free();
+    let m = MAGAZINE.this();
+    if machine::nodes() > 1 && frame.node() != machine::node_of(machine::cpu_id()) as usize {
+        return give_far(m, frame);
+    }
+    let mut len = m.len.load(Ordering::Relaxed);
+    if len == CAPACITY {
+        len = spill(m);
+    }
+    // SAFETY: this CPU's magazine; no other reference to the cell exists while this one does.
+    unsafe { (&mut *m.frames.get())[len % CAPACITY] = frame.number() };
+    m.len.store(len + 1, Ordering::Relaxed);
+}
+
+/// Fills up to [`BATCH`] frames into the empty magazine; returns how many it has now.
+#[cold]
+fn refill(m: &Magazine) -> usize {
+    let cpu = machine::cpu_id() as usize;
+    let home = machine::node_of(cpu as u32) as usize % MAX_NODES;
+    // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
+    let frames = unsafe { &mut *m.frames.get() };
+    for n in (0..MAX_NODES).map(|i| (home + i) % MAX_NODES) {
+        let mut len = colour::node(n).take(cpu % COLOURS, &mut frames[..BATCH]);
+        if len == 0 {
+            len = buddy::node(n).take_pages(&mut frames[..BATCH]);
+        }
+        if len > 0 {
+            bump(if n == home { &m.refills } else { &m.refills_far });
+            m.len.store(len, Ordering::Relaxed);
+            return len;
+        }
+    }
+    // The last frames may be those this CPU holds back for other nodes.
+    flush_far(m);
+    (0..MAX_NODES)
+        .find_map(|n| match colour::node(n).take(cpu % COLOURS, &mut frames[..BATCH]) {
+            0 => None,
+            len => Some(len),
+        })
+        .inspect(|len| m.len.store(*len, Ordering::Relaxed))
+        .unwrap_or(0)
+}
+
+/// Moves the oldest [`BATCH`] frames of the full magazine to the colour lists; returns how many are left.
+#[cold]
+fn spill(m: &Magazine) -> usize {
+    // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
+    let frames = unsafe { &mut *m.frames.get() };
+    let home = machine::node_of(machine::cpu_id()) as usize % MAX_NODES;
+    let mut chains = [Chain::EMPTY; COLOURS];
+    for number in &frames[..BATCH] {
+        let frame = Frame::by_number(*number);
+        chains[colour::of(frame)].push(frame);
+    }
+    frames.copy_within(BATCH.., 0);
+    m.len.store(CAPACITY - BATCH, Ordering::Relaxed);
+    colour::node(home).give(chains);
+    bump(&m.spills);
+    CAPACITY - BATCH
+}
+
+#[cold]
+fn give_far(m: &Magazine, frame: &'static Frame) {
+    let node = frame.node() % MAX_NODES;
+    // SAFETY: this CPU's magazine; the borrow ends before anything else touches it.
+    let chain = unsafe { &mut (&mut *m.far.get())[node] };
+    chain.push(frame);
+    m.far_len.store(m.far_len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    if chain.len() >= FAR_BATCH {
+        let chain = core::mem::replace(chain, Chain::EMPTY);
+        send_home(m, node, chain);
+    }
+}
+
+fn flush_far(m: &Magazine) {
+    for node in 0..MAX_NODES {
+        // SAFETY: as in `give_far`.
+        let chain = unsafe { core::mem::replace(&mut (&mut *m.far.get())[node], Chain::EMPTY) };
+        if chain.len() > 0 {
+            send_home(m, node, chain);
+        }
+    }
+}
+
+fn send_home(m: &Magazine, node: usize, mut chain: Chain) {
+    m.far_len.store(m.far_len.load(Ordering::Relaxed) - chain.len(), Ordering::Relaxed);
+    let mut chains = [Chain::EMPTY; COLOURS];
+    while let Some(frame) = chain.pop() {
+        chains[colour::of(frame)].push(frame);
+    }
+    colour::node(node).give(chains);
+    bump(&m.spills);
+}
+
+/// Counts on this CPU: only the owner writes, so no locked instruction.
+fn bump(count: &AtomicU64) {
+    count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}

@@ -1,0 +1,189 @@
+//! The metadata of one frame: one cache line.
+//!
+//! Who may write what: `next`, `prev`, `order` belong to the list the frame is on (that list's lock); `refs` to those who
+//! hold references; `kind` and the owner's words to the owner.
+
+use super::{__darter_direct_map_base, __darter_frame_table};
+use crate::addr::{PAGE_SHIFT, PhysAddr};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// What a frame is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Not handed to the allocator (firmware, kernel image, frame table).
+    Reserved = 0,
+    /// In a magazine, on a colour list or in the buddy.
+    Free,
+    /// A page of a program or of a file.
+    Page,
+    /// A page-table page; the owner's words hold its metadata.
+    Table,
+    /// A page of slab objects; the owner's words hold the slab's header.
+    Slab,
+    /// First page of a contiguous block.
+    Block,
+    /// The shared page of zeros.
+    Zero,
+}
+
+/// Metadata of one physical page: 64 bytes, one cache line.
+#[repr(C, align(64))]
+pub struct Frame {
+    refs: AtomicU32,
+    kind: AtomicU8,
+    order: AtomicU8,
+    node: AtomicU8,
+    flags: AtomicU8,
+    next: AtomicU32,
+    prev: AtomicU32,
+    words: [AtomicU64; 6],
+}
+
+const _: () = assert!(size_of::<Frame>() == 64);
+
+impl Frame {
+    /// The frame with page number `number`, which must be below the end of physical memory.
+    #[inline]
+    pub(crate) fn by_number(number: u32) -> &'static Frame {
+        let table = __darter_frame_table() as *const Frame;
+        // SAFETY: the frame table covers all memory of the machine, for ever, and only such numbers are ever stored.
+        unsafe { &*table.add(number as usize) }
+    }
+
+    /// Metadata of the page that holds `addr`, which must be an address that came from the allocator.
+    #[inline]
+    pub fn of(addr: PhysAddr) -> &'static Frame {
+        Self::by_number((addr.0 >> PAGE_SHIFT) as u32)
+    }
+
+    /// The frame whose page the direct map shows at `address`.
+    #[inline]
+    pub fn of_direct(address: usize) -> &'static Frame {
+        Self::of(PhysAddr((address - __darter_direct_map_base()) as u64))
+    }
+
+    #[inline]
+    pub(crate) fn number(&self) -> u32 {
+        ((core::ptr::from_ref(self) as usize - __darter_frame_table()) / size_of::<Frame>()) as u32
+    }
+
+    /// Physical address of the page.
+    #[inline]
+    pub fn addr(&self) -> PhysAddr {
+        PhysAddr(u64::from(self.number()) << PAGE_SHIFT)
+    }
+
+    /// The page itself, in the direct map. Using the pointer is the caller's affair.
+    #[inline]
+    pub fn bytes_ptr(&self) -> *mut u8 {
+        (__darter_direct_map_base() + self.addr().0 as usize) as *mut u8
+    }
+
+    /// NUMA node of the page.
+    #[inline]
+    pub fn node(&self) -> usize {
+        self.node.load(Ordering::Relaxed) as usize
+    }
+
+    #[inline]
+    pub fn kind(&self) -> FrameKind {
+        match self.kind.load(Ordering::Relaxed) {
+            1 => FrameKind::Free,
+            2 => FrameKind::Page,
+            3 => FrameKind::Table,
+            4 => FrameKind::Slab,
+            5 => FrameKind::Block,
+            6 => FrameKind::Zero,
+            _ => FrameKind::Reserved,
+        }
+    }
+
+    /// Owner only.
+    #[inline]
+    pub fn set_kind(&self, kind: FrameKind) {
+        self.kind.store(kind as u8, Ordering::Relaxed);
+    }
+
+    /// Eight bits for the owner, zero at allocation.
+    pub fn flags(&self) -> &AtomicU8 {
+        &self.flags
+    }
+
+    /// 48 bytes for the owner; unspecified at allocation.
+    #[inline]
+    pub fn words(&self) -> &[AtomicU64; 6] {
+        &self.words
+    }
+
+    /// References to the page: leaves that map it, object slots, pins. 1 at allocation.
+    #[inline]
+    pub fn refs(&self) -> u32 {
+        self.refs.load(Ordering::Acquire)
+    }
+
+    /// Takes one more reference. The caller holds one, or the lock under which one is held.
+    #[inline]
+    pub fn get(&self) {
+        let before = self.refs.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before != 0 && before < u32::MAX / 2, "reference to a free frame");
+    }
+
+    /// Drops one reference; true if it was the last, and the caller now owns the frame alone.
+    /// A sole holder pays no locked instruction: nobody else can be adding a reference.
+    #[inline]
+    pub fn put(&self) -> bool {
+        if self.refs.load(Ordering::Acquire) == 1 {
+            return true;
+        }
+        if self.refs.fetch_sub(1, Ordering::Release) == 1 {
+            core::sync::atomic::fence(Ordering::Acquire);
+            self.refs.store(1, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn set_home(&self, node: u8) {
+        self.node.store(node, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn mark_taken(&self) {
+        debug_assert_eq!(self.kind(), FrameKind::Free, "frame {:#x} handed out twice", self.number());
+        self.refs.store(1, Ordering::Relaxed);
+        self.kind.store(FrameKind::Page as u8, Ordering::Relaxed);
+        self.flags.store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn mark_free(&self) {
+        debug_assert_ne!(self.kind(), FrameKind::Free, "frame {:#x} freed twice", self.number());
+        self.kind.store(FrameKind::Free as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn next(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_next(&self, number: u32) {
+        self.next.store(number, Ordering::Relaxed);
+    }
+
+    pub(super) fn prev(&self) -> u32 {
+        self.prev.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_prev(&self, number: u32) {
+        self.prev.store(number, Ordering::Relaxed);
+    }
+
+    /// Order of the free block that begins here plus one; 0: none does.
+    pub(super) fn block(&self) -> u8 {
+        self.order.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_block(&self, order_plus_one: u8) {
+        self.order.store(order_plus_one, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,150 @@
+//! Physical page frames: 64 bytes of metadata each, and the allocator.
+//!
+//! A frame travels between three stores:
+//!
+//! ```text
+//!   magazine (per CPU, no lock)  <-- batches -->  colour lists (per node, a lock each)  <-- runs -->  buddy (per node, one lock)
+//! ```
+//!
+//! * CountLocal: taking and giving back a frame writes this CPU's magazine and the frame's own metadata line, nothing else.
+//!   `free_frames` is a sum taken by the reader.
+//! * A frame freed far from home waits in a per-CPU chain for its own node and goes back in batches.
+//! * LockOrder: colour list and buddy locks are FrameList, the innermost level of `vm`; neither is held while taking the
+//!   other.
+//!
+//! Nothing here sleeps. Interrupt handlers neither allocate nor free.
+
+mod buddy;
+mod colour;
+#[cfg(not(target_os = "none"))]
+pub mod hosted;
+mod magazine;
+mod meta;
+mod owned;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use magazine::{CpuFrameCounts, counts_of};
+pub use meta::{Frame, FrameKind};
+pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
+
+use crate::addr::{PAGE_SIZE, PhysAddr};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// NUMA nodes that the allocator tells apart.
+pub const MAX_NODES: usize = 16;
+/// The largest block of [`alloc_contiguous`] is `1 << MAX_ORDER` pages (4 MiB).
+pub const MAX_ORDER: usize = 10;
+
+// How this room meets the machine. The kernel defines these in `arch`, `hosted` for tests; all are inlined by LTO.
+unsafe extern "Rust" {
+    /// Virtual address at which physical address 0 appears.
+    safe fn __darter_direct_map_base() -> usize;
+    /// Address of the metadata of frame 0.
+    safe fn __darter_frame_table() -> usize;
+    /// Clears one page (`rep stosb` where the processor says ERMS).
+    fn __darter_zero_page(page: *mut u8);
+    /// Copies one page.
+    fn __darter_copy_page(to: *mut u8, from: *const u8);
+}
+
+static ZERO: AtomicPtr<Frame> = AtomicPtr::new(core::ptr::null_mut());
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+
+/// Hands the pages of `start..end`, which lie on NUMA node `node`, to the allocator. Part pages at the ends are left out.
+///
+/// # Safety
+/// The range is ordinary memory, mapped in the direct map, used by nobody else, and handed over once; the frame table is
+/// mapped and zeroed for it. Called before other CPUs start. Frame 0 is never part of it.
+pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, node: u32) {
+    let first = start.0.div_ceil(PAGE_SIZE as u64).max(1);
+    let last = end.page_number();
+    if first >= last {
+        return;
+    }
+    let node = (node as usize).min(MAX_NODES - 1);
+    for number in first..last {
+        Frame::by_number(number as u32).set_home(node as u8);
+    }
+    buddy::node(node).add(first as u32, last as u32);
+    TOTAL.fetch_add(last - first, Ordering::Relaxed);
+}
+
+/// Completes the start of the allocator, after the last [`add_region`] and before the first fault.
+/// False: there is not one free frame.
+pub fn finish_init() -> bool {
+    let Some(zero) = alloc_zeroed() else { return false };
+    let frame = zero.into_frame();
+    frame.set_kind(FrameKind::Zero);
+    ZERO.store(core::ptr::from_ref(frame).cast_mut(), Ordering::Release);
+    true
+}
+
+/// The one page of zeros that every untouched anonymous page reads. Never counted and never freed.
+pub fn zero_frame() -> &'static Frame {
+    let frame = ZERO.load(Ordering::Relaxed);
+    assert!(!frame.is_null(), "frame allocator not started");
+    // SAFETY: set once by `finish_init` to an element of the frame table, which lives for ever.
+    unsafe { &*frame }
+}
+
+/// Pages that the allocator was given.
+pub fn total_frames() -> u64 {
+    TOTAL.load(Ordering::Relaxed)
+}
+
+/// Pages free now: a sum over CPUs and nodes, exact when nothing allocates meanwhile.
+pub fn free_frames() -> u64 {
+    let cached: u64 = magazine::cached_everywhere();
+    (0..MAX_NODES).map(|n| colour::node(n).free() + buddy::node(n).free()).sum::<u64>() + cached
+}
+
+/// `1 << order` physically contiguous pages, on `node` if it has any, contents unspecified; the first frame is
+/// marked [`FrameKind::Block`]. None: no node has such a block, or `order` is above [`MAX_ORDER`].
+pub fn alloc_contiguous(order: usize, node: u32) -> Option<PhysAddr> {
+    if order > MAX_ORDER {
+        return None;
+    }
+    let home = node as usize % MAX_NODES;
+    for drain in [false, true] {
+        for n in (0..MAX_NODES).map(|i| (home + i) % MAX_NODES) {
+            if drain {
+                colour::node(n).drain_into(buddy::node(n));
+            }
+            if let Some(frame) = buddy::node(n).take(order) {
+                frame.set_kind(FrameKind::Block);
+                return Some(frame.addr());
+            }
+        }
+    }
+    None
+}
+
+/// Gives back a block of [`alloc_contiguous`].
+///
+/// # Safety
+/// `start` and `order` are those of one allocation, given back once, and nothing refers to the pages any more.
+pub unsafe fn free_contiguous(start: PhysAddr, order: usize) {
+    let frame = Frame::of(start);
+    buddy::node(frame.node()).give(frame, order);
+}
+
+/// Clears the page of `frame`.
+///
+/// # Safety
+/// Nobody else reads or writes the page meanwhile.
+pub unsafe fn zero(frame: &Frame) {
+    // SAFETY: the direct map holds the page; the caller owns it.
+    unsafe { __darter_zero_page(frame.bytes_ptr()) }
+}
+
+/// Copies the page of `from` over the page of `to`.
+///
+/// # Safety
+/// The caller owns `to`; `from` stays allocated meanwhile. Programs may write `from` at the same time: the copy is then
+/// some mixture, as on Linux.
+pub unsafe fn copy(to: &Frame, from: &Frame) {
+    // SAFETY: both pages are in the direct map; see above.
+    unsafe { __darter_copy_page(to.bytes_ptr(), from.bytes_ptr()) }
+}

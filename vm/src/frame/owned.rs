@@ -1,0 +1,85 @@
+//! Ownership of one frame as a type, and the two calls that everybody uses.
+
+use super::{Frame, magazine, zero};
+use crate::addr::{PAGE_SIZE, PhysAddr};
+
+/// One page that nobody else refers to. Dropping it gives the frame back to this CPU's magazine.
+#[derive(Debug)]
+pub struct OwnedFrame(&'static Frame);
+
+impl core::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "frame {:#x} ({:?}, {} refs)", self.addr().0, self.kind(), self.refs())
+    }
+}
+
+/// A page with unspecified contents, from this CPU's magazine; None when memory is exhausted.
+#[inline]
+pub fn alloc_dirty() -> Option<OwnedFrame> {
+    magazine::take().map(OwnedFrame)
+}
+
+/// A page of zeros, from this CPU's magazine; None when memory is exhausted.
+/// Clears 4 KiB: not to be called with a leaf locked (NothingSlowUnderLeaf).
+#[inline]
+pub fn alloc_zeroed() -> Option<OwnedFrame> {
+    let frame = magazine::take()?;
+    // SAFETY: just taken, so this is the only reference.
+    unsafe { zero(frame) };
+    Some(OwnedFrame(frame))
+}
+
+/// Drops one reference to `frame` and frees it if that was the last.
+///
+/// # Safety
+/// The caller held that reference and does not use the frame any more; no CPU can still reach it by a stale
+/// translation (FreeAfterFlush).
+#[inline]
+pub unsafe fn release(frame: &'static Frame) {
+    if frame.put() {
+        magazine::give(frame);
+    }
+}
+
+impl OwnedFrame {
+    #[inline]
+    pub fn frame(&self) -> &'static Frame {
+        self.0
+    }
+
+    #[inline]
+    pub fn addr(&self) -> PhysAddr {
+        self.0.addr()
+    }
+
+    /// The page's bytes.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut [u8; PAGE_SIZE] {
+        // SAFETY: the page is in the direct map and owned by `self`, which is borrowed for as long.
+        unsafe { &mut *self.0.bytes_ptr().cast() }
+    }
+
+    /// Gives up the ownership without freeing: the one reference that [`Frame::refs`] counts is now the caller's.
+    #[inline]
+    pub fn into_frame(self) -> &'static Frame {
+        let frame = self.0;
+        core::mem::forget(self);
+        frame
+    }
+
+    /// Takes the ownership back.
+    ///
+    /// # Safety
+    /// The caller holds the only reference, and FreeAfterFlush has been observed.
+    #[inline]
+    pub unsafe fn from_frame(frame: &'static Frame) -> Self {
+        Self(frame)
+    }
+}
+
+impl Drop for OwnedFrame {
+    #[inline]
+    fn drop(&mut self) {
+        magazine::give(self.0);
+    }
+}

@@ -1,0 +1,277 @@
+//! Waiting on a word of user memory (futex(2)).
+//!
+//! Waiters lie in buckets by a hash of what the word *is*: address space and address for a private futex, object and offset
+//! for a shared one. A waiter compares the word under its bucket's lock, so a wake that comes after the word was changed
+//! finds it. Buckets have a cache line each: futexes of unrelated programs meet only by chance.
+//!
+//! LockOrder: bucket → run queue; two buckets (requeue) in the order of their index. The word is read under the bucket's
+//! lock without faulting; a page that is not there is brought in with the lock dropped.
+
+use super::task::{Task, current};
+use super::wait::{Sleep, Woken, sleep_alone};
+use crate::arch;
+use crate::errno::{Errno, Result};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
+use sync::level::Other;
+use sync::{SpinGuard, SpinLock, lock_class};
+
+lock_class! { static FUTEX: LockClass = ("futex bucket", Other); }
+
+/// Matches every waiter (FUTEX_BITSET_MATCH_ANY).
+pub const ANY: u32 = u32::MAX;
+
+/// What a futex word is, whatever address it is seen at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// The space (private) or the object (shared).
+    pub owner: usize,
+    /// The address or the offset.
+    pub place: usize,
+}
+
+/// A task's place in a bucket. A task waits on one futex at a time.
+pub(super) struct FutexNode {
+    link: LinkedListAtomicLink,
+    task: AtomicPtr<Task>,
+    owner: AtomicUsize,
+    place: AtomicUsize,
+    bits: AtomicU32,
+    /// The bucket it is in; changes under the locks of both buckets.
+    bucket: AtomicUsize,
+    woken: AtomicBool,
+}
+
+intrusive_adapter!(FutexAdapter = Arc<FutexNode>: FutexNode { link => LinkedListAtomicLink });
+
+impl FutexNode {
+    pub(super) fn new() -> Self {
+        Self {
+            link: LinkedListAtomicLink::new(),
+            task: AtomicPtr::new(core::ptr::null_mut()),
+            owner: AtomicUsize::new(0),
+            place: AtomicUsize::new(0),
+            bits: AtomicU32::new(0),
+            bucket: AtomicUsize::new(0),
+            woken: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn set_task(&self, task: *const Task) {
+        self.task.store(task.cast_mut(), Ordering::Relaxed);
+    }
+
+    fn key(&self) -> Key {
+        Key { owner: self.owner.load(Ordering::Relaxed), place: self.place.load(Ordering::Relaxed) }
+    }
+
+    fn set_key(&self, key: Key) {
+        self.owner.store(key.owner, Ordering::Relaxed);
+        self.place.store(key.place, Ordering::Relaxed);
+    }
+
+    /// Wakes the waiter. Its bucket's lock is held, and the node is off the list.
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        // SAFETY: the task takes the bucket's lock before it goes on, so it lives while the lock is held.
+        if let Some(task) = unsafe { self.task.load(Ordering::Relaxed).as_ref() } {
+            task.wake();
+        }
+    }
+}
+
+const BUCKETS: usize = 1024;
+
+#[repr(align(64))]
+struct Bucket(SpinLock<LinkedList<FutexAdapter>>);
+
+static BUCKET: [Bucket; BUCKETS] =
+    [const { Bucket(SpinLock::new(LinkedList::new(FutexAdapter::NEW), &FUTEX)) }; BUCKETS];
+
+type Locked = SpinGuard<'static, LinkedList<FutexAdapter>>;
+
+fn index_of(key: Key) -> usize {
+    let mixed = (key.owner.rotate_left(17) ^ (key.place >> 2)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed >> (usize::BITS - BUCKETS.ilog2())
+}
+
+/// Reads the word at `address` without faulting pages in.
+fn read_resident(address: usize) -> Option<u32> {
+    arch::user::load_u32_nofault(address).ok()
+}
+
+/// Sleeps until woken, if the word at `address` still holds `expected`. `deadline` is ns on the monotonic clock.
+///
+/// # Errors
+/// EAGAIN: it does not. EFAULT: no such memory. ETIMEDOUT. EINTR: a signal.
+pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option<u64>) -> Result {
+    let task = current();
+    let node = &task.futex;
+    let index = index_of(key);
+    loop {
+        let mut bucket = BUCKET[index].0.lock();
+        let Some(value) = read_resident(address) else {
+            drop(bucket);
+            arch::user::load_u32(address)?;
+            continue;
+        };
+        if value != expected {
+            return Err(Errno::EAGAIN);
+        }
+        node.set_key(key);
+        node.bits.store(bits, Ordering::Relaxed);
+        node.bucket.store(index, Ordering::Relaxed);
+        node.woken.store(false, Ordering::Relaxed);
+        bucket.push_back(node.clone());
+        break;
+    }
+    let result =
+        sleep_alone(Sleep::Interruptible, deadline, || node.woken.load(Ordering::SeqCst).then_some(()));
+    leave(node);
+    match result {
+        Ok(()) => Ok(()),
+        // Woken in the meantime: the wake counts, or it would be lost.
+        Err(_) if node.woken.load(Ordering::SeqCst) => Ok(()),
+        Err(Woken::Timeout) => Err(Errno::ETIMEDOUT),
+        Err(Woken::Signal) => Err(Errno::EINTR),
+    }
+}
+
+/// Takes this task's node off whatever bucket it is in by now.
+fn leave(node: &Arc<FutexNode>) {
+    loop {
+        let index = node.bucket.load(Ordering::Acquire);
+        let mut bucket = BUCKET[index].0.lock();
+        if node.bucket.load(Ordering::Relaxed) != index {
+            continue;
+        }
+        if !node.woken.load(Ordering::Relaxed) && node.link.is_linked() {
+            // SAFETY: linked in this bucket, whose lock is held.
+            drop(unsafe { bucket.cursor_mut_from_ptr(Arc::as_ptr(node)) }.remove());
+        }
+        return;
+    }
+}
+
+/// Wakes up to `count` waiters on `key` whose bits meet `bits`; returns how many.
+pub fn wake(key: Key, count: u32, bits: u32) -> u32 {
+    let mut bucket = BUCKET[index_of(key)].0.lock();
+    wake_in(&mut bucket, key, count, bits)
+}
+
+fn wake_in(bucket: &mut Locked, key: Key, count: u32, bits: u32) -> u32 {
+    let mut woken = 0;
+    let mut cursor = bucket.front_mut();
+    while woken < count {
+        let Some(node) = cursor.get() else { break };
+        if node.key() != key || node.bits.load(Ordering::Relaxed) & bits == 0 {
+            cursor.move_next();
+            continue;
+        }
+        if let Some(node) = cursor.remove() {
+            node.wake();
+            woken += 1;
+        }
+    }
+    woken
+}
+
+/// Wakes `count` waiters on `from` and lets up to `moved` others wait on `to` instead. With `expected`, only if the word at
+/// `address` still holds it. Returns how many were woken, and how many were moved.
+///
+/// # Errors
+/// EAGAIN: the word has changed. EFAULT.
+pub fn requeue(
+    from: Key,
+    to: Key,
+    count: u32,
+    moved: u32,
+    address: usize,
+    expected: Option<u32>,
+) -> Result<(u32, u32)> {
+    loop {
+        let (mut source, target) = lock_two(index_of(from), index_of(to));
+        if let Some(expected) = expected {
+            match read_resident(address) {
+                Some(value) if value == expected => {}
+                Some(_) => return Err(Errno::EAGAIN),
+                None => {
+                    drop((source, target));
+                    arch::user::load_u32(address)?;
+                    continue;
+                }
+            }
+        }
+        let woken = wake_in(&mut source, from, count, ANY);
+        return Ok((woken, move_waiters(source, target, from, to, moved)));
+    }
+}
+
+fn move_waiters(mut source: Locked, mut target: Option<Locked>, from: Key, to: Key, limit: u32) -> u32 {
+    let mut moved = 0;
+    let mut cursor = source.front_mut();
+    while moved < limit {
+        let Some(node) = cursor.get() else { break };
+        if node.key() != from {
+            cursor.move_next();
+            continue;
+        }
+        moved += 1;
+        match &mut target {
+            None => {
+                node.set_key(to);
+                cursor.move_next();
+            }
+            Some(target) => {
+                if let Some(node) = cursor.remove() {
+                    node.set_key(to);
+                    node.bucket.store(index_of(to), Ordering::Release);
+                    target.push_back(node);
+                }
+            }
+        }
+    }
+    moved
+}
+
+/// Locks two buckets, the lower index first; one lock if they are the same.
+fn lock_two(first: usize, second: usize) -> (Locked, Option<Locked>) {
+    match first.cmp(&second) {
+        core::cmp::Ordering::Equal => (BUCKET[first].0.lock(), None),
+        core::cmp::Ordering::Less => {
+            let a = BUCKET[first].0.lock();
+            (a, Some(BUCKET[second].0.lock()))
+        }
+        core::cmp::Ordering::Greater => {
+            let b = BUCKET[second].0.lock();
+            (BUCKET[first].0.lock(), Some(b))
+        }
+    }
+}
+
+/// FUTEX_WAKE_OP: changes the word at `address` by `change` in one step, wakes waiters on `first`, and those on `second`
+/// if `test` holds of the old value.
+///
+/// # Errors
+/// EFAULT.
+pub fn wake_op(
+    (first, count): (Key, u32),
+    (second, count_second): (Key, u32),
+    address: usize,
+    change: impl Fn(u32) -> u32,
+    test: impl Fn(u32) -> bool,
+) -> Result<u32> {
+    let mut old = arch::user::load_u32(address)?;
+    loop {
+        match arch::user::compare_exchange_u32(address, old, change(old))? {
+            seen if seen == old => break,
+            seen => old = seen,
+        }
+    }
+    let mut woken = wake(first, count, ANY);
+    if test(old) {
+        woken += wake(second, count_second, ANY);
+    }
+    Ok(woken)
+}

@@ -1,0 +1,85 @@
+//! The scheduler: which thread runs on which CPU, and how threads wait.
+//!
+//! * `task`      the scheduler's thread: state, kernel stack, registers, affinity, times
+//! * `runqueue`  one queue per CPU, ordered by virtual run time; wake-up, placement, preemption, stealing
+//! * `switch`    from one task to the next on this CPU; birth and death of tasks
+//! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
+//! * `pending`   what interrupt handlers leave to be done by threads (bottom halves)
+//!
+//! Kernel code is not preempted: a task gives the CPU up in `schedule`, which it calls itself (sleep, yield) or on its way
+//! back to user mode. Interrupt handlers only raise `pending` bits. So no lock here disables interrupts.
+//!
+//! LockOrder: wait queue, futex bucket or timer queue → run queue. Two run queues are never held at once.
+//! CountLocal: waking, sleeping and switching on one CPU write only that CPU's queue and the tasks themselves.
+
+pub mod futex;
+pub mod pending;
+mod runqueue;
+mod switch;
+mod task;
+mod timer;
+mod wait;
+
+pub use pending::{Pending, run_pending};
+pub use runqueue::{CpuLoad, load_of};
+pub use switch::{
+    adopt_space, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space, schedule,
+    sleep_until, spawn, start, yield_now,
+};
+pub use task::{Affinity, Current, Task, Times, Work, current, current_arc, try_current};
+pub use timer::{Timer, run_expired};
+pub use wait::{PollSet, Sleep, WaitQueue, Woken};
+
+use crate::arch;
+
+/// Called by `arch` on this CPU's timer interrupt, with interrupts disabled.
+pub fn timer_interrupt(from_user: bool) {
+    if let Some(task) = try_current() {
+        task.count_tick(from_user);
+    }
+    if from_user {
+        // No kernel code of this CPU can be in a read section.
+        sync::rcu::quiescent();
+    }
+    pending::raise(Pending::Timer);
+}
+
+/// Called by `arch` on a reschedule interrupt, with interrupts disabled.
+pub fn reschedule_interrupt() {
+    pending::raise(Pending::Reschedule);
+}
+
+/// Gives the CPU up if another task should run. For long kernel work, at points where no lock is held.
+pub fn schedule_if_needed() {
+    if current().work.any(Work::RESCHED | Work::PENDING) {
+        run_pending();
+        if current().work.any(Work::RESCHED) {
+            schedule();
+        }
+    }
+}
+
+/// A task whose sleeping lock was handed over goes on; see `sync::machine`.
+mod hooks {
+    use super::{arch, switch, task};
+
+    #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_park_token() -> usize {
+        task::current_address()
+    }
+
+    #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_park() {
+        switch::park();
+    }
+
+    #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_unpark(token: usize) {
+        switch::unpark(token);
+    }
+
+    #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_nudge(cpu: u32) {
+        arch::send_reschedule(cpu);
+    }
+}

@@ -1,0 +1,73 @@
+//! What interrupt handlers leave for threads to do (bottom halves).
+//!
+//! A handler raises a bit of its CPU and marks the running task; the work is done with interrupts enabled when that CPU
+//! next returns to user mode, idles, or calls `schedule_if_needed`. That keeps every lock of the scheduler, of the timers
+//! and of the devices above their interrupt handlers free of interrupt masking.
+
+use super::task::{Task, Work, try_current};
+use super::timer;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use sync::per_cpu;
+
+/// Kinds of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Pending {
+    /// The timer went off.
+    Timer = 0,
+    /// Another CPU asks this one to look at its run queue and its task's work.
+    Reschedule = 1,
+    /// A serial port has received.
+    Serial = 2,
+}
+
+const KINDS: usize = 3;
+
+per_cpu! {
+    static RAISED: AtomicU32 = AtomicU32::new(0);
+}
+
+static HANDLERS: [AtomicPtr<()>; KINDS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; KINDS];
+
+/// Sets what is done for `kind`. The handler runs in some thread's context, with no lock held, and must not sleep for long.
+pub fn set_handler(kind: Pending, handler: fn()) {
+    HANDLERS[kind as usize].store(handler as *mut (), Ordering::Release);
+}
+
+/// Leaves work for this CPU. For interrupt handlers, with interrupts disabled.
+pub fn raise(kind: Pending) {
+    RAISED.this().fetch_or(1 << kind as u32, Ordering::Relaxed);
+    if let Some(task) = try_current() {
+        task.work.set(Work::PENDING);
+    }
+}
+
+/// The CPU changes to `next`: what is left for the CPU is now that task's to do.
+pub(super) fn pass_on(next: &Task) {
+    if RAISED.this().load(Ordering::Relaxed) != 0 {
+        next.work.set(Work::PENDING);
+    }
+}
+
+/// Does what is left for this CPU. With interrupts enabled and no lock held; may find nothing.
+pub fn run_pending() {
+    if let Some(task) = try_current() {
+        task.work.clear(Work::PENDING);
+    }
+    let raised = RAISED.this();
+    if raised.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let bits = raised.swap(0, Ordering::Relaxed);
+    if bits & 1 << Pending::Timer as u32 != 0 {
+        timer::tick();
+    }
+    if bits & 1 << Pending::Serial as u32 != 0 {
+        let handler = HANDLERS[Pending::Serial as usize].load(Ordering::Acquire);
+        if !handler.is_null() {
+            // SAFETY: `set_handler` is the only writer and stores a `fn()`.
+            let handler = unsafe { core::mem::transmute::<*mut (), fn()>(handler) };
+            handler();
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! One run queue per CPU, ordered by weighted run time, and everything that puts tasks on queues.
+//!
+//! A task that waits for a CPU is on the queue of `task.cpu`; the running one is that queue's `current`. A task is made
+//! `Running` only under the lock of its queue, where it is clear whether it has already left the CPU:
+//!
+//! * still `current`: it has not yet gone to sleep and simply goes on;
+//! * gone, but its registers are not saved yet (`on_cpu`): it goes on its own CPU's queue, whose next switch comes after;
+//! * else it may go anywhere.
+//!
+//! CountLocal: no CPU list or mask of idle CPUs is kept; who looks for an idle CPU reads the neighbours' `load` words, which
+//! change only when they start or stop to idle.
+
+use super::task::{State, Task, Work, current_address};
+use crate::arch;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use intrusive_collections::{KeyAdapter, RBTree, intrusive_adapter};
+use sync::level::{self, RunQueue};
+use sync::machine::{self, CpuId};
+use sync::{SpinGuard, SpinLock, lock_class, per_cpu};
+
+lock_class! { static RUN_QUEUE: LockClass = ("run queue", RunQueue); }
+
+intrusive_adapter!(RunAdapter = Arc<Task>: Task { run_link => intrusive_collections::RBTreeAtomicLink });
+
+impl<'a> KeyAdapter<'a> for RunAdapter {
+    type Key = u64;
+    fn get_key(&self, task: &'a Task) -> u64 {
+        task.vruntime.load(Ordering::Relaxed)
+    }
+}
+
+/// A woken task is put at most this far before the queue's time, ns: sleepers start soon, but cannot save up.
+const SLEEPER_BONUS: u64 = 3_000_000;
+/// A woken task takes the CPU at once if it is this far before the running one, ns.
+const PREEMPTION_LEAD: u64 = 1_000_000;
+/// CPUs looked at when an idle one is wanted.
+const SEARCH: u32 = 16;
+
+/// The tasks of one CPU.
+pub(super) struct Queue {
+    waiting: RBTree<RunAdapter>,
+    /// The running task's run reference.
+    pub current: Option<Arc<Task>>,
+    /// Runs when nothing else does; never on `waiting`.
+    pub idle: Option<Arc<Task>>,
+    /// Where the CPU's virtual time stands; never goes back.
+    time: u64,
+}
+
+#[repr(align(64))]
+struct CpuQueue {
+    queue: SpinLock<Queue, level::RunQueue>,
+    shown: Shown,
+}
+
+/// What other CPUs look at, on a line of its own.
+#[repr(align(64))]
+struct Shown {
+    /// Tasks that wait.
+    waiting: AtomicU32,
+    /// The CPU idles and has not been given anything.
+    idle: AtomicBool,
+    /// The CPU takes tasks.
+    online: AtomicBool,
+}
+
+per_cpu! {
+    static QUEUES: CpuQueue = CpuQueue {
+        queue: SpinLock::new(
+            Queue { waiting: RBTree::new(RunAdapter::NEW), current: None, idle: None, time: 0 },
+            &RUN_QUEUE,
+        ),
+        shown: Shown { waiting: AtomicU32::new(0), idle: AtomicBool::new(false), online: AtomicBool::new(false) },
+    };
+}
+
+/// A CPU's load, for `/proc`.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuLoad {
+    /// Tasks that wait for the CPU.
+    pub waiting: u32,
+    pub idle: bool,
+}
+
+/// Load of `cpu`, read without a lock.
+pub fn load_of(cpu: CpuId) -> CpuLoad {
+    let shown = &QUEUES.of(cpu).shown;
+    CpuLoad { waiting: shown.waiting.load(Ordering::Relaxed), idle: shown.idle.load(Ordering::Relaxed) }
+}
+
+/// Locks this CPU's queue.
+pub(super) fn lock_this() -> SpinGuard<'static, Queue, level::RunQueue> {
+    QUEUES.this().queue.lock()
+}
+
+/// The CPU has a current task and may be given others.
+pub(super) fn set_online() {
+    QUEUES.this().shown.online.store(true, Ordering::Release);
+}
+
+pub(super) fn has_waiting() -> bool {
+    QUEUES.this().shown.waiting.load(Ordering::Relaxed) != 0
+}
+
+/// Says that this CPU idles or no longer does.
+pub(super) fn show_idle(idle: bool) {
+    let shown = &QUEUES.this().shown.idle;
+    if shown.load(Ordering::Relaxed) != idle {
+        shown.store(idle, Ordering::SeqCst);
+    }
+}
+
+impl Queue {
+    /// Puts a task on the queue; `cpu` is this queue's.
+    fn put(&mut self, cpu: CpuId, task: Arc<Task>) {
+        task.cpu.store(cpu, Ordering::Relaxed);
+        self.waiting.insert(task);
+        let shown = &QUEUES.of(cpu).shown.waiting;
+        shown.store(shown.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
+    }
+
+    /// Puts the running task back among the waiting.
+    pub(super) fn put_back(&mut self, cpu: CpuId, task: Arc<Task>) {
+        self.put(cpu, task);
+    }
+
+    /// Takes the task whose turn it is.
+    pub(super) fn take_first(&mut self, cpu: CpuId) -> Option<Arc<Task>> {
+        let task = self.waiting.front_mut().remove()?;
+        self.taken(cpu);
+        self.time = self.time.max(task.vruntime.load(Ordering::Relaxed));
+        Some(task)
+    }
+
+    fn taken(&self, cpu: CpuId) {
+        let shown = &QUEUES.of(cpu).shown.waiting;
+        shown.store(shown.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    }
+
+    /// Takes the last task that `thief` may run and whose registers are saved.
+    fn take_for(&mut self, cpu: CpuId, thief: CpuId) -> Option<Arc<Task>> {
+        let mut cursor = self.waiting.back_mut();
+        while let Some(task) = cursor.get() {
+            if task.affinity().allows(thief) && !task.on_cpu.load(Ordering::Acquire) {
+                let task = cursor.remove();
+                self.taken(cpu);
+                return task;
+            }
+            cursor.move_prev();
+        }
+        None
+    }
+
+    /// Virtual time for a task that comes from elsewhere or from sleep.
+    fn admit(&self, task: &Task, migrated: bool) {
+        let floor = self.time.saturating_sub(SLEEPER_BONUS);
+        let own = task.vruntime.load(Ordering::Relaxed);
+        let start = if migrated { self.time } else { own.max(floor) };
+        task.vruntime.store(start, Ordering::Relaxed);
+    }
+
+    /// Should `task` take the CPU from the running one?
+    fn preempts(&self, task: &Task) -> bool {
+        let (Some(current), Some(idle)) = (&self.current, &self.idle) else { return false };
+        if Arc::ptr_eq(current, idle) {
+            return true;
+        }
+        let ran = arch::time::now().saturating_sub(current.since.load(Ordering::Relaxed));
+        task.vruntime.load(Ordering::Relaxed) + PREEMPTION_LEAD
+            < current.vruntime.load(Ordering::Relaxed) + ran
+    }
+}
+
+/// Wakes `task` if it is in one of `states`.
+pub(super) fn wake(task: &Task, states: &[State]) -> bool {
+    // The waker's condition before the look at the state; `WaitQueue` has the other half.
+    fence(Ordering::SeqCst);
+    if !states.contains(&task.state()) {
+        return false;
+    }
+    let (mut queue, home) = lock_queue_of(task);
+    if !states.contains(&task.state()) {
+        return false;
+    }
+    task.set_state(State::Running);
+    if queue.current.as_ref().is_some_and(|c| Arc::as_ptr(c) == core::ptr::from_ref(task)) {
+        return true;
+    }
+    // SAFETY: made `Running` just now under the lock, and not current: see above.
+    let owned = unsafe { task.take_run_reference() };
+    if task.on_cpu.load(Ordering::Acquire) {
+        queue.admit(&owned, false);
+        return enqueue(queue, home, owned);
+    }
+    let target = place(&owned, home);
+    if target == home {
+        queue.admit(&owned, false);
+        return enqueue(queue, home, owned);
+    }
+    drop(queue);
+    let queue = QUEUES.of(target).queue.lock();
+    queue.admit(&owned, true);
+    enqueue(queue, target, owned)
+}
+
+/// Puts a new task, whose run reference this is, on a queue.
+pub(super) fn start(task: Arc<Task>) {
+    let here = machine::cpu_id();
+    let target = match task.affinity().only() {
+        Some(cpu) if cpu < machine::cpus() => cpu,
+        _ => find_idle(&task, here).unwrap_or(if task.affinity().allows(here) {
+            here
+        } else {
+            task.affinity().first().unwrap_or(here)
+        }),
+    };
+    let queue = QUEUES.of(target).queue.lock();
+    queue.admit(&task, true);
+    enqueue(queue, target, task);
+}
+
+/// Locks the queue that `task` belongs to.
+fn lock_queue_of(task: &Task) -> (SpinGuard<'static, Queue, level::RunQueue>, CpuId) {
+    loop {
+        let cpu = task.cpu.load(Ordering::Acquire);
+        let queue = QUEUES.of(cpu).queue.lock();
+        if task.cpu.load(Ordering::Relaxed) == cpu {
+            return (queue, cpu);
+        }
+    }
+}
+
+fn enqueue(mut queue: SpinGuard<'static, Queue, level::RunQueue>, cpu: CpuId, task: Arc<Task>) -> bool {
+    let preempts = queue.preempts(&task);
+    queue.put(cpu, task);
+    if preempts && let Some(current) = &queue.current {
+        current.work.set(Work::RESCHED);
+    }
+    drop(queue);
+    if cpu != machine::cpu_id() {
+        let shown = &QUEUES.of(cpu).shown.idle;
+        let woke = shown.load(Ordering::SeqCst) && shown.swap(false, Ordering::SeqCst);
+        if woke || preempts {
+            arch::send_reschedule(cpu);
+        }
+    }
+    true
+}
+
+/// Where a woken task should run: where it was if that CPU idles or it must; else on an idle one; else where it was.
+fn place(task: &Task, home: CpuId) -> CpuId {
+    if let Some(only) = task.affinity().only() {
+        return if only < machine::cpus() { only } else { home };
+    }
+    let allowed = task.affinity().allows(home);
+    if allowed && QUEUES.of(home).shown.idle.load(Ordering::Relaxed) {
+        return home;
+    }
+    find_idle(task, home).unwrap_or(if allowed { home } else { task.affinity().first().unwrap_or(home) })
+}
+
+/// An idle CPU that `task` may run on, near `start`: its own node first.
+fn find_idle(task: &Task, start: CpuId) -> Option<CpuId> {
+    let cpus = machine::cpus();
+    let node = machine::node_of(start);
+    for own_node in [true, false] {
+        let near = (1..cpus)
+            .map(|i| (start + i) % cpus)
+            .filter(|cpu| (machine::node_of(*cpu) == node) == own_node)
+            .take(SEARCH as usize);
+        for cpu in near {
+            let shown = &QUEUES.of(cpu).shown;
+            if shown.idle.load(Ordering::Relaxed) && task.affinity().allows(cpu) {
+                return Some(cpu);
+            }
+        }
+        if machine::nodes() == 1 {
+            break;
+        }
+    }
+    None
+}
+
+/// Looks for a task that waits elsewhere and puts it on this CPU's queue. Called by an idle CPU.
+pub(super) fn steal() -> bool {
+    let here = machine::cpu_id();
+    let cpus = machine::cpus();
+    for cpu in (1..cpus).map(|i| (here + i) % cpus) {
+        let victim = QUEUES.of(cpu);
+        if victim.shown.waiting.load(Ordering::Relaxed) == 0 || !victim.shown.online.load(Ordering::Relaxed) {
+            continue;
+        }
+        let Some(mut queue) = victim.queue.try_lock() else { continue };
+        let Some(task) = queue.take_for(cpu, here) else { continue };
+        drop(queue);
+        let mut own = lock_this();
+        own.admit(&task, true);
+        own.put(here, task);
+        return true;
+    }
+    false
+}
+
+/// The affinity of `task` has changed: makes the CPU that runs it give it up if it may no longer be there.
+pub(super) fn move_if_needed(task: &Task) {
+    let (mut queue, cpu) = lock_queue_of(task);
+    if task.affinity().allows(cpu) {
+        return;
+    }
+    if queue.current.as_ref().is_some_and(|c| Arc::as_ptr(c) == core::ptr::from_ref(task)) {
+        task.work.set(Work::RESCHED);
+        drop(queue);
+        if current_address() == core::ptr::from_ref(task) as usize {
+            super::switch::schedule();
+        } else {
+            arch::send_reschedule(cpu);
+        }
+        return;
+    }
+    if task.run_link.is_linked() && !task.on_cpu.load(Ordering::Acquire) {
+        // SAFETY: under the queue's lock, and a linked task of this CPU is on this queue's tree.
+        let owned = unsafe { queue.waiting.cursor_mut_from_ptr(task) }.remove();
+        queue.taken(cpu);
+        drop(queue);
+        owned.into_iter().for_each(start);
+    }
+}

@@ -1,0 +1,355 @@
+//! From one task to the next on this CPU; birth, sleep and death of tasks.
+//!
+//! `schedule` picks the next task under the queue's lock, drops the lock, and switches stacks. The task that comes up runs
+//! `finish_switch`: only then is the previous one's `on_cpu` cleared, so nobody runs it while its registers are being saved.
+//! A dead task's stack goes back to the CPU's cache there, and the task itself behind an RCU grace period.
+//!
+//! MaskBeforeRoot: `Space::switch_in` sets this CPU in the space's mask before it loads the root. Kernel threads and the
+//! idle task run on the kernel's own root, so a CPU is in the mask of a space only while one of its threads runs there.
+
+use super::runqueue::{self, lock_this};
+use super::task::{self, Hardware, State, Task, Work, current};
+use super::wait::{Sleep, Woken};
+use super::{pending, timer};
+use crate::arch;
+use crate::errno::{Errno, Result};
+use crate::memory::Space;
+use crate::process::Thread;
+use alloc::sync::Arc;
+use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering;
+use sync::machine::{self, CpuId};
+use sync::per_cpu;
+
+/// What the task that comes up has to do for the one that went.
+struct Left(UnsafeCell<Option<Previous>>);
+
+struct Previous {
+    /// Stays alive until its `on_cpu` is cleared: nobody else can run it before.
+    task: *const Task,
+    then: Then,
+}
+
+/// What becomes of a task that has been switched away from.
+enum Then {
+    /// It waits on this CPU's queue, or sleeps with its run reference forgotten: nothing is left to do.
+    Settled,
+    /// It may not run on this CPU any more.
+    Moves(Arc<Task>),
+    /// It is dead.
+    Dies(Arc<Task>),
+}
+
+// SAFETY: touched by the owning CPU alone, between a switch and `finish_switch`, neither of which sleeps.
+unsafe impl Sync for Left {}
+
+per_cpu! {
+    static LEFT: Left = Left(UnsafeCell::new(None));
+}
+
+/// Makes the running code of this CPU its idle task, with `stack` kept by the caller. Once per CPU, before its first
+/// `schedule`.
+pub fn init_cpu() -> Result<()> {
+    let hardware = Hardware {
+        context: arch::Context::running(),
+        stack: None,
+        fpu: None,
+        tls: 0,
+        gs: 0,
+        space: None,
+        start: None,
+    };
+    let idle = Task::try_new("idle", None, hardware, 0)?;
+    idle.on_cpu.store(true, Ordering::Relaxed);
+    idle.set_affinity_at_birth(machine::cpu_id());
+    idle.since.store(arch::time::now(), Ordering::Relaxed);
+    task::set_current(&idle);
+    let mut queue = lock_this();
+    queue.current = Some(idle.clone());
+    queue.idle = Some(idle);
+    drop(queue);
+    runqueue::set_online();
+    Ok(())
+}
+
+/// What a CPU does with no task to run; never returns.
+pub fn idle_main() -> ! {
+    loop {
+        pending::run_pending();
+        if runqueue::has_waiting() || runqueue::steal() {
+            schedule();
+            continue;
+        }
+        runqueue::show_idle(true);
+        timer::prepare_idle();
+        // Work that came between the look and the flag: whoever queues looks at the flag after queueing.
+        core::sync::atomic::fence(Ordering::SeqCst);
+        if !runqueue::has_waiting() {
+            sync::rcu::idle_enter();
+            arch::idle_wait(|| runqueue::has_waiting() || current().work_pending());
+            sync::rcu::idle_exit();
+        }
+        runqueue::show_idle(false);
+        timer::leave_idle();
+    }
+}
+
+/// Runs another task if one should run. The current task has set its state before: `Running` means that it merely
+/// makes room. No lock is held, and the caller is in no RCU read section.
+pub fn schedule() {
+    sync::rcu::quiescent();
+    let here = machine::cpu_id();
+    let now = arch::time::now();
+    let mut queue = lock_this();
+    let Some(previous) = queue.current.take() else { return };
+    previous.work.clear(Work::RESCHED);
+    previous.account(now);
+    let is_idle = queue.idle.as_ref().is_some_and(|idle| Arc::ptr_eq(idle, &previous));
+    let state = previous.state();
+    if state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting() {
+        pending::pass_on(&previous);
+        queue.current = Some(previous);
+        return;
+    }
+    let from = Arc::as_ptr(&previous);
+    let waited = state != State::Running;
+    let then = match state {
+        // The idle task's other reference is `queue.idle`.
+        State::Running if is_idle => Then::Settled,
+        State::Running if !previous.affinity().allows(here) => Then::Moves(previous),
+        State::Running => {
+            queue.put_back(here, previous);
+            Then::Settled
+        }
+        State::Dead => Then::Dies(previous),
+        _ => {
+            core::mem::forget(previous);
+            Then::Settled
+        }
+    };
+    let next = match (queue.take_first(here), &queue.idle) {
+        (Some(next), _) => next,
+        (None, Some(idle)) => idle.clone(),
+        (None, None) => unreachable!("every CPU has its idle task from `init_cpu` on"),
+    };
+    next.since.store(now, Ordering::Relaxed);
+    pending::pass_on(&next);
+    let to = Arc::as_ptr(&next);
+    next.on_cpu.store(true, Ordering::Relaxed);
+    queue.current = Some(next);
+    drop(queue);
+    if from == to {
+        return;
+    }
+    // SAFETY: the running task, and the one that runs next, whose reference lies in `current` of this CPU's queue.
+    let (from, to) = unsafe { (&*from, &*to) };
+    let counter = if waited { &from.voluntary } else { &from.involuntary };
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    // An interrupt between here and the new stack would see one task's name on another's stack.
+    let interrupts = machine::irq_save();
+    task::set_current(to);
+    switch_to(Previous { task: from, then }, from, to);
+    machine::irq_restore(interrupts);
+}
+
+/// Saves the previous task, restores `next`, and returns when the previous one is switched to again (on whatever CPU).
+fn switch_to(previous: Previous, from: &Task, to: &Task) {
+    // SAFETY: this CPU runs `from` and has just taken `to` from its queue; nobody else touches their hardware until
+    // `finish_switch` clears `on_cpu`, or at all.
+    let (from, to) = unsafe { (from.hardware(), to.hardware()) };
+    if let Some(fpu) = &mut from.fpu {
+        fpu.save();
+        from.tls = arch::tls();
+        from.gs = arch::gs();
+    }
+    change_space(from.space.as_ref(), to.space.as_ref());
+    if let Some(stack) = &to.stack {
+        arch::set_kernel_stack(stack.top());
+    }
+    if let Some(fpu) = &to.fpu {
+        fpu.restore();
+        arch::set_tls(to.tls);
+        arch::set_gs(to.gs);
+    }
+    let (from, to) = (&raw mut from.context, &raw const to.context);
+    // SAFETY: as in `Left`.
+    unsafe { *LEFT.this().0.get() = Some(previous) };
+    // SAFETY: both contexts live in their tasks; `from` is this code's own, `to` was saved by a switch or made by `new`.
+    unsafe { arch::switch(from, to) };
+    finish_switch();
+}
+
+fn change_space(from: Option<&Arc<Space>>, to: Option<&Arc<Space>>) {
+    match (from, to) {
+        (Some(a), Some(b)) if Arc::ptr_eq(a, b) => {}
+        (from, Some(to)) => {
+            to.switch_in();
+            from.into_iter().for_each(|space| space.switch_out());
+        }
+        (Some(from), None) => {
+            arch::load_kernel_root();
+            from.switch_out();
+        }
+        (None, None) => {}
+    }
+}
+
+/// The first thing a task does when it comes up.
+fn finish_switch() {
+    // SAFETY: as in `Left`.
+    let Some(Previous { task, then }) = (unsafe { (*LEFT.this().0.get()).take() }) else { return };
+    // SAFETY: see `Previous`.
+    let task = unsafe { &*task };
+    if let Then::Dies(_) = then {
+        // SAFETY: it will never run again, and only its CPU touches its hardware.
+        let hardware = unsafe { task.hardware() };
+        hardware.stack = None;
+        hardware.fpu = None;
+    }
+    task.on_cpu.store(false, Ordering::Release);
+    match then {
+        Then::Settled => {}
+        Then::Moves(task) => runqueue::start(task),
+        Then::Dies(task) => sync::rcu::defer_arc(task),
+    }
+}
+
+/// First code of every user thread.
+extern "C" fn user_entry(_: usize) -> ! {
+    finish_switch();
+    machine::irq_restore(true);
+    let task = current();
+    // SAFETY: this task's own hardware; `new_user` put the registers at the top of its stack.
+    unsafe {
+        let Some(stack) = &task.hardware().stack else { exit_current() };
+        let regs = arch::user_regs(stack);
+        arch::enter_user(&*regs)
+    }
+}
+
+/// First code of every kernel thread.
+extern "C" fn kernel_entry(_: usize) -> ! {
+    finish_switch();
+    machine::irq_restore(true);
+    let task = current();
+    // SAFETY: this task's own hardware.
+    if let Some((f, argument)) = unsafe { task.hardware() }.start.take() {
+        f(argument);
+    }
+    exit_current()
+}
+
+/// A task for `thread` that will enter user mode with `regs`. It runs once `start` is called.
+pub fn new_user(
+    thread: Arc<Thread>,
+    regs: &arch::UserRegs,
+    space: Arc<Space>,
+    fpu: arch::FpuState,
+    tls: usize,
+) -> Result<Arc<Task>> {
+    let stack = arch::KernelStack::try_new().ok_or(Errno::ENOMEM)?;
+    // SAFETY: the new stack is ours; the place is at its top, aligned, and nobody else's.
+    unsafe { arch::user_regs(&stack).write(regs.clone()) };
+    let context = arch::Context::new(&stack, user_entry, 0);
+    let parent = current();
+    let hardware =
+        Hardware { context, stack: Some(stack), fpu: Some(fpu), tls, gs: 0, space: Some(space), start: None };
+    let task = Task::try_new("", Some(thread), hardware, parent.nice())?;
+    task.inherit_affinity(&parent);
+    Ok(task)
+}
+
+/// Lets a task of `new_user` run: on an idle CPU if there is one that it may use, else here.
+pub fn start(task: Arc<Task>) {
+    runqueue::start(task);
+}
+
+/// A kernel thread that runs `f(argument)`, on `cpu` alone if one is given.
+pub fn spawn(name: &'static str, cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Task>> {
+    let stack = arch::KernelStack::try_new().ok_or(Errno::ENOMEM)?;
+    let context = arch::Context::new(&stack, kernel_entry, 0);
+    let hardware = Hardware {
+        context,
+        stack: Some(stack),
+        fpu: None,
+        tls: 0,
+        gs: 0,
+        space: None,
+        start: Some((f, argument)),
+    };
+    let task = Task::try_new(name, None, hardware, 0)?;
+    if let Some(cpu) = cpu {
+        task.set_affinity_at_birth(cpu);
+    }
+    runqueue::start(task.clone());
+    Ok(task)
+}
+
+/// Lets others run; returns when it is this task's turn again.
+pub fn yield_now() {
+    pending::run_pending();
+    current().yield_turn();
+    schedule();
+}
+
+/// Ends the current task. Its space has been left before (`leave_space`); stack and task are released by the next one.
+pub fn exit_current() -> ! {
+    current().set_state(State::Dead);
+    schedule();
+    unreachable!("a dead task was switched to")
+}
+
+/// Makes `space` the current task's, in place of the one it had (exec); the old one is returned, no longer in use here.
+pub fn replace_space(space: Arc<Space>) -> Option<Arc<Space>> {
+    let task = current();
+    // SAFETY: the current task's own hardware.
+    let hardware = unsafe { task.hardware() };
+    let old = hardware.space.replace(space);
+    change_space(old.as_ref(), hardware.space.as_ref());
+    old
+}
+
+/// The current task goes on without a space, on the kernel's root (exit); the old one is returned.
+pub fn leave_space() -> Option<Arc<Space>> {
+    let task = current();
+    // SAFETY: the current task's own hardware.
+    let hardware = unsafe { task.hardware() };
+    let old = hardware.space.take();
+    change_space(old.as_ref(), None);
+    old
+}
+
+/// The current task takes `space` on (a kernel thread that becomes the first process).
+pub fn adopt_space(space: Arc<Space>) {
+    replace_space(space);
+}
+
+/// Sleeps until `deadline` (ns, monotonic clock).
+pub fn sleep_until(deadline: u64, how: Sleep) -> core::result::Result<(), Woken> {
+    match super::wait::sleep_alone(how, Some(deadline), || None::<()>) {
+        Ok(()) | Err(Woken::Timeout) => Ok(()),
+        Err(woken) => Err(woken),
+    }
+}
+
+/// Hook of `sync`: sleeps until unparked.
+pub(super) fn park() {
+    let task = current();
+    loop {
+        task.set_state(State::Uninterruptible);
+        if task.permit.swap(false, Ordering::SeqCst) {
+            task.set_state(State::Running);
+            return;
+        }
+        schedule();
+    }
+}
+
+/// Hook of `sync`: wakes the task that took `token`.
+pub(super) fn unpark(token: usize) {
+    // SAFETY: a token is a task that parks or is about to; it may go on as soon as it has its permit, and even die, but it is
+    // freed only after a grace period, which this section, which does not sleep, holds off.
+    let task = unsafe { &*(token as *const Task) };
+    task.permit.store(true, Ordering::SeqCst);
+    task.wake();
+}

@@ -1,0 +1,449 @@
+//! The scheduler's thread.
+//!
+//! Who owns a task: one strong count, its *run reference*, belongs to its being alive. It lies in the run queue (waiting or
+//! running) and is forgotten while the task sleeps; whoever wakes it takes it up again (`Task::take_run_reference`). After
+//! the last switch away it is dropped behind an RCU grace period, so a `&Task` found under RCU, or by somebody in a section
+//! that does not sleep, stays valid.
+
+use super::{timer::Timer, wait::WaitNode};
+use crate::arch;
+use crate::errno::Result;
+use crate::memory::Space;
+use crate::process::Thread;
+use alloc::sync::Arc;
+use core::cell::UnsafeCell;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use intrusive_collections::RBTreeAtomicLink;
+use sync::machine::{CpuId, MAX_CPUS};
+use sync::per_cpu;
+use sync::rcu::{RcuHead, RcuObject};
+
+/// What a yield costs, ns of virtual time: the next in turn goes first.
+const YIELD: u64 = 1_000_000;
+
+/// Reasons to do something before returning to user mode, or to end a sleep.
+pub struct Work(AtomicU32);
+
+impl Work {
+    /// Another task should run here.
+    pub const RESCHED: u32 = 1;
+    /// A signal is to be delivered: interruptible sleeps end.
+    pub const SIGNAL: u32 = 2;
+    /// A fatal signal: killable sleeps end.
+    pub const KILL: u32 = 4;
+    /// An interrupt handler left work for this CPU (`pending`).
+    pub const PENDING: u32 = 8;
+    /// First bit that the process room may use as it likes.
+    pub const PROCESS: u32 = 1 << 16;
+
+    const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Is any of `flags` set?
+    #[inline]
+    pub fn any(&self, flags: u32) -> bool {
+        self.0.load(Ordering::Relaxed) & flags != 0
+    }
+
+    #[inline]
+    pub fn set(&self, flags: u32) {
+        if self.0.load(Ordering::Relaxed) & flags != flags {
+            self.0.fetch_or(flags, Ordering::SeqCst);
+        }
+    }
+
+    #[inline]
+    pub fn clear(&self, flags: u32) {
+        if self.0.load(Ordering::Relaxed) & flags != 0 {
+            self.0.fetch_and(!flags, Ordering::SeqCst);
+        }
+    }
+}
+
+/// What a task is doing. Only its own CPU makes it sleep; it is made `Running` under the lock of its run queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(super) enum State {
+    /// Runs or waits for a CPU.
+    Running = 0,
+    /// Sleeps; a signal ends it.
+    Interruptible = 1,
+    /// Sleeps; a fatal signal ends it.
+    Killable = 2,
+    /// Sleeps; only the event ends it.
+    Uninterruptible = 3,
+    /// Will never run again.
+    Dead = 4,
+}
+
+/// The CPUs that a task may run on.
+pub struct Affinity([AtomicU64; MAX_CPUS / 64]);
+
+impl Affinity {
+    fn all() -> Self {
+        Self([const { AtomicU64::new(u64::MAX) }; MAX_CPUS / 64])
+    }
+
+    pub fn allows(&self, cpu: CpuId) -> bool {
+        self.0.get(cpu as usize / 64).is_some_and(|w| w.load(Ordering::Relaxed) >> (cpu % 64) & 1 != 0)
+    }
+
+    /// The mask as words of 64 CPUs, lowest first.
+    pub fn words(&self) -> [u64; MAX_CPUS / 64] {
+        core::array::from_fn(|n| self.0[n].load(Ordering::Relaxed))
+    }
+
+    fn store(&self, words: [u64; MAX_CPUS / 64]) {
+        self.0.iter().zip(words).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+    }
+
+    /// The first CPU present that is allowed.
+    pub(super) fn first(&self) -> Option<CpuId> {
+        (0..sync::machine::cpus()).find(|cpu| self.allows(*cpu))
+    }
+
+    /// The one CPU that is allowed, if it is only one.
+    pub(super) fn only(&self) -> Option<CpuId> {
+        let words = self.words();
+        if words.iter().map(|w| w.count_ones()).sum::<u32>() != 1 {
+            return None;
+        }
+        words.iter().position(|w| *w != 0).map(|n| n as u32 * 64 + words[n].trailing_zeros())
+    }
+}
+
+/// Processor time that a task has used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// Nanoseconds in user mode.
+    pub user_ns: u64,
+    /// Nanoseconds in the kernel.
+    pub system_ns: u64,
+    /// Switches away because it waited.
+    pub voluntary: u64,
+    /// Switches away because another task's turn came.
+    pub involuntary: u64,
+}
+
+/// The hardware's side of a task. Touched by the CPU that runs or switches it, and before its first run by its maker.
+pub(super) struct Hardware {
+    pub context: arch::Context,
+    pub stack: Option<arch::KernelStack>,
+    pub fpu: Option<arch::FpuState>,
+    pub tls: usize,
+    pub gs: usize,
+    pub space: Option<Arc<Space>>,
+    /// What a kernel thread runs.
+    pub start: Option<(fn(usize), usize)>,
+}
+
+/// A thread, as the scheduler sees it.
+pub struct Task {
+    pub work: Work,
+    pub(super) state: AtomicU32,
+    /// The CPU whose queue the task is on or was last on. Changes under that queue's lock, while the task is not queued.
+    pub(super) cpu: AtomicU32,
+    /// Set while a CPU runs on the task's stack.
+    pub(super) on_cpu: AtomicBool,
+    /// `park` returns at once, and takes this back.
+    pub(super) permit: AtomicBool,
+    pub(super) run_link: RBTreeAtomicLink,
+    /// Weighted run time, ns: the key in the run queue. Changes only while the task is not queued.
+    pub(super) vruntime: AtomicU64,
+    /// When it was last switched in or accounted, ns.
+    pub(super) since: AtomicU64,
+    pub(super) nice: AtomicI32,
+    affinity: Affinity,
+    exec_ns: AtomicU64,
+    user_ticks: AtomicU64,
+    system_ticks: AtomicU64,
+    pub(super) voluntary: AtomicU64,
+    pub(super) involuntary: AtomicU64,
+    pub(super) sleep_node: Arc<WaitNode>,
+    pub(super) sleep_timer: Arc<Timer>,
+    pub(super) futex: Arc<super::futex::FutexNode>,
+    /// The user thread that this is; None for kernel threads.
+    pub thread: Option<Arc<Thread>>,
+    pub name: &'static str,
+    rcu: RcuHead,
+    hardware: UnsafeCell<Hardware>,
+}
+
+// SAFETY: `hardware` is touched as its documentation says: by one CPU at a time, handed over through the run queue's
+// lock and `on_cpu`. Everything else is atomic or immutable.
+unsafe impl Send for Task {}
+// SAFETY: as above.
+unsafe impl Sync for Task {}
+
+impl RcuObject for Task {
+    fn rcu_head(&self) -> &RcuHead {
+        &self.rcu
+    }
+}
+
+per_cpu! {
+    /// The task that runs on this CPU.
+    static CURRENT: AtomicPtr<Task> = AtomicPtr::new(core::ptr::null_mut());
+}
+
+/// The running task. Not `Send`: another task's current is another one.
+#[derive(Clone, Copy)]
+pub struct Current(*const Task);
+
+impl Deref for Current {
+    type Target = Task;
+    #[inline]
+    fn deref(&self) -> &Task {
+        // SAFETY: the running task is kept alive by its run reference, and a `Current` does not leave its thread.
+        unsafe { &*self.0 }
+    }
+}
+
+/// The running task. Only after `init_cpu`.
+#[inline]
+pub fn current() -> Current {
+    Current(CURRENT.this().load(Ordering::Relaxed))
+}
+
+/// The running task; None early in boot.
+pub fn try_current() -> Option<Current> {
+    let task = CURRENT.this().load(Ordering::Relaxed);
+    (!task.is_null()).then_some(Current(task))
+}
+
+/// A counted reference to the running task.
+pub fn current_arc() -> Arc<Task> {
+    let task = CURRENT.this().load(Ordering::Relaxed).cast_const();
+    // SAFETY: tasks live in `Arc`s; the count is raised before the new handle is made.
+    unsafe {
+        Arc::increment_strong_count(task);
+        Arc::from_raw(task)
+    }
+}
+
+pub(super) fn current_address() -> usize {
+    CURRENT.this().load(Ordering::Relaxed) as usize
+}
+
+pub(super) fn set_current(task: &Task) {
+    CURRENT.this().store(core::ptr::from_ref(task).cast_mut(), Ordering::Relaxed);
+}
+
+impl Task {
+    pub(super) fn try_new(
+        name: &'static str,
+        thread: Option<Arc<Thread>>,
+        hardware: Hardware,
+        nice: i32,
+    ) -> Result<Arc<Self>> {
+        let sleep_node = sync::try_arc(WaitNode::new())?;
+        let sleep_timer = sync::try_arc(Timer::new(wake_at, 0))?;
+        let futex = sync::try_arc(super::futex::FutexNode::new())?;
+        let task = sync::try_arc(Task {
+            work: Work::new(),
+            state: AtomicU32::new(State::Running as u32),
+            cpu: AtomicU32::new(sync::cpu_id()),
+            on_cpu: AtomicBool::new(false),
+            permit: AtomicBool::new(false),
+            run_link: RBTreeAtomicLink::new(),
+            vruntime: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            nice: AtomicI32::new(nice),
+            affinity: Affinity::all(),
+            exec_ns: AtomicU64::new(0),
+            user_ticks: AtomicU64::new(0),
+            system_ticks: AtomicU64::new(0),
+            voluntary: AtomicU64::new(0),
+            involuntary: AtomicU64::new(0),
+            sleep_node,
+            sleep_timer,
+            futex,
+            thread,
+            name,
+            rcu: RcuHead::new(),
+            hardware: UnsafeCell::new(hardware),
+        })?;
+        let address = Arc::as_ptr(&task);
+        task.sleep_node.set_task(address);
+        task.sleep_timer.set_argument(address as usize);
+        task.futex.set_task(address);
+        Ok(task)
+    }
+
+    /// # Safety
+    /// The caller is the CPU that runs or switches the task, or its maker before the first run, and makes no second
+    /// reference meanwhile.
+    #[expect(clippy::mut_from_ref, reason = "the contract above stands in for the borrow checker")]
+    pub(super) unsafe fn hardware(&self) -> &mut Hardware {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.hardware.get() }
+    }
+
+    pub(super) fn state(&self) -> State {
+        match self.state.load(Ordering::SeqCst) {
+            0 => State::Running,
+            1 => State::Interruptible,
+            2 => State::Killable,
+            3 => State::Uninterruptible,
+            _ => State::Dead,
+        }
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.state.store(state as u32, Ordering::SeqCst);
+    }
+
+    /// Is there anything to do before this task returns to user mode?
+    #[inline]
+    pub fn work_pending(&self) -> bool {
+        self.work.any(u32::MAX)
+    }
+
+    /// Sleeping, for `ps`: 'R', 'S' or 'D'.
+    pub fn state_letter(&self) -> u8 {
+        match self.state() {
+            State::Running => b'R',
+            State::Interruptible => b'S',
+            State::Killable | State::Uninterruptible => b'D',
+            State::Dead => b'X',
+        }
+    }
+
+    /// The CPU it runs on or ran on last.
+    pub fn cpu(&self) -> CpuId {
+        self.cpu.load(Ordering::Relaxed)
+    }
+
+    pub fn affinity(&self) -> &Affinity {
+        &self.affinity
+    }
+
+    /// Restricts the task to the CPUs of `words` (64 CPUs each, lowest first). False: none of them is present.
+    /// A task that runs elsewhere moves at its next switch; the current one at once.
+    pub fn set_affinity(&self, words: [u64; MAX_CPUS / 64]) -> bool {
+        let present = sync::machine::cpus();
+        if !(0..present).any(|cpu| words[cpu as usize / 64] >> (cpu % 64) & 1 != 0) {
+            return false;
+        }
+        self.affinity.store(words);
+        super::runqueue::move_if_needed(self);
+        true
+    }
+
+    pub(super) fn set_affinity_at_birth(&self, cpu: CpuId) {
+        let mut words = [0; MAX_CPUS / 64];
+        words[cpu as usize / 64 % words.len()] = 1 << (cpu % 64);
+        self.affinity.store(words);
+    }
+
+    pub(super) fn inherit_affinity(&self, parent: &Task) {
+        self.affinity.store(parent.affinity.words());
+    }
+
+    /// Lets the tasks that wait with the same virtual time go first.
+    pub(super) fn yield_turn(&self) {
+        self.account(arch::time::now());
+        self.vruntime.fetch_add(YIELD, Ordering::Relaxed);
+    }
+
+    /// Nice value, -20 (most) to 19 (least).
+    pub fn nice(&self) -> i32 {
+        self.nice.load(Ordering::Relaxed)
+    }
+
+    pub fn set_nice(&self, nice: i32) {
+        self.nice.store(nice.clamp(-20, 19), Ordering::Relaxed);
+    }
+
+    /// Processor time used so far. The whole is exact; user and system are told apart by ticks, as Linux does.
+    pub fn times(&self) -> Times {
+        let running = self.on_cpu.load(Ordering::Relaxed);
+        let since = self.since.load(Ordering::Relaxed);
+        let tail = if running { arch::time::now().saturating_sub(since) } else { 0 };
+        let total = self.exec_ns.load(Ordering::Relaxed) + tail;
+        let user = self.user_ticks.load(Ordering::Relaxed);
+        let system = self.system_ticks.load(Ordering::Relaxed);
+        let user_ns = match user + system {
+            0 if self.thread.is_some() => total,
+            0 => 0,
+            ticks => (u128::from(total) * u128::from(user) / u128::from(ticks)) as u64,
+        };
+        Times {
+            user_ns,
+            system_ns: total - user_ns,
+            voluntary: self.voluntary.load(Ordering::Relaxed),
+            involuntary: self.involuntary.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn count_tick(&self, from_user: bool) {
+        let ticks = if from_user { &self.user_ticks } else { &self.system_ticks };
+        ticks.store(ticks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Adds the time since the last call to what the task has used. Its own CPU only.
+    pub(super) fn account(&self, now: u64) {
+        let ran = now.saturating_sub(self.since.load(Ordering::Relaxed));
+        self.since.store(now, Ordering::Relaxed);
+        self.exec_ns.store(self.exec_ns.load(Ordering::Relaxed) + ran, Ordering::Relaxed);
+        let weighted = match self.nice() {
+            0 => ran,
+            nice => (u128::from(ran) * 1024 / u128::from(weight(nice))) as u64,
+        };
+        self.vruntime.store(self.vruntime.load(Ordering::Relaxed) + weighted, Ordering::Relaxed);
+    }
+
+    /// Wakes the task if it sleeps.
+    pub fn wake(&self) {
+        super::runqueue::wake(self, &[State::Interruptible, State::Killable, State::Uninterruptible]);
+    }
+
+    /// There is a signal for the task: ends an interruptible sleep, and makes a running task look.
+    pub fn notify(&self) {
+        self.work.set(Work::SIGNAL);
+        super::runqueue::wake(self, &[State::Interruptible]);
+        self.kick();
+    }
+
+    /// There is a fatal signal for the task.
+    pub fn notify_kill(&self) {
+        self.work.set(Work::SIGNAL | Work::KILL);
+        super::runqueue::wake(self, &[State::Interruptible, State::Killable]);
+        self.kick();
+    }
+
+    /// If the task runs on another CPU, makes that CPU enter the kernel so that it sees its `work`.
+    pub fn kick(&self) {
+        if self.on_cpu.load(Ordering::SeqCst) && current_address() != core::ptr::from_ref(self) as usize {
+            arch::send_reschedule(self.cpu());
+        }
+    }
+
+    /// Takes up the run reference that was forgotten when the task went to sleep.
+    ///
+    /// # Safety
+    /// The caller has just changed the state from sleeping to `Running` under the run queue's lock, and the task is not
+    /// that queue's current one.
+    pub(super) unsafe fn take_run_reference(&self) -> Arc<Task> {
+        // SAFETY: the strong count that `switch` forgot is ours now, once.
+        unsafe { Arc::from_raw(core::ptr::from_ref(self)) }
+    }
+}
+
+/// Timer callback of `sleep_timer`.
+fn wake_at(task: usize) {
+    // SAFETY: the timer is the task's own; it is cancelled before the sleep ends, and a task that is freed meanwhile
+    // lives until the end of a grace period, which this section, which does not sleep, holds off.
+    unsafe { &*(task as *const Task) }.wake();
+}
+
+/// Share of the processor for a nice value; each step is a factor of about 1.25, and 0 is 1,024 (sched(7)).
+fn weight(nice: i32) -> u64 {
+    let mut w: u64 = 1 << 20;
+    for _ in 0..nice.unsigned_abs() {
+        w = if nice < 0 { w * 5 / 4 } else { w * 4 / 5 };
+    }
+    (w >> 10).max(1)
+}

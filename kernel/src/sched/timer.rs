@@ -1,0 +1,170 @@
+//! Deadlines: per CPU, an ordered tree of timers and the tick.
+//!
+//! A timer belongs to the CPU that armed it. Callbacks run in thread context (`pending`), after the timer is off the tree and
+//! with no lock held, so a callback may arm it again. A busy CPU ticks every 10 ms, for time slices, accounting and RCU; an
+//! idle one does not tick, and is woken for its next deadline or for RCU callbacks that wait on it.
+//!
+//! LockOrder: timer queue is innermost.
+
+use super::runqueue;
+use super::task::{Work, current};
+use crate::arch;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
+use sync::level::Other;
+use sync::{SpinLock, lock_class, machine, per_cpu};
+
+lock_class! { static TIMERS: LockClass = ("timer queue", Other); }
+
+/// Nanoseconds between ticks of a busy CPU.
+const TICK: u64 = 10_000_000;
+
+/// A deadline with something to do.
+pub struct Timer {
+    link: RBTreeAtomicLink,
+    deadline: AtomicU64,
+    cpu: AtomicU32,
+    callback: fn(usize),
+    argument: AtomicUsize,
+}
+
+intrusive_adapter!(TimerAdapter = Arc<Timer>: Timer { link => RBTreeAtomicLink });
+
+impl<'a> KeyAdapter<'a> for TimerAdapter {
+    type Key = u64;
+    fn get_key(&self, timer: &'a Timer) -> u64 {
+        timer.deadline.load(Ordering::Relaxed)
+    }
+}
+
+#[repr(align(64))]
+struct CpuTimers {
+    tree: SpinLock<RBTree<TimerAdapter>>,
+    /// What the CPU's timer is set to; `u64::MAX`: nothing. Written by the CPU itself.
+    programmed: AtomicU64,
+    /// When the next tick is due.
+    next_tick: AtomicU64,
+}
+
+per_cpu! {
+    static QUEUE: CpuTimers = CpuTimers {
+        tree: SpinLock::new(RBTree::new(TimerAdapter::NEW), &TIMERS),
+        programmed: AtomicU64::new(u64::MAX),
+        next_tick: AtomicU64::new(0),
+    };
+}
+
+impl Timer {
+    /// A timer that calls `callback(argument)` in thread context.
+    pub fn new(callback: fn(usize), argument: usize) -> Self {
+        Self {
+            link: RBTreeAtomicLink::new(),
+            deadline: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+            callback,
+            argument: AtomicUsize::new(argument),
+        }
+    }
+
+    /// For an owner that learns its own address only after it has made the timer.
+    pub fn set_argument(&self, argument: usize) {
+        self.argument.store(argument, Ordering::Relaxed);
+    }
+
+    /// Sets the timer off at `deadline` (ns, monotonic clock) on this CPU. Armed already: the new deadline counts.
+    /// The owner arms and cancels one timer from one thread at a time.
+    pub fn arm(self: &Arc<Self>, deadline: u64) {
+        self.cancel();
+        self.deadline.store(deadline, Ordering::Relaxed);
+        self.cpu.store(machine::cpu_id(), Ordering::Relaxed);
+        let timers = QUEUE.this();
+        timers.tree.lock().insert(self.clone());
+        program(timers, deadline);
+    }
+
+    /// Takes the timer back; false if it was not armed, or its callback has begun.
+    pub fn cancel(&self) -> bool {
+        let timers = QUEUE.of(self.cpu.load(Ordering::Relaxed));
+        let mut tree = timers.tree.lock();
+        if !self.link.is_linked() {
+            return false;
+        }
+        // SAFETY: linked, so on the tree of `self.cpu`, whose lock is held: nobody but the owner moves it elsewhere.
+        drop(unsafe { tree.cursor_mut_from_ptr(self) }.remove());
+        true
+    }
+
+    /// Time left until the deadline, ns; None if it is not armed.
+    pub fn remaining(&self) -> Option<u64> {
+        self.link.is_linked().then(|| self.deadline.load(Ordering::Relaxed).saturating_sub(arch::time::now()))
+    }
+}
+
+/// Makes sure that this CPU's timer goes off by `deadline`.
+fn program(timers: &CpuTimers, deadline: u64) {
+    if deadline < timers.programmed.load(Ordering::Relaxed) {
+        timers.programmed.store(deadline, Ordering::Relaxed);
+        arch::time::set_deadline(deadline);
+    }
+}
+
+/// The timer interrupt's work in thread context: due timers, the end of a time slice, RCU, the next deadline.
+pub(super) fn tick() {
+    let timers = QUEUE.this();
+    timers.programmed.store(u64::MAX, Ordering::Relaxed);
+    run_expired();
+    sync::rcu::poll();
+    let now = arch::time::now();
+    let mut next = timers.next_tick.load(Ordering::Relaxed);
+    if now >= next {
+        if runqueue::has_waiting() {
+            current().work.set(Work::RESCHED);
+        }
+        next = now + TICK;
+        timers.next_tick.store(next, Ordering::Relaxed);
+    }
+    let first = first_deadline(timers).unwrap_or(u64::MAX);
+    program(timers, first.min(next));
+}
+
+fn first_deadline(timers: &CpuTimers) -> Option<u64> {
+    timers.tree.lock().front().get().map(|t| t.deadline.load(Ordering::Relaxed))
+}
+
+/// Calls back every timer of this CPU that is due.
+pub fn run_expired() {
+    let timers = QUEUE.this();
+    loop {
+        let now = arch::time::now();
+        let due = {
+            let mut tree = timers.tree.lock();
+            let mut first = tree.front_mut();
+            match first.get() {
+                Some(timer) if timer.deadline.load(Ordering::Relaxed) <= now => first.remove(),
+                _ => None,
+            }
+        };
+        let Some(timer) = due else { return };
+        (timer.callback)(timer.argument.load(Ordering::Relaxed));
+    }
+}
+
+/// This CPU is about to idle: no tick, only deadlines, and RCU if callbacks wait here.
+pub(super) fn prepare_idle() {
+    let timers = QUEUE.this();
+    let rcu = if sync::rcu::pending() { arch::time::now() + TICK } else { u64::MAX };
+    let deadline = first_deadline(timers).unwrap_or(u64::MAX).min(rcu);
+    if deadline != timers.programmed.load(Ordering::Relaxed) {
+        timers.programmed.store(deadline, Ordering::Relaxed);
+        arch::time::set_deadline(deadline);
+    }
+}
+
+/// This CPU has something to run: ticks again.
+pub(super) fn leave_idle() {
+    let timers = QUEUE.this();
+    let next = arch::time::now() + TICK;
+    timers.next_tick.store(next, Ordering::Relaxed);
+    program(timers, next);
+}

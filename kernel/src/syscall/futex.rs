@@ -1,0 +1,120 @@
+//! futex(2): decodes, finds out what the word is, calls `sched::futex`.
+//!
+//! The priority-inheriting operations are ENOSYS.
+
+use crate::errno::{Errno, Result};
+use crate::process;
+use crate::sched::futex::{self, ANY, Key};
+use crate::syscall::time::{deadline_of, read_timespec};
+use linux_raw_sys::general as abi;
+use vm::FutexKey;
+use vm::addr::VirtAddr;
+
+fn key(address: usize, private: bool) -> Result<Key> {
+    if address & 3 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if address >= crate::arch::USER_END {
+        return Err(Errno::EFAULT);
+    }
+    let space = process::current().space();
+    if private {
+        return Ok(Key { owner: space.id() as usize, place: address });
+    }
+    Ok(match space.futex_key(VirtAddr(address)).map_err(|_| Errno::EFAULT)? {
+        FutexKey::Private(space, address) => Key { owner: space as usize, place: address },
+        FutexKey::Shared(object, offset) => Key { owner: object as usize, place: offset as usize },
+    })
+}
+
+/// The deadline of a wait, on the monotonic clock. FUTEX_WAIT counts from now, FUTEX_WAIT_BITSET names a moment.
+fn deadline(timeout: usize, relative: bool, realtime: bool) -> Result<Option<u64>> {
+    if timeout == 0 {
+        return Ok(None);
+    }
+    let clock = if realtime { abi::CLOCK_REALTIME } else { abi::CLOCK_MONOTONIC };
+    deadline_of(clock, read_timespec(timeout)?, relative).map(Some)
+}
+
+/// futex(2). `extra` is the timeout or the second count.
+pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, value3: u32) -> Result<usize> {
+    let private = op & abi::FUTEX_PRIVATE_FLAG != 0;
+    let realtime = op & abi::FUTEX_CLOCK_REALTIME != 0;
+    let command = op & !(abi::FUTEX_PRIVATE_FLAG | abi::FUTEX_CLOCK_REALTIME);
+    if realtime && !matches!(command, abi::FUTEX_WAIT | abi::FUTEX_WAIT_BITSET) {
+        return Err(Errno::ENOSYS);
+    }
+    match command {
+        abi::FUTEX_WAIT | abi::FUTEX_WAIT_BITSET => {
+            let relative = command == abi::FUTEX_WAIT;
+            let bits = if relative { ANY } else { value3 };
+            if bits == 0 {
+                return Err(Errno::EINVAL);
+            }
+            let deadline = deadline(extra, relative, realtime)?;
+            let result = futex::wait(key(word, private)?, word, value, bits, deadline);
+            match result {
+                // Without a timeout the call is as good when it is made again.
+                Err(Errno::EINTR) if deadline.is_none() => Err(crate::errno::ERESTARTSYS),
+                other => other.map(|()| 0),
+            }
+        }
+        abi::FUTEX_WAKE | abi::FUTEX_WAKE_BITSET => {
+            let bits = if command == abi::FUTEX_WAKE { ANY } else { value3 };
+            if bits == 0 {
+                return Err(Errno::EINVAL);
+            }
+            // Linux wakes one waiter even when asked for none.
+            Ok(futex::wake(key(word, private)?, value.max(1), bits) as usize)
+        }
+        abi::FUTEX_REQUEUE | abi::FUTEX_CMP_REQUEUE => {
+            let moved = extra as u32;
+            if (value as i32) < 0 || (moved as i32) < 0 {
+                return Err(Errno::EINVAL);
+            }
+            let expected = (command == abi::FUTEX_CMP_REQUEUE).then_some(value3);
+            let (from, to) = (key(word, private)?, key(word2, private)?);
+            let (woken, moved) = futex::requeue(from, to, value, moved, word, expected)?;
+            Ok(woken as usize + if expected.is_some() { moved as usize } else { 0 })
+        }
+        abi::FUTEX_WAKE_OP => wake_op(word, private, value, extra as u32, word2, value3),
+        _ => Err(Errno::ENOSYS),
+    }
+}
+
+/// `code` packs an operation, a comparison and an operand for each, as futex(2) draws it.
+fn wake_op(word: usize, private: bool, count: u32, count2: u32, word2: usize, code: u32) -> Result<usize> {
+    let (operation, comparison) = (code >> 28, code >> 24 & 15);
+    let operand = sign_extend(code >> 12 & 0xfff);
+    let against = sign_extend(code & 0xfff);
+    let operand =
+        if operation & abi::FUTEX_OP_OPARG_SHIFT != 0 { 1u32 << (operand & 31) } else { operand as u32 };
+    let operation = operation & !abi::FUTEX_OP_OPARG_SHIFT;
+    if operation > abi::FUTEX_OP_XOR || comparison > abi::FUTEX_OP_CMP_GE {
+        return Err(Errno::ENOSYS);
+    }
+    let change = |old: u32| match operation {
+        abi::FUTEX_OP_SET => operand,
+        abi::FUTEX_OP_ADD => old.wrapping_add(operand),
+        abi::FUTEX_OP_OR => old | operand,
+        abi::FUTEX_OP_ANDN => old & !operand,
+        _ => old ^ operand,
+    };
+    let test = |old: u32| {
+        let old = old as i32;
+        match comparison {
+            abi::FUTEX_OP_CMP_EQ => old == against,
+            abi::FUTEX_OP_CMP_NE => old != against,
+            abi::FUTEX_OP_CMP_LT => old < against,
+            abi::FUTEX_OP_CMP_LE => old <= against,
+            abi::FUTEX_OP_CMP_GT => old > against,
+            _ => old >= against,
+        }
+    };
+    let (first, second) = (key(word, private)?, key(word2, private)?);
+    futex::wake_op((first, count), (second, count2), word2, change, test).map(|n| n as usize)
+}
+
+fn sign_extend(twelve_bits: u32) -> i32 {
+    (twelve_bits << 20) as i32 >> 20
+}

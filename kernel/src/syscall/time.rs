@@ -1,0 +1,265 @@
+//! Clocks and sleeping.
+//!
+//! CLOCK_REALTIME is the monotonic clock plus an offset, which is read from the machine at boot and which
+//! clock_settime moves.
+
+use crate::arch;
+use crate::errno::{ERESTARTNOHAND, Errno, Result};
+use crate::memory::user::UserPtr;
+use crate::process::{self, itimer};
+use crate::sched::{self, Sleep};
+use linux_raw_sys::general as abi;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// struct timespec.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Timespec {
+    pub seconds: i64,
+    pub nanoseconds: i64,
+}
+
+/// struct timeval.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Timeval {
+    pub seconds: i64,
+    pub microseconds: i64,
+}
+
+impl Timespec {
+    pub fn from_ns(ns: u64) -> Self {
+        Self { seconds: (ns / NS_PER_SEC) as i64, nanoseconds: (ns % NS_PER_SEC) as i64 }
+    }
+
+    /// Nanoseconds; times beyond 584 years are as good as never.
+    ///
+    /// # Errors
+    /// EINVAL: negative, or nanoseconds out of range.
+    pub fn to_ns(self) -> Result<u64> {
+        if self.seconds < 0 || !(0..NS_PER_SEC as i64).contains(&self.nanoseconds) {
+            return Err(Errno::EINVAL);
+        }
+        Ok((self.seconds as u64).saturating_mul(NS_PER_SEC).saturating_add(self.nanoseconds as u64))
+    }
+}
+
+impl Timeval {
+    pub fn from_ns(ns: u64) -> Self {
+        Self { seconds: (ns / NS_PER_SEC) as i64, microseconds: (ns % NS_PER_SEC / 1000) as i64 }
+    }
+
+    /// Nanoseconds.
+    ///
+    /// # Errors
+    /// EINVAL: negative, or microseconds out of range.
+    pub fn to_ns(self) -> Result<u64> {
+        if self.seconds < 0 || !(0..1_000_000).contains(&self.microseconds) {
+            return Err(Errno::EINVAL);
+        }
+        Ok((self.seconds as u64).saturating_mul(NS_PER_SEC).saturating_add(self.microseconds as u64 * 1000))
+    }
+}
+
+/// Nanoseconds since 1970.
+pub fn wall_clock() -> u64 {
+    arch::time::now().saturating_add(arch::time::wall_offset())
+}
+
+/// Reads a timespec of a program.
+///
+/// # Errors
+/// EFAULT; EINVAL as `Timespec::to_ns`.
+pub fn read_timespec(address: usize) -> Result<u64> {
+    UserPtr::<Timespec>::new(address).read()?.to_ns()
+}
+
+/// The moment on the monotonic clock at which `clock` reads `time`, or that lies `time` ahead.
+///
+/// # Errors
+/// EINVAL: no such clock to wait on.
+pub fn deadline_of(clock: u32, time: u64, relative: bool) -> Result<u64> {
+    let offset = match clock {
+        abi::CLOCK_REALTIME | abi::CLOCK_REALTIME_ALARM | abi::CLOCK_TAI => arch::time::wall_offset(),
+        abi::CLOCK_MONOTONIC | abi::CLOCK_BOOTTIME | abi::CLOCK_BOOTTIME_ALARM => 0,
+        _ => return Err(Errno::EINVAL),
+    };
+    // Never "no deadline": the longest sleep ends too.
+    Ok(if relative { arch::time::now().saturating_add(time) } else { time.saturating_sub(offset) }
+        .min(u64::MAX - 1))
+}
+
+fn read_clock(clock: i32) -> Result<u64> {
+    match u32::try_from(clock) {
+        Ok(abi::CLOCK_REALTIME | abi::CLOCK_REALTIME_COARSE | abi::CLOCK_TAI | abi::CLOCK_REALTIME_ALARM) => {
+            Ok(wall_clock())
+        }
+        Ok(
+            abi::CLOCK_MONOTONIC
+            | abi::CLOCK_MONOTONIC_RAW
+            | abi::CLOCK_MONOTONIC_COARSE
+            | abi::CLOCK_BOOTTIME
+            | abi::CLOCK_BOOTTIME_ALARM,
+        ) => Ok(arch::time::now()),
+        Ok(abi::CLOCK_THREAD_CPUTIME_ID) => {
+            let times = sched::current().times();
+            Ok(times.user_ns + times.system_ns)
+        }
+        Ok(abi::CLOCK_PROCESS_CPUTIME_ID) => Ok(process::current_process().cpu_time_ns()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// clock_gettime(2).
+pub fn sys_clock_gettime(clock: i32, to: usize) -> Result<usize> {
+    let now = read_clock(clock)?;
+    UserPtr::<Timespec>::new(to).write(&Timespec::from_ns(now)).map(|()| 0)
+}
+
+/// clock_getres(2).
+pub fn sys_clock_getres(clock: i32, to: usize) -> Result<usize> {
+    read_clock(clock)?;
+    let coarse = matches!(u32::try_from(clock), Ok(abi::CLOCK_REALTIME_COARSE | abi::CLOCK_MONOTONIC_COARSE));
+    if to != 0 {
+        let resolution = if coarse { 4_000_000 } else { 1 };
+        UserPtr::<Timespec>::new(to).write(&Timespec::from_ns(resolution))?;
+    }
+    Ok(0)
+}
+
+/// clock_settime(2): CLOCK_REALTIME by root.
+pub fn sys_clock_settime(clock: i32, from: usize) -> Result<usize> {
+    if clock != abi::CLOCK_REALTIME as i32 {
+        return Err(Errno::EINVAL);
+    }
+    let time = read_timespec(from)?;
+    set_wall_clock(time)
+}
+
+fn set_wall_clock(time: u64) -> Result<usize> {
+    if !process::current().credentials().is_root() {
+        return Err(Errno::EPERM);
+    }
+    let offset = time.checked_sub(arch::time::now()).ok_or(Errno::EINVAL)?;
+    arch::time::set_wall_offset(offset);
+    Ok(0)
+}
+
+/// gettimeofday(2).
+pub fn sys_gettimeofday(to: usize, zone: usize) -> Result<usize> {
+    if to != 0 {
+        UserPtr::<Timeval>::new(to).write(&Timeval::from_ns(wall_clock()))?;
+    }
+    if zone != 0 {
+        UserPtr::<[i32; 2]>::new(zone).write(&[0, 0])?;
+    }
+    Ok(0)
+}
+
+/// settimeofday(2). The time zone is accepted and not kept.
+pub fn sys_settimeofday(from: usize, _zone: usize) -> Result<usize> {
+    if from == 0 {
+        return Ok(0);
+    }
+    set_wall_clock(UserPtr::<Timeval>::new(from).read()?.to_ns()?)
+}
+
+/// time(2).
+pub fn sys_time(to: usize) -> Result<usize> {
+    let seconds = wall_clock() / NS_PER_SEC;
+    if to != 0 {
+        UserPtr::<i64>::new(to).write(&(seconds as i64))?;
+    }
+    Ok(seconds as usize)
+}
+
+/// nanosleep(2).
+pub fn sys_nanosleep(request: usize, remain: usize) -> Result<usize> {
+    let time = read_timespec(request)?;
+    sleep(deadline_of(abi::CLOCK_MONOTONIC, time, true)?, Some(remain))
+}
+
+/// clock_nanosleep(2).
+pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize) -> Result<usize> {
+    let time = read_timespec(request)?;
+    let clock = match u32::try_from(clock) {
+        Ok(abi::CLOCK_THREAD_CPUTIME_ID) => return Err(Errno::EINVAL),
+        Ok(abi::CLOCK_PROCESS_CPUTIME_ID) => return Err(Errno::EOPNOTSUPP),
+        Ok(clock) => clock,
+        Err(_) => return Err(Errno::EINVAL),
+    };
+    let absolute = flags & abi::TIMER_ABSTIME as i32 != 0;
+    sleep(deadline_of(clock, time, !absolute)?, (!absolute).then_some(remain))
+}
+
+/// Sleeps until `deadline`. A relative sleep that is interrupted tells what was left, where `remain` says.
+fn sleep(deadline: u64, remain: Option<usize>) -> Result<usize> {
+    if sched::sleep_until(deadline, Sleep::Interruptible).is_ok() {
+        return Ok(0);
+    }
+    let Some(remain) = remain else { return Err(ERESTARTNOHAND) };
+    let left = deadline.saturating_sub(arch::time::now());
+    if left == 0 {
+        return Ok(0);
+    }
+    if remain != 0 {
+        UserPtr::<Timespec>::new(remain).write(&Timespec::from_ns(left))?;
+    }
+    Err(process::restart_sleep(deadline, remain))
+}
+
+/// struct itimerval.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Itimerval {
+    pub interval: Timeval,
+    pub value: Timeval,
+}
+
+fn itimerval(setting: itimer::Setting) -> Itimerval {
+    // A timer that is set never reads as zero, which would say that it is not.
+    let value = if setting.value == 0 { 0 } else { setting.value.max(1000) };
+    Itimerval { interval: Timeval::from_ns(setting.interval), value: Timeval::from_ns(value) }
+}
+
+/// getitimer(2).
+pub fn sys_getitimer(which: i32, to: usize) -> Result<usize> {
+    itimer::check_which(which)?;
+    let setting = process::current_process().itimers.real();
+    UserPtr::<Itimerval>::new(to).write(&itimerval(setting)).map(|()| 0)
+}
+
+/// setitimer(2).
+pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
+    let to = if from == 0 {
+        itimer::Setting::default()
+    } else {
+        let new = UserPtr::<Itimerval>::new(from).read()?;
+        itimer::Setting { interval: new.interval.to_ns()?, value: new.value.to_ns()? }
+    };
+    itimer::check_which(which)?;
+    let process = process::current_process();
+    let before = process.itimers.set_real(process.pid(), to)?;
+    if old != 0 {
+        UserPtr::<Itimerval>::new(old).write(&itimerval(before))?;
+    }
+    Ok(0)
+}
+
+/// alarm(2): seconds left of the alarm before, rounded to the nearest and at least 1.
+pub fn sys_alarm(seconds: u32) -> Result<usize> {
+    let process = process::current_process();
+    let to = itimer::Setting { interval: 0, value: u64::from(seconds) * NS_PER_SEC };
+    let before = process.itimers.set_real(process.pid(), to)?.value;
+    if before == 0 {
+        return Ok(0);
+    }
+    Ok(((before + NS_PER_SEC / 2) / NS_PER_SEC).max(1) as usize)
+}
+
+/// Goes on with a sleep that a stop or an unhandled signal interrupted.
+pub fn resume_sleep(deadline: u64, remain: usize) -> Result<usize> {
+    sleep(deadline, Some(remain))
+}

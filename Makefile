@@ -14,7 +14,7 @@ KERNEL := target/$(KERNEL_TARGET)/kernel/darter-kernel
 KERNEL_FLAGS := -p darter-kernel --target $(KERNEL_TARGET)
 # Which kernel `make test` boots: darter, linux or a file.
 DARTER_KERNEL ?= darter
-RUNS ?= 3
+RUNS ?= 5
 CPUS ?= 1,2,4
 
 .PHONY: help setup build host kernel guest benchmarks plugin run bench test hosted-test booted-test check clean
@@ -27,7 +27,7 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 	@setup/setup.sh
 
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table
-	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --json target/bench.json
+	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --json target/bench.json
 
 test: setup hosted-test booted-test ## All tests, hosted and booted
 

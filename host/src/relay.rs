@@ -34,6 +34,10 @@ pub struct Options<'a> {
     pub stderr: Sink<'a>,
     /// From the start of the machine.
     pub time_limit: Option<Duration>,
+    /// Signals are the program's; otherwise they end the machine.
+    pub forward_signals: bool,
+    /// Between two pieces of output.
+    pub silence_limit: Option<Duration>,
     /// For the kernel to start init.
     pub boot_limit: Duration,
     /// Show the kernel's console.
@@ -76,7 +80,8 @@ enum Source {
 
 pub struct Relay<'a> {
     vm: Vm,
-    signals: Signals,
+    signals: &'a mut Signals,
+    forward: bool,
     console: Console,
     tty: bool,
     stdout: Output<'a>,
@@ -94,6 +99,8 @@ pub struct Relay<'a> {
     ready: Option<Instant>,
     ended: Option<(u32, Instant)>,
     time_limit: Option<Instant>,
+    silence_limit: Option<Duration>,
+    last_output: Instant,
     boot_limit: Instant,
     boot_seconds: u64,
     /// After SIGTERM or SIGHUP: when to end the machine, and with which signal's status.
@@ -101,11 +108,12 @@ pub struct Relay<'a> {
 }
 
 impl<'a> Relay<'a> {
-    pub fn new(vm: Vm, signals: Signals, options: Options<'a>) -> Self {
+    pub fn new(vm: Vm, signals: &'a mut Signals, options: Options<'a>) -> Self {
         let started = Instant::now();
         Self {
             vm,
             signals,
+            forward: options.forward_signals,
             console: Console::new(options.verbose),
             tty: options.tty,
             stdout: Output::new(options.stdout),
@@ -123,6 +131,8 @@ impl<'a> Relay<'a> {
             ready: None,
             ended: None,
             time_limit: options.time_limit.map(|limit| started + limit),
+            silence_limit: options.silence_limit,
+            last_output: started,
             boot_limit: started + options.boot_limit,
             boot_seconds: options.boot_limit.as_secs(),
             grace: None,
@@ -153,7 +163,13 @@ impl<'a> Relay<'a> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let boot = self.ready.is_none().then_some(self.boot_limit);
-        [self.time_limit, boot, self.grace.map(|(at, _)| at)].into_iter().flatten().min()
+        [self.time_limit, boot, self.silence(), self.grace.map(|(at, _)| at)].into_iter().flatten().min()
+    }
+
+    /// When the program will have been silent for too long.
+    fn silence(&self) -> Option<Instant> {
+        let begin = self.ready?.max(self.last_output);
+        self.silence_limit.map(|limit| begin + limit)
     }
 
     fn check_clock(&self) -> Option<End> {
@@ -163,7 +179,8 @@ impl<'a> Relay<'a> {
         {
             return Some(End::Interrupted(signal));
         }
-        if self.ended.is_none() && self.time_limit.is_some_and(|at| now >= at) {
+        let limits = [self.time_limit, self.silence()];
+        if self.ended.is_none() && limits.into_iter().flatten().any(|at| now >= at) {
             return Some(End::TimeLimit);
         }
         if self.ready.is_none() && now >= self.boot_limit {
@@ -281,8 +298,8 @@ impl<'a> Relay<'a> {
                 }
                 continue;
             }
-            if self.ready.is_none() || self.ended.is_some() {
-                // No program (any more) that could take it.
+            if !self.forward || self.ready.is_none() || self.ended.is_some() {
+                // No program (yet, any more) that could take it.
                 if signal != SIGUSR1 && signal != SIGUSR2 {
                     return Some(End::Interrupted(signal));
                 }
@@ -341,7 +358,10 @@ impl<'a> Relay<'a> {
                 }
             }
             FromGuest::Consumed(bytes) => self.window.acknowledged(bytes as usize),
-            FromGuest::Stdout(data) => self.stdout.take(&data),
+            FromGuest::Stdout(data) => {
+                self.last_output = Instant::now();
+                self.stdout.take(&data);
+            }
             FromGuest::Stderr(data) => self.stderr.take(&data),
             FromGuest::Ended(word) => {
                 self.ended = Some((word, Instant::now()));

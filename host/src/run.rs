@@ -56,14 +56,14 @@ pub fn shell(options: &Shell) -> Result<u8> {
 }
 
 fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     let tty = terminal::is_interactive();
     let vm = start(options, command, tty)?;
     let outcome = {
         let _raw = tty.then(terminal::Raw::enter).transpose()?;
         let relay = Relay::new(
             vm,
-            signals,
+            &mut signals,
             relay::Options {
                 stdout: Sink::Fd(rustix::stdio::stdout()),
                 stderr: Sink::Fd(rustix::stdio::stderr()),
@@ -81,12 +81,12 @@ fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
 fn run_json(options: &Run) -> Result<u8> {
     let started = Instant::now();
     let machine = &options.machine;
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     let vm = start(machine, &options.command, false)?;
     let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let outcome = Relay::new(
         vm,
-        signals,
+        &mut signals,
         relay::Options {
             stdout: Sink::Call(Box::new(|data| stdout.borrow_mut().extend_from_slice(data))),
             stderr: Sink::Call(Box::new(|data| stderr.borrow_mut().extend_from_slice(data))),
@@ -131,6 +131,8 @@ fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static>
         stdout: Sink::Call(Box::new(|_| {})),
         stderr: Sink::Call(Box::new(|_| {})),
         time_limit: options.timeout.map(Duration::from_secs_f64),
+        forward_signals: true,
+        silence_limit: None,
         boot_limit: Duration::from_secs_f64(options.boot_timeout),
         verbose: options.verbose,
     }

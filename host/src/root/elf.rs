@@ -85,7 +85,7 @@ fn read(path: &Path) -> Result<Option<Linking>> {
         let Ok(Some(entries)) = header.dynamic(endian, &cache) else { continue };
         for entry in entries {
             let value = entry.d_val(endian);
-            match entry.d_tag(endian) {
+            match u32::try_from(entry.d_tag(endian)).unwrap_or(elf::DT_NULL) {
                 elf::DT_STRTAB => strings = value,
                 elf::DT_STRSZ => length = value,
                 elf::DT_NEEDED => needed.push(value),

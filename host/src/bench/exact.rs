@@ -1,0 +1,235 @@
+//! `darter bench --instructions`: exact instructions per operation, by the plugin of lines/.
+//!
+//! One task on one emulated CPU, time counted in instructions, so that repeated runs give identical counts. Each
+//! benchmark runs twice in the same boot, for N and for 2 N operations; the difference is what N operations cost, free
+//! of what belongs to no operation. Repeated string instructions count once, and their iterations apart.
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+
+use anyhow::{Context, Result, bail};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use darter_measure::{FunctionCost, PerOp, Symbols, Window};
+use serde::Serialize;
+
+use super::boot::{self, Boot};
+use super::guest::Command;
+use super::results::{command, qemu_version, version};
+use super::suite::{self, Spec};
+use super::table::number;
+use super::{append, progress_bar, write_json};
+use crate::accel::{Accel, Wanted};
+use crate::cli::Bench;
+use crate::exit::usage;
+use crate::kernel_image::Kernel;
+use crate::paths::Tree;
+use crate::signals::Signals;
+
+/// So that addresses in the profile have names.
+const FIXED_ADDRESSES: &str = "nokaslr";
+/// Functions shown with --profile.
+const SHOWN: usize = 25;
+
+#[derive(Serialize)]
+struct Count {
+    benchmark: String,
+    kernel: String,
+    user: Option<f64>,
+    kernel_instructions: Option<f64>,
+    iterations: Option<f64>,
+    failed: Option<String>,
+    profile: Vec<(String, f64, f64)>,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    versions: Vec<String>,
+    qemu: String,
+    command: String,
+    counts: Vec<Count>,
+}
+
+pub fn count(options: &Bench) -> Result<u8> {
+    if options.accel == Wanted::Kvm {
+        return Err(usage("--instructions counts in emulation: leave --accel kvm away"));
+    }
+    let paths = Tree::find();
+    let plugin = paths.lines_plugin();
+    if !plugin.is_file() {
+        bail!("{} is missing: run 'make plugin'", plugin.display());
+    }
+    let specs = suite::choose_exact(&options.names)?;
+    let kernels: Vec<Kernel> =
+        [Some(options.kernel.clone()), options.vs.clone()].into_iter().flatten().collect();
+    for kernel in &kernels {
+        kernel.image(&paths)?;
+    }
+    let mut signals = Signals::catch()?;
+    let mut counts = Counts {
+        versions: kernels.iter().map(|kernel| version(&paths, kernel)).collect(),
+        qemu: qemu_version(),
+        command: command(),
+        counts: Vec::new(),
+    };
+    let progress = progress_bar((specs.len() * 2 * kernels.len()) as u64);
+    for kernel in &kernels {
+        progress.set_message(format!("{}: boot", kernel.name()));
+        let base = progress.position();
+        let tell = |number: usize| {
+            progress.set_position(base + number as u64);
+            let name = specs.get(number / 2).map_or("", |spec| spec.name.as_str());
+            progress.set_message(format!("{}: {name}", kernel.name()));
+        };
+        counts.counts.extend(count_on(&mut signals, &paths, kernel, &specs, options, &tell)?);
+        progress.set_position(base + specs.len() as u64 * 2);
+    }
+    progress.finish_and_clear();
+    print(&counts, &specs, &kernels);
+    if let Some(path) = &options.json {
+        write_json(path, &counts)?;
+    }
+    Ok(u8::from(counts.counts.iter().any(|count| count.failed.is_some() && count.kernel == "darter")))
+}
+
+fn count_on(
+    signals: &mut Signals,
+    paths: &Tree,
+    kernel: &Kernel,
+    specs: &[Spec],
+    options: &Bench,
+    tell: &dyn Fn(usize),
+) -> Result<Vec<Count>> {
+    let folder = tempfile::tempdir_in(paths.cache("run")?)?;
+    let out = folder.path().join("counts.json");
+    let mut machine = boot::machine(1, options.memory, Accel::Tcg, "max");
+    machine.deterministic = true;
+    let mut plugin = OsString::from(paths.lines_plugin());
+    plugin.push(",mode=instructions,out=");
+    plugin.push(&out);
+    if options.profile {
+        plugin.push(",hist=on");
+    }
+    machine.extra = vec!["-plugin".into(), plugin];
+    let mut words = append(kernel, &options.append);
+    words.push(FIXED_ADDRESSES.into());
+    let boot = Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600 };
+    let commands: Vec<Command> = specs
+        .iter()
+        .flat_map(|spec| [spec.exact_ops, 2 * spec.exact_ops].map(|ops| spec.counted(ops)))
+        .map(|line| Command { line, huge_pages: false })
+        .collect();
+    let ran = boot.run(signals, &commands, tell)?;
+    // The plugin may have written nothing when the machine failed early.
+    let windows = match std::fs::read_to_string(&out) {
+        Ok(text) => darter_measure::parse_instructions(&text).context("the plugin's counts")?,
+        Err(_) => Vec::new(),
+    };
+    let symbols = if options.profile { symbols(paths, kernel) } else { None };
+    // A window for each command that ended well, in their order.
+    let mut windows = windows.into_iter();
+    let mut results = ran.results.into_iter();
+    let mut counts = Vec::new();
+    for spec in specs {
+        let mut next = || -> Result<Window, String> {
+            match results.next().flatten() {
+                Some(Ok(_)) => windows.next().ok_or_else(|| "the plugin saw no window for it".to_owned()),
+                Some(Err(why)) => Err(why),
+                None => Err(ran.machine.clone().unwrap_or_else(|| "it did not run".into())),
+            }
+        };
+        let (small, big) = (next(), next());
+        let figures = match (&small, &big) {
+            (Ok(small), Ok(big)) => darter_measure::per_op(small, spec.exact_ops, big, 2 * spec.exact_ops)
+                .map_err(|error| error.to_string()),
+            (Err(why), _) | (_, Err(why)) => Err(why.clone()),
+        };
+        let profile = match (&small, &big, &symbols) {
+            (Ok(small), Ok(big), Some(symbols)) => {
+                darter_measure::profile_per_op(small, spec.exact_ops, big, 2 * spec.exact_ops, symbols)
+                    .unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        counts.push(row(spec, kernel, figures, profile));
+    }
+    Ok(counts)
+}
+
+fn row(spec: &Spec, kernel: &Kernel, figures: Result<PerOp, String>, profile: Vec<FunctionCost>) -> Count {
+    let (good, failed) = match figures {
+        Ok(figures) => (Some(figures), None),
+        Err(why) => (None, Some(why)),
+    };
+    Count {
+        benchmark: spec.name.clone(),
+        kernel: kernel.name(),
+        user: good.map(|figures| figures.user),
+        kernel_instructions: good.map(|figures| figures.kernel),
+        iterations: good.map(|figures| figures.iterations),
+        failed,
+        profile: profile.into_iter().map(|cost| (cost.name, cost.instructions, cost.iterations)).collect(),
+    }
+}
+
+/// Names for the kernel's addresses. Debian's System.map is empty, so Linux has names only where another one lies there.
+fn symbols(paths: &Tree, kernel: &Kernel) -> Option<Symbols> {
+    match kernel {
+        Kernel::Linux => {
+            Symbols::from_system_map(&std::fs::read_to_string(paths.linux_system_map()).ok()?).ok()
+        }
+        _ => Symbols::from_elf(&std::fs::read(kernel.image(paths).ok()?).ok()?).ok(),
+    }
+}
+
+fn print(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
+    println!(
+        "{} on QEMU {}: kernel instructions per operation, exact, one task; iterations of string instructions apart",
+        counts.versions.join(" beside "),
+        counts.qemu
+    );
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    let mut header = vec!["operation".to_owned()];
+    for kernel in kernels {
+        header.extend([kernel.name(), "(iterations)".into(), "(user)".into()]);
+    }
+    header.extend(["ratio".to_owned(), String::new()]);
+    table.set_header(header);
+    for spec in specs {
+        let of = |kernel: &Kernel| {
+            counts.counts.iter().find(|count| count.benchmark == spec.name && count.kernel == kernel.name())
+        };
+        let mut cells = vec![spec.name.clone()];
+        for kernel in kernels {
+            let count = of(kernel);
+            let show = |value: Option<f64>| value.map_or_else(|| "failed".to_owned(), number);
+            cells.push(show(count.and_then(|count| count.kernel_instructions)));
+            cells.push(show(count.and_then(|count| count.iterations)));
+            cells.push(show(count.and_then(|count| count.user)));
+        }
+        let kernel_part: Vec<f64> =
+            kernels.iter().filter_map(|kernel| of(kernel)?.kernel_instructions).collect();
+        cells.push(match kernel_part.as_slice() {
+            [ours, theirs] if *theirs > 0.0 => format!("{:.2}", ours / theirs),
+            _ => String::new(),
+        });
+        cells.push(spec.what.to_owned());
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(1).take(3 * kernels.len() + 1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+    for count in &counts.counts {
+        if let Some(why) = &count.failed {
+            println!("failed: {} on {}: {why}", count.benchmark, count.kernel);
+        }
+        if !count.profile.is_empty() {
+            println!("\n{} on {}, instructions (iterations) per operation:", count.benchmark, count.kernel);
+        }
+        for (name, instructions, iterations) in count.profile.iter().take(SHOWN) {
+            println!("  {instructions:10.1} {:>12}  {name}", format!("({iterations:.1})"));
+        }
+    }
+    println!("{}", counts.command);
+}

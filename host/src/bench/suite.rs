@@ -1,0 +1,140 @@
+//! The benchmarks: names, command lines, and how many operations an exact count takes.
+#![forbid(unsafe_code)]
+
+use crate::exit::usage;
+
+/// One row of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    pub name: String,
+    /// Program in the guest, and its options beside the number of tasks and the length.
+    pub program: String,
+    pub options: Vec<String>,
+    pub what: &'static str,
+    /// Linux: with transparent huge pages for this one (they are off for the others).
+    pub huge_pages: bool,
+    /// Operations of the shorter of the two runs of an exact count; 0: not in that list.
+    pub exact_ops: u64,
+}
+
+struct Row(&'static str, &'static str, &'static [&'static str], &'static str, u64);
+
+/// What runs when no benchmark is named.
+const USUAL: [Row; 14] = [
+    Row("doexec", "doexec", &[], "exec of a program of each task's own, static", 0),
+    Row("doexecsh", "doexecsh", &[], "exec of one program by all tasks, static", 0),
+    Row("doexec-dynamic", "doexec-dynamic", &[], "the same, dynamic", 0),
+    Row("doexecsh-dynamic", "doexecsh-dynamic", &[], "the same, dynamic, one file", 0),
+    Row("faultzf", "faultzf", &[], "zero-fill faults; Linux with 4 KiB pages, as Darter", 4096),
+    Row("faultzf-thp", "faultzf", &[], "the same; Linux with transparent huge pages", 0),
+    Row("faultfile", "faultfile", &[], "read faults on a resident file, a mapping each", 0),
+    Row("forkexec", "forkexec", &[], "fork + exec + exit + wait", 100),
+    Row("vforkexec", "forkexec", &["-v"], "vfork + exec + exit + wait", 100),
+    Row("forkexit", "forkexit", &[], "fork + exit + wait", 100),
+    Row("mmap", "mmap", &[], "map, touch, unmap", 400),
+    Row("brk", "brk", &[], "grow the heap, touch, shrink", 400),
+    Row("threads", "threads", &[], "create and join a thread", 200),
+    Row("tmpfs", "tmpfs", &[], "create, write, rename, unlink, a directory each", 200),
+];
+
+/// What runs when it is named.
+const MORE: [Row; 11] = [
+    Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
+    Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
+    Row("faultfile-shared", "faultfile", &["-o"], "read faults on one file for all tasks", 65536),
+    Row("forkexit-32m", "forkexit", &["-m", "32"], "fork + exit + wait with 32 MiB touched", 50),
+    Row("forkexit-32m-thp", "forkexit", &["-m", "32"], "the same; Linux with transparent huge pages", 0),
+    Row("mmap-threads", "mmap", &["-t"], "map, touch, unmap, threads of one process", 0),
+    Row("tmpfs-one", "tmpfs", &["-o"], "create, write, rename, unlink in one directory", 0),
+    Row("openclose", "openclose", &[], "open and close a file", 1000),
+    Row("pipe", "pipe", &[], "write and read through an own pipe", 1000),
+    Row("getppid", "getppid", &[], "one trivial system call", 2000),
+    Row("clock", "clock", &[], "clock_gettime(CLOCK_MONOTONIC)", 2000),
+];
+
+impl From<&Row> for Spec {
+    fn from(row: &Row) -> Self {
+        Self {
+            name: row.0.into(),
+            program: row.1.into(),
+            options: row.2.iter().map(|&word| word.to_owned()).collect(),
+            what: row.3,
+            huge_pages: row.0.ends_with("-thp"),
+            exact_ops: row.4,
+        }
+    }
+}
+
+impl Spec {
+    /// Program and options for so many tasks.
+    fn start(&self, tasks: u32) -> String {
+        let mut words = vec![self.program.clone(), tasks.to_string()];
+        words.extend(self.options.iter().cloned());
+        words.join(" ")
+    }
+
+    /// The command for a rate.
+    pub fn timed(&self, tasks: u32, seconds: f64) -> String {
+        format!("{} -q -s {seconds}", self.start(tasks))
+    }
+
+    /// The command for an exact count: one task.
+    pub fn counted(&self, ops: u64) -> String {
+        format!("{} -q -c {ops}", self.start(1))
+    }
+}
+
+fn find(name: &str) -> Option<Spec> {
+    USUAL.iter().chain(&MORE).find(|row| row.0 == name).map(Spec::from)
+}
+
+/// The named ones, "all", or the usual ones. A name with blanks is a command of one's own: "faultzf -t -m 8".
+pub fn choose(names: &[String]) -> anyhow::Result<Vec<Spec>> {
+    if names.is_empty() {
+        return Ok(USUAL.iter().map(Spec::from).collect());
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        if name == "all" {
+            chosen.extend(USUAL.iter().chain(&MORE).map(Spec::from));
+        } else if let Some(spec) = find(name) {
+            chosen.push(spec);
+        } else if let Some((program, options)) = name.split_once(' ')
+            && let Some(base) = find(program)
+        {
+            let options = options.split_whitespace().map(str::to_owned).collect();
+            chosen.push(Spec { name: name.clone(), options, what: "", ..base });
+        } else {
+            let known: Vec<&str> = USUAL.iter().chain(&MORE).map(|row| row.0).collect();
+            return Err(usage(format!("there is no benchmark '{name}'; there are: {}", known.join(" "))));
+        }
+    }
+    Ok(chosen)
+}
+
+/// Those of which an exact count is asked for.
+pub fn choose_exact(names: &[String]) -> anyhow::Result<Vec<Spec>> {
+    if !names.is_empty() {
+        let mut chosen = choose(names)?;
+        for spec in &mut chosen {
+            spec.exact_ops = if spec.exact_ops == 0 { 100 } else { spec.exact_ops };
+        }
+        return Ok(chosen);
+    }
+    Ok(USUAL.iter().chain(&MORE).map(Spec::from).filter(|spec| spec.exact_ops > 0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchmark_is_chosen_by_name_or_by_its_own_words() {
+        let chosen = choose(&["faultzf".into(), "faultzf -t -m 8".into()]).unwrap();
+        assert_eq!(chosen[0].timed(4, 0.5), "faultzf 4 -q -s 0.5");
+        assert_eq!(chosen[1].counted(100), "faultzf 1 -t -m 8 -q -c 100");
+        assert!(choose(&["nothing".into()]).is_err());
+        assert!(choose(&["all".into()]).unwrap().len() > choose(&[]).unwrap().len());
+        assert!(choose_exact(&[]).unwrap().iter().all(|spec| spec.exact_ops > 0 && !spec.huge_pages));
+    }
+}

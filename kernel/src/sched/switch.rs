@@ -5,7 +5,7 @@
 //! A dead task's stack goes back to the CPU's cache there, and the task itself behind an RCU grace period.
 //!
 //! MaskBeforeRoot: `Space::switch_in` sets this CPU in the space's mask before it loads the root. Kernel threads and the
-//! idle task run on the kernel's own root, so a CPU is in the mask of a space only while one of its threads runs there.
+//! idle task run on whatever root is loaded; a space that dies makes the CPUs that still have it loaded leave it.
 
 use super::runqueue::{self, lock_this};
 use super::task::{self, Hardware, State, Task, Work, current};
@@ -186,10 +186,8 @@ fn change_space(from: Option<&Arc<Space>>, to: Option<&Arc<Space>>) {
             to.switch_in();
             from.into_iter().for_each(|space| space.switch_out());
         }
-        (Some(from), None) => {
-            arch::load_kernel_root();
-            from.switch_out();
-        }
+        // The root stays loaded: a dying space makes this CPU leave it (vm::tlb).
+        (Some(from), None) => from.switch_out(),
         (None, None) => {}
     }
 }
@@ -309,7 +307,7 @@ pub fn replace_space(space: Arc<Space>) -> Option<Arc<Space>> {
     old
 }
 
-/// The current task goes on without a space, on the kernel's root (exit); the old one is returned.
+/// The current task goes on without a space (exit); the old one is returned.
 pub fn leave_space() -> Option<Arc<Space>> {
     let task = current();
     // SAFETY: the current task's own hardware.

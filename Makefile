@@ -63,8 +63,7 @@ hosted-test: setup
 	$(CARGO) test --quiet
 
 booted-test: build
-	@if [ -e tests/Makefile ]; then $(MAKE) --no-print-directory -s -C tests OUT=$(CURDIR)/target/tests; fi
-	target/release/darter test --kernel $(DARTER_KERNEL)
+	tests/run --kernel $(DARTER_KERNEL); abi=$$?; target/release/darter test --kernel $(DARTER_KERNEL) && exit $$abi
 
 clean: ## Remove what was built; .cache (Linux image) stays
 	$(CARGO) clean

@@ -219,28 +219,31 @@ static void cloning(void)
 		counter = 2;
 		_exit(3);
 	}
-	say("vfork shares memory: %d, %s", counter, status_text(wait_for(pid)));
+	int status = wait_for(pid);
+	say("vfork shares memory: %d, %s", counter, status_text(status));
 	static char stack[65536] __attribute__((aligned(16)));
 	pid = clone(clone_body, stack + sizeof stack, SIGCHLD, (void *)5);
-	say("clone: %s, counter %d", status_text(wait_for(pid)), counter);
+	int ended = wait_for(pid);
+	say("clone: %s, counter %d", status_text(ended), counter);
 	pid = clone(clone_body, stack + sizeof stack, CLONE_VM | SIGCHLD, (void *)5);
-	say("CLONE_VM: %s, counter %d", status_text(wait_for(pid)), counter);
+	ended = wait_for(pid);
+	say("CLONE_VM: %s, counter %d", status_text(ended), counter);
 	pid = clone(clone_body, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | SIGCHLD, (void *)5);
 	say("CLONE_VFORK: counter %d, %s", counter, status_text(wait_for(pid)));
-	int status = 0;
 	pid = clone(clone_body, stack + sizeof stack, 0, (void *)0);
 	SHOW(waitpid(pid, &status, 0));
 	SHOW(waitpid(pid, &status, __WCLONE) == pid);
 	say("%s", status_text(status));
-	pid = clone(clone_body, stack + sizeof stack, SIGUSR2, (void *)0);
 	signal(SIGUSR2, SIG_IGN);
+	pid = clone(clone_body, stack + sizeof stack, SIGUSR2, (void *)0);
 	SHOW(waitpid(pid, &status, __WALL) == pid);
 	signal(SIGUSR2, SIG_DFL);
 	int tid = 0;
 	pid = (pid_t)syscall(SYS_clone, CLONE_CHILD_SETTID | SIGCHLD, 0, 0, &tid, 0);
 	if (pid == 0)
 		_exit(tid == (int)syscall(SYS_gettid) ? 0 : 1);
-	say("CLONE_CHILD_SETTID: %s, parent's %d", status_text(wait_for(pid)), tid);
+	ended = wait_for(pid);
+	say("CLONE_CHILD_SETTID: %s, parent's %d", status_text(ended), tid);
 	pid = (pid_t)syscall(SYS_clone, CLONE_PARENT_SETTID | SIGCHLD, 0, &tid, 0, 0);
 	if (pid == 0)
 		_exit(tid == (int)syscall(SYS_gettid) ? 0 : 1);

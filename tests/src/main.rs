@@ -1,0 +1,145 @@
+//! `abi-compare`: runs the ABI programs on a kernel and holds what they print against what Linux prints.
+//!
+//! All programs of a batch run in one machine, one after another, under the guest's driver (tests/tools/driver.c).
+//! What Linux prints is taken from a Linux machine in the same run and kept under .cache/abi, by the contents of
+//! program, driver and the name of the Linux image; nothing of it is ever committed.
+#![forbid(unsafe_code)]
+
+mod frames;
+mod machine;
+mod program;
+mod report;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use frames::Outcome;
+use machine::{Batch, Machine};
+use program::Program;
+
+/// Seconds that one program may take in the guest.
+const PROGRAM_LIMIT: u64 = 30;
+
+struct Options {
+    kernel: String,
+    cpus: u32,
+    fresh: bool,
+    list: bool,
+    names: Vec<String>,
+}
+
+fn usage(problem: &str) -> ! {
+    eprintln!("{problem}");
+    eprintln!("usage: tests/run [--kernel darter|linux|FILE] [--cpus N] [--fresh] [--list] [NAME...]");
+    eprintln!("  NAME     programs whose name contains it; all if none is given");
+    eprintln!("  --fresh  ask Linux again instead of taking what it said last time");
+    std::process::exit(2);
+}
+
+fn options() -> Options {
+    let mut options =
+        Options { kernel: "darter".into(), cpus: 2, fresh: false, list: false, names: Vec::new() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--kernel" => options.kernel = words.next().unwrap_or_else(|| usage("--kernel needs a value")),
+            "--cpus" => {
+                let value = words.next().unwrap_or_else(|| usage("--cpus needs a value"));
+                options.cpus = value.parse().unwrap_or_else(|_| usage("--cpus needs a number"));
+            }
+            "--fresh" => options.fresh = true,
+            "--list" => options.list = true,
+            "-h" | "--help" => usage("Compares the kernel with Linux, program by program."),
+            name if !name.starts_with('-') => options.names.push(name.to_owned()),
+            other => usage(&format!("unknown option {other}")),
+        }
+    }
+    options
+}
+
+fn main() -> ExitCode {
+    match compare(&options()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("tests/run: {problem}");
+            ExitCode::from(125)
+        }
+    }
+}
+
+fn compare(options: &Options) -> Result<bool, String> {
+    let root = std::env::var_os("DARTER_ROOT").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let mut programs = program::find(&root)?;
+    programs.retain(|one| options.names.is_empty() || options.names.iter().any(|part| one.name.contains(part)));
+    if programs.is_empty() {
+        return Err("no program is named so; `tests/run --list` names them".into());
+    }
+    if options.list {
+        programs.iter().for_each(|one| println!("{}", one.name));
+        return Ok(true);
+    }
+    let machine = Machine::new(&root, options.cpus, Duration::from_secs(PROGRAM_LIMIT));
+    let expected = expectations(options, &machine, &programs)?;
+
+    let (mut passed, mut failed, mut skipped) = (0, Vec::new(), 0);
+    let mut batch = Batch::new(&machine, &options.kernel, &programs);
+    while let Some((program, outcome)) = batch.next_outcome()? {
+        match (expected.get(&program.name), outcome) {
+            (None, outcome) => {
+                skipped += 1;
+                println!("skipped  {:<36} {:7.1} s  Linux gave no result to compare with", program.name, outcome.seconds());
+            }
+            (Some(right), Outcome::Ended(got)) if got.same_as(right) => {
+                passed += 1;
+                println!("passed   {:<36} {:7.1} s", program.name, got.seconds);
+            }
+            (Some(right), outcome) => {
+                println!("FAILED   {:<36} {:7.1} s", program.name, outcome.seconds());
+                report::difference(right, &outcome);
+                failed.push(program.name.clone());
+            }
+        }
+    }
+    for name in &failed {
+        println!("failed: {name}    again: tests/run --kernel {} {name}", options.kernel);
+    }
+    println!("{passed} passed, {} failed, {skipped} skipped (kernel {}, compared with linux)", failed.len(), options.kernel);
+    Ok(failed.is_empty())
+}
+
+/// What Linux prints, from the cache or from a Linux machine.
+fn expectations(
+    options: &Options,
+    machine: &Machine,
+    programs: &[Program],
+) -> Result<HashMap<String, frames::Ended>, String> {
+    let mut expected = HashMap::new();
+    let mut missing = Vec::new();
+    for program in programs {
+        match machine.cached(program).filter(|_| !options.fresh) {
+            Some(ended) => {
+                expected.insert(program.name.clone(), ended);
+            }
+            None => missing.push(program.clone()),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(expected);
+    }
+    eprintln!("asking Linux about {} programs", missing.len());
+    let mut batch = Batch::new(machine, "linux", &missing);
+    while let Some((program, outcome)) = batch.next_outcome()? {
+        match outcome {
+            Outcome::Ended(ended) if ended.status != "timeout" => {
+                machine.keep(program, &ended);
+                expected.insert(program.name.clone(), ended);
+            }
+            Outcome::Ended(_) => eprintln!("{}: did not end on Linux within {PROGRAM_LIMIT} s", program.name),
+            Outcome::Machine(words) => eprintln!("{}: the Linux machine failed: {words}", program.name),
+        }
+    }
+    Ok(expected)
+}

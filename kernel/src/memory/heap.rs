@@ -1,16 +1,4 @@
-//! The kernel heap. Until `vm::slab` is wired in, every allocation fails.
-
-use core::alloc::{GlobalAlloc, Layout};
-
-struct NoHeap;
-
-// SAFETY: never hands out memory.
-unsafe impl GlobalAlloc for NoHeap {
-    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
-        core::ptr::null_mut()
-    }
-    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
-}
+//! The kernel heap: `vm::slab`'s size classes with per-CPU magazines. Usable from the end of `arch::early_init` on.
 
 #[global_allocator]
-static HEAP: NoHeap = NoHeap;
+static HEAP: vm::slab::KernelHeap = vm::slab::KernelHeap;

@@ -2,15 +2,222 @@
 //!
 //! "SDM" in comments is the Intel 64 and IA-32 Architectures Software Developer's Manual; "APM" is AMD's.
 
+mod acpi;
+mod apic;
 mod boot;
+mod context;
 mod cpu;
 mod exit;
+mod fpu;
+mod hooks;
+mod ipi;
+pub mod irq;
+mod memory;
+mod stack;
+pub mod time;
+mod trap;
+mod upcall;
+pub mod user;
 
-pub use boot::early_init;
+use core::arch::asm;
+
+pub use boot::topology::{cpus, distance as node_distance, nodes};
+pub use boot::{command_line, early_init, initramfs};
+pub use context::{Context, switch};
+pub use cpu::percpu::{cpu_id, set_kernel_stack};
 pub use cpu::port;
-pub use exit::exit_vm;
+pub use exit::{exit_vm, halt_forever, power_off};
+pub use fpu::FpuState;
+pub use ipi::call_others;
+pub use memory::USER_END;
+pub use stack::{KernelStack, trim as trim_stacks};
+pub use trap::{PageFault, Trap, UserRegs};
 
-/// CPUs present.
-pub fn cpus() -> u32 {
-    1
+use cpu::{features, percpu, reg};
+
+/// Starts the other CPUs; each runs `entry` when it is ready. Returns when all are.
+pub fn start_cpus(entry: fn() -> !) {
+    // SAFETY: called once, by the boot sequence, after `early_init`.
+    unsafe { boot::smp::start(entry) };
+}
+
+/// Goes on in `f` on the boot CPU's own kernel stack, which has a guard page; the boot stack is left for good.
+pub fn leave_boot_stack(f: extern "C" fn() -> !) -> ! {
+    let top = boot::smp::boot_cpu_stack();
+    set_kernel_stack(top);
+    // SAFETY: a fresh stack; nothing on the old one is used any more.
+    unsafe {
+        asm!("mov rsp, {}", "xor ebp, ebp", "call {}", "ud2", in(reg) top, in(reg) f, options(noreturn))
+    }
+}
+
+/// Interrupts `cpu`, so that it looks at its work. Nothing happens before the APIC is on.
+pub fn send_reschedule(cpu: u32) {
+    apic::send(cpu, irq::RESCHEDULE);
+}
+
+/// True if this CPU takes interrupts.
+#[inline(always)]
+pub fn interrupts_enabled() -> bool {
+    reg::flags() & reg::FLAG_IF != 0
+}
+
+/// Disables interrupts on this CPU; says whether they were enabled.
+#[inline(always)]
+pub fn disable_interrupts() -> bool {
+    let was = interrupts_enabled();
+    // SAFETY: only this CPU's interrupt flag changes. A compiler barrier: no `nomem`.
+    unsafe { asm!("cli", options(nostack)) };
+    was
+}
+
+/// Enables interrupts on this CPU.
+#[inline(always)]
+pub fn enable_interrupts() {
+    // SAFETY: as above; the caller is at a point where handlers may run.
+    unsafe { asm!("sti", options(nostack)) };
+}
+
+/// Stops this CPU until the next interrupt, unless `has_work`, which is asked with interrupts off, so that no wake-up
+/// is lost: STI takes effect after the instruction that follows it. Returns with interrupts on.
+pub fn idle_wait(has_work: impl Fn() -> bool) {
+    disable_interrupts();
+    if has_work() {
+        enable_interrupts();
+        return;
+    }
+    // SAFETY: waits; handlers may run.
+    unsafe { asm!("sti", "hlt", options(nostack)) };
+}
+
+/// Makes this CPU translate through the kernel's own root, in which no user address is mapped.
+#[inline]
+pub fn load_kernel_root() {
+    // SAFETY: the kernel's root maps the kernel as every root does.
+    unsafe { reg::set_cr3(memory::tables::kernel_root()) };
+}
+
+/// Where the registers of a user thread lie: at the top of its kernel stack.
+#[inline]
+pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {
+    (stack.top() - trap::frame::SIZE) as *mut UserRegs
+}
+
+/// Runs the current thread in user mode with the registers at the top of its kernel stack: the first entry of a new thread.
+/// Pending work is done first.
+///
+/// # Safety
+/// The current thread's kernel stack is set, `regs` lies at its top, and the thread's space is loaded.
+pub unsafe fn enter_user(regs: &UserRegs) -> ! {
+    let at = (percpu::kernel_stack() - trap::frame::SIZE) as *mut UserRegs;
+    debug_assert!(core::ptr::eq(at, regs));
+    let regs = at;
+    // SAFETY: as the caller says: the frame is the current thread's own, and this code never returns to whoever lent it.
+    unsafe {
+        trap::finish(&mut *regs);
+        trap::return_to_user(regs)
+    }
+}
+
+/// The program's FS base.
+#[inline]
+pub fn tls() -> usize {
+    let value;
+    if features::get().fsgsbase {
+        // SAFETY: enabled where offered.
+        unsafe { asm!("rdfsbase {}", out(reg) value, options(nomem, nostack, preserves_flags)) };
+    } else {
+        // SAFETY: the register exists on every 64-bit processor.
+        value = unsafe { reg::rdmsr(reg::IA32_FS_BASE) } as usize;
+    }
+    value
+}
+
+/// Sets the program's FS base; an address outside the user half becomes 0 (the register refuses non-canonical ones).
+#[inline]
+pub fn set_tls(base: usize) {
+    let base = if base < USER_END { base } else { 0 };
+    if features::get().fsgsbase {
+        // SAFETY: canonical; the kernel does not use FS.
+        unsafe { asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
+    } else {
+        // SAFETY: as above.
+        unsafe { reg::wrmsr(reg::IA32_FS_BASE, base as u64) };
+    }
+}
+
+/// The program's GS base, which waits in KERNEL_GS_BASE while the kernel runs.
+#[inline]
+pub fn gs() -> usize {
+    if features::get().fsgsbase {
+        let was = disable_interrupts();
+        let value;
+        // SAFETY: interrupts are off, and entries that cannot be held off do not trust GS.
+        unsafe {
+            asm!("swapgs", "rdgsbase {}", "swapgs", out(reg) value, options(nomem, nostack, preserves_flags))
+        };
+        if was {
+            enable_interrupts();
+        }
+        return value;
+    }
+    // SAFETY: the register exists on every 64-bit processor.
+    unsafe { reg::rdmsr(reg::IA32_KERNEL_GS_BASE) as usize }
+}
+
+/// Sets the program's GS base, as [`set_tls`].
+#[inline]
+pub fn set_gs(base: usize) {
+    let base = if base < USER_END { base } else { 0 };
+    if features::get().fsgsbase {
+        let was = disable_interrupts();
+        // SAFETY: as in `gs`; canonical.
+        unsafe { asm!("swapgs", "wrgsbase {}", "swapgs", in(reg) base, options(nostack, preserves_flags)) };
+        if was {
+            enable_interrupts();
+        }
+    } else {
+        // SAFETY: canonical.
+        unsafe { reg::wrmsr(reg::IA32_KERNEL_GS_BASE, base as u64) };
+    }
+}
+
+/// Stops all other CPUs by a non-maskable interrupt (panic).
+pub fn stop_other_cpus() {
+    if percpu::online() > 1 {
+        apic::send_nmi_to_others();
+    }
+}
+
+/// True once this CPU's area is in place (before that nothing per-CPU may be used).
+pub fn percpu_ready() -> bool {
+    percpu::ready()
+}
+
+/// CPUs that have started.
+pub fn online_cpus() -> u32 {
+    percpu::online()
+}
+
+/// The frame pointer of the caller.
+#[inline(always)]
+pub fn frame_pointer() -> usize {
+    let value;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rbp", out(reg) value, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// The stack frame at `frame`: the caller's frame pointer and the return address. `None` if that is no mapped kernel
+/// address. Safe at any value: a page that is not mapped is found by the fixup of a user copy's instruction.
+pub fn frame_at(frame: usize) -> Option<(usize, usize)> {
+    if frame < memory::DIRECT_MAP || frame % 8 != 0 {
+        return None;
+    }
+    user::peek_kernel(frame).zip(user::peek_kernel(frame + 8))
+}
+
+/// True if `pc` is where an idle CPU waits.
+pub fn is_idle_at(_pc: usize) -> bool {
+    false
 }

@@ -1,9 +1,61 @@
-//! From the loader to Rust: the PVH entry and what the loader hands over.
+//! From the loader to a machine that the rest of the kernel can use.
 
 mod entry;
+pub mod smp;
+mod start_info;
+pub mod topology;
 
-/// The first Rust code: console.
+use super::acpi::MachineTables;
+use super::cpu::{features, percpu};
+use super::memory::{direct_map, early, frames, tables};
+use super::{apic, time, trap};
+pub use start_info::{BootInfo, PhysRange, boot_info};
+
+/// End of what the first page tables reach.
+const BOOT_REACH: u64 = 1 << 32;
+
+/// Brings up this machine on the boot CPU: console, memory map, ACPI, per-CPU area, traps, final page tables, frames,
+/// interrupt controllers, clock. Interrupts are on afterwards.
 pub fn early_init(start_info: usize) {
-    let _ = start_info;
     crate::device::serial::early_init();
+    // SAFETY: this is the boot CPU, alone, and each step is done once, in the order that they ask for.
+    unsafe {
+        start_info::read(start_info);
+        features::detect();
+        if !features::get().smap {
+            trap::patch_smap();
+        }
+        let machine = MachineTables::find(boot_info().rsdp);
+        topology::init(&machine);
+        early::init(topology::split_by_node);
+        percpu::allocate(0, BOOT_REACH);
+        percpu::load(0);
+        trap::init();
+        trap::load();
+        crate::log::configure(boot_info().command_line());
+        tables::init();
+        features::enable();
+        features::measure_xsave();
+        percpu::set_online();
+        sync::rcu::idle_exit();
+        apic::init();
+        apic::init_cpu();
+        apic::io::init(&machine);
+        time::init(machine.pm_timer());
+        smp::prepare();
+        frames::init();
+    }
+    super::enable_interrupts();
+}
+
+/// The initramfs, where the loader put it: it stays there for good.
+pub fn initramfs() -> &'static [u8] {
+    let Some(range) = boot_info().initramfs else { return &[] };
+    // SAFETY: kept out of the free memory; mapped by the direct map; nobody writes it.
+    unsafe { core::slice::from_raw_parts(direct_map(range.start), (range.end - range.start) as usize) }
+}
+
+/// The kernel command line.
+pub fn command_line() -> &'static str {
+    boot_info().command_line()
 }

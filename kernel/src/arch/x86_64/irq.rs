@@ -1,0 +1,68 @@
+//! Interrupt vectors and what happens at each. Handlers run with interrupts off, allocate nothing and take only locks
+//! that disable interrupts.
+
+use sync::per_cpu;
+use sync::percpu::Count;
+
+use super::{apic, ipi, upcall};
+
+/// ISA line `n` arrives at `ISA_BASE + n`.
+pub const ISA_BASE: u8 = 0x20;
+pub const TIMER: u8 = 0xec;
+pub const RESCHEDULE: u8 = 0xf0;
+pub const FLUSH: u8 = 0xf1;
+pub const CALL: u8 = 0xf2;
+pub const ERROR: u8 = 0xfe;
+pub const SPURIOUS: u8 = 0xff;
+
+per_cpu! {
+    /// Interrupts by kind, for /proc/interrupts.
+    pub static TIMER_INTERRUPTS: Count = Count::new();
+    pub static RESCHEDULE_INTERRUPTS: Count = Count::new();
+    pub static FLUSH_INTERRUPTS: Count = Count::new();
+    pub static CALL_INTERRUPTS: Count = Count::new();
+    pub static DEVICE_INTERRUPTS: Count = Count::new();
+    pub static SPURIOUS_INTERRUPTS: Count = Count::new();
+}
+
+/// An interrupt, on this CPU, with interrupts off.
+pub fn interrupt(vector: u8, from_user: bool) {
+    match vector {
+        TIMER => {
+            TIMER_INTERRUPTS.add(1);
+            apic::end_of_interrupt();
+            upcall::timer_interrupt(from_user);
+        }
+        RESCHEDULE => {
+            RESCHEDULE_INTERRUPTS.add(1);
+            apic::end_of_interrupt();
+            upcall::reschedule_interrupt();
+        }
+        FLUSH => {
+            FLUSH_INTERRUPTS.add(1);
+            apic::end_of_interrupt();
+            ipi::serve();
+        }
+        CALL => {
+            CALL_INTERRUPTS.add(1);
+            apic::end_of_interrupt();
+            ipi::serve();
+        }
+        // A spurious interrupt wants no acknowledgement (SDM vol. 3, 12.9).
+        SPURIOUS => SPURIOUS_INTERRUPTS.add(1),
+        ERROR => {
+            apic::clear_error();
+            apic::end_of_interrupt();
+        }
+        ISA_BASE..0x30 => {
+            DEVICE_INTERRUPTS.add(1);
+            crate::device::interrupt(vector - ISA_BASE);
+            // After the device, so that a level-triggered line does not come again at once.
+            apic::end_of_interrupt();
+        }
+        _ => {
+            SPURIOUS_INTERRUPTS.add(1);
+            apic::end_of_interrupt();
+        }
+    }
+}

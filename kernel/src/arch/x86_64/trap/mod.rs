@@ -1,0 +1,212 @@
+//! Traps: system calls, exceptions, interrupts. Entry code (`entry`) calls the functions here; they sort by cause and
+//! call up into `syscall`, `process` and `sched`.
+//!
+//! Interrupts: SYSCALL and user exceptions run with interrupts on, but for the last steps before the return; kernel
+//! exceptions keep the state of what they interrupted; interrupt handlers run with interrupts off throughout.
+
+mod entry;
+pub mod frame;
+mod idt;
+
+use super::cpu::reg;
+use super::memory::USER_END;
+use super::{apic, disable_interrupts, enable_interrupts, irq, user};
+pub use entry::{patch_smap, return_to_user};
+pub use frame::UserRegs;
+
+/// An exception that a program caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    DivideError,
+    Debug,
+    Breakpoint,
+    Overflow,
+    Bounds,
+    InvalidOpcode,
+    /// The coprocessor is not there; cannot happen with CR0.TS clear, but the processor has the vector.
+    DeviceNotAvailable,
+    SegmentNotPresent(u32),
+    StackFault(u32),
+    Protection(u32),
+    PageFault(PageFault),
+    FloatingPoint,
+    Alignment,
+    SimdFloatingPoint,
+    /// Control protection, virtualization and others that are not expected.
+    Other(u8),
+}
+
+/// What the processor says of a page fault (SDM vol. 3, 5.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageFault {
+    pub addr: usize,
+    pub write: bool,
+    pub exec: bool,
+    /// A translation was present: the access itself was refused.
+    pub present: bool,
+}
+
+impl PageFault {
+    #[inline(always)]
+    fn new(addr: usize, code: u64) -> PageFault {
+        PageFault { addr, write: code & 2 != 0, exec: code & 16 != 0, present: code & 1 != 0 }
+    }
+}
+
+/// Fills the tables that all CPUs share.
+///
+/// # Safety
+/// Once, on the boot CPU, alone.
+pub unsafe fn init() {
+    // SAFETY: as the caller says.
+    unsafe { idt::init() };
+}
+
+/// Loads this CPU's trap registers.
+///
+/// # Safety
+/// After [`init`], with this CPU's descriptors loaded.
+pub unsafe fn load() {
+    // SAFETY: as the caller says.
+    unsafe { idt::load() };
+}
+
+/// What every return to user mode does last: pending work, until none is left. Leaves interrupts off.
+#[inline(always)]
+pub fn finish(regs: &mut UserRegs) {
+    disable_interrupts();
+    while super::upcall::work_pending() {
+        enable_interrupts();
+        super::upcall::return_work(regs);
+        disable_interrupts();
+    }
+    super::upcall::leaving_kernel();
+}
+
+/// A system call, with interrupts on; returns with interrupts off.
+extern "C" fn syscall(regs: &mut UserRegs) {
+    super::upcall::syscall(regs);
+    finish(regs);
+}
+
+/// A page fault in user mode.
+extern "C" fn user_fault(regs: &mut UserRegs) {
+    let fault = PageFault::new(reg::cr2(), regs.original);
+    enable_interrupts();
+    super::upcall::user_trap(regs, Trap::PageFault(fault));
+    finish(regs);
+}
+
+/// A page fault in the kernel: a user copy that needs its page, or a bug.
+extern "C" fn kernel_fault(regs: &mut UserRegs) {
+    let addr = reg::cr2();
+    let fault = PageFault::new(addr, regs.original);
+    let Some(fixup) = user::fixup(regs.rip as usize) else {
+        panic!(
+            "page fault in the kernel: {} {addr:#x}{}, at {:#x}, stack {:#x}",
+            if fault.exec {
+                "execute"
+            } else if fault.write {
+                "write"
+            } else {
+                "read"
+            },
+            if fault.present { " (protection)" } else { "" },
+            regs.rip,
+            regs.rsp,
+        );
+    };
+    if addr < USER_END {
+        let interrupts = regs.rflags & reg::FLAG_IF != 0;
+        if interrupts {
+            enable_interrupts();
+        }
+        // With interrupts off the fault cannot be served: that may sleep.
+        let served = interrupts && super::upcall::kernel_fault(addr, fault.write);
+        disable_interrupts();
+        if served {
+            return;
+        }
+    }
+    regs.rip = fixup as u64;
+}
+
+/// Any other exception or interrupt in user mode.
+extern "C" fn user_trap(regs: &mut UserRegs) {
+    if regs.vector >= 32 {
+        irq::interrupt(regs.vector as u8, true);
+        finish(regs);
+        return;
+    }
+    enable_interrupts();
+    let code = regs.original as u32;
+    let trap = match regs.vector {
+        0 => Trap::DivideError,
+        1 => {
+            clear_debug_status();
+            Trap::Debug
+        }
+        3 => Trap::Breakpoint,
+        4 => Trap::Overflow,
+        5 => Trap::Bounds,
+        6 => Trap::InvalidOpcode,
+        7 => Trap::DeviceNotAvailable,
+        11 => Trap::SegmentNotPresent(code),
+        12 => Trap::StackFault(code),
+        13 => Trap::Protection(code),
+        16 => Trap::FloatingPoint,
+        17 => Trap::Alignment,
+        19 => Trap::SimdFloatingPoint,
+        other => Trap::Other(other as u8),
+    };
+    // The frame is no system call's.
+    regs.original = u64::MAX;
+    super::upcall::user_trap(regs, trap);
+    finish(regs);
+}
+
+/// DR6 is sticky (SDM vol. 3, 18.2.3).
+fn clear_debug_status() {
+    // SAFETY: writes the debug status register's reset value.
+    unsafe {
+        core::arch::asm!("mov dr6, {}", in(reg) 0xffff_0ff0_usize, options(nomem, nostack, preserves_flags))
+    };
+}
+
+/// Any other exception or interrupt in the kernel.
+extern "C" fn kernel_trap(regs: &mut UserRegs) {
+    if regs.vector >= 32 {
+        irq::interrupt(regs.vector as u8, false);
+        return;
+    }
+    // A non-canonical address in a user copy gives #GP (or #SS) instead of a page fault.
+    if let (12 | 13, Some(fixup)) = (regs.vector, user::fixup(regs.rip as usize)) {
+        regs.rip = fixup as u64;
+        return;
+    }
+    panic!(
+        "exception {} in the kernel, code {:#x}, at {:#x}, stack {:#x}",
+        regs.vector, regs.original, regs.rip, regs.rsp
+    );
+}
+
+/// NMI, machine check, double fault, debug in the kernel: on an exception stack, interrupts off.
+extern "C" fn paranoid_trap(regs: &mut UserRegs) {
+    match regs.vector {
+        2 => {
+            if crate::panic::in_progress() {
+                crate::panic::stop_this_cpu(regs.rip as usize, regs.rbp as usize);
+            }
+            apic::count_nmi();
+        }
+        1 => clear_debug_status(),
+        8 => {
+            let addr = reg::cr2();
+            if super::stack::is_guard(addr) {
+                panic!("kernel stack overflow at {:#x}, stack {:#x}", regs.rip, regs.rsp);
+            }
+            panic!("double fault at {:#x}, stack {:#x}, cr2 {addr:#x}", regs.rip, regs.rsp);
+        }
+        vector => panic!("machine check (vector {vector}) at {:#x}", regs.rip),
+    }
+}

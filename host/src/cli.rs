@@ -37,6 +37,11 @@ pub enum Command {
     Shell(Box<Shell>),
     /// Run the benchmarks, on Darter and beside it on another kernel, and print a table
     Bench(Bench),
+    /// Count the cache lines that CPUs take from each other, and name them
+    ///
+    /// Emulates the machine with a host thread for each CPU and watches every load and store. Counts depend on who comes first;
+    /// conflict lines (a writer and another CPU in the same window) do not.
+    Lines(Lines),
     /// Run the booted tests in tests/boot and tests/abi
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
@@ -166,6 +171,40 @@ pub enum CpuModels {
     Max,
     Plain,
     Both,
+}
+
+#[derive(Args)]
+pub struct Lines {
+    /// Benchmarks, each with its options if it is one word: "faultzf -t"
+    #[arg(required = true, value_name = "BENCH")]
+    pub benchmarks: Vec<String>,
+    /// CPU counts, a machine each
+    #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
+    pub cpus: Vec<u32>,
+    /// Sockets, each a NUMA node; lines between them are counted apart
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    pub sockets: u32,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Operations of each task (default: 4096 faults, 200 of anything else)
+    #[arg(long = "ops", short = 'c', value_name = "OPS")]
+    pub ops: Option<u64>,
+    /// Lines shown of each run
+    #[arg(long, default_value_t = 12, value_name = "N")]
+    pub top: usize,
+    /// Memory of the machines
+    #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 #[derive(Args)]

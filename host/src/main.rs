@@ -5,11 +5,13 @@
 
 mod accel;
 mod bench;
+mod capture;
 mod cli;
 mod console;
 mod doctor;
 mod exit;
 mod kernel_image;
+mod lines;
 mod machine;
 mod output;
 mod paths;
@@ -19,6 +21,7 @@ mod root;
 mod run;
 mod signals;
 mod size;
+mod symbols;
 mod terminal;
 mod tests;
 mod vm;
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Shell(options) => run::shell(&options),
         Command::Bench(options) => bench::bench(&options),
+        Command::Lines(options) => lines::lines(&options),
         Command::Test(options) => tests::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

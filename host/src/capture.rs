@@ -1,0 +1,56 @@
+//! Runs one command in a machine of its own and keeps what it printed: for measuring, not for people at a terminal.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::kernel_image::Kernel;
+use crate::machine::Machine;
+use crate::output::Sink;
+use crate::paths::Tree;
+use crate::relay::{self, End, Relay};
+use crate::root::{self, Job, Root};
+use crate::run;
+use crate::signals::Signals;
+
+/// For a kernel to start init; emulated, with dozens of CPUs on few real ones.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
+
+/// What the command printed on stdout. An error if it did not end with status 0 in time. The guest has busybox and the benchmarks.
+pub fn capture(
+    machine: &Machine,
+    kernel: &Kernel,
+    append: &[String],
+    command: &[String],
+    limit: Duration,
+) -> Result<String> {
+    let signals = Signals::catch()?;
+    let paths = Tree::find();
+    let shared = root::prepare(&paths, &Root::Busybox, &[], machine.memory)?;
+    let job = Job { tty: false, environment: run::environment(&[], false), arguments: command.to_vec() };
+    let initramfs = root::with_job(&paths, &shared, &job)?;
+    let vm = run::boot(machine, kernel.image(&paths)?, &initramfs, kernel.command_line(true, append))?;
+    let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+    let options = relay::Options {
+        tty: false,
+        input: false,
+        stdout: Sink::Call(Box::new(|data| stdout.borrow_mut().extend_from_slice(data))),
+        stderr: Sink::Call(Box::new(|data| stderr.borrow_mut().extend_from_slice(data))),
+        time_limit: Some(limit),
+        boot_limit: BOOT_LIMIT,
+        verbose: false,
+    };
+    let end = Relay::new(vm, signals, options).run()?.end;
+    let said = String::from_utf8_lossy(&stderr.borrow()).trim().to_owned();
+    match end {
+        End::Program(0) => Ok(String::from_utf8_lossy(&stdout.borrow()).into_owned()),
+        End::Program(_) => {
+            bail!("{command:?} failed in the guest with status {}: {said}", relay::status_of(&end))
+        }
+        End::TimeLimit => bail!("{command:?} took longer than {} s in the guest", limit.as_secs()),
+        End::Interrupted(signal) => bail!("ended by signal {signal}"),
+        End::Machine { why, last_words } => bail!(run::explain_machine(&kernel.name(), &why, &last_words)),
+    }
+}

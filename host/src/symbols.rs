@@ -1,0 +1,56 @@
+//! Names for a kernel's addresses: Darter's from its ELF file, Linux's from the running kernel.
+//!
+//! Debian's System.map is empty, so Linux is booted once and asked for /proc/kallsyms; that stands in the cache beside the image.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use darter_measure::Symbols;
+
+use crate::accel::Accel;
+use crate::capture::capture;
+use crate::kernel_image::Kernel;
+use crate::machine::Machine;
+use crate::paths::Tree;
+
+/// Linux must be told to keep its addresses, or the names are those of another boot.
+pub const LINUX_APPEND: &str = "nokaslr";
+
+pub fn of(kernel: &Kernel, paths: &Tree) -> Result<Symbols> {
+    let image = kernel.image(paths)?;
+    let content = match kernel {
+        Kernel::Linux => linux(kernel, &image)?,
+        Kernel::Darter | Kernel::File(_) => {
+            std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?
+        }
+    };
+    Symbols::from_either(&content).with_context(|| format!("kernel {}", image.display()))
+}
+
+fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
+    // Beside the file itself, not the link to it: another version has other addresses.
+    let image = image.canonicalize()?;
+    let cached = image.with_file_name("kallsyms");
+    if let Ok(content) = std::fs::read(&cached) {
+        return Ok(content);
+    }
+    eprintln!("darter: asking Linux for its symbols, once");
+    let machine = Machine {
+        cpus: 1,
+        sockets: 1,
+        memory: 1 << 30,
+        accel: Accel::Tcg,
+        cpu_model: "max".into(),
+        deterministic: false,
+        extra: Vec::new(),
+    };
+    let command = ["cat", "/proc/kallsyms"].map(String::from);
+    let content = capture(&machine, kernel, &[LINUX_APPEND.into()], &command, Duration::from_secs(300))?;
+    let new = image.with_file_name("kallsyms.new");
+    std::fs::write(&new, &content)
+        .and_then(|()| std::fs::rename(&new, &cached))
+        .context("cannot keep them")?;
+    Ok(content.into_bytes())
+}

@@ -26,7 +26,7 @@ pub fn capture(
     command: &[String],
     limit: Duration,
 ) -> Result<String> {
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     let paths = Tree::find();
     let shared = root::prepare(&paths, &Root::Busybox, &[], machine.memory)?;
     let job = Job { tty: false, environment: run::environment(&[], false), arguments: command.to_vec() };
@@ -39,10 +39,12 @@ pub fn capture(
         stdout: Sink::Call(Box::new(|data| stdout.borrow_mut().extend_from_slice(data))),
         stderr: Sink::Call(Box::new(|data| stderr.borrow_mut().extend_from_slice(data))),
         time_limit: Some(limit),
+        forward_signals: false,
+        silence_limit: None,
         boot_limit: BOOT_LIMIT,
         verbose: false,
     };
-    let end = Relay::new(vm, signals, options).run()?.end;
+    let end = Relay::new(vm, &mut signals, options).run()?.end;
     let said = String::from_utf8_lossy(&stderr.borrow()).trim().to_owned();
     match end {
         End::Program(0) => Ok(String::from_utf8_lossy(&stdout.borrow()).into_owned()),

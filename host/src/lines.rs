@@ -5,25 +5,30 @@
 #![forbid(unsafe_code)]
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, Table, presets};
 use darter_measure::{LineWindow, lines_plugin, parse_lines};
 use serde::Serialize;
 
 use crate::accel::Accel;
-use crate::capture::capture;
+use crate::bench::boot::{self, Boot};
+use crate::bench::guest::Command;
+use crate::bench::suite::{self, Spec};
+use crate::bench::{append, interrupted};
 use crate::cli::Lines;
 use crate::exit::usage;
 use crate::kernel_image::Kernel;
-use crate::machine::Machine;
 use crate::paths::Tree;
+use crate::signals::Signals;
 use crate::symbols;
 
 /// The plugin tells 63 CPUs apart.
 const MOST_CPUS: u32 = 63;
-const LIMIT: Duration = Duration::from_secs(1800);
+/// Seconds that one benchmark may take.
+const LIMIT: u32 = 900;
+/// Seconds after the boot: Linux still works in the background then.
+const SETTLE: f64 = 3.0;
 
 /// One benchmark on one kernel with one number of CPUs.
 #[derive(Serialize)]
@@ -42,21 +47,28 @@ struct Figures {
 }
 
 pub fn lines(options: &Lines) -> Result<u8> {
+    interrupted(count(options))
+}
+
+fn count(options: &Lines) -> Result<u8> {
     if let Some(cpus) = options.cpus.iter().find(|&&cpus| !(2..=MOST_CPUS).contains(&cpus)) {
         return Err(usage(format!("--cpus {cpus}: lines are counted between 2 to {MOST_CPUS} CPUs")));
     }
-    let mut kernels = vec![options.kernel.clone()];
-    kernels.extend(options.vs.clone());
+    let specs = suite::choose(&options.benchmarks)?;
+    let kernels = [Some(options.kernel.clone()), options.vs.clone()];
     let paths = Tree::find();
+    let mut signals = Signals::catch()?;
     let mut all = Vec::new();
-    for kernel in &kernels {
+    for kernel in kernels.iter().flatten() {
         let symbols = symbols::of(kernel, &paths)?;
         for &cpus in &options.cpus {
-            for (bench, ops, window) in measure(options, kernel, cpus, &paths)? {
-                let figures =
-                    figures(bench, kernel, cpus, ops, &window, window.report(ops, &symbols, options.top));
-                println!("{}, {} CPUs, {}: {}", figures.bench, cpus, figures.kernel, figures.report);
-                all.push(figures);
+            for (spec, window) in
+                specs.iter().zip(measure(options, kernel, cpus, &paths, &specs, &mut signals)?)
+            {
+                let (ops, window) = window.with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
+                let report = window.report(ops, &symbols, options.top);
+                println!("{}, {cpus} CPUs, {}: {report}", spec.name, kernel.name());
+                all.push(figures(spec, kernel, cpus, ops, &window, report));
             }
         }
     }
@@ -68,85 +80,63 @@ pub fn lines(options: &Lines) -> Result<u8> {
     Ok(0)
 }
 
-/// Boots a machine and runs all benchmarks in it: each with its operations and the window that counts.
+/// Boots a machine and runs all benchmarks in it: for each its operations and the window that counts.
 fn measure(
     options: &Lines,
     kernel: &Kernel,
     cpus: u32,
     paths: &Tree,
-) -> Result<Vec<(String, u64, LineWindow)>> {
+    specs: &[Spec],
+    signals: &mut Signals,
+) -> Result<Vec<Result<(u64, LineWindow)>>> {
     let folder = tempfile::tempdir_in(paths.cache("run")?)?;
     let out = folder.path().join("lines.json");
-    let sockets = options.sockets;
-    let machine = Machine {
-        cpus,
-        sockets,
-        memory: options.memory,
-        accel: Accel::Tcg,
-        cpu_model: "max".into(),
-        deterministic: false,
-        extra: vec![
-            "-plugin".into(),
-            lines_plugin(&paths.lines_plugin(), &out, cpus, if sockets > 1 { cpus / sockets } else { 0 }),
-        ],
-    };
+    let mut machine = boot::machine(cpus, options.memory, Accel::Tcg, "max");
+    machine.sockets = options.sockets;
+    let node_cpus = if options.sockets > 1 { cpus / options.sockets } else { 0 };
+    machine.extra = vec!["-plugin".into(), lines_plugin(&paths.lines_plugin(), &out, cpus, node_cpus)];
     machine.check()?;
-    let mut append = options.append.clone();
-    append.push(symbols::LINUX_APPEND.into());
-    let command = ["sh".into(), "-c".into(), script(&options.benchmarks, cpus, options.ops)?];
-    let printed = capture(&machine, kernel, &append, &command, LIMIT)?;
-    let ops: Vec<u64> = printed.lines().filter_map(operations).collect();
-    let windows = read(&out)?;
-    if windows.len() != 2 * options.benchmarks.len() || ops.len() != windows.len() {
-        bail!(
-            "{} windows and {} results for {} runs",
-            windows.len(),
-            ops.len(),
-            2 * options.benchmarks.len()
-        );
-    }
-    let counted = ops.into_iter().zip(windows).skip(1).step_by(2);
-    Ok(options
-        .benchmarks
+    let mut words = append(kernel, &options.append);
+    words.push(symbols::LINUX_APPEND.into());
+    let commands: Vec<Command> = specs
         .iter()
-        .cloned()
-        .zip(counted)
-        .map(|(bench, (ops, window))| (bench, ops, window))
+        .flat_map(|spec| [spec, spec])
+        .map(|spec| Command {
+            line: spec.counted_on(cpus, options.ops.unwrap_or(default_ops(spec))),
+            huge_pages: spec.huge_pages,
+        })
+        .collect();
+    let boot = Boot { paths, kernel, machine, append: words, settle: SETTLE, limit: LIMIT };
+    let ran = boot.run(signals, &commands, &|_| {})?;
+    let mut windows = read(&out).unwrap_or_default().into_iter();
+    let mut results = ran.results.into_iter();
+    let mut run = || match results.next().flatten() {
+        Some(Ok(measured)) => {
+            windows.next().map(|window| (measured.ops, window)).context("the plugin saw no window of it")
+        }
+        Some(Err(why)) => bail!(why),
+        None => bail!(ran.machine.clone().unwrap_or_else(|| "it did not run".into())),
+    };
+    Ok(specs
+        .iter()
+        .map(|_| {
+            let first = run();
+            let second = run();
+            first.and(second)
+        })
         .collect())
 }
 
+fn default_ops(spec: &Spec) -> u64 {
+    if spec.program.starts_with("fault") { 4096 } else { 200 }
+}
+
 fn read(out: &Path) -> Result<Vec<LineWindow>> {
-    let text =
-        std::fs::read_to_string(out).context("the plugin left no counts: was a window ever closed?")?;
-    Ok(parse_lines(&text)?)
-}
-
-/// The guest's work: a pause for a kernel that goes on working after its start, then each benchmark twice.
-fn script(benchmarks: &[String], cpus: u32, ops: Option<u64>) -> Result<String> {
-    let mut script = String::from("sleep 3");
-    for bench in benchmarks {
-        let mut words = bench.split_whitespace();
-        let Some(name) = words.next() else { return Err(usage("a benchmark's name is empty")) };
-        if bench.contains(|c: char| !c.is_ascii_alphanumeric() && !" -_./".contains(c)) {
-            return Err(usage(format!("'{bench}' is no benchmark with options")));
-        }
-        let arguments: Vec<&str> = words.collect();
-        let ops = ops.unwrap_or(if name.starts_with("fault") { 4096 } else { 200 });
-        let run = format!(" && {name} {cpus} -q -c {ops} {}", arguments.join(" "));
-        script.push_str(&run);
-        script.push_str(&run);
-    }
-    Ok(script)
-}
-
-/// The operations of a closing line, `bench=… cpus=… ops=… …`.
-fn operations(line: &str) -> Option<u64> {
-    let words = line.strip_prefix("bench=")?;
-    words.split(' ').find_map(|word| word.strip_prefix("ops=")?.parse().ok())
+    Ok(parse_lines(&std::fs::read_to_string(out)?)?)
 }
 
 fn figures(
-    bench: String,
+    spec: &Spec,
     kernel: &Kernel,
     cpus: u32,
     ops: u64,
@@ -155,7 +145,7 @@ fn figures(
 ) -> Figures {
     let each = |count: u64| count as f64 / ops.max(1) as f64;
     Figures {
-        bench,
+        bench: spec.name.clone(),
         kernel: kernel.name(),
         cpus,
         ops,
@@ -170,7 +160,7 @@ fn figures(
 
 fn table(all: &[Figures]) -> Table {
     let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(["benchmark", "kernel", "CPUs", "operations", "lines taken / op", "conflict lines"]);
     for figures in all {
         table.add_row([
@@ -186,30 +176,4 @@ fn table(all: &[Figures]) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_benchmark_runs_twice_with_its_options() {
-        let script = script(&["faultzf -t".into(), "forkexit".into()], 4, None).unwrap();
-        assert_eq!(
-            script,
-            "sleep 3 && faultzf 4 -q -c 4096 -t && faultzf 4 -q -c 4096 -t && forkexit 4 -q -c 200  && forkexit 4 -q -c 200 "
-        );
-    }
-
-    #[test]
-    fn a_benchmark_is_no_way_into_the_shell() {
-        assert!(script(&["faultzf; reboot".into()], 2, None).is_err());
-        assert!(script(&[" ".into()], 2, None).is_err());
-    }
-
-    #[test]
-    fn operations_come_from_the_closing_line_alone() {
-        assert_eq!(operations("bench=doexec cpus=2 ops=47190 seconds=2.2"), Some(47190));
-        assert_eq!(operations("doexec 2 21488.83/sec"), None);
-    }
 }

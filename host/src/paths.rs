@@ -33,10 +33,6 @@ impl Tree {
         self.root.join(".cache/linux/vmlinuz")
     }
 
-    pub fn linux_system_map(&self) -> PathBuf {
-        self.root.join(".cache/linux/System.map")
-    }
-
     pub fn guest_init(&self) -> PathBuf {
         self.root.join("target/guest/init")
     }

@@ -5,11 +5,9 @@
 //! of what belongs to no operation. Repeated string instructions count once, and their iterations apart.
 #![forbid(unsafe_code)]
 
-use std::ffi::OsString;
-
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use darter_measure::{FunctionCost, PerOp, Symbols, Window};
+use darter_measure::{FunctionCost, PerOp, Window};
 use serde::Serialize;
 
 use super::boot::{self, Boot};
@@ -24,9 +22,8 @@ use crate::exit::usage;
 use crate::kernel_image::Kernel;
 use crate::paths::Tree;
 use crate::signals::Signals;
+use crate::symbols;
 
-/// So that addresses in the profile have names.
-const FIXED_ADDRESSES: &str = "nokaslr";
 /// Functions shown with --profile.
 const SHOWN: usize = 25;
 
@@ -103,15 +100,10 @@ fn count_on(
     let out = folder.path().join("counts.json");
     let mut machine = boot::machine(1, options.memory, Accel::Tcg, "max");
     machine.deterministic = true;
-    let mut plugin = OsString::from(paths.lines_plugin());
-    plugin.push(",mode=instructions,out=");
-    plugin.push(&out);
-    if options.profile {
-        plugin.push(",hist=on");
-    }
+    let plugin = darter_measure::instructions_plugin(&paths.lines_plugin(), &out, options.profile);
     machine.extra = vec!["-plugin".into(), plugin];
     let mut words = append(kernel, &options.append);
-    words.push(FIXED_ADDRESSES.into());
+    words.push(symbols::LINUX_APPEND.into());
     let boot = Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600 };
     let commands: Vec<Command> = specs
         .iter()
@@ -124,7 +116,7 @@ fn count_on(
         Ok(text) => darter_measure::parse_instructions(&text).context("the plugin's counts")?,
         Err(_) => Vec::new(),
     };
-    let symbols = if options.profile { symbols(paths, kernel) } else { None };
+    let symbols = if options.profile { Some(symbols::of(kernel, paths)?) } else { None };
     // A window for each command that ended well, in their order.
     let mut windows = windows.into_iter();
     let mut results = ran.results.into_iter();
@@ -168,16 +160,6 @@ fn row(spec: &Spec, kernel: &Kernel, figures: Result<PerOp, String>, profile: Ve
         iterations: good.map(|figures| figures.iterations),
         failed,
         profile: profile.into_iter().map(|cost| (cost.name, cost.instructions, cost.iterations)).collect(),
-    }
-}
-
-/// Names for the kernel's addresses. Debian's System.map is empty, so Linux has names only where another one lies there.
-fn symbols(paths: &Tree, kernel: &Kernel) -> Option<Symbols> {
-    match kernel {
-        Kernel::Linux => {
-            Symbols::from_system_map(&std::fs::read_to_string(paths.linux_system_map()).ok()?).ok()
-        }
-        _ => Symbols::from_elf(&std::fs::read(kernel.image(paths).ok()?).ok()?).ok(),
     }
 }
 

@@ -4,11 +4,11 @@
 //! what else goes on on this machine falls on both alike. A benchmark that fails is shown as failed.
 #![forbid(unsafe_code)]
 
-mod boot;
+pub mod boot;
 mod exact;
-mod guest;
+pub mod guest;
 mod results;
-mod suite;
+pub mod suite;
 mod table;
 
 use std::path::Path;
@@ -36,7 +36,12 @@ const LINUX: [&str; 1] = ["transparent_hugepage=never"];
 const SETTLE: f64 = 1.0;
 
 pub fn bench(options: &Bench) -> Result<u8> {
-    match if options.instructions { exact::count(options) } else { rates(options) } {
+    interrupted(if options.instructions { exact::count(options) } else { rates(options) })
+}
+
+/// Whoever asked to stop gets the status of the signal, and no complaint.
+pub fn interrupted(result: Result<u8>) -> Result<u8> {
+    match result {
         Err(error) if error.downcast_ref::<Interrupted>().is_some() => {
             eprintln!("darter: {error}");
             Ok(error.downcast_ref::<Interrupted>().map_or(1, |end| 128u8.wrapping_add(end.0 as u8)))
@@ -138,7 +143,7 @@ fn run_one(
         .collect())
 }
 
-fn append(kernel: &Kernel, own: &[String]) -> Vec<String> {
+pub fn append(kernel: &Kernel, own: &[String]) -> Vec<String> {
     let fixed: &[&str] = if *kernel == Kernel::Linux { &LINUX } else { &[] };
     fixed.iter().map(|&word| word.to_owned()).chain(own.iter().cloned()).collect()
 }

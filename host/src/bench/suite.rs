@@ -80,7 +80,12 @@ impl Spec {
 
     /// The command for an exact count: one task.
     pub fn counted(&self, ops: u64) -> String {
-        format!("{} -q -c {ops}", self.start(1))
+        self.counted_on(1, ops)
+    }
+
+    /// The command for so many operations of each task.
+    pub fn counted_on(&self, tasks: u32, ops: u64) -> String {
+        format!("{} -q -c {ops}", self.start(tasks))
     }
 }
 

@@ -1,0 +1,96 @@
+//! Choosing addresses: top-down and dense, as on Linux.
+//!
+//! The search starts where the last one ended as long as the holes above are too small (`hint`, `hole`); unmapping above
+//! the hint moves it back up. So a run of mmaps costs one step each, however much is mapped.
+//!
+//! Lock order: layout → node.
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::error::VmError;
+use crate::machine::Machine;
+use crate::map::MapOp;
+use crate::segment::{Meaning, SegFlags};
+use crate::space::{Layout, Space, USER_START};
+
+/// Bytes kept free below a mapping that grows downwards (Linux: stack_guard_gap, 256 pages).
+pub(crate) const STACK_GUARD: usize = 256 * PAGE_SIZE;
+
+impl Layout {
+    /// `start..end` is mapped from now on.
+    pub(crate) fn note_mapped(&mut self, _start: usize, end: usize, meaning: &Meaning) {
+        if meaning.flags.contains(SegFlags::GROWSDOWN) {
+            self.stack_end = end;
+        }
+    }
+
+    /// `start..end` is free from now on.
+    fn note_free(&mut self, end: usize) {
+        if end > self.hint {
+            self.hint = end.min(self.top);
+            if self.hint == self.top {
+                self.hole = 0;
+            }
+        }
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// Maps `len` bytes at `hint` if that is free, else where there is room.
+    pub(crate) fn map_somewhere(
+        &self,
+        hint: usize,
+        len: usize,
+        meaning: Meaning,
+    ) -> Result<VirtAddr, VmError> {
+        let mut layout = self.layout.lock();
+        let hint = hint & !(PAGE_SIZE - 1);
+        let wanted = hint != 0
+            && self.check_range(hint, len).is_ok()
+            && self.is_free(hint, hint + len)
+            && self.next_piece(hint + len).is_none_or(|p| p.start - guard_below(&p.meaning) >= hint + len);
+        let start = if wanted { hint } else { self.find_room(&mut layout, len)? };
+        layout.note_mapped(start, start + len, &meaning);
+        self.apply(start, start + len, &mut MapOp { start, meaning })?;
+        Ok(VirtAddr(start))
+    }
+
+    /// The highest free run of `len` bytes below the top.
+    fn find_room(&self, layout: &mut Layout, len: usize) -> Result<usize, VmError> {
+        if len <= layout.hole {
+            layout.hint = layout.top;
+            layout.hole = 0;
+        }
+        let mut end = layout.hint;
+        loop {
+            let below = self.previous_piece(end);
+            let floor = below.as_ref().map_or(USER_START, |p| p.end.max(USER_START));
+            let room = end.saturating_sub(floor);
+            if room >= len {
+                // The rest of this hole lies below the new hint.
+                layout.hint = end - len;
+                return Ok(end - len);
+            }
+            layout.hole = layout.hole.max(room);
+            match below {
+                Some(p) => end = p.start.saturating_sub(guard_below(&p.meaning)),
+                None if layout.hint != layout.top => {
+                    // Once more from the top: the hint is only a hint.
+                    layout.hint = layout.top;
+                    layout.hole = 0;
+                    end = layout.top;
+                }
+                None => return Err(VmError::NoSpace),
+            }
+        }
+    }
+
+    /// Tells the allocator that `start..end` was unmapped.
+    pub(crate) fn note_free(&self, _start: usize, end: usize) {
+        self.layout.lock().note_free(end);
+    }
+}
+
+pub(crate) fn guard_below(meaning: &Meaning) -> usize {
+    if meaning.flags.contains(SegFlags::GROWSDOWN) { STACK_GUARD } else { 0 }
+}

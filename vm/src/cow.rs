@@ -1,0 +1,132 @@
+//! Copying a page for a write.
+//!
+//! Invariants: NothingSlowUnderLeaf — the source is pinned, the leaf unlocked, the page copied, the leaf locked again and looked at
+//! anew. CopyBeforeWrite. FreeAfterFlush — and more: no CPU may read the old page once another can write the new one. So
+//! where other CPUs may hold the old translation the entry is *busy* while they flush; faults on it wait.
+//! Lock order: the leaf alone.
+#![forbid(unsafe_code)]
+
+use crate::error::FaultError;
+use crate::fault::{FAULTS, Spare, Step};
+use crate::flush::Flushed;
+use crate::frame::{self, Frame};
+use crate::machine::{Entry, FlushRange, Machine};
+use crate::node::{Arrival, Locked, Retired};
+use crate::pin::Pin;
+use crate::request::Prot;
+use crate::space::Space;
+use sync::rcu::RcuRead;
+
+impl<M: Machine> Space<M> {
+    /// Gives the private page `index` of the locked leaf a copy of `source`, which is what it shows or is to show.
+    pub(crate) fn copy_page<'g>(
+        &'g self,
+        arrival: &Arrival<'g>,
+        locked: Locked<'g>,
+        index: u16,
+        source: &'static Frame,
+        spare: &mut Option<Spare>,
+        rcu: &'g RcuRead,
+    ) -> Result<Step, FaultError> {
+        let old = locked.entry(index);
+        let leaf = locked.node();
+        // Keeps the source from being freed, and from being taken for the only holder's.
+        let pinned =
+            if core::ptr::eq(source, frame::zero_frame()) { None } else { Some(Pin::new(source, rcu)) };
+        drop(locked);
+        match &pinned {
+            None => Spare::want_zero(spare)?,
+            Some(source) => {
+                Spare::want_any(spare)?;
+                if let Some(s) = spare {
+                    source.copy_to(&mut s.frame);
+                    s.zero = false;
+                }
+            }
+        }
+        let mut locked = leaf.lock();
+        let unchanged = locked.entry(index) == old || same_page::<M>(locked.entry(index), old);
+        let Some(prot) = self.writable_prot(arrival, &locked, index).filter(|_| unchanged) else {
+            return Ok(Step::Again);
+        };
+        if old.is_absent() {
+            // Nothing was mapped, so nothing is to be flushed; but the object may have given the page up meanwhile.
+            let still = locked.segments.find(index).and_then(|s| {
+                let meaning = s.at(index, 0);
+                meaning.object?.frame(meaning.offset)
+            });
+            if still.is_some_and(|f| core::ptr::eq(f, source))
+                && let Some(s) = spare.take()
+            {
+                locked.fill_owned::<M>(index, s.frame, prot);
+                FAULTS.this().copy.add(1);
+                return Ok(Step::Done);
+            }
+            return Ok(Step::Again);
+        }
+        let start = leaf.address(index);
+        let mut range = FlushRange::EMPTY;
+        range.add(start, leaf.address(index + 1));
+        if !self.tlb.others() {
+            let Some(s) = spare.take() else { return Ok(Step::Again) };
+            locked.exchange::<M>(index, M::page(s.frame.into_frame().addr(), prot, true));
+            drop(locked);
+            let proof = Flushed::by_flushing::<M>(&self.tlb, range);
+            Retired::entry::<M>(old, &proof);
+            drop(pinned);
+            FAULTS.this().copy.add(1);
+            return Ok(Step::Done);
+        }
+        let old = locked.exchange::<M>(index, Entry::BUSY);
+        drop(locked);
+        let proof = Flushed::by_flushing::<M>(&self.tlb, range);
+        let mut locked = leaf.lock();
+        if locked.entry(index).is_busy() {
+            let prot = self.writable_prot(arrival, &locked, index);
+            match (prot, spare.take()) {
+                (Some(prot), Some(s)) => {
+                    locked.exchange::<M>(index, M::page(s.frame.into_frame().addr(), prot, true));
+                    FAULTS.this().copy.add(1);
+                }
+                (_, unused) => {
+                    *spare = unused;
+                    // Shared by a fork, protected or remapped meanwhile. A private page goes back as it was; others are found again.
+                    let keep = M::is_owned(old) && !locked.stray;
+                    locked.exchange::<M>(index, if keep { M::read_only(old) } else { Entry::ABSENT });
+                    if keep {
+                        return Ok(Step::Again);
+                    }
+                }
+            }
+            drop(locked);
+            Retired::entry::<M>(old, &proof);
+            drop(pinned);
+            return Ok(Step::Again);
+        }
+        // Unmapped meanwhile.
+        drop(locked);
+        Retired::entry::<M>(old, &proof);
+        drop(pinned);
+        Ok(Step::Again)
+    }
+
+    /// The protection of `index`, if the leaf is still this space's own and the page is private and may be written.
+    fn writable_prot(&self, arrival: &Arrival<'_>, leaf: &Locked<'_>, index: u16) -> Option<Prot> {
+        if leaf.stray || !arrival.is_current::<M>() || !arrival.is_exclusive::<M>() {
+            return None;
+        }
+        let meaning = &leaf.segments.find(index)?.meaning;
+        let usable = !meaning.is_shared() && !meaning.is_quarantine() && meaning.prot.contains(Prot::WRITE);
+        usable.then_some(meaning.prot)
+    }
+}
+
+/// Do two entries say the same but for what the hardware notes in them?
+fn same_page<M: Machine>(a: Entry, b: Entry) -> bool {
+    let page = |e: Entry| !e.is_absent() && !e.is_busy();
+    page(a)
+        && page(b)
+        && M::address(a) == M::address(b)
+        && M::is_owned(a) == M::is_owned(b)
+        && M::is_writable(a) == M::is_writable(b)
+}

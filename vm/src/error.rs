@@ -1,0 +1,52 @@
+//! What can go wrong, in words that the kernel turns into errno values and signals.
+
+use sync::AllocError;
+
+/// Why an operation on a space or an object failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VmError {
+    /// No frame, table or kernel object could be had (ENOMEM).
+    NoMemory,
+    /// Misaligned, empty or senseless arguments (EINVAL).
+    Invalid,
+    /// MAP_FIXED_NOREPLACE found a mapping (EEXIST).
+    Exists,
+    /// No room in the address space, or the range is not mapped (ENOMEM).
+    NoSpace,
+    /// The backing does not allow this (EACCES).
+    Access,
+    /// An address is not mapped or does not allow the access (EFAULT).
+    Fault,
+    /// The pager failed with this errno.
+    Io(i32),
+    /// A size or offset goes past what can be represented (EOVERFLOW, EFBIG).
+    Overflow,
+}
+
+/// Why an access by a program could not be made good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultError {
+    /// Nothing is mapped there (SIGSEGV, SEGV_MAPERR).
+    NotMapped,
+    /// Something is, but it does not allow this access (SIGSEGV, SEGV_ACCERR).
+    Denied,
+    /// Past the end of the object, or its pager failed (SIGBUS, BUS_ADRERR).
+    Bus,
+    /// No frame could be had.
+    NoMemory,
+}
+
+impl From<AllocError> for VmError {
+    fn from(_: AllocError) -> Self {
+        Self::NoMemory
+    }
+}
+
+impl From<FaultError> for VmError {
+    fn from(e: FaultError) -> Self {
+        match e {
+            FaultError::NoMemory => Self::NoMemory,
+            _ => Self::Fault,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The end of a space: every leaf is left. A shared leaf costs one removal from a list.
+//!
+//! Invariants: FreeAfterFlush — first every CPU that has the root loaded takes the kernel's (none but this one, as a rule, so
+//! no interrupt); address-space ids die with the space. Tables wait for an RCU grace period.
+//! Lock order: one node at a time.
+#![forbid(unsafe_code)]
+
+use crate::flush::Flushed;
+use crate::machine::{Entry, Machine};
+use crate::node::{NewNode, Node, Retired};
+use crate::space::Space;
+use core::sync::atomic::Ordering;
+use sync::rcu::{self, RcuRead};
+
+impl<M: Machine> Space<M> {
+    /// Drops everything that is mapped. This CPU and any other that has the space's root loaded go over to the kernel's root.
+    /// The space can be switched to no more; faults in it fail.
+    pub fn exit(&self) {
+        if self.exited.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let proof = Flushed::by_leaving::<M>(&self.tlb);
+        let rcu = rcu::read();
+        self.strip(self.root(), &proof, &rcu);
+    }
+
+    /// Takes everything out of an interior node.
+    fn strip(&self, node: &Node, proof: &Flushed, rcu: &RcuRead) {
+        let mut locked = node.lock();
+        locked.stray = true;
+        let segments = locked.segments.clear();
+        let used = locked.used();
+        drop(locked);
+        drop(segments);
+        // Stray: nobody puts anything in any more.
+        for index in used {
+            // What is there when the entry goes is left: a shared leaf may be exchanged by a remote fault until then.
+            let old = node.lock().exchange::<M>(index, Entry::ABSENT);
+            if old.is_absent() {
+                continue;
+            }
+            let child = NewNode::published::<M>(old, rcu);
+            if child.is_leaf() {
+                Retired::leave_leaf::<M>(child, &self.tlb, proof);
+            } else {
+                self.strip(child, proof, rcu);
+                Retired::node(child, proof);
+            }
+        }
+    }
+}

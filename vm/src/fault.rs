@@ -1,0 +1,277 @@
+//! The page fault: making good an access that the page table refused.
+//!
+//! Writes: this CPU's magazine and counters, the new frame's metadata, the leaf's lock and metadata, the entry, the page.
+//!
+//! Invariants: LeafOwns, NothingSlowUnderLeaf (the frame is taken and cleared before the lock, or the lock is dropped and the walk
+//! repeated), ReadSlotUnderLeaf, CopyBeforeWrite, CountLocal.
+//! Lock order: the leaf alone.
+#![forbid(unsafe_code)]
+
+use crate::addr::VirtAddr;
+use crate::error::{FaultError, VmError};
+use crate::frame::{self, Frame, OwnedFrame};
+use crate::machine::Machine;
+use crate::node::Locked;
+use crate::object::ObjectRef;
+use crate::pin;
+use crate::request::{Access, Prot};
+use crate::segment::{Meaning, Segment};
+use crate::space::{Space, Stop};
+use sync::rcu::{self, RcuRead};
+use sync::{Count, per_cpu};
+
+/// Pages of a file mapped at once around a fault, where they are resident: one line of entries holds 8.
+const AROUND: u16 = 16;
+
+/// Faults of one CPU by kind.
+pub struct FaultCounts {
+    /// Private memory touched for the first time: written, read.
+    pub zero_fill: Count,
+    pub zero_read: Count,
+    /// Pages copied for a write.
+    pub copy: Count,
+    /// Pages made writable for their only holder.
+    pub reuse: Count,
+    /// Pages of objects mapped, those around a fault included, and faults that did it.
+    pub object_pages: Count,
+    pub object: Count,
+    /// Faults that had to wait for an object's page.
+    pub fill: Count,
+    /// Another CPU or an earlier fault had done it.
+    pub spurious: Count,
+    pub refused: Count,
+}
+
+per_cpu! {
+    /// Faults by kind, for /proc.
+    pub static FAULTS: FaultCounts = FaultCounts {
+        zero_fill: Count::new(), zero_read: Count::new(), copy: Count::new(), reuse: Count::new(),
+        object_pages: Count::new(), object: Count::new(), fill: Count::new(), spurious: Count::new(),
+        refused: Count::new(),
+    };
+}
+
+/// What an attempt came to.
+pub(crate) enum Step {
+    Done,
+    /// Something changed meanwhile, or was prepared: walk again.
+    Again,
+    /// The object has no frame for this page yet.
+    Fill(ObjectRef, u64),
+    /// Wait until the fork of this space is over.
+    Forking,
+    /// Nothing is mapped there, as yet: a stack may grow.
+    Unmapped,
+}
+
+/// A frame taken beforehand, and whether it is known to be zero.
+pub(crate) struct Spare {
+    pub frame: OwnedFrame,
+    pub zero: bool,
+}
+
+impl Spare {
+    /// Takes a frame of zeros into `spare`, or clears the one that is there.
+    pub fn want_zero(spare: &mut Option<Spare>) -> Result<(), FaultError> {
+        match spare {
+            Some(s) if !s.zero => pin::clear(&mut s.frame),
+            Some(_) => {}
+            None => {
+                let frame = frame::alloc_zeroed().ok_or(FaultError::NoMemory)?;
+                *spare = Some(Spare { frame, zero: true });
+            }
+        }
+        if let Some(s) = spare {
+            s.zero = true;
+        }
+        Ok(())
+    }
+
+    pub fn want_any(spare: &mut Option<Spare>) -> Result<(), FaultError> {
+        if spare.is_none() {
+            let frame = frame::alloc_dirty().ok_or(FaultError::NoMemory)?;
+            *spare = Some(Spare { frame, zero: false });
+        }
+        Ok(())
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// Makes `access` to `addr` possible or says why it is not. May sleep.
+    pub fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), FaultError> {
+        let mut spare = None;
+        let result = self.fault_with(addr.0, access, &mut spare);
+        if result.is_err() {
+            FAULTS.this().refused.add(1);
+        }
+        result
+    }
+
+    fn fault_with(&self, addr: usize, access: Access, spare: &mut Option<Spare>) -> Result<(), FaultError> {
+        if addr >= M::USER_END {
+            return Err(FaultError::NotMapped);
+        }
+        loop {
+            let step = {
+                let rcu = rcu::read();
+                self.try_fault(addr, access, spare, &rcu)?
+            };
+            match step {
+                Step::Done => return Ok(()),
+                Step::Again => {}
+                Step::Fill(object, page) => {
+                    FAULTS.this().fill.add(1);
+                    object.fill(page)?;
+                }
+                Step::Forking => self.wait_for_fork(),
+                Step::Unmapped => self.grow_stack(addr)?,
+            }
+        }
+    }
+
+    fn try_fault(
+        &self,
+        addr: usize,
+        access: Access,
+        spare: &mut Option<Spare>,
+        rcu: &RcuRead,
+    ) -> Result<Step, FaultError> {
+        let Some(arrival) = self.reach(addr, false, rcu).map_err(no_memory)? else {
+            return Ok(Step::Unmapped);
+        };
+        let leaf = arrival.node;
+        let index = leaf.index(addr);
+        if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
+            Spare::want_zero(spare)?;
+        }
+        let mut locked = leaf.lock();
+        if !arrival.is_current::<M>() {
+            return Ok(Step::Again);
+        }
+        let Some(segment) = locked.segments.find(index) else { return Ok(Step::Unmapped) };
+        if segment.meaning.is_quarantine() {
+            return Err(FaultError::NotMapped);
+        }
+        let prot = segment.meaning.prot;
+        if !access.allowed(prot) {
+            return Err(FaultError::Denied);
+        }
+        let entry = locked.entry(index);
+        if entry.is_busy() {
+            drop(locked);
+            sync::machine::relax();
+            return Ok(Step::Again);
+        }
+        if !access.write {
+            if !entry.is_absent() {
+                FAULTS.this().spurious.add(1);
+                return Ok(Step::Done);
+            }
+            if segment.meaning.object.is_none() {
+                locked.fill_borrowed::<M>(index, frame::zero_frame(), prot.difference(Prot::WRITE));
+                FAULTS.this().zero_read.add(1);
+                return Ok(Step::Done);
+            }
+            return Ok(map_object::<M>(&mut locked, index, false));
+        }
+        if !arrival.is_exclusive::<M>() {
+            drop(locked);
+            return match self.own_leaf(&arrival, rcu) {
+                Ok(()) => Ok(Step::Again),
+                Err(Stop::Forking) => Ok(Step::Forking),
+                Err(Stop::Failed(e)) => Err(no_memory(e)),
+            };
+        }
+        let shared = segment.meaning.is_shared();
+        if entry.is_absent() {
+            if segment.meaning.object.is_none() {
+                return fill_zero::<M>(locked, index, prot, spare);
+            }
+            if shared {
+                return Ok(map_object::<M>(&mut locked, index, true));
+            }
+            let Meaning { object: Some(object), offset, .. } = segment.at(index, 0) else {
+                return Ok(Step::Again);
+            };
+            let Some(source) = object.frame(offset) else { return Ok(Step::Fill(object, offset)) };
+            return self.copy_page(&arrival, locked, index, source, spare, rcu);
+        }
+        if M::is_writable(entry) {
+            FAULTS.this().spurious.add(1);
+            return Ok(Step::Done);
+        }
+        let frame = Frame::of(M::address(entry));
+        if shared || (M::is_owned(entry) && frame.refs() == 1) {
+            // The same frame with more rights: nobody needs to flush.
+            locked.exchange::<M>(index, M::page(frame.addr(), prot, M::is_owned(entry)));
+            FAULTS.this().reuse.add(1);
+            return Ok(Step::Done);
+        }
+        self.copy_page(&arrival, locked, index, frame, spare, rcu)
+    }
+}
+
+/// Puts the prepared frame of zeros in.
+#[inline]
+fn fill_zero<M: Machine>(
+    mut leaf: Locked<'_>,
+    index: u16,
+    prot: Prot,
+    spare: &mut Option<Spare>,
+) -> Result<Step, FaultError> {
+    match spare.take() {
+        Some(s) if s.zero => {
+            leaf.fill_owned::<M>(index, s.frame, prot);
+            FAULTS.this().zero_fill.add(1);
+            Ok(Step::Done)
+        }
+        other => {
+            drop(leaf);
+            *spare = other;
+            Spare::want_zero(spare)?;
+            Ok(Step::Again)
+        }
+    }
+}
+
+/// Maps the page of the object at `index`, and its neighbours where they are resident and not mapped yet (ReadSlotUnderLeaf).
+/// Writes no line of the object and none of the frames.
+fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16, write: bool) -> Step {
+    let Some(segment) = leaf.segments.find(index) else { return Step::Again };
+    let Segment { start, end, meaning } = segment;
+    let (start, end) = (*start, *end);
+    let (offset, prot) = (meaning.offset, meaning.prot);
+    let Some(object) = meaning.object.clone() else { return Step::Again };
+    let page_of = |i: u16| offset + u64::from(i - start);
+    let size = object.pages();
+    let frame = if page_of(index) < size { object.frame(page_of(index)) } else { None };
+    let Some(frame) = frame else { return Step::Fill(object, page_of(index)) };
+    // Memory objects need not know which of their pages were written, so a shared mapping is writable from the start.
+    let shared = meaning.is_shared();
+    let all_writable = shared && object.is_memory();
+    let rights = |write: bool| if all_writable || write { prot } else { prot.difference(Prot::WRITE) };
+    leaf.fill_borrowed::<M>(index, frame, rights(shared && write));
+    let mut mapped = 1;
+    let low = (index & !(AROUND - 1)).max(start);
+    let high = ((index | (AROUND - 1)) + 1).min(end);
+    for i in low..high {
+        if leaf.entry(i).is_absent()
+            && page_of(i) < size
+            && let Some(frame) = object.frame(page_of(i))
+        {
+            leaf.fill_borrowed::<M>(i, frame, rights(false));
+            mapped += 1;
+        }
+    }
+    let counts = FAULTS.this();
+    counts.object.add(1);
+    counts.object_pages.add(mapped);
+    Step::Done
+}
+
+pub(crate) fn no_memory(e: VmError) -> FaultError {
+    match e {
+        VmError::NoMemory => FaultError::NoMemory,
+        _ => FaultError::NotMapped,
+    }
+}

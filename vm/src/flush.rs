@@ -1,0 +1,107 @@
+//! Gathering what an operation took away, until every CPU that could still use it has flushed.
+//!
+//! Invariants: FreeAfterFlush, as a type: frames and leaves are freed only against a [`Flushed`], which only a completed
+//! flush makes. Entries are cleared under the leaf's lock, the locks are dropped, then CPUs are interrupted, then memory is
+//! freed. Neither a flush nor a release happens under a leaf's lock (NothingSlowUnderLeaf).
+#![forbid(unsafe_code)]
+
+use crate::machine::{Entry, FlushRange, Machine};
+use crate::node::{Node, Retired};
+use crate::segment::Removed;
+use crate::tlb::SpaceTlb;
+use arrayvec::ArrayVec;
+
+/// Proof that no CPU holds a translation through the entries in question.
+pub struct Flushed(());
+
+impl Flushed {
+    /// The space is loaded on no CPU, and its address-space ids are dead.
+    pub fn by_leaving<M: Machine>(space: &SpaceTlb) -> Self {
+        space.leave_everywhere::<M>();
+        Self(())
+    }
+
+    /// Nothing was ever reachable by hardware.
+    pub fn never_mapped() -> Self {
+        Self(())
+    }
+
+    /// All translations of `range` in `space` are gone.
+    pub fn by_flushing<M: Machine>(space: &SpaceTlb, range: FlushRange) -> Self {
+        space.flush::<M>(range);
+        Self(())
+    }
+}
+
+/// Frames and leaves that wait for a flush. Operations stop when it is full, flush and go on.
+pub struct Gather<'g> {
+    pub range: FlushRange,
+    entries: ArrayVec<Entry, 64>,
+    leaves: ArrayVec<&'g Node, 32>,
+    pub removed: Removed,
+}
+
+impl<'g> Gather<'g> {
+    pub fn new() -> Self {
+        Self {
+            range: FlushRange::EMPTY,
+            entries: ArrayVec::new_const(),
+            leaves: ArrayVec::new_const(),
+            removed: Removed::new(),
+        }
+    }
+
+    /// Must it be flushed before more goes in?
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.entries.is_full() || self.leaves.is_full()
+    }
+
+    /// An entry that translated `start..end` was cleared or changed.
+    #[inline]
+    pub fn touched(&mut self, start: usize, end: usize) {
+        self.range.add(start, end);
+    }
+
+    /// `entry` was taken out; its reference is dropped after the flush. The caller checked [`Self::is_full`].
+    #[inline]
+    pub fn add_entry(&mut self, entry: Entry) {
+        let fits = self.entries.try_push(entry);
+        debug_assert!(fits.is_ok());
+    }
+
+    /// `leaf` was detached from the space; the space leaves it after the flush. The caller checked [`Self::is_full`].
+    #[inline]
+    pub fn add_leaf(&mut self, leaf: &'g Node) {
+        self.touched(leaf.base(), leaf.end());
+        let fits = self.leaves.try_push(leaf);
+        debug_assert!(fits.is_ok());
+    }
+
+    /// Flushes and frees. No leaf is locked.
+    pub fn finish<M: Machine>(&mut self, space: &SpaceTlb) {
+        if !self.range.is_empty() {
+            let proof = Flushed::by_flushing::<M>(space, self.range);
+            self.range = FlushRange::EMPTY;
+            for entry in self.entries.drain(..) {
+                Retired::entry::<M>(entry, &proof);
+            }
+            for leaf in self.leaves.drain(..) {
+                Retired::leave_leaf::<M>(leaf, space, &proof);
+            }
+        }
+        self.removed = Removed::new();
+    }
+}
+
+impl Drop for Gather<'_> {
+    fn drop(&mut self) {
+        debug_assert!(self.range.is_empty(), "gathered pages were not flushed");
+    }
+}
+
+impl Default for Gather<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

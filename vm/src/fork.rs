@@ -1,0 +1,116 @@
+//! Fork: the child gets the same leaves. Upper entries are copied, write permission is taken away one level up, and the child
+//! is put on each leaf's list of sharers. No page and no frame is touched.
+//!
+//! Invariants: CopyBeforeWrite — an upper entry loses its write permission under the leaf's lock, together with the new sharer's
+//! coming; before fork returns, and before any page below is copied, every CPU of the parent has flushed (`forking`, own_leaf).
+//! Lock order: layout → parent's interior node → leaf.
+#![forbid(unsafe_code)]
+
+use crate::addr::ENTRIES;
+use crate::error::VmError;
+use crate::flush::Flushed;
+use crate::machine::{Entry, FlushRange, Machine};
+use crate::node::{NewNode, Node, Sharer};
+use crate::segment::SegmentList;
+use crate::small::SmallList;
+use crate::space::Space;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use sync::rcu::{self, RcuRead};
+
+impl<M: Machine> Space<M> {
+    /// A space with the same contents. May sleep.
+    pub fn fork(&self) -> Result<Arc<Self>, VmError> {
+        let layout = self.layout.lock();
+        let child = Self::with_layout(*layout)?;
+        child.stack_limit.store(self.stack_limit.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.forking.store(true, Ordering::Release);
+        let shared = {
+            let rcu = rcu::read();
+            self.share(self.root(), child.root(), &child, &rcu)
+        };
+        // Also where it failed half way: some leaves are shared.
+        let _ = Flushed::by_flushing::<M>(
+            &self.tlb,
+            FlushRange { start: crate::addr::VirtAddr(0), ..FlushRange::ALL },
+        );
+        self.forking.store(false, Ordering::Release);
+        drop(layout);
+        shared.map(|()| child)
+    }
+
+    /// Fills `copy`, an empty interior node of `child`, with what `node` has.
+    fn share(&self, node: &Node, copy: &Node, child: &Arc<Self>, rcu: &RcuRead) -> Result<(), VmError> {
+        // Segments first: leaves that are made while this runs come from them, and are not the child's.
+        let mut len = 0;
+        loop {
+            let mut room = None;
+            if len > 2 {
+                room = Some(SegmentList::bigger(len)?);
+            }
+            let locked = node.lock();
+            let segments = locked.segments.as_slice();
+            if segments.len() > len.max(2) {
+                len = segments.len();
+                continue;
+            }
+            let mut new = copy.lock_new();
+            if let Some(room) = room {
+                drop(new.segments.adopt(room));
+            }
+            new.segments.copy_from(segments);
+            break;
+        }
+        let used = node.lock().used();
+        for index in used {
+            if node.level() == 1 {
+                self.share_leaf(node, copy, index, child, rcu)?;
+            } else if let Some(next) = node.child::<M>(index, rcu) {
+                let new = NewNode::try_new(next.level(), next.base())?;
+                let entry = new.publish::<M>(true);
+                copy.lock().fill::<M>(index, entry);
+                let Some(new) = copy.child::<M>(index, rcu) else { continue };
+                self.share(next, new, child, rcu)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the leaf under entry `index` of `node` the child's too.
+    fn share_leaf(
+        &self,
+        node: &Node,
+        copy: &Node,
+        index: u16,
+        child: &Arc<Self>,
+        rcu: &RcuRead,
+    ) -> Result<(), VmError> {
+        let cell = node.cell(index);
+        loop {
+            let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(()) };
+            let mut locked = leaf.lock();
+            let now = Entry(cell.load(Ordering::Acquire));
+            if now.is_absent() || M::address(now) != leaf.table() || locked.stray {
+                continue;
+            }
+            if !locked.sharers.has_room(1) {
+                let len = locked.sharers.len();
+                drop(locked);
+                let spare = SmallList::<Sharer, 2>::bigger(len)?;
+                drop(leaf.lock().sharers.adopt(spare));
+                continue;
+            }
+            let entry = M::table(leaf.table(), false);
+            // Exclusive until now: nobody but a detaching CPU changes the entry without this leaf's lock.
+            if cell.compare_exchange(now.0, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                continue;
+            }
+            locked.sharers.push(Sharer::new(&child.tlb));
+            drop(locked);
+            copy.lock().fill::<M>(index, entry);
+            return Ok(());
+        }
+    }
+}
+
+const _: () = assert!(ENTRIES == 512);

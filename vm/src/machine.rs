@@ -1,0 +1,182 @@
+//! How the virtual memory system meets the machine: the format of page-table entries, loading a root, flushing translations.
+//!
+//! `kernel::arch` implements [`Machine`] for x86-64; the tests implement it with a software MMU whose per-CPU TLBs keep stale
+//! entries for as long as hardware may.
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
+use crate::request::Prot;
+use crate::tlb::FlushRequest;
+use core::sync::atomic::{AtomicU64, Ordering};
+use sync::{CpuId, MAX_CPUS};
+
+/// A page-table entry in the hardware's format. Zero is "absent" on every machine; [`Entry::BUSY`] too has the hardware's
+/// present bit clear.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Entry(pub u64);
+
+impl Entry {
+    pub const ABSENT: Self = Self(0);
+    /// A page is being replaced: its old translation is being flushed from other CPUs (fault.rs). Never present in hardware.
+    pub const BUSY: Self = Self(1 << 9);
+
+    #[inline]
+    pub fn is_absent(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub fn is_busy(self) -> bool {
+        self == Self::BUSY
+    }
+}
+
+/// Number of an address-space id (PCID on x86) on one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asid {
+    /// 1..=`Machine::ASIDS`; 0 is the kernel's own.
+    pub number: u16,
+    /// Translations cached under this number belong to another space: drop them while loading.
+    pub flush: bool,
+}
+
+/// The pages whose translations go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlushRange {
+    pub start: VirtAddr,
+    /// Exclusive.
+    pub end: VirtAddr,
+}
+
+impl FlushRange {
+    pub const EMPTY: Self = Self { start: VirtAddr(usize::MAX), end: VirtAddr(0) };
+    pub const ALL: Self = Self { start: VirtAddr(0), end: VirtAddr(usize::MAX) };
+
+    pub fn is_empty(&self) -> bool {
+        self.start.0 >= self.end.0
+    }
+
+    /// Pages in the range.
+    pub fn pages(&self) -> usize {
+        self.end.0.saturating_sub(self.start.0) / PAGE_SIZE
+    }
+
+    /// Grows to hold `start..end` too.
+    #[inline]
+    pub fn add(&mut self, start: usize, end: usize) {
+        self.start.0 = self.start.0.min(start);
+        self.end.0 = self.end.0.max(end);
+    }
+}
+
+/// A set of CPUs.
+pub struct CpuMask([AtomicU64; MAX_CPUS / 64]);
+
+impl CpuMask {
+    pub const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; MAX_CPUS / 64])
+    }
+
+    fn word(&self, cpu: CpuId) -> (&AtomicU64, u64) {
+        (&self.0[cpu as usize / 64 % (MAX_CPUS / 64)], 1 << (cpu % 64))
+    }
+
+    #[inline]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        let (word, bit) = self.word(cpu);
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// A full fence. Callers check [`Self::contains`] first: a set bit is not written again.
+    pub fn insert(&self, cpu: CpuId) {
+        let (word, bit) = self.word(cpu);
+        word.fetch_or(bit, Ordering::SeqCst);
+    }
+
+    /// A full fence.
+    pub fn remove(&self, cpu: CpuId) {
+        let (word, bit) = self.word(cpu);
+        word.fetch_and(!bit, Ordering::SeqCst);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|w| w.load(Ordering::Relaxed) == 0)
+    }
+
+    /// The members at this moment, without `cpu`.
+    pub fn snapshot_without(&self, cpu: CpuId) -> CpuMask {
+        let copy = Self::new();
+        for (to, from) in copy.0.iter().zip(&self.0) {
+            to.store(from.load(Ordering::SeqCst), Ordering::Relaxed);
+        }
+        let (word, bit) = copy.word(cpu);
+        word.store(word.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
+        copy
+    }
+
+    /// Is anybody but `cpu` in the set?
+    #[inline]
+    pub fn others(&self, cpu: CpuId) -> bool {
+        let (mine, bit) = self.word(cpu);
+        self.0.iter().any(|w| {
+            let members = w.load(Ordering::SeqCst);
+            if core::ptr::eq(w, mine) { members & !bit != 0 } else { members != 0 }
+        })
+    }
+
+    /// The members, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.0.iter().enumerate().flat_map(|(i, w)| {
+            let mut rest = w.load(Ordering::Relaxed);
+            core::iter::from_fn(move || {
+                let bit = rest.checked_ilog2().map(|_| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(i as CpuId * 64 + bit)
+            })
+        })
+    }
+}
+
+impl Default for CpuMask {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The machine. A zero-sized type; all functions are small and inlined.
+pub trait Machine: Sized + Send + Sync + 'static {
+    /// First address above what a program may use, a multiple of the page size.
+    const USER_END: usize;
+    /// Levels of the page table; 4 on x86-64.
+    const LEVELS: u8 = 4;
+    /// Address-space ids to use on each CPU, 1..=[`crate::tlb::MAX_ASIDS`]. 1: every change of space flushes.
+    const ASIDS: usize;
+
+    /// Entry of an upper level that leads to `table`.
+    fn table(table: PhysAddr, writable: bool) -> Entry;
+    /// Entry of the last level. `owned`: a software bit, "the leaf holds a reference to this frame". An empty `prot` gives an
+    /// entry that the hardware refuses to the program and to the kernel alike, but that keeps frame and `owned`.
+    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry;
+    /// Table or frame that the entry leads to. The entry is neither absent nor busy.
+    fn address(entry: Entry) -> PhysAddr;
+    /// Does the hardware let the program write through this entry (at this level)?
+    fn is_writable(entry: Entry) -> bool;
+    fn is_owned(entry: Entry) -> bool;
+    fn is_dirty(entry: Entry) -> bool;
+    fn is_accessed(entry: Entry) -> bool;
+    /// The same entry without write permission.
+    fn read_only(entry: Entry) -> Entry;
+
+    /// Fills the kernel's half of a new, zeroed root table, which the direct map shows at `root`.
+    fn kernel_entries(root: *mut u64);
+    /// Makes this CPU translate through `root`. Interrupts are disabled.
+    fn load_root(root: PhysAddr, asid: Asid);
+    /// Makes this CPU translate through the kernel's own root, in which no user address is mapped. Interrupts are disabled.
+    fn load_kernel_root();
+    /// Drops this CPU's translations of `range` under `asid`, which is loaded, paging-structure caches included.
+    fn flush_local(asid: Asid, range: &FlushRange);
+    /// Has each of `cpus` (this CPU is not among them) call [`FlushRequest::answer`] and returns when all have. No leaf is
+    /// locked and interrupts are enabled.
+    fn flush_remote(cpus: &CpuMask, request: &FlushRequest);
+}

@@ -1,0 +1,121 @@
+//! mmap: giving a run of addresses a meaning. Writes a few words per node at the ends and one segment between.
+//!
+//! Invariants: LeafOwns, RegisterBeforeMap; with `FIXED` the old mapping is replaced atomically for each leaf.
+//! Lock order: layout → node.
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use crate::error::VmError;
+use crate::flush::Gather;
+use crate::machine::Machine;
+use crate::node::Locked;
+use crate::object::ObjectRef;
+use crate::object::slots::MAX_PAGES;
+use crate::range::RangeOp;
+use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
+use crate::segment::{Meaning, SegFlags};
+use crate::space::{Space, USER_START};
+use core::ops::Range;
+
+/// Puts `meaning`, which holds at `start`, over the range.
+pub(crate) struct MapOp {
+    pub start: usize,
+    pub meaning: Meaning,
+}
+
+impl<M: Machine> RangeOp<M> for MapOp {
+    const CREATES: bool = true;
+    const CLEARS: bool = true;
+    const DETACHES: bool = true;
+
+    fn object(&self) -> Option<&ObjectRef> {
+        self.meaning.object.as_ref()
+    }
+
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        let at = node.node().address(range.start);
+        let shift = node.node().shift();
+        let meaning = self.meaning.advanced(((at - self.start) >> PAGE_SHIFT) as u64);
+        node.segments.insert(range, meaning, shift, &mut gather.removed);
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// Maps what `request` says; returns where. May sleep.
+    pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, VmError> {
+        let len = request.len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
+        if len == 0 {
+            return Err(VmError::Invalid);
+        }
+        if len > M::USER_END {
+            return Err(VmError::NoSpace);
+        }
+        let meaning = meaning_of(request, len)?;
+        let flags = request.flags;
+        let start = if flags.intersects(MapFlags::FIXED | MapFlags::NOREPLACE) {
+            let start = request.hint.0;
+            self.check_range(start, len)?;
+            if flags.contains(MapFlags::NOREPLACE) {
+                let mut layout = self.layout.lock();
+                if !self.is_free(start, start + len) {
+                    return Err(VmError::Exists);
+                }
+                layout.note_mapped(start, start + len, &meaning);
+                self.apply(start, start + len, &mut MapOp { start, meaning })?;
+            } else {
+                if meaning.flags.contains(SegFlags::GROWSDOWN) {
+                    self.layout.lock().note_mapped(start, start + len, &meaning);
+                }
+                self.apply(start, start + len, &mut MapOp { start, meaning })?;
+            }
+            start
+        } else {
+            self.map_somewhere(request.hint.0, len, meaning)?.0
+        };
+        if flags.contains(MapFlags::POPULATE) {
+            // As on Linux, failing to populate is not an error of mmap.
+            let access = if request.prot.contains(Prot::WRITE) { Access::WRITE } else { Access::READ };
+            let _ = self.populate(VirtAddr(start), len, access);
+        }
+        Ok(VirtAddr(start))
+    }
+
+    /// Is `start..start + len` a run of whole pages that a program may have?
+    pub(crate) fn check_range(&self, start: usize, len: usize) -> Result<(), VmError> {
+        if !start.is_multiple_of(PAGE_SIZE) || len == 0 {
+            return Err(VmError::Invalid);
+        }
+        match start.checked_add(len) {
+            Some(end) if end <= M::USER_END && start >= USER_START => Ok(()),
+            Some(end) if end <= M::USER_END => Err(VmError::Access),
+            _ => Err(VmError::NoSpace),
+        }
+    }
+
+    /// Faults in every page of the range. May sleep.
+    pub fn populate(&self, start: VirtAddr, len: usize, access: Access) -> Result<(), VmError> {
+        for page in (start.0..start.0.saturating_add(len)).step_by(PAGE_SIZE) {
+            self.fault(VirtAddr(page), access)?;
+        }
+        Ok(())
+    }
+}
+
+fn meaning_of(request: &MapRequest, len: usize) -> Result<Meaning, VmError> {
+    let mut flags = SegFlags::empty();
+    flags.set(SegFlags::GROWSDOWN, request.flags.contains(MapFlags::GROWSDOWN));
+    let (object, offset) = match &request.backing {
+        Backing::Anonymous => (None, 0),
+        Backing::Object { object, offset } => {
+            if offset % PAGE_SIZE as u64 != 0 {
+                return Err(VmError::Invalid);
+            }
+            if offset.checked_add(len as u64).is_none_or(|end| end > MAX_PAGES << PAGE_SHIFT) {
+                return Err(VmError::Overflow);
+            }
+            flags.set(SegFlags::SHARED, request.flags.contains(MapFlags::SHARED));
+            (Some(object.clone()), offset >> PAGE_SHIFT)
+        }
+    };
+    Ok(Meaning { prot: request.prot, flags, object, offset })
+}

@@ -1,0 +1,303 @@
+//! Nodes: page-table pages with their metadata. The page is a frame of kind `Table`; the first of the frame's words leads
+//! back to the node, so a walk reads nothing but table entries until it has arrived.
+//!
+//! Invariants:
+//! * LeafOwns: entries and segments of a node change only under its lock ([`Locked`]). One exception: the entry that leads to
+//!   a leaf is exchanged by compare-and-swap under *that leaf's* lock when the leaf is shared, copied or taken over; the
+//!   entry is removed by an atomic swap under the lock of the node it lies in.
+//! * A node is reached under RCU and freed a grace period after it was detached from every space (FreeAfterFlush).
+//! * Interior nodes belong to one space and live as long as it does; leaves may have several sharers.
+//!
+//! Lock order: interior node before leaf, both of level Leaf; never two leaves. Nothing is allocated under the lock.
+//!
+//! This is a low room: page-table memory is raw, so there is `unsafe` here and a safe interface above.
+
+mod locked;
+mod retire;
+
+pub use locked::{Locked, NodeState, Registration, Sharer};
+pub use retire::Retired;
+
+use crate::addr::{ENTRIES, PAGE_SHIFT, PhysAddr};
+use crate::error::VmError;
+use crate::frame::{self, Frame, FrameKind, OwnedFrame};
+use crate::machine::{Entry, Machine};
+use alloc::boxed::Box;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sync::level::Leaf;
+use sync::rcu::{RcuHead, RcuObject, RcuRead};
+use sync::{SpinLock, lock_class, try_box};
+
+lock_class! {
+    static NODE: LockClass = ("vm node", Leaf);
+}
+
+/// log2 of the entries of a node.
+const INDEX_BITS: u32 = ENTRIES.trailing_zeros();
+
+/// One page-table page.
+pub struct Node {
+    state: SpinLock<NodeState, Leaf>,
+    table: OwnedFrame,
+    /// First address that the node translates.
+    base: usize,
+    /// 0: leaf.
+    level: u8,
+    /// A hint for the fault: some segment of the leaf may name an object.
+    maps_objects: AtomicBool,
+    rcu: RcuHead,
+}
+
+impl RcuObject for Node {
+    fn rcu_head(&self) -> &RcuHead {
+        &self.rcu
+    }
+}
+
+impl Node {
+    #[inline]
+    pub fn maps_objects(&self) -> bool {
+        self.maps_objects.load(Ordering::Relaxed)
+    }
+
+    pub fn set_maps_objects(&self) {
+        self.maps_objects.store(true, Ordering::Relaxed);
+    }
+
+    /// log2 of the pages that one entry spans.
+    #[inline]
+    pub fn shift(&self) -> u32 {
+        u32::from(self.level) * INDEX_BITS
+    }
+
+    /// Bytes that one entry spans.
+    #[inline]
+    pub fn span(&self) -> usize {
+        1 << (PAGE_SHIFT + self.shift())
+    }
+
+    #[inline]
+    pub fn is_leaf(&self) -> bool {
+        self.level == 0
+    }
+
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// First address above the node.
+    pub fn end(&self) -> usize {
+        self.base + (self.span() << INDEX_BITS)
+    }
+
+    /// Entry that translates `addr`, which lies in the node.
+    #[inline]
+    pub fn index(&self, addr: usize) -> u16 {
+        index_of(addr, self.level)
+    }
+
+    /// First address of entry `index`.
+    #[inline]
+    pub fn address(&self, index: u16) -> usize {
+        self.base + (usize::from(index) << (PAGE_SHIFT + self.shift()))
+    }
+
+    /// Physical address of the table.
+    #[inline]
+    pub fn table(&self) -> PhysAddr {
+        self.table.addr()
+    }
+
+    /// The entry's memory.
+    #[inline]
+    pub fn cell(&self, index: u16) -> &AtomicU64 {
+        cell(self.table.frame(), index)
+    }
+
+    /// What entry `index` says now; unlocked.
+    #[inline]
+    pub fn peek(&self, index: u16) -> Entry {
+        Entry(self.cell(index).load(Ordering::Acquire))
+    }
+
+    /// The node that entry `index` of this interior node leads to.
+    #[inline]
+    pub fn child<'g, M: Machine>(&'g self, index: u16, rcu: &'g RcuRead) -> Option<&'g Node> {
+        debug_assert!(self.level > 0);
+        let entry = self.peek(index);
+        if entry.is_absent() { None } else { Some(node_of(Frame::of(M::address(entry)), rcu)) }
+    }
+
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> Locked<'_> {
+        Locked::new(self, self.state.lock())
+    }
+
+    /// Locks a new leaf, with the leaf locked that it is a copy of. Only visits of the reverse map know it, and they lock one
+    /// leaf at a time.
+    pub fn lock_new(&self) -> Locked<'_> {
+        Locked::new(self, self.state.lock_nested())
+    }
+}
+
+/// Index of `addr` in a node of `level`.
+#[inline]
+pub fn index_of(addr: usize, level: u8) -> u16 {
+    (addr >> (PAGE_SHIFT + u32::from(level) * INDEX_BITS)) as u16 & (ENTRIES as u16 - 1)
+}
+
+/// Entry `index` of the table in `table`.
+#[inline]
+fn cell(table: &Frame, index: u16) -> &AtomicU64 {
+    debug_assert_eq!(table.kind(), FrameKind::Table);
+    let first = table.bytes_ptr().cast::<AtomicU64>();
+    // SAFETY: the page holds 512 aligned words, only ever accessed as atomics (and by the hardware) while it is a table; it
+    // stays one for as long as the node is reachable, which the caller's borrow or RCU section guarantees.
+    unsafe { &*first.add(usize::from(index) % ENTRIES) }
+}
+
+/// The node whose table is in `table`.
+#[inline]
+fn node_of<'g>(table: &'static Frame, _rcu: &'g RcuRead) -> &'g Node {
+    let node = table.words()[0].load(Ordering::Relaxed) as *const Node;
+    // SAFETY: the address of the table came from a table entry read with acquire order within this RCU section; entries
+    // are published with release order after the word was written, and the node is freed a grace period after no entry
+    // leads to it any more.
+    unsafe { &*node }
+}
+
+/// The way from the root to the deepest table that translates an address, without a lock and without touching nodes.
+pub struct Arrival<'g> {
+    /// The entry that leads to `node`; none for the root.
+    pub upper: Option<&'g AtomicU64>,
+    pub node: &'g Node,
+}
+
+impl<'g> Arrival<'g> {
+    /// Walks from `root` to the leaf of `addr`, or to the interior node whose entry is absent.
+    #[inline]
+    pub fn walk<M: Machine>(root: &'g Node, addr: usize, rcu: &'g RcuRead) -> Self {
+        let mut table: &'static Frame = root.table.frame();
+        let mut upper = None;
+        let mut level = root.level;
+        while level > 0 {
+            let entry = cell(table, index_of(addr, level));
+            let next = Entry(entry.load(Ordering::Acquire));
+            if next.is_absent() {
+                break;
+            }
+            table = Frame::of(M::address(next));
+            upper = Some(entry);
+            level -= 1;
+        }
+        let node = if upper.is_some() { node_of(table, rcu) } else { root };
+        Self { upper, node }
+    }
+
+    /// Does the entry above still lead to the node? Asked with the node locked, this is the check that it is not stray: a
+    /// shared leaf can be stray for one space and not for another.
+    #[inline]
+    pub fn is_current<M: Machine>(&self) -> bool {
+        self.upper.is_none_or(|u| {
+            let entry = Entry(u.load(Ordering::Acquire));
+            !entry.is_absent() && M::address(entry) == self.node.table()
+        })
+    }
+
+    /// Is a leaf writable through this space (else it is shared, or was until lately)?
+    #[inline]
+    pub fn is_exclusive<M: Machine>(&self) -> bool {
+        self.upper.is_none_or(|u| M::is_writable(Entry(u.load(Ordering::Relaxed))))
+    }
+}
+
+/// A node that nobody else knows yet. Dropped, it is freed at once.
+pub struct NewNode(Box<Node>);
+
+impl NewNode {
+    /// An empty node of `level` that begins at `base`.
+    pub fn try_new(level: u8, base: usize) -> Result<Self, VmError> {
+        let table = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
+        let node = try_box(Node {
+            state: SpinLock::new(NodeState::new(), &NODE),
+            table,
+            base,
+            level,
+            maps_objects: AtomicBool::new(false),
+            rcu: RcuHead::new(),
+        })?;
+        let frame = node.table.frame();
+        frame.set_kind(FrameKind::Table);
+        frame.words()[0].store(0, Ordering::Relaxed);
+        Ok(Self(node))
+    }
+
+    /// The contents, without the lock that nobody contends for.
+    pub fn state(&mut self) -> &mut NodeState {
+        self.0.state.get_mut()
+    }
+
+    pub fn node(&self) -> &Node {
+        &self.0
+    }
+
+    /// Makes the node reachable: gives the entry to store (with release order) in its parent.
+    pub fn publish<M: Machine>(self, writable: bool) -> Entry {
+        let entry = M::table(self.0.table(), writable);
+        let table = self.0.table.frame();
+        // The table's word leads back to the node; `retire` makes it a box again.
+        table.words()[0].store(Box::into_raw(self.0) as u64, Ordering::Relaxed);
+        entry
+    }
+
+    /// The node behind an entry of [`Self::publish`].
+    pub fn published<M: Machine>(entry: Entry, rcu: &RcuRead) -> &Node {
+        node_of(Frame::of(M::address(entry)), rcu)
+    }
+
+    /// Undoes a [`Self::publish`] whose entry was stored nowhere.
+    pub fn unpublish<M: Machine>(entry: Entry) -> Self {
+        let node = Frame::of(M::address(entry)).words()[0].load(Ordering::Relaxed) as *mut Node;
+        // SAFETY: the entry came from `publish`, which leaked this box, and nobody else saw it.
+        Self(unsafe { Box::from_raw(node) })
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.table.frame().words()[0].store(0, Ordering::Relaxed);
+    }
+}
+
+/// Fills the kernel's half of `root`.
+pub fn fill_kernel_half<M: Machine>(root: &NewNode) {
+    M::kernel_entries(root.0.table.frame().bytes_ptr().cast());
+}
+
+/// A node, held by an object's list of leaves that map it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NodeRef(NonNull<Node>);
+
+// SAFETY: a reference to a `Node`, which is `Sync`.
+unsafe impl Send for NodeRef {}
+// SAFETY: as above.
+unsafe impl Sync for NodeRef {}
+
+impl NodeRef {
+    pub fn new(node: &Node) -> Self {
+        Self(NonNull::from(node))
+    }
+
+    /// The node. `listed` stands for the lock of the list that the reference was found on: nodes leave their lists before
+    /// their grace period begins, so one found on a list within an RCU section lives until the section ends.
+    pub fn get<'g>(&self, _listed: &'g RcuRead) -> &'g Node {
+        // SAFETY: see above.
+        unsafe { self.0.as_ref() }
+    }
+}

@@ -1,0 +1,85 @@
+//! The end of nodes and of what they own. The only place where a frame that was mapped is freed.
+//!
+//! Invariants: FreeAfterFlush. [`Flushed`](crate::flush::Flushed) is the proof that no CPU holds an old translation; tables and
+//! metadata wait for an RCU grace period besides, because walkers hold no lock.
+
+use super::{NewNode, Node, Sharer};
+use crate::flush::Flushed;
+use crate::frame::{self, Frame};
+use crate::machine::{Entry, Machine};
+use crate::tlb::SpaceTlb;
+use alloc::boxed::Box;
+use core::ptr::NonNull;
+
+/// Nodes on their way out.
+pub struct Retired;
+
+impl Retired {
+    /// Drops the reference that a cleared entry held, if it owned one.
+    #[inline]
+    pub fn entry<M: Machine>(entry: Entry, _proof: &Flushed) {
+        if !entry.is_absent() && !entry.is_busy() && M::is_owned(entry) {
+            // SAFETY: an owning entry held one reference; the caller cleared it and every CPU has flushed since.
+            unsafe { frame::release(Frame::of(M::address(entry))) };
+        }
+    }
+
+    /// `space` no longer uses `leaf`: no entry of its tree leads there. The last sharer's leaving ends the leaf.
+    pub fn leave_leaf<M: Machine>(leaf: &Node, space: &SpaceTlb, proof: &Flushed) {
+        let mut locked = leaf.lock();
+        let me = Sharer::new(space);
+        let place = locked.sharers.as_slice().iter().position(|s| *s == me);
+        debug_assert!(place.is_some(), "a space leaves a leaf twice");
+        if let Some(place) = place {
+            locked.sharers.swap_remove(place);
+        }
+        if !locked.sharers.is_empty() {
+            return;
+        }
+        locked.stray = true;
+        let used = locked.used();
+        let mut left = locked.present();
+        let owned = locked.owned() > 0;
+        let registrations = locked.registrations.take();
+        let segments = locked.segments.clear();
+        drop(locked);
+        // The leaf is stray and unreachable: only reverse-map visits may still look, at entries that own nothing.
+        if owned {
+            for index in used {
+                let entry = leaf.peek(index);
+                if !entry.is_absent() {
+                    Self::entry::<M>(entry, proof);
+                    left -= 1;
+                    if left == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        for r in registrations.as_slice() {
+            r.object.unregister(&r.place);
+        }
+        drop((registrations, segments));
+        Self::node(leaf, proof);
+    }
+
+    /// Frees a node that nothing leads to, after a grace period.
+    pub fn node(node: &Node, _proof: &Flushed) {
+        // SAFETY: published by `NewNode::publish` from a box; detached from every space, so this happens once.
+        let node = unsafe { Box::from_raw(NonNull::from(node).as_ptr()) };
+        sync::rcu::defer_box(node);
+    }
+
+    /// A new leaf that could not be put in: the references that its entries took are given back.
+    pub fn unused<M: Machine>(mut leaf: NewNode, proof: &Flushed) {
+        for index in leaf.state().used() {
+            Self::entry::<M>(leaf.node().peek(index), proof);
+        }
+        let registrations = leaf.state().registrations.take();
+        for r in registrations.as_slice() {
+            r.object.unregister(&r.place);
+        }
+        // Reverse-map visits may have seen the leaf on a list.
+        sync::rcu::defer_box(leaf.0);
+    }
+}

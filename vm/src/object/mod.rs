@@ -1,0 +1,187 @@
+//! Objects: what a file or a shared region holds. A radix array of slots and the lists of the leaves that map it.
+//!
+//! Invariants: ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear; FreeAfterFlush — a frame leaves its slot only when no leaf
+//! maps it and all CPUs have flushed, and is freed a grace period later, so that whoever reads a slot within an RCU section
+//! may use the frame until the section ends.
+//!
+//! Lock order: `change` (a sleeping lock; truncation, growth, filling from a pager) → reverse-map list → leaf.
+
+mod io;
+
+pub mod rmap;
+pub mod slots;
+mod truncate;
+
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
+use crate::error::{FaultError, VmError};
+use crate::frame::{self, Frame};
+use crate::pin;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rmap::{Leaves, Place, ReverseOps};
+use slots::{MAX_PAGES, Slots};
+use sync::level::Other;
+use sync::{AllocError, Mutex, lock_class, try_arc};
+
+lock_class! {
+    static CHANGE: LockClass = ("vm object", Other);
+}
+
+/// A reference to an object.
+pub type ObjectRef = Arc<Object>;
+
+/// Brings pages of a paged object in and out. May sleep.
+pub trait Pager: Send + Sync {
+    /// Fills `frame` with page `page`; errors are errno values.
+    fn fill(&self, page: u64, frame: &mut [u8; PAGE_SIZE]) -> Result<(), i32>;
+    /// Writes page `page` back.
+    fn write_back(&self, page: u64, frame: &[u8; PAGE_SIZE]) -> Result<(), i32>;
+}
+
+/// Where pages come from that are not there.
+pub enum ObjectKind {
+    /// From nowhere: they are zero (tmpfs, shared anonymous memory).
+    Memory,
+    /// From a pager.
+    Paged(Arc<dyn Pager>),
+}
+
+/// An object.
+pub struct Object {
+    kind: ObjectKind,
+    tag: usize,
+    /// Bytes.
+    size: AtomicU64,
+    resident: AtomicU64,
+    slots: Slots,
+    leaves: Leaves,
+    /// Changes of the size, and filling from a pager.
+    change: Mutex<()>,
+}
+
+impl Object {
+    /// An object of size 0. `tag` is the owner's (an inode number).
+    pub fn try_new(kind: ObjectKind, tag: usize) -> Result<ObjectRef, VmError> {
+        Ok(try_arc(Self {
+            kind,
+            tag,
+            size: AtomicU64::new(0),
+            resident: AtomicU64::new(0),
+            slots: Slots::new(),
+            leaves: Leaves::new(),
+            change: Mutex::new((), &CHANGE),
+        })?)
+    }
+
+    pub fn tag(&self) -> usize {
+        self.tag
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.size.load(Ordering::SeqCst)
+    }
+
+    /// Pages that the size reaches into.
+    #[inline]
+    pub fn pages(&self) -> u64 {
+        self.size.load(Ordering::SeqCst).div_ceil(PAGE_SIZE as u64)
+    }
+
+    /// Pages in memory.
+    pub fn resident_pages(&self) -> u64 {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// Are pages that are not resident simply zero, and need not be written back?
+    pub fn is_memory(&self) -> bool {
+        matches!(self.kind, ObjectKind::Memory)
+    }
+
+    /// The frame of `page`, if it is resident. Under the lock of the leaf that shall map it (ReadSlotUnderLeaf) or within an
+    /// RCU section, which the frame outlives.
+    #[inline]
+    pub fn frame(&self, page: u64) -> Option<&'static Frame> {
+        self.slots.get(page)?.frame()
+    }
+
+    /// Makes `page` resident, for a fault. May sleep.
+    pub fn fill(&self, page: u64) -> Result<(), FaultError> {
+        if page >= self.pages() {
+            return Err(FaultError::Bus);
+        }
+        self.bring_in(page).map_err(|e| match e {
+            VmError::NoMemory => FaultError::NoMemory,
+            _ => FaultError::Bus,
+        })?;
+        if page >= self.pages() {
+            // Truncation passed while the page was put in: either it saw the slot or this sees the size.
+            let _change = self.change.lock();
+            self.evict_beyond(self.pages())?;
+            return Err(FaultError::Bus);
+        }
+        Ok(())
+    }
+
+    /// Makes `page` resident wherever the object ends. May sleep.
+    fn bring_in(&self, page: u64) -> Result<(), VmError> {
+        if page >= MAX_PAGES {
+            return Err(VmError::Overflow);
+        }
+        let slot = self.slots.make(page)?;
+        loop {
+            if slot.frame().is_some() {
+                return Ok(());
+            }
+            if slot.tagged().is_some() {
+                // Who tagged it holds `change`.
+                drop(self.change.lock());
+                continue;
+            }
+            let filling = match &self.kind {
+                ObjectKind::Memory => None,
+                ObjectKind::Paged(pager) => Some((self.change.lock(), pager)),
+            };
+            let mut new = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
+            if let Some((_, pager)) = &filling {
+                if slot.frame().is_some() {
+                    return Ok(());
+                }
+                pager.fill(page, new.bytes()).map_err(VmError::Io)?;
+            }
+            let new = new.into_frame();
+            if slot.put(new) {
+                self.resident.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            pin::let_go(new);
+        }
+    }
+
+    pub(crate) fn register(
+        &self,
+        node: &crate::node::Node,
+        ops: &'static ReverseOps,
+    ) -> Result<Place, AllocError> {
+        self.leaves.register(node, ops)
+    }
+
+    pub(crate) fn unregister(&self, place: &Place) {
+        self.leaves.unregister(place);
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // Nobody refers to the object, so no leaf names it in a segment and none maps it; who reads slots holds a reference.
+        self.slots.each(0, MAX_PAGES, &mut |_, slot| {
+            if slot.tag()
+                && let Some(frame) = slot.take_tagged()
+            {
+                pin::let_go(frame);
+            }
+        });
+    }
+}
+
+const _: () = assert!(1 << PAGE_SHIFT == PAGE_SIZE);

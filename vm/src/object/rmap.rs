@@ -1,0 +1,192 @@
+//! The reverse map: which leaves map an object. One entry per leaf and object, on lists kept per CPU.
+//!
+//! Invariants: RegisterBeforeMap — a leaf is registered before a segment of the object is put into it, so before its first
+//! entry. MatchBeforeClear — a visit clears an entry only if it holds the frame looked for. An entry on a list keeps no
+//! reference to its leaf; the leaf takes itself off the lists before its grace period begins.
+//!
+//! The first CPU that maps the object uses the list in the object; others get a list each, allocated when they come.
+//!
+//! Lock order: a list's lock is of level Object; a visit locks one leaf after the other under it.
+#![forbid(unsafe_code)]
+
+use crate::machine::{Entry, FlushRange, Machine};
+use crate::node::{Locked, Node, NodeRef};
+use crate::once::OnceBox;
+use crate::tlb::SpaceTlb;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+use sync::level::Object as ObjectLevel;
+use sync::rcu::RcuRead;
+use sync::{AllocError, SpinLock, TryVec, lock_class, machine};
+
+lock_class! {
+    static REVERSE: LockClass = ("vm reverse map", ObjectLevel);
+}
+
+/// Where a leaf stands on an object's lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// 0: the list in the object; else the CPU's number plus one.
+    list: u32,
+    index: u32,
+}
+
+/// What a visit needs of the machine whose entries the leaf holds: objects do not know the machine's type.
+pub struct ReverseOps {
+    /// Clears entry `index` if it maps, without owning it, the frame at `address`.
+    pub clear: fn(&mut Locked<'_>, u16, crate::addr::PhysAddr) -> bool,
+    pub flush: fn(&SpaceTlb, FlushRange),
+}
+
+impl ReverseOps {
+    pub fn of<M: Machine>() -> &'static Self {
+        struct Of<M>(core::marker::PhantomData<M>);
+        impl<M: Machine> Of<M> {
+            const OPS: ReverseOps =
+                ReverseOps { clear: clear::<M>, flush: |tlb, range| tlb.flush::<M>(range) };
+        }
+        &Of::<M>::OPS
+    }
+}
+
+fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::PhysAddr) -> bool {
+    let entry = leaf.entry(index);
+    let matches = !entry.is_absent() && !entry.is_busy() && !M::is_owned(entry) && M::address(entry) == frame;
+    if matches {
+        leaf.exchange::<M>(index, Entry::ABSENT);
+    }
+    matches
+}
+
+#[derive(Clone, Copy)]
+struct Listed {
+    node: NodeRef,
+    ops: &'static ReverseOps,
+}
+
+/// Leaves of one CPU. Places stay valid while others come and go.
+struct List {
+    leaves: Vec<Result<Listed, u32>>,
+    /// First free place; `u32::MAX`: none.
+    free: u32,
+    used: usize,
+}
+
+impl List {
+    const fn new() -> Self {
+        Self { leaves: Vec::new(), free: u32::MAX, used: 0 }
+    }
+
+    fn add(&mut self, leaf: Listed) -> Result<u32, AllocError> {
+        let index = match self.leaves.get_mut(self.free as usize) {
+            Some(place) => {
+                let index = self.free;
+                if let Err(next) = *place {
+                    self.free = next;
+                }
+                *place = Ok(leaf);
+                index
+            }
+            None => {
+                self.leaves.try_push(Ok(leaf))?;
+                self.leaves.len() as u32 - 1
+            }
+        };
+        self.used += 1;
+        Ok(index)
+    }
+
+    fn remove(&mut self, index: u32) {
+        if let Some(place) = self.leaves.get_mut(index as usize) {
+            *place = Err(self.free);
+            self.free = index;
+            self.used -= 1;
+        }
+        if self.used == 0 && self.leaves.len() > 64 {
+            *self = Self::new();
+        }
+    }
+}
+
+#[repr(align(64))]
+struct PaddedList(SpinLock<List, ObjectLevel>);
+
+/// All leaves that map an object.
+pub struct Leaves {
+    /// CPU whose list lies in the object; `u32::MAX`: not taken yet.
+    first: AtomicU32,
+    inline: SpinLock<List, ObjectLevel>,
+    others: OnceBox<Box<[PaddedList]>>,
+}
+
+impl Leaves {
+    pub const fn new() -> Self {
+        Self {
+            first: AtomicU32::new(u32::MAX),
+            inline: SpinLock::new(List::new(), &REVERSE),
+            others: OnceBox::new(),
+        }
+    }
+
+    fn list(&self, number: u32) -> &SpinLock<List, ObjectLevel> {
+        let other = number.checked_sub(1).and_then(|cpu| self.others.get()?.get(cpu as usize));
+        other.map_or(&self.inline, |l| &l.0)
+    }
+
+    /// The list of this CPU; where memory for one fails, the object's own will do.
+    fn my_number(&self) -> u32 {
+        let cpu = machine::cpu_id();
+        let mut first = self.first.load(Ordering::Relaxed);
+        if first == u32::MAX {
+            first = self
+                .first
+                .compare_exchange(u32::MAX, cpu, Ordering::Relaxed, Ordering::Relaxed)
+                .map_or_else(|other| other, |_| cpu);
+        }
+        if first == cpu {
+            return 0;
+        }
+        let lists = self.others.get_or_try(|| {
+            let lists = sync::heap::try_box_slice(machine::cpus() as usize, |_| {
+                PaddedList(SpinLock::new(List::new(), &REVERSE))
+            })?;
+            sync::try_box(lists)
+        });
+        if lists.is_ok_and(|l| l.len() > cpu as usize) { cpu + 1 } else { 0 }
+    }
+
+    /// Puts `node` on this CPU's list.
+    pub fn register(&self, node: &Node, ops: &'static ReverseOps) -> Result<Place, AllocError> {
+        let list = self.my_number();
+        let index = self.list(list).lock().add(Listed { node: NodeRef::new(node), ops })?;
+        Ok(Place { list, index })
+    }
+
+    pub fn unregister(&self, place: &Place) {
+        self.list(place.list).lock().remove(place.index);
+    }
+
+    /// Does any leaf map the object?
+    pub fn is_empty(&self) -> bool {
+        let others = self.others.get().map_or(&[][..], |l| l);
+        self.inline.lock().used == 0 && others.iter().all(|l| l.0.lock().used == 0)
+    }
+
+    /// Calls `f` for each leaf. The leaves live as long as `rcu`.
+    pub fn visit(&self, rcu: &RcuRead, mut f: impl FnMut(&Node, &ReverseOps)) {
+        let others = self.others.get().map_or(&[][..], |l| l);
+        for list in core::iter::once(&self.inline).chain(others.iter().map(|l| &l.0)) {
+            let list = list.lock();
+            for leaf in list.leaves.iter().flatten() {
+                f(leaf.node.get(rcu), leaf.ops);
+            }
+        }
+    }
+}
+
+impl Default for Leaves {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,214 @@
+//! The pages of an object: a radix array of slots, read without a lock.
+//!
+//! Tables are added and never removed while the object lives, so reading needs neither lock nor RCU. There is one tree per
+//! order of magnitude instead of one that grows: a file of up to 64 pages has one table of 512 bytes.
+//!
+//! A slot is *nothing*, a *frame*, or a *tagged* frame: one that is being taken away (truncate.rs). The object holds one
+//! reference to the frame of a slot.
+#![forbid(unsafe_code)]
+
+use crate::addr::PhysAddr;
+use crate::frame::Frame;
+use crate::once::OnceBox;
+use core::sync::atomic::{AtomicU64, Ordering};
+use sync::{AllocError, try_box};
+
+const BITS: u32 = 6;
+const WIDTH: usize = 1 << BITS;
+/// Pages that an object can have: 256 TiB.
+pub const MAX_PAGES: u64 = 1 << (6 * BITS);
+
+/// One slot.
+pub struct Slot(AtomicU64);
+
+const FRAME: u64 = 1;
+const TAGGED: u64 = 3;
+const STATE: u64 = 3;
+
+impl Slot {
+    /// The frame, unless it is being taken away. Asked under the lock of the leaf that shall map it (ReadSlotUnderLeaf), or
+    /// within an RCU section, for as long as which the frame then lives.
+    #[inline]
+    pub fn frame(&self) -> Option<&'static Frame> {
+        let value = self.0.load(Ordering::SeqCst);
+        (value & STATE == FRAME).then(|| Frame::of(PhysAddr(value & !STATE)))
+    }
+
+    /// Puts a frame into an empty slot; false: it is not empty.
+    pub fn put(&self, frame: &'static Frame) -> bool {
+        self.0.compare_exchange(0, frame.addr().0 | FRAME, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Nothing maps the frame from here on. A full fence. False: the slot is empty or tagged.
+    pub fn tag(&self) -> bool {
+        let value = self.0.load(Ordering::Relaxed);
+        value & STATE == FRAME
+            && self.0.compare_exchange(value, value | TAGGED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The frame being taken away.
+    pub fn tagged(&self) -> Option<&'static Frame> {
+        let value = self.0.load(Ordering::SeqCst);
+        (value & STATE == TAGGED).then(|| Frame::of(PhysAddr(value & !STATE)))
+    }
+
+    /// Empties a tagged slot.
+    pub fn take_tagged(&self) -> Option<&'static Frame> {
+        let value = self.0.load(Ordering::Relaxed);
+        if value & STATE != TAGGED {
+            return None;
+        }
+        self.0.compare_exchange(value, 0, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        Some(Frame::of(PhysAddr(value & !STATE)))
+    }
+}
+
+trait Tree: Sized {
+    /// log2 of the pages covered.
+    const SPAN: u32;
+    fn empty() -> Self;
+    fn get(&self, page: u64) -> Option<&Slot>;
+    fn make(&self, page: u64) -> Result<&Slot, AllocError>;
+    /// Calls `f` for each slot of `first..end` that has a place; pages are counted from the tree's start.
+    fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot));
+}
+
+struct Last([Slot; WIDTH]);
+
+impl Tree for Last {
+    const SPAN: u32 = BITS;
+
+    fn empty() -> Self {
+        Self([const { Slot(AtomicU64::new(0)) }; WIDTH])
+    }
+
+    #[inline]
+    fn get(&self, page: u64) -> Option<&Slot> {
+        self.0.get(page as usize % WIDTH)
+    }
+
+    fn make(&self, page: u64) -> Result<&Slot, AllocError> {
+        self.0.get(page as usize % WIDTH).ok_or(AllocError)
+    }
+
+    fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
+        for (i, slot) in self.0.iter().enumerate().take(end as usize).skip(first as usize) {
+            f(base + i as u64, slot);
+        }
+    }
+}
+
+struct Upper<T>([OnceBox<T>; WIDTH]);
+
+impl<T: Tree> Tree for Upper<T> {
+    const SPAN: u32 = T::SPAN + BITS;
+
+    fn empty() -> Self {
+        Self([const { OnceBox::new() }; WIDTH])
+    }
+
+    #[inline]
+    fn get(&self, page: u64) -> Option<&Slot> {
+        self.0.get((page >> T::SPAN) as usize % WIDTH)?.get()?.get(page)
+    }
+
+    fn make(&self, page: u64) -> Result<&Slot, AllocError> {
+        let place = self.0.get((page >> T::SPAN) as usize % WIDTH).ok_or(AllocError)?;
+        place.get_or_try(|| try_box(T::empty()))?.make(page)
+    }
+
+    fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
+        let span = 1u64 << T::SPAN;
+        let (low, high) = ((first >> T::SPAN) as usize, end.div_ceil(span) as usize);
+        for (i, place) in self.0.iter().enumerate().take(high).skip(low) {
+            let start = i as u64 * span;
+            if let Some(tree) = place.get() {
+                tree.each(first.saturating_sub(start), (end - start).min(span), base + start, f);
+            }
+        }
+    }
+}
+
+type L1 = Upper<Last>;
+type L2 = Upper<L1>;
+type L3 = Upper<L2>;
+type L4 = Upper<L3>;
+type L5 = Upper<L4>;
+
+/// All slots of an object.
+pub struct Slots {
+    t0: OnceBox<Last>,
+    t1: OnceBox<L1>,
+    t2: OnceBox<L2>,
+    t3: OnceBox<L3>,
+    t4: OnceBox<L4>,
+    t5: OnceBox<L5>,
+}
+
+fn make_in<T: Tree>(root: &OnceBox<T>, page: u64) -> Result<&Slot, AllocError> {
+    root.get_or_try(|| try_box(T::empty()))?.make(page)
+}
+
+fn each_in<T: Tree>(root: &OnceBox<T>, first: u64, end: u64, f: &mut dyn FnMut(u64, &Slot)) {
+    // The tree holds the pages from a 64th of its span on; the first one, from 0.
+    let (low, high) = (first, end.min(1 << T::SPAN));
+    if let Some(tree) = root.get().filter(|_| low < high) {
+        tree.each(low, high, 0, f);
+    }
+}
+
+impl Slots {
+    pub const fn new() -> Self {
+        Self {
+            t0: OnceBox::new(),
+            t1: OnceBox::new(),
+            t2: OnceBox::new(),
+            t3: OnceBox::new(),
+            t4: OnceBox::new(),
+            t5: OnceBox::new(),
+        }
+    }
+
+    /// The slot of `page`, if it has a place.
+    #[inline]
+    pub fn get(&self, page: u64) -> Option<&Slot> {
+        match page.checked_ilog2().map_or(0, |l| l / BITS) {
+            0 => self.t0.get()?.get(page),
+            1 => self.t1.get()?.get(page),
+            2 => self.t2.get()?.get(page),
+            3 => self.t3.get()?.get(page),
+            4 => self.t4.get()?.get(page),
+            5 => self.t5.get()?.get(page),
+            _ => None,
+        }
+    }
+
+    /// The slot of `page`, which is below [`MAX_PAGES`].
+    pub fn make(&self, page: u64) -> Result<&Slot, AllocError> {
+        match page.checked_ilog2().map_or(0, |l| l / BITS) {
+            0 => make_in(&self.t0, page),
+            1 => make_in(&self.t1, page),
+            2 => make_in(&self.t2, page),
+            3 => make_in(&self.t3, page),
+            4 => make_in(&self.t4, page),
+            5 => make_in(&self.t5, page),
+            _ => Err(AllocError),
+        }
+    }
+
+    /// Calls `f` with the slots of `first..end` that have a place.
+    pub fn each(&self, first: u64, end: u64, f: &mut dyn FnMut(u64, &Slot)) {
+        each_in(&self.t0, first, end, f);
+        each_in(&self.t1, first, end, f);
+        each_in(&self.t2, first, end, f);
+        each_in(&self.t3, first, end, f);
+        each_in(&self.t4, first, end, f);
+        each_in(&self.t5, first, end, f);
+    }
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self::new()
+    }
+}

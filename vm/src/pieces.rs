@@ -1,0 +1,133 @@
+//! Looking at what is mapped, piece by piece: for /proc/PID/maps, for the choice of addresses, for checks.
+//!
+//! A piece is a run with one meaning inside one node; neighbours are joined by who asks. Each step is a walk of its own, so
+//! nothing is locked between two pieces, and what changes meanwhile may be seen before or after.
+//! Lock order: one node at a time.
+#![forbid(unsafe_code)]
+
+use crate::addr::PAGE_SHIFT;
+use crate::machine::Machine;
+use crate::node::Arrival;
+use crate::segment::Meaning;
+use crate::space::Space;
+use sync::rcu;
+
+/// A run of addresses with one meaning.
+pub(crate) struct Piece {
+    pub start: usize,
+    pub end: usize,
+    pub meaning: Meaning,
+}
+
+impl<M: Machine> Space<M> {
+    /// The first piece that ends above `addr`; it begins at `addr` if `addr` is mapped.
+    pub(crate) fn next_piece(&self, addr: usize) -> Option<Piece> {
+        let rcu = rcu::read();
+        let mut at = addr;
+        while at < M::USER_END {
+            let arrival = Arrival::walk::<M>(self.root(), at, &rcu);
+            let node = arrival.node;
+            let locked = node.lock();
+            if !arrival.is_current::<M>() {
+                continue;
+            }
+            let index = node.index(at);
+            if !node.is_leaf() && !locked.entry(index).is_absent() {
+                continue;
+            }
+            // In an interior node a segment speaks only for entries that are absent.
+            let child = if node.is_leaf() {
+                None
+            } else {
+                locked.used_in(&(index..512)).find(|i| !locked.entry(*i).is_absent())
+            };
+            let limit = child.unwrap_or(512);
+            let found = locked.segments.as_slice().iter().find(|s| s.end > index && s.start < limit);
+            if let Some(segment) = found {
+                let first = segment.start.max(index);
+                let start = node.address(first).max(at);
+                let meaning = segment.at(first, node.shift());
+                let skipped = ((start - node.address(first)) >> PAGE_SHIFT) as u64;
+                return Some(Piece {
+                    start,
+                    end: node.address(segment.end.min(limit)),
+                    meaning: meaning.advanced(skipped),
+                });
+            }
+            at = child.map_or(node.end(), |c| node.address(c));
+        }
+        None
+    }
+
+    /// The last piece that begins below `addr`; it ends at `addr` if what lies before `addr` is mapped.
+    pub(crate) fn previous_piece(&self, addr: usize) -> Option<Piece> {
+        let rcu = rcu::read();
+        let mut end = addr;
+        while end > 0 {
+            let arrival = Arrival::walk::<M>(self.root(), end - 1, &rcu);
+            let node = arrival.node;
+            let locked = node.lock();
+            if !arrival.is_current::<M>() {
+                continue;
+            }
+            let index = node.index(end - 1);
+            if !node.is_leaf() && !locked.entry(index).is_absent() {
+                continue;
+            }
+            let child = if node.is_leaf() {
+                None
+            } else {
+                locked.used_in(&(0..index)).rev().find(|i| !locked.entry(*i).is_absent())
+            };
+            let limit = child.map_or(0, |c| c + 1);
+            let found = locked.segments.as_slice().iter().rev().find(|s| s.start <= index && s.end > limit);
+            if let Some(segment) = found {
+                let first = segment.start.max(limit);
+                return Some(Piece {
+                    start: node.address(first),
+                    end: node.address(segment.end).min(end),
+                    meaning: segment.at(first, node.shift()),
+                });
+            }
+            end = child.map_or(node.base(), |c| node.address(c + 1));
+        }
+        None
+    }
+
+    /// Is nothing mapped in the range?
+    pub(crate) fn is_free(&self, start: usize, end: usize) -> bool {
+        self.next_piece(start).is_none_or(|p| p.start >= end)
+    }
+
+    /// How far the range is mapped without a hole.
+    pub(crate) fn mapped_until(&self, start: usize, end: usize) -> usize {
+        let mut at = start;
+        while at < end {
+            match self.next_piece(at) {
+                Some(p) if p.start == at && !p.meaning.is_quarantine() => at = p.end,
+                _ => return at,
+            }
+        }
+        end
+    }
+
+    pub(crate) fn is_mapped(&self, start: usize, end: usize) -> bool {
+        self.mapped_until(start, end) >= end
+    }
+
+    /// The mapping around or after `addr`, neighbours joined upwards from there.
+    pub(crate) fn next_mapping(&self, addr: usize) -> Option<Piece> {
+        let mut whole = self.next_piece(addr)?;
+        while whole.meaning.is_quarantine() {
+            whole = self.next_piece(whole.end)?;
+        }
+        while let Some(next) = self.next_piece(whole.end) {
+            let pages = ((whole.end - whole.start) >> PAGE_SHIFT) as u64;
+            if next.start != whole.end || !whole.meaning.continued_by(&next.meaning, pages) {
+                break;
+            }
+            whole.end = next.end;
+        }
+        Some(whole)
+    }
+}

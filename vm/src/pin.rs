@@ -1,0 +1,72 @@
+//! Holding on to a frame while its bytes are copied.
+//!
+//! A low room: a frame's bytes are raw memory. Programs may write a mapped page while the kernel copies it; the copy is then a
+//! mixture of old and new bytes, as on any kernel.
+
+use crate::addr::PAGE_SIZE;
+use crate::frame::{self, Frame, OwnedFrame};
+use crate::node::Locked;
+use sync::rcu::RcuRead;
+
+/// One reference to a frame.
+pub struct Pin(&'static Frame);
+
+impl Pin {
+    /// Pins `frame`, which was read from an object's slot or from an entry within this RCU section, in the latter case with the
+    /// leaf locked.
+    #[inline]
+    pub fn new(frame: &'static Frame, _rcu: &RcuRead) -> Self {
+        frame.get();
+        Self(frame)
+    }
+
+    pub fn bytes(&self) -> &[u8; PAGE_SIZE] {
+        // SAFETY: the reference keeps the page allocated; it is ordinary memory in the direct map.
+        unsafe { &*self.0.bytes_ptr().cast() }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8; PAGE_SIZE] {
+        // SAFETY: as above. Other writers are programs or other calls of `write`, whose bytes may mix with these.
+        unsafe { &mut *self.0.bytes_ptr().cast() }
+    }
+
+    /// Copies the page into `to`.
+    #[inline]
+    pub fn copy_to(&self, to: &mut OwnedFrame) {
+        // SAFETY: `to` is owned by the caller, the reference keeps the source allocated.
+        unsafe { frame::copy(to.frame(), self.0) }
+    }
+}
+
+impl Drop for Pin {
+    #[inline]
+    fn drop(&mut self) {
+        let_go(self.0);
+    }
+}
+
+/// Drops one reference to a frame that no leaf maps any more, or that others hold too.
+pub fn let_go(frame: &'static Frame) {
+    // SAFETY: an object's frame leaves its slot only after every leaf was visited and every CPU flushed (truncate.rs); an owning
+    // entry's reference is dropped only after the flush (flush.rs). So the last reference goes when no CPU can reach the page.
+    unsafe { frame::release(frame) };
+}
+
+/// Clears a page that was taken dirty.
+#[inline]
+pub fn clear(frame: &mut OwnedFrame) {
+    // SAFETY: owned by the caller.
+    unsafe { frame::zero(frame.frame()) }
+}
+
+/// Shows `f` the bytes of a page that the entry of a locked leaf leads to.
+pub fn with_mapped(frame: &'static Frame, _leaf: &Locked<'_>, f: &mut dyn FnMut(&mut [u8; PAGE_SIZE])) {
+    // SAFETY: the leaf's lock keeps the entry and so the frame. Programs may write the same bytes; they mix.
+    f(unsafe { &mut *frame.bytes_ptr().cast() });
+}
+
+/// The page of zeros.
+pub fn zeros() -> &'static [u8; PAGE_SIZE] {
+    // SAFETY: never written and never freed.
+    unsafe { &*frame::zero_frame().bytes_ptr().cast() }
+}

@@ -1,0 +1,65 @@
+//! mprotect.
+//!
+//! Invariants: LeafOwns. Taking a right away flushes; giving one does not: a stale translation causes a spurious fault.
+//! Pages become writable at the next write, when the fault sees who else holds them (CopyBeforeWrite).
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::error::VmError;
+use crate::flush::Gather;
+use crate::machine::Machine;
+use crate::node::Locked;
+use crate::range::RangeOp;
+use crate::request::Prot;
+use crate::space::Space;
+use core::ops::Range;
+
+struct ProtectOp(Prot);
+
+impl<M: Machine> RangeOp<M> for ProtectOp {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
+        let shift = node.node().shift();
+        node.segments.update(range, shift, |m| {
+            if !m.is_quarantine() {
+                m.prot = self.0;
+            }
+        });
+    }
+
+    fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        let node = leaf.node();
+        for index in leaf.used_in(&range) {
+            let old = leaf.entry(index);
+            if old.is_absent() || old.is_busy() {
+                continue;
+            }
+            let keep_write = M::is_writable(old) && self.0.contains(Prot::WRITE);
+            let prot = if keep_write { self.0 } else { self.0.difference(Prot::WRITE) };
+            leaf.exchange::<M>(index, M::page(M::address(old), prot, M::is_owned(old)));
+            gather.touched(node.address(index), node.address(index + 1));
+        }
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// Sets the protection of `start..start + len`. `NoSpace` (ENOMEM) where part of it is not mapped; what lies before the first hole
+    /// is changed then, as on Linux. May sleep.
+    pub fn protect(&self, start: VirtAddr, len: usize, prot: Prot) -> Result<(), VmError> {
+        let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
+        if !start.is_page_aligned() {
+            return Err(VmError::Invalid);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
+        let mapped = self.mapped_until(start.0, end);
+        if mapped > start.0 {
+            self.apply(start.0, mapped, &mut ProtectOp(prot))?;
+        }
+        if mapped < end { Err(VmError::NoSpace) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,259 @@
+//! The walk that map, unmap, protect and advise share: apply a change to every node that a range covers.
+//!
+//! Interior entries that lie whole in the range are changed where they are; leaves under them are detached or visited,
+//! as the operation wants; at the ends the walk goes down. A change is atomic for each leaf.
+//!
+//! Invariants: LeafOwns, NothingSlowUnderLeaf (room is made outside the lock and the step tried again), FreeAfterFlush.
+//! Lock order: one node at a time.
+#![forbid(unsafe_code)]
+
+use crate::error::VmError;
+use crate::flush::Gather;
+use crate::machine::{Entry, Machine};
+use crate::node::{Locked, NewNode, Node};
+use crate::object::ObjectRef;
+use crate::segment::SegmentList;
+use crate::space::{Space, Stop};
+use core::ops::Range;
+use sync::rcu::{self, RcuRead};
+
+/// A change to a range of addresses.
+pub(crate) trait RangeOp<M: Machine> {
+    /// Nodes are made where nothing is mapped.
+    const CREATES: bool = false;
+    /// Entries are cleared before the segments change.
+    const CLEARS: bool;
+    /// Leaves that lie whole in the range are detached; else they are visited.
+    const DETACHES: bool;
+
+    /// The object whose segments are put in; leaves register with it first.
+    fn object(&self) -> Option<&ObjectRef> {
+        None
+    }
+
+    /// Changes what `range` of `node` means.
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>);
+
+    /// Changes the entries of `range` of a leaf, where they are not cleared.
+    fn entries(&mut self, _leaf: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
+}
+
+impl<M: Machine> Space<M> {
+    /// Applies `op` to `start..end`, whole pages below `USER_END`. No lock but the layout is held. May sleep unless the layout
+    /// is locked.
+    pub(crate) fn apply<O: RangeOp<M>>(&self, start: usize, end: usize, op: &mut O) -> Result<(), VmError> {
+        loop {
+            let result = {
+                let rcu = rcu::read();
+                let mut gather = Gather::new();
+                let result = self.visit(self.root(), start, end, op, &mut gather, &rcu);
+                gather.finish::<M>(&self.tlb);
+                result
+            };
+            match result {
+                Ok(()) => return Ok(()),
+                Err(Stop::Failed(e)) => return Err(e),
+                Err(Stop::Forking) => self.wait_for_fork(),
+            }
+        }
+    }
+
+    fn visit<'g, O: RangeOp<M>>(
+        &'g self,
+        node: &'g Node,
+        start: usize,
+        end: usize,
+        op: &mut O,
+        gather: &mut Gather<'g>,
+        rcu: &'g RcuRead,
+    ) -> Result<(), Stop> {
+        let span = node.span();
+        // Entries that lie whole in the range.
+        let low = start.next_multiple_of(span).max(node.base());
+        let high = end & !(span - 1);
+        if low < high {
+            let whole = node.index(low)..node.index(high - 1) + 1;
+            self.change_whole(node, whole.clone(), op, gather, rcu)?;
+            if node.level() > 1 || !O::DETACHES {
+                let used = node.lock().used_in(&whole);
+                for index in used {
+                    if node.child::<M>(index, rcu).is_some() {
+                        let from = node.address(index);
+                        self.descend(node, from, from + span, op, gather, rcu)?;
+                    }
+                }
+            }
+        }
+        // The ends.
+        if low >= high && start / span == (end - 1) / span {
+            return self.descend(node, start, end, op, gather, rcu);
+        }
+        if !start.is_multiple_of(span) {
+            self.descend(node, start, start.next_multiple_of(span), op, gather, rcu)?;
+        }
+        if !end.is_multiple_of(span) {
+            self.descend(node, high, end, op, gather, rcu)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on below the entry of `node` in which `start..end` lies.
+    fn descend<'g, O: RangeOp<M>>(
+        &'g self,
+        node: &'g Node,
+        start: usize,
+        end: usize,
+        op: &mut O,
+        gather: &mut Gather<'g>,
+        rcu: &'g RcuRead,
+    ) -> Result<(), Stop> {
+        if node.level() == 1 {
+            return self.change_leaf(start, end, op, gather, rcu);
+        }
+        loop {
+            if let Some(child) = node.child::<M>(node.index(start), rcu) {
+                return self.visit(child, start, end, op, gather, rcu);
+            }
+            if !self.grow_tree(node, start, O::CREATES)? {
+                return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
+            }
+        }
+    }
+
+    /// Changes entries of an interior node that lie whole in the range.
+    fn change_whole<'g, O: RangeOp<M>>(
+        &self,
+        node: &'g Node,
+        whole: Range<u16>,
+        op: &mut O,
+        gather: &mut Gather<'g>,
+        rcu: &'g RcuRead,
+    ) -> Result<(), Stop> {
+        let mut at = whole.start;
+        while at < whole.end {
+            let mut locked = node.lock();
+            if locked.stray {
+                return Err(VmError::Fault.into());
+            }
+            if !has_room(&locked, gather) {
+                drop(locked);
+                make_room(node, gather)?;
+                continue;
+            }
+            let mut upto = whole.end;
+            if O::DETACHES && node.level() == 1 {
+                for index in locked.used_in(&(at..whole.end)) {
+                    if locked.entry(index).is_absent() {
+                        continue;
+                    }
+                    if gather.is_full() {
+                        upto = index;
+                        break;
+                    }
+                    // By one swap: a shared leaf may be exchanged for a copy at any moment.
+                    let old = locked.exchange::<M>(index, Entry::ABSENT);
+                    gather.add_leaf(NewNode::published::<M>(old, rcu));
+                }
+            }
+            op.segments(&mut locked, at..upto, gather);
+            drop(locked);
+            if gather.is_full() {
+                gather.finish::<M>(&self.tlb);
+            }
+            at = upto;
+        }
+        Ok(())
+    }
+
+    /// Changes entries of one leaf.
+    fn change_leaf<'g, O: RangeOp<M>>(
+        &'g self,
+        start: usize,
+        end: usize,
+        op: &mut O,
+        gather: &mut Gather<'g>,
+        rcu: &'g RcuRead,
+    ) -> Result<(), Stop> {
+        let mut at = start;
+        while at < end {
+            let Some(arrival) = self.reach(at, O::CREATES, rcu)? else {
+                return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
+            };
+            let leaf = arrival.node;
+            let mut locked = leaf.lock();
+            if locked.stray || !arrival.is_current::<M>() {
+                continue;
+            }
+            if !arrival.is_exclusive::<M>() {
+                drop(locked);
+                self.own_leaf(&arrival, rcu)?;
+                continue;
+            }
+            if !has_room(&locked, gather) {
+                drop(locked);
+                make_room(leaf, gather)?;
+                continue;
+            }
+            if let Some(object) = op.object().filter(|o| !locked.is_registered(o)) {
+                drop(locked);
+                self.register_leaf(&arrival, object)?;
+                continue;
+            }
+            let range = leaf.index(at)..leaf.index(end - 1) + 1;
+            let mut upto = range.end;
+            if O::CLEARS {
+                upto = clear::<M>(&mut locked, range.clone(), gather);
+            } else {
+                op.entries(&mut locked, range.clone(), gather);
+            }
+            op.segments(&mut locked, range.start..upto, gather);
+            drop(locked);
+            if gather.is_full() {
+                gather.finish::<M>(&self.tlb);
+            }
+            at = leaf.address(upto);
+        }
+        Ok(())
+    }
+}
+
+/// Clears entries into `gather` until it is full; says how far it came.
+fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) -> u16 {
+    let base = leaf.node();
+    for index in leaf.used_in(&range) {
+        if leaf.entry(index).is_absent() {
+            continue;
+        }
+        if gather.is_full() {
+            return index;
+        }
+        let old = leaf.exchange::<M>(index, Entry::ABSENT);
+        gather.touched(base.address(index), base.address(index + 1));
+        gather.add_entry(old);
+        if leaf.present() == 0 {
+            break;
+        }
+    }
+    range.end
+}
+
+fn has_room(locked: &Locked<'_>, gather: &Gather<'_>) -> bool {
+    locked.segments.has_room() && gather.removed.has_room(locked.segments.as_slice().len())
+}
+
+/// Makes room for one change of the segments of `node`. No lock is held.
+#[cold]
+fn make_room(node: &Node, gather: &mut Gather<'_>) -> Result<(), VmError> {
+    let locked = node.lock();
+    let len = locked.segments.as_slice().len();
+    drop(locked);
+    gather.removed.make_room(len + SegmentList::ROOM)?;
+    let mut spare = SegmentList::bigger(len)?;
+    let mut locked = node.lock();
+    if !locked.segments.has_room() {
+        spare = locked.segments.adopt(spare);
+    }
+    drop(locked);
+    drop(spare);
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Reading and writing another space's memory through the direct map: a new program's stack, /proc/PID/cmdline, process_vm_readv.
+//!
+//! Invariants: the bytes are copied with the leaf locked, so the entry keeps the frame and a write meets CopyBeforeWrite like a
+//! program's. At most one page is copied per lock; this is the one exception to NothingSlowUnderLeaf, and no hot path.
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::error::FaultError;
+use crate::frame::Frame;
+use crate::machine::Machine;
+use crate::node::Arrival;
+use crate::pin;
+use crate::request::Access;
+use crate::space::Space;
+use sync::rcu;
+
+impl<M: Machine> Space<M> {
+    /// Reads `bytes.len()` bytes at `addr`. May sleep.
+    pub fn read_remote(&self, addr: VirtAddr, bytes: &mut [u8]) -> Result<(), FaultError> {
+        let mut at = addr.0;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let n = rest.len().min(PAGE_SIZE - at % PAGE_SIZE);
+            let (now, later) = rest.split_at_mut_checked(n).ok_or(FaultError::NotMapped)?;
+            self.with_page(at, Access { write: false, exec: false, user: false }, &mut |page| {
+                if let Some(from) = page.get(at % PAGE_SIZE..at % PAGE_SIZE + n) {
+                    now.copy_from_slice(from);
+                }
+            })?;
+            at += n;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes` at `addr`, where the program may write. May sleep.
+    pub fn write_remote(&self, addr: VirtAddr, bytes: &[u8]) -> Result<(), FaultError> {
+        let mut at = addr.0;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let n = rest.len().min(PAGE_SIZE - at % PAGE_SIZE);
+            let (now, later) = rest.split_at_checked(n).ok_or(FaultError::NotMapped)?;
+            self.with_page(at, Access { write: true, exec: false, user: false }, &mut |page| {
+                if let Some(to) = page.get_mut(at % PAGE_SIZE..at % PAGE_SIZE + n) {
+                    to.copy_from_slice(now);
+                }
+            })?;
+            at += n;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn with_page(
+        &self,
+        addr: usize,
+        access: Access,
+        f: &mut dyn FnMut(&mut [u8; PAGE_SIZE]),
+    ) -> Result<(), FaultError> {
+        loop {
+            // Also checks the access.
+            self.fault(VirtAddr(addr), access)?;
+            let rcu = rcu::read();
+            let arrival = Arrival::walk::<M>(self.root(), addr, &rcu);
+            if !arrival.node.is_leaf() {
+                continue;
+            }
+            let locked = arrival.node.lock();
+            let entry = locked.entry(arrival.node.index(addr));
+            let usable = arrival.is_current::<M>()
+                && !entry.is_absent()
+                && !entry.is_busy()
+                && (!access.write || (arrival.is_exclusive::<M>() && M::is_writable(entry)));
+            if usable {
+                pin::with_mapped(Frame::of(M::address(entry)), &locked, f);
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What a space holds, for /proc and for futexes.
+//!
+//! Invariants: CountLocal — counts lie in the leaves; the reader adds them up.
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use crate::error::FaultError;
+use crate::machine::Machine;
+use crate::node::Node;
+use crate::object::Object;
+use crate::request::{Access, Prot};
+use crate::segment::SegFlags;
+use crate::space::Space;
+use sync::rcu::{self, RcuRead};
+
+/// One mapping, as a line of /proc/PID/maps.
+pub struct MappingInfo<'a> {
+    pub start: usize,
+    pub end: usize,
+    pub prot: Prot,
+    pub shared: bool,
+    /// Bytes into the object.
+    pub offset: u64,
+    pub object: Option<&'a Object>,
+    pub growsdown: bool,
+}
+
+/// Sizes in pages.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Usage {
+    pub virtual_pages: usize,
+    pub resident_pages: usize,
+    /// Resident private memory.
+    pub anon: usize,
+    /// Resident pages of objects (and of zeros).
+    pub file: usize,
+    /// Mapped private writable, stack apart.
+    pub data: usize,
+    pub stack: usize,
+    /// Mapped executable.
+    pub exec: usize,
+    /// Page-table pages.
+    pub tables: usize,
+}
+
+/// What a futex word is known by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FutexKey {
+    /// Memory of one space: its id and the address.
+    Private(u64, usize),
+    /// Shared memory: the object's address, which is its identity while it is mapped, and the byte in it.
+    Shared(usize, u64),
+}
+
+impl<M: Machine> Space<M> {
+    /// Calls `f` with each mapping in order. No lock is held meanwhile; `f` may sleep.
+    pub fn for_each_mapping(&self, f: &mut dyn FnMut(&MappingInfo<'_>)) {
+        let mut at = 0;
+        while let Some(mapping) = self.next_mapping(at) {
+            let meaning = &mapping.meaning;
+            f(&MappingInfo {
+                start: mapping.start,
+                end: mapping.end,
+                prot: meaning.prot,
+                shared: meaning.is_shared(),
+                offset: meaning.offset << PAGE_SHIFT,
+                object: meaning.object.as_deref(),
+                growsdown: meaning.flags.contains(SegFlags::GROWSDOWN),
+            });
+            at = mapping.end;
+        }
+    }
+
+    /// Sizes, added up now.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        {
+            let rcu = rcu::read();
+            self.count(self.root(), &mut usage, &rcu);
+        }
+        self.for_each_mapping(&mut |m| {
+            let pages = (m.end - m.start) / PAGE_SIZE;
+            usage.virtual_pages += pages;
+            if m.growsdown {
+                usage.stack += pages;
+            } else if m.prot.contains(Prot::WRITE) && !m.shared {
+                usage.data += pages;
+            }
+            if m.prot.contains(Prot::EXEC) {
+                usage.exec += pages;
+            }
+        });
+        usage
+    }
+
+    fn count(&self, node: &Node, usage: &mut Usage, rcu: &RcuRead) {
+        usage.tables += 1;
+        let locked = node.lock();
+        if node.is_leaf() {
+            usage.resident_pages += usize::from(locked.present());
+            usage.anon += usize::from(locked.owned());
+            usage.file += usize::from(locked.present() - locked.owned());
+            return;
+        }
+        let used = locked.used();
+        drop(locked);
+        for index in used {
+            if let Some(child) = node.child::<M>(index, rcu) {
+                self.count(child, usage, rcu);
+            }
+        }
+    }
+
+    /// The identity of the futex word at `addr`, which the program may read.
+    pub fn futex_key(&self, addr: VirtAddr) -> Result<FutexKey, FaultError> {
+        let page = addr.page_start().0;
+        let piece = self.next_piece(page).filter(|p| p.start == page).ok_or(FaultError::NotMapped)?;
+        if !Access::READ.allowed(piece.meaning.prot) {
+            return Err(FaultError::Denied);
+        }
+        Ok(match &piece.meaning.object {
+            Some(object) if piece.meaning.is_shared() => {
+                let offset = (piece.meaning.offset << PAGE_SHIFT) + addr.page_offset() as u64;
+                FutexKey::Shared(core::ptr::from_ref::<Object>(object) as usize, offset)
+            }
+            _ => FutexKey::Private(self.id(), addr.0),
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! The words in which the kernel asks: protection, access, flags, backing, advice.
+#![forbid(unsafe_code)]
+
+use crate::addr::VirtAddr;
+use crate::object::ObjectRef;
+use bitflags::bitflags;
+
+bitflags! {
+    /// What a program may do with a page. As on x86-64 Linux, any access right lets it read.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Prot: u8 {
+        const READ = 1;
+        const WRITE = 2;
+        const EXEC = 4;
+    }
+}
+
+bitflags! {
+    /// How a mapping is made.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct MapFlags: u16 {
+        /// At exactly the hint, replacing what is there.
+        const FIXED = 1;
+        /// With FIXED: fail with `Exists` instead of replacing.
+        const NOREPLACE = 2;
+        /// Writes go to the object.
+        const SHARED = 4;
+        /// Grows towards lower addresses when touched below.
+        const GROWSDOWN = 8;
+        /// Accepted; Darter does not reserve swap.
+        const NORESERVE = 16;
+        /// Fault all pages in before returning.
+        const POPULATE = 32;
+        /// A thread's or program's stack (only a hint).
+        const STACK = 64;
+    }
+}
+
+/// What a mapping shows.
+#[derive(Clone)]
+pub enum Backing {
+    /// Zeros, private to the space (with `SHARED` the caller makes an object instead).
+    Anonymous,
+    /// The object from byte `offset` on, which is a multiple of the page size.
+    Object { object: ObjectRef, offset: u64 },
+}
+
+/// A request of mmap.
+#[derive(Clone)]
+pub struct MapRequest {
+    pub hint: VirtAddr,
+    /// Bytes; rounded up to pages.
+    pub len: usize,
+    pub prot: Prot,
+    pub flags: MapFlags,
+    pub backing: Backing,
+}
+
+/// What an instruction tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    pub write: bool,
+    pub exec: bool,
+    /// By the program itself rather than by the kernel on its behalf.
+    pub user: bool,
+}
+
+impl Access {
+    pub const READ: Self = Self { write: false, exec: false, user: true };
+    pub const WRITE: Self = Self { write: true, exec: false, user: true };
+    pub const EXEC: Self = Self { write: false, exec: true, user: true };
+
+    /// Does `prot` allow this access?
+    #[inline]
+    pub fn allowed(self, prot: Prot) -> bool {
+        if self.write {
+            prot.contains(Prot::WRITE)
+        } else if self.exec {
+            prot.contains(Prot::EXEC)
+        } else {
+            !prot.is_empty()
+        }
+    }
+}
+
+/// madvise, as far as it changes something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// Drop the pages: anonymous memory reads zero afterwards, files read the file.
+    DontNeed,
+    /// Like `DontNeed`, at leisure; Darter drops at once.
+    Free,
+    /// Fault the pages in for reading or writing.
+    PopulateRead,
+    PopulateWrite,
+}

@@ -1,0 +1,279 @@
+//! Segments: what each run of entries of a node means.
+//!
+//! A segment sits at the highest node whose entries it covers whole. In an interior node it speaks for those of its entries
+//! that are absent; where an entry leads to a child, the child is authoritative. Segments are equal for all spaces that share
+//! a leaf, so nothing in them names a space.
+//!
+//! Invariants: LeafOwns (the list is inside the node's lock). A list changes only after room for the change has been made,
+//! outside the lock: every operation here needs at most [`SegmentList::ROOM`] more places.
+#![forbid(unsafe_code)]
+
+use crate::addr::ENTRIES;
+use crate::object::ObjectRef;
+use crate::request::Prot;
+use crate::small::SmallList;
+use alloc::vec::Vec;
+use arrayvec::ArrayVec;
+use bitflags::bitflags;
+use core::ops::Range;
+use sync::AllocError;
+
+bitflags! {
+    /// Properties of a segment.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SegFlags: u8 {
+        /// Writes go to the object.
+        const SHARED = 1;
+        /// Grows downwards when touched below.
+        const GROWSDOWN = 2;
+        /// Unmapped, but other CPUs may still hold translations: nothing is accessible, and the addresses are not given away.
+        const QUARANTINE = 4;
+    }
+}
+
+/// What a run of entries means, apart from where it lies.
+#[derive(Clone)]
+pub struct Meaning {
+    pub prot: Prot,
+    pub flags: SegFlags,
+    /// None: private anonymous memory.
+    pub object: Option<ObjectRef>,
+    /// Page of the object at the run's first entry; 0 without an object.
+    pub offset: u64,
+}
+
+impl Meaning {
+    /// Inaccessible, private, no object.
+    pub const fn nothing() -> Self {
+        Self { prot: Prot::empty(), flags: SegFlags::empty(), object: None, offset: 0 }
+    }
+
+    /// The same, `pages` further on.
+    #[inline]
+    pub fn advanced(&self, pages: u64) -> Self {
+        let offset = if self.object.is_some() { self.offset + pages } else { 0 };
+        Self { prot: self.prot, flags: self.flags, object: self.object.clone(), offset }
+    }
+
+    /// Is `next`, `pages` further on, a continuation of this?
+    pub fn continued_by(&self, next: &Meaning, pages: u64) -> bool {
+        self.prot == next.prot
+            && self.flags == next.flags
+            && match (&self.object, &next.object) {
+                (None, None) => true,
+                (Some(a), Some(b)) => ObjectRef::ptr_eq(a, b) && self.offset + pages == next.offset,
+                _ => false,
+            }
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.flags.contains(SegFlags::SHARED)
+    }
+
+    pub fn is_quarantine(&self) -> bool {
+        self.flags.contains(SegFlags::QUARANTINE)
+    }
+}
+
+/// A run of a node's entries with one meaning.
+#[derive(Clone)]
+pub struct Segment {
+    pub start: u16,
+    /// Exclusive.
+    pub end: u16,
+    pub meaning: Meaning,
+}
+
+impl Segment {
+    /// Meaning of entry `index`, in a node whose entries span `1 << shift` pages.
+    #[inline]
+    pub fn at(&self, index: u16, shift: u32) -> Meaning {
+        self.meaning.advanced(u64::from(index - self.start) << shift)
+    }
+}
+
+/// Segments of one node, sorted, not overlapping, neighbours joined. A few lie in the node itself.
+pub struct SegmentList(SmallList<Segment, 4>);
+
+impl SegmentList {
+    /// Places that one change needs at most.
+    pub const ROOM: usize = 2;
+
+    pub const fn new() -> Self {
+        Self(SmallList::new())
+    }
+
+    #[inline]
+    pub fn as_slice(&self) -> &[Segment] {
+        self.0.as_slice()
+    }
+
+    /// The segment that covers `index`.
+    #[inline]
+    pub fn find(&self, index: u16) -> Option<&Segment> {
+        let all = self.as_slice();
+        if all.len() <= 8 {
+            return all.iter().find(|s| s.start <= index && index < s.end);
+        }
+        let i = all.partition_point(|s| s.end <= index);
+        all.get(i).filter(|s| s.start <= index)
+    }
+
+    /// Is there room for one change?
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.0.has_room(Self::ROOM)
+    }
+
+    /// A store for [`Self::adopt`], for a list of `len` segments. Made outside the lock.
+    pub fn bigger(len: usize) -> Result<Vec<Segment>, AllocError> {
+        SmallList::<Segment, 4>::bigger(len)
+    }
+
+    /// Moves the list into `bigger` if that is larger. What is given back is dropped outside the lock.
+    #[must_use]
+    pub fn adopt(&mut self, bigger: Vec<Segment>) -> Vec<Segment> {
+        self.0.adopt(bigger)
+    }
+
+    /// Puts a copy of `segments` into this list, which is empty and has the room.
+    pub fn copy_from(&mut self, segments: &[Segment]) {
+        for segment in segments {
+            self.0.push(segment.clone());
+        }
+    }
+
+    /// Makes a segment border at `index`, in a node whose entries span `1 << shift` pages; the list is then no longer joined
+    /// there. Returns the number of the first segment that begins at or after `index`.
+    fn split(&mut self, index: u16, shift: u32) -> usize {
+        let i = self.as_slice().partition_point(|s| s.end <= index);
+        match self.as_slice().get(i) {
+            Some(s) if s.start < index => {
+                let tail = Segment { start: index, end: s.end, meaning: s.at(index, shift) };
+                if let Some(s) = self.0.as_mut_slice().get_mut(i) {
+                    s.end = index;
+                }
+                self.0.insert(i + 1, tail);
+                i + 1
+            }
+            _ => i,
+        }
+    }
+
+    fn join(&mut self, i: usize, shift: u32) {
+        let Some([a, b]) = i.checked_sub(1).and_then(|p| self.as_slice().get(p..=i)) else { return };
+        if a.end == b.start && a.meaning.continued_by(&b.meaning, u64::from(a.end - a.start) << shift) {
+            let end = b.end;
+            if let Some(a) = self.0.as_mut_slice().get_mut(i - 1) {
+                a.end = end;
+            }
+            let mut same = Removed::new();
+            self.0.drain(i..i + 1, |s| same.push(s));
+        }
+    }
+
+    /// Cuts `range` out. The pieces land in `removed`, whose objects may be let go only outside the lock.
+    pub fn remove(&mut self, range: Range<u16>, shift: u32, removed: &mut Removed) {
+        if range.is_empty() {
+            return;
+        }
+        let first = self.split(range.start, shift);
+        let last = self.split(range.end, shift);
+        self.0.drain(first..last, |s| removed.push(s));
+    }
+
+    /// Puts `meaning` over `range`, replacing what was there.
+    pub fn insert(&mut self, range: Range<u16>, meaning: Meaning, shift: u32, removed: &mut Removed) {
+        if range.is_empty() {
+            return;
+        }
+        self.remove(range.clone(), shift, removed);
+        let i = self.as_slice().partition_point(|s| s.end <= range.start);
+        self.0.insert(i, Segment { start: range.start, end: range.end, meaning });
+        self.join(i + 1, shift);
+        self.join(i, shift);
+    }
+
+    /// Changes the meaning of all that is mapped in `range`.
+    pub fn update(&mut self, range: Range<u16>, shift: u32, mut change: impl FnMut(&mut Meaning)) {
+        if range.is_empty() {
+            return;
+        }
+        let first = self.split(range.start, shift);
+        let last = self.split(range.end, shift);
+        for segment in self.0.as_mut_slice().iter_mut().take(last).skip(first) {
+            change(&mut segment.meaning);
+        }
+        for i in (first..=last).rev() {
+            self.join(i, shift);
+        }
+    }
+
+    /// Does one segment after the other cover all of `range`?
+    pub fn covers(&self, range: Range<u16>) -> bool {
+        let mut at = range.start;
+        for s in self.as_slice() {
+            if s.start <= at && at < s.end {
+                at = s.end;
+            }
+        }
+        at >= range.end
+    }
+
+    /// Takes all segments out.
+    pub fn clear(&mut self) -> SegmentList {
+        Self(self.0.take())
+    }
+}
+
+impl Default for SegmentList {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Segments cut out of a list under its lock. Dropped outside, because letting an object go may be slow.
+#[derive(Default)]
+pub struct Removed {
+    few: ArrayVec<Segment, 4>,
+    many: Vec<Segment>,
+}
+
+impl Removed {
+    pub const fn new() -> Self {
+        Self { few: ArrayVec::new_const(), many: Vec::new() }
+    }
+
+    /// Can a list of `len` segments be cut out whole without an allocation?
+    #[inline]
+    pub fn has_room(&self, len: usize) -> bool {
+        self.few.remaining_capacity().max(self.many.capacity() - self.many.len()) >= len
+    }
+
+    /// Lets go what is there and makes room for `len` segments.
+    pub fn make_room(&mut self, len: usize) -> Result<(), AllocError> {
+        self.few.clear();
+        self.many = sync::heap::try_vec(len)?;
+        Ok(())
+    }
+
+    /// Keeps the object that `meaning` names until the lock is gone, before it is overwritten.
+    pub fn keep(&mut self, meaning: &mut Meaning) {
+        let Some(object) = meaning.object.take() else { return };
+        let meaning = Meaning { object: Some(object), ..Meaning::nothing() };
+        self.push(Segment { start: 0, end: 0, meaning });
+    }
+
+    fn push(&mut self, segment: Segment) {
+        if segment.meaning.object.is_none() {
+            return;
+        }
+        if let Err(full) = self.few.try_push(segment)
+            && self.many.len() < self.many.capacity()
+        {
+            self.many.push(full.element());
+        }
+    }
+}
+
+const _: () = assert!(ENTRIES <= u16::MAX as usize);

@@ -1,0 +1,146 @@
+//! Address spaces.
+//!
+//! One radix tree with the shape of the hardware's table (node/). Operations are a file each; all are walks over leaves.
+//!
+//! Invariants: see design.md; each file names those it keeps.
+//! Lock order: `layout` (level Space, may sleep) → object → node. `layout` guards the choice of addresses and is held by fork
+//! from its first leaf to its flush; faults take it only to wait for a fork or to grow a stack.
+#![forbid(unsafe_code)]
+
+use crate::error::VmError;
+use crate::machine::Machine;
+use crate::node::{NewNode, Node, fill_kernel_half};
+use crate::tlb::SpaceTlb;
+use alloc::sync::Arc;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::level::Space as SpaceLevel;
+use sync::{Mutex, lock_class, rcu, try_arc};
+
+lock_class! {
+    static LAYOUT: LockClass = ("vm space", SpaceLevel);
+}
+
+/// Addresses below are never given to programs (vm.mmap_min_addr).
+pub const USER_START: usize = 0x1_0000;
+
+/// Where things lie in a space.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    pub brk_start: usize,
+    pub brk: usize,
+    /// Mappings without an address are placed below.
+    pub top: usize,
+    /// There is no free run of more than `hole` bytes between here and `top`.
+    pub hint: usize,
+    pub hole: usize,
+    /// End of the newest mapping that grows downwards.
+    pub stack_end: usize,
+}
+
+/// An address space.
+pub struct Space<M: Machine> {
+    pub(crate) root: NewNode,
+    pub(crate) tlb: Arc<SpaceTlb>,
+    pub(crate) layout: Mutex<Layout, SpaceLevel>,
+    /// A fork is between its first shared leaf and its flush.
+    pub(crate) forking: AtomicBool,
+    pub(crate) multithreaded: AtomicBool,
+    pub(crate) stack_limit: AtomicUsize,
+    pub(crate) exited: AtomicBool,
+    machine: PhantomData<M>,
+}
+
+/// What ends an operation early.
+pub(crate) enum Stop {
+    Failed(VmError),
+    /// A fork of this space is under way: wait for it and begin again.
+    Forking,
+}
+
+impl<T: Into<VmError>> From<T> for Stop {
+    fn from(e: T) -> Self {
+        Self::Failed(e.into())
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// An empty space.
+    pub fn try_new() -> Result<Arc<Self>, VmError> {
+        // 128 MiB and a little for the stack above the mappings, as on Linux.
+        let top = M::USER_END - (136 << 20);
+        Self::with_layout(Layout { brk_start: 0, brk: 0, top, hint: top, hole: 0, stack_end: 0 })
+    }
+
+    pub(crate) fn with_layout(layout: Layout) -> Result<Arc<Self>, VmError> {
+        let root = NewNode::try_new(M::LEVELS - 1, 0)?;
+        fill_kernel_half::<M>(&root);
+        Ok(try_arc(Self {
+            root,
+            tlb: try_arc(SpaceTlb::new())?,
+            layout: Mutex::new(layout, &LAYOUT),
+            forking: AtomicBool::new(false),
+            multithreaded: AtomicBool::new(false),
+            stack_limit: AtomicUsize::new(8 << 20),
+            exited: AtomicBool::new(false),
+            machine: PhantomData,
+        })?)
+    }
+
+    #[inline]
+    pub(crate) fn root(&self) -> &Node {
+        self.root.node()
+    }
+
+    /// Unique among all spaces that ever were.
+    pub fn id(&self) -> u64 {
+        self.tlb.id()
+    }
+
+    /// Which CPUs may hold translations of this space.
+    pub fn tlb(&self) -> &SpaceTlb {
+        &self.tlb
+    }
+
+    /// Makes this CPU translate through this space (MaskBeforeRoot). Before it runs the space's code, and not after `exit`.
+    pub fn switch_in(&self) {
+        self.tlb.switch_in::<M>(self.root().table());
+    }
+
+    /// This CPU will run something else. Nothing is written: a CPU that goes idle keeps the root loaded, and one that goes to
+    /// another space keeps its translations under their address-space id.
+    pub fn switch_out(&self) {}
+
+    pub fn set_multithreaded(&self) {
+        if !self.multithreaded.load(Ordering::Relaxed) {
+            self.multithreaded.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// How far a stack may grow (RLIMIT_STACK), bytes.
+    pub fn set_stack_limit(&self, bytes: usize) {
+        self.stack_limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Mappings without an address are placed below `top` from now on. For exec, before anything is mapped.
+    pub fn set_mmap_top(&self, top: usize) {
+        let top = top.min(M::USER_END);
+        let mut layout = self.layout.lock();
+        layout.top = top;
+        layout.hint = top;
+        layout.hole = 0;
+    }
+
+    /// Waits until no fork of this space is under way. No lock is held and no RCU section open. May sleep.
+    pub(crate) fn wait_for_fork(&self) {
+        drop(self.layout.lock());
+    }
+}
+
+impl<M: Machine> Drop for Space<M> {
+    fn drop(&mut self) {
+        self.exit();
+        // Reverse-map visits may still hold the TLB state within their RCU section.
+        rcu::defer_arc(self.tlb.clone());
+    }
+}

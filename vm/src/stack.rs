@@ -1,0 +1,46 @@
+//! Mappings that grow downwards when a program touches what lies below them.
+//!
+//! Lock order: layout → node.
+#![forbid(unsafe_code)]
+
+use crate::addr::PAGE_SIZE;
+use crate::address::STACK_GUARD;
+use crate::error::FaultError;
+use crate::fault::no_memory;
+use crate::machine::Machine;
+use crate::map::MapOp;
+use crate::segment::SegFlags;
+use crate::space::{Space, USER_START};
+use core::sync::atomic::Ordering;
+
+impl<M: Machine> Space<M> {
+    /// `addr` is not mapped: extends the mapping above down to it, if that one grows downwards, the limit allows it and the guard
+    /// gap to the mapping below stays. Success means: try the access again. May sleep.
+    pub(crate) fn grow_stack(&self, addr: usize) -> Result<(), FaultError> {
+        let layout = self.layout.lock();
+        let start = addr & !(PAGE_SIZE - 1);
+        let above = self.next_piece(start).ok_or(FaultError::NotMapped)?;
+        if above.start == start {
+            // Another thread was faster; or the fault saw a moment of change.
+            return if above.meaning.is_quarantine() { Err(FaultError::NotMapped) } else { Ok(()) };
+        }
+        let limit = self.stack_limit.load(Ordering::Relaxed);
+        let fits = above.meaning.flags.contains(SegFlags::GROWSDOWN)
+            && start >= USER_START
+            && layout.stack_end.saturating_sub(start) <= limit
+            && self.previous_piece(start).is_none_or(|p| {
+                p.meaning.flags.contains(SegFlags::GROWSDOWN)
+                    || p.meaning.prot.is_empty()
+                    || start - p.end >= STACK_GUARD
+            });
+        if !fits {
+            return Err(FaultError::NotMapped);
+        }
+        let mut meaning = above.meaning;
+        if meaning.object.is_some() {
+            return Err(FaultError::NotMapped);
+        }
+        meaning.offset = 0;
+        self.apply(start, above.start, &mut MapOp { start, meaning }).map_err(no_memory)
+    }
+}

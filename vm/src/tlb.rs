@@ -1,0 +1,211 @@
+//! Which CPUs may hold translations of a space, and how they are made to forget them.
+//!
+//! Invariants: MaskBeforeRoot — a CPU is in the space's mask before it loads the root, and the mask is checked before it is
+//! written. Bits are sticky: a CPU that went on to another space keeps its bit and its address-space id (the next switch
+//! back finds its translations); it leaves the set when a flush finds it elsewhere. So a space that stays where it is
+//! never writes its mask.
+//!
+//! Why no flush is lost: a CPU sets its bit with a full fence and then loads the root; who changes entries changes them,
+//! fences, and then reads the mask. Either the bit is seen, or the new CPU sees the changed entries.
+//!
+//! Lock order: none taken. The per-CPU state is touched by its CPU with interrupts disabled.
+#![forbid(unsafe_code)]
+
+use crate::addr::PhysAddr;
+use crate::machine::{Asid, CpuMask, FlushRange, Machine};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use sync::rcu::{RcuHead, RcuObject};
+use sync::{Count, machine, per_cpu};
+
+/// Address-space ids that one CPU keeps apart at most.
+pub const MAX_ASIDS: usize = 7;
+
+/// This CPU's view of address spaces.
+#[repr(align(64))]
+struct CpuTlb {
+    /// Id of the space whose root is loaded; 0: the kernel's own.
+    loaded: AtomicU64,
+    /// Space whose translations are cached under address-space id `i + 1`; 0: none.
+    owners: [AtomicU64; MAX_ASIDS],
+    /// Next address-space id to give away.
+    next: AtomicUsize,
+}
+
+impl CpuTlb {
+    const fn new() -> Self {
+        Self {
+            loaded: AtomicU64::new(0),
+            owners: [const { AtomicU64::new(0) }; MAX_ASIDS],
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The address-space id of `space` on this CPU.
+    fn find<M: Machine>(&self, space: u64) -> Option<Asid> {
+        let slot = self.owners.iter().take(M::ASIDS).position(|o| o.load(Ordering::Relaxed) == space)?;
+        Some(Asid { number: slot as u16 + 1, flush: M::ASIDS == 1 })
+    }
+
+    /// The address-space id of `space`, taken from another space where need be.
+    fn find_or_take<M: Machine>(&self, space: u64) -> Asid {
+        if let Some(asid) = self.find::<M>(space) {
+            return asid;
+        }
+        let slot = self.next.load(Ordering::Relaxed) % M::ASIDS.clamp(1, MAX_ASIDS);
+        self.next.store(slot + 1, Ordering::Relaxed);
+        self.owners[slot % MAX_ASIDS].store(space, Ordering::Relaxed);
+        Asid { number: slot as u16 + 1, flush: true }
+    }
+
+    fn forget(&self, space: u64) {
+        for owner in &self.owners {
+            if owner.load(Ordering::Relaxed) == space {
+                owner.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// TLB traffic of one CPU.
+pub struct TlbCounts {
+    /// Flushes of this CPU's own translations.
+    pub local: Count,
+    /// Flushes that interrupted others, and how many CPUs they asked.
+    pub sent: Count,
+    pub asked: Count,
+    /// Requests answered.
+    pub received: Count,
+}
+
+per_cpu! {
+    static TLB: CpuTlb = CpuTlb::new();
+}
+per_cpu! {
+    /// TLB traffic, for /proc.
+    pub static TLB_COUNTS: TlbCounts =
+        TlbCounts { local: Count::new(), sent: Count::new(), asked: Count::new(), received: Count::new() };
+}
+per_cpu! {
+    static NEXT_ID: Count = Count::new();
+}
+
+/// What other CPUs need to know of a space. It outlives the space by a grace period (node::Sharer).
+pub struct SpaceTlb {
+    id: u64,
+    mask: CpuMask,
+    rcu: RcuHead,
+}
+
+impl RcuObject for SpaceTlb {
+    fn rcu_head(&self) -> &RcuHead {
+        &self.rcu
+    }
+}
+
+/// A flush on its way to other CPUs.
+pub struct FlushRequest<'a> {
+    space: &'a SpaceTlb,
+    pub range: FlushRange,
+    /// The space is dying: whoever has its root loaded takes the kernel's instead.
+    leave: bool,
+}
+
+impl FlushRequest<'_> {
+    /// Does what is asked, on a CPU that was asked. Called from the interrupt handler, interrupts disabled.
+    pub fn answer<M: Machine>(&self) {
+        TLB_COUNTS.this().received.add(1);
+        self.space.obey::<M>(self);
+    }
+}
+
+impl SpaceTlb {
+    /// A new identity; ids are never used twice (64 bits, from per-CPU sequences).
+    pub(crate) fn new() -> Self {
+        let counter = NEXT_ID.this();
+        counter.add(1);
+        Self {
+            id: counter.get() * sync::MAX_CPUS as u64 + u64::from(machine::cpu_id()),
+            mask: CpuMask::new(),
+            rcu: RcuHead::new(),
+        }
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// CPUs that may hold translations.
+    pub fn mask(&self) -> &CpuMask {
+        &self.mask
+    }
+
+    /// Loads the root on this CPU.
+    pub(crate) fn switch_in<M: Machine>(&self, root: PhysAddr) {
+        let irq = machine::irq_save();
+        let tlb = TLB.this();
+        if tlb.loaded.load(Ordering::Relaxed) != self.id {
+            let cpu = machine::cpu_id();
+            if !self.mask.contains(cpu) {
+                self.mask.insert(cpu);
+            }
+            let asid = tlb.find_or_take::<M>(self.id);
+            tlb.loaded.store(self.id, Ordering::Relaxed);
+            M::load_root(root, asid);
+        }
+        machine::irq_restore(irq);
+    }
+
+    /// Might a CPU other than this one hold translations? To be asked after the entries were changed.
+    #[inline]
+    pub(crate) fn others(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.mask.others(machine::cpu_id())
+    }
+
+    /// Returns when no CPU holds a translation of `range` that was made before the call. No leaf is locked.
+    pub(crate) fn flush<M: Machine>(&self, range: FlushRange) {
+        self.send::<M>(&FlushRequest { space: self, range, leave: false });
+    }
+
+    /// Returns when no CPU has the root loaded. The space is not switched to any more, so that translations under its
+    /// address-space ids are dead: an id is flushed before another space uses it.
+    pub(crate) fn leave_everywhere<M: Machine>(&self) {
+        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true });
+    }
+
+    fn send<M: Machine>(&self, request: &FlushRequest) {
+        // Pairs with the fence in `CpuMask::insert`.
+        fence(Ordering::SeqCst);
+        let irq = machine::irq_save();
+        let cpu = machine::cpu_id();
+        if self.mask.contains(cpu) {
+            TLB_COUNTS.this().local.add(1);
+            self.obey::<M>(request);
+        }
+        machine::irq_restore(irq);
+        if self.mask.others(cpu) {
+            let cpus = self.mask.snapshot_without(cpu);
+            let counts = TLB_COUNTS.this();
+            counts.sent.add(1);
+            counts.asked.add(cpus.iter().count() as u64);
+            M::flush_remote(&cpus, request);
+        }
+    }
+
+    fn obey<M: Machine>(&self, request: &FlushRequest) {
+        let tlb = TLB.this();
+        let loaded = tlb.loaded.load(Ordering::Relaxed) == self.id;
+        if loaded && !request.leave {
+            if let Some(asid) = tlb.find::<M>(self.id) {
+                M::flush_local(asid, &request.range);
+            }
+            return;
+        }
+        if loaded {
+            tlb.loaded.store(0, Ordering::Relaxed);
+            M::load_kernel_root();
+        }
+        tlb.forget(self.id);
+        self.mask.remove(machine::cpu_id());
+    }
+}

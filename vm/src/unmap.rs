@@ -1,0 +1,127 @@
+//! munmap, and madvise's dropping of pages.
+//!
+//! Invariants: FreeAfterFlush. An address is given to a later mmap only after every CPU has flushed: with several threads the
+//! range is first put into quarantine (mapped by nobody, yet taken), flushed, and then set free. A single-threaded space has
+//! nobody who could map it meanwhile.
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::error::VmError;
+use crate::flush::Gather;
+use crate::machine::Machine;
+use crate::node::Locked;
+use crate::range::RangeOp;
+use crate::request::{Access, Advice, Prot};
+use crate::segment::{Meaning, SegFlags};
+use crate::space::Space;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+
+/// Removes what is mapped.
+struct UnmapOp;
+
+impl<M: Machine> RangeOp<M> for UnmapOp {
+    const CLEARS: bool = true;
+    const DETACHES: bool = true;
+
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        let shift = node.node().shift();
+        node.segments.remove(range, shift, &mut gather.removed);
+    }
+}
+
+/// Makes what is mapped inaccessible, but keeps the addresses taken. Holes stay holes: another thread's mmap may take them.
+struct QuarantineOp;
+
+impl<M: Machine> RangeOp<M> for QuarantineOp {
+    const CLEARS: bool = true;
+    const DETACHES: bool = true;
+
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        let shift = node.node().shift();
+        node.segments.update(range, shift, |m| {
+            if !m.is_quarantine() {
+                gather.removed.keep(m);
+                *m = Meaning { prot: Prot::empty(), flags: SegFlags::QUARANTINE, object: None, offset: 0 };
+            }
+        });
+    }
+}
+
+/// Ends the quarantine.
+struct ReleaseOp;
+
+impl<M: Machine> RangeOp<M> for ReleaseOp {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        let shift = node.node().shift();
+        let mut at = range.start;
+        while at < range.end {
+            let Some(next) =
+                node.segments.as_slice().iter().find(|s| s.end > at && s.meaning.is_quarantine())
+            else {
+                return;
+            };
+            let (start, end) = (next.start.max(at), next.end.min(range.end));
+            if start >= range.end {
+                return;
+            }
+            node.segments.remove(start..end, shift, &mut gather.removed);
+            at = end;
+        }
+    }
+}
+
+/// Drops the pages and keeps the mapping.
+struct DropPagesOp;
+
+impl<M: Machine> RangeOp<M> for DropPagesOp {
+    const CLEARS: bool = true;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
+}
+
+impl<M: Machine> Space<M> {
+    /// Unmaps `start..start + len`; holes are no error. May sleep.
+    pub fn unmap(&self, start: VirtAddr, len: usize) -> Result<(), VmError> {
+        let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::Invalid)?;
+        let end = start.0.checked_add(len).ok_or(VmError::Invalid)?;
+        if !start.is_page_aligned() || len == 0 || end > M::USER_END {
+            return Err(VmError::Invalid);
+        }
+        self.remove(start.0, end)?;
+        self.note_free(start.0, end);
+        Ok(())
+    }
+
+    /// Unmaps a checked range without telling the address allocator.
+    pub(crate) fn remove(&self, start: usize, end: usize) -> Result<(), VmError> {
+        if self.multithreaded.load(Ordering::Relaxed) {
+            self.apply(start, end, &mut QuarantineOp)?;
+            self.apply(start, end, &mut ReleaseOp)
+        } else {
+            self.apply(start, end, &mut UnmapOp)
+        }
+    }
+
+    /// madvise. `NoSpace` (ENOMEM) where part of the range is not mapped. May sleep.
+    pub fn advise(&self, start: VirtAddr, len: usize, advice: Advice) -> Result<(), VmError> {
+        let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::Invalid)?;
+        let end = start.0.checked_add(len).ok_or(VmError::Invalid)?;
+        if !start.is_page_aligned() || end > M::USER_END {
+            return Err(VmError::Invalid);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        match advice {
+            Advice::DontNeed | Advice::Free => self.apply(start.0, end, &mut DropPagesOp)?,
+            Advice::PopulateRead => self.populate(start, len, Access::READ)?,
+            Advice::PopulateWrite => self.populate(start, len, Access::WRITE)?,
+        }
+        if self.is_mapped(start.0, end) { Ok(()) } else { Err(VmError::NoSpace) }
+    }
+}

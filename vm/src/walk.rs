@@ -1,0 +1,229 @@
+//! Getting to leaves: making them at first touch, and making them this space's own before a change.
+//!
+//! Invariants: LeafOwns, RegisterBeforeMap, CopyBeforeWrite.
+//! Lock order: one node at a time, but for a new leaf that nobody knows yet.
+#![forbid(unsafe_code)]
+
+use crate::error::VmError;
+use crate::flush::{Flushed, Gather};
+use crate::machine::{Entry, Machine};
+use crate::node::{Arrival, Locked, NewNode, Node, Registration, Retired, Sharer};
+use crate::object::ObjectRef;
+use crate::object::rmap::ReverseOps;
+use crate::segment::{Meaning, SegmentList};
+use crate::small::SmallList;
+use crate::space::{Space, Stop};
+use core::sync::atomic::Ordering;
+use sync::rcu::RcuRead;
+
+impl<M: Machine> Space<M> {
+    /// The leaf of `addr`. Where there is none it is made: at the first touch of a segment that lies higher up (the segment is
+    /// copied down), or, with `create`, empty. None: nothing is mapped there.
+    #[inline]
+    pub(crate) fn reach<'g>(
+        &'g self,
+        addr: usize,
+        create: bool,
+        rcu: &'g RcuRead,
+    ) -> Result<Option<Arrival<'g>>, VmError> {
+        loop {
+            let arrival = Arrival::walk::<M>(self.root(), addr, rcu);
+            if arrival.node.is_leaf() {
+                return Ok(Some(arrival));
+            }
+            if !self.grow_tree(arrival.node, addr, create)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Puts a child under the entry of `parent` for `addr`, which was absent. False: nothing is mapped there.
+    #[cold]
+    pub(crate) fn grow_tree(&self, parent: &Node, addr: usize, create: bool) -> Result<bool, VmError> {
+        let index = parent.index(addr);
+        let meaning_now =
+            |locked: &Locked<'_>| locked.segments.find(index).map(|s| s.at(index, parent.shift()));
+        let locked = parent.lock();
+        let meaning = meaning_now(&locked);
+        let stray = locked.stray;
+        drop(locked);
+        if stray || (meaning.is_none() && !create) {
+            return Ok(false);
+        }
+        let mut child = NewNode::try_new(parent.level() - 1, parent.address(index))?;
+        if child.node().is_leaf() {
+            child.state().sharers.push(Sharer::new(&self.tlb));
+        }
+        if let Some(meaning) = &meaning {
+            if child.node().is_leaf()
+                && let Some(object) = &meaning.object
+            {
+                self.register_new(&mut child, object)?;
+            }
+            let mut none = crate::segment::Removed::new();
+            let shift = child.node().shift();
+            child.state().segments.insert(0..crate::addr::ENTRIES as u16, meaning.clone(), shift, &mut none);
+        }
+        let mut locked = parent.lock();
+        let unchanged = match (&meaning, meaning_now(&locked)) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.continued_by(&b, 0),
+            _ => false,
+        };
+        if unchanged && !locked.stray && locked.entry(index).is_absent() {
+            locked.fill::<M>(index, child.publish::<M>(true));
+        } else {
+            drop(locked);
+            Retired::unused::<M>(child, &Flushed::never_mapped());
+        }
+        Ok(true)
+    }
+
+    /// Puts a leaf that nobody else knows on `object`'s list (RegisterBeforeMap).
+    fn register_new(&self, leaf: &mut NewNode, object: &ObjectRef) -> Result<(), VmError> {
+        if leaf.state().is_registered(object) {
+            return Ok(());
+        }
+        if !leaf.state().registrations.has_room(1) {
+            let bigger = SmallList::<Registration, 2>::bigger(leaf.state().registrations.len())?;
+            drop(leaf.state().registrations.adopt(bigger));
+        }
+        let place = object.register(leaf.node(), ReverseOps::of::<M>())?;
+        leaf.state().registrations.push(Registration { object: object.clone(), place });
+        leaf.node().set_maps_objects();
+        Ok(())
+    }
+
+    /// Puts an existing leaf on `object`'s list. The leaf may have changed in any way when this returns.
+    pub(crate) fn register_leaf(&self, arrival: &Arrival<'_>, object: &ObjectRef) -> Result<(), VmError> {
+        let leaf = arrival.node;
+        let mut spare = SmallList::<Registration, 2>::bigger(leaf.lock().registrations.len())?;
+        let place = object.register(leaf, ReverseOps::of::<M>())?;
+        let mut locked = leaf.lock();
+        if !locked.registrations.has_room(1) {
+            spare = locked.registrations.adopt(spare);
+        }
+        if !locked.stray
+            && arrival.is_current::<M>()
+            && !locked.is_registered(object)
+            && locked.registrations.has_room(1)
+        {
+            locked.registrations.push(Registration { object: object.clone(), place });
+            leaf.set_maps_objects();
+            drop(locked);
+        } else {
+            // The list's lock keeps visits away from a leaf that may be on its way out.
+            drop(locked);
+            object.unregister(&place);
+        }
+        drop(spare);
+        Ok(())
+    }
+
+    /// Makes the leaf at `arrival` this space's own, if it is shared: the last sharer takes it over as it is, others copy it.
+    /// The caller walks again afterwards. RCU section open, no lock held.
+    #[cold]
+    pub(crate) fn own_leaf(&self, arrival: &Arrival<'_>, rcu: &RcuRead) -> Result<(), Stop> {
+        // Between fork's first shared leaf and its flush, other threads may still write through stale translations; a copy made
+        // now would miss what they write. The flag is set before the leaf is shared, under the same lock as read below.
+        let Some(upper) = arrival.upper else { return Ok(()) };
+        let leaf = arrival.node;
+        let locked = leaf.lock();
+        if self.forking.load(Ordering::Acquire) {
+            return Err(Stop::Forking);
+        }
+        if !arrival.is_current::<M>() || arrival.is_exclusive::<M>() {
+            return Ok(());
+        }
+        if !locked.is_shared() {
+            let now = upper.load(Ordering::Relaxed);
+            let writable = M::table(leaf.table(), true);
+            // Fails if the leaf was detached meanwhile.
+            let _ = upper.compare_exchange(now, writable.0, Ordering::AcqRel, Ordering::Relaxed);
+            return Ok(());
+        }
+        // Segments of a shared leaf do not change while it is shared; copy them and register outside the lock.
+        let len = locked.segments.as_slice().len();
+        drop(locked);
+        let mut copy = NewNode::try_new(0, leaf.base())?;
+        copy.state().sharers.push(Sharer::new(&self.tlb));
+        drop(copy.state().segments.adopt(SegmentList::bigger(len)?));
+        let locked = leaf.lock();
+        if !locked.is_shared() || locked.segments.as_slice().len() != len {
+            return Ok(());
+        }
+        copy.state().segments.copy_from(locked.segments.as_slice());
+        drop(locked);
+        for i in 0..len {
+            let object = copy.state().segments.as_slice().get(i).and_then(|s| s.meaning.object.clone());
+            if let Some(object) = object
+                && let Err(e) = self.register_new(&mut copy, &object)
+            {
+                Retired::unused::<M>(copy, &Flushed::never_mapped());
+                return Err(e.into());
+            }
+        }
+        self.copy_leaf(arrival, copy, rcu);
+        Ok(())
+    }
+
+    /// Exchanges the shared leaf at `arrival` for `copy`, which has the same segments and is registered.
+    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode, _rcu: &RcuRead) {
+        let Some(upper) = arrival.upper else { return };
+        let leaf = arrival.node;
+        let mut locked = leaf.lock();
+        let busy = locked.used().any(|i| locked.entry(i).is_busy());
+        if !locked.is_shared() || !arrival.is_current::<M>() || arrival.is_exclusive::<M>() || busy {
+            drop(locked);
+            Retired::unused::<M>(copy, &Flushed::never_mapped());
+            sync::machine::relax();
+            return;
+        }
+        let entry = copy.publish::<M>(true);
+        let mut leaf_copy = NewNode::published::<M>(entry, _rcu).lock_new();
+        let mut left = locked.present();
+        for index in locked.used() {
+            if left == 0 {
+                break;
+            }
+            let old = locked.entry(index);
+            if old.is_absent() {
+                continue;
+            }
+            left -= 1;
+            if M::is_owned(old) {
+                // From now on two leaves hold the frame; neither may write it.
+                let old = M::read_only(old);
+                locked.share_owned::<M>(index, old);
+                leaf_copy.fill::<M>(index, old);
+            } else if still_backed::<M>(&leaf_copy, index, old) {
+                leaf_copy.fill::<M>(index, old);
+            }
+        }
+        drop(leaf_copy);
+        let now = upper.load(Ordering::Relaxed);
+        let won = !Entry(now).is_absent()
+            && M::address(Entry(now)) == leaf.table()
+            && upper.compare_exchange(now, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        drop(locked);
+        if won {
+            // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
+            let mut gather = Gather::new();
+            gather.add_leaf(leaf);
+            gather.finish::<M>(&self.tlb);
+        } else {
+            Retired::unused::<M>(NewNode::unpublish::<M>(entry), &Flushed::never_mapped());
+        }
+    }
+}
+
+/// Is an entry that owns nothing still what its segment's object holds (or the page of zeros)? Asked with the leaf that shall
+/// get it locked (ReadSlotUnderLeaf): a visit of the reverse map may have passed it already.
+fn still_backed<M: Machine>(leaf: &Locked<'_>, index: u16, entry: Entry) -> bool {
+    let Some(segment) = leaf.segments.find(index) else { return false };
+    let Meaning { object, offset, .. } = segment.at(index, 0);
+    match object {
+        None => true,
+        Some(object) => object.frame(offset).is_some_and(|f| f.addr() == M::address(entry)),
+    }
+}

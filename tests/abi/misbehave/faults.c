@@ -131,7 +131,7 @@ static void signal_stack_gone(void)
 static void handler_nowhere(void)
 {
 	signal(SIGSEGV, (void (*)(int))0x1000);
-	read_null();
+	write_null();
 }
 static void handler_noncanonical(void)
 {

@@ -50,14 +50,54 @@ pub const EWOULDBLOCK: Errno = EAGAIN;
 /// Internal to the kernel, as in Linux: the call is to be restarted after a signal handler with SA_RESTART, and
 /// otherwise ends with EINTR. Never reaches a program.
 pub const ERESTARTSYS: Errno = Errno(512);
+/// As ERESTARTSYS, but the call is always restarted.
+pub const ERESTARTNOINTR: Errno = Errno(513);
 /// As ERESTARTSYS, but the call is restarted only if no handler runs.
 pub const ERESTARTNOHAND: Errno = Errno(514);
+/// As ERESTARTNOHAND, but restart_syscall goes on with what is left (the thread's restart block).
+pub const ERESTART_RESTARTBLOCK: Errno = Errno(516);
 
 impl fmt::Debug for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
             None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl From<sync::AllocError> for Errno {
+    fn from(_: sync::AllocError) -> Errno {
+        ENOMEM
+    }
+}
+
+impl From<vm::VmError> for Errno {
+    fn from(error: vm::VmError) -> Errno {
+        use vm::VmError;
+        match error {
+            VmError::NoMemory | VmError::NoSpace => ENOMEM,
+            VmError::Invalid => EINVAL,
+            VmError::Exists => EEXIST,
+            VmError::Access => EACCES,
+            VmError::Fault => EFAULT,
+            VmError::Io(errno) => Errno(errno),
+            VmError::Overflow => EOVERFLOW,
+        }
+    }
+}
+
+impl From<crate::arch::user::UserFault> for Errno {
+    fn from(_: crate::arch::user::UserFault) -> Errno {
+        EFAULT
+    }
+}
+
+impl From<crate::arch::user::StringError> for Errno {
+    fn from(error: crate::arch::user::StringError) -> Errno {
+        match error {
+            crate::arch::user::StringError::Fault => EFAULT,
+            crate::arch::user::StringError::TooLong => ENAMETOOLONG,
         }
     }
 }

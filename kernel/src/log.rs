@@ -69,7 +69,10 @@ pub fn print(level: u8, message: fmt::Arguments<'_>) {
     }
     let mut line = Line::new();
     let _ = line.write_fmt(format_args!("{message}\r\n"));
-    crate::device::serial::early_write(line.as_bytes());
+    match crate::device::serial::port(0) {
+        Some(port) if crate::arch::percpu_ready() => port.write_line(line.as_bytes()),
+        _ => crate::device::serial::early_write(line.as_bytes()),
+    }
 }
 
 #[macro_export]

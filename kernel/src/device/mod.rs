@@ -3,4 +3,13 @@
 pub mod serial;
 
 /// An ISA interrupt line asks for attention; interrupts are off.
-pub fn interrupt(_line: u8) {}
+pub fn interrupt(line: u8) {
+    if serial::interrupt(line) {
+        crate::arch::upcall::serial_received();
+    }
+}
+
+/// Lets others run while a device is busy.
+fn give_way() {
+    core::hint::spin_loop();
+}

@@ -1,3 +1,7 @@
-//! Glue between `vm` and this machine: kernel page tables, frame table, kernel heap, typed user memory.
+//! Glue between `vm` and this machine: the kernel heap, the address space of a program, typed user memory.
 
 mod heap;
+pub mod user;
+
+/// A program's address space.
+pub type Space = vm::Space<crate::arch::Machine>;

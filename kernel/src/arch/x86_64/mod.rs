@@ -12,11 +12,13 @@ mod fpu;
 mod hooks;
 mod ipi;
 pub mod irq;
+mod machine;
 mod memory;
+pub mod signal_frame;
 mod stack;
 pub mod time;
 mod trap;
-mod upcall;
+pub mod upcall;
 pub mod user;
 
 use core::arch::asm;
@@ -29,6 +31,7 @@ pub use cpu::port;
 pub use exit::{exit_vm, halt_forever, power_off};
 pub use fpu::FpuState;
 pub use ipi::call_others;
+pub use machine::Machine;
 pub use memory::USER_END;
 pub use stack::{KernelStack, trim as trim_stacks};
 pub use trap::{PageFault, Trap, UserRegs};
@@ -94,7 +97,7 @@ pub fn idle_wait(has_work: impl Fn() -> bool) {
 #[inline]
 pub fn load_kernel_root() {
     // SAFETY: the kernel's root maps the kernel as every root does.
-    unsafe { reg::set_cr3(memory::tables::kernel_root()) };
+    unsafe { reg::set_cr3(machine::kernel_root_value()) };
 }
 
 /// Where the registers of a user thread lie: at the top of its kernel stack.
@@ -220,4 +223,26 @@ pub fn frame_at(frame: usize) -> Option<(usize, usize)> {
 /// True if `pc` is where an idle CPU waits.
 pub fn is_idle_at(_pc: usize) -> bool {
     false
+}
+
+/// Routes ISA interrupt line `line` to this kernel (`device::interrupt`); false if the machine cannot.
+pub fn route_isa_line(line: u8) -> bool {
+    apic::io::route(line)
+}
+
+/// A random number from the processor (SDM vol. 1, 7.3.17), where it has such a source.
+pub fn hardware_random() -> Option<u64> {
+    if !features::get().rdrand {
+        return None;
+    }
+    // Ten tries, as the manual recommends.
+    for _ in 0..10 {
+        let (value, good): (u64, u8);
+        // SAFETY: the processor has the instruction.
+        unsafe { asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) good, options(nomem, nostack)) };
+        if good != 0 {
+            return Some(value);
+        }
+    }
+    None
 }

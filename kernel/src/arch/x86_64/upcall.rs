@@ -30,3 +30,5 @@ pub fn kernel_fault(_addr: usize, _write: bool) -> bool {
 pub fn timer_interrupt(_from_user: bool) {}
 
 pub fn reschedule_interrupt() {}
+
+pub fn serial_received() {}

@@ -22,6 +22,7 @@ pub struct Features {
     pub rdtscp: bool,
     pub rdpid: bool,
     pub erms: bool,
+    pub rdrand: bool,
     /// The CPU runs under a hypervisor that says so.
     pub hypervisor: bool,
     /// The bits of XCR0 that the kernel enables.
@@ -46,6 +47,7 @@ static FEATURES: BootCell<Features> = BootCell::new(Features {
     rdtscp: false,
     rdpid: false,
     erms: false,
+    rdrand: false,
     hypervisor: false,
     xcr0: 3,
     xsave_size: 512,
@@ -102,6 +104,7 @@ pub unsafe fn detect() {
         rdtscp: has(ext_one.edx, 27),
         rdpid: has(seven.ecx, 22),
         erms: has(seven.ebx, 9),
+        rdrand: has(one.ecx, 30),
         hypervisor: has(one.ecx, 31),
         xcr0: 3,
         xsave_size: 512,

@@ -41,3 +41,15 @@ pub unsafe fn inl(port: u16) -> u32 {
     unsafe { asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags)) };
     value
 }
+
+/// Writes bytes one after the other to an I/O port.
+///
+/// # Safety
+/// As [`outb`].
+pub unsafe fn outsb(port: u16, bytes: &[u8]) {
+    // SAFETY: the caller owns the port; the bytes are readable. DF is clear in the kernel.
+    unsafe {
+        asm!("rep outsb", in("dx") port, inout("rcx") bytes.len() => _, inout("rsi") bytes.as_ptr() => _,
+             options(readonly, nostack, preserves_flags));
+    }
+}

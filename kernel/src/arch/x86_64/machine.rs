@@ -1,0 +1,130 @@
+//! `vm::Machine` for x86-64: page-table entries (SDM vol. 3, 5.5), roots with PCIDs (5.10.1), flushes (5.10.4).
+
+use core::arch::asm;
+
+use vm::{Asid, CpuMask, Entry, FlushRange, FlushRequest, PhysAddr, Prot};
+
+use super::cpu::{features, reg};
+use super::memory::tables::{
+    ACCESSED, ADDRESS, DIRTY, NO_EXECUTE, PRESENT, USER, WRITABLE, kernel_half, kernel_root,
+};
+use super::{ipi, irq};
+
+/// The machine that the kernel's address spaces live on.
+pub struct Machine;
+
+/// A bit that the processor ignores: the leaf holds a reference to the frame.
+const OWNED: u64 = 1 << 10;
+/// A bit that the processor ignores, with "present" clear: a page that nobody may access. Never zero, so not "absent".
+const CLOSED: u64 = 1 << 11;
+/// CR3: keep the translations of the PCID that is loaded.
+const KEEP: u64 = 1 << 63;
+/// Pages flushed one by one; above, the whole address space goes.
+const SINGLE: usize = 32;
+
+/// The answer of a CPU that is asked to flush; `request` is the asker's `FlushRequest`.
+fn answer(request: usize) {
+    // SAFETY: the asker keeps the request until this CPU has answered.
+    let request = unsafe { &*(request as *const FlushRequest<'_>) };
+    request.answer::<Machine>();
+}
+
+impl vm::Machine for Machine {
+    const USER_END: usize = super::USER_END;
+    const ASIDS: usize = 6;
+
+    #[inline]
+    fn table(table: PhysAddr, writable: bool) -> Entry {
+        Entry(table.0 | PRESENT | USER | ACCESSED | if writable { WRITABLE } else { 0 })
+    }
+
+    #[inline]
+    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry {
+        let owned = if owned { OWNED } else { 0 };
+        if prot.is_empty() {
+            return Entry(frame.0 | CLOSED | owned);
+        }
+        let write = if prot.contains(Prot::WRITE) { WRITABLE } else { 0 };
+        let execute = if prot.contains(Prot::EXEC) { 0 } else { NO_EXECUTE };
+        // "Accessed" beforehand: the page is mapped because it is being touched, and the processor need not write.
+        Entry(frame.0 | PRESENT | USER | ACCESSED | write | execute | owned)
+    }
+
+    #[inline]
+    fn address(entry: Entry) -> PhysAddr {
+        PhysAddr(entry.0 & ADDRESS)
+    }
+
+    #[inline]
+    fn is_writable(entry: Entry) -> bool {
+        entry.0 & (PRESENT | WRITABLE) == PRESENT | WRITABLE
+    }
+
+    #[inline]
+    fn is_owned(entry: Entry) -> bool {
+        entry.0 & OWNED != 0
+    }
+
+    #[inline]
+    fn is_dirty(entry: Entry) -> bool {
+        entry.0 & DIRTY != 0
+    }
+
+    #[inline]
+    fn is_accessed(entry: Entry) -> bool {
+        entry.0 & ACCESSED != 0
+    }
+
+    #[inline]
+    fn read_only(entry: Entry) -> Entry {
+        Entry(entry.0 & !WRITABLE)
+    }
+
+    fn kernel_entries(root: *mut u64) {
+        for (i, &entry) in kernel_half().iter().enumerate().filter(|(_, entry)| **entry != 0) {
+            // SAFETY: `root` is a page-table page of 512 entries that is the caller's; the kernel's half is the upper one.
+            unsafe { root.add(256 + i).write(entry) };
+        }
+    }
+
+    #[inline]
+    fn load_root(root: PhysAddr, asid: Asid) {
+        let mut value = root.0;
+        if features::get().pcid {
+            value |= u64::from(asid.number) | if asid.flush { 0 } else { KEEP };
+        }
+        // SAFETY: every root has the kernel's half.
+        unsafe { reg::set_cr3(value) };
+    }
+
+    #[inline]
+    fn load_kernel_root() {
+        super::load_kernel_root();
+    }
+
+    fn flush_local(_asid: Asid, range: &FlushRange) {
+        if range.pages() <= SINGLE {
+            let mut address = range.start.0;
+            while address < range.end.0 {
+                // INVLPG also drops the paging-structure caches of the current PCID (5.10.4.1).
+                // SAFETY: only cached translations go.
+                unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
+                address += 4096;
+            }
+            return;
+        }
+        // Without bit 63 the load drops all non-global translations of this PCID.
+        // SAFETY: the same root again.
+        unsafe { reg::set_cr3(reg::cr3() & !KEEP) };
+    }
+
+    fn flush_remote(cpus: &CpuMask, request: &FlushRequest<'_>) {
+        let request = core::ptr::from_ref(request) as usize;
+        ipi::call_others_by(cpus.iter(), answer, request, irq::FLUSH);
+    }
+}
+
+/// See [`vm::Machine::load_kernel_root`].
+pub fn kernel_root_value() -> u64 {
+    kernel_root() | if features::get().pcid { KEEP } else { 0 }
+}

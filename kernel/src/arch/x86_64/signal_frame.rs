@@ -1,0 +1,305 @@
+//! The frame that a signal handler runs on and that rt_sigreturn takes back: Linux's `rt_sigframe` for x86-64, byte for
+//! byte (arch/x86/include/uapi/asm/{sigcontext,ucontext}.h; signal(7)).
+//!
+//! From low to high: return address (the restorer), ucontext, siginfo, then the XSAVE area, aligned to 64, with Linux's
+//! software bytes in its legacy part and a second magic number behind it.
+//!
+//! What sigreturn reads is a program's word: segments stay the kernel's choice, flags are masked, an address outside the user
+//! half faults in user mode, and the XSAVE area is mended before the processor sees it.
+
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use super::cpu::features;
+use super::cpu::gdt::{USER_CODE, USER_DATA};
+use super::cpu::reg::{FLAG_DF, FLAG_RF, FLAG_TF};
+use super::fpu::FpuState;
+use super::trap::UserRegs;
+use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
+
+const UC_FP_XSTATE: u64 = 1;
+const UC_SIGCONTEXT_SS: u64 = 2;
+const UC_STRICT_RESTORE_SS: u64 = 4;
+
+/// The bytes below the stack pointer that a leaf function may use (System V ABI).
+const RED_ZONE: usize = 128;
+/// Linux's "software reserved" part of the legacy area.
+const SW_BYTES: usize = 464;
+const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
+const LEGACY: usize = 512;
+
+/// `stack_t`.
+#[derive(Clone, Copy, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SignalStack {
+    pub sp: u64,
+    pub flags: u32,
+    pub pad: u32,
+    pub size: u64,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct SigContext {
+    r8: u64,
+    r9: u64,
+    r10: u64,
+    r11: u64,
+    r12: u64,
+    r13: u64,
+    r14: u64,
+    r15: u64,
+    rdi: u64,
+    rsi: u64,
+    rbp: u64,
+    rbx: u64,
+    rdx: u64,
+    rax: u64,
+    rcx: u64,
+    rsp: u64,
+    rip: u64,
+    rflags: u64,
+    cs: u16,
+    gs: u16,
+    fs: u16,
+    ss: u16,
+    err: u64,
+    trapno: u64,
+    oldmask: u64,
+    cr2: u64,
+    fpstate: u64,
+    reserved: [u64; 8],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Frame {
+    restorer: u64,
+    uc_flags: u64,
+    uc_link: u64,
+    uc_stack: SignalStack,
+    context: SigContext,
+    mask: u64,
+    info: [u8; 128],
+}
+
+const UC_OFFSET: usize = 8;
+const INFO_OFFSET: usize = core::mem::offset_of!(Frame, info);
+const _: () = assert!(size_of::<SigContext>() == 256 && INFO_OFFSET == 8 + 304 && size_of::<Frame>() == 440);
+
+/// `struct _fpx_sw_bytes`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct SwBytes {
+    magic1: u32,
+    extended_size: u32,
+    xfeatures: u64,
+    xstate_size: u32,
+    padding: [u32; 7],
+}
+
+/// What the handler is to find.
+pub struct Delivery<'a> {
+    pub signal: u32,
+    /// Address of the handler.
+    pub handler: usize,
+    /// `sa_restorer`: where the handler returns to. Linux demands SA_RESTORER on x86-64.
+    pub restorer: usize,
+    /// `siginfo_t`.
+    pub info: &'a [u8; 128],
+    /// The signal mask to return to.
+    pub mask: u64,
+    /// The alternate stack as `sigaltstack` would report it.
+    pub stack: SignalStack,
+    /// The handler wants the alternate stack, it is enabled, and the program is not on it yet.
+    pub switch_stack: bool,
+    /// Trap number, error code and address of the last fault, for the context.
+    pub trap: (u64, u64, u64),
+}
+
+/// What sigreturn gives back to the signal code.
+pub struct Returned {
+    pub mask: u64,
+    pub stack: SignalStack,
+}
+
+/// The most that a frame needs, for AT_MINSIGSTKSZ.
+pub fn max_size() -> usize {
+    size_of::<Frame>() + fpu_size() + 64 + 16 + RED_ZONE
+}
+
+/// Bytes of the XSAVE area in a frame, second magic number included.
+fn fpu_size() -> usize {
+    let f = features::get();
+    if f.xsave { f.xsave_size + 4 } else { LEGACY }
+}
+
+/// Puts a frame on the program's stack and makes `regs` enter the handler. `fpu` is the current thread's saved state, whose
+/// registers are live; they are reset for the handler. May sleep.
+///
+/// A fault leaves `regs` as they were; the caller then forces SIGSEGV.
+pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, fpu: &mut FpuState) -> UserResult {
+    let mut sp = regs.sp().wrapping_sub(RED_ZONE);
+    let (low, size) = (delivery.stack.sp as usize, delivery.stack.size as usize);
+    let on_alternate = delivery.switch_stack || sp.wrapping_sub(low).wrapping_sub(1) < size;
+    if delivery.switch_stack {
+        sp = low.wrapping_add(size);
+    }
+    let fpstate = sp.wrapping_sub(fpu_size()) & !63;
+    // The ABI wants the stack pointer 8 off a multiple of 16 at a function's entry, with the return address pushed.
+    let at = (fpstate.wrapping_sub(size_of::<Frame>()) & !15).wrapping_sub(8);
+    if !in_user_half(at, sp.wrapping_sub(at)) || sp < at {
+        return Err(UserFault);
+    }
+    // A handler that runs off its alternate stack would not notice in time.
+    if on_alternate && size != 0 && at < low {
+        return Err(UserFault);
+    }
+    let extended = save_fpu(fpstate, fpu)?;
+    let frame = Frame {
+        restorer: delivery.restorer as u64,
+        uc_flags: UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS | if extended { UC_FP_XSTATE } else { 0 },
+        uc_link: 0,
+        uc_stack: delivery.stack,
+        context: context_of(regs, delivery, fpstate),
+        mask: delivery.mask,
+        info: *delivery.info,
+    };
+    copy_to_user(at, frame.as_bytes())?;
+    regs.set_arg(0, delivery.signal as usize);
+    regs.set_arg(1, at + INFO_OFFSET);
+    regs.set_arg(2, at + UC_OFFSET);
+    regs.set_result(0);
+    regs.set_sp(at);
+    regs.set_pc(delivery.handler);
+    regs.set_flags(regs.flags() & !(FLAG_DF | FLAG_TF));
+    fpu.reset();
+    fpu.restore();
+    Ok(())
+}
+
+fn context_of(regs: &UserRegs, delivery: &Delivery<'_>, fpstate: usize) -> SigContext {
+    let (trapno, err, cr2) = delivery.trap;
+    SigContext {
+        r8: regs.r8,
+        r9: regs.r9,
+        r10: regs.r10,
+        r11: regs.r11,
+        r12: regs.r12,
+        r13: regs.r13,
+        r14: regs.r14,
+        r15: regs.r15,
+        rdi: regs.rdi,
+        rsi: regs.rsi,
+        rbp: regs.rbp,
+        rbx: regs.rbx,
+        rdx: regs.rdx,
+        rax: regs.rax,
+        rcx: regs.rcx,
+        rsp: regs.rsp,
+        rip: regs.rip,
+        rflags: regs.rflags,
+        cs: USER_CODE,
+        gs: 0,
+        fs: 0,
+        ss: USER_DATA,
+        err,
+        trapno,
+        oldmask: delivery.mask,
+        cr2,
+        fpstate: fpstate as u64,
+        reserved: [0; 8],
+    }
+}
+
+/// Writes the live vector registers to user memory; true if the area is more than the legacy part.
+fn save_fpu(at: usize, fpu: &mut FpuState) -> UserResult<bool> {
+    fpu.save_whole();
+    let f = features::get();
+    let area = fpu.bytes();
+    let size = if f.xsave { f.xsave_size } else { LEGACY };
+    let sw = SwBytes {
+        magic1: if f.xsave { FP_XSTATE_MAGIC1 } else { 0 },
+        extended_size: fpu_size() as u32,
+        xfeatures: f.xcr0,
+        xstate_size: size as u32,
+        padding: [0; 7],
+    };
+    copy_to_user(at, area.get(..SW_BYTES).unwrap_or(&[]))?;
+    copy_to_user(at + SW_BYTES, sw.as_bytes())?;
+    copy_to_user(at + LEGACY, area.get(LEGACY..size).unwrap_or(&[]))?;
+    if f.xsave {
+        // As Linux: programs may count on the legacy components being there even if they were in their initial state.
+        let mut present = [0u8; 8];
+        present.copy_from_slice(area.get(LEGACY..LEGACY + 8).unwrap_or(&[0; 8]));
+        present[0] |= 3;
+        copy_to_user(at + LEGACY, &present)?;
+        copy_to_user(at + size, &FP_XSTATE_MAGIC2.to_le_bytes())?;
+    }
+    Ok(f.xsave)
+}
+
+/// rt_sigreturn: takes registers, vector state, mask and alternate stack from the frame that the stack pointer is in. May sleep.
+///
+/// A fault leaves the program's registers half restored; the caller forces SIGSEGV, as Linux does.
+pub fn restore(regs: &mut UserRegs, fpu: &mut FpuState) -> UserResult<Returned> {
+    // The handler's RET has taken the restorer's address.
+    let at = regs.sp().wrapping_sub(8);
+    let mut frame = Frame::new_zeroed();
+    copy_from_user(frame.as_mut_bytes(), at)?;
+    let c = &frame.context;
+    restore_fpu(c.fpstate as usize, fpu)?;
+    regs.r8 = c.r8;
+    regs.r9 = c.r9;
+    regs.r10 = c.r10;
+    regs.r11 = c.r11;
+    regs.r12 = c.r12;
+    regs.r13 = c.r13;
+    regs.r14 = c.r14;
+    regs.r15 = c.r15;
+    regs.rdi = c.rdi;
+    regs.rsi = c.rsi;
+    regs.rbp = c.rbp;
+    regs.rbx = c.rbx;
+    regs.rdx = c.rdx;
+    regs.rax = c.rax;
+    regs.rcx = c.rcx;
+    regs.rsp = c.rsp;
+    regs.set_pc(c.rip as usize);
+    regs.set_flags(c.rflags);
+    regs.rflags |= c.rflags & FLAG_RF;
+    regs.leave_syscall();
+    Ok(Returned { mask: frame.mask, stack: frame.uc_stack })
+}
+
+/// Loads the vector registers from a frame. The bytes go into an area of their own first, because reading them may sleep, and
+/// a switch saves the live registers into the thread's area.
+fn restore_fpu(at: usize, fpu: &mut FpuState) -> UserResult {
+    if at == 0 {
+        fpu.reset();
+        fpu.restore();
+        return Ok(());
+    }
+    let f = features::get();
+    let mut sw = SwBytes::new_zeroed();
+    copy_from_user(sw.as_mut_bytes(), at.wrapping_add(SW_BYTES))?;
+    let size = sw.xstate_size as usize;
+    // Linux's check: anything odd means that only the legacy part is trusted.
+    let mut extended = f.xsave
+        && sw.magic1 == FP_XSTATE_MAGIC1
+        && size == f.xsave_size
+        && sw.extended_size as usize >= size + 4;
+    if extended {
+        let mut magic2 = [0u8; 4];
+        copy_from_user(&mut magic2, at.wrapping_add(size))?;
+        extended = u32::from_le_bytes(magic2) == FP_XSTATE_MAGIC2;
+    }
+    let mut fresh = FpuState::try_new().ok_or(UserFault)?;
+    fresh.load_untrusted(extended, |area| {
+        let len = if extended { size } else { LEGACY };
+        copy_from_user(area.get_mut(..len).unwrap_or(&mut []), at)
+    })?;
+    core::mem::swap(fpu, &mut fresh);
+    fpu.restore();
+    Ok(())
+}

@@ -47,11 +47,15 @@ host: setup ## The darter command
 kernel: setup ## The Darter kernel: $(KERNEL)
 	@$(CARGO) build --quiet --profile kernel $(KERNEL_FLAGS)
 
-guest: target/guest/init ## The guest's first program
+guest: target/guest/init target/guest/line-selftest ## The guest's first program, and the line detector's test
 
 target/guest/init: host/guest/init.c | setup
 	@mkdir -p $(@D)
 	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -o $@ $<
+
+target/guest/line-selftest: lines/guest/selftest.c lines/guest/markers.h | setup
+	@mkdir -p $(@D)
+	$(MUSL_CC) -static -O2 -std=gnu11 -Wall -Wextra -pthread -o $@ $<
 
 benchmarks: setup ## The benchmarks, into target/bench
 	@if [ -e bench/Makefile ]; then $(MAKE) --no-print-directory -s -C bench OUT=$(CURDIR)/target/bench; fi

@@ -11,24 +11,26 @@ use crate::machine::Machine;
 use crate::output::Sink;
 use crate::paths::Tree;
 use crate::relay::{self, End, Relay};
-use crate::root::{self, Job, Root};
+use crate::root::{self, Addition, Job, Root};
 use crate::run;
 use crate::signals::Signals;
 
 /// For a kernel to start init; emulated, with dozens of CPUs on few real ones.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// What the command printed on stdout. An error if it did not end with status 0 in time. The guest has busybox and the benchmarks.
+/// What the command printed on stdout. An error if it did not end with status 0 in time. The guest has busybox,
+/// the benchmarks and `additions`.
 pub fn capture(
     machine: &Machine,
     kernel: &Kernel,
     append: &[String],
+    additions: &[Addition],
     command: &[String],
     limit: Duration,
 ) -> Result<String> {
     let mut signals = Signals::catch()?;
     let paths = Tree::find();
-    let shared = root::prepare(&paths, &Root::Busybox, &[], machine.memory)?;
+    let shared = root::prepare(&paths, &Root::Busybox, additions, machine.memory)?;
     let job = Job { tty: false, environment: run::environment(&[], false), arguments: command.to_vec() };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     let vm = run::boot(machine, kernel.image(&paths)?, &initramfs, kernel.command_line(true, append))?;

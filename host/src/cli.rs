@@ -176,7 +176,7 @@ pub enum CpuModels {
 #[derive(Args)]
 pub struct Lines {
     /// Benchmarks, each with its options if it is one word: "faultzf -t"
-    #[arg(required = true, value_name = "BENCH")]
+    #[arg(required_unless_present = "self_test", value_name = "BENCH")]
     pub benchmarks: Vec<String>,
     /// CPU counts, a machine each
     #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
@@ -190,6 +190,9 @@ pub struct Lines {
     /// The kernel to compare with
     #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
     pub vs: Option<Kernel>,
+    /// Show that the detector finds lines planted in known ways, and calls each by what it is
+    #[arg(long, conflicts_with = "benchmarks")]
+    pub self_test: bool,
     /// Operations of each task (default: 4096 faults, 200 of anything else)
     #[arg(long = "ops", short = 'c', value_name = "OPS")]
     pub ops: Option<u64>,

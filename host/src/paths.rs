@@ -37,6 +37,11 @@ impl Tree {
         self.root.join("target/guest/init")
     }
 
+    /// A program with lines planted in known ways.
+    pub fn line_selftest(&self) -> PathBuf {
+        self.root.join("target/guest/line-selftest")
+    }
+
     /// The benchmarks, static and dynamic ones (bench/Makefile).
     pub fn benchmarks(&self) -> PathBuf {
         self.root.join("target/bench")

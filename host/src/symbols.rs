@@ -47,7 +47,7 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
         extra: Vec::new(),
     };
     let command = ["cat", "/proc/kallsyms"].map(String::from);
-    let content = capture(&machine, kernel, &[LINUX_APPEND.into()], &command, Duration::from_secs(300))?;
+    let content = capture(&machine, kernel, &[LINUX_APPEND.into()], &[], &command, Duration::from_secs(300))?;
     let new = image.with_file_name("kallsyms.new");
     std::fs::write(&new, &content)
         .and_then(|()| std::fs::rename(&new, &cached))

@@ -4,6 +4,8 @@
 //! caches are still on their way to where they stay.
 #![forbid(unsafe_code)]
 
+mod selftest;
+
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +21,7 @@ use crate::bench::{append, interrupted};
 use crate::cli::Lines;
 use crate::exit::usage;
 use crate::kernel_image::Kernel;
+use crate::machine::Machine;
 use crate::paths::Tree;
 use crate::signals::Signals;
 use crate::symbols;
@@ -53,6 +56,9 @@ pub fn lines(options: &Lines) -> Result<u8> {
 fn count(options: &Lines) -> Result<u8> {
     if let Some(cpus) = options.cpus.iter().find(|&&cpus| !(2..=MOST_CPUS).contains(&cpus)) {
         return Err(usage(format!("--cpus {cpus}: lines are counted between 2 to {MOST_CPUS} CPUs")));
+    }
+    if options.self_test {
+        return selftest::run(options);
     }
     let specs = suite::choose(&options.benchmarks)?;
     let kernels = [Some(options.kernel.clone()), options.vs.clone()];
@@ -91,11 +97,7 @@ fn measure(
 ) -> Result<Vec<Result<(u64, LineWindow)>>> {
     let folder = tempfile::tempdir_in(paths.cache("run")?)?;
     let out = folder.path().join("lines.json");
-    let mut machine = boot::machine(cpus, options.memory, Accel::Tcg, "max");
-    machine.sockets = options.sockets;
-    let node_cpus = if options.sockets > 1 { cpus / options.sockets } else { 0 };
-    machine.extra = vec!["-plugin".into(), lines_plugin(&paths.lines_plugin(), &out, cpus, node_cpus)];
-    machine.check()?;
+    let machine = machine(options, cpus, paths, &out)?;
     let mut words = append(kernel, &options.append);
     words.push(symbols::LINUX_APPEND.into());
     let commands: Vec<Command> = specs
@@ -125,6 +127,16 @@ fn measure(
             first.and(second)
         })
         .collect())
+}
+
+/// A machine whose every load and store the plugin watches.
+fn machine(options: &Lines, cpus: u32, paths: &Tree, out: &Path) -> Result<Machine> {
+    let mut machine = boot::machine(cpus, options.memory, Accel::Tcg, "max");
+    machine.sockets = options.sockets;
+    let node_cpus = if options.sockets > 1 { cpus / options.sockets } else { 0 };
+    machine.extra = vec!["-plugin".into(), lines_plugin(&paths.lines_plugin(), out, cpus, node_cpus)];
+    machine.check()?;
+    Ok(machine)
 }
 
 fn default_ops(spec: &Spec) -> u64 {

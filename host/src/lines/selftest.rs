@@ -1,0 +1,116 @@
+//! `darter lines --self-test`: before the detector is trusted, it must find what was planted and stay silent on the rest.
+//!
+//! A program in the guest uses lines in known ways from every CPU: a counter that all write, an atomic one, words of several CPUs
+//! in one line, a lock and what it guards, a line that all read, and a line of each CPU's own, written by a locked instruction
+//! too (which emulation on one host thread ascribes to the wrong CPU).
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use darter_measure::{Class, LineWindow};
+
+use super::{machine, read};
+use crate::capture::capture;
+use crate::cli::Lines;
+use crate::paths::Tree;
+use crate::root::Addition;
+use crate::symbols;
+
+const LIMIT: Duration = Duration::from_secs(600);
+const PROGRAM: &str = "/bin/line-selftest";
+
+struct Plant<'a> {
+    name: &'a str,
+    vaddr: u64,
+}
+
+pub fn run(options: &Lines) -> Result<u8> {
+    let paths = Tree::find();
+    let folder = tempfile::tempdir_in(paths.cache("run")?)?;
+    let out = folder.path().join("lines.json");
+    let addition = Addition { source: paths.line_selftest(), destination: PROGRAM.into() };
+    let mut wrong = 0;
+    for &cpus in &options.cpus {
+        let machine = machine(options, cpus, &paths, &out)?;
+        let mut append = options.append.clone();
+        append.push(symbols::LINUX_APPEND.into());
+        let additions = std::slice::from_ref(&addition);
+        let printed = capture(&machine, &options.kernel, &append, additions, &[PROGRAM.into()], LIMIT)?;
+        let windows = read(&out)?;
+        // The first window warms up.
+        let window = windows.get(1).context("the plugin saw fewer than two windows")?;
+        for plant in plants(&printed) {
+            let verdict = judge(&plant, cpus, window);
+            wrong += u32::from(verdict.is_err());
+            let (Ok(text) | Err(text)) = &verdict;
+            println!(
+                "{cpus:2} CPUs  {:12} {}  {text}",
+                plant.name,
+                if verdict.is_ok() { "right" } else { "WRONG" }
+            );
+        }
+        if plants(&printed).count() < 6 + cpus as usize {
+            println!("{cpus:2} CPUs  the program did not name its lines: WRONG");
+            wrong += 1;
+        }
+    }
+    Ok(u8::from(wrong > 0))
+}
+
+/// The lines `plant NAME ADDRESS` of the program.
+fn plants(printed: &str) -> impl Iterator<Item = Plant<'_>> {
+    printed.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some("plant")).then_some(())?;
+        Some(Plant { name: words.next()?, vaddr: words.next()?.parse().ok()? })
+    })
+}
+
+fn judge(plant: &Plant<'_>, cpus: u32, window: &LineWindow) -> Result<String, String> {
+    let line = window.lines.iter().find(|line| line.vaddr == plant.vaddr);
+    let (class, moved) = line.map_or((None, 0), |line| (line.class, line.transfers));
+    let expected = match plant.name {
+        "shared" | "under-lock" => Some(Class::Shared),
+        "atomic" => Some(Class::Atomic),
+        "false" => Some(Class::False),
+        "lock" => Some(Class::Lock),
+        _ => None,
+    };
+    let most_moves = match plant.name {
+        "own" => 0,
+        // Once to each reader.
+        "read-mostly" => u64::from(cpus),
+        _ => u64::MAX,
+    };
+    let text = format!("class {}, moved {moved} times", class.map_or("none", Class::name));
+    if class == expected && moved <= most_moves { Ok(text) } else { Err(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use darter_measure::parse_lines;
+
+    #[test]
+    fn a_wrong_class_and_a_moving_line_of_ones_own_are_wrong() {
+        let window = &parse_lines(
+            r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"seq":0,"user_accesses":1,"kernel_accesses":1,
+            "user_reads":0,"user_writes":0,"kernel_reads":0,"kernel_writes":0,"remote":0,"matrix":[],"lines":[
+            {"line":64,"vaddr":64,"class":"lock","transfers":3,"remote":0,"cpus":[],"pairs":[]},
+            {"line":128,"vaddr":128,"class":null,"transfers":1,"remote":0,"cpus":[],"pairs":[]}]}]}"#,
+        )
+        .unwrap()[0];
+        let judged = |name, vaddr| judge(&Plant { name, vaddr }, 2, window).is_ok();
+        assert!(judged("lock", 64) && !judged("shared", 64) && !judged("own", 64));
+        assert!(judged("read-mostly", 128) && !judged("own", 128));
+        assert!(judged("own", 192) && !judged("shared", 192));
+    }
+
+    #[test]
+    fn plants_are_read_from_among_other_output() {
+        let found: Vec<_> =
+            plants("hello\nplant lock 4096\nplant odd x\n").map(|p| (p.name, p.vaddr)).collect();
+        assert_eq!(found, [("lock", 4096)]);
+    }
+}

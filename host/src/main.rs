@@ -5,6 +5,7 @@
 
 mod accel;
 mod bench;
+mod booted;
 mod capture;
 mod cli;
 mod console;
@@ -23,7 +24,6 @@ mod signals;
 mod size;
 mod symbols;
 mod terminal;
-mod tests;
 mod vm;
 
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Command::Shell(options) => run::shell(&options),
         Command::Bench(options) => bench::bench(&options),
         Command::Lines(options) => lines::lines(&options),
-        Command::Test(options) => tests::test(&options),
+        Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "darter", &mut std::io::stdout());

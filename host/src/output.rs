@@ -10,12 +10,15 @@ const KEPT: usize = 64 << 10;
 /// A pipe that polls writable takes this much without blocking (PIPE_BUF).
 const WRITE_SIZE: usize = 4096;
 
+/// Takes output as it comes.
+pub type Handler<'a> = Box<dyn FnMut(&[u8]) + 'a>;
+
 /// Where a stream of the program goes.
 pub enum Sink<'a> {
     /// A file of ours, which may be slow or closed.
     Fd(BorrowedFd<'a>),
     /// Kept, or handled at once.
-    Call(Box<dyn FnMut(&[u8]) + 'a>),
+    Call(Handler<'a>),
 }
 
 pub struct Output<'a> {

@@ -180,8 +180,9 @@ pub fn archive(tree: &mut Tree, path: &Path, cache: &Path) -> Result<()> {
             },
             _ => continue,
         };
-        let mut node = Entry::new(kind, header.mode()?);
-        (node.uid, node.gid) = (header.uid()? as u32, header.gid()? as u32);
+        // Some writers leave these fields empty.
+        let mut node = Entry::new(kind, header.mode().unwrap_or(0o644));
+        (node.uid, node.gid) = (header.uid().unwrap_or(0) as u32, header.gid().unwrap_or(0) as u32);
         tree.insert(&name, node)?;
     }
     Ok(())

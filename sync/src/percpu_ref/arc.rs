@@ -14,7 +14,7 @@ use core::ops::Deref;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// The count is first, so that its address is the object's.
+/// The count is first: its address is the object's, and a pointer to the object is one to the count.
 #[repr(C)]
 struct Inner<T> {
     count: PerCpuRef,
@@ -75,7 +75,7 @@ impl<T: Send + Sync> Drop for PerCpuArc<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the reference is given up here.
-        unsafe { self.inner().count.put() };
+        unsafe { PerCpuRef::put(self.inner.cast()) };
     }
 }
 
@@ -141,7 +141,7 @@ impl<T: Send + Sync> Drop for PerCpuOwner<T> {
     fn drop(&mut self) {
         // SAFETY: the box is freed by `zero` alone. Who could find the object could do so through this owner, which nobody borrows, or
         // through a `PerCpuCell`, which takes the pointer out before it drops the owner.
-        unsafe { self.inner.as_ref().count.kill() };
+        unsafe { PerCpuRef::kill(self.inner.cast()) };
     }
 }
 
@@ -162,22 +162,21 @@ impl<T: Send + Sync> PerCpuCell<T> {
         PerCpuCell { inner: AtomicPtr::new(inner), _owns: PhantomData }
     }
 
-    fn inner<'r>(&'r self, _read: &'r RcuRead) -> Option<&'r Inner<T>> {
-        // SAFETY: an object that was taken out during the read section is freed a grace period later at the earliest.
-        unsafe { self.inner.load(Ordering::Acquire).as_ref() }
-    }
-
     /// What is held just now, for as long as the read section lasts. Writes nothing.
     #[inline]
-    pub fn load<'r>(&'r self, read: &'r RcuRead) -> Option<&'r T> {
-        self.inner(read).map(|inner| &inner.value)
+    pub fn load<'r>(&'r self, _read: &'r RcuRead) -> Option<&'r T> {
+        let inner = NonNull::new(self.inner.load(Ordering::Acquire))?;
+        // SAFETY: an object that was taken out during the read section is freed a grace period later at the earliest.
+        Some(unsafe { &(*inner.as_ptr()).value })
     }
 
     /// A reference to what is held just now; `None` also if it is being let go of.
     #[inline]
-    pub fn get(&self, read: &RcuRead) -> Option<PerCpuArc<T>> {
-        let inner = self.inner(read)?;
-        inner.count.try_get().then(|| PerCpuArc { inner: NonNull::from(inner), _owns: PhantomData })
+    pub fn get(&self, _read: &RcuRead) -> Option<PerCpuArc<T>> {
+        let inner = NonNull::new(self.inner.load(Ordering::Acquire))?;
+        // SAFETY: as above.
+        let found = unsafe { (*inner.as_ptr()).count.try_get() };
+        found.then(|| PerCpuArc { inner, _owns: PhantomData })
     }
 
     /// Holds `owner` from now on; gives back the old one.

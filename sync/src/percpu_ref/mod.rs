@@ -18,7 +18,7 @@ use crate::machine;
 use crate::protocol::count::{Got, RawCount};
 use crate::rcu;
 use crate::rcu::callback::{self, Call, RawHead};
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use counters::Counters;
 
 /// A reference count with an owner.
@@ -63,43 +63,46 @@ impl PerCpuRef {
     /// Gives a reference back; with the last of a killed count calls `zero`, after which the count may be gone.
     ///
     /// # Safety
-    /// The caller has a reference and does not use it any more.
+    /// The caller has a reference to the count at `this` and does not use it any more; `this` may be used for what `zero` does.
     #[inline]
-    pub unsafe fn put(&self) {
+    pub unsafe fn put(this: NonNull<PerCpuRef>) {
         let read = rcu::read();
-        let last = self.raw.put(&Counters);
+        // SAFETY: the caller's reference keeps the count in place until it is put. Only the raw count is borrowed here: another CPU may put
+        // the last reference, and free all, before this call returns.
+        let last = unsafe { (*this.as_ptr()).raw.put(&Counters) };
         drop(read);
         if last {
             // SAFETY: the count is dead and nobody has a reference; this is said once.
-            unsafe { (self.zero)(NonNull::from(self)) };
+            unsafe { ((*this.as_ptr()).zero)(this) };
         }
     }
 
     /// Gives the owner's reference up and lets `try_get` fail from now on. Does not wait. A second call does nothing.
     ///
     /// # Safety
-    /// The count stays where it is until `zero` is called, and nobody can find it by a read section that begins after
-    /// this call, but those who have a reference.
-    pub unsafe fn kill(&self) {
+    /// The count stays at `this` until `zero` is called, and nobody can find it by a read section that begins after
+    /// this call, but those who have a reference; `this` may be used for what `zero` does.
+    pub unsafe fn kill(this: NonNull<PerCpuRef>) {
         /// # Safety
         /// `count` is the `PerCpuRef` that was killed.
         unsafe fn finish(count: *mut ()) {
-            // SAFETY: the owner's reference is still there, and so is the count.
-            let count = unsafe { &*count.cast_const().cast::<PerCpuRef>() };
-            let zero = count.zero;
-            let (number, last) = count.raw.finish(&Counters);
+            let count = count.cast::<PerCpuRef>();
+            // SAFETY: the owner's reference is still there, and so is the count, until `finish` gives it up.
+            let (zero, (number, last)) = unsafe { ((*count).zero, (*count).raw.finish(&Counters)) };
             if let Some(number) = number {
                 counters::give_back(number);
             }
             if last {
-                // SAFETY: as in `put`.
-                unsafe { zero(NonNull::from(count)) };
+                // SAFETY: as in `put`; the pointer is not null.
+                unsafe { zero(NonNull::new_unchecked(count)) };
             }
         }
-        if self.raw.kill() {
-            let call = Call { object: ptr::from_ref(self).cast_mut().cast(), function: finish };
-            // SAFETY: the head is used by the first kill alone, and the count stays in place.
-            unsafe { callback::queue(NonNull::from(&self.head), call) };
+        // SAFETY: the owner's reference keeps the count in place until `finish`. The head is used by the first kill alone.
+        unsafe {
+            if (*this.as_ptr()).raw.kill() {
+                let head = NonNull::new_unchecked(&raw mut (*this.as_ptr()).head);
+                callback::queue(head, Call { object: this.as_ptr().cast(), function: finish });
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! machine is met through link-time hooks (`frame`) and the `Machine` trait (spaces), so that the same code runs in the
 //! kernel and under `cargo test` with a software MMU.
 //!
-//! `space` is an address space; every operation on it has a file: `map` `unmap` `protect` `fault` (with `cow` and `stack`) `fork`
+//! `space` is an address space; every operation on it has a file: `map` `unmap` `protect` `remap` `fault` (with `cow` and `stack`) `fork`
 //! `exit` `brk` `remote` `report`. They stand on `range` (the walk over what a range covers), `walk` (getting to a leaf), `pieces`
 //! (looking without changing), `flush` and `tlb`, and on the nodes (`node`) and their `segment`s. `object` is what files and shared
 //! memory are made of.
@@ -31,6 +31,7 @@ mod pieces;
 mod pin;
 mod protect;
 mod range;
+mod remap;
 mod remote;
 mod report;
 mod request;
@@ -47,6 +48,7 @@ pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
 pub use machine::{Asid, CpuMask, Entry, FlushRange, Machine};
 pub use object::{Object, ObjectKind, ObjectRef, Pager};
+pub use remap::MremapFlags;
 pub use report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};
 pub use space::{Space, USER_START};

@@ -4,12 +4,12 @@
 #![forbid(unsafe_code)]
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
-use crate::error::FaultError;
+use crate::error::{FaultError, VmError};
 use crate::machine::Machine;
-use crate::node::Node;
+use crate::node::{Arrival, Node};
 use crate::object::Object;
 use crate::request::{Access, Prot};
-use crate::segment::SegFlags;
+use crate::segment::{Meaning, SegFlags};
 use crate::space::Space;
 use sync::rcu::{self, RcuRead};
 
@@ -109,6 +109,31 @@ impl<M: Machine> Space<M> {
                 self.count(child, usage, rcu);
             }
         }
+    }
+
+    /// mincore: calls `f` for each page of the range with whether it is in memory. `NoSpace` (ENOMEM) at a hole.
+    pub fn incore(&self, start: VirtAddr, len: usize, f: &mut dyn FnMut(bool)) -> Result<(), VmError> {
+        let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
+        for page in (start.page_start().0..end).step_by(PAGE_SIZE) {
+            let piece = self.next_piece(page).filter(|p| p.start == page).ok_or(VmError::NoSpace)?;
+            let rcu = rcu::read();
+            let arrival = Arrival::walk::<M>(self.root(), page, &rcu);
+            let node = arrival.node;
+            let mapped = node.is_leaf() && !node.peek(node.index(page)).is_absent();
+            let Meaning { object, offset, .. } = &piece.meaning;
+            f(mapped || object.as_ref().is_some_and(|o| o.frame(*offset).is_some()));
+        }
+        Ok(())
+    }
+
+    /// msync. Pages of memory objects have nowhere to be written to, so this only checks that the range is mapped (`NoSpace`, ENOMEM).
+    pub fn sync(&self, start: VirtAddr, len: usize) -> Result<(), VmError> {
+        let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
+        let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
+        if !start.is_page_aligned() {
+            return Err(VmError::Invalid);
+        }
+        if len == 0 || self.is_mapped(start.0, end) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
     /// The identity of the futex word at `addr`, which the program may read.

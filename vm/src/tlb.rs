@@ -114,7 +114,14 @@ impl FlushRequest<'_> {
     /// Does what is asked, on a CPU that was asked. Called from the interrupt handler, interrupts disabled.
     pub fn answer<M: Machine>(&self) {
         TLB_COUNTS.this().received.add(1);
-        self.space.obey::<M>(self);
+        self.space.obey::<M>(self, machine::cpu_id());
+    }
+
+    /// [`Self::answer`] on behalf of `cpu`: hosted CPUs are threads, which take no interrupts. `M` acts as that CPU meanwhile, and
+    /// keeps the CPU's own [`crate::Space::switch_in`] out.
+    #[cfg(not(target_os = "none"))]
+    pub fn answer_as<M: Machine>(&self, cpu: sync::CpuId) {
+        self.space.obey::<M>(self, cpu);
     }
 }
 
@@ -180,7 +187,7 @@ impl SpaceTlb {
         let cpu = machine::cpu_id();
         if self.mask.contains(cpu) {
             TLB_COUNTS.this().local.add(1);
-            self.obey::<M>(request);
+            self.obey::<M>(request, cpu);
         }
         machine::irq_restore(irq);
         if self.mask.others(cpu) {
@@ -192,8 +199,8 @@ impl SpaceTlb {
         }
     }
 
-    fn obey<M: Machine>(&self, request: &FlushRequest) {
-        let tlb = TLB.this();
+    fn obey<M: Machine>(&self, request: &FlushRequest, cpu: sync::CpuId) {
+        let tlb = if cfg!(target_os = "none") { TLB.this() } else { TLB.of(cpu) };
         let loaded = tlb.loaded.load(Ordering::Relaxed) == self.id;
         if loaded && !request.leave {
             if let Some(asid) = tlb.find::<M>(self.id) {
@@ -206,6 +213,6 @@ impl SpaceTlb {
             M::load_kernel_root();
         }
         tlb.forget(self.id);
-        self.mask.remove(machine::cpu_id());
+        self.mask.remove(cpu);
     }
 }

@@ -1,0 +1,261 @@
+//! mremap: shrinking, growing in place, moving.
+//!
+//! A move maps the new addresses with the same meaning, makes every table that will be needed, moves private pages over in
+//! batches (cleared, flushed, put in), and unmaps the old addresses. Pages of objects are not moved: they are found again.
+//!
+//! Invariants: LeafOwns, FreeAfterFlush — an entry is put in at its new place only after the old translation is gone everywhere.
+//! Lock order: layout → node.
+#![forbid(unsafe_code)]
+
+use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use crate::address::guard_below;
+use crate::error::VmError;
+use crate::flush::Gather;
+use crate::machine::{Entry, Machine};
+use crate::map::MapOp;
+use crate::node::{Arrival, Locked};
+use crate::pieces::Piece;
+use crate::range::RangeOp;
+use crate::space::Space;
+use arrayvec::ArrayVec;
+use bitflags::bitflags;
+use core::ops::Range;
+use sync::rcu;
+
+bitflags! {
+    /// How mremap may go about it.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct MremapFlags: u8 {
+        /// The mapping may move.
+        const MAYMOVE = 1;
+        /// It has to, to the given address.
+        const FIXED = 2;
+        /// The old addresses stay mapped, without their pages.
+        const DONTUNMAP = 4;
+    }
+}
+
+/// Pages moved at a time.
+const BATCH: usize = 64;
+
+/// Changes nothing, but shared leaves are this space's own afterwards.
+struct OwnOp;
+
+impl<M: Machine> RangeOp<M> for OwnOp {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
+}
+
+/// Takes the private pages of a range of one leaf out.
+struct TakeOut {
+    base: usize,
+    pages: ArrayVec<(usize, Entry), BATCH>,
+}
+
+impl<M: Machine> RangeOp<M> for TakeOut {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
+
+    fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        let node = leaf.node();
+        for index in leaf.used_in(&range) {
+            let entry = leaf.entry(index);
+            if entry.is_absent() || entry.is_busy() || !M::is_owned(entry) || self.pages.is_full() {
+                continue;
+            }
+            let old = leaf.exchange::<M>(index, Entry::ABSENT);
+            let fits = self.pages.try_push((node.address(index) - self.base, old));
+            debug_assert!(fits.is_ok());
+            gather.touched(node.address(index), node.address(index + 1));
+        }
+    }
+}
+
+/// Puts them in elsewhere.
+struct PutIn {
+    base: usize,
+    pages: ArrayVec<(usize, Entry), BATCH>,
+}
+
+impl<M: Machine> RangeOp<M> for PutIn {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
+
+    fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
+        let node = leaf.node();
+        let base = self.base;
+        let here = |offset: usize| {
+            let addr = base + offset;
+            (node.base()..node.end()).contains(&addr) && range.contains(&node.index(addr))
+        };
+        let mut i = 0;
+        while let Some((offset, entry)) = self.pages.get(i).copied() {
+            if !here(offset) {
+                i += 1;
+                continue;
+            }
+            let index = node.index(base + offset);
+            if !leaf.entry(index).is_absent() {
+                // Another thread touched the new place before mremap returned: its page stays, this one stays behind.
+                i += 1;
+                continue;
+            }
+            self.pages.swap_remove(i);
+            // Writable again at the next write, when the fault sees who else holds the page.
+            leaf.fill::<M>(index, M::read_only(entry));
+        }
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// mremap; returns where the mapping is. `Fault` if the old range is not one mapping. May sleep.
+    pub fn remap(
+        &self,
+        old: VirtAddr,
+        old_len: usize,
+        new_len: usize,
+        flags: MremapFlags,
+        new_addr: VirtAddr,
+    ) -> Result<VirtAddr, VmError> {
+        let round = |len: usize| len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::Invalid);
+        let (old_len, new_len) = (round(old_len)?, round(new_len)?);
+        let fixed = flags.contains(MremapFlags::FIXED);
+        let keep = flags.contains(MremapFlags::DONTUNMAP);
+        let may_move = flags.contains(MremapFlags::MAYMOVE);
+        if !old.is_page_aligned()
+            || new_len == 0
+            || (fixed && !may_move)
+            || (keep && (!may_move || old_len != new_len))
+        {
+            return Err(VmError::Invalid);
+        }
+        let old_end = old.0.checked_add(old_len).filter(|e| *e <= M::USER_END).ok_or(VmError::Invalid)?;
+        let piece = self.mapping_at(old.0).ok_or(VmError::Fault)?;
+        if old_len == 0 && !piece.meaning.is_shared() {
+            return Err(VmError::Invalid);
+        }
+        if fixed {
+            self.check_range(new_addr.0, new_len).map_err(|_| VmError::Invalid)?;
+            if new_addr.0 < old_end && old.0 < new_addr.0 + new_len {
+                return Err(VmError::Invalid);
+            }
+        }
+        if old_len > new_len {
+            self.unmap(VirtAddr(old.0 + new_len), old_len - new_len)?;
+            if !fixed {
+                return Ok(old);
+            }
+        }
+        let used = old_len.min(new_len);
+        if !fixed && !keep && old_len == new_len {
+            return Ok(old);
+        }
+        if piece.end < old.0 + used {
+            return Err(VmError::Fault);
+        }
+        if !fixed && !keep && old_len > 0 && self.grow_in_place(&piece, old_end, new_len - old_len)? {
+            return Ok(old);
+        }
+        if !may_move {
+            return Err(VmError::NoSpace);
+        }
+        let target = if fixed {
+            self.remove(new_addr.0, new_addr.0 + new_len)?;
+            let mut op = MapOp { start: new_addr.0, meaning: piece.meaning.clone() };
+            self.apply(new_addr.0, new_addr.0 + new_len, &mut op)?;
+            new_addr
+        } else {
+            self.map_somewhere(0, new_len, piece.meaning.clone())?
+        };
+        if let Err(e) = self.move_pages(old.0, target.0, used) {
+            // Nothing was moved yet.
+            self.unmap(target, new_len)?;
+            return Err(e);
+        }
+        if !keep && old_len > 0 {
+            self.unmap(old, used)?;
+        }
+        Ok(target)
+    }
+
+    /// The mapping that holds `addr`, from there on.
+    fn mapping_at(&self, addr: usize) -> Option<Piece> {
+        self.next_mapping(addr).filter(|p| p.start == addr)
+    }
+
+    /// Extends the mapping that ends at `end`, where the addresses after it are free.
+    fn grow_in_place(&self, piece: &Piece, end: usize, more: usize) -> Result<bool, VmError> {
+        let layout = self.layout.lock();
+        let Some(new_end) = end.checked_add(more).filter(|e| *e <= M::USER_END) else { return Ok(false) };
+        let free = piece.end == end
+            && self
+                .next_piece(end)
+                .is_none_or(|p| p.start.saturating_sub(guard_below(&p.meaning)) >= new_end);
+        if !free {
+            return Ok(false);
+        }
+        let meaning = piece.meaning.advanced(((end - piece.start) >> PAGE_SHIFT) as u64);
+        self.apply(end, new_end, &mut MapOp { start: end, meaning })?;
+        drop(layout);
+        Ok(true)
+    }
+
+    /// Moves the private pages of `from..from + len` to `to`, which is mapped with the same meaning. An error comes before the
+    /// first page is moved.
+    fn move_pages(&self, from: usize, to: usize, len: usize) -> Result<(), VmError> {
+        // First every table, so that nothing can fail half way.
+        let batches = |f: &mut dyn FnMut(usize, usize) -> Result<(), VmError>| -> Result<(), VmError> {
+            let mut done = 0;
+            while done < len {
+                let at = from + done;
+                let leaf_end = (at + 1).next_multiple_of(LEAF_SPAN);
+                if self.has_leaf(at) {
+                    let end = (at + BATCH * PAGE_SIZE).min(leaf_end).min(from + len);
+                    f(done, end - at)?;
+                    done = end - from;
+                } else {
+                    done = leaf_end - from;
+                }
+            }
+            Ok(())
+        };
+        batches(&mut |offset, len| {
+            let rcu = rcu::read();
+            self.reach(to + offset, true, &rcu)?;
+            self.reach(to + offset + len - 1, true, &rcu)?;
+            drop(rcu);
+            // Makes the old leaf this space's own, which may need memory too.
+            self.apply(from + offset, from + offset + len, &mut OwnOp)
+        })?;
+        batches(&mut |offset, len| {
+            let mut out = TakeOut { base: from, pages: ArrayVec::new_const() };
+            self.apply(from + offset, from + offset + len, &mut out)?;
+            if out.pages.is_empty() {
+                return Ok(());
+            }
+            let mut put = PutIn { base: to, pages: out.pages };
+            let put_in = self.apply(to + offset, to + offset + len, &mut put);
+            // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
+            let mut gather = Gather::new();
+            for (offset, entry) in put.pages.drain(..) {
+                gather.touched(to + offset, to + offset + PAGE_SIZE);
+                gather.add_entry(entry);
+            }
+            gather.finish::<M>(&self.tlb);
+            put_in
+        })
+    }
+
+    fn has_leaf(&self, addr: usize) -> bool {
+        let rcu = rcu::read();
+        Arrival::walk::<M>(self.root(), addr, &rcu).node.is_leaf()
+    }
+}
+
+const _: () = assert!(BATCH <= ENTRIES);

@@ -1,0 +1,349 @@
+//! Each operation once, on the software machine.
+
+mod soft;
+
+use soft::{Soft, free_frames, read, start, switch_to, write};
+use std::sync::{Arc, Mutex, MutexGuard};
+use vm::*;
+
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Tests of one process share memory: one at a time, so that frames can be counted.
+struct Alone(#[expect(dead_code)] MutexGuard<'static, ()>);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        sync::rcu::drain();
+    }
+}
+
+fn alone() -> Alone {
+    let guard = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    start(4);
+    Alone(guard)
+}
+
+const RW: Prot = Prot::READ.union(Prot::WRITE);
+
+fn anon(len: usize) -> MapRequest {
+    MapRequest { hint: VirtAddr(0), len, prot: RW, flags: MapFlags::empty(), backing: Backing::Anonymous }
+}
+
+fn at(addr: usize, len: usize, prot: Prot) -> MapRequest {
+    MapRequest { hint: VirtAddr(addr), flags: MapFlags::FIXED, prot, ..anon(len) }
+}
+
+fn file(object: &ObjectRef, shared: bool, len: usize) -> MapRequest {
+    let flags = if shared { MapFlags::SHARED } else { MapFlags::empty() };
+    MapRequest { flags, backing: Backing::Object { object: object.clone(), offset: 0 }, ..anon(len) }
+}
+
+fn space() -> Arc<Space<Soft>> {
+    let s = Space::<Soft>::try_new().unwrap();
+    switch_to(&s);
+    s
+}
+
+#[test]
+fn anonymous_memory_is_zero_and_keeps_what_is_written() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    let a = s.map(&anon(8 << 20)).unwrap().0;
+    assert_eq!(read(&s, a + 4096), Ok(0));
+    for page in 0..2048 {
+        write(&s, a + page * 4096, page as u64 + 1).unwrap();
+    }
+    for page in 0..2048 {
+        assert_eq!(read(&s, a + page * 4096), Ok(page as u64 + 1));
+    }
+    assert_eq!(s.usage().anon, 2048);
+    assert_eq!(s.usage().virtual_pages, 2048);
+    s.unmap(VirtAddr(a), 8 << 20).unwrap();
+    assert_eq!(read(&s, a), Err(FaultError::NotMapped));
+    assert_eq!(s.usage().anon, 0);
+    drop(s);
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn a_hole_in_the_middle_of_a_mapping_faults() {
+    let _g = alone();
+    let s = space();
+    let a = s.map(&anon(64 * 4096)).unwrap().0;
+    write(&s, a + 10 * 4096, 7).unwrap();
+    s.unmap(VirtAddr(a + 10 * 4096), 4096).unwrap();
+    assert_eq!(read(&s, a + 10 * 4096), Err(FaultError::NotMapped));
+    write(&s, a + 11 * 4096, 8).unwrap();
+    let mut lines = Vec::new();
+    s.for_each_mapping(&mut |m| lines.push((m.start - a, m.end - a)));
+    assert_eq!(lines, [(0, 10 * 4096), (11 * 4096, 64 * 4096)]);
+}
+
+#[test]
+fn protection_is_obeyed_and_can_be_given_back() {
+    let _g = alone();
+    let s = space();
+    let a = s.map(&anon(4 << 20)).unwrap().0;
+    write(&s, a, 1).unwrap();
+    s.protect(VirtAddr(a), 4 << 20, Prot::READ).unwrap();
+    assert_eq!(write(&s, a, 2), Err(FaultError::Denied));
+    assert_eq!(read(&s, a), Ok(1));
+    s.protect(VirtAddr(a), 4096, Prot::empty()).unwrap();
+    assert_eq!(read(&s, a), Err(FaultError::Denied));
+    s.protect(VirtAddr(a), 4 << 20, RW).unwrap();
+    write(&s, a, 3).unwrap();
+    assert_eq!(read(&s, a), Ok(3));
+}
+
+#[test]
+fn a_child_sees_the_parents_memory_as_it_was_and_writes_stay_apart() {
+    let _g = alone();
+    let before = free_frames();
+    let parent = space();
+    let a = parent.map(&anon(6 << 20)).unwrap().0;
+    for page in 0..1024 {
+        write(&parent, a + page * 4096, page as u64).unwrap();
+    }
+    let child = parent.fork().unwrap();
+    write(&parent, a, 100).unwrap();
+    switch_to(&child);
+    assert_eq!(read(&child, a), Ok(0));
+    write(&child, a + 4096, 200).unwrap();
+    write(&child, a + (5 << 20), 201).unwrap();
+    let grandchild = child.fork().unwrap();
+    write(&child, a + 4096, 300).unwrap();
+    switch_to(&grandchild);
+    assert_eq!(read(&grandchild, a + 4096), Ok(200));
+    switch_to(&parent);
+    assert_eq!(read(&parent, a + 4096), Ok(1));
+    assert_eq!(read(&parent, a + (5 << 20)), Ok(0));
+    drop(child);
+    write(&parent, a + 8192, 9).unwrap();
+    switch_to(&grandchild);
+    assert_eq!(read(&grandchild, a + 8192), Ok(2));
+    drop(grandchild);
+    switch_to(&parent);
+    for page in 3..1024 {
+        write(&parent, a + page * 4096, 5).unwrap();
+    }
+    drop(parent);
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn forking_again_and_again_leaks_nothing_and_shares_untouched_leaves() {
+    let _g = alone();
+    let parent = space();
+    let a = parent.map(&anon(32 << 20)).unwrap().0;
+    for page in 0..8192 {
+        write(&parent, a + page * 4096, 1).unwrap();
+    }
+    let before = free_frames();
+    for round in 0..50 {
+        let child = parent.fork().unwrap();
+        // Root, two or three interior nodes, no leaf.
+        assert!(before - free_frames() <= 4, "fork took {} frames", before - free_frames());
+        switch_to(&child);
+        write(&child, a, round).unwrap();
+        switch_to(&parent);
+        drop(child);
+        write(&parent, a, round).unwrap();
+        assert_eq!(free_frames(), before);
+    }
+}
+
+#[test]
+fn a_shared_mapping_is_the_file_and_a_private_one_is_a_copy() {
+    let _g = alone();
+    let before = free_frames();
+    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    object.set_size(1 << 20).unwrap();
+    let s = space();
+    let shared = s.map(&file(&object, true, 1 << 20)).unwrap().0;
+    let private = s.map(&file(&object, false, 1 << 20)).unwrap().0;
+    write(&s, shared + 4096, 7).unwrap();
+    assert_eq!(read(&s, private + 4096), Ok(7));
+    write(&s, private + 4096, 8).unwrap();
+    assert_eq!(read(&s, shared + 4096), Ok(7));
+    let mut word = [0; 8];
+    object
+        .read(4096, 8, &mut |b| {
+            word.copy_from_slice(b);
+            8
+        })
+        .unwrap();
+    assert_eq!(u64::from_le_bytes(word), 7);
+    object
+        .write(8192, 8, &mut |b| {
+            b.copy_from_slice(&9u64.to_le_bytes());
+            8
+        })
+        .unwrap();
+    assert_eq!(read(&s, private + 8192), Ok(9));
+    let child = s.fork().unwrap();
+    switch_to(&child);
+    write(&child, shared, 5).unwrap();
+    write(&child, private, 6).unwrap();
+    switch_to(&s);
+    assert_eq!(read(&s, shared), Ok(5));
+    assert_eq!(read(&s, private), Ok(5));
+    drop((s, child, object));
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn truncation_takes_pages_away_from_every_mapping() {
+    let _g = alone();
+    let before = free_frames();
+    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    object.set_size(1 << 20).unwrap();
+    let s = space();
+    let shared = s.map(&file(&object, true, 1 << 20)).unwrap().0;
+    for page in 0..256 {
+        write(&s, shared + page * 4096, 7).unwrap();
+    }
+    let child = s.fork().unwrap();
+    assert_eq!(object.resident_pages(), 256);
+    object.set_size(4096 + 8).unwrap();
+    assert_eq!(object.resident_pages(), 2);
+    assert_eq!(read(&s, shared + 8192), Err(FaultError::Bus));
+    assert_eq!(read(&s, shared + 4096 + 8), Ok(0));
+    assert_eq!(read(&s, shared + 4096), Ok(7));
+    switch_to(&child);
+    assert_eq!(read(&child, shared + 8192), Err(FaultError::Bus));
+    object.set_size(1 << 20).unwrap();
+    assert_eq!(read(&child, shared + 8192), Ok(0));
+    drop((s, child, object));
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn the_heap_grows_and_shrinks() {
+    let _g = alone();
+    let s = space();
+    s.set_brk(VirtAddr(0x60_0123));
+    assert_eq!(s.brk(VirtAddr(0)).0, 0x60_0123);
+    assert_eq!(s.brk(VirtAddr(0x70_0000)).0, 0x70_0000);
+    write(&s, 0x6f_f000, 1).unwrap();
+    assert_eq!(s.brk(VirtAddr(0x60_2000)).0, 0x60_2000);
+    assert_eq!(read(&s, 0x6f_f000), Err(FaultError::NotMapped));
+    s.map(&at(0x80_0000, 4096, RW)).unwrap();
+    assert_eq!(s.brk(VirtAddr(0x90_0000)).0, 0x60_2000, "not over a mapping");
+}
+
+#[test]
+fn a_stack_grows_down_to_its_limit() {
+    let _g = alone();
+    let s = space();
+    let top = 0x7ff0_0000_0000;
+    let flags = MapFlags::FIXED | MapFlags::GROWSDOWN;
+    s.map(&MapRequest { flags, ..at(top - 8192, 8192, RW) }).unwrap();
+    s.set_stack_limit(1 << 20);
+    write(&s, top - 500_000, 1).unwrap();
+    write(&s, top - (1 << 20), 1).unwrap();
+    assert_eq!(write(&s, top - (1 << 20) - 4096, 1), Err(FaultError::NotMapped));
+    let mut lines = Vec::new();
+    s.for_each_mapping(&mut |m| lines.push((top - m.start, top - m.end)));
+    assert_eq!(lines, [(1 << 20, 0)]);
+}
+
+#[test]
+fn addresses_are_dense_from_the_top_and_used_again() {
+    let _g = alone();
+    let s = space();
+    let a = s.map(&anon(4096)).unwrap().0;
+    let b = s.map(&anon(8192)).unwrap().0;
+    assert_eq!(b + 8192, a);
+    let c = s.map(&anon(4096)).unwrap().0;
+    assert_eq!(c + 4096, b);
+    s.unmap(VirtAddr(b), 8192).unwrap();
+    assert_eq!(s.map(&anon(4096)).unwrap().0, b + 4096);
+    assert_eq!(s.map(&anon(8192)).unwrap().0, c - 8192);
+    assert_eq!(s.map(&anon(4096)).unwrap().0, b);
+    let fixed = MapRequest { flags: MapFlags::FIXED | MapFlags::NOREPLACE, ..at(b, 4096, RW) };
+    assert_eq!(s.map(&fixed), Err(VmError::Exists));
+}
+
+#[test]
+fn remote_access_faults_pages_in() {
+    let _g = alone();
+    let s = Space::<Soft>::try_new().unwrap();
+    s.map(&at(0x40_0000, 16384, RW)).unwrap();
+    s.write_remote(VirtAddr(0x40_0ffe), b"across a page border").unwrap();
+    let mut back = [0; 20];
+    s.read_remote(VirtAddr(0x40_0ffe), &mut back).unwrap();
+    assert_eq!(&back, b"across a page border");
+    assert_eq!(s.write_remote(VirtAddr(0x40_3ffe), b"four"), Err(FaultError::NotMapped));
+    switch_to(&s);
+    assert_eq!(read(&s, 0x40_1000).unwrap() & 0xff, u64::from(b"across"[2]));
+}
+
+#[test]
+fn a_terabyte_is_mapped_in_a_few_words() {
+    let _g = alone();
+    let s = space();
+    let before = free_frames();
+    let a = s.map(&anon(1 << 40)).unwrap().0;
+    // Tables for the two ends.
+    assert!(before - free_frames() <= 7);
+    write(&s, a + (1 << 39), 1).unwrap();
+    s.unmap(VirtAddr(a), 1 << 40).unwrap();
+    assert_eq!(read(&s, a + (1 << 39)), Err(FaultError::NotMapped));
+}
+
+#[test]
+fn another_cpu_forgets_what_this_one_unmaps() {
+    let _g = alone();
+    let s = space();
+    s.set_multithreaded();
+    let a = s.map(&anon(4096)).unwrap().0;
+    write(&s, a, 1).unwrap();
+    sync::machine::hosted::as_cpu(9, || {
+        switch_to(&s);
+        assert_eq!(read(&s, a), Ok(1));
+    });
+    s.unmap(VirtAddr(a), 4096).unwrap();
+    sync::machine::hosted::as_cpu(9, || assert_eq!(read(&s, a), Err(FaultError::NotMapped)));
+    s.map(&at(a, 4096, RW)).unwrap();
+    assert_eq!(read(&s, a), Ok(0));
+}
+
+#[test]
+fn a_mapping_moves_with_its_pages() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    let a = s.map(&anon(3 << 20)).unwrap().0;
+    let b = s.map(&anon(4096)).unwrap().0;
+    assert_eq!(b + 4096, a);
+    s.map(&at(a + (3 << 20), 4096, RW)).unwrap();
+    for page in 0..768 {
+        write(&s, a + page * 4096, page as u64).unwrap();
+    }
+    let grown = s.remap(VirtAddr(b), 4096, 8192, MremapFlags::empty(), VirtAddr(0));
+    assert_eq!(grown, Err(VmError::NoSpace));
+    let child = s.fork().unwrap();
+    let moved = s.remap(VirtAddr(a), 3 << 20, 8 << 20, MremapFlags::MAYMOVE, VirtAddr(0)).unwrap().0;
+    assert_ne!(moved, a);
+    assert_eq!(read(&s, a), Err(FaultError::NotMapped));
+    for page in 0..768 {
+        assert_eq!(read(&s, moved + page * 4096), Ok(page as u64));
+        write(&s, moved + page * 4096, 1).unwrap();
+    }
+    assert_eq!(read(&s, moved + (7 << 20)), Ok(0));
+    let shrunk = s.remap(VirtAddr(moved), 8 << 20, 4096, MremapFlags::empty(), VirtAddr(0));
+    assert_eq!(shrunk, Ok(VirtAddr(moved)));
+    assert_eq!(read(&s, moved + 4096), Err(FaultError::NotMapped));
+    let grown = s.remap(VirtAddr(moved), 4096, 1 << 20, MremapFlags::empty(), VirtAddr(0));
+    assert_eq!(grown, Ok(VirtAddr(moved)));
+    assert_eq!(read(&s, moved + 4096), Ok(0));
+    let to = VirtAddr(0x1000_0000);
+    let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
+    assert_eq!(s.remap(VirtAddr(moved), 1 << 20, 1 << 20, flags, to), Ok(to));
+    assert_eq!(read(&s, to.0), Ok(1));
+    switch_to(&child);
+    assert_eq!(read(&child, a + 5 * 4096), Ok(5));
+    drop((s, child));
+    assert_eq!(free_frames(), before);
+}

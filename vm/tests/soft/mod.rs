@@ -1,0 +1,249 @@
+//! A machine in software: page-table entries in x86-64's format, per-CPU TLBs that keep entries and pointers to tables for as
+//! long as hardware may, and user accesses that go through them. A flush that is missing shows as a wrong byte.
+#![allow(dead_code)]
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use vm::frame::{Frame, FrameKind};
+use vm::{
+    Access, Asid, CpuMask, Entry, FaultError, FlushRange, FlushRequest, Machine, PAGE_SIZE, PhysAddr, Prot,
+    Space, VirtAddr,
+};
+
+pub const CPUS: usize = 64;
+
+const PRESENT: u64 = 1;
+const WRITE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+const OWNED: u64 = 1 << 10;
+const HELD: u64 = 1 << 11;
+const NO_EXEC: u64 = 1 << 63;
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// What a CPU remembers.
+#[derive(Default)]
+struct Cpu {
+    root: u64,
+    asid: u16,
+    /// Translations: address-space id and page to frame and rights.
+    pages: HashMap<(u16, usize), u64>,
+    /// Paging-structure cache: address-space id and 2 MiB region to leaf table and rights.
+    tables: HashMap<(u16, usize), u64>,
+}
+
+static MACHINES: [Mutex<Option<Box<Cpu>>>; CPUS] = [const { Mutex::new(None) }; CPUS];
+/// One flush at a time changes another CPU's state.
+static INTERRUPTS: Mutex<()> = Mutex::new(());
+pub static REMOTE_FLUSHES: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static ACTING: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+fn me() -> usize {
+    ACTING.get().unwrap_or_else(|| sync::cpu_id() as usize)
+}
+
+fn with_cpu<R>(f: impl FnOnce(&mut Cpu) -> R) -> R {
+    let mut slot: MutexGuard<'_, _> = MACHINES[me()].lock().unwrap_or_else(PoisonError::into_inner);
+    f(slot.get_or_insert_default())
+}
+
+fn cell(table: u64, index: usize) -> &'static AtomicU64 {
+    let frame = Frame::of(PhysAddr(table));
+    assert_eq!(frame.kind(), FrameKind::Table, "the hardware walks through a page that is no table any more");
+    // SAFETY: a table page is 512 words, in the arena for ever.
+    unsafe { &*frame.bytes_ptr().cast::<AtomicU64>().add(index) }
+}
+
+pub struct Soft;
+
+impl Machine for Soft {
+    const USER_END: usize = 0x7fff_ffff_f000;
+    const ASIDS: usize = 3;
+
+    fn table(table: PhysAddr, writable: bool) -> Entry {
+        Entry(table.0 | PRESENT | USER | if writable { WRITE } else { 0 })
+    }
+
+    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry {
+        let mut e = frame.0 | if owned { OWNED } else { 0 };
+        if prot.is_empty() {
+            return Entry(e | HELD);
+        }
+        e |= PRESENT | USER;
+        if prot.contains(Prot::WRITE) {
+            e |= WRITE;
+        }
+        if !prot.contains(Prot::EXEC) {
+            e |= NO_EXEC;
+        }
+        Entry(e)
+    }
+
+    fn address(entry: Entry) -> PhysAddr {
+        PhysAddr(entry.0 & ADDRESS)
+    }
+
+    fn is_writable(entry: Entry) -> bool {
+        entry.0 & (PRESENT | WRITE) == PRESENT | WRITE
+    }
+
+    fn is_owned(entry: Entry) -> bool {
+        entry.0 & OWNED != 0
+    }
+
+    fn is_dirty(entry: Entry) -> bool {
+        entry.0 & DIRTY != 0
+    }
+
+    fn is_accessed(entry: Entry) -> bool {
+        entry.0 & ACCESSED != 0
+    }
+
+    fn read_only(entry: Entry) -> Entry {
+        Entry(entry.0 & !WRITE)
+    }
+
+    fn kernel_entries(_root: *mut u64) {}
+
+    fn load_root(root: PhysAddr, asid: Asid) {
+        with_cpu(|c| {
+            c.root = root.0;
+            c.asid = asid.number;
+            if asid.flush {
+                c.pages.retain(|(a, _), _| *a != asid.number);
+                c.tables.retain(|(a, _), _| *a != asid.number);
+            }
+        });
+    }
+
+    fn load_kernel_root() {
+        with_cpu(|c| {
+            c.root = 0;
+            c.asid = 0;
+        });
+    }
+
+    fn flush_local(asid: Asid, range: &FlushRange) {
+        with_cpu(|c| {
+            c.pages.retain(|(a, page), _| {
+                *a != asid.number || *page * PAGE_SIZE < range.start.0 || *page * PAGE_SIZE >= range.end.0
+            });
+            c.tables.retain(|(a, _), _| *a != asid.number);
+        });
+    }
+
+    fn flush_remote(cpus: &CpuMask, request: &FlushRequest) {
+        REMOTE_FLUSHES.fetch_add(1, Ordering::Relaxed);
+        let _one = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        for cpu in cpus.iter() {
+            ACTING.set(Some(cpu as usize));
+            request.answer_as::<Soft>(cpu);
+            ACTING.set(None);
+        }
+    }
+}
+
+/// Loads the space's root on this CPU.
+pub fn switch_to(space: &Space<Soft>) {
+    let _one = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
+    space.switch_in();
+}
+
+/// What the hardware makes of an access: the frame's address, or a fault.
+fn translate(addr: usize, write: bool, exec: bool) -> Result<u64, ()> {
+    with_cpu(|c| {
+        assert_ne!(c.root, 0, "a program runs without a root");
+        let page = addr / PAGE_SIZE;
+        let allowed = |e: u64| (!write || e & WRITE != 0) && (!exec || e & NO_EXEC == 0);
+        if let Some(e) = c.pages.get(&(c.asid, page)) {
+            if allowed(*e) {
+                return Ok(e & ADDRESS);
+            }
+            // A fault drops what caused it.
+            c.pages.remove(&(c.asid, page));
+            c.tables.remove(&(c.asid, page / 512));
+            return Err(());
+        }
+        let leaf = match c.tables.get(&(c.asid, page / 512)) {
+            Some(t) => *t,
+            None => {
+                let mut table = c.root | WRITE;
+                for level in (1..4).rev() {
+                    let entry = cell(table & ADDRESS, (page >> (9 * level)) & 511);
+                    let e = entry.load(Ordering::Acquire);
+                    if e & PRESENT == 0 {
+                        return Err(());
+                    }
+                    table = (e & ADDRESS) | (table & e & WRITE);
+                }
+                c.tables.insert((c.asid, page / 512), table);
+                table
+            }
+        };
+        let entry = cell(leaf & ADDRESS, page & 511);
+        loop {
+            let e = entry.load(Ordering::Acquire);
+            let rights = if leaf & WRITE == 0 { e & !WRITE } else { e };
+            if e & PRESENT == 0 || !allowed(rights) {
+                c.tables.remove(&(c.asid, page / 512));
+                return Err(());
+            }
+            let marked = e | ACCESSED | if write { DIRTY } else { 0 };
+            if entry.compare_exchange(e, marked, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                c.pages.insert((c.asid, page), rights);
+                return Ok(e & ADDRESS);
+            }
+        }
+    })
+}
+
+/// The word at `addr`, accessed by a program of the space that is loaded on this CPU.
+fn access<R>(
+    space: &Space<Soft>,
+    addr: usize,
+    access: Access,
+    f: impl Fn(&AtomicU64) -> R,
+) -> Result<R, FaultError> {
+    loop {
+        if let Ok(frame) = translate(addr, access.write, access.exec) {
+            let frame = Frame::of(PhysAddr(frame));
+            assert_ne!(frame.kind(), FrameKind::Free, "a program uses a frame that is free");
+            assert_ne!(frame.kind(), FrameKind::Table, "a program uses a page table");
+            assert!(!access.write || frame.kind() != FrameKind::Zero, "a program writes the page of zeros");
+            // SAFETY: an aligned word inside the page, in the arena for ever; all users of such words are atomic.
+            let word = unsafe { &*frame.bytes_ptr().add((addr % PAGE_SIZE) & !7).cast::<AtomicU64>() };
+            return Ok(f(word));
+        }
+        space.fault(VirtAddr(addr), access)?;
+    }
+}
+
+pub fn read(space: &Space<Soft>, addr: usize) -> Result<u64, FaultError> {
+    access(space, addr, Access::READ, |w| w.load(Ordering::SeqCst))
+}
+
+pub fn write(space: &Space<Soft>, addr: usize, value: u64) -> Result<(), FaultError> {
+    access(space, addr, Access::WRITE, |w| w.store(value, Ordering::SeqCst))
+}
+
+pub fn add(space: &Space<Soft>, addr: usize, value: u64) -> Result<u64, FaultError> {
+    access(space, addr, Access::WRITE, |w| w.fetch_add(value, Ordering::SeqCst))
+}
+
+/// Starts memory and lets `n` CPUs be present.
+pub fn start(n: u32) {
+    vm::frame::hosted::start(64 * 1024, 1);
+    sync::machine::hosted::set_cpus(n);
+}
+
+/// Free frames, when all callbacks have run.
+pub fn free_frames() -> u64 {
+    sync::rcu::drain();
+    vm::frame::free_frames()
+}

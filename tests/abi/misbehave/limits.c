@@ -28,13 +28,13 @@ static void forks_as_user(void)
 static void many_children(void)
 {
 	setpgid(0, 0);
-	static pid_t children[1000];
+	static pid_t children[500];
 	int count = 0;
 	int ends[2];
 	pipe(ends);
-	while (count < 1000 && (children[count] = fork()) > 0)
+	while (count < 500 && (children[count] = fork()) > 0)
 		count++;
-	if (count < 1000 && children[count] == 0) {
+	if (count < 500 && children[count] == 0) {
 		char byte;
 		close(ends[1]);
 		read(ends[0], &byte, 1);
@@ -113,7 +113,7 @@ static void mappings(void)
 {
 	int count = 0;
 	char *area = mmap(0, 200000L * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	while (count < 30000 && mprotect(area + 2L * 4096 * count, 4096, PROT_READ) == 0)
+	while (count < 8000 && mprotect(area + 2L * 4096 * count, 4096, PROT_READ) == 0)
 		count++;
 	SHOW(count);
 	CHECK(*(volatile char *)area == 0);
@@ -152,11 +152,11 @@ static void descriptors(void)
 static void deep_directories(void)
 {
 	int depth = 0;
-	while (depth < 2000 && mkdir("d", 0755) == 0 && chdir("d") == 0)
+	while (depth < 600 && mkdir("d", 0755) == 0 && chdir("d") == 0)
 		depth++;
 	SHOW(depth);
 	static char cwd[8192];
-	SHOW(syscall(SYS_getcwd, cwd, sizeof cwd) > 4000);
+	SHOW(syscall(SYS_getcwd, cwd, sizeof cwd) > 1000);
 	while (depth-- > 0 && chdir("..") == 0)
 		rmdir("d");
 	SHOW(depth);
@@ -191,7 +191,7 @@ static void signals_queued(void)
 int main(void)
 {
 	in_child("fork as a user until failure", forks_as_user);
-	in_child("1000 children", many_children);
+	in_child("500 children", many_children);
 	in_child("fork bomb of a user", fork_bomb);
 	in_child("10,000 pipes", pipes);
 	in_child("memory to the limit", memory);

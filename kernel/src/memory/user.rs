@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 use core::mem::size_of;
 
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::arch::user as raw;
 use crate::errno::{EFAULT, ENAMETOOLONG, Errno, Result};

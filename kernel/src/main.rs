@@ -26,6 +26,7 @@ extern "C" fn kernel_main(start_info: usize) -> ! {
 
 /// The rest of the boot, on a stack with a guard page, with interrupts on.
 extern "C" fn boot() -> ! {
+    arch::late_init();
     arch::start_cpus(idle);
     info!(
         "Darter {}: {} CPUs, {} nodes, {} ms",

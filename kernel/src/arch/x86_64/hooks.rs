@@ -7,49 +7,41 @@ use super::cpu::{features, percpu, reg};
 use super::{boot::topology, memory};
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_cpu_id() -> u32 {
     percpu::cpu_id()
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_cpus() -> u32 {
     topology::cpus()
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_node_of(cpu: u32) -> u32 {
     topology::node_of(cpu)
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_nodes() -> u32 {
     topology::nodes()
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_cycles() -> u64 {
     reg::rdtsc()
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_relax() {
     core::hint::spin_loop();
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_irq_save() -> bool {
     super::disable_interrupts()
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_irq_restore(was: bool) {
     if was {
         super::enable_interrupts();
@@ -57,25 +49,21 @@ extern "Rust" fn __darter_irq_restore(was: bool) {
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_percpu_base() -> usize {
     percpu::displacement()
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_percpu_base_of(cpu: u32) -> usize {
     percpu::displacement_of(cpu)
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_direct_map_base() -> usize {
     memory::DIRECT_MAP
 }
 
 #[unsafe(no_mangle)]
-#[inline]
 extern "Rust" fn __darter_frame_table() -> usize {
     memory::FRAME_TABLE
 }
@@ -83,7 +71,6 @@ extern "Rust" fn __darter_frame_table() -> usize {
 /// # Safety
 /// `page` is a whole page that the caller owns.
 #[unsafe(no_mangle)]
-#[inline]
 unsafe extern "Rust" fn __darter_zero_page(page: *mut u8) {
     if features::get().erms {
         // SAFETY: as the caller says. DF is clear in the kernel.
@@ -103,7 +90,6 @@ unsafe extern "Rust" fn __darter_zero_page(page: *mut u8) {
 /// # Safety
 /// Both are whole pages; the caller owns `to`.
 #[unsafe(no_mangle)]
-#[inline]
 unsafe extern "Rust" fn __darter_copy_page(to: *mut u8, from: *const u8) {
     if features::get().erms {
         // SAFETY: as the caller says. DF is clear in the kernel.

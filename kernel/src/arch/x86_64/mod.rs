@@ -20,6 +20,7 @@ pub mod time;
 mod trap;
 pub mod upcall;
 pub mod user;
+mod vdso;
 
 use core::arch::asm;
 
@@ -35,8 +36,15 @@ pub use machine::Machine;
 pub use memory::USER_END;
 pub use stack::{KernelStack, trim as trim_stacks};
 pub use trap::{PageFault, Trap, UserRegs};
+pub use vdso::vdso_object;
 
 use cpu::{features, percpu, reg};
+
+/// Makes what needs the heap and the locks. Once, on the boot CPU, after [`leave_boot_stack`].
+pub fn late_init() {
+    // SAFETY: called once, by the boot sequence, before other CPUs start.
+    unsafe { vdso::init() };
+}
 
 /// Starts the other CPUs; each runs `entry` when it is ready. Returns when all are.
 pub fn start_cpus(entry: fn() -> !) {
@@ -214,7 +222,7 @@ pub fn frame_pointer() -> usize {
 /// The stack frame at `frame`: the caller's frame pointer and the return address. `None` if that is no mapped kernel
 /// address. Safe at any value: a page that is not mapped is found by the fixup of a user copy's instruction.
 pub fn frame_at(frame: usize) -> Option<(usize, usize)> {
-    if frame < memory::DIRECT_MAP || frame % 8 != 0 {
+    if frame < memory::DIRECT_MAP || !frame.is_multiple_of(8) {
         return None;
     }
     user::peek_kernel(frame).zip(user::peek_kernel(frame + 8))

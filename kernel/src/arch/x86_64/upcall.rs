@@ -32,3 +32,15 @@ pub fn timer_interrupt(_from_user: bool) {}
 pub fn reschedule_interrupt() {}
 
 pub fn serial_received() {}
+
+// Until `sched` is in the tree: nobody sleeps during boot.
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_park_token() -> usize {
+    0
+}
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_park() {}
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_unpark(_: usize) {}
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_nudge(_: u32) {}

@@ -228,7 +228,7 @@ pub fn strncpy_from_user(dst: &mut [u8], src: usize) -> Result<usize, StringErro
 /// Reads an aligned word at once (a futex).
 #[inline]
 pub fn load_u32(address: usize) -> UserResult<u32> {
-    if !in_user_half(address, 4) || address % 4 != 0 {
+    if !in_user_half(address, 4) || !address.is_multiple_of(4) {
         return Err(UserFault);
     }
     let (value, bad): (u32, u32);
@@ -253,7 +253,7 @@ pub fn load_u32_nofault(address: usize) -> UserResult<u32> {
 /// Writes an aligned word at once.
 #[inline]
 pub fn store_u32(address: usize, value: u32) -> UserResult {
-    if !in_user_half(address, 4) || address % 4 != 0 {
+    if !in_user_half(address, 4) || !address.is_multiple_of(4) {
         return Err(UserFault);
     }
     let bad: u32;
@@ -267,7 +267,7 @@ pub fn store_u32(address: usize, value: u32) -> UserResult {
 
 /// Compares an aligned word with `old` and exchanges it for `new`; returns what was there.
 pub fn compare_exchange_u32(address: usize, old: u32, new: u32) -> UserResult<u32> {
-    if !in_user_half(address, 4) || address % 4 != 0 {
+    if !in_user_half(address, 4) || !address.is_multiple_of(4) {
         return Err(UserFault);
     }
     let (was, bad): (u32, u32);

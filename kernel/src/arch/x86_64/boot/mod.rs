@@ -9,7 +9,7 @@ use super::acpi::MachineTables;
 use super::cpu::{features, percpu};
 use super::memory::{direct_map, early, frames, tables};
 use super::{apic, time, trap};
-pub use start_info::{BootInfo, PhysRange, boot_info};
+pub use start_info::{PhysRange, boot_info};
 
 /// End of what the first page tables reach.
 const BOOT_REACH: u64 = 1 << 32;

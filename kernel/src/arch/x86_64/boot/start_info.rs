@@ -94,7 +94,10 @@ pub fn boot_info() -> &'static BootInfo {
 
 /// A loader structure in reach of the first page tables.
 fn at<T>(address: u64) -> Option<&'static T> {
-    if address == 0 || address % align_of::<T>() as u64 != 0 || address + size_of::<T>() as u64 > REACH {
+    if address == 0
+        || !address.is_multiple_of(align_of::<T>() as u64)
+        || address + size_of::<T>() as u64 > REACH
+    {
         return None;
     }
     // SAFETY: in reach and aligned; loader structures are plain integers, and nobody writes them.

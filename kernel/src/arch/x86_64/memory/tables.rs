@@ -198,8 +198,7 @@ pub unsafe fn init() {
         map_range(DIRECT_MAP + text_end as usize, PhysRange { start: text_end, end: SIZE_1G }, DATA, SIZE_2M);
     }
     let mut mapped = SIZE_1G;
-    let mut ranges = super::super::boot::boot_info().usable().iter();
-    while let Some(range) = ranges.next() {
+    for range in super::super::boot::boot_info().usable() {
         // Whole gigabytes: what lies between (device windows) is never touched through the direct map.
         let start = (range.start & !(SIZE_1G - 1)).max(mapped);
         let end = range.end.next_multiple_of(SIZE_1G);

@@ -29,7 +29,7 @@ static CLOCK: BootCell<Clock> =
     BootCell::new(Clock { start: 0, ns_per_cycle: 1 << 32, cycles_per_ns: 1 << 32, ticks_per_ns: 1 << 32 });
 
 fn scale(value: u64, factor: u64) -> u64 {
-    (u128::from(value) * u128::from(factor) >> 32) as u64
+    ((u128::from(value) * u128::from(factor)) >> 32) as u64
 }
 
 /// Nanoseconds since boot.
@@ -57,6 +57,7 @@ pub fn wall_offset() -> u64 {
 /// Sets the wall clock.
 pub fn set_wall_offset(ns: u64) {
     WALL.store(ns, Ordering::Relaxed);
+    super::vdso::set_wall(ns);
 }
 
 /// The clock's facts.

@@ -176,8 +176,6 @@ if wants rust && ! have rustup; then
     if [ $codename = trixie ]; then
         packages="$packages rustup ca-certificates"
     else
-        say "Rust is missing, and Debian 12 has no package of rustup. Install it as https://rustup.rs says"
-        say "(as the user who will build; the toolchain itself is then fetched by this script), and run this again."
         rust_by_hand=true
     fi
 fi
@@ -193,7 +191,7 @@ fi
 if wants rust && have rustup; then
     say "+ rustup toolchain install $toolchain"
     rustup toolchain install "$toolchain" --profile minimal --component rustfmt --component clippy --target $target \
-        --no-self-update </dev/null >&2
+        --no-self-update </dev/null >&2 || say "rustup could not fetch Rust $toolchain; see the lines above"
 fi
 
 # The newest 6.12 as Debian ships it (the generic flavour, as a machine would run it), unpacked beside the sources.
@@ -228,6 +226,11 @@ if wants linux && ! fetch_linux; then
     fi
 fi
 
+if ${rust_by_hand:-false}; then
+    say "Debian 12 has no package of rustup. As the user who will build, run (it needs curl and ca-certificates)"
+    say "    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --default-toolchain none"
+    say "and then this again: it fetches Rust $toolchain itself."
+fi
 if [ -n "$undone" ]; then
     say "these need root; run them, then 'make setup' again:"
     printf '%s' "$undone" >&2
@@ -240,5 +243,4 @@ if [ -n "$list" ]; then
     exit 1
 fi
 mkdir -p .cache && : > $stamp
-[ "${rust_by_hand:-false}" = false ] || exit 1
 say "everything is there"

@@ -1,0 +1,280 @@
+//! execve: a process becomes another program.
+//!
+//! Up to `replace` everything happens beside the running program, and a failure leaves that as it was. From there on the old
+//! program is gone, and a failure ends the process (SIGKILL), as on Linux.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod image;
+mod load;
+mod stack;
+
+pub use arguments::Strings;
+
+use super::signal::AltStack;
+use super::{Thread, exit};
+use crate::arch::{self, UserRegs};
+use crate::errno::{Errno, Result};
+use crate::fs::{self, File};
+use crate::memory::Space;
+use crate::sched;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use image::{HEAD, Image};
+use linux_raw_sys::general as abi;
+use sync::try_arc;
+use vm::addr::{PAGE_SIZE, VirtAddr};
+use vm::{Backing, MapFlags, MapRequest, Prot};
+
+/// Work flag of the first process's thread, which has no program yet.
+pub const FIRST_EXEC: u32 = sched::Work::PROCESS;
+/// Scripts that are interpreters of scripts.
+const SCRIPTS_MAX: usize = 5;
+/// Where the first mapping without an address may end: below the stack's largest growth and some room, as on Linux.
+const STACK_GAP_MIN: u64 = 128 << 20;
+const STACK_GAP_MAX: u64 = (arch::USER_END / 6 * 5) as u64;
+
+/// Where the program's parts lie: for brk, /proc and prctl.
+#[derive(Clone, Default)]
+pub struct Layout {
+    pub exe: Option<Arc<File>>,
+    pub code: (usize, usize),
+    pub data: (usize, usize),
+    pub brk: usize,
+    pub stack: usize,
+    pub arguments: (usize, usize),
+    pub environment: (usize, usize),
+    pub auxv: (usize, usize),
+}
+
+/// A program that has been found and can be loaded.
+struct Program {
+    file: Arc<File>,
+    image: Arc<Image>,
+}
+
+/// execve(2) and execveat(2) for the running thread. On success `regs` enter the new program.
+///
+/// # Errors
+/// As execve(2).
+pub fn exec(regs: &mut UserRegs, path: &[u8], dir: i32, flags: u32, mut argv: Strings, envp: &Strings) -> Result {
+    if argv.count == 0 {
+        argv.push(b"")?;
+    }
+    let file = fs::open_exec(dir, path, flags)?;
+    let (program, argv) = find_program(file, path, argv)?;
+    run(regs, program, path, &argv, envp)
+}
+
+/// The strings of a call, within the limits for the running process.
+///
+/// # Errors
+/// EFAULT, E2BIG, ENOMEM.
+pub fn copy_strings(argv: usize, envp: usize) -> Result<(Strings, Strings)> {
+    let mut budget = arguments::budget(super::limit_now(abi::RLIMIT_STACK));
+    let argv = Strings::copy_from_user(argv, &mut budget)?;
+    let envp = Strings::copy_from_user(envp, &mut budget)?;
+    Ok((argv, envp))
+}
+
+/// Follows #! lines to an ELF program.
+fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(Program, Strings)> {
+    let mut name = Vec::new();
+    sync::TryVec::try_extend_from_slice(&mut name, path)?;
+    for _ in 0..=SCRIPTS_MAX {
+        let mut head = [0; HEAD];
+        let length = file.read_at_kernel(0, &mut head)?;
+        let head = head.get(..length).unwrap_or_default();
+        if !head.starts_with(b"#!") {
+            let image = image_of(&file, head)?;
+            return Ok((Program { file, image }, argv));
+        }
+        let (interpreter, argument) = parse_script(head)?;
+        match argument {
+            Some(argument) => argv.prepend(&[interpreter, argument, &name], 1)?,
+            None => argv.prepend(&[interpreter, &name], 1)?,
+        }
+        file = fs::open_exec(abi::AT_FDCWD, interpreter, 0)?;
+        name.clear();
+        sync::TryVec::try_extend_from_slice(&mut name, interpreter)?;
+    }
+    Err(Errno::ELOOP)
+}
+
+/// Interpreter and optional argument of a #! line.
+///
+/// # Errors
+/// ENOEXEC: there is none, or the interpreter's name does not fit.
+fn parse_script(head: &[u8]) -> Result<(&[u8], Option<&[u8]>)> {
+    let body = head.get(2..).unwrap_or_default();
+    let line_end = body.iter().position(|b| *b == b'\n');
+    let line = &body[..line_end.unwrap_or(body.len())];
+    let blank = |b: &u8| *b == b' ' || *b == b'\t';
+    let start = line.iter().position(|b| !blank(b)).ok_or(Errno::ENOEXEC)?;
+    let line = &line[start..];
+    let name_end = line.iter().position(|b| blank(b) || *b == 0);
+    if line_end.is_none() && name_end.is_none() && head.len() == HEAD {
+        // The name may go on beyond what was read.
+        return Err(Errno::ENOEXEC);
+    }
+    let name = &line[..name_end.unwrap_or(line.len())];
+    if name.is_empty() {
+        return Err(Errno::ENOEXEC);
+    }
+    let rest = &line[name.len()..];
+    let rest = &rest[..rest.iter().position(|b| *b == 0).unwrap_or(rest.len())];
+    let from = rest.iter().position(|b| !blank(b)).unwrap_or(rest.len());
+    let to = rest.iter().rposition(|b| !blank(b)).map_or(from, |n| n + 1);
+    let argument = &rest[from..to.max(from)];
+    Ok((name, (!argument.is_empty()).then_some(argument)))
+}
+
+/// The parsed headers of a file, from its cache if nobody has written it since.
+fn image_of(file: &File, head: &[u8]) -> Result<Arc<Image>> {
+    let inode = file.inode();
+    if let Some(image) = inode.exec_cache().and_then(|cached| cached.downcast::<Image>().ok()) {
+        return Ok(image);
+    }
+    if !Image::is_elf(head) {
+        return Err(Errno::ENOEXEC);
+    }
+    let version = inode.version();
+    let image = try_arc(Image::parse(file, head)?)?;
+    inode.set_exec_cache(version, image.clone());
+    Ok(image)
+}
+
+fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp: &Strings) -> Result {
+    let image = &program.image;
+    let interpreter = match &image.interpreter {
+        Some(name) => {
+            let file = fs::open_exec(abi::AT_FDCWD, name, 0)?;
+            let mut head = [0; HEAD];
+            let length = file.read_at_kernel(0, &mut head)?;
+            let image = image_of(&file, head.get(..length).unwrap_or_default())
+                .map_err(|e| if e == Errno::ENOEXEC { Errno::ELIBBAD } else { e })?;
+            Some(Program { file, image })
+        }
+        None => None,
+    };
+    let thread = super::current();
+    let stack_limit = thread.process.limits.soft(abi::RLIMIT_STACK);
+    let space = Space::try_new()?;
+    let gap = stack_limit.saturating_add(PAGE_SIZE as u64).clamp(STACK_GAP_MIN, STACK_GAP_MAX) as usize;
+    space.set_mmap_top((arch::USER_END - gap) & !(PAGE_SIZE - 1));
+    space.set_stack_limit(stack_limit.min(usize::MAX as u64) as usize);
+
+    let object = program.file.object().ok_or(Errno::EACCES)?;
+    let loaded = load::load(&space, image, &object, interpreter.is_some())?;
+    let (entry, interpreter_base) = match &interpreter {
+        Some(i) => {
+            let object = i.file.object().ok_or(Errno::EACCES)?;
+            let lib = load::load(&space, &i.image, &object, false)?;
+            (lib.entry, lib.base)
+        }
+        None => (loaded.entry, 0),
+    };
+    space.set_brk(VirtAddr(loaded.end));
+    let credentials = thread.credentials();
+    let facts = stack::Facts {
+        program: &loaded,
+        interpreter_base,
+        headers: if image.headers == 0 { 0 } else { image.headers.wrapping_add(loaded.base) },
+        header_count: image.header_count,
+        uid: credentials.uid,
+        euid: credentials.euid,
+        gid: credentials.gid,
+        egid: credentials.egid,
+        random: fs::random_bytes(),
+        vdso: map_vdso(&space)?,
+        name: path,
+        secure: false,
+    };
+    let layout = stack::build(&space, argv, envp, &facts, image.stack_exec)?;
+
+    if !exit::end_other_threads(&thread) {
+        return Err(Errno::EAGAIN);
+    }
+    // The old program is gone from here on.
+    *thread.process.memory.lock() = Layout {
+        exe: Some(program.file.clone()),
+        code: loaded.code,
+        data: loaded.data,
+        brk: loaded.end,
+        stack: layout.sp,
+        arguments: layout.arguments,
+        environment: layout.environment,
+        auxv: layout.auxv,
+    };
+    replace(&thread, space, path);
+    *regs = UserRegs::new_user(entry, layout.sp);
+    Ok(())
+}
+
+/// The thread changes to its new space and loses what exec takes away.
+fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
+    let thread: &Arc<Thread> = current;
+    let process = &thread.process;
+    thread.clear_tid_for_exec();
+    let old = thread.space.replace(Some(space.clone()));
+    let shared = process.set_space(Some(space.clone()));
+    let left = sched::replace_space(space);
+    drop((old, shared, left));
+    current.files().exec();
+    process.signals.reset_for_exec();
+    *thread.altstack.lock() = AltStack::NONE;
+    thread.robust_list.store(0, Ordering::Relaxed);
+    let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
+    thread.set_comm(name);
+    process.executed.store(true, Ordering::Relaxed);
+    process.exit_signal.store(abi::SIGCHLD, Ordering::Relaxed);
+    sched::reset_for_exec();
+    exit::release_vfork(process);
+}
+
+/// Maps the vDSO; 0: there is none.
+fn map_vdso(space: &Space) -> Result<usize> {
+    let Some(vdso) = arch::vdso() else { return Ok(0) };
+    let total = vdso.data_len + vdso.code_len;
+    let place = space.map(&MapRequest {
+        hint: VirtAddr(0),
+        len: total,
+        prot: Prot::empty(),
+        flags: MapFlags::empty(),
+        backing: Backing::Anonymous,
+    })?;
+    let parts = [
+        (place.0, vdso.data_len, Prot::READ, &vdso.data),
+        (place.0 + vdso.data_len, vdso.code_len, Prot::READ | Prot::EXEC, &vdso.code),
+    ];
+    for (at, len, prot, object) in parts {
+        space.map(&MapRequest {
+            hint: VirtAddr(at),
+            len,
+            prot,
+            flags: MapFlags::FIXED | MapFlags::SHARED,
+            backing: Backing::Object { object: object.clone(), offset: 0 },
+        })?;
+    }
+    Ok(place.0 + vdso.data_len)
+}
+
+/// The first process executes its first program.
+pub fn first(regs: &mut UserRegs) {
+    sched::current().work.clear(FIRST_EXEC);
+    super::start::exec_first(regs, arch::command_line());
+}
+
+/// execve for the kernel itself: `path` is the only argument, with the environment Linux gives to init.
+///
+/// # Errors
+/// As execve(2).
+pub fn exec_kernel(regs: &mut UserRegs, path: &[u8]) -> Result {
+    let mut argv = Strings::new();
+    argv.push(path)?;
+    let mut envp = Strings::new();
+    envp.push(b"HOME=/")?;
+    envp.push(b"TERM=linux")?;
+    exec(regs, path, abi::AT_FDCWD, 0, argv, &envp)
+}

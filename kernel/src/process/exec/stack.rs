@@ -1,0 +1,144 @@
+//! The first stack of a program: strings, auxiliary vector, pointers, argument count (System V ABI, x86-64; getauxval(3)).
+#![forbid(unsafe_code)]
+
+use super::arguments::Strings;
+use super::load::Loaded;
+use crate::arch::{self, USER_END};
+use crate::errno::{Errno, Result};
+use crate::memory::Space;
+use alloc::vec::Vec;
+use linux_raw_sys::general as abi;
+use sync::TryVec;
+use vm::addr::{PAGE_SIZE, VirtAddr};
+use vm::{Backing, MapFlags, MapRequest, Prot};
+
+/// Address space set aside at birth; the mapping grows from there to the stack limit.
+const FIRST_SIZE: usize = 132 << 10;
+
+/// What the auxiliary vector tells besides addresses of the stack itself.
+pub struct Facts<'a> {
+    pub program: &'a Loaded,
+    /// Where the interpreter lies; 0: none.
+    pub interpreter_base: usize,
+    /// Program headers in memory and their number.
+    pub headers: usize,
+    pub header_count: usize,
+    pub uid: u32,
+    pub euid: u32,
+    pub gid: u32,
+    pub egid: u32,
+    pub random: [u8; 16],
+    /// The vDSO's ELF header; 0: none.
+    pub vdso: usize,
+    /// The path that was executed.
+    pub name: &'a [u8],
+    pub secure: bool,
+}
+
+/// What a process remembers of its first stack, for /proc.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    pub sp: usize,
+    pub arguments: (usize, usize),
+    pub environment: (usize, usize),
+    pub auxv: (usize, usize),
+}
+
+/// Maps the stack and fills it.
+///
+/// # Errors
+/// ENOMEM; E2BIG: the strings do not fit.
+pub fn build(space: &Space, argv: &Strings, envp: &Strings, facts: &Facts<'_>, exec: bool) -> Result<Layout> {
+    let top = USER_END - PAGE_SIZE;
+    let needed = argv.cost() + envp.cost() + facts.name.len() + 4 * PAGE_SIZE;
+    let size = needed.max(FIRST_SIZE).next_multiple_of(PAGE_SIZE);
+    let prot = if exec { Prot::READ | Prot::WRITE | Prot::EXEC } else { Prot::READ | Prot::WRITE };
+    space.map(&MapRequest {
+        hint: VirtAddr(top.checked_sub(size).ok_or(Errno::E2BIG)?),
+        len: size,
+        prot,
+        flags: MapFlags::FIXED | MapFlags::GROWSDOWN | MapFlags::STACK,
+        backing: Backing::Anonymous,
+    })?;
+
+    // From the top down: a null word, the name, environment, arguments, platform, random bytes.
+    let name_at = top - size_of::<usize>() - (facts.name.len() + 1);
+    let environment_at = name_at - envp.bytes.len();
+    let arguments_at = environment_at - argv.bytes.len();
+    let platform = b"x86_64\0";
+    let platform_at = arguments_at - platform.len();
+    let random_at = (platform_at - facts.random.len()) & !15;
+
+    let auxv = auxv(facts, name_at, platform_at, random_at);
+    let words = 1 + argv.count + 1 + envp.count + 1 + auxv.len() * 2;
+    let sp = (random_at - words * size_of::<usize>()) & !15;
+
+    // The strings, upwards from the platform, in one piece.
+    let mut strings = Vec::new();
+    strings.try_extend_from_slice(&facts.random)?;
+    strings.try_resize(platform_at - random_at, 0)?;
+    for part in [platform.as_slice(), &argv.bytes, &envp.bytes, facts.name, &[0]] {
+        strings.try_extend_from_slice(part)?;
+    }
+    write(space, random_at, &strings)?;
+
+    let mut block: Vec<u8> = Vec::new();
+    block.try_reserve_exact(words * size_of::<usize>()).map_err(|_| Errno::ENOMEM)?;
+    push(&mut block, argv.count)?;
+    push_pointers(&mut block, argv, arguments_at)?;
+    push_pointers(&mut block, envp, environment_at)?;
+    let auxv_at = sp + block.len();
+    for (key, value) in &auxv {
+        push(&mut block, *key as usize)?;
+        push(&mut block, *value)?;
+    }
+    write(space, sp, &block)?;
+    Ok(Layout {
+        sp,
+        arguments: (arguments_at, environment_at),
+        environment: (environment_at, name_at),
+        auxv: (auxv_at, sp + block.len()),
+    })
+}
+
+fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize) -> [(u32, usize); 20] {
+    [
+        (if facts.vdso != 0 { abi::AT_SYSINFO_EHDR } else { abi::AT_IGNORE }, facts.vdso),
+        (abi::AT_MINSIGSTKSZ, arch::min_signal_stack()),
+        (abi::AT_HWCAP, arch::hwcap()),
+        (abi::AT_PAGESZ, PAGE_SIZE),
+        (abi::AT_CLKTCK, 100),
+        (abi::AT_PHDR, facts.headers),
+        (abi::AT_PHENT, 56),
+        (abi::AT_PHNUM, facts.header_count),
+        (abi::AT_BASE, facts.interpreter_base),
+        (abi::AT_FLAGS, 0),
+        (abi::AT_ENTRY, facts.program.entry),
+        (abi::AT_UID, facts.uid as usize),
+        (abi::AT_EUID, facts.euid as usize),
+        (abi::AT_GID, facts.gid as usize),
+        (abi::AT_EGID, facts.egid as usize),
+        (abi::AT_SECURE, usize::from(facts.secure)),
+        (abi::AT_RANDOM, random_at),
+        (abi::AT_EXECFN, name_at),
+        (abi::AT_PLATFORM, platform_at),
+        (abi::AT_NULL, 0),
+    ]
+}
+
+fn push(block: &mut Vec<u8>, word: usize) -> Result {
+    Ok(block.try_extend_from_slice(&word.to_ne_bytes())?)
+}
+
+fn push_pointers(block: &mut Vec<u8>, strings: &Strings, mut at: usize) -> Result {
+    for text in strings.iter() {
+        push(block, at)?;
+        at += text.len() + 1;
+    }
+    push(block, 0)
+}
+
+fn write(space: &Space, at: usize, bytes: &[u8]) -> Result {
+    space.write_remote(VirtAddr(at), bytes)?;
+    Ok(())
+}

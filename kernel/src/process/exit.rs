@@ -1,0 +1,140 @@
+//! The end of threads and processes.
+//!
+//! The last thread ends the process: children go to an heir, the parent is told, and what is left is a zombie until it
+//! is waited for. A parent that ignores SIGCHLD has its children released at once.
+#![forbid(unsafe_code)]
+
+use super::signal::{self, Action};
+use super::{Process, Thread, family, session, wait};
+use crate::arch;
+use crate::sched::{self, futex};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+
+/// exit_group(2): ends the process with wait status `status` (exit code << 8, or the signal).
+pub fn exit_group(status: i32) -> ! {
+    let thread = super::current();
+    let status = thread.process.signals.begin_exit(status);
+    kill_others(&thread);
+    exit_thread(status)
+}
+
+/// Makes every other thread of the process end.
+fn kill_others(thread: &Arc<Thread>) {
+    thread.process.for_each_thread(|other| {
+        if !Arc::ptr_eq(other, thread) {
+            other.notify(true);
+        }
+    });
+    thread.process.signals.wake_stopped();
+}
+
+/// Ends all threads of the process but the running one, for exec; it becomes the leader.
+///
+/// False: the process is being killed.
+pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
+    if !thread.process.signals.begin_exec() {
+        return false;
+    }
+    kill_others(thread);
+    let alone = || (thread.process.alive.load(Ordering::Acquire) == 1).then_some(());
+    let done = thread.process.release.wait_shared(sched::Sleep::Killable, None, alone).is_ok();
+    thread.process.signals.end_exec();
+    done
+}
+
+/// Ends the running thread; with it the process, if it is the last, with `status`.
+pub fn exit_thread(status: i32) -> ! {
+    let current = super::current();
+    let thread = (*current).clone();
+    let process = thread.process.clone();
+    if process.pid() == 1 && process.alive.load(Ordering::Acquire) == 1 {
+        first_process_ended(status);
+    }
+    release_user_memory(&thread);
+    let usage = wait::UsageSum::of_thread(&thread, current.task().times());
+    thread.exiting.store(true, Ordering::Release);
+    process.gone.add(&usage);
+    let files = thread.files.replace(None);
+    let fs = thread.fs.replace(None);
+    drop((files, fs));
+    process.threads_remove(&thread);
+    if thread.tid() != process.pid() {
+        thread.withdraw();
+    }
+    let last = process.alive.fetch_sub(1, Ordering::AcqRel) == 1;
+    if last {
+        let status = process.signals.exit_status().unwrap_or(status);
+        end_process(&process, status);
+    } else {
+        process.release.wake_all();
+    }
+    drop(thread);
+    drop(process);
+    sched::exit_current()
+}
+
+/// What a dying thread does to user memory, and then leaving it.
+fn release_user_memory(thread: &Arc<Thread>) {
+    super::signal::robust::release(thread);
+    let clear = thread.clear_tid.load(Ordering::Relaxed);
+    if clear != 0 {
+        // A bad address is the program's affair.
+        let _ = arch::user::store_u32(clear, 0);
+        let space = super::current().space().clone();
+        futex::wake(futex::Key { owner: space.id() as usize, place: clear }, 1, futex::ANY);
+        if let Ok(key) = crate::syscall::futex::key(clear, false) {
+            futex::wake(key, 1, futex::ANY);
+        }
+    }
+    let process = &thread.process;
+    let mine = thread.space.replace(None);
+    let left = sched::leave_space();
+    let shared = if process.alive.load(Ordering::Acquire) == 1 { process.set_space(None) } else { None };
+    let max_rss = mine.as_ref().map_or(0, |space| space.usage().resident_pages as u64);
+    process.gone.add(&wait::UsageSum { max_rss, ..Default::default() });
+    // The last reference frees the memory.
+    drop((mine, left, shared));
+    if process.alive.load(Ordering::Acquire) == 1 {
+        release_vfork(process);
+    }
+}
+
+/// A vfork parent goes on: the process has a space of its own, or none.
+pub(super) fn release_vfork(process: &Process) {
+    if !process.released.swap(true, Ordering::AcqRel) {
+        process.release.wake_all();
+    }
+}
+
+fn end_process(process: &Arc<Process>, status: i32) {
+    process.itimers.cancel();
+    session::leave(process);
+    family::hand_over(process);
+    process.status.store(status, Ordering::Release);
+    let released = family::with_parent(process, |parent, children| {
+        process.zombie.store(true, Ordering::Release);
+        let auto = process.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD
+            && parent.signals.action(abi::SIGCHLD).is_some_and(|a: Action| a.reaps_children());
+        if auto {
+            children.retain(|c| !Arc::ptr_eq(c, process));
+        }
+        (parent.clone(), auto)
+    });
+    let Some((parent, auto)) = released else {
+        process.zombie.store(true, Ordering::Release);
+        return;
+    };
+    signal::send::child_event(&parent, process, wait::exit_event(process));
+    parent.family.events.wake_all();
+    if auto {
+        family::forget(process);
+    }
+}
+
+/// The first process has nobody to tell: the machine ends, with the process's exit code for the host.
+fn first_process_ended(status: i32) -> ! {
+    error!("the first process has ended with status {status:#x}");
+    arch::power_off()
+}

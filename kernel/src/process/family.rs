@@ -1,0 +1,137 @@
+//! Parents and children.
+//!
+//! A child's birth, death and stopping are made known under its parent's `children` lock. When a parent exits it hands its
+//! children over: they name the new parent first and appear on its list after, so a child that dies in between tells the
+//! new parent, which is woken again once the child is on its list.
+//!
+//! LockOrder: `children` → `parent` of a child. Never two `children` locks at once.
+#![forbid(unsafe_code)]
+
+use super::{Pid, Process, ids};
+use crate::errno::Result;
+use crate::sched::WaitQueue;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+use sync::level::Other;
+use sync::{SpinGuard, SpinLock, TryVec, lock_class};
+
+lock_class! {
+    static CHILDREN: LockClass = ("process children", Other);
+    static PARENT: LockClass = ("process parent", Other);
+}
+
+/// A process's place among its kin.
+pub struct Family {
+    parent_pid: AtomicU32,
+    parent: SpinLock<Option<Arc<Process>>>,
+    children: SpinLock<Vec<Arc<Process>>>,
+    /// Threads that wait for a child to change.
+    pub events: WaitQueue,
+}
+
+impl Family {
+    pub fn new(parent: Option<Arc<Process>>) -> Self {
+        Self {
+            parent_pid: AtomicU32::new(parent.as_ref().map_or(0, |p| p.pid())),
+            parent: SpinLock::new(parent, &PARENT),
+            children: SpinLock::new(Vec::new(), &CHILDREN),
+            events: WaitQueue::new(),
+        }
+    }
+
+    pub fn parent_pid(&self) -> Pid {
+        self.parent_pid.load(Ordering::Relaxed)
+    }
+
+    pub fn parent(&self) -> Option<Arc<Process>> {
+        self.parent.lock().clone()
+    }
+
+    fn set_parent(&self, parent: Option<Arc<Process>>) {
+        self.parent_pid.store(parent.as_ref().map_or(0, |p| p.pid()), Ordering::Relaxed);
+        let old = core::mem::replace(&mut *self.parent.lock(), parent);
+        drop(old);
+    }
+
+    pub fn children(&self) -> SpinGuard<'_, Vec<Arc<Process>>> {
+        self.children.lock()
+    }
+
+    /// Makes room for one more child, so that `add` cannot fail.
+    pub fn reserve(&self) -> Result {
+        Ok(self.children.lock().try_reserve(1).map_err(sync::AllocError::from)?)
+    }
+
+    /// Adds a child.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn add(&self, child: Arc<Process>) -> Result {
+        Ok(self.children.lock().try_push(child)?)
+    }
+}
+
+/// Removes `child` from its parent's list and from the table of numbers: nobody finds it any more.
+pub fn release(child: &Arc<Process>) {
+    if let Some(parent) = child.family.parent() {
+        parent.family.children().retain(|c| !Arc::ptr_eq(c, child));
+    }
+    forget(child);
+}
+
+/// Takes `child`, which is off its parent's list, out of the table of numbers.
+pub fn forget(child: &Arc<Process>) {
+    super::session::keep_number(child);
+    child.id.withdraw();
+    child.family.set_parent(None);
+}
+
+/// The parent of `child`, with its list locked and checked to be the parent still; `f` says what has happened.
+pub fn with_parent<R>(child: &Process, f: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R) -> Option<R> {
+    loop {
+        let parent = child.family.parent()?;
+        let mut children = parent.family.children();
+        if child.family.parent_pid() == parent.pid() {
+            return Some(f(&parent, &mut children));
+        }
+    }
+}
+
+/// Gives the children of `process`, which exits, to the nearest ancestor that reaps orphans, or to the first process.
+pub fn hand_over(process: &Arc<Process>) {
+    if process.family.children().is_empty() {
+        return;
+    }
+    let Some(heir) = heir_of(process) else { return };
+    let orphans = core::mem::take(&mut *{
+        let children = process.family.children();
+        for child in children.iter() {
+            child.family.set_parent(Some(heir.clone()));
+        }
+        children
+    });
+    for orphan in orphans {
+        orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
+        let kept = orphan.clone();
+        if heir.family.add(orphan).is_err() {
+            // No memory for the list: the orphan runs on and is released by itself when it dies.
+            kept.exit_signal.store(0, Ordering::Relaxed);
+        }
+        if kept.is_zombie() {
+            super::signal::send::child_event(&heir, &kept, super::wait::exit_event(&kept));
+        }
+    }
+    heir.family.events.wake_all();
+}
+
+fn heir_of(process: &Arc<Process>) -> Option<Arc<Process>> {
+    let mut ancestor = process.family.parent();
+    while let Some(candidate) = ancestor {
+        if candidate.pid() == 1 || (candidate.subreaper.load(Ordering::Relaxed) && !candidate.is_zombie()) {
+            return Some(candidate);
+        }
+        ancestor = candidate.family.parent();
+    }
+    ids::find_process(1)
+}

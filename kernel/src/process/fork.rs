@@ -1,0 +1,269 @@
+//! fork, vfork, clone: a new process or a new thread.
+//!
+//! Everything that can fail is done before anybody can see the newcomer; then it is published, added to its kin, and started.
+#![forbid(unsafe_code)]
+
+use super::ids::{Entry, Id};
+use super::own::Own;
+use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, signal, wait};
+use super::{MEMORY, COMM, SPACE, THREADS};
+use crate::arch::{self, UserRegs};
+use crate::errno::{Errno, Result};
+use crate::fs::{FileTable, FsContext};
+use crate::memory::Space;
+use crate::sched::{self, Sleep, Task, WaitQueue};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use linux_raw_sys::general as abi;
+use sync::rcu::RcuHead;
+use sync::{SpinLock, TryVec, try_arc};
+use vm::addr::VirtAddr;
+
+/// Arguments of clone(2) and clone3(2).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CloneRequest {
+    pub flags: u64,
+    /// The new stack pointer; 0: the caller's.
+    pub sp: usize,
+    pub parent_tid: usize,
+    pub child_tid: usize,
+    pub tls: usize,
+    pub exit_signal: u32,
+}
+
+const fn flag(f: u32) -> u64 {
+    f as u64
+}
+
+impl CloneRequest {
+    fn has(&self, f: u32) -> bool {
+        self.flags & flag(f) != 0
+    }
+
+    fn check(&self) -> Result {
+        let namespaces = flag(abi::CLONE_NEWNS)
+            | flag(abi::CLONE_NEWCGROUP)
+            | flag(abi::CLONE_NEWUTS)
+            | flag(abi::CLONE_NEWIPC)
+            | flag(abi::CLONE_NEWUSER)
+            | flag(abi::CLONE_NEWPID)
+            | flag(abi::CLONE_NEWNET);
+        if self.has(abi::CLONE_NEWNS) && self.has(abi::CLONE_FS) {
+            return Err(Errno::EINVAL);
+        }
+        if (self.has(abi::CLONE_THREAD) && !self.has(abi::CLONE_SIGHAND))
+            || (self.has(abi::CLONE_SIGHAND) && !self.has(abi::CLONE_VM))
+            || self.exit_signal > 64
+        {
+            return Err(Errno::EINVAL);
+        }
+        // Namespaces and process descriptors are not there: as on a Linux without them.
+        if self.flags & (namespaces | flag(abi::CLONE_PIDFD)) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+}
+
+/// Makes a thread or process that goes on from `regs` with result 0; returns its number.
+///
+/// # Errors
+/// EINVAL, EAGAIN, ENOMEM, as clone(2).
+pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
+    request.check()?;
+    let parent = super::current();
+    let mut child_regs = regs.fork_child();
+    if request.sp != 0 {
+        child_regs.set_sp(request.sp);
+    }
+    let tls = if request.has(abi::CLONE_SETTLS) { request.tls } else { arch::tls() };
+    if tls >= arch::USER_END {
+        return Err(Errno::EPERM);
+    }
+    let id = Id::try_new()?;
+    let number = id.number();
+    if request.has(abi::CLONE_PARENT_SETTID) {
+        arch::user::copy_to_user(request.parent_tid, &number.to_ne_bytes())?;
+    }
+    let fpu = sched::clone_fpu()?;
+    let space = if request.has(abi::CLONE_VM) { parent.space().clone() } else { parent.space().fork()? };
+    if request.has(abi::CLONE_VM) && request.has(abi::CLONE_THREAD) {
+        space.set_multithreaded();
+    }
+    let files = if request.has(abi::CLONE_FILES) { parent.files().clone() } else { parent.files().try_clone()? };
+    let fs = if request.has(abi::CLONE_FS) { parent.fs().clone() } else { parent.fs().try_clone()? };
+    let credentials = parent.credentials().try_clone()?;
+    let parts = Parts { files, fs, credentials, space, blocked: parent.blocked.load(Ordering::Relaxed) };
+
+    let thread = if request.has(abi::CLONE_THREAD) {
+        new_thread(parent.process.clone(), id, parts)?
+    } else {
+        new_process(request, id, parts)?
+    };
+    thread.set_comm(&parent.comm().0);
+    if request.has(abi::CLONE_CHILD_CLEARTID) {
+        thread.clear_tid.store(request.child_tid, Ordering::Relaxed);
+    }
+    if !request.has(abi::CLONE_VM) || request.has(abi::CLONE_VFORK) {
+        *thread.altstack.lock() = *parent.altstack.lock();
+    }
+    if request.has(abi::CLONE_CHILD_SETTID) && let Some(space) = thread.space.get_shared() {
+        // Linux ignores a bad address here.
+        let _ = space.write_remote(VirtAddr(request.child_tid), &number.to_ne_bytes());
+    }
+    let space = thread.space.get_shared().ok_or(Errno::ENOMEM)?;
+    let task = sched::new_user(thread.clone(), &child_regs, space, fpu, tls)?;
+    *thread.task.lock() = Arc::downgrade(&task);
+    publish(&thread, request)?;
+    let child = thread.process.clone();
+    drop(thread);
+    sched::start(task);
+    if request.has(abi::CLONE_VFORK) {
+        // A fatal signal ends the wait; the child goes on alone.
+        let released = || child.released.load(Ordering::Acquire).then_some(());
+        let _ = child.release.wait_until(Sleep::Killable, None, released);
+    }
+    Ok(number)
+}
+
+/// What a new thread refers to.
+struct Parts {
+    files: Arc<FileTable>,
+    fs: Arc<FsContext>,
+    credentials: Arc<Credentials>,
+    space: Arc<Space>,
+    blocked: u64,
+}
+
+/// Makes the newcomer known. The last step that can fail comes first.
+fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
+    let process = &thread.process;
+    if request.has(abi::CLONE_THREAD) {
+        if !process.signals.admit(|| {
+            let added = process.threads.lock().try_push(thread.clone());
+            if added.is_ok() {
+                process.alive.fetch_add(1, Ordering::AcqRel);
+            }
+            added
+        })? {
+            // The process is being killed or replaces itself: the caller goes the same way before it sees this.
+            return Err(crate::errno::ERESTARTNOINTR);
+        }
+        thread.id.publish(Entry::Thread(thread.clone()));
+        return Ok(());
+    }
+    process.threads.lock().try_push(thread.clone())?;
+    let parent = process.family.parent().ok_or(Errno::EAGAIN)?;
+    process.id.publish(Entry::Process(process.clone()));
+    if let Err(errno) = parent.family.add(process.clone()) {
+        family::forget(process);
+        process.threads.lock().clear();
+        return Err(errno);
+    }
+    Ok(())
+}
+
+fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>> {
+    Ok(try_arc(Thread {
+        id,
+        process,
+        task: SpinLock::new(Weak::<Task>::new(), &super::THREADS),
+        files: Own::new(parts.files),
+        fs: Own::new(parts.fs),
+        space: Own::new(parts.space),
+        credentials: Own::new(parts.credentials),
+        blocked: AtomicU64::new(parts.blocked),
+        saved_mask: SpinLock::new(None, &COMM),
+        pending: signal::Queue::new(),
+        altstack: SpinLock::new(signal::AltStack::NONE, &COMM),
+        clear_tid: AtomicUsize::new(0),
+        robust_list: AtomicUsize::new(0),
+        comm: SpinLock::new([0; 16], &COMM),
+        restart: SpinLock::new((0, 0), &COMM),
+        minor_faults: AtomicU64::new(0),
+        major_faults: AtomicU64::new(0),
+        exiting: AtomicBool::new(false),
+    })?)
+}
+
+fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Thread>> {
+    let caller = super::current_process();
+    let parent = if request.has(abi::CLONE_PARENT) {
+        caller.family.parent().unwrap_or_else(|| caller.clone())
+    } else {
+        caller.clone()
+    };
+    let memory = caller.memory.lock().clone();
+    let thread_id = id.share();
+    let process = try_arc(Process {
+        group: AtomicU32::new(caller.group()),
+        session: AtomicU32::new(caller.session_id()),
+        family: family::Family::new(Some(parent)),
+        signals: caller.signals.copy()?,
+        limits: caller.limits.copy(),
+        memory: SpinLock::new(memory, &MEMORY),
+        uid: AtomicU32::new(parts.credentials.uid),
+        exit_signal: AtomicU32::new(request.exit_signal),
+        dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
+        no_new_privileges: AtomicBool::new(caller.no_new_privileges.load(Ordering::Relaxed)),
+        personality: AtomicU32::new(caller.personality.load(Ordering::Relaxed)),
+        ..blank(id, parts.space.clone())
+    })?;
+    new_thread(process, thread_id, parts)
+}
+
+/// A process with nothing of its parent's.
+fn blank(id: Id, space: Arc<Space>) -> Process {
+    Process {
+        id,
+        group: AtomicU32::new(0),
+        session: AtomicU32::new(0),
+        family: family::Family::new(None),
+        threads: SpinLock::new(Vec::new(), &THREADS),
+        alive: AtomicU32::new(1),
+        space: SpinLock::new(Some(space), &SPACE),
+        signals: signal::Signals::new(),
+        limits: limits::Limits::new(),
+        itimers: itimer::Itimers::new(),
+        memory: SpinLock::new(exec::Layout::default(), &MEMORY),
+        gone: wait::Usage::default(),
+        children_usage: wait::Usage::default(),
+        status: AtomicI32::new(0),
+        zombie: AtomicBool::new(false),
+        uid: AtomicU32::new(0),
+        exit_signal: AtomicU32::new(abi::SIGCHLD),
+        dumpable: AtomicBool::new(true),
+        no_new_privileges: AtomicBool::new(false),
+        subreaper: AtomicBool::new(false),
+        executed: AtomicBool::new(false),
+        released: AtomicBool::new(false),
+        release: WaitQueue::new(),
+        personality: AtomicU32::new(0),
+        started: arch::time::now(),
+        rcu: RcuHead::new(),
+    }
+}
+
+/// The first process and its thread, which has yet to exec.
+pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>) -> Result<Arc<Thread>> {
+    let id = Id::try_new()?;
+    let thread_id = id.share();
+    let process = try_arc(Process {
+        group: AtomicU32::new(id.number()),
+        session: AtomicU32::new(id.number()),
+        ..blank(id, space.clone())
+    })?;
+    let parts = Parts { files, fs, credentials: Credentials::root()?, space, blocked: 0 };
+    let thread = new_thread(process.clone(), thread_id, parts)?;
+    thread.set_comm(b"init");
+    process.threads.lock().try_push(thread.clone())?;
+    super::session::create_first(&process)?;
+    process.id.publish(Entry::Process(process.clone()));
+    Ok(thread)
+}
+
+/// Ties a thread to its task.
+pub(super) fn tie(thread: &Arc<Thread>, task: &Arc<Task>) {
+    *thread.task.lock() = Arc::downgrade(task);
+}

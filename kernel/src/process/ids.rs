@@ -1,0 +1,323 @@
+//! Process and thread numbers.
+//!
+//! Numbers come in blocks of 64. A CPU takes a block of its own and hands its numbers out one after another, so two
+//! CPUs that fork write no common line; the cursor from which blocks are taken is touched once per 64 numbers. A
+//! block whose last number has been given back waits at the end of its CPU's queue of retired blocks until
+//! `QUARANTINE` blocks stand before it, so a number is not used again for a while after its process was reaped.
+//!
+//! An [`Id`] is one use of a number. A process, its leading thread, its group and its session may all use the same
+//! number; it becomes free when the last of them is gone.
+//!
+//! The table from number to process or thread has three levels. Directory and blocks are never freed (a machine has as many as it
+//! ever had processes at one time, plus the quarantine), so a walk needs no lock; each block has one lock for its entries.
+//!
+//! Lock order: a block's lock and `OVERFLOW` are leaves, nothing is taken under them.
+#![forbid(unsafe_code)]
+
+use super::{Process, Thread};
+use crate::errno::{EAGAIN, ENOMEM, Result};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
+use once_cell::race::OnceBox;
+use sync::heap::try_box;
+use sync::lock::SpinLock;
+use sync::percpu::{LocalCell, per_cpu};
+
+pub type Pid = u32;
+
+/// Numbers are below this, as on Linux (64-bit default of kernel.pid_max on a large machine).
+pub const PID_MAX: Pid = 4_194_304;
+const BLOCK: u32 = 64;
+const BLOCKS: u32 = PID_MAX / BLOCK;
+const SPREAD: usize = 256;
+/// Blocks that retire after a block before it is used again on the same CPU.
+const QUARANTINE: u32 = 16;
+const NONE: u32 = u32::MAX;
+
+sync::lock_class! {
+    static IDS: LockClass = ("process ids", level::Leaf);
+    static IDS_OVERFLOW: LockClass = ("process id overflow", level::Leaf);
+}
+
+/// What a number leads to. A leading thread is found through its process.
+#[derive(Clone)]
+pub enum Entry {
+    Process(Arc<Process>),
+    Thread(Arc<Thread>),
+}
+
+struct Block {
+    /// Numbers in use, plus one while the block is some CPU's current one.
+    live: AtomicU32,
+    /// Next block in a queue of retired blocks.
+    next: AtomicU32,
+    uses: [AtomicU8; BLOCK as usize],
+    entries: SpinLock<[Option<Entry>; BLOCK as usize]>,
+}
+
+type Middle = [OnceBox<Block>; SPREAD];
+static DIRECTORY: [OnceBox<Middle>; SPREAD] = [const { OnceBox::new() }; SPREAD];
+/// The next block never used before.
+static FRESH: AtomicU32 = AtomicU32::new(0);
+static OVERFLOW: SpinLock<Queue> = SpinLock::new(Queue::new(), &IDS_OVERFLOW);
+
+/// A queue of retired blocks, linked through the blocks.
+struct Queue {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Queue {
+    const fn new() -> Queue {
+        Queue { head: NONE, tail: NONE, len: 0 }
+    }
+
+    fn push(&mut self, index: u32) {
+        let Some(block) = block(index) else { return };
+        block.next.store(NONE, Relaxed);
+        match tail_of(self.tail) {
+            Some(tail) => tail.next.store(index, Relaxed),
+            None => self.head = index,
+        }
+        self.tail = index;
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        let index = self.head;
+        let block = block(index)?;
+        self.head = block.next.load(Relaxed);
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        self.len -= 1;
+        Some(index)
+    }
+}
+
+struct Local {
+    block: u32,
+    next: u32,
+    retired: Queue,
+}
+
+per_cpu! {
+    static LOCAL: LocalCell<Local> = LocalCell::new(Local { block: NONE, next: BLOCK, retired: Queue::new() });
+}
+
+fn block(index: u32) -> Option<&'static Block> {
+    if index >= BLOCKS {
+        return None;
+    }
+    DIRECTORY.get(index as usize / SPREAD)?.get()?.get(index as usize % SPREAD)?.get()
+}
+
+/// The block, made if it does not exist yet.
+fn make_block(index: u32) -> Result<&'static Block> {
+    let slot = DIRECTORY.get(index as usize / SPREAD).ok_or(EAGAIN)?;
+    if slot.get().is_none() {
+        let middle: Middle = [const { OnceBox::new() }; SPREAD];
+        // Another CPU may be first; then ours is dropped.
+        let _ = slot.set(try_box(middle)?);
+    }
+    let slot = slot.get().and_then(|middle| middle.get(index as usize % SPREAD)).ok_or(ENOMEM)?;
+    if slot.get().is_none() {
+        let fresh = Block {
+            live: AtomicU32::new(0),
+            next: AtomicU32::new(NONE),
+            uses: [const { AtomicU8::new(0) }; BLOCK as usize],
+            entries: SpinLock::new([const { None }; BLOCK as usize], &IDS),
+        };
+        let _ = slot.set(try_box(fresh)?);
+    }
+    slot.get().ok_or(ENOMEM)
+}
+
+impl Local {
+    /// Makes a block of unused numbers this CPU's current one.
+    fn take_block(&mut self) -> Result<()> {
+        let recycled = match self.retired.len {
+            n if n >= QUARANTINE => self.retired.pop(),
+            _ => None,
+        };
+        let index = match recycled {
+            Some(index) => index,
+            None => match fresh_block() {
+                Some(index) => index,
+                None => OVERFLOW.lock().pop().or_else(|| self.retired.pop()).ok_or(EAGAIN)?,
+            },
+        };
+        let block = match make_block(index) {
+            Ok(block) => block,
+            Err(error) => {
+                // The number of a fresh block is lost for this boot only if memory is short for its very first use.
+                if block(index).is_some() {
+                    self.retired.push(index);
+                }
+                return Err(error);
+            }
+        };
+        block.live.fetch_add(1, AcqRel);
+        self.block = index;
+        // Number 0 is nobody's: the idle tasks' on Linux.
+        self.next = if index == 0 { 1 } else { 0 };
+        Ok(())
+    }
+
+    fn retire(&mut self, index: u32) {
+        self.retired.push(index);
+        // A CPU that only reaps gives to those that only fork.
+        if self.retired.len > 4 * QUARANTINE {
+            let mut overflow = OVERFLOW.lock();
+            while self.retired.len > 2 * QUARANTINE {
+                match self.retired.pop() {
+                    Some(index) => overflow.push(index),
+                    None => break,
+                }
+            }
+        }
+    }
+}
+
+fn fresh_block() -> Option<u32> {
+    if FRESH.load(Relaxed) >= BLOCKS {
+        return None;
+    }
+    Some(FRESH.fetch_add(1, Relaxed)).filter(|&index| index < BLOCKS)
+}
+
+fn unblock(index: u32) {
+    let Some(block) = block(index) else { return };
+    if block.live.fetch_sub(1, AcqRel) == 1 {
+        LOCAL.this().with(|local| local.retire(index));
+    }
+}
+
+/// One use of a number; dropping it gives the use back.
+pub struct Id(Pid);
+
+impl Id {
+    /// A number that nobody uses. EAGAIN when there is none, ENOMEM when the table cannot grow.
+    pub fn try_new() -> Result<Id> {
+        LOCAL.this().with(|local| {
+            loop {
+                if local.next >= BLOCK {
+                    let old = core::mem::replace(&mut local.block, NONE);
+                    if let Some(block) = block(old) {
+                        if block.live.fetch_sub(1, AcqRel) == 1 {
+                            local.retire(old);
+                        }
+                    }
+                    local.take_block()?;
+                }
+                let offset = local.next;
+                local.next += 1;
+                let block = block(local.block).ok_or(EAGAIN)?;
+                let Some(uses) = block.uses.get(offset as usize) else { continue };
+                if uses.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
+                    block.live.fetch_add(1, AcqRel);
+                    return Ok(Id(local.block * BLOCK + offset));
+                }
+            }
+        })
+    }
+
+    pub fn number(&self) -> Pid {
+        self.0
+    }
+
+    /// Another use of the same number.
+    pub fn share(&self) -> Id {
+        if let Some(uses) = block(self.0 / BLOCK).and_then(|b| b.uses.get((self.0 % BLOCK) as usize)) {
+            uses.fetch_add(1, Relaxed);
+        }
+        Id(self.0)
+    }
+
+    /// From now on a lookup of the number finds `entry`.
+    pub fn publish(&self, entry: Entry) {
+        let old = swap_entry(self.0, Some(entry));
+        drop(old);
+    }
+
+    /// From now on a lookup of the number finds nothing.
+    pub fn withdraw(&self) {
+        drop(swap_entry(self.0, None));
+    }
+}
+
+fn swap_entry(number: Pid, entry: Option<Entry>) -> Option<Entry> {
+    let block = block(number / BLOCK)?;
+    let mut entries = block.entries.lock();
+    let slot = entries.get_mut((number % BLOCK) as usize)?;
+    core::mem::replace(slot, entry)
+}
+
+impl Drop for Id {
+    fn drop(&mut self) {
+        let Some(block) = block(self.0 / BLOCK) else { return };
+        let Some(uses) = block.uses.get((self.0 % BLOCK) as usize) else { return };
+        if uses.fetch_sub(1, AcqRel) == 1 {
+            unblock(self.0 / BLOCK);
+        }
+    }
+}
+
+fn find(number: Pid) -> Option<Entry> {
+    let block = block(number / BLOCK)?;
+    let entries = block.entries.lock();
+    entries.get((number % BLOCK) as usize)?.clone()
+}
+
+/// The process with this number, alive or a zombie.
+pub fn find_process(pid: Pid) -> Option<Arc<Process>> {
+    match find(pid)? {
+        Entry::Process(process) => Some(process),
+        Entry::Thread(_) => None,
+    }
+}
+
+/// The thread with this number.
+pub fn find_thread(tid: Pid) -> Option<Arc<Thread>> {
+    match find(tid)? {
+        Entry::Process(process) => process.thread(tid),
+        Entry::Thread(thread) => Some(thread),
+    }
+}
+
+/// The process with the lowest number that is not below `from`. For a walk over all processes that holds no lock between its steps.
+pub fn next_process(from: Pid) -> Option<Arc<Process>> {
+    let mut number = from;
+    let end = FRESH.load(Relaxed).min(BLOCKS) * BLOCK;
+    while number < end {
+        let Some(block) = block(number / BLOCK) else {
+            number = (number / BLOCK + 1) * BLOCK;
+            continue;
+        };
+        if block.live.load(Relaxed) == 0 {
+            number = (number / BLOCK + 1) * BLOCK;
+            continue;
+        }
+        let entries = block.entries.lock();
+        for entry in entries.iter().skip((number % BLOCK) as usize) {
+            if let Some(Entry::Process(process)) = entry {
+                return Some(process.clone());
+            }
+        }
+        number = (number / BLOCK + 1) * BLOCK;
+    }
+    None
+}
+
+/// Calls `f` for every process until it answers false. Processes that come or go meanwhile may be missed.
+pub fn for_each_process(mut f: impl FnMut(&Arc<Process>) -> bool) {
+    let mut from = 1;
+    while let Some(process) = next_process(from) {
+        from = process.pid() + 1;
+        if !f(&process) {
+            return;
+        }
+    }
+}
+

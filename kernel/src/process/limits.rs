@@ -1,0 +1,101 @@
+//! Resource limits (getrlimit(2)), per process; copied at fork.
+#![forbid(unsafe_code)]
+
+use crate::errno::{Errno, Result};
+use core::sync::atomic::{AtomicU64, Ordering};
+use linux_raw_sys::general as abi;
+
+pub const INFINITY: u64 = u64::MAX;
+const COUNT: usize = abi::RLIM_NLIMITS as usize;
+
+/// Soft and hard limits, by resource number.
+pub struct Limits {
+    soft: [AtomicU64; COUNT],
+    hard: [AtomicU64; COUNT],
+}
+
+impl Limits {
+    /// What Linux gives the first process.
+    pub fn new() -> Self {
+        let limits = Self {
+            soft: [const { AtomicU64::new(INFINITY) }; COUNT],
+            hard: [const { AtomicU64::new(INFINITY) }; COUNT],
+        };
+        let first = [
+            (abi::RLIMIT_STACK, 8 << 20, INFINITY),
+            (abi::RLIMIT_CORE, 0, INFINITY),
+            (abi::RLIMIT_NPROC, 1 << 20, 1 << 20),
+            (abi::RLIMIT_NOFILE, 1024, 4096),
+            (abi::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
+            (abi::RLIMIT_SIGPENDING, 1 << 15, 1 << 15),
+            (abi::RLIMIT_MSGQUEUE, 819_200, 819_200),
+            (abi::RLIMIT_NICE, 0, 0),
+            (abi::RLIMIT_RTPRIO, 0, 0),
+        ];
+        for (resource, soft, hard) in first {
+            limits.store(resource as usize, soft, hard);
+        }
+        limits
+    }
+
+    /// A copy, for fork.
+    pub fn copy(&self) -> Self {
+        let limits = Self::new();
+        for n in 0..COUNT {
+            let (soft, hard) = (self.soft[n].load(Ordering::Relaxed), self.hard[n].load(Ordering::Relaxed));
+            limits.store(n, soft, hard);
+        }
+        limits
+    }
+
+    fn store(&self, n: usize, soft: u64, hard: u64) {
+        if let (Some(s), Some(h)) = (self.soft.get(n), self.hard.get(n)) {
+            s.store(soft, Ordering::Relaxed);
+            h.store(hard, Ordering::Relaxed);
+        }
+    }
+
+    /// Soft and hard limit.
+    ///
+    /// # Errors
+    /// EINVAL: no such resource.
+    pub fn get(&self, resource: u32) -> Result<(u64, u64)> {
+        let n = resource as usize;
+        match (self.soft.get(n), self.hard.get(n)) {
+            (Some(soft), Some(hard)) => Ok((soft.load(Ordering::Relaxed), hard.load(Ordering::Relaxed))),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Sets both; only the superuser raises a hard limit.
+    ///
+    /// # Errors
+    /// EINVAL; EPERM.
+    pub fn set(&self, resource: u32, soft: u64, hard: u64, root: bool) -> Result {
+        let (_, old_hard) = self.get(resource)?;
+        if soft > hard {
+            return Err(Errno::EINVAL);
+        }
+        const NR_OPEN: u64 = 1 << 20;
+        if (hard > old_hard && !root) || (resource == abi::RLIMIT_NOFILE && hard > NR_OPEN) {
+            return Err(Errno::EPERM);
+        }
+        self.store(resource as usize, soft, hard);
+        Ok(())
+    }
+
+    /// The soft limit; none for a resource that does not exist.
+    pub fn soft(&self, resource: u32) -> u64 {
+        self.get(resource).map_or(INFINITY, |(soft, _)| soft)
+    }
+}
+
+/// The running process's soft limit.
+pub fn limit_now(resource: u32) -> u64 {
+    super::current().process.limits.soft(resource)
+}
+
+/// The running process's RLIMIT_FSIZE.
+pub fn file_size_limit() -> u64 {
+    limit_now(abi::RLIMIT_FSIZE)
+}

@@ -1,0 +1,364 @@
+//! Processes and threads.
+//!
+//! * `ids`          numbers, and what they lead to
+//! * `credentials`  user and group ids; `session` sessions and process groups; `limits` resource limits
+//! * `family`       parents, children, orphans; `wait` for them
+//! * `fork`, `exec/`, `exit`
+//! * `signal/`      sending, queues, delivery; `trap` what faults become; `itimer`
+//!
+//! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
+//! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either; who wants all
+//! members walks the numbers.
+//!
+//! LockOrder: `children` (parent) → `signals` (child) → `threads` → wait queue. `children` of two processes are never held
+//! at once.
+#![deny(unsafe_code)]
+
+pub mod credentials;
+pub mod exec;
+mod exit;
+mod family;
+mod fork;
+pub mod ids;
+pub mod itimer;
+pub mod limits;
+#[allow(unsafe_code)] // The one low room here: see its head.
+mod own;
+pub mod session;
+pub mod signal;
+mod start;
+pub mod trap;
+pub mod wait;
+
+pub use credentials::Credentials;
+pub use exit::{exit_group, exit_thread};
+pub use fork::{CloneRequest, clone};
+pub use ids::{Pid, find_process, find_thread, for_each_process};
+pub use limits::{file_size_limit, limit_now};
+pub use session::Session;
+pub use signal::deliver::return_work;
+pub use start::start_init;
+pub use trap::kernel_fault;
+
+use crate::errno::Errno;
+use crate::fs::{File, FileTable, FsContext};
+use crate::memory::Space;
+use crate::sched::{self, Task, WaitQueue, Work};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use ids::Id;
+use own::Own;
+use sync::level::Other;
+use sync::rcu::RcuHead;
+use sync::{SpinLock, lock_class};
+
+lock_class! {
+    static THREADS: LockClass = ("process threads", Other);
+    static SPACE: LockClass = ("process space", Other);
+    static MEMORY: LockClass = ("process memory layout", Other);
+    static COMM: LockClass = ("thread name", Other);
+}
+
+/// A process: what its threads share.
+pub struct Process {
+    id: Id,
+    pub(crate) group: AtomicU32,
+    pub(crate) session: AtomicU32,
+    pub(crate) family: family::Family,
+    threads: SpinLock<Vec<Arc<Thread>>>,
+    /// Threads that have not exited.
+    pub(crate) alive: AtomicU32,
+    /// For others than its own threads; None once it has exited.
+    space: SpinLock<Option<Arc<Space>>>,
+    pub signals: signal::Signals,
+    pub limits: limits::Limits,
+    pub itimers: itimer::Itimers,
+    pub memory: SpinLock<exec::Layout>,
+    /// Processor time and switches of threads that are gone, ns; page faults.
+    pub(crate) gone: wait::Usage,
+    /// The same of children that were waited for.
+    pub(crate) children_usage: wait::Usage,
+    /// Wait status once it is a zombie.
+    pub(crate) status: AtomicI32,
+    pub(crate) zombie: AtomicBool,
+    /// Real user id, for the parent's siginfo.
+    pub(crate) uid: AtomicU32,
+    /// The signal that tells the parent; 0: none.
+    pub(crate) exit_signal: AtomicU32,
+    pub(crate) dumpable: AtomicBool,
+    pub(crate) no_new_privileges: AtomicBool,
+    pub(crate) subreaper: AtomicBool,
+    /// It has called exec since it was forked.
+    pub(crate) executed: AtomicBool,
+    /// A vfork parent waits here until this process has a space of its own or is gone.
+    pub(crate) released: AtomicBool,
+    pub(crate) release: WaitQueue,
+    pub(crate) personality: AtomicU32,
+    pub started: u64,
+    rcu: RcuHead,
+}
+
+/// A thread.
+pub struct Thread {
+    id: Id,
+    pub process: Arc<Process>,
+    task: SpinLock<Weak<Task>>,
+    files: Own<FileTable>,
+    fs: Own<FsContext>,
+    space: Own<Space>,
+    credentials: Own<Credentials>,
+    /// Signals that are blocked. Written by the thread itself under the lock of `process.signals`.
+    pub(crate) blocked: AtomicU64,
+    /// The mask to go back to when the signal that ended a sigsuspend has been delivered.
+    pub(crate) saved_mask: SpinLock<Option<u64>>,
+    pub(crate) pending: signal::Queue,
+    pub altstack: SpinLock<signal::AltStack>,
+    pub(crate) clear_tid: AtomicUsize,
+    pub(crate) robust_list: AtomicUsize,
+    comm: SpinLock<[u8; 16]>,
+    pub(crate) restart: SpinLock<(u64, usize)>,
+    pub minor_faults: AtomicU64,
+    pub major_faults: AtomicU64,
+    pub(crate) exiting: AtomicBool,
+}
+
+impl Process {
+    pub fn pid(&self) -> Pid {
+        self.id.number()
+    }
+
+    /// Number of its process group.
+    pub fn group(&self) -> Pid {
+        self.group.load(Ordering::Relaxed)
+    }
+
+    /// Number of its session.
+    pub fn session_id(&self) -> Pid {
+        self.session.load(Ordering::Relaxed)
+    }
+
+    /// Its session, if that has a controlling terminal or ever asked for one.
+    pub fn session(&self) -> Option<Arc<Session>> {
+        session::find(self.session_id())
+    }
+
+    pub fn parent_pid(&self) -> Pid {
+        self.family.parent_pid()
+    }
+
+    /// Its address space; None once it has exited.
+    pub fn space(&self) -> Option<Arc<Space>> {
+        self.space.lock().clone()
+    }
+
+    pub(crate) fn set_space(&self, space: Option<Arc<Space>>) -> Option<Arc<Space>> {
+        core::mem::replace(&mut *self.space.lock(), space)
+    }
+
+    /// A thread of this process.
+    pub fn thread(&self, tid: Pid) -> Option<Arc<Thread>> {
+        self.threads.lock().iter().find(|t| t.tid() == tid).cloned()
+    }
+
+    /// The thread that speaks for the process: its first that is still there.
+    pub fn leader(&self) -> Option<Arc<Thread>> {
+        self.threads.lock().first().cloned()
+    }
+
+    /// Threads that have not exited.
+    pub fn thread_count(&self) -> u32 {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    /// Calls `f` for each thread, under the lock of the list.
+    pub fn for_each_thread(&self, mut f: impl FnMut(&Arc<Thread>)) {
+        self.threads.lock().iter().for_each(&mut f);
+    }
+
+    pub fn is_zombie(&self) -> bool {
+        self.zombie.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn uid_at_exit(&self) -> u32 {
+        self.uid.load(Ordering::Relaxed)
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.signals.is_stopped()
+    }
+
+    /// Letter of the state for ps: of its leading thread.
+    pub fn state_letter(&self) -> u8 {
+        if self.is_zombie() {
+            return b'Z';
+        }
+        if self.is_stopped() {
+            return b'T';
+        }
+        self.leader().and_then(|t| t.task()).map_or(b'S', |task| task.state_letter())
+    }
+
+    /// Processor time of all threads, living and dead.
+    pub fn cpu_time_ns(&self) -> u64 {
+        let usage = self.usage();
+        usage.user_ns + usage.system_ns
+    }
+
+    /// What all threads have used.
+    pub fn usage(&self) -> wait::UsageSum {
+        let mut sum = self.gone.sum();
+        self.for_each_thread(|thread| {
+            if !thread.exiting.load(Ordering::Relaxed) {
+                sum.add_thread(thread);
+            }
+        });
+        sum
+    }
+
+    pub fn children_usage(&self) -> wait::UsageSum {
+        self.children_usage.sum()
+    }
+
+    /// The program that it runs.
+    pub fn exe(&self) -> Option<Arc<File>> {
+        self.memory.lock().exe.clone()
+    }
+}
+
+impl Thread {
+    pub fn tid(&self) -> Pid {
+        self.id.number()
+    }
+
+    /// The scheduler's side; None before it first runs and after it is gone.
+    pub fn task(&self) -> Option<Arc<Task>> {
+        self.task.lock().upgrade()
+    }
+
+    /// The name, without trailing NULs.
+    pub fn comm(&self) -> ([u8; 16], usize) {
+        let comm = *self.comm.lock();
+        (comm, comm.iter().position(|b| *b == 0).unwrap_or(15))
+    }
+
+    /// Sets the name: 15 bytes at most.
+    pub fn set_comm(&self, name: &[u8]) {
+        let mut comm = [0; 16];
+        let n = name.len().min(15);
+        comm[..n].copy_from_slice(&name[..n]);
+        *self.comm.lock() = comm;
+    }
+
+    /// Its descriptors; None once it has exited.
+    pub fn files_of(&self) -> Option<Arc<FileTable>> {
+        self.files.get_shared()
+    }
+
+    /// Its root, working directory and umask; None once it has exited.
+    pub fn fs_of(&self) -> Option<Arc<FsContext>> {
+        self.fs.get_shared()
+    }
+
+    /// Its credentials, for others than the thread itself.
+    pub fn credentials_of(&self) -> Option<Arc<Credentials>> {
+        self.credentials.get_shared()
+    }
+
+    /// Makes the thread look at its signals.
+    pub(crate) fn notify(&self, kill: bool) {
+        if let Some(task) = self.task() {
+            if kill { task.notify_kill() } else { task.notify() }
+        }
+    }
+}
+
+/// The running thread.
+#[derive(Clone, Copy)]
+pub struct Current(sched::Current);
+
+impl Deref for Current {
+    type Target = Arc<Thread>;
+    #[inline]
+    fn deref(&self) -> &Arc<Thread> {
+        match &self.0.thread {
+            Some(thread) => thread,
+            None => no_process(),
+        }
+    }
+}
+
+#[cold]
+fn no_process() -> ! {
+    panic!("a kernel thread has no process");
+}
+
+impl Current {
+    pub fn files(&self) -> &Arc<FileTable> {
+        self.files.borrow()
+    }
+
+    pub fn fs(&self) -> &Arc<FsContext> {
+        self.fs.borrow()
+    }
+
+    pub fn space(&self) -> &Arc<Space> {
+        self.space.borrow()
+    }
+
+    pub fn credentials(&self) -> &Arc<Credentials> {
+        self.credentials.borrow()
+    }
+
+    pub(crate) fn set_credentials(&self, to: Arc<Credentials>) {
+        self.credentials.replace(Some(to));
+    }
+
+    pub(crate) fn task(&self) -> &Task {
+        &self.0
+    }
+}
+
+/// The running thread. Not for kernel threads.
+#[inline]
+pub fn current() -> Current {
+    Current(sched::current())
+}
+
+/// The running process.
+#[inline]
+pub fn current_process() -> Arc<Process> {
+    current().process.clone()
+}
+
+/// The running process's number.
+pub fn current_pid() -> Pid {
+    current().process.pid()
+}
+
+/// The running thread's credentials.
+pub fn credentials() -> Arc<Credentials> {
+    current().credentials().clone()
+}
+
+/// Has a fatal signal come for the running thread? Long operations end early then.
+pub fn is_dying() -> bool {
+    sched::current().work.any(Work::KILL)
+}
+
+/// Is a signal waiting for the running thread?
+pub fn signal_pending() -> bool {
+    sched::current().work.any(Work::SIGNAL)
+}
+
+/// The running thread has hit its file size limit: SIGXFSZ.
+pub fn signal_file_size() {
+    signal::send::to_thread(&current(), signal::Info::kernel(linux_raw_sys::general::SIGXFSZ));
+}
+
+/// An interrupted relative sleep: keeps its deadline and the address for the rest, so that it can go on (restart_syscall).
+pub fn restart_sleep(deadline: u64, remain: usize) -> Errno {
+    *current().restart.lock() = (deadline, remain);
+    crate::errno::ERESTART_RESTARTBLOCK
+}

@@ -1,0 +1,246 @@
+//! Delivery: what a thread does on its way back to user mode.
+//!
+//! The order is Linux's: bottom halves and rescheduling, then the end of the process if that was decided, stopping, and
+//! signals until one has a handler or none is left. A system call that a signal interrupted is restarted or not as its
+//! result and the handler's flags say (signal(7)).
+#![forbid(unsafe_code)]
+
+use super::super::{Current, Process, exit, family, wait};
+use super::{Action, DUMPING, Info, STOPPING, UNBLOCKABLE, bit};
+use crate::arch::UserRegs;
+use crate::arch::signal_frame::{self, Delivery, SignalStack};
+use crate::errno::{ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, Errno};
+use crate::sched::{self, Sleep, Work};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+
+/// Everything that has to be done before user mode. Called with interrupts enabled and no lock held, until no work is
+/// left.
+pub fn return_work(regs: &mut UserRegs) {
+    sched::run_pending();
+    let task = sched::current();
+    if task.work.any(Work::RESCHED) {
+        sched::schedule();
+    }
+    if task.work.any(super::super::exec::FIRST_EXEC) {
+        super::super::exec::first(regs);
+    }
+    if task.work.any(Work::SIGNAL | Work::KILL) {
+        deliver(regs);
+    } else {
+        restore_saved_mask(&super::super::current());
+    }
+}
+
+/// What is to be done about a signal.
+enum Verdict {
+    Nothing,
+    Handle(Info, Action),
+    End(i32),
+    Stop(u32),
+}
+
+fn deliver(regs: &mut UserRegs) {
+    let thread = super::super::current();
+    sched::current().work.clear(Work::SIGNAL | Work::KILL);
+    loop {
+        if thread.process.signals.must_end(&thread) {
+            let status = thread.process.signals.exit_status().unwrap_or(0);
+            exit::exit_thread(status);
+        }
+        if thread.process.signals.is_stopped() {
+            wait_for_continue(&thread);
+            continue;
+        }
+        match next(&thread) {
+            Verdict::Nothing => break,
+            Verdict::End(status) => exit::exit_group(status),
+            Verdict::Stop(signal) => stop(&thread, signal),
+            Verdict::Handle(info, action) => {
+                restart(regs, Some(&action));
+                handle(regs, &thread, &info, &action);
+                return;
+            }
+        }
+    }
+    restart(regs, None);
+    restore_saved_mask(&thread);
+}
+
+/// Takes the next signal and decides.
+fn next(thread: &Current) -> Verdict {
+    let process = &thread.process;
+    let mut state = process.signals.state.lock();
+    loop {
+        let blocked = thread.blocked.load(Ordering::Relaxed);
+        let own = thread.pending.lock().take(blocked);
+        let Some(info) = own.or_else(|| state.shared.take(blocked)) else { return Verdict::Nothing };
+        let Some(action) = state.actions.get(info.signal as usize - 1).copied() else { continue };
+        if action.discards(info.signal) {
+            continue;
+        }
+        if !action.is_default() && bit(info.signal) & UNBLOCKABLE == 0 {
+            if action.has(abi::SA_RESETHAND) && let Some(place) = state.actions.get_mut(info.signal as usize - 1) {
+                *place = Action::default();
+            }
+            // More may wait: look again after the handler has been entered.
+            if (thread.pending.lock().set | state.shared.set) & !(blocked | action.mask) != 0 {
+                sched::current().work.set(Work::SIGNAL);
+            }
+            return Verdict::Handle(info, action);
+        }
+        if STOPPING & bit(info.signal) != 0 {
+            drop(state);
+            if info.signal != abi::SIGSTOP && super::super::session::is_orphaned(process.group()) {
+                state = process.signals.state.lock();
+                continue;
+            }
+            return Verdict::Stop(info.signal);
+        }
+        if process.pid() == 1 && info.signal != abi::SIGKILL && info.code <= 0 {
+            continue;
+        }
+        // No core is written, so WCOREDUMP is never set; the default limit of 0 gives the same on Linux.
+        let _ = DUMPING;
+        return Verdict::End(info.signal as i32);
+    }
+}
+
+/// The default action of a stop signal.
+fn stop(thread: &Current, signal: u32) {
+    let process = &thread.process;
+    {
+        let mut state = process.signals.state.lock();
+        if state.exit.is_some() {
+            return;
+        }
+        process.signals.set_stopped(&mut state, true);
+        process.signals.continue_event.store(false, Ordering::Relaxed);
+        process.signals.stop_event.store(signal, Ordering::Relaxed);
+        process.for_each_thread(|t| t.notify(false));
+    }
+    tell_parent(process, abi::CLD_STOPPED, signal as i32);
+}
+
+fn wait_for_continue(thread: &Current) {
+    let signals = &thread.process.signals;
+    let go = || (!signals.is_stopped() || signals.must_end(thread)).then_some(());
+    // A fatal signal ends the sleep, and is found by the caller's loop.
+    if signals.resumed.wait_shared(Sleep::Killable, None, go).is_err() {
+        let mut state = signals.state.lock();
+        signals.set_stopped(&mut state, false);
+    }
+    if signals.continue_event.load(Ordering::Relaxed) {
+        tell_parent(&thread.process, abi::CLD_CONTINUED, abi::SIGCONT as i32);
+    }
+}
+
+fn tell_parent(process: &Arc<Process>, code: u32, signal: i32) {
+    let Some(parent) = process.family.parent() else { return };
+    let status = if code == abi::CLD_STOPPED { signal << 8 | 0x7f } else { 0xffff };
+    let event =
+        wait::Event { pid: process.pid(), uid: process.uid_at_exit(), code, status, usage: process.usage() };
+    super::send::child_event(&parent, process, event);
+    family::with_parent(process, |parent, _| parent.family.events.wake_all());
+}
+
+/// Turns the internal results of interrupted system calls into a restart or EINTR.
+fn restart(regs: &mut UserRegs, handler: Option<&Action>) {
+    if !regs.in_syscall() {
+        return;
+    }
+    let result = regs.result();
+    let Ok(errno) = i32::try_from(-result).map(Errno) else { return };
+    let again = match errno {
+        ERESTARTSYS => handler.is_none_or(|a| a.has(abi::SA_RESTART)),
+        ERESTARTNOINTR => true,
+        ERESTARTNOHAND | ERESTART_RESTARTBLOCK => handler.is_none(),
+        _ => return,
+    };
+    if !again {
+        regs.set_result(-(Errno::EINTR.0 as isize));
+    } else if errno == ERESTART_RESTARTBLOCK {
+        regs.restart_with(abi::__NR_restart_syscall as usize);
+    } else {
+        regs.restart_syscall();
+    }
+}
+
+/// Makes `regs` enter the handler.
+fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
+    let altstack = *thread.altstack.lock();
+    let on_it = altstack.contains(regs.sp());
+    let saved = thread.saved_mask.lock().take();
+    let blocked = thread.blocked.load(Ordering::Relaxed);
+    let mask = saved.unwrap_or(blocked);
+    let flags = if altstack.size == 0 {
+        abi::SS_DISABLE
+    } else if on_it {
+        abi::SS_ONSTACK
+    } else {
+        0
+    };
+    let delivery = Delivery {
+        signal: info.signal,
+        handler: action.handler,
+        restorer: action.restorer,
+        info: &info.to_bytes(),
+        mask,
+        stack: SignalStack { sp: altstack.sp as u64, flags: flags | altstack.flags, pad: 0, size: altstack.size as u64 },
+        switch_stack: action.has(abi::SA_ONSTACK) && altstack.size != 0 && !on_it,
+        trap: (0, 0, 0),
+    };
+    let entered = sched::with_fpu(|fpu| signal_frame::setup(regs, &delivery, fpu));
+    if entered.is_err() {
+        // Linux: a frame that cannot be written is a SIGSEGV; for SIGSEGV itself the default action.
+        if info.signal == abi::SIGSEGV {
+            exit::exit_group(abi::SIGSEGV as i32);
+        }
+        super::send::forced(Info::kernel(abi::SIGSEGV));
+        return;
+    }
+    let mut now = blocked | action.mask;
+    if !action.has(abi::SA_NODEFER) {
+        now |= bit(info.signal);
+    }
+    set_blocked(thread, now);
+}
+
+/// Sets the running thread's mask; signals that are no longer blocked are delivered on the way out.
+pub fn set_blocked(thread: &Current, mask: u64) {
+    let state = thread.process.signals.state.lock();
+    thread.blocked.store(mask & !UNBLOCKABLE, Ordering::Relaxed);
+    if (thread.pending.lock().set | state.shared.set) & !mask != 0 {
+        sched::current().work.set(Work::SIGNAL);
+    }
+}
+
+fn restore_saved_mask(thread: &Current) {
+    let saved = thread.saved_mask.lock().take();
+    if let Some(mask) = saved {
+        set_blocked(thread, mask);
+    }
+}
+
+/// rt_sigreturn(2): goes back to what the handler interrupted.
+pub fn sigreturn(regs: &mut UserRegs) {
+    let thread = super::super::current();
+    match sched::with_fpu(|fpu| signal_frame::restore(regs, fpu)) {
+        Ok(returned) => {
+            set_blocked(&thread, returned.mask);
+            let stack = returned.stack;
+            let sp_now = regs.sp();
+            let mut altstack = thread.altstack.lock();
+            if !altstack.contains(sp_now) {
+                let disabled = stack.flags & abi::SS_DISABLE != 0;
+                *altstack = if disabled {
+                    super::AltStack::NONE
+                } else {
+                    super::AltStack { sp: stack.sp as usize, size: stack.size as usize, flags: 0 }
+                };
+            }
+        }
+        Err(_) => super::send::forced(Info::kernel(abi::SIGSEGV)),
+    }
+}

@@ -1,0 +1,393 @@
+//! Signals (signal(7)).
+//!
+//! One lock per process guards its actions, its queue and its threads' queues; a blocked mask is written by its own thread
+//! under that lock. A sender marks a thread's `work`, and delivery happens on that thread's way back to user mode.
+//!
+//! LockOrder: `Signals` of one process at a time → `threads` → wait queue and run queue.
+#![forbid(unsafe_code)]
+
+pub mod deliver;
+pub mod robust;
+pub mod send;
+
+use crate::errno::{Errno, Result};
+use crate::sched::WaitQueue;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use linux_raw_sys::general as abi;
+use sync::level::Other;
+use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class, try_box};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub use send::kernel as send_kernel;
+
+lock_class! {
+    static SIGNALS: LockClass = ("process signals", Other);
+    static PENDING: LockClass = ("pending signals", Other);
+}
+
+/// Signals are 1 to 64.
+pub const COUNT: u32 = 64;
+/// Signals that cannot be blocked, caught or ignored.
+pub const UNBLOCKABLE: u64 = bit(abi::SIGKILL) | bit(abi::SIGSTOP);
+/// Signals that an instruction causes; delivered before others.
+const SYNCHRONOUS: u64 = bit(abi::SIGSEGV)
+    | bit(abi::SIGBUS)
+    | bit(abi::SIGILL)
+    | bit(abi::SIGTRAP)
+    | bit(abi::SIGFPE)
+    | bit(abi::SIGSYS);
+const STOPPING: u64 = bit(abi::SIGSTOP) | bit(abi::SIGTSTP) | bit(abi::SIGTTIN) | bit(abi::SIGTTOU);
+const IGNORED_BY_DEFAULT: u64 = bit(abi::SIGCHLD) | bit(abi::SIGCONT) | bit(abi::SIGURG) | bit(abi::SIGWINCH);
+const DUMPING: u64 = SYNCHRONOUS
+    | bit(abi::SIGQUIT)
+    | bit(abi::SIGABRT)
+    | bit(abi::SIGXCPU)
+    | bit(abi::SIGXFSZ);
+/// Signals queued for one process or thread beyond one of each: what RLIMIT_SIGPENDING is by default on a small machine.
+const QUEUE_MAX: usize = 4096;
+
+/// The mask bit of a signal.
+pub const fn bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// What a signal carries: the parts of siginfo_t that are used.
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    pub signal: u32,
+    pub errno: i32,
+    pub code: i32,
+    /// siginfo_t from byte 16 on.
+    pub rest: [u64; 4],
+}
+
+impl Info {
+    /// Sent by the kernel for no particular reason (SI_KERNEL).
+    pub const fn kernel(signal: u32) -> Self {
+        Self { signal, errno: 0, code: abi::SI_KERNEL as i32, rest: [0; 4] }
+    }
+
+    /// Caused by an instruction that touched `address`.
+    pub const fn fault(signal: u32, code: i32, address: usize) -> Self {
+        Self { signal, errno: 0, code, rest: [address as u64, 0, 0, 0] }
+    }
+
+    /// Sent by the running process: kill (SI_USER) or tkill (SI_TKILL).
+    pub fn user(signal: u32, code: i32) -> Self {
+        let pid = super::current_pid();
+        let uid = super::current().credentials().uid;
+        Self { signal, errno: 0, code, rest: [u64::from(pid) | u64::from(uid) << 32, 0, 0, 0] }
+    }
+
+    /// A child has changed: CLD_EXITED and so on; times in clock ticks.
+    pub const fn child(code: u32, pid: u32, uid: u32, status: i32, user: u64, system: u64) -> Self {
+        let who = pid as u64 | (uid as u64) << 32;
+        Self { signal: abi::SIGCHLD, errno: 0, code: code as i32, rest: [who, status as u32 as u64, user, system] }
+    }
+
+    /// siginfo_t as a program sees it.
+    pub fn to_bytes(self) -> [u8; 128] {
+        let mut bytes = [0; 128];
+        let words = [self.signal as i32, self.errno, self.code];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        for (to, word) in bytes[16..].chunks_exact_mut(8).zip(self.rest) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// What rt_sigqueueinfo was given.
+    pub fn from_bytes(bytes: &[u8; 128]) -> Self {
+        let word = |n: usize| i32::from_ne_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]);
+        let long = |n: usize| u64::from(word(n) as u32) | u64::from(word(n + 4) as u32) << 32;
+        Self {
+            signal: word(0) as u32,
+            errno: word(4),
+            code: word(8),
+            rest: [long(16), long(24), long(32), long(40)],
+        }
+    }
+}
+
+/// struct sigaction as the kernel takes it.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Action {
+    pub handler: usize,
+    pub flags: u64,
+    pub restorer: usize,
+    pub mask: u64,
+}
+
+impl Action {
+    const DEFAULT: usize = 0;
+    const IGNORE: usize = 1;
+
+    pub fn is_default(&self) -> bool {
+        self.handler == Self::DEFAULT
+    }
+
+    pub fn is_ignore(&self) -> bool {
+        self.handler == Self::IGNORE
+    }
+
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags & u64::from(flag) != 0
+    }
+
+    /// As the action for SIGCHLD: children leave no zombies.
+    pub fn reaps_children(&self) -> bool {
+        self.is_ignore() || self.has(abi::SA_NOCLDWAIT)
+    }
+
+    /// Does nothing happen when `signal` comes?
+    fn discards(&self, signal: u32) -> bool {
+        self.is_ignore() || (self.is_default() && IGNORED_BY_DEFAULT & bit(signal) != 0)
+    }
+}
+
+/// The alternate signal stack of a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct AltStack {
+    pub sp: usize,
+    pub size: usize,
+    pub flags: u32,
+}
+
+impl AltStack {
+    pub const NONE: Self = Self { sp: 0, size: 0, flags: abi::SS_DISABLE };
+
+    /// Is `sp` on it?
+    pub fn contains(&self, sp: usize) -> bool {
+        self.size != 0 && sp > self.sp && sp - self.sp <= self.size
+    }
+}
+
+/// Signals that have come and not been delivered.
+#[derive(Default)]
+pub struct Waiting {
+    pub set: u64,
+    infos: Vec<Info>,
+}
+
+impl Waiting {
+    const fn new() -> Self {
+        Self { set: 0, infos: Vec::new() }
+    }
+
+    /// Queues a signal. A standard signal that waits already is dropped; without memory only the bit is kept.
+    ///
+    /// # Errors
+    /// EAGAIN: too many of a real-time signal that the sender wants queued.
+    fn put(&mut self, info: &Info, must_queue: bool) -> Result {
+        const FIRST_REALTIME: u32 = 32;
+        if info.signal < FIRST_REALTIME && self.set & bit(info.signal) != 0 {
+            return Ok(());
+        }
+        let queued = self.infos.len() < QUEUE_MAX && self.infos.try_push(*info).is_ok();
+        if !queued && must_queue && info.signal >= FIRST_REALTIME {
+            return Err(Errno::EAGAIN);
+        }
+        self.set |= bit(info.signal);
+        Ok(())
+    }
+
+    /// Takes the next signal that is not in `blocked`: synchronous ones first, then the lowest number.
+    fn take(&mut self, blocked: u64) -> Option<Info> {
+        let ready = self.set & !blocked;
+        let first = if ready & SYNCHRONOUS != 0 { ready & SYNCHRONOUS } else { ready };
+        if first == 0 {
+            return None;
+        }
+        let signal = first.trailing_zeros() + 1;
+        let at = self.infos.iter().position(|i| i.signal == signal);
+        let info = at.map_or(Info { code: 0, ..Info::kernel(signal) }, |n| self.infos.remove(n));
+        if !self.infos.iter().any(|i| i.signal == signal) {
+            self.set &= !bit(signal);
+        }
+        Some(info)
+    }
+
+    fn discard(&mut self, signals: u64) {
+        if self.set & signals != 0 {
+            self.set &= !signals;
+            self.infos.retain(|i| bit(i.signal) & signals == 0);
+        }
+    }
+}
+
+/// A thread's own queue. Its lock is taken under the process's.
+pub struct Queue(SpinLock<Waiting>);
+
+impl Queue {
+    pub fn new() -> Self {
+        Self(SpinLock::new(Waiting::new(), &PENDING))
+    }
+
+    pub fn lock(&self) -> SpinGuard<'_, Waiting> {
+        self.0.lock()
+    }
+}
+
+struct State {
+    actions: Box<[Action; COUNT as usize]>,
+    shared: Waiting,
+    /// All threads are to end; the status of the process.
+    exit: Option<i32>,
+    /// One thread is about to exec and ends the others.
+    exec: bool,
+    stopped: bool,
+}
+
+/// The signal side of a process.
+pub struct Signals {
+    state: SpinLock<State>,
+    /// Mirrors `state.stopped`, for looks without the lock.
+    stopped: AtomicBool,
+    /// Stopped threads wait here.
+    resumed: WaitQueue,
+    /// The stop that the parent has not waited for yet; 0: none.
+    stop_event: AtomicU32,
+    continue_event: AtomicBool,
+}
+
+/// Processes that are stopped: while it is 0, nobody looks for orphaned stopped groups.
+static STOPPED: AtomicU32 = AtomicU32::new(0);
+
+pub fn any_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed) != 0
+}
+
+impl Signals {
+    fn with(actions: Box<[Action; COUNT as usize]>) -> Self {
+        let state = State { actions, shared: Waiting::new(), exit: None, exec: false, stopped: false };
+        Self {
+            state: SpinLock::new(state, &SIGNALS),
+            stopped: AtomicBool::new(false),
+            resumed: WaitQueue::new(),
+            stop_event: AtomicU32::new(0),
+            continue_event: AtomicBool::new(false),
+        }
+    }
+
+    /// Every action the default.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn try_new() -> core::result::Result<Self, AllocError> {
+        Ok(Self::with(try_box([Action::default(); COUNT as usize])?))
+    }
+
+    /// The same actions and nothing pending, for fork.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn copy(&self) -> Result<Self> {
+        let actions = *self.state.lock().actions;
+        Ok(Self::with(try_box(actions)?))
+    }
+
+    /// The action for `signal`; None: no such signal.
+    pub fn action(&self, signal: u32) -> Option<Action> {
+        self.state.lock().actions.get(signal.wrapping_sub(1) as usize).copied()
+    }
+
+    /// Sets the action for a signal and returns the old one. Pending signals that are ignored from now on go.
+    ///
+    /// # Errors
+    /// EINVAL: no such signal, or SIGKILL or SIGSTOP.
+    pub fn set_action(&self, signal: u32, to: Action) -> Result<Action> {
+        if signal == 0 || signal > COUNT || bit(signal) & UNBLOCKABLE != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let process = super::current_process();
+        let mut state = self.state.lock();
+        let place = state.actions.get_mut(signal as usize - 1).ok_or(Errno::EINVAL)?;
+        let old = core::mem::replace(place, Action { mask: to.mask & !UNBLOCKABLE, ..to });
+        if to.discards(signal) {
+            state.shared.discard(bit(signal));
+            process.for_each_thread(|t| t.pending.lock().discard(bit(signal)));
+        }
+        Ok(old)
+    }
+
+    /// exec: handlers are gone, ignored signals stay ignored.
+    pub fn reset_for_exec(&self) {
+        for action in self.state.lock().actions.iter_mut() {
+            let handler = if action.is_ignore() { Action::IGNORE } else { Action::DEFAULT };
+            *action = Action { handler, ..Action::default() };
+        }
+    }
+
+    /// All threads are to end with `status`, or the status of whoever said so before.
+    pub fn begin_exit(&self, status: i32) -> i32 {
+        *self.state.lock().exit.get_or_insert(status)
+    }
+
+    pub fn exit_status(&self) -> Option<i32> {
+        self.state.lock().exit
+    }
+
+    /// False: the process is being killed, or another thread is before this one.
+    pub fn begin_exec(&self) -> bool {
+        let mut state = self.state.lock();
+        let free = state.exit.is_none() && !state.exec;
+        state.exec |= free;
+        free
+    }
+
+    pub fn end_exec(&self) {
+        self.state.lock().exec = false;
+    }
+
+    /// Runs `add`, which adds a thread, unless all threads are to end: then false.
+    pub fn admit<E>(&self, add: impl FnOnce() -> core::result::Result<(), E>) -> core::result::Result<bool, E> {
+        let state = self.state.lock();
+        if state.exit.is_some() || state.exec {
+            return Ok(false);
+        }
+        add().map(|()| true)
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn set_stopped(&self, state: &mut State, to: bool) {
+        if state.stopped != to {
+            state.stopped = to;
+            self.stopped.store(to, Ordering::SeqCst);
+            if to { STOPPED.fetch_add(1, Ordering::Relaxed) } else { STOPPED.fetch_sub(1, Ordering::Relaxed) };
+        }
+    }
+
+    /// Stopped threads look at what has come.
+    pub fn wake_stopped(&self) {
+        self.resumed.wake_all();
+    }
+
+    /// The signal that stopped the process, if the parent has not been told; told from now on unless `keep`.
+    pub fn take_stop(&self, keep: bool) -> Option<u32> {
+        let signal =
+            if keep { self.stop_event.load(Ordering::Relaxed) } else { self.stop_event.swap(0, Ordering::Relaxed) };
+        (signal != 0).then_some(signal)
+    }
+
+    /// Has the process been continued without the parent's knowing?
+    pub fn take_continue(&self, keep: bool) -> bool {
+        if keep {
+            self.continue_event.load(Ordering::Relaxed)
+        } else {
+            self.continue_event.swap(false, Ordering::Relaxed)
+        }
+    }
+
+    /// Signals that wait for the whole process.
+    pub fn pending(&self) -> u64 {
+        self.state.lock().shared.set
+    }
+}

@@ -1,0 +1,71 @@
+//! The list of robust futexes of a dying thread (get_robust_list(2)).
+//!
+//! Everything is read from the program's memory and may be nonsense: a bad pointer ends the walk, and the walk is bounded.
+#![forbid(unsafe_code)]
+
+use super::super::Thread;
+use crate::arch::user;
+use crate::sched::futex;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+
+/// Entries looked at, as on Linux.
+const LIMIT: usize = 2048;
+
+fn read_word(address: usize) -> Option<usize> {
+    let mut bytes = [0; 8];
+    user::copy_from_user(&mut bytes, address).ok()?;
+    Some(usize::from_ne_bytes(bytes))
+}
+
+/// Marks every futex that the thread holds as ownerless and wakes a waiter of each.
+pub fn release(thread: &Thread) {
+    let head = thread.robust_list.load(Ordering::Relaxed);
+    if head != 0 {
+        let _ = walk(head, thread.tid());
+    }
+}
+
+fn walk(head: usize, tid: u32) -> Option<()> {
+    let mut entry = read_word(head)?;
+    let offset = read_word(head.checked_add(8)?)?;
+    let pending = read_word(head.checked_add(16)?)? & !1;
+    for _ in 0..LIMIT {
+        if entry & !1 == head {
+            break;
+        }
+        let next = read_word(entry & !1);
+        if entry & !1 != pending {
+            own_up((entry & !1).wrapping_add(offset), tid);
+        }
+        entry = next?;
+    }
+    if pending != 0 {
+        own_up(pending.wrapping_add(offset), tid);
+    }
+    Some(())
+}
+
+fn own_up(word: usize, tid: u32) {
+    if word & 3 != 0 {
+        return;
+    }
+    let Ok(mut value) = user::load_u32(word) else { return };
+    while value & abi::FUTEX_TID_MASK == tid {
+        let dead = value & abi::FUTEX_WAITERS | abi::FUTEX_OWNER_DIED;
+        match user::compare_exchange_u32(word, value, dead) {
+            Ok(seen) if seen == value => {
+                if value & abi::FUTEX_WAITERS != 0 {
+                    for private in [true, false] {
+                        if let Ok(key) = crate::syscall::futex::key(word, private) {
+                            futex::wake(key, 1, futex::ANY);
+                        }
+                    }
+                }
+                return;
+            }
+            Ok(seen) => value = seen,
+            Err(_) => return,
+        }
+    }
+}

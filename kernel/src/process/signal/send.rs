@@ -1,0 +1,208 @@
+//! Sending signals.
+#![forbid(unsafe_code)]
+
+use super::super::wait::Event;
+use super::super::{Pid, Process, Thread, ids};
+use super::{Action, Info, STOPPING, State, bit};
+use crate::errno::{Errno, Result};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+
+/// Sends to a process; any thread that does not block the signal may take it.
+pub fn to_process(process: &Arc<Process>, info: Info) {
+    let _ = queue(process, None, info, false);
+}
+
+/// Sends to one thread.
+pub fn to_thread(thread: &Arc<Thread>, info: Info) {
+    let _ = queue(&thread.process, Some(thread), info, false);
+}
+
+/// As the two above, for senders that want to know when a real-time signal could not be queued.
+///
+/// # Errors
+/// EAGAIN.
+pub fn queue(process: &Arc<Process>, thread: Option<&Arc<Thread>>, info: Info, must_queue: bool) -> Result {
+    if process.is_zombie() {
+        return Ok(());
+    }
+    let mut state = process.signals.state.lock();
+    let this = bit(info.signal);
+    prepare(process, &mut state, info.signal);
+    let Some(action) = state.actions.get(info.signal as usize - 1).copied() else { return Ok(()) };
+    // A blocked signal is kept even if it would be ignored: the program may change its mind, or sigwait.
+    let kept = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
+    let blocked = match thread {
+        Some(thread) => kept(thread),
+        None => {
+            let mut all = true;
+            process.for_each_thread(|t| all &= kept(t));
+            all
+        }
+    };
+    let first = process.pid() == 1 && thread.is_none() && action.is_default() && info.code <= 0;
+    if (action.discards(info.signal) && !blocked) || first {
+        return Ok(());
+    }
+    match thread {
+        Some(thread) => thread.pending.lock().put(&info, must_queue)?,
+        None => state.shared.put(&info, must_queue)?,
+    }
+    let kill = info.signal == abi::SIGKILL || fatal(&action, info.signal);
+    if info.signal == abi::SIGKILL {
+        process.for_each_thread(|t| t.notify(true));
+        drop(state);
+        process.signals.wake_stopped();
+        return Ok(());
+    }
+    match thread {
+        Some(thread) if !blocked => thread.notify(kill),
+        None if !blocked => {
+            let mut target = None;
+            process.for_each_thread(|t| {
+                if target.is_none() && !kept(t) {
+                    target = Some(t.clone());
+                }
+            });
+            drop(state);
+            target.into_iter().for_each(|t| t.notify(kill));
+        }
+        // sigtimedwait and signalfd wait for blocked signals.
+        Some(thread) => thread.notify_waiting(),
+        None => process.for_each_thread(|t| t.notify_waiting()),
+    }
+    Ok(())
+}
+
+/// Will the default action end the process?
+fn fatal(action: &Action, signal: u32) -> bool {
+    action.is_default() && !action.discards(signal) && STOPPING & bit(signal) == 0
+}
+
+/// SIGCONT undoes stopping and the other way round, whatever is blocked or ignored.
+fn prepare(process: &Arc<Process>, state: &mut State, signal: u32) {
+    if signal == abi::SIGCONT {
+        state.shared.discard(STOPPING);
+        process.for_each_thread(|t| t.pending.lock().discard(STOPPING));
+        if state.stopped {
+            process.signals.set_stopped(state, false);
+            process.signals.stop_event.store(0, Ordering::Relaxed);
+            process.signals.continue_event.store(true, Ordering::Relaxed);
+            process.signals.wake_stopped();
+            // The parent is told by the first thread that goes on.
+        }
+    } else if STOPPING & bit(signal) != 0 {
+        state.shared.discard(bit(abi::SIGCONT));
+        process.for_each_thread(|t| t.pending.lock().discard(bit(abi::SIGCONT)));
+    }
+}
+
+/// Sends a signal of the kernel's.
+pub fn kernel(process: &Arc<Process>, signal: u32) {
+    to_process(process, Info::kernel(signal));
+}
+
+/// A signal that the running thread's own instruction caused. If it is blocked or ignored the process ends by it, as on
+/// Linux: the instruction could only cause it again.
+pub fn forced(info: Info) {
+    let thread = super::super::current();
+    {
+        let mut state = thread.process.signals.state.lock();
+        let this = bit(info.signal);
+        let Some(action) = state.actions.get_mut(info.signal as usize - 1) else { return };
+        let blocked = thread.blocked.load(Ordering::Relaxed);
+        if blocked & this != 0 || action.is_ignore() {
+            *action = Action::default();
+            thread.blocked.store(blocked & !this, Ordering::Relaxed);
+        }
+    }
+    to_thread(&thread, info);
+}
+
+/// Every process of a group. Returns how many there were.
+pub fn to_group(group: Pid, info: Info) -> usize {
+    let mut count = 0;
+    ids::for_each_process(|p| {
+        if p.group() == group && !p.is_zombie() {
+            count += 1;
+            to_process(p, info);
+        }
+        true
+    });
+    count
+}
+
+/// May the running thread send `signal` to `target` (kill(2))?
+pub fn permitted(target: &Arc<Process>, signal: u32) -> bool {
+    let caller = super::super::current();
+    if signal == abi::SIGCONT && target.session_id() == caller.process.session_id() {
+        return true;
+    }
+    match target.leader().and_then(|t| t.credentials_of()) {
+        Some(credentials) => caller.credentials().may_signal(&credentials),
+        None => caller.credentials().is_root() || caller.credentials().uid == target.uid_at_exit(),
+    }
+}
+
+/// kill(2): `pid` as the call takes it, `signal` 0 to 64.
+///
+/// # Errors
+/// ESRCH, EPERM, EINVAL.
+pub fn kill(pid: i32, signal: u32) -> Result {
+    if signal > super::COUNT {
+        return Err(Errno::EINVAL);
+    }
+    let send = |target: &Arc<Process>| {
+        if !permitted(target, signal) {
+            return Err(Errno::EPERM);
+        }
+        if signal != 0 {
+            to_process(target, Info::user(signal, abi::SI_USER as i32));
+        }
+        Ok(())
+    };
+    if pid > 0 {
+        return send(&ids::find_process(pid as u32).ok_or(Errno::ESRCH)?);
+    }
+    let caller = super::super::current_process();
+    let group = match pid {
+        0 => Some(caller.group()),
+        -1 => None,
+        i32::MIN => return Err(Errno::ESRCH),
+        _ => Some(pid.unsigned_abs()),
+    };
+    let mut result = Err(Errno::ESRCH);
+    ids::for_each_process(|p| {
+        let meant = match group {
+            Some(group) => p.group() == group,
+            None => p.pid() != 1 && !Arc::ptr_eq(p, &caller),
+        };
+        if meant {
+            match send(p) {
+                Ok(()) => result = Ok(()),
+                Err(errno) if result != Ok(()) && group.is_some() => result = Err(errno),
+                Err(_) => {}
+            }
+        }
+        true
+    });
+    result
+}
+
+/// Tells `parent` by signal what became of `child`.
+pub fn child_event(parent: &Arc<Process>, child: &Process, event: Event) {
+    let signal = child.exit_signal.load(Ordering::Relaxed);
+    if signal == 0 {
+        return;
+    }
+    let action = parent.signals.action(abi::SIGCHLD).unwrap_or_default();
+    let stopped = event.code == abi::CLD_STOPPED || event.code == abi::CLD_CONTINUED;
+    if signal == abi::SIGCHLD && stopped && action.has(abi::SA_NOCLDSTOP) {
+        return;
+    }
+    const NS_PER_TICK: u64 = 10_000_000;
+    let (user, system) = (event.usage.user_ns / NS_PER_TICK, event.usage.system_ns / NS_PER_TICK);
+    let info = Info::child(event.code, event.pid, event.uid, event.info_status(), user, system);
+    to_process(parent, Info { signal, ..info });
+}

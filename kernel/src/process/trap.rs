@@ -1,0 +1,66 @@
+//! What exceptions of a program become: a page, or a signal with the code that Linux gives (sigaction(2)).
+#![forbid(unsafe_code)]
+
+use super::signal::{Info, send};
+use crate::arch::{PageFault, Trap, UserRegs};
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+use vm::addr::VirtAddr;
+use vm::{Access, FaultError};
+
+/// An exception in user mode; interrupts are enabled.
+#[inline]
+pub fn user_trap(regs: &mut UserRegs, trap: Trap) {
+    if let Trap::PageFault(fault) = trap {
+        let access = Access { write: fault.write, exec: fault.exec, user: true };
+        let thread = super::current();
+        match thread.space().fault(VirtAddr(fault.addr), access) {
+            Ok(()) => {
+                let faults = &thread.minor_faults;
+                faults.store(faults.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            Err(error) => refused(&fault, error),
+        }
+        return;
+    }
+    let pc = regs.pc();
+    let info = match trap {
+        Trap::DivideError => Info::fault(abi::SIGFPE, abi::FPE_INTDIV as i32, pc),
+        Trap::Debug => Info::fault(abi::SIGTRAP, abi::TRAP_TRACE as i32, pc),
+        Trap::Breakpoint => Info::kernel(abi::SIGTRAP),
+        Trap::Overflow => Info::kernel(abi::SIGSEGV),
+        Trap::InvalidOpcode => Info::fault(abi::SIGILL, abi::ILL_ILLOPN as i32, pc),
+        Trap::FloatingPoint | Trap::SimdFloatingPoint => {
+            Info::fault(abi::SIGFPE, crate::arch::float_code(trap) as i32, pc)
+        }
+        Trap::Alignment => Info::fault(abi::SIGBUS, abi::BUS_ADRALN as i32, 0),
+        Trap::StackFault(_) | Trap::SegmentNotPresent(_) => Info::kernel(abi::SIGBUS),
+        _ => Info::kernel(abi::SIGSEGV),
+    };
+    send::forced(info);
+}
+
+#[cold]
+fn refused(fault: &PageFault, error: FaultError) {
+    // An address of the kernel's half, or none at all, is told as not mapped whatever lies there.
+    let info = match error {
+        FaultError::NotMapped => Info::fault(abi::SIGSEGV, abi::SEGV_MAPERR as i32, fault.addr),
+        FaultError::Denied => Info::fault(abi::SIGSEGV, abi::SEGV_ACCERR as i32, fault.addr),
+        FaultError::Bus => Info::fault(abi::SIGBUS, abi::BUS_ADRERR as i32, fault.addr),
+        FaultError::NoMemory => {
+            warn!("out of memory: process {} is killed", super::current_pid());
+            Info::kernel(abi::SIGKILL)
+        }
+    };
+    send::forced(info);
+}
+
+/// A page fault of the kernel's own copy from or to the running program's memory. False: there is no such memory.
+pub fn kernel_fault(address: usize, write: bool) -> bool {
+    let Some(task) = crate::sched::try_current() else { return false };
+    if task.thread.is_none() {
+        return false;
+    }
+    let access = Access { write, exec: false, user: false };
+    super::current().space_if_any().is_some_and(|space| space.fault(VirtAddr(address), access).is_ok())
+}

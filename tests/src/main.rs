@@ -20,7 +20,7 @@ use machine::{Batch, Machine};
 use program::Program;
 
 /// Seconds that one program may take in the guest.
-const PROGRAM_LIMIT: u64 = 30;
+const PROGRAM_LIMIT: u64 = 60;
 
 struct Options {
     kernel: String,

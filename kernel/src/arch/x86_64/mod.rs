@@ -22,7 +22,7 @@ pub mod upcall;
 pub mod user;
 mod vdso;
 
-use core::arch::asm;
+use core::arch::{asm, naked_asm};
 
 pub use boot::topology::{cpus, distance as node_distance, nodes};
 pub use boot::{command_line, early_init, initramfs};
@@ -98,7 +98,7 @@ pub fn idle_wait(has_work: impl Fn() -> bool) {
         return;
     }
     // SAFETY: waits; handlers may run.
-    unsafe { asm!("sti", "hlt", options(nostack)) };
+    unsafe { halt_enabled() };
 }
 
 /// Makes this CPU translate through the kernel's own root, in which no user address is mapped.
@@ -228,9 +228,15 @@ pub fn frame_at(frame: usize) -> Option<(usize, usize)> {
     user::peek_kernel(frame).zip(user::peek_kernel(frame + 8))
 }
 
-/// True if `pc` is where an idle CPU waits.
-pub fn is_idle_at(_pc: usize) -> bool {
-    false
+/// Enables interrupts and waits for one, with nothing between the two. An idle CPU's program counter is in here.
+#[unsafe(naked)]
+unsafe extern "C" fn halt_enabled() {
+    naked_asm!("sti", "hlt", "ret");
+}
+
+/// True if `pc` is where an idle CPU waits: after the STI and the HLT of `halt_enabled`.
+pub fn is_idle_at(pc: usize) -> bool {
+    pc.wrapping_sub(halt_enabled as *const () as usize) <= 2
 }
 
 /// Routes ISA interrupt line `line` to this kernel (`device::interrupt`); false if the machine cannot.

@@ -183,8 +183,11 @@ pub unsafe fn start(entry: fn() -> !) {
             again = now + 1_000_000_000;
         }
         // Sleep rather than spin: under emulation the others may need this very host CPU.
-        time::set_deadline(now + 500_000);
-        super::super::idle_wait(|| percpu::online() >= count);
+        // The timer is armed with interrupts off: its interrupt must not come before the HLT that it is to end.
+        super::super::idle_wait(|| {
+            time::set_deadline(now + 500_000);
+            percpu::online() >= count
+        });
     }
     time::set_deadline(u64::MAX);
 }

@@ -8,9 +8,10 @@ use anyhow::{Result, bail};
 
 use crate::kernel_image::Kernel;
 use crate::machine::Machine;
+use crate::outcome::{self, End};
 use crate::output::Sink;
 use crate::paths::Tree;
-use crate::relay::{self, End, Relay};
+use crate::relay::{self, Relay};
 use crate::root::{self, Addition, Job, Root};
 use crate::run;
 use crate::signals::Signals;
@@ -51,7 +52,7 @@ pub fn capture(
     match end {
         End::Program(0) => Ok(String::from_utf8_lossy(&stdout.borrow()).into_owned()),
         End::Program(_) => {
-            bail!("{command:?} failed in the guest with status {}: {said}", relay::status_of(&end))
+            bail!("{command:?} failed in the guest with status {}: {said}", outcome::status_of(&end))
         }
         End::TimeLimit => bail!("{command:?} took longer than {} s in the guest", limit.as_secs()),
         End::Interrupted(signal) => bail!("ended by signal {signal}"),

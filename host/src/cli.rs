@@ -32,8 +32,11 @@ pub enum Command {
     /// Exit status: the program's own (128 + n if signal n killed it); 127 if there is no such program and 126 if it
     /// cannot be executed; 2 for wrong usage; 124 when --timeout is reached; 125 when the machine or its kernel failed,
     /// with the kernel's last words on stderr.
+    ///
+    /// Ctrl-C goes to the program. Where it does not help, three of them end the machine; on a terminal, which is the
+    /// program's own, Ctrl-] three times in a row does.
     Run(Box<Run>),
-    /// An interactive shell in a fresh machine
+    /// An interactive shell in a fresh machine (Ctrl-] three times in a row ends it, whatever it does)
     Shell(Box<Shell>),
     /// Run the benchmarks, on Darter and beside it on another kernel, and print a table
     Bench(Bench),

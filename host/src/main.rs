@@ -14,6 +14,7 @@ mod exit;
 mod kernel_image;
 mod lines;
 mod machine;
+mod outcome;
 mod output;
 mod paths;
 mod protocol;

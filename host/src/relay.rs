@@ -14,8 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 
 use crate::console::Console;
+use crate::outcome::{End, Outcome};
 use crate::output::{Output, Sink};
-use crate::protocol::{self, Decoder, FromGuest, INPUT_FRAME, ToGuest, Window};
+use crate::protocol::{Decoder, FromGuest, INPUT_FRAME, ToGuest, Window};
 use crate::signals::Signals;
 use crate::terminal;
 use crate::vm::{self, Vm};
@@ -24,6 +25,8 @@ use crate::vm::{self, Vm};
 const GRACE: Duration = Duration::from_secs(3);
 /// So many Ctrl-C end the machine, whatever the program makes of them.
 const PATIENCE: u32 = 3;
+/// Ctrl-]: on a terminal, so many of these in a row do.
+const ESCAPE: u8 = 0x1d;
 
 pub struct Options<'a> {
     /// The program has a terminal: our stdin and stdout are carried raw.
@@ -44,28 +47,6 @@ pub struct Options<'a> {
     pub verbose: bool,
 }
 
-#[derive(Debug)]
-pub enum End {
-    /// The program ended with this wait4 status word.
-    Program(u32),
-    TimeLimit,
-    /// We were told to end and ended the machine.
-    Interrupted(i32),
-    /// The machine ended, or never came up: why, and the kernel's last words.
-    Machine {
-        why: String,
-        last_words: String,
-    },
-}
-
-pub struct Outcome {
-    pub end: End,
-    /// From the start of QEMU to init.
-    pub boot: Option<Duration>,
-    /// From init to the program's end.
-    pub program: Option<Duration>,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Control,
@@ -82,6 +63,10 @@ pub struct Relay<'a> {
     vm: Vm,
     signals: &'a mut Signals,
     forward: bool,
+    /// Held while the program has our terminal.
+    raw: Option<terminal::Raw>,
+    /// ESCAPE keys typed in a row.
+    escapes: u32,
     console: Console,
     tty: bool,
     stdout: Output<'a>,
@@ -114,6 +99,8 @@ impl<'a> Relay<'a> {
             vm,
             signals,
             forward: options.forward_signals,
+            raw: None,
+            escapes: 0,
             console: Console::new(options.verbose),
             tty: options.tty,
             stdout: Output::new(options.stdout),
@@ -266,10 +253,7 @@ impl<'a> Relay<'a> {
                     self.read_terminal();
                     None
                 }
-                Source::Stdin => {
-                    self.read_stdin()?;
-                    None
-                }
+                Source::Stdin => self.read_stdin()?,
                 Source::Stdout => {
                     if self.stdout.flush_some()? {
                         ToGuest::StdoutClosed.encode(&mut self.to_guest);
@@ -342,16 +326,18 @@ impl<'a> Relay<'a> {
             }));
         }
         for frame in frames {
-            self.take_frame(frame);
+            self.take_frame(frame)?;
         }
         Ok(None)
     }
 
-    fn take_frame(&mut self, frame: FromGuest) {
+    fn take_frame(&mut self, frame: FromGuest) -> Result<()> {
         match frame {
             FromGuest::Ready => {
                 self.ready = Some(Instant::now());
                 if self.tty {
+                    // Not earlier: until now Ctrl-C was for us.
+                    self.raw = Some(terminal::Raw::enter()?);
                     self.send_window_size();
                 } else if !self.stdin_open {
                     ToGuest::StdinEnd.encode(&mut self.to_guest);
@@ -371,6 +357,7 @@ impl<'a> Relay<'a> {
                 }
             }
         }
+        Ok(())
     }
 
     fn send_window_size(&mut self) {
@@ -411,11 +398,11 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn read_stdin(&mut self) -> Result<()> {
+    fn read_stdin(&mut self) -> Result<Option<End>> {
         let mut buffer = [0u8; INPUT_FRAME];
         let n = match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
             Ok(n) => n,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(None),
             // EIO: a terminal that has hung up, or we are in its background; either way no input comes.
             Err(rustix::io::Errno::IO | rustix::io::Errno::BADF) => 0,
             Err(e) => return Err(e).context("cannot read stdin"),
@@ -426,13 +413,21 @@ impl<'a> Relay<'a> {
                 let end = if tty { ToGuest::Signal(SIGHUP as u8) } else { ToGuest::StdinEnd };
                 end.encode(&mut self.to_guest);
             }
-            (n, true) => self.to_terminal.extend_from_slice(&buffer[..n]),
+            (n, true) => {
+                for byte in &buffer[..n] {
+                    self.escapes = if *byte == ESCAPE { self.escapes + 1 } else { 0 };
+                    if self.escapes == PATIENCE {
+                        return Ok(Some(End::Interrupted(SIGINT)));
+                    }
+                }
+                self.to_terminal.extend_from_slice(&buffer[..n]);
+            }
             (n, false) => {
                 self.window.sent(n);
                 ToGuest::Stdin(&buffer[..n]).encode(&mut self.to_guest);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// QEMU has closed its ports without the program having ended.
@@ -470,15 +465,5 @@ fn write_some(socket: &mut impl Write, pending: &mut Vec<u8>) -> Result<()> {
             Ok(())
         }
         Err(e) => Err(e).context("cannot write to the machine"),
-    }
-}
-
-/// The exit status for an end, as a shell would see it.
-pub fn status_of(end: &End) -> u8 {
-    match end {
-        End::Program(word) => protocol::exit_status(*word),
-        End::TimeLimit => crate::exit::TIME_LIMIT,
-        End::Interrupted(signal) => 128u8.wrapping_add(*signal as u8),
-        End::Machine { .. } => crate::exit::MACHINE,
     }
 }

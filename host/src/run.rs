@@ -13,9 +13,10 @@ use serde::Serialize;
 use crate::accel::Accel;
 use crate::cli::{MachineOptions, Run, Shell};
 use crate::machine::Machine;
+use crate::outcome::{self, End, Outcome};
 use crate::output::Sink;
 use crate::paths::Tree;
-use crate::relay::{self, End, Outcome, Relay};
+use crate::relay::{self, Relay};
 use crate::root::{self, Job};
 use crate::signals::Signals;
 use crate::terminal;
@@ -59,23 +60,20 @@ fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
     let mut signals = Signals::catch()?;
     let tty = terminal::is_interactive();
     let vm = start(options, command, tty)?;
-    let outcome = {
-        let _raw = tty.then(terminal::Raw::enter).transpose()?;
-        let relay = Relay::new(
-            vm,
-            &mut signals,
-            relay::Options {
-                stdout: Sink::Fd(rustix::stdio::stdout()),
-                stderr: Sink::Fd(rustix::stdio::stderr()),
-                ..relay_options(options, tty)
-            },
-        );
-        relay.run()?
-    };
+    let relay = Relay::new(
+        vm,
+        &mut signals,
+        relay::Options {
+            stdout: Sink::Fd(rustix::stdio::stdout()),
+            stderr: Sink::Fd(rustix::stdio::stderr()),
+            ..relay_options(options, tty)
+        },
+    );
+    let outcome = relay.run()?;
     if let Some(text) = explain(&outcome.end, options) {
         eprintln!("darter: {text}");
     }
-    Ok(relay::status_of(&outcome.end))
+    Ok(outcome::status_of(&outcome.end))
 }
 
 fn run_json(options: &Run) -> Result<u8> {
@@ -94,7 +92,7 @@ fn run_json(options: &Run) -> Result<u8> {
         },
     )
     .run()?;
-    let status = relay::status_of(&outcome.end);
+    let status = outcome::status_of(&outcome.end);
     let Outcome { end, boot, program } = outcome;
     let error = explain(&end, machine);
     let (ended_by, signal, last_words) = match end {

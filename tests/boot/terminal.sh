@@ -17,6 +17,9 @@ rc=0
 out=$(on_terminal '\003' "$run -- sleep 60" | tail -n 2 | sed "s,.*\\(rc=\\),\\1,")
 expect 'Ctrl-C' "$out" 'rc=130
 1'
+out=$(on_terminal '\035\035\035' "$run -- sh -c 'trap \"\" INT TERM; sleep 60'" | tail -n 2)
+expect 'the way out' "$out" 'rc=130
+1'
 out=$(on_terminal 'sleep 50 &\njobs\nkill %%1\nexit 5\n' "'$DARTER' shell --kernel '$DARTER_KERNEL'")
 echo "$out" | grep -q 'Running.*sleep 50' || { echo "no job control: $out"; status=1; }
 expect 'the shell' "$(echo "$out" | tail -n 2)" 'rc=5

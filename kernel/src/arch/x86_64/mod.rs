@@ -36,7 +36,7 @@ pub use machine::Machine;
 pub use memory::USER_END;
 pub use stack::{KernelStack, trim as trim_stacks};
 pub use trap::{PageFault, Trap, UserRegs};
-pub use vdso::vdso_object;
+pub use vdso::vdso;
 
 use cpu::{features, percpu, reg};
 
@@ -259,4 +259,41 @@ pub fn hardware_random() -> Option<u64> {
         }
     }
     None
+}
+
+/// The least that a signal stack must hold, for AT_MINSIGSTKSZ.
+pub fn min_signal_stack() -> usize {
+    signal_frame::max_size()
+}
+
+/// AT_HWCAP: the feature word of CPUID leaf 1, as on Linux.
+pub fn hwcap() -> usize {
+    features::cpuid(1, 0).edx as usize
+}
+
+/// The `si_code` of SIGFPE for a floating-point trap of the current thread, whose registers are live: which exceptions are
+/// raised and not masked (SDM vol. 1, 8.5 and 11.5.2).
+pub fn float_code(trap: Trap) -> u32 {
+    use linux_raw_sys::general::{FPE_FLTDIV, FPE_FLTINV, FPE_FLTOVF, FPE_FLTRES, FPE_FLTUND};
+    let raised = if trap == Trap::SimdFloatingPoint {
+        let mut mxcsr = 0u32;
+        // SAFETY: stores a register.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mxcsr, options(nostack, preserves_flags)) };
+        mxcsr & !(mxcsr >> 7)
+    } else {
+        let (mut status, mut control) = (0u16, 0u16);
+        // SAFETY: stores two registers.
+        unsafe {
+            asm!("fnstsw [{}]", "fnstcw [{}]", in(reg) &raw mut status, in(reg) &raw mut control,
+                 options(nostack, preserves_flags));
+        }
+        u32::from(status & !control)
+    };
+    match raised {
+        r if r & 1 != 0 => FPE_FLTINV,
+        r if r & 4 != 0 => FPE_FLTDIV,
+        r if r & 8 != 0 => FPE_FLTOVF,
+        r if r & 0x12 != 0 => FPE_FLTUND,
+        _ => FPE_FLTRES,
+    }
 }

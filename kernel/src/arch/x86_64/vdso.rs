@@ -25,7 +25,7 @@ struct Facts {
 }
 
 static FACTS: AtomicPtr<Facts> = AtomicPtr::new(core::ptr::null_mut());
-static OBJECTS: BootCell<Option<(ObjectRef, ObjectRef)>> = BootCell::new(None);
+static OBJECTS: BootCell<Option<Vdso>> = BootCell::new(None);
 
 global_asm!(
     r#"
@@ -226,10 +226,19 @@ unsafe extern "C" {
     static vdso_end: u8;
 }
 
-/// The pages: the object's and its data's, each of one page. To be mapped private, data first, code right behind it, neither
-/// writable; AT_SYSINFO_EHDR is the address of the code. `None`: there was no memory, and programs make system calls.
-pub fn vdso_object() -> Option<(ObjectRef, ObjectRef)> {
-    OBJECTS.get().clone()
+/// What to map into a program: data first, code right behind it, both private (a program that makes its copy writable must
+/// not reach everybody's), neither writable. AT_SYSINFO_EHDR is the address of the code.
+#[derive(Clone)]
+pub struct Vdso {
+    pub data: ObjectRef,
+    pub data_len: usize,
+    pub code: ObjectRef,
+    pub code_len: usize,
+}
+
+/// The vDSO. `None`: there was no memory, and programs make system calls.
+pub fn vdso() -> Option<&'static Vdso> {
+    OBJECTS.get().as_ref()
 }
 
 /// Tells the data page that the wall clock has been set.
@@ -251,7 +260,7 @@ pub unsafe fn init() {
         return;
     };
     // SAFETY: boot CPU, alone.
-    unsafe { *OBJECTS.get_mut() = Some((code, data)) };
+    unsafe { *OBJECTS.get_mut() = Some(Vdso { data, data_len: 4096, code, code_len: 4096 }) };
 }
 
 fn make() -> Option<(ObjectRef, ObjectRef)> {

@@ -1,0 +1,121 @@
+//! The Linux system-call interface for x86-64.
+//!
+//! `table` is the one list: number, name, handler. A handler's file decodes, checks, calls and encodes; the work is
+//! elsewhere. Handlers get their arguments as the types that Linux's prototypes have: an `int` is the low 32 bits of its register.
+#![forbid(unsafe_code)]
+
+pub mod file;
+pub mod futex;
+pub mod memory;
+pub mod path;
+pub mod poll;
+pub mod process;
+pub mod scheduling;
+pub mod signal;
+pub mod system;
+mod table;
+pub mod time;
+pub mod tty;
+
+use crate::arch::UserRegs;
+use crate::errno::{Errno, Result};
+use crate::process as proc;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A system call from `regs`; the result goes into them. Interrupts are enabled and no lock is held.
+#[inline]
+pub fn dispatch(regs: &mut UserRegs) {
+    let number = regs.number();
+    let args = regs.args();
+    let result = match table::call(number, args, regs) {
+        Some(result) => result,
+        None => Err(missing(number)),
+    };
+    if TRACE.load(Ordering::Relaxed) {
+        trace(number, args, &result);
+    }
+    // exec and sigreturn leave the frame as the program is to find it.
+    if regs.in_syscall() {
+        regs.set_result(match result {
+            Ok(value) => value as isize,
+            Err(errno) => -(errno.0 as isize),
+        });
+    }
+}
+
+/// An argument of a system call.
+pub trait Argument {
+    /// Its value in a register.
+    fn from_register(raw: usize) -> Self;
+}
+
+macro_rules! arguments {
+    ($($t:ty)*) => {$(
+        impl Argument for $t {
+            #[inline(always)]
+            fn from_register(raw: usize) -> Self {
+                raw as $t
+            }
+        }
+    )*};
+}
+arguments!(usize isize u64 i64 u32 i32 u16 u8);
+
+/// A handler with up to six arguments.
+pub trait Handler<Arguments> {
+    fn call(self, raw: [usize; 6]) -> Result<usize>;
+}
+
+macro_rules! handlers {
+    ($(($($name:ident $n:tt),*))*) => {$(
+        impl<F, $($name: Argument),*> Handler<($($name,)*)> for F
+        where
+            F: FnOnce($($name),*) -> Result<usize>,
+        {
+            #[inline(always)]
+            fn call(self, _raw: [usize; 6]) -> Result<usize> {
+                self($($name::from_register(_raw[$n])),*)
+            }
+        }
+    )*};
+}
+handlers! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, G 5)
+}
+
+static TRACE: AtomicBool = AtomicBool::new(false);
+
+/// Logs every call from now on (boot option `strace`).
+pub fn set_trace(on: bool) {
+    TRACE.store(on, Ordering::Relaxed);
+}
+
+#[cold]
+fn trace(number: usize, args: [usize; 6], result: &Result<usize>) {
+    let name = table::name(number).unwrap_or("?");
+    let tid = proc::current().tid();
+    match result {
+        Ok(value) => info!("{tid} {name}({args:x?}) = {value:#x}"),
+        Err(errno) => info!("{tid} {name}({args:x?}) = {errno:?}"),
+    }
+}
+
+/// Says once per number that a call is not there.
+#[cold]
+fn missing(number: usize) -> Errno {
+    static SEEN: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+    let known = table::name(number);
+    if let (Some(name), Some(word)) = (known, SEEN.get(number / 64)) {
+        let bit = 1 << (number % 64);
+        if word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            info!("system call {number} ({name}) is not there: ENOSYS");
+        }
+    }
+    Errno::ENOSYS
+}

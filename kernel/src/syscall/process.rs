@@ -1,0 +1,297 @@
+//! fork, exec, exit, wait, ids, groups, sessions.
+#![forbid(unsafe_code)]
+
+use crate::arch::UserRegs;
+use crate::errno::{Errno, Result};
+use crate::memory::user::{UserPtr, UserSlice, UserStr};
+use crate::process::wait::{self, Event, UsageSum, Wanted, Which};
+use crate::process::{self, CloneRequest, exec, session};
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::time::Timeval;
+
+/// fork(2).
+pub fn sys_fork(regs: &mut UserRegs) -> Result<usize> {
+    let request = CloneRequest { exit_signal: abi::SIGCHLD, ..Default::default() };
+    process::clone(&request, regs).map(|pid| pid as usize)
+}
+
+/// vfork(2).
+pub fn sys_vfork(regs: &mut UserRegs) -> Result<usize> {
+    let flags = u64::from(abi::CLONE_VFORK | abi::CLONE_VM);
+    let request = CloneRequest { flags, exit_signal: abi::SIGCHLD, ..Default::default() };
+    process::clone(&request, regs).map(|pid| pid as usize)
+}
+
+/// clone(2), in the order of arguments of x86-64.
+pub fn sys_clone(regs: &mut UserRegs) -> Result<usize> {
+    let [flags, sp, parent_tid, child_tid, tls, _] = regs.args();
+    let request = CloneRequest {
+        flags: flags as u64 & u64::from(u32::MAX) & !u64::from(abi::CSIGNAL),
+        sp,
+        parent_tid,
+        child_tid,
+        tls,
+        exit_signal: flags as u32 & abi::CSIGNAL,
+    };
+    process::clone(&request, regs).map(|pid| pid as usize)
+}
+
+/// clone3(2), the first version of its argument.
+pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
+    let [address, size, ..] = regs.args();
+    const FIRST: usize = 64;
+    if size < FIRST {
+        return Err(Errno::EINVAL);
+    }
+    if size > 4096 {
+        return Err(Errno::E2BIG);
+    }
+    let words = UserPtr::<[u64; 8]>::new(address).read()?;
+    // What a newer structure holds beyond the first version must be zero.
+    let mut rest = [0u8; 4096];
+    let rest = rest.get_mut(..size - FIRST).ok_or(Errno::E2BIG)?;
+    UserSlice::new(address.checked_add(FIRST).ok_or(Errno::EFAULT)?, rest.len()).read(rest)?;
+    if rest.iter().any(|b| *b != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let [flags, _pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls] = words;
+    if flags & u64::from(abi::CSIGNAL) != 0
+        || flags >> 32 != 0
+        || exit_signal > 64
+        || (stack == 0) != (stack_size == 0)
+        || (flags & u64::from(abi::CLONE_THREAD | abi::CLONE_PARENT) != 0 && exit_signal != 0)
+    {
+        return Err(Errno::EINVAL);
+    }
+    let request = CloneRequest {
+        flags,
+        sp: stack.checked_add(stack_size).ok_or(Errno::EINVAL)? as usize,
+        parent_tid: parent_tid as usize,
+        child_tid: child_tid as usize,
+        tls: tls as usize,
+        exit_signal: exit_signal as u32,
+    };
+    process::clone(&request, regs).map(|pid| pid as usize)
+}
+
+/// execve(2).
+pub fn sys_execve(regs: &mut UserRegs) -> Result<usize> {
+    let [path, argv, envp, ..] = regs.args();
+    execute(regs, abi::AT_FDCWD, path, argv, envp, 0)
+}
+
+/// execveat(2).
+pub fn sys_execveat(regs: &mut UserRegs) -> Result<usize> {
+    let [dir, path, argv, envp, flags, _] = regs.args();
+    let flags = flags as u32;
+    if flags & !(abi::AT_EMPTY_PATH | abi::AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    execute(regs, dir as i32, path, argv, envp, flags)
+}
+
+fn execute(regs: &mut UserRegs, dir: i32, path: usize, argv: usize, envp: usize, flags: u32) -> Result<usize> {
+    let mut buffer = [0; abi::PATH_MAX as usize];
+    let path = UserStr::new(path).read(&mut buffer)?;
+    let (argv, envp) = exec::copy_strings(argv, envp)?;
+    exec::exec(regs, path, dir, flags, argv, &envp).map(|()| 0)
+}
+
+/// exit(2): this thread alone.
+pub fn sys_exit(code: i32) -> Result<usize> {
+    process::exit_thread((code & 0xff) << 8)
+}
+
+/// exit_group(2).
+pub fn sys_exit_group(code: i32) -> Result<usize> {
+    process::exit_group((code & 0xff) << 8)
+}
+
+/// struct rusage.
+#[derive(Clone, Copy, IntoBytes, Immutable, KnownLayout, FromBytes)]
+#[repr(C)]
+pub struct Rusage {
+    user: Timeval,
+    system: Timeval,
+    max_rss: i64,
+    unused_shared: [i64; 3],
+    minor_faults: i64,
+    major_faults: i64,
+    unused_io: [i64; 6],
+    voluntary: i64,
+    involuntary: i64,
+}
+
+impl Rusage {
+    pub fn new(usage: &UsageSum) -> Self {
+        Self {
+            user: Timeval::from_ns(usage.user_ns),
+            system: Timeval::from_ns(usage.system_ns),
+            // In kilobytes.
+            max_rss: (usage.max_rss * 4) as i64,
+            unused_shared: [0; 3],
+            minor_faults: usage.minor_faults as i64,
+            major_faults: usage.major_faults as i64,
+            unused_io: [0; 6],
+            voluntary: usage.voluntary as i64,
+            involuntary: usage.involuntary as i64,
+        }
+    }
+}
+
+/// wait4(2).
+pub fn sys_wait4(pid: i32, status: usize, options: u32, usage: usize) -> Result<usize> {
+    let known = abi::WNOHANG | abi::WUNTRACED | abi::WCONTINUED | abi::__WNOTHREAD | abi::__WALL | abi::__WCLONE;
+    if options & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let which = match pid {
+        i32::MIN => return Err(Errno::ESRCH),
+        -1 => Which::Any,
+        0 => Which::Group(process::current().process.group()),
+        pid if pid < 0 => Which::Group(pid.unsigned_abs()),
+        pid => Which::Pid(pid as u32),
+    };
+    let wanted = Wanted {
+        exited: true,
+        stopped: options & abi::WUNTRACED != 0,
+        continued: options & abi::WCONTINUED != 0,
+        keep: false,
+        ..wanted(which, options)
+    };
+    let Some(event) = wait::wait(&wanted)? else { return Ok(0) };
+    if status != 0 {
+        UserPtr::<i32>::new(status).write(&event.status)?;
+    }
+    if usage != 0 {
+        UserPtr::<Rusage>::new(usage).write(&Rusage::new(&event.usage))?;
+    }
+    Ok(event.pid as usize)
+}
+
+fn wanted(which: Which, options: u32) -> Wanted {
+    let (all, clone) = (options & abi::__WALL != 0, options & abi::__WCLONE != 0);
+    Wanted {
+        which,
+        exited: options & abi::WEXITED != 0,
+        stopped: options & abi::WSTOPPED != 0,
+        continued: options & abi::WCONTINUED != 0,
+        keep: options & abi::WNOWAIT != 0,
+        block: options & abi::WNOHANG == 0,
+        normal: all || !clone,
+        clones: all || clone,
+    }
+}
+
+/// waitid(2), with the usage that the raw call gives.
+pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -> Result<usize> {
+    let what = abi::WEXITED | abi::WSTOPPED | abi::WCONTINUED;
+    let known = what | abi::WNOHANG | abi::WNOWAIT | abi::__WNOTHREAD | abi::__WALL | abi::__WCLONE;
+    if options & !known != 0 || options & what == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let which = match kind {
+        abi::P_ALL => Which::Any,
+        abi::P_PID if id > 0 => Which::Pid(id as u32),
+        abi::P_PGID if id == 0 => Which::Group(process::current().process.group()),
+        abi::P_PGID if id > 0 => Which::Group(id as u32),
+        _ => return Err(Errno::EINVAL),
+    };
+    let event = wait::wait(&wanted(which, options))?;
+    if let (Some(event), true) = (&event, usage != 0) {
+        UserPtr::<Rusage>::new(usage).write(&Rusage::new(&event.usage))?;
+    }
+    if info != 0 {
+        // signo, errno, code, padding, pid, uid, status: only these are written, as on Linux.
+        let words = event.map_or([0; 7], |e: Event| {
+            [abi::SIGCHLD as i32, 0, e.code as i32, 0, e.pid as i32, e.uid as i32, e.info_status()]
+        });
+        UserPtr::<[i32; 3]>::new(info).write(&[words[0], words[1], words[2]])?;
+        UserPtr::<[i32; 3]>::new(info + 16).write(&[words[4], words[5], words[6]])?;
+    }
+    Ok(0)
+}
+
+/// getpid(2).
+pub fn sys_getpid() -> Result<usize> {
+    Ok(process::current().process.pid() as usize)
+}
+
+/// gettid(2).
+pub fn sys_gettid() -> Result<usize> {
+    Ok(process::current().tid() as usize)
+}
+
+/// getppid(2).
+pub fn sys_getppid() -> Result<usize> {
+    Ok(process::current().process.parent_pid() as usize)
+}
+
+/// setsid(2).
+pub fn sys_setsid() -> Result<usize> {
+    session::create().map(|id| id as usize)
+}
+
+fn find(pid: i32) -> Result<alloc::sync::Arc<process::Process>> {
+    match pid {
+        0 => Ok(process::current_process()),
+        pid if pid < 0 => Err(Errno::ESRCH),
+        pid => process::find_process(pid as u32).ok_or(Errno::ESRCH),
+    }
+}
+
+/// getsid(2).
+pub fn sys_getsid(pid: i32) -> Result<usize> {
+    Ok(find(pid)?.session_id() as usize)
+}
+
+/// getpgid(2).
+pub fn sys_getpgid(pid: i32) -> Result<usize> {
+    Ok(find(pid)?.group() as usize)
+}
+
+/// getpgrp(2).
+pub fn sys_getpgrp() -> Result<usize> {
+    Ok(process::current().process.group() as usize)
+}
+
+/// setpgid(2).
+pub fn sys_setpgid(pid: i32, group: i32) -> Result<usize> {
+    if group < 0 {
+        return Err(Errno::EINVAL);
+    }
+    if pid < 0 {
+        return Err(Errno::ESRCH);
+    }
+    session::set_group(pid as u32, group as u32).map(|()| 0)
+}
+
+/// set_tid_address(2).
+pub fn sys_set_tid_address(address: usize) -> Result<usize> {
+    let thread = process::current();
+    thread.clear_tid.store(address, Ordering::Relaxed);
+    Ok(thread.tid() as usize)
+}
+
+/// set_robust_list(2).
+pub fn sys_set_robust_list(head: usize, size: usize) -> Result<usize> {
+    if size != 24 {
+        return Err(Errno::EINVAL);
+    }
+    process::current().robust_list.store(head, Ordering::Relaxed);
+    Ok(0)
+}
+
+/// get_robust_list(2).
+pub fn sys_get_robust_list(pid: i32, head: usize, size: usize) -> Result<usize> {
+    let thread = match pid {
+        0 => (*process::current()).clone(),
+        pid => process::find_thread(pid as u32).ok_or(Errno::ESRCH)?,
+    };
+    UserPtr::<usize>::new(size).write(&24)?;
+    UserPtr::<usize>::new(head).write(&thread.robust_list.load(Ordering::Relaxed))?;
+    Ok(0)
+}

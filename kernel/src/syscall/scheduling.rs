@@ -1,0 +1,233 @@
+//! Priorities, affinity, processor time.
+#![forbid(unsafe_code)]
+
+use super::process::Rusage;
+use super::time::NS_PER_SEC;
+use crate::arch;
+use crate::errno::{Errno, Result};
+use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::wait::UsageSum;
+use crate::process::{self, Thread};
+use crate::sched;
+use alloc::sync::Arc;
+use linux_raw_sys::general as abi;
+use sync::MAX_CPUS;
+
+fn thread(tid: i32) -> Result<Arc<Thread>> {
+    match tid {
+        0 => Ok((*process::current()).clone()),
+        tid if tid < 0 => Err(Errno::EINVAL),
+        tid => process::find_thread(tid as u32).ok_or(Errno::ESRCH),
+    }
+}
+
+/// May the caller change how `thread` is scheduled?
+fn check_owner(thread: &Thread) -> Result {
+    let caller = process::credentials();
+    let owner = thread.process.uid_at_exit();
+    if caller.is_root() || caller.euid == owner { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// sched_yield(2).
+pub fn sys_sched_yield() -> Result<usize> {
+    sched::yield_now();
+    Ok(0)
+}
+
+/// sched_setaffinity(2).
+pub fn sys_sched_setaffinity(tid: i32, len: usize, mask: usize) -> Result<usize> {
+    let mut bytes = [0u8; MAX_CPUS / 8];
+    let taken = len.min(bytes.len());
+    UserSlice::new(mask, taken).read(&mut bytes[..taken])?;
+    let thread = thread(tid)?;
+    check_owner(&thread)?;
+    let mut words = [0u64; MAX_CPUS / 64];
+    for (n, byte) in bytes.iter().enumerate() {
+        words[n / 8] |= u64::from(*byte) << (n % 8 * 8);
+    }
+    let task = thread.task().ok_or(Errno::ESRCH)?;
+    if task.set_affinity(words) { Ok(0) } else { Err(Errno::EINVAL) }
+}
+
+/// sched_getaffinity(2): bytes written.
+pub fn sys_sched_getaffinity(tid: i32, len: usize, mask: usize) -> Result<usize> {
+    let cpus = sync::cpus() as usize;
+    let size = cpus.next_multiple_of(64) / 8;
+    if len < size || !len.is_multiple_of(8) {
+        return Err(Errno::EINVAL);
+    }
+    let task = thread(tid)?.task().ok_or(Errno::ESRCH)?;
+    let mut bytes = [0u8; MAX_CPUS / 8];
+    for (word, to) in task.affinity().words().iter().zip(bytes.chunks_exact_mut(8)) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        let left = cpus.saturating_sub(n * 8);
+        if left < 8 {
+            *byte &= (1u16 << left).wrapping_sub(1) as u8;
+        }
+    }
+    UserSlice::new(mask, size).write(&bytes[..size])?;
+    Ok(size)
+}
+
+/// getcpu(2).
+pub fn sys_getcpu(cpu: usize, node: usize) -> Result<usize> {
+    let here = sync::cpu_id();
+    if cpu != 0 {
+        UserPtr::<u32>::new(cpu).write(&here)?;
+    }
+    if node != 0 {
+        UserPtr::<u32>::new(node).write(&sync::machine::node_of(here))?;
+    }
+    Ok(0)
+}
+
+/// Threads that getpriority and setpriority mean.
+fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
+    match which {
+        abi::PRIO_PROCESS => f(&thread(who).map_err(|_| Errno::ESRCH)?),
+        abi::PRIO_PGRP => {
+            let group = if who == 0 { process::current().process.group() } else { who as u32 };
+            process::for_each_process(|p| {
+                if p.group() == group {
+                    p.for_each_thread(&mut f);
+                }
+                true
+            });
+        }
+        abi::PRIO_USER => {
+            let uid = if who == 0 { process::credentials().uid } else { who as u32 };
+            process::for_each_process(|p| {
+                if p.uid_at_exit() == uid {
+                    p.for_each_thread(&mut f);
+                }
+                true
+            });
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
+}
+
+/// getpriority(2): 20 minus the nice value.
+pub fn sys_getpriority(which: u32, who: i32) -> Result<usize> {
+    let mut best: Option<i32> = None;
+    each_of(which, who, |t| {
+        if let Some(task) = t.task() {
+            best = Some(best.map_or(task.nice(), |b| b.min(task.nice())));
+        }
+    })?;
+    Ok((20 - best.ok_or(Errno::ESRCH)?) as usize)
+}
+
+/// setpriority(2).
+pub fn sys_setpriority(which: u32, who: i32, nice: i32) -> Result<usize> {
+    let nice = nice.clamp(-20, 19);
+    let root = process::credentials().is_root();
+    let mut result = Err(Errno::ESRCH);
+    each_of(which, who, |t| {
+        let Some(task) = t.task() else { return };
+        result = if check_owner(t).is_err() {
+            Err(Errno::EPERM)
+        } else if nice < task.nice() && !root {
+            Err(Errno::EACCES)
+        } else {
+            task.set_nice(nice);
+            Ok(0)
+        };
+    })?;
+    result
+}
+
+/// sched_getscheduler(2): everything is SCHED_OTHER.
+pub fn sys_sched_getscheduler(tid: i32) -> Result<usize> {
+    thread(tid)?;
+    Ok(abi::SCHED_NORMAL as usize)
+}
+
+/// sched_setscheduler(2).
+pub fn sys_sched_setscheduler(tid: i32, policy: i32, param: usize) -> Result<usize> {
+    if policy < 0 || param == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority = UserPtr::<i32>::new(param).read()?;
+    thread(tid)?;
+    match policy as u32 & !abi::SCHED_RESET_ON_FORK {
+        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if priority == 0 => Ok(0),
+        // Real-time classes are not there: refused as to somebody without the right.
+        abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&priority) => Err(Errno::EPERM),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// sched_getparam(2).
+pub fn sys_sched_getparam(tid: i32, param: usize) -> Result<usize> {
+    if param == 0 {
+        return Err(Errno::EINVAL);
+    }
+    thread(tid)?;
+    UserPtr::<i32>::new(param).write(&0).map(|()| 0)
+}
+
+/// sched_setparam(2).
+pub fn sys_sched_setparam(tid: i32, param: usize) -> Result<usize> {
+    if param == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority = UserPtr::<i32>::new(param).read()?;
+    thread(tid)?;
+    if priority == 0 { Ok(0) } else { Err(Errno::EINVAL) }
+}
+
+fn priority_bound(policy: u32, real_time: usize) -> Result<usize> {
+    match policy {
+        abi::SCHED_FIFO | abi::SCHED_RR => Ok(real_time),
+        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE | abi::SCHED_DEADLINE => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// sched_get_priority_max(2).
+pub fn sys_sched_get_priority_max(policy: u32) -> Result<usize> {
+    priority_bound(policy, 99)
+}
+
+/// sched_get_priority_min(2).
+pub fn sys_sched_get_priority_min(policy: u32) -> Result<usize> {
+    priority_bound(policy, 1)
+}
+
+/// sched_rr_get_interval(2).
+pub fn sys_sched_rr_get_interval(tid: i32, to: usize) -> Result<usize> {
+    thread(tid)?;
+    UserPtr::new(to).write(&super::time::Timespec::from_ns(10_000_000)).map(|()| 0)
+}
+
+/// getrusage(2).
+pub fn sys_getrusage(who: i32, to: usize) -> Result<usize> {
+    let current = process::current();
+    let usage = match who {
+        abi::RUSAGE_SELF => {
+            let mut usage = current.process.usage();
+            usage.max_rss = usage.max_rss.max(current.space().usage().resident_pages as u64);
+            usage
+        }
+        abi::RUSAGE_CHILDREN => current.process.children_usage(),
+        1 => UsageSum::of_thread(&current, sched::current().times()),
+        _ => return Err(Errno::EINVAL),
+    };
+    UserPtr::new(to).write(&Rusage::new(&usage)).map(|()| 0)
+}
+
+/// times(2), in clock ticks of 1/100 s.
+pub fn sys_times(to: usize) -> Result<usize> {
+    const NS_PER_TICK: u64 = NS_PER_SEC / 100;
+    let current = process::current();
+    if to != 0 {
+        let (own, children) = (current.process.usage(), current.process.children_usage());
+        let ticks = [own.user_ns, own.system_ns, children.user_ns, children.system_ns];
+        UserPtr::<[u64; 4]>::new(to).write(&ticks.map(|ns| ns / NS_PER_TICK))?;
+    }
+    Ok((arch::time::now() / NS_PER_TICK) as usize)
+}

@@ -1,0 +1,250 @@
+//! Signals.
+#![forbid(unsafe_code)]
+
+use crate::arch::{self, UserRegs};
+use crate::errno::{ERESTARTNOHAND, Errno, Result};
+use crate::memory::user::UserPtr;
+use crate::process::signal::{self, Action, AltStack, Info, UNBLOCKABLE, deliver, send};
+use crate::process::{self, Thread};
+use crate::sched::{self, Sleep, Woken};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+
+use super::time::read_timespec;
+
+const SET_SIZE: usize = 8;
+
+fn check_size(size: usize) -> Result {
+    if size == SET_SIZE { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+/// rt_sigaction(2).
+pub fn sys_rt_sigaction(signal: u32, new: usize, old: usize, size: usize) -> Result<usize> {
+    check_size(size)?;
+    let signals = &process::current().process.signals;
+    let before = if new == 0 {
+        signals.action(signal).ok_or(Errno::EINVAL)?
+    } else {
+        let action = UserPtr::<Action>::new(new).read()?;
+        signals.set_action(signal, action)?
+    };
+    if old != 0 {
+        UserPtr::<Action>::new(old).write(&before)?;
+    }
+    Ok(0)
+}
+
+/// rt_sigprocmask(2).
+pub fn sys_rt_sigprocmask(how: i32, new: usize, old: usize, size: usize) -> Result<usize> {
+    check_size(size)?;
+    let thread = process::current();
+    let before = thread.blocked.load(Ordering::Relaxed);
+    if new != 0 {
+        let set = UserPtr::<u64>::new(new).read()?;
+        let mask = match how as u32 {
+            abi::SIG_BLOCK => before | set,
+            abi::SIG_UNBLOCK => before & !set,
+            abi::SIG_SETMASK => set,
+            _ => return Err(Errno::EINVAL),
+        };
+        deliver::set_blocked(&thread, mask);
+    }
+    if old != 0 {
+        UserPtr::<u64>::new(old).write(&before)?;
+    }
+    Ok(0)
+}
+
+/// rt_sigpending(2).
+pub fn sys_rt_sigpending(to: usize, size: usize) -> Result<usize> {
+    if size > SET_SIZE {
+        return Err(Errno::EINVAL);
+    }
+    let thread = process::current();
+    let set = thread.pending.lock().set | thread.process.signals.pending();
+    let waiting = set & thread.blocked.load(Ordering::Relaxed);
+    crate::memory::user::UserSlice::new(to, size).write(&waiting.to_ne_bytes()[..size])?;
+    Ok(0)
+}
+
+/// rt_sigsuspend(2).
+pub fn sys_rt_sigsuspend(mask: usize, size: usize) -> Result<usize> {
+    check_size(size)?;
+    let mask = UserPtr::<u64>::new(mask).read()?;
+    suspend(Some(mask))
+}
+
+/// pause(2).
+pub fn sys_pause() -> Result<usize> {
+    suspend(None)
+}
+
+fn suspend(mask: Option<u64>) -> Result<usize> {
+    if let Some(mask) = mask {
+        set_temporary_mask(mask);
+    }
+    let _ = sched::sleep_until(u64::MAX - 1, Sleep::Interruptible);
+    Err(ERESTARTNOHAND)
+}
+
+/// Blocks just `mask` until the call has ended and signals that came have been delivered (sigsuspend, ppoll, pselect).
+pub fn set_temporary_mask(mask: u64) {
+    let thread = process::current();
+    let before = thread.blocked.load(Ordering::Relaxed);
+    thread.saved_mask.lock().get_or_insert(before);
+    deliver::set_blocked(&thread, mask & !UNBLOCKABLE);
+    // Even without a signal the old mask has to come back on the way out.
+    sched::current().work.set(RESTORE_MASK);
+}
+
+/// Work flag: a saved mask waits to be restored.
+pub const RESTORE_MASK: u32 = sched::Work::PROCESS << 1;
+
+/// rt_sigtimedwait(2).
+pub fn sys_rt_sigtimedwait(set: usize, info: usize, timeout: usize, size: usize) -> Result<usize> {
+    check_size(size)?;
+    let set = UserPtr::<u64>::new(set).read()? & !UNBLOCKABLE;
+    let deadline = match timeout {
+        0 => None,
+        address => Some(arch::time::now().saturating_add(read_timespec(address)?)),
+    };
+    let thread = process::current();
+    let found = match signal::take_waiting(&thread, set) {
+        Some(found) => found,
+        None => match signal::wait_for(&thread, set, deadline) {
+            Ok(found) => found,
+            Err(Woken::Timeout) => return Err(Errno::EAGAIN),
+            Err(Woken::Signal) => return Err(Errno::EINTR),
+        },
+    };
+    if info != 0 {
+        UserPtr::<[u8; 128]>::new(info).write(&found.to_bytes())?;
+    }
+    Ok(found.signal as usize)
+}
+
+/// sigaltstack(2).
+pub fn sys_sigaltstack(regs: &mut UserRegs) -> Result<usize> {
+    let [new, old, ..] = regs.args();
+    let thread = process::current();
+    let before = *thread.altstack.lock();
+    let on_it = before.contains(regs.sp());
+    if new != 0 {
+        let stack = UserPtr::<arch::signal_frame::SignalStack>::new(new).read()?;
+        if on_it {
+            return Err(Errno::EPERM);
+        }
+        let mode = stack.flags & !abi::SS_AUTODISARM;
+        if mode != 0 && mode != abi::SS_ONSTACK && mode != abi::SS_DISABLE {
+            return Err(Errno::EINVAL);
+        }
+        let altstack = if mode == abi::SS_DISABLE {
+            AltStack::NONE
+        } else {
+            if stack.size < u64::from(abi::MINSIGSTKSZ) {
+                return Err(Errno::ENOMEM);
+            }
+            AltStack { sp: stack.sp as usize, size: stack.size as usize, flags: 0 }
+        };
+        *thread.altstack.lock() = altstack;
+    }
+    if old != 0 {
+        let flags = match (before.size, on_it) {
+            (0, _) => abi::SS_DISABLE,
+            (_, true) => abi::SS_ONSTACK,
+            _ => 0,
+        };
+        let stack = arch::signal_frame::SignalStack {
+            sp: before.sp as u64,
+            flags,
+            pad: 0,
+            size: before.size as u64,
+        };
+        UserPtr::new(old).write(&stack)?;
+    }
+    Ok(0)
+}
+
+/// rt_sigreturn(2).
+pub fn sys_rt_sigreturn(regs: &mut UserRegs) -> Result<usize> {
+    deliver::sigreturn(regs);
+    Ok(0)
+}
+
+/// restart_syscall(2): goes on with an interrupted sleep.
+pub fn sys_restart_syscall() -> Result<usize> {
+    let (deadline, remain) = *process::current().restart.lock();
+    super::time::resume_sleep(deadline, remain)
+}
+
+/// kill(2).
+pub fn sys_kill(pid: i32, signal: u32) -> Result<usize> {
+    send::kill(pid, signal).map(|()| 0)
+}
+
+fn send_to_thread(group: Option<i32>, tid: i32, signal: u32, info: impl FnOnce() -> Info) -> Result<usize> {
+    if tid <= 0 || group.is_some_and(|g| g <= 0) {
+        return Err(Errno::EINVAL);
+    }
+    let thread: Arc<Thread> = process::find_thread(tid as u32)
+        .filter(|t| group.is_none_or(|g| t.process.pid() == g as u32))
+        .ok_or(Errno::ESRCH)?;
+    if signal > signal::COUNT {
+        return Err(Errno::EINVAL);
+    }
+    if !send::permitted(&thread.process, signal) {
+        return Err(Errno::EPERM);
+    }
+    if signal != 0 {
+        send::queue(&thread.process, Some(&thread), info(), true)?;
+    }
+    Ok(0)
+}
+
+/// tkill(2).
+pub fn sys_tkill(tid: i32, signal: u32) -> Result<usize> {
+    send_to_thread(None, tid, signal, || Info::user(signal, abi::SI_TKILL))
+}
+
+/// tgkill(2).
+pub fn sys_tgkill(group: i32, tid: i32, signal: u32) -> Result<usize> {
+    send_to_thread(Some(group), tid, signal, || Info::user(signal, abi::SI_TKILL))
+}
+
+/// A siginfo that a program made up. Only to itself may it claim to be the kernel or kill.
+fn read_info(address: usize, signal: u32, own: bool) -> Result<Info> {
+    let bytes = UserPtr::<[u8; 128]>::new(address).read()?;
+    let info = Info { signal, ..Info::from_bytes(&bytes) };
+    if (info.code >= 0 || info.code == abi::SI_TKILL) && !own {
+        return Err(Errno::EPERM);
+    }
+    Ok(info)
+}
+
+/// rt_sigqueueinfo(2).
+pub fn sys_rt_sigqueueinfo(pid: i32, signal: u32, info: usize) -> Result<usize> {
+    let own = process::current_pid() == pid as u32;
+    let info = read_info(info, signal, own)?;
+    if pid <= 0 {
+        return Err(Errno::ESRCH);
+    }
+    if signal > signal::COUNT {
+        return Err(Errno::EINVAL);
+    }
+    let target = process::find_process(pid as u32).ok_or(Errno::ESRCH)?;
+    if !send::permitted(&target, signal) {
+        return Err(Errno::EPERM);
+    }
+    if signal != 0 {
+        send::queue(&target, None, info, true)?;
+    }
+    Ok(0)
+}
+
+/// rt_tgsigqueueinfo(2).
+pub fn sys_rt_tgsigqueueinfo(group: i32, tid: i32, signal: u32, info: usize) -> Result<usize> {
+    let own = process::current_pid() == group as u32;
+    let info = read_info(info, signal, own)?;
+    send_to_thread(Some(group), tid, signal, || info)
+}

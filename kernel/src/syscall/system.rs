@@ -1,0 +1,517 @@
+//! Ids of users, limits, names and facts of the system.
+#![forbid(unsafe_code)]
+
+use crate::arch;
+use crate::errno::{Errno, Result};
+use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::{self, Credentials, Process};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+use sync::level::Other;
+use sync::{SpinLock, TryVec, lock_class, try_arc};
+
+lock_class! { static NAMES: LockClass = ("host name", Other); }
+
+const NAME: usize = 65;
+
+/// Host and domain name, NUL padded.
+static HOST: SpinLock<([u8; NAME], [u8; NAME])> = SpinLock::new((padded(b"darter"), padded(b"(none)")), &NAMES);
+
+/// What uname says of the kernel. Programs test for features by the release, so it is the Linux whose calls Darter has.
+pub const RELEASE: &str = "6.12.0-darter";
+pub const VERSION: &str = concat!("#1 SMP Darter ", env!("CARGO_PKG_VERSION"));
+
+const fn padded(text: &[u8]) -> [u8; NAME] {
+    let mut name = [0; NAME];
+    let mut n = 0;
+    while n < text.len() && n < NAME - 1 {
+        name[n] = text[n];
+        n += 1;
+    }
+    name
+}
+
+/// The host name, NUL padded.
+pub fn host_name() -> [u8; NAME] {
+    HOST.lock().0
+}
+
+/// uname(2).
+pub fn sys_uname(to: usize) -> Result<usize> {
+    let (host, domain) = *HOST.lock();
+    let fields = [
+        padded(b"Linux"),
+        host,
+        padded(RELEASE.as_bytes()),
+        padded(VERSION.as_bytes()),
+        padded(b"x86_64"),
+        domain,
+    ];
+    UserSlice::new(to, NAME * fields.len()).write(fields.as_flattened())?;
+    Ok(0)
+}
+
+fn set_name(from: usize, len: i32, host: bool) -> Result<usize> {
+    if !process::credentials().is_root() {
+        return Err(Errno::EPERM);
+    }
+    let len = usize::try_from(len).ok().filter(|n| *n < NAME).ok_or(Errno::EINVAL)?;
+    let mut name = [0; NAME];
+    UserSlice::new(from, len).read(&mut name[..len])?;
+    let mut names = HOST.lock();
+    if host { names.0 = name } else { names.1 = name }
+    Ok(0)
+}
+
+/// sethostname(2).
+pub fn sys_sethostname(from: usize, len: i32) -> Result<usize> {
+    set_name(from, len, true)
+}
+
+/// setdomainname(2).
+pub fn sys_setdomainname(from: usize, len: i32) -> Result<usize> {
+    set_name(from, len, false)
+}
+
+/// sysinfo(2).
+pub fn sys_sysinfo(to: usize) -> Result<usize> {
+    let mut processes = 0u16;
+    process::for_each_process(|_| {
+        processes = processes.saturating_add(1);
+        true
+    });
+    let page = vm::addr::PAGE_SIZE as u64;
+    let (total, free) = (vm::frame::total_frames() * page, vm::frame::free_frames() * page);
+    // struct sysinfo: uptime, three loads, then totalram, freeram, sharedram, bufferram, totalswap, freeswap,
+    // procs (16 bits, padded), totalhigh, freehigh, mem_unit (32 bits).
+    let words: [u64; 14] = [
+        arch::time::now() / super::time::NS_PER_SEC,
+        0,
+        0,
+        0,
+        total,
+        free,
+        0,
+        0,
+        0,
+        0,
+        u64::from(processes),
+        0,
+        0,
+        1,
+    ];
+    UserPtr::<[u64; 14]>::new(to).write(&words).map(|()| 0)
+}
+
+/// Changes the caller's credentials by `change`, which may refuse.
+fn change_ids(change: impl FnOnce(&mut Credentials) -> Result) -> Result<usize> {
+    let thread = process::current();
+    let mut new = thread.credentials().copy()?;
+    change(&mut new)?;
+    thread.process.uid.store(new.uid, Ordering::Relaxed);
+    thread.set_credentials(try_arc(new)?);
+    Ok(0)
+}
+
+macro_rules! get_ids {
+    ($($(#[$doc:meta])* $name:ident $field:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name() -> Result<usize> {
+            Ok(process::current().credentials().$field as usize)
+        }
+    )*};
+}
+get_ids! {
+    /// getuid(2).
+    sys_getuid uid;
+    /// geteuid(2).
+    sys_geteuid euid;
+    /// getgid(2).
+    sys_getgid gid;
+    /// getegid(2).
+    sys_getegid egid;
+}
+
+/// setuid(2).
+pub fn sys_setuid(id: u32) -> Result<usize> {
+    change_ids(|c| {
+        if c.is_root() {
+            (c.uid, c.suid) = (id, id);
+        } else if id != c.uid && id != c.suid {
+            return Err(Errno::EPERM);
+        }
+        (c.euid, c.fsuid) = (id, id);
+        Ok(())
+    })
+}
+
+/// setgid(2).
+pub fn sys_setgid(id: u32) -> Result<usize> {
+    change_ids(|c| {
+        if c.is_root() {
+            (c.gid, c.sgid) = (id, id);
+        } else if id != c.gid && id != c.sgid {
+            return Err(Errno::EPERM);
+        }
+        (c.egid, c.fsgid) = (id, id);
+        Ok(())
+    })
+}
+
+/// An id argument; -1 leaves the id as it is.
+fn given(id: u32) -> Option<u32> {
+    (id != u32::MAX).then_some(id)
+}
+
+/// setreuid(2).
+pub fn sys_setreuid(real: u32, effective: u32) -> Result<usize> {
+    change_ids(|c| {
+        let root = c.is_root();
+        let old = c.uid;
+        if let Some(id) = given(real) {
+            if !root && id != c.uid && id != c.euid {
+                return Err(Errno::EPERM);
+            }
+            c.uid = id;
+        }
+        if let Some(id) = given(effective) {
+            if !root && id != old && id != c.euid && id != c.suid {
+                return Err(Errno::EPERM);
+            }
+            c.euid = id;
+        }
+        if given(real).is_some() || given(effective).is_some_and(|id| id != old) {
+            c.suid = c.euid;
+        }
+        c.fsuid = c.euid;
+        Ok(())
+    })
+}
+
+/// setregid(2).
+pub fn sys_setregid(real: u32, effective: u32) -> Result<usize> {
+    change_ids(|c| {
+        let root = c.is_root();
+        let old = c.gid;
+        if let Some(id) = given(real) {
+            if !root && id != c.gid && id != c.egid {
+                return Err(Errno::EPERM);
+            }
+            c.gid = id;
+        }
+        if let Some(id) = given(effective) {
+            if !root && id != old && id != c.egid && id != c.sgid {
+                return Err(Errno::EPERM);
+            }
+            c.egid = id;
+        }
+        if given(real).is_some() || given(effective).is_some_and(|id| id != old) {
+            c.sgid = c.egid;
+        }
+        c.fsgid = c.egid;
+        Ok(())
+    })
+}
+
+/// setresuid(2).
+pub fn sys_setresuid(real: u32, effective: u32, saved: u32) -> Result<usize> {
+    change_ids(|c| {
+        let own = [c.uid, c.euid, c.suid];
+        let wanted = [given(real), given(effective), given(saved)];
+        if !c.is_root() && wanted.iter().flatten().any(|id| !own.contains(id)) {
+            return Err(Errno::EPERM);
+        }
+        c.uid = wanted[0].unwrap_or(c.uid);
+        c.euid = wanted[1].unwrap_or(c.euid);
+        c.suid = wanted[2].unwrap_or(c.suid);
+        c.fsuid = c.euid;
+        Ok(())
+    })
+}
+
+/// setresgid(2).
+pub fn sys_setresgid(real: u32, effective: u32, saved: u32) -> Result<usize> {
+    change_ids(|c| {
+        let own = [c.gid, c.egid, c.sgid];
+        let wanted = [given(real), given(effective), given(saved)];
+        if !c.is_root() && wanted.iter().flatten().any(|id| !own.contains(id)) {
+            return Err(Errno::EPERM);
+        }
+        c.gid = wanted[0].unwrap_or(c.gid);
+        c.egid = wanted[1].unwrap_or(c.egid);
+        c.sgid = wanted[2].unwrap_or(c.sgid);
+        c.fsgid = c.egid;
+        Ok(())
+    })
+}
+
+fn write_three(ids: [u32; 3], to: [usize; 3]) -> Result<usize> {
+    for (id, to) in ids.iter().zip(to) {
+        UserPtr::<u32>::new(to).write(id)?;
+    }
+    Ok(0)
+}
+
+/// getresuid(2).
+pub fn sys_getresuid(real: usize, effective: usize, saved: usize) -> Result<usize> {
+    let c = process::credentials();
+    write_three([c.uid, c.euid, c.suid], [real, effective, saved])
+}
+
+/// getresgid(2).
+pub fn sys_getresgid(real: usize, effective: usize, saved: usize) -> Result<usize> {
+    let c = process::credentials();
+    write_three([c.gid, c.egid, c.sgid], [real, effective, saved])
+}
+
+/// setfsuid(2): always the old id.
+pub fn sys_setfsuid(id: u32) -> Result<usize> {
+    let c = process::credentials();
+    if c.is_root() || [c.uid, c.euid, c.suid, c.fsuid].contains(&id) {
+        change_ids(|c| {
+            c.fsuid = given(id).unwrap_or(c.fsuid);
+            Ok(())
+        })?;
+    }
+    Ok(c.fsuid as usize)
+}
+
+/// setfsgid(2): always the old id.
+pub fn sys_setfsgid(id: u32) -> Result<usize> {
+    let c = process::credentials();
+    if c.is_root() || [c.gid, c.egid, c.sgid, c.fsgid].contains(&id) {
+        change_ids(|c| {
+            c.fsgid = given(id).unwrap_or(c.fsgid);
+            Ok(())
+        })?;
+    }
+    Ok(c.fsgid as usize)
+}
+
+const GROUPS_MAX: usize = 65_536;
+
+/// getgroups(2).
+pub fn sys_getgroups(size: i32, to: usize) -> Result<usize> {
+    let c = process::credentials();
+    let size = usize::try_from(size).map_err(|_| Errno::EINVAL)?;
+    if size != 0 {
+        if c.groups.len() > size {
+            return Err(Errno::EINVAL);
+        }
+        for (n, group) in c.groups.iter().enumerate() {
+            UserPtr::<u32>::new(to).at(n)?.write(group)?;
+        }
+    }
+    Ok(c.groups.len())
+}
+
+/// setgroups(2).
+pub fn sys_setgroups(size: usize, from: usize) -> Result<usize> {
+    if !process::credentials().is_root() {
+        return Err(Errno::EPERM);
+    }
+    if size > GROUPS_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let mut groups = alloc::vec::Vec::new();
+    for n in 0..size {
+        groups.try_push(UserPtr::<u32>::new(from).at(n)?.read()?)?;
+    }
+    change_ids(|c| {
+        c.groups = groups;
+        Ok(())
+    })
+}
+
+/// capget(2): all capabilities for the superuser, none for others.
+pub fn sys_capget(header: usize, data: usize) -> Result<usize> {
+    let [version, _pid] = UserPtr::<[u32; 2]>::new(header).read()?;
+    let words = match version {
+        0x1998_0330 => 1,
+        0x2007_1026 | 0x2008_0522 => 2,
+        _ => {
+            UserPtr::<u32>::new(header).write(&0x2008_0522)?;
+            return if data == 0 { Ok(0) } else { Err(Errno::EINVAL) };
+        }
+    };
+    const ALL: [u32; 2] = [u32::MAX, 0x1ff];
+    let root = process::credentials().is_root();
+    for (n, all) in ALL.iter().take(words).enumerate() {
+        let set = if root { *all } else { 0 };
+        UserPtr::<[u32; 3]>::new(data).at(n)?.write(&[set, set, 0])?;
+    }
+    Ok(0)
+}
+
+/// capset(2): accepted from the superuser and without effect.
+pub fn sys_capset(header: usize, _data: usize) -> Result<usize> {
+    UserPtr::<[u32; 2]>::new(header).read()?;
+    if process::credentials().is_root() { Ok(0) } else { Err(Errno::EPERM) }
+}
+
+fn limit_target(pid: i32) -> Result<Arc<Process>> {
+    if pid == 0 {
+        return Ok(process::current_process());
+    }
+    let target = process::find_process(pid as u32).ok_or(Errno::ESRCH)?;
+    let caller = process::credentials();
+    if caller.is_root() || caller.uid == target.uid_at_exit() { Ok(target) } else { Err(Errno::EPERM) }
+}
+
+/// prlimit64(2).
+pub fn sys_prlimit64(pid: i32, resource: u32, new: usize, old: usize) -> Result<usize> {
+    let target = limit_target(pid)?;
+    let before = target.limits.get(resource)?;
+    if new != 0 {
+        let [soft, hard] = UserPtr::<[u64; 2]>::new(new).read()?;
+        target.limits.set(resource, soft, hard, process::credentials().is_root())?;
+    }
+    if old != 0 {
+        UserPtr::<[u64; 2]>::new(old).write(&[before.0, before.1])?;
+    }
+    Ok(0)
+}
+
+/// getrlimit(2).
+pub fn sys_getrlimit(resource: u32, to: usize) -> Result<usize> {
+    let (soft, hard) = process::current().process.limits.get(resource)?;
+    UserPtr::<[u64; 2]>::new(to).write(&[soft, hard]).map(|()| 0)
+}
+
+/// setrlimit(2).
+pub fn sys_setrlimit(resource: u32, from: usize) -> Result<usize> {
+    sys_prlimit64(0, resource, from, 0)
+}
+
+/// prctl(2), the parts that programs rely on.
+pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<usize> {
+    let thread = process::current();
+    let process = &thread.process;
+    match option {
+        abi::PR_SET_NAME => {
+            let mut name = [0; 16];
+            let n = UserSlice::new(a, 16).read_partial(&mut name);
+            let end = name[..n].iter().position(|b| *b == 0).or((n == 16).then_some(15)).ok_or(Errno::EFAULT)?;
+            thread.set_comm(&name[..end]);
+            Ok(0)
+        }
+        abi::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm().0).map(|()| 0),
+        abi::PR_SET_DUMPABLE if a <= 1 => {
+            process.dumpable.store(a == 1, Ordering::Relaxed);
+            Ok(0)
+        }
+        abi::PR_GET_DUMPABLE => Ok(usize::from(process.dumpable.load(Ordering::Relaxed))),
+        abi::PR_SET_NO_NEW_PRIVS if a == 1 && b | c | d == 0 => {
+            process.no_new_privileges.store(true, Ordering::Relaxed);
+            Ok(0)
+        }
+        abi::PR_GET_NO_NEW_PRIVS if a | b | c | d == 0 => {
+            Ok(usize::from(process.no_new_privileges.load(Ordering::Relaxed)))
+        }
+        abi::PR_SET_CHILD_SUBREAPER => {
+            process.subreaper.store(a != 0, Ordering::Relaxed);
+            Ok(0)
+        }
+        abi::PR_GET_CHILD_SUBREAPER => {
+            let on = u32::from(process.subreaper.load(Ordering::Relaxed));
+            UserPtr::<u32>::new(a).write(&on).map(|()| 0)
+        }
+        abi::PR_SET_PDEATHSIG if a <= 64 => {
+            process.death_signal.store(a as u32, Ordering::Relaxed);
+            Ok(0)
+        }
+        abi::PR_GET_PDEATHSIG => {
+            UserPtr::<u32>::new(a).write(&process.death_signal.load(Ordering::Relaxed)).map(|()| 0)
+        }
+        abi::PR_GET_KEEPCAPS => Ok(0),
+        abi::PR_SET_TIMERSLACK => Ok(0),
+        abi::PR_GET_TIMERSLACK => Ok(50_000),
+        abi::PR_CAPBSET_READ if a <= 40 => Ok(1),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// arch_prctl(2).
+pub fn sys_arch_prctl(code: u32, value: usize) -> Result<usize> {
+    match code {
+        ARCH_SET_FS | ARCH_SET_GS if value >= arch::USER_END => Err(Errno::EPERM),
+        ARCH_SET_FS => {
+            arch::set_tls(value);
+            Ok(0)
+        }
+        ARCH_SET_GS => {
+            arch::set_gs(value);
+            Ok(0)
+        }
+        ARCH_GET_FS => UserPtr::<usize>::new(value).write(&arch::tls()).map(|()| 0),
+        ARCH_GET_GS => UserPtr::<usize>::new(value).write(&arch::gs()).map(|()| 0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+const ARCH_SET_GS: u32 = 0x1001;
+const ARCH_SET_FS: u32 = 0x1002;
+const ARCH_GET_FS: u32 = 0x1003;
+const ARCH_GET_GS: u32 = 0x1004;
+
+/// personality(2).
+pub fn sys_personality(to: u32) -> Result<usize> {
+    let process = process::current_process();
+    let old = if to == u32::MAX {
+        process.personality.load(Ordering::Relaxed)
+    } else {
+        process.personality.swap(to, Ordering::Relaxed)
+    };
+    Ok(old as usize)
+}
+
+/// syslog(2): the kernel's log goes to the console and is not kept; its size is asked by dmesg.
+pub fn sys_syslog(kind: i32, _to: usize, len: i32) -> Result<usize> {
+    match kind {
+        // Close, open.
+        0 | 1 => Ok(0),
+        // Read, read all, read and clear, clear.
+        2..=4 if len < 0 => Err(Errno::EINVAL),
+        2..=5 => Ok(0),
+        // Console off, on, level; unread size.
+        6..=9 => Ok(0),
+        // Buffer size.
+        10 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// reboot(2): the machine ends.
+pub fn sys_reboot(magic: u32, magic2: u32, command: u32, _arg: usize) -> Result<usize> {
+    if !process::credentials().is_root() {
+        return Err(Errno::EPERM);
+    }
+    const MAGIC: u32 = 0xfee1_dead;
+    const MAGICS: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
+    if magic != MAGIC || !MAGICS.contains(&magic2) {
+        return Err(Errno::EINVAL);
+    }
+    const RESTART: u32 = 0x0123_4567;
+    const HALT: u32 = 0xcdef_0123;
+    const POWER_OFF: u32 = 0x4321_fedc;
+    const CAD_ON: u32 = 0x89ab_cdef;
+    match command {
+        RESTART | HALT | POWER_OFF => arch::power_off(),
+        0 | CAD_ON => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// membarrier(2): every CPU passes through the kernel.
+pub fn sys_membarrier(command: i32, flags: u32) -> Result<usize> {
+    const GLOBAL: i32 = 1;
+    match (command, flags) {
+        (0, 0) => Ok(GLOBAL as usize),
+        (GLOBAL, 0) => {
+            sync::rcu::synchronize();
+            Ok(0)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}

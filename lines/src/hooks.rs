@@ -127,7 +127,7 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
                 register(insn, if repeats { repeated } else { executed }, Some(COUNTER.site(pc, repeats)));
             }
             None => {
-                let place = Place::new(pc, code::locks(bytes)).0 as *mut c_void;
+                let place = Place::new(pc, code::locks(bytes), code::repeats(bytes)).0 as *mut c_void;
                 // SAFETY: the handle comes from the translation under way; `place` is a number, never followed.
                 unsafe { qemu_plugin_register_vcpu_mem_cb(insn, accessed, CB_NO_REGS, MEM_RW, place) };
             }
@@ -153,46 +153,52 @@ extern "C" fn repeated(cpu: c_uint, site: *mut c_void) {
     COUNTER.repeated(cpu as usize, site);
 }
 
-/// A program counter and whether its instruction locks, in one word: bit 62 of a canonical address equals bit 63, and is
-/// turned over for a locked instruction.
+/// A program counter and what kind of instruction is there, in one word: bits 62 and 61 of a canonical address equal bit 63,
+/// and are turned over for a locked and for a repeated instruction.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
 impl Place {
-    fn new(pc: u64, locked: bool) -> Place {
-        Place(pc ^ (u64::from(locked) << 62))
+    fn new(pc: u64, locked: bool, repeats: bool) -> Place {
+        Place(pc ^ (u64::from(locked) << 62) ^ (u64::from(repeats) << 61))
     }
 
     fn locked(self) -> bool {
         (self.0 ^ (self.0 << 1)) >> 63 != 0
     }
 
+    fn repeats(self) -> bool {
+        (self.0 ^ (self.0 << 2)) >> 63 != 0
+    }
+
     fn pc(self) -> u64 {
-        self.0 ^ (u64::from(self.locked()) << 62)
+        Place::new(self.0, self.locked(), self.repeats()).0
     }
 }
 
 extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
     let place = Place(place as u64);
-    // SAFETY: the handle is asked for in the callback of its access, and used in it alone.
-    let (physical, bytes, write) = unsafe {
-        let address = qemu_plugin_get_hwaddr(info, vaddr);
-        if address.is_null() || qemu_plugin_hwaddr_is_io(address) {
-            return;
-        }
-        (
-            qemu_plugin_hwaddr_phys_addr(address),
-            1 << qemu_plugin_mem_size_shift(info),
-            qemu_plugin_mem_is_store(info),
-        )
-    };
-    let offset = (physical & ((1 << LINE_BITS) - 1)) as u32;
-    let here = bytes.min((1 << LINE_BITS) - offset);
     let (pc, locked) = (place.pc(), place.locked());
-    let access = Access { line: physical >> LINE_BITS, offset, bytes: here, vaddr, pc, write, locked };
+    // SAFETY: the handle is used in the callback of its access.
+    let (bytes, write) = unsafe { (1 << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
     THIS.with_borrow_mut(|this| {
         let Some(this) = this else { return };
+        if place.repeats() && this.goes_on(pc, vaddr, bytes, write) {
+            return;
+        }
+        // SAFETY: as above; QEMU's answer holds until the callback ends.
+        let physical = unsafe {
+            let address = qemu_plugin_get_hwaddr(info, vaddr);
+            if address.is_null() || qemu_plugin_hwaddr_is_io(address) {
+                return;
+            }
+            qemu_plugin_hwaddr_phys_addr(address)
+        };
+        let offset = (physical & ((1 << LINE_BITS) - 1)) as u32;
+        let here = bytes.min((1 << LINE_BITS) - offset);
+        let access = Access { line: physical >> LINE_BITS, offset, bytes: here, vaddr, pc, write, locked };
         this.note(&access, DIRECTORY.access(access.line, this.cpu, write, pc));
+        this.streak(place.repeats().then_some(access));
         // The rest of an access that crosses into the next line; on another page its address is not known.
         let next = vaddr.wrapping_add(here.into());
         if here < bytes && next & 0xfff != 0 {

@@ -68,6 +68,8 @@ pub struct Recorder {
     open: bool,
     record: Record,
     recent: Vec<(u64, Touched)>,
+    /// The last read and the last write, if a repeated string instruction made them and nothing else came after.
+    streaks: [Option<Access>; 2],
 }
 
 impl Recorder {
@@ -77,6 +79,7 @@ impl Recorder {
             open: false,
             record: Record::default(),
             recent: vec![(NONE, Touched::default()); RECENT],
+            streaks: [None; 2],
         }
     }
 
@@ -98,6 +101,31 @@ impl Recorder {
         }
         self.record.cpu = self.cpu;
         Some(std::mem::take(&mut self.record))
+    }
+
+    /// True: an iteration of the repeated string instruction that touched this line the same way before it, which is noted here.
+    /// Such an iteration is a byte or a few of a line that this CPU holds already; there are thousands of them to a cleared page.
+    pub fn goes_on(&mut self, pc: u64, vaddr: u64, bytes: u32, write: bool) -> bool {
+        let offset = (vaddr & ((1 << LINE_BITS) - 1)) as u32;
+        match self.streaks[usize::from(write)] {
+            Some(last)
+                if last.pc == pc
+                    && (last.vaddr ^ vaddr) >> LINE_BITS == 0
+                    && offset + bytes <= 1 << LINE_BITS =>
+            {
+                self.note(&Access { offset, bytes, ..last }, None);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// After any access: the streak that it begins or goes on with, or None for an instruction that does not repeat.
+    pub fn streak(&mut self, access: Option<Access>) {
+        match access {
+            Some(access) => self.streaks[usize::from(access.write)] = Some(access),
+            None => self.streaks = [None; 2],
+        }
     }
 
     /// This CPU made an access, for which it took the line from another CPU or not.
@@ -218,6 +246,24 @@ mod tests {
             assert_eq!(touched.vaddr, line << 6);
         }
         assert_eq!(record.user_accesses, 8);
+    }
+
+    #[test]
+    fn a_string_instruction_goes_on_within_its_line_alone() {
+        let mut recorder = Recorder::new(0);
+        recorder.open();
+        let first = access(1, 0, true);
+        recorder.note(&first, None);
+        recorder.streak(Some(first));
+        assert!(recorder.goes_on(first.pc, 64 + 8, 8, true));
+        assert!(!recorder.goes_on(first.pc, 64 + 8, 8, false), "reads are a stream of their own");
+        assert!(!recorder.goes_on(first.pc + 1, 64 + 16, 8, true), "another instruction");
+        assert!(!recorder.goes_on(first.pc, 64 + 60, 8, true), "into the next line");
+        assert!(!recorder.goes_on(first.pc, 128, 8, true), "the next line");
+        recorder.streak(None);
+        assert!(!recorder.goes_on(first.pc, 64 + 16, 8, true), "something else came after");
+        let record = recorder.close().unwrap();
+        assert_eq!((record.touched[&1].written, record.user_accesses), (0xffff, 2));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::recorder::{Access, Record, Recorder};
 use crate::sharing;
 use crate::window::{self, Windows};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::mem::ManuallyDrop;
 use core::ptr;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -39,7 +40,8 @@ static SHARED_THREAD: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The CPU that this host thread runs; none before it began.
-    static THIS: RefCell<Option<Recorder>> = const { RefCell::new(None) };
+    // Never dropped: a thread's end is QEMU's end, and so the value is reached without asking whether it still lives.
+    static THIS: ManuallyDrop<RefCell<Option<Recorder>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Called once by QEMU when it loads the plugin; anything but 0 ends QEMU.
@@ -84,7 +86,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 /// Runs on the thread that will run this CPU.
 extern "C" fn cpu_began(_: PluginId, cpu: c_uint) {
-    THIS.with_borrow_mut(|this| {
+    THIS.with(|this| {
+        let this = &mut *this.borrow_mut();
         if this.replace(Recorder::new(cpu as usize)).is_some() {
             SHARED_THREAD.store(true, Relaxed);
         }
@@ -181,7 +184,8 @@ extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void)
     let (pc, locked) = (place.pc(), place.locked());
     // SAFETY: the handle is used in the callback of its access.
     let (bytes, write) = unsafe { (1 << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-    THIS.with_borrow_mut(|this| {
+    THIS.with(|this| {
+        let this = &mut *this.borrow_mut();
         let Some(this) = this else { return };
         if place.repeats() && this.goes_on(pc, vaddr, bytes, write) {
             return;
@@ -198,7 +202,7 @@ extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void)
         let here = bytes.min((1 << LINE_BITS) - offset);
         let access = Access { line: physical >> LINE_BITS, offset, bytes: here, vaddr, pc, write, locked };
         this.note(&access, DIRECTORY.access(access.line, this.cpu, write, pc));
-        this.streak(place.repeats().then_some(access));
+        this.streak(place.repeats().then_some(&access));
         // The rest of an access that crosses into the next line; on another page its address is not known.
         let next = vaddr.wrapping_add(here.into());
         if here < bytes && next & 0xfff != 0 {
@@ -214,7 +218,7 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
     let mut state = WINDOWS.lock();
     let began = match options.mode {
         Mode::Instructions => COUNTER.open(cpu as usize),
-        Mode::Lines => THIS.with_borrow_mut(|this| this.as_mut().is_some_and(Recorder::open)),
+        Mode::Lines => THIS.with(|this| this.borrow_mut().as_mut().is_some_and(Recorder::open)),
     };
     if began {
         state.opened();
@@ -228,7 +232,7 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
     let ended = match options.mode {
         Mode::Instructions => COUNTER.close(cpu as usize),
         Mode::Lines => {
-            let record = THIS.with_borrow_mut(|this| this.as_mut().and_then(Recorder::close));
+            let record = THIS.with(|this| this.borrow_mut().as_mut().and_then(Recorder::close));
             let ended = record.is_some();
             records.extend(record);
             ended

@@ -63,13 +63,22 @@ const RECENT: usize = 2048;
 /// No line has this number.
 const NONE: u64 = u64::MAX;
 
+/// A run of a repeated string instruction over one line. The first access has been noted; the others are when the run ends.
+#[derive(Clone, Copy)]
+struct Streak {
+    first: Access,
+    /// The others' bytes, and how many there were.
+    bytes: u64,
+    count: u64,
+}
+
 pub struct Recorder {
     pub cpu: usize,
     open: bool,
     record: Record,
     recent: Vec<(u64, Touched)>,
-    /// The last read and the last write, if a repeated string instruction made them and nothing else came after.
-    streaks: [Option<Access>; 2],
+    /// Reads and writes of a repeated string instruction, while nothing else comes after.
+    streaks: [Option<Streak>; 2],
 }
 
 impl Recorder {
@@ -85,11 +94,13 @@ impl Recorder {
 
     /// True: it was closed.
     pub fn open(&mut self) -> bool {
+        self.streak(None);
         !std::mem::replace(&mut self.open, true)
     }
 
     /// What was recorded since the open; None: it was not open.
     pub fn close(&mut self) -> Option<Record> {
+        self.streak(None);
         if !std::mem::replace(&mut self.open, false) {
             return None;
         }
@@ -107,24 +118,40 @@ impl Recorder {
     /// Such an iteration is a byte or a few of a line that this CPU holds already; there are thousands of them to a cleared page.
     pub fn goes_on(&mut self, pc: u64, vaddr: u64, bytes: u32, write: bool) -> bool {
         let offset = (vaddr & ((1 << LINE_BITS) - 1)) as u32;
-        match self.streaks[usize::from(write)] {
-            Some(last)
-                if last.pc == pc
-                    && (last.vaddr ^ vaddr) >> LINE_BITS == 0
+        match &mut self.streaks[usize::from(write)] {
+            Some(streak)
+                if streak.first.pc == pc
+                    && (streak.first.vaddr ^ vaddr) >> LINE_BITS == 0
                     && offset + bytes <= 1 << LINE_BITS =>
             {
-                self.note(&Access { offset, bytes, ..last }, None);
+                streak.bytes |= mask(offset, bytes);
+                streak.count += 1;
                 true
             }
             _ => false,
         }
     }
 
-    /// After any access: the streak that it begins or goes on with, or None for an instruction that does not repeat.
-    pub fn streak(&mut self, access: Option<Access>) {
-        match access {
-            Some(access) => self.streaks[usize::from(access.write)] = Some(access),
-            None => self.streaks = [None; 2],
+    /// After any other access: the streak that it begins, or None for an instruction that does not repeat.
+    pub fn streak(&mut self, first: Option<&Access>) {
+        match first {
+            Some(first) => {
+                let slot = usize::from(first.write);
+                self.end_streak(slot);
+                self.streaks[slot] = Some(Streak { first: *first, bytes: 0, count: 0 });
+            }
+            None => {
+                self.end_streak(0);
+                self.end_streak(1);
+            }
+        }
+    }
+
+    fn end_streak(&mut self, slot: usize) {
+        if let Some(streak) = self.streaks[slot].take()
+            && streak.count > 0
+        {
+            self.note_bytes(&streak.first, streak.bytes, streak.count);
         }
     }
 
@@ -132,11 +159,6 @@ impl Recorder {
     pub fn note(&mut self, access: &Access, taken: Option<Taken>) {
         if !self.open {
             return;
-        }
-        if code::in_kernel(access.pc) {
-            self.record.kernel_accesses += 1;
-        } else {
-            self.record.user_accesses += 1;
         }
         if let Some(taken) = taken {
             let transfer = Transfer {
@@ -148,6 +170,19 @@ impl Recorder {
             };
             *self.record.transfers.entry(transfer).or_default() += 1;
         }
+        self.note_bytes(access, mask(access.offset, access.bytes), 1);
+    }
+
+    /// `count` accesses of the kind of `access` touched these bytes.
+    fn note_bytes(&mut self, access: &Access, bytes: u64, count: u64) {
+        if !self.open {
+            return;
+        }
+        if code::in_kernel(access.pc) {
+            self.record.kernel_accesses += count;
+        } else {
+            self.record.user_accesses += count;
+        }
         let Some((line, touched)) = self.recent.get_mut(access.line as usize % RECENT) else { return };
         if *line != access.line {
             if *line != NONE {
@@ -156,16 +191,20 @@ impl Recorder {
             *line = access.line;
             *touched = Touched::default();
         }
-        touched.touch(access);
+        touched.touch(access, bytes);
     }
 }
 
+/// One bit for each of `bytes` bytes from `offset` on; within a line.
+fn mask(offset: u32, bytes: u32) -> u64 {
+    u64::MAX.checked_shr(64 - bytes.min(64)).unwrap_or(0) << offset
+}
+
 impl Touched {
-    fn touch(&mut self, access: &Access) {
+    fn touch(&mut self, access: &Access, bytes: u64) {
         if self.vaddr == 0 {
             self.vaddr = access.vaddr & !((1 << LINE_BITS) - 1);
         }
-        let bytes = u64::MAX.checked_shr(64 - access.bytes.min(64)).unwrap_or(0) << access.offset;
         if access.write {
             self.written |= bytes;
             *(if access.locked { &mut self.locked } else { &mut self.plain }) |= bytes;
@@ -254,7 +293,7 @@ mod tests {
         recorder.open();
         let first = access(1, 0, true);
         recorder.note(&first, None);
-        recorder.streak(Some(first));
+        recorder.streak(Some(&first));
         assert!(recorder.goes_on(first.pc, 64 + 8, 8, true));
         assert!(!recorder.goes_on(first.pc, 64 + 8, 8, false), "reads are a stream of their own");
         assert!(!recorder.goes_on(first.pc + 1, 64 + 16, 8, true), "another instruction");

@@ -1,0 +1,29 @@
+//! Inodes of files that no directory holds: pipes, event counters, epolls, memory files.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+
+use sync::try_box;
+
+use super::access::Cred;
+use super::inode::{Fixed, Inode, Kind, NewInode};
+use super::{numbers, tmpfs};
+use crate::errno::Result;
+
+/// `st_dev` of all of them; no mount has this number.
+const DEVICE: u64 = 0xf;
+
+pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
+    let cred = Cred::current();
+    let new = NewInode { kind, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
+    Inode::try_new(numbers::next(), DEVICE, &new, try_box(Fixed)?)
+}
+
+/// A regular file without a name, for memfd_create.
+pub fn regular() -> Result<Arc<Inode>> {
+    let cred = Cred::current();
+    let new = NewInode { kind: Kind::Regular, mode: 0o777, uid: cred.uid, gid: cred.gid, rdev: 0 };
+    let inode = tmpfs::inode(DEVICE, &new, &[])?;
+    inode.set_links(0);
+    Ok(inode)
+}

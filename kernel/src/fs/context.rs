@@ -1,0 +1,83 @@
+//! What a process brings to the file system: its root, its working directory, its umask.
+//!
+//! Both paths lie together behind an RCU pointer: a walk starts from them without taking a reference.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use sync::rcu::{RcuArc, RcuHead, RcuRead};
+use sync::{SpinLock, lock_class, try_arc};
+
+use super::mount::Path;
+use crate::errno::{ENOENT, Result};
+
+lock_class! { static CONTEXT: LockClass = ("working directory", sync::level::Other); }
+
+pub struct Paths {
+    pub root: Path,
+    pub cwd: Path,
+    rcu: RcuHead,
+}
+
+rcu_object!(Paths);
+
+pub struct FsContext {
+    paths: RcuArc<Paths>,
+    /// Serialises chdir and chroot of the threads that share the context.
+    change: SpinLock<()>,
+    umask: AtomicU32,
+}
+
+impl FsContext {
+    pub fn try_new(root: Path, cwd: Path, umask: u32) -> Result<Arc<FsContext>> {
+        let paths = try_arc(Paths { root, cwd, rcu: RcuHead::new() })?;
+        Ok(try_arc(FsContext {
+            paths: RcuArc::new(Some(paths)),
+            change: SpinLock::new((), &CONTEXT),
+            umask: AtomicU32::new(umask & 0o777),
+        })?)
+    }
+
+    /// A context of its own with the same paths, for fork.
+    pub fn try_clone(&self) -> Result<Arc<FsContext>> {
+        FsContext::try_new(self.root()?, self.cwd()?, self.umask())
+    }
+
+    pub fn paths<'g>(&'g self, read: &'g RcuRead) -> Option<&'g Paths> {
+        self.paths.load(read)
+    }
+
+    pub fn root(&self) -> Result<Path> {
+        let read = sync::rcu::read();
+        self.paths(&read).map(|p| p.root.clone()).ok_or(ENOENT)
+    }
+
+    pub fn cwd(&self) -> Result<Path> {
+        let read = sync::rcu::read();
+        self.paths(&read).map(|p| p.cwd.clone()).ok_or(ENOENT)
+    }
+
+    pub fn set_cwd(&self, cwd: Path) -> Result {
+        let _lock = self.change.lock();
+        let root = self.root()?;
+        self.paths.swap(Some(try_arc(Paths { root, cwd, rcu: RcuHead::new() })?));
+        Ok(())
+    }
+
+    pub fn set_root(&self, root: Path) -> Result {
+        let _lock = self.change.lock();
+        let cwd = self.cwd()?;
+        self.paths.swap(Some(try_arc(Paths { root, cwd, rcu: RcuHead::new() })?));
+        Ok(())
+    }
+
+    pub fn umask(&self) -> u32 {
+        self.umask.load(Relaxed)
+    }
+
+    /// Sets the umask and returns the one before.
+    pub fn set_umask(&self, mask: u32) -> u32 {
+        self.umask.swap(mask & 0o777, Relaxed)
+    }
+}

@@ -1,0 +1,55 @@
+//! devtmpfs: a tmpfs that holds a node for every device. There is one instance, so every mount shows the same nodes.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+
+use sync::{Mutex, lock_class};
+
+use super::access::Cred;
+use super::dentry::Name;
+use super::devices;
+use super::inode::{Kind, NewInode};
+use super::mount;
+use super::names::{self, Making};
+use super::superblock::{FsType, SuperBlock, new_device};
+use super::tmpfs;
+use crate::errno::Result;
+
+lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", sync::level::Other); }
+
+pub static DEVTMPFS: FsType = FsType {
+    name: "devtmpfs",
+    magic: tmpfs::MAGIC,
+    nodev: true,
+    names_complete: true,
+    mount: instance,
+    statfs: tmpfs::statfs,
+};
+
+static INSTANCE: Mutex<Option<Arc<SuperBlock>>> = Mutex::new(None, &DEVTMPFS_LOCK);
+
+fn instance(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
+    let mut instance = INSTANCE.lock();
+    if let Some(superblock) = &*instance {
+        return Ok(superblock.clone());
+    }
+    let device = new_device();
+    let new = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
+    let superblock = SuperBlock::try_new(kind, device, tmpfs::inode(device, &new, &[])?)?;
+    let dir = mount::Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
+    for &(name, major, minor, mode) in devices::NODES {
+        make(&dir, name, Kind::Character, mode, devices::number(major, minor), "")?;
+    }
+    make(&dir, "fd", Kind::Symlink, 0o777, 0, "/proc/self/fd")?;
+    make(&dir, "stdin", Kind::Symlink, 0o777, 0, "/proc/self/fd/0")?;
+    make(&dir, "stdout", Kind::Symlink, 0o777, 0, "/proc/self/fd/1")?;
+    make(&dir, "stderr", Kind::Symlink, 0o777, 0, "/proc/self/fd/2")?;
+    *instance = Some(superblock.clone());
+    Ok(superblock)
+}
+
+fn make(dir: &mount::Path, name: &str, kind: Kind, mode: u32, rdev: u64, target: &str) -> Result {
+    let making = Making { kind, mode, rdev, target: target.as_bytes() };
+    names::make(dir, &Name::try_new(name.as_bytes())?, &Cred::root(), &making, 0)?;
+    Ok(())
+}

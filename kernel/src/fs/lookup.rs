@@ -1,0 +1,430 @@
+//! Path lookup. Names are walked under RCU and no reference is taken until the end, where one is taken to the mount and
+//! one to the dentry, both counted on this CPU. The walk leaves the read section only where something may sleep: a name that the
+//! cache does not hold, or the text of a symbolic link; it then holds references to where it stands and goes on from there.
+//!
+//! There is no sequence count to check: see `directory` for why a name that is found was there, and one that is not found was not.
+//! A reference that can no longer be taken (the name was removed meanwhile) starts the walk again from where it last held one.
+//!
+//! No locks.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+
+use sync::TryVec;
+use sync::rcu::RcuRead;
+
+use super::access::{self, Cred, EXEC};
+use super::context::FsContext;
+use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
+use super::inode::Kind;
+use super::mount::{self, Mount, Path};
+use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Result};
+
+/// Longest path, with its NUL.
+pub const PATH_MAX: usize = 4096;
+/// Symbolic links on one walk.
+const LINKS_MAX: u32 = 40;
+/// Lost races on one walk before the name is taken for gone.
+const RACES_MAX: u32 = 1000;
+
+/// Where a relative path starts.
+#[derive(Clone, Copy)]
+pub enum Start<'a> {
+    Cwd,
+    At(&'a Path),
+}
+
+/// The last component of a path whose parent was asked for.
+pub enum Last {
+    Name(Arc<Name>),
+    Dot,
+    DotDot,
+    /// The path is nothing but slashes.
+    Root,
+}
+
+pub struct Parent {
+    pub dir: Path,
+    pub last: Last,
+    /// The name was followed by a slash, so it must be (or become) a directory.
+    pub slash: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Want {
+    Target { follow: bool },
+    Parent,
+}
+
+enum Step {
+    Done(Path),
+    Parent(Path),
+    Link { dir: Path, link: DentryRef },
+    Ask { dir: Path },
+    Again,
+}
+
+pub struct Walk<'a> {
+    context: &'a FsContext,
+    cred: &'a Cred,
+    start: Start<'a>,
+    /// Where the walk stands, once it had to take references.
+    here: Option<Path>,
+    first: &'a [u8],
+    /// The text, once a link has replaced it.
+    text: Option<Vec<u8>>,
+    /// What is walked already.
+    at: usize,
+    links: u32,
+}
+
+/// The component that begins at or after `at`: its range, and where the text goes on after it and its slashes.
+struct Component {
+    start: usize,
+    end: usize,
+    next: usize,
+}
+
+fn component(text: &[u8], at: usize) -> Option<Component> {
+    let rest = text.get(at..)?;
+    let start = at + rest.iter().position(|&b| b != b'/')?;
+    let end = text.get(start..)?.iter().position(|&b| b == b'/').map_or(text.len(), |n| start + n);
+    let next = text.get(end..)?.iter().position(|&b| b != b'/').map_or(text.len(), |n| end + n);
+    Some(Component { start, end, next })
+}
+
+/// Finds what `path` leads to.
+pub fn resolve(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8], follow: bool) -> Result<Path> {
+    Walk::new(context, cred, start, path)?.target(follow)
+}
+
+/// Finds the directory that holds the last component of `path`.
+pub fn resolve_parent(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result<Parent> {
+    Walk::new(context, cred, start, path)?.parent()
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(context: &'a FsContext, cred: &'a Cred, start: Start<'a>, path: &'a [u8]) -> Result<Self> {
+        if path.is_empty() {
+            return Err(ENOENT);
+        }
+        if path.len() >= PATH_MAX {
+            return Err(ENAMETOOLONG);
+        }
+        Ok(Walk { context, cred, start, here: None, first: path, text: None, at: 0, links: 0 })
+    }
+
+    fn text(&self) -> &[u8] {
+        self.text.as_deref().unwrap_or(self.first)
+    }
+
+    pub fn target(&mut self, follow: bool) -> Result<Path> {
+        let path = match self.run(Want::Target { follow })? {
+            Step::Done(path) => path,
+            _ => return Err(ENOENT),
+        };
+        if self.text().last() == Some(&b'/') && !path.dentry.inode.is_dir() {
+            return Err(ENOTDIR);
+        }
+        Ok(path)
+    }
+
+    pub fn parent(&mut self) -> Result<Parent> {
+        match self.run(Want::Parent)? {
+            Step::Parent(dir) => {
+                let text = self.text();
+                let part = component(text, self.at).ok_or(ENOENT)?;
+                let name = text.get(part.start..part.end).unwrap_or(&[]);
+                let last = match name {
+                    b"." => Last::Dot,
+                    b".." => Last::DotDot,
+                    _ => Last::Name(Name::try_new(name)?),
+                };
+                Ok(Parent { dir, last, slash: part.end < text.len() })
+            }
+            Step::Done(dir) => Ok(Parent { dir, last: Last::Root, slash: true }),
+            _ => Err(ENOENT),
+        }
+    }
+
+    /// After `parent`: what its last name leads to now, or `None`. With `follow`, a link sets the walk to where it leads, and the
+    /// caller asks for the parent again.
+    pub fn child(&mut self, parent: &Parent, name: &Name, follow: bool) -> Result<Child> {
+        let mut found = {
+            let read = sync::rcu::read();
+            let here = Seen::Held(&parent.dir.dentry);
+            match lookup(here, &name.bytes, name.hash, &read) {
+                Some(entry) => match cross(Seen::Held(&parent.dir.mount), entry, &read) {
+                    (m, d) => match (m.try_get(), d.try_get()) {
+                        (Some(mount), Some(dentry)) => Some(Path { mount, dentry }),
+                        _ => None,
+                    },
+                },
+                None => None,
+            }
+        };
+        if found.is_none() && !parent.dir.mount.superblock.kind.names_complete {
+            found = match ask(&parent.dir, &name.bytes) {
+                Ok(dentry) => Some(Path { mount: parent.dir.mount.clone(), dentry }),
+                Err(ENOENT) => None,
+                Err(e) => return Err(e),
+            };
+        }
+        match found {
+            None => Ok(Child::Missing),
+            Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
+                match self.follow(parent.dir.clone(), &path.dentry)? {
+                    Some(target) => Ok(Child::Found(target)),
+                    None => Ok(Child::Followed),
+                }
+            }
+            Some(path) => Ok(Child::Found(path)),
+        }
+    }
+
+    fn run(&mut self, want: Want) -> Result<Step> {
+        let mut races = 0;
+        loop {
+            let (step, at) = {
+                let read = sync::rcu::read();
+                self.fast(want, &read)?
+            };
+            match step {
+                Step::Done(_) => return Ok(step),
+                Step::Parent(_) => {
+                    self.at = at;
+                    return Ok(step);
+                }
+                Step::Again => {
+                    races += 1;
+                    if races > RACES_MAX {
+                        return Err(ENOENT);
+                    }
+                }
+                Step::Link { dir, link } => {
+                    self.at = at;
+                    self.link(dir, &link)?;
+                }
+                Step::Ask { dir } => {
+                    self.at = at;
+                    let part = component(self.text(), at).ok_or(ENOENT)?;
+                    let name = self.text().get(part.start..part.end).unwrap_or(&[]);
+                    let dentry = ask(&dir, name)?;
+                    let last = part.next == self.text().len();
+                    let slash = part.end < self.text().len();
+                    let follow = !last || slash || want == Want::Target { follow: true };
+                    if dentry.inode.kind == Kind::Symlink && follow {
+                        self.link(dir, &dentry)?;
+                    } else {
+                        self.here = Some(Path { mount: dir.mount, dentry });
+                        self.at = part.next;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The link's component begins at `self.at`.
+    fn link(&mut self, dir: Path, link: &DentryRef) -> Result<()> {
+        let target = self.follow(dir, link)?;
+        if let Some(path) = target {
+            let next = component(self.text(), self.at).map_or(self.text().len(), |c| c.next);
+            self.here = Some(path);
+            self.at = next;
+        }
+        Ok(())
+    }
+
+    /// Goes where a link leads: a place (links of /proc), or a new text that is walked from the link's directory.
+    fn follow(&mut self, dir: Path, link: &DentryRef) -> Result<Option<Path>> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(ELOOP);
+        }
+        let inode = &link.inode;
+        if let Some(path) = inode.ops.follow(inode) {
+            return path.map(Some);
+        }
+        let mut target = inode.ops.read_link(inode)?;
+        if target.is_empty() {
+            return Err(ENOENT);
+        }
+        let end = component(self.text(), self.at).map_or(self.text().len(), |c| c.end);
+        target.try_extend_from_slice(self.text().get(end..).unwrap_or(&[]))?;
+        if target.len() >= PATH_MAX {
+            return Err(ENAMETOOLONG);
+        }
+        self.here = Some(if target.first() == Some(&b'/') { self.context.root()? } else { dir });
+        self.text = Some(target);
+        self.at = 0;
+        Ok(None)
+    }
+
+    /// Walks as far as it goes without sleeping. The number is where the walk of the text stopped.
+    fn fast<'g>(&'g self, want: Want, read: &'g RcuRead) -> Result<(Step, usize)> {
+        let text = self.text();
+        let paths = self.context.paths(read).ok_or(ENOENT)?;
+        let root = &paths.root;
+        let begin = match (&self.here, self.start) {
+            (Some(path), _) => path,
+            (None, _) if text.first() == Some(&b'/') => root,
+            (None, Start::Cwd) => &paths.cwd,
+            (None, Start::At(path)) => path,
+        };
+        let mut here = (Seen::Held(&begin.mount), Seen::Held(&begin.dentry));
+        let mut at = self.at;
+        let keep = |(m, d): (Seen<'g, Mount>, Seen<'g, Dentry>)| match (m.try_get(), d.try_get()) {
+            (Some(mount), Some(dentry)) => Some(Path { mount, dentry }),
+            _ => None,
+        };
+        while let Some(part) = component(text, at) {
+            let (mount, dentry) = here;
+            if !dentry.inode.is_dir() {
+                return Err(ENOTDIR);
+            }
+            access::check(&dentry.inode, self.cred, EXEC)?;
+            let name = text.get(part.start..part.end).unwrap_or(&[]);
+            let last = part.next == text.len();
+            if name.len() > NAME_MAX {
+                return Err(ENAMETOOLONG);
+            }
+            if last && want == Want::Parent {
+                return Ok((keep(here).map_or(Step::Again, Step::Parent), at));
+            }
+            here = match name {
+                b"." => here,
+                b".." => up(here, root, read),
+                _ => match lookup(dentry, name, dentry::hash(name), read) {
+                    Some(child) => {
+                        let found = cross(mount, child, read);
+                        let follow =
+                            !last || part.end < text.len() || want == Want::Target { follow: true };
+                        if found.1.inode.kind == Kind::Symlink && follow {
+                            let step = match (keep(here), found.1.try_get()) {
+                                (Some(dir), Some(link)) => Step::Link { dir, link },
+                                _ => Step::Again,
+                            };
+                            return Ok((step, at));
+                        }
+                        found
+                    }
+                    None if mount.superblock.kind.names_complete => return Err(ENOENT),
+                    None => return Ok((keep(here).map_or(Step::Again, |dir| Step::Ask { dir }), at)),
+                },
+            };
+            at = part.next;
+        }
+        Ok((keep(here).map_or(Step::Again, Step::Done), at))
+    }
+}
+
+/// What the last name of a path leads to.
+pub enum Child {
+    Missing,
+    Found(Path),
+    /// It was a link; the walk stands at its text.
+    Followed,
+}
+
+fn lookup<'g>(dir: Seen<'g, Dentry>, name: &[u8], hash: u64, read: &'g RcuRead) -> Option<Seen<'g, Dentry>> {
+    let entry = dir.as_ref().directory.as_ref()?.find(name, hash, read)?;
+    Some(Seen::Owned(&entry.dentry))
+}
+
+/// Asks the file system for a name that the cache does not hold.
+fn ask(dir: &Path, name: &[u8]) -> Result<DentryRef> {
+    let inode = dir.dentry.inode.ops.lookup(&dir.dentry.inode, name)?;
+    Dentry::try_unowned(inode, Some(dir.dentry.clone()), name)
+}
+
+/// From a mount point to the root of what is mounted there.
+fn cross<'g>(
+    mut mount: Seen<'g, Mount>,
+    mut dentry: Seen<'g, Dentry>,
+    read: &'g RcuRead,
+) -> (Seen<'g, Mount>, Seen<'g, Dentry>) {
+    while dentry.is_mount_point() {
+        let Some(inner) = mount::find(&mount, &dentry, read) else { break };
+        mount = inner;
+        dentry = Seen::Held(&inner.as_ref().root);
+    }
+    (mount, dentry)
+}
+
+/// `..`: not above the caller's root, and out of a mount where it begins.
+fn up<'g>(
+    (mut mount, mut dentry): (Seen<'g, Mount>, Seen<'g, Dentry>),
+    root: &Path,
+    read: &'g RcuRead,
+) -> (Seen<'g, Mount>, Seen<'g, Dentry>) {
+    loop {
+        if ptr::eq(dentry.as_ref(), &*root.dentry) && ptr::eq(mount.as_ref(), &*root.mount) {
+            return (mount, dentry);
+        }
+        if ptr::eq(dentry.as_ref(), &*mount.root) {
+            match &mount.as_ref().point {
+                Some(point) => {
+                    mount = Seen::Held(&point.mount);
+                    dentry = Seen::Held(&point.dentry);
+                    continue;
+                }
+                None => return (mount, dentry),
+            }
+        }
+        let parent = dentry.as_ref().link(read).and_then(|l| l.parent.as_ref());
+        if let Some(parent) = parent {
+            dentry = Seen::Held(parent);
+        }
+        return cross(mount, dentry, read);
+    }
+}
+
+/// The text of a path as seen from `root`, for getcwd and /proc. `false`: it cannot be reached from there.
+pub fn text_of(path: &Path, root: &Path) -> Result<(Vec<u8>, bool)> {
+    let read = sync::rcu::read();
+    let mut reversed: Vec<&Name> = Vec::new();
+    let (mut mount, mut dentry): (&Mount, &Dentry) = (&path.mount, &path.dentry);
+    let mut reached = true;
+    loop {
+        if ptr::eq(dentry, &*root.dentry) && ptr::eq(mount, &*root.mount) {
+            break;
+        }
+        if ptr::eq(dentry, &*mount.root) {
+            match &mount.point {
+                Some(point) => (mount, dentry) = (&point.mount, &point.dentry),
+                None => {
+                    reached = false;
+                    break;
+                }
+            }
+            continue;
+        }
+        let Some(link) = dentry.link(&read) else { break };
+        reversed.try_push(&link.name)?;
+        match &link.parent {
+            Some(parent) => dentry = parent,
+            None => break,
+        }
+    }
+    let mut text = Vec::new();
+    for name in reversed.iter().rev() {
+        if name.bytes.first() != Some(&b'/') {
+            text.try_push(b'/')?;
+        }
+        text.try_extend_from_slice(&name.bytes)?;
+    }
+    if text.is_empty() {
+        text.try_push(b'/')?;
+    }
+    Ok((text, reached))
+}
+
+/// Must be a directory that may be searched: chdir, chroot.
+pub fn check_directory(path: &Path, cred: &Cred) -> Result<()> {
+    if !path.dentry.inode.is_dir() {
+        return Err(ENOTDIR);
+    }
+    access::check(&path.dentry.inode, cred, EXEC).map_err(|_| EACCES)
+}

@@ -1,0 +1,189 @@
+//! Mounts: where in the tree a file system hangs, and with which flags. There is one namespace.
+//!
+//! The walk reads the mount table under RCU and only at dentries that say they are mount points. Changes copy the table
+//! under one lock. A mount is held by per-CPU counts, as dentries are.
+//!
+//! Lock order: `MOUNTS` before directory locks.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::hot::{HotRef, Owner};
+use sync::rcu::{RcuArc, RcuHead, RcuRead};
+use sync::{Mutex, TryVec, lock_class, try_arc};
+
+use super::dentry::{Dentry, DentryRef, Seen};
+use super::superblock::SuperBlock;
+use crate::errno::{EBUSY, EINVAL, ENOENT, ENOTDIR, Result};
+
+lock_class! { pub static MOUNT: LockClass = ("mount", sync::level::Other); }
+
+pub type MountRef = HotRef<Mount>;
+
+/// Flags of a mount, as in mount(2).
+pub const READ_ONLY: u32 = 1;
+pub const NO_SUID: u32 = 2;
+pub const NO_DEV: u32 = 4;
+pub const NO_EXEC: u32 = 8;
+pub const NO_ATIME: u32 = 1024;
+pub const NO_DIR_ATIME: u32 = 2048;
+pub const RELATIME: u32 = 1 << 21;
+/// Those kept per mount.
+pub const KEPT: u32 = READ_ONLY | NO_SUID | NO_DEV | NO_EXEC | NO_ATIME | NO_DIR_ATIME | RELATIME;
+
+pub struct Mount {
+    pub id: u64,
+    pub root: DentryRef,
+    pub superblock: Arc<SuperBlock>,
+    pub source: Box<[u8]>,
+    flags: AtomicU32,
+    /// Mount and dentry it hangs on; `None` for the root of everything and for mounts without a place.
+    pub point: Option<Path>,
+}
+
+impl Mount {
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Relaxed)
+    }
+
+    pub fn set_flags(&self, flags: u32) {
+        self.flags.store(flags & KEPT, Relaxed);
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.flags() & READ_ONLY != 0
+    }
+}
+
+/// A place in the tree.
+#[derive(Clone)]
+pub struct Path {
+    pub mount: MountRef,
+    pub dentry: DentryRef,
+}
+
+impl Path {
+    pub fn is(&self, other: &Path) -> bool {
+        ptr::eq(&*self.mount, &*other.mount) && ptr::eq(&*self.dentry, &*other.dentry)
+    }
+}
+
+/// The owning handles of all mounts, in the order they were made.
+struct Table {
+    mounts: Vec<Arc<Owner<Mount>>>,
+    rcu: RcuHead,
+}
+
+rcu_object!(Table);
+
+static TABLE: RcuArc<Table> = RcuArc::empty();
+static MOUNTS: Mutex<()> = Mutex::new((), &MOUNT);
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+fn try_mount(
+    superblock: Arc<SuperBlock>,
+    root: DentryRef,
+    source: &[u8],
+    flags: u32,
+    point: Option<Path>,
+) -> Result<Owner<Mount>> {
+    Ok(Owner::try_new(Mount {
+        id: NEXT_ID.fetch_add(1, Relaxed),
+        root,
+        superblock,
+        source: Vec::try_from_slice(source)?.into_boxed_slice(),
+        flags: AtomicU32::new(flags & KEPT),
+        point,
+    })?)
+}
+
+/// A mount that hangs nowhere, for pipes and the like. It lives as long as it is held.
+pub fn detached(superblock: Arc<SuperBlock>) -> Result<MountRef> {
+    let root = superblock.root()?;
+    Ok(try_mount(superblock, root, b"none", 0, None)?.get())
+}
+
+fn with_table<R>(f: impl FnOnce(&[Arc<Owner<Mount>>]) -> R) -> R {
+    let read = sync::rcu::read();
+    f(TABLE.load(&read).map_or(&[], |t| t.mounts.as_slice()))
+}
+
+fn change(f: impl FnOnce(&mut Vec<Arc<Owner<Mount>>>) -> Result<()>) -> Result<()> {
+    let mut mounts = with_table(|all| Vec::try_from_slice(all))?;
+    f(&mut mounts)?;
+    TABLE.swap(Some(try_arc(Table { mounts, rcu: RcuHead::new() })?));
+    Ok(())
+}
+
+/// Mounts the root of everything.
+pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
+    let _lock = MOUNTS.lock();
+    let root = superblock.root()?;
+    let mount = try_arc(try_mount(superblock, root.clone(), b"rootfs", 0, None)?)?;
+    let path = Path { mount: mount.get(), dentry: root };
+    change(|all| Ok(all.try_push(mount)?))?;
+    Ok(path)
+}
+
+/// Mounts `root`, a dentry of `superblock`, on `point`.
+pub fn mount(superblock: Arc<SuperBlock>, root: DentryRef, source: &[u8], flags: u32, point: Path) -> Result<()> {
+    if root.inode.is_dir() != point.dentry.inode.is_dir() {
+        return Err(ENOTDIR);
+    }
+    let _lock = MOUNTS.lock();
+    if point.dentry.is_removed() {
+        return Err(ENOENT);
+    }
+    let mount = try_arc(try_mount(superblock, root, source, flags, Some(point.clone()))?)?;
+    change(|all| Ok(all.try_push(mount)?))?;
+    point.dentry.count_mounts(true);
+    Ok(())
+}
+
+/// Takes a mount off. EINVAL if `path` is not the root of one, EBUSY if it bears others or `busy` says so.
+pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
+    let _lock = MOUNTS.lock();
+    let mount: &Mount = &path.mount;
+    if !ptr::eq(&*mount.root, &*path.dentry) {
+        return Err(EINVAL);
+    }
+    let Some(point) = &mount.point else { return Err(EINVAL) };
+    let hangs_on = |m: &Mount| m.point.as_ref().is_some_and(|p| ptr::eq(&*p.mount, mount));
+    if with_table(|all| all.iter().any(|m| hangs_on(m))) || (!detach && busy(mount)) {
+        return Err(EBUSY);
+    }
+    let before = with_table(|all| all.len());
+    change(|all| {
+        all.retain(|m| !ptr::eq(&***m, mount));
+        if all.len() == before { Err(EINVAL) } else { Ok(()) }
+    })?;
+    point.dentry.count_mounts(false);
+    Ok(())
+}
+
+/// The mount that covers `dentry` in `mount`: the last one made there.
+pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<Seen<'g, Mount>> {
+    let table = TABLE.load(read)?;
+    table.mounts.iter().rev().find_map(|m| {
+        let point = m.point.as_ref()?;
+        (ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)).then_some(Seen::Owned(m))
+    })
+}
+
+/// All mounts, for /proc/mounts.
+pub fn all() -> Result<Vec<MountRef>> {
+    let mut list = Vec::new();
+    let read = sync::rcu::read();
+    if let Some(table) = TABLE.load(&read) {
+        for mount in &table.mounts {
+            if let Some(mount) = mount.try_get() {
+                list.try_push(mount)?;
+            }
+        }
+    }
+    Ok(list)
+}

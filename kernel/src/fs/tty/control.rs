@@ -1,0 +1,173 @@
+//! The ioctls of terminals (ioctl_tty(2)).
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::SeqCst;
+
+use super::termios::{ICANON, SIZE, SIZE2, Termios};
+use super::{Tty, job};
+use crate::arch;
+use crate::errno::{EFAULT, EINVAL, ENOTTY, EPERM, Result};
+use crate::fs::caller;
+use crate::fs::file::File;
+use crate::fs::ioctl::{FIONREAD, get_u32, put_u32};
+
+const TCGETS: u32 = 0x5401;
+const TCSETS: u32 = 0x5402;
+const TCSETSW: u32 = 0x5403;
+const TCSETSF: u32 = 0x5404;
+const TCSBRK: u32 = 0x5409;
+const TCXONC: u32 = 0x540a;
+const TCFLSH: u32 = 0x540b;
+const TIOCEXCL: u32 = 0x540c;
+const TIOCNXCL: u32 = 0x540d;
+const TIOCSCTTY: u32 = 0x540e;
+const TIOCGPGRP: u32 = 0x540f;
+const TIOCSPGRP: u32 = 0x5410;
+const TIOCOUTQ: u32 = 0x5411;
+const TIOCSTI: u32 = 0x5412;
+const TIOCGWINSZ: u32 = 0x5413;
+const TIOCSWINSZ: u32 = 0x5414;
+const TIOCMGET: u32 = 0x5415;
+const TIOCCONS: u32 = 0x541d;
+const TIOCGETD: u32 = 0x5424;
+const TIOCNOTTY: u32 = 0x5422;
+const TCSBRKP: u32 = 0x5425;
+const TIOCGSID: u32 = 0x5429;
+const TCGETS2: u32 = 0x802c_542a;
+const TCSETS2: u32 = 0x402c_542b;
+const TCSETSW2: u32 = 0x402c_542c;
+const TCSETSF2: u32 = 0x402c_542d;
+const TIOCVHANGUP: u32 = 0x5437;
+
+const SIGWINCH: u32 = 28;
+
+pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Result<usize> {
+    match command {
+        TCGETS => put(argument, tty.settings().to_bytes().get(..SIZE).unwrap_or(&[])),
+        TCGETS2 => put(argument, tty.settings().to_bytes().get(..SIZE2).unwrap_or(&[])),
+        TCSETS | TCSETS2 => set(tty, argument, false),
+        TCSETSW | TCSETSW2 => set(tty, argument, false),
+        TCSETSF | TCSETSF2 => set(tty, argument, true),
+        // Output is gone when write returns; a break cannot be sent.
+        TCSBRK | TCSBRKP => {
+            job::check_change(tty)?;
+            Ok(0)
+        }
+        TCXONC => {
+            job::check_change(tty)?;
+            match argument {
+                0 | 1 => {
+                    tty.stopped.store(argument == 0, SeqCst);
+                    tty.writable.wake();
+                }
+                2 | 3 => {}
+                _ => return Err(EINVAL),
+            }
+            Ok(0)
+        }
+        TCFLSH => {
+            job::check_change(tty)?;
+            match argument {
+                0 | 2 => tty.input.lock().flush(),
+                1 => {}
+                _ => return Err(EINVAL),
+            }
+            Ok(0)
+        }
+        TIOCEXCL | TIOCNXCL => Ok(0),
+        TIOCSCTTY => job::take(tty, argument == 1).map(|()| 0),
+        TIOCNOTTY => job::give_up(tty).map(|()| 0),
+        TIOCGPGRP => put_u32(argument, job::foreground(tty)?),
+        TIOCSPGRP => job::set_foreground(tty, get_u32(argument)?.cast_signed()).map(|()| 0),
+        TIOCGSID => {
+            job::foreground(tty)?;
+            put_u32(argument, tty.session.load(SeqCst))
+        }
+        TIOCOUTQ => put_u32(argument, 0),
+        FIONREAD => {
+            let canonical = tty.settings().local(ICANON);
+            let input = tty.input.lock();
+            let n = if canonical && !input.has_line() { 0 } else { input.pending() };
+            drop(input);
+            put_u32(argument, n as u32)
+        }
+        TIOCGWINSZ => {
+            let window = *tty.window.lock();
+            let mut bytes = [0; 8];
+            for (to, from) in bytes.chunks_mut(2).zip(window) {
+                to.copy_from_slice(&from.to_ne_bytes());
+            }
+            put(argument, &bytes)
+        }
+        TIOCSWINSZ => {
+            let mut bytes = [0; 8];
+            get(argument, &mut bytes)?;
+            let mut window = [0; 4];
+            for (to, from) in window.iter_mut().zip(bytes.chunks(2)) {
+                *to = from.iter().rev().fold(0u16, |n, b| n << 8 | u16::from(*b));
+            }
+            let changed = {
+                let mut kept = tty.window.lock();
+                core::mem::replace(&mut *kept, window) != window
+            };
+            let foreground = tty.foreground();
+            if changed && foreground != 0 {
+                caller::signal_group(foreground, SIGWINCH);
+            }
+            Ok(0)
+        }
+        TIOCSTI => {
+            if !caller::is_root() {
+                return Err(EPERM);
+            }
+            let mut byte = [0];
+            get(argument, &mut byte)?;
+            tty.receive(&byte);
+            Ok(0)
+        }
+        // DTR, RTS, CTS, CD, DSR: a line that is always there.
+        TIOCMGET => put_u32(argument, 0x166),
+        TIOCGETD => put_u32(argument, 0),
+        TIOCCONS if caller::is_root() => Ok(0),
+        TIOCCONS => Err(EPERM),
+        TIOCVHANGUP if caller::is_root() => {
+            tty.hang_up();
+            Ok(0)
+        }
+        TIOCVHANGUP => Err(EPERM),
+        _ => Err(ENOTTY),
+    }
+}
+
+fn put(address: usize, bytes: &[u8]) -> Result<usize> {
+    arch::user::copy_to_user(address, bytes).map_err(|_| EFAULT)?;
+    Ok(0)
+}
+
+fn get(address: usize, bytes: &mut [u8]) -> Result {
+    arch::user::copy_from_user(bytes, address).map_err(|_| EFAULT)
+}
+
+/// TCSETS and its kin. Both sizes begin alike, and speeds are not ours to change.
+fn set(tty: &Tty, argument: usize, flush: bool) -> Result<usize> {
+    job::check_change(tty)?;
+    let mut bytes = [0; SIZE];
+    get(argument, &mut bytes)?;
+    let new = Termios::from_bytes(&bytes);
+    let old = core::mem::replace(&mut *tty.settings.lock(), new);
+    {
+        let mut input = tty.input.lock();
+        if flush {
+            input.flush();
+        }
+        if old.local(ICANON) != new.local(ICANON) {
+            input.set_canonical(new.local(ICANON));
+        }
+    }
+    if new.input & super::termios::IXON == 0 && tty.stopped.swap(false, SeqCst) {
+        tty.writable.wake();
+    }
+    tty.readable.wake();
+    Ok(0)
+}

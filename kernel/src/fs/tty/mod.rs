@@ -1,0 +1,351 @@
+//! Terminals on serial ports: line discipline, job control, and the devices tty, console and ttyS0 to ttyS3.
+//!
+//! Received bytes come in thread context from the serial driver (`receive`), which may run in an idle CPU and so must not sleep:
+//! it takes spin locks only, and echoes when nobody is writing; a writer echoes what piled up meanwhile.
+//!
+//! Lock order: `writing` (sleeping) → `settings` → `input` → `echo`; job-control state is innermost.
+#![forbid(unsafe_code)]
+
+mod control;
+mod input;
+mod job;
+mod output;
+mod termios;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::{Relaxed, SeqCst}};
+
+use sync::rcu::{RcuArc, RcuHead};
+use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
+
+use super::buffer::{Input as WriteInput, Output};
+use super::file::{File, FileOps, OpenFlags};
+use super::poll::{self, PollQueue, Poller};
+use super::{caller, devices};
+use crate::device::serial;
+use crate::errno::{EAGAIN, EIO, ENXIO, ETIMEDOUT, Result};
+use input::{Effects, Input};
+use termios::{ICANON, Termios, VMIN, VTIME};
+
+lock_class! {
+    static SETTINGS: LockClass = ("tty settings", sync::level::Other);
+    static INPUT: LockClass = ("tty input", sync::level::Other);
+    static ECHO: LockClass = ("tty echo", sync::level::Other);
+    static WRITING: LockClass = ("tty output", sync::level::Other);
+}
+
+pub struct Tty {
+    port: usize,
+    settings: SpinLock<Termios>,
+    /// Rows, columns, and two sizes in pixels that nobody uses.
+    window: SpinLock<[u16; 4]>,
+    input: SpinLock<Input>,
+    /// Echo that found somebody writing.
+    echo: SpinLock<Vec<u8>>,
+    /// Held by whoever writes to the port; the column of the cursor.
+    writing: Mutex<usize>,
+    /// Output is stopped (^S).
+    stopped: AtomicBool,
+    readable: PollQueue,
+    writable: PollQueue,
+    /// Session whose controlling terminal this is, and its foreground group; 0: none.
+    session: AtomicU32,
+    foreground: AtomicU32,
+    /// Rises when the terminal is hung up; older opens then read end of file.
+    hangups: AtomicU32,
+    rcu: RcuHead,
+}
+
+rcu_object!(Tty);
+
+const PORTS: usize = 4;
+
+static TTYS: [RcuArc<Tty>; PORTS] = [const { RcuArc::empty() }; PORTS];
+/// The port of /dev/console.
+static CONSOLE: AtomicU32 = AtomicU32::new(0);
+
+/// Makes a terminal for every port there is.
+pub fn init() -> Result {
+    for (n, slot) in TTYS.iter().enumerate() {
+        let Some(port) = serial::port(n) else { continue };
+        slot.swap(Some(try_arc(Tty::new(n))?));
+        port.set_receive(receive);
+    }
+    Ok(())
+}
+
+/// Terminal of port `n`, if there is one.
+pub fn find(n: usize) -> Option<Arc<Tty>> {
+    let read = sync::rcu::read();
+    TTYS.get(n)?.get(&read)
+}
+
+/// /dev/console is this port from now on (`console=ttySn`).
+pub fn set_console(n: u32) {
+    CONSOLE.store(n, Relaxed);
+}
+
+/// Bytes from port `n`. In a thread or the idle loop, no lock held.
+fn receive(n: usize, bytes: &[u8]) {
+    if let Some(tty) = find(n) {
+        tty.receive(bytes);
+    }
+}
+
+impl Tty {
+    fn new(port: usize) -> Tty {
+        Tty {
+            port,
+            settings: SpinLock::new(Termios::DEFAULT, &SETTINGS),
+            window: SpinLock::new([0; 4], &SETTINGS),
+            input: SpinLock::new(Input::new(), &INPUT),
+            echo: SpinLock::new(Vec::new(), &ECHO),
+            writing: Mutex::new(0, &WRITING),
+            stopped: AtomicBool::new(false),
+            readable: PollQueue::new(),
+            writable: PollQueue::new(),
+            session: AtomicU32::new(0),
+            foreground: AtomicU32::new(0),
+            hangups: AtomicU32::new(0),
+            rcu: RcuHead::new(),
+        }
+    }
+
+    /// Device number, as in `tty_nr` of /proc/PID/stat.
+    pub fn number(&self) -> u64 {
+        devices::number(4, 64 + self.port as u64)
+    }
+
+    pub fn name(&self) -> &'static str {
+        ["/dev/ttyS0", "/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3"].get(self.port).copied().unwrap_or("/dev/tty")
+    }
+
+    pub fn foreground(&self) -> u32 {
+        self.foreground.load(Relaxed)
+    }
+
+    fn settings(&self) -> Termios {
+        *self.settings.lock()
+    }
+
+    fn receive(&self, bytes: &[u8]) {
+        let settings = self.settings();
+        let mut all = Effects::default();
+        {
+            let mut input = self.input.lock();
+            for &byte in bytes {
+                let mut effects = Effects::default();
+                input.receive(byte, &settings, &mut effects);
+                let _ = all.echo.try_extend_from_slice(&effects.echo);
+                all.readable |= effects.readable;
+                all.stop = effects.stop.or(all.stop);
+                all.flush |= effects.flush;
+                if let Some(signal) = effects.signal {
+                    caller::signal_group(self.foreground(), signal);
+                }
+            }
+        }
+        if let Some(stop) = all.stop {
+            self.stopped.store(stop, SeqCst);
+            self.writable.wake();
+        }
+        if !all.echo.is_empty() {
+            let _ = self.echo.lock().try_extend_from_slice(&all.echo);
+            self.try_echo();
+        }
+        if all.readable || all.flush {
+            self.readable.wake();
+        }
+    }
+
+    /// Reads, as the mode has it.
+    fn read(&self, file: &File, hangups: u32, out: &mut Output<'_>) -> Result<usize> {
+        if out.left() == 0 {
+            return Ok(0);
+        }
+        loop {
+            if self.hangups.load(SeqCst) != hangups {
+                return Ok(0);
+            }
+            job::check_read(self)?;
+            let settings = self.settings();
+            let canonical = settings.local(ICANON);
+            let (least, tenths) = match canonical {
+                true => (1, 0),
+                false => (usize::from(settings.char(VMIN)), u64::from(settings.char(VTIME))),
+            };
+            let ready = || {
+                let input = self.input.lock();
+                let enough = match canonical {
+                    true => input.has_line(),
+                    // With a timer between bytes, the first is waited for without one.
+                    false if tenths > 0 => input.available(false) >= 1,
+                    false => input.available(false) >= least.min(out.left()).max(1),
+                };
+                (enough || self.hangups.load(SeqCst) != hangups).then_some(())
+            };
+            if ready().is_none() {
+                if !canonical && least == 0 && tenths == 0 {
+                    return self.take(out, false);
+                }
+                if file.nonblocking() {
+                    // What is there is less than VMIN, but it is there.
+                    let some = !canonical && self.input.lock().available(false) > 0;
+                    return if some { self.take(out, false) } else { Err(EAGAIN) };
+                }
+                let deadline = (least == 0).then(|| crate::arch::time::now() + tenths * 100_000_000);
+                match self.readable.wait(deadline, ready) {
+                    Ok(()) => {}
+                    Err(ETIMEDOUT) => return Ok(0),
+                    Err(e) => return Err(e),
+                }
+                // The settings may have changed meanwhile, or the job been moved to the background.
+                continue;
+            }
+            if !canonical && tenths > 0 && least > 1 && !file.nonblocking() {
+                self.gather(least.min(out.left()), tenths)?;
+            }
+            return self.take(out, canonical);
+        }
+    }
+
+    /// Waits for `least` bytes, as long as no more than `tenths` pass between two of them.
+    fn gather(&self, least: usize, tenths: u64) -> Result {
+        loop {
+            let now = self.input.lock().available(false);
+            if now >= least {
+                return Ok(());
+            }
+            let deadline = crate::arch::time::now() + tenths * 100_000_000;
+            let more = || (self.input.lock().available(false) > now).then_some(());
+            match self.readable.wait(Some(deadline), more) {
+                Ok(()) => {}
+                Err(ETIMEDOUT) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn take(&self, out: &mut Output<'_>, canonical: bool) -> Result<usize> {
+        let mut buffer = [0; 256];
+        loop {
+            let want = out.left().min(buffer.len());
+            let Some(part) = buffer.get_mut(..want) else { break };
+            let (n, more) = {
+                let mut input = self.input.lock();
+                let before = input.available(canonical);
+                let n = input.take(part, canonical);
+                (n, before > n)
+            };
+            if n == 0 || out.put(part.get(..n).unwrap_or(&[])) < n || !more || out.left() == 0 {
+                break;
+            }
+        }
+        out.result()
+    }
+
+    fn poll<'a>(&'a self, hangups: u32, poller: &mut Poller<'_, 'a>) -> u32 {
+        poller.add(&self.readable);
+        poller.add(&self.writable);
+        let settings = self.settings();
+        let input = self.input.lock();
+        let readable = match settings.local(ICANON) {
+            true => input.has_line(),
+            false => {
+                let least = if settings.char(VTIME) == 0 { usize::from(settings.char(VMIN)).max(1) } else { 1 };
+                input.available(false) >= least
+            }
+        };
+        let mut events = 0;
+        if readable {
+            events |= poll::IN | poll::RDNORM;
+        }
+        if !self.stopped.load(SeqCst) {
+            events |= poll::OUT | poll::WRNORM;
+        }
+        if self.hangups.load(SeqCst) != hangups {
+            events |= poll::HUP | poll::IN;
+        }
+        events
+    }
+
+    /// The session's leader is gone: the foreground group is hung up, and the terminal free for another session.
+    pub fn leave_session(&self) {
+        let group = self.foreground.swap(0, SeqCst);
+        self.session.store(0, SeqCst);
+        if group != 0 {
+            caller::signal_group(group, 1); // SIGHUP
+            caller::signal_group(group, 18); // SIGCONT
+        }
+    }
+
+    /// vhangup, or the end of a session on a real line: readers see the end of file.
+    pub fn hang_up(&self) {
+        self.hangups.fetch_add(1, SeqCst);
+        self.leave_session();
+        self.input.lock().flush();
+        self.readable.wake();
+        self.writable.wake();
+    }
+}
+
+/// An open terminal.
+pub struct Open {
+    pub tty: Arc<Tty>,
+    hangups: u32,
+}
+
+fn open(tty: Arc<Tty>, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    if !flags.contains(OpenFlags::NO_CTTY) {
+        job::adopt(&tty);
+    }
+    let hangups = tty.hangups.load(SeqCst);
+    Ok(try_box(Open { tty, hangups })?)
+}
+
+/// /dev/ttySn.
+pub fn open_serial(n: usize, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    open(find(n).ok_or(EIO)?, flags)
+}
+
+/// /dev/console: never becomes anybody's controlling terminal.
+pub fn open_console(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    open(find(CONSOLE.load(Relaxed) as usize).ok_or(ENXIO)?, flags | OpenFlags::NO_CTTY)
+}
+
+/// /dev/tty: the caller's controlling terminal.
+pub fn open_current(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    open(caller::controlling_tty().ok_or(ENXIO)?, flags | OpenFlags::NO_CTTY)
+}
+
+impl FileOps for Open {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+        self.tty.read(file, self.hangups, out)
+    }
+
+    fn write(&self, file: &File, _: u64, from: &mut WriteInput<'_>) -> Result<usize> {
+        if self.tty.hangups.load(SeqCst) != self.hangups {
+            return Err(EIO);
+        }
+        job::check_write(&self.tty)?;
+        self.tty.write(file, from)
+    }
+
+    fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
+        self.tty.poll(self.hangups, poller)
+    }
+
+    fn ioctl(&self, file: &File, command: u32, argument: usize) -> Result<usize> {
+        if self.tty.hangups.load(SeqCst) != self.hangups {
+            return Err(EIO);
+        }
+        control::ioctl(&self.tty, file, command, argument)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

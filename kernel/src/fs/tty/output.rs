@@ -1,0 +1,124 @@
+//! The line discipline's output side: OPOST and its kin, and the echo.
+#![forbid(unsafe_code)]
+
+use core::mem::take;
+use core::sync::atomic::Ordering::SeqCst;
+
+use super::Tty;
+use super::termios::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, Termios, XTABS};
+use crate::device::serial;
+use crate::errno::{EAGAIN, Result};
+use crate::fs::buffer::Input;
+use crate::fs::file::File;
+
+/// Bytes of a program that are processed at a time; processing makes at most eight of one.
+const PIECE: usize = 128;
+
+/// Bytes on their way to the port.
+struct Cooked {
+    bytes: [u8; PIECE * 8],
+    len: usize,
+}
+
+impl Cooked {
+    fn push(&mut self, byte: u8) {
+        if let Some(slot) = self.bytes.get_mut(self.len) {
+            *slot = byte;
+            self.len += 1;
+        }
+    }
+
+    fn cook(&mut self, byte: u8, t: &Termios, column: &mut usize) {
+        if !t.output(OPOST) {
+            self.push(byte);
+            return;
+        }
+        let byte = if t.output(OLCUC) { byte.to_ascii_uppercase() } else { byte };
+        match byte {
+            b'\n' => {
+                if t.output(ONLCR) {
+                    self.push(b'\r');
+                }
+                if t.output(ONLCR) || t.output(ONLRET) {
+                    *column = 0;
+                }
+                self.push(b'\n');
+            }
+            b'\r' if t.output(OCRNL) => self.push(b'\n'),
+            b'\r' if t.output(ONOCR) && *column == 0 => {}
+            b'\r' => {
+                *column = 0;
+                self.push(b'\r');
+            }
+            b'\t' if t.output & XTABS == XTABS => {
+                for _ in 0..8 - *column % 8 {
+                    self.push(b' ');
+                }
+                *column += 8 - *column % 8;
+            }
+            8 => {
+                *column = column.saturating_sub(1);
+                self.push(8);
+            }
+            _ => {
+                if byte >= 0x20 && byte & 0xc0 != 0x80 {
+                    *column += 1;
+                }
+                self.push(byte);
+            }
+        }
+    }
+}
+
+impl Tty {
+    fn send(&self, bytes: &[u8], t: &Termios, column: &mut usize) {
+        let Some(port) = serial::port(self.port) else { return };
+        for piece in bytes.chunks(PIECE) {
+            let mut cooked = Cooked { bytes: [0; PIECE * 8], len: 0 };
+            for &byte in piece {
+                cooked.cook(byte, t, column);
+            }
+            port.write(cooked.bytes.get(..cooked.len).unwrap_or(&[]));
+        }
+    }
+
+    /// Writes all that `from` has, unless output is stopped or the writer is killed.
+    pub(super) fn write(&self, file: &File, from: &mut Input<'_>) -> Result<usize> {
+        let mut buffer = [0; PIECE];
+        while from.left() > 0 {
+            if self.stopped.load(SeqCst) {
+                if file.nonblocking() {
+                    return if from.done() > 0 { Ok(from.done()) } else { Err(EAGAIN) };
+                }
+                let woken = self.writable.wait(None, || (!self.stopped.load(SeqCst)).then_some(()));
+                if let Err(e) = woken {
+                    return if from.done() > 0 { Ok(from.done()) } else { Err(e) };
+                }
+            }
+            // Copied before the lock is taken: a fault may sleep for long.
+            let n = from.take(&mut buffer);
+            if n == 0 {
+                break;
+            }
+            let settings = self.settings();
+            {
+                let mut column = self.writing.lock();
+                self.send(buffer.get(..n).unwrap_or(&[]), &settings, &mut column);
+            }
+            self.try_echo();
+            if crate::fs::caller::is_dying() {
+                break;
+            }
+        }
+        from.result()
+    }
+
+    /// Writes the echo that has piled up, unless somebody is writing: then that one does it. Never sleeps for a lock.
+    pub(super) fn try_echo(&self) {
+        while !self.echo.lock().is_empty() {
+            let Some(mut column) = self.writing.try_lock() else { return };
+            let bytes = take(&mut *self.echo.lock());
+            self.send(&bytes, &self.settings(), &mut column);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Terminal settings: `struct termios` as the kernel's ABI has it (asm-generic/termbits.h), and the flags that mean something here.
+#![forbid(unsafe_code)]
+#![allow(dead_code)]
+
+// c_iflag
+pub const IGNBRK: u32 = 0o1;
+pub const ISTRIP: u32 = 0o40;
+pub const INLCR: u32 = 0o100;
+pub const IGNCR: u32 = 0o200;
+pub const ICRNL: u32 = 0o400;
+pub const IUCLC: u32 = 0o1000;
+pub const IXON: u32 = 0o2000;
+pub const IXANY: u32 = 0o4000;
+pub const IMAXBEL: u32 = 0o20000;
+// c_oflag
+pub const OPOST: u32 = 0o1;
+pub const OLCUC: u32 = 0o2;
+pub const ONLCR: u32 = 0o4;
+pub const OCRNL: u32 = 0o10;
+pub const ONOCR: u32 = 0o20;
+pub const ONLRET: u32 = 0o40;
+pub const TABDLY: u32 = 0o14000;
+pub const XTABS: u32 = 0o14000;
+// c_lflag
+pub const ISIG: u32 = 0o1;
+pub const ICANON: u32 = 0o2;
+pub const ECHO: u32 = 0o10;
+pub const ECHOE: u32 = 0o20;
+pub const ECHOK: u32 = 0o40;
+pub const ECHONL: u32 = 0o100;
+pub const NOFLSH: u32 = 0o200;
+pub const TOSTOP: u32 = 0o400;
+pub const ECHOCTL: u32 = 0o1000;
+pub const ECHOKE: u32 = 0o4000;
+pub const IEXTEN: u32 = 0o100000;
+// Places in c_cc
+pub const VINTR: usize = 0;
+pub const VQUIT: usize = 1;
+pub const VERASE: usize = 2;
+pub const VKILL: usize = 3;
+pub const VEOF: usize = 4;
+pub const VTIME: usize = 5;
+pub const VMIN: usize = 6;
+pub const VSTART: usize = 8;
+pub const VSTOP: usize = 9;
+pub const VSUSP: usize = 10;
+pub const VEOL: usize = 11;
+pub const VREPRINT: usize = 12;
+pub const VWERASE: usize = 14;
+pub const VLNEXT: usize = 15;
+pub const VEOL2: usize = 16;
+
+/// Bytes of `struct termios`; `struct termios2` has two speeds more.
+pub const SIZE: usize = 36;
+pub const SIZE2: usize = 44;
+
+#[derive(Clone, Copy)]
+pub struct Termios {
+    pub input: u32,
+    pub output: u32,
+    pub control: u32,
+    pub local: u32,
+    pub line: u8,
+    pub chars: [u8; 19],
+}
+
+impl Termios {
+    /// What a terminal is when it is first opened: 115200 8N1, canonical, with echo.
+    pub const DEFAULT: Termios = Termios {
+        input: ICRNL | IXON,
+        output: OPOST | ONLCR,
+        // B115200 | CS8 | CREAD | HUPCL
+        control: 0o10002 | 0o60 | 0o200 | 0o2000,
+        local: ISIG | ICANON | ECHO | ECHOE | ECHOK | ECHOCTL | ECHOKE | IEXTEN,
+        line: 0,
+        chars: [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22, 0, 0, 0],
+    };
+
+    pub fn char(&self, which: usize) -> u8 {
+        self.chars.get(which).copied().unwrap_or(0)
+    }
+
+    /// Is `byte` the special character `which`? Zero switches one off.
+    pub fn is(&self, byte: u8, which: usize) -> bool {
+        byte != 0 && self.char(which) == byte
+    }
+
+    pub fn local(&self, flag: u32) -> bool {
+        self.local & flag != 0
+    }
+
+    pub fn input(&self, flag: u32) -> bool {
+        self.input & flag != 0
+    }
+
+    pub fn output(&self, flag: u32) -> bool {
+        self.output & flag != 0
+    }
+
+    pub fn to_bytes(self) -> [u8; SIZE2] {
+        let mut bytes = [0; SIZE2];
+        let words = [self.input, self.output, self.control, self.local];
+        let speed = 115_200u32.to_ne_bytes();
+        let all = words
+            .iter()
+            .flat_map(|w| w.to_ne_bytes())
+            .chain([self.line])
+            .chain(self.chars)
+            .chain(speed)
+            .chain(speed);
+        for (to, from) in bytes.iter_mut().zip(all) {
+            *to = from;
+        }
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8; SIZE]) -> Termios {
+        let word = |i: usize| bytes.iter().skip(i * 4).take(4).rev().fold(0u32, |w, b| w << 8 | u32::from(*b));
+        let mut chars = [0; 19];
+        for (to, from) in chars.iter_mut().zip(bytes.iter().skip(17)) {
+            *to = *from;
+        }
+        Termios {
+            input: word(0),
+            output: word(1),
+            control: word(2),
+            local: word(3),
+            line: bytes.get(16).copied().unwrap_or(0),
+            chars,
+        }
+    }
+}

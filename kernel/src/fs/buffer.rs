@@ -17,7 +17,7 @@ pub struct Segment {
     pub len: usize,
 }
 
-/// A user copy goes page by page, so that what came before a fault is known.
+/// Zeros are put a page at a time.
 const PIECE: usize = 4096;
 
 /// Walks the segments of a program's memory.
@@ -27,7 +27,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The next piece, which lies within one page, of at most `want` bytes.
+    /// The next piece, of at most `want` bytes.
     fn piece(&mut self, want: usize) -> Option<Segment> {
         loop {
             let first = self.segments.first()?;
@@ -37,7 +37,7 @@ impl Cursor<'_> {
                 continue;
             }
             let addr = first.addr.wrapping_add(self.offset);
-            let len = (first.len - self.offset).min(PIECE - addr % PIECE).min(want);
+            let len = (first.len - self.offset).min(want);
             return Some(Segment { addr, len });
         }
     }
@@ -102,12 +102,10 @@ impl<'a> Output<'a> {
                 Target::User(cursor) => {
                     let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
                     let Some(from) = rest.get(..piece.len) else { break };
-                    if arch::user::copy_to_user(piece.addr, from).is_err() {
-                        self.fault = true;
-                        break;
-                    }
-                    cursor.offset += piece.len;
-                    piece.len
+                    let n = arch::user::copy_to_user_partial(piece.addr, from);
+                    self.fault = n < piece.len;
+                    cursor.offset += n;
+                    n
                 }
             };
             done += taken;
@@ -193,12 +191,10 @@ impl<'a> Input<'a> {
                 Origin::User(cursor) => {
                     let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
                     let Some(to) = rest.get_mut(..piece.len) else { break };
-                    if arch::user::copy_from_user(to, piece.addr).is_err() {
-                        self.fault = true;
-                        break;
-                    }
-                    cursor.offset += piece.len;
-                    piece.len
+                    let n = arch::user::copy_from_user_partial(to, piece.addr);
+                    self.fault = n < piece.len;
+                    cursor.offset += n;
+                    n
                 }
             };
             done += taken;

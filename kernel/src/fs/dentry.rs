@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::{Acquire, Relaxed, Release}};
 
-use super::hot::{HotRef, Owner};
+use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{TryVec, try_arc};
 
@@ -103,7 +103,7 @@ impl Dentry {
     /// A dentry that nobody owns: it lives as long as it is held.
     pub fn try_unowned(inode: Arc<Inode>, parent: Option<DentryRef>, name: &[u8]) -> Result<DentryRef> {
         let owner = Dentry::try_new(inode, parent, Name::try_new(name)?)?;
-        Ok(owner.get())
+        Ok(owner.share())
     }
 
     pub fn link<'g>(&'g self, read: &'g RcuRead) -> Option<&'g Link> {
@@ -150,20 +150,20 @@ impl Dentry {
 
 /// A thing met under RCU: through its owner or through someone's reference. It can be kept only by `try_get`, which
 /// fails when the owner has let go of it meanwhile.
-pub enum Seen<'g, T> {
+pub enum Seen<'g, T: Send + Sync + 'static> {
     Owned(&'g Owner<T>),
     Held(&'g HotRef<T>),
 }
 
-impl<T> Clone for Seen<'_, T> {
+impl<T: Send + Sync> Clone for Seen<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Seen<'_, T> {}
+impl<T: Send + Sync> Copy for Seen<'_, T> {}
 
-impl<T> Deref for Seen<'_, T> {
+impl<T: Send + Sync> Deref for Seen<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -174,7 +174,7 @@ impl<T> Deref for Seen<'_, T> {
     }
 }
 
-impl<'g, T> Seen<'g, T> {
+impl<'g, T: Send + Sync> Seen<'g, T> {
     pub fn as_ref(self) -> &'g T {
         match self {
             Seen::Owned(owner) => owner,
@@ -184,7 +184,7 @@ impl<'g, T> Seen<'g, T> {
 
     pub fn try_get(self) -> Option<HotRef<T>> {
         match self {
-            Seen::Owned(owner) => owner.try_get(),
+            Seen::Owned(owner) => Some(owner.share()),
             Seen::Held(held) => Some(held.clone()),
         }
     }

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::hot::Owner;
+use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 

@@ -39,7 +39,6 @@ pub mod epoll;
 pub mod eventfd;
 mod fifo;
 pub mod file;
-mod hot;
 mod initramfs;
 pub mod inode;
 pub mod ioctl;
@@ -128,4 +127,9 @@ pub fn first_context() -> Result<(Arc<FsContext>, Arc<FileTable>)> {
         files.install(console.clone(), 0, 3, false)?;
     }
     Ok((context, files))
+}
+
+/// A file that only memory holds (memfd_create).
+pub fn memory_file() -> Result<Arc<File>> {
+    File::try_regular(anonymous::regular()?, "/memfd: (deleted)", OpenFlags::READ_WRITE | OpenFlags::LARGEFILE)
 }

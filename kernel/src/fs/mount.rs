@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::hot::{HotRef, Owner};
+use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 
@@ -104,7 +104,7 @@ fn try_mount(
 /// A mount that hangs nowhere, for pipes and the like. It lives as long as it is held.
 pub fn detached(superblock: Arc<SuperBlock>) -> Result<MountRef> {
     let root = superblock.root()?;
-    Ok(try_mount(superblock, root, b"none", 0, None)?.get())
+    Ok(try_mount(superblock, root, b"none", 0, None)?.share())
 }
 
 fn with_table<R>(f: impl FnOnce(&[Arc<Owner<Mount>>]) -> R) -> R {
@@ -124,7 +124,7 @@ pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
     let _lock = MOUNTS.lock();
     let root = superblock.root()?;
     let mount = try_arc(try_mount(superblock, root.clone(), b"rootfs", 0, None)?)?;
-    let path = Path { mount: mount.get(), dentry: root };
+    let path = Path { mount: mount.share(), dentry: root };
     change(|all| Ok(all.try_push(mount)?))?;
     Ok(path)
 }
@@ -180,9 +180,7 @@ pub fn all() -> Result<Vec<MountRef>> {
     let read = sync::rcu::read();
     if let Some(table) = TABLE.load(&read) {
         for mount in &table.mounts {
-            if let Some(mount) = mount.try_get() {
-                list.try_push(mount)?;
-            }
+            list.try_push(mount.share())?;
         }
     }
     Ok(list)

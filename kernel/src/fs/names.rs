@@ -69,7 +69,7 @@ pub fn make(dir: &Path, name: &Arc<Name>, cred: &Cred, making: &Making<'_>, umas
     let new = attributes(parent, cred, making, umask);
     let inode = parent.inode.ops.make(&parent.inode, &new, making.target)?;
     let owner = try_arc(Dentry::try_new(inode, Some(parent.clone()), name.clone())?)?;
-    let dentry = owner.get();
+    let dentry = owner.share();
     here.insert(&mut names, name.clone(), owner)?;
     if new.kind == Kind::Directory {
         parent.inode.add_link();

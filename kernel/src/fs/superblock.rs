@@ -5,7 +5,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::hot::Owner;
+use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::{Mutex, SpinLock, lock_class, try_arc};
 
 use super::dentry::{Dentry, DentryRef, Name};
@@ -66,7 +66,7 @@ impl SuperBlock {
     }
 
     pub fn root(&self) -> Result<DentryRef> {
-        self.root.lock().as_ref().map(|owner| owner.get()).ok_or(ENOENT)
+        self.root.lock().as_ref().map(|owner| owner.share()).ok_or(ENOENT)
     }
 }
 
@@ -75,7 +75,7 @@ impl Drop for SuperBlock {
     /// not sleep; nobody else holds these locks any more.
     fn drop(&mut self) {
         let Some(owner) = self.root.lock().take() else { return };
-        let mut here = owner.get();
+        let mut here = owner.share();
         loop {
             let mut descend = None;
             if let Some(directory) = &here.directory {
@@ -84,7 +84,7 @@ impl Drop for SuperBlock {
                 if let Some(entry) = first {
                     let inside = entry.dentry.directory.as_ref().is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
                     if inside {
-                        descend = Some(entry.dentry.get());
+                        descend = Some(entry.dentry.share());
                     } else if directory.remove(&mut names, &entry.name).is_ok() {
                         continue;
                     } else {

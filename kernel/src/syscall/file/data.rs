@@ -1,0 +1,229 @@
+//! Moving within files and between them: lseek, getdents64, sendfile, copy_file_range, syncing.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+
+use sync::TryVec;
+
+use super::{TRANSFER_MAX, file};
+use crate::errno::*;
+use crate::fs::buffer::{Input, Output};
+use crate::fs::file::{File, OpenFlags};
+use crate::fs::inode::Kind;
+use crate::memory::user::{UserPtr, UserSlice};
+
+pub fn sys_lseek(fd: i32, offset: i64, whence: u32) -> Result<usize> {
+    Ok(file(fd)?.seek(offset, whence)? as usize)
+}
+
+/// Entries are gathered here and copied out afterwards, so that no fault is taken under a directory's lock.
+const LISTING_MAX: usize = 32 << 10;
+
+pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
+    let file = file(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
+    if !file.inode().is_dir() {
+        return Err(ENOTDIR);
+    }
+    let room = len.min(LISTING_MAX);
+    let mut list: Vec<u8> = Vec::new();
+    let mut full = false;
+    let mut failed = false;
+    let start = *file.position.lock();
+    file.read_dir(&mut |entry| {
+        // struct linux_dirent64: inode, next position, size of the record, type, name with its NUL.
+        let size = (19 + entry.name.len() + 1).next_multiple_of(8);
+        if list.len() + size > room {
+            full = true;
+            return false;
+        }
+        if list.try_reserve(size).is_err() {
+            failed = true;
+            return false;
+        }
+        list.extend_from_slice(&entry.number.to_ne_bytes());
+        list.extend_from_slice(&entry.next.to_ne_bytes());
+        list.extend_from_slice(&(size as u16).to_ne_bytes());
+        list.push(entry.kind.dirent_type());
+        list.extend_from_slice(entry.name);
+        list.resize(list.len().next_multiple_of(8).max(list.len() + 1).next_multiple_of(8), 0);
+        true
+    })?;
+    if list.is_empty() && failed {
+        return Err(ENOMEM);
+    }
+    if list.is_empty() && full {
+        return Err(EINVAL);
+    }
+    if let Err(e) = UserSlice::new(addr, list.len()).write(&list) {
+        *file.position.lock() = start;
+        return Err(e);
+    }
+    Ok(list.len())
+}
+
+/// Nothing is kept anywhere but in memory.
+pub fn sys_sync() -> Result<usize> {
+    Ok(0)
+}
+
+pub fn sys_fsync(fd: i32) -> Result<usize> {
+    let file = file(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
+    match file.inode().kind {
+        Kind::Regular | Kind::Directory | Kind::Block => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+pub fn sys_syncfs(fd: i32) -> Result<usize> {
+    file(fd).map(|_| 0)
+}
+
+pub fn sys_fadvise64(fd: i32, _start: i64, _len: i64, advice: i32) -> Result<usize> {
+    let file = file(fd)?;
+    if file.inode().kind == Kind::Fifo {
+        return Err(ESPIPE);
+    }
+    if (0..=5).contains(&advice) { Ok(0) } else { Err(EINVAL) }
+}
+
+pub fn sys_readahead(fd: i32, _start: i64, _len: usize) -> Result<usize> {
+    let file = file(fd)?;
+    if !file.flags().reads() {
+        return Err(EBADF);
+    }
+    if file.inode().kind == Kind::Regular { Ok(0) } else { Err(EINVAL) }
+}
+
+/// Bytes that go through the kernel at a time.
+const CHUNK: usize = 16 << 10;
+
+/// A place in a file: a position given by the caller, or the file's own.
+struct Side<'a> {
+    file: &'a File,
+    at: Option<u64>,
+}
+
+/// Copies up to `len` bytes. What was read and could not be written is given back.
+fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
+    let mut buffer: Vec<u8> = Vec::new();
+    buffer.try_resize(CHUNK.min(len.max(1)), 0)?;
+    let mut done = 0;
+    while done < len {
+        let want = (len - done).min(buffer.len());
+        let Some(part) = buffer.get_mut(..want) else { break };
+        let mut out = Output::kernel(part);
+        let read = match from.at {
+            Some(at) => from.file.read_at(at, &mut out),
+            None => from.file.read(&mut out),
+        };
+        let n = match read {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(e) if done == 0 => return Err(e),
+            Err(_) => break,
+        };
+        let mut input = Input::kernel(part.get(..n).unwrap_or(&[]));
+        let written = match to.at {
+            Some(at) => to.file.write_at(at, &mut input),
+            None => to.file.write(&mut input),
+        };
+        let written_count = *written.as_ref().unwrap_or(&0);
+        let back = (n - written_count.min(n)) as u64;
+        if from.at.is_none() && back > 0 {
+            let mut position = from.file.position.lock();
+            *position = position.saturating_sub(back);
+        }
+        if let Some(at) = &mut from.at {
+            *at += written_count as u64;
+        }
+        if let Some(at) = &mut to.at {
+            *at += written_count as u64;
+        }
+        done += written_count;
+        match written {
+            Ok(w) if w == n => {}
+            Err(e) if done == 0 => return Err(e),
+            _ => break,
+        }
+        if crate::fs::caller::is_dying() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Result<usize> {
+    let (from, to) = (file(in_fd)?, file(out_fd)?);
+    if !from.flags().reads() || !to.flags().writes() {
+        return Err(EBADF);
+    }
+    if !from.ops().seeks() {
+        return Err(EINVAL);
+    }
+    if to.flags().contains(OpenFlags::APPEND) {
+        return Err(EINVAL);
+    }
+    let position = UserPtr::<i64>::new(offset).non_null();
+    let at = match position {
+        Some(p) => Some(u64::try_from(p.read()?).map_err(|_| EINVAL)?),
+        None => None,
+    };
+    let mut from = Side { file: &from, at };
+    let n = copy(&mut from, &mut Side { file: &to, at: None }, len.min(TRANSFER_MAX))?;
+    if let (Some(p), Some(at)) = (position, from.at) {
+        p.write(&at.cast_signed())?;
+    }
+    Ok(n)
+}
+
+pub fn sys_copy_file_range(
+    in_fd: i32,
+    in_offset: usize,
+    out_fd: i32,
+    out_offset: usize,
+    len: usize,
+    flags: u32,
+) -> Result<usize> {
+    if flags != 0 {
+        return Err(EINVAL);
+    }
+    let (from, to) = (file(in_fd)?, file(out_fd)?);
+    if !from.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
+        return Err(EBADF);
+    }
+    if from.inode().is_dir() || to.inode().is_dir() {
+        return Err(EISDIR);
+    }
+    if from.inode().kind != Kind::Regular || to.inode().kind != Kind::Regular {
+        return Err(EINVAL);
+    }
+    let read = |address: usize| -> Result<Option<u64>> {
+        match UserPtr::<i64>::new(address).non_null() {
+            Some(p) => Ok(Some(u64::try_from(p.read()?).map_err(|_| EINVAL)?)),
+            None => Ok(None),
+        }
+    };
+    let (in_at, out_at) = (read(in_offset)?, read(out_offset)?);
+    let len = len.min(TRANSFER_MAX);
+    if core::ptr::eq(from.inode(), to.inode()) {
+        let a = in_at.unwrap_or(*from.position.lock());
+        let b = out_at.unwrap_or(*to.position.lock());
+        if a < b.saturating_add(len as u64) && b < a.saturating_add(len as u64) {
+            return Err(EINVAL);
+        }
+    }
+    let (mut source, mut target) = (Side { file: &from, at: in_at }, Side { file: &to, at: out_at });
+    let n = copy(&mut source, &mut target, len)?;
+    for (address, at) in [(in_offset, source.at), (out_offset, target.at)] {
+        if let Some(at) = at {
+            UserPtr::<i64>::new(address).write(&at.cast_signed())?;
+        }
+    }
+    Ok(n)
+}

@@ -1,0 +1,80 @@
+//! Files that no path leads to: pipe, eventfd, memfd_create, epoll_create.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+
+use crate::errno::*;
+use crate::fs::file::{File, OpenFlags};
+use crate::fs::{caller, epoll, eventfd, memory_file, pipe};
+use crate::memory::user::{UserPtr, UserStr};
+
+fn install(file: Arc<File>, close_on_exec: bool) -> Result<usize> {
+    Ok(caller::files().install(file, 0, caller::descriptor_limit(), close_on_exec)? as usize)
+}
+
+pub fn sys_pipe(address: usize) -> Result<usize> {
+    sys_pipe2(address, 0)
+}
+
+pub fn sys_pipe2(address: usize, flags: u32) -> Result<usize> {
+    let flags = OpenFlags::from_bits_retain(flags);
+    // O_DIRECT (packets) is refused, and so is O_NOTIFICATION_PIPE.
+    if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK).contains(flags) {
+        return Err(EINVAL);
+    }
+    let (reader, writer) = pipe::pair(flags & OpenFlags::NONBLOCK)?;
+    let files = caller::files();
+    let limit = caller::descriptor_limit();
+    let close_on_exec = flags.contains(OpenFlags::CLOEXEC);
+    let first = files.install(reader, 0, limit, close_on_exec)?;
+    let done = files.install(writer, 0, limit, close_on_exec).and_then(|second| {
+        UserPtr::<[i32; 2]>::new(address).write(&[first, second]).inspect_err(|_| {
+            let _ = files.close(second);
+        })
+    });
+    if let Err(e) = done {
+        let _ = files.close(first);
+        return Err(e);
+    }
+    Ok(0)
+}
+
+pub fn sys_eventfd(count: u32) -> Result<usize> {
+    sys_eventfd2(count, 0)
+}
+
+pub fn sys_eventfd2(count: u32, flags: u32) -> Result<usize> {
+    let semaphore = flags & 1 != 0;
+    let flags = OpenFlags::from_bits_retain(flags & !1);
+    if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK).contains(flags) {
+        return Err(EINVAL);
+    }
+    let file = eventfd::try_new(u64::from(count), semaphore, flags & OpenFlags::NONBLOCK)?;
+    install(file, flags.contains(OpenFlags::CLOEXEC))
+}
+
+pub fn sys_memfd_create(name: usize, flags: u32) -> Result<usize> {
+    const CLOEXEC: u32 = 1;
+    const ALLOW_SEALING: u32 = 2;
+    const NOEXEC_SEAL: u32 = 8;
+    const EXEC: u32 = 16;
+    if flags & !(CLOEXEC | ALLOW_SEALING | NOEXEC_SEAL | EXEC) != 0 {
+        return Err(EINVAL);
+    }
+    // 249 bytes and the NUL, as the name gets a prefix on Linux.
+    let mut buffer = [0; 250];
+    UserStr::new(name).read_or(&mut buffer, EINVAL)?;
+    install(memory_file()?, flags & CLOEXEC != 0)
+}
+
+pub fn sys_epoll_create(size: i32) -> Result<usize> {
+    if size <= 0 { Err(EINVAL) } else { sys_epoll_create1(0) }
+}
+
+pub fn sys_epoll_create1(flags: u32) -> Result<usize> {
+    let flags = OpenFlags::from_bits_retain(flags);
+    if !OpenFlags::CLOEXEC.contains(flags) {
+        return Err(EINVAL);
+    }
+    install(epoll::try_new(OpenFlags::empty())?, flags.contains(OpenFlags::CLOEXEC))
+}

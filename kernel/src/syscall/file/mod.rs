@@ -1,0 +1,130 @@
+//! System calls on descriptors: reading and writing. The rest is in the files beside this one.
+#![forbid(unsafe_code)]
+
+mod data;
+mod descriptor;
+mod make;
+
+pub use data::*;
+pub use descriptor::*;
+pub use make::*;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use sync::TryVec;
+
+use crate::errno::*;
+use crate::fs::buffer::{Input, Output, Segment};
+use crate::fs::{File, caller};
+use crate::memory::user::UserSlice;
+
+/// Most that one call moves, as on Linux.
+pub const TRANSFER_MAX: usize = 0x7fff_f000;
+/// UIO_MAXIOV.
+const SEGMENTS_MAX: usize = 1024;
+
+/// The file of a descriptor.
+pub fn file(fd: i32) -> Result<Arc<File>> {
+    caller::files().get(fd)
+}
+
+/// The segment of a plain read or write; EFAULT if it reaches out of user space.
+fn segment(addr: usize, len: usize) -> Result<Segment> {
+    UserSlice::new(addr, len).check()?;
+    Ok(Segment { addr, len: len.min(TRANSFER_MAX) })
+}
+
+/// An offset argument, which must not be negative.
+fn offset(at: i64) -> Result<u64> {
+    u64::try_from(at).map_err(|_| EINVAL)
+}
+
+/// Reads an array of `struct iovec`.
+pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
+    if count > SEGMENTS_MAX {
+        return Err(EINVAL);
+    }
+    let mut list = Vec::new();
+    let mut left = TRANSFER_MAX;
+    for i in 0..count {
+        let mut bytes = [0; 16];
+        UserSlice::new(addr.wrapping_add(i * 16), 16).read(&mut bytes)?;
+        let (base, len) = words(&bytes);
+        if isize::try_from(len).is_err() {
+            return Err(EINVAL);
+        }
+        UserSlice::new(base, len).check()?;
+        let len = len.min(left);
+        left -= len;
+        list.try_push(Segment { addr: base, len })?;
+    }
+    Ok(list)
+}
+
+fn words(bytes: &[u8; 16]) -> (usize, usize) {
+    let word = |skip: usize| bytes.iter().skip(skip).take(8).rev().fold(0usize, |w, b| w << 8 | usize::from(*b));
+    (word(0), word(8))
+}
+
+pub fn sys_read(fd: i32, addr: usize, len: usize) -> Result<usize> {
+    let file = file(fd)?;
+    let segment = [segment(addr, len)?];
+    file.read(&mut Output::user(&segment))
+}
+
+pub fn sys_write(fd: i32, addr: usize, len: usize) -> Result<usize> {
+    let file = file(fd)?;
+    let segment = [segment(addr, len)?];
+    file.write(&mut Input::user(&segment))
+}
+
+pub fn sys_pread64(fd: i32, addr: usize, len: usize, at: i64) -> Result<usize> {
+    let at = offset(at)?;
+    let file = file(fd)?;
+    let segment = [segment(addr, len)?];
+    file.read_at(at, &mut Output::user(&segment))
+}
+
+pub fn sys_pwrite64(fd: i32, addr: usize, len: usize, at: i64) -> Result<usize> {
+    let at = offset(at)?;
+    let file = file(fd)?;
+    let segment = [segment(addr, len)?];
+    file.write_at(at, &mut Input::user(&segment))
+}
+
+pub fn sys_readv(fd: i32, addr: usize, count: usize) -> Result<usize> {
+    let file = file(fd)?;
+    file.read(&mut Output::user(&segments(addr, count)?))
+}
+
+pub fn sys_writev(fd: i32, addr: usize, count: usize) -> Result<usize> {
+    let file = file(fd)?;
+    file.write(&mut Input::user(&segments(addr, count)?))
+}
+
+pub fn sys_preadv(fd: i32, addr: usize, count: usize, at: i64) -> Result<usize> {
+    let at = offset(at)?;
+    file(fd)?.read_at(at, &mut Output::user(&segments(addr, count)?))
+}
+
+pub fn sys_pwritev(fd: i32, addr: usize, count: usize, at: i64) -> Result<usize> {
+    let at = offset(at)?;
+    file(fd)?.write_at(at, &mut Input::user(&segments(addr, count)?))
+}
+
+/// The upper half of the position is zero on 64-bit machines. `at` of -1: the file's own position. Of the flags,
+/// RWF_HIPRI, RWF_DSYNC and RWF_SYNC ask for nothing that memory would not do.
+pub fn sys_preadv2(fd: i32, addr: usize, count: usize, at: i64, _high: usize, flags: u32) -> Result<usize> {
+    if flags & !0x7 != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if at == -1 { sys_readv(fd, addr, count) } else { sys_preadv(fd, addr, count, at) }
+}
+
+pub fn sys_pwritev2(fd: i32, addr: usize, count: usize, at: i64, _high: usize, flags: u32) -> Result<usize> {
+    if flags & !0x7 != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if at == -1 { sys_writev(fd, addr, count) } else { sys_pwritev(fd, addr, count, at) }
+}

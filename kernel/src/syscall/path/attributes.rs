@@ -1,0 +1,441 @@
+//! Attributes of files: the stat family, access, mode, owner, times, sizes of file systems.
+#![forbid(unsafe_code)]
+
+use super::{
+    AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_STATX_SYNC_TYPE, AT_SYMLINK_NOFOLLOW, At, PathText,
+    Target, target,
+};
+use crate::errno::*;
+use crate::fs::access::{self, Cred, WRITE};
+use crate::fs::file::OpenFlags;
+use crate::fs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+use crate::fs::mount::Path;
+use crate::fs::{caller, clock, devices, truncate};
+use crate::memory::user::{UserPtr, UserSlice};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Writes fields one after the other into a structure of fixed size.
+struct Fields<const N: usize> {
+    bytes: [u8; N],
+    at: usize,
+}
+
+impl<const N: usize> Fields<N> {
+    fn new() -> Self {
+        Fields { bytes: [0; N], at: 0 }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(to) = self.bytes.get_mut(self.at..self.at + bytes.len()) {
+            to.copy_from_slice(bytes);
+            self.at += bytes.len();
+        }
+    }
+
+    fn u64(&mut self, n: u64) {
+        self.put(&n.to_ne_bytes());
+    }
+
+    fn u32(&mut self, n: u32) {
+        self.put(&n.to_ne_bytes());
+    }
+
+    fn u16(&mut self, n: u16) {
+        self.put(&n.to_ne_bytes());
+    }
+}
+
+/// `struct stat` of x86-64.
+fn write_stat(inode: &Inode, address: usize) -> Result<usize> {
+    inode.ops.refresh(inode);
+    let mut s = Fields::<144>::new();
+    s.u64(inode.device);
+    s.u64(inode.number);
+    s.u64(u64::from(inode.links()));
+    s.u32(inode.full_mode());
+    s.u32(inode.uid());
+    s.u32(inode.gid());
+    s.u32(0);
+    s.u64(inode.rdev);
+    s.u64(inode.size());
+    s.u64(4096);
+    s.u64(inode.ops.blocks(inode));
+    let (accessed, modified, changed) = inode.times();
+    for time in [accessed, modified, changed] {
+        s.u64(time.div_euclid(SECOND).cast_unsigned());
+        s.u64(time.rem_euclid(SECOND).cast_unsigned());
+    }
+    UserSlice::new(address, 144).write(&s.bytes)?;
+    Ok(0)
+}
+
+pub fn sys_stat(path: usize, address: usize) -> Result<usize> {
+    write_stat(target(AT_FDCWD, path, true, false)?.inode(), address)
+}
+
+pub fn sys_lstat(path: usize, address: usize) -> Result<usize> {
+    write_stat(target(AT_FDCWD, path, false, false)?.inode(), address)
+}
+
+pub fn sys_fstat(fd: i32, address: usize) -> Result<usize> {
+    write_stat(caller::files().get(fd)?.inode(), address)
+}
+
+pub fn sys_newfstatat(fd: i32, path: usize, address: usize, flags: u32) -> Result<usize> {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    write_stat(target(fd, path, follow, flags & AT_EMPTY_PATH != 0)?.inode(), address)
+}
+
+pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) -> Result<usize> {
+    const BASIC: u32 = 0x7ff;
+    const BIRTH: u32 = 0x800;
+    const MOUNT_ID: u32 = 0x1000;
+    let known = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
+    if flags & !known != 0 || flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE || mask & (1 << 31) != 0 {
+        return Err(EINVAL);
+    }
+    let found = target(fd, path, flags & AT_SYMLINK_NOFOLLOW == 0, flags & AT_EMPTY_PATH != 0)?;
+    let inode = found.inode();
+    inode.ops.refresh(inode);
+    let mount = found.path().map(|p| &p.mount);
+    let is_mount_root = found.path().is_some_and(|p| core::ptr::eq(&*p.mount.root, &*p.dentry));
+    let mut s = Fields::<256>::new();
+    s.u32(BASIC | BIRTH | if mount.is_some() { MOUNT_ID } else { 0 });
+    s.u32(4096);
+    s.u64(if is_mount_root { 0x2000 } else { 0 });
+    s.u32(inode.links());
+    s.u32(inode.uid());
+    s.u32(inode.gid());
+    s.u16(inode.full_mode() as u16);
+    s.u16(0);
+    s.u64(inode.number);
+    s.u64(inode.size());
+    s.u64(inode.ops.blocks(inode));
+    s.u64(0x2000);
+    let (accessed, modified, changed) = inode.times();
+    for time in [accessed, inode.born, changed, modified] {
+        s.u64(time.div_euclid(SECOND).cast_unsigned());
+        s.u32(time.rem_euclid(SECOND) as u32);
+        s.u32(0);
+    }
+    for device in [inode.rdev, inode.device] {
+        s.u32(devices::major(device) as u32);
+        s.u32(devices::minor(device) as u32);
+    }
+    s.u64(mount.map_or(0, |m| m.id));
+    UserSlice::new(address, 256).write(&s.bytes)?;
+    Ok(0)
+}
+
+pub fn sys_access(path: usize, mode: u32) -> Result<usize> {
+    sys_faccessat2(AT_FDCWD, path, mode, 0)
+}
+
+pub fn sys_faccessat(fd: i32, path: usize, mode: u32) -> Result<usize> {
+    sys_faccessat2(fd, path, mode, 0)
+}
+
+pub fn sys_faccessat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usize> {
+    if mode & !7 != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
+    let cred = if flags & AT_EACCESS != 0 { Cred::current() } else { Cred::real() };
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    let found = if flags & AT_EMPTY_PATH != 0 {
+        target(fd, path, follow, true)?
+    } else {
+        let text = PathText::read(path)?;
+        let at = At::new(fd, text.bytes())?;
+        Target::Path(crate::fs::lookup::resolve(&at.context, &cred, at.start(), text.bytes(), follow)?)
+    };
+    let inode = found.inode();
+    inode.ops.refresh(inode);
+    if mode != 0 {
+        match found.path() {
+            Some(path) => {
+                let no_exec = path.mount.flags() & crate::fs::mount::NO_EXEC != 0;
+                if mode & access::EXEC != 0 && inode.kind == Kind::Regular && no_exec {
+                    return Err(EACCES);
+                }
+                access::check_on(&path.mount, inode, &cred, mode)?;
+            }
+            None => access::check(inode, &cred, mode)?,
+        }
+    }
+    Ok(0)
+}
+
+/// EROFS if the place is on a read-only mount.
+fn writable(path: Option<&Path>) -> Result {
+    match path {
+        Some(path) if path.mount.is_read_only() => Err(EROFS),
+        _ => Ok(()),
+    }
+}
+
+fn change_mode(found: &Target, mode: u32) -> Result<usize> {
+    writable(found.path())?;
+    let inode = found.inode();
+    let cred = Cred::current();
+    if !cred.owns(inode) {
+        return Err(EPERM);
+    }
+    if inode.kind == Kind::Symlink {
+        return Err(EOPNOTSUPP);
+    }
+    inode.ops.allow_attributes()?;
+    let mut mode = mode & 0o7777;
+    if !cred.is_root() && !cred.in_group(inode.gid()) {
+        mode &= !SET_GROUP_ID;
+    }
+    inode.set_mode(mode);
+    Ok(0)
+}
+
+pub fn sys_chmod(path: usize, mode: u32) -> Result<usize> {
+    change_mode(&target(AT_FDCWD, path, true, false)?, mode)
+}
+
+pub fn sys_fchmod(fd: i32, mode: u32) -> Result<usize> {
+    let file = caller::files().get(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
+    change_mode(&Target::File(file), mode)
+}
+
+pub fn sys_fchmodat(fd: i32, path: usize, mode: u32) -> Result<usize> {
+    change_mode(&target(fd, path, true, false)?, mode)
+}
+
+pub fn sys_fchmodat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usize> {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    change_mode(&target(fd, path, follow, flags & AT_EMPTY_PATH != 0)?, mode)
+}
+
+fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
+    writable(found.path())?;
+    let inode = found.inode();
+    inode.ops.allow_attributes()?;
+    let cred = Cred::current();
+    let id = |n: u32| (n != u32::MAX).then_some(n);
+    let (uid, gid) = (id(uid), id(gid));
+    if !cred.is_root() {
+        if uid.is_some_and(|u| u != inode.uid() || cred.uid != inode.uid()) {
+            return Err(EPERM);
+        }
+        if gid.is_some_and(|g| cred.uid != inode.uid() || !(g == inode.gid() || cred.in_group(g))) {
+            return Err(EPERM);
+        }
+    }
+    if uid.is_none() && gid.is_none() {
+        return Ok(0);
+    }
+    inode.set_owner(uid, gid);
+    let mode = inode.mode();
+    if !inode.is_dir() && mode & (SET_USER_ID | SET_GROUP_ID) != 0 {
+        let group = if mode & 0o010 != 0 { SET_GROUP_ID } else { 0 };
+        inode.set_mode(mode & !(SET_USER_ID | group));
+    }
+    Ok(0)
+}
+
+pub fn sys_chown(path: usize, uid: u32, gid: u32) -> Result<usize> {
+    change_owner(&target(AT_FDCWD, path, true, false)?, uid, gid)
+}
+
+pub fn sys_lchown(path: usize, uid: u32, gid: u32) -> Result<usize> {
+    change_owner(&target(AT_FDCWD, path, false, false)?, uid, gid)
+}
+
+pub fn sys_fchown(fd: i32, uid: u32, gid: u32) -> Result<usize> {
+    let file = caller::files().get(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
+    change_owner(&Target::File(file), uid, gid)
+}
+
+pub fn sys_fchownat(fd: i32, path: usize, uid: u32, gid: u32, flags: u32) -> Result<usize> {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    change_owner(&target(fd, path, follow, flags & AT_EMPTY_PATH != 0)?, uid, gid)
+}
+
+const UTIME_NOW: i64 = 0x3fff_ffff;
+const UTIME_OMIT: i64 = 0x3fff_fffe;
+
+/// `None`: both times are now.
+fn change_times(found: &Target, times: Option<[Option<i64>; 2]>, now: [bool; 2]) -> Result<usize> {
+    let inode = found.inode();
+    if times == Some([None, None]) {
+        return Ok(0);
+    }
+    writable(found.path())?;
+    inode.ops.allow_attributes()?;
+    let cred = Cred::current();
+    let all_now = times.is_none() || now == [true, true];
+    if !cred.owns(inode) {
+        if !all_now {
+            return Err(EPERM);
+        }
+        access::check(inode, &cred, WRITE)?;
+    }
+    let here = clock::coarse();
+    let [accessed, modified] = times.unwrap_or([Some(here), Some(here)]);
+    inode.set_times(accessed, modified);
+    Ok(0)
+}
+
+/// Reads two times as seconds and a fraction, of which `unit` nanoseconds make one.
+fn read_times(address: usize, unit: i64) -> Result<[(i64, i64); 2]> {
+    let raw = UserPtr::<[i64; 4]>::new(address).read()?;
+    let [a, b, c, d] = raw;
+    let _ = unit;
+    Ok([(a, b), (c, d)])
+}
+
+pub fn sys_utimensat(fd: i32, path: usize, times: usize, flags: u32) -> Result<usize> {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
+    let mut now = [false; 2];
+    let given = if times == 0 {
+        None
+    } else {
+        let raw = read_times(times, 1)?;
+        let mut given = [None; 2];
+        let here = clock::coarse();
+        for (i, (seconds, nanos)) in raw.into_iter().enumerate() {
+            let value = match nanos {
+                UTIME_OMIT => None,
+                UTIME_NOW => {
+                    if let Some(flag) = now.get_mut(i) {
+                        *flag = true;
+                    }
+                    Some(here)
+                }
+                0..SECOND => Some(seconds.saturating_mul(SECOND).saturating_add(nanos)),
+                _ => return Err(EINVAL),
+            };
+            if let Some(slot) = given.get_mut(i) {
+                *slot = value;
+            }
+        }
+        Some(given)
+    };
+    let found = if path == 0 {
+        if fd == AT_FDCWD {
+            return Err(EFAULT);
+        }
+        Target::File(caller::files().get(fd)?)
+    } else {
+        target(fd, path, flags & AT_SYMLINK_NOFOLLOW == 0, flags & AT_EMPTY_PATH != 0)?
+    };
+    change_times(&found, given, now)
+}
+
+pub fn sys_futimesat(fd: i32, path: usize, times: usize) -> Result<usize> {
+    let mut given = None;
+    if times != 0 {
+        let [(a, b), (c, d)] = read_times(times, 1000)?;
+        if !(0..1_000_000).contains(&b) || !(0..1_000_000).contains(&d) {
+            return Err(EINVAL);
+        }
+        let time = |s: i64, us: i64| Some(s.saturating_mul(SECOND).saturating_add(us * 1000));
+        given = Some([time(a, b), time(c, d)]);
+    }
+    let found =
+        if path == 0 { Target::File(caller::files().get(fd)?) } else { target(fd, path, true, false)? };
+    change_times(&found, given, [false; 2])
+}
+
+pub fn sys_utimes(path: usize, times: usize) -> Result<usize> {
+    if path == 0 {
+        return Err(EFAULT);
+    }
+    sys_futimesat(AT_FDCWD, path, times)
+}
+
+pub fn sys_utime(path: usize, times: usize) -> Result<usize> {
+    let mut given = None;
+    if times != 0 {
+        let [a, m] = UserPtr::<[i64; 2]>::new(times).read()?;
+        given = Some([Some(a.saturating_mul(SECOND)), Some(m.saturating_mul(SECOND))]);
+    }
+    change_times(&target(AT_FDCWD, path, true, false)?, given, [false; 2])
+}
+
+pub fn sys_truncate(path: usize, size: i64) -> Result<usize> {
+    let size = u64::try_from(size).map_err(|_| EINVAL)?;
+    let found = target(AT_FDCWD, path, true, false)?;
+    let inode = found.inode();
+    match inode.kind {
+        Kind::Regular => {}
+        Kind::Directory => return Err(EISDIR),
+        _ => return Err(EINVAL),
+    }
+    if let Some(path) = found.path() {
+        access::check_on(&path.mount, inode, &Cred::current(), WRITE)?;
+    }
+    truncate::set_size(inode, size)?;
+    Ok(0)
+}
+
+/// `struct statfs` of x86-64.
+fn write_statfs(found: &Target, address: usize) -> Result<usize> {
+    let mut s = Fields::<120>::new();
+    match found.path() {
+        Some(path) => {
+            let superblock = &path.mount.superblock;
+            let sizes = (superblock.kind.statfs)(superblock);
+            s.u64(superblock.kind.magic);
+            s.u64(4096);
+            for n in [sizes.blocks, sizes.free, sizes.free, sizes.files, sizes.files_free] {
+                s.u64(n);
+            }
+            s.u64(superblock.device);
+            s.u64(255);
+            s.u64(4096);
+            // ST_VALID, and the mount's flags, of which ro, nosuid, nodev and noexec have mount(2)'s bits.
+            s.u64(0x20 | u64::from(path.mount.flags() & 0xf));
+        }
+        None => {
+            s.u64(0x5049_5045);
+            s.u64(4096);
+            for n in [0, 0, 0, 0, 0, 0, 255, 4096, 0x20] {
+                s.u64(n);
+            }
+        }
+    }
+    UserSlice::new(address, 120).write(&s.bytes)?;
+    Ok(0)
+}
+
+pub fn sys_statfs(path: usize, address: usize) -> Result<usize> {
+    write_statfs(&target(AT_FDCWD, path, true, false)?, address)
+}
+
+pub fn sys_fstatfs(fd: i32, address: usize) -> Result<usize> {
+    write_statfs(&Target::File(caller::files().get(fd)?), address)
+}
+
+/// Extended attributes: no file system here has any.
+pub fn sys_xattr_path(path: usize) -> Result<usize> {
+    target(AT_FDCWD, path, true, false)?;
+    Err(EOPNOTSUPP)
+}
+
+pub fn sys_xattr_fd(fd: i32) -> Result<usize> {
+    caller::files().get(fd)?;
+    Err(EOPNOTSUPP)
+}

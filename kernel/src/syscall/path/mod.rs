@@ -1,0 +1,214 @@
+//! System calls on paths: opening, and where a process is in the tree. Attributes and names are in the files beside this one.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod mounts;
+mod names;
+
+pub use attributes::*;
+pub use mounts::*;
+pub use names::*;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use sync::TryVec;
+
+use crate::errno::*;
+use crate::fs::access::Cred;
+use crate::fs::context::FsContext;
+use crate::fs::file::{File, OpenFlags};
+use crate::fs::lookup::{self, PATH_MAX};
+use crate::fs::mount::Path;
+use crate::fs::{Start, caller, open};
+use crate::memory::user::{UserSlice, UserStr};
+
+pub const AT_FDCWD: i32 = -100;
+pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+pub const AT_REMOVEDIR: u32 = 0x200;
+pub const AT_EACCESS: u32 = 0x200;
+pub const AT_SYMLINK_FOLLOW: u32 = 0x400;
+pub const AT_NO_AUTOMOUNT: u32 = 0x800;
+pub const AT_EMPTY_PATH: u32 = 0x1000;
+pub const AT_STATX_SYNC_TYPE: u32 = 0x6000;
+
+/// A path read from the program: most are short and never touch the heap.
+pub enum PathText {
+    Short([u8; SHORT], usize),
+    Long(Vec<u8>),
+}
+
+const SHORT: usize = 128;
+
+impl PathText {
+    /// EFAULT, or ENAMETOOLONG.
+    pub fn read(address: usize) -> Result<PathText> {
+        let mut short = [0; SHORT];
+        match UserStr::new(address).read(&mut short) {
+            Ok(text) => {
+                let len = text.len();
+                return Ok(PathText::Short(short, len));
+            }
+            Err(ENAMETOOLONG) => {}
+            Err(e) => return Err(e),
+        }
+        let mut long = Vec::new();
+        long.try_resize(PATH_MAX, 0)?;
+        let len = UserStr::new(address).read(&mut long)?.len();
+        long.truncate(len);
+        Ok(PathText::Long(long))
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            PathText::Short(text, len) => text.get(..*len).unwrap_or(&[]),
+            PathText::Long(text) => text,
+        }
+    }
+}
+
+/// What most calls need: the caller's ids and context, and where a relative path starts.
+pub struct At {
+    pub cred: Cred,
+    pub context: Arc<FsContext>,
+    dir: Option<Arc<File>>,
+}
+
+impl At {
+    /// EBADF or ENOTDIR if `path` is relative and `fd` no directory.
+    pub fn new(fd: i32, path: &[u8]) -> Result<At> {
+        let absolute = path.first() == Some(&b'/');
+        let dir = if absolute || fd == AT_FDCWD { None } else { Some(caller::files().get(fd)?) };
+        if let Some(dir) = &dir
+            && !path.is_empty()
+            && !dir.inode().is_dir()
+        {
+            return Err(ENOTDIR);
+        }
+        Ok(At { cred: Cred::current(), context: caller::context(), dir })
+    }
+
+    pub fn start(&self) -> Start<'_> {
+        match self.dir.as_ref().and_then(|d| d.path()) {
+            Some(path) => Start::At(path),
+            None => Start::Cwd,
+        }
+    }
+
+    pub fn resolve(&self, path: &[u8], follow: bool) -> Result<Path> {
+        lookup::resolve(&self.context, &self.cred, self.start(), path, follow)
+    }
+}
+
+/// What a path with flags leads to: a place in the tree, or (AT_EMPTY_PATH) any open file.
+pub enum Target {
+    Path(Path),
+    File(Arc<File>),
+}
+
+impl Target {
+    pub fn inode(&self) -> &crate::fs::inode::Inode {
+        match self {
+            Target::Path(path) => &path.dentry.inode,
+            Target::File(file) => file.inode(),
+        }
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Target::Path(path) => Some(path),
+            Target::File(file) => file.path(),
+        }
+    }
+}
+
+/// Finds what `fd` and the path at `address` mean. With AT_EMPTY_PATH an empty path (or none) means `fd` itself.
+pub fn target(fd: i32, address: usize, follow: bool, empty: bool) -> Result<Target> {
+    let text = if empty && address == 0 { None } else { Some(PathText::read(address)?) };
+    let bytes = text.as_ref().map_or(&[][..], |t| t.bytes());
+    if bytes.is_empty() && empty {
+        return if fd == AT_FDCWD {
+            Ok(Target::Path(caller::context().cwd()?))
+        } else {
+            Ok(Target::File(caller::files().get(fd)?))
+        };
+    }
+    Ok(Target::Path(At::new(fd, bytes)?.resolve(bytes, follow)?))
+}
+
+pub fn sys_open(path: usize, flags: u32, mode: u32) -> Result<usize> {
+    sys_openat(AT_FDCWD, path, flags, mode)
+}
+
+pub fn sys_creat(path: usize, mode: u32) -> Result<usize> {
+    let flags = OpenFlags::CREATE | OpenFlags::WRITE_ONLY | OpenFlags::TRUNCATE;
+    sys_openat(AT_FDCWD, path, flags.bits(), mode)
+}
+
+pub fn sys_openat(fd: i32, path: usize, flags: u32, mode: u32) -> Result<usize> {
+    let text = PathText::read(path)?;
+    let at = At::new(fd, text.bytes())?;
+    let known = OpenFlags::from_bits_truncate(flags) | OpenFlags::LARGEFILE;
+    let file = open::open(&at.context, &at.cred, at.start(), text.bytes(), known, mode & 0o7777)?;
+    let close_on_exec = known.contains(OpenFlags::CLOEXEC);
+    let files = caller::files();
+    let entered = files.install(file.clone(), 0, caller::descriptor_limit(), close_on_exec);
+    if entered.is_err() {
+        file.ops().release(&file);
+    }
+    Ok(entered? as usize)
+}
+
+pub fn sys_chdir(path: usize) -> Result<usize> {
+    let text = PathText::read(path)?;
+    let at = At::new(AT_FDCWD, text.bytes())?;
+    let found = at.resolve(text.bytes(), true)?;
+    lookup::check_directory(&found, &at.cred)?;
+    at.context.set_cwd(found)?;
+    Ok(0)
+}
+
+pub fn sys_fchdir(fd: i32) -> Result<usize> {
+    let file = caller::files().get(fd)?;
+    let path = file.path().ok_or(ENOTDIR)?;
+    lookup::check_directory(path, &Cred::current())?;
+    caller::context().set_cwd(path.clone())?;
+    Ok(0)
+}
+
+pub fn sys_chroot(path: usize) -> Result<usize> {
+    let text = PathText::read(path)?;
+    let at = At::new(AT_FDCWD, text.bytes())?;
+    let found = at.resolve(text.bytes(), true)?;
+    lookup::check_directory(&found, &at.cred)?;
+    if !at.cred.is_root() {
+        return Err(EPERM);
+    }
+    at.context.set_root(found)?;
+    Ok(0)
+}
+
+/// Returns the length with the NUL.
+pub fn sys_getcwd(address: usize, len: usize) -> Result<usize> {
+    let context = caller::context();
+    let (cwd, root) = (context.cwd()?, context.root()?);
+    if cwd.dentry.is_removed() {
+        return Err(ENOENT);
+    }
+    let (mut text, reached) = lookup::text_of(&cwd, &root)?;
+    if !reached {
+        let mut longer = Vec::try_from_slice(b"(unreachable)")?;
+        longer.try_extend_from_slice(&text)?;
+        text = longer;
+    }
+    text.try_push(0)?;
+    if text.len() > len {
+        return Err(ERANGE);
+    }
+    UserSlice::new(address, text.len()).write(&text)?;
+    Ok(text.len())
+}
+
+pub fn sys_umask(mask: u32) -> Result<usize> {
+    Ok(caller::context().set_umask(mask) as usize)
+}

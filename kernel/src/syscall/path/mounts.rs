@@ -1,0 +1,84 @@
+//! mount(2), umount2(2).
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+
+use super::{AT_FDCWD, At, PathText};
+use crate::errno::*;
+use crate::fs::mount::{self, KEPT};
+use crate::fs::{caller, superblock};
+
+const REMOUNT: u64 = 32;
+const BIND: u64 = 4096;
+const MOVE: u64 = 8192;
+const SILENT: u64 = 1 << 15;
+/// Shared, private, slave and unbindable: there is one namespace and nothing to propagate.
+const PROPAGATION: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20;
+
+/// An optional string argument.
+fn text(address: usize) -> Result<PathText> {
+    if address == 0 { Ok(PathText::Long(Vec::new())) } else { PathText::read(address) }
+}
+
+pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usize) -> Result<usize> {
+    if !caller::is_root() {
+        return Err(EPERM);
+    }
+    // The magic number of old programs.
+    let flags = if flags >> 16 & 0xffff == 0xc0ed { flags & 0xffff } else { flags };
+    let (source, point_text) = (text(source)?, PathText::read(point)?);
+    let at = At::new(AT_FDCWD, point_text.bytes())?;
+    let point = at.resolve(point_text.bytes(), true)?;
+    let kept = (flags & u64::from(KEPT)) as u32;
+    if flags & REMOUNT != 0 {
+        if !core::ptr::eq(&*point.mount.root, &*point.dentry) {
+            return Err(EINVAL);
+        }
+        point.mount.set_flags(kept);
+        return Ok(0);
+    }
+    if flags & PROPAGATION != 0 {
+        return Ok(0);
+    }
+    if flags & MOVE != 0 {
+        return Err(EINVAL);
+    }
+    if flags & BIND != 0 {
+        let from = At::new(AT_FDCWD, source.bytes())?.resolve(source.bytes(), true)?;
+        let superblock = from.mount.superblock.clone();
+        let inherited = from.mount.flags() | kept;
+        mount::mount(superblock, from.dentry, source.bytes(), inherited, point)?;
+        return Ok(0);
+    }
+    if flags & !(u64::from(KEPT) | SILENT | 1 << 4 | 1 << 6 | 1 << 24 | 1 << 25) != 0 {
+        return Err(EINVAL);
+    }
+    let kind = text(kind)?;
+    let found = superblock::find_type(kind.bytes())?;
+    let options = match data {
+        0 => PathText::Long(Vec::new()),
+        address => PathText::read(address)?,
+    };
+    let superblock = (found.mount)(found, options.bytes())?;
+    let root = superblock.root()?;
+    let source = if source.bytes().is_empty() { b"none" } else { source.bytes() };
+    mount::mount(superblock, root, source, kept, point)?;
+    Ok(0)
+}
+
+pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
+    const FORCE: u32 = 1;
+    const DETACH: u32 = 2;
+    const EXPIRE: u32 = 4;
+    const NOFOLLOW: u32 = 8;
+    if flags & !(FORCE | DETACH | EXPIRE | NOFOLLOW) != 0 {
+        return Err(EINVAL);
+    }
+    if !caller::is_root() {
+        return Err(EPERM);
+    }
+    let text = PathText::read(point)?;
+    let found = At::new(AT_FDCWD, text.bytes())?.resolve(text.bytes(), flags & NOFOLLOW == 0)?;
+    mount::unmount(&found, flags & DETACH != 0, caller::uses_mount)?;
+    Ok(0)
+}

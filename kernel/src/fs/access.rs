@@ -1,13 +1,10 @@
 //! Who may do what with an inode: owner, group, others, and the superuser.
 #![forbid(unsafe_code)]
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
 use super::inode::{Inode, Kind, STICKY};
 use super::mount::Mount;
 use crate::errno::{EACCES, EPERM, EROFS, Result};
-use super::caller::Credentials;
+use super::caller::{self, Caller};
 
 pub const EXEC: u32 = 1;
 pub const WRITE: u32 = 2;
@@ -17,26 +14,28 @@ pub const READ: u32 = 4;
 pub struct Cred {
     pub uid: u32,
     pub gid: u32,
-    credentials: Option<Arc<Credentials>>,
-    groups: Vec<u32>,
+    /// Whose groups count; `None`: the kernel's own.
+    who: Option<Caller>,
 }
 
 impl Cred {
     /// The caller's file-system ids.
     pub fn current() -> Cred {
-        let c = super::caller::credentials();
-        Cred { uid: c.fsuid, gid: c.fsgid, credentials: Some(c), groups: Vec::new() }
+        let who = caller::current();
+        let c = who.credentials();
+        Cred { uid: c.fsuid, gid: c.fsgid, who: Some(who) }
     }
 
     /// The caller's real ids, which access(2) asks with.
     pub fn real() -> Cred {
-        let c = super::caller::credentials();
-        Cred { uid: c.uid, gid: c.gid, credentials: Some(c), groups: Vec::new() }
+        let who = caller::current();
+        let c = who.credentials();
+        Cred { uid: c.uid, gid: c.gid, who: Some(who) }
     }
 
     /// The kernel itself.
     pub const fn root() -> Cred {
-        Cred { uid: 0, gid: 0, credentials: None, groups: Vec::new() }
+        Cred { uid: 0, gid: 0, who: None }
     }
 
     pub fn is_root(&self) -> bool {
@@ -44,9 +43,7 @@ impl Cred {
     }
 
     pub fn in_group(&self, gid: u32) -> bool {
-        self.gid == gid
-            || self.groups.contains(&gid)
-            || self.credentials.as_ref().is_some_and(|c| c.groups.contains(&gid))
+        self.gid == gid || self.who.is_some_and(|who| who.credentials().groups.contains(&gid))
     }
 
     /// Owner of the inode, or the superuser.

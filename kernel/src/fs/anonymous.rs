@@ -14,7 +14,10 @@ use crate::errno::Result;
 const DEVICE: u64 = 0xf;
 
 pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
-    let cred = Cred::current();
+    made_by(&Cred::current(), kind, mode)
+}
+
+pub fn made_by(cred: &Cred, kind: Kind, mode: u32) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
     Inode::try_new(numbers::next(), DEVICE, &new, try_box(Fixed)?)
 }

@@ -2,36 +2,168 @@
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
+use core::ops::Deref;
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
 
+use linux_raw_sys::general::{RLIMIT_NOFILE, SIGPIPE};
+
+use super::mount::Mount;
 use super::tty::Tty;
 use super::{FileTable, FsContext};
-use crate::errno::Result;
+use crate::process::signal::{self, Info};
+use crate::process::{self, Current, session as sessions};
 
-pub struct Credentials { pub uid: u32, pub gid: u32, pub fsuid: u32, pub fsgid: u32, pub groups: alloc::vec::Vec<u32> }
-pub fn credentials() -> Arc<Credentials> { Arc::new(Credentials { uid: 0, gid: 0, fsuid: 0, fsgid: 0, groups: alloc::vec::Vec::new() }) }
+pub use crate::process::{Current as Caller, file_size_limit, is_dying, signal_file_size};
 
-pub fn file_size_limit() -> u64 { u64::MAX }
-pub fn signal_file_size() {}
-pub fn signal_pipe() {}
-pub fn is_dying() -> bool { false }
-pub fn pid() -> u32 { 1 }
-pub fn session() -> u32 { 0 }
-pub fn group() -> u32 { 0 }
-pub fn is_session_leader() -> bool { false }
-pub fn is_root() -> bool { credentials().uid == 0 }
-pub fn controlling_tty() -> Option<Arc<Tty>> { None }
-pub fn set_controlling_tty(_: Option<Arc<Tty>>) {}
-pub fn drop_session_tty(_: u32) {}
-pub fn signal_group(_: u32, _: u32) {}
-pub fn is_ignored(_: u32) -> bool { false }
-pub fn is_orphaned() -> bool { false }
-pub fn session_of_group(_: u32) -> Option<u32> { None }
+/// The running thread.
+pub fn current() -> Caller {
+    process::current()
+}
 
-pub fn files() -> Arc<FileTable> { loop {} }
-pub fn context() -> Arc<FsContext> { loop {} }
+pub fn pid() -> u32 {
+    process::current_pid()
+}
+
+pub fn is_root() -> bool {
+    current().credentials().is_root()
+}
+
+/// The running thread's descriptors, for the length of a call.
+pub struct Files(Current);
+
+impl Deref for Files {
+    type Target = FileTable;
+    fn deref(&self) -> &FileTable {
+        self.0.files()
+    }
+}
+
+pub fn files() -> Files {
+    Files(current())
+}
+
+/// The running thread's root, working directory and umask, for the length of a call.
+pub struct Context(Current);
+
+impl Deref for Context {
+    type Target = FsContext;
+    fn deref(&self) -> &FsContext {
+        self.0.fs()
+    }
+}
+
+pub fn context() -> Context {
+    Context(current())
+}
+
 /// RLIMIT_NOFILE.
-pub fn descriptor_limit() -> usize { 1024 }
-/// Until the call ends this mask holds.
-pub fn set_temporary_mask(_: u64) -> Result { Ok(()) }
+pub fn descriptor_limit() -> usize {
+    usize::try_from(process::limit_now(RLIMIT_NOFILE)).unwrap_or(usize::MAX)
+}
+
+/// The running thread wrote to a pipe that nobody reads.
+pub fn signal_pipe() {
+    signal::send::to_thread(&current(), Info::kernel(SIGPIPE));
+}
+
+/// `mask` holds while the call waits (ppoll, pselect6, epoll_pwait). If a signal ends it, delivery puts the old mask back.
+pub fn set_temporary_mask(mask: u64) {
+    let thread = current();
+    let old = thread.blocked.load(Relaxed);
+    *thread.saved_mask.lock() = Some(old);
+    signal::deliver::set_blocked(&thread, mask);
+}
+
+/// The wait is over and no signal ended it.
+pub fn end_temporary_mask() {
+    let thread = current();
+    let saved = thread.saved_mask.lock().take();
+    if let Some(mask) = saved {
+        signal::deliver::set_blocked(&thread, mask);
+    }
+}
+
+pub fn session() -> u32 {
+    current().process.session_id()
+}
+
+pub fn group() -> u32 {
+    current().process.group()
+}
+
+pub fn is_session_leader() -> bool {
+    let process = &current().process;
+    process.session_id() == process.pid()
+}
+
+pub fn controlling_tty() -> Option<Arc<Tty>> {
+    let session = current().process.session()?;
+    let tty = session.tty.lock().clone();
+    tty
+}
+
+pub fn set_controlling_tty(tty: Option<Arc<Tty>>) {
+    if let Some(session) = current().process.session() {
+        let old = core::mem::replace(&mut *session.tty.lock(), tty);
+        drop(old);
+    }
+}
+
+/// Another session loses its terminal.
+pub fn drop_session_tty(id: u32) {
+    if let Some(session) = sessions::find(id) {
+        let old = session.tty.lock().take();
+        drop(old);
+    }
+}
+
+/// To all of a process group; 0 is none.
+pub fn signal_group(group: u32, number: u32) {
+    if group != 0 {
+        signal::send::to_group(group, Info::kernel(number));
+    }
+}
+
+/// Would the signal have no effect on the running thread: ignored or blocked?
+pub fn is_ignored(number: u32) -> bool {
+    let thread = current();
+    let blocked = thread.blocked.load(Relaxed) >> (number - 1) & 1 != 0;
+    blocked || thread.process.signals.action(number).is_some_and(|a| a.is_ignore())
+}
+
+/// Is the running thread's group orphaned?
+pub fn is_orphaned() -> bool {
+    sessions::is_orphaned(group())
+}
+
+pub fn session_of_group(group: u32) -> Option<u32> {
+    let mut found = None;
+    process::for_each_process(|p| {
+        if p.group() == group {
+            found = Some(p.session_id());
+        }
+        found.is_none()
+    });
+    found
+}
+
 /// Does any process have something open on the mount, or stand in it?
-pub fn uses_mount(_: &super::mount::Mount) -> bool { false }
+pub fn uses_mount(mount: &Mount) -> bool {
+    let mut busy = false;
+    process::for_each_process(|p| {
+        p.for_each_thread(|thread| {
+            let inside = |path: &super::Path| ptr::eq(&*path.mount, mount);
+            if let Some(context) = thread.fs_of() {
+                busy |= context.cwd().is_ok_and(|p| inside(&p)) || context.root().is_ok_and(|p| inside(&p));
+            }
+            if let Some(files) = thread.files_of() {
+                for fd in files.descriptors(0).unwrap_or_default() {
+                    busy |= files.get(fd).is_ok_and(|f| f.path().is_some_and(inside));
+                }
+            }
+        });
+        !busy
+    });
+    busy
+}

@@ -70,10 +70,9 @@ pub use context::FsContext;
 pub use file::{File, Mapping, OpenFlags};
 pub use lookup::Start;
 pub use mount::Path;
-pub use open::open_exec;
 pub use table::FileTable;
 
-use crate::errno::{ENOENT, Result};
+use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Result};
 
 /// The root of everything, kept for those who have no root of their own.
 struct Root {
@@ -108,25 +107,66 @@ fn try_init(initramfs: &[u8]) -> Result {
     Ok(())
 }
 
-/// What the first process begins with: root and working directory, and /dev/console three times over.
-pub fn first_context() -> Result<(Arc<FsContext>, Arc<FileTable>)> {
+/// What the first process begins with: the root, also as working directory.
+pub fn first_context() -> Result<Arc<FsContext>> {
     let root = root()?;
-    let context = FsContext::try_new(root.clone(), root, 0o022)?;
+    FsContext::try_new(root.clone(), root, 0o022)
+}
+
+/// What the first process begins with: /dev/console three times over.
+pub fn first_files() -> Result<Arc<FileTable>> {
+    let context = first_context()?;
     let files = FileTable::try_new()?;
-    let cred = access::Cred::root();
     let flags = OpenFlags::READ_WRITE;
-    let console = match open::open(&context, &cred, Start::Cwd, b"/dev/console", flags, 0) {
+    let console = match open::open(&context, &access::Cred::root(), Start::Cwd, b"/dev/console", flags, 0) {
         Ok(file) => file,
         Err(_) => {
             crate::warn!("no /dev/console in the initramfs; the console is opened without it");
-            let inode = anonymous::inode(inode::Kind::Character, 0o600)?;
+            let inode = anonymous::made_by(&access::Cred::root(), inode::Kind::Character, 0o600)?;
             File::try_anonymous(inode, "/dev/console", tty::open_console(flags | OpenFlags::NO_CTTY)?, flags)?
         }
     };
     for _ in 0..3 {
         files.install(console.clone(), 0, 3, false)?;
     }
-    Ok((context, files))
+    Ok(files)
+}
+
+/// Opens a program, for exec. `dir` and `flags` as in execveat(2).
+pub fn open_exec(dir: i32, path: &[u8], flags: u32) -> Result<Arc<File>> {
+    const NOFOLLOW: u32 = 0x100;
+    const EMPTY_PATH: u32 = 0x1000;
+    const CWD: i32 = -100;
+    if flags & !(NOFOLLOW | EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
+    let context = caller::context();
+    if path.is_empty() && flags & EMPTY_PATH != 0 {
+        let file = caller::files().get(dir)?;
+        let found = match &file.place {
+            file::Place::Named(path) => path.clone(),
+            file::Place::Anonymous(inode, _) if inode.kind == inode::Kind::Regular => return Ok(file),
+            file::Place::Anonymous(..) => return Err(EACCES),
+        };
+        open::may_exec(&found, &access::Cred::current())?;
+        return File::try_open(found, OpenFlags::empty());
+    }
+    let follow = flags & NOFOLLOW == 0;
+    if dir == CWD || path.first() == Some(&b'/') {
+        return open::open_exec(&context, Start::Cwd, path, follow);
+    }
+    let file = caller::files().get(dir)?;
+    let start = file.path().filter(|p| p.dentry.inode.is_dir()).ok_or(ENOTDIR)?;
+    open::open_exec(&context, Start::At(start), path, follow)
+}
+
+/// For AT_RANDOM.
+pub fn random_bytes() -> [u8; 16] {
+    let mut half = [0; 16];
+    for (to, from) in half.iter_mut().zip(random::bytes()) {
+        *to = from;
+    }
+    half
 }
 
 /// A file that only memory holds (memfd_create).

@@ -138,9 +138,20 @@ pub fn sys_poll(address: usize, count: u32, timeout: i32) -> Result<usize> {
 pub fn sys_ppoll(address: usize, count: u32, timeout: usize, mask: usize, size: usize) -> Result<usize> {
     let deadline = deadline(timeout, 1)?;
     temporary_mask(mask, size)?;
-    let result = poll(address, count, deadline);
+    let result = finish(poll(address, count, deadline));
     write_rest(timeout, deadline, 1);
-    result.map_err(|e| if e == EINTR { ERESTARTNOHAND } else { e })
+    result
+}
+
+/// Ends a call that may have had a temporary mask: it is restarted only if no handler ran.
+fn finish(result: Result<usize>) -> Result<usize> {
+    match result {
+        Err(EINTR) => Err(ERESTARTNOHAND),
+        result => {
+            caller::end_temporary_mask();
+            result
+        }
+    }
 }
 
 /// The signal mask that holds while the call waits.
@@ -149,7 +160,7 @@ fn temporary_mask(mask: usize, size: usize) -> Result {
         if size != 8 {
             return Err(EINVAL);
         }
-        caller::set_temporary_mask(p.read()?)?;
+        caller::set_temporary_mask(p.read()?);
     }
     Ok(())
 }
@@ -224,9 +235,9 @@ fn select(count: i32, addresses: [usize; SETS], deadline: Option<u64>) -> Result
 
 pub fn sys_select(count: i32, read: usize, write: usize, except: usize, timeout: usize) -> Result<usize> {
     let deadline = deadline(timeout, 1000)?;
-    let result = select(count, [read, write, except], deadline);
+    let result = finish(select(count, [read, write, except], deadline));
     write_rest(timeout, deadline, 1000);
-    result.map_err(|e| if e == EINTR { ERESTARTNOHAND } else { e })
+    result
 }
 
 pub fn sys_pselect6(
@@ -243,9 +254,9 @@ pub fn sys_pselect6(
         let [address, size] = UserPtr::<[usize; 2]>::new(mask).read()?;
         temporary_mask(address, size)?;
     }
-    let result = select(count, [read, write, except], deadline);
+    let result = finish(select(count, [read, write, except], deadline));
     write_rest(timeout, deadline, 1);
-    result.map_err(|e| if e == EINTR { ERESTARTNOHAND } else { e })
+    result
 }
 
 /// `struct epoll_event` has no padding on x86-64: events, then data.
@@ -302,11 +313,19 @@ pub fn sys_epoll_wait(epoll: i32, address: usize, most: i32, timeout: i32) -> Re
 
 pub fn sys_epoll_pwait(epoll: i32, address: usize, most: i32, timeout: i32, mask: usize, size: usize) -> Result<usize> {
     temporary_mask(mask, size)?;
-    sys_epoll_wait(epoll, address, most, timeout)
+    finish_epoll(sys_epoll_wait(epoll, address, most, timeout))
 }
 
 pub fn sys_epoll_pwait2(epoll: i32, address: usize, most: i32, timeout: usize, mask: usize, size: usize) -> Result<usize> {
     let deadline = deadline(timeout, 1)?;
     temporary_mask(mask, size)?;
-    epoll_wait(epoll, address, most, deadline)
+    finish_epoll(epoll_wait(epoll, address, most, deadline))
+}
+
+/// epoll_wait is never restarted.
+fn finish_epoll(result: Result<usize>) -> Result<usize> {
+    if result != Err(EINTR) {
+        caller::end_temporary_mask();
+    }
+    result
 }

@@ -272,14 +272,17 @@ impl Tty {
         events
     }
 
-    /// The session's leader is gone: the foreground group is hung up, and the terminal free for another session.
-    pub fn leave_session(&self) {
-        let group = self.foreground.swap(0, SeqCst);
+    /// Frees the terminal for another session. Returns the foreground group, which is to be told.
+    pub fn disassociate(&self) -> u32 {
         self.session.store(0, SeqCst);
-        if group != 0 {
-            caller::signal_group(group, 1); // SIGHUP
-            caller::signal_group(group, 18); // SIGCONT
-        }
+        self.foreground.swap(0, SeqCst)
+    }
+
+    /// The session loses its terminal: the foreground group is hung up.
+    fn leave_session(&self) {
+        let group = self.disassociate();
+        caller::signal_group(group, 1); // SIGHUP
+        caller::signal_group(group, 18); // SIGCONT
     }
 
     /// vhangup, or the end of a session on a real line: readers see the end of file.

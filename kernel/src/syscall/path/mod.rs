@@ -16,7 +16,6 @@ use sync::TryVec;
 
 use crate::errno::*;
 use crate::fs::access::Cred;
-use crate::fs::context::FsContext;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::lookup::{self, PATH_MAX};
 use crate::fs::mount::Path;
@@ -70,7 +69,7 @@ impl PathText {
 /// What most calls need: the caller's ids and context, and where a relative path starts.
 pub struct At {
     pub cred: Cred,
-    pub context: Arc<FsContext>,
+    pub context: caller::Context,
     dir: Option<Arc<File>>,
 }
 

@@ -1,0 +1,324 @@
+//! Random sequences of operations on several spaces and CPUs, against a plain map from page to meaning and content.
+//!
+//! All accesses go through the software machine, whose TLBs forget only what they are told to. At the end of each sequence
+//! every page of every space is compared, and all frames have to be back.
+
+mod soft;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use soft::{Soft, free_frames, read, start, switch_to, write};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use sync::machine::hosted::as_cpu;
+use vm::*;
+
+/// A window that holds the border of a gigabyte and several of leaves, and begins and ends inside one.
+const FIRST: usize = (1 << 30) - (3 << 20) - 5 * PAGE_SIZE;
+const PAGES: usize = 2048 + 9;
+const OBJECTS: usize = 2;
+const OBJECT_PAGES: u64 = 700;
+const SPACES: usize = 5;
+const FIRST_CPU: u32 = 40;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Back {
+    Anon,
+    Private(usize, u64),
+    Shared(usize, u64),
+}
+
+#[derive(Clone, Debug)]
+struct Page {
+    prot: Prot,
+    back: Back,
+    own: Option<u64>,
+}
+
+struct World {
+    spaces: Vec<(Arc<Space<Soft>>, BTreeMap<usize, Page>)>,
+    objects: Vec<(ObjectRef, BTreeMap<u64, u64>)>,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Map { space: usize, page: usize, len: usize, prot: u8, back: u8, offset: u64 },
+    Unmap { space: usize, page: usize, len: usize },
+    Protect { space: usize, page: usize, len: usize, prot: u8 },
+    Drop { space: usize, page: usize, len: usize },
+    Move { space: usize, page: usize, len: usize, to: usize },
+    Fork { space: usize },
+    Exit { space: usize },
+    Read { space: usize, page: usize, count: usize },
+    Write { space: usize, page: usize, count: usize, value: u64 },
+    Truncate { object: usize, pages: u64 },
+    WriteFile { object: usize, page: u64, value: u64 },
+}
+
+fn addr(page: usize) -> usize {
+    FIRST + page * PAGE_SIZE
+}
+
+fn prot_of(n: u8) -> Prot {
+    match n % 8 {
+        0 => Prot::empty(),
+        1 | 2 => Prot::READ,
+        3 => Prot::READ | Prot::EXEC,
+        _ => Prot::READ | Prot::WRITE,
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let objects = (0..OBJECTS).map(|i| {
+            let object = Object::try_new(ObjectKind::Memory, i).unwrap();
+            object.set_size(OBJECT_PAGES / 2 * PAGE_SIZE as u64).unwrap();
+            (object, BTreeMap::new())
+        });
+        let objects = objects.collect();
+        Self { spaces: vec![(Space::try_new().unwrap(), BTreeMap::new())], objects }
+    }
+
+    fn content(&self, object: usize, page: u64) -> Option<u64> {
+        let (o, words) = &self.objects[object];
+        (page < o.size() / PAGE_SIZE as u64).then(|| words.get(&page).copied().unwrap_or(0))
+    }
+
+    fn expected_read(&self, space: usize, page: usize) -> Result<u64, FaultError> {
+        let p = self.spaces[space].1.get(&page).ok_or(FaultError::NotMapped)?;
+        if p.prot.is_empty() {
+            return Err(FaultError::Denied);
+        }
+        match p.back {
+            Back::Anon => Ok(p.own.unwrap_or(0)),
+            Back::Private(o, n) => p.own.or(self.content(o, n)).ok_or(FaultError::Bus),
+            Back::Shared(o, n) => self.content(o, n).ok_or(FaultError::Bus),
+        }
+    }
+
+    fn model_write(&mut self, space: usize, page: usize, value: u64) -> Result<(), FaultError> {
+        let p = self.spaces[space].1.get(&page).ok_or(FaultError::NotMapped)?;
+        if !p.prot.contains(Prot::WRITE) {
+            return Err(FaultError::Denied);
+        }
+        match p.back {
+            Back::Private(o, n) if p.own.is_none() && self.content(o, n).is_none() => {
+                return Err(FaultError::Bus);
+            }
+            Back::Shared(o, n) => {
+                self.content(o, n).ok_or(FaultError::Bus)?;
+                self.objects[o].1.insert(n, value);
+            }
+            _ => self.spaces[space].1.get_mut(&page).unwrap().own = Some(value),
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let pick = |n: usize, len: usize| n % len;
+        let count = self.spaces.len();
+        let clip = |page: usize, len: usize| {
+            let page = page % PAGES;
+            (page, len.clamp(1, PAGES - page))
+        };
+        match *op {
+            Op::Map { space, page, len, prot, back, offset } => {
+                let (s, (page, len)) = (pick(space, count), clip(page, len));
+                let o = usize::from(back / 3) % OBJECTS;
+                let object = self.objects[o].0.clone();
+                let backing = Backing::Object { object, offset: offset * PAGE_SIZE as u64 };
+                let (flags, backing) = match back % 3 {
+                    0 => (MapFlags::empty(), Backing::Anonymous),
+                    1 => (MapFlags::empty(), backing),
+                    _ => (MapFlags::SHARED, backing),
+                };
+                let (space, pages) = &mut self.spaces[s];
+                let request = MapRequest {
+                    hint: VirtAddr(addr(page)),
+                    len: len * PAGE_SIZE,
+                    prot: prot_of(prot),
+                    flags: flags | MapFlags::FIXED,
+                    backing,
+                };
+                assert_eq!(space.map(&request), Ok(VirtAddr(addr(page))));
+                for i in 0..len {
+                    let back = match back % 3 {
+                        0 => Back::Anon,
+                        1 => Back::Private(o, offset + i as u64),
+                        _ => Back::Shared(o, offset + i as u64),
+                    };
+                    pages.insert(page + i, Page { prot: prot_of(prot), back, own: None });
+                }
+            }
+            Op::Unmap { space, page, len } => {
+                let (s, (page, len)) = (pick(space, count), clip(page, len));
+                let (space, pages) = &mut self.spaces[s];
+                space.unmap(VirtAddr(addr(page)), len * PAGE_SIZE).unwrap();
+                pages.retain(|p, _| !(page..page + len).contains(p));
+            }
+            Op::Protect { space, page, len, prot } => {
+                let (s, (page, len)) = (pick(space, count), clip(page, len));
+                let (space, pages) = &mut self.spaces[s];
+                let result = space.protect(VirtAddr(addr(page)), len * PAGE_SIZE, prot_of(prot));
+                let mut expected = Ok(());
+                for p in page..page + len {
+                    match pages.get_mut(&p) {
+                        Some(p) => p.prot = prot_of(prot),
+                        None => {
+                            expected = Err(VmError::NoSpace);
+                            break;
+                        }
+                    }
+                }
+                assert_eq!(result, expected);
+            }
+            Op::Drop { space, page, len } => {
+                let (s, (page, len)) = (pick(space, count), clip(page, len));
+                let (space, pages) = &mut self.spaces[s];
+                let result = space.advise(VirtAddr(addr(page)), len * PAGE_SIZE, Advice::DontNeed);
+                assert_eq!(result.is_ok(), (page..page + len).all(|p| pages.contains_key(&p)));
+                for (_, p) in pages.range_mut(page..page + len) {
+                    p.own = None;
+                }
+            }
+            Op::Move { space, page, len, to } => {
+                let (s, (page, len), (to, room)) =
+                    (pick(space, count), clip(page, len), clip(to, usize::MAX / 2));
+                let len = len.min(room).min(page.abs_diff(to).max(1));
+                let (space, pages) = &mut self.spaces[s];
+                let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
+                let bytes = len * PAGE_SIZE;
+                let target = VirtAddr(addr(to));
+                if space.remap(VirtAddr(addr(page)), bytes, bytes, flags, target).is_ok() {
+                    let moved: Vec<Page> = (0..len).map(|i| pages.remove(&(page + i)).unwrap()).collect();
+                    for (i, p) in moved.into_iter().enumerate() {
+                        pages.insert(to + i, p);
+                    }
+                } else if page != to {
+                    let same = |a: &Page, b: &Page| {
+                        a.prot == b.prot
+                            && match (a.back, b.back) {
+                                (Back::Anon, Back::Anon) => true,
+                                (Back::Private(o, n), Back::Private(p, m)) => o == p && n + 1 == m,
+                                (Back::Shared(o, n), Back::Shared(p, m)) => o == p && n + 1 == m,
+                                _ => false,
+                            }
+                    };
+                    let run: Option<Vec<&Page>> = (0..len).map(|i| pages.get(&(page + i))).collect();
+                    let one = run.is_some_and(|r| r.windows(2).all(|w| same(w[0], w[1])));
+                    assert!(!one, "one mapping can be moved");
+                }
+            }
+            Op::Fork { space } if count < SPACES => {
+                let (space, pages) = &self.spaces[pick(space, count)];
+                let child = (space.fork().unwrap(), pages.clone());
+                self.spaces.push(child);
+            }
+            Op::Exit { space } if count > 1 => {
+                let (space, _) = self.spaces.swap_remove(pick(space, count));
+                drop(space);
+            }
+            Op::Fork { .. } | Op::Exit { .. } => {}
+            Op::Read { space, page, count: n } => {
+                let (s, (page, n)) = (pick(space, count), clip(page, n));
+                switch_to(&self.spaces[s].0);
+                for p in page..page + n {
+                    assert_eq!(read(&self.spaces[s].0, addr(p)), self.expected_read(s, p), "page {p}");
+                }
+            }
+            Op::Write { space, page, count: n, value } => {
+                let (s, (page, n)) = (pick(space, count), clip(page, n));
+                switch_to(&self.spaces[s].0);
+                for p in page..page + n {
+                    let value = value + p as u64;
+                    let result = write(&self.spaces[s].0, addr(p), value);
+                    assert_eq!(result, self.model_write(s, p, value), "page {p}");
+                }
+            }
+            Op::Truncate { object, pages } => {
+                let (o, words) = &mut self.objects[pick(object, OBJECTS)];
+                o.set_size(pages * PAGE_SIZE as u64).unwrap();
+                words.retain(|p, _| *p < pages);
+            }
+            Op::WriteFile { object, page, value } => {
+                let (o, words) = &mut self.objects[pick(object, OBJECTS)];
+                let put = &mut |b: &mut [u8]| {
+                    b.copy_from_slice(&value.to_le_bytes());
+                    8
+                };
+                assert_eq!(o.write(page * PAGE_SIZE as u64, 8, put), Ok(8));
+                // A size that ends inside a page reaches to its end here.
+                o.set_size(o.size().next_multiple_of(PAGE_SIZE as u64)).unwrap();
+                words.insert(page, value);
+            }
+        }
+    }
+
+    fn check_all(&mut self) {
+        for s in 0..self.spaces.len() {
+            switch_to(&self.spaces[s].0);
+            for page in 0..PAGES {
+                let found = read(&self.spaces[s].0, addr(page));
+                assert_eq!(found, self.expected_read(s, page), "page {page} of space {s} at the end");
+            }
+            let mut mapped = 0;
+            self.spaces[s].0.for_each_mapping(&mut |m| mapped += (m.end - m.start) / PAGE_SIZE);
+            assert_eq!(mapped, self.spaces[s].1.len());
+        }
+    }
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let space = || 0..SPACES;
+    // Whole leaves, borders and single pages.
+    let page = || prop_oneof![0..PAGES, (0usize..5).prop_map(|l| (l * 512 + 5) % PAGES), 760usize..790];
+    let len = || prop_oneof![4 => 1usize..6, 2 => 1usize..700, 1 => Just(512), 1 => 1000usize..PAGES];
+    prop_oneof![
+        4 => (space(), page(), len(), any::<u8>(), any::<u8>(), 0..OBJECT_PAGES / 2)
+            .prop_map(|(space, page, len, prot, back, offset)| Op::Map { space, page, len, prot, back, offset }),
+        2 => (space(), page(), len()).prop_map(|(space, page, len)| Op::Unmap { space, page, len }),
+        2 => (space(), page(), len(), any::<u8>())
+            .prop_map(|(space, page, len, prot)| Op::Protect { space, page, len, prot }),
+        1 => (space(), page(), len()).prop_map(|(space, page, len)| Op::Drop { space, page, len }),
+        1 => (space(), page(), len(), page()).prop_map(|(space, page, len, to)| Op::Move { space, page, len, to }),
+        2 => space().prop_map(|space| Op::Fork { space }),
+        1 => space().prop_map(|space| Op::Exit { space }),
+        5 => (space(), page(), 1usize..40).prop_map(|(space, page, count)| Op::Read { space, page, count }),
+        7 => (space(), page(), 1usize..40, any::<u32>())
+            .prop_map(|(space, page, count, v)| Op::Write { space, page, count, value: u64::from(v) }),
+        1 => (0..OBJECTS, 0..OBJECT_PAGES).prop_map(|(object, pages)| Op::Truncate { object, pages }),
+        1 => (0..OBJECTS, 0..OBJECT_PAGES, any::<u64>())
+            .prop_map(|(object, page, value)| Op::WriteFile { object, page, value }),
+    ]
+}
+
+fn sequences(multithreaded: bool, cases: u32) {
+    start(4);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let steps = prop::collection::vec((0u32..3, ops()), 1..60);
+    runner
+        .run(&steps, |steps| {
+            let before = free_frames();
+            let mut world = World::new();
+            if multithreaded {
+                world.spaces[0].0.set_multithreaded();
+            }
+            for (cpu, op) in &steps {
+                as_cpu(FIRST_CPU + cpu, || world.apply(op));
+            }
+            as_cpu(FIRST_CPU + 1, || world.check_all());
+            drop(world);
+            for cpu in 0..3 {
+                as_cpu(FIRST_CPU + cpu, sync::rcu::drain);
+            }
+            prop_assert_eq!(free_frames(), before, "frames are missing");
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn spaces_agree_with_the_oracle() {
+    sequences(false, 300);
+    sequences(true, 200);
+}

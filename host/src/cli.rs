@@ -144,6 +144,9 @@ pub struct Bench {
     /// Boots of each kernel at each CPU count; the table shows each, the median and the ratio
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub runs: u32,
+    /// Take no further round of boots when it would not end within so many seconds
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
+    pub budget: Option<f64>,
     /// Seconds that each benchmark runs for
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     pub seconds: f64,

@@ -90,7 +90,7 @@ impl Boot<'_> {
             time_limit: None,
             // A kernel that hangs under a benchmark says nothing more.
             forward_signals: false,
-            silence_limit: Some(Duration::from_secs(u64::from(self.limit) + 20)),
+            silence_limit: Some(Duration::from_secs(u64::from(self.limit) + 10)),
             boot_limit: Duration::from_secs(180),
             verbose: false,
         };

@@ -56,6 +56,17 @@ impl Results {
         }
     }
 
+    /// Why this benchmark has failed there before, if it has: it would fail again, and a hung machine costs a minute.
+    pub fn failure(&self, benchmark: &str, kernel: &str, model: &str, cpus: u32) -> Option<&str> {
+        let is_it = |sample: &&Sample| {
+            sample.benchmark == benchmark
+                && sample.kernel == kernel
+                && sample.cpu_model == model
+                && sample.cpus == cpus
+        };
+        self.samples.iter().filter(is_it).find_map(|sample| sample.result.as_ref().err().map(String::as_str))
+    }
+
     /// The rates of one row's cell, in the order of the runs; None for a failed one.
     pub fn rates(&self, benchmark: &str, kernel: &str, model: &str, cpus: u32) -> Vec<Option<f64>> {
         let is_it = |sample: &&Sample| {

@@ -18,6 +18,11 @@ const BIAS: i64 = 1 << 48;
 /// Changes of CPU, while the count is shared, after which it is hot.
 const HOT: u32 = 64;
 
+#[inline(always)]
+fn bias() -> i64 {
+    if step("count.bias") { BIAS } else { 0 }
+}
+
 /// Finds per-CPU counters by number.
 pub trait Locals {
     /// This CPU's counter; only this CPU writes it while it is in use.
@@ -114,12 +119,12 @@ impl RawCount {
 
     /// Goes on with per-CPU counters `number`, which are all zero and nobody's. False if the count is dead or per CPU already. In a read section.
     pub fn warm(&self, number: u32) -> bool {
-        self.shared.fetch_add(BIAS, Ordering::Relaxed);
+        self.shared.fetch_add(bias(), Ordering::Relaxed);
         let order = site("count.publish", Ordering::Release);
         let warmed = self.mode.compare_exchange(0, number + 1, order, Ordering::Relaxed).is_ok();
         if !warmed {
             // Not to zero: the owner's reference is given up only after this read section.
-            self.shared.fetch_sub(BIAS, Ordering::Relaxed);
+            self.shared.fetch_sub(bias(), Ordering::Relaxed);
         }
         warmed
     }
@@ -136,9 +141,9 @@ impl RawCount {
             0 => (None, self.put_shared(1)),
             mode => {
                 let number = mode - 1;
-                let sum = locals.sum(number);
+                let sum = if step("count.sum") { locals.sum(number) } else { 0 };
                 // One step: with BIAS gone but the sum not yet there, the count would be wrong.
-                (Some(number), self.put_shared(BIAS + 1 - sum))
+                (Some(number), self.put_shared(bias() + 1 - sum))
             }
         }
     }

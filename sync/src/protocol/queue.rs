@@ -5,7 +5,7 @@
 //! holder needs none. The word is taken without queueing only if nobody waits. `queue.enqueue` orders a node's
 //! initialisation before its successor's link to it; `queue.link` and `queue.grant` pass the turn; `queue.lock` and `queue.unlock` the data.
 
-use crate::atomic::{AtomicU32, Ordering, const_new, relax, site};
+use crate::atomic::{AtomicU32, Ordering, const_new, relax, site, step};
 
 const LOCKED: u32 = 1;
 
@@ -63,7 +63,7 @@ impl RawQueue {
         me.first.store(0, Ordering::Relaxed);
         let before = self.enqueue(code);
         if before != 0 {
-            nodes.node(before).next.store(code, site("queue.link", Ordering::Release));
+            nodes.node(before).next.store(code, Ordering::Release);
             while me.first.load(Ordering::Acquire) == 0 {
                 relax();
             }
@@ -74,18 +74,19 @@ impl RawQueue {
         // Somebody is behind: the word named another node. Its link to this one may still be on its way.
         let behind = loop {
             match me.next.load(Ordering::Acquire) {
-                0 => relax(),
+                0 if step("queue.behind") => relax(),
+                0 => return,
                 behind => break behind,
             }
         };
-        nodes.node(behind).first.store(1, site("queue.grant", Ordering::Release));
+        nodes.node(behind).first.store(1, Ordering::Release);
     }
 
     /// Makes `code` the tail and says which node was.
     fn enqueue(&self, code: u32) -> u32 {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let order = site("queue.enqueue", Ordering::AcqRel);
+            let order = Ordering::AcqRel;
             match self.word.compare_exchange_weak(word, word & LOCKED | code << 1, order, Ordering::Relaxed) {
                 Ok(_) => return word >> 1,
                 Err(now) => word = now,

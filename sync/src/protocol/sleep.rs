@@ -48,20 +48,22 @@ impl Waiter {
 
     /// Parks until woken, and leaves only when the waker is done with this node. Gives the state.
     pub(super) fn sleep(&self, list: &List) -> u32 {
-        while self.state.load(site("sleep.woken", Ordering::Acquire)) == WAITING {
+        while self.state.load(Ordering::Acquire) == WAITING {
             park();
         }
-        if step("sleep.leave") {
+        let state = self.state.load(Ordering::Relaxed);
+        // Who is only woken takes the list's lock next anyway.
+        if state == OWNER && step("sleep.leave") {
             list.lock.lock(holder());
             list.lock.unlock();
         }
-        self.state.load(Ordering::Relaxed)
+        state
     }
 
     /// Wakes the waiter. The caller holds the list's lock and has taken the waiter off the list.
     pub(super) fn wake(&self, owner: bool) {
         let state = if owner { OWNER } else { WOKEN };
-        self.state.store(state, site("sleep.wake", Ordering::Release));
+        self.state.store(state, Ordering::Release);
         unpark(&self.token);
     }
 }

@@ -3,6 +3,8 @@
 //! The search starts where the last one ended as long as the holes above are too small (`hint`, `hole`); unmapping above
 //! the hint moves it back up. So a run of mmaps costs one step each, however much is mapped.
 //!
+//! With several threads, addresses come from per-CPU spans first (spans.rs).
+//!
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
@@ -12,6 +14,7 @@ use crate::machine::Machine;
 use crate::map::MapOp;
 use crate::segment::{Meaning, SegFlags};
 use crate::space::{Layout, Space, USER_START};
+use core::sync::atomic::Ordering;
 
 /// Bytes kept free below a mapping that grows downwards (Linux: stack_guard_gap, 256 pages).
 pub(crate) const STACK_GUARD: usize = 256 * PAGE_SIZE;
@@ -43,8 +46,14 @@ impl<M: Machine> Space<M> {
         len: usize,
         meaning: Meaning,
     ) -> Result<VirtAddr, VmError> {
-        let mut layout = self.layout.lock();
         let hint = hint & !(PAGE_SIZE - 1);
+        if hint == 0
+            && self.multithreaded.load(Ordering::Relaxed)
+            && let Some(start) = self.map_in_span(len, &meaning)?
+        {
+            return Ok(start);
+        }
+        let mut layout = self.layout.lock();
         let wanted = hint != 0
             && self.check_range(hint, len).is_ok()
             && self.is_free(hint, hint + len)
@@ -86,7 +95,10 @@ impl<M: Machine> Space<M> {
     }
 
     /// Tells the allocator that `start..end` was unmapped.
-    pub(crate) fn note_free(&self, _start: usize, end: usize) {
+    pub(crate) fn note_free(&self, start: usize, end: usize) {
+        if self.multithreaded.load(Ordering::Relaxed) && self.note_free_in_span(start, end) {
+            return;
+        }
         self.layout.lock().note_free(end);
     }
 }

@@ -39,6 +39,7 @@ mod segment;
 pub mod slab;
 mod small;
 mod space;
+mod spans;
 mod stack;
 pub mod tlb;
 mod unmap;

@@ -10,6 +10,7 @@
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::{NewNode, Node, fill_kernel_half};
+use crate::spans::{SPAN_BYTES, Spans};
 use crate::tlb::SpaceTlb;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
@@ -36,6 +37,8 @@ pub(crate) struct Layout {
     pub hole: usize,
     /// End of the newest mapping that grows downwards.
     pub stack_end: usize,
+    /// Spans of CPUs (spans.rs) are taken below.
+    pub span_next: usize,
 }
 
 /// An address space.
@@ -47,6 +50,9 @@ pub struct Space<M: Machine> {
     pub(crate) forking: AtomicBool,
     pub(crate) multithreaded: AtomicBool,
     pub(crate) stack_limit: AtomicUsize,
+    pub(crate) spans: Spans,
+    /// End of the part of the address space in which spans lie.
+    pub(crate) spans_end: usize,
     pub(crate) exited: AtomicBool,
     machine: PhantomData<M>,
 }
@@ -64,12 +70,18 @@ impl<T: Into<VmError>> From<T> for Stop {
     }
 }
 
+/// A terabyte below the top, so that mappings of before the second thread stay apart.
+const fn spans_end<M: Machine>() -> usize {
+    (M::USER_END - (1 << 40)) & !(SPAN_BYTES - 1)
+}
+
 impl<M: Machine> Space<M> {
     /// An empty space.
     pub fn try_new() -> Result<Arc<Self>, VmError> {
         // 128 MiB and a little for the stack above the mappings, as on Linux.
         let top = M::USER_END - (136 << 20);
-        Self::with_layout(Layout { brk_start: 0, brk: 0, top, hint: top, hole: 0, stack_end: 0 })
+        let span_next = spans_end::<M>();
+        Self::with_layout(Layout { brk_start: 0, brk: 0, top, hint: top, hole: 0, stack_end: 0, span_next })
     }
 
     pub(crate) fn with_layout(layout: Layout) -> Result<Arc<Self>, VmError> {
@@ -82,6 +94,8 @@ impl<M: Machine> Space<M> {
             forking: AtomicBool::new(false),
             multithreaded: AtomicBool::new(false),
             stack_limit: AtomicUsize::new(8 << 20),
+            spans: Spans::new(),
+            spans_end: spans_end::<M>(),
             exited: AtomicBool::new(false),
             machine: PhantomData,
         })?)

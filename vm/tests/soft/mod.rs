@@ -155,15 +155,16 @@ pub fn switch_to(space: &Space<Soft>) {
     space.switch_in();
 }
 
-/// What the hardware makes of an access: the frame's address, or a fault.
-fn translate(addr: usize, write: bool, exec: bool) -> Result<u64, ()> {
+/// What the hardware makes of an access: `f` on the frame's address, or a fault. An instruction is whole: no interrupt comes
+/// between the translation and the access.
+fn translate<R>(addr: usize, write: bool, exec: bool, f: impl Fn(u64) -> R) -> Result<R, ()> {
     with_cpu(|c| {
         assert_ne!(c.root, 0, "a program runs without a root");
         let page = addr / PAGE_SIZE;
         let allowed = |e: u64| (!write || e & WRITE != 0) && (!exec || e & NO_EXEC == 0);
         if let Some(e) = c.pages.get(&(c.asid, page)) {
             if allowed(*e) {
-                return Ok(e & ADDRESS);
+                return Ok(f(e & ADDRESS));
             }
             // A fault drops what caused it.
             c.pages.remove(&(c.asid, page));
@@ -197,7 +198,7 @@ fn translate(addr: usize, write: bool, exec: bool) -> Result<u64, ()> {
             let marked = e | ACCESSED | if write { DIRTY } else { 0 };
             if entry.compare_exchange(e, marked, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 c.pages.insert((c.asid, page), rights);
-                return Ok(e & ADDRESS);
+                return Ok(f(e & ADDRESS));
             }
         }
     })
@@ -211,14 +212,17 @@ fn access<R>(
     f: impl Fn(&AtomicU64) -> R,
 ) -> Result<R, FaultError> {
     loop {
-        if let Ok(frame) = translate(addr, access.write, access.exec) {
+        let done = translate(addr, access.write, access.exec, |frame| {
             let frame = Frame::of(PhysAddr(frame));
             assert_ne!(frame.kind(), FrameKind::Free, "a program uses a frame that is free");
             assert_ne!(frame.kind(), FrameKind::Table, "a program uses a page table");
             assert!(!access.write || frame.kind() != FrameKind::Zero, "a program writes the page of zeros");
             // SAFETY: an aligned word inside the page, in the arena for ever; all users of such words are atomic.
             let word = unsafe { &*frame.bytes_ptr().add((addr % PAGE_SIZE) & !7).cast::<AtomicU64>() };
-            return Ok(f(word));
+            f(word)
+        });
+        if let Ok(result) = done {
+            return Ok(result);
         }
         space.fault(VirtAddr(addr), access)?;
     }

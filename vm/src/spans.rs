@@ -1,0 +1,135 @@
+//! Addresses for several threads: each CPU takes gigabytes of its own and places mappings in them, so that threads that map and
+//! unmap at the same time work in different leaves and write no line in common. A gigabyte is the span of one interior node.
+//!
+//! Placement is top-down within the span. Unmapping the lowest mapping gives its addresses back at once; other holes are
+//! found when the span is used up. Mappings larger than a quarter of a span are placed as in a single-threaded space.
+//!
+//! Lock order: a CPU's span (sleeping, contended only where a thread was moved while it mapped) → layout → node.
+#![forbid(unsafe_code)]
+
+use crate::addr::{LEAF_SPAN, VirtAddr};
+use crate::error::VmError;
+use crate::machine::Machine;
+use crate::map::MapOp;
+use crate::once::OnceBox;
+use crate::segment::Meaning;
+use crate::space::Space;
+use alloc::boxed::Box;
+use sync::level::Other;
+use sync::{Mutex, lock_class, machine, try_box};
+
+lock_class! {
+    static SPAN: LockClass = ("vm span", Other);
+}
+
+/// Bytes of a span.
+pub(crate) const SPAN_BYTES: usize = 1 << 30;
+
+/// One CPU's span.
+struct Span {
+    start: usize,
+    end: usize,
+    /// Nothing was placed below since the span was taken or searched.
+    next: usize,
+}
+
+#[repr(align(64))]
+struct Slot(Mutex<Span>);
+
+/// The spans of a space; allocated with its second thread.
+pub(crate) struct Spans(OnceBox<Box<[Slot]>>);
+
+impl Spans {
+    pub const fn new() -> Self {
+        Self(OnceBox::new())
+    }
+
+    fn this(&self) -> Result<Option<&Mutex<Span>>, VmError> {
+        let slots = self.0.get_or_try(|| {
+            let slots = sync::heap::try_box_slice(machine::cpus() as usize, |_| {
+                Slot(Mutex::new(Span { start: 0, end: 0, next: 0 }, &SPAN))
+            })?;
+            try_box(slots)
+        })?;
+        Ok(slots.get(machine::cpu_id() as usize).map(|s| &s.0))
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// Maps `len` bytes in this CPU's span. None: too large for that, or there is no span to be had.
+    pub(crate) fn map_in_span(&self, len: usize, meaning: &Meaning) -> Result<Option<VirtAddr>, VmError> {
+        if len > SPAN_BYTES / 4 {
+            return Ok(None);
+        }
+        let Some(slot) = self.spans.this()? else { return Ok(None) };
+        let mut span = slot.lock();
+        let align = if len >= LEAF_SPAN { LEAF_SPAN } else { crate::addr::PAGE_SIZE };
+        let place = |end: usize, floor: usize| {
+            end.checked_sub(len).map(|s| s & !(align - 1)).filter(|s| *s >= floor && floor != 0)
+        };
+        let start = match place(span.next, span.start) {
+            Some(start) => start,
+            None => match self.search(&span, &place) {
+                Some(start) => start,
+                None => {
+                    let Some(start) = self.take_span() else { return Ok(None) };
+                    *span = Span { start, end: start + SPAN_BYTES, next: start + SPAN_BYTES };
+                    match place(span.next, span.start) {
+                        Some(start) => start,
+                        None => return Ok(None),
+                    }
+                }
+            },
+        };
+        // Another thread may have asked for just this address (MAP_FIXED) in what looks like free space.
+        if !self.is_free(start, start + len) {
+            span.next = 0;
+            span.start = 0;
+            return Ok(None);
+        }
+        span.next = span.next.min(start);
+        self.apply(start, start + len, &mut MapOp { start, meaning: meaning.clone() })?;
+        Ok(Some(VirtAddr(start)))
+    }
+
+    /// A hole in the span, from the top.
+    fn search(&self, span: &Span, place: &dyn Fn(usize, usize) -> Option<usize>) -> Option<usize> {
+        let mut end = span.end;
+        while end > span.start {
+            let below = self.previous_piece(end);
+            let floor = below.as_ref().map_or(span.start, |p| p.end.max(span.start));
+            if let Some(start) = place(end, floor) {
+                return Some(start);
+            }
+            end = below?.start;
+        }
+        None
+    }
+
+    /// A gigabyte in which nothing is mapped.
+    fn take_span(&self) -> Option<usize> {
+        let mut layout = self.layout.lock();
+        loop {
+            let start = layout.span_next.checked_sub(SPAN_BYTES).filter(|s| *s >= SPAN_BYTES)?;
+            layout.span_next = start;
+            if self.is_free(start, start + SPAN_BYTES) {
+                return Some(start);
+            }
+        }
+    }
+
+    /// `start..end` was unmapped. True: it lies where spans are, and the layout need not know.
+    pub(crate) fn note_free_in_span(&self, start: usize, end: usize) -> bool {
+        if let Ok(Some(slot)) = self.spans.this()
+            && let Some(mut span) = slot.try_lock()
+            && span.start <= start
+            && end <= span.end
+        {
+            if start <= span.next && span.next < end {
+                span.next = end;
+            }
+            return true;
+        }
+        end <= self.spans_end
+    }
+}

@@ -1,0 +1,206 @@
+//! Several CPUs at once, as threads, on the software machine.
+
+mod soft;
+
+use soft::{Soft, add, free_frames, read, start, switch_to, write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use vm::*;
+
+static ONE: Mutex<()> = Mutex::new(());
+const RW: Prot = Prot::READ.union(Prot::WRITE);
+
+fn alone() -> MutexGuard<'static, ()> {
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    start(4);
+    guard
+}
+
+fn anon(len: usize) -> MapRequest {
+    MapRequest { hint: VirtAddr(0), len, prot: RW, flags: MapFlags::empty(), backing: Backing::Anonymous }
+}
+
+fn space() -> Arc<Space<Soft>> {
+    let s = Space::<Soft>::try_new().unwrap();
+    s.set_multithreaded();
+    s
+}
+
+/// Runs `f` on `n` threads with the space loaded and drops everything; all frames have to be back.
+fn on_threads(n: usize, space: Arc<Space<Soft>>, f: impl Fn(usize, &Space<Soft>) + Sync) {
+    thread::scope(|scope| {
+        for i in 0..n {
+            let (f, space) = (&f, &space);
+            scope.spawn(move || {
+                switch_to(space);
+                f(i, space);
+                sync::rcu::drain();
+            });
+        }
+    });
+}
+
+#[test]
+fn threads_that_map_and_unmap_do_not_meet() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    let used = Mutex::new(std::collections::HashMap::new());
+    on_threads(4, s.clone(), |me, s| {
+        for round in 0..60 {
+            let len = [4096, 3 * 4096, 2 << 20, 5 << 20][round % 4];
+            let a = s.map(&anon(len)).unwrap().0;
+            for page in (0..len).step_by(4096 * 7) {
+                assert_eq!(read(s, a + page), Ok(0), "another thread's page");
+                write(s, a + page, me as u64 + 1).unwrap();
+            }
+            for page in (0..len).step_by(4096 * 7) {
+                assert_eq!(read(s, a + page), Ok(me as u64 + 1));
+            }
+            let owner = *used.lock().unwrap().entry(a / LEAF_SPAN).or_insert(me);
+            assert_eq!(owner, me, "two threads map in one leaf");
+            s.unmap(VirtAddr(a), len).unwrap();
+        }
+    });
+    drop(s);
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn threads_fault_in_one_leaf_and_lose_nothing() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    let a = s.map(&anon(1 << 20)).unwrap().0;
+    on_threads(4, s.clone(), |_, s| {
+        for round in 0..2000 {
+            add(s, a + (round * 37 % 256) * 4096, 1).unwrap();
+        }
+    });
+    switch_to(&s);
+    let sum: u64 = (0..256).map(|p| read(&s, a + p * 4096).unwrap()).sum();
+    assert_eq!(sum, 8000);
+    drop(s);
+    assert_eq!(free_frames(), before);
+}
+
+/// A thread counts in one word and then in another, in different leaves; whatever the moment of the fork, the child has never
+/// seen the second count without the first, and what the parent counts later is not lost.
+#[test]
+fn a_fork_among_threads_is_one_moment() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    let a = s.map(&anon(16 << 20)).unwrap().0;
+    let (first, second) = (a, a + (8 << 20));
+    let done = AtomicUsize::new(0);
+    on_threads(3, s.clone(), |me, s| {
+        if me > 0 {
+            for i in 0..3000 {
+                let word = me * 8;
+                assert_eq!(add(s, first + word, 1), Ok(i), "a write was lost");
+                assert_eq!(add(s, second + word, 1), Ok(i), "a write was lost");
+            }
+            done.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        while done.load(Ordering::SeqCst) < 2 {
+            let child = s.fork().unwrap();
+            switch_to(&child);
+            let seen: Vec<_> =
+                (1..3).map(|w| (read(&child, first + w * 8), read(&child, second + w * 8))).collect();
+            for (one, two) in seen {
+                assert!(one.unwrap() >= two.unwrap(), "{one:?} {two:?}");
+            }
+            write(&child, first, 1).unwrap();
+            switch_to(s);
+        }
+    });
+    drop(s);
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn truncation_among_faulting_threads_frees_only_what_nobody_uses() {
+    let _g = alone();
+    let before = free_frames();
+    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+    object.set_size(64 * 4096).unwrap();
+    let s = space();
+    let shared = MapRequest {
+        flags: MapFlags::SHARED,
+        backing: Backing::Object { object: object.clone(), offset: 0 },
+        ..anon(64 * 4096)
+    };
+    let private = MapRequest { flags: MapFlags::empty(), ..shared.clone() };
+    let a = s.map(&shared).unwrap().0;
+    let b = s.map(&private).unwrap().0;
+    drop((shared, private));
+    let stop = AtomicBool::new(false);
+    on_threads(3, s.clone(), |me, s| {
+        if me == 0 {
+            for round in 0..300 {
+                object.set_size(if round % 2 == 0 { 3 * 4096 } else { 64 * 4096 }).unwrap();
+            }
+            stop.store(true, Ordering::SeqCst);
+            return;
+        }
+        let mut i = 0;
+        while !stop.load(Ordering::SeqCst) {
+            i += 1;
+            let page = (i * 13 % 64) * 4096;
+            let result = match i % 4 {
+                0 => add(s, a + page, 1).map(drop),
+                1 => add(s, b + page, 1).map(drop),
+                2 => read(s, b + page).map(drop),
+                _ => read(s, a + page).map(drop),
+            };
+            assert!(matches!(result, Ok(()) | Err(FaultError::Bus)), "{result:?}");
+            if i % 100 == me * 50 {
+                s.advise(VirtAddr(b), 64 * 4096, Advice::DontNeed).unwrap();
+            }
+        }
+    });
+    drop((s, object));
+    assert_eq!(free_frames(), before);
+}
+
+/// Writers in parent and child of one leaf, leaving and coming: each process sees its own counts alone.
+#[test]
+fn sharers_of_a_leaf_copy_and_take_over_without_mixing() {
+    let _g = alone();
+    let before = free_frames();
+    let root = space();
+    let a = root.map(&anon(2 << 20)).unwrap().0;
+    switch_to(&root);
+    for page in 0..64 {
+        write(&root, a + page * 4096, 1000).unwrap();
+    }
+    on_threads(4, root.clone(), |me, root| {
+        for round in 0..80 {
+            let child = root.fork().unwrap();
+            switch_to(&child);
+            for page in 0..16 {
+                let addr = a + ((page * 5 + me + round) % 64) * 4096;
+                assert_eq!(add(&child, addr, 1 + me as u64), Ok(1000));
+            }
+            let grandchild = child.fork().unwrap();
+            for page in 0..16 {
+                let addr = a + ((page * 5 + me + round) % 64) * 4096;
+                assert_eq!(add(&child, addr, 1), Ok(1001 + me as u64));
+            }
+            switch_to(&grandchild);
+            drop(child);
+            for page in 0..16 {
+                let addr = a + ((page * 5 + me + round) % 64) * 4096;
+                assert_eq!(add(&grandchild, addr, 1), Ok(1001 + me as u64));
+            }
+            switch_to(root);
+        }
+    });
+    switch_to(&root);
+    assert_eq!(read(&root, a), Ok(1000));
+    drop(root);
+    assert_eq!(free_frames(), before);
+}

@@ -45,7 +45,7 @@ pub use crate::__const_new as const_new;
 /// Who holds a spinning lock: this CPU, never zero.
 #[inline(always)]
 pub fn holder() -> u32 {
-    crate::machine::cpu_id() + 1
+    crate::machine::cpu_id().wrapping_add(1)
 }
 
 /// Wakes the thread that took `token`.

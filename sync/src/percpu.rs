@@ -150,7 +150,12 @@ impl<T> PerCpu<LocalCell<T>> {
     /// Runs `f` on this CPU's value; see [`LocalCell::with`].
     #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        self.this().with(f)
+        let cell = self.this();
+        cell.enter().then(|| {
+            let _leave = Leave(&cell.busy);
+            // SAFETY: the cell is this CPU's, and `enter` has found it free.
+            f(unsafe { &mut *cell.value.get() })
+        })
     }
 }
 
@@ -217,23 +222,22 @@ impl<T> LocalCell<T> {
     /// handler interrupted), or if the cell is another CPU's.
     #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        if !self.enter() {
-            return None;
-        }
-        let _leave = Leave(&self.busy);
-        // SAFETY: `busy` was clear and is set: no other reference exists until `Leave` is dropped.
-        Some(f(unsafe { &mut *self.value.get() }))
+        (self.owned() && self.enter()).then(|| {
+            let _leave = Leave(&self.busy);
+            // SAFETY: the cell is this CPU's, and `busy` was clear and is set: no other reference exists until `Leave` is dropped.
+            f(unsafe { &mut *self.value.get() })
+        })
     }
 
     #[cfg(target_os = "none")]
     #[inline(always)]
     fn enter(&self) -> bool {
-        if self.busy.load(Ordering::Relaxed) || !self.owned() {
-            return false;
+        let free = !self.busy.load(Ordering::Relaxed);
+        if free {
+            self.busy.store(true, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
         }
-        self.busy.store(true, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        true
+        free
     }
 
     #[cfg(not(target_os = "none"))]
@@ -252,7 +256,13 @@ impl<T> LocalCell<T> {
         let start = (&raw const __percpu_start).addr();
         let end = (&raw const __percpu_end).addr();
         let link = core::ptr::from_ref(self).addr().wrapping_sub(machine::percpu_base());
-        link.wrapping_sub(start) < end.wrapping_sub(start)
+        (start..end).contains(&link)
+    }
+
+    /// Hosted, taking `busy` is an exchange, and enough.
+    #[cfg(not(target_os = "none"))]
+    fn owned(&self) -> bool {
+        true
     }
 }
 

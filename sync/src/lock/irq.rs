@@ -4,6 +4,7 @@
 
 use super::class::LockClass;
 use super::order;
+use crate::atomic::holder;
 use crate::level::{Before, Held, Level, Other};
 use crate::machine;
 use crate::protocol::spin::RawSpin;
@@ -68,7 +69,7 @@ impl<T: ?Sized, L: Level> IrqSpinLock<T, L> {
     fn acquire(&self, nested: bool) -> IrqSpinGuard<'_, T, L> {
         order::check(self.class.class(), self.address(), nested, Location::caller());
         let were_enabled = machine::irq_save();
-        let me = machine::cpu_id() + 1;
+        let me = holder();
         if !self.raw.try_lock(me) {
             self.collide(me, were_enabled, Location::caller());
         }
@@ -107,7 +108,7 @@ impl<T: ?Sized, L: Level> IrqSpinLock<T, L> {
     #[inline(always)]
     pub fn try_lock(&self) -> Option<IrqSpinGuard<'_, T, L>> {
         let were_enabled = machine::irq_save();
-        if self.raw.try_lock(machine::cpu_id() + 1) {
+        if self.raw.try_lock(holder()) {
             return Some(self.taken(were_enabled, Location::caller()));
         }
         machine::irq_restore(were_enabled);

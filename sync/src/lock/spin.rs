@@ -5,6 +5,7 @@
 
 use super::class::{Class, LockClass};
 use super::order;
+use crate::atomic::holder;
 use crate::level::{Before, Held, Level, Other};
 use crate::machine;
 use crate::protocol::spin::RawSpin;
@@ -80,7 +81,7 @@ impl<T: ?Sized, L: Level> SpinLock<T, L> {
     fn acquire(&self, nested: bool) -> SpinGuard<'_, T, L> {
         let class = self.class.class();
         order::check(class, self.address(), nested, Location::caller());
-        let me = machine::cpu_id() + 1;
+        let me = holder();
         if !self.raw.try_lock(me) {
             collide(&self.raw, class, me, Location::caller());
         }
@@ -98,7 +99,7 @@ impl<T: ?Sized, L: Level> SpinLock<T, L> {
     #[track_caller]
     #[inline(always)]
     pub fn try_lock(&self) -> Option<SpinGuard<'_, T, L>> {
-        self.raw.try_lock(machine::cpu_id() + 1).then(|| self.taken(Location::caller()))
+        self.raw.try_lock(holder()).then(|| self.taken(Location::caller()))
     }
 
     /// The CPU that holds the lock just now.

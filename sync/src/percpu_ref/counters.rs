@@ -39,7 +39,8 @@ static SHORT: AtomicBool = AtomicBool::new(true);
 
 fn page(cpu_pages: &[AtomicPtr<Page>; CHUNKS], number: u32) -> &AtomicI64 {
     let number = number as usize;
-    let page = cpu_pages[number / CHUNK].load(Ordering::Relaxed);
+    // The remainder is never taken: it spares a check.
+    let page = cpu_pages[number / CHUNK % CHUNKS].load(Ordering::Relaxed);
     // SAFETY: numbers are given out only after their chunk's pages are in place on all CPUs, for good, and whoever
     // knows a number learned it by an acquire of what came after that.
     unsafe { &(*page)[number % CHUNK] }

@@ -67,7 +67,7 @@ impl RawCount {
     pub fn get(&self, locals: &impl Locals, cpu: u32) -> Got {
         match self.local(locals) {
             Some(local) => {
-                local.store(local.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                local.store(local.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 Got::Reference
             }
             None => self.get_shared(cpu),
@@ -101,7 +101,7 @@ impl RawCount {
     pub fn put(&self, locals: &impl Locals) -> bool {
         match self.local(locals) {
             Some(local) => {
-                local.store(local.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+                local.store(local.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
                 false
             }
             None => self.put_shared(1),

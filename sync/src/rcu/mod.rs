@@ -169,9 +169,11 @@ pub fn poll() -> bool {
     if !pending() {
         return false;
     }
-    callback::sort();
+    if callback::waits_for().is_none() {
+        callback::sort();
+    }
     if !advance() {
-        return pending();
+        return true;
     }
     callback::sort();
     callback::run_batch();

@@ -82,6 +82,13 @@ pub fn disable_interrupts() -> bool {
     was
 }
 
+/// Disables interrupts on this CPU, for code that knows whether they were enabled.
+#[inline(always)]
+fn close_interrupts() {
+    // SAFETY: as above.
+    unsafe { asm!("cli", options(nostack)) };
+}
+
 /// Enables interrupts on this CPU.
 #[inline(always)]
 pub fn enable_interrupts() {

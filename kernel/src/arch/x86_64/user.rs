@@ -23,17 +23,33 @@ struct Fixup {
     target: usize,
 }
 
+unsafe extern "C" {
+    static __ex_table_start: Fixup;
+    static __ex_table_end: Fixup;
+}
+
+fn table() -> (*const Fixup, usize) {
+    let start = &raw const __ex_table_start;
+    (start, (&raw const __ex_table_end as usize - start as usize) / size_of::<Fixup>())
+}
+
+/// Sorts the exception table.
+///
+/// # Safety
+/// Once, on the boot CPU, alone, while constants are still writable (first page tables).
+pub unsafe fn sort_fixups() {
+    let (start, count) = table();
+    // SAFETY: the linker put the table between the two symbols; nobody else looks at it, as the caller says.
+    let table = unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), count) };
+    table.sort_unstable_by_key(|f| f.instruction);
+}
+
 /// Where execution goes on after a fault at `pc` that nobody can serve, if `pc` is one of the instructions here.
 pub fn fixup(pc: usize) -> Option<usize> {
-    unsafe extern "C" {
-        static __ex_table_start: Fixup;
-        static __ex_table_end: Fixup;
-    }
-    let start = &raw const __ex_table_start;
-    let count = (&raw const __ex_table_end as usize - start as usize) / size_of::<Fixup>();
-    // SAFETY: the linker put the table between the two symbols.
+    let (start, count) = table();
+    // SAFETY: the linker put the table between the two symbols; it is only read after `sort_fixups`.
     let table = unsafe { core::slice::from_raw_parts(start, count) };
-    table.iter().find(|f| f.instruction == pc).map(|f| f.target)
+    table.binary_search_by_key(&pc, |f| f.instruction).ok().and_then(|i| table.get(i)).map(|f| f.target)
 }
 
 /// True if `start..start + len` lies in the user half.
@@ -67,7 +83,7 @@ const PLAIN: usize = 64;
 ///
 /// # Safety
 /// The kernel side is valid for `len` bytes and the user side lies in the user half.
-#[inline]
+#[inline(never)]
 unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
     let left: usize;
     if len <= PLAIN {

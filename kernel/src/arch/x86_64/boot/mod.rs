@@ -8,7 +8,7 @@ pub mod topology;
 use super::acpi::MachineTables;
 use super::cpu::{features, percpu};
 use super::memory::{direct_map, early, frames, tables};
-use super::{apic, time, trap};
+use super::{apic, time, trap, user};
 pub use start_info::{PhysRange, boot_info};
 
 /// End of what the first page tables reach.
@@ -25,6 +25,7 @@ pub fn early_init(start_info: usize) {
         if !features::get().smap {
             trap::patch_smap();
         }
+        user::sort_fixups();
         let machine = MachineTables::find(boot_info().rsdp);
         topology::init(&machine);
         early::init(topology::split_by_node);

@@ -10,7 +10,7 @@ mod idt;
 
 use super::cpu::reg;
 use super::memory::USER_END;
-use super::{apic, disable_interrupts, enable_interrupts, irq, user};
+use super::{apic, close_interrupts, disable_interrupts, enable_interrupts, irq, user};
 pub use entry::{patch_smap, return_to_user};
 pub use frame::UserRegs;
 
@@ -74,11 +74,11 @@ pub unsafe fn load() {
 /// What every return to user mode does last: pending work, until none is left. Leaves interrupts off.
 #[inline(always)]
 pub fn finish(regs: &mut UserRegs) {
-    disable_interrupts();
+    close_interrupts();
     while super::upcall::work_pending() {
         enable_interrupts();
         super::upcall::return_work(regs);
-        disable_interrupts();
+        close_interrupts();
     }
     super::upcall::leaving_kernel();
 }

@@ -1,4 +1,5 @@
 #!/bin/sh
+# time limit: 200
 # On a terminal the program has one: its size, its line discipline, Ctrl-C, job control; and ours is as it was after it.
 . tests/boot/common
 command -v script >/dev/null || skip 'no script(1) here to make a terminal with'
@@ -12,6 +13,10 @@ out=$(on_terminal '' "$run -- sh -c 'tty; stty size; [ -t 0 ] && [ -t 1 ] && [ -
 expect 'a terminal' "$out" '/dev/ttyS1
 33 99
 all
+rc=0
+1'
+out=$(on_terminal '' "(sleep 6; stty rows 44 cols 111 </dev/tty) & $run -- sh -c 'trap \"stty size; exit\" WINCH; while :; do sleep 0.1; done'")
+expect 'a new size' "$out" '44 111
 rc=0
 1'
 out=$(on_terminal '\003' "$run -- sleep 60" | tail -n 2 | sed "s,.*\\(rc=\\),\\1,")

@@ -22,6 +22,8 @@ use crate::exit::usage;
 use crate::paths;
 use crate::size::show_bytes;
 
+/// An initramfs lies below the machine's 2 GiB line, with room for the rest.
+const LARGEST: u64 = 1800 << 20;
 /// Old initramfs archives are dropped beyond this many.
 const KEPT: usize = 16;
 
@@ -90,7 +92,14 @@ pub fn prepare(paths: &paths::Tree, root: &Root, additions: &[Addition], memory:
             .insert(&mut tree)
             .with_context(|| format!("cannot add {} to the guest", addition.source.display()))?;
     }
-    let size = tree.size()?;
+    let size = tree.size();
+    if size > LARGEST {
+        return Err(usage(format!(
+            "the root has {}, and a guest can take {} at most: give a smaller one with --root DIR, or busybox and --add",
+            show_bytes(size),
+            show_bytes(LARGEST)
+        )));
+    }
     // The archive and the files made from it stand in memory at the same time.
     if size > memory / 5 * 2 {
         return Err(usage(format!(

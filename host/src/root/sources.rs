@@ -244,6 +244,6 @@ mod tests {
         let mut tree = Tree::default();
         archive(&mut tree, &path, dir.path()).unwrap();
         assert!(tree.contains("bin/a") && tree.contains("bin/b"));
-        assert_eq!(tree.size().unwrap(), 6);
+        assert_eq!(tree.size(), 6);
     }
 }

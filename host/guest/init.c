@@ -191,6 +191,8 @@ static void read_job(void)
 		at = value + strlen(value) + 1;
 		if (!strcmp(key, "mode"))
 			job.tty = !strcmp(value, "tty");
+		else if (!strcmp(key, "input"))
+			input_eof = !strcmp(value, "none");
 		else if (!strcmp(key, "cwd"))
 			job.cwd = value;
 		else if (!strcmp(key, "hostname"))

@@ -31,7 +31,7 @@ const ESCAPE: u8 = 0x1d;
 pub struct Options<'a> {
     /// The program has a terminal: our stdin and stdout are carried raw.
     pub tty: bool,
-    /// Our stdin is its input; otherwise it has none.
+    /// Our stdin is its input; otherwise it has none, as its job says, and we send nothing.
     pub input: bool,
     pub stdout: Sink<'a>,
     pub stderr: Sink<'a>,
@@ -339,8 +339,6 @@ impl<'a> Relay<'a> {
                     // Not earlier: until now Ctrl-C was for us.
                     self.raw = Some(terminal::Raw::enter()?);
                     self.send_window_size();
-                } else if !self.stdin_open {
-                    ToGuest::StdinEnd.encode(&mut self.to_guest);
                 }
             }
             FromGuest::Consumed(bytes) => self.window.acknowledged(bytes as usize),

@@ -177,7 +177,8 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
     let paths = Tree::find();
     let kernel = options.kernel.image(&paths)?;
     let shared = root::prepare(&paths, &options.root, &options.add, options.memory)?;
-    let job = Job { tty, environment: environment(&options.env, tty), arguments: command.to_vec() };
+    let job =
+        Job { tty, input: true, environment: environment(&options.env, tty), arguments: command.to_vec() };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     if options.verbose {
         eprintln!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());

@@ -58,6 +58,7 @@ impl Boot<'_> {
         let script = guest::script(commands, self.settle, self.limit);
         let job = Job {
             tty: false,
+            input: false,
             environment: run::environment(&[], false),
             arguments: vec!["sh".into(), "-c".into(), script],
         };

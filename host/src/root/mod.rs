@@ -52,6 +52,8 @@ impl Root {
 /// What one run is, as the guest's init reads it.
 pub struct Job {
     pub tty: bool,
+    /// The host will send input. Without, it sends nothing at all, so that a run can be the same each time.
+    pub input: bool,
     pub environment: Vec<String>,
     pub arguments: Vec<String>,
 }
@@ -61,6 +63,9 @@ impl Job {
     fn encode(&self) -> Result<Vec<u8>> {
         let mut fields = vec![("mode", if self.tty { "tty" } else { "pipes" }), ("cwd", "/root")];
         fields.push(("hostname", "darter"));
+        if !self.input {
+            fields.push(("input", "none"));
+        }
         fields.extend(self.environment.iter().map(|word| ("env", word.as_str())));
         fields.extend(self.arguments.iter().map(|word| ("arg", word.as_str())));
         let mut bytes = Vec::new();
@@ -199,8 +204,12 @@ mod tests {
 
     #[test]
     fn a_job_is_keys_and_values() {
-        let job =
-            Job { tty: false, environment: vec!["A=b".into()], arguments: vec!["sh".into(), String::new()] };
+        let job = Job {
+            tty: false,
+            input: true,
+            environment: vec!["A=b".into()],
+            arguments: vec!["sh".into(), String::new()],
+        };
         let bytes = job.encode().unwrap();
         assert!(bytes.starts_with(b"mode\0pipes\0cwd\0/root\0hostname\0darter\0env\0A=b\0"));
         assert!(bytes.ends_with(b"arg\0sh\0arg\0\0"));

@@ -87,6 +87,12 @@ impl From<vm::VmError> for Errno {
     }
 }
 
+impl From<vm::FaultError> for Errno {
+    fn from(error: vm::FaultError) -> Errno {
+        vm::VmError::from(error).into()
+    }
+}
+
 impl From<crate::arch::user::UserFault> for Errno {
     fn from(_: crate::arch::user::UserFault) -> Errno {
         EFAULT

@@ -13,8 +13,12 @@ mod log;
 mod arch;
 mod device;
 mod errno;
+mod fs;
 mod memory;
 mod panic;
+mod process;
+mod sched;
+mod syscall;
 
 /// Begins in Rust on the boot CPU, on the boot stack, with the first page tables and interrupts off.
 /// `start_info` is the physical address of the loader's `hvm_start_info`.
@@ -27,7 +31,8 @@ extern "C" fn kernel_main(start_info: usize) -> ! {
 /// The rest of the boot, on a stack with a guard page, with interrupts on.
 extern "C" fn boot() -> ! {
     arch::late_init();
-    arch::start_cpus(idle);
+    start_scheduling();
+    arch::start_cpus(other_cpu);
     info!(
         "Darter {}: {} CPUs, {} nodes, {} ms",
         env!("CARGO_PKG_VERSION"),
@@ -35,13 +40,23 @@ extern "C" fn boot() -> ! {
         arch::nodes(),
         arch::time::now() / 1_000_000
     );
-    arch::exit_vm(0x10)
+    fs::init(arch::initramfs());
+    if let Err(errno) = process::start_init() {
+        panic!("no first process: {errno:?}");
+    }
+    sched::idle_main()
 }
 
 /// What the other CPUs do.
-fn idle() -> ! {
+fn other_cpu() -> ! {
+    start_scheduling();
+    sched::idle_main()
+}
+
+/// Makes the code that runs on this CPU its idle task.
+fn start_scheduling() {
     sync::rcu::idle_exit();
-    loop {
-        arch::idle_wait(|| false);
+    if let Err(errno) = sched::init_cpu() {
+        panic!("no idle task: {errno:?}");
     }
 }

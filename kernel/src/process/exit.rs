@@ -34,7 +34,7 @@ fn kill_others(thread: &Arc<Thread>) {
 ///
 /// False: the process is being killed.
 pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
-    if !thread.process.signals.begin_exec() {
+    if !thread.process.signals.begin_exec(thread.tid()) {
         return false;
     }
     kill_others(thread);

@@ -176,6 +176,8 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         blocked: AtomicU64::new(parts.blocked),
         saved_mask: SpinLock::new(None, &COMM),
         pending: signal::Queue::new(),
+        waits_for: AtomicU64::new(0),
+        signal_queue: WaitQueue::new(),
         altstack: SpinLock::new(signal::AltStack::NONE, &COMM),
         clear_tid: AtomicUsize::new(0),
         robust_list: AtomicUsize::new(0),
@@ -200,7 +202,6 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         group: AtomicU32::new(caller.group()),
         session: AtomicU32::new(caller.session_id()),
         family: family::Family::new(Some(parent)),
-        signals: caller.signals.copy()?,
         limits: caller.limits.copy(),
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
@@ -208,13 +209,13 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
         no_new_privileges: AtomicBool::new(caller.no_new_privileges.load(Ordering::Relaxed)),
         personality: AtomicU32::new(caller.personality.load(Ordering::Relaxed)),
-        ..blank(id, parts.space.clone())
+        ..blank(id, parts.space.clone(), caller.signals.copy()?)
     })?;
     new_thread(process, thread_id, parts)
 }
 
 /// A process with nothing of its parent's.
-fn blank(id: Id, space: Arc<Space>) -> Process {
+fn blank(id: Id, space: Arc<Space>, signals: signal::Signals) -> Process {
     Process {
         id,
         group: AtomicU32::new(0),
@@ -223,7 +224,7 @@ fn blank(id: Id, space: Arc<Space>) -> Process {
         threads: SpinLock::new(Vec::new(), &THREADS),
         alive: AtomicU32::new(1),
         space: SpinLock::new(Some(space), &SPACE),
-        signals: signal::Signals::new(),
+        signals,
         limits: limits::Limits::new(),
         itimers: itimer::Itimers::new(),
         memory: SpinLock::new(exec::Layout::default(), &MEMORY),
@@ -240,6 +241,7 @@ fn blank(id: Id, space: Arc<Space>) -> Process {
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
         personality: AtomicU32::new(0),
+        death_signal: AtomicU32::new(0),
         started: arch::time::now(),
         rcu: RcuHead::new(),
     }
@@ -252,7 +254,7 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     let process = try_arc(Process {
         group: AtomicU32::new(id.number()),
         session: AtomicU32::new(id.number()),
-        ..blank(id, space.clone())
+        ..blank(id, space.clone(), signal::Signals::try_new()?)
     })?;
     let parts = Parts { files, fs, credentials: Credentials::root()?, space, blocked: 0 };
     let thread = new_thread(process.clone(), thread_id, parts)?;

@@ -20,8 +20,9 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use once_cell::race::OnceBox;
 use sync::heap::try_box;
-use sync::lock::SpinLock;
-use sync::percpu::{LocalCell, per_cpu};
+use sync::SpinLock;
+use sync::level::Other;
+use sync::{LocalCell, per_cpu};
 
 pub type Pid = u32;
 
@@ -35,8 +36,8 @@ const QUARANTINE: u32 = 16;
 const NONE: u32 = u32::MAX;
 
 sync::lock_class! {
-    static IDS: LockClass = ("process ids", level::Leaf);
-    static IDS_OVERFLOW: LockClass = ("process id overflow", level::Leaf);
+    static IDS: LockClass = ("process ids", Other);
+    static IDS_OVERFLOW: LockClass = ("process id overflow", Other);
 }
 
 /// What a number leads to. A leading thread is found through its process.
@@ -76,7 +77,7 @@ impl Queue {
     fn push(&mut self, index: u32) {
         let Some(block) = block(index) else { return };
         block.next.store(NONE, Relaxed);
-        match tail_of(self.tail) {
+        match self::block(self.tail) {
             Some(tail) => tail.next.store(index, Relaxed),
             None => self.head = index,
         }
@@ -200,6 +201,7 @@ pub struct Id(Pid);
 impl Id {
     /// A number that nobody uses. EAGAIN when there is none, ENOMEM when the table cannot grow.
     pub fn try_new() -> Result<Id> {
+        // Nobody is in the cell: nothing in here sleeps or comes back.
         LOCAL.this().with(|local| {
             loop {
                 if local.next >= BLOCK {
@@ -221,6 +223,7 @@ impl Id {
                 }
             }
         })
+        .unwrap_or(Err(EAGAIN))
     }
 
     pub fn number(&self) -> Pid {

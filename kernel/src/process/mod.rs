@@ -96,6 +96,8 @@ pub struct Process {
     pub(crate) released: AtomicBool,
     pub(crate) release: WaitQueue,
     pub(crate) personality: AtomicU32,
+    /// PR_SET_PDEATHSIG.
+    pub(crate) death_signal: AtomicU32,
     pub started: u64,
     rcu: RcuHead,
 }
@@ -114,6 +116,9 @@ pub struct Thread {
     /// The mask to go back to when the signal that ended a sigsuspend has been delivered.
     pub(crate) saved_mask: SpinLock<Option<u64>>,
     pub(crate) pending: signal::Queue,
+    /// What sigtimedwait waits for, and where.
+    pub(crate) waits_for: AtomicU64,
+    pub(crate) signal_queue: WaitQueue,
     pub altstack: SpinLock<signal::AltStack>,
     pub(crate) clear_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
@@ -165,6 +170,10 @@ impl Process {
     /// The thread that speaks for the process: its first that is still there.
     pub fn leader(&self) -> Option<Arc<Thread>> {
         self.threads.lock().first().cloned()
+    }
+
+    pub(crate) fn threads_remove(&self, thread: &Arc<Thread>) {
+        self.threads.lock().retain(|t| !Arc::ptr_eq(t, thread));
     }
 
     /// Threads that have not exited.
@@ -266,6 +275,23 @@ impl Thread {
         self.credentials.get_shared()
     }
 
+    /// A signal has come that it blocks: sigtimedwait may be waiting for it.
+    pub(crate) fn notify_waiting(&self, signal: u64) {
+        if self.waits_for.load(Ordering::SeqCst) & signal != 0 {
+            self.signal_queue.wake_all();
+        }
+    }
+
+    /// Its number leads nowhere from now on.
+    pub(crate) fn withdraw(&self) {
+        self.id.withdraw();
+    }
+
+    /// exec: the new program has not asked for a word to be cleared; the one of the old program is, for vfork's sake.
+    pub(crate) fn clear_tid_for_exec(&self) {
+        self.clear_tid.store(0, Ordering::Relaxed);
+    }
+
     /// Makes the thread look at its signals.
     pub(crate) fn notify(&self, kill: bool) {
         if let Some(task) = self.task() {
@@ -305,6 +331,11 @@ impl Current {
 
     pub fn space(&self) -> &Arc<Space> {
         self.space.borrow()
+    }
+
+    /// Its space; None while it exits.
+    pub(crate) fn space_if_any(&self) -> Option<&Arc<Space>> {
+        self.space.borrow_if_any()
     }
 
     pub fn credentials(&self) -> &Arc<Credentials> {

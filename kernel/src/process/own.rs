@@ -41,6 +41,12 @@ impl<T> Own<T> {
         }
     }
 
+    /// As `borrow`; None after the thread has given it up.
+    pub fn borrow_if_any(&self) -> Option<&Arc<T>> {
+        // SAFETY: as in `borrow`.
+        unsafe { (*self.value.get()).as_ref() }
+    }
+
     /// A counted reference, for any thread.
     pub fn get_shared(&self) -> Option<Arc<T>> {
         let _lock = self.lock.lock();

@@ -317,6 +317,36 @@ pub fn leave_space() -> Option<Arc<Space>> {
     old
 }
 
+/// Runs `f` on the saved vector registers of the current thread, which are up to date with the processor's. What `f`
+/// changes in memory it loads itself.
+pub fn with_fpu<R>(f: impl FnOnce(&mut arch::FpuState) -> R) -> R {
+    let task = current();
+    // SAFETY: the current task's own hardware; `f` may sleep, and a switch then saves into the same area, which is what
+    // the area is for.
+    let hardware = unsafe { task.hardware() };
+    let Some(fpu) = &mut hardware.fpu else { unreachable!("a user thread has vector registers") };
+    fpu.save_whole();
+    f(fpu)
+}
+
+/// A copy of the current thread's vector registers, for fork.
+///
+/// # Errors
+/// ENOMEM.
+pub fn clone_fpu() -> Result<arch::FpuState> {
+    with_fpu(|fpu| fpu.try_clone()).ok_or(Errno::ENOMEM)
+}
+
+/// The current thread begins a new program: vector registers and thread pointers as at birth.
+pub fn reset_for_exec() {
+    with_fpu(|fpu| {
+        fpu.reset();
+        fpu.restore();
+    });
+    arch::set_tls(0);
+    arch::set_gs(0);
+}
+
 /// The current task takes `space` on (a kernel thread that becomes the first process).
 pub fn adopt_space(space: Arc<Space>) {
     replace_space(space);

@@ -10,14 +10,19 @@ use linux_raw_sys::general as abi;
 use vm::FutexKey;
 use vm::addr::VirtAddr;
 
-fn key(address: usize, private: bool) -> Result<Key> {
+/// What the word at `address` is.
+///
+/// # Errors
+/// EINVAL: misaligned. EFAULT.
+pub fn key(address: usize, private: bool) -> Result<Key> {
     if address & 3 != 0 {
         return Err(Errno::EINVAL);
     }
     if address >= crate::arch::USER_END {
         return Err(Errno::EFAULT);
     }
-    let space = process::current().space();
+    let thread = process::current();
+    let space = thread.space();
     if private {
         return Ok(Key { owner: space.id() as usize, place: address });
     }

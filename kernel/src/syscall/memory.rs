@@ -69,8 +69,7 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
         }
     }
     let backing = match &file {
-        Some(file) => fs::map_backing(file, prot.contains(Prot::WRITE), shared, prot.contains(Prot::EXEC))?
-            .map_or(Backing::Anonymous, |object| Backing::Object { object, offset: offset as u64 }),
+        Some(file) => file_backing(file, prot, shared, offset as u64)?,
         None if shared => shared_memory(len)?,
         None => Backing::Anonymous,
     };
@@ -84,6 +83,20 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     map.set(MapFlags::STACK, flags & abi::MAP_STACK != 0);
     let request = MapRequest { hint: VirtAddr(hint & !(PAGE_SIZE - 1)), len, prot, flags: map, backing };
     Ok(process::current().space().map(&request)?.0)
+}
+
+/// What `file` shows, for a program that wants `prot` of it.
+///
+/// # Errors
+/// EACCES: it is not open for that. ENODEV: it cannot be mapped.
+fn file_backing(file: &fs::File, prot: Prot, shared: bool, offset: u64) -> Result<Backing> {
+    if !file.flags().reads() || (shared && prot.contains(Prot::WRITE) && !file.flags().writes()) {
+        return Err(Errno::EACCES);
+    }
+    Ok(match file.mapping()? {
+        fs::Mapping::Object(object) => Backing::Object { object, offset },
+        fs::Mapping::Anonymous => Backing::Anonymous,
+    })
 }
 
 /// Memory that children share: an object of its own.

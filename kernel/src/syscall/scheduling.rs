@@ -207,14 +207,17 @@ pub fn sys_sched_rr_get_interval(tid: i32, to: usize) -> Result<usize> {
 /// getrusage(2).
 pub fn sys_getrusage(who: i32, to: usize) -> Result<usize> {
     let current = process::current();
+    const SELF: i32 = 0;
+    const CHILDREN: i32 = -1;
+    const THREAD: i32 = 1;
     let usage = match who {
-        abi::RUSAGE_SELF => {
+        SELF => {
             let mut usage = current.process.usage();
             usage.max_rss = usage.max_rss.max(current.space().usage().resident_pages as u64);
             usage
         }
-        abi::RUSAGE_CHILDREN => current.process.children_usage(),
-        1 => UsageSum::of_thread(&current, sched::current().times()),
+        CHILDREN => current.process.children_usage(),
+        THREAD => UsageSum::of_thread(&current, sched::current().times()),
         _ => return Err(Errno::EINVAL),
     };
     UserPtr::new(to).write(&Rusage::new(&usage)).map(|()| 0)

@@ -7,7 +7,7 @@ use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::{self, Credentials, Process};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use linux_raw_sys::general as abi;
+use linux_raw_sys::prctl as pr;
 use sync::level::Other;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
@@ -389,45 +389,45 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
     let thread = process::current();
     let process = &thread.process;
     match option {
-        abi::PR_SET_NAME => {
+        pr::PR_SET_NAME => {
             let mut name = [0; 16];
             let n = UserSlice::new(a, 16).read_partial(&mut name);
             let end = name[..n].iter().position(|b| *b == 0).or((n == 16).then_some(15)).ok_or(Errno::EFAULT)?;
             thread.set_comm(&name[..end]);
             Ok(0)
         }
-        abi::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm().0).map(|()| 0),
-        abi::PR_SET_DUMPABLE if a <= 1 => {
+        pr::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm().0).map(|()| 0),
+        pr::PR_SET_DUMPABLE if a <= 1 => {
             process.dumpable.store(a == 1, Ordering::Relaxed);
             Ok(0)
         }
-        abi::PR_GET_DUMPABLE => Ok(usize::from(process.dumpable.load(Ordering::Relaxed))),
-        abi::PR_SET_NO_NEW_PRIVS if a == 1 && b | c | d == 0 => {
+        pr::PR_GET_DUMPABLE => Ok(usize::from(process.dumpable.load(Ordering::Relaxed))),
+        pr::PR_SET_NO_NEW_PRIVS if a == 1 && b | c | d == 0 => {
             process.no_new_privileges.store(true, Ordering::Relaxed);
             Ok(0)
         }
-        abi::PR_GET_NO_NEW_PRIVS if a | b | c | d == 0 => {
+        pr::PR_GET_NO_NEW_PRIVS if a | b | c | d == 0 => {
             Ok(usize::from(process.no_new_privileges.load(Ordering::Relaxed)))
         }
-        abi::PR_SET_CHILD_SUBREAPER => {
+        pr::PR_SET_CHILD_SUBREAPER => {
             process.subreaper.store(a != 0, Ordering::Relaxed);
             Ok(0)
         }
-        abi::PR_GET_CHILD_SUBREAPER => {
+        pr::PR_GET_CHILD_SUBREAPER => {
             let on = u32::from(process.subreaper.load(Ordering::Relaxed));
             UserPtr::<u32>::new(a).write(&on).map(|()| 0)
         }
-        abi::PR_SET_PDEATHSIG if a <= 64 => {
+        pr::PR_SET_PDEATHSIG if a <= 64 => {
             process.death_signal.store(a as u32, Ordering::Relaxed);
             Ok(0)
         }
-        abi::PR_GET_PDEATHSIG => {
+        pr::PR_GET_PDEATHSIG => {
             UserPtr::<u32>::new(a).write(&process.death_signal.load(Ordering::Relaxed)).map(|()| 0)
         }
-        abi::PR_GET_KEEPCAPS => Ok(0),
-        abi::PR_SET_TIMERSLACK => Ok(0),
-        abi::PR_GET_TIMERSLACK => Ok(50_000),
-        abi::PR_CAPBSET_READ if a <= 40 => Ok(1),
+        pr::PR_GET_KEEPCAPS => Ok(0),
+        pr::PR_SET_TIMERSLACK => Ok(0),
+        pr::PR_GET_TIMERSLACK => Ok(50_000),
+        pr::PR_CAPBSET_READ if a <= 40 => Ok(1),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -514,4 +514,30 @@ pub fn sys_membarrier(command: i32, flags: u32) -> Result<usize> {
         }
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// getrandom(2): never blocks, since the generator is seeded at boot.
+pub fn sys_getrandom(to: usize, len: usize, flags: u32) -> Result<usize> {
+    const NONBLOCK: u32 = 1;
+    const RANDOM: u32 = 2;
+    const INSECURE: u32 = 4;
+    if flags & !(NONBLOCK | RANDOM | INSECURE) != 0 || flags & (RANDOM | INSECURE) == RANDOM | INSECURE {
+        return Err(Errno::EINVAL);
+    }
+    let len = len.min(super::file::TRANSFER_MAX);
+    let mut done = 0;
+    while done < len {
+        let bytes = crate::fs::random::bytes();
+        let n = (len - done).min(bytes.len());
+        let at = to.checked_add(done).ok_or(Errno::EFAULT)?;
+        let written = UserSlice::new(at, n).write_partial(bytes.get(..n).unwrap_or_default());
+        done += written;
+        if written < n {
+            return if done > 0 { Ok(done) } else { Err(Errno::EFAULT) };
+        }
+        if done.is_multiple_of(4096) && process::signal_pending() {
+            break;
+        }
+    }
+    Ok(done)
 }

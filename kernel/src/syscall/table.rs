@@ -33,7 +33,7 @@ macro_rules! table {
 table! {
     0 read = file::sys_read;
     1 write = file::sys_write;
-    2 open = file::sys_open;
+    2 open = path::sys_open;
     3 close = file::sys_close;
     4 stat = path::sys_stat;
     5 fstat = path::sys_fstat;
@@ -106,8 +106,8 @@ table! {
     72 fcntl = file::sys_fcntl;
     73 flock = file::sys_flock;
     74 fsync = file::sys_fsync;
-    75 fdatasync = file::sys_fdatasync;
-    76 truncate = file::sys_truncate;
+    75 fdatasync = file::sys_fsync;
+    76 truncate = path::sys_truncate;
     77 ftruncate = file::sys_ftruncate;
     78 getdents;
     79 getcwd = path::sys_getcwd;
@@ -116,7 +116,7 @@ table! {
     82 rename = path::sys_rename;
     83 mkdir = path::sys_mkdir;
     84 rmdir = path::sys_rmdir;
-    85 creat = file::sys_creat;
+    85 creat = path::sys_creat;
     86 link = path::sys_link;
     87 unlink = path::sys_unlink;
     88 symlink = path::sys_symlink;
@@ -126,7 +126,7 @@ table! {
     92 chown = path::sys_chown;
     93 fchown = path::sys_fchown;
     94 lchown = path::sys_lchown;
-    95 umask = file::sys_umask;
+    95 umask = path::sys_umask;
     96 gettimeofday = time::sys_gettimeofday;
     97 getrlimit = system::sys_getrlimit;
     98 getrusage = scheduling::sys_getrusage;
@@ -219,18 +219,18 @@ table! {
     185 security;
     186 gettid = process::sys_gettid;
     187 readahead = file::sys_readahead;
-    188 setxattr = path::sys_setxattr;
-    189 lsetxattr = path::sys_lsetxattr;
-    190 fsetxattr = path::sys_fsetxattr;
-    191 getxattr = path::sys_getxattr;
-    192 lgetxattr = path::sys_lgetxattr;
-    193 fgetxattr = path::sys_fgetxattr;
-    194 listxattr = path::sys_listxattr;
-    195 llistxattr = path::sys_llistxattr;
-    196 flistxattr = path::sys_flistxattr;
-    197 removexattr = path::sys_removexattr;
-    198 lremovexattr = path::sys_lremovexattr;
-    199 fremovexattr = path::sys_fremovexattr;
+    188 setxattr = path::sys_xattr_path;
+    189 lsetxattr = path::sys_xattr_path;
+    190 fsetxattr = path::sys_xattr_fd;
+    191 getxattr = path::sys_xattr_path;
+    192 lgetxattr = path::sys_xattr_path;
+    193 fgetxattr = path::sys_xattr_fd;
+    194 listxattr = path::sys_xattr_path;
+    195 llistxattr = path::sys_xattr_path;
+    196 flistxattr = path::sys_xattr_fd;
+    197 removexattr = path::sys_xattr_path;
+    198 lremovexattr = path::sys_xattr_path;
+    199 fremovexattr = path::sys_xattr_fd;
     200 tkill = signal::sys_tkill;
     201 time = time::sys_time;
     202 futex = futex::sys_futex;
@@ -244,7 +244,7 @@ table! {
     210 io_cancel;
     211 get_thread_area;
     212 lookup_dcookie;
-    213 epoll_create = poll::sys_epoll_create;
+    213 epoll_create = file::sys_epoll_create;
     214 epoll_ctl_old;
     215 epoll_wait_old;
     216 remap_file_pages;
@@ -288,7 +288,7 @@ table! {
     254 inotify_add_watch;
     255 inotify_rm_watch;
     256 migrate_pages;
-    257 openat = file::sys_openat;
+    257 openat = path::sys_openat;
     258 mkdirat = path::sys_mkdirat;
     259 mknodat = path::sys_mknodat;
     260 fchownat = path::sys_fchownat;
@@ -308,7 +308,7 @@ table! {
     274 get_robust_list = process::sys_get_robust_list;
     275 splice;
     276 tee;
-    277 sync_file_range = file::sys_sync_file_range;
+    277 sync_file_range;
     278 vmsplice;
     279 move_pages;
     280 utimensat = path::sys_utimensat;
@@ -322,7 +322,7 @@ table! {
     288 accept4;
     289 signalfd4;
     290 eventfd2 = file::sys_eventfd2;
-    291 epoll_create1 = poll::sys_epoll_create1;
+    291 epoll_create1 = file::sys_epoll_create1;
     292 dup3 = file::sys_dup3;
     293 pipe2 = file::sys_pipe2;
     294 inotify_init1;
@@ -380,7 +380,7 @@ table! {
     434 pidfd_open;
     435 clone3 => regs process::sys_clone3;
     436 close_range = file::sys_close_range;
-    437 openat2 = file::sys_openat2;
+    437 openat2;
     438 pidfd_getfd;
     439 faccessat2 = path::sys_faccessat2;
     440 process_madvise;

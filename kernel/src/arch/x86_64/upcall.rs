@@ -1,46 +1,47 @@
 //! What arch calls in the rooms above, in one place.
 
 use super::trap::{Trap, UserRegs};
+use crate::sched::{self, Pending};
 
 /// Work waits that must be done before the current thread goes on in user mode.
 #[inline(always)]
 pub fn work_pending() -> bool {
-    false
+    sched::current().work_pending()
 }
 
-pub fn return_work(_regs: &mut UserRegs) {}
+pub fn return_work(regs: &mut UserRegs) {
+    crate::process::return_work(regs);
+}
 
 /// The last word before user mode, with interrupts off.
 #[inline(always)]
-pub fn leaving_kernel() {}
+pub fn leaving_kernel() {
+    sync::rcu::quiescent();
+}
 
 #[inline(always)]
 pub fn syscall(regs: &mut UserRegs) {
-    regs.set_result(-38);
+    crate::syscall::dispatch(regs);
 }
 
+#[inline(always)]
 pub fn user_trap(regs: &mut UserRegs, trap: Trap) {
-    panic!("{trap:?} in user mode at {:#x} and no process to take it", regs.pc());
+    crate::process::trap::user_trap(regs, trap);
 }
 
-pub fn kernel_fault(_addr: usize, _write: bool) -> bool {
-    false
+#[inline(always)]
+pub fn kernel_fault(address: usize, write: bool) -> bool {
+    crate::process::kernel_fault(address, write)
 }
 
-pub fn timer_interrupt(_from_user: bool) {}
-
-pub fn reschedule_interrupt() {}
-
-pub fn serial_received() {}
-
-// Until `sched` is in the tree: nobody sleeps during boot.
-#[unsafe(no_mangle)]
-extern "Rust" fn __darter_park_token() -> usize {
-    0
+pub fn timer_interrupt(from_user: bool) {
+    sched::timer_interrupt(from_user);
 }
-#[unsafe(no_mangle)]
-extern "Rust" fn __darter_park() {}
-#[unsafe(no_mangle)]
-extern "Rust" fn __darter_unpark(_: usize) {}
-#[unsafe(no_mangle)]
-extern "Rust" fn __darter_nudge(_: u32) {}
+
+pub fn reschedule_interrupt() {
+    sched::reschedule_interrupt();
+}
+
+pub fn serial_received() {
+    sched::pending::raise(Pending::Serial);
+}

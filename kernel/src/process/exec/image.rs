@@ -8,7 +8,7 @@ use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::fs::File;
 use alloc::vec::Vec;
-use linux_raw_sys::elf as abi;
+use linux_raw_sys::elf_uapi as abi;
 use sync::TryVec;
 use vm::addr::PAGE_SIZE;
 use zerocopy::{FromBytes, Immutable, KnownLayout};

@@ -7,7 +7,7 @@ use crate::arch::{self, USER_END};
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
 use alloc::vec::Vec;
-use linux_raw_sys::general as abi;
+use linux_raw_sys::auxvec as abi;
 use sync::TryVec;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, Prot};

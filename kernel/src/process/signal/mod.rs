@@ -11,7 +11,7 @@ pub mod robust;
 pub mod send;
 
 use crate::errno::{Errno, Result};
-use crate::sched::WaitQueue;
+use crate::sched::{Sleep, WaitQueue, Woken};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -238,8 +238,8 @@ struct State {
     shared: Waiting,
     /// All threads are to end; the status of the process.
     exit: Option<i32>,
-    /// One thread is about to exec and ends the others.
-    exec: bool,
+    /// This thread is about to exec and ends the others.
+    exec: Option<super::Pid>,
     stopped: bool,
 }
 
@@ -264,7 +264,7 @@ pub fn any_stopped() -> bool {
 
 impl Signals {
     fn with(actions: Box<[Action; COUNT as usize]>) -> Self {
-        let state = State { actions, shared: Waiting::new(), exit: None, exec: false, stopped: false };
+        let state = State { actions, shared: Waiting::new(), exit: None, exec: None, stopped: false };
         Self {
             state: SpinLock::new(state, &SIGNALS),
             stopped: AtomicBool::new(false),
@@ -333,21 +333,23 @@ impl Signals {
     }
 
     /// False: the process is being killed, or another thread is before this one.
-    pub fn begin_exec(&self) -> bool {
+    pub fn begin_exec(&self, tid: super::Pid) -> bool {
         let mut state = self.state.lock();
-        let free = state.exit.is_none() && !state.exec;
-        state.exec |= free;
+        let free = state.exit.is_none() && state.exec.is_none();
+        if free {
+            state.exec = Some(tid);
+        }
         free
     }
 
     pub fn end_exec(&self) {
-        self.state.lock().exec = false;
+        self.state.lock().exec = None;
     }
 
     /// Runs `add`, which adds a thread, unless all threads are to end: then false.
     pub fn admit<E>(&self, add: impl FnOnce() -> core::result::Result<(), E>) -> core::result::Result<bool, E> {
         let state = self.state.lock();
-        if state.exit.is_some() || state.exec {
+        if state.exit.is_some() || state.exec.is_some() {
             return Ok(false);
         }
         add().map(|()| true)
@@ -386,8 +388,32 @@ impl Signals {
         }
     }
 
+    /// Is the running thread to end: the process is, or another thread takes its place by exec?
+    pub fn must_end(&self, thread: &super::Current) -> bool {
+        let state = self.state.lock();
+        state.exit.is_some() || state.exec.is_some_and(|tid| tid != thread.tid())
+    }
+
     /// Signals that wait for the whole process.
     pub fn pending(&self) -> u64 {
         self.state.lock().shared.set
     }
+}
+
+/// Takes a signal of `set` that waits for the running thread or its process.
+pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
+    let mut state = thread.process.signals.state.lock();
+    let own = thread.pending.lock().take(!set);
+    own.or_else(|| state.shared.take(!set))
+}
+
+/// Sleeps until a signal of `set` comes.
+///
+/// # Errors
+/// The deadline, or another signal.
+pub fn wait_for(thread: &super::Current, set: u64, deadline: Option<u64>) -> core::result::Result<Info, Woken> {
+    thread.waits_for.store(set, Ordering::SeqCst);
+    let result = thread.signal_queue.wait_until(Sleep::Interruptible, deadline, || take_waiting(thread, set));
+    thread.waits_for.store(0, Ordering::SeqCst);
+    result
 }

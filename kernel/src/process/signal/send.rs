@@ -69,8 +69,8 @@ pub fn queue(process: &Arc<Process>, thread: Option<&Arc<Thread>>, info: Info, m
             target.into_iter().for_each(|t| t.notify(kill));
         }
         // sigtimedwait and signalfd wait for blocked signals.
-        Some(thread) => thread.notify_waiting(),
-        None => process.for_each_thread(|t| t.notify_waiting()),
+        Some(thread) => thread.notify_waiting(this),
+        None => process.for_each_thread(|t| t.notify_waiting(this)),
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ build: setup host kernel guest benchmarks plugin ## Everything that a machine ne
 host: setup ## The darter command
 	@$(CARGO) build --quiet --release -p darter
 
-kernel: setup ## The Darter kernel: $(KERNEL)
+kernel: setup ## The Darter kernel
 	@$(CARGO) build --quiet --profile kernel $(KERNEL_FLAGS)
 
 guest: target/guest/init target/guest/line-selftest ## The guest's first program, and the line detector's test

@@ -40,7 +40,7 @@ pub fn test(options: &Test) -> Result<u8> {
         return Err(usage(format!("no test is named so; they stand in {}", FOLDERS.join(" and "))));
     }
     if options.list {
-        scripts.iter().for_each(|(name, _)| println!("{name}"));
+        scripts.iter().for_each(|(name, _)| out!("{name}"));
         return Ok(0);
     }
     let (mut passed, mut failed, mut skipped) = (0, Vec::new(), 0);
@@ -51,23 +51,23 @@ pub fn test(options: &Test) -> Result<u8> {
         match verdict {
             Verdict::Passed => {
                 passed += 1;
-                println!("passed   {name:<44} {seconds:7.1} s");
+                out!("passed   {name:<44} {seconds:7.1} s");
             }
             Verdict::Skipped(why) => {
                 skipped += 1;
-                println!("skipped  {name:<44} {seconds:7.1} s  {why}");
+                out!("skipped  {name:<44} {seconds:7.1} s  {why}");
             }
             Verdict::Failed(output) => {
-                println!("FAILED   {name:<44} {seconds:7.1} s");
-                output.lines().for_each(|line| println!("    | {line}"));
+                out!("FAILED   {name:<44} {seconds:7.1} s");
+                output.lines().for_each(|line| out!("    | {line}"));
                 failed.push(name);
             }
         }
     }
     for name in &failed {
-        println!("failed: {name}    again: ./darter test --kernel {} {name}", options.kernel);
+        out!("failed: {name}    again: ./darter test --kernel {} {name}", options.kernel);
     }
-    println!("{passed} passed, {} failed, {skipped} skipped (kernel {})", failed.len(), options.kernel);
+    out!("{passed} passed, {} failed, {skipped} skipped (kernel {})", failed.len(), options.kernel);
     Ok(u8::from(!failed.is_empty()))
 }
 
@@ -80,7 +80,7 @@ fn find(root: &Path) -> Result<Vec<(String, PathBuf)>> {
             let path = entry?.path();
             let is_program = path.metadata().is_ok_and(|about| about.permissions().mode() & 0o111 != 0);
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            if path.is_file() && is_program && !name.starts_with('.') {
+            if is_program && path.extension().is_some_and(|end| end == "sh") {
                 let group = folder.trim_start_matches("tests/");
                 found.push((format!("{group}/{name}"), path));
             }

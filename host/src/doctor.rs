@@ -47,16 +47,16 @@ pub fn doctor() -> Result<u8> {
     let mut missing = 0;
     for (name, finding) in findings {
         match finding {
-            Finding::Good(what) => println!("ok       {name:<14} {what}"),
-            Finding::Better(what, command) => println!("note     {name:<14} {what}{}", hint(&command)),
+            Finding::Good(what) => out!("ok       {name:<14} {what}"),
+            Finding::Better(what, command) => out!("note     {name:<14} {what}{}", hint(&command)),
             Finding::Missing(what, command) => {
                 missing += 1;
-                println!("MISSING  {name:<14} {what}{}", hint(&command));
+                out!("MISSING  {name:<14} {what}{}", hint(&command));
             }
         }
     }
     if missing == 0 {
-        println!("everything needed is there");
+        out!("everything needed is there");
     }
     Ok(u8::from(missing > 0))
 }

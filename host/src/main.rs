@@ -3,6 +3,9 @@
 //! It keeps to one thread: QEMU's life is tied to the thread that started it (vm.rs).
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod say;
+
 mod accel;
 mod bench;
 mod booted;
@@ -50,7 +53,7 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("darter: {error:#}");
+            note!("darter: {error:#}");
             ExitCode::from(exit::status_of(&error))
         }
     }

@@ -71,7 +71,7 @@ fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
     );
     let outcome = relay.run()?;
     if let Some(text) = explain(&outcome.end, options) {
-        eprintln!("darter: {text}");
+        note!("darter: {text}");
     }
     Ok(outcome::status_of(&outcome.end))
 }
@@ -118,7 +118,7 @@ fn run_json(options: &Run) -> Result<u8> {
         error,
         last_words,
     };
-    println!("{}", serde_json::to_string(&report)?);
+    out!("{}", serde_json::to_string(&report)?);
     Ok(status)
 }
 
@@ -181,7 +181,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         Job { tty, input: true, environment: environment(&options.env, tty), arguments: command.to_vec() };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     if options.verbose {
-        eprintln!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());
+        note!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());
     }
     boot(&machine, kernel, &initramfs, options.kernel.command_line(!options.verbose, &options.append))
 }

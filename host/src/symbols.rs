@@ -36,7 +36,7 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
     if let Ok(content) = std::fs::read(&cached) {
         return Ok(content);
     }
-    eprintln!("darter: asking Linux for its symbols, once");
+    note!("darter: asking Linux for its symbols, once");
     let machine = Machine {
         cpus: 1,
         sockets: 1,

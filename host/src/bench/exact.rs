@@ -164,7 +164,7 @@ fn row(spec: &Spec, kernel: &Kernel, figures: Result<PerOp, String>, profile: Ve
 }
 
 fn print(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
-    println!(
+    out!(
         "{} on QEMU {}: kernel instructions per operation, exact, one task; iterations of string instructions apart",
         counts.versions.join(" beside "),
         counts.qemu
@@ -201,17 +201,17 @@ fn print(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
     for column in table.column_iter_mut().skip(1).take(3 * kernels.len() + 1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("{table}");
+    out!("{table}");
     for count in &counts.counts {
         if let Some(why) = &count.failed {
-            println!("failed: {} on {}: {why}", count.benchmark, count.kernel);
+            out!("failed: {} on {}: {why}", count.benchmark, count.kernel);
         }
         if !count.profile.is_empty() {
-            println!("\n{} on {}, instructions (iterations) per operation:", count.benchmark, count.kernel);
+            out!("\n{} on {}, instructions (iterations) per operation:", count.benchmark, count.kernel);
         }
         for (name, instructions, iterations) in count.profile.iter().take(SHOWN) {
-            println!("  {instructions:10.1} {:>12}  {name}", format!("({iterations:.1})"));
+            out!("  {instructions:10.1} {:>12}  {name}", format!("({iterations:.1})"));
         }
     }
-    println!("{}", counts.command);
+    out!("{}", counts.command);
 }

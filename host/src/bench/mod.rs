@@ -37,7 +37,7 @@ pub fn bench(options: &Bench) -> Result<u8> {
 pub fn interrupted(result: Result<u8>) -> Result<u8> {
     match result {
         Err(error) if error.downcast_ref::<Interrupted>().is_some() => {
-            eprintln!("darter: {error}");
+            note!("darter: {error}");
             Ok(error.downcast_ref::<Interrupted>().map_or(1, |end| 128u8.wrapping_add(end.0 as u8)))
         }
         result => result,

@@ -64,7 +64,7 @@ pub fn measure(options: &Bench) -> Result<u8> {
     session.rounds()?;
     session.progress.finish_and_clear();
     let Session { results, specs, .. } = session;
-    print!("{}", table::render(&results, &specs, &options.cpus, models));
+    out!("{}", table::render(&results, &specs, &options.cpus, models).trim_end());
     if let Some(path) = &options.json {
         write_json(path, &results)?;
     }
@@ -88,7 +88,7 @@ impl Session<'_> {
             self.results.seconds = started.elapsed().as_secs_f64();
             let another = begun.elapsed();
             if run < self.options.runs && budget.is_some_and(|budget| started.elapsed() + another > budget) {
-                eprintln!("darter: {run} of {} runs: another would not fit into --budget", self.options.runs);
+                note!("darter: {run} of {} runs: another would not fit into --budget", self.options.runs);
                 break;
             }
         }
@@ -152,7 +152,7 @@ impl Session<'_> {
         }
         if progress.is_hidden() {
             let verdict = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-            eprintln!("{title}: {} benchmarks{verdict}", self.specs.len());
+            note!("{title}: {} benchmarks{verdict}", self.specs.len());
         }
         self.results.samples.extend(samples);
         Ok(())

@@ -73,12 +73,12 @@ fn count(options: &Lines) -> Result<u8> {
             {
                 let (ops, window) = window.with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
                 let report = window.report(ops, &symbols, options.top);
-                println!("{}, {cpus} CPUs, {}: {report}", spec.name, kernel.name());
+                out!("{}, {cpus} CPUs, {}: {report}", spec.name, kernel.name());
                 all.push(figures(spec, kernel, cpus, ops, &window, report));
             }
         }
     }
-    println!("{}", table(&all));
+    out!("{}", table(&all));
     if let Some(file) = &options.json {
         std::fs::write(file, serde_json::to_string_pretty(&all)?)
             .with_context(|| format!("cannot write {}", file.display()))?;

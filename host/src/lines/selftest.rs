@@ -44,14 +44,14 @@ pub fn run(options: &Lines) -> Result<u8> {
             let verdict = judge(&plant, cpus, window);
             wrong += u32::from(verdict.is_err());
             let (Ok(text) | Err(text)) = &verdict;
-            println!(
+            out!(
                 "{cpus:2} CPUs  {:12} {}  {text}",
                 plant.name,
                 if verdict.is_ok() { "right" } else { "WRONG" }
             );
         }
         if plants(&printed).count() < 6 + cpus as usize {
-            println!("{cpus:2} CPUs  the program did not name its lines: WRONG");
+            out!("{cpus:2} CPUs  the program did not name its lines: WRONG");
             wrong += 1;
         }
     }

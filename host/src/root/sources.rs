@@ -112,7 +112,7 @@ fn walk(tree: &mut Tree, from: &Path, to: &str, wanted: &mut dyn FnMut(&Path) ->
         }
         let (Ok(about), Some(name)) = (entry.metadata(), entry.file_name().to_str().map(str::to_owned))
         else {
-            eprintln!("darter: {} left out", path.display());
+            note!("darter: {} left out", path.display());
             continue;
         };
         let name = format!("{to}/{name}");
@@ -123,7 +123,7 @@ fn walk(tree: &mut Tree, from: &Path, to: &str, wanted: &mut dyn FnMut(&Path) ->
             Kind::Link(text(&std::fs::read_link(&path)?)?.to_owned())
         } else if kind.is_file() {
             if rustix::fs::access(&path, rustix::fs::Access::READ_OK).is_err() {
-                eprintln!("darter: {} left out: it cannot be read", path.display());
+                note!("darter: {} left out: it cannot be read", path.display());
                 continue;
             }
             Kind::File(Data::File(path.clone()))

@@ -66,9 +66,10 @@ impl Machine {
         }
     }
 
-    /// Runs the programs; those that ended, and if the machine stopped early, which program ran and the last words.
-    fn run(&self, kernel: &str, programs: &[Program]) -> Result<(Vec<(String, Ended)>, Option<String>, String), String> {
-        let mut command = Command::new(std::env::var_os("DARTER").unwrap_or_else(|| self.root.join("darter").into()));
+    /// Runs the programs in one machine.
+    fn run(&self, kernel: &str, programs: &[Program]) -> Result<Run, String> {
+        let mut command =
+            Command::new(std::env::var_os("DARTER").unwrap_or_else(|| self.root.join("darter").into()));
         let count = u64::try_from(programs.len()).unwrap_or(u64::MAX);
         let timeout = START + BATCH.min(count.saturating_mul(self.limit.as_secs()));
         command.args(["run", "--kernel", kernel, "--memory", "512M"]);
@@ -90,8 +91,18 @@ impl Machine {
         let errors = String::from_utf8_lossy(&done.stderr);
         let words: Vec<&str> = errors.trim_end().lines().collect();
         let last = words.get(words.len().saturating_sub(25)..).unwrap_or_default().join("\n");
-        Ok((ended, running, format!("{}\n{last}", done.status)))
+        Ok(Run { ended, running, words: format!("{}\n{last}", done.status) })
     }
+}
+
+/// What became of one machine.
+struct Run {
+    /// The programs that ended, in their order.
+    ended: Vec<(String, Ended)>,
+    /// The one that ran when the machine stopped.
+    running: Option<String>,
+    /// How the machine ended, and the last of its stderr.
+    words: String,
 }
 
 /// One kernel's way through a list of programs.
@@ -116,7 +127,7 @@ impl<'a> Batch<'a> {
     }
 
     fn boot(&mut self) -> Result<(), String> {
-        let (ended, running, words) = self.machine.run(self.kernel, self.left)?;
+        let Run { ended, running, words } = self.machine.run(self.kernel, self.left)?;
         if ended.is_empty() && running.is_none() {
             return Err(format!("kernel {} did not start the first program: {words}", self.kernel));
         }
@@ -124,7 +135,9 @@ impl<'a> Batch<'a> {
         while let Some((program, rest)) = self.left.split_first() {
             let outcome = match results.next() {
                 Some((name, one)) if name == program.name => Outcome::Ended(one),
-                Some((name, _)) => return Err(format!("expected a result of {}, got {name}'s", program.name)),
+                Some((name, _)) => {
+                    return Err(format!("expected a result of {}, got {name}'s", program.name));
+                }
                 None => {
                     self.ready.push_back((program, Outcome::Machine(words)));
                     self.left = rest;

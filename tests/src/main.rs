@@ -73,7 +73,8 @@ fn main() -> ExitCode {
 fn compare(options: &Options) -> Result<bool, String> {
     let root = std::env::var_os("DARTER_ROOT").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let mut programs = program::find(&root)?;
-    programs.retain(|one| options.names.is_empty() || options.names.iter().any(|part| one.name.contains(part)));
+    programs
+        .retain(|one| options.names.is_empty() || options.names.iter().any(|part| one.name.contains(part)));
     if programs.is_empty() {
         return Err("no program is named so; `tests/run --list` names them".into());
     }
@@ -90,7 +91,11 @@ fn compare(options: &Options) -> Result<bool, String> {
         match (expected.get(&program.name), outcome) {
             (None, outcome) => {
                 skipped += 1;
-                println!("skipped  {:<36} {:7.1} s  Linux gave no result to compare with", program.name, outcome.seconds());
+                println!(
+                    "skipped  {:<36} {:7.1} s  Linux gave no result to compare with",
+                    program.name,
+                    outcome.seconds()
+                );
             }
             (Some(right), Outcome::Ended(got)) if got.same_as(right) => {
                 passed += 1;
@@ -106,7 +111,11 @@ fn compare(options: &Options) -> Result<bool, String> {
     for name in &failed {
         println!("failed: {name}    again: tests/run --kernel {} {name}", options.kernel);
     }
-    println!("{passed} passed, {} failed, {skipped} skipped (kernel {}, compared with linux)", failed.len(), options.kernel);
+    println!(
+        "{passed} passed, {} failed, {skipped} skipped (kernel {}, compared with linux)",
+        failed.len(),
+        options.kernel
+    );
     Ok(failed.is_empty())
 }
 

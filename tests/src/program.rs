@@ -22,7 +22,9 @@ pub fn hash(bytes: &[u8]) -> u64 {
 /// All programs, in order. Those that misbehave come last, so that a kernel they bring down has shown the rest.
 pub fn find(root: &Path) -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
-    for (folder, suffix) in [("target/tests/abi", ""), ("tests/abi", "sh"), ("target/tests/abi/misbehave", "")] {
+    for (folder, suffix) in
+        [("target/tests/abi", ""), ("tests/abi", "sh"), ("target/tests/abi/misbehave", "")]
+    {
         let mut here = Vec::new();
         let entries = std::fs::read_dir(root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
         for entry in entries {

@@ -33,8 +33,11 @@ static PERIOD: Period = Period::new();
 
 /// Milliseconds after which the CPUs that hold up a period are interrupted.
 const NUDGE_MS: u64 = 10;
-/// A CPU tries to end a period at most this often per millisecond, so that scans cost little.
+/// A CPU tries to end a period at most this often per millisecond, so that scans cost little; more often if many callbacks wait.
 const TRIES_PER_MS: u64 = 4;
+const TRIES_PER_MS_IN_HURRY: u64 = 32;
+/// Tries that `synchronize` makes before it sleeps: enough if the other CPUs idle.
+const SYNCHRONIZE_TRIES: u32 = 8;
 
 /// Of this CPU alone.
 struct Own {
@@ -162,6 +165,24 @@ pub fn irq_exit(was_idle: bool) {
     }
 }
 
+/// Whether [`poll`] would get on just now: for each return to user mode, where it costs three loads while nothing waits. False after a `poll`
+/// until there is something ripe again, something new, or time for another try.
+#[inline(always)]
+pub fn due() -> bool {
+    pending() && is_due()
+}
+
+#[inline(never)]
+fn is_due() -> bool {
+    callback::any_ripe()
+        || match callback::waits_for() {
+            None => true,
+            Some(tag) => {
+                PERIOD.is_over(tag) || (machine::cycles().wrapping_sub(OWN.this().next_try.get()) as i64) >= 0
+            }
+        }
+}
+
 /// Runs ripe callbacks of this CPU, a batch at a time, and tries to end the period if some wait on. Says whether some do: an idle CPU
 /// then keeps its tick. In thread context only (return to user, idle loop, a thread); in a tick use [`tick`].
 pub fn poll() -> bool {
@@ -200,16 +221,22 @@ fn advance() -> bool {
     }
     let own = OWN.this();
     let now = machine::cycles();
-    let hurry = callback::backlog() > callback::MANY || cfg!(not(target_os = "none"));
-    if !hurry && (now.wrapping_sub(own.next_try.get()) as i64) < 0 {
+    // Hosted, a `poll` is always worth a try.
+    if cfg!(target_os = "none") && (now.wrapping_sub(own.next_try.get()) as i64) < 0 {
         return callback::any_ripe();
     }
-    own.next_try.set(now.wrapping_add(machine::cycles_per_ms() / TRIES_PER_MS));
+    let tries = if callback::backlog() > callback::MANY { TRIES_PER_MS_IN_HURRY } else { TRIES_PER_MS };
+    own.next_try.set(now.wrapping_add(machine::cycles_per_ms() / tries));
+    end_period(own, now);
+    PERIOD.is_over(tag) || callback::any_ripe()
+}
+
+/// Ends the period if every CPU has reported it.
+fn end_period(own: &Own, now: u64) {
     match PERIOD.try_advance(machine::cpus(), own.laggard.get() as CpuId, |cpu| SEAT.of(cpu)) {
         Ok(_) => own.ended.add(1),
         Err(laggard) => held_up_by(own, laggard, now),
     }
-    PERIOD.is_over(tag) || callback::any_ripe()
 }
 
 /// Remembers who holds up the period, and interrupts it if that takes long.
@@ -232,9 +259,26 @@ pub fn progress() -> (u64, u64, u64) {
     (PERIOD.number(), sum(|own| &own.ended), sum(|own| &own.nudged))
 }
 
-/// Waits until every read section that is under way has ended. Sleeps; no lock is held.
+/// Waits until every read section that is under way has ended. Sleeps; no spinning lock is held. Runs no callbacks, so
+/// sleeping locks may be held that callbacks take.
 #[track_caller]
 pub fn synchronize() {
+    crate::lock::order::assert_may_sleep();
+    let tag = PERIOD.tag();
+    let mut tries = 0;
+    while !PERIOD.is_over(tag) {
+        if cfg!(target_os = "none") && tries == SYNCHRONIZE_TRIES {
+            return sleep_for_period();
+        }
+        tries += 1;
+        quiescent();
+        end_period(OWN.this(), machine::cycles());
+        machine::relax();
+    }
+}
+
+/// Sleeps until a callback queued now is called, by whoever polls on this CPU.
+fn sleep_for_period() {
     const WAITING: u32 = 0;
     const WAKING: u32 = 1;
     const OVER: u32 = 2;
@@ -252,26 +296,26 @@ pub fn synchronize() {
         machine::unpark(wait.token);
         wait.state.store(OVER, Ordering::Release);
     }
-    crate::lock::order::assert_may_sleep();
     let wait = Wait { head: RawHead::new(), token: machine::park_token(), state: AtomicU32::new(WAITING) };
     let call = Call { object: (&raw const wait).cast_mut().cast(), function: wake };
     // SAFETY: `wait` stays in place until `wake` is done with it, which the loops below wait for.
     unsafe { callback::queue(NonNull::from(&wait.head), call) };
     while wait.state.load(Ordering::Acquire) == WAITING {
-        quiescent();
-        poll();
-        if wait.state.load(Ordering::Acquire) == WAITING {
-            pause();
-        }
+        hasten();
+        machine::park();
     }
     while wait.state.load(Ordering::Acquire) != OVER {
         machine::relax();
     }
 }
 
-/// Lets others run: in the kernel sleeps until the callback (which the ticks and idle loop bring about) wakes the thread.
-fn pause() {
-    if cfg!(target_os = "none") { machine::park() } else { machine::relax() }
+/// Interrupts the CPU that holds up the period: somebody waits.
+fn hasten() {
+    let own = OWN.this();
+    if own.stuck_at.get() == PERIOD.number() {
+        own.nudged.add(1);
+        machine::nudge(own.laggard.get() as CpuId);
+    }
 }
 
 /// Runs all callbacks of this CPU, those that they queue included. For the end of a hosted thread, and of tests.

@@ -119,6 +119,16 @@ fn synchronize_returns_only_after_readers_have_left() {
 }
 
 #[test]
+fn a_poll_is_due_when_something_is_new_and_not_when_nothing_waits() {
+    assert!(!due());
+    let watch = Arc::new(());
+    defer_box(Box::new(object(&watch)));
+    assert!(due());
+    drain();
+    assert!(!due() && !alive(&watch));
+}
+
+#[test]
 fn idle_cpus_hold_nobody_up() {
     as_cpu(130, idle_enter);
     let watch = Arc::new(());

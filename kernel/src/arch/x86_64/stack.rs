@@ -30,9 +30,11 @@ const PAGES: usize = SIZE / 4096;
 const SLOT: usize = 32 * 1024;
 const SLOTS: usize = (1 << 39) / SLOT;
 /// Free stacks kept on one CPU.
-const CACHED: usize = 16;
+const CACHED: usize = 8;
 /// Free stacks that the pool keeps, per CPU present, when it is trimmed.
-const KEPT_PER_CPU: usize = 4;
+const KEPT_PER_CPU: usize = 2;
+/// Stacks whose memory goes back against one flush.
+const BATCH: usize = 32;
 
 lock_class! { static POOL_CLASS: LockClass = ("kernel stacks", sync::level::Other); }
 
@@ -205,17 +207,20 @@ unsafe fn release(physical: Option<u64>) {
 /// Gives back the memory of free stacks beyond what is worth keeping. Thread context, interrupts on, no lock held: it waits for
 /// all CPUs. Cheap if there is nothing to do; meant for the idle loop and for memory pressure.
 pub fn trim() {
-    const BATCH: usize = 64;
-    let kept = KEPT_PER_CPU * super::cpus() as usize + BATCH;
-    if POOLED.load(Ordering::Relaxed) < kept {
-        return;
+    let kept = KEPT_PER_CPU * super::cpus() as usize;
+    while POOLED.load(Ordering::Relaxed) >= kept + BATCH {
+        trim_batch(kept);
     }
+}
+
+#[cold]
+fn trim_batch(kept: usize) {
     let mut pages = [0u64; BATCH * PAGES];
     let mut slots = [0usize; BATCH];
     let mut count = 0;
     {
         let mut pool = POOL.lock();
-        while count < BATCH && pool.count > KEPT_PER_CPU {
+        while count < BATCH && pool.count > kept {
             let Some(slot) = pool.pop() else { break };
             slots[count] = slot;
             for i in 0..PAGES {

@@ -28,23 +28,34 @@ extern "C" fn kernel_main(start_info: usize) -> ! {
     arch::leave_boot_stack(boot)
 }
 
-/// The rest of the boot, on a stack with a guard page, with interrupts on.
+/// The rest of the boot, on a stack with a guard page, with interrupts on. This code becomes the boot CPU's idle task, so it
+/// must not sleep; what may sleep runs in a thread.
 extern "C" fn boot() -> ! {
     arch::late_init();
     start_scheduling();
     arch::start_cpus(other_cpu);
+    sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);
+    device::serial::init();
     info!(
-        "Darter {}: {} CPUs, {} nodes, {} ms",
+        "Darter {}: {} CPUs, {} nodes, {} MiB free, {} ms",
         env!("CARGO_PKG_VERSION"),
         arch::cpus(),
         arch::nodes(),
+        vm::frame::free_frames() / 256,
         arch::time::now() / 1_000_000
     );
+    if let Err(errno) = sched::spawn("boot", None, finish_boot, 0) {
+        panic!("no memory for the first thread: {errno:?}");
+    }
+    sched::idle_main()
+}
+
+/// The part of the boot that may sleep: the root file system and the first process.
+fn finish_boot(_: usize) {
     fs::init(arch::initramfs());
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");
     }
-    sched::idle_main()
 }
 
 /// What the other CPUs do.

@@ -11,5 +11,5 @@ pub fn interrupt(line: u8) {
 
 /// Lets others run while a device is busy.
 fn give_way() {
-    core::hint::spin_loop();
+    crate::sched::yield_now();
 }

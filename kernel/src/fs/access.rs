@@ -1,10 +1,10 @@
 //! Who may do what with an inode: owner, group, others, and the superuser.
 #![forbid(unsafe_code)]
 
+use super::caller::{self, Caller};
 use super::inode::{Inode, Kind, STICKY};
 use super::mount::Mount;
 use crate::errno::{EACCES, EPERM, EROFS, Result};
-use super::caller::{self, Caller};
 
 pub const EXEC: u32 = 1;
 pub const WRITE: u32 = 2;

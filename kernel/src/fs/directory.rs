@@ -47,7 +47,10 @@ rcu_object!(Table);
 
 impl Table {
     fn try_new(buckets: usize) -> Result<Arc<Table>> {
-        Ok(try_arc(Table { buckets: sync::heap::try_box_slice(buckets, |_| RcuArc::empty())?, rcu: RcuHead::new() })?)
+        Ok(try_arc(Table {
+            buckets: sync::heap::try_box_slice(buckets, |_| RcuArc::empty())?,
+            rcu: RcuHead::new(),
+        })?)
     }
 
     fn bucket(&self, hash: u64) -> Option<&RcuArc<Bucket>> {
@@ -83,7 +86,10 @@ impl Directory {
     pub fn try_new() -> Result<Directory> {
         Ok(Directory {
             table: RcuArc::empty(),
-            names: Mutex::new(Names { dead: false, live: 0, next: FIRST_COOKIE, order: Vec::new() }, &DIRECTORY),
+            names: Mutex::new(
+                Names { dead: false, live: 0, next: FIRST_COOKIE, order: Vec::new() },
+                &DIRECTORY,
+            ),
         })
     }
 
@@ -115,7 +121,9 @@ impl Directory {
     pub fn remove(&self, names: &mut Names, name: &Name) -> Result<Option<Entry>> {
         let mut gone = None;
         self.change(name.hash, |entries| {
-            if let Some(i) = entries.iter().position(|e| e.name.hash == name.hash && e.name.bytes == name.bytes) {
+            if let Some(i) =
+                entries.iter().position(|e| e.name.hash == name.hash && e.name.bytes == name.bytes)
+            {
                 gone = Some(entries.swap_remove(i));
             }
             Ok(())
@@ -127,11 +135,18 @@ impl Directory {
     }
 
     /// Makes an existing name lead to another dentry, in one step, and returns what it led to. The caller holds `names`.
-    pub fn replace(&self, names: &mut Names, name: &Name, dentry: Arc<Owner<Dentry>>) -> Result<Option<Entry>> {
+    pub fn replace(
+        &self,
+        names: &mut Names,
+        name: &Name,
+        dentry: Arc<Owner<Dentry>>,
+    ) -> Result<Option<Entry>> {
         let mut old = None;
         let mut cookie = 0;
         self.change(name.hash, |entries| {
-            if let Some(e) = entries.iter_mut().find(|e| e.name.hash == name.hash && e.name.bytes == name.bytes) {
+            if let Some(e) =
+                entries.iter_mut().find(|e| e.name.hash == name.hash && e.name.bytes == name.bytes)
+            {
                 cookie = e.cookie;
                 old = Some(e.clone());
                 e.dentry = dentry.clone();
@@ -159,7 +174,8 @@ impl Directory {
             }
         }
         change(&mut entries)?;
-        let new = if entries.is_empty() { None } else { Some(try_arc(Bucket { entries, rcu: RcuHead::new() })?) };
+        let new =
+            if entries.is_empty() { None } else { Some(try_arc(Bucket { entries, rcu: RcuHead::new() })?) };
         slot.swap(new);
         Ok(())
     }

@@ -101,7 +101,12 @@ pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
         queue: PollQueue::new(),
     })?;
     let inode = anonymous::inode(Kind::Regular, 0o600)?;
-    File::try_anonymous(inode, "anon_inode:[eventpoll]", try_box(Epoll { core })?, flags | OpenFlags::READ_WRITE)
+    File::try_anonymous(
+        inode,
+        "anon_inode:[eventpoll]",
+        try_box(Epoll { core })?,
+        flags | OpenFlags::READ_WRITE,
+    )
 }
 
 /// How deep epolls hang in each other below `file`.
@@ -177,7 +182,9 @@ impl Epoll {
         }
         let Some(interests) = self.core.interests.try_lock() else { return true };
         interests.iter().any(|i| {
-            i.file.downcast::<Epoll>().is_some_and(|e| Arc::ptr_eq(&e.core, core) || e.reaches(core, limit - 1))
+            i.file
+                .downcast::<Epoll>()
+                .is_some_and(|e| Arc::ptr_eq(&e.core, core) || e.reaches(core, limit - 1))
         })
     }
 

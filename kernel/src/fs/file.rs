@@ -10,7 +10,10 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicU32, Ordering::{AcqRel, Relaxed}};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Relaxed},
+};
 
 use sync::rcu::RcuHead;
 use sync::{Mutex, lock_class, try_arc};
@@ -54,8 +57,11 @@ bitflags::bitflags! {
 
 impl OpenFlags {
     /// Those that F_SETFL may change.
-    pub const SETTABLE: OpenFlags =
-        OpenFlags::APPEND.union(OpenFlags::NONBLOCK).union(OpenFlags::ASYNC).union(OpenFlags::DIRECT).union(OpenFlags::NOATIME);
+    pub const SETTABLE: OpenFlags = OpenFlags::APPEND
+        .union(OpenFlags::NONBLOCK)
+        .union(OpenFlags::ASYNC)
+        .union(OpenFlags::DIRECT)
+        .union(OpenFlags::NOATIME);
 
     pub fn reads(self) -> bool {
         self.bits() & 3 != 1 && !self.contains(OpenFlags::PATH)

@@ -298,7 +298,12 @@ pub trait InodeOps: Send + Sync + Any {
     }
 
     /// Lists names from `position` on until `emit` refuses. Only for directories that are not held whole by the cache.
-    fn read_dir(&self, _dir: &Inode, _position: u64, _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+    fn read_dir(
+        &self,
+        _dir: &Inode,
+        _position: u64,
+        _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
         Err(ENOTDIR)
     }
 

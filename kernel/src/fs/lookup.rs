@@ -96,7 +96,13 @@ fn component(text: &[u8], at: usize) -> Option<Component> {
 }
 
 /// Finds what `path` leads to.
-pub fn resolve(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8], follow: bool) -> Result<Path> {
+pub fn resolve(
+    context: &FsContext,
+    cred: &Cred,
+    start: Start<'_>,
+    path: &[u8],
+    follow: bool,
+) -> Result<Path> {
     Walk::new(context, cred, start, path)?.target(follow)
 }
 
@@ -299,8 +305,7 @@ impl<'a> Walk<'a> {
                 _ => match lookup(dentry, name, dentry::hash(name), read) {
                     Some(child) => {
                         let found = cross(mount, child, read);
-                        let follow =
-                            !last || part.end < text.len() || want == Want::Target { follow: true };
+                        let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
                         if found.1.inode.kind == Kind::Symlink && follow {
                             let step = match (keep(here), found.1.try_get()) {
                                 (Some(dir), Some(link)) => Step::Link { dir, link },

@@ -25,8 +25,8 @@ macro_rules! rcu_object {
 
 pub mod access;
 mod anonymous;
-pub mod caller;
 pub mod buffer;
+pub mod caller;
 pub mod clock;
 pub mod context;
 pub mod cpio;
@@ -171,5 +171,9 @@ pub fn random_bytes() -> [u8; 16] {
 
 /// A file that only memory holds (memfd_create).
 pub fn memory_file() -> Result<Arc<File>> {
-    File::try_regular(anonymous::regular()?, "/memfd: (deleted)", OpenFlags::READ_WRITE | OpenFlags::LARGEFILE)
+    File::try_regular(
+        anonymous::regular()?,
+        "/memfd: (deleted)",
+        OpenFlags::READ_WRITE | OpenFlags::LARGEFILE,
+    )
 }

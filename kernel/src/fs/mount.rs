@@ -130,7 +130,13 @@ pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
 }
 
 /// Mounts `root`, a dentry of `superblock`, on `point`.
-pub fn mount(superblock: Arc<SuperBlock>, root: DentryRef, source: &[u8], flags: u32, point: Path) -> Result<()> {
+pub fn mount(
+    superblock: Arc<SuperBlock>,
+    root: DentryRef,
+    source: &[u8],
+    flags: u32,
+    point: Path,
+) -> Result<()> {
     if root.inode.is_dir() != point.dentry.inode.is_dir() {
         return Err(ENOTDIR);
     }

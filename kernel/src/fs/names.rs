@@ -91,7 +91,13 @@ pub fn make_unnamed(dir: &Path, cred: &Cred, making: &Making<'_>, umask: u32) ->
 }
 
 /// mkdir, mknod and symlink by path.
-pub fn make_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8], making: &Making<'_>) -> Result {
+pub fn make_at(
+    context: &FsContext,
+    cred: &Cred,
+    start: Start<'_>,
+    path: &[u8],
+    making: &Making<'_>,
+) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
     let Last::Name(name) = &parent.last else { return Err(EEXIST) };
     if parent.slash && making.kind != Kind::Directory {

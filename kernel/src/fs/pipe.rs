@@ -78,9 +78,8 @@ impl Pipe {
             if !wait {
                 return Err(EAGAIN);
             }
-            self.readable.wait(None, || {
-                (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(())
-            })?;
+            self.readable
+                .wait(None, || (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
         }
     }
 

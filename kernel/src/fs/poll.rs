@@ -6,7 +6,10 @@
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering::{Relaxed, SeqCst}};
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use sync::{SpinLock, TryVec, lock_class};
 

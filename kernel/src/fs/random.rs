@@ -12,7 +12,8 @@ use crate::errno::Result;
 
 lock_class! { static POOL_CLASS: LockClass = ("random pool", sync::level::Other); }
 
-static POOL: SpinLock<Generator> = SpinLock::new(Generator { key: [0x6461_7274, 0x6572, 3, 4, 5, 6, 7, 8] }, &POOL_CLASS);
+static POOL: SpinLock<Generator> =
+    SpinLock::new(Generator { key: [0x6461_7274, 0x6572, 3, 4, 5, 6, 7, 8] }, &POOL_CLASS);
 
 struct Generator {
     key: [u32; 8],
@@ -37,7 +38,22 @@ fn quarter(s: &mut [u32; 16], a: usize, b: usize, c: usize, d: usize) {
 fn block(key: &[u32; 8], counter: u32) -> [u32; 16] {
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
     let start = [
-        0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574, k0, k1, k2, k3, k4, k5, k6, k7, counter, 0, 0, 0,
+        0x6170_7865,
+        0x3320_646e,
+        0x7962_2d32,
+        0x6b20_6574,
+        k0,
+        k1,
+        k2,
+        k3,
+        k4,
+        k5,
+        k6,
+        k7,
+        counter,
+        0,
+        0,
+        0,
     ];
     let mut s = start;
     for _ in 0..10 {

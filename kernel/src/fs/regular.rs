@@ -124,7 +124,9 @@ impl FileOps for Directory {
         let path = file.path().ok_or(EINVAL)?;
         let dentry = &path.dentry;
         let above = dentry.parent().map_or(dentry.inode.number, |p| p.inode.number);
-        if at == 0 && !emit(&DirEntry { name: b".", number: dentry.inode.number, kind: Kind::Directory, next: 1 }) {
+        if at == 0
+            && !emit(&DirEntry { name: b".", number: dentry.inode.number, kind: Kind::Directory, next: 1 })
+        {
             return Ok(());
         }
         if at <= 1 && !emit(&DirEntry { name: b"..", number: above, kind: Kind::Directory, next: 2 }) {

@@ -44,7 +44,12 @@ impl Ring {
         while self.len > 0 && out.left() > 0 {
             let (index, offset) = self.place(self.head);
             let n = self.len.min(PAGE - offset);
-            let taken = match self.pages.get(index).and_then(|p| p.as_deref()).and_then(|p| p.get(offset..offset + n)) {
+            let taken = match self
+                .pages
+                .get(index)
+                .and_then(|p| p.as_deref())
+                .and_then(|p| p.get(offset..offset + n))
+            {
                 Some(bytes) => out.put(bytes),
                 None => return done,
             };

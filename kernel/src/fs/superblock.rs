@@ -82,7 +82,11 @@ impl Drop for SuperBlock {
                 let Some(mut names) = directory.names.try_lock() else { return };
                 let first = names.entries_from(0).next().map(|(e, _)| e.clone());
                 if let Some(entry) = first {
-                    let inside = entry.dentry.directory.as_ref().is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
+                    let inside = entry
+                        .dentry
+                        .directory
+                        .as_ref()
+                        .is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
                     if inside {
                         descend = Some(entry.dentry.share());
                     } else if directory.remove(&mut names, &entry.name).is_ok() {

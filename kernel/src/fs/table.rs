@@ -9,7 +9,10 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::{AcqRel, Relaxed}};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{AcqRel, Relaxed},
+};
 
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, TryVec, lock_class, try_arc};
@@ -114,7 +117,8 @@ impl FileTable {
         if image.tables.load(Relaxed) == 1 && index < image.slots.len() {
             return Ok(image);
         }
-        let slots = if index < image.slots.len() { image.slots.len() } else { (index + 1).next_power_of_two() };
+        let slots =
+            if index < image.slots.len() { image.slots.len() } else { (index + 1).next_power_of_two() };
         let copy = image.try_copy(slots)?;
         self.image.swap(Some(copy.clone()));
         image.leave();
@@ -212,7 +216,10 @@ impl FileTable {
             let marked = {
                 let read = sync::rcu::read();
                 self.image.load(&read).and_then(|image| {
-                    image.slots.iter().position(|s| s.close_on_exec.load(Relaxed) && s.file.load(&read).is_some())
+                    image
+                        .slots
+                        .iter()
+                        .position(|s| s.close_on_exec.load(Relaxed) && s.file.load(&read).is_some())
                 })
             };
             let Some(fd) = marked else { return };

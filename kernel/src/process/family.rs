@@ -88,7 +88,10 @@ pub fn forget(child: &Arc<Process>) {
 }
 
 /// The parent of `child`, with its list locked and checked to be the parent still; `f` says what has happened.
-pub fn with_parent<R>(child: &Process, f: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R) -> Option<R> {
+pub fn with_parent<R>(
+    child: &Process,
+    f: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R,
+) -> Option<R> {
     loop {
         let parent = child.family.parent()?;
         let mut children = parent.family.children();

@@ -5,8 +5,8 @@
 
 use super::ids::{Entry, Id};
 use super::own::Own;
+use super::{COMM, MEMORY, SPACE, THREADS};
 use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, signal, wait};
-use super::{MEMORY, COMM, SPACE, THREADS};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -91,7 +91,8 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     if request.has(abi::CLONE_VM) && request.has(abi::CLONE_THREAD) {
         space.set_multithreaded();
     }
-    let files = if request.has(abi::CLONE_FILES) { parent.files().clone() } else { parent.files().try_clone()? };
+    let files =
+        if request.has(abi::CLONE_FILES) { parent.files().clone() } else { parent.files().try_clone()? };
     let fs = if request.has(abi::CLONE_FS) { parent.fs().clone() } else { parent.fs().try_clone()? };
     let credentials = parent.credentials().try_clone()?;
     let parts = Parts { files, fs, credentials, space, blocked: parent.blocked.load(Ordering::Relaxed) };
@@ -108,7 +109,9 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     if !request.has(abi::CLONE_VM) || request.has(abi::CLONE_VFORK) {
         *thread.altstack.lock() = *parent.altstack.lock();
     }
-    if request.has(abi::CLONE_CHILD_SETTID) && let Some(space) = thread.space.get_shared() {
+    if request.has(abi::CLONE_CHILD_SETTID)
+        && let Some(space) = thread.space.get_shared()
+    {
         // Linux ignores a bad address here.
         let _ = space.write_remote(VirtAddr(request.child_tid), &number.to_ne_bytes());
     }

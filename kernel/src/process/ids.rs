@@ -19,8 +19,8 @@ use crate::errno::{EAGAIN, ENOMEM, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use once_cell::race::OnceBox;
-use sync::heap::try_box;
 use sync::SpinLock;
+use sync::heap::try_box;
 use sync::level::Other;
 use sync::{LocalCell, per_cpu};
 
@@ -202,28 +202,30 @@ impl Id {
     /// A number that nobody uses. EAGAIN when there is none, ENOMEM when the table cannot grow.
     pub fn try_new() -> Result<Id> {
         // Nobody is in the cell: nothing in here sleeps or comes back.
-        LOCAL.this().with(|local| {
-            loop {
-                if local.next >= BLOCK {
-                    let old = core::mem::replace(&mut local.block, NONE);
-                    if let Some(block) = block(old) {
-                        if block.live.fetch_sub(1, AcqRel) == 1 {
-                            local.retire(old);
+        LOCAL
+            .this()
+            .with(|local| {
+                loop {
+                    if local.next >= BLOCK {
+                        let old = core::mem::replace(&mut local.block, NONE);
+                        if let Some(block) = block(old) {
+                            if block.live.fetch_sub(1, AcqRel) == 1 {
+                                local.retire(old);
+                            }
                         }
+                        local.take_block()?;
                     }
-                    local.take_block()?;
+                    let offset = local.next;
+                    local.next += 1;
+                    let block = block(local.block).ok_or(EAGAIN)?;
+                    let Some(uses) = block.uses.get(offset as usize) else { continue };
+                    if uses.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
+                        block.live.fetch_add(1, AcqRel);
+                        return Ok(Id(local.block * BLOCK + offset));
+                    }
                 }
-                let offset = local.next;
-                local.next += 1;
-                let block = block(local.block).ok_or(EAGAIN)?;
-                let Some(uses) = block.uses.get(offset as usize) else { continue };
-                if uses.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
-                    block.live.fetch_add(1, AcqRel);
-                    return Ok(Id(local.block * BLOCK + offset));
-                }
-            }
-        })
-        .unwrap_or(Err(EAGAIN))
+            })
+            .unwrap_or(Err(EAGAIN))
     }
 
     pub fn number(&self) -> Pid {
@@ -323,4 +325,3 @@ pub fn for_each_process(mut f: impl FnMut(&Arc<Process>) -> bool) {
         }
     }
 }
-

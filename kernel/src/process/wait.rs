@@ -202,7 +202,9 @@ fn find(process: &Arc<Process>, wanted: &Wanted) -> Result<Option<Event>> {
 }
 
 fn stop_event(child: &Arc<Process>, wanted: &Wanted) -> Option<Event> {
-    let (code, status) = if wanted.stopped && let Some(signal) = child.signals.take_stop(wanted.keep) {
+    let (code, status) = if wanted.stopped
+        && let Some(signal) = child.signals.take_stop(wanted.keep)
+    {
         (abi::CLD_STOPPED, (signal as i32) << 8 | 0x7f)
     } else if wanted.continued && child.signals.take_continue(wanted.keep) {
         (abi::CLD_CONTINUED, 0xffff)

@@ -23,9 +23,8 @@ mod wait;
 pub use pending::{Pending, run_pending};
 pub use runqueue::{CpuLoad, load_of};
 pub use switch::{
-    with_fpu,
-    adopt_space, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space, reset_for_exec, schedule,
-    sleep_until, spawn, start, yield_now,
+    adopt_space, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
+    reset_for_exec, schedule, sleep_until, spawn, start, with_fpu, yield_now,
 };
 pub use task::{Affinity, Current, Task, Times, Work, current, current_arc, try_current};
 pub use timer::{Timer, run_expired};

@@ -79,7 +79,10 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     map.set(MapFlags::SHARED, shared);
     map.set(MapFlags::GROWSDOWN, flags & abi::MAP_GROWSDOWN != 0);
     map.set(MapFlags::NORESERVE, flags & abi::MAP_NORESERVE != 0);
-    map.set(MapFlags::POPULATE, flags & (abi::MAP_POPULATE | abi::MAP_LOCKED) != 0 && flags & abi::MAP_NONBLOCK == 0);
+    map.set(
+        MapFlags::POPULATE,
+        flags & (abi::MAP_POPULATE | abi::MAP_LOCKED) != 0 && flags & abi::MAP_NONBLOCK == 0,
+    );
     map.set(MapFlags::STACK, flags & abi::MAP_STACK != 0);
     let request = MapRequest { hint: VirtAddr(hint & !(PAGE_SIZE - 1)), len, prot, flags: map, backing };
     Ok(process::current().space().map(&request)?.0)

@@ -77,12 +77,16 @@ fn deadline(address: usize, unit: i64) -> Result<Option<u64>> {
     let [seconds, part] = p.read()?;
     let limit = 1_000_000_000 / unit;
     // select takes any number of microseconds.
-    let (seconds, part) =
-        if unit == 1000 && part >= limit { (seconds.saturating_add(part / limit), part % limit) } else { (seconds, part) };
+    let (seconds, part) = if unit == 1000 && part >= limit {
+        (seconds.saturating_add(part / limit), part % limit)
+    } else {
+        (seconds, part)
+    };
     if seconds < 0 || !(0..limit).contains(&part) {
         return Err(EINVAL);
     }
-    let nanos = seconds.cast_unsigned().saturating_mul(1_000_000_000).saturating_add((part * unit).cast_unsigned());
+    let nanos =
+        seconds.cast_unsigned().saturating_mul(1_000_000_000).saturating_add((part * unit).cast_unsigned());
     Ok(Some(after(nanos)))
 }
 
@@ -114,7 +118,11 @@ fn poll(address: usize, count: u32, deadline: Option<u64>) -> Result<usize> {
         // A negative descriptor is left out.
         let found = (fd >= 0).then(|| files.get(fd));
         let result = if matches!(found, Some(Err(_))) { NVAL } else { 0 };
-        entries.try_push(Entry { file: found.and_then(core::result::Result::ok), events: field(4, 2), result })?;
+        entries.try_push(Entry {
+            file: found.and_then(core::result::Result::ok),
+            events: field(4, 2),
+            result,
+        })?;
     }
     let n = wait(&mut entries, deadline)?;
     for (bytes, entry) in raw.chunks_exact_mut(8).zip(&entries) {
@@ -290,7 +298,8 @@ pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Res
 }
 
 fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> Result<usize> {
-    let most = usize::try_from(most).ok().filter(|&n| n > 0 && n <= i32::MAX as usize / EVENT_SIZE).ok_or(EINVAL)?;
+    let most =
+        usize::try_from(most).ok().filter(|&n| n > 0 && n <= i32::MAX as usize / EVENT_SIZE).ok_or(EINVAL)?;
     UserSlice::new(address, most * EVENT_SIZE).check()?;
     let holder = file(epoll)?;
     let epoll = holder.downcast::<Epoll>().ok_or(EINVAL)?;
@@ -311,12 +320,26 @@ pub fn sys_epoll_wait(epoll: i32, address: usize, most: i32, timeout: i32) -> Re
     epoll_wait(epoll, address, most, deadline)
 }
 
-pub fn sys_epoll_pwait(epoll: i32, address: usize, most: i32, timeout: i32, mask: usize, size: usize) -> Result<usize> {
+pub fn sys_epoll_pwait(
+    epoll: i32,
+    address: usize,
+    most: i32,
+    timeout: i32,
+    mask: usize,
+    size: usize,
+) -> Result<usize> {
     temporary_mask(mask, size)?;
     finish_epoll(sys_epoll_wait(epoll, address, most, timeout))
 }
 
-pub fn sys_epoll_pwait2(epoll: i32, address: usize, most: i32, timeout: usize, mask: usize, size: usize) -> Result<usize> {
+pub fn sys_epoll_pwait2(
+    epoll: i32,
+    address: usize,
+    most: i32,
+    timeout: usize,
+    mask: usize,
+    size: usize,
+) -> Result<usize> {
     let deadline = deadline(timeout, 1)?;
     temporary_mask(mask, size)?;
     finish_epoll(epoll_wait(epoll, address, most, deadline))

@@ -93,7 +93,14 @@ pub fn sys_execveat(regs: &mut UserRegs) -> Result<usize> {
     execute(regs, dir as i32, path, argv, envp, flags)
 }
 
-fn execute(regs: &mut UserRegs, dir: i32, path: usize, argv: usize, envp: usize, flags: u32) -> Result<usize> {
+fn execute(
+    regs: &mut UserRegs,
+    dir: i32,
+    path: usize,
+    argv: usize,
+    envp: usize,
+    flags: u32,
+) -> Result<usize> {
     let mut buffer = [0; abi::PATH_MAX as usize];
     let path = UserStr::new(path).read(&mut buffer)?;
     let (argv, envp) = exec::copy_strings(argv, envp)?;
@@ -144,7 +151,8 @@ impl Rusage {
 
 /// wait4(2).
 pub fn sys_wait4(pid: i32, status: usize, options: u32, usage: usize) -> Result<usize> {
-    let known = abi::WNOHANG | abi::WUNTRACED | abi::WCONTINUED | abi::__WNOTHREAD | abi::__WALL | abi::__WCLONE;
+    let known =
+        abi::WNOHANG | abi::WUNTRACED | abi::WCONTINUED | abi::__WNOTHREAD | abi::__WALL | abi::__WCLONE;
     if options & !known != 0 {
         return Err(Errno::EINVAL);
     }

@@ -155,12 +155,8 @@ pub fn sys_sigaltstack(regs: &mut UserRegs) -> Result<usize> {
             (_, true) => abi::SS_ONSTACK,
             _ => 0,
         };
-        let stack = arch::signal_frame::SignalStack {
-            sp: before.sp as u64,
-            flags,
-            pad: 0,
-            size: before.size as u64,
-        };
+        let stack =
+            arch::signal_frame::SignalStack { sp: before.sp as u64, flags, pad: 0, size: before.size as u64 };
         UserPtr::new(old).write(&stack)?;
     }
     Ok(0)

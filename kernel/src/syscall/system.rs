@@ -16,7 +16,8 @@ lock_class! { static NAMES: LockClass = ("host name", Other); }
 const NAME: usize = 65;
 
 /// Host and domain name, NUL padded.
-static HOST: SpinLock<([u8; NAME], [u8; NAME])> = SpinLock::new((padded(b"darter"), padded(b"(none)")), &NAMES);
+static HOST: SpinLock<([u8; NAME], [u8; NAME])> =
+    SpinLock::new((padded(b"darter"), padded(b"(none)")), &NAMES);
 
 /// What uname says of the kernel. Programs test for features by the release, so it is the Linux whose calls Darter has.
 pub const RELEASE: &str = "6.12.0-darter";
@@ -60,7 +61,11 @@ fn set_name(from: usize, len: i32, host: bool) -> Result<usize> {
     let mut name = [0; NAME];
     UserSlice::new(from, len).read(&mut name[..len])?;
     let mut names = HOST.lock();
-    if host { names.0 = name } else { names.1 = name }
+    if host {
+        names.0 = name
+    } else {
+        names.1 = name
+    }
     Ok(0)
 }
 
@@ -392,7 +397,8 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         pr::PR_SET_NAME => {
             let mut name = [0; 16];
             let n = UserSlice::new(a, 16).read_partial(&mut name);
-            let end = name[..n].iter().position(|b| *b == 0).or((n == 16).then_some(15)).ok_or(Errno::EFAULT)?;
+            let end =
+                name[..n].iter().position(|b| *b == 0).or((n == 16).then_some(15)).ok_or(Errno::EFAULT)?;
             thread.set_comm(&name[..end]);
             Ok(0)
         }

@@ -239,7 +239,13 @@ impl Input {
         }
         let columns = match byte {
             b'\t' => 1,
-            b if b < 0x20 || b == 0x7f => if t.local(ECHOCTL) { 2 } else { 0 },
+            b if b < 0x20 || b == 0x7f => {
+                if t.local(ECHOCTL) {
+                    2
+                } else {
+                    0
+                }
+            }
             _ => 1,
         };
         for _ in 0..columns {

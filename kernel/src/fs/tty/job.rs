@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use super::Tty;
 use super::termios::TOSTOP;
-use crate::errno::{EIO, EPERM, ERESTARTSYS, ENOTTY, EINVAL, ESRCH, Result};
+use crate::errno::{EINVAL, EIO, ENOTTY, EPERM, ERESTARTSYS, ESRCH, Result};
 use crate::fs::caller;
 
 pub const SIGTTIN: u32 = 21;

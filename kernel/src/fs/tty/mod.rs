@@ -16,7 +16,10 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::{Relaxed, SeqCst}};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
@@ -255,7 +258,8 @@ impl Tty {
         let readable = match settings.local(ICANON) {
             true => input.has_line(),
             false => {
-                let least = if settings.char(VTIME) == 0 { usize::from(settings.char(VMIN)).max(1) } else { 1 };
+                let least =
+                    if settings.char(VTIME) == 0 { usize::from(settings.char(VMIN)).max(1) } else { 1 };
                 input.available(false) >= least
             }
         };

@@ -115,7 +115,8 @@ impl Termios {
     }
 
     pub fn from_bytes(bytes: &[u8; SIZE]) -> Termios {
-        let word = |i: usize| bytes.iter().skip(i * 4).take(4).rev().fold(0u32, |w, b| w << 8 | u32::from(*b));
+        let word =
+            |i: usize| bytes.iter().skip(i * 4).take(4).rev().fold(0u32, |w, b| w << 8 | u32::from(*b));
         let mut chars = [0; 19];
         for (to, from) in chars.iter_mut().zip(bytes.iter().skip(17)) {
             *to = *from;

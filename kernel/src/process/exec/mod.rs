@@ -58,7 +58,14 @@ struct Program {
 ///
 /// # Errors
 /// As execve(2).
-pub fn exec(regs: &mut UserRegs, path: &[u8], dir: i32, flags: u32, mut argv: Strings, envp: &Strings) -> Result {
+pub fn exec(
+    regs: &mut UserRegs,
+    path: &[u8],
+    dir: i32,
+    flags: u32,
+    mut argv: Strings,
+    envp: &Strings,
+) -> Result {
     if argv.count == 0 {
         argv.push(b"")?;
     }

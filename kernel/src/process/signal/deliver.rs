@@ -81,7 +81,9 @@ fn next(thread: &Current) -> Verdict {
             continue;
         }
         if !action.is_default() && bit(info.signal) & UNBLOCKABLE == 0 {
-            if action.has(abi::SA_RESETHAND) && let Some(place) = state.actions.get_mut(info.signal as usize - 1) {
+            if action.has(abi::SA_RESETHAND)
+                && let Some(place) = state.actions.get_mut(info.signal as usize - 1)
+            {
                 *place = Action::default();
             }
             // More may wait: look again after the handler has been entered.
@@ -187,7 +189,12 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
         restorer: action.restorer,
         info: &info.to_bytes(),
         mask,
-        stack: SignalStack { sp: altstack.sp as u64, flags: flags | altstack.flags, pad: 0, size: altstack.size as u64 },
+        stack: SignalStack {
+            sp: altstack.sp as u64,
+            flags: flags | altstack.flags,
+            pad: 0,
+            size: altstack.size as u64,
+        },
         switch_stack: action.has(abi::SA_ONSTACK) && altstack.size != 0 && !on_it,
         trap: (0, 0, 0),
     };

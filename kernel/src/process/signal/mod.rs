@@ -40,11 +40,8 @@ const SYNCHRONOUS: u64 = bit(abi::SIGSEGV)
     | bit(abi::SIGSYS);
 const STOPPING: u64 = bit(abi::SIGSTOP) | bit(abi::SIGTSTP) | bit(abi::SIGTTIN) | bit(abi::SIGTTOU);
 const IGNORED_BY_DEFAULT: u64 = bit(abi::SIGCHLD) | bit(abi::SIGCONT) | bit(abi::SIGURG) | bit(abi::SIGWINCH);
-const DUMPING: u64 = SYNCHRONOUS
-    | bit(abi::SIGQUIT)
-    | bit(abi::SIGABRT)
-    | bit(abi::SIGXCPU)
-    | bit(abi::SIGXFSZ);
+const DUMPING: u64 =
+    SYNCHRONOUS | bit(abi::SIGQUIT) | bit(abi::SIGABRT) | bit(abi::SIGXCPU) | bit(abi::SIGXFSZ);
 /// Signals queued for one process or thread beyond one of each: what RLIMIT_SIGPENDING is by default on a small machine.
 const QUEUE_MAX: usize = 4096;
 
@@ -84,7 +81,12 @@ impl Info {
     /// A child has changed: CLD_EXITED and so on; times in clock ticks.
     pub const fn child(code: u32, pid: u32, uid: u32, status: i32, user: u64, system: u64) -> Self {
         let who = pid as u64 | (uid as u64) << 32;
-        Self { signal: abi::SIGCHLD, errno: 0, code: code as i32, rest: [who, status as u32 as u64, user, system] }
+        Self {
+            signal: abi::SIGCHLD,
+            errno: 0,
+            code: code as i32,
+            rest: [who, status as u32 as u64, user, system],
+        }
     }
 
     /// siginfo_t as a program sees it.
@@ -347,7 +349,10 @@ impl Signals {
     }
 
     /// Runs `add`, which adds a thread, unless all threads are to end: then false.
-    pub fn admit<E>(&self, add: impl FnOnce() -> core::result::Result<(), E>) -> core::result::Result<bool, E> {
+    pub fn admit<E>(
+        &self,
+        add: impl FnOnce() -> core::result::Result<(), E>,
+    ) -> core::result::Result<bool, E> {
         let state = self.state.lock();
         if state.exit.is_some() || state.exec.is_some() {
             return Ok(false);
@@ -363,7 +368,11 @@ impl Signals {
         if state.stopped != to {
             state.stopped = to;
             self.stopped.store(to, Ordering::SeqCst);
-            if to { STOPPED.fetch_add(1, Ordering::Relaxed) } else { STOPPED.fetch_sub(1, Ordering::Relaxed) };
+            if to {
+                STOPPED.fetch_add(1, Ordering::Relaxed)
+            } else {
+                STOPPED.fetch_sub(1, Ordering::Relaxed)
+            };
         }
     }
 
@@ -374,8 +383,11 @@ impl Signals {
 
     /// The signal that stopped the process, if the parent has not been told; told from now on unless `keep`.
     pub fn take_stop(&self, keep: bool) -> Option<u32> {
-        let signal =
-            if keep { self.stop_event.load(Ordering::Relaxed) } else { self.stop_event.swap(0, Ordering::Relaxed) };
+        let signal = if keep {
+            self.stop_event.load(Ordering::Relaxed)
+        } else {
+            self.stop_event.swap(0, Ordering::Relaxed)
+        };
         (signal != 0).then_some(signal)
     }
 
@@ -411,7 +423,11 @@ pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
 ///
 /// # Errors
 /// The deadline, or another signal.
-pub fn wait_for(thread: &super::Current, set: u64, deadline: Option<u64>) -> core::result::Result<Info, Woken> {
+pub fn wait_for(
+    thread: &super::Current,
+    set: u64,
+    deadline: Option<u64>,
+) -> core::result::Result<Info, Woken> {
     thread.waits_for.store(set, Ordering::SeqCst);
     let result = thread.signal_queue.wait_until(Sleep::Interruptible, deadline, || take_waiting(thread, set));
     thread.waits_for.store(0, Ordering::SeqCst);

@@ -63,7 +63,8 @@ pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
 }
 
 fn words(bytes: &[u8; 16]) -> (usize, usize) {
-    let word = |skip: usize| bytes.iter().skip(skip).take(8).rev().fold(0usize, |w, b| w << 8 | usize::from(*b));
+    let word =
+        |skip: usize| bytes.iter().skip(skip).take(8).rev().fold(0usize, |w, b| w << 8 | usize::from(*b));
     (word(0), word(8))
 }
 

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_STATX_SYNC_TYPE, AT_SYMLINK_NOFOLLOW, At, PathText,
-    Target, target,
+    AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_STATX_SYNC_TYPE, AT_SYMLINK_NOFOLLOW, At,
+    PathText, Target, target,
 };
 use crate::errno::*;
 use crate::fs::access::{self, Cred, WRITE};

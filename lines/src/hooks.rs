@@ -35,6 +35,8 @@ static DIRECTORY: Directory = Directory::new();
 static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 static WINDOWS: Windows = Windows::new();
 static ARMED: AtomicBool = AtomicBool::new(false);
+/// What is written instead of counts.
+const REFUSAL: &str = "{\"format\":\"darter-lines/1\",\"error\":\"several CPUs on one host thread: QEMU names the wrong CPU\"}\n";
 /// Two CPUs were seen on one host thread.
 static SHARED_THREAD: AtomicBool = AtomicBool::new(false);
 
@@ -216,12 +218,24 @@ extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void)
 extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
     let Some(options) = OPTIONS.get() else { return };
     let mut state = WINDOWS.lock();
-    let began = match options.mode {
-        Mode::Instructions => COUNTER.open(cpu as usize),
-        Mode::Lines => THIS.with(|this| this.borrow_mut().as_mut().is_some_and(Recorder::open)),
-    };
-    if began {
-        state.opened();
+    if SHARED_THREAD.load(Relaxed) {
+        write(options, REFUSAL);
+        return;
+    }
+    match options.mode {
+        Mode::Instructions => {
+            if state.opened(cpu as usize) {
+                COUNTER.harvest(false);
+            }
+            COUNTER.open(cpu as usize);
+        }
+        Mode::Lines => THIS.with(|this| {
+            let Some(this) = &mut *this.borrow_mut() else { return };
+            if state.opened(this.cpu) {
+                RECORDS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+            this.open();
+        }),
     }
 }
 
@@ -229,29 +243,30 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
     let Some(options) = OPTIONS.get() else { return };
     let mut state = WINDOWS.lock();
     let mut records = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
-    let ended = match options.mode {
-        Mode::Instructions => COUNTER.close(cpu as usize),
-        Mode::Lines => {
-            let record = THIS.with(|this| this.borrow_mut().as_mut().and_then(Recorder::close));
-            let ended = record.is_some();
-            records.extend(record);
-            ended
+    let cpu = match options.mode {
+        Mode::Instructions => {
+            COUNTER.close(cpu as usize);
+            cpu as usize
         }
+        Mode::Lines => THIS.with(|this| {
+            let Some(this) = &mut *this.borrow_mut() else { return usize::MAX };
+            records.extend(this.close().filter(|_| state.is_open(this.cpu)));
+            this.cpu
+        }),
     };
-    if !ended || !state.closed(options.tasks) {
+    if cpu >= MAX_CPUS || !state.is_open(cpu) || !state.closed(cpu, options.tasks) {
         return;
     }
-    let text = if SHARED_THREAD.load(Relaxed) {
-        "{\"format\":\"darter-lines/1\",\"error\":\"several CPUs on one host thread: QEMU names the wrong CPU\"}\n".into()
-    } else {
-        let (fields, mode) = match options.mode {
-            Mode::Instructions => (COUNTER.harvest(options.profile), "instructions"),
-            Mode::Lines => (sharing::harvest(&std::mem::take(&mut *records), options.node_cpus), "lines"),
-        };
-        state.push(&fields);
-        state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks))
+    let (fields, mode) = match options.mode {
+        Mode::Instructions => (COUNTER.harvest(options.profile), "instructions"),
+        Mode::Lines => (sharing::harvest(&std::mem::take(&mut *records), options.node_cpus), "lines"),
     };
-    if let Err(error) = window::replace(&options.out, &text) {
+    state.push(&fields);
+    write(options, &state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks)));
+}
+
+fn write(options: &Options, text: &str) {
+    if let Err(error) = window::replace(&options.out, text) {
         eprintln!("darter-lines: {}: {error}", options.out.display());
     }
 }

@@ -92,10 +92,10 @@ impl Recorder {
         }
     }
 
-    /// True: it was closed.
-    pub fn open(&mut self) -> bool {
-        self.streak(None);
-        !std::mem::replace(&mut self.open, true)
+    /// Begins a window; what one recorded that was never closed is dropped.
+    pub fn open(&mut self) {
+        self.close();
+        self.open = true;
     }
 
     /// What was recorded since the open; None: it was not open.
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn bytes_add_up_even_when_lines_push_each_other_out() {
         let mut recorder = Recorder::new(2);
-        assert!(recorder.open());
+        recorder.open();
         for round in 0..4 {
             for line in [1, 1 + RECENT as u64] {
                 recorder.note(&access(line, round * 8, round % 2 == 1), None);

@@ -1,7 +1,8 @@
 //! Windows: what lies between a task's open marker and its close marker, on the CPU that it runs on.
 //!
 //! A window of the machine is complete when `tasks` CPUs have closed. Then one entry is made of it, the file is
-//! written anew and the next open begins another window.
+//! written anew and the next open begins another window. A CPU that opens twice in one window says that a program ended in
+//! between without closing: that window is void, and gives no entry.
 //!
 //! Invariants: an entry is made while no CPU counts (every CPU that opened has closed, and an open waits for `State`,
 //! whose lock is held while the entry is made). The lock is taken at markers alone, never where things are counted.
@@ -16,8 +17,9 @@ pub struct Windows {
 }
 
 pub struct State {
-    open: u32,
-    closed: u32,
+    /// CPUs as bits.
+    open: u64,
+    closed: u64,
     complete: u32,
     entries: String,
 }
@@ -34,15 +36,26 @@ impl Windows {
 }
 
 impl State {
-    pub fn opened(&mut self) {
-        self.open += 1;
+    /// CPU `cpu` (below 64) opens. True: the window so far is void, and what was counted in it must be dropped.
+    pub fn opened(&mut self, cpu: usize) -> bool {
+        let void = (self.open | self.closed) & (1 << cpu) != 0;
+        if void {
+            (self.open, self.closed) = (0, 0);
+        }
+        self.open |= 1 << cpu;
+        void
     }
 
-    /// A CPU has closed. True: the window is complete, and `push` must follow.
-    pub fn closed(&mut self, tasks: u32) -> bool {
-        self.open = self.open.saturating_sub(1);
-        self.closed += 1;
-        self.closed >= tasks && self.open == 0
+    /// Is this CPU's close awaited?
+    pub fn is_open(&self, cpu: usize) -> bool {
+        self.open & (1 << cpu) != 0
+    }
+
+    /// CPU `cpu`, which was open, closes. True: the window is complete, and `push` must follow.
+    pub fn closed(&mut self, cpu: usize, tasks: u32) -> bool {
+        self.open &= !(1 << cpu);
+        self.closed |= 1 << cpu;
+        self.closed.count_ones() >= tasks && self.open == 0
     }
 
     /// Adds the complete window's fields (`"name":value,…`) as an entry.
@@ -75,20 +88,33 @@ mod tests {
     fn a_window_is_complete_when_every_task_has_closed() {
         let windows = Windows::new();
         let mut state = windows.lock();
-        state.opened();
-        state.opened();
-        assert!(!state.closed(2));
-        assert!(state.closed(2));
+        assert!(!state.opened(0) && !state.opened(1));
+        assert!(!state.closed(0, 2));
+        assert!(state.closed(1, 2));
         state.push("\"x\":1");
-        state.opened();
-        assert!(!state.closed(2));
-        state.opened();
-        assert!(state.closed(2));
+        assert!(!state.opened(1));
+        assert!(!state.closed(1, 2));
+        assert!(!state.opened(62));
+        assert!(state.closed(62, 2));
         state.push("\"x\":2");
         assert_eq!(
             state.document("\"mode\":\"m\""),
             "{\"format\":\"darter-lines/1\",\"mode\":\"m\",\"windows\":[\n{\"seq\":0,\"x\":1},\n{\"seq\":1,\"x\":2}\n]}\n"
         );
+    }
+
+    #[test]
+    fn a_program_that_ended_without_closing_voids_its_window_and_not_the_next() {
+        let windows = Windows::new();
+        let mut state = windows.lock();
+        assert!(!state.opened(0) && !state.opened(1));
+        assert!(!state.closed(1, 2));
+        // Both end here; another program begins.
+        assert!(state.opened(1));
+        assert!(!state.is_open(0));
+        assert!(!state.opened(0));
+        assert!(!state.closed(0, 2));
+        assert!(state.closed(1, 2));
     }
 
     #[test]

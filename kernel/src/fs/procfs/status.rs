@@ -1,0 +1,189 @@
+//! stat, statm and status of a process or thread.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::sync::atomic::Ordering::Relaxed;
+
+use linux_raw_sys::general::{RLIMIT_RSS, SIGCHLD};
+use sync::TryVec;
+use sync::heap::Text;
+
+use crate::errno::{ENOMEM, Result};
+use crate::process::{Process, Thread};
+
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
+}
+
+const TICK: u64 = 10_000_000;
+
+pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let space = process.space();
+    let memory = space.as_ref().map(|s| s.usage()).unwrap_or_default();
+    let (usage, children) = (process.usage(), process.children_usage());
+    let session = process.session_id();
+    let tty = process.session().and_then(|s| s.tty.lock().clone());
+    let (name, len) = thread.comm();
+    put!(out, "{} (", thread.tid());
+    out.try_extend_from_slice(name.get(..len).unwrap_or(&[]))?;
+    put!(out, ") {} ", char::from(letter(process, thread)));
+    put!(out, "{} {} {session} ", process.parent_pid(), process.group());
+    match &tty {
+        Some(tty) => put!(out, "{} {} ", tty.number(), tty.foreground().cast_signed()),
+        None => put!(out, "0 -1 "),
+    }
+    // Flags: a process with a program; 64: forked and no exec yet is not told apart.
+    put!(out, "4194304 {} {} ", usage.minor_faults, children.minor_faults);
+    put!(out, "{} {} ", usage.major_faults, children.major_faults);
+    put!(out, "{} {} ", usage.user_ns / TICK, usage.system_ns / TICK);
+    put!(out, "{} {} ", children.user_ns / TICK, children.system_ns / TICK);
+    let nice = thread.task().map_or(0, |t| t.nice());
+    put!(out, "{} {nice} {} 0 {} ", 20 + nice, process.thread_count(), process.started / TICK);
+    put!(out, "{} {} {} ", memory.virtual_pages * 4096, memory.resident_pages, process.limits.soft(RLIMIT_RSS));
+    let layout = process.memory.lock();
+    let (code, data, stack, brk) = (layout.code, layout.data, layout.stack, layout.brk);
+    let (arguments, environment) = (layout.arguments, layout.environment);
+    drop(layout);
+    put!(out, "{} {} {stack} 0 0 ", code.0, code.1);
+    let blocked = thread.blocked.load(Relaxed);
+    let (ignored, caught) = actions(process);
+    put!(out, "{} {} ", process.signals.pending() & 0x7fff_ffff, blocked & 0x7fff_ffff);
+    put!(out, "{} {} 0 0 0 {SIGCHLD} ", ignored & 0x7fff_ffff, caught & 0x7fff_ffff);
+    let cpu = thread.task().map_or(0, |t| t.cpu());
+    put!(out, "{cpu} 0 0 0 0 0 {} {} {brk} ", data.0, data.1);
+    put!(out, "{} {} {} {} 0\n", arguments.0, arguments.1, environment.0, environment.1);
+    Ok(())
+}
+
+fn letter(process: &Process, thread: &Thread) -> u8 {
+    if process.is_zombie() || process.is_stopped() {
+        return process.state_letter();
+    }
+    thread.task().map_or(process.state_letter(), |t| t.state_letter())
+}
+
+/// Masks of ignored and caught signals.
+fn actions(process: &Process) -> (u64, u64) {
+    let (mut ignored, mut caught) = (0, 0);
+    for signal in 1..=64 {
+        match process.signals.action(signal) {
+            Some(a) if a.is_ignore() => ignored |= 1 << (signal - 1),
+            Some(a) if !a.is_default() => caught |= 1 << (signal - 1),
+            _ => {}
+        }
+    }
+    (ignored, caught)
+}
+
+pub fn statm(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let memory = process.space().map(|s| s.usage()).unwrap_or_default();
+    let (total, resident) = (memory.virtual_pages, memory.resident_pages);
+    put!(out, "{total} {resident} {} {} 0 {} 0\n", memory.file, memory.exec, memory.data + memory.stack);
+    Ok(())
+}
+
+pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let (name, len) = thread.comm();
+    put!(out, "Name:\t");
+    out.try_extend_from_slice(name.get(..len).unwrap_or(&[]))?;
+    let context = thread.fs_of();
+    put!(out, "\nUmask:\t{:04o}\n", context.map_or(0, |c| c.umask()));
+    let letter = letter(process, thread);
+    let word = match letter {
+        b'R' => "running",
+        b'D' => "disk sleep",
+        b'T' => "stopped",
+        b'Z' => "zombie",
+        _ => "sleeping",
+    };
+    put!(out, "State:\t{} ({word})\nTgid:\t{}\nNgid:\t0\n", char::from(letter), process.pid());
+    put!(out, "Pid:\t{}\nPPid:\t{}\nTracerPid:\t0\n", thread.tid(), process.parent_pid());
+    if let Some(c) = thread.credentials_of() {
+        put!(out, "Uid:\t{}\t{}\t{}\t{}\n", c.uid, c.euid, c.suid, c.fsuid);
+        put!(out, "Gid:\t{}\t{}\t{}\t{}\n", c.gid, c.egid, c.sgid, c.fsgid);
+        put!(out, "FDSize:\t{}\nGroups:\t", thread.files_of().map_or(0, |f| f.size()));
+        for group in &c.groups {
+            put!(out, "{group} ");
+        }
+        put!(out, "\n");
+    }
+    if let Some(space) = process.space() {
+        let memory = space.usage();
+        let kib = |pages: usize| pages * 4;
+        let code = process.memory.lock().code;
+        let rows = [
+            ("VmPeak", kib(memory.virtual_pages)),
+            ("VmSize", kib(memory.virtual_pages)),
+            ("VmLck", 0),
+            ("VmPin", 0),
+            ("VmHWM", kib(memory.resident_pages)),
+            ("VmRSS", kib(memory.resident_pages)),
+            ("RssAnon", kib(memory.anon)),
+            ("RssFile", kib(memory.file)),
+            ("RssShmem", 0),
+            ("VmData", kib(memory.data)),
+            ("VmStk", kib(memory.stack)),
+            ("VmExe", code.1.saturating_sub(code.0) / 1024),
+            ("VmLib", 0),
+            ("VmPTE", kib(memory.tables)),
+            ("VmSwap", 0),
+        ];
+        for (name, value) in rows {
+            put!(out, "{name}:\t{value:>8} kB\n");
+        }
+    }
+    put!(out, "Threads:\t{}\nSigQ:\t0/{}\n", process.thread_count(), process.limits.soft(11));
+    let (ignored, caught) = actions(process);
+    let own = thread.pending.set();
+    put!(out, "SigPnd:\t{own:016x}\nShdPnd:\t{:016x}\n", process.signals.pending());
+    put!(out, "SigBlk:\t{:016x}\n", thread.blocked.load(Relaxed));
+    put!(out, "SigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n");
+    let root = thread.credentials_of().is_some_and(|c| c.is_root());
+    let capabilities: u64 = if root { 0x1ff_ffff_ffff } else { 0 };
+    put!(out, "CapInh:\t{:016x}\nCapPrm:\t{capabilities:016x}\n", 0);
+    put!(out, "CapEff:\t{capabilities:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n", 0x1ff_ffff_ffffu64, 0);
+    put!(out, "NoNewPrivs:\t{}\nSeccomp:\t0\n", u32::from(process.no_new_privileges.load(Relaxed)));
+    cpus(thread, out)?;
+    let usage = process.usage();
+    put!(out, "voluntary_ctxt_switches:\t{}\n", usage.voluntary);
+    put!(out, "nonvoluntary_ctxt_switches:\t{}\n", usage.involuntary);
+    Ok(())
+}
+
+fn cpus(thread: &Thread, out: &mut Vec<u8>) -> Result {
+    let Some(task) = thread.task() else { return Ok(()) };
+    let present = sync::cpus() as usize;
+    let words = task.affinity().words();
+    put!(out, "Cpus_allowed:\t");
+    let groups = present.div_ceil(32);
+    for group in (0..groups).rev() {
+        let word = words.get(group / 2).copied().unwrap_or(0) >> (group % 2 * 32);
+        let bits = (present - group * 32).min(32);
+        let mask = if bits == 32 { u32::MAX } else { (1 << bits) - 1 };
+        put!(out, "{:0width$x}", word as u32 & mask, width = bits.div_ceil(4));
+        put!(out, "{}", if group > 0 { "," } else { "\n" });
+    }
+    put!(out, "Cpus_allowed_list:\t");
+    let allows = |cpu: usize| cpu < present && words.get(cpu / 64).is_some_and(|w| w >> (cpu % 64) & 1 != 0);
+    let (mut cpu, mut first) = (0, true);
+    while cpu < present {
+        if !allows(cpu) {
+            cpu += 1;
+            continue;
+        }
+        let start = cpu;
+        while allows(cpu + 1) {
+            cpu += 1;
+        }
+        put!(out, "{}{start}", if first { "" } else { "," });
+        if cpu > start {
+            put!(out, "-{cpu}");
+        }
+        first = false;
+        cpu += 1;
+    }
+    put!(out, "\n");
+    Ok(())
+}

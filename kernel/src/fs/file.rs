@@ -379,8 +379,11 @@ impl File {
         self.ops().poll(self, poller)
     }
 
-    /// The contents, of regular files.
+    /// The contents, of regular files, to be mapped.
     pub fn object(&self) -> Option<ObjectRef> {
+        if let Place::Named(path) = &self.place {
+            super::mapped::enter(path);
+        }
         self.inode().object()
     }
 

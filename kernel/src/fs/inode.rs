@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, try_arc};
@@ -96,6 +96,8 @@ pub struct Inode {
     /// Serialises writes that must not interleave: appends, truncation.
     pub write_lock: Mutex<()>,
     pub locks: FileLocks,
+    /// It has been entered among the mapped files.
+    mapped: AtomicBool,
     /// What exec keeps of the file; see `exec_cache`.
     exec: RcuArc<ExecCache>,
 }
@@ -129,6 +131,7 @@ impl Inode {
             ops,
             write_lock: Mutex::new((), &INODE_WRITE),
             locks: FileLocks::new(),
+            mapped: AtomicBool::new(false),
             exec: RcuArc::empty(),
         })?)
     }
@@ -242,6 +245,11 @@ impl Inode {
     /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.ops.size(self)
+    }
+
+    /// True for the first caller alone; a plain look for all others.
+    pub fn first_mapping(&self) -> bool {
+        !self.mapped.load(Relaxed) && !self.mapped.swap(true, Relaxed)
     }
 
     pub fn object(&self) -> Option<ObjectRef> {

@@ -44,6 +44,7 @@ pub mod inode;
 pub mod ioctl;
 pub mod locks;
 pub mod lookup;
+mod mapped;
 pub mod mount;
 pub mod names;
 mod numbers;
@@ -167,6 +168,15 @@ pub fn random_bytes() -> [u8; 16] {
         *to = from;
     }
     half
+}
+
+/// What lies behind a link of /proc to a file that has no place in the tree (a pipe): a place of its own, by which it can
+/// be opened again.
+fn reopen(file: &File) -> Result<Path> {
+    let file::Place::Anonymous(inode, name) = &file.place else { return Err(ENOENT) };
+    let dentry = dentry::Dentry::try_unowned(inode.clone(), None, name.as_bytes())?;
+    let mount = root()?.mount;
+    Ok(Path { mount, dentry })
 }
 
 /// A file that only memory holds (memfd_create).

@@ -26,7 +26,7 @@ pub static PATH_ONLY: PathOnly = PathOnly;
 
 impl FileOps for Regular {
     fn read(&self, file: &File, at: u64, out: &mut Output<'_>) -> Result<usize> {
-        let object = file.object().ok_or(EINVAL)?;
+        let object = file.inode().object().ok_or(EINVAL)?;
         let left = out.left();
         let n = object.read(at, left, &mut |bytes| out.put(bytes))?;
         if n == 0 { out.result() } else { Ok(n) }

@@ -21,7 +21,7 @@ mod timer;
 mod wait;
 
 pub use pending::{Pending, run_pending};
-pub use runqueue::{CpuLoad, load_of};
+pub use runqueue::{CpuLoad, idle_ns, load_of};
 pub use switch::{
     adopt_space, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
     reset_for_exec, schedule, sleep_until, spawn, start, with_fpu, yield_now,

@@ -89,6 +89,15 @@ pub fn load_of(cpu: CpuId) -> CpuLoad {
     CpuLoad { waiting: shown.waiting.load(Ordering::Relaxed), idle: shown.idle.load(Ordering::Relaxed) }
 }
 
+/// How long `cpu` has idled, ns. Takes its queue's lock for a moment.
+pub fn idle_ns(cpu: CpuId) -> u64 {
+    let idle = QUEUES.of(cpu).queue.lock().idle.clone();
+    idle.map_or(0, |task| {
+        let times = task.times();
+        times.user_ns + times.system_ns
+    })
+}
+
 /// Locks this CPU's queue.
 pub(super) fn lock_this() -> SpinGuard<'static, Queue, level::RunQueue> {
     QUEUES.this().queue.lock()

@@ -38,6 +38,20 @@ pub fn host_name() -> [u8; NAME] {
     HOST.lock().0
 }
 
+/// Sets the host name, for /proc/sys/kernel/hostname. The caller has checked permissions.
+///
+/// # Errors
+/// EINVAL: it is too long.
+pub fn set_host_name(text: &[u8]) -> Result {
+    let mut name = [0; NAME];
+    if text.len() >= NAME {
+        return Err(Errno::EINVAL);
+    }
+    name.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+    HOST.lock().0 = name;
+    Ok(())
+}
+
 /// uname(2).
 pub fn sys_uname(to: usize) -> Result<usize> {
     let (host, domain) = *HOST.lock();

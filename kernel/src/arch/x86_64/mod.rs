@@ -27,6 +27,7 @@ use core::arch::{asm, naked_asm};
 pub use boot::topology::{cpus, distance as node_distance, nodes};
 pub use boot::{command_line, early_init, initramfs};
 pub use context::{Context, switch};
+pub use cpu::identity;
 pub use cpu::percpu::{cpu_id, set_kernel_stack};
 pub use cpu::port;
 pub use exit::{exit_vm, halt_forever, power_off};

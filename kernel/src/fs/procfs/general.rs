@@ -94,11 +94,23 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
 pub fn stat(out: &mut Vec<u8>) -> Result {
     let tick = NS / TICKS;
     let now = arch::time::now();
+    let (mut processes, mut user, mut all, mut switches) = (0u64, 0u64, 1u64, 0u64);
+    for_each_process(|p| {
+        let usage = p.usage();
+        processes += 1;
+        user = user.saturating_add(usage.user_ns);
+        all = all.saturating_add(usage.user_ns + usage.system_ns);
+        switches += usage.voluntary + usage.involuntary;
+        true
+    });
     let mut total = [0u64; 3];
     let mut lines = Vec::new();
     for cpu in 0..sync::cpus() {
-        let times = sched::cpu_times(cpu);
-        let values = [times.user_ns / tick, times.system_ns / tick, times.idle_ns / tick];
+        // A CPU knows how long it idled. What it was busy with is split as the living processes' time is.
+        let idle = sched::idle_ns(cpu).min(now);
+        let busy = now - idle;
+        let in_user = (u128::from(busy) * u128::from(user) / u128::from(all)) as u64;
+        let values = [in_user / tick, (busy - in_user) / tick, idle / tick];
         for (sum, value) in total.iter_mut().zip(values) {
             *sum += value;
         }
@@ -109,14 +121,8 @@ pub fn stat(out: &mut Vec<u8>) -> Result {
     put!(out, "cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\n");
     out.try_extend_from_slice(&lines)?;
     let boot = arch::time::wall_offset() / NS;
-    let _ = now;
-    let mut processes = 0u64;
-    for_each_process(|_| {
-        processes += 1;
-        true
-    });
     let running = (0..sync::cpus()).filter(|cpu| !sched::load_of(*cpu).idle).count();
-    put!(out, "intr 0\nctxt {}\nbtime {boot}\nprocesses {processes}\n", sched::switches());
+    put!(out, "intr 0\nctxt {switches}\nbtime {boot}\nprocesses {processes}\n");
     put!(out, "procs_running {running}\nprocs_blocked 0\n");
     Ok(())
 }
@@ -125,9 +131,9 @@ pub fn cpuinfo(out: &mut Vec<u8>) -> Result {
     let (cpus, nodes) = (sync::cpus(), arch::nodes().max(1));
     for cpu in 0..cpus {
         let node = sync::machine::node_of(cpu);
-        put!(out, "processor\t: {cpu}\nvendor_id\t: {}\n", arch::cpu_vendor());
-        put!(out, "model name\t: {}\n", arch::cpu_model());
-        put!(out, "cpu MHz\t\t: {}.000\n", arch::time::frequency() / 1_000_000);
+        put!(out, "processor\t: {cpu}\nvendor_id\t: {}\n", arch::identity::vendor());
+        put!(out, "model name\t: {}\n", arch::identity::model());
+        put!(out, "cpu MHz\t\t: {}.000\n", arch::time::clock().cycles_per_ns.saturating_mul(1000) >> 32);
         put!(out, "physical id\t: {node}\nsiblings\t: {}\n", cpus.div_ceil(nodes));
         put!(out, "core id\t\t: {cpu}\ncpu cores\t: {}\n\n", cpus.div_ceil(nodes));
     }

@@ -10,7 +10,7 @@ use sync::heap::Text;
 use vm::Prot;
 
 use crate::errno::{ENOMEM, Result};
-use crate::fs::{caller, describe, devices, mapped};
+use crate::fs::{devices, mapped};
 use crate::process::{Process, Thread};
 
 /// Column at which names begin.
@@ -18,7 +18,6 @@ const NAMES: usize = 73;
 
 pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     let Some(space) = process.space() else { return Ok(()) };
-    let root = caller::context().root()?;
     let (heap, stack) = {
         let layout = process.memory.lock();
         (layout.brk, layout.stack)
@@ -30,7 +29,7 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
         }
         let start_of_line = out.len();
         let file = m.object.and_then(|o| mapped::find(o.tag()));
-        let (device, number) = file.as_ref().map_or((0, 0), |p| (p.dentry.inode.device, p.dentry.inode.number));
+        let (device, number) = file.as_ref().map_or((0, 0), |f| (f.device, f.number));
         let letter = |on: bool, c: char| if on { c } else { '-' };
         let written = write!(
             Text(out),
@@ -48,7 +47,7 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
         let mut name = || -> Result {
             written.map_err(|_| ENOMEM)?;
             let name = match &file {
-                Some(path) => describe::path(path, &root)?,
+                Some(file) => Vec::try_from_slice(&file.name)?,
                 None if m.growsdown || (m.start..m.end).contains(&stack) => Vec::try_from_slice(b"[stack]")?,
                 None if m.object.is_none() && m.start <= heap && heap != 0 && heap <= m.end => {
                     Vec::try_from_slice(b"[heap]")?

@@ -233,6 +233,11 @@ impl Queue {
     pub fn lock(&self) -> SpinGuard<'_, Waiting> {
         self.0.lock()
     }
+
+    /// The signals that wait in it.
+    pub fn set(&self) -> u64 {
+        self.lock().set
+    }
 }
 
 struct State {

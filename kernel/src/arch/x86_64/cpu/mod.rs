@@ -3,6 +3,7 @@
 mod boot_cell;
 pub mod features;
 pub mod gdt;
+pub mod identity;
 pub mod percpu;
 pub mod port;
 pub mod reg;

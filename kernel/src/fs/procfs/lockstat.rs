@@ -28,7 +28,11 @@ pub fn text(out: &mut Vec<u8>) -> Result {
         outcome = write!(
             Text(out),
             "{name:<24} {:>14} {:>12} {:>10} {:>16} {:>14}",
-            sums.acquisitions, sums.collisions, sums.sleeps, sums.waited, sums.longest
+            sums.acquisitions,
+            sums.collisions,
+            sums.sleeps,
+            sums.waited,
+            sums.longest
         );
         if let Some(place) = sums.longest_caller {
             outcome = outcome.and(write!(Text(out), "  {}:{}", place.file(), place.line()));

@@ -34,8 +34,14 @@ lock_class! { static CONTENT: LockClass = ("proc file", sync::level::Other); }
 pub static PROC: FsType =
     FsType { name: "proc", magic: 0x9fa0, nodev: true, names_complete: false, mount: mount_proc, statfs };
 
-pub static SYSFS: FsType =
-    FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, names_complete: true, mount: mount_sysfs, statfs };
+pub static SYSFS: FsType = FsType {
+    name: "sysfs",
+    magic: 0x6265_6572,
+    nodev: true,
+    names_complete: true,
+    mount: mount_sysfs,
+    statfs,
+};
 
 fn statfs(_: &SuperBlock) -> StatFs {
     StatFs::default()

@@ -132,7 +132,8 @@ const PER_PROCESS: u64 = 1 << 32;
 const PER_NAME: u64 = 1 << 40;
 
 fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<Arc<Inode>> {
-    let inode = Inode::try_new(number, device, &NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 }, try_box(node)?)?;
+    let inode =
+        Inode::try_new(number, device, &NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 }, try_box(node)?)?;
     inode.ops.refresh(&inode);
     Ok(inode)
 }
@@ -186,7 +187,11 @@ fn check_owner(process: &Process) -> Result {
     }
     let theirs = process.leader().and_then(|t| t.credentials_of()).ok_or(EACCES)?;
     let mine = me.credentials();
-    if mine.uid == theirs.uid && mine.uid == theirs.suid && mine.uid == theirs.euid { Ok(()) } else { Err(EACCES) }
+    if mine.uid == theirs.uid && mine.uid == theirs.suid && mine.uid == theirs.euid {
+        Ok(())
+    } else {
+        Err(EACCES)
+    }
 }
 
 /// A number as text, on the stack.
@@ -258,7 +263,9 @@ impl Node {
         let number = number_of(pid, tid, i as u64 + 1);
         match entry.what {
             WhatOf::Text(f) => make(device, number, Kind::Regular, entry.mode, Node::TextOf(pid, tid, f)),
-            WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(pid, tid, f, to)),
+            WhatOf::Link(f, to) => {
+                make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(pid, tid, f, to))
+            }
             WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(pid, tid)),
             WhatOf::Tasks if tid != 0 => Err(ENOENT),
             WhatOf::Tasks => make(device, number, Kind::Directory, entry.mode, Node::Tasks(pid)),
@@ -306,7 +313,8 @@ impl InodeOps for Node {
                 let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
                 check_owner(&process)?;
                 let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
-                let mode = if file.flags().reads() { 0o500 } else { 0 } | if file.flags().writes() { 0o300 } else { 0 };
+                let mode = if file.flags().reads() { 0o500 } else { 0 }
+                    | if file.flags().writes() { 0o300 } else { 0 };
                 make(device, fd_number(pid, tid, fd), Kind::Symlink, mode, Node::Fd(pid, tid, fd))
             }
             _ => Err(ENOENT),
@@ -317,7 +325,12 @@ impl InodeOps for Node {
         Err(ENOENT)
     }
 
-    fn read_dir(&self, dir: &Inode, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+    fn read_dir(
+        &self,
+        dir: &Inode,
+        position: u64,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
         let _ = dir;
         match *self {
             Node::Root => {
@@ -454,7 +467,8 @@ impl InodeOps for Node {
 
     /// Files of a process are its user's.
     fn refresh(&self, inode: &Inode) {
-        let owner = self.pid().and_then(find_process).and_then(|p| p.leader()).and_then(|t| t.credentials_of());
+        let owner =
+            self.pid().and_then(find_process).and_then(|p| p.leader()).and_then(|t| t.credentials_of());
         if let Some(owner) = owner
             && (inode.uid() != owner.euid || inode.gid() != owner.egid)
         {

@@ -188,7 +188,8 @@ pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> R
         let device = mount.superblock.device;
         put!(out, "{} {parent} {}:{} ", mount.id, devices::major(device), devices::minor(device));
         let whole = mount.superblock.root()?;
-        let inside = mount::Path { mount: mount::detached(mount.superblock.clone())?, dentry: mount.root.clone() };
+        let inside =
+            mount::Path { mount: mount::detached(mount.superblock.clone())?, dentry: mount.root.clone() };
         let base = mount::Path { mount: inside.mount.clone(), dentry: whole };
         escaped(&lookup::text_of(&inside, &base)?.0, out)?;
         put!(out, " ");

@@ -41,7 +41,13 @@ pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> 
     put!(out, "{} {} ", children.user_ns / TICK, children.system_ns / TICK);
     let nice = thread.task().map_or(0, |t| t.nice());
     put!(out, "{} {nice} {} 0 {} ", 20 + nice, process.thread_count(), process.started / TICK);
-    put!(out, "{} {} {} ", memory.virtual_pages * 4096, memory.resident_pages, process.limits.soft(RLIMIT_RSS));
+    put!(
+        out,
+        "{} {} {} ",
+        memory.virtual_pages * 4096,
+        memory.resident_pages,
+        process.limits.soft(RLIMIT_RSS)
+    );
     let layout = process.memory.lock();
     let (code, data, stack, brk) = (layout.code, layout.data, layout.stack, layout.brk);
     let (arguments, environment) = (layout.arguments, layout.environment);

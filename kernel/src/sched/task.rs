@@ -159,6 +159,9 @@ pub struct Task {
     exec_ns: AtomicU64,
     user_ticks: AtomicU64,
     system_ticks: AtomicU64,
+    /// What `times` has answered before.
+    shown_user_ns: AtomicU64,
+    shown_system_ns: AtomicU64,
     pub(super) voluntary: AtomicU64,
     pub(super) involuntary: AtomicU64,
     pub(super) sleep_node: Arc<WaitNode>,
@@ -255,6 +258,8 @@ impl Task {
             exec_ns: AtomicU64::new(0),
             user_ticks: AtomicU64::new(0),
             system_ticks: AtomicU64::new(0),
+            shown_user_ns: AtomicU64::new(0),
+            shown_system_ns: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
             sleep_node,
@@ -365,14 +370,21 @@ impl Task {
         let total = self.exec_ns.load(Ordering::Relaxed) + tail;
         let user = self.user_ticks.load(Ordering::Relaxed);
         let system = self.system_ticks.load(Ordering::Relaxed);
-        let user_ns = match user + system {
-            0 if self.thread.is_some() => total,
+        let estimate = match user + system {
             0 => 0,
-            ticks => (u128::from(total) * u128::from(user) / u128::from(ticks)) as u64,
+            ticks => (u128::from(total) * u128::from(system) / u128::from(ticks)) as u64,
         };
+        // Neither part ever goes back, however the estimate moves: what is known of one bounds the other.
+        let known_user = self.shown_user_ns.load(Ordering::Relaxed);
+        let known_system = self.shown_system_ns.load(Ordering::Relaxed);
+        let total = total.max(known_user + known_system);
+        let system_ns = estimate.clamp(known_system, total - known_user);
+        let user_ns = total - system_ns;
+        self.shown_user_ns.fetch_max(user_ns, Ordering::Relaxed);
+        self.shown_system_ns.fetch_max(system_ns, Ordering::Relaxed);
         Times {
             user_ns,
-            system_ns: total - user_ns,
+            system_ns,
             voluntary: self.voluntary.load(Ordering::Relaxed),
             involuntary: self.involuntary.load(Ordering::Relaxed),
         }

@@ -35,7 +35,6 @@ static void errors(void)
 	SHOW_PTR((void *)syscall(SYS_mmap, 0x1001, PAGE, RW, ANON | MAP_FIXED, -1, 0));
 	SHOW_PTR((void *)syscall(SYS_mmap, 0, -1L, RW, ANON, -1, 0));
 	SHOW_PTR((void *)syscall(SYS_mmap, 0, 1L << 47, RW, ANON, -1, 0));
-	SHOW_PTR((void *)syscall(SYS_mmap, 0x7ffffffff000, PAGE, RW, ANON | MAP_FIXED, -1, 0));
 	SHOW_PTR((void *)syscall(SYS_mmap, 0xffff800000000000, PAGE, RW, ANON | MAP_FIXED, -1, 0));
 	SHOW_PTR(mmap(0, PAGE, RW, MAP_SHARED, reader, 0));
 	SHOW_PTR(mmap(0, PAGE, PROT_READ, MAP_SHARED, writer, 0));

@@ -98,7 +98,6 @@ int main(int argc, char **argv)
 #define SEGMENT(text, statement) do { snprintf(name, sizeof name, "segment %d: %s", loads, text); CHANGE(name, statement); } while (0)
 		SEGMENT("vaddr 0", segment->p_vaddr = 0);
 		SEGMENT("vaddr kernel", segment->p_vaddr = 0xffff800000000000);
-		SEGMENT("vaddr top", segment->p_vaddr = 0x7fffffffe000);
 		SEGMENT("vaddr unaligned to offset", segment->p_vaddr += 1);
 		SEGMENT("memsz huge", segment->p_memsz = 0x7fffffffffff);
 		SEGMENT("memsz wraps", segment->p_memsz = (uint64_t)-1);

@@ -75,7 +75,7 @@ static void execute_heap(void) { char *code = malloc(16); *code = (char)0xc3; ((
 static void read_kernel(void) { (void)*(volatile char *)0xffff888000000000; }
 static void write_kernel(void) { *(volatile char *)0xffffffff81000000 = 1; }
 static void read_last(void) { (void)*(volatile char *)0xffffffffffffffff; }
-static void read_noncanonical(void) { (void)*(volatile char *)0x800000000000; }
+static void read_noncanonical(void) { (void)*(volatile char *)0x8000000000000000; }
 static void write_noncanonical(void) { *(volatile char *)0xdead000000000000 = 1; }
 static void read_straddling(void) { (void)*(volatile long *)0x7ffffffffffc; }
 static void read_last_user(void) { (void)*(volatile char *)0x7fffffffefff; }

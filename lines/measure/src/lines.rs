@@ -2,6 +2,7 @@
 
 use crate::{Error, Symbols, refused};
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// How a conflict line is shared.
@@ -118,6 +119,7 @@ impl LineWindow {
             each(self.remote),
             self.conflicts().count()
         );
+        self.report_code(&mut text, ops, symbols, top);
         let conflicts_unmoved = self.conflicts().filter(|line| line.transfers == 0);
         let moved = self.lines.iter().filter(|line| line.transfers > 0);
         for line in moved.chain(conflicts_unmoved).take(top) {
@@ -141,8 +143,36 @@ impl LineWindow {
     }
 }
 
+impl LineWindow {
+    /// Transfers by the functions at both ends, all lines together: thousands of lines that move once each have one cause.
+    fn report_code(&self, text: &mut String, ops: u64, symbols: &Symbols, top: usize) {
+        // Transfers, lines, and the last of these lines.
+        let mut causes: HashMap<(String, String), (u64, usize, u64)> = HashMap::new();
+        for line in &self.lines {
+            for pair in &line.pairs {
+                let from = match pair.from_pc {
+                    0 => "(held by a reader)".into(),
+                    pc => code(pc, symbols),
+                };
+                let cause = causes.entry((code(pair.pc, symbols), from)).or_default();
+                cause.0 += pair.count;
+                if cause.1 == 0 || cause.2 != line.physical {
+                    (cause.1, cause.2) = (cause.1 + 1, line.physical);
+                }
+            }
+        }
+        let mut causes: Vec<_> = causes.into_iter().collect();
+        causes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        for ((to, from), (count, lines, _)) in causes.iter().take(top) {
+            let each = *count as f64 / ops.max(1) as f64;
+            let _ = writeln!(text, "{each:10.3}  {to} takes from {from} ({lines} lines)");
+        }
+        text.push('\n');
+    }
+}
+
 fn code(pc: u64, symbols: &Symbols) -> String {
-    if pc >> 63 == 0 { format!("the program at {pc:#x}") } else { symbols.name(pc).to_owned() }
+    if pc >> 63 == 0 { "the program".into() } else { symbols.name(pc).to_owned() }
 }
 
 /// Where the kernel's own image lies, on Linux and on Darter: the last two gigabytes.
@@ -189,12 +219,10 @@ mod tests {
             text.contains("1.500  lock    counter+0x40\n            write in grab, held by a reader (3)"),
             "{text}"
         );
-        assert!(
-            text.contains("read  in the program at 0x1000, written in the program at 0x1004 (1)"),
-            "{text}"
-        );
+        assert!(text.contains("read  in the program, written in the program (1)"), "{text}");
         assert!(text.contains("0.000  false   program memory 0x280"), "{text}");
-        assert_eq!(window.report(2, &symbols, 1).lines().count(), 3);
+        assert!(text.contains("1.500  grab takes from (held by a reader) (1 lines)"), "{text}");
+        assert_eq!(window.report(2, &symbols, 1).lines().count(), 5);
     }
 
     #[test]

@@ -10,14 +10,17 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Functions and variables of an ELF file, Rust names in readable form.
+    /// Functions, variables and assembly labels of an ELF file, Rust names in readable form.
     pub fn from_elf(image: &[u8]) -> Result<Symbols, Error> {
         let file = object::File::parse(image).map_err(|error| Error::Symbols(error.to_string()))?;
         let entries = file
             .symbols()
             .filter(|symbol| {
                 symbol.is_definition()
-                    && matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data | SymbolKind::Label)
+                    && matches!(
+                        symbol.kind(),
+                        SymbolKind::Text | SymbolKind::Data | SymbolKind::Label | SymbolKind::Unknown
+                    )
             })
             .filter_map(|symbol| {
                 Some((symbol.address(), format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?))))

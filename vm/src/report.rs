@@ -93,6 +93,14 @@ impl<M: Machine> Space<M> {
         usage
     }
 
+    /// Pages in memory: a walk over the leaves, without looking at mappings. For ru_maxrss at exit.
+    pub fn resident_pages(&self) -> usize {
+        let mut usage = Usage::default();
+        let rcu = rcu::read();
+        self.count(self.root(), &mut usage, &rcu);
+        usage.resident_pages
+    }
+
     fn count(&self, node: &Node, usage: &mut Usage, rcu: &RcuRead) {
         usage.tables += 1;
         let locked = node.lock();

@@ -92,7 +92,7 @@ fn release_user_memory(thread: &Arc<Thread>) {
     let mine = thread.space.replace(None);
     let left = sched::leave_space();
     let shared = if process.alive.load(Ordering::Acquire) == 1 { process.set_space(None) } else { None };
-    let max_rss = mine.as_ref().map_or(0, |space| space.usage().resident_pages as u64);
+    let max_rss = mine.as_ref().map_or(0, |space| space.resident_pages() as u64);
     process.gone.add(&wait::UsageSum { max_rss, ..Default::default() });
     // The last reference frees the memory.
     drop((mine, left, shared));

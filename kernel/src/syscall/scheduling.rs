@@ -213,7 +213,7 @@ pub fn sys_getrusage(who: i32, to: usize) -> Result<usize> {
     let usage = match who {
         SELF => {
             let mut usage = current.process.usage();
-            usage.max_rss = usage.max_rss.max(current.space().usage().resident_pages as u64);
+            usage.max_rss = usage.max_rss.max(current.space().resident_pages() as u64);
             usage
         }
         CHILDREN => current.process.children_usage(),

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::flush::Flushed;
-use crate::machine::{Entry, Machine};
+use crate::machine::Machine;
 use crate::node::{NewNode, Node, Retired};
 use crate::space::Space;
 use core::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ impl<M: Machine> Space<M> {
         // Stray: nobody puts anything in any more.
         for index in used {
             // What is there when the entry goes is left: a shared leaf may be exchanged by a remote fault until then.
-            let old = node.lock().exchange::<M>(index, Entry::ABSENT);
+            let old = node.strip_entry(index);
             if old.is_absent() {
                 continue;
             }

@@ -10,7 +10,7 @@ use crate::addr::ENTRIES;
 use crate::error::VmError;
 use crate::flush::Flushed;
 use crate::machine::{Entry, FlushRange, Machine};
-use crate::node::{NewNode, Node, Sharer};
+use crate::node::{Locked, NewNode, Node, Sharer};
 use crate::segment::SegmentList;
 use crate::small::SmallList;
 use crate::space::Space;
@@ -54,7 +54,7 @@ impl<M: Machine> Space<M> {
                 len = segments.len();
                 continue;
             }
-            let mut new = copy.lock_new();
+            let mut new = copy.lock_below();
             if let Some(room) = room {
                 drop(new.segments.adopt(room));
             }
@@ -62,10 +62,16 @@ impl<M: Machine> Space<M> {
             break;
         }
         let used = node.lock().used();
+        if node.level() == 1 {
+            // Nobody else knows the child's nodes yet: locked once for all leaves.
+            let mut copy = copy.lock();
+            for index in used {
+                self.share_leaf(node, &mut copy, index, child, rcu)?;
+            }
+            return Ok(());
+        }
         for index in used {
-            if node.level() == 1 {
-                self.share_leaf(node, copy, index, child, rcu)?;
-            } else if let Some(next) = node.child::<M>(index, rcu) {
+            if let Some(next) = node.child::<M>(index, rcu) {
                 let new = NewNode::try_new(next.level(), next.base())?;
                 let entry = new.publish::<M>(true);
                 copy.lock().fill::<M>(index, entry);
@@ -80,7 +86,7 @@ impl<M: Machine> Space<M> {
     fn share_leaf(
         &self,
         node: &Node,
-        copy: &Node,
+        copy: &mut Locked<'_>,
         index: u16,
         child: &Arc<Self>,
         rcu: &RcuRead,
@@ -88,7 +94,7 @@ impl<M: Machine> Space<M> {
         let cell = node.cell(index);
         loop {
             let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(()) };
-            let mut locked = leaf.lock();
+            let mut locked = leaf.lock_below();
             let now = Entry(cell.load(Ordering::Acquire));
             if now.is_absent() || M::address(now) != leaf.table() || locked.stray {
                 continue;
@@ -97,7 +103,7 @@ impl<M: Machine> Space<M> {
                 let len = locked.sharers.len();
                 drop(locked);
                 let spare = SmallList::<Sharer, 2>::bigger(len)?;
-                drop(leaf.lock().sharers.adopt(spare));
+                drop(leaf.lock_below().sharers.adopt(spare));
                 continue;
             }
             let entry = M::table(leaf.table(), false);
@@ -107,7 +113,7 @@ impl<M: Machine> Space<M> {
             }
             locked.sharers.push(Sharer::new(&child.tlb));
             drop(locked);
-            copy.lock().fill::<M>(index, entry);
+            copy.fill::<M>(index, entry);
             return Ok(());
         }
     }

@@ -180,7 +180,7 @@ impl<M: Machine> Space<M> {
             return;
         }
         let entry = copy.publish::<M>(true);
-        let mut leaf_copy = NewNode::published::<M>(entry, _rcu).lock_new();
+        let mut leaf_copy = NewNode::published::<M>(entry, _rcu).lock_below();
         let mut left = locked.present();
         for index in locked.used() {
             if left == 0 {

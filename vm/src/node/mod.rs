@@ -133,15 +133,21 @@ impl Node {
         if entry.is_absent() { None } else { Some(node_of(Frame::of(M::address(entry)), rcu)) }
     }
 
+    /// Takes entry `index` out of a stray interior node, in which nobody puts anything any more.
+    pub fn strip_entry(&self, index: u16) -> Entry {
+        Entry(self.cell(index).swap(0, Ordering::AcqRel))
+    }
+
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Locked<'_> {
         Locked::new(self, self.state.lock())
     }
 
-    /// Locks a new leaf, with the leaf locked that it is a copy of. Only visits of the reverse map know it, and they lock one
-    /// leaf at a time.
-    pub fn lock_new(&self) -> Locked<'_> {
+    /// Locks a second node: a leaf below an interior node, or a copy that nobody else locks after another node (a new leaf is
+    /// known only to visits of the reverse map, which lock one leaf at a time).
+    #[inline]
+    pub fn lock_below(&self) -> Locked<'_> {
         Locked::new(self, self.state.lock_nested())
     }
 }

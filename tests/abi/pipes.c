@@ -154,6 +154,8 @@ static void flows(void)
 	write(first[1], "spliced", 7);
 	SHOW(splice(first[0], 0, second[1], 0, 100, 0));
 	char text[16] = { 0 };
+	/* A kernel that lacks the call must fail here, not wait. */
+	fcntl(first[0], F_SETFL, O_NONBLOCK), fcntl(second[0], F_SETFL, O_NONBLOCK);
 	SHOW(read(second[0], text, sizeof text));
 	say("%s", text);
 	write(first[1], "teed", 4);

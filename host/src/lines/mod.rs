@@ -78,6 +78,8 @@ fn count(options: &Lines) -> Result<u8> {
             }
         }
     }
+    // The kernels beside each other.
+    all.sort_by(|a, b| (&a.bench, a.cpus).cmp(&(&b.bench, b.cpus)));
     out!("{}", table(&all));
     if let Some(file) = &options.json {
         std::fs::write(file, serde_json::to_string_pretty(&all)?)

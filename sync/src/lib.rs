@@ -6,6 +6,9 @@
 //! against the facade [`atomic`]; `tests/models.rs` compiles them a second time against loom, once whole and once for
 //! each ordering weakened.
 //!
+//! Tests: `cargo test -p darter-sync` (units, models and the doctests that must not compile), and the units under Miri with
+//! `MIRIFLAGS=-Zmiri-ignore-leaks cargo +nightly miri test -p darter-sync --lib` (per-CPU counter pages are never given back).
+//!
 //! Invariants kept here (design.md): CountLocal, LockOrder, and the grace-period half of FreeAfterFlush.
 
 #![no_std]

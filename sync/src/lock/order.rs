@@ -139,7 +139,7 @@ pub(crate) fn assert_clean() {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(debug_assertions, feature = "lockdep")))]
 mod tests {
     use super::*;
     use crate::machine::cpu_id;

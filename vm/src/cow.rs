@@ -52,8 +52,8 @@ impl<M: Machine> Space<M> {
         if old.is_absent() {
             // Nothing was mapped, so nothing is to be flushed; but the object may have given the page up meanwhile.
             let still = locked.segments.find(index).and_then(|s| {
-                let meaning = s.at(index, 0);
-                meaning.object?.frame(meaning.offset)
+                let (object, page) = s.object_page(index)?;
+                object.frame(page)
             });
             if still.is_some_and(|f| core::ptr::eq(f, source))
                 && let Some(s) = spare.take()

@@ -15,8 +15,8 @@ use crate::node::Locked;
 use crate::object::ObjectRef;
 use crate::pin;
 use crate::request::{Access, Prot};
-use crate::segment::{Meaning, Segment};
 use crate::space::{Space, Stop};
+use arrayvec::ArrayVec;
 use sync::rcu::{self, RcuRead};
 use sync::{Count, per_cpu};
 
@@ -190,10 +190,9 @@ impl<M: Machine> Space<M> {
             if shared {
                 return Ok(map_object::<M>(&mut locked, index, true));
             }
-            let Meaning { object: Some(object), offset, .. } = segment.at(index, 0) else {
-                return Ok(Step::Again);
-            };
-            let Some(source) = object.frame(offset) else { return Ok(Step::Fill(object, offset)) };
+            let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
+            let source = if page < object.pages() { object.frame(page) } else { None };
+            let Some(source) = source else { return Ok(Step::Fill(object.clone(), page)) };
             return self.copy_page(&arrival, locked, index, source, spare, rcu);
         }
         if M::is_writable(entry) {
@@ -237,35 +236,41 @@ fn fill_zero<M: Machine>(
 /// Maps the page of the object at `index`, and its neighbours where they are resident and not mapped yet (ReadSlotUnderLeaf).
 /// Writes no line of the object and none of the frames.
 fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16, write: bool) -> Step {
-    let Some(segment) = leaf.segments.find(index) else { return Step::Again };
-    let Segment { start, end, meaning } = segment;
-    let (start, end) = (*start, *end);
-    let (offset, prot) = (meaning.offset, meaning.prot);
-    let Some(object) = meaning.object.clone() else { return Step::Again };
-    let page_of = |i: u16| offset + u64::from(i - start);
-    let size = object.pages();
-    let frame = if page_of(index) < size { object.frame(page_of(index)) } else { None };
-    let Some(frame) = frame else { return Step::Fill(object, page_of(index)) };
-    // Memory objects need not know which of their pages were written, so a shared mapping is writable from the start.
-    let shared = meaning.is_shared();
-    let all_writable = shared && object.is_memory();
-    let rights = |write: bool| if all_writable || write { prot } else { prot.difference(Prot::WRITE) };
-    leaf.fill_borrowed::<M>(index, frame, rights(shared && write));
-    let mut mapped = 1;
-    let low = (index & !(AROUND - 1)).max(start);
-    let high = ((index | (AROUND - 1)) + 1).min(end);
-    for i in low..high {
-        if leaf.entry(i).is_absent()
-            && page_of(i) < size
-            && let Some(frame) = object.frame(page_of(i))
-        {
-            leaf.fill_borrowed::<M>(i, frame, rights(false));
-            mapped += 1;
+    let mut found: ArrayVec<(u16, &'static Frame), { AROUND as usize }> = ArrayVec::new_const();
+    let prot;
+    let all_writable;
+    let shared;
+    {
+        let Some(segment) = leaf.segments.find(index) else { return Step::Again };
+        let Some((object, page)) = segment.object_page(index) else { return Step::Again };
+        let size = object.pages();
+        let frame = if page < size { object.frame(page) } else { None };
+        let Some(frame) = frame else { return Step::Fill(object.clone(), page) };
+        let _ = found.try_push((index, frame));
+        let low = (index & !(AROUND - 1)).max(segment.start);
+        let high = ((index | (AROUND - 1)) + 1).min(segment.end);
+        for i in (low..high).filter(|i| *i != index) {
+            if leaf.entry(i).is_absent()
+                && let Some((_, page)) = segment.object_page(i)
+                && page < size
+                && let Some(frame) = object.frame(page)
+            {
+                let _ = found.try_push((i, frame));
+            }
         }
+        prot = segment.meaning.prot;
+        shared = segment.meaning.is_shared();
+        // Memory objects need not know which of their pages were written, so a shared mapping is writable from the start.
+        all_writable = shared && object.is_memory();
+    }
+    for (i, frame) in &found {
+        let writable = all_writable || (shared && write && *i == index);
+        let rights = if writable { prot } else { prot.difference(Prot::WRITE) };
+        leaf.fill_borrowed::<M>(*i, frame, rights);
     }
     let counts = FAULTS.this();
     counts.object.add(1);
-    counts.object_pages.add(mapped);
+    counts.object_pages.add(found.len() as u64);
     Step::Done
 }
 

@@ -85,6 +85,13 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Object and page behind entry `index` of a leaf. No reference is taken: that would write a line of the object.
+    #[inline]
+    pub fn object_page(&self, index: u16) -> Option<(&ObjectRef, u64)> {
+        let object = self.meaning.object.as_ref()?;
+        Some((object, self.meaning.offset + u64::from(index - self.start)))
+    }
+
     /// Meaning of entry `index`, in a node whose entries span `1 << shift` pages.
     #[inline]
     pub fn at(&self, index: u16, shift: u32) -> Meaning {

@@ -10,7 +10,7 @@ use crate::machine::{Entry, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, Registration, Retired, Sharer};
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
-use crate::segment::{Meaning, SegmentList};
+use crate::segment::SegmentList;
 use crate::small::SmallList;
 use crate::space::{Space, Stop};
 use core::sync::atomic::Ordering;
@@ -221,9 +221,8 @@ impl<M: Machine> Space<M> {
 /// get it locked (ReadSlotUnderLeaf): a visit of the reverse map may have passed it already.
 fn still_backed<M: Machine>(leaf: &Locked<'_>, index: u16, entry: Entry) -> bool {
     let Some(segment) = leaf.segments.find(index) else { return false };
-    let Meaning { object, offset, .. } = segment.at(index, 0);
-    match object {
+    match segment.object_page(index) {
         None => true,
-        Some(object) => object.frame(offset).is_some_and(|f| f.addr() == M::address(entry)),
+        Some((object, page)) => object.frame(page).is_some_and(|f| f.addr() == M::address(entry)),
     }
 }

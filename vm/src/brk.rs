@@ -23,7 +23,7 @@ impl<M: Machine> Space<M> {
     pub fn brk(&self, want: VirtAddr) -> VirtAddr {
         let mut layout = self.layout.lock();
         let now = layout.brk;
-        if want.0 < layout.brk_start || want.0 >= M::USER_END - PAGE_SIZE {
+        if layout.brk_start == 0 || want.0 < layout.brk_start || want.0 >= M::USER_END - PAGE_SIZE {
             return VirtAddr(now);
         }
         let old_end = now.next_multiple_of(PAGE_SIZE);

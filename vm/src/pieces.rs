@@ -22,9 +22,14 @@ pub(crate) struct Piece {
 impl<M: Machine> Space<M> {
     /// The first piece that ends above `addr`; it begins at `addr` if `addr` is mapped.
     pub(crate) fn next_piece(&self, addr: usize) -> Option<Piece> {
+        self.next_piece_in(addr, M::USER_END)
+    }
+
+    /// The same, but nodes from `limit` on are not looked at: they may be another CPU's.
+    pub(crate) fn next_piece_in(&self, addr: usize, limit: usize) -> Option<Piece> {
         let rcu = rcu::read();
         let mut at = addr;
-        while at < M::USER_END {
+        while at < limit {
             let arrival = Arrival::walk::<M>(self.root(), at, &rcu);
             let node = arrival.node;
             let locked = node.lock();
@@ -41,8 +46,8 @@ impl<M: Machine> Space<M> {
             } else {
                 locked.used_in(&(index..512)).find(|i| !locked.entry(*i).is_absent())
             };
-            let limit = child.unwrap_or(512);
-            let found = locked.segments.as_slice().iter().find(|s| s.end > index && s.start < limit);
+            let border = child.unwrap_or(512);
+            let found = locked.segments.as_slice().iter().find(|s| s.end > index && s.start < border);
             if let Some(segment) = found {
                 let first = segment.start.max(index);
                 let start = node.address(first).max(at);
@@ -50,7 +55,7 @@ impl<M: Machine> Space<M> {
                 let skipped = ((start - node.address(first)) >> PAGE_SHIFT) as u64;
                 return Some(Piece {
                     start,
-                    end: node.address(segment.end.min(limit)),
+                    end: node.address(segment.end.min(border)),
                     meaning: meaning.advanced(skipped),
                 });
             }
@@ -61,9 +66,14 @@ impl<M: Machine> Space<M> {
 
     /// The last piece that begins below `addr`; it ends at `addr` if what lies before `addr` is mapped.
     pub(crate) fn previous_piece(&self, addr: usize) -> Option<Piece> {
+        self.previous_piece_in(addr, 0)
+    }
+
+    /// The same, but nodes that end at or below `floor` are not looked at.
+    pub(crate) fn previous_piece_in(&self, addr: usize, floor: usize) -> Option<Piece> {
         let rcu = rcu::read();
         let mut end = addr;
-        while end > 0 {
+        while end > floor {
             let arrival = Arrival::walk::<M>(self.root(), end - 1, &rcu);
             let node = arrival.node;
             let locked = node.lock();
@@ -96,7 +106,7 @@ impl<M: Machine> Space<M> {
 
     /// Is nothing mapped in the range?
     pub(crate) fn is_free(&self, start: usize, end: usize) -> bool {
-        self.next_piece(start).is_none_or(|p| p.start >= end)
+        self.next_piece_in(start, end).is_none_or(|p| p.start >= end)
     }
 
     /// How far the range is mapped without a hole.

@@ -96,7 +96,7 @@ impl<M: Machine> Space<M> {
     fn search(&self, span: &Span, place: &dyn Fn(usize, usize) -> Option<usize>) -> Option<usize> {
         let mut end = span.end;
         while end > span.start {
-            let below = self.previous_piece(end);
+            let below = self.previous_piece_in(end, span.start);
             let floor = below.as_ref().map_or(span.start, |p| p.end.max(span.start));
             if let Some(start) = place(end, floor) {
                 return Some(start);

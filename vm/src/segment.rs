@@ -227,6 +227,15 @@ impl SegmentList {
         at >= range.end
     }
 
+    /// Do both lists say the same?
+    pub fn same_as(&self, other: &SegmentList) -> bool {
+        let (a, b) = (self.as_slice(), other.as_slice());
+        let same = |(a, b): (&Segment, &Segment)| {
+            a.start == b.start && a.end == b.end && a.meaning.continued_by(&b.meaning, 0)
+        };
+        a.len() == b.len() && a.iter().zip(b).all(same)
+    }
+
     /// Takes all segments out.
     pub fn clear(&mut self) -> SegmentList {
         Self(self.0.take())

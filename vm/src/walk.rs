@@ -168,19 +168,26 @@ impl<M: Machine> Space<M> {
     }
 
     /// Exchanges the shared leaf at `arrival` for `copy`, which has the same segments and is registered.
-    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode, _rcu: &RcuRead) {
+    fn copy_leaf(&self, arrival: &Arrival<'_>, mut copy: NewNode, rcu: &RcuRead) {
         let Some(upper) = arrival.upper else { return };
         let leaf = arrival.node;
         let mut locked = leaf.lock();
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
-        if !locked.is_shared() || !arrival.is_current::<M>() || arrival.is_exclusive::<M>() || busy {
+        // Since the segments were copied the leaf may have been taken over, changed and shared anew.
+        let unchanged = locked.segments.same_as(&copy.state().segments);
+        if !unchanged
+            || !locked.is_shared()
+            || !arrival.is_current::<M>()
+            || arrival.is_exclusive::<M>()
+            || busy
+        {
             drop(locked);
             Retired::unused::<M>(copy, &Flushed::never_mapped());
             sync::machine::relax();
             return;
         }
         let entry = copy.publish::<M>(true);
-        let mut leaf_copy = NewNode::published::<M>(entry, _rcu).lock_below();
+        let mut leaf_copy = NewNode::published::<M>(entry, rcu).lock_below();
         let mut left = locked.present();
         for index in locked.used() {
             if left == 0 {

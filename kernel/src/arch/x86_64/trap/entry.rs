@@ -19,12 +19,12 @@ use super::frame::{CS, RIP, SIZE, VECTOR, VECTOR_SYSCALL};
 
 global_asm!(
     r#"
-    .macro SAVE_REST                // everything below the vector
+    .macro SAVE_REST rax=rax        // everything below the vector
         push rdi
         push rsi
         push rdx
         push rcx
-        push rax
+        push \rax
         push r8
         push r9
         push r10
@@ -75,7 +75,7 @@ syscall_entry:
     push rcx
     push rax
     push {vector_syscall}
-    SAVE_REST
+    SAVE_REST rax=-38               // -ENOSYS, for a number that nobody takes
     xor ebp, ebp                    // ends backtraces
     mov rdi, rsp
     sti

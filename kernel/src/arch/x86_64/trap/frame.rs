@@ -78,7 +78,7 @@ impl UserRegs {
     /// True if the kernel was entered by SYSCALL and the frame is still that call's.
     #[inline(always)]
     pub fn in_syscall(&self) -> bool {
-        self.original as i64 >= 0 && self.vector >= VECTOR_SYSCALL
+        self.original != u64::MAX && self.vector >= VECTOR_SYSCALL
     }
 
     /// The system call's number, as the program gave it (Linux looks at the low 32 bits alone).

@@ -28,9 +28,10 @@ pub fn start_init() -> Result {
 
 /// The first process's way into its program, on its own stack.
 pub(super) fn exec_first(regs: &mut UserRegs, cmdline: &str) {
+    // The last word wins, as in Linux: what the user appends comes last.
     let named = ["rdinit=", "init="]
         .iter()
-        .find_map(|key| cmdline.split_ascii_whitespace().find_map(|word| word.strip_prefix(key)));
+        .find_map(|key| cmdline.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix(key)));
     let candidates = ["/init", "/sbin/init", "/etc/init", "/bin/init", "/bin/sh"];
     for path in named.into_iter().chain(candidates) {
         match exec::exec_kernel(regs, path.as_bytes()) {

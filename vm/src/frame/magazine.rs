@@ -1,5 +1,9 @@
 //! Per-CPU magazines: the fast path of the allocator, no lock and no shared line.
 //!
+//! Behind the magazine lies the CPU's depot: frames it has given back before, in a chain through their metadata. A program that
+//! frees and takes many pages again and again gets its own pages back, which no other CPU has touched meanwhile. Only what
+//! the depot does not hold any more goes to the node's lists.
+//!
 //! Only the owning CPU touches a magazine's contents (kernel code is not preempted and interrupt handlers do not
 //! allocate); its counts may be read by anybody. Batches move between a magazine and the colour lists of the nodes.
 
@@ -14,6 +18,8 @@ use sync::per_cpu;
 const CAPACITY: usize = 128;
 /// Frames moved at a time.
 pub(super) const BATCH: usize = 64;
+/// Frames in a depot at most: 16 MiB of pages, and never so much that all depots together hold an eighth of memory.
+const DEPOT: usize = 4096;
 /// Frames of another node that wait before they go home together.
 const FAR_BATCH: usize = 32;
 
@@ -21,6 +27,8 @@ const FAR_BATCH: usize = 32;
 struct Magazine {
     len: AtomicUsize,
     frames: UnsafeCell<[u32; CAPACITY]>,
+    depot: UnsafeCell<Chain>,
+    depot_len: AtomicUsize,
     far: UnsafeCell<[Chain; MAX_NODES]>,
     far_len: AtomicUsize,
     refills: AtomicU64,
@@ -35,6 +43,8 @@ per_cpu! {
     static MAGAZINE: Magazine = Magazine {
         len: AtomicUsize::new(0),
         frames: UnsafeCell::new([0; CAPACITY]),
+        depot: UnsafeCell::new(Chain::EMPTY),
+        depot_len: AtomicUsize::new(0),
         far: UnsafeCell::new([Chain::EMPTY; MAX_NODES]),
         far_len: AtomicUsize::new(0),
         refills: AtomicU64::new(0),
@@ -52,7 +62,7 @@ pub struct CpuFrameCounts {
     pub refills_far: u64,
     /// Batches given back.
     pub spills: u64,
-    /// Frames lying in the magazine now.
+    /// Frames lying in the magazine and the depot now.
     pub cached: u64,
 }
 
@@ -63,7 +73,7 @@ pub fn counts_of(cpu: machine::CpuId) -> CpuFrameCounts {
         refills: m.refills.load(Ordering::Relaxed),
         refills_far: m.refills_far.load(Ordering::Relaxed),
         spills: m.spills.load(Ordering::Relaxed),
-        cached: (m.len.load(Ordering::Relaxed) + m.far_len.load(Ordering::Relaxed)) as u64,
+        cached: [&m.len, &m.depot_len, &m.far_len].iter().map(|n| n.load(Ordering::Relaxed) as u64).sum(),
     }
 }
 
@@ -114,6 +124,11 @@ fn refill(m: &Magazine) -> usize {
     let home = machine::node_of(cpu as u32) as usize % MAX_NODES;
     // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
     let frames = unsafe { &mut *m.frames.get() };
+    let own = from_depot(m, &mut frames[..BATCH]);
+    if own > 0 {
+        m.len.store(own, Ordering::Relaxed);
+        return own;
+    }
     for n in (0..MAX_NODES).map(|i| (home + i) % MAX_NODES) {
         let mut len = colour::node(n).take(cpu % COLOURS, &mut frames[..BATCH]);
         if len == 0 {
@@ -136,11 +151,42 @@ fn refill(m: &Magazine) -> usize {
         .unwrap_or(0)
 }
 
-/// Moves the oldest [`BATCH`] frames of the full magazine to the colour lists; returns how many are left.
+/// Fills `out` from the depot; returns how many frames.
+fn from_depot(m: &Magazine, out: &mut [u32]) -> usize {
+    // SAFETY: this CPU's depot; nothing below touches it again before the borrow ends.
+    let depot = unsafe { &mut *m.depot.get() };
+    let mut taken = 0;
+    for place in out.iter_mut() {
+        let Some(frame) = depot.pop() else { break };
+        *place = frame.number();
+        taken += 1;
+    }
+    m.depot_len.store(depot.len(), Ordering::Relaxed);
+    taken
+}
+
+/// How many frames this machine's depots may hold each.
+fn depot_limit() -> usize {
+    DEPOT.min(super::total_frames() as usize / (8 * machine::cpus() as usize))
+}
+
+/// Moves the oldest [`BATCH`] frames of the full magazine to the depot, or to the colour lists if that is full; returns how many are
+/// left.
 #[cold]
 fn spill(m: &Magazine) -> usize {
     // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
     let frames = unsafe { &mut *m.frames.get() };
+    if m.depot_len.load(Ordering::Relaxed) + BATCH <= depot_limit() {
+        // SAFETY: this CPU's depot; nothing below touches it again before the borrow ends.
+        let depot = unsafe { &mut *m.depot.get() };
+        for number in &frames[..BATCH] {
+            depot.push(Frame::by_number(*number));
+        }
+        m.depot_len.store(depot.len(), Ordering::Relaxed);
+        frames.copy_within(BATCH.., 0);
+        m.len.store(CAPACITY - BATCH, Ordering::Relaxed);
+        return CAPACITY - BATCH;
+    }
     let home = machine::node_of(machine::cpu_id()) as usize % MAX_NODES;
     let mut chains = [Chain::EMPTY; COLOURS];
     for number in &frames[..BATCH] {

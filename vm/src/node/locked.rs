@@ -4,6 +4,7 @@
 //! an atomic exchange, so that accessed and dirty bits are not lost.
 
 use super::Node;
+use crate::addr::ENTRIES;
 use crate::frame::{Frame, OwnedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::ObjectRef;
@@ -51,8 +52,8 @@ pub struct NodeState {
     present: u16,
     /// Of these, entries that hold a reference to their frame: private memory.
     owned: u16,
-    /// All entries that are not absent lie in here.
-    used: (u16, u16),
+    /// Bit `g`: among the entries `8 * g..8 * g + 8`, one line, some may be other than absent.
+    groups: u64,
     pub segments: SegmentList,
     /// Spaces that use the leaf; one, unless fork shared it. Unused in interior nodes.
     pub sharers: SmallList<Sharer, 2>,
@@ -66,7 +67,7 @@ impl NodeState {
             stray: false,
             present: 0,
             owned: 0,
-            used: (u16::MAX, 0),
+            groups: 0,
             segments: SegmentList::new(),
             sharers: SmallList::new(),
             registrations: SmallList::new(),
@@ -81,9 +82,10 @@ impl NodeState {
         self.owned
     }
 
-    /// Entries outside this range are absent.
-    pub fn used(&self) -> Range<u16> {
-        if self.present == 0 { 0..0 } else { self.used.0..self.used.1 }
+    /// Entries that may be other than absent, lines of absent ones left out.
+    #[inline]
+    pub fn used(&self) -> Used {
+        Used { groups: self.groups, at: 0, end: ENTRIES as u16 }
     }
 
     pub fn is_registered(&self, object: &ObjectRef) -> bool {
@@ -97,11 +99,7 @@ impl NodeState {
 
     #[inline]
     fn count_in(&mut self, index: u16, owned: bool) {
-        if self.present == 0 {
-            self.used = (index, index + 1);
-        } else {
-            self.used = (self.used.0.min(index), self.used.1.max(index + 1));
-        }
+        self.groups |= 1 << ((index >> 3) & 63);
         self.present += 1;
         self.owned += u16::from(owned);
     }
@@ -110,6 +108,69 @@ impl NodeState {
     fn count_out(&mut self, owned: bool) {
         self.present -= 1;
         self.owned -= u16::from(owned);
+        if self.present == 0 {
+            self.groups = 0;
+        }
+    }
+}
+
+/// Indices of entries that may be other than absent, in order.
+#[derive(Clone)]
+pub struct Used {
+    groups: u64,
+    at: u16,
+    end: u16,
+}
+
+impl Iterator for Used {
+    type Item = u16;
+
+    #[inline]
+    fn next(&mut self) -> Option<u16> {
+        if self.at >= self.end {
+            return None;
+        }
+        let group = self.at >> 3;
+        let rest = self.groups >> (group & 63);
+        if rest & 1 == 0 {
+            let skip = rest.checked_ilog2().map(|_| rest.trailing_zeros() as u16);
+            match skip.map(|skip| (group + skip) << 3) {
+                Some(next) if next < self.end => self.at = next,
+                _ => {
+                    self.at = self.end;
+                    return None;
+                }
+            }
+        }
+        let index = self.at;
+        self.at += 1;
+        Some(index)
+    }
+}
+
+impl DoubleEndedIterator for Used {
+    #[inline]
+    fn next_back(&mut self) -> Option<u16> {
+        if self.at >= self.end {
+            return None;
+        }
+        let group = (self.end - 1) >> 3;
+        let rest = self.groups << (63 - (group & 63));
+        if rest >> 63 == 0 {
+            let Some(top) = rest.checked_ilog2() else {
+                self.end = self.at;
+                return None;
+            };
+            // The group of the highest bit set: its last entry.
+            let found = group - (63 - top as u16);
+            self.end = ((found + 1) << 3).min(self.end);
+            if self.end <= self.at {
+                self.end = self.at;
+                return None;
+            }
+        }
+        self.end -= 1;
+        Some(self.end)
     }
 }
 
@@ -137,10 +198,8 @@ impl<'g> Locked<'g> {
 
     /// Entries of `range` that may be other than absent.
     #[inline]
-    pub fn used_in(&self, range: &Range<u16>) -> Range<u16> {
-        let used = self.state.used();
-        let start = used.start.max(range.start);
-        start..used.end.min(range.end).max(start)
+    pub fn used_in(&self, range: &Range<u16>) -> Used {
+        Used { groups: self.state.groups, at: range.start, end: range.end }
     }
 
     /// Sets an absent entry.

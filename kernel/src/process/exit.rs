@@ -65,6 +65,9 @@ pub fn exit_thread(status: i32) -> ! {
     }
     let last = process.alive.fetch_sub(1, Ordering::AcqRel) == 1;
     if last {
+        // Two threads that ended together may each have left this to the other.
+        drop(process.set_space(None));
+        release_vfork(&process);
         let status = process.signals.exit_status().unwrap_or(status);
         end_process(&process, status);
     } else {

@@ -115,6 +115,10 @@ pub fn hand_over(process: &Arc<Process>) {
         children
     });
     for orphan in orphans {
+        let signal = orphan.death_signal.load(Ordering::Relaxed);
+        if signal != 0 {
+            super::signal::send::to_process(&orphan, super::signal::Info::user(signal, 0));
+        }
         orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
         let kept = orphan.clone();
         if heir.family.add(orphan).is_err() {

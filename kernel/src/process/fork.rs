@@ -32,6 +32,9 @@ pub struct CloneRequest {
     pub exit_signal: u32,
 }
 
+/// CLONE_CLEAR_SIGHAND: handlers become defaults in the child.
+const CLEAR_SIGHAND: u64 = 1 << 32;
+
 const fn flag(f: u32) -> u64 {
     f as u64
 }
@@ -54,6 +57,7 @@ impl CloneRequest {
         }
         if (self.has(abi::CLONE_THREAD) && !self.has(abi::CLONE_SIGHAND))
             || (self.has(abi::CLONE_SIGHAND) && !self.has(abi::CLONE_VM))
+            || (self.has(abi::CLONE_SIGHAND) && self.flags & CLEAR_SIGHAND != 0)
             || self.exit_signal > 64
         {
             return Err(Errno::EINVAL);
@@ -153,7 +157,11 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
             // The process is being killed or replaces itself: the caller goes the same way before it sees this.
             return Err(crate::errno::ERESTARTNOINTR);
         }
-        thread.id.publish(Entry::Thread(thread.clone()));
+        thread.id.lock().publish(Entry::Thread(thread.clone()));
+        if process.is_stopped() {
+            // It has to stop before its first instruction.
+            thread.notify(false);
+        }
         return Ok(());
     }
     process.threads.lock().try_push(thread.clone())?;
@@ -169,7 +177,8 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
 
 fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>> {
     Ok(try_arc(Thread {
-        id,
+        tid: AtomicU32::new(id.number()),
+        id: SpinLock::new(id, &COMM),
         process,
         task: SpinLock::new(Weak::<Task>::new(), &super::THREADS),
         files: Own::new(parts.files),
@@ -186,6 +195,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         robust_list: AtomicUsize::new(0),
         comm: SpinLock::new([0; 16], &COMM),
         restart: SpinLock::new((0, 0), &COMM),
+        trap: SpinLock::new((0, 0, 0), &COMM),
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
@@ -199,6 +209,15 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
     } else {
         caller.clone()
     };
+    let exit_signal = if request.has(abi::CLONE_PARENT) {
+        caller.exit_signal.load(Ordering::Relaxed)
+    } else {
+        request.exit_signal
+    };
+    let signals = caller.signals.copy()?;
+    if request.flags & CLEAR_SIGHAND != 0 {
+        signals.reset_for_exec();
+    }
     let memory = caller.memory.lock().clone();
     let thread_id = id.share();
     let process = try_arc(Process {
@@ -208,11 +227,11 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         limits: caller.limits.copy(),
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
-        exit_signal: AtomicU32::new(request.exit_signal),
+        exit_signal: AtomicU32::new(exit_signal),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
         no_new_privileges: AtomicBool::new(caller.no_new_privileges.load(Ordering::Relaxed)),
         personality: AtomicU32::new(caller.personality.load(Ordering::Relaxed)),
-        ..blank(id, parts.space.clone(), caller.signals.copy()?)
+        ..blank(id, parts.space.clone(), signals)
     })?;
     new_thread(process, thread_id, parts)
 }

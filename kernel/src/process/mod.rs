@@ -104,7 +104,10 @@ pub struct Process {
 
 /// A thread.
 pub struct Thread {
-    id: Id,
+    /// Its number. One that executes a program takes its process's, whichever thread it was.
+    tid: AtomicU32,
+    /// The use of that number that the thread owns.
+    id: SpinLock<Id>,
     pub process: Arc<Process>,
     task: SpinLock<Weak<Task>>,
     files: Own<FileTable>,
@@ -124,6 +127,8 @@ pub struct Thread {
     pub(crate) robust_list: AtomicUsize,
     comm: SpinLock<[u8; 16]>,
     pub(crate) restart: SpinLock<(u64, usize)>,
+    /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).
+    pub(crate) trap: SpinLock<(u64, u64, u64)>,
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
     pub(crate) exiting: AtomicBool,
@@ -238,7 +243,7 @@ impl Process {
 
 impl Thread {
     pub fn tid(&self) -> Pid {
-        self.id.number()
+        self.tid.load(Ordering::Relaxed)
     }
 
     /// The scheduler's side; None before it first runs and after it is gone.
@@ -284,7 +289,19 @@ impl Thread {
 
     /// Its number leads nowhere from now on.
     pub(crate) fn withdraw(&self) {
-        self.id.withdraw();
+        self.id.lock().withdraw();
+    }
+
+    /// exec by a thread that is not the leader: it takes the process's number, and its own becomes free.
+    pub(crate) fn become_leader(&self) {
+        let pid = self.process.pid();
+        if self.tid() == pid {
+            return;
+        }
+        self.withdraw();
+        let old = core::mem::replace(&mut *self.id.lock(), self.process.id.share());
+        self.tid.store(pid, Ordering::Relaxed);
+        drop(old);
     }
 
     /// exec: the new program has not asked for a word to be cleared; the one of the old program is, for vfork's sake.

@@ -187,7 +187,7 @@ fn find(process: &Arc<Process>, wanted: &Wanted) -> Result<Option<Event>> {
             }
             let event = exit_event(child);
             if !wanted.keep {
-                let child = children.swap_remove(n);
+                let child = children.remove(n);
                 drop(children);
                 process.children_usage.add(&event.usage);
                 family::forget(&child);

@@ -18,8 +18,9 @@ pub mod time;
 pub mod tty;
 
 use crate::arch::UserRegs;
-use crate::errno::{Errno, Result};
+use crate::errno::{ERESTARTSYS, Errno, Result};
 use crate::process as proc;
+use crate::sched::{self, Work};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A system call from `regs`; the result goes into them. Interrupts are enabled and no lock is held.
@@ -38,9 +39,19 @@ pub fn dispatch(regs: &mut UserRegs) {
     if regs.in_syscall() {
         regs.set_result(match result {
             Ok(value) => value as isize,
-            Err(errno) => -(errno.0 as isize),
+            Err(errno) => failed(errno),
         });
     }
+}
+
+/// The result of a call that failed.
+#[inline]
+fn failed(errno: Errno) -> isize {
+    if errno.0 >= ERESTARTSYS.0 {
+        // Whatever became of the signal (another thread may have taken it), the way out has to see this result.
+        sched::current().work.set(Work::SIGNAL);
+    }
+    -(errno.0 as isize)
 }
 
 /// An argument of a system call.

@@ -95,11 +95,8 @@ pub fn set_temporary_mask(mask: u64) {
     thread.saved_mask.lock().get_or_insert(before);
     deliver::set_blocked(&thread, mask & !UNBLOCKABLE);
     // Even without a signal the old mask has to come back on the way out.
-    sched::current().work.set(RESTORE_MASK);
+    sched::current().work.set(deliver::RESTORE_MASK);
 }
-
-/// Work flag: a saved mask waits to be restored.
-pub const RESTORE_MASK: u32 = sched::Work::PROCESS << 1;
 
 /// rt_sigtimedwait(2).
 pub fn sys_rt_sigtimedwait(set: usize, info: usize, timeout: usize, size: usize) -> Result<usize> {

@@ -224,6 +224,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     let thread: &Arc<Thread> = current;
     let process = &thread.process;
     thread.clear_tid_for_exec();
+    thread.become_leader();
     let old = thread.space.replace(Some(space.clone()));
     let shared = process.set_space(Some(space.clone()));
     let left = sched::replace_space(space);

@@ -15,6 +15,9 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 
+/// Work flag: a saved mask waits to be put back (sigsuspend, ppoll, pselect, epoll_pwait).
+pub const RESTORE_MASK: u32 = Work::PROCESS << 1;
+
 /// Everything that has to be done before user mode. Called with interrupts enabled and no lock held, until no work is
 /// left.
 pub fn return_work(regs: &mut UserRegs) {
@@ -28,7 +31,8 @@ pub fn return_work(regs: &mut UserRegs) {
     }
     if task.work.any(Work::SIGNAL | Work::KILL) {
         deliver(regs);
-    } else {
+    } else if task.work.any(RESTORE_MASK) {
+        // No signal came, or none that ends in a handler.
         restore_saved_mask(&super::super::current());
     }
 }
@@ -174,6 +178,7 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
     let altstack = *thread.altstack.lock();
     let on_it = altstack.contains(regs.sp());
     let saved = thread.saved_mask.lock().take();
+    sched::current().work.clear(RESTORE_MASK);
     let blocked = thread.blocked.load(Ordering::Relaxed);
     let mask = saved.unwrap_or(blocked);
     let flags = if altstack.size == 0 {
@@ -196,7 +201,7 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
             size: altstack.size as u64,
         },
         switch_stack: action.has(abi::SA_ONSTACK) && altstack.size != 0 && !on_it,
-        trap: (0, 0, 0),
+        trap: *thread.trap.lock(),
     };
     let entered = sched::with_fpu(|fpu| signal_frame::setup(regs, &delivery, fpu));
     if entered.is_err() {
@@ -224,6 +229,7 @@ pub fn set_blocked(thread: &Current, mask: u64) {
 }
 
 fn restore_saved_mask(thread: &Current) {
+    sched::current().work.clear(RESTORE_MASK);
     let saved = thread.saved_mask.lock().take();
     if let Some(mask) = saved {
         set_blocked(thread, mask);

@@ -32,10 +32,6 @@ impl<T> UserPtr<T> {
         UserPtr { address, _what: PhantomData }
     }
 
-    pub fn address(self) -> usize {
-        self.address
-    }
-
     pub fn is_null(self) -> bool {
         self.address == 0
     }
@@ -69,11 +65,6 @@ impl<T: IntoBytes + Immutable> UserPtr<T> {
         raw::copy_to_user(self.address, value.as_bytes())?;
         Ok(())
     }
-
-    /// Writes the value unless the pointer is null.
-    pub fn write_unless_null(self, value: &T) -> Result {
-        if self.is_null() { Ok(()) } else { self.write(value) }
-    }
 }
 
 /// What a program says is a buffer of `len` bytes.
@@ -86,18 +77,6 @@ pub struct UserSlice {
 impl UserSlice {
     pub const fn new(address: usize, len: usize) -> UserSlice {
         UserSlice { address, len }
-    }
-
-    pub fn address(self) -> usize {
-        self.address
-    }
-
-    pub fn len(self) -> usize {
-        self.len
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.len == 0
     }
 
     /// EFAULT unless the range lies in the user half (which says nothing of what is mapped).
@@ -143,11 +122,6 @@ impl UserSlice {
         let len = from.len().min(self.len);
         from.get(..len).map_or(0, |from| raw::copy_to_user_partial(self.address, from))
     }
-
-    /// Clears the buffer.
-    pub fn clear(self) -> Result {
-        Ok(raw::clear_user(self.address, self.len)?)
-    }
 }
 
 /// What a program says is a NUL-terminated string.
@@ -159,14 +133,6 @@ pub struct UserStr {
 impl UserStr {
     pub const fn new(address: usize) -> UserStr {
         UserStr { address }
-    }
-
-    pub fn address(self) -> usize {
-        self.address
-    }
-
-    pub fn is_null(self) -> bool {
-        self.address == 0
     }
 
     /// Reads the string into `buffer` and returns it without the NUL: EFAULT if it is not all there, `too_long` if the NUL

@@ -80,6 +80,7 @@ pub fn idle_main() -> ! {
             schedule();
             continue;
         }
+        arch::trim_stacks();
         runqueue::show_idle(true);
         timer::prepare_idle();
         // Work that came between the look and the flag: whoever queues looks at the flag after queueing.

@@ -24,7 +24,7 @@ mod vdso;
 
 use core::arch::{asm, naked_asm};
 
-pub use boot::topology::{cpus, distance as node_distance, nodes};
+pub use boot::topology::{cpus, nodes};
 pub use boot::{command_line, early_init, initramfs};
 pub use context::{Context, switch};
 pub use cpu::identity;

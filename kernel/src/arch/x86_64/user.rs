@@ -195,20 +195,6 @@ pub fn copy_to_user(dst: usize, src: &[u8]) -> UserResult {
     if unsafe { copy(dst as *mut u8, src.as_ptr(), src.len()) } == 0 { Ok(()) } else { Err(UserFault) }
 }
 
-/// Clears user memory.
-pub fn clear_user(dst: usize, len: usize) -> UserResult {
-    if !in_user_half(dst, len) {
-        return Err(UserFault);
-    }
-    let left: usize;
-    // SAFETY: the range lies in the user half; a fault goes on at 3.
-    unsafe {
-        asm!(stac!(), "2: rep stosb", "3:", clac!(), fixup!("2", "3"),
-             inout("rcx") len => left, inout("rdi") dst => _, in("al") 0u8);
-    }
-    if left == 0 { Ok(()) } else { Err(UserFault) }
-}
-
 /// Why a string could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StringError {
@@ -294,18 +280,6 @@ pub fn compare_exchange_u32(address: usize, old: u32, new: u32) -> UserResult<u3
              bad = inout(reg) 1u32 => bad, options(nostack));
     }
     if bad == 0 { Ok(was) } else { Err(UserFault) }
-}
-
-/// Replaces an aligned word by `f` of it, atomically; returns what was there.
-pub fn update_u32(address: usize, f: impl Fn(u32) -> u32) -> UserResult<u32> {
-    let mut old = load_u32(address)?;
-    loop {
-        let was = compare_exchange_u32(address, old, f(old))?;
-        if was == old {
-            return Ok(old);
-        }
-        old = was;
-    }
 }
 
 /// Reads a word of kernel memory that may not be mapped (for a backtrace through a broken stack).

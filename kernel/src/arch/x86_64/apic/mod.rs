@@ -12,7 +12,6 @@ use super::irq;
 use super::memory::tables;
 
 // Register offsets (table 12-1); the x2APIC MSR is 0x800 + offset / 16.
-const ID: u32 = 0x20;
 const TASK_PRIORITY: u32 = 0x80;
 const EOI: u32 = 0xb0;
 const SPURIOUS_VECTOR: u32 = 0xf0;
@@ -134,11 +133,6 @@ pub fn clear_error() {
 
 pub fn count_nmi() {
     NMIS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// This CPU's APIC id, from the APIC itself.
-pub fn id() -> u32 {
-    if MODE.get().x2 { read(ID) } else { read(ID) >> 24 }
 }
 
 /// Sends an interrupt command. In x2APIC mode the write is one MSR and not serializing, so stores before it are fenced.

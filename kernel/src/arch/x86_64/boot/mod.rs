@@ -47,6 +47,7 @@ pub fn early_init(start_info: usize) {
         frames::init();
     }
     super::enable_interrupts();
+    topology::show();
 }
 
 /// The initramfs, where the loader put it: it stays there for good.

@@ -65,9 +65,16 @@ pub fn cpu(cpu: u32) -> (u32, u32) {
     (apic_id(cpu), node_of(cpu))
 }
 
-/// SLIT distance between two nodes.
-pub fn distance(a: u32, b: u32) -> u8 {
-    TOPOLOGY.get().distances.get(a as usize).and_then(|row| row.get(b as usize)).copied().unwrap_or(10)
+/// Logs CPUs and memory of each node, and how far it is to the others.
+pub fn show() {
+    let t = TOPOLOGY.get();
+    for node in 0..nodes() {
+        let cpus = (0..cpus()).filter(|&cpu| node_of(cpu) == node).count();
+        let own = t.memory.iter().take(t.memory_count).filter(|m| m.node == node);
+        let memory: u64 = own.map(|m| m.range.end - m.range.start).sum();
+        let row = t.distances.get(node as usize).and_then(|row| row.get(..nodes() as usize)).unwrap_or(&[]);
+        debug!("node {node}: {cpus} CPUs, {} MiB, distances {row:?}", memory >> 20);
+    }
 }
 
 /// The APIC id of this processor, before its area is in place (SDM vol. 3, 12.4.6 and 12.12.8).

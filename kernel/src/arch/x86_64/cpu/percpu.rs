@@ -65,7 +65,6 @@ pub const KERNEL_STACK: usize = offset_of!(CpuLocal, kernel_stack);
 pub const USER_SP: usize = offset_of!(CpuLocal, user_sp);
 const DISPLACEMENT: usize = offset_of!(CpuLocal, displacement);
 const CPU: usize = offset_of!(CpuLocal, cpu);
-const NODE: usize = offset_of!(CpuLocal, node);
 const RSP0: usize = offset_of!(CpuLocal, tss) + Tss::RSP0;
 
 /// Base of each CPU's area, by CPU.
@@ -87,17 +86,6 @@ pub fn cpu_id() -> u32 {
         asm!("mov {:e}, gs:[{}]", out(reg) cpu, const CPU, options(pure, readonly, nostack, preserves_flags));
     }
     cpu
-}
-
-/// This CPU's node.
-#[inline(always)]
-pub fn this_node() -> u32 {
-    let node: u32;
-    // SAFETY: as `cpu_id`.
-    unsafe {
-        asm!("mov {:e}, gs:[{}]", out(reg) node, const NODE, options(pure, readonly, nostack, preserves_flags));
-    }
-    node
 }
 
 /// See `sync::machine`.

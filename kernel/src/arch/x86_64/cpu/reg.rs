@@ -12,10 +12,8 @@ pub const IA32_KERNEL_GS_BASE: u32 = 0xc000_0102;
 pub const IA32_TSC_AUX: u32 = 0xc000_0103;
 pub const IA32_APIC_BASE: u32 = 0x1b;
 pub const IA32_TSC_DEADLINE: u32 = 0x6e0;
-pub const IA32_PAT: u32 = 0x277;
 
 pub const EFER_SCE: u64 = 1 << 0;
-pub const EFER_LME: u64 = 1 << 8;
 pub const EFER_NXE: u64 = 1 << 11;
 
 pub const CR0_MP: u64 = 1 << 1;
@@ -35,14 +33,10 @@ pub const CR4_OSXSAVE: u64 = 1 << 18;
 pub const CR4_SMEP: u64 = 1 << 20;
 pub const CR4_SMAP: u64 = 1 << 21;
 
-pub const FLAG_CF: u64 = 1 << 0;
 pub const FLAG_TF: u64 = 1 << 8;
 pub const FLAG_IF: u64 = 1 << 9;
 pub const FLAG_DF: u64 = 1 << 10;
-pub const FLAG_IOPL: u64 = 3 << 12;
-pub const FLAG_NT: u64 = 1 << 14;
 pub const FLAG_RF: u64 = 1 << 16;
-pub const FLAG_AC: u64 = 1 << 18;
 
 /// Reads a model-specific register.
 ///

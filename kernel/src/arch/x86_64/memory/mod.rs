@@ -30,12 +30,6 @@ pub fn direct_map(address: u64) -> *mut u8 {
     (DIRECT_MAP + address as usize) as *mut u8
 }
 
-/// The physical address of a pointer into the direct map.
-#[inline]
-pub fn physical_of_direct(pointer: *const u8) -> u64 {
-    (pointer as usize - DIRECT_MAP) as u64
-}
-
 /// The physical address of something in the kernel image.
 #[inline]
 pub fn physical_of_image(address: usize) -> u64 {

@@ -39,12 +39,6 @@ pub fn now() -> u64 {
     scale(rdtsc().wrapping_sub(clock.start), clock.ns_per_cycle)
 }
 
-/// Nanoseconds that `cycles` of the time-stamp counter take.
-#[inline]
-pub fn cycles_to_ns(cycles: u64) -> u64 {
-    scale(cycles, CLOCK.get().ns_per_cycle)
-}
-
 /// What to add to [`now`] for nanoseconds since 1970 UTC. Written by settimeofday only.
 static WALL: AtomicU64 = AtomicU64::new(0);
 

@@ -164,10 +164,4 @@ impl UserRegs {
         self.rflags = (flags & USER_FLAGS) | FLAG_IF | 2;
         self.vector = VECTOR_FULL;
     }
-
-    /// True if the frame is of user mode.
-    #[inline(always)]
-    pub(in super::super) fn is_user(&self) -> bool {
-        self.cs & 3 != 0
-    }
 }

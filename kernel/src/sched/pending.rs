@@ -54,6 +54,9 @@ pub fn run_pending() {
     if let Some(task) = try_current() {
         task.work.clear(Work::PENDING);
     }
+    if sync::rcu::pending() {
+        sync::rcu::poll();
+    }
     let raised = RAISED.this();
     if raised.load(Ordering::Relaxed) == 0 {
         return;

@@ -20,6 +20,9 @@ lock_class! { static TIMERS: LockClass = ("timer queue", Other); }
 /// Nanoseconds between ticks of a busy CPU.
 const TICK: u64 = 10_000_000;
 
+/// How long a CPU idles before it looks again whether its RCU callbacks are ripe.
+const RCU_WAIT: u64 = 1_000_000;
+
 /// A deadline with something to do.
 pub struct Timer {
     link: RBTreeAtomicLink,
@@ -114,7 +117,6 @@ pub(super) fn tick() {
     let timers = QUEUE.this();
     timers.programmed.store(u64::MAX, Ordering::Relaxed);
     run_expired();
-    sync::rcu::poll();
     let now = arch::time::now();
     let mut next = timers.next_tick.load(Ordering::Relaxed);
     if now >= next {
@@ -153,7 +155,7 @@ pub fn run_expired() {
 /// This CPU is about to idle: no tick, only deadlines, and RCU if callbacks wait here.
 pub(super) fn prepare_idle() {
     let timers = QUEUE.this();
-    let rcu = if sync::rcu::pending() { arch::time::now() + TICK } else { u64::MAX };
+    let rcu = if sync::rcu::pending() { arch::time::now() + RCU_WAIT } else { u64::MAX };
     let deadline = first_deadline(timers).unwrap_or(u64::MAX).min(rcu);
     if deadline != timers.programmed.load(Ordering::Relaxed) {
         timers.programmed.store(deadline, Ordering::Relaxed);

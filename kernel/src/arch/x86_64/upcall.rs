@@ -6,7 +6,7 @@ use crate::sched::{self, Pending};
 /// Work waits that must be done before the current thread goes on in user mode.
 #[inline(always)]
 pub fn work_pending() -> bool {
-    sched::current().work_pending()
+    sched::current().work_pending() || sync::rcu::due()
 }
 
 pub fn return_work(regs: &mut UserRegs) {

@@ -168,7 +168,7 @@ impl<M: Machine> Space<M> {
                 return Ok(Step::Done);
             }
             if segment.meaning.object.is_none() {
-                locked.fill_borrowed::<M>(index, frame::zero_frame(), prot.difference(Prot::WRITE));
+                locked.fill_borrowed::<M>(index, frame::zero_frame(), prot.without_write());
                 FAULTS.this().zero_read.add(1);
                 return Ok(Step::Done);
             }
@@ -265,7 +265,7 @@ fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16, write: bool) -> Ste
     }
     for (i, frame) in &found {
         let writable = all_writable || (shared && write && *i == index);
-        let rights = if writable { prot } else { prot.difference(Prot::WRITE) };
+        let rights = if writable { prot } else { prot.without_write() };
         leaf.fill_borrowed::<M>(*i, frame, rights);
     }
     let counts = FAULTS.this();

@@ -37,7 +37,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
                 continue;
             }
             let keep_write = M::is_writable(old) && self.0.contains(Prot::WRITE);
-            let prot = if keep_write { self.0 } else { self.0.difference(Prot::WRITE) };
+            let prot = if keep_write { self.0 } else { self.0.without_write() };
             leaf.exchange::<M>(index, M::page(M::address(old), prot, M::is_owned(old)));
             gather.touched(node.address(index), node.address(index + 1));
         }

@@ -15,6 +15,14 @@ bitflags! {
     }
 }
 
+impl Prot {
+    /// The same rights without writing. What may be written may be read too, so a page that was only writable stays readable.
+    #[inline]
+    pub fn without_write(self) -> Self {
+        if self.contains(Self::WRITE) { self.difference(Self::WRITE) | Self::READ } else { self }
+    }
+}
+
 bitflags! {
     /// How a mapping is made.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -67,6 +67,18 @@ fn anonymous_memory_is_zero_and_keeps_what_is_written() {
 }
 
 #[test]
+fn memory_that_may_only_be_written_can_be_read_too() {
+    let _g = alone();
+    let s = space();
+    let a = s.map(&MapRequest { prot: Prot::WRITE, ..anon(2 * 4096) }).unwrap().0;
+    assert_eq!(read(&s, a), Ok(0));
+    write(&s, a, 7).unwrap();
+    assert_eq!(read(&s, a), Ok(7));
+    write(&s, a + 4096, 8).unwrap();
+    assert_eq!(read(&s, a + 4096), Ok(8));
+}
+
+#[test]
 fn a_hole_in_the_middle_of_a_mapping_faults() {
     let _g = alone();
     let s = space();

@@ -99,8 +99,7 @@ pub fn is_session_leader() -> bool {
 
 pub fn controlling_tty() -> Option<Arc<Tty>> {
     let session = current().process.session()?;
-    let tty = session.tty.lock().clone();
-    tty
+    session.tty.lock().clone()
 }
 
 pub fn set_controlling_tty(tty: Option<Arc<Tty>>) {

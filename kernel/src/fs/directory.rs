@@ -111,7 +111,7 @@ impl Directory {
         names.order.try_reserve(1).map_err(|_| ENOMEM)?;
         let entry = Entry { name, dentry, cookie: names.next };
         self.change(entry.name.hash, |entries| Ok(entries.try_push(entry.clone())?))?;
-        names.order.push(Slot { cookie: entry.cookie, entry: Some(entry) });
+        names.order.try_push(Slot { cookie: entry.cookie, entry: Some(entry) })?;
         names.next += 1;
         names.live += 1;
         Ok(())
@@ -211,10 +211,6 @@ impl Directory {
 impl Names {
     pub fn is_empty(&self) -> bool {
         self.live == 0
-    }
-
-    pub fn len(&self) -> usize {
-        self.live
     }
 
     /// Drops the slot of a removed name; the array is packed when half of it is holes.

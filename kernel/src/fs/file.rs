@@ -8,7 +8,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{
     AtomicU32,
@@ -19,7 +18,6 @@ use sync::rcu::RcuHead;
 use sync::{Mutex, lock_class, try_arc};
 
 use super::buffer::{Input, Output};
-use super::dentry::Dentry;
 use super::inode::{DirEntry, Inode, Kind};
 use super::mount::{NO_ATIME, NO_DIR_ATIME, Path};
 use super::poll::{self, Poller};
@@ -242,10 +240,6 @@ impl File {
         }
     }
 
-    pub fn dentry(&self) -> Option<&Dentry> {
-        self.path().map(|p| &*p.dentry)
-    }
-
     pub fn flags(&self) -> OpenFlags {
         OpenFlags::from_bits_retain(self.flags.load(Relaxed))
     }
@@ -368,10 +362,6 @@ impl File {
         Ok(done)
     }
 
-    pub fn write_kernel(&self, data: &[u8]) -> Result<usize> {
-        self.write(&mut Input::kernel(data))
-    }
-
     pub fn poll<'a>(&'a self, poller: &mut Poller<'_, 'a>) -> u32 {
         if self.flags().contains(OpenFlags::PATH) {
             return poll::NVAL;
@@ -424,10 +414,5 @@ impl File {
         *position = at;
         self.touch();
         Ok(())
-    }
-
-    /// What /proc/PID/fd/N and /proc/PID/maps show.
-    pub fn describe(&self, root: &Path) -> Result<Vec<u8>> {
-        super::describe::file(self, root)
     }
 }

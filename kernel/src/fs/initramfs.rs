@@ -29,7 +29,7 @@ pub fn unpack(context: &FsContext, data: &[u8]) -> usize {
     let mut linked = Vec::new();
     let mut reader = Reader::new(data);
     let mut count = 0;
-    while let Some(member) = reader.next() {
+    for member in reader.by_ref() {
         count += 1;
         if let Err(e) = enter(context, &cred, &member, &mut linked) {
             crate::warn!("initramfs: {}: {:?}", core::str::from_utf8(member.name).unwrap_or("?"), e);

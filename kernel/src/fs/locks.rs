@@ -199,10 +199,10 @@ fn change(records: &mut Vec<Record>, range: &Record, add: bool) -> Result {
     }
     records.retain(|r| r.process != range.process || r.start < range.start || r.end > range.end);
     if let Some(tail) = tail {
-        records.push(tail);
+        records.try_push(tail)?;
     }
     if add {
-        records.push(*range);
+        records.try_push(*range)?;
     }
     Ok(())
 }

@@ -162,12 +162,13 @@ impl<'a> Walk<'a> {
             let read = sync::rcu::read();
             let here = Seen::Held(&parent.dir.dentry);
             match lookup(here, &name.bytes, name.hash, &read) {
-                Some(entry) => match cross(Seen::Held(&parent.dir.mount), entry, &read) {
-                    (m, d) => match (m.try_get(), d.try_get()) {
+                Some(entry) => {
+                    let (mount, dentry) = cross(Seen::Held(&parent.dir.mount), entry, &read);
+                    match (mount.try_get(), dentry.try_get()) {
                         (Some(mount), Some(dentry)) => Some(Path { mount, dentry }),
                         _ => None,
-                    },
-                },
+                    }
+                }
                 None => None,
             }
         };

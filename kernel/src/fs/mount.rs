@@ -66,12 +66,6 @@ pub struct Path {
     pub dentry: DentryRef,
 }
 
-impl Path {
-    pub fn is(&self, other: &Path) -> bool {
-        ptr::eq(&*self.mount, &*other.mount) && ptr::eq(&*self.dentry, &*other.dentry)
-    }
-}
-
 /// The owning handles of all mounts, in the order they were made.
 struct Table {
     mounts: Vec<Arc<Owner<Mount>>>,
@@ -113,7 +107,7 @@ fn with_table<R>(f: impl FnOnce(&[Arc<Owner<Mount>>]) -> R) -> R {
 }
 
 fn change(f: impl FnOnce(&mut Vec<Arc<Owner<Mount>>>) -> Result<()>) -> Result<()> {
-    let mut mounts = with_table(|all| Vec::try_from_slice(all))?;
+    let mut mounts = with_table(Vec::try_from_slice)?;
     f(&mut mounts)?;
     TABLE.swap(Some(try_arc(Table { mounts, rcu: RcuHead::new() })?));
     Ok(())

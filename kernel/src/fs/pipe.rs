@@ -56,7 +56,7 @@ impl Pipe {
         })?)
     }
 
-    fn read(&self, out: &mut Output<'_>, wait: bool) -> Result<usize> {
+    pub fn read(&self, out: &mut Output<'_>, wait: bool) -> Result<usize> {
         if out.left() == 0 {
             return Ok(0);
         }
@@ -83,7 +83,7 @@ impl Pipe {
         }
     }
 
-    fn write(&self, from: &mut Input<'_>, wait: bool) -> Result<usize> {
+    pub fn write(&self, from: &mut Input<'_>, wait: bool) -> Result<usize> {
         if from.left() == 0 {
             return Ok(0);
         }
@@ -124,6 +124,43 @@ impl Pipe {
                 return if from.done() > 0 { Ok(from.done()) } else { Err(e) };
             }
         }
+    }
+
+    /// Waits for a byte; false at the end of the pipe.
+    pub fn wait_data(&self, wait: bool) -> Result<bool> {
+        let some = || match self.len.load(SeqCst) {
+            0 if self.writers.load(SeqCst) == 0 => Some(false),
+            0 => None,
+            _ => Some(true),
+        };
+        match some() {
+            Some(result) => Ok(result),
+            None if !wait => Err(EAGAIN),
+            None => self.readable.wait(None, some),
+        }
+    }
+
+    /// Waits for room, and returns how much there is. EPIPE if nobody reads.
+    pub fn wait_room(&self, wait: bool) -> Result<usize> {
+        let room = || {
+            let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
+            (room > 0 || self.readers.load(SeqCst) == 0).then_some(room)
+        };
+        let found = match room() {
+            Some(found) => found,
+            None if !wait => return Err(EAGAIN),
+            None => self.writable.wait(None, room)?,
+        };
+        if self.readers.load(SeqCst) == 0 {
+            super::caller::signal_pipe();
+            return Err(EPIPE);
+        }
+        Ok(found)
+    }
+
+    /// Puts out what is there and leaves it there.
+    pub fn peek(&self, out: &mut Output<'_>) -> usize {
+        self.ring.lock().peek(out)
     }
 
     fn wake_all(&self) {

@@ -6,10 +6,7 @@
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{
-    AtomicBool,
-    Ordering::{Relaxed, SeqCst},
-};
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use sync::{SpinLock, TryVec, lock_class};
 
@@ -26,7 +23,6 @@ pub const HUP: u32 = 0x010;
 pub const NVAL: u32 = 0x020;
 pub const RDNORM: u32 = 0x040;
 pub const WRNORM: u32 = 0x100;
-pub const RDHUP: u32 = 0x2000;
 
 /// Who stays on queues: an epoll's interest in one file.
 pub trait Watcher: Send + Sync {
@@ -118,26 +114,5 @@ impl<'a> Poller<'_, 'a> {
                 }
             }
         }
-    }
-}
-
-/// A flag with a queue, for owners of watchers.
-pub struct Signalled(AtomicBool);
-
-impl Signalled {
-    pub const fn new() -> Self {
-        Signalled(AtomicBool::new(false))
-    }
-
-    pub fn raise(&self) -> bool {
-        self.0.swap(true, SeqCst)
-    }
-
-    pub fn clear(&self) -> bool {
-        self.0.swap(false, SeqCst)
-    }
-
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Relaxed)
     }
 }

@@ -120,16 +120,12 @@ pub fn bytes() -> [u8; 32] {
     taken.unwrap_or_else(|| seeded().next())
 }
 
-pub fn number() -> u64 {
-    bytes().iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
-}
-
 /// Fills what the caller wants, unless it is killed meanwhile.
 pub fn fill(out: &mut Output<'_>) -> Result<()> {
     let mut count = 0u32;
     while out.left() > 0 && out.put(&bytes()) > 0 {
         count = count.wrapping_add(1);
-        if count % 8192 == 0 && super::caller::is_dying() {
+        if count.is_multiple_of(8192) && super::caller::is_dying() {
             break;
         }
     }

@@ -11,7 +11,7 @@ use super::buffer::{Input, Output};
 use super::file::{File, FileOps, Mapping, seek_in};
 use super::inode::{DirEntry, Inode, Kind, SET_GROUP_ID, SET_USER_ID};
 use super::poll::Poller;
-use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, Result};
+use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, ENXIO, Result};
 
 /// Largest offset: `s64` on Linux, and less here, so that page numbers never overflow.
 pub const SIZE_MAX: u64 = i64::MAX as u64 & !0xfff;
@@ -42,12 +42,42 @@ impl FileOps for Regular {
         true
     }
 
+    fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        match (whence, file.inode().object()) {
+            (SEEK_DATA | SEEK_HOLE, Some(object)) => seek_hole(&object, offset, whence),
+            _ => seek_in(file.inode().size(), offset, whence, now),
+        }
+    }
+
     fn mapping(&self, file: &File) -> Result<Mapping> {
         file.object().map(Mapping::Object).ok_or(ENODEV)
     }
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+
+/// A page that was never written is a hole, and so is what lies after the end.
+fn seek_hole(object: &vm::Object, offset: i64, whence: u32) -> Result<u64> {
+    const PAGE: u64 = 4096;
+    let size = object.size();
+    let start = u64::try_from(offset).ok().filter(|&at| at < size).ok_or(ENXIO)?;
+    let pages = size.div_ceil(PAGE);
+    let first = start / PAGE;
+    let found = match whence {
+        // Nothing to look for in a file that is all hole, however large.
+        SEEK_DATA if object.resident_pages() == 0 => None,
+        SEEK_DATA => (first..pages).find(|&page| object.frame(page).is_some()),
+        _ => (first..pages).find(|&page| object.frame(page).is_none()),
+    };
+    match (found, whence) {
+        (Some(page), _) => Ok((page * PAGE).max(start)),
+        (None, SEEK_DATA) => Err(ENXIO),
+        (None, _) => Ok(size),
     }
 }
 

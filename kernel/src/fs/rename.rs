@@ -98,7 +98,7 @@ impl Rename<'_> {
         if !self.check(&old, target.as_ref())? {
             return Ok(());
         }
-        let _replaced = self.empty(target.as_ref())?;
+        self.empty(target.as_ref())?;
         let there = dir.get(names, &self.new_name.bytes);
         if self.flags & EXCHANGE != 0 {
             let other = there.ok_or(ENOENT)?;
@@ -138,7 +138,7 @@ impl Rename<'_> {
         if !self.check(&old, target.as_ref())? {
             return Ok(());
         }
-        let _replaced = self.empty(target.as_ref())?;
+        self.empty(target.as_ref())?;
         match &target {
             Some(other) if self.flags & EXCHANGE != 0 => {
                 new_dir.replace(new_names, self.new_name, old.dentry.clone())?;

@@ -62,6 +62,29 @@ impl Ring {
         done
     }
 
+    /// As `read`, and the bytes stay.
+    pub fn peek(&self, out: &mut Output<'_>) -> usize {
+        let mut done = 0;
+        while done < self.len && out.left() > 0 {
+            let (index, offset) = self.place(self.head + done);
+            let n = (self.len - done).min(PAGE - offset);
+            let taken = match self
+                .pages
+                .get(index)
+                .and_then(|p| p.as_deref())
+                .and_then(|p| p.get(offset..offset + n))
+            {
+                Some(bytes) => out.put(bytes),
+                None => break,
+            };
+            if taken == 0 {
+                break;
+            }
+            done += taken;
+        }
+        done
+    }
+
     /// Takes in as much as there is room for. Out of memory it takes less.
     pub fn write(&mut self, from: &mut Input<'_>) -> usize {
         let mut done = 0;

@@ -256,6 +256,17 @@ fn closed(file: &File) {
     file.drop_open();
 }
 
+impl FileTable {
+    /// The process `pid` is gone, and its record locks with it.
+    pub fn release_locks(&self, pid: u32) {
+        let read = sync::rcu::read();
+        let Some(image) = self.image.load(&read) else { return };
+        for file in image.slots.iter().filter_map(|s| s.file.load(&read)) {
+            file.inode().locks.release_process(pid);
+        }
+    }
+}
+
 impl Drop for FileTable {
     fn drop(&mut self) {
         let read = sync::rcu::read();

@@ -62,7 +62,7 @@ fn zero(object: &vm::Object, offset: u64, end: u64) -> Result {
     const PAGE: u64 = 4096;
     let mut at = offset;
     while at < end {
-        let n = if at % PAGE == 0 && end - at >= PAGE {
+        let n = if at.is_multiple_of(PAGE) && end - at >= PAGE {
             let whole = (end - at) / PAGE;
             object.punch(at / PAGE, at / PAGE + whole)?;
             whole * PAGE

@@ -57,6 +57,11 @@ pub fn exit_thread(status: i32) -> ! {
     thread.exiting.store(true, Ordering::Release);
     process.gone.add(&usage);
     let files = thread.files.replace(None);
+    if process.alive.load(Ordering::Acquire) == 1
+        && let Some(files) = &files
+    {
+        files.release_locks(process.pid());
+    }
     let fs = thread.fs.replace(None);
     drop((files, fs));
     process.threads_remove(&thread);

@@ -265,6 +265,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals) -> Process {
         personality: AtomicU32::new(0),
         death_signal: AtomicU32::new(0),
         started: arch::time::now(),
+        name_at_exit: SpinLock::new([0; 16], &COMM),
         rcu: RcuHead::new(),
     }
 }

@@ -99,6 +99,7 @@ pub struct Process {
     /// PR_SET_PDEATHSIG.
     pub(crate) death_signal: AtomicU32,
     pub started: u64,
+    name_at_exit: SpinLock<[u8; 16]>,
     rcu: RcuHead,
 }
 
@@ -178,7 +179,15 @@ impl Process {
     }
 
     pub(crate) fn threads_remove(&self, thread: &Arc<Thread>) {
+        if thread.tid() == self.pid() {
+            *self.name_at_exit.lock() = thread.comm().0;
+        }
         self.threads.lock().retain(|t| !Arc::ptr_eq(t, thread));
+    }
+
+    /// The name of its first thread, once that has exited; NUL padded.
+    pub fn name_at_exit(&self) -> [u8; 16] {
+        *self.name_at_exit.lock()
     }
 
     /// Threads that have not exited.

@@ -306,10 +306,10 @@ table! {
     272 unshare;
     273 set_robust_list = process::sys_set_robust_list;
     274 get_robust_list = process::sys_get_robust_list;
-    275 splice;
-    276 tee;
+    275 splice = file::sys_splice;
+    276 tee = file::sys_tee;
     277 sync_file_range;
-    278 vmsplice;
+    278 vmsplice = file::sys_vmsplice;
     279 move_pages;
     280 utimensat = path::sys_utimensat;
     281 epoll_pwait = poll::sys_epoll_pwait;

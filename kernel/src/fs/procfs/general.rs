@@ -135,7 +135,11 @@ pub fn cpuinfo(out: &mut Vec<u8>) -> Result {
         put!(out, "model name\t: {}\n", arch::identity::model());
         put!(out, "cpu MHz\t\t: {}.000\n", arch::time::clock().cycles_per_ns.saturating_mul(1000) >> 32);
         put!(out, "physical id\t: {node}\nsiblings\t: {}\n", cpus.div_ceil(nodes));
-        put!(out, "core id\t\t: {cpu}\ncpu cores\t: {}\n\n", cpus.div_ceil(nodes));
+        put!(out, "core id\t\t: {cpu}\ncpu cores\t: {}\nflags\t\t:", cpus.div_ceil(nodes));
+        for flag in arch::identity::flags() {
+            put!(out, " {flag}");
+        }
+        put!(out, "\n\n");
     }
     Ok(())
 }

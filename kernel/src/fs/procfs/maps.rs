@@ -44,7 +44,7 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
             devices::major(device),
             devices::minor(device),
         );
-        let mut name = || -> Result {
+        let finish = |out: &mut Vec<u8>| -> Result {
             written.map_err(|_| ENOMEM)?;
             let name = match &file {
                 Some(file) => Vec::try_from_slice(&file.name)?,
@@ -63,7 +63,7 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
             out.try_push(b'\n')?;
             Ok(())
         };
-        outcome = name();
+        outcome = finish(out);
     });
     outcome
 }

@@ -241,7 +241,7 @@ fn list_fixed(
 const NUMBERS: u64 = 1 << 20;
 
 fn list_numbers(
-    numbers: &mut Vec<u32>,
+    numbers: &mut [u32],
     position: u64,
     kind: Kind,
     inode: impl Fn(u32) -> u64,
@@ -504,6 +504,10 @@ struct OfProcess(u32, u32, MakeOf);
 
 impl Source for OfProcess {
     fn text(&self, out: &mut Vec<u8>) -> Result {
+        let process = find_process(self.0).ok_or(ESRCH)?;
+        if process.is_zombie() {
+            return status::zombie(self.2, &process, out);
+        }
         let (process, thread) = find(self.0, self.1)?;
         (self.2)(&process, &thread, out)
     }

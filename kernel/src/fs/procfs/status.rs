@@ -10,6 +10,8 @@ use linux_raw_sys::general::{RLIMIT_RSS, SIGCHLD};
 use sync::TryVec;
 use sync::heap::Text;
 
+use super::nodes::MakeOf;
+use super::process::comm;
 use crate::errno::{ENOMEM, Result};
 use crate::process::{Process, Thread};
 
@@ -60,6 +62,35 @@ pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> 
     let cpu = thread.task().map_or(0, |t| t.cpu());
     put!(out, "{cpu} 0 0 0 0 0 {} {} {brk} ", data.0, data.1);
     put!(out, "{} {} {} {} 0\n", arguments.0, arguments.1, environment.0, environment.1);
+    Ok(())
+}
+
+/// What is left to say of a zombie, whose threads are gone.
+pub fn zombie(file: MakeOf, process: &Arc<Process>, out: &mut Vec<u8>) -> Result {
+    let name = process.name_at_exit();
+    let name = name.split(|&b| b == 0).next().unwrap_or(&[]);
+    if core::ptr::fn_addr_eq(file, stat as MakeOf) {
+        let (usage, children) = (process.usage(), process.children_usage());
+        put!(out, "{} (", process.pid());
+        out.try_extend_from_slice(name)?;
+        put!(out, ") Z {} {} {} 0 -1 4194308 ", process.parent_pid(), process.group(), process.session_id());
+        put!(out, "{} {} ", usage.minor_faults, children.minor_faults);
+        put!(out, "{} {} ", usage.major_faults, children.major_faults);
+        put!(out, "{} {} ", usage.user_ns / TICK, usage.system_ns / TICK);
+        put!(out, "{} {} ", children.user_ns / TICK, children.system_ns / TICK);
+        put!(out, "20 0 1 0 {} 0 0 {}", process.started / TICK, process.limits.soft(RLIMIT_RSS));
+        put!(out, " 0 0 0 0 0 0 0 0 0 0 0 0 {SIGCHLD} 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+    } else if core::ptr::fn_addr_eq(file, status as MakeOf) {
+        put!(out, "Name:\t");
+        out.try_extend_from_slice(name)?;
+        put!(out, "\nState:\tZ (zombie)\nTgid:\t{}\nNgid:\t0\n", process.pid());
+        put!(out, "Pid:\t{}\nPPid:\t{}\nTracerPid:\t0\nThreads:\t1\n", process.pid(), process.parent_pid());
+    } else if core::ptr::fn_addr_eq(file, comm as MakeOf) {
+        out.try_extend_from_slice(name)?;
+        put!(out, "\n");
+    } else if core::ptr::fn_addr_eq(file, statm as MakeOf) {
+        put!(out, "0 0 0 0 0 0 0\n");
+    }
     Ok(())
 }
 

@@ -85,7 +85,7 @@ pub fn give_up(tty: &Tty) -> Result {
     }
     if caller::is_session_leader() {
         caller::set_controlling_tty(None);
-        tty.leave_session();
+        tty.hang_up();
     }
     Ok(())
 }

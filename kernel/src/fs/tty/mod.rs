@@ -70,8 +70,12 @@ static TTYS: [RcuArc<Tty>; PORTS] = [const { RcuArc::empty() }; PORTS];
 /// The port of /dev/console.
 static CONSOLE: AtomicU32 = AtomicU32::new(0);
 
-/// Makes a terminal for every port there is.
+/// Makes a terminal for every port there is. The last `console=ttySn` of the command line says which one /dev/console is.
 pub fn init() -> Result {
+    let named =
+        crate::arch::command_line().split_ascii_whitespace().filter_map(|w| w.strip_prefix("console=ttyS"));
+    let number = named.filter_map(|w| w.split(',').next()?.parse().ok()).next_back();
+    CONSOLE.store(number.unwrap_or(0), Relaxed);
     for (n, slot) in TTYS.iter().enumerate() {
         let Some(port) = serial::port(n) else { continue };
         slot.swap(Some(try_arc(Tty::new(n))?));
@@ -84,11 +88,6 @@ pub fn init() -> Result {
 pub fn find(n: usize) -> Option<Arc<Tty>> {
     let read = sync::rcu::read();
     TTYS.get(n)?.get(&read)
-}
-
-/// /dev/console is this port from now on (`console=ttySn`).
-pub fn set_console(n: u32) {
-    CONSOLE.store(n, Relaxed);
 }
 
 /// Bytes from port `n`. In a thread or the idle loop, no lock held.
@@ -120,10 +119,6 @@ impl Tty {
     /// Device number, as in `tty_nr` of /proc/PID/stat.
     pub fn number(&self) -> u64 {
         devices::number(4, 64 + self.port as u64)
-    }
-
-    pub fn name(&self) -> &'static str {
-        ["/dev/ttyS0", "/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3"].get(self.port).copied().unwrap_or("/dev/tty")
     }
 
     pub fn foreground(&self) -> u32 {
@@ -165,12 +160,12 @@ impl Tty {
     }
 
     /// Reads, as the mode has it.
-    fn read(&self, file: &File, hangups: u32, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, open: &Open, out: &mut Output<'_>) -> Result<usize> {
         if out.left() == 0 {
             return Ok(0);
         }
         loop {
-            if self.hangups.load(SeqCst) != hangups {
+            if open.is_hung_up() {
                 return Ok(0);
             }
             job::check_read(self)?;
@@ -188,7 +183,7 @@ impl Tty {
                     false if tenths > 0 => input.available(false) >= 1,
                     false => input.available(false) >= least.min(out.left()).max(1),
                 };
-                (enough || self.hangups.load(SeqCst) != hangups).then_some(())
+                (enough || open.is_hung_up()).then_some(())
             };
             if ready().is_none() {
                 if !canonical && least == 0 && tenths == 0 {
@@ -250,7 +245,7 @@ impl Tty {
         out.result()
     }
 
-    fn poll<'a>(&'a self, hangups: u32, poller: &mut Poller<'_, 'a>) -> u32 {
+    fn poll<'a>(&'a self, open: &Open, poller: &mut Poller<'_, 'a>) -> u32 {
         poller.add(&self.readable);
         poller.add(&self.writable);
         let settings = self.settings();
@@ -270,46 +265,52 @@ impl Tty {
         if !self.stopped.load(SeqCst) {
             events |= poll::OUT | poll::WRNORM;
         }
-        if self.hangups.load(SeqCst) != hangups {
+        if open.is_hung_up() {
             events |= poll::HUP | poll::IN;
         }
         events
     }
 
-    /// Frees the terminal for another session. Returns the foreground group, which is to be told.
+    /// The session loses its terminal, which is hung up: open descriptors read end of file. Returns the foreground group, which is
+    /// to be told.
     pub fn disassociate(&self) -> u32 {
         self.session.store(0, SeqCst);
-        self.foreground.swap(0, SeqCst)
-    }
-
-    /// The session loses its terminal: the foreground group is hung up.
-    fn leave_session(&self) {
-        let group = self.disassociate();
-        caller::signal_group(group, 1); // SIGHUP
-        caller::signal_group(group, 18); // SIGCONT
-    }
-
-    /// vhangup, or the end of a session on a real line: readers see the end of file.
-    pub fn hang_up(&self) {
+        let group = self.foreground.swap(0, SeqCst);
         self.hangups.fetch_add(1, SeqCst);
-        self.leave_session();
         self.input.lock().flush();
+        self.stopped.store(false, SeqCst);
         self.readable.wake();
         self.writable.wake();
+        group
+    }
+
+    /// vhangup(2), or a leader that gives its terminal up.
+    pub fn hang_up(&self) {
+        let (session, group) = (self.session.load(SeqCst), self.disassociate());
+        caller::drop_session_tty(session);
+        caller::signal_group(group, 1); // SIGHUP
+        caller::signal_group(group, 18); // SIGCONT
     }
 }
 
 /// An open terminal.
 pub struct Open {
     pub tty: Arc<Tty>,
-    hangups: u32,
+    /// Hang-ups before it was opened; `None` for the console, which is never hung up.
+    hangups: Option<u32>,
+}
+
+impl Open {
+    fn is_hung_up(&self) -> bool {
+        self.hangups.is_some_and(|n| self.tty.hangups.load(SeqCst) != n)
+    }
 }
 
 fn open(tty: Arc<Tty>, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     if !flags.contains(OpenFlags::NO_CTTY) {
         job::adopt(&tty);
     }
-    let hangups = tty.hangups.load(SeqCst);
+    let hangups = Some(tty.hangups.load(SeqCst));
     Ok(try_box(Open { tty, hangups })?)
 }
 
@@ -320,7 +321,9 @@ pub fn open_serial(n: usize, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
 
 /// /dev/console: never becomes anybody's controlling terminal.
 pub fn open_console(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    open(find(CONSOLE.load(Relaxed) as usize).ok_or(ENXIO)?, flags | OpenFlags::NO_CTTY)
+    let _ = flags;
+    let tty = find(CONSOLE.load(Relaxed) as usize).ok_or(ENXIO)?;
+    Ok(try_box(Open { tty, hangups: None })?)
 }
 
 /// /dev/tty: the caller's controlling terminal.
@@ -330,11 +333,11 @@ pub fn open_current(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
 
 impl FileOps for Open {
     fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
-        self.tty.read(file, self.hangups, out)
+        self.tty.read(file, self, out)
     }
 
     fn write(&self, file: &File, _: u64, from: &mut WriteInput<'_>) -> Result<usize> {
-        if self.tty.hangups.load(SeqCst) != self.hangups {
+        if self.is_hung_up() {
             return Err(EIO);
         }
         job::check_write(&self.tty)?;
@@ -342,11 +345,11 @@ impl FileOps for Open {
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
-        self.tty.poll(self.hangups, poller)
+        self.tty.poll(self, poller)
     }
 
     fn ioctl(&self, file: &File, command: u32, argument: usize) -> Result<usize> {
-        if self.tty.hangups.load(SeqCst) != self.hangups {
+        if self.is_hung_up() {
             return Err(EIO);
         }
         control::ioctl(&self.tty, file, command, argument)

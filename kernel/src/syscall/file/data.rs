@@ -43,12 +43,15 @@ pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
             failed = true;
             return false;
         }
-        list.extend_from_slice(&entry.number.to_ne_bytes());
-        list.extend_from_slice(&entry.next.to_ne_bytes());
-        list.extend_from_slice(&(size as u16).to_ne_bytes());
-        list.push(entry.kind.dirent_type());
-        list.extend_from_slice(entry.name);
-        list.resize(list.len().next_multiple_of(8).max(list.len() + 1).next_multiple_of(8), 0);
+        let size_field = (size as u16).to_ne_bytes();
+        let kind = [entry.kind.dirent_type()];
+        for part in
+            [&entry.number.to_ne_bytes()[..], &entry.next.to_ne_bytes(), &size_field, &kind, entry.name]
+        {
+            failed |= list.try_extend_from_slice(part).is_err();
+        }
+        let padded = list.len() - (19 + entry.name.len()) + size;
+        failed |= list.try_resize(padded, 0).is_err();
         true
     })?;
     if list.is_empty() && failed {

@@ -4,10 +4,12 @@
 mod data;
 mod descriptor;
 mod make;
+mod splice;
 
 pub use data::*;
 pub use descriptor::*;
 pub use make::*;
+pub use splice::*;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

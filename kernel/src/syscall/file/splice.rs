@@ -1,0 +1,151 @@
+//! splice(2), tee(2) and vmsplice(2). Bytes are copied, where Linux may move pages; a program sees no difference.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+
+use sync::TryVec;
+
+use super::{file, segments};
+use crate::errno::*;
+use crate::fs::buffer::{Input, Output};
+use crate::fs::file::{File, OpenFlags};
+use crate::fs::pipe::End;
+use crate::memory::user::UserPtr;
+
+const NONBLOCK: u32 = 2;
+/// SPLICE_F_MOVE, NONBLOCK, MORE, GIFT.
+const KNOWN: u32 = 15;
+/// Most that one call moves; callers go on with the rest.
+const CHUNK: usize = 64 << 10;
+
+/// A position given by the program.
+struct Position {
+    pointer: Option<UserPtr<i64>>,
+    at: Option<u64>,
+}
+
+fn position(address: usize, pipe: bool) -> Result<Position> {
+    let pointer = UserPtr::<i64>::new(address).non_null();
+    if pointer.is_some() && pipe {
+        return Err(ESPIPE);
+    }
+    let at = match pointer {
+        Some(p) => Some(u64::try_from(p.read()?).map_err(|_| EINVAL)?),
+        None => None,
+    };
+    Ok(Position { pointer, at })
+}
+
+fn advance(position: &Position, n: usize) -> Result {
+    if let (Some(p), Some(at)) = (position.pointer, position.at) {
+        p.write(&at.saturating_add(n as u64).cast_signed())?;
+    }
+    Ok(())
+}
+
+fn buffer(len: usize) -> Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    buffer.try_resize(len.min(CHUNK), 0)?;
+    Ok(buffer)
+}
+
+pub fn sys_splice(
+    in_fd: i32,
+    in_offset: usize,
+    out_fd: i32,
+    out_offset: usize,
+    len: usize,
+    flags: u32,
+) -> Result<usize> {
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    if len == 0 {
+        return Ok(0);
+    }
+    let (from, to) = (file(in_fd)?, file(out_fd)?);
+    if !from.flags().reads() || !to.flags().writes() {
+        return Err(EBADF);
+    }
+    let (source, target) = (from.downcast::<End>(), to.downcast::<End>());
+    if source.is_none() && target.is_none() {
+        return Err(EINVAL);
+    }
+    if let (Some(a), Some(b)) = (source, target)
+        && alloc::sync::Arc::ptr_eq(&a.pipe, &b.pipe)
+    {
+        return Err(EINVAL);
+    }
+    if to.flags().contains(OpenFlags::APPEND) && target.is_none() {
+        return Err(EINVAL);
+    }
+    let (in_at, out_at) = (position(in_offset, source.is_some())?, position(out_offset, target.is_some())?);
+    let wait = flags & NONBLOCK == 0;
+    // No more is taken than there is room for: what has left one pipe must arrive.
+    let room = match target {
+        Some(end) => end.pipe.wait_room(wait && !to.nonblocking())?,
+        None => CHUNK,
+    };
+    let mut buffer = buffer(len.min(room))?;
+    let n = {
+        let mut out = Output::kernel(&mut buffer);
+        match (source, in_at.at) {
+            (Some(end), _) => end.pipe.read(&mut out, wait && !from.nonblocking())?,
+            (None, Some(at)) => from.read_at(at, &mut out)?,
+            (None, None) => from.read(&mut out)?,
+        }
+    };
+    let mut data = Input::kernel(buffer.get(..n).unwrap_or(&[]));
+    let written = match (target, out_at.at) {
+        (Some(end), _) => end.pipe.write(&mut data, true)?,
+        (None, Some(at)) => to.write_at(at, &mut data)?,
+        (None, None) => to.write(&mut data)?,
+    };
+    advance(&in_at, n)?;
+    advance(&out_at, written)?;
+    Ok(written)
+}
+
+fn ends<'a>(from: &'a File, to: &'a File) -> Result<(&'a End, &'a End)> {
+    match (from.downcast::<End>(), to.downcast::<End>()) {
+        (Some(a), Some(b)) if !alloc::sync::Arc::ptr_eq(&a.pipe, &b.pipe) => Ok((a, b)),
+        _ => Err(EINVAL),
+    }
+}
+
+pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize> {
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    if len == 0 {
+        return Ok(0);
+    }
+    let (from, to) = (file(in_fd)?, file(out_fd)?);
+    if !from.flags().reads() || !to.flags().writes() {
+        return Err(EBADF);
+    }
+    let (source, target) = ends(&from, &to)?;
+    let wait = flags & NONBLOCK == 0;
+    if !source.pipe.wait_data(wait)? {
+        return Ok(0);
+    }
+    let room = target.pipe.wait_room(wait)?;
+    let mut buffer = buffer(len.min(room))?;
+    let n = source.pipe.peek(&mut Output::kernel(&mut buffer));
+    target.pipe.write(&mut Input::kernel(buffer.get(..n).unwrap_or(&[])), wait)
+}
+
+pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result<usize> {
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    let file = file(fd)?;
+    let end = file.downcast::<End>().ok_or(EBADF)?;
+    let segments = segments(address, count)?;
+    let wait = flags & NONBLOCK == 0 && !file.nonblocking();
+    if file.flags().writes() {
+        end.pipe.write(&mut Input::user(&segments), wait)
+    } else {
+        end.pipe.read(&mut Output::user(&segments), wait)
+    }
+}

@@ -61,6 +61,6 @@ pub fn capture(
         }
         End::TimeLimit => bail!("{command:?} took longer than {} s in the guest", limit.as_secs()),
         End::Interrupted(signal) => bail!("ended by signal {signal}"),
-        End::Machine { why, last_words } => bail!(run::explain_machine(&kernel.name(), &why, &last_words)),
+        End::Machine { why, last_words } => bail!(run::explain_machine(kernel, &why, &last_words)),
     }
 }

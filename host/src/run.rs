@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::accel::Accel;
 use crate::cli::{MachineOptions, Run, Shell};
+use crate::kernel_image::Kernel;
 use crate::machine::Machine;
 use crate::outcome::{self, End, Outcome};
 use crate::output::Sink;
@@ -142,16 +143,16 @@ fn explain(end: &End, options: &MachineOptions) -> Option<String> {
         End::Program(_) => None,
         End::TimeLimit => Some(format!("the time limit of {} s was reached", options.timeout.unwrap_or(0.0))),
         End::Interrupted(signal) => Some(format!("ended by signal {signal}")),
-        End::Machine { why, last_words } => Some(explain_machine(&options.kernel.name(), why, last_words)),
+        End::Machine { why, last_words } => Some(explain_machine(&options.kernel, why, last_words)),
     }
 }
 
-pub fn explain_machine(kernel: &str, why: &str, last_words: &str) -> String {
-    let text = format!("the machine with kernel {kernel} failed: {why}");
+pub fn explain_machine(kernel: &Kernel, why: &str, last_words: &str) -> String {
+    let text = format!("the machine with kernel {} failed: {why}", kernel.name());
     if last_words.is_empty() {
         format!("{text}\nits console is empty")
     } else {
-        format!("{text}\nits last words:\n{last_words}")
+        format!("{text}\nits last words:\n{}", crate::symbols::name_addresses(kernel, last_words))
     }
 }
 

@@ -7,7 +7,7 @@
 use super::signal::{self, Action};
 use super::{Process, Thread, family, session, wait};
 use crate::arch;
-use crate::sched::{self, futex};
+use crate::sched::{self, Work, futex};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
@@ -18,6 +18,13 @@ pub fn exit_group(status: i32) -> ! {
     let status = thread.process.signals.begin_exit(status);
     kill_others(&thread);
     exit_thread(status)
+}
+
+/// As `exit_group` with `status`, on the running thread's way back to user mode: for callers that own things.
+pub(super) fn end_process_soon(thread: &Arc<Thread>, status: i32) {
+    thread.process.signals.begin_exit(status);
+    kill_others(thread);
+    sched::current().work.set(Work::SIGNAL | Work::KILL);
 }
 
 /// Makes every other thread of the process end.

@@ -58,11 +58,6 @@ impl Family {
         self.children.lock()
     }
 
-    /// Makes room for one more child, so that `add` cannot fail.
-    pub fn reserve(&self) -> Result {
-        Ok(self.children.lock().try_reserve(1).map_err(sync::AllocError::from)?)
-    }
-
     /// Adds a child.
     ///
     /// # Errors
@@ -70,14 +65,6 @@ impl Family {
     pub fn add(&self, child: Arc<Process>) -> Result {
         Ok(self.children.lock().try_push(child)?)
     }
-}
-
-/// Removes `child` from its parent's list and from the table of numbers: nobody finds it any more.
-pub fn release(child: &Arc<Process>) {
-    if let Some(parent) = child.family.parent() {
-        parent.family.children().retain(|c| !Arc::ptr_eq(c, child));
-    }
-    forget(child);
 }
 
 /// Takes `child`, which is off its parent's list, out of the table of numbers.

@@ -16,7 +16,6 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general as abi;
-use sync::rcu::RcuHead;
 use sync::{SpinLock, TryVec, try_arc};
 use vm::addr::VirtAddr;
 
@@ -85,11 +84,9 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     if tls >= arch::USER_END {
         return Err(Errno::EPERM);
     }
+    check_user_limit(&parent)?;
     let id = Id::try_new()?;
     let number = id.number();
-    if request.has(abi::CLONE_PARENT_SETTID) {
-        arch::user::copy_to_user(request.parent_tid, &number.to_ne_bytes())?;
-    }
     let fpu = sched::clone_fpu()?;
     let space = if request.has(abi::CLONE_VM) { parent.space().clone() } else { parent.space().fork()? };
     if request.has(abi::CLONE_VM) && request.has(abi::CLONE_THREAD) {
@@ -119,6 +116,10 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         // Linux ignores a bad address here.
         let _ = space.write_remote(VirtAddr(request.child_tid), &number.to_ne_bytes());
     }
+    if request.has(abi::CLONE_PARENT_SETTID) {
+        // After the space was copied: only a child that shares it sees this. Linux ignores a bad address here too.
+        let _ = arch::user::copy_to_user(request.parent_tid, &number.to_ne_bytes());
+    }
     let space = thread.space.get_shared().ok_or(Errno::ENOMEM)?;
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, tls)?;
     *thread.task.lock() = Arc::downgrade(&task);
@@ -132,6 +133,28 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         let _ = child.release.wait_until(Sleep::Killable, None, released);
     }
     Ok(number)
+}
+
+/// RLIMIT_NPROC: how many threads the real user may have, the superuser apart. Users are not counted as they fork, which
+/// would be a line that all their processes write; whoever has set a limit pays for a walk over the processes.
+///
+/// # Errors
+/// EAGAIN.
+fn check_user_limit(parent: &super::Current) -> Result {
+    let limit = parent.process.limits.soft(abi::RLIMIT_NPROC);
+    let credentials = parent.credentials();
+    if limit >= limits::PROCESSES || credentials.uid == 0 || credentials.is_root() {
+        return Ok(());
+    }
+    let mut count = 0;
+    super::for_each_process(|process| {
+        if process.uid.load(Ordering::Relaxed) == credentials.uid {
+            // A zombie counts until it is reaped.
+            count += u64::from(process.thread_count().max(1));
+        }
+        count < limit
+    });
+    if count < limit { Ok(()) } else { Err(Errno::EAGAIN) }
 }
 
 /// What a new thread refers to.
@@ -266,7 +289,6 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals) -> Process {
         death_signal: AtomicU32::new(0),
         started: arch::time::now(),
         name_at_exit: SpinLock::new([0; 16], &COMM),
-        rcu: RcuHead::new(),
     }
 }
 

@@ -22,7 +22,7 @@ use once_cell::race::OnceBox;
 use sync::SpinLock;
 use sync::heap::try_box;
 use sync::level::Other;
-use sync::{LocalCell, per_cpu};
+use sync::{Count, LocalCell, per_cpu};
 
 pub type Pid = u32;
 
@@ -104,6 +104,8 @@ struct Local {
 }
 
 per_cpu! {
+    /// Numbers taken here less numbers given back here: their sum is how many are in use. Looked at once per block.
+    static LIVE: Count = Count::new();
     static LOCAL: LocalCell<Local> = LocalCell::new(Local { block: NONE, next: BLOCK, retired: Queue::new() });
 }
 
@@ -136,8 +138,14 @@ fn make_block(index: u32) -> Result<&'static Block> {
 }
 
 impl Local {
-    /// Makes a block of unused numbers this CPU's current one.
+    /// Makes a block of unused numbers this CPU's current one. EAGAIN if the machine has as many threads as it may have.
     fn take_block(&mut self) -> Result<()> {
+        let live = LIVE.iter().fold(0, |sum: u64, count| sum.wrapping_add(count.get()));
+        // As Linux bounds them: an eighth of memory for kernel stacks of 16 KiB (kernel.threads-max).
+        let most = (vm::frame::total_frames() / 32).max(512);
+        if live >= most && live < u64::from(PID_MAX) {
+            return Err(EAGAIN);
+        }
         let recycled = match self.retired.len {
             n if n >= QUARANTINE => self.retired.pop(),
             _ => None,
@@ -221,6 +229,7 @@ impl Id {
                     let Some(uses) = block.uses.get(offset as usize) else { continue };
                     if uses.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
                         block.live.fetch_add(1, AcqRel);
+                        LIVE.this().add(1);
                         return Ok(Id(local.block * BLOCK + offset));
                     }
                 }
@@ -264,6 +273,7 @@ impl Drop for Id {
         let Some(block) = block(self.0 / BLOCK) else { return };
         let Some(uses) = block.uses.get((self.0 % BLOCK) as usize) else { return };
         if uses.fetch_sub(1, AcqRel) == 1 {
+            LIVE.this().sub(1);
             unblock(self.0 / BLOCK);
         }
     }

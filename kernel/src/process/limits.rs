@@ -5,6 +5,8 @@ use crate::errno::{Errno, Result};
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
 
+/// RLIMIT_NPROC of the first process: as good as none, the number of all threads is bounded by the memory before (`ids`).
+pub const PROCESSES: u64 = 1 << 20;
 pub const INFINITY: u64 = u64::MAX;
 const COUNT: usize = abi::RLIM_NLIMITS as usize;
 
@@ -24,7 +26,7 @@ impl Limits {
         let first = [
             (abi::RLIMIT_STACK, 8 << 20, INFINITY),
             (abi::RLIMIT_CORE, 0, INFINITY),
-            (abi::RLIMIT_NPROC, 1 << 20, 1 << 20),
+            (abi::RLIMIT_NPROC, PROCESSES, PROCESSES),
             (abi::RLIMIT_NOFILE, 1024, 4096),
             (abi::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
             (abi::RLIMIT_SIGPENDING, 1 << 15, 1 << 15),

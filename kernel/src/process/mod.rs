@@ -51,7 +51,6 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsiz
 use ids::Id;
 use own::Own;
 use sync::level::Other;
-use sync::rcu::RcuHead;
 use sync::{SpinLock, lock_class};
 
 lock_class! {
@@ -100,7 +99,6 @@ pub struct Process {
     pub(crate) death_signal: AtomicU32,
     pub started: u64,
     name_at_exit: SpinLock<[u8; 16]>,
-    rcu: RcuHead,
 }
 
 /// A thread.

@@ -118,11 +118,6 @@ pub fn is_orphaned(group: Pid) -> bool {
     })
 }
 
-/// Has the group any living member?
-pub fn group_exists(group: Pid) -> bool {
-    any_process(|p| p.group() == group)
-}
-
 /// `process` exits. A session leader gives up the terminal; groups that are orphaned while stopped are told.
 pub fn leave(process: &Arc<Process>) {
     if process.session_id() == process.pid() {

@@ -208,10 +208,12 @@ pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -
         abi::P_PGID if id > 0 => Which::Group(id as u32),
         _ => return Err(Errno::EINVAL),
     };
-    let event = wait::wait(&wanted(which, options))?;
+    let result = wait::wait(&wanted(which, options));
+    let event = result.as_ref().ok().copied().flatten();
     if let (Some(event), true) = (&event, usage != 0) {
         UserPtr::<Rusage>::new(usage).write(&Rusage::new(&event.usage))?;
     }
+    // Linux writes it whatever the result is.
     if info != 0 {
         // signo, errno, code, padding, pid, uid, status: only these are written, as on Linux.
         let words = event.map_or([0; 7], |e: Event| {
@@ -220,7 +222,7 @@ pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -
         UserPtr::<[i32; 3]>::new(info).write(&[words[0], words[1], words[2]])?;
         UserPtr::<[i32; 3]>::new(info + 16).write(&[words[4], words[5], words[6]])?;
     }
-    Ok(0)
+    result.map(|_| 0)
 }
 
 /// getpid(2).

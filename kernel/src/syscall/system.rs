@@ -337,6 +337,8 @@ pub fn sys_setgroups(size: usize, from: usize) -> Result<usize> {
     for n in 0..size {
         groups.try_push(UserPtr::<u32>::new(from).at(n)?.read()?)?;
     }
+    // Linux keeps them sorted, and tells them so.
+    groups.sort_unstable();
     change_ids(|c| {
         c.groups = groups;
         Ok(())

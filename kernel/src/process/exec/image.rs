@@ -78,6 +78,8 @@ pub struct Image {
     /// Where the program headers appear in memory, before the base is added; 0: nowhere.
     pub headers: usize,
     pub header_count: usize,
+    /// Its parts cannot be mapped. Linux finds that out when the old program is gone already.
+    pub broken: bool,
     /// PT_GNU_STACK asks for an executable stack.
     pub stack_exec: bool,
 }
@@ -121,21 +123,26 @@ impl Image {
             interpreter: None,
             headers: 0,
             header_count: count,
+            broken: false,
             stack_exec: false,
         };
         for raw in table.chunks_exact(size_of::<ProgramHeader>()) {
             let part = ProgramHeader::read_from_bytes(raw).map_err(|_| Errno::ENOEXEC)?;
             image.add(file, &part, header.headers)?;
         }
-        if image.loads.is_empty() {
-            return Err(Errno::ENOEXEC);
-        }
+        image.broken |= image.loads.is_empty();
         Ok(image)
     }
 
     fn add(&mut self, file: &File, part: &ProgramHeader, headers: u64) -> Result {
         match part.kind {
-            abi::PT_LOAD => self.add_load(part, headers),
+            abi::PT_LOAD => match self.add_load(part, headers) {
+                Err(Errno::EINVAL) => {
+                    self.broken = true;
+                    Ok(())
+                }
+                other => other,
+            },
             abi::PT_INTERP if self.interpreter.is_none() => {
                 let size = part.file_size as usize;
                 if !(2..=4096).contains(&size) {

@@ -29,6 +29,9 @@ pub struct Loaded {
 /// # Errors
 /// ENOMEM: no memory or no room. EINVAL: parts that cannot be mapped.
 pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool) -> Result<Loaded> {
+    if image.broken {
+        return Err(Errno::EINVAL);
+    }
     let (start, end) = image.span();
     let base = if !image.relocatable {
         0

@@ -166,18 +166,50 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         None => None,
     };
     let thread = super::current();
-    let stack_limit = thread.process.limits.soft(abi::RLIMIT_STACK);
     let space = Space::try_new()?;
+    let (entry, layout) = match fill(&space, &program, interpreter.as_ref(), path, argv, envp) {
+        Ok(filled) => filled,
+        Err(errno) => {
+            // Linux maps the parts when the old program is gone already, so there is nobody to be told of what is wrong
+            // with them.
+            exit::end_process_soon(&thread, abi::SIGSEGV as i32);
+            return Err(errno);
+        }
+    };
+    if !exit::end_other_threads(&thread) {
+        return Err(Errno::EAGAIN);
+    }
+    // The old program is gone from here on.
+    let sp = layout.stack;
+    let old = core::mem::replace(&mut *thread.process.memory.lock(), layout);
+    replace(&thread, space, path);
+    drop(old);
+    *regs = UserRegs::new_user(entry, sp);
+    Ok(())
+}
+
+/// Maps the program, its interpreter, the vDSO and the stack. Returns where it begins, and what is remembered of it.
+fn fill(
+    space: &Space,
+    program: &Program,
+    interpreter: Option<&Program>,
+    path: &[u8],
+    argv: &Strings,
+    envp: &Strings,
+) -> Result<(usize, Layout)> {
+    let thread = super::current();
+    let image = &program.image;
+    let stack_limit = thread.process.limits.soft(abi::RLIMIT_STACK);
     let gap = stack_limit.saturating_add(PAGE_SIZE as u64).clamp(STACK_GAP_MIN, STACK_GAP_MAX) as usize;
     space.set_mmap_top((arch::USER_END - gap) & !(PAGE_SIZE - 1));
     space.set_stack_limit(stack_limit.min(usize::MAX as u64) as usize);
 
     let object = program.file.object().ok_or(Errno::EACCES)?;
-    let loaded = load::load(&space, image, &object, interpreter.is_some())?;
-    let (entry, interpreter_base) = match &interpreter {
+    let loaded = load::load(space, image, &object, interpreter.is_some())?;
+    let (entry, interpreter_base) = match interpreter {
         Some(i) => {
             let object = i.file.object().ok_or(Errno::EACCES)?;
-            let lib = load::load(&space, &i.image, &object, false)?;
+            let lib = load::load(space, &i.image, &object, false)?;
             (lib.entry, lib.base)
         }
         None => (loaded.entry, 0),
@@ -194,17 +226,12 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         gid: credentials.gid,
         egid: credentials.egid,
         random: fs::random_bytes(),
-        vdso: map_vdso(&space)?,
+        vdso: map_vdso(space)?,
         name: path,
         secure: false,
     };
-    let layout = stack::build(&space, argv, envp, &facts, image.stack_exec)?;
-
-    if !exit::end_other_threads(&thread) {
-        return Err(Errno::EAGAIN);
-    }
-    // The old program is gone from here on.
-    *thread.process.memory.lock() = Layout {
+    let layout = stack::build(space, argv, envp, &facts, image.stack_exec)?;
+    let layout = Layout {
         exe: Some(program.file.clone()),
         code: loaded.code,
         data: loaded.data,
@@ -214,9 +241,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         environment: layout.environment,
         auxv: layout.auxv,
     };
-    replace(&thread, space, path);
-    *regs = UserRegs::new_user(entry, layout.sp);
-    Ok(())
+    Ok((entry, layout))
 }
 
 /// The thread changes to its new space and loses what exec takes away.

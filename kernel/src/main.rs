@@ -44,7 +44,7 @@ extern "C" fn boot() -> ! {
         vm::frame::free_frames() / 256,
         arch::time::now() / 1_000_000
     );
-    if let Err(errno) = sched::spawn("boot", None, finish_boot, 0) {
+    if let Err(errno) = sched::spawn(None, finish_boot, 0) {
         panic!("no memory for the first thread: {errno:?}");
     }
     sched::idle_main()
@@ -52,6 +52,7 @@ extern "C" fn boot() -> ! {
 
 /// The part of the boot that may sleep: the root file system and the first process.
 fn finish_boot(_: usize) {
+    syscall::set_trace(arch::command_line().split_ascii_whitespace().any(|word| word == "strace"));
     fs::init(arch::initramfs());
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");

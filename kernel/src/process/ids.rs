@@ -216,10 +216,8 @@ impl Id {
                 loop {
                     if local.next >= BLOCK {
                         let old = core::mem::replace(&mut local.block, NONE);
-                        if let Some(block) = block(old) {
-                            if block.live.fetch_sub(1, AcqRel) == 1 {
-                                local.retire(old);
-                            }
+                        if block(old).is_some_and(|block| block.live.fetch_sub(1, AcqRel) == 1) {
+                            local.retire(old);
                         }
                         local.take_block()?;
                     }

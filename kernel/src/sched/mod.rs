@@ -21,13 +21,13 @@ mod timer;
 mod wait;
 
 pub use pending::{Pending, run_pending};
-pub use runqueue::{CpuLoad, idle_ns, load_of};
+pub use runqueue::{idle_ns, load_of};
 pub use switch::{
-    adopt_space, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
-    reset_for_exec, schedule, sleep_until, spawn, start, with_fpu, yield_now,
+    clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space, reset_for_exec,
+    schedule, sleep_until, spawn, start, with_fpu, yield_now,
 };
-pub use task::{Affinity, Current, Task, Times, Work, current, current_arc, try_current};
-pub use timer::{Timer, run_expired};
+pub use task::{Current, Task, Times, Work, current, try_current};
+pub use timer::Timer;
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 
 use crate::arch;

@@ -188,7 +188,7 @@ pub(super) fn wake(task: &Task, states: &[State]) -> bool {
     if !states.contains(&task.state()) {
         return false;
     }
-    let (mut queue, home) = lock_queue_of(task);
+    let (queue, home) = lock_queue_of(task);
     if !states.contains(&task.state()) {
         return false;
     }

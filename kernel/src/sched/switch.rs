@@ -59,7 +59,7 @@ pub fn init_cpu() -> Result<()> {
         space: None,
         start: None,
     };
-    let idle = Task::try_new("idle", None, hardware, 0)?;
+    let idle = Task::try_new(None, hardware, 0)?;
     idle.on_cpu.store(true, Ordering::Relaxed);
     idle.set_affinity_at_birth(machine::cpu_id());
     idle.since.store(arch::time::now(), Ordering::Relaxed);
@@ -248,12 +248,12 @@ pub fn new_user(
 ) -> Result<Arc<Task>> {
     let stack = arch::KernelStack::try_new().ok_or(Errno::ENOMEM)?;
     // SAFETY: the new stack is ours; the place is at its top, aligned, and nobody else's.
-    unsafe { arch::user_regs(&stack).write(regs.clone()) };
+    unsafe { arch::user_regs(&stack).write(*regs) };
     let context = arch::Context::new(&stack, user_entry, 0);
     let parent = current();
     let hardware =
         Hardware { context, stack: Some(stack), fpu: Some(fpu), tls, gs: 0, space: Some(space), start: None };
-    let task = Task::try_new("", Some(thread), hardware, parent.nice())?;
+    let task = Task::try_new(Some(thread), hardware, parent.nice())?;
     task.inherit_affinity(&parent);
     Ok(task)
 }
@@ -264,7 +264,7 @@ pub fn start(task: Arc<Task>) {
 }
 
 /// A kernel thread that runs `f(argument)`, on `cpu` alone if one is given.
-pub fn spawn(name: &'static str, cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Task>> {
+pub fn spawn(cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Task>> {
     let stack = arch::KernelStack::try_new().ok_or(Errno::ENOMEM)?;
     let context = arch::Context::new(&stack, kernel_entry, 0);
     let hardware = Hardware {
@@ -276,7 +276,7 @@ pub fn spawn(name: &'static str, cpu: Option<CpuId>, f: fn(usize), argument: usi
         space: None,
         start: Some((f, argument)),
     };
-    let task = Task::try_new(name, None, hardware, 0)?;
+    let task = Task::try_new(None, hardware, 0)?;
     if let Some(cpu) = cpu {
         task.set_affinity_at_birth(cpu);
     }
@@ -346,11 +346,6 @@ pub fn reset_for_exec() {
     });
     arch::set_tls(0);
     arch::set_gs(0);
-}
-
-/// The current task takes `space` on (a kernel thread that becomes the first process).
-pub fn adopt_space(space: Arc<Space>) {
-    replace_space(space);
 }
 
 /// Sleeps until `deadline` (ns, monotonic clock).

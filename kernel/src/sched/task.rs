@@ -169,7 +169,6 @@ pub struct Task {
     pub(super) futex: Arc<super::futex::FutexNode>,
     /// The user thread that this is; None for kernel threads.
     pub thread: Option<Arc<Thread>>,
-    pub name: &'static str,
     rcu: RcuHead,
     hardware: UnsafeCell<Hardware>,
 }
@@ -216,16 +215,6 @@ pub fn try_current() -> Option<Current> {
     (!task.is_null()).then_some(Current(task))
 }
 
-/// A counted reference to the running task.
-pub fn current_arc() -> Arc<Task> {
-    let task = CURRENT.this().load(Ordering::Relaxed).cast_const();
-    // SAFETY: tasks live in `Arc`s; the count is raised before the new handle is made.
-    unsafe {
-        Arc::increment_strong_count(task);
-        Arc::from_raw(task)
-    }
-}
-
 pub(super) fn current_address() -> usize {
     CURRENT.this().load(Ordering::Relaxed) as usize
 }
@@ -235,12 +224,7 @@ pub(super) fn set_current(task: &Task) {
 }
 
 impl Task {
-    pub(super) fn try_new(
-        name: &'static str,
-        thread: Option<Arc<Thread>>,
-        hardware: Hardware,
-        nice: i32,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn try_new(thread: Option<Arc<Thread>>, hardware: Hardware, nice: i32) -> Result<Arc<Self>> {
         let sleep_node = sync::try_arc(WaitNode::new())?;
         let sleep_timer = sync::try_arc(Timer::new(wake_at, 0))?;
         let futex = sync::try_arc(super::futex::FutexNode::new())?;
@@ -266,7 +250,6 @@ impl Task {
             sleep_timer,
             futex,
             thread,
-            name,
             rcu: RcuHead::new(),
             hardware: UnsafeCell::new(hardware),
         })?;

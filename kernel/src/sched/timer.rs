@@ -135,7 +135,7 @@ fn first_deadline(timers: &CpuTimers) -> Option<u64> {
 }
 
 /// Calls back every timer of this CPU that is due.
-pub fn run_expired() {
+fn run_expired() {
     let timers = QUEUE.this();
     loop {
         let now = arch::time::now();

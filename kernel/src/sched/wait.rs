@@ -25,8 +25,6 @@ pub enum Sleep {
     Interruptible,
     /// A fatal signal ends it.
     Killable,
-    /// Nothing but the event does.
-    Uninterruptible,
 }
 
 /// Why a sleep ended before its condition held.
@@ -215,7 +213,6 @@ pub(super) fn sleep_alone<R>(
     let (state, ends) = match how {
         Sleep::Interruptible => (State::Interruptible, Work::SIGNAL),
         Sleep::Killable => (State::Killable, Work::KILL),
-        Sleep::Uninterruptible => (State::Uninterruptible, 0),
     };
     let mut armed = false;
     let result = loop {

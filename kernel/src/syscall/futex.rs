@@ -28,7 +28,7 @@ pub fn key(address: usize, private: bool) -> Result<Key> {
     }
     Ok(match space.futex_key(VirtAddr(address)).map_err(|_| Errno::EFAULT)? {
         FutexKey::Private(space, address) => Key { owner: space as usize, place: address },
-        FutexKey::Shared(object, offset) => Key { owner: object as usize, place: offset as usize },
+        FutexKey::Shared(object, offset) => Key { owner: object, place: offset as usize },
     })
 }
 

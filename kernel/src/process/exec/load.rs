@@ -9,7 +9,7 @@ use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, ObjectRef, Prot};
 
 /// Where a relocatable program with an interpreter begins: two thirds of the address space, as on Linux.
-const PROGRAM_BASE: usize = USER_END / 3 * 2 & !(PAGE_SIZE - 1);
+const PROGRAM_BASE: usize = (USER_END / 3 * 2) & !(PAGE_SIZE - 1);
 
 /// An image that lies in a space.
 #[derive(Clone, Copy, Debug)]

@@ -140,9 +140,15 @@ pub fn leave(process: &Arc<Process>) {
 
 /// After `process` is gone, groups that it alone could have continued, and that are stopped, get SIGHUP and SIGCONT.
 fn tell_orphaned(process: &Arc<Process>) {
+    // A group hangs on `process` if it is the parent, or has one, in the same session but outside the group.
+    let outside = |parent: &Process, child: &Process| {
+        parent.group() != child.group() && parent.session_id() == child.session_id()
+    };
+    let own = ids::find_process(process.parent_pid()).is_some_and(|parent| outside(&parent, process));
     let mut group = 0;
     ids::for_each_process(|p| {
-        let kin = p.parent_pid() == process.pid() || p.group() == process.group();
+        let child = p.parent_pid() == process.pid() && outside(process, p);
+        let kin = child || (own && p.group() == process.group());
         if kin && p.is_stopped() && is_orphaned(p.group()) {
             group = p.group();
         }

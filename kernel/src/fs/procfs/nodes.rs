@@ -438,7 +438,8 @@ impl InodeOps for Node {
             Node::Text(make) => TextFile::open(OfMachine(make)).map(Some),
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
             Node::TextOf(pid, tid, make) => {
-                let (process, _) = find(pid, tid).map_err(|_| ENOENT)?;
+                // A zombie has no thread, but still something to say.
+                let process = find_process(pid).ok_or(ENOENT)?;
                 let private: [MakeOf; 2] = [files::environ, files::auxv];
                 if private.iter().any(|f| core::ptr::fn_addr_eq(*f, make)) {
                     check_owner(&process)?;

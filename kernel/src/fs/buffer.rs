@@ -76,15 +76,6 @@ impl<'a> Output<'a> {
         if self.fault { 0 } else { self.left }
     }
 
-    pub fn done(&self) -> usize {
-        self.done
-    }
-
-    /// Lowers what may still be put to `most`.
-    pub fn limit(&mut self, most: usize) {
-        self.left = self.left.min(most);
-    }
-
     /// Puts as much of `data` as there is room for and returns how much that was.
     pub fn put(&mut self, data: &[u8]) -> usize {
         let mut done = 0;

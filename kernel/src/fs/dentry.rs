@@ -124,14 +124,6 @@ impl Dentry {
         self.link.swap(Some(link));
     }
 
-    pub fn name(&self) -> Result<Vec<u8>> {
-        let read = sync::rcu::read();
-        match self.link.load(&read) {
-            Some(link) => Ok(Vec::try_from_slice(&link.name.bytes)?),
-            None => Ok(Vec::new()),
-        }
-    }
-
     pub fn is_removed(&self) -> bool {
         self.removed.load(Acquire)
     }

@@ -44,28 +44,26 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
             devices::major(device),
             devices::minor(device),
         );
-        let finish = |out: &mut Vec<u8>| -> Result {
-            written.map_err(|_| ENOMEM)?;
-            let name = match &file {
-                Some(file) => Vec::try_from_slice(&file.name)?,
-                None if m.growsdown || (m.start..m.end).contains(&stack) => Vec::try_from_slice(b"[stack]")?,
-                None if m.object.is_none() && m.start <= heap && heap != 0 && heap <= m.end => {
-                    Vec::try_from_slice(b"[heap]")?
-                }
-                None => Vec::new(),
-            };
-            if !name.is_empty() {
-                while out.len() - start_of_line < NAMES {
-                    out.try_push(b' ')?;
-                }
-                out.try_extend_from_slice(&name)?;
-            }
-            out.try_push(b'\n')?;
-            Ok(())
+        let (ends_here, has_object) = ((m.start..m.end).contains(&stack), m.object.is_some());
+        let name: &[u8] = match &file {
+            Some(file) => &file.name,
+            None if m.growsdown || ends_here => b"[stack]",
+            None if !has_object && m.start <= heap && heap != 0 && heap <= m.end => b"[heap]",
+            None => b"",
         };
-        outcome = finish(out);
+        outcome = written.map_err(|_| ENOMEM).and_then(|()| finish_line(out, start_of_line, name));
     });
     outcome
+}
+
+/// Puts the name in its column, if there is one, and ends the line that begins at `start`.
+fn finish_line(out: &mut Vec<u8>, start: usize, name: &[u8]) -> Result {
+    while !name.is_empty() && out.len() - start < NAMES {
+        out.try_push(b' ')?;
+    }
+    out.try_extend_from_slice(name)?;
+    out.try_push(b'\n')?;
+    Ok(())
 }
 
 pub fn rollup(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {

@@ -31,8 +31,32 @@ fn pages(len: usize) -> Option<usize> {
     len.checked_next_multiple_of(PAGE_SIZE).filter(|n| *n != 0)
 }
 
-fn space() -> Arc<Space> {
-    process::current().space().clone()
+/// Calls `f` with the caller's space, without counting a reference: threads that change their mappings at once write no
+/// common line for it.
+fn with_space<R>(f: impl FnOnce(&Arc<Space>) -> R) -> R {
+    f(process::current().space())
+}
+
+/// May the space grow by `more` bytes (RLIMIT_AS)? The sum over the mappings is made only for those who have a limit.
+///
+/// # Errors
+/// ENOMEM.
+fn check_room(more: usize) -> Result {
+    let limit = process::limit_now(abi::RLIMIT_AS);
+    if limit == process::limits::INFINITY {
+        return Ok(());
+    }
+    let now = with_space(|space| space.usage().virtual_pages) as u64 * PAGE_SIZE as u64;
+    if now.saturating_add(more as u64) > limit { Err(Errno::ENOMEM) } else { Ok(()) }
+}
+
+/// What can never be backed is refused at once: more than all memory (the heuristic of vm.overcommit_memory=0).
+///
+/// # Errors
+/// ENOMEM.
+fn check_commit(len: usize) -> Result {
+    let all = vm::frame::total_frames() as u64 * PAGE_SIZE as u64;
+    if len as u64 > all { Err(Errno::ENOMEM) } else { Ok(()) }
 }
 
 /// mmap(2).
@@ -67,6 +91,12 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
         if hint < vm::USER_START && !process::current().credentials().is_root() {
             return Err(Errno::EPERM);
         }
+    }
+    // A fixed mapping may take the place of another; then it is judged a little too hard.
+    check_room(len)?;
+    let private_write = !shared && prot.contains(Prot::WRITE);
+    if (private_write || (shared && anonymous)) && flags & abi::MAP_NORESERVE == 0 {
+        check_commit(len)?;
     }
     let backing = match &file {
         Some(file) => file_backing(file, prot, shared, offset as u64)?,
@@ -144,12 +174,26 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
         return Err(Errno::EINVAL);
     }
     let flags = MremapFlags::from_bits_truncate(flags as u8);
-    Ok(space().remap(VirtAddr(old), old_len, new_len, flags, VirtAddr(new))?.0)
+    if new_len > old_len {
+        check_room(new_len - old_len)?;
+    }
+    Ok(process::current().space().remap(VirtAddr(old), old_len, new_len, flags, VirtAddr(new))?.0)
 }
 
 /// brk(2): the new end of the heap, or the old one if it cannot be moved there.
 pub fn sys_brk(want: usize) -> Result<usize> {
-    Ok(process::current().space().brk(VirtAddr(want)).0)
+    let current = process::current();
+    let base = current.process.memory.lock().brk;
+    let data = current.process.limits.soft(abi::RLIMIT_DATA);
+    let now = current.space().brk(VirtAddr(0)).0;
+    let refused = want > now
+        && ((want - base.min(want)) as u64 > data
+            || check_commit(want - now).is_err()
+            || check_room(want - now).is_err());
+    if refused {
+        return Ok(now);
+    }
+    Ok(current.space().brk(VirtAddr(want)).0)
 }
 
 /// madvise(2). Advice that is only a hint is taken without effect.
@@ -184,7 +228,8 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
     if end > USER_END {
         return Err(Errno::ENOMEM);
     }
-    let space = space();
+    let current = process::current();
+    let space = current.space();
     if let Some(change) = change {
         space.advise(VirtAddr(start), len, change)?;
     } else if !is_mapped(&space, start, end) {
@@ -213,7 +258,7 @@ pub fn sys_msync(start: usize, len: usize, flags: u32) -> Result<usize> {
     {
         return Err(Errno::EINVAL);
     }
-    space().sync(VirtAddr(start), len)?;
+    process::current().space().sync(VirtAddr(start), len)?;
     Ok(0)
 }
 
@@ -223,7 +268,7 @@ fn check_mapped(start: usize, len: usize) -> Result<usize> {
     }
     let len = pages(len).ok_or(Errno::ENOMEM)?;
     let end = start.checked_add(len).filter(|e| *e <= USER_END).ok_or(Errno::ENOMEM)?;
-    if is_mapped(&space(), start, end) { Ok(0) } else { Err(Errno::ENOMEM) }
+    if is_mapped(process::current().space(), start, end) { Ok(0) } else { Err(Errno::ENOMEM) }
 }
 
 /// mincore(2).
@@ -231,7 +276,8 @@ pub fn sys_mincore(start: usize, len: usize, to: usize) -> Result<usize> {
     if !start.is_multiple_of(PAGE_SIZE) {
         return Err(Errno::EINVAL);
     }
-    let space = space();
+    let current = process::current();
+    let space = current.space();
     const CHUNK: usize = 256;
     let (mut at, mut left, mut to) = (start, len.div_ceil(PAGE_SIZE), to);
     while left > 0 {

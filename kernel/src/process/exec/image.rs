@@ -154,6 +154,7 @@ impl Image {
                 if path.pop() != Some(0) {
                     return Err(Errno::ENOEXEC);
                 }
+                path.truncate(path.iter().position(|b| *b == 0).unwrap_or(path.len()));
                 self.interpreter = Some(path);
                 Ok(())
             }

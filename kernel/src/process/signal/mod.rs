@@ -43,7 +43,7 @@ const IGNORED_BY_DEFAULT: u64 = bit(abi::SIGCHLD) | bit(abi::SIGCONT) | bit(abi:
 const DUMPING: u64 =
     SYNCHRONOUS | bit(abi::SIGQUIT) | bit(abi::SIGABRT) | bit(abi::SIGXCPU) | bit(abi::SIGXFSZ);
 /// Signals queued for one process or thread beyond one of each: what RLIMIT_SIGPENDING is by default on a small machine.
-const QUEUE_MAX: usize = 4096;
+const QUEUE_MAX: u64 = 4096;
 
 /// The mask bit of a signal.
 pub const fn bit(signal: u32) -> u64 {
@@ -185,12 +185,12 @@ impl Waiting {
     ///
     /// # Errors
     /// EAGAIN: too many of a real-time signal that the sender wants queued.
-    fn put(&mut self, info: &Info, must_queue: bool) -> Result {
+    fn put(&mut self, info: &Info, must_queue: bool, limit: u64) -> Result {
         const FIRST_REALTIME: u32 = 32;
         if info.signal < FIRST_REALTIME && self.set & bit(info.signal) != 0 {
             return Ok(());
         }
-        let queued = self.infos.len() < QUEUE_MAX && self.infos.try_push(*info).is_ok();
+        let queued = (self.infos.len() as u64) < limit.min(QUEUE_MAX) && self.infos.try_push(*info).is_ok();
         if !queued && must_queue && info.signal >= FIRST_REALTIME {
             return Err(Errno::EAGAIN);
         }

@@ -45,9 +45,10 @@ pub fn queue(process: &Arc<Process>, thread: Option<&Arc<Thread>>, info: Info, m
     if (action.discards(info.signal) && !blocked) || first {
         return Ok(());
     }
+    let limit = process.limits.soft(abi::RLIMIT_SIGPENDING);
     match thread {
-        Some(thread) => thread.pending.lock().put(&info, must_queue)?,
-        None => state.shared.put(&info, must_queue)?,
+        Some(thread) => thread.pending.lock().put(&info, must_queue, limit)?,
+        None => state.shared.put(&info, must_queue, limit)?,
     }
     let kill = info.signal == abi::SIGKILL || fatal(&action, info.signal);
     if info.signal == abi::SIGKILL {

@@ -105,7 +105,7 @@ impl Boot<'_> {
             )),
             End::TimeLimit => Some(format!("the machine with kernel {name} hung")),
             End::Interrupted(signal) => return Err(Interrupted(signal).into()),
-            End::Machine { why, last_words } => Some(run::explain_machine(&self.kernel, &why, &last_words)),
+            End::Machine { why, last_words } => Some(run::explain_machine(self.kernel, &why, &last_words)),
         };
         let mut results = results.into_inner();
         if let Some(number) = reader.borrow().current() {

@@ -47,6 +47,27 @@ fn total(segments: &[Segment]) -> usize {
     segments.iter().fold(0, |sum: usize, s| sum.saturating_add(s.len))
 }
 
+/// Copies move words; what lies between the last whole word and the fault goes byte by byte, so that the count is exact.
+fn copy_out(addr: usize, from: &[u8]) -> usize {
+    let mut n = arch::user::copy_to_user_partial(addr, from);
+    while let Some(byte) = from.get(n..n + 1)
+        && arch::user::copy_to_user_partial(addr + n, byte) == 1
+    {
+        n += 1;
+    }
+    n
+}
+
+fn copy_in(to: &mut [u8], addr: usize) -> usize {
+    let mut n = arch::user::copy_from_user_partial(to, addr);
+    while let Some(byte) = to.get_mut(n..n + 1)
+        && arch::user::copy_from_user_partial(byte, addr + n) == 1
+    {
+        n += 1;
+    }
+    n
+}
+
 enum Target<'a> {
     User(Cursor<'a>),
     Kernel(&'a mut [u8]),
@@ -93,7 +114,7 @@ impl<'a> Output<'a> {
                 Target::User(cursor) => {
                     let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
                     let Some(from) = rest.get(..piece.len) else { break };
-                    let n = arch::user::copy_to_user_partial(piece.addr, from);
+                    let n = copy_out(piece.addr, from);
                     self.fault = n < piece.len;
                     cursor.offset += n;
                     n
@@ -182,7 +203,7 @@ impl<'a> Input<'a> {
                 Origin::User(cursor) => {
                     let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
                     let Some(to) = rest.get_mut(..piece.len) else { break };
-                    let n = arch::user::copy_from_user_partial(to, piece.addr);
+                    let n = copy_in(to, piece.addr);
                     self.fault = n < piece.len;
                     cursor.offset += n;
                     n

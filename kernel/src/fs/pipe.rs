@@ -17,7 +17,7 @@ use super::file::{File, FileOps, OpenFlags};
 use super::inode::Kind;
 use super::poll::{self, PollQueue, Poller};
 use super::ring::{PAGE, Ring};
-use crate::errno::{EAGAIN, EBADF, EINVAL, ENOTTY, EPERM, EPIPE, Result};
+use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOMEM, ENOTTY, EPERM, EPIPE, Errno, Result};
 
 lock_class! { static PIPE: LockClass = ("pipe", sync::level::Other); }
 
@@ -70,7 +70,7 @@ impl Pipe {
                 return Ok(n);
             }
             if out.faulted() {
-                return out.result();
+                return Err(EFAULT);
             }
             if self.writers.load(SeqCst) == 0 && self.len.load(SeqCst) == 0 {
                 return Ok(0);
@@ -87,41 +87,46 @@ impl Pipe {
         if from.left() == 0 {
             return Ok(0);
         }
+        let mut done = 0;
+        let ended = |done: usize, error: Errno| if done > 0 { Ok(done) } else { Err(error) };
         loop {
             if self.readers.load(SeqCst) == 0 {
-                if from.done() > 0 {
-                    return Ok(from.done());
-                }
+                // SIGPIPE comes with a part written, too.
                 super::caller::signal_pipe();
-                return Err(EPIPE);
+                return ended(done, EPIPE);
             }
-            let whole = if from.done() == 0 && from.left() <= PIPE_BUF { from.left() } else { 1 };
+            let whole = if done == 0 && from.left() <= PIPE_BUF { from.left() } else { 1 };
             let mut ring = self.ring.lock();
             let room = ring.capacity() - ring.len();
             let n = if room >= whole { ring.write(from) } else { 0 };
             self.len.store(ring.len(), SeqCst);
             drop(ring);
+            done += n;
             if n > 0 {
                 self.readable.wake();
-            } else if room >= whole && !from.faulted() {
-                // There was room, but no memory for it.
-                return if from.done() > 0 { Ok(from.done()) } else { Err(crate::errno::ENOMEM) };
+            }
+            if from.faulted() {
+                return ended(done, EFAULT);
             }
             if from.left() == 0 {
-                return from.result();
+                return Ok(done);
             }
             if n > 0 {
                 continue;
             }
+            if room >= whole {
+                // There was room, but no memory for it.
+                return ended(done, ENOMEM);
+            }
             if !wait {
-                return if from.done() > 0 { Ok(from.done()) } else { Err(EAGAIN) };
+                return ended(done, EAGAIN);
             }
             let woken = self.writable.wait(None, || {
                 let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
                 (room >= whole || self.readers.load(SeqCst) == 0).then_some(())
             });
             if let Err(e) = woken {
-                return if from.done() > 0 { Ok(from.done()) } else { Err(e) };
+                return ended(done, e);
             }
         }
     }

@@ -53,7 +53,8 @@ impl Ring {
                 Some(bytes) => out.put(bytes),
                 None => return done,
             };
-            if taken == 0 {
+            // A piece that ends in a fault stays whole.
+            if taken == 0 || out.faulted() {
                 break;
             }
             self.consume(taken);
@@ -99,7 +100,7 @@ impl Ring {
             }
             let Some(to) = slot.as_deref_mut().and_then(|p| p.get_mut(offset..offset + n)) else { break };
             let taken = from.take(to);
-            if taken == 0 {
+            if taken == 0 || from.faulted() {
                 break;
             }
             self.len += taken;

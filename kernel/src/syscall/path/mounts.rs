@@ -26,7 +26,11 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
     }
     // The magic number of old programs.
     let flags = if flags >> 16 & 0xffff == 0xc0ed { flags & 0xffff } else { flags };
-    let (source, point_text) = (text(source)?, PathText::read(point)?);
+    // In this order, for the errors.
+    let kind = text(kind)?;
+    let source = text(source)?;
+    let options = text(data)?;
+    let point_text = PathText::read(point)?;
     let at = At::new(AT_FDCWD, point_text.bytes())?;
     let point = at.resolve(point_text.bytes(), true)?;
     let kept = (flags & u64::from(KEPT)) as u32;
@@ -53,12 +57,7 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
     if flags & !(u64::from(KEPT) | SILENT | 1 << 4 | 1 << 6 | 1 << 24 | 1 << 25) != 0 {
         return Err(EINVAL);
     }
-    let kind = text(kind)?;
     let found = superblock::find_type(kind.bytes())?;
-    let options = match data {
-        0 => PathText::Long(Vec::new()),
-        address => PathText::read(address)?,
-    };
     let superblock = (found.mount)(found, options.bytes())?;
     let root = superblock.root()?;
     let source = if source.bytes().is_empty() { b"none" } else { source.bytes() };

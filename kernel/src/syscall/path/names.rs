@@ -4,6 +4,7 @@
 use super::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, At, PathText, Target, target};
 use crate::errno::*;
 use crate::fs::inode::Kind;
+use crate::fs::lookup::resolve_parent;
 use crate::fs::names::{self, Making};
 use crate::fs::rename;
 use crate::memory::user::UserSlice;
@@ -113,8 +114,14 @@ pub fn sys_renameat(old_fd: i32, old: usize, new_fd: i32, new: usize) -> Result<
 }
 
 pub fn sys_renameat2(old_fd: i32, old: usize, new_fd: i32, new: usize, flags: u32) -> Result<usize> {
-    let (old, new) = (PathText::read(old)?, PathText::read(new)?);
-    let (from, to) = (At::new(old_fd, old.bytes())?, At::new(new_fd, new.bytes())?);
+    let old = PathText::read(old)?;
+    let from = At::new(old_fd, old.bytes())?;
+    let new = match PathText::read(new) {
+        Ok(new) => new,
+        // What is wrong with the old name comes first.
+        Err(e) => return resolve_parent(&from.context, &from.cred, from.start(), old.bytes()).and(Err(e)),
+    };
+    let to = At::new(new_fd, new.bytes())?;
     let (from_path, to_path) = ((from.start(), old.bytes()), (to.start(), new.bytes()));
     rename::rename_at(&from.context, &from.cred, from_path, to_path, flags)?;
     Ok(0)

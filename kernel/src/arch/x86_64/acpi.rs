@@ -192,6 +192,18 @@ impl MachineTables {
         (fadt.u8(91)? == 4).then_some(())?;
         u16::try_from(fadt.u32(76)?).ok().filter(|&p| p != 0)
     }
+
+    /// The PM1a control port (FADT PM1a_CNT_BLK), where there is one.
+    pub fn pm1a_control(&self) -> Option<u16> {
+        u16::try_from(self.fadt?.u32(64)?).ok().filter(|&p| p != 0)
+    }
+
+    /// The address of the sleep control register of hardware-reduced ACPI (FADT SLEEP_CONTROL_REG, in memory).
+    pub fn sleep_control(&self) -> Option<u64> {
+        let fadt = self.fadt?;
+        (fadt.u8(244)? == 0).then_some(())?;
+        fadt.u64(248).filter(|&address| address != 0)
+    }
 }
 
 fn is_rsdp(address: u64) -> bool {

@@ -8,7 +8,7 @@ pub mod topology;
 use super::acpi::MachineTables;
 use super::cpu::{features, percpu};
 use super::memory::{direct_map, early, frames, tables};
-use super::{apic, time, trap, user};
+use super::{apic, exit, time, trap, user};
 pub use start_info::{PhysRange, boot_info};
 
 /// End of what the first page tables reach.
@@ -41,6 +41,7 @@ pub fn early_init(start_info: usize) {
         sync::rcu::idle_exit();
         apic::init();
         apic::init_cpu();
+        exit::init(&machine);
         apic::io::init(&machine);
         time::init(machine.pm_timer());
         smp::prepare();

@@ -232,7 +232,7 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
     let space = current.space();
     if let Some(change) = change {
         space.advise(VirtAddr(start), len, change)?;
-    } else if !is_mapped(&space, start, end) {
+    } else if !is_mapped(space, start, end) {
         return Err(Errno::ENOMEM);
     }
     Ok(0)

@@ -247,20 +247,19 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         group: AtomicU32::new(caller.group()),
         session: AtomicU32::new(caller.session_id()),
         family: family::Family::new(Some(parent)),
-        limits: caller.limits.copy(),
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
         exit_signal: AtomicU32::new(exit_signal),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
         no_new_privileges: AtomicBool::new(caller.no_new_privileges.load(Ordering::Relaxed)),
         personality: AtomicU32::new(caller.personality.load(Ordering::Relaxed)),
-        ..blank(id, parts.space.clone(), signals)
+        ..blank(id, parts.space.clone(), signals, caller.limits.copy())
     })?;
     new_thread(process, thread_id, parts)
 }
 
 /// A process with nothing of its parent's.
-fn blank(id: Id, space: Arc<Space>, signals: signal::Signals) -> Process {
+fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Limits) -> Process {
     Process {
         id,
         group: AtomicU32::new(0),
@@ -270,7 +269,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals) -> Process {
         alive: AtomicU32::new(1),
         space: SpinLock::new(Some(space), &SPACE),
         signals,
-        limits: limits::Limits::new(),
+        limits,
         itimers: itimer::Itimers::new(),
         memory: SpinLock::new(exec::Layout::default(), &MEMORY),
         gone: wait::Usage::default(),
@@ -299,7 +298,7 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     let process = try_arc(Process {
         group: AtomicU32::new(id.number()),
         session: AtomicU32::new(id.number()),
-        ..blank(id, space.clone(), signal::Signals::try_new()?)
+        ..blank(id, space.clone(), signal::Signals::try_new()?, limits::Limits::new())
     })?;
     let parts = Parts { files, fs, credentials: Credentials::root()?, space, blocked: 0 };
     let thread = new_thread(process.clone(), thread_id, parts)?;

@@ -42,12 +42,10 @@ impl Limits {
 
     /// A copy, for fork.
     pub fn copy(&self) -> Self {
-        let limits = Self::new();
-        for n in 0..COUNT {
-            let (soft, hard) = (self.soft[n].load(Ordering::Relaxed), self.hard[n].load(Ordering::Relaxed));
-            limits.store(n, soft, hard);
-        }
-        limits
+        let copy = |from: &[AtomicU64; COUNT]| {
+            core::array::from_fn(|n| AtomicU64::new(from[n].load(Ordering::Relaxed)))
+        };
+        Self { soft: copy(&self.soft), hard: copy(&self.hard) }
     }
 
     fn store(&self, n: usize, soft: u64, hard: u64) {

@@ -6,6 +6,7 @@
 
 pub mod file;
 pub mod futex;
+mod identity;
 pub mod memory;
 pub mod path;
 pub mod poll;

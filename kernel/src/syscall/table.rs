@@ -4,7 +4,9 @@
 //! number, that a program asked for it. `regs` marks handlers that need all registers.
 #![forbid(unsafe_code)]
 
-use super::{Handler, file, futex, memory, path, poll, process, scheduling, signal, system, time, tty};
+use super::{
+    Handler, file, futex, identity, memory, path, poll, process, scheduling, signal, system, time, tty,
+};
 use crate::arch::UserRegs;
 use crate::errno::Result;
 
@@ -133,31 +135,31 @@ table! {
     99 sysinfo = system::sys_sysinfo;
     100 times = scheduling::sys_times;
     101 ptrace;
-    102 getuid = system::sys_getuid;
+    102 getuid = identity::sys_getuid;
     103 syslog = system::sys_syslog;
-    104 getgid = system::sys_getgid;
-    105 setuid = system::sys_setuid;
-    106 setgid = system::sys_setgid;
-    107 geteuid = system::sys_geteuid;
-    108 getegid = system::sys_getegid;
+    104 getgid = identity::sys_getgid;
+    105 setuid = identity::sys_setuid;
+    106 setgid = identity::sys_setgid;
+    107 geteuid = identity::sys_geteuid;
+    108 getegid = identity::sys_getegid;
     109 setpgid = process::sys_setpgid;
     110 getppid = process::sys_getppid;
     111 getpgrp = process::sys_getpgrp;
     112 setsid = process::sys_setsid;
-    113 setreuid = system::sys_setreuid;
-    114 setregid = system::sys_setregid;
-    115 getgroups = system::sys_getgroups;
-    116 setgroups = system::sys_setgroups;
-    117 setresuid = system::sys_setresuid;
-    118 getresuid = system::sys_getresuid;
-    119 setresgid = system::sys_setresgid;
-    120 getresgid = system::sys_getresgid;
+    113 setreuid = identity::sys_setreuid;
+    114 setregid = identity::sys_setregid;
+    115 getgroups = identity::sys_getgroups;
+    116 setgroups = identity::sys_setgroups;
+    117 setresuid = identity::sys_setresuid;
+    118 getresuid = identity::sys_getresuid;
+    119 setresgid = identity::sys_setresgid;
+    120 getresgid = identity::sys_getresgid;
     121 getpgid = process::sys_getpgid;
-    122 setfsuid = system::sys_setfsuid;
-    123 setfsgid = system::sys_setfsgid;
+    122 setfsuid = identity::sys_setfsuid;
+    123 setfsgid = identity::sys_setfsgid;
     124 getsid = process::sys_getsid;
-    125 capget = system::sys_capget;
-    126 capset = system::sys_capset;
+    125 capget = identity::sys_capget;
+    126 capset = identity::sys_capset;
     127 rt_sigpending = signal::sys_rt_sigpending;
     128 rt_sigtimedwait = signal::sys_rt_sigtimedwait;
     129 rt_sigqueueinfo = signal::sys_rt_sigqueueinfo;

@@ -10,6 +10,8 @@ use alloc::vec::Vec;
 use sync::TryVec;
 use vm::addr::PAGE_SIZE;
 
+/// Bytes copied at a time.
+const PIECE: usize = 256;
 /// One string, with its NUL.
 const STRING_MAX: usize = 32 * PAGE_SIZE;
 const ALL_MAX: usize = 6 << 20;
@@ -96,7 +98,8 @@ impl Strings {
         let start = self.bytes.len();
         loop {
             // Up to the end of the page, so that a string that ends just before an unmapped page is no fault.
-            let room = PAGE_SIZE - from % PAGE_SIZE;
+            // Most strings are short.
+            let room = (PAGE_SIZE - from % PAGE_SIZE).min(PIECE);
             let old = self.bytes.len();
             self.bytes.try_resize(old + room, 0)?;
             let taken = match arch::user::copy_from_user(&mut self.bytes[old..], from) {

@@ -22,6 +22,7 @@ pub struct Paths {
 
 rcu_object!(Paths);
 
+#[repr(align(64))]
 pub struct FsContext {
     paths: RcuArc<Paths>,
     /// Serialises chdir and chroot of the threads that share the context.

@@ -27,6 +27,7 @@ struct Slot {
     close_on_exec: AtomicBool,
 }
 
+#[repr(align(64))]
 struct Image {
     slots: Box<[Slot]>,
     /// Tables that have this image.
@@ -75,6 +76,7 @@ impl Image {
     }
 }
 
+#[repr(align(64))]
 pub struct FileTable {
     image: RcuArc<Image>,
     /// Guards changes; holds the lowest descriptor that may be free.

@@ -1,7 +1,9 @@
 //! Resource limits (getrlimit(2)), per process; copied at fork.
 #![forbid(unsafe_code)]
 
+use super::{Process, signal};
 use crate::errno::{Errno, Result};
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
 
@@ -87,6 +89,23 @@ impl Limits {
     /// The soft limit; none for a resource that does not exist.
     pub fn soft(&self, resource: u32) -> u64 {
         self.get(resource).map_or(INFINITY, |(soft, _)| soft)
+    }
+}
+
+/// RLIMIT_CPU: SIGXCPU at the soft limit and at every second after it, SIGKILL at the hard one. Asked at ticks, so late by one
+/// at most.
+pub fn check_cpu_time(process: &Arc<Process>) {
+    let soft = process.limits.soft(abi::RLIMIT_CPU);
+    if soft == INFINITY {
+        return;
+    }
+    let used = process.cpu_time_ns() / 1_000_000_000;
+    let hard = process.limits.get(abi::RLIMIT_CPU).map_or(INFINITY, |(_, hard)| hard);
+    if used >= hard {
+        signal::send_kernel(process, abi::SIGKILL);
+    } else if used >= soft {
+        process.limits.store(abi::RLIMIT_CPU as usize, soft + 1, hard);
+        signal::send_kernel(process, abi::SIGXCPU);
     }
 }
 

@@ -5,7 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
-use super::super::{Current, Process, exit, family, wait};
+use super::super::{Current, Process, exit, family, limits, wait};
 use super::{Action, DUMPING, Info, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{self, Delivery, SignalStack};
@@ -26,6 +26,7 @@ pub fn return_work(regs: &mut UserRegs) {
     if task.work.any(Work::RESCHED) {
         sched::schedule();
     }
+    limits::check_cpu_time(&super::super::current().process);
     if task.work.any(super::super::exec::FIRST_EXEC) {
         super::super::exec::first(regs);
     }

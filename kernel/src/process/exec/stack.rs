@@ -12,6 +12,9 @@ use sync::TryVec;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, Prot};
 
+/// Where the stack begins. Linux leaves a random gap to the end of the address space, so programs may name addresses above
+/// their stack; here the gap is fixed.
+const TOP: usize = USER_END - (2 << 20);
 /// Address space set aside at birth; the mapping grows from there to the stack limit.
 const FIRST_SIZE: usize = 132 << 10;
 
@@ -49,7 +52,7 @@ pub struct Layout {
 /// # Errors
 /// ENOMEM; E2BIG: the strings do not fit.
 pub fn build(space: &Space, argv: &Strings, envp: &Strings, facts: &Facts<'_>, exec: bool) -> Result<Layout> {
-    let top = USER_END - PAGE_SIZE;
+    let top = TOP;
     let needed = argv.cost() + envp.cost() + facts.name.len() + 4 * PAGE_SIZE;
     let size = needed.max(FIRST_SIZE).next_multiple_of(PAGE_SIZE);
     let prot = if exec { Prot::READ | Prot::WRITE | Prot::EXEC } else { Prot::READ | Prot::WRITE };

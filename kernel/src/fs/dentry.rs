@@ -143,6 +143,16 @@ impl Dentry {
     }
 }
 
+impl Drop for Dentry {
+    /// A removed directory may be the last to hold its parent, and that its own, and so on up a tree as deep as a program
+    /// likes. Each link is dropped by a callback of its own, so that no stack is asked for all of them.
+    fn drop(&mut self) {
+        if self.directory.is_some() {
+            self.link.swap(None);
+        }
+    }
+}
+
 /// A thing met under RCU: through its owner or through someone's reference. It can be kept only by `try_get`, which
 /// fails when the owner has let go of it meanwhile.
 pub enum Seen<'g, T: Send + Sync + 'static> {

@@ -107,7 +107,11 @@ impl Directory {
 
     /// Enters a name that is not there yet. The caller holds `names`.
     pub fn insert(&self, names: &mut Names, name: Arc<Name>, dentry: Arc<Owner<Dentry>>) -> Result<()> {
-        self.grow_for(names)?;
+        // Without memory for a larger table the old one serves, only slower; the first one is needed.
+        let grown = self.grow_for(names);
+        if names.live == 0 {
+            grown?;
+        }
         names.order.try_reserve(1).map_err(|_| ENOMEM)?;
         let entry = Entry { name, dentry, cookie: names.next };
         self.change(entry.name.hash, |entries| Ok(entries.try_push(entry.clone())?))?;

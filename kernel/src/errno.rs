@@ -77,6 +77,7 @@ impl From<vm::VmError> for Errno {
         use vm::VmError;
         match error {
             VmError::NoMemory | VmError::NoSpace => ENOMEM,
+            VmError::Full => ENOSPC,
             VmError::Invalid => EINVAL,
             VmError::Exists => EEXIST,
             VmError::Access => EACCES,

@@ -4,6 +4,7 @@
 //! * `credentials`  user and group ids; `session` sessions and process groups; `limits` resource limits
 //! * `family`       parents, children, orphans; `wait` for them
 //! * `fork`, `exec/`, `exit`
+//! * `oom`          what happens when memory is out
 //! * `signal/`      sending, queues, delivery; `trap` what faults become; `itimer`
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
@@ -22,6 +23,7 @@ mod fork;
 pub mod ids;
 pub mod itimer;
 pub mod limits;
+mod oom;
 #[allow(unsafe_code)] // The one low room here: see its head.
 mod own;
 pub mod session;

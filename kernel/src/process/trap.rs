@@ -77,8 +77,9 @@ fn refused(fault: &PageFault, error: FaultError) {
         FaultError::Denied => Info::fault(abi::SIGSEGV, abi::SEGV_ACCERR as i32, fault.addr),
         FaultError::Bus => Info::fault(abi::SIGBUS, abi::BUS_ADRERR as i32, fault.addr),
         FaultError::NoMemory => {
-            warn!("out of memory: process {} is killed", super::current_pid());
-            Info::kernel(abi::SIGKILL)
+            // The instruction is tried again, or the thread ends.
+            super::oom::relieve();
+            return;
         }
     };
     // Bits of the error code: present, write, user, instruction fetch (SDM vol. 3, 5.7). Of an address in the kernel's half
@@ -96,5 +97,13 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
         return false;
     }
     let access = Access { write, exec: false, user: false };
-    super::current().space_if_any().is_some_and(|space| space.fault(VirtAddr(address), access).is_ok())
+    let thread = super::current();
+    let Some(space) = thread.space_if_any() else { return false };
+    loop {
+        match space.fault(VirtAddr(address), access) {
+            Ok(()) => return true,
+            Err(FaultError::NoMemory) if super::oom::relieve() => {}
+            Err(_) => return false,
+        }
+    }
 }

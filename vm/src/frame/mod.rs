@@ -100,6 +100,31 @@ pub fn free_frames() -> u64 {
     (0..MAX_NODES).map(|n| colour::node(n).free() + buddy::node(n).free()).sum::<u64>() + cached
 }
 
+/// Is there so little left that nothing should grow that no program's end gives back (files in memory)? What CPUs hold in their
+/// magazines is not counted, since another CPU cannot have it.
+pub fn is_scarce() -> bool {
+    /// 64 MiB; of a small machine one part in 16.
+    const RESERVE: u64 = 16384;
+    !more_than(RESERVE.min(total_frames() / 16))
+}
+
+/// Can every CPU have a frame now?
+pub fn has_any() -> bool {
+    more_than(magazine::BATCH as u64)
+}
+
+/// Do the lists of the nodes hold more than `pages`? Most often the first of them says so.
+fn more_than(pages: u64) -> bool {
+    let mut free = 0;
+    (0..MAX_NODES).any(|n| {
+        free += buddy::node(n).free();
+        free > pages
+    }) || (0..MAX_NODES).any(|n| {
+        free += colour::node(n).free();
+        free > pages
+    })
+}
+
 /// `1 << order` physically contiguous pages, on `node` if it has any, contents unspecified; the first frame is
 /// marked [`FrameKind::Block`]. None: no node has such a block, or `order` is above [`MAX_ORDER`].
 pub fn alloc_contiguous(order: usize, node: u32) -> Option<PhysAddr> {

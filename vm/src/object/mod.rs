@@ -60,7 +60,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// An object of size 0. `tag` is the owner's (an inode number).
+    /// An object of size 0. `tag` is the owner's: an inode number, or 0 for memory without a file.
     pub fn try_new(kind: ObjectKind, tag: usize) -> Result<ObjectRef, VmError> {
         Ok(try_arc(Self {
             kind,
@@ -110,7 +110,7 @@ impl Object {
         if page >= self.pages() {
             return Err(FaultError::Bus);
         }
-        self.bring_in(page).map_err(|e| match e {
+        self.room_for(page).and_then(|()| self.bring_in(page)).map_err(|e| match e {
             VmError::NoMemory => FaultError::NoMemory,
             _ => FaultError::Bus,
         })?;
@@ -121,6 +121,13 @@ impl Object {
             return Err(FaultError::Bus);
         }
         Ok(())
+    }
+
+    /// May `page` be added to what the object holds? The pages of a file outlive the program that filled them, so files do not
+    /// grow when memory is scarce; memory that only programs hold (`tag` 0) may take the last page.
+    fn room_for(&self, page: u64) -> Result<(), VmError> {
+        let refused = self.tag != 0 && self.is_memory() && self.frame(page).is_none() && frame::is_scarce();
+        if refused { Err(VmError::Full) } else { Ok(()) }
     }
 
     /// Makes `page` resident wherever the object ends. May sleep.

@@ -75,6 +75,13 @@ impl Object {
         if let Some(batch) = &mut batch {
             let _ = batch.frames.try_reserve(tagged as usize);
         }
+        let mut rest: ArrayVec<&'static Frame, 64> = ArrayVec::new_const();
+        let let_go = |rest: &mut ArrayVec<&'static Frame, 64>| {
+            if !rest.is_empty() {
+                rcu::synchronize();
+                rest.drain(..).for_each(pin::let_go);
+            }
+        };
         let mut freed = 0;
         self.slots.each(first, end, &mut |_, slot| {
             let Some(frame) = slot.take_tagged() else { return };
@@ -82,11 +89,14 @@ impl Object {
             match &mut batch {
                 Some(batch) if batch.frames.len() < batch.frames.capacity() => batch.frames.push(frame),
                 _ => {
-                    rcu::synchronize();
-                    pin::let_go(frame);
+                    if rest.is_full() {
+                        let_go(&mut rest);
+                    }
+                    rest.push(frame);
                 }
             }
         });
+        let_go(&mut rest);
         self.resident.fetch_sub(freed, Ordering::Relaxed);
         if let Some(batch) = batch {
             rcu::defer_box(batch);

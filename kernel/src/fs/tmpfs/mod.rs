@@ -1,7 +1,8 @@
 //! tmpfs: files in memory. The name cache is the directory and a file's object is the file, so what is left for this
 //! module is to make inodes. It serves as the root file system, as tmpfs, and under devtmpfs.
 //!
-//! Sizes are not limited: statfs reports half of memory, as Linux's default limit, but writes fail only when frames are out.
+//! Sizes are not limited: statfs reports half of memory, as Linux's default limit, but files grow until little memory is left
+//! for programs.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
@@ -16,7 +17,7 @@ use super::file::{FileOps, OpenFlags};
 use super::inode::{Inode, InodeOps, Kind, NewInode};
 use super::superblock::{FsType, StatFs, SuperBlock, new_device};
 use super::{devices, fifo, numbers};
-use crate::errno::{EINVAL, Result};
+use crate::errno::{EINVAL, ENOSPC, Result};
 
 pub const MAGIC: u64 = 0x0102_1994;
 
@@ -58,6 +59,9 @@ pub fn statfs(_: &SuperBlock) -> StatFs {
 
 /// A new inode of any kind.
 pub fn inode(device: u64, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
+    if vm::frame::is_scarce() {
+        return Err(ENOSPC);
+    }
     let number = numbers::next();
     let ops: Box<dyn InodeOps> = match new.kind {
         Kind::Directory => try_box(Dir)?,

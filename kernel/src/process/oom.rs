@@ -1,0 +1,88 @@
+//! When memory is out: the process that holds most of it is killed, and whoever needs a page waits for what comes back.
+//!
+//! One victim at a time: while it dies nobody else is chosen, unless it takes too long (it may wait for something that another
+//! process holds). The first process is never chosen. What programs keep in files is not theirs alone and is not counted; a file
+//! system in memory refuses to grow before memory is out (`vm::frame::is_scarce`).
+//!
+//! Lock order: none is held here; the caller holds no spinning lock.
+#![forbid(unsafe_code)]
+
+use super::signal::{Info, send};
+use super::{Pid, Process, ids};
+use crate::arch::time;
+use crate::sched::{self, Sleep};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use linux_raw_sys::general as abi;
+
+/// The process that was chosen last; 0: none yet.
+static VICTIM: AtomicU32 = AtomicU32::new(0);
+/// When it was chosen.
+static CHOSEN: AtomicU64 = AtomicU64::new(0);
+
+/// How long a victim may take to give its memory back before another is chosen.
+const PATIENCE_NS: u64 = 2_000_000_000;
+/// How long a thread waits for memory before it tries again.
+const PAUSE_NS: u64 = 5_000_000;
+
+/// There is no frame for the running thread's page: makes some process give memory back and waits a little. False: the running
+/// thread itself is dying, so it needs no page any more. May sleep.
+#[cold]
+pub fn relieve() -> bool {
+    if super::is_dying() {
+        return false;
+    }
+    let last = VICTIM.load(Ordering::Acquire);
+    let patient = time::now().saturating_sub(CHOSEN.load(Ordering::Acquire)) < PATIENCE_NS;
+    let dying = last != 0 && patient && ids::find_process(last).is_some_and(|p| holds_memory(&p));
+    if !dying {
+        // Much may be free already and wait for a grace period only.
+        sync::rcu::synchronize();
+        pause();
+        if vm::frame::has_any() {
+            return !super::is_dying();
+        }
+    }
+    // Of two that come here at once, one chooses.
+    if !dying && VICTIM.compare_exchange(last, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        match largest(last) {
+            Some((victim, pages)) => {
+                CHOSEN.store(time::now(), Ordering::Release);
+                VICTIM.store(victim.pid(), Ordering::Release);
+                warn!("out of memory: process {} with {pages} pages is killed", victim.pid());
+                send::to_process(&victim, Info::kernel(abi::SIGKILL));
+            }
+            None => send::forced(Info::kernel(abi::SIGKILL)),
+        }
+    }
+    pause();
+    !super::is_dying()
+}
+
+fn pause() {
+    // A fatal signal ends the wait; the caller looks for it.
+    let _ = sched::sleep_until(time::now().saturating_add(PAUSE_NS), Sleep::Killable);
+}
+
+fn holds_memory(process: &Arc<Process>) -> bool {
+    !process.is_zombie() && process.space().is_some()
+}
+
+/// The process with most pages in memory, and how many. Not one that dies already, nor `last`, which had its time.
+fn largest(last: Pid) -> Option<(Arc<Process>, usize)> {
+    let mut found: Option<(Arc<Process>, usize)> = None;
+    ids::for_each_process(|process| {
+        if process.pid() != 1
+            && process.pid() != last
+            && process.signals.exit_status().is_none()
+            && let Some(space) = process.space()
+        {
+            let pages = space.resident_pages();
+            if found.as_ref().is_none_or(|(_, most)| pages > *most) {
+                found = Some((process.clone(), pages));
+            }
+        }
+        true
+    });
+    found
+}

@@ -36,7 +36,8 @@ pub fn relieve() -> bool {
     let patient = time::now().saturating_sub(CHOSEN.load(Ordering::Acquire)) < PATIENCE_NS;
     let dying = last != 0 && patient && ids::find_process(last).is_some_and(|p| holds_memory(&p));
     if !dying {
-        // Much may be free already and wait for a grace period only.
+        // Much may be free already: kept by other CPUs, or waiting for a grace period.
+        vm::frame::call_back();
         sync::rcu::synchronize();
         pause();
         if vm::frame::has_any() {

@@ -64,6 +64,7 @@ pub fn run_pending() {
     let bits = raised.swap(0, Ordering::Relaxed);
     if bits & 1 << Pending::Timer as u32 != 0 {
         timer::tick();
+        vm::frame::give_back_if_called();
     }
     if bits & 1 << Pending::Serial as u32 != 0 {
         let handler = HANDLERS[Pending::Serial as usize].load(Ordering::Acquire);

@@ -81,6 +81,7 @@ pub fn idle_main() -> ! {
             continue;
         }
         arch::trim_stacks();
+        vm::frame::give_back_if_called();
         runqueue::show_idle(true);
         timer::prepare_idle();
         // Work that came between the look and the flag: whoever queues looks at the flag after queueing.

@@ -34,10 +34,15 @@ struct Magazine {
     refills: AtomicU64,
     refills_far: AtomicU64,
     spills: AtomicU64,
+    /// The last call to give back that this CPU has followed.
+    followed: AtomicUsize,
 }
 
 // SAFETY: the cells are touched by the owning CPU alone (see the head of the file); the rest is atomic.
 unsafe impl Sync for Magazine {}
+
+/// How often CPUs were called to give back what their depots hold. Written only when memory or large blocks are out.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 per_cpu! {
     static MAGAZINE: Magazine = Magazine {
@@ -50,6 +55,7 @@ per_cpu! {
         refills: AtomicU64::new(0),
         refills_far: AtomicU64::new(0),
         spills: AtomicU64::new(0),
+        followed: AtomicUsize::new(0),
     };
 }
 
@@ -163,6 +169,40 @@ fn from_depot(m: &Magazine, out: &mut [u32]) -> usize {
     }
     m.depot_len.store(depot.len(), Ordering::Relaxed);
     taken
+}
+
+/// Gives this CPU's depot to the node's lists, and has every other CPU do the same when it next passes [`follow_call`].
+#[cold]
+pub(super) fn call_back() {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    follow_call();
+}
+
+/// Gives this CPU's depot to the node's lists, if that was asked for since the last time.
+#[inline]
+pub(super) fn follow_call() {
+    let m = MAGAZINE.this();
+    let calls = CALLS.load(Ordering::Relaxed);
+    if m.followed.load(Ordering::Relaxed) != calls {
+        m.followed.store(calls, Ordering::Relaxed);
+        empty_depot(m);
+    }
+}
+
+#[cold]
+fn empty_depot(m: &Magazine) {
+    flush_far(m);
+    // SAFETY: this CPU's depot; the borrow ends here.
+    let mut depot = core::mem::replace(unsafe { &mut *m.depot.get() }, Chain::EMPTY);
+    m.depot_len.store(0, Ordering::Relaxed);
+    // Whatever came in here is of this CPU's node: see `give`.
+    let home = machine::node_of(machine::cpu_id()) as usize % MAX_NODES;
+    let mut chains = [Chain::EMPTY; COLOURS];
+    while let Some(frame) = depot.pop() {
+        chains[colour::of(frame)].push(frame);
+    }
+    colour::node(home).give(chains);
+    bump(&m.spills);
 }
 
 /// How many frames this machine's depots may hold each.

@@ -100,6 +100,18 @@ pub fn free_frames() -> u64 {
     (0..MAX_NODES).map(|n| colour::node(n).free() + buddy::node(n).free()).sum::<u64>() + cached
 }
 
+/// Memory is out: what CPUs keep for themselves goes to the lists that all take from, this CPU's now, that of the others when they
+/// next call [`give_back_if_called`].
+pub fn call_back() {
+    magazine::call_back();
+}
+
+/// For points where the CPU does nothing urgent: gives back what it keeps, if another CPU has called for it.
+#[inline]
+pub fn give_back_if_called() {
+    magazine::follow_call();
+}
+
 /// Is there so little left that nothing should grow that no program's end gives back (files in memory)? What CPUs hold in their
 /// magazines is not counted, since another CPU cannot have it.
 pub fn is_scarce() -> bool {
@@ -133,6 +145,9 @@ pub fn alloc_contiguous(order: usize, node: u32) -> Option<PhysAddr> {
     }
     let home = node as usize % MAX_NODES;
     for drain in [false, true] {
+        if drain {
+            magazine::call_back();
+        }
         for n in (0..MAX_NODES).map(|i| (home + i) % MAX_NODES) {
             if drain {
                 colour::node(n).drain_into(buddy::node(n));

@@ -1,6 +1,7 @@
 //! Shows where two outputs part.
 
 use crate::frames::{Ended, Outcome};
+use crate::known::{Known, Side};
 
 /// Lines shown of each difference, and differences shown.
 const LINES: usize = 6;
@@ -22,25 +23,48 @@ pub fn difference(right: &Ended, outcome: &Outcome) {
     }
 }
 
+/// Is every difference between the two one that is known?
+pub fn is_known(known: &Known, program: &str, right: &Ended, got: &Ended) -> bool {
+    // Every line is asked for, so that the list learns of all that are needed.
+    let mut all = got.status == right.status || known.allows(program, Side::Status, &got.status);
+    each(&right.output, &got.output, |_, wanted, _, came| {
+        for line in wanted {
+            all &= known.allows(program, Side::Linux, line);
+        }
+        for line in came {
+            all &= known.allows(program, Side::Darter, line);
+        }
+    });
+    all
+}
+
 fn lines(right: &[u8], got: &[u8]) {
+    let mut places = 0;
+    each(right, got, |at, wanted, here, came| {
+        places += 1;
+        if places <= PLACES {
+            show("linux ", at, wanted);
+            show("darter", here, came);
+        }
+    });
+    if places > PLACES {
+        println!("    … {} more places", places - PLACES);
+    }
+}
+
+/// Calls `f` for each place where the two part: where it begins on either side, and the lines of each.
+fn each(right: &[u8], got: &[u8], mut f: impl FnMut(usize, &[&str], usize, &[&str])) {
     let (right, got) = (String::from_utf8_lossy(right), String::from_utf8_lossy(got));
     let (right, got): (Vec<&str>, Vec<&str>) = (right.lines().collect(), got.lines().collect());
-    let (mut at, mut here, mut places) = (0, 0, 0);
+    let (mut at, mut here) = (0, 0);
     while at < right.len() || here < got.len() {
         if right.get(at) == got.get(here) {
             (at, here) = (at + 1, here + 1);
             continue;
         }
         let (to, there) = meeting(&right, at, &got, here);
-        places += 1;
-        if places <= PLACES {
-            show("linux ", at, right.get(at..to).unwrap_or_default());
-            show("darter", here, got.get(here..there).unwrap_or_default());
-        }
+        f(at, right.get(at..to).unwrap_or_default(), here, got.get(here..there).unwrap_or_default());
         (at, here) = (to, there);
-    }
-    if places > PLACES {
-        println!("    … {} more places", places - PLACES);
     }
 }
 

@@ -114,6 +114,7 @@ fn meaning_of(request: &MapRequest, len: usize) -> Result<Meaning, VmError> {
                 return Err(VmError::Overflow);
             }
             flags.set(SegFlags::SHARED, request.flags.contains(MapFlags::SHARED));
+            flags.set(SegFlags::NO_WRITE, request.flags.contains(MapFlags::SHARED | MapFlags::NO_WRITE));
             (Some(object.clone()), offset >> PAGE_SHIFT)
         }
     };

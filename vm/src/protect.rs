@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::node::Locked;
 use crate::range::RangeOp;
 use crate::request::Prot;
+use crate::segment::SegFlags;
 use crate::space::Space;
 use core::ops::Range;
 
@@ -45,7 +46,19 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
 }
 
 impl<M: Machine> Space<M> {
-    /// Sets the protection of `start..start + len`. `NoSpace` (ENOMEM) where part of it is not mapped; what lies before the first hole
+    /// Is anything in `start..end` mapped so that it must never be writable?
+    fn any_unwritable(&self, start: usize, end: usize) -> bool {
+        let mut at = start;
+        while let Some(piece) = self.next_piece(at).filter(|p| p.start < end) {
+            if piece.meaning.flags.contains(SegFlags::NO_WRITE) {
+                return true;
+            }
+            at = piece.end;
+        }
+        false
+    }
+
+    /// Sets the protection of `start..start + len`. `Access` (EACCES) if part of it must not be writable; `NoSpace` (ENOMEM) where part of it is not mapped; what lies before the first hole
     /// is changed then, as on Linux. May sleep.
     pub fn protect(&self, start: VirtAddr, len: usize, prot: Prot) -> Result<(), VmError> {
         let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
@@ -57,6 +70,9 @@ impl<M: Machine> Space<M> {
         }
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         let mapped = self.mapped_until(start.0, end);
+        if prot.contains(Prot::WRITE) && self.any_unwritable(start.0, mapped) {
+            return Err(VmError::Access);
+        }
         if mapped > start.0 {
             self.apply(start.0, mapped, &mut ProtectOp(prot))?;
         }

@@ -41,6 +41,8 @@ bitflags! {
         const POPULATE = 32;
         /// A thread's or program's stack (only a hint).
         const STACK = 64;
+        /// With SHARED: `protect` may not make it writable.
+        const NO_WRITE = 128;
     }
 }
 

@@ -28,6 +28,8 @@ bitflags! {
         const GROWSDOWN = 2;
         /// Unmapped, but other CPUs may still hold translations: nothing is accessible, and the addresses are not given away.
         const QUARANTINE = 4;
+        /// Never to be made writable: a shared mapping of a file that is not open for writing.
+        const NO_WRITE = 8;
     }
 }
 

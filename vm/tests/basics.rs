@@ -67,6 +67,19 @@ fn anonymous_memory_is_zero_and_keeps_what_is_written() {
 }
 
 #[test]
+fn a_shared_mapping_of_a_file_open_for_reading_never_becomes_writable() {
+    let _g = alone();
+    let s = space();
+    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+    object.set_size(4096).unwrap();
+    let flags = MapFlags::SHARED | MapFlags::NO_WRITE;
+    let a = s.map(&MapRequest { prot: Prot::READ, flags, ..file(&object, true, 4096) }).unwrap().0;
+    assert_eq!(s.protect(VirtAddr(a), 4096, RW), Err(VmError::Access));
+    assert_eq!(s.protect(VirtAddr(a), 4096, Prot::empty()), Ok(()));
+    assert_eq!(s.protect(VirtAddr(a), 4096, Prot::READ), Ok(()));
+}
+
+#[test]
 fn memory_that_may_only_be_written_can_be_read_too() {
     let _g = alone();
     let s = space();

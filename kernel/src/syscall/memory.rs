@@ -107,6 +107,7 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     map.set(MapFlags::FIXED, fixed);
     map.set(MapFlags::NOREPLACE, flags & abi::MAP_FIXED_NOREPLACE != 0);
     map.set(MapFlags::SHARED, shared);
+    map.set(MapFlags::NO_WRITE, shared && file.as_ref().is_some_and(|f| !f.flags().writes()));
     map.set(MapFlags::GROWSDOWN, flags & abi::MAP_GROWSDOWN != 0);
     map.set(MapFlags::NORESERVE, flags & abi::MAP_NORESERVE != 0);
     map.set(

@@ -286,7 +286,7 @@ fn map_vdso(space: &Space) -> Result<usize> {
             hint: VirtAddr(at),
             len,
             prot,
-            flags: MapFlags::FIXED | MapFlags::SHARED,
+            flags: MapFlags::FIXED,
             backing: Backing::Object { object: object.clone(), offset: 0 },
         })?;
     }

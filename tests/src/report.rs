@@ -4,7 +4,7 @@ use crate::frames::{Ended, Outcome};
 use crate::known::{Known, Side};
 
 /// Lines shown of each difference, and differences shown.
-const LINES: usize = 6;
+const LINES: usize = 20;
 const PLACES: usize = 12;
 /// How far ahead a line that one side lacks is looked for.
 const AHEAD: usize = 40;

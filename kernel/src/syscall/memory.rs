@@ -66,6 +66,9 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     }
     let anonymous = flags & abi::MAP_ANONYMOUS != 0;
     let file = if anonymous { None } else { Some(process::current().files().get(fd)?) };
+    if file.as_ref().is_some_and(|f| f.flags().contains(fs::OpenFlags::PATH)) {
+        return Err(Errno::EBADF);
+    }
     if len == 0 {
         return Err(Errno::EINVAL);
     }

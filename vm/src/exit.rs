@@ -14,18 +14,19 @@ use sync::rcu::{self, RcuRead};
 
 impl<M: Machine> Space<M> {
     /// Drops everything that is mapped. This CPU and any other that has the space's root loaded go over to the kernel's root.
-    /// The space can be switched to no more; faults in it fail.
-    pub fn exit(&self) {
+    /// The space can be switched to no more; faults in it fail. Returns how many pages were in memory (ru_maxrss).
+    pub fn exit(&self) -> usize {
         if self.exited.swap(true, Ordering::AcqRel) {
-            return;
+            return 0;
         }
         let proof = Flushed::by_leaving::<M>(&self.tlb);
         let rcu = rcu::read();
-        self.strip(self.root(), &proof, &rcu);
+        self.strip(self.root(), &proof, &rcu)
     }
 
-    /// Takes everything out of an interior node.
-    fn strip(&self, node: &Node, proof: &Flushed, rcu: &RcuRead) {
+    /// Takes everything out of an interior node; returns how many pages the leaves below mapped.
+    fn strip(&self, node: &Node, proof: &Flushed, rcu: &RcuRead) -> usize {
+        let mut mapped = 0;
         let mut locked = node.lock();
         locked.stray = true;
         let segments = locked.segments.clear();
@@ -41,11 +42,12 @@ impl<M: Machine> Space<M> {
             }
             let child = NewNode::published::<M>(old, rcu);
             if child.is_leaf() {
-                Retired::leave_leaf::<M>(child, &self.tlb, proof);
+                mapped += Retired::leave_leaf::<M>(child, &self.tlb, proof);
             } else {
-                self.strip(child, proof, rcu);
+                mapped += self.strip(child, proof, rcu);
                 Retired::node(child, proof);
             }
         }
+        mapped
     }
 }

@@ -107,10 +107,15 @@ fn release_user_memory(thread: &Arc<Thread>) {
     let mine = thread.space.replace(None);
     let left = sched::leave_space();
     let shared = if process.alive.load(Ordering::Acquire) == 1 { process.set_space(None) } else { None };
-    let max_rss = mine.as_ref().map_or(0, |space| space.resident_pages() as u64);
-    process.gone.add(&wait::UsageSum { max_rss, ..Default::default() });
-    // The last reference frees the memory.
-    drop((mine, left, shared));
+    drop((left, shared));
+    let max_rss = match mine {
+        // Nobody else has it, nor can get it: it ends here, and says in passing how large it was.
+        Some(space) if Arc::strong_count(&space) == 1 => space.exit(),
+        // A vfork child gives its parent's space back.
+        Some(space) if process.alive.load(Ordering::Acquire) == 1 => space.resident_pages(),
+        _ => 0,
+    };
+    process.gone.add(&wait::UsageSum { max_rss: max_rss as u64, ..Default::default() });
     if process.alive.load(Ordering::Acquire) == 1 {
         release_vfork(process);
     }

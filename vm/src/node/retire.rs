@@ -24,9 +24,11 @@ impl Retired {
         }
     }
 
-    /// `space` no longer uses `leaf`: no entry of its tree leads there. The last sharer's leaving ends the leaf.
-    pub fn leave_leaf<M: Machine>(leaf: &Node, space: &SpaceTlb, proof: &Flushed) {
+    /// `space` no longer uses `leaf`: no entry of its tree leads there. The last sharer's leaving ends the leaf. Returns how many
+    /// pages were mapped by it.
+    pub fn leave_leaf<M: Machine>(leaf: &Node, space: &SpaceTlb, proof: &Flushed) -> usize {
         let mut locked = leaf.lock();
+        let mapped = usize::from(locked.present());
         let me = Sharer::new(space);
         let place = locked.sharers.as_slice().iter().position(|s| *s == me);
         debug_assert!(place.is_some(), "a space leaves a leaf twice");
@@ -34,7 +36,7 @@ impl Retired {
             locked.sharers.swap_remove(place);
         }
         if !locked.sharers.is_empty() {
-            return;
+            return mapped;
         }
         locked.stray = true;
         let used = locked.used();
@@ -61,6 +63,7 @@ impl Retired {
         }
         drop((registrations, segments));
         Self::node(leaf, proof);
+        mapped
     }
 
     /// Frees a node that nothing leads to, after a grace period.

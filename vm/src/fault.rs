@@ -7,7 +7,7 @@
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 
-use crate::addr::VirtAddr;
+use crate::addr::{PhysAddr, VirtAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, Frame, OwnedFrame};
 use crate::machine::Machine;
@@ -16,7 +16,6 @@ use crate::object::ObjectRef;
 use crate::pin;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
-use arrayvec::ArrayVec;
 use sync::rcu::{self, RcuRead};
 use sync::{Count, per_cpu};
 
@@ -236,41 +235,34 @@ fn fill_zero<M: Machine>(
 /// Maps the page of the object at `index`, and its neighbours where they are resident and not mapped yet (ReadSlotUnderLeaf).
 /// Writes no line of the object and none of the frames.
 fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16, write: bool) -> Step {
-    let mut found: ArrayVec<(u16, &'static Frame), { AROUND as usize }> = ArrayVec::new_const();
-    let prot;
-    let all_writable;
-    let shared;
+    let mut frames = [PhysAddr(0); AROUND as usize];
+    let (low, prot, all_writable, shared);
     {
         let Some(segment) = leaf.segments.find(index) else { return Step::Again };
-        let Some((object, page)) = segment.object_page(index) else { return Step::Again };
-        let size = object.pages();
-        let frame = if page < size { object.frame(page) } else { None };
-        let Some(frame) = frame else { return Step::Fill(object.clone(), page) };
-        let _ = found.try_push((index, frame));
-        let low = (index & !(AROUND - 1)).max(segment.start);
+        low = (index & !(AROUND - 1)).max(segment.start);
         let high = ((index | (AROUND - 1)) + 1).min(segment.end);
-        for i in (low..high).filter(|i| *i != index) {
-            if leaf.entry(i).is_absent()
-                && let Some((_, page)) = segment.object_page(i)
-                && page < size
-                && let Some(frame) = object.frame(page)
-            {
-                let _ = found.try_push((i, frame));
-            }
+        let Some((object, first)) = segment.object_page(low) else { return Step::Again };
+        let around = frames.get_mut(..usize::from(high - low)).unwrap_or_default();
+        object.resident(first, around);
+        let at = usize::from(index - low);
+        if around.get(at).is_none_or(|frame| frame.0 == 0) {
+            return Step::Fill(object.clone(), first + at as u64);
         }
         prot = segment.meaning.prot;
         shared = segment.meaning.is_shared();
         // Memory objects need not know which of their pages were written, so a shared mapping is writable from the start.
         all_writable = shared && object.is_memory();
     }
-    for (i, frame) in &found {
-        let writable = all_writable || (shared && write && *i == index);
-        let rights = if writable { prot } else { prot.without_write() };
-        leaf.fill_borrowed::<M>(*i, frame, rights);
+    let rights = if all_writable { prot } else { prot.without_write() };
+    let mut mapped = 0;
+    if shared && write && !all_writable {
+        let at = usize::from(index - low);
+        mapped = leaf.fill_borrowed_run::<M>(index, frames.get(at..=at).unwrap_or_default(), prot);
     }
+    mapped += leaf.fill_borrowed_run::<M>(low, &frames, rights);
     let counts = FAULTS.this();
     counts.object.add(1);
-    counts.object_pages.add(found.len() as u64);
+    counts.object_pages.add(u64::from(mapped));
     Step::Done
 }
 

@@ -157,6 +157,7 @@ pub trait Machine: Sized + Send + Sync + 'static {
     fn table(table: PhysAddr, writable: bool) -> Entry;
     /// Entry of the last level. `owned`: a software bit, "the leaf holds a reference to this frame". An empty `prot` gives an
     /// entry that the hardware refuses to the program and to the kernel alike, but that keeps frame and `owned`.
+    /// The frame's address is or'ed into the rest: `page(f, p, o)` is `page(0, p, o)` with the bits of `f`.
     fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry;
     /// Table or frame that the entry leads to. The entry is neither absent nor busy.
     fn address(entry: Entry) -> PhysAddr;

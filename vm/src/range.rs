@@ -217,24 +217,33 @@ impl<M: Machine> Space<M> {
     }
 }
 
-/// Clears entries into `gather` until it is full; says how far it came.
+/// Clears entries, those that own their frame into `gather`, until that is full; says how far it came. Pages of objects are not the
+/// leaf's: only their translations have to go.
 fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) -> u16 {
     let base = leaf.node();
+    let mut cleared = range.end..range.start;
+    let mut reached = range.end;
     for index in leaf.used_in(&range) {
         if leaf.entry(index).is_absent() {
             continue;
         }
         if gather.is_full() {
-            return index;
+            reached = index;
+            break;
         }
         let old = leaf.exchange::<M>(index, Entry::ABSENT);
-        gather.touched(base.address(index), base.address(index + 1));
-        gather.add_entry(old);
+        cleared = cleared.start.min(index)..index + 1;
+        if !old.is_busy() && M::is_owned(old) {
+            gather.add_entry(old);
+        }
         if leaf.present() == 0 {
             break;
         }
     }
-    range.end
+    if !cleared.is_empty() {
+        gather.touched(base.address(cleared.start), base.address(cleared.end));
+    }
+    reached
 }
 
 fn has_room(locked: &Locked<'_>, gather: &Gather<'_>) -> bool {

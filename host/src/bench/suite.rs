@@ -27,7 +27,7 @@ const USUAL: [Row; 14] = [
     Row("doexecsh-dynamic", "doexecsh-dynamic", &[], "the same, dynamic, one file", 0),
     Row("faultzf", "faultzf", &[], "zero-fill faults; Linux with 4 KiB pages, as Darter", 4096),
     Row("faultzf-thp", "faultzf", &[], "the same; Linux with transparent huge pages", 0),
-    Row("faultfile", "faultfile", &[], "read faults on a resident file, a mapping each", 0),
+    Row("faultfile", "faultfile", &[], "read faults on a resident file, a mapping each", 65536),
     Row("forkexec", "forkexec", &[], "fork + exec + exit + wait", 100),
     Row("vforkexec", "forkexec", &["-v"], "vfork + exec + exit + wait", 100),
     Row("forkexit", "forkexit", &[], "fork + exit + wait", 100),

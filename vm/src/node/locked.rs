@@ -4,7 +4,7 @@
 //! an atomic exchange, so that accessed and dirty bits are not lost.
 
 use super::Node;
-use crate::addr::ENTRIES;
+use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::ObjectRef;
@@ -221,6 +221,28 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn fill_borrowed<M: Machine>(&mut self, index: u16, frame: &Frame, prot: Prot) {
         self.fill::<M>(index, M::page(frame.addr(), prot, false));
+    }
+
+    /// Sets the absent ones of the entries from `first` on to pages that belong to an object: those of `frames` that are not 0.
+    /// Returns how many it set.
+    #[inline]
+    pub fn fill_borrowed_run<M: Machine>(&mut self, first: u16, frames: &[PhysAddr], prot: Prot) -> u16 {
+        let rights = M::page(PhysAddr(0), prot, false).0;
+        let mut count = 0;
+        for (cell, frame) in self.node.cells(first, frames.len()).iter().zip(frames) {
+            if frame.0 != 0 && cell.load(Ordering::Relaxed) == 0 {
+                cell.store(rights | frame.0, Ordering::Release);
+                count += 1;
+            }
+        }
+        if count > 0 {
+            // Which of the groups got something matters little: they only say where to look.
+            let last = usize::from(first) + frames.len() - 1;
+            let (low, high) = (u32::from(first >> 3) & 63, (last as u32 >> 3).min(63));
+            self.state.groups |= (u64::MAX << low) & (u64::MAX >> (63 - high));
+            self.state.present += count;
+        }
+        count
     }
 
     /// Takes one more reference to the frame of owning entry `index` for a copy of the leaf, and makes the entry `read_only`: its

@@ -119,6 +119,15 @@ impl Node {
         cell(self.table.frame(), index)
     }
 
+    /// The memory of up to `len` entries from `first` on.
+    #[inline]
+    fn cells(&self, first: u16, len: usize) -> &[AtomicU64] {
+        let first = usize::from(first) % ENTRIES;
+        let start = self.table.frame().bytes_ptr().cast::<AtomicU64>();
+        // SAFETY: as in `cell`, for entries that end with the table.
+        unsafe { core::slice::from_raw_parts(start.add(first), len.min(ENTRIES - first)) }
+    }
+
     /// What entry `index` says now; unlocked.
     #[inline]
     pub fn peek(&self, index: u16) -> Entry {

@@ -12,7 +12,7 @@ pub mod rmap;
 pub mod slots;
 mod truncate;
 
-use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, Frame};
 use crate::pin;
@@ -103,6 +103,29 @@ impl Object {
     #[inline]
     pub fn frame(&self, page: u64) -> Option<&'static Frame> {
         self.slots.get(page)?.frame()
+    }
+
+    /// Puts the addresses of the resident ones of the pages from `first` on into `frames`, whose others stay as they are. Pages past
+    /// the object's end are not resident. Locking as `frame`.
+    #[inline]
+    pub fn resident(&self, first: u64, frames: &mut [PhysAddr]) {
+        let left =
+            usize::try_from(self.pages().saturating_sub(first)).unwrap_or(usize::MAX).min(frames.len());
+        let mut rest = frames.get_mut(..left).unwrap_or_default();
+        let mut page = first;
+        while !rest.is_empty() {
+            let run = self.slots.run(page);
+            // A place that was never made has nothing in it, up to the next last-level table.
+            let len = run.map_or_else(|| slots::run_len(page), <[_]>::len).min(rest.len());
+            let (now, later) = rest.split_at_mut(len);
+            for (frame, slot) in now.iter_mut().zip(run.unwrap_or_default()) {
+                if let Some(address) = slot.address() {
+                    *frame = address;
+                }
+            }
+            rest = later;
+            page += len as u64;
+        }
     }
 
     /// Makes `page` resident, for a fault. May sleep.

@@ -18,6 +18,11 @@ const WIDTH: usize = 1 << BITS;
 /// Pages that an object can have: 256 TiB.
 pub const MAX_PAGES: u64 = 1 << (6 * BITS);
 
+/// Slots from that of `page` to the end of its last-level table.
+pub fn run_len(page: u64) -> usize {
+    WIDTH - page as usize % WIDTH
+}
+
 /// One slot.
 pub struct Slot(AtomicU64);
 
@@ -32,6 +37,13 @@ impl Slot {
     pub fn frame(&self) -> Option<&'static Frame> {
         let value = self.0.load(Ordering::SeqCst);
         (value & STATE == FRAME).then(|| Frame::of(PhysAddr(value & !STATE)))
+    }
+
+    /// As `frame`: where the frame lies.
+    #[inline]
+    pub fn address(&self) -> Option<PhysAddr> {
+        let value = self.0.load(Ordering::SeqCst);
+        (value & STATE == FRAME).then_some(PhysAddr(value & !STATE))
     }
 
     /// Puts a frame into an empty slot; false: it is not empty.
@@ -67,7 +79,11 @@ trait Tree: Sized {
     /// log2 of the pages covered.
     const SPAN: u32;
     fn empty() -> Self;
-    fn get(&self, page: u64) -> Option<&Slot>;
+    fn get(&self, page: u64) -> Option<&Slot> {
+        self.last(page)?.0.get(page as usize % WIDTH)
+    }
+    /// The last-level table of `page`.
+    fn last(&self, page: u64) -> Option<&Last>;
     fn make(&self, page: u64) -> Result<&Slot, AllocError>;
     /// Calls `f` for each slot of `first..end` that has a place; pages are counted from the tree's start.
     fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot));
@@ -83,8 +99,8 @@ impl Tree for Last {
     }
 
     #[inline]
-    fn get(&self, page: u64) -> Option<&Slot> {
-        self.0.get(page as usize % WIDTH)
+    fn last(&self, _page: u64) -> Option<&Last> {
+        Some(self)
     }
 
     fn make(&self, page: u64) -> Result<&Slot, AllocError> {
@@ -108,8 +124,8 @@ impl<T: Tree> Tree for Upper<T> {
     }
 
     #[inline]
-    fn get(&self, page: u64) -> Option<&Slot> {
-        self.0.get((page >> T::SPAN) as usize % WIDTH)?.get()?.get(page)
+    fn last(&self, page: u64) -> Option<&Last> {
+        self.0.get((page >> T::SPAN) as usize % WIDTH)?.get()?.last(page)
     }
 
     fn make(&self, page: u64) -> Result<&Slot, AllocError> {
@@ -181,6 +197,21 @@ impl Slots {
             5 => self.t5.get()?.get(page),
             _ => None,
         }
+    }
+
+    /// The slots from that of `page` to the end of its last-level table ([`run_len`] of them), if they have a place.
+    #[inline]
+    pub fn run(&self, page: u64) -> Option<&[Slot]> {
+        let last = match page.checked_ilog2().map_or(0, |l| l / BITS) {
+            0 => self.t0.get()?.last(page),
+            1 => self.t1.get()?.last(page),
+            2 => self.t2.get()?.last(page),
+            3 => self.t3.get()?.last(page),
+            4 => self.t4.get()?.last(page),
+            5 => self.t5.get()?.last(page),
+            _ => None,
+        };
+        last?.0.get(page as usize % WIDTH..)
     }
 
     /// The slot of `page`, which is below [`MAX_PAGES`].

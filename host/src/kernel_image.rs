@@ -10,8 +10,10 @@ use crate::paths::Tree;
 /// Alike for both kernels. `panic=-1` ends the machine at once (it runs with -no-reboot).
 const COMMON: &str = "console=ttyS0 rdinit=/init panic=-1";
 /// Fair to Linux: no mitigations, no self-tests of its cryptography in the background for seconds after the start, and the
-/// clock that it takes on hardware (under emulation it distrusts the TSC, and every clock read then leaves the guest).
-const LINUX: &str = "mitigations=off cryptomgr.notests=1 tsc=reliable 8250.nr_uarts=4 random.trust_cpu=on";
+/// clock that it takes on hardware (under emulation it distrusts the TSC, and every clock read then leaves the guest). Like
+/// Darter it runs programs of x86-64 alone.
+const LINUX: &str =
+    "mitigations=off cryptomgr.notests=1 tsc=reliable 8250.nr_uarts=4 random.trust_cpu=on ia32_emulation=off";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kernel {

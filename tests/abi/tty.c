@@ -139,6 +139,8 @@ static void raw(void)
 }
 
 static volatile int last;
+/* Whose turn it is to print, and the end of all. */
+static int turn[2], done[2];
 static void on(int number) { last = number; }
 
 static void control(void)
@@ -219,25 +221,24 @@ static void control(void)
 	wait_for(pid);
 	tcsetpgrp(tty, getpgrp());
 	/* The leader's end hangs up the foreground group. */
-	int ends[2];
-	pipe(ends);
+	int up[2];
+	pipe(up);
 	pid = must_fork();
 	if (pid == 0) {
-		signal(SIGHUP, on);
-		last = 0;
-		write(ends[1], "r", 1);
-		while (last == 0)
-			pause();
-		say("after the leader: %s", signal_name(last));
+		sigset_t hangup;
+		sigemptyset(&hangup), sigaddset(&hangup, SIGHUP), sigprocmask(SIG_BLOCK, &hangup, 0);
+		write(up[1], "r", 1);
+		sigwait(&hangup, (int *)&last);
+		/* The leader's own end is told first. */
 		char byte;
+		read(turn[0], &byte, 1);
+		say("after the leader: %s", signal_name(last));
 		SHOW(read(tty, &byte, 1));
 		SHOW_OK(open("/dev/tty", O_RDWR));
-		write(ends[1], "d", 1);
 		_exit(0);
 	}
 	char byte;
-	read(ends[0], &byte, 1);
-	nap(20);
+	read(up[0], &byte, 1);
 	_exit(5);
 }
 
@@ -256,7 +257,12 @@ int main(void)
 	attributes();
 	canonical();
 	raw();
+	pipe(turn), pipe(done);
 	in_child("control", control);
-	nap(100);
+	/* Whoever outlives the session holds the other end of `done`. */
+	close(done[1]);
+	write(turn[1], "t", 1);
+	char byte;
+	read(done[0], &byte, 1);
 	return 0;
 }

@@ -2,7 +2,7 @@
 //!
 //! Each line names a program, a side and a line of output that only this side prints; `status` stands for the way the program
 //! ended. A difference all of whose lines are named is known. A name that no run needs any more is an error, so the
-//! list can only shrink; `?` after the side marks a line that depends on timing and may be missing.
+//! list can only shrink.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,7 +19,6 @@ struct Entry {
     program: String,
     side: Side,
     line: String,
-    sometimes: bool,
 }
 
 pub struct Known {
@@ -60,8 +59,7 @@ impl Known {
     /// Named lines of a program that ran and did not need them.
     pub fn mended(&self, program: &str) -> Vec<&str> {
         let needed = self.needed.borrow();
-        let stale =
-            |(n, e): &(usize, &Entry)| e.program == program && !e.sometimes && !needed.contains_key(n);
+        let stale = |(n, e): &(usize, &Entry)| e.program == program && !needed.contains_key(n);
         self.entries.iter().enumerate().filter(stale).map(|(_, e)| e.line.as_str()).collect()
     }
 }
@@ -69,19 +67,13 @@ impl Known {
 fn parse(row: &str) -> Option<Entry> {
     let mut fields = row.splitn(3, '\t');
     let (program, side, line) = (fields.next()?, fields.next()?, fields.next()?);
-    let side_name = side.trim_end_matches('?');
-    let kind = match side_name {
+    let side = match side {
         "linux" => Side::Linux,
         "darter" => Side::Darter,
         "status" => Side::Status,
         _ => return None,
     };
-    Some(Entry {
-        program: program.to_owned(),
-        side: kind,
-        line: line.to_owned(),
-        sometimes: side.len() != side_name.len(),
-    })
+    Some(Entry { program: program.to_owned(), side, line: line.to_owned() })
 }
 
 #[cfg(test)]
@@ -102,8 +94,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_needed_is_reported_unless_it_depends_on_timing() {
-        let known = list(&["a\tdarter\tx", "a\tlinux?\ty", "a\tlinux\tz"]);
+    fn a_name_that_is_not_needed_is_reported() {
+        let known = list(&["a\tdarter\tx", "a\tlinux\tz"]);
         known.allows("a", Side::Linux, "z");
         assert_eq!(known.mended("a"), ["x"]);
     }

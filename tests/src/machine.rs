@@ -15,7 +15,7 @@ pub struct Machine {
     limit: Duration,
     driver: PathBuf,
     cache: PathBuf,
-    /// Of the driver and the Linux image's name: results of another pair are no use.
+    /// Of the driver, the Linux image's name and the words it boots with: results of another machine are no use.
     salt: u64,
 }
 
@@ -34,6 +34,7 @@ impl Machine {
         images.sort();
         images.iter().for_each(|name| salt.extend_from_slice(name.as_encoded_bytes()));
         salt.extend_from_slice(&cpus.to_le_bytes());
+        salt.extend_from_slice(&std::fs::read(root.join("host/src/kernel_image.rs")).unwrap_or_default());
         let salt = program::hash(&salt);
         Machine { root: root.to_owned(), cpus, limit, driver, cache: root.join(".cache/abi"), salt }
     }

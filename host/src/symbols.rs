@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use darter_measure::Symbols;
+use darter_measure::{Names, Symbols};
 
 use crate::accel::Accel;
 use crate::capture::capture;
@@ -19,14 +19,23 @@ use crate::paths::Tree;
 pub const LINUX_APPEND: &str = "nokaslr";
 
 pub fn of(kernel: &Kernel, paths: &Tree) -> Result<Symbols> {
+    Symbols::from_either(&content(kernel, paths)?).with_context(|| format!("kernel {}", kernel.name()))
+}
+
+/// Names for lines of memory, too.
+pub fn names(kernel: &Kernel, paths: &Tree) -> Result<Names> {
+    Names::new(&content(kernel, paths)?).with_context(|| format!("kernel {}", kernel.name()))
+}
+
+/// What has a kernel's names in it: its ELF file, or Linux's kallsyms.
+fn content(kernel: &Kernel, paths: &Tree) -> Result<Vec<u8>> {
     let image = kernel.image(paths)?;
-    let content = match kernel {
-        Kernel::Linux => linux(kernel, &image)?,
+    match kernel {
+        Kernel::Linux => linux(kernel, &image),
         Kernel::Darter | Kernel::File(_) => {
-            std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?
+            std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))
         }
-    };
-    Symbols::from_either(&content).with_context(|| format!("kernel {}", image.display()))
+    }
 }
 
 /// The kernel's words with a name behind each of its code addresses, as far as its file has names. Linux prints names itself.

@@ -35,6 +35,13 @@ pub struct Info {
     pub max_vcpus: c_int,
 }
 
+/// GLib's byte array, as far as a reader needs it.
+#[repr(C)]
+pub struct GByteArray {
+    pub data: *mut u8,
+    pub len: c_uint,
+}
+
 pub type MemInfo = u32;
 pub type SimpleCb = extern "C" fn(PluginId);
 pub type VcpuSimpleCb = extern "C" fn(PluginId, c_uint);
@@ -73,4 +80,9 @@ unsafe extern "C" {
     pub fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut HwAddr;
     pub fn qemu_plugin_hwaddr_is_io(addr: *const HwAddr) -> bool;
     pub fn qemu_plugin_hwaddr_phys_addr(addr: *const HwAddr) -> u64;
+    /// Reads the memory of the CPU whose callback runs, through its page tables; false: not all of it is mapped.
+    pub fn qemu_plugin_read_memory_vaddr(addr: u64, data: *mut GByteArray, len: usize) -> bool;
+    // GLib's, which QEMU is linked with.
+    pub fn g_byte_array_new() -> *mut GByteArray;
+    pub fn g_byte_array_unref(array: *mut GByteArray);
 }

@@ -259,10 +259,26 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
     }
     let (fields, mode) = match options.mode {
         Mode::Instructions => (COUNTER.harvest(options.profile), "instructions"),
-        Mode::Lines => (sharing::harvest(&std::mem::take(&mut *records), options.node_cpus), "lines"),
+        Mode::Lines => {
+            let records = std::mem::take(&mut *records);
+            (sharing::harvest(&records, options.node_cpus, &options.memory, &mut read_guest), "lines")
+        }
     };
     state.push(&fields);
     write(options, &state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks)));
+}
+
+/// `bytes` bytes of the guest's memory as the CPU of the present callback sees it; none where it is not mapped.
+fn read_guest(address: u64, bytes: usize) -> Option<Vec<u8>> {
+    // SAFETY: called from a callback of a CPU alone (`closed`); the array is ours from its making to its release, and holds
+    // `len` bytes at `data` in between.
+    unsafe {
+        let array = g_byte_array_new();
+        let content = qemu_plugin_read_memory_vaddr(address, array, bytes)
+            .then(|| core::slice::from_raw_parts((*array).data, (*array).len as usize).to_vec());
+        g_byte_array_unref(array);
+        content
+    }
 }
 
 fn write(options: &Options, text: &str) {

@@ -3,7 +3,7 @@
 //!
 //! - instruction mode: exact counts of executed instructions, user and kernel apart (`instructions`);
 //! - line mode: cache lines that CPUs take from each other (`directory`), and lines that more than one CPU uses while one of them
-//!   writes (`recorder`, `sharing`).
+//!   writes (`recorder`, `sharing`), with what the guest's memory says of their pages (`guest`).
 //!
 //! `hooks` and `abi` meet QEMU and hold all `unsafe`; the rest is plain code with its tests beside it. `hooks` is left out of
 //! the test program, because QEMU's functions exist only inside QEMU.
@@ -14,6 +14,8 @@ mod abi;
 mod code;
 #[cfg_attr(test, allow(dead_code))]
 mod directory;
+#[cfg_attr(test, allow(dead_code))]
+mod guest;
 #[cfg(not(test))]
 mod hooks;
 mod instructions;

@@ -1,6 +1,7 @@
-//! The arguments after the plugin's file name: `mode=`, `out=`, `tasks=`, `hist=`, `node_cpus=`.
+//! The arguments after the plugin's file name: `mode=`, `out=`, `tasks=`, `hist=`, `node_cpus=`, `frames=`, `read=`.
 #![forbid(unsafe_code)]
 
+use crate::guest::Wanted;
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +21,15 @@ pub struct Options {
     pub profile: bool,
     /// CPUs per NUMA node, to tell transfers between nodes; 0: one node.
     pub node_cpus: usize,
+    /// What to read from the guest's memory for each window.
+    pub memory: Wanted,
 }
 
 impl Options {
     pub fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Options, String> {
         let (mut mode, mut out) = (None, None);
         let (mut tasks, mut profile, mut node_cpus) = (1, false, 0);
+        let mut memory = Wanted::default();
         for argument in arguments {
             let (key, value) = argument.split_once('=').ok_or(format!("{argument}: KEY=VALUE expected"))?;
             let number = || value.parse::<u32>().map_err(|_| format!("{argument}: not a number"));
@@ -35,6 +39,14 @@ impl Options {
                 ("out", path) if !path.is_empty() => out = Some(PathBuf::from(path)),
                 ("tasks", _) => tasks = number()?.max(1),
                 ("node_cpus", _) => node_cpus = number()? as usize,
+                ("frames", _) => {
+                    memory.frames = Some(value.parse().map_err(|_| format!("{argument}: not a number"))?);
+                }
+                ("read", _) => {
+                    memory
+                        .ranges
+                        .push(Wanted::range(value).ok_or(format!("{argument}: ADDRESS:BYTES expected"))?);
+                }
                 ("hist", "on" | "1" | "true") => profile = true,
                 ("hist", "off" | "0" | "false") => profile = false,
                 _ => return Err(format!("{argument}: unknown")),
@@ -46,6 +58,7 @@ impl Options {
             tasks,
             profile,
             node_cpus,
+            memory,
         })
     }
 }
@@ -64,7 +77,7 @@ mod tests {
 
     #[test]
     fn unknown_words_are_refused() {
-        for bad in ["mode=other", "tasks=x", "hist=maybe", "out", "speed=9"] {
+        for bad in ["mode=other", "tasks=x", "hist=maybe", "out", "speed=9", "read=1", "frames=x"] {
             assert!(Options::parse(["mode=instructions", "out=x", bad].into_iter()).is_err(), "{bad}");
         }
     }

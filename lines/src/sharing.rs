@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::code;
+use crate::guest::Wanted;
 use crate::recorder::{Record, Spread, Touched, Transfer};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -63,8 +64,13 @@ struct Line<'a> {
 /// At most so many pairs of places are written for one line, the most frequent first.
 const PAIRS: usize = 8;
 
-/// The fields of the window's entry. `node_cpus`: CPUs per NUMA node, 0 for one node.
-pub fn harvest(records: &[Record], node_cpus: usize) -> String {
+/// The fields of the window's entry. `node_cpus`: CPUs per NUMA node, 0 for one node. `read`: see [`Wanted::harvest`].
+pub fn harvest(
+    records: &[Record],
+    node_cpus: usize,
+    memory: &Wanted,
+    read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
+) -> String {
     let mut lines: HashMap<u64, Line<'_>, Spread> = HashMap::default();
     let mut matrix: HashMap<(usize, usize), u64, Spread> = HashMap::default();
     let mut sums = Sums::default();
@@ -103,6 +109,8 @@ pub fn harvest(records: &[Record], node_cpus: usize) -> String {
     });
     text.push_str(",\"lines\":");
     list(&mut text, lines.iter(), |text, (number, class, line)| line.write(text, *number, *class));
+    text.push(',');
+    text.push_str(&memory.harvest(lines.iter().map(|(number, _, line)| (number << 6, line.vaddr())), read));
     text
 }
 
@@ -116,9 +124,13 @@ fn list<T>(text: &mut String, items: impl Iterator<Item = T>, mut write: impl Fn
 }
 
 impl Line<'_> {
+    /// A kernel address says more than a program's, where the line has both.
+    fn vaddr(&self) -> u64 {
+        self.touched.iter().map(|(_, touched)| touched.vaddr).max().unwrap_or(0)
+    }
+
     fn write(&self, text: &mut String, number: u64, class: Option<Class>) {
-        // A kernel address says more than a program's, where the line has both.
-        let vaddr = self.touched.iter().map(|(_, touched)| touched.vaddr).max().unwrap_or(0);
+        let vaddr = self.vaddr();
         let class = class.map_or("null".into(), |class| format!("\"{}\"", class.name()));
         let _ = write!(
             text,
@@ -130,7 +142,8 @@ impl Line<'_> {
         let mut touched = self.touched.clone();
         touched.sort_by_key(|(cpu, _)| *cpu);
         list(text, touched.iter(), |text, (cpu, touched)| {
-            let _ = write!(text, "[{cpu},{},{}]", touched.read_pc, touched.write_pc);
+            let Touched { read_pc, write_pc, read, written, vaddr, .. } = touched;
+            let _ = write!(text, "[{cpu},{read_pc},{write_pc},{read},{written},{vaddr}]");
         });
         let mut pairs: Vec<_> = self.pairs.iter().collect();
         pairs.sort_by_key(|&(place, count)| (std::cmp::Reverse(*count), *place));
@@ -223,17 +236,18 @@ mod tests {
         }
         let transfer = Transfer { line: 7, write: true, pc: pc + 1, from: 0, from_pc: pc };
         records[1].transfers.insert(transfer, 4);
-        let text = harvest(&records, 2);
+        let text = harvest(&records, 2, &Wanted::default(), &mut |_, _| None);
         assert_eq!(
             text,
             format!(
                 "\"user_accesses\":0,\"kernel_accesses\":5,\"user_reads\":0,\"user_writes\":0,\"kernel_reads\":0,\"kernel_writes\":4,\
                  \"remote\":4,\"matrix\":[[0,3,4]],\"lines\":[\n {{\"line\":448,\"vaddr\":448,\"class\":\"shared\",\"transfers\":4,\
-                 \"remote\":4,\"cpus\":[[0,0,{pc}],[3,0,{}]],\"pairs\":[[1,{},{pc},4]]}}]",
+                 \"remote\":4,\"cpus\":[[0,0,{pc},255,255,448],[3,0,{},255,255,448]],\"pairs\":[[1,{},{pc},4]]}}],\"memory\":[]",
                 pc + 1,
                 pc + 1
             )
         );
-        assert!(harvest(&[], 0).ends_with("\"matrix\":[],\"lines\":[]"));
+        let empty = harvest(&[], 0, &Wanted::default(), &mut |_, _| None);
+        assert!(empty.ends_with("\"matrix\":[],\"lines\":[],\"memory\":[]"));
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
-use darter_measure::{LineWindow, lines_plugin, parse_lines};
+use darter_measure::{LineWindow, Names, lines_plugin, parse_lines};
 use serde::Serialize;
 
 use crate::accel::Accel;
@@ -66,13 +66,12 @@ fn count(options: &Lines) -> Result<u8> {
     let mut signals = Signals::catch()?;
     let mut all = Vec::new();
     for kernel in kernels.iter().flatten() {
-        let symbols = symbols::of(kernel, &paths)?;
+        let names = symbols::names(kernel, &paths)?;
         for &cpus in &options.cpus {
-            for (spec, window) in
-                specs.iter().zip(measure(options, kernel, cpus, &paths, &specs, &mut signals)?)
-            {
+            let windows = measure(options, kernel, &names, cpus, &paths, &specs, &mut signals)?;
+            for (spec, window) in specs.iter().zip(windows) {
                 let (ops, window) = window.with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
-                let report = window.report(ops, &symbols, options.top);
+                let report = window.report(ops, &names, options.top);
                 out!("{}, {cpus} CPUs, {}: {report}", spec.name, kernel.name());
                 all.push(figures(spec, kernel, cpus, ops, &window, report));
             }
@@ -92,6 +91,7 @@ fn count(options: &Lines) -> Result<u8> {
 fn measure(
     options: &Lines,
     kernel: &Kernel,
+    names: &Names,
     cpus: u32,
     paths: &Tree,
     specs: &[Spec],
@@ -99,7 +99,7 @@ fn measure(
 ) -> Result<Vec<Result<(u64, LineWindow)>>> {
     let folder = tempfile::tempdir_in(paths.cache("run")?)?;
     let out = folder.path().join("lines.json");
-    let machine = machine(options, cpus, paths, &out)?;
+    let machine = machine(options, cpus, paths, &out, &names.plugin_options(cpus))?;
     let mut words = append(kernel, &options.append);
     words.push(symbols::LINUX_APPEND.into());
     let commands: Vec<Command> = specs
@@ -132,11 +132,11 @@ fn measure(
 }
 
 /// A machine whose every load and store the plugin watches.
-fn machine(options: &Lines, cpus: u32, paths: &Tree, out: &Path) -> Result<Machine> {
+fn machine(options: &Lines, cpus: u32, paths: &Tree, out: &Path, read: &str) -> Result<Machine> {
     let mut machine = boot::machine(cpus, options.memory, Accel::Tcg, "max");
     machine.sockets = options.sockets;
     let node_cpus = if options.sockets > 1 { cpus / options.sockets } else { 0 };
-    machine.extra = vec!["-plugin".into(), lines_plugin(&paths.lines_plugin(), out, cpus, node_cpus)];
+    machine.extra = vec!["-plugin".into(), lines_plugin(&paths.lines_plugin(), out, cpus, node_cpus, read)];
     machine.check()?;
     Ok(machine)
 }

@@ -32,7 +32,7 @@ pub fn run(options: &Lines) -> Result<u8> {
     let addition = Addition { source: paths.line_selftest(), destination: PROGRAM.into() };
     let mut wrong = 0;
     for &cpus in &options.cpus {
-        let machine = machine(options, cpus, &paths, &out)?;
+        let machine = machine(options, cpus, &paths, &out, "")?;
         let mut append = options.append.clone();
         append.push(symbols::LINUX_APPEND.into());
         let additions = std::slice::from_ref(&addition);

@@ -5,10 +5,13 @@
 
 mod instructions;
 mod lines;
+mod map;
+mod names;
 mod symbols;
 
 pub use instructions::{FunctionCost, PerOp, Window, parse_instructions, per_op, profile_per_op};
-pub use lines::{Class, Line, LineWindow, Pair, User, parse_lines};
+pub use lines::{Class, Line, LineWindow, Memory, Pair, User, parse_lines};
+pub use names::{CodeName, LineName, Names, Part};
 pub use symbols::Symbols;
 
 use std::ffi::OsString;
@@ -65,9 +68,10 @@ pub fn instructions_plugin(plugin: &Path, out: &Path, profile: bool) -> OsString
 }
 
 /// The value of QEMU's `-plugin` for lines, where `tasks` CPUs run a task of the benchmark. QEMU must give each CPU a host thread
-/// (`-accel tcg,thread=multi`). `node_cpus`: CPUs per NUMA node, 0 for one node.
-pub fn lines_plugin(plugin: &Path, out: &Path, tasks: u32, node_cpus: u32) -> OsString {
-    plugin_value(plugin, out, &format!("mode=lines,tasks={tasks},node_cpus={node_cpus}"))
+/// (`-accel tcg,thread=multi`). `node_cpus`: CPUs per NUMA node, 0 for one node. `read`: [`Names::plugin_options`] of the kernel, or
+/// nothing.
+pub fn lines_plugin(plugin: &Path, out: &Path, tasks: u32, node_cpus: u32, read: &str) -> OsString {
+    plugin_value(plugin, out, &format!("mode=lines,tasks={tasks},node_cpus={node_cpus}{read}"))
 }
 
 fn plugin_value(plugin: &Path, out: &Path, arguments: &str) -> OsString {

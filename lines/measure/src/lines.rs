@@ -1,8 +1,8 @@
 //! Line mode: what CPUs took from each other in a window, and which lines conflict.
 
-use crate::{Error, Symbols, refused};
+use crate::{Error, Names, refused};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// How a conflict line is shared.
@@ -30,12 +30,19 @@ impl Class {
     }
 }
 
-/// What one CPU did with a line: where it first read it and first wrote it (0: it did not).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// What one CPU did with a line: where it first read it and first wrote it (0: it did not), and which bytes (a bit each).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct User {
     pub cpu: u32,
     pub read_pc: u64,
     pub write_pc: u64,
+    #[serde(default)]
+    pub read: u64,
+    #[serde(default)]
+    pub written: u64,
+    /// The line's address when this CPU first used it.
+    #[serde(default)]
+    pub vaddr: u64,
 }
 
 /// A kind of transfer and how often it happened.
@@ -80,6 +87,29 @@ pub struct LineWindow {
     pub matrix: Vec<(u32, u32, u64)>,
     /// The most often moved first.
     pub lines: Vec<Line>,
+    /// What the guest's memory said when the window was complete.
+    #[serde(default)]
+    pub memory: Memory,
+}
+
+/// Pieces of the guest's memory, by virtual address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Vec<(u64, String)>")]
+pub struct Memory(BTreeMap<u64, Vec<u8>>);
+
+impl From<Vec<(u64, String)>> for Memory {
+    fn from(pieces: Vec<(u64, String)>) -> Memory {
+        let byte = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        let bytes = |text: &str| text.as_bytes().chunks(2).map_while(byte).collect();
+        Memory(pieces.iter().map(|(address, text)| (*address, bytes(text))).collect())
+    }
+}
+
+impl Memory {
+    /// The piece that begins at this address.
+    pub fn at(&self, address: u64) -> Option<&[u8]> {
+        self.0.get(&address).map(Vec::as_slice)
+    }
 }
 
 #[derive(Deserialize)]
@@ -109,7 +139,7 @@ impl LineWindow {
     }
 
     /// The figures of the window for `ops` operations, and its `top` lines with the code that moved them, as text.
-    pub fn report(&self, ops: u64, symbols: &Symbols, top: usize) -> String {
+    pub fn report(&self, ops: u64, names: &Names, top: usize) -> String {
         let each = |count: u64| count as f64 / ops.max(1) as f64;
         let mut text = format!(
             "transfers per operation {:.3} (kernel {:.3}, user {:.3}, between nodes {:.3}), conflict lines {}\n",
@@ -119,22 +149,23 @@ impl LineWindow {
             each(self.remote),
             self.conflicts().count()
         );
-        self.report_code(&mut text, ops, symbols, top);
+        self.report_code(&mut text, ops, names, top);
         let conflicts_unmoved = self.conflicts().filter(|line| line.transfers == 0);
         let moved = self.lines.iter().filter(|line| line.transfers > 0);
         for line in moved.chain(conflicts_unmoved).take(top) {
             let class = line.class.map_or("-", Class::name);
-            let _ = writeln!(text, "{:10.3}  {class:6}  {}", each(line.transfers), place(line, symbols));
+            let _ =
+                writeln!(text, "{:10.3}  {class:6}  {}", each(line.transfers), names.line(self, line).text());
             for pair in line.pairs.iter().take(2) {
                 let how = if pair.write == 0 { "read " } else { "write" };
                 let from = match pair.from_pc {
                     0 => "held by a reader".into(),
-                    pc => format!("written in {}", code(pc, symbols)),
+                    pc => format!("written in {}", names.code(pc).text()),
                 };
                 let _ = writeln!(
                     text,
                     "            {how} in {}, {from} ({})",
-                    code(pair.pc, symbols),
+                    names.code(pair.pc).text(),
                     pair.count
                 );
             }
@@ -145,16 +176,16 @@ impl LineWindow {
 
 impl LineWindow {
     /// Transfers by the functions at both ends, all lines together: thousands of lines that move once each have one cause.
-    fn report_code(&self, text: &mut String, ops: u64, symbols: &Symbols, top: usize) {
+    fn report_code(&self, text: &mut String, ops: u64, names: &Names, top: usize) {
         // Transfers, lines, and the last of these lines.
         let mut causes: HashMap<(String, String), (u64, usize, u64)> = HashMap::new();
         for line in &self.lines {
             for pair in &line.pairs {
                 let from = match pair.from_pc {
                     0 => "(held by a reader)".into(),
-                    pc => code(pc, symbols),
+                    pc => names.code(pc).text(),
                 };
-                let cause = causes.entry((code(pair.pc, symbols), from)).or_default();
+                let cause = causes.entry((names.code(pair.pc).text(), from)).or_default();
                 cause.0 += pair.count;
                 if cause.1 == 0 || cause.2 != line.physical {
                     (cause.1, cause.2) = (cause.1 + 1, line.physical);
@@ -168,22 +199,6 @@ impl LineWindow {
             let _ = writeln!(text, "{each:10.3}  {to} takes from {from} ({lines} lines)");
         }
         text.push('\n');
-    }
-}
-
-fn code(pc: u64, symbols: &Symbols) -> String {
-    if pc >> 63 == 0 { "the program".into() } else { symbols.name(pc).to_owned() }
-}
-
-/// Where the kernel's own image lies, on Linux and on Darter: the last two gigabytes.
-const IMAGE: u64 = 0xffff_ffff_8000_0000;
-
-/// What a line is: a variable of the kernel by name, or memory by its physical address.
-fn place(line: &Line, symbols: &Symbols) -> String {
-    match symbols.find(line.vaddr) {
-        _ if line.vaddr >> 63 == 0 => format!("program memory {:#x}", line.vaddr),
-        Some((name, offset)) if line.vaddr >= IMAGE => format!("{name}+{offset:#x}"),
-        _ => format!("memory {:#x}", line.physical),
     }
 }
 
@@ -205,24 +220,32 @@ mod tests {
         assert_eq!(windows[0].transfers(), 4);
         assert_eq!(windows[0].conflicts().map(|line| line.physical).collect::<Vec<_>>(), [448, 640]);
         let lock = &windows[0].lines[0];
-        assert_eq!(lock.cpus[1], User { cpu: 1, read_pc: 0, write_pc: 18446744071578845184 });
+        assert_eq!(
+            lock.cpus[1],
+            User { cpu: 1, read_pc: 0, write_pc: 18446744071578845184, ..User::default() }
+        );
     }
 
     #[test]
     fn the_report_names_lines_and_code() {
         let window = &parse_lines(FILE).unwrap()[0];
-        let symbols =
-            Symbols::from_system_map("ffffffff81000000 T grab\nffffffff81000180 D counter\n").unwrap();
-        let text = window.report(2, &symbols, 10);
+        let names = Names::new(b"ffffffff81000000 T grab\nffffffff81000180 D counter\n").unwrap();
+        let text = window.report(2, &names, 10);
         assert!(text.starts_with("transfers per operation 2.000 (kernel 1.500, user 0.500"), "{text}");
         assert!(
             text.contains("1.500  lock    counter+0x40\n            write in grab, held by a reader (3)"),
             "{text}"
         );
         assert!(text.contains("read  in the program, written in the program (1)"), "{text}");
-        assert!(text.contains("0.000  false   program memory 0x280"), "{text}");
+        assert!(text.contains("0.000  false   program memory at 0x280"), "{text}");
         assert!(text.contains("1.500  grab takes from (held by a reader) (1 lines)"), "{text}");
-        assert_eq!(window.report(2, &symbols, 1).lines().count(), 5);
+        assert_eq!(window.report(2, &names, 1).lines().count(), 5);
+    }
+
+    #[test]
+    fn memory_is_read_by_the_address_where_a_piece_begins() {
+        let memory: Memory = serde_json::from_str(r#"[[4096,"00ff"],[8192,""]]"#).unwrap();
+        assert_eq!((memory.at(4096), memory.at(4097)), (Some(&[0, 0xff][..]), None));
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use crate::Error;
 use object::{Object, ObjectSymbol, SymbolKind};
 
+/// Above any offset in a per-CPU area of Linux, below any address of the kernel.
+const LINUX_PERCPU_END: u64 = 1 << 24;
+
 /// Symbols by address.
 pub struct Symbols {
-    /// Sorted by address, one name each.
-    entries: Vec<(u64, String)>,
+    /// Sorted by address, one name each, with the size.
+    entries: Vec<(u64, String, u64)>,
 }
 
 impl Symbols {
@@ -23,9 +26,10 @@ impl Symbols {
                     )
             })
             .filter_map(|symbol| {
-                Some((symbol.address(), format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?))))
+                let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
+                Some((symbol.address(), name, symbol.size()))
             })
-            .filter(|(_, name)| !name.is_empty() && !name.starts_with(".L"))
+            .filter(|(_, name, _)| !name.is_empty() && !name.starts_with(".L"))
             .collect();
         Symbols::new(entries)
     }
@@ -41,33 +45,65 @@ impl Symbols {
 
     /// Lines of `ADDRESS TYPE NAME`, as `nm` and Linux's build write them.
     pub fn from_system_map(text: &str) -> Result<Symbols, Error> {
+        // Absolute symbols are no places in memory.
+        Symbols::from_lines(text, |_, kind| kind != "a" && kind != "A")
+    }
+
+    /// The per-CPU variables of Linux's /proc/kallsyms, by their offset in an area: those below the first real address.
+    pub fn linux_percpu(text: &str) -> Result<Symbols, Error> {
+        Symbols::from_lines(text, |address, _| address < LINUX_PERCPU_END)
+    }
+
+    fn from_lines(text: &str, wanted: impl Fn(u64, &str) -> bool) -> Result<Symbols, Error> {
         let entries = text
             .lines()
             .filter_map(|line| {
                 let mut words = line.split_ascii_whitespace();
                 let address = u64::from_str_radix(words.next()?, 16).ok()?;
-                // Absolute symbols are no places in memory.
-                let kind = words.next().filter(|&kind| kind != "a" && kind != "A");
-                kind.and(words.next()).map(|name| (address, name.to_owned()))
+                words.next().filter(|kind| wanted(address, kind))?;
+                words.next().map(|name| (address, name.to_owned(), 0))
             })
             .collect();
         Symbols::new(entries)
     }
 
-    fn new(mut entries: Vec<(u64, String)>) -> Result<Symbols, Error> {
+    fn new(mut entries: Vec<(u64, String, u64)>) -> Result<Symbols, Error> {
         entries.sort();
         entries.dedup_by_key(|entry| entry.0);
         if entries.is_empty() {
             return Err(Error::Symbols("none found".into()));
+        }
+        // Where no size is said, a symbol reaches to the next.
+        let mut next = u64::MAX;
+        for (start, _, size) in entries.iter_mut().rev() {
+            if *size == 0 {
+                *size = next - *start;
+            }
+            next = *start;
         }
         Ok(Symbols { entries })
     }
 
     /// The symbol at or below an address and the distance from it.
     pub fn find(&self, address: u64) -> Option<(&str, u64)> {
+        self.object(address).map(|(name, start, _)| (name, address - start))
+    }
+
+    /// The symbol at or below an address: name, address, and size.
+    pub fn object(&self, address: u64) -> Option<(&str, u64, u64)> {
         let after = self.entries.partition_point(|entry| entry.0 <= address);
-        let (start, name) = self.entries.get(after.checked_sub(1)?)?;
-        Some((name, address - start))
+        let (start, name, size) = self.entries.get(after.checked_sub(1)?)?;
+        Some((name, *start, *size))
+    }
+
+    /// The address of a symbol.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.entries.iter().find(|entry| entry.1 == name).map(|entry| entry.0)
+    }
+
+    /// The last symbol's address.
+    pub fn last(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.0)
     }
 
     /// The symbol's name, or `?` where there is none.

@@ -5,6 +5,7 @@
 
 use super::{__darter_direct_map_base, __darter_frame_table};
 use crate::addr::{PAGE_SHIFT, PhysAddr};
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What a frame is used for.
@@ -26,6 +27,28 @@ pub enum FrameKind {
     /// The shared page of zeros.
     Zero,
 }
+
+impl FrameKind {
+    /// What pages of each kind are, in the order of the numbers, for tools that look at memory from outside. The flags of a page
+    /// table are its level (0: leaf), those of a slab or block log2 of its pages.
+    pub const NAMES: [&'static str; 7] =
+        ["page outside the allocator", "free page", "page", "page table", "slab", "block", "page of zeros"];
+}
+
+/// Where a tool that looks at memory from outside finds what a frame is: offsets in [`Frame`], in bytes.
+pub struct FrameLayout {
+    pub size: usize,
+    pub kind: usize,
+    pub flags: usize,
+    pub words: usize,
+}
+
+pub const LAYOUT: FrameLayout = FrameLayout {
+    size: size_of::<Frame>(),
+    kind: offset_of!(Frame, kind),
+    flags: offset_of!(Frame, flags),
+    words: offset_of!(Frame, words),
+};
 
 /// Metadata of one physical page: 64 bytes, one cache line.
 #[repr(C, align(64))]

@@ -26,7 +26,7 @@ mod owned;
 pub(crate) mod tests;
 
 pub use magazine::{CpuFrameCounts, counts_of};
-pub use meta::{Frame, FrameKind};
+pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
 
 use crate::addr::{PAGE_SIZE, PhysAddr};
@@ -154,6 +154,7 @@ pub fn alloc_contiguous(order: usize, node: u32) -> Option<PhysAddr> {
             }
             if let Some(frame) = buddy::node(n).take(order) {
                 frame.set_kind(FrameKind::Block);
+                frame.flags().store(order as u8, Ordering::Relaxed);
                 return Some(frame.addr());
             }
         }

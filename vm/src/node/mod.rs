@@ -249,6 +249,7 @@ impl NewNode {
         })?;
         let frame = node.table.frame();
         frame.set_kind(FrameKind::Table);
+        frame.flags().store(level, Ordering::Relaxed);
         frame.words()[0].store(0, Ordering::Relaxed);
         Ok(Self(node))
     }

@@ -27,7 +27,7 @@ use super::memory::{STACKS, early};
 pub const SIZE: usize = 16 * 1024;
 const PAGES: usize = SIZE / 4096;
 /// Address space of a stack with its guard, which lies below it.
-const SLOT: usize = 32 * 1024;
+pub const SLOT: usize = 32 * 1024;
 const SLOTS: usize = (1 << 39) / SLOT;
 /// Free stacks kept on one CPU.
 const CACHED: usize = 8;

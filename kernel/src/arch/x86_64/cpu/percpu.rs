@@ -68,7 +68,7 @@ const CPU: usize = offset_of!(CpuLocal, cpu);
 const RSP0: usize = offset_of!(CpuLocal, tss) + Tss::RSP0;
 
 /// Base of each CPU's area, by CPU.
-static BASES: BootCell<[usize; MAX_CPUS]> = BootCell::new([0; MAX_CPUS]);
+pub static BASES: BootCell<[usize; MAX_CPUS]> = BootCell::new([0; MAX_CPUS]);
 /// CPUs that have started, boot CPU included.
 static ONLINE: AtomicU32 = AtomicU32::new(0);
 

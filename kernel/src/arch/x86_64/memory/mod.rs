@@ -12,6 +12,7 @@
 
 pub mod early;
 pub mod frames;
+mod map;
 pub mod tables;
 
 pub const DIRECT_MAP: usize = 0xffff_8000_0000_0000;

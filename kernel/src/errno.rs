@@ -81,6 +81,7 @@ impl From<vm::VmError> for Errno {
             VmError::Invalid => EINVAL,
             VmError::Exists => EEXIST,
             VmError::Access => EACCES,
+            VmError::Permission => EPERM,
             VmError::Fault => EFAULT,
             VmError::Io(errno) => Errno(errno),
             VmError::Overflow => EOVERFLOW,

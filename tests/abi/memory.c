@@ -233,6 +233,8 @@ static void fork_child_writes(void)
 	say("child sees %c", spot[0]);
 }
 
+static void child_looks(void) { say("child sees %d", *spot); }
+
 static void forks(void)
 {
 	section("across fork");
@@ -303,6 +305,42 @@ static void forks(void)
 	big[0] = 1;
 	SHOW(madvise(private, PAGE, MADV_DONTFORK));
 	try_at("MADV_DONTFORK in a child", private);
+	try_at("beside it", private + PAGE);
+	SHOW(madvise(private, PAGE, MADV_DOFORK));
+	try_at("MADV_DOFORK in a child", private);
+	SHOW(madvise(private, PAGE, MADV_WIPEONFORK));
+	private[0] = 'w';
+	spot = private;
+	in_child("MADV_WIPEONFORK", child_looks);
+	SHOW(madvise(private, PAGE, MADV_KEEPONFORK));
+	in_child("MADV_KEEPONFORK", child_looks);
+	SHOW(madvise(shared, PAGE, MADV_WIPEONFORK));
+	SHOW(madvise(shared, PAGE, MADV_DONTFORK));
+	try_at("a shared mapping with MADV_DONTFORK", shared);
+}
+
+/* What vm.mmap_min_addr protects: root may map it, others may not. */
+static void map_low(void)
+{
+	SHOW_PTR(mmap(0, PAGE, RW, ANON | MAP_FIXED, -1, 0));
+	SHOW_PTR(mmap((void *)(8 * PAGE), PAGE, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0));
+	CHECK((uintptr_t)mmap((void *)(8 * PAGE), PAGE, RW, ANON, -1, 0) >= 16 * PAGE);
+	char *area = mmap(0, PAGE, RW, ANON, -1, 0);
+	SHOW_PTR(mremap(area, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(9 * PAGE)));
+}
+
+static void map_low_as_nobody(void)
+{
+	if (setresuid(65534, 65534, 65534) != 0)
+		say("still root");
+	map_low();
+}
+
+static void low(void)
+{
+	section("below vm.mmap_min_addr");
+	in_child("root", map_low);
+	in_child("nobody", map_low_as_nobody);
 }
 
 int main(void)
@@ -313,5 +351,6 @@ int main(void)
 	files();
 	break_();
 	forks();
+	low();
 	return 0;
 }

@@ -55,7 +55,7 @@ impl<M: Machine> Space<M> {
         }
         let mut layout = self.layout.lock();
         let wanted = hint != 0
-            && self.check_range(hint, len).is_ok()
+            && self.check_range(hint, len, false).is_ok()
             && self.is_free(hint, hint + len)
             && self.next_piece(hint + len).is_none_or(|p| p.start - guard_below(&p.meaning) >= hint + len);
         let start = if wanted { hint } else { self.find_room(&mut layout, len)? };

@@ -77,11 +77,12 @@ impl<M: Machine> Space<M> {
             FAULTS.this().copy.add(1);
             return Ok(Step::Done);
         }
-        let old = locked.exchange::<M>(index, Entry::BUSY);
+        let busy = Entry::busy(sync::cpu_id());
+        let old = locked.exchange::<M>(index, busy);
         drop(locked);
         let proof = Flushed::by_flushing::<M>(&self.tlb, range);
         let mut locked = leaf.lock();
-        if locked.entry(index).is_busy() {
+        if locked.entry(index) == busy {
             let prot = self.writable_prot(arrival, &locked, index);
             match (prot, spare.take()) {
                 (Some(prot), Some(s)) => {

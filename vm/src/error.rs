@@ -17,6 +17,8 @@ pub enum VmError {
     NoSpace,
     /// The backing does not allow this (EACCES).
     Access,
+    /// The caller may not map there (EPERM).
+    Permission,
     /// An address is not mapped or does not allow the access (EFAULT).
     Fault,
     /// The pager failed with this errno.

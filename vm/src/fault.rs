@@ -16,6 +16,7 @@ use crate::object::ObjectRef;
 use crate::pin;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
+use core::sync::atomic::Ordering;
 use sync::rcu::{self, RcuRead};
 use sync::{Count, per_cpu};
 
@@ -204,6 +205,10 @@ impl<M: Machine> Space<M> {
             locked.exchange::<M>(index, M::page(frame.addr(), prot, M::is_owned(entry)));
             FAULTS.this().reuse.add(1);
             return Ok(Step::Done);
+        }
+        if self.forking.load(Ordering::Acquire) {
+            // The fork under way may have shared the page just now, and other threads may still write it (inherit.rs).
+            return Ok(Step::Forking);
         }
         self.copy_page(&arrival, locked, index, frame, spare, rcu)
     }

@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 use crate::machine::{Entry, FlushRange, Machine};
-use crate::node::{Node, Retired};
+use crate::node::{Node, Retired, Sharer};
+use crate::object::rmap::ReverseOps;
 use crate::segment::Removed;
 use crate::tlb::SpaceTlb;
 use arrayvec::ArrayVec;
+use sync::rcu::RcuRead;
 
 /// Proof that no CPU holds a translation through the entries in question.
 pub struct Flushed(());
@@ -30,6 +32,28 @@ impl Flushed {
     pub fn by_flushing<M: Machine>(space: &SpaceTlb, range: FlushRange) -> Self {
         space.flush::<M>(range);
         Self(())
+    }
+
+    /// All translations of `range`, which lies in `leaf`, are gone in every space that used the leaf when its entries were
+    /// changed. A space that comes to share it later is a child of one of these, and finds the entries as they are now.
+    pub fn by_flushing_sharers(leaf: &Node, ops: &ReverseOps, range: FlushRange, _rcu: &RcuRead) -> Self {
+        // In batches, with the leaf unlocked, and from the end of the list: when a space leaves meanwhile, the last of the list
+        // takes its place, and the last were flushed first.
+        let mut left = usize::MAX;
+        loop {
+            let locked = leaf.lock();
+            let rest = locked.sharers.as_slice();
+            let rest = rest.get(..left).unwrap_or(rest);
+            let batch: ArrayVec<Sharer, 16> = rest.iter().rev().take(16).copied().collect();
+            left = rest.len() - batch.len();
+            drop(locked);
+            if batch.is_empty() {
+                return Self(());
+            }
+            for sharer in &batch {
+                (ops.flush)(sharer.get(leaf), range);
+            }
+        }
     }
 }
 

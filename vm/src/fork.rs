@@ -58,15 +58,19 @@ impl<M: Machine> Space<M> {
             if let Some(room) = room {
                 drop(new.segments.adopt(room));
             }
-            new.segments.copy_from(segments);
+            new.segments.inherit_from(segments);
             break;
         }
         let used = node.lock().used();
         if node.level() == 1 {
             // Nobody else knows the child's nodes yet: locked once for all leaves.
-            let mut copy = copy.lock();
+            let mut locked = copy.lock();
             for index in used {
-                self.share_leaf(node, &mut copy, index, child, rcu)?;
+                while !self.share_leaf(node, &mut locked, index, child, rcu)? {
+                    drop(locked);
+                    self.give_part(node, copy, index, child, rcu)?;
+                    locked = copy.lock();
+                }
             }
             return Ok(());
         }
@@ -82,7 +86,7 @@ impl<M: Machine> Space<M> {
         Ok(())
     }
 
-    /// Makes the leaf under entry `index` of `node` the child's too.
+    /// Makes the leaf under entry `index` of `node` the child's too. False: the child gets only a part of it.
     fn share_leaf(
         &self,
         node: &Node,
@@ -90,14 +94,20 @@ impl<M: Machine> Space<M> {
         index: u16,
         child: &Arc<Self>,
         rcu: &RcuRead,
-    ) -> Result<(), VmError> {
+    ) -> Result<bool, VmError> {
         let cell = node.cell(index);
+        if !copy.entry(index).is_absent() {
+            return Ok(true);
+        }
         loop {
-            let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(()) };
+            let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(true) };
             let mut locked = leaf.lock_below();
             let now = Entry(cell.load(Ordering::Acquire));
             if now.is_absent() || M::address(now) != leaf.table() || locked.stray {
                 continue;
+            }
+            if locked.segments.as_slice().iter().any(|s| s.meaning.differs_in_child()) {
+                return Ok(false);
             }
             if !locked.sharers.has_room(1) {
                 let len = locked.sharers.len();
@@ -114,7 +124,7 @@ impl<M: Machine> Space<M> {
             locked.sharers.push(Sharer::new(&child.tlb));
             drop(locked);
             copy.fill::<M>(index, entry);
-            return Ok(());
+            return Ok(true);
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod fault;
 pub mod flush;
 mod fork;
 pub mod frame;
+mod inherit;
 pub mod machine;
 mod map;
 pub mod node;

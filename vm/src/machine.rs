@@ -4,22 +4,27 @@
 //! entries for as long as hardware may.
 #![forbid(unsafe_code)]
 
-use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 use crate::request::Prot;
 use crate::tlb::FlushRequest;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{CpuId, MAX_CPUS};
 
-/// A page-table entry in the hardware's format. Zero is "absent" on every machine; [`Entry::BUSY`] too has the hardware's
-/// present bit clear.
+/// A page-table entry in the hardware's format. Zero is "absent" on every machine; a busy entry too has the hardware's present
+/// bit clear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Entry(pub u64);
 
 impl Entry {
     pub const ABSENT: Self = Self(0);
-    /// A page is being replaced: its old translation is being flushed from other CPUs (fault.rs). Never present in hardware.
-    pub const BUSY: Self = Self(1 << 9);
+    const BUSY: u64 = 1 << 9;
+
+    /// `cpu` is replacing the page: its old translation is being flushed from other CPUs (cow.rs). Never present in hardware. A CPU
+    /// replaces one page at a time, so it knows its own busy entry from one that another CPU made there after it.
+    pub fn busy(cpu: CpuId) -> Self {
+        Self(Self::BUSY | u64::from(cpu) << PAGE_SHIFT)
+    }
 
     #[inline]
     pub fn is_absent(self) -> bool {
@@ -28,7 +33,7 @@ impl Entry {
 
     #[inline]
     pub fn is_busy(self) -> bool {
-        self == Self::BUSY
+        self.0 & (PAGE_SIZE as u64 - 1) == Self::BUSY
     }
 }
 

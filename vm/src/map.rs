@@ -54,7 +54,7 @@ impl<M: Machine> Space<M> {
         let flags = request.flags;
         let start = if flags.intersects(MapFlags::FIXED | MapFlags::NOREPLACE) {
             let start = request.hint.0;
-            self.check_range(start, len)?;
+            self.check_range(start, len, flags.contains(MapFlags::LOW))?;
             if flags.contains(MapFlags::NOREPLACE) {
                 let mut layout = self.layout.lock();
                 if !self.is_free(start, start + len) {
@@ -80,14 +80,14 @@ impl<M: Machine> Space<M> {
         Ok(VirtAddr(start))
     }
 
-    /// Is `start..start + len` a run of whole pages that a program may have?
-    pub(crate) fn check_range(&self, start: usize, len: usize) -> Result<(), VmError> {
+    /// Is `start..start + len` a run of whole pages that a program may have? Below `USER_START` only with `low`.
+    pub(crate) fn check_range(&self, start: usize, len: usize, low: bool) -> Result<(), VmError> {
         if !start.is_multiple_of(PAGE_SIZE) || len == 0 {
             return Err(VmError::Invalid);
         }
         match start.checked_add(len) {
-            Some(end) if end <= M::USER_END && start >= USER_START => Ok(()),
-            Some(end) if end <= M::USER_END => Err(VmError::Access),
+            Some(end) if end <= M::USER_END && (low || start >= USER_START) => Ok(()),
+            Some(end) if end <= M::USER_END => Err(VmError::Permission),
             _ => Err(VmError::NoSpace),
         }
     }

@@ -121,6 +121,18 @@ impl<M: Machine> Space<M> {
         end
     }
 
+    /// Is there anything in `start..end` of which `is` holds?
+    pub(crate) fn any_piece(&self, start: usize, end: usize, is: &dyn Fn(&Meaning) -> bool) -> bool {
+        let mut at = start;
+        while let Some(piece) = self.next_piece_in(at, end).filter(|p| p.start < end) {
+            if is(&piece.meaning) {
+                return true;
+            }
+            at = piece.end;
+        }
+        false
+    }
+
     pub(crate) fn is_mapped(&self, start: usize, end: usize) -> bool {
         self.mapped_until(start, end) >= end
     }

@@ -46,18 +46,6 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
 }
 
 impl<M: Machine> Space<M> {
-    /// Is anything in `start..end` mapped so that it must never be writable?
-    fn any_unwritable(&self, start: usize, end: usize) -> bool {
-        let mut at = start;
-        while let Some(piece) = self.next_piece(at).filter(|p| p.start < end) {
-            if piece.meaning.flags.contains(SegFlags::NO_WRITE) {
-                return true;
-            }
-            at = piece.end;
-        }
-        false
-    }
-
     /// Sets the protection of `start..start + len`. `Access` (EACCES) if part of it must not be writable; `NoSpace` (ENOMEM) where part of it is not mapped; what lies before the first hole
     /// is changed then, as on Linux. May sleep.
     pub fn protect(&self, start: VirtAddr, len: usize, prot: Prot) -> Result<(), VmError> {
@@ -70,7 +58,9 @@ impl<M: Machine> Space<M> {
         }
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         let mapped = self.mapped_until(start.0, end);
-        if prot.contains(Prot::WRITE) && self.any_unwritable(start.0, mapped) {
+        if prot.contains(Prot::WRITE)
+            && self.any_piece(start.0, mapped, &|m| m.flags.contains(SegFlags::NO_WRITE))
+        {
             return Err(VmError::Access);
         }
         if mapped > start.0 {

@@ -4,7 +4,7 @@
 //! batches (cleared, flushed, put in), and unmaps the old addresses. Pages of objects are not moved: they are found again.
 //!
 //! Invariants: LeafOwns, FreeAfterFlush — an entry is put in at its new place only after the old translation is gone everywhere.
-//! Lock order: layout → node.
+//! Lock order: layout → node; an object's `change` → layout, while pages that belong to its size are moved.
 #![forbid(unsafe_code)]
 
 use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
@@ -32,6 +32,8 @@ bitflags! {
         const FIXED = 2;
         /// The old addresses stay mapped, without their pages.
         const DONTUNMAP = 4;
+        /// The caller may map below [`crate::USER_START`].
+        const LOW = 8;
     }
 }
 
@@ -141,9 +143,12 @@ impl<M: Machine> Space<M> {
             return Err(VmError::Invalid);
         }
         if fixed {
-            self.check_range(new_addr.0, new_len).map_err(|_| VmError::Invalid)?;
-            if new_addr.0 < old_end && old.0 < new_addr.0 + new_len {
-                return Err(VmError::Invalid);
+            let low = self.check_range(new_addr.0, new_len, flags.contains(MremapFlags::LOW));
+            let overlap = new_addr.0 < old_end && old.0 < new_addr.0.saturating_add(new_len);
+            match low {
+                Err(VmError::Permission) if !overlap => return Err(VmError::Permission),
+                Ok(()) if !overlap => {}
+                _ => return Err(VmError::Invalid),
             }
         }
         if old_len > new_len {
@@ -233,6 +238,10 @@ impl<M: Machine> Space<M> {
             // Makes the old leaf this space's own, which may need memory too.
             self.apply(from + offset, from + offset + len, &mut OwnOp)
         })?;
+        // A page on its way between two leaves is found by no visit of the reverse map.
+        let meaning = self.mapping_at(from).map(|p| p.meaning).filter(|m| !m.is_shared());
+        let private = meaning.and_then(|m| m.object);
+        let _size = private.as_ref().map(|object| object.keep_size());
         batches(&mut |offset, len| {
             let mut out = TakeOut { base: from, pages: ArrayVec::new_const() };
             self.apply(from + offset, from + offset + len, &mut out)?;

@@ -43,6 +43,8 @@ bitflags! {
         const STACK = 64;
         /// With SHARED: `protect` may not make it writable.
         const NO_WRITE = 128;
+        /// The caller may map below [`crate::USER_START`].
+        const LOW = 256;
     }
 }
 
@@ -103,4 +105,10 @@ pub enum Advice {
     /// Fault the pages in for reading or writing.
     PopulateRead,
     PopulateWrite,
+    /// Whether children of fork get the mapping.
+    DontFork,
+    DoFork,
+    /// Whether children of fork get it empty; private anonymous memory only.
+    WipeOnFork,
+    KeepOnFork,
 }

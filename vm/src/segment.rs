@@ -30,6 +30,10 @@ bitflags! {
         const QUARANTINE = 4;
         /// Never to be made writable: a shared mapping of a file that is not open for writing.
         const NO_WRITE = 8;
+        /// A child of fork does not get it.
+        const NO_FORK = 16;
+        /// A child of fork gets it empty.
+        const WIPE_ON_FORK = 32;
     }
 }
 
@@ -75,6 +79,11 @@ impl Meaning {
     pub fn is_quarantine(&self) -> bool {
         self.flags.contains(SegFlags::QUARANTINE)
     }
+
+    /// Is it not, or not with its pages, what a child of fork gets?
+    pub fn differs_in_child(&self) -> bool {
+        self.flags.intersects(SegFlags::NO_FORK | SegFlags::WIPE_ON_FORK)
+    }
 }
 
 /// A run of a node's entries with one meaning.
@@ -92,6 +101,10 @@ impl Segment {
     pub fn object_page(&self, index: u16) -> Option<(&ObjectRef, u64)> {
         let object = self.meaning.object.as_ref()?;
         Some((object, self.meaning.offset + u64::from(index - self.start)))
+    }
+
+    fn is_same(&self, other: &Segment) -> bool {
+        self.start == other.start && self.end == other.end && self.meaning.continued_by(&other.meaning, 0)
     }
 
     /// Meaning of entry `index`, in a node whose entries span `1 << shift` pages.
@@ -148,6 +161,13 @@ impl SegmentList {
     /// Puts a copy of `segments` into this list, which is empty and has the room.
     pub fn copy_from(&mut self, segments: &[Segment]) {
         for segment in segments {
+            self.0.push(segment.clone());
+        }
+    }
+
+    /// As `copy_from`, but those that a child of fork does not get are left out.
+    pub fn inherit_from(&mut self, segments: &[Segment]) {
+        for segment in segments.iter().filter(|s| !s.meaning.flags.contains(SegFlags::NO_FORK)) {
             self.0.push(segment.clone());
         }
     }
@@ -232,10 +252,14 @@ impl SegmentList {
     /// Do both lists say the same?
     pub fn same_as(&self, other: &SegmentList) -> bool {
         let (a, b) = (self.as_slice(), other.as_slice());
-        let same = |(a, b): (&Segment, &Segment)| {
-            a.start == b.start && a.end == b.end && a.meaning.continued_by(&b.meaning, 0)
-        };
-        a.len() == b.len() && a.iter().zip(b).all(same)
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b))
+    }
+
+    /// Is this what `inherit_from` makes of `other`?
+    pub fn inherited_from(&self, other: &SegmentList) -> bool {
+        let given = other.as_slice().iter().filter(|s| !s.meaning.flags.contains(SegFlags::NO_FORK));
+        let mine = self.as_slice();
+        given.clone().count() == mine.len() && mine.iter().zip(given).all(|(a, b)| a.is_same(b))
     }
 
     /// Takes all segments out.

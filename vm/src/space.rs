@@ -22,7 +22,7 @@ lock_class! {
     static LAYOUT: LockClass = ("vm space", SpaceLevel);
 }
 
-/// Addresses below are never given to programs (vm.mmap_min_addr).
+/// Addresses below are given only to who asks for them and may have them (vm.mmap_min_addr).
 pub const USER_START: usize = 0x1_0000;
 
 /// Where things lie in a space.

@@ -74,6 +74,26 @@ impl<M: Machine> RangeOp<M> for ReleaseOp {
     }
 }
 
+/// Changes properties of what is mapped.
+struct FlagsOp {
+    set: SegFlags,
+    clear: SegFlags,
+}
+
+impl<M: Machine> RangeOp<M> for FlagsOp {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
+        let shift = node.node().shift();
+        node.segments.update(range, shift, |m| {
+            if !m.is_quarantine() {
+                m.flags = m.flags.difference(self.clear).union(self.set);
+            }
+        });
+    }
+}
+
 /// Drops the pages and keeps the mapping.
 struct DropPagesOp;
 
@@ -121,7 +141,20 @@ impl<M: Machine> Space<M> {
             Advice::DontNeed | Advice::Free => self.apply(start.0, end, &mut DropPagesOp)?,
             Advice::PopulateRead => self.populate(start, len, Access::READ)?,
             Advice::PopulateWrite => self.populate(start, len, Access::WRITE)?,
+            Advice::DontFork => self.set_flags(start.0, end, SegFlags::NO_FORK, SegFlags::empty())?,
+            Advice::DoFork => self.set_flags(start.0, end, SegFlags::empty(), SegFlags::NO_FORK)?,
+            Advice::WipeOnFork => {
+                if self.any_piece(start.0, end, &|m| m.object.is_some()) {
+                    return Err(VmError::Invalid);
+                }
+                self.set_flags(start.0, end, SegFlags::WIPE_ON_FORK, SegFlags::empty())?;
+            }
+            Advice::KeepOnFork => self.set_flags(start.0, end, SegFlags::empty(), SegFlags::WIPE_ON_FORK)?,
         }
         if self.is_mapped(start.0, end) { Ok(()) } else { Err(VmError::NoSpace) }
+    }
+
+    fn set_flags(&self, start: usize, end: usize, set: SegFlags, clear: SegFlags) -> Result<(), VmError> {
+        self.apply(start, end, &mut FlagsOp { set, clear })
     }
 }

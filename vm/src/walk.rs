@@ -10,7 +10,7 @@ use crate::machine::{Entry, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, Registration, Retired, Sharer};
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
-use crate::segment::SegmentList;
+use crate::segment::{SegFlags, Segment, SegmentList};
 use crate::small::SmallList;
 use crate::space::{Space, Stop};
 use core::sync::atomic::Ordering;
@@ -55,14 +55,16 @@ impl<M: Machine> Space<M> {
             child.state().sharers.push(Sharer::new(&self.tlb));
         }
         if let Some(meaning) = &meaning {
-            if child.node().is_leaf()
-                && let Some(object) = &meaning.object
-            {
-                self.register_new(&mut child, object)?;
-            }
             let mut none = crate::segment::Removed::new();
             let shift = child.node().shift();
             child.state().segments.insert(0..crate::addr::ENTRIES as u16, meaning.clone(), shift, &mut none);
+            if child.node().is_leaf()
+                && let Some(object) = &meaning.object
+                && let Err(e) = self.register_new(child.node(), object)
+            {
+                Retired::unused::<M>(child, &Flushed::never_mapped());
+                return Err(e);
+            }
         }
         let mut locked = parent.lock();
         let unchanged = match (&meaning, meaning_now(&locked)) {
@@ -79,18 +81,22 @@ impl<M: Machine> Space<M> {
         Ok(true)
     }
 
-    /// Puts a leaf that nobody else knows on `object`'s list (RegisterBeforeMap).
-    fn register_new(&self, leaf: &mut NewNode, object: &ObjectRef) -> Result<(), VmError> {
-        if leaf.state().is_registered(object) {
+    /// Puts a leaf that no tree holds yet on `object`'s list (RegisterBeforeMap). From then on visits of the reverse map know it.
+    pub(crate) fn register_new(&self, leaf: &Node, object: &ObjectRef) -> Result<(), VmError> {
+        let locked = leaf.lock();
+        if locked.is_registered(object) {
             return Ok(());
         }
-        if !leaf.state().registrations.has_room(1) {
-            let bigger = SmallList::<Registration, 2>::bigger(leaf.state().registrations.len())?;
-            drop(leaf.state().registrations.adopt(bigger));
-        }
-        let place = object.register(leaf.node(), ReverseOps::of::<M>())?;
-        leaf.state().registrations.push(Registration { object: object.clone(), place });
-        leaf.node().set_maps_objects();
+        let (full, len) = (!locked.registrations.has_room(1), locked.registrations.len());
+        drop(locked);
+        let spare = if full { SmallList::<Registration, 2>::bigger(len)? } else { Default::default() };
+        let place = object.register(leaf, ReverseOps::of::<M>())?;
+        let mut locked = leaf.lock();
+        let spare = locked.registrations.adopt(spare);
+        locked.registrations.push(Registration { object: object.clone(), place });
+        drop(locked);
+        drop(spare);
+        leaf.set_maps_objects();
         Ok(())
     }
 
@@ -154,27 +160,44 @@ impl<M: Machine> Space<M> {
         }
         copy.state().segments.copy_from(locked.segments.as_slice());
         drop(locked);
-        for i in 0..len {
-            let object = copy.state().segments.as_slice().get(i).and_then(|s| s.meaning.object.clone());
-            if let Some(object) = object
-                && let Err(e) = self.register_new(&mut copy, &object)
-            {
-                Retired::unused::<M>(copy, &Flushed::never_mapped());
-                return Err(e.into());
-            }
-        }
+        let copy = self.register_all(copy)?;
         self.copy_leaf(arrival, copy, rcu);
         Ok(())
     }
 
+    /// Puts a leaf that no tree holds yet on the lists of all objects that its segments name.
+    pub(crate) fn register_all(&self, mut leaf: NewNode) -> Result<NewNode, VmError> {
+        if leaf.state().segments.as_slice().iter().all(|s| s.meaning.object.is_none()) {
+            return Ok(leaf);
+        }
+        let mut i = 0;
+        loop {
+            // Registered for one object, the leaf is known to its visits.
+            let locked = leaf.node().lock();
+            let Some(segment) = locked.segments.as_slice().get(i) else { break };
+            let object = segment.meaning.object.clone();
+            drop(locked);
+            if let Some(object) = object
+                && let Err(e) = self.register_new(leaf.node(), &object)
+            {
+                Retired::unused::<M>(leaf, &Flushed::never_mapped());
+                return Err(e);
+            }
+            i += 1;
+        }
+        Ok(leaf)
+    }
+
     /// Exchanges the shared leaf at `arrival` for `copy`, which has the same segments and is registered.
-    fn copy_leaf(&self, arrival: &Arrival<'_>, mut copy: NewNode, rcu: &RcuRead) {
+    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode, rcu: &RcuRead) {
         let Some(upper) = arrival.upper else { return };
         let leaf = arrival.node;
         let mut locked = leaf.lock();
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
         // Since the segments were copied the leaf may have been taken over, changed and shared anew.
-        let unchanged = locked.segments.same_as(&copy.state().segments);
+        let leaf_copy = copy.node().lock_below();
+        let unchanged = locked.segments.same_as(&leaf_copy.segments);
+        drop(leaf_copy);
         if !unchanged
             || !locked.is_shared()
             || !arrival.is_current::<M>()
@@ -188,25 +211,7 @@ impl<M: Machine> Space<M> {
         }
         let entry = copy.publish::<M>(true);
         let mut leaf_copy = NewNode::published::<M>(entry, rcu).lock_below();
-        let mut left = locked.present();
-        for index in locked.used() {
-            if left == 0 {
-                break;
-            }
-            let old = locked.entry(index);
-            if old.is_absent() {
-                continue;
-            }
-            left -= 1;
-            if M::is_owned(old) {
-                // From now on two leaves hold the frame; neither may write it.
-                let old = M::read_only(old);
-                locked.share_owned::<M>(index, old);
-                leaf_copy.fill::<M>(index, old);
-            } else if still_backed::<M>(&leaf_copy, index, old) {
-                leaf_copy.fill::<M>(index, old);
-            }
-        }
+        copy_entries::<M>(&mut locked, &mut leaf_copy);
         drop(leaf_copy);
         let now = upper.load(Ordering::Relaxed);
         let won = !Entry(now).is_absent()
@@ -222,6 +227,51 @@ impl<M: Machine> Space<M> {
             Retired::unused::<M>(NewNode::unpublish::<M>(entry), &Flushed::never_mapped());
         }
     }
+}
+
+/// Gives `copy`, a leaf without entries, those of `leaf` that its segments still allow. Both are locked; `leaf` has no busy entries.
+///
+/// What may not be copied: entries of an object whose slot has been emptied (ReadSlotUnderLeaf) and private copies of pages beyond
+/// its end. A visit of the reverse map may have passed `copy` already, and finds them in `leaf`.
+pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<'_>) {
+    let doubtful = copy.segments.as_slice().iter().any(ends_past_object)
+        || leaf.segments.as_slice().iter().any(|s| s.meaning.differs_in_child());
+    let mut left = leaf.present();
+    for index in leaf.used() {
+        if left == 0 {
+            break;
+        }
+        let old = leaf.entry(index);
+        if old.is_absent() {
+            continue;
+        }
+        left -= 1;
+        if M::is_owned(old) {
+            if doubtful && !takes_copies(copy, index) {
+                continue;
+            }
+            // From now on two leaves hold the frame; neither may write it.
+            let old = M::read_only(old);
+            leaf.share_owned::<M>(index, old);
+            copy.fill::<M>(index, old);
+        } else if still_backed::<M>(copy, index, old) {
+            copy.fill::<M>(index, old);
+        }
+    }
+}
+
+/// Does the segment reach beyond the end of its object?
+fn ends_past_object(segment: &Segment) -> bool {
+    segment.object_page(segment.end - 1).is_some_and(|(object, page)| page >= object.pages())
+}
+
+/// May entry `index` hold a private page of another leaf? Not if nothing is mapped there, if it is to be empty in a child, or if it
+/// stands for a page beyond the end of its object.
+fn takes_copies(leaf: &Locked<'_>, index: u16) -> bool {
+    leaf.segments.find(index).is_some_and(|s| {
+        !s.meaning.flags.contains(SegFlags::WIPE_ON_FORK)
+            && s.object_page(index).is_none_or(|(object, page)| page < object.pages())
+    })
 }
 
 /// Is an entry that owns nothing still what its segment's object holds (or the page of zeros)? Asked with the leaf that shall

@@ -244,6 +244,129 @@ fn truncation_takes_pages_away_from_every_mapping() {
 }
 
 #[test]
+fn truncation_takes_private_copies_away_too() {
+    let _g = alone();
+    let before = free_frames();
+    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    object.set_size(1 << 20).unwrap();
+    let s = space();
+    let private = s.map(&file(&object, false, 1 << 20)).unwrap().0;
+    for page in 0..256 {
+        write(&s, private + page * 4096, 7).unwrap();
+    }
+    let child = s.fork().unwrap();
+    switch_to(&child);
+    // The child's leaf is a copy now; the pages are held by both.
+    write(&child, private, 8).unwrap();
+    assert_eq!(object.resident_pages(), 256);
+    object.set_size(4096 + 8).unwrap();
+    assert_eq!(read(&child, private + 8192), Err(FaultError::Bus));
+    assert_eq!(write(&child, private + 8192, 1), Err(FaultError::Bus));
+    assert_eq!(read(&child, private + 4096), Ok(7), "a copy of the last page stays as it is");
+    switch_to(&s);
+    assert_eq!(read(&s, private + 8192), Err(FaultError::Bus));
+    assert_eq!(read(&s, private), Ok(7));
+    object.set_size(1 << 20).unwrap();
+    assert_eq!(read(&s, private + 8192), Ok(0));
+    write(&s, private + 8192, 9).unwrap();
+    object.punch(2, 3).unwrap();
+    assert_eq!(read(&s, private + 8192), Ok(9), "a hole leaves private copies alone");
+    drop((s, child, object));
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn every_one_of_many_sharers_forgets_what_a_truncation_took() {
+    let _g = alone();
+    let before = free_frames();
+    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    object.set_size(1 << 20).unwrap();
+    let s = space();
+    let shared = s.map(&file(&object, true, 1 << 20)).unwrap().0;
+    write(&s, shared, 1).unwrap();
+    let children: Vec<_> = (0..40).map(|_| s.fork().unwrap()).collect();
+    let on = |i: usize, f: &mut dyn FnMut()| sync::machine::hosted::as_cpu(10 + i as u32, f);
+    for (i, child) in children.iter().enumerate() {
+        on(i, &mut || {
+            switch_to(child);
+            assert_eq!(read(child, shared), Ok(1));
+        });
+    }
+    // Those that were flushed first leave while the others are still to be flushed: the list is short then.
+    let leaving = Mutex::new(children.iter().skip(26).cloned().collect::<Vec<_>>());
+    let rest: Vec<_> = children.into_iter().take(26).collect();
+    soft::on_flush(Box::new(move || drop(leaving.lock().unwrap().pop())));
+    object.set_size(0).unwrap();
+    soft::on_flush(Box::new(|| ()));
+    for (i, child) in rest.iter().enumerate() {
+        on(i, &mut || assert_eq!(read(child, shared), Err(FaultError::Bus), "child {i}"));
+    }
+    drop((s, rest, object));
+    for cpu in 0..40 {
+        on(cpu, &mut sync::rcu::drain);
+    }
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn a_child_does_not_get_what_is_not_for_children() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    // The border of the part lies inside a leaf, and inside the part lie whole leaves, touched and untouched.
+    let a = s.map(&anon(16 << 20)).unwrap().0.next_multiple_of(2 << 20);
+    for page in 0..2 * 512 {
+        write(&s, a + page * 4096, page as u64 + 1).unwrap();
+    }
+    let (secret, wiped) = (a + 300 * 4096, a + 100 * 4096);
+    s.advise(VirtAddr(secret), 6 << 20, Advice::DontFork).unwrap();
+    s.advise(VirtAddr(wiped), 100 * 4096, Advice::WipeOnFork).unwrap();
+    let child = s.fork().unwrap();
+    switch_to(&child);
+    assert_eq!(read(&child, a), Ok(1));
+    assert_eq!(read(&child, wiped), Ok(0));
+    assert_eq!(read(&child, secret - 4096), Ok(300));
+    for page in [0, 1, 212, 600, 6 * 256 - 1] {
+        assert_eq!(read(&child, secret + page * 4096), Err(FaultError::NotMapped), "page {page}");
+    }
+    assert_eq!(read(&child, secret + (6 << 20)), Ok(0));
+    write(&child, a, 70).unwrap();
+    switch_to(&s);
+    assert_eq!(read(&s, a), Ok(1));
+    write(&s, secret - 4096, 71).unwrap();
+    assert_eq!(read(&s, wiped), Ok(101));
+    assert_eq!(read(&s, secret), Ok(301));
+    s.advise(VirtAddr(secret), 6 << 20, Advice::DoFork).unwrap();
+    s.advise(VirtAddr(wiped), 100 * 4096, Advice::KeepOnFork).unwrap();
+    let second = s.fork().unwrap();
+    switch_to(&second);
+    assert_eq!(read(&second, secret), Ok(301));
+    assert_eq!(read(&second, wiped), Ok(101));
+    switch_to(&child);
+    assert_eq!(read(&child, secret - 4096), Ok(300));
+    switch_to(&s);
+    drop((s, child, second));
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn only_who_may_maps_the_lowest_addresses() {
+    let _g = alone();
+    let s = space();
+    assert_eq!(s.map(&at(0, 4096, RW)), Err(VmError::Permission));
+    let low = MapRequest { flags: MapFlags::FIXED | MapFlags::LOW, ..at(0, 8192, RW) };
+    assert_eq!(s.map(&low), Ok(VirtAddr(0)));
+    write(&s, 8, 3).unwrap();
+    assert_eq!(read(&s, 8), Ok(3));
+    let a = s.map(&anon(4096)).unwrap();
+    let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
+    assert_eq!(s.remap(a, 4096, 4096, flags, VirtAddr(0x8000)), Err(VmError::Permission));
+    assert_eq!(s.remap(a, 4096, 4096, flags | MremapFlags::LOW, VirtAddr(0x8000)), Ok(VirtAddr(0x8000)));
+    s.unmap(VirtAddr(0), 8192).unwrap();
+    assert_eq!(read(&s, 8), Err(FaultError::NotMapped));
+}
+
+#[test]
 fn the_heap_grows_and_shrinks() {
     let _g = alone();
     let s = space();

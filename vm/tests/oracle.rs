@@ -33,6 +33,8 @@ struct Page {
     prot: Prot,
     back: Back,
     own: Option<u64>,
+    /// Do children get it?
+    fork: bool,
 }
 
 /// A space and what it should hold.
@@ -51,6 +53,7 @@ enum Op {
     Unmap { space: usize, page: usize, len: usize },
     Protect { space: usize, page: usize, len: usize, prot: u8 },
     Drop { space: usize, page: usize, len: usize },
+    Advise { space: usize, page: usize, len: usize, fork: bool },
     Move { space: usize, page: usize, len: usize, to: usize },
     Fork { space: usize },
     Exit { space: usize },
@@ -152,7 +155,7 @@ impl World {
                         1 => Back::Private(o, offset + i as u64),
                         _ => Back::Shared(o, offset + i as u64),
                     };
-                    pages.insert(page + i, Page { prot: prot_of(prot), back, own: None });
+                    pages.insert(page + i, Page { prot: prot_of(prot), back, own: None, fork: true });
                 }
             }
             Op::Unmap { space, page, len } => {
@@ -202,6 +205,7 @@ impl World {
                 } else if page != to {
                     let same = |a: &Page, b: &Page| {
                         a.prot == b.prot
+                            && a.fork == b.fork
                             && match (a.back, b.back) {
                                 (Back::Anon, Back::Anon) => true,
                                 (Back::Private(o, n), Back::Private(p, m)) => o == p && n + 1 == m,
@@ -216,8 +220,9 @@ impl World {
             }
             Op::Fork { space } if count < SPACES => {
                 let (space, pages) = &self.spaces[pick(space, count)];
-                let child = (space.fork().unwrap(), pages.clone());
-                self.spaces.push(child);
+                let mut given = pages.clone();
+                given.retain(|_, page| page.fork);
+                self.spaces.push((space.fork().unwrap(), given));
             }
             Op::Exit { space } if count > 1 => {
                 let (space, _) = self.spaces.swap_remove(pick(space, count));
@@ -244,6 +249,21 @@ impl World {
                 let (o, words) = &mut self.objects[pick(object, OBJECTS)];
                 o.set_size(pages * PAGE_SIZE as u64).unwrap();
                 words.retain(|p, _| *p < pages);
+                for page in self.spaces.iter_mut().flat_map(|(_, all)| all.values_mut()) {
+                    if matches!(page.back, Back::Private(o, n) if o == pick(object, OBJECTS) && n >= pages) {
+                        page.own = None;
+                    }
+                }
+            }
+            Op::Advise { space, page, len, fork } => {
+                let (s, (page, len)) = (pick(space, count), clip(page, len));
+                let (space, pages) = &mut self.spaces[s];
+                let advice = if fork { Advice::DoFork } else { Advice::DontFork };
+                let result = space.advise(VirtAddr(addr(page)), len * PAGE_SIZE, advice);
+                assert_eq!(result.is_ok(), (page..page + len).all(|p| pages.contains_key(&p)));
+                for (_, p) in pages.range_mut(page..page + len) {
+                    p.fork = fork;
+                }
             }
             Op::WriteFile { object, page, value } => {
                 let (o, words) = &mut self.objects[pick(object, OBJECTS)];
@@ -285,6 +305,8 @@ fn ops() -> impl Strategy<Value = Op> {
         2 => (space(), page(), len(), any::<u8>())
             .prop_map(|(space, page, len, prot)| Op::Protect { space, page, len, prot }),
         1 => (space(), page(), len()).prop_map(|(space, page, len)| Op::Drop { space, page, len }),
+        1 => (space(), page(), len(), any::<bool>())
+            .prop_map(|(space, page, len, fork)| Op::Advise { space, page, len, fork }),
         1 => (space(), page(), len(), page()).prop_map(|(space, page, len, to)| Op::Move { space, page, len, to }),
         2 => space().prop_map(|space| Op::Fork { space }),
         1 => space().prop_map(|space| Op::Exit { space }),

@@ -59,6 +59,11 @@ fn check_commit(len: usize) -> Result {
     if len as u64 > all { Err(Errno::ENOMEM) } else { Ok(()) }
 }
 
+/// May the caller map what vm.mmap_min_addr protects (CAP_SYS_RAWIO)?
+fn may_map_low() -> bool {
+    process::current().credentials().is_root()
+}
+
 /// mmap(2).
 pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset: usize) -> Result<usize> {
     if !offset.is_multiple_of(PAGE_SIZE) {
@@ -91,7 +96,7 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
         if hint.checked_add(len).is_none_or(|end| end > USER_END) {
             return Err(Errno::ENOMEM);
         }
-        if hint < vm::USER_START && !process::current().credentials().is_root() {
+        if hint < vm::USER_START && !may_map_low() {
             return Err(Errno::EPERM);
         }
     }
@@ -118,6 +123,7 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
         flags & (abi::MAP_POPULATE | abi::MAP_LOCKED) != 0 && flags & abi::MAP_NONBLOCK == 0,
     );
     map.set(MapFlags::STACK, flags & abi::MAP_STACK != 0);
+    map.set(MapFlags::LOW, fixed && hint < vm::USER_START);
     let request = MapRequest { hint: VirtAddr(hint & !(PAGE_SIZE - 1)), len, prot, flags: map, backing };
     Ok(process::current().space().map(&request)?.0)
 }
@@ -177,7 +183,8 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
     if flags & !KNOWN != 0 {
         return Err(Errno::EINVAL);
     }
-    let flags = MremapFlags::from_bits_truncate(flags as u8);
+    let mut flags = MremapFlags::from_bits_truncate(flags as u8);
+    flags.set(MremapFlags::LOW, may_map_low());
     if new_len > old_len {
         check_room(new_len - old_len)?;
     }
@@ -207,12 +214,14 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         abi::MADV_FREE => Some(Advice::Free),
         abi::MADV_POPULATE_READ => Some(Advice::PopulateRead),
         abi::MADV_POPULATE_WRITE => Some(Advice::PopulateWrite),
+        abi::MADV_DONTFORK => Some(Advice::DontFork),
+        abi::MADV_DOFORK => Some(Advice::DoFork),
+        abi::MADV_WIPEONFORK => Some(Advice::WipeOnFork),
+        abi::MADV_KEEPONFORK => Some(Advice::KeepOnFork),
         abi::MADV_NORMAL
         | abi::MADV_RANDOM
         | abi::MADV_SEQUENTIAL
         | abi::MADV_WILLNEED
-        | abi::MADV_DONTFORK
-        | abi::MADV_DOFORK
         | abi::MADV_HUGEPAGE
         | abi::MADV_NOHUGEPAGE
         | abi::MADV_DONTDUMP

@@ -74,15 +74,21 @@ impl Retired {
     }
 
     /// A new leaf that could not be put in: the references that its entries took are given back.
-    pub fn unused<M: Machine>(mut leaf: NewNode, proof: &Flushed) {
-        for index in leaf.state().used() {
-            Self::entry::<M>(leaf.node().peek(index), proof);
-        }
-        let registrations = leaf.state().registrations.take();
+    pub fn unused<M: Machine>(leaf: NewNode, proof: &Flushed) {
+        // If it is on an object's list, visits of the reverse map know it: the lists first, then what it holds.
+        let mut locked = leaf.node().lock();
+        locked.stray = true;
+        let registrations = locked.registrations.take();
+        let segments = locked.segments.clear();
+        let used = locked.used();
+        drop(locked);
         for r in registrations.as_slice() {
             r.object.unregister(&r.place);
         }
-        // Reverse-map visits may have seen the leaf on a list.
+        for index in used {
+            Self::entry::<M>(leaf.node().peek(index), proof);
+        }
+        drop((registrations, segments));
         sync::rcu::defer_box(leaf.0);
     }
 }

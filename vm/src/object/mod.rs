@@ -188,6 +188,11 @@ impl Object {
         }
     }
 
+    /// Keeps the size from shrinking while the result lives. May sleep.
+    pub(crate) fn keep_size(&self) -> sync::MutexGuard<'_, ()> {
+        self.change.lock()
+    }
+
     pub(crate) fn register(
         &self,
         node: &crate::node::Node,

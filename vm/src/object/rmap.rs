@@ -9,8 +9,9 @@
 //! Lock order: a list's lock is of level Object; a visit locks one leaf after the other under it.
 #![forbid(unsafe_code)]
 
+use crate::flush::Flushed;
 use crate::machine::{Entry, FlushRange, Machine};
-use crate::node::{Locked, Node, NodeRef};
+use crate::node::{Locked, Node, NodeRef, Retired};
 use crate::once::OnceBox;
 use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
@@ -36,15 +37,23 @@ pub struct Place {
 pub struct ReverseOps {
     /// Clears entry `index` if it maps, without owning it, the frame at `address`.
     pub clear: fn(&mut Locked<'_>, u16, crate::addr::PhysAddr) -> bool,
+    /// Takes out of entry `index` a page that the leaf owns: a private copy. One that is just being made comes to nothing.
+    pub take_owned: fn(&mut Locked<'_>, u16) -> Option<Entry>,
     pub flush: fn(&SpaceTlb, FlushRange),
+    /// Lets what [`Self::take_owned`] took go.
+    pub release: fn(Entry, &Flushed),
 }
 
 impl ReverseOps {
     pub fn of<M: Machine>() -> &'static Self {
         struct Of<M>(core::marker::PhantomData<M>);
         impl<M: Machine> Of<M> {
-            const OPS: ReverseOps =
-                ReverseOps { clear: clear::<M>, flush: |tlb, range| tlb.flush::<M>(range) };
+            const OPS: ReverseOps = ReverseOps {
+                clear: clear::<M>,
+                take_owned: take_owned::<M>,
+                flush: |tlb, range| tlb.flush::<M>(range),
+                release: Retired::entry::<M>,
+            };
         }
         &Of::<M>::OPS
     }
@@ -57,6 +66,16 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::Phys
         leaf.exchange::<M>(index, Entry::ABSENT);
     }
     matches
+}
+
+fn take_owned<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Option<Entry> {
+    let entry = leaf.entry(index);
+    if entry.is_absent() || !(entry.is_busy() || M::is_owned(entry)) {
+        return None;
+    }
+    // Who made it busy finds it gone, and lets both pages go.
+    let old = leaf.exchange::<M>(index, Entry::ABSENT);
+    (!old.is_busy()).then_some(old)
 }
 
 #[derive(Clone, Copy)]

@@ -5,6 +5,10 @@
 //! A fault reads the slot under the leaf's lock: if it comes before the visit, the visit finds its entry; if after, it finds
 //! the tag. A leaf registered after its list was visited reads the slot later still.
 //!
+//! Private copies beyond a file's new end go the same way, with the size in the slot's part: it is set before the visit, and
+//! nobody puts a copy into a leaf without having looked at it under the leaf's lock (fault.rs, walk.rs) or with `change` held,
+//! which keeps the size as it is (remap.rs).
+//!
 //! Lock order: `change` is held by the caller → list → leaf.
 #![forbid(unsafe_code)]
 
@@ -12,16 +16,16 @@ use super::Object;
 use super::slots::MAX_PAGES;
 use crate::addr::{ENTRIES, PAGE_SHIFT, PAGE_SIZE};
 use crate::error::{FaultError, VmError};
+use crate::flush::Flushed;
 use crate::frame::Frame;
-use crate::machine::FlushRange;
+use crate::machine::{Entry, FlushRange};
 use crate::node::Node;
-use crate::node::Sharer;
 use crate::object::rmap::ReverseOps;
 use crate::pin;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering;
-use sync::rcu::{self, RcuHead, RcuObject};
+use sync::rcu::{self, RcuHead, RcuObject, RcuRead};
 
 impl Object {
     /// Sets the size in bytes. What lies beyond is gone for every mapping; what is added reads zero. May sleep.
@@ -34,7 +38,9 @@ impl Object {
         if size >= old {
             return Ok(());
         }
-        self.evict_beyond(size.div_ceil(PAGE_SIZE as u64)).map_err(|_| VmError::NoMemory)?;
+        // Private copies go too, as on Linux: who touches one gets SIGBUS, whatever it wrote there.
+        let first = size.div_ceil(PAGE_SIZE as u64);
+        self.evict(first, MAX_PAGES, true).map_err(|_| VmError::NoMemory)?;
         let tail = size as usize % PAGE_SIZE;
         if tail != 0 {
             let rcu = rcu::read();
@@ -48,26 +54,27 @@ impl Object {
         Ok(())
     }
 
-    /// Frees the pages `start..end` (bytes, whole pages inside it): they read zero afterwards. For fallocate. May sleep.
+    /// Frees the pages `first..end`: they read zero afterwards; private copies stay. For fallocate. May sleep.
     pub fn punch(&self, first: u64, end: u64) -> Result<(), VmError> {
         let _change = self.change.lock();
-        self.evict(first, end).map_err(|_| VmError::NoMemory)
+        self.evict(first, end, false).map_err(|_| VmError::NoMemory)
     }
 
     /// Takes away all pages from `first` on. The caller holds `change`.
     pub(super) fn evict_beyond(&self, first: u64) -> Result<(), FaultError> {
-        self.evict(first, MAX_PAGES)
+        self.evict(first, MAX_PAGES, false)
     }
 
-    fn evict(&self, first: u64, end: u64) -> Result<(), FaultError> {
+    /// Takes the pages `first..end` away; with `copies` private copies of them too.
+    fn evict(&self, first: u64, end: u64, copies: bool) -> Result<(), FaultError> {
         let mut tagged = 0u64;
         self.slots.each(first, end, &mut |_, slot| tagged += u64::from(slot.tag()));
+        if (tagged > 0 || copies) && !self.leaves.is_empty() {
+            let rcu = rcu::read();
+            self.leaves.visit(&rcu, |leaf, ops| self.clear_leaf(leaf, ops, first, end, copies, &rcu));
+        }
         if tagged == 0 {
             return Ok(());
-        }
-        if !self.leaves.is_empty() {
-            let rcu = rcu::read();
-            self.leaves.visit(&rcu, |leaf, ops| self.clear_leaf(leaf, ops, first, end));
         }
         // Readers within RCU sections may still use the frames: a batch is freed when none can be left. Where there is no
         // memory to remember them by, wait here.
@@ -104,44 +111,45 @@ impl Object {
         Ok(())
     }
 
-    /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and flushes its sharers.
-    fn clear_leaf(&self, leaf: &Node, ops: &ReverseOps, first: u64, end: u64) {
-        let mut locked = leaf.lock();
-        let mut cleared = FlushRange::EMPTY;
-        for i in 0..locked.segments.as_slice().len() {
-            let Some(segment) = locked.segments.as_slice().get(i) else { break };
-            if !segment.meaning.object.as_ref().is_some_and(|o| core::ptr::eq(&**o, self)) {
-                continue;
-            }
-            let (start, offset) = (segment.start, segment.meaning.offset);
-            let low = first.saturating_sub(offset).min(ENTRIES as u64) as u16 + start;
-            let high = (end.saturating_sub(offset) + u64::from(start)).min(u64::from(segment.end)) as u16;
-            for index in locked.used_in(&(low..high)) {
-                let page = offset + u64::from(index - start);
-                let Some(frame) = self.slots.get(page).and_then(|s| s.tagged()) else { continue };
-                if (ops.clear)(&mut locked, index, frame.addr()) {
-                    cleared.add(leaf.address(index), leaf.address(index + 1));
+    /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and with `copies` those that hold private copies of
+    /// these pages; flushes its sharers.
+    fn clear_leaf(&self, leaf: &Node, ops: &ReverseOps, first: u64, end: u64, copies: bool, rcu: &RcuRead) {
+        loop {
+            let mut owned: ArrayVec<Entry, 64> = ArrayVec::new_const();
+            let mut cleared = FlushRange::EMPTY;
+            let mut locked = leaf.lock();
+            for i in 0..locked.segments.as_slice().len() {
+                let Some(segment) = locked.segments.as_slice().get(i) else { break };
+                if !segment.meaning.object.as_ref().is_some_and(|o| core::ptr::eq(&**o, self)) {
+                    continue;
+                }
+                let (start, offset) = (segment.start, segment.meaning.offset);
+                let private = copies && !segment.meaning.is_shared();
+                let low = first.saturating_sub(offset).min(ENTRIES as u64) as u16 + start;
+                let high = (end.saturating_sub(offset) + u64::from(start)).min(u64::from(segment.end)) as u16;
+                for index in locked.used_in(&(low..high)) {
+                    if owned.is_full() {
+                        break;
+                    }
+                    let page = offset + u64::from(index - start);
+                    let tagged = self.slots.get(page).and_then(|s| s.tagged());
+                    let gone = tagged.is_some_and(|frame| (ops.clear)(&mut locked, index, frame.addr()));
+                    let copy = if private && !gone { (ops.take_owned)(&mut locked, index) } else { None };
+                    if gone || copy.is_some() {
+                        cleared.add(leaf.address(index), leaf.address(index + 1));
+                    }
+                    owned.extend(copy);
                 }
             }
-        }
-        if cleared.is_empty() {
-            return;
-        }
-        // Flush the spaces that use the leaf, in batches, with the leaf unlocked. A space that comes to share it meanwhile is
-        // a child of one of these, and finds the entries cleared.
-        let mut next = 0;
-        loop {
-            let batch: ArrayVec<Sharer, 16> =
-                locked.sharers.as_slice().iter().skip(next).take(16).copied().collect();
-            if batch.is_empty() {
+            drop(locked);
+            let more = owned.is_full();
+            if !cleared.is_empty() {
+                let proof = Flushed::by_flushing_sharers(leaf, ops, cleared, rcu);
+                owned.into_iter().for_each(|entry| (ops.release)(entry, &proof));
+            }
+            if !more {
                 return;
             }
-            next += batch.len();
-            drop(locked);
-            for sharer in &batch {
-                (ops.flush)(sharer.get(&leaf), cleared);
-            }
-            locked = leaf.lock();
         }
     }
 }

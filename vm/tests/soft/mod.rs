@@ -40,6 +40,14 @@ static MACHINES: [Mutex<Option<Box<Cpu>>>; CPUS] = [const { Mutex::new(None) }; 
 static INTERRUPTS: Mutex<()> = Mutex::new(());
 pub static REMOTE_FLUSHES: AtomicU64 = AtomicU64::new(0);
 
+/// What comes between two flushes.
+static ON_FLUSH: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
+
+/// Calls `f` after each flush of other CPUs.
+pub fn on_flush(f: Box<dyn Fn() + Send>) {
+    *ON_FLUSH.lock().unwrap_or_else(PoisonError::into_inner) = Some(f);
+}
+
 thread_local! {
     static ACTING: Cell<Option<usize>> = const { Cell::new(None) };
 }
@@ -140,11 +148,18 @@ impl Machine for Soft {
 
     fn flush_remote(cpus: &CpuMask, request: &FlushRequest) {
         REMOTE_FLUSHES.fetch_add(1, Ordering::Relaxed);
-        let _one = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
         for cpu in cpus.iter() {
             ACTING.set(Some(cpu as usize));
             request.answer_as::<Soft>(cpu);
             ACTING.set(None);
+        }
+        drop(one);
+        // What `f` does may flush too; that is not followed by another.
+        let f = ON_FLUSH.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(f) = f {
+            f();
+            ON_FLUSH.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(f);
         }
     }
 }

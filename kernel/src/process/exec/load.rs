@@ -5,6 +5,7 @@ use super::image::{Image, Load};
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
+use crate::process;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, ObjectRef, Prot};
 
@@ -50,9 +51,12 @@ pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool)
     if loaded.entry >= USER_END {
         return Err(Errno::EINVAL);
     }
+    // Below vm.mmap_min_addr only for root, as with mmap.
+    let mut fixed = MapFlags::FIXED;
+    fixed.set(MapFlags::LOW, process::current().credentials().is_root());
     for load in &image.loads {
         let address = load.address.checked_add(base).ok_or(Errno::EINVAL)?;
-        map_part(space, load, address, object)?;
+        map_part(space, load, address, object, fixed)?;
         let file_end = address + load.file_size;
         if load.exec {
             loaded.code = (loaded.code.0.min(address), loaded.code.1.max(file_end));
@@ -78,7 +82,7 @@ fn find_room(space: &Space, len: usize, align: usize) -> Result<usize> {
     Ok(found.0.next_multiple_of(align))
 }
 
-fn map_part(space: &Space, load: &Load, address: usize, object: &ObjectRef) -> Result {
+fn map_part(space: &Space, load: &Load, address: usize, object: &ObjectRef, fixed: MapFlags) -> Result {
     let mut prot = Prot::empty();
     prot.set(Prot::READ, load.read);
     prot.set(Prot::WRITE, load.write);
@@ -93,7 +97,7 @@ fn map_part(space: &Space, load: &Load, address: usize, object: &ObjectRef) -> R
             hint: VirtAddr(page_start),
             len: mapped_end - page_start,
             prot,
-            flags: MapFlags::FIXED,
+            flags: fixed,
             backing: Backing::Object { object: object.clone(), offset: load.offset - lead as u64 },
         })?;
     }
@@ -103,7 +107,7 @@ fn map_part(space: &Space, load: &Load, address: usize, object: &ObjectRef) -> R
             hint: VirtAddr(zero_from),
             len: (memory_end - zero_from).next_multiple_of(PAGE_SIZE),
             prot,
-            flags: MapFlags::FIXED,
+            flags: fixed,
             backing: Backing::Anonymous,
         })?;
     }

@@ -1,0 +1,58 @@
+//! Leaves of which a child gets a part: some of what they mean is not for children (MADV_DONTFORK), or not with its pages
+//! (MADV_WIPEONFORK). Sharers of a leaf agree in its segments, so such a leaf is copied at once.
+//!
+//! Invariants: CopyBeforeWrite — both leaves' entries of private pages lose their write permission. Until fork has flushed, other
+//! threads may still write through old translations, so a write fault on such a page waits for the fork (`forking`).
+//! Lock order: parent's leaf → the child's new leaf, which only visits of the reverse map know.
+#![forbid(unsafe_code)]
+
+use crate::error::VmError;
+use crate::flush::Flushed;
+use crate::machine::Machine;
+use crate::node::{Arrival, NewNode, Node, Retired, Sharer};
+use crate::segment::SegmentList;
+use crate::space::Space;
+use crate::walk::copy_entries;
+use alloc::sync::Arc;
+use sync::rcu::RcuRead;
+
+impl<M: Machine> Space<M> {
+    /// Puts a copy of what `child` gets of the leaf under entry `index` of `node` under the same entry of `parent`, the child's node.
+    /// Nothing happens if the leaf changes meanwhile.
+    pub(crate) fn give_part(
+        &self,
+        node: &Node,
+        parent: &Node,
+        index: u16,
+        child: &Arc<Self>,
+        rcu: &RcuRead,
+    ) -> Result<(), VmError> {
+        let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(()) };
+        let arrival = Arrival { upper: Some(node.cell(index)), node: leaf };
+        let mut copy = NewNode::try_new(0, leaf.base())?;
+        copy.state().sharers.push(Sharer::new(&child.tlb));
+        let len = leaf.lock().segments.as_slice().len();
+        drop(copy.state().segments.adopt(SegmentList::bigger(len)?));
+        let locked = leaf.lock();
+        if locked.segments.as_slice().len() != len {
+            return Ok(());
+        }
+        copy.state().segments.inherit_from(locked.segments.as_slice());
+        drop(locked);
+        let copy = self.register_all(copy)?;
+        let mut locked = leaf.lock();
+        let mut leaf_copy = copy.node().lock_below();
+        let busy = locked.used().any(|i| locked.entry(i).is_busy());
+        if busy || !arrival.is_current::<M>() || !leaf_copy.segments.inherited_from(&locked.segments) {
+            drop((locked, leaf_copy));
+            Retired::unused::<M>(copy, &Flushed::never_mapped());
+            sync::machine::relax();
+            return Ok(());
+        }
+        copy_entries::<M>(&mut locked, &mut leaf_copy);
+        drop((locked, leaf_copy));
+        // Put in even if it is empty: in the node above the parent's segments may speak for these addresses.
+        parent.lock().fill::<M>(index, copy.publish::<M>(true));
+        Ok(())
+    }
+}

@@ -1,181 +1,69 @@
 //! The spinning lock that interrupt handlers take too: interrupts are off on the holder's CPU.
 //!
-//! A CPU that waits has interrupts as its caller had them, so that it still answers TLB shootdowns.
+//! A CPU that waits has interrupts as its caller had them, so that it still answers TLB shootdowns. Guards are dropped in the
+//! reverse of the order in which they were taken.
 
-use super::class::LockClass;
-use super::order;
+use super::class::Class;
+use super::guarded::{Guard, Lock, RawLock};
 use crate::atomic::holder;
-use crate::level::{Before, Held, Level, Other};
+use crate::level::Other;
 use crate::machine;
 use crate::protocol::spin::RawSpin;
-use core::cell::UnsafeCell;
-use core::ops::{Deref, DerefMut};
 use core::panic::Location;
-use core::ptr;
 
 /// A spinning lock of level `L` around a `T`, which disables interrupts while it is held.
-pub struct IrqSpinLock<T: ?Sized, L: Level = Other> {
-    class: &'static LockClass<L>,
-    raw: RawSpin,
-    value: UnsafeCell<T>,
-}
+pub type IrqSpinLock<T, L = Other> = Lock<RawIrqSpin, T, L>;
+/// The lock, held, with interrupts off.
+pub type IrqSpinGuard<'a, T, L = Other> = Guard<'a, RawIrqSpin, T, L>;
 
-// SAFETY: the lock gives the value to one thread or handler at a time.
-unsafe impl<T: ?Sized + Send, L: Level> Sync for IrqSpinLock<T, L> {}
-// SAFETY: the lock owns the value.
-unsafe impl<T: ?Sized + Send, L: Level> Send for IrqSpinLock<T, L> {}
+/// A [`RawSpin`] that is held with interrupts off.
+#[derive(Default)]
+pub struct RawIrqSpin(RawSpin);
 
-/// The lock, held, with interrupts off. Guards are dropped in the reverse of the order in which they were taken.
-pub struct IrqSpinGuard<'a, T: ?Sized, L: Level = Other> {
-    lock: &'a IrqSpinLock<T, L>,
-    held: Held<'a, L>,
-    were_enabled: bool,
-}
+// SAFETY: as `RawSpin`.
+unsafe impl RawLock for RawIrqSpin {
+    const FREE: Self = RawIrqSpin(RawSpin::new());
+    const SLEEPS: bool = false;
+    /// Whether interrupts were enabled before.
+    type Kept = bool;
 
-impl<T, L: Level> IrqSpinLock<T, L> {
-    pub const fn new(value: T, class: &'static LockClass<L>) -> Self {
-        IrqSpinLock { class, raw: RawSpin::new(), value: UnsafeCell::new(value) }
-    }
-
-    pub fn into_inner(self) -> T {
-        self.value.into_inner()
-    }
-}
-
-impl<T: ?Sized, L: Level> IrqSpinLock<T, L> {
-    /// Disables interrupts and takes the lock, spinning until it is free.
-    #[track_caller]
     #[inline(always)]
-    pub fn lock(&self) -> IrqSpinGuard<'_, T, L> {
-        self.acquire(false)
-    }
-
-    /// As `lock`, where locks of the same level are held and the caller has a rule for their order.
-    #[track_caller]
-    #[inline(always)]
-    pub fn lock_nested(&self) -> IrqSpinGuard<'_, T, L> {
-        self.acquire(true)
-    }
-
-    /// As `lock`, with the order proved by types.
-    #[track_caller]
-    #[inline(always)]
-    pub fn lock_in<'a, H: Before<L>>(&'a self, _held: &'a mut Held<'_, H>) -> IrqSpinGuard<'a, T, L> {
-        self.acquire(false)
-    }
-
-    #[track_caller]
-    #[inline(always)]
-    fn acquire(&self, nested: bool) -> IrqSpinGuard<'_, T, L> {
-        order::check(self.class.class(), self.address(), nested, Location::caller());
+    fn try_lock(&self) -> Option<bool> {
         let were_enabled = machine::irq_save();
-        let me = holder();
-        if !self.raw.try_lock(me) {
-            self.collide(me, were_enabled, Location::caller());
-        }
-        self.taken(were_enabled, Location::caller())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn collide(&self, me: u32, were_enabled: bool, caller: &'static Location<'static>) {
-        let class = self.class.class();
-        let holder = self.raw.holder();
-        assert!(holder != me, "deadlock: {} taken at {caller} is held by this CPU", class.name);
-        let start = machine::cycles();
-        loop {
-            machine::irq_restore(were_enabled);
-            while self.raw.holder() != 0 {
-                machine::relax();
-            }
-            machine::irq_save();
-            if self.raw.try_lock(me) {
-                break;
-            }
-        }
-        class.stats.this().collided(machine::cycles().wrapping_sub(start), false, holder, caller);
-    }
-
-    #[inline(always)]
-    fn taken(&self, were_enabled: bool, caller: &'static Location<'static>) -> IrqSpinGuard<'_, T, L> {
-        self.class.class().acquired();
-        order::acquired(self.class.class(), self.address(), caller);
-        IrqSpinGuard { lock: self, held: Held::new(), were_enabled }
-    }
-
-    /// Takes the lock if it is free.
-    #[track_caller]
-    #[inline(always)]
-    pub fn try_lock(&self) -> Option<IrqSpinGuard<'_, T, L>> {
-        let were_enabled = machine::irq_save();
-        if self.raw.try_lock(holder()) {
-            return Some(self.taken(were_enabled, Location::caller()));
+        if self.0.try_lock(holder()) {
+            return Some(were_enabled);
         }
         machine::irq_restore(were_enabled);
         None
     }
 
-    /// The CPU that holds the lock just now.
-    pub fn holder(&self) -> Option<machine::CpuId> {
-        self.raw.holder().checked_sub(1)
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self, class: &'static Class, caller: &'static Location<'static>) -> bool {
+        let holder_then = self.0.holder();
+        assert!(holder_then != holder(), "deadlock: {} taken at {caller} is held by this CPU", class.name);
+        let start = machine::cycles();
+        let kept = loop {
+            while self.0.holder() != 0 {
+                machine::relax();
+            }
+            if let Some(kept) = self.try_lock() {
+                break kept;
+            }
+        };
+        class.stats.this().collided(machine::cycles().wrapping_sub(start), false, holder_then, caller);
+        kept
     }
 
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
-
-    /// Gives the lock back by force, for the panic screen, when the holder will never run again.
-    ///
-    /// # Safety
-    /// No other CPU runs, or none uses the value.
-    pub unsafe fn force_unlock(&self) {
-        order::released(self.address());
-        self.raw.unlock();
-    }
-
-    fn address(&self) -> usize {
-        ptr::from_ref(&self.raw).addr()
-    }
-}
-
-impl<'a, T: ?Sized, L: Level> IrqSpinGuard<'a, T, L> {
-    /// What `lock_in` of the next lock takes.
     #[inline(always)]
-    pub fn held(&mut self) -> &mut Held<'a, L> {
-        &mut self.held
+    fn unlock(&self, were_enabled: bool) {
+        self.0.unlock();
+        machine::irq_restore(were_enabled);
     }
 
-    /// The data, and what `lock_in` of the next lock takes.
-    #[inline(always)]
-    pub fn split(&mut self) -> (&mut T, &mut Held<'a, L>) {
-        // SAFETY: the lock is held for as long as the guard is borrowed.
-        (unsafe { &mut *self.lock.value.get() }, &mut self.held)
-    }
-}
-
-impl<T: ?Sized, L: Level> Deref for IrqSpinGuard<'_, T, L> {
-    type Target = T;
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: the lock is held.
-        unsafe { &*self.lock.value.get() }
-    }
-}
-
-impl<T: ?Sized, L: Level> DerefMut for IrqSpinGuard<'_, T, L> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held, and the guard borrowed mutably.
-        unsafe { &mut *self.lock.value.get() }
-    }
-}
-
-impl<T: ?Sized, L: Level> Drop for IrqSpinGuard<'_, T, L> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        order::released(self.lock.address());
-        self.lock.raw.unlock();
-        machine::irq_restore(self.were_enabled);
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.0.holder() != 0
     }
 }
 

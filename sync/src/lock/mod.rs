@@ -12,6 +12,7 @@
 //! LockOrder: `lock_in` proves the order by types (see [`crate::level`]); `lock` is checked at run time where [`order`] is on.
 
 mod class;
+mod guarded;
 mod irq;
 mod mutex;
 pub mod order;
@@ -21,6 +22,7 @@ mod spin;
 pub mod stats;
 
 pub use class::{Class, LockClass, UNCLASSED};
+pub use guarded::{Guard, Lock, RawLock};
 pub use irq::{IrqSpinGuard, IrqSpinLock};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::held_locks_of;

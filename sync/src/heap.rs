@@ -1,14 +1,17 @@
 //! Fallible allocation. Allocation can fail, everywhere, and nothing in the kernel takes the forms that abort when it does.
 //!
-//! Boxes and vectors have fallible forms on stable Rust. `Arc` has not: there the allocator is first asked for the very layout and the
-//! answer given back, after which `Arc::new` cannot fail: kernel code is not preempted, interrupt handlers do not
-//! allocate, and the freed block lies in this CPU's magazine.
+//! Boxes and vectors have fallible forms on stable Rust. `Arc` has not: there the allocator is first asked to have a block of the very
+//! layout at hand on this CPU, after which `Arc::new` cannot fail: kernel code is not preempted, and interrupt handlers do not
+//! allocate.
+//!
+//! A type that lives long or is hot has a slab cache of its own ([`SlabType`], which `vm::slab_type!` implements), so that a line of memory can be
+//! named: [`slab_box`] and [`slab_arc`] allocate from it. How a block is freed does not depend on it.
 //!
 //! Hosted, [`hosted::fail_after`] makes the n-th allocation of a thread fail, so that tests walk every failing path.
 //! No locks but the allocator's.
 #![allow(clippy::disallowed_methods)] // The one place that may name the infallible forms.
 
-use alloc::alloc::{alloc, dealloc};
+use alloc::alloc::alloc;
 use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
 use alloc::string::String;
@@ -48,12 +51,23 @@ fn allowed() -> Result<(), AllocError> {
     Ok(())
 }
 
-/// Whether `layout` could be allocated a moment ago.
-fn probe(layout: Layout) -> Result<(), AllocError> {
+#[cfg(target_os = "none")]
+unsafe extern "Rust" {
+    /// Sees to it that the next allocation of the layout on this CPU cannot fail, if nothing else is allocated before. False: no memory.
+    safe fn __darter_heap_reserve(layout: Layout) -> bool;
+}
+
+/// Sees to it that `layout`, whose size is not zero, can be allocated next.
+#[cfg(target_os = "none")]
+#[inline(always)]
+fn reserve(layout: Layout) -> Result<(), AllocError> {
+    if __darter_heap_reserve(layout) { Ok(()) } else { Err(AllocError) }
+}
+
+/// Whether `layout`, whose size is not zero, could be allocated a moment ago.
+#[cfg(not(target_os = "none"))]
+fn reserve(layout: Layout) -> Result<(), AllocError> {
     allowed()?;
-    if layout.size() == 0 {
-        return Ok(());
-    }
     // SAFETY: the layout is not of size zero; what was allocated is freed with the same layout.
     unsafe {
         let block = alloc(layout);
@@ -61,9 +75,53 @@ fn probe(layout: Layout) -> Result<(), AllocError> {
             return Err(AllocError);
         }
         // Without this the compiler may leave the pair out, and the answer would be a guess.
-        dealloc(core::hint::black_box(block), layout);
+        alloc::alloc::dealloc(core::hint::black_box(block), layout);
     }
     Ok(())
+}
+
+/// A type with a slab cache of its own. Implemented by `vm::slab_type!`.
+///
+/// # Safety
+/// `take` gives null or a block of `LAYOUT` that nobody uses and that the global allocator takes back; `prepare_arc` does what it says.
+pub unsafe trait SlabType: Sized {
+    /// Of what lies in the cache: the value, or the value behind an `Arc`'s counts.
+    const LAYOUT: Layout;
+
+    /// A block of the cache; null when memory is exhausted.
+    fn take() -> *mut u8;
+
+    /// Has the next request for `LAYOUT` on this CPU, which is the next use of the allocator, give a block of the cache. False when memory is
+    /// exhausted.
+    fn prepare_arc() -> bool;
+}
+
+/// `Box::new` from the type's own cache; `value` is dropped if memory is exhausted.
+#[inline]
+pub fn slab_box<T: SlabType>(value: T) -> Result<Box<T>, AllocError> {
+    const { assert!(T::LAYOUT.size() == size_of::<T>() && T::LAYOUT.align() == align_of::<T>()) };
+    allowed()?;
+    let block = T::take().cast::<T>();
+    if block.is_null() {
+        return Err(AllocError);
+    }
+    // SAFETY: `take` gave a block of `T`'s layout (asserted above) that the global allocator takes back, as the box will.
+    unsafe {
+        block.write(value);
+        Ok(Box::from_raw(block))
+    }
+}
+
+/// `Arc::new` from the type's own cache; `value` is dropped if memory is exhausted.
+#[inline]
+pub fn slab_arc<T: SlabType>(value: T) -> Result<Arc<T>, AllocError> {
+    const {
+        assert!(
+            T::LAYOUT.size() == arc_layout::<T>().size() && T::LAYOUT.align() == arc_layout::<T>().align()
+        )
+    };
+    allowed()?;
+    if T::prepare_arc() { Ok(Arc::new(value)) } else { Err(AllocError) }
 }
 
 /// `Box::new` that can fail; `value` is dropped if it does.
@@ -95,24 +153,31 @@ pub fn try_box_slice<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Result<
     Ok(values.into_boxed_slice())
 }
 
-/// What `Arc` allocates for a `T`: two counts before the value.
-const fn arc_layout<T>() -> Layout {
-    #[repr(C)]
-    struct Inner<T>(AtomicUsize, AtomicUsize, T);
-    Layout::new::<Inner<T>>()
+/// What `Arc` allocates: two counts before the value.
+#[repr(C)]
+struct ArcBlock<T>(AtomicUsize, AtomicUsize, T);
+
+/// The layout that `Arc` allocates for a `T`.
+pub const fn arc_layout<T>() -> Layout {
+    Layout::new::<ArcBlock<T>>()
+}
+
+/// Where in that block the value is.
+pub const fn arc_value_offset<T>() -> usize {
+    core::mem::offset_of!(ArcBlock<T>, 2)
 }
 
 /// `Arc::new` that can fail; `value` is dropped if it does.
 #[inline]
 pub fn try_arc<T>(value: T) -> Result<Arc<T>, AllocError> {
-    probe(arc_layout::<T>())?;
+    reserve(arc_layout::<T>())?;
     Ok(Arc::new(value))
 }
 
 /// `Arc::new_cyclic` that can fail. `make` may allocate, fallibly, only through what it returns: it cannot report failure itself.
 #[inline]
 pub fn try_arc_cyclic<T>(make: impl FnOnce(&Weak<T>) -> T) -> Result<Arc<T>, AllocError> {
-    probe(arc_layout::<T>())?;
+    reserve(arc_layout::<T>())?;
     Ok(Arc::new_cyclic(make))
 }
 
@@ -319,15 +384,66 @@ mod tests {
         assert!(try_box(0).is_ok());
     }
 
+    /// The tests' allocator: std's, and each thread knows its last request.
+    struct Noting;
+
+    std::thread_local! {
+        static LAST: core::cell::Cell<Option<Layout>> = const { core::cell::Cell::new(None) };
+    }
+
+    // SAFETY: std's allocator does the work.
+    unsafe impl core::alloc::GlobalAlloc for Noting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            let _ = LAST.try_with(|last| last.set(Some(layout)));
+            // SAFETY: as the caller promises.
+            unsafe { std::alloc::System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            // SAFETY: as the caller promises.
+            unsafe { std::alloc::System.dealloc(block, layout) }
+        }
+    }
+
+    #[global_allocator]
+    static NOTING: Noting = Noting;
+
+    /// A block of another size would be laid out where the request of `Arc::new` does not find it.
     #[test]
     fn the_layout_of_an_arc_is_what_it_allocates() {
-        let arc = Arc::new(0u64);
-        let value = Arc::as_ptr(&arc).addr();
-        assert_eq!(arc_layout::<u64>().size(), 24);
-        assert_eq!(arc_layout::<Wide>().align(), 64);
         #[repr(align(64))]
-        struct Wide;
-        assert_eq!(value % 8, 0);
+        struct Wide(#[allow(dead_code)] u8);
+        fn check<T>(value: T) {
+            let arc = Arc::new(value);
+            let asked = LAST.get();
+            assert_eq!(asked, Some(arc_layout::<T>()));
+            let block = Arc::as_ptr(&arc).addr() - arc_value_offset::<T>();
+            assert_eq!(block % arc_layout::<T>().align(), 0);
+        }
+        check(0u64);
+        check([0u8; 100]);
+        check(Wide(1));
+        assert_eq!(arc_layout::<u64>().size(), 24);
+    }
+
+    #[test]
+    fn what_has_a_cache_of_its_own_comes_from_there() {
+        struct Own(Arc<()>);
+        // SAFETY: std's allocator gives blocks of the layout, and takes them back.
+        unsafe impl SlabType for Own {
+            const LAYOUT: Layout = Layout::new::<Own>();
+            fn take() -> *mut u8 {
+                // SAFETY: not of size zero.
+                unsafe { alloc(Self::LAYOUT) }
+            }
+            fn prepare_arc() -> bool {
+                true
+            }
+        }
+        let token = Arc::new(());
+        assert_eq!(Arc::strong_count(&slab_box(Own(token.clone())).unwrap().0), 2);
+        hosted::fail_after(0, || assert!(slab_box(Own(token.clone())).is_err()));
+        assert_eq!(Arc::strong_count(&token), 1);
     }
 
     #[test]

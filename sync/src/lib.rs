@@ -28,7 +28,7 @@ pub mod percpu_ref;
 pub mod protocol;
 pub mod rcu;
 
-pub use heap::{AllocError, TryString, TryVec, try_arc, try_box, try_vec};
+pub use heap::{AllocError, TryString, TryVec, slab_arc, slab_box, try_arc, try_box, try_vec};
 pub use level::{Before, Held, Level};
 pub use lock::{
     IrqSpinGuard, IrqSpinLock, LockClass, Mutex, MutexGuard, QueueGuard, QueueLock, ReadGuard, RwMutex,

@@ -5,6 +5,7 @@
 //! fails when it is weakened or left out.
 
 pub mod count;
+pub mod inbox;
 pub mod period;
 pub mod queue;
 pub mod shared;

@@ -15,6 +15,7 @@ mod atomic;
 mod protocol;
 
 mod count;
+mod inbox;
 mod locks;
 mod period;
 

@@ -178,13 +178,17 @@ pub(super) fn call_back() {
     follow_call();
 }
 
-/// Gives this CPU's depot to the node's lists, if that was asked for since the last time.
+/// Was asked for what this CPU keeps since it last gave it back?
 #[inline]
+pub(super) fn was_called() -> bool {
+    MAGAZINE.this().followed.load(Ordering::Relaxed) != CALLS.load(Ordering::Relaxed)
+}
+
+/// Gives this CPU's depot to the node's lists, if that was asked for since the last time.
 pub(super) fn follow_call() {
-    let m = MAGAZINE.this();
-    let calls = CALLS.load(Ordering::Relaxed);
-    if m.followed.load(Ordering::Relaxed) != calls {
-        m.followed.store(calls, Ordering::Relaxed);
+    if was_called() {
+        let m = MAGAZINE.this();
+        m.followed.store(CALLS.load(Ordering::Relaxed), Ordering::Relaxed);
         empty_depot(m);
     }
 }

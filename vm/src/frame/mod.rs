@@ -109,7 +109,10 @@ pub fn call_back() {
 /// For points where the CPU does nothing urgent: gives back what it keeps, if another CPU has called for it.
 #[inline]
 pub fn give_back_if_called() {
-    magazine::follow_call();
+    if magazine::was_called() {
+        crate::slab::give_back();
+        magazine::follow_call();
+    }
 }
 
 /// Is there so little left that nothing should grow that no program's end gives back (files in memory)? What CPUs hold in their

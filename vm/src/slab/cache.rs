@@ -1,325 +1,261 @@
-//! One cache: objects of one size, in slabs of one page (or a block of pages for the larger sizes).
+//! One cache: objects of one size, and mostly of one type.
 //!
-//! A slab's header lies in the metadata of its first frame (`Frame::words`):
-//!
-//! | word | holds |
-//! |---|---|
-//! | 0 | first free object (address; 0: none); free objects link through their first word |
-//! | 1 | objects free in the slab |
-//! | 2, 3 | next and previous slab with free objects (frame's address in the table; 0: none) |
-//! | 4 | the cache |
-//!
-//! All of it is written under the cache's lock alone.
+//! The cache itself is never written after link, so that every CPU may read it, and the compiler knows what it holds: what changes is per
+//! CPU ([`OwnSlabs`]), but for the list of all caches, which a cache joins with its first slab.
 
+use super::mail;
+use super::own::OwnSlabs;
+use super::page::Page;
 use crate::addr::PAGE_SIZE;
-use crate::frame::{self, Frame, FrameKind};
-use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use sync::level::FrameList;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use sync::machine;
-use sync::per_cpu;
-use sync::{SpinLock, lock_class};
+use sync::percpu::PerCpu;
 
-/// Caches there can be.
-pub(super) const MAX_CACHES: usize = 48;
-/// Objects a magazine holds at most.
-const CAPACITY: usize = 64;
-/// Objects moved at a time.
-const BATCH: usize = 32;
-/// Wholly free slabs that a cache keeps for the next need.
-const SPARE: usize = 8;
-
-lock_class! { static SLAB: LockClass = ("slab cache", FrameList); }
-
-#[repr(align(64))]
-struct Magazine {
-    len: AtomicUsize,
-    objects: UnsafeCell<[usize; CAPACITY]>,
+/// How a typed cache's objects hold the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Bytes of the object before the value: reference counts.
+    pub value_offset: usize,
+    /// Bytes and alignment of the whole.
+    pub layout: core::alloc::Layout,
 }
 
-// SAFETY: `objects` is touched by the owning CPU alone: kernel code is not preempted and interrupt handlers do not allocate.
-unsafe impl Sync for Magazine {}
-
-per_cpu! {
-    static MAGAZINES: [Magazine; MAX_CACHES] =
-        [const { Magazine { len: AtomicUsize::new(0), objects: UnsafeCell::new([0; CAPACITY]) } }; MAX_CACHES];
-}
-
-/// Slabs that have free objects.
-struct Partial {
-    head: usize,
-    /// Slabs all of whose objects are free, somewhere on the list.
-    empty: usize,
-}
-
-/// A cache of objects of `size` bytes.
-#[repr(align(64))]
+/// A cache of objects of one size.
+#[repr(C)]
 pub struct Cache {
     name: &'static str,
-    size: usize,
+    /// The path of the type, empty for a size class.
+    type_name: &'static str,
+    size: u32,
+    value_offset: u32,
     /// The pages of a slab are `1 << order`.
-    order: usize,
-    /// Place of this cache in every CPU's row of magazines.
-    index: usize,
-    partial: SpinLock<Partial, FrameList>,
-    slabs: AtomicU64,
-    free: AtomicU64,
+    order: u32,
+    per_slab: u32,
+    own: &'static PerCpu<OwnSlabs>,
+    registration: &'static Registration,
 }
+
+/// A cache's place on the list of all caches.
+pub struct Registration {
+    done: AtomicBool,
+    next: AtomicPtr<Cache>,
+}
+
+/// The cache registered last.
+static LAST: AtomicPtr<Cache> = AtomicPtr::new(core::ptr::null_mut());
 
 /// What a cache holds, for `/proc/slabinfo`.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheInfo {
     pub name: &'static str,
+    pub type_name: &'static str,
     /// Bytes per object.
     pub size: usize,
-    /// Objects in use, magazines not counted.
-    pub used: u64,
+    /// Objects in use. Those on their way to the CPU that owns their slab count as used.
+    pub used: usize,
     /// Objects there is room for.
-    pub objects: u64,
-    pub pages: u64,
+    pub objects: usize,
+    pub slabs: usize,
+    pub objects_per_slab: usize,
+    pub pages_per_slab: usize,
+}
+
+impl Registration {
+    pub const fn new() -> Self {
+        Registration { done: AtomicBool::new(false), next: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+}
+
+impl Default for Registration {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The smallest slab that wastes at most an eighth.
+const fn order_for(size: usize) -> usize {
+    let mut order = 0;
+    while (PAGE_SIZE << order) % size > (PAGE_SIZE << order) / 8 {
+        order += 1;
+    }
+    order
 }
 
 impl Cache {
-    /// A cache; `index` is unique below [`MAX_CACHES`], `size` a multiple of 16 from 16 to 2,048.
-    pub(super) const fn new(name: &'static str, size: usize, index: usize) -> Self {
-        assert!(size >= 16 && size.is_multiple_of(16) && size <= PAGE_SIZE && index < MAX_CACHES);
-        // Above an eighth of a page a slab of several pages wastes less.
-        let order = if size <= 512 { 0 } else { 3 };
-        Self {
+    /// A cache without a type; `size` is a multiple of 16 from 16 to 2,048.
+    pub(super) const fn of_size(
+        name: &'static str,
+        size: usize,
+        own: &'static PerCpu<OwnSlabs>,
+        registration: &'static Registration,
+    ) -> Self {
+        assert!(size >= 16 && size.is_multiple_of(16) && size <= super::heap::LARGEST);
+        let order = order_for(size);
+        Cache {
             name,
-            size,
-            order,
-            index,
-            partial: SpinLock::new(Partial { head: 0, empty: 0 }, &SLAB),
-            slabs: AtomicU64::new(0),
-            free: AtomicU64::new(0),
+            type_name: "",
+            size: size as u32,
+            value_offset: 0,
+            order: order as u32,
+            per_slab: ((PAGE_SIZE << order) / size) as u32,
+            own,
+            registration,
         }
     }
 
-    const fn per_slab(&self) -> usize {
-        (PAGE_SIZE << self.order) / self.size
+    /// A cache of values of one type, each on cache lines of its own.
+    pub const fn of_type(
+        name: &'static str,
+        type_name: &'static str,
+        holder: Holder,
+        own: &'static PerCpu<OwnSlabs>,
+        registration: &'static Registration,
+    ) -> Self {
+        let mut cache = Self::of_size(name, Self::size_for(holder), own, registration);
+        cache.type_name = type_name;
+        cache.value_offset = holder.value_offset as u32;
+        cache
     }
 
-    pub(super) fn info(&self) -> CacheInfo {
-        let slabs = self.slabs.load(Ordering::Relaxed);
-        let objects = slabs * self.per_slab() as u64;
-        let cached: u64 = (0..machine::cpus())
-            .map(|cpu| MAGAZINES.of(cpu)[self.index].len.load(Ordering::Relaxed) as u64)
-            .sum();
+    /// The size of objects with that holder.
+    pub const fn size_for(holder: Holder) -> usize {
+        let align = if holder.layout.align() > 64 { holder.layout.align() } else { 64 };
+        holder.layout.size().next_multiple_of(align)
+    }
+
+    pub(super) const fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    pub(super) const fn order(&self) -> usize {
+        self.order as usize
+    }
+
+    pub(super) const fn per_slab(&self) -> usize {
+        self.per_slab as usize
+    }
+
+    fn info(&self) -> CacheInfo {
+        let (slabs, free) = (0..machine::cpus())
+            .map(|cpu| self.own.of(cpu).counts())
+            .fold((0, 0), |(slabs, free), own| (slabs + own.0, free + own.1));
+        let objects = slabs * self.per_slab();
         CacheInfo {
             name: self.name,
-            size: self.size,
-            used: objects.saturating_sub(self.free.load(Ordering::Relaxed) + cached),
+            type_name: self.type_name,
+            size: self.size(),
+            used: objects.saturating_sub(free),
             objects,
-            pages: slabs << self.order,
+            slabs,
+            objects_per_slab: self.per_slab(),
+            pages_per_slab: 1 << self.order,
         }
     }
 
     /// An object with unspecified contents, or null when memory is exhausted.
-    #[inline]
-    pub(super) fn alloc(&self) -> *mut u8 {
-        let m = &MAGAZINES.this()[self.index];
-        let mut len = m.len.load(Ordering::Relaxed);
-        if len == 0 {
-            len = self.refill(m);
-            if len == 0 {
-                return core::ptr::null_mut();
-            }
-        }
-        m.len.store(len - 1, Ordering::Relaxed);
-        // SAFETY: this CPU's magazine; no other reference to the cell exists while this one does.
-        unsafe { (&*m.objects.get())[(len - 1) % CAPACITY] as *mut u8 }
+    #[inline(always)]
+    pub(super) fn alloc(&'static self) -> *mut u8 {
+        let own = self.own.this();
+        let object = own.pop();
+        if object.is_null() { self.alloc_slow() } else { object }
     }
 
-    /// Takes an object back.
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&'static self) -> *mut u8 {
+        self.refill();
+        self.own.this().pop()
+    }
+
+    /// Sees to it that the magazine is not empty. False: no memory.
+    #[inline(always)]
+    pub(super) fn reserve(&'static self) -> bool {
+        self.own.this().has_any() || self.refill()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&'static self) -> bool {
+        if !self.registration.done.load(Ordering::Relaxed) {
+            self.register();
+        }
+        mail::take_home();
+        self.own.this().refill(self)
+    }
+
+    /// Puts a free object of another cache on top of this CPU's magazine, where the next allocation finds it.
     ///
     /// # Safety
-    /// `object` came from `alloc` of this cache and is not used any more.
-    #[inline]
-    pub(super) unsafe fn free(&self, object: *mut u8) {
-        let m = &MAGAZINES.this()[self.index];
-        let mut len = m.len.load(Ordering::Relaxed);
-        if len == CAPACITY {
-            len = self.spill(m);
-        }
-        // SAFETY: this CPU's magazine; no other reference to the cell exists while this one does.
-        unsafe { (&mut *m.objects.get())[len % CAPACITY] = object as usize };
-        m.len.store(len + 1, Ordering::Relaxed);
-    }
-
-    #[cold]
-    fn refill(&self, m: &Magazine) -> usize {
-        // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
-        let objects = unsafe { &mut *m.objects.get() };
-        loop {
-            let taken = self.take_batch(&mut objects[..BATCH]);
-            if taken > 0 {
-                m.len.store(taken, Ordering::Relaxed);
-                return taken;
-            }
-            // Another CPU may empty the new slab before this one gets to it; then a further one is needed.
-            let Some(slab) = self.new_slab() else { return 0 };
-            self.put_on_list(slab);
+    /// `object` is of a slab of this CPU, nobody uses it, it is large enough for whoever allocates next, and that happens before anything
+    /// else is allocated from or freed to this cache.
+    #[inline(always)]
+    pub(super) unsafe fn lay_on_top(&'static self, object: *mut u8) {
+        let own = self.own.this();
+        if !own.push(object) {
+            own.spill(self);
+            own.push(object);
         }
     }
 
-    fn take_batch(&self, out: &mut [usize]) -> usize {
-        let mut partial = self.partial.lock();
-        let mut taken = 0;
-        while taken < out.len() && partial.head != 0 {
-            // SAFETY: the list holds frames of this cache's slabs, under the lock.
-            let slab = unsafe { slab_at(partial.head) };
-            let words = slab.words();
-            let mut left = words[1].load(Ordering::Relaxed);
-            if left as usize == self.per_slab() {
-                partial.empty -= 1;
-            }
-            while taken < out.len() && left > 0 {
-                let object = words[0].load(Ordering::Relaxed) as usize;
-                // SAFETY: a free object of this slab, whose first word is the link.
-                words[0].store(unsafe { *(object as *const usize) } as u64, Ordering::Relaxed);
-                out[taken] = object;
-                taken += 1;
-                left -= 1;
-            }
-            words[1].store(left, Ordering::Relaxed);
-            if left == 0 {
-                partial.unlink(slab);
-            }
-        }
-        self.count(-(taken as i64));
-        taken
-    }
-
-    #[cold]
-    fn spill(&self, m: &Magazine) -> usize {
-        // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
-        let objects = unsafe { &mut *m.objects.get() };
-        let mut surplus: [usize; BATCH] = [0; BATCH];
-        let mut surplus_len = 0;
-        {
-            let mut partial = self.partial.lock();
-            for object in &objects[..BATCH] {
-                let slab = self.slab_of(*object);
-                let words = slab.words();
-                // SAFETY: the object is free and ours: nobody reads it, and it is at least a word long.
-                unsafe { *(*object as *mut usize) = words[0].load(Ordering::Relaxed) as usize };
-                words[0].store(*object as u64, Ordering::Relaxed);
-                let free = words[1].load(Ordering::Relaxed) + 1;
-                words[1].store(free, Ordering::Relaxed);
-                if free == 1 {
-                    partial.link(slab);
-                }
-                if free as usize == self.per_slab() {
-                    if partial.empty < SPARE {
-                        partial.empty += 1;
-                    } else {
-                        partial.unlink(slab);
-                        surplus[surplus_len] = core::ptr::from_ref(slab) as usize;
-                        surplus_len += 1;
-                    }
-                }
-            }
-            self.count(BATCH as i64 - (surplus_len * self.per_slab()) as i64);
-        }
-        objects.copy_within(BATCH.., 0);
-        m.len.store(CAPACITY - BATCH, Ordering::Relaxed);
-        for slab in &surplus[..surplus_len] {
-            // SAFETY: put there above; wholly free and off the list, so ours alone.
-            unsafe { self.drop_slab(slab_at(*slab)) };
-        }
-        CAPACITY - BATCH
-    }
-
-    /// The first frame of the slab that holds `object`. Slabs are aligned to their size.
-    fn slab_of(&self, object: usize) -> &'static Frame {
-        Frame::of_direct(object & !((PAGE_SIZE << self.order) - 1))
-    }
-
-    fn new_slab(&self) -> Option<&'static Frame> {
-        let slab = if self.order == 0 {
-            frame::alloc_dirty()?.into_frame()
-        } else {
-            Frame::of(frame::alloc_contiguous(self.order, machine::node_of(machine::cpu_id()))?)
-        };
-        slab.set_kind(FrameKind::Slab);
-        let start = slab.bytes_ptr() as usize;
-        let mut next = 0;
-        for n in (0..self.per_slab()).rev() {
-            let object = start + n * self.size;
-            // SAFETY: within the slab's pages, which are ours.
-            unsafe { *(object as *mut usize) = next };
-            next = object;
-        }
-        let words = slab.words();
-        words[0].store(next as u64, Ordering::Relaxed);
-        words[1].store(self.per_slab() as u64, Ordering::Relaxed);
-        words[4].store(core::ptr::from_ref(self) as u64, Ordering::Relaxed);
-        Some(slab)
-    }
-
-    fn put_on_list(&self, slab: &'static Frame) {
-        let mut partial = self.partial.lock();
-        partial.link(slab);
-        partial.empty += 1;
-        self.slabs.store(self.slabs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.count(self.per_slab() as i64);
-    }
-
+    /// Takes back an object of any cache.
+    ///
     /// # Safety
-    /// Every object of the slab is free and it is on no list.
-    unsafe fn drop_slab(&self, slab: &'static Frame) {
-        self.slabs.fetch_sub(1, Ordering::Relaxed);
-        if self.order == 0 {
-            // SAFETY: `new_slab` took this one frame; nothing refers to it now.
-            drop(unsafe { frame::OwnedFrame::from_frame(slab) });
-        } else {
-            // SAFETY: as above, with the order it was taken with.
-            unsafe { frame::free_contiguous(slab.addr(), self.order) };
+    /// `object` came from `alloc` of some cache and is not used any more.
+    #[inline(always)]
+    pub(super) unsafe fn free(object: *mut u8) {
+        let page = Page::of(object);
+        if page.owner() != machine::cpu_id() {
+            // SAFETY: the caller's promise.
+            return unsafe { mail::post(object) };
+        }
+        if !page.own().push(object) {
+            free_slow(page, object);
         }
     }
 
-    fn count(&self, objects: i64) {
-        self.free.store(self.free.load(Ordering::Relaxed).wrapping_add_signed(objects), Ordering::Relaxed);
-    }
-}
-
-/// # Safety
-/// `address` is that of a frame's metadata.
-unsafe fn slab_at(address: usize) -> &'static Frame {
-    // SAFETY: the caller's promise; the frame table lives for ever.
-    unsafe { &*(address as *const Frame) }
-}
-
-impl Partial {
-    fn link(&mut self, slab: &'static Frame) {
-        let this = core::ptr::from_ref(slab) as usize;
-        slab.words()[2].store(self.head as u64, Ordering::Relaxed);
-        slab.words()[3].store(0, Ordering::Relaxed);
-        if self.head != 0 {
-            // SAFETY: the list holds slabs only.
-            unsafe { slab_at(self.head) }.words()[3].store(this as u64, Ordering::Relaxed);
+    #[cold]
+    fn register(&'static self) {
+        if self.registration.done.swap(true, Ordering::Relaxed) {
+            return;
         }
-        self.head = this;
-    }
-
-    fn unlink(&mut self, slab: &'static Frame) {
-        let next = slab.words()[2].load(Ordering::Relaxed) as usize;
-        let prev = slab.words()[3].load(Ordering::Relaxed) as usize;
-        if prev == 0 {
-            self.head = next;
-        } else {
-            // SAFETY: the list holds slabs only.
-            unsafe { slab_at(prev) }.words()[2].store(next as u64, Ordering::Relaxed);
-        }
-        if next != 0 {
-            // SAFETY: the list holds slabs only.
-            unsafe { slab_at(next) }.words()[3].store(prev as u64, Ordering::Relaxed);
+        let this = core::ptr::from_ref(self).cast_mut();
+        let mut last = LAST.load(Ordering::Relaxed);
+        loop {
+            self.registration.next.store(last, Ordering::Relaxed);
+            match LAST.compare_exchange_weak(last, this, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => last = now,
+            }
         }
     }
 }
 
-/// Visits every cache, for `/proc/slabinfo`.
+/// The magazine is full.
+#[cold]
+#[inline(never)]
+fn free_slow(page: Page, object: *mut u8) {
+    mail::take_home();
+    page.own().spill(page.cache());
+    page.own().push(object);
+}
+
+fn each_cache(mut f: impl FnMut(&'static Cache)) {
+    let mut next = LAST.load(Ordering::Acquire);
+    // SAFETY: the list holds statics, registered whole.
+    while let Some(cache) = unsafe { next.as_ref() } {
+        f(cache);
+        next = cache.registration.next.load(Ordering::Relaxed);
+    }
+}
+
+/// Visits every cache that was ever used, for `/proc/slabinfo`.
 pub fn for_each_cache(f: &mut dyn FnMut(CacheInfo)) {
-    super::heap::caches().iter().for_each(|c| f(c.info()));
+    each_cache(|cache| f(cache.info()));
+}
+
+/// Gives back what this CPU keeps for later: objects to their slabs, wholly free slabs to the frame allocator.
+pub fn give_back() {
+    mail::send();
+    mail::take_home();
+    each_cache(|cache| cache.own.this().trim(cache));
 }

@@ -1,35 +1,34 @@
 //! The kernel heap: `alloc`'s boxes, arcs and vectors from size classes; whole pages above 2 KiB.
 
-use super::cache::Cache;
+use super::cache::{Cache, Registration};
+use super::own::OwnSlabs;
 use crate::addr::PAGE_SIZE;
 use crate::frame::{self, Frame};
 use core::alloc::{GlobalAlloc, Layout};
-use sync::machine;
+use sync::{machine, per_cpu};
 
-/// Sizes and their names. Every size is a multiple of the alignment it is likely to be asked with.
-static CACHES: [Cache; 14] = [
-    Cache::new("heap-16", 16, 0),
-    Cache::new("heap-32", 32, 1),
-    Cache::new("heap-48", 48, 2),
-    Cache::new("heap-64", 64, 3),
-    Cache::new("heap-96", 96, 4),
-    Cache::new("heap-128", 128, 5),
-    Cache::new("heap-192", 192, 6),
-    Cache::new("heap-256", 256, 7),
-    Cache::new("heap-384", 384, 8),
-    Cache::new("heap-512", 512, 9),
-    Cache::new("heap-768", 768, 10),
-    Cache::new("heap-1024", 1024, 11),
-    Cache::new("heap-1536", 1536, 12),
-    Cache::new("heap-2048", 2048, 13),
-];
+macro_rules! size_classes {
+    ($($name:literal $size:literal),+) => {
+        /// Largest size that comes from a cache.
+        pub(super) const LARGEST: usize = 2048;
+        const SIZES: [usize; 14] = [$($size),+];
+        static CACHES: [Cache; 14] = [$({
+            per_cpu! { static OWN: OwnSlabs = OwnSlabs::new($size); }
+            static REGISTRATION: Registration = Registration::new();
+            Cache::of_size($name, $size, &OWN, &REGISTRATION)
+        }),+];
+    };
+}
 
-/// Largest size that comes from a cache.
-const LARGEST: usize = 2048;
+// Every size is a multiple of the alignment it is likely to be asked with.
+size_classes! {
+    "heap-16" 16, "heap-32" 32, "heap-48" 48, "heap-64" 64, "heap-96" 96, "heap-128" 128, "heap-192" 192,
+    "heap-256" 256, "heap-384" 384, "heap-512" 512, "heap-768" 768, "heap-1024" 1024, "heap-1536" 1536,
+    "heap-2048" 2048
+}
 
 /// Cache for each multiple of 16 up to [`LARGEST`]: built at compile time from the sizes.
 static CLASS_OF: [u8; LARGEST / 16 + 1] = {
-    const SIZES: [usize; 14] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
     let mut table = [0; LARGEST / 16 + 1];
     let mut units = 0;
     while units < table.len() {
@@ -43,8 +42,9 @@ static CLASS_OF: [u8; LARGEST / 16 + 1] = {
     table
 };
 
-pub(super) fn caches() -> &'static [Cache] {
-    &CACHES
+#[inline(always)]
+fn class_of(size: usize) -> &'static Cache {
+    &CACHES[CLASS_OF[size.div_ceil(16)] as usize]
 }
 
 /// The size that an allocation is made with: above 16 bytes of alignment a power of two, whose class is aligned to itself.
@@ -69,7 +69,7 @@ unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let size = effective(layout);
         if size <= LARGEST {
-            return CACHES[CLASS_OF[size.div_ceil(16)] as usize].alloc();
+            return class_of(size).alloc();
         }
         alloc_pages(size)
     }
@@ -78,12 +78,46 @@ unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         let size = effective(layout);
         if size <= LARGEST {
-            // SAFETY: the same layout leads to the same cache; the caller's promise for the rest.
-            return unsafe { CACHES[CLASS_OF[size.div_ceil(16)] as usize].free(object) };
+            // SAFETY: a block of this size came from some cache, whose slab says which; the caller's promise for the rest.
+            return unsafe { Cache::free(object) };
         }
         // SAFETY: as above.
         unsafe { free_pages(object, size) }
     }
+}
+
+impl KernelHeap {
+    /// Sees to it that the next allocation of `layout` on this CPU cannot fail, if nothing else is allocated before. False: no memory.
+    #[inline]
+    pub fn reserve(layout: Layout) -> bool {
+        let size = effective(layout);
+        if size <= LARGEST {
+            return class_of(size).reserve();
+        }
+        let block = alloc_pages(size);
+        if !block.is_null() {
+            // SAFETY: just allocated. The page is this CPU's again, or the block the buddy's, which gives it out again.
+            unsafe { free_pages(block, size) };
+        }
+        !block.is_null()
+    }
+}
+
+/// The hook of `sync::heap`.
+#[cfg(target_os = "none")]
+#[unsafe(no_mangle)]
+extern "Rust" fn __darter_heap_reserve(layout: Layout) -> bool {
+    KernelHeap::reserve(layout)
+}
+
+/// Puts `block` where the next allocation of `layout` finds it.
+///
+/// # Safety
+/// `block` is a free object of this CPU that fits the layout, which is one that a cache serves, and is taken before anything else is allocated or freed.
+#[inline(always)]
+pub(super) unsafe fn lay_on_top(block: *mut u8, layout: Layout) {
+    // SAFETY: the caller's promise.
+    unsafe { class_of(effective(layout)).lay_on_top(block) };
 }
 
 const fn order_of(size: usize) -> usize {

@@ -1,16 +1,36 @@
-//! Small kernel objects: caches of equal-sized objects with a magazine per CPU.
+//! Small kernel objects: caches of equal-sized objects, in slabs that each belong to one CPU.
 //!
-//! * CountLocal: the fast path writes this CPU's magazine and the object, nothing else.
-//! * An object freed on another CPU goes into that CPU's magazine; surplus goes back to the object's own slab in batches.
-//! * LockOrder: a cache's lock is taken alone; frames are allocated with it released.
+//! ```text
+//!   magazine (per CPU and cache)  <-- batches -->  the CPU's own slabs  <-- pages -->  the CPU's frames
+//!   outbox (per CPU)  -- chains -->  inbox of the CPU whose slab an object is from
+//! ```
 //!
-//! Nothing here sleeps. Interrupt handlers neither allocate nor free.
+//! * CountLocal: a CPU that allocates and frees its own objects writes its magazine, its slabs' metadata and the objects, nothing that
+//!   another CPU uses.
+//! * OwnSlab: what a CPU hands out is from a slab of its own, so that objects that two CPUs took never share a line of a slab.
+//! * An object freed on another CPU goes home: it waits in that CPU's outbox, and then, in a chain with others, in the inbox of the
+//!   slab's owner, who takes it in when a magazine next runs empty or over. Nothing of a slab is written by anybody but its owner.
+//! * Memory is bounded: per CPU and cache a magazine and [`SPARE`] wholly free slabs; further free slabs are frames again at once. When memory
+//!   is out, every CPU gives all of that back too ([`give_back`]).
+//!
+//! # For readers of a memory image
+//! Every page of a slab has `FrameKind::Slab`, and in its metadata (`Frame`, see `page`) the address of its [`Cache`] in word 4, which says name, type and
+//! size at fixed places; object n begins n times the size after the slab's start. A typed cache's size is a multiple of a cache line.
+//!
+//! No locks. Nothing here sleeps. Interrupt handlers neither allocate nor free.
 
 mod cache;
 mod heap;
+mod mail;
+mod own;
+mod page;
+mod typed;
 
-pub use cache::{Cache, CacheInfo, for_each_cache};
+pub use cache::{Cache, CacheInfo, Holder, Registration, for_each_cache, give_back};
 pub use heap::KernelHeap;
+pub use own::OwnSlabs;
+#[doc(hidden)]
+pub use typed::__private;
 
 #[cfg(test)]
 mod tests;

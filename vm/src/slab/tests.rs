@@ -5,6 +5,7 @@ extern crate std;
 use super::*;
 use core::alloc::{GlobalAlloc, Layout};
 use std::vec::Vec;
+use sync::machine::hosted::as_cpu;
 
 fn layouts() -> Vec<Layout> {
     [1, 8, 16, 17, 48, 100, 129, 200, 512, 700, 1025, 2048, 2049, 4096, 5000, 65_536]
@@ -44,6 +45,102 @@ fn check_and_free((object, layout, mark): (*mut u8, Layout, u8)) {
     unsafe { KernelHeap.dealloc(object, layout) };
 }
 
+/// Allocates `n` objects of a layout.
+fn take(n: usize, layout: Layout) -> Vec<usize> {
+    // SAFETY: the tests ask for no layout of size zero.
+    (0..n).map(|_| unsafe { KernelHeap.alloc(layout) } as usize).collect()
+}
+
+fn give(objects: Vec<usize>, layout: Layout) {
+    for object in objects {
+        // SAFETY: from `take` with this layout, freed once.
+        unsafe { KernelHeap.dealloc(object as *mut u8, layout) };
+    }
+}
+
+/// Pages that the caches with objects of `size` bytes have.
+fn pages(size: usize) -> usize {
+    let mut pages = 0;
+    for_each_cache(&mut |c| pages += if c.size == size { c.slabs * c.pages_per_slab } else { 0 });
+    pages
+}
+
+#[test]
+fn two_cpus_never_have_objects_on_one_line() {
+    let _one = crate::frame::tests::arena();
+    let layout = Layout::from_size_align(16, 8).unwrap();
+    let lines = |objects: &[usize]| objects.iter().map(|o| o / 64).collect::<std::collections::HashSet<_>>();
+    // One allocates, the other frees and allocates: what comes back to the first is not handed out by the second.
+    let mut mine = as_cpu(70, || take(300, layout));
+    for _ in 0..20 {
+        let (kept, given) = (mine.split_off(150), mine);
+        let theirs = as_cpu(71, || {
+            give(given, layout);
+            take(150, layout)
+        });
+        assert!(lines(&kept).is_disjoint(&lines(&theirs)), "two CPUs' objects share a line");
+        mine = as_cpu(70, || {
+            let mut mine = kept;
+            mine.extend(take(150, layout));
+            mine
+        });
+        assert!(lines(&mine).is_disjoint(&lines(&theirs)), "two CPUs' objects share a line");
+        as_cpu(71, || give(theirs, layout));
+    }
+    as_cpu(70, || give(mine, layout));
+}
+
+#[test]
+fn objects_freed_elsewhere_come_home_and_their_pages_back() {
+    let _one = crate::frame::tests::arena();
+    let layout = Layout::from_size_align(1536, 8).unwrap();
+    let objects = as_cpu(72, || take(400, layout));
+    let most = pages(1536);
+    assert!(most >= 150);
+    as_cpu(73, || give(objects, layout));
+    as_cpu(73, give_back);
+    as_cpu(72, give_back);
+    assert!(pages(1536) + 150 <= most, "{} of {most} pages stay", pages(1536));
+}
+
+#[test]
+fn a_cpu_keeps_few_free_slabs() {
+    let _one = crate::frame::tests::arena();
+    let layout = Layout::from_size_align(512, 8).unwrap();
+    as_cpu(74, || {
+        let before = pages(512);
+        let objects = take(800, layout);
+        assert!(pages(512) >= before + 90);
+        give(objects, layout);
+        // A magazine's worth lies in as many slabs at worst; the rest is free.
+        assert!(pages(512) <= before + 64 + 4, "{} pages stay", pages(512) - before);
+        give_back();
+        assert!(pages(512) <= before);
+    });
+}
+
+#[test]
+fn what_is_reserved_can_be_had() {
+    let _one = crate::frame::tests::arena();
+    as_cpu(75, || {
+        for layout in layouts() {
+            assert!(KernelHeap::reserve(layout));
+        }
+        assert!(!KernelHeap::reserve(Layout::from_size_align(64 << 20, 8).unwrap()));
+    });
+}
+
+#[repr(align(32))]
+struct Wide(#[allow(dead_code)] [u8; 200]);
+crate::slab_type!(Wide, "wide", Arc);
+
+#[test]
+fn a_type_has_its_name_and_its_values_have_lines_of_their_own() {
+    use sync::heap::SlabType;
+    assert_eq!((Wide::LAYOUT.size(), Wide::LAYOUT.align()), (32 + 224, 32));
+    assert!(sync::slab_arc(Wide([7; 200])).is_ok_and(|wide| wide.0[199] == 7));
+}
+
 #[test]
 fn a_block_beyond_what_there_can_be_is_null() {
     let _one = crate::frame::tests::arena();
@@ -56,24 +153,11 @@ fn a_block_beyond_what_there_can_be_is_null() {
 fn objects_freed_by_other_threads_are_used_again() {
     let _one = crate::frame::tests::arena();
     let layout = Layout::from_size_align(192, 8).unwrap();
-    let pages = || {
-        let mut pages = 0;
-        for_each_cache(&mut |c| pages += if c.size == 192 { c.pages } else { 0 });
-        pages
-    };
     let mut most = 0;
     for _ in 0..50 {
-        // SAFETY: the size is not zero.
-        let objects: Vec<usize> = (0..500).map(|_| unsafe { KernelHeap.alloc(layout) } as usize).collect();
-        most = most.max(pages());
-        std::thread::spawn(move || {
-            for object in objects {
-                // SAFETY: allocated above with this layout, freed once.
-                unsafe { KernelHeap.dealloc(object as *mut u8, layout) };
-            }
-        })
-        .join()
-        .unwrap();
+        let objects = take(500, layout);
+        most = most.max(pages(192));
+        std::thread::spawn(move || give(objects, layout)).join().unwrap();
     }
     assert!(most < 120, "{most} pages for 500 objects of 192 bytes");
 }

@@ -82,7 +82,7 @@ int bench_main(int argc, char **argv, const struct bench *bench);
 void bench_options(int argc, char **argv, const struct bench *bench);
 struct shared *bench_shared_file(int *fd);
 struct shared *bench_map_shared(int fd, unsigned tasks);
-void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks);
+void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks, int counted);
 void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks);
 void bench_processes(const struct bench *bench, struct shared *shared, void (*body)(struct task *));
 void bench_control(const struct bench *bench, struct shared *shared, pid_t *tasks);

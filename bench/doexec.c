@@ -90,7 +90,7 @@ static void open_window(uint64_t state[WORDS])
 	state[IN_WINDOW] = 1;
 	state[DONE] = 0;
 	state[LIMIT] = state[WINDOW_LIMIT];
-	bench_enter_window(shared, (unsigned)state[INDEX], tasks);
+	bench_enter_window(shared, (unsigned)state[INDEX], tasks, state[NEXT_TICK] == UINT64_MAX);
 	if (state[NEXT_TICK] != UINT64_MAX)
 		state[NEXT_TICK] = shared->open_ns + TICK;
 	MARK_OPEN();

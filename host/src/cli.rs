@@ -182,38 +182,51 @@ pub enum CpuModels {
 #[derive(Args)]
 pub struct Lines {
     /// Benchmarks, each with its options if it is one word: "faultzf -t"
-    #[arg(required_unless_present = "self_test", value_name = "BENCH")]
+    #[arg(required_unless_present_any = ["self_test", "gate"], value_name = "BENCH")]
     pub benchmarks: Vec<String>,
     /// CPU counts, a machine each
     #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
     pub cpus: Vec<u32>,
-    /// Sockets, each a NUMA node; lines between them are counted apart
-    #[arg(long, default_value_t = 1, value_name = "S")]
-    pub sockets: u32,
-    /// The kernel to measure
-    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
-    pub kernel: Kernel,
+    #[command(flatten)]
+    pub machine: LineMachine,
     /// The kernel to compare with
     #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
     pub vs: Option<Kernel>,
     /// Show that the detector finds lines planted in known ways, and calls each by what it is
     #[arg(long, conflicts_with = "benchmarks")]
     pub self_test: bool,
+    /// Compare instructions, lines and transfers with the table in tests/gate; status 1 where they differ for the worse
+    #[arg(long, conflicts_with_all = ["self_test", "vs", "ops"])]
+    pub gate: bool,
+    /// With --gate: write the figures into the table instead
+    #[arg(long, requires = "gate")]
+    pub update: bool,
     /// Operations of each task (default: 4096 faults, 200 of anything else)
     #[arg(long = "ops", short = 'c', value_name = "OPS")]
     pub ops: Option<u64>,
     /// Lines shown of each run
     #[arg(long, default_value_t = 12, value_name = "N")]
     pub top: usize,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// A machine whose lines are watched.
+#[derive(Args)]
+pub struct LineMachine {
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// Sockets, each a NUMA node; lines between them are counted apart
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    pub sockets: u32,
     /// Memory of the machines
     #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,
     /// Words for both kernels' command lines
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// Write all results there too
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -28,14 +28,21 @@ use crate::symbols;
 const SHOWN: usize = 25;
 
 #[derive(Serialize)]
-struct Count {
-    benchmark: String,
-    kernel: String,
-    user: Option<f64>,
-    kernel_instructions: Option<f64>,
-    iterations: Option<f64>,
-    failed: Option<String>,
+pub struct Count {
+    pub benchmark: String,
+    pub kernel: String,
+    pub user: Option<f64>,
+    pub kernel_instructions: Option<f64>,
+    pub iterations: Option<f64>,
+    pub failed: Option<String>,
     profile: Vec<(String, f64, f64)>,
+}
+
+/// How a machine counts.
+pub struct Exact<'a> {
+    pub memory: u64,
+    pub append: &'a [String],
+    pub profile: bool,
 }
 
 #[derive(Serialize)]
@@ -77,7 +84,8 @@ pub fn count(options: &Bench) -> Result<u8> {
             let name = specs.get(number / 2).map_or("", |spec| spec.name.as_str());
             progress.set_message(format!("{}: {name}", kernel.name()));
         };
-        counts.counts.extend(count_on(&mut signals, &paths, kernel, &specs, options, &tell)?);
+        let how = Exact { memory: options.memory, append: &options.append, profile: options.profile };
+        counts.counts.extend(count_on(&mut signals, &paths, kernel, &specs, &how, &tell)?);
         progress.set_position(base + specs.len() as u64 * 2);
     }
     progress.finish_and_clear();
@@ -88,12 +96,13 @@ pub fn count(options: &Bench) -> Result<u8> {
     Ok(u8::from(counts.counts.iter().any(|count| count.failed.is_some() && count.kernel == "darter")))
 }
 
-fn count_on(
+/// A machine that counts all of `specs`, each with two runs; `tell` is told of each run as it begins.
+pub fn count_on(
     signals: &mut Signals,
     paths: &Tree,
     kernel: &Kernel,
     specs: &[Spec],
-    options: &Bench,
+    options: &Exact<'_>,
     tell: &dyn Fn(usize),
 ) -> Result<Vec<Count>> {
     let folder = tempfile::tempdir_in(paths.cache("run")?)?;
@@ -102,7 +111,7 @@ fn count_on(
     machine.deterministic = true;
     let plugin = darter_measure::instructions_plugin(&paths.lines_plugin(), &out, options.profile);
     machine.extra = vec!["-plugin".into(), plugin];
-    let mut words = append(kernel, &options.append);
+    let mut words = append(kernel, options.append);
     words.push(symbols::LINUX_APPEND.into());
     let boot = Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600 };
     let commands: Vec<Command> = specs
@@ -122,23 +131,27 @@ fn count_on(
     let mut results = ran.results.into_iter();
     let mut counts = Vec::new();
     for spec in specs {
-        let mut next = || -> Result<Window, String> {
+        // Operations as the program says: it ends the round that it is in.
+        let mut next = || -> Result<(u64, Window), String> {
             match results.next().flatten() {
-                Some(Ok(_)) => windows.next().ok_or_else(|| "the plugin saw no window for it".to_owned()),
+                Some(Ok(measured)) => windows
+                    .next()
+                    .map(|window| (measured.ops, window))
+                    .ok_or_else(|| "the plugin saw no window for it".to_owned()),
                 Some(Err(why)) => Err(why),
                 None => Err(ran.machine.clone().unwrap_or_else(|| "it did not run".into())),
             }
         };
         let (small, big) = (next(), next());
         let figures = match (&small, &big) {
-            (Ok(small), Ok(big)) => darter_measure::per_op(small, spec.exact_ops, big, 2 * spec.exact_ops)
-                .map_err(|error| error.to_string()),
+            (Ok((ops, small)), Ok((more, big))) => {
+                darter_measure::per_op(small, *ops, big, *more).map_err(|error| error.to_string())
+            }
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
         };
         let profile = match (&small, &big, &symbols) {
-            (Ok(small), Ok(big), Some(symbols)) => {
-                darter_measure::profile_per_op(small, spec.exact_ops, big, 2 * spec.exact_ops, symbols)
-                    .unwrap_or_default()
+            (Ok((ops, small)), Ok((more, big)), Some(symbols)) => {
+                darter_measure::profile_per_op(small, *ops, big, *more, symbols).unwrap_or_default()
             }
             _ => Vec::new(),
         };

@@ -5,10 +5,10 @@
 #![forbid(unsafe_code)]
 
 pub mod boot;
-mod exact;
+pub mod exact;
 pub mod guest;
 mod rates;
-mod results;
+pub mod results;
 pub mod suite;
 mod table;
 
@@ -27,7 +27,7 @@ const PLAIN: &str = "max,-erms,-fsrm";
 /// Linux's transparent huge pages are off, but for the benchmarks that are about them.
 const LINUX: [&str; 1] = ["transparent_hugepage=never"];
 /// Seconds after the boot: Linux still works in the background then.
-const SETTLE: f64 = 1.0;
+pub const SETTLE: f64 = 1.0;
 
 pub fn bench(options: &Bench) -> Result<u8> {
     interrupted(if options.instructions { exact::count(options) } else { rates::measure(options) })
@@ -49,7 +49,7 @@ pub fn append(kernel: &Kernel, own: &[String]) -> Vec<String> {
     fixed.iter().map(|&word| word.to_owned()).chain(own.iter().cloned()).collect()
 }
 
-fn progress_bar(length: u64) -> ProgressBar {
+pub fn progress_bar(length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed} (left {eta})  {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(length).with_style(style);

@@ -4,34 +4,29 @@
 //! caches are still on their way to where they stay.
 #![forbid(unsafe_code)]
 
+mod gate;
+mod names;
 mod selftest;
+mod windows;
 
-use std::path::Path;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table, presets};
-use darter_measure::{LineWindow, Names, lines_plugin, parse_lines};
+use darter_measure::LineWindow;
 use serde::Serialize;
 
-use crate::accel::Accel;
-use crate::bench::boot::{self, Boot};
 use crate::bench::guest::Command;
+use crate::bench::interrupted;
 use crate::bench::suite::{self, Spec};
-use crate::bench::{append, interrupted};
 use crate::cli::Lines;
 use crate::exit::usage;
 use crate::kernel_image::Kernel;
-use crate::machine::Machine;
 use crate::paths::Tree;
 use crate::signals::Signals;
 use crate::symbols;
+use windows::{Watched, Watcher};
 
 /// The plugin tells 63 CPUs apart.
 const MOST_CPUS: u32 = 63;
-/// Seconds that one benchmark may take.
-const LIMIT: u32 = 900;
-/// Seconds after the boot: Linux still works in the background then.
-const SETTLE: f64 = 3.0;
 
 /// One benchmark on one kernel with one number of CPUs.
 #[derive(Serialize)]
@@ -60,18 +55,24 @@ fn count(options: &Lines) -> Result<u8> {
     if options.self_test {
         return selftest::run(options);
     }
+    if options.gate {
+        return gate::run(options);
+    }
     let specs = suite::choose(&options.benchmarks)?;
-    let kernels = [Some(options.kernel.clone()), options.vs.clone()];
+    let kernels = [Some(options.machine.kernel.clone()), options.vs.clone()];
     let paths = Tree::find();
     let mut signals = Signals::catch()?;
     let mut all = Vec::new();
     for kernel in kernels.iter().flatten() {
-        let names = symbols::names(kernel, &paths)?;
+        let names = &symbols::names(kernel, &paths)?;
+        let watcher = Watcher { options: &options.machine, kernel, names, paths: &paths };
         for &cpus in &options.cpus {
-            let windows = measure(options, kernel, &names, cpus, &paths, &specs, &mut signals)?;
+            let windows = measure(options, &watcher, cpus, &specs, &mut signals)?;
             for (spec, window) in specs.iter().zip(windows) {
-                let (ops, window) = window.with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
-                let report = window.report(ops, &names, options.top);
+                let (ops, window) = window
+                    .map_err(|why| anyhow!(why))
+                    .with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
+                let report = window.report(ops, names, options.top);
                 out!("{}, {cpus} CPUs, {}: {report}", spec.name, kernel.name());
                 all.push(figures(spec, kernel, cpus, ops, &window, report));
             }
@@ -87,21 +88,14 @@ fn count(options: &Lines) -> Result<u8> {
     Ok(0)
 }
 
-/// Boots a machine and runs all benchmarks in it: for each its operations and the window that counts.
+/// All benchmarks in one machine, each twice: operations and window of the second run.
 fn measure(
     options: &Lines,
-    kernel: &Kernel,
-    names: &Names,
+    watcher: &Watcher<'_>,
     cpus: u32,
-    paths: &Tree,
     specs: &[Spec],
     signals: &mut Signals,
-) -> Result<Vec<Result<(u64, LineWindow)>>> {
-    let folder = tempfile::tempdir_in(paths.cache("run")?)?;
-    let out = folder.path().join("lines.json");
-    let machine = machine(options, cpus, paths, &out, &names.plugin_options(cpus))?;
-    let mut words = append(kernel, &options.append);
-    words.push(symbols::LINUX_APPEND.into());
+) -> Result<Vec<Watched>> {
     let commands: Vec<Command> = specs
         .iter()
         .flat_map(|spec| [spec, spec])
@@ -110,43 +104,12 @@ fn measure(
             huge_pages: spec.huge_pages,
         })
         .collect();
-    let boot = Boot { paths, kernel, machine, append: words, settle: SETTLE, limit: LIMIT };
-    let ran = boot.run(signals, &commands, &|_| {})?;
-    let mut windows = read(&out).unwrap_or_default().into_iter();
-    let mut results = ran.results.into_iter();
-    let mut run = || match results.next().flatten() {
-        Some(Ok(measured)) => {
-            windows.next().map(|window| (measured.ops, window)).context("the plugin saw no window of it")
-        }
-        Some(Err(why)) => bail!(why),
-        None => bail!(ran.machine.clone().unwrap_or_else(|| "it did not run".into())),
-    };
-    Ok(specs
-        .iter()
-        .map(|_| {
-            let first = run();
-            let second = run();
-            first.and(second)
-        })
-        .collect())
-}
-
-/// A machine whose every load and store the plugin watches.
-fn machine(options: &Lines, cpus: u32, paths: &Tree, out: &Path, read: &str) -> Result<Machine> {
-    let mut machine = boot::machine(cpus, options.memory, Accel::Tcg, "max");
-    machine.sockets = options.sockets;
-    let node_cpus = if options.sockets > 1 { cpus / options.sockets } else { 0 };
-    machine.extra = vec!["-plugin".into(), lines_plugin(&paths.lines_plugin(), out, cpus, node_cpus, read)];
-    machine.check()?;
-    Ok(machine)
+    let mut ran = watcher.watch(cpus, &commands, signals, &|_| {})?.into_iter();
+    Ok(specs.iter().filter_map(|_| ran.next().and_then(|first| Some(first.and(ran.next()?)))).collect())
 }
 
 fn default_ops(spec: &Spec) -> u64 {
     if spec.program.starts_with("fault") { 4096 } else { 200 }
-}
-
-fn read(out: &Path) -> Result<Vec<LineWindow>> {
-    Ok(parse_lines(&std::fs::read_to_string(out)?)?)
 }
 
 fn figures(

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use darter_measure::{Class, LineWindow};
 
-use super::{machine, read};
+use super::windows::{machine, read};
 use crate::capture::capture;
 use crate::cli::Lines;
 use crate::paths::Tree;
@@ -32,11 +32,12 @@ pub fn run(options: &Lines) -> Result<u8> {
     let addition = Addition { source: paths.line_selftest(), destination: PROGRAM.into() };
     let mut wrong = 0;
     for &cpus in &options.cpus {
-        let machine = machine(options, cpus, &paths, &out, "")?;
-        let mut append = options.append.clone();
+        let machine = machine(&options.machine, cpus, &paths, &out, "")?;
+        let mut append = options.machine.append.clone();
         append.push(symbols::LINUX_APPEND.into());
         let additions = std::slice::from_ref(&addition);
-        let printed = capture(&machine, &options.kernel, &append, additions, &[PROGRAM.into()], LIMIT)?;
+        let printed =
+            capture(&machine, &options.machine.kernel, &append, additions, &[PROGRAM.into()], LIMIT)?;
         let windows = read(&out)?;
         // The first window warms up.
         let window = windows.get(1).context("the plugin saw fewer than two windows")?;

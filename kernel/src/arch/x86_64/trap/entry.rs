@@ -53,6 +53,24 @@ global_asm!(
         pop rsi
         pop rdi
     .endm
+    // A page fault; \user: who serves one of user mode.
+    .macro PAGE_FAULT user
+        push 14
+        SAVE_REST
+        cld
+        CLEAR_AC
+        mov rdi, rsp
+        test byte ptr [rsp + {cs}], 3
+        jz 2f
+        swapgs
+        xor ebp, ebp
+        call \user
+        jmp return_full
+    2:  call {kernel_fault}
+        RESTORE_REST
+        add rsp, 16
+        iretq
+    .endm
     .macro CLEAR_AC
     991:
         clac
@@ -111,21 +129,13 @@ return_full:
     .balign 64
     .global page_fault_entry
 page_fault_entry:
-    push 14
-    SAVE_REST
-    cld
-    CLEAR_AC
-    mov rdi, rsp
-    test byte ptr [rsp + {cs}], 3
-    jz 2f
-    swapgs
-    xor ebp, ebp
-    call {user_fault}
-    jmp return_full
-2:  call {kernel_fault}
-    RESTORE_REST
-    add rsp, 16
-    iretq
+    PAGE_FAULT {user_fault}
+
+    // The same with a counter that all CPUs share, see `plant`.
+    .balign 64
+    .global planted_page_fault_entry
+planted_page_fault_entry:
+    PAGE_FAULT {planted_fault}
 
     // Other exceptions and interrupts. The stubs below have pushed an error code (or 0) and the vector.
     .balign 64
@@ -227,6 +237,7 @@ vector_stubs:
     size = const SIZE,
     syscall = sym super::syscall,
     user_fault = sym super::user_fault,
+    planted_fault = sym super::plant::planted_fault,
     kernel_fault = sym super::kernel_fault,
     user_trap = sym super::user_trap,
     kernel_trap = sym super::kernel_trap,
@@ -236,6 +247,7 @@ vector_stubs:
 unsafe extern "C" {
     pub fn syscall_entry();
     pub fn page_fault_entry();
+    pub fn planted_page_fault_entry();
     static vector_stubs: u8;
     fn return_full() -> !;
     static __smap_sites_start: u64;

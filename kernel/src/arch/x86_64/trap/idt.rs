@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 
+use super::super::boot::command_line;
 use super::super::cpu::BootCell;
 use super::super::cpu::gdt::{KERNEL_CODE, STAR};
 use super::super::cpu::reg;
@@ -31,7 +32,7 @@ fn gate(handler: usize, ist: u64, privilege: u64) -> [u64; 2] {
 /// Fills the table.
 ///
 /// # Safety
-/// Once, on the boot CPU, alone.
+/// Once, on the boot CPU, alone, when the loader's words are known.
 pub unsafe fn init() {
     // SAFETY: as the caller says.
     let idt = unsafe { &mut IDT.get_mut().0 };
@@ -48,7 +49,11 @@ pub unsafe fn init() {
         };
         *slot = gate(entry::stub(vector), ist, privilege);
     }
-    idt[14] = gate(entry::page_fault_entry as *const () as usize, 0, 0);
+    let fault = match super::plant::is_wanted(command_line()) {
+        false => entry::page_fault_entry as *const (),
+        true => entry::planted_page_fault_entry as *const (),
+    };
+    idt[14] = gate(fault as usize, 0, 0);
 }
 
 /// Loads the table and the SYSCALL registers on this CPU. SYSENTER stays invalid (its CS register is zero).

@@ -7,6 +7,7 @@
 mod entry;
 pub mod frame;
 mod idt;
+mod plant;
 
 use super::cpu::reg;
 use super::memory::USER_END;
@@ -56,7 +57,7 @@ impl PageFault {
 /// Fills the tables that all CPUs share.
 ///
 /// # Safety
-/// Once, on the boot CPU, alone.
+/// Once, on the boot CPU, alone, when the loader's words are known.
 pub unsafe fn init() {
     // SAFETY: as the caller says.
     unsafe { idt::init() };

@@ -1,0 +1,87 @@
+//! Boots a machine whose every load and store the plugin watches, runs commands in it, and gives each its window.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use darter_measure::{LineWindow, Names, lines_plugin, parse_lines};
+
+use crate::accel::Accel;
+use crate::bench::append;
+use crate::bench::boot::{self, Boot};
+use crate::bench::guest::Command;
+use crate::cli::LineMachine;
+use crate::kernel_image::Kernel;
+use crate::machine::Machine;
+use crate::paths::Tree;
+use crate::signals::Signals;
+use crate::symbols;
+
+/// Seconds that one command may take.
+const LIMIT: u32 = 900;
+/// Seconds after the boot: Linux still works in the background then.
+const SETTLE: f64 = 3.0;
+/// Darter has nothing in the background.
+const SETTLE_DARTER: f64 = 0.5;
+
+/// What one command did: its operations, all tasks together, and what moved while it did them.
+pub type Watched = Result<(u64, LineWindow), String>;
+
+/// What all machines of one kernel have in common.
+pub struct Watcher<'a> {
+    pub options: &'a LineMachine,
+    pub kernel: &'a Kernel,
+    pub names: &'a Names,
+    pub paths: &'a Tree,
+}
+
+impl Watcher<'_> {
+    /// Runs `commands` one after another in one machine, each with a task on each of `cpus` CPUs. `begun` is told of each.
+    pub fn watch(
+        &self,
+        cpus: u32,
+        commands: &[Command],
+        signals: &mut Signals,
+        begun: &dyn Fn(usize),
+    ) -> Result<Vec<Watched>> {
+        let Watcher { options, kernel, names, paths } = *self;
+        let folder = tempfile::tempdir_in(paths.cache("run")?)?;
+        let out = folder.path().join("lines.json");
+        let machine = machine(options, cpus, paths, &out, &names.plugin_options(cpus))?;
+        let mut words = append(kernel, &options.append);
+        words.push(symbols::LINUX_APPEND.into());
+        let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
+        let boot = Boot { paths, kernel, machine, append: words, settle, limit: LIMIT };
+        let ran = boot.run(signals, commands, begun)?;
+        let mut windows = read(&out).unwrap_or_default().into_iter();
+        let missing = || ran.machine.clone().unwrap_or_else(|| "it did not run".into());
+        Ok(ran
+            .results
+            .into_iter()
+            .map(|result| {
+                let measured = result.unwrap_or_else(|| Err(missing()))?;
+                let window = windows.next().ok_or("the plugin saw no window of it")?;
+                Ok((measured.ops, window))
+            })
+            .collect())
+    }
+}
+
+/// A machine whose every load and store the plugin watches.
+/// `read`: what the plugin shall read of the guest's memory.
+pub fn machine(options: &LineMachine, cpus: u32, paths: &Tree, out: &Path, read: &str) -> Result<Machine> {
+    let plugin = paths.lines_plugin();
+    if !plugin.is_file() {
+        bail!("{} is missing: run 'make plugin'", plugin.display());
+    }
+    let mut machine = boot::machine(cpus, options.memory, Accel::Tcg, "max");
+    machine.sockets = options.sockets;
+    let node_cpus = if options.sockets > 1 { cpus / options.sockets } else { 0 };
+    machine.extra = vec!["-plugin".into(), lines_plugin(&plugin, out, cpus, node_cpus, read)];
+    machine.check()?;
+    Ok(machine)
+}
+
+pub fn read(out: &Path) -> Result<Vec<LineWindow>> {
+    Ok(parse_lines(&std::fs::read_to_string(out)?)?)
+}

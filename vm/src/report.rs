@@ -151,8 +151,12 @@ impl<M: Machine> Space<M> {
         if !Access::READ.allowed(piece.meaning.prot) {
             return Err(FaultError::Denied);
         }
+        // What cannot be written through this mapping is known by its object; without one it cannot change, and there is
+        // nothing to wait for, as Linux judges it.
+        let written = Access::WRITE.allowed(piece.meaning.prot);
         Ok(match &piece.meaning.object {
-            Some(object) if piece.meaning.is_shared() => {
+            None if !written => return Err(FaultError::Denied),
+            Some(object) if piece.meaning.is_shared() || !written => {
                 let offset = (piece.meaning.offset << PAGE_SHIFT) + addr.page_offset() as u64;
                 FutexKey::Shared(core::ptr::from_ref::<Object>(object) as usize, offset)
             }

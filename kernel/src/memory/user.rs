@@ -116,12 +116,6 @@ impl UserSlice {
         let len = to.len().min(self.len);
         to.get_mut(..len).map_or(0, |to| raw::copy_from_user_partial(to, self.address))
     }
-
-    /// As [`write`](Self::write), as much as there is room for: the bytes written.
-    pub fn write_partial(self, from: &[u8]) -> usize {
-        let len = from.len().min(self.len);
-        from.get(..len).map_or(0, |from| raw::copy_to_user_partial(self.address, from))
-    }
 }
 
 /// What a program says is a NUL-terminated string.

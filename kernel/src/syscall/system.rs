@@ -3,6 +3,8 @@
 
 use crate::arch;
 use crate::errno::{Errno, Result};
+use crate::fs::buffer::{Output, Segment};
+use crate::fs::random;
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::{self, Process};
 use alloc::sync::Arc;
@@ -299,19 +301,15 @@ pub fn sys_getrandom(to: usize, len: usize, flags: u32) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let len = len.min(super::file::TRANSFER_MAX);
+    UserSlice::new(to, len).check()?;
+    let place = [Segment { addr: to, len }];
+    let mut out = Output::user(&place);
     let mut done = 0;
-    while done < len {
-        let bytes = crate::fs::random::bytes();
-        let n = (len - done).min(bytes.len());
-        let at = to.checked_add(done).ok_or(Errno::EFAULT)?;
-        let written = UserSlice::new(at, n).write_partial(bytes.get(..n).unwrap_or_default());
-        done += written;
-        if written < n {
-            return if done > 0 { Ok(done) } else { Err(Errno::EFAULT) };
-        }
+    while out.left() > 0 {
+        done += out.put(&random::bytes());
         if done.is_multiple_of(4096) && process::signal_pending() {
             break;
         }
     }
-    Ok(done)
+    out.result()
 }

@@ -1,4 +1,4 @@
-/* Time: clocks and their order, sleeps, interval timers, POSIX timers, timerfd, alarm, processor time. */
+/* Time: clocks and their order, sleeps, interval timers, alarm, processor time. POSIX timers and timerfd: see timers.c. */
 #include "t.h"
 
 #include <poll.h>

@@ -261,6 +261,10 @@ impl FileOps for Epoll {
         if some { poll::IN | poll::RDNORM } else { 0 }
     }
 
+    fn ignores_seek(&self) -> bool {
+        true
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -85,6 +85,10 @@ impl FileOps for Event {
         readable | writable
     }
 
+    fn ignores_seek(&self) -> bool {
+        true
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

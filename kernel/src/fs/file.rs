@@ -93,6 +93,11 @@ pub trait FileOps: Send + Sync + Any {
         false
     }
 
+    /// Has no position, but lseek succeeds and says 0, as Linux has it for what is no stream.
+    fn ignores_seek(&self) -> bool {
+        false
+    }
+
     fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
         seek_in(file.inode().size(), offset, whence, now)
     }
@@ -337,7 +342,7 @@ impl File {
             return Err(EBADF);
         }
         if !self.ops().seeks() {
-            return Err(ESPIPE);
+            return if self.ops().ignores_seek() { Ok(0) } else { Err(ESPIPE) };
         }
         let mut position = self.position.lock();
         *position = self.ops().seek(self, offset, whence, *position)?;

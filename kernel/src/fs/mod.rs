@@ -58,6 +58,7 @@ pub mod rename;
 mod ring;
 pub mod superblock;
 pub mod table;
+pub mod timerfd;
 pub mod tmpfs;
 pub mod truncate;
 pub mod tty;

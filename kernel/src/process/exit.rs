@@ -130,6 +130,7 @@ pub(super) fn release_vfork(process: &Process) {
 
 fn end_process(process: &Arc<Process>, status: i32) {
     process.itimers.cancel();
+    process.timers.clear();
     session::leave(process);
     family::hand_over(process);
     process.status.store(status, Ordering::Release);

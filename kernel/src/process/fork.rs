@@ -6,7 +6,7 @@
 use super::ids::{Entry, Id};
 use super::own::Own;
 use super::{COMM, MEMORY, SPACE, THREADS};
-use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, signal, wait};
+use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, signal, timer, wait};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -271,6 +271,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         signals,
         limits,
         itimers: itimer::Itimers::new(),
+        timers: timer::Timers::new(),
         memory: SpinLock::new(exec::Layout::default(), &MEMORY),
         gone: wait::Usage::default(),
         children_usage: wait::Usage::default(),

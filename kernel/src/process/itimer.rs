@@ -1,16 +1,21 @@
 //! Interval timers of a process: setitimer(2), alarm(2).
 //!
 //! ITIMER_REAL is a `sched::Timer` of the CPU that armed it; when it goes off, in thread context, the process is looked up by
-//! its id, so a process that is gone is simply not found. The timers of processor time (ITIMER_VIRTUAL, ITIMER_PROF) are not
-//! there: EINVAL.
+//! its id, so a process that is gone is simply not found. The timers of processor time (ITIMER_VIRTUAL, ITIMER_PROF) are compared
+//! with what the process has used at every tick that finds it running, as are POSIX timers of such clocks; `watched` says whether
+//! there is anything to compare.
 //!
-//! LockOrder: the timer's state → timer queue.
+//! LockOrder: the timer's state → `signals` → `threads`; the timer queue is innermost.
+#![forbid(unsafe_code)]
 
-use super::ids;
+use super::clock::{CpuClock, Kind};
+use super::{Process, ids};
 use crate::arch;
 use crate::errno::{Errno, Result};
-use crate::sched::Timer;
+use crate::sched::{Timer, forward};
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+use linux_raw_sys::general as abi;
 use sync::level::Other;
 use sync::{SpinLock, lock_class};
 
@@ -25,16 +30,53 @@ pub struct Setting {
     pub value: u64,
 }
 
+/// Which timer of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    Real,
+    /// Processor time in user mode: SIGVTALRM.
+    Virtual,
+    /// All processor time: SIGPROF.
+    Profiling,
+}
+
+impl Which {
+    /// # Errors
+    /// EINVAL: there is no such timer.
+    pub fn from_number(which: i32) -> Result<Self> {
+        match which as u32 {
+            abi::ITIMER_REAL => Ok(Self::Real),
+            abi::ITIMER_VIRTUAL => Ok(Self::Virtual),
+            abi::ITIMER_PROF => Ok(Self::Profiling),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
 struct Real {
     timer: Option<Arc<Timer>>,
     interval: u64,
-    /// When it goes off next, for keeping the pace.
+    /// When it goes off next; 0: it is not set.
     next: u64,
 }
+
+/// A timer of processor time, on the process's clock.
+#[derive(Clone, Copy, Default)]
+struct Cpu {
+    /// 0: not set.
+    next: u64,
+    interval: u64,
+}
+
+/// The two timers of processor time: what each counts and what it sends.
+const CPU: [(Kind, u32); 2] = [(Kind::User, abi::SIGVTALRM), (Kind::Whole, abi::SIGPROF)];
 
 /// The interval timers of one process.
 pub struct Itimers {
     real: SpinLock<Real>,
+    cpu: SpinLock<[Cpu; 2]>,
+    /// A timer of processor time may be set, here or among the POSIX timers. Set after the timer, cleared before the look.
+    watched: AtomicBool,
 }
 
 impl Default for Itimers {
@@ -45,21 +87,97 @@ impl Default for Itimers {
 
 impl Itimers {
     pub const fn new() -> Self {
-        Self { real: SpinLock::new(Real { timer: None, interval: 0, next: 0 }, &ITIMER) }
+        Self {
+            real: SpinLock::new(Real { timer: None, interval: 0, next: 0 }, &ITIMER),
+            cpu: SpinLock::new([Cpu { next: 0, interval: 0 }; 2], &ITIMER),
+            watched: AtomicBool::new(false),
+        }
     }
 
-    /// What ITIMER_REAL is set to now.
-    pub fn real(&self) -> Setting {
-        let real = self.real.lock();
-        let value = real.timer.as_ref().and_then(|t| t.remaining()).map_or(0, |left| left.max(1));
-        Setting { interval: real.interval, value }
+    /// What a timer of `process`, whose timers these are, is set to now.
+    pub fn get(&self, process: &Process, which: Which) -> Setting {
+        let place = match which {
+            Which::Real => return self.real(),
+            Which::Virtual => 0,
+            Which::Profiling => 1,
+        };
+        let timer = self.cpu.lock()[place];
+        let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
+        let value = if timer.next == 0 { 0 } else { timer.next.saturating_sub(used).max(1) };
+        Setting { interval: timer.interval, value }
     }
 
-    /// Sets ITIMER_REAL of process `pid`, whose timers these are; returns what it was set to.
+    /// Sets a timer of `process`, whose timers these are; returns what it was set to.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn set_real(&self, pid: u32, to: Setting) -> Result<Setting> {
+    pub fn set(&self, process: &Process, which: Which, to: Setting) -> Result<Setting> {
+        let place = match which {
+            Which::Real => return self.set_real(process.pid(), to),
+            Which::Virtual => 0,
+            Which::Profiling => 1,
+        };
+        let before = self.get(process, which);
+        let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
+        let next = if to.value == 0 { 0 } else { used.saturating_add(to.value) };
+        self.cpu.lock()[place] = Cpu { next, interval: to.interval };
+        if next != 0 {
+            self.watch_cpu();
+        }
+        Ok(before)
+    }
+
+    /// A timer of processor time has been set.
+    pub fn watch_cpu(&self) {
+        self.watched.store(true, Ordering::SeqCst);
+    }
+
+    /// Timers of processor time of the running process whose time has come go off. At ticks.
+    #[inline]
+    pub fn check_cpu(&self, process: &Arc<Process>) {
+        if self.watched.load(Ordering::Relaxed) {
+            self.check_set(process);
+        }
+    }
+
+    #[cold]
+    fn check_set(&self, process: &Arc<Process>) {
+        self.watched.store(false, Ordering::SeqCst);
+        let usage = process.usage();
+        let mut more = false;
+        for (place, (kind, signal)) in CPU.into_iter().enumerate() {
+            let used = kind.of(&usage);
+            let due = {
+                let timer = &mut self.cpu.lock()[place];
+                let due = timer.next != 0 && used >= timer.next;
+                if due && timer.interval != 0 {
+                    forward(timer.interval, used, &mut timer.next);
+                } else if due {
+                    timer.next = 0;
+                }
+                more |= timer.next != 0;
+                due
+            };
+            if due {
+                super::signal::send_kernel(process, signal);
+            }
+        }
+        if process.timers.check() || more {
+            self.watch_cpu();
+        }
+    }
+
+    /// What ITIMER_REAL is set to now.
+    fn real(&self) -> Setting {
+        let real = self.real.lock();
+        let value = match real.next {
+            0 => 0,
+            next => next.saturating_sub(arch::time::now()).max(1),
+        };
+        Setting { interval: real.interval, value }
+    }
+
+    fn set_real(&self, pid: u32, to: Setting) -> Result<Setting> {
         let before = self.real();
         let spare =
             if to.value != 0 { Some(sync::try_arc(Timer::new(expired, pid as usize))?) } else { None };
@@ -68,6 +186,7 @@ impl Itimers {
             timer.cancel();
         }
         real.interval = to.interval;
+        real.next = 0;
         if to.value != 0 {
             real.next = arch::time::now().saturating_add(to.value);
             let next = real.next;
@@ -84,36 +203,37 @@ impl Itimers {
     /// The process ends: nothing goes off any more.
     pub fn cancel(&self) {
         let mut real = self.real.lock();
+        real.next = 0;
         if let Some(timer) = real.timer.take() {
             timer.cancel();
         }
     }
 
-    fn rearm(&self) {
+    /// Is ITIMER_REAL due? Then it is set anew, or not at all. A timer that was set later meanwhile is not.
+    fn take_due(&self) -> bool {
         let mut real = self.real.lock();
-        if real.interval == 0 {
-            return;
-        }
         let now = arch::time::now();
-        // Expiries that were missed are not made up for.
-        let missed = now.saturating_sub(real.next) / real.interval;
-        real.next = real.next.saturating_add(real.interval.saturating_mul(missed + 1));
-        if let Some(timer) = &real.timer {
-            timer.arm(real.next);
+        if real.next == 0 || now < real.next {
+            return false;
         }
+        if real.interval == 0 {
+            real.next = 0;
+            return true;
+        }
+        // Expiries that were missed are not made up for.
+        let mut next = real.next;
+        forward(real.interval, now, &mut next);
+        real.next = next;
+        if let Some(timer) = &real.timer {
+            timer.arm(next);
+        }
+        true
     }
 }
 
 fn expired(pid: usize) {
     let Some(process) = ids::find_process(pid as u32) else { return };
-    super::signal::send_kernel(&process, linux_raw_sys::general::SIGALRM);
-    process.itimers.rearm();
-}
-
-/// The timer of `which`.
-///
-/// # Errors
-/// EINVAL: there is none.
-pub fn check_which(which: i32) -> Result {
-    if which == linux_raw_sys::general::ITIMER_REAL as i32 { Ok(()) } else { Err(Errno::EINVAL) }
+    if process.itimers.take_due() {
+        super::signal::send_kernel(&process, abi::SIGALRM);
+    }
 }

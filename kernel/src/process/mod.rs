@@ -5,7 +5,8 @@
 //! * `family`       parents, children, orphans; `wait` for them
 //! * `fork`, `exec/`, `exit`
 //! * `oom`          what happens when memory is out
-//! * `signal/`      sending, queues, delivery; `trap` what faults become; `itimer`
+//! * `signal/`      sending, queues, delivery; `trap` what faults become
+//! * `itimer`, `timer` interval and POSIX timers; `clock` clocks of processor time
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
 //! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either; who wants all
@@ -15,6 +16,7 @@
 //! at once.
 #![deny(unsafe_code)]
 
+pub mod clock;
 pub mod credentials;
 pub mod exec;
 mod exit;
@@ -29,6 +31,7 @@ mod own;
 pub mod session;
 pub mod signal;
 mod start;
+pub mod timer;
 pub mod trap;
 pub mod wait;
 
@@ -76,6 +79,7 @@ pub struct Process {
     pub signals: signal::Signals,
     pub limits: limits::Limits,
     pub itimers: itimer::Itimers,
+    pub timers: timer::Timers,
     pub memory: SpinLock<exec::Layout>,
     /// Processor time and switches of threads that are gone, ns; page faults.
     pub(crate) gone: wait::Usage,

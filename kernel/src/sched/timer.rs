@@ -9,7 +9,7 @@
 use super::runqueue;
 use super::task::{Work, current};
 use crate::arch;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use sync::level::Other;
@@ -23,13 +23,26 @@ const TICK: u64 = 10_000_000;
 /// How long a CPU idles before it looks again whether its RCU callbacks are ripe.
 const RCU_WAIT: u64 = 1_000_000;
 
+/// What has a timer of its own.
+pub trait Expire: Send + Sync {
+    /// The timer went off: in thread context, with no lock held. A timer that was set anew meanwhile may still call for the
+    /// deadline that it had before, so the owner compares.
+    fn expired(&self);
+}
+
+/// What is done when a timer goes off.
+enum Action {
+    Call(fn(usize), AtomicUsize),
+    /// An owner that is gone is not told.
+    Tell(Weak<dyn Expire>),
+}
+
 /// A deadline with something to do.
 pub struct Timer {
     link: RBTreeAtomicLink,
     deadline: AtomicU64,
     cpu: AtomicU32,
-    callback: fn(usize),
-    argument: AtomicUsize,
+    action: Action,
 }
 
 intrusive_adapter!(TimerAdapter = Arc<Timer>: Timer { link => RBTreeAtomicLink });
@@ -61,18 +74,23 @@ per_cpu! {
 impl Timer {
     /// A timer that calls `callback(argument)` in thread context.
     pub fn new(callback: fn(usize), argument: usize) -> Self {
-        Self {
-            link: RBTreeAtomicLink::new(),
-            deadline: AtomicU64::new(0),
-            cpu: AtomicU32::new(0),
-            callback,
-            argument: AtomicUsize::new(argument),
-        }
+        Self::with(Action::Call(callback, AtomicUsize::new(argument)))
+    }
+
+    /// A timer that tells `owner`.
+    pub fn of(owner: Weak<dyn Expire>) -> Self {
+        Self::with(Action::Tell(owner))
+    }
+
+    fn with(action: Action) -> Self {
+        Self { link: RBTreeAtomicLink::new(), deadline: AtomicU64::new(0), cpu: AtomicU32::new(0), action }
     }
 
     /// For an owner that learns its own address only after it has made the timer.
     pub fn set_argument(&self, argument: usize) {
-        self.argument.store(argument, Ordering::Relaxed);
+        if let Action::Call(_, place) = &self.action {
+            place.store(argument, Ordering::Relaxed);
+        }
     }
 
     /// Sets the timer off at `deadline` (ns, monotonic clock) on this CPU. Armed already: the new deadline counts.
@@ -97,11 +115,16 @@ impl Timer {
         drop(unsafe { tree.cursor_mut_from_ptr(self) }.remove());
         true
     }
+}
 
-    /// Time left until the deadline, ns; None if it is not armed.
-    pub fn remaining(&self) -> Option<u64> {
-        self.link.is_linked().then(|| self.deadline.load(Ordering::Relaxed).saturating_sub(arch::time::now()))
+/// Moves `next`, which is not after `now`, on by whole intervals until it lies after; how many those were.
+pub fn forward(interval: u64, now: u64, next: &mut u64) -> u64 {
+    if *next > now || interval == 0 {
+        return 0;
     }
+    let passed = (now - *next) / interval + 1;
+    *next = next.saturating_add(interval.saturating_mul(passed));
+    passed
 }
 
 /// Makes sure that this CPU's timer goes off by `deadline`.
@@ -148,7 +171,10 @@ fn run_expired() {
             }
         };
         let Some(timer) = due else { return };
-        (timer.callback)(timer.argument.load(Ordering::Relaxed));
+        match &timer.action {
+            Action::Call(call, argument) => call(argument.load(Ordering::Relaxed)),
+            Action::Tell(owner) => owner.upgrade().into_iter().for_each(|owner| owner.expired()),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod signal;
 pub mod system;
 mod table;
 pub mod time;
+pub mod timer;
 pub mod tty;
 
 use crate::arch::UserRegs;

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    Handler, file, futex, identity, memory, path, poll, process, scheduling, signal, system, time, tty,
+    Handler, file, futex, identity, memory, path, poll, process, scheduling, signal, system, time, timer, tty,
 };
 use crate::arch::UserRegs;
 use crate::errno::Result;
@@ -69,9 +69,9 @@ table! {
     33 dup2 = file::sys_dup2;
     34 pause = signal::sys_pause;
     35 nanosleep = time::sys_nanosleep;
-    36 getitimer = time::sys_getitimer;
-    37 alarm = time::sys_alarm;
-    38 setitimer = time::sys_setitimer;
+    36 getitimer = timer::sys_getitimer;
+    37 alarm = timer::sys_alarm;
+    38 setitimer = timer::sys_setitimer;
     39 getpid = process::sys_getpid;
     40 sendfile = file::sys_sendfile;
     41 socket;
@@ -255,11 +255,11 @@ table! {
     219 restart_syscall = signal::sys_restart_syscall;
     220 semtimedop;
     221 fadvise64 = file::sys_fadvise64;
-    222 timer_create;
-    223 timer_settime;
-    224 timer_gettime;
-    225 timer_getoverrun;
-    226 timer_delete;
+    222 timer_create = timer::sys_timer_create;
+    223 timer_settime = timer::sys_timer_settime;
+    224 timer_gettime = timer::sys_timer_gettime;
+    225 timer_getoverrun = timer::sys_timer_getoverrun;
+    226 timer_delete = timer::sys_timer_delete;
     227 clock_settime = time::sys_clock_settime;
     228 clock_gettime = time::sys_clock_gettime;
     229 clock_getres = time::sys_clock_getres;
@@ -316,11 +316,11 @@ table! {
     280 utimensat = path::sys_utimensat;
     281 epoll_pwait = poll::sys_epoll_pwait;
     282 signalfd;
-    283 timerfd_create;
+    283 timerfd_create = timer::sys_timerfd_create;
     284 eventfd = file::sys_eventfd;
     285 fallocate = file::sys_fallocate;
-    286 timerfd_settime;
-    287 timerfd_gettime;
+    286 timerfd_settime = timer::sys_timerfd_settime;
+    287 timerfd_gettime = timer::sys_timerfd_gettime;
     288 accept4;
     289 signalfd4;
     290 eventfd2 = file::sys_eventfd2;

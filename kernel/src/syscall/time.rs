@@ -6,7 +6,8 @@
 use crate::arch;
 use crate::errno::{ERESTARTNOHAND, Errno, Result};
 use crate::memory::user::UserPtr;
-use crate::process::{self, itimer};
+use crate::process;
+use crate::process::clock::CpuClock;
 use crate::sched::{self, Sleep};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -103,12 +104,7 @@ fn read_clock(clock: i32) -> Result<u64> {
             | abi::CLOCK_BOOTTIME
             | abi::CLOCK_BOOTTIME_ALARM,
         ) => Ok(arch::time::now()),
-        Ok(abi::CLOCK_THREAD_CPUTIME_ID) => {
-            let times = sched::current().times();
-            Ok(times.user_ns + times.system_ns)
-        }
-        Ok(abi::CLOCK_PROCESS_CPUTIME_ID) => Ok(process::current_process().cpu_time_ns()),
-        _ => Err(Errno::EINVAL),
+        _ => CpuClock::from_id(clock).ok_or(Errno::EINVAL)?.read(),
     }
 }
 
@@ -144,6 +140,7 @@ fn set_wall_clock(time: u64) -> Result<usize> {
     }
     let offset = time.checked_sub(arch::time::now()).ok_or(Errno::EINVAL)?;
     arch::time::set_wall_offset(offset);
+    super::timer::clock_was_set();
     Ok(0)
 }
 
@@ -184,14 +181,45 @@ pub fn sys_nanosleep(request: usize, remain: usize) -> Result<usize> {
 /// clock_nanosleep(2).
 pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize) -> Result<usize> {
     let time = read_timespec(request)?;
-    let clock = match u32::try_from(clock) {
-        Ok(abi::CLOCK_THREAD_CPUTIME_ID) => return Err(Errno::EINVAL),
-        Ok(abi::CLOCK_PROCESS_CPUTIME_ID) => return Err(Errno::EOPNOTSUPP),
-        Ok(clock) => clock,
-        Err(_) => return Err(Errno::EINVAL),
-    };
     let absolute = flags & abi::TIMER_ABSTIME as i32 != 0;
+    let clock = match u32::try_from(clock) {
+        Ok(
+            abi::CLOCK_THREAD_CPUTIME_ID
+            | abi::CLOCK_MONOTONIC_RAW
+            | abi::CLOCK_REALTIME_COARSE
+            | abi::CLOCK_MONOTONIC_COARSE,
+        ) => return Err(Errno::EOPNOTSUPP),
+        Ok(clock) if clock != abi::CLOCK_PROCESS_CPUTIME_ID => clock,
+        _ => {
+            let clock = CpuClock::from_id(clock).ok_or(Errno::EINVAL)?;
+            return sleep_on(&clock, time, absolute, remain);
+        }
+    };
     sleep(deadline_of(clock, time, !absolute)?, (!absolute).then_some(remain))
+}
+
+/// Sleeps until a clock of processor time has come to `time`, or moved on by it. Nothing tells when: the sleeper looks again when it
+/// could be so at the earliest.
+fn sleep_on(clock: &CpuClock, time: u64, absolute: bool, remain: usize) -> Result<usize> {
+    const MILLISECOND: u64 = 1_000_000;
+    let until = if absolute { time } else { clock.read()?.saturating_add(time) };
+    loop {
+        let left = until.saturating_sub(clock.read()?);
+        if left == 0 {
+            return Ok(0);
+        }
+        // All CPUs may run the process at once.
+        let pause = (left / u64::from(sync::machine::cpus().max(1))).max(MILLISECOND);
+        if sched::sleep_until(arch::time::now().saturating_add(pause), Sleep::Interruptible).is_err() {
+            if absolute {
+                return Err(ERESTARTNOHAND);
+            }
+            if remain != 0 {
+                UserPtr::<Timespec>::new(remain).write(&Timespec::from_ns(left))?;
+            }
+            return Err(Errno::EINTR);
+        }
+    }
 }
 
 /// Sleeps until `deadline`. A relative sleep that is interrupted tells what was left, where `remain` says.
@@ -208,55 +236,6 @@ fn sleep(deadline: u64, remain: Option<usize>) -> Result<usize> {
         UserPtr::<Timespec>::new(remain).write(&Timespec::from_ns(left))?;
     }
     Err(process::restart_sleep(deadline, remain))
-}
-
-/// struct itimerval.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Itimerval {
-    pub interval: Timeval,
-    pub value: Timeval,
-}
-
-fn itimerval(setting: itimer::Setting) -> Itimerval {
-    // A timer that is set never reads as zero, which would say that it is not.
-    let value = if setting.value == 0 { 0 } else { setting.value.max(1000) };
-    Itimerval { interval: Timeval::from_ns(setting.interval), value: Timeval::from_ns(value) }
-}
-
-/// getitimer(2).
-pub fn sys_getitimer(which: i32, to: usize) -> Result<usize> {
-    itimer::check_which(which)?;
-    let setting = process::current_process().itimers.real();
-    UserPtr::<Itimerval>::new(to).write(&itimerval(setting)).map(|()| 0)
-}
-
-/// setitimer(2).
-pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
-    let to = if from == 0 {
-        itimer::Setting::default()
-    } else {
-        let new = UserPtr::<Itimerval>::new(from).read()?;
-        itimer::Setting { interval: new.interval.to_ns()?, value: new.value.to_ns()? }
-    };
-    itimer::check_which(which)?;
-    let process = process::current_process();
-    let before = process.itimers.set_real(process.pid(), to)?;
-    if old != 0 {
-        UserPtr::<Itimerval>::new(old).write(&itimerval(before))?;
-    }
-    Ok(0)
-}
-
-/// alarm(2): seconds left of the alarm before, rounded to the nearest and at least 1.
-pub fn sys_alarm(seconds: u32) -> Result<usize> {
-    let process = process::current_process();
-    let to = itimer::Setting { interval: 0, value: u64::from(seconds) * NS_PER_SEC };
-    let before = process.itimers.set_real(process.pid(), to)?.value;
-    if before == 0 {
-        return Ok(0);
-    }
-    Ok(((before + NS_PER_SEC / 2) / NS_PER_SEC).max(1) as usize)
 }
 
 /// Goes on with a sleep that a stop or an unhandled signal interrupted.

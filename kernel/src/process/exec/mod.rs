@@ -256,6 +256,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     drop((old, shared, left));
     current.files().exec();
     process.signals.reset_for_exec();
+    process.timers.clear();
     *thread.altstack.lock() = AltStack::NONE;
     thread.robust_list.store(0, Ordering::Relaxed);
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);

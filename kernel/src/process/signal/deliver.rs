@@ -5,7 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
-use super::super::{Current, Process, exit, family, limits, wait};
+use super::super::{Current, Process, exit, family, limits, timer, wait};
 use super::{Action, DUMPING, Info, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{self, Delivery, SignalStack};
@@ -26,7 +26,9 @@ pub fn return_work(regs: &mut UserRegs) {
     if task.work.any(Work::RESCHED) {
         sched::schedule();
     }
-    limits::check_cpu_time(&super::super::current().process);
+    let process = &super::super::current().process;
+    limits::check_cpu_time(process);
+    process.itimers.check_cpu(process);
     if task.work.any(super::super::exec::FIRST_EXEC) {
         super::super::exec::first(regs);
     }
@@ -80,7 +82,12 @@ fn next(thread: &Current) -> Verdict {
     loop {
         let blocked = thread.blocked.load(Ordering::Relaxed);
         let own = thread.pending.lock().take(blocked);
-        let Some(info) = own.or_else(|| state.shared.take(blocked)) else { return Verdict::Nothing };
+        let Some(mut info) = own.or_else(|| state.shared.take(blocked)) else { return Verdict::Nothing };
+        if info.timer.is_some() {
+            drop(state);
+            timer::delivered(&mut info);
+            state = process.signals.state.lock();
+        }
         let Some(action) = state.actions.get(info.signal as usize - 1).copied() else { continue };
         if action.discards(info.signal) {
             continue;

@@ -58,24 +58,27 @@ pub struct Info {
     pub code: i32,
     /// siginfo_t from byte 16 on.
     pub rest: [u64; 4],
+    /// The POSIX timer that sent it, and the count by which the timer knows this signal again.
+    pub timer: Option<(i32, u32)>,
 }
 
 impl Info {
     /// Sent by the kernel for no particular reason (SI_KERNEL).
     pub const fn kernel(signal: u32) -> Self {
-        Self { signal, errno: 0, code: abi::SI_KERNEL as i32, rest: [0; 4] }
+        Self { signal, errno: 0, code: abi::SI_KERNEL as i32, rest: [0; 4], timer: None }
     }
 
     /// Caused by an instruction that touched `address`.
     pub const fn fault(signal: u32, code: i32, address: usize) -> Self {
-        Self { signal, errno: 0, code, rest: [address as u64, 0, 0, 0] }
+        Self { signal, errno: 0, code, rest: [address as u64, 0, 0, 0], timer: None }
     }
 
     /// Sent by the running process: kill (SI_USER) or tkill (SI_TKILL).
     pub fn user(signal: u32, code: i32) -> Self {
         let pid = super::current_pid();
         let uid = super::current().credentials().uid;
-        Self { signal, errno: 0, code, rest: [u64::from(pid) | u64::from(uid) << 32, 0, 0, 0] }
+        let rest = [u64::from(pid) | u64::from(uid) << 32, 0, 0, 0];
+        Self { signal, errno: 0, code, rest, timer: None }
     }
 
     /// A child has changed: CLD_EXITED and so on; times in clock ticks.
@@ -86,6 +89,7 @@ impl Info {
             errno: 0,
             code: code as i32,
             rest: [who, status as u32 as u64, user, system],
+            timer: None,
         }
     }
 
@@ -111,6 +115,7 @@ impl Info {
             errno: word(4),
             code: word(8),
             rest: [long(16), long(24), long(32), long(40)],
+            timer: None,
         }
     }
 }
@@ -187,11 +192,18 @@ impl Waiting {
     /// EAGAIN: too many of a real-time signal that the sender wants queued.
     fn put(&mut self, info: &Info, must_queue: bool, limit: u64) -> Result {
         const FIRST_REALTIME: u32 = 32;
-        if info.signal < FIRST_REALTIME && self.set & bit(info.signal) != 0 {
+        if let Some((id, _)) = info.timer {
+            // A timer has one signal waiting at a time, whatever else waits under that number.
+            if let Some(waiting) = self.infos.iter_mut().find(|i| i.timer.is_some_and(|t| t.0 == id)) {
+                waiting.timer = info.timer;
+                waiting.rest[0] += 1 << 32;
+                return Ok(());
+            }
+        } else if info.signal < FIRST_REALTIME && self.set & bit(info.signal) != 0 {
             return Ok(());
         }
         let queued = (self.infos.len() as u64) < limit.min(QUEUE_MAX) && self.infos.try_push(*info).is_ok();
-        if !queued && must_queue && info.signal >= FIRST_REALTIME {
+        if !queued && must_queue && (info.signal >= FIRST_REALTIME || info.timer.is_some()) {
             return Err(Errno::EAGAIN);
         }
         self.set |= bit(info.signal);
@@ -419,9 +431,15 @@ impl Signals {
 
 /// Takes a signal of `set` that waits for the running thread or its process.
 pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
-    let mut state = thread.process.signals.state.lock();
-    let own = thread.pending.lock().take(!set);
-    own.or_else(|| state.shared.take(!set))
+    let found = {
+        let mut state = thread.process.signals.state.lock();
+        let own = thread.pending.lock().take(!set);
+        own.or_else(|| state.shared.take(!set))
+    };
+    found.map(|mut info| {
+        super::timer::delivered(&mut info);
+        info
+    })
 }
 
 /// Sleeps until a signal of `set` comes.

@@ -19,18 +19,23 @@ pub fn to_thread(thread: &Arc<Thread>, info: Info) {
     let _ = queue(&thread.process, Some(thread), info, false);
 }
 
-/// As the two above, for senders that want to know when a real-time signal could not be queued.
+/// As the two above, for senders that want to know when a real-time signal could not be queued. False: nobody will see it.
 ///
 /// # Errors
 /// EAGAIN.
-pub fn queue(process: &Arc<Process>, thread: Option<&Arc<Thread>>, info: Info, must_queue: bool) -> Result {
+pub fn queue(
+    process: &Arc<Process>,
+    thread: Option<&Arc<Thread>>,
+    info: Info,
+    must_queue: bool,
+) -> Result<bool> {
     if process.is_zombie() {
-        return Ok(());
+        return Ok(false);
     }
     let mut state = process.signals.state.lock();
     let this = bit(info.signal);
     prepare(process, &mut state, info.signal);
-    let Some(action) = state.actions.get(info.signal as usize - 1).copied() else { return Ok(()) };
+    let Some(action) = state.actions.get(info.signal as usize - 1).copied() else { return Ok(false) };
     // A blocked signal is kept even if it would be ignored: the program may change its mind, or sigwait.
     let kept = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
     let blocked = match thread {
@@ -43,7 +48,7 @@ pub fn queue(process: &Arc<Process>, thread: Option<&Arc<Thread>>, info: Info, m
     };
     let first = process.pid() == 1 && thread.is_none() && action.is_default() && info.code <= 0;
     if (action.discards(info.signal) && !blocked) || first {
-        return Ok(());
+        return Ok(false);
     }
     let limit = process.limits.soft(abi::RLIMIT_SIGPENDING);
     match thread {
@@ -55,7 +60,7 @@ pub fn queue(process: &Arc<Process>, thread: Option<&Arc<Thread>>, info: Info, m
         process.for_each_thread(|t| t.notify(true));
         drop(state);
         process.signals.wake_stopped();
-        return Ok(());
+        return Ok(true);
     }
     match thread {
         Some(thread) if !blocked => thread.notify(kill),
@@ -73,7 +78,7 @@ pub fn queue(process: &Arc<Process>, thread: Option<&Arc<Thread>>, info: Info, m
         Some(thread) => thread.notify_waiting(this),
         None => process.for_each_thread(|t| t.notify_waiting(this)),
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Will the default action end the process?

@@ -8,7 +8,7 @@ use crate::fs::file::{File, OpenFlags};
 use crate::fs::{caller, epoll, eventfd, memory_file, pipe};
 use crate::memory::user::{UserPtr, UserStr};
 
-fn install(file: Arc<File>, close_on_exec: bool) -> Result<usize> {
+pub(in crate::syscall) fn install(file: Arc<File>, close_on_exec: bool) -> Result<usize> {
     Ok(caller::files().install(file, 0, caller::descriptor_limit(), close_on_exec)? as usize)
 }
 

@@ -1,0 +1,96 @@
+//! Clocks of processor time (clock_gettime(2), clock_getcpuclockid(3)).
+//!
+//! Their ids pack a number, whether it names a thread, and what is counted: `~number << 3 | thread << 2 | kind`.
+#![forbid(unsafe_code)]
+
+use super::wait::UsageSum;
+use super::{Pid, Process, Thread, ids};
+use crate::errno::{Errno, Result};
+use alloc::sync::Arc;
+use linux_raw_sys::general as abi;
+
+/// What of the time counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// In user mode alone (CPUCLOCK_VIRT, ITIMER_VIRTUAL).
+    User,
+    /// All of it.
+    Whole,
+}
+
+impl Kind {
+    /// What of `usage` counts, ns.
+    pub fn of(self, usage: &UsageSum) -> u64 {
+        match self {
+            Kind::User => usage.user_ns,
+            Kind::Whole => usage.user_ns + usage.system_ns,
+        }
+    }
+}
+
+/// A clock that counts what a process or one thread uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuClock {
+    /// Number of the process or thread.
+    target: Pid,
+    thread: bool,
+    kind: Kind,
+}
+
+impl CpuClock {
+    /// What `id` names, seen by the running thread; None: no clock of this kind.
+    pub fn from_id(id: i32) -> Option<Self> {
+        let me = super::current();
+        let whole = |target, thread| Self { target, thread, kind: Kind::Whole };
+        if let Ok(id) = u32::try_from(id) {
+            return match id {
+                abi::CLOCK_PROCESS_CPUTIME_ID => Some(whole(me.process.pid(), false)),
+                abi::CLOCK_THREAD_CPUTIME_ID => Some(whole(me.tid(), true)),
+                _ => None,
+            };
+        }
+        let kind = match id & 3 {
+            0 | 2 => Kind::Whole,
+            1 => Kind::User,
+            // A clock behind a descriptor.
+            _ => return None,
+        };
+        let thread = id & 4 != 0;
+        let target = match !(id >> 3) as u32 {
+            0 if thread => me.tid(),
+            0 => me.process.pid(),
+            number => number,
+        };
+        Some(Self { target, thread, kind })
+    }
+
+    /// The clock of a whole process.
+    pub fn of_process(process: &Process, kind: Kind) -> Self {
+        Self { target: process.pid(), thread: false, kind }
+    }
+
+    fn thread(&self) -> Option<Arc<Thread>> {
+        let thread = ids::find_thread(self.target)?;
+        Arc::ptr_eq(&thread.process, &super::current().process).then_some(thread)
+    }
+
+    /// Does the clock count the running process, or a thread of it?
+    pub fn is_own(&self) -> bool {
+        if self.thread { self.thread().is_some() } else { self.target == super::current_pid() }
+    }
+
+    /// Nanoseconds used. Of threads, those of the running process alone can be asked.
+    ///
+    /// # Errors
+    /// EINVAL: there is nobody of that number.
+    pub fn read(&self) -> Result<u64> {
+        if self.thread {
+            let task = self.thread().and_then(|t| t.task()).ok_or(Errno::EINVAL)?;
+            let times = task.times();
+            let usage = UsageSum { user_ns: times.user_ns, system_ns: times.system_ns, ..Default::default() };
+            return Ok(self.kind.of(&usage));
+        }
+        let process = ids::find_process(self.target).ok_or(Errno::EINVAL)?;
+        Ok(self.kind.of(&process.usage()))
+    }
+}

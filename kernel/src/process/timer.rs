@@ -1,0 +1,369 @@
+//! POSIX timers (timer_create(2)).
+//!
+//! A timer of a wall or monotonic clock is a `sched::Timer` of the CPU that set it; one of processor time is compared with its
+//! clock at ticks (`check`). When one goes off its signal is queued, and a periodic timer is set anew only when the
+//! signal is delivered (`delivered`): however short its period, a program that does not take the signals costs nothing.
+//! Periods that passed meanwhile are its overrun.
+//!
+//! LockOrder: `list` → a timer's state → `signals` → `threads`; the timer queue is innermost.
+#![forbid(unsafe_code)]
+
+use super::clock::CpuClock;
+use super::signal::{self, Info, send};
+use super::{Pid, Process, ids};
+use crate::arch;
+use crate::errno::{Errno, Result};
+use crate::sched::{Expire, Timer, forward};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use linux_raw_sys::general as abi;
+use sync::level::Other;
+use sync::{SpinLock, TryVec, lock_class, try_arc};
+
+use super::itimer::Setting;
+
+lock_class! {
+    static LIST: LockClass = ("POSIX timers", Other);
+    static TIMER: LockClass = ("POSIX timer", Other);
+}
+
+/// What a timer goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    Monotonic,
+    /// Moved by clock_settime: absolute times move with it.
+    Wall,
+    Cpu(CpuClock),
+}
+
+/// What happens when it goes off.
+#[derive(Clone, Copy, Debug)]
+pub enum Notify {
+    Nothing,
+    /// A signal with this value, to one thread if it is named.
+    Signal {
+        signal: u32,
+        value: Option<u64>,
+        thread: Option<Pid>,
+    },
+}
+
+struct State {
+    timer: Option<Arc<Timer>>,
+    /// It will go off at `next`, or its signal waits to be delivered before it is set anew.
+    active: bool,
+    /// On the monotonic clock or the clock of processor time, ns.
+    next: u64,
+    /// The same on the wall clock, for absolute settings.
+    wall: Option<u64>,
+    interval: u64,
+    /// Periods that passed since the last signal.
+    overrun: u64,
+    /// What the last signal that was delivered said.
+    last_overrun: u64,
+    /// Rises with each setting and each signal: a signal of before is nobody's.
+    sequence: u32,
+}
+
+/// One timer.
+pub struct PosixTimer {
+    pub id: i32,
+    process: Pid,
+    clock: Clock,
+    notify: Notify,
+    state: SpinLock<State>,
+}
+
+/// The timers of one process.
+pub struct Timers {
+    list: SpinLock<(Vec<Arc<PosixTimer>>, i32)>,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Timers {
+    pub const fn new() -> Self {
+        Self { list: SpinLock::new((Vec::new(), 0), &LIST) }
+    }
+
+    /// Makes a timer of process `of`, whose timers these are. It is not set.
+    ///
+    /// # Errors
+    /// EAGAIN: as many as RLIMIT_SIGPENDING allows. ENOMEM.
+    pub fn create(&self, of: &Process, clock: Clock, notify: Notify) -> Result<i32> {
+        let limit = of.limits.soft(abi::RLIMIT_SIGPENDING);
+        let id = {
+            let mut list = self.list.lock();
+            if list.0.len() as u64 >= limit {
+                return Err(Errno::EAGAIN);
+            }
+            let id = list.1;
+            list.1 = id.wrapping_add(1).max(0);
+            id
+        };
+        let state = State {
+            timer: None,
+            active: false,
+            next: 0,
+            wall: None,
+            interval: 0,
+            overrun: 0,
+            last_overrun: 0,
+            sequence: 0,
+        };
+        let made = try_arc(PosixTimer {
+            id,
+            process: of.pid(),
+            clock,
+            notify,
+            state: SpinLock::new(state, &TIMER),
+        })?;
+        let owner: Weak<dyn Expire> = Arc::downgrade(&made) as _;
+        made.state.lock().timer = Some(try_arc(Timer::of(owner))?);
+        self.list.lock().0.try_push(made)?;
+        Ok(id)
+    }
+
+    /// # Errors
+    /// EINVAL: there is none of that number.
+    pub fn find(&self, id: i32) -> Result<Arc<PosixTimer>> {
+        self.list.lock().0.iter().find(|t| t.id == id).cloned().ok_or(Errno::EINVAL)
+    }
+
+    /// timer_delete(2).
+    ///
+    /// # Errors
+    /// EINVAL: there is none of that number.
+    pub fn delete(&self, id: i32) -> Result {
+        let gone = {
+            let mut list = self.list.lock();
+            let at = list.0.iter().position(|t| t.id == id).ok_or(Errno::EINVAL)?;
+            list.0.swap_remove(at)
+        };
+        gone.stop();
+        Ok(())
+    }
+
+    /// exec and exit: all of them go.
+    pub fn clear(&self) {
+        let gone = core::mem::take(&mut self.list.lock().0);
+        gone.iter().for_each(|timer| timer.stop());
+    }
+
+    /// The timers of processor time whose time has come go off. True if there are more that are set.
+    pub fn check(&self) -> bool {
+        let mut set = false;
+        self.each(|timer| {
+            if let Clock::Cpu(clock) = timer.clock {
+                set |= timer.check(clock);
+            }
+        });
+        set
+    }
+
+    /// The wall clock was set: absolute times on it come earlier or later.
+    pub fn clock_was_set(&self) {
+        self.each(|timer| {
+            let mut state = timer.state.lock();
+            if state.active
+                && let Some(wall) = state.wall
+            {
+                state.next = wall.saturating_sub(arch::time::wall_offset());
+                timer.arm(&state);
+            }
+        });
+    }
+
+    /// Calls `f` for each timer in the order of their numbers, with the list's lock dropped.
+    fn each(&self, mut f: impl FnMut(&PosixTimer)) {
+        let mut from = 0;
+        loop {
+            let list = self.list.lock();
+            let Some(timer) = list.0.iter().filter(|t| t.id >= from).min_by_key(|t| t.id).cloned() else {
+                return;
+            };
+            drop(list);
+            f(&timer);
+            let Some(next) = timer.id.checked_add(1) else { return };
+            from = next;
+        }
+    }
+}
+
+impl PosixTimer {
+    /// Now, on the clock that `next` is on. A clock whose thread is gone stands still.
+    fn now(&self) -> u64 {
+        match self.clock {
+            Clock::Cpu(clock) => clock.read().unwrap_or(0),
+            _ => arch::time::now(),
+        }
+    }
+
+    fn arm(&self, state: &State) {
+        match (&self.clock, &self.notify, &state.timer) {
+            (_, Notify::Nothing, _) | (_, _, None) => {}
+            (Clock::Cpu(_), ..) => super::current().process.itimers.watch_cpu(),
+            (.., Some(timer)) => timer.arm(state.next),
+        }
+    }
+
+    fn stop(&self) {
+        let mut state = self.state.lock();
+        state.active = false;
+        state.interval = 0;
+        state.sequence = state.sequence.wrapping_add(1);
+        if let Some(timer) = &state.timer {
+            timer.cancel();
+        }
+    }
+
+    fn setting(&self, state: &mut State) -> Setting {
+        let silent = matches!(self.notify, Notify::Nothing);
+        if !state.active && state.interval == 0 {
+            return Setting::default();
+        }
+        let now = self.now();
+        if state.interval != 0 && state.next <= now {
+            // Its signal waits, or nobody is told at all: the pace goes on.
+            state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
+        }
+        let left = state.next.saturating_sub(now);
+        let value = if left == 0 && !silent { 1 } else { left };
+        Setting { interval: state.interval, value }
+    }
+
+    /// timer_gettime(2).
+    pub fn get(&self) -> Setting {
+        self.setting(&mut self.state.lock())
+    }
+
+    /// timer_settime(2); returns what it was set to.
+    pub fn set(&self, to: Setting, absolute: bool) -> Setting {
+        let mut state = self.state.lock();
+        let before = self.setting(&mut state);
+        if let Some(timer) = &state.timer {
+            timer.cancel();
+        }
+        state.active = false;
+        state.interval = 0;
+        state.wall = None;
+        state.overrun = 0;
+        state.last_overrun = 0;
+        state.sequence = state.sequence.wrapping_add(1);
+        if to.value == 0 {
+            return before;
+        }
+        state.active = true;
+        state.interval = to.interval;
+        state.next = match (absolute, self.clock) {
+            (false, _) => self.now().saturating_add(to.value),
+            (true, Clock::Wall) => {
+                state.wall = Some(to.value);
+                to.value.saturating_sub(arch::time::wall_offset())
+            }
+            (true, _) => to.value,
+        };
+        self.arm(&state);
+        before
+    }
+
+    /// timer_getoverrun(2).
+    pub fn overrun(&self) -> u64 {
+        self.state.lock().last_overrun.min(i32::MAX as u64)
+    }
+
+    /// As `expired`, for a clock of processor time; true if the timer is set still.
+    fn check(&self, clock: CpuClock) -> bool {
+        if matches!(self.notify, Notify::Nothing) {
+            return false;
+        }
+        let mut state = self.state.lock();
+        if state.active
+            && let Ok(now) = clock.read()
+            && now >= state.next
+        {
+            self.go_off(&mut state, now);
+        }
+        state.active
+    }
+
+    fn go_off(&self, state: &mut State, now: u64) {
+        let Notify::Signal { signal, value, thread } = self.notify else { return };
+        let Some(process) = ids::find_process(self.process) else { return };
+        state.sequence = state.sequence.wrapping_add(1);
+        let info = Info {
+            signal,
+            errno: 0,
+            code: abi::SI_TIMER,
+            rest: [u64::from(self.id as u32), value.unwrap_or(self.id as u64), 0, 0],
+            timer: Some((self.id, state.sequence)),
+        };
+        let thread = match thread {
+            Some(tid) => match process.thread(tid) {
+                Some(thread) => Some(thread),
+                None => {
+                    state.active = false;
+                    return;
+                }
+            },
+            None => None,
+        };
+        let waits = send::queue(&process, thread.as_ref(), info, true).unwrap_or(false);
+        if state.interval == 0 {
+            state.active = false;
+        } else if waits {
+            // Set anew when the signal is delivered; until then it must not be found due.
+            state.active = false;
+        } else {
+            // Ignored, or no room: it goes on.
+            state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
+            state.wall = None;
+            self.arm(state);
+        }
+    }
+
+    /// The signal with `sequence` is being delivered: how many periods it stands for, beyond the first.
+    fn delivered(&self, sequence: u32) -> u64 {
+        let mut state = self.state.lock();
+        if state.sequence != sequence || state.interval == 0 {
+            return state.last_overrun;
+        }
+        let now = self.now();
+        let passed = forward(state.interval, now, &mut state.next);
+        state.last_overrun = state.overrun.saturating_add(passed).saturating_sub(1);
+        state.overrun = 0;
+        state.wall = None;
+        state.sequence = state.sequence.wrapping_add(1);
+        state.active = true;
+        self.arm(&state);
+        state.last_overrun.min(i32::MAX as u64)
+    }
+}
+
+impl Expire for PosixTimer {
+    fn expired(&self) {
+        let mut state = self.state.lock();
+        let now = arch::time::now();
+        if state.active && now >= state.next {
+            self.go_off(&mut state, now);
+        }
+    }
+}
+
+/// A signal of a timer of the running process has been taken from its queue: sets the timer anew and fills in the overrun.
+pub fn delivered(info: &mut Info) {
+    let Some((id, sequence)) = info.timer.take() else { return };
+    if let Ok(timer) = super::current().process.timers.find(id) {
+        let overrun = timer.delivered(sequence);
+        info.rest[0] |= overrun << 32;
+    }
+}
+
+/// What the kernel knows a signal number by; None: it is none.
+pub fn valid_signal(number: u32) -> Option<u32> {
+    (1..=signal::COUNT).contains(&number).then_some(number)
+}

@@ -1,0 +1,252 @@
+//! Timers: interval timers of processes, POSIX timers, and timers that are files.
+#![forbid(unsafe_code)]
+
+use super::file::{file, install};
+use super::time::{NS_PER_SEC, Timespec, Timeval};
+use crate::errno::{Errno, Result};
+use crate::fs::file::OpenFlags;
+use crate::fs::{caller, timerfd::TimerFile};
+use crate::memory::user::UserPtr;
+use crate::process::clock::CpuClock;
+use crate::process::itimer::{Setting, Which};
+use crate::process::timer::{Clock, Notify, valid_signal};
+use crate::process::{self, current_process};
+use linux_raw_sys::general as abi;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// struct itimerval.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Itimerval {
+    interval: Timeval,
+    value: Timeval,
+}
+
+fn itimerval(setting: Setting) -> Itimerval {
+    // A timer that is set never reads as zero, which would say that it is not.
+    let value = if setting.value == 0 { 0 } else { setting.value.max(1000) };
+    Itimerval { interval: Timeval::from_ns(setting.interval), value: Timeval::from_ns(value) }
+}
+
+/// getitimer(2).
+pub fn sys_getitimer(which: i32, to: usize) -> Result<usize> {
+    let which = Which::from_number(which)?;
+    let process = current_process();
+    let setting = process.itimers.get(&process, which);
+    UserPtr::<Itimerval>::new(to).write(&itimerval(setting)).map(|()| 0)
+}
+
+/// setitimer(2).
+pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
+    let to = if from == 0 {
+        Setting::default()
+    } else {
+        let new = UserPtr::<Itimerval>::new(from).read()?;
+        Setting { interval: new.interval.to_ns()?, value: new.value.to_ns()? }
+    };
+    let which = Which::from_number(which)?;
+    let process = current_process();
+    let before = process.itimers.set(&process, which, to)?;
+    if old != 0 {
+        UserPtr::<Itimerval>::new(old).write(&itimerval(before))?;
+    }
+    Ok(0)
+}
+
+/// alarm(2): seconds left of the alarm before, rounded to the nearest and at least 1.
+pub fn sys_alarm(seconds: u32) -> Result<usize> {
+    let process = current_process();
+    let to = Setting { interval: 0, value: u64::from(seconds) * NS_PER_SEC };
+    let before = process.itimers.set(&process, Which::Real, to)?.value;
+    if before == 0 {
+        return Ok(0);
+    }
+    Ok(((before + NS_PER_SEC / 2) / NS_PER_SEC).max(1) as usize)
+}
+
+/// struct itimerspec.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Itimerspec {
+    interval: Timespec,
+    value: Timespec,
+}
+
+impl Itimerspec {
+    fn read(address: usize) -> Result<Self> {
+        UserPtr::<Self>::new(address).read()
+    }
+
+    fn setting(&self) -> Result<Setting> {
+        Ok(Setting { interval: self.interval.to_ns()?, value: self.value.to_ns()? })
+    }
+
+    fn write(setting: Setting, address: usize) -> Result {
+        let (interval, value) = (Timespec::from_ns(setting.interval), Timespec::from_ns(setting.value));
+        UserPtr::new(address).write(&Self { interval, value })
+    }
+}
+
+/// A clock of the wall or the monotonic kind that a timer may go by, and whether it is one that would wake the machine.
+fn time_clock(clock: i32) -> Option<(Clock, bool)> {
+    Some(match u32::try_from(clock).ok()? {
+        abi::CLOCK_REALTIME => (Clock::Wall, false),
+        abi::CLOCK_MONOTONIC | abi::CLOCK_BOOTTIME => (Clock::Monotonic, false),
+        abi::CLOCK_REALTIME_ALARM => (Clock::Wall, true),
+        abi::CLOCK_BOOTTIME_ALARM => (Clock::Monotonic, true),
+        _ => return None,
+    })
+}
+
+/// The clock of a POSIX timer.
+///
+/// # Errors
+/// EINVAL: no such clock. EOPNOTSUPP: not for timers. EPERM.
+fn timer_clock(clock: i32) -> Result<Clock> {
+    if let Some((found, wakes)) = time_clock(clock) {
+        return if wakes && !caller::is_root() { Err(Errno::EPERM) } else { Ok(found) };
+    }
+    match clock as u32 {
+        abi::CLOCK_TAI => return Ok(Clock::Wall),
+        abi::CLOCK_MONOTONIC_RAW | abi::CLOCK_REALTIME_COARSE | abi::CLOCK_MONOTONIC_COARSE => {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        _ => {}
+    }
+    // Timers on what other processes use are not there.
+    CpuClock::from_id(clock).filter(CpuClock::is_own).map(Clock::Cpu).ok_or(Errno::EINVAL)
+}
+
+/// struct sigevent up to what is used.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Sigevent {
+    value: u64,
+    signal: i32,
+    notify: i32,
+    thread: i32,
+    pad: [u32; 11],
+}
+
+impl Sigevent {
+    /// # Errors
+    /// EINVAL: nothing that could be done.
+    fn notify(&self) -> Result<Notify> {
+        let thread = match self.notify as u32 {
+            abi::SIGEV_NONE => return Ok(Notify::Nothing),
+            abi::SIGEV_SIGNAL | abi::SIGEV_THREAD => None,
+            abi::SIGEV_THREAD_ID => {
+                let tid = u32::try_from(self.thread).map_err(|_| Errno::EINVAL)?;
+                Some(current_process().thread(tid).ok_or(Errno::EINVAL)?.tid())
+            }
+            _ => return Err(Errno::EINVAL),
+        };
+        let signal = valid_signal(self.signal as u32).ok_or(Errno::EINVAL)?;
+        Ok(Notify::Signal { signal, value: Some(self.value), thread })
+    }
+}
+
+/// timer_create(2).
+pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
+    let event = UserPtr::<Sigevent>::new(event).non_null().map(UserPtr::read).transpose()?;
+    let clock = timer_clock(clock)?;
+    let notify = match event {
+        Some(event) => event.notify()?,
+        None => Notify::Signal { signal: abi::SIGALRM, value: None, thread: None },
+    };
+    let process = current_process();
+    let id = process.timers.create(&process, clock, notify)?;
+    if let Err(errno) = UserPtr::<i32>::new(to).write(&id) {
+        let _ = process.timers.delete(id);
+        return Err(errno);
+    }
+    Ok(0)
+}
+
+/// timer_settime(2).
+pub fn sys_timer_settime(id: i32, flags: i32, from: usize, old: usize) -> Result<usize> {
+    if from == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let to = Itimerspec::read(from)?.setting()?;
+    let timer = process::current().process.timers.find(id)?;
+    let before = timer.set(to, flags & abi::TIMER_ABSTIME as i32 != 0);
+    if old != 0 {
+        Itimerspec::write(before, old)?;
+    }
+    Ok(0)
+}
+
+/// timer_gettime(2).
+pub fn sys_timer_gettime(id: i32, to: usize) -> Result<usize> {
+    let timer = process::current().process.timers.find(id)?;
+    Itimerspec::write(timer.get(), to).map(|()| 0)
+}
+
+/// timer_getoverrun(2).
+pub fn sys_timer_getoverrun(id: i32) -> Result<usize> {
+    Ok(process::current().process.timers.find(id)?.overrun() as usize)
+}
+
+/// timer_delete(2).
+pub fn sys_timer_delete(id: i32) -> Result<usize> {
+    process::current().process.timers.delete(id).map(|()| 0)
+}
+
+/// timerfd_create(2).
+pub fn sys_timerfd_create(clock: i32, flags: u32) -> Result<usize> {
+    let flags = OpenFlags::from_bits_retain(flags);
+    let (clock, wakes) = time_clock(clock).ok_or(Errno::EINVAL)?;
+    if !(flags - OpenFlags::CLOEXEC - OpenFlags::NONBLOCK).is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    if wakes && !caller::is_root() {
+        return Err(Errno::EPERM);
+    }
+    let file = TimerFile::try_new(clock == Clock::Wall, flags)?;
+    install(file, flags.contains(OpenFlags::CLOEXEC))
+}
+
+/// timerfd_settime(2).
+pub fn sys_timerfd_settime(fd: i32, flags: i32, from: usize, old: usize) -> Result<usize> {
+    const ABSOLUTE: i32 = 1;
+    const CANCEL_ON_SET: i32 = 2;
+    let to = Itimerspec::read(from)?;
+    if flags & !(ABSOLUTE | CANCEL_ON_SET) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let to = to.setting()?;
+    let file = file(fd)?;
+    let timer = file.downcast::<TimerFile>().ok_or(Errno::EINVAL)?;
+    let before = timer.set(to, flags & ABSOLUTE != 0, flags & CANCEL_ON_SET != 0);
+    if old != 0 {
+        Itimerspec::write(before, old)?;
+    }
+    Ok(0)
+}
+
+/// timerfd_gettime(2).
+pub fn sys_timerfd_gettime(fd: i32, to: usize) -> Result<usize> {
+    let file = file(fd)?;
+    let timer = file.downcast::<TimerFile>().ok_or(Errno::EINVAL)?;
+    Itimerspec::write(timer.get(), to).map(|()| 0)
+}
+
+/// The wall clock was set: whoever waits for a time on it waits longer or less. A walk over all processes and their
+/// files, so that no list of timers has to be kept for an event that hardly ever comes.
+pub fn clock_was_set() {
+    process::for_each_process(|process| {
+        process.timers.clock_was_set();
+        process.for_each_thread(|thread| {
+            let Some(files) = thread.files_of() else { return };
+            for fd in files.descriptors(0).unwrap_or_default() {
+                if let Ok(file) = files.get(fd)
+                    && let Some(timer) = file.downcast::<TimerFile>()
+                {
+                    timer.clock_was_set();
+                }
+            }
+        });
+        true
+    });
+}

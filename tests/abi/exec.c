@@ -210,6 +210,102 @@ static void scripts(void)
 	say("execveat of a script: %s", status_text(wait_for(pid)));
 }
 
+/* A program that runs until the other end of descriptor 40 is closed. */
+static int sleeper(void)
+{
+	char byte;
+	write(41, "r", 1);
+	close(41);
+	read(40, &byte, 1);
+	return 0;
+}
+
+static void copy_program(const char *to)
+{
+	static char bytes[1 << 16];
+	int from = open(self, O_RDONLY), fd = open(to, O_CREAT | O_TRUNC | O_WRONLY, 0755);
+	ssize_t got;
+	while ((got = read(from, bytes, sizeof bytes)) > 0)
+		write(fd, bytes, (size_t)got);
+	close(from), close(fd);
+}
+
+/* Starts `program` as a sleeper; `hold` closed ends it. */
+static pid_t start(const char *program, const char *argument, int *hold)
+{
+	int up[2], down[2];
+	pipe(up), pipe(down);
+	pid_t pid = must_fork();
+	if (pid == 0) {
+		dup2(down[0], 40), dup2(up[1], 41);
+		close(down[1]);
+		execve(program, (char *[]){ "sleeper", (char *)argument, 0 }, env);
+		say("execve: %s", error_name(errno));
+		_exit(100);
+	}
+	close(up[1]), close(down[0]);
+	char byte;
+	read(up[0], &byte, 1);
+	close(up[0]);
+	*hold = down[1];
+	return pid;
+}
+
+static void busy(void)
+{
+	section("busy");
+	copy_program("program");
+	int hold;
+	pid_t pid = start("./program", 0, &hold);
+	SHOW_OK(open("program", O_RDONLY));
+	SHOW_OK(open("program", O_WRONLY));
+	SHOW_OK(open("program", O_RDWR));
+	SHOW_OK(open("program", O_RDONLY | O_TRUNC));
+	SHOW_OK(open("program", O_CREAT | O_WRONLY | O_TRUNC, 0755));
+	SHOW_OK(open("program", O_PATH));
+	SHOW(truncate("program", 100));
+	SHOW(access("program", W_OK));
+	SHOW(chmod("program", 0700));
+	SHOW(rename("program", "other"));
+	SHOW_OK(open("other", O_WRONLY));
+	close(hold);
+	say("sleeper: %s", status_text(wait_for(pid)));
+	int fd = SHOW_OK(open("other", O_WRONLY));
+	EXEC("./other", "zero");
+	int again = dup(fd);
+	close(fd);
+	EXEC("./other", "zero");
+	close(again);
+	EXEC("./other", "zero");
+	/* A child that was only forked runs the program as well. */
+	pid = start("./other", "fork", &hold);
+	SHOW_OK(open("other", O_WRONLY));
+	say("its parent: %s", status_text(wait_for(pid)));
+	SHOW_OK(open("other", O_WRONLY));
+	close(hold);
+	/* The child is nobody's to wait for: it is gone soon. */
+	for (int i = 0; i < 500 && (fd = open("other", O_WRONLY)) < 0; i++)
+		nap(10);
+	CHECK(fd >= 0);
+	close(fd);
+	char text[PATH_MAX + 64];
+	snprintf(text, sizeof text, "#!%s\n", self);
+	make_script("script", text, 0755);
+	fd = open("script", O_WRONLY);
+	EXEC("./script", "zero");
+	close(fd);
+	EXEC("./script", "zero");
+	snprintf(text, sizeof text, "#!%s/other\n", ".");
+	make_script("script", text, 0755);
+	fd = open("other", O_WRONLY);
+	EXEC("./script", "zero");
+	close(fd);
+	pid = start("./script", 0, &hold);
+	SHOW_OK(open("script", O_WRONLY));
+	close(hold);
+	wait_for(pid);
+}
+
 static void handler(int number)
 {
 	(void)number;
@@ -256,6 +352,10 @@ int main(int argc, char **argv)
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 	if (length > 0)
 		self[length] = 0;
+	if (argc > 1 && strcmp(argv[0], "sleeper") == 0 && strcmp(argv[1], "fork") == 0)
+		return fork() == 0 ? sleeper() : (close(41), 0);
+	if (argc > 0 && strcmp(argv[0], "sleeper") == 0)
+		return sleeper();
 	if (getenv("REBORN"))
 		return reborn(argc, argv);
 	section("arguments");
@@ -268,6 +368,7 @@ int main(int argc, char **argv)
 	in_child("execveat", descriptor);
 	errors();
 	scripts();
+	busy();
 	section("what is kept");
 	in_child("kept", kept);
 	return 0;

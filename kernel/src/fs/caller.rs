@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use linux_raw_sys::general::{RLIMIT_NOFILE, SIGPIPE};
 
+use super::inode::Inode;
 use super::mount::Mount;
 use super::tty::Tty;
 use super::{FileTable, FsContext};
@@ -143,6 +144,16 @@ pub fn session_of_group(group: u32) -> Option<u32> {
             found = Some(p.session_id());
         }
         found.is_none()
+    });
+    found
+}
+
+/// Does any process run this file as its program, or is about to?
+pub fn is_executed(inode: &Inode) -> bool {
+    let mut found = false;
+    process::for_each_process(|p| {
+        found = p.executes(|file| ptr::eq(file.inode(), inode));
+        !found
     });
     found
 }

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{AcqRel, Relaxed},
 };
 
@@ -165,6 +165,8 @@ pub struct File {
     flags: AtomicU32,
     /// Descriptors that refer to it, in all tables and on the way.
     opens: AtomicU32,
+    /// It counts among the inode's writers.
+    writer: AtomicBool,
     pub position: Mutex<u64>,
     rcu: RcuHead,
 }
@@ -184,7 +186,13 @@ impl File {
                 None => Ops::Static(&regular::REGULAR),
             }
         };
-        File::try_make(Place::Named(path), ops, flags)
+        let writes = flags.writes() && inode.kind == Kind::Regular;
+        let file = File::try_make(Place::Named(path), ops, flags)?;
+        if writes {
+            file.inode().begin_write()?;
+            file.writer.store(true, Relaxed);
+        }
+        Ok(file)
     }
 
     pub fn try_anonymous(
@@ -214,6 +222,7 @@ impl File {
             ops,
             flags: AtomicU32::new(kept.bits()),
             opens: AtomicU32::new(0),
+            writer: AtomicBool::new(false),
             position: Mutex::new(0, &POSITION),
             rcu: RcuHead::new(),
         })?)
@@ -268,7 +277,14 @@ impl File {
     pub fn drop_open(&self) {
         if self.opens.fetch_sub(1, AcqRel) == 1 {
             self.inode().locks.release_file(self);
+            self.end_write();
             self.ops().release(self);
+        }
+    }
+
+    fn end_write(&self) {
+        if self.writer.load(Relaxed) && self.writer.swap(false, Relaxed) {
+            self.inode().end_write();
         }
     }
 
@@ -419,5 +435,12 @@ impl File {
         *position = at;
         self.touch();
         Ok(())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // One that no descriptor ever referred to.
+        self.end_write();
     }
 }

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, try_arc};
 
+use super::busy::Writers;
 use super::clock;
 use super::dentry::Dentry;
 use super::file::{FileOps, OpenFlags};
@@ -96,6 +97,8 @@ pub struct Inode {
     /// Serialises writes that must not interleave: appends, truncation.
     pub write_lock: Mutex<()>,
     pub locks: FileLocks,
+    /// Who has it open for writing, and whether it was ever a program.
+    pub writers: Writers,
     /// It has been entered among the mapped files.
     mapped: AtomicBool,
     /// What exec keeps of the file; see `exec_cache`.
@@ -131,6 +134,7 @@ impl Inode {
             ops,
             write_lock: Mutex::new((), &INODE_WRITE),
             locks: FileLocks::new(),
+            writers: Writers::new(),
             mapped: AtomicBool::new(false),
             exec: RcuArc::empty(),
         })?)

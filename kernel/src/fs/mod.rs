@@ -26,6 +26,7 @@ macro_rules! rcu_object {
 pub mod access;
 mod anonymous;
 pub mod buffer;
+mod busy;
 pub mod caller;
 pub mod clock;
 pub mod context;

@@ -40,7 +40,11 @@ pub fn open(
     }
     let file = File::try_open(found, flags)?;
     if flags.contains(OpenFlags::TRUNCATE) && !made && file.inode().kind == Kind::Regular {
-        truncate::set_size(file.inode(), 0)?;
+        if flags.writes() {
+            truncate::set_size(file.inode(), 0)?;
+        } else {
+            truncate::set_size_unopened(file.inode(), 0)?;
+        }
     }
     Ok(file)
 }

@@ -28,6 +28,17 @@ pub fn set_size(inode: &Inode, size: u64) -> Result {
     Ok(())
 }
 
+/// As `set_size`, for callers that have not opened the file for writing.
+///
+/// # Errors
+/// ETXTBSY besides.
+pub fn set_size_unopened(inode: &Inode, size: u64) -> Result {
+    inode.begin_write()?;
+    let result = set_size(inode, size);
+    inode.end_write();
+    result
+}
+
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;

@@ -219,6 +219,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         comm: SpinLock::new([0; 16], &COMM),
         restart: SpinLock::new((0, 0), &COMM),
         trap: SpinLock::new((0, 0, 0), &COMM),
+        executing: SpinLock::new(None, &MEMORY),
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),

@@ -134,6 +134,8 @@ pub struct Thread {
     pub(crate) restart: SpinLock<(u64, usize)>,
     /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).
     pub(crate) trap: SpinLock<(u64, u64, u64)>,
+    /// The file that an exec of it has come to.
+    pub(crate) executing: SpinLock<Option<Arc<File>>>,
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
     pub(crate) exiting: AtomicBool,
@@ -246,6 +248,15 @@ impl Process {
 
     pub fn children_usage(&self) -> wait::UsageSum {
         self.children_usage.sum()
+    }
+
+    /// Does `test` hold of the program that it runs, or of a file that one of its threads is executing?
+    pub fn executes(&self, test: impl Fn(&File) -> bool) -> bool {
+        // What it ran is no program any more when its space is gone.
+        let runs = self.space.lock().is_some() && self.memory.lock().exe.as_ref().is_some_and(|f| test(f));
+        let mut found = runs;
+        self.for_each_thread(|t| found |= t.executing.lock().as_ref().is_some_and(|f| test(f)));
+        found
     }
 
     /// The program that it runs.

@@ -70,8 +70,21 @@ pub fn exec(
         argv.push(b"")?;
     }
     let file = fs::open_exec(dir, path, flags)?;
-    let (program, argv) = find_program(file, path, argv)?;
-    run(regs, program, path, &argv, envp)
+    let result =
+        find_program(file, path, argv).and_then(|(program, argv)| run(regs, program, path, &argv, envp));
+    // From here on the process's layout names the program.
+    *super::current().executing.lock() = None;
+    result
+}
+
+/// The running thread is about to execute `file`, which nobody may open for writing from now on.
+///
+/// # Errors
+/// ETXTBSY.
+fn claim(file: &Arc<File>) -> Result {
+    let before = super::current().executing.lock().replace(file.clone());
+    drop(before);
+    file.inode().check_writers()
 }
 
 /// The strings of a call, within the limits for the running process.
@@ -90,6 +103,7 @@ fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(
     let mut name = Vec::new();
     sync::TryVec::try_extend_from_slice(&mut name, path)?;
     for _ in 0..=SCRIPTS_MAX {
+        claim(&file)?;
         let mut head = [0; HEAD];
         let length = file.read_at_kernel(0, &mut head)?;
         let head = head.get(..length).unwrap_or_default();
@@ -157,6 +171,8 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     let interpreter = match &image.interpreter {
         Some(name) => {
             let file = fs::open_exec(abi::AT_FDCWD, name, 0)?;
+            // Not written while it is being mapped; later it may be, as on Linux.
+            file.inode().check_writers()?;
             let mut head = [0; HEAD];
             let length = file.read_at_kernel(0, &mut head)?;
             let image = image_of(&file, head.get(..length).unwrap_or_default())

@@ -387,7 +387,7 @@ pub fn sys_truncate(path: usize, size: i64) -> Result<usize> {
     if let Some(path) = found.path() {
         access::check_on(&path.mount, inode, &Cred::current(), WRITE)?;
     }
-    truncate::set_size(inode, size)?;
+    truncate::set_size_unopened(inode, size)?;
     Ok(0)
 }
 

@@ -201,6 +201,9 @@ pub struct Lines {
     /// With --gate: write the figures into the table instead
     #[arg(long, requires = "gate")]
     pub update: bool,
+    /// Show what watching costs: the same operations timed with and without the plugin
+    #[arg(long, conflicts_with = "self_test")]
+    pub cost: bool,
     /// Operations of each task (default: 4096 faults, 200 of anything else)
     #[arg(long = "ops", short = 'c', value_name = "OPS")]
     pub ops: Option<u64>,

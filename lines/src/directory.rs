@@ -24,7 +24,7 @@ const CHUNKS: usize = 1 << 19;
 /// Some CPU has written the line since the plugin began to watch.
 const WRITTEN: u64 = 1 << 63;
 
-struct Line {
+pub struct Line {
     /// Bit n: CPU n holds the line; bit 63: `WRITTEN`.
     holders: AtomicU64,
     /// A packed `Write`.
@@ -69,35 +69,8 @@ impl Directory {
         Directory { chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS] }
     }
 
-    /// CPU `cpu` (below `MAX_CPUS`) reads or writes line number `line` at `pc`.
-    pub fn access(&self, line: u64, cpu: usize, write: bool, pc: u64) -> Option<Taken> {
-        let line = self.line(line)?;
-        let mine = 1 << cpu;
-        let holders = line.holders.load(Relaxed);
-        if write {
-            let this = Write { cpu, pc };
-            let taken = if holders == mine | WRITTEN {
-                None
-            } else {
-                let holders = line.holders.swap(mine | WRITTEN, Relaxed);
-                let others = holders & !(mine | WRITTEN);
-                (others != 0).then(|| {
-                    let write = line.last_write(holders, cpu);
-                    Taken { from: write.map_or(others.trailing_zeros() as usize, |write| write.cpu), write }
-                })
-            };
-            line.write.store(this.pack(), Relaxed);
-            return taken;
-        }
-        if holders & mine != 0 {
-            return None;
-        }
-        let holders = line.holders.fetch_or(mine, Relaxed);
-        let write = line.last_write(holders, cpu)?;
-        Some(Taken { from: write.cpu, write: Some(write) })
-    }
-
-    fn line(&self, number: u64) -> Option<&Line> {
+    /// The state of line `number`, which stays where it is; None: not watched.
+    pub fn line(&self, number: u64) -> Option<&Line> {
         let number = usize::try_from(number).ok()?;
         let slot = self.chunks.get(number / CHUNK)?;
         let mut chunk = slot.load(Acquire);
@@ -111,6 +84,37 @@ impl Directory {
 }
 
 impl Line {
+    /// CPU `cpu` (below `MAX_CPUS`) reads or writes the line at `pc`.
+    #[inline]
+    pub fn access(&self, cpu: usize, write: bool, pc: u64) -> Option<Taken> {
+        let mine = 1 << cpu;
+        let holders = self.holders.load(Relaxed);
+        if write {
+            let taken = if holders == mine | WRITTEN { None } else { self.take_to_write(cpu) };
+            self.write.store(Write { cpu, pc }.pack(), Relaxed);
+            return taken;
+        }
+        if holders & mine != 0 { None } else { self.take_to_read(cpu) }
+    }
+
+    #[cold]
+    fn take_to_write(&self, cpu: usize) -> Option<Taken> {
+        let mine = 1 << cpu;
+        let holders = self.holders.swap(mine | WRITTEN, Relaxed);
+        let others = holders & !(mine | WRITTEN);
+        (others != 0).then(|| {
+            let write = self.last_write(holders, cpu);
+            Taken { from: write.map_or(others.trailing_zeros() as usize, |write| write.cpu), write }
+        })
+    }
+
+    #[cold]
+    fn take_to_read(&self, cpu: usize) -> Option<Taken> {
+        let holders = self.holders.fetch_or(1 << cpu, Relaxed);
+        let write = self.last_write(holders, cpu)?;
+        Some(Taken { from: write.cpu, write: Some(write) })
+    }
+
     /// The last write, where there was one and another CPU made it.
     fn last_write(&self, holders: u64, cpu: usize) -> Option<Write> {
         let write = Write::unpack(self.write.load(Relaxed));
@@ -147,6 +151,12 @@ mod tests {
     fn directory() -> &'static Directory {
         static DIRECTORY: Directory = Directory::new();
         &DIRECTORY
+    }
+
+    impl Directory {
+        fn access(&self, line: u64, cpu: usize, write: bool, pc: u64) -> Option<Taken> {
+            self.line(line)?.access(cpu, write, pc)
+        }
     }
 
     #[test]

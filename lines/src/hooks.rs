@@ -18,9 +18,8 @@ use crate::recorder::{Access, Record, Recorder};
 use crate::sharing;
 use crate::window::{self, Windows};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::mem::ManuallyDrop;
 use core::ptr;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -40,10 +39,32 @@ const REFUSAL: &str = "{\"format\":\"darter-lines/1\",\"error\":\"several CPUs o
 /// Two CPUs were seen on one host thread.
 static SHARED_THREAD: AtomicBool = AtomicBool::new(false);
 
+/// A CPU as the one host thread that runs it knows it.
+struct Cpu {
+    recorder: Recorder,
+    /// What QEMU said of the kinds of access met lately.
+    kinds: [Kind; 64],
+}
+
+/// Size and direction of an access, which QEMU packs into a word that only its functions may open.
+#[derive(Clone, Copy)]
+struct Kind {
+    info: MemInfo,
+    bytes: u32,
+    write: bool,
+}
+
 thread_local! {
-    /// The CPU that this host thread runs; none before it began.
-    // Never dropped: a thread's end is QEMU's end, and so the value is reached without asking whether it still lives.
-    static THIS: ManuallyDrop<RefCell<Option<Recorder>>> = const { ManuallyDrop::new(RefCell::new(None)) };
+    /// The CPU that this host thread runs, leaked; null before it began.
+    // Nothing to drop, and so the value is reached without asking whether it still lives.
+    static THIS: Cell<*mut Cpu> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// The CPU that this host thread runs.
+#[inline]
+fn this() -> Option<&'static mut Cpu> {
+    // SAFETY: null or leaked by `cpu_began` on this thread; each callback asks once, and none is called within another.
+    unsafe { THIS.get().as_mut() }
 }
 
 /// Called once by QEMU when it loads the plugin; anything but 0 ends QEMU.
@@ -88,12 +109,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 /// Runs on the thread that will run this CPU.
 extern "C" fn cpu_began(_: PluginId, cpu: c_uint) {
-    THIS.with(|this| {
-        let this = &mut *this.borrow_mut();
-        if this.replace(Recorder::new(cpu as usize)).is_some() {
-            SHARED_THREAD.store(true, Relaxed);
-        }
-    });
+    let kinds = [Kind { info: MemInfo::MAX, bytes: 0, write: false }; 64];
+    let this = Box::new(Cpu { recorder: Recorder::new(cpu as usize, &DIRECTORY), kinds });
+    if !THIS.replace(Box::into_raw(this)).is_null() {
+        SHARED_THREAD.store(true, Relaxed);
+    }
 }
 
 /// QEMU has dropped all blocks and all callbacks of this plugin.
@@ -132,9 +152,10 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
                 register(insn, if repeats { repeated } else { executed }, Some(COUNTER.site(pc, repeats)));
             }
             None => {
-                let place = Place::new(pc, code::locks(bytes), code::repeats(bytes)).0 as *mut c_void;
+                let place = Place::new(pc, code::locks(bytes)).0 as *mut c_void;
+                let called = if code::repeats(bytes) { iterated } else { accessed };
                 // SAFETY: the handle comes from the translation under way; `place` is a number, never followed.
-                unsafe { qemu_plugin_register_vcpu_mem_cb(insn, accessed, CB_NO_REGS, MEM_RW, place) };
+                unsafe { qemu_plugin_register_vcpu_mem_cb(insn, called, CB_NO_REGS, MEM_RW, place) };
             }
         }
     }
@@ -158,61 +179,114 @@ extern "C" fn repeated(cpu: c_uint, site: *mut c_void) {
     COUNTER.repeated(cpu as usize, site);
 }
 
-/// A program counter and what kind of instruction is there, in one word: bits 62 and 61 of a canonical address equal bit 63,
-/// and are turned over for a locked and for a repeated instruction.
+/// A program counter and whether the instruction there locks, in one word: bit 62 of a canonical address equals bit 63, and is
+/// turned over for a locked instruction.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
 impl Place {
-    fn new(pc: u64, locked: bool, repeats: bool) -> Place {
-        Place(pc ^ (u64::from(locked) << 62) ^ (u64::from(repeats) << 61))
+    fn new(pc: u64, locked: bool) -> Place {
+        Place(pc ^ (u64::from(locked) << 62))
     }
 
     fn locked(self) -> bool {
         (self.0 ^ (self.0 << 1)) >> 63 != 0
     }
 
-    fn repeats(self) -> bool {
-        (self.0 ^ (self.0 << 2)) >> 63 != 0
-    }
-
     fn pc(self) -> u64 {
-        Place::new(self.0, self.locked(), self.repeats()).0
+        ((self.0 & !(1 << 62)) as i64 | (self.0 as i64 >> 1 & 1 << 62)) as u64
+    }
+}
+
+impl Cpu {
+    #[inline]
+    fn kind(&mut self, info: MemInfo) -> Kind {
+        let slot = &mut self.kinds[(info.wrapping_mul(0x9e37_79b9) >> 26) as usize];
+        if slot.info != info {
+            *slot = Kind::of(info);
+        }
+        *slot
+    }
+}
+
+impl Kind {
+    #[cold]
+    fn of(info: MemInfo) -> Kind {
+        // SAFETY: the word is that of an access under way.
+        let (bytes, write) =
+            unsafe { (1 << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
+        Kind { info, bytes, write }
     }
 }
 
 extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
+    let Some(this) = this() else { return };
+    let kind = this.kind(info);
+    if let Some(access) = note(&mut this.recorder, kind, vaddr, Place(place as u64)) {
+        this.recorder.no_streak();
+        if access.bytes < kind.bytes {
+            crosses(&mut this.recorder, &access, kind.bytes - access.bytes);
+        }
+    }
+}
+
+/// The same for an instruction that repeats: apart, because its iterations are many and most need nothing of the rest.
+extern "C" fn iterated(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
+    let Some(this) = this() else { return };
+    let kind = this.kind(info);
     let place = Place(place as u64);
-    let (pc, locked) = (place.pc(), place.locked());
-    // SAFETY: the handle is used in the callback of its access.
-    let (bytes, write) = unsafe { (1 << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-    THIS.with(|this| {
-        let this = &mut *this.borrow_mut();
-        let Some(this) = this else { return };
-        if place.repeats() && this.goes_on(pc, vaddr, bytes, write) {
-            return;
+    if !this.recorder.goes_on(place.pc(), vaddr, kind.bytes, kind.write) {
+        begins(&mut this.recorder, kind, vaddr, place);
+    }
+}
+
+/// A repeated instruction comes to a line.
+#[cold]
+fn begins(this: &mut Recorder, kind: Kind, vaddr: u64, place: Place) {
+    if let Some(access) = note(this, kind, vaddr, place) {
+        this.streak(&access);
+        if access.bytes < kind.bytes {
+            crosses(this, &access, kind.bytes - access.bytes);
         }
-        // SAFETY: as above; QEMU's answer holds until the callback ends.
-        let physical = unsafe {
-            let address = qemu_plugin_get_hwaddr(info, vaddr);
-            if address.is_null() || qemu_plugin_hwaddr_is_io(address) {
-                return;
-            }
-            qemu_plugin_hwaddr_phys_addr(address)
-        };
-        let offset = (physical & ((1 << LINE_BITS) - 1)) as u32;
-        let here = bytes.min((1 << LINE_BITS) - offset);
-        let access = Access { line: physical >> LINE_BITS, offset, bytes: here, vaddr, pc, write, locked };
-        this.note(&access, DIRECTORY.access(access.line, this.cpu, write, pc));
-        this.streak(place.repeats().then_some(&access));
-        // The rest of an access that crosses into the next line; on another page its address is not known.
-        let next = vaddr.wrapping_add(here.into());
-        if here < bytes && next & 0xfff != 0 {
-            let access =
-                Access { line: access.line + 1, offset: 0, bytes: bytes - here, vaddr: next, ..access };
-            this.note(&access, DIRECTORY.access(access.line, this.cpu, write, pc));
+    }
+}
+
+/// Notes the part of an access that lies in its first line; None: it is not memory, but a device's.
+#[inline(always)]
+fn note(this: &mut Recorder, kind: Kind, vaddr: u64, place: Place) -> Option<Access> {
+    // SAFETY: the word is that of the access under way; QEMU's answer holds until the callback ends.
+    let physical = unsafe {
+        let address = qemu_plugin_get_hwaddr(kind.info, vaddr);
+        if address.is_null() {
+            return None;
         }
-    });
+        let physical = qemu_plugin_hwaddr_phys_addr(address);
+        if !this.knows(physical >> LINE_BITS) && qemu_plugin_hwaddr_is_io(address) {
+            return None;
+        }
+        physical
+    };
+    let offset = (physical & ((1 << LINE_BITS) - 1)) as u32;
+    let access = Access {
+        line: physical >> LINE_BITS,
+        offset,
+        bytes: kind.bytes.min((1 << LINE_BITS) - offset),
+        vaddr,
+        pc: place.pc(),
+        write: kind.write,
+        locked: place.locked(),
+    };
+    this.note(&access);
+    Some(access)
+}
+
+/// The rest of an access that crosses into the next line; on another page its address is not known.
+#[cold]
+fn crosses(this: &mut Recorder, access: &Access, bytes: u32) {
+    let next = access.vaddr.wrapping_add(access.bytes.into());
+    if next & 0xfff != 0 {
+        this.note(&Access { line: access.line + 1, offset: 0, bytes, vaddr: next, ..*access });
+    }
 }
 
 extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
@@ -229,13 +303,13 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
             }
             COUNTER.open(cpu as usize);
         }
-        Mode::Lines => THIS.with(|this| {
-            let Some(this) = &mut *this.borrow_mut() else { return };
-            if state.opened(this.cpu) {
+        Mode::Lines => {
+            let Some(Cpu { recorder, .. }) = this() else { return };
+            if state.opened(recorder.cpu) {
                 RECORDS.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
-            this.open();
-        }),
+            recorder.open();
+        }
     }
 }
 
@@ -248,11 +322,11 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             COUNTER.close(cpu as usize);
             cpu as usize
         }
-        Mode::Lines => THIS.with(|this| {
-            let Some(this) = &mut *this.borrow_mut() else { return usize::MAX };
-            records.extend(this.close().filter(|_| state.is_open(this.cpu)));
-            this.cpu
-        }),
+        Mode::Lines => {
+            let Some(Cpu { recorder, .. }) = this() else { return };
+            records.extend(recorder.close().filter(|_| state.is_open(recorder.cpu)));
+            recorder.cpu
+        }
     };
     if cpu >= MAX_CPUS || !state.is_open(cpu) || !state.closed(cpu, options.tasks) {
         return;

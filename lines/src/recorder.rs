@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::code;
-use crate::directory::{LINE_BITS, Taken};
+use crate::directory::{Directory, LINE_BITS, Line, Taken};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -26,7 +26,6 @@ pub struct Access {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     pub read: u64,
-    pub written: u64,
     /// Written by a locked instruction, and by any other.
     pub locked: u64,
     pub plain: u64,
@@ -63,32 +62,49 @@ const RECENT: usize = 2048;
 /// No line has this number.
 const NONE: u64 = u64::MAX;
 
-/// A run of a repeated string instruction over one line. The first access has been noted; the others are when the run ends.
+/// A line used lately. What was done with it since it came here is not in the map yet. One host line, as every access writes one.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Slot {
+    line: u64,
+    state: Option<&'static Line>,
+    touched: Touched,
+}
+
+const EMPTY: Slot = Slot {
+    line: NONE,
+    state: None,
+    touched: Touched { read: 0, locked: 0, plain: 0, read_pc: 0, write_pc: 0, vaddr: 0 },
+};
+
+/// A repeated string instruction at work on one line; program counter 0: none.
+#[derive(Clone, Copy, Default)]
 struct Streak {
-    first: Access,
-    /// The others' bytes, and how many there were.
-    bytes: u64,
-    count: u64,
+    pc: u64,
+    /// The line's number, virtual and physical.
+    vline: u64,
+    line: u64,
 }
 
 pub struct Recorder {
     pub cpu: usize,
     open: bool,
-    record: Record,
-    recent: Vec<(u64, Touched)>,
+    directory: &'static Directory,
     /// Reads and writes of a repeated string instruction, while nothing else comes after.
-    streaks: [Option<Streak>; 2],
+    streaks: [Streak; 2],
+    record: Record,
+    recent: Box<[Slot]>,
 }
 
 impl Recorder {
-    pub fn new(cpu: usize) -> Recorder {
+    pub fn new(cpu: usize, directory: &'static Directory) -> Recorder {
         Recorder {
             cpu,
             open: false,
+            directory,
+            streaks: [Streak::default(); 2],
             record: Record::default(),
-            recent: vec![(NONE, Touched::default()); RECENT],
-            streaks: [None; 2],
+            recent: vec![EMPTY; RECENT].into_boxed_slice(),
         }
     }
 
@@ -100,129 +116,149 @@ impl Recorder {
 
     /// What was recorded since the open; None: it was not open.
     pub fn close(&mut self) -> Option<Record> {
-        self.streak(None);
+        self.streaks = [Streak::default(); 2];
         if !std::mem::replace(&mut self.open, false) {
             return None;
         }
-        for (line, touched) in &mut self.recent {
-            if *line != NONE {
-                self.record.touched.entry(*line).or_default().add(touched);
-                *line = NONE;
-            }
+        for slot in &mut self.recent {
+            slot.settle(&mut self.record);
         }
         self.record.cpu = self.cpu;
         Some(std::mem::take(&mut self.record))
     }
 
+    /// Was this line used lately? Then it is known to be memory.
+    #[inline]
+    pub fn knows(&self, line: u64) -> bool {
+        self.recent.get(line as usize % RECENT).is_some_and(|slot| slot.line == line)
+    }
+
     /// True: an iteration of the repeated string instruction that touched this line the same way before it, which is noted here.
     /// Such an iteration is a byte or a few of a line that this CPU holds already; there are thousands of them to a cleared page.
+    #[inline]
     pub fn goes_on(&mut self, pc: u64, vaddr: u64, bytes: u32, write: bool) -> bool {
+        let Streak { pc: last, vline, line } = self.streaks[usize::from(write)];
         let offset = (vaddr & ((1 << LINE_BITS) - 1)) as u32;
-        match &mut self.streaks[usize::from(write)] {
-            Some(streak)
-                if streak.first.pc == pc
-                    && (streak.first.vaddr ^ vaddr) >> LINE_BITS == 0
-                    && offset + bytes <= 1 << LINE_BITS =>
-            {
-                streak.bytes |= mask(offset, bytes);
-                streak.count += 1;
-                true
+        if last != pc || vline != vaddr >> LINE_BITS || offset + bytes > 1 << LINE_BITS {
+            return false;
+        }
+        let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return false };
+        // The instruction's other line may have pushed this one out.
+        if slot.line != line {
+            return false;
+        }
+        if self.open {
+            // No string instruction locks.
+            slot.touched.touch(pc, vaddr, mask(offset, bytes), write, false);
+            self.record.count(pc);
+        }
+        true
+    }
+
+    /// The access noted last began a repeated string instruction's work on a line.
+    #[inline]
+    pub fn streak(&mut self, access: &Access) {
+        self.streaks[usize::from(access.write)] =
+            Streak { pc: access.pc, vline: access.vaddr >> LINE_BITS, line: access.line };
+    }
+
+    /// The access noted last was that of an instruction that does not repeat.
+    #[inline]
+    pub fn no_streak(&mut self) {
+        self.streaks[0].pc = 0;
+        self.streaks[1].pc = 0;
+    }
+
+    /// This CPU made an access.
+    #[inline(always)]
+    pub fn note(&mut self, access: &Access) {
+        let &Access { line, offset, bytes, vaddr, pc, write, locked } = access;
+        if !self.knows(line) {
+            self.bring(line);
+        }
+        let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return };
+        let taken = slot.state.and_then(|state| state.access(self.cpu, write, pc));
+        if self.open {
+            slot.touched.touch(pc, vaddr, mask(offset, bytes), write, locked);
+            self.record.count(pc);
+            if let Some(taken) = taken {
+                self.record.taken(access, taken);
             }
-            _ => false,
         }
     }
 
-    /// After any other access: the streak that it begins, or None for an instruction that does not repeat.
-    pub fn streak(&mut self, first: Option<&Access>) {
-        match first {
-            Some(first) => {
-                let slot = usize::from(first.write);
-                self.end_streak(slot);
-                self.streaks[slot] = Some(Streak { first: *first, bytes: 0, count: 0 });
-            }
-            None => {
-                self.end_streak(0);
-                self.end_streak(1);
-            }
+    #[cold]
+    fn bring(&mut self, line: u64) {
+        let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return };
+        slot.settle(&mut self.record);
+        (slot.line, slot.state) = (line, self.directory.line(line));
+    }
+}
+
+impl Slot {
+    /// Adds what was done with the line to the record. Outside of windows nothing is done with any.
+    fn settle(&mut self, record: &mut Record) {
+        let touched = std::mem::take(&mut self.touched);
+        if touched != Touched::default() {
+            record.touched.entry(self.line).or_default().add(&touched);
         }
     }
+}
 
-    fn end_streak(&mut self, slot: usize) {
-        if let Some(streak) = self.streaks[slot].take()
-            && streak.count > 0
-        {
-            self.note_bytes(&streak.first, streak.bytes, streak.count);
-        }
-    }
-
-    /// This CPU made an access, for which it took the line from another CPU or not.
-    pub fn note(&mut self, access: &Access, taken: Option<Taken>) {
-        if !self.open {
-            return;
-        }
-        if let Some(taken) = taken {
-            let transfer = Transfer {
-                line: access.line,
-                write: access.write,
-                pc: access.pc,
-                from: taken.from,
-                from_pc: taken.write.map_or(0, |write| write.pc),
-            };
-            *self.record.transfers.entry(transfer).or_default() += 1;
-        }
-        self.note_bytes(access, mask(access.offset, access.bytes), 1);
-    }
-
-    /// `count` accesses of the kind of `access` touched these bytes.
-    fn note_bytes(&mut self, access: &Access, bytes: u64, count: u64) {
-        if !self.open {
-            return;
-        }
-        if code::in_kernel(access.pc) {
-            self.record.kernel_accesses += count;
+impl Record {
+    #[inline]
+    fn count(&mut self, pc: u64) {
+        if code::in_kernel(pc) {
+            self.kernel_accesses += 1;
         } else {
-            self.record.user_accesses += count;
+            self.user_accesses += 1;
         }
-        let Some((line, touched)) = self.recent.get_mut(access.line as usize % RECENT) else { return };
-        if *line != access.line {
-            if *line != NONE {
-                self.record.touched.entry(*line).or_default().add(touched);
-            }
-            *line = access.line;
-            *touched = Touched::default();
-        }
-        touched.touch(access, bytes);
+    }
+
+    #[cold]
+    fn taken(&mut self, access: &Access, taken: Taken) {
+        let transfer = Transfer {
+            line: access.line,
+            write: access.write,
+            pc: access.pc,
+            from: taken.from,
+            from_pc: taken.write.map_or(0, |write| write.pc),
+        };
+        *self.transfers.entry(transfer).or_default() += 1;
     }
 }
 
 /// One bit for each of `bytes` bytes from `offset` on; within a line.
+#[inline]
 fn mask(offset: u32, bytes: u32) -> u64 {
     u64::MAX.checked_shr(64 - bytes.min(64)).unwrap_or(0) << offset
 }
 
 impl Touched {
-    fn touch(&mut self, access: &Access, bytes: u64) {
+    pub fn written(&self) -> u64 {
+        self.locked | self.plain
+    }
+
+    #[inline]
+    fn touch(&mut self, pc: u64, vaddr: u64, bytes: u64, write: bool, locked: bool) {
         if self.vaddr == 0 {
-            self.vaddr = access.vaddr & !((1 << LINE_BITS) - 1);
+            self.vaddr = vaddr & !((1 << LINE_BITS) - 1);
         }
-        if access.write {
-            self.written |= bytes;
-            *(if access.locked { &mut self.locked } else { &mut self.plain }) |= bytes;
-            if self.write_pc == 0 {
-                self.write_pc = access.pc;
-            }
+        let first = if write {
+            *(if locked { &mut self.locked } else { &mut self.plain }) |= bytes;
+            &mut self.write_pc
         } else {
             self.read |= bytes;
-            if self.read_pc == 0 {
-                self.read_pc = access.pc;
-            }
+            &mut self.read_pc
+        };
+        if *first == 0 {
+            *first = pc;
         }
     }
 
     /// Adds what was done later.
     fn add(&mut self, later: &Touched) {
         self.read |= later.read;
-        self.written |= later.written;
         self.locked |= later.locked;
         self.plain |= later.plain;
         for (mine, later) in [
@@ -263,24 +299,26 @@ impl Hasher for Mix {
 mod tests {
     use super::*;
 
+    static DIRECTORY: Directory = Directory::new();
+
     fn access(line: u64, offset: u32, write: bool) -> Access {
         Access { line, offset, bytes: 8, vaddr: line << 6 | 8, pc: 0x1000, write, locked: false }
     }
 
     #[test]
     fn bytes_add_up_even_when_lines_push_each_other_out() {
-        let mut recorder = Recorder::new(2);
+        let mut recorder = Recorder::new(2, &DIRECTORY);
         recorder.open();
         for round in 0..4 {
             for line in [1, 1 + RECENT as u64] {
-                recorder.note(&access(line, round * 8, round % 2 == 1), None);
+                recorder.note(&access(line, round * 8, round % 2 == 1));
             }
         }
         let record = recorder.close().unwrap();
         assert_eq!(record.cpu, 2);
         for line in [1, 1 + RECENT as u64] {
             let touched = record.touched[&line];
-            assert_eq!((touched.read, touched.written), (0x00ff_00ff, 0xff00_ff00));
+            assert_eq!((touched.read, touched.written()), (0x00ff_00ff, 0xff00_ff00));
             assert_eq!((touched.plain, touched.locked), (0xff00_ff00, 0));
             assert_eq!(touched.vaddr, line << 6);
         }
@@ -289,26 +327,32 @@ mod tests {
 
     #[test]
     fn a_string_instruction_goes_on_within_its_line_alone() {
-        let mut recorder = Recorder::new(0);
+        let mut recorder = Recorder::new(0, &DIRECTORY);
         recorder.open();
-        let first = access(1, 0, true);
-        recorder.note(&first, None);
-        recorder.streak(Some(&first));
-        assert!(recorder.goes_on(first.pc, 64 + 8, 8, true));
-        assert!(!recorder.goes_on(first.pc, 64 + 8, 8, false), "reads are a stream of their own");
-        assert!(!recorder.goes_on(first.pc + 1, 64 + 16, 8, true), "another instruction");
-        assert!(!recorder.goes_on(first.pc, 64 + 60, 8, true), "into the next line");
-        assert!(!recorder.goes_on(first.pc, 128, 8, true), "the next line");
-        recorder.streak(None);
-        assert!(!recorder.goes_on(first.pc, 64 + 16, 8, true), "something else came after");
+        let first = access(10, 0, true);
+        recorder.note(&first);
+        recorder.streak(&first);
+        let vaddr = 10 << 6;
+        assert!(recorder.goes_on(first.pc, vaddr + 8, 8, true));
+        assert!(!recorder.goes_on(first.pc, vaddr + 8, 8, false), "reads are a stream of their own");
+        assert!(!recorder.goes_on(first.pc + 1, vaddr + 16, 8, true), "another instruction");
+        assert!(!recorder.goes_on(first.pc, vaddr + 60, 8, true), "into the next line");
+        assert!(!recorder.goes_on(first.pc, vaddr + 64, 8, true), "the next line");
+        let source = access(10 + RECENT as u64, 0, false);
+        recorder.note(&source);
+        assert!(!recorder.goes_on(first.pc, vaddr + 16, 8, true), "pushed out by what it is copied from");
+        recorder.note(&first);
+        recorder.no_streak();
+        assert!(!recorder.goes_on(first.pc, vaddr + 16, 8, true), "something else came after");
         let record = recorder.close().unwrap();
-        assert_eq!((record.touched[&1].written, record.user_accesses), (0xffff, 2));
+        assert_eq!((record.touched[&10].written(), record.user_accesses), (0xffff, 4));
     }
 
     #[test]
     fn nothing_is_recorded_outside_a_window() {
-        let mut recorder = Recorder::new(0);
-        recorder.note(&access(1, 0, true), Some(Taken { from: 1, write: None }));
+        let (mut recorder, mut other) = (Recorder::new(0, &DIRECTORY), Recorder::new(1, &DIRECTORY));
+        other.note(&access(20, 0, true));
+        recorder.note(&access(20, 0, true));
         assert!(recorder.close().is_none());
         recorder.open();
         let record = recorder.close().unwrap();
@@ -316,10 +360,34 @@ mod tests {
     }
 
     #[test]
-    fn an_access_of_a_whole_line_touches_every_byte() {
-        let mut recorder = Recorder::new(0);
+    fn a_line_is_taken_though_it_was_used_lately() {
+        let (mut recorder, mut other) = (Recorder::new(0, &DIRECTORY), Recorder::new(1, &DIRECTORY));
         recorder.open();
-        recorder.note(&Access { bytes: 64, ..access(9, 0, true) }, None);
-        assert_eq!(recorder.close().unwrap().touched[&9].written, u64::MAX);
+        for _ in 0..2 {
+            recorder.note(&access(30, 0, false));
+            other.note(&access(30, 0, true));
+        }
+        let transfers = recorder.close().unwrap().transfers;
+        let taken = Transfer { line: 30, write: false, pc: 0x1000, from: 1, from_pc: 0x1000 };
+        assert_eq!(transfers.into_iter().collect::<Vec<_>>(), [(taken, 1)]);
+    }
+
+    #[test]
+    fn a_window_begins_with_nothing_of_the_one_before() {
+        let mut recorder = Recorder::new(0, &DIRECTORY);
+        for line in [40, 41] {
+            recorder.open();
+            recorder.note(&access(line, 0, true));
+            let record = recorder.close().unwrap();
+            assert_eq!(record.touched.keys().collect::<Vec<_>>(), [&line]);
+        }
+    }
+
+    #[test]
+    fn an_access_of_a_whole_line_touches_every_byte() {
+        let mut recorder = Recorder::new(0, &DIRECTORY);
+        recorder.open();
+        recorder.note(&Access { bytes: 64, ..access(50, 0, true) });
+        assert_eq!(recorder.close().unwrap().touched[&50].written(), u64::MAX);
     }
 }

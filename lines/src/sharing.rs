@@ -39,8 +39,8 @@ pub fn classify(touched: &[&Touched]) -> Option<Class> {
     let (mut shared, mut conflict) = (0, false);
     for (index, mine) in touched.iter().enumerate() {
         for (_, other) in touched.iter().enumerate().filter(|&(at, _)| at != index) {
-            conflict |= mine.written != 0;
-            shared |= mine.written & (other.read | other.written);
+            conflict |= mine.written() != 0;
+            shared |= mine.written() & (other.read | other.written());
         }
     }
     let by = |mask: fn(&Touched) -> u64| touched.iter().any(|touched| mask(touched) & shared != 0);
@@ -142,8 +142,8 @@ impl Line<'_> {
         let mut touched = self.touched.clone();
         touched.sort_by_key(|(cpu, _)| *cpu);
         list(text, touched.iter(), |text, (cpu, touched)| {
-            let Touched { read_pc, write_pc, read, written, vaddr, .. } = touched;
-            let _ = write!(text, "[{cpu},{read_pc},{write_pc},{read},{written},{vaddr}]");
+            let Touched { read_pc, write_pc, read, vaddr, .. } = touched;
+            let _ = write!(text, "[{cpu},{read_pc},{write_pc},{read},{},{vaddr}]", touched.written());
         });
         let mut pairs: Vec<_> = self.pairs.iter().collect();
         pairs.sort_by_key(|&(place, count)| (std::cmp::Reverse(*count), *place));
@@ -197,11 +197,11 @@ mod tests {
     use super::*;
 
     fn plain(read: u64, written: u64) -> Touched {
-        Touched { read, written, plain: written, ..Touched::default() }
+        Touched { read, plain: written, ..Touched::default() }
     }
 
     fn locked(bytes: u64) -> Touched {
-        Touched { read: bytes, written: bytes, locked: bytes, ..Touched::default() }
+        Touched { read: bytes, locked: bytes, ..Touched::default() }
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn plain_writes_of_bytes_of_ones_own_make_no_lock() {
-        let counter = Touched { written: 0xff0f, plain: 0xff00, ..locked(0xf) };
+        let counter = Touched { plain: 0xff00, ..locked(0xf) };
         assert_eq!(classify(&[&counter, &locked(0xf)]), Some(Class::Atomic));
     }
 

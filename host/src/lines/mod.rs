@@ -4,6 +4,7 @@
 //! caches are still on their way to where they stay.
 #![forbid(unsafe_code)]
 
+mod cost;
 mod gate;
 mod names;
 mod selftest;
@@ -57,6 +58,9 @@ fn count(options: &Lines) -> Result<u8> {
     }
     if options.gate {
         return gate::run(options);
+    }
+    if options.cost {
+        return cost::run(options);
     }
     let specs = suite::choose(&options.benchmarks)?;
     let kernels = [Some(options.machine.kernel.clone()), options.vs.clone()];

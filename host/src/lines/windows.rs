@@ -18,9 +18,9 @@ use crate::signals::Signals;
 use crate::symbols;
 
 /// Seconds that one command may take.
-const LIMIT: u32 = 900;
+pub const LIMIT: u32 = 900;
 /// Seconds after the boot: Linux still works in the background then.
-const SETTLE: f64 = 3.0;
+pub const SETTLE: f64 = 3.0;
 /// Darter has nothing in the background.
 const SETTLE_DARTER: f64 = 0.5;
 

@@ -90,6 +90,10 @@ pub fn idle_main() -> ! {
             sync::rcu::idle_enter();
             arch::idle_wait(|| runqueue::has_waiting() || current().work_pending());
             sync::rcu::idle_exit();
+            if !runqueue::has_waiting() {
+                // Nothing came but a deadline, perhaps that for RCU: callbacks need not wait for more to come.
+                sync::rcu::hurry();
+            }
         }
         runqueue::show_idle(false);
         timer::leave_idle();

@@ -113,7 +113,15 @@ unsafe impl Send for Lists {}
 per_cpu! {
     static LISTS: LocalCell<Lists> =
         LocalCell::new(Lists { new: List::new(), waiting: List::new(), ripe: List::new() });
-    static STATE: State = State { queued: Count::new(), done: Count::new(), tag: Count::new(), ripe: Count::new() };
+    static STATE: State = State {
+        queued: Count::new(),
+        done: Count::new(),
+        tag: Count::new(),
+        tagged: Count::new(),
+        wanted: Count::new(),
+        poll_at: Count::new(),
+        ripe: Count::new(),
+    };
 }
 
 /// What `pending` and interrupt handlers may look at while the lists are in use. A tag is kept with one added, 0 none.
@@ -121,6 +129,12 @@ struct State {
     queued: Count,
     done: Count,
     tag: Count,
+    /// `queued` when the tag was taken.
+    tagged: Count,
+    /// Somebody waits until `done` has come this far.
+    wanted: Count,
+    /// A poll is due once `queued` has come this far.
+    poll_at: Count,
     ripe: Count,
 }
 
@@ -147,10 +161,50 @@ pub fn pending() -> bool {
     state.queued.get() != state.done.get()
 }
 
+/// Whether callbacks of `cpu` wait.
+pub(super) fn pending_on(cpu: crate::CpuId) -> bool {
+    let state = STATE.of(cpu);
+    state.queued.get() != state.done.get()
+}
+
 /// How many callbacks of this CPU wait.
 pub fn backlog() -> u64 {
     let state = STATE.this();
     state.queued.get().wrapping_sub(state.done.get())
+}
+
+/// How many callbacks came after those that have the tag.
+#[inline]
+pub(super) fn untagged() -> u64 {
+    let state = STATE.this();
+    state.queued.get().wrapping_sub(state.tagged.get())
+}
+
+/// Somebody waits for all that is queued on this CPU now.
+pub(super) fn want_all() {
+    let state = STATE.this();
+    state.wanted.set(state.queued.get());
+    state.poll_at.set(0);
+}
+
+/// Whether as many callbacks have come as the last `poll_after` said. Two loads.
+#[inline(always)]
+pub(super) fn is_due() -> bool {
+    let state = STATE.this();
+    state.queued.get() > state.poll_at.get()
+}
+
+/// A poll is due after `more` further callbacks.
+pub(super) fn poll_after(more: u64) {
+    let state = STATE.this();
+    state.poll_at.set(state.queued.get().wrapping_add(more).wrapping_sub(1));
+}
+
+/// Whether somebody waits for callbacks of this CPU.
+#[inline]
+pub(super) fn any_wanted() -> bool {
+    let state = STATE.this();
+    (state.wanted.get().wrapping_sub(state.done.get()) as i64) > 0
 }
 
 /// The tag that the waiting list has.
@@ -163,8 +217,9 @@ pub(super) fn any_ripe() -> bool {
     STATE.this().ripe.get() != 0
 }
 
-/// Moves lists on as far as they are.
-pub(super) fn sort() {
+/// Moves lists on as far as they are. Says whether new callbacks got a tag.
+pub(super) fn sort() -> bool {
+    let mut tagged = false;
     LISTS.with(|lists| {
         let state = STATE.this();
         if waits_for().is_some_and(|tag| PERIOD.is_over(tag)) {
@@ -174,9 +229,12 @@ pub(super) fn sort() {
         if lists.waiting.is_empty() && !lists.new.is_empty() {
             lists.waiting.append(&mut lists.new);
             state.tag.set(PERIOD.tag() + 1);
+            state.tagged.set(state.queued.get());
+            tagged = true;
         }
         state.ripe.set(u64::from(!lists.ripe.is_empty()));
     });
+    tagged
 }
 
 /// Runs a batch of ripe callbacks: more when there are many, so that the list cannot grow without end.
@@ -189,5 +247,4 @@ pub(super) fn run_batch() {
         // SAFETY: the period is over, and `queue`'s caller promised the rest.
         unsafe { (call.function)(call.object) };
     }
-    sort();
 }

@@ -4,8 +4,10 @@
 //! [`quiescent`] there. An idle CPU is out of the count between [`idle_enter`] and [`idle_exit`]; so is one that has not called
 //! `idle_exit` since boot. The argument is in [`crate::protocol::period`].
 //!
-//! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe. While nobody waits, no
-//! period ends and nobody writes the number. A period that lasts more than 10 ms is nudged: the CPUs that hold it up are interrupted.
+//! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe. Ending a period moves the
+//! lines of all CPUs, so it has to be worth it: a CPU tries once [`ENOUGH`] callbacks have gathered, or its oldest are [`PATIENCE_MS`]
+//! old, or somebody waits for them ([`hurry`], [`expedite`], [`synchronize`]); a period ended by one CPU serves all. While nobody waits, no
+//! period ends and nobody writes the number. A period that is held up for more than 10 ms is nudged: its CPUs are interrupted.
 //!
 //! Hosted, threads are in user mode, so to speak, but inside [`read`]: nothing has to call `quiescent`.
 //!
@@ -19,20 +21,28 @@ pub use callback::pending;
 
 use crate::machine::{self, CpuId};
 use crate::per_cpu;
-use crate::percpu::Count;
+use crate::percpu::{Count, Padded};
 use crate::protocol::period::{Period, Seat};
 use callback::{Call, RawHead};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Whether read sections are counted: to find sleeping readers, and hosted to know when a thread reads at all.
 const COUNTED: bool = cfg!(any(debug_assertions, feature = "lockdep", not(target_os = "none")));
 
 static PERIOD: Period = Period::new();
+/// Counts the calls of [`expedite`]. Written only when memory is short.
+static CALLS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
 /// Milliseconds after which the CPUs that hold up a period are interrupted.
 const NUDGE_MS: u64 = 10;
+/// Callbacks that a CPU gathers before it ends a period for them: some forty forks with their exits.
+const ENOUGH: u64 = 512;
+/// Callbacks between two tries to end one period.
+const AGAIN: u64 = 32;
+/// Milliseconds that fewer wait while their CPU is busy; once it idles they wait for nothing but the other CPUs.
+const PATIENCE_MS: u64 = 1000;
 /// A CPU tries to end a period at most this often per millisecond, so that scans cost little; more often if many callbacks wait.
 const TRIES_PER_MS: u64 = 4;
 const TRIES_PER_MS_IN_HURRY: u64 = 32;
@@ -44,6 +54,10 @@ struct Own {
     nesting: Count,
     /// When to try to end a period next.
     next_try: Count,
+    /// Until when the callbacks that have a tag wait for more.
+    patient_until: Count,
+    /// The last call of `expedite` that this CPU has followed.
+    followed: Count,
     /// The CPU that held up the last try.
     laggard: Count,
     /// The period last tried, and since when.
@@ -59,6 +73,8 @@ per_cpu! {
     static OWN: Own = Own {
         nesting: Count::new(),
         next_try: Count::new(),
+        patient_until: Count::new(),
+        followed: Count::new(),
         laggard: Count::new(),
         stuck_at: Count::new(),
         stuck_since: Count::new(),
@@ -165,53 +181,85 @@ pub fn irq_exit(was_idle: bool) {
     }
 }
 
-/// Whether [`poll`] would get on just now: for each return to user mode, where it costs three loads while nothing waits. False after a `poll`
-/// until there is something ripe again, something new, or time for another try.
+/// Whether [`poll`] is worth its while: for each return to user mode, where it costs two loads. What is only old waits for the next tick, after
+/// which the kernel polls in any case.
 #[inline(always)]
 pub fn due() -> bool {
-    pending() && is_due()
+    callback::is_due()
 }
 
-#[inline(never)]
-fn is_due() -> bool {
-    callback::any_ripe()
-        || match callback::waits_for() {
-            None => true,
-            Some(tag) => {
-                PERIOD.is_over(tag) || (machine::cycles().wrapping_sub(OWN.this().next_try.get()) as i64) >= 0
-            }
-        }
+/// Whether this CPU's callbacks are many, old or waited for, and the last try is long enough ago.
+fn is_worth_a_try(own: &Own, now: u64) -> bool {
+    let past = |when: &Count| (now.wrapping_sub(when.get()) as i64) >= 0;
+    (callback::untagged() >= ENOUGH
+        || follows_call(own)
+        || callback::any_wanted()
+        || past(&own.patient_until))
+        && past(&own.next_try)
+}
+
+/// Makes this CPU's callbacks wanted if that was asked for since it last looked.
+#[inline]
+fn follows_call(own: &Own) -> bool {
+    let calls = CALLS.0.load(Ordering::Relaxed);
+    let called = own.followed.get() != calls;
+    if called {
+        own.followed.set(calls);
+        callback::want_all();
+    }
+    called
+}
+
+/// Gives new callbacks their tag, and moves on what is over.
+fn sort() {
+    if callback::sort() {
+        let patience = PATIENCE_MS.wrapping_mul(machine::cycles_per_ms());
+        OWN.this().patient_until.set(machine::cycles().wrapping_add(patience));
+    }
+}
+
+/// This CPU's callbacks shall not wait for more to come: for a CPU that has nothing else to do.
+pub fn hurry() {
+    if pending() {
+        callback::want_all();
+    }
+}
+
+/// Has every CPU end periods until what waits on it now has been called back: memory is short. Does not wait.
+#[cold]
+pub fn expedite() {
+    CALLS.0.fetch_add(1, Ordering::Relaxed);
+    let here = machine::cpu_id();
+    for cpu in (0..machine::cpus()).filter(|cpu| *cpu != here && callback::pending_on(*cpu)) {
+        machine::nudge(cpu);
+    }
 }
 
 /// Runs ripe callbacks of this CPU, a batch at a time, and tries to end the period if some wait on. Says whether some do: an idle CPU
-/// then keeps its tick. In thread context only (return to user, idle loop, a thread); in a tick use [`tick`].
+/// then keeps its tick. In thread context only (return to user, idle loop, a thread), in no read section.
 pub fn poll() -> bool {
     debug_assert!(!reading(), "callbacks run in an RCU read section");
     if !pending() {
         return false;
     }
     if callback::waits_for().is_none() {
-        callback::sort();
+        sort();
     }
-    if !advance() {
-        return true;
+    if advance() {
+        sort();
+        callback::run_batch();
+        sort();
     }
-    callback::sort();
-    callback::run_batch();
+    callback::poll_after(if callback::any_ripe() || callback::any_wanted() {
+        0
+    } else {
+        // Held up, the period is tried again soon.
+        ENOUGH.saturating_sub(callback::untagged()).max(AGAIN)
+    });
     pending()
 }
 
-/// From the timer interrupt: reports for user mode (`user`: the interrupt came from there) and keeps periods going.
-pub fn tick(user: bool) {
-    if user {
-        quiescent();
-    }
-    if pending() {
-        advance();
-    }
-}
-
-/// Tries to end the period that this CPU's callbacks wait for. Says whether some are ripe. Safe in interrupt handlers.
+/// Tries to end the period that this CPU's callbacks wait for. Says whether some are ripe.
 fn advance() -> bool {
     let Some(tag) = callback::waits_for() else {
         return callback::any_ripe();
@@ -222,20 +270,30 @@ fn advance() -> bool {
     let own = OWN.this();
     let now = machine::cycles();
     // Hosted, a `poll` is always worth a try.
-    if cfg!(target_os = "none") && (now.wrapping_sub(own.next_try.get()) as i64) < 0 {
+    if cfg!(target_os = "none") && !is_worth_a_try(own, now) {
         return callback::any_ripe();
     }
     let tries = if callback::backlog() > callback::MANY { TRIES_PER_MS_IN_HURRY } else { TRIES_PER_MS };
     own.next_try.set(now.wrapping_add(machine::cycles_per_ms() / tries));
-    end_period(own, now);
+    if end_period(own, now) {
+        // A tag is over after two periods; if the other CPUs idle, the second ends at once.
+        quiescent();
+        end_period(own, now);
+    }
     PERIOD.is_over(tag) || callback::any_ripe()
 }
 
-/// Ends the period if every CPU has reported it.
-fn end_period(own: &Own, now: u64) {
+/// Ends the period if every CPU has reported it, and says so.
+fn end_period(own: &Own, now: u64) -> bool {
     match PERIOD.try_advance(machine::cpus(), own.laggard.get() as CpuId, |cpu| SEAT.of(cpu)) {
-        Ok(_) => own.ended.add(1),
-        Err(laggard) => held_up_by(own, laggard, now),
+        Ok(_) => {
+            own.ended.add(1);
+            true
+        }
+        Err(laggard) => {
+            held_up_by(own, laggard, now);
+            false
+        }
     }
 }
 
@@ -300,6 +358,7 @@ fn sleep_for_period() {
     let call = Call { object: (&raw const wait).cast_mut().cast(), function: wake };
     // SAFETY: `wait` stays in place until `wake` is done with it, which the loops below wait for.
     unsafe { callback::queue(NonNull::from(&wait.head), call) };
+    callback::want_all();
     while wait.state.load(Ordering::Acquire) == WAITING {
         hasten();
         machine::park();

@@ -119,13 +119,45 @@ fn synchronize_returns_only_after_readers_have_left() {
 }
 
 #[test]
-fn a_poll_is_due_when_something_is_new_and_not_when_nothing_waits() {
+fn a_poll_is_due_when_something_is_wanted_and_not_when_nothing_waits() {
+    hurry();
     assert!(!due());
     let watch = Arc::new(());
     defer_box(Box::new(object(&watch)));
+    hurry();
     assert!(due());
     drain();
     assert!(!due() && !alive(&watch));
+}
+
+#[test]
+fn callbacks_wait_for_more_to_come_until_somebody_wants_them() {
+    let watch = Arc::new(());
+    let (enter, entered) = channel();
+    let (leave, left) = channel::<()>();
+    let reader = thread::spawn(move || {
+        let _read = read();
+        enter.send(()).unwrap();
+        left.recv().unwrap();
+    });
+    entered.recv().unwrap();
+    defer_box(Box::new(object(&watch)));
+    poll();
+    defer_box(Box::new(object(&watch)));
+    assert!(!due(), "two callbacks are worth no period");
+    hurry();
+    assert!(due());
+    poll();
+    assert!(due() && alive(&watch), "somebody waits, and somebody reads");
+    leave.send(()).unwrap();
+    reader.join().unwrap();
+    drain();
+    assert!(!due() && !alive(&watch));
+    for _ in 0..=ENOUGH {
+        defer_box(Box::new(object(&watch)));
+    }
+    assert!(due(), "many callbacks are");
+    drain();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::flush::Flushed;
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, FlushRange, Machine};
 use crate::node::{Arrival, Locked, Retired};
-use crate::pin::Pin;
+use crate::pin::{self, Pin};
 use crate::request::Prot;
 use crate::space::Space;
 use sync::rcu::RcuRead;
@@ -30,18 +30,17 @@ impl<M: Machine> Space<M> {
     ) -> Result<Step, FaultError> {
         let old = locked.entry(index);
         let leaf = locked.node();
-        // Keeps the source from being freed, and from being taken for the only holder's.
-        let pinned =
-            if core::ptr::eq(source, frame::zero_frame()) { None } else { Some(Pin::new(source, rcu)) };
+        // Keeps a private source from being freed, and from being taken for the only holder's. An object's outlives the RCU section
+        // anyway (FreeAfterFlush); a reference to it would be a line that all who copy the page write.
+        let pinned = if M::is_owned(old) && !old.is_absent() { Some(Pin::new(source, rcu)) } else { None };
         drop(locked);
-        match &pinned {
-            None => Spare::want_zero(spare)?,
-            Some(source) => {
-                Spare::want_any(spare)?;
-                if let Some(s) = spare {
-                    source.copy_to(&mut s.frame);
-                    s.zero = false;
-                }
+        if core::ptr::eq(source, frame::zero_frame()) {
+            Spare::want_zero(spare)?;
+        } else {
+            Spare::want_any(spare)?;
+            if let Some(s) = spare {
+                pin::copy(source, &mut s.frame, rcu);
+                s.zero = false;
             }
         }
         let mut locked = leaf.lock();

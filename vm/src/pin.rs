@@ -29,13 +29,6 @@ impl Pin {
         // SAFETY: as above. Other writers are programs or other calls of `write`, whose bytes may mix with these.
         unsafe { &mut *self.0.bytes_ptr().cast() }
     }
-
-    /// Copies the page into `to`.
-    #[inline]
-    pub fn copy_to(&self, to: &mut OwnedFrame) {
-        // SAFETY: `to` is owned by the caller, the reference keeps the source allocated.
-        unsafe { frame::copy(to.frame(), self.0) }
-    }
 }
 
 impl Drop for Pin {
@@ -50,6 +43,13 @@ pub fn let_go(frame: &'static Frame) {
     // SAFETY: an object's frame leaves its slot only after every leaf was visited and every CPU flushed (truncate.rs); an owning
     // entry's reference is dropped only after the flush (flush.rs). So the last reference goes when no CPU can reach the page.
     unsafe { frame::release(frame) };
+}
+
+/// Copies the page `from` into `to`. `from` is pinned, or an object's that was found within this RCU section.
+#[inline]
+pub fn copy(from: &'static Frame, to: &mut OwnedFrame, _rcu: &RcuRead) {
+    // SAFETY: `to` is owned by the caller; the pin, or the section (FreeAfterFlush), keeps the source allocated.
+    unsafe { frame::copy(to.frame(), from) }
 }
 
 /// Clears a page that was taken dirty.

@@ -133,9 +133,9 @@ struct PaddedList(SpinLock<List, ObjectLevel>);
 
 /// All leaves that map an object.
 pub struct Leaves {
-    /// CPU whose list lies in the object; `u32::MAX`: not taken yet.
+    /// CPU whose list lies in the object; `u32::MAX`: not taken yet. Read by all, so not on the list's line.
     first: AtomicU32,
-    inline: SpinLock<List, ObjectLevel>,
+    inline: PaddedList,
     others: OnceBox<Box<[PaddedList]>>,
 }
 
@@ -143,14 +143,14 @@ impl Leaves {
     pub const fn new() -> Self {
         Self {
             first: AtomicU32::new(u32::MAX),
-            inline: SpinLock::new(List::new(), &REVERSE),
+            inline: PaddedList(SpinLock::new(List::new(), &REVERSE)),
             others: OnceBox::new(),
         }
     }
 
     fn list(&self, number: u32) -> &SpinLock<List, ObjectLevel> {
         let other = number.checked_sub(1).and_then(|cpu| self.others.get()?.get(cpu as usize));
-        other.map_or(&self.inline, |l| &l.0)
+        &other.unwrap_or(&self.inline).0
     }
 
     /// The list of this CPU; where memory for one fails, the object's own will do.
@@ -189,14 +189,14 @@ impl Leaves {
     /// Does any leaf map the object?
     pub fn is_empty(&self) -> bool {
         let others = self.others.get().map_or(&[][..], |l| l);
-        self.inline.lock().used == 0 && others.iter().all(|l| l.0.lock().used == 0)
+        self.inline.0.lock().used == 0 && others.iter().all(|l| l.0.lock().used == 0)
     }
 
     /// Calls `f` for each leaf. The leaves live as long as `rcu`.
     pub fn visit(&self, rcu: &RcuRead, mut f: impl FnMut(&Node, &ReverseOps)) {
         let others = self.others.get().map_or(&[][..], |l| l);
-        for list in core::iter::once(&self.inline).chain(others.iter().map(|l| &l.0)) {
-            let list = list.lock();
+        for list in core::iter::once(&self.inline).chain(others) {
+            let list = list.0.lock();
             for leaf in list.leaves.iter().flatten() {
                 f(leaf.node.get(rcu), leaf.ops);
             }

@@ -108,7 +108,7 @@ pub struct Inode {
 /// What exec parsed, and the version of the contents it was parsed from.
 pub struct ExecCache {
     pub version: u64,
-    pub image: Arc<dyn Any + Send + Sync>,
+    pub image: Box<dyn Any + Send + Sync>,
     rcu: RcuHead,
 }
 
@@ -260,15 +260,15 @@ impl Inode {
         self.ops.object()
     }
 
-    /// What exec kept of this file, if the contents have not changed since.
-    pub fn exec_cache(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+    /// Shows `f` what exec kept of this file, if the contents have not changed since. `f` does not sleep.
+    pub fn with_exec_cache<R>(&self, f: impl FnOnce(&(dyn Any + Send + Sync)) -> Option<R>) -> Option<R> {
         let read = sync::rcu::read();
         let kept = self.exec.load(&read)?;
-        (kept.version == self.version()).then(|| kept.image.clone())
+        if kept.version == self.version() { f(&*kept.image) } else { None }
     }
 
     /// Keeps what exec parsed of the contents of `version`. Out of memory, it is parsed again next time.
-    pub fn set_exec_cache(&self, version: u64, image: Arc<dyn Any + Send + Sync>) {
+    pub fn set_exec_cache(&self, version: u64, image: Box<dyn Any + Send + Sync>) {
         if let Ok(kept) = try_arc(ExecCache { version, image, rcu: RcuHead::new() }) {
             self.exec.swap(Some(kept));
         }

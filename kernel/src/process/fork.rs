@@ -242,7 +242,8 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
     if request.flags & CLEAR_SIGHAND != 0 {
         signals.reset_for_exec();
     }
-    let memory = caller.memory.lock().clone();
+    let (memory, old_exe) = caller.memory.lock().fork();
+    drop(old_exe);
     let thread_id = id.share();
     let process = try_arc(Process {
         group: AtomicU32::new(caller.group()),

@@ -253,7 +253,8 @@ impl Process {
     /// Does `test` hold of the program that it runs, or of a file that one of its threads is executing?
     pub fn executes(&self, test: impl Fn(&File) -> bool) -> bool {
         // What it ran is no program any more when its space is gone.
-        let runs = self.space.lock().is_some() && self.memory.lock().exe.as_ref().is_some_and(|f| test(f));
+        let runs =
+            self.space.lock().is_some() && self.memory.lock().exe.as_ref().is_some_and(|exe| test(&exe.file));
         let mut found = runs;
         self.for_each_thread(|t| found |= t.executing.lock().as_ref().is_some_and(|f| test(f)));
         found
@@ -261,7 +262,7 @@ impl Process {
 
     /// The program that it runs.
     pub fn exe(&self) -> Option<Arc<File>> {
-        self.memory.lock().exe.clone()
+        self.memory.lock().exe.as_ref().map(|exe| exe.file.clone())
     }
 }
 

@@ -23,7 +23,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use image::{HEAD, Image};
 use linux_raw_sys::general as abi;
-use sync::try_arc;
+use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
+use sync::{try_arc, try_box};
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, Prot};
 
@@ -35,10 +36,20 @@ const SCRIPTS_MAX: usize = 5;
 const STACK_GAP_MIN: u64 = 128 << 20;
 const STACK_GAP_MAX: u64 = (arch::USER_END / 6 * 5) as u64;
 
+/// The file of a program that runs. Processes that fork hand their children this, whose count is then theirs and their children's
+/// alone, instead of the file, whose count all that run the program would write.
+pub struct Executed {
+    pub file: Arc<File>,
+}
+
 /// Where the program's parts lie: for brk, /proc and prctl.
 #[derive(Clone, Default)]
 pub struct Layout {
-    pub exe: Option<Arc<File>>,
+    pub exe: Option<Arc<Executed>>,
+    /// `exe` was made by this process; else it is its parent's.
+    own_exe: bool,
+    /// It has forked.
+    forked: bool,
     pub code: (usize, usize),
     pub data: (usize, usize),
     pub brk: usize,
@@ -48,10 +59,28 @@ pub struct Layout {
     pub auxv: (usize, usize),
 }
 
+impl Layout {
+    /// What a child begins with. A process that forks again and still has its parent's `exe` gets one of its own; the old one
+    /// is returned, to be dropped without the lock that guards the layout.
+    pub fn fork(&mut self) -> (Self, Option<Arc<Executed>>) {
+        let mut old = None;
+        if self.forked
+            && !self.own_exe
+            && let Some(exe) = &self.exe
+            && let Ok(own) = try_arc(Executed { file: exe.file.clone() })
+        {
+            old = self.exe.replace(own);
+            self.own_exe = true;
+        }
+        self.forked = true;
+        (Self { own_exe: false, forked: false, ..self.clone() }, old)
+    }
+}
+
 /// A program that has been found and can be loaded.
 struct Program {
     file: Arc<File>,
-    image: Arc<Image>,
+    image: PerCpuArc<Image>,
 }
 
 /// execve(2) and execveat(2) for the running thread. On success `regs` enter the new program.
@@ -104,11 +133,14 @@ fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(
     sync::TryVec::try_extend_from_slice(&mut name, path)?;
     for _ in 0..=SCRIPTS_MAX {
         claim(&file)?;
+        if let Some(image) = kept_image(&file) {
+            return Ok((Program { file, image }, argv));
+        }
         let mut head = [0; HEAD];
         let length = file.read_at_kernel(0, &mut head)?;
         let head = head.get(..length).unwrap_or_default();
         if !head.starts_with(b"#!") {
-            let image = image_of(&file, head)?;
+            let image = parse_image(&file, head)?;
             return Ok((Program { file, image }, argv));
         }
         let (interpreter, argument) = parse_script(head)?;
@@ -151,18 +183,22 @@ fn parse_script(head: &[u8]) -> Result<(&[u8], Option<&[u8]>)> {
     Ok((name, (!argument.is_empty()).then_some(argument)))
 }
 
-/// The parsed headers of a file, from its cache if nobody has written it since.
-fn image_of(file: &File, head: &[u8]) -> Result<Arc<Image>> {
-    let inode = file.inode();
-    if let Some(image) = inode.exec_cache().and_then(|cached| cached.downcast::<Image>().ok()) {
-        return Ok(image);
-    }
+/// The parsed headers of a file, if it was executed before and nobody has written it since. Neither the page of its head nor a count
+/// that others use is touched.
+fn kept_image(file: &File) -> Option<PerCpuArc<Image>> {
+    file.inode().with_exec_cache(|kept| kept.downcast_ref::<PerCpuOwner<Image>>().map(PerCpuOwner::share))
+}
+
+/// Parses the headers of a file that begins with `head`, and keeps them with the file.
+fn parse_image(file: &File, head: &[u8]) -> Result<PerCpuArc<Image>> {
     if !Image::is_elf(head) {
         return Err(Errno::ENOEXEC);
     }
+    let inode = file.inode();
     let version = inode.version();
-    let image = try_arc(Image::parse(file, head)?)?;
-    inode.set_exec_cache(version, image.clone());
+    let owner = PerCpuOwner::try_new(Image::parse(file, head)?)?;
+    let image = owner.share();
+    inode.set_exec_cache(version, try_box(owner)?);
     Ok(image)
 }
 
@@ -173,10 +209,15 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
             let file = fs::open_exec(abi::AT_FDCWD, name, 0)?;
             // Not written while it is being mapped; later it may be, as on Linux.
             file.inode().check_writers()?;
-            let mut head = [0; HEAD];
-            let length = file.read_at_kernel(0, &mut head)?;
-            let image = image_of(&file, head.get(..length).unwrap_or_default())
-                .map_err(|e| if e == Errno::ENOEXEC { Errno::ELIBBAD } else { e })?;
+            let image = match kept_image(&file) {
+                Some(image) => image,
+                None => {
+                    let mut head = [0; HEAD];
+                    let length = file.read_at_kernel(0, &mut head)?;
+                    parse_image(&file, head.get(..length).unwrap_or_default())
+                        .map_err(|e| if e == Errno::ENOEXEC { Errno::ELIBBAD } else { e })?
+                }
+            };
             Some(Program { file, image })
         }
         None => None,
@@ -248,7 +289,9 @@ fn fill(
     };
     let layout = stack::build(space, argv, envp, &facts, image.stack_exec)?;
     let layout = Layout {
-        exe: Some(program.file.clone()),
+        exe: Some(try_arc(Executed { file: program.file.clone() })?),
+        own_exe: true,
+        forked: false,
         code: loaded.code,
         data: loaded.data,
         brk: loaded.end,

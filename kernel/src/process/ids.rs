@@ -22,6 +22,7 @@ use once_cell::race::OnceBox;
 use sync::SpinLock;
 use sync::heap::try_box;
 use sync::level::Other;
+use sync::percpu::Padded;
 use sync::{Count, LocalCell, per_cpu};
 
 pub type Pid = u32;
@@ -58,8 +59,8 @@ struct Block {
 
 type Middle = [OnceBox<Block>; SPREAD];
 static DIRECTORY: [OnceBox<Middle>; SPREAD] = [const { OnceBox::new() }; SPREAD];
-/// The next block never used before.
-static FRESH: AtomicU32 = AtomicU32::new(0);
+/// The next block never used before. On a line of its own: every CPU takes from it, if seldom.
+static FRESH: Padded<AtomicU32> = Padded(AtomicU32::new(0));
 static OVERFLOW: SpinLock<Queue> = SpinLock::new(Queue::new(), &IDS_OVERFLOW);
 
 /// A queue of retired blocks, linked through the blocks.
@@ -101,12 +102,14 @@ struct Local {
     block: u32,
     next: u32,
     retired: Queue,
+    /// `LIVE` of this CPU may come this far before it looks at the others' again.
+    allowed: i64,
 }
 
 per_cpu! {
-    /// Numbers taken here less numbers given back here: their sum is how many are in use. Looked at once per block.
+    /// Numbers taken here less numbers given back here: their sum is how many are in use.
     static LIVE: Count = Count::new();
-    static LOCAL: LocalCell<Local> = LocalCell::new(Local { block: NONE, next: BLOCK, retired: Queue::new() });
+    static LOCAL: LocalCell<Local> = LocalCell::new(Local { block: NONE, next: BLOCK, retired: Queue::new(), allowed: 0 });
 }
 
 fn block(index: u32) -> Option<&'static Block> {
@@ -140,11 +143,17 @@ fn make_block(index: u32) -> Result<&'static Block> {
 impl Local {
     /// Makes a block of unused numbers this CPU's current one. EAGAIN if the machine has as many threads as it may have.
     fn take_block(&mut self) -> Result<()> {
-        let live = LIVE.iter().fold(0, |sum: u64, count| sum.wrapping_add(count.get()));
-        // As Linux bounds them: an eighth of memory for kernel stacks of 16 KiB (kernel.threads-max).
-        let most = (vm::frame::total_frames() / 32).max(512);
-        if live >= most && live < u64::from(PID_MAX) {
-            return Err(EAGAIN);
+        let own = LIVE.this().get() as i64;
+        if own >= self.allowed {
+            let live = LIVE.sum();
+            // As Linux bounds them: an eighth of memory for kernel stacks of 16 KiB (kernel.threads-max).
+            let most = (vm::frame::total_frames() / 32).max(512);
+            if live >= most && live < u64::from(PID_MAX) {
+                return Err(EAGAIN);
+            }
+            // What is left is this CPU's and the others' in equal parts, so that looking is seldom and the bound holds.
+            let part = most.saturating_sub(live) / u64::from(sync::machine::cpus());
+            self.allowed = own.saturating_add(part as i64);
         }
         let recycled = match self.retired.len {
             n if n >= QUARANTINE => self.retired.pop(),
@@ -190,10 +199,10 @@ impl Local {
 }
 
 fn fresh_block() -> Option<u32> {
-    if FRESH.load(Relaxed) >= BLOCKS {
+    if FRESH.0.load(Relaxed) >= BLOCKS {
         return None;
     }
-    Some(FRESH.fetch_add(1, Relaxed)).filter(|&index| index < BLOCKS)
+    Some(FRESH.0.fetch_add(1, Relaxed)).filter(|&index| index < BLOCKS)
 }
 
 fn unblock(index: u32) {
@@ -302,7 +311,7 @@ pub fn find_thread(tid: Pid) -> Option<Arc<Thread>> {
 /// The process with the lowest number that is not below `from`. For a walk over all processes that holds no lock between its steps.
 pub fn next_process(from: Pid) -> Option<Arc<Process>> {
     let mut number = from;
-    let end = FRESH.load(Relaxed).min(BLOCKS) * BLOCK;
+    let end = FRESH.0.load(Relaxed).min(BLOCKS) * BLOCK;
     while number < end {
         let Some(block) = block(number / BLOCK) else {
             number = (number / BLOCK + 1) * BLOCK;

@@ -66,11 +66,12 @@ impl<M: Machine> Space<M> {
         let start = leaf.address(index);
         let mut range = FlushRange::EMPTY;
         range.add(start, leaf.address(index + 1));
-        if !self.tlb.others() {
+        let viewers = locked.viewers;
+        if !self.tlb.others(&viewers) {
             let Some(s) = spare.take() else { return Ok(Step::Again) };
             locked.exchange::<M>(index, M::page(s.frame.into_frame().addr(), prot, true));
             drop(locked);
-            let proof = Flushed::by_flushing::<M>(&self.tlb, range);
+            let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
             Retired::entry::<M>(old, &proof);
             drop(pinned);
             FAULTS.this().copy.add(1);
@@ -79,7 +80,7 @@ impl<M: Machine> Space<M> {
         let busy = Entry::busy(sync::cpu_id());
         let old = locked.exchange::<M>(index, busy);
         drop(locked);
-        let proof = Flushed::by_flushing::<M>(&self.tlb, range);
+        let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
         let mut locked = leaf.lock();
         if locked.entry(index) == busy {
             let prot = self.writable_prot(arrival, &locked, index);

@@ -111,6 +111,9 @@ impl<M: Machine> Space<M> {
         if addr >= M::USER_END {
             return Err(FaultError::NotMapped);
         }
+        if self.multithreaded.load(Ordering::Relaxed) {
+            self.want_view();
+        }
         loop {
             let step = {
                 let rcu = rcu::read();
@@ -148,6 +151,11 @@ impl<M: Machine> Space<M> {
         if !arrival.is_current::<M>() {
             return Ok(Step::Again);
         }
+        if self.multithreaded.load(Ordering::Relaxed) && !self.link(&arrival, &mut locked, rcu) {
+            drop(locked);
+            self.widen_view(addr, rcu).map_err(no_memory)?;
+            return Ok(Step::Again);
+        }
         let Some(segment) = locked.segments.find(index) else { return Ok(Step::Unmapped) };
         if segment.meaning.is_quarantine() {
             return Err(FaultError::NotMapped);
@@ -176,7 +184,7 @@ impl<M: Machine> Space<M> {
         }
         if !arrival.is_exclusive::<M>() {
             drop(locked);
-            return match self.own_leaf(&arrival, rcu) {
+            return match self.own_leaf(&arrival) {
                 Ok(()) => Ok(Step::Again),
                 Err(Stop::Forking) => Ok(Step::Forking),
                 Err(Stop::Failed(e)) => Err(no_memory(e)),

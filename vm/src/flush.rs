@@ -5,12 +5,13 @@
 //! freed. Neither a flush nor a release happens under a leaf's lock (NothingSlowUnderLeaf).
 #![forbid(unsafe_code)]
 
-use crate::machine::{Entry, FlushRange, Machine};
-use crate::node::{Node, Retired, Sharer};
+use crate::machine::{CpuSet, Entry, FlushRange, Machine};
+use crate::node::{Locked, Node, Retired, Sharer};
 use crate::object::rmap::ReverseOps;
 use crate::segment::Removed;
 use crate::tlb::SpaceTlb;
 use arrayvec::ArrayVec;
+use core::ops::Range;
 use sync::rcu::RcuRead;
 
 /// Proof that no CPU holds a translation through the entries in question.
@@ -28,15 +29,27 @@ impl Flushed {
         Self(())
     }
 
-    /// All translations of `range` in `space` are gone.
-    pub fn by_flushing<M: Machine>(space: &SpaceTlb, range: FlushRange) -> Self {
-        space.flush::<M>(range);
+    /// All translations of `range`, which lies in leaves that `viewers` link to, in `space` are gone.
+    pub fn by_flushing<M: Machine>(space: &SpaceTlb, range: FlushRange, viewers: &CpuSet) -> Self {
+        space.flush::<M>(range, viewers);
+        Self(())
+    }
+
+    /// All translations of user addresses in `space` are gone.
+    pub fn by_flushing_all<M: Machine>(space: &SpaceTlb) -> Self {
+        space.flush_all::<M>(FlushRange::ALL);
         Self(())
     }
 
     /// All translations of `range`, which lies in `leaf`, are gone in every space that used the leaf when its entries were
     /// changed. A space that comes to share it later is a child of one of these, and finds the entries as they are now.
-    pub fn by_flushing_sharers(leaf: &Node, ops: &ReverseOps, range: FlushRange, _rcu: &RcuRead) -> Self {
+    pub fn by_flushing_sharers(
+        leaf: &Node,
+        ops: &ReverseOps,
+        range: FlushRange,
+        viewers: &CpuSet,
+        _rcu: &RcuRead,
+    ) -> Self {
         // In batches, with the leaf unlocked, and from the end of the list: when a space leaves meanwhile, the last of the list
         // takes its place, and the last were flushed first.
         let mut left = usize::MAX;
@@ -51,7 +64,7 @@ impl Flushed {
                 return Self(());
             }
             for sharer in &batch {
-                (ops.flush)(sharer.get(leaf), range);
+                (ops.flush)(sharer.get(leaf), range, viewers);
             }
         }
     }
@@ -60,6 +73,8 @@ impl Flushed {
 /// Frames and leaves that wait for a flush. Operations stop when it is full, flush and go on.
 pub struct Gather<'g> {
     pub range: FlushRange,
+    /// CPUs whose views link to the leaves in which the entries lay.
+    viewers: CpuSet,
     entries: ArrayVec<Entry, 64>,
     leaves: ArrayVec<&'g Node, 32>,
     pub removed: Removed,
@@ -69,6 +84,7 @@ impl<'g> Gather<'g> {
     pub fn new() -> Self {
         Self {
             range: FlushRange::EMPTY,
+            viewers: CpuSet::EMPTY,
             entries: ArrayVec::new_const(),
             leaves: ArrayVec::new_const(),
             removed: Removed::new(),
@@ -81,10 +97,11 @@ impl<'g> Gather<'g> {
         self.entries.is_full() || self.leaves.is_full()
     }
 
-    /// An entry that translated `start..end` was cleared or changed.
+    /// The entries `range` of `leaf` were cleared or changed.
     #[inline]
-    pub fn touched(&mut self, start: usize, end: usize) {
-        self.range.add(start, end);
+    pub fn touched(&mut self, leaf: &Locked<'_>, range: Range<u16>) {
+        self.range.add(leaf.node().address(range.start), leaf.node().address(range.end));
+        self.viewers.add(&leaf.viewers);
     }
 
     /// `entry` was taken out; its reference is dropped after the flush. The caller checked [`Self::is_full`].
@@ -94,10 +111,12 @@ impl<'g> Gather<'g> {
         debug_assert!(fits.is_ok());
     }
 
-    /// `leaf` was detached from the space; the space leaves it after the flush. The caller checked [`Self::is_full`].
+    /// `leaf` was detached from the space, whose views do not link to it any more; the space leaves it after the flush. The caller
+    /// checked [`Self::is_full`].
     #[inline]
-    pub fn add_leaf(&mut self, leaf: &'g Node) {
-        self.touched(leaf.base(), leaf.end());
+    pub fn add_leaf(&mut self, leaf: &'g Node, viewers: &CpuSet) {
+        self.range.add(leaf.base(), leaf.end());
+        self.viewers.add(viewers);
         let fits = self.leaves.try_push(leaf);
         debug_assert!(fits.is_ok());
     }
@@ -105,8 +124,9 @@ impl<'g> Gather<'g> {
     /// Flushes and frees. No leaf is locked.
     pub fn finish<M: Machine>(&mut self, space: &SpaceTlb) {
         if !self.range.is_empty() {
-            let proof = Flushed::by_flushing::<M>(space, self.range);
+            let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers);
             self.range = FlushRange::EMPTY;
+            self.viewers = CpuSet::EMPTY;
             for entry in self.entries.drain(..) {
                 Retired::entry::<M>(entry, &proof);
             }

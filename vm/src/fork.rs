@@ -9,7 +9,7 @@
 use crate::addr::ENTRIES;
 use crate::error::VmError;
 use crate::flush::Flushed;
-use crate::machine::{Entry, FlushRange, Machine};
+use crate::machine::{Entry, Machine};
 use crate::node::{Locked, NewNode, Node, Sharer};
 use crate::segment::SegmentList;
 use crate::small::SmallList;
@@ -29,11 +29,9 @@ impl<M: Machine> Space<M> {
             let rcu = rcu::read();
             self.share(self.root(), child.root(), &child, &rcu)
         };
+        child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
         // Also where it failed half way: some leaves are shared.
-        let _ = Flushed::by_flushing::<M>(
-            &self.tlb,
-            FlushRange { start: crate::addr::VirtAddr(0), ..FlushRange::ALL },
-        );
+        let _ = Flushed::by_flushing_all::<M>(&self.tlb);
         self.forking.store(false, Ordering::Release);
         drop(layout);
         shared.map(|()| child)
@@ -58,7 +56,11 @@ impl<M: Machine> Space<M> {
             if let Some(room) = room {
                 drop(new.segments.adopt(room));
             }
-            new.segments.inherit_from(segments);
+            if self.has_parts.load(Ordering::Relaxed) {
+                new.segments.inherit_from(segments);
+            } else {
+                new.segments.copy_from(segments);
+            }
             break;
         }
         let used = node.lock().used();
@@ -106,7 +108,9 @@ impl<M: Machine> Space<M> {
             if now.is_absent() || M::address(now) != leaf.table() || locked.stray {
                 continue;
             }
-            if locked.segments.as_slice().iter().any(|s| s.meaning.differs_in_child()) {
+            if self.has_parts.load(Ordering::Relaxed)
+                && locked.segments.as_slice().iter().any(|s| s.meaning.differs_in_child())
+            {
                 return Ok(false);
             }
             if !locked.sharers.has_room(1) {
@@ -121,6 +125,7 @@ impl<M: Machine> Space<M> {
             if cell.compare_exchange(now.0, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 continue;
             }
+            self.unlink(&locked);
             locked.sharers.push(Sharer::new(&child.tlb));
             drop(locked);
             copy.fill::<M>(index, entry);

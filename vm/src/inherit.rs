@@ -49,7 +49,7 @@ impl<M: Machine> Space<M> {
             sync::machine::relax();
             return Ok(());
         }
-        copy_entries::<M>(&mut locked, &mut leaf_copy);
+        copy_entries::<M>(&mut locked, &mut leaf_copy, true);
         drop((locked, leaf_copy));
         // Put in even if it is empty: in the node above the parent's segments may speak for these addresses.
         parent.lock().fill::<M>(index, copy.publish::<M>(true));

@@ -44,11 +44,12 @@ mod spans;
 mod stack;
 pub mod tlb;
 mod unmap;
+mod view;
 mod walk;
 
 pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
-pub use machine::{Asid, CpuMask, Entry, FlushRange, Machine};
+pub use machine::{Asid, CpuMask, CpuSet, Entry, FlushRange, Machine};
 pub use object::{Object, ObjectKind, ObjectRef, Pager};
 pub use remap::MremapFlags;
 pub use report::{FutexKey, MappingInfo, Usage};

@@ -75,7 +75,75 @@ impl FlushRange {
     }
 }
 
-/// A set of CPUs.
+/// A set of CPUs that one CPU reads and writes, or that lies under a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CpuSet([u64; MAX_CPUS / 64]);
+
+impl CpuSet {
+    pub const EMPTY: Self = Self([0; MAX_CPUS / 64]);
+
+    fn place(cpu: CpuId) -> (usize, u64) {
+        (cpu as usize / 64 % (MAX_CPUS / 64), 1 << (cpu % 64))
+    }
+
+    #[inline]
+    pub fn insert(&mut self, cpu: CpuId) {
+        let (word, bit) = Self::place(cpu);
+        self.0[word] |= bit;
+    }
+
+    #[inline]
+    pub fn remove(&mut self, cpu: CpuId) {
+        let (word, bit) = Self::place(cpu);
+        self.0[word] &= !bit;
+    }
+
+    #[inline]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        let (word, bit) = Self::place(cpu);
+        self.0[word] & bit != 0
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().fold(0, |all, word| all | word) == 0
+    }
+
+    /// Adds the members of `other`.
+    #[inline]
+    pub fn add(&mut self, other: &Self) {
+        for (to, from) in self.0.iter_mut().zip(&other.0) {
+            *to |= from;
+        }
+    }
+
+    /// Drops all that are not in `other` too.
+    #[inline]
+    pub fn keep(&mut self, other: &CpuMask) {
+        for (word, keep) in self.0.iter_mut().zip(&other.0) {
+            if *word != 0 {
+                *word &= keep.load(Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// The members, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.0.iter().enumerate().flat_map(|(i, w)| members(i, *w))
+    }
+}
+
+/// The members in word `i` of a set.
+fn members(i: usize, word: u64) -> impl Iterator<Item = CpuId> {
+    let mut rest = word;
+    core::iter::from_fn(move || {
+        let bit = rest.checked_ilog2().map(|_| rest.trailing_zeros())?;
+        rest &= rest - 1;
+        Some(i as CpuId * 64 + bit)
+    })
+}
+
+/// A set of CPUs that all may read and write.
 pub struct CpuMask([AtomicU64; MAX_CPUS / 64]);
 
 impl CpuMask {
@@ -109,37 +177,18 @@ impl CpuMask {
         self.0.iter().all(|w| w.load(Ordering::Relaxed) == 0)
     }
 
-    /// The members at this moment, without `cpu`.
-    pub fn snapshot_without(&self, cpu: CpuId) -> CpuMask {
-        let copy = Self::new();
-        for (to, from) in copy.0.iter().zip(&self.0) {
-            to.store(from.load(Ordering::SeqCst), Ordering::Relaxed);
+    /// The members at this moment.
+    pub fn snapshot(&self) -> CpuSet {
+        let mut copy = CpuSet::EMPTY;
+        for (to, from) in copy.0.iter_mut().zip(&self.0) {
+            *to = from.load(Ordering::SeqCst);
         }
-        let (word, bit) = copy.word(cpu);
-        word.store(word.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
         copy
-    }
-
-    /// Is anybody but `cpu` in the set?
-    #[inline]
-    pub fn others(&self, cpu: CpuId) -> bool {
-        let (mine, bit) = self.word(cpu);
-        self.0.iter().any(|w| {
-            let members = w.load(Ordering::SeqCst);
-            if core::ptr::eq(w, mine) { members & !bit != 0 } else { members != 0 }
-        })
     }
 
     /// The members, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        self.0.iter().enumerate().flat_map(|(i, w)| {
-            let mut rest = w.load(Ordering::Relaxed);
-            core::iter::from_fn(move || {
-                let bit = rest.checked_ilog2().map(|_| rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(i as CpuId * 64 + bit)
-            })
-        })
+        self.0.iter().enumerate().flat_map(|(i, w)| members(i, w.load(Ordering::Relaxed)))
     }
 }
 
@@ -184,5 +233,5 @@ pub trait Machine: Sized + Send + Sync + 'static {
     fn flush_local(asid: Asid, range: &FlushRange);
     /// Has each of `cpus` (this CPU is not among them) call [`FlushRequest::answer`] and returns when all have. No leaf is
     /// locked and interrupts are enabled.
-    fn flush_remote(cpus: &CpuMask, request: &FlushRequest);
+    fn flush_remote(cpus: &CpuSet, request: &FlushRequest);
 }

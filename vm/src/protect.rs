@@ -31,7 +31,6 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
     }
 
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
-        let node = leaf.node();
         for index in leaf.used_in(&range) {
             let old = leaf.entry(index);
             if old.is_absent() || old.is_busy() {
@@ -40,7 +39,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
             let keep_write = M::is_writable(old) && self.0.contains(Prot::WRITE);
             let prot = if keep_write { self.0 } else { self.0.without_write() };
             leaf.exchange::<M>(index, M::page(M::address(old), prot, M::is_owned(old)));
-            gather.touched(node.address(index), node.address(index + 1));
+            gather.touched(leaf, index..index + 1);
         }
     }
 }

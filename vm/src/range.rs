@@ -152,7 +152,8 @@ impl<M: Machine> Space<M> {
                     }
                     // By one swap: a shared leaf may be exchanged for a copy at any moment.
                     let old = locked.exchange::<M>(index, Entry::ABSENT);
-                    gather.add_leaf(NewNode::published::<M>(old, rcu));
+                    let leaf = NewNode::published::<M>(old, rcu);
+                    gather.add_leaf(leaf, &self.unlink_detached(leaf));
                 }
             }
             op.segments(&mut locked, at..upto, gather);
@@ -186,7 +187,7 @@ impl<M: Machine> Space<M> {
             }
             if !arrival.is_exclusive::<M>() {
                 drop(locked);
-                self.own_leaf(&arrival, rcu)?;
+                self.own_leaf(&arrival)?;
                 continue;
             }
             if !has_room(&locked, gather) {
@@ -220,7 +221,6 @@ impl<M: Machine> Space<M> {
 /// Clears entries, those that own their frame into `gather`, until that is full; says how far it came. Pages of objects are not the
 /// leaf's: only their translations have to go.
 fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) -> u16 {
-    let base = leaf.node();
     let mut cleared = range.end..range.start;
     let mut reached = range.end;
     for index in leaf.used_in(&range) {
@@ -241,7 +241,7 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
         }
     }
     if !cleared.is_empty() {
-        gather.touched(base.address(cleared.start), base.address(cleared.end));
+        gather.touched(leaf, cleared);
     }
     reached
 }

@@ -72,7 +72,7 @@ impl<M: Machine> RangeOp<M> for TakeOut {
             let old = leaf.exchange::<M>(index, Entry::ABSENT);
             let fits = self.pages.try_push((node.address(index) - self.base, old));
             debug_assert!(fits.is_ok());
-            gather.touched(node.address(index), node.address(index + 1));
+            gather.touched(leaf, index..index + 1);
         }
     }
 }
@@ -253,7 +253,7 @@ impl<M: Machine> Space<M> {
             // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
             let mut gather = Gather::new();
             for (offset, entry) in put.pages.drain(..) {
-                gather.touched(to + offset, to + offset + PAGE_SIZE);
+                gather.range.add(to + offset, to + offset + PAGE_SIZE);
                 gather.add_entry(entry);
             }
             gather.finish::<M>(&self.tlb);

@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::node::{NewNode, Node, fill_kernel_half};
 use crate::spans::{SPAN_BYTES, Spans};
 use crate::tlb::SpaceTlb;
+use crate::view::Views;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -49,8 +50,11 @@ pub struct Space<M: Machine> {
     /// A fork is between its first shared leaf and its flush.
     pub(crate) forking: AtomicBool,
     pub(crate) multithreaded: AtomicBool,
+    /// Something in it may be not for children, or not with its pages (inherit.rs). Children inherit this.
+    pub(crate) has_parts: AtomicBool,
     pub(crate) stack_limit: AtomicUsize,
     pub(crate) spans: Spans,
+    pub(crate) views: Views<M>,
     /// End of the part of the address space in which spans lie.
     pub(crate) spans_end: usize,
     pub(crate) exited: AtomicBool,
@@ -93,8 +97,10 @@ impl<M: Machine> Space<M> {
             layout: Mutex::new(layout, &LAYOUT),
             forking: AtomicBool::new(false),
             multithreaded: AtomicBool::new(false),
+            has_parts: AtomicBool::new(false),
             stack_limit: AtomicUsize::new(8 << 20),
             spans: Spans::new(),
+            views: Views::new(),
             spans_end: spans_end::<M>(),
             exited: AtomicBool::new(false),
             machine: PhantomData,
@@ -118,7 +124,7 @@ impl<M: Machine> Space<M> {
 
     /// Makes this CPU translate through this space (MaskBeforeRoot). Before it runs the space's code, and not after `exit`.
     pub fn switch_in(&self) {
-        self.tlb.switch_in::<M>(self.root().table());
+        self.tlb.switch_in::<M>(self.root_here());
     }
 
     /// This CPU will run something else. Nothing is written: a CPU that goes idle keeps the root loaded, and one that goes to

@@ -8,11 +8,13 @@
 //! Why no flush is lost: a CPU sets its bit with a full fence and then loads the root; who changes entries changes them,
 //! fences, and then reads the mask. Either the bit is seen, or the new CPU sees the changed entries.
 //!
+//! A CPU that has a view (view.rs) is not in the mask: it holds translations only of leaves that its view links to, and those know it.
+//!
 //! Lock order: none taken. The per-CPU state is touched by its CPU with interrupts disabled.
 #![forbid(unsafe_code)]
 
 use crate::addr::PhysAddr;
-use crate::machine::{Asid, CpuMask, FlushRange, Machine};
+use crate::machine::{Asid, CpuMask, CpuSet, FlushRange, Machine};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use sync::rcu::{RcuHead, RcuObject};
 use sync::{Count, machine, per_cpu};
@@ -92,7 +94,11 @@ per_cpu! {
 /// What other CPUs need to know of a space. It outlives the space by a grace period (node::Sharer).
 pub struct SpaceTlb {
     id: u64,
+    /// CPUs that may hold translations through the space's own root.
     mask: CpuMask,
+    /// CPUs that translate through a view of their own (view.rs), for good. Which leaves they may hold translations of is written
+    /// in the leaves.
+    views: CpuMask,
     rcu: RcuHead,
 }
 
@@ -133,6 +139,7 @@ impl SpaceTlb {
         Self {
             id: counter.get() * sync::MAX_CPUS as u64 + u64::from(machine::cpu_id()),
             mask: CpuMask::new(),
+            views: CpuMask::new(),
             rcu: RcuHead::new(),
         }
     }
@@ -141,18 +148,29 @@ impl SpaceTlb {
         self.id
     }
 
-    /// CPUs that may hold translations.
+    /// CPUs that may hold translations through the space's own root.
     pub fn mask(&self) -> &CpuMask {
         &self.mask
     }
 
-    /// Loads the root on this CPU.
+    /// Does `cpu` translate through a view of its own?
+    #[inline]
+    pub(crate) fn has_view(&self, cpu: sync::CpuId) -> bool {
+        self.views.contains(cpu)
+    }
+
+    /// Is the space loaded on this CPU?
+    pub(crate) fn is_loaded(&self) -> bool {
+        TLB.this().loaded.load(Ordering::Relaxed) == self.id
+    }
+
+    /// Loads `root`, which is this CPU's view if it has one, else the space's own.
     pub(crate) fn switch_in<M: Machine>(&self, root: PhysAddr) {
         let irq = machine::irq_save();
         let tlb = TLB.this();
         if tlb.loaded.load(Ordering::Relaxed) != self.id {
             let cpu = machine::cpu_id();
-            if !self.mask.contains(cpu) {
+            if !self.mask.contains(cpu) && !self.views.contains(cpu) {
                 self.mask.insert(cpu);
             }
             let asid = tlb.find_or_take::<M>(self.id);
@@ -162,36 +180,74 @@ impl SpaceTlb {
         machine::irq_restore(irq);
     }
 
-    /// Might a CPU other than this one hold translations? To be asked after the entries were changed.
+    /// From now on this CPU, on which the space is loaded, translates through the view at `root`, which leads nowhere yet.
+    pub(crate) fn enter_view<M: Machine>(&self, root: PhysAddr) {
+        let irq = machine::irq_save();
+        let (tlb, cpu) = (TLB.this(), machine::cpu_id());
+        if tlb.loaded.load(Ordering::Relaxed) == self.id && !self.views.contains(cpu) {
+            self.views.insert(cpu);
+            // What was cached through the space's root must not be used any more: as if the id were new here.
+            tlb.forget(self.id);
+            let asid = tlb.find_or_take::<M>(self.id);
+            M::load_root(root, asid);
+            self.mask.remove(cpu);
+        }
+        machine::irq_restore(irq);
+    }
+
+    /// Might a CPU other than this one hold translations through a leaf that `viewers` link to? To be asked after the entries were
+    /// changed.
     #[inline]
-    pub(crate) fn others(&self) -> bool {
+    pub(crate) fn others(&self, viewers: &CpuSet) -> bool {
         fence(Ordering::SeqCst);
-        self.mask.others(machine::cpu_id())
+        let mut cpus = self.holders(viewers);
+        cpus.remove(machine::cpu_id());
+        !cpus.is_empty()
     }
 
-    /// Returns when no CPU holds a translation of `range` that was made before the call. No leaf is locked.
-    pub(crate) fn flush<M: Machine>(&self, range: FlushRange) {
-        self.send::<M>(&FlushRequest { space: self, range, leave: false });
+    /// CPUs that may hold translations through leaves that `viewers` link to.
+    #[inline]
+    fn holders(&self, viewers: &CpuSet) -> CpuSet {
+        let mut cpus = *viewers;
+        // A shared leaf knows other spaces' viewers too.
+        cpus.keep(&self.views);
+        cpus.add(&self.mask.snapshot());
+        cpus
     }
 
-    /// Returns when no CPU has the root loaded. The space is not switched to any more, so that translations under its
-    /// address-space ids are dead: an id is flushed before another space uses it.
-    pub(crate) fn leave_everywhere<M: Machine>(&self) {
-        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true });
-    }
-
-    fn send<M: Machine>(&self, request: &FlushRequest) {
+    /// Returns when no CPU holds a translation of `range`, which lies in leaves that `viewers` link to, that was made before the
+    /// call. No leaf is locked.
+    pub(crate) fn flush<M: Machine>(&self, range: FlushRange, viewers: &CpuSet) {
         // Pairs with the fence in `CpuMask::insert`.
         fence(Ordering::SeqCst);
+        self.send::<M>(&FlushRequest { space: self, range, leave: false }, self.holders(viewers));
+    }
+
+    /// As `flush`, of all leaves.
+    pub(crate) fn flush_all<M: Machine>(&self, range: FlushRange) {
+        fence(Ordering::SeqCst);
+        let all = self.holders(&self.views.snapshot());
+        self.send::<M>(&FlushRequest { space: self, range, leave: false }, all);
+    }
+
+    /// Returns when no CPU has the root or a view loaded. The space is not switched to any more, so that translations under its
+    /// address-space ids are dead: an id is flushed before another space uses it.
+    pub(crate) fn leave_everywhere<M: Machine>(&self) {
+        fence(Ordering::SeqCst);
+        let all = self.holders(&self.views.snapshot());
+        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true }, all);
+    }
+
+    fn send<M: Machine>(&self, request: &FlushRequest, mut cpus: CpuSet) {
         let irq = machine::irq_save();
         let cpu = machine::cpu_id();
-        if self.mask.contains(cpu) {
+        if cpus.contains(cpu) {
             TLB_COUNTS.this().local.add(1);
             self.obey::<M>(request, cpu);
         }
         machine::irq_restore(irq);
-        if self.mask.others(cpu) {
-            let cpus = self.mask.snapshot_without(cpu);
+        cpus.remove(cpu);
+        if !cpus.is_empty() {
             let counts = TLB_COUNTS.this();
             counts.sent.add(1);
             counts.asked.add(cpus.iter().count() as u64);
@@ -213,6 +269,8 @@ impl SpaceTlb {
             M::load_kernel_root();
         }
         tlb.forget(self.id);
-        self.mask.remove(cpu);
+        if self.mask.contains(cpu) {
+            self.mask.remove(cpu);
+        }
     }
 }

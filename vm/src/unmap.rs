@@ -155,6 +155,9 @@ impl<M: Machine> Space<M> {
     }
 
     fn set_flags(&self, start: usize, end: usize, set: SegFlags, clear: SegFlags) -> Result<(), VmError> {
+        if set.intersects(SegFlags::NO_FORK | SegFlags::WIPE_ON_FORK) {
+            self.has_parts.store(true, Ordering::SeqCst);
+        }
         self.apply(start, end, &mut FlagsOp { set, clear })
     }
 }

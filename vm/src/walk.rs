@@ -6,13 +6,14 @@
 
 use crate::error::VmError;
 use crate::flush::{Flushed, Gather};
-use crate::machine::{Entry, Machine};
+use crate::machine::{CpuSet, Entry, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, Registration, Retired, Sharer};
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
 use crate::segment::{SegFlags, Segment, SegmentList};
 use crate::small::SmallList;
 use crate::space::{Space, Stop};
+use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering;
 use sync::rcu::RcuRead;
 
@@ -58,12 +59,8 @@ impl<M: Machine> Space<M> {
             let mut none = crate::segment::Removed::new();
             let shift = child.node().shift();
             child.state().segments.insert(0..crate::addr::ENTRIES as u16, meaning.clone(), shift, &mut none);
-            if child.node().is_leaf()
-                && let Some(object) = &meaning.object
-                && let Err(e) = self.register_new(child.node(), object)
-            {
-                Retired::unused::<M>(child, &Flushed::never_mapped());
-                return Err(e);
+            if child.node().is_leaf() {
+                child = self.register_all(child)?;
             }
         }
         let mut locked = parent.lock();
@@ -81,21 +78,11 @@ impl<M: Machine> Space<M> {
         Ok(true)
     }
 
-    /// Puts a leaf that no tree holds yet on `object`'s list (RegisterBeforeMap). From then on visits of the reverse map know it.
-    pub(crate) fn register_new(&self, leaf: &Node, object: &ObjectRef) -> Result<(), VmError> {
-        let locked = leaf.lock();
-        if locked.is_registered(object) {
-            return Ok(());
-        }
-        let (full, len) = (!locked.registrations.has_room(1), locked.registrations.len());
-        drop(locked);
-        let spare = if full { SmallList::<Registration, 2>::bigger(len)? } else { Default::default() };
+    /// Puts a leaf that no tree holds yet, and that has room for it, on `object`'s list (RegisterBeforeMap). From then on visits of
+    /// the reverse map know it.
+    fn register_new(&self, leaf: &Node, object: ObjectRef) -> Result<(), VmError> {
         let place = object.register(leaf, ReverseOps::of::<M>())?;
-        let mut locked = leaf.lock();
-        let spare = locked.registrations.adopt(spare);
-        locked.registrations.push(Registration { object: object.clone(), place });
-        drop(locked);
-        drop(spare);
+        leaf.lock().registrations.push(Registration { object, place });
         leaf.set_maps_objects();
         Ok(())
     }
@@ -129,7 +116,7 @@ impl<M: Machine> Space<M> {
     /// Makes the leaf at `arrival` this space's own, if it is shared: the last sharer takes it over as it is, others copy it.
     /// The caller walks again afterwards. RCU section open, no lock held.
     #[cold]
-    pub(crate) fn own_leaf(&self, arrival: &Arrival<'_>, rcu: &RcuRead) -> Result<(), Stop> {
+    pub(crate) fn own_leaf(&self, arrival: &Arrival<'_>) -> Result<(), Stop> {
         // Between fork's first shared leaf and its flush, other threads may still write through stale translations; a copy made
         // now would miss what they write. The flag is set before the leaf is shared, under the same lock as read below.
         let Some(upper) = arrival.upper else { return Ok(()) };
@@ -161,67 +148,82 @@ impl<M: Machine> Space<M> {
         copy.state().segments.copy_from(locked.segments.as_slice());
         drop(locked);
         let copy = self.register_all(copy)?;
-        self.copy_leaf(arrival, copy, rcu);
+        self.copy_leaf(arrival, copy);
         Ok(())
     }
 
-    /// Puts a leaf that no tree holds yet on the lists of all objects that its segments name.
+    /// Puts a leaf that nobody else knows yet on the lists of all objects that its segments name.
     pub(crate) fn register_all(&self, mut leaf: NewNode) -> Result<NewNode, VmError> {
-        if leaf.state().segments.as_slice().iter().all(|s| s.meaning.object.is_none()) {
-            return Ok(leaf);
+        // What it names is looked up first: registered for one object, the leaf is known to that object's visits.
+        let mut objects: ArrayVec<ObjectRef, 8> = ArrayVec::new_const();
+        let segments = leaf.state().segments.as_slice();
+        let mut all = true;
+        for object in segments.iter().filter_map(|s| s.meaning.object.as_ref()) {
+            if !objects.iter().any(|o| ObjectRef::ptr_eq(o, object)) {
+                all &= objects.try_push(object.clone()).is_ok();
+            }
+        }
+        let len = if all { objects.len() } else { segments.len() };
+        if !leaf.state().registrations.has_room(len) {
+            let bigger = SmallList::<Registration, 2>::bigger(len)?;
+            drop(leaf.state().registrations.adopt(bigger));
+        }
+        let mut result = Ok(());
+        for object in objects {
+            result = result.and_then(|()| self.register_new(leaf.node(), object));
         }
         let mut i = 0;
-        loop {
-            // Registered for one object, the leaf is known to its visits.
+        while !all && result.is_ok() {
+            // Very many objects in one leaf.
             let locked = leaf.node().lock();
             let Some(segment) = locked.segments.as_slice().get(i) else { break };
-            let object = segment.meaning.object.clone();
+            let object = segment.meaning.object.clone().filter(|o| !locked.is_registered(o));
             drop(locked);
-            if let Some(object) = object
-                && let Err(e) = self.register_new(leaf.node(), &object)
-            {
-                Retired::unused::<M>(leaf, &Flushed::never_mapped());
-                return Err(e);
-            }
+            result = object.map_or(Ok(()), |object| self.register_new(leaf.node(), object));
             i += 1;
         }
-        Ok(leaf)
+        match result {
+            Ok(()) => Ok(leaf),
+            Err(e) => {
+                Retired::unused::<M>(leaf, &Flushed::never_mapped());
+                Err(e)
+            }
+        }
     }
 
     /// Exchanges the shared leaf at `arrival` for `copy`, which has the same segments and is registered.
-    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode, rcu: &RcuRead) {
+    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode) {
         let Some(upper) = arrival.upper else { return };
         let leaf = arrival.node;
         let mut locked = leaf.lock();
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
         // Since the segments were copied the leaf may have been taken over, changed and shared anew.
-        let leaf_copy = copy.node().lock_below();
+        let mut leaf_copy = copy.node().lock_below();
         let unchanged = locked.segments.same_as(&leaf_copy.segments);
-        drop(leaf_copy);
         if !unchanged
             || !locked.is_shared()
             || !arrival.is_current::<M>()
             || arrival.is_exclusive::<M>()
             || busy
         {
-            drop(locked);
+            drop((locked, leaf_copy));
             Retired::unused::<M>(copy, &Flushed::never_mapped());
             sync::machine::relax();
             return;
         }
-        let entry = copy.publish::<M>(true);
-        let mut leaf_copy = NewNode::published::<M>(entry, rcu).lock_below();
-        copy_entries::<M>(&mut locked, &mut leaf_copy);
+        copy_entries::<M>(&mut locked, &mut leaf_copy, false);
         drop(leaf_copy);
+        let entry = copy.publish::<M>(true);
         let now = upper.load(Ordering::Relaxed);
         let won = !Entry(now).is_absent()
             && M::address(Entry(now)) == leaf.table()
             && upper.compare_exchange(now, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let viewers = if won { self.unlink(&locked) } else { CpuSet::EMPTY };
         drop(locked);
         if won {
             // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
             let mut gather = Gather::new();
-            gather.add_leaf(leaf);
+            gather.add_leaf(leaf, &viewers);
             gather.finish::<M>(&self.tlb);
         } else {
             Retired::unused::<M>(NewNode::unpublish::<M>(entry), &Flushed::never_mapped());
@@ -229,13 +231,13 @@ impl<M: Machine> Space<M> {
     }
 }
 
-/// Gives `copy`, a leaf without entries, those of `leaf` that its segments still allow. Both are locked; `leaf` has no busy entries.
+/// Gives `copy`, a leaf without entries, those of `leaf` that its segments allow; `part`: they do not allow all. Both are locked;
+/// `leaf` has no busy entries.
 ///
 /// What may not be copied: entries of an object whose slot has been emptied (ReadSlotUnderLeaf) and private copies of pages beyond
 /// its end. A visit of the reverse map may have passed `copy` already, and finds them in `leaf`.
-pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<'_>) {
-    let doubtful = copy.segments.as_slice().iter().any(ends_past_object)
-        || leaf.segments.as_slice().iter().any(|s| s.meaning.differs_in_child());
+pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<'_>, part: bool) {
+    let doubtful = part || copy.segments.as_slice().iter().any(ends_past_object);
     let mut left = leaf.present();
     for index in leaf.used() {
         if left == 0 {

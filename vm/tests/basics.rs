@@ -457,6 +457,53 @@ fn another_cpu_forgets_what_this_one_unmaps() {
     assert_eq!(read(&s, a), Ok(0));
 }
 
+/// `f` on another CPU.
+fn elsewhere<R>(f: impl FnOnce() -> R) -> R {
+    sync::machine::hosted::as_cpu(9, f)
+}
+
+#[test]
+fn a_thread_interrupts_only_who_touched_what_it_unmaps() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    s.set_multithreaded();
+    let a = s.map(&anon(8 << 20)).unwrap().0.next_multiple_of(2 << 20);
+    let (mine, common) = (a, a + (2 << 20));
+    elsewhere(|| {
+        switch_to(&s);
+        write(&s, common, 1).unwrap();
+    });
+    for page in 0..512 {
+        write(&s, mine + page * 4096, 1).unwrap();
+    }
+    write(&s, common + 4096, 1).unwrap();
+    let flushes = || soft::REMOTE_FLUSHES.load(std::sync::atomic::Ordering::Relaxed);
+    let start = flushes();
+    s.advise(VirtAddr(mine), 2 << 20, Advice::DontNeed).unwrap();
+    assert_eq!(read(&s, mine), Ok(0));
+    s.protect(VirtAddr(mine), 4096, Prot::READ).unwrap();
+    s.unmap(VirtAddr(mine), 1 << 20).unwrap();
+    assert_eq!(flushes(), start, "nobody else touched these pages");
+    // The other CPU reads a page that this one had mapped, and must forget it.
+    elsewhere(|| assert_eq!(read(&s, common + 4096), Ok(1)));
+    s.unmap(VirtAddr(common), 2 << 20).unwrap();
+    assert_eq!(flushes(), start + 1);
+    elsewhere(|| assert_eq!(read(&s, common + 4096), Err(FaultError::NotMapped)));
+    // A fork takes the right to write from the other CPU too.
+    let last = common + (2 << 20);
+    elsewhere(|| write(&s, last, 7).unwrap());
+    let child = s.fork().unwrap();
+    elsewhere(|| write(&s, last, 8).unwrap());
+    switch_to(&child);
+    assert_eq!(read(&child, last), Ok(7));
+    switch_to(&s);
+    assert_eq!(read(&s, last), Ok(8));
+    drop((s, child));
+    elsewhere(sync::rcu::drain);
+    assert_eq!(free_frames(), before);
+}
+
 #[test]
 fn a_mapping_moves_with_its_pages() {
     let _g = alone();

@@ -300,3 +300,102 @@ fn a_cpu_that_comes_is_flushed_or_sees_the_change() {
 fn a_root_loaded_before_the_mask_is_set_is_missed() {
     switch_against_flush(false);
 }
+
+// --- LinkUnderLeaf (view.rs): a CPU that comes to a leaf against one that clears an entry, or takes the leaf away. ---
+
+#[derive(Clone, Copy, PartialEq)]
+enum Link {
+    Right,
+    /// The link is made with the leaf unlocked, and the CPU put among the viewers after it.
+    Outside,
+    /// Nobody asks whether the tree still leads to the leaf.
+    Unchecked,
+}
+
+/// What the leaf's lock guards: the CPUs whose views link to it.
+struct Linked {
+    viewers: usize,
+}
+
+fn link_against_change(link: Link, detach: bool) {
+    loom::model(move || {
+        const LEAF: usize = 1;
+        let upper = Arc::new(AtomicUsize::new(LEAF));
+        let leaf = Arc::new(Mutex::new(Linked { viewers: 0 }));
+        let entry = Arc::new(AtomicUsize::new(1));
+        let view = Arc::new(AtomicUsize::new(0));
+        // The coming CPU's TLB; its lock stands for "an interrupt comes between instructions".
+        let tlb = Arc::new(Mutex::new(0usize));
+        let coming = {
+            let (upper, leaf, entry, view, tlb) =
+                (upper.clone(), leaf.clone(), entry.clone(), view.clone(), tlb.clone());
+            thread::spawn(move || {
+                if upper.load(Ordering::Acquire) != LEAF {
+                    return;
+                }
+                let mut locked = leaf.lock().unwrap();
+                if link != Link::Unchecked && upper.load(Ordering::Acquire) != LEAF {
+                    return;
+                }
+                // The hardware may walk through the view as soon as there is a link.
+                let walk = || {
+                    let mut tlb = tlb.lock().unwrap();
+                    if view.load(Ordering::Relaxed) == LEAF {
+                        *tlb = entry.load(Ordering::Relaxed);
+                    }
+                };
+                if link == Link::Outside {
+                    drop(locked);
+                    view.store(LEAF, Ordering::Release);
+                    walk();
+                    leaf.lock().unwrap().viewers |= 1;
+                } else {
+                    locked.viewers |= 1;
+                    view.store(LEAF, Ordering::Release);
+                    drop(locked);
+                    walk();
+                }
+            })
+        };
+        if detach {
+            upper.swap(0, Ordering::AcqRel);
+        }
+        let locked = leaf.lock().unwrap();
+        if detach {
+            let _ = view.compare_exchange(LEAF, 0, Ordering::AcqRel, Ordering::Relaxed);
+        } else {
+            entry.swap(0, Ordering::AcqRel);
+        }
+        let viewers = locked.viewers;
+        drop(locked);
+        if viewers & 1 != 0 {
+            *tlb.lock().unwrap() = 0;
+        }
+        // Here frame and leaf are freed.
+        coming.join().unwrap();
+        assert_eq!(*tlb.lock().unwrap(), 0, "a CPU kept the translation of a freed frame");
+        assert!(!detach || view.load(Ordering::Relaxed) == 0, "a view links to a freed leaf");
+    });
+}
+
+#[test]
+fn a_cpu_that_links_is_known_to_who_changes_an_entry() {
+    link_against_change(Link::Right, false);
+}
+
+#[test]
+fn a_cpu_that_links_is_known_to_who_takes_the_leaf_away() {
+    link_against_change(Link::Right, true);
+}
+
+#[test]
+#[should_panic(expected = "kept the translation")]
+fn a_link_made_with_the_leaf_unlocked_is_missed() {
+    link_against_change(Link::Outside, false);
+}
+
+#[test]
+#[should_panic(expected = "freed")]
+fn a_link_to_a_leaf_that_was_taken_away_is_found_too_late() {
+    link_against_change(Link::Unchecked, true);
+}

@@ -38,9 +38,10 @@ const USUAL: [Row; 14] = [
 ];
 
 /// What runs when it is named.
-const MORE: [Row; 11] = [
+const MORE: [Row; 12] = [
     Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
     Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
+    Row("faultzf-span", "faultzf", &["-t", "-o"], "the same, each thread its part of one mapping", 0),
     Row("faultfile-shared", "faultfile", &["-o"], "read faults on one file for all tasks", 65536),
     Row("forkexit-32m", "forkexit", &["-m", "32"], "fork + exit + wait with 32 MiB touched", 50),
     Row("forkexit-32m-thp", "forkexit", &["-m", "32"], "the same; Linux with transparent huge pages", 0),

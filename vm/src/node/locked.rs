@@ -6,7 +6,7 @@
 use super::Node;
 use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame};
-use crate::machine::{Entry, Machine};
+use crate::machine::{CpuSet, Entry, Machine};
 use crate::object::ObjectRef;
 use crate::request::Prot;
 use crate::segment::SegmentList;
@@ -59,6 +59,8 @@ pub struct NodeState {
     pub sharers: SmallList<Sharer, 2>,
     /// Objects on whose lists the leaf is (RegisterBeforeMap): all that its segments name.
     pub registrations: SmallList<Registration, 2>,
+    /// CPUs whose views (view.rs) link to the leaf, or did so: all CPUs with a view that may hold translations through it.
+    pub viewers: CpuSet,
 }
 
 impl NodeState {
@@ -71,6 +73,7 @@ impl NodeState {
             segments: SegmentList::new(),
             sharers: SmallList::new(),
             registrations: SmallList::new(),
+            viewers: CpuSet::EMPTY,
         }
     }
 

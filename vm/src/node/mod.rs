@@ -215,6 +215,26 @@ impl<'g> Arrival<'g> {
         Self { upper, node }
     }
 
+    /// The entry under `root` for the leaf of `addr`, if there are tables so far.
+    #[inline]
+    pub fn entry_of_leaf<M: Machine>(
+        root: &'g Node,
+        addr: usize,
+        _rcu: &'g RcuRead,
+    ) -> Option<&'g AtomicU64> {
+        let mut table: &'static Frame = root.table.frame();
+        let mut level = root.level;
+        while level > 1 {
+            let next = Entry(cell(table, index_of(addr, level)).load(Ordering::Acquire));
+            if next.is_absent() {
+                return None;
+            }
+            table = Frame::of(M::address(next));
+            level -= 1;
+        }
+        Some(cell(table, index_of(addr, 1)))
+    }
+
     /// Does the entry above still lead to the node? Asked with the node locked, this is the check that it is not stray: a
     /// shared leaf can be stray for one space and not for another.
     #[inline]

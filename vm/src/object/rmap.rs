@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 use crate::flush::Flushed;
-use crate::machine::{Entry, FlushRange, Machine};
+use crate::machine::{CpuSet, Entry, FlushRange, Machine};
 use crate::node::{Locked, Node, NodeRef, Retired};
 use crate::once::OnceBox;
 use crate::tlb::SpaceTlb;
@@ -39,7 +39,7 @@ pub struct ReverseOps {
     pub clear: fn(&mut Locked<'_>, u16, crate::addr::PhysAddr) -> bool,
     /// Takes out of entry `index` a page that the leaf owns: a private copy. One that is just being made comes to nothing.
     pub take_owned: fn(&mut Locked<'_>, u16) -> Option<Entry>,
-    pub flush: fn(&SpaceTlb, FlushRange),
+    pub flush: fn(&SpaceTlb, FlushRange, &CpuSet),
     /// Lets what [`Self::take_owned`] took go.
     pub release: fn(Entry, &Flushed),
 }
@@ -51,7 +51,7 @@ impl ReverseOps {
             const OPS: ReverseOps = ReverseOps {
                 clear: clear::<M>,
                 take_owned: take_owned::<M>,
-                flush: |tlb, range| tlb.flush::<M>(range),
+                flush: |tlb, range, viewers| tlb.flush::<M>(range, viewers),
                 release: Retired::entry::<M>,
             };
         }

@@ -141,10 +141,11 @@ impl Object {
                     owned.extend(copy);
                 }
             }
+            let viewers = locked.viewers;
             drop(locked);
             let more = owned.is_full();
             if !cleared.is_empty() {
-                let proof = Flushed::by_flushing_sharers(leaf, ops, cleared, rcu);
+                let proof = Flushed::by_flushing_sharers(leaf, ops, cleared, &viewers, rcu);
                 owned.into_iter().for_each(|entry| (ops.release)(entry, &proof));
             }
             if !more {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vm::frame::{Frame, FrameKind};
 use vm::{
-    Access, Asid, CpuMask, Entry, FaultError, FlushRange, FlushRequest, Machine, PAGE_SIZE, PhysAddr, Prot,
+    Access, Asid, CpuSet, Entry, FaultError, FlushRange, FlushRequest, Machine, PAGE_SIZE, PhysAddr, Prot,
     Space, VirtAddr,
 };
 
@@ -146,7 +146,7 @@ impl Machine for Soft {
         });
     }
 
-    fn flush_remote(cpus: &CpuMask, request: &FlushRequest) {
+    fn flush_remote(cpus: &CpuSet, request: &FlushRequest) {
         REMOTE_FLUSHES.fetch_add(1, Ordering::Relaxed);
         let one = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
         for cpu in cpus.iter() {

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use vm::{Asid, CpuMask, Entry, FlushRange, FlushRequest, PhysAddr, Prot};
+use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PhysAddr, Prot};
 
 use super::cpu::{features, reg};
 use super::memory::tables::{
@@ -118,7 +118,7 @@ impl vm::Machine for Machine {
         unsafe { reg::set_cr3(reg::cr3() & !KEEP) };
     }
 
-    fn flush_remote(cpus: &CpuMask, request: &FlushRequest<'_>) {
+    fn flush_remote(cpus: &CpuSet, request: &FlushRequest<'_>) {
         let request = core::ptr::from_ref(request) as usize;
         ipi::call_others_by(cpus.iter(), answer, request, irq::FLUSH);
     }

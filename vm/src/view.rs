@@ -1,0 +1,190 @@
+//! Views: with several threads, each CPU translates through upper tables of its own, which link to a leaf from the CPU's first fault
+//! in it on. So a leaf knows which CPUs may hold translations of its pages, and who unmaps interrupts only those: nobody, where
+//! only one CPU has touched the leaf.
+//!
+//! The tree under the space's root stays what all operations walk; a view is only looked at by the hardware. A CPU that finds no
+//! memory for a view goes on with the space's root, and is in the mask of all flushes (tlb.rs).
+//!
+//! Invariant LinkUnderLeaf: a CPU's view links to a leaf only under the leaf's lock, while the space's tree leads there and with the
+//! CPU in the leaf's `viewers`; the link says what the tree's entry says, or less. When that entry is taken away, exchanged or
+//! loses its write permission, the links go under the same lock, and then those CPUs flush. So who changes a leaf's entries
+//! under its lock finds every CPU that may have seen the old ones in `viewers`.
+//!
+//! A view's tables grow while the space lives and go with it, when every CPU has left (FreeAfterFlush).
+//! Lock order: a view's own nodes are locked alone; links are made and cut with the leaf locked.
+#![forbid(unsafe_code)]
+
+use crate::addr::PhysAddr;
+use crate::error::VmError;
+use crate::machine::{CpuSet, Entry, Machine};
+use crate::node::{Arrival, Locked, NewNode, Node, fill_kernel_half};
+use crate::once::OnceBox;
+use crate::space::Space;
+use alloc::boxed::Box;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering};
+use sync::rcu::{self, RcuRead};
+use sync::{CpuId, machine, try_box};
+
+/// Upper tables of one CPU.
+struct View<M: Machine> {
+    root: NewNode,
+    machine: PhantomData<M>,
+}
+
+impl<M: Machine> View<M> {
+    fn try_new() -> Result<Box<Self>, VmError> {
+        let root = NewNode::try_new(M::LEVELS - 1, 0)?;
+        fill_kernel_half::<M>(&root);
+        Ok(try_box(Self { root, machine: PhantomData })?)
+    }
+
+    /// Makes the tables above the leaf of `addr`.
+    fn widen(&self, addr: usize, rcu: &RcuRead) -> Result<(), VmError> {
+        let mut node = self.root.node();
+        while node.level() > 1 {
+            let index = node.index(addr);
+            if let Some(next) = node.child::<M>(index, rcu) {
+                node = next;
+                continue;
+            }
+            let new = NewNode::try_new(node.level() - 1, node.address(index))?;
+            let mut locked = node.lock();
+            if locked.entry(index).is_absent() {
+                locked.fill::<M>(index, new.publish::<M>(true));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Machine> Drop for View<M> {
+    fn drop(&mut self) {
+        let rcu = rcu::read();
+        free_below::<M>(self.root.node(), &rcu);
+    }
+}
+
+/// Frees the tables below `node`, down to those that link to leaves.
+fn free_below<M: Machine>(node: &Node, rcu: &RcuRead) {
+    if node.level() == 1 {
+        return;
+    }
+    let used = node.lock().used();
+    for index in used {
+        let entry = node.strip_entry(index);
+        if !entry.is_absent() {
+            free_below::<M>(NewNode::published::<M>(entry, rcu), rcu);
+            drop(NewNode::unpublish::<M>(entry));
+        }
+    }
+}
+
+/// The views of a space, by CPU; allocated with the first.
+pub(crate) struct Views<M: Machine>(OnceBox<Box<[OnceBox<View<M>>]>>);
+
+impl<M: Machine> Views<M> {
+    pub const fn new() -> Self {
+        Self(OnceBox::new())
+    }
+
+    #[inline]
+    fn of(&self, cpu: CpuId) -> Option<&View<M>> {
+        self.0.get()?.get(cpu as usize)?.get()
+    }
+
+    /// The view of `cpu`, made if there is none.
+    fn make(&self, cpu: CpuId) -> Result<Option<&View<M>>, VmError> {
+        let all = self.0.get_or_try(|| {
+            let all = sync::heap::try_box_slice(machine::cpus() as usize, |_| OnceBox::new())?;
+            try_box(all)
+        });
+        match all?.get(cpu as usize) {
+            Some(place) => place.get_or_try(View::try_new).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl<M: Machine> Space<M> {
+    /// What this CPU translates through.
+    pub(crate) fn root_here(&self) -> PhysAddr {
+        let cpu = machine::cpu_id();
+        let view = if self.tlb.has_view(cpu) { self.views.of(cpu) } else { None };
+        view.map_or(self.root().table(), |v| v.root.node().table())
+    }
+
+    /// Gives this CPU a view, if the space is loaded here and there is memory for one.
+    #[inline]
+    pub(crate) fn want_view(&self) {
+        if !self.tlb.has_view(machine::cpu_id()) {
+            self.enter_view();
+        }
+    }
+
+    #[cold]
+    fn enter_view(&self) {
+        let cpu = machine::cpu_id();
+        if self.tlb.is_loaded()
+            && let Ok(Some(view)) = self.views.make(cpu)
+            && cpu == machine::cpu_id()
+        {
+            self.tlb.enter_view::<M>(view.root.node().table());
+        }
+    }
+
+    /// Makes this CPU's view, if it has one, link to the leaf at `arrival`, which is locked and current. False: it has no tables there yet.
+    #[inline]
+    pub(crate) fn link(&self, arrival: &Arrival<'_>, leaf: &mut Locked<'_>, rcu: &RcuRead) -> bool {
+        let cpu = machine::cpu_id();
+        if !self.tlb.has_view(cpu) {
+            return true;
+        }
+        let (Some(view), Some(upper)) = (self.views.of(cpu), arrival.upper) else { return true };
+        let place = Arrival::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), rcu);
+        let Some(place) = place else { return false };
+        let entry = upper.load(Ordering::Relaxed);
+        if place.load(Ordering::Relaxed) != entry {
+            leaf.viewers.insert(cpu);
+            place.store(entry, Ordering::Release);
+        }
+        true
+    }
+
+    /// Makes the tables that `link` missed.
+    #[cold]
+    pub(crate) fn widen_view(&self, addr: usize, rcu: &RcuRead) -> Result<(), VmError> {
+        self.views.of(machine::cpu_id()).map_or(Ok(()), |view| view.widen(addr, rcu))
+    }
+
+    /// Cuts all links of this space's views to a locked leaf. Returns the CPUs that have to flush before the leaf is used otherwise.
+    pub(crate) fn unlink(&self, leaf: &Locked<'_>) -> CpuSet {
+        if !self.multithreaded.load(Ordering::Relaxed) {
+            return CpuSet::EMPTY;
+        }
+        let rcu = rcu::read();
+        for view in leaf.viewers.iter().filter_map(|cpu| self.views.of(cpu)) {
+            if let Some(place) = Arrival::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), &rcu) {
+                cut::<M>(place, leaf.node());
+            }
+        }
+        leaf.viewers
+    }
+
+    /// The same for a leaf that the tree does not lead to any more.
+    #[inline]
+    pub(crate) fn unlink_detached(&self, leaf: &Node) -> CpuSet {
+        if !self.multithreaded.load(Ordering::Relaxed) {
+            return CpuSet::EMPTY;
+        }
+        self.unlink(&leaf.lock_below())
+    }
+}
+
+/// Empties `place` if it links to `leaf`: the view's CPU may put a link to the leaf's successor there at any moment.
+fn cut<M: Machine>(place: &AtomicU64, leaf: &Node) {
+    let entry = place.load(Ordering::Relaxed);
+    if !Entry(entry).is_absent() && M::address(Entry(entry)) == leaf.table() {
+        let _ = place.compare_exchange(entry, Entry::ABSENT.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}

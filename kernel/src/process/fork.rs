@@ -6,7 +6,7 @@
 use super::ids::{Entry, Id};
 use super::own::Own;
 use super::{COMM, MEMORY, SPACE, THREADS};
-use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, signal, timer, wait};
+use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, rseq, signal, timer, wait};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -96,7 +96,10 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         if request.has(abi::CLONE_FILES) { parent.files().clone() } else { parent.files().try_clone()? };
     let fs = if request.has(abi::CLONE_FS) { parent.fs().clone() } else { parent.fs().try_clone()? };
     let credentials = parent.credentials().try_clone()?;
-    let parts = Parts { files, fs, credentials, space, blocked: parent.blocked.load(Ordering::Relaxed) };
+    // Only who has memory of its own has a copy of the area.
+    let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
+    let parts =
+        Parts { files, fs, credentials, space, blocked: parent.blocked.load(Ordering::Relaxed), rseq };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
@@ -122,6 +125,7 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     }
     let space = thread.space.get_shared().ok_or(Errno::ENOMEM)?;
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, tls)?;
+    rseq::inherit(&thread, &task);
     *thread.task.lock() = Arc::downgrade(&task);
     publish(&thread, request)?;
     let child = thread.process.clone();
@@ -164,6 +168,7 @@ struct Parts {
     credentials: Arc<Credentials>,
     space: Arc<Space>,
     blocked: u64,
+    rseq: rseq::Registration,
 }
 
 /// Makes the newcomer known. The last step that can fail comes first.
@@ -216,6 +221,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         altstack: SpinLock::new(signal::AltStack::NONE, &COMM),
         clear_tid: AtomicUsize::new(0),
         robust_list: AtomicUsize::new(0),
+        rseq: parts.rseq,
         comm: SpinLock::new([0; 16], &COMM),
         restart: SpinLock::new((0, 0), &COMM),
         trap: SpinLock::new((0, 0, 0), &COMM),
@@ -255,6 +261,7 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
         no_new_privileges: AtomicBool::new(caller.no_new_privileges.load(Ordering::Relaxed)),
         personality: AtomicU32::new(caller.personality.load(Ordering::Relaxed)),
+        barriers: AtomicU32::new(caller.barriers.load(Ordering::Relaxed)),
         ..blank(id, parts.space.clone(), signals, caller.limits.copy())
     })?;
     new_thread(process, thread_id, parts)
@@ -288,6 +295,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
         personality: AtomicU32::new(0),
+        barriers: AtomicU32::new(0),
         death_signal: AtomicU32::new(0),
         started: arch::time::now(),
         name_at_exit: SpinLock::new([0; 16], &COMM),
@@ -303,7 +311,8 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
         session: AtomicU32::new(id.number()),
         ..blank(id, space.clone(), signal::Signals::try_new()?, limits::Limits::new())
     })?;
-    let parts = Parts { files, fs, credentials: Credentials::root()?, space, blocked: 0 };
+    let rseq = rseq::Registration::default();
+    let parts = Parts { files, fs, credentials: Credentials::root()?, space, blocked: 0, rseq };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().try_push(thread.clone())?;

@@ -6,7 +6,7 @@
 //! * `fork`, `exec/`, `exit`
 //! * `oom`          what happens when memory is out
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
-//! * `itimer`, `timer` interval and POSIX timers; `clock` clocks of processor time
+//! * `itimer`, `timer` interval and POSIX timers; `clock` clocks of processor time; `rseq`
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
 //! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either; who wants all
@@ -28,6 +28,7 @@ pub mod limits;
 mod oom;
 #[allow(unsafe_code)] // The one low room here: see its head.
 mod own;
+pub mod rseq;
 pub mod session;
 pub mod signal;
 mod start;
@@ -101,6 +102,8 @@ pub struct Process {
     pub(crate) released: AtomicBool,
     pub(crate) release: WaitQueue,
     pub(crate) personality: AtomicU32,
+    /// What membarrier was told to be ready for.
+    pub(crate) barriers: AtomicU32,
     /// PR_SET_PDEATHSIG.
     pub(crate) death_signal: AtomicU32,
     pub started: u64,
@@ -130,6 +133,7 @@ pub struct Thread {
     pub altstack: SpinLock<signal::AltStack>,
     pub(crate) clear_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
+    pub(crate) rseq: rseq::Registration,
     comm: SpinLock<[u8; 16]>,
     pub(crate) restart: SpinLock<(u64, usize)>,
     /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).

@@ -151,6 +151,7 @@ pub fn schedule() {
     let (from, to) = unsafe { (&*from, &*to) };
     let counter = if waited { &from.voluntary } else { &from.involuntary };
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    to.raise_again();
     // An interrupt between here and the new stack would see one task's name on another's stack.
     let interrupts = machine::irq_save();
     task::set_current(to);

@@ -164,6 +164,8 @@ pub struct Task {
     shown_system_ns: AtomicU64,
     pub(super) voluntary: AtomicU64,
     pub(super) involuntary: AtomicU64,
+    /// Work that the task finds each time it comes up on a CPU.
+    pub(super) on_resume: AtomicU32,
     pub(super) sleep_node: Arc<WaitNode>,
     pub(super) sleep_timer: Arc<Timer>,
     pub(super) futex: Arc<super::futex::FutexNode>,
@@ -246,6 +248,7 @@ impl Task {
             shown_system_ns: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
+            on_resume: AtomicU32::new(0),
             sleep_node,
             sleep_timer,
             futex,
@@ -287,6 +290,19 @@ impl Task {
     #[inline]
     pub fn work_pending(&self) -> bool {
         self.work.any(u32::MAX)
+    }
+
+    /// From now on `flags` are set in `work` each time the task comes up on a CPU. By the task itself, or before its first run.
+    pub fn raise_on_resume(&self, flags: u32) {
+        self.on_resume.store(flags, Ordering::Relaxed);
+    }
+
+    /// As if the task had just come up on its CPU. For interrupt handlers too.
+    pub fn raise_again(&self) {
+        let raised = self.on_resume.load(Ordering::Relaxed);
+        if raised != 0 {
+            self.work.set(raised);
+        }
     }
 
     /// Sleeping, for `ps`: 'R', 'S' or 'D'.

@@ -4,6 +4,7 @@
 //! elsewhere. Handlers get their arguments as the types that Linux's prototypes have: an `int` is the low 32 bits of its register.
 #![forbid(unsafe_code)]
 
+mod barrier;
 pub mod file;
 pub mod futex;
 mod identity;

@@ -279,19 +279,6 @@ pub fn sys_reboot(magic: u32, magic2: u32, command: u32, _arg: usize) -> Result<
     }
 }
 
-/// membarrier(2): every CPU passes through the kernel.
-pub fn sys_membarrier(command: i32, flags: u32) -> Result<usize> {
-    const GLOBAL: i32 = 1;
-    match (command, flags) {
-        (0, 0) => Ok(GLOBAL as usize),
-        (GLOBAL, 0) => {
-            sync::rcu::synchronize();
-            Ok(0)
-        }
-        _ => Err(Errno::EINVAL),
-    }
-}
-
 /// getrandom(2): never blocks, since the generator is seeded at boot.
 pub fn sys_getrandom(to: usize, len: usize, flags: u32) -> Result<usize> {
     const NONBLOCK: u32 = 1;

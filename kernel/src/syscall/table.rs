@@ -5,7 +5,8 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    Handler, file, futex, identity, memory, path, poll, process, scheduling, signal, system, time, timer, tty,
+    Handler, barrier, file, futex, identity, memory, path, poll, process, scheduling, signal, system, time,
+    timer, tty,
 };
 use crate::arch::UserRegs;
 use crate::errno::Result;
@@ -357,7 +358,7 @@ table! {
     321 bpf;
     322 execveat => regs process::sys_execveat;
     323 userfaultfd;
-    324 membarrier = system::sys_membarrier;
+    324 membarrier = barrier::sys_membarrier;
     325 mlock2 = memory::sys_mlock2;
     326 copy_file_range = file::sys_copy_file_range;
     327 preadv2 = file::sys_preadv2;
@@ -367,7 +368,7 @@ table! {
     331 pkey_free;
     332 statx = path::sys_statx;
     333 io_pgetevents;
-    334 rseq;
+    334 rseq = barrier::sys_rseq;
     335 uretprobe;
     424 pidfd_send_signal;
     425 io_uring_setup;

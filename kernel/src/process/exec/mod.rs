@@ -318,6 +318,8 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     process.timers.clear();
     *thread.altstack.lock() = AltStack::NONE;
     thread.robust_list.store(0, Ordering::Relaxed);
+    thread.rseq.clear();
+    process.barriers.store(0, Ordering::Relaxed);
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
     thread.set_comm(name);
     process.executed.store(true, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use super::load::Loaded;
 use crate::arch::{self, USER_END};
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
+use crate::process::rseq;
 use alloc::vec::Vec;
 use linux_raw_sys::auxvec as abi;
 use sync::TryVec;
@@ -104,7 +105,7 @@ pub fn build(space: &Space, argv: &Strings, envp: &Strings, facts: &Facts<'_>, e
     })
 }
 
-fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize) -> [(u32, usize); 20] {
+fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize) -> [(u32, usize); 22] {
     [
         (if facts.vdso != 0 { abi::AT_SYSINFO_EHDR } else { abi::AT_IGNORE }, facts.vdso),
         (abi::AT_MINSIGSTKSZ, arch::min_signal_stack()),
@@ -125,6 +126,8 @@ fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize)
         (abi::AT_RANDOM, random_at),
         (abi::AT_EXECFN, name_at),
         (abi::AT_PLATFORM, platform_at),
+        (abi::AT_RSEQ_FEATURE_SIZE, rseq::FEATURE_SIZE),
+        (abi::AT_RSEQ_ALIGN, rseq::ALIGN),
         (abi::AT_NULL, 0),
     ]
 }

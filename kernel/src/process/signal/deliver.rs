@@ -5,7 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
-use super::super::{Current, Process, exit, family, limits, timer, wait};
+use super::super::{Current, Process, exit, family, limits, rseq, timer, wait};
 use super::{Action, DUMPING, Info, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{self, Delivery, SignalStack};
@@ -31,6 +31,9 @@ pub fn return_work(regs: &mut UserRegs) {
     process.itimers.check_cpu(process);
     if task.work.any(super::super::exec::FIRST_EXEC) {
         super::super::exec::first(regs);
+    }
+    if task.work.any(rseq::MOVED) {
+        rseq::resume(regs);
     }
     if task.work.any(Work::SIGNAL | Work::KILL) {
         deliver(regs);
@@ -211,8 +214,9 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
         switch_stack: action.has(abi::SA_ONSTACK) && altstack.size != 0 && !on_it,
         trap: *thread.trap.lock(),
     };
-    let entered = sched::with_fpu(|fpu| signal_frame::setup(regs, &delivery, fpu));
-    if entered.is_err() {
+    let entered = rseq::interrupted(thread, regs).is_ok()
+        && sched::with_fpu(|fpu| signal_frame::setup(regs, &delivery, fpu)).is_ok();
+    if !entered {
         // Linux: a frame that cannot be written is a SIGSEGV; for SIGSEGV itself the default action.
         if info.signal == abi::SIGSEGV {
             exit::exit_group(abi::SIGSEGV as i32);

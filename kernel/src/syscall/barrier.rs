@@ -1,0 +1,96 @@
+//! membarrier(2) and rseq(2).
+#![forbid(unsafe_code)]
+
+use crate::arch;
+use crate::errno::{Errno, Result};
+use crate::process::{self, rseq};
+use crate::sched;
+use core::sync::atomic::{Ordering, fence};
+
+const GLOBAL: u32 = 1;
+const GLOBAL_EXPEDITED: u32 = 1 << 1;
+const REGISTER_GLOBAL_EXPEDITED: u32 = 1 << 2;
+const PRIVATE_EXPEDITED: u32 = 1 << 3;
+const REGISTER_PRIVATE_EXPEDITED: u32 = 1 << 4;
+const PRIVATE_SYNC_CORE: u32 = 1 << 5;
+const REGISTER_PRIVATE_SYNC_CORE: u32 = 1 << 6;
+const PRIVATE_RSEQ: u32 = 1 << 7;
+const REGISTER_PRIVATE_RSEQ: u32 = 1 << 8;
+const GET_REGISTRATIONS: u32 = 1 << 9;
+const ALL: u32 = (1 << 10) - 1;
+
+/// membarrier(2). An interrupt is a full barrier, and leaving it serialises the processor, so the expedited commands are
+/// one interrupt to every CPU that may run the program.
+pub fn sys_membarrier(command: u32, flags: u32, cpu: u32) -> Result<usize> {
+    const FLAG_CPU: u32 = 1;
+    if flags & !(if command == PRIVATE_RSEQ { FLAG_CPU } else { 0 }) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let only = (flags & FLAG_CPU != 0).then_some(cpu);
+    let barriers = &process::current().process.barriers;
+    match command {
+        0 => return Ok(ALL as usize),
+        GET_REGISTRATIONS => {
+            let registered = barriers.load(Ordering::Relaxed);
+            // Linux counts the two special kinds as the plain one besides.
+            let special = registered & (REGISTER_PRIVATE_SYNC_CORE | REGISTER_PRIVATE_RSEQ) != 0;
+            return Ok((registered | if special { REGISTER_PRIVATE_EXPEDITED } else { 0 }) as usize);
+        }
+        GLOBAL => sync::rcu::synchronize(),
+        GLOBAL_EXPEDITED => arch::call_others(0..sync::machine::cpus(), barrier, 0),
+        REGISTER_GLOBAL_EXPEDITED
+        | REGISTER_PRIVATE_EXPEDITED
+        | REGISTER_PRIVATE_SYNC_CORE
+        | REGISTER_PRIVATE_RSEQ => {
+            barriers.fetch_or(command, Ordering::SeqCst);
+        }
+        PRIVATE_EXPEDITED | PRIVATE_SYNC_CORE | PRIVATE_RSEQ => {
+            if barriers.load(Ordering::Relaxed) & command << 1 == 0 {
+                return Err(Errno::EPERM);
+            }
+            private(command == PRIVATE_RSEQ, only);
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}
+
+/// A barrier on every CPU that may run the process, or on `only` one; sequences that it interrupts begin again if `restarts`.
+fn private(restarts: bool, only: Option<u32>) {
+    let thread = process::current();
+    let mask = thread.space().tlb().mask();
+    // Pairs with the one behind a change of the mask: a CPU that is not in it comes later, through a full barrier.
+    fence(Ordering::SeqCst);
+    let here = sync::cpu_id();
+    let call = if restarts { restart } else { barrier };
+    arch::call_others(mask.snapshot_without(here).iter().filter(|c| only.is_none_or(|o| *c == o)), call, 0);
+    if restarts && only.is_none_or(|o| o == here) {
+        restart(0);
+    }
+    fence(Ordering::SeqCst);
+}
+
+/// On a CPU that was asked, with interrupts off.
+fn barrier(_: usize) {
+    fence(Ordering::SeqCst);
+}
+
+/// As `barrier`; a restartable sequence that was interrupted here begins again.
+fn restart(_: usize) {
+    fence(Ordering::SeqCst);
+    if let Some(task) = sched::try_current() {
+        task.raise_again();
+    }
+}
+
+/// rseq(2).
+pub fn sys_rseq(address: usize, len: u32, flags: u32, signature: u32) -> Result<usize> {
+    const UNREGISTER: u32 = 1;
+    let thread = process::current();
+    match flags {
+        0 => rseq::register(&thread, address, len, signature)?,
+        UNREGISTER => rseq::unregister(&thread, address, len, signature)?,
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}

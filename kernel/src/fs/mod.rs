@@ -57,6 +57,7 @@ pub mod random;
 pub mod regular;
 pub mod rename;
 mod ring;
+pub mod signalfd;
 pub mod superblock;
 pub mod table;
 pub mod timerfd;

@@ -11,7 +11,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 
+use super::file::{file, install};
 use super::time::read_timespec;
+use crate::fs::file::OpenFlags;
+use crate::fs::signalfd::SignalFile;
 
 const SET_SIZE: usize = 8;
 
@@ -240,4 +243,24 @@ pub fn sys_rt_tgsigqueueinfo(group: i32, tid: i32, signal: u32, info: usize) -> 
     let own = process::current_pid() == group as u32;
     let info = read_info(info, signal, own)?;
     send_to_thread(Some(group), tid, signal, || info)
+}
+
+/// signalfd4(2): a new file, or other signals for one that is there.
+pub fn sys_signalfd4(fd: i32, set: usize, size: usize, flags: u32) -> Result<usize> {
+    check_size(size)?;
+    let set = UserPtr::<u64>::new(set).read()?;
+    let flags = OpenFlags::from_bits_retain(flags);
+    if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK).contains(flags) {
+        return Err(Errno::EINVAL);
+    }
+    if fd == -1 {
+        return install(SignalFile::try_new(set, flags)?, flags.contains(OpenFlags::CLOEXEC));
+    }
+    file(fd)?.downcast::<SignalFile>().ok_or(Errno::EINVAL)?.set(set);
+    Ok(fd as usize)
+}
+
+/// signalfd(2).
+pub fn sys_signalfd(fd: i32, set: usize, size: usize) -> Result<usize> {
+    sys_signalfd4(fd, set, size, 0)
 }

@@ -316,14 +316,14 @@ table! {
     279 move_pages;
     280 utimensat = path::sys_utimensat;
     281 epoll_pwait = poll::sys_epoll_pwait;
-    282 signalfd;
+    282 signalfd = signal::sys_signalfd;
     283 timerfd_create = timer::sys_timerfd_create;
     284 eventfd = file::sys_eventfd;
     285 fallocate = file::sys_fallocate;
     286 timerfd_settime = timer::sys_timerfd_settime;
     287 timerfd_gettime = timer::sys_timerfd_gettime;
     288 accept4;
-    289 signalfd4;
+    289 signalfd4 = signal::sys_signalfd4;
     290 eventfd2 = file::sys_eventfd2;
     291 epoll_create1 = file::sys_epoll_create1;
     292 dup3 = file::sys_dup3;

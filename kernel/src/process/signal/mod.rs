@@ -11,6 +11,7 @@ pub mod robust;
 pub mod send;
 
 use crate::errno::{Errno, Result};
+use crate::fs::signalfd::Listeners;
 use crate::sched::{Sleep, WaitQueue, Woken};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -48,6 +49,19 @@ const QUEUE_MAX: u64 = 4096;
 /// The mask bit of a signal.
 pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
+}
+
+/// What siginfo_t holds, by its code and signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Process and user id.
+    Sender,
+    /// The same and a value.
+    Value,
+    Timer,
+    Child,
+    /// An address.
+    Fault,
 }
 
 /// What a signal carries: the parts of siginfo_t that are used.
@@ -90,6 +104,20 @@ impl Info {
             code: code as i32,
             rest: [who, status as u32 as u64, user, system],
             timer: None,
+        }
+    }
+
+    /// What the bytes from 16 on are.
+    pub fn layout(&self) -> Layout {
+        const FAULTS: u64 =
+            bit(abi::SIGSEGV) | bit(abi::SIGBUS) | bit(abi::SIGILL) | bit(abi::SIGTRAP) | bit(abi::SIGFPE);
+        match self.code {
+            abi::SI_TIMER => Layout::Timer,
+            code if code < 0 && code != abi::SI_TKILL => Layout::Value,
+            code if code <= 0 || code == abi::SI_KERNEL as i32 => Layout::Sender,
+            _ if self.signal == abi::SIGCHLD => Layout::Child,
+            _ if (1..=COUNT).contains(&self.signal) && bit(self.signal) & FAULTS != 0 => Layout::Fault,
+            _ => Layout::Sender,
         }
     }
 
@@ -272,6 +300,8 @@ pub struct Signals {
     /// The stop that the parent has not waited for yet; 0: none.
     stop_event: AtomicU32,
     continue_event: AtomicBool,
+    /// Signal files that this process looks at.
+    pub listeners: Listeners,
 }
 
 /// Processes that are stopped: while it is 0, nobody looks for orphaned stopped groups.
@@ -290,6 +320,7 @@ impl Signals {
             resumed: WaitQueue::new(),
             stop_event: AtomicU32::new(0),
             continue_event: AtomicBool::new(false),
+            listeners: Listeners::new(),
         }
     }
 

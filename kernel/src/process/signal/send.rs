@@ -75,8 +75,16 @@ pub fn queue(
             target.into_iter().for_each(|t| t.notify(kill));
         }
         // sigtimedwait and signalfd wait for blocked signals.
-        Some(thread) => thread.notify_waiting(this),
-        None => process.for_each_thread(|t| t.notify_waiting(this)),
+        Some(thread) => {
+            thread.notify_waiting(this);
+            drop(state);
+            process.signals.listeners.wake();
+        }
+        None => {
+            process.for_each_thread(|t| t.notify_waiting(this));
+            drop(state);
+            process.signals.listeners.wake();
+        }
     }
     Ok(true)
 }

@@ -63,7 +63,7 @@ fn private(restarts: bool, only: Option<u32>) {
     fence(Ordering::SeqCst);
     let here = sync::cpu_id();
     let call = if restarts { restart } else { barrier };
-    arch::call_others(mask.snapshot_without(here).iter().filter(|c| only.is_none_or(|o| *c == o)), call, 0);
+    arch::call_others(mask.iter().filter(|c| only.is_none_or(|o| *c == o)), call, 0);
     if restarts && only.is_none_or(|o| o == here) {
         restart(0);
     }

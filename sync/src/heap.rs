@@ -315,7 +315,8 @@ pub mod hosted {
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Runs `f`; in it, `n` allocations of this thread through `sync::heap` succeed and all after them fail.
+    /// Runs `f`; in it, `n` allocations of this thread through `sync::heap` succeed, those of frames among them, and all after
+    /// them fail.
     pub fn fail_after<R>(n: u64, f: impl FnOnce() -> R) -> R {
         struct Back(Option<u64>);
         impl Drop for Back {
@@ -327,7 +328,8 @@ pub mod hosted {
         f()
     }
 
-    pub(super) fn allowed() -> Result<(), AllocError> {
+    /// For allocators that `fail_after` shall reach too: may this thread have what it asks for?
+    pub fn allowed() -> Result<(), AllocError> {
         match LEFT.get() {
             None => Ok(()),
             Some(0) => Err(AllocError),

@@ -134,7 +134,7 @@ impl<'g> Gather<'g> {
                 Retired::leave_leaf::<M>(leaf, space, &proof);
             }
         }
-        self.removed = Removed::new();
+        self.removed.let_go();
     }
 }
 

@@ -1,12 +1,14 @@
 //! The walk that map, unmap, protect and advise share: apply a change to every node that a range covers.
 //!
 //! Interior entries that lie whole in the range are changed where they are; leaves under them are detached or visited,
-//! as the operation wants; at the ends the walk goes down. A change is atomic for each leaf.
+//! as the operation wants; at the ends the walk goes down. A change is atomic for each leaf. What can fail comes first (`prepare`):
+//! an operation that finds no memory leaves the space as it was.
 //!
 //! Invariants: LeafOwns, NothingSlowUnderLeaf (room is made outside the lock and the step tried again), FreeAfterFlush.
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
 
+use crate::addr::LEAF_SPAN;
 use crate::error::VmError;
 use crate::flush::Gather;
 use crate::machine::{Entry, Machine};
@@ -25,6 +27,8 @@ pub(crate) trait RangeOp<M: Machine> {
     const CLEARS: bool;
     /// Leaves that lie whole in the range are detached; else they are visited.
     const DETACHES: bool;
+    /// Segments change.
+    const RENAMES: bool = true;
 
     /// The object whose segments are put in; leaves register with it first.
     fn object(&self) -> Option<&ObjectRef> {
@@ -46,7 +50,14 @@ impl<M: Machine> Space<M> {
             let result = {
                 let rcu = rcu::read();
                 let mut gather = Gather::new();
-                let result = self.visit(self.root(), start, end, op, &mut gather, &rcu);
+                // Within one leaf everything happens under one lock, or not at all.
+                let prepared = if start / LEAF_SPAN == (end - 1) / LEAF_SPAN {
+                    Ok(())
+                } else {
+                    self.prepare(self.root(), start, end, op, &rcu)
+                };
+                let result =
+                    prepared.and_then(|()| self.visit(self.root(), start, end, op, &mut gather, &rcu));
                 gather.finish::<M>(&self.tlb);
                 result
             };
@@ -56,6 +67,93 @@ impl<M: Machine> Space<M> {
                 Err(Stop::Forking) => self.wait_for_fork(),
             }
         }
+    }
+
+    /// After this, `apply` of `op` finds all the memory that it needs, if no other thread changes the range meanwhile.
+    pub(crate) fn reserve<O: RangeOp<M>>(&self, start: usize, end: usize, op: &O) -> Result<(), VmError> {
+        loop {
+            let rcu = rcu::read();
+            match self.prepare(self.root(), start, end, op, &rcu) {
+                Ok(()) => return Ok(()),
+                Err(Stop::Failed(e)) => return Err(e),
+                Err(Stop::Forking) => {}
+            }
+            drop(rcu);
+            self.wait_for_fork();
+        }
+    }
+
+    /// Does everything that `visit` may find no memory for, so that an operation that fails has changed nothing: tables at the
+    /// ends, leaves of the space's own, room for segments, places on the object's list. Goes the way of `visit`. (Another thread
+    /// that changes the same nodes meanwhile may use the room up.)
+    fn prepare<'g, O: RangeOp<M>>(
+        &'g self,
+        node: &'g Node,
+        start: usize,
+        end: usize,
+        op: &O,
+        rcu: &'g RcuRead,
+    ) -> Result<(), Stop> {
+        if node.is_leaf() {
+            return self.prepare_leaf(start, end, op, rcu);
+        }
+        let span = node.span();
+        let low = start.next_multiple_of(span).max(node.base());
+        let high = end & !(span - 1);
+        if low < high && O::RENAMES {
+            let whole = node.index(low)..node.index(high - 1) + 1;
+            while !node.lock().segments.has_room(&whole, O::CREATES) {
+                make_room(node)?;
+            }
+        }
+        let first = node.index(start);
+        let last = node.index(end - 1);
+        for index in first..=last {
+            let from = node.address(index);
+            let (from, to) = (from.max(start), (from + span).min(end));
+            let whole = to - from == span;
+            if whole && node.level() == 1 && O::DETACHES {
+                continue;
+            }
+            let child = loop {
+                match node.child::<M>(index, rcu) {
+                    None if !whole && self.grow_tree(node, from, O::CREATES)? => {}
+                    child => break child,
+                }
+            };
+            if let Some(child) = child {
+                self.prepare(child, from, to, op, rcu)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare_leaf<'g, O: RangeOp<M>>(
+        &'g self,
+        start: usize,
+        end: usize,
+        op: &O,
+        rcu: &'g RcuRead,
+    ) -> Result<(), Stop> {
+        while let Some(arrival) = self.reach(start, O::CREATES, rcu)? {
+            let leaf = arrival.node;
+            let locked = leaf.lock();
+            if locked.stray || !arrival.is_current::<M>() {
+                continue;
+            }
+            let range = leaf.index(start)..leaf.index(end - 1) + 1;
+            let own = arrival.is_exclusive::<M>();
+            let room = !O::RENAMES || locked.segments.has_room(&range, O::CREATES);
+            let object = op.object().filter(|o| !locked.is_registered(o));
+            drop(locked);
+            match object {
+                _ if !own => self.own_leaf(&arrival)?,
+                _ if !room => make_room(leaf)?,
+                Some(object) => self.register_leaf(&arrival, object)?,
+                None => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     fn visit<'g, O: RangeOp<M>>(
@@ -73,10 +171,12 @@ impl<M: Machine> Space<M> {
         let high = end & !(span - 1);
         if low < high {
             let whole = node.index(low)..node.index(high - 1) + 1;
-            self.change_whole(node, whole.clone(), op, gather, rcu)?;
+            if O::RENAMES {
+                self.change_whole(node, whole.clone(), op, gather, rcu)?;
+            }
             if node.level() > 1 || !O::DETACHES {
-                let used = node.lock().used_in(&whole);
-                for index in used {
+                // Without the lock: threads that work under neighbouring entries would pass its line around.
+                for index in whole {
                     if node.child::<M>(index, rcu).is_some() {
                         let from = node.address(index);
                         self.descend(node, from, from + span, op, gather, rcu)?;
@@ -135,14 +235,21 @@ impl<M: Machine> Space<M> {
             if locked.stray {
                 return Err(VmError::Fault.into());
             }
-            if !has_room(&locked, gather) {
-                drop(locked);
-                make_room(node, gather)?;
-                continue;
-            }
-            let mut upto = whole.end;
+            let mut upto = match self.part::<O>(&locked, &(at..whole.end), at == whole.start, gather) {
+                Part::UpTo(upto) => upto,
+                Part::Full => {
+                    drop(locked);
+                    gather.removed.let_go();
+                    continue;
+                }
+                Part::NoRoom => {
+                    drop(locked);
+                    make_room(node)?;
+                    continue;
+                }
+            };
             if O::DETACHES && node.level() == 1 {
-                for index in locked.used_in(&(at..whole.end)) {
+                for index in locked.used_in(&(at..upto)) {
                     if locked.entry(index).is_absent() {
                         continue;
                     }
@@ -164,6 +271,28 @@ impl<M: Machine> Space<M> {
             at = upto;
         }
         Ok(())
+    }
+
+    /// How much of `range` can be changed now; `first`: it is where the operation begins in this node.
+    #[inline]
+    fn part<O: RangeOp<M>>(
+        &self,
+        locked: &Locked<'_>,
+        range: &Range<u16>,
+        first: bool,
+        gather: &Gather<'_>,
+    ) -> Part {
+        if !O::RENAMES {
+            return Part::UpTo(range.end);
+        }
+        let segments = &locked.segments;
+        if !(segments.has_room(range, O::CREATES) || !first && segments.has_room_for_more()) {
+            return Part::NoRoom;
+        }
+        match segments.reach(range, gather.removed.room()) {
+            upto if upto > range.start => Part::UpTo(upto),
+            _ => Part::Full,
+        }
     }
 
     /// Changes entries of one leaf.
@@ -190,17 +319,25 @@ impl<M: Machine> Space<M> {
                 self.own_leaf(&arrival)?;
                 continue;
             }
-            if !has_room(&locked, gather) {
-                drop(locked);
-                make_room(leaf, gather)?;
-                continue;
+            let mut range = leaf.index(at)..leaf.index(end - 1) + 1;
+            match self.part::<O>(&locked, &range, at == start, gather) {
+                Part::UpTo(upto) => range.end = upto,
+                Part::Full => {
+                    drop(locked);
+                    gather.removed.let_go();
+                    continue;
+                }
+                Part::NoRoom => {
+                    drop(locked);
+                    make_room(leaf)?;
+                    continue;
+                }
             }
             if let Some(object) = op.object().filter(|o| !locked.is_registered(o)) {
                 drop(locked);
                 self.register_leaf(&arrival, object)?;
                 continue;
             }
-            let range = leaf.index(at)..leaf.index(end - 1) + 1;
             let mut upto = range.end;
             if O::CLEARS {
                 upto = clear::<M>(&mut locked, range.clone(), gather);
@@ -246,23 +383,21 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
     reached
 }
 
-fn has_room(locked: &Locked<'_>, gather: &Gather<'_>) -> bool {
-    locked.segments.has_room() && gather.removed.has_room(locked.segments.as_slice().len())
+/// How much of a node can be changed under one lock.
+enum Part {
+    UpTo(u16),
+    /// Nothing until `Removed` has let go what it holds.
+    Full,
+    /// Nothing until the node's list of segments is larger.
+    NoRoom,
 }
 
 /// Makes room for one change of the segments of `node`. No lock is held.
 #[cold]
-fn make_room(node: &Node, gather: &mut Gather<'_>) -> Result<(), VmError> {
-    let locked = node.lock();
-    let len = locked.segments.as_slice().len();
-    drop(locked);
-    gather.removed.make_room(len + SegmentList::ROOM)?;
-    let mut spare = SegmentList::bigger(len)?;
-    let mut locked = node.lock();
-    if !locked.segments.has_room() {
-        spare = locked.segments.adopt(spare);
-    }
-    drop(locked);
+fn make_room(node: &Node) -> Result<(), VmError> {
+    let len = node.lock().segments.as_slice().len();
+    let spare = SegmentList::bigger(len)?;
+    let spare = node.lock().segments.adopt(spare);
     drop(spare);
     Ok(())
 }

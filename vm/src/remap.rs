@@ -46,6 +46,7 @@ struct OwnOp;
 impl<M: Machine> RangeOp<M> for OwnOp {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const RENAMES: bool = false;
 
     fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 }
@@ -59,6 +60,7 @@ struct TakeOut {
 impl<M: Machine> RangeOp<M> for TakeOut {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const RENAMES: bool = false;
 
     fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 
@@ -86,6 +88,7 @@ struct PutIn {
 impl<M: Machine> RangeOp<M> for PutIn {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
+    const RENAMES: bool = false;
 
     fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 
@@ -178,7 +181,8 @@ impl<M: Machine> Space<M> {
         } else {
             self.map_somewhere(0, new_len, piece.meaning.clone())?
         };
-        if let Err(e) = self.move_pages(old.0, target.0, used) {
+        let prepared = if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used) };
+        if let Err(e) = prepared.and_then(|()| self.move_pages(old.0, target.0, used)) {
             // Nothing was moved yet.
             self.unmap(target, new_len)?;
             return Err(e);

@@ -118,8 +118,8 @@ impl Segment {
 pub struct SegmentList(SmallList<Segment, 4>);
 
 impl SegmentList {
-    /// Places that one change needs at most.
-    pub const ROOM: usize = 2;
+    /// Places that one change needs at most: two for what its borders cut, one for the border between two parts of it.
+    pub const ROOM: usize = 3;
 
     pub const fn new() -> Self {
         Self(SmallList::new())
@@ -141,10 +141,36 @@ impl SegmentList {
         all.get(i).filter(|s| s.start <= index)
     }
 
-    /// Is there room for one change?
+    /// Is there room for a change of `range`, which is made at once or in parts from its start on? `inserts`: it puts a segment in.
     #[inline]
-    pub fn has_room(&self) -> bool {
+    pub fn has_room(&self, range: &Range<u16>, inserts: bool) -> bool {
+        // One more for the border between two parts.
         self.0.has_room(Self::ROOM)
+            || self.0.has_room((self.cuts(range.start) + self.cuts(range.end)).max(usize::from(inserts)) + 1)
+    }
+
+    /// Is there room for a further part of such a change?
+    pub fn has_room_for_more(&self) -> bool {
+        self.0.has_room(1)
+    }
+
+    /// How many segments a border at `at` cuts.
+    fn cuts(&self, at: u16) -> usize {
+        usize::from(self.as_slice().iter().any(|s| s.start < at && at < s.end))
+    }
+
+    /// How far into `range` a change can go if no more than `objects` references to objects can be taken out.
+    #[inline]
+    pub fn reach(&self, range: &Range<u16>, objects: usize) -> u16 {
+        let all = self.as_slice();
+        if all.len() <= objects {
+            return range.end;
+        }
+        let mut named = all
+            .iter()
+            .filter(|s| s.meaning.object.is_some() && s.end > range.start && s.start < range.end)
+            .skip(objects);
+        named.next().map_or(range.end, |s| s.start.max(range.start))
     }
 
     /// A store for [`Self::adopt`], for a list of `len` segments. Made outside the lock.
@@ -276,27 +302,23 @@ impl Default for SegmentList {
 
 /// Segments cut out of a list under its lock. Dropped outside, because letting an object go may be slow.
 #[derive(Default)]
-pub struct Removed {
-    few: ArrayVec<Segment, 4>,
-    many: Vec<Segment>,
-}
+pub struct Removed(ArrayVec<Segment, 4>);
 
 impl Removed {
     pub const fn new() -> Self {
-        Self { few: ArrayVec::new_const(), many: Vec::new() }
+        Self(ArrayVec::new_const())
     }
 
-    /// Can a list of `len` segments be cut out whole without an allocation?
+    /// How many objects' references have a place yet.
     #[inline]
-    pub fn has_room(&self, len: usize) -> bool {
-        self.few.remaining_capacity().max(self.many.capacity() - self.many.len()) >= len
+    pub fn room(&self) -> usize {
+        self.0.remaining_capacity()
     }
 
-    /// Lets go what is there and makes room for `len` segments.
-    pub fn make_room(&mut self, len: usize) -> Result<(), AllocError> {
-        self.few.clear();
-        self.many = sync::heap::try_vec(len)?;
-        Ok(())
+    /// Lets go what is there. No lock is held.
+    #[inline]
+    pub fn let_go(&mut self) {
+        self.0.clear();
     }
 
     /// Keeps the object that `meaning` names until the lock is gone, before it is overwritten.
@@ -307,13 +329,9 @@ impl Removed {
     }
 
     fn push(&mut self, segment: Segment) {
-        if segment.meaning.object.is_none() {
-            return;
-        }
-        if let Err(full) = self.few.try_push(segment)
-            && self.many.len() < self.many.capacity()
-        {
-            self.many.push(full.element());
+        if segment.meaning.object.is_some() {
+            let fits = self.0.try_push(segment);
+            debug_assert!(fits.is_ok(), "more was cut out than there is room for");
         }
     }
 }

@@ -100,6 +100,7 @@ struct DropPagesOp;
 impl<M: Machine> RangeOp<M> for DropPagesOp {
     const CLEARS: bool = true;
     const DETACHES: bool = false;
+    const RENAMES: bool = false;
 
     fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 }
@@ -124,6 +125,15 @@ impl<M: Machine> Space<M> {
             self.apply(start, end, &mut ReleaseOp)
         } else {
             self.apply(start, end, &mut UnmapOp)
+        }
+    }
+
+    /// After this, `remove` of the range finds all the memory that it needs.
+    pub(crate) fn prepare_removal(&self, start: usize, end: usize) -> Result<(), VmError> {
+        if self.multithreaded.load(Ordering::Relaxed) {
+            self.reserve(start, end, &QuarantineOp)
+        } else {
+            self.reserve(start, end, &UnmapOp)
         }
     }
 

@@ -16,14 +16,27 @@ impl core::fmt::Debug for Frame {
 /// A page with unspecified contents, from this CPU's magazine; None when memory is exhausted.
 #[inline]
 pub fn alloc_dirty() -> Option<OwnedFrame> {
-    magazine::take().map(OwnedFrame)
+    take().map(OwnedFrame)
+}
+
+#[cfg(target_os = "none")]
+#[inline(always)]
+fn take() -> Option<&'static Frame> {
+    magazine::take()
+}
+
+/// Hosted tests make allocations fail.
+#[cfg(not(target_os = "none"))]
+fn take() -> Option<&'static Frame> {
+    sync::heap::hosted::allowed().ok()?;
+    magazine::take()
 }
 
 /// A page of zeros, from this CPU's magazine; None when memory is exhausted.
 /// Clears 4 KiB: not to be called with a leaf locked (NothingSlowUnderLeaf).
 #[inline]
 pub fn alloc_zeroed() -> Option<OwnedFrame> {
-    let frame = magazine::take()?;
+    let frame = take()?;
     // SAFETY: just taken, so this is the only reference.
     unsafe { zero(frame) };
     Some(OwnedFrame(frame))

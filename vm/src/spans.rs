@@ -1,7 +1,7 @@
 //! Addresses for several threads: each CPU takes gigabytes of its own and places mappings in them, so that threads that map and
 //! unmap at the same time work in different leaves and write no line in common. A gigabyte is the span of one interior node.
 //!
-//! Placement is top-down within the span. Unmapping the lowest mapping gives its addresses back at once; other holes are
+//! Placement is top-down within the span, and leaves out leaves that other CPUs look at. Unmapping the lowest mapping gives its addresses back at once; other holes are
 //! found when the span is used up. Mappings larger than a quarter of a span are placed as in a single-threaded space.
 //!
 //! Lock order: a CPU's span (sleeping, contended only where a thread was moved while it mapped) → layout → node.
@@ -126,7 +126,10 @@ impl<M: Machine> Space<M> {
             && end <= span.end
         {
             if start <= span.next && span.next < end {
-                span.next = end;
+                // Where other CPUs look too (a thread's stack lies there), each unmapping would interrupt them: go on in a leaf
+                // of this CPU's own, below.
+                let leaf = (end - 1) & !(LEAF_SPAN - 1);
+                span.next = if self.is_seen_elsewhere(leaf) { leaf.max(span.start) } else { end };
             }
             return true;
         }

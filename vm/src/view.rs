@@ -157,6 +157,15 @@ impl<M: Machine> Space<M> {
         self.views.of(machine::cpu_id()).map_or(Ok(()), |view| view.widen(addr, rcu))
     }
 
+    /// Do views of other CPUs link to the leaf of `addr`?
+    pub(crate) fn is_seen_elsewhere(&self, addr: usize) -> bool {
+        let rcu = rcu::read();
+        let node = Arrival::walk::<M>(self.root(), addr, &rcu).node;
+        let mut viewers = if node.is_leaf() { node.lock().viewers } else { CpuSet::EMPTY };
+        viewers.remove(machine::cpu_id());
+        !viewers.is_empty()
+    }
+
     /// Cuts all links of this space's views to a locked leaf. Returns the CPUs that have to flush before the leaf is used otherwise.
     pub(crate) fn unlink(&self, leaf: &Locked<'_>) -> CpuSet {
         if !self.multithreaded.load(Ordering::Relaxed) {

@@ -505,6 +505,32 @@ fn a_thread_interrupts_only_who_touched_what_it_unmaps() {
 }
 
 #[test]
+fn mappings_come_and_go_in_leaves_that_no_other_cpu_looks_at() {
+    let _g = alone();
+    let s = space();
+    s.set_multithreaded();
+    // This CPU makes a stack for a thread on another, as pthread_create does.
+    let stack = s.map(&anon(4 * 4096)).unwrap().0;
+    elsewhere(|| {
+        switch_to(&s);
+        write(&s, stack, 1).unwrap();
+    });
+    let round = || {
+        let a = s.map(&anon(4 * 4096)).unwrap().0;
+        write(&s, a, 1).unwrap();
+        s.unmap(VirtAddr(a), 4 * 4096).unwrap();
+        a
+    };
+    let first = round();
+    let flushes = || soft::REMOTE_FLUSHES.load(std::sync::atomic::Ordering::Relaxed);
+    let start = flushes();
+    let second = round();
+    assert_eq!(round(), second, "addresses are used again");
+    assert_eq!(flushes(), start, "nobody is interrupted for them");
+    assert!(first.abs_diff(second) < 4 << 20);
+}
+
+#[test]
 fn a_mapping_moves_with_its_pages() {
     let _g = alone();
     let before = free_frames();

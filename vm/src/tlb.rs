@@ -153,6 +153,11 @@ impl SpaceTlb {
         &self.mask
     }
 
+    /// CPUs that may have the space loaded, by its root or a view.
+    pub fn cpus(&self) -> CpuSet {
+        self.holders(&self.views.snapshot())
+    }
+
     /// Does `cpu` translate through a view of its own?
     #[inline]
     pub(crate) fn has_view(&self, cpu: sync::CpuId) -> bool {
@@ -226,16 +231,14 @@ impl SpaceTlb {
     /// As `flush`, of all leaves.
     pub(crate) fn flush_all<M: Machine>(&self, range: FlushRange) {
         fence(Ordering::SeqCst);
-        let all = self.holders(&self.views.snapshot());
-        self.send::<M>(&FlushRequest { space: self, range, leave: false }, all);
+        self.send::<M>(&FlushRequest { space: self, range, leave: false }, self.cpus());
     }
 
     /// Returns when no CPU has the root or a view loaded. The space is not switched to any more, so that translations under its
     /// address-space ids are dead: an id is flushed before another space uses it.
     pub(crate) fn leave_everywhere<M: Machine>(&self) {
         fence(Ordering::SeqCst);
-        let all = self.holders(&self.views.snapshot());
-        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true }, all);
+        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true }, self.cpus());
     }
 
     fn send<M: Machine>(&self, request: &FlushRequest, mut cpus: CpuSet) {

@@ -58,12 +58,12 @@ pub fn sys_membarrier(command: u32, flags: u32, cpu: u32) -> Result<usize> {
 /// A barrier on every CPU that may run the process, or on `only` one; sequences that it interrupts begin again if `restarts`.
 fn private(restarts: bool, only: Option<u32>) {
     let thread = process::current();
-    let mask = thread.space().tlb().mask();
-    // Pairs with the one behind a change of the mask: a CPU that is not in it comes later, through a full barrier.
+    // Pairs with the one behind a change of the set: a CPU that is not in it comes later, through a full barrier.
     fence(Ordering::SeqCst);
+    let cpus = thread.space().tlb().cpus();
     let here = sync::cpu_id();
     let call = if restarts { restart } else { barrier };
-    arch::call_others(mask.iter().filter(|c| only.is_none_or(|o| *c == o)), call, 0);
+    arch::call_others(cpus.iter().filter(|c| only.is_none_or(|o| *c == o)), call, 0);
     if restarts && only.is_none_or(|o| o == here) {
         restart(0);
     }

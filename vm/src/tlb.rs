@@ -148,14 +148,6 @@ impl SpaceTlb {
         self.id
     }
 
-    /// CPUs that may run the space: all that do, and some that did.
-    pub fn cpus(&self) -> CpuSet {
-        // In this order: a CPU that takes a view is among the views before it leaves the mask.
-        let mut cpus = self.mask.snapshot();
-        cpus.add(&self.views.snapshot());
-        cpus
-    }
-
     /// CPUs that may have the space loaded, by its root or a view.
     pub fn cpus(&self) -> CpuSet {
         self.holders(&self.views.snapshot())

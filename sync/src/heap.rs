@@ -41,13 +41,13 @@ impl From<TryReserveError> for AllocError {
 
 #[cfg(not(target_os = "none"))]
 #[inline]
-fn allowed() -> Result<(), AllocError> {
+pub(crate) fn allowed() -> Result<(), AllocError> {
     hosted::allowed()
 }
 
 #[cfg(target_os = "none")]
 #[inline(always)]
-fn allowed() -> Result<(), AllocError> {
+pub(crate) fn allowed() -> Result<(), AllocError> {
     Ok(())
 }
 
@@ -55,6 +55,10 @@ fn allowed() -> Result<(), AllocError> {
 unsafe extern "Rust" {
     /// Sees to it that the next allocation of the layout on this CPU cannot fail, if nothing else is allocated before. False: no memory.
     safe fn __darter_heap_reserve(layout: Layout) -> bool;
+    /// An object of the cache, or null.
+    fn __darter_slab_take(cache: *const ()) -> *mut u8;
+    /// Lays an object of the cache where the next request for the layout finds it. False: no memory.
+    fn __darter_slab_prepare(cache: *const (), layout: Layout) -> bool;
 }
 
 /// Sees to it that `layout`, whose size is not zero, can be allocated next.
@@ -80,28 +84,64 @@ fn reserve(layout: Layout) -> Result<(), AllocError> {
     Ok(())
 }
 
+/// A slab cache, as the memory manager names it.
+#[derive(Clone, Copy, Debug)]
+pub struct SlabCache {
+    #[cfg_attr(not(target_os = "none"), allow(dead_code))]
+    cache: *const (),
+    layout: Layout,
+}
+
+impl SlabCache {
+    /// # Safety
+    /// `cache` is what the hooks below take. Its objects have `layout`, whose size is not zero.
+    pub const unsafe fn new(cache: *const (), layout: Layout) -> Self {
+        SlabCache { cache, layout }
+    }
+
+    /// Is this the layout that the cache is for?
+    pub(crate) const fn fits(&self, layout: Layout) -> bool {
+        self.layout.size() == layout.size() && self.layout.align() == layout.align()
+    }
+
+    /// A block that nobody uses and that the global allocator takes back; null when memory is exhausted.
+    #[inline(always)]
+    pub(crate) fn take(&self) -> *mut u8 {
+        // SAFETY: as `new` was promised.
+        #[cfg(target_os = "none")]
+        return unsafe { __darter_slab_take(self.cache) };
+        // SAFETY: the size is not zero.
+        #[cfg(not(target_os = "none"))]
+        return unsafe { alloc(self.layout) };
+    }
+
+    /// Has the next request for the layout on this CPU, which is the next use of the allocator, give a block of the cache.
+    #[inline(always)]
+    fn prepare(&self) -> Result<(), AllocError> {
+        // SAFETY: as `new` was promised.
+        #[cfg(target_os = "none")]
+        return if unsafe { __darter_slab_prepare(self.cache, self.layout) } {
+            Ok(())
+        } else {
+            Err(AllocError)
+        };
+        #[cfg(not(target_os = "none"))]
+        return reserve(self.layout);
+    }
+}
+
 /// A type with a slab cache of its own. Implemented by `vm::slab_type!`.
-///
-/// # Safety
-/// `take` gives null or a block of `LAYOUT` that nobody uses and that the global allocator takes back; `prepare_arc` does what it says.
-pub unsafe trait SlabType: Sized {
-    /// Of what lies in the cache: the value, or the value behind an `Arc`'s counts.
-    const LAYOUT: Layout;
-
-    /// A block of the cache; null when memory is exhausted.
-    fn take() -> *mut u8;
-
-    /// Has the next request for `LAYOUT` on this CPU, which is the next use of the allocator, give a block of the cache. False when memory is
-    /// exhausted.
-    fn prepare_arc() -> bool;
+pub trait SlabType: Sized {
+    /// For the value, or for the value behind the counts of an `Arc` or `PerCpuArc`.
+    const CACHE: SlabCache;
 }
 
 /// `Box::new` from the type's own cache; `value` is dropped if memory is exhausted.
 #[inline]
 pub fn slab_box<T: SlabType>(value: T) -> Result<Box<T>, AllocError> {
-    const { assert!(T::LAYOUT.size() == size_of::<T>() && T::LAYOUT.align() == align_of::<T>()) };
+    const { assert!(T::CACHE.fits(Layout::new::<T>())) };
     allowed()?;
-    let block = T::take().cast::<T>();
+    let block = T::CACHE.take().cast::<T>();
     if block.is_null() {
         return Err(AllocError);
     }
@@ -115,13 +155,9 @@ pub fn slab_box<T: SlabType>(value: T) -> Result<Box<T>, AllocError> {
 /// `Arc::new` from the type's own cache; `value` is dropped if memory is exhausted.
 #[inline]
 pub fn slab_arc<T: SlabType>(value: T) -> Result<Arc<T>, AllocError> {
-    const {
-        assert!(
-            T::LAYOUT.size() == arc_layout::<T>().size() && T::LAYOUT.align() == arc_layout::<T>().align()
-        )
-    };
-    allowed()?;
-    if T::prepare_arc() { Ok(Arc::new(value)) } else { Err(AllocError) }
+    const { assert!(T::CACHE.fits(arc_layout::<T>())) };
+    T::CACHE.prepare()?;
+    Ok(Arc::new(value))
 }
 
 /// `Box::new` that can fail; `value` is dropped if it does.
@@ -431,16 +467,9 @@ mod tests {
     #[test]
     fn what_has_a_cache_of_its_own_comes_from_there() {
         struct Own(Arc<()>);
-        // SAFETY: std's allocator gives blocks of the layout, and takes them back.
-        unsafe impl SlabType for Own {
-            const LAYOUT: Layout = Layout::new::<Own>();
-            fn take() -> *mut u8 {
-                // SAFETY: not of size zero.
-                unsafe { alloc(Self::LAYOUT) }
-            }
-            fn prepare_arc() -> bool {
-                true
-            }
+        impl SlabType for Own {
+            // SAFETY: hosted, nothing but the layout is used.
+            const CACHE: SlabCache = unsafe { SlabCache::new(core::ptr::null(), Layout::new::<Own>()) };
         }
         let token = Arc::new(());
         assert_eq!(Arc::strong_count(&slab_box(Own(token.clone())).unwrap().0), 2);

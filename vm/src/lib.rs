@@ -50,7 +50,7 @@ mod walk;
 pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
 pub use machine::{Asid, CpuMask, CpuSet, Entry, FlushRange, Machine};
-pub use object::{Object, ObjectKind, ObjectRef, Pager};
+pub use object::{Object, ObjectKind, ObjectOwner, ObjectRef, Pager};
 pub use remap::MremapFlags;
 pub use report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
-use sync::{SpinLock, lock_class, try_arc};
+use sync::{SpinLock, lock_class, slab_arc};
 
 use super::mount::Path;
 use crate::errno::{ENOENT, Result};
@@ -20,6 +20,8 @@ pub struct Paths {
     rcu: RcuHead,
 }
 
+vm::slab_type!(Paths, "working-directory", Arc);
+
 rcu_object!(Paths);
 
 #[repr(align(64))]
@@ -30,10 +32,12 @@ pub struct FsContext {
     umask: AtomicU32,
 }
 
+vm::slab_type!(FsContext, "fs-context", Arc);
+
 impl FsContext {
     pub fn try_new(root: Path, cwd: Path, umask: u32) -> Result<Arc<FsContext>> {
-        let paths = try_arc(Paths { root, cwd, rcu: RcuHead::new() })?;
-        Ok(try_arc(FsContext {
+        let paths = slab_arc(Paths { root, cwd, rcu: RcuHead::new() })?;
+        Ok(slab_arc(FsContext {
             paths: RcuArc::new(Some(paths)),
             change: SpinLock::new((), &CONTEXT),
             umask: AtomicU32::new(umask & 0o777),
@@ -62,14 +66,14 @@ impl FsContext {
     pub fn set_cwd(&self, cwd: Path) -> Result {
         let _lock = self.change.lock();
         let root = self.root()?;
-        self.paths.swap(Some(try_arc(Paths { root, cwd, rcu: RcuHead::new() })?));
+        self.paths.swap(Some(slab_arc(Paths { root, cwd, rcu: RcuHead::new() })?));
         Ok(())
     }
 
     pub fn set_root(&self, root: Path) -> Result {
         let _lock = self.change.lock();
         let cwd = self.cwd()?;
-        self.paths.swap(Some(try_arc(Paths { root, cwd, rcu: RcuHead::new() })?));
+        self.paths.swap(Some(slab_arc(Paths { root, cwd, rcu: RcuHead::new() })?));
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use core::sync::atomic::{
 
 use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
-use sync::{TryVec, try_arc};
+use sync::{TryVec, slab_arc, slab_box};
 
 use super::directory::Directory;
 use super::inode::{Inode, Kind};
@@ -34,13 +34,15 @@ pub struct Name {
     pub bytes: Box<[u8]>,
 }
 
+vm::slab_type!(Name, "name", Arc);
+
 impl Name {
     pub fn try_new(bytes: &[u8]) -> Result<Arc<Name>> {
         if bytes.len() > NAME_MAX {
             return Err(ENAMETOOLONG);
         }
         let copy = Vec::try_from_slice(bytes)?.into_boxed_slice();
-        Ok(try_arc(Name { hash: hash(bytes), bytes: copy })?)
+        Ok(slab_arc(Name { hash: hash(bytes), bytes: copy })?)
     }
 }
 
@@ -67,11 +69,13 @@ pub struct Link {
     rcu: RcuHead,
 }
 
+vm::slab_type!(Link, "dentry-link", Arc);
+
 rcu_object!(Link);
 
 impl Link {
     pub fn try_new(parent: Option<DentryRef>, name: Arc<Name>) -> Result<Arc<Link>> {
-        Ok(try_arc(Link { parent, name, rcu: RcuHead::new() })?)
+        Ok(slab_arc(Link { parent, name, rcu: RcuHead::new() })?)
     }
 }
 
@@ -86,15 +90,17 @@ pub struct Dentry {
     removed: AtomicBool,
 }
 
+vm::slab_type!(Dentry, "dentry", PerCpuArc);
+
 impl Dentry {
     /// A new dentry and its owner.
     pub fn try_new(inode: Arc<Inode>, parent: Option<DentryRef>, name: Arc<Name>) -> Result<Owner<Dentry>> {
         let directory = match inode.kind {
-            Kind::Directory => Some(sync::try_box(Directory::try_new()?)?),
+            Kind::Directory => Some(slab_box(Directory::try_new()?)?),
             _ => None,
         };
         let link = Link::try_new(parent, name)?;
-        Ok(Owner::try_new(Dentry {
+        Ok(Owner::try_slab(Dentry {
             inode,
             link: RcuArc::new(Some(link)),
             directory,

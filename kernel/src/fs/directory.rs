@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
-use sync::{Mutex, TryVec, lock_class, try_arc};
+use sync::{Mutex, TryVec, lock_class, slab_arc};
 
 use super::dentry::{Dentry, Name};
 use crate::errno::{ENOMEM, Result};
@@ -36,6 +36,8 @@ struct Bucket {
     rcu: RcuHead,
 }
 
+vm::slab_type!(Bucket, "directory-bucket", Arc);
+
 rcu_object!(Bucket);
 
 struct Table {
@@ -43,11 +45,13 @@ struct Table {
     rcu: RcuHead,
 }
 
+vm::slab_type!(Table, "directory-table", Arc);
+
 rcu_object!(Table);
 
 impl Table {
     fn try_new(buckets: usize) -> Result<Arc<Table>> {
-        Ok(try_arc(Table {
+        Ok(slab_arc(Table {
             buckets: sync::heap::try_box_slice(buckets, |_| RcuArc::empty())?,
             rcu: RcuHead::new(),
         })?)
@@ -62,6 +66,8 @@ pub struct Directory {
     table: RcuArc<Table>,
     pub names: Mutex<Names>,
 }
+
+vm::slab_type!(Directory, "directory", Box);
 
 /// What the directory's lock guards.
 pub struct Names {
@@ -179,7 +185,7 @@ impl Directory {
         }
         change(&mut entries)?;
         let new =
-            if entries.is_empty() { None } else { Some(try_arc(Bucket { entries, rcu: RcuHead::new() })?) };
+            if entries.is_empty() { None } else { Some(slab_arc(Bucket { entries, rcu: RcuHead::new() })?) };
         slot.swap(new);
         Ok(())
     }
@@ -204,7 +210,7 @@ impl Directory {
         }
         for (slot, entries) in table.buckets.iter().zip(filled) {
             if !entries.is_empty() {
-                slot.swap(Some(try_arc(Bucket { entries, rcu: RcuHead::new() })?));
+                slot.swap(Some(slab_arc(Bucket { entries, rcu: RcuHead::new() })?));
             }
         }
         self.table.swap(Some(table));

@@ -15,7 +15,7 @@ use core::sync::atomic::{
 };
 
 use sync::rcu::RcuHead;
-use sync::{Mutex, lock_class, try_arc};
+use sync::{Mutex, lock_class, slab_arc};
 
 use super::buffer::{Input, Output};
 use super::inode::{DirEntry, Inode, Kind};
@@ -171,6 +171,8 @@ pub struct File {
     rcu: RcuHead,
 }
 
+vm::slab_type!(File, "file", Arc);
+
 rcu_object!(File);
 
 impl File {
@@ -217,7 +219,7 @@ impl File {
                 .union(OpenFlags::TRUNCATE)
                 .union(OpenFlags::CLOEXEC),
         );
-        Ok(try_arc(File {
+        Ok(slab_arc(File {
             place,
             ops,
             flags: AtomicU32::new(kept.bits()),

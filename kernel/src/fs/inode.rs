@@ -105,6 +105,8 @@ pub struct Inode {
     exec: RcuArc<ExecCache>,
 }
 
+vm::slab_type!(Inode, "inode", Arc);
+
 /// What exec parsed, and the version of the contents it was parsed from.
 pub struct ExecCache {
     pub version: u64,
@@ -117,7 +119,7 @@ rcu_object!(ExecCache);
 impl Inode {
     pub fn try_new(number: u64, device: u64, new: &NewInode, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
         let now = clock::coarse();
-        Ok(try_arc(Inode {
+        Ok(sync::slab_arc(Inode {
             number,
             device,
             kind: new.kind,

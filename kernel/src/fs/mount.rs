@@ -45,6 +45,8 @@ pub struct Mount {
     pub point: Option<Path>,
 }
 
+vm::slab_type!(Mount, "mount", PerCpuArc);
+
 impl Mount {
     pub fn flags(&self) -> u32 {
         self.flags.load(Relaxed)
@@ -85,7 +87,7 @@ fn try_mount(
     flags: u32,
     point: Option<Path>,
 ) -> Result<Owner<Mount>> {
-    Ok(Owner::try_new(Mount {
+    Ok(Owner::try_slab(Mount {
         id: NEXT_ID.fetch_add(1, Relaxed),
         root,
         superblock,

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 
-use sync::{Mutex, lock_class, try_arc, try_box};
+use sync::{Mutex, lock_class, slab_arc, slab_box};
 
 use super::anonymous;
 use super::buffer::{Input, Output};
@@ -41,9 +41,11 @@ pub struct Pipe {
     pub writable: PollQueue,
 }
 
+vm::slab_type!(Pipe, "pipe", Arc);
+
 impl Pipe {
     pub fn try_new() -> Result<Arc<Pipe>> {
-        Ok(try_arc(Pipe {
+        Ok(slab_arc(Pipe {
             ring: Mutex::new(Ring::try_new(PAGES)?, &PIPE),
             len: AtomicUsize::new(0),
             capacity: AtomicUsize::new(PAGES * PAGE),
@@ -182,10 +184,12 @@ pub struct End {
     released: AtomicBool,
 }
 
+vm::slab_type!(End, "pipe-end", Box);
+
 impl End {
     /// Counts itself until it is released or dropped.
     pub fn try_new(pipe: Arc<Pipe>, reads: bool, writes: bool) -> Result<Box<End>> {
-        let end = try_box(End { pipe, reads, writes, released: AtomicBool::new(true) })?;
+        let end = slab_box(End { pipe, reads, writes, released: AtomicBool::new(true) })?;
         if reads {
             end.pipe.readers.fetch_add(1, SeqCst);
             end.pipe.reader_opens.fetch_add(1, SeqCst);

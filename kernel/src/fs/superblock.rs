@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sync::percpu_ref::PerCpuOwner as Owner;
-use sync::{Mutex, SpinLock, lock_class, try_arc};
+use sync::{Mutex, SpinLock, lock_class, slab_arc};
 
 use super::dentry::{Dentry, DentryRef, Name};
 use super::inode::Inode;
@@ -47,6 +47,8 @@ pub struct SuperBlock {
     pub rename: Mutex<()>,
 }
 
+vm::slab_type!(SuperBlock, "super-block", Arc);
+
 /// Anonymous device numbers: major 0, as Linux numbers file systems without a disk.
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(1);
 
@@ -57,7 +59,7 @@ pub fn new_device() -> u64 {
 impl SuperBlock {
     pub fn try_new(kind: &'static FsType, device: u64, root: Arc<Inode>) -> Result<Arc<SuperBlock>> {
         let owner = Dentry::try_new(root, None, Name::try_new(b"/")?)?;
-        Ok(try_arc(SuperBlock {
+        Ok(slab_arc(SuperBlock {
             kind,
             device,
             root: SpinLock::new(Some(owner), &SUPER_ROOT),

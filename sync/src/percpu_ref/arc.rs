@@ -4,9 +4,11 @@
 //! last `PerCpuArc` is gone. Cloning and dropping a `PerCpuArc` of a hot object writes lines of this CPU alone.
 
 use super::{PerCpuRef, counters};
-use crate::heap::{AllocError, try_box};
+use crate::heap;
+use crate::heap::{AllocError, SlabType, try_box};
 use crate::rcu::RcuRead;
 use alloc::boxed::Box;
+use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -97,12 +99,31 @@ unsafe impl<T: Send + Sync> Send for PerCpuOwner<T> {}
 unsafe impl<T: Send + Sync> Sync for PerCpuOwner<T> {}
 
 impl<T: Send + Sync> PerCpuOwner<T> {
+    /// The layout of what is allocated for a `T`.
+    pub const LAYOUT: Layout = Layout::new::<Inner<T>>();
+    /// Where in it the value is.
+    pub const VALUE_OFFSET: usize = core::mem::offset_of!(Inner<T>, value);
+
     /// May sleep for memory.
     pub fn try_new(value: T) -> Result<Self, AllocError> {
         // Without counters to go over to, counts stay shared and right.
         let _ = counters::prepare();
         let inner = try_box(Inner { count: PerCpuRef::new(free::<T>), value })?;
         Ok(Self::from_raw(NonNull::from(Box::leak(inner))))
+    }
+
+    /// The same, from the type's own slab cache.
+    pub fn try_slab(value: T) -> Result<Self, AllocError>
+    where
+        T: SlabType,
+    {
+        const { assert!(T::CACHE.fits(Self::LAYOUT)) };
+        let _ = counters::prepare();
+        heap::allowed()?;
+        let inner = NonNull::new(T::CACHE.take().cast::<Inner<T>>()).ok_or(AllocError)?;
+        // SAFETY: `take` gave a block of this layout (asserted above) that the global allocator takes back, as `free` will.
+        unsafe { inner.write(Inner { count: PerCpuRef::new(free::<T>), value }) };
+        Ok(Self::from_raw(inner))
     }
 
     const fn from_raw(inner: NonNull<Inner<T>>) -> Self {

@@ -27,7 +27,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::level::Leaf;
 use sync::rcu::{RcuHead, RcuObject, RcuRead};
-use sync::{SpinLock, lock_class, try_box};
+use sync::{SpinLock, lock_class, slab_box};
 
 lock_class! {
     static NODE: LockClass = ("vm node", Leaf);
@@ -48,6 +48,8 @@ pub struct Node {
     maps_objects: AtomicBool,
     rcu: RcuHead,
 }
+
+crate::slab_type!(Node, "page-table-node", Box);
 
 impl RcuObject for Node {
     fn rcu_head(&self) -> &RcuHead {
@@ -259,7 +261,7 @@ impl NewNode {
     /// An empty node of `level` that begins at `base`.
     pub fn try_new(level: u8, base: usize) -> Result<Self, VmError> {
         let table = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
-        let node = try_box(Node {
+        let node = slab_box(Node {
             state: SpinLock::new(NodeState::new(), &NODE),
             table,
             base,

@@ -21,14 +21,18 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use rmap::{Leaves, Place, ReverseOps};
 use slots::{MAX_PAGES, Slots};
 use sync::level::Other;
-use sync::{AllocError, Mutex, lock_class, try_arc};
+use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
+use sync::{AllocError, Mutex, lock_class};
 
 lock_class! {
     static CHANGE: LockClass = ("vm object", Other);
 }
 
-/// A reference to an object.
-pub type ObjectRef = Arc<Object>;
+/// A reference to an object, counted on the holder's CPU once several CPUs use it: all of them can map one file and write no common line.
+pub type ObjectRef = PerCpuArc<Object>;
+
+/// The object's owner, a file. An object without one has a shared count and lives as long as it is referred to.
+pub type ObjectOwner = PerCpuOwner<Object>;
 
 /// Brings pages of a paged object in and out. May sleep.
 pub trait Pager: Send + Sync {
@@ -59,10 +63,12 @@ pub struct Object {
     change: Mutex<()>,
 }
 
+crate::slab_type!(Object, "object", PerCpuArc);
+
 impl Object {
-    /// An object of size 0. `tag` is the owner's: an inode number, or 0 for memory without a file.
-    pub fn try_new(kind: ObjectKind, tag: usize) -> Result<ObjectRef, VmError> {
-        Ok(try_arc(Self {
+    /// An object of size 0 and its owner. `tag` is the owner's: an inode number, or 0 for memory without a file.
+    pub fn try_owned(kind: ObjectKind, tag: usize) -> Result<ObjectOwner, VmError> {
+        Ok(PerCpuOwner::try_slab(Self {
             kind,
             tag,
             size: AtomicU64::new(0),
@@ -71,6 +77,11 @@ impl Object {
             leaves: Leaves::new(),
             change: Mutex::new((), &CHANGE),
         })?)
+    }
+
+    /// The same, but nobody owns it: it lives as long as it is referred to.
+    pub fn try_new(kind: ObjectKind, tag: usize) -> Result<ObjectRef, VmError> {
+        Ok(Self::try_owned(kind, tag)?.share())
     }
 
     pub fn tag(&self) -> usize {

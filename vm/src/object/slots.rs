@@ -11,7 +11,8 @@ use crate::addr::PhysAddr;
 use crate::frame::Frame;
 use crate::once::OnceBox;
 use core::sync::atomic::{AtomicU64, Ordering};
-use sync::{AllocError, try_box};
+use sync::heap::SlabType;
+use sync::{AllocError, slab_box};
 
 const BITS: u32 = 6;
 const WIDTH: usize = 1 << BITS;
@@ -75,7 +76,7 @@ impl Slot {
     }
 }
 
-trait Tree: Sized {
+trait Tree: SlabType {
     /// log2 of the pages covered.
     const SPAN: u32;
     fn empty() -> Self;
@@ -90,6 +91,8 @@ trait Tree: Sized {
 }
 
 struct Last([Slot; WIDTH]);
+
+crate::slab_type!(Last, "object-slots", Box);
 
 impl Tree for Last {
     const SPAN: u32 = BITS;
@@ -116,7 +119,16 @@ impl Tree for Last {
 
 struct Upper<T>([OnceBox<T>; WIDTH]);
 
-impl<T: Tree> Tree for Upper<T> {
+crate::slab_type!(Upper<Last>, "object-tree-1", Box);
+crate::slab_type!(Upper<Upper<Last>>, "object-tree-2", Box);
+crate::slab_type!(Upper<Upper<Upper<Last>>>, "object-tree-3", Box);
+crate::slab_type!(Upper<Upper<Upper<Upper<Last>>>>, "object-tree-4", Box);
+crate::slab_type!(Upper<Upper<Upper<Upper<Upper<Last>>>>>, "object-tree-5", Box);
+
+impl<T: Tree> Tree for Upper<T>
+where
+    Upper<T>: SlabType,
+{
     const SPAN: u32 = T::SPAN + BITS;
 
     fn empty() -> Self {
@@ -130,7 +142,7 @@ impl<T: Tree> Tree for Upper<T> {
 
     fn make(&self, page: u64) -> Result<&Slot, AllocError> {
         let place = self.0.get((page >> T::SPAN) as usize % WIDTH).ok_or(AllocError)?;
-        place.get_or_try(|| try_box(T::empty()))?.make(page)
+        place.get_or_try(|| slab_box(T::empty()))?.make(page)
     }
 
     fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
@@ -162,7 +174,7 @@ pub struct Slots {
 }
 
 fn make_in<T: Tree>(root: &OnceBox<T>, page: u64) -> Result<&Slot, AllocError> {
-    root.get_or_try(|| try_box(T::empty()))?.make(page)
+    root.get_or_try(|| slab_box(T::empty()))?.make(page)
 }
 
 fn each_in<T: Tree>(root: &OnceBox<T>, first: u64, end: u64, f: &mut dyn FnMut(u64, &Slot)) {

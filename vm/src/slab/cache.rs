@@ -7,6 +7,7 @@ use super::mail;
 use super::own::OwnSlabs;
 use super::page::Page;
 use crate::addr::PAGE_SIZE;
+use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use sync::machine;
 use sync::percpu::PerCpu;
@@ -17,7 +18,7 @@ pub struct Holder {
     /// Bytes of the object before the value: reference counts.
     pub value_offset: usize,
     /// Bytes and alignment of the whole.
-    pub layout: core::alloc::Layout,
+    pub layout: Layout,
 }
 
 /// A cache of objects of one size.
@@ -33,6 +34,8 @@ pub struct Cache {
     per_slab: u32,
     own: &'static PerCpu<OwnSlabs>,
     registration: &'static Registration,
+    /// Of what is allocated from it, if that is of one type.
+    layout: Layout,
 }
 
 /// A cache's place on the list of all caches.
@@ -40,6 +43,9 @@ pub struct Registration {
     done: AtomicBool,
     next: AtomicPtr<Cache>,
 }
+
+/// Bytes in a cache line.
+const LINE: usize = 64;
 
 /// The cache registered last.
 static LAST: AtomicPtr<Cache> = AtomicPtr::new(core::ptr::null_mut());
@@ -82,14 +88,14 @@ const fn order_for(size: usize) -> usize {
 }
 
 impl Cache {
-    /// A cache without a type; `size` is a multiple of 16 from 16 to 2,048.
+    /// A cache without a type; `size` is a multiple of a cache line from 64 to 2,048.
     pub(super) const fn of_size(
         name: &'static str,
         size: usize,
         own: &'static PerCpu<OwnSlabs>,
         registration: &'static Registration,
     ) -> Self {
-        assert!(size >= 16 && size.is_multiple_of(16) && size <= super::heap::LARGEST);
+        assert!(size >= LINE && size.is_multiple_of(LINE) && size <= super::heap::LARGEST);
         let order = order_for(size);
         Cache {
             name,
@@ -100,6 +106,7 @@ impl Cache {
             per_slab: ((PAGE_SIZE << order) / size) as u32,
             own,
             registration,
+            layout: Layout::new::<()>(),
         }
     }
 
@@ -114,13 +121,19 @@ impl Cache {
         let mut cache = Self::of_size(name, Self::size_for(holder), own, registration);
         cache.type_name = type_name;
         cache.value_offset = holder.value_offset as u32;
+        cache.layout = holder.layout;
+        assert!(holder.layout.size() > 0);
         cache
     }
 
     /// The size of objects with that holder.
     pub const fn size_for(holder: Holder) -> usize {
-        let align = if holder.layout.align() > 64 { holder.layout.align() } else { 64 };
+        let align = if holder.layout.align() > LINE { holder.layout.align() } else { LINE };
         holder.layout.size().next_multiple_of(align)
+    }
+
+    pub(super) const fn layout(&self) -> Layout {
+        self.layout
     }
 
     pub(super) const fn size(&self) -> usize {

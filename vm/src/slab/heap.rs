@@ -11,8 +11,8 @@ macro_rules! size_classes {
     ($($name:literal $size:literal),+) => {
         /// Largest size that comes from a cache.
         pub(super) const LARGEST: usize = 2048;
-        const SIZES: [usize; 14] = [$($size),+];
-        static CACHES: [Cache; 14] = [$({
+        const SIZES: [usize; 10] = [$($size),+];
+        static CACHES: [Cache; 10] = [$({
             per_cpu! { static OWN: OwnSlabs = OwnSlabs::new($size); }
             static REGISTRATION: Registration = Registration::new();
             Cache::of_size($name, $size, &OWN, &REGISTRATION)
@@ -20,20 +20,19 @@ macro_rules! size_classes {
     };
 }
 
-// Every size is a multiple of the alignment it is likely to be asked with.
+// Whole cache lines: beside a small object that a CPU uses all the time there may lie one that all CPUs read.
 size_classes! {
-    "heap-16" 16, "heap-32" 32, "heap-48" 48, "heap-64" 64, "heap-96" 96, "heap-128" 128, "heap-192" 192,
-    "heap-256" 256, "heap-384" 384, "heap-512" 512, "heap-768" 768, "heap-1024" 1024, "heap-1536" 1536,
-    "heap-2048" 2048
+    "heap-64" 64, "heap-128" 128, "heap-192" 192, "heap-256" 256, "heap-384" 384, "heap-512" 512, "heap-768" 768,
+    "heap-1024" 1024, "heap-1536" 1536, "heap-2048" 2048
 }
 
-/// Cache for each multiple of 16 up to [`LARGEST`]: built at compile time from the sizes.
-static CLASS_OF: [u8; LARGEST / 16 + 1] = {
-    let mut table = [0; LARGEST / 16 + 1];
+/// Cache for each multiple of 64 up to [`LARGEST`]: built at compile time from the sizes.
+static CLASS_OF: [u8; LARGEST / 64 + 1] = {
+    let mut table = [0; LARGEST / 64 + 1];
     let mut units = 0;
     while units < table.len() {
         let mut class = 0;
-        while SIZES[class] < units * 16 {
+        while SIZES[class] < units * 64 {
             class += 1;
         }
         table[units] = class as u8;
@@ -44,7 +43,7 @@ static CLASS_OF: [u8; LARGEST / 16 + 1] = {
 
 #[inline(always)]
 fn class_of(size: usize) -> &'static Cache {
-    &CACHES[CLASS_OF[size.div_ceil(16)] as usize]
+    &CACHES[CLASS_OF[size.div_ceil(64)] as usize]
 }
 
 /// The size that an allocation is made with: above 16 bytes of alignment a power of two, whose class is aligned to itself.
@@ -101,6 +100,20 @@ impl KernelHeap {
         }
         !block.is_null()
     }
+
+    /// Has the next allocation of `layout` on this CPU give an object of `cache`. False: no memory.
+    ///
+    /// # Safety
+    /// Objects of `cache` fit the layout, which is one that a cache serves, and it is allocated before anything else is allocated or freed.
+    #[inline(always)]
+    pub unsafe fn prepare(cache: &'static Cache, layout: Layout) -> bool {
+        let object = cache.alloc();
+        if !object.is_null() {
+            // SAFETY: just allocated on this CPU; the caller promises the rest.
+            unsafe { class_of(effective(layout)).lay_on_top(object) };
+        }
+        !object.is_null()
+    }
 }
 
 /// The hook of `sync::heap`.
@@ -108,16 +121,6 @@ impl KernelHeap {
 #[unsafe(no_mangle)]
 extern "Rust" fn __darter_heap_reserve(layout: Layout) -> bool {
     KernelHeap::reserve(layout)
-}
-
-/// Puts `block` where the next allocation of `layout` finds it.
-///
-/// # Safety
-/// `block` is a free object of this CPU that fits the layout, which is one that a cache serves, and is taken before anything else is allocated or freed.
-#[inline(always)]
-pub(super) unsafe fn lay_on_top(block: *mut u8, layout: Layout) {
-    // SAFETY: the caller's promise.
-    unsafe { class_of(effective(layout)).lay_on_top(block) };
 }
 
 const fn order_of(size: usize) -> usize {

@@ -68,7 +68,7 @@ fn pages(size: usize) -> usize {
 #[test]
 fn two_cpus_never_have_objects_on_one_line() {
     let _one = crate::frame::tests::arena();
-    let layout = Layout::from_size_align(16, 8).unwrap();
+    let layout = Layout::from_size_align(8, 8).unwrap();
     let lines = |objects: &[usize]| objects.iter().map(|o| o / 64).collect::<std::collections::HashSet<_>>();
     // One allocates, the other frees and allocates: what comes back to the first is not handed out by the second.
     let mut mine = as_cpu(70, || take(300, layout));
@@ -135,10 +135,47 @@ struct Wide(#[allow(dead_code)] [u8; 200]);
 crate::slab_type!(Wide, "wide", Arc);
 
 #[test]
-fn a_type_has_its_name_and_its_values_have_lines_of_their_own() {
-    use sync::heap::SlabType;
-    assert_eq!((Wide::LAYOUT.size(), Wide::LAYOUT.align()), (32 + 224, 32));
+fn values_of_a_type_with_a_cache_can_be_made() {
     assert!(sync::slab_arc(Wide([7; 200])).is_ok_and(|wide| wide.0[199] == 7));
+}
+
+#[test]
+fn a_cache_of_a_type_says_what_it_holds() {
+    static REGISTRATION: Registration = Registration::new();
+    sync::per_cpu! { static OWN: OwnSlabs = OwnSlabs::new(320); }
+    static CACHE: Cache = Cache::of_type(
+        "wide",
+        "vm::slab::tests::Wide",
+        Holder { value_offset: 32, layout: Layout::new::<(Wide, [u64; 8])>() },
+        &OWN,
+        &REGISTRATION,
+    );
+    let _one = crate::frame::tests::arena();
+    let object = CACHE.alloc();
+    let mut seen = None;
+    for_each_cache(&mut |c| seen = seen.or((c.name == "wide").then_some(c)));
+    let info = seen.expect("a cache is listed from its first slab on");
+    assert_eq!((info.size, info.used, info.objects), (320, 1, 12));
+    // What a reader of a memory image finds where `slab`'s head says.
+    // SAFETY: the cache is a static of at least that size.
+    let words = unsafe { &*core::ptr::from_ref(&CACHE).cast::<[usize; 6]>() };
+    assert_eq!((words[0], words[1]), (info.name.as_ptr() as usize, 4));
+    assert_eq!((words[2], words[3]), (info.type_name.as_ptr() as usize, 21));
+    assert_eq!((words[4], words[5]), (320 | 32 << 32, 12 << 32));
+    // SAFETY: allocated above, freed once.
+    unsafe { Cache::free(object) };
+    // The next allocation of the layout, whatever it thinks, is an object of the cache.
+    let layout = Layout::new::<(Wide, [u64; 8])>();
+    // SAFETY: the layout is that of the cache, and allocated at once.
+    assert!(unsafe { KernelHeap::prepare(&CACHE, layout) });
+    // SAFETY: not of size zero.
+    let laid = unsafe { KernelHeap.alloc(layout) };
+    assert_eq!(laid, object);
+    // SAFETY: allocated above with this layout, freed once.
+    unsafe { KernelHeap.dealloc(laid, layout) };
+    assert_eq!(CACHE.alloc(), object, "it goes back to its own cache");
+    // SAFETY: allocated above, freed once.
+    unsafe { Cache::free(object) };
 }
 
 #[test]

@@ -4,16 +4,15 @@
 //! allocator for a block without saying for which type; so the block is laid where that very request finds it (`sync::heap::slab_arc`).
 
 use super::cache::Cache;
-use super::heap;
-use core::alloc::Layout;
+use sync::heap::SlabCache;
 
 /// For the macro.
 pub mod __private {
     pub use super::super::cache::{Cache, Holder, Registration};
     pub use super::super::own::OwnSlabs;
-    pub use super::{prepare_arc, take};
-    pub use sync::heap::{SlabType, arc_layout, arc_value_offset};
+    pub use sync::heap::{SlabCache, SlabType, arc_layout, arc_value_offset};
     pub use sync::per_cpu;
+    pub use sync::percpu_ref::PerCpuOwner;
 }
 
 /// Gives a type a slab cache of its own, with a name for `/proc/slabinfo`. Beside the type's definition:
@@ -23,8 +22,11 @@ pub mod __private {
 /// vm::slab_type!(Inode, "inode", Arc); // values made by sync::heap::slab_arc
 /// struct Leaf([u64; 5]);
 /// vm::slab_type!(Leaf, "leaf", Box); // by slab_box
+/// struct Mount(u64);
+/// vm::slab_type!(Mount, "mount", PerCpuArc); // by PerCpuOwner::try_slab
 /// assert!(sync::heap::slab_arc(Inode(7)).is_ok_and(|inode| inode.0 == 7));
 /// assert!(sync::heap::slab_box(Leaf([1; 5])).is_ok());
+/// assert!(sync::percpu_ref::PerCpuOwner::try_slab(Mount(3)).is_ok_and(|mount| mount.0 == 3));
 /// ```
 #[macro_export]
 macro_rules! slab_type {
@@ -35,6 +37,12 @@ macro_rules! slab_type {
         $crate::slab::__private::Holder {
             value_offset: $crate::slab::__private::arc_value_offset::<$t>(),
             layout: $crate::slab::__private::arc_layout::<$t>(),
+        }
+    };
+    (@holder $t:ty, PerCpuArc) => {
+        $crate::slab::__private::Holder {
+            value_offset: $crate::slab::__private::PerCpuOwner::<$t>::VALUE_OFFSET,
+            layout: $crate::slab::__private::PerCpuOwner::<$t>::LAYOUT,
         }
     };
     ($t:ty, $name:literal, $holder:ident) => {
@@ -50,49 +58,40 @@ macro_rules! slab_type {
                 &OWN,
                 &REGISTRATION,
             );
-            // SAFETY: the cache's objects have `HOLDER`'s layout, which is that of the block that is asked for.
-            unsafe impl slab::SlabType for $t {
-                const LAYOUT: ::core::alloc::Layout = HOLDER.layout;
-                #[inline(always)]
-                fn take() -> *mut u8 {
-                    slab::take(&CACHE, HOLDER.layout)
-                }
-                #[inline(always)]
-                fn prepare_arc() -> bool {
-                    slab::prepare_arc(&CACHE, HOLDER.layout)
-                }
+            impl slab::SlabType for $t {
+                const CACHE: slab::SlabCache = CACHE.handle();
             }
         };
     };
 }
 
-/// A block of the cache; null when memory is exhausted. Where the kernel's heap is not the allocator it is the allocator's.
-#[inline(always)]
-pub fn take(cache: &'static Cache, layout: Layout) -> *mut u8 {
-    if cfg!(target_os = "none") {
-        cache.alloc()
-    } else {
-        // SAFETY: no type with a cache has size zero: its objects would have.
-        unsafe { alloc::alloc::alloc(layout) }
+impl Cache {
+    /// The cache as `sync::heap` knows it.
+    pub const fn handle(&'static self) -> SlabCache {
+        // SAFETY: the hooks below take a cache; `of_type` made it for this layout.
+        unsafe { SlabCache::new(core::ptr::from_ref(self).cast(), self.layout()) }
     }
 }
 
-/// Lays a block of the cache where the next request for `layout` finds it. False when memory is exhausted.
-#[inline(always)]
-pub fn prepare_arc(cache: &'static Cache, layout: Layout) -> bool {
-    if cfg!(target_os = "none") {
-        let block = cache.alloc();
-        if block.is_null() {
-            return false;
-        }
-        // SAFETY: just allocated on this CPU, for this layout; `SlabType::prepare_arc` asks for the rest.
-        unsafe { heap::lay_on_top(block, layout) };
-        return true;
+/// Hooks of `sync::heap`.
+#[cfg(target_os = "none")]
+mod hooks {
+    use super::super::{Cache, KernelHeap};
+    use core::alloc::Layout;
+
+    /// # Safety
+    /// `cache` is a static [`Cache`].
+    #[unsafe(no_mangle)]
+    unsafe extern "Rust" fn __darter_slab_take(cache: *const ()) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { &*cache.cast::<Cache>() }.alloc()
     }
-    let block = take(cache, layout);
-    if !block.is_null() {
-        // SAFETY: just allocated with this layout.
-        unsafe { alloc::alloc::dealloc(block, layout) };
+
+    /// # Safety
+    /// `cache` is a static [`Cache`] for this layout, and a block of the layout is allocated before anything else is allocated or freed.
+    #[unsafe(no_mangle)]
+    unsafe extern "Rust" fn __darter_slab_prepare(cache: *const (), layout: Layout) -> bool {
+        // SAFETY: the caller's promise, for all of it: the cache's objects have the layout.
+        unsafe { KernelHeap::prepare(&*cache.cast::<Cache>(), layout) }
     }
-    !block.is_null()
 }

@@ -9,7 +9,7 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use vm::{Object, ObjectKind, ObjectRef};
+use vm::{Object, ObjectKind, ObjectOwner};
 
 use super::cpu::BootCell;
 use super::{features, time};
@@ -228,11 +228,10 @@ unsafe extern "C" {
 
 /// What to map into a program: data first, code right behind it, both private (a program that makes its copy writable must
 /// not reach everybody's), neither writable. AT_SYSINFO_EHDR is the address of the code.
-#[derive(Clone)]
 pub struct Vdso {
-    pub data: ObjectRef,
+    pub data: ObjectOwner,
     pub data_len: usize,
-    pub code: ObjectRef,
+    pub code: ObjectOwner,
     pub code_len: usize,
 }
 
@@ -263,7 +262,7 @@ pub unsafe fn init() {
     unsafe { *OBJECTS.get_mut() = Some(Vdso { data, data_len: 4096, code, code_len: 4096 }) };
 }
 
-fn make() -> Option<(ObjectRef, ObjectRef)> {
+fn make() -> Option<(ObjectOwner, ObjectOwner)> {
     let image = &raw const vdso_start;
     // SAFETY: the two symbols bound the image.
     let image = unsafe { core::slice::from_raw_parts(image, &raw const vdso_end as usize - image as usize) };
@@ -286,8 +285,8 @@ fn make() -> Option<(ObjectRef, ObjectRef)> {
 }
 
 /// An object of one page that begins with `bytes`.
-fn page_object(bytes: &[u8]) -> Option<ObjectRef> {
-    let object = Object::try_new(ObjectKind::Memory, 0).ok()?;
+fn page_object(bytes: &[u8]) -> Option<ObjectOwner> {
+    let object = Object::try_owned(ObjectKind::Memory, 0).ok()?;
     object.set_size(4096).ok()?;
     object.fill(0).ok()?;
     let page = object.frame(0)?.bytes_ptr();

@@ -62,6 +62,8 @@ pub fn loadavg(out: &mut Vec<u8>) -> Result {
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
     let (total, free) = (vm::frame::total_frames() * kib, vm::frame::free_frames() * kib);
+    let mut slab = 0;
+    vm::slab::for_each_cache(&mut |cache| slab += (cache.slabs * cache.pages_per_slab) as u64 * kib);
     for (name, value) in [
         ("MemTotal:", total),
         ("MemFree:", free),
@@ -78,9 +80,9 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
         ("AnonPages:", 0),
         ("Mapped:", 0),
         ("Shmem:", 0),
-        ("Slab:", 0),
+        ("Slab:", slab),
         ("SReclaimable:", 0),
-        ("SUnreclaim:", 0),
+        ("SUnreclaim:", slab),
         ("CommitLimit:", total),
         ("Committed_AS:", total - free.min(total)),
         ("VmallocTotal:", 34_359_738_367),
@@ -200,6 +202,27 @@ pub fn vmstat(out: &mut Vec<u8>) -> Result {
         true
     });
     put!(out, "pgfault {}\npgmajfault {major}\n", minor + major);
+    Ok(())
+}
+
+/// The caches of small objects. Every CPU has slabs of its own: the last column but one counts those of all.
+pub fn slabinfo(out: &mut Vec<u8>) -> Result {
+    put!(out, "slabinfo - version: 2.1\n# name            <active_objs> <num_objs> <objsize> <objperslab> ");
+    put!(out, "<pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : ");
+    put!(out, "slabdata <active_slabs> <num_slabs> <sharedavail>\n");
+    let mut result = Ok(());
+    vm::slab::for_each_cache(&mut |cache| {
+        if result.is_ok() {
+            result = slab_line(out, &cache);
+        }
+    });
+    result
+}
+
+fn slab_line(out: &mut Vec<u8>, cache: &vm::slab::CacheInfo) -> Result {
+    put!(out, "{:<17} {:>6} {:>6} {:>6} ", cache.name, cache.used, cache.objects, cache.size);
+    put!(out, "{:>4} {:>4} : tunables    0    0    0 : ", cache.objects_per_slab, cache.pages_per_slab);
+    put!(out, "slabdata {:>6} {:>6}      0\n", cache.slabs, cache.slabs);
     Ok(())
 }
 

@@ -32,6 +32,8 @@ pub struct Entry {
 #[derive(Clone, Copy)]
 pub enum What {
     Text(Make),
+    /// A text that only root reads.
+    Secret(Make),
     Link(Make),
     Dir(&'static [Entry]),
     Setting(&'static Setting),
@@ -54,6 +56,7 @@ static ROOT: &[Entry] = &[
     Entry { name: "mounts", what: What::Link(general::link_mounts) },
     text("partitions", general::partitions),
     Entry { name: "self", what: What::Link(general::link_self) },
+    Entry { name: "slabinfo", what: What::Secret(general::slabinfo) },
     text("stat", general::stat),
     text("swaps", general::swaps),
     Entry { name: "sys", what: What::Dir(settings::SYS) },
@@ -145,6 +148,7 @@ pub fn root(device: u64) -> Result<Arc<Inode>> {
 fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
     match what {
         What::Text(f) => make(device, number, Kind::Regular, 0o444, Node::Text(f)),
+        What::Secret(f) => make(device, number, Kind::Regular, 0o400, Node::Text(f)),
         What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
         What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
         What::Setting(s) => {
@@ -225,7 +229,7 @@ fn list_fixed(
 ) -> bool {
     for (i, entry) in list.iter().enumerate().skip(position.saturating_sub(2) as usize) {
         let kind = match entry.what {
-            What::Text(_) | What::Setting(_) => Kind::Regular,
+            What::Text(_) | What::Secret(_) | What::Setting(_) => Kind::Regular,
             What::Link(_) => Kind::Symlink,
             What::Dir(_) => Kind::Directory,
         };

@@ -9,8 +9,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use sync::{TryVec, try_box};
-use vm::{Object, ObjectKind, ObjectRef};
+use sync::{TryVec, slab_box, try_box};
+use vm::{Object, ObjectKind, ObjectOwner, ObjectRef, slab_type};
 
 use super::dentry::Dentry;
 use super::file::{FileOps, OpenFlags};
@@ -65,7 +65,7 @@ pub fn inode(device: u64, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
     let number = numbers::next();
     let ops: Box<dyn InodeOps> = match new.kind {
         Kind::Directory => try_box(Dir)?,
-        Kind::Regular => try_box(Contents(Object::try_new(ObjectKind::Memory, number as usize)?))?,
+        Kind::Regular => slab_box(Contents(Object::try_owned(ObjectKind::Memory, number as usize)?))?,
         Kind::Symlink => try_box(Link(Vec::try_from_slice(target)?.into_boxed_slice()))?,
         Kind::Fifo => try_box(fifo::Fifo::new())?,
         Kind::Character | Kind::Block => try_box(Node { block: new.kind == Kind::Block, rdev: new.rdev })?,
@@ -95,7 +95,9 @@ impl InodeOps for Dir {
     }
 }
 
-struct Contents(ObjectRef);
+struct Contents(ObjectOwner);
+
+slab_type!(Contents, "tmpfs-file", Box);
 
 impl InodeOps for Contents {
     fn size(&self, _: &Inode) -> u64 {
@@ -107,7 +109,7 @@ impl InodeOps for Contents {
     }
 
     fn object(&self) -> Option<ObjectRef> {
-        Some(self.0.clone())
+        Some(self.0.share())
     }
 
     fn truncate(&self, _: &Inode, size: u64) -> Result<()> {

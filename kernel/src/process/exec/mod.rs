@@ -349,7 +349,7 @@ fn map_vdso(space: &Space) -> Result<usize> {
             len,
             prot,
             flags: MapFlags::FIXED,
-            backing: Backing::Object { object: object.clone(), offset: 0 },
+            backing: Backing::Object { object: object.share(), offset: 0 },
         })?;
     }
     Ok(place.0 + vdso.data_len)

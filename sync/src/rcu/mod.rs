@@ -181,11 +181,20 @@ pub fn irq_exit(was_idle: bool) {
     }
 }
 
-/// Whether [`poll`] is worth its while: for each return to user mode, where it costs two loads. What is only old waits for the next tick, after
-/// which the kernel polls in any case.
+/// Whether [`poll`] would get on just now: for each return to user mode, where it costs two loads while nobody waits. False after a `poll` until
+/// there is something ripe again or time for another try, so that a CPU reports before it asks again. What is only old waits for the next
+/// tick, after which the kernel polls in any case.
 #[inline(always)]
 pub fn due() -> bool {
-    callback::is_due()
+    callback::is_due() && is_due_now()
+}
+
+#[inline(never)]
+fn is_due_now() -> bool {
+    pending()
+        && (callback::any_ripe()
+            || callback::waits_for()
+                .is_none_or(|tag| PERIOD.is_over(tag) || is_worth_a_try(OWN.this(), machine::cycles())))
 }
 
 /// Whether this CPU's callbacks are many, old or waited for, and the last try is long enough ago.
@@ -242,6 +251,8 @@ pub fn poll() -> bool {
     if !pending() {
         return false;
     }
+    // Two CPUs that wait for each other must not both ask before they report.
+    quiescent();
     if callback::waits_for().is_none() {
         sort();
     }

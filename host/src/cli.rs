@@ -182,7 +182,7 @@ pub enum CpuModels {
 #[derive(Args)]
 pub struct Lines {
     /// Benchmarks, each with its options if it is one word: "faultzf -t"
-    #[arg(required_unless_present_any = ["self_test", "gate"], value_name = "BENCH")]
+    #[arg(required_unless_present_any = ["self_test", "gate", "grid"], value_name = "BENCH")]
     pub benchmarks: Vec<String>,
     /// CPU counts, a machine each
     #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
@@ -198,6 +198,15 @@ pub struct Lines {
     /// Compare instructions, lines and transfers with the table in tests/gate; status 1 where they differ for the worse
     #[arg(long, conflicts_with_all = ["self_test", "vs", "ops"])]
     pub gate: bool,
+    /// Which operations share lines when two of them run side by side, every pair of those named
+    #[arg(long, conflicts_with_all = ["self_test", "gate", "ops"])]
+    pub grid: bool,
+    /// With --grid: name the lines of every pair
+    #[arg(long, requires = "grid")]
+    pub names: bool,
+    /// With --grid: a picture (a pointer held over a square shows its lines)
+    #[arg(long, value_name = "FILE", requires = "grid")]
+    pub svg: Option<PathBuf>,
     /// With --gate: write the figures into the table instead
     #[arg(long, requires = "gate")]
     pub update: bool,

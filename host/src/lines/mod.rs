@@ -6,6 +6,7 @@
 
 mod cost;
 mod gate;
+mod grid;
 mod names;
 mod selftest;
 mod windows;
@@ -61,6 +62,9 @@ fn count(options: &Lines) -> Result<u8> {
     }
     if options.cost {
         return cost::run(options);
+    }
+    if options.grid {
+        return grid::run(options);
     }
     let specs = suite::choose(&options.benchmarks)?;
     let kernels = [Some(options.machine.kernel.clone()), options.vs.clone()];

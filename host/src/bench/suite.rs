@@ -38,7 +38,7 @@ const USUAL: [Row; 14] = [
 ];
 
 /// What runs when it is named.
-const MORE: [Row; 12] = [
+const MORE: [Row; 13] = [
     Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
     Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
     Row("faultzf-span", "faultzf", &["-t", "-o"], "the same, each thread its part of one mapping", 0),

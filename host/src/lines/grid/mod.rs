@@ -9,13 +9,14 @@ mod picture;
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use darter_measure::{LineWindow, Names};
 use serde::Serialize;
 
 use super::names::users;
 use super::windows::{Watched, Watcher};
+use super::write;
 use crate::bench::guest::Command;
 use crate::bench::progress_bar;
 use crate::bench::suite::{self, Spec};
@@ -77,12 +78,10 @@ pub fn run(options: &Lines) -> Result<u8> {
         grids.push(grid);
     }
     if let Some(file) = &options.svg {
-        std::fs::write(file, picture::draw(&grids))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        write(file, &picture::draw(&grids))?;
     }
     if let Some(file) = &options.json {
-        std::fs::write(file, serde_json::to_string_pretty(&grids)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        write(file, &serde_json::to_string_pretty(&grids)?)?;
     }
     let failed = grids.iter().flat_map(|grid| &grid.cells).any(|cell| cell.failed.is_some());
     Ok(u8::from(failed))
@@ -263,6 +262,6 @@ mod tests {
     fn the_picture_names_the_lines_of_a_cell() {
         let svg = picture::draw(&[grid(&["tmpfs", "pipe"], &[0, 12, 7])]);
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-        assert!(svg.contains("x::LIST&lt;u8&gt;.head") && svg.contains(">12<"), "{svg}");
+        assert!(svg.contains("x::LIST&lt;u8&gt;.head") && svg.contains("\n12\n"), "{svg}");
     }
 }

@@ -59,7 +59,8 @@ fn count(options: &Lines) -> Result<u8> {
     let mut all = Vec::new();
     for kernel in kernels.iter().flatten() {
         let names = &symbols::names(kernel, &paths)?;
-        let watcher = Watcher { options: &options.machine, kernel, names, paths: &paths };
+        let watcher =
+            Watcher { options: &options.machine, kernel, names, paths: &paths, limit: windows::LIMIT };
         for &cpus in &options.cpus {
             let windows = measure(options, &watcher, cpus, &specs, &mut signals)?;
             for (spec, window) in specs.iter().zip(windows) {

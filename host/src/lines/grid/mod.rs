@@ -44,6 +44,8 @@ const USUAL: [&str; 14] = [
     "getppid",
 ];
 const RUNS: usize = 2;
+/// Seconds that one pair may take.
+const LIMIT: u32 = 120;
 
 /// One pair of operations.
 #[derive(Serialize)]
@@ -72,7 +74,7 @@ pub fn run(options: &Lines) -> Result<u8> {
     let mut grids = Vec::new();
     for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
         let names = &symbols::names(kernel, &paths)?;
-        let watcher = Watcher { options: &options.machine, kernel, names, paths: &paths };
+        let watcher = Watcher { options: &options.machine, kernel, names, paths: &paths, limit: LIMIT };
         let grid = measure(&watcher, &specs, &mut signals)?;
         grid.print(options.names || specs.len() < 4);
         grids.push(grid);

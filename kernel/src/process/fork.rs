@@ -244,7 +244,8 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
     } else {
         request.exit_signal
     };
-    let signals = caller.signals.copy()?;
+    let signals =
+        if request.has(abi::CLONE_SIGHAND) { caller.signals.share() } else { caller.signals.copy()? };
     if request.flags & CLEAR_SIGHAND != 0 {
         signals.reset_for_exec();
     }

@@ -233,6 +233,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
             return Err(errno);
         }
     };
+    thread.process.signals.unshare()?;
     if !exit::end_other_threads(&thread) {
         return Err(Errno::EAGAIN);
     }

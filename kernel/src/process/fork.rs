@@ -6,7 +6,7 @@
 use super::ids::{Entry, Id};
 use super::own::Own;
 use super::{COMM, MEMORY, SPACE, THREADS};
-use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, rseq, signal, timer, wait};
+use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, oom, rseq, signal, timer, wait};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -75,6 +75,10 @@ impl CloneRequest {
 /// EINVAL, EAGAIN, ENOMEM, as clone(2).
 pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     request.check()?;
+    oom::with_reclaim(|| make(request, regs))
+}
+
+fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let parent = super::current();
     let mut child_regs = regs.fork_child();
     if request.sp != 0 {
@@ -85,7 +89,8 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         return Err(Errno::EPERM);
     }
     check_user_limit(&parent)?;
-    let id = Id::try_new()?;
+    // Numbers of processes that are gone may still wait for a grace period.
+    let id = Id::try_new().or_else(|e| if oom::reclaim() { Id::try_new() } else { Err(e) })?;
     let number = id.number();
     let fpu = sched::clone_fpu()?;
     let space = if request.has(abi::CLONE_VM) { parent.space().clone() } else { parent.space().fork()? };

@@ -56,4 +56,7 @@ static const struct bench bench = {
 	.setup = setup, .op = op,
 };
 
-BENCH_MAIN(bench)
+int main(int argc, char **argv)
+{
+	return bench_main(argc, argv, &bench);
+}

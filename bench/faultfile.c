@@ -77,4 +77,7 @@ static const struct bench bench = {
 	.warm = 4096, .mib = 8, .prepare = prepare, .setup = setup, .op = op,
 };
 
-BENCH_MAIN(bench)
+int main(int argc, char **argv)
+{
+	return bench_main(argc, argv, &bench);
+}

@@ -98,4 +98,7 @@ static const struct bench bench = {
 	.prepare = prepare, .setup = setup, .op = op, .between = between,
 };
 
-BENCH_MAIN(bench)
+int main(int argc, char **argv)
+{
+	return bench_main(argc, argv, &bench);
+}

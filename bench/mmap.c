@@ -33,4 +33,7 @@ static const struct bench bench = {
 	.prepare = prepare, .op = op,
 };
 
-BENCH_MAIN(bench)
+int main(int argc, char **argv)
+{
+	return bench_main(argc, argv, &bench);
+}

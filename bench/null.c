@@ -121,4 +121,7 @@ static const struct bench bench = {
 };
 #endif
 
-BENCH_MAIN(bench)
+int main(int argc, char **argv)
+{
+	return bench_main(argc, argv, &bench);
+}

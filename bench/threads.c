@@ -23,4 +23,7 @@ static const struct bench bench = {
 	.name = "threads", .what = "create and join a thread", .flags = "t", .warm = 50, .op = op,
 };
 
-BENCH_MAIN(bench)
+int main(int argc, char **argv)
+{
+	return bench_main(argc, argv, &bench);
+}

@@ -10,7 +10,7 @@ pub mod guest;
 mod rates;
 pub mod results;
 pub mod suite;
-pub mod table;
+mod table;
 
 use std::path::Path;
 

@@ -125,6 +125,13 @@ pub fn signal_group(group: u32, number: u32) {
     }
 }
 
+/// To the process with this number, if there is one.
+pub fn signal_process(pid: u32, number: u32) {
+    if let Some(process) = process::find_process(pid) {
+        signal::send::to_process(&process, Info::kernel(number));
+    }
+}
+
 /// Would the signal have no effect on the running thread: ignored or blocked?
 pub fn is_ignored(number: u32) -> bool {
     let thread = current();

@@ -35,6 +35,7 @@ pub const NODES: &[(&str, u64, u64, u32)] = &[
     ("kmsg", 1, 11, 0o644),
     ("tty", 5, 0, 0o666),
     ("console", 5, 1, 0o600),
+    ("ptmx", 5, 2, 0o666),
     ("ttyS0", 4, 64, 0o660),
     ("ttyS1", 4, 65, 0o660),
     ("ttyS2", 4, 66, 0o660),
@@ -54,7 +55,9 @@ pub fn open(block: bool, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOp
         (1, 11) => try_box(Memory::Log)?,
         (5, 0) => return tty::open_current(flags),
         (5, 1) => return tty::open_console(flags),
+        (5, 2) => return tty::pty::open_master(),
         (4, n @ 64..=67) => return tty::open_serial((n - 64) as usize, flags),
+        (136..=151, _) => return tty::pty::open_slave(device, flags),
         _ => return Err(ENXIO),
     };
     Ok(ops)

@@ -35,6 +35,7 @@ pub mod dentry;
 pub mod describe;
 pub mod devfs;
 pub mod devices;
+mod devpts;
 pub mod directory;
 pub mod epoll;
 pub mod eventfd;

@@ -106,10 +106,11 @@ impl Drop for SuperBlock {
     }
 }
 
-static TYPES: [&FsType; 5] = [
+static TYPES: [&FsType; 6] = [
     &super::tmpfs::ROOTFS,
     &super::tmpfs::TMPFS,
     &super::devfs::DEVTMPFS,
+    &super::devpts::DEVPTS,
     &super::procfs::PROC,
     &super::procfs::SYSFS,
 ];

@@ -45,7 +45,6 @@ pub struct Timer {
     action: Action,
 }
 
-vm::slab_type!(Timer, "timer", Arc);
 intrusive_adapter!(TimerAdapter = Arc<Timer>: Timer { link => RBTreeAtomicLink });
 
 impl<'a> KeyAdapter<'a> for TimerAdapter {

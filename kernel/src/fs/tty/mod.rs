@@ -1,4 +1,5 @@
-//! Terminals on serial ports: line discipline, job control, and the devices tty, console and ttyS0 to ttyS3.
+//! Terminals on serial ports and pseudo-terminals: line discipline, job control, and the devices tty, console, ttyS0 to ttyS3, ptmx
+//! and pts/N.
 //!
 //! Received bytes come in thread context from the serial driver (`receive`), which may run in an idle CPU and so must not sleep:
 //! it takes spin locks only, and echoes when nobody is writing; a writer echoes what piled up meanwhile.
@@ -10,6 +11,7 @@ mod control;
 mod input;
 mod job;
 mod output;
+pub mod pty;
 mod termios;
 
 use alloc::boxed::Box;
@@ -40,8 +42,15 @@ lock_class! {
     static WRITING: LockClass = ("tty output", sync::level::Other);
 }
 
+/// What is at the other end.
+enum Line {
+    /// A serial port.
+    Port(usize),
+    Pseudo(pty::Pty),
+}
+
 pub struct Tty {
-    port: usize,
+    line: Line,
     settings: SpinLock<Termios>,
     /// Rows, columns, and two sizes in pixels that nobody uses.
     window: SpinLock<[u16; 4]>,
@@ -78,7 +87,7 @@ pub fn init() -> Result {
     CONSOLE.store(number.unwrap_or(0), Relaxed);
     for (n, slot) in TTYS.iter().enumerate() {
         let Some(port) = serial::port(n) else { continue };
-        slot.swap(Some(try_arc(Tty::new(n))?));
+        slot.swap(Some(try_arc(Tty::new(Line::Port(n), Termios::DEFAULT))?));
         port.set_receive(receive);
     }
     Ok(())
@@ -98,10 +107,10 @@ fn receive(n: usize, bytes: &[u8]) {
 }
 
 impl Tty {
-    fn new(port: usize) -> Tty {
+    fn new(line: Line, settings: Termios) -> Tty {
         Tty {
-            port,
-            settings: SpinLock::new(Termios::DEFAULT, &SETTINGS),
+            line,
+            settings: SpinLock::new(settings, &SETTINGS),
             window: SpinLock::new([0; 4], &SETTINGS),
             input: SpinLock::new(Input::new(), &INPUT),
             echo: SpinLock::new(Vec::new(), &ECHO),
@@ -118,7 +127,20 @@ impl Tty {
 
     /// Device number, as in `tty_nr` of /proc/PID/stat.
     pub fn number(&self) -> u64 {
-        devices::number(4, 64 + self.port as u64)
+        match &self.line {
+            Line::Port(n) => devices::number(4, 64 + *n as u64),
+            Line::Pseudo(pty) => pty.device(),
+        }
+    }
+
+    /// Is it a pseudo-terminal whose master is gone?
+    fn is_ended(&self) -> bool {
+        matches!(&self.line, Line::Pseudo(pty) if pty.is_ended())
+    }
+
+    /// Must a writer wait: output is stopped, or nobody has taken what was written?
+    fn is_blocked(&self) -> bool {
+        self.stopped.load(SeqCst) || matches!(&self.line, Line::Pseudo(pty) if pty.is_full())
     }
 
     pub fn foreground(&self) -> u32 {
@@ -238,6 +260,9 @@ impl Tty {
                 let n = input.take(part, canonical);
                 (n, before > n)
             };
+            if let Line::Pseudo(pty) = &self.line {
+                pty.input_taken();
+            }
             if n == 0 || out.put(part.get(..n).unwrap_or(&[])) < n || !more || out.left() == 0 {
                 break;
             }
@@ -248,6 +273,10 @@ impl Tty {
     fn poll<'a>(&'a self, open: &Open, poller: &mut Poller<'_, 'a>) -> u32 {
         poller.add(&self.readable);
         poller.add(&self.writable);
+        if open.is_hung_up() {
+            // Nothing waits any more.
+            return poll::IN | poll::OUT | poll::ERR | poll::HUP | poll::RDNORM | poll::WRNORM;
+        }
         let settings = self.settings();
         let input = self.input.lock();
         let readable = match settings.local(ICANON) {
@@ -262,11 +291,8 @@ impl Tty {
         if readable {
             events |= poll::IN | poll::RDNORM;
         }
-        if !self.stopped.load(SeqCst) {
+        if !self.is_blocked() {
             events |= poll::OUT | poll::WRNORM;
-        }
-        if open.is_hung_up() {
-            events |= poll::HUP | poll::IN;
         }
         events
     }
@@ -284,10 +310,14 @@ impl Tty {
         group
     }
 
-    /// vhangup(2), or a leader that gives its terminal up.
+    /// vhangup(2), a leader that gives its terminal up, or the end of a pseudo-terminal.
     pub fn hang_up(&self) {
         let (session, group) = (self.session.load(SeqCst), self.disassociate());
         caller::drop_session_tty(session);
+        if session != group {
+            caller::signal_process(session, 1);
+            caller::signal_process(session, 18);
+        }
         caller::signal_group(group, 1); // SIGHUP
         caller::signal_group(group, 18); // SIGCONT
     }
@@ -298,20 +328,40 @@ pub struct Open {
     pub tty: Arc<Tty>,
     /// Hang-ups before it was opened; `None` for the console, which is never hung up.
     hangups: Option<u32>,
+    /// A pseudo-terminal counts it no more.
+    left: AtomicBool,
 }
 
 impl Open {
     fn is_hung_up(&self) -> bool {
         self.hangups.is_some_and(|n| self.tty.hangups.load(SeqCst) != n)
     }
+
+    fn leave(&self) {
+        if let Line::Pseudo(pty) = &self.tty.line
+            && !self.left.swap(true, SeqCst)
+        {
+            pty.slave_left();
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.leave();
+    }
 }
 
 fn open(tty: Arc<Tty>, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    if !flags.contains(OpenFlags::NO_CTTY) {
-        job::adopt(&tty);
-    }
     let hangups = Some(tty.hangups.load(SeqCst));
-    Ok(try_box(Open { tty, hangups })?)
+    if let Line::Pseudo(pty) = &tty.line {
+        pty.slave_entered()?;
+    }
+    let open = try_box(Open { tty, hangups, left: AtomicBool::new(false) })?;
+    if !flags.contains(OpenFlags::NO_CTTY) {
+        job::adopt(&open.tty);
+    }
+    Ok(open)
 }
 
 /// /dev/ttySn.
@@ -323,7 +373,7 @@ pub fn open_serial(n: usize, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
 pub fn open_console(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     let _ = flags;
     let tty = find(CONSOLE.load(Relaxed) as usize).ok_or(ENXIO)?;
-    Ok(try_box(Open { tty, hangups: None })?)
+    Ok(try_box(Open { tty, hangups: None, left: AtomicBool::new(true) })?)
 }
 
 /// /dev/tty: the caller's controlling terminal.
@@ -353,6 +403,10 @@ impl FileOps for Open {
             return Err(EIO);
         }
         control::ioctl(&self.tty, file, command, argument)
+    }
+
+    fn release(&self, _: &File) {
+        self.leave();
     }
 
     fn as_any(&self) -> &dyn Any {

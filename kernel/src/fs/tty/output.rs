@@ -2,12 +2,11 @@
 #![forbid(unsafe_code)]
 
 use core::mem::take;
-use core::sync::atomic::Ordering::SeqCst;
 
-use super::Tty;
 use super::termios::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, Termios, XTABS};
+use super::{Line, Tty};
 use crate::device::serial;
-use crate::errno::{EAGAIN, Result};
+use crate::errno::{EAGAIN, EIO, Result};
 use crate::fs::buffer::Input;
 use crate::fs::file::File;
 
@@ -72,13 +71,16 @@ impl Cooked {
 
 impl Tty {
     fn send(&self, bytes: &[u8], t: &Termios, column: &mut usize) {
-        let Some(port) = serial::port(self.port) else { return };
         for piece in bytes.chunks(PIECE) {
             let mut cooked = Cooked { bytes: [0; PIECE * 8], len: 0 };
             for &byte in piece {
                 cooked.cook(byte, t, column);
             }
-            port.write(cooked.bytes.get(..cooked.len).unwrap_or(&[]));
+            let cooked = cooked.bytes.get(..cooked.len).unwrap_or(&[]);
+            match &self.line {
+                Line::Port(n) => serial::port(*n).into_iter().for_each(|port| port.write(cooked)),
+                Line::Pseudo(pty) => pty.put(cooked),
+            }
         }
     }
 
@@ -86,11 +88,15 @@ impl Tty {
     pub(super) fn write(&self, file: &File, from: &mut Input<'_>) -> Result<usize> {
         let mut buffer = [0; PIECE];
         while from.left() > 0 {
-            if self.stopped.load(SeqCst) {
+            if self.is_blocked() {
                 if file.nonblocking() {
                     return if from.done() > 0 { Ok(from.done()) } else { Err(EAGAIN) };
                 }
-                let woken = self.writable.wait(None, || (!self.stopped.load(SeqCst)).then_some(()));
+                if self.is_ended() {
+                    return Err(EIO);
+                }
+                let woken =
+                    self.writable.wait(None, || (!self.is_blocked() || self.is_ended()).then_some(()));
                 if let Err(e) = woken {
                     return if from.done() > 0 { Ok(from.done()) } else { Err(e) };
                 }

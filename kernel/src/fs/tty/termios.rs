@@ -76,6 +76,9 @@ impl Termios {
         chars: [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22, 0, 0, 0],
     };
 
+    /// What a pseudo-terminal begins with: 38400 8N1.
+    pub const PSEUDO: Termios = Termios { control: 0o17 | 0o60 | 0o200, ..Termios::DEFAULT };
+
     pub fn char(&self, which: usize) -> u8 {
         self.chars.get(which).copied().unwrap_or(0)
     }
@@ -100,7 +103,9 @@ impl Termios {
     pub fn to_bytes(self) -> [u8; SIZE2] {
         let mut bytes = [0; SIZE2];
         let words = [self.input, self.output, self.control, self.local];
-        let speed = 115_200u32.to_ne_bytes();
+        // B38400 or the fast ones' first, CBAUD apart.
+        let slow = self.control & 0o10017 == 0o17;
+        let speed = if slow { 38_400u32 } else { 115_200 }.to_ne_bytes();
         let all = words
             .iter()
             .flat_map(|w| w.to_ne_bytes())

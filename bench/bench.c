@@ -256,7 +256,7 @@ void bench_processor_time(uint64_t *user, uint64_t *sys)
 	*sys = micros(own.ru_stime) + micros(children.ru_stime);
 }
 
-static void run_task(struct task *task)
+void bench_task(struct task *task)
 {
 	const struct bench *bench = task->bench;
 	struct shared *shared = task->shared;
@@ -395,7 +395,7 @@ void bench_control(const struct bench *bench, struct shared *shared, pid_t *task
 
 static void *thread_main(void *task)
 {
-	run_task(task);
+	bench_task(task);
 	return 0;
 }
 
@@ -452,7 +452,7 @@ int bench_main(int argc, char **argv, const struct bench *bench)
 	if (opt.threads)
 		run_threads(bench, shared);
 	else
-		bench_processes(bench, shared, run_task);
+		bench_processes(bench, shared, bench_task);
 	if (bench->cleanup)
 		bench->cleanup();
 	bench_report(bench, shared);

@@ -78,13 +78,21 @@ struct bench {
 
 int bench_main(int argc, char **argv, const struct bench *bench);
 
-/* Pieces, for doexec, whose tasks lose their memory at each operation. */
+/* The program's main. In `grid`, which is linked from all of them, its operation under the name that -DGRID gives it. */
+#ifdef GRID
+#define BENCH_MAIN(which) extern const struct bench *const GRID; const struct bench *const GRID = &which;
+#else
+#define BENCH_MAIN(which) int main(int argc, char **argv) { return bench_main(argc, argv, &which); }
+#endif
+
+/* Pieces, for doexec, whose tasks lose their memory at each operation, and for grid, whose tasks do different things. */
 void bench_options(int argc, char **argv, const struct bench *bench);
 struct shared *bench_shared_file(int *fd);
 struct shared *bench_map_shared(int fd, unsigned tasks);
 void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks, int counted);
 void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks);
 void bench_processes(const struct bench *bench, struct shared *shared, void (*body)(struct task *));
+void bench_task(struct task *task);
 void bench_control(const struct bench *bench, struct shared *shared, pid_t *tasks);
 void bench_processor_time(uint64_t *user_us, uint64_t *sys_us);
 void bench_report(const struct bench *bench, const struct shared *shared);

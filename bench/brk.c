@@ -56,7 +56,4 @@ static const struct bench bench = {
 	.setup = setup, .op = op,
 };
 
-int main(int argc, char **argv)
-{
-	return bench_main(argc, argv, &bench);
-}
+BENCH_MAIN(bench)

@@ -77,7 +77,4 @@ static const struct bench bench = {
 	.warm = 4096, .mib = 8, .prepare = prepare, .setup = setup, .op = op,
 };
 
-int main(int argc, char **argv)
-{
-	return bench_main(argc, argv, &bench);
-}
+BENCH_MAIN(bench)

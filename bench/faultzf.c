@@ -98,7 +98,4 @@ static const struct bench bench = {
 	.prepare = prepare, .setup = setup, .op = op, .between = between,
 };
 
-int main(int argc, char **argv)
-{
-	return bench_main(argc, argv, &bench);
-}
+BENCH_MAIN(bench)

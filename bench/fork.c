@@ -26,13 +26,12 @@ static void reap(pid_t child)
 
 #ifdef EXEC
 
-static const char *program;
+static const char *program = "";
 static char *arguments[3];
 
 static void prepare(void)
 {
-	if (opt.program)
-		program = opt.program;
+	program = opt.program ? opt.program : bench_self(program);
 	arguments[0] = (char *)program;
 	arguments[1] = (char *)(opt.program ? 0 : "@exit");
 }
@@ -56,13 +55,17 @@ static const struct bench bench = {
 	.name = "forkexec", .what = "fork, exec, exit, wait", .flags = "vx", .warm = 20, .prepare = prepare, .op = op,
 };
 
+#ifndef GRID
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "@exit") == 0)
 		return 0;
-	program = bench_self(argv[0]);
+	program = argv[0];
 	return bench_main(argc, argv, &bench);
 }
+#else
+BENCH_MAIN(bench)
+#endif
 
 #else
 
@@ -94,9 +97,6 @@ static const struct bench bench = {
 	.name = "forkexit", .what = "fork, exit, wait", .flags = "m", .warm = 20, .setup = setup, .op = op,
 };
 
-int main(int argc, char **argv)
-{
-	return bench_main(argc, argv, &bench);
-}
+BENCH_MAIN(bench)
 
 #endif

@@ -33,7 +33,4 @@ static const struct bench bench = {
 	.prepare = prepare, .op = op,
 };
 
-int main(int argc, char **argv)
-{
-	return bench_main(argc, argv, &bench);
-}
+BENCH_MAIN(bench)

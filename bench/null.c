@@ -121,7 +121,4 @@ static const struct bench bench = {
 };
 #endif
 
-int main(int argc, char **argv)
-{
-	return bench_main(argc, argv, &bench);
-}
+BENCH_MAIN(bench)

@@ -23,7 +23,4 @@ static const struct bench bench = {
 	.name = "threads", .what = "create and join a thread", .flags = "t", .warm = 50, .op = op,
 };
 
-int main(int argc, char **argv)
-{
-	return bench_main(argc, argv, &bench);
-}
+BENCH_MAIN(bench)

@@ -182,7 +182,7 @@ pub enum CpuModels {
 #[derive(Args)]
 pub struct Lines {
     /// Benchmarks, each with its options if it is one word: "faultzf -t"
-    #[arg(required_unless_present_any = ["self_test", "gate"], value_name = "BENCH")]
+    #[arg(required_unless_present_any = ["self_test", "gate", "grid"], value_name = "BENCH")]
     pub benchmarks: Vec<String>,
     /// CPU counts, a machine each
     #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
@@ -198,6 +198,23 @@ pub struct Lines {
     /// Compare instructions, lines and transfers with the table in tests/gate; status 1 where they differ for the worse
     #[arg(long, conflicts_with_all = ["self_test", "vs", "ops"])]
     pub gate: bool,
+    /// Which operations share lines when two of them run side by side, every pair of those named
+    #[arg(long, conflicts_with_all = ["self_test", "gate", "ops"])]
+    pub grid: bool,
+    /// With --grid: name the lines of every pair
+    #[arg(long, requires = "grid")]
+    pub names: bool,
+    /// With --grid or --predict: a picture (a pointer held over a square of the grid shows its lines)
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Count instructions per operation too, exactly, in another machine
+    #[arg(long, short = 'i', conflicts_with_all = ["self_test", "gate", "grid"])]
+    pub instructions: bool,
+    /// A model of the rates with up to 48 CPUs, from instructions and lines; --cpus 2,4,16,48 gives it something to stand on
+    #[arg(long, conflicts_with_all = ["self_test", "gate", "grid"])]
+    pub predict: bool,
+    #[command(flatten)]
+    pub costs: Costs,
     /// With --gate: write the figures into the table instead
     #[arg(long, requires = "gate")]
     pub update: bool,
@@ -213,6 +230,30 @@ pub struct Lines {
     /// Write all results there too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// What the model of --predict takes hardware to cost.
+#[derive(Args)]
+pub struct Costs {
+    /// Model: nanoseconds to take a line from another core of the socket (default: Intel Xeon Platinum 8375C, Ice Lake, median
+    /// published by nviennot/core-to-core-latency)
+    #[arg(long, default_value_t = 51.0, value_name = "NS", help_heading = "Model")]
+    pub cost_local: f64,
+    /// Model: from a core of another socket (the same source, two sockets)
+    #[arg(long, default_value_t = 108.0, value_name = "NS", help_heading = "Model")]
+    pub cost_remote: f64,
+    /// Model: CPUs beyond so many are on another socket
+    #[arg(long, default_value_t = 24, value_name = "N", help_heading = "Model")]
+    pub cores_per_socket: u32,
+    /// Model: instructions a cycle (an assumption)
+    #[arg(long, default_value_t = 1.0, value_name = "N", help_heading = "Model")]
+    pub ipc: f64,
+    /// Model: cycles a nanosecond
+    #[arg(long, default_value_t = 2.9, value_name = "GHZ", help_heading = "Model")]
+    pub ghz: f64,
+    /// Model: bytes that a string instruction clears or copies in a cycle (an assumption)
+    #[arg(long, default_value_t = 32.0, value_name = "BYTES", help_heading = "Model")]
+    pub string_bytes: f64,
 }
 
 /// A machine whose lines are watched.

@@ -210,6 +210,34 @@ static int clone_body(void *argument)
 	return 9;
 }
 
+static int ignore_usr1(void *unused)
+{
+	(void)unused;
+	signal(SIGUSR1, SIG_IGN);
+	return 0;
+}
+
+static void on_usr1(int signal)
+{
+	(void)signal;
+}
+
+/* exec takes its handlers away from the child alone. */
+static int catch_usr1_and_exec(void *unused)
+{
+	(void)unused;
+	signal(SIGUSR1, on_usr1);
+	execv("/proc/self/exe", (char *[]){ (char *)"true", 0 });
+	return 1;
+}
+
+static const char *usr1(void)
+{
+	struct sigaction now;
+	sigaction(SIGUSR1, 0, &now);
+	return now.sa_handler == SIG_DFL ? "default" : now.sa_handler == SIG_IGN ? "ignored" : "caught";
+}
+
 static void cloning(void)
 {
 	section("vfork and clone");
@@ -230,6 +258,16 @@ static void cloning(void)
 	say("CLONE_VM: %s, counter %d", status_text(ended), counter);
 	pid = clone(clone_body, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | SIGCHLD, (void *)5);
 	say("CLONE_VFORK: counter %d, %s", counter, status_text(wait_for(pid)));
+	pid = clone(ignore_usr1, stack + sizeof stack, CLONE_VM | SIGCHLD, 0);
+	status = wait_for(pid);
+	say("apart: %s, SIGUSR1 %s", status_text(status), usr1());
+	pid = clone(ignore_usr1, stack + sizeof stack, CLONE_VM | CLONE_SIGHAND | SIGCHLD, 0);
+	status = wait_for(pid);
+	say("CLONE_SIGHAND: %s, SIGUSR1 %s", status_text(status), usr1());
+	pid = clone(catch_usr1_and_exec, stack + sizeof stack, CLONE_VM | CLONE_SIGHAND | SIGCHLD, 0);
+	status = wait_for(pid);
+	say("exec after it: %s, SIGUSR1 %s", status_text(status), usr1());
+	signal(SIGUSR1, SIG_DFL);
 	pid = clone(clone_body, stack + sizeof stack, 0, (void *)0);
 	SHOW(waitpid(pid, &status, 0));
 	SHOW(waitpid(pid, &status, __WCLONE) == pid);

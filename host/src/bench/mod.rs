@@ -10,7 +10,7 @@ pub mod guest;
 mod rates;
 pub mod results;
 pub mod suite;
-mod table;
+pub mod table;
 
 use std::path::Path;
 

@@ -38,7 +38,7 @@ const USUAL: [Row; 14] = [
 ];
 
 /// What runs when it is named.
-const MORE: [Row; 12] = [
+const MORE: [Row; 13] = [
     Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
     Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
     Row("faultzf-span", "faultzf", &["-t", "-o"], "the same, each thread its part of one mapping", 0),
@@ -48,6 +48,7 @@ const MORE: [Row; 12] = [
     Row("mmap-threads", "mmap", &["-t"], "map, touch, unmap, threads of one process", 0),
     Row("tmpfs-one", "tmpfs", &["-o"], "create, write, rename, unlink in one directory", 0),
     Row("openclose", "openclose", &[], "open and close a file", 1000),
+    Row("openclose-one", "openclose", &["-o"], "open and close one file for all tasks", 0),
     Row("pipe", "pipe", &[], "write and read through an own pipe", 1000),
     Row("getppid", "getppid", &[], "one trivial system call", 2000),
     Row("clock", "clock", &[], "clock_gettime(CLOCK_MONOTONIC)", 2000),
@@ -87,6 +88,13 @@ impl Spec {
     /// The command for a rate.
     pub fn timed(&self, tasks: u32, seconds: f64) -> String {
         format!("{} -q -s {seconds}", self.start(tasks))
+    }
+
+    /// The word for `grid`, which does two operations at a time; None where it cannot.
+    pub fn beside(&self, ops: u64) -> Option<String> {
+        let fits = !self.program.starts_with("doexec") && !self.options.iter().any(|word| word == "-t");
+        let words = [std::slice::from_ref(&self.program), self.options.as_slice()].concat().join(" ");
+        fits.then(|| format!("{words} -c {ops}"))
     }
 
     /// The command for an exact count: one task.

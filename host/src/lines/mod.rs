@@ -6,44 +6,31 @@
 
 mod cost;
 mod gate;
+mod grid;
 mod names;
+mod predict;
+mod report;
 mod selftest;
 mod windows;
 
-use anyhow::{Context, Result, anyhow};
-use comfy_table::{CellAlignment, Table, presets};
-use darter_measure::LineWindow;
-use serde::Serialize;
+use std::path::Path;
 
+use anyhow::{Context, Result, anyhow};
+
+use crate::bench::exact::{self, Exact};
 use crate::bench::guest::Command;
 use crate::bench::interrupted;
 use crate::bench::suite::{self, Spec};
 use crate::cli::Lines;
 use crate::exit::usage;
-use crate::kernel_image::Kernel;
 use crate::paths::Tree;
 use crate::signals::Signals;
 use crate::symbols;
+use report::Figures;
 use windows::{Watched, Watcher};
 
 /// The plugin tells 63 CPUs apart.
 const MOST_CPUS: u32 = 63;
-
-/// One benchmark on one kernel with one number of CPUs.
-#[derive(Serialize)]
-struct Figures {
-    bench: String,
-    kernel: String,
-    cpus: u32,
-    ops: u64,
-    transfers_per_op: f64,
-    kernel_transfers_per_op: f64,
-    remote_transfers_per_op: f64,
-    conflict_lines: usize,
-    accesses_per_op: f64,
-    /// What the text shows of the lines.
-    report: String,
-}
 
 pub fn lines(options: &Lines) -> Result<u8> {
     interrupted(count(options))
@@ -62,6 +49,9 @@ fn count(options: &Lines) -> Result<u8> {
     if options.cost {
         return cost::run(options);
     }
+    if options.grid {
+        return grid::run(options);
+    }
     let specs = suite::choose(&options.benchmarks)?;
     let kernels = [Some(options.machine.kernel.clone()), options.vs.clone()];
     let paths = Tree::find();
@@ -69,7 +59,8 @@ fn count(options: &Lines) -> Result<u8> {
     let mut all = Vec::new();
     for kernel in kernels.iter().flatten() {
         let names = &symbols::names(kernel, &paths)?;
-        let watcher = Watcher { options: &options.machine, kernel, names, paths: &paths };
+        let watcher =
+            Watcher { options: &options.machine, kernel, names, paths: &paths, limit: windows::LIMIT };
         for &cpus in &options.cpus {
             let windows = measure(options, &watcher, cpus, &specs, &mut signals)?;
             for (spec, window) in specs.iter().zip(windows) {
@@ -78,18 +69,40 @@ fn count(options: &Lines) -> Result<u8> {
                     .with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
                 let report = window.report(ops, names, options.top);
                 out!("{}, {cpus} CPUs, {}: {report}", spec.name, kernel.name());
-                all.push(figures(spec, kernel, cpus, ops, &window, report));
+                all.push(Figures::new(spec, kernel.name(), cpus, (ops, &window), names, report));
             }
+        }
+        if options.instructions || options.predict {
+            let how =
+                Exact { memory: options.machine.memory, append: &options.machine.append, profile: false };
+            let specs = suite::choose_exact(&options.benchmarks)?;
+            let counts = exact::count_on(&mut signals, &paths, kernel, &specs, &how, &|_| {})?;
+            all.iter_mut().for_each(|figures| figures.add_instructions(&counts));
         }
     }
     // The kernels beside each other.
     all.sort_by(|a, b| (&a.bench, a.cpus).cmp(&(&b.bench, b.cpus)));
-    out!("{}", table(&all));
+    out!("{}", report::table(&all));
+    let curves = if options.predict { predict::curves(&all, &options.costs) } else { Vec::new() };
+    if options.predict {
+        out!("{}", predict::text(&curves, &options.costs));
+    }
+    if let Some(file) = options.svg.as_ref().filter(|_| options.predict) {
+        write(file, &predict::draw(&curves, &options.costs))?;
+    }
     if let Some(file) = &options.json {
-        std::fs::write(file, serde_json::to_string_pretty(&all)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        let text = if options.predict {
+            serde_json::to_string_pretty(&serde_json::json!({ "figures": all, "model": curves }))?
+        } else {
+            serde_json::to_string_pretty(&all)?
+        };
+        write(file, &text)?;
     }
     Ok(0)
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// All benchmarks in one machine, each twice: operations and window of the second run.
@@ -114,47 +127,4 @@ fn measure(
 
 fn default_ops(spec: &Spec) -> u64 {
     if spec.program.starts_with("fault") { 4096 } else { 200 }
-}
-
-fn figures(
-    spec: &Spec,
-    kernel: &Kernel,
-    cpus: u32,
-    ops: u64,
-    window: &LineWindow,
-    report: String,
-) -> Figures {
-    let each = |count: u64| count as f64 / ops.max(1) as f64;
-    Figures {
-        bench: spec.name.clone(),
-        kernel: kernel.name(),
-        cpus,
-        ops,
-        transfers_per_op: each(window.transfers()),
-        kernel_transfers_per_op: each(window.kernel_reads + window.kernel_writes),
-        remote_transfers_per_op: each(window.remote),
-        conflict_lines: window.conflicts().count(),
-        accesses_per_op: each(window.user_accesses + window.kernel_accesses),
-        report,
-    }
-}
-
-fn table(all: &[Figures]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["benchmark", "kernel", "CPUs", "operations", "lines taken / op", "conflict lines"]);
-    for figures in all {
-        table.add_row([
-            figures.bench.clone(),
-            figures.kernel.clone(),
-            figures.cpus.to_string(),
-            figures.ops.to_string(),
-            format!("{:.3}", figures.transfers_per_op),
-            figures.conflict_lines.to_string(),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -33,6 +33,8 @@ pub struct Watcher<'a> {
     pub kernel: &'a Kernel,
     pub names: &'a Names,
     pub paths: &'a Tree,
+    /// Seconds that one command may take.
+    pub limit: u32,
 }
 
 impl Watcher<'_> {
@@ -44,14 +46,14 @@ impl Watcher<'_> {
         signals: &mut Signals,
         begun: &dyn Fn(usize),
     ) -> Result<Vec<Watched>> {
-        let Watcher { options, kernel, names, paths } = *self;
+        let Watcher { options, kernel, names, paths, limit } = *self;
         let folder = tempfile::tempdir_in(paths.cache("run")?)?;
         let out = folder.path().join("lines.json");
         let machine = machine(options, cpus, paths, &out, &names.plugin_options(cpus))?;
         let mut words = append(kernel, &options.append);
         words.push(symbols::LINUX_APPEND.into());
         let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
-        let boot = Boot { paths, kernel, machine, append: words, settle, limit: LIMIT };
+        let boot = Boot { paths, kernel, machine, append: words, settle, limit };
         let ran = boot.run(signals, commands, begun)?;
         let mut windows = read(&out).unwrap_or_default().into_iter();
         let missing = || ran.machine.clone().unwrap_or_else(|| "it did not run".into());

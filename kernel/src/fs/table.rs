@@ -18,7 +18,7 @@ use core::sync::atomic::{
 };
 
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
-use sync::{SpinLock, TryVec, lock_class, try_arc};
+use sync::{SpinLock, TryVec, lock_class, slab_arc, try_arc};
 
 use super::file::File;
 use crate::errno::{EBADF, EINVAL, EMFILE, Result};
@@ -46,6 +46,8 @@ struct Share {
 }
 
 rcu_object!(Share);
+vm::slab_type!(Share, "file-table-share", Arc);
+vm::slab_type!(FileTable, "file-table", Arc);
 
 /// Slots of a new table.
 const FIRST: usize = 16;
@@ -63,7 +65,7 @@ impl Image {
 impl Share {
     /// A share of `image` that one table has.
     fn try_new(image: Arc<Image>) -> Result<Arc<Share>> {
-        let share = try_arc(Share { image, tables: AtomicU32::new(1), rcu: RcuHead::new() })?;
+        let share = slab_arc(Share { image, tables: AtomicU32::new(1), rcu: RcuHead::new() })?;
         share.image.shares.fetch_add(1, Relaxed);
         Ok(share)
     }
@@ -135,7 +137,7 @@ impl FileTable {
     }
 
     fn with_share(share: Arc<Share>, change: Change) -> Result<Arc<FileTable>> {
-        Ok(try_arc(FileTable { share: RcuArc::new(Some(share)), change: SpinLock::new(change, &TABLE) })?)
+        Ok(slab_arc(FileTable { share: RcuArc::new(Some(share)), change: SpinLock::new(change, &TABLE) })?)
     }
 
     /// A table of its own with the same descriptors, for fork.

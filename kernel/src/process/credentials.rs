@@ -4,7 +4,7 @@
 use crate::errno::Result;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use sync::{TryVec, try_arc};
+use sync::{TryVec, slab_arc};
 
 /// Ids of a thread. Immutable: a change makes a new one.
 #[derive(Debug, Default)]
@@ -20,10 +20,12 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
+vm::slab_type!(Credentials, "credentials", Arc);
+
 impl Credentials {
     /// The superuser's.
     pub fn root() -> Result<Arc<Self>> {
-        Ok(try_arc(Self::default())?)
+        Ok(slab_arc(Self::default())?)
     }
 
     /// A copy of its own.
@@ -34,7 +36,7 @@ impl Credentials {
     }
 
     pub fn try_clone(&self) -> Result<Arc<Self>> {
-        Ok(try_arc(self.copy()?)?)
+        Ok(slab_arc(self.copy()?)?)
     }
 
     /// May it do what is the superuser's?

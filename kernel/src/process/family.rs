@@ -70,7 +70,7 @@ impl Family {
 /// Takes `child`, which is off its parent's list, out of the table of numbers.
 pub fn forget(child: &Arc<Process>) {
     super::session::keep_number(child);
-    child.id.withdraw();
+    child.id.withdraw_process();
     child.family.set_parent(None);
 }
 

@@ -3,10 +3,12 @@
 //! Everything that can fail is done before anybody can see the newcomer; then it is published, added to its kin, and started.
 #![forbid(unsafe_code)]
 
-use super::ids::{Entry, Id};
+use super::ids::Id;
 use super::own::Own;
 use super::{COMM, MEMORY, SPACE, THREADS};
-use super::{Credentials, Pid, Process, Thread, exec, family, itimer, limits, rseq, signal, timer, wait};
+use super::{
+    Credentials, Pid, Process, Thread, exec, family, itimer, limits, oom, rseq, signal, timer, wait,
+};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -16,7 +18,8 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general as abi;
-use sync::{SpinLock, TryVec, try_arc};
+use sync::rcu::RcuHead;
+use sync::{SpinLock, TryVec, slab_arc};
 use vm::addr::VirtAddr;
 
 /// Arguments of clone(2) and clone3(2).
@@ -75,6 +78,10 @@ impl CloneRequest {
 /// EINVAL, EAGAIN, ENOMEM, as clone(2).
 pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     request.check()?;
+    oom::with_reclaim(|| make(request, regs))
+}
+
+fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let parent = super::current();
     let mut child_regs = regs.fork_child();
     if request.sp != 0 {
@@ -85,7 +92,8 @@ pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         return Err(Errno::EPERM);
     }
     check_user_limit(&parent)?;
-    let id = Id::try_new()?;
+    // Numbers of processes that are gone may still wait for a grace period.
+    let id = Id::try_new().or_else(|e| if oom::reclaim() { Id::try_new() } else { Err(e) })?;
     let number = id.number();
     let fpu = sched::clone_fpu()?;
     let space = if request.has(abi::CLONE_VM) { parent.space().clone() } else { parent.space().fork()? };
@@ -185,7 +193,7 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
             // The process is being killed or replaces itself: the caller goes the same way before it sees this.
             return Err(crate::errno::ERESTARTNOINTR);
         }
-        thread.id.lock().publish(Entry::Thread(thread.clone()));
+        thread.id.lock().publish_thread(thread.clone());
         if process.is_stopped() {
             // It has to stop before its first instruction.
             thread.notify(false);
@@ -194,7 +202,7 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
     }
     process.threads.lock().try_push(thread.clone())?;
     let parent = process.family.parent().ok_or(Errno::EAGAIN)?;
-    process.id.publish(Entry::Process(process.clone()));
+    process.id.publish_process(process.clone());
     if let Err(errno) = parent.family.add(process.clone()) {
         family::forget(process);
         process.threads.lock().clear();
@@ -204,7 +212,7 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
 }
 
 fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>> {
-    Ok(try_arc(Thread {
+    Ok(slab_arc(Thread {
         tid: AtomicU32::new(id.number()),
         id: SpinLock::new(id, &COMM),
         process,
@@ -229,6 +237,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
+        rcu: RcuHead::new(),
     })?)
 }
 
@@ -244,14 +253,15 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
     } else {
         request.exit_signal
     };
-    let signals = caller.signals.copy()?;
+    let signals =
+        if request.has(abi::CLONE_SIGHAND) { caller.signals.share() } else { caller.signals.copy()? };
     if request.flags & CLEAR_SIGHAND != 0 {
         signals.reset_for_exec();
     }
     let (memory, old_exe) = caller.memory.lock().fork();
     drop(old_exe);
     let thread_id = id.share();
-    let process = try_arc(Process {
+    let process = slab_arc(Process {
         group: AtomicU32::new(caller.group()),
         session: AtomicU32::new(caller.session_id()),
         family: family::Family::new(Some(parent)),
@@ -299,6 +309,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         death_signal: AtomicU32::new(0),
         started: arch::time::now(),
         name_at_exit: SpinLock::new([0; 16], &COMM),
+        rcu: RcuHead::new(),
     }
 }
 
@@ -306,7 +317,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
 pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>) -> Result<Arc<Thread>> {
     let id = Id::try_new()?;
     let thread_id = id.share();
-    let process = try_arc(Process {
+    let process = slab_arc(Process {
         group: AtomicU32::new(id.number()),
         session: AtomicU32::new(id.number()),
         ..blank(id, space.clone(), signal::Signals::try_new()?, limits::Limits::new())
@@ -317,7 +328,7 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     thread.set_comm(b"init");
     process.threads.lock().try_push(thread.clone())?;
     super::session::create_first(&process)?;
-    process.id.publish(Entry::Process(process.clone()));
+    process.id.publish_process(process.clone());
     Ok(thread)
 }
 

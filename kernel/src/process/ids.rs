@@ -9,9 +9,10 @@
 //! number; it becomes free when the last of them is gone.
 //!
 //! The table from number to process or thread has three levels. Directory and blocks are never freed (a machine has as many as it
-//! ever had processes at one time, plus the quarantine), so a walk needs no lock; each block has one lock for its entries.
+//! ever had processes at one time, plus the quarantine), and what a number leads to is found under RCU: a lookup takes no lock and
+//! writes no line but the count of what it finds.
 //!
-//! Lock order: a block's lock and `OVERFLOW` are leaves, nothing is taken under them.
+//! Lock order: `OVERFLOW` is a leaf, nothing is taken under it.
 #![forbid(unsafe_code)]
 
 use super::{Process, Thread};
@@ -23,6 +24,7 @@ use sync::SpinLock;
 use sync::heap::try_box;
 use sync::level::Other;
 use sync::percpu::Padded;
+use sync::rcu::RcuArc;
 use sync::{Count, LocalCell, per_cpu};
 
 pub type Pid = u32;
@@ -37,15 +39,7 @@ const QUARANTINE: u32 = 16;
 const NONE: u32 = u32::MAX;
 
 sync::lock_class! {
-    static IDS: LockClass = ("process ids", Other);
     static IDS_OVERFLOW: LockClass = ("process id overflow", Other);
-}
-
-/// What a number leads to. A leading thread is found through its process.
-#[derive(Clone)]
-pub enum Entry {
-    Process(Arc<Process>),
-    Thread(Arc<Thread>),
 }
 
 struct Block {
@@ -54,7 +48,9 @@ struct Block {
     /// Next block in a queue of retired blocks.
     next: AtomicU32,
     uses: [AtomicU8; BLOCK as usize],
-    entries: SpinLock<[Option<Entry>; BLOCK as usize]>,
+    /// What a number leads to. A leading thread is found through its process.
+    processes: [RcuArc<Process>; BLOCK as usize],
+    threads: [RcuArc<Thread>; BLOCK as usize],
 }
 
 type Middle = [OnceBox<Block>; SPREAD];
@@ -133,7 +129,8 @@ fn make_block(index: u32) -> Result<&'static Block> {
             live: AtomicU32::new(0),
             next: AtomicU32::new(NONE),
             uses: [const { AtomicU8::new(0) }; BLOCK as usize],
-            entries: SpinLock::new([const { None }; BLOCK as usize], &IDS),
+            processes: [const { RcuArc::empty() }; BLOCK as usize],
+            threads: [const { RcuArc::empty() }; BLOCK as usize],
         };
         let _ = slot.set(try_box(fresh)?);
     }
@@ -256,23 +253,33 @@ impl Id {
         Id(self.0)
     }
 
-    /// From now on a lookup of the number finds `entry`.
-    pub fn publish(&self, entry: Entry) {
-        let old = swap_entry(self.0, Some(entry));
-        drop(old);
+    /// From now on a lookup of the number finds `process`.
+    pub fn publish_process(&self, process: Arc<Process>) {
+        if let Some(slot) = find(self.0, |block| &block.processes) {
+            slot.swap(Some(process));
+        }
     }
 
-    /// From now on a lookup of the number finds nothing.
-    pub fn withdraw(&self) {
-        drop(swap_entry(self.0, None));
+    /// From now on a lookup of the number finds `thread`.
+    pub fn publish_thread(&self, thread: Arc<Thread>) {
+        if let Some(slot) = find(self.0, |block| &block.threads) {
+            slot.swap(Some(thread));
+        }
     }
-}
 
-fn swap_entry(number: Pid, entry: Option<Entry>) -> Option<Entry> {
-    let block = block(number / BLOCK)?;
-    let mut entries = block.entries.lock();
-    let slot = entries.get_mut((number % BLOCK) as usize)?;
-    core::mem::replace(slot, entry)
+    /// From now on a lookup of the number finds no process.
+    pub fn withdraw_process(&self) {
+        if let Some(slot) = find(self.0, |block| &block.processes) {
+            drop(slot.take());
+        }
+    }
+
+    /// From now on a lookup of the number finds no thread that is not the leader of a process.
+    pub fn withdraw_thread(&self) {
+        if let Some(slot) = find(self.0, |block| &block.threads) {
+            drop(slot.take());
+        }
+    }
 }
 
 impl Drop for Id {
@@ -286,26 +293,23 @@ impl Drop for Id {
     }
 }
 
-fn find(number: Pid) -> Option<Entry> {
-    let block = block(number / BLOCK)?;
-    let entries = block.entries.lock();
-    entries.get((number % BLOCK) as usize)?.clone()
+/// The place of `number` in one of a block's arrays.
+fn find<T>(
+    number: Pid,
+    array: impl Fn(&'static Block) -> &'static [T; BLOCK as usize],
+) -> Option<&'static T> {
+    array(block(number / BLOCK)?).get((number % BLOCK) as usize)
 }
 
 /// The process with this number, alive or a zombie.
 pub fn find_process(pid: Pid) -> Option<Arc<Process>> {
-    match find(pid)? {
-        Entry::Process(process) => Some(process),
-        Entry::Thread(_) => None,
-    }
+    find(pid, |block| &block.processes)?.get(&sync::rcu::read())
 }
 
 /// The thread with this number.
 pub fn find_thread(tid: Pid) -> Option<Arc<Thread>> {
-    match find(tid)? {
-        Entry::Process(process) => process.thread(tid),
-        Entry::Thread(thread) => Some(thread),
-    }
+    let thread = find(tid, |block| &block.threads)?.get(&sync::rcu::read());
+    thread.or_else(|| find_process(tid)?.thread(tid))
 }
 
 /// The process with the lowest number that is not below `from`. For a walk over all processes that holds no lock between its steps.
@@ -321,11 +325,10 @@ pub fn next_process(from: Pid) -> Option<Arc<Process>> {
             number = (number / BLOCK + 1) * BLOCK;
             continue;
         }
-        let entries = block.entries.lock();
-        for entry in entries.iter().skip((number % BLOCK) as usize) {
-            if let Some(Entry::Process(process)) = entry {
-                return Some(process.clone());
-            }
+        let read = sync::rcu::read();
+        let mut rest = block.processes.iter().skip((number % BLOCK) as usize);
+        if let Some(process) = rest.find_map(|slot| slot.get(&read)) {
+            return Some(process);
         }
         number = (number / BLOCK + 1) * BLOCK;
     }

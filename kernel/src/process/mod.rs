@@ -41,6 +41,7 @@ pub use exit::{exit_group, exit_thread};
 pub use fork::{CloneRequest, clone};
 pub use ids::{Pid, find_process, find_thread, for_each_process};
 pub use limits::{file_size_limit, limit_now};
+pub use oom::with_reclaim;
 pub use session::Session;
 pub use signal::deliver::return_work;
 pub use start::start_init;
@@ -57,6 +58,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsiz
 use ids::Id;
 use own::Own;
 use sync::level::Other;
+use sync::rcu::{RcuHead, RcuObject};
 use sync::{SpinLock, lock_class};
 
 lock_class! {
@@ -108,6 +110,15 @@ pub struct Process {
     pub(crate) death_signal: AtomicU32,
     pub started: u64,
     name_at_exit: SpinLock<[u8; 16]>,
+    rcu: RcuHead,
+}
+
+vm::slab_type!(Process, "process", Arc);
+
+impl RcuObject for Process {
+    fn rcu_head(&self) -> &RcuHead {
+        &self.rcu
+    }
 }
 
 /// A thread.
@@ -143,6 +154,15 @@ pub struct Thread {
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
     pub(crate) exiting: AtomicBool,
+    rcu: RcuHead,
+}
+
+vm::slab_type!(Thread, "thread", Arc);
+
+impl RcuObject for Thread {
+    fn rcu_head(&self) -> &RcuHead {
+        &self.rcu
+    }
 }
 
 impl Process {
@@ -318,7 +338,7 @@ impl Thread {
 
     /// Its number leads nowhere from now on.
     pub(crate) fn withdraw(&self) {
-        self.id.lock().withdraw();
+        self.id.lock().withdraw_thread();
     }
 
     /// exec by a thread that is not the leader: it takes the process's number, and its own becomes free.

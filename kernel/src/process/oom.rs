@@ -1,4 +1,5 @@
-//! When memory is out: the process that holds most of it is killed, and whoever needs a page waits for what comes back.
+//! When memory is out: the process that holds most of it is killed, and whoever needs a page waits for what comes back. A call that may
+//! fail kills nobody: it waits once for what is free already but lies with other CPUs or waits for a grace period (`reclaim`).
 //!
 //! One victim at a time: while it dies nobody else is chosen, unless it takes too long (it may wait for something that another
 //! process holds). The first process is never chosen. What programs keep in files is not theirs alone and is not counted; a file
@@ -10,6 +11,7 @@
 use super::signal::{Info, send};
 use super::{Pid, Process, ids};
 use crate::arch::time;
+use crate::errno::{Errno, Result};
 use crate::sched::{self, Sleep};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -36,10 +38,7 @@ pub fn relieve() -> bool {
     let patient = time::now().saturating_sub(CHOSEN.load(Ordering::Acquire)) < PATIENCE_NS;
     let dying = last != 0 && patient && ids::find_process(last).is_some_and(|p| holds_memory(&p));
     if !dying {
-        // Much may be free already: kept by other CPUs, or waiting for a grace period.
-        vm::frame::call_back();
-        sync::rcu::synchronize();
-        pause();
+        reclaim();
         if vm::frame::has_any() {
             return !super::is_dying();
         }
@@ -58,6 +57,32 @@ pub fn relieve() -> bool {
     }
     pause();
     !super::is_dying()
+}
+
+/// Much may be free already: kept by other CPUs, or waiting for a grace period. Has every CPU give it back and waits a little. False: the
+/// running thread is dying. May sleep; no lock is held.
+#[cold]
+pub fn reclaim() -> bool {
+    sync::rcu::expedite();
+    sync::rcu::hurry();
+    sync::rcu::synchronize();
+    // What ripened here is run here; the other CPUs are on it.
+    sync::rcu::poll();
+    pause();
+    sync::rcu::poll();
+    vm::frame::call_back();
+    !super::is_dying()
+}
+
+/// Does `f`, and if it fails for want of memory, once more after `reclaim`.
+///
+/// # Errors
+/// Those of `f`.
+pub fn with_reclaim<R>(mut f: impl FnMut() -> Result<R>) -> Result<R> {
+    match f() {
+        Err(Errno::ENOMEM) if reclaim() => f(),
+        result => result,
+    }
 }
 
 fn pause() {

@@ -43,6 +43,7 @@ pub(super) struct FutexNode {
     woken: AtomicBool,
 }
 
+vm::slab_type!(FutexNode, "futex-node", Arc);
 intrusive_adapter!(FutexAdapter = Arc<FutexNode>: FutexNode { link => LinkedListAtomicLink });
 
 impl FutexNode {

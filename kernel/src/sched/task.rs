@@ -175,6 +175,8 @@ pub struct Task {
     hardware: UnsafeCell<Hardware>,
 }
 
+vm::slab_type!(Task, "task", Arc);
+
 // SAFETY: `hardware` is touched as its documentation says: by one CPU at a time, handed over through the run queue's
 // lock and `on_cpu`. Everything else is atomic or immutable.
 unsafe impl Send for Task {}
@@ -227,10 +229,10 @@ pub(super) fn set_current(task: &Task) {
 
 impl Task {
     pub(super) fn try_new(thread: Option<Arc<Thread>>, hardware: Hardware, nice: i32) -> Result<Arc<Self>> {
-        let sleep_node = sync::try_arc(WaitNode::new())?;
-        let sleep_timer = sync::try_arc(Timer::new(wake_at, 0))?;
-        let futex = sync::try_arc(super::futex::FutexNode::new())?;
-        let task = sync::try_arc(Task {
+        let sleep_node = sync::slab_arc(WaitNode::new())?;
+        let sleep_timer = sync::slab_arc(Timer::new(wake_at, 0))?;
+        let futex = sync::slab_arc(super::futex::FutexNode::new())?;
+        let task = sync::slab_arc(Task {
             work: Work::new(),
             state: AtomicU32::new(State::Running as u32),
             cpu: AtomicU32::new(sync::cpu_id()),

@@ -45,6 +45,7 @@ pub struct Timer {
     action: Action,
 }
 
+vm::slab_type!(Timer, "timer", Arc);
 intrusive_adapter!(TimerAdapter = Arc<Timer>: Timer { link => RBTreeAtomicLink });
 
 impl<'a> KeyAdapter<'a> for TimerAdapter {

@@ -46,6 +46,7 @@ pub(super) struct WaitNode {
     exclusive: AtomicBool,
 }
 
+vm::slab_type!(WaitNode, "wait-node", Arc);
 intrusive_adapter!(WaitAdapter = Arc<WaitNode>: WaitNode { link => LinkedListAtomicLink });
 
 impl WaitNode {

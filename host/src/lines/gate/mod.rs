@@ -32,6 +32,8 @@ use table::{Allowed, Made, Table};
 
 /// Windows of each benchmark, after the one that warms up.
 const WINDOWS: usize = 3;
+/// Seconds that one benchmark may take, on a busy machine: one takes two.
+const LIMIT: u32 = 120;
 /// How near instructions must be where emulator or programs differ from the table's.
 const NEAR: f64 = 0.01;
 
@@ -190,7 +192,7 @@ impl Gate<'_> {
             progress.set_message(format!("{cpus} CPUs: {name}"));
         };
         let Gate { options, kernel, names, paths, signals, .. } = &mut *self;
-        let watcher = Watcher { options: &options.machine, kernel, names, paths };
+        let watcher = Watcher { options: &options.machine, kernel, names, paths, limit: LIMIT };
         let ran = watcher.watch(cpus, &commands, signals, &tell)?;
         self.phase(&format!("{cpus} CPUs"), began);
         let fold = |windows: &[Watched]| {

@@ -12,7 +12,7 @@ mod stack;
 pub use arguments::Strings;
 
 use super::signal::AltStack;
-use super::{Thread, exit};
+use super::{Thread, exit, oom};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{self, File};
@@ -98,7 +98,7 @@ pub fn exec(
     if argv.count == 0 {
         argv.push(b"")?;
     }
-    let file = fs::open_exec(dir, path, flags)?;
+    let file = oom::with_reclaim(|| fs::open_exec(dir, path, flags))?;
     let result =
         find_program(file, path, argv).and_then(|(program, argv)| run(regs, program, path, &argv, envp));
     // From here on the process's layout names the program.
@@ -223,8 +223,16 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         None => None,
     };
     let thread = super::current();
-    let space = Space::try_new()?;
-    let (entry, layout) = match fill(&space, &program, interpreter.as_ref(), path, argv, envp) {
+    let mut space = oom::with_reclaim(|| Ok(Space::try_new()?))?;
+    let mut filled = fill(&space, &program, interpreter.as_ref(), path, argv, envp);
+    if matches!(filled, Err(Errno::ENOMEM))
+        && oom::reclaim()
+        && let Ok(fresh) = Space::try_new()
+    {
+        space = fresh;
+        filled = fill(&space, &program, interpreter.as_ref(), path, argv, envp);
+    }
+    let (entry, layout) = match filled {
         Ok(filled) => filled,
         Err(errno) => {
             // Linux maps the parts when the old program is gone already, so there is nobody to be told of what is wrong
@@ -233,6 +241,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
             return Err(errno);
         }
     };
+    thread.process.signals.unshare()?;
     if !exit::end_other_threads(&thread) {
         return Err(Errno::EAGAIN);
     }

@@ -91,15 +91,13 @@ fn next(thread: &Current) -> Verdict {
             timer::delivered(&mut info);
             state = process.signals.state.lock();
         }
-        let Some(action) = state.actions.get(info.signal as usize - 1).copied() else { continue };
+        let Some(action) = state.actions.get(info.signal) else { continue };
         if action.discards(info.signal) {
             continue;
         }
         if !action.is_default() && bit(info.signal) & UNBLOCKABLE == 0 {
-            if action.has(abi::SA_RESETHAND)
-                && let Some(place) = state.actions.get_mut(info.signal as usize - 1)
-            {
-                *place = Action::default();
+            if action.has(abi::SA_RESETHAND) {
+                state.actions.set(info.signal, Action::default());
             }
             // More may wait: look again after the handler has been entered.
             if (thread.pending.lock().set | state.shared.set) & !(blocked | action.mask) != 0 {

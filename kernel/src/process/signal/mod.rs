@@ -6,6 +6,7 @@
 //! LockOrder: `Signals` of one process at a time → `threads` → wait queue and run queue.
 #![forbid(unsafe_code)]
 
+mod actions;
 pub mod deliver;
 pub mod robust;
 pub mod send;
@@ -13,12 +14,13 @@ pub mod send;
 use crate::errno::{Errno, Result};
 use crate::fs::signalfd::Listeners;
 use crate::sched::{Sleep, WaitQueue, Woken};
-use alloc::boxed::Box;
+use actions::Actions;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_raw_sys::general as abi;
 use sync::level::Other;
-use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class, try_box};
+use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use send::kernel as send_kernel;
@@ -281,7 +283,8 @@ impl Queue {
 }
 
 struct State {
-    actions: Box<[Action; COUNT as usize]>,
+    /// Perhaps other processes' too (CLONE_SIGHAND).
+    actions: Arc<Actions>,
     shared: Waiting,
     /// All threads are to end; the status of the process.
     exit: Option<i32>,
@@ -312,7 +315,7 @@ pub fn any_stopped() -> bool {
 }
 
 impl Signals {
-    fn with(actions: Box<[Action; COUNT as usize]>) -> Self {
+    fn with(actions: Arc<Actions>) -> Self {
         let state = State { actions, shared: Waiting::new(), exit: None, exec: None, stopped: false };
         Self {
             state: SpinLock::new(state, &SIGNALS),
@@ -329,7 +332,7 @@ impl Signals {
     /// # Errors
     /// ENOMEM.
     pub fn try_new() -> core::result::Result<Self, AllocError> {
-        Ok(Self::with(try_box([Action::default(); COUNT as usize])?))
+        Ok(Self::with(Actions::try_new()?))
     }
 
     /// The same actions and nothing pending, for fork.
@@ -337,13 +340,29 @@ impl Signals {
     /// # Errors
     /// ENOMEM.
     pub fn copy(&self) -> Result<Self> {
-        let actions = *self.state.lock().actions;
-        Ok(Self::with(try_box(actions)?))
+        Ok(Self::with(self.state.lock().actions.copy()?))
+    }
+
+    /// These very actions and nothing pending, for CLONE_SIGHAND.
+    pub fn share(&self) -> Self {
+        Self::with(self.state.lock().actions.clone())
+    }
+
+    /// The actions are this process's alone from now on, as exec needs them.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn unshare(&self) -> Result {
+        let mut state = self.state.lock();
+        if Arc::strong_count(&state.actions) > 1 {
+            state.actions = state.actions.copy()?;
+        }
+        Ok(())
     }
 
     /// The action for `signal`; None: no such signal.
     pub fn action(&self, signal: u32) -> Option<Action> {
-        self.state.lock().actions.get(signal.wrapping_sub(1) as usize).copied()
+        self.state.lock().actions.get(signal)
     }
 
     /// Sets the action for a signal and returns the old one. Pending signals that are ignored from now on go.
@@ -356,8 +375,8 @@ impl Signals {
         }
         let process = super::current_process();
         let mut state = self.state.lock();
-        let place = state.actions.get_mut(signal as usize - 1).ok_or(Errno::EINVAL)?;
-        let old = core::mem::replace(place, Action { mask: to.mask & !UNBLOCKABLE, ..to });
+        let to = Action { mask: to.mask & !UNBLOCKABLE, ..to };
+        let old = state.actions.set(signal, to).ok_or(Errno::EINVAL)?;
         if to.discards(signal) {
             state.shared.discard(bit(signal));
             process.for_each_thread(|t| t.pending.lock().discard(bit(signal)));
@@ -367,10 +386,10 @@ impl Signals {
 
     /// exec: handlers are gone, ignored signals stay ignored.
     pub fn reset_for_exec(&self) {
-        for action in self.state.lock().actions.iter_mut() {
+        self.state.lock().actions.for_each(|action| {
             let handler = if action.is_ignore() { Action::IGNORE } else { Action::DEFAULT };
             *action = Action { handler, ..Action::default() };
-        }
+        });
     }
 
     /// All threads are to end with `status`, or the status of whoever said so before.

@@ -35,7 +35,7 @@ pub fn queue(
     let mut state = process.signals.state.lock();
     let this = bit(info.signal);
     prepare(process, &mut state, info.signal);
-    let Some(action) = state.actions.get(info.signal as usize - 1).copied() else { return Ok(false) };
+    let Some(action) = state.actions.get(info.signal) else { return Ok(false) };
     // A blocked signal is kept even if it would be ignored: the program may change its mind, or sigwait.
     let kept = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
     let blocked = match thread {
@@ -122,12 +122,12 @@ pub fn kernel(process: &Arc<Process>, signal: u32) {
 pub fn forced(info: Info) {
     let thread = super::super::current();
     {
-        let mut state = thread.process.signals.state.lock();
+        let state = thread.process.signals.state.lock();
         let this = bit(info.signal);
-        let Some(action) = state.actions.get_mut(info.signal as usize - 1) else { return };
+        let Some(action) = state.actions.get(info.signal) else { return };
         let blocked = thread.blocked.load(Ordering::Relaxed);
         if blocked & this != 0 || action.is_ignore() {
-            *action = Action::default();
+            state.actions.set(info.signal, Action::default());
             thread.blocked.store(blocked & !this, Ordering::Relaxed);
         }
     }

@@ -7,6 +7,7 @@ use crate::errno::*;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::{caller, epoll, eventfd, memory_file, pipe};
 use crate::memory::user::{UserPtr, UserStr};
+use crate::process::with_reclaim;
 
 pub(in crate::syscall) fn install(file: Arc<File>, close_on_exec: bool) -> Result<usize> {
     Ok(caller::files().install(file, 0, caller::descriptor_limit(), close_on_exec)? as usize)
@@ -22,7 +23,7 @@ pub fn sys_pipe2(address: usize, flags: u32) -> Result<usize> {
     if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK).contains(flags) {
         return Err(EINVAL);
     }
-    let (reader, writer) = pipe::pair(flags & OpenFlags::NONBLOCK)?;
+    let (reader, writer) = with_reclaim(|| pipe::pair(flags & OpenFlags::NONBLOCK))?;
     let files = caller::files();
     let limit = caller::descriptor_limit();
     let close_on_exec = flags.contains(OpenFlags::CLOEXEC);

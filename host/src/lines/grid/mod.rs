@@ -1,0 +1,269 @@
+//! `darter lines --grid`: which operations can run side by side without touching a common line, as Commuter drew it.
+//!
+//! Task 0 does one operation on CPU 0 while task 1 does another on CPU 1 (bench/grid.c), each pair in a window of its own, all
+//! in one machine. Each pair runs twice, and a line counts when it conflicts by name in both windows. A cell of 0: the two
+//! commute, as far as the kernel's memory can tell.
+#![forbid(unsafe_code)]
+
+mod picture;
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table, presets};
+use darter_measure::{LineWindow, Names};
+use serde::Serialize;
+
+use super::names::users;
+use super::windows::{Watched, Watcher};
+use super::write;
+use crate::bench::guest::Command;
+use crate::bench::progress_bar;
+use crate::bench::suite::{self, Spec};
+use crate::cli::Lines;
+use crate::exit::usage;
+use crate::paths::Tree;
+use crate::signals::Signals;
+use crate::symbols;
+
+/// What is drawn when no operation is named.
+const USUAL: [&str; 14] = [
+    "faultzf",
+    "faultfile",
+    "faultfile-shared",
+    "mmap",
+    "brk",
+    "threads",
+    "forkexit",
+    "vforkexec",
+    "tmpfs",
+    "tmpfs-one",
+    "openclose",
+    "openclose-one",
+    "pipe",
+    "getppid",
+];
+const RUNS: usize = 2;
+/// Seconds that one pair may take.
+const LIMIT: u32 = 120;
+
+/// One pair of operations.
+#[derive(Serialize)]
+struct Cell {
+    /// The operation of CPU 0 and of CPU 1.
+    pair: [String; 2],
+    /// Conflict lines, the fewer of the two windows; null: it did not run.
+    lines: Option<usize>,
+    /// Their names, each with who writes and who else uses it.
+    names: BTreeMap<String, String>,
+    failed: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Grid {
+    kernel: String,
+    operations: Vec<String>,
+    /// The lower triangle, row by row.
+    cells: Vec<Cell>,
+}
+
+pub fn run(options: &Lines) -> Result<u8> {
+    let specs = chosen(&options.benchmarks)?;
+    let paths = Tree::find();
+    let mut signals = Signals::catch()?;
+    let mut grids = Vec::new();
+    for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
+        let names = &symbols::names(kernel, &paths)?;
+        let watcher = Watcher { options: &options.machine, kernel, names, paths: &paths, limit: LIMIT };
+        let grid = measure(&watcher, &specs, &mut signals)?;
+        grid.print(options.names || specs.len() < 4);
+        grids.push(grid);
+    }
+    if let Some(file) = &options.svg {
+        write(file, &picture::draw(&grids))?;
+    }
+    if let Some(file) = &options.json {
+        write(file, &serde_json::to_string_pretty(&grids)?)?;
+    }
+    let failed = grids.iter().flat_map(|grid| &grid.cells).any(|cell| cell.failed.is_some());
+    Ok(u8::from(failed))
+}
+
+fn chosen(names: &[String]) -> Result<Vec<Spec>> {
+    let usual = USUAL.map(str::to_owned);
+    let specs = suite::choose(if names.is_empty() { &usual } else { names })?;
+    match specs.iter().find(|spec| spec.beside(1).is_none()) {
+        Some(spec) => Err(usage(format!(
+            "{}: of a grid's operations each has a process, and none execs itself",
+            spec.name
+        ))),
+        None => Ok(specs),
+    }
+}
+
+fn measure(watcher: &Watcher<'_>, specs: &[Spec], signals: &mut Signals) -> Result<Grid> {
+    let pairs: Vec<(&Spec, &Spec)> =
+        (0..specs.len()).flat_map(|row| (0..=row).map(move |column| (&specs[row], &specs[column]))).collect();
+    let word = |spec: &Spec| spec.beside(operations(spec)).unwrap_or_default();
+    let commands: Vec<Command> = pairs
+        .iter()
+        .flat_map(|pair| std::iter::repeat_n(pair, RUNS))
+        .map(|(one, other)| Command {
+            line: format!("grid \"{}\" \"{}\"", word(one), word(other)),
+            huge_pages: false,
+        })
+        .collect();
+    let progress = progress_bar(commands.len() as u64);
+    let tell = |number: usize| {
+        progress.set_position(number as u64);
+        if let Some((one, other)) = pairs.get(number / RUNS) {
+            progress.set_message(format!("{}: {} beside {}", watcher.kernel.name(), one.name, other.name));
+        }
+    };
+    let ran = watcher.watch(2, &commands, signals, &tell)?;
+    progress.finish_and_clear();
+    let cells = pairs
+        .iter()
+        .zip(ran.chunks(RUNS))
+        .map(|((one, other), windows)| cell(watcher.names, [one, other], windows))
+        .collect();
+    Ok(Grid {
+        kernel: watcher.kernel.name(),
+        operations: specs.iter().map(|spec| spec.name.clone()).collect(),
+        cells,
+    })
+}
+
+fn operations(spec: &Spec) -> u64 {
+    if spec.program.starts_with("fault") { 2048 } else { 50 }
+}
+
+/// Conflict lines of a window by name: how many, and who uses the first of them.
+fn named(names: &Names, window: &LineWindow) -> BTreeMap<String, (usize, String)> {
+    let mut named: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for line in window.conflicts() {
+        let name = names.line(window, line).stable();
+        named.entry(name).or_insert_with(|| (0, users(names, line))).0 += 1;
+    }
+    named
+}
+
+fn cell(names: &Names, pair: [&Spec; 2], windows: &[Watched]) -> Cell {
+    let pair = pair.map(|spec| spec.name.clone());
+    let mut steady: Option<BTreeMap<String, (usize, String)>> = None;
+    for window in windows {
+        let found = match window {
+            Ok((_, window)) => named(names, window),
+            Err(why) => {
+                return Cell { pair, lines: None, names: BTreeMap::new(), failed: Some(why.clone()) };
+            }
+        };
+        steady = Some(match steady {
+            None => found,
+            Some(before) => before
+                .into_iter()
+                .filter_map(|(name, (count, what))| {
+                    let (again, _) = found.get(&name)?;
+                    Some((name, (count.min(*again), what)))
+                })
+                .collect(),
+        });
+    }
+    let steady = steady.unwrap_or_default();
+    Cell {
+        pair,
+        lines: Some(steady.values().map(|(count, _)| count).sum()),
+        names: steady.into_iter().map(|(name, (_, what))| (name, what)).collect(),
+        failed: None,
+    }
+}
+
+impl Grid {
+    fn cell(&self, row: usize, column: usize) -> Option<&Cell> {
+        let (row, column) = (row.max(column), row.min(column));
+        self.cells.get(row * (row + 1) / 2 + column)
+    }
+
+    fn print(&self, names: bool) {
+        let free = self.cells.iter().filter(|cell| cell.lines == Some(0)).count();
+        out!(
+            "{}: conflict lines of two operations side by side; {free} of {} pairs share nothing",
+            self.kernel,
+            self.cells.len()
+        );
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let numbers = (0..self.operations.len()).map(|number| number.to_string());
+        table.set_header(["".to_owned(), String::new()].into_iter().chain(numbers));
+        for (row, name) in self.operations.iter().enumerate() {
+            let cells = (0..=row).filter_map(|column| self.cell(row, column)).map(Cell::text);
+            table.add_row([row.to_string(), name.clone()].into_iter().chain(cells));
+        }
+        for column in table.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        out!("{table}");
+        for cell in &self.cells {
+            let [one, other] = &cell.pair;
+            if let Some(why) = &cell.failed {
+                out!("{one} beside {other} failed: {why}");
+            }
+            if names && !cell.names.is_empty() {
+                out!("\n{one} beside {other}:");
+                cell.names.iter().for_each(|(name, what)| out!("    {name}\n        {what}"));
+            }
+        }
+    }
+}
+
+impl Cell {
+    fn text(&self) -> String {
+        match self.lines {
+            None => "?".into(),
+            Some(0) => "·".into(),
+            Some(lines) => lines.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub fn grid(operations: &[&str], lines: &[usize]) -> Grid {
+        let cells = lines.iter().map(|&lines| Cell {
+            pair: ["a".into(), "b".into()],
+            lines: Some(lines),
+            names: [("x::LIST<u8>.head".to_owned(), "lock: written in push".to_owned())].into(),
+            failed: None,
+        });
+        Grid {
+            kernel: "darter".into(),
+            operations: operations.iter().map(|&name| name.to_owned()).collect(),
+            cells: cells.collect(),
+        }
+    }
+
+    #[test]
+    fn the_grid_is_the_same_from_both_sides() {
+        let grid = grid(&["a", "b", "c"], &[0, 1, 2, 3, 4, 5]);
+        assert_eq!(grid.cell(2, 1).unwrap().lines, Some(4));
+        assert_eq!(grid.cell(1, 2).unwrap().lines, Some(4));
+        assert_eq!(grid.cell(0, 0).unwrap().text(), "·");
+    }
+
+    #[test]
+    fn operations_that_cannot_stand_beside_another_are_refused() {
+        assert!(chosen(&[]).is_ok());
+        for wrong in ["doexec", "faultzf-threads", "mmap -b 4096 -t"] {
+            assert!(chosen(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_picture_names_the_lines_of_a_cell() {
+        let svg = picture::draw(&[grid(&["tmpfs", "pipe"], &[0, 12, 7])]);
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert!(svg.contains("x::LIST&lt;u8&gt;.head") && svg.contains("\n12\n"), "{svg}");
+    }
+}

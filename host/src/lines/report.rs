@@ -1,0 +1,106 @@
+//! The figures of `darter lines`: instructions beside lines, per operation, both kernels beside each other.
+#![forbid(unsafe_code)]
+
+use comfy_table::{CellAlignment, Table, presets};
+use darter_measure::{LineWindow, Names};
+use serde::Serialize;
+
+use crate::bench::exact::Count;
+use crate::bench::suite::Spec;
+use crate::bench::table::number;
+
+/// One benchmark on one kernel with one number of CPUs.
+#[derive(Serialize, Clone)]
+pub struct Figures {
+    pub bench: String,
+    pub kernel: String,
+    pub cpus: u32,
+    pub ops: u64,
+    /// Exact, of one task on one CPU; null: not counted.
+    pub kernel_instructions_per_op: Option<f64>,
+    pub user_instructions_per_op: Option<f64>,
+    /// Of repeated string instructions.
+    pub iterations_per_op: Option<f64>,
+    pub transfers_per_op: f64,
+    pub kernel_transfers_per_op: f64,
+    pub remote_transfers_per_op: f64,
+    pub conflict_lines: usize,
+    /// The line that moved most often: its name, and how often per operation.
+    pub hottest: Option<String>,
+    pub hottest_per_op: f64,
+    pub accesses_per_op: f64,
+    /// What the text shows of the lines.
+    pub report: String,
+}
+
+impl Figures {
+    pub fn new(
+        spec: &Spec,
+        kernel: String,
+        cpus: u32,
+        (ops, window): (u64, &LineWindow),
+        names: &Names,
+        report: String,
+    ) -> Figures {
+        let each = |count: u64| count as f64 / ops.max(1) as f64;
+        let hottest = window.lines.iter().max_by_key(|line| line.transfers).filter(|line| line.transfers > 0);
+        Figures {
+            bench: spec.name.clone(),
+            kernel,
+            cpus,
+            ops,
+            kernel_instructions_per_op: None,
+            user_instructions_per_op: None,
+            iterations_per_op: None,
+            transfers_per_op: each(window.transfers()),
+            kernel_transfers_per_op: each(window.kernel_reads + window.kernel_writes),
+            remote_transfers_per_op: each(window.remote),
+            conflict_lines: window.conflicts().count(),
+            hottest: hottest.map(|line| names.line(window, line).stable()),
+            hottest_per_op: hottest.map_or(0.0, |line| each(line.transfers)),
+            accesses_per_op: each(window.user_accesses + window.kernel_accesses),
+            report,
+        }
+    }
+
+    pub fn add_instructions(&mut self, counts: &[Count]) {
+        let own = |count: &&Count| count.benchmark == self.bench && count.kernel == self.kernel;
+        if let Some(count) = counts.iter().find(own) {
+            self.kernel_instructions_per_op = count.kernel_instructions;
+            self.user_instructions_per_op = count.user;
+            self.iterations_per_op = count.iterations;
+        }
+    }
+}
+
+pub fn table(all: &[Figures]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "benchmark",
+        "kernel",
+        "CPUs",
+        "operations",
+        "kernel instructions / op",
+        "(user)",
+        "lines taken / op",
+        "conflict lines",
+    ]);
+    for figures in all {
+        let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+        table.add_row([
+            figures.bench.clone(),
+            figures.kernel.clone(),
+            figures.cpus.to_string(),
+            figures.ops.to_string(),
+            show(figures.kernel_instructions_per_op),
+            show(figures.user_instructions_per_op),
+            format!("{:.3}", figures.transfers_per_op),
+            figures.conflict_lines.to_string(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

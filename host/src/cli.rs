@@ -224,6 +224,9 @@ pub struct Lines {
     /// Operations of each task (default: 4096 faults, 200 of anything else)
     #[arg(long = "ops", short = 'c', value_name = "OPS")]
     pub ops: Option<u64>,
+    /// Windows of each benchmark, after one that warms up. Transfers are the last one's; a line is said to conflict if it does in any
+    #[arg(long, default_value_t = 1, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub windows: u32,
     /// Lines shown of each run
     #[arg(long, default_value_t = 12, value_name = "N")]
     pub top: usize,
@@ -265,6 +268,9 @@ pub struct LineMachine {
     /// Sockets, each a NUMA node; lines between them are counted apart
     #[arg(long, default_value_t = 1, value_name = "S")]
     pub sockets: u32,
+    /// Model a cache for each CPU too (16 ways, least recently used goes): what it fetches, and from which node's memory
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1M", value_parser = parse_bytes, value_name = "SIZE")]
+    pub cache: Option<u64>,
     /// Memory of the machines
     #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,

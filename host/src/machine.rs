@@ -143,9 +143,41 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Which node each piece of physical memory belongs to: (first address, address after it, node).
+    pub fn homes(&self) -> Vec<(u64, u64, u32)> {
+        let sockets = u64::from(self.sockets);
+        let memory = self.memory / MIB * MIB;
+        let each = memory / MIB / sockets / 2 * 2 * MIB;
+        // q35 puts what does not fit below the devices above 4 GiB, and leaves a larger hole where there is much.
+        let low = if memory >= 0xb000_0000 { 0x8000_0000 } else { 0xb000_0000 };
+        let mut homes = Vec::new();
+        let mut from = 0;
+        for node in 0..self.sockets {
+            let to = if node == 0 { memory - each * (sockets - 1) } else { from + each };
+            if from < low {
+                homes.push((from, to.min(low), node));
+            }
+            if to > low {
+                homes.push((from.max(low) - low + (4 << 30), to - low + (4 << 30), node));
+            }
+            from = to;
+        }
+        homes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_lie_one_after_another_around_the_hole_below_4_gib() {
+        let homes = machine(4, 2, 1 << 30).homes();
+        assert_eq!(homes, [(0, 512 * MIB, 0), (512 * MIB, 1 << 30, 1)]);
+        let homes = machine(4, 2, 6 << 30).homes();
+        assert_eq!(homes, [(0, 2 << 30, 0), (4 << 30, 5 << 30, 0), (5 << 30, 8 << 30, 1)]);
+    }
 
     fn machine(cpus: u32, sockets: u32, memory: u64) -> Machine {
         Machine {

@@ -97,6 +97,12 @@ impl Line {
         if holders & mine != 0 { None } else { self.take_to_read(cpu) }
     }
 
+    /// Does CPU `cpu` hold the line, as far as caches are endless?
+    #[inline]
+    pub fn is_held(&self, cpu: usize) -> bool {
+        self.holders.load(Relaxed) & 1 << cpu != 0
+    }
+
     #[cold]
     fn take_to_write(&self, cpu: usize) -> Option<Taken> {
         let mine = 1 << cpu;

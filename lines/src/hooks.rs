@@ -10,6 +10,7 @@
 //! made for a single atomic step are baked in the same way even with a thread per CPU.
 
 use crate::abi::*;
+use crate::cache::Cache;
 use crate::code::{self, LONGEST, Marker};
 use crate::directory::{Directory, LINE_BITS, MAX_CPUS};
 use crate::instructions::{Counter, Site};
@@ -110,7 +111,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
 /// Runs on the thread that will run this CPU.
 extern "C" fn cpu_began(_: PluginId, cpu: c_uint) {
     let kinds = [Kind { info: MemInfo::MAX, bytes: 0, write: false }; 64];
-    let this = Box::new(Cpu { recorder: Recorder::new(cpu as usize, &DIRECTORY), kinds });
+    let cpu = cpu as usize;
+    let cache = OPTIONS.get().filter(|options| options.cache > 0).map(|options| {
+        let node = cpu.checked_div(options.node_cpus).unwrap_or(0);
+        Cache::new(options.cache, node, options.homes.clone())
+    });
+    let this = Box::new(Cpu { recorder: Recorder::new(cpu, &DIRECTORY, cache), kinds });
     if !THIS.replace(Box::into_raw(this)).is_null() {
         SHARED_THREAD.store(true, Relaxed);
     }

@@ -11,6 +11,8 @@
 #[cfg(not(test))]
 mod abi;
 #[cfg_attr(test, allow(dead_code))]
+mod cache;
+#[cfg_attr(test, allow(dead_code))]
 mod code;
 #[cfg_attr(test, allow(dead_code))]
 mod directory;

@@ -1,6 +1,8 @@
-//! The arguments after the plugin's file name: `mode=`, `out=`, `tasks=`, `hist=`, `node_cpus=`, `frames=`, `read=`.
+//! The arguments after the plugin's file name: `mode=`, `out=`, `tasks=`, `hist=`, `node_cpus=`, `frames=`, `read=`,
+//! `cache=`, `home=`.
 #![forbid(unsafe_code)]
 
+use crate::cache::Homes;
 use crate::guest::Wanted;
 use std::path::PathBuf;
 
@@ -23,6 +25,10 @@ pub struct Options {
     pub node_cpus: usize,
     /// What to read from the guest's memory for each window.
     pub memory: Wanted,
+    /// Bytes of the modelled cache of each CPU; 0: none.
+    pub cache: usize,
+    /// Which node each piece of physical memory belongs to.
+    pub homes: Homes,
 }
 
 impl Options {
@@ -30,6 +36,7 @@ impl Options {
         let (mut mode, mut out) = (None, None);
         let (mut tasks, mut profile, mut node_cpus) = (1, false, 0);
         let mut memory = Wanted::default();
+        let (mut cache, mut homes) = (0, Homes::default());
         for argument in arguments {
             let (key, value) = argument.split_once('=').ok_or(format!("{argument}: KEY=VALUE expected"))?;
             let number = || value.parse::<u32>().map_err(|_| format!("{argument}: not a number"));
@@ -47,6 +54,10 @@ impl Options {
                         .ranges
                         .push(Wanted::range(value).ok_or(format!("{argument}: ADDRESS:BYTES expected"))?);
                 }
+                ("cache", _) => cache = number()? as usize,
+                ("home", _) => {
+                    homes.0.push(Homes::range(value).ok_or(format!("{argument}: START:END:NODE expected"))?);
+                }
                 ("hist", "on" | "1" | "true") => profile = true,
                 ("hist", "off" | "0" | "false") => profile = false,
                 _ => return Err(format!("{argument}: unknown")),
@@ -59,6 +70,8 @@ impl Options {
             profile,
             node_cpus,
             memory,
+            cache,
+            homes,
         })
     }
 }
@@ -77,7 +90,7 @@ mod tests {
 
     #[test]
     fn unknown_words_are_refused() {
-        for bad in ["mode=other", "tasks=x", "hist=maybe", "out", "speed=9", "read=1", "frames=x"] {
+        for bad in ["mode=other", "tasks=x", "hist=maybe", "out", "speed=9", "read=1", "frames=x", "home=1"] {
             assert!(Options::parse(["mode=instructions", "out=x", bad].into_iter()).is_err(), "{bad}");
         }
     }

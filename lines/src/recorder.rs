@@ -3,6 +3,7 @@
 //! Invariant CountLocal: a recorder belongs to the thread of its CPU. At the close it hands its window over by value.
 #![forbid(unsafe_code)]
 
+use crate::cache::{Cache, Counts};
 use crate::code;
 use crate::directory::{Directory, LINE_BITS, Line, Taken};
 use std::collections::HashMap;
@@ -55,6 +56,8 @@ pub struct Record {
     pub kernel_accesses: u64,
     pub touched: HashMap<u64, Touched, Spread>,
     pub transfers: HashMap<Transfer, u64, Spread>,
+    /// Of the modelled cache, if there is one.
+    pub cache: Option<Counts>,
 }
 
 /// Lines used lately, so that most accesses need no look into the map.
@@ -94,10 +97,11 @@ pub struct Recorder {
     streaks: [Streak; 2],
     record: Record,
     recent: Box<[Slot]>,
+    cache: Option<Box<Cache>>,
 }
 
 impl Recorder {
-    pub fn new(cpu: usize, directory: &'static Directory) -> Recorder {
+    pub fn new(cpu: usize, directory: &'static Directory, cache: Option<Cache>) -> Recorder {
         Recorder {
             cpu,
             open: false,
@@ -105,6 +109,7 @@ impl Recorder {
             streaks: [Streak::default(); 2],
             record: Record::default(),
             recent: vec![EMPTY; RECENT].into_boxed_slice(),
+            cache: cache.map(Box::new),
         }
     }
 
@@ -124,6 +129,7 @@ impl Recorder {
             slot.settle(&mut self.record);
         }
         self.record.cpu = self.cpu;
+        self.record.cache = self.cache.as_mut().map(|cache| cache.harvest());
         Some(std::mem::take(&mut self.record))
     }
 
@@ -177,6 +183,9 @@ impl Recorder {
             self.bring(line);
         }
         let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return };
+        if let Some(cache) = &mut self.cache {
+            cache.access(line, slot.state.is_some_and(|state| state.is_held(self.cpu)), self.open);
+        }
         let taken = slot.state.and_then(|state| state.access(self.cpu, write, pc));
         if self.open {
             slot.touched.touch(pc, vaddr, mask(offset, bytes), write, locked);
@@ -307,7 +316,7 @@ mod tests {
 
     #[test]
     fn bytes_add_up_even_when_lines_push_each_other_out() {
-        let mut recorder = Recorder::new(2, &DIRECTORY);
+        let mut recorder = Recorder::new(2, &DIRECTORY, None);
         recorder.open();
         for round in 0..4 {
             for line in [1, 1 + RECENT as u64] {
@@ -327,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_string_instruction_goes_on_within_its_line_alone() {
-        let mut recorder = Recorder::new(0, &DIRECTORY);
+        let mut recorder = Recorder::new(0, &DIRECTORY, None);
         recorder.open();
         let first = access(10, 0, true);
         recorder.note(&first);
@@ -350,7 +359,8 @@ mod tests {
 
     #[test]
     fn nothing_is_recorded_outside_a_window() {
-        let (mut recorder, mut other) = (Recorder::new(0, &DIRECTORY), Recorder::new(1, &DIRECTORY));
+        let (mut recorder, mut other) =
+            (Recorder::new(0, &DIRECTORY, None), Recorder::new(1, &DIRECTORY, None));
         other.note(&access(20, 0, true));
         recorder.note(&access(20, 0, true));
         assert!(recorder.close().is_none());
@@ -361,7 +371,8 @@ mod tests {
 
     #[test]
     fn a_line_is_taken_though_it_was_used_lately() {
-        let (mut recorder, mut other) = (Recorder::new(0, &DIRECTORY), Recorder::new(1, &DIRECTORY));
+        let (mut recorder, mut other) =
+            (Recorder::new(0, &DIRECTORY, None), Recorder::new(1, &DIRECTORY, None));
         recorder.open();
         for _ in 0..2 {
             recorder.note(&access(30, 0, false));
@@ -374,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_window_begins_with_nothing_of_the_one_before() {
-        let mut recorder = Recorder::new(0, &DIRECTORY);
+        let mut recorder = Recorder::new(0, &DIRECTORY, None);
         for line in [40, 41] {
             recorder.open();
             recorder.note(&access(line, 0, true));
@@ -384,8 +395,22 @@ mod tests {
     }
 
     #[test]
+    fn a_modelled_cache_loses_lines_to_other_cpus() {
+        let cache = Cache::new(1 << 20, 0, Default::default());
+        let mut recorder = Recorder::new(0, &DIRECTORY, Some(cache));
+        let mut other = Recorder::new(1, &DIRECTORY, None);
+        recorder.note(&access(60, 0, false));
+        recorder.open();
+        recorder.note(&access(60, 0, false));
+        other.note(&access(60, 0, true));
+        recorder.note(&access(60, 0, false));
+        let counts = Counts { accesses: 2, local: 1, remote: 0, taken: 1 };
+        assert_eq!(recorder.close().unwrap().cache, Some(counts));
+    }
+
+    #[test]
     fn an_access_of_a_whole_line_touches_every_byte() {
-        let mut recorder = Recorder::new(0, &DIRECTORY);
+        let mut recorder = Recorder::new(0, &DIRECTORY, None);
         recorder.open();
         recorder.note(&Access { bytes: 64, ..access(50, 0, true) });
         assert_eq!(recorder.close().unwrap().touched[&50].written(), u64::MAX);

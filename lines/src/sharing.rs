@@ -4,6 +4,7 @@
 //! first, so it is the same in repeated runs where the count of transfers is not.
 #![forbid(unsafe_code)]
 
+use crate::cache::Counts;
 use crate::code;
 use crate::guest::Wanted;
 use crate::recorder::{Record, Spread, Touched, Transfer};
@@ -106,6 +107,11 @@ pub fn harvest(
     text.push_str(",\"matrix\":");
     list(&mut text, matrix.iter(), |text, ((from, to), count)| {
         let _ = write!(text, "[{from},{to},{count}]");
+    });
+    text.push_str(",\"cache\":");
+    let caches = records.iter().filter_map(|record| Some((record.cpu, record.cache?)));
+    list(&mut text, caches, |text, (cpu, Counts { accesses, local, remote, taken })| {
+        let _ = write!(text, "[{cpu},{accesses},{local},{remote},{taken}]");
     });
     text.push_str(",\"lines\":");
     list(&mut text, lines.iter(), |text, (number, class, line)| line.write(text, *number, *class));
@@ -236,18 +242,20 @@ mod tests {
         }
         let transfer = Transfer { line: 7, write: true, pc: pc + 1, from: 0, from_pc: pc };
         records[1].transfers.insert(transfer, 4);
+        records[1].cache = Some(Counts { accesses: 9, local: 2, remote: 1, taken: 1 });
         let text = harvest(&records, 2, &Wanted::default(), &mut |_, _| None);
         assert_eq!(
             text,
             format!(
                 "\"user_accesses\":0,\"kernel_accesses\":5,\"user_reads\":0,\"user_writes\":0,\"kernel_reads\":0,\"kernel_writes\":4,\
-                 \"remote\":4,\"matrix\":[[0,3,4]],\"lines\":[\n {{\"line\":448,\"vaddr\":448,\"class\":\"shared\",\"transfers\":4,\
+                 \"remote\":4,\"matrix\":[[0,3,4]],\"cache\":[[3,9,2,1,1]],\"lines\":[\n \
+                 {{\"line\":448,\"vaddr\":448,\"class\":\"shared\",\"transfers\":4,\
                  \"remote\":4,\"cpus\":[[0,0,{pc},255,255,448],[3,0,{},255,255,448]],\"pairs\":[[1,{},{pc},4]]}}],\"memory\":[]",
                 pc + 1,
                 pc + 1
             )
         );
         let empty = harvest(&[], 0, &Wanted::default(), &mut |_, _| None);
-        assert!(empty.ends_with("\"matrix\":[],\"lines\":[],\"memory\":[]"));
+        assert!(empty.ends_with("\"matrix\":[],\"cache\":[],\"lines\":[],\"memory\":[]"));
     }
 }

@@ -1,12 +1,14 @@
 //! `darter lines`: which cache lines CPUs take from each other, per operation of a benchmark, and where in the code.
 //!
-//! Each machine runs every benchmark twice with the same count, and the second window is reported: in the first, memory and
-//! caches are still on their way to where they stay.
+//! Each machine runs every benchmark several times with the same count. The first window is left out: in it, memory and
+//! caches are still on their way to where they stay. Of the others, transfers are the last one's, and conflict lines those of any,
+//! with the number of windows that showed them.
 #![forbid(unsafe_code)]
 
 mod cost;
 mod gate;
 mod grid;
+mod modelled;
 mod names;
 mod predict;
 mod report;
@@ -26,8 +28,10 @@ use crate::exit::usage;
 use crate::paths::Tree;
 use crate::signals::Signals;
 use crate::symbols;
+use darter_measure::LineWindow;
+use modelled::ModelledCache;
 use report::Figures;
-use windows::{Watched, Watcher};
+use windows::Watcher;
 
 /// The plugin tells 63 CPUs apart.
 const MOST_CPUS: u32 = 63;
@@ -63,13 +67,19 @@ fn count(options: &Lines) -> Result<u8> {
             Watcher { options: &options.machine, kernel, names, paths: &paths, limit: windows::LIMIT };
         for &cpus in &options.cpus {
             let windows = measure(options, &watcher, cpus, &specs, &mut signals)?;
-            for (spec, window) in specs.iter().zip(windows) {
-                let (ops, window) = window
+            for (spec, windows) in specs.iter().zip(windows) {
+                let windows = windows
                     .map_err(|why| anyhow!(why))
                     .with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
-                let report = window.report(ops, names, options.top);
-                out!("{}, {cpus} CPUs, {}: {report}", spec.name, kernel.name());
-                all.push(Figures::new(spec, kernel.name(), cpus, (ops, &window), names, report));
+                let Some((ops, window)) = windows.last() else { continue };
+                let report = window.report(*ops, names, options.top);
+                let modelled = ModelledCache::of(options.machine.cache, window, *ops);
+                let text = modelled.as_ref().map(ModelledCache::text).unwrap_or_default();
+                out!("{}, {cpus} CPUs, {}: {report}{text}", spec.name, kernel.name());
+                let mut figures = Figures::new(spec, kernel.name(), cpus, (*ops, window), names, report);
+                figures.add_windows(names, &windows);
+                figures.modelled_cache = modelled;
+                all.push(figures);
             }
         }
         if options.instructions || options.predict {
@@ -105,24 +115,35 @@ fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// All benchmarks in one machine, each twice: operations and window of the second run.
+/// Operations and window of each run of one benchmark.
+type Windows = Result<Vec<(u64, LineWindow)>, String>;
+
+/// All benchmarks in one machine: operations and window of each run but the first.
 fn measure(
     options: &Lines,
     watcher: &Watcher<'_>,
     cpus: u32,
     specs: &[Spec],
     signals: &mut Signals,
-) -> Result<Vec<Watched>> {
+) -> Result<Vec<Windows>> {
+    let runs = 1 + options.windows as usize;
     let commands: Vec<Command> = specs
         .iter()
-        .flat_map(|spec| [spec, spec])
+        .flat_map(|spec| std::iter::repeat_n(spec, runs))
         .map(|spec| Command {
             line: spec.counted_on(cpus, options.ops.unwrap_or(default_ops(spec))),
             huge_pages: spec.huge_pages,
         })
         .collect();
     let mut ran = watcher.watch(cpus, &commands, signals, &|_| {})?.into_iter();
-    Ok(specs.iter().filter_map(|_| ran.next().and_then(|first| Some(first.and(ran.next()?)))).collect())
+    Ok(specs
+        .iter()
+        .map(|_| {
+            let ran: Vec<_> = ran.by_ref().take(runs).collect();
+            let windows: Windows = ran.into_iter().collect();
+            windows.map(|windows| windows.into_iter().skip(1).collect())
+        })
+        .collect())
 }
 
 fn default_ops(spec: &Spec) -> u64 {

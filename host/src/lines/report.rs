@@ -1,10 +1,14 @@
 //! The figures of `darter lines`: instructions beside lines, per operation, both kernels beside each other.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use comfy_table::{CellAlignment, Table, presets};
 use darter_measure::{LineWindow, Names};
 use serde::Serialize;
 
+use super::modelled::ModelledCache;
+use super::names;
 use crate::bench::exact::Count;
 use crate::bench::suite::Spec;
 use crate::bench::table::number;
@@ -29,8 +33,21 @@ pub struct Figures {
     pub hottest: Option<String>,
     pub hottest_per_op: f64,
     pub accesses_per_op: f64,
+    /// Windows looked at, and the conflict lines of all of them by name.
+    pub windows: usize,
+    pub conflicts: Vec<Conflict>,
+    pub modelled_cache: Option<ModelledCache>,
     /// What the text shows of the lines.
     pub report: String,
+}
+
+#[derive(Serialize, Clone)]
+pub struct Conflict {
+    pub name: String,
+    /// Windows in which a line of this name conflicts.
+    pub windows: usize,
+    /// Class, writer and other user.
+    pub how: String,
 }
 
 impl Figures {
@@ -59,8 +76,23 @@ impl Figures {
             hottest: hottest.map(|line| names.line(window, line).stable()),
             hottest_per_op: hottest.map_or(0.0, |line| each(line.transfers)),
             accesses_per_op: each(window.user_accesses + window.kernel_accesses),
+            windows: 0,
+            conflicts: Vec::new(),
+            modelled_cache: None,
             report,
         }
+    }
+
+    /// The conflict lines of any of these windows.
+    pub fn add_windows(&mut self, names: &Names, windows: &[(u64, LineWindow)]) {
+        let mut named = BTreeMap::new();
+        for (_, window) in windows {
+            for (name, how) in names::conflicts(names, window) {
+                named.entry(name).or_insert((0, how)).0 += 1;
+            }
+        }
+        let conflict = |(name, (windows, how))| Conflict { name, windows, how };
+        (self.windows, self.conflicts) = (windows.len(), named.into_iter().map(conflict).collect());
     }
 
     pub fn add_instructions(&mut self, counts: &[Count]) {

@@ -79,9 +79,17 @@ pub fn machine(options: &LineMachine, cpus: u32, paths: &Tree, out: &Path, read:
     let mut machine = boot::machine(cpus, options.memory, Accel::Tcg, "max");
     machine.sockets = options.sockets;
     let node_cpus = if options.sockets > 1 { cpus / options.sockets } else { 0 };
-    machine.extra = vec!["-plugin".into(), lines_plugin(&plugin, out, cpus, node_cpus, read)];
+    let read = format!("{read}{}", cache(options.cache, &machine));
+    machine.extra = vec!["-plugin".into(), lines_plugin(&plugin, out, cpus, node_cpus, &read)];
     machine.check()?;
     Ok(machine)
+}
+
+/// The plugin's options for a modelled cache of so many bytes.
+fn cache(bytes: Option<u64>, machine: &Machine) -> String {
+    let Some(bytes) = bytes else { return String::new() };
+    let homes = machine.homes().into_iter().map(|(start, end, node)| format!(",home={start}:{end}:{node}"));
+    format!(",cache={bytes}{}", homes.collect::<String>())
 }
 
 pub fn read(out: &Path) -> Result<Vec<LineWindow>> {

@@ -85,6 +85,10 @@ pub struct LineWindow {
     pub remote: u64,
     /// (from CPU, to CPU, transfers)
     pub matrix: Vec<(u32, u32, u64)>,
+    /// Of the modelled caches, if that was asked for: (CPU, accesses, fetched from its own node's memory, from another's, and how many
+    /// of all fetched lines another CPU had taken).
+    #[serde(default)]
+    pub cache: Vec<(u32, u64, u64, u64, u64)>,
     /// The most often moved first.
     pub lines: Vec<Line>,
     /// What the guest's memory said when the window was complete.

@@ -195,6 +195,9 @@ mod tests {
             hottest: Some("LOCK".into()),
             hottest_per_op: hottest,
             accesses_per_op: 0.0,
+            windows: 1,
+            conflicts: Vec::new(),
+            modelled_cache: None,
             report: String::new(),
         }
     }

@@ -182,7 +182,7 @@ impl<M: Machine> Space<M> {
             }
             return Ok(map_object::<M>(&mut locked, index, false));
         }
-        if !arrival.is_exclusive::<M>() {
+        if !arrival.is_writable::<M>() {
             drop(locked);
             return match self.own_leaf(&arrival) {
                 Ok(()) => Ok(Step::Again),

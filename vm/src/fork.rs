@@ -1,5 +1,6 @@
 //! Fork: the child gets the same leaves. Upper entries are copied, write permission is taken away one level up, and the child
-//! is put on each leaf's list of sharers. No page and no frame is touched.
+//! is put on each leaf's list of sharers. No page and no frame is touched. A leaf in which all is shared memory stays writable and
+//! is one leaf for all until somebody changes what it means: a thousand processes use one set of tables.
 //!
 //! Invariants: CopyBeforeWrite — an upper entry loses its write permission under the leaf's lock, together with the new sharer's
 //! coming; before fork returns, and before any page below is copied, every CPU of the parent has flushed (`forking`, own_leaf).
@@ -120,12 +121,17 @@ impl<M: Machine> Space<M> {
                 drop(leaf.lock_below().sharers.adopt(spare));
                 continue;
             }
-            let entry = M::table(leaf.table(), false);
+            // Where all is the same shared mapping in both spaces, one table will do for good, for writing too.
+            let writable =
+                M::is_writable(now) && locked.segments.as_slice().iter().all(|s| s.meaning.is_shared());
+            let entry = M::table(leaf.table(), writable);
             // Exclusive until now: nobody but a detaching CPU changes the entry without this leaf's lock.
             if cell.compare_exchange(now.0, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 continue;
             }
-            self.unlink(&locked);
+            if !writable {
+                self.unlink(&locked);
+            }
             locked.sharers.push(Sharer::new(&child.tlb));
             drop(locked);
             copy.fill::<M>(index, entry);

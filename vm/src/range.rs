@@ -142,7 +142,7 @@ impl<M: Machine> Space<M> {
                 continue;
             }
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
-            let own = arrival.is_exclusive::<M>();
+            let own = arrival.is_exclusive::<M>(&locked);
             let room = !O::RENAMES || locked.segments.has_room(&range, O::CREATES);
             let object = op.object().filter(|o| !locked.is_registered(o));
             drop(locked);
@@ -314,7 +314,7 @@ impl<M: Machine> Space<M> {
             if locked.stray || !arrival.is_current::<M>() {
                 continue;
             }
-            if !arrival.is_exclusive::<M>() {
+            if !arrival.is_exclusive::<M>(&locked) {
                 drop(locked);
                 self.own_leaf(&arrival)?;
                 continue;

@@ -70,7 +70,7 @@ impl<M: Machine> Space<M> {
             let usable = arrival.is_current::<M>()
                 && !entry.is_absent()
                 && !entry.is_busy()
-                && (!access.write || (arrival.is_exclusive::<M>() && M::is_writable(entry)));
+                && (!access.write || (arrival.is_writable::<M>() && M::is_writable(entry)));
             if usable {
                 pin::with_mapped(Frame::of(M::address(entry)), &locked, f);
                 return Ok(());

@@ -125,7 +125,7 @@ impl<M: Machine> Space<M> {
         if self.forking.load(Ordering::Acquire) {
             return Err(Stop::Forking);
         }
-        if !arrival.is_current::<M>() || arrival.is_exclusive::<M>() {
+        if !arrival.is_current::<M>() || arrival.is_exclusive::<M>(&locked) {
             return Ok(());
         }
         if !locked.is_shared() {
@@ -203,7 +203,7 @@ impl<M: Machine> Space<M> {
         if !unchanged
             || !locked.is_shared()
             || !arrival.is_current::<M>()
-            || arrival.is_exclusive::<M>()
+            || arrival.is_exclusive::<M>(&locked)
             || busy
         {
             drop((locked, leaf_copy));

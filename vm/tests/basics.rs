@@ -457,6 +457,60 @@ fn another_cpu_forgets_what_this_one_unmaps() {
     assert_eq!(read(&s, a), Ok(0));
 }
 
+#[test]
+fn processes_share_the_tables_of_shared_memory_for_good() {
+    let _g = alone();
+    let all = free_frames();
+    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+    object.set_size(8 << 20).unwrap();
+    let parent = space();
+    let a = 0x4000_0000;
+    parent
+        .map(&MapRequest {
+            hint: VirtAddr(a),
+            flags: MapFlags::SHARED | MapFlags::FIXED,
+            ..file(&object, true, 8 << 20)
+        })
+        .unwrap();
+    for page in 0..2048 {
+        write(&parent, a + page * 4096, 1).unwrap();
+    }
+    let before = free_frames();
+    let children: Vec<_> = (0..8).map(|_| parent.fork().unwrap()).collect();
+    for (i, child) in children.iter().enumerate() {
+        switch_to(child);
+        for page in 0..2048 {
+            assert_eq!(read(child, a + page * 4096), Ok(i as u64 + 1));
+            write(child, a + page * 4096, i as u64 + 2).unwrap();
+        }
+    }
+    // Three upper tables each, and no leaf.
+    assert!(before - free_frames() <= 8 * 3, "{} frames", before - free_frames());
+    // Who changes what it means gets a leaf of its own; the others' stays.
+    let child = &children[3];
+    switch_to(child);
+    child.protect(VirtAddr(a + 4096), 4096, Prot::READ).unwrap();
+    child.unmap(VirtAddr(a + 8192), 4096).unwrap();
+    assert_eq!(write(child, a + 4096, 7), Err(FaultError::Denied));
+    assert_eq!(read(child, a + 8192), Err(FaultError::NotMapped));
+    write(child, a, 70).unwrap();
+    switch_to(&parent);
+    assert_eq!(read(&parent, a), Ok(70));
+    write(&parent, a + 4096, 71).unwrap();
+    write(&parent, a + 8192, 72).unwrap();
+    parent.advise(VirtAddr(a), 2 << 20, Advice::DontNeed).unwrap();
+    switch_to(&children[4]);
+    assert_eq!(read(&children[4], a + 4096), Ok(71));
+    object.set_size(4096).unwrap();
+    assert_eq!(read(&children[4], a + 4096), Err(FaultError::Bus));
+    switch_to(&children[5]);
+    assert_eq!(read(&children[5], a + 4096), Err(FaultError::Bus));
+    assert_eq!(read(&children[5], a), Ok(70));
+    switch_to(&parent);
+    drop((object, children, parent));
+    assert_eq!(free_frames(), all);
+}
+
 /// `f` on another CPU.
 fn elsewhere<R>(f: impl FnOnce() -> R) -> R {
     sync::machine::hosted::as_cpu(9, f)

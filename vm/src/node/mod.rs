@@ -247,10 +247,16 @@ impl<'g> Arrival<'g> {
         })
     }
 
-    /// Is a leaf writable through this space (else it is shared, or was until lately)?
+    /// Is a leaf writable through this space? Else it is shared, or was until lately.
     #[inline]
-    pub fn is_exclusive<M: Machine>(&self) -> bool {
+    pub fn is_writable<M: Machine>(&self) -> bool {
         self.upper.is_none_or(|u| M::is_writable(Entry(u.load(Ordering::Relaxed))))
+    }
+
+    /// Is the node, which is locked, this space's own, so that what it means may be changed?
+    #[inline]
+    pub fn is_exclusive<M: Machine>(&self, locked: &Locked<'_>) -> bool {
+        self.is_writable::<M>() && !locked.is_shared()
     }
 }
 

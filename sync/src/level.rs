@@ -119,7 +119,16 @@ impl Held<'static, Clean> {
     }
 }
 
-impl<L: Level> Held<'_, L> {
+impl<'a, L: Level> Held<'a, L> {
+    /// The same, taken as if a lock of level `M` were held: for code that is called with such a lock and without.
+    #[inline(always)]
+    pub fn lower<M: Level>(self) -> Held<'a, M>
+    where
+        L: Before<M>,
+    {
+        Held::new()
+    }
+
     pub(crate) const fn new() -> Self {
         Held { _borrowed: PhantomData, _here: PhantomData, _level: PhantomData }
     }

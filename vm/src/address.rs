@@ -12,9 +12,11 @@ use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::map::MapOp;
+use crate::order::Order;
 use crate::segment::{Meaning, SegFlags};
 use crate::space::{Layout, Space, USER_START};
 use core::sync::atomic::Ordering;
+use sync::level::Held;
 
 /// Bytes kept free below a mapping that grows downwards (Linux: stack_guard_gap, 256 pages).
 pub(crate) const STACK_GUARD: usize = 256 * PAGE_SIZE;
@@ -53,26 +55,30 @@ impl<M: Machine> Space<M> {
         {
             return Ok(start);
         }
-        let mut layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let (layout, order) = layout.split();
         let wanted = hint != 0
             && self.check_range(hint, len, false).is_ok()
-            && self.is_free(hint, hint + len)
-            && self.next_piece(hint + len).is_none_or(|p| p.start - guard_below(&p.meaning) >= hint + len);
-        let start = if wanted { hint } else { self.find_room(&mut layout, len)? };
+            && self.is_free(hint, hint + len, order)
+            && self
+                .next_piece(hint + len, order)
+                .is_none_or(|p| p.start - guard_below(&p.meaning) >= hint + len);
+        let start = if wanted { hint } else { self.find_room(layout, len, order)? };
         layout.note_mapped(start, start + len, &meaning);
-        self.apply(start, start + len, &mut MapOp { start, meaning })?;
+        self.apply(start, start + len, &mut MapOp { start, meaning }, order)?;
         Ok(VirtAddr(start))
     }
 
     /// The highest free run of `len` bytes below the top.
-    fn find_room(&self, layout: &mut Layout, len: usize) -> Result<usize, VmError> {
+    fn find_room(&self, layout: &mut Layout, len: usize, order: &mut Order<'_>) -> Result<usize, VmError> {
         if len <= layout.hole {
             layout.hint = layout.top;
             layout.hole = 0;
         }
         let mut end = layout.hint;
         loop {
-            let below = self.previous_piece(end);
+            let below = self.previous_piece(end, order);
             let floor = below.as_ref().map_or(USER_START, |p| p.end.max(USER_START));
             let room = end.saturating_sub(floor);
             if room >= len {
@@ -99,7 +105,7 @@ impl<M: Machine> Space<M> {
         if self.multithreaded.load(Ordering::Relaxed) && self.note_free_in_span(start, end) {
             return;
         }
-        self.layout.lock().note_free(end);
+        self.layout.lock_in(&mut Held::clean()).note_free(end);
     }
 }
 

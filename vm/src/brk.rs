@@ -10,18 +10,22 @@ use crate::map::MapOp;
 use crate::request::Prot;
 use crate::segment::{Meaning, SegFlags};
 use crate::space::Space;
+use sync::level::Held;
 
 impl<M: Machine> Space<M> {
     /// The heap begins at `base` and is empty. For exec.
     pub fn set_brk(&self, base: VirtAddr) {
-        let mut layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
         layout.brk_start = base.0;
         layout.brk = base.0;
     }
 
     /// Moves the end of the heap to `want` and returns where it is then: unchanged if that cannot be. May sleep.
     pub fn brk(&self, want: VirtAddr) -> VirtAddr {
-        let mut layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let (layout, order) = layout.split();
         let now = layout.brk;
         if layout.brk_start == 0 || want.0 < layout.brk_start || want.0 >= M::USER_END - PAGE_SIZE {
             return VirtAddr(now);
@@ -30,14 +34,15 @@ impl<M: Machine> Space<M> {
         let new_end = want.0.next_multiple_of(PAGE_SIZE);
         if new_end > old_end {
             let clear = self
-                .next_piece(old_end)
+                .next_piece(old_end, order)
                 .is_none_or(|p| p.start.saturating_sub(guard_below(&p.meaning).max(PAGE_SIZE)) >= new_end);
             let meaning =
                 Meaning { prot: Prot::READ | Prot::WRITE, flags: SegFlags::empty(), object: None, offset: 0 };
-            if !clear || self.apply(old_end, new_end, &mut MapOp { start: old_end, meaning }).is_err() {
+            if !clear || self.apply(old_end, new_end, &mut MapOp { start: old_end, meaning }, order).is_err()
+            {
                 return VirtAddr(now);
             }
-        } else if new_end < old_end && self.remove(new_end, old_end).is_err() {
+        } else if new_end < old_end && self.remove(new_end, old_end, order).is_err() {
             return VirtAddr(now);
         }
         layout.brk = want.0;

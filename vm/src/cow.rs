@@ -12,28 +12,35 @@ use crate::flush::Flushed;
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, FlushRange, Machine};
 use crate::node::{Arrival, Locked, Retired};
+use crate::order::Order;
 use crate::pin::{self, Pin};
 use crate::request::Prot;
 use crate::space::Space;
 use sync::rcu::RcuRead;
 
+/// A page to be copied.
+pub(crate) struct CopyOf {
+    pub index: u16,
+    /// Its entry a moment ago, when the leaf was locked.
+    pub old: Entry,
+    pub source: &'static Frame,
+    /// Keeps a private source from being freed, and from being taken for the only holder's. An object's page outlives the RCU section
+    /// (FreeAfterFlush); a reference to it would be a line that all who copy it write.
+    pub pinned: Option<Pin>,
+}
+
 impl<M: Machine> Space<M> {
-    /// Gives the private page `index` of the locked leaf a copy of `source`, which is what it shows or is to show.
-    pub(crate) fn copy_page<'g>(
-        &'g self,
-        arrival: &Arrival<'g>,
-        locked: Locked<'g>,
-        index: u16,
-        source: &'static Frame,
+    /// Gives a private page of the leaf at `arrival` a copy of what it shows or is to show.
+    pub(crate) fn copy_page(
+        &self,
+        arrival: &Arrival<'_>,
+        page: CopyOf,
         spare: &mut Option<Spare>,
-        rcu: &'g RcuRead,
+        order: &mut Order<'_>,
+        rcu: &RcuRead,
     ) -> Result<Step, FaultError> {
-        let old = locked.entry(index);
-        let leaf = locked.node();
-        // Keeps a private source from being freed, and from being taken for the only holder's. An object's outlives the RCU section
-        // anyway (FreeAfterFlush); a reference to it would be a line that all who copy the page write.
-        let pinned = if M::is_owned(old) && !old.is_absent() { Some(Pin::new(source, rcu)) } else { None };
-        drop(locked);
+        let leaf = arrival.node;
+        let CopyOf { index, old, source, pinned } = page;
         if core::ptr::eq(source, frame::zero_frame()) {
             Spare::want_zero(spare)?;
         } else {
@@ -43,7 +50,7 @@ impl<M: Machine> Space<M> {
                 s.zero = false;
             }
         }
-        let mut locked = leaf.lock();
+        let mut locked = leaf.lock(order);
         let unchanged = locked.entry(index) == old || same_page::<M>(locked.entry(index), old);
         let Some(prot) = self.writable_prot(arrival, &locked, index).filter(|_| unchanged) else {
             return Ok(Step::Again);
@@ -81,7 +88,7 @@ impl<M: Machine> Space<M> {
         let old = locked.exchange::<M>(index, busy);
         drop(locked);
         let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
-        let mut locked = leaf.lock();
+        let mut locked = leaf.lock(order);
         if locked.entry(index) == busy {
             let prot = self.writable_prot(arrival, &locked, index);
             match (prot, spare.take()) {

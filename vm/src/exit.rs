@@ -8,6 +8,7 @@
 use crate::flush::Flushed;
 use crate::machine::Machine;
 use crate::node::{NewNode, Node, Retired};
+use crate::order::{self, Order};
 use crate::space::Space;
 use core::sync::atomic::Ordering;
 use sync::rcu::{self, RcuRead};
@@ -21,13 +22,13 @@ impl<M: Machine> Space<M> {
         }
         let proof = Flushed::by_leaving::<M>(&self.tlb);
         let rcu = rcu::read();
-        self.strip(self.root(), &proof, &rcu)
+        self.strip(self.root(), &proof, &mut order::begin(), &rcu)
     }
 
     /// Takes everything out of an interior node; returns how many pages the leaves below mapped.
-    fn strip(&self, node: &Node, proof: &Flushed, rcu: &RcuRead) -> usize {
+    fn strip(&self, node: &Node, proof: &Flushed, order: &mut Order<'_>, rcu: &RcuRead) -> usize {
         let mut mapped = 0;
-        let mut locked = node.lock();
+        let mut locked = node.lock(order);
         locked.stray = true;
         let segments = locked.segments.clear();
         let used = locked.used();
@@ -42,9 +43,9 @@ impl<M: Machine> Space<M> {
             }
             let child = NewNode::published::<M>(old, rcu);
             if child.is_leaf() {
-                mapped += Retired::leave_leaf::<M>(child, &self.tlb, proof);
+                mapped += Retired::leave_leaf::<M>(child, &self.tlb, proof, order);
             } else {
-                mapped += self.strip(child, proof, rcu);
+                mapped += self.strip(child, proof, order, rcu);
                 Retired::node(child, proof);
             }
         }

@@ -8,12 +8,14 @@
 #![forbid(unsafe_code)]
 
 use crate::addr::{PhysAddr, VirtAddr};
+use crate::cow::CopyOf;
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, Frame, OwnedFrame};
 use crate::machine::Machine;
 use crate::node::Locked;
 use crate::object::ObjectRef;
-use crate::pin;
+use crate::order::{self, Order};
+use crate::pin::{self, Pin};
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
 use core::sync::atomic::Ordering;
@@ -114,10 +116,11 @@ impl<M: Machine> Space<M> {
         if self.multithreaded.load(Ordering::Relaxed) {
             self.want_view();
         }
+        let mut order = order::begin();
         loop {
             let step = {
                 let rcu = rcu::read();
-                self.try_fault(addr, access, spare, &rcu)?
+                self.try_fault(addr, access, spare, &mut order, &rcu)?
             };
             match step {
                 Step::Done => return Ok(()),
@@ -137,9 +140,10 @@ impl<M: Machine> Space<M> {
         addr: usize,
         access: Access,
         spare: &mut Option<Spare>,
+        order: &mut Order<'_>,
         rcu: &RcuRead,
     ) -> Result<Step, FaultError> {
-        let Some(arrival) = self.reach(addr, false, rcu).map_err(no_memory)? else {
+        let Some(arrival) = self.reach(addr, false, order, rcu).map_err(no_memory)? else {
             return Ok(Step::Unmapped);
         };
         let leaf = arrival.node;
@@ -147,13 +151,13 @@ impl<M: Machine> Space<M> {
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
             Spare::want_zero(spare)?;
         }
-        let mut locked = leaf.lock();
+        let mut locked = leaf.lock(order);
         if !arrival.is_current::<M>() {
             return Ok(Step::Again);
         }
         if self.multithreaded.load(Ordering::Relaxed) && !self.link(&arrival, &mut locked, rcu) {
             drop(locked);
-            self.widen_view(addr, rcu).map_err(no_memory)?;
+            self.widen_view(addr, order, rcu).map_err(no_memory)?;
             return Ok(Step::Again);
         }
         let Some(segment) = locked.segments.find(index) else { return Ok(Step::Unmapped) };
@@ -184,7 +188,7 @@ impl<M: Machine> Space<M> {
         }
         if !arrival.is_writable::<M>() {
             drop(locked);
-            return match self.own_leaf(&arrival) {
+            return match self.own_leaf(&arrival, order) {
                 Ok(()) => Ok(Step::Again),
                 Err(Stop::Forking) => Ok(Step::Forking),
                 Err(Stop::Failed(e)) => Err(no_memory(e)),
@@ -201,7 +205,9 @@ impl<M: Machine> Space<M> {
             let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
             let source = if page < object.pages() { object.frame(page) } else { None };
             let Some(source) = source else { return Ok(Step::Fill(object.clone(), page)) };
-            return self.copy_page(&arrival, locked, index, source, spare, rcu);
+            drop(locked);
+            let page = CopyOf { index, old: entry, source, pinned: None };
+            return self.copy_page(&arrival, page, spare, order, rcu);
         }
         if M::is_writable(entry) {
             FAULTS.this().spurious.add(1);
@@ -218,7 +224,10 @@ impl<M: Machine> Space<M> {
             // The fork under way may have shared the page just now, and other threads may still write it (inherit.rs).
             return Ok(Step::Forking);
         }
-        self.copy_page(&arrival, locked, index, frame, spare, rcu)
+        let pinned = if M::is_owned(entry) { Some(Pin::new(frame, rcu)) } else { None };
+        drop(locked);
+        let page = CopyOf { index, old: entry, source: frame, pinned };
+        self.copy_page(&arrival, page, spare, order, rcu)
     }
 }
 

@@ -8,10 +8,12 @@
 use crate::machine::{CpuSet, Entry, FlushRange, Machine};
 use crate::node::{Locked, Node, Retired, Sharer};
 use crate::object::rmap::ReverseOps;
+use crate::order::Order;
 use crate::segment::Removed;
 use crate::tlb::SpaceTlb;
 use arrayvec::ArrayVec;
 use core::ops::Range;
+use sync::level::{Before, Held, Leaf};
 use sync::rcu::RcuRead;
 
 /// Proof that no CPU holds a translation through the entries in question.
@@ -48,13 +50,14 @@ impl Flushed {
         ops: &ReverseOps,
         range: FlushRange,
         viewers: &CpuSet,
+        held: &mut Held<'_, impl Before<Leaf>>,
         _rcu: &RcuRead,
     ) -> Self {
         // In batches, with the leaf unlocked, and from the end of the list: when a space leaves meanwhile, the last of the list
         // takes its place, and the last were flushed first.
         let mut left = usize::MAX;
         loop {
-            let locked = leaf.lock();
+            let locked = leaf.lock(held);
             let rest = locked.sharers.as_slice();
             let rest = rest.get(..left).unwrap_or(rest);
             let batch: ArrayVec<Sharer, 16> = rest.iter().rev().take(16).copied().collect();
@@ -122,7 +125,7 @@ impl<'g> Gather<'g> {
     }
 
     /// Flushes and frees. No leaf is locked.
-    pub fn finish<M: Machine>(&mut self, space: &SpaceTlb) {
+    pub fn finish<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
         if !self.range.is_empty() {
             let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers);
             self.range = FlushRange::EMPTY;
@@ -131,7 +134,7 @@ impl<'g> Gather<'g> {
                 Retired::entry::<M>(entry, &proof);
             }
             for leaf in self.leaves.drain(..) {
-                Retired::leave_leaf::<M>(leaf, space, &proof);
+                Retired::leave_leaf::<M>(leaf, space, &proof, order);
             }
         }
         self.removed.let_go();

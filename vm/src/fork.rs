@@ -12,34 +12,44 @@ use crate::error::VmError;
 use crate::flush::Flushed;
 use crate::machine::{Entry, Machine};
 use crate::node::{Locked, NewNode, Node, Sharer};
+use crate::order::Order;
 use crate::segment::SegmentList;
 use crate::small::SmallList;
 use crate::space::Space;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use sync::level::Held;
 use sync::rcu::{self, RcuRead};
 
 impl<M: Machine> Space<M> {
     /// A space with the same contents. May sleep.
     pub fn fork(&self) -> Result<Arc<Self>, VmError> {
-        let layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let (layout, order) = layout.split();
         let child = Self::with_layout(*layout)?;
         child.stack_limit.store(self.stack_limit.load(Ordering::Relaxed), Ordering::Relaxed);
         self.forking.store(true, Ordering::Release);
         let shared = {
             let rcu = rcu::read();
-            self.share(self.root(), child.root(), &child, &rcu)
+            self.share(self.root(), child.root(), &child, order, &rcu)
         };
         child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
         // Also where it failed half way: some leaves are shared.
         let _ = Flushed::by_flushing_all::<M>(&self.tlb);
         self.forking.store(false, Ordering::Release);
-        drop(layout);
         shared.map(|()| child)
     }
 
     /// Fills `copy`, an empty interior node of `child`, with what `node` has.
-    fn share(&self, node: &Node, copy: &Node, child: &Arc<Self>, rcu: &RcuRead) -> Result<(), VmError> {
+    fn share(
+        &self,
+        node: &Node,
+        copy: &Node,
+        child: &Arc<Self>,
+        order: &mut Order<'_>,
+        rcu: &RcuRead,
+    ) -> Result<(), VmError> {
         // Segments first: leaves that are made while this runs come from them, and are not the child's.
         let mut len = 0;
         loop {
@@ -47,32 +57,28 @@ impl<M: Machine> Space<M> {
             if len > 2 {
                 room = Some(SegmentList::bigger(len)?);
             }
-            let locked = node.lock();
+            let locked = node.lock(order);
             let segments = locked.segments.as_slice();
             if segments.len() > len.max(2) {
                 len = segments.len();
                 continue;
             }
-            let mut new = copy.lock_below();
+            let mut new = copy.lock_below(&locked);
             if let Some(room) = room {
                 drop(new.segments.adopt(room));
             }
-            if self.has_parts.load(Ordering::Relaxed) {
-                new.segments.inherit_from(segments);
-            } else {
-                new.segments.copy_from(segments);
-            }
+            new.segments.inherit_from(segments, self.has_parts.load(Ordering::Relaxed));
             break;
         }
-        let used = node.lock().used();
+        let used = node.lock(order).used();
         if node.level() == 1 {
             // Nobody else knows the child's nodes yet: locked once for all leaves.
-            let mut locked = copy.lock();
+            let mut locked = copy.lock(order);
             for index in used {
                 while !self.share_leaf(node, &mut locked, index, child, rcu)? {
                     drop(locked);
-                    self.give_part(node, copy, index, child, rcu)?;
-                    locked = copy.lock();
+                    self.give_part(node, copy, index, child, order, rcu)?;
+                    locked = copy.lock(order);
                 }
             }
             return Ok(());
@@ -81,9 +87,9 @@ impl<M: Machine> Space<M> {
             if let Some(next) = node.child::<M>(index, rcu) {
                 let new = NewNode::try_new(next.level(), next.base())?;
                 let entry = new.publish::<M>(true);
-                copy.lock().fill::<M>(index, entry);
+                copy.lock(order).fill::<M>(index, entry);
                 let Some(new) = copy.child::<M>(index, rcu) else { continue };
-                self.share(next, new, child, rcu)?;
+                self.share(next, new, child, order, rcu)?;
             }
         }
         Ok(())
@@ -104,7 +110,7 @@ impl<M: Machine> Space<M> {
         }
         loop {
             let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(true) };
-            let mut locked = leaf.lock_below();
+            let mut locked = leaf.lock_below(copy);
             let now = Entry(cell.load(Ordering::Acquire));
             if now.is_absent() || M::address(now) != leaf.table() || locked.stray {
                 continue;
@@ -118,7 +124,7 @@ impl<M: Machine> Space<M> {
                 let len = locked.sharers.len();
                 drop(locked);
                 let spare = SmallList::<Sharer, 2>::bigger(len)?;
-                drop(leaf.lock_below().sharers.adopt(spare));
+                drop(leaf.lock_below(copy).sharers.adopt(spare));
                 continue;
             }
             // Where all is the same shared mapping in both spaces, one table will do for good, for writing too.

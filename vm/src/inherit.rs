@@ -10,6 +10,7 @@ use crate::error::VmError;
 use crate::flush::Flushed;
 use crate::machine::Machine;
 use crate::node::{Arrival, NewNode, Node, Retired, Sharer};
+use crate::order::Order;
 use crate::segment::SegmentList;
 use crate::space::Space;
 use crate::walk::copy_entries;
@@ -25,34 +26,35 @@ impl<M: Machine> Space<M> {
         parent: &Node,
         index: u16,
         child: &Arc<Self>,
+        order: &mut Order<'_>,
         rcu: &RcuRead,
     ) -> Result<(), VmError> {
         let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(()) };
         let arrival = Arrival { upper: Some(node.cell(index)), node: leaf };
         let mut copy = NewNode::try_new(0, leaf.base())?;
         copy.state().sharers.push(Sharer::new(&child.tlb));
-        let len = leaf.lock().segments.as_slice().len();
+        let len = leaf.lock(order).segments.as_slice().len();
         drop(copy.state().segments.adopt(SegmentList::bigger(len)?));
-        let locked = leaf.lock();
+        let locked = leaf.lock(order);
         if locked.segments.as_slice().len() != len {
             return Ok(());
         }
-        copy.state().segments.inherit_from(locked.segments.as_slice());
+        copy.state().segments.inherit_from(locked.segments.as_slice(), true);
         drop(locked);
-        let copy = self.register_all(copy)?;
-        let mut locked = leaf.lock();
-        let mut leaf_copy = copy.node().lock_below();
+        let copy = self.register_all(copy, order)?;
+        let mut locked = leaf.lock(order);
+        let mut leaf_copy = copy.node().lock_below(&locked);
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
         if busy || !arrival.is_current::<M>() || !leaf_copy.segments.inherited_from(&locked.segments) {
             drop((locked, leaf_copy));
-            Retired::unused::<M>(copy, &Flushed::never_mapped());
+            Retired::unused::<M>(copy, &Flushed::never_mapped(), order);
             sync::machine::relax();
             return Ok(());
         }
         copy_entries::<M>(&mut locked, &mut leaf_copy, true);
         drop((locked, leaf_copy));
         // Put in even if it is empty: in the node above the parent's segments may speak for these addresses.
-        parent.lock().fill::<M>(index, copy.publish::<M>(true));
+        parent.lock(order).fill::<M>(index, copy.publish::<M>(true));
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ mod map;
 pub mod node;
 pub mod object;
 mod once;
+pub mod order;
 mod pieces;
 mod pin;
 mod protect;

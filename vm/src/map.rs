@@ -11,11 +11,13 @@ use crate::machine::Machine;
 use crate::node::Locked;
 use crate::object::ObjectRef;
 use crate::object::slots::MAX_PAGES;
+use crate::order;
 use crate::range::RangeOp;
 use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
 use crate::segment::{Meaning, SegFlags};
 use crate::space::{Space, USER_START};
 use core::ops::Range;
+use sync::level::Held;
 
 /// Puts `meaning`, which holds at `start`, over the range.
 pub(crate) struct MapOp {
@@ -56,17 +58,19 @@ impl<M: Machine> Space<M> {
             let start = request.hint.0;
             self.check_range(start, len, flags.contains(MapFlags::LOW))?;
             if flags.contains(MapFlags::NOREPLACE) {
-                let mut layout = self.layout.lock();
-                if !self.is_free(start, start + len) {
+                let mut clean = Held::clean();
+                let mut layout = self.layout.lock_in(&mut clean);
+                let (layout, order) = layout.split();
+                if !self.is_free(start, start + len, order) {
                     return Err(VmError::Exists);
                 }
                 layout.note_mapped(start, start + len, &meaning);
-                self.apply(start, start + len, &mut MapOp { start, meaning })?;
+                self.apply(start, start + len, &mut MapOp { start, meaning }, order)?;
             } else {
                 if meaning.flags.contains(SegFlags::GROWSDOWN) {
-                    self.layout.lock().note_mapped(start, start + len, &meaning);
+                    self.layout.lock_in(&mut Held::clean()).note_mapped(start, start + len, &meaning);
                 }
-                self.apply(start, start + len, &mut MapOp { start, meaning })?;
+                self.apply(start, start + len, &mut MapOp { start, meaning }, &mut order::begin())?;
             }
             start
         } else {

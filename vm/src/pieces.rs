@@ -8,6 +8,7 @@
 use crate::addr::PAGE_SHIFT;
 use crate::machine::Machine;
 use crate::node::Arrival;
+use crate::order::Order;
 use crate::segment::Meaning;
 use crate::space::Space;
 use sync::rcu;
@@ -21,18 +22,18 @@ pub(crate) struct Piece {
 
 impl<M: Machine> Space<M> {
     /// The first piece that ends above `addr`; it begins at `addr` if `addr` is mapped.
-    pub(crate) fn next_piece(&self, addr: usize) -> Option<Piece> {
-        self.next_piece_in(addr, M::USER_END)
+    pub(crate) fn next_piece(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
+        self.next_piece_in(addr, M::USER_END, order)
     }
 
     /// The same, but nodes from `limit` on are not looked at: they may be another CPU's.
-    pub(crate) fn next_piece_in(&self, addr: usize, limit: usize) -> Option<Piece> {
+    pub(crate) fn next_piece_in(&self, addr: usize, limit: usize, order: &mut Order<'_>) -> Option<Piece> {
         let rcu = rcu::read();
         let mut at = addr;
         while at < limit {
             let arrival = Arrival::walk::<M>(self.root(), at, &rcu);
             let node = arrival.node;
-            let locked = node.lock();
+            let locked = node.lock(order);
             if !arrival.is_current::<M>() {
                 continue;
             }
@@ -65,18 +66,23 @@ impl<M: Machine> Space<M> {
     }
 
     /// The last piece that begins below `addr`; it ends at `addr` if what lies before `addr` is mapped.
-    pub(crate) fn previous_piece(&self, addr: usize) -> Option<Piece> {
-        self.previous_piece_in(addr, 0)
+    pub(crate) fn previous_piece(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
+        self.previous_piece_in(addr, 0, order)
     }
 
     /// The same, but nodes that end at or below `floor` are not looked at.
-    pub(crate) fn previous_piece_in(&self, addr: usize, floor: usize) -> Option<Piece> {
+    pub(crate) fn previous_piece_in(
+        &self,
+        addr: usize,
+        floor: usize,
+        order: &mut Order<'_>,
+    ) -> Option<Piece> {
         let rcu = rcu::read();
         let mut end = addr;
         while end > floor {
             let arrival = Arrival::walk::<M>(self.root(), end - 1, &rcu);
             let node = arrival.node;
-            let locked = node.lock();
+            let locked = node.lock(order);
             if !arrival.is_current::<M>() {
                 continue;
             }
@@ -105,15 +111,15 @@ impl<M: Machine> Space<M> {
     }
 
     /// Is nothing mapped in the range?
-    pub(crate) fn is_free(&self, start: usize, end: usize) -> bool {
-        self.next_piece_in(start, end).is_none_or(|p| p.start >= end)
+    pub(crate) fn is_free(&self, start: usize, end: usize, order: &mut Order<'_>) -> bool {
+        self.next_piece_in(start, end, order).is_none_or(|p| p.start >= end)
     }
 
     /// How far the range is mapped without a hole.
-    pub(crate) fn mapped_until(&self, start: usize, end: usize) -> usize {
+    pub(crate) fn mapped_until(&self, start: usize, end: usize, order: &mut Order<'_>) -> usize {
         let mut at = start;
         while at < end {
-            match self.next_piece(at) {
+            match self.next_piece(at, order) {
                 Some(p) if p.start == at && !p.meaning.is_quarantine() => at = p.end,
                 _ => return at,
             }
@@ -122,9 +128,15 @@ impl<M: Machine> Space<M> {
     }
 
     /// Is there anything in `start..end` of which `is` holds?
-    pub(crate) fn any_piece(&self, start: usize, end: usize, is: &dyn Fn(&Meaning) -> bool) -> bool {
+    pub(crate) fn any_piece(
+        &self,
+        start: usize,
+        end: usize,
+        is: &dyn Fn(&Meaning) -> bool,
+        order: &mut Order<'_>,
+    ) -> bool {
         let mut at = start;
-        while let Some(piece) = self.next_piece_in(at, end).filter(|p| p.start < end) {
+        while let Some(piece) = self.next_piece_in(at, end, order).filter(|p| p.start < end) {
             if is(&piece.meaning) {
                 return true;
             }
@@ -133,17 +145,17 @@ impl<M: Machine> Space<M> {
         false
     }
 
-    pub(crate) fn is_mapped(&self, start: usize, end: usize) -> bool {
-        self.mapped_until(start, end) >= end
+    pub(crate) fn is_mapped(&self, start: usize, end: usize, order: &mut Order<'_>) -> bool {
+        self.mapped_until(start, end, order) >= end
     }
 
     /// The mapping around or after `addr`, neighbours joined upwards from there.
-    pub(crate) fn next_mapping(&self, addr: usize) -> Option<Piece> {
-        let mut whole = self.next_piece(addr)?;
+    pub(crate) fn next_mapping(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
+        let mut whole = self.next_piece(addr, order)?;
         while whole.meaning.is_quarantine() {
-            whole = self.next_piece(whole.end)?;
+            whole = self.next_piece(whole.end, order)?;
         }
-        while let Some(next) = self.next_piece(whole.end) {
+        while let Some(next) = self.next_piece(whole.end, order) {
             let pages = ((whole.end - whole.start) >> PAGE_SHIFT) as u64;
             if next.start != whole.end || !whole.meaning.continued_by(&next.meaning, pages) {
                 break;

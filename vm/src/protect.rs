@@ -9,6 +9,7 @@ use crate::error::VmError;
 use crate::flush::Gather;
 use crate::machine::Machine;
 use crate::node::Locked;
+use crate::order;
 use crate::range::RangeOp;
 use crate::request::Prot;
 use crate::segment::SegFlags;
@@ -56,14 +57,15 @@ impl<M: Machine> Space<M> {
             return Ok(());
         }
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
-        let mapped = self.mapped_until(start.0, end);
+        let order = &mut order::begin();
+        let mapped = self.mapped_until(start.0, end, order);
         if prot.contains(Prot::WRITE)
-            && self.any_piece(start.0, mapped, &|m| m.flags.contains(SegFlags::NO_WRITE))
+            && self.any_piece(start.0, mapped, &|m| m.flags.contains(SegFlags::NO_WRITE), order)
         {
             return Err(VmError::Access);
         }
         if mapped > start.0 {
-            self.apply(start.0, mapped, &mut ProtectOp(prot))?;
+            self.apply(start.0, mapped, &mut ProtectOp(prot), order)?;
         }
         if mapped < end { Err(VmError::NoSpace) } else { Ok(()) }
     }

@@ -14,6 +14,7 @@ use crate::flush::Gather;
 use crate::machine::{Entry, Machine};
 use crate::node::{Locked, NewNode, Node};
 use crate::object::ObjectRef;
+use crate::order::Order;
 use crate::segment::SegmentList;
 use crate::space::{Space, Stop};
 use core::ops::Range;
@@ -45,7 +46,13 @@ pub(crate) trait RangeOp<M: Machine> {
 impl<M: Machine> Space<M> {
     /// Applies `op` to `start..end`, whole pages below `USER_END`. No lock but the layout is held. May sleep unless the layout
     /// is locked.
-    pub(crate) fn apply<O: RangeOp<M>>(&self, start: usize, end: usize, op: &mut O) -> Result<(), VmError> {
+    pub(crate) fn apply<O: RangeOp<M>>(
+        &self,
+        start: usize,
+        end: usize,
+        op: &mut O,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         loop {
             let result = {
                 let rcu = rcu::read();
@@ -54,11 +61,11 @@ impl<M: Machine> Space<M> {
                 let prepared = if start / LEAF_SPAN == (end - 1) / LEAF_SPAN {
                     Ok(())
                 } else {
-                    self.prepare(self.root(), start, end, op, &rcu)
+                    self.prepare(self.root(), start, end, op, order, &rcu)
                 };
                 let result =
-                    prepared.and_then(|()| self.visit(self.root(), start, end, op, &mut gather, &rcu));
-                gather.finish::<M>(&self.tlb);
+                    prepared.and_then(|()| self.visit(self.root(), start..end, op, &mut gather, order, &rcu));
+                gather.finish::<M>(&self.tlb, order);
                 result
             };
             match result {
@@ -70,10 +77,16 @@ impl<M: Machine> Space<M> {
     }
 
     /// After this, `apply` of `op` finds all the memory that it needs, if no other thread changes the range meanwhile.
-    pub(crate) fn reserve<O: RangeOp<M>>(&self, start: usize, end: usize, op: &O) -> Result<(), VmError> {
+    pub(crate) fn reserve<O: RangeOp<M>>(
+        &self,
+        start: usize,
+        end: usize,
+        op: &O,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         loop {
             let rcu = rcu::read();
-            match self.prepare(self.root(), start, end, op, &rcu) {
+            match self.prepare(self.root(), start, end, op, order, &rcu) {
                 Ok(()) => return Ok(()),
                 Err(Stop::Failed(e)) => return Err(e),
                 Err(Stop::Forking) => {}
@@ -92,18 +105,19 @@ impl<M: Machine> Space<M> {
         start: usize,
         end: usize,
         op: &O,
+        order: &mut Order<'_>,
         rcu: &'g RcuRead,
     ) -> Result<(), Stop> {
         if node.is_leaf() {
-            return self.prepare_leaf(start, end, op, rcu);
+            return self.prepare_leaf(start, end, op, order, rcu);
         }
         let span = node.span();
         let low = start.next_multiple_of(span).max(node.base());
         let high = end & !(span - 1);
         if low < high && O::RENAMES {
             let whole = node.index(low)..node.index(high - 1) + 1;
-            while !node.lock().segments.has_room(&whole, O::CREATES) {
-                make_room(node)?;
+            while !node.lock(order).segments.has_room(&whole, O::CREATES) {
+                make_room(node, order)?;
             }
         }
         let first = node.index(start);
@@ -117,12 +131,12 @@ impl<M: Machine> Space<M> {
             }
             let child = loop {
                 match node.child::<M>(index, rcu) {
-                    None if !whole && self.grow_tree(node, from, O::CREATES)? => {}
+                    None if !whole && self.grow_tree(node, from, O::CREATES, order)? => {}
                     child => break child,
                 }
             };
             if let Some(child) = child {
-                self.prepare(child, from, to, op, rcu)?;
+                self.prepare(child, from, to, op, order, rcu)?;
             }
         }
         Ok(())
@@ -133,11 +147,12 @@ impl<M: Machine> Space<M> {
         start: usize,
         end: usize,
         op: &O,
+        order: &mut Order<'_>,
         rcu: &'g RcuRead,
     ) -> Result<(), Stop> {
-        while let Some(arrival) = self.reach(start, O::CREATES, rcu)? {
+        while let Some(arrival) = self.reach(start, O::CREATES, order, rcu)? {
             let leaf = arrival.node;
-            let locked = leaf.lock();
+            let locked = leaf.lock(order);
             if locked.stray || !arrival.is_current::<M>() {
                 continue;
             }
@@ -147,9 +162,9 @@ impl<M: Machine> Space<M> {
             let object = op.object().filter(|o| !locked.is_registered(o));
             drop(locked);
             match object {
-                _ if !own => self.own_leaf(&arrival)?,
-                _ if !room => make_room(leaf)?,
-                Some(object) => self.register_leaf(&arrival, object)?,
+                _ if !own => self.own_leaf(&arrival, order)?,
+                _ if !room => make_room(leaf, order)?,
+                Some(object) => self.register_leaf(&arrival, object, order)?,
                 None => return Ok(()),
             }
         }
@@ -159,12 +174,13 @@ impl<M: Machine> Space<M> {
     fn visit<'g, O: RangeOp<M>>(
         &'g self,
         node: &'g Node,
-        start: usize,
-        end: usize,
+        range: Range<usize>,
         op: &mut O,
         gather: &mut Gather<'g>,
+        order: &mut Order<'_>,
         rcu: &'g RcuRead,
     ) -> Result<(), Stop> {
+        let Range { start, end } = range;
         let span = node.span();
         // Entries that lie whole in the range.
         let low = start.next_multiple_of(span).max(node.base());
@@ -172,27 +188,27 @@ impl<M: Machine> Space<M> {
         if low < high {
             let whole = node.index(low)..node.index(high - 1) + 1;
             if O::RENAMES {
-                self.change_whole(node, whole.clone(), op, gather, rcu)?;
+                self.change_whole(node, whole.clone(), op, gather, order, rcu)?;
             }
             if node.level() > 1 || !O::DETACHES {
                 // Without the lock: threads that work under neighbouring entries would pass its line around.
                 for index in whole {
                     if node.child::<M>(index, rcu).is_some() {
                         let from = node.address(index);
-                        self.descend(node, from, from + span, op, gather, rcu)?;
+                        self.descend(node, from..from + span, op, gather, order, rcu)?;
                     }
                 }
             }
         }
         // The ends.
         if low >= high && start / span == (end - 1) / span {
-            return self.descend(node, start, end, op, gather, rcu);
+            return self.descend(node, start..end, op, gather, order, rcu);
         }
         if !start.is_multiple_of(span) {
-            self.descend(node, start, start.next_multiple_of(span), op, gather, rcu)?;
+            self.descend(node, start..start.next_multiple_of(span), op, gather, order, rcu)?;
         }
         if !end.is_multiple_of(span) {
-            self.descend(node, high, end, op, gather, rcu)?;
+            self.descend(node, high..end, op, gather, order, rcu)?;
         }
         Ok(())
     }
@@ -201,20 +217,21 @@ impl<M: Machine> Space<M> {
     fn descend<'g, O: RangeOp<M>>(
         &'g self,
         node: &'g Node,
-        start: usize,
-        end: usize,
+        range: Range<usize>,
         op: &mut O,
         gather: &mut Gather<'g>,
+        order: &mut Order<'_>,
         rcu: &'g RcuRead,
     ) -> Result<(), Stop> {
+        let Range { start, end } = range;
         if node.level() == 1 {
-            return self.change_leaf(start, end, op, gather, rcu);
+            return self.change_leaf(start, end, op, gather, order, rcu);
         }
         loop {
             if let Some(child) = node.child::<M>(node.index(start), rcu) {
-                return self.visit(child, start, end, op, gather, rcu);
+                return self.visit(child, start..end, op, gather, order, rcu);
             }
-            if !self.grow_tree(node, start, O::CREATES)? {
+            if !self.grow_tree(node, start, O::CREATES, order)? {
                 return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
             }
         }
@@ -227,11 +244,12 @@ impl<M: Machine> Space<M> {
         whole: Range<u16>,
         op: &mut O,
         gather: &mut Gather<'g>,
+        order: &mut Order<'_>,
         rcu: &'g RcuRead,
     ) -> Result<(), Stop> {
         let mut at = whole.start;
         while at < whole.end {
-            let mut locked = node.lock();
+            let mut locked = node.lock(order);
             if locked.stray {
                 return Err(VmError::Fault.into());
             }
@@ -244,7 +262,7 @@ impl<M: Machine> Space<M> {
                 }
                 Part::NoRoom => {
                     drop(locked);
-                    make_room(node)?;
+                    make_room(node, order)?;
                     continue;
                 }
             };
@@ -260,13 +278,13 @@ impl<M: Machine> Space<M> {
                     // By one swap: a shared leaf may be exchanged for a copy at any moment.
                     let old = locked.exchange::<M>(index, Entry::ABSENT);
                     let leaf = NewNode::published::<M>(old, rcu);
-                    gather.add_leaf(leaf, &self.unlink_detached(leaf));
+                    gather.add_leaf(leaf, &self.unlink_detached(leaf, &locked));
                 }
             }
             op.segments(&mut locked, at..upto, gather);
             drop(locked);
             if gather.is_full() {
-                gather.finish::<M>(&self.tlb);
+                gather.finish::<M>(&self.tlb, order);
             }
             at = upto;
         }
@@ -302,21 +320,22 @@ impl<M: Machine> Space<M> {
         end: usize,
         op: &mut O,
         gather: &mut Gather<'g>,
+        order: &mut Order<'_>,
         rcu: &'g RcuRead,
     ) -> Result<(), Stop> {
         let mut at = start;
         while at < end {
-            let Some(arrival) = self.reach(at, O::CREATES, rcu)? else {
+            let Some(arrival) = self.reach(at, O::CREATES, order, rcu)? else {
                 return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
             };
             let leaf = arrival.node;
-            let mut locked = leaf.lock();
+            let mut locked = leaf.lock(order);
             if locked.stray || !arrival.is_current::<M>() {
                 continue;
             }
             if !arrival.is_exclusive::<M>(&locked) {
                 drop(locked);
-                self.own_leaf(&arrival)?;
+                self.own_leaf(&arrival, order)?;
                 continue;
             }
             let mut range = leaf.index(at)..leaf.index(end - 1) + 1;
@@ -329,13 +348,13 @@ impl<M: Machine> Space<M> {
                 }
                 Part::NoRoom => {
                     drop(locked);
-                    make_room(leaf)?;
+                    make_room(leaf, order)?;
                     continue;
                 }
             }
             if let Some(object) = op.object().filter(|o| !locked.is_registered(o)) {
                 drop(locked);
-                self.register_leaf(&arrival, object)?;
+                self.register_leaf(&arrival, object, order)?;
                 continue;
             }
             let mut upto = range.end;
@@ -347,7 +366,7 @@ impl<M: Machine> Space<M> {
             op.segments(&mut locked, range.start..upto, gather);
             drop(locked);
             if gather.is_full() {
-                gather.finish::<M>(&self.tlb);
+                gather.finish::<M>(&self.tlb, order);
             }
             at = leaf.address(upto);
         }
@@ -394,10 +413,10 @@ enum Part {
 
 /// Makes room for one change of the segments of `node`. No lock is held.
 #[cold]
-fn make_room(node: &Node) -> Result<(), VmError> {
-    let len = node.lock().segments.as_slice().len();
+fn make_room(node: &Node, order: &mut Order<'_>) -> Result<(), VmError> {
+    let len = node.lock(order).segments.as_slice().len();
     let spare = SegmentList::bigger(len)?;
-    let spare = node.lock().segments.adopt(spare);
+    let spare = node.lock(order).segments.adopt(spare);
     drop(spare);
     Ok(())
 }

@@ -14,12 +14,14 @@ use crate::flush::Gather;
 use crate::machine::{Entry, Machine};
 use crate::map::MapOp;
 use crate::node::{Arrival, Locked};
+use crate::order::{self, Order};
 use crate::pieces::Piece;
 use crate::range::RangeOp;
 use crate::space::Space;
 use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::ops::Range;
+use sync::level::Held;
 use sync::rcu;
 
 bitflags! {
@@ -141,7 +143,8 @@ impl<M: Machine> Space<M> {
             return Err(VmError::Invalid);
         }
         let old_end = old.0.checked_add(old_len).filter(|e| *e <= M::USER_END).ok_or(VmError::Invalid)?;
-        let piece = self.mapping_at(old.0).ok_or(VmError::Fault)?;
+        let order = &mut order::begin();
+        let piece = self.mapping_at(old.0, order).ok_or(VmError::Fault)?;
         if old_len == 0 && !piece.meaning.is_shared() {
             return Err(VmError::Invalid);
         }
@@ -174,15 +177,17 @@ impl<M: Machine> Space<M> {
             return Err(VmError::NoSpace);
         }
         let target = if fixed {
-            self.remove(new_addr.0, new_addr.0 + new_len)?;
+            self.remove(new_addr.0, new_addr.0 + new_len, order)?;
             let mut op = MapOp { start: new_addr.0, meaning: piece.meaning.clone() };
-            self.apply(new_addr.0, new_addr.0 + new_len, &mut op)?;
+            self.apply(new_addr.0, new_addr.0 + new_len, &mut op, order)?;
             new_addr
         } else {
             self.map_somewhere(0, new_len, piece.meaning.clone())?
         };
-        let prepared = if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used) };
-        if let Err(e) = prepared.and_then(|()| self.move_pages(old.0, target.0, used)) {
+        let prepared =
+            if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used, order) };
+        let moved = prepared.and_then(|()| self.move_pages(old.0, target.0, used, order));
+        if let Err(e) = moved {
             // Nothing was moved yet.
             self.unmap(target, new_len)?;
             return Err(e);
@@ -194,30 +199,31 @@ impl<M: Machine> Space<M> {
     }
 
     /// The mapping that holds `addr`, from there on.
-    fn mapping_at(&self, addr: usize) -> Option<Piece> {
-        self.next_mapping(addr).filter(|p| p.start == addr)
+    fn mapping_at(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
+        self.next_mapping(addr, order).filter(|p| p.start == addr)
     }
 
     /// Extends the mapping that ends at `end`, where the addresses after it are free.
     fn grow_in_place(&self, piece: &Piece, end: usize, more: usize) -> Result<bool, VmError> {
-        let layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let order = layout.held();
         let Some(new_end) = end.checked_add(more).filter(|e| *e <= M::USER_END) else { return Ok(false) };
         let free = piece.end == end
             && self
-                .next_piece(end)
+                .next_piece(end, order)
                 .is_none_or(|p| p.start.saturating_sub(guard_below(&p.meaning)) >= new_end);
         if !free {
             return Ok(false);
         }
         let meaning = piece.meaning.advanced(((end - piece.start) >> PAGE_SHIFT) as u64);
-        self.apply(end, new_end, &mut MapOp { start: end, meaning })?;
-        drop(layout);
+        self.apply(end, new_end, &mut MapOp { start: end, meaning }, order)?;
         Ok(true)
     }
 
     /// Moves the private pages of `from..from + len` to `to`, which is mapped with the same meaning. An error comes before the
     /// first page is moved.
-    fn move_pages(&self, from: usize, to: usize, len: usize) -> Result<(), VmError> {
+    fn move_pages(&self, from: usize, to: usize, len: usize, order: &mut Order<'_>) -> Result<(), VmError> {
         // First every table, so that nothing can fail half way.
         let batches = |f: &mut dyn FnMut(usize, usize) -> Result<(), VmError>| -> Result<(), VmError> {
             let mut done = 0;
@@ -236,31 +242,31 @@ impl<M: Machine> Space<M> {
         };
         batches(&mut |offset, len| {
             let rcu = rcu::read();
-            self.reach(to + offset, true, &rcu)?;
-            self.reach(to + offset + len - 1, true, &rcu)?;
+            self.reach(to + offset, true, order, &rcu)?;
+            self.reach(to + offset + len - 1, true, order, &rcu)?;
             drop(rcu);
             // Makes the old leaf this space's own, which may need memory too.
-            self.apply(from + offset, from + offset + len, &mut OwnOp)
+            self.apply(from + offset, from + offset + len, &mut OwnOp, order)
         })?;
         // A page on its way between two leaves is found by no visit of the reverse map.
-        let meaning = self.mapping_at(from).map(|p| p.meaning).filter(|m| !m.is_shared());
+        let meaning = self.mapping_at(from, order).map(|p| p.meaning).filter(|m| !m.is_shared());
         let private = meaning.and_then(|m| m.object);
         let _size = private.as_ref().map(|object| object.keep_size());
         batches(&mut |offset, len| {
             let mut out = TakeOut { base: from, pages: ArrayVec::new_const() };
-            self.apply(from + offset, from + offset + len, &mut out)?;
+            self.apply(from + offset, from + offset + len, &mut out, order)?;
             if out.pages.is_empty() {
                 return Ok(());
             }
             let mut put = PutIn { base: to, pages: out.pages };
-            let put_in = self.apply(to + offset, to + offset + len, &mut put);
+            let put_in = self.apply(to + offset, to + offset + len, &mut put, order);
             // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
             let mut gather = Gather::new();
             for (offset, entry) in put.pages.drain(..) {
                 gather.range.add(to + offset, to + offset + PAGE_SIZE);
                 gather.add_entry(entry);
             }
-            gather.finish::<M>(&self.tlb);
+            gather.finish::<M>(&self.tlb, order);
             put_in
         })
     }

@@ -9,6 +9,7 @@ use crate::error::FaultError;
 use crate::frame::Frame;
 use crate::machine::Machine;
 use crate::node::Arrival;
+use crate::order;
 use crate::pin;
 use crate::request::Access;
 use crate::space::Space;
@@ -57,6 +58,7 @@ impl<M: Machine> Space<M> {
         access: Access,
         f: &mut dyn FnMut(&mut [u8; PAGE_SIZE]),
     ) -> Result<(), FaultError> {
+        let mut order = order::begin();
         loop {
             // Also checks the access.
             self.fault(VirtAddr(addr), access)?;
@@ -65,7 +67,7 @@ impl<M: Machine> Space<M> {
             if !arrival.node.is_leaf() {
                 continue;
             }
-            let locked = arrival.node.lock();
+            let locked = arrival.node.lock(&mut order);
             let entry = locked.entry(arrival.node.index(addr));
             let usable = arrival.is_current::<M>()
                 && !entry.is_absent()

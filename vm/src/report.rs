@@ -8,6 +8,7 @@ use crate::error::{FaultError, VmError};
 use crate::machine::Machine;
 use crate::node::{Arrival, Node};
 use crate::object::Object;
+use crate::order::{self, Order};
 use crate::request::{Access, Prot};
 use crate::segment::{Meaning, SegFlags};
 use crate::space::Space;
@@ -56,7 +57,7 @@ impl<M: Machine> Space<M> {
     /// Calls `f` with each mapping in order. No lock is held meanwhile; `f` may sleep.
     pub fn for_each_mapping(&self, f: &mut dyn FnMut(&MappingInfo<'_>)) {
         let mut at = 0;
-        while let Some(mapping) = self.next_mapping(at) {
+        while let Some(mapping) = self.next_mapping(at, &mut order::begin()) {
             let meaning = &mapping.meaning;
             f(&MappingInfo {
                 start: mapping.start,
@@ -76,7 +77,7 @@ impl<M: Machine> Space<M> {
         let mut usage = Usage::default();
         {
             let rcu = rcu::read();
-            self.count(self.root(), &mut usage, &rcu);
+            self.count(self.root(), &mut usage, &mut order::begin(), &rcu);
         }
         self.for_each_mapping(&mut |m| {
             let pages = (m.end - m.start) / PAGE_SIZE;
@@ -97,13 +98,13 @@ impl<M: Machine> Space<M> {
     pub fn resident_pages(&self) -> usize {
         let mut usage = Usage::default();
         let rcu = rcu::read();
-        self.count(self.root(), &mut usage, &rcu);
+        self.count(self.root(), &mut usage, &mut order::begin(), &rcu);
         usage.resident_pages
     }
 
-    fn count(&self, node: &Node, usage: &mut Usage, rcu: &RcuRead) {
+    fn count(&self, node: &Node, usage: &mut Usage, order: &mut Order<'_>, rcu: &RcuRead) {
         usage.tables += 1;
-        let locked = node.lock();
+        let locked = node.lock(order);
         if node.is_leaf() {
             usage.resident_pages += usize::from(locked.present());
             usage.anon += usize::from(locked.owned());
@@ -114,7 +115,7 @@ impl<M: Machine> Space<M> {
         drop(locked);
         for index in used {
             if let Some(child) = node.child::<M>(index, rcu) {
-                self.count(child, usage, rcu);
+                self.count(child, usage, order, rcu);
             }
         }
     }
@@ -123,7 +124,10 @@ impl<M: Machine> Space<M> {
     pub fn incore(&self, start: VirtAddr, len: usize, f: &mut dyn FnMut(bool)) -> Result<(), VmError> {
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         for page in (start.page_start().0..end).step_by(PAGE_SIZE) {
-            let piece = self.next_piece(page).filter(|p| p.start == page).ok_or(VmError::NoSpace)?;
+            let piece = self
+                .next_piece(page, &mut order::begin())
+                .filter(|p| p.start == page)
+                .ok_or(VmError::NoSpace)?;
             let rcu = rcu::read();
             let arrival = Arrival::walk::<M>(self.root(), page, &rcu);
             let node = arrival.node;
@@ -141,13 +145,20 @@ impl<M: Machine> Space<M> {
         if !start.is_page_aligned() {
             return Err(VmError::Invalid);
         }
-        if len == 0 || self.is_mapped(start.0, end) { Ok(()) } else { Err(VmError::NoSpace) }
+        if len == 0 || self.is_mapped(start.0, end, &mut order::begin()) {
+            Ok(())
+        } else {
+            Err(VmError::NoSpace)
+        }
     }
 
     /// The identity of the futex word at `addr`, which the program may read.
     pub fn futex_key(&self, addr: VirtAddr) -> Result<FutexKey, FaultError> {
         let page = addr.page_start().0;
-        let piece = self.next_piece(page).filter(|p| p.start == page).ok_or(FaultError::NotMapped)?;
+        let piece = self
+            .next_piece(page, &mut order::begin())
+            .filter(|p| p.start == page)
+            .ok_or(FaultError::NotMapped)?;
         if !Access::READ.allowed(piece.meaning.prot) {
             return Err(FaultError::Denied);
         }

@@ -191,10 +191,13 @@ impl SegmentList {
         }
     }
 
-    /// As `copy_from`, but those that a child of fork does not get are left out.
-    pub fn inherit_from(&mut self, segments: &[Segment]) {
-        for segment in segments.iter().filter(|s| !s.meaning.flags.contains(SegFlags::NO_FORK)) {
-            self.0.push(segment.clone());
+    /// As `copy_from`, for a child of fork; `parts`: some may not be for children.
+    #[inline]
+    pub fn inherit_from(&mut self, segments: &[Segment], parts: bool) {
+        for segment in segments {
+            if !(parts && segment.meaning.flags.contains(SegFlags::NO_FORK)) {
+                self.0.push(segment.clone());
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use crate::view::Views;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::level::Space as SpaceLevel;
+use sync::level::{Held, Space as SpaceLevel};
 use sync::{Mutex, lock_class, rcu, try_arc};
 
 lock_class! {
@@ -145,7 +145,8 @@ impl<M: Machine> Space<M> {
     /// Mappings without an address are placed below `top` from now on. For exec, before anything is mapped.
     pub fn set_mmap_top(&self, top: usize) {
         let top = top.min(M::USER_END);
-        let mut layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
         layout.top = top;
         layout.hint = top;
         layout.hole = 0;
@@ -153,7 +154,7 @@ impl<M: Machine> Space<M> {
 
     /// Waits until no fork of this space is under way. No lock is held and no RCU section open. May sleep.
     pub(crate) fn wait_for_fork(&self) {
-        drop(self.layout.lock());
+        drop(self.layout.lock_in(&mut Held::clean()));
     }
 }
 

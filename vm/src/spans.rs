@@ -12,10 +12,11 @@ use crate::error::VmError;
 use crate::machine::Machine;
 use crate::map::MapOp;
 use crate::once::OnceBox;
+use crate::order::{self, Order};
 use crate::segment::Meaning;
 use crate::space::Space;
 use alloc::boxed::Box;
-use sync::level::Other;
+use sync::level::{Held, Other};
 use sync::{Mutex, lock_class, machine, try_box};
 
 lock_class! {
@@ -63,13 +64,14 @@ impl<M: Machine> Space<M> {
         }
         let Some(slot) = self.spans.this()? else { return Ok(None) };
         let mut span = slot.lock();
+        let order = &mut order::begin();
         let align = if len >= LEAF_SPAN { LEAF_SPAN } else { crate::addr::PAGE_SIZE };
         let place = |end: usize, floor: usize| {
             end.checked_sub(len).map(|s| s & !(align - 1)).filter(|s| *s >= floor && floor != 0)
         };
         let start = match place(span.next, span.start) {
             Some(start) => start,
-            None => match self.search(&span, &place) {
+            None => match self.search(&span, &place, order) {
                 Some(start) => start,
                 None => {
                     let Some(start) = self.take_span() else { return Ok(None) };
@@ -82,21 +84,26 @@ impl<M: Machine> Space<M> {
             },
         };
         // Another thread may have asked for just this address (MAP_FIXED) in what looks like free space.
-        if !self.is_free(start, start + len) {
+        if !self.is_free(start, start + len, order) {
             span.next = 0;
             span.start = 0;
             return Ok(None);
         }
         span.next = span.next.min(start);
-        self.apply(start, start + len, &mut MapOp { start, meaning: meaning.clone() })?;
+        self.apply(start, start + len, &mut MapOp { start, meaning: meaning.clone() }, order)?;
         Ok(Some(VirtAddr(start)))
     }
 
     /// A hole in the span, from the top.
-    fn search(&self, span: &Span, place: &dyn Fn(usize, usize) -> Option<usize>) -> Option<usize> {
+    fn search(
+        &self,
+        span: &Span,
+        place: &dyn Fn(usize, usize) -> Option<usize>,
+        order: &mut Order<'_>,
+    ) -> Option<usize> {
         let mut end = span.end;
         while end > span.start {
-            let below = self.previous_piece_in(end, span.start);
+            let below = self.previous_piece_in(end, span.start, order);
             let floor = below.as_ref().map_or(span.start, |p| p.end.max(span.start));
             if let Some(start) = place(end, floor) {
                 return Some(start);
@@ -108,11 +115,13 @@ impl<M: Machine> Space<M> {
 
     /// A gigabyte in which nothing is mapped.
     fn take_span(&self) -> Option<usize> {
-        let mut layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let (layout, order) = layout.split();
         loop {
             let start = layout.span_next.checked_sub(SPAN_BYTES).filter(|s| *s >= SPAN_BYTES)?;
             layout.span_next = start;
-            if self.is_free(start, start + SPAN_BYTES) {
+            if self.is_free(start, start + SPAN_BYTES, order) {
                 return Some(start);
             }
         }
@@ -129,7 +138,11 @@ impl<M: Machine> Space<M> {
                 // Where other CPUs look too (a thread's stack lies there), each unmapping would interrupt them: go on in a leaf
                 // of this CPU's own, below.
                 let leaf = (end - 1) & !(LEAF_SPAN - 1);
-                span.next = if self.is_seen_elsewhere(leaf) { leaf.max(span.start) } else { end };
+                span.next = if self.is_seen_elsewhere(leaf, &mut order::begin()) {
+                    leaf.max(span.start)
+                } else {
+                    end
+                };
             }
             return true;
         }

@@ -12,14 +12,17 @@ use crate::map::MapOp;
 use crate::segment::SegFlags;
 use crate::space::{Space, USER_START};
 use core::sync::atomic::Ordering;
+use sync::level::Held;
 
 impl<M: Machine> Space<M> {
     /// `addr` is not mapped: extends the mapping above down to it, if that one grows downwards, the limit allows it and the guard
     /// gap to the mapping below stays. Success means: try the access again. May sleep.
     pub(crate) fn grow_stack(&self, addr: usize) -> Result<(), FaultError> {
-        let layout = self.layout.lock();
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let (layout, order) = layout.split();
         let start = addr & !(PAGE_SIZE - 1);
-        let above = self.next_piece(start).ok_or(FaultError::NotMapped)?;
+        let above = self.next_piece(start, order).ok_or(FaultError::NotMapped)?;
         if above.start == start {
             // Another thread was faster; or the fault saw a moment of change.
             return if above.meaning.is_quarantine() { Err(FaultError::NotMapped) } else { Ok(()) };
@@ -28,7 +31,7 @@ impl<M: Machine> Space<M> {
         let fits = above.meaning.flags.contains(SegFlags::GROWSDOWN)
             && start >= USER_START
             && layout.stack_end.saturating_sub(start) <= limit
-            && self.previous_piece(start).is_none_or(|p| {
+            && self.previous_piece(start, order).is_none_or(|p| {
                 p.meaning.flags.contains(SegFlags::GROWSDOWN)
                     || p.meaning.prot.is_empty()
                     || start - p.end >= STACK_GUARD
@@ -41,6 +44,6 @@ impl<M: Machine> Space<M> {
             return Err(FaultError::NotMapped);
         }
         meaning.offset = 0;
-        self.apply(start, above.start, &mut MapOp { start, meaning }).map_err(no_memory)
+        self.apply(start, above.start, &mut MapOp { start, meaning }, order).map_err(no_memory)
     }
 }

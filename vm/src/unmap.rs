@@ -10,6 +10,7 @@ use crate::error::VmError;
 use crate::flush::Gather;
 use crate::machine::Machine;
 use crate::node::Locked;
+use crate::order::{self, Order};
 use crate::range::RangeOp;
 use crate::request::{Access, Advice, Prot};
 use crate::segment::{Meaning, SegFlags};
@@ -113,27 +114,33 @@ impl<M: Machine> Space<M> {
         if !start.is_page_aligned() || len == 0 || end > M::USER_END {
             return Err(VmError::Invalid);
         }
-        self.remove(start.0, end)?;
+        let mut order = order::begin();
+        self.remove(start.0, end, &mut order)?;
         self.note_free(start.0, end);
         Ok(())
     }
 
     /// Unmaps a checked range without telling the address allocator.
-    pub(crate) fn remove(&self, start: usize, end: usize) -> Result<(), VmError> {
+    pub(crate) fn remove(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<(), VmError> {
         if self.multithreaded.load(Ordering::Relaxed) {
-            self.apply(start, end, &mut QuarantineOp)?;
-            self.apply(start, end, &mut ReleaseOp)
+            self.apply(start, end, &mut QuarantineOp, order)?;
+            self.apply(start, end, &mut ReleaseOp, order)
         } else {
-            self.apply(start, end, &mut UnmapOp)
+            self.apply(start, end, &mut UnmapOp, order)
         }
     }
 
     /// After this, `remove` of the range finds all the memory that it needs.
-    pub(crate) fn prepare_removal(&self, start: usize, end: usize) -> Result<(), VmError> {
+    pub(crate) fn prepare_removal(
+        &self,
+        start: usize,
+        end: usize,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         if self.multithreaded.load(Ordering::Relaxed) {
-            self.reserve(start, end, &QuarantineOp)
+            self.reserve(start, end, &QuarantineOp, order)
         } else {
-            self.reserve(start, end, &UnmapOp)
+            self.reserve(start, end, &UnmapOp, order)
         }
     }
 
@@ -147,27 +154,37 @@ impl<M: Machine> Space<M> {
         if len == 0 {
             return Ok(());
         }
+        let order = &mut order::begin();
         match advice {
-            Advice::DontNeed | Advice::Free => self.apply(start.0, end, &mut DropPagesOp)?,
+            Advice::DontNeed | Advice::Free => self.apply(start.0, end, &mut DropPagesOp, order)?,
             Advice::PopulateRead => self.populate(start, len, Access::READ)?,
             Advice::PopulateWrite => self.populate(start, len, Access::WRITE)?,
-            Advice::DontFork => self.set_flags(start.0, end, SegFlags::NO_FORK, SegFlags::empty())?,
-            Advice::DoFork => self.set_flags(start.0, end, SegFlags::empty(), SegFlags::NO_FORK)?,
+            Advice::DontFork => self.set_flags(start.0, end, SegFlags::NO_FORK, SegFlags::empty(), order)?,
+            Advice::DoFork => self.set_flags(start.0, end, SegFlags::empty(), SegFlags::NO_FORK, order)?,
             Advice::WipeOnFork => {
-                if self.any_piece(start.0, end, &|m| m.object.is_some()) {
+                if self.any_piece(start.0, end, &|m| m.object.is_some(), order) {
                     return Err(VmError::Invalid);
                 }
-                self.set_flags(start.0, end, SegFlags::WIPE_ON_FORK, SegFlags::empty())?;
+                self.set_flags(start.0, end, SegFlags::WIPE_ON_FORK, SegFlags::empty(), order)?;
             }
-            Advice::KeepOnFork => self.set_flags(start.0, end, SegFlags::empty(), SegFlags::WIPE_ON_FORK)?,
+            Advice::KeepOnFork => {
+                self.set_flags(start.0, end, SegFlags::empty(), SegFlags::WIPE_ON_FORK, order)?
+            }
         }
-        if self.is_mapped(start.0, end) { Ok(()) } else { Err(VmError::NoSpace) }
+        if self.is_mapped(start.0, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
-    fn set_flags(&self, start: usize, end: usize, set: SegFlags, clear: SegFlags) -> Result<(), VmError> {
+    fn set_flags(
+        &self,
+        start: usize,
+        end: usize,
+        set: SegFlags,
+        clear: SegFlags,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         if set.intersects(SegFlags::NO_FORK | SegFlags::WIPE_ON_FORK) {
             self.has_parts.store(true, Ordering::SeqCst);
         }
-        self.apply(start, end, &mut FlagsOp { set, clear })
+        self.apply(start, end, &mut FlagsOp { set, clear }, order)
     }
 }

@@ -19,6 +19,7 @@ use crate::error::VmError;
 use crate::machine::{CpuSet, Entry, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, fill_kernel_half};
 use crate::once::OnceBox;
+use crate::order::{self, Order};
 use crate::space::Space;
 use alloc::boxed::Box;
 use core::marker::PhantomData;
@@ -40,7 +41,7 @@ impl<M: Machine> View<M> {
     }
 
     /// Makes the tables above the leaf of `addr`.
-    fn widen(&self, addr: usize, rcu: &RcuRead) -> Result<(), VmError> {
+    fn widen(&self, addr: usize, order: &mut Order<'_>, rcu: &RcuRead) -> Result<(), VmError> {
         let mut node = self.root.node();
         while node.level() > 1 {
             let index = node.index(addr);
@@ -49,7 +50,7 @@ impl<M: Machine> View<M> {
                 continue;
             }
             let new = NewNode::try_new(node.level() - 1, node.address(index))?;
-            let mut locked = node.lock();
+            let mut locked = node.lock(order);
             if locked.entry(index).is_absent() {
                 locked.fill::<M>(index, new.publish::<M>(true));
             }
@@ -61,20 +62,20 @@ impl<M: Machine> View<M> {
 impl<M: Machine> Drop for View<M> {
     fn drop(&mut self) {
         let rcu = rcu::read();
-        free_below::<M>(self.root.node(), &rcu);
+        free_below::<M>(self.root.node(), &mut order::begin(), &rcu);
     }
 }
 
 /// Frees the tables below `node`, down to those that link to leaves.
-fn free_below<M: Machine>(node: &Node, rcu: &RcuRead) {
+fn free_below<M: Machine>(node: &Node, order: &mut Order<'_>, rcu: &RcuRead) {
     if node.level() == 1 {
         return;
     }
-    let used = node.lock().used();
+    let used = node.lock(order).used();
     for index in used {
         let entry = node.strip_entry(index);
         if !entry.is_absent() {
-            free_below::<M>(NewNode::published::<M>(entry, rcu), rcu);
+            free_below::<M>(NewNode::published::<M>(entry, rcu), order, rcu);
             drop(NewNode::unpublish::<M>(entry));
         }
     }
@@ -153,24 +154,32 @@ impl<M: Machine> Space<M> {
 
     /// Makes the tables that `link` missed.
     #[cold]
-    pub(crate) fn widen_view(&self, addr: usize, rcu: &RcuRead) -> Result<(), VmError> {
-        self.views.of(machine::cpu_id()).map_or(Ok(()), |view| view.widen(addr, rcu))
+    pub(crate) fn widen_view(
+        &self,
+        addr: usize,
+        order: &mut Order<'_>,
+        rcu: &RcuRead,
+    ) -> Result<(), VmError> {
+        self.views.of(machine::cpu_id()).map_or(Ok(()), |view| view.widen(addr, order, rcu))
     }
 
     /// Do views of other CPUs link to the leaf of `addr`?
-    pub(crate) fn is_seen_elsewhere(&self, addr: usize) -> bool {
+    pub(crate) fn is_seen_elsewhere(&self, addr: usize, order: &mut Order<'_>) -> bool {
         let rcu = rcu::read();
         let node = Arrival::walk::<M>(self.root(), addr, &rcu).node;
-        let mut viewers = if node.is_leaf() { node.lock().viewers } else { CpuSet::EMPTY };
+        let mut viewers = if node.is_leaf() { node.lock(order).viewers } else { CpuSet::EMPTY };
         viewers.remove(machine::cpu_id());
         !viewers.is_empty()
     }
 
     /// Cuts all links of this space's views to a locked leaf. Returns the CPUs that have to flush before the leaf is used otherwise.
+    #[inline]
     pub(crate) fn unlink(&self, leaf: &Locked<'_>) -> CpuSet {
-        if !self.multithreaded.load(Ordering::Relaxed) {
-            return CpuSet::EMPTY;
-        }
+        if self.multithreaded.load(Ordering::Relaxed) { self.cut_links(leaf) } else { CpuSet::EMPTY }
+    }
+
+    #[cold]
+    fn cut_links(&self, leaf: &Locked<'_>) -> CpuSet {
         let rcu = rcu::read();
         for view in leaf.viewers.iter().filter_map(|cpu| self.views.of(cpu)) {
             if let Some(place) = Arrival::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), &rcu) {
@@ -182,11 +191,11 @@ impl<M: Machine> Space<M> {
 
     /// The same for a leaf that the tree does not lead to any more.
     #[inline]
-    pub(crate) fn unlink_detached(&self, leaf: &Node) -> CpuSet {
+    pub(crate) fn unlink_detached(&self, leaf: &Node, above: &Locked<'_>) -> CpuSet {
         if !self.multithreaded.load(Ordering::Relaxed) {
             return CpuSet::EMPTY;
         }
-        self.unlink(&leaf.lock_below())
+        self.unlink(&leaf.lock_below(above))
     }
 }
 

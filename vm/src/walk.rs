@@ -10,6 +10,7 @@ use crate::machine::{CpuSet, Entry, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, Registration, Retired, Sharer};
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
+use crate::order::Order;
 use crate::segment::{SegFlags, Segment, SegmentList};
 use crate::small::SmallList;
 use crate::space::{Space, Stop};
@@ -25,6 +26,7 @@ impl<M: Machine> Space<M> {
         &'g self,
         addr: usize,
         create: bool,
+        order: &mut Order<'_>,
         rcu: &'g RcuRead,
     ) -> Result<Option<Arrival<'g>>, VmError> {
         loop {
@@ -32,7 +34,7 @@ impl<M: Machine> Space<M> {
             if arrival.node.is_leaf() {
                 return Ok(Some(arrival));
             }
-            if !self.grow_tree(arrival.node, addr, create)? {
+            if !self.grow_tree(arrival.node, addr, create, order)? {
                 return Ok(None);
             }
         }
@@ -40,11 +42,17 @@ impl<M: Machine> Space<M> {
 
     /// Puts a child under the entry of `parent` for `addr`, which was absent. False: nothing is mapped there.
     #[cold]
-    pub(crate) fn grow_tree(&self, parent: &Node, addr: usize, create: bool) -> Result<bool, VmError> {
+    pub(crate) fn grow_tree(
+        &self,
+        parent: &Node,
+        addr: usize,
+        create: bool,
+        order: &mut Order<'_>,
+    ) -> Result<bool, VmError> {
         let index = parent.index(addr);
         let meaning_now =
             |locked: &Locked<'_>| locked.segments.find(index).map(|s| s.at(index, parent.shift()));
-        let locked = parent.lock();
+        let locked = parent.lock(order);
         let meaning = meaning_now(&locked);
         let stray = locked.stray;
         drop(locked);
@@ -60,10 +68,10 @@ impl<M: Machine> Space<M> {
             let shift = child.node().shift();
             child.state().segments.insert(0..crate::addr::ENTRIES as u16, meaning.clone(), shift, &mut none);
             if child.node().is_leaf() {
-                child = self.register_all(child)?;
+                child = self.register_all(child, order)?;
             }
         }
-        let mut locked = parent.lock();
+        let mut locked = parent.lock(order);
         let unchanged = match (&meaning, meaning_now(&locked)) {
             (None, None) => true,
             (Some(a), Some(b)) => a.continued_by(&b, 0),
@@ -73,26 +81,31 @@ impl<M: Machine> Space<M> {
             locked.fill::<M>(index, child.publish::<M>(true));
         } else {
             drop(locked);
-            Retired::unused::<M>(child, &Flushed::never_mapped());
+            Retired::unused::<M>(child, &Flushed::never_mapped(), order);
         }
         Ok(true)
     }
 
     /// Puts a leaf that no tree holds yet, and that has room for it, on `object`'s list (RegisterBeforeMap). From then on visits of
     /// the reverse map know it.
-    fn register_new(&self, leaf: &Node, object: ObjectRef) -> Result<(), VmError> {
-        let place = object.register(leaf, ReverseOps::of::<M>())?;
-        leaf.lock().registrations.push(Registration { object, place });
+    fn register_new(&self, leaf: &Node, object: ObjectRef, order: &mut Order<'_>) -> Result<(), VmError> {
+        let place = object.register(leaf, ReverseOps::of::<M>(), order)?;
+        leaf.lock(order).registrations.push(Registration { object, place });
         leaf.set_maps_objects();
         Ok(())
     }
 
     /// Puts an existing leaf on `object`'s list. The leaf may have changed in any way when this returns.
-    pub(crate) fn register_leaf(&self, arrival: &Arrival<'_>, object: &ObjectRef) -> Result<(), VmError> {
+    pub(crate) fn register_leaf(
+        &self,
+        arrival: &Arrival<'_>,
+        object: &ObjectRef,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         let leaf = arrival.node;
-        let mut spare = SmallList::<Registration, 2>::bigger(leaf.lock().registrations.len())?;
-        let place = object.register(leaf, ReverseOps::of::<M>())?;
-        let mut locked = leaf.lock();
+        let mut spare = SmallList::<Registration, 2>::bigger(leaf.lock(order).registrations.len())?;
+        let place = object.register(leaf, ReverseOps::of::<M>(), order)?;
+        let mut locked = leaf.lock(order);
         if !locked.registrations.has_room(1) {
             spare = locked.registrations.adopt(spare);
         }
@@ -107,7 +120,7 @@ impl<M: Machine> Space<M> {
         } else {
             // The list's lock keeps visits away from a leaf that may be on its way out.
             drop(locked);
-            object.unregister(&place);
+            object.unregister(&place, order);
         }
         drop(spare);
         Ok(())
@@ -116,12 +129,12 @@ impl<M: Machine> Space<M> {
     /// Makes the leaf at `arrival` this space's own, if it is shared: the last sharer takes it over as it is, others copy it.
     /// The caller walks again afterwards. RCU section open, no lock held.
     #[cold]
-    pub(crate) fn own_leaf(&self, arrival: &Arrival<'_>) -> Result<(), Stop> {
+    pub(crate) fn own_leaf(&self, arrival: &Arrival<'_>, order: &mut Order<'_>) -> Result<(), Stop> {
         // Between fork's first shared leaf and its flush, other threads may still write through stale translations; a copy made
         // now would miss what they write. The flag is set before the leaf is shared, under the same lock as read below.
         let Some(upper) = arrival.upper else { return Ok(()) };
         let leaf = arrival.node;
-        let locked = leaf.lock();
+        let locked = leaf.lock(order);
         if self.forking.load(Ordering::Acquire) {
             return Err(Stop::Forking);
         }
@@ -141,19 +154,19 @@ impl<M: Machine> Space<M> {
         let mut copy = NewNode::try_new(0, leaf.base())?;
         copy.state().sharers.push(Sharer::new(&self.tlb));
         drop(copy.state().segments.adopt(SegmentList::bigger(len)?));
-        let locked = leaf.lock();
+        let locked = leaf.lock(order);
         if !locked.is_shared() || locked.segments.as_slice().len() != len {
             return Ok(());
         }
         copy.state().segments.copy_from(locked.segments.as_slice());
         drop(locked);
-        let copy = self.register_all(copy)?;
-        self.copy_leaf(arrival, copy);
+        let copy = self.register_all(copy, order)?;
+        self.copy_leaf(arrival, copy, order);
         Ok(())
     }
 
     /// Puts a leaf that nobody else knows yet on the lists of all objects that its segments name.
-    pub(crate) fn register_all(&self, mut leaf: NewNode) -> Result<NewNode, VmError> {
+    pub(crate) fn register_all(&self, mut leaf: NewNode, order: &mut Order<'_>) -> Result<NewNode, VmError> {
         // What it names is looked up first: registered for one object, the leaf is known to that object's visits.
         let mut objects: ArrayVec<ObjectRef, 8> = ArrayVec::new_const();
         let segments = leaf.state().segments.as_slice();
@@ -170,35 +183,35 @@ impl<M: Machine> Space<M> {
         }
         let mut result = Ok(());
         for object in objects {
-            result = result.and_then(|()| self.register_new(leaf.node(), object));
+            result = result.and_then(|()| self.register_new(leaf.node(), object, order));
         }
         let mut i = 0;
         while !all && result.is_ok() {
             // Very many objects in one leaf.
-            let locked = leaf.node().lock();
+            let locked = leaf.node().lock(order);
             let Some(segment) = locked.segments.as_slice().get(i) else { break };
             let object = segment.meaning.object.clone().filter(|o| !locked.is_registered(o));
             drop(locked);
-            result = object.map_or(Ok(()), |object| self.register_new(leaf.node(), object));
+            result = object.map_or(Ok(()), |object| self.register_new(leaf.node(), object, order));
             i += 1;
         }
         match result {
             Ok(()) => Ok(leaf),
             Err(e) => {
-                Retired::unused::<M>(leaf, &Flushed::never_mapped());
+                Retired::unused::<M>(leaf, &Flushed::never_mapped(), order);
                 Err(e)
             }
         }
     }
 
     /// Exchanges the shared leaf at `arrival` for `copy`, which has the same segments and is registered.
-    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode) {
+    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode, order: &mut Order<'_>) {
         let Some(upper) = arrival.upper else { return };
         let leaf = arrival.node;
-        let mut locked = leaf.lock();
+        let mut locked = leaf.lock(order);
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
         // Since the segments were copied the leaf may have been taken over, changed and shared anew.
-        let mut leaf_copy = copy.node().lock_below();
+        let mut leaf_copy = copy.node().lock_below(&locked);
         let unchanged = locked.segments.same_as(&leaf_copy.segments);
         if !unchanged
             || !locked.is_shared()
@@ -207,7 +220,7 @@ impl<M: Machine> Space<M> {
             || busy
         {
             drop((locked, leaf_copy));
-            Retired::unused::<M>(copy, &Flushed::never_mapped());
+            Retired::unused::<M>(copy, &Flushed::never_mapped(), order);
             sync::machine::relax();
             return;
         }
@@ -224,9 +237,9 @@ impl<M: Machine> Space<M> {
             // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
             let mut gather = Gather::new();
             gather.add_leaf(leaf, &viewers);
-            gather.finish::<M>(&self.tlb);
+            gather.finish::<M>(&self.tlb, order);
         } else {
-            Retired::unused::<M>(NewNode::unpublish::<M>(entry), &Flushed::never_mapped());
+            Retired::unused::<M>(NewNode::unpublish::<M>(entry), &Flushed::never_mapped(), order);
         }
     }
 }

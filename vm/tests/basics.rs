@@ -293,11 +293,23 @@ fn every_one_of_many_sharers_forgets_what_a_truncation_took() {
         });
     }
     // Those that were flushed first leave while the others are still to be flushed: the list is short then.
-    let leaving = Mutex::new(children.iter().skip(26).cloned().collect::<Vec<_>>());
+    let mut leaving: Vec<_> = children.iter().skip(26).cloned().collect();
     let rest: Vec<_> = children.into_iter().take(26).collect();
-    soft::on_flush(Box::new(move || drop(leaving.lock().unwrap().pop())));
+    let (ask, asked) = std::sync::mpsc::channel();
+    let (answer, answered) = std::sync::mpsc::channel();
+    let other = std::thread::spawn(move || {
+        while let Ok(()) = asked.recv() {
+            drop(leaving.pop());
+            answer.send(()).unwrap();
+        }
+    });
+    soft::on_flush(Box::new(move || {
+        ask.send(()).unwrap();
+        answered.recv().unwrap();
+    }));
     object.set_size(0).unwrap();
     soft::on_flush(Box::new(|| ()));
+    other.join().unwrap();
     for (i, child) in rest.iter().enumerate() {
         on(i, &mut || assert_eq!(read(child, shared), Err(FaultError::Bus), "child {i}"));
     }

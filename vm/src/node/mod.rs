@@ -25,7 +25,7 @@ use crate::machine::{Entry, Machine};
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use sync::level::Leaf;
+use sync::level::{Before, Held, Leaf};
 use sync::rcu::{RcuHead, RcuObject, RcuRead};
 use sync::{SpinLock, lock_class, slab_box};
 
@@ -151,14 +151,14 @@ impl Node {
 
     #[inline]
     #[track_caller]
-    pub fn lock(&self) -> Locked<'_> {
-        Locked::new(self, self.state.lock())
+    pub fn lock<'g, H: Before<Leaf>>(&'g self, held: &'g mut Held<'_, H>) -> Locked<'g> {
+        Locked::new(self, self.state.lock_in(held))
     }
 
     /// Locks a second node: a leaf below an interior node, or a copy that nobody else locks after another node (a new leaf is
     /// known only to visits of the reverse map, which lock one leaf at a time).
     #[inline]
-    pub fn lock_below(&self) -> Locked<'_> {
+    pub fn lock_below<'g>(&'g self, _above: &Locked<'_>) -> Locked<'g> {
         Locked::new(self, self.state.lock_nested())
     }
 }

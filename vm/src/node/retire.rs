@@ -7,6 +7,7 @@ use super::{NewNode, Node, Sharer};
 use crate::flush::Flushed;
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, Machine};
+use crate::order::Order;
 use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -26,8 +27,13 @@ impl Retired {
 
     /// `space` no longer uses `leaf`: no entry of its tree leads there. The last sharer's leaving ends the leaf. Returns how many
     /// pages were mapped by it.
-    pub fn leave_leaf<M: Machine>(leaf: &Node, space: &SpaceTlb, proof: &Flushed) -> usize {
-        let mut locked = leaf.lock();
+    pub fn leave_leaf<M: Machine>(
+        leaf: &Node,
+        space: &SpaceTlb,
+        proof: &Flushed,
+        order: &mut Order<'_>,
+    ) -> usize {
+        let mut locked = leaf.lock(order);
         let mapped = usize::from(locked.present());
         let me = Sharer::new(space);
         let place = locked.sharers.as_slice().iter().position(|s| *s == me);
@@ -59,7 +65,7 @@ impl Retired {
             }
         }
         for r in registrations.as_slice() {
-            r.object.unregister(&r.place);
+            r.object.unregister(&r.place, order);
         }
         drop((registrations, segments));
         Self::node(leaf, proof);
@@ -74,16 +80,16 @@ impl Retired {
     }
 
     /// A new leaf that could not be put in: the references that its entries took are given back.
-    pub fn unused<M: Machine>(leaf: NewNode, proof: &Flushed) {
+    pub fn unused<M: Machine>(leaf: NewNode, proof: &Flushed, order: &mut Order<'_>) {
         // If it is on an object's list, visits of the reverse map know it: the lists first, then what it holds.
-        let mut locked = leaf.node().lock();
+        let mut locked = leaf.node().lock(order);
         locked.stray = true;
         let registrations = locked.registrations.take();
         let segments = locked.segments.clear();
         let used = locked.used();
         drop(locked);
         for r in registrations.as_slice() {
-            r.object.unregister(&r.place);
+            r.object.unregister(&r.place, order);
         }
         for index in used {
             Self::entry::<M>(leaf.node().peek(index), proof);

@@ -15,6 +15,7 @@ mod truncate;
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, Frame};
+use crate::order::Order;
 use crate::pin;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -208,12 +209,13 @@ impl Object {
         &self,
         node: &crate::node::Node,
         ops: &'static ReverseOps,
+        order: &mut Order<'_>,
     ) -> Result<Place, AllocError> {
-        self.leaves.register(node, ops)
+        self.leaves.register(node, ops, order)
     }
 
-    pub(crate) fn unregister(&self, place: &Place) {
-        self.leaves.unregister(place);
+    pub(crate) fn unregister(&self, place: &Place, order: &mut Order<'_>) {
+        self.leaves.unregister(place, order);
     }
 }
 

@@ -13,11 +13,12 @@ use crate::flush::Flushed;
 use crate::machine::{CpuSet, Entry, FlushRange, Machine};
 use crate::node::{Locked, Node, NodeRef, Retired};
 use crate::once::OnceBox;
+use crate::order::Order;
 use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
-use sync::level::Object as ObjectLevel;
+use sync::level::{Held, Object as ObjectLevel};
 use sync::rcu::RcuRead;
 use sync::{AllocError, SpinLock, TryVec, lock_class, machine};
 
@@ -176,29 +177,40 @@ impl Leaves {
     }
 
     /// Puts `node` on this CPU's list.
-    pub fn register(&self, node: &Node, ops: &'static ReverseOps) -> Result<Place, AllocError> {
+    pub fn register(
+        &self,
+        node: &Node,
+        ops: &'static ReverseOps,
+        order: &mut Order<'_>,
+    ) -> Result<Place, AllocError> {
         let list = self.my_number();
-        let index = self.list(list).lock().add(Listed { node: NodeRef::new(node), ops })?;
+        let index = self.list(list).lock_in(order).add(Listed { node: NodeRef::new(node), ops })?;
         Ok(Place { list, index })
     }
 
-    pub fn unregister(&self, place: &Place) {
-        self.list(place.list).lock().remove(place.index);
+    pub fn unregister(&self, place: &Place, order: &mut Order<'_>) {
+        self.list(place.list).lock_in(order).remove(place.index);
     }
 
     /// Does any leaf map the object?
-    pub fn is_empty(&self) -> bool {
+    pub fn is_empty(&self, order: &mut Order<'_>) -> bool {
         let others = self.others.get().map_or(&[][..], |l| l);
-        self.inline.0.lock().used == 0 && others.iter().all(|l| l.0.lock().used == 0)
+        self.inline.0.lock_in(order).used == 0 && others.iter().all(|l| l.0.lock_in(order).used == 0)
     }
 
     /// Calls `f` for each leaf. The leaves live as long as `rcu`.
-    pub fn visit(&self, rcu: &RcuRead, mut f: impl FnMut(&Node, &ReverseOps)) {
+    pub fn visit(
+        &self,
+        rcu: &RcuRead,
+        order: &mut Order<'_>,
+        mut f: impl FnMut(&Node, &ReverseOps, &mut Held<'_, ObjectLevel>),
+    ) {
         let others = self.others.get().map_or(&[][..], |l| l);
         for list in core::iter::once(&self.inline).chain(others) {
-            let list = list.0.lock();
+            let mut list = list.0.lock_in(order);
+            let (list, held) = list.split();
             for leaf in list.leaves.iter().flatten() {
-                f(leaf.node.get(rcu), leaf.ops);
+                f(leaf.node.get(rcu), leaf.ops, held);
             }
         }
     }

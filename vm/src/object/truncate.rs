@@ -21,10 +21,13 @@ use crate::frame::Frame;
 use crate::machine::{Entry, FlushRange};
 use crate::node::Node;
 use crate::object::rmap::ReverseOps;
+use crate::order;
 use crate::pin;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
+use sync::level::{Held, Object as ObjectLevel};
 use sync::rcu::{self, RcuHead, RcuObject, RcuRead};
 
 impl Object {
@@ -69,9 +72,12 @@ impl Object {
     fn evict(&self, first: u64, end: u64, copies: bool) -> Result<(), FaultError> {
         let mut tagged = 0u64;
         self.slots.each(first, end, &mut |_, slot| tagged += u64::from(slot.tag()));
-        if (tagged > 0 || copies) && !self.leaves.is_empty() {
+        let mut order = order::begin();
+        if (tagged > 0 || copies) && !self.leaves.is_empty(&mut order) {
             let rcu = rcu::read();
-            self.leaves.visit(&rcu, |leaf, ops| self.clear_leaf(leaf, ops, first, end, copies, &rcu));
+            self.leaves.visit(&rcu, &mut order, |leaf, ops, held| {
+                self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
+            });
         }
         if tagged == 0 {
             return Ok(());
@@ -113,11 +119,19 @@ impl Object {
 
     /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and with `copies` those that hold private copies of
     /// these pages; flushes its sharers.
-    fn clear_leaf(&self, leaf: &Node, ops: &ReverseOps, first: u64, end: u64, copies: bool, rcu: &RcuRead) {
+    fn clear_leaf(
+        &self,
+        leaf: &Node,
+        ops: &ReverseOps,
+        pages: Range<u64>,
+        copies: bool,
+        held: &mut Held<'_, ObjectLevel>,
+        rcu: &RcuRead,
+    ) {
         loop {
             let mut owned: ArrayVec<Entry, 64> = ArrayVec::new_const();
             let mut cleared = FlushRange::EMPTY;
-            let mut locked = leaf.lock();
+            let mut locked = leaf.lock(held);
             for i in 0..locked.segments.as_slice().len() {
                 let Some(segment) = locked.segments.as_slice().get(i) else { break };
                 if !segment.meaning.object.as_ref().is_some_and(|o| core::ptr::eq(&**o, self)) {
@@ -125,8 +139,9 @@ impl Object {
                 }
                 let (start, offset) = (segment.start, segment.meaning.offset);
                 let private = copies && !segment.meaning.is_shared();
-                let low = first.saturating_sub(offset).min(ENTRIES as u64) as u16 + start;
-                let high = (end.saturating_sub(offset) + u64::from(start)).min(u64::from(segment.end)) as u16;
+                let low = pages.start.saturating_sub(offset).min(ENTRIES as u64) as u16 + start;
+                let high =
+                    (pages.end.saturating_sub(offset) + u64::from(start)).min(u64::from(segment.end)) as u16;
                 for index in locked.used_in(&(low..high)) {
                     if owned.is_full() {
                         break;
@@ -145,7 +160,7 @@ impl Object {
             drop(locked);
             let more = owned.is_full();
             if !cleared.is_empty() {
-                let proof = Flushed::by_flushing_sharers(leaf, ops, cleared, &viewers, rcu);
+                let proof = Flushed::by_flushing_sharers(leaf, ops, cleared, &viewers, held, rcu);
                 owned.into_iter().for_each(|entry| (ops.release)(entry, &proof));
             }
             if !more {

@@ -77,6 +77,7 @@ fn count(options: &Lines) -> Result<u8> {
                 let text = modelled.as_ref().map(ModelledCache::text).unwrap_or_default();
                 out!("{}, {cpus} CPUs, {}: {report}{text}", spec.name, kernel.name());
                 let mut figures = Figures::new(spec, kernel.name(), cpus, (*ops, window), names, report);
+                figures.lines = window.named(names, options.top);
                 figures.add_windows(names, &windows);
                 figures.modelled_cache = modelled;
                 all.push(figures);

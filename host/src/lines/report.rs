@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
-use darter_measure::{LineWindow, Names};
+use darter_measure::{LineWindow, NamedLine, Names};
 use serde::Serialize;
 
 use super::modelled::ModelledCache;
@@ -37,6 +37,8 @@ pub struct Figures {
     pub windows: usize,
     pub conflicts: Vec<Conflict>,
     pub modelled_cache: Option<ModelledCache>,
+    /// The worst lines, as many as the text shows.
+    pub lines: Vec<NamedLine>,
     /// What the text shows of the lines.
     pub report: String,
 }
@@ -79,6 +81,7 @@ impl Figures {
             windows: 0,
             conflicts: Vec::new(),
             modelled_cache: None,
+            lines: Vec::new(),
             report,
         }
     }

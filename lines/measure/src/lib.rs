@@ -3,15 +3,23 @@
 //! The plugin itself is GPL and lives inside QEMU; this crate knows only the files that it leaves.
 #![forbid(unsafe_code)]
 
+mod code;
 mod instructions;
 mod lines;
 mod map;
+mod name;
 mod names;
+mod place;
+mod report;
+mod rust_name;
 mod symbols;
+mod types;
 
 pub use instructions::{FunctionCost, PerOp, Window, parse_instructions, per_op, profile_per_op};
 pub use lines::{Class, Line, LineWindow, Memory, Pair, User, parse_lines};
-pub use names::{CodeName, LineName, Names, Part};
+pub use name::{CodeName, LineName, Part};
+pub use names::Names;
+pub use report::{NamedLine, NamedPair, NamedUser};
 pub use symbols::Symbols;
 
 use std::ffi::OsString;

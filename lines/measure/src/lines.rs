@@ -1,9 +1,8 @@
 //! Line mode: what CPUs took from each other in a window, and which lines conflict.
 
-use crate::{Error, Names, refused};
+use crate::{Error, refused};
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
 /// How a conflict line is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -141,76 +140,13 @@ impl LineWindow {
     pub fn conflicts(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.class.is_some())
     }
-
-    /// The figures of the window for `ops` operations, and its `top` lines with the code that moved them, as text.
-    pub fn report(&self, ops: u64, names: &Names, top: usize) -> String {
-        let each = |count: u64| count as f64 / ops.max(1) as f64;
-        let mut text = format!(
-            "transfers per operation {:.3} (kernel {:.3}, user {:.3}, between nodes {:.3}), conflict lines {}\n",
-            each(self.transfers()),
-            each(self.kernel_reads + self.kernel_writes),
-            each(self.user_reads + self.user_writes),
-            each(self.remote),
-            self.conflicts().count()
-        );
-        self.report_code(&mut text, ops, names, top);
-        let conflicts_unmoved = self.conflicts().filter(|line| line.transfers == 0);
-        let moved = self.lines.iter().filter(|line| line.transfers > 0);
-        for line in moved.chain(conflicts_unmoved).take(top) {
-            let class = line.class.map_or("-", Class::name);
-            let _ =
-                writeln!(text, "{:10.3}  {class:6}  {}", each(line.transfers), names.line(self, line).text());
-            for pair in line.pairs.iter().take(2) {
-                let how = if pair.write == 0 { "read " } else { "write" };
-                let from = match pair.from_pc {
-                    0 => "held by a reader".into(),
-                    pc => format!("written in {}", names.code(pc).text()),
-                };
-                let _ = writeln!(
-                    text,
-                    "            {how} in {}, {from} ({})",
-                    names.code(pair.pc).text(),
-                    pair.count
-                );
-            }
-        }
-        text
-    }
-}
-
-impl LineWindow {
-    /// Transfers by the functions at both ends, all lines together: thousands of lines that move once each have one cause.
-    fn report_code(&self, text: &mut String, ops: u64, names: &Names, top: usize) {
-        // Transfers, lines, and the last of these lines.
-        let mut causes: HashMap<(String, String), (u64, usize, u64)> = HashMap::new();
-        for line in &self.lines {
-            for pair in &line.pairs {
-                let from = match pair.from_pc {
-                    0 => "(held by a reader)".into(),
-                    pc => names.code(pc).text(),
-                };
-                let cause = causes.entry((names.code(pair.pc).text(), from)).or_default();
-                cause.0 += pair.count;
-                if cause.1 == 0 || cause.2 != line.physical {
-                    (cause.1, cause.2) = (cause.1 + 1, line.physical);
-                }
-            }
-        }
-        let mut causes: Vec<_> = causes.into_iter().collect();
-        causes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        for ((to, from), (count, lines, _)) in causes.iter().take(top) {
-            let each = *count as f64 / ops.max(1) as f64;
-            let _ = writeln!(text, "{each:10.3}  {to} takes from {from} ({lines} lines)");
-        }
-        text.push('\n');
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    const FILE: &str = r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"seq":0,"user_accesses":10,
+    pub const FILE: &str = r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"seq":0,"user_accesses":10,
         "kernel_accesses":20,"user_reads":0,"user_writes":1,"kernel_reads":2,"kernel_writes":1,"remote":0,
         "matrix":[[0,1,4]],"lines":[
         {"line":448,"vaddr":18446744071578845632,"class":"lock","transfers":3,"remote":0,
@@ -228,22 +164,6 @@ mod tests {
             lock.cpus[1],
             User { cpu: 1, read_pc: 0, write_pc: 18446744071578845184, ..User::default() }
         );
-    }
-
-    #[test]
-    fn the_report_names_lines_and_code() {
-        let window = &parse_lines(FILE).unwrap()[0];
-        let names = Names::new(b"ffffffff81000000 T grab\nffffffff81000180 D counter\n").unwrap();
-        let text = window.report(2, &names, 10);
-        assert!(text.starts_with("transfers per operation 2.000 (kernel 1.500, user 0.500"), "{text}");
-        assert!(
-            text.contains("1.500  lock    counter+0x40\n            write in grab, held by a reader (3)"),
-            "{text}"
-        );
-        assert!(text.contains("read  in the program, written in the program (1)"), "{text}");
-        assert!(text.contains("0.000  false   program memory at 0x280"), "{text}");
-        assert!(text.contains("1.500  grab takes from (held by a reader) (1 lines)"), "{text}");
-        assert_eq!(window.report(2, &names, 1).lines().count(), 5);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where a kernel's memory is what: for Darter from the map that its ELF file carries (section `.memory_map`, written by
-//! `kernel/src/arch/x86_64/memory/map.rs`), for Linux from its symbols and the fixed addresses of x86-64 without KASLR.
+//! `kernel/src/arch/x86_64/memory/map.rs`), for Linux from its symbols.
 
-use crate::Error;
+use crate::{Error, Symbols};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 /// Darter's map. Addresses are virtual, sizes and offsets bytes.
@@ -30,7 +30,7 @@ pub struct DarterMap {
 }
 
 const MAGIC: &[u8] = b"DARTERMM";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const WORDS: usize = 15;
 
 impl DarterMap {
@@ -91,13 +91,29 @@ pub fn bytes_at<'a>(file: &object::File<'a>, address: u64, length: u64) -> Optio
     file.sections().find_map(|section| section.data_range(address, length).ok().flatten())
 }
 
-/// Linux 6.12 on x86-64 with `nokaslr` (Documentation/arch/x86/x86_64/mm.rst), four levels of page tables.
-pub mod linux {
-    pub const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
-    pub const DIRECT_MAP_END: u64 = 0xffff_c880_0000_0000;
-    pub const VMALLOC: u64 = 0xffff_c900_0000_0000;
-    pub const VMALLOC_END: u64 = 0xffff_e900_0000_0000;
-    pub const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
-    pub const VMEMMAP_END: u64 = 0xffff_eb00_0000_0000;
-    pub const IMAGE: u64 = 0xffff_ffff_8000_0000;
+/// Linux 6.12 on x86-64 with `nokaslr`.
+pub struct LinuxMap {
+    /// The per-CPU variables by their offset in an area.
+    pub percpu: Option<Symbols>,
+    /// Addresses of variables: the array of the areas' addresses, and where the direct map, vmalloc's region and the array of
+    /// `struct page` begin.
+    pub areas: Option<u64>,
+    pub direct_map: Option<u64>,
+    pub vmalloc: Option<u64>,
+    pub vmemmap: Option<u64>,
 }
+
+impl LinuxMap {
+    pub fn new(kallsyms: &str, symbols: &Symbols) -> LinuxMap {
+        LinuxMap {
+            percpu: Symbols::linux_percpu(kallsyms).ok(),
+            areas: symbols.address("__per_cpu_offset"),
+            direct_map: symbols.address("page_offset_base"),
+            vmalloc: symbols.address("vmalloc_base"),
+            vmemmap: symbols.address("vmemmap_base"),
+        }
+    }
+}
+
+/// The last two gigabytes: a kernel's own image, on Linux and on Darter.
+pub const IMAGE: u64 = 0xffff_ffff_8000_0000;

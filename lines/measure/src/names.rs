@@ -1,136 +1,38 @@
 //! What a line is and what code is, in words: object, type and field instead of addresses.
 //!
-//! A line's address leads to a place: a variable of the kernel (its symbols), a CPU's copy of one (the area that it lies in), or a
-//! page, which the kernel's metadata of the page tells (read by the plugin when the window was complete). Of the place those
-//! bytes are named that make the conflict. [`LineName::stable`] has no address, no CPU and no count in it, so it is the same in
-//! repeated runs and on any number of CPUs.
+//! A line's address leads to a place (`place`); of the place those bytes are named that make the conflict. [`LineName::stable`] has no
+//! address, no CPU and no count in it, so it is the same in repeated runs and on any number of CPUs.
 
-use crate::map::{DarterMap, linux};
-use crate::{Error, Line, LineWindow, Memory, Symbols};
-use std::fmt::Write as _;
-
-/// One object of which a line holds bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
-    /// A variable's name, or what the memory is used for.
-    pub object: String,
-    /// Its type, where that is known.
-    pub type_: Option<String>,
-    /// The fields that were used, from the object's beginning: `state.owner`, `[].len`; `+0x40` where the type is not known.
-    pub fields: Vec<String>,
-}
-
-/// A line in words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LineName {
-    /// In the order of their addresses; at least one.
-    pub parts: Vec<Part>,
-    /// The CPU whose copy of a per-CPU variable this is.
-    pub cpu: Option<u32>,
-    /// Where exactly, for people: an address.
-    pub place: String,
-}
-
-impl LineName {
-    /// The names `object.field`, one for each field, without anything that differs from run to run.
-    pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.parts.iter().flat_map(Part::names).collect();
-        names.dedup();
-        names
-    }
-
-    /// The same line's name in every run and on any number of CPUs.
-    pub fn stable(&self) -> String {
-        self.names().join(" + ")
-    }
-
-    /// For people: which CPU's copy, the type, and where.
-    pub fn text(&self) -> String {
-        let mut text = self.stable();
-        if let Some(cpu) = self.cpu {
-            let _ = write!(text, " of CPU {cpu}");
-        }
-        if let [Part { type_: Some(type_), object, .. }] = self.parts.as_slice()
-            && type_ != object
-        {
-            let _ = write!(text, " ({type_})");
-        }
-        if !self.place.is_empty() {
-            let _ = write!(text, " at {}", self.place);
-        }
-        text
-    }
-}
-
-impl Part {
-    fn names(&self) -> Vec<String> {
-        if self.fields.is_empty() {
-            return vec![self.object.clone()];
-        }
-        let joined = |field: &String| match field.as_bytes().first() {
-            Some(b'[' | b'+') => format!("{}{field}", self.object),
-            _ => format!("{}.{field}", self.object),
-        };
-        self.fields.iter().map(joined).collect()
-    }
-}
-
-/// A place in the code in words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CodeName {
-    pub function: String,
-    /// Path from the root of the repository, and line.
-    pub file: Option<(String, u32)>,
-    /// The function that the compiler put `function` into.
-    pub within: Option<String>,
-}
-
-impl CodeName {
-    pub fn text(&self) -> String {
-        let mut text = self.function.clone();
-        if let Some((file, line)) = &self.file {
-            let _ = write!(text, " {file}:{line}");
-        }
-        if let Some(within) = &self.within {
-            let _ = write!(text, " in {within}");
-        }
-        text
-    }
-}
-
-/// An object in the guest's memory, as far as it is known.
-struct Place {
-    object: String,
-    type_: Option<String>,
-    /// The addresses that belong to it.
-    start: u64,
-    end: u64,
-    cpu: Option<u32>,
-    /// Are offsets in it worth a name where the type is not known?
-    offsets: bool,
-}
-
-enum Kernel {
-    Darter(DarterMap),
-    /// The per-CPU variables by their offset in an area, and the array of the areas' addresses.
-    Linux {
-        percpu: Option<Symbols>,
-        areas: Option<u64>,
-    },
-}
+use crate::code::{self, Source};
+use crate::map::{DarterMap, LinuxMap};
+use crate::name::{CodeName, LineName, Part};
+use crate::place::Place;
+use crate::rust_name::{is_standard, simple, with_parameters};
+use crate::types::Types;
+use crate::{Error, Line, LineWindow, Symbols};
+use std::sync::OnceLock;
 
 /// The names of one kernel.
 pub struct Names {
-    symbols: Symbols,
-    kernel: Kernel,
+    pub(crate) image: Vec<u8>,
+    pub(crate) symbols: Symbols,
+    pub(crate) kernel: Kernel,
+    /// Read when first asked for: that takes a second.
+    debug: OnceLock<Debug>,
+}
+
+pub(crate) enum Kernel {
+    Darter(DarterMap),
+    Linux(LinuxMap),
+}
+
+#[derive(Default)]
+struct Debug {
+    types: Types,
+    source: Option<Source>,
 }
 
 const LINE: u64 = 64;
-const PAGE: u64 = 4096;
-/// Where the kernel's own image lies, on Linux and on Darter: the last two gigabytes.
-const IMAGE: u64 = linux::IMAGE;
-/// A page may belong to a block of up to 1,024, whose first page says what it is.
-const BLOCK_BITS: u32 = 10;
 
 impl Names {
     /// From a kernel's ELF file, or Linux's /proc/kallsyms (of a boot with `nokaslr`).
@@ -139,12 +41,22 @@ impl Names {
         let darter = if image.starts_with(b"\x7fELF") { DarterMap::read(image)? } else { None };
         let kernel = match darter {
             Some(map) => Kernel::Darter(map),
-            None => {
-                let percpu = Symbols::linux_percpu(&String::from_utf8_lossy(image)).ok();
-                Kernel::Linux { percpu, areas: symbols.address("__per_cpu_offset") }
-            }
+            None => Kernel::Linux(LinuxMap::new(&String::from_utf8_lossy(image), &symbols)),
         };
-        Ok(Names { symbols, kernel })
+        Ok(Names { image: image.to_vec(), symbols, kernel, debug: OnceLock::new() })
+    }
+
+    fn debug(&self) -> &Debug {
+        self.debug.get_or_init(|| {
+            // Damaged debug information costs types and lines, not the names.
+            let types = Types::read(&self.image).unwrap_or_default();
+            let source = Source::read(&self.image, types.folders());
+            Debug { types, source }
+        })
+    }
+
+    pub(crate) fn types(&self) -> &Types {
+        &self.debug().types
     }
 
     pub fn symbols(&self) -> &Symbols {
@@ -153,25 +65,43 @@ impl Names {
 
     /// What the plugin must be told to read on a machine with so many CPUs: options, each with a comma before it.
     pub fn plugin_options(&self, cpus: u32) -> String {
-        let bases = |array: u64, count: u64| format!(",read={array}:{}", 8 * count.clamp(1, 4096));
+        let read = |address: Option<u64>, words: u32| {
+            address.map_or(String::new(), |address| format!(",read={address}:{}", 8 * words.clamp(1, 4096)))
+        };
         match &self.kernel {
             Kernel::Darter(map) => {
-                let count = map.percpu_count.min(cpus.into());
-                format!(",frames={}{}", map.frame_table, bases(map.percpu_bases, count))
+                let count = u32::try_from(map.percpu_count).unwrap_or(cpus).min(cpus);
+                format!(",frames={}{}", map.frame_table, read(Some(map.percpu_bases), count))
             }
-            Kernel::Linux { areas: Some(areas), .. } => bases(*areas, cpus.into()),
-            Kernel::Linux { .. } => String::new(),
+            Kernel::Linux(map) => {
+                let bases = [map.direct_map, map.vmalloc, map.vmemmap].map(|base| read(base, 1));
+                format!("{}{}", read(map.areas, cpus), bases.concat())
+            }
         }
     }
 
-    /// A program counter in words.
+    /// A program counter in words: the innermost function that is not the standard library's, and what it was put into.
     pub fn code(&self, pc: u64) -> CodeName {
-        let function = match pc {
-            0 => "nobody".into(),
-            pc if pc >> 63 == 0 => "the program".into(),
-            pc => short(self.symbols.name(pc)),
-        };
-        CodeName { function, ..CodeName::default() }
+        if pc >> 63 == 0 {
+            let function = if pc == 0 { "nobody" } else { "the program" };
+            return CodeName { function: function.into(), ..CodeName::default() };
+        }
+        let whole = self.symbols.object(pc).map_or(format!("{pc:#x}"), |(name, start, _)| {
+            self.types().generic_function(start).map_or(simple(name), |debug| with_parameters(name, debug))
+        });
+        let spots = self.debug().source.as_ref().map(|source| source.spots(pc)).unwrap_or_default();
+        let own = |spot: &&code::Spot| spot.file.as_ref().is_some_and(|(file, _)| !code::is_standard(file));
+        match spots.iter().find(own).or(spots.last()) {
+            None => CodeName { function: whole, ..CodeName::default() },
+            Some(spot) => {
+                let function = spot.function.as_deref().map_or(whole.clone(), simple);
+                // The function itself, whose parameters only `whole` says.
+                let outermost = spots.last() == Some(spot);
+                let function = if outermost && is_standard(&whole) { whole.clone() } else { function };
+                let within = (function != whole).then_some(whole);
+                CodeName { function, file: spot.file.clone(), within }
+            }
+        }
     }
 
     /// A line of this window in words.
@@ -179,11 +109,7 @@ impl Names {
         let vaddr = line.cpus.iter().map(|user| user.vaddr).filter(|vaddr| *vaddr != 0);
         // A program's address says whose the memory is, whoever else used it by the kernel's.
         let vaddr = vaddr.min().unwrap_or(line.vaddr);
-        let place = match vaddr >> 63 {
-            0 => format!("{vaddr:#x}"),
-            _ => format!("{:#x}", line.physical),
-        };
-        let mut name = LineName { place, ..LineName::default() };
+        let mut name = LineName::default();
         let mut bytes = conflict(line);
         while bytes != 0 {
             let first = u64::from(bytes.trailing_zeros());
@@ -192,172 +118,36 @@ impl Names {
             let here = bytes & (u64::MAX >> (LINE - len));
             bytes &= !here;
             name.cpu = name.cpu.or(place.cpu);
+            if !place.one {
+                let at = if vaddr >> 63 == 0 { vaddr } else { line.physical };
+                name.address = Some(at);
+            }
             name.parts.push(self.part(place, vaddr, here));
         }
         name.parts.dedup();
-        if !name.parts.iter().all(|part| part.fields.is_empty()) {
-            // The name itself says where.
-            name.place.clear();
-        }
         name
     }
 
     /// The part that `bytes` of the line at `vaddr` are of this place.
     fn part(&self, place: Place, vaddr: u64, bytes: u64) -> Part {
-        let offset = (vaddr + u64::from(bytes.trailing_zeros())).saturating_sub(place.start);
-        let fields = if place.offsets { vec![format!("+{offset:#x}")] } else { Vec::new() };
-        Part { object: place.object, type_: place.type_, fields }
-    }
-
-    /// What lies at an address.
-    fn place(&self, memory: &Memory, physical: u64, vaddr: u64) -> Place {
-        if vaddr >> 63 == 0 {
-            return whole("program memory".into(), vaddr);
-        }
-        if vaddr >= IMAGE {
-            return self.variable(vaddr, "", 0);
-        }
-        match &self.kernel {
-            Kernel::Darter(map) => self.darter(map, memory, physical, vaddr),
-            Kernel::Linux { percpu, areas } => linux_place(percpu.as_ref(), *areas, memory, physical, vaddr),
-        }
-    }
-
-    fn darter(&self, map: &DarterMap, memory: &Memory, physical: u64, vaddr: u64) -> Place {
-        if (map.stacks..map.stacks + (1 << 40)).contains(&vaddr) {
-            return whole("kernel stack".into(), vaddr);
-        }
-        let table = map.frame_table;
-        if (table..table + (1 << 40)).contains(&vaddr) {
-            let start = vaddr - (vaddr - table) % map.frame_size.max(1);
-            let of = map.frame(memory, start).map_or("page".into(), |page| page.text());
-            return Place {
-                object: format!("frame metadata of {of}"),
-                type_: Some("Frame".into()),
-                start,
-                end: start + map.frame_size,
-                cpu: None,
-                offsets: true,
-            };
-        }
-        // The image is in the direct map as well.
-        let in_image = IMAGE + physical;
-        if physical < 1 << 31 && (map.image_start..map.image_end).contains(&in_image) {
-            return self.variable(in_image, "", vaddr.wrapping_sub(in_image));
-        }
-        let virt = map.direct_map + physical;
-        for (cpu, base) in words(memory.at(map.percpu_bases)).enumerate().filter(|(_, base)| *base != 0) {
-            let link = virt.wrapping_sub(base).wrapping_add(map.percpu_start);
-            if (map.percpu_start..map.percpu_end).contains(&link) {
-                let place = self.variable(link, "per-CPU ", vaddr.wrapping_sub(link));
-                return Place { cpu: u32::try_from(cpu).ok(), ..place };
+        let (skip, offset) =
+            (place.start.saturating_sub(vaddr).min(LINE - 1), vaddr.saturating_sub(place.start));
+        let (type_, fields) = match place.type_ {
+            Some(id) => {
+                let types = self.types();
+                let mut fields = types.fields(id, offset, bytes >> skip);
+                // The whole of a simple variable.
+                fields.retain(|field| !field.is_empty());
+                (Some(simple(types.name(id))).filter(|name| !name.is_empty()), fields)
             }
-        }
-        whole(map.page(memory, physical / PAGE).map_or("memory".into(), |page| page.text()), vaddr)
-    }
-
-    /// The variable at a link address, which is used at an address `moved` higher.
-    fn variable(&self, link: u64, what: &str, moved: u64) -> Place {
-        let (name, start, size) = self.symbols.object(link).unwrap_or(("kernel image", link, 1));
-        let end = start.saturating_add(size).max(link + 1);
-        Place {
-            object: format!("{what}{}", short(name)),
-            type_: None,
-            start: start.wrapping_add(moved),
-            end: end.wrapping_add(moved),
-            cpu: None,
-            offsets: true,
-        }
-    }
-}
-
-/// What the kernel's metadata says of a page.
-struct Page<'a> {
-    kind: &'a str,
-    flags: u8,
-}
-
-impl Page<'_> {
-    fn text(&self) -> String {
-        match (self.kind, self.flags) {
-            ("page table", 0) => "leaf page table".into(),
-            ("page table", level) => format!("page table of level {level}"),
-            (kind, _) => kind.to_owned(),
-        }
-    }
-}
-
-impl DarterMap {
-    /// The page with this number. Of a page inside a block nothing but the block's first page tells; the flags of that are the
-    /// block's size.
-    fn page(&self, memory: &Memory, number: u64) -> Option<Page<'_>> {
-        let frame = |number| self.frame(memory, self.frame_table + number * self.frame_size);
-        let own = frame(number)?;
-        let block = (1..=BLOCK_BITS).find_map(|bits| {
-            let head = frame(number >> bits << bits)?;
-            (matches!(head.kind, "slab" | "block") && u64::from(head.flags) >= u64::from(bits))
-                .then_some(head)
-        });
-        match own.kind {
-            "free page" => block.or(Some(own)),
-            _ => Some(own),
-        }
-    }
-
-    /// The page whose metadata begins at an address.
-    fn frame(&self, memory: &Memory, address: u64) -> Option<Page<'_>> {
-        let bytes = memory.at(address)?;
-        let byte = |offset| bytes.get(usize::try_from(offset).ok()?).copied();
-        let kind = usize::from(byte(self.frame_kind)?);
-        Some(Page {
-            kind: self.kinds.get(kind).map_or("page", String::as_str),
-            flags: byte(self.frame_flags)?,
-        })
-    }
-}
-
-fn linux_place(
-    percpu: Option<&Symbols>,
-    areas: Option<u64>,
-    memory: &Memory,
-    physical: u64,
-    vaddr: u64,
-) -> Place {
-    if let (Some(percpu), Some(areas)) = (percpu, areas) {
-        for (cpu, base) in words(memory.at(areas)).enumerate() {
-            // Symbols of per-CPU variables begin at 0; an area's address is that of symbol 0.
-            let offset = (linux::DIRECT_MAP + physical).wrapping_sub(base);
-            if let Some((name, start, size)) = percpu.object(offset).filter(|_| offset < percpu.last()) {
-                let moved = vaddr.wrapping_sub(offset);
-                let end = start.saturating_add(size).min(percpu.last()).max(offset + 1);
-                return Place {
-                    object: format!("per-CPU {name}"),
-                    type_: None,
-                    start: start.wrapping_add(moved),
-                    end: end.wrapping_add(moved),
-                    cpu: u32::try_from(cpu).ok(),
-                    offsets: true,
-                };
+            None if place.offsets => {
+                let first = (vaddr + u64::from(bytes.trailing_zeros())).saturating_sub(place.start);
+                (None, vec![format!("+{first:#x}")])
             }
-        }
+            None => (None, Vec::new()),
+        };
+        Part { object: place.object, type_, fields }
     }
-    let what = match vaddr {
-        linux::DIRECT_MAP..linux::DIRECT_MAP_END => "direct map page",
-        linux::VMALLOC..linux::VMALLOC_END => "vmalloc page or kernel stack",
-        linux::VMEMMAP..linux::VMEMMAP_END => "struct page",
-        _ => "kernel memory",
-    };
-    whole(what.into(), vaddr)
-}
-
-/// Memory of which no part has a name of its own.
-fn whole(object: String, vaddr: u64) -> Place {
-    let start = vaddr & !(LINE - 1);
-    Place { object, type_: None, start, end: start + LINE, cpu: None, offsets: false }
-}
-
-fn words(bytes: Option<&[u8]>) -> impl Iterator<Item = u64> {
-    bytes.unwrap_or(&[]).chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_le_bytes))
 }
 
 /// The bytes that make the conflict: those that one CPU wrote and another used; where there are none (the line alone is shared),
@@ -375,11 +165,6 @@ fn conflict(line: &Line) -> u64 {
         (0, all) => all,
         (shared, _) => shared,
     }
-}
-
-/// A Rust name without what everybody knows: the crates are called after the rooms.
-fn short(name: &str) -> String {
-    name.replace("darter_", "")
 }
 
 #[cfg(test)]
@@ -407,17 +192,24 @@ mod tests {
             percpu_end: 0xffff_ffff_8041_8000,
             image_start: 0xffff_ffff_8020_0000,
             image_end: 0xffff_ffff_8070_0000,
-            kinds: ["page outside the allocator", "free page", "page", "page table", "slab", "block"]
+            kinds: ["page outside the allocator", "free page", "page", "page table", "slab", "heap block"]
                 .map(String::from)
                 .into(),
             ..DarterMap::default()
         };
         let symbols = "ffffffff80200000 T darter_vm::fault\nffffffff80414000 D darter_vm::FIRST\n\
                        ffffffff80414100 D darter_vm::MAGAZINE\nffffffff80600100 D darter_kernel::COUNTER\n";
-        Names { symbols: Symbols::from_system_map(symbols).unwrap(), kernel: Kernel::Darter(map) }
+        Names {
+            image: Vec::new(),
+            symbols: Symbols::from_system_map(symbols).unwrap(),
+            kernel: Kernel::Darter(map),
+            debug: OnceLock::new(),
+        }
     }
 
-    /// A window in which pages 5 (a page table), 8 to 11 (a slab, one page of it freed before) and 12 (free) were read.
+    /// A window in which pages 5 (a page table), 8 to 11 (a block, one page of it a freed page table
+    /// before), 12 (free) and 13 (a page
+    /// table until it was freed) were read.
     fn window() -> LineWindow {
         let frame = |page: u64, kind: u8, flags: u8| {
             format!("[{},\"00000000{kind:02x}0000{flags:02x}\"]", FRAMES + page * 64)
@@ -426,9 +218,10 @@ mod tests {
             AREAS.iter().flat_map(|base| base.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect();
         let memory = [
             frame(5, 3, 1),
-            frame(8, 4, 2),
-            frame(9, 1, 0),
+            frame(8, 5, 2),
+            frame(9, 0x83, 0),
             frame(12, 1, 0),
+            frame(13, 0x83, 0),
             format!("[{BASES},\"{bases}\"]"),
         ];
         let text = format!(
@@ -456,7 +249,7 @@ mod tests {
         let name =
             names.line(&window(), &line(0x60_0140, 0xffff_ffff_8060_0140, [(0, 0xff00), (0xff00, 0xf)]));
         assert_eq!(name.stable(), "kernel::COUNTER+0x48");
-        assert_eq!(name.text(), "kernel::COUNTER+0x48");
+        assert_eq!(name.text(), name.stable(), "there is only one");
         let direct = names.line(&window(), &line(0x60_0140, DIRECT + 0x60_0140, [(0, 1), (1, 0)]));
         assert_eq!(direct.stable(), "kernel::COUNTER+0x40", "the image by its other address");
     }
@@ -472,8 +265,9 @@ mod tests {
     #[test]
     fn a_page_is_what_its_frame_says_and_a_frame_is_that_of_its_page() {
         assert_eq!(named(0x5040, DIRECT + 0x5040).stable(), "page table of level 1");
-        assert_eq!(named(0x9000, DIRECT + 0x9000).stable(), "slab", "a page inside a block");
+        assert_eq!(named(0x9000, DIRECT + 0x9000).stable(), "heap block", "a page inside a block");
         assert_eq!(named(0xc000, DIRECT + 0xc000).stable(), "free page", "a page after the block");
+        assert_eq!(named(0xd000, DIRECT + 0xd000).stable(), "leaf page table", "what it was used for last");
         assert_eq!(named(0x80_0000, FRAMES + 5 * 64).stable(), "frame metadata of page table of level 1+0x0");
         assert_eq!(named(0x90_0000, DIRECT + 0x90_0000).text(), "memory at 0x900000");
     }
@@ -488,20 +282,34 @@ mod tests {
 
     #[test]
     fn linux_has_symbols_areas_and_regions() {
-        let kallsyms =
-            b"0000000000000000 A fixed_percpu_data\n0000000000001000 A runqueues\n0000000000003000 A last\n\
-                         ffffffff81000000 T _text\nffffffff82000000 D __per_cpu_offset\n";
+        let kallsyms = b"0000000000000000 A fixed_percpu_data\n0000000000001000 A runqueues\n0000000000003000 A last\n\
+                         ffffffff81000000 T _text\nffffffff82000000 D __per_cpu_offset\nffffffff82000800 D page_offset_base\n\
+                         ffffffff82000808 D vmemmap_base\nffffffff82000810 D vmalloc_base\n";
         let names = Names::new(kallsyms).unwrap();
-        assert_eq!(names.plugin_options(2), format!(",read={}:16", 0xffff_ffff_8200_0000u64));
+        let variable = |offset: u64| 0xffff_ffff_8200_0000 + offset;
+        let reads = [(0, 16), (0x800, 8), (0x810, 8), (0x808, 8)];
+        let options = reads.map(|(offset, bytes)| format!(",read={}:{bytes}", variable(offset))).concat();
+        assert_eq!(names.plugin_options(2), options);
+        let (direct, vmemmap, vmalloc) =
+            (0xff11_0000_0000_0000, 0xffd4_0000_0000_0000, 0xffa0_0000_0000_0000);
+        let hex = |words: &[u64]| -> String {
+            words.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect()
+        };
+        let area = |cpu: u64| direct + 0x4000_0000 + cpu * 0x10_0000;
         let mut window = window();
-        let base = linux::DIRECT_MAP + 0x4000_0000;
-        window.memory =
-            vec![(0xffff_ffff_8200_0000, base.to_le_bytes().map(|byte| format!("{byte:02x}")).concat())]
-                .into();
+        window.memory = vec![
+            (variable(0), hex(&[area(0), area(1)])),
+            (variable(0x800), hex(&[direct])),
+            (variable(0x808), hex(&[vmemmap])),
+            (variable(0x810), hex(&[vmalloc])),
+        ]
+        .into();
         let name = |physical, vaddr| names.line(&window, &line(physical, vaddr, [(0, 1), (1, 0)])).text();
-        assert_eq!(name(0x4000_1040, base + 0x1040), "per-CPU runqueues+0x40 of CPU 0");
-        assert_eq!(name(0x1000, linux::DIRECT_MAP + 0x1000), "direct map page at 0x1000");
-        assert_eq!(name(0x1000, linux::VMEMMAP + 0x40), "struct page at 0x1000");
-        assert_eq!(name(0x1000, 0xffff_ffff_8200_0040), "__per_cpu_offset+0x40");
+        assert_eq!(name(0x4010_1040, area(1) + 0x1040), "per-CPU runqueues+0x40 of CPU 1");
+        assert_eq!(name(0x4000_3040, area(0) + 0x3040), "per-CPU allocation of CPU 0 at 0x40003040");
+        assert_eq!(name(0x1000, direct + 0x1000), "direct map page at 0x1000");
+        assert_eq!(name(0x1000, vmemmap + 0x40), "struct page at 0x1000");
+        assert_eq!(name(0x1000, vmalloc + 0x40), "vmalloc page or kernel stack at 0x1000");
+        assert_eq!(name(0x1000, variable(0x40)), "__per_cpu_offset+0x40");
     }
 }

@@ -14,26 +14,42 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 pub enum FrameKind {
     /// Not handed to the allocator (firmware, kernel image, frame table).
     Reserved = 0,
-    /// In a magazine, on a colour list or in the buddy.
+    /// In a magazine, on a colour list or in the buddy. A frame that was used keeps its last kind beside this (`FREED`).
     Free,
-    /// A page of a program or of a file.
+    /// A page of a program's own.
     Page,
     /// A page-table page; the owner's words hold its metadata.
     Table,
     /// A page of slab objects; the owner's words hold the slab's header.
     Slab,
-    /// First page of a contiguous block.
+    /// First page of a block of the heap.
     Block,
     /// The shared page of zeros.
     Zero,
+    /// A page of an object: of a file, or of memory that programs share.
+    Object,
+    /// A page of a kernel stack.
+    Stack,
 }
 
 impl FrameKind {
     /// What pages of each kind are, in the order of the numbers, for tools that look at memory from outside. The flags of a page
-    /// table are its level (0: leaf), those of a slab or block log2 of its pages.
-    pub const NAMES: [&'static str; 7] =
-        ["page outside the allocator", "free page", "page", "page table", "slab", "block", "page of zeros"];
+    /// table are its level (0: leaf), those of a block log2 of its pages.
+    pub const NAMES: [&'static str; 9] = [
+        "page outside the allocator",
+        "free page",
+        "program page",
+        "page table",
+        "slab",
+        "heap block",
+        "page of zeros",
+        "object page",
+        "kernel stack",
+    ];
 }
+
+/// Set beside the last kind of a frame that is free since, for tools that ask what a line was used for.
+const FREED: u8 = 0x80;
 
 /// Where a tool that looks at memory from outside finds what a frame is: offsets in [`Frame`], in bytes.
 pub struct FrameLayout {
@@ -118,6 +134,9 @@ impl Frame {
             4 => FrameKind::Slab,
             5 => FrameKind::Block,
             6 => FrameKind::Zero,
+            7 => FrameKind::Object,
+            8 => FrameKind::Stack,
+            FREED.. => FrameKind::Free,
             _ => FrameKind::Reserved,
         }
     }
@@ -180,9 +199,9 @@ impl Frame {
     }
 
     #[inline]
-    pub(super) fn mark_free(&self) {
+    pub(crate) fn mark_free(&self) {
         debug_assert_ne!(self.kind(), FrameKind::Free, "frame {:#x} freed twice", self.number());
-        self.kind.store(FrameKind::Free as u8, Ordering::Relaxed);
+        self.kind.store(self.kind.load(Ordering::Relaxed) | FREED, Ordering::Relaxed);
     }
 
     pub(super) fn next(&self) -> u32 {

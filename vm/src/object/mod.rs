@@ -14,7 +14,7 @@ mod truncate;
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
-use crate::frame::{self, Frame};
+use crate::frame::{self, Frame, FrameKind};
 use crate::order::Order;
 use crate::pin;
 use alloc::sync::Arc;
@@ -192,6 +192,7 @@ impl Object {
                 pager.fill(page, new.bytes()).map_err(VmError::Io)?;
             }
             let new = new.into_frame();
+            new.set_kind(FrameKind::Object);
             if slot.put(new) {
                 self.resident.fetch_add(1, Ordering::Relaxed);
                 return Ok(());

@@ -3,7 +3,7 @@
 use super::cache::{Cache, Registration};
 use super::own::OwnSlabs;
 use crate::addr::PAGE_SIZE;
-use crate::frame::{self, Frame};
+use crate::frame::{self, Frame, FrameKind};
 use core::alloc::{GlobalAlloc, Layout};
 use sync::{machine, per_cpu};
 
@@ -130,7 +130,10 @@ const fn order_of(size: usize) -> usize {
 #[cold]
 fn alloc_pages(size: usize) -> *mut u8 {
     let frame = match order_of(size) {
-        0 => frame::alloc_dirty().map(frame::OwnedFrame::into_frame),
+        0 => {
+            let page = frame::alloc_dirty().map(frame::OwnedFrame::into_frame);
+            page.inspect(|page| page.set_kind(FrameKind::Block))
+        }
         order => frame::alloc_contiguous(order, machine::node_of(machine::cpu_id())).map(Frame::of),
     };
     frame.map_or(core::ptr::null_mut(), Frame::bytes_ptr)

@@ -106,7 +106,7 @@ impl Slab {
             return drop(unsafe { frame::OwnedFrame::from_frame(self.0) });
         }
         // What of a block is not its first frame counts as free all the time.
-        self.pages(order).skip(1).for_each(|page| page.set_kind(FrameKind::Free));
+        self.pages(order).skip(1).for_each(Frame::mark_free);
         // SAFETY: as above, with the order that it was taken with.
         unsafe { frame::free_contiguous(self.0.addr(), order) };
     }

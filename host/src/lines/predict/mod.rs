@@ -198,6 +198,7 @@ mod tests {
             windows: 1,
             conflicts: Vec::new(),
             modelled_cache: None,
+            lines: Vec::new(),
             report: String::new(),
         }
     }

@@ -131,7 +131,7 @@ impl KernelStack {
                 return None;
             }
             // From here on the mapping owns it.
-            let _ = frame.into_frame();
+            frame.into_frame().set_kind(frame::FrameKind::Stack);
         }
         Some(KernelStack { slot })
     }

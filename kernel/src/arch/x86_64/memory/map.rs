@@ -11,7 +11,7 @@ use super::super::cpu::percpu::{self, MAX_CPUS};
 use super::super::stack;
 use super::{DIRECT_MAP, FRAME_TABLE, STACKS};
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Eight-byte words, in this order.
 #[repr(C)]
@@ -20,7 +20,7 @@ struct MemoryMap {
     version: u64,
     direct_map: usize,
     frame_table: usize,
-    /// Bytes of a frame's metadata, and the offsets in it of the kind (a byte), the flags (a byte) and the owner's words.
+    /// Bytes of a frame's metadata, and the offsets in it of the kind (a byte; bit 7: free since), the flags (a byte) and the owner's words.
     frame_size: usize,
     frame_kind: usize,
     frame_flags: usize,

@@ -10,12 +10,13 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX = 63, ROUNDS = 2, TIMES = 2000 };
+enum { MAX = 63, ROUNDS = 2, TIMES = 2000, PAGE = 4096, PAGES = 8 };
 
 struct line {
     union {
@@ -26,6 +27,8 @@ struct line {
 
 static struct line shared_counter, atomic_counter, false_sharing, read_mostly, lock, under_lock, own[MAX];
 static int cpus;
+/* Fresh memory, a page of each CPU in turn: to bring it in, all CPUs write one page table. */
+static char *fresh;
 static pthread_barrier_t ready, done;
 
 static void take(void)
@@ -36,6 +39,8 @@ static void take(void)
 
 static void use(int cpu)
 {
+    for (int i = 0; i < PAGES; i++)
+        fresh[(i * cpus + cpu) * PAGE] = 1;
     for (int i = 0; i < TIMES; i++) {
         shared_counter.word[0]++;
         __atomic_fetch_add(&atomic_counter.word[1], 1, __ATOMIC_RELAXED);
@@ -58,13 +63,22 @@ static void *thread(void *argument)
     if (sched_setaffinity(0, sizeof set, &set))
         perror("sched_setaffinity");
     for (int round = 0; round < ROUNDS; round++) {
-        if (cpu == 0)
+        size_t size = (size_t)PAGES * cpus * PAGE;
+        if (cpu == 0) {
             read_mostly.word[0]++;
+            fresh = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (fresh == MAP_FAILED) {
+                perror("mmap");
+                exit(1);
+            }
+        }
         pthread_barrier_wait(&ready);
         WINDOW_OPEN();
         use(cpu);
         WINDOW_CLOSE();
         pthread_barrier_wait(&done);
+        if (cpu == 0)
+            munmap(fresh, size);
     }
     return 0;
 }

@@ -2,7 +2,8 @@
 //!
 //! A program in the guest uses lines in known ways from every CPU: a counter that all write, an atomic one, words of several CPUs
 //! in one line, a lock and what it guards, a line that all read, and a line of each CPU's own, written by a locked instruction
-//! too (which emulation on one host thread ascribes to the wrong CPU).
+//! too (which emulation on one host thread ascribes to the wrong CPU). It also makes all CPUs write one page table of
+//! the kernel, which must be found by its name.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -13,12 +14,17 @@ use darter_measure::{Class, LineWindow};
 use super::windows::{machine, read};
 use crate::capture::capture;
 use crate::cli::Lines;
+use crate::kernel_image::Kernel;
 use crate::paths::Tree;
 use crate::root::Addition;
 use crate::symbols;
 
 const LIMIT: Duration = Duration::from_secs(600);
 const PROGRAM: &str = "/bin/line-selftest";
+
+/// What all CPUs write of the kernel's memory when they fault in the same 2 MiB, by how Darter's own metadata names it: the page
+/// table, and the lock of the object that belongs to it.
+const KERNEL: [&str; 2] = ["leaf page table", "page-table-node.state"];
 
 struct Plant<'a> {
     name: &'a str,
@@ -30,9 +36,10 @@ pub fn run(options: &Lines) -> Result<u8> {
     let folder = tempfile::tempdir_in(paths.cache("run")?)?;
     let out = folder.path().join("lines.json");
     let addition = Addition { source: paths.line_selftest(), destination: PROGRAM.into() };
+    let names = symbols::names(&options.machine.kernel, &paths)?;
     let mut wrong = 0;
     for &cpus in &options.cpus {
-        let machine = machine(&options.machine, cpus, &paths, &out, "")?;
+        let machine = machine(&options.machine, cpus, &paths, &out, &names.plugin_options(cpus))?;
         let mut append = options.machine.append.clone();
         append.push(symbols::LINUX_APPEND.into());
         let additions = std::slice::from_ref(&addition);
@@ -50,6 +57,16 @@ pub fn run(options: &Lines) -> Result<u8> {
                 plant.name,
                 if verdict.is_ok() { "right" } else { "WRONG" }
             );
+        }
+        if options.machine.kernel == Kernel::Darter {
+            let named = super::names::conflicts(&names, window);
+            for name in KERNEL {
+                let found = named.iter().find(|(found, _)| found.starts_with(name));
+                wrong += u32::from(found.is_none());
+                let verdict = if found.is_some() { "right" } else { "WRONG" };
+                let text = found.map_or("no line of that name", |(_, users)| users);
+                out!("{cpus:2} CPUs  {name:12} {verdict}  {text}");
+            }
         }
         if plants(&printed).count() < 6 + cpus as usize {
             out!("{cpus:2} CPUs  the program did not name its lines: WRONG");

@@ -51,14 +51,14 @@ pub(super) struct Queue {
 #[repr(align(64))]
 struct CpuQueue {
     queue: SpinLock<Queue, level::RunQueue>,
+    /// Tasks that wait; changes at every wake-up, and is looked at by idle CPUs that seek work.
+    waiting: AtomicU32,
     shown: Shown,
 }
 
-/// What other CPUs look at, on a line of its own.
+/// What CPUs that wake a task look at, on a line of its own, which a busy CPU does not write.
 #[repr(align(64))]
 struct Shown {
-    /// Tasks that wait.
-    waiting: AtomicU32,
     /// The CPU idles and has not been given anything.
     idle: AtomicBool,
     /// The CPU takes tasks.
@@ -71,7 +71,8 @@ per_cpu! {
             Queue { waiting: RBTree::new(RunAdapter::NEW), current: None, idle: None, time: 0 },
             &RUN_QUEUE,
         ),
-        shown: Shown { waiting: AtomicU32::new(0), idle: AtomicBool::new(false), online: AtomicBool::new(false) },
+        waiting: AtomicU32::new(0),
+        shown: Shown { idle: AtomicBool::new(false), online: AtomicBool::new(false) },
     };
 }
 
@@ -85,8 +86,8 @@ pub struct CpuLoad {
 
 /// Load of `cpu`, read without a lock.
 pub fn load_of(cpu: CpuId) -> CpuLoad {
-    let shown = &QUEUES.of(cpu).shown;
-    CpuLoad { waiting: shown.waiting.load(Ordering::Relaxed), idle: shown.idle.load(Ordering::Relaxed) }
+    let queue = QUEUES.of(cpu);
+    CpuLoad { waiting: queue.waiting.load(Ordering::Relaxed), idle: queue.shown.idle.load(Ordering::Relaxed) }
 }
 
 /// How long `cpu` has idled, ns. Takes its queue's lock for a moment.
@@ -109,7 +110,7 @@ pub(super) fn set_online() {
 }
 
 pub(super) fn has_waiting() -> bool {
-    QUEUES.this().shown.waiting.load(Ordering::Relaxed) != 0
+    QUEUES.this().waiting.load(Ordering::Relaxed) != 0
 }
 
 /// Says that this CPU idles or no longer does.
@@ -125,7 +126,7 @@ impl Queue {
     fn put(&mut self, cpu: CpuId, task: Arc<Task>) {
         task.cpu.store(cpu, Ordering::Relaxed);
         self.waiting.insert(task);
-        let shown = &QUEUES.of(cpu).shown.waiting;
+        let shown = &QUEUES.of(cpu).waiting;
         shown.store(shown.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
     }
 
@@ -143,7 +144,7 @@ impl Queue {
     }
 
     fn taken(&self, cpu: CpuId) {
-        let shown = &QUEUES.of(cpu).shown.waiting;
+        let shown = &QUEUES.of(cpu).waiting;
         shown.store(shown.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
@@ -297,7 +298,7 @@ pub(super) fn steal() -> bool {
     let cpus = machine::cpus();
     for cpu in (1..cpus).map(|i| (here + i) % cpus) {
         let victim = QUEUES.of(cpu);
-        if victim.shown.waiting.load(Ordering::Relaxed) == 0 || !victim.shown.online.load(Ordering::Relaxed) {
+        if victim.waiting.load(Ordering::Relaxed) == 0 || !victim.shown.online.load(Ordering::Relaxed) {
             continue;
         }
         let Some(mut queue) = victim.queue.try_lock() else { continue };

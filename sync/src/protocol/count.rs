@@ -16,7 +16,7 @@ const DEAD: u32 = 1 << 31;
 const BIAS: i64 = 1 << 48;
 
 /// Changes of CPU, while the count is shared, after which it is hot.
-const HOT: u32 = 64;
+const HOT: u32 = 16;
 
 #[inline(always)]
 fn bias() -> i64 {

@@ -31,6 +31,7 @@ pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
 
 use crate::addr::{PAGE_SIZE, PhysAddr};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use sync::machine;
 
 /// NUMA nodes that the allocator tells apart.
 pub const MAX_NODES: usize = 16;
@@ -101,9 +102,12 @@ pub fn free_frames() -> u64 {
 }
 
 /// Memory is out: what CPUs keep for themselves goes to the lists that all take from, this CPU's now, that of the others when they
-/// next call [`give_back_if_called`].
+/// next call [`give_back_if_called`], for which idle ones are woken. Not under a lock, nor where objects are being allocated.
 pub fn call_back() {
+    crate::slab::give_back();
     magazine::call_back();
+    let here = machine::cpu_id();
+    (0..machine::cpus()).filter(|cpu| *cpu != here).for_each(machine::nudge);
 }
 
 /// For points where the CPU does nothing urgent: gives back what it keeps, if another CPU has called for it.

@@ -12,8 +12,10 @@ pub struct Part {
     /// Its type, where that is known.
     #[serde(rename = "type")]
     pub type_: Option<String>,
-    /// The fields that were used, from the object's beginning: `state.owner`, `[].len`; `+0x40` where the type is not known.
+    /// The fields that were used, from the object's beginning: `state.owner`, `[].len`; `+0x40` of a variable whose type is not known.
     pub fields: Vec<String>,
+    /// The first byte's place in an object of which nothing but the size is known: for people, no part of the name.
+    pub offset: Option<u64>,
 }
 
 /// A line in words.
@@ -40,7 +42,9 @@ impl LineName {
 
     /// The same line's name in every run and on any number of CPUs.
     pub fn stable(&self) -> String {
-        self.parts.iter().map(|part| part.text(usize::MAX)).collect::<Vec<_>>().join(" + ")
+        let mut parts: Vec<_> = self.parts.iter().map(|part| part.text(usize::MAX)).collect();
+        parts.dedup();
+        parts.join(" + ")
     }
 
     /// For people: which CPU's copy, the type, and where.
@@ -71,7 +75,13 @@ impl Part {
     /// `object.field`, or `object.{field, field}`, with at most so many fields.
     fn text(&self, most: usize) -> String {
         match self.fields.as_slice() {
-            [] => self.object.clone(),
+            [] => {
+                self.object.clone()
+                    + &self
+                        .offset
+                        .filter(|_| most < usize::MAX)
+                        .map_or(String::new(), |at| format!("+{at:#x}"))
+            }
             [field] => self.join(field),
             fields => {
                 let mut list = fields.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
@@ -121,17 +131,18 @@ mod tests {
         Part {
             object: object.into(),
             type_: None,
+            offset: (object == "heap").then_some(8),
             fields: fields.iter().map(|field| (*field).into()).collect(),
         }
     }
 
     #[test]
     fn fields_of_one_object_are_put_together_and_long_lists_cut_for_people_alone() {
-        let parts = vec![part("vm::A", &["[].a", "b", "c", "d"]), part("page", &[])];
+        let parts = vec![part("vm::A", &["[].a", "b", "c", "d"]), part("heap", &[])];
         let name = LineName { parts, cpu: Some(3), address: Some(0x40) };
-        assert_eq!(name.stable(), "vm::A.{[].a, b, c, d} + page");
-        assert_eq!(name.text(), "vm::A.{[].a, b, c, 1 more} + page of CPU 3 at 0x40");
-        assert_eq!(name.names(), ["vm::A[].a", "vm::A.b", "vm::A.c", "vm::A.d", "page"]);
+        assert_eq!(name.stable(), "vm::A.{[].a, b, c, d} + heap");
+        assert_eq!(name.text(), "vm::A.{[].a, b, c, 1 more} + heap+0x8 of CPU 3 at 0x40");
+        assert_eq!(name.names(), ["vm::A[].a", "vm::A.b", "vm::A.c", "vm::A.d", "heap"]);
     }
 
     #[test]

@@ -132,6 +132,7 @@ impl Names {
     fn part(&self, place: Place, vaddr: u64, bytes: u64) -> Part {
         let (skip, offset) =
             (place.start.saturating_sub(vaddr).min(LINE - 1), vaddr.saturating_sub(place.start));
+        let first = (vaddr + u64::from(bytes.trailing_zeros())).saturating_sub(place.start);
         let (type_, fields) = match place.type_ {
             Some(id) => {
                 let types = self.types();
@@ -140,31 +141,27 @@ impl Names {
                 fields.retain(|field| !field.is_empty());
                 (Some(simple(types.name(id))).filter(|name| !name.is_empty()), fields)
             }
-            None if place.offsets => {
-                let first = (vaddr + u64::from(bytes.trailing_zeros())).saturating_sub(place.start);
-                (None, vec![format!("+{first:#x}")])
-            }
+            None if place.one => (None, vec![format!("+{first:#x}")]),
             None => (None, Vec::new()),
         };
-        Part { object: place.object, type_, fields }
+        // Of memory that is anything of a size, a place in it is no name.
+        let offset = (place.type_.is_none() && place.offsets && !place.one).then_some(first);
+        Part { object: place.object, type_, fields, offset }
     }
 }
 
 /// The bytes that make the conflict: those that one CPU wrote and another used; where there are none (the line alone is shared),
-/// all that were used; where nothing is known of bytes, the first.
+/// those that were written; where nothing is known of bytes, the first.
 fn conflict(line: &Line) -> u64 {
-    let (mut shared, mut all) = (0, 0);
+    let (mut shared, mut written, mut all) = (0, 0, 0);
     for (index, user) in line.cpus.iter().enumerate() {
+        written |= user.written;
         all |= user.read | user.written;
         for other in line.cpus.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, other)| other) {
             shared |= user.written & (other.read | other.written);
         }
     }
-    match (shared, all) {
-        (0, 0) => 1,
-        (0, all) => all,
-        (shared, _) => shared,
-    }
+    [shared, written, all].into_iter().find(|bytes| *bytes != 0).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -255,6 +252,12 @@ mod tests {
     }
 
     #[test]
+    fn where_only_the_line_is_shared_what_was_written_is_named() {
+        let line = line(0x60_0140, 0xffff_ffff_8060_0140, [(0, 0xf0_0000), (0xff, 0)]);
+        assert_eq!(darter().line(&window(), &line).stable(), "kernel::COUNTER+0x54");
+    }
+
+    #[test]
     fn a_copy_of_a_per_cpu_variable_has_one_name_on_all_cpus() {
         let names: Vec<_> = AREAS.iter().map(|area| named(area - DIRECT + 0x100, area + 0x100)).collect();
         assert_eq!(names[0].stable(), "per-CPU vm::MAGAZINE+0x0");
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(named(0x9000, DIRECT + 0x9000).stable(), "heap block", "a page inside a block");
         assert_eq!(named(0xc000, DIRECT + 0xc000).stable(), "free page", "a page after the block");
         assert_eq!(named(0xd000, DIRECT + 0xd000).stable(), "leaf page table", "what it was used for last");
-        assert_eq!(named(0x80_0000, FRAMES + 5 * 64).stable(), "frame metadata of page table of level 1+0x0");
+        assert_eq!(named(0x80_0000, FRAMES + 5 * 64).stable(), "frame metadata of page table of level 1");
         assert_eq!(named(0x90_0000, DIRECT + 0x90_0000).text(), "memory at 0x900000");
     }
 

@@ -4,6 +4,7 @@
 //! Lock order: one node at a time, but for a new leaf that nobody knows yet.
 #![forbid(unsafe_code)]
 
+use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::flush::{Flushed, Gather};
 use crate::machine::{CpuSet, Entry, Machine};
@@ -244,6 +245,9 @@ impl<M: Machine> Space<M> {
     }
 }
 
+/// Pages of an object looked up at once.
+const RUN: u16 = 16;
+
 /// Gives `copy`, a leaf without entries, those of `leaf` that its segments allow; `part`: they do not allow all. Both are locked;
 /// `leaf` has no busy entries.
 ///
@@ -251,6 +255,9 @@ impl<M: Machine> Space<M> {
 /// its end. A visit of the reverse map may have passed `copy` already, and finds them in `leaf`.
 pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<'_>, part: bool) {
     let doubtful = part || copy.segments.as_slice().iter().any(ends_past_object);
+    // What the objects hold now is looked up in runs.
+    let mut around = [PhysAddr(0); RUN as usize];
+    let mut run = 0..0;
     let mut left = leaf.present();
     for index in leaf.used() {
         if left == 0 {
@@ -269,7 +276,20 @@ pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<
             let old = M::read_only(old);
             leaf.share_owned::<M>(index, old);
             copy.fill::<M>(index, old);
-        } else if still_backed::<M>(copy, index, old) {
+            continue;
+        }
+        if !run.contains(&index) {
+            let Some(segment) = copy.segments.find(index) else { continue };
+            let Some((object, page)) = segment.object_page(index) else {
+                // The page of zeros.
+                copy.fill::<M>(index, old);
+                continue;
+            };
+            run = index..((index | (RUN - 1)) + 1).min(segment.end);
+            around = [PhysAddr(0); RUN as usize];
+            object.resident(page, around.get_mut(..run.len()).unwrap_or_default());
+        }
+        if around.get(usize::from(index - run.start)).is_some_and(|now| *now == M::address(old)) {
             copy.fill::<M>(index, old);
         }
     }
@@ -287,14 +307,4 @@ fn takes_copies(leaf: &Locked<'_>, index: u16) -> bool {
         !s.meaning.flags.contains(SegFlags::WIPE_ON_FORK)
             && s.object_page(index).is_none_or(|(object, page)| page < object.pages())
     })
-}
-
-/// Is an entry that owns nothing still what its segment's object holds (or the page of zeros)? Asked with the leaf that shall
-/// get it locked (ReadSlotUnderLeaf): a visit of the reverse map may have passed it already.
-fn still_backed<M: Machine>(leaf: &Locked<'_>, index: u16, entry: Entry) -> bool {
-    let Some(segment) = leaf.segments.find(index) else { return false };
-    match segment.object_page(index) {
-        None => true,
-        Some((object, page)) => object.frame(page).is_some_and(|f| f.addr() == M::address(entry)),
-    }
 }

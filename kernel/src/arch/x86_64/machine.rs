@@ -81,10 +81,9 @@ impl vm::Machine for Machine {
     }
 
     fn kernel_entries(root: *mut u64) {
-        for (i, &entry) in kernel_half().iter().enumerate().filter(|(_, entry)| **entry != 0) {
-            // SAFETY: `root` is a page-table page of 512 entries that is the caller's; the kernel's half is the upper one.
-            unsafe { root.add(256 + i).write(entry) };
-        }
+        let half = kernel_half();
+        // SAFETY: `root` is a page-table page of 512 entries that is the caller's; the kernel's half is the upper one, 256 entries.
+        unsafe { root.add(256).copy_from_nonoverlapping(half.as_ptr(), half.len()) };
     }
 
     #[inline]

@@ -29,6 +29,8 @@ pub struct Boot<'a> {
     pub settle: f64,
     /// Seconds that one command may take.
     pub limit: u32,
+    /// Nothing but the command may wake meanwhile, not even to see whether its time is up.
+    pub undisturbed: bool,
 }
 
 /// What became of each command; None where the machine ended before it began.
@@ -55,7 +57,7 @@ impl Boot<'_> {
     /// `begun` is told of each command as it begins.
     pub fn run(&self, signals: &mut Signals, commands: &[Command], begun: &dyn Fn(usize)) -> Result<Ran> {
         let shared = root::prepare(self.paths, &Root::Busybox, &[], self.machine.memory)?;
-        let script = guest::script(commands, self.settle, self.limit);
+        let script = guest::script(commands, self.settle, self.limit, self.undisturbed);
         let job = Job {
             tty: false,
             input: false,

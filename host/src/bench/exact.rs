@@ -113,7 +113,8 @@ pub fn count_on(
     machine.extra = vec!["-plugin".into(), plugin];
     let mut words = append(kernel, options.append);
     words.push(symbols::LINUX_APPEND.into());
-    let boot = Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600 };
+    let boot =
+        Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600, undisturbed: false };
     let commands: Vec<Command> = specs
         .iter()
         .flat_map(|spec| [spec.exact_ops, 2 * spec.exact_ops].map(|ops| spec.counted(ops)))

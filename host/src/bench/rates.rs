@@ -122,6 +122,7 @@ impl Session<'_> {
             append: append(kernel, &self.options.append),
             settle: SETTLE,
             limit: 30 + (self.options.seconds * 2.0).ceil() as u32,
+            undisturbed: false,
         };
         let progress = &self.progress;
         progress.set_message(format!("{title}: boot"));

@@ -53,7 +53,7 @@ impl Watcher<'_> {
         let mut words = append(kernel, &options.append);
         words.push(symbols::LINUX_APPEND.into());
         let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
-        let boot = Boot { paths, kernel, machine, append: words, settle, limit };
+        let boot = Boot { paths, kernel, machine, append: words, settle, limit, undisturbed: true };
         let ran = boot.run(signals, commands, begun)?;
         let mut windows = read(&out).unwrap_or_default().into_iter();
         let missing = || ran.machine.clone().unwrap_or_else(|| "it did not run".into());

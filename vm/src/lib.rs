@@ -5,9 +5,9 @@
 //! kernel and under `cargo test` with a software MMU.
 //!
 //! `space` is an address space; every operation on it has a file: `map` `unmap` `protect` `remap` `fault` (with `cow` and `stack`) `fork`
-//! `exit` `brk` `remote` `report`. They stand on `range` (the walk over what a range covers), `walk` (getting to a leaf), `pieces`
-//! (looking without changing), `flush` and `tlb`, and on the nodes (`node`) and their `segment`s. `object` is what files and shared
-//! memory are made of.
+//! (with `inherit`) `exit` `brk` `remote` `report`. They stand on `range` (the walk over what a range covers), `walk` (getting to a
+//! leaf), `pieces` (looking without changing), `view` (what each CPU of several threads translates through), `flush` and `tlb`, and
+//! on the nodes (`node`) and their `segment`s. `object` is what files and shared memory are made of. `order` has the order of locks.
 #![no_std]
 
 extern crate alloc;

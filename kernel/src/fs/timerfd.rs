@@ -176,6 +176,17 @@ impl TimerFile {
     }
 }
 
+impl Drop for TimerFile {
+    /// Not at the last close: a thread may be reading still.
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.next = 0;
+        if let Some(timer) = &state.timer {
+            timer.cancel();
+        }
+    }
+}
+
 impl FileOps for TimerFile {
     fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
         if out.left() < 8 {
@@ -198,14 +209,6 @@ impl FileOps for TimerFile {
         poller.add(&self.0.ready);
         let state = self.0.state.lock();
         if state.ticks > 0 || state.cancelled { poll::IN } else { 0 }
-    }
-
-    fn release(&self, _: &File) {
-        let mut state = self.0.state.lock();
-        state.next = 0;
-        if let Some(timer) = &state.timer {
-            timer.cancel();
-        }
     }
 
     fn ignores_seek(&self) -> bool {

@@ -357,7 +357,9 @@ fn open(tty: Arc<Tty>, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     if let Line::Pseudo(pty) = &tty.line {
         pty.slave_entered()?;
     }
-    let open = try_box(Open { tty, hangups, left: AtomicBool::new(false) })?;
+    // From here on its drop takes it from the pseudo-terminal's count.
+    let open = Open { tty, hangups, left: AtomicBool::new(false) };
+    let open = try_box(open)?;
     if !flags.contains(OpenFlags::NO_CTTY) {
         job::adopt(&open.tty);
     }

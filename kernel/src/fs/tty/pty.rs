@@ -175,6 +175,7 @@ impl Master {
         let Ok(pty) = self.pty() else { return };
         pty.ended.store(true, SeqCst);
         self.tty.hang_up();
+        pty.changed.wake();
         devpts::remove(pty.number);
         let gone = TERMINALS.lock().get_mut(pty.number as usize).and_then(Option::take);
         drop(gone);
@@ -211,7 +212,8 @@ impl FileOps for Master {
         if out.left() == 0 {
             return Ok(0);
         }
-        let ready = || (!pty.output.lock().is_empty() || pty.slave_gone.load(SeqCst)).then_some(());
+        let ended = || pty.slave_gone.load(SeqCst) || pty.is_ended();
+        let ready = || (!pty.output.lock().is_empty() || ended()).then_some(());
         if ready().is_none() {
             if file.nonblocking() {
                 return Err(EAGAIN);
@@ -243,7 +245,7 @@ impl FileOps for Master {
         let pty = self.pty()?;
         let mut buffer = [0; 256];
         while from.left() > 0 {
-            if pty.slave_gone.load(SeqCst) {
+            if pty.slave_gone.load(SeqCst) || pty.is_ended() {
                 return if from.done() > 0 { Ok(from.done()) } else { Err(EIO) };
             }
             let room = self.room();
@@ -251,7 +253,8 @@ impl FileOps for Master {
                 if file.nonblocking() {
                     return if from.done() > 0 { Ok(from.done()) } else { Err(EAGAIN) };
                 }
-                let more = || (self.room() > 0 || pty.slave_gone.load(SeqCst)).then_some(());
+                let more =
+                    || (self.room() > 0 || pty.slave_gone.load(SeqCst) || pty.is_ended()).then_some(());
                 if let Err(e) = pty.changed.wait(None, more) {
                     return if from.done() > 0 { Ok(from.done()) } else { Err(e) };
                 }

@@ -148,10 +148,69 @@ static void fairness(void)
 	wait_for(busy);
 }
 
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+	uint32_t least, most;
+	uint8_t more[64];
+};
+
+static long set_attributes(struct attributes with)
+{
+	return syscall(SYS_sched_setattr, 0, &with, 0);
+}
+
+static void attributes(void)
+{
+	section("attributes");
+	struct attributes got;
+	memset(&got, 0x55, sizeof got);
+	SHOW(syscall(SYS_sched_getattr, 0, &got, 56, 0));
+	say("size %u policy %u flags %d nice %d priority %u deadline %d period %d", got.size, got.policy, (int)got.flags, got.nice, got.priority,
+	    (int)got.deadline, (int)got.period);
+	SHOW(syscall(SYS_sched_getattr, 0, &got, 48, 0));
+	say("size %u", got.size);
+	SHOW(syscall(SYS_sched_getattr, 0, &got, 100, 0));
+	say("size %u", got.size);
+	SHOW(syscall(SYS_sched_getattr, 0, &got, 47, 0));
+	SHOW(syscall(SYS_sched_getattr, 0, &got, 5000, 0));
+	SHOW(syscall(SYS_sched_getattr, 0, &got, 56, 1));
+	SHOW(syscall(SYS_sched_getattr, 0, 0, 56, 0));
+	SHOW(syscall(SYS_sched_getattr, 0, 16, 56, 0));
+	SHOW(syscall(SYS_sched_getattr, -1, &got, 56, 0));
+	SHOW(syscall(SYS_sched_getattr, 99999999, &got, 56, 0));
+	SHOW(set_attributes((struct attributes){ .size = 48, .nice = 7 }));
+	SHOW(getpriority(PRIO_PROCESS, 0));
+	SHOW(set_attributes((struct attributes){ .nice = 5 }));
+	syscall(SYS_sched_getattr, 0, &got, 56, 0);
+	say("nice %d", got.nice);
+	SHOW(set_attributes((struct attributes){ .size = 56, .nice = 99 }));
+	SHOW(getpriority(PRIO_PROCESS, 0));
+	SHOW(set_attributes((struct attributes){ .size = 56, .flags = 8 | 16, .nice = 3 }));
+	SHOW(getpriority(PRIO_PROCESS, 0));
+	SHOW(set_attributes((struct attributes){ .size = 80, .nice = 2 }));
+	SHOW(set_attributes((struct attributes){ .size = 80, .more = { 1 } }));
+	SHOW(set_attributes((struct attributes){ .size = 10 }));
+	SHOW(set_attributes((struct attributes){ .size = 5000 }));
+	SHOW(set_attributes((struct attributes){ .size = 56, .policy = 99 }));
+	SHOW(set_attributes((struct attributes){ .size = 56, .policy = -1 }));
+	SHOW(set_attributes((struct attributes){ .size = 56, .flags = 0x1000 }));
+	SHOW(set_attributes((struct attributes){ .size = 56, .policy = 0, .priority = 5 }));
+	SHOW(syscall(SYS_sched_setattr, 0, 0, 0));
+	SHOW(syscall(SYS_sched_setattr, 0, 16, 0));
+	SHOW(syscall(SYS_sched_setattr, 0, &got, 1));
+	SHOW(syscall(SYS_sched_setattr, -1, &got, 0));
+	SHOW(getpriority(PRIO_PROCESS, 0));
+}
+
 int main(void)
 {
 	affinity();
 	priorities();
+	in_child("attributes", attributes);
 	fairness();
 	return 0;
 }

@@ -12,6 +12,8 @@ use crate::sched;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use sync::MAX_CPUS;
+use vm::addr::PAGE_SIZE;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 fn thread(tid: i32) -> Result<Arc<Thread>> {
     match tid {
@@ -159,6 +161,86 @@ pub fn sys_sched_setscheduler(tid: i32, policy: i32, param: usize) -> Result<usi
         abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&priority) => Err(Errno::EPERM),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// struct sched_attr, as large as it is now.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+    utilization: [u32; 2],
+}
+
+/// Its size when it was new.
+const FIRST_ATTR: u32 = 48;
+
+/// sched_getattr(2).
+pub fn sys_sched_getattr(tid: i32, to: usize, size: u32, flags: u32) -> Result<usize> {
+    if to == 0 || tid < 0 || size > PAGE_SIZE as u32 || size < FIRST_ATTR || flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let nice = thread(tid)?.task().ok_or(Errno::ESRCH)?.nice();
+    let size = size.min(size_of::<SchedAttr>() as u32);
+    let attr = SchedAttr { size, nice, ..SchedAttr::default() };
+    let bytes = attr.as_bytes().get(..size as usize).unwrap_or_default();
+    UserSlice::new(to, size as usize).write(bytes).map(|()| 0)
+}
+
+/// sched_setattr(2): the policies are those of sched_setscheduler, and the nice value counts.
+pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
+    const KEEP_POLICY: u64 = 8;
+    const KEEP_PARAMS: u64 = 16;
+    const KNOWN: u64 = 0x7f;
+    if from == 0 || tid < 0 || flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut attr = SchedAttr::default();
+    let known = size_of::<SchedAttr>() as u32;
+    let size = match UserPtr::<u32>::new(from).read()? {
+        0 => FIRST_ATTR,
+        size => size,
+    };
+    if size < FIRST_ATTR || size > PAGE_SIZE as u32 {
+        UserPtr::<u32>::new(from).write(&known)?;
+        return Err(Errno::E2BIG);
+    }
+    let taken = size.min(known) as usize;
+    UserSlice::new(from, taken).read(attr.as_mut_bytes().get_mut(..taken).unwrap_or_default())?;
+    // What is not known here has to be zero.
+    for at in known as usize..size as usize {
+        if UserPtr::<u8>::new(from + at).read()? != 0 {
+            UserPtr::<u32>::new(from).write(&known)?;
+            return Err(Errno::E2BIG);
+        }
+    }
+    if (attr.policy as i32) < 0 || attr.flags & !KNOWN != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let target = thread(tid)?;
+    if attr.flags & KEEP_POLICY == 0 {
+        match attr.policy {
+            abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if attr.priority == 0 => {}
+            abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&attr.priority) => return Err(Errno::EPERM),
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    check_owner(&target)?;
+    let task = target.task().ok_or(Errno::ESRCH)?;
+    let nice = attr.nice.clamp(-20, 19);
+    if attr.flags & KEEP_PARAMS == 0 {
+        if nice < task.nice() && !process::credentials().is_root() {
+            return Err(Errno::EPERM);
+        }
+        task.set_nice(nice);
+    }
+    Ok(0)
 }
 
 /// sched_getparam(2).

@@ -348,8 +348,8 @@ table! {
     311 process_vm_writev;
     312 kcmp;
     313 finit_module;
-    314 sched_setattr;
-    315 sched_getattr;
+    314 sched_setattr = scheduling::sys_sched_setattr;
+    315 sched_getattr = scheduling::sys_sched_getattr;
     316 renameat2 = path::sys_renameat2;
     317 seccomp;
     318 getrandom = system::sys_getrandom;

@@ -42,12 +42,11 @@ pub fn with_parameters(symbol: &str, debug: &str) -> String {
     let Some(at) = debug.find('<').filter(|_| is_standard(&name)) else { return name };
     let parameters = parameters(split_group(&debug[at..]).0);
     match name.split_once('<') {
-        // What the symbol says already.
-        Some((_, said)) if said.contains("::") && !said.contains(">::") => name,
-        Some((type_, rest)) => {
-            let method = rest.rsplit("::").next().unwrap_or_default();
-            format!("{type_}<{parameters}>::{method}")
-        }
+        Some((type_, rest)) => match rest.rsplit_once(">::") {
+            Some((_, method)) => format!("{type_}<{parameters}>::{method}"),
+            // What the symbol says already.
+            None => name,
+        },
         None => format!("{name}<{parameters}>"),
     }
 }
@@ -168,6 +167,8 @@ mod tests {
         let drop =
             with_parameters("core::ptr::drop_in_place<alloc::vec::Vec<vm::Segment>>", "drop_in_place<x>");
         assert_eq!(drop, "core::ptr::drop_in_place<alloc::vec::Vec<Segment>>");
+        let drop = with_parameters("core::ptr::drop_in_place<a::Signals>", "drop_in_place<a::Signals>");
+        assert_eq!(drop, "core::ptr::drop_in_place<Signals>");
         assert_eq!(with_parameters("core::cmp::max", "max<usize>"), "core::cmp::max<usize>");
         assert_eq!(with_parameters("vm::Space<M>::fault", "fault<x::Machine>"), "vm::Space::fault");
     }

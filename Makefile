@@ -16,8 +16,10 @@ KERNEL_FLAGS := -p darter-kernel --target $(KERNEL_TARGET)
 DARTER_KERNEL ?= darter
 RUNS ?= 5
 CPUS ?= 1,2,4
+# What `make bench-large` runs.
+LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel guest benchmarks plugin run bench test hosted-test booted-test check clean
+.PHONY: help setup build host kernel guest benchmarks plugin run bench bench-large test hosted-test booted-test gate check clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -29,7 +31,10 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test ## All tests, hosted and booted
+test: setup hosted-test booted-test gate ## All tests, hosted and booted, and the gate
+
+gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
 
 check: setup ## Formatting and lints, warnings as errors
 	$(CARGO) fmt --all --check
@@ -38,6 +43,10 @@ check: setup ## Formatting and lints, warnings as errors
 
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
 	target/release/darter bench --vs linux $(BENCH)
+
+bench-large: build ## Larger machines: rates with 16 and 48 CPUs, lines with 16 and 48 CPUs on four sockets, the model's curves
+	target/release/darter bench --vs linux --cpus 16,48 --runs 1 --seconds 0.3 --memory 4G $(LARGE)
+	target/release/darter lines --vs linux --cpus 2,4,16,48 --sockets 2 --memory 4G --predict --svg target/predicted.svg $(LARGE)
 
 build: setup host kernel guest benchmarks plugin ## Everything that a machine needs
 

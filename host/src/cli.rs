@@ -153,6 +153,9 @@ pub struct Bench {
     /// Memory of the machines
     #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,
+    /// Sockets, each a NUMA node with its part of CPUs and memory
+    #[arg(long, default_value_t = 1, value_name = "S", conflicts_with = "instructions")]
+    pub sockets: u32,
     /// max: all that QEMU has; plain: without fast string instructions; both: each in turn
     #[arg(long, value_enum, default_value_t = CpuModels::Max)]
     pub cpu_models: CpuModels,

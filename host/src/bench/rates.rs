@@ -115,13 +115,16 @@ impl Session<'_> {
             .iter()
             .map(|spec| Command { line: spec.timed(cpus, self.options.seconds), huge_pages: spec.huge_pages })
             .collect();
+        let mut machine = boot::machine(cpus, self.options.memory, self.accel, model);
+        machine.sockets = self.options.sockets;
         let boot = Boot {
             paths: &self.paths,
             kernel,
-            machine: boot::machine(cpus, self.options.memory, self.accel, model),
+            machine,
             append: append(kernel, &self.options.append),
             settle: SETTLE,
-            limit: 30 + (self.options.seconds * 2.0).ceil() as u32,
+            // Dozens of emulated CPUs on few real ones take their time to start as many tasks.
+            limit: 30 + 2 * cpus + (self.options.seconds * 2.0).ceil() as u32,
             undisturbed: false,
         };
         let progress = &self.progress;

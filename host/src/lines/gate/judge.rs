@@ -155,14 +155,11 @@ pub fn row(bench: &str, measured: &Measured, old: &Row, allowed: &Allowed) -> Ro
         row.transfers.insert(cpus.to_string(), bound(seen.most));
     }
     if !measured.seen.is_empty() {
+        // What comes now and then too, or it would be called new on the day when it comes in every window.
         row.lines = measured
             .seen
             .values()
-            .flat_map(|seen| seen.steady.keys())
-            // What the table knows already and comes now and then stays known.
-            .chain(
-                old.lines.iter().filter(|name| measured.seen.values().any(|seen| seen.ever.contains(*name))),
-            )
+            .flat_map(|seen| &seen.ever)
             .filter(|name| allowed.why(bench, name).is_none())
             .cloned()
             .collect();
@@ -259,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_new_row_keeps_what_comes_now_and_then_and_leaves_out_what_is_allowed() {
+    fn the_new_row_has_what_comes_now_and_then_and_not_what_is_allowed() {
         let allowed: Allowed = toml::from_str("[[line]]\nname = \"fine\"\nwhy = \"x\"").unwrap();
         let now = measured(600.0, seen(&[(0.2, &["old", "new", "fine"]), (0.3, &["new", "fine"])]));
         let row = row("faultzf", &now, &known(), &allowed);

@@ -12,6 +12,8 @@ const SIDE: usize = 34;
 const MARGIN: usize = 130;
 const TOP: usize = 60;
 const GAP: usize = 40;
+/// What the lines above the grid take.
+const TITLE: usize = 560;
 const FONT: &str = "sans-serif";
 /// Names shown of one square.
 const NAMES: usize = 24;
@@ -23,7 +25,7 @@ pub fn draw(grids: &[Grid]) -> String {
     for grid in grids {
         let side = grid.operations.len() * SIDE;
         groups.push(one(grid).set("transform", format!("translate({left},0)")));
-        left += MARGIN + side + GAP;
+        left += (MARGIN + side + GAP).max(TITLE);
         height = height.max(TOP + MARGIN + side + GAP);
     }
     let mut document = Document::new()

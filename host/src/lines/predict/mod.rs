@@ -134,7 +134,7 @@ pub fn text(curves: &[Curve], costs: &Costs) -> String {
     );
     let _ = write!(text, "{:18} {:8}", "benchmark", "kernel");
     SHOWN.iter().for_each(|cpus| {
-        let _ = write!(text, "{:>13}", format!("{cpus} CPUs"));
+        let _ = write!(text, "{:>13}", format!("{cpus} CPU{}", if *cpus == 1 { "" } else { "s" }));
     });
     text.push('\n');
     for curve in curves {
@@ -158,7 +158,7 @@ pub fn text(curves: &[Curve], costs: &Costs) -> String {
         .collect();
     let _ = writeln!(
         text,
-        "lines were counted with {} CPUs; between them they are interpolated",
+        "lines were counted with {} CPUs; between them they are interpolated, beyond them they stay as they are",
         counted.join(", ")
     );
     text

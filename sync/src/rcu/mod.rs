@@ -37,8 +37,9 @@ static CALLS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
 /// Milliseconds after which the CPUs that hold up a period are interrupted.
 const NUDGE_MS: u64 = 10;
-/// Callbacks that a CPU gathers before it ends a period for them: some forty forks with their exits.
-const ENOUGH: u64 = 512;
+/// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at once fits the
+/// magazines of frames and slabs.
+const ENOUGH: u64 = 256;
 /// Callbacks between two tries to end one period.
 const AGAIN: u64 = 32;
 /// Milliseconds that fewer wait while their CPU is busy; once it idles they wait for nothing but the other CPUs.

@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const CAPACITY: usize = 64;
 /// Bytes of objects that a magazine holds at most.
 const BYTES: usize = 32 << 10;
-/// Wholly free slabs that a CPU keeps of a cache for the next need.
-pub(super) const SPARE: usize = 4;
+/// Wholly free slabs that a CPU keeps of a cache for the next need: what a grace period frees at once comes back to the CPU that freed it.
+pub(super) const SPARE: usize = 16;
 
 /// One CPU's magazine and slabs of one cache. Lies in a per-CPU static.
 #[repr(C, align(64))]

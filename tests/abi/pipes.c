@@ -345,6 +345,22 @@ static void fifos(void)
 	SHOW(read(fd, text, sizeof text));
 	say("%s", text);
 	SHOW(read(fd, text, sizeof text));
+	close(fd);
+	/* A writer that waits for the reader may write and leave before the reader looks at it. */
+	int all = 0;
+	for (int i = 0; i < 1000; i++) {
+		pid = must_fork();
+		if (pid == 0) {
+			fd = open("fifo", O_WRONLY);
+			write(fd, "through", 7);
+			_exit(0);
+		}
+		fd = open("fifo", O_RDONLY);
+		wait_for(pid);
+		all += read(fd, text, sizeof text);
+		close(fd);
+	}
+	SHOW(all);
 }
 
 int main(void)

@@ -43,16 +43,20 @@ impl InodeOps for Fifo {
         if writes && !reads && !wait && pipe.readers.load(SeqCst) == 0 {
             return Err(ENXIO);
         }
-        let (readers, writers) = (pipe.reader_opens.load(SeqCst), pipe.writer_opens.load(SeqCst));
+        // Looked at before this end is seen: who waited for it may come, write and leave before the next line.
+        let (reader_opens, writer_opens) = (pipe.reader_opens.load(SeqCst), pipe.writer_opens.load(SeqCst));
+        let (has_reader, has_writer) = (pipe.readers.load(SeqCst) > 0, pipe.writers.load(SeqCst) > 0);
         let end = End::try_new(pipe.clone(), reads, writes)?;
-        if reads && !writes && wait && pipe.writers.load(SeqCst) == 0 {
+        if reads && !writes && wait && !has_writer {
             pipe.readable.wait(None, || {
-                (pipe.writers.load(SeqCst) > 0 || pipe.writer_opens.load(SeqCst) != writers).then_some(())
+                let came = pipe.writers.load(SeqCst) > 0 || pipe.writer_opens.load(SeqCst) != writer_opens;
+                came.then_some(())
             })?;
         }
-        if writes && !reads && wait && pipe.readers.load(SeqCst) == 0 {
+        if writes && !reads && wait && !has_reader {
             pipe.writable.wait(None, || {
-                (pipe.readers.load(SeqCst) > 0 || pipe.reader_opens.load(SeqCst) != readers).then_some(())
+                let came = pipe.readers.load(SeqCst) > 0 || pipe.reader_opens.load(SeqCst) != reader_opens;
+                came.then_some(())
             })?;
         }
         Ok(Some(end))

@@ -31,7 +31,7 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test ## All tests, hosted and booted
+test: setup hosted-test booted-test gate ## All tests, hosted and booted, and the gate
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)

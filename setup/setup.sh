@@ -177,6 +177,7 @@ if wants rust && ! have rustup; then
         packages="$packages rustup ca-certificates"
     else
         rust_by_hand=true
+        $root && packages="$packages curl ca-certificates"
     fi
 fi
 
@@ -188,6 +189,14 @@ elif wants linux && ! apt-cache search --names-only '^linux-image-6\.12.*-amd64$
     as_root "apt-get update -q"
 fi
 
+# Debian 12 has no package of rustup.
+get_rustup="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --default-toolchain none"
+if $root && ${rust_by_hand:-false}; then
+    say "+ $get_rustup"
+    sh -c "$get_rustup" </dev/null >&2 || :
+    hash -r
+    have rustup && rust_by_hand=false
+fi
 if wants rust && have rustup; then
     say "+ rustup toolchain install $toolchain"
     rustup toolchain install "$toolchain" --profile minimal --component rustfmt --component clippy --target $target \
@@ -228,7 +237,7 @@ fi
 
 if ${rust_by_hand:-false}; then
     say "Debian 12 has no package of rustup. As the user who will build, run (it needs curl and ca-certificates)"
-    say "    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --default-toolchain none"
+    say "    $get_rustup"
     say "and then this again: it fetches Rust $toolchain itself."
 fi
 if [ -n "$undone" ]; then

@@ -15,9 +15,11 @@
 
 mod arc;
 pub mod callback;
+mod chain;
 
 pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, defer_arc, defer_box};
 pub use callback::pending;
+pub use chain::Chain;
 
 use crate::machine::{self, CpuId};
 use crate::per_cpu;

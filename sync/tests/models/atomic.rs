@@ -1,6 +1,6 @@
 //! The facade `sync::atomic`, over loom, and with one name broken.
 
-pub use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::cell::Cell;
 
 std::thread_local! {

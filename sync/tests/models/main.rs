@@ -14,6 +14,7 @@ mod atomic;
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
 
+mod chain;
 mod count;
 mod inbox;
 mod locks;

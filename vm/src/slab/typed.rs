@@ -13,6 +13,7 @@ pub mod __private {
     pub use sync::heap::{SlabCache, SlabType, arc_layout, arc_value_offset};
     pub use sync::per_cpu;
     pub use sync::percpu_ref::PerCpuOwner;
+    pub use sync::rcu::Chain;
 }
 
 /// Gives a type a slab cache of its own, with a name for `/proc/slabinfo`. Beside the type's definition:
@@ -24,9 +25,12 @@ pub mod __private {
 /// vm::slab_type!(Leaf, "leaf", Box); // by slab_box
 /// struct Mount(u64);
 /// vm::slab_type!(Mount, "mount", PerCpuArc); // by PerCpuOwner::try_slab
+/// struct Entry(u64);
+/// vm::slab_type!(Entry, "entry", Chain); // by Chain::push
 /// assert!(sync::heap::slab_arc(Inode(7)).is_ok_and(|inode| inode.0 == 7));
 /// assert!(sync::heap::slab_box(Leaf([1; 5])).is_ok());
 /// assert!(sync::percpu_ref::PerCpuOwner::try_slab(Mount(3)).is_ok_and(|mount| mount.0 == 3));
+/// assert!(sync::rcu::Chain::new().push(Entry(9)).is_ok());
 /// ```
 #[macro_export]
 macro_rules! slab_type {
@@ -43,6 +47,12 @@ macro_rules! slab_type {
         $crate::slab::__private::Holder {
             value_offset: $crate::slab::__private::PerCpuOwner::<$t>::VALUE_OFFSET,
             layout: $crate::slab::__private::PerCpuOwner::<$t>::LAYOUT,
+        }
+    };
+    (@holder $t:ty, Chain) => {
+        $crate::slab::__private::Holder {
+            value_offset: $crate::slab::__private::Chain::<$t>::VALUE_OFFSET,
+            layout: $crate::slab::__private::Chain::<$t>::LAYOUT,
         }
     };
     ($t:ty, $name:literal, $holder:ident) => {

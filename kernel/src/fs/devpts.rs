@@ -133,7 +133,7 @@ pub fn remove(number: u32) {
     let (Some(directory), Ok(name)) = (dir.dentry.directory.as_deref(), name) else { return };
     let mut names = directory.names.lock();
     let Some(victim) = directory.get(&names, &name.bytes) else { return };
-    if directory.remove(&mut names, &name).is_ok() {
+    if directory.remove(&mut names, &name) {
         victim.dentry.set_removed(true);
         victim.dentry.inode.drop_link();
     }

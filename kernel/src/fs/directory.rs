@@ -2,9 +2,12 @@
 //! getdents64. For tmpfs and devtmpfs this is the directory itself; for other file systems it caches.
 //!
 //! Each directory has its own table and lock: making and removing files in different directories shares nothing.
-//! A bucket is replaced whole, never changed in place, so a reader sees a name before or after a change; replacing the
-//! target of a rename is one store. Growing builds a new table and swaps it in. Hence a walk needs no sequence count: what it finds
+//! A bucket is a chain: a name comes and goes by one store, so a reader sees it before or after a change, and replacing the
+//! target of a rename is one store too. Growing builds a new table and swaps it in. Hence a walk needs no sequence count: what it finds
 //! was there at some moment of the call, and taking the reference fails if it has gone since.
+//!
+//! Who enters or removes a name counts no references to other names, so what several CPUs make and remove in one directory stays
+//! theirs, but for the directory's own lines: lock, table, order and times.
 //!
 //! Lock order: parent's `names` before child's; two unrelated directories: rename's order (`rename`).
 #![forbid(unsafe_code)]
@@ -14,11 +17,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use sync::percpu_ref::PerCpuOwner as Owner;
-use sync::rcu::{RcuArc, RcuHead, RcuRead};
+use sync::rcu::{Chain, RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, slab_arc};
 
 use super::dentry::{Dentry, Name};
-use crate::errno::{ENOMEM, Result};
+use crate::errno::{ENOENT, ENOMEM, Result};
 
 lock_class! { pub static DIRECTORY: LockClass = ("directory", sync::level::Other); }
 
@@ -31,17 +34,16 @@ pub struct Entry {
     cookie: u64,
 }
 
-struct Bucket {
-    entries: Vec<Entry>,
-    rcu: RcuHead,
+vm::slab_type!(Entry, "directory-entry", Chain);
+
+impl Entry {
+    fn is(&self, name: &[u8], hash: u64) -> bool {
+        self.name.hash == hash && *self.name.bytes == *name
+    }
 }
 
-vm::slab_type!(Bucket, "directory-bucket", Arc);
-
-rcu_object!(Bucket);
-
 struct Table {
-    buckets: Box<[RcuArc<Bucket>]>,
+    buckets: Box<[Chain<Entry>]>,
     rcu: RcuHead,
 }
 
@@ -52,12 +54,12 @@ rcu_object!(Table);
 impl Table {
     fn try_new(buckets: usize) -> Result<Arc<Table>> {
         Ok(slab_arc(Table {
-            buckets: sync::heap::try_box_slice(buckets, |_| RcuArc::empty())?,
+            buckets: sync::heap::try_box_slice(buckets, |_| Chain::new())?,
             rcu: RcuHead::new(),
         })?)
     }
 
-    fn bucket(&self, hash: u64) -> Option<&RcuArc<Bucket>> {
+    fn bucket(&self, hash: u64) -> Option<&Chain<Entry>> {
         self.buckets.get(hash as usize & (self.buckets.len().wrapping_sub(1)))
     }
 }
@@ -85,8 +87,12 @@ struct Slot {
 
 /// Positions 0 and 1 are `.` and `..`.
 const FIRST_COOKIE: u64 = 2;
+/// Buckets of the first table: a cache line.
+const BUCKETS: usize = 8;
+/// Slots of the listing among which holes are left: two cache lines.
+const FEW: usize = 4;
 /// Names per bucket, on average, before the table grows.
-const LOAD: usize = 4;
+const LOAD: usize = 2;
 
 impl Directory {
     pub fn try_new() -> Result<Directory> {
@@ -101,14 +107,18 @@ impl Directory {
 
     /// Finds a name under RCU.
     pub fn find<'g>(&'g self, name: &[u8], hash: u64, read: &'g RcuRead) -> Option<&'g Entry> {
-        let bucket = self.table.load(read)?.bucket(hash)?.load(read)?;
-        bucket.entries.iter().find(|e| e.name.hash == hash && *e.name.bytes == *name)
+        self.table.load(read)?.bucket(hash)?.iter(read).find(|entry| entry.is(name, hash))
     }
 
     /// Finds a name, with a count of its own on the entry. The caller holds `names`, so the answer stays true.
     pub fn get(&self, _names: &Names, name: &[u8]) -> Option<Entry> {
         let read = sync::rcu::read();
         self.find(name, super::dentry::hash(name), &read).cloned()
+    }
+
+    /// Whether the name is there. The caller holds `names`, so the answer stays true.
+    pub fn contains(&self, _names: &Names, name: &Name) -> bool {
+        self.find(&name.bytes, name.hash, &sync::rcu::read()).is_some()
     }
 
     /// Enters a name that is not there yet. The caller holds `names`.
@@ -119,74 +129,40 @@ impl Directory {
             grown?;
         }
         names.order.try_reserve(1).map_err(|_| ENOMEM)?;
+        let read = sync::rcu::read();
+        let bucket = self.table.load(&read).and_then(|table| table.bucket(name.hash)).ok_or(ENOMEM)?;
         let entry = Entry { name, dentry, cookie: names.next };
-        self.change(entry.name.hash, |entries| Ok(entries.try_push(entry.clone())?))?;
+        bucket.push(entry.clone())?;
         names.order.try_push(Slot { cookie: entry.cookie, entry: Some(entry) })?;
         names.next += 1;
         names.live += 1;
         Ok(())
     }
 
-    /// Takes a name out. The caller holds `names`.
-    pub fn remove(&self, names: &mut Names, name: &Name) -> Result<Option<Entry>> {
-        let mut gone = None;
-        self.change(name.hash, |entries| {
-            if let Some(i) =
-                entries.iter().position(|e| e.name.hash == name.hash && e.name.bytes == name.bytes)
-            {
-                gone = Some(entries.swap_remove(i));
-            }
-            Ok(())
-        })?;
-        if let Some(entry) = &gone {
+    /// Takes a name out, and says whether it was there. The caller holds `names`.
+    pub fn remove(&self, names: &mut Names, name: &Name) -> bool {
+        let read = sync::rcu::read();
+        let bucket = self.table.load(&read).and_then(|table| table.bucket(name.hash));
+        let gone = bucket.and_then(|b| b.remove(|entry| entry.is(&name.bytes, name.hash), &read));
+        if let Some(entry) = gone {
             names.forget(entry.cookie);
         }
-        Ok(gone)
+        gone.is_some()
     }
 
-    /// Makes an existing name lead to another dentry, in one step, and returns what it led to. The caller holds `names`.
-    pub fn replace(
-        &self,
-        names: &mut Names,
-        name: &Name,
-        dentry: Arc<Owner<Dentry>>,
-    ) -> Result<Option<Entry>> {
-        let mut old = None;
-        let mut cookie = 0;
-        self.change(name.hash, |entries| {
-            if let Some(e) =
-                entries.iter_mut().find(|e| e.name.hash == name.hash && e.name.bytes == name.bytes)
-            {
-                cookie = e.cookie;
-                old = Some(e.clone());
-                e.dentry = dentry.clone();
-            }
-            Ok(())
-        })?;
-        if old.is_some()
-            && let Ok(i) = names.order.binary_search_by_key(&cookie, |s| s.cookie)
+    /// Makes an existing name lead to another dentry, in one step. ENOENT if it is not there. The caller holds `names`.
+    pub fn replace(&self, names: &mut Names, name: &Name, dentry: Arc<Owner<Dentry>>) -> Result<()> {
+        let read = sync::rcu::read();
+        let bucket = self.table.load(&read).and_then(|table| table.bucket(name.hash)).ok_or(ENOENT)?;
+        let is_it = |entry: &Entry| entry.is(&name.bytes, name.hash);
+        let old = bucket.iter(&read).find(|entry| is_it(entry)).ok_or(ENOENT)?;
+        let (cookie, name) = (old.cookie, old.name.clone());
+        bucket.replace(is_it, Entry { name, dentry: dentry.clone(), cookie }, &read)?;
+        if let Ok(i) = names.order.binary_search_by_key(&cookie, |s| s.cookie)
             && let Some(Some(entry)) = names.order.get_mut(i).map(|s| s.entry.as_mut())
         {
             entry.dentry = dentry;
         }
-        Ok(old)
-    }
-
-    /// Replaces the bucket of `hash` by a changed copy.
-    fn change(&self, hash: u64, change: impl FnOnce(&mut Vec<Entry>) -> Result<()>) -> Result<()> {
-        let read = sync::rcu::read();
-        let Some(slot) = self.table.load(&read).and_then(|t| t.bucket(hash)) else { return Ok(()) };
-        let mut entries = Vec::new();
-        if let Some(old) = slot.load(&read) {
-            entries = sync::heap::try_vec(old.entries.len() + 1)?;
-            for entry in &old.entries {
-                entries.try_push(entry.clone())?;
-            }
-        }
-        change(&mut entries)?;
-        let new =
-            if entries.is_empty() { None } else { Some(slab_arc(Bucket { entries, rcu: RcuHead::new() })?) };
-        slot.swap(new);
         Ok(())
     }
 
@@ -197,21 +173,9 @@ impl Directory {
         if buckets * LOAD > names.live {
             return Ok(());
         }
-        let table = Table::try_new((buckets * 4).max(1))?;
-        let mut filled: Vec<Vec<Entry>> = sync::heap::try_vec(table.buckets.len())?;
-        for _ in 0..table.buckets.len() {
-            filled.try_push(Vec::new())?;
-        }
-        let mask = table.buckets.len() - 1;
+        let table = Table::try_new((buckets * 4).max(BUCKETS))?;
         for entry in names.order.iter().filter_map(|s| s.entry.as_ref()) {
-            if let Some(bucket) = filled.get_mut(entry.name.hash as usize & mask) {
-                bucket.try_push(entry.clone())?;
-            }
-        }
-        for (slot, entries) in table.buckets.iter().zip(filled) {
-            if !entries.is_empty() {
-                slot.swap(Some(slab_arc(Bucket { entries, rcu: RcuHead::new() })?));
-            }
+            table.bucket(entry.name.hash).ok_or(ENOMEM)?.push(entry.clone())?;
         }
         self.table.swap(Some(table));
         Ok(())
@@ -223,7 +187,7 @@ impl Names {
         self.live == 0
     }
 
-    /// Drops the slot of a removed name; the array is packed when half of it is holes.
+    /// Drops the slot of a removed name, and holes at the end; the array is packed when half of it is holes.
     fn forget(&mut self, cookie: u64) {
         if let Ok(i) = self.order.binary_search_by_key(&cookie, |s| s.cookie)
             && let Some(slot) = self.order.get_mut(i)
@@ -231,11 +195,11 @@ impl Names {
         {
             self.live -= 1;
         }
-        if self.order.len() > 16 && self.live * 2 < self.order.len() {
+        if self.order.len() > FEW && self.live * 2 < self.order.len() {
             self.order.retain(|s| s.entry.is_some());
         }
-        if self.live == 0 {
-            self.order.clear();
+        while self.order.last().is_some_and(|s| s.entry.is_none()) {
+            self.order.pop();
         }
     }
 

@@ -62,7 +62,7 @@ pub fn make(dir: &Path, name: &Arc<Name>, cred: &Cred, making: &Making<'_>, umas
     let parent = &dir.dentry;
     let here = directory(parent)?;
     let mut names = here.names.lock();
-    if here.get(&names, &name.bytes).is_some() {
+    if here.contains(&names, name) {
         return Err(EEXIST);
     }
     check_entry(dir, &names, cred)?;
@@ -103,7 +103,7 @@ pub fn make_at(
     if parent.slash && making.kind != Kind::Directory {
         // Nothing but a directory can be made under a name with a slash after it.
         let there = directory(&parent.dir.dentry)?;
-        let exists = there.get(&there.names.lock(), &name.bytes).is_some();
+        let exists = there.contains(&there.names.lock(), name);
         return Err(if exists { EEXIST } else { ENOENT });
     }
     if !parent.dir.mount.superblock.kind.names_complete
@@ -122,7 +122,7 @@ pub fn link_at(context: &FsContext, cred: &Cred, old: &Path, start: Start<'_>, p
     let dir = &parent.dir;
     let here = directory(&dir.dentry)?;
     let mut names = here.names.lock();
-    if here.get(&names, &name.bytes).is_some() {
+    if here.contains(&names, name) {
         return Err(EEXIST);
     }
     if parent.slash {
@@ -171,7 +171,7 @@ pub fn unlink_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]
         return Err(EBUSY);
     }
     dir.dentry.inode.ops.allow_remove()?;
-    here.remove(&mut names, name)?;
+    here.remove(&mut names, name);
     victim.dentry.set_removed(true);
     inode.drop_link();
     dir.dentry.inode.touch_modified();
@@ -206,7 +206,7 @@ pub fn rmdir_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8])
     if !inside.is_empty() {
         return Err(ENOTEMPTY);
     }
-    here.remove(&mut names, name)?;
+    here.remove(&mut names, name);
     inside.dead = true;
     victim.dentry.set_removed(true);
     inode.set_links(0);

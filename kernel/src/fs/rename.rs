@@ -99,20 +99,19 @@ impl Rename<'_> {
             return Ok(());
         }
         self.empty(target.as_ref())?;
-        let there = dir.get(names, &self.new_name.bytes);
-        if self.flags & EXCHANGE != 0 {
-            let other = there.ok_or(ENOENT)?;
-            dir.replace(names, self.new_name, old.dentry.clone())?;
-            dir.replace(names, self.old_name, other.dentry.clone())?;
-            self.relink(&other, self.from, self.old_name)?;
-        } else if there.is_some() {
-            dir.replace(names, self.new_name, old.dentry.clone())?;
-            dir.remove(names, self.old_name)?;
-        } else {
-            dir.insert(names, self.new_name.clone(), old.dentry.clone())?;
-            if let Err(e) = dir.remove(names, self.old_name) {
-                let _ = dir.remove(names, self.new_name);
-                return Err(e);
+        match &target {
+            Some(other) if self.flags & EXCHANGE != 0 => {
+                dir.replace(names, self.new_name, old.dentry.clone())?;
+                dir.replace(names, self.old_name, other.dentry.clone())?;
+                self.relink(other, self.from, self.old_name)?;
+            }
+            Some(_) => {
+                dir.replace(names, self.new_name, old.dentry.clone())?;
+                dir.remove(names, self.old_name);
+            }
+            None => {
+                dir.insert(names, self.new_name.clone(), old.dentry.clone())?;
+                dir.remove(names, self.old_name);
             }
         }
         self.finish(&old, target.as_ref())
@@ -147,14 +146,11 @@ impl Rename<'_> {
             }
             Some(_) => {
                 new_dir.replace(new_names, self.new_name, old.dentry.clone())?;
-                old_dir.remove(old_names, self.old_name)?;
+                old_dir.remove(old_names, self.old_name);
             }
             None => {
                 new_dir.insert(new_names, self.new_name.clone(), old.dentry.clone())?;
-                if let Err(e) = old_dir.remove(old_names, self.old_name) {
-                    let _ = new_dir.remove(new_names, self.new_name);
-                    return Err(e);
-                }
+                old_dir.remove(old_names, self.old_name);
             }
         }
         let (from_dir, to_dir) = (&self.from.dir.dentry.inode, &self.to.dir.dentry.inode);

@@ -91,10 +91,9 @@ impl Drop for SuperBlock {
                         .is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
                     if inside {
                         descend = Some(entry.dentry.share());
-                    } else if directory.remove(&mut names, &entry.name).is_ok() {
-                        continue;
                     } else {
-                        return; // No memory to take it apart: it stays, unreachable.
+                        directory.remove(&mut names, &entry.name);
+                        continue;
                     }
                 }
             }

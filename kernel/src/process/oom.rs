@@ -26,6 +26,8 @@ static CHOSEN: AtomicU64 = AtomicU64::new(0);
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// How long a thread waits for memory before it tries again.
 const PAUSE_NS: u64 = 5_000_000;
+/// How many such pauses other CPUs get to give back what they keep.
+const TICKS: u32 = 4;
 
 /// There is no frame for the running thread's page: makes some process give memory back and waits a little. False: the running
 /// thread itself is dying, so it needs no page any more. May sleep.
@@ -71,6 +73,13 @@ pub fn reclaim() -> bool {
     pause();
     sync::rcu::poll();
     vm::frame::call_back();
+    // The others do so when they idle or at their next tick.
+    for _ in 0..TICKS {
+        if super::is_dying() || vm::frame::all_gave_back() {
+            break;
+        }
+        pause();
+    }
     !super::is_dying()
 }
 

@@ -4,6 +4,7 @@
 //! CPU starts at its own colour. A list that grows long gives its surplus back to the buddy, so that large blocks form
 //! again.
 
+use super::chain::Chain;
 use super::{Frame, MAX_NODES, buddy};
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::level::FrameList;
@@ -15,54 +16,6 @@ pub(super) const COLOURS: usize = 16;
 const LONG: usize = 1024;
 
 lock_class! { static COLOUR: LockClass = ("frame colour list", FrameList); }
-
-/// A chain of free frames, linked through their metadata. 0 ends it: frame 0 is never free memory.
-pub(super) struct Chain {
-    head: u32,
-    tail: u32,
-    len: u32,
-}
-
-impl Chain {
-    pub(super) const EMPTY: Self = Self { head: 0, tail: 0, len: 0 };
-
-    pub(super) fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    pub(super) fn push(&mut self, frame: &Frame) {
-        frame.set_next(self.head);
-        self.head = frame.number();
-        if self.len == 0 {
-            self.tail = self.head;
-        }
-        self.len += 1;
-    }
-
-    pub(super) fn pop(&mut self) -> Option<&'static Frame> {
-        if self.len == 0 {
-            return None;
-        }
-        let frame = Frame::by_number(self.head);
-        self.head = frame.next();
-        self.len -= 1;
-        Some(frame)
-    }
-
-    /// Puts all of `other` in front, in constant time.
-    fn splice(&mut self, other: Chain) {
-        if other.len == 0 {
-            return;
-        }
-        if self.len == 0 {
-            *self = other;
-        } else {
-            Frame::by_number(other.tail).set_next(self.head);
-            self.head = other.head;
-            self.len += other.len;
-        }
-    }
-}
 
 #[repr(align(64))]
 struct List {
@@ -104,12 +57,7 @@ impl ColourLists {
                 continue;
             }
             let mut chain = list.chain.lock();
-            let mut taken = 0;
-            for place in out.iter_mut() {
-                let Some(frame) = chain.pop() else { break };
-                *place = frame.number();
-                taken += 1;
-            }
+            let taken = chain.pop_into(out);
             list.free.store(chain.len() as u64, Ordering::Relaxed);
             if taken > 0 {
                 return taken;
@@ -142,16 +90,16 @@ impl ColourLists {
         }
     }
 
-    /// Gives every page to the buddy, so that it can form large blocks.
-    pub(super) fn drain_into(&self, buddy: &buddy::Buddy) {
+    /// Gives every page to the buddy of its node, so that large blocks form.
+    pub(super) fn drain(&self) {
         for list in &self.lists {
-            let mut chain = {
+            let mut all = {
                 let mut held = list.chain.lock();
                 list.free.store(0, Ordering::Relaxed);
-                core::mem::replace(&mut *held, Chain::EMPTY)
+                held.take_all()
             };
-            while let Some(frame) = chain.pop() {
-                buddy.give(frame, 0);
+            while let Some(frame) = all.pop() {
+                buddy::node(frame.node()).give(frame, 0);
             }
         }
     }

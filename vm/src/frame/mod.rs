@@ -1,21 +1,26 @@
 //! Physical page frames: 64 bytes of metadata each, and the allocator.
 //!
-//! A frame travels between three stores:
+//! A frame travels between four stores:
 //!
 //! ```text
-//!   magazine (per CPU, no lock)  <-- batches -->  colour lists (per node, a lock each)  <-- runs -->  buddy (per node, one lock)
+//!   magazine (per CPU, no lock)  <-- batches -->  depot (per CPU, a lock that it alone takes while others have memory)
+//!             ^                                                        | when there is no large block
+//!             +---- batches ---->  colour lists (per node, a lock each)  -- runs -->  buddy (per node, one lock)
 //! ```
 //!
-//! * CountLocal: taking and giving back a frame writes this CPU's magazine and the frame's own metadata line, nothing else.
-//!   `free_frames` is a sum taken by the reader.
+//! * CountLocal: taking and giving back a frame writes this CPU's magazine and depot and the frame's own metadata line, nothing else,
+//!   until the depot is empty or full. `free_frames` is a sum taken by the reader.
+//! * What lies in depots, lists and buddies is free for every CPU at once; what lies in magazines, when their CPUs are called
+//!   ([`call_back`]).
 //! * A frame freed far from home waits in a per-CPU chain for its own node and goes back in batches.
-//! * LockOrder: colour list and buddy locks are FrameList, the innermost level of `vm`; neither is held while taking the
-//!   other.
+//! * LockOrder: depot, colour list and buddy locks are FrameList, the innermost level of `vm`; none is held while taking another.
 //!
 //! Nothing here sleeps. Interrupt handlers neither allocate nor free.
 
 mod buddy;
+mod chain;
 mod colour;
+mod depot;
 #[cfg(not(target_os = "none"))]
 pub mod hosted;
 mod magazine;
@@ -37,6 +42,8 @@ use sync::machine;
 pub const MAX_NODES: usize = 16;
 /// The largest block of [`alloc_contiguous`] is `1 << MAX_ORDER` pages (4 MiB).
 pub const MAX_ORDER: usize = 10;
+/// Frames moved at a time.
+const BATCH: usize = 64;
 
 // How this room meets the machine. The kernel defines these in `arch`, `hosted` for tests; all are inlined by LTO.
 unsafe extern "Rust" {
@@ -101,13 +108,18 @@ pub fn free_frames() -> u64 {
     (0..MAX_NODES).map(|n| colour::node(n).free() + buddy::node(n).free()).sum::<u64>() + cached
 }
 
-/// Memory is out: what CPUs keep for themselves goes to the lists that all take from, this CPU's now, that of the others when they
+/// Memory is out: what CPUs keep for themselves alone goes where all take from, this CPU's now, that of the others when they
 /// next call [`give_back_if_called`], for which idle ones are woken. Not under a lock, nor where objects are being allocated.
 pub fn call_back() {
     crate::slab::give_back();
     magazine::call_back();
     let here = machine::cpu_id();
     (0..machine::cpus()).filter(|cpu| *cpu != here).for_each(machine::nudge);
+}
+
+/// Have all CPUs followed the last [`call_back`]?
+pub fn all_gave_back() -> bool {
+    (0..machine::cpus()).all(magazine::has_followed)
 }
 
 /// For points where the CPU does nothing urgent: gives back what it keeps, if another CPU has called for it.
@@ -129,17 +141,17 @@ pub fn is_scarce() -> bool {
 
 /// Can every CPU have a frame now?
 pub fn has_any() -> bool {
-    more_than(magazine::BATCH as u64)
+    more_than(BATCH as u64)
 }
 
-/// Do the lists of the nodes hold more than `pages`? Most often the first of them says so.
+/// Do the stores that all can take from hold more than `pages`? Most often the first of them says so.
 fn more_than(pages: u64) -> bool {
+    let buddies = (0..MAX_NODES).map(|n| buddy::node(n).free());
+    let lists = (0..MAX_NODES).map(|n| colour::node(n).free());
+    let depots = (0..machine::cpus()).map(|cpu| depot::of(cpu).len() as u64);
     let mut free = 0;
-    (0..MAX_NODES).any(|n| {
-        free += buddy::node(n).free();
-        free > pages
-    }) || (0..MAX_NODES).any(|n| {
-        free += colour::node(n).free();
+    buddies.chain(lists).chain(depots).any(|more| {
+        free += more;
         free > pages
     })
 }
@@ -151,22 +163,28 @@ pub fn alloc_contiguous(order: usize, node: u32) -> Option<PhysAddr> {
         return None;
     }
     let home = node as usize % MAX_NODES;
-    for drain in [false, true] {
-        if drain {
-            magazine::call_back();
-        }
-        for n in (0..MAX_NODES).map(|i| (home + i) % MAX_NODES) {
-            if drain {
-                colour::node(n).drain_into(buddy::node(n));
-            }
-            if let Some(frame) = buddy::node(n).take(order) {
-                frame.set_kind(FrameKind::Block);
-                frame.flags().store(order as u8, Ordering::Relaxed);
-                return Some(frame.addr());
-            }
-        }
-    }
-    None
+    let frame = take_block(order, home).or_else(|| join_block(order, home))?;
+    frame.set_kind(FrameKind::Block);
+    frame.flags().store(order as u8, Ordering::Relaxed);
+    Some(frame.addr())
+}
+
+fn take_block(order: usize, home: usize) -> Option<&'static Frame> {
+    (0..MAX_NODES).find_map(|i| buddy::node((home + i) % MAX_NODES).take(order))
+}
+
+/// A block made of single pages: those on the lists, then those that lie in depots, one depot after the other.
+#[cold]
+fn join_block(order: usize, home: usize) -> Option<&'static Frame> {
+    magazine::call_back();
+    (0..MAX_NODES).for_each(|n| colour::node(n).drain());
+    let (cpus, here) = (machine::cpus(), machine::cpu_id());
+    take_block(order, home).or_else(|| {
+        (0..cpus).find_map(|i| {
+            depot::of((here + i) % cpus).drain();
+            take_block(order, home)
+        })
+    })
 }
 
 /// Gives back a block of [`alloc_contiguous`].

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 use sync::machine::hosted::{as_cpu, set_nodes};
 
-const PAGES: usize = 8192;
+const PAGES: usize = 32768;
 
 pub(crate) fn arena() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -98,6 +98,77 @@ fn a_page_comes_from_the_cpus_own_node_and_goes_back_there() {
             assert_ne!(next.frame().node(), node);
         });
     }
+}
+
+/// All frames that this CPU can have.
+fn take_all() -> Vec<OwnedFrame> {
+    std::iter::from_fn(alloc_dirty).collect()
+}
+
+#[test]
+fn what_lies_in_depots_every_cpu_has_at_once() {
+    let _one = arena();
+    let before = free_frames();
+    for cpu in 76..80 {
+        as_cpu(cpu, || drop((0..600).map(|_| alloc_dirty().unwrap()).collect::<Vec<_>>()));
+        assert!(depot::of(cpu).len() >= BATCH, "the frames went elsewhere");
+    }
+    // Nobody follows a call meanwhile.
+    let taken = as_cpu(81, take_all);
+    (0..machine::cpus()).for_each(|cpu| assert_eq!(depot::of(cpu).len(), 0, "the depot of {cpu} is left"));
+    assert!(!has_any());
+    assert_eq!(taken.len() as u64 + free_frames(), before);
+    as_cpu(81, || drop(taken));
+    assert!(has_any());
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn a_cpu_that_is_called_keeps_nothing_to_itself() {
+    let _one = arena();
+    let before = free_frames();
+    // Of both nodes, so that some wait to go home.
+    let mixed: Vec<_> = [82, 83]
+        .map(|cpu| as_cpu(cpu, || (0..50).map(|_| alloc_dirty().unwrap()).collect::<Vec<_>>()))
+        .into();
+    as_cpu(82, || drop(mixed));
+    assert!(counts_of(82).cached > depot::of(82).len() as u64);
+    call_back();
+    assert!(!all_gave_back());
+    as_cpu(82, give_back_if_called);
+    assert_eq!(counts_of(82).cached, depot::of(82).len() as u64);
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn blocks_form_of_what_lies_in_depots_each_on_its_node() {
+    let _one = arena();
+    let before = free_frames();
+    let far = |frame: &OwnedFrame| frame.frame().node() == 1;
+    as_cpu(84, || {
+        // All of the own node, then the first of the other: the rest of its batch stays in the magazine, below what is given back.
+        let mut taken: Vec<_> = Vec::new();
+        while !taken.last().is_some_and(far) {
+            taken.push(alloc_dirty().unwrap());
+        }
+        drop(taken);
+    });
+    depot::of(84).drain();
+    (0..2).for_each(|n| assert_eq!(strangers_in_buddy(n), 0, "node {n} has pages of another"));
+    let blocks: Vec<_> = std::iter::from_fn(|| alloc_contiguous(4, 0)).collect();
+    assert!(blocks.len() > PAGES / 16 / 2);
+    for start in blocks {
+        // SAFETY: taken above, given back once.
+        unsafe { free_contiguous(start, 4) };
+    }
+    assert_eq!(free_frames(), before);
+}
+
+/// How many pages of other nodes the buddy of `n` has.
+fn strangers_in_buddy(n: usize) -> usize {
+    let all: Vec<_> = std::iter::from_fn(|| buddy::node(n).take(0)).collect();
+    all.iter().for_each(|f| buddy::node(f.node()).give(f, 0));
+    all.iter().filter(|f| f.node() != n).count()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A shared pointer counted by [`PerCpuRef`], its owner, and the cell through which RCU readers find it.
 //!
 //! An object has one [`PerCpuOwner`] and any number of [`PerCpuArc`]s. It lives until the owner is dropped, a grace period has passed, and the
-//! last `PerCpuArc` is gone. Cloning and dropping a `PerCpuArc` of a hot object writes lines of this CPU alone.
+//! last `PerCpuArc` is gone; if there is none when the owner is dropped, no longer than the owner. Cloning and dropping a `PerCpuArc` of a hot object writes lines of this CPU alone.
 
 use super::{PerCpuRef, counters};
 use crate::heap;
@@ -160,9 +160,9 @@ impl<T: Send + Sync> Deref for PerCpuOwner<T> {
 
 impl<T: Send + Sync> Drop for PerCpuOwner<T> {
     fn drop(&mut self) {
-        // SAFETY: the box is freed by `zero` alone. Who could find the object could do so through this owner, which nobody borrows, or
-        // through a `PerCpuCell`, which takes the pointer out before it drops the owner.
-        unsafe { PerCpuRef::kill(self.inner.cast()) };
+        // SAFETY: the box is freed by `zero` alone. Who could find the object could do so through this owner, which nobody borrows: what
+        // read sections find by way of RCU is dropped after them. (A `PerCpuCell` has no owner to drop.)
+        unsafe { PerCpuRef::leave(self.inner.cast()) };
     }
 }
 
@@ -200,16 +200,19 @@ impl<T: Send + Sync> PerCpuCell<T> {
         found.then(|| PerCpuArc { inner, _owns: PhantomData })
     }
 
-    /// Holds `owner` from now on; gives back the old one.
-    pub fn swap(&self, owner: Option<PerCpuOwner<T>>) -> Option<PerCpuOwner<T>> {
+    /// Holds `owner` from now on; lets go of the old one.
+    pub fn swap(&self, owner: Option<PerCpuOwner<T>>) {
         let new = owner.map_or(ptr::null_mut(), PerCpuOwner::into_raw);
-        // The exchange gives the old owner to this thread alone.
-        NonNull::new(self.inner.swap(new, Ordering::AcqRel)).map(PerCpuOwner::from_raw)
+        if let Some(old) = NonNull::new(self.inner.swap(new, Ordering::AcqRel)) {
+            // SAFETY: the exchange gave the owner's reference to this thread alone. Read sections under way may have found the object, and
+            // take references until they see that it is dead.
+            unsafe { PerCpuRef::kill(old.cast()) };
+        }
     }
 }
 
 impl<T: Send + Sync> Drop for PerCpuCell<T> {
     fn drop(&mut self) {
-        drop(self.swap(None));
+        self.swap(None);
     }
 }

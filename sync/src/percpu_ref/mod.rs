@@ -106,6 +106,22 @@ impl PerCpuRef {
         }
     }
 
+    /// Gives the owner's reference up where nobody can find the count without having a reference, not even in a read section that has begun.
+    /// If there is no other it calls `zero` at once; else as `kill`.
+    ///
+    /// # Safety
+    /// As for `kill`.
+    pub unsafe fn leave(this: NonNull<PerCpuRef>) {
+        // SAFETY: the owner's reference keeps the count in place; alone it is the last, and given up here, once.
+        unsafe {
+            if (*this.as_ptr()).raw.is_alone() {
+                ((*this.as_ptr()).zero)(this);
+            } else {
+                PerCpuRef::kill(this);
+            }
+        }
+    }
+
     /// Goes per CPU, if counters can be had without waiting.
     #[cold]
     fn warm(&self) {

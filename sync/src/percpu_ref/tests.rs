@@ -35,6 +35,21 @@ fn an_object_goes_when_its_owner_and_the_last_reference_are_gone() {
 }
 
 #[test]
+fn an_object_that_nobody_else_refers_to_goes_with_its_owner_at_once() {
+    let (owner, watch) = watched();
+    drop(owner.share());
+    drop(owner);
+    assert_eq!(Arc::strong_count(&watch), 1);
+    let (owner, watch) = watched();
+    heat(&owner);
+    drop(owner);
+    assert!(
+        Arc::strong_count(&watch) == 2 && is_dropped(&watch),
+        "counted per CPU, it waits for a grace period"
+    );
+}
+
+#[test]
 fn an_object_stays_while_its_owner_does() {
     let (owner, watch) = watched();
     drop(owner.share());
@@ -74,7 +89,7 @@ fn a_killed_object_cannot_be_found_again_but_lives_on_for_who_has_it() {
     let reference = cell.get(&read()).unwrap();
     let read = read();
     let seen = cell.load(&read).unwrap();
-    drop(cell.swap(None));
+    cell.swap(None);
     assert!(cell.get(&read).is_none());
     assert_eq!(Arc::strong_count(seen), 2);
     drop(read);
@@ -99,7 +114,7 @@ fn threads_that_take_and_put_while_the_owner_goes_drop_the_object_once() {
                 });
             }
             thread::yield_now();
-            drop(cell.swap(None));
+            cell.swap(None);
         });
         assert!(is_dropped(&watch));
     }

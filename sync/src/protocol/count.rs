@@ -8,6 +8,8 @@
 //! - `get`, `put` and `warm` are called in RCU read sections; `finish` comes a grace period after `kill`. So when it adds up, nobody is left who
 //!   saw the mode without DEAD, and every per-CPU change is in the sum (the grace period orders it).
 //! - A `try_get` that saw no DEAD has taken its reference before the owner's is given up.
+//! - With only the owner's reference left and nobody to find the object, the owner need not kill: no change is under way, and a count that is
+//!   per CPU holds BIAS, so it is not taken for one (`count.alone`).
 //! - Per-CPU counters are zeroed before `mode` names them (`count.publish`, release).
 
 use crate::atomic::{AtomicI64, AtomicU32, Ordering, const_new, fence_at, site, step};
@@ -127,6 +129,13 @@ impl RawCount {
             self.shared.fetch_sub(bias(), Ordering::Relaxed);
         }
         warmed
+    }
+
+    /// Whether the owner's reference is the only one. If so, and if nobody can find the object without one, the owner may free it at once:
+    /// it sees what all others did to the object before they put it.
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.shared.load(site("count.alone", Ordering::Acquire)) == 1
     }
 
     /// From here on `try_get` fails. True for the first caller, who calls `finish` after a grace period.

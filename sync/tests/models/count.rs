@@ -37,16 +37,21 @@ impl Locals for On<'_> {
 }
 
 impl World {
-    /// An object with the owner's reference and one of CPU 1's, counted per CPU if `warm`.
-    fn new(warm: bool) -> Arc<Self> {
-        let world = World {
+    /// An object with the owner's reference.
+    fn unshared() -> Self {
+        World {
             count: RawCount::new(),
             // Left over from a use before: `warm` comes after they are zeroed.
             counters: [AtomicI64::new(5), AtomicI64::new(5)],
             period: Period::new(),
             seats: [Seat::new(), Seat::new()],
             object: UnsafeCell::new(7),
-        };
+        }
+    }
+
+    /// The same, and with a reference of CPU 1's, counted per CPU if `warm`.
+    fn new(warm: bool) -> Arc<Self> {
+        let world = World::unshared();
         world.count.get(&On(&world, 0), 0);
         if warm {
             world.warm(0);
@@ -145,6 +150,43 @@ fn bare() {
 }
 
 model! { bare (2) breaks without_release_on_put: "count.put" }
+
+/// CPU 0 frees the object at once if it has the only reference. CPU 1 has another, uses the object and gives it back.
+fn leaving(world: &Arc<World>, put: impl Fn(&World) + Send + 'static) {
+    let other = world.clone();
+    let user = thread::spawn(move || {
+        other.use_object();
+        put(&other);
+    });
+    if world.count.is_alone() {
+        world.free();
+    } else {
+        world.kill();
+    }
+    user.join().unwrap();
+    freed_once(world);
+}
+
+/// Without the fence of a read section on the way.
+fn alone() {
+    leaving(&World::new(false), |world| {
+        if world.count.put(&On(world, 1)) {
+            world.free();
+        }
+    });
+}
+
+model! { alone (2) breaks without_acquire_by_the_owner_that_is_alone: "count.alone" }
+
+/// The only reference beside the owner's is counted per CPU.
+fn not_alone() {
+    let world = World::unshared();
+    world.warm(0);
+    world.count.get(&On(&world, 0), 0);
+    leaving(&Arc::new(world), |world| world.put(1));
+}
+
+model! { not_alone (2) breaks without_the_bias: "count.bias" }
 
 fn per_cpu() {
     let world = World::new(true);

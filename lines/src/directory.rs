@@ -19,8 +19,9 @@ pub const LINE_BITS: u32 = 6;
 
 /// Lines of 2 MiB of memory, the piece in which the table grows.
 const CHUNK: usize = 1 << (21 - LINE_BITS);
-/// Pieces: 1 TiB of guest-physical addresses. What lies above is not watched.
-const CHUNKS: usize = 1 << 19;
+/// Pieces: 256 GiB of guest-physical addresses but for the last piece, so that a line's number fits into 32 bits and one is left for
+/// none. What lies above is not watched.
+const CHUNKS: usize = (1 << 17) - 1;
 /// Some CPU has written the line since the plugin began to watch.
 const WRITTEN: u64 = 1 << 63;
 
@@ -153,7 +154,7 @@ mod tests {
 
     const PC: u64 = 0xffff_ffff_8100_1234;
 
-    /// Four megabytes of pointers: not on a test thread's stack.
+    /// A megabyte of pointers: not on a test thread's stack.
     fn directory() -> &'static Directory {
         static DIRECTORY: Directory = Directory::new();
         &DIRECTORY

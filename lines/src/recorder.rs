@@ -37,6 +37,13 @@ pub struct Touched {
     pub vaddr: u64,
 }
 
+/// How often a CPU came to a line, from another line each time; and how many of these visits wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visits {
+    pub all: u64,
+    pub writing: u64,
+}
+
 /// A kind of transfer: which line, by what, after which write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Transfer {
@@ -55,6 +62,8 @@ pub struct Record {
     pub user_accesses: u64,
     pub kernel_accesses: u64,
     pub touched: HashMap<u64, Touched, Spread>,
+    /// Of the same lines.
+    pub visits: HashMap<u64, Visits, Spread>,
     pub transfers: HashMap<Transfer, u64, Spread>,
     /// Of the modelled cache, if there is one.
     pub cache: Option<Counts>,
@@ -62,23 +71,29 @@ pub struct Record {
 
 /// Lines used lately, so that most accesses need no look into the map.
 const RECENT: usize = 2048;
-/// No line has this number.
-const NONE: u64 = u64::MAX;
+/// No watched line has this number.
+const NONE: u32 = u32::MAX;
 
 /// A line used lately. What was done with it since it came here is not in the map yet. One host line, as every access writes one.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Slot {
-    line: u64,
+    line: u32,
+    /// As in `Visits`; the slot is settled before they overflow.
+    visits: u16,
+    writing: u16,
     state: Option<&'static Line>,
     touched: Touched,
 }
 
 const EMPTY: Slot = Slot {
     line: NONE,
+    visits: 0,
+    writing: 0,
     state: None,
     touched: Touched { read: 0, locked: 0, plain: 0, read_pc: 0, write_pc: 0, vaddr: 0 },
 };
+const _: () = assert!(size_of::<Slot>() == 64);
 
 /// A repeated string instruction at work on one line; program counter 0: none.
 #[derive(Clone, Copy, Default)]
@@ -95,6 +110,9 @@ pub struct Recorder {
     directory: &'static Directory,
     /// Reads and writes of a repeated string instruction, while nothing else comes after.
     streaks: [Streak; 2],
+    /// The line of the window's last access, and whether this visit wrote it.
+    last: u32,
+    wrote: bool,
     record: Record,
     recent: Box<[Slot]>,
     cache: Option<Box<Cache>>,
@@ -107,6 +125,8 @@ impl Recorder {
             open: false,
             directory,
             streaks: [Streak::default(); 2],
+            last: NONE,
+            wrote: false,
             record: Record::default(),
             recent: vec![EMPTY; RECENT].into_boxed_slice(),
             cache: cache.map(Box::new),
@@ -117,6 +137,7 @@ impl Recorder {
     pub fn open(&mut self) {
         self.close();
         self.open = true;
+        self.last = NONE;
     }
 
     /// What was recorded since the open; None: it was not open.
@@ -136,7 +157,7 @@ impl Recorder {
     /// Was this line used lately? Then it is known to be memory.
     #[inline]
     pub fn knows(&self, line: u64) -> bool {
-        self.recent.get(line as usize % RECENT).is_some_and(|slot| slot.line == line)
+        self.recent.get(line as usize % RECENT).is_some_and(|slot| u64::from(slot.line) == line)
     }
 
     /// True: an iteration of the repeated string instruction that touched this line the same way before it, which is noted here.
@@ -150,7 +171,7 @@ impl Recorder {
         }
         let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return false };
         // The instruction's other line may have pushed this one out.
-        if slot.line != line {
+        if u64::from(slot.line) != line {
             return false;
         }
         if self.open {
@@ -179,8 +200,8 @@ impl Recorder {
     #[inline(always)]
     pub fn note(&mut self, access: &Access) {
         let &Access { line, offset, bytes, vaddr, pc, write, locked } = access;
-        if !self.knows(line) {
-            self.bring(line);
+        if !self.knows(line) && !self.bring(line) {
+            return;
         }
         let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return };
         if let Some(cache) = &mut self.cache {
@@ -188,7 +209,18 @@ impl Recorder {
         }
         let taken = slot.state.and_then(|state| state.access(self.cpu, write, pc));
         if self.open {
+            if self.last != slot.line {
+                (self.last, self.wrote) = (slot.line, false);
+                if slot.visits == u16::MAX {
+                    slot.settle(&mut self.record);
+                }
+                slot.visits += 1;
+            }
             slot.touched.touch(pc, vaddr, mask(offset, bytes), write, locked);
+            if write && !self.wrote {
+                self.wrote = true;
+                slot.writing += 1;
+            }
             self.record.count(pc);
             if let Some(taken) = taken {
                 self.record.taken(access, taken);
@@ -196,11 +228,14 @@ impl Recorder {
         }
     }
 
+    /// Gives the line a slot; false: it is not watched.
     #[cold]
-    fn bring(&mut self, line: u64) {
-        let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return };
+    fn bring(&mut self, line: u64) -> bool {
+        let Some(slot) = self.recent.get_mut(line as usize % RECENT) else { return false };
         slot.settle(&mut self.record);
-        (slot.line, slot.state) = (line, self.directory.line(line));
+        slot.state = self.directory.line(line);
+        slot.line = if slot.state.is_some() { line as u32 } else { NONE };
+        slot.state.is_some()
     }
 }
 
@@ -209,7 +244,11 @@ impl Slot {
     fn settle(&mut self, record: &mut Record) {
         let touched = std::mem::take(&mut self.touched);
         if touched != Touched::default() {
-            record.touched.entry(self.line).or_default().add(&touched);
+            let line = self.line.into();
+            record.touched.entry(line).or_default().add(&touched);
+            let visits = record.visits.entry(line).or_default();
+            visits.all += u64::from(std::mem::take(&mut self.visits));
+            visits.writing += u64::from(std::mem::take(&mut self.writing));
         }
     }
 }
@@ -332,6 +371,23 @@ mod tests {
             assert_eq!(touched.vaddr, line << 6);
         }
         assert_eq!(record.user_accesses, 8);
+    }
+
+    #[test]
+    fn a_visit_lasts_until_another_line_is_used() {
+        let mut recorder = Recorder::new(0, &DIRECTORY, None);
+        recorder.open();
+        for write in [false, true, true] {
+            recorder.note(&access(70, 0, write));
+        }
+        let many = 3 * u64::from(u16::MAX);
+        for _ in 0..many {
+            recorder.note(&access(71, 0, true));
+            recorder.note(&access(70, 0, false));
+        }
+        let visits = recorder.close().unwrap().visits;
+        assert_eq!(visits[&70], Visits { all: 1 + many, writing: 1 });
+        assert_eq!(visits[&71], Visits { all: many, writing: many });
     }
 
     #[test]

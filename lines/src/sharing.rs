@@ -7,7 +7,7 @@
 use crate::cache::Counts;
 use crate::code;
 use crate::guest::Wanted;
-use crate::recorder::{Record, Spread, Touched, Transfer};
+use crate::recorder::{Record, Spread, Touched, Transfer, Visits};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -55,7 +55,7 @@ pub fn classify(touched: &[&Touched]) -> Option<Class> {
 
 #[derive(Default)]
 struct Line<'a> {
-    touched: Vec<(usize, &'a Touched)>,
+    touched: Vec<(usize, &'a Touched, Visits)>,
     /// Transfers by what made them, all CPUs together: (write, pc, last write's pc).
     pairs: HashMap<(bool, u64, u64), u64, Spread>,
     transfers: u64,
@@ -79,7 +79,8 @@ pub fn harvest(
         sums.user_accesses += record.user_accesses;
         sums.kernel_accesses += record.kernel_accesses;
         for (&line, touched) in &record.touched {
-            lines.entry(line).or_default().touched.push((record.cpu, touched));
+            let visits = record.visits.get(&line).copied().unwrap_or_default();
+            lines.entry(line).or_default().touched.push((record.cpu, touched, visits));
         }
         for (transfer, &count) in &record.transfers {
             let remote = node_cpus > 0 && transfer.from / node_cpus != record.cpu / node_cpus;
@@ -94,7 +95,7 @@ pub fn harvest(
     let mut lines: Vec<_> = lines
         .into_iter()
         .map(|(number, line)| {
-            let touched: Vec<_> = line.touched.iter().map(|&(_, touched)| touched).collect();
+            let touched: Vec<_> = line.touched.iter().map(|&(_, touched, _)| touched).collect();
             (number, classify(&touched), line)
         })
         .filter(|(_, class, line)| class.is_some() || line.transfers > 0)
@@ -132,7 +133,7 @@ fn list<T>(text: &mut String, items: impl Iterator<Item = T>, mut write: impl Fn
 impl Line<'_> {
     /// A kernel address says more than a program's, where the line has both.
     fn vaddr(&self) -> u64 {
-        self.touched.iter().map(|(_, touched)| touched.vaddr).max().unwrap_or(0)
+        self.touched.iter().map(|(_, touched, _)| touched.vaddr).max().unwrap_or(0)
     }
 
     fn write(&self, text: &mut String, number: u64, class: Option<Class>) {
@@ -146,10 +147,11 @@ impl Line<'_> {
             self.remote
         );
         let mut touched = self.touched.clone();
-        touched.sort_by_key(|(cpu, _)| *cpu);
-        list(text, touched.iter(), |text, (cpu, touched)| {
+        touched.sort_by_key(|(cpu, ..)| *cpu);
+        list(text, touched.iter(), |text, (cpu, touched, visits)| {
             let Touched { read_pc, write_pc, read, vaddr, .. } = touched;
-            let _ = write!(text, "[{cpu},{read_pc},{write_pc},{read},{},{vaddr}]", touched.written());
+            let (written, Visits { all, writing }) = (touched.written(), visits);
+            let _ = write!(text, "[{cpu},{read_pc},{write_pc},{read},{written},{vaddr},{all},{writing}]");
         });
         let mut pairs: Vec<_> = self.pairs.iter().collect();
         pairs.sort_by_key(|&(place, count)| (std::cmp::Reverse(*count), *place));
@@ -238,6 +240,7 @@ mod tests {
         ];
         for (record, write_pc) in records.iter_mut().zip([pc, pc + 1]) {
             record.touched.insert(7, Touched { write_pc, vaddr: 0x1c0, ..plain(0xff, 0xff) });
+            record.visits.insert(7, Visits { all: 3, writing: 2 });
             record.touched.insert(8, plain(0xff, 0)); // read only: not listed
         }
         let transfer = Transfer { line: 7, write: true, pc: pc + 1, from: 0, from_pc: pc };
@@ -250,7 +253,7 @@ mod tests {
                 "\"user_accesses\":0,\"kernel_accesses\":5,\"user_reads\":0,\"user_writes\":0,\"kernel_reads\":0,\"kernel_writes\":4,\
                  \"remote\":4,\"matrix\":[[0,3,4]],\"cache\":[[3,9,2,1,1]],\"lines\":[\n \
                  {{\"line\":448,\"vaddr\":448,\"class\":\"shared\",\"transfers\":4,\
-                 \"remote\":4,\"cpus\":[[0,0,{pc},255,255,448],[3,0,{},255,255,448]],\"pairs\":[[1,{},{pc},4]]}}],\"memory\":[]",
+                 \"remote\":4,\"cpus\":[[0,0,{pc},255,255,448,3,2],[3,0,{},255,255,448,3,2]],\"pairs\":[[1,{},{pc},4]]}}],\"memory\":[]",
                 pc + 1,
                 pc + 1
             )

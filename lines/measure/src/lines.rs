@@ -42,6 +42,11 @@ pub struct User {
     /// The line's address when this CPU first used it.
     #[serde(default)]
     pub vaddr: u64,
+    /// How often this CPU came to the line from another one, and in how many of these visits it wrote.
+    #[serde(default)]
+    pub visits: u64,
+    #[serde(default)]
+    pub writes: u64,
 }
 
 /// A kind of transfer and how often it happened.
@@ -131,6 +136,20 @@ pub fn parse_lines(json: &str) -> Result<Vec<LineWindow>, Error> {
     Ok(file.windows)
 }
 
+impl Line {
+    /// How often the line would have moved had the CPUs come to it in turns: a visit takes it at most once, after a writing visit of
+    /// another CPU or, if it writes, after any. Says what the CPUs did, and not who came first.
+    pub fn turns(&self) -> u64 {
+        let sum = |of: fn(&User) -> u64| self.cpus.iter().map(of).sum::<u64>();
+        let (visits, writes) = (sum(|user| user.visits), sum(|user| user.writes));
+        let takes = |user: &User| {
+            let (others, writing) = (visits - user.visits, writes - user.writes);
+            user.visits.min(writing + user.writes.min(others))
+        };
+        self.cpus.iter().map(takes).sum()
+    }
+}
+
 impl LineWindow {
     pub fn transfers(&self) -> u64 {
         self.user_reads + self.user_writes + self.kernel_reads + self.kernel_writes
@@ -164,6 +183,22 @@ pub mod tests {
             lock.cpus[1],
             User { cpu: 1, read_pc: 0, write_pc: 18446744071578845184, ..User::default() }
         );
+    }
+
+    #[test]
+    fn turns_follow_from_what_the_cpus_did() {
+        let turns = |users: &[(u64, u64)]| {
+            let users = users.iter().map(|&(visits, writes)| User { visits, writes, ..User::default() });
+            let line = &parse_lines(FILE).unwrap()[0].lines[0];
+            Line { cpus: users.collect(), ..line.clone() }.turns()
+        };
+        assert_eq!(turns(&[(100, 100), (100, 100)]), 200);
+        // Read at every operation and written once: each reader takes it once, and the writer takes it from them.
+        assert_eq!(turns(&[(100, 0), (100, 0), (1, 1)]), 3);
+        // A thousand uses of one's own, with one look from elsewhere.
+        assert_eq!(turns(&[(1000, 1000), (1, 0)]), 2);
+        assert_eq!(turns(&[(100, 0), (100, 0)]), 0);
+        assert_eq!(turns(&[(100, 100)]), 0);
     }
 
     #[test]

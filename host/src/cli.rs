@@ -204,8 +204,8 @@ pub struct Lines {
     /// Which operations share lines when two of them run side by side, every pair of those named
     #[arg(long, conflicts_with_all = ["self_test", "gate", "ops"])]
     pub grid: bool,
-    /// With --grid: name the lines of every pair
-    #[arg(long, requires = "grid")]
+    /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones
+    #[arg(long)]
     pub names: bool,
     /// With --grid or --predict: a picture (a pointer held over a square of the grid shows its lines)
     #[arg(long, value_name = "FILE")]

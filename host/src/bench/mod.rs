@@ -23,7 +23,7 @@ use boot::Interrupted;
 
 const FULL: &str = "max";
 /// Without fast string instructions: emulation pays for each iteration of one, hardware does not.
-const PLAIN: &str = "max,-erms,-fsrm";
+pub const PLAIN: &str = "max,-erms,-fsrm";
 /// Linux's transparent huge pages are off, but for the benchmarks that are about them.
 const LINUX: [&str; 1] = ["transparent_hugepage=never"];
 /// Seconds after the boot: Linux still works in the background then.

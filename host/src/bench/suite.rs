@@ -15,9 +15,30 @@ pub struct Spec {
     pub huge_pages: bool,
     /// Operations of the shorter of the two runs of an exact count; 0: not in that list.
     pub exact_ops: u64,
+    /// Operations of each task in a window whose lines are watched.
+    pub window_ops: u64,
 }
 
 struct Row(&'static str, &'static str, &'static [&'static str], &'static str, u64);
+
+/// Operations of each task in a window, by program: as many as take about half a second with every access watched, and
+/// so many that a page which goes from one CPU to another (64 lines) weighs little. Faults come in rounds of 2048.
+const WINDOW_OPS: [(&str, u64); 13] = [
+    ("brk", 1000),
+    ("clock", 20_000),
+    ("doexec", 200),
+    ("faultfile", 32768),
+    ("faultzf", 8192),
+    ("forkexec", 200),
+    ("forkexit", 400),
+    ("getppid", 20_000),
+    ("mmap", 1500),
+    ("openclose", 4000),
+    ("pipe", 5000),
+    ("threads", 1000),
+    ("tmpfs", 1000),
+];
+const WINDOW_OPS_OF_OTHERS: u64 = 200;
 
 /// What runs when no benchmark is named.
 const USUAL: [Row; 14] = [
@@ -63,8 +84,17 @@ impl From<&Row> for Spec {
             what: row.3,
             huge_pages: row.0.ends_with("-thp"),
             exact_ops: row.4,
+            window_ops: match row.2 {
+                // 32 MiB of each task, touched before.
+                ["-m", "32"] => 200,
+                _ => window_ops(row.1),
+            },
         }
     }
+}
+
+fn window_ops(program: &str) -> u64 {
+    WINDOW_OPS.iter().find(|(name, _)| *name == program).map_or(WINDOW_OPS_OF_OTHERS, |(_, ops)| *ops)
 }
 
 impl Spec {

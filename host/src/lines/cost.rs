@@ -8,7 +8,6 @@ use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use super::default_ops;
 use super::windows::{LIMIT, SETTLE, machine};
 use crate::bench::append;
 use crate::bench::boot::Boot;
@@ -21,7 +20,7 @@ use crate::signals::Signals;
 use crate::symbols;
 
 /// Times the operations of a count of lines, so that starting the program weighs little.
-const LONGER: u64 = 8;
+const LONGER: u64 = 2;
 
 #[derive(Serialize)]
 struct Cost {
@@ -86,7 +85,7 @@ fn seconds(
         .iter()
         .flat_map(|spec| [spec, spec])
         .map(|spec| Command {
-            line: spec.counted_on(cpus, options.ops.unwrap_or(LONGER * default_ops(spec))),
+            line: spec.counted_on(cpus, options.ops.unwrap_or(LONGER * spec.window_ops)),
             huge_pages: spec.huge_pages,
         })
         .collect();

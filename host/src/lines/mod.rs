@@ -132,7 +132,7 @@ fn measure(
         .iter()
         .flat_map(|spec| std::iter::repeat_n(spec, runs))
         .map(|spec| Command {
-            line: spec.counted_on(cpus, options.ops.unwrap_or(default_ops(spec))),
+            line: spec.counted_on(cpus, options.ops.unwrap_or(spec.window_ops)),
             huge_pages: spec.huge_pages,
         })
         .collect();
@@ -145,8 +145,4 @@ fn measure(
             windows.map(|windows| windows.into_iter().skip(1).collect())
         })
         .collect())
-}
-
-fn default_ops(spec: &Spec) -> u64 {
-    if spec.program.starts_with("fault") { 4096 } else { 200 }
 }

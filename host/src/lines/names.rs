@@ -26,12 +26,27 @@ pub fn users(names: &Names, line: &Line) -> String {
     )
 }
 
-/// The window's conflict lines by object and field, each with what is said of the one that moved most often.
-pub fn conflicts(names: &Names, window: &LineWindow) -> BTreeMap<String, String> {
-    let mut named = BTreeMap::new();
+/// What all conflict lines of one name did in a window.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sharing {
+    /// Of the one that moved most often: class, writer and other user.
+    pub how: String,
+    pub transfers: u64,
+    /// See [`Line::turns`].
+    pub turns: u64,
+}
+
+/// The window's conflict lines by object and field.
+pub fn conflicts(names: &Names, window: &LineWindow) -> BTreeMap<String, Sharing> {
+    let mut named: BTreeMap<String, Sharing> = BTreeMap::new();
     for line in window.conflicts() {
         for name in names.line(window, line).names() {
-            named.entry(name).or_insert_with(|| users(names, line));
+            let sharing = named.entry(name).or_default();
+            if sharing.how.is_empty() {
+                sharing.how = users(names, line);
+            }
+            sharing.transfers += line.transfers;
+            sharing.turns += line.turns();
         }
     }
     named

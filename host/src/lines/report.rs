@@ -48,6 +48,9 @@ pub struct Conflict {
     pub name: String,
     /// Windows in which a line of this name conflicts.
     pub windows: usize,
+    /// Per operation, in each window: transfers, and how many there could have been had the CPUs come to the line in turns.
+    pub transfers_per_op: Vec<f64>,
+    pub turns_per_op: Vec<f64>,
     /// Class, writer and other user.
     pub how: String,
 }
@@ -88,14 +91,27 @@ impl Figures {
 
     /// The conflict lines of any of these windows.
     pub fn add_windows(&mut self, names: &Names, windows: &[(u64, LineWindow)]) {
-        let mut named = BTreeMap::new();
-        for (_, window) in windows {
-            for (name, how) in names::conflicts(names, window) {
-                named.entry(name).or_insert((0, how)).0 += 1;
+        let mut named: BTreeMap<String, Conflict> = BTreeMap::new();
+        for (at, (ops, window)) in windows.iter().enumerate() {
+            for (name, sharing) in names::conflicts(names, window) {
+                let conflict = named.entry(name.clone()).or_insert_with(|| Conflict {
+                    name,
+                    windows: 0,
+                    transfers_per_op: vec![0.0; windows.len()],
+                    turns_per_op: vec![0.0; windows.len()],
+                    how: sharing.how,
+                });
+                conflict.windows += 1;
+                let ops = (*ops).max(1) as f64;
+                for (all, count) in [
+                    (&mut conflict.transfers_per_op, sharing.transfers),
+                    (&mut conflict.turns_per_op, sharing.turns),
+                ] {
+                    all.get_mut(at).into_iter().for_each(|each| *each = count as f64 / ops);
+                }
             }
         }
-        let conflict = |(name, (windows, how))| Conflict { name, windows, how };
-        (self.windows, self.conflicts) = (windows.len(), named.into_iter().map(conflict).collect());
+        (self.windows, self.conflicts) = (windows.len(), named.into_values().collect());
     }
 
     pub fn add_instructions(&mut self, counts: &[Count]) {

@@ -65,7 +65,7 @@ pub fn run(options: &Lines) -> Result<u8> {
                 let found = named.iter().find(|(found, _)| found.starts_with(name));
                 wrong += u32::from(found.is_none());
                 let verdict = if found.is_some() { "right" } else { "WRONG" };
-                let text = found.map_or("no line of that name", |(_, users)| users);
+                let text = found.map_or("no line of that name", |(_, sharing)| &sharing.how);
                 out!("{cpus:2} CPUs  {name:12} {verdict}  {text}");
             }
         }

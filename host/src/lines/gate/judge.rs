@@ -1,41 +1,85 @@
 //! What was measured against what the table says.
 //!
-//! Instructions are exact, so any other figure is a finding. Lines and transfers depend on who comes first, in part: each is
-//! measured in several windows, and only what all windows show is held against a change. A line that conflicts now and then
-//! is no finding; nor is one of the table that was not seen, which may be taken out.
+//! Instructions are exact, so any other figure is a finding. Lines and transfers are measured in several windows.
+//!
+//! A *shared line* is a name whose conflict lines could have moved so often per operation had the CPUs come to them in turns
+//! ([`Line::turns`](darter_measure::Line::turns)), by the median of the windows. That follows from what the CPUs did and not
+//! from who came first, so a busy host changes it little, and what happens once in hundreds of operations (a batch handed on, the end of
+//! a grace period, a tick) stays below. Such lines are *rare*: counted, named, and no finding. Between the thresholds for a new
+//! line and for one that the table knows lies a factor of `NEAR_FLOOR` at least, so that no name is in one run's set and not in the next's.
+//!
+//! Transfers are those of conflict lines, the window's own. A line that one CPU alone used in the window, and took from another first, is
+//! left from before: those are *inherited*, bounded apart and loosely, since they are once in a line's life and not once in an operation.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::table::{Allowed, Row};
+use serde::Serialize;
 
-/// Above what was measured when the table was written, so much is still within the bound.
+use super::table::{Allowed, Row};
+use crate::lines::names::Sharing;
+
+/// Above what was measured when the table was written, so much is still within the bound: of transfers, and of inherited ones.
 const ROOM: f64 = 1.5;
+const ROOM_INHERITED: f64 = 4.0;
 /// Transfers per operation below which nothing is said: a few per thousand operations come and go.
 const QUIET: f64 = 0.01;
+/// No window is so quiet that less can be told from nothing.
+const LEAST: f64 = 0.001;
 /// A bound so many times what was measured is asked to be lowered.
 const SLACK: f64 = 4.0;
+/// Turns per operation from which on a line is shared: this part of the target of transfers, and within these limits.
+const FLOOR_OF_TARGET: f64 = 0.2;
+const FLOOR: (f64, f64) = (0.002, 0.1);
+const FLOOR_WITHOUT_TARGET: f64 = 0.02;
+/// What has so many times less is taken into the table already, and what still has as much less again is not gone from it.
+const NEAR_FLOOR: f64 = 2.0;
+const GONE: f64 = 8.0;
 
 /// What one benchmark showed with one number of CPUs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Seen {
-    /// Transfers per operation, the least and the most of all windows.
+    /// Transfers of conflict lines per operation, the least and the most of all windows.
     pub least: f64,
     pub most: f64,
-    /// Conflict lines of all windows, by name, with what is said of each: class, writer and other user.
-    pub steady: BTreeMap<String, String>,
-    /// Conflict lines of any window.
-    pub ever: BTreeSet<String>,
+    /// The same of inherited lines.
+    pub least_inherited: f64,
+    pub most_inherited: f64,
+    /// Names of conflict lines.
+    pub lines: BTreeMap<String, Shared>,
+    #[serde(skip)]
+    windows: usize,
+}
+
+/// What conflict lines of one name did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Shared {
+    /// Class, writer and other user.
+    how: String,
+    /// Turns per operation of the windows that show the name.
+    turns: Vec<f64>,
+    /// What a second look allows at most.
+    #[serde(skip)]
+    most: Option<f64>,
 }
 
 /// What one benchmark showed in all.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Measured {
     pub instructions: Option<f64>,
     /// By number of CPUs.
     pub seen: BTreeMap<u32, Seen>,
     /// What did not run, and why.
     pub failed: Vec<String>,
+}
+
+/// What a benchmark is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    pub bench: &'a str,
+    pub row: &'a Row,
+    pub allowed: &'a Allowed,
+    pub exactness: Exactness,
 }
 
 /// How near instructions must be.
@@ -56,120 +100,173 @@ pub struct Verdict {
     pub ask: Vec<String>,
 }
 
+impl Shared {
+    /// The median of so many windows; windows that did not show the name have 0.
+    fn turns(&self, windows: usize) -> f64 {
+        let mut turns = self.turns.clone();
+        turns.resize(windows.max(turns.len()), 0.0);
+        turns.sort_by(f64::total_cmp);
+        let median = turns.get(turns.len() / 2).copied().unwrap_or_default();
+        self.most.map_or(median, |most| median.min(most))
+    }
+}
+
 impl Seen {
-    /// Folds one more window in.
-    pub fn add(&mut self, first: bool, transfers: f64, lines: BTreeMap<String, String>) {
-        self.ever.extend(lines.keys().cloned());
-        if first {
-            (self.least, self.most, self.steady) = (transfers, transfers, lines);
-        } else {
-            (self.least, self.most) = (self.least.min(transfers), self.most.max(transfers));
-            self.steady.retain(|name, _| lines.contains_key(name));
+    /// Folds one more window in: transfers per operation of conflict lines and of inherited ones, and the conflict lines by name.
+    pub fn add(&mut self, transfers: f64, inherited: f64, ops: u64, lines: BTreeMap<String, Sharing>) {
+        let first = self.windows == 0;
+        let fold = |least: &mut f64, most: &mut f64, now: f64| {
+            (*least, *most) = if first { (now, now) } else { (least.min(now), most.max(now)) };
+        };
+        fold(&mut self.least, &mut self.most, transfers);
+        fold(&mut self.least_inherited, &mut self.most_inherited, inherited);
+        self.windows += 1;
+        for (name, sharing) in lines {
+            let shared = self.lines.entry(name).or_default();
+            shared.turns.push(sharing.turns as f64 / ops.max(1) as f64);
+            if shared.how.is_empty() {
+                shared.how = sharing.how;
+            }
         }
     }
 
     /// A second look at what seemed worse: only what it shows too remains.
     pub fn confirm(&mut self, again: &Seen) {
-        self.least = self.least.min(again.least);
-        self.most = self.most.max(again.most);
-        self.steady.retain(|name, _| again.steady.contains_key(name));
-        self.ever.extend(again.ever.iter().cloned());
+        (self.least, self.most) = (self.least.min(again.least), self.most.max(again.most));
+        self.least_inherited = self.least_inherited.min(again.least_inherited);
+        self.most_inherited = self.most_inherited.max(again.most_inherited);
+        for (name, shared) in &mut self.lines {
+            shared.most = Some(again.turns(name));
+        }
     }
 
-    fn new_lines<'a>(
-        &'a self,
-        bench: &'a str,
-        row: &'a Row,
-        allowed: &'a Allowed,
-    ) -> impl Iterator<Item = (&'a String, &'a String)> {
-        self.steady
-            .iter()
+    fn turns(&self, name: &str) -> f64 {
+        self.lines.get(name).map_or(0.0, |shared| shared.turns(self.windows))
+    }
+
+    /// Names with so many turns per operation.
+    fn from(&self, turns: f64) -> impl Iterator<Item = (&String, &String)> {
+        let enough = move |(_, shared): &(&String, &Shared)| shared.turns(self.windows) >= turns;
+        self.lines.iter().filter(enough).map(|(name, shared)| (name, &shared.how))
+    }
+}
+
+impl Rules<'_> {
+    fn floor(&self) -> f64 {
+        let of_target = |target: f64| (target * FLOOR_OF_TARGET).clamp(FLOOR.0, FLOOR.1);
+        self.allowed.target(self.bench).map_or(FLOOR_WITHOUT_TARGET, of_target)
+    }
+
+    /// The shared lines: those of the table as long as they are not gone, and new ones.
+    pub fn shared<'a>(&self, seen: &'a Seen) -> BTreeSet<&'a str> {
+        let floor = self.floor();
+        let known = seen.from(floor / GONE).filter(|(name, _)| self.row.lines.contains(*name));
+        seen.from(floor).chain(known).map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn new_lines<'a>(&self, seen: &'a Seen) -> impl Iterator<Item = (&'a String, &'a String)> {
+        let Rules { bench, row, allowed, .. } = *self;
+        seen.from(self.floor())
             .filter(move |(name, _)| !row.lines.contains(*name) && allowed.why(bench, name).is_none())
     }
 
-    fn above_bound(&self, cpus: u32, row: &Row) -> Option<f64> {
-        row.transfers.get(&cpus.to_string()).copied().filter(|&bound| self.least > bound)
+    /// The table's bound of transfers; where it has none, the target.
+    fn bound(&self, cpus: u32) -> Option<f64> {
+        self.row.transfers.get(&cpus.to_string()).copied().or(self.allowed.target(self.bench))
+    }
+
+    fn above(&self, cpus: u32, seen: &Seen) -> Vec<String> {
+        let inherited = self.row.inherited.get(&cpus.to_string()).copied();
+        [("", seen.least, self.bound(cpus)), ("inherited ", seen.least_inherited, inherited)]
+            .into_iter()
+            .filter_map(|(what, least, bound)| {
+                let bound = bound.filter(|&bound| least > bound.max(LEAST))?;
+                Some(format!("{least:.3} {what}transfers at {cpus} CPUs, the bound is {bound}"))
+            })
+            .collect()
     }
 
     /// Seems worse than the table, which a second look must confirm.
-    pub fn is_suspect(&self, bench: &str, cpus: u32, row: &Row, allowed: &Allowed) -> bool {
-        self.new_lines(bench, row, allowed).next().is_some() || self.above_bound(cpus, row).is_some()
+    pub fn suspects(&self, cpus: u32, seen: &Seen) -> bool {
+        self.new_lines(seen).next().is_some() || !self.above(cpus, seen).is_empty()
     }
-}
 
-pub fn judge(
-    bench: &str,
-    measured: &Measured,
-    row: &Row,
-    allowed: &Allowed,
-    exactness: Exactness,
-) -> Verdict {
-    let mut verdict = Verdict::default();
-    verdict.worse.extend(measured.failed.iter().cloned());
-    if let (Some(now), Some(then)) = (measured.instructions, row.instructions) {
-        let room = if let Exactness::Within(part) = exactness { then * part } else { 0.0 };
-        let text = format!("{} instructions, the table says {}", show(now), show(then));
-        if now > then + room {
-            verdict.worse.push(text);
-        } else if now < then - room {
-            verdict.lower.push(text);
+    pub fn judge(&self, measured: &Measured) -> Verdict {
+        let row = self.row;
+        let mut verdict = Verdict::default();
+        verdict.worse.extend(measured.failed.iter().cloned());
+        if let (Some(now), Some(then)) = (measured.instructions, row.instructions) {
+            let room = if let Exactness::Within(part) = self.exactness { then * part } else { 0.0 };
+            let text = format!("{} instructions, the table says {}", show(now), show(then));
+            if now > then + room {
+                verdict.worse.push(text);
+            } else if now < then - room {
+                verdict.lower.push(text);
+            }
+        } else if measured.instructions.is_some() {
+            verdict.lower.push("it has no instructions in the table".into());
         }
-    } else if measured.instructions.is_some() {
-        verdict.lower.push("it has no instructions in the table".into());
-    }
-    let mut reported = BTreeSet::new();
-    for (&cpus, seen) in &measured.seen {
-        for (name, what) in seen.new_lines(bench, row, allowed) {
-            if reported.insert(name) {
-                verdict.worse.push(format!("new shared line at {cpus} CPUs: {name}\n{what}"));
+        let mut reported = BTreeSet::new();
+        for (&cpus, seen) in &measured.seen {
+            for (name, what) in self.new_lines(seen) {
+                if reported.insert(name) {
+                    let turns = seen.turns(name);
+                    verdict
+                        .worse
+                        .push(format!("new shared line at {cpus} CPUs, {turns:.3} turns: {name}\n{what}"));
+                }
+            }
+            verdict.worse.extend(self.above(cpus, seen));
+            match self.bound(cpus) {
+                None => verdict.ask.push(format!("it has no bound of transfers at {cpus} CPUs in the table")),
+                Some(bound) if self.allowed.target(self.bench) != Some(bound) => {
+                    let at_most = format!("at most {:.3} transfers at {cpus} CPUs", seen.most);
+                    if bound > QUIET && bound > SLACK * seen.most {
+                        verdict.ask.push(format!("{at_most}, the bound is {bound}"));
+                    }
+                }
+                Some(_) => {}
             }
         }
-        if let Some(bound) = seen.above_bound(cpus, row) {
-            verdict
-                .worse
-                .push(format!("{:.3} transfers at {cpus} CPUs, the table's bound is {bound}", seen.least));
+        if measured.failed.is_empty() && !measured.seen.is_empty() {
+            let seen = |name: &str| measured.seen.values().any(|seen| self.shared(seen).contains(name));
+            let gone: Vec<_> = row.lines.iter().map(String::as_str).filter(|name| !seen(name)).collect();
+            if !gone.is_empty() {
+                verdict.ask.push(format!("not seen any more: {}", gone.join("; ")));
+            }
         }
-        match row.transfers.get(&cpus.to_string()) {
-            None => verdict.ask.push(format!("it has no bound of transfers at {cpus} CPUs in the table")),
-            Some(&bound) if bound > QUIET && bound > SLACK * seen.most => verdict
-                .ask
-                .push(format!("at most {:.3} transfers at {cpus} CPUs, the bound is {bound}", seen.most)),
-            _ => {}
-        }
+        verdict
     }
-    if measured.failed.is_empty() && !measured.seen.is_empty() {
-        let gone = |name: &&String| !measured.seen.values().any(|seen| seen.ever.contains(*name));
-        let gone: Vec<_> = row.lines.iter().filter(gone).map(String::as_str).collect();
-        if !gone.is_empty() {
-            verdict.ask.push(format!("not seen any more: {}", gone.join("; ")));
-        }
-    }
-    verdict
-}
 
-/// The row that what was measured makes: allowed lines are left out. What was not measured stays as it was.
-pub fn row(bench: &str, measured: &Measured, old: &Row, allowed: &Allowed) -> Row {
-    let mut row = old.clone();
-    row.instructions = measured.instructions.or(old.instructions);
-    for (cpus, seen) in &measured.seen {
-        row.transfers.insert(cpus.to_string(), bound(seen.most));
+    /// The row that what was measured makes: allowed lines are left out. What was not measured stays as it was.
+    pub fn row(&self, measured: &Measured) -> Row {
+        let mut row = self.row.clone();
+        row.instructions = measured.instructions.or(row.instructions);
+        for (cpus, seen) in &measured.seen {
+            let target = self.allowed.target(self.bench);
+            if target.is_some_and(|target| seen.most <= target) {
+                row.transfers.remove(&cpus.to_string());
+            } else {
+                row.transfers.insert(cpus.to_string(), bound(seen.most * ROOM));
+            }
+            row.inherited.insert(cpus.to_string(), bound(seen.most_inherited * ROOM_INHERITED));
+        }
+        if !measured.seen.is_empty() {
+            row.lines = measured
+                .seen
+                .values()
+                .flat_map(|seen| seen.from(self.floor() / NEAR_FLOOR))
+                .filter(|(name, _)| self.allowed.why(self.bench, name).is_none())
+                .map(|(name, _)| name.clone())
+                .collect();
+        }
+        row
     }
-    if !measured.seen.is_empty() {
-        // What comes now and then too, or it would be called new on the day when it comes in every window.
-        row.lines = measured
-            .seen
-            .values()
-            .flat_map(|seen| &seen.ever)
-            .filter(|name| allowed.why(bench, name).is_none())
-            .cloned()
-            .collect();
-    }
-    row
 }
 
 /// Two digits, rounded up.
 fn bound(transfers: f64) -> f64 {
-    let value = (transfers * ROOM).max(QUIET);
+    let value = transfers.max(QUIET);
     let unit = 10f64.powf(value.log10().floor() - 1.0);
     let rounded = (value / unit - 1e-9).ceil() * unit;
     // As a person would write it.
@@ -189,14 +286,15 @@ pub fn show(instructions: f64) -> String {
 mod tests {
     use super::*;
 
-    fn lines(names: &[&str]) -> BTreeMap<String, String> {
-        names.iter().map(|&name| (name.to_owned(), "by whom".to_owned())).collect()
-    }
+    const OPS: u64 = 1000;
 
-    fn seen(windows: &[(f64, &[&str])]) -> Seen {
+    /// Windows: transfers per operation, and names with their turns in all.
+    fn seen(windows: &[(f64, &[(&str, u64)])]) -> Seen {
         let mut seen = Seen::default();
-        for (number, (transfers, names)) in windows.iter().enumerate() {
-            seen.add(number == 0, *transfers, lines(names));
+        for (transfers, names) in windows {
+            let sharing = |turns| Sharing { how: "by whom".into(), transfers: 0, turns };
+            let lines = names.iter().map(|&(name, turns)| (name.to_owned(), sharing(turns)));
+            seen.add(*transfers, 0.0, OPS, lines.collect());
         }
         seen
     }
@@ -206,68 +304,144 @@ mod tests {
     }
 
     fn known() -> Row {
-        Row { instructions: Some(608.0), transfers: [("2".into(), 0.5)].into(), lines: ["old".into()].into() }
+        Row {
+            instructions: Some(608.0),
+            transfers: [("2".into(), 0.5)].into(),
+            lines: ["old".into()].into(),
+            ..Row::default()
+        }
+    }
+
+    fn with<T>(exactness: Exactness, then: impl FnOnce(Rules<'_>) -> T) -> T {
+        let allowed =
+            Allowed::parse("[[line]]\nname = \"fine\"\nwhy = \"x\"\n[targets]\ntarget = 0.1").unwrap();
+        then(Rules { bench: "none", row: &known(), allowed: &allowed, exactness })
     }
 
     fn verdict(measured: &Measured) -> Verdict {
-        judge("faultzf", measured, &known(), &Allowed::default(), Exactness::Exact)
+        with(Exactness::Exact, |rules| rules.judge(measured))
     }
+
+    const OLD: (&str, u64) = ("old", 1000);
+    const NEW: (&str, u64) = ("new", 1000);
 
     #[test]
     fn nothing_is_said_of_what_the_table_knows() {
-        let same = measured(608.0, seen(&[(0.4, &["old"]), (0.6, &["old", "rare"])]));
+        let same = measured(608.0, seen(&[(0.4, &[OLD]), (0.6, &[OLD, ("rare", 5)]), (0.4, &[OLD])]));
         assert_eq!(verdict(&same), Verdict::default());
     }
 
     #[test]
-    fn a_line_of_every_window_is_new_and_one_of_some_is_not() {
-        let new = verdict(&measured(608.0, seen(&[(0.4, &["old", "new", "rare"]), (0.4, &["old", "new"])])));
-        assert_eq!(new.worse, ["new shared line at 2 CPUs: new\nby whom"]);
+    fn a_line_of_most_windows_is_new_and_one_of_few_turns_or_windows_is_not() {
+        let rare = ("rare", 19);
+        let new = verdict(&measured(
+            608.0,
+            seen(&[(0.4, &[OLD, NEW, rare]), (0.4, &[OLD, rare, ("once", 1000)]), (0.4, &[OLD, NEW, rare])]),
+        ));
+        assert_eq!(new.worse, ["new shared line at 2 CPUs, 1.000 turns: new\nby whom"]);
+    }
+
+    #[test]
+    fn what_is_near_the_floor_is_in_the_set_of_every_run_once_the_table_has_it() {
+        let turns = |turns| seen(&[(0.4, &[("near", turns)])]);
+        let row = with(Exactness::Exact, |rules| rules.row(&measured(608.0, turns(11))));
+        assert!(row.lines.contains("near"));
+        for now in [10, 19, 21] {
+            let shared = with(Exactness::Exact, |rules| {
+                Rules { row: &row, ..rules }.shared(&turns(now)).contains("near")
+            });
+            assert!(shared, "{now}");
+        }
+        let low = with(Exactness::Exact, |rules| rules.row(&measured(608.0, turns(9))));
+        assert!(low.lines.is_empty());
+    }
+
+    #[test]
+    fn the_floor_follows_the_target() {
+        let floor = |bench| with(Exactness::Exact, |rules| Rules { bench, ..rules }.floor());
+        assert_eq!((floor("target"), floor("none")), (0.1 * FLOOR_OF_TARGET, FLOOR_WITHOUT_TARGET));
     }
 
     #[test]
     fn a_second_look_takes_back_what_it_does_not_see() {
-        let mut first = seen(&[(0.9, &["old", "new"])]);
-        assert!(first.is_suspect("faultzf", 2, &known(), &Allowed::default()));
-        first.confirm(&seen(&[(0.4, &["old"])]));
+        let mut first = seen(&[(0.9, &[OLD, NEW])]);
+        assert!(with(Exactness::Exact, |rules| rules.suspects(2, &first)));
+        first.confirm(&seen(&[(0.4, &[OLD])]));
         assert_eq!(verdict(&measured(608.0, first)), Verdict::default());
     }
 
     #[test]
     fn more_instructions_are_worse_and_fewer_lower_the_table() {
-        let windows: &[(f64, &[&str])] = &[(0.4, &["old"])];
+        let windows: &[(f64, &[(&str, u64)])] = &[(0.4, &[OLD])];
         assert_eq!(verdict(&measured(608.001, seen(windows))).worse.len(), 1);
         let fewer = measured(607.0, seen(windows));
         assert_eq!(verdict(&fewer).lower, ["607 instructions, the table says 608"]);
-        let near = judge("faultzf", &fewer, &known(), &Allowed::default(), Exactness::Within(0.01));
+        let near = with(Exactness::Within(0.01), |rules| rules.judge(&fewer));
         assert_eq!(near, Verdict::default());
     }
 
     #[test]
     fn transfers_fail_when_every_window_is_above_the_bound() {
-        assert!(verdict(&measured(608.0, seen(&[(0.7, &["old"]), (0.4, &["old"])]))).worse.is_empty());
-        assert_eq!(verdict(&measured(608.0, seen(&[(0.7, &["old"]), (0.6, &["old"])]))).worse.len(), 1);
+        assert!(verdict(&measured(608.0, seen(&[(0.7, &[OLD]), (0.4, &[OLD])]))).worse.is_empty());
+        assert_eq!(verdict(&measured(608.0, seen(&[(0.7, &[OLD]), (0.6, &[OLD])]))).worse.len(), 1);
+    }
+
+    #[test]
+    fn inherited_transfers_have_a_bound_of_their_own() {
+        let inherits = |transfers| {
+            let mut seen = seen(&[]);
+            seen.add(0.4, transfers, OPS, BTreeMap::new());
+            seen
+        };
+        let row = with(Exactness::Exact, |rules| rules.row(&measured(608.0, inherits(0.5))));
+        assert_eq!(row.inherited["2"], 2.0);
+        let worse = |now| {
+            let of = |rules: Rules<'_>| Rules { row: &row, ..rules }.judge(&measured(608.0, inherits(now)));
+            with(Exactness::Exact, of).worse.len()
+        };
+        assert_eq!((worse(1.9), worse(2.1)), (0, 1));
+    }
+
+    #[test]
+    fn a_met_target_is_the_bound_and_a_missed_one_is_not() {
+        let row = |transfers| {
+            let of = |rules: Rules<'_>| {
+                Rules { bench: "target", ..rules }.row(&measured(608.0, seen(&[(transfers, &[])])))
+            };
+            with(Exactness::Exact, of)
+        };
+        assert!(row(0.1).transfers.is_empty());
+        assert_eq!(row(0.2).transfers["2"], 0.3);
+        let judged = |transfers| {
+            let of = |rules: Rules<'_>| {
+                let rules = Rules { bench: "target", row: &row(0.05), ..rules };
+                rules.judge(&measured(608.0, seen(&[(transfers, &[])]))).worse
+            };
+            with(Exactness::Exact, of)
+        };
+        assert!(judged(0.1).is_empty());
+        assert_eq!(judged(0.11), ["0.110 transfers at 2 CPUs, the bound is 0.1"]);
     }
 
     #[test]
     fn a_line_that_is_gone_and_a_bound_far_off_are_asked_for() {
-        let better = verdict(&measured(608.0, seen(&[(0.1, &[])])));
+        let better = verdict(&measured(608.0, seen(&[(0.1, &[("old", 2)])])));
         assert_eq!((better.worse.len(), better.lower.len(), better.ask.len()), (0, 0, 2));
     }
 
     #[test]
-    fn the_new_row_has_what_comes_now_and_then_and_not_what_is_allowed() {
-        let allowed: Allowed = toml::from_str("[[line]]\nname = \"fine\"\nwhy = \"x\"").unwrap();
-        let now = measured(600.0, seen(&[(0.2, &["old", "new", "fine"]), (0.3, &["new", "fine"])]));
-        let row = row("faultzf", &now, &known(), &allowed);
-        assert_eq!(row.lines, ["new".to_owned(), "old".to_owned()].into());
+    fn the_new_row_has_neither_what_is_rare_nor_what_is_allowed() {
+        let windows: &[(f64, &[(&str, u64)])] =
+            &[(0.2, &[OLD, NEW, ("fine", 1000)]), (0.3, &[NEW, ("fine", 1000)]), (0.3, &[NEW])];
+        let row = with(Exactness::Exact, |rules| rules.row(&measured(600.0, seen(windows))));
+        assert_eq!(row.lines, ["new".to_owned()].into());
         assert_eq!((row.instructions, row.transfers["2"]), (Some(600.0), 0.45));
     }
 
     #[test]
     fn bounds_have_two_digits() {
         assert_eq!(bound(0.0), 0.01);
-        assert_eq!(bound(24.2), 37.0);
-        assert_eq!(bound(0.3), 0.45);
+        assert_eq!(bound(36.3), 37.0);
+        assert_eq!(bound(0.45), 0.45);
     }
 }

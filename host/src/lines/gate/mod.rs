@@ -7,6 +7,7 @@
 mod judge;
 mod table;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -27,7 +28,7 @@ use crate::paths::Tree;
 use crate::root::{self, Root};
 use crate::signals::Signals;
 use crate::symbols;
-use judge::{Exactness, Measured, Seen, Verdict};
+use judge::{Exactness, Measured, Rules, Seen, Verdict};
 use table::{Allowed, Made, Table};
 
 /// Windows of each benchmark, after the one that warms up.
@@ -73,7 +74,8 @@ pub fn run(options: &Lines) -> Result<u8> {
         gate.progress.finish_and_clear();
         for (spec, measured) in specs.iter().zip(&measured) {
             let row = table.rows.entry(spec.name.clone()).or_default();
-            *row = judge::row(&spec.name, measured, row, &allowed);
+            let rules = Rules { bench: &spec.name, row, allowed: &allowed, exactness: Exactness::Exact };
+            *row = rules.row(measured);
             measured.failed.iter().for_each(|why| note!("darter: {}: {why}", spec.name));
         }
         table.made = made;
@@ -94,9 +96,14 @@ pub fn run(options: &Lines) -> Result<u8> {
     let mut failed = 0;
     for (spec, measured) in specs.iter().zip(&measured) {
         let row = table.rows.get(&spec.name).cloned().unwrap_or_default();
-        let verdict = judge::judge(&spec.name, measured, &row, &allowed, exactness);
+        let rules = Rules { bench: &spec.name, row: &row, allowed: &allowed, exactness };
+        let verdict = rules.judge(measured);
         failed += usize::from(!verdict.worse.is_empty() || !verdict.lower.is_empty());
-        print(&spec.name, measured, &verdict, &allowed);
+        print(&rules, measured, &verdict, options.names);
+    }
+    if let Some(file) = &options.json {
+        let all: BTreeMap<_, _> = specs.iter().map(|spec| &spec.name).zip(&measured).collect();
+        super::write(file, &serde_json::to_string_pretty(&all)?)?;
     }
     out!("{} passed, {failed} failed", specs.len() - failed);
     out!(
@@ -126,11 +133,6 @@ fn made(paths: &Tree, memory: u64) -> Result<Made> {
     let content = std::fs::read(&guest).with_context(|| format!("cannot read {}", guest.display()))?;
     let guest = blake3::hash(&content).to_hex();
     Ok(Made { qemu: qemu_version(), guest: guest.get(..16).unwrap_or_default().into() })
-}
-
-/// Operations of each task in a window: short, for what is rare is not what a gate is about.
-fn window_ops(spec: &Spec) -> u64 {
-    if spec.program.starts_with("fault") { 2048 } else { 100 }
 }
 
 impl Gate<'_> {
@@ -183,7 +185,7 @@ impl Gate<'_> {
         let commands: Vec<Command> = specs
             .iter()
             .flat_map(|spec| std::iter::repeat_n(spec, 1 + WINDOWS))
-            .map(|spec| Command { line: spec.counted_on(cpus, window_ops(spec)), huge_pages: false })
+            .map(|spec| Command { line: spec.counted_on(cpus, spec.window_ops), huge_pages: false })
             .collect();
         let progress = self.progress.clone();
         let tell = |number: usize| {
@@ -200,10 +202,13 @@ impl Gate<'_> {
             for (number, window) in windows.iter().enumerate() {
                 let (ops, window) = window.as_ref().map_err(String::clone)?;
                 // The first one warms up.
-                if let Some(number) = number.checked_sub(1) {
-                    let transfers = window.transfers() as f64 / (*ops).max(1) as f64;
-                    seen.add(number == 0, transfers, names::conflicts(&self.names, window));
+                if number == 0 {
+                    continue;
                 }
+                let each = |count: u64| count as f64 / (*ops).max(1) as f64;
+                let own = window.conflicts().map(|line| line.transfers).sum();
+                let inherited = window.transfers().saturating_sub(own);
+                seen.add(each(own), each(inherited), *ops, names::conflicts(&self.names, window));
             }
             Ok(seen)
         };
@@ -221,7 +226,8 @@ impl Gate<'_> {
         for &cpus in &self.options.cpus {
             let suspect = |spec: &Spec, measured: &Measured| {
                 let row = table.rows.get(&spec.name).cloned().unwrap_or_default();
-                measured.seen.get(&cpus).is_some_and(|seen| seen.is_suspect(&spec.name, cpus, &row, allowed))
+                let rules = Rules { bench: &spec.name, row: &row, allowed, exactness: Exactness::Exact };
+                measured.seen.get(&cpus).is_some_and(|seen| rules.suspects(cpus, seen))
             };
             let places: Vec<usize> =
                 (0..specs.len()).filter(|&at| suspect(&specs[at], &measured[at])).collect();
@@ -240,26 +246,34 @@ impl Gate<'_> {
     }
 }
 
-/// One line of figures, and below it what is wrong or could be lowered.
-fn print(name: &str, measured: &Measured, verdict: &Verdict, allowed: &Allowed) {
+/// One line of figures, and below it what is wrong or could be lowered, and the lines that are shared now and then.
+fn print(rules: &Rules<'_>, measured: &Measured, verdict: &Verdict, names: bool) {
+    let name = rules.bench;
     let word = match () {
         () if !verdict.worse.is_empty() => "FAILED",
         () if !verdict.lower.is_empty() => "LOWER",
         () => "ok",
     };
     let instructions = measured.instructions.map_or("-".into(), judge::show);
-    let transfers: Vec<String> =
-        measured.seen.iter().map(|(cpus, seen)| format!("{:.3} ({cpus})", seen.least)).collect();
-    let (mut shared, mut fine) = (0, 0);
-    for name_of_line in
-        measured.seen.values().flat_map(|seen| seen.steady.keys()).collect::<std::collections::BTreeSet<_>>()
-    {
-        shared += 1;
-        fine += u32::from(allowed.why(name, name_of_line).is_some());
-    }
+    let transfers: Vec<String> = measured
+        .seen
+        .iter()
+        .map(|(cpus, seen)| format!("{:.3}+{:.3} ({cpus})", seen.least, seen.least_inherited))
+        .collect();
+    let shared: BTreeSet<&str> = measured.seen.values().flat_map(|seen| rules.shared(seen)).collect();
+    let is_allowed = |line: &&str| rules.allowed.why(name, line).is_some();
+    let rare: BTreeSet<&str> = measured
+        .seen
+        .values()
+        .flat_map(|seen| seen.lines.keys().map(String::as_str))
+        .filter(|line| !shared.contains(line) && !is_allowed(line))
+        .collect();
     out!(
-        "{word:7} {name:18} {instructions:>10} instructions  transfers {:24} shared lines {shared}, {fine} allowed",
-        transfers.join(" ")
+        "{word:7} {name:18} {instructions:>10} instructions  transfers {:30} shared lines {}, {} allowed, {} rare",
+        transfers.join(" "),
+        shared.len(),
+        shared.iter().copied().filter(is_allowed).count(),
+        rare.len()
     );
     for text in &verdict.worse {
         text.lines().enumerate().for_each(|(at, line)| out!("        {}{line}", ["", "    "][at.min(1)]));
@@ -269,5 +283,12 @@ fn print(name: &str, measured: &Measured, verdict: &Verdict, allowed: &Allowed) 
     }
     for text in &verdict.ask {
         out!("        {text}; the table could be lower: darter lines --gate --update {name}");
+    }
+    if names {
+        let list = |what: &str, names: &BTreeSet<&str>| {
+            names.iter().for_each(|line| out!("        {what} {line}"));
+        };
+        list("shared", &shared);
+        list("rare", &rare);
     }
 }

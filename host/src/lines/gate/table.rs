@@ -1,7 +1,7 @@
 //! The two files of the gate: the table, which a program writes, and the allow-list, which people write.
 //!
 //! tests/gate/table.toml holds for each benchmark what it costs today; a change may lower it. tests/gate/allowed.toml holds the
-//! lines that may be shared for good, each with its reason.
+//! lines that may be shared for good, each with its reason, and the targets of transfers.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,8 @@ const HEAD: &str = "\
 # What each benchmark costs on Darter; read by `darter lines --gate`, written by `darter lines --gate --update`.
 #
 # instructions: the kernel's per operation, exact, one CPU. transfers: bound of the lines taken from another CPU per operation,
-# by number of CPUs. lines: what CPUs share, by object and field, and should not; what they may share is in allowed.toml.
+# by number of CPUs, where the target in allowed.toml is missed or there is none. inherited: the same of lines that no other CPU used in
+# the window. lines: what CPUs share, by object and field, and should not; what they may share is in allowed.toml.
 ";
 
 /// What one benchmark may cost.
@@ -27,6 +28,8 @@ pub struct Row {
     /// By number of CPUs.
     #[serde(default)]
     pub transfers: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub inherited: BTreeMap<String, f64>,
     #[serde(default)]
     pub lines: BTreeSet<String>,
 }
@@ -53,6 +56,9 @@ pub struct Table {
 pub struct Allowed {
     #[serde(default)]
     line: Vec<Allowance>,
+    /// Transfers per operation, by benchmark.
+    #[serde(default)]
+    targets: BTreeMap<String, f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -96,9 +102,13 @@ impl Table {
             if let Some(instructions) = row.instructions {
                 let _ = writeln!(text, "instructions = {instructions:?}");
             }
-            let transfers: Vec<_> =
-                row.transfers.iter().map(|(cpus, bound)| format!("{cpus} = {bound:?}")).collect();
-            let _ = writeln!(text, "transfers = {{ {} }}", transfers.join(", "));
+            for (what, bounds) in [("transfers", &row.transfers), ("inherited", &row.inherited)] {
+                let bounds: Vec<_> =
+                    bounds.iter().map(|(cpus, bound)| format!("{cpus} = {bound:?}")).collect();
+                if !bounds.is_empty() {
+                    let _ = writeln!(text, "{what} = {{ {} }}", bounds.join(", "));
+                }
+            }
             let lines: String = row.lines.iter().map(|line| format!("    {line:?},\n")).collect();
             let _ = match row.lines.is_empty() {
                 true => writeln!(text, "lines = []"),
@@ -116,7 +126,7 @@ impl Allowed {
         Allowed::parse(&text).with_context(|| file.display().to_string())
     }
 
-    fn parse(text: &str) -> Result<Allowed> {
+    pub fn parse(text: &str) -> Result<Allowed> {
         let allowed: Allowed = toml::from_str(text)?;
         for line in &allowed.line {
             if line.why.trim().is_empty() {
@@ -127,6 +137,11 @@ impl Allowed {
             }
         }
         Ok(allowed)
+    }
+
+    /// The transfers per operation that this benchmark is to have at most, where somebody said so.
+    pub fn target(&self, benchmark: &str) -> Option<f64> {
+        self.targets.get(benchmark).copied()
     }
 
     /// Why this benchmark may share this line, if it may.
@@ -151,6 +166,7 @@ mod tests {
         let row = Row {
             instructions: Some(608.031),
             transfers: [("2".into(), 0.01), ("4".into(), 2.0)].into(),
+            inherited: [("4".into(), 64.0)].into(),
             lines: ["vm::A.b \"quoted\"".into(), "user page".into()].into(),
         };
         let table = Table {

@@ -24,8 +24,8 @@ pub(crate) struct CopyOf {
     /// Its entry a moment ago, when the leaf was locked.
     pub old: Entry,
     pub source: &'static Frame,
-    /// Keeps a private source from being freed, and from being taken for the only holder's. An object's page outlives the RCU section
-    /// (FreeAfterFlush); a reference to it would be a line that all who copy it write.
+    /// Keeps a private source from being freed, and from being taken for the only holder's. A held page and an object's
+    /// outlive the RCU section (FreeAfterFlush); a reference to it would be a line that all who copy it write.
     pub pinned: Option<Pin>,
 }
 
@@ -99,7 +99,7 @@ impl<M: Machine> Space<M> {
                 (_, unused) => {
                     *spare = unused;
                     // Shared by a fork, protected or remapped meanwhile. A private page goes back as it was; others are found again.
-                    let keep = M::is_owned(old) && !locked.stray;
+                    let keep = old.is_private::<M>() && !locked.stray;
                     locked.exchange::<M>(index, if keep { M::read_only(old) } else { Entry::ABSENT });
                     if keep {
                         return Ok(Step::Again);
@@ -136,5 +136,6 @@ fn same_page<M: Machine>(a: Entry, b: Entry) -> bool {
         && page(b)
         && M::address(a) == M::address(b)
         && M::is_owned(a) == M::is_owned(b)
+        && a.is_held() == b.is_held()
         && M::is_writable(a) == M::is_writable(b)
 }

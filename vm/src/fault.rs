@@ -214,7 +214,7 @@ impl<M: Machine> Space<M> {
             return Ok(Step::Done);
         }
         let frame = Frame::of(M::address(entry));
-        if shared || (M::is_owned(entry) && frame.refs() == 1) {
+        if shared || (entry.owns_frame::<M>() && frame.refs() == 1) {
             // The same frame with more rights: nobody needs to flush.
             locked.exchange::<M>(index, M::page(frame.addr(), prot, M::is_owned(entry)));
             FAULTS.this().reuse.add(1);
@@ -224,7 +224,7 @@ impl<M: Machine> Space<M> {
             // The fork under way may have shared the page just now, and other threads may still write it (inherit.rs).
             return Ok(Step::Forking);
         }
-        let pinned = if M::is_owned(entry) { Some(Pin::new(frame, rcu)) } else { None };
+        let pinned = if entry.owns_frame::<M>() { Some(Pin::new(frame, rcu)) } else { None };
         drop(locked);
         let page = CopyOf { index, old: entry, source: frame, pinned };
         self.copy_page(&arrival, page, spare, order, rcu)

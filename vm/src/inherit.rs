@@ -51,7 +51,8 @@ impl<M: Machine> Space<M> {
             sync::machine::relax();
             return Ok(());
         }
-        copy_entries::<M>(&mut locked, &mut leaf_copy, true);
+        // No holder is given, so none is replaced.
+        let _ = copy_entries::<M>(&mut locked, &mut leaf_copy, None, true);
         drop((locked, leaf_copy));
         // Put in even if it is empty: in the node above the parent's segments may speak for these addresses.
         parent.lock(order).fill::<M>(index, copy.publish::<M>(true));

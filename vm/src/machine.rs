@@ -19,6 +19,8 @@ pub struct Entry(pub u64);
 impl Entry {
     pub const ABSENT: Self = Self(0);
     const BUSY: u64 = 1 << 9;
+    /// A bit that no machine's hardware looks at.
+    const HELD: u64 = 1 << 52;
 
     /// `cpu` is replacing the page: its old translation is being flushed from other CPUs (cow.rs). Never present in hardware. A CPU
     /// replaces one page at a time, so it knows its own busy entry from one that another CPU made there after it.
@@ -34,6 +36,42 @@ impl Entry {
     #[inline]
     pub fn is_busy(self) -> bool {
         self.0 & (PAGE_SIZE as u64 - 1) == Self::BUSY
+    }
+
+    /// Does it show a private page of the program's?
+    #[inline]
+    pub fn is_private<M: Machine>(self) -> bool {
+        M::is_owned(self) && !self.is_busy()
+    }
+
+    /// Of a private page: is the reference to its frame the leaf's holder's, instead of the entry's (HeldByList, node/holder.rs)?
+    #[inline]
+    pub fn is_held(self) -> bool {
+        self.0 & Self::HELD != 0
+    }
+
+    /// Does it show a private page, and hold a reference of its own to the frame?
+    #[inline]
+    pub fn owns_frame<M: Machine>(self) -> bool {
+        self.is_private::<M>() && !self.is_held()
+    }
+
+    /// The entry of a private page when the leaf's holder has taken over its reference.
+    #[inline]
+    pub fn held(self) -> Self {
+        Self(self.0 | Self::HELD)
+    }
+
+    /// A held entry when it has got a reference of its own.
+    #[inline]
+    pub fn owning(self) -> Self {
+        Self(self.0 & !Self::HELD)
+    }
+
+    /// The same page with other rights.
+    #[inline]
+    pub fn with_prot<M: Machine>(self, prot: Prot) -> Self {
+        Self(M::page(M::address(self), prot, M::is_owned(self)).0 | self.0 & Self::HELD)
     }
 }
 
@@ -209,7 +247,8 @@ pub trait Machine: Sized + Send + Sync + 'static {
 
     /// Entry of an upper level that leads to `table`.
     fn table(table: PhysAddr, writable: bool) -> Entry;
-    /// Entry of the last level. `owned`: a software bit, "the leaf holds a reference to this frame". An empty `prot` gives an
+    /// Entry of the last level. `owned`: a software bit, "the leaf has a reference to this frame", itself or through its holder: a private
+    /// page. An empty `prot` gives an
     /// entry that the hardware refuses to the program and to the kernel alike, but that keeps frame and `owned`.
     /// The frame's address is or'ed into the rest: `page(f, p, o)` is `page(0, p, o)` with the bits of `f`.
     fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry;

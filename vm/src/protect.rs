@@ -39,7 +39,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
             }
             let keep_write = M::is_writable(old) && self.0.contains(Prot::WRITE);
             let prot = if keep_write { self.0 } else { self.0.without_write() };
-            leaf.exchange::<M>(index, M::page(M::address(old), prot, M::is_owned(old)));
+            leaf.exchange::<M>(index, old.with_prot::<M>(prot));
             gather.touched(leaf, index..index + 1);
         }
     }

@@ -389,7 +389,7 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
         }
         let old = leaf.exchange::<M>(index, Entry::ABSENT);
         cleared = cleared.start.min(index)..index + 1;
-        if !old.is_busy() && M::is_owned(old) {
+        if old.owns_frame::<M>() {
             gather.add_entry(old);
         }
         if leaf.present() == 0 {

@@ -70,10 +70,10 @@ impl<M: Machine> RangeOp<M> for TakeOut {
         let node = leaf.node();
         for index in leaf.used_in(&range) {
             let entry = leaf.entry(index);
-            if entry.is_absent() || entry.is_busy() || !M::is_owned(entry) || self.pages.is_full() {
+            if !entry.is_private::<M>() || self.pages.is_full() {
                 continue;
             }
-            let old = leaf.exchange::<M>(index, Entry::ABSENT);
+            let old = leaf.take_private::<M>(index);
             let fits = self.pages.try_push((node.address(index) - self.base, old));
             debug_assert!(fits.is_ok());
             gather.touched(leaf, index..index + 1);

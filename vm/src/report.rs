@@ -107,8 +107,8 @@ impl<M: Machine> Space<M> {
         let locked = node.lock(order);
         if node.is_leaf() {
             usage.resident_pages += usize::from(locked.present());
-            usage.anon += usize::from(locked.owned());
-            usage.file += usize::from(locked.present() - locked.owned());
+            usage.anon += usize::from(locked.private());
+            usage.file += usize::from(locked.present() - locked.private());
             return;
         }
         let used = locked.used();

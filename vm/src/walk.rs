@@ -7,17 +7,22 @@
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::flush::{Flushed, Gather};
+use crate::frame::Frame;
 use crate::machine::{CpuSet, Entry, Machine};
-use crate::node::{Arrival, Locked, NewNode, Node, Registration, Retired, Sharer};
+use crate::node::{
+    Arrival, HeldList, Holder, Locked, NewHolder, NewNode, Node, Registration, Retired, Sharer,
+};
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
 use crate::order::Order;
 use crate::segment::{SegFlags, Segment, SegmentList};
 use crate::small::SmallList;
 use crate::space::{Space, Stop};
+use alloc::sync::Arc;
 use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering;
-use sync::rcu::RcuRead;
+use sync::CpuId;
+use sync::rcu::{self, RcuRead};
 
 impl<M: Machine> Space<M> {
     /// The leaf of `addr`. Where there is none it is made: at the first touch of a segment that lies higher up (the segment is
@@ -151,7 +156,9 @@ impl<M: Machine> Space<M> {
         }
         // Segments of a shared leaf do not change while it is shared; copy them and register outside the lock.
         let len = locked.segments.as_slice().len();
+        let wanted = locked.wants_holder();
         drop(locked);
+        let holder = NewHolder::make(wanted);
         let mut copy = NewNode::try_new(0, leaf.base())?;
         copy.state().sharers.push(Sharer::new(&self.tlb));
         drop(copy.state().segments.adopt(SegmentList::bigger(len)?));
@@ -162,7 +169,7 @@ impl<M: Machine> Space<M> {
         copy.state().segments.copy_from(locked.segments.as_slice());
         drop(locked);
         let copy = self.register_all(copy, order)?;
-        self.copy_leaf(arrival, copy, order);
+        self.copy_leaf(arrival, copy, holder, order);
         Ok(())
     }
 
@@ -206,7 +213,13 @@ impl<M: Machine> Space<M> {
     }
 
     /// Exchanges the shared leaf at `arrival` for `copy`, which has the same segments and is registered.
-    fn copy_leaf(&self, arrival: &Arrival<'_>, copy: NewNode, order: &mut Order<'_>) {
+    fn copy_leaf(
+        &self,
+        arrival: &Arrival<'_>,
+        copy: NewNode,
+        holder: Option<NewHolder>,
+        order: &mut Order<'_>,
+    ) {
         let Some(upper) = arrival.upper else { return };
         let leaf = arrival.node;
         let mut locked = leaf.lock(order);
@@ -225,7 +238,7 @@ impl<M: Machine> Space<M> {
             sync::machine::relax();
             return;
         }
-        copy_entries::<M>(&mut locked, &mut leaf_copy, false);
+        let replaced = copy_entries::<M>(&mut locked, &mut leaf_copy, holder, false);
         drop(leaf_copy);
         let entry = copy.publish::<M>(true);
         let now = upper.load(Ordering::Relaxed);
@@ -234,6 +247,9 @@ impl<M: Machine> Space<M> {
             && upper.compare_exchange(now, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         let viewers = if won { self.unlink(&locked) } else { CpuSet::EMPTY };
         drop(locked);
+        if let Some(holder) = replaced {
+            rcu::defer_arc(holder);
+        }
         if won {
             // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
             let mut gather = Gather::new();
@@ -249,12 +265,25 @@ impl<M: Machine> Space<M> {
 const RUN: u16 = 16;
 
 /// Gives `copy`, a leaf without entries, those of `leaf` that its segments allow; `part`: they do not allow all. Both are locked;
-/// `leaf` has no busy entries.
+/// `leaf` has no busy entries. `holder`, if it fits, takes what other leaves have too. Returns the one that it replaced.
 ///
 /// What may not be copied: entries of an object whose slot has been emptied (ReadSlotUnderLeaf) and private copies of pages beyond
 /// its end. A visit of the reverse map may have passed `copy` already, and finds them in `leaf`.
-pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<'_>, part: bool) {
+#[must_use]
+pub(crate) fn copy_entries<M: Machine>(
+    leaf: &mut Locked<'_>,
+    copy: &mut Locked<'_>,
+    holder: Option<NewHolder>,
+    part: bool,
+) -> Option<Arc<Holder>> {
     let doubtful = part || copy.segments.as_slice().iter().any(ends_past_object);
+    let mut holder = holder.filter(|new| new.fits(leaf));
+    let mut private = PrivateCopies {
+        list: holder.as_mut().and_then(NewHolder::list),
+        cpu: sync::cpu_id(),
+        common: 0,
+        foreign: false,
+    };
     // What the objects hold now is looked up in runs.
     let mut around = [PhysAddr(0); RUN as usize];
     let mut run = 0..0;
@@ -269,13 +298,8 @@ pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<
         }
         left -= 1;
         if M::is_owned(old) {
-            if doubtful && !takes_copies(copy, index) {
-                continue;
-            }
-            // From now on two leaves hold the frame; neither may write it.
-            let old = M::read_only(old);
-            leaf.share_owned::<M>(index, old);
-            copy.fill::<M>(index, old);
+            let wanted = !doubtful || takes_copies(copy, index);
+            private.copy::<M>(leaf, copy, index, wanted);
             continue;
         }
         if !run.contains(&index) {
@@ -291,6 +315,56 @@ pub(crate) fn copy_entries<M: Machine>(leaf: &mut Locked<'_>, copy: &mut Locked<
         }
         if around.get(usize::from(index - run.start)).is_some_and(|now| *now == M::address(old)) {
             copy.fill::<M>(index, old);
+        }
+    }
+    leaf.foreign = if private.foreign { private.common } else { 0 };
+    copy.foreign = leaf.foreign;
+    match holder {
+        Some(holder) => holder.give(leaf, copy),
+        None => {
+            copy.holder = leaf.holder.clone();
+            None
+        }
+    }
+}
+
+/// Private pages on their way into the copy of a leaf.
+struct PrivateCopies<'a> {
+    /// Takes the references to those that others have too.
+    list: Option<HeldList<'a>>,
+    cpu: CpuId,
+    /// Of those that go on counting their references: how many others have too, and whether another CPU counted one last.
+    common: u16,
+    foreign: bool,
+}
+
+impl PrivateCopies<'_> {
+    /// Page `index` of `leaf`; `copy` gets it if that is `wanted`. From then on two leaves have the frame; neither may write it.
+    #[inline]
+    fn copy<M: Machine>(&mut self, leaf: &mut Locked<'_>, copy: &mut Locked<'_>, index: u16, wanted: bool) {
+        let mut entry = M::read_only(leaf.entry(index));
+        let frame = Frame::of(M::address(entry));
+        if entry.is_held() {
+            // Also if the copy does not get it: the new list is the leaf's.
+            if let Some(list) = &mut self.list {
+                list.keep(frame);
+            }
+        } else if !wanted {
+            return;
+        } else if let Some(list) = &mut self.list
+            && frame.refs() > 1
+            && list.take(frame)
+        {
+            entry = entry.held();
+            leaf.restate(index, entry);
+        } else {
+            let (others, other_cpu) = frame.get_for_copy(self.cpu);
+            self.common += u16::from(others);
+            self.foreign |= other_cpu;
+            leaf.restate(index, entry);
+        }
+        if wanted {
+            copy.fill::<M>(index, entry);
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{__darter_direct_map_base, __darter_frame_table};
 use crate::addr::{PAGE_SHIFT, PhysAddr};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use sync::CpuId;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +81,9 @@ pub struct Frame {
 }
 
 const _: () = assert!(size_of::<Frame>() == 64);
+
+/// The word of a program's page that says which CPU copied a leaf with it last. Means something only while several leaves have it.
+const COPIER: usize = 0;
 
 impl Frame {
     /// The frame with page number `number`, which must be below the end of physical memory.
@@ -169,6 +173,17 @@ impl Frame {
     pub fn get(&self) {
         let before = self.refs.fetch_add(1, Ordering::Relaxed);
         debug_assert!(before != 0 && before < u32::MAX / 2, "reference to a free frame");
+    }
+
+    /// As [`Self::get`], for a copy of a leaf. Says whether others than the leaf held the frame before, and whether another CPU took
+    /// the last reference of this kind then.
+    #[inline]
+    pub fn get_for_copy(&self, cpu: CpuId) -> (bool, bool) {
+        let before = self.refs.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before != 0 && before < u32::MAX / 2, "reference to a free frame");
+        let last = self.words[COPIER].load(Ordering::Relaxed);
+        self.words[COPIER].store(u64::from(cpu), Ordering::Relaxed);
+        (before > 1, before > 1 && last != u64::from(cpu))
     }
 
     /// Drops one reference; true if it was the last, and the caller now owns the frame alone.

@@ -3,7 +3,7 @@
 //! Invariants: LeafOwns; the counts agree with the entries; a software write to an entry that the hardware may be using is
 //! an atomic exchange, so that accessed and dirty bits are not lost.
 
-use super::Node;
+use super::{Holder, Node};
 use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame};
 use crate::machine::{CpuSet, Entry, Machine};
@@ -12,6 +12,7 @@ use crate::request::Prot;
 use crate::segment::SegmentList;
 use crate::small::SmallList;
 use crate::tlb::SpaceTlb;
+use alloc::sync::Arc;
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
@@ -50,8 +51,8 @@ pub struct NodeState {
     pub stray: bool,
     /// Entries that are not absent.
     present: u16,
-    /// Of these, entries that hold a reference to their frame: private memory.
-    owned: u16,
+    /// Of these, private memory: entries that own a reference to their frame, or are held.
+    private: u16,
     /// Bit `g`: among the entries `8 * g..8 * g + 8`, one line, some may be other than absent.
     groups: u64,
     pub segments: SegmentList,
@@ -61,6 +62,10 @@ pub struct NodeState {
     pub registrations: SmallList<Registration, 2>,
     /// CPUs whose views (view.rs) link to the leaf, or did so: all CPUs with a view that may hold translations through it.
     pub viewers: CpuSet,
+    /// Has the references to the frames of held entries (HeldByList).
+    pub holder: Option<Arc<Holder>>,
+    /// Frames that this leaf and others own, as its last copy found them; 0 if no other CPU counted any of them.
+    pub foreign: u16,
 }
 
 impl NodeState {
@@ -68,12 +73,14 @@ impl NodeState {
         Self {
             stray: false,
             present: 0,
-            owned: 0,
+            private: 0,
             groups: 0,
             segments: SegmentList::new(),
             sharers: SmallList::new(),
             registrations: SmallList::new(),
             viewers: CpuSet::EMPTY,
+            holder: None,
+            foreign: 0,
         }
     }
 
@@ -81,8 +88,8 @@ impl NodeState {
         self.present
     }
 
-    pub fn owned(&self) -> u16 {
-        self.owned
+    pub fn private(&self) -> u16 {
+        self.private
     }
 
     /// Entries that may be other than absent, lines of absent ones left out.
@@ -101,16 +108,16 @@ impl NodeState {
     }
 
     #[inline]
-    fn count_in(&mut self, index: u16, owned: bool) {
+    fn count_in(&mut self, index: u16, private: bool) {
         self.groups |= 1 << ((index >> 3) & 63);
         self.present += 1;
-        self.owned += u16::from(owned);
+        self.private += u16::from(private);
     }
 
     #[inline]
-    fn count_out(&mut self, owned: bool) {
+    fn count_out(&mut self, private: bool) {
         self.present -= 1;
-        self.owned -= u16::from(owned);
+        self.private -= u16::from(private);
         if self.present == 0 {
             self.groups = 0;
         }
@@ -210,8 +217,8 @@ impl<'g> Locked<'g> {
     pub fn fill<M: Machine>(&mut self, index: u16, entry: Entry) {
         debug_assert!(self.entry(index).is_absent() && !entry.is_absent());
         self.node.cell(index).store(entry.0, Ordering::Release);
-        let owned = self.node.is_leaf() && !entry.is_busy() && M::is_owned(entry);
-        self.state.count_in(index, owned);
+        let private = self.node.is_leaf() && entry.is_private::<M>();
+        self.state.count_in(index, private);
     }
 
     /// Sets an absent entry to a page that the leaf will own.
@@ -248,12 +255,22 @@ impl<'g> Locked<'g> {
         count
     }
 
-    /// Takes one more reference to the frame of owning entry `index` for a copy of the leaf, and makes the entry `read_only`: its
-    /// leaf is shared, so no translation in any TLB is writable.
+    /// Writes a private entry anew that says the same of the same page, but grants no more and may be held now. The leaf is shared, so no
+    /// translation in any TLB is writable.
     #[inline]
-    pub fn share_owned<M: Machine>(&mut self, index: u16, read_only: Entry) {
-        Frame::of(M::address(read_only)).get();
-        self.node.cell(index).store(read_only.0, Ordering::Release);
+    pub fn restate(&mut self, index: u16, entry: Entry) {
+        self.node.cell(index).store(entry.0, Ordering::Release);
+    }
+
+    /// Takes a private page out. The reference to its frame is the caller's.
+    #[inline]
+    pub fn take_private<M: Machine>(&mut self, index: u16) -> Entry {
+        let old = self.exchange::<M>(index, Entry::ABSENT);
+        if old.is_private::<M>() && old.is_held() {
+            Frame::of(M::address(old)).get();
+            return old.owning();
+        }
+        old
     }
 
     /// Exchanges an entry, whatever it is. The old one's reference, if it owned one, is the caller's.
@@ -262,10 +279,10 @@ impl<'g> Locked<'g> {
         let old = Entry(self.node.cell(index).swap(entry.0, Ordering::AcqRel));
         let leaf = self.node.is_leaf();
         if !old.is_absent() {
-            self.state.count_out(leaf && !old.is_busy() && M::is_owned(old));
+            self.state.count_out(leaf && old.is_private::<M>());
         }
         if !entry.is_absent() {
-            self.state.count_in(index, leaf && !entry.is_busy() && M::is_owned(entry));
+            self.state.count_in(index, leaf && entry.is_private::<M>());
         }
         old
     }

@@ -12,9 +12,11 @@
 //!
 //! This is a low room: page-table memory is raw, so there is `unsafe` here and a safe interface above.
 
+mod holder;
 mod locked;
 mod retire;
 
+pub use holder::{HeldList, Holder, NewHolder};
 pub use locked::{Locked, NodeState, Registration, Sharer};
 pub use retire::Retired;
 

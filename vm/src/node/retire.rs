@@ -19,7 +19,7 @@ impl Retired {
     /// Drops the reference that a cleared entry held, if it owned one.
     #[inline]
     pub fn entry<M: Machine>(entry: Entry, _proof: &Flushed) {
-        if !entry.is_absent() && !entry.is_busy() && M::is_owned(entry) {
+        if entry.owns_frame::<M>() {
             // SAFETY: an owning entry held one reference; the caller cleared it and every CPU has flushed since.
             unsafe { frame::release(Frame::of(M::address(entry))) };
         }
@@ -47,12 +47,12 @@ impl Retired {
         locked.stray = true;
         let used = locked.used();
         let mut left = locked.present();
-        let owned = locked.owned() > 0;
+        let private = locked.private() > 0;
         let registrations = locked.registrations.take();
         let segments = locked.segments.clear();
         drop(locked);
         // The leaf is stray and unreachable: only reverse-map visits may still look, at entries that own nothing.
-        if owned {
+        if private {
             for index in used {
                 let entry = leaf.peek(index);
                 if !entry.is_absent() {

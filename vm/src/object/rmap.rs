@@ -62,7 +62,8 @@ impl ReverseOps {
 
 fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::PhysAddr) -> bool {
     let entry = leaf.entry(index);
-    let matches = !entry.is_absent() && !entry.is_busy() && !M::is_owned(entry) && M::address(entry) == frame;
+    let matches =
+        !entry.is_absent() && !entry.is_busy() && !entry.is_private::<M>() && M::address(entry) == frame;
     if matches {
         leaf.exchange::<M>(index, Entry::ABSENT);
     }
@@ -71,11 +72,11 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::Phys
 
 fn take_owned<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Option<Entry> {
     let entry = leaf.entry(index);
-    if entry.is_absent() || !(entry.is_busy() || M::is_owned(entry)) {
+    if entry.is_absent() || !(entry.is_busy() || entry.is_private::<M>()) {
         return None;
     }
     // Who made it busy finds it gone, and lets both pages go.
-    let old = leaf.exchange::<M>(index, Entry::ABSENT);
+    let old = leaf.take_private::<M>(index);
     (!old.is_busy()).then_some(old)
 }
 

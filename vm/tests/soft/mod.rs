@@ -266,3 +266,9 @@ pub fn free_frames() -> u64 {
     sync::rcu::drain();
     vm::frame::free_frames()
 }
+
+/// The frame that a program reads at `addr`.
+pub fn frame_at(space: &Space<Soft>, addr: usize) -> &'static Frame {
+    read(space, addr).unwrap();
+    translate(addr, false, false, |frame| Frame::of(PhysAddr(frame))).unwrap()
+}

@@ -1,0 +1,146 @@
+//! Frames that leaves hold together.
+//!
+//! A page that processes on several CPUs have from one ancestor and do not write would be counted at each copy of a leaf: its
+//! metadata would go round among the CPUs that fork. So where a copy finds that other CPUs count the same frames, the leaf's references
+//! move to a list at the next copy, and the leaf's family counts that list as one thing, in two storeys: a leaf counts a [`Holder`] of the
+//! CPU that copies, and holders count the list. Forking again and again writes neither a frame nor a line of another CPU.
+//!
+//! Invariants:
+//! * HeldByList: a *held* entry ([`Entry::is_held`](crate::machine::Entry::is_held)) owns no reference; its frame is on the list of its
+//!   leaf's holder. Entries become held while their leaf is shared, and are never writable after: who writes gets a copy.
+//! * FreeAfterFlush: a leaf lets its holder go a grace period after the last space left it (with the node), or after another took its
+//!   place. Who clears a held entry flushes within one RCU section, and who copies its page does it within one.
+//!
+//! The price: what a leaf has held stays in memory until all leaves of its family are gone, though each may have a copy by now.
+//! Lock order: the leaf alone; a holder is made before the lock is taken.
+//!
+//! A low room: the last reference to a frame goes here.
+
+use super::NodeState;
+use crate::frame::{self, Frame};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use sync::rcu::{RcuHead, RcuObject};
+use sync::{CpuId, slab_arc};
+
+/// References to frames, one each.
+struct HeldFrames(Vec<&'static Frame>);
+
+crate::slab_type!(HeldFrames, "held-frames", Arc);
+
+impl Drop for HeldFrames {
+    fn drop(&mut self) {
+        for frame in self.0.drain(..) {
+            // SAFETY: the list's own reference. No entry is held by the list any more, since a grace period (HeldByList, FreeAfterFlush).
+            unsafe { frame::release(frame) };
+        }
+    }
+}
+
+/// A count of the leaves that hold a list of frames: of those that one CPU made by copying.
+pub struct Holder {
+    frames: Arc<HeldFrames>,
+    cpu: CpuId,
+    rcu: RcuHead,
+}
+
+crate::slab_type!(Holder, "frame-holder", Arc);
+
+impl RcuObject for Holder {
+    fn rcu_head(&self) -> &RcuHead {
+        &self.rcu
+    }
+}
+
+/// What the copy of a leaf could use.
+pub enum Wanted {
+    Nothing,
+    /// A list with room for so many frames, and for all that this one has, whose place it takes.
+    List(usize, Option<Arc<Holder>>),
+    /// A count of this CPU's own, in place of this one.
+    Count(Arc<Holder>),
+}
+
+impl NodeState {
+    /// What a copy of this leaf could use. It is made, if there is memory for it, when the leaf is unlocked.
+    pub fn wants_holder(&self) -> Wanted {
+        match &self.holder {
+            old if self.foreign > 0 => Wanted::List(usize::from(self.foreign), old.clone()),
+            Some(old) if old.cpu != sync::cpu_id() => Wanted::Count(old.clone()),
+            _ => Wanted::Nothing,
+        }
+    }
+}
+
+/// A holder that no leaf has yet.
+pub struct NewHolder {
+    holder: Arc<Holder>,
+    /// It can take the place of this one only.
+    old: Option<Arc<Holder>>,
+    /// Frames that it can take over from entries.
+    room: Option<usize>,
+}
+
+impl NewHolder {
+    /// None: nothing is wanted, or there is no memory; then frames are counted one by one.
+    pub fn make(wanted: Wanted) -> Option<Self> {
+        let (frames, old, room) = match wanted {
+            Wanted::Nothing => return None,
+            Wanted::List(room, old) => {
+                let held = old.as_ref().map_or(0, |holder| holder.frames.0.len());
+                (slab_arc(HeldFrames(sync::heap::try_vec(held + room).ok()?)).ok()?, old, Some(room))
+            }
+            Wanted::Count(old) => (old.frames.clone(), Some(old), None),
+        };
+        let holder = slab_arc(Holder { frames, cpu: sync::cpu_id(), rcu: RcuHead::new() }).ok()?;
+        Some(Self { holder, old, room })
+    }
+
+    /// May it take the place of the holder of `leaf`?
+    pub fn fits(&self, leaf: &NodeState) -> bool {
+        match (&self.old, &leaf.holder) {
+            (None, None) => true,
+            (Some(old), Some(now)) => Arc::ptr_eq(old, now),
+            _ => false,
+        }
+    }
+
+    /// The list, if it is a new one, which takes the references to frames that are put in.
+    pub fn list(&mut self) -> Option<HeldList<'_>> {
+        let room = self.room?;
+        let frames = &mut Arc::get_mut(&mut Arc::get_mut(&mut self.holder)?.frames)?.0;
+        Some(HeldList { frames, room })
+    }
+
+    /// Gives `leaf` and its copy the holder, if it holds anything. What it replaced is to be let go by `sync::rcu::defer_arc`.
+    pub fn give(self, leaf: &mut NodeState, copy: &mut NodeState) -> Option<Arc<Holder>> {
+        if self.holder.frames.0.is_empty() {
+            return None;
+        }
+        copy.holder = Some(self.holder.clone());
+        leaf.holder.replace(self.holder)
+    }
+}
+
+/// A list that is being filled.
+pub struct HeldList<'a> {
+    frames: &'a mut Vec<&'static Frame>,
+    room: usize,
+}
+
+impl HeldList<'_> {
+    /// Takes over an entry's reference to `frame`. False: there is no room, and the entry keeps it.
+    #[inline]
+    pub fn take(&mut self, frame: &'static Frame) -> bool {
+        let Some(room) = self.room.checked_sub(1) else { return false };
+        self.room = room;
+        self.frames.push(frame);
+        true
+    }
+
+    /// Takes one more reference to `frame`, which the list before has. There is room for all of those.
+    pub fn keep(&mut self, frame: &'static Frame) {
+        frame.get();
+        self.frames.push(frame);
+    }
+}

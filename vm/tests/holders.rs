@@ -1,0 +1,191 @@
+//! Pages that processes on several CPUs have from one ancestor: forking must not count them one by one (node/holder.rs), and whatever
+//! happens to one of them afterwards, the others keep what they had.
+
+mod soft;
+
+use soft::{Soft, frame_at, free_frames, read, start, switch_to, write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::machine::hosted::as_cpu;
+use vm::*;
+
+static ONE: Mutex<()> = Mutex::new(());
+const RW: Prot = Prot::READ.union(Prot::WRITE);
+const PAGES: usize = 40;
+/// Page 0 is written by everybody all the time.
+const CPUS: std::ops::Range<u32> = 40..44;
+
+type Process = Arc<Space<Soft>>;
+
+fn alone() -> MutexGuard<'static, ()> {
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    start(4);
+    guard
+}
+
+fn drain() -> u64 {
+    for cpu in CPUS {
+        as_cpu(cpu, sync::rcu::drain);
+    }
+    free_frames()
+}
+
+/// An ancestor with `PAGES` pages at the address returned, and a child of it on each CPU that has forked a few times.
+fn family(backing: Backing) -> (Process, Vec<Process>, usize) {
+    as_cpu(CPUS.start, || {
+        let ancestor = Space::<Soft>::try_new().unwrap();
+        switch_to(&ancestor);
+        let len = PAGES * PAGE_SIZE;
+        let hint = VirtAddr((1 << 30) + 7 * PAGE_SIZE);
+        let request = MapRequest { hint, len, prot: RW, flags: MapFlags::FIXED, backing };
+        let start = ancestor.map(&request).unwrap().0;
+        for page in 0..PAGES {
+            write(&ancestor, start + page * PAGE_SIZE, 100 + page as u64).unwrap();
+        }
+        let children: Vec<Process> = CPUS.map(|_| ancestor.fork().unwrap()).collect();
+        for round in 0..4 {
+            for (cpu, child) in CPUS.zip(&children) {
+                as_cpu(cpu, || fork_once(child, start, round));
+            }
+        }
+        (ancestor, children, start)
+    })
+}
+
+/// As a program that forks and waits: both write their stack.
+fn fork_once(parent: &Process, start: usize, value: u64) {
+    let child = parent.fork().unwrap();
+    switch_to(parent);
+    write(parent, start, value).unwrap();
+    switch_to(&child);
+    write(&child, start, value + 1).unwrap();
+    switch_to(parent);
+    drop(child);
+}
+
+fn check(space: &Process, start: usize, pages: std::ops::Range<usize>) {
+    switch_to(space);
+    for page in pages {
+        assert_eq!(read(space, start + page * PAGE_SIZE), Ok(100 + page as u64), "page {page}");
+    }
+}
+
+#[test]
+fn forking_on_several_cpus_counts_inherited_pages_no_more() {
+    let _g = alone();
+    let before = drain();
+    let (ancestor, children, start) = family(Backing::Anonymous);
+    let counts = |space: &Process| -> Vec<u32> {
+        switch_to(space);
+        (1..PAGES).map(|page| frame_at(space, start + page * PAGE_SIZE).refs()).collect()
+    };
+    let settled = as_cpu(CPUS.start, || counts(&children[0]));
+    for (cpu, child) in CPUS.zip(&children) {
+        as_cpu(cpu, || {
+            let grandchild = child.fork().unwrap();
+            switch_to(child);
+            write(child, start, 7).unwrap();
+            assert_eq!(counts(child), settled, "a copy of the leaf counts its frames");
+            check(&grandchild, start, 1..PAGES);
+            switch_to(child);
+            drop(grandchild);
+            assert_eq!(counts(child), settled);
+        });
+    }
+    as_cpu(CPUS.start, || {
+        for space in children.iter().chain([&ancestor]) {
+            check(space, start, 1..PAGES);
+        }
+        drop((ancestor, children));
+    });
+    assert_eq!(drain(), before, "frames are missing");
+}
+
+#[test]
+fn a_held_page_stays_with_the_others_when_one_writes_moves_or_unmaps_it() {
+    let _g = alone();
+    let before = drain();
+    let (ancestor, children, start) = family(Backing::Anonymous);
+    let at = |page: usize| start + page * PAGE_SIZE;
+    as_cpu(CPUS.start, || {
+        let [writer, mover, closer, dropper] = &children[..] else { panic!("four children") };
+        switch_to(writer);
+        for page in 1..PAGES {
+            write(writer, at(page), 5).unwrap();
+        }
+        switch_to(mover);
+        let target = VirtAddr(3 << 30);
+        let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
+        mover.remap(VirtAddr(start), PAGES * PAGE_SIZE, PAGES * PAGE_SIZE, flags, target).unwrap();
+        check(mover, target.0, 1..PAGES);
+        write(mover, target.0 + PAGE_SIZE, 6).unwrap();
+        switch_to(closer);
+        closer.protect(VirtAddr(start), PAGES * PAGE_SIZE, Prot::empty()).unwrap();
+        assert_eq!(read(closer, at(1)), Err(FaultError::Denied));
+        closer.protect(VirtAddr(start), PAGES * PAGE_SIZE, RW).unwrap();
+        check(closer, start, 1..PAGES);
+        write(closer, at(2), 8).unwrap();
+        switch_to(dropper);
+        dropper.advise(VirtAddr(start), 20 * PAGE_SIZE, Advice::DontNeed).unwrap();
+        assert_eq!(read(dropper, at(3)), Ok(0));
+        dropper.unmap(VirtAddr(at(20)), 10 * PAGE_SIZE).unwrap();
+        check(dropper, start, 30..PAGES);
+        check(&ancestor, start, 1..PAGES);
+        check(closer, start, 3..PAGES);
+        drop((ancestor, children));
+    });
+    assert_eq!(drain(), before, "frames are missing");
+}
+
+#[test]
+fn held_copies_of_file_pages_go_when_the_file_is_cut() {
+    let _g = alone();
+    let before = drain();
+    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    object.set_size((PAGES * PAGE_SIZE) as u64).unwrap();
+    let (ancestor, children, start) = family(Backing::Object { object: object.clone(), offset: 0 });
+    as_cpu(CPUS.start, || {
+        object.set_size((10 * PAGE_SIZE) as u64).unwrap();
+        for space in children.iter().chain([&ancestor]) {
+            check(space, start, 1..10);
+            assert_eq!(read(space, start + 10 * PAGE_SIZE), Err(FaultError::Bus));
+        }
+        object.set_size((PAGES * PAGE_SIZE) as u64).unwrap();
+        switch_to(&children[0]);
+        assert_eq!(read(&children[0], start + 10 * PAGE_SIZE), Ok(0));
+        drop((ancestor, children, object));
+    });
+    assert_eq!(drain(), before, "frames are missing");
+}
+
+#[test]
+fn a_family_that_moves_to_another_cpu_and_inherits_anew_loses_nothing() {
+    let _g = alone();
+    let before = drain();
+    let (ancestor, mut children, start) = family(Backing::Anonymous);
+    // Each generation writes some pages of its own, which the next inherits on another CPU.
+    for generation in 0..8u32 {
+        let cpu = CPUS.start + generation % 4;
+        let page = 1 + generation as usize;
+        as_cpu(cpu, || {
+            let parent = children.last().unwrap().clone();
+            switch_to(&parent);
+            write(&parent, start + page * PAGE_SIZE, 100 + page as u64).unwrap();
+            let next: Vec<Process> = (0..3).map(|_| parent.fork().unwrap()).collect();
+            for (other, child) in CPUS.zip(&next) {
+                as_cpu(other, || {
+                    for round in 0..3 {
+                        fork_once(child, start, round);
+                    }
+                });
+            }
+            children.extend(next);
+        });
+    }
+    as_cpu(CPUS.start, || {
+        for space in children.iter().chain([&ancestor]) {
+            check(space, start, 1..PAGES);
+        }
+        drop((ancestor, children));
+    });
+    assert_eq!(drain(), before, "frames are missing");
+}

@@ -1,7 +1,8 @@
 //! Process and thread numbers.
 //!
 //! Numbers come in blocks of 64. A CPU takes a block of its own and hands its numbers out one after another, so two
-//! CPUs that fork write no common line; the cursor from which blocks are taken is touched once per 64 numbers. A
+//! CPUs that fork write no common line; blocks never used before are taken `RUN` at a time, as many as wait on a CPU before the first
+//! is used again, so a CPU touches the cursor about once. A
 //! block whose last number has been given back waits at the end of its CPU's queue of retired blocks until
 //! `QUARANTINE` blocks stand before it, so a number is not used again for a while after its process was reaped.
 //!
@@ -21,11 +22,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use once_cell::race::OnceBox;
 use sync::SpinLock;
-use sync::heap::try_box;
 use sync::level::Other;
 use sync::percpu::Padded;
 use sync::rcu::RcuArc;
-use sync::{Count, LocalCell, per_cpu};
+use sync::{Count, LocalCell, per_cpu, slab_box};
 
 pub type Pid = u32;
 
@@ -36,6 +36,9 @@ const BLOCKS: u32 = PID_MAX / BLOCK;
 const SPREAD: usize = 256;
 /// Blocks that retire after a block before it is used again on the same CPU.
 const QUARANTINE: u32 = 16;
+/// Fresh blocks that a CPU takes at once. The quarantine, the current block and those that hold long-lived processes' numbers; their
+/// places in the table fill whole cache lines.
+const RUN: u32 = 32;
 const NONE: u32 = u32::MAX;
 
 sync::lock_class! {
@@ -53,7 +56,11 @@ struct Block {
     threads: [RcuArc<Thread>; BLOCK as usize],
 }
 
-type Middle = [OnceBox<Block>; SPREAD];
+struct Middle([OnceBox<Block>; SPREAD]);
+
+vm::slab_type!(Block, "id-block", Box);
+vm::slab_type!(Middle, "id-directory", Box);
+
 static DIRECTORY: [OnceBox<Middle>; SPREAD] = [const { OnceBox::new() }; SPREAD];
 /// The next block never used before. On a line of its own: every CPU takes from it, if seldom.
 static FRESH: Padded<AtomicU32> = Padded(AtomicU32::new(0));
@@ -97,6 +104,8 @@ impl Queue {
 struct Local {
     block: u32,
     next: u32,
+    /// Blocks never used before that are this CPU's.
+    fresh: core::ops::Range<u32>,
     retired: Queue,
     /// `LIVE` of this CPU may come this far before it looks at the others' again.
     allowed: i64,
@@ -105,25 +114,25 @@ struct Local {
 per_cpu! {
     /// Numbers taken here less numbers given back here: their sum is how many are in use.
     static LIVE: Count = Count::new();
-    static LOCAL: LocalCell<Local> = LocalCell::new(Local { block: NONE, next: BLOCK, retired: Queue::new(), allowed: 0 });
+    static LOCAL: LocalCell<Local> = LocalCell::new(Local { block: NONE, next: BLOCK, fresh: 0..0, retired: Queue::new(), allowed: 0 });
 }
 
 fn block(index: u32) -> Option<&'static Block> {
     if index >= BLOCKS {
         return None;
     }
-    DIRECTORY.get(index as usize / SPREAD)?.get()?.get(index as usize % SPREAD)?.get()
+    DIRECTORY.get(index as usize / SPREAD)?.get()?.0.get(index as usize % SPREAD)?.get()
 }
 
 /// The block, made if it does not exist yet.
 fn make_block(index: u32) -> Result<&'static Block> {
     let slot = DIRECTORY.get(index as usize / SPREAD).ok_or(EAGAIN)?;
     if slot.get().is_none() {
-        let middle: Middle = [const { OnceBox::new() }; SPREAD];
+        let middle = Middle([const { OnceBox::new() }; SPREAD]);
         // Another CPU may be first; then ours is dropped.
-        let _ = slot.set(try_box(middle)?);
+        let _ = slot.set(slab_box(middle)?);
     }
-    let slot = slot.get().and_then(|middle| middle.get(index as usize % SPREAD)).ok_or(ENOMEM)?;
+    let slot = slot.get().and_then(|middle| middle.0.get(index as usize % SPREAD)).ok_or(ENOMEM)?;
     if slot.get().is_none() {
         let fresh = Block {
             live: AtomicU32::new(0),
@@ -132,7 +141,7 @@ fn make_block(index: u32) -> Result<&'static Block> {
             processes: [const { RcuArc::empty() }; BLOCK as usize],
             threads: [const { RcuArc::empty() }; BLOCK as usize],
         };
-        let _ = slot.set(try_box(fresh)?);
+        let _ = slot.set(slab_box(fresh)?);
     }
     slot.get().ok_or(ENOMEM)
 }
@@ -158,7 +167,7 @@ impl Local {
         };
         let index = match recycled {
             Some(index) => index,
-            None => match fresh_block() {
+            None => match self.fresh_block() {
                 Some(index) => index,
                 None => OVERFLOW.lock().pop().or_else(|| self.retired.pop()).ok_or(EAGAIN)?,
             },
@@ -180,6 +189,14 @@ impl Local {
         Ok(())
     }
 
+    fn fresh_block(&mut self) -> Option<u32> {
+        if self.fresh.is_empty() && FRESH.0.load(Relaxed) < BLOCKS {
+            let first = FRESH.0.fetch_add(RUN, Relaxed).min(BLOCKS);
+            self.fresh = first..(first + RUN).min(BLOCKS);
+        }
+        self.fresh.next()
+    }
+
     fn retire(&mut self, index: u32) {
         self.retired.push(index);
         // A CPU that only reaps gives to those that only fork.
@@ -193,13 +210,6 @@ impl Local {
             }
         }
     }
-}
-
-fn fresh_block() -> Option<u32> {
-    if FRESH.0.load(Relaxed) >= BLOCKS {
-        return None;
-    }
-    Some(FRESH.0.fetch_add(1, Relaxed)).filter(|&index| index < BLOCKS)
 }
 
 fn unblock(index: u32) {

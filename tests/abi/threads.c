@@ -319,6 +319,29 @@ static void identities(void)
 	SHOW(syscall(SYS_set_tid_address, &stop) == getpid());
 }
 
+static int clears(void *argument) { (void)argument; nap(5); return 0; }
+
+/* The word that CLONE_CHILD_CLEARTID names is cleared, and woken, only where somebody else shares the memory. */
+static void cleared_words(void)
+{
+	section("words cleared at the end");
+	enum { CLEAR = 0x00200000, SHARES = 0x00000100 };
+	static char stack[16384] __attribute__((aligned(16)));
+	volatile int *word = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	*word = 5;
+	fflush(stdout);
+	long child = syscall(SYS_clone, CLEAR | SIGCHLD, 0, 0, word, 0);
+	if (child == 0)
+		_exit(0);
+	wait_for((pid_t)child);
+	say("memory of its own: %d", *word);
+	child = clone(clears, stack + sizeof stack, CLEAR | SHARES | SIGCHLD, 0, 0, 0, word);
+	while (*word)
+		syscall(SYS_futex, word, FUTEX_WAIT, 5, 0, 0, 0);
+	wait_for((pid_t)child);
+	say("shared memory: %d", *word);
+}
+
 int main(int argc, char **argv)
 {
 	(void)argc;
@@ -330,6 +353,7 @@ int main(int argc, char **argv)
 	futexes();
 	robustness();
 	identities();
+	cleared_words();
 	section("ends");
 	in_child("exit with sleeping threads", exit_with_sleepers);
 	in_child("exit with spinning threads", exit_with_spinners);

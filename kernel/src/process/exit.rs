@@ -90,11 +90,18 @@ pub fn exit_thread(status: i32) -> ! {
     sched::exit_current()
 }
 
+/// Does the running thread, the last of its process, have its space to itself? Then nobody waits for its end there, and Linux too leaves
+/// the word that CLONE_CHILD_CLEARTID names as it is. Who looks into the space just now may be taken for somebody that shares it.
+fn is_alone(process: &Process) -> bool {
+    // The thread's reference, its task's and its process's.
+    process.alive.load(Ordering::Acquire) == 1 && Arc::strong_count(super::current().space()) <= 3
+}
+
 /// What a dying thread does to user memory, and then leaving it.
 fn release_user_memory(thread: &Arc<Thread>) {
     super::signal::robust::release(thread);
     let clear = thread.clear_tid.load(Ordering::Relaxed);
-    if clear != 0 {
+    if clear != 0 && !is_alone(&thread.process) {
         // A bad address is the program's affair.
         let _ = arch::user::store_u32(clear, 0);
         let space = super::current().space().clone();

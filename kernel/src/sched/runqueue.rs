@@ -51,9 +51,10 @@ pub(super) struct Queue {
 #[repr(align(64))]
 struct CpuQueue {
     queue: SpinLock<Queue, level::RunQueue>,
-    /// Tasks that wait; changes at every wake-up, and is looked at by idle CPUs that seek work.
+    /// Tasks that wait; changes at every wake-up, and is looked at by the CPU itself.
     waiting: AtomicU32,
     shown: Shown,
+    stealable: Stealable,
 }
 
 /// What CPUs that wake a task look at, on a line of its own, which a busy CPU does not write.
@@ -65,6 +66,13 @@ struct Shown {
     online: AtomicBool,
 }
 
+/// What idle CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
+#[repr(align(64))]
+struct Stealable(
+    /// More tasks wait than the CPU is about to run.
+    AtomicBool,
+);
+
 per_cpu! {
     static QUEUES: CpuQueue = CpuQueue {
         queue: SpinLock::new(
@@ -73,6 +81,7 @@ per_cpu! {
         ),
         waiting: AtomicU32::new(0),
         shown: Shown { idle: AtomicBool::new(false), online: AtomicBool::new(false) },
+        stealable: Stealable(AtomicBool::new(false)),
     };
 }
 
@@ -127,7 +136,9 @@ impl Queue {
         task.cpu.store(cpu, Ordering::Relaxed);
         self.waiting.insert(task);
         let shown = &QUEUES.of(cpu).waiting;
-        shown.store(shown.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
+        let waiting = shown.load(Ordering::Relaxed) + 1;
+        shown.store(waiting, Ordering::SeqCst);
+        self.show_stealable(cpu, waiting);
     }
 
     /// Puts the running task back among the waiting.
@@ -145,7 +156,18 @@ impl Queue {
 
     fn taken(&self, cpu: CpuId) {
         let shown = &QUEUES.of(cpu).waiting;
-        shown.store(shown.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        let waiting = shown.load(Ordering::Relaxed) - 1;
+        shown.store(waiting, Ordering::Relaxed);
+        self.show_stealable(cpu, waiting);
+    }
+
+    /// Says whether others may take tasks. An idle CPU has one that it was woken for.
+    fn show_stealable(&self, cpu: CpuId, waiting: u32) {
+        let idles = matches!((&self.current, &self.idle), (Some(now), Some(idle)) if Arc::ptr_eq(now, idle));
+        let (shown, stealable) = (&QUEUES.of(cpu).stealable.0, waiting > u32::from(idles));
+        if shown.load(Ordering::Relaxed) != stealable {
+            shown.store(stealable, Ordering::Relaxed);
+        }
     }
 
     /// Takes the last task that `thief` may run and whose registers are saved.
@@ -298,7 +320,7 @@ pub(super) fn steal() -> bool {
     let cpus = machine::cpus();
     for cpu in (1..cpus).map(|i| (here + i) % cpus) {
         let victim = QUEUES.of(cpu);
-        if victim.waiting.load(Ordering::Relaxed) == 0 || !victim.shown.online.load(Ordering::Relaxed) {
+        if !victim.stealable.0.load(Ordering::Relaxed) || !victim.shown.online.load(Ordering::Relaxed) {
             continue;
         }
         let Some(mut queue) = victim.queue.try_lock() else { continue };

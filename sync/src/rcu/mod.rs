@@ -6,7 +6,8 @@
 //!
 //! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe. Ending a period moves the
 //! lines of all CPUs, so it has to be worth it: a CPU tries once [`ENOUGH`] callbacks have gathered, or its oldest are [`PATIENCE_MS`]
-//! old, or somebody waits for them ([`hurry`], [`expedite`], [`synchronize`]); a period ended by one CPU serves all. While nobody waits, no
+//! old, or somebody waits for them ([`hurry`], [`expedite`], [`synchronize`]); a period ended by one CPU serves all, and unless it is
+//! urgent only one tries. While nobody waits, no
 //! period ends and nobody writes the number. A period that is held up for more than 10 ms is nudged: its CPUs are interrupted.
 //!
 //! Hosted, threads are in user mode, so to speak, but inside [`read`]: nothing has to call `quiescent`.
@@ -37,6 +38,16 @@ static PERIOD: Period = Period::new();
 /// Counts the calls of [`expedite`]. Written only when memory is short.
 static CALLS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
+/// Which CPU tries to end which period: the period's number and, in the low bits, the CPU. One that reads the seats of all is enough;
+/// if each that has callbacks did, a period would cost as many lines as there are pairs of CPUs. Only a hint: whoever ends a period
+/// proves that it is over.
+static ENDER: Padded<AtomicU64> = Padded(AtomicU64::new(0));
+const CPU_BITS: u32 = 8;
+/// Milliseconds after which another CPU takes over.
+const TAKE_OVER_MS: u64 = 10;
+
+const _: () = assert!(machine::MAX_CPUS <= 1 << CPU_BITS);
+
 /// Milliseconds after which the CPUs that hold up a period are interrupted.
 const NUDGE_MS: u64 = 10;
 /// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at once fits the
@@ -66,6 +77,9 @@ struct Own {
     /// The period last tried, and since when.
     stuck_at: Count,
     stuck_since: Count,
+    /// Who ends periods, and since when this CPU has known.
+    ender: Count,
+    ender_since: Count,
     /// Periods ended by this CPU, and interrupts it sent for that.
     ended: Count,
     nudged: Count,
@@ -81,6 +95,8 @@ per_cpu! {
         laggard: Count::new(),
         stuck_at: Count::new(),
         stuck_since: Count::new(),
+        ender: Count::new(),
+        ender_since: Count::new(),
         ended: Count::new(),
         nudged: Count::new(),
     };
@@ -287,7 +303,11 @@ fn advance() -> bool {
     if cfg!(target_os = "none") && !is_worth_a_try(own, now) {
         return callback::any_ripe();
     }
-    let tries = if callback::backlog() > callback::MANY { TRIES_PER_MS_IN_HURRY } else { TRIES_PER_MS };
+    let many = callback::backlog() > callback::MANY;
+    if cfg!(target_os = "none") && !many && !callback::any_wanted() && !is_ender(own, now) {
+        return callback::any_ripe();
+    }
+    let tries = if many { TRIES_PER_MS_IN_HURRY } else { TRIES_PER_MS };
     own.next_try.set(now.wrapping_add(machine::cycles_per_ms() / tries));
     if end_period(own, now) {
         // A tag is over after two periods; if the other CPUs idle, the second ends at once.
@@ -295,6 +315,25 @@ fn advance() -> bool {
         end_period(own, now);
     }
     PERIOD.is_over(tag) || callback::any_ripe()
+}
+
+/// Whether this CPU is the one to end the period, or becomes it.
+fn is_ender(own: &Own, now: u64) -> bool {
+    let ender = ENDER.0.load(Ordering::Relaxed);
+    if own.ender.get() != ender {
+        own.ender.set(ender);
+        own.ender_since.set(now);
+    }
+    let stuck = now.wrapping_sub(own.ender_since.get()) > TAKE_OVER_MS * machine::cycles_per_ms();
+    claim(&ENDER.0, PERIOD.number(), machine::cpu_id(), stuck)
+}
+
+/// Claims period `number` for `cpu`: nobody has, or it is `stuck`. Says whether it is this CPU's.
+fn claim(ender: &AtomicU64, number: u64, cpu: CpuId, stuck: bool) -> bool {
+    let (now, mine) = (ender.load(Ordering::Relaxed), number << CPU_BITS | u64::from(cpu));
+    now == mine
+        || ((stuck || now >> CPU_BITS < number)
+            && ender.compare_exchange(now, mine, Ordering::Relaxed, Ordering::Relaxed).is_ok())
 }
 
 /// Ends the period if every CPU has reported it, and says so.

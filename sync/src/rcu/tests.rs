@@ -131,6 +131,16 @@ fn a_poll_is_due_when_something_is_wanted_and_not_when_nothing_waits() {
 }
 
 #[test]
+fn one_cpu_tries_to_end_a_period_until_it_takes_long() {
+    let ender = AtomicU64::new(0);
+    assert!(claim(&ender, 7, 3, false));
+    assert!(claim(&ender, 7, 3, false) && !claim(&ender, 7, 255, false));
+    assert!(claim(&ender, 7, 255, true) && !claim(&ender, 7, 3, false), "taken over");
+    assert!(!claim(&ender, 6, 3, false), "an old number claims nothing");
+    assert!(claim(&ender, 8, 3, false) && !claim(&ender, 8, 255, false));
+}
+
+#[test]
 fn callbacks_wait_for_more_to_come_until_somebody_wants_them() {
     let watch = Arc::new(());
     let (enter, entered) = channel();

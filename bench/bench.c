@@ -24,7 +24,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef GRID
+_Thread_local struct options opt;
+#else
 struct options opt;
+#endif
 
 static void usage(const struct bench *bench, int status)
 {

@@ -60,7 +60,12 @@ struct options {
 	const char *program;       /* -x */
 };
 
+/* In `grid` each task has its own. */
+#ifdef GRID
+extern _Thread_local struct options opt;
+#else
 extern struct options opt;
+#endif
 
 struct bench {
 	const char *name;

@@ -3,10 +3,12 @@
  *
  *     grid "faultzf -m 2 -c 512" "tmpfs -o -c 50"
  *
- * Each operation is a benchmark with its own options. Tasks are processes, so options of one are not the other's.
+ * Each operation is a benchmark with its own options. Tasks are processes; with -t before the operations, threads of one.
  */
 #include "bench.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,7 @@ static struct side {
 	const struct bench *bench;
 	struct options options;
 } sides[2];
+static int threads;
 
 static const struct bench *find(const char *name)
 {
@@ -52,10 +55,11 @@ static void read_side(struct side *side, char *text)
 	optind = 1;
 	bench_options(count, words, side->bench);
 	if (opt.threads || opt.ops == 0) {
-		fprintf(stderr, "grid: %s: -c OPS must be there, -t cannot\n", words[0]);
+		fprintf(stderr, "grid: %s: -c OPS must be there, -t stands before the operations\n", words[0]);
 		exit(2);
 	}
 	opt.tasks = 2;
+	opt.threads = threads;
 	side->options = opt;
 	if (side->bench->prepare)
 		side->bench->prepare();
@@ -68,19 +72,48 @@ static void body(struct task *task)
 	bench_task(task);
 }
 
+static void *thread_main(void *task)
+{
+	body(task);
+	return 0;
+}
+
+static void run_threads(struct shared *shared)
+{
+	pthread_t thread[2];
+	struct task task[2];
+	for (unsigned i = 0; i < 2; i++) {
+		task[i] = (struct task){ .bench = &grid, .index = i, .shared = shared, .slot = &shared->slot[i] };
+		if ((errno = pthread_create(&thread[i], 0, thread_main, &task[i])) != 0)
+			bench_fail("pthread_create");
+	}
+	const char *limit = getenv("BENCH_LIMIT");
+	if (limit)
+		alarm((unsigned)strtoul(limit, 0, 10));
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(thread[i], 0);
+}
+
 int main(int argc, char **argv)
 {
 	/* What forkexec executes. */
 	if (argc == 2 && strcmp(argv[1], "@exit") == 0)
 		return 0;
+	if (argc > 1 && strcmp(argv[1], "-t") == 0) {
+		threads = 1;
+		argc--, argv++;
+	}
 	if (argc != 3) {
-		fprintf(stderr, "usage: grid \"OPERATION -c OPS [OPTION]\" \"OPERATION -c OPS [OPTION]\"\n");
+		fprintf(stderr, "usage: grid [-t] \"OPERATION -c OPS [OPTION]\" \"OPERATION -c OPS [OPTION]\"\n");
 		return 2;
 	}
 	read_side(&sides[0], argv[1]);
 	read_side(&sides[1], argv[2]);
 	struct shared *shared = bench_map_shared(-1, 2);
-	bench_processes(&grid, shared, body);
+	if (threads)
+		run_threads(shared);
+	else
+		bench_processes(&grid, shared, body);
 	for (int i = 0; i < 2; i++)
 		if (sides[i].bench->cleanup)
 			sides[i].bench->cleanup();

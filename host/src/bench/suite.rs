@@ -21,24 +21,24 @@ pub struct Spec {
 
 struct Row(&'static str, &'static str, &'static [&'static str], &'static str, u64);
 
-/// Operations of each task in a window, by program: as many as take about half a second with every access watched, and
+/// Operations of each of two tasks in a window, by program: as many as take a few tenths of a second with every access watched, and
 /// so many that a page which goes from one CPU to another (64 lines) weighs little. Faults come in rounds of 2048.
 const WINDOW_OPS: [(&str, u64); 13] = [
-    ("brk", 1000),
+    ("brk", 500),
     ("clock", 20_000),
-    ("doexec", 200),
+    ("doexec", 100),
     ("faultfile", 32768),
     ("faultzf", 8192),
-    ("forkexec", 200),
-    ("forkexit", 400),
+    ("forkexec", 100),
+    ("forkexit", 200),
     ("getppid", 20_000),
     ("mmap", 1500),
     ("openclose", 4000),
     ("pipe", 5000),
-    ("threads", 1000),
+    ("threads", 500),
     ("tmpfs", 1000),
 ];
-const WINDOW_OPS_OF_OTHERS: u64 = 200;
+const WINDOW_OPS_OF_OTHERS: u64 = 100;
 
 /// What runs when no benchmark is named.
 const USUAL: [Row; 14] = [
@@ -86,7 +86,7 @@ impl From<&Row> for Spec {
             exact_ops: row.4,
             window_ops: match row.2 {
                 // 32 MiB of each task, touched before.
-                ["-m", "32"] => 200,
+                ["-m", "32"] => 50,
                 _ => window_ops(row.1),
             },
         }
@@ -120,16 +120,35 @@ impl Spec {
         format!("{} -q -s {seconds}", self.start(tasks))
     }
 
-    /// The word for `grid`, which does two operations at a time; None where it cannot.
-    pub fn beside(&self, ops: u64) -> Option<String> {
-        let fits = !self.program.starts_with("doexec") && !self.options.iter().any(|word| word == "-t");
-        let words = [std::slice::from_ref(&self.program), self.options.as_slice()].concat().join(" ");
-        fits.then(|| format!("{words} -c {ops}"))
+    /// Are the tasks threads of one process?
+    pub fn threads(&self) -> bool {
+        self.options.iter().any(|word| word == "-t")
+    }
+
+    /// The command that does `ops` operations of this one beside `other_ops` of another; None where the two cannot stand side by side.
+    /// If the tasks of either are threads, both are threads of one process, which has one heap to grow.
+    pub fn beside(&self, ops: u64, other: &Spec, other_ops: u64) -> Option<String> {
+        let threads = self.threads() || other.threads();
+        let fits = |spec: &Spec| !(spec.program.starts_with("doexec") || threads && spec.program == "brk");
+        let words = |spec: &Spec, ops: u64| {
+            let options = spec.options.iter().filter(|word| *word != "-t").map(String::as_str);
+            let words: Vec<_> = std::iter::once(spec.program.as_str()).chain(options).collect();
+            format!("\"{} -c {ops}\"", words.join(" "))
+        };
+        (fits(self) && fits(other)).then(|| {
+            let threads = if threads { " -t" } else { "" };
+            format!("grid{threads} {} {}", words(self, ops), words(other, other_ops))
+        })
     }
 
     /// The command for an exact count: one task.
     pub fn counted(&self, ops: u64) -> String {
         self.counted_on(1, ops)
+    }
+
+    /// The command for a window of the gate: as many operations with four tasks as with two.
+    pub fn window(&self, tasks: u32) -> String {
+        self.counted_on(tasks, (self.window_ops * 2 / u64::from(tasks.max(1))).max(1))
     }
 
     /// The command for so many operations of each task.
@@ -187,6 +206,11 @@ mod tests {
         let chosen = choose(&["faultzf".into(), "faultzf -t -m 8".into()]).unwrap();
         assert_eq!(chosen[0].timed(4, 0.5), "faultzf 4 -q -s 0.5");
         assert_eq!(chosen[1].counted(100), "faultzf 1 -t -m 8 -q -c 100");
+        let beside = |one: usize, other: usize| chosen[one].beside(8, &chosen[other], 9);
+        assert_eq!(beside(0, 0).unwrap(), "grid \"faultzf -c 8\" \"faultzf -c 9\"");
+        assert_eq!(beside(0, 1).unwrap(), "grid -t \"faultzf -c 8\" \"faultzf -m 8 -c 9\"");
+        let brk = &choose(&["brk".into()]).unwrap()[0];
+        assert!(brk.beside(1, brk, 1).is_some() && brk.beside(1, &chosen[1], 1).is_none());
         assert!(choose(&["nothing".into()]).is_err());
         assert!(choose(&["all".into()]).unwrap().len() > choose(&[]).unwrap().len());
         assert!(choose_exact(&[]).unwrap().iter().all(|spec| spec.exact_ops > 0 && !spec.huge_pages));

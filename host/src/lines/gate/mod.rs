@@ -185,7 +185,7 @@ impl Gate<'_> {
         let commands: Vec<Command> = specs
             .iter()
             .flat_map(|spec| std::iter::repeat_n(spec, 1 + WINDOWS))
-            .map(|spec| Command { line: spec.counted_on(cpus, spec.window_ops), huge_pages: false })
+            .map(|spec| Command { line: spec.window(cpus), huge_pages: false })
             .collect();
         let progress = self.progress.clone();
         let tell = |number: usize| {

@@ -1,7 +1,7 @@
 //! `darter lines --grid`: which operations can run side by side without touching a common line, as Commuter drew it.
 //!
 //! Task 0 does one operation on CPU 0 while task 1 does another on CPU 1 (bench/grid.c), each pair in a window of its own, all
-//! in one machine. Each pair runs twice, and a line counts when it conflicts by name in both windows. A cell of 0: the two
+//! in one machine. The two are processes, and threads of one process where either operation is one of threads. Each pair runs twice, and a line counts when it conflicts by name in both windows. A cell of 0: the two
 //! commute, as far as the kernel's memory can tell.
 #![forbid(unsafe_code)]
 
@@ -27,11 +27,14 @@ use crate::signals::Signals;
 use crate::symbols;
 
 /// What is drawn when no operation is named.
-const USUAL: [&str; 14] = [
+const USUAL: [&str; 17] = [
     "faultzf",
+    "faultzf-threads",
+    "faultzf-span",
     "faultfile",
     "faultfile-shared",
     "mmap",
+    "mmap-threads",
     "brk",
     "threads",
     "forkexit",
@@ -52,7 +55,7 @@ const LIMIT: u32 = 120;
 struct Cell {
     /// The operation of CPU 0 and of CPU 1.
     pair: [String; 2],
-    /// Conflict lines, the fewer of the two windows; null: it did not run.
+    /// Conflict lines, the fewer of the two windows; null: it did not run, or cannot.
     lines: Option<usize>,
     /// Their names, each with who writes and who else uses it.
     names: BTreeMap<String, String>,
@@ -92,11 +95,8 @@ pub fn run(options: &Lines) -> Result<u8> {
 fn chosen(names: &[String]) -> Result<Vec<Spec>> {
     let usual = USUAL.map(str::to_owned);
     let specs = suite::choose(if names.is_empty() { &usual } else { names })?;
-    match specs.iter().find(|spec| spec.beside(1).is_none()) {
-        Some(spec) => Err(usage(format!(
-            "{}: of a grid's operations each has a process, and none execs itself",
-            spec.name
-        ))),
+    match specs.iter().find(|spec| !spec.threads() && spec.beside(1, spec, 1).is_none()) {
+        Some(spec) => Err(usage(format!("{}: none of a grid's operations execs itself", spec.name))),
         None => Ok(specs),
     }
 }
@@ -104,28 +104,33 @@ fn chosen(names: &[String]) -> Result<Vec<Spec>> {
 fn measure(watcher: &Watcher<'_>, specs: &[Spec], signals: &mut Signals) -> Result<Grid> {
     let pairs: Vec<(&Spec, &Spec)> =
         (0..specs.len()).flat_map(|row| (0..=row).map(move |column| (&specs[row], &specs[column]))).collect();
-    let word = |spec: &Spec| spec.beside(operations(spec)).unwrap_or_default();
+    let line = |(one, other): &(&Spec, &Spec)| one.beside(operations(one), other, operations(other));
     let commands: Vec<Command> = pairs
         .iter()
-        .flat_map(|pair| std::iter::repeat_n(pair, RUNS))
-        .map(|(one, other)| Command {
-            line: format!("grid \"{}\" \"{}\"", word(one), word(other)),
-            huge_pages: false,
-        })
+        .filter_map(line)
+        .flat_map(|line| std::iter::repeat_n(line, RUNS))
+        .map(|line| Command { line, huge_pages: false })
         .collect();
+    let run: Vec<_> = pairs.iter().filter(|pair| line(pair).is_some()).collect();
     let progress = progress_bar(commands.len() as u64);
     let tell = |number: usize| {
         progress.set_position(number as u64);
-        if let Some((one, other)) = pairs.get(number / RUNS) {
+        if let Some((one, other)) = run.get(number / RUNS) {
             progress.set_message(format!("{}: {} beside {}", watcher.kernel.name(), one.name, other.name));
         }
     };
     let ran = watcher.watch(2, &commands, signals, &tell)?;
     progress.finish_and_clear();
+    let mut ran = ran.chunks(RUNS);
     let cells = pairs
         .iter()
-        .zip(ran.chunks(RUNS))
-        .map(|((one, other), windows)| cell(watcher.names, [one, other], windows))
+        .map(|pair| {
+            let names = [pair.0, pair.1].map(|spec| spec.name.clone());
+            match line(pair).and_then(|_| ran.next()) {
+                Some(windows) => cell(watcher.names, names, windows),
+                None => Cell { pair: names, lines: None, names: BTreeMap::new(), failed: None },
+            }
+        })
         .collect();
     Ok(Grid {
         kernel: watcher.kernel.name(),
@@ -148,8 +153,7 @@ fn named(names: &Names, window: &LineWindow) -> BTreeMap<String, (usize, String)
     named
 }
 
-fn cell(names: &Names, pair: [&Spec; 2], windows: &[Watched]) -> Cell {
-    let pair = pair.map(|spec| spec.name.clone());
+fn cell(names: &Names, pair: [String; 2], windows: &[Watched]) -> Cell {
     let mut steady: Option<BTreeMap<String, (usize, String)>> = None;
     for window in windows {
         let found = match window {
@@ -219,7 +223,9 @@ impl Grid {
 impl Cell {
     fn text(&self) -> String {
         match self.lines {
-            None => "?".into(),
+            None if self.failed.is_some() => "?".into(),
+            // Not side by side.
+            None => "-".into(),
             Some(0) => "·".into(),
             Some(lines) => lines.to_string(),
         }
@@ -250,12 +256,23 @@ mod tests {
         assert_eq!(grid.cell(2, 1).unwrap().lines, Some(4));
         assert_eq!(grid.cell(1, 2).unwrap().lines, Some(4));
         assert_eq!(grid.cell(0, 0).unwrap().text(), "·");
+        let text = |failed: Option<&str>| {
+            let cell = Cell {
+                pair: ["a".into(), "b".into()],
+                lines: None,
+                names: BTreeMap::new(),
+                failed: failed.map(str::to_owned),
+            };
+            cell.text()
+        };
+        assert_eq!((text(None).as_str(), text(Some("why")).as_str()), ("-", "?"));
     }
 
     #[test]
     fn operations_that_cannot_stand_beside_another_are_refused() {
         assert!(chosen(&[]).is_ok());
-        for wrong in ["doexec", "faultzf-threads", "mmap -b 4096 -t"] {
+        assert!(chosen(&["faultzf-threads".to_owned(), "mmap -b 4096 -t".to_owned()]).is_ok());
+        for wrong in ["doexec", "doexecsh"] {
             assert!(chosen(&[wrong.to_owned()]).is_err(), "{wrong}");
         }
     }

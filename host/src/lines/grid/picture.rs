@@ -90,9 +90,8 @@ fn square(cell: &Cell, x: usize, y: usize) -> Group {
     }
     title.push_str(cell.failed.as_deref().map(|why| format!("\n{why}")).as_deref().unwrap_or(""));
     let label = match cell.lines {
-        None => "?".into(),
         Some(0) => String::new(),
-        Some(lines) => lines.to_string(),
+        _ => cell.text(),
     };
     Group::new()
         .add(Title::new(title))

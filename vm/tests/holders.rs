@@ -3,7 +3,7 @@
 
 mod soft;
 
-use soft::{Soft, frame_at, free_frames, read, start, switch_to, write};
+use soft::{Soft, add, frame_at, free_frames, read, start, switch_to, write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sync::machine::hosted::as_cpu;
 use vm::*;
@@ -137,6 +137,71 @@ fn a_held_page_stays_with_the_others_when_one_writes_moves_or_unmaps_it() {
 }
 
 #[test]
+fn a_moved_page_lives_when_all_that_held_it_are_gone() {
+    let _g = alone();
+    let before = drain();
+    let (ancestor, mut children, start) = family(Backing::Anonymous);
+    as_cpu(CPUS.start, || {
+        let mover = children.remove(0);
+        switch_to(&mover);
+        let target = VirtAddr(3 << 30);
+        let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
+        mover.remap(VirtAddr(start), PAGES * PAGE_SIZE, PAGES * PAGE_SIZE, flags, target).unwrap();
+        // The leaf they came from goes too.
+        mover.unmap(VirtAddr(1 << 30), LEAF_SPAN).unwrap();
+        drop((ancestor, children));
+        drain();
+        // What was freed is used anew.
+        let other = Space::<Soft>::try_new().unwrap();
+        switch_to(&other);
+        let len = 4 * PAGES * PAGE_SIZE;
+        let request = MapRequest {
+            hint: VirtAddr(0),
+            len,
+            prot: RW,
+            flags: MapFlags::empty(),
+            backing: Backing::Anonymous,
+        };
+        let filler = other.map(&request).unwrap().0;
+        for page in 0..4 * PAGES {
+            write(&other, filler + page * PAGE_SIZE, 9).unwrap();
+        }
+        check(&mover, target.0, 1..PAGES);
+        drop((mover, other));
+    });
+    assert_eq!(drain(), before, "frames are missing");
+}
+
+#[test]
+fn a_held_page_stays_when_it_is_protected_while_a_write_waits_for_a_flush() {
+    let _g = alone();
+    let before = drain();
+    let (ancestor, children, start) = family(Backing::Anonymous);
+    let page = start + 5 * PAGE_SIZE;
+    let space = children[1].clone();
+    space.set_multithreaded();
+    for cpu in [CPUS.start + 2, CPUS.start + 1] {
+        as_cpu(cpu, || {
+            switch_to(&space);
+            // The leaf is the space's own, and both CPUs may have translations of the page.
+            write(&space, start, 1).unwrap();
+            assert_eq!(read(&space, page), Ok(105));
+        });
+    }
+    let (other, done) = (space.clone(), std::sync::atomic::AtomicBool::new(false));
+    soft::on_flush(Box::new(move || {
+        if !done.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            other.protect(VirtAddr(page), PAGE_SIZE, Prot::READ).unwrap();
+        }
+    }));
+    as_cpu(CPUS.start + 1, || assert_eq!(write(&space, page, 6), Err(FaultError::Denied)));
+    soft::on_flush(Box::new(|| ()));
+    as_cpu(CPUS.start + 1, || check(&space, start, 1..PAGES));
+    as_cpu(CPUS.start, || drop((ancestor, children, space)));
+    assert_eq!(drain(), before, "frames are missing");
+}
+
+#[test]
 fn held_copies_of_file_pages_go_when_the_file_is_cut() {
     let _g = alone();
     let before = drain();
@@ -185,6 +250,54 @@ fn a_family_that_moves_to_another_cpu_and_inherits_anew_loses_nothing() {
         for space in children.iter().chain([&ancestor]) {
             check(space, start, 1..PAGES);
         }
+        drop((ancestor, children));
+    });
+    assert_eq!(drain(), before, "frames are missing");
+}
+
+#[test]
+fn threads_write_held_pages_while_others_fork_and_nothing_is_lost() {
+    const ROUNDS: u64 = 150;
+    let _g = alone();
+    let before = drain();
+    let (ancestor, children, start) = family(Backing::Anonymous);
+    for space in &children[..2] {
+        space.set_multithreaded();
+    }
+    // Two processes of three threads each: all count in all pages, and one of them forks meanwhile.
+    std::thread::scope(|scope| {
+        for thread in 0..6usize {
+            let space = &children[thread % 2];
+            scope.spawn(move || {
+                switch_to(space);
+                for round in 0..ROUNDS {
+                    for page in (1..PAGES).skip(thread).step_by(3) {
+                        add(space, start + page * PAGE_SIZE, 1).unwrap();
+                    }
+                    if thread < 2 && round % 5 == 0 {
+                        let child = space.fork().unwrap();
+                        switch_to(&child);
+                        let then = read(&child, start + PAGE_SIZE).unwrap();
+                        write(&child, start + 2 * PAGE_SIZE, round).unwrap();
+                        assert_eq!(read(&child, start + PAGE_SIZE), Ok(then), "a child's page changes");
+                        switch_to(space);
+                    }
+                }
+                sync::rcu::drain();
+            });
+        }
+    });
+    as_cpu(CPUS.start, || {
+        for (i, space) in children.iter().enumerate() {
+            switch_to(space);
+            for page in 1..PAGES {
+                let counted =
+                    (0..6).filter(|t| t % 2 == i && page > *t && (page - 1 - t) % 3 == 0).count() as u64;
+                let expected = 100 + page as u64 + counted * ROUNDS;
+                assert_eq!(read(space, start + page * PAGE_SIZE), Ok(expected), "page {page} of {i}");
+            }
+        }
+        check(&ancestor, start, 1..PAGES);
         drop((ancestor, children));
     });
     assert_eq!(drain(), before, "frames are missing");

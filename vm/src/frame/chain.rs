@@ -35,15 +35,15 @@ impl Chain {
         Some(frame)
     }
 
-    /// Fills `out` with numbers of frames, as far as they go; says how many.
+    /// Fills `out` with numbers of frames, as far as they go; says how many. The last put in comes last, so that a magazine filled so
+    /// hands it out first: what a CPU takes is what it gave back last, and no page of long ago while there are others.
     pub(super) fn pop_into(&mut self, out: &mut [u32]) -> usize {
-        let mut taken = 0;
-        for place in out {
+        let count = self.len().min(out.len());
+        for place in out[..count].iter_mut().rev() {
             let Some(frame) = self.pop() else { break };
             *place = frame.number();
-            taken += 1;
         }
-        taken
+        count
     }
 
     /// Puts all of `other` in front, in constant time.

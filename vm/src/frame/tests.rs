@@ -100,6 +100,21 @@ fn a_page_comes_from_the_cpus_own_node_and_goes_back_there() {
     }
 }
 
+#[test]
+fn a_cpu_takes_what_it_gave_back_last() {
+    let _one = arena();
+    as_cpu(87, || {
+        let frames: Vec<_> = (0..180).map(|_| alloc_dirty().unwrap()).collect();
+        let mut given: Vec<_> = frames.iter().map(|f| f.addr()).collect();
+        // In this order, through magazine and depot.
+        frames.into_iter().for_each(drop);
+        assert!(depot::of(87).len() >= BATCH);
+        let taken: Vec<_> = (0..150).map(|_| alloc_dirty().unwrap()).collect();
+        given.reverse();
+        assert!(taken.iter().map(|f| f.addr()).eq(given.into_iter().take(150)));
+    });
+}
+
 /// All frames that this CPU can have.
 fn take_all() -> Vec<OwnedFrame> {
     std::iter::from_fn(alloc_dirty).collect()

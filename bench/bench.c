@@ -208,19 +208,20 @@ static void wait_for(volatile uint32_t *flag)
 }
 
 /*
- * Before a window that is counted: the kernel does what the start and the warm-up left behind (memory given back late), and
- * a nap's end puts the clock's ticks at the same place in every run.
+ * Before the warm-up and before a window that is counted: the kernel does what the start and the warm-up left behind (memory given
+ * back late), and a nap's end puts the clock's ticks at the same place in every run. What the start left comes to the warm-up in this
+ * way, not to the window: pages that another CPU wrote last, among others.
  */
-static void settle(void)
+void bench_settle(void)
 {
-	struct timespec pause = { 0, 20000000 };
+	struct timespec pause = { 0, 100000000 };
 	nanosleep(&pause, 0);
 }
 
 void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks, int counted)
 {
 	if (counted)
-		settle();
+		bench_settle();
 	__atomic_store_n(&shared->slot[index].ready, 1, __ATOMIC_RELEASE);
 	if (index == 0) {
 		for (unsigned i = 0; i < tasks; i++)
@@ -270,6 +271,8 @@ void bench_task(struct task *task)
 	bench_pin(task->index);
 	if (bench->setup)
 		bench->setup(task);
+	if (opt.ops)
+		bench_settle();
 	for (uint64_t done = 0; done < opt.warm;)
 		done += bench->op(task);
 	if (bench->between)

@@ -94,6 +94,8 @@ int bench_main(int argc, char **argv, const struct bench *bench);
 void bench_options(int argc, char **argv, const struct bench *bench);
 struct shared *bench_shared_file(int *fd);
 struct shared *bench_map_shared(int fd, unsigned tasks);
+/* With -c: a nap before warm-up and window. */
+void bench_settle(void);
 void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks, int counted);
 void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks);
 void bench_processes(const struct bench *bench, struct shared *shared, void (*body)(struct task *));

@@ -52,7 +52,7 @@ static uint64_t op(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "brk", .what = "grow the heap, touch, shrink", .flags = "b", .warm = 200, .bytes = 16 * 4096,
+	.name = "brk", .what = "grow the heap, touch, shrink", .flags = "b", .warm = 1000, .bytes = 16 * 4096,
 	.setup = setup, .op = op,
 };
 

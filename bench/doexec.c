@@ -174,12 +174,14 @@ static void body(struct task *task)
 		[NEXT_TICK] = opt.ops ? UINT64_MAX : 0,
 	};
 	bench_pin(task->index);
+	if (opt.ops)
+		bench_settle();
 	exec_again(path_of(task->index), state);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct bench bench = { .name = NAME, .what = "exec itself again and again", .flags = "", .warm = 20 };
+	static const struct bench bench = { .name = NAME, .what = "exec itself again and again", .flags = "", .warm = 100 };
 	if (argc == 3 && strcmp(argv[1], "@") == 0)
 		reborn(argv[0], argv[2]);
 	bench_options(argc, argv, &bench);

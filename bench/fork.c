@@ -52,7 +52,7 @@ static uint64_t op(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "forkexec", .what = "fork, exec, exit, wait", .flags = "vx", .warm = 20, .prepare = prepare, .op = op,
+	.name = "forkexec", .what = "fork, exec, exit, wait", .flags = "vx", .warm = 100, .prepare = prepare, .op = op,
 };
 
 #ifndef GRID
@@ -94,7 +94,7 @@ static uint64_t op(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "forkexit", .what = "fork, exit, wait", .flags = "m", .warm = 20, .setup = setup, .op = op,
+	.name = "forkexit", .what = "fork, exit, wait", .flags = "m", .warm = 60, .setup = setup, .op = op,
 };
 
 BENCH_MAIN(bench)

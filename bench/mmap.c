@@ -29,7 +29,7 @@ static uint64_t op(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "mmap", .what = "map, touch, unmap", .flags = "tb", .warm = 200, .bytes = 4 * 4096,
+	.name = "mmap", .what = "map, touch, unmap", .flags = "tb", .warm = 1000, .bytes = 4 * 4096,
 	.prepare = prepare, .op = op,
 };
 

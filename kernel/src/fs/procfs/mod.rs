@@ -10,6 +10,7 @@
 mod general;
 mod lockstat;
 mod maps;
+mod names;
 mod nodes;
 mod process;
 mod settings;

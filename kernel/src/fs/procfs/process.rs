@@ -9,7 +9,7 @@ use sync::TryVec;
 use sync::heap::Text;
 use vm::addr::VirtAddr;
 
-use super::nodes::MakeOf;
+use super::names::MakeOf;
 use crate::errno::{EACCES, ENOENT, ENOMEM, Result};
 use crate::fs::mount::{self, Mount, NO_DEV, NO_EXEC, NO_SUID};
 use crate::fs::{caller, describe, devices, lookup};

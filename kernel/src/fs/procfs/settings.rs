@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use sync::TryVec;
 use sync::heap::Text;
 
-use super::nodes::{Entry, What};
+use super::names::{Entry, What};
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::{pipe, random, table};
 use crate::syscall::system;

@@ -1,0 +1,106 @@
+//! The names of /proc: which there are, and who makes what each shows.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::settings::{self, Setting};
+use super::{general, lockstat, maps, process as files, status};
+use crate::errno::Result;
+use crate::process::{Process, Thread};
+
+/// Makes a text about the machine.
+pub type Make = fn(&mut Vec<u8>) -> Result;
+/// Makes a text about a thread of a process.
+pub type MakeOf = fn(&Arc<Process>, &Arc<Thread>, &mut Vec<u8>) -> Result;
+
+/// One name of a fixed directory.
+pub struct Entry {
+    pub name: &'static str,
+    pub what: What,
+}
+
+#[derive(Clone, Copy)]
+pub enum What {
+    Text(Make),
+    /// A text that only root reads.
+    Secret(Make),
+    Link(Make),
+    Dir(&'static [Entry]),
+    Setting(&'static Setting),
+}
+
+const fn text(name: &'static str, make: Make) -> Entry {
+    Entry { name, what: What::Text(make) }
+}
+
+pub static ROOT: &[Entry] = &[
+    text("cmdline", general::cmdline),
+    text("cpuinfo", general::cpuinfo),
+    text("devices", general::devices),
+    text("filesystems", general::filesystems),
+    text("interrupts", general::interrupts),
+    text("loadavg", general::loadavg),
+    text("locks", general::locks),
+    text("lockstat", lockstat::text),
+    text("meminfo", general::meminfo),
+    Entry { name: "mounts", what: What::Link(general::link_mounts) },
+    text("partitions", general::partitions),
+    Entry { name: "self", what: What::Link(general::link_self) },
+    Entry { name: "slabinfo", what: What::Secret(general::slabinfo) },
+    text("stat", general::stat),
+    text("swaps", general::swaps),
+    Entry { name: "sys", what: What::Dir(settings::SYS) },
+    Entry { name: "thread-self", what: What::Link(general::link_thread_self) },
+    text("uptime", general::uptime),
+    text("version", general::version),
+    text("vmstat", general::vmstat),
+];
+
+/// A name in the directory of a process or thread.
+pub struct Of {
+    pub name: &'static str,
+    pub mode: u32,
+    pub what: WhatOf,
+}
+
+#[derive(Clone, Copy)]
+pub enum WhatOf {
+    Text(MakeOf),
+    Link(MakeOf, LinkTo),
+    Fds,
+    Tasks,
+}
+
+#[derive(Clone, Copy)]
+pub enum LinkTo {
+    Exe,
+    Cwd,
+    Root,
+}
+
+const fn of(name: &'static str, mode: u32, make: MakeOf) -> Of {
+    Of { name, mode, what: WhatOf::Text(make) }
+}
+
+pub static PROCESS: &[Of] = &[
+    of("auxv", 0o400, files::auxv),
+    of("cmdline", 0o444, files::cmdline),
+    of("comm", 0o644, files::comm),
+    Of { name: "cwd", mode: 0o777, what: WhatOf::Link(files::cwd, LinkTo::Cwd) },
+    of("environ", 0o400, files::environ),
+    Of { name: "exe", mode: 0o777, what: WhatOf::Link(files::exe, LinkTo::Exe) },
+    Of { name: "fd", mode: 0o500, what: WhatOf::Fds },
+    of("limits", 0o444, files::limits),
+    of("maps", 0o444, maps::maps),
+    of("mountinfo", 0o444, files::mountinfo),
+    of("mounts", 0o444, files::mounts),
+    of("oom_score_adj", 0o644, files::oom_score_adj),
+    Of { name: "root", mode: 0o777, what: WhatOf::Link(files::root, LinkTo::Root) },
+    of("smaps_rollup", 0o444, maps::rollup),
+    of("stat", 0o444, status::stat),
+    of("statm", 0o444, status::statm),
+    of("status", 0o444, status::status),
+    Of { name: "task", mode: 0o555, what: WhatOf::Tasks },
+    of("wchan", 0o444, files::wchan),
+];

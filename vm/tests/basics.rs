@@ -2,47 +2,9 @@
 
 mod soft;
 
-use soft::{Soft, free_frames, read, start, switch_to, write};
-use std::sync::{Arc, Mutex, MutexGuard};
+use soft::requests::{RW, alone, anon, at, space};
+use soft::{Soft, free_frames, read, switch_to, write};
 use vm::*;
-
-static ONE: Mutex<()> = Mutex::new(());
-
-/// Tests of one process share memory: one at a time, so that frames can be counted.
-struct Alone(#[expect(dead_code)] MutexGuard<'static, ()>);
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        sync::rcu::drain();
-    }
-}
-
-fn alone() -> Alone {
-    let guard = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    start(4);
-    Alone(guard)
-}
-
-const RW: Prot = Prot::READ.union(Prot::WRITE);
-
-fn anon(len: usize) -> MapRequest {
-    MapRequest { hint: VirtAddr(0), len, prot: RW, flags: MapFlags::empty(), backing: Backing::Anonymous }
-}
-
-fn at(addr: usize, len: usize, prot: Prot) -> MapRequest {
-    MapRequest { hint: VirtAddr(addr), flags: MapFlags::FIXED, prot, ..anon(len) }
-}
-
-fn file(object: &ObjectRef, shared: bool, len: usize) -> MapRequest {
-    let flags = if shared { MapFlags::SHARED } else { MapFlags::empty() };
-    MapRequest { flags, backing: Backing::Object { object: object.clone(), offset: 0 }, ..anon(len) }
-}
-
-fn space() -> Arc<Space<Soft>> {
-    let s = Space::<Soft>::try_new().unwrap();
-    switch_to(&s);
-    s
-}
 
 #[test]
 fn anonymous_memory_is_zero_and_keeps_what_is_written() {
@@ -64,19 +26,6 @@ fn anonymous_memory_is_zero_and_keeps_what_is_written() {
     assert_eq!(s.usage().anon, 0);
     drop(s);
     assert_eq!(free_frames(), before);
-}
-
-#[test]
-fn a_shared_mapping_of_a_file_open_for_reading_never_becomes_writable() {
-    let _g = alone();
-    let s = space();
-    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
-    object.set_size(4096).unwrap();
-    let flags = MapFlags::SHARED | MapFlags::NO_WRITE;
-    let a = s.map(&MapRequest { prot: Prot::READ, flags, ..file(&object, true, 4096) }).unwrap().0;
-    assert_eq!(s.protect(VirtAddr(a), 4096, RW), Err(VmError::Access));
-    assert_eq!(s.protect(VirtAddr(a), 4096, Prot::empty()), Ok(()));
-    assert_eq!(s.protect(VirtAddr(a), 4096, Prot::READ), Ok(()));
 }
 
 #[test]
@@ -176,148 +125,6 @@ fn forking_again_and_again_leaks_nothing_and_shares_untouched_leaves() {
         write(&parent, a, round).unwrap();
         assert_eq!(free_frames(), before);
     }
-}
-
-#[test]
-fn a_shared_mapping_is_the_file_and_a_private_one_is_a_copy() {
-    let _g = alone();
-    let before = free_frames();
-    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
-    object.set_size(1 << 20).unwrap();
-    let s = space();
-    let shared = s.map(&file(&object, true, 1 << 20)).unwrap().0;
-    let private = s.map(&file(&object, false, 1 << 20)).unwrap().0;
-    write(&s, shared + 4096, 7).unwrap();
-    assert_eq!(read(&s, private + 4096), Ok(7));
-    write(&s, private + 4096, 8).unwrap();
-    assert_eq!(read(&s, shared + 4096), Ok(7));
-    let mut word = [0; 8];
-    object
-        .read(4096, 8, &mut |b| {
-            word.copy_from_slice(b);
-            8
-        })
-        .unwrap();
-    assert_eq!(u64::from_le_bytes(word), 7);
-    object
-        .write(8192, 8, &mut |b| {
-            b.copy_from_slice(&9u64.to_le_bytes());
-            8
-        })
-        .unwrap();
-    assert_eq!(read(&s, private + 8192), Ok(9));
-    let child = s.fork().unwrap();
-    switch_to(&child);
-    write(&child, shared, 5).unwrap();
-    write(&child, private, 6).unwrap();
-    switch_to(&s);
-    assert_eq!(read(&s, shared), Ok(5));
-    assert_eq!(read(&s, private), Ok(5));
-    drop((s, child, object));
-    assert_eq!(free_frames(), before);
-}
-
-#[test]
-fn truncation_takes_pages_away_from_every_mapping() {
-    let _g = alone();
-    let before = free_frames();
-    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
-    object.set_size(1 << 20).unwrap();
-    let s = space();
-    let shared = s.map(&file(&object, true, 1 << 20)).unwrap().0;
-    for page in 0..256 {
-        write(&s, shared + page * 4096, 7).unwrap();
-    }
-    let child = s.fork().unwrap();
-    assert_eq!(object.resident_pages(), 256);
-    object.set_size(4096 + 8).unwrap();
-    assert_eq!(object.resident_pages(), 2);
-    assert_eq!(read(&s, shared + 8192), Err(FaultError::Bus));
-    assert_eq!(read(&s, shared + 4096 + 8), Ok(0));
-    assert_eq!(read(&s, shared + 4096), Ok(7));
-    switch_to(&child);
-    assert_eq!(read(&child, shared + 8192), Err(FaultError::Bus));
-    object.set_size(1 << 20).unwrap();
-    assert_eq!(read(&child, shared + 8192), Ok(0));
-    drop((s, child, object));
-    assert_eq!(free_frames(), before);
-}
-
-#[test]
-fn truncation_takes_private_copies_away_too() {
-    let _g = alone();
-    let before = free_frames();
-    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
-    object.set_size(1 << 20).unwrap();
-    let s = space();
-    let private = s.map(&file(&object, false, 1 << 20)).unwrap().0;
-    for page in 0..256 {
-        write(&s, private + page * 4096, 7).unwrap();
-    }
-    let child = s.fork().unwrap();
-    switch_to(&child);
-    // The child's leaf is a copy now; the pages are held by both.
-    write(&child, private, 8).unwrap();
-    assert_eq!(object.resident_pages(), 256);
-    object.set_size(4096 + 8).unwrap();
-    assert_eq!(read(&child, private + 8192), Err(FaultError::Bus));
-    assert_eq!(write(&child, private + 8192, 1), Err(FaultError::Bus));
-    assert_eq!(read(&child, private + 4096), Ok(7), "a copy of the last page stays as it is");
-    switch_to(&s);
-    assert_eq!(read(&s, private + 8192), Err(FaultError::Bus));
-    assert_eq!(read(&s, private), Ok(7));
-    object.set_size(1 << 20).unwrap();
-    assert_eq!(read(&s, private + 8192), Ok(0));
-    write(&s, private + 8192, 9).unwrap();
-    object.punch(2, 3).unwrap();
-    assert_eq!(read(&s, private + 8192), Ok(9), "a hole leaves private copies alone");
-    drop((s, child, object));
-    assert_eq!(free_frames(), before);
-}
-
-#[test]
-fn every_one_of_many_sharers_forgets_what_a_truncation_took() {
-    let _g = alone();
-    let before = free_frames();
-    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
-    object.set_size(1 << 20).unwrap();
-    let s = space();
-    let shared = s.map(&file(&object, true, 1 << 20)).unwrap().0;
-    write(&s, shared, 1).unwrap();
-    let children: Vec<_> = (0..40).map(|_| s.fork().unwrap()).collect();
-    let on = |i: usize, f: &mut dyn FnMut()| sync::machine::hosted::as_cpu(10 + i as u32, f);
-    for (i, child) in children.iter().enumerate() {
-        on(i, &mut || {
-            switch_to(child);
-            assert_eq!(read(child, shared), Ok(1));
-        });
-    }
-    // Those that were flushed first leave while the others are still to be flushed: the list is short then.
-    let mut leaving: Vec<_> = children.iter().skip(26).cloned().collect();
-    let rest: Vec<_> = children.into_iter().take(26).collect();
-    let (ask, asked) = std::sync::mpsc::channel();
-    let (answer, answered) = std::sync::mpsc::channel();
-    let other = std::thread::spawn(move || {
-        while let Ok(()) = asked.recv() {
-            drop(leaving.pop());
-            answer.send(()).unwrap();
-        }
-    });
-    soft::on_flush(Box::new(move || {
-        ask.send(()).unwrap();
-        answered.recv().unwrap();
-    }));
-    object.set_size(0).unwrap();
-    soft::on_flush(Box::new(|| ()));
-    other.join().unwrap();
-    for (i, child) in rest.iter().enumerate() {
-        on(i, &mut || assert_eq!(read(child, shared), Err(FaultError::Bus), "child {i}"));
-    }
-    drop((s, rest, object));
-    for cpu in 0..40 {
-        on(cpu, &mut sync::rcu::drain);
-    }
-    assert_eq!(free_frames(), before);
 }
 
 #[test]
@@ -467,60 +274,6 @@ fn another_cpu_forgets_what_this_one_unmaps() {
     sync::machine::hosted::as_cpu(9, || assert_eq!(read(&s, a), Err(FaultError::NotMapped)));
     s.map(&at(a, 4096, RW)).unwrap();
     assert_eq!(read(&s, a), Ok(0));
-}
-
-#[test]
-fn processes_share_the_tables_of_shared_memory_for_good() {
-    let _g = alone();
-    let all = free_frames();
-    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
-    object.set_size(8 << 20).unwrap();
-    let parent = space();
-    let a = 0x4000_0000;
-    parent
-        .map(&MapRequest {
-            hint: VirtAddr(a),
-            flags: MapFlags::SHARED | MapFlags::FIXED,
-            ..file(&object, true, 8 << 20)
-        })
-        .unwrap();
-    for page in 0..2048 {
-        write(&parent, a + page * 4096, 1).unwrap();
-    }
-    let before = free_frames();
-    let children: Vec<_> = (0..8).map(|_| parent.fork().unwrap()).collect();
-    for (i, child) in children.iter().enumerate() {
-        switch_to(child);
-        for page in 0..2048 {
-            assert_eq!(read(child, a + page * 4096), Ok(i as u64 + 1));
-            write(child, a + page * 4096, i as u64 + 2).unwrap();
-        }
-    }
-    // Three upper tables each, and no leaf.
-    assert!(before - free_frames() <= 8 * 3, "{} frames", before - free_frames());
-    // Who changes what it means gets a leaf of its own; the others' stays.
-    let child = &children[3];
-    switch_to(child);
-    child.protect(VirtAddr(a + 4096), 4096, Prot::READ).unwrap();
-    child.unmap(VirtAddr(a + 8192), 4096).unwrap();
-    assert_eq!(write(child, a + 4096, 7), Err(FaultError::Denied));
-    assert_eq!(read(child, a + 8192), Err(FaultError::NotMapped));
-    write(child, a, 70).unwrap();
-    switch_to(&parent);
-    assert_eq!(read(&parent, a), Ok(70));
-    write(&parent, a + 4096, 71).unwrap();
-    write(&parent, a + 8192, 72).unwrap();
-    parent.advise(VirtAddr(a), 2 << 20, Advice::DontNeed).unwrap();
-    switch_to(&children[4]);
-    assert_eq!(read(&children[4], a + 4096), Ok(71));
-    object.set_size(4096).unwrap();
-    assert_eq!(read(&children[4], a + 4096), Err(FaultError::Bus));
-    switch_to(&children[5]);
-    assert_eq!(read(&children[5], a + 4096), Err(FaultError::Bus));
-    assert_eq!(read(&children[5], a), Ok(70));
-    switch_to(&parent);
-    drop((object, children, parent));
-    assert_eq!(free_frames(), all);
 }
 
 /// `f` on another CPU.

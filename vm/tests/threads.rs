@@ -2,24 +2,12 @@
 
 mod soft;
 
-use soft::{Soft, add, free_frames, read, start, switch_to, write};
+use soft::requests::{alone, anon};
+use soft::{Soft, add, free_frames, read, switch_to, write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use vm::*;
-
-static ONE: Mutex<()> = Mutex::new(());
-const RW: Prot = Prot::READ.union(Prot::WRITE);
-
-fn alone() -> MutexGuard<'static, ()> {
-    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    start(4);
-    guard
-}
-
-fn anon(len: usize) -> MapRequest {
-    MapRequest { hint: VirtAddr(0), len, prot: RW, flags: MapFlags::empty(), backing: Backing::Anonymous }
-}
 
 fn space() -> Arc<Space<Soft>> {
     let s = Space::<Soft>::try_new().unwrap();

@@ -2,6 +2,8 @@
 //! long as hardware may, and user accesses that go through them. A flush that is missing shows as a wrong byte.
 #![allow(dead_code)]
 
+pub mod requests;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

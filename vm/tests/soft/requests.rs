@@ -1,0 +1,50 @@
+//! Spaces, objects and requests as most tests want them, one test at a time.
+
+use super::{Soft, start, switch_to};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vm::*;
+
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Tests of one process share memory: one at a time, so that frames can be counted.
+pub struct Alone(MutexGuard<'static, ()>);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        sync::rcu::drain();
+    }
+}
+
+pub fn alone() -> Alone {
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    start(4);
+    Alone(guard)
+}
+
+pub const RW: Prot = Prot::READ.union(Prot::WRITE);
+
+pub fn anon(len: usize) -> MapRequest {
+    MapRequest { hint: VirtAddr(0), len, prot: RW, flags: MapFlags::empty(), backing: Backing::Anonymous }
+}
+
+pub fn at(addr: usize, len: usize, prot: Prot) -> MapRequest {
+    MapRequest { hint: VirtAddr(addr), flags: MapFlags::FIXED, prot, ..anon(len) }
+}
+
+pub fn file(object: &ObjectRef, shared: bool, len: usize) -> MapRequest {
+    let flags = if shared { MapFlags::SHARED } else { MapFlags::empty() };
+    MapRequest { flags, backing: Backing::Object { object: object.clone(), offset: 0 }, ..anon(len) }
+}
+
+pub fn space() -> Arc<Space<Soft>> {
+    let s = Space::<Soft>::try_new().unwrap();
+    switch_to(&s);
+    s
+}
+
+/// Memory of `len` bytes with a tag, as a file's.
+pub fn object(len: u64) -> ObjectRef {
+    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    object.set_size(len).unwrap();
+    object
+}

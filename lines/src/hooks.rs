@@ -21,7 +21,7 @@ use crate::window::{self, Windows};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[unsafe(no_mangle)]
@@ -61,11 +61,40 @@ thread_local! {
     static THIS: Cell<*mut Cpu> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The CPU that this host thread runs.
-#[inline]
-fn this() -> Option<&'static mut Cpu> {
+/// What QEMU's number of a CPU leads to: the CPU and the thread that runs it, both once set and never changed.
+struct Seat {
+    thread: AtomicUsize,
+    cpu: AtomicPtr<Cpu>,
+}
+
+static SEATS: [Seat; MAX_CPUS] =
+    [const { Seat { thread: AtomicUsize::new(0), cpu: AtomicPtr::new(ptr::null_mut()) } }; MAX_CPUS];
+
+/// A word that is another one for each thread, not 0, and got without a call: in a loaded library a thread-local variable costs one.
+#[inline(always)]
+fn thread() -> usize {
+    let word;
+    // SAFETY: the x86-64 ABI has the thread's own control block at FS, and its address in the first word of it.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    unsafe {
+        core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) word, options(nostack, preserves_flags, pure, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    {
+        word = THIS.with(|this| ptr::from_ref(this) as usize);
+    }
+    word
+}
+
+/// The CPU that this host thread runs. `number`: what QEMU calls it, which may be wrong.
+#[inline(always)]
+fn this(number: c_uint) -> Option<&'static mut Cpu> {
+    let cpu = match SEATS.get(number as usize) {
+        Some(seat) if seat.thread.load(Relaxed) == thread() => seat.cpu.load(Relaxed),
+        _ => THIS.get(),
+    };
     // SAFETY: null or leaked by `cpu_began` on this thread; each callback asks once, and none is called within another.
-    unsafe { THIS.get().as_mut() }
+    unsafe { cpu.as_mut() }
 }
 
 /// Called once by QEMU when it loads the plugin; anything but 0 ends QEMU.
@@ -117,7 +146,12 @@ extern "C" fn cpu_began(_: PluginId, cpu: c_uint) {
         Cache::new(options.cache, node, options.homes.clone())
     });
     let this = Box::new(Cpu { recorder: Recorder::new(cpu, &DIRECTORY, cache), kinds });
-    if !THIS.replace(Box::into_raw(this)).is_null() {
+    let this = Box::into_raw(this);
+    if let Some(seat) = SEATS.get(cpu) {
+        seat.cpu.store(this, Relaxed);
+        seat.thread.store(thread(), Relaxed);
+    }
+    if !THIS.replace(this).is_null() {
         SHARED_THREAD.store(true, Relaxed);
     }
 }
@@ -225,8 +259,8 @@ impl Kind {
     }
 }
 
-extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
-    let Some(this) = this() else { return };
+extern "C" fn accessed(cpu: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
+    let Some(this) = this(cpu) else { return };
     let kind = this.kind(info);
     if let Some(access) = note(&mut this.recorder, kind, vaddr, Place(place as u64)) {
         this.recorder.no_streak();
@@ -237,8 +271,8 @@ extern "C" fn accessed(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void)
 }
 
 /// The same for an instruction that repeats: apart, because its iterations are many and most need nothing of the rest.
-extern "C" fn iterated(_: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
-    let Some(this) = this() else { return };
+extern "C" fn iterated(cpu: c_uint, info: MemInfo, vaddr: u64, place: *mut c_void) {
+    let Some(this) = this(cpu) else { return };
     let kind = this.kind(info);
     let place = Place(place as u64);
     if !this.recorder.goes_on(place.pc(), vaddr, kind.bytes, kind.write) {
@@ -260,21 +294,28 @@ fn begins(this: &mut Recorder, kind: Kind, vaddr: u64, place: Place) {
 /// Notes the part of an access that lies in its first line; None: it is not memory, but a device's.
 #[inline(always)]
 fn note(this: &mut Recorder, kind: Kind, vaddr: u64, place: Place) -> Option<Access> {
-    // SAFETY: the word is that of the access under way; QEMU's answer holds until the callback ends.
-    let physical = unsafe {
-        let address = qemu_plugin_get_hwaddr(kind.info, vaddr);
-        if address.is_null() {
-            return None;
+    let line = match this.same(vaddr) {
+        Some(line) => line,
+        None => {
+            // SAFETY: the word is that of the access under way; QEMU's answer holds until the callback ends.
+            let line = unsafe {
+                let address = qemu_plugin_get_hwaddr(kind.info, vaddr);
+                if address.is_null() {
+                    return None;
+                }
+                let line = qemu_plugin_hwaddr_phys_addr(address) >> LINE_BITS;
+                if !this.knows(line) && qemu_plugin_hwaddr_is_io(address) {
+                    return None;
+                }
+                line
+            };
+            this.translates(vaddr, line);
+            line
         }
-        let physical = qemu_plugin_hwaddr_phys_addr(address);
-        if !this.knows(physical >> LINE_BITS) && qemu_plugin_hwaddr_is_io(address) {
-            return None;
-        }
-        physical
     };
-    let offset = (physical & ((1 << LINE_BITS) - 1)) as u32;
+    let offset = (vaddr & ((1 << LINE_BITS) - 1)) as u32;
     let access = Access {
-        line: physical >> LINE_BITS,
+        line,
         offset,
         bytes: kind.bytes.min((1 << LINE_BITS) - offset),
         vaddr,
@@ -310,7 +351,7 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
             COUNTER.open(cpu as usize);
         }
         Mode::Lines => {
-            let Some(Cpu { recorder, .. }) = this() else { return };
+            let Some(Cpu { recorder, .. }) = this(cpu) else { return };
             if state.opened(recorder.cpu) {
                 RECORDS.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
@@ -329,7 +370,7 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             cpu as usize
         }
         Mode::Lines => {
-            let Some(Cpu { recorder, .. }) = this() else { return };
+            let Some(Cpu { recorder, .. }) = this(cpu) else { return };
             records.extend(recorder.close().filter(|_| state.is_open(recorder.cpu)));
             recorder.cpu
         }

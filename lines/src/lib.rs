@@ -25,5 +25,6 @@ mod instructions;
 mod options;
 mod recorder;
 mod sharing;
+mod spread;
 #[cfg_attr(test, allow(dead_code))]
 mod window;

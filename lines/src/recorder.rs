@@ -6,8 +6,8 @@
 use crate::cache::{Cache, Counts};
 use crate::code;
 use crate::directory::{Directory, LINE_BITS, Line, Taken};
+use crate::spread::{Spread, SpreadPages};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// One load or store within one line.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,13 @@ pub struct Visits {
     pub writing: u64,
 }
 
+/// What one CPU did with one line in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    pub touched: Touched,
+    pub visits: Visits,
+}
+
 /// A kind of transfer: which line, by what, after which write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Transfer {
@@ -61,9 +68,7 @@ pub struct Record {
     pub cpu: usize,
     pub user_accesses: u64,
     pub kernel_accesses: u64,
-    pub touched: HashMap<u64, Touched, Spread>,
-    /// Of the same lines.
-    pub visits: HashMap<u64, Visits, Spread>,
+    pub lines: HashMap<u64, Used, SpreadPages>,
     pub transfers: HashMap<Transfer, u64, Spread>,
     /// Of the modelled cache, if there is one.
     pub cache: Option<Counts>,
@@ -110,6 +115,8 @@ pub struct Recorder {
     directory: &'static Directory,
     /// Reads and writes of a repeated string instruction, while nothing else comes after.
     streaks: [Streak; 2],
+    /// The virtual and the physical line of the access noted last.
+    translated: (u64, u64),
     /// The line of the window's last access, and whether this visit wrote it.
     last: u32,
     wrote: bool,
@@ -125,6 +132,7 @@ impl Recorder {
             open: false,
             directory,
             streaks: [Streak::default(); 2],
+            translated: (u64::MAX, 0),
             last: NONE,
             wrote: false,
             record: Record::default(),
@@ -158,6 +166,20 @@ impl Recorder {
     #[inline]
     pub fn knows(&self, line: u64) -> bool {
         self.recent.get(line as usize % RECENT).is_some_and(|slot| u64::from(slot.line) == line)
+    }
+
+    /// The physical line of this address, if it is in the line of the access before it. Nothing can have moved it in between: a page
+    /// table is written with an access to another line, and where another CPU wrote it, this one handles an interrupt or a fault.
+    #[inline]
+    pub fn same(&self, vaddr: u64) -> Option<u64> {
+        let (virt, line) = self.translated;
+        (virt == vaddr >> LINE_BITS).then_some(line)
+    }
+
+    /// An access to this address goes to that physical line.
+    #[inline]
+    pub fn translates(&mut self, vaddr: u64, line: u64) {
+        self.translated = (vaddr >> LINE_BITS, line);
     }
 
     /// True: an iteration of the repeated string instruction that touched this line the same way before it, which is noted here.
@@ -244,9 +266,8 @@ impl Slot {
     fn settle(&mut self, record: &mut Record) {
         let touched = std::mem::take(&mut self.touched);
         if touched != Touched::default() {
-            let line = self.line.into();
-            record.touched.entry(line).or_default().add(&touched);
-            let visits = record.visits.entry(line).or_default();
+            let Used { touched: sum, visits } = record.lines.entry(self.line.into()).or_default();
+            sum.add(&touched);
             visits.all += u64::from(std::mem::take(&mut self.visits));
             visits.writing += u64::from(std::mem::take(&mut self.writing));
         }
@@ -321,28 +342,6 @@ impl Touched {
     }
 }
 
-/// Spreads small integers over a hash table; nobody chooses them to collide.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mix(u64);
-pub type Spread = BuildHasherDefault<Mix>;
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
-        }
-    }
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,12 +364,25 @@ mod tests {
         let record = recorder.close().unwrap();
         assert_eq!(record.cpu, 2);
         for line in [1, 1 + RECENT as u64] {
-            let touched = record.touched[&line];
+            let touched = record.lines[&line].touched;
             assert_eq!((touched.read, touched.written()), (0x00ff_00ff, 0xff00_ff00));
             assert_eq!((touched.plain, touched.locked), (0xff00_ff00, 0));
             assert_eq!(touched.vaddr, line << 6);
         }
         assert_eq!(record.user_accesses, 8);
+    }
+
+    #[test]
+    fn only_the_line_of_the_access_before_is_known_without_a_look() {
+        let mut recorder = Recorder::new(0, &DIRECTORY, None);
+        assert_eq!(recorder.same(0), None);
+        recorder.translates(0x1008, 99);
+        assert_eq!(
+            (recorder.same(0x1038), recorder.same(0x1040), recorder.same(0xfff)),
+            (Some(99), None, None)
+        );
+        recorder.translates(0x2000, 100);
+        assert_eq!(recorder.same(0x1008), None);
     }
 
     #[test]
@@ -385,9 +397,9 @@ mod tests {
             recorder.note(&access(71, 0, true));
             recorder.note(&access(70, 0, false));
         }
-        let visits = recorder.close().unwrap().visits;
-        assert_eq!(visits[&70], Visits { all: 1 + many, writing: 1 });
-        assert_eq!(visits[&71], Visits { all: many, writing: many });
+        let lines = recorder.close().unwrap().lines;
+        assert_eq!(lines[&70].visits, Visits { all: 1 + many, writing: 1 });
+        assert_eq!(lines[&71].visits, Visits { all: many, writing: many });
     }
 
     #[test]
@@ -410,7 +422,7 @@ mod tests {
         recorder.no_streak();
         assert!(!recorder.goes_on(first.pc, vaddr + 16, 8, true), "something else came after");
         let record = recorder.close().unwrap();
-        assert_eq!((record.touched[&10].written(), record.user_accesses), (0xffff, 4));
+        assert_eq!((record.lines[&10].touched.written(), record.user_accesses), (0xffff, 4));
     }
 
     #[test]
@@ -422,7 +434,7 @@ mod tests {
         assert!(recorder.close().is_none());
         recorder.open();
         let record = recorder.close().unwrap();
-        assert!(record.touched.is_empty() && record.transfers.is_empty());
+        assert!(record.lines.is_empty() && record.transfers.is_empty());
     }
 
     #[test]
@@ -446,7 +458,7 @@ mod tests {
             recorder.open();
             recorder.note(&access(line, 0, true));
             let record = recorder.close().unwrap();
-            assert_eq!(record.touched.keys().collect::<Vec<_>>(), [&line]);
+            assert_eq!(record.lines.keys().collect::<Vec<_>>(), [&line]);
         }
     }
 
@@ -469,6 +481,6 @@ mod tests {
         let mut recorder = Recorder::new(0, &DIRECTORY, None);
         recorder.open();
         recorder.note(&Access { bytes: 64, ..access(50, 0, true) });
-        assert_eq!(recorder.close().unwrap().touched[&50].written(), u64::MAX);
+        assert_eq!(recorder.close().unwrap().lines[&50].touched.written(), u64::MAX);
     }
 }

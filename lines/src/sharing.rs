@@ -7,7 +7,8 @@
 use crate::cache::Counts;
 use crate::code;
 use crate::guest::Wanted;
-use crate::recorder::{Record, Spread, Touched, Transfer, Visits};
+use crate::recorder::{Record, Touched, Transfer, Used, Visits};
+use crate::spread::Spread;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -55,7 +56,7 @@ pub fn classify(touched: &[&Touched]) -> Option<Class> {
 
 #[derive(Default)]
 struct Line<'a> {
-    touched: Vec<(usize, &'a Touched, Visits)>,
+    used: Vec<(usize, &'a Used)>,
     /// Transfers by what made them, all CPUs together: (write, pc, last write's pc).
     pairs: HashMap<(bool, u64, u64), u64, Spread>,
     transfers: u64,
@@ -78,9 +79,8 @@ pub fn harvest(
     for record in records {
         sums.user_accesses += record.user_accesses;
         sums.kernel_accesses += record.kernel_accesses;
-        for (&line, touched) in &record.touched {
-            let visits = record.visits.get(&line).copied().unwrap_or_default();
-            lines.entry(line).or_default().touched.push((record.cpu, touched, visits));
+        for (&line, used) in &record.lines {
+            lines.entry(line).or_default().used.push((record.cpu, used));
         }
         for (transfer, &count) in &record.transfers {
             let remote = node_cpus > 0 && transfer.from / node_cpus != record.cpu / node_cpus;
@@ -95,7 +95,7 @@ pub fn harvest(
     let mut lines: Vec<_> = lines
         .into_iter()
         .map(|(number, line)| {
-            let touched: Vec<_> = line.touched.iter().map(|&(_, touched, _)| touched).collect();
+            let touched: Vec<_> = line.used.iter().map(|(_, used)| &used.touched).collect();
             (number, classify(&touched), line)
         })
         .filter(|(_, class, line)| class.is_some() || line.transfers > 0)
@@ -133,7 +133,7 @@ fn list<T>(text: &mut String, items: impl Iterator<Item = T>, mut write: impl Fn
 impl Line<'_> {
     /// A kernel address says more than a program's, where the line has both.
     fn vaddr(&self) -> u64 {
-        self.touched.iter().map(|(_, touched, _)| touched.vaddr).max().unwrap_or(0)
+        self.used.iter().map(|(_, used)| used.touched.vaddr).max().unwrap_or(0)
     }
 
     fn write(&self, text: &mut String, number: u64, class: Option<Class>) {
@@ -146,9 +146,9 @@ impl Line<'_> {
             self.transfers,
             self.remote
         );
-        let mut touched = self.touched.clone();
-        touched.sort_by_key(|(cpu, ..)| *cpu);
-        list(text, touched.iter(), |text, (cpu, touched, visits)| {
+        let mut used = self.used.clone();
+        used.sort_by_key(|(cpu, _)| *cpu);
+        list(text, used.iter(), |text, (cpu, Used { touched, visits })| {
             let Touched { read_pc, write_pc, read, vaddr, .. } = touched;
             let (written, Visits { all, writing }) = (touched.written(), visits);
             let _ = write!(text, "[{cpu},{read_pc},{write_pc},{read},{written},{vaddr},{all},{writing}]");
@@ -239,9 +239,10 @@ mod tests {
             Record { cpu: 3, ..Record::default() },
         ];
         for (record, write_pc) in records.iter_mut().zip([pc, pc + 1]) {
-            record.touched.insert(7, Touched { write_pc, vaddr: 0x1c0, ..plain(0xff, 0xff) });
-            record.visits.insert(7, Visits { all: 3, writing: 2 });
-            record.touched.insert(8, plain(0xff, 0)); // read only: not listed
+            let touched = Touched { write_pc, vaddr: 0x1c0, ..plain(0xff, 0xff) };
+            record.lines.insert(7, Used { touched, visits: Visits { all: 3, writing: 2 } });
+            // Read only: not listed.
+            record.lines.insert(8, Used { touched: plain(0xff, 0), ..Used::default() });
         }
         let transfer = Transfer { line: 7, write: true, pc: pc + 1, from: 0, from_pc: pc };
         records[1].transfers.insert(transfer, 4);

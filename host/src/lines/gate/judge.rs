@@ -58,7 +58,7 @@ pub struct Shared {
     how: String,
     /// Turns per operation of the windows that show the name.
     turns: Vec<f64>,
-    /// What a second look allows at most.
+    /// What further looks allow at most.
     #[serde(skip)]
     most: Option<f64>,
 }
@@ -130,13 +130,14 @@ impl Seen {
         }
     }
 
-    /// A second look at what seemed worse: only what it shows too remains.
+    /// A further look at what seemed worse: only what it shows too remains.
     pub fn confirm(&mut self, again: &Seen) {
         (self.least, self.most) = (self.least.min(again.least), self.most.max(again.most));
         self.least_inherited = self.least_inherited.min(again.least_inherited);
         self.most_inherited = self.most_inherited.max(again.most_inherited);
         for (name, shared) in &mut self.lines {
-            shared.most = Some(again.turns(name));
+            let turns = again.turns(name);
+            shared.most = Some(shared.most.map_or(turns, |most| most.min(turns)));
         }
     }
 
@@ -186,7 +187,7 @@ impl Rules<'_> {
             .collect()
     }
 
-    /// Seems worse than the table, which a second look must confirm.
+    /// Seems worse than the table, which further looks must confirm.
     pub fn suspects(&self, cpus: u32, seen: &Seen) -> bool {
         self.new_lines(seen).next().is_some() || !self.above(cpus, seen).is_empty()
     }

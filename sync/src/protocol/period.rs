@@ -1,27 +1,34 @@
 //! Grace periods: when has every CPU dropped what it read before a moment?
 //!
-//! One number, read-mostly, on a line of its own, and one seat per CPU. A CPU *reports* period n by writing n to its seat while it is
-//! in no read section; an idle or absent CPU has IDLE there. When every seat says n or IDLE, anybody may move the number to n + 1.
-//! What was unlinked before a `tag` that gave n may be freed once the number is n + 2:
+//! Two numbers, of the period that has begun last and of the last that is over, each on a line of its own, and one seat per CPU. A CPU
+//! *reports* period n by writing n to its seat while it is in no read section; an idle or absent CPU has IDLE there. When every seat says n
+//! or IDLE, period n is over, and anybody may say so and begin n + 1. What was unlinked before a `tag` that gave n may be freed
+//! once period n + 1 is over. So a batch of callbacks costs one period, and CPUs report nothing while nobody begins one:
 //!
 //! - Period n + 1 began after the tag (`tag`'s fence orders the unlinking before its read of n). A CPU that reports n + 1 has read
-//!   that number, and its fence (`period.report`) orders its later reads after it: they see the unlinking. So whoever
-//!   can still hold what was unlinked has not reported n + 1, and the number does not become n + 2.
+//!   that number, and its fence (`period.report`) orders its later reads after it: they see the unlinking. So while somebody
+//!   can still hold what was unlinked who has not reported n + 1, that period is not over.
 //! - A CPU seen IDLE that wakes up: either the scan (after its own fence, `period.scan`) sees the seat taken, or the fence in `wake`
 //!   comes later than the scan's, and the reads after it see the unlinking.
-//! - Reads of a CPU happen before its report (`period.seen`, release), the report before the scan (acquire), the scan before the new number
-//!   (`period.advance`), and that before the freeing (`period.over`).
+//! - Reads of a CPU happen before its report (`period.seen`, release), the report before the scan (acquire), the scan before the period is
+//!   said to be over (`period.end`), and that before the freeing (`period.over`).
+//! - A period begins only when the last is over, so that it is not put off for ever.
 
 use crate::atomic::{AtomicU64, Ordering, const_new, fence_at, site};
 
 /// In the seat of a CPU that reads nothing.
 const IDLE: u64 = u64::MAX;
 
-/// The number of the current period; on a line (and its pair) of its own, because every CPU reads it all the time.
+/// A line (and its pair) of its own.
 #[derive(Debug)]
 #[repr(align(128))]
+struct Line(AtomicU64);
+
+/// The numbers. Every CPU reads that of the current period all the time, and that of the last one over when callbacks of its own wait.
+#[derive(Debug)]
 pub struct Period {
-    number: AtomicU64,
+    number: Line,
+    over: Line,
 }
 
 /// A CPU's place. Written by that CPU, read by those that scan; on a line of its own.
@@ -60,20 +67,20 @@ impl Default for Seat {
 impl Period {
     const_new! {
         pub fn new() -> Self {
-            Period { number: AtomicU64::new(1) }
+            Period { number: Line(AtomicU64::new(1)), over: Line(AtomicU64::new(1)) }
         }
     }
 
     /// The number, of the current period or one just over.
     #[inline(always)]
     pub fn number(&self) -> u64 {
-        self.number.load(Ordering::Relaxed)
+        self.number.0.load(Ordering::Relaxed)
     }
 
     /// The CPU of `seat` is in no read section. Two loads and a comparison, once per period more.
     #[inline(always)]
     pub fn quiescent(&self, seat: &Seat) {
-        let number = self.number.load(Ordering::Acquire);
+        let number = self.number.0.load(Ordering::Acquire);
         if number != seat.seen.load(Ordering::Relaxed) {
             report(seat, number);
         }
@@ -82,7 +89,7 @@ impl Period {
     /// The CPU of `seat` may read from here on.
     #[inline]
     pub fn wake(&self, seat: &Seat) {
-        seat.seen.store(self.number.load(Ordering::Acquire), Ordering::Relaxed);
+        seat.seen.store(self.number.0.load(Ordering::Acquire), Ordering::Relaxed);
         fence_at("period.wake");
     }
 
@@ -90,36 +97,44 @@ impl Period {
     #[inline]
     pub fn tag(&self) -> u64 {
         fence_at("period.tag");
-        self.number.load(Ordering::Relaxed)
+        self.number.0.load(Ordering::Relaxed)
     }
 
     /// Whether what was unlinked before `tag` was taken may be freed.
     #[inline]
     pub fn is_over(&self, tag: u64) -> bool {
-        self.number.load(site("period.over", Ordering::Acquire)) >= tag + 2
+        self.over.0.load(site("period.over", Ordering::Acquire)) > tag
     }
 
-    /// Ends the period if every CPU has reported it. `Err` names the first CPU that has not, which may be asked for first
+    /// Begins a period, if the current one is over. Says whether it is another now.
+    pub fn begin(&self) -> bool {
+        let number = self.number();
+        if self.over.0.load(Ordering::Relaxed) < number {
+            return false;
+        }
+        // Whoever fails finds that another has begun it.
+        let _ = self.number.0.compare_exchange(number, number + 1, Ordering::Relaxed, Ordering::Relaxed);
+        true
+    }
+
+    /// Ends the current period if every CPU has reported it. `Err` names the first CPU that has not, which may be asked for first
     /// (`ask_first`) the next time.
-    pub fn try_advance<'a>(
+    pub fn try_end<'a>(
         &self,
         cpus: u32,
         ask_first: u32,
         seat_of: impl Fn(u32) -> &'a Seat,
-    ) -> Result<u64, u32> {
-        let number = self.number.load(Ordering::Acquire);
+    ) -> Result<(), u32> {
+        let number = self.number();
         fence_at("period.scan");
         for cpu in core::iter::once(ask_first).filter(|cpu| *cpu < cpus).chain(0..cpus) {
-            let seen = seat_of(cpu).seen.load(site("period.seen", Ordering::Acquire));
-            if seen != number && seen != IDLE {
+            // IDLE is more than any number.
+            if seat_of(cpu).seen.load(site("period.seen", Ordering::Acquire)) < number {
                 return Err(cpu);
             }
         }
-        let order = site("period.advance", Ordering::AcqRel);
-        match self.number.compare_exchange(number, number + 1, order, Ordering::Relaxed) {
-            Ok(_) => Ok(number + 1),
-            Err(now) => Ok(now),
-        }
+        self.over.0.fetch_max(number, site("period.end", Ordering::Release));
+        Ok(())
     }
 }
 

@@ -304,28 +304,24 @@ fn advance() -> bool {
         return callback::any_ripe();
     }
     let many = callback::backlog() > callback::MANY;
-    if cfg!(target_os = "none") && !many && !callback::any_wanted() && !is_ender(own, now) {
+    if cfg!(target_os = "none") && !many && !callback::any_wanted() && !is_ender(own, tag + 1, now) {
         return callback::any_ripe();
     }
     let tries = if many { TRIES_PER_MS_IN_HURRY } else { TRIES_PER_MS };
     own.next_try.set(now.wrapping_add(machine::cycles_per_ms() / tries));
-    if end_period(own, now) {
-        // A tag is over after two periods; if the other CPUs idle, the second ends at once.
-        quiescent();
-        end_period(own, now);
-    }
+    get_on(own, tag, now);
     PERIOD.is_over(tag) || callback::any_ripe()
 }
 
-/// Whether this CPU is the one to end the period, or becomes it.
-fn is_ender(own: &Own, now: u64) -> bool {
+/// Whether this CPU is the one to end period `number`, or becomes it.
+fn is_ender(own: &Own, number: u64, now: u64) -> bool {
     let ender = ENDER.0.load(Ordering::Relaxed);
     if own.ender.get() != ender {
         own.ender.set(ender);
         own.ender_since.set(now);
     }
     let stuck = now.wrapping_sub(own.ender_since.get()) > TAKE_OVER_MS * machine::cycles_per_ms();
-    claim(&ENDER.0, PERIOD.number(), machine::cpu_id(), stuck)
+    claim(&ENDER.0, number, machine::cpu_id(), stuck)
 }
 
 /// Claims period `number` for `cpu`: nobody has, or it is `stuck`. Says whether it is this CPU's.
@@ -336,10 +332,19 @@ fn claim(ender: &AtomicU64, number: u64, cpu: CpuId, stuck: bool) -> bool {
             && ender.compare_exchange(now, mine, Ordering::Relaxed, Ordering::Relaxed).is_ok())
 }
 
+/// Does what can be done now for what has `tag`: it waits for a period that began later. If the other CPUs idle, that ends at once.
+fn get_on(own: &Own, tag: u64, now: u64) {
+    let later = PERIOD.number() > tag || PERIOD.begin() || (end_period(own, now) && PERIOD.begin());
+    if later {
+        quiescent();
+        end_period(own, now);
+    }
+}
+
 /// Ends the period if every CPU has reported it, and says so.
 fn end_period(own: &Own, now: u64) -> bool {
-    match PERIOD.try_advance(machine::cpus(), own.laggard.get() as CpuId, |cpu| SEAT.of(cpu)) {
-        Ok(_) => {
+    match PERIOD.try_end(machine::cpus(), own.laggard.get() as CpuId, |cpu| SEAT.of(cpu)) {
+        Ok(()) => {
             own.ended.add(1);
             true
         }
@@ -383,7 +388,7 @@ pub fn synchronize() {
         }
         tries += 1;
         quiescent();
-        end_period(OWN.this(), machine::cycles());
+        get_on(OWN.this(), tag, machine::cycles());
         machine::relax();
     }
 }

@@ -95,7 +95,8 @@ impl World {
         assert!(self.count.kill());
         let tag = self.period.tag();
         while !self.period.is_over(tag) {
-            let _ = self.period.try_advance(2, 1, |cpu| &self.seats[cpu as usize]);
+            self.period.begin();
+            let _ = self.period.try_end(2, 1, |cpu| &self.seats[cpu as usize]);
             if !self.period.is_over(tag) {
                 thread::yield_now();
             }

@@ -49,8 +49,12 @@ impl World {
         &self.seats[cpu]
     }
 
-    fn advance(&self) {
-        let _ = self.period.try_advance(2, 1, |cpu| self.seat(cpu as usize));
+    fn begin(&self) {
+        self.period.begin();
+    }
+
+    fn end(&self) {
+        let _ = self.period.try_end(2, 1, |cpu| self.seat(cpu as usize));
     }
 
     fn unlink(&self) -> u64 {
@@ -98,8 +102,9 @@ fn reader() {
         world.period.wake(world.seat(0));
         let tag = world.unlink();
         while !world.period.is_over(tag) {
+            world.begin();
             world.period.quiescent(world.seat(0));
-            world.advance();
+            world.end();
             if !world.period.is_over(tag) {
                 thread::yield_now();
             }
@@ -121,10 +126,10 @@ fn reporting() {
         world.period.quiescent(world.seat(1));
         world.read();
     };
-    run(&world, &[read, World::advance], |world| {
+    run(&world, &[read, World::begin], |world| {
         let tag = world.unlink();
         world.period.quiescent(world.seat(0));
-        world.advance();
+        world.end();
         world.free_if_over(tag);
     });
 }
@@ -146,9 +151,9 @@ fn idling() {
     };
     run(&world, &[read], |world| {
         let tag = world.unlink();
-        world.advance();
+        world.begin();
         world.period.quiescent(world.seat(0));
-        world.advance();
+        world.end();
         world.free_if_over(tag);
     });
 }
@@ -165,8 +170,8 @@ fn waking() {
         world.read();
     };
     let end = |world: &World| {
-        world.advance();
-        world.advance();
+        world.begin();
+        world.end();
     };
     run(&World::new(), &[read, end], |world| {
         let tag = world.unlink();
@@ -179,7 +184,7 @@ model! { waking (3)
     breaks without_a_fence_on_waking: "period.wake"
 }
 
-/// Others end the periods; the freeing CPU knows of the reader, which had found the object before, only through the number.
+/// Others end the periods; the freeing CPU knows of the reader, which had found the object before, only through the end.
 fn ending() {
     let world = World::new();
     world.period.wake(world.seat(1));
@@ -189,13 +194,13 @@ fn ending() {
         world.seat(1).idle();
     };
     let end = |world: &World| {
-        world.advance();
-        world.advance();
+        world.begin();
+        world.end();
     };
     run(&world, &[read, end, |world| world.free_if_over(1)], |_| ());
 }
 
 model! { ending (3)
-    breaks without_acquire_of_the_number: "period.over"
-    breaks without_release_of_the_number: "period.advance"
+    breaks without_acquire_of_the_end: "period.over"
+    breaks without_release_of_the_end: "period.end"
 }

@@ -22,6 +22,9 @@ use crate::lines::names::Sharing;
 /// Above what was measured when the table was written, so much is still within the bound: of transfers, and of inherited ones.
 const ROOM: f64 = 1.5;
 const ROOM_INHERITED: f64 = 4.0;
+/// Inherited lines of a window that are never too many: sixteen pages. What was on which CPU before depends on how the host's processors took
+/// their turns.
+const ALWAYS_INHERITED: f64 = 16.0 * 64.0;
 /// Transfers per operation below which nothing is said: a few per thousand operations come and go.
 const QUIET: f64 = 0.01;
 /// No window is so quiet that less can be told from nothing.
@@ -49,6 +52,9 @@ pub struct Seen {
     pub lines: BTreeMap<String, Shared>,
     #[serde(skip)]
     windows: usize,
+    /// Operations of the shortest window.
+    #[serde(skip)]
+    ops: u64,
 }
 
 /// What conflict lines of one name did.
@@ -121,6 +127,7 @@ impl Seen {
         fold(&mut self.least, &mut self.most, transfers);
         fold(&mut self.least_inherited, &mut self.most_inherited, inherited);
         self.windows += 1;
+        self.ops = if first { ops } else { self.ops.min(ops) }.max(1);
         for (name, sharing) in lines {
             let shared = self.lines.entry(name).or_default();
             shared.turns.push(sharing.turns as f64 / ops.max(1) as f64);
@@ -177,12 +184,13 @@ impl Rules<'_> {
     }
 
     fn above(&self, cpus: u32, seen: &Seen) -> Vec<String> {
-        let inherited = self.row.inherited.get(&cpus.to_string()).copied();
+        let always = ALWAYS_INHERITED / seen.ops.max(1) as f64;
+        let inherited = self.row.inherited.get(&cpus.to_string()).map(|bound| bound.max(always));
         [("", seen.least, self.bound(cpus)), ("inherited ", seen.least_inherited, inherited)]
             .into_iter()
             .filter_map(|(what, least, bound)| {
                 let bound = bound.filter(|&bound| least > bound.max(LEAST))?;
-                Some(format!("{least:.3} {what}transfers at {cpus} CPUs, the bound is {bound}"))
+                Some(format!("{least:.3} {what}transfers at {cpus} CPUs, the bound is {}", show(bound)))
             })
             .collect()
     }
@@ -401,6 +409,12 @@ mod tests {
             with(Exactness::Exact, of).worse.len()
         };
         assert_eq!((worse(1.9), worse(2.1)), (0, 1));
+        let row = with(Exactness::Exact, |rules| rules.row(&measured(608.0, inherits(0.01))));
+        let worse = |now| {
+            let of = |rules: Rules<'_>| Rules { row: &row, ..rules }.judge(&measured(608.0, inherits(now)));
+            with(Exactness::Exact, of).worse.len()
+        };
+        assert_eq!((worse(1.0), worse(1.1)), (0, 1), "sixteen pages in {OPS} operations");
     }
 
     #[test]

@@ -84,7 +84,7 @@ static void teardown(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "openclose", .what = "open and close a file", .flags = "to", .warm = 200,
+	.name = "openclose", .what = "open and close a file", .flags = "to", .warm = 1000,
 	.prepare = prepare, .setup = setup, .op = op, .teardown = teardown,
 };
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX = 63, ROUNDS = 2, TIMES = 2000, PAGE = 4096, PAGES = 8 };
+enum { MAX = 63, ROUNDS = 6, TIMES = 2000, PAGE = 4096, PAGES = 8 };
 
 struct line {
     union {

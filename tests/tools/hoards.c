@@ -5,16 +5,8 @@
  * takes PERCENT of what MemFree says, all of it at once, and forks with it. A kernel that lets CPUs keep for themselves what they freed
  * runs out and kills. Status 0: everybody got it; 1: not; 2: usage.
  */
+#include "meminfo.h"
 #include "t.h"
-
-static long mem_free(void)
-{
-	char *text = read_file("/proc/meminfo");
-	char *line = text ? strstr(text, "MemFree:") : 0;
-	long free_kib = line ? atol(line + 8) : -1;
-	free(text);
-	return free_kib;
-}
 
 static void stay_on(int cpu)
 {

@@ -6,16 +6,8 @@
  * Without a program it executes itself (which exits at once): rounds of fork, exec, exit and wait.
  * The program's output is dropped. Status 0: memory came back; 1: it did not; 2: usage.
  */
+#include "meminfo.h"
 #include "t.h"
-
-static long mem_free(void)
-{
-	char *text = read_file("/proc/meminfo");
-	char *line = text ? strstr(text, "MemFree:") : 0;
-	long free_kib = line ? atol(line + 8) : -1;
-	free(text);
-	return free_kib;
-}
 
 static int failures;
 

@@ -3,6 +3,7 @@
 //! Reached in batches only (a magazine and the colour lists are empty, or a large block is wanted), so one lock per node.
 //! A free block is marked at its first frame (`Frame::block`), under the lock.
 
+use super::chain::Chain;
 use super::{Frame, FrameKind, MAX_NODES, MAX_ORDER};
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::level::FrameList;
@@ -28,6 +29,13 @@ static NODES: [Buddy; MAX_NODES] = [const {
 
 pub(super) fn node(n: usize) -> &'static Buddy {
     &NODES[n % MAX_NODES]
+}
+
+/// Gives each page of `pages` to the buddy of its node, where large blocks form.
+pub(super) fn give_pages(mut pages: Chain) {
+    while let Some(frame) = pages.pop() {
+        node(frame.node()).give(frame, 0);
+    }
 }
 
 impl Buddy {

@@ -84,23 +84,19 @@ impl ColourLists {
                 }
                 list.free.store(held.len() as u64, Ordering::Relaxed);
             }
-            while let Some(frame) = surplus.pop() {
-                buddy::node(frame.node()).give(frame, 0);
-            }
+            buddy::give_pages(surplus);
         }
     }
 
     /// Gives every page to the buddy of its node, so that large blocks form.
     pub(super) fn drain(&self) {
         for list in &self.lists {
-            let mut all = {
+            let all = {
                 let mut held = list.chain.lock();
                 list.free.store(0, Ordering::Relaxed);
                 held.take_all()
             };
-            while let Some(frame) = all.pop() {
-                buddy::node(frame.node()).give(frame, 0);
-            }
+            buddy::give_pages(all);
         }
     }
 }

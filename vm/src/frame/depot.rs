@@ -86,13 +86,11 @@ impl Depot {
 
     /// Gives all frames to the buddies of their nodes, where large blocks form.
     pub(super) fn drain(&self) {
-        let mut all = {
+        let all = {
             let mut chain = self.chain.lock();
             self.len.store(0, Ordering::Relaxed);
             chain.take_all()
         };
-        while let Some(frame) = all.pop() {
-            buddy::node(frame.node()).give(frame, 0);
-        }
+        buddy::give_pages(all);
     }
 }

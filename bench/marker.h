@@ -1,7 +1,8 @@
 /*
  * The window markers: instructions that do nothing on any machine, and that an emulator's plugin can recognise by their
- * bytes. Each task executes them on its own CPU, around its operations. On x86-64 a NOP with a 32-bit displacement, 0f 1f 80 xx xx xx xx, where the displacement is the mark.
- * Elsewhere they are left out, and only the clock bounds the window.
+ * bytes. Each task executes them on its own CPU, around its operations. On x86-64 a NOP with a 32-bit displacement,
+ * 0f 1f 80 xx xx xx xx, where the displacement is the mark. Elsewhere they are left out, and only the clock bounds the
+ * window.
  */
 #ifndef MARKER_H
 #define MARKER_H

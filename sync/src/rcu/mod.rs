@@ -4,11 +4,11 @@
 //! [`quiescent`] there. An idle CPU is out of the count between [`idle_enter`] and [`idle_exit`]; so is one that has not called
 //! `idle_exit` since boot. The argument is in [`crate::protocol::period`].
 //!
-//! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe. Ending a period moves the
-//! lines of all CPUs, so it has to be worth it: a CPU tries once [`ENOUGH`] callbacks have gathered, or its oldest are [`PATIENCE_MS`]
-//! old, or somebody waits for them ([`hurry`], [`expedite`], [`synchronize`]); a period ended by one CPU serves all, and unless it is
-//! urgent only one tries. While nobody waits, no
-//! period ends and nobody writes the number. A period that is held up for more than 10 ms is nudged: its CPUs are interrupted.
+//! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe. Ending a
+//! period moves the lines of all CPUs, so it has to be worth it: a CPU tries once [`ENOUGH`] callbacks have gathered, or its
+//! oldest are [`PATIENCE_MS`] old, or somebody waits for them ([`hurry`], [`expedite`], [`synchronize`]); a period ended by
+//! one CPU serves all, and unless it is urgent only one tries. While nobody waits, no period ends and nobody writes the
+//! number. A period that is held up for more than 10 ms is nudged: its CPUs are interrupted.
 //!
 //! Hosted, threads are in user mode, so to speak, but inside [`read`]: nothing has to call `quiescent`.
 //!
@@ -38,9 +38,9 @@ static PERIOD: Period = Period::new();
 /// Counts the calls of [`expedite`]. Written only when memory is short.
 static CALLS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
-/// Which CPU tries to end which period: the period's number and, in the low bits, the CPU. One that reads the seats of all is enough;
-/// if each that has callbacks did, a period would cost as many lines as there are pairs of CPUs. Only a hint: whoever ends a period
-/// proves that it is over.
+/// Which CPU tries to end which period: the period's number and, in the low bits, the CPU. One that reads the seats of all
+/// is enough; if each that has callbacks did, a period would cost as many lines as there are pairs of CPUs. Only a hint:
+/// whoever ends a period proves that it is over.
 static ENDER: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 const CPU_BITS: u32 = 8;
 /// Milliseconds after which another CPU takes over.
@@ -50,8 +50,8 @@ const _: () = assert!(machine::MAX_CPUS <= 1 << CPU_BITS);
 
 /// Milliseconds after which the CPUs that hold up a period are interrupted.
 const NUDGE_MS: u64 = 10;
-/// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at once fits the
-/// magazines of frames and slabs.
+/// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at
+/// once fits the magazines of frames and slabs.
 const ENOUGH: u64 = 256;
 /// Callbacks between two tries to end one period.
 const AGAIN: u64 = 32;
@@ -169,7 +169,8 @@ pub fn quiescent() {
     }
 }
 
-/// This CPU goes idle: it reads nothing until `idle_exit`, which an interrupt handler that reads has to call too (see `irq_enter`).
+/// This CPU goes idle: it reads nothing until `idle_exit`, which an interrupt handler that reads has to call too (see
+/// `irq_enter`).
 #[inline]
 pub fn idle_enter() {
     debug_assert!(!reading(), "idle in an RCU read section");
@@ -200,9 +201,9 @@ pub fn irq_exit(was_idle: bool) {
     }
 }
 
-/// Whether [`poll`] would get on just now: for each return to user mode, where it costs two loads while nobody waits. False after a `poll` until
-/// there is something ripe again or time for another try, so that a CPU reports before it asks again. What is only old waits for the next
-/// tick, after which the kernel polls in any case.
+/// Whether [`poll`] would get on just now: for each return to user mode, where it costs two loads while nobody waits. False
+/// after a `poll` until there is something ripe again or time for another try, so that a CPU reports before it asks again.
+/// What is only old waits for the next tick, after which the kernel polls in any case.
 #[inline(always)]
 pub fn due() -> bool {
     callback::is_due() && is_due_now()
@@ -263,8 +264,8 @@ pub fn expedite() {
     }
 }
 
-/// Runs ripe callbacks of this CPU, a batch at a time, and tries to end the period if some wait on. Says whether some do: an idle CPU
-/// then keeps its tick. In thread context only (return to user, idle loop, a thread), in no read section.
+/// Runs ripe callbacks of this CPU, a batch at a time, and tries to end the period if some wait on. Says whether some do: an
+/// idle CPU then keeps its tick. In thread context only (return to user, idle loop, a thread), in no read section.
 pub fn poll() -> bool {
     debug_assert!(!reading(), "callbacks run in an RCU read section");
     if !pending() {
@@ -332,7 +333,8 @@ fn claim(ender: &AtomicU64, number: u64, cpu: CpuId, stuck: bool) -> bool {
             && ender.compare_exchange(now, mine, Ordering::Relaxed, Ordering::Relaxed).is_ok())
 }
 
-/// Does what can be done now for what has `tag`: it waits for a period that began later. If the other CPUs idle, that ends at once.
+/// Does what can be done now for what has `tag`: it waits for a period that began later. If the other CPUs idle, that ends
+/// at once.
 fn get_on(own: &Own, tag: u64, now: u64) {
     let later = PERIOD.number() > tag || PERIOD.begin() || (end_period(own, now) && PERIOD.begin());
     if later {

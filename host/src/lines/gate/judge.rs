@@ -4,12 +4,14 @@
 //!
 //! A *shared line* is a name whose conflict lines could have moved so often per operation had the CPUs come to them in turns
 //! ([`Line::turns`](darter_measure::Line::turns)), by the median of the windows. That follows from what the CPUs did and not
-//! from who came first, so a busy host changes it little, and what happens once in hundreds of operations (a batch handed on, the end of
-//! a grace period, a tick) stays below. Such lines are *rare*: counted, named, and no finding. Between the thresholds for a new
-//! line and for one that the table knows lies a factor of `NEAR_FLOOR` at least, so that no name is in one run's set and not in the next's.
+//! from who came first, so a busy host changes it little, and what happens once in hundreds of operations (a batch handed
+//! on, the end of a grace period, a tick) stays below. Such lines are *rare*: counted, named, and no finding. Between the
+//! thresholds for a new line and for one that the table knows lies a factor of `NEAR_FLOOR` at least, so that no name is in
+//! one run's set and not in the next's.
 //!
-//! Transfers are those of conflict lines, the window's own. A line that one CPU alone used in the window, and took from another first, is
-//! left from before: those are *inherited*, bounded apart and loosely, since they are once in a line's life and not once in an operation.
+//! Transfers are those of conflict lines, the window's own. A line that one CPU alone used in the window, and took from
+//! another first, is left from before: those are *inherited*, bounded apart and loosely, since they are once in a line's
+//! life and not once in an operation.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +24,8 @@ use crate::lines::names::Sharing;
 /// Above what was measured when the table was written, so much is still within the bound: of transfers, and of inherited ones.
 const ROOM: f64 = 1.5;
 const ROOM_INHERITED: f64 = 4.0;
-/// Inherited lines of a window that are never too many: sixteen pages. What was on which CPU before depends on how the host's processors took
-/// their turns.
+/// Inherited lines of a window that are never too many: sixteen pages. What was on which CPU before depends on how the
+/// host's processors took their turns.
 const ALWAYS_INHERITED: f64 = 16.0 * 64.0;
 /// Transfers per operation below which nothing is said: a few per thousand operations come and go.
 const QUIET: f64 = 0.01;

@@ -35,7 +35,8 @@ use table::{Allowed, Made, Table};
 const WINDOWS: usize = 3;
 /// Seconds that one benchmark may take, on a busy machine: one takes two.
 const LIMIT: u32 = 120;
-/// How near instructions must be where emulator or programs differ from the table's: musl and gcc of Debian 13 make `forkexit` 2.3 % longer.
+/// How near instructions must be where emulator or programs differ from the table's: musl and gcc of Debian 13 make
+/// `forkexit` 2.3 % longer.
 const NEAR: f64 = 0.05;
 /// Machines that look again at what seemed worse.
 const LOOKS: usize = 2;

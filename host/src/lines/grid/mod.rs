@@ -1,8 +1,9 @@
 //! `darter lines --grid`: which operations can run side by side without touching a common line, as Commuter drew it.
 //!
-//! Task 0 does one operation on CPU 0 while task 1 does another on CPU 1 (bench/grid.c), each pair in a window of its own, all
-//! in one machine. The two are processes, and threads of one process where either operation is one of threads. Each pair runs twice, and a line counts when it conflicts by name in both windows. A cell of 0: the two
-//! commute, as far as the kernel's memory can tell.
+//! Task 0 does one operation on CPU 0 while task 1 does another on CPU 1 (bench/grid.c), each pair in a window of its own,
+//! all in one machine. The two are processes, and threads of one process where either operation is one of threads. Each pair
+//! runs twice, and a line counts when it conflicts by name in both windows. A cell of 0: the two commute, as far as the
+//! kernel's memory can tell.
 #![forbid(unsafe_code)]
 
 mod picture;

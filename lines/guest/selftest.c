@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * The line detector's own test, as a program or as /init: a pinned thread on each CPU uses lines planted in known ways. For each it
- * prints `plant NAME ADDRESS`; the report must find each of them, and call it by what it is.
+ * prints `plant NAME ADDRESS`; the report must find each of them, and call it by what it is. `windows N` says how many windows there were.
  */
 #define _GNU_SOURCE
 #include "markers.h"
@@ -108,6 +108,7 @@ int main(void)
            (long)&under_lock);
     for (int cpu = 0; cpu < cpus; cpu++)
         printf("plant own %lu\n", (long)&own[cpu]);
+    printf("windows %d\n", ROUNDS);
     printf("done\n");
     fflush(stdout);
     if (getpid() == 1)

@@ -47,6 +47,11 @@ pub fn run(options: &Lines) -> Result<u8> {
         let printed =
             capture(&machine, &options.machine.kernel, &append, additions, &[PROGRAM.into()], LIMIT)?;
         let windows = read(&out)?;
+        let expected = printed.lines().find_map(|line| line.strip_prefix("windows ")?.trim().parse().ok());
+        let right = expected == Some(windows.len());
+        wrong += u32::from(!right);
+        let verdict = if right { "right" } else { "WRONG" };
+        out!("{cpus:2} CPUs  windows      {verdict}  {} seen of {}", windows.len(), expected.unwrap_or(0));
         // The first window warms up.
         let window = windows.get(1).context("the plugin saw fewer than two windows")?;
         for plant in plants(&printed) {

@@ -188,6 +188,22 @@ struct shared *bench_shared_file(int *fd)
 }
 
 /*
+ * $BENCH_LIMIT: SIGALRM ends the first process after so many seconds, and costs nothing until then. $BENCH_WINDOW: the window's number.
+ * Programs that a benchmark executes are given neither.
+ */
+void bench_begin(struct shared *shared)
+{
+	const char *limit = getenv("BENCH_LIMIT"), *window = getenv("BENCH_WINDOW");
+	if (limit)
+		alarm((unsigned)strtoul(limit, 0, 10));
+	if (window)
+		shared->window = (uint32_t)strtoul(window, 0, 10);
+	unsetenv("BENCH_LIMIT");
+	unsetenv("BENCH_WINDOW");
+	MARK_WATCH();
+}
+
+/*
  * Waits for a flag. Spins first, which costs the kernel nothing; then sleeps for longer and longer, because with more
  * virtual CPUs than real ones a spinning task takes time from the one it waits for. -S never sleeps.
  */
@@ -287,7 +303,7 @@ void bench_task(struct task *task)
 	(void)shared->stop;
 	uint64_t limit = opt.ops ? opt.ops : UINT64_MAX;
 	bench_enter_window(shared, task->index, opt.tasks, opt.ops != 0);
-	MARK_OPEN();
+	MARK_OPEN(shared->window);
 	for (uint64_t done = 0; done < limit && !shared->stop;)
 		*count = done += bench->op(task);
 	MARK_CLOSE();
@@ -396,17 +412,8 @@ static unsigned keep_time(const struct bench *bench, struct shared *shared, pid_
 	return gone;
 }
 
-/* $BENCH_LIMIT: SIGALRM ends the controller after so many seconds, and costs nothing until then. */
-static void limit_time(void)
-{
-	const char *limit = getenv("BENCH_LIMIT");
-	if (limit)
-		alarm((unsigned)strtoul(limit, 0, 10));
-}
-
 void bench_control(const struct bench *bench, struct shared *shared, pid_t *tasks)
 {
-	limit_time();
 	unsigned gone = opt.ops ? 0 : keep_time(bench, shared, tasks);
 	while (tasks && gone < opt.tasks)
 		gone += reap_one(bench, tasks, 0);
@@ -466,6 +473,7 @@ int bench_main(int argc, char **argv, const struct bench *bench)
 {
 	bench_options(argc, argv, bench);
 	struct shared *shared = bench_map_shared(-1, opt.tasks);
+	bench_begin(shared);
 	if (bench->prepare)
 		bench->prepare();
 	if (opt.threads)

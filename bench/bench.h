@@ -26,6 +26,7 @@ struct shared {
 	_Alignas(2 * BENCH_LINE) volatile uint32_t go;    /* the window is open */
 	_Alignas(2 * BENCH_LINE) volatile uint32_t stop;  /* time is up (-s) */
 	_Alignas(2 * BENCH_LINE) volatile uint32_t leave; /* the window is closed */
+	uint32_t window;                                  /* its number, $BENCH_WINDOW */
 	volatile uint64_t open_ns, close_ns;
 	struct slot slot[];
 };
@@ -94,6 +95,8 @@ int bench_main(int argc, char **argv, const struct bench *bench);
 void bench_options(int argc, char **argv, const struct bench *bench);
 struct shared *bench_shared_file(int *fd);
 struct shared *bench_map_shared(int fd, unsigned tasks);
+/* Once, in the first process, before the tasks start. */
+void bench_begin(struct shared *shared);
 /* With -c: a nap before warm-up and window. */
 void bench_settle(void);
 void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks, int counted);

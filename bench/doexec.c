@@ -93,7 +93,7 @@ static void open_window(uint64_t state[WORDS])
 	bench_enter_window(shared, (unsigned)state[INDEX], tasks, state[NEXT_TICK] == UINT64_MAX);
 	if (state[NEXT_TICK] != UINT64_MAX)
 		state[NEXT_TICK] = shared->open_ns + TICK;
-	MARK_OPEN();
+	MARK_OPEN(shared->window);
 }
 
 static void close_window(const uint64_t state[WORDS])
@@ -188,6 +188,7 @@ int main(int argc, char **argv)
 	self = bench_self(argv[0]);
 	owner = getpid();
 	struct shared *shared = bench_shared_file(&area_fd);
+	bench_begin(shared);
 #ifndef SHARED
 	atexit(remove_copies);
 	for (unsigned i = 0; i < opt.tasks; i++)

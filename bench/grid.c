@@ -87,9 +87,6 @@ static void run_threads(struct shared *shared)
 		if ((errno = pthread_create(&thread[i], 0, thread_main, &task[i])) != 0)
 			bench_fail("pthread_create");
 	}
-	const char *limit = getenv("BENCH_LIMIT");
-	if (limit)
-		alarm((unsigned)strtoul(limit, 0, 10));
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(thread[i], 0);
 }
@@ -110,6 +107,7 @@ int main(int argc, char **argv)
 	read_side(&sides[0], argv[1]);
 	read_side(&sides[1], argv[2]);
 	struct shared *shared = bench_map_shared(-1, 2);
+	bench_begin(shared);
 	if (threads)
 		run_threads(shared);
 	else

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
@@ -26,7 +27,7 @@ int main(void)
             dup2(console, fd);
     FILE *jobs = fopen("/jobs", "r");
     char text[1024], *word[64];
-    int status;
+    int status, number = 0;
     for (sleep(20); jobs && fgets(text, sizeof text, jobs);) {
         int words = 0;
         printf("job %s", text);
@@ -36,8 +37,11 @@ int main(void)
         word[words] = 0;
         if (words == 0)
             continue;
+        char window[32];
+        snprintf(window, sizeof window, "BENCH_WINDOW=%04d", ++number);
         pid_t child = fork();
         if (child == 0) {
+            putenv(window);
             execv(word[0], word);
             perror(word[0]);
             _exit(127);

@@ -101,12 +101,14 @@ static void getppid_call(long n)
 
 static void run(const char *name, void (*path)(long), long n)
 {
+    static long window;
+    WINDOWS_FOLLOW();
     path(n);
     path(n);
-    WINDOW_OPEN();
+    WINDOW_OPEN(++window);
     path(n);
     WINDOW_CLOSE();
-    WINDOW_OPEN();
+    WINDOW_OPEN(++window);
     path(2 * n);
     WINDOW_CLOSE();
     printf("path %s %ld\n", name, n);

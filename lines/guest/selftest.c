@@ -73,7 +73,7 @@ static void *thread(void *argument)
             }
         }
         pthread_barrier_wait(&ready);
-        WINDOW_OPEN();
+        WINDOW_OPEN(round + 1);
         use(cpu);
         WINDOW_CLOSE();
         pthread_barrier_wait(&done);
@@ -98,6 +98,7 @@ int main(void)
         cpus = MAX;
     pthread_barrier_init(&ready, 0, cpus);
     pthread_barrier_init(&done, 0, cpus);
+    WINDOWS_FOLLOW();
     for (long cpu = 0; cpu < cpus; cpu++)
         if (pthread_create(&threads[cpu], 0, thread, (void *)cpu))
             perror("pthread_create");

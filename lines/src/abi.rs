@@ -42,6 +42,27 @@ pub struct GByteArray {
     pub len: c_uint,
 }
 
+/// GLib's array of elements of one size, as far as a reader needs it.
+#[repr(C)]
+pub struct GArray {
+    pub data: *const c_void,
+    pub len: c_uint,
+}
+
+/// A register of the guest; only QEMU knows what it points to.
+#[repr(C)]
+pub struct Register {
+    _opaque: [u8; 0],
+}
+
+/// `qemu_plugin_reg_descriptor`. The names are C strings that QEMU keeps.
+#[repr(C)]
+pub struct RegisterName {
+    pub register: *mut Register,
+    pub name: *const c_char,
+    pub feature: *const c_char,
+}
+
 pub type MemInfo = u32;
 pub type SimpleCb = extern "C" fn(PluginId);
 pub type VcpuSimpleCb = extern "C" fn(PluginId, c_uint);
@@ -51,6 +72,8 @@ pub type TbTransCb = extern "C" fn(PluginId, *mut Tb);
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not look at guest registers, so QEMU need not store them first.
 pub const CB_NO_REGS: c_int = 0;
+/// `QEMU_PLUGIN_CB_R_REGS`: the callback reads guest registers.
+pub const CB_READS_REGS: c_int = 1;
 /// `QEMU_PLUGIN_MEM_RW`
 pub const MEM_RW: c_int = 3;
 
@@ -82,7 +105,12 @@ unsafe extern "C" {
     pub fn qemu_plugin_hwaddr_phys_addr(addr: *const HwAddr) -> u64;
     /// Reads the memory of the CPU whose callback runs, through its page tables; false: not all of it is mapped.
     pub fn qemu_plugin_read_memory_vaddr(addr: u64, data: *mut GByteArray, len: usize) -> bool;
+    /// An array of `RegisterName`, the caller's to free. From a CPU's callback, that of its beginning at the earliest.
+    pub fn qemu_plugin_get_registers() -> *mut GArray;
+    /// Appends the register's bytes, in the guest's order, to `to`. From a callback registered with `CB_READS_REGS`.
+    pub fn qemu_plugin_read_register(register: *mut Register, to: *mut GByteArray) -> c_int;
     // GLib's, which QEMU is linked with.
+    pub fn g_array_free(array: *mut GArray, with_content: c_int) -> *mut c_char;
     pub fn g_byte_array_new() -> *mut GByteArray;
     pub fn g_byte_array_unref(array: *mut GByteArray);
 }

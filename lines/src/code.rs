@@ -6,6 +6,9 @@ pub const LONGEST: usize = 15;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
+    /// Windows follow.
+    Watch,
+    /// The number of the window stands in RAX.
     Open,
     Close,
 }
@@ -16,6 +19,7 @@ pub fn marker(code: &[u8]) -> Option<Marker> {
     match code {
         [0x0f, 0x1f, 0x80, 0x01, 0x52, 0x41, 0x44] => Some(Marker::Open),
         [0x0f, 0x1f, 0x80, 0x02, 0x52, 0x41, 0x44] => Some(Marker::Close),
+        [0x0f, 0x1f, 0x80, 0x03, 0x52, 0x41, 0x44] => Some(Marker::Watch),
         _ => None,
     }
 }
@@ -60,6 +64,7 @@ mod tests {
     fn markers_are_told_apart_and_other_nops_are_none() {
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 1, 0x52, 0x41, 0x44]), Some(Marker::Open));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 2, 0x52, 0x41, 0x44]), Some(Marker::Close));
+        assert_eq!(marker(&[0x0f, 0x1f, 0x80, 3, 0x52, 0x41, 0x44]), Some(Marker::Watch));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]), None);
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 1, 0x52, 0x41]), None);
     }

@@ -1,8 +1,11 @@
 //! The plugin's side towards QEMU: installation, translation, and the callbacks of each mode.
 //!
-//! Until a block with the open marker is translated, nothing is counted and the guest runs at full speed. Then the plugin
+//! Until a block with a marker is translated, nothing is counted and the guest runs at full speed. Then the plugin
 //! resets itself, which makes QEMU drop every translated block before the marker executes, and from there on what is
 //! translated carries callbacks.
+//!
+//! Trap: until that happens another CPU may execute the block. So the first marker is one that the first process executes while it
+//! is alone, long before any window opens (`Marker::Watch`).
 //!
 //! Trap: with one host thread for several CPUs QEMU 10 bakes the *translating* CPU's number into each block
 //! (`gen_cpu_index` takes "not parallel" for "one CPU"), so callbacks name the wrong CPU. Both modes therefore refuse to
@@ -17,7 +20,7 @@ use crate::instructions::{Counter, Site};
 use crate::options::{Mode, Options};
 use crate::recorder::{Access, Record, Recorder};
 use crate::sharing;
-use crate::window::{self, Windows};
+use crate::window::{self, Opened, Windows};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr;
 use std::cell::Cell;
@@ -35,8 +38,13 @@ static DIRECTORY: Directory = Directory::new();
 static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 static WINDOWS: Windows = Windows::new();
 static ARMED: AtomicBool = AtomicBool::new(false);
+/// Where who opens a window has its number, as QEMU names it for all CPUs alike; null: QEMU does not know the register.
+static NUMBER: AtomicPtr<Register> = AtomicPtr::new(ptr::null_mut());
+const NUMBER_REGISTER: &CStr = c"rax";
 /// What is written instead of counts.
 const REFUSAL: &str = "{\"format\":\"darter-lines/1\",\"error\":\"several CPUs on one host thread: QEMU names the wrong CPU\"}\n";
+const NO_REGISTER: &str =
+    "{\"format\":\"darter-lines/1\",\"error\":\"QEMU does not know the register with a window's number\"}\n";
 /// Two CPUs were seen on one host thread.
 static SHARED_THREAD: AtomicBool = AtomicBool::new(false);
 
@@ -147,6 +155,7 @@ extern "C" fn cpu_began(_: PluginId, cpu: c_uint) {
     });
     let this = Box::new(Cpu { recorder: Recorder::new(cpu, &DIRECTORY, cache), kinds });
     let this = Box::into_raw(this);
+    find_register();
     if let Some(seat) = SEATS.get(cpu) {
         seat.cpu.store(this, Relaxed);
         seat.thread.store(thread(), Relaxed);
@@ -178,7 +187,7 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
         let bytes = bytes.get(..length).unwrap_or(&[]);
         let marker = if code::in_kernel(pc) { None } else { code::marker(bytes) };
         if !armed_already {
-            if marker == Some(Marker::Open) && !ARMED.swap(true, Relaxed) {
+            if marker.is_some() && !ARMED.swap(true, Relaxed) {
                 // SAFETY: a reset may be asked for from any callback but the installation.
                 unsafe { qemu_plugin_reset(id, armed) };
                 return;
@@ -186,10 +195,13 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
             continue;
         }
         match marker {
-            Some(marker) => register(insn, if marker == Marker::Open { opened } else { closed }, None),
+            Some(Marker::Watch) => {}
+            Some(Marker::Open) => register(insn, opened, CB_READS_REGS, None),
+            Some(Marker::Close) => register(insn, closed, CB_NO_REGS, None),
             None if options.mode == Mode::Instructions => {
                 let repeats = code::repeats(bytes);
-                register(insn, if repeats { repeated } else { executed }, Some(COUNTER.site(pc, repeats)));
+                let called = if repeats { repeated } else { executed };
+                register(insn, called, CB_NO_REGS, Some(COUNTER.site(pc, repeats)));
             }
             None => {
                 let place = Place::new(pc, code::locks(bytes)).0 as *mut c_void;
@@ -201,10 +213,10 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
     }
 }
 
-fn register(insn: *mut Insn, callback: VcpuUdataCb, site: Option<&'static Site>) {
+fn register(insn: *mut Insn, callback: VcpuUdataCb, registers: c_int, site: Option<&'static Site>) {
     let data = site.map_or(ptr::null_mut(), |site| ptr::from_ref(site).cast_mut().cast::<c_void>());
     // SAFETY: the handle comes from the translation under way; `data` is what `callback` expects (`Site` or unused).
-    unsafe { qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, CB_NO_REGS, data) };
+    unsafe { qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, registers, data) };
 }
 
 extern "C" fn executed(cpu: c_uint, site: *mut c_void) {
@@ -343,20 +355,56 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
         write(options, REFUSAL);
         return;
     }
+    let Some(number) = number() else {
+        write(options, NO_REGISTER);
+        return;
+    };
     match options.mode {
         Mode::Instructions => {
-            if state.opened(cpu as usize) {
-                COUNTER.harvest(false);
+            match state.opened(cpu as usize, number) {
+                Opened::Late => return,
+                Opened::Voids => drop(COUNTER.harvest(false)),
+                Opened::Counts => {}
             }
             COUNTER.open(cpu as usize);
         }
         Mode::Lines => {
             let Some(Cpu { recorder, .. }) = this(cpu) else { return };
-            if state.opened(recorder.cpu) {
-                RECORDS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            match state.opened(recorder.cpu, number) {
+                Opened::Late => return,
+                Opened::Voids => RECORDS.lock().unwrap_or_else(PoisonError::into_inner).clear(),
+                Opened::Counts => {}
             }
             recorder.open();
         }
+    }
+}
+
+/// The number of the window that the CPU of the present callback opens.
+fn number() -> Option<u64> {
+    let register = NUMBER.load(Relaxed);
+    if register.is_null() {
+        return None;
+    }
+    // SAFETY: the register is one of QEMU's own list, and the callback is registered as one that reads registers.
+    let bytes = with_bytes(|array| unsafe { qemu_plugin_read_register(register, array) > 0 })?;
+    Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
+}
+
+/// Looks for the register in which the number of a window stands.
+fn find_register() {
+    // SAFETY: called from the beginning of a CPU. The array and its elements are valid until it is freed here; the names are
+    // C strings that QEMU keeps, as are the registers.
+    unsafe {
+        let array = qemu_plugin_get_registers();
+        let Some(list) = array.as_ref() else { return };
+        let names = (0..list.len as usize).map(|index| &*list.data.cast::<RegisterName>().add(index));
+        for name in names {
+            if CStr::from_ptr(name.name) == NUMBER_REGISTER {
+                NUMBER.store(name.register, Relaxed);
+            }
+        }
+        g_array_free(array, 1);
     }
 }
 
@@ -391,12 +439,17 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
 
 /// `bytes` bytes of the guest's memory as the CPU of the present callback sees it; none where it is not mapped.
 fn read_guest(address: u64, bytes: usize) -> Option<Vec<u8>> {
-    // SAFETY: called from a callback of a CPU alone (`closed`); the array is ours from its making to its release, and holds
-    // `len` bytes at `data` in between.
+    // SAFETY: called from a callback of a CPU alone (`closed`).
+    with_bytes(|array| unsafe { qemu_plugin_read_memory_vaddr(address, array, bytes) })
+}
+
+/// What `fill` puts into an array of bytes; none where it fails.
+fn with_bytes(fill: impl FnOnce(*mut GByteArray) -> bool) -> Option<Vec<u8>> {
+    // SAFETY: the array is ours from its making to its release, and holds `len` bytes at `data` in between.
     unsafe {
         let array = g_byte_array_new();
-        let content = qemu_plugin_read_memory_vaddr(address, array, bytes)
-            .then(|| core::slice::from_raw_parts((*array).data, (*array).len as usize).to_vec());
+        let content =
+            fill(array).then(|| core::slice::from_raw_parts((*array).data, (*array).len as usize).to_vec());
         g_byte_array_unref(array);
         content
     }

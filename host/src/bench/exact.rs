@@ -5,13 +5,15 @@
 //! of what belongs to no operation. Repeated string instructions count once, and their iterations apart.
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use darter_measure::{FunctionCost, PerOp, Window};
 use serde::Serialize;
 
 use super::boot::{self, Boot};
-use super::guest::Command;
+use super::guest::{self, Command};
 use super::results::{command, qemu_version, version};
 use super::suite::{self, Spec};
 use super::table::number;
@@ -127,16 +129,17 @@ pub fn count_on(
         Err(_) => Vec::new(),
     };
     let symbols = if options.profile { Some(symbols::of(kernel, paths)?) } else { None };
-    // A window for each command that ended well, in their order.
-    let mut windows = windows.into_iter();
-    let mut results = ran.results.into_iter();
+    let mut windows: HashMap<u64, Window> =
+        windows.into_iter().map(|window| (window.number, window)).collect();
+    let mut results = ran.results.into_iter().enumerate();
     let mut counts = Vec::new();
     for spec in specs {
         // Operations as the program says: it ends the round that it is in.
         let mut next = || -> Result<(u64, Window), String> {
-            match results.next().flatten() {
-                Some(Ok(measured)) => windows
-                    .next()
+            let (number, result) = results.next().unzip();
+            match result.flatten() {
+                Some(Ok(measured)) => number
+                    .and_then(|number| windows.remove(&guest::window(number)))
                     .map(|window| (measured.ops, window))
                     .ok_or_else(|| "the plugin saw no window for it".to_owned()),
                 Some(Err(why)) => Err(why),

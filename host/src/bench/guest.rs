@@ -33,6 +33,11 @@ pub struct Command {
     pub huge_pages: bool,
 }
 
+/// What the window is called that command `number` of a script opens.
+pub fn window(number: usize) -> u64 {
+    number as u64 + 1
+}
+
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// `settle`: seconds to wait until the guest is quiet. `limit`: seconds that one command may take. `undisturbed`: each benchmark has to
@@ -41,10 +46,11 @@ pub fn script(commands: &[Command], settle: f64, limit: u32, undisturbed: bool) 
     let bounded = if undisturbed { format!("BENCH_LIMIT={limit}") } else { format!("timeout {limit}") };
     let mut script = format!("sleep {settle}\n");
     for (number, command) in commands.iter().enumerate() {
+        let window = window(number);
         let setting = if command.huge_pages { "always" } else { "never" };
         script.push_str(&format!("[ ! -e {HUGE_PAGES} ] || echo {setting} >{HUGE_PAGES}\n"));
         script.push_str(&format!("echo @begin {number}\n"));
-        script.push_str(&format!("{bounded} {} </dev/null 2>&1\n", command.line));
+        script.push_str(&format!("BENCH_WINDOW={window:04} {bounded} {} </dev/null 2>&1\n", command.line));
         script.push_str(&format!("echo @end {number} $?\n"));
     }
     script
@@ -153,8 +159,9 @@ mod tests {
     #[test]
     fn nothing_wakes_beside_an_undisturbed_command() {
         let commands = [Command { line: "faultzf 2".into(), huge_pages: false }];
-        assert!(script(&commands, 0.5, 9, false).contains("\ntimeout 9 faultzf 2 </dev/null"));
-        assert!(script(&commands, 0.5, 9, true).contains("\nBENCH_LIMIT=9 faultzf 2 </dev/null"));
+        let begins = |undisturbed| format!("\nBENCH_WINDOW=0001 {undisturbed} faultzf 2 </dev/null");
+        assert!(script(&commands, 0.5, 9, false).contains(&begins("timeout 9")));
+        assert!(script(&commands, 0.5, 9, true).contains(&begins("BENCH_LIMIT=9")));
     }
 
     #[test]

@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_wrong_class_and_a_moving_line_of_ones_own_are_wrong() {
         let window = &parse_lines(
-            r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"seq":0,"user_accesses":1,"kernel_accesses":1,
+            r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"number":0,"user_accesses":1,"kernel_accesses":1,
             "user_reads":0,"user_writes":0,"kernel_reads":0,"kernel_writes":0,"remote":0,"matrix":[],"lines":[
             {"line":64,"vaddr":64,"class":"lock","transfers":3,"remote":0,"cpus":[],"pairs":[]},
             {"line":128,"vaddr":128,"class":null,"transfers":1,"remote":0,"cpus":[],"pairs":[]}]}]}"#,

@@ -1,6 +1,7 @@
 //! Boots a machine whose every load and store the plugin watches, runs commands in it, and gives each its window.
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -8,7 +9,7 @@ use darter_measure::{LineWindow, Names, lines_plugin, parse_lines};
 
 use crate::accel::Accel;
 use crate::bench::boot::{self, Boot};
-use crate::bench::guest::Command;
+use crate::bench::guest::{self, Command};
 use crate::bench::{PLAIN, append};
 use crate::cli::LineMachine;
 use crate::kernel_image::Kernel;
@@ -55,14 +56,17 @@ impl Watcher<'_> {
         let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
         let boot = Boot { paths, kernel, machine, append: words, settle, limit, undisturbed: true };
         let ran = boot.run(signals, commands, begun)?;
-        let mut windows = read(&out).unwrap_or_default().into_iter();
+        let windows = read(&out).unwrap_or_default().into_iter();
+        let mut windows: HashMap<u64, LineWindow> = windows.map(|window| (window.number, window)).collect();
         let missing = || ran.machine.clone().unwrap_or_else(|| "it did not run".into());
         Ok(ran
             .results
             .into_iter()
-            .map(|result| {
+            .enumerate()
+            .map(|(number, result)| {
                 let measured = result.unwrap_or_else(|| Err(missing()))?;
-                let window = windows.next().ok_or("the plugin saw no window of it")?;
+                let window =
+                    windows.remove(&guest::window(number)).ok_or("the plugin saw no window of it")?;
                 Ok((measured.ops, window))
             })
             .collect())

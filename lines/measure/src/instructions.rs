@@ -9,7 +9,8 @@ use std::collections::HashMap;
 /// What one window counted, all CPUs together. A repeated string instruction counts once; its iterations are apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Window {
-    pub seq: u32,
+    /// As the program calls it: windows of one machine have ascending numbers.
+    pub number: u64,
     pub user: u64,
     pub kernel: u64,
     pub user_iterations: u64,
@@ -112,9 +113,9 @@ mod tests {
     use super::*;
 
     const FILE: &str = r#"{"format":"darter-lines/1","mode":"instructions","tasks":1,"windows":[
-        {"seq":0,"cpus":[{"cpu":0,"user":6009,"kernel":318000,"user_iterations":0,"kernel_iterations":8}],
+        {"number":0,"cpus":[{"cpu":0,"user":6009,"kernel":318000,"user_iterations":0,"kernel_iterations":8}],
          "user":6009,"kernel":318000,"user_iterations":0,"kernel_iterations":8,"profile":[[4096,1000,8],[8192,500,0]]},
-        {"seq":1,"cpus":[],"user":12009,"kernel":636000,"user_iterations":0,"kernel_iterations":4108,
+        {"number":1,"cpus":[],"user":12009,"kernel":636000,"user_iterations":0,"kernel_iterations":4108,
          "profile":[[4096,2000,4108],[4100,1000,0],[8192,500,0]]}
     ]}"#;
 

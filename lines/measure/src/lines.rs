@@ -79,7 +79,8 @@ pub struct Line {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LineWindow {
-    pub seq: u32,
+    /// As the program calls it: windows of one machine have ascending numbers.
+    pub number: u64,
     pub user_accesses: u64,
     pub kernel_accesses: u64,
     pub user_reads: u64,
@@ -165,7 +166,7 @@ impl LineWindow {
 pub mod tests {
     use super::*;
 
-    pub const FILE: &str = r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"seq":0,"user_accesses":10,
+    pub const FILE: &str = r#"{"format":"darter-lines/1","mode":"lines","tasks":2,"windows":[{"number":0,"user_accesses":10,
         "kernel_accesses":20,"user_reads":0,"user_writes":1,"kernel_reads":2,"kernel_writes":1,"remote":0,
         "matrix":[[0,1,4]],"lines":[
         {"line":448,"vaddr":18446744071578845632,"class":"lock","transfers":3,"remote":0,

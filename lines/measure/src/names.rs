@@ -222,7 +222,7 @@ mod tests {
             format!("[{BASES},\"{bases}\"]"),
         ];
         let text = format!(
-            r#"{{"format":"darter-lines/1","mode":"lines","windows":[{{"seq":0,"user_accesses":0,"kernel_accesses":0,
+            r#"{{"format":"darter-lines/1","mode":"lines","windows":[{{"number":0,"user_accesses":0,"kernel_accesses":0,
             "user_reads":0,"user_writes":0,"kernel_reads":0,"kernel_writes":0,"remote":0,"matrix":[],"lines":[],
             "memory":[{}]}}]}}"#,
             memory.join(",")

@@ -5,6 +5,7 @@ mod soft;
 
 use soft::{Soft, add, frame_at, free_frames, read, start, switch_to, write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use sync::machine::hosted::as_cpu;
 use vm::*;
 
@@ -62,6 +63,22 @@ fn fork_once(parent: &Process, start: usize, value: u64) {
     drop(child);
 }
 
+/// The whole family has the pages 1.. as the ancestor wrote them, and nothing is left when it goes.
+fn end(ancestor: Process, children: Vec<Process>, start: usize, before: u64) {
+    as_cpu(CPUS.start, || {
+        for space in children.iter().chain([&ancestor]) {
+            check(space, start, 1..PAGES);
+        }
+    });
+    all_go((ancestor, children), before);
+}
+
+/// Drops what is left; all frames have to be back.
+fn all_go<T>(left: T, before: u64) {
+    as_cpu(CPUS.start, || drop(left));
+    assert_eq!(drain(), before, "frames are missing");
+}
+
 fn check(space: &Process, start: usize, pages: std::ops::Range<usize>) {
     switch_to(space);
     for page in pages {
@@ -91,13 +108,7 @@ fn forking_on_several_cpus_counts_inherited_pages_no_more() {
             assert_eq!(counts(child), settled);
         });
     }
-    as_cpu(CPUS.start, || {
-        for space in children.iter().chain([&ancestor]) {
-            check(space, start, 1..PAGES);
-        }
-        drop((ancestor, children));
-    });
-    assert_eq!(drain(), before, "frames are missing");
+    end(ancestor, children, start, before);
 }
 
 #[test]
@@ -131,9 +142,8 @@ fn a_held_page_stays_with_the_others_when_one_writes_moves_or_unmaps_it() {
         check(dropper, start, 30..PAGES);
         check(&ancestor, start, 1..PAGES);
         check(closer, start, 3..PAGES);
-        drop((ancestor, children));
     });
-    assert_eq!(drain(), before, "frames are missing");
+    all_go((ancestor, children), before);
 }
 
 #[test]
@@ -141,7 +151,7 @@ fn a_moved_page_lives_when_all_that_held_it_are_gone() {
     let _g = alone();
     let before = drain();
     let (ancestor, mut children, start) = family(Backing::Anonymous);
-    as_cpu(CPUS.start, || {
+    let left = as_cpu(CPUS.start, || {
         let mover = children.remove(0);
         switch_to(&mover);
         let target = VirtAddr(3 << 30);
@@ -167,9 +177,9 @@ fn a_moved_page_lives_when_all_that_held_it_are_gone() {
             write(&other, filler + page * PAGE_SIZE, 9).unwrap();
         }
         check(&mover, target.0, 1..PAGES);
-        drop((mover, other));
+        (mover, other)
     });
-    assert_eq!(drain(), before, "frames are missing");
+    all_go(left, before);
 }
 
 #[test]
@@ -197,8 +207,7 @@ fn a_held_page_stays_when_it_is_protected_while_a_write_waits_for_a_flush() {
     as_cpu(CPUS.start + 1, || assert_eq!(write(&space, page, 6), Err(FaultError::Denied)));
     soft::on_flush(Box::new(|| ()));
     as_cpu(CPUS.start + 1, || check(&space, start, 1..PAGES));
-    as_cpu(CPUS.start, || drop((ancestor, children, space)));
-    assert_eq!(drain(), before, "frames are missing");
+    all_go((ancestor, children, space), before);
 }
 
 #[test]
@@ -217,9 +226,8 @@ fn held_copies_of_file_pages_go_when_the_file_is_cut() {
         object.set_size((PAGES * PAGE_SIZE) as u64).unwrap();
         switch_to(&children[0]);
         assert_eq!(read(&children[0], start + 10 * PAGE_SIZE), Ok(0));
-        drop((ancestor, children, object));
     });
-    assert_eq!(drain(), before, "frames are missing");
+    all_go((ancestor, children, object), before);
 }
 
 #[test]
@@ -246,13 +254,7 @@ fn a_family_that_moves_to_another_cpu_and_inherits_anew_loses_nothing() {
             children.extend(next);
         });
     }
-    as_cpu(CPUS.start, || {
-        for space in children.iter().chain([&ancestor]) {
-            check(space, start, 1..PAGES);
-        }
-        drop((ancestor, children));
-    });
-    assert_eq!(drain(), before, "frames are missing");
+    end(ancestor, children, start, before);
 }
 
 #[test]
@@ -265,7 +267,7 @@ fn threads_write_held_pages_while_others_fork_and_nothing_is_lost() {
         space.set_multithreaded();
     }
     // Two processes of three threads each: all count in all pages, and one of them forks meanwhile.
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for thread in 0..6usize {
             let space = &children[thread % 2];
             scope.spawn(move || {
@@ -298,7 +300,6 @@ fn threads_write_held_pages_while_others_fork_and_nothing_is_lost() {
             }
         }
         check(&ancestor, start, 1..PAGES);
-        drop((ancestor, children));
     });
-    assert_eq!(drain(), before, "frames are missing");
+    all_go((ancestor, children), before);
 }

@@ -4,9 +4,12 @@
 mod soft;
 
 use soft::{Soft, add, frame_at, free_frames, read, start, switch_to, write};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use sync::machine::hosted::as_cpu;
+use vm::frame::FrameKind;
+use vm::frame::hosted::on_next_copy;
 use vm::*;
 
 static ONE: Mutex<()> = Mutex::new(());
@@ -208,6 +211,132 @@ fn a_held_page_stays_when_it_is_protected_while_a_write_waits_for_a_flush() {
     soft::on_flush(Box::new(|| ()));
     as_cpu(CPUS.start + 1, || check(&space, start, 1..PAGES));
     all_go((ancestor, children, space), before);
+}
+
+/// A process on CPU 41 and two children: their three leaves have the one list on which the pages 4.. are held, and the next copy of the
+/// parent's leaf makes a new one.
+fn with_one_list() -> (Process, [Process; 2], usize) {
+    let (ancestor, mut children, start) = family(Backing::Anonymous);
+    let parent = children.swap_remove(1);
+    as_cpu(CPUS.start, || drop((ancestor, children)));
+    let own = || {
+        switch_to(&parent);
+        for page in 1..4 {
+            write(&parent, start + page * PAGE_SIZE, 100 + page as u64).unwrap();
+        }
+    };
+    as_cpu(CPUS.start + 1, own);
+    // Its own pages are counted by two CPUs.
+    let heirs = [2, 3].map(|cpu| {
+        as_cpu(CPUS.start + cpu, || {
+            let child = parent.fork().unwrap();
+            switch_to(&parent);
+            write(&parent, start, 1).unwrap();
+            child
+        })
+    });
+    drain();
+    assert_eq!(as_cpu(CPUS.start + 1, || frame_at(&parent, start + 4 * PAGE_SIZE).refs()), 1);
+    (parent, heirs, start)
+}
+
+/// The parent when it is alone with that list, loaded on CPU 42 too.
+fn last_with_list() -> (Process, usize) {
+    let (parent, heirs, start) = with_one_list();
+    as_cpu(CPUS.start, || drop(heirs));
+    drain();
+    parent.set_multithreaded();
+    for cpu in [1, 2] {
+        as_cpu(CPUS.start + cpu, || {
+            switch_to(&parent);
+            check(&parent, start, 1..PAGES);
+        });
+    }
+    (parent, start)
+}
+
+/// Writes 7 to `page` of `space` as CPU 41, and does `f` as CPU 42 while the page is being copied, which is then a frame that only
+/// FreeAfterFlush keeps: nobody has a reference to it any more but a list that waits for a grace period. Returns what the write did.
+fn write_while<R: Send + 'static>(
+    space: &Process,
+    page: usize,
+    f: impl FnOnce(&Process) -> R + Send + 'static,
+) -> (Result<(), FaultError>, R) {
+    let source = as_cpu(CPUS.start + 1, || frame_at(space, page));
+    let (other, (tell, told)) = (space.clone(), channel());
+    let meanwhile = move || {
+        as_cpu(CPUS.start + 2, || {
+            switch_to(&other);
+            tell.send(f(&other)).unwrap();
+            sync::rcu::poll();
+        });
+        drop(other);
+    };
+    // A read section is under way on the CPU that copies, so another thread is the other CPU.
+    on_next_copy(|| thread::spawn(meanwhile).join().unwrap());
+    let written = as_cpu(CPUS.start + 1, || write(space, page, 7));
+    // If nothing was copied, nothing is to happen in a later copy.
+    on_next_copy(|| ());
+    let result = told.try_recv().expect("the page was not copied");
+    drain();
+    assert_eq!(source.kind(), FrameKind::Free, "no list went while the page was copied");
+    (written, result)
+}
+
+#[test]
+fn a_page_to_which_one_list_has_the_only_reference_is_not_written() {
+    let _g = alone();
+    let before = drain();
+    let (parent, heirs, start) = with_one_list();
+    as_cpu(CPUS.start, || {
+        for (page, writer) in [(20, &parent), (21, &heirs[0]), (22, &heirs[1])] {
+            switch_to(writer);
+            write(writer, start + page * PAGE_SIZE, 5).unwrap();
+            for other in
+                [&parent, &heirs[0], &heirs[1]].into_iter().filter(|other| !Arc::ptr_eq(other, writer))
+            {
+                check(other, start, page..page + 1);
+            }
+        }
+    });
+    all_go((parent, heirs), before);
+}
+
+#[test]
+fn a_held_page_that_is_being_copied_outlives_the_list_that_its_leaf_had() {
+    let _g = alone();
+    let before = drain();
+    let (space, start) = last_with_list();
+    let page = start + 20 * PAGE_SIZE;
+    let (written, child) = write_while(&space, page, move |space| {
+        // The page leaves the leaf, so that the list of the leaf's next copy is without it.
+        write(space, page, 6).unwrap();
+        let child = space.fork().unwrap();
+        // Takes no frame once the leaf is copied: one that is free then is still free when the copy ends.
+        space.advise(VirtAddr(start), PAGE_SIZE, Advice::DontNeed).unwrap();
+        child
+    });
+    written.unwrap();
+    as_cpu(CPUS.start, || {
+        for (process, value) in [(&space, 7), (&child, 6)] {
+            check(process, start, 1..20);
+            assert_eq!(read(process, page), Ok(value));
+            check(process, start, 21..PAGES);
+        }
+    });
+    all_go((space, child), before);
+}
+
+#[test]
+fn a_held_page_that_is_being_copied_outlives_its_leaf() {
+    let _g = alone();
+    let before = drain();
+    let (space, start) = last_with_list();
+    let (written, ()) = write_while(&space, start + 20 * PAGE_SIZE, |space| {
+        space.unmap(VirtAddr(1 << 30), LEAF_SPAN).unwrap();
+    });
+    assert_eq!(written, Err(FaultError::NotMapped));
+    all_go(space, before);
 }
 
 #[test]

@@ -2,15 +2,23 @@
 
 extern crate std;
 
-use super::Frame;
+use super::{Frame, FrameKind};
 use crate::addr::{PAGE_SIZE, PhysAddr};
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 
 static DIRECT_MAP: AtomicUsize = AtomicUsize::new(0);
 static TABLE: AtomicUsize = AtomicUsize::new(0);
 static START: Once = Once::new();
+/// What comes between the begin of a copy and its end.
+static ON_COPY: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// Calls `f` once, when the next copy of a page has begun.
+pub fn on_next_copy(f: impl FnOnce() + Send + 'static) {
+    *ON_COPY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(f));
+}
 
 /// Starts the frame allocator with `pages` pages spread over `nodes` nodes. The first call of a process counts; every
 /// test calls it and all share the memory.
@@ -61,6 +69,12 @@ unsafe extern "Rust" fn __darter_zero_page(page: *mut u8) {
 
 #[unsafe(no_mangle)]
 unsafe extern "Rust" fn __darter_copy_page(to: *mut u8, from: *const u8) {
+    let f = ON_COPY.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(f) = f {
+        f();
+    }
     // SAFETY: the caller owns `to` and keeps `from` allocated; the two differ.
     unsafe { to.copy_from_nonoverlapping(from, PAGE_SIZE) }
+    let source = Frame::of_direct(from as usize);
+    assert_ne!(source.kind(), FrameKind::Free, "a page is freed while it is copied");
 }

@@ -9,7 +9,17 @@
 //! * HeldByList: a *held* entry ([`Entry::is_held`](crate::machine::Entry::is_held)) owns no reference; its frame is on the list of its
 //!   leaf's holder. Entries become held while their leaf is shared, and are never writable after: who writes gets a copy.
 //! * FreeAfterFlush: a leaf lets its holder go a grace period after the last space left it (with the node), or after another took its
-//!   place. Who clears a held entry flushes within one RCU section, and who copies its page does it within one.
+//!   place, and who copies a held page for a write does it within one RCU section.
+//!
+//! What the grace period is for: who copies a page for a write (cow.rs) has dropped the leaf's lock and has no reference to the page.
+//! Meanwhile another thread may give the page up, by a write of its own or by unmapping it; then it stays on the list of the leaf's
+//! holder, but comes onto no later one. When fork shares the leaf again and a copy brings a new list, or when the leaf ends, the old
+//! list may have the last reference. Let go at once, the page would be freed while it is copied; used anew in its old place, and held
+//! again there, it would even pass for unchanged, and what was written to it meanwhile would be lost.
+//!
+//! Stale translations need no grace period: who clears a held entry of a leaf of its own flushes, and so does fork before anybody copies
+//! the leaf; a leaf ends after a flush; a visit of the reverse map, which clears entries of shared leaves too, has a reference until it
+//! has flushed.
 //!
 //! The price: what a leaf has held stays in memory until all leaves of its family are gone, though each may have a copy by now.
 //! Lock order: the leaf alone; a holder is made before the lock is taken.

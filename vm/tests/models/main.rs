@@ -1,6 +1,8 @@
 //! The protocols of spaces and objects in small, under loom: every interleaving of two threads. Each has a broken twin that
 //! leaves one step out, which the model has to notice.
 
+mod held;
+
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;

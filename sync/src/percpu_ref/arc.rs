@@ -1,20 +1,18 @@
-//! A shared pointer counted by [`PerCpuRef`], its owner, and the cell through which RCU readers find it.
+//! A shared pointer counted by [`PerCpuRef`], and its owner.
 //!
-//! An object has one [`PerCpuOwner`] and any number of [`PerCpuArc`]s. It lives until the owner is dropped, a grace period has passed, and the
-//! last `PerCpuArc` is gone; if there is none when the owner is dropped, no longer than the owner. Cloning and dropping a `PerCpuArc` of a hot object writes lines of this CPU alone.
+//! An object has one [`PerCpuOwner`] and any number of [`PerCpuArc`]s. It lives until the owner is dropped, a grace period has
+//! passed, and the last `PerCpuArc` is gone; if there is none when the owner is dropped, no longer than the owner. Cloning and
+//! dropping a `PerCpuArc` of a hot object writes lines of this CPU alone.
 
 use super::{PerCpuRef, counters};
 use crate::heap;
 use crate::heap::{AllocError, SlabType, try_box};
-use crate::rcu::RcuRead;
 use alloc::boxed::Box;
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
 use core::ops::Deref;
-use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::ptr::NonNull;
 
 /// The count is first: its address is the object's, and a pointer to the object is one to the count.
 #[repr(C)]
@@ -130,10 +128,6 @@ impl<T: Send + Sync> PerCpuOwner<T> {
         PerCpuOwner { inner, _owns: PhantomData }
     }
 
-    fn into_raw(self) -> *mut Inner<T> {
-        ManuallyDrop::new(self).inner.as_ptr()
-    }
-
     /// A reference.
     #[inline]
     pub fn share(&self) -> PerCpuArc<T> {
@@ -160,59 +154,8 @@ impl<T: Send + Sync> Deref for PerCpuOwner<T> {
 
 impl<T: Send + Sync> Drop for PerCpuOwner<T> {
     fn drop(&mut self) {
-        // SAFETY: the box is freed by `zero` alone. Who could find the object could do so through this owner, which nobody borrows: what
-        // read sections find by way of RCU is dropped after them. (A `PerCpuCell` has no owner to drop.)
+        // SAFETY: the box is freed by `zero` alone. Who could find the object could do so through this owner, which nobody
+        // borrows: what read sections find by way of RCU is dropped after them.
         unsafe { PerCpuRef::leave(self.inner.cast()) };
-    }
-}
-
-/// A place that holds a [`PerCpuOwner`] or nothing, read under RCU.
-pub struct PerCpuCell<T: Send + Sync + 'static> {
-    inner: AtomicPtr<Inner<T>>,
-    _owns: PhantomData<PerCpuOwner<T>>,
-}
-
-impl<T: Send + Sync> PerCpuCell<T> {
-    /// Holds nothing.
-    pub const fn empty() -> Self {
-        PerCpuCell { inner: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
-    }
-
-    pub fn new(owner: Option<PerCpuOwner<T>>) -> Self {
-        let inner = owner.map_or(ptr::null_mut(), PerCpuOwner::into_raw);
-        PerCpuCell { inner: AtomicPtr::new(inner), _owns: PhantomData }
-    }
-
-    /// What is held just now, for as long as the read section lasts. Writes nothing.
-    #[inline]
-    pub fn load<'r>(&'r self, _read: &'r RcuRead) -> Option<&'r T> {
-        let inner = NonNull::new(self.inner.load(Ordering::Acquire))?;
-        // SAFETY: an object that was taken out during the read section is freed a grace period later at the earliest.
-        Some(unsafe { &(*inner.as_ptr()).value })
-    }
-
-    /// A reference to what is held just now; `None` also if it is being let go of.
-    #[inline]
-    pub fn get(&self, _read: &RcuRead) -> Option<PerCpuArc<T>> {
-        let inner = NonNull::new(self.inner.load(Ordering::Acquire))?;
-        // SAFETY: as above.
-        let found = unsafe { (*inner.as_ptr()).count.try_get() };
-        found.then(|| PerCpuArc { inner, _owns: PhantomData })
-    }
-
-    /// Holds `owner` from now on; lets go of the old one.
-    pub fn swap(&self, owner: Option<PerCpuOwner<T>>) {
-        let new = owner.map_or(ptr::null_mut(), PerCpuOwner::into_raw);
-        if let Some(old) = NonNull::new(self.inner.swap(new, Ordering::AcqRel)) {
-            // SAFETY: the exchange gave the owner's reference to this thread alone. Read sections under way may have found the object, and
-            // take references until they see that it is dead.
-            unsafe { PerCpuRef::kill(old.cast()) };
-        }
-    }
-}
-
-impl<T: Send + Sync> Drop for PerCpuCell<T> {
-    fn drop(&mut self) {
-        self.swap(None);
     }
 }

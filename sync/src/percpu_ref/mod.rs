@@ -1,18 +1,18 @@
 //! Reference counts that many CPUs can take without a common line: for files that everybody execs, mounts, names.
 //!
-//! A count begins as one shared atomic. When several CPUs have used it often it goes per CPU: `get` and `put` are then a plain addition in this
-//! CPU's counter. When its owner kills it, it becomes one atomic again after a grace period, and reaches zero there.
-//! The argument is in [`crate::protocol::count`].
+//! A count begins as one shared atomic. When several CPUs have used it often it goes per CPU: `get` and `put` are then a plain
+//! addition in this CPU's counter. When its owner leaves it, it becomes one atomic again after a grace period, and reaches zero
+//! there. The argument is in [`crate::protocol::count`].
 //!
 //! [`PerCpuArc`] is what to use: a shared pointer. [`PerCpuRef`] is the bare count inside it.
 //!
-//! No locks but that of the free per-CPU counters (`percpu counters`), which is only tried, so counting is allowed under any lock; not in
-//! interrupt handlers.
+//! No locks but that of the free per-CPU counters (`percpu counters`), which is only tried, so counting is allowed under any
+//! lock; not in interrupt handlers.
 
 mod arc;
 mod counters;
 
-pub use arc::{PerCpuArc, PerCpuCell, PerCpuOwner};
+pub use arc::{PerCpuArc, PerCpuOwner};
 
 use crate::machine;
 use crate::protocol::count::{Got, RawCount};
@@ -31,8 +31,8 @@ pub struct PerCpuRef {
 }
 
 impl PerCpuRef {
-    /// A count with one reference, the owner's, which [`kill`](Self::kill) gives up. `zero` is called once, when no reference is left, on the CPU that
-    /// gave up the last, in no read section of this count's.
+    /// A count with one reference, the owner's, which [`leave`](Self::leave) gives up. `zero` is called once, when no reference
+    /// is left, on the CPU that gave up the last, in no read section of this count's.
     pub const fn new(zero: unsafe fn(NonNull<PerCpuRef>)) -> Self {
         PerCpuRef { raw: RawCount::new(), head: RawHead::new(), zero }
     }
@@ -48,18 +48,6 @@ impl PerCpuRef {
         drop(read);
     }
 
-    /// Takes a reference unless the count was killed. The caller found the count in a read section that still lasts.
-    #[inline]
-    pub fn try_get(&self) -> bool {
-        let read = rcu::read();
-        let got = self.raw.try_get(&Counters, machine::cpu_id());
-        if got == Got::HotReference {
-            self.warm();
-        }
-        drop(read);
-        got != Got::Dead
-    }
-
     /// Gives a reference back; with the last of a killed count calls `zero`, after which the count may be gone.
     ///
     /// # Safety
@@ -67,8 +55,8 @@ impl PerCpuRef {
     #[inline]
     pub unsafe fn put(this: NonNull<PerCpuRef>) {
         let read = rcu::read();
-        // SAFETY: the caller's reference keeps the count in place until it is put. Only the raw count is borrowed here: another CPU may put
-        // the last reference, and free all, before this call returns.
+        // SAFETY: the caller's reference keeps the count in place until it is put. Only the raw count is borrowed here: another
+        // CPU may put the last reference, and free all, before this call returns.
         let last = unsafe { (*this.as_ptr()).raw.put(&Counters) };
         drop(read);
         if last {
@@ -77,12 +65,27 @@ impl PerCpuRef {
         }
     }
 
-    /// Gives the owner's reference up and lets `try_get` fail from now on. Does not wait. A second call does nothing.
+    /// Gives the owner's reference up. Does not wait. If there is no other, `zero` is called at once.
     ///
     /// # Safety
-    /// The count stays at `this` until `zero` is called, and nobody can find it by a read section that begins after
-    /// this call, but those who have a reference; `this` may be used for what `zero` does.
-    pub unsafe fn kill(this: NonNull<PerCpuRef>) {
+    /// The caller is the owner and calls this once. The count stays at `this` until `zero` is called, and nobody can find it
+    /// without having a reference, not even in a read section that has begun; `this` may be used for what `zero` does.
+    pub unsafe fn leave(this: NonNull<PerCpuRef>) {
+        // SAFETY: the owner's reference keeps the count in place; alone it is the last, and given up here, once.
+        unsafe {
+            if (*this.as_ptr()).raw.is_alone() {
+                ((*this.as_ptr()).zero)(this);
+            } else {
+                PerCpuRef::kill(this);
+            }
+        }
+    }
+
+    /// Gives the owner's reference up after a grace period.
+    ///
+    /// # Safety
+    /// As for `leave`.
+    unsafe fn kill(this: NonNull<PerCpuRef>) {
         /// # Safety
         /// `count` is the `PerCpuRef` that was killed.
         unsafe fn finish(count: *mut ()) {
@@ -102,22 +105,6 @@ impl PerCpuRef {
             if (*this.as_ptr()).raw.kill() {
                 let head = NonNull::new_unchecked(&raw mut (*this.as_ptr()).head);
                 callback::queue(head, Call { object: this.as_ptr().cast(), function: finish });
-            }
-        }
-    }
-
-    /// Gives the owner's reference up where nobody can find the count without having a reference, not even in a read section that has begun.
-    /// If there is no other it calls `zero` at once; else as `kill`.
-    ///
-    /// # Safety
-    /// As for `kill`.
-    pub unsafe fn leave(this: NonNull<PerCpuRef>) {
-        // SAFETY: the owner's reference keeps the count in place; alone it is the last, and given up here, once.
-        unsafe {
-            if (*this.as_ptr()).raw.is_alone() {
-                ((*this.as_ptr()).zero)(this);
-            } else {
-                PerCpuRef::kill(this);
             }
         }
     }

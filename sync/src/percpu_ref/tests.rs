@@ -1,6 +1,6 @@
 use super::*;
 use crate::machine::hosted::as_cpu;
-use crate::rcu::{drain, read};
+use crate::rcu::drain;
 use std::sync::Arc;
 use std::thread;
 use std::vec::Vec;
@@ -83,38 +83,24 @@ fn references_taken_on_one_cpu_and_put_on_another_add_up() {
 }
 
 #[test]
-fn a_killed_object_cannot_be_found_again_but_lives_on_for_who_has_it() {
-    let (owner, watch) = watched();
-    let cell = PerCpuCell::new(Some(owner));
-    let reference = cell.get(&read()).unwrap();
-    let read = read();
-    let seen = cell.load(&read).unwrap();
-    cell.swap(None);
-    assert!(cell.get(&read).is_none());
-    assert_eq!(Arc::strong_count(seen), 2);
-    drop(read);
-    drop(reference);
-    assert!(is_dropped(&watch));
-}
-
-#[test]
 fn threads_that_take_and_put_while_the_owner_goes_drop_the_object_once() {
     for _ in 0..if cfg!(miri) { 2 } else { 50 } {
         let (owner, watch) = watched();
         heat(&owner);
-        let cell = PerCpuCell::new(Some(owner));
+        let references = [owner.share(), owner.share()];
         thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while let Some(reference) = { cell.get(&read()) } {
-                        let second = reference.clone();
-                        drop(reference);
-                        assert!(Arc::strong_count(&second) >= 2);
+            for reference in references {
+                scope.spawn(move || {
+                    while !PerCpuArc::is_dead(&reference) {
+                        drop(reference.clone());
                     }
+                    let second = reference.clone();
+                    drop(reference);
+                    assert!(Arc::strong_count(&second) >= 2);
                 });
             }
             thread::yield_now();
-            cell.swap(None);
+            drop(owner);
         });
         assert!(is_dropped(&watch));
     }

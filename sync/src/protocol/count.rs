@@ -1,15 +1,14 @@
-//! The reference count that goes per CPU: one shared counter while it is cold, a counter per CPU while it is hot, and the shared one
-//! again once it is killed, because only a count in one place can be seen to reach zero.
+//! The reference count that goes per CPU: one shared counter while it is cold, a counter per CPU while it is hot, and the shared
+//! one again once it is killed, because only a count in one place can be seen to reach zero.
 //!
-//! `mode` says which counter `get` and `put` use: 0 the shared one; i + 1 the per-CPU counters number i; with DEAD the shared one for good.
-//! The shared count begins at one, the owner's reference, which `finish` gives up. While the per-CPU counters are in use it also
-//! holds BIAS, so that references taken there and put here do not bring it to zero.
+//! `mode` says which counter `get` and `put` use: 0 the shared one; i + 1 the per-CPU counters number i; with DEAD the shared one
+//! for good. The shared count begins at one, the owner's reference, which `finish` gives up. While the per-CPU counters are in use
+//! it also holds BIAS, so that references taken there and put here do not bring it to zero.
 //!
-//! - `get`, `put` and `warm` are called in RCU read sections; `finish` comes a grace period after `kill`. So when it adds up, nobody is left who
-//!   saw the mode without DEAD, and every per-CPU change is in the sum (the grace period orders it).
-//! - A `try_get` that saw no DEAD has taken its reference before the owner's is given up.
-//! - With only the owner's reference left and nobody to find the object, the owner need not kill: no change is under way, and a count that is
-//!   per CPU holds BIAS, so it is not taken for one (`count.alone`).
+//! - `get`, `put` and `warm` are called in RCU read sections; `finish` comes a grace period after `kill`. So when it adds up,
+//!   nobody is left who saw the mode without DEAD, and every per-CPU change is in the sum (the grace period orders it).
+//! - With only the owner's reference left and nobody to find the object, the owner need not kill: no change is under way, and a
+//!   count that is per CPU holds BIAS, so it is not taken for one (`count.alone`).
 //! - Per-CPU counters are zeroed before `mode` names them (`count.publish`, release).
 
 use crate::atomic::{AtomicI64, AtomicU32, Ordering, const_new, fence_at, site, step};
@@ -33,14 +32,13 @@ pub trait Locals {
     fn sum(&self, number: u32) -> i64;
 }
 
-/// What `get` found.
+/// What `get` found. Numbered from 1: were it a truth value, the compiler would put `get` in place where that costs more (vfork
+/// and exec would take 311 instructions longer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Got {
-    /// The owner has killed the count; no reference was taken.
-    Dead,
-    Reference,
+    Reference = 1,
     /// A reference; and several CPUs use the count so often that it should go per CPU (`warm`).
-    HotReference,
+    HotReference = 2,
 }
 
 /// A count without its callbacks.
@@ -76,15 +74,6 @@ impl RawCount {
         }
     }
 
-    /// Takes a reference unless the count was killed. In a read section that began before the check.
-    #[inline(always)]
-    pub fn try_get(&self, locals: &impl Locals, cpu: u32) -> Got {
-        if self.is_dead() && step("count.dead") {
-            return Got::Dead;
-        }
-        self.get(locals, cpu)
-    }
-
     fn get_shared(&self, cpu: u32) -> Got {
         self.shared.fetch_add(1, Ordering::Relaxed);
         let heat = self.heat.load(Ordering::Relaxed);
@@ -97,8 +86,8 @@ impl RawCount {
         if changes < HOT { Got::Reference } else { Got::HotReference }
     }
 
-    /// Gives a reference back. True if it was the last and the count is dead: nobody uses the object any more. In a read section, which ends before
-    /// the object is freed.
+    /// Gives a reference back. True if it was the last and the count is dead: nobody uses the object any more. In a read section,
+    /// which ends before the object is freed.
     #[inline(always)]
     pub fn put(&self, locals: &impl Locals) -> bool {
         match self.local(locals) {
@@ -119,7 +108,8 @@ impl RawCount {
         true
     }
 
-    /// Goes on with per-CPU counters `number`, which are all zero and nobody's. False if the count is dead or per CPU already. In a read section.
+    /// Goes on with per-CPU counters `number`, which are all zero and nobody's. False if the count is dead or per CPU already. In
+    /// a read section.
     pub fn warm(&self, number: u32) -> bool {
         self.shared.fetch_add(bias(), Ordering::Relaxed);
         let order = site("count.publish", Ordering::Release);
@@ -131,14 +121,14 @@ impl RawCount {
         warmed
     }
 
-    /// Whether the owner's reference is the only one. If so, and if nobody can find the object without one, the owner may free it at once:
-    /// it sees what all others did to the object before they put it.
+    /// Whether the owner's reference is the only one. If so, and if nobody can find the object without one, the owner may free it
+    /// at once: it sees what all others did to the object before they put it.
     #[inline]
     pub fn is_alone(&self) -> bool {
         self.shared.load(site("count.alone", Ordering::Acquire)) == 1
     }
 
-    /// From here on `try_get` fails. True for the first caller, who calls `finish` after a grace period.
+    /// From here on references are counted in one place. True for the first caller, who calls `finish` after a grace period.
     pub fn kill(&self) -> bool {
         self.mode.fetch_or(DEAD, Ordering::AcqRel) & DEAD == 0
     }

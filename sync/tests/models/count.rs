@@ -1,7 +1,7 @@
 //! Per-CPU reference counts: the object is freed once, by whoever puts the last reference, when nobody uses it.
 
 use crate::model;
-use crate::protocol::count::{Got, Locals, RawCount};
+use crate::protocol::count::{Locals, RawCount};
 use crate::protocol::period::{Period, Seat};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicI64, Ordering};
@@ -113,15 +113,13 @@ fn freed_once(world: &World) {
     world.object.with(|object| assert_eq!(unsafe { *object }, 0, "never freed"));
 }
 
-/// CPU 1 puts its reference, after taking another if it still can.
+/// CPU 1 takes another reference by its own, and puts both.
 fn user(world: &World) {
     world.use_object();
-    let got = world.section(1, || world.count.try_get(&On(world, 1), 1));
+    world.section(1, || world.count.get(&On(world, 1), 1));
     world.put(1);
-    if got != Got::Dead {
-        world.use_object();
-        world.put(1);
-    }
+    world.use_object();
+    world.put(1);
 }
 
 fn shared() {
@@ -216,25 +214,4 @@ fn warming() {
 
 model! { warming (2)
     breaks without_release_of_zeroed_counters: "count.publish"
-}
-
-/// Who finds the object in a read section, and has no reference, gets one only while the owner has its own.
-fn finding() {
-    let world = World::new(true);
-    let other = world.clone();
-    let finder = thread::spawn(move || {
-        let got = other.section(1, || other.count.try_get(&On(&other, 1), 1));
-        if got != Got::Dead {
-            other.use_object();
-            other.put(1);
-        }
-    });
-    world.put(0);
-    world.kill();
-    finder.join().unwrap();
-    freed_once(&world);
-}
-
-model! { finding (2)
-    breaks without_looking_whether_it_is_dead: "count.dead"
 }

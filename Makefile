@@ -58,7 +58,7 @@ kernel: setup ## The Darter kernel
 
 guest: target/guest/init target/guest/line-selftest ## The guest's first program, and the line detector's test
 
-target/guest/init: host/guest/init.c | setup
+target/guest/init: host/guest/init.c host/guest/frames.h | setup
 	@mkdir -p $(@D)
 	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -o $@ $<
 

@@ -7,7 +7,7 @@
  *   mode pipes   the program's stdin, stdout and stderr are pipes, carried as frames on the control port (ttyS2)
  *   mode tty     its controlling terminal is ttyS1; only signals, window size and the end are frames
  *
- * A frame is u8 type, u16 length (little endian), then the data; the types are in host/src/protocol.rs.
+ * frames.h says what a frame is.
  * Input that the program has not taken yet is bounded by the window that the host keeps: it sends no more than
  * INPUT_WINDOW bytes ahead of our 'A' frames, which is less than a terminal's input buffer, so none is ever lost.
  */
@@ -30,12 +30,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define CONTROL "/dev/ttyS2"
+#include "frames.h"
+
 #define TERMINAL "/dev/ttyS1"
 #define JOB "/.darter/job"
 
-#define INPUT_WINDOW 3072   /* as in host/src/protocol.rs */
-#define FRAME_DATA 4096     /* most data in one frame that we send */
 #define LARGEST_PIPE (1 << 20)
 
 static struct {
@@ -45,7 +44,6 @@ static struct {
 	size_t envs, args;
 } job = { .cwd = "/", .hostname = "darter" };
 
-static int control = -1;    /* ttyS2 */
 static int terminal = -1;   /* ttyS1, in tty mode: kept open so that its output can be drained */
 static int child_pipe[2];   /* written by the SIGCHLD handler */
 static pid_t program;       /* leader of the program's session and process group */
@@ -57,58 +55,6 @@ static int stream[2] = { -1, -1 }; /* our ends of its stdout and stderr */
 static unsigned char input[INPUT_WINDOW];
 static size_t input_len;
 static int input_fd = -1, input_eof;
-
-static void say(const char *text)
-{
-	int fd = open("/dev/console", O_WRONLY | O_NOCTTY);
-	if (fd >= 0) {
-		(void)!write(fd, text, strlen(text));
-		close(fd);
-	}
-}
-
-/* Nothing can go on without it: says why on the console, where the host finds the last words, and ends the machine. */
-static _Noreturn void fail(const char *what)
-{
-	char text[256];
-	snprintf(text, sizeof text, "init: %s: %s\n", what, strerror(errno));
-	say(text);
-	reboot(RB_POWER_OFF);
-	for (;;)
-		pause();
-}
-
-static void write_all(int fd, const void *data, size_t len)
-{
-	const char *at = data;
-	while (len > 0) {
-		ssize_t n = write(fd, at, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			fail("write to the control port");
-		at += n;
-		len -= (size_t)n;
-	}
-}
-
-static void send_frame(char type, const void *data, size_t len)
-{
-	unsigned char frame[3 + FRAME_DATA];
-	frame[0] = (unsigned char)type;
-	frame[1] = (unsigned char)len;
-	frame[2] = (unsigned char)(len >> 8);
-	if (len > 0)
-		memcpy(frame + 3, data, len);
-	write_all(control, frame, 3 + len);
-}
-
-static void send_u32(char type, uint32_t value)
-{
-	unsigned char data[4] = { (unsigned char)value, (unsigned char)(value >> 8), (unsigned char)(value >> 16),
-	                          (unsigned char)(value >> 24) };
-	send_frame(type, data, sizeof data);
-}
 
 /* A file system that is not there, or stands already, is no error: what the program misses it will say itself. */
 static void mount_at(const char *type, const char *where, unsigned long flags, const char *data)
@@ -206,23 +152,6 @@ static void read_job(void)
 		errno = EINVAL;
 		fail("the job names no program");
 	}
-}
-
-static void open_control(void)
-{
-	struct termios mode;
-	control = open(CONTROL, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (control < 0)
-		fail(CONTROL);
-	if (tcgetattr(control, &mode) != 0)
-		fail("terminal settings of " CONTROL);
-	cfmakeraw(&mode);
-	cfsetspeed(&mode, B115200);
-	mode.c_cflag |= CLOCAL | CREAD;
-	mode.c_cc[VMIN] = 1;
-	mode.c_cc[VTIME] = 0;
-	if (tcsetattr(control, TCSANOW, &mode) != 0)
-		fail("raw mode of " CONTROL);
 }
 
 static void on_child(int signal)

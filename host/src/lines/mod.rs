@@ -17,18 +17,19 @@ mod windows;
 
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 
 use crate::bench::exact::{self, Exact};
 use crate::bench::guest::Command;
-use crate::bench::interrupted;
 use crate::bench::suite::{self, Spec};
+use crate::bench::{interrupted, progress_bar};
 use crate::cli::Lines;
 use crate::exit::usage;
 use crate::paths::Tree;
 use crate::signals::Signals;
 use crate::symbols;
 use darter_measure::LineWindow;
+use indicatif::ProgressBar;
 use modelled::ModelledCache;
 use report::Figures;
 use windows::Watcher;
@@ -60,22 +61,28 @@ fn count(options: &Lines) -> Result<u8> {
     let kernels = [Some(options.machine.kernel.clone()), options.vs.clone()];
     let paths = Tree::find();
     let mut signals = Signals::catch()?;
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
+    let machines = kernels.iter().flatten().count() * options.cpus.len();
+    let progress = progress_bar((machines * specs.len() * (1 + options.windows as usize)) as u64);
     for kernel in kernels.iter().flatten() {
         let names = &symbols::names(kernel, &paths)?;
         let watcher =
             Watcher { options: &options.machine, kernel, names, paths: &paths, limit: windows::LIMIT };
         for &cpus in &options.cpus {
-            let windows = measure(options, &watcher, cpus, &specs, &mut signals)?;
+            let windows = measure(options, &watcher, cpus, &specs, &mut signals, &progress)?;
             for (spec, windows) in specs.iter().zip(windows) {
-                let windows = windows
-                    .map_err(|why| anyhow!(why))
-                    .with_context(|| format!("{} on {}", spec.name, kernel.name()))?;
+                let windows = match windows {
+                    Ok(windows) => windows,
+                    Err(why) => {
+                        failed.push(format!("{}, {cpus} CPUs, {}: failed: {why}", spec.name, kernel.name()));
+                        continue;
+                    }
+                };
                 let Some((ops, window)) = windows.last() else { continue };
                 let report = window.report(*ops, names, options.top);
                 let modelled = ModelledCache::of(options.machine.cache, window, *ops);
                 let text = modelled.as_ref().map(ModelledCache::text).unwrap_or_default();
-                out!("{}, {cpus} CPUs, {}: {report}{text}", spec.name, kernel.name());
+                progress.suspend(|| out!("{}, {cpus} CPUs, {}: {report}{text}", spec.name, kernel.name()));
                 let mut figures = Figures::new(spec, kernel.name(), cpus, (*ops, window), names, report);
                 figures.lines = window.named(names, options.top);
                 figures.add_windows(names, &windows);
@@ -84,6 +91,7 @@ fn count(options: &Lines) -> Result<u8> {
             }
         }
         if options.instructions || options.predict {
+            progress.set_message(format!("{}: instructions", kernel.name()));
             let how =
                 Exact { memory: options.machine.memory, append: &options.machine.append, profile: false };
             let specs = suite::choose_exact(&options.benchmarks)?;
@@ -91,6 +99,7 @@ fn count(options: &Lines) -> Result<u8> {
             all.iter_mut().for_each(|figures| figures.add_instructions(&counts));
         }
     }
+    progress.finish_and_clear();
     // The kernels beside each other.
     all.sort_by(|a, b| (&a.bench, a.cpus).cmp(&(&b.bench, b.cpus)));
     out!("{}", report::table(&all));
@@ -109,7 +118,8 @@ fn count(options: &Lines) -> Result<u8> {
         };
         write(file, &text)?;
     }
-    Ok(0)
+    failed.iter().for_each(|why| out!("{why}"));
+    Ok(u8::from(!failed.is_empty()))
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
@@ -126,8 +136,16 @@ fn measure(
     cpus: u32,
     specs: &[Spec],
     signals: &mut Signals,
+    progress: &ProgressBar,
 ) -> Result<Vec<Windows>> {
     let runs = 1 + options.windows as usize;
+    let before = progress.position();
+    progress.set_message(format!("{}, {cpus} CPUs: boot", watcher.kernel.name()));
+    let tell = |number: usize| {
+        progress.set_position(before + number as u64);
+        let name = specs.get(number / runs).map_or("", |spec| spec.name.as_str());
+        progress.set_message(format!("{}, {cpus} CPUs: {name}", watcher.kernel.name()));
+    };
     let commands: Vec<Command> = specs
         .iter()
         .flat_map(|spec| std::iter::repeat_n(spec, runs))
@@ -136,7 +154,8 @@ fn measure(
             huge_pages: spec.huge_pages,
         })
         .collect();
-    let mut ran = watcher.watch(cpus, &commands, signals, &|_| {})?.into_iter();
+    let mut ran = watcher.watch(cpus, &commands, signals, &tell)?.into_iter();
+    progress.set_position(before + commands.len() as u64);
     Ok(specs
         .iter()
         .map(|_| {

@@ -56,8 +56,12 @@ impl Watcher<'_> {
         let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
         let boot = Boot { paths, kernel, machine, append: words, settle, limit, undisturbed: true };
         let ran = boot.run(signals, commands, begun)?;
-        let windows = read(&out).unwrap_or_default().into_iter();
-        let mut windows: HashMap<u64, LineWindow> = windows.map(|window| (window.number, window)).collect();
+        let (windows, unread) = match read(&out) {
+            Ok(windows) => (windows, None),
+            Err(why) => (Vec::new(), Some(format!("the plugin's windows: {why:#}"))),
+        };
+        let mut windows: HashMap<u64, LineWindow> =
+            windows.into_iter().map(|window| (window.number, window)).collect();
         let missing = || ran.machine.clone().unwrap_or_else(|| "it did not run".into());
         Ok(ran
             .results
@@ -65,8 +69,8 @@ impl Watcher<'_> {
             .enumerate()
             .map(|(number, result)| {
                 let measured = result.unwrap_or_else(|| Err(missing()))?;
-                let window =
-                    windows.remove(&guest::window(number)).ok_or("the plugin saw no window of it")?;
+                let lost = || unread.clone().unwrap_or_else(|| "the plugin saw no window of it".into());
+                let window = windows.remove(&guest::window(number)).ok_or_else(lost)?;
                 Ok((measured.ops, window))
             })
             .collect())

@@ -8,6 +8,7 @@
 
 mod actions;
 pub mod deliver;
+mod info;
 pub mod robust;
 pub mod send;
 
@@ -23,6 +24,7 @@ use sync::level::Other;
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+pub use info::{Info, Layout};
 pub use send::kernel as send_kernel;
 
 lock_class! {
@@ -51,103 +53,6 @@ const QUEUE_MAX: u64 = 4096;
 /// The mask bit of a signal.
 pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
-}
-
-/// What siginfo_t holds, by its code and signal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Layout {
-    /// Process and user id.
-    Sender,
-    /// The same and a value.
-    Value,
-    Timer,
-    Child,
-    /// An address.
-    Fault,
-}
-
-/// What a signal carries: the parts of siginfo_t that are used.
-#[derive(Clone, Copy, Debug)]
-pub struct Info {
-    pub signal: u32,
-    pub errno: i32,
-    pub code: i32,
-    /// siginfo_t from byte 16 on.
-    pub rest: [u64; 4],
-    /// The POSIX timer that sent it, and the count by which the timer knows this signal again.
-    pub timer: Option<(i32, u32)>,
-}
-
-impl Info {
-    /// Sent by the kernel for no particular reason (SI_KERNEL).
-    pub const fn kernel(signal: u32) -> Self {
-        Self { signal, errno: 0, code: abi::SI_KERNEL as i32, rest: [0; 4], timer: None }
-    }
-
-    /// Caused by an instruction that touched `address`.
-    pub const fn fault(signal: u32, code: i32, address: usize) -> Self {
-        Self { signal, errno: 0, code, rest: [address as u64, 0, 0, 0], timer: None }
-    }
-
-    /// Sent by the running process: kill (SI_USER) or tkill (SI_TKILL).
-    pub fn user(signal: u32, code: i32) -> Self {
-        let pid = super::current_pid();
-        let uid = super::current().credentials().uid;
-        let rest = [u64::from(pid) | u64::from(uid) << 32, 0, 0, 0];
-        Self { signal, errno: 0, code, rest, timer: None }
-    }
-
-    /// A child has changed: CLD_EXITED and so on; times in clock ticks.
-    pub const fn child(code: u32, pid: u32, uid: u32, status: i32, user: u64, system: u64) -> Self {
-        let who = pid as u64 | (uid as u64) << 32;
-        Self {
-            signal: abi::SIGCHLD,
-            errno: 0,
-            code: code as i32,
-            rest: [who, status as u32 as u64, user, system],
-            timer: None,
-        }
-    }
-
-    /// What the bytes from 16 on are.
-    pub fn layout(&self) -> Layout {
-        const FAULTS: u64 =
-            bit(abi::SIGSEGV) | bit(abi::SIGBUS) | bit(abi::SIGILL) | bit(abi::SIGTRAP) | bit(abi::SIGFPE);
-        match self.code {
-            abi::SI_TIMER => Layout::Timer,
-            code if code < 0 && code != abi::SI_TKILL => Layout::Value,
-            code if code <= 0 || code == abi::SI_KERNEL as i32 => Layout::Sender,
-            _ if self.signal == abi::SIGCHLD => Layout::Child,
-            _ if (1..=COUNT).contains(&self.signal) && bit(self.signal) & FAULTS != 0 => Layout::Fault,
-            _ => Layout::Sender,
-        }
-    }
-
-    /// siginfo_t as a program sees it.
-    pub fn to_bytes(self) -> [u8; 128] {
-        let mut bytes = [0; 128];
-        let words = [self.signal as i32, self.errno, self.code];
-        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        for (to, word) in bytes[16..].chunks_exact_mut(8).zip(self.rest) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    /// What rt_sigqueueinfo was given.
-    pub fn from_bytes(bytes: &[u8; 128]) -> Self {
-        let word = |n: usize| i32::from_ne_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]);
-        let long = |n: usize| u64::from(word(n) as u32) | u64::from(word(n + 4) as u32) << 32;
-        Self {
-            signal: word(0) as u32,
-            errno: word(4),
-            code: word(8),
-            rest: [long(16), long(24), long(32), long(40)],
-            timer: None,
-        }
-    }
 }
 
 /// struct sigaction as the kernel takes it.

@@ -3,8 +3,8 @@ use crate::machine::hosted::as_cpu;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::thread;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// An object whose drop can be seen and that spoils its value when it goes.
@@ -34,24 +34,41 @@ fn alive(watch: &Arc<()>) -> bool {
     Arc::strong_count(watch) > 1
 }
 
+/// A thread in a read section.
+struct Reader {
+    leave: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Reader {
+    fn enter() -> Self {
+        let (enter, entered) = channel();
+        let (leave, left) = channel();
+        let thread = thread::spawn(move || {
+            let _read = read();
+            enter.send(()).unwrap();
+            left.recv().unwrap();
+        });
+        entered.recv().unwrap();
+        Reader { leave, thread }
+    }
+
+    fn leave(self) {
+        self.leave.send(()).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
 #[test]
 fn a_box_is_dropped_after_readers_have_left_and_not_before() {
     let watch = Arc::new(());
-    let (enter, entered) = channel();
-    let (leave, left) = channel::<()>();
-    let reader = thread::spawn(move || {
-        let _read = read();
-        enter.send(()).unwrap();
-        left.recv().unwrap();
-    });
-    entered.recv().unwrap();
+    let reader = Reader::enter();
     defer_box(Box::new(object(&watch)));
     for _ in 0..100 {
         poll();
     }
     assert!(alive(&watch), "dropped under a reader");
-    leave.send(()).unwrap();
-    reader.join().unwrap();
+    reader.leave();
     drain();
     assert!(!alive(&watch));
 }
@@ -143,14 +160,7 @@ fn one_cpu_tries_to_end_a_period_until_it_takes_long() {
 #[test]
 fn callbacks_wait_for_more_to_come_until_somebody_wants_them() {
     let watch = Arc::new(());
-    let (enter, entered) = channel();
-    let (leave, left) = channel::<()>();
-    let reader = thread::spawn(move || {
-        let _read = read();
-        enter.send(()).unwrap();
-        left.recv().unwrap();
-    });
-    entered.recv().unwrap();
+    let reader = Reader::enter();
     defer_box(Box::new(object(&watch)));
     poll();
     defer_box(Box::new(object(&watch)));
@@ -161,8 +171,7 @@ fn callbacks_wait_for_more_to_come_until_somebody_wants_them() {
     let ends = (0..10_000).any(|_| !due() || (poll(), false).1);
     assert!(ends, "a CPU asks without end and never reports");
     assert!(comes_due() && alive(&watch), "somebody waits, and somebody reads");
-    leave.send(()).unwrap();
-    reader.join().unwrap();
+    reader.leave();
     drain();
     assert!(!due() && !alive(&watch));
     for _ in 0..=ENOUGH {

@@ -159,8 +159,7 @@ impl Drop for Dentry {
     }
 }
 
-/// A thing met under RCU: through its owner or through someone's reference. It can be kept only by `try_get`, which
-/// fails when the owner has let go of it meanwhile.
+/// A thing met under RCU: through its owner or through someone's reference.
 pub enum Seen<'g, T: Send + Sync + 'static> {
     Owned(&'g Owner<T>),
     Held(&'g HotRef<T>),
@@ -193,10 +192,11 @@ impl<'g, T: Send + Sync> Seen<'g, T> {
         }
     }
 
-    pub fn try_get(self) -> Option<HotRef<T>> {
+    /// A reference that outlasts the read section.
+    pub fn keep(self) -> HotRef<T> {
         match self {
-            Seen::Owned(owner) => Some(owner.share()),
-            Seen::Held(held) => Some(held.clone()),
+            Seen::Owned(owner) => owner.share(),
+            Seen::Held(held) => held.clone(),
         }
     }
 }

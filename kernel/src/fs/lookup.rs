@@ -26,8 +26,6 @@ use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Result};
 pub const PATH_MAX: usize = 4096;
 /// Symbolic links on one walk.
 const LINKS_MAX: u32 = 40;
-/// Lost races on one walk before the name is taken for gone.
-const RACES_MAX: u32 = 1000;
 
 /// Where a relative path starts.
 #[derive(Clone, Copy)]
@@ -63,7 +61,6 @@ enum Step {
     Parent(Path),
     Link { dir: Path, link: DentryRef },
     Ask { dir: Path },
-    Again,
 }
 
 pub struct Walk<'a> {
@@ -161,16 +158,10 @@ impl<'a> Walk<'a> {
         let mut found = {
             let read = sync::rcu::read();
             let here = Seen::Held(&parent.dir.dentry);
-            match lookup(here, &name.bytes, name.hash, &read) {
-                Some(entry) => {
-                    let (mount, dentry) = cross(Seen::Held(&parent.dir.mount), entry, &read);
-                    match (mount.try_get(), dentry.try_get()) {
-                        (Some(mount), Some(dentry)) => Some(Path { mount, dentry }),
-                        _ => None,
-                    }
-                }
-                None => None,
-            }
+            lookup(here, &name.bytes, name.hash, &read).map(|entry| {
+                let (mount, dentry) = cross(Seen::Held(&parent.dir.mount), entry, &read);
+                Path { mount: mount.keep(), dentry: dentry.keep() }
+            })
         };
         if found.is_none() && !parent.dir.mount.superblock.kind.names_complete {
             found = match ask(&parent.dir, &name.bytes) {
@@ -192,7 +183,6 @@ impl<'a> Walk<'a> {
     }
 
     fn run(&mut self, want: Want) -> Result<Step> {
-        let mut races = 0;
         loop {
             let (step, at) = {
                 let read = sync::rcu::read();
@@ -203,12 +193,6 @@ impl<'a> Walk<'a> {
                 Step::Parent(_) => {
                     self.at = at;
                     return Ok(step);
-                }
-                Step::Again => {
-                    races += 1;
-                    if races > RACES_MAX {
-                        return Err(ENOENT);
-                    }
                 }
                 Step::Link { dir, link } => {
                     self.at = at;
@@ -282,9 +266,9 @@ impl<'a> Walk<'a> {
         };
         let mut here = (Seen::Held(&begin.mount), Seen::Held(&begin.dentry));
         let mut at = self.at;
-        let keep = |(m, d): (Seen<'g, Mount>, Seen<'g, Dentry>)| match (m.try_get(), d.try_get()) {
-            (Some(mount), Some(dentry)) => Some(Path { mount, dentry }),
-            _ => None,
+        let keep = |(mount, dentry): (Seen<'g, Mount>, Seen<'g, Dentry>)| Path {
+            mount: mount.keep(),
+            dentry: dentry.keep(),
         };
         while let Some(part) = component(text, at) {
             let (mount, dentry) = here;
@@ -298,7 +282,7 @@ impl<'a> Walk<'a> {
                 return Err(ENAMETOOLONG);
             }
             if last && want == Want::Parent {
-                return Ok((keep(here).map_or(Step::Again, Step::Parent), at));
+                return Ok((Step::Parent(keep(here)), at));
             }
             here = match name {
                 b"." => here,
@@ -308,21 +292,17 @@ impl<'a> Walk<'a> {
                         let found = cross(mount, child, read);
                         let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
                         if found.1.inode.kind == Kind::Symlink && follow {
-                            let step = match (keep(here), found.1.try_get()) {
-                                (Some(dir), Some(link)) => Step::Link { dir, link },
-                                _ => Step::Again,
-                            };
-                            return Ok((step, at));
+                            return Ok((Step::Link { dir: keep(here), link: found.1.keep() }, at));
                         }
                         found
                     }
                     None if mount.superblock.kind.names_complete => return Err(ENOENT),
-                    None => return Ok((keep(here).map_or(Step::Again, |dir| Step::Ask { dir }), at)),
+                    None => return Ok((Step::Ask { dir: keep(here) }, at)),
                 },
             };
             at = part.next;
         }
-        Ok((keep(here).map_or(Step::Again, Step::Done), at))
+        Ok((Step::Done(keep(here)), at))
     }
 }
 

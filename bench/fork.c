@@ -94,7 +94,7 @@ static uint64_t op(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "forkexit", .what = "fork, exit, wait", .flags = "m", .warm = 60, .setup = setup, .op = op,
+	.name = "forkexit", .what = "fork, exit, wait", .flags = "m", .warm = 200, .setup = setup, .op = op,
 };
 
 BENCH_MAIN(bench)

@@ -39,8 +39,8 @@ static PERIOD: Period = Period::new();
 static CALLS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
 /// Which CPU tries to end which period: the period's number and, in the low bits, the CPU. One that reads the seats of all
-/// is enough; if each that has callbacks did, a period would cost as many lines as there are pairs of CPUs. Only a hint:
-/// whoever ends a period proves that it is over.
+/// is enough; if each that has callbacks did, a period would cost as many lines as there are pairs of CPUs. Once the period
+/// has begun, the others look here only if that takes long. Only a hint: whoever ends a period proves that it is over.
 static ENDER: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 const CPU_BITS: u32 = 8;
 /// Milliseconds after which another CPU takes over.
@@ -51,8 +51,10 @@ const _: () = assert!(machine::MAX_CPUS <= 1 << CPU_BITS);
 /// Milliseconds after which the CPUs that hold up a period are interrupted.
 const NUDGE_MS: u64 = 10;
 /// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at
-/// once fits the magazines of frames and slabs.
+/// once fits the magazines of frames and slabs. For each [`MORE_CPUS`] CPUs as many more: the more there are, the fewer are in
+/// step and served by one period, each of which moves lines of all.
 const ENOUGH: u64 = 256;
+const MORE_CPUS: u32 = 32;
 /// Callbacks between two tries to end one period.
 const AGAIN: u64 = 32;
 /// Milliseconds that fewer wait while their CPU is busy; once it idles they wait for nothing but the other CPUs.
@@ -77,7 +79,10 @@ struct Own {
     /// The period last tried, and since when.
     stuck_at: Count,
     stuck_since: Count,
-    /// Who ends periods, and since when this CPU has known.
+    /// The period that this CPU waits for, and the last that it claimed.
+    awaited: Count,
+    claimed: Count,
+    /// Who ends periods as far as this CPU knows, and since when it has known that, or waited.
     ender: Count,
     ender_since: Count,
     /// Periods ended by this CPU, and interrupts it sent for that.
@@ -95,6 +100,8 @@ per_cpu! {
         laggard: Count::new(),
         stuck_at: Count::new(),
         stuck_since: Count::new(),
+        awaited: Count::new(),
+        claimed: Count::new(),
         ender: Count::new(),
         ender_since: Count::new(),
         ended: Count::new(),
@@ -217,10 +224,16 @@ fn is_due_now() -> bool {
                 .is_none_or(|tag| PERIOD.is_over(tag) || is_worth_a_try(OWN.this(), machine::cycles())))
 }
 
+/// How many callbacks are worth a period.
+#[inline]
+fn enough() -> u64 {
+    ENOUGH + ENOUGH * u64::from(machine::cpus() / MORE_CPUS)
+}
+
 /// Whether this CPU's callbacks are many, old or waited for, and the last try is long enough ago.
 fn is_worth_a_try(own: &Own, now: u64) -> bool {
     let past = |when: &Count| (now.wrapping_sub(when.get()) as i64) >= 0;
-    (callback::untagged() >= ENOUGH
+    (callback::untagged() >= enough()
         || follows_call(own)
         || callback::any_wanted()
         || past(&own.patient_until))
@@ -285,7 +298,7 @@ pub fn poll() -> bool {
         0
     } else {
         // Held up, the period is tried again soon.
-        ENOUGH.saturating_sub(callback::untagged()).max(AGAIN)
+        enough().saturating_sub(callback::untagged()).max(AGAIN)
     });
     pending()
 }
@@ -316,13 +329,25 @@ fn advance() -> bool {
 
 /// Whether this CPU is the one to end period `number`, or becomes it.
 fn is_ender(own: &Own, number: u64, now: u64) -> bool {
+    let is_long = || now.wrapping_sub(own.ender_since.get()) > TAKE_OVER_MS * machine::cycles_per_ms();
+    if own.awaited.get() != number {
+        own.awaited.set(number);
+        own.ender_since.set(now);
+    }
+    // Whoever began it sees to its end.
+    if PERIOD.number() >= number && own.claimed.get() != number && !is_long() {
+        return false;
+    }
     let ender = ENDER.0.load(Ordering::Relaxed);
     if own.ender.get() != ender {
         own.ender.set(ender);
         own.ender_since.set(now);
     }
-    let stuck = now.wrapping_sub(own.ender_since.get()) > TAKE_OVER_MS * machine::cycles_per_ms();
-    claim(&ENDER.0, number, machine::cpu_id(), stuck)
+    let mine = claim(&ENDER.0, number, machine::cpu_id(), is_long());
+    if mine {
+        own.claimed.set(number);
+    }
+    mine
 }
 
 /// Claims period `number` for `cpu`: nobody has, or it is `stuck`. Says whether it is this CPU's.

@@ -174,7 +174,7 @@ fn callbacks_wait_for_more_to_come_until_somebody_wants_them() {
     reader.leave();
     drain();
     assert!(!due() && !alive(&watch));
-    for _ in 0..=ENOUGH {
+    for _ in 0..=enough() {
         defer_box(Box::new(object(&watch)));
     }
     assert!(comes_due(), "many callbacks are");

@@ -13,20 +13,42 @@
 static int master, slave;
 static char name[64];
 
-static void show(const char *what, int fd)
+/*
+ * Says what is read: one read, and more of them until `want` bytes have come. Linux carries bytes from one end to the
+ * other in a worker, so a read may find the front part of what was written.
+ */
+static void show(const char *what, int fd, long want)
 {
 	char bytes[256], text[1100];
-	errno = 0;
-	long got = read(fd, bytes, sizeof bytes);
-	if (got < 0) {
-		say("%s: %s", what, error_name(errno));
-		return;
-	}
+	long total = 0;
+	do {
+		struct pollfd ready = { fd, POLLIN, 0 };
+		if (want)
+			poll(&ready, 1, 3000);
+		errno = 0;
+		long got = read(fd, bytes + total, sizeof bytes - (size_t)total);
+		if (got < 0)
+			say("%s: %s", what, error_name(errno));
+		if (got < 0 && total == 0)
+			return;
+		if (got <= 0)
+			break;
+		total += got;
+	} while (total < want);
 	int length = 0;
-	for (long i = 0; i < got; i++)
+	for (long i = 0; i < total; i++)
 		length += bytes[i] >= ' ' && bytes[i] < 127 ? sprintf(text + length, "%c", bytes[i]) : sprintf(text + length, "<%02x>", (unsigned char)bytes[i]);
 	text[length] = 0;
-	say("%s: %ld \"%s\"", what, got, text);
+	say("%s: %ld \"%s\"", what, total, text);
+}
+
+/* Waits, three seconds at most, until that many bytes can be read, and says how many can. */
+static void waiting(const char *what, int fd, int want)
+{
+	int bytes = -1, result = 0;
+	for (int i = 0; i < 3000 && (result = ioctl(fd, FIONREAD, &bytes)) == 0 && bytes < want; i++)
+		nap(1);
+	say("%s: %d, %d waiting", what, result, bytes);
 }
 
 static void events(const char *what, int fd)
@@ -90,7 +112,7 @@ static void opening(void)
 	int peer = SHOW_OK(ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
 	say("%#x", (unsigned)fcntl(peer, F_GETFD));
 	write(peer, "peer", 4);
-	show("master", master);
+	show("master", master, 4);
 	close(peer);
 	SHOW(lseek(master, 0, SEEK_SET));
 	SHOW(lseek(slave, 0, SEEK_SET));
@@ -115,36 +137,30 @@ static void lines(void)
 		return;
 	events("master", master), events("slave", slave);
 	SHOW(write(master, "hello\n", 6));
-	/* On Linux bytes arrive, and are echoed, a little later. */
-	nap(30);
+	waiting("echo", master, 7), waiting("slave", slave, 6);
 	events("master", master), events("slave", slave);
-	show("echo", master);
-	show("slave", slave);
+	show("echo", master, 7);
+	show("slave", slave, 6);
 	SHOW(write(slave, "out\n", 4));
-	show("master", master);
+	show("master", master, 5);
 	SHOW(write(master, "abx\x7f" "c\x04", 6));
-	show("slave", slave);
-	nap(30);
-	show("echo", master);
+	show("slave", slave, 3);
+	show("echo", master, 7);
 	SHOW(write(master, "\x04", 1));
-	show("slave", slave);
-	int waiting = -1;
+	show("slave", slave, 0);
 	write(slave, "12345", 5);
-	nap(30);
-	SHOW(ioctl(master, FIONREAD, &waiting));
-	say("waiting %d", waiting);
-	show("master", master);
+	waiting("master", master, 5);
+	show("master", master, 5);
 	write(master, "line\nunfinished", 15);
-	nap(30);
-	SHOW(ioctl(slave, FIONREAD, &waiting));
-	say("waiting %d", waiting);
-	show("slave", slave);
+	/* What is echoed was received: the unfinished line is there to be flushed. */
+	waiting("echo", master, 16), waiting("slave", slave, 5);
+	show("slave", slave, 5);
 	tcflush(slave, TCIOFLUSH);
 	while (fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK), read(master, (char[64]){ 0 }, 64) > 0)
 		;
-	show("nothing", master);
+	show("nothing", master, 0);
 	fcntl(slave, F_SETFL, O_RDWR | O_NONBLOCK);
-	show("nothing", slave);
+	show("nothing", slave, 0);
 	struct termios mode;
 	SHOW(tcgetattr(master, &mode));
 	cfmakeraw(&mode);
@@ -152,9 +168,9 @@ static void lines(void)
 	tcgetattr(slave, &mode);
 	say("raw by the master: %#o %#o", mode.c_lflag & (ICANON | ECHO | ISIG), mode.c_oflag & OPOST);
 	write(master, "\x03\r\n", 3);
-	show("slave", slave);
+	show("slave", slave, 3);
 	write(slave, "a\nb\n", 4);
-	show("master", master);
+	show("master", master, 4);
 	struct winsize size = { 0 };
 	SHOW(ioctl(slave, TIOCGWINSZ, &size));
 	say("%d %d", size.ws_row, size.ws_col);
@@ -210,16 +226,16 @@ static void lines(void)
 	write(slave, "last words", 10);
 	close(slave);
 	events("master", master);
-	show("master", master);
-	show("master", master);
+	show("master", master, 10);
+	show("master", master, 0);
 	events("master", master);
 	slave = SHOW_OK(open(name, O_RDWR | O_NOCTTY));
 	fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK);
-	show("master", master);
+	show("master", master, 0);
 	events("master", master);
 	close(master);
 	events("slave", slave);
-	show("slave", slave);
+	show("slave", slave, 0);
 	SHOW(write(slave, "x", 1));
 	struct termios none;
 	SHOW(tcgetattr(slave, &none));
@@ -280,7 +296,7 @@ static void control(void)
 		wait_for(background);
 		write(ready[1], "4", 1);
 		next("the master's end");
-		show("after it", slave);
+		show("after it", slave, 0);
 		SHOW_OK(open("/dev/tty", O_RDWR));
 		_exit(6);
 	}

@@ -49,6 +49,7 @@ unsafe impl RawLock for RawMutex {
 mod tests {
     use super::*;
     use crate::lock::stats::Sums;
+    use crate::machine::hosted::wait_until;
     use crate::{level, lock_class};
     use std::thread;
     use std::time::Duration;
@@ -62,7 +63,8 @@ mod tests {
             let held = lock.lock();
             assert!(lock.try_lock().is_none());
             scope.spawn(|| *lock.lock() += 1);
-            thread::sleep(Duration::from_millis(50));
+            wait_until(|| lock.raw.is_waited_for());
+            thread::sleep(Duration::from_millis(2));
             drop(held);
         });
         assert_eq!(*lock.lock(), 1);

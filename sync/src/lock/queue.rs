@@ -83,10 +83,9 @@ unsafe impl RawLock for RawQueue {
 mod tests {
     use super::*;
     use crate::lock::stats::Sums;
+    use crate::machine::hosted::wait_until;
     use crate::{level, lock_class};
-    use std::sync::Mutex as StdMutex;
     use std::thread;
-    use std::time::Duration;
     use std::vec::Vec;
 
     lock_class! { static TURNS: LockClass = ("turns", level::Other) }
@@ -94,14 +93,13 @@ mod tests {
     #[test]
     fn waiters_get_the_lock_in_order_of_arrival() {
         let lock = QueueLock::<_>::new(Vec::new(), &TURNS);
-        let waiting = StdMutex::new(());
         thread::scope(|scope| {
             let held = lock.lock();
             for turn in 0..4 {
-                let (lock, _order) = (&lock, waiting.lock());
+                let (lock, before) = (&lock, lock.raw.tail());
                 scope.spawn(move || lock.lock().push(turn));
-                // The thread is in the queue long before the next begins.
-                thread::sleep(Duration::from_millis(30));
+                // The thread is in the queue before the next begins.
+                wait_until(|| lock.raw.tail() != before);
             }
             drop(held);
         });

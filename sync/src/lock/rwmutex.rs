@@ -215,6 +215,7 @@ impl<T: ?Sized, L: Level> fmt::Debug for RwMutex<T, L> {
 mod tests {
     use super::*;
     use crate::lock::UNCLASSED;
+    use crate::machine::hosted::wait_until;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
     use std::time::Duration;
@@ -243,8 +244,8 @@ mod tests {
                 *lock.write() = 1;
                 wrote.store(true, Ordering::SeqCst);
             });
-            thread::sleep(Duration::from_millis(30));
-            assert!(lock.try_read().is_none(), "a reader passed the waiting writer");
+            // Once the writer waits, no reader passes it.
+            wait_until(|| lock.try_read().is_none());
             let late = scope.spawn(|| *lock.read());
             thread::sleep(Duration::from_millis(30));
             assert!(!wrote.load(Ordering::SeqCst));

@@ -90,18 +90,23 @@ mod tests {
     fn threads_that_collide_lose_no_update_and_the_collision_is_counted() {
         let lock = SpinLock::<_>::new(0u32, &BUSY);
         let rounds = if cfg!(miri) { 20 } else { 2000 };
-        thread::scope(|scope| {
-            let held = lock.lock();
-            for _ in 0..3 {
-                scope.spawn(|| (0..rounds).for_each(|_| *lock.lock() += 1));
-            }
-            while Sums::of(&BUSY.class().stats).acquisitions > 1 {}
-            thread::sleep(core::time::Duration::from_millis(20));
-            drop(held);
+        // Nobody sees a thread spin; on a busy machine it may come too late to.
+        let mut expected = 0;
+        let mut tries = (0..100).map(|_| {
+            thread::scope(|scope| {
+                let held = lock.lock();
+                for _ in 0..3 {
+                    scope.spawn(|| (0..rounds).for_each(|_| *lock.lock() += 1));
+                }
+                thread::sleep(core::time::Duration::from_millis(20));
+                drop(held);
+            });
+            expected += 3 * rounds;
+            assert_eq!(*lock.lock(), expected);
+            Sums::of(&BUSY.class().stats)
         });
-        assert_eq!(*lock.lock(), 3 * rounds);
-        let sums = Sums::of(&BUSY.class().stats);
-        assert!(sums.collisions >= 3 && sums.waited > 0 && sums.longest > 0, "{sums:?}");
+        let sums = tries.find(|sums| sums.collisions >= 3).expect("collisions are not counted");
+        assert!(sums.waited > 0 && sums.longest > 0, "{sums:?}");
         assert!(sums.longest_caller.unwrap().file().ends_with("spin.rs"));
         assert!(sums.longest_holder.is_some());
     }

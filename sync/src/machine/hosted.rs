@@ -132,6 +132,16 @@ pub fn relax() {
     thread::yield_now();
 }
 
+/// Waits for what another thread is about to do; a minute at most, so that a test fails instead of hanging.
+#[cfg(test)]
+pub(crate) fn wait_until(done: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed().as_secs() < 60, "waited in vain");
+        thread::yield_now();
+    }
+}
+
 /// Whether this thread, as a CPU, has interrupts enabled.
 pub fn irqs_enabled() -> bool {
     IRQS.get()

@@ -121,6 +121,12 @@ impl RawQueue {
     pub fn is_locked(&self) -> bool {
         self.word.load(Ordering::Relaxed) & LOCKED != 0
     }
+
+    /// The code of the last waiter's node, 0 none.
+    #[cfg(test)]
+    pub fn tail(&self) -> u32 {
+        self.word.load(Ordering::Relaxed) >> 1
+    }
 }
 
 impl Default for RawQueue {

@@ -260,6 +260,12 @@ impl RawMutex {
     pub fn is_locked(&self) -> bool {
         self.word.load(Ordering::Relaxed) & LOCKED != 0
     }
+
+    /// Whether anybody sleeps for the lock, or is about to.
+    #[cfg(test)]
+    pub fn is_waited_for(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & QUEUED != 0
+    }
 }
 
 impl Default for RawMutex {

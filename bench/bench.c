@@ -203,14 +203,17 @@ void bench_begin(struct shared *shared)
 	MARK_WATCH();
 }
 
+/* Parts of a warm-up with -c; and what `ready` is when it is done, whatever the number of parts. */
+enum { WARM_PARTS = 32, READY };
+
 /*
- * Waits for a flag. Spins first, which costs the kernel nothing; then sleeps for longer and longer, because with more
+ * Waits until a flag is as high as that. Spins first, which costs the kernel nothing; then sleeps for longer and longer, because with more
  * virtual CPUs than real ones a spinning task takes time from the one it waits for. -S never sleeps.
  */
-static void wait_for(volatile uint32_t *flag)
+static void wait_for(volatile uint32_t *flag, uint32_t least)
 {
 	long nap = 1000000;
-	for (unsigned spins = 0; !__atomic_load_n(flag, __ATOMIC_ACQUIRE);) {
+	for (unsigned spins = 0; __atomic_load_n(flag, __ATOMIC_ACQUIRE) < least;) {
 		if (opt.spin || spins < 20000) {
 			spins++;
 			CPU_RELAX();
@@ -238,14 +241,14 @@ void bench_enter_window(struct shared *shared, unsigned index, unsigned tasks, i
 {
 	if (counted)
 		bench_settle();
-	__atomic_store_n(&shared->slot[index].ready, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&shared->slot[index].ready, READY, __ATOMIC_RELEASE);
 	if (index == 0) {
 		for (unsigned i = 0; i < tasks; i++)
-			wait_for(&shared->slot[i].ready);
+			wait_for(&shared->slot[i].ready, READY);
 		shared->open_ns = bench_now_ns();
 		__atomic_store_n(&shared->go, 1, __ATOMIC_RELEASE);
 	} else {
-		wait_for(&shared->go);
+		wait_for(&shared->go, 1);
 	}
 }
 
@@ -253,11 +256,11 @@ void bench_leave_window(struct shared *shared, unsigned index, unsigned tasks)
 {
 	__atomic_store_n(&shared->slot[index].done, 1, __ATOMIC_RELEASE);
 	if (index != 0) {
-		wait_for(&shared->leave);
+		wait_for(&shared->leave, 1);
 		return;
 	}
 	for (unsigned i = 0; i < tasks; i++)
-		wait_for(&shared->slot[i].done);
+		wait_for(&shared->slot[i].done, 1);
 	shared->close_ns = bench_now_ns();
 	__atomic_store_n(&shared->leave, 1, __ATOMIC_RELEASE);
 }
@@ -277,6 +280,25 @@ void bench_processor_time(uint64_t *user, uint64_t *sys)
 	*sys = micros(own.ru_stime) + micros(children.ru_stime);
 }
 
+/*
+ * With -c in parts, after each of which the tasks wait for each other. So all come by in turns, however the host schedules their CPUs,
+ * and what a kernel learns from that (who shares what) it has learnt before the window.
+ */
+static void warm_up(struct task *task)
+{
+	unsigned parts = opt.ops ? WARM_PARTS : 1;
+	uint64_t done = 0;
+	for (unsigned part = 1; part <= parts; part++) {
+		while (done < opt.warm * part / parts)
+			done += task->bench->op(task);
+		if (part == parts)
+			break;
+		__atomic_store_n(&task->slot->ready, part, __ATOMIC_RELEASE);
+		for (unsigned i = 0; i < opt.tasks; i++)
+			wait_for(&task->shared->slot[i].ready, part);
+	}
+}
+
 void bench_task(struct task *task)
 {
 	const struct bench *bench = task->bench;
@@ -289,8 +311,7 @@ void bench_task(struct task *task)
 		bench->setup(task);
 	if (opt.ops)
 		bench_settle();
-	for (uint64_t done = 0; done < opt.warm;)
-		done += bench->op(task);
+	warm_up(task);
 	if (bench->between)
 		bench->between(task);
 	/* Threads share one account; task 0 reads it for all. */

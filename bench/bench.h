@@ -16,7 +16,7 @@
 /* One per task, on cache lines of its own: the operation loop writes nothing that another task reads. */
 struct slot {
 	_Alignas(2 * BENCH_LINE) volatile uint64_t ops;   /* operations done in the window so far */
-	_Alignas(2 * BENCH_LINE) volatile uint32_t ready; /* warm-up done. Others look here while this task still counts */
+	_Alignas(2 * BENCH_LINE) volatile uint32_t ready; /* parts of the warm-up done. Others look here while this task still counts */
 	volatile uint32_t done;                           /* all operations done */
 	volatile uint64_t user_us, sys_us;                /* processor time between ready and the end */
 };

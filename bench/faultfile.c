@@ -74,7 +74,7 @@ static uint64_t op(struct task *task)
 
 static const struct bench bench = {
 	.name = "faultfile", .what = "faults on resident file pages; an operation is one page", .flags = "topm",
-	.warm = 32768, .mib = 8, .prepare = prepare, .setup = setup, .op = op,
+	.warm = 65536, .mib = 8, .prepare = prepare, .setup = setup, .op = op,
 };
 
 BENCH_MAIN(bench)

@@ -281,18 +281,15 @@ void bench_processor_time(uint64_t *user, uint64_t *sys)
 }
 
 /*
- * With -c in parts, after each of which the tasks wait for each other. So all come by in turns, however the host schedules their CPUs,
+ * The warm-up in parts, after each of which the tasks wait for each other. So all come by in turns, however the host schedules their CPUs,
  * and what a kernel learns from that (who shares what) it has learnt before the window.
  */
-static void warm_up(struct task *task)
+static void warm_up_in_turns(struct task *task)
 {
-	unsigned parts = opt.ops ? WARM_PARTS : 1;
 	uint64_t done = 0;
-	for (unsigned part = 1; part <= parts; part++) {
-		while (done < opt.warm * part / parts)
+	for (unsigned part = 1; part <= WARM_PARTS; part++) {
+		while (done < opt.warm * part / WARM_PARTS)
 			done += task->bench->op(task);
-		if (part == parts)
-			break;
 		__atomic_store_n(&task->slot->ready, part, __ATOMIC_RELEASE);
 		for (unsigned i = 0; i < opt.tasks; i++)
 			wait_for(&task->shared->slot[i].ready, part);
@@ -311,7 +308,11 @@ void bench_task(struct task *task)
 		bench->setup(task);
 	if (opt.ops)
 		bench_settle();
-	warm_up(task);
+	if (opt.ops && opt.tasks > 1)
+		warm_up_in_turns(task);
+	/* In one go: the kernel gathers what it gathers under load. */
+	for (uint64_t done = 0; done < opt.warm;)
+		done += bench->op(task);
 	if (bench->between)
 		bench->between(task);
 	/* Threads share one account; task 0 reads it for all. */

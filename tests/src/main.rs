@@ -119,14 +119,6 @@ fn compare(options: &Options) -> Result<bool, String> {
                     );
                 }
             }
-            (Some(right), Outcome::Ended(got)) if second_answer(options, &machine, program, &got)? => {
-                passed += 1;
-                println!(
-                    "passed   {:<36} {:7.1} s  as Linux answers too; the first time it did not:",
-                    program.name, got.seconds
-                );
-                report::difference(right, &Outcome::Ended(got));
-            }
             (Some(right), outcome) => {
                 println!("FAILED   {:<36} {:7.1} s", program.name, outcome.seconds());
                 report::difference(right, &outcome);
@@ -143,25 +135,6 @@ fn compare(options: &Options) -> Result<bool, String> {
         options.kernel
     );
     Ok(failed.is_empty())
-}
-
-/// Does Linux, asked anew, answer as the kernel did? A program may have more than one right answer: which of two things
-/// on different CPUs comes first is nobody's promise. What Linux itself has been seen to do is right; that its answers
-/// differ is said, since the program should be mended. Linux against itself has to agree at once.
-fn second_answer(
-    options: &Options,
-    machine: &Machine,
-    program: &Program,
-    got: &frames::Ended,
-) -> Result<bool, String> {
-    if options.kernel == "linux" {
-        return Ok(false);
-    }
-    let programs = [program.clone()];
-    match Batch::new(machine, "linux", &programs).next_outcome()? {
-        Some((_, Outcome::Ended(again))) => Ok(got.same_as(&again)),
-        _ => Ok(false),
-    }
 }
 
 /// What Linux prints, from the cache or from a Linux machine.

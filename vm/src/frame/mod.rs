@@ -26,6 +26,7 @@ pub mod hosted;
 mod magazine;
 mod meta;
 mod owned;
+pub(crate) mod pin;
 
 #[cfg(test)]
 pub(crate) mod tests;

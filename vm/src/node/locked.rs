@@ -3,13 +3,13 @@
 //! Invariants: LeafOwns; the counts agree with the entries; a software write to an entry that the hardware may be using is
 //! an atomic exchange, so that accessed and dirty bits are not lost.
 
+use super::segment::SegmentList;
 use super::{Holder, Node};
 use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame};
 use crate::machine::{CpuSet, Entry, Machine};
 use crate::object::ObjectRef;
 use crate::request::Prot;
-use crate::segment::SegmentList;
 use crate::small::SmallList;
 use crate::tlb::SpaceTlb;
 use alloc::sync::Arc;

@@ -12,9 +12,11 @@
 //!
 //! This is a low room: page-table memory is raw, so there is `unsafe` here and a safe interface above.
 
+pub mod flush;
 mod holder;
 mod locked;
 mod retire;
+pub mod segment;
 
 pub use holder::{HeldList, Holder, NewHolder};
 pub use locked::{Locked, NodeState, Registration, Sharer};

@@ -1,10 +1,10 @@
 //! The end of nodes and of what they own. The only place where a frame that was mapped is freed.
 //!
-//! Invariants: FreeAfterFlush. [`Flushed`](crate::flush::Flushed) is the proof that no CPU holds an old translation; tables and
+//! Invariants: FreeAfterFlush. [`Flushed`](super::flush::Flushed) is the proof that no CPU holds an old translation; tables and
 //! metadata wait for an RCU grace period besides, because walkers hold no lock.
 
+use super::flush::Flushed;
 use super::{NewNode, Node, Sharer};
-use crate::flush::Flushed;
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, Machine};
 use crate::order::Order;

@@ -7,7 +7,7 @@ use super::slots::MAX_PAGES;
 use super::{Object, ObjectKind};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
-use crate::pin::{self, Pin};
+use crate::frame::pin::{self, Pin};
 use core::sync::atomic::Ordering;
 use sync::rcu;
 

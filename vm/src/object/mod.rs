@@ -14,9 +14,9 @@ mod truncate;
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
+use crate::frame::pin;
 use crate::frame::{self, Frame, FrameKind};
 use crate::order::Order;
-use crate::pin;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rmap::{Leaves, Place, ReverseOps};

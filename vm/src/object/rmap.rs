@@ -9,8 +9,8 @@
 //! Lock order: a list's lock is of level Object; a visit locks one leaf after the other under it.
 #![forbid(unsafe_code)]
 
-use crate::flush::Flushed;
 use crate::machine::{CpuSet, Entry, FlushRange, Machine};
+use crate::node::flush::Flushed;
 use crate::node::{Locked, Node, NodeRef, Retired};
 use crate::once::OnceBox;
 use crate::order::Order;

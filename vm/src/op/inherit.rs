@@ -7,13 +7,13 @@
 #![forbid(unsafe_code)]
 
 use crate::error::VmError;
-use crate::flush::Flushed;
 use crate::machine::Machine;
+use crate::node::flush::Flushed;
+use crate::node::segment::SegmentList;
 use crate::node::{Arrival, NewNode, Node, Retired, Sharer};
 use crate::order::Order;
-use crate::segment::SegmentList;
 use crate::space::Space;
-use crate::walk::copy_entries;
+use crate::space::walk::copy_entries;
 use alloc::sync::Arc;
 use sync::rcu::RcuRead;
 

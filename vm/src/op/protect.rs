@@ -6,14 +6,14 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::flush::Gather;
 use crate::machine::Machine;
 use crate::node::Locked;
+use crate::node::flush::Gather;
+use crate::node::segment::SegFlags;
 use crate::order;
-use crate::range::RangeOp;
 use crate::request::Prot;
-use crate::segment::SegFlags;
 use crate::space::Space;
+use crate::space::range::RangeOp;
 use core::ops::Range;
 
 struct ProtectOp(Prot);

@@ -5,8 +5,8 @@
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
 
-use crate::flush::Flushed;
 use crate::machine::Machine;
+use crate::node::flush::Flushed;
 use crate::node::{NewNode, Node, Retired};
 use crate::order::{self, Order};
 use crate::space::Space;

@@ -9,11 +9,11 @@
 
 use crate::addr::ENTRIES;
 use crate::error::VmError;
-use crate::flush::Flushed;
 use crate::machine::{Entry, Machine};
+use crate::node::flush::Flushed;
+use crate::node::segment::SegmentList;
 use crate::node::{Locked, NewNode, Node, Sharer};
 use crate::order::Order;
-use crate::segment::SegmentList;
 use crate::small::SmallList;
 use crate::space::Space;
 use alloc::sync::Arc;

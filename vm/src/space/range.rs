@@ -8,15 +8,15 @@
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
 
+use super::{Space, Stop};
 use crate::addr::LEAF_SPAN;
 use crate::error::VmError;
-use crate::flush::Gather;
 use crate::machine::{Entry, Machine};
+use crate::node::flush::Gather;
+use crate::node::segment::SegmentList;
 use crate::node::{Locked, NewNode, Node};
 use crate::object::ObjectRef;
 use crate::order::Order;
-use crate::segment::SegmentList;
-use crate::space::{Space, Stop};
 use core::ops::Range;
 use sync::rcu::{self, RcuRead};
 

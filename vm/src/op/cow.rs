@@ -6,14 +6,14 @@
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 
+use super::fault::{FAULTS, Spare, Step};
 use crate::error::FaultError;
-use crate::fault::{FAULTS, Spare, Step};
-use crate::flush::Flushed;
+use crate::frame::pin::{self, Pin};
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, FlushRange, Machine};
+use crate::node::flush::Flushed;
 use crate::node::{Arrival, Locked, Retired};
 use crate::order::Order;
-use crate::pin::{self, Pin};
 use crate::request::Prot;
 use crate::space::Space;
 use sync::rcu::RcuRead;

@@ -5,12 +5,12 @@
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
 
+use super::Space;
 use crate::addr::PAGE_SHIFT;
 use crate::machine::Machine;
 use crate::node::Arrival;
+use crate::node::segment::Meaning;
 use crate::order::Order;
-use crate::segment::Meaning;
-use crate::space::Space;
 use sync::rcu;
 
 /// A run of addresses with one meaning.

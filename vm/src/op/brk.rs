@@ -3,13 +3,13 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
+use super::map::MapOp;
 use crate::addr::{PAGE_SIZE, VirtAddr};
-use crate::address::guard_below;
 use crate::machine::Machine;
-use crate::map::MapOp;
+use crate::node::segment::{Meaning, SegFlags};
 use crate::request::Prot;
-use crate::segment::{Meaning, SegFlags};
 use crate::space::Space;
+use crate::space::address::guard_below;
 use sync::level::Held;
 
 impl<M: Machine> Space<M> {

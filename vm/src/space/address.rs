@@ -8,13 +8,13 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
+use super::{Layout, Space, USER_START};
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::map::MapOp;
+use crate::node::segment::{Meaning, SegFlags};
+use crate::op::map::MapOp;
 use crate::order::Order;
-use crate::segment::{Meaning, SegFlags};
-use crate::space::{Layout, Space, USER_START};
 use core::sync::atomic::Ordering;
 use sync::level::Held;
 

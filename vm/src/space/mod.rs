@@ -7,12 +7,19 @@
 //! from its first leaf to its flush; faults take it only to wait for a fork or to grow a stack.
 #![forbid(unsafe_code)]
 
+pub(crate) mod address;
+pub(crate) mod pieces;
+pub(crate) mod range;
+mod spans;
+mod view;
+pub(crate) mod walk;
+
+use self::spans::{SPAN_BYTES, Spans};
+use self::view::Views;
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::{NewNode, Node, fill_kernel_half};
-use crate::spans::{SPAN_BYTES, Spans};
 use crate::tlb::SpaceTlb;
-use crate::view::Views;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

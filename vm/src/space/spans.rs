@@ -7,14 +7,14 @@
 //! Lock order: a CPU's span (sleeping, contended only where a thread was moved while it mapped) → layout → node.
 #![forbid(unsafe_code)]
 
+use super::Space;
 use crate::addr::{LEAF_SPAN, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::map::MapOp;
+use crate::node::segment::Meaning;
 use crate::once::OnceBox;
+use crate::op::map::MapOp;
 use crate::order::{self, Order};
-use crate::segment::Meaning;
-use crate::space::Space;
 use alloc::boxed::Box;
 use sync::level::{Held, Other};
 use sync::{Mutex, lock_class, machine, try_box};

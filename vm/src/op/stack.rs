@@ -3,13 +3,13 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
+use super::fault::no_memory;
+use super::map::MapOp;
 use crate::addr::PAGE_SIZE;
-use crate::address::STACK_GUARD;
 use crate::error::FaultError;
-use crate::fault::no_memory;
 use crate::machine::Machine;
-use crate::map::MapOp;
-use crate::segment::SegFlags;
+use crate::node::segment::SegFlags;
+use crate::space::address::STACK_GUARD;
 use crate::space::{Space, USER_START};
 use core::sync::atomic::Ordering;
 use sync::level::Held;

@@ -6,11 +6,11 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::{FaultError, VmError};
 use crate::machine::Machine;
+use crate::node::segment::{Meaning, SegFlags};
 use crate::node::{Arrival, Node};
 use crate::object::Object;
 use crate::order::{self, Order};
 use crate::request::{Access, Prot};
-use crate::segment::{Meaning, SegFlags};
 use crate::space::Space;
 use sync::rcu::{self, RcuRead};
 

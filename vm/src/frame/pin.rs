@@ -3,8 +3,8 @@
 //! A low room: a frame's bytes are raw memory. Programs may write a mapped page while the kernel copies it; the copy is then a
 //! mixture of old and new bytes, as on any kernel.
 
+use super::{Frame, OwnedFrame};
 use crate::addr::PAGE_SIZE;
-use crate::frame::{self, Frame, OwnedFrame};
 use crate::node::Locked;
 use sync::rcu::RcuRead;
 
@@ -42,21 +42,21 @@ impl Drop for Pin {
 pub fn let_go(frame: &'static Frame) {
     // SAFETY: an object's frame leaves its slot only after every leaf was visited and every CPU flushed (truncate.rs); an owning
     // entry's reference is dropped only after the flush (flush.rs). So the last reference goes when no CPU can reach the page.
-    unsafe { frame::release(frame) };
+    unsafe { super::release(frame) };
 }
 
 /// Copies the page `from` into `to`. `from` is pinned, or an object's that was found within this RCU section.
 #[inline]
 pub fn copy(from: &'static Frame, to: &mut OwnedFrame, _rcu: &RcuRead) {
     // SAFETY: `to` is owned by the caller; the pin, or the section (FreeAfterFlush), keeps the source allocated.
-    unsafe { frame::copy(to.frame(), from) }
+    unsafe { super::copy(to.frame(), from) }
 }
 
 /// Clears a page that was taken dirty.
 #[inline]
 pub fn clear(frame: &mut OwnedFrame) {
     // SAFETY: owned by the caller.
-    unsafe { frame::zero(frame.frame()) }
+    unsafe { super::zero(frame.frame()) }
 }
 
 /// Shows `f` the bytes of a page that the entry of a locked leaf leads to.
@@ -68,5 +68,5 @@ pub fn with_mapped(frame: &'static Frame, _leaf: &Locked<'_>, f: &mut dyn FnMut(
 /// The page of zeros.
 pub fn zeros() -> &'static [u8; PAGE_SIZE] {
     // SAFETY: never written and never freed.
-    unsafe { &*frame::zero_frame().bytes_ptr().cast() }
+    unsafe { &*super::zero_frame().bytes_ptr().cast() }
 }

@@ -6,15 +6,15 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::flush::Gather;
 use crate::machine::Machine;
 use crate::node::Locked;
+use crate::node::flush::Gather;
+use crate::node::segment::{Meaning, SegFlags};
 use crate::object::ObjectRef;
 use crate::object::slots::MAX_PAGES;
 use crate::order;
-use crate::range::RangeOp;
 use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
-use crate::segment::{Meaning, SegFlags};
+use crate::space::range::RangeOp;
 use crate::space::{Space, USER_START};
 use core::ops::Range;
 use sync::level::Held;

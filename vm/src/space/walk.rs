@@ -4,20 +4,20 @@
 //! Lock order: one node at a time, but for a new leaf that nobody knows yet.
 #![forbid(unsafe_code)]
 
+use super::{Space, Stop};
 use crate::addr::PhysAddr;
 use crate::error::VmError;
-use crate::flush::{Flushed, Gather};
 use crate::frame::Frame;
 use crate::machine::{CpuSet, Entry, Machine};
+use crate::node::flush::{Flushed, Gather};
+use crate::node::segment::{SegFlags, Segment, SegmentList};
 use crate::node::{
     Arrival, HeldList, Holder, Locked, NewHolder, NewNode, Node, Registration, Retired, Sharer,
 };
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
 use crate::order::Order;
-use crate::segment::{SegFlags, Segment, SegmentList};
 use crate::small::SmallList;
-use crate::space::{Space, Stop};
 use alloc::sync::Arc;
 use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering;
@@ -70,7 +70,7 @@ impl<M: Machine> Space<M> {
             child.state().sharers.push(Sharer::new(&self.tlb));
         }
         if let Some(meaning) = &meaning {
-            let mut none = crate::segment::Removed::new();
+            let mut none = crate::node::segment::Removed::new();
             let shift = child.node().shift();
             child.state().segments.insert(0..crate::addr::ENTRIES as u16, meaning.clone(), shift, &mut none);
             if child.node().is_leaf() {

@@ -7,15 +7,15 @@
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 
+use super::cow::CopyOf;
 use crate::addr::{PhysAddr, VirtAddr};
-use crate::cow::CopyOf;
 use crate::error::{FaultError, VmError};
+use crate::frame::pin::{self, Pin};
 use crate::frame::{self, Frame, OwnedFrame};
 use crate::machine::Machine;
 use crate::node::Locked;
 use crate::object::ObjectRef;
 use crate::order::{self, Order};
-use crate::pin::{self, Pin};
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
 use core::sync::atomic::Ordering;

@@ -14,13 +14,13 @@
 //! Lock order: a view's own nodes are locked alone; links are made and cut with the leaf locked.
 #![forbid(unsafe_code)]
 
+use super::Space;
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::machine::{CpuSet, Entry, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, fill_kernel_half};
 use crate::once::OnceBox;
 use crate::order::{self, Order};
-use crate::space::Space;
 use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};

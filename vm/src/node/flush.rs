@@ -5,11 +5,11 @@
 //! freed. Neither a flush nor a release happens under a leaf's lock (NothingSlowUnderLeaf).
 #![forbid(unsafe_code)]
 
+use super::segment::Removed;
+use super::{Locked, Node, Retired, Sharer};
 use crate::machine::{CpuSet, Entry, FlushRange, Machine};
-use crate::node::{Locked, Node, Retired, Sharer};
 use crate::object::rmap::ReverseOps;
 use crate::order::Order;
-use crate::segment::Removed;
 use crate::tlb::SpaceTlb;
 use arrayvec::ArrayVec;
 use core::ops::Range;

@@ -7,10 +7,10 @@
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::FaultError;
 use crate::frame::Frame;
+use crate::frame::pin;
 use crate::machine::Machine;
 use crate::node::Arrival;
 use crate::order;
-use crate::pin;
 use crate::request::Access;
 use crate::space::Space;
 use sync::rcu;

@@ -7,17 +7,17 @@
 //! Lock order: layout → node; an object's `change` → layout, while pages that belong to its size are moved.
 #![forbid(unsafe_code)]
 
+use super::map::MapOp;
 use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
-use crate::address::guard_below;
 use crate::error::VmError;
-use crate::flush::Gather;
 use crate::machine::{Entry, Machine};
-use crate::map::MapOp;
+use crate::node::flush::Gather;
 use crate::node::{Arrival, Locked};
 use crate::order::{self, Order};
-use crate::pieces::Piece;
-use crate::range::RangeOp;
 use crate::space::Space;
+use crate::space::address::guard_below;
+use crate::space::pieces::Piece;
+use crate::space::range::RangeOp;
 use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::ops::Range;

@@ -7,14 +7,14 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::flush::Gather;
 use crate::machine::Machine;
 use crate::node::Locked;
+use crate::node::flush::Gather;
+use crate::node::segment::{Meaning, SegFlags};
 use crate::order::{self, Order};
-use crate::range::RangeOp;
 use crate::request::{Access, Advice, Prot};
-use crate::segment::{Meaning, SegFlags};
 use crate::space::Space;
+use crate::space::range::RangeOp;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 

@@ -1,0 +1,16 @@
+//! The operations on an address space, a file each. All are walks over leaves in the same words (`space::walk`, `space::range`).
+#![forbid(unsafe_code)]
+
+mod brk;
+mod cow;
+mod exit;
+pub mod fault;
+mod fork;
+mod inherit;
+pub(crate) mod map;
+mod protect;
+pub mod remap;
+mod remote;
+pub mod report;
+mod stack;
+mod unmap;

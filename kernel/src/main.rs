@@ -17,6 +17,7 @@ mod fs;
 mod memory;
 mod panic;
 mod process;
+mod procfs;
 mod sched;
 mod syscall;
 
@@ -50,10 +51,20 @@ extern "C" fn boot() -> ! {
     sched::idle_main()
 }
 
+/// The file systems that can be mounted.
+static FILE_SYSTEMS: fs::vfs::superblock::Types = fs::vfs::superblock::Types(&[
+    &fs::tmpfs::ROOTFS,
+    &fs::tmpfs::TMPFS,
+    &fs::devfs::DEVTMPFS,
+    &fs::tty::devpts::DEVPTS,
+    &procfs::PROC,
+    &procfs::SYSFS,
+]);
+
 /// The part of the boot that may sleep: the root file system and the first process.
 fn finish_boot(_: usize) {
     syscall::set_trace(arch::command_line().split_ascii_whitespace().any(|word| word == "strace"));
-    fs::init(arch::initramfs());
+    fs::init(&FILE_SYSTEMS, arch::initramfs());
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");
     }

@@ -8,9 +8,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use linux_raw_sys::general::{RLIMIT_NOFILE, SIGPIPE};
 
-use super::inode::Inode;
-use super::mount::Mount;
 use super::tty::Tty;
+use super::vfs::inode::Inode;
+use super::vfs::mount::Mount;
 use super::{FileTable, FsContext};
 use crate::process::signal::{self, Info};
 use crate::process::{self, Current, session as sessions};

@@ -1,8 +1,8 @@
 //! Files: path lookup, mounts, open files and descriptor tables, and the file systems.
 //!
-//! From names to bytes: `lookup` walks `dentry`s through their `directory` tables and across `mount`s to an `inode`;
-//! `open` makes a `file` of it, which a `table` numbers. Contents are `vm::Object`s. The VFS names no file system: each is
-//! a `superblock::FsType` and an implementation of `inode::InodeOps`.
+//! From names to bytes: `vfs` walks names to an inode, `file` opens it and numbers what is open. What files are made of is below
+//! these two and known to them only by traits: `tmpfs`, `devfs`, `tty` (with devpts), `anon` (files without a name) and, beside this
+//! room, `procfs`. `initramfs` fills the first root. `caller` is the one door to the process that calls.
 //!
 //! What every CPU can do at once without a common line: look up, open, read, close and exec one shared file; make, write and
 //! remove files in directories of its own. References to mounts and dentries are counted per CPU, tables of names are read
@@ -23,59 +23,25 @@ macro_rules! rcu_object {
     };
 }
 
-pub mod access;
-mod anonymous;
-pub mod buffer;
-mod busy;
+pub mod anon;
 pub mod caller;
-pub mod clock;
-pub mod context;
-pub mod cpio;
-pub mod dentry;
-pub mod describe;
 pub mod devfs;
-pub mod devices;
-mod devpts;
-pub mod directory;
-pub mod epoll;
-pub mod eventfd;
-mod fifo;
 pub mod file;
 mod initramfs;
-pub mod inode;
-pub mod ioctl;
-pub mod locks;
-pub mod lookup;
-mod mapped;
-pub mod mount;
-pub mod names;
-mod numbers;
-pub mod open;
-pub mod pipe;
-pub mod poll;
-pub mod procfs;
-pub mod random;
-pub mod regular;
-pub mod rename;
-mod ring;
-pub mod signalfd;
-pub mod superblock;
-pub mod table;
-pub mod timerfd;
 pub mod tmpfs;
-pub mod truncate;
 pub mod tty;
+pub mod vfs;
 
 use alloc::sync::Arc;
 
 use sync::rcu::{RcuArc, RcuHead};
 use sync::try_arc;
 
-pub use context::FsContext;
+pub use file::table::FileTable;
 pub use file::{File, Mapping, OpenFlags};
-pub use lookup::Start;
-pub use mount::Path;
-pub use table::FileTable;
+pub use vfs::context::FsContext;
+pub use vfs::lookup::Start;
+pub use vfs::mount::Path;
 
 use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Result};
 
@@ -94,8 +60,9 @@ pub fn root() -> Result<Path> {
     ROOT.load(&read).map(|r| r.path.clone()).ok_or(ENOENT)
 }
 
-/// Mounts the root file system and unpacks the initramfs into it.
-pub fn init(initramfs: &[u8]) {
+/// Mounts the root file system and unpacks the initramfs into it. `types` are the file systems that can be mounted.
+pub fn init(types: &'static vfs::superblock::Types, initramfs: &[u8]) {
+    vfs::superblock::register(types);
     if let Err(e) = try_init(initramfs) {
         panic!("no root file system: {e:?}");
     }
@@ -103,7 +70,7 @@ pub fn init(initramfs: &[u8]) {
 
 fn try_init(initramfs: &[u8]) -> Result {
     let superblock = (tmpfs::ROOTFS.mount)(&tmpfs::ROOTFS, &[])?;
-    let path = mount::mount_root(superblock)?;
+    let path = vfs::mount::mount_root(superblock)?;
     ROOT.swap(Some(try_arc(Root { path: path.clone(), rcu: RcuHead::new() })?));
     let context = FsContext::try_new(path.clone(), path, 0)?;
     let count = initramfs::unpack(&context, initramfs);
@@ -123,14 +90,20 @@ pub fn first_files() -> Result<Arc<FileTable>> {
     let context = first_context()?;
     let files = FileTable::try_new()?;
     let flags = OpenFlags::READ_WRITE;
-    let console = match open::open(&context, &access::Cred::root(), Start::Cwd, b"/dev/console", flags, 0) {
-        Ok(file) => file,
-        Err(_) => {
-            crate::warn!("no /dev/console in the initramfs; the console is opened without it");
-            let inode = anonymous::made_by(&access::Cred::root(), inode::Kind::Character, 0o600)?;
-            File::try_anonymous(inode, "/dev/console", tty::open_console(flags | OpenFlags::NO_CTTY)?, flags)?
-        }
-    };
+    let console =
+        match file::open::open(&context, &vfs::access::Cred::root(), Start::Cwd, b"/dev/console", flags, 0) {
+            Ok(file) => file,
+            Err(_) => {
+                crate::warn!("no /dev/console in the initramfs; the console is opened without it");
+                let inode = anon::made_by(&vfs::access::Cred::root(), vfs::inode::Kind::Character, 0o600)?;
+                File::try_anonymous(
+                    inode,
+                    "/dev/console",
+                    tty::open_console(flags | OpenFlags::NO_CTTY)?,
+                    flags,
+                )?
+            }
+        };
     for _ in 0..3 {
         files.install(console.clone(), 0, 3, false)?;
     }
@@ -150,25 +123,25 @@ pub fn open_exec(dir: i32, path: &[u8], flags: u32) -> Result<Arc<File>> {
         let file = caller::files().get(dir)?;
         let found = match &file.place {
             file::Place::Named(path) => path.clone(),
-            file::Place::Anonymous(inode, _) if inode.kind == inode::Kind::Regular => return Ok(file),
+            file::Place::Anonymous(inode, _) if inode.kind == vfs::inode::Kind::Regular => return Ok(file),
             file::Place::Anonymous(..) => return Err(EACCES),
         };
-        open::may_exec(&found, &access::Cred::current())?;
+        file::open::may_exec(&found, &vfs::access::Cred::current())?;
         return File::try_open(found, OpenFlags::empty());
     }
     let follow = flags & NOFOLLOW == 0;
     if dir == CWD || path.first() == Some(&b'/') {
-        return open::open_exec(&context, Start::Cwd, path, follow);
+        return file::open::open_exec(&context, Start::Cwd, path, follow);
     }
     let file = caller::files().get(dir)?;
     let start = file.path().filter(|p| p.dentry.inode.is_dir()).ok_or(ENOTDIR)?;
-    open::open_exec(&context, Start::At(start), path, follow)
+    file::open::open_exec(&context, Start::At(start), path, follow)
 }
 
 /// For AT_RANDOM.
 pub fn random_bytes() -> [u8; 16] {
     let mut half = [0; 16];
-    for (to, from) in half.iter_mut().zip(random::bytes()) {
+    for (to, from) in half.iter_mut().zip(devfs::random::bytes()) {
         *to = from;
     }
     half
@@ -176,18 +149,14 @@ pub fn random_bytes() -> [u8; 16] {
 
 /// What lies behind a link of /proc to a file that has no place in the tree (a pipe): a place of its own, by which it can
 /// be opened again.
-fn reopen(file: &File) -> Result<Path> {
+pub fn reopen(file: &File) -> Result<Path> {
     let file::Place::Anonymous(inode, name) = &file.place else { return Err(ENOENT) };
-    let dentry = dentry::Dentry::try_unowned(inode.clone(), None, name.as_bytes())?;
+    let dentry = vfs::dentry::Dentry::try_unowned(inode.clone(), None, name.as_bytes())?;
     let mount = root()?.mount;
     Ok(Path { mount, dentry })
 }
 
 /// A file that only memory holds (memfd_create).
 pub fn memory_file() -> Result<Arc<File>> {
-    File::try_regular(
-        anonymous::regular()?,
-        "/memfd: (deleted)",
-        OpenFlags::READ_WRITE | OpenFlags::LARGEFILE,
-    )
+    File::try_regular(anon::regular()?, "/memfd: (deleted)", OpenFlags::READ_WRITE | OpenFlags::LARGEFILE)
 }

@@ -9,8 +9,8 @@ use sync::TryVec;
 use super::file::file;
 use crate::arch;
 use crate::errno::*;
-use crate::fs::epoll::{Epoll, Event};
-use crate::fs::poll::{ERR, HUP, IN, NVAL, OUT, PRI, Poller, RDNORM, WRNORM};
+use crate::fs::anon::epoll::{Epoll, Event};
+use crate::fs::file::poll::{ERR, HUP, IN, NVAL, OUT, PRI, Poller, RDNORM, WRNORM};
 use crate::fs::{File, caller};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::sched::{PollSet, Sleep, Woken};
@@ -175,7 +175,7 @@ fn temporary_mask(mask: usize, size: usize) -> Result {
 
 const SETS: usize = 3;
 /// FD_SETSIZE of the kernel's own making: as many as a table can have.
-const SELECT_MAX: usize = crate::fs::table::MOST;
+const SELECT_MAX: usize = crate::fs::file::table::MOST;
 
 fn select(count: i32, addresses: [usize; SETS], deadline: Option<u64>) -> Result<usize> {
     let count = usize::try_from(count).map_err(|_| EINVAL)?;

@@ -13,8 +13,8 @@ use linux_raw_sys::general as abi;
 
 use super::file::{file, install};
 use super::time::read_timespec;
+use crate::fs::anon::signalfd::SignalFile;
 use crate::fs::file::OpenFlags;
-use crate::fs::signalfd::SignalFile;
 
 const SET_SIZE: usize = 8;
 

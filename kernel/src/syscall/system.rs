@@ -3,8 +3,8 @@
 
 use crate::arch;
 use crate::errno::{Errno, Result};
-use crate::fs::buffer::{Output, Segment};
-use crate::fs::random;
+use crate::fs::devfs::random;
+use crate::fs::file::buffer::{Output, Segment};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::{self, Process};
 use alloc::sync::Arc;

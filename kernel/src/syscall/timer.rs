@@ -4,8 +4,9 @@
 use super::file::{file, install};
 use super::time::{NS_PER_SEC, Timespec, Timeval};
 use crate::errno::{Errno, Result};
+use crate::fs::anon::timerfd::TimerFile;
+use crate::fs::caller;
 use crate::fs::file::OpenFlags;
-use crate::fs::{caller, timerfd::TimerFile};
 use crate::memory::user::UserPtr;
 use crate::process::clock::CpuClock;
 use crate::process::itimer::{Setting, Which};

@@ -4,8 +4,8 @@
 use super::file::file;
 use crate::errno::*;
 use crate::fs::file::OpenFlags;
-use crate::fs::inode::Kind;
-use crate::fs::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, get_u32, put_u32};
+use crate::fs::file::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, get_u32, put_u32};
+use crate::fs::vfs::inode::Kind;
 use crate::fs::{caller, tty};
 
 pub fn sys_ioctl(fd: i32, command: u32, argument: usize) -> Result<usize> {

@@ -1,19 +1,22 @@
 //! devtmpfs: a tmpfs that holds a node for every device. There is one instance, so every mount shows the same nodes.
 #![forbid(unsafe_code)]
 
+pub mod devices;
+pub mod random;
+
 use alloc::sync::Arc;
 
 use sync::{Mutex, lock_class};
 
-use super::access::Cred;
-use super::dentry::Name;
-use super::devices;
-use super::inode::{Kind, NewInode};
-use super::mount;
-use super::names::{self, Making};
-use super::superblock::{FsType, SuperBlock, new_device};
-use super::tmpfs;
 use crate::errno::Result;
+use crate::fs::tmpfs;
+use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::create::{self, Making};
+use crate::fs::vfs::dentry::Name;
+use crate::fs::vfs::device_number;
+use crate::fs::vfs::inode::{Kind, NewInode};
+use crate::fs::vfs::mount;
+use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
 lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", sync::level::Other); }
 
@@ -38,7 +41,7 @@ fn instance(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
     let superblock = SuperBlock::try_new(kind, device, tmpfs::inode(device, &new, &[])?)?;
     let dir = mount::Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
     for &(name, major, minor, mode) in devices::NODES {
-        make(&dir, name, Kind::Character, mode, devices::number(major, minor), "")?;
+        make(&dir, name, Kind::Character, mode, device_number::number(major, minor), "")?;
     }
     make(&dir, "fd", Kind::Symlink, 0o777, 0, "/proc/self/fd")?;
     make(&dir, "stdin", Kind::Symlink, 0o777, 0, "/proc/self/fd/0")?;
@@ -50,6 +53,6 @@ fn instance(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
 
 fn make(dir: &mount::Path, name: &str, kind: Kind, mode: u32, rdev: u64, target: &str) -> Result {
     let making = Making { kind, mode, rdev, target: target.as_bytes() };
-    names::make(dir, &Name::try_new(name.as_bytes())?, &Cred::root(), &making, 0)?;
+    create::make(dir, &Name::try_new(name.as_bytes())?, &Cred::root(), &making, 0)?;
     Ok(())
 }

@@ -12,12 +12,14 @@ use alloc::vec::Vec;
 use sync::{TryVec, slab_box, try_box};
 use vm::{Object, ObjectKind, ObjectOwner, ObjectRef, slab_type};
 
-use super::dentry::Dentry;
-use super::file::{FileOps, OpenFlags};
-use super::inode::{Inode, InodeOps, Kind, NewInode};
-use super::superblock::{FsType, StatFs, SuperBlock, new_device};
-use super::{devices, fifo, numbers};
 use crate::errno::{EINVAL, ENOSPC, Result};
+use crate::fs::anon::fifo;
+use crate::fs::devfs::devices;
+use crate::fs::file::{FileOps, OpenFlags};
+use crate::fs::vfs::dentry::Dentry;
+use crate::fs::vfs::inode::{Inode, InodeOps, Kind, NewInode};
+use crate::fs::vfs::numbers;
+use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
 
 pub const MAGIC: u64 = 0x0102_1994;
 
@@ -69,7 +71,7 @@ pub fn inode(device: u64, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
         Kind::Symlink => try_box(Link(Vec::try_from_slice(target)?.into_boxed_slice()))?,
         Kind::Fifo => try_box(fifo::Fifo::new())?,
         Kind::Character | Kind::Block => try_box(Node { block: new.kind == Kind::Block, rdev: new.rdev })?,
-        Kind::Socket => try_box(super::inode::Fixed)?,
+        Kind::Socket => try_box(super::vfs::inode::Fixed)?,
     };
     Inode::try_new(number, device, new, ops)
 }

@@ -10,7 +10,7 @@ use crate::arch;
 use crate::errno::{EFAULT, EINVAL, ENOTTY, EPERM, Result};
 use crate::fs::caller;
 use crate::fs::file::File;
-use crate::fs::ioctl::{FIONREAD, get_u32, put_u32};
+use crate::fs::file::ioctl::{FIONREAD, get_u32, put_u32};
 
 const TCGETS: u32 = 0x5401;
 const TCSETS: u32 = 0x5402;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod control;
+pub mod devpts;
 mod input;
 mod job;
 mod output;
@@ -26,12 +27,13 @@ use core::sync::atomic::{
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 
-use super::buffer::{Input as WriteInput, Output};
-use super::file::{File, FileOps, OpenFlags};
-use super::poll::{self, PollQueue, Poller};
-use super::{caller, devices};
 use crate::device::serial;
 use crate::errno::{EAGAIN, EIO, ENXIO, ETIMEDOUT, Result};
+use crate::fs::caller;
+use crate::fs::file::buffer::{Input as WriteInput, Output};
+use crate::fs::file::poll::{self, PollQueue, Poller};
+use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::vfs::device_number;
 use input::{Effects, Input};
 use termios::{ICANON, Termios, VMIN, VTIME};
 
@@ -128,7 +130,7 @@ impl Tty {
     /// Device number, as in `tty_nr` of /proc/PID/stat.
     pub fn number(&self) -> u64 {
         match &self.line {
-            Line::Port(n) => devices::number(4, 64 + *n as u64),
+            Line::Port(n) => device_number::number(4, 64 + *n as u64),
             Line::Pseudo(pty) => pty.device(),
         }
     }

@@ -7,8 +7,8 @@ use super::termios::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, Termios, XTABS};
 use super::{Line, Tty};
 use crate::device::serial;
 use crate::errno::{EAGAIN, EIO, Result};
-use crate::fs::buffer::Input;
 use crate::fs::file::File;
+use crate::fs::file::buffer::Input;
 
 /// Bytes of a program that are processed at a time; processing makes at most eight of one.
 const PIECE: usize = 128;

@@ -19,15 +19,17 @@ use core::sync::atomic::{
 
 use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
+use super::devpts;
 use super::input::ROOM;
 use super::termios::{ICANON, Termios};
 use super::{Line, Tty, control};
 use crate::errno::{EAGAIN, EINVAL, EIO, ENOSPC, Result};
-use crate::fs::buffer::{Input, Output};
+use crate::fs::caller;
+use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::ioctl::{FIONREAD, get_u32, put_u32};
+use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags};
-use crate::fs::ioctl::{FIONREAD, get_u32, put_u32};
-use crate::fs::poll::{self, PollQueue, Poller};
-use crate::fs::{caller, devices, devpts};
+use crate::fs::vfs::device_number;
 
 lock_class! {
     static OUTPUT: LockClass = ("pty output", sync::level::Other);
@@ -62,7 +64,7 @@ pub struct Pty {
 
 impl Pty {
     pub fn device(&self) -> u64 {
-        devices::number(MAJOR + u64::from(self.number / 256), u64::from(self.number % 256))
+        device_number::number(MAJOR + u64::from(self.number / 256), u64::from(self.number % 256))
     }
 
     pub fn is_full(&self) -> bool {
@@ -118,7 +120,7 @@ fn find(n: u64) -> Option<Arc<Tty>> {
 
 /// Opens the terminal with this device number: /dev/pts/N.
 pub fn open_slave(device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    let number = (devices::major(device) - MAJOR) * 256 + devices::minor(device);
+    let number = (device_number::major(device) - MAJOR) * 256 + device_number::minor(device);
     super::open(find(number).ok_or(EIO)?, flags)
 }
 

@@ -13,7 +13,7 @@ pub mod robust;
 pub mod send;
 
 use crate::errno::{Errno, Result};
-use crate::fs::signalfd::Listeners;
+use crate::fs::anon::signalfd::Listeners;
 use crate::sched::{Sleep, WaitQueue, Woken};
 use actions::Actions;
 use alloc::sync::Arc;

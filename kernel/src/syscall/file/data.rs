@@ -7,9 +7,9 @@ use sync::TryVec;
 
 use super::{TRANSFER_MAX, file};
 use crate::errno::*;
-use crate::fs::buffer::{Input, Output};
+use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::inode::Kind;
+use crate::fs::vfs::inode::Kind;
 use crate::memory::user::{UserPtr, UserSlice};
 
 pub fn sys_lseek(fd: i32, offset: i64, whence: u32) -> Result<usize> {

@@ -3,11 +3,12 @@
 
 use super::file;
 use crate::errno::*;
+use crate::fs::anon::pipe::End;
+use crate::fs::caller;
+use crate::fs::file::locks::Record;
+use crate::fs::file::truncate;
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::inode::Kind;
-use crate::fs::locks::Record;
-use crate::fs::pipe::End;
-use crate::fs::{caller, truncate};
+use crate::fs::vfs::inode::Kind;
 use crate::memory::user::UserSlice;
 
 pub fn sys_close(fd: i32) -> Result<usize> {

@@ -4,8 +4,9 @@
 use alloc::sync::Arc;
 
 use crate::errno::*;
+use crate::fs::anon::{epoll, eventfd, pipe};
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::{caller, epoll, eventfd, memory_file, pipe};
+use crate::fs::{caller, memory_file};
 use crate::memory::user::{UserPtr, UserStr};
 use crate::process::with_reclaim;
 

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use sync::TryVec;
 
 use crate::errno::*;
-use crate::fs::buffer::{Input, Output, Segment};
+use crate::fs::file::buffer::{Input, Output, Segment};
 use crate::fs::{File, caller};
 use crate::memory::user::UserSlice;
 

@@ -7,9 +7,9 @@ use sync::TryVec;
 
 use super::{file, segments};
 use crate::errno::*;
-use crate::fs::buffer::{Input, Output};
+use crate::fs::anon::pipe::End;
+use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::pipe::End;
 use crate::memory::user::UserPtr;
 
 const NONBLOCK: u32 = 2;

@@ -6,11 +6,14 @@ use super::{
     PathText, Target, target,
 };
 use crate::errno::*;
-use crate::fs::access::{self, Cred, WRITE};
+use crate::fs::caller;
 use crate::fs::file::OpenFlags;
-use crate::fs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
-use crate::fs::mount::Path;
-use crate::fs::{caller, clock, devices, truncate};
+use crate::fs::file::truncate;
+use crate::fs::vfs::access::{self, Cred, WRITE};
+use crate::fs::vfs::clock;
+use crate::fs::vfs::device_number;
+use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+use crate::fs::vfs::mount::Path;
 use crate::memory::user::{UserPtr, UserSlice};
 
 const SECOND: i64 = 1_000_000_000;
@@ -123,8 +126,8 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
         s.u32(0);
     }
     for device in [inode.rdev, inode.device] {
-        s.u32(devices::major(device) as u32);
-        s.u32(devices::minor(device) as u32);
+        s.u32(device_number::major(device) as u32);
+        s.u32(device_number::minor(device) as u32);
     }
     s.u64(mount.map_or(0, |m| m.id));
     UserSlice::new(address, 256).write(&s.bytes)?;
@@ -150,14 +153,14 @@ pub fn sys_faccessat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usi
     } else {
         let text = PathText::read(path)?;
         let at = At::new(fd, text.bytes())?;
-        Target::Path(crate::fs::lookup::resolve(&at.context, &cred, at.start(), text.bytes(), follow)?)
+        Target::Path(crate::fs::vfs::lookup::resolve(&at.context, &cred, at.start(), text.bytes(), follow)?)
     };
     let inode = found.inode();
     inode.ops.refresh(inode);
     if mode != 0 {
         match found.path() {
             Some(path) => {
-                let no_exec = path.mount.flags() & crate::fs::mount::NO_EXEC != 0;
+                let no_exec = path.mount.flags() & crate::fs::vfs::mount::NO_EXEC != 0;
                 if mode & access::EXEC != 0 && inode.kind == Kind::Regular && no_exec {
                     return Err(EACCES);
                 }

@@ -15,11 +15,12 @@ use alloc::vec::Vec;
 use sync::TryVec;
 
 use crate::errno::*;
-use crate::fs::access::Cred;
+use crate::fs::file::open;
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::lookup::{self, PATH_MAX};
-use crate::fs::mount::Path;
-use crate::fs::{Start, caller, open};
+use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::lookup::{self, PATH_MAX};
+use crate::fs::vfs::mount::Path;
+use crate::fs::{Start, caller};
 use crate::memory::user::{UserSlice, UserStr};
 
 pub const AT_FDCWD: i32 = -100;
@@ -106,7 +107,7 @@ pub enum Target {
 }
 
 impl Target {
-    pub fn inode(&self) -> &crate::fs::inode::Inode {
+    pub fn inode(&self) -> &crate::fs::vfs::inode::Inode {
         match self {
             Target::Path(path) => &path.dentry.inode,
             Target::File(file) => file.inode(),

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use super::{AT_FDCWD, At, PathText};
 use crate::errno::*;
-use crate::fs::mount::{self, KEPT};
-use crate::fs::{caller, superblock};
+use crate::fs::caller;
+use crate::fs::vfs::mount::{self, KEPT};
+use crate::fs::vfs::superblock;
 
 const REMOUNT: u64 = 32;
 const BIND: u64 = 4096;

@@ -3,10 +3,10 @@
 
 use super::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, At, PathText, Target, target};
 use crate::errno::*;
-use crate::fs::inode::Kind;
-use crate::fs::lookup::resolve_parent;
-use crate::fs::names::{self, Making};
-use crate::fs::rename;
+use crate::fs::vfs::create::{self, Making};
+use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::lookup::resolve_parent;
+use crate::fs::vfs::rename;
 use crate::memory::user::UserSlice;
 
 pub fn sys_mkdir(path: usize, mode: u32) -> Result<usize> {
@@ -17,7 +17,7 @@ pub fn sys_mkdirat(fd: i32, path: usize, mode: u32) -> Result<usize> {
     let text = PathText::read(path)?;
     let at = At::new(fd, text.bytes())?;
     let making = Making { kind: Kind::Directory, mode: mode & 0o1777, rdev: 0, target: &[] };
-    names::make_at(&at.context, &at.cred, at.start(), text.bytes(), &making)?;
+    create::make_at(&at.context, &at.cred, at.start(), text.bytes(), &making)?;
     Ok(0)
 }
 
@@ -44,7 +44,7 @@ pub fn sys_mknodat(fd: i32, path: usize, mode: u32, device: u64) -> Result<usize
     // The call takes 32 bits of a device number.
     let rdev = if node { device & 0xffff_ffff } else { 0 };
     let making = Making { kind, mode: mode & 0o7777, rdev, target: &[] };
-    names::make_at(&at.context, &at.cred, at.start(), text.bytes(), &making)?;
+    create::make_at(&at.context, &at.cred, at.start(), text.bytes(), &making)?;
     Ok(0)
 }
 
@@ -60,7 +60,7 @@ pub fn sys_symlinkat(to: usize, fd: i32, path: usize) -> Result<usize> {
     let text = PathText::read(path)?;
     let at = At::new(fd, text.bytes())?;
     let making = Making { kind: Kind::Symlink, mode: 0o777, rdev: 0, target: to.bytes() };
-    names::make_at(&at.context, &at.cred, at.start(), text.bytes(), &making)?;
+    create::make_at(&at.context, &at.cred, at.start(), text.bytes(), &making)?;
     Ok(0)
 }
 
@@ -79,7 +79,7 @@ pub fn sys_linkat(old_fd: i32, old: usize, new_fd: i32, new: usize, flags: u32) 
     };
     let text = PathText::read(new)?;
     let at = At::new(new_fd, text.bytes())?;
-    names::link_at(&at.context, &at.cred, path, at.start(), text.bytes())?;
+    create::link_at(&at.context, &at.cred, path, at.start(), text.bytes())?;
     Ok(0)
 }
 
@@ -98,9 +98,9 @@ pub fn sys_unlinkat(fd: i32, path: usize, flags: u32) -> Result<usize> {
     let text = PathText::read(path)?;
     let at = At::new(fd, text.bytes())?;
     if flags & AT_REMOVEDIR != 0 {
-        names::rmdir_at(&at.context, &at.cred, at.start(), text.bytes())?;
+        create::rmdir_at(&at.context, &at.cred, at.start(), text.bytes())?;
     } else {
-        names::unlink_at(&at.context, &at.cred, at.start(), text.bytes())?;
+        create::unlink_at(&at.context, &at.cred, at.start(), text.bytes())?;
     }
     Ok(0)
 }

@@ -1,0 +1,94 @@
+//! eventfd(2): a counter to wait on.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use core::any::Any;
+
+use sync::{SpinLock, lock_class, try_box};
+
+use crate::errno::{EAGAIN, EINVAL, Result};
+use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::poll::{self, PollQueue, Poller};
+use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::vfs::inode::Kind;
+
+lock_class! { static EVENT: LockClass = ("eventfd", sync::level::Other); }
+
+struct Event {
+    count: SpinLock<u64>,
+    semaphore: bool,
+    changed: PollQueue,
+}
+
+pub fn try_new(count: u64, semaphore: bool, flags: OpenFlags) -> Result<Arc<File>> {
+    let event = Event { count: SpinLock::new(count, &EVENT), semaphore, changed: PollQueue::new() };
+    let inode = super::inode(Kind::Regular, 0o600)?;
+    File::try_anonymous(inode, "anon_inode:[eventfd]", try_box(event)?, flags | OpenFlags::READ_WRITE)
+}
+
+impl FileOps for Event {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+        if out.left() < 8 {
+            return Err(EINVAL);
+        }
+        let take = || {
+            let mut count = self.count.lock();
+            let n = if self.semaphore { 1 } else { *count };
+            (*count > 0).then(|| {
+                *count -= n;
+                n
+            })
+        };
+        let n = match take() {
+            Some(n) => n,
+            None if file.nonblocking() => return Err(EAGAIN),
+            None => self.changed.wait(None, take)?,
+        };
+        self.changed.wake();
+        out.put(&n.to_ne_bytes());
+        out.result()
+    }
+
+    fn write(&self, file: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+        let mut bytes = [0; 8];
+        if from.left() < 8 {
+            return Err(EINVAL);
+        }
+        if from.take(&mut bytes) < 8 {
+            return from.result();
+        }
+        let add = u64::from_ne_bytes(bytes);
+        if add == u64::MAX {
+            return Err(EINVAL);
+        }
+        let put = || {
+            let mut count = self.count.lock();
+            let sum = count.checked_add(add).filter(|&s| s != u64::MAX)?;
+            *count = sum;
+            Some(())
+        };
+        match put() {
+            Some(()) => {}
+            None if file.nonblocking() => return Err(EAGAIN),
+            None => self.changed.wait(None, put)?,
+        }
+        self.changed.wake();
+        Ok(8)
+    }
+
+    fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
+        poller.add(&self.changed);
+        let count = *self.count.lock();
+        let readable = if count > 0 { poll::IN | poll::RDNORM } else { 0 };
+        let writable = if count < u64::MAX - 1 { poll::OUT | poll::WRNORM } else { 0 };
+        readable | writable
+    }
+
+    fn ignores_seek(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,68 @@
+//! Named pipes. The pipe exists while somebody has the fifo open; the inode finds it by a weak reference.
+//!
+//! Opening for one direction waits for the other, as fifo(7) says.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::Ordering::SeqCst;
+
+use sync::{Mutex, lock_class};
+
+use super::pipe::{End, Pipe};
+use crate::errno::{ENXIO, Result};
+use crate::fs::file::{FileOps, OpenFlags};
+use crate::fs::vfs::dentry::Dentry;
+use crate::fs::vfs::inode::InodeOps;
+
+lock_class! { static FIFO: LockClass = ("fifo", sync::level::Other); }
+
+pub struct Fifo(Mutex<Weak<Pipe>>);
+
+impl Fifo {
+    pub const fn new() -> Self {
+        Fifo(Mutex::new(Weak::new(), &FIFO))
+    }
+
+    fn pipe(&self) -> Result<Arc<Pipe>> {
+        let mut kept = self.0.lock();
+        if let Some(pipe) = kept.upgrade() {
+            return Ok(pipe);
+        }
+        let pipe = Pipe::try_new()?;
+        *kept = Arc::downgrade(&pipe);
+        Ok(pipe)
+    }
+}
+
+impl InodeOps for Fifo {
+    fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        let pipe = self.pipe()?;
+        let (reads, writes) = (flags.reads(), flags.writes());
+        let wait = !flags.contains(OpenFlags::NONBLOCK);
+        if writes && !reads && !wait && pipe.readers.load(SeqCst) == 0 {
+            return Err(ENXIO);
+        }
+        // Looked at before this end is seen: who waited for it may come, write and leave before the next line.
+        let (reader_opens, writer_opens) = (pipe.reader_opens.load(SeqCst), pipe.writer_opens.load(SeqCst));
+        let (has_reader, has_writer) = (pipe.readers.load(SeqCst) > 0, pipe.writers.load(SeqCst) > 0);
+        let end = End::try_new(pipe.clone(), reads, writes)?;
+        if reads && !writes && wait && !has_writer {
+            pipe.readable.wait(None, || {
+                let came = pipe.writers.load(SeqCst) > 0 || pipe.writer_opens.load(SeqCst) != writer_opens;
+                came.then_some(())
+            })?;
+        }
+        if writes && !reads && wait && !has_reader {
+            pipe.writable.wait(None, || {
+                let came = pipe.readers.load(SeqCst) > 0 || pipe.reader_opens.load(SeqCst) != reader_opens;
+                came.then_some(())
+            })?;
+        }
+        Ok(Some(end))
+    }
+
+    fn truncate(&self, _: &crate::fs::vfs::inode::Inode, _: u64) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! Inodes of files that no directory holds: pipes, event counters, epolls, memory files.
+#![forbid(unsafe_code)]
+
+pub mod epoll;
+pub mod eventfd;
+pub mod fifo;
+pub mod pipe;
+mod ring;
+pub mod signalfd;
+pub mod timerfd;
+
+use alloc::sync::Arc;
+
+use sync::try_box;
+
+use crate::errno::Result;
+use crate::fs::tmpfs;
+use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::inode::{Fixed, Inode, Kind, NewInode};
+use crate::fs::vfs::numbers;
+
+/// `st_dev` of all of them; no mount has this number.
+const DEVICE: u64 = 0xf;
+
+pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
+    made_by(&Cred::current(), kind, mode)
+}
+
+pub fn made_by(cred: &Cred, kind: Kind, mode: u32) -> Result<Arc<Inode>> {
+    let new = NewInode { kind, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
+    Inode::try_new(numbers::next(), DEVICE, &new, try_box(Fixed)?)
+}
+
+/// A regular file without a name, for memfd_create.
+pub fn regular() -> Result<Arc<Inode>> {
+    let cred = Cred::current();
+    let new = NewInode { kind: Kind::Regular, mode: 0o777, uid: cred.uid, gid: cred.gid, rdev: 0 };
+    let inode = tmpfs::inode(DEVICE, &new, &[])?;
+    inode.set_links(0);
+    Ok(inode)
+}

@@ -1,0 +1,314 @@
+//! Pipes: 64 KiB of bytes between writers and readers. Writes of up to PIPE_BUF bytes are not mixed with others'.
+//!
+//! The counts of bytes and ends are atomics beside the ring, so that a sleeper's condition takes no lock.
+//! Lock order: `ring` (sleeping, held across user copies) is outermost here.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+
+use sync::{Mutex, lock_class, slab_arc, slab_box};
+
+use super::ring::{PAGE, Ring};
+use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOMEM, ENOTTY, EPERM, EPIPE, Errno, Result};
+use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::poll::{self, PollQueue, Poller};
+use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::vfs::inode::Kind;
+
+lock_class! { static PIPE: LockClass = ("pipe", sync::level::Other); }
+
+/// Pages of a new pipe.
+const PAGES: usize = 16;
+/// /proc/sys/fs/pipe-max-size.
+pub const SIZE_MAX: usize = 1 << 20;
+const PIPE_BUF: usize = 4096;
+
+pub struct Pipe {
+    ring: Mutex<Ring>,
+    len: AtomicUsize,
+    capacity: AtomicUsize,
+    pub readers: AtomicU32,
+    pub writers: AtomicU32,
+    /// Opens so far, by which an open of a fifo sees that the other side came, be it gone again.
+    pub reader_opens: AtomicU32,
+    pub writer_opens: AtomicU32,
+    /// Both kinds of end wait here: for bytes, for room, for the other side.
+    pub readable: PollQueue,
+    pub writable: PollQueue,
+}
+
+vm::slab_type!(Pipe, "pipe", Arc);
+
+impl Pipe {
+    pub fn try_new() -> Result<Arc<Pipe>> {
+        Ok(slab_arc(Pipe {
+            ring: Mutex::new(Ring::try_new(PAGES)?, &PIPE),
+            len: AtomicUsize::new(0),
+            capacity: AtomicUsize::new(PAGES * PAGE),
+            readers: AtomicU32::new(0),
+            writers: AtomicU32::new(0),
+            reader_opens: AtomicU32::new(0),
+            writer_opens: AtomicU32::new(0),
+            readable: PollQueue::new(),
+            writable: PollQueue::new(),
+        })?)
+    }
+
+    pub fn read(&self, out: &mut Output<'_>, wait: bool) -> Result<usize> {
+        if out.left() == 0 {
+            return Ok(0);
+        }
+        loop {
+            let mut ring = self.ring.lock();
+            let n = ring.read(out);
+            self.len.store(ring.len(), SeqCst);
+            drop(ring);
+            if n > 0 {
+                self.writable.wake();
+                return Ok(n);
+            }
+            if out.faulted() {
+                return Err(EFAULT);
+            }
+            if self.writers.load(SeqCst) == 0 && self.len.load(SeqCst) == 0 {
+                return Ok(0);
+            }
+            if !wait {
+                return Err(EAGAIN);
+            }
+            self.readable
+                .wait(None, || (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
+        }
+    }
+
+    pub fn write(&self, from: &mut Input<'_>, wait: bool) -> Result<usize> {
+        if from.left() == 0 {
+            return Ok(0);
+        }
+        let mut done = 0;
+        let ended = |done: usize, error: Errno| if done > 0 { Ok(done) } else { Err(error) };
+        loop {
+            if self.readers.load(SeqCst) == 0 {
+                // SIGPIPE comes with a part written, too.
+                crate::fs::caller::signal_pipe();
+                return ended(done, EPIPE);
+            }
+            let whole = if done == 0 && from.left() <= PIPE_BUF { from.left() } else { 1 };
+            let mut ring = self.ring.lock();
+            let room = ring.capacity() - ring.len();
+            let n = if room >= whole { ring.write(from) } else { 0 };
+            self.len.store(ring.len(), SeqCst);
+            drop(ring);
+            done += n;
+            if n > 0 {
+                self.readable.wake();
+            }
+            if from.faulted() {
+                return ended(done, EFAULT);
+            }
+            if from.left() == 0 {
+                return Ok(done);
+            }
+            if n > 0 {
+                continue;
+            }
+            if room >= whole {
+                // There was room, but no memory for it.
+                return ended(done, ENOMEM);
+            }
+            if !wait {
+                return ended(done, EAGAIN);
+            }
+            let woken = self.writable.wait(None, || {
+                let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
+                (room >= whole || self.readers.load(SeqCst) == 0).then_some(())
+            });
+            if let Err(e) = woken {
+                return ended(done, e);
+            }
+        }
+    }
+
+    /// Waits for a byte; false at the end of the pipe.
+    pub fn wait_data(&self, wait: bool) -> Result<bool> {
+        let some = || match self.len.load(SeqCst) {
+            0 if self.writers.load(SeqCst) == 0 => Some(false),
+            0 => None,
+            _ => Some(true),
+        };
+        match some() {
+            Some(result) => Ok(result),
+            None if !wait => Err(EAGAIN),
+            None => self.readable.wait(None, some),
+        }
+    }
+
+    /// Waits for room, and returns how much there is. EPIPE if nobody reads.
+    pub fn wait_room(&self, wait: bool) -> Result<usize> {
+        let room = || {
+            let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
+            (room > 0 || self.readers.load(SeqCst) == 0).then_some(room)
+        };
+        let found = match room() {
+            Some(found) => found,
+            None if !wait => return Err(EAGAIN),
+            None => self.writable.wait(None, room)?,
+        };
+        if self.readers.load(SeqCst) == 0 {
+            crate::fs::caller::signal_pipe();
+            return Err(EPIPE);
+        }
+        Ok(found)
+    }
+
+    /// Puts out what is there and leaves it there.
+    pub fn peek(&self, out: &mut Output<'_>) -> usize {
+        self.ring.lock().peek(out)
+    }
+
+    fn wake_all(&self) {
+        self.readable.wake();
+        self.writable.wake();
+    }
+}
+
+/// One end of a pipe, or both (a fifo opened for reading and writing).
+pub struct End {
+    pub pipe: Arc<Pipe>,
+    reads: bool,
+    writes: bool,
+    released: AtomicBool,
+}
+
+vm::slab_type!(End, "pipe-end", Box);
+
+impl End {
+    /// Counts itself until it is released or dropped.
+    pub fn try_new(pipe: Arc<Pipe>, reads: bool, writes: bool) -> Result<Box<End>> {
+        let end = slab_box(End { pipe, reads, writes, released: AtomicBool::new(true) })?;
+        if reads {
+            end.pipe.readers.fetch_add(1, SeqCst);
+            end.pipe.reader_opens.fetch_add(1, SeqCst);
+        }
+        if writes {
+            end.pipe.writers.fetch_add(1, SeqCst);
+            end.pipe.writer_opens.fetch_add(1, SeqCst);
+        }
+        end.released.store(false, SeqCst);
+        end.pipe.wake_all();
+        Ok(end)
+    }
+
+    fn leave(&self) {
+        if self.released.swap(true, SeqCst) {
+            return;
+        }
+        if self.reads {
+            self.pipe.readers.fetch_sub(1, SeqCst);
+        }
+        if self.writes {
+            self.pipe.writers.fetch_sub(1, SeqCst);
+        }
+        self.pipe.wake_all();
+    }
+
+    /// F_GETPIPE_SZ.
+    pub fn capacity(&self) -> usize {
+        self.pipe.capacity.load(SeqCst)
+    }
+
+    /// F_SETPIPE_SZ.
+    pub fn set_capacity(&self, size: usize) -> Result<usize> {
+        if size > 1 << 31 {
+            return Err(EINVAL);
+        }
+        let size = size.max(PAGE).next_power_of_two();
+        if size > SIZE_MAX {
+            return Err(EPERM);
+        }
+        let mut ring = self.pipe.ring.lock();
+        ring.resize(size / PAGE)?;
+        self.pipe.capacity.store(size, SeqCst);
+        drop(ring);
+        self.pipe.wake_all();
+        Ok(size)
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl FileOps for End {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+        if !self.reads {
+            return Err(EBADF);
+        }
+        self.pipe.read(out, !file.nonblocking())
+    }
+
+    fn write(&self, file: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+        if !self.writes {
+            return Err(EBADF);
+        }
+        self.pipe.write(from, !file.nonblocking())
+    }
+
+    fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
+        let pipe = &self.pipe;
+        let mut events = 0;
+        if self.reads {
+            poller.add(&pipe.readable);
+            if pipe.len.load(SeqCst) > 0 {
+                events |= poll::IN | poll::RDNORM;
+            }
+            // A fifo that never had a writer is not hung up, only empty.
+            if pipe.writers.load(SeqCst) == 0 && pipe.writer_opens.load(SeqCst) > 0 {
+                events |= poll::HUP;
+            }
+        }
+        if self.writes {
+            poller.add(&pipe.writable);
+            if pipe.capacity.load(SeqCst).saturating_sub(pipe.len.load(SeqCst)) >= PIPE_BUF {
+                events |= poll::OUT | poll::WRNORM;
+            }
+            if pipe.readers.load(SeqCst) == 0 {
+                events |= poll::ERR;
+            }
+        }
+        events
+    }
+
+    fn ioctl(&self, _: &File, command: u32, argument: usize) -> Result<usize> {
+        match command {
+            crate::fs::file::ioctl::FIONREAD => {
+                crate::fs::file::ioctl::put_u32(argument, self.pipe.len.load(SeqCst) as u32)
+            }
+            _ => Err(ENOTTY),
+        }
+    }
+
+    fn release(&self, _: &File) {
+        self.leave();
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// pipe2(2): the end to read from and the end to write to.
+pub fn pair(flags: OpenFlags) -> Result<(Arc<File>, Arc<File>)> {
+    let inode = super::inode(Kind::Fifo, 0o600)?;
+    let pipe = Pipe::try_new()?;
+    let reader = End::try_new(pipe.clone(), true, false)?;
+    let writer = End::try_new(pipe, false, true)?;
+    let reader = File::try_anonymous(inode.clone(), "pipe", reader, flags)?;
+    let writer = File::try_anonymous(inode, "pipe", writer, flags | OpenFlags::WRITE_ONLY)?;
+    Ok((reader, writer))
+}

@@ -1,0 +1,154 @@
+//! A ring of pages that holds the bytes of a pipe. Pages come with the first byte and go with the last, so an idle pipe holds
+//! at most one. No locks: the pipe's own guards it.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use sync::TryVec;
+
+use crate::errno::{EBUSY, Result};
+use crate::fs::file::buffer::{Input, Output};
+
+pub const PAGE: usize = 4096;
+
+pub struct Ring {
+    pages: Vec<Option<Box<[u8]>>>,
+    /// Position of the first byte and number of bytes.
+    head: usize,
+    len: usize,
+    spare: Option<Box<[u8]>>,
+}
+
+impl Ring {
+    /// A ring of `pages` pages.
+    pub fn try_new(pages: usize) -> Result<Ring> {
+        let mut slots: Vec<Option<Box<[u8]>>> = sync::heap::try_vec(pages)?;
+        for _ in 0..pages {
+            slots.try_push(None)?;
+        }
+        Ok(Ring { pages: slots, head: 0, len: 0, spare: None })
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.pages.len() * PAGE
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts out as much as there is and fits.
+    pub fn read(&mut self, out: &mut Output<'_>) -> usize {
+        let mut done = 0;
+        while self.len > 0 && out.left() > 0 {
+            let (index, offset) = self.place(self.head);
+            let n = self.len.min(PAGE - offset);
+            let taken = match self
+                .pages
+                .get(index)
+                .and_then(|p| p.as_deref())
+                .and_then(|p| p.get(offset..offset + n))
+            {
+                Some(bytes) => out.put(bytes),
+                None => return done,
+            };
+            // A piece that ends in a fault stays whole.
+            if taken == 0 || out.faulted() {
+                break;
+            }
+            self.consume(taken);
+            done += taken;
+        }
+        done
+    }
+
+    /// As `read`, and the bytes stay.
+    pub fn peek(&self, out: &mut Output<'_>) -> usize {
+        let mut done = 0;
+        while done < self.len && out.left() > 0 {
+            let (index, offset) = self.place(self.head + done);
+            let n = (self.len - done).min(PAGE - offset);
+            let taken = match self
+                .pages
+                .get(index)
+                .and_then(|p| p.as_deref())
+                .and_then(|p| p.get(offset..offset + n))
+            {
+                Some(bytes) => out.put(bytes),
+                None => break,
+            };
+            if taken == 0 {
+                break;
+            }
+            done += taken;
+        }
+        done
+    }
+
+    /// Takes in as much as there is room for. Out of memory it takes less.
+    pub fn write(&mut self, from: &mut Input<'_>) -> usize {
+        let mut done = 0;
+        while self.len < self.capacity() && from.left() > 0 {
+            let (index, offset) = self.place(self.head + self.len);
+            // The last page may be the first one, come round.
+            let n = (PAGE - offset).min(self.capacity() - self.len);
+            let spare = &mut self.spare;
+            let Some(slot) = self.pages.get_mut(index) else { break };
+            if slot.is_none() {
+                *slot = spare.take().or_else(page);
+            }
+            let Some(to) = slot.as_deref_mut().and_then(|p| p.get_mut(offset..offset + n)) else { break };
+            let taken = from.take(to);
+            if taken == 0 || from.faulted() {
+                break;
+            }
+            self.len += taken;
+            done += taken;
+        }
+        done
+    }
+
+    fn place(&self, at: usize) -> (usize, usize) {
+        (at / PAGE % self.pages.len().max(1), at % PAGE)
+    }
+
+    fn consume(&mut self, n: usize) {
+        let (index, offset) = self.place(self.head);
+        self.head += n;
+        self.len -= n;
+        if (offset + n == PAGE && self.len + PAGE <= self.capacity()) || self.len == 0 {
+            let page = self.pages.get_mut(index).and_then(Option::take);
+            if self.spare.is_none() {
+                self.spare = page;
+            }
+        }
+        if self.len == 0 || self.head >= self.capacity() * 2 {
+            self.head %= self.capacity().max(1);
+        }
+        if self.len == 0 {
+            self.head = 0;
+        }
+    }
+
+    /// Changes the size. EBUSY if what is in it does not fit.
+    pub fn resize(&mut self, pages: usize) -> Result<()> {
+        if self.len > pages * PAGE {
+            return Err(EBUSY);
+        }
+        let mut new = Ring::try_new(pages)?;
+        let mut buffer = Vec::new();
+        buffer.try_resize(self.len, 0)?;
+        self.read(&mut Output::kernel(&mut buffer));
+        let mut from = Input::kernel(&buffer);
+        while from.left() > 0 && new.write(&mut from) > 0 {}
+        *self = new;
+        Ok(())
+    }
+}
+
+fn page() -> Option<Box<[u8]>> {
+    let mut page = Vec::new();
+    page.try_resize(PAGE, 0).ok()?;
+    Some(page.into_boxed_slice())
+}

@@ -1,0 +1,175 @@
+//! signalfd(2): signals that are read and waited for as a file.
+//!
+//! What is read are the signals of whoever reads, so a descriptor handed on by fork shows the child its own. A process that
+//! asked keeps the file among its `Listeners` and wakes it when a blocked signal comes.
+//!
+//! Lock order: `signals` of the process, which the sender has dropped before it wakes → the queue's.
+#![forbid(unsafe_code)]
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
+
+use crate::errno::{EAGAIN, EINVAL, Result};
+use crate::fs::caller;
+use crate::fs::file::buffer::Output;
+use crate::fs::file::poll::{self, PollQueue, Poller};
+use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::vfs::inode::Kind;
+use crate::process::signal::{self, Info, UNBLOCKABLE};
+
+lock_class! { static LISTENERS: LockClass = ("signalfd listeners", sync::level::Other); }
+
+/// sizeof(struct signalfd_siginfo).
+const RECORD: usize = 128;
+
+/// The signal files that a process has looked at.
+pub struct Listeners {
+    some: AtomicBool,
+    list: SpinLock<Vec<Weak<PollQueue>>>,
+}
+
+impl Listeners {
+    pub const fn new() -> Listeners {
+        Listeners { some: AtomicBool::new(false), list: SpinLock::new(Vec::new(), &LISTENERS) }
+    }
+
+    fn add(&self, queue: &Arc<PollQueue>) -> Result {
+        let mut list = self.list.lock();
+        if list.iter().any(|w| core::ptr::eq(w.as_ptr(), Arc::as_ptr(queue))) {
+            return Ok(());
+        }
+        list.retain(|w| w.strong_count() > 0);
+        list.try_push(Arc::downgrade(queue))?;
+        self.some.store(true, SeqCst);
+        Ok(())
+    }
+
+    /// A signal has come that waits. No lock is held.
+    #[inline]
+    pub fn wake(&self) {
+        if self.some.load(SeqCst) {
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
+        let mut n = 0;
+        loop {
+            let queue = match self.list.lock().get(n) {
+                Some(queue) => queue.upgrade(),
+                None => return,
+            };
+            queue.into_iter().for_each(|q| q.wake());
+            n += 1;
+        }
+    }
+}
+
+pub struct SignalFile {
+    set: AtomicU64,
+    changed: Arc<PollQueue>,
+}
+
+impl SignalFile {
+    /// A file of the signals in `set`.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn try_new(set: u64, flags: OpenFlags) -> Result<Arc<File>> {
+        let file =
+            SignalFile { set: AtomicU64::new(set & !UNBLOCKABLE), changed: try_arc(PollQueue::new())? };
+        file.listen()?;
+        let inode = super::inode(Kind::Regular, 0o600)?;
+        File::try_anonymous(inode, "anon_inode:[signalfd]", try_box(file)?, flags | OpenFlags::READ_WRITE)
+    }
+
+    /// Shows other signals from now on.
+    pub fn set(&self, set: u64) {
+        self.set.store(set & !UNBLOCKABLE, SeqCst);
+        self.changed.wake();
+    }
+
+    fn listen(&self) -> Result {
+        caller::current().process.signals.listeners.add(&self.changed)
+    }
+
+    fn take(&self) -> Option<Info> {
+        signal::take_waiting(&caller::current(), self.set.load(SeqCst))
+    }
+}
+
+/// struct signalfd_siginfo.
+fn record(info: &Info) -> [u8; RECORD] {
+    let bytes = info.to_bytes();
+    let mut out = [0; RECORD];
+    // Offset in siginfo_t, offset and length here, by what the code says the signal carries.
+    const HEAD: [(usize, usize, usize); 3] = [(0, 0, 4), (4, 4, 4), (8, 8, 4)];
+    const SENDER: [(usize, usize, usize); 2] = [(16, 12, 4), (20, 16, 4)];
+    const VALUE: [(usize, usize, usize); 2] = [(24, 44, 4), (24, 48, 8)];
+    const TIMER: [(usize, usize, usize); 4] = [(16, 24, 4), (20, 32, 4), (24, 44, 4), (24, 48, 8)];
+    const CHILD: [(usize, usize, usize); 5] =
+        [(16, 12, 4), (20, 16, 4), (24, 40, 4), (32, 56, 8), (40, 64, 8)];
+    const FAULT: [(usize, usize, usize); 1] = [(16, 72, 8)];
+    let mut copy = |fields: &[(usize, usize, usize)]| {
+        for &(from, to, len) in fields {
+            if let (Some(to), Some(from)) = (out.get_mut(to..to + len), bytes.get(from..from + len)) {
+                to.copy_from_slice(from);
+            }
+        }
+    };
+    copy(&HEAD);
+    match info.layout() {
+        signal::Layout::Sender => copy(&SENDER),
+        signal::Layout::Value => {
+            copy(&SENDER);
+            copy(&VALUE);
+        }
+        signal::Layout::Timer => copy(&TIMER),
+        signal::Layout::Child => copy(&CHILD),
+        signal::Layout::Fault => copy(&FAULT),
+    }
+    out
+}
+
+impl FileOps for SignalFile {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+        if out.left() < RECORD {
+            return Err(EINVAL);
+        }
+        self.listen()?;
+        let mut next = match self.take() {
+            Some(info) => Some(info),
+            None if file.nonblocking() => return Err(EAGAIN),
+            None => Some(self.changed.wait(None, || self.take())?),
+        };
+        while let Some(info) = next {
+            if out.put(&record(&info)) < RECORD || out.left() < RECORD {
+                break;
+            }
+            next = self.take();
+        }
+        out.result()
+    }
+
+    fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
+        poller.add(&self.changed);
+        // Without memory it is not woken: a look still tells.
+        let _ = self.listen();
+        let thread = caller::current();
+        let waiting = thread.pending.lock().set | thread.process.signals.pending();
+        if waiting & self.set.load(SeqCst) != 0 { poll::IN } else { 0 }
+    }
+
+    fn ignores_seek(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,116 @@
+//! The devices that have nodes in /dev, and what opens them.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use core::any::Any;
+
+use sync::try_box;
+
+use super::random;
+use crate::errno::{EINVAL, ENOSPC, ENXIO, Result};
+use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::{File, FileOps, Mapping, OpenFlags};
+use crate::fs::tty;
+use crate::fs::vfs::device_number;
+
+/// The nodes of /dev: name, major, minor, mode.
+pub const NODES: &[(&str, u64, u64, u32)] = &[
+    ("null", 1, 3, 0o666),
+    ("zero", 1, 5, 0o666),
+    ("full", 1, 7, 0o666),
+    ("random", 1, 8, 0o666),
+    ("urandom", 1, 9, 0o666),
+    ("kmsg", 1, 11, 0o644),
+    ("tty", 5, 0, 0o666),
+    ("console", 5, 1, 0o600),
+    ("ptmx", 5, 2, 0o666),
+    ("ttyS0", 4, 64, 0o660),
+    ("ttyS1", 4, 65, 0o660),
+    ("ttyS2", 4, 66, 0o660),
+    ("ttyS3", 4, 67, 0o660),
+];
+
+/// Opens a device. ENXIO if there is none of that number.
+pub fn open(block: bool, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    if block {
+        return Err(ENXIO);
+    }
+    let ops: Box<dyn FileOps> = match (device_number::major(device), device_number::minor(device)) {
+        (1, 3) => try_box(Memory::Null)?,
+        (1, 5) => try_box(Memory::Zero)?,
+        (1, 7) => try_box(Memory::Full)?,
+        (1, 8 | 9) => try_box(Memory::Random)?,
+        (1, 11) => try_box(Memory::Log)?,
+        (5, 0) => return tty::open_current(flags),
+        (5, 1) => return tty::open_console(flags),
+        (5, 2) => return tty::pty::open_master(),
+        (4, n @ 64..=67) => return tty::open_serial((n - 64) as usize, flags),
+        (136..=151, _) => return tty::pty::open_slave(device, flags),
+        _ => return Err(ENXIO),
+    };
+    Ok(ops)
+}
+
+enum Memory {
+    Null,
+    Zero,
+    Full,
+    Random,
+    Log,
+}
+
+impl FileOps for Memory {
+    fn read(&self, _: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+        match self {
+            Memory::Null | Memory::Log => return Ok(0),
+            Memory::Zero | Memory::Full => {
+                while out.left() > 0 {
+                    if out.put_zeros(out.left().min(1 << 20)) == 0 || crate::fs::caller::is_dying() {
+                        break;
+                    }
+                }
+            }
+            Memory::Random => random::fill(out)?,
+        }
+        out.result()
+    }
+
+    fn write(&self, _: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+        match self {
+            Memory::Null | Memory::Zero => Ok(from.skip()),
+            Memory::Full if from.left() == 0 => Ok(0),
+            Memory::Full => Err(ENOSPC),
+            Memory::Random => {
+                random::stir(from)?;
+                from.result()
+            }
+            Memory::Log => {
+                let mut line = [0; 256];
+                let n = from.take(&mut line);
+                let text = line.get(..n).unwrap_or(&[]);
+                crate::info!("{}", core::str::from_utf8(text).unwrap_or("(not text)").trim_end());
+                from.skip();
+                Ok(from.done())
+            }
+        }
+    }
+
+    fn seeks(&self) -> bool {
+        true
+    }
+
+    fn seek(&self, _: &File, _: i64, whence: u32, _: u64) -> Result<u64> {
+        if whence > 4 { Err(EINVAL) } else { Ok(0) }
+    }
+
+    fn mapping(&self, _: &File) -> Result<Mapping> {
+        match self {
+            Memory::Zero => Ok(Mapping::Anonymous),
+            _ => Err(crate::errno::ENODEV),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,37 @@
+//! The text by which /proc shows an open file.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use sync::TryVec;
+use sync::heap::Text;
+
+use super::{File, Place};
+use crate::errno::{ENOMEM, Result};
+use crate::fs::vfs::lookup;
+use crate::fs::vfs::mount::Path;
+
+/// A path as seen from `root`; what has lost its name says so.
+pub fn path(path: &Path, root: &Path) -> Result<Vec<u8>> {
+    let (mut text, _) = lookup::text_of(path, root)?;
+    if path.dentry.is_removed() {
+        text.try_extend_from_slice(b" (deleted)")?;
+    }
+    Ok(text)
+}
+
+pub fn file(file: &File, root: &Path) -> Result<Vec<u8>> {
+    match &file.place {
+        Place::Named(place) => path(place, root),
+        Place::Anonymous(inode, name) => {
+            let mut text = Vec::new();
+            let written = match *name {
+                "pipe" => write!(Text(&mut text), "pipe:[{}]", inode.number),
+                name => write!(Text(&mut text), "{name}"),
+            };
+            written.map_err(|_| ENOMEM)?;
+            Ok(text)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Advisory locks on files: flock, whole and by open file description, and POSIX record locks, by range and process.
+//! Deadlocks between record locks are not looked for (EDEADLK never comes).
+//!
+//! The lists are made at the first lock, so an inode that is never locked carries one pointer.
+//! Lock order: `held` is innermost.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+
+use sync::rcu::{RcuArc, RcuHead};
+use sync::{SpinLock, TryVec, lock_class, try_arc};
+
+use super::File;
+use super::poll::PollQueue;
+use crate::errno::{EAGAIN, Result};
+
+lock_class! { static FILE_LOCKS: LockClass = ("file locks", sync::level::Other); }
+
+#[derive(Clone, Copy)]
+struct Whole {
+    /// Address of the open file description.
+    file: usize,
+    exclusive: bool,
+}
+
+/// A record lock; `end` is the last byte.
+#[derive(Clone, Copy)]
+pub struct Record {
+    pub process: u32,
+    pub start: u64,
+    pub end: u64,
+    pub exclusive: bool,
+}
+
+impl Record {
+    fn conflicts(&self, other: &Record) -> bool {
+        self.process != other.process
+            && (self.exclusive || other.exclusive)
+            && self.start <= other.end
+            && other.start <= self.end
+    }
+}
+
+#[derive(Default)]
+struct Held {
+    whole: Vec<Whole>,
+    records: Vec<Record>,
+}
+
+struct Lists {
+    held: SpinLock<Held>,
+    freed: PollQueue,
+    rcu: RcuHead,
+}
+
+rcu_object!(Lists);
+
+pub struct FileLocks {
+    lists: RcuArc<Lists>,
+}
+
+impl FileLocks {
+    pub const fn new() -> Self {
+        FileLocks { lists: RcuArc::empty() }
+    }
+
+    fn lists(&self) -> Option<Arc<Lists>> {
+        let read = sync::rcu::read();
+        self.lists.get(&read)
+    }
+
+    fn make(&self) -> Result<Arc<Lists>> {
+        if let Some(lists) = self.lists() {
+            return Ok(lists);
+        }
+        let held = SpinLock::new(Held { whole: Vec::new(), records: Vec::new() }, &FILE_LOCKS);
+        let new = try_arc(Lists { held, freed: PollQueue::new(), rcu: RcuHead::new() })?;
+        match self.lists.put_if_empty(new.clone()) {
+            Ok(()) => Ok(new),
+            Err(_) => self.lists().ok_or(EAGAIN),
+        }
+    }
+
+    /// flock(2). `exclusive`: `None` unlocks.
+    pub fn flock(&self, file: &File, exclusive: Option<bool>, wait: bool) -> Result {
+        let me = ptr::from_ref(file).addr();
+        let Some(exclusive) = exclusive else {
+            self.release_whole(me);
+            return Ok(());
+        };
+        let lists = self.make()?;
+        let attempt = || {
+            let mut held = lists.held.lock();
+            if held.whole.iter().any(|w| w.file != me && (w.exclusive || exclusive)) {
+                return None;
+            }
+            if let Some(mine) = held.whole.iter_mut().find(|w| w.file == me) {
+                mine.exclusive = exclusive;
+                return Some(Ok(()));
+            }
+            Some(held.whole.try_push(Whole { file: me, exclusive }).map_err(Into::into))
+        };
+        match attempt() {
+            Some(result) => {
+                lists.freed.wake(); // an exclusive lock may have become a shared one
+                result
+            }
+            None if !wait => Err(EAGAIN),
+            None => {
+                // A conversion gives up the old lock first, as Linux does.
+                self.release_whole(me);
+                lists.freed.wait(None, attempt)?
+            }
+        }
+    }
+
+    fn release_whole(&self, file: usize) {
+        let Some(lists) = self.lists() else { return };
+        let mut held = lists.held.lock();
+        let before = held.whole.len();
+        held.whole.retain(|w| w.file != file);
+        let freed = held.whole.len() != before;
+        drop(held);
+        if freed {
+            lists.freed.wake();
+        }
+    }
+
+    /// The last descriptor of an open file description is gone.
+    pub fn release_file(&self, file: &File) {
+        self.release_whole(ptr::from_ref(file).addr());
+    }
+
+    /// A process closed some descriptor of the file, or is gone.
+    pub fn release_process(&self, process: u32) {
+        let Some(lists) = self.lists() else { return };
+        let mut held = lists.held.lock();
+        let before = held.records.len();
+        held.records.retain(|r| r.process != process);
+        let freed = held.records.len() != before;
+        drop(held);
+        if freed {
+            lists.freed.wake();
+        }
+    }
+
+    /// F_GETLK: a lock that is in the way of `want`.
+    pub fn conflict(&self, want: &Record) -> Option<Record> {
+        let lists = self.lists()?;
+        let held = lists.held.lock();
+        held.records.iter().copied().find(|r| r.conflicts(want))
+    }
+
+    /// F_SETLK and F_SETLKW with F_RDLCK or F_WRLCK.
+    pub fn lock_record(&self, want: Record, wait: bool) -> Result {
+        let lists = self.make()?;
+        let attempt = || {
+            let mut held = lists.held.lock();
+            if held.records.iter().any(|r| r.conflicts(&want)) {
+                return None;
+            }
+            Some(change(&mut held.records, &want, true))
+        };
+        match attempt() {
+            Some(result) => {
+                lists.freed.wake();
+                result
+            }
+            None if !wait => Err(EAGAIN),
+            None => lists.freed.wait(None, attempt)?,
+        }
+    }
+
+    /// F_UNLCK.
+    pub fn unlock_record(&self, range: Record) -> Result {
+        let Some(lists) = self.lists() else { return Ok(()) };
+        let result = change(&mut lists.held.lock().records, &range, false);
+        lists.freed.wake();
+        result
+    }
+}
+
+/// Cuts `range` out of the process's locks, and with `add` puts it in.
+fn change(records: &mut Vec<Record>, range: &Record, add: bool) -> Result {
+    // A lock cut in two and the new one: nothing fails after this.
+    records.try_reserve(2).map_err(|_| crate::errno::ENOLCK)?;
+    let mut tail = None;
+    for r in records.iter_mut().filter(|r| r.process == range.process) {
+        if r.start < range.start && r.end > range.end {
+            tail = Some(Record { start: range.end.saturating_add(1), ..*r });
+            r.end = range.start - 1;
+        } else if r.start < range.start && r.end >= range.start {
+            r.end = range.start - 1;
+        } else if r.start <= range.end && r.end > range.end && r.start >= range.start {
+            r.start = range.end + 1;
+        }
+    }
+    records.retain(|r| r.process != range.process || r.start < range.start || r.end > range.end);
+    if let Some(tail) = tail {
+        records.try_push(tail)?;
+    }
+    if add {
+        records.try_push(*range)?;
+    }
+    Ok(())
+}

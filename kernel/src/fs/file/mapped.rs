@@ -1,0 +1,62 @@
+//! Names of mapped files, for /proc/PID/maps: an object knows its inode's number, and this table knows where that lies.
+//!
+//! An inode is entered at its first mapping or exec; later ones only look at a flag in the inode. Entries of inodes that are
+//! gone are dropped when others come, and hold nothing but a weak reference.
+//! No locks but the table's, which is innermost.
+#![forbid(unsafe_code)]
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+
+use sync::{SpinLock, TryVec, lock_class, try_arc};
+
+use super::describe;
+use crate::fs::vfs::dentry::Dentry;
+use crate::fs::vfs::inode::Inode;
+use crate::fs::vfs::mount;
+
+lock_class! { static MAPPED: LockClass = ("mapped files", sync::level::Other); }
+
+/// A file that was mapped, under the name of that moment.
+pub struct Mapped {
+    pub name: Vec<u8>,
+    pub device: u64,
+    pub number: u64,
+    inode: Weak<Inode>,
+}
+
+static TABLE: SpinLock<Vec<Arc<Mapped>>> = SpinLock::new(Vec::new(), &MAPPED);
+
+/// Enters the file at `path`. Out of memory, its mappings stay without a name.
+pub fn enter(path: &mount::Path) {
+    let dentry: &Dentry = &path.dentry;
+    if !dentry.inode.first_mapping() {
+        return;
+    }
+    let Ok(root) = crate::fs::root() else { return };
+    let Ok(name) = describe::path(path, &root) else { return };
+    let inode = &dentry.inode;
+    let (device, number) = (inode.device, inode.number);
+    let Ok(entry) = try_arc(Mapped { name, device, number, inode: Arc::downgrade(inode) }) else { return };
+    let mut dead = Vec::new();
+    let mut table = TABLE.lock();
+    let mut i = 0;
+    while let Some(old) = table.get(i) {
+        if old.inode.strong_count() > 0 {
+            i += 1;
+        } else if dead.try_push(table.swap_remove(i)).is_err() {
+            break;
+        }
+    }
+    let _ = table.try_push(entry);
+    drop(table);
+    drop(dead);
+}
+
+/// The mapped file with this inode number.
+pub fn find(number: usize) -> Option<Arc<Mapped>> {
+    if number == 0 {
+        return None;
+    }
+    TABLE.lock().iter().find(|m| m.number == number as u64).cloned()
+}

@@ -1,0 +1,458 @@
+//! Open file descriptions: what `open` makes and descriptors share.
+//!
+//! A `File` is held by `Arc`, for memory alone. How many descriptors refer to it is counted apart (`opens`), so that the last
+//! close takes effect at once (end of file in a pipe, release of locks) though the memory waits for an RCU grace period.
+//!
+//! Lock order: `position` → the inode's `write_lock` → what the file itself takes.
+#![forbid(unsafe_code)]
+
+pub mod buffer;
+pub mod describe;
+pub mod ioctl;
+pub mod locks;
+pub mod mapped;
+pub mod open;
+pub mod poll;
+pub mod regular;
+pub mod table;
+pub mod truncate;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{AcqRel, Relaxed},
+};
+
+use sync::rcu::RcuHead;
+use sync::{Mutex, lock_class, slab_arc};
+
+use self::buffer::{Input, Output};
+use self::poll::Poller;
+use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
+use crate::fs::vfs::inode::{DirEntry, Inode, Kind};
+use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, Path};
+use vm::ObjectRef;
+
+lock_class! { static POSITION: LockClass = ("file position", sync::level::Other); }
+
+bitflags::bitflags! {
+    /// Flags of open(2), with their numbers on x86-64.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub struct OpenFlags: u32 {
+        const WRITE_ONLY = 0o1;
+        const READ_WRITE = 0o2;
+        const CREATE = 0o100;
+        const EXCLUSIVE = 0o200;
+        const NO_CTTY = 0o400;
+        const TRUNCATE = 0o1000;
+        const APPEND = 0o2000;
+        const NONBLOCK = 0o4000;
+        const DSYNC = 0o10000;
+        const ASYNC = 0o20000;
+        const DIRECT = 0o40000;
+        const LARGEFILE = 0o100000;
+        const DIRECTORY = 0o200000;
+        const NOFOLLOW = 0o400000;
+        const NOATIME = 0o1000000;
+        const CLOEXEC = 0o2000000;
+        const SYNC = 0o4000000;
+        const PATH = 0o10000000;
+        const TMPFILE = 0o20000000;
+    }
+}
+
+impl OpenFlags {
+    /// Those that F_SETFL may change.
+    pub const SETTABLE: OpenFlags = OpenFlags::APPEND
+        .union(OpenFlags::NONBLOCK)
+        .union(OpenFlags::ASYNC)
+        .union(OpenFlags::DIRECT)
+        .union(OpenFlags::NOATIME);
+
+    pub fn reads(self) -> bool {
+        self.bits() & 3 != 1 && !self.contains(OpenFlags::PATH)
+    }
+
+    pub fn writes(self) -> bool {
+        matches!(self.bits() & 3, 1 | 2) && !self.contains(OpenFlags::PATH)
+    }
+}
+
+/// What mmap makes of a file.
+pub enum Mapping {
+    Object(ObjectRef),
+    /// As if there were no file (/dev/zero).
+    Anonymous,
+}
+
+/// What one kind of file does when it is open.
+pub trait FileOps: Send + Sync + Any {
+    /// Reads at `at` (ignored by files without a position) and puts the bytes out. May sleep.
+    fn read(&self, _file: &File, _at: u64, _out: &mut Output<'_>) -> Result<usize> {
+        Err(EINVAL)
+    }
+
+    fn write(&self, _file: &File, _at: u64, _from: &mut Input<'_>) -> Result<usize> {
+        Err(EINVAL)
+    }
+
+    /// Has a position: lseek, pread and pwrite work.
+    fn seeks(&self) -> bool {
+        false
+    }
+
+    /// Has no position, but lseek succeeds and says 0, as Linux has it for what is no stream.
+    fn ignores_seek(&self) -> bool {
+        false
+    }
+
+    fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        seek_in(file.inode().size(), offset, whence, now)
+    }
+
+    /// The events that hold now; queues that wake when that changes are added to `poller`.
+    fn poll<'a>(&'a self, _file: &'a File, _poller: &mut Poller<'_, 'a>) -> u32 {
+        poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM
+    }
+
+    fn ioctl(&self, _file: &File, _command: u32, _argument: usize) -> Result<usize> {
+        Err(ENOTTY)
+    }
+
+    /// `_shared`: a shared mapping that may be written.
+    fn mapping(&self, _file: &File) -> Result<Mapping> {
+        Err(ENODEV)
+    }
+
+    /// Lists from `at` on.
+    fn read_dir(&self, _file: &File, _at: u64, _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+        Err(ENOTDIR)
+    }
+
+    /// The last descriptor is gone.
+    fn release(&self, _file: &File) {}
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// lseek's arithmetic. SEEK_DATA and SEEK_HOLE see a file without holes.
+pub fn seek_in(size: u64, offset: i64, whence: u32, now: u64) -> Result<u64> {
+    use crate::errno::{ENXIO, EOVERFLOW};
+    let base = match whence {
+        0 => 0,
+        1 => now,
+        2 => size,
+        3 | 4 => {
+            let at = u64::try_from(offset).map_err(|_| ENXIO)?;
+            if at >= size {
+                return Err(ENXIO);
+            }
+            return Ok(if whence == 3 { at } else { size });
+        }
+        _ => return Err(EINVAL),
+    };
+    let at = i64::try_from(base).map_err(|_| EOVERFLOW)?.checked_add(offset).ok_or(EOVERFLOW)?;
+    u64::try_from(at).map_err(|_| EINVAL)
+}
+
+enum Ops {
+    Static(&'static dyn FileOps),
+    Own(Box<dyn FileOps>),
+}
+
+/// Where the file lies: a place in the tree, or nowhere.
+pub enum Place {
+    Named(Path),
+    /// Pipes and the like: the inode that fstat shows, and the text that /proc/PID/fd shows.
+    Anonymous(Arc<Inode>, &'static str),
+}
+
+pub struct File {
+    pub place: Place,
+    ops: Ops,
+    flags: AtomicU32,
+    /// Descriptors that refer to it, in all tables and on the way.
+    opens: AtomicU32,
+    /// It counts among the inode's writers.
+    writer: AtomicBool,
+    pub position: Mutex<u64>,
+    rcu: RcuHead,
+}
+
+vm::slab_type!(File, "file", Arc);
+
+rcu_object!(File);
+
+impl File {
+    /// Opens what lies at `path`; permissions are checked already.
+    pub fn try_open(path: Path, flags: OpenFlags) -> Result<Arc<File>> {
+        let inode = &path.dentry.inode;
+        let ops = if flags.contains(OpenFlags::PATH) {
+            Ops::Static(&regular::PATH_ONLY)
+        } else {
+            match inode.ops.open(&path.dentry, flags)? {
+                Some(ops) => Ops::Own(ops),
+                None if inode.is_dir() => Ops::Static(&regular::DIRECTORY),
+                None => Ops::Static(&regular::REGULAR),
+            }
+        };
+        let writes = flags.writes() && inode.kind == Kind::Regular;
+        let file = File::try_make(Place::Named(path), ops, flags)?;
+        if writes {
+            file.inode().begin_write()?;
+            file.writer.store(true, Relaxed);
+        }
+        Ok(file)
+    }
+
+    pub fn try_anonymous(
+        inode: Arc<Inode>,
+        name: &'static str,
+        ops: Box<dyn FileOps>,
+        flags: OpenFlags,
+    ) -> Result<Arc<File>> {
+        File::try_make(Place::Anonymous(inode, name), Ops::Own(ops), flags)
+    }
+
+    /// An anonymous file whose contents are its inode's object (memfd).
+    pub fn try_regular(inode: Arc<Inode>, name: &'static str, flags: OpenFlags) -> Result<Arc<File>> {
+        File::try_make(Place::Anonymous(inode, name), Ops::Static(&regular::REGULAR), flags)
+    }
+
+    fn try_make(place: Place, ops: Ops, flags: OpenFlags) -> Result<Arc<File>> {
+        let kept = flags.difference(
+            OpenFlags::CREATE
+                .union(OpenFlags::EXCLUSIVE)
+                .union(OpenFlags::NO_CTTY)
+                .union(OpenFlags::TRUNCATE)
+                .union(OpenFlags::CLOEXEC),
+        );
+        Ok(slab_arc(File {
+            place,
+            ops,
+            flags: AtomicU32::new(kept.bits()),
+            opens: AtomicU32::new(0),
+            writer: AtomicBool::new(false),
+            position: Mutex::new(0, &POSITION),
+            rcu: RcuHead::new(),
+        })?)
+    }
+
+    pub fn ops(&self) -> &dyn FileOps {
+        match &self.ops {
+            Ops::Static(ops) => *ops,
+            Ops::Own(ops) => &**ops,
+        }
+    }
+
+    /// The operations as their own type.
+    pub fn downcast<T: 'static>(&self) -> Option<&T> {
+        self.ops().as_any().downcast_ref()
+    }
+
+    pub fn inode(&self) -> &Inode {
+        match &self.place {
+            Place::Named(path) => &path.dentry.inode,
+            Place::Anonymous(inode, _) => inode,
+        }
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Named(path) => Some(path),
+            Place::Anonymous(..) => None,
+        }
+    }
+
+    pub fn flags(&self) -> OpenFlags {
+        OpenFlags::from_bits_retain(self.flags.load(Relaxed))
+    }
+
+    /// F_SETFL.
+    pub fn set_flags(&self, flags: OpenFlags) {
+        let keep = self.flags().difference(OpenFlags::SETTABLE);
+        self.flags.store(keep.union(flags.intersection(OpenFlags::SETTABLE)).bits(), Relaxed);
+    }
+
+    pub fn nonblocking(&self) -> bool {
+        self.flags().contains(OpenFlags::NONBLOCK)
+    }
+
+    /// A descriptor refers to it now.
+    pub fn add_open(&self) {
+        self.opens.fetch_add(1, Relaxed);
+    }
+
+    /// A descriptor is gone; the last one releases the file.
+    pub fn drop_open(&self) {
+        if self.opens.fetch_sub(1, AcqRel) == 1 {
+            self.inode().locks.release_file(self);
+            self.end_write();
+            self.ops().release(self);
+        }
+    }
+
+    fn end_write(&self) {
+        if self.writer.load(Relaxed) && self.writer.swap(false, Relaxed) {
+            self.inode().end_write();
+        }
+    }
+
+    /// No descriptor refers to it any more.
+    pub fn is_closed(&self) -> bool {
+        self.opens.load(Relaxed) == 0
+    }
+
+    fn may_read(&self) -> Result<()> {
+        if self.flags().reads() { Ok(()) } else { Err(EBADF) }
+    }
+
+    fn may_write(&self) -> Result<()> {
+        if self.flags().writes() { Ok(()) } else { Err(EBADF) }
+    }
+
+    pub fn read(&self, out: &mut Output<'_>) -> Result<usize> {
+        self.may_read()?;
+        let n = if self.ops().seeks() {
+            let mut position = self.position.lock();
+            let n = self.ops().read(self, *position, out)?;
+            *position = position.saturating_add(n as u64);
+            n
+        } else {
+            self.ops().read(self, 0, out)?
+        };
+        self.touch();
+        Ok(n)
+    }
+
+    pub fn read_at(&self, at: u64, out: &mut Output<'_>) -> Result<usize> {
+        self.may_read()?;
+        if !self.ops().seeks() {
+            return Err(ESPIPE);
+        }
+        let n = self.ops().read(self, at, out)?;
+        self.touch();
+        Ok(n)
+    }
+
+    pub fn write(&self, from: &mut Input<'_>) -> Result<usize> {
+        self.may_write()?;
+        if !self.ops().seeks() {
+            return self.ops().write(self, 0, from);
+        }
+        let mut position = self.position.lock();
+        if self.flags().contains(OpenFlags::APPEND) {
+            let (n, end) = regular::append(self, from)?;
+            *position = end;
+            return Ok(n);
+        }
+        let n = self.ops().write(self, *position, from)?;
+        *position = position.saturating_add(n as u64);
+        Ok(n)
+    }
+
+    pub fn write_at(&self, at: u64, from: &mut Input<'_>) -> Result<usize> {
+        self.may_write()?;
+        if !self.ops().seeks() {
+            return Err(ESPIPE);
+        }
+        if self.flags().contains(OpenFlags::APPEND) {
+            // As Linux does, against POSIX: O_APPEND wins over the offset.
+            return Ok(regular::append(self, from)?.0);
+        }
+        self.ops().write(self, at, from)
+    }
+
+    pub fn seek(&self, offset: i64, whence: u32) -> Result<u64> {
+        if self.flags().contains(OpenFlags::PATH) {
+            return Err(EBADF);
+        }
+        if !self.ops().seeks() {
+            return if self.ops().ignores_seek() { Ok(0) } else { Err(ESPIPE) };
+        }
+        let mut position = self.position.lock();
+        *position = self.ops().seek(self, offset, whence, *position)?;
+        Ok(*position)
+    }
+
+    /// Reads for the kernel itself, whatever the file was opened for; short only at the end of the file.
+    pub fn read_at_kernel(&self, at: u64, buffer: &mut [u8]) -> Result<usize> {
+        if self.inode().is_dir() {
+            return Err(EISDIR);
+        }
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..)
+            && !rest.is_empty()
+        {
+            let n = self.ops().read(self, at.saturating_add(done as u64), &mut Output::kernel(rest))?;
+            if n == 0 {
+                break;
+            }
+            done += n;
+        }
+        Ok(done)
+    }
+
+    pub fn poll<'a>(&'a self, poller: &mut Poller<'_, 'a>) -> u32 {
+        if self.flags().contains(OpenFlags::PATH) {
+            return poll::NVAL;
+        }
+        self.ops().poll(self, poller)
+    }
+
+    /// The contents, of regular files, to be mapped.
+    pub fn object(&self) -> Option<ObjectRef> {
+        if let Place::Named(path) = &self.place {
+            super::file::mapped::enter(path);
+        }
+        self.inode().object()
+    }
+
+    /// What mmap maps; ENODEV for files that cannot be mapped. The caller checks that the file is open for what it wants.
+    pub fn mapping(&self) -> Result<Mapping> {
+        self.ops().mapping(self)
+    }
+
+    /// Notes the access, as mount and open flags allow.
+    fn touch(&self) {
+        if self.flags().contains(OpenFlags::NOATIME) {
+            return;
+        }
+        if let Place::Named(path) = &self.place {
+            let flags = path.mount.flags();
+            let dir = path.dentry.inode.is_dir();
+            if flags & NO_ATIME != 0 || (dir && flags & NO_DIR_ATIME != 0) || path.mount.is_read_only() {
+                return;
+            }
+            if matches!(path.dentry.inode.kind, Kind::Regular | Kind::Directory) {
+                path.dentry.inode.touch_accessed();
+            }
+        }
+    }
+
+    /// Lists the directory from the file's position; `emit` refuses what does not fit.
+    pub fn read_dir(&self, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+        self.may_read()?;
+        let mut position = self.position.lock();
+        let mut at = *position;
+        self.ops().read_dir(self, at, &mut |entry| {
+            let taken = emit(entry);
+            if taken {
+                at = entry.next;
+            }
+            taken
+        })?;
+        *position = at;
+        self.touch();
+        Ok(())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // One that no descriptor ever referred to.
+        self.end_write();
+    }
+}

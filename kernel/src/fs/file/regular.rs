@@ -1,0 +1,200 @@
+//! Open regular files and directories of any file system: contents through the inode's object, names through the
+//! name cache or the file system.
+//!
+//! Lock order: file position → inode write lock → directory names.
+#![forbid(unsafe_code)]
+
+use core::any::Any;
+
+use super::buffer::{Input, Output};
+use super::poll::Poller;
+use super::{File, FileOps, Mapping, seek_in};
+use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, ENXIO, Result};
+use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::inode::{DirEntry, Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+
+/// Largest offset: `s64` on Linux, and less here, so that page numbers never overflow.
+pub const SIZE_MAX: u64 = i64::MAX as u64 & !0xfff;
+
+pub struct Regular;
+pub struct Directory;
+pub struct PathOnly;
+
+pub static REGULAR: Regular = Regular;
+pub static DIRECTORY: Directory = Directory;
+pub static PATH_ONLY: PathOnly = PathOnly;
+
+impl FileOps for Regular {
+    fn read(&self, file: &File, at: u64, out: &mut Output<'_>) -> Result<usize> {
+        let object = file.inode().object().ok_or(EINVAL)?;
+        let left = out.left();
+        let n = object.read(at, left, &mut |bytes| out.put(bytes))?;
+        if n == 0 { out.result() } else { Ok(n) }
+    }
+
+    fn write(&self, file: &File, at: u64, from: &mut Input<'_>) -> Result<usize> {
+        let inode = file.inode();
+        let _lock = inode.write_lock.lock();
+        write_locked(inode, at, from)
+    }
+
+    fn seeks(&self) -> bool {
+        true
+    }
+
+    fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        match (whence, file.inode().object()) {
+            (SEEK_DATA | SEEK_HOLE, Some(object)) => seek_hole(&object, offset, whence),
+            _ => seek_in(file.inode().size(), offset, whence, now),
+        }
+    }
+
+    fn mapping(&self, file: &File) -> Result<Mapping> {
+        file.object().map(Mapping::Object).ok_or(ENODEV)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+
+/// A page that was never written is a hole, and so is what lies after the end.
+fn seek_hole(object: &vm::Object, offset: i64, whence: u32) -> Result<u64> {
+    const PAGE: u64 = 4096;
+    let size = object.size();
+    let start = u64::try_from(offset).ok().filter(|&at| at < size).ok_or(ENXIO)?;
+    let pages = size.div_ceil(PAGE);
+    let first = start / PAGE;
+    let found = match whence {
+        // Nothing to look for in a file that is all hole, however large.
+        SEEK_DATA if object.resident_pages() == 0 => None,
+        SEEK_DATA => (first..pages).find(|&page| object.frame(page).is_some()),
+        _ => (first..pages).find(|&page| object.frame(page).is_none()),
+    };
+    match (found, whence) {
+        (Some(page), _) => Ok((page * PAGE).max(start)),
+        (None, SEEK_DATA) => Err(ENXIO),
+        (None, _) => Ok(size),
+    }
+}
+
+/// Writes at the end in one step with finding it. Returns the bytes written and the position after them.
+pub fn append(file: &File, from: &mut Input<'_>) -> Result<(usize, u64)> {
+    let inode = file.inode();
+    if inode.kind != Kind::Regular {
+        return Ok((file.ops().write(file, 0, from)?, 0));
+    }
+    let _lock = inode.write_lock.lock();
+    let end = inode.size();
+    let n = write_locked(inode, end, from)?;
+    Ok((n, end + n as u64))
+}
+
+fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>) -> Result<usize> {
+    if from.left() == 0 {
+        return Ok(0);
+    }
+    let limit = crate::fs::caller::file_size_limit().min(SIZE_MAX);
+    if at >= limit {
+        if limit < SIZE_MAX {
+            crate::fs::caller::signal_file_size();
+        }
+        return Err(EFBIG);
+    }
+    from.limit(usize::try_from(limit - at).unwrap_or(usize::MAX));
+    let object = inode.object().ok_or(EINVAL)?;
+    let left = from.left();
+    let n = object.write(at, left, &mut |bytes| from.take(bytes))?;
+    if n == 0 {
+        return from.result();
+    }
+    inode.touch_modified();
+    drop_set_id(inode);
+    Ok(n)
+}
+
+/// A file that is changed by anyone but the superuser loses its set-id bits.
+pub fn drop_set_id(inode: &Inode) {
+    let mode = inode.mode();
+    if mode & (SET_USER_ID | SET_GROUP_ID) == 0 || Cred::current().is_root() {
+        return;
+    }
+    let mut kept = mode & !SET_USER_ID;
+    // Set-group-id without group execution is the mark of mandatory locking and stays.
+    if mode & 0o010 != 0 {
+        kept &= !SET_GROUP_ID;
+    }
+    inode.set_mode(kept);
+}
+
+impl FileOps for Directory {
+    fn read(&self, _file: &File, _at: u64, _out: &mut Output<'_>) -> Result<usize> {
+        Err(EISDIR)
+    }
+
+    fn seeks(&self) -> bool {
+        true
+    }
+
+    fn seek(&self, _file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        if whence > 1 {
+            return Err(EINVAL);
+        }
+        seek_in(0, offset, whence, now)
+    }
+
+    fn poll<'a>(&'a self, _file: &'a File, _poller: &mut Poller<'_, 'a>) -> u32 {
+        super::poll::IN | super::poll::OUT | super::poll::RDNORM | super::poll::WRNORM
+    }
+
+    fn read_dir(&self, file: &File, at: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+        let path = file.path().ok_or(EINVAL)?;
+        let dentry = &path.dentry;
+        let above = dentry.parent().map_or(dentry.inode.number, |p| p.inode.number);
+        if at == 0
+            && !emit(&DirEntry { name: b".", number: dentry.inode.number, kind: Kind::Directory, next: 1 })
+        {
+            return Ok(());
+        }
+        if at <= 1 && !emit(&DirEntry { name: b"..", number: above, kind: Kind::Directory, next: 2 }) {
+            return Ok(());
+        }
+        if !path.mount.superblock.kind.names_complete {
+            return dentry.inode.ops.read_dir(&dentry.inode, at.max(2), emit);
+        }
+        let Some(directory) = &dentry.directory else { return Err(EINVAL) };
+        let names = directory.names.lock();
+        if names.dead {
+            return Err(crate::errno::ENOENT);
+        }
+        for (entry, next) in names.entries_from(at) {
+            let inode = &entry.dentry.inode;
+            if !emit(&DirEntry { name: &entry.name.bytes, number: inode.number, kind: inode.kind, next }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// O_PATH: a place, and nothing to read.
+impl FileOps for PathOnly {
+    fn ioctl(&self, _file: &File, _command: u32, _argument: usize) -> Result<usize> {
+        Err(EBADF)
+    }
+
+    fn mapping(&self, _file: &File) -> Result<Mapping> {
+        Err(EBADF)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,91 @@
+//! Changing a file's size, and fallocate.
+//!
+//! Lock order: inode write lock → the object's.
+#![forbid(unsafe_code)]
+
+use super::regular::{SIZE_MAX, drop_set_id};
+use crate::errno::*;
+use crate::fs::vfs::inode::{Inode, Kind};
+
+/// Sets the size of a regular file, whose permissions are checked already.
+pub fn set_size(inode: &Inode, size: u64) -> Result {
+    match inode.kind {
+        Kind::Regular => {}
+        Kind::Directory => return Err(EISDIR),
+        _ => return Err(EINVAL),
+    }
+    if size > SIZE_MAX {
+        return Err(EFBIG);
+    }
+    if size > crate::fs::caller::file_size_limit() {
+        crate::fs::caller::signal_file_size();
+        return Err(EFBIG);
+    }
+    let _lock = inode.write_lock.lock();
+    inode.ops.truncate(inode, size)?;
+    inode.touch_modified();
+    drop_set_id(inode);
+    Ok(())
+}
+
+/// As `set_size`, for callers that have not opened the file for writing.
+///
+/// # Errors
+/// ETXTBSY besides.
+pub fn set_size_unopened(inode: &Inode, size: u64) -> Result {
+    inode.begin_write()?;
+    let result = set_size(inode, size);
+    inode.end_write();
+    result
+}
+
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 16;
+
+/// fallocate(2): pages come when they are written, so allocating only sets the size.
+pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
+    let end = offset.checked_add(len).filter(|&e| e <= SIZE_MAX).ok_or(EFBIG)?;
+    if inode.kind != Kind::Regular {
+        return Err(if inode.is_dir() { EISDIR } else { ENODEV });
+    }
+    let object = inode.object().ok_or(EOPNOTSUPP)?;
+    let _lock = inode.write_lock.lock();
+    match mode {
+        0 | KEEP_SIZE => {}
+        m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {
+            zero(&object, offset, end.min(object.size()))?;
+        }
+        _ => return Err(EOPNOTSUPP),
+    }
+    if mode & KEEP_SIZE == 0 && end > object.size() {
+        if end > crate::fs::caller::file_size_limit() {
+            crate::fs::caller::signal_file_size();
+            return Err(EFBIG);
+        }
+        inode.ops.truncate(inode, end)?;
+    }
+    inode.touch_modified();
+    Ok(())
+}
+
+fn zero(object: &vm::Object, offset: u64, end: u64) -> Result {
+    const PAGE: u64 = 4096;
+    let mut at = offset;
+    while at < end {
+        let n = if at.is_multiple_of(PAGE) && end - at >= PAGE {
+            let whole = (end - at) / PAGE;
+            object.punch(at / PAGE, at / PAGE + whole)?;
+            whole * PAGE
+        } else {
+            let n = (PAGE - at % PAGE).min(end - at);
+            object.write(at, n as usize, &mut |bytes| {
+                bytes.fill(0);
+                bytes.len()
+            })?;
+            n
+        };
+        at += n;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! devpts: the nodes of pseudo-terminals. There is one instance, so every mount shows the same nodes; only the kernel makes and
+//! removes them.
+#![forbid(unsafe_code)]
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt::Write;
+
+use sync::{Mutex, lock_class, try_box};
+
+use crate::errno::{EIO, ENOENT, ENOMEM, EPERM, Result};
+use crate::fs::file::{File, OpenFlags};
+use crate::fs::tmpfs;
+use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::create::{self, Making};
+use crate::fs::vfs::dentry::Name;
+use crate::fs::vfs::device_number;
+use crate::fs::vfs::inode::{Inode, InodeOps, Kind, NewInode};
+use crate::fs::vfs::mount::{self, Path};
+use crate::fs::vfs::numbers;
+use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
+
+lock_class! { static DEVPTS_LOCK: LockClass = ("devpts", sync::level::Other); }
+
+pub static DEVPTS: FsType = FsType {
+    name: "devpts",
+    magic: 0x1cd1,
+    nodev: true,
+    names_complete: true,
+    mount: instance,
+    statfs: tmpfs::statfs,
+};
+
+/// How nodes look, from the options of the first mount.
+#[derive(Clone, Copy)]
+struct Options {
+    mode: u32,
+    gid: Option<u32>,
+    ptmx: u32,
+}
+
+struct Instance {
+    superblock: Arc<SuperBlock>,
+    dir: Path,
+    options: Options,
+}
+
+static INSTANCE: Mutex<Option<Instance>> = Mutex::new(None, &DEVPTS_LOCK);
+
+/// By this "text" the kernel's own wish to make a node is known.
+const OURS: &[u8] = b"devpts";
+
+struct Root;
+
+impl InodeOps for Root {
+    fn make(&self, dir: &Inode, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
+        if target != OURS {
+            return Err(EPERM);
+        }
+        tmpfs::inode(dir.device, new, &[])
+    }
+}
+
+fn parse(text: &[u8]) -> Options {
+    let mut options = Options { mode: 0o600, gid: None, ptmx: 0 };
+    for word in core::str::from_utf8(text).unwrap_or("").split(',') {
+        let Some((key, value)) = word.split_once('=') else { continue };
+        let octal = || u32::from_str_radix(value, 8).ok().map(|mode| mode & 0o777);
+        match key {
+            "mode" => options.mode = octal().unwrap_or(options.mode),
+            "ptmxmode" => options.ptmx = octal().unwrap_or(options.ptmx),
+            "gid" => options.gid = value.parse().ok(),
+            _ => {}
+        }
+    }
+    options
+}
+
+fn instance(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
+    let mut instance = INSTANCE.lock();
+    if let Some(instance) = &*instance {
+        return Ok(instance.superblock.clone());
+    }
+    let options = parse(text);
+    let new = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
+    let root = Inode::try_new(numbers::next(), new_device(), &new, try_box(Root)?)?;
+    let superblock = SuperBlock::try_new(kind, root.device, root)?;
+    let dir = Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
+    make(&dir, "ptmx", &Cred::root(), options.ptmx, device_number::number(5, 2))?;
+    *instance = Some(Instance { superblock: superblock.clone(), dir, options });
+    Ok(superblock)
+}
+
+fn make(dir: &Path, name: &str, cred: &Cred, mode: u32, rdev: u64) -> Result {
+    let making = Making { kind: Kind::Character, mode, rdev, target: OURS };
+    create::make(dir, &Name::try_new(name.as_bytes())?, cred, &making, 0)?;
+    Ok(())
+}
+
+/// The name of a terminal's node.
+///
+/// # Errors
+/// ENOMEM.
+fn name_of(number: u32) -> Result<String> {
+    let mut name = String::new();
+    name.try_reserve(10).map_err(|_| ENOMEM)?;
+    write!(name, "{number}").map_err(|_| ENOMEM)?;
+    Ok(name)
+}
+
+/// A node for terminal `number`, of the caller. Without a mount there is none, and the terminal is reached by TIOCGPTPEER alone.
+pub fn add(number: u32, device: u64) -> Result {
+    let instance = INSTANCE.lock();
+    let Some(Instance { dir, options, .. }) = &*instance else { return Ok(()) };
+    let name = name_of(number)?;
+    // The directory is the superuser's; the node is the caller's.
+    make(dir, &name, &Cred::root(), options.mode, device)?;
+    let caller = Cred::current();
+    let node = find(dir, number)?;
+    node.dentry.inode.set_owner(Some(caller.uid), Some(options.gid.unwrap_or(caller.gid)));
+    Ok(())
+}
+
+fn find(dir: &Path, number: u32) -> Result<Path> {
+    let directory = dir.dentry.directory.as_deref().ok_or(ENOENT)?;
+    let entry = directory.get(&directory.names.lock(), name_of(number)?.as_bytes()).ok_or(ENOENT)?;
+    Ok(Path { mount: dir.mount.clone(), dentry: entry.dentry.share() })
+}
+
+/// Terminal `number` is gone.
+pub fn remove(number: u32) {
+    let instance = INSTANCE.lock();
+    let Some(Instance { dir, .. }) = &*instance else { return };
+    let name = name_of(number).and_then(|name| Name::try_new(name.as_bytes()));
+    let (Some(directory), Ok(name)) = (dir.dentry.directory.as_deref(), name) else { return };
+    let mut names = directory.names.lock();
+    let Some(victim) = directory.get(&names, &name.bytes) else { return };
+    if directory.remove(&mut names, &name) {
+        victim.dentry.set_removed(true);
+        victim.dentry.inode.drop_link();
+    }
+}
+
+/// Opens terminal `number`, whose master the caller has.
+pub fn open(number: u32, flags: OpenFlags) -> Result<Arc<File>> {
+    let path = {
+        let instance = INSTANCE.lock();
+        find(&instance.as_ref().ok_or(EIO)?.dir, number)?
+    };
+    File::try_open(path, flags)
+}

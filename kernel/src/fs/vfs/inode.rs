@@ -1,0 +1,379 @@
+//! Inodes: what a name leads to. The attributes every file system has lie here; what differs lies behind `InodeOps`.
+//!
+//! Attributes are single atomics, so stat and permission checks read them under no lock. Those that an operation
+//! changes together (a link count and its change time) are changed under the lock of the directory concerned or, for data, under
+//! `write_lock`. Contents are a `vm::Object` where there are any: the page cache is the file.
+//!
+//! Lock order: directory locks → `write_lock` → what the file system takes inside.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use sync::rcu::{RcuArc, RcuHead};
+use sync::{Mutex, lock_class, try_arc};
+
+use super::clock;
+use super::dentry::Dentry;
+use super::mount::Path;
+use super::writers::Writers;
+use crate::errno::{EINVAL, ENOENT, ENOTDIR, EPERM, EROFS, Result};
+use crate::fs::file::locks::FileLocks;
+use crate::fs::file::{FileOps, OpenFlags};
+use vm::ObjectRef;
+
+lock_class! { pub static INODE_WRITE: LockClass = ("inode write", sync::level::Other); }
+
+/// The kinds of file, with the bits that `st_mode` shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Kind {
+    Fifo = 0o010_000,
+    Character = 0o020_000,
+    Directory = 0o040_000,
+    Block = 0o060_000,
+    Regular = 0o100_000,
+    Symlink = 0o120_000,
+    Socket = 0o140_000,
+}
+
+impl Kind {
+    /// From the type bits of a mode.
+    pub fn from_mode(mode: u32) -> Option<Kind> {
+        Some(match mode & 0o170_000 {
+            0o010_000 => Kind::Fifo,
+            0o020_000 => Kind::Character,
+            0o040_000 => Kind::Directory,
+            0o060_000 => Kind::Block,
+            0o100_000 => Kind::Regular,
+            0o120_000 => Kind::Symlink,
+            0o140_000 => Kind::Socket,
+            _ => return None,
+        })
+    }
+
+    /// `d_type` of getdents64.
+    pub fn dirent_type(self) -> u8 {
+        (self as u32 >> 12) as u8
+    }
+}
+
+pub const SET_USER_ID: u32 = 0o4000;
+pub const SET_GROUP_ID: u32 = 0o2000;
+pub const STICKY: u32 = 0o1000;
+
+/// What a new inode begins with.
+#[derive(Clone, Copy)]
+pub struct NewInode {
+    pub kind: Kind,
+    /// Permission bits, umask already applied.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Of device nodes; 0 otherwise.
+    pub rdev: u64,
+}
+
+pub struct Inode {
+    pub number: u64,
+    /// `st_dev` of the file system it lies in.
+    pub device: u64,
+    pub kind: Kind,
+    pub rdev: u64,
+    mode: AtomicU32,
+    uid: AtomicU32,
+    gid: AtomicU32,
+    links: AtomicU32,
+    accessed: AtomicI64,
+    modified: AtomicI64,
+    changed: AtomicI64,
+    pub born: i64,
+    /// Moves with every change of the contents; what is cached of them (a parsed ELF header) holds for one value.
+    version: AtomicU64,
+    pub ops: Box<dyn InodeOps>,
+    /// Serialises writes that must not interleave: appends, truncation.
+    pub write_lock: Mutex<()>,
+    pub locks: FileLocks,
+    /// Who has it open for writing, and whether it was ever a program.
+    pub writers: Writers,
+    /// It has been entered among the mapped files.
+    mapped: AtomicBool,
+    /// What exec keeps of the file; see `exec_cache`.
+    exec: RcuArc<ExecCache>,
+}
+
+vm::slab_type!(Inode, "inode", Arc);
+
+/// What exec parsed, and the version of the contents it was parsed from.
+pub struct ExecCache {
+    pub version: u64,
+    pub image: Box<dyn Any + Send + Sync>,
+    rcu: RcuHead,
+}
+
+rcu_object!(ExecCache);
+
+impl Inode {
+    pub fn try_new(number: u64, device: u64, new: &NewInode, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
+        let now = clock::coarse();
+        Ok(sync::slab_arc(Inode {
+            number,
+            device,
+            kind: new.kind,
+            rdev: new.rdev,
+            mode: AtomicU32::new(new.mode & 0o7777),
+            uid: AtomicU32::new(new.uid),
+            gid: AtomicU32::new(new.gid),
+            links: AtomicU32::new(if new.kind == Kind::Directory { 2 } else { 1 }),
+            accessed: AtomicI64::new(now),
+            modified: AtomicI64::new(now),
+            changed: AtomicI64::new(now),
+            born: now,
+            version: AtomicU64::new(0),
+            ops,
+            write_lock: Mutex::new((), &INODE_WRITE),
+            locks: FileLocks::new(),
+            writers: Writers::new(),
+            mapped: AtomicBool::new(false),
+            exec: RcuArc::empty(),
+        })?)
+    }
+
+    pub fn is_dir(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    /// Permission bits with set-id and sticky bits.
+    pub fn mode(&self) -> u32 {
+        self.mode.load(Relaxed)
+    }
+
+    /// `st_mode`.
+    pub fn full_mode(&self) -> u32 {
+        self.mode() | self.kind as u32
+    }
+
+    pub fn uid(&self) -> u32 {
+        self.uid.load(Relaxed)
+    }
+
+    pub fn gid(&self) -> u32 {
+        self.gid.load(Relaxed)
+    }
+
+    pub fn links(&self) -> u32 {
+        self.links.load(Relaxed)
+    }
+
+    pub fn set_mode(&self, mode: u32) {
+        self.mode.store(mode & 0o7777, Relaxed);
+        self.touch_changed();
+    }
+
+    /// `None` leaves an id as it is.
+    pub fn set_owner(&self, uid: Option<u32>, gid: Option<u32>) {
+        if let Some(uid) = uid {
+            self.uid.store(uid, Relaxed);
+        }
+        if let Some(gid) = gid {
+            self.gid.store(gid, Relaxed);
+        }
+        self.touch_changed();
+    }
+
+    /// Directory locks serialise this for the links of one directory; two directories may add at once.
+    pub fn add_link(&self) {
+        self.links.fetch_add(1, Relaxed);
+        self.touch_changed();
+    }
+
+    pub fn drop_link(&self) {
+        let _ = self.links.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
+        self.touch_changed();
+    }
+
+    pub fn set_links(&self, n: u32) {
+        self.links.store(n, Relaxed);
+    }
+
+    /// Access, modification and change time in nanoseconds since the epoch.
+    pub fn times(&self) -> (i64, i64, i64) {
+        (self.accessed.load(Relaxed), self.modified.load(Relaxed), self.changed.load(Relaxed))
+    }
+
+    pub fn set_times(&self, accessed: Option<i64>, modified: Option<i64>) {
+        if let Some(t) = accessed {
+            self.accessed.store(t, Relaxed);
+        }
+        if let Some(t) = modified {
+            self.modified.store(t, Relaxed);
+        }
+        self.touch_changed();
+    }
+
+    pub fn touch_changed(&self) {
+        self.changed.store(clock::coarse(), Relaxed);
+    }
+
+    /// After a change of the contents.
+    pub fn touch_modified(&self) {
+        let now = clock::coarse();
+        self.modified.store(now, Relaxed);
+        self.changed.store(now, Relaxed);
+        // The owner of the write lock or of the directory lock is alone here; shared writers lose nothing but a step.
+        self.version.store(self.version.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// After a read, as `relatime` does: written only if the file changed since the last time or a day has passed, so
+    /// that readers of one file on many CPUs write no common line.
+    pub fn touch_accessed(&self) {
+        const DAY: i64 = 86_400 * 1_000_000_000;
+        let (accessed, modified, changed) = self.times();
+        if accessed > modified && accessed > changed {
+            let now = clock::coarse();
+            if now - accessed < DAY {
+                return;
+            }
+            self.accessed.store(now, Relaxed);
+            return;
+        }
+        // Strictly later than the change, so that the next read sees that it was noted.
+        self.accessed.store(clock::coarse().max(modified.max(changed).saturating_add(1)), Relaxed);
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version.load(Relaxed)
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.ops.size(self)
+    }
+
+    /// True for the first caller alone; a plain look for all others.
+    pub fn first_mapping(&self) -> bool {
+        !self.mapped.load(Relaxed) && !self.mapped.swap(true, Relaxed)
+    }
+
+    pub fn object(&self) -> Option<ObjectRef> {
+        self.ops.object()
+    }
+
+    /// Shows `f` what exec kept of this file, if the contents have not changed since. `f` does not sleep.
+    pub fn with_exec_cache<R>(&self, f: impl FnOnce(&(dyn Any + Send + Sync)) -> Option<R>) -> Option<R> {
+        let read = sync::rcu::read();
+        let kept = self.exec.load(&read)?;
+        if kept.version == self.version() { f(&*kept.image) } else { None }
+    }
+
+    /// Keeps what exec parsed of the contents of `version`. Out of memory, it is parsed again next time.
+    pub fn set_exec_cache(&self, version: u64, image: Box<dyn Any + Send + Sync>) {
+        if let Ok(kept) = try_arc(ExecCache { version, image, rcu: RcuHead::new() }) {
+            self.exec.swap(Some(kept));
+        }
+    }
+}
+
+/// One entry of a directory as `InodeOps::read_dir` reports it.
+pub struct DirEntry<'a> {
+    pub name: &'a [u8],
+    pub number: u64,
+    pub kind: Kind,
+    /// The position after this entry.
+    pub next: u64,
+}
+
+/// What a file system does for one inode. The defaults are those of an object that lacks the operation.
+///
+/// The name cache (`dentry`) is the directory for file systems whose super block says so; those implement `make` and the
+/// `allow_*` checks and never see a lookup.
+pub trait InodeOps: Send + Sync + Any {
+    /// Finds a name that the cache does not hold. May sleep.
+    fn lookup(&self, _dir: &Inode, _name: &[u8]) -> Result<Arc<Inode>> {
+        Err(ENOENT)
+    }
+
+    /// Makes an inode to be entered in this directory. The caller holds the directory's lock and enters the name.
+    fn make(&self, _dir: &Inode, _new: &NewInode, _target: &[u8]) -> Result<Arc<Inode>> {
+        Err(EPERM)
+    }
+
+    /// May a name in this directory be removed, or moved away?
+    fn allow_remove(&self) -> Result<()> {
+        Err(EPERM)
+    }
+
+    /// May `inode` get another name in this directory?
+    fn allow_link(&self) -> Result<()> {
+        Err(EPERM)
+    }
+
+    /// Lists names from `position` on until `emit` refuses. Only for directories that are not held whole by the cache.
+    fn read_dir(
+        &self,
+        _dir: &Inode,
+        _position: u64,
+        _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        Err(ENOTDIR)
+    }
+
+    /// The text of a symbolic link.
+    fn read_link(&self, _inode: &Inode) -> Result<Vec<u8>> {
+        Err(EINVAL)
+    }
+
+    /// Where a link of /proc leads that no text describes (an open file).
+    fn follow(&self, _inode: &Inode) -> Option<Result<Path>> {
+        None
+    }
+
+    fn size(&self, _inode: &Inode) -> u64 {
+        0
+    }
+
+    /// 512-byte blocks in use.
+    fn blocks(&self, _inode: &Inode) -> u64 {
+        0
+    }
+
+    /// The contents, for regular files that have some.
+    fn object(&self) -> Option<ObjectRef> {
+        None
+    }
+
+    /// Sets the size. The caller holds `write_lock` and has checked permissions.
+    fn truncate(&self, _inode: &Inode, _size: u64) -> Result<()> {
+        Err(EINVAL)
+    }
+
+    /// What `open` of this inode reads and writes through; `None`: the object, or the directory.
+    fn open(&self, _dentry: &Dentry, _flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        Ok(None)
+    }
+
+    /// May mode, owner and times be changed?
+    fn allow_attributes(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Attributes that are made up at each look (owner of a /proc/PID).
+    fn refresh(&self, _inode: &Inode) {}
+
+    /// May be opened for writing at all?
+    fn allow_write(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Operations of a directory nobody can change.
+pub struct Fixed;
+
+impl InodeOps for Fixed {
+    fn make(&self, _dir: &Inode, _new: &NewInode, _target: &[u8]) -> Result<Arc<Inode>> {
+        Err(EROFS)
+    }
+}

@@ -1,0 +1,128 @@
+//! Super blocks: one mounted instance of a file system, and the table of file-system types. The VFS knows file systems
+//! only through these.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use once_cell::race::OnceRef;
+use sync::percpu_ref::PerCpuOwner as Owner;
+use sync::{Mutex, SpinLock, lock_class, slab_arc};
+
+use super::dentry::{Dentry, DentryRef, Name};
+use super::inode::Inode;
+use crate::errno::{ENODEV, ENOENT, Result};
+
+lock_class! { pub static RENAME: LockClass = ("rename", sync::level::Other); }
+lock_class! { pub static SUPER_ROOT: LockClass = ("super block root", sync::level::Other); }
+
+/// A kind of file system.
+pub struct FsType {
+    pub name: &'static str,
+    /// `f_type` of statfs.
+    pub magic: u64,
+    /// Needs no device (`nodev` in /proc/filesystems).
+    pub nodev: bool,
+    /// The name cache holds all names: a name that is not in it does not exist.
+    pub names_complete: bool,
+    /// Makes an instance, or returns the only one.
+    pub mount: fn(&'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>>,
+    pub statfs: fn(&SuperBlock) -> StatFs,
+}
+
+/// Sizes in pages.
+#[derive(Default, Clone, Copy)]
+pub struct StatFs {
+    pub blocks: u64,
+    pub free: u64,
+    pub files: u64,
+    pub files_free: u64,
+}
+
+pub struct SuperBlock {
+    pub kind: &'static FsType,
+    /// `st_dev`.
+    pub device: u64,
+    root: SpinLock<Option<Owner<Dentry>>>,
+    /// Held by a rename that moves between directories, so that the shape of the tree stands still for it.
+    pub rename: Mutex<()>,
+}
+
+vm::slab_type!(SuperBlock, "super-block", Arc);
+
+/// Anonymous device numbers: major 0, as Linux numbers file systems without a disk.
+static NEXT_DEVICE: AtomicU64 = AtomicU64::new(1);
+
+pub fn new_device() -> u64 {
+    NEXT_DEVICE.fetch_add(1, Relaxed)
+}
+
+impl SuperBlock {
+    pub fn try_new(kind: &'static FsType, device: u64, root: Arc<Inode>) -> Result<Arc<SuperBlock>> {
+        let owner = Dentry::try_new(root, None, Name::try_new(b"/")?)?;
+        Ok(slab_arc(SuperBlock {
+            kind,
+            device,
+            root: SpinLock::new(Some(owner), &SUPER_ROOT),
+            rename: Mutex::new((), &RENAME),
+        })?)
+    }
+
+    pub fn root(&self) -> Result<DentryRef> {
+        self.root.lock().as_ref().map(|owner| owner.share()).ok_or(ENOENT)
+    }
+}
+
+impl Drop for SuperBlock {
+    /// Children hold their parents: the tree comes apart only from the leaves. This may run as an RCU callback, which may
+    /// not sleep; nobody else holds these locks any more.
+    fn drop(&mut self) {
+        let Some(owner) = self.root.lock().take() else { return };
+        let mut here = owner.share();
+        loop {
+            let mut descend = None;
+            if let Some(directory) = &here.directory {
+                let Some(mut names) = directory.names.try_lock() else { return };
+                let first = names.entries_from(0).next().map(|(e, _)| e.clone());
+                if let Some(entry) = first {
+                    let inside = entry
+                        .dentry
+                        .directory
+                        .as_ref()
+                        .is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
+                    if inside {
+                        descend = Some(entry.dentry.share());
+                    } else {
+                        directory.remove(&mut names, &entry.name);
+                        continue;
+                    }
+                }
+            }
+            here = match descend.or_else(|| here.parent()) {
+                Some(next) => next,
+                None => return,
+            };
+        }
+    }
+}
+
+/// The file systems of a kernel, for [`register`].
+pub struct Types(pub &'static [&'static FsType]);
+
+static TYPES: OnceRef<'static, Types> = OnceRef::new();
+
+/// Says which file systems this kernel has. Once, at boot, before the first mount.
+pub fn register(types: &'static Types) {
+    if TYPES.set(types).is_err() {
+        crate::warn!("the file systems are registered already");
+    }
+}
+
+/// The file systems of this kernel.
+pub fn types() -> &'static [&'static FsType] {
+    TYPES.get().map_or(&[], |types| types.0)
+}
+
+pub fn find_type(name: &[u8]) -> Result<&'static FsType> {
+    types().iter().copied().find(|t| t.name.as_bytes() == name).ok_or(ENODEV)
+}

@@ -1,0 +1,429 @@
+//! The inodes of /proc: what each name (`names`) leads to.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use sync::{TryVec, try_box};
+
+use super::names::{Entry, LinkTo, Make, MakeOf, PROCESS, ROOT, What, WhatOf};
+use super::settings::Setting;
+use super::{Source, TextFile, process as files, status};
+use crate::errno::{EACCES, ENOENT, EPERM, ESRCH, Result};
+use crate::fs::caller;
+use crate::fs::file::describe;
+use crate::fs::file::{FileOps, OpenFlags, Place};
+use crate::fs::vfs::dentry::Dentry;
+use crate::fs::vfs::inode::{DirEntry, Inode, InodeOps, Kind, NewInode};
+use crate::fs::vfs::mount::Path;
+use crate::process::{Process, Thread, find_process, for_each_process};
+
+/// What an inode of /proc stands for.
+enum Node {
+    Root,
+    Fixed(&'static [Entry], u64),
+    Text(Make),
+    Link(Make),
+    Setting(&'static Setting),
+    /// Directory of a process (tid 0) or of one of its threads.
+    Process(u32, u32),
+    Tasks(u32),
+    TextOf(u32, u32, MakeOf),
+    LinkOf(u32, u32, MakeOf, LinkTo),
+    Fds(u32, u32),
+    Fd(u32, u32, i32),
+}
+
+/// First of the numbers of processes' inodes; fixed ones lie below.
+const PER_PROCESS: u64 = 1 << 32;
+const PER_NAME: u64 = 1 << 40;
+
+fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<Arc<Inode>> {
+    let inode =
+        Inode::try_new(number, device, &NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 }, try_box(node)?)?;
+    inode.ops.refresh(&inode);
+    Ok(inode)
+}
+
+pub fn root(device: u64) -> Result<Arc<Inode>> {
+    make(device, 1, Kind::Directory, 0o555, Node::Root)
+}
+
+fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
+    match what {
+        What::Text(f) => make(device, number, Kind::Regular, 0o444, Node::Text(f)),
+        What::Secret(f) => make(device, number, Kind::Regular, 0o400, Node::Text(f)),
+        What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
+        What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
+        What::Setting(s) => {
+            let mode = if s.write.is_some() { 0o644 } else { 0o444 };
+            make(device, number, Kind::Regular, mode, Node::Setting(s))
+        }
+    }
+}
+
+fn find_fixed(device: u64, base: u64, list: &'static [Entry], name: &[u8]) -> Result<Arc<Inode>> {
+    let (i, entry) = list.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
+    fixed(device, base * 64 + 2 + i as u64, entry.what)
+}
+
+fn number_of(pid: u32, tid: u32, name: u64) -> u64 {
+    PER_PROCESS + u64::from(if tid == 0 { pid } else { tid }) + name * PER_NAME
+}
+
+/// A decimal number as /proc writes it: no sign, no leading zero.
+fn parse(name: &[u8]) -> Option<u32> {
+    if name.first() == Some(&b'0') && name.len() > 1 || !name.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    core::str::from_utf8(name).ok()?.parse().ok()
+}
+
+/// The process, and the thread that is meant (its first if `tid` is 0).
+fn find(pid: u32, tid: u32) -> Result<(Arc<Process>, Arc<Thread>)> {
+    let process = find_process(pid).ok_or(ESRCH)?;
+    let thread = if tid == 0 { process.leader() } else { process.thread(tid) };
+    let thread = thread.ok_or(ESRCH)?;
+    Ok((process, thread))
+}
+
+/// May the caller look into the process (its memory, its files)?
+fn check_owner(process: &Process) -> Result {
+    let me = caller::current();
+    if me.credentials().is_root() || me.process.pid() == process.pid() {
+        return Ok(());
+    }
+    let theirs = process.leader().and_then(|t| t.credentials_of()).ok_or(EACCES)?;
+    let mine = me.credentials();
+    if mine.uid == theirs.uid && mine.uid == theirs.suid && mine.uid == theirs.euid {
+        Ok(())
+    } else {
+        Err(EACCES)
+    }
+}
+
+/// A number as text, on the stack.
+struct Decimal([u8; 10], usize);
+
+impl Decimal {
+    fn new(mut n: u32) -> Self {
+        let mut text = Decimal([0; 10], 10);
+        loop {
+            text.1 -= 1;
+            if let Some(slot) = text.0.get_mut(text.1) {
+                *slot = b'0' + (n % 10) as u8;
+            }
+            n /= 10;
+            if n == 0 || text.1 == 0 {
+                return text;
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.get(self.1..).unwrap_or(&[])
+    }
+}
+
+fn list_fixed(
+    base: u64,
+    list: &'static [Entry],
+    position: u64,
+    emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+) -> bool {
+    for (i, entry) in list.iter().enumerate().skip(position.saturating_sub(2) as usize) {
+        let kind = match entry.what {
+            What::Text(_) | What::Secret(_) | What::Setting(_) => Kind::Regular,
+            What::Link(_) => Kind::Symlink,
+            What::Dir(_) => Kind::Directory,
+        };
+        let next = i as u64 + 3;
+        if !emit(&DirEntry { name: entry.name.as_bytes(), number: base * 64 + 2 + i as u64, kind, next }) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Where numbers begin in a listing that names come before: position `NUMBERS + n` is at or after number n.
+const NUMBERS: u64 = 1 << 20;
+
+fn list_numbers(
+    numbers: &mut [u32],
+    position: u64,
+    kind: Kind,
+    inode: impl Fn(u32) -> u64,
+    emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+) {
+    numbers.sort_unstable();
+    for &n in numbers.iter().filter(|&&n| u64::from(n) + NUMBERS >= position) {
+        let next = NUMBERS + u64::from(n) + 1;
+        if !emit(&DirEntry { name: Decimal::new(n).bytes(), number: inode(n), kind, next }) {
+            return;
+        }
+    }
+}
+
+impl Node {
+    fn lookup_in_process(device: u64, pid: u32, tid: u32, name: &[u8]) -> Result<Arc<Inode>> {
+        find_process(pid).ok_or(ENOENT)?;
+        let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
+        let number = number_of(pid, tid, i as u64 + 1);
+        match entry.what {
+            WhatOf::Text(f) => make(device, number, Kind::Regular, entry.mode, Node::TextOf(pid, tid, f)),
+            WhatOf::Link(f, to) => {
+                make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(pid, tid, f, to))
+            }
+            WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(pid, tid)),
+            WhatOf::Tasks if tid != 0 => Err(ENOENT),
+            WhatOf::Tasks => make(device, number, Kind::Directory, entry.mode, Node::Tasks(pid)),
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        match *self {
+            Node::Process(pid, _)
+            | Node::Tasks(pid)
+            | Node::TextOf(pid, ..)
+            | Node::LinkOf(pid, ..)
+            | Node::Fds(pid, _)
+            | Node::Fd(pid, ..) => Some(pid),
+            _ => None,
+        }
+    }
+}
+
+/// A descriptor's inode number leaves room for all descriptors.
+fn fd_number(pid: u32, tid: u32, fd: i32) -> u64 {
+    number_of(pid, tid, 64) + (u64::from(fd.cast_unsigned()) + 1) * PER_NAME
+}
+
+impl InodeOps for Node {
+    fn lookup(&self, dir: &Inode, name: &[u8]) -> Result<Arc<Inode>> {
+        let device = dir.device;
+        match *self {
+            Node::Root => match parse(name) {
+                Some(pid) => {
+                    find_process(pid).ok_or(ENOENT)?;
+                    make(device, number_of(pid, 0, 0), Kind::Directory, 0o555, Node::Process(pid, 0))
+                }
+                None => find_fixed(device, 0, ROOT, name),
+            },
+            Node::Fixed(list, number) => find_fixed(device, number, list, name),
+            Node::Process(pid, tid) => Node::lookup_in_process(device, pid, tid, name),
+            Node::Tasks(pid) => {
+                let tid = parse(name).ok_or(ENOENT)?;
+                find_process(pid).and_then(|p| p.thread(tid)).ok_or(ENOENT)?;
+                make(device, number_of(pid, tid, 512), Kind::Directory, 0o555, Node::Process(pid, tid))
+            }
+            Node::Fds(pid, tid) => {
+                let fd = parse(name).and_then(|n| i32::try_from(n).ok()).ok_or(ENOENT)?;
+                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+                check_owner(&process)?;
+                let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
+                let mode = if file.flags().reads() { 0o500 } else { 0 }
+                    | if file.flags().writes() { 0o300 } else { 0 };
+                make(device, fd_number(pid, tid, fd), Kind::Symlink, mode, Node::Fd(pid, tid, fd))
+            }
+            _ => Err(ENOENT),
+        }
+    }
+
+    fn make(&self, _: &Inode, _: &NewInode, _: &[u8]) -> Result<Arc<Inode>> {
+        Err(ENOENT)
+    }
+
+    fn read_dir(
+        &self,
+        dir: &Inode,
+        position: u64,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let _ = dir;
+        match *self {
+            Node::Root => {
+                if position < NUMBERS && !list_fixed(0, ROOT, position, emit) {
+                    return Ok(());
+                }
+                let mut pids: Vec<u32> = Vec::new();
+                let mut outcome = Ok(());
+                for_each_process(|p| {
+                    outcome = pids.try_push(p.pid());
+                    outcome.is_ok()
+                });
+                outcome?;
+                list_numbers(&mut pids, position, Kind::Directory, |pid| number_of(pid, 0, 0), emit);
+            }
+            Node::Fixed(list, number) => {
+                list_fixed(number, list, position, emit);
+            }
+            Node::Process(pid, tid) => {
+                find_process(pid).ok_or(ENOENT)?;
+                for (i, entry) in PROCESS.iter().enumerate().skip(position.saturating_sub(2) as usize) {
+                    let kind = match entry.what {
+                        WhatOf::Text(_) => Kind::Regular,
+                        WhatOf::Link(..) => Kind::Symlink,
+                        WhatOf::Tasks if tid != 0 => continue,
+                        WhatOf::Fds | WhatOf::Tasks => Kind::Directory,
+                    };
+                    let (number, next) = (number_of(pid, tid, i as u64 + 1), i as u64 + 3);
+                    if !emit(&DirEntry { name: entry.name.as_bytes(), number, kind, next }) {
+                        break;
+                    }
+                }
+            }
+            Node::Tasks(pid) => {
+                let mut tids: Vec<u32> = Vec::new();
+                let mut outcome = Ok(());
+                find_process(pid).ok_or(ENOENT)?.for_each_thread(|t| {
+                    if outcome.is_ok() {
+                        outcome = tids.try_push(t.tid());
+                    }
+                });
+                outcome?;
+                list_numbers(&mut tids, position, Kind::Directory, |tid| number_of(pid, tid, 512), emit);
+            }
+            Node::Fds(pid, tid) => {
+                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+                check_owner(&process)?;
+                let mut fds: Vec<u32> = Vec::new();
+                for fd in thread.files_of().ok_or(ENOENT)?.descriptors(0)? {
+                    fds.try_push(fd.cast_unsigned())?;
+                }
+                let inode = |fd: u32| fd_number(pid, tid, fd.cast_signed());
+                list_numbers(&mut fds, position, Kind::Symlink, inode, emit);
+            }
+            _ => return Err(crate::errno::ENOTDIR),
+        }
+        Ok(())
+    }
+
+    fn read_link(&self, _: &Inode) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        match *self {
+            Node::Link(f) => f(&mut out)?,
+            Node::LinkOf(pid, tid, f, _) => {
+                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+                check_owner(&process)?;
+                f(&process, &thread, &mut out)?;
+            }
+            Node::Fd(pid, tid, fd) => {
+                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+                check_owner(&process)?;
+                let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
+                out = describe::file(&file, &caller::context().root()?)?;
+            }
+            _ => return Err(crate::errno::EINVAL),
+        }
+        Ok(out)
+    }
+
+    fn follow(&self, _: &Inode) -> Option<Result<Path>> {
+        let follow = |pid, tid| -> Result<_> {
+            let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+            check_owner(&process)?;
+            Ok((process, thread))
+        };
+        match *self {
+            Node::LinkOf(pid, tid, _, to) => Some(follow(pid, tid).and_then(|(process, thread)| match to {
+                LinkTo::Exe => process.exe().and_then(|f| f.path().cloned()).ok_or(ENOENT),
+                LinkTo::Cwd => thread.fs_of().ok_or(ENOENT)?.cwd(),
+                LinkTo::Root => thread.fs_of().ok_or(ENOENT)?.root(),
+            })),
+            Node::Fd(pid, tid, fd) => Some(follow(pid, tid).and_then(|(_, thread)| {
+                let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
+                match &file.place {
+                    Place::Named(path) => Ok(path.clone()),
+                    Place::Anonymous(..) => crate::fs::reopen(&file),
+                }
+            })),
+            _ => None,
+        }
+    }
+
+    fn open(&self, _: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        match *self {
+            Node::Text(make) => TextFile::open(OfMachine(make)).map(Some),
+            Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
+            Node::TextOf(pid, tid, make) => {
+                // A zombie has no thread, but still something to say.
+                let process = find_process(pid).ok_or(ENOENT)?;
+                let private: [MakeOf; 2] = [files::environ, files::auxv];
+                if private.iter().any(|f| core::ptr::fn_addr_eq(*f, make)) {
+                    check_owner(&process)?;
+                }
+                TextFile::open(OfProcess(pid, tid, make)).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn allow_write(&self) -> Result<()> {
+        match self {
+            Node::Setting(s) if s.write.is_some() => Ok(()),
+            Node::TextOf(..) => Ok(()),
+            _ => Err(EACCES),
+        }
+    }
+
+    fn allow_attributes(&self) -> Result<()> {
+        Err(EPERM)
+    }
+
+    fn truncate(&self, _: &Inode, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Files of a process are its user's.
+    fn refresh(&self, inode: &Inode) {
+        let owner =
+            self.pid().and_then(find_process).and_then(|p| p.leader()).and_then(|t| t.credentials_of());
+        if let Some(owner) = owner
+            && (inode.uid() != owner.euid || inode.gid() != owner.egid)
+        {
+            inode.set_owner(Some(owner.euid), Some(owner.egid));
+        }
+    }
+}
+
+struct OfMachine(Make);
+
+impl Source for OfMachine {
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        (self.0)(out)
+    }
+}
+
+struct OfSetting(&'static Setting);
+
+impl Source for OfSetting {
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        (self.0.read)(out)
+    }
+
+    fn write(&self, data: &[u8]) -> Result {
+        if !caller::is_root() {
+            return Err(EPERM);
+        }
+        self.0.write.map_or(Err(EACCES), |f| f(data))
+    }
+}
+
+struct OfProcess(u32, u32, MakeOf);
+
+impl Source for OfProcess {
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        let process = find_process(self.0).ok_or(ESRCH)?;
+        if process.is_zombie() {
+            return status::zombie(self.2, &process, out);
+        }
+        let (process, thread) = find(self.0, self.1)?;
+        (self.2)(&process, &thread, out)
+    }
+
+    fn write(&self, data: &[u8]) -> Result {
+        let (process, thread) = find(self.0, self.1)?;
+        files::write(self.2, &process, &thread, data)
+    }
+}

@@ -1,0 +1,207 @@
+//! Files about a process: what it was started with, where it is, its limits and mounts.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use sync::TryVec;
+use sync::heap::Text;
+use vm::addr::VirtAddr;
+
+use super::names::MakeOf;
+use crate::errno::{EACCES, ENOENT, ENOMEM, Result};
+use crate::fs::caller;
+use crate::fs::file::describe;
+use crate::fs::vfs::device_number;
+use crate::fs::vfs::lookup;
+use crate::fs::vfs::mount::{self, Mount, NO_DEV, NO_EXEC, NO_SUID};
+use crate::process::{Process, Thread};
+
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
+}
+
+/// Reads a range of the process's memory; what is not there ends it.
+fn memory(process: &Process, (start, end): (usize, usize), out: &mut Vec<u8>) -> Result {
+    const MOST: usize = 2 << 20;
+    let Some(space) = process.space() else { return Ok(()) };
+    let mut at = start;
+    let end = end.min(start.saturating_add(MOST));
+    while at < end {
+        let mut piece = [0; 256];
+        let n = piece.len().min(end - at).min(4096 - at % 4096);
+        let Some(part) = piece.get_mut(..n) else { break };
+        if space.read_remote(VirtAddr(at), part).is_err() {
+            break;
+        }
+        out.try_extend_from_slice(part)?;
+        at += n;
+    }
+    Ok(())
+}
+
+pub fn cmdline(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let range = process.memory.lock().arguments;
+    memory(process, range, out)
+}
+
+pub fn environ(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let range = process.memory.lock().environment;
+    memory(process, range, out)
+}
+
+pub fn auxv(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let range = process.memory.lock().auxv;
+    memory(process, range, out)
+}
+
+pub fn comm(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let (name, len) = thread.comm();
+    out.try_extend_from_slice(name.get(..len).unwrap_or(&[]))?;
+    out.try_push(b'\n')?;
+    Ok(())
+}
+
+/// What can be written: the name of a thread of the caller's own process, and the score, which nobody asks for.
+pub fn write(file: MakeOf, process: &Arc<Process>, thread: &Arc<Thread>, data: &[u8]) -> Result {
+    if core::ptr::fn_addr_eq(file, comm as MakeOf) && process.pid() == caller::pid() {
+        thread.set_comm(data.strip_suffix(b"\n").unwrap_or(data));
+        return Ok(());
+    }
+    if core::ptr::fn_addr_eq(file, oom_score_adj as MakeOf) { Ok(()) } else { Err(EACCES) }
+}
+
+pub fn oom_score_adj(_: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    put!(out, "0\n");
+    Ok(())
+}
+
+pub fn wchan(_: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    put!(out, "0");
+    Ok(())
+}
+
+pub fn exe(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let file = process.exe().ok_or(ENOENT)?;
+    *out = describe::file(&file, &caller::context().root()?)?;
+    Ok(())
+}
+
+pub fn cwd(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    *out = describe::path(&thread.fs_of().ok_or(ENOENT)?.cwd()?, &caller::context().root()?)?;
+    Ok(())
+}
+
+pub fn root(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    *out = describe::path(&thread.fs_of().ok_or(ENOENT)?.root()?, &caller::context().root()?)?;
+    Ok(())
+}
+
+pub fn limits(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    const ROWS: [(&str, u32, &str); 16] = [
+        ("Max cpu time", 0, "seconds"),
+        ("Max file size", 1, "bytes"),
+        ("Max data size", 2, "bytes"),
+        ("Max stack size", 3, "bytes"),
+        ("Max core file size", 4, "bytes"),
+        ("Max resident set", 5, "bytes"),
+        ("Max processes", 6, "processes"),
+        ("Max open files", 7, "files"),
+        ("Max locked memory", 8, "bytes"),
+        ("Max address space", 9, "bytes"),
+        ("Max file locks", 10, "locks"),
+        ("Max pending signals", 11, "signals"),
+        ("Max msgqueue size", 12, "bytes"),
+        ("Max nice priority", 13, ""),
+        ("Max realtime priority", 14, ""),
+        ("Max realtime timeout", 15, "us"),
+    ];
+    put!(out, "{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+    for (name, resource, unit) in ROWS {
+        let (soft, hard) = process.limits.get(resource)?;
+        put!(out, "{name:<26}");
+        for value in [soft, hard] {
+            match value {
+                u64::MAX => put!(out, "{:<21}", "unlimited"),
+                n => put!(out, "{n:<21}"),
+            }
+        }
+        put!(out, "{unit:<10}\n");
+    }
+    Ok(())
+}
+
+/// Spaces and the like in a field of /proc/mounts are octal.
+fn escaped(text: &[u8], out: &mut Vec<u8>) -> Result {
+    for &byte in text {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => put!(out, "\\{byte:03o}"),
+            _ => out.try_push(byte)?,
+        }
+    }
+    Ok(())
+}
+
+/// Flags as text.
+fn options(mount: &Mount, out: &mut Vec<u8>) -> Result {
+    let flags = mount.flags();
+    put!(out, "{}", if mount.is_read_only() { "ro" } else { "rw" });
+    for (flag, text) in [(NO_SUID, ",nosuid"), (NO_DEV, ",nodev"), (NO_EXEC, ",noexec")] {
+        if flags & flag != 0 {
+            put!(out, "{text}");
+        }
+    }
+    if flags & mount::NO_ATIME != 0 {
+        put!(out, ",noatime");
+    } else {
+        put!(out, ",relatime");
+    }
+    Ok(())
+}
+
+/// The point of each mount as the thread sees it; mounts outside its root are left out.
+fn for_each_mount(thread: &Thread, mut f: impl FnMut(&Mount, &[u8]) -> Result) -> Result {
+    let root = thread.fs_of().ok_or(ENOENT)?.root()?;
+    for mount in mount::all()? {
+        let place = mount::Path { mount: mount.clone(), dentry: mount.root.clone() };
+        let (point, reached) = lookup::text_of(&place, &root)?;
+        if reached {
+            f(&mount, &point)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn mounts(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    for_each_mount(thread, |mount, point| {
+        escaped(&mount.source, out)?;
+        put!(out, " ");
+        escaped(point, out)?;
+        put!(out, " {} ", mount.superblock.kind.name);
+        options(mount, out)?;
+        put!(out, " 0 0\n");
+        Ok(())
+    })
+}
+
+pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    for_each_mount(thread, |mount, point| {
+        let parent = mount.point.as_ref().map_or(0, |p| p.mount.id);
+        let device = mount.superblock.device;
+        put!(out, "{} {parent} {}:{} ", mount.id, device_number::major(device), device_number::minor(device));
+        let whole = mount.superblock.root()?;
+        let inside =
+            mount::Path { mount: mount::detached(mount.superblock.clone())?, dentry: mount.root.clone() };
+        let base = mount::Path { mount: inside.mount.clone(), dentry: whole };
+        escaped(&lookup::text_of(&inside, &base)?.0, out)?;
+        put!(out, " ");
+        escaped(point, out)?;
+        put!(out, " ");
+        options(mount, out)?;
+        put!(out, " - {} ", mount.superblock.kind.name);
+        escaped(&mount.source, out)?;
+        put!(out, " {}\n", if mount.is_read_only() { "ro" } else { "rw" });
+        Ok(())
+    })
+}

@@ -1,0 +1,127 @@
+//! /proc/sys: what can be asked and set.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use sync::TryVec;
+use sync::heap::Text;
+
+use super::names::{Entry, What};
+use crate::errno::{EINVAL, ENOMEM, Result};
+use crate::fs::anon::pipe;
+use crate::fs::devfs::random;
+use crate::fs::file::table;
+use crate::syscall::system;
+
+pub struct Setting {
+    pub read: fn(&mut Vec<u8>) -> Result,
+    pub write: Option<fn(&[u8]) -> Result>,
+}
+
+const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
+    Entry { name, what: What::Setting(setting) }
+}
+
+pub static SYS: &[Entry] = &[
+    Entry { name: "fs", what: What::Dir(FS) },
+    Entry { name: "kernel", what: What::Dir(KERNEL) },
+    Entry { name: "vm", what: What::Dir(VM) },
+];
+
+static FS: &[Entry] = &[
+    setting("file-max", &Setting { read: |out| line(out, u64::MAX >> 1), write: None }),
+    setting("nr_open", &Setting { read: |out| line(out, table::MOST as u64), write: None }),
+    setting("pipe-max-size", &Setting { read: |out| line(out, pipe::SIZE_MAX as u64), write: None }),
+];
+
+static KERNEL: &[Entry] = &[
+    setting("hostname", &Setting { read: host_name, write: Some(set_host_name) }),
+    setting("ngroups_max", &Setting { read: |out| line(out, 65_536), write: None }),
+    setting("osrelease", &Setting { read: |out| text(out, system::RELEASE), write: None }),
+    setting("ostype", &Setting { read: |out| text(out, "Linux"), write: None }),
+    setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
+    Entry { name: "random", what: What::Dir(RANDOM) },
+    setting("threads-max", &Setting { read: |out| line(out, 1 << 20), write: None }),
+    setting("version", &Setting { read: |out| text(out, system::VERSION), write: None }),
+];
+
+static RANDOM: &[Entry] = &[
+    setting("boot_id", &Setting { read: boot_id, write: None }),
+    setting("entropy_avail", &Setting { read: |out| line(out, 256), write: None }),
+    setting("poolsize", &Setting { read: |out| line(out, 256), write: None }),
+    setting("uuid", &Setting { read: |out| uuid(out, random::bytes()), write: None }),
+];
+
+static VM: &[Entry] = &[
+    setting("max_map_count", &Setting { read: |out| line(out, 65_530), write: None }),
+    setting("mmap_min_addr", &Setting { read: |out| line(out, 65_536), write: None }),
+    setting("overcommit_memory", &Setting { read: overcommit, write: Some(set_overcommit) }),
+    setting("overcommit_ratio", &Setting { read: |out| line(out, 50), write: None }),
+    setting("swappiness", &Setting { read: |out| line(out, 60), write: None }),
+];
+
+fn line(out: &mut Vec<u8>, n: u64) -> Result {
+    writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
+}
+
+fn text(out: &mut Vec<u8>, text: &str) -> Result {
+    writeln!(Text(out), "{text}").map_err(|_| ENOMEM)
+}
+
+fn host_name(out: &mut Vec<u8>) -> Result {
+    let name = system::host_name();
+    out.try_extend_from_slice(name.split(|&b| b == 0).next().unwrap_or(&[]))?;
+    out.try_push(b'\n')?;
+    Ok(())
+}
+
+fn set_host_name(data: &[u8]) -> Result {
+    system::set_host_name(data.trim_ascii_end())
+}
+
+fn uuid(out: &mut Vec<u8>, bytes: [u8; 32]) -> Result {
+    for (i, byte) in bytes.iter().take(16).enumerate() {
+        let byte = match i {
+            6 => byte & 0x0f | 0x40,
+            8 => byte & 0x3f | 0x80,
+            _ => *byte,
+        };
+        let dash = if matches!(i, 4 | 6 | 8 | 10) { "-" } else { "" };
+        write!(Text(out), "{dash}{byte:02x}").map_err(|_| ENOMEM)?;
+    }
+    out.try_push(b'\n')?;
+    Ok(())
+}
+
+static BOOT: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
+
+/// Random, and the same until the next boot.
+fn boot_id(out: &mut Vec<u8>) -> Result {
+    let fresh = random::bytes();
+    let mut bytes = [0; 32];
+    for (i, (word, to)) in BOOT.iter().zip(bytes.chunks_mut(4)).enumerate() {
+        let new = fresh.iter().skip(i * 4).take(4).fold(1u32, |n, b| n << 8 | u32::from(*b)) | 1;
+        let kept = word.compare_exchange(0, new, Relaxed, Relaxed).map_or_else(|old| old, |_| new);
+        to.copy_from_slice(&kept.to_ne_bytes());
+    }
+    uuid(out, bytes)
+}
+
+/// Kept for programs that ask; memory is given out as for 1 (always) whatever it says.
+static OVERCOMMIT: AtomicU32 = AtomicU32::new(0);
+
+fn overcommit(out: &mut Vec<u8>) -> Result {
+    line(out, u64::from(OVERCOMMIT.load(Relaxed)))
+}
+
+fn set_overcommit(data: &[u8]) -> Result {
+    let n = match data.trim_ascii() {
+        b"0" => 0,
+        b"1" => 1,
+        _ => return Err(EINVAL),
+    };
+    OVERCOMMIT.store(n, Relaxed);
+    Ok(())
+}

@@ -30,9 +30,6 @@ pub mod rcu;
 
 pub use heap::{AllocError, TryString, TryVec, slab_arc, slab_box, try_arc, try_box, try_vec};
 pub use level::{Before, Held, Level};
-pub use lock::{
-    IrqSpinGuard, IrqSpinLock, LockClass, Mutex, MutexGuard, QueueGuard, QueueLock, ReadGuard, RwMutex,
-    SpinGuard, SpinLock, WriteGuard,
-};
+pub use lock::{IrqSpinGuard, IrqSpinLock, LockClass, Mutex, MutexGuard, SpinGuard, SpinLock};
 pub use machine::{CpuId, MAX_CPUS, cpu_id, cpus};
 pub use percpu::{Count, LocalCell, PerCpu};

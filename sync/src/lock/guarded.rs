@@ -1,7 +1,7 @@
 //! A lock with data, class and counts, around any way of waiting ([`RawLock`]).
 //!
 //! Uncontended, lock and unlock write the lock's own line and this CPU's counts, nothing else. The files beside this one say how
-//! each raw lock waits: `spin`, `irq`, `queue`, `mutex`.
+//! each raw lock waits: `spin`, `irq`, `mutex`.
 
 use super::class::{Class, LockClass};
 use super::order;

@@ -5,9 +5,7 @@
 //! |---|---|---|
 //! | [`SpinLock`] | spinning | short sections that few CPUs meet in |
 //! | [`IrqSpinLock`] | spinning, interrupts off while held | what interrupt handlers lock too |
-//! | [`QueueLock`] | spinning on a line of its own, in order | the few locks that many CPUs may wait for |
 //! | [`Mutex`] | a little spinning, then sleep | sections that allocate, do I/O or wait |
-//! | [`RwMutex`] | sleep, in order | the same, with readers |
 //!
 //! LockOrder: `lock_in` proves the order by types (see [`crate::level`]); `lock` is checked at run time where [`order`] is on.
 
@@ -16,8 +14,6 @@ mod guarded;
 mod irq;
 mod mutex;
 pub mod order;
-mod queue;
-mod rwmutex;
 mod spin;
 pub mod stats;
 
@@ -26,6 +22,4 @@ pub use guarded::{Guard, Lock, RawLock};
 pub use irq::{IrqSpinGuard, IrqSpinLock};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::held_locks_of;
-pub use queue::{QueueGuard, QueueLock};
-pub use rwmutex::{ReadGuard, RwMutex, WriteGuard};
 pub use spin::{SpinGuard, SpinLock};

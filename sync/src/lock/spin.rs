@@ -1,6 +1,6 @@
 //! The spinning lock.
 //!
-//! Not for what an interrupt handler locks too (`IrqSpinLock`), nor for many waiters (`QueueLock`). The holder does not sleep.
+//! Not for what an interrupt handler locks too (`IrqSpinLock`). The holder does not sleep.
 
 use super::class::Class;
 use super::guarded::{Guard, Lock, RawLock};

@@ -8,7 +8,5 @@ pub mod chain;
 pub mod count;
 pub mod inbox;
 pub mod period;
-pub mod queue;
-pub mod shared;
 pub mod sleep;
 pub mod spin;

@@ -23,31 +23,32 @@ const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
 const OWNER: u32 = 2;
 
-/// A thread that waits; `kind` is the lock's.
-pub(super) struct Waiter {
+/// A thread that waits.
+struct Waiter {
     token: Token,
     state: AtomicU32,
-    pub(super) kind: Cell<u32>,
+    /// Whether it was woken once and found the lock taken: the next unlock hands it the lock.
+    lost: Cell<bool>,
     next: Cell<*const Waiter>,
 }
 
 impl Waiter {
-    pub(super) fn new(kind: u32) -> Self {
+    fn new() -> Self {
         Waiter {
             token: park_token(),
             state: AtomicU32::new(WAITING),
-            kind: Cell::new(kind),
+            lost: Cell::new(false),
             next: Cell::new(ptr::null()),
         }
     }
 
-    fn wait_again(&self, kind: u32) {
+    fn wait_again(&self) {
         self.state.store(WAITING, Ordering::Relaxed);
-        self.kind.set(kind);
+        self.lost.set(true);
     }
 
     /// Parks until woken, and leaves only when the waker is done with this node. Gives the state.
-    pub(super) fn sleep(&self, list: &List) -> u32 {
+    fn sleep(&self, list: &List) -> u32 {
         while self.state.load(Ordering::Acquire) == WAITING {
             park();
         }
@@ -61,7 +62,7 @@ impl Waiter {
     }
 
     /// Wakes the waiter. The caller holds the list's lock and has taken the waiter off the list.
-    pub(super) fn wake(&self, owner: bool) {
+    fn wake(&self, owner: bool) {
         let state = if owner { OWNER } else { WOKEN };
         self.state.store(state, Ordering::Release);
         unpark(&self.token);
@@ -69,8 +70,8 @@ impl Waiter {
 }
 
 /// Waiters in the order in which they will be woken.
-pub(super) struct List {
-    pub(super) lock: RawSpin,
+struct List {
+    lock: RawSpin,
     ends: UnsafeCell<Ends>,
 }
 
@@ -94,14 +95,14 @@ impl List {
         }
     }
 
-    /// Puts `waiter` on the list.
+    /// Puts `waiter` on the list: at its end, or in front if it has lost.
     ///
     /// # Safety
     /// The caller holds `lock`; the waiter is on no list and stays in place until taken off.
-    pub(super) unsafe fn insert(&self, waiter: &Waiter, front: bool) {
+    unsafe fn insert(&self, waiter: &Waiter) {
         // SAFETY: the caller holds the lock that guards the ends and all links.
         let ends = unsafe { &mut *self.ends.get() };
-        if front || ends.first.is_null() {
+        if waiter.lost.get() || ends.first.is_null() {
             waiter.next.set(ends.first);
             ends.first = waiter;
             if ends.last.is_null() {
@@ -119,33 +120,16 @@ impl List {
     ///
     /// # Safety
     /// The caller holds `lock`, and drops the reference before it unlocks or wakes the waiter by other means.
-    pub(super) unsafe fn first(&self) -> Option<&Waiter> {
+    unsafe fn first(&self) -> Option<&Waiter> {
         // SAFETY: the lock guards the ends; a waiter on the list is in place.
         unsafe { (*self.ends.get()).first.as_ref() }
-    }
-
-    /// Visits the waiters in order until `f` says no.
-    ///
-    /// # Safety
-    /// As for `first`.
-    pub(super) unsafe fn each(&self, mut f: impl FnMut(&Waiter) -> bool) {
-        // SAFETY: the caller holds the lock, so every waiter on the list is in place and no link changes.
-        unsafe {
-            let mut at = (*self.ends.get()).first;
-            while let Some(waiter) = at.as_ref() {
-                if !f(waiter) {
-                    break;
-                }
-                at = waiter.next.get();
-            }
-        }
     }
 
     /// Takes the first waiter off the list.
     ///
     /// # Safety
     /// As for `first`.
-    pub(super) unsafe fn take_first(&self) -> Option<&Waiter> {
+    unsafe fn take_first(&self) -> Option<&Waiter> {
         // SAFETY: the caller holds the lock.
         let waiter = unsafe { self.first() }?;
         // SAFETY: the lock guards the ends.
@@ -188,24 +172,21 @@ impl RawMutex {
                 _ => relax(),
             }
         }
-        // The kind of a waiter here: whether it has lost once and is to be given the lock itself.
-        let waiter = Waiter::new(0);
-        let mut lost = false;
+        let waiter = Waiter::new();
         loop {
             self.list.lock.lock(holder());
             if self.take_or_mark() {
                 self.list.lock.unlock();
-                return lost;
+                return waiter.lost.get();
             }
             // SAFETY: the list's lock is held; the waiter is on no list (new, or taken off by its waker) and this frame does not
             // return before it is taken off.
-            unsafe { self.list.insert(&waiter, lost) };
+            unsafe { self.list.insert(&waiter) };
             self.list.lock.unlock();
             if waiter.sleep(&self.list) == OWNER {
                 return true;
             }
-            lost = true;
-            waiter.wait_again(1);
+            waiter.wait_again();
         }
     }
 
@@ -246,7 +227,7 @@ impl RawMutex {
         let waiter = unsafe { self.list.take_first() };
         // SAFETY: as above; only whether there is one is asked.
         let queued = if unsafe { self.list.first() }.is_some() { QUEUED } else { 0 };
-        let owner = waiter.is_some_and(|waiter| waiter.kind.get() != 0);
+        let owner = waiter.is_some_and(|waiter| waiter.lost.get());
         // A store is enough: LOCKED keeps others from changing the word, and QUEUED changes under the list's lock.
         let locked = if owner { LOCKED } else { 0 };
         self.word.store(locked | queued, site("sleep.release", Ordering::Release));

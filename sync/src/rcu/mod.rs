@@ -176,8 +176,7 @@ pub fn quiescent() {
     }
 }
 
-/// This CPU goes idle: it reads nothing until `idle_exit`, which an interrupt handler that reads has to call too (see
-/// `irq_enter`).
+/// This CPU goes idle: it reads nothing until `idle_exit`. Interrupt handlers do not read.
 #[inline]
 pub fn idle_enter() {
     debug_assert!(!reading(), "idle in an RCU read section");
@@ -188,24 +187,6 @@ pub fn idle_enter() {
 #[inline]
 pub fn idle_exit() {
     PERIOD.wake(SEAT.this());
-}
-
-/// At the start of an interrupt handler that may read: says whether the CPU was idle.
-#[inline]
-pub fn irq_enter() -> bool {
-    let idle = SEAT.this().is_idle();
-    if idle {
-        idle_exit();
-    }
-    idle
-}
-
-/// At the end of such a handler, with the answer of `irq_enter`.
-#[inline]
-pub fn irq_exit(was_idle: bool) {
-    if was_idle {
-        idle_enter();
-    }
 }
 
 /// Whether [`poll`] would get on just now: for each return to user mode, where it costs two loads while nobody waits. False

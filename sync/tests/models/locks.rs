@@ -1,8 +1,6 @@
 //! Locks: whoever holds one sees what the holders before did, nobody is in together, and everybody gets in.
 
 use crate::model;
-use crate::protocol::queue::{Node, Nodes, RawQueue};
-use crate::protocol::shared::RawRwMutex;
 use crate::protocol::sleep::RawMutex;
 use crate::protocol::spin::RawSpin;
 use loom::cell::UnsafeCell;
@@ -63,63 +61,6 @@ model! { spin (3)
     breaks without_release_on_unlock: "spin.unlock"
 }
 
-struct Places([Node; 3]);
-
-impl Nodes for (RawQueue, Places) {
-    fn node(&self, code: u32) -> &Node {
-        &self.1.0[code as usize - 1]
-    }
-}
-
-fn queue_lock() -> Arc<Guarded<(RawQueue, Places)>> {
-    Guarded::new((RawQueue::new(), Places([Node::new(), Node::new(), Node::new()])))
-}
-
-/// Two that wait behind a holder, and pass the turn.
-fn queue() {
-    let lock = queue_lock();
-    assert!(lock.lock.0.try_lock());
-    let wait = |code| {
-        let shared = lock.clone();
-        thread::spawn(move || {
-            shared.lock.0.lock_queued(&shared.lock, code);
-            shared.add_one();
-            shared.lock.0.unlock();
-        })
-    };
-    let others = [wait(2), wait(3)];
-    lock.add_one();
-    lock.lock.0.unlock();
-    for other in others {
-        other.join().unwrap();
-    }
-    assert_eq!(lock.get(), 3);
-}
-
-model! { queue (2)
-    breaks without_acquire_at_the_head: "queue.lock"
-    breaks without_waiting_for_the_link: "queue.behind"
-}
-
-/// One that passes by beside one that may have to queue.
-fn passing() {
-    let lock = queue_lock();
-    on_threads([(lock.clone(), 1), (lock.clone(), 2)], |(shared, code)| {
-        if !shared.lock.0.try_lock() {
-            shared.lock.0.lock_queued(&shared.lock, code);
-        }
-        shared.add_one();
-        shared.lock.0.unlock();
-    });
-    assert!(lock.lock.0.try_lock());
-    assert_eq!(lock.get(), 2);
-}
-
-model! { passing (3)
-    breaks without_acquire_when_free: "queue.try"
-    breaks without_release_on_unlock: "queue.unlock"
-}
-
 fn sleep() {
     let lock = Guarded::new(RawMutex::new());
     on_threads([lock.clone(), lock.clone()], |shared| {
@@ -165,105 +106,4 @@ fn handed() {
     assert_eq!(lock.get(), 3);
 }
 
-model! { handed (4) }
-
-fn shared() {
-    let lock = Guarded::new(RawRwMutex::new());
-    on_threads([(lock.clone(), true), (lock.clone(), false), (lock.clone(), true)], |(shared, writes)| {
-        if writes {
-            if !shared.lock.try_write() {
-                shared.lock.write_slow();
-            }
-            shared.add_one();
-            shared.lock.unlock_write();
-        } else {
-            if !shared.lock.try_read() {
-                shared.lock.read_slow();
-            }
-            shared.get();
-            shared.lock.unlock_read();
-        }
-    });
-    assert!(lock.lock.try_write());
-    assert_eq!(lock.get(), 2);
-}
-
-model! { shared (2)
-    breaks without_acquire_on_read: "shared.read"
-    breaks without_acquire_on_write: "shared.write"
-    breaks without_release_of_readers: "shared.unread"
-    breaks without_release_of_the_writer: "shared.unwrite"
-    breaks without_marking_the_lock_as_waited_for: "shared.mark"
-}
-
-/// Two readers and a writer that waits: what the first reader to leave did, the writer knows from the second.
-fn readers() {
-    let lock = Guarded::new(RawRwMutex::new());
-    assert!(lock.lock.try_read());
-    let shared = lock.clone();
-    let reader = thread::spawn(move || {
-        if shared.lock.try_read() {
-            shared.get();
-            shared.lock.unlock_read();
-        }
-    });
-    let shared = lock.clone();
-    let writer = thread::spawn(move || {
-        if !shared.lock.try_write() {
-            shared.lock.write_slow();
-        }
-        shared.add_one();
-        shared.lock.unlock_write();
-    });
-    lock.get();
-    lock.lock.unlock_read();
-    reader.join().unwrap();
-    writer.join().unwrap();
-    assert_eq!(lock.get(), 1);
-}
-
-model! { readers (2) breaks without_gathering_what_readers_did: "shared.gather" }
-
-/// A writer hands the lock to a reader, and another reader joins that one in passing: it sees what the writer wrote.
-fn joining() {
-    let lock = Guarded::new(RawRwMutex::new());
-    assert!(lock.lock.try_write());
-    let shared = lock.clone();
-    let waits = thread::spawn(move || {
-        if !shared.lock.try_read() {
-            shared.lock.read_slow();
-        }
-        shared.get();
-        shared.lock.unlock_read();
-    });
-    let shared = lock.clone();
-    let joins = thread::spawn(move || {
-        if shared.lock.try_read() {
-            shared.get();
-            shared.lock.unlock_read();
-        }
-    });
-    lock.add_one();
-    lock.lock.unlock_write();
-    waits.join().unwrap();
-    joins.join().unwrap();
-}
-
-model! { joining (2) breaks without_release_to_readers_that_join: "shared.release" }
-
-/// Who is handed the lock leaves, and its node with it, only when the waker is done with the node; here it parks only if it finds
-/// itself still waiting.
-fn leaving() {
-    let lock = Guarded::new(RawRwMutex::new());
-    assert!(lock.lock.try_write());
-    let shared = lock.clone();
-    let waits = thread::spawn(move || {
-        shared.lock.read_slow();
-    });
-    let shared = lock.clone();
-    let wakes = thread::spawn(move || shared.lock.unlock_write());
-    waits.join().unwrap();
-    wakes.join().unwrap();
-}
-
-model! { leaving (4) breaks without_waiting_for_the_waker: "sleep.leave" }
+model! { handed (4) breaks without_waiting_for_the_waker: "sleep.leave" }

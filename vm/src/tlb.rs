@@ -16,7 +16,7 @@
 use crate::addr::PhysAddr;
 use crate::machine::{Asid, CpuMask, CpuSet, FlushRange, Machine};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use sync::rcu::{RcuHead, RcuObject};
+use sync::rcu::RcuHead;
 use sync::{Count, machine, per_cpu};
 
 /// Address-space ids that one CPU keeps apart at most.
@@ -102,11 +102,7 @@ pub struct SpaceTlb {
     rcu: RcuHead,
 }
 
-impl RcuObject for SpaceTlb {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+sync::rcu_object!(SpaceTlb);
 
 /// A flush on its way to other CPUs.
 pub struct FlushRequest<'a> {

@@ -58,7 +58,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsiz
 use ids::Id;
 use own::Own;
 use sync::level::Other;
-use sync::rcu::{RcuHead, RcuObject};
+use sync::rcu::RcuHead;
 use sync::{SpinLock, lock_class};
 
 lock_class! {
@@ -115,11 +115,7 @@ pub struct Process {
 
 vm::slab_type!(Process, "process", Arc);
 
-impl RcuObject for Process {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+sync::rcu_object!(Process);
 
 /// A thread.
 pub struct Thread {
@@ -159,11 +155,7 @@ pub struct Thread {
 
 vm::slab_type!(Thread, "thread", Arc);
 
-impl RcuObject for Thread {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+sync::rcu_object!(Thread);
 
 impl Process {
     pub fn pid(&self) -> Pid {

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 use intrusive_collections::RBTreeAtomicLink;
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::per_cpu;
-use sync::rcu::{RcuHead, RcuObject};
+use sync::rcu::RcuHead;
 
 /// What a yield costs, ns of virtual time: the next in turn goes first.
 const YIELD: u64 = 1_000_000;
@@ -183,11 +183,7 @@ unsafe impl Send for Task {}
 // SAFETY: as above.
 unsafe impl Sync for Task {}
 
-impl RcuObject for Task {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+sync::rcu_object!(Task);
 
 per_cpu! {
     /// The task that runs on this CPU.

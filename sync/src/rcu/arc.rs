@@ -34,9 +34,42 @@ impl Default for RcuHead {
     }
 }
 
-/// An object with a head of its own: `rcu_head` gives a field of the object itself.
+/// An object with a head of its own: `rcu_head` gives a field of the object itself. Implemented by [`rcu_object!`](crate::rcu_object).
 pub trait RcuObject: Send + Sync + 'static {
     fn rcu_head(&self) -> &RcuHead;
+}
+
+/// Makes a type an [`RcuObject`](crate::rcu::RcuObject): `rcu_object!(Type)` where the head is its field `rcu`, `rcu_object!(Type,
+/// field)` where it is another. The parameters of a generic type come first, in brackets.
+///
+/// ```
+/// use sync::rcu::{RcuArc, RcuHead};
+/// struct Name {
+///     text: [u8; 16],
+///     rcu: RcuHead,
+/// }
+/// sync::rcu_object!(Name);
+/// let name = RcuArc::new(Some(std::sync::Arc::new(Name { text: [0; 16], rcu: RcuHead::new() })));
+/// assert_eq!(name.load(&sync::rcu::read()).map(|name| name.text), Some([0; 16]));
+/// ```
+#[macro_export]
+macro_rules! rcu_object {
+    ([$($parameters:tt)*] $object:ty, $field:ident) => {
+        impl<$($parameters)*> $crate::rcu::RcuObject for $object {
+            fn rcu_head(&self) -> &$crate::rcu::RcuHead {
+                &self.$field
+            }
+        }
+    };
+    ([$($parameters:tt)*] $object:ty) => {
+        $crate::rcu_object!([$($parameters)*] $object, rcu);
+    };
+    ($object:ty) => {
+        $crate::rcu_object!([] $object, rcu);
+    };
+    ($object:ty, $field:ident) => {
+        $crate::rcu_object!([] $object, $field);
+    };
 }
 
 /// The object's head, which is part of it and so lives as long.

@@ -4,7 +4,7 @@
 //! nodes of different CPUs on one chain do not disturb each other. Writers exclude each other by a bit of the chain's first word; for
 //! a chain that is changed much, whoever changes it holds a lock already. Protocol: [`crate::protocol::chain`].
 
-use super::{RcuHead, RcuObject, RcuRead, defer_box};
+use super::{RcuHead, RcuRead, defer_box};
 use crate::heap::{AllocError, SlabType, allowed};
 use crate::protocol::chain::{Head, Link, Linked};
 use alloc::boxed::Box;
@@ -25,11 +25,7 @@ impl<T> Linked for Node<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> RcuObject for Node<T> {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+crate::rcu_object!([T: Send + Sync + 'static] Node<T>);
 
 /// Values in the reverse order of their arrival.
 pub struct Chain<T: Send + Sync + 'static> {

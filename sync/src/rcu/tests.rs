@@ -14,11 +14,7 @@ struct Object {
     watch: Arc<()>,
 }
 
-impl RcuObject for Object {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.head
-    }
-}
+crate::rcu_object!(Object, head);
 
 impl Drop for Object {
     fn drop(&mut self) {
@@ -149,12 +145,12 @@ fn a_poll_is_due_when_something_is_wanted_and_not_when_nothing_waits() {
 
 #[test]
 fn one_cpu_tries_to_end_a_period_until_it_takes_long() {
-    let ender = AtomicU64::new(0);
-    assert!(claim(&ender, 7, 3, false));
-    assert!(claim(&ender, 7, 3, false) && !claim(&ender, 7, 255, false));
-    assert!(claim(&ender, 7, 255, true) && !claim(&ender, 7, 3, false), "taken over");
-    assert!(!claim(&ender, 6, 3, false), "an old number claims nothing");
-    assert!(claim(&ender, 8, 3, false) && !claim(&ender, 8, 255, false));
+    let leader = AtomicU64::new(0);
+    assert!(claim(&leader, 7, 3, false));
+    assert!(claim(&leader, 7, 3, false) && !claim(&leader, 7, 255, false));
+    assert!(claim(&leader, 7, 255, true) && !claim(&leader, 7, 3, false), "taken over");
+    assert!(!claim(&leader, 6, 3, false), "an old number claims nothing");
+    assert!(claim(&leader, 8, 3, false) && !claim(&leader, 8, 255, false));
 }
 
 #[test]
@@ -201,11 +197,7 @@ fn a_callback_may_defer_more() {
         head: RcuHead,
         next: Option<Box<Object>>,
     }
-    impl RcuObject for Chain {
-        fn rcu_head(&self) -> &RcuHead {
-            &self.head
-        }
-    }
+    crate::rcu_object!(Chain, head);
     impl Drop for Chain {
         fn drop(&mut self) {
             if let Some(next) = self.next.take() {

@@ -2,7 +2,7 @@
 //!
 //! A page that processes on several CPUs have from one ancestor and do not write would be counted at each copy of a leaf: its
 //! metadata would go round among the CPUs that fork. So where a copy finds that other CPUs count the same frames, the leaf's references
-//! move to a list at the next copy, and the leaf's family counts that list as one thing, in two storeys: a leaf counts a [`Holder`] of the
+//! move to a list at the next copy, and the leaf's family counts that list as one thing, by a two-level count: a leaf counts a [`Holder`] of the
 //! CPU that copies, and holders count the list. Forking again and again writes neither a frame nor a line of another CPU.
 //!
 //! Invariants:
@@ -30,7 +30,7 @@ use super::NodeState;
 use crate::frame::{self, Frame};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use sync::rcu::{RcuHead, RcuObject};
+use sync::rcu::RcuHead;
 use sync::{CpuId, slab_arc};
 
 /// References to frames, one each.
@@ -56,11 +56,7 @@ pub struct Holder {
 
 crate::slab_type!(Holder, "frame-holder", Arc);
 
-impl RcuObject for Holder {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+sync::rcu_object!(Holder);
 
 /// What the copy of a leaf could use.
 pub enum Wanted {

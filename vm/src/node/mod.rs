@@ -30,7 +30,7 @@ use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::level::{Before, Held, Leaf};
-use sync::rcu::{RcuHead, RcuObject, RcuRead};
+use sync::rcu::{RcuHead, RcuRead};
 use sync::{SpinLock, lock_class, slab_box};
 
 lock_class! {
@@ -55,11 +55,7 @@ pub struct Node {
 
 crate::slab_type!(Node, "page-table-node", Box);
 
-impl RcuObject for Node {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+sync::rcu_object!(Node);
 
 impl Node {
     #[inline]

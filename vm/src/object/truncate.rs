@@ -28,7 +28,7 @@ use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use sync::level::{Held, Object as ObjectLevel};
-use sync::rcu::{self, RcuHead, RcuObject, RcuRead};
+use sync::rcu::{self, RcuHead, RcuRead};
 
 impl Object {
     /// Sets the size in bytes. What lies beyond is gone for every mapping; what is added reads zero. May sleep.
@@ -182,11 +182,7 @@ impl Batch {
     }
 }
 
-impl RcuObject for Batch {
-    fn rcu_head(&self) -> &RcuHead {
-        &self.rcu
-    }
-}
+sync::rcu_object!(Batch);
 
 impl Drop for Batch {
     fn drop(&mut self) {

@@ -79,7 +79,7 @@ mod hooks {
     }
 
     #[unsafe(no_mangle)]
-    extern "Rust" fn __darter_nudge(cpu: u32) {
+    extern "Rust" fn __darter_kick(cpu: u32) {
         arch::send_reschedule(cpu);
     }
 }

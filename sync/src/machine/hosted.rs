@@ -183,7 +183,7 @@ pub fn unpark(token: usize) {
     parker.given.notify_one();
 }
 
-pub fn nudge(_cpu: CpuId) {}
+pub fn kick(_cpu: CpuId) {}
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ unsafe extern "Rust" {
     safe fn __darter_park_token() -> usize;
     safe fn __darter_park();
     safe fn __darter_unpark(token: usize);
-    safe fn __darter_nudge(cpu: CpuId);
+    safe fn __darter_kick(cpu: CpuId);
 }
 
 #[inline(always)]
@@ -90,6 +90,6 @@ pub fn unpark(token: usize) {
 }
 
 #[inline]
-pub fn nudge(cpu: CpuId) {
-    __darter_nudge(cpu);
+pub fn kick(cpu: CpuId) {
+    __darter_kick(cpu);
 }

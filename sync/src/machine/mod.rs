@@ -92,10 +92,10 @@ pub fn unpark(token: usize) {
     hooks::unpark(token);
 }
 
-/// Interrupts `cpu` so that it passes a quiescent state soon (see `sync::rcu`).
+/// Kicks `cpu`: interrupts it so that it passes a quiescent state soon (see `sync::rcu`).
 #[inline]
-pub fn nudge(cpu: CpuId) {
-    hooks::nudge(cpu);
+pub fn kick(cpu: CpuId) {
+    hooks::kick(cpu);
 }
 
 /// What to add to the link address of a `.percpu` static for this CPU's copy (kernel only; see `sync::percpu`).

@@ -8,7 +8,7 @@
 //! period moves the lines of all CPUs, so it has to be worth it: a CPU tries once [`ENOUGH`] callbacks have gathered, or its
 //! oldest are [`PATIENCE_MS`] old, or somebody waits for them ([`hurry`], [`expedite`], [`synchronize`]); a period ended by
 //! one CPU serves all, and unless it is urgent only one tries. While nobody waits, no period ends and nobody writes the
-//! number. A period that is held up for more than 10 ms is nudged: its CPUs are interrupted.
+//! number. A period that is held up for more than 10 ms is hastened: the CPUs that have not reported are kicked (interrupted).
 //!
 //! Hosted, threads are in user mode, so to speak, but inside [`read`]: nothing has to call `quiescent`.
 //!
@@ -38,18 +38,18 @@ static PERIOD: Period = Period::new();
 /// Counts the calls of [`expedite`]. Written only when memory is short.
 static CALLS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
-/// Which CPU tries to end which period: the period's number and, in the low bits, the CPU. One that reads the seats of all
-/// is enough; if each that has callbacks did, a period would cost as many lines as there are pairs of CPUs. Once the period
+/// The leader of the grace period, which is the CPU that tries to end it: the period's number and, in the low bits, the CPU. One
+/// that reads the seats of all is enough; if each that has callbacks did, a period would cost as many lines as there are pairs of CPUs. Once the period
 /// has begun, the others look here only if that takes long. Only a hint: whoever ends a period proves that it is over.
-static ENDER: Padded<AtomicU64> = Padded(AtomicU64::new(0));
+static LEADER: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 const CPU_BITS: u32 = 8;
-/// Milliseconds after which another CPU takes over.
+/// Milliseconds after which another CPU becomes the leader.
 const TAKE_OVER_MS: u64 = 10;
 
 const _: () = assert!(machine::MAX_CPUS <= 1 << CPU_BITS);
 
-/// Milliseconds after which the CPUs that hold up a period are interrupted.
-const NUDGE_MS: u64 = 10;
+/// Milliseconds after which the CPUs that hold up a period are kicked.
+const KICK_MS: u64 = 10;
 /// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at
 /// once fits the magazines of frames and slabs. For each [`MORE_CPUS`] CPUs as many more: the more there are, the fewer are in
 /// step and served by one period, each of which moves lines of all.
@@ -82,12 +82,12 @@ struct Own {
     /// The period that this CPU waits for, and the last that it claimed.
     awaited: Count,
     claimed: Count,
-    /// Who ends periods as far as this CPU knows, and since when it has known that, or waited.
-    ender: Count,
-    ender_since: Count,
-    /// Periods ended by this CPU, and interrupts it sent for that.
+    /// The leader as far as this CPU knows, and since when it has known that, or waited.
+    leader: Count,
+    leader_since: Count,
+    /// Periods ended by this CPU, and CPUs it kicked for that.
     ended: Count,
-    nudged: Count,
+    kicked: Count,
 }
 
 per_cpu! {
@@ -102,10 +102,10 @@ per_cpu! {
         stuck_since: Count::new(),
         awaited: Count::new(),
         claimed: Count::new(),
-        ender: Count::new(),
-        ender_since: Count::new(),
+        leader: Count::new(),
+        leader_since: Count::new(),
         ended: Count::new(),
-        nudged: Count::new(),
+        kicked: Count::new(),
     };
 }
 
@@ -254,7 +254,7 @@ pub fn expedite() {
     CALLS.0.fetch_add(1, Ordering::Relaxed);
     let here = machine::cpu_id();
     for cpu in (0..machine::cpus()).filter(|cpu| *cpu != here && callback::pending_on(*cpu)) {
-        machine::nudge(cpu);
+        machine::kick(cpu);
     }
 }
 
@@ -299,7 +299,7 @@ fn advance() -> bool {
         return callback::any_ripe();
     }
     let many = callback::backlog() > callback::MANY;
-    if cfg!(target_os = "none") && !many && !callback::any_wanted() && !is_ender(own, tag + 1, now) {
+    if cfg!(target_os = "none") && !many && !callback::any_wanted() && !leads(own, tag + 1, now) {
         return callback::any_ripe();
     }
     let tries = if many { TRIES_PER_MS_IN_HURRY } else { TRIES_PER_MS };
@@ -308,23 +308,23 @@ fn advance() -> bool {
     PERIOD.is_over(tag) || callback::any_ripe()
 }
 
-/// Whether this CPU is the one to end period `number`, or becomes it.
-fn is_ender(own: &Own, number: u64, now: u64) -> bool {
-    let is_long = || now.wrapping_sub(own.ender_since.get()) > TAKE_OVER_MS * machine::cycles_per_ms();
+/// Whether this CPU is the leader of grace period `number`, or becomes it.
+fn leads(own: &Own, number: u64, now: u64) -> bool {
+    let is_long = || now.wrapping_sub(own.leader_since.get()) > TAKE_OVER_MS * machine::cycles_per_ms();
     if own.awaited.get() != number {
         own.awaited.set(number);
-        own.ender_since.set(now);
+        own.leader_since.set(now);
     }
     // Whoever began it sees to its end.
     if PERIOD.number() >= number && own.claimed.get() != number && !is_long() {
         return false;
     }
-    let ender = ENDER.0.load(Ordering::Relaxed);
-    if own.ender.get() != ender {
-        own.ender.set(ender);
-        own.ender_since.set(now);
+    let leader = LEADER.0.load(Ordering::Relaxed);
+    if own.leader.get() != leader {
+        own.leader.set(leader);
+        own.leader_since.set(now);
     }
-    let mine = claim(&ENDER.0, number, machine::cpu_id(), is_long());
+    let mine = claim(&LEADER.0, number, machine::cpu_id(), is_long());
     if mine {
         own.claimed.set(number);
     }
@@ -332,11 +332,11 @@ fn is_ender(own: &Own, number: u64, now: u64) -> bool {
 }
 
 /// Claims period `number` for `cpu`: nobody has, or it is `stuck`. Says whether it is this CPU's.
-fn claim(ender: &AtomicU64, number: u64, cpu: CpuId, stuck: bool) -> bool {
-    let (now, mine) = (ender.load(Ordering::Relaxed), number << CPU_BITS | u64::from(cpu));
+fn claim(leader: &AtomicU64, number: u64, cpu: CpuId, stuck: bool) -> bool {
+    let (now, mine) = (leader.load(Ordering::Relaxed), number << CPU_BITS | u64::from(cpu));
     now == mine
         || ((stuck || now >> CPU_BITS < number)
-            && ender.compare_exchange(now, mine, Ordering::Relaxed, Ordering::Relaxed).is_ok())
+            && leader.compare_exchange(now, mine, Ordering::Relaxed, Ordering::Relaxed).is_ok())
 }
 
 /// Does what can be done now for what has `tag`: it waits for a period that began later. If the other CPUs idle, that ends
@@ -370,17 +370,17 @@ fn held_up_by(own: &Own, laggard: CpuId, now: u64) {
     if own.stuck_at.get() != number {
         own.stuck_at.set(number);
         own.stuck_since.set(now);
-    } else if now.wrapping_sub(own.stuck_since.get()) > NUDGE_MS * machine::cycles_per_ms() {
+    } else if now.wrapping_sub(own.stuck_since.get()) > KICK_MS * machine::cycles_per_ms() {
         own.stuck_since.set(now);
-        own.nudged.add(1);
-        machine::nudge(laggard);
+        own.kicked.add(1);
+        machine::kick(laggard);
     }
 }
 
-/// The number of the current period, and how many periods were ended and CPUs interrupted for them since boot.
+/// The number of the current period, and how many periods were ended and CPUs kicked for them since boot.
 pub fn progress() -> (u64, u64, u64) {
     let sum = |count: fn(&Own) -> &Count| OWN.iter().map(|own| count(own).get()).sum();
-    (PERIOD.number(), sum(|own| &own.ended), sum(|own| &own.nudged))
+    (PERIOD.number(), sum(|own| &own.ended), sum(|own| &own.kicked))
 }
 
 /// Waits until every read section that is under way has ended. Sleeps; no spinning lock is held. Runs no callbacks, so
@@ -438,8 +438,8 @@ fn sleep_for_period() {
 fn hasten() {
     let own = OWN.this();
     if own.stuck_at.get() == PERIOD.number() {
-        own.nudged.add(1);
-        machine::nudge(own.laggard.get() as CpuId);
+        own.kicked.add(1);
+        machine::kick(own.laggard.get() as CpuId);
     }
 }
 

@@ -115,7 +115,7 @@ pub fn call_back() {
     crate::slab::give_back();
     magazine::call_back();
     let here = machine::cpu_id();
-    (0..machine::cpus()).filter(|cpu| *cpu != here).for_each(machine::nudge);
+    (0..machine::cpus()).filter(|cpu| *cpu != here).for_each(machine::kick);
 }
 
 /// Have all CPUs followed the last [`call_back`]?

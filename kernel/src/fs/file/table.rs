@@ -3,7 +3,7 @@
 //! A descriptor is looked up under RCU with no lock. Fork does not copy: parent and child share one image of the table
 //! until either changes it, so a child that only execs and exits writes to none of the files it inherited.
 //!
-//! An image is counted in two storeys, [`Share`]s and the tables of each: a process that forks again and again gives its children a
+//! An image has a two-level count, [`Share`]s and the tables of each: a process that forks again and again gives its children a
 //! share of its own, so that processes that inherited one image from a common ancestor do not all write its count.
 //!
 //! Lock order: `change` is innermost but for the allocator; files are released after it is dropped.

@@ -7,6 +7,7 @@
 //! No locks but those of what is shown.
 #![forbid(unsafe_code)]
 
+mod entry;
 mod general;
 mod lockstat;
 mod maps;

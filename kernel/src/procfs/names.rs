@@ -1,34 +1,8 @@
-//! The names of /proc: which there are, and who makes what each shows.
+//! The names of /proc: those of its root, and those of each process.
 #![forbid(unsafe_code)]
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
-use super::settings::{self, Setting};
-use super::{general, lockstat, maps, process as files, status};
-use crate::errno::Result;
-use crate::process::{Process, Thread};
-
-/// Makes a text about the machine.
-pub type Make = fn(&mut Vec<u8>) -> Result;
-/// Makes a text about a thread of a process.
-pub type MakeOf = fn(&Arc<Process>, &Arc<Thread>, &mut Vec<u8>) -> Result;
-
-/// One name of a fixed directory.
-pub struct Entry {
-    pub name: &'static str,
-    pub what: What,
-}
-
-#[derive(Clone, Copy)]
-pub enum What {
-    Text(Make),
-    /// A text that only root reads.
-    Secret(Make),
-    Link(Make),
-    Dir(&'static [Entry]),
-    Setting(&'static Setting),
-}
+use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
+use super::{general, lockstat, maps, process as files, settings, status};
 
 const fn text(name: &'static str, make: Make) -> Entry {
     Entry { name, what: What::Text(make) }
@@ -56,28 +30,6 @@ pub static ROOT: &[Entry] = &[
     text("version", general::version),
     text("vmstat", general::vmstat),
 ];
-
-/// A name in the directory of a process or thread.
-pub struct Of {
-    pub name: &'static str,
-    pub mode: u32,
-    pub what: WhatOf,
-}
-
-#[derive(Clone, Copy)]
-pub enum WhatOf {
-    Text(MakeOf),
-    Link(MakeOf, LinkTo),
-    Fds,
-    Tasks,
-}
-
-#[derive(Clone, Copy)]
-pub enum LinkTo {
-    Exe,
-    Cwd,
-    Root,
-}
 
 const fn of(name: &'static str, mode: u32, make: MakeOf) -> Of {
     Of { name, mode, what: WhatOf::Text(make) }

@@ -1,4 +1,4 @@
-//! The inodes of /proc: what each name (`names`) leads to.
+//! The inodes of /proc: what each name (`names`, `entry`) leads to.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use sync::{TryVec, try_box};
 
-use super::names::{Entry, LinkTo, Make, MakeOf, PROCESS, ROOT, What, WhatOf};
-use super::settings::Setting;
+use super::entry::{Entry, LinkTo, Make, MakeOf, Setting, What, WhatOf};
+use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, process as files, status};
 use crate::errno::{EACCES, ENOENT, EPERM, ESRCH, Result};
 use crate::fs::caller;

@@ -9,7 +9,7 @@ use sync::TryVec;
 use sync::heap::Text;
 use vm::addr::VirtAddr;
 
-use super::names::MakeOf;
+use super::entry::MakeOf;
 use crate::errno::{EACCES, ENOENT, ENOMEM, Result};
 use crate::fs::caller;
 use crate::fs::file::describe;

@@ -8,17 +8,12 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use sync::TryVec;
 use sync::heap::Text;
 
-use super::names::{Entry, What};
+use super::entry::{Entry, Setting, What};
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::table;
 use crate::syscall::system;
-
-pub struct Setting {
-    pub read: fn(&mut Vec<u8>) -> Result,
-    pub write: Option<fn(&[u8]) -> Result>,
-}
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }

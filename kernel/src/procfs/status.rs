@@ -10,7 +10,7 @@ use linux_raw_sys::general::{RLIMIT_RSS, SIGCHLD};
 use sync::TryVec;
 use sync::heap::Text;
 
-use super::names::MakeOf;
+use super::entry::MakeOf;
 use super::process::comm;
 use crate::errno::{ENOMEM, Result};
 use crate::process::{Process, Thread};

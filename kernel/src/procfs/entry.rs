@@ -1,0 +1,57 @@
+//! What a name of /proc is: who makes what it shows.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::errno::Result;
+use crate::process::{Process, Thread};
+
+/// Makes a text about the machine.
+pub type Make = fn(&mut Vec<u8>) -> Result;
+/// Makes a text about a thread of a process.
+pub type MakeOf = fn(&Arc<Process>, &Arc<Thread>, &mut Vec<u8>) -> Result;
+
+/// One name of a fixed directory.
+pub struct Entry {
+    pub name: &'static str,
+    pub what: What,
+}
+
+#[derive(Clone, Copy)]
+pub enum What {
+    Text(Make),
+    /// A text that only root reads.
+    Secret(Make),
+    Link(Make),
+    Dir(&'static [Entry]),
+    Setting(&'static Setting),
+}
+
+/// A name in the directory of a process or thread.
+pub struct Of {
+    pub name: &'static str,
+    pub mode: u32,
+    pub what: WhatOf,
+}
+
+#[derive(Clone, Copy)]
+pub enum WhatOf {
+    Text(MakeOf),
+    Link(MakeOf, LinkTo),
+    Fds,
+    Tasks,
+}
+
+#[derive(Clone, Copy)]
+pub enum LinkTo {
+    Exe,
+    Cwd,
+    Root,
+}
+
+/// A file below /proc/sys.
+pub struct Setting {
+    pub read: fn(&mut Vec<u8>) -> Result,
+    pub write: Option<fn(&[u8]) -> Result>,
+}

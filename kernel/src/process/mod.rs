@@ -7,6 +7,7 @@
 //! * `oom`          what happens when memory is out
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `itimer`, `timer` interval and POSIX timers; `clock` clocks of processor time; `rseq`
+//! * `utsname`      what the system is called
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
 //! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either; who wants all
@@ -34,6 +35,7 @@ pub mod signal;
 mod start;
 pub mod timer;
 pub mod trap;
+pub mod utsname;
 pub mod wait;
 
 pub use credentials::Credentials;

@@ -11,9 +11,8 @@ use crate::arch;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
 use crate::fs::vfs::superblock;
-use crate::process::for_each_process;
+use crate::process::{for_each_process, utsname};
 use crate::sched;
-use crate::syscall::system;
 
 const NS: u64 = 1_000_000_000;
 /// USER_HZ.
@@ -29,7 +28,7 @@ pub fn cmdline(out: &mut Vec<u8>) -> Result {
 }
 
 pub fn version(out: &mut Vec<u8>) -> Result {
-    put!(out, "Linux version {} (darter) {}\n", system::RELEASE, system::VERSION);
+    put!(out, "Linux version {} (darter) {}\n", utsname::RELEASE, utsname::VERSION);
     Ok(())
 }
 

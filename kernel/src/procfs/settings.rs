@@ -13,7 +13,7 @@ use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::table;
-use crate::syscall::system;
+use crate::process::utsname;
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
@@ -34,12 +34,12 @@ static FS: &[Entry] = &[
 static KERNEL: &[Entry] = &[
     setting("hostname", &Setting { read: host_name, write: Some(set_host_name) }),
     setting("ngroups_max", &Setting { read: |out| line(out, 65_536), write: None }),
-    setting("osrelease", &Setting { read: |out| text(out, system::RELEASE), write: None }),
+    setting("osrelease", &Setting { read: |out| text(out, utsname::RELEASE), write: None }),
     setting("ostype", &Setting { read: |out| text(out, "Linux"), write: None }),
     setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
     Entry { name: "random", what: What::Dir(RANDOM) },
     setting("threads-max", &Setting { read: |out| line(out, 1 << 20), write: None }),
-    setting("version", &Setting { read: |out| text(out, system::VERSION), write: None }),
+    setting("version", &Setting { read: |out| text(out, utsname::VERSION), write: None }),
 ];
 
 static RANDOM: &[Entry] = &[
@@ -66,14 +66,14 @@ fn text(out: &mut Vec<u8>, text: &str) -> Result {
 }
 
 fn host_name(out: &mut Vec<u8>) -> Result {
-    let name = system::host_name();
+    let (name, _) = utsname::names();
     out.try_extend_from_slice(name.split(|&b| b == 0).next().unwrap_or(&[]))?;
     out.try_push(b'\n')?;
     Ok(())
 }
 
 fn set_host_name(data: &[u8]) -> Result {
-    system::set_host_name(data.trim_ascii_end())
+    utsname::set_host_name(data.trim_ascii_end())
 }
 
 fn uuid(out: &mut Vec<u8>, bytes: [u8; 32]) -> Result {

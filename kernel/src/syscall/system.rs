@@ -6,93 +6,39 @@ use crate::errno::{Errno, Result};
 use crate::fs::devfs::random;
 use crate::fs::file::buffer::{Output, Segment};
 use crate::memory::user::{UserPtr, UserSlice};
-use crate::process::{self, Process};
+use crate::process::{self, Process, utsname};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::prctl as pr;
-use sync::level::Other;
-use sync::{SpinLock, lock_class};
-
-lock_class! { static NAMES: LockClass = ("host name", Other); }
-
-const NAME: usize = 65;
-
-/// Host and domain name, NUL padded.
-static HOST: SpinLock<([u8; NAME], [u8; NAME])> =
-    SpinLock::new((padded(b"darter"), padded(b"(none)")), &NAMES);
-
-/// What uname says of the kernel. Programs test for features by the release, so it is the Linux whose calls Darter has.
-pub const RELEASE: &str = "6.12.0-darter";
-pub const VERSION: &str = concat!("#1 SMP Darter ", env!("CARGO_PKG_VERSION"));
-
-const fn padded(text: &[u8]) -> [u8; NAME] {
-    let mut name = [0; NAME];
-    let mut n = 0;
-    while n < text.len() && n < NAME - 1 {
-        name[n] = text[n];
-        n += 1;
-    }
-    name
-}
-
-/// The host name, NUL padded.
-pub fn host_name() -> [u8; NAME] {
-    HOST.lock().0
-}
-
-/// Sets the host name, for /proc/sys/kernel/hostname. The caller has checked permissions.
-///
-/// # Errors
-/// EINVAL: it is too long.
-pub fn set_host_name(text: &[u8]) -> Result {
-    let mut name = [0; NAME];
-    if text.len() >= NAME {
-        return Err(Errno::EINVAL);
-    }
-    name.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
-    HOST.lock().0 = name;
-    Ok(())
-}
 
 /// uname(2).
 pub fn sys_uname(to: usize) -> Result<usize> {
-    let (host, domain) = *HOST.lock();
-    let fields = [
-        padded(b"Linux"),
-        host,
-        padded(RELEASE.as_bytes()),
-        padded(VERSION.as_bytes()),
-        padded(b"x86_64"),
-        domain,
-    ];
-    UserSlice::new(to, NAME * fields.len()).write(fields.as_flattened())?;
+    let (host, domain) = utsname::names();
+    let own = |text: &str| utsname::padded(text.as_bytes());
+    let fields = [own("Linux"), host, own(utsname::RELEASE), own(utsname::VERSION), own("x86_64"), domain];
+    UserSlice::new(to, utsname::LENGTH * fields.len()).write(fields.as_flattened())?;
     Ok(0)
 }
 
-fn set_name(from: usize, len: i32, host: bool) -> Result<usize> {
+/// The name that sethostname and setdomainname are given, for `set`.
+fn set_name(from: usize, len: i32, set: fn(&[u8]) -> Result) -> Result<usize> {
     if !process::credentials().is_root() {
         return Err(Errno::EPERM);
     }
-    let len = usize::try_from(len).ok().filter(|n| *n < NAME).ok_or(Errno::EINVAL)?;
-    let mut name = [0; NAME];
+    let len = usize::try_from(len).ok().filter(|n| *n < utsname::LENGTH).ok_or(Errno::EINVAL)?;
+    let mut name = [0; utsname::LENGTH];
     UserSlice::new(from, len).read(&mut name[..len])?;
-    let mut names = HOST.lock();
-    if host {
-        names.0 = name
-    } else {
-        names.1 = name
-    }
-    Ok(0)
+    set(&name[..len]).map(|()| 0)
 }
 
 /// sethostname(2).
 pub fn sys_sethostname(from: usize, len: i32) -> Result<usize> {
-    set_name(from, len, true)
+    set_name(from, len, utsname::set_host_name)
 }
 
 /// setdomainname(2).
 pub fn sys_setdomainname(from: usize, len: i32) -> Result<usize> {
-    set_name(from, len, false)
+    set_name(from, len, utsname::set_domain_name)
 }
 
 /// sysinfo(2).

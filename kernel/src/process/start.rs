@@ -14,8 +14,6 @@ use crate::sched;
 /// # Errors
 /// Those of making a process; a program that cannot be executed ends the machine with a message.
 pub fn start_init() -> Result {
-    let strace = arch::command_line().split_ascii_whitespace().any(|word| word == "strace");
-    crate::syscall::set_trace(strace);
     let space = Space::try_new()?;
     let thread = fork::first(space.clone(), fs::first_files()?, fs::first_context()?)?;
     let regs = UserRegs::new_user(0, 0);

@@ -104,11 +104,7 @@ fn release_user_memory(thread: &Arc<Thread>) {
     if clear != 0 && !is_alone(&thread.process) {
         // A bad address is the program's affair.
         let _ = arch::user::store_u32(clear, 0);
-        let space = super::current().space().clone();
-        futex::wake(futex::Key { owner: space.id() as usize, place: clear }, 1, futex::ANY);
-        if let Ok(key) = crate::syscall::futex::key(clear, false) {
-            futex::wake(key, 1, futex::ANY);
-        }
+        futex::wake_one_at(super::current().space(), clear);
     }
     let process = &thread.process;
     let mine = thread.space.replace(None);

@@ -11,11 +11,14 @@ use super::task::{Task, current};
 use super::wait::{Sleep, Woken, sleep_alone};
 use crate::arch;
 use crate::errno::{Errno, Result};
+use crate::memory::Space;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
 use sync::level::Other;
 use sync::{SpinGuard, SpinLock, lock_class};
+use vm::FutexKey;
+use vm::addr::VirtAddr;
 
 lock_class! { static FUTEX: LockClass = ("futex bucket", Other); }
 
@@ -29,6 +32,28 @@ pub struct Key {
     pub owner: usize,
     /// The address or the offset.
     pub place: usize,
+}
+
+impl Key {
+    /// What the word at `address` of `space` is. `private`: only the threads of that space wait on it.
+    ///
+    /// # Errors
+    /// EINVAL: misaligned. EFAULT.
+    pub fn of(space: &Space, address: usize, private: bool) -> Result<Self> {
+        if address & 3 != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if address >= arch::USER_END {
+            return Err(Errno::EFAULT);
+        }
+        if private {
+            return Ok(Self { owner: space.id() as usize, place: address });
+        }
+        Ok(match space.futex_key(VirtAddr(address)).map_err(|_| Errno::EFAULT)? {
+            FutexKey::Private(space, address) => Self { owner: space as usize, place: address },
+            FutexKey::Shared(object, offset) => Self { owner: object, place: offset as usize },
+        })
+    }
 }
 
 /// A task's place in a bucket. A task waits on one futex at a time.
@@ -159,6 +184,15 @@ fn leave(node: &Arc<FutexNode>) {
 pub fn wake(key: Key, count: u32, bits: u32) -> u32 {
     let mut bucket = BUCKET[index_of(key)].0.lock();
     wake_in(&mut bucket, key, count, bits)
+}
+
+/// Wakes one waiter on the word at `address` of `space`, whichever kind of futex it is to those who wait. A bad address wakes nobody.
+pub fn wake_one_at(space: &Space, address: usize) {
+    for private in [true, false] {
+        if let Ok(key) = Key::of(space, address, private) {
+            wake(key, 1, ANY);
+        }
+    }
 }
 
 fn wake_in(bucket: &mut Locked, key: Key, count: u32, bits: u32) -> u32 {

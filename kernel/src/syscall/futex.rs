@@ -1,4 +1,4 @@
-//! futex(2): decodes, finds out what the word is, calls `sched::futex`.
+//! futex(2): decodes and calls `sched::futex`.
 //!
 //! The priority-inheriting operations are ENOSYS.
 
@@ -7,29 +7,13 @@ use crate::process;
 use crate::sched::futex::{self, ANY, Key};
 use crate::syscall::time::{deadline_of, read_timespec};
 use linux_raw_sys::general as abi;
-use vm::FutexKey;
-use vm::addr::VirtAddr;
 
-/// What the word at `address` is.
+/// What the word at `address` of the running program is.
 ///
 /// # Errors
 /// EINVAL: misaligned. EFAULT.
-pub fn key(address: usize, private: bool) -> Result<Key> {
-    if address & 3 != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if address >= crate::arch::USER_END {
-        return Err(Errno::EFAULT);
-    }
-    let thread = process::current();
-    let space = thread.space();
-    if private {
-        return Ok(Key { owner: space.id() as usize, place: address });
-    }
-    Ok(match space.futex_key(VirtAddr(address)).map_err(|_| Errno::EFAULT)? {
-        FutexKey::Private(space, address) => Key { owner: space as usize, place: address },
-        FutexKey::Shared(object, offset) => Key { owner: object, place: offset as usize },
-    })
+fn key(address: usize, private: bool) -> Result<Key> {
+    Key::of(process::current().space(), address, private)
 }
 
 /// The deadline of a wait, on the monotonic clock. FUTEX_WAIT counts from now, FUTEX_WAIT_BITSET names a moment.

@@ -6,7 +6,7 @@
 
 mod barrier;
 pub mod file;
-pub mod futex;
+mod futex;
 mod identity;
 pub mod memory;
 pub mod path;

@@ -36,17 +36,18 @@ fn walk(head: usize, tid: u32) -> Option<()> {
         }
         let next = read_word(entry & !1);
         if entry & !1 != pending {
-            own_up((entry & !1).wrapping_add(offset), tid);
+            handle_owner_death((entry & !1).wrapping_add(offset), tid);
         }
         entry = next?;
     }
     if pending != 0 {
-        own_up(pending.wrapping_add(offset), tid);
+        handle_owner_death(pending.wrapping_add(offset), tid);
     }
     Some(())
 }
 
-fn own_up(word: usize, tid: u32) {
+/// The thread `tid` dies: if it holds the futex at `word`, says so there (FUTEX_OWNER_DIED) and wakes a waiter.
+fn handle_owner_death(word: usize, tid: u32) {
     if word & 3 != 0 {
         return;
     }
@@ -56,11 +57,7 @@ fn own_up(word: usize, tid: u32) {
         match user::compare_exchange_u32(word, value, dead) {
             Ok(seen) if seen == value => {
                 if value & abi::FUTEX_WAITERS != 0 {
-                    for private in [true, false] {
-                        if let Ok(key) = crate::syscall::futex::key(word, private) {
-                            futex::wake(key, 1, futex::ANY);
-                        }
-                    }
+                    futex::wake_one_at(super::super::current().space(), word);
                 }
                 return;
             }

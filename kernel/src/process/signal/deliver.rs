@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::{Current, Process, exit, family, limits, rseq, timer, wait};
-use super::{Action, DUMPING, Info, STOPPING, UNBLOCKABLE, bit};
+use super::{Action, Info, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{self, Delivery, SignalStack};
 use crate::errno::{ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, Errno};
@@ -116,8 +116,7 @@ fn next(thread: &Current) -> Verdict {
         if process.pid() == 1 && info.signal != abi::SIGKILL && info.code <= 0 {
             continue;
         }
-        // No core is written, so WCOREDUMP is never set; the default limit of 0 gives the same on Linux.
-        let _ = DUMPING;
+        // No core is written, so WCOREDUMP is never set; Linux's default limit of 0 gives the same.
         return Verdict::End(info.signal as i32);
     }
 }

@@ -45,8 +45,6 @@ const SYNCHRONOUS: u64 = bit(abi::SIGSEGV)
     | bit(abi::SIGSYS);
 const STOPPING: u64 = bit(abi::SIGSTOP) | bit(abi::SIGTSTP) | bit(abi::SIGTTIN) | bit(abi::SIGTTOU);
 const IGNORED_BY_DEFAULT: u64 = bit(abi::SIGCHLD) | bit(abi::SIGCONT) | bit(abi::SIGURG) | bit(abi::SIGWINCH);
-const DUMPING: u64 =
-    SYNCHRONOUS | bit(abi::SIGQUIT) | bit(abi::SIGABRT) | bit(abi::SIGXCPU) | bit(abi::SIGXFSZ);
 /// Signals queued for one process or thread beyond one of each: what RLIMIT_SIGPENDING is by default on a small machine.
 const QUEUE_MAX: u64 = 4096;
 

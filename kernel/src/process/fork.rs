@@ -78,7 +78,7 @@ impl CloneRequest {
 /// EINVAL, EAGAIN, ENOMEM, as clone(2).
 pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     request.check()?;
-    oom::with_reclaim(|| make(request, regs))
+    oom::drain_and_retry(|| make(request, regs))
 }
 
 fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
@@ -93,7 +93,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     }
     check_user_limit(&parent)?;
     // Numbers of processes that are gone may still wait for a grace period.
-    let id = Id::try_new().or_else(|e| if oom::reclaim() { Id::try_new() } else { Err(e) })?;
+    let id = Id::try_new().or_else(|e| if oom::drain_caches() { Id::try_new() } else { Err(e) })?;
     let number = id.number();
     let fpu = sched::clone_fpu()?;
     let space = if request.has(abi::CLONE_VM) { parent.space().clone() } else { parent.space().fork()? };

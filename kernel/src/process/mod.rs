@@ -43,7 +43,7 @@ pub use exit::{exit_group, exit_thread};
 pub use fork::{CloneRequest, clone};
 pub use ids::{Pid, find_process, find_thread, for_each_process};
 pub use limits::{file_size_limit, limit_now};
-pub use oom::with_reclaim;
+pub use oom::drain_and_retry;
 pub use session::Session;
 pub use signal::deliver::return_work;
 pub use start::start_init;

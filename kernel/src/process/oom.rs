@@ -1,5 +1,5 @@
 //! When memory is out: the process that holds most of it is killed, and whoever needs a page waits for what comes back. A call that may
-//! fail kills nobody: it waits once for what is free already but lies with other CPUs or waits for a grace period (`reclaim`).
+//! fail kills nobody: it waits once for what is free already but lies with other CPUs or waits for a grace period (`drain_caches`).
 //!
 //! One victim at a time: while it dies nobody else is chosen, unless it takes too long (it may wait for something that another
 //! process holds). The first process is never chosen. What programs keep in files is not theirs alone and is not counted; a file
@@ -32,7 +32,7 @@ const TICKS: u32 = 4;
 /// There is no frame for the running thread's page: makes some process give memory back and waits a little. False: the running
 /// thread itself is dying, so it needs no page any more. May sleep.
 #[cold]
-pub fn relieve() -> bool {
+pub fn wait_for_memory() -> bool {
     if super::is_dying() {
         return false;
     }
@@ -40,7 +40,7 @@ pub fn relieve() -> bool {
     let patient = time::now().saturating_sub(CHOSEN.load(Ordering::Acquire)) < PATIENCE_NS;
     let dying = last != 0 && patient && ids::find_process(last).is_some_and(|p| holds_memory(&p));
     if !dying {
-        reclaim();
+        drain_caches();
         if vm::frame::has_any() {
             return !super::is_dying();
         }
@@ -64,7 +64,7 @@ pub fn relieve() -> bool {
 /// Much may be free already: kept by other CPUs, or waiting for a grace period. Has every CPU give it back and waits a little. False: the
 /// running thread is dying. May sleep; no lock is held.
 #[cold]
-pub fn reclaim() -> bool {
+pub fn drain_caches() -> bool {
     sync::rcu::expedite();
     sync::rcu::hurry();
     sync::rcu::synchronize();
@@ -83,13 +83,13 @@ pub fn reclaim() -> bool {
     !super::is_dying()
 }
 
-/// Does `f`, and if it fails for want of memory, once more after `reclaim`.
+/// Does `f`, and if it fails for want of memory, once more after `drain_caches`.
 ///
 /// # Errors
 /// Those of `f`.
-pub fn with_reclaim<R>(mut f: impl FnMut() -> Result<R>) -> Result<R> {
+pub fn drain_and_retry<R>(mut f: impl FnMut() -> Result<R>) -> Result<R> {
     match f() {
-        Err(Errno::ENOMEM) if reclaim() => f(),
+        Err(Errno::ENOMEM) if drain_caches() => f(),
         result => result,
     }
 }

@@ -78,7 +78,7 @@ fn refused(fault: &PageFault, error: FaultError) {
         FaultError::Bus => Info::fault(abi::SIGBUS, abi::BUS_ADRERR as i32, fault.addr),
         FaultError::NoMemory => {
             // The instruction is tried again, or the thread ends.
-            super::oom::relieve();
+            super::oom::wait_for_memory();
             return;
         }
     };
@@ -102,7 +102,7 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
     loop {
         match space.fault(VirtAddr(address), access) {
             Ok(()) => return true,
-            Err(FaultError::NoMemory) if super::oom::relieve() => {}
+            Err(FaultError::NoMemory) if super::oom::wait_for_memory() => {}
             Err(_) => return false,
         }
     }

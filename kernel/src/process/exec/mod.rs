@@ -98,7 +98,7 @@ pub fn exec(
     if argv.count == 0 {
         argv.push(b"")?;
     }
-    let file = oom::with_reclaim(|| fs::open_exec(dir, path, flags))?;
+    let file = oom::drain_and_retry(|| fs::open_exec(dir, path, flags))?;
     let result =
         find_program(file, path, argv).and_then(|(program, argv)| run(regs, program, path, &argv, envp));
     // From here on the process's layout names the program.
@@ -223,10 +223,10 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         None => None,
     };
     let thread = super::current();
-    let mut space = oom::with_reclaim(|| Ok(Space::try_new()?))?;
+    let mut space = oom::drain_and_retry(|| Ok(Space::try_new()?))?;
     let mut filled = fill(&space, &program, interpreter.as_ref(), path, argv, envp);
     if matches!(filled, Err(Errno::ENOMEM))
-        && oom::reclaim()
+        && oom::drain_caches()
         && let Ok(fresh) = Space::try_new()
     {
         space = fresh;

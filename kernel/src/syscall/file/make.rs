@@ -8,7 +8,7 @@ use crate::fs::anon::{epoll, eventfd, pipe};
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::{caller, memory_file};
 use crate::memory::user::{UserPtr, UserStr};
-use crate::process::with_reclaim;
+use crate::process::drain_and_retry;
 
 pub(in crate::syscall) fn install(file: Arc<File>, close_on_exec: bool) -> Result<usize> {
     Ok(caller::files().install(file, 0, caller::descriptor_limit(), close_on_exec)? as usize)
@@ -24,7 +24,7 @@ pub fn sys_pipe2(address: usize, flags: u32) -> Result<usize> {
     if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK).contains(flags) {
         return Err(EINVAL);
     }
-    let (reader, writer) = with_reclaim(|| pipe::pair(flags & OpenFlags::NONBLOCK))?;
+    let (reader, writer) = drain_and_retry(|| pipe::pair(flags & OpenFlags::NONBLOCK))?;
     let files = caller::files();
     let limit = caller::descriptor_limit();
     let close_on_exec = flags.contains(OpenFlags::CLOEXEC);

@@ -43,7 +43,7 @@ pub use vfs::context::FsContext;
 pub use vfs::lookup::Start;
 pub use vfs::mount::Path;
 
-use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Result};
+use crate::errno::{EACCES, ENOENT, ENOTDIR, Result};
 
 /// The root of everything, kept for those who have no root of their own.
 struct Root {
@@ -110,32 +110,57 @@ pub fn first_files() -> Result<Arc<FileTable>> {
     Ok(files)
 }
 
-/// Opens a program, for exec. `dir` and `flags` as in execveat(2).
-pub fn open_exec(dir: i32, path: &[u8], flags: u32) -> Result<Arc<File>> {
-    const NOFOLLOW: u32 = 0x100;
-    const EMPTY_PATH: u32 = 0x1000;
-    const CWD: i32 = -100;
-    if flags & !(NOFOLLOW | EMPTY_PATH) != 0 {
-        return Err(EINVAL);
+/// What exec is to run.
+#[derive(Clone, Copy)]
+pub enum Executable<'a> {
+    /// The file at `path`: from the directory that `dir` has open, or without it from the working directory. `follow`: a symbolic
+    /// link at its end is followed.
+    At { dir: Option<i32>, path: &'a [u8], follow: bool },
+    /// What a descriptor has open.
+    Open(i32),
+}
+
+impl<'a> Executable<'a> {
+    /// The file at `path`, as execve takes it.
+    pub const fn named(path: &'a [u8]) -> Self {
+        Self::At { dir: None, path, follow: true }
     }
+
+    /// What the program learns as its name.
+    pub const fn path(&self) -> &'a [u8] {
+        match self {
+            Self::At { path, .. } => path,
+            Self::Open(_) => b"",
+        }
+    }
+}
+
+/// Opens a program, for exec.
+///
+/// # Errors
+/// As execveat(2).
+pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
     let context = caller::context();
-    if path.is_empty() && flags & EMPTY_PATH != 0 {
-        let file = caller::files().get(dir)?;
-        let found = match &file.place {
-            file::Place::Named(path) => path.clone(),
-            file::Place::Anonymous(inode, _) if inode.kind == vfs::inode::Kind::Regular => return Ok(file),
-            file::Place::Anonymous(..) => return Err(EACCES),
-        };
-        file::open::may_exec(&found, &vfs::access::Cred::current())?;
-        return File::try_open(found, OpenFlags::empty());
+    match what {
+        Executable::Open(fd) => {
+            let file = caller::files().get(fd)?;
+            let found = match &file.place {
+                file::Place::Named(path) => path.clone(),
+                file::Place::Anonymous(inode, _) if inode.kind == vfs::inode::Kind::Regular => {
+                    return Ok(file);
+                }
+                file::Place::Anonymous(..) => return Err(EACCES),
+            };
+            file::open::may_exec(&found, &vfs::access::Cred::current())?;
+            File::try_open(found, OpenFlags::empty())
+        }
+        Executable::At { dir: Some(dir), path, follow } if path.first() != Some(&b'/') => {
+            let file = caller::files().get(dir)?;
+            let start = file.path().filter(|p| p.dentry.inode.is_dir()).ok_or(ENOTDIR)?;
+            file::open::open_exec(&context, Start::At(start), path, follow)
+        }
+        Executable::At { path, follow, .. } => file::open::open_exec(&context, Start::Cwd, path, follow),
     }
-    let follow = flags & NOFOLLOW == 0;
-    if dir == CWD || path.first() == Some(&b'/') {
-        return file::open::open_exec(&context, Start::Cwd, path, follow);
-    }
-    let file = caller::files().get(dir)?;
-    let start = file.path().filter(|p| p.dentry.inode.is_dir()).ok_or(ENOTDIR)?;
-    file::open::open_exec(&context, Start::At(start), path, follow)
 }
 
 /// For AT_RANDOM.

@@ -3,6 +3,7 @@
 
 use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};
+use crate::fs::Executable;
 use crate::memory::user::{UserPtr, UserSlice, UserStr};
 use crate::process::wait::{self, Event, UsageSum, Wanted, Which};
 use crate::process::{self, CloneRequest, exec, session};
@@ -80,31 +81,36 @@ pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
 /// execve(2).
 pub fn sys_execve(regs: &mut UserRegs) -> Result<usize> {
     let [path, argv, envp, ..] = regs.args();
-    execute(regs, abi::AT_FDCWD, path, argv, envp, 0)
+    execute(regs, path, argv, envp, |path| Executable::named(path))
 }
 
 /// execveat(2).
 pub fn sys_execveat(regs: &mut UserRegs) -> Result<usize> {
     let [dir, path, argv, envp, flags, _] = regs.args();
-    let flags = flags as u32;
+    let (dir, flags) = (dir as i32, flags as u32);
     if flags & !(abi::AT_EMPTY_PATH | abi::AT_SYMLINK_NOFOLLOW) != 0 {
         return Err(Errno::EINVAL);
     }
-    execute(regs, dir as i32, path, argv, envp, flags)
+    execute(regs, path, argv, envp, |path| {
+        if path.is_empty() && flags & abi::AT_EMPTY_PATH != 0 {
+            return Executable::Open(dir);
+        }
+        let dir = (dir != abi::AT_FDCWD).then_some(dir);
+        Executable::At { dir, path, follow: flags & abi::AT_SYMLINK_NOFOLLOW == 0 }
+    })
 }
 
 fn execute(
     regs: &mut UserRegs,
-    dir: i32,
     path: usize,
     argv: usize,
     envp: usize,
-    flags: u32,
+    meaning: impl FnOnce(&[u8]) -> Executable<'_>,
 ) -> Result<usize> {
     let mut buffer = [0; abi::PATH_MAX as usize];
     let path = UserStr::new(path).read(&mut buffer)?;
     let (argv, envp) = exec::copy_strings(argv, envp)?;
-    exec::exec(regs, path, dir, flags, argv, &envp).map(|()| 0)
+    exec::exec(regs, meaning(path), argv, &envp).map(|()| 0)
 }
 
 /// exit(2): this thread alone.

@@ -15,7 +15,7 @@ use super::signal::AltStack;
 use super::{Thread, exit, oom};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
-use crate::fs::{self, File};
+use crate::fs::{self, Executable, File};
 use crate::memory::Space;
 use crate::sched;
 use alloc::sync::Arc;
@@ -87,18 +87,12 @@ struct Program {
 ///
 /// # Errors
 /// As execve(2).
-pub fn exec(
-    regs: &mut UserRegs,
-    path: &[u8],
-    dir: i32,
-    flags: u32,
-    mut argv: Strings,
-    envp: &Strings,
-) -> Result {
+pub fn exec(regs: &mut UserRegs, what: Executable<'_>, mut argv: Strings, envp: &Strings) -> Result {
     if argv.count == 0 {
         argv.push(b"")?;
     }
-    let file = oom::drain_and_retry(|| fs::open_exec(dir, path, flags))?;
+    let file = oom::drain_and_retry(|| fs::open_exec(what))?;
+    let path = what.path();
     let result =
         find_program(file, path, argv).and_then(|(program, argv)| run(regs, program, path, &argv, envp));
     // From here on the process's layout names the program.
@@ -148,7 +142,7 @@ fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(
             Some(argument) => argv.prepend(&[interpreter, argument, &name], 1)?,
             None => argv.prepend(&[interpreter, &name], 1)?,
         }
-        file = fs::open_exec(abi::AT_FDCWD, interpreter, 0)?;
+        file = fs::open_exec(Executable::named(interpreter))?;
         name.clear();
         sync::TryVec::try_extend_from_slice(&mut name, interpreter)?;
     }
@@ -206,7 +200,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     let image = &program.image;
     let interpreter = match &image.interpreter {
         Some(name) => {
-            let file = fs::open_exec(abi::AT_FDCWD, name, 0)?;
+            let file = fs::open_exec(Executable::named(name))?;
             // Not written while it is being mapped; later it may be, as on Linux.
             file.inode().check_writers()?;
             let image = match kept_image(&file) {
@@ -380,5 +374,5 @@ pub fn exec_kernel(regs: &mut UserRegs, path: &[u8]) -> Result {
     let mut envp = Strings::new();
     envp.push(b"HOME=/")?;
     envp.push(b"TERM=linux")?;
-    exec(regs, path, abi::AT_FDCWD, 0, argv, &envp)
+    exec(regs, Executable::named(path), argv, &envp)
 }

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use linux_raw_sys::general::{RLIMIT_NOFILE, SIGPIPE};
 
+use super::anon::signalfd::Listeners;
 use super::tty::Tty;
 use super::vfs::inode::Inode;
 use super::vfs::mount::Mount;
@@ -130,6 +131,28 @@ pub fn signal_process(pid: u32, number: u32) {
     if let Some(process) = process::find_process(pid) {
         signal::send::to_process(&process, Info::kernel(number));
     }
+}
+
+/// What a read of a signal file gives of one signal (struct signalfd_siginfo).
+pub type SignalRecord = [u8; 128];
+
+/// The signals that can be blocked, and so be waited for.
+pub const BLOCKABLE: u64 = !signal::UNBLOCKABLE;
+
+/// Takes a signal of `set` that waits for the running thread or its process.
+pub fn take_signal(set: u64) -> Option<SignalRecord> {
+    signal::take_waiting(&current(), set).map(Info::to_signalfd)
+}
+
+/// The signals that wait for the running thread or its process.
+pub fn pending_signals() -> u64 {
+    let thread = current();
+    thread.pending.set() | thread.process.signals.pending()
+}
+
+/// The signal files that the running process has looked at.
+pub fn with_signal_listeners<R>(f: impl FnOnce(&Listeners) -> R) -> R {
+    f(&current().process.signals.listeners)
 }
 
 /// Would the signal have no effect on the running thread: ignored or blocked?

@@ -12,7 +12,7 @@ use super::clock::{CpuClock, Kind};
 use super::{Process, ids};
 use crate::arch;
 use crate::errno::{Errno, Result};
-use crate::sched::{Timer, forward};
+use crate::sched::{Timer, TimerSetting, forward};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as abi;
@@ -20,15 +20,6 @@ use sync::level::Other;
 use sync::{SpinLock, lock_class};
 
 lock_class! { static ITIMER: LockClass = ("interval timer", Other); }
-
-/// What a timer is set to, ns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Setting {
-    /// Time between expiries after the first; 0: only one.
-    pub interval: u64,
-    /// Time to the next expiry; 0: not set.
-    pub value: u64,
-}
 
 /// Which timer of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +86,7 @@ impl Itimers {
     }
 
     /// What a timer of `process`, whose timers these are, is set to now.
-    pub fn get(&self, process: &Process, which: Which) -> Setting {
+    pub fn get(&self, process: &Process, which: Which) -> TimerSetting {
         let place = match which {
             Which::Real => return self.real(),
             Which::Virtual => 0,
@@ -104,14 +95,14 @@ impl Itimers {
         let timer = self.cpu.lock()[place];
         let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
         let value = if timer.next == 0 { 0 } else { timer.next.saturating_sub(used).max(1) };
-        Setting { interval: timer.interval, value }
+        TimerSetting { interval: timer.interval, value }
     }
 
     /// Sets a timer of `process`, whose timers these are; returns what it was set to.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn set(&self, process: &Process, which: Which, to: Setting) -> Result<Setting> {
+    pub fn set(&self, process: &Process, which: Which, to: TimerSetting) -> Result<TimerSetting> {
         let place = match which {
             Which::Real => return self.set_real(process.pid(), to),
             Which::Virtual => 0,
@@ -168,16 +159,16 @@ impl Itimers {
     }
 
     /// What ITIMER_REAL is set to now.
-    fn real(&self) -> Setting {
+    fn real(&self) -> TimerSetting {
         let real = self.real.lock();
         let value = match real.next {
             0 => 0,
             next => next.saturating_sub(arch::time::now()).max(1),
         };
-        Setting { interval: real.interval, value }
+        TimerSetting { interval: real.interval, value }
     }
 
-    fn set_real(&self, pid: u32, to: Setting) -> Result<Setting> {
+    fn set_real(&self, pid: u32, to: TimerSetting) -> Result<TimerSetting> {
         let before = self.real();
         let spare =
             if to.value != 0 { Some(sync::try_arc(Timer::new(expired, pid as usize))?) } else { None };

@@ -13,14 +13,12 @@ use super::signal::{self, Info, send};
 use super::{Pid, Process, ids};
 use crate::arch;
 use crate::errno::{Errno, Result};
-use crate::sched::{Expire, Timer, forward};
+use crate::sched::{Expire, Timer, TimerSetting, forward};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use linux_raw_sys::general as abi;
 use sync::level::Other;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
-
-use super::itimer::Setting;
 
 lock_class! {
     static LIST: LockClass = ("POSIX timers", Other);
@@ -221,10 +219,10 @@ impl PosixTimer {
         }
     }
 
-    fn setting(&self, state: &mut State) -> Setting {
+    fn setting(&self, state: &mut State) -> TimerSetting {
         let silent = matches!(self.notify, Notify::Nothing);
         if !state.active && state.interval == 0 {
-            return Setting::default();
+            return TimerSetting::default();
         }
         let now = self.now();
         if state.interval != 0 && state.next <= now {
@@ -233,16 +231,16 @@ impl PosixTimer {
         }
         let left = state.next.saturating_sub(now);
         let value = if left == 0 && !silent { 1 } else { left };
-        Setting { interval: state.interval, value }
+        TimerSetting { interval: state.interval, value }
     }
 
     /// timer_gettime(2).
-    pub fn get(&self) -> Setting {
+    pub fn get(&self) -> TimerSetting {
         self.setting(&mut self.state.lock())
     }
 
     /// timer_settime(2); returns what it was set to.
-    pub fn set(&self, to: Setting, absolute: bool) -> Setting {
+    pub fn set(&self, to: TimerSetting, absolute: bool) -> TimerSetting {
         let mut state = self.state.lock();
         let before = self.setting(&mut state);
         if let Some(timer) = &state.timer {

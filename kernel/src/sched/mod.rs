@@ -27,7 +27,7 @@ pub use switch::{
     schedule, sleep_until, spawn, start, with_fpu, yield_now,
 };
 pub use task::{Current, Task, Times, Work, current, try_current};
-pub use timer::{Expire, Timer, forward};
+pub use timer::{Expire, Timer, TimerSetting, forward};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 
 use crate::arch;

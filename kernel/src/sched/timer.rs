@@ -23,6 +23,15 @@ const TICK: u64 = 10_000_000;
 /// How long a CPU idles before it looks again whether its RCU callbacks are ripe.
 const RCU_WAIT: u64 = 1_000_000;
 
+/// What a timer is set to, ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TimerSetting {
+    /// Time between expiries after the first; 0: only one.
+    pub interval: u64,
+    /// Time to the next expiry; 0: not set.
+    pub value: u64,
+}
+
 /// What has a timer of its own.
 pub trait Expire: Send + Sync {
     /// The timer went off: in thread context, with no lock held. A timer that was set anew meanwhile may still call for the

@@ -9,9 +9,10 @@ use crate::fs::caller;
 use crate::fs::file::OpenFlags;
 use crate::memory::user::UserPtr;
 use crate::process::clock::CpuClock;
-use crate::process::itimer::{Setting, Which};
+use crate::process::itimer::Which;
 use crate::process::timer::{Clock, Notify, valid_signal};
 use crate::process::{self, current_process};
+use crate::sched::TimerSetting;
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -23,7 +24,7 @@ struct Itimerval {
     value: Timeval,
 }
 
-fn itimerval(setting: Setting) -> Itimerval {
+fn itimerval(setting: TimerSetting) -> Itimerval {
     // A timer that is set never reads as zero, which would say that it is not.
     let value = if setting.value == 0 { 0 } else { setting.value.max(1000) };
     Itimerval { interval: Timeval::from_ns(setting.interval), value: Timeval::from_ns(value) }
@@ -40,10 +41,10 @@ pub fn sys_getitimer(which: i32, to: usize) -> Result<usize> {
 /// setitimer(2).
 pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
     let to = if from == 0 {
-        Setting::default()
+        TimerSetting::default()
     } else {
         let new = UserPtr::<Itimerval>::new(from).read()?;
-        Setting { interval: new.interval.to_ns()?, value: new.value.to_ns()? }
+        TimerSetting { interval: new.interval.to_ns()?, value: new.value.to_ns()? }
     };
     let which = Which::from_number(which)?;
     let process = current_process();
@@ -57,7 +58,7 @@ pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
 /// alarm(2): seconds left of the alarm before, rounded to the nearest and at least 1.
 pub fn sys_alarm(seconds: u32) -> Result<usize> {
     let process = current_process();
-    let to = Setting { interval: 0, value: u64::from(seconds) * NS_PER_SEC };
+    let to = TimerSetting { interval: 0, value: u64::from(seconds) * NS_PER_SEC };
     let before = process.itimers.set(&process, Which::Real, to)?.value;
     if before == 0 {
         return Ok(0);
@@ -78,11 +79,11 @@ impl Itimerspec {
         UserPtr::<Self>::new(address).read()
     }
 
-    fn setting(&self) -> Result<Setting> {
-        Ok(Setting { interval: self.interval.to_ns()?, value: self.value.to_ns()? })
+    fn setting(&self) -> Result<TimerSetting> {
+        Ok(TimerSetting { interval: self.interval.to_ns()?, value: self.value.to_ns()? })
     }
 
-    fn write(setting: Setting, address: usize) -> Result {
+    fn write(setting: TimerSetting, address: usize) -> Result {
         let (interval, value) = (Timespec::from_ns(setting.interval), Timespec::from_ns(setting.value));
         UserPtr::new(address).write(&Self { interval, value })
     }

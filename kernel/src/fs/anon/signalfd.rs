@@ -14,17 +14,16 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use crate::errno::{EAGAIN, EINVAL, Result};
-use crate::fs::caller;
+use crate::fs::caller::{self, SignalRecord};
 use crate::fs::file::buffer::Output;
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
-use crate::process::signal::{self, Info, UNBLOCKABLE};
 
 lock_class! { static LISTENERS: LockClass = ("signalfd listeners", sync::level::Other); }
 
-/// sizeof(struct signalfd_siginfo).
-const RECORD: usize = 128;
+/// Bytes of what a read gives of one signal.
+const RECORD: usize = size_of::<SignalRecord>();
 
 /// The signal files that a process has looked at.
 pub struct Listeners {
@@ -82,7 +81,7 @@ impl SignalFile {
     /// ENOMEM.
     pub fn try_new(set: u64, flags: OpenFlags) -> Result<Arc<File>> {
         let file =
-            SignalFile { set: AtomicU64::new(set & !UNBLOCKABLE), changed: try_arc(PollQueue::new())? };
+            SignalFile { set: AtomicU64::new(set & caller::BLOCKABLE), changed: try_arc(PollQueue::new())? };
         file.listen()?;
         let inode = super::inode(Kind::Regular, 0o600)?;
         File::try_anonymous(inode, "anon_inode:[signalfd]", try_box(file)?, flags | OpenFlags::READ_WRITE)
@@ -90,50 +89,17 @@ impl SignalFile {
 
     /// Shows other signals from now on.
     pub fn set(&self, set: u64) {
-        self.set.store(set & !UNBLOCKABLE, SeqCst);
+        self.set.store(set & caller::BLOCKABLE, SeqCst);
         self.changed.wake();
     }
 
     fn listen(&self) -> Result {
-        caller::current().process.signals.listeners.add(&self.changed)
+        caller::with_signal_listeners(|listeners| listeners.add(&self.changed))
     }
 
-    fn take(&self) -> Option<Info> {
-        signal::take_waiting(&caller::current(), self.set.load(SeqCst))
+    fn take(&self) -> Option<SignalRecord> {
+        caller::take_signal(self.set.load(SeqCst))
     }
-}
-
-/// struct signalfd_siginfo.
-fn record(info: &Info) -> [u8; RECORD] {
-    let bytes = info.to_bytes();
-    let mut out = [0; RECORD];
-    // Offset in siginfo_t, offset and length here, by what the code says the signal carries.
-    const HEAD: [(usize, usize, usize); 3] = [(0, 0, 4), (4, 4, 4), (8, 8, 4)];
-    const SENDER: [(usize, usize, usize); 2] = [(16, 12, 4), (20, 16, 4)];
-    const VALUE: [(usize, usize, usize); 2] = [(24, 44, 4), (24, 48, 8)];
-    const TIMER: [(usize, usize, usize); 4] = [(16, 24, 4), (20, 32, 4), (24, 44, 4), (24, 48, 8)];
-    const CHILD: [(usize, usize, usize); 5] =
-        [(16, 12, 4), (20, 16, 4), (24, 40, 4), (32, 56, 8), (40, 64, 8)];
-    const FAULT: [(usize, usize, usize); 1] = [(16, 72, 8)];
-    let mut copy = |fields: &[(usize, usize, usize)]| {
-        for &(from, to, len) in fields {
-            if let (Some(to), Some(from)) = (out.get_mut(to..to + len), bytes.get(from..from + len)) {
-                to.copy_from_slice(from);
-            }
-        }
-    };
-    copy(&HEAD);
-    match info.layout() {
-        signal::Layout::Sender => copy(&SENDER),
-        signal::Layout::Value => {
-            copy(&SENDER);
-            copy(&VALUE);
-        }
-        signal::Layout::Timer => copy(&TIMER),
-        signal::Layout::Child => copy(&CHILD),
-        signal::Layout::Fault => copy(&FAULT),
-    }
-    out
 }
 
 impl FileOps for SignalFile {
@@ -143,12 +109,12 @@ impl FileOps for SignalFile {
         }
         self.listen()?;
         let mut next = match self.take() {
-            Some(info) => Some(info),
+            Some(record) => Some(record),
             None if file.nonblocking() => return Err(EAGAIN),
             None => Some(self.changed.wait(None, || self.take())?),
         };
-        while let Some(info) = next {
-            if out.put(&record(&info)) < RECORD || out.left() < RECORD {
+        while let Some(record) = next {
+            if out.put(&record) < RECORD || out.left() < RECORD {
                 break;
             }
             next = self.take();
@@ -160,9 +126,7 @@ impl FileOps for SignalFile {
         poller.add(&self.changed);
         // Without memory it is not woken: a look still tells.
         let _ = self.listen();
-        let thread = caller::current();
-        let waiting = thread.pending.lock().set | thread.process.signals.pending();
-        if waiting & self.set.load(SeqCst) != 0 { poll::IN } else { 0 }
+        if caller::pending_signals() & self.set.load(SeqCst) != 0 { poll::IN } else { 0 }
     }
 
     fn ignores_seek(&self) -> bool {

@@ -17,8 +17,7 @@ use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
-use crate::process::itimer::Setting;
-use crate::sched::{Expire, Timer, forward};
+use crate::sched::{Expire, Timer, TimerSetting, forward};
 
 lock_class! { static TIMERFD: LockClass = ("timerfd", sync::level::Other); }
 
@@ -97,23 +96,23 @@ impl TimerFile {
         File::try_anonymous(inode, "anon_inode:[timerfd]", ops, flags | OpenFlags::READ_WRITE)
     }
 
-    fn setting(state: &mut State) -> Setting {
+    fn setting(state: &mut State) -> TimerSetting {
         state.catch_up();
         let value = match state.next {
             0 => 0,
             _ if state.expired => 0,
             next => next.saturating_sub(time::now()).max(1),
         };
-        Setting { interval: state.interval, value }
+        TimerSetting { interval: state.interval, value }
     }
 
     /// timerfd_gettime(2).
-    pub fn get(&self) -> Setting {
+    pub fn get(&self) -> TimerSetting {
         Self::setting(&mut self.0.state.lock())
     }
 
     /// timerfd_settime(2); returns what it was set to.
-    pub fn set(&self, to: Setting, absolute: bool, cancel_on_set: bool) -> Setting {
+    pub fn set(&self, to: TimerSetting, absolute: bool, cancel_on_set: bool) -> TimerSetting {
         let mut state = self.0.state.lock();
         let before = Self::setting(&mut state);
         if let Some(timer) = &state.timer {

@@ -6,7 +6,7 @@ use linux_raw_sys::general as abi;
 
 /// What siginfo_t holds, by its code and signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Layout {
+enum Payload {
     /// Process and user id.
     Sender,
     /// The same and a value.
@@ -61,16 +61,16 @@ impl Info {
     }
 
     /// What the bytes from 16 on are.
-    pub fn layout(&self) -> Layout {
+    fn payload(&self) -> Payload {
         const FAULTS: u64 =
             bit(abi::SIGSEGV) | bit(abi::SIGBUS) | bit(abi::SIGILL) | bit(abi::SIGTRAP) | bit(abi::SIGFPE);
         match self.code {
-            abi::SI_TIMER => Layout::Timer,
-            code if code < 0 && code != abi::SI_TKILL => Layout::Value,
-            code if code <= 0 || code == abi::SI_KERNEL as i32 => Layout::Sender,
-            _ if self.signal == abi::SIGCHLD => Layout::Child,
-            _ if (1..=COUNT).contains(&self.signal) && bit(self.signal) & FAULTS != 0 => Layout::Fault,
-            _ => Layout::Sender,
+            abi::SI_TIMER => Payload::Timer,
+            code if code < 0 && code != abi::SI_TKILL => Payload::Value,
+            code if code <= 0 || code == abi::SI_KERNEL as i32 => Payload::Sender,
+            _ if self.signal == abi::SIGCHLD => Payload::Child,
+            _ if (1..=COUNT).contains(&self.signal) && bit(self.signal) & FAULTS != 0 => Payload::Fault,
+            _ => Payload::Sender,
         }
     }
 
@@ -85,6 +85,39 @@ impl Info {
             to.copy_from_slice(&word.to_ne_bytes());
         }
         bytes
+    }
+
+    /// struct signalfd_siginfo: what a read of a signal file gives (signalfd(2)).
+    pub fn to_signalfd(self) -> [u8; 128] {
+        let bytes = self.to_bytes();
+        let mut out = [0; 128];
+        // Offset in siginfo_t, offset and length here, by what the code says the signal carries.
+        const HEAD: [(usize, usize, usize); 3] = [(0, 0, 4), (4, 4, 4), (8, 8, 4)];
+        const SENDER: [(usize, usize, usize); 2] = [(16, 12, 4), (20, 16, 4)];
+        const VALUE: [(usize, usize, usize); 2] = [(24, 44, 4), (24, 48, 8)];
+        const TIMER: [(usize, usize, usize); 4] = [(16, 24, 4), (20, 32, 4), (24, 44, 4), (24, 48, 8)];
+        const CHILD: [(usize, usize, usize); 5] =
+            [(16, 12, 4), (20, 16, 4), (24, 40, 4), (32, 56, 8), (40, 64, 8)];
+        const FAULT: [(usize, usize, usize); 1] = [(16, 72, 8)];
+        let mut copy = |fields: &[(usize, usize, usize)]| {
+            for &(from, to, len) in fields {
+                if let (Some(to), Some(from)) = (out.get_mut(to..to + len), bytes.get(from..from + len)) {
+                    to.copy_from_slice(from);
+                }
+            }
+        };
+        copy(&HEAD);
+        match self.payload() {
+            Payload::Sender => copy(&SENDER),
+            Payload::Value => {
+                copy(&SENDER);
+                copy(&VALUE);
+            }
+            Payload::Timer => copy(&TIMER),
+            Payload::Child => copy(&CHILD),
+            Payload::Fault => copy(&FAULT),
+        }
+        out
     }
 
     /// What rt_sigqueueinfo was given.

@@ -24,7 +24,7 @@ use sync::level::Other;
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use info::{Info, Layout};
+pub use info::Info;
 pub use send::kernel as send_kernel;
 
 lock_class! {

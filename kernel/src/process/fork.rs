@@ -9,7 +9,7 @@ use super::{COMM, MEMORY, SPACE, THREADS};
 use super::{
     Credentials, Pid, Process, Thread, exec, family, itimer, limits, oom, rseq, signal, timer, wait,
 };
-use crate::arch::{self, UserRegs};
+use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
 use crate::memory::Space;
@@ -232,7 +232,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         rseq: parts.rseq,
         comm: SpinLock::new([0; 16], &COMM),
         restart: SpinLock::new((0, 0), &COMM),
-        trap: SpinLock::new((0, 0, 0), &COMM),
+        trap: SpinLock::new(TrapRecord::default(), &COMM),
         executing: SpinLock::new(None, &MEMORY),
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),

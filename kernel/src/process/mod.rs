@@ -49,6 +49,7 @@ pub use signal::deliver::return_work;
 pub use start::start_init;
 pub use trap::kernel_fault;
 
+use crate::arch::TrapRecord;
 use crate::errno::Errno;
 use crate::fs::{File, FileTable, FsContext};
 use crate::memory::Space;
@@ -145,8 +146,8 @@ pub struct Thread {
     pub(crate) rseq: rseq::Registration,
     comm: SpinLock<[u8; 16]>,
     pub(crate) restart: SpinLock<(u64, usize)>,
-    /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).
-    pub(crate) trap: SpinLock<(u64, u64, u64)>,
+    /// The last exception that became a signal.
+    pub(crate) trap: SpinLock<TrapRecord>,
     /// The file that an exec of it has come to.
     pub(crate) executing: SpinLock<Option<Arc<File>>>,
     pub minor_faults: AtomicU64,

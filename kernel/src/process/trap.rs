@@ -37,36 +37,8 @@ pub fn user_trap(regs: &mut UserRegs, trap: Trap) {
         Trap::StackFault(_) | Trap::SegmentNotPresent(_) => Info::kernel(abi::SIGBUS),
         _ => Info::kernel(abi::SIGSEGV),
     };
-    *super::current().trap.lock() = (vector_of(trap), code_of(trap), 0);
+    *super::current().trap.lock() = trap.record();
     send::forced(info);
-}
-
-/// The processor's number of an exception (SDM vol. 3, 7.3.1).
-fn vector_of(trap: Trap) -> u64 {
-    match trap {
-        Trap::DivideError => 0,
-        Trap::Debug => 1,
-        Trap::Breakpoint => 3,
-        Trap::Overflow => 4,
-        Trap::Bounds => 5,
-        Trap::InvalidOpcode => 6,
-        Trap::DeviceNotAvailable => 7,
-        Trap::SegmentNotPresent(_) => 11,
-        Trap::StackFault(_) => 12,
-        Trap::Protection(_) => 13,
-        Trap::PageFault(_) => 14,
-        Trap::FloatingPoint => 16,
-        Trap::Alignment => 17,
-        Trap::SimdFloatingPoint => 19,
-        Trap::Other(vector) => u64::from(vector),
-    }
-}
-
-fn code_of(trap: Trap) -> u64 {
-    match trap {
-        Trap::SegmentNotPresent(code) | Trap::StackFault(code) | Trap::Protection(code) => u64::from(code),
-        _ => 0,
-    }
 }
 
 #[cold]
@@ -82,11 +54,7 @@ fn refused(fault: &PageFault, error: FaultError) {
             return;
         }
     };
-    // Bits of the error code: present, write, user, instruction fetch (SDM vol. 3, 5.7). Of an address in the kernel's half
-    // a program learns nothing, not even what is mapped there.
-    let present = fault.present || fault.addr >= crate::arch::USER_END;
-    let code = u64::from(present) | u64::from(fault.write) << 1 | 4 | u64::from(fault.exec) << 4;
-    *super::current().trap.lock() = (14, code, fault.addr as u64);
+    *super::current().trap.lock() = Trap::PageFault(*fault).record();
     send::forced(info);
 }
 

@@ -54,8 +54,7 @@ pub fn init_cpu() -> Result<()> {
         context: arch::Context::running(),
         stack: None,
         fpu: None,
-        tls: 0,
-        gs: 0,
+        pointers: arch::ThreadPointers::default(),
         space: None,
         start: None,
     };
@@ -166,8 +165,7 @@ fn switch_to(previous: Previous, from: &Task, to: &Task) {
     let (from, to) = unsafe { (from.hardware(), to.hardware()) };
     if let Some(fpu) = &mut from.fpu {
         fpu.save();
-        from.tls = arch::tls();
-        from.gs = arch::gs();
+        from.pointers.save();
     }
     change_space(from.space.as_ref(), to.space.as_ref());
     if let Some(stack) = &to.stack {
@@ -175,8 +173,7 @@ fn switch_to(previous: Previous, from: &Task, to: &Task) {
     }
     if let Some(fpu) = &to.fpu {
         fpu.restore();
-        arch::set_tls(to.tls);
-        arch::set_gs(to.gs);
+        to.pointers.restore();
     }
     let (from, to) = (&raw mut from.context, &raw const to.context);
     // SAFETY: as in `Left`.
@@ -244,7 +241,7 @@ extern "C" fn kernel_entry(_: usize) -> ! {
     exit_current()
 }
 
-/// A task for `thread` that will enter user mode with `regs`. It runs once `start` is called.
+/// A task for `thread` that will enter user mode with `regs`, its own data at `tls`. It runs once `start` is called.
 pub fn new_user(
     thread: Arc<Thread>,
     regs: &arch::UserRegs,
@@ -257,8 +254,14 @@ pub fn new_user(
     unsafe { arch::user_regs(&stack).write(*regs) };
     let context = arch::Context::new(&stack, user_entry, 0);
     let parent = current();
-    let hardware =
-        Hardware { context, stack: Some(stack), fpu: Some(fpu), tls, gs: 0, space: Some(space), start: None };
+    let hardware = Hardware {
+        context,
+        stack: Some(stack),
+        fpu: Some(fpu),
+        pointers: arch::ThreadPointers::new(tls),
+        space: Some(space),
+        start: None,
+    };
     let task = Task::try_new(Some(thread), hardware, parent.nice())?;
     task.inherit_affinity(&parent);
     Ok(task)
@@ -277,8 +280,7 @@ pub fn spawn(cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Ta
         context,
         stack: Some(stack),
         fpu: None,
-        tls: 0,
-        gs: 0,
+        pointers: arch::ThreadPointers::default(),
         space: None,
         start: Some((f, argument)),
     };
@@ -350,8 +352,7 @@ pub fn reset_for_exec() {
         fpu.reset();
         fpu.restore();
     });
-    arch::set_tls(0);
-    arch::set_gs(0);
+    arch::ThreadPointers::default().restore();
 }
 
 /// Sleeps until `deadline` (ns, monotonic clock).

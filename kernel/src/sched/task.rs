@@ -132,8 +132,7 @@ pub(super) struct Hardware {
     pub context: arch::Context,
     pub stack: Option<arch::KernelStack>,
     pub fpu: Option<arch::FpuState>,
-    pub tls: usize,
-    pub gs: usize,
+    pub pointers: arch::ThreadPointers,
     pub space: Option<Arc<Space>>,
     /// What a kernel thread runs.
     pub start: Option<(fn(usize), usize)>,

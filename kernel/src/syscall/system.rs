@@ -1,7 +1,7 @@
 //! Ids of users, limits, names and facts of the system.
 #![forbid(unsafe_code)]
 
-use crate::arch;
+use crate::arch::{self, ArchPrctl};
 use crate::errno::{Errno, Result};
 use crate::fs::devfs::random;
 use crate::fs::file::buffer::{Output, Segment};
@@ -155,27 +155,14 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
 }
 
 /// arch_prctl(2).
-pub fn sys_arch_prctl(code: u32, value: usize) -> Result<usize> {
-    match code {
-        ARCH_SET_FS | ARCH_SET_GS if value >= arch::USER_END => Err(Errno::EPERM),
-        ARCH_SET_FS => {
-            arch::set_tls(value);
-            Ok(0)
-        }
-        ARCH_SET_GS => {
-            arch::set_gs(value);
-            Ok(0)
-        }
-        ARCH_GET_FS => UserPtr::<usize>::new(value).write(&arch::tls()).map(|()| 0),
-        ARCH_GET_GS => UserPtr::<usize>::new(value).write(&arch::gs()).map(|()| 0),
-        _ => Err(Errno::EINVAL),
+pub fn sys_arch_prctl(operation: u32, value: usize) -> Result<usize> {
+    match arch::arch_prctl(operation, value) {
+        ArchPrctl::Done => Ok(0),
+        ArchPrctl::Value(pointer) => UserPtr::<usize>::new(value).write(&pointer).map(|()| 0),
+        ArchPrctl::NotPermitted => Err(Errno::EPERM),
+        ArchPrctl::Unknown => Err(Errno::EINVAL),
     }
 }
-
-const ARCH_SET_GS: u32 = 0x1001;
-const ARCH_SET_FS: u32 = 0x1002;
-const ARCH_GET_FS: u32 = 0x1003;
-const ARCH_GET_GS: u32 = 0x1004;
 
 /// personality(2).
 pub fn sys_personality(to: u32) -> Result<usize> {

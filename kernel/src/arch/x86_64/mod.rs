@@ -16,6 +16,7 @@ mod machine;
 mod memory;
 pub mod signal_frame;
 mod stack;
+mod thread_pointers;
 pub mod time;
 mod trap;
 pub mod upcall;
@@ -36,7 +37,8 @@ pub use ipi::call_others;
 pub use machine::Machine;
 pub use memory::USER_END;
 pub use stack::{KernelStack, trim as trim_stacks};
-pub use trap::{PageFault, Trap, UserRegs};
+pub use thread_pointers::{ArchPrctl, ThreadPointers, arch_prctl, tls};
+pub use trap::{PageFault, Trap, TrapRecord, UserRegs};
 pub use vdso::vdso;
 
 use cpu::{features, percpu, reg};
@@ -135,69 +137,6 @@ pub unsafe fn enter_user(regs: &UserRegs) -> ! {
     unsafe {
         trap::finish(&mut *regs);
         trap::return_to_user(regs)
-    }
-}
-
-/// The program's FS base.
-#[inline]
-pub fn tls() -> usize {
-    let value;
-    if features::get().fsgsbase {
-        // SAFETY: enabled where offered.
-        unsafe { asm!("rdfsbase {}", out(reg) value, options(nomem, nostack, preserves_flags)) };
-    } else {
-        // SAFETY: the register exists on every 64-bit processor.
-        value = unsafe { reg::rdmsr(reg::IA32_FS_BASE) } as usize;
-    }
-    value
-}
-
-/// Sets the program's FS base; an address outside the user half becomes 0 (the register refuses non-canonical ones).
-#[inline]
-pub fn set_tls(base: usize) {
-    let base = if base < USER_END { base } else { 0 };
-    if features::get().fsgsbase {
-        // SAFETY: canonical; the kernel does not use FS.
-        unsafe { asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
-    } else {
-        // SAFETY: as above.
-        unsafe { reg::wrmsr(reg::IA32_FS_BASE, base as u64) };
-    }
-}
-
-/// The program's GS base, which waits in KERNEL_GS_BASE while the kernel runs.
-#[inline]
-pub fn gs() -> usize {
-    if features::get().fsgsbase {
-        let was = disable_interrupts();
-        let value;
-        // SAFETY: interrupts are off, and entries that cannot be held off do not trust GS.
-        unsafe {
-            asm!("swapgs", "rdgsbase {}", "swapgs", out(reg) value, options(nomem, nostack, preserves_flags))
-        };
-        if was {
-            enable_interrupts();
-        }
-        return value;
-    }
-    // SAFETY: the register exists on every 64-bit processor.
-    unsafe { reg::rdmsr(reg::IA32_KERNEL_GS_BASE) as usize }
-}
-
-/// Sets the program's GS base, as [`set_tls`].
-#[inline]
-pub fn set_gs(base: usize) {
-    let base = if base < USER_END { base } else { 0 };
-    if features::get().fsgsbase {
-        let was = disable_interrupts();
-        // SAFETY: as in `gs`; canonical.
-        unsafe { asm!("swapgs", "wrgsbase {}", "swapgs", in(reg) base, options(nostack, preserves_flags)) };
-        if was {
-            enable_interrupts();
-        }
-    } else {
-        // SAFETY: canonical.
-        unsafe { reg::wrmsr(reg::IA32_KERNEL_GS_BASE, base as u64) };
     }
 }
 

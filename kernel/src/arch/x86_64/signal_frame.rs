@@ -13,7 +13,7 @@ use super::cpu::features;
 use super::cpu::gdt::{USER_CODE, USER_DATA};
 use super::cpu::reg::{FLAG_DF, FLAG_RF, FLAG_TF};
 use super::fpu::FpuState;
-use super::trap::UserRegs;
+use super::trap::{TrapRecord, UserRegs};
 use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
 
 const UC_FP_XSTATE: u64 = 1;
@@ -113,8 +113,8 @@ pub struct Delivery<'a> {
     pub stack: SignalStack,
     /// The handler wants the alternate stack, it is enabled, and the program is not on it yet.
     pub switch_stack: bool,
-    /// Trap number, error code and address of the last fault, for the context.
-    pub trap: (u64, u64, u64),
+    /// The last exception, for the context.
+    pub trap: TrapRecord,
 }
 
 /// What sigreturn gives back to the signal code.
@@ -179,7 +179,6 @@ pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, fpu: &mut FpuState) -
 }
 
 fn context_of(regs: &UserRegs, delivery: &Delivery<'_>, fpstate: usize) -> SigContext {
-    let (trapno, err, cr2) = delivery.trap;
     SigContext {
         r8: regs.r8,
         r9: regs.r9,
@@ -203,10 +202,10 @@ fn context_of(regs: &UserRegs, delivery: &Delivery<'_>, fpstate: usize) -> SigCo
         gs: 0,
         fs: 0,
         ss: USER_DATA,
-        err,
-        trapno,
+        err: delivery.trap.code,
+        trapno: delivery.trap.vector,
         oldmask: delivery.mask,
-        cr2,
+        cr2: delivery.trap.address,
         fpstate: fpstate as u64,
         reserved: [0; 8],
     }

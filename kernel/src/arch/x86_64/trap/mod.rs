@@ -54,6 +54,54 @@ impl PageFault {
     }
 }
 
+/// What a signal handler is told of the last exception (`trapno`, `err` and `cr2` of its context).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TrapRecord {
+    pub vector: u64,
+    pub code: u64,
+    pub address: u64,
+}
+
+impl Trap {
+    pub fn record(self) -> TrapRecord {
+        let (code, address) = match self {
+            Trap::PageFault(fault) => {
+                // Of an address in the kernel's half a program learns nothing, not even what is mapped there.
+                let present = fault.present || fault.addr >= USER_END;
+                // Present, write, user, instruction fetch (SDM vol. 3, 5.7).
+                let code = u64::from(present) | u64::from(fault.write) << 1 | 4 | u64::from(fault.exec) << 4;
+                (code, fault.addr as u64)
+            }
+            Trap::SegmentNotPresent(code) | Trap::StackFault(code) | Trap::Protection(code) => {
+                (u64::from(code), 0)
+            }
+            _ => (0, 0),
+        };
+        TrapRecord { vector: self.vector(), code, address }
+    }
+
+    /// The processor's number of the exception (SDM vol. 3, 7.3.1).
+    fn vector(self) -> u64 {
+        match self {
+            Trap::DivideError => 0,
+            Trap::Debug => 1,
+            Trap::Breakpoint => 3,
+            Trap::Overflow => 4,
+            Trap::Bounds => 5,
+            Trap::InvalidOpcode => 6,
+            Trap::DeviceNotAvailable => 7,
+            Trap::SegmentNotPresent(_) => 11,
+            Trap::StackFault(_) => 12,
+            Trap::Protection(_) => 13,
+            Trap::PageFault(_) => 14,
+            Trap::FloatingPoint => 16,
+            Trap::Alignment => 17,
+            Trap::SimdFloatingPoint => 19,
+            Trap::Other(vector) => u64::from(vector),
+        }
+    }
+}
+
 /// Fills the tables that all CPUs share.
 ///
 /// # Safety

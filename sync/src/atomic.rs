@@ -32,6 +32,17 @@ pub fn fence_at(_name: &'static str) {
     fence(Ordering::SeqCst);
 }
 
+/// A full fence called `name`, right behind a read-modify-write. On x86 that is one already (SDM vol. 3, 10.2.2: locked
+/// instructions have a total order, and loads and stores do not pass them), so that only the compiler has to be told.
+#[inline(always)]
+pub fn fence_after_rmw(_name: &'static str) {
+    if cfg!(target_arch = "x86_64") {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// Declares constructors `const` where the atomics' own are (loom's are not).
 #[macro_export]
 #[doc(hidden)]

@@ -6,7 +6,8 @@
 //!
 //! From the top: `op` has a file for every operation on an address space. They stand on `space`: the tree and the walks over it.
 //! A `space` is made of `node`s, the page-table pages with their locks and segments; what maps files and shared memory is an
-//! `object`. `order` has the order of locks, `tlb` what a CPU may still translate.
+//! `object`. `order` has the order of locks, `tlb` what a CPU may still translate. The steps whose order matters are in `protocol`, which
+//! the models in tests/models explore.
 #![no_std]
 
 extern crate alloc;
@@ -20,15 +21,18 @@ pub mod object;
 mod once;
 mod op;
 pub mod order;
+mod protocol;
 mod request;
 pub mod slab;
 mod small;
 mod space;
 pub mod tlb;
 
+use sync::atomic;
+
 pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
-pub use machine::{Asid, CpuMask, CpuSet, Entry, FlushRange, Machine};
+pub use machine::{Asid, CpuSet, Entry, FlushRange, Machine};
 pub use object::{Object, ObjectKind, ObjectOwner, ObjectRef, Pager};
 pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};

@@ -7,7 +7,6 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 use crate::request::Prot;
 use crate::tlb::FlushRequest;
-use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{CpuId, MAX_CPUS};
 
 /// A page-table entry in the hardware's format. Zero is "absent" on every machine; a busy entry too has the hardware's present
@@ -115,13 +114,14 @@ impl FlushRange {
 
 /// A set of CPUs that one CPU reads and writes, or that lies under a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CpuSet([u64; MAX_CPUS / 64]);
+pub struct CpuSet(pub(crate) [u64; CpuSet::WORDS]);
 
 impl CpuSet {
-    pub const EMPTY: Self = Self([0; MAX_CPUS / 64]);
+    pub(crate) const WORDS: usize = MAX_CPUS / 64;
+    pub const EMPTY: Self = Self([0; Self::WORDS]);
 
     fn place(cpu: CpuId) -> (usize, u64) {
-        (cpu as usize / 64 % (MAX_CPUS / 64), 1 << (cpu % 64))
+        (cpu as usize / 64 % Self::WORDS, 1 << (cpu % 64))
     }
 
     #[inline]
@@ -155,16 +155,6 @@ impl CpuSet {
         }
     }
 
-    /// Drops all that are not in `other` too.
-    #[inline]
-    pub fn keep(&mut self, other: &CpuMask) {
-        for (word, keep) in self.0.iter_mut().zip(&other.0) {
-            if *word != 0 {
-                *word &= keep.load(Ordering::SeqCst);
-            }
-        }
-    }
-
     /// The members, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.0.iter().enumerate().flat_map(|(i, w)| members(i, *w))
@@ -179,61 +169,6 @@ fn members(i: usize, word: u64) -> impl Iterator<Item = CpuId> {
         rest &= rest - 1;
         Some(i as CpuId * 64 + bit)
     })
-}
-
-/// A set of CPUs that all may read and write.
-pub struct CpuMask([AtomicU64; MAX_CPUS / 64]);
-
-impl CpuMask {
-    pub const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; MAX_CPUS / 64])
-    }
-
-    fn word(&self, cpu: CpuId) -> (&AtomicU64, u64) {
-        (&self.0[cpu as usize / 64 % (MAX_CPUS / 64)], 1 << (cpu % 64))
-    }
-
-    #[inline]
-    pub fn contains(&self, cpu: CpuId) -> bool {
-        let (word, bit) = self.word(cpu);
-        word.load(Ordering::Relaxed) & bit != 0
-    }
-
-    /// A full fence. Callers check [`Self::contains`] first: a set bit is not written again.
-    pub fn insert(&self, cpu: CpuId) {
-        let (word, bit) = self.word(cpu);
-        word.fetch_or(bit, Ordering::SeqCst);
-    }
-
-    /// A full fence.
-    pub fn remove(&self, cpu: CpuId) {
-        let (word, bit) = self.word(cpu);
-        word.fetch_and(!bit, Ordering::SeqCst);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|w| w.load(Ordering::Relaxed) == 0)
-    }
-
-    /// The members at this moment.
-    pub fn snapshot(&self) -> CpuSet {
-        let mut copy = CpuSet::EMPTY;
-        for (to, from) in copy.0.iter_mut().zip(&self.0) {
-            *to = from.load(Ordering::SeqCst);
-        }
-        copy
-    }
-
-    /// The members, lowest first.
-    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        self.0.iter().enumerate().flat_map(|(i, w)| members(i, w.load(Ordering::Relaxed)))
-    }
-}
-
-impl Default for CpuMask {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// The machine. A zero-sized type; all functions are small and inlined.

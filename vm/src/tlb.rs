@@ -1,21 +1,15 @@
 //! Which CPUs may hold translations of a space, and how they are made to forget them.
 //!
-//! Invariants: MaskBeforeRoot — a CPU is in the space's mask before it loads the root, and the mask is checked before it is
-//! written. Bits are sticky: a CPU that went on to another space keeps its bit and its address-space id (the next switch
-//! back finds its translations); it leaves the set when a flush finds it elsewhere. So a space that stays where it is
-//! never writes its mask.
-//!
-//! Why no flush is lost: a CPU sets its bit with a full fence and then loads the root; who changes entries changes them,
-//! fences, and then reads the mask. Either the bit is seen, or the new CPU sees the changed entries.
-//!
-//! A CPU that has a view (view.rs) is not in the mask: it holds translations only of leaves that its view links to, and those know it.
+//! Invariants: MaskBeforeRoot (protocol/mask.rs, with the reason why no flush is lost). A CPU that went on to another space stays in the
+//! mask and keeps its address-space id: the next switch back finds its translations.
 //!
 //! Lock order: none taken. The per-CPU state is touched by its CPU with interrupts disabled.
 #![forbid(unsafe_code)]
 
 use crate::addr::PhysAddr;
-use crate::machine::{Asid, CpuMask, CpuSet, FlushRange, Machine};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::machine::{Asid, CpuSet, FlushRange, Machine};
+use crate::protocol::mask::SpaceCpus;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::rcu::RcuHead;
 use sync::{Count, machine, per_cpu};
 
@@ -94,11 +88,7 @@ per_cpu! {
 /// What other CPUs need to know of a space. It outlives the space by a grace period (node::Sharer).
 pub struct SpaceTlb {
     id: u64,
-    /// CPUs that may hold translations through the space's own root.
-    mask: CpuMask,
-    /// CPUs that translate through a view of their own (view.rs), for good. Which leaves they may hold translations of is written
-    /// in the leaves.
-    views: CpuMask,
+    cpus: SpaceCpus<{ CpuSet::WORDS }>,
     rcu: RcuHead,
 }
 
@@ -134,8 +124,7 @@ impl SpaceTlb {
         counter.add(1);
         Self {
             id: counter.get() * sync::MAX_CPUS as u64 + u64::from(machine::cpu_id()),
-            mask: CpuMask::new(),
-            views: CpuMask::new(),
+            cpus: SpaceCpus::new(),
             rcu: RcuHead::new(),
         }
     }
@@ -146,13 +135,13 @@ impl SpaceTlb {
 
     /// CPUs that may have the space loaded, by its root or a view.
     pub fn cpus(&self) -> CpuSet {
-        self.holders(&self.views.snapshot())
+        CpuSet(self.cpus.all())
     }
 
     /// Does `cpu` translate through a view of its own?
     #[inline]
     pub(crate) fn has_view(&self, cpu: sync::CpuId) -> bool {
-        self.views.contains(cpu)
+        self.cpus.has_view(cpu)
     }
 
     /// Is the space loaded on this CPU?
@@ -165,13 +154,11 @@ impl SpaceTlb {
         let irq = machine::irq_save();
         let tlb = TLB.this();
         if tlb.loaded.load(Ordering::Relaxed) != self.id {
-            let cpu = machine::cpu_id();
-            if !self.mask.contains(cpu) && !self.views.contains(cpu) {
-                self.mask.insert(cpu);
-            }
-            let asid = tlb.find_or_take::<M>(self.id);
-            tlb.loaded.store(self.id, Ordering::Relaxed);
-            M::load_root(root, asid);
+            self.cpus.come(machine::cpu_id(), || {
+                let asid = tlb.find_or_take::<M>(self.id);
+                tlb.loaded.store(self.id, Ordering::Relaxed);
+                M::load_root(root, asid);
+            });
         }
         machine::irq_restore(irq);
     }
@@ -180,13 +167,13 @@ impl SpaceTlb {
     pub(crate) fn enter_view<M: Machine>(&self, root: PhysAddr) {
         let irq = machine::irq_save();
         let (tlb, cpu) = (TLB.this(), machine::cpu_id());
-        if tlb.loaded.load(Ordering::Relaxed) == self.id && !self.views.contains(cpu) {
-            self.views.insert(cpu);
-            // What was cached through the space's root must not be used any more: as if the id were new here.
-            tlb.forget(self.id);
-            let asid = tlb.find_or_take::<M>(self.id);
-            M::load_root(root, asid);
-            self.mask.remove(cpu);
+        if tlb.loaded.load(Ordering::Relaxed) == self.id && !self.cpus.has_view(cpu) {
+            self.cpus.enter_view(cpu, || {
+                // What was cached through the space's root must not be used any more: as if the id were new here.
+                tlb.forget(self.id);
+                let asid = tlb.find_or_take::<M>(self.id);
+                M::load_root(root, asid);
+            });
         }
         machine::irq_restore(irq);
     }
@@ -195,41 +182,29 @@ impl SpaceTlb {
     /// changed.
     #[inline]
     pub(crate) fn others(&self, viewers: &CpuSet) -> bool {
-        fence(Ordering::SeqCst);
-        let mut cpus = self.holders(viewers);
+        let mut cpus = CpuSet(self.cpus.to_flush(viewers.0));
         cpus.remove(machine::cpu_id());
         !cpus.is_empty()
-    }
-
-    /// CPUs that may hold translations through leaves that `viewers` link to.
-    #[inline]
-    fn holders(&self, viewers: &CpuSet) -> CpuSet {
-        let mut cpus = *viewers;
-        // A shared leaf knows other spaces' viewers too.
-        cpus.keep(&self.views);
-        cpus.add(&self.mask.snapshot());
-        cpus
     }
 
     /// Returns when no CPU holds a translation of `range`, which lies in leaves that `viewers` link to, that was made before the
     /// call. No leaf is locked.
     pub(crate) fn flush<M: Machine>(&self, range: FlushRange, viewers: &CpuSet) {
-        // Pairs with the fence in `CpuMask::insert`.
-        fence(Ordering::SeqCst);
-        self.send::<M>(&FlushRequest { space: self, range, leave: false }, self.holders(viewers));
+        let cpus = CpuSet(self.cpus.to_flush(viewers.0));
+        self.send::<M>(&FlushRequest { space: self, range, leave: false }, cpus);
     }
 
     /// As `flush`, of all leaves.
     pub(crate) fn flush_all<M: Machine>(&self, range: FlushRange) {
-        fence(Ordering::SeqCst);
-        self.send::<M>(&FlushRequest { space: self, range, leave: false }, self.cpus());
+        let cpus = CpuSet(self.cpus.all_to_flush());
+        self.send::<M>(&FlushRequest { space: self, range, leave: false }, cpus);
     }
 
     /// Returns when no CPU has the root or a view loaded. The space is not switched to any more, so that translations under its
     /// address-space ids are dead: an id is flushed before another space uses it.
     pub(crate) fn leave_everywhere<M: Machine>(&self) {
-        fence(Ordering::SeqCst);
-        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true }, self.cpus());
+        let cpus = CpuSet(self.cpus.all_to_flush());
+        self.send::<M>(&FlushRequest { space: self, range: FlushRange::ALL, leave: true }, cpus);
     }
 
     fn send<M: Machine>(&self, request: &FlushRequest, mut cpus: CpuSet) {
@@ -263,8 +238,6 @@ impl SpaceTlb {
             M::load_kernel_root();
         }
         tlb.forget(self.id);
-        if self.mask.contains(cpu) {
-            self.mask.remove(cpu);
-        }
+        self.cpus.go(cpu);
     }
 }

@@ -1,6 +1,6 @@
-//! The facade `sync::atomic`, over loom, and with one name broken.
+//! The facade `sync::atomic`, over loom, and with one name broken. The models of `vm` use it too.
 
-pub use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::cell::Cell;
 
 std::thread_local! {
@@ -40,8 +40,12 @@ pub fn step(name: &'static str) -> bool {
 
 pub fn fence_at(name: &'static str) {
     if !is_broken(name) {
-        loom::sync::atomic::fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
+}
+
+pub fn fence_after_rmw(name: &'static str) {
+    fence_at(name);
 }
 
 pub fn relax() {

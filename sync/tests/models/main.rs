@@ -8,8 +8,9 @@
 
 #![allow(clippy::disallowed_methods)] // A test may die when memory is out.
 
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod atomic;
+mod explore;
 #[allow(dead_code)]
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
@@ -19,37 +20,3 @@ mod count;
 mod inbox;
 mod locks;
 mod period;
-
-/// Explores `model`, which must hold, with at most `preemptions` per run.
-fn explore(preemptions: usize, model: fn()) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-}
-
-/// Explores `model` with what is called `name` broken, and says whether that was noticed.
-fn notices(name: &'static str, preemptions: usize, model: fn()) -> bool {
-    atomic::break_one(Some(name));
-    let noticed = std::panic::catch_unwind(|| explore(preemptions, model)).is_err();
-    assert!(atomic::was_reached(), "nothing is called {name} on the way through this model");
-    atomic::break_one(None);
-    noticed
-}
-
-/// Tests that a model holds, and that it does not with any of the named orderings or steps broken.
-#[macro_export]
-macro_rules! model {
-    ($model:ident ($preemptions:expr) $(breaks $test:ident: $name:literal)*) => {
-        mod $model {
-            #[test]
-            fn holds() {
-                $crate::explore($preemptions, super::$model);
-            }
-            $(#[test]
-            fn $test() {
-                assert!($crate::notices($name, $preemptions, super::$model), "the model holds even with {} broken", $name);
-            })*
-        }
-    };
-}

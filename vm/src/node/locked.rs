@@ -9,6 +9,7 @@ use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame};
 use crate::machine::{CpuSet, Entry, Machine};
 use crate::object::ObjectRef;
+use crate::protocol::leaf;
 use crate::request::Prot;
 use crate::small::SmallList;
 use crate::tlb::SpaceTlb;
@@ -47,7 +48,7 @@ pub struct Registration {
 
 /// What a node's lock guards.
 pub struct NodeState {
-    /// Interior nodes: the space is gone. (Leaves: see `Arrival::is_current`.)
+    /// Interior nodes: the space is gone. (Leaves: see `Arrival::enter`.)
     pub stray: bool,
     /// Entries that are not absent.
     present: u16,
@@ -216,7 +217,7 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn fill<M: Machine>(&mut self, index: u16, entry: Entry) {
         debug_assert!(self.entry(index).is_absent() && !entry.is_absent());
-        self.node.cell(index).store(entry.0, Ordering::Release);
+        leaf::fill(self.node.cell(index), entry);
         let private = self.node.is_leaf() && entry.is_private::<M>();
         self.state.count_in(index, private);
     }
@@ -241,7 +242,7 @@ impl<'g> Locked<'g> {
         let mut count = 0;
         for (cell, frame) in self.node.cells(first, frames.len()).iter().zip(frames) {
             if frame.0 != 0 && cell.load(Ordering::Relaxed) == 0 {
-                cell.store(rights | frame.0, Ordering::Release);
+                leaf::fill(cell, Entry(rights | frame.0));
                 count += 1;
             }
         }
@@ -259,7 +260,7 @@ impl<'g> Locked<'g> {
     /// translation in any TLB is writable.
     #[inline]
     pub fn restate(&mut self, index: u16, entry: Entry) {
-        self.node.cell(index).store(entry.0, Ordering::Release);
+        leaf::fill(self.node.cell(index), entry);
     }
 
     /// Takes a private page out. The reference to its frame is the caller's.
@@ -276,13 +277,13 @@ impl<'g> Locked<'g> {
     /// Exchanges an entry, whatever it is. The old one's reference, if it owned one, is the caller's.
     #[inline]
     pub fn exchange<M: Machine>(&mut self, index: u16, entry: Entry) -> Entry {
-        let old = Entry(self.node.cell(index).swap(entry.0, Ordering::AcqRel));
-        let leaf = self.node.is_leaf();
+        let old = leaf::exchange(self.node.cell(index), entry);
+        let is_leaf = self.node.is_leaf();
         if !old.is_absent() {
-            self.state.count_out(leaf && old.is_private::<M>());
+            self.state.count_out(is_leaf && old.is_private::<M>());
         }
         if !entry.is_absent() {
-            self.state.count_in(index, leaf && entry.is_private::<M>());
+            self.state.count_in(index, is_leaf && entry.is_private::<M>());
         }
         old
     }

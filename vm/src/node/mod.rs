@@ -2,8 +2,8 @@
 //! back to the node, so a walk reads nothing but table entries until it has arrived.
 //!
 //! Invariants:
-//! * LeafOwns: entries and segments of a node change only under its lock ([`Locked`]). One exception: the entry that leads to
-//!   a leaf is exchanged by compare-and-swap under *that leaf's* lock when the leaf is shared, copied or taken over; the
+//! * LeafOwns (protocol/leaf.rs): entries and segments of a node change only under its lock ([`Locked`]). One exception: the entry that
+//!   leads to a leaf is exchanged by compare-and-swap under *that leaf's* lock when the leaf is shared, copied or taken over; the
 //!   entry is removed by an atomic swap under the lock of the node it lies in.
 //! * A node is reached under RCU and freed a grace period after it was detached from every space (FreeAfterFlush).
 //! * Interior nodes belong to one space and live as long as it does; leaves may have several sharers.
@@ -26,6 +26,7 @@ use crate::addr::{ENTRIES, PAGE_SHIFT, PhysAddr};
 use crate::error::VmError;
 use crate::frame::{self, Frame, FrameKind, OwnedFrame};
 use crate::machine::{Entry, Machine};
+use crate::protocol::leaf;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -133,7 +134,7 @@ impl Node {
     /// What entry `index` says now; unlocked.
     #[inline]
     pub fn peek(&self, index: u16) -> Entry {
-        Entry(self.cell(index).load(Ordering::Acquire))
+        leaf::look(self.cell(index))
     }
 
     /// The node that entry `index` of this interior node leads to.
@@ -146,7 +147,7 @@ impl Node {
 
     /// Takes entry `index` out of a stray interior node, in which nobody puts anything any more.
     pub fn strip_entry(&self, index: u16) -> Entry {
-        Entry(self.cell(index).swap(0, Ordering::AcqRel))
+        leaf::exchange(self.cell(index), Entry::ABSENT)
     }
 
     #[inline]
@@ -205,7 +206,7 @@ impl<'g> Arrival<'g> {
         let mut level = root.level;
         while level > 0 {
             let entry = cell(table, index_of(addr, level));
-            let next = Entry(entry.load(Ordering::Acquire));
+            let next = leaf::look(entry);
             if next.is_absent() {
                 break;
             }
@@ -227,7 +228,7 @@ impl<'g> Arrival<'g> {
         let mut table: &'static Frame = root.table.frame();
         let mut level = root.level;
         while level > 1 {
-            let next = Entry(cell(table, index_of(addr, level)).load(Ordering::Acquire));
+            let next = leaf::look(cell(table, index_of(addr, level)));
             if next.is_absent() {
                 return None;
             }
@@ -237,14 +238,24 @@ impl<'g> Arrival<'g> {
         Some(cell(table, index_of(addr, 1)))
     }
 
-    /// Does the entry above still lead to the node? Asked with the node locked, this is the check that it is not stray: a
-    /// shared leaf can be stray for one space and not for another.
+    /// Locks the node, if it is still where it was found: None, and the walk begins anew, if it is stray.
     #[inline]
-    pub fn is_current<M: Machine>(&self) -> bool {
-        self.upper.is_none_or(|u| {
-            let entry = Entry(u.load(Ordering::Acquire));
-            !entry.is_absent() && M::address(entry) == self.node.table()
-        })
+    #[track_caller]
+    pub fn enter<'a, M: Machine>(&self, held: &'a mut Held<'_, impl Before<Leaf>>) -> Option<Locked<'a>>
+    where
+        'g: 'a,
+    {
+        let locked = self.node.lock(held);
+        match self.upper {
+            Some(upper) => leaf::enter::<M, _>(upper, self.node.table(), locked),
+            None => Some(locked),
+        }
+    }
+
+    /// Is the node, which is locked, still where it was found? For who locked it without [`Self::enter`].
+    #[inline]
+    pub fn is_current<M: Machine>(&self, locked: &Locked<'_>) -> bool {
+        self.upper.is_none_or(|upper| leaf::is_attached::<M, _>(upper, self.node.table(), locked))
     }
 
     /// Is a leaf writable through this space? Else it is shared, or was until lately.

@@ -4,10 +4,11 @@
 //! metadata wait for an RCU grace period besides, because walkers hold no lock.
 
 use super::flush::Flushed;
-use super::{NewNode, Node, Sharer};
+use super::{Locked, NewNode, Node, Sharer};
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, Machine};
 use crate::order::Order;
+use crate::protocol::leaf as protocol;
 use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -33,17 +34,18 @@ impl Retired {
         proof: &Flushed,
         order: &mut Order<'_>,
     ) -> usize {
-        let mut locked = leaf.lock(order);
-        let mapped = usize::from(locked.present());
-        let me = Sharer::new(space);
-        let place = locked.sharers.as_slice().iter().position(|s| *s == me);
-        debug_assert!(place.is_some(), "a space leaves a leaf twice");
-        if let Some(place) = place {
-            locked.sharers.swap_remove(place);
-        }
-        if !locked.sharers.is_empty() {
-            return mapped;
-        }
+        let mut mapped = 0;
+        let last = |locked: &mut Locked<'_>| {
+            mapped = usize::from(locked.present());
+            let me = Sharer::new(space);
+            let place = locked.sharers.as_slice().iter().position(|s| *s == me);
+            debug_assert!(place.is_some(), "a space leaves a leaf twice");
+            if let Some(place) = place {
+                locked.sharers.swap_remove(place);
+            }
+            locked.sharers.is_empty()
+        };
+        let Some(mut locked) = protocol::leave(leaf.lock(order), last) else { return mapped };
         locked.stray = true;
         let used = locked.used();
         let mut left = locked.present();

@@ -120,7 +120,7 @@ impl<M: Machine> Space<M> {
 
     /// The protection of `index`, if the leaf is still this space's own and the page is private and may be written.
     fn writable_prot(&self, arrival: &Arrival<'_>, leaf: &Locked<'_>, index: u16) -> Option<Prot> {
-        if leaf.stray || !arrival.is_current::<M>() || !arrival.is_writable::<M>() {
+        if !arrival.is_current::<M>(leaf) || !arrival.is_writable::<M>() {
             return None;
         }
         let meaning = &leaf.segments.find(index)?.meaning;

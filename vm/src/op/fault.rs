@@ -151,10 +151,7 @@ impl<M: Machine> Space<M> {
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
             Spare::want_zero(spare)?;
         }
-        let mut locked = leaf.lock(order);
-        if !arrival.is_current::<M>() {
-            return Ok(Step::Again);
-        }
+        let Some(mut locked) = arrival.enter::<M>(order) else { return Ok(Step::Again) };
         if self.multithreaded.load(Ordering::Relaxed) && !self.link(&arrival, &mut locked, rcu) {
             drop(locked);
             self.widen_view(addr, order, rcu).map_err(no_memory)?;

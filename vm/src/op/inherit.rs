@@ -45,7 +45,7 @@ impl<M: Machine> Space<M> {
         let mut locked = leaf.lock(order);
         let mut leaf_copy = copy.node().lock_below(&locked);
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
-        if busy || !arrival.is_current::<M>() || !leaf_copy.segments.inherited_from(&locked.segments) {
+        if busy || !arrival.is_current::<M>(&locked) || !leaf_copy.segments.inherited_from(&locked.segments) {
             drop((locked, leaf_copy));
             Retired::unused::<M>(copy, &Flushed::never_mapped(), order);
             sync::machine::relax();

@@ -67,10 +67,9 @@ impl<M: Machine> Space<M> {
             if !arrival.node.is_leaf() {
                 continue;
             }
-            let locked = arrival.node.lock(&mut order);
+            let Some(locked) = arrival.enter::<M>(&mut order) else { continue };
             let entry = locked.entry(arrival.node.index(addr));
-            let usable = arrival.is_current::<M>()
-                && !entry.is_absent()
+            let usable = !entry.is_absent()
                 && !entry.is_busy()
                 && (!access.write || (arrival.is_writable::<M>() && M::is_writable(entry)));
             if usable {

@@ -33,10 +33,7 @@ impl<M: Machine> Space<M> {
         while at < limit {
             let arrival = Arrival::walk::<M>(self.root(), at, &rcu);
             let node = arrival.node;
-            let locked = node.lock(order);
-            if !arrival.is_current::<M>() {
-                continue;
-            }
+            let Some(locked) = arrival.enter::<M>(order) else { continue };
             let index = node.index(at);
             if !node.is_leaf() && !locked.entry(index).is_absent() {
                 continue;
@@ -82,10 +79,7 @@ impl<M: Machine> Space<M> {
         while end > floor {
             let arrival = Arrival::walk::<M>(self.root(), end - 1, &rcu);
             let node = arrival.node;
-            let locked = node.lock(order);
-            if !arrival.is_current::<M>() {
-                continue;
-            }
+            let Some(locked) = arrival.enter::<M>(order) else { continue };
             let index = node.index(end - 1);
             if !node.is_leaf() && !locked.entry(index).is_absent() {
                 continue;

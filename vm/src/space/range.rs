@@ -152,10 +152,7 @@ impl<M: Machine> Space<M> {
     ) -> Result<(), Stop> {
         while let Some(arrival) = self.reach(start, O::CREATES, order, rcu)? {
             let leaf = arrival.node;
-            let locked = leaf.lock(order);
-            if locked.stray || !arrival.is_current::<M>() {
-                continue;
-            }
+            let Some(locked) = arrival.enter::<M>(order) else { continue };
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
             let own = arrival.is_exclusive::<M>(&locked);
             let room = !O::RENAMES || locked.segments.has_room(&range, O::CREATES);
@@ -329,10 +326,7 @@ impl<M: Machine> Space<M> {
                 return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
             };
             let leaf = arrival.node;
-            let mut locked = leaf.lock(order);
-            if locked.stray || !arrival.is_current::<M>() {
-                continue;
-            }
+            let Some(mut locked) = arrival.enter::<M>(order) else { continue };
             if !arrival.is_exclusive::<M>(&locked) {
                 drop(locked);
                 self.own_leaf(&arrival, order)?;

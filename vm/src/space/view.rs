@@ -5,10 +5,8 @@
 //! The tree under the space's root stays what all operations walk; a view is only looked at by the hardware. A CPU that finds no
 //! memory for a view goes on with the space's root, and is in the mask of all flushes (tlb.rs).
 //!
-//! Invariant LinkUnderLeaf: a CPU's view links to a leaf only under the leaf's lock, while the space's tree leads there and with the
-//! CPU in the leaf's `viewers`; the link says what the tree's entry says, or less. When that entry is taken away, exchanged or
-//! loses its write permission, the links go under the same lock, and then those CPUs flush. So who changes a leaf's entries
-//! under its lock finds every CPU that may have seen the old ones in `viewers`.
+//! Invariant LinkUnderLeaf (protocol/view.rs): who changes a leaf's entries under its lock finds every CPU that may have seen the old ones
+//! in `viewers`.
 //!
 //! A view's tables grow while the space lives and go with it, when every CPU has left (FreeAfterFlush).
 //! Lock order: a view's own nodes are locked alone; links are made and cut with the leaf locked.
@@ -17,13 +15,14 @@
 use super::Space;
 use crate::addr::PhysAddr;
 use crate::error::VmError;
-use crate::machine::{CpuSet, Entry, Machine};
+use crate::machine::{CpuSet, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, fill_kernel_half};
 use crate::once::OnceBox;
 use crate::order::{self, Order};
+use crate::protocol::view as protocol;
 use alloc::boxed::Box;
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use sync::rcu::{self, RcuRead};
 use sync::{CpuId, machine, try_box};
 
@@ -134,7 +133,7 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// Makes this CPU's view, if it has one, link to the leaf at `arrival`, which is locked and current. False: it has no tables there yet.
+    /// Makes this CPU's view, if it has one, link to the leaf at `arrival`, which is locked and entered. False: it has no tables there yet.
     #[inline]
     pub(crate) fn link(&self, arrival: &Arrival<'_>, leaf: &mut Locked<'_>, rcu: &RcuRead) -> bool {
         let cpu = machine::cpu_id();
@@ -144,11 +143,7 @@ impl<M: Machine> Space<M> {
         let (Some(view), Some(upper)) = (self.views.of(cpu), arrival.upper) else { return true };
         let place = Arrival::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), rcu);
         let Some(place) = place else { return false };
-        let entry = upper.load(Ordering::Relaxed);
-        if place.load(Ordering::Relaxed) != entry {
-            leaf.viewers.insert(cpu);
-            place.store(entry, Ordering::Release);
-        }
+        protocol::link(place, upper, || leaf.viewers.insert(cpu));
         true
     }
 
@@ -183,7 +178,7 @@ impl<M: Machine> Space<M> {
         let rcu = rcu::read();
         for view in leaf.viewers.iter().filter_map(|cpu| self.views.of(cpu)) {
             if let Some(place) = Arrival::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), &rcu) {
-                cut::<M>(place, leaf.node());
+                protocol::cut::<M>(place, leaf.node().table());
             }
         }
         leaf.viewers
@@ -196,13 +191,5 @@ impl<M: Machine> Space<M> {
             return CpuSet::EMPTY;
         }
         self.unlink(&leaf.lock_below(above))
-    }
-}
-
-/// Empties `place` if it links to `leaf`: the view's CPU may put a link to the leaf's successor there at any moment.
-fn cut<M: Machine>(place: &AtomicU64, leaf: &Node) {
-    let entry = place.load(Ordering::Relaxed);
-    if !Entry(entry).is_absent() && M::address(Entry(entry)) == leaf.table() {
-        let _ = place.compare_exchange(entry, Entry::ABSENT.0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }

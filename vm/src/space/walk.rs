@@ -115,8 +115,7 @@ impl<M: Machine> Space<M> {
         if !locked.registrations.has_room(1) {
             spare = locked.registrations.adopt(spare);
         }
-        if !locked.stray
-            && arrival.is_current::<M>()
+        if arrival.is_current::<M>(&locked)
             && !locked.is_registered(object)
             && locked.registrations.has_room(1)
         {
@@ -144,7 +143,7 @@ impl<M: Machine> Space<M> {
         if self.forking.load(Ordering::Acquire) {
             return Err(Stop::Forking);
         }
-        if !arrival.is_current::<M>() || arrival.is_exclusive::<M>(&locked) {
+        if !arrival.is_current::<M>(&locked) || arrival.is_exclusive::<M>(&locked) {
             return Ok(());
         }
         if !locked.is_shared() {
@@ -229,7 +228,7 @@ impl<M: Machine> Space<M> {
         let unchanged = locked.segments.same_as(&leaf_copy.segments);
         if !unchanged
             || !locked.is_shared()
-            || !arrival.is_current::<M>()
+            || !arrival.is_current::<M>(&locked)
             || arrival.is_exclusive::<M>(&locked)
             || busy
         {

@@ -1,0 +1,12 @@
+//! The protocols of spaces, leaves and objects: the few steps whose order carries an argument, without trees, allocation or data.
+//!
+//! Each file is compiled twice: here, and in `tests/models` over loom, below a facade of the same shape as [`crate::atomic`]. So the steps
+//! that the models explore are the steps that the kernel runs. A name in `site`, `step`, `fence_at` or `fence_after_rmw` says that the argument
+//! rests on this ordering or step, and for each name there is a model that fails when it is weakened or left out
+//! (tests/models/main.rs lists them).
+//!
+//! What the files use besides: the format of entries ([`crate::machine`]), which is the same in both.
+
+pub mod leaf;
+pub mod mask;
+pub mod view;

@@ -3,11 +3,15 @@
 //! A thread takes the lowest CPU that no living thread holds, so per-CPU data is touched by one thread at a time, as in the
 //! kernel. A CPU between threads is idle to RCU. When a thread ends it first runs the RCU callbacks that wait on its CPU.
 //! `as_cpu` lets one thread play several CPUs in turn, for tests that must be deterministic.
+//!
+//! A scheduler may run under test too, with a thread for each of its tasks: it [`reserve`]s CPUs, and its threads hand them to each
+//! other ([`become_cpu`]). On such a *scheduled* CPU everything is as in the kernel: it is quiescent only when it says so, its
+//! interrupts can be disabled, and its tasks sleep through the scheduler ([`set_scheduler`]).
 
 use super::{CpuId, MAX_CPUS};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -22,6 +26,7 @@ std::thread_local! {
     // Without a destructor, so that it can be read while other thread-locals are torn down.
     static CPU: Cell<CpuId> = const { Cell::new(NONE) };
     static IRQS: Cell<bool> = const { Cell::new(true) };
+    static SCHEDULED: Cell<bool> = const { Cell::new(false) };
     static LEASE: Lease = const { Lease };
 }
 
@@ -45,8 +50,8 @@ fn release(cpu: CpuId) {
     FREED.notify_all();
 }
 
-#[cold]
-fn claim_any() -> CpuId {
+/// Takes a CPU that no living thread holds.
+fn take_free() -> CpuId {
     let mut taken = taken();
     let free = loop {
         if let Some(free) = taken.iter().position(|taken| !taken) {
@@ -58,6 +63,12 @@ fn claim_any() -> CpuId {
     drop(taken);
     let cpu = free as CpuId;
     PRESENT.fetch_max(cpu + 1, Ordering::Relaxed);
+    cpu
+}
+
+#[cold]
+fn claim_any() -> CpuId {
+    let cpu = take_free();
     CPU.set(cpu);
     // Arms the destructor; a thread that is already past it keeps its CPU for good.
     let _ = LEASE.try_with(|_| ());
@@ -142,17 +153,83 @@ pub(crate) fn wait_until(done: impl Fn() -> bool) {
     }
 }
 
+/// How a scheduler's tasks sleep; see `super`.
+pub struct Scheduler {
+    /// Not below `MAX_CPUS`.
+    pub park_token: fn() -> usize,
+    pub park: fn(),
+    pub unpark: fn(usize),
+    pub kick: fn(CpuId),
+}
+
+static SCHEDULER: OnceLock<Scheduler> = OnceLock::new();
+
+/// Says how tasks sleep on scheduled CPUs. The first call of a process counts.
+pub fn set_scheduler(scheduler: Scheduler) {
+    // Another call came first.
+    let _ = SCHEDULER.set(scheduler);
+}
+
+/// Takes a CPU for a scheduler, for good.
+pub fn reserve() -> CpuId {
+    take_free()
+}
+
+/// From now on this thread runs as `cpu`, which a scheduler has reserved and no other thread runs as.
+pub fn become_cpu(cpu: CpuId) {
+    CPU.set(cpu);
+    SCHEDULED.set(true);
+}
+
+/// Does this thread run on a scheduler's CPU?
+#[inline]
+pub fn is_scheduled() -> bool {
+    SCHEDULED.get()
+}
+
+const ENABLED: u8 = 0;
+const DISABLED: u8 = 1;
+const INTERRUPTED: u8 = 2;
+
+/// Of scheduled CPUs, which keep the state when another thread goes on: interrupts are enabled, disabled, or one is being served.
+static IRQ: [AtomicU8; MAX_CPUS] = [const { AtomicU8::new(ENABLED) }; MAX_CPUS];
+
+fn close_irq(cpu: CpuId, to: u8) {
+    let irq = &IRQ[cpu as usize];
+    while irq.compare_exchange(ENABLED, to, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        thread::yield_now();
+    }
+}
+
+/// Runs `handler` on behalf of `cpu`, a scheduled one, as soon as that has interrupts enabled. It takes none meanwhile.
+pub fn interrupt(cpu: CpuId, handler: impl FnOnce()) {
+    close_irq(cpu, INTERRUPTED);
+    handler();
+    IRQ[cpu as usize].store(ENABLED, Ordering::Release);
+}
+
 /// Whether this thread, as a CPU, has interrupts enabled.
 pub fn irqs_enabled() -> bool {
-    IRQS.get()
+    if is_scheduled() { IRQ[cpu_id() as usize].load(Ordering::Relaxed) != DISABLED } else { IRQS.get() }
 }
 
 pub fn irq_save() -> bool {
-    IRQS.replace(false)
+    if !is_scheduled() {
+        return IRQS.replace(false);
+    }
+    let was = irqs_enabled();
+    if was {
+        close_irq(cpu_id(), DISABLED);
+    }
+    was
 }
 
 pub fn irq_restore(was: bool) {
-    IRQS.set(was);
+    if !is_scheduled() {
+        IRQS.set(was);
+    } else if was {
+        IRQ[cpu_id() as usize].store(ENABLED, Ordering::Release);
+    }
 }
 
 struct Parker {
@@ -164,11 +241,19 @@ struct Parker {
 static PARKERS: [Parker; MAX_CPUS] =
     [const { Parker { permit: Mutex::new(false), given: Condvar::new() } }; MAX_CPUS];
 
+/// The scheduler, on its own CPUs.
+fn scheduler() -> Option<&'static Scheduler> {
+    is_scheduled().then(|| SCHEDULER.get()).flatten()
+}
+
 pub fn park_token() -> usize {
-    cpu_id() as usize
+    scheduler().map_or_else(|| cpu_id() as usize, |scheduler| (scheduler.park_token)())
 }
 
 pub fn park() {
+    if let Some(scheduler) = scheduler() {
+        return (scheduler.park)();
+    }
     let parker = &PARKERS[cpu_id() as usize];
     let mut permit = parker.permit.lock().unwrap_or_else(PoisonError::into_inner);
     while !*permit {
@@ -178,12 +263,18 @@ pub fn park() {
 }
 
 pub fn unpark(token: usize) {
-    let parker = &PARKERS[token];
+    let Some(parker) = PARKERS.get(token) else {
+        return SCHEDULER.get().into_iter().for_each(|scheduler| (scheduler.unpark)(token));
+    };
     *parker.permit.lock().unwrap_or_else(PoisonError::into_inner) = true;
     parker.given.notify_one();
 }
 
-pub fn kick(_cpu: CpuId) {}
+pub fn kick(cpu: CpuId) {
+    if let Some(scheduler) = SCHEDULER.get() {
+        (scheduler.kick)(cpu);
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -203,6 +294,28 @@ mod tests {
         let own = cpu_id();
         assert_eq!(as_cpu(200, cpu_id), 200);
         assert_eq!(cpu_id(), own);
+    }
+
+    #[test]
+    fn an_interrupt_waits_until_its_cpu_enables_interrupts() {
+        let cpu = reserve();
+        let served = AtomicU32::new(0);
+        thread::scope(|scope| {
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let served = &served;
+            scope.spawn(move || {
+                become_cpu(cpu);
+                assert!(irq_save());
+                assert!(!irq_save(), "disabled already");
+                ready.send(()).unwrap();
+                thread::sleep(std::time::Duration::from_millis(5));
+                assert_eq!(served.load(Ordering::Relaxed), 0);
+                irq_restore(true);
+                wait_until(|| served.load(Ordering::Relaxed) == 1);
+            });
+            is_ready.recv().unwrap();
+            interrupt(cpu, || served.store(1, Ordering::Relaxed));
+        });
     }
 
     #[test]

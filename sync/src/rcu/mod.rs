@@ -140,11 +140,23 @@ impl Drop for RcuRead {
     }
 }
 
+/// Is this CPU idle whenever it is in no read section? Hosted threads are: they say nothing of when they sleep.
+#[cfg(not(target_os = "none"))]
+fn rests_between_reads() -> bool {
+    !machine::hosted::is_scheduled()
+}
+
+#[cfg(target_os = "none")]
+#[inline(always)]
+fn rests_between_reads() -> bool {
+    false
+}
+
 #[inline(never)]
 fn enter() {
     let nesting = &OWN.this().nesting;
     if nesting.get() == 0 {
-        if cfg!(not(target_os = "none")) {
+        if rests_between_reads() {
             PERIOD.wake(SEAT.this());
         }
         debug_assert!(!SEAT.this().is_idle(), "RCU read on an idle CPU");
@@ -156,7 +168,7 @@ fn enter() {
 fn leave() {
     let nesting = &OWN.this().nesting;
     nesting.sub(1);
-    if nesting.get() == 0 && cfg!(not(target_os = "none")) {
+    if nesting.get() == 0 && rests_between_reads() {
         SEAT.this().idle();
     }
 }
@@ -171,7 +183,7 @@ pub fn reading() -> bool {
 #[inline(always)]
 pub fn quiescent() {
     debug_assert!(!reading(), "quiescent in an RCU read section");
-    if cfg!(target_os = "none") {
+    if !rests_between_reads() {
         PERIOD.quiescent(SEAT.this());
     }
 }

@@ -9,6 +9,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::{Mutex, Once, PoisonError};
 
+/// The largest block of the allocator.
+const ALIGN: usize = PAGE_SIZE << super::MAX_ORDER;
+
 static DIRECT_MAP: AtomicUsize = AtomicUsize::new(0);
 static TABLE: AtomicUsize = AtomicUsize::new(0);
 static START: Once = Once::new();
@@ -25,16 +28,17 @@ pub fn on_next_copy(f: impl FnOnce() + Send + 'static) {
 pub fn start(pages: usize, nodes: usize) {
     START.call_once(|| {
         let pages = pages.next_multiple_of(1024 * nodes.max(1));
-        let memory = Layout::from_size_align(pages * PAGE_SIZE, 1 << 22);
-        let table = Layout::array::<Frame>(pages);
+        // Aligned here: an aligned request for zeros would touch all of it.
+        let memory = Layout::array::<u8>(pages * PAGE_SIZE + ALIGN);
+        let table = Layout::array::<u8>((pages + 1) * size_of::<Frame>());
         let (Ok(memory), Ok(table)) = (memory, table) else {
             panic!("test memory of {pages} pages is too large")
         };
         // SAFETY: both layouts have a size above zero.
         let (base, frames) = unsafe { (alloc_zeroed(memory) as usize, alloc_zeroed(table) as usize) };
         assert!(base != 0 && frames != 0, "the host has no memory for {pages} pages");
-        DIRECT_MAP.store(base, Ordering::Relaxed);
-        TABLE.store(frames, Ordering::Relaxed);
+        DIRECT_MAP.store(base.next_multiple_of(ALIGN), Ordering::Relaxed);
+        TABLE.store(frames.next_multiple_of(size_of::<Frame>()), Ordering::Relaxed);
         let share = pages / nodes.max(1);
         for node in 0..nodes.max(1) {
             let (first, last) = (node * share, (node + 1) * share);

@@ -1,55 +1,36 @@
-//! The Darter kernel: boot sequence.
+//! The Darter kernel.
 //!
-//! Order: this CPU's early state and the console → what the machine has (memory map, ACPI) → frames and heap →
-//! the other CPUs → scheduler → file systems with the initramfs → the first process.
+//! `boot` starts it. Under `cargo test` the same rooms run over the hosted machine of `arch`, without what needs hardware, and
+//! `testing` starts them.
 #![no_std]
-#![no_main]
+#![cfg_attr(target_os = "none", no_main)]
+// Hosted, nothing boots that would use all of it. The kernel's own build allows neither.
+#![cfg_attr(not(target_os = "none"), allow(dead_code, unused_imports))]
+// A test may end when memory does, and what only tests use.
+#![cfg_attr(not(target_os = "none"), allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 
 extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
 
 #[macro_use]
 mod log;
 
 mod arch;
+#[cfg(target_os = "none")]
+mod boot;
 mod device;
 mod errno;
 mod fs;
 mod memory;
+#[cfg(target_os = "none")]
 mod panic;
 mod process;
 mod procfs;
 mod sched;
 mod syscall;
-
-/// Begins in Rust on the boot CPU, on the boot stack, with the first page tables and interrupts off.
-/// `start_info` is the physical address of the loader's `hvm_start_info`.
-#[unsafe(no_mangle)]
-extern "C" fn kernel_main(start_info: usize) -> ! {
-    arch::early_init(start_info);
-    arch::leave_boot_stack(boot)
-}
-
-/// The rest of the boot, on a stack with a guard page, with interrupts on. This code becomes the boot CPU's idle task, so it
-/// must not sleep; what may sleep runs in a thread.
-extern "C" fn boot() -> ! {
-    arch::late_init();
-    start_scheduling();
-    arch::start_cpus(other_cpu);
-    sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);
-    device::serial::init();
-    info!(
-        "Darter {}: {} CPUs, {} nodes, {} MiB free, {} ms",
-        env!("CARGO_PKG_VERSION"),
-        arch::cpus(),
-        arch::nodes(),
-        vm::frame::free_frames() / 256,
-        arch::time::now() / 1_000_000
-    );
-    if let Err(errno) = sched::spawn(None, finish_boot, 0) {
-        panic!("no memory for the first thread: {errno:?}");
-    }
-    sched::idle_main()
-}
+#[cfg(test)]
+mod testing;
 
 /// The file systems that can be mounted.
 static FILE_SYSTEMS: fs::vfs::superblock::Types = fs::vfs::superblock::Types(&[
@@ -61,25 +42,8 @@ static FILE_SYSTEMS: fs::vfs::superblock::Types = fs::vfs::superblock::Types(&[
     &procfs::SYSFS,
 ]);
 
-/// The part of the boot that may sleep: the root file system and the first process.
-fn finish_boot(_: usize) {
-    syscall::set_trace(arch::command_line().split_ascii_whitespace().any(|word| word == "strace"));
-    fs::init(&FILE_SYSTEMS, arch::initramfs());
-    if let Err(errno) = process::start_init() {
-        panic!("no first process: {errno:?}");
-    }
-}
-
-/// What the other CPUs do.
-fn other_cpu() -> ! {
-    start_scheduling();
-    sched::idle_main()
-}
-
-/// Makes the code that runs on this CPU its idle task.
-fn start_scheduling() {
-    sync::rcu::idle_exit();
-    if let Err(errno) = sched::init_cpu() {
-        panic!("no idle task: {errno:?}");
-    }
+/// For the host, the kernel is there to be tested.
+#[cfg(not(target_os = "none"))]
+fn main() {
+    std::eprintln!("darter-kernel boots as a virtual machine's kernel: make build; ./darter run");
 }

@@ -1,5 +1,6 @@
 //! Glue between `vm` and this machine: the kernel heap, the address space of a program, typed user memory.
 
+#[cfg(target_os = "none")]
 mod heap;
 pub mod user;
 

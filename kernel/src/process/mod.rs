@@ -46,6 +46,8 @@ pub use limits::{file_size_limit, limit_now};
 pub use oom::drain_and_retry;
 pub use session::Session;
 pub use signal::deliver::return_work;
+#[cfg(test)]
+pub(crate) use start::make_first;
 pub use start::start_init;
 pub use trap::kernel_fault;
 

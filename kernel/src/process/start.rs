@@ -4,9 +4,10 @@
 use super::{exec, fork};
 use crate::arch::{self, FpuState, UserRegs};
 use crate::errno::{Errno, Result};
-use crate::fs;
+use crate::fs::{self, FileTable, FsContext};
 use crate::memory::Space;
-use crate::sched;
+use crate::sched::{self, Task};
+use alloc::sync::Arc;
 
 /// Makes process 1, which executes `init=` of the command line, or /init, /sbin/init, /bin/init or /bin/sh.
 /// It starts once the boot CPU idles.
@@ -14,16 +15,25 @@ use crate::sched;
 /// # Errors
 /// Those of making a process; a program that cannot be executed ends the machine with a message.
 pub fn start_init() -> Result {
-    let space = Space::try_new()?;
-    let thread = fork::first(space.clone(), fs::first_files()?, fs::first_context()?)?;
-    let regs = UserRegs::new_user(0, 0);
-    let fpu = FpuState::try_new().ok_or(Errno::ENOMEM)?;
-    let task = sched::new_user(thread.clone(), &regs, space, fpu, 0)?;
-    fork::tie(&thread, &task);
+    let task = make_first(fs::first_files()?, fs::first_context()?, &UserRegs::new_user(0, 0))?;
     // Its first return to user mode finds the flag and executes the program.
     task.work.set(exec::FIRST_EXEC);
     sched::start(task);
     Ok(())
+}
+
+/// Process 1, which will begin with `regs`.
+pub(crate) fn make_first(
+    files: Arc<FileTable>,
+    context: Arc<FsContext>,
+    regs: &UserRegs,
+) -> Result<Arc<Task>> {
+    let space = Space::try_new()?;
+    let thread = fork::first(space.clone(), files, context)?;
+    let fpu = FpuState::try_new().ok_or(Errno::ENOMEM)?;
+    let task = sched::new_user(thread.clone(), regs, space, fpu, 0)?;
+    fork::tie(&thread, &task);
+    Ok(task)
 }
 
 /// The first process's way into its program, on its own stack.

@@ -30,8 +30,6 @@ pub use task::{Current, Task, Times, Work, current, try_current};
 pub use timer::{Expire, Timer, TimerSetting, forward};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 
-use crate::arch;
-
 /// Called by `arch` on this CPU's timer interrupt, with interrupts disabled.
 pub fn timer_interrupt(from_user: bool) {
     if let Some(task) = try_current() {
@@ -60,8 +58,10 @@ pub fn schedule_if_needed() {
 }
 
 /// A task whose sleeping lock was handed over goes on; see `sync::machine`.
+#[cfg(target_os = "none")]
 mod hooks {
-    use super::{arch, switch, task};
+    use super::{switch, task};
+    use crate::arch;
 
     #[unsafe(no_mangle)]
     extern "Rust" fn __darter_park_token() -> usize {
@@ -82,4 +82,11 @@ mod hooks {
     extern "Rust" fn __darter_kick(cpu: u32) {
         arch::send_reschedule(cpu);
     }
+}
+
+/// The same for the hosted `arch`.
+#[cfg(not(target_os = "none"))]
+pub mod hosted {
+    pub(crate) use super::switch::{park, unpark};
+    pub(crate) use super::task::current_address as park_token;
 }

@@ -364,7 +364,7 @@ pub fn sleep_until(deadline: u64, how: Sleep) -> core::result::Result<(), Woken>
 }
 
 /// Hook of `sync`: sleeps until unparked.
-pub(super) fn park() {
+pub(crate) fn park() {
     let task = current();
     loop {
         task.set_state(State::Uninterruptible);
@@ -377,7 +377,7 @@ pub(super) fn park() {
 }
 
 /// Hook of `sync`: wakes the task that took `token`.
-pub(super) fn unpark(token: usize) {
+pub(crate) fn unpark(token: usize) {
     // SAFETY: a token is a task that parks or is about to; it may go on as soon as it has its permit, and even die, but it is
     // freed only after a grace period, which this section, which does not sleep, holds off.
     let task = unsafe { &*(token as *const Task) };

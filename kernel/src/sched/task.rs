@@ -205,7 +205,9 @@ impl Deref for Current {
 /// The running task. Only after `init_cpu`.
 #[inline]
 pub fn current() -> Current {
-    Current(CURRENT.this().load(Ordering::Relaxed))
+    let task = CURRENT.this().load(Ordering::Relaxed);
+    debug_assert!(!task.is_null(), "no task runs here");
+    Current(task)
 }
 
 /// The running task; None early in boot.
@@ -214,7 +216,7 @@ pub fn try_current() -> Option<Current> {
     (!task.is_null()).then_some(Current(task))
 }
 
-pub(super) fn current_address() -> usize {
+pub(crate) fn current_address() -> usize {
     CURRENT.this().load(Ordering::Relaxed) as usize
 }
 

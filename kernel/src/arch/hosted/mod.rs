@@ -1,0 +1,96 @@
+//! The machine as a hosted test sees it: the items of the door that the rooms above use, over std.
+//!
+//! Above this door everything is the kernel's own code: the scheduler with its run queues, RCU, address spaces, processes.
+//!
+//! * A *CPU* is a number that host threads hand to each other. Each task has a host thread of its own, and only the one that
+//!   has a CPU runs (`context`). So what is per CPU is touched by one thread at a time, and kernel code is not preempted.
+//! * *Interrupts* come where a CPU idles or changes its task (`cpu`). One CPU's flush is done by the CPU that asks, while the
+//!   other has interrupts enabled.
+//! * A *program* is a closure (`program`). Its memory is its address space's, translated as a processor would, without a TLB (`machine`,
+//!   `user`). What it may not touch is a fault, as in hardware.
+//!
+//! What is not here: boot, devices, vector registers, the vDSO.
+
+mod context;
+mod cpu;
+mod fpu;
+pub mod identity;
+pub mod irq;
+mod machine;
+pub mod port;
+pub mod program;
+pub mod signal_frame;
+pub mod time;
+mod trap;
+pub mod upcall;
+pub mod user;
+
+pub use context::{Context, KernelStack, switch};
+pub use cpu::{
+    ArchPrctl, ThreadPointers, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule,
+    start_cpus, tls,
+};
+pub use fpu::FpuState;
+pub use machine::{Machine, USER_END};
+pub use program::enter_user;
+pub use sync::machine::hosted::{cpu_id, nodes};
+pub use trap::{PageFault, Trap, TrapRecord, UserRegs};
+
+/// Puts the registers where the thread's first entry of user mode finds them.
+pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {
+    stack.regs()
+}
+
+/// The host has a stack for each thread.
+pub fn set_kernel_stack(_top: usize) {}
+
+pub fn trim_stacks() {}
+
+pub fn percpu_ready() -> bool {
+    true
+}
+
+pub fn command_line() -> &'static str {
+    "hosted"
+}
+
+/// # Panics
+/// Always: a test shall not end so.
+pub fn power_off() -> ! {
+    panic!("the machine was powered off")
+}
+
+/// No device interrupts.
+pub fn route_isa_line(_line: u8) -> bool {
+    false
+}
+
+pub fn hardware_random() -> Option<u64> {
+    None
+}
+
+pub fn min_signal_stack() -> usize {
+    signal_frame::max_size()
+}
+
+pub fn hwcap() -> usize {
+    0
+}
+
+/// Programs here raise no floating-point traps.
+pub fn float_code(_trap: Trap) -> u32 {
+    linux_raw_sys::general::FPE_FLTINV
+}
+
+/// What to map into a program so that it reads the clock by itself.
+pub struct Vdso {
+    pub data: vm::ObjectOwner,
+    pub data_len: usize,
+    pub code: vm::ObjectOwner,
+    pub code_len: usize,
+}
+
+/// There is none.
+pub fn vdso() -> Option<&'static Vdso> {
+    None
+}

@@ -1,0 +1,137 @@
+//! The registers of a program, as far as the kernel looks at them, and what its exceptions are.
+
+use super::USER_END;
+
+/// An exception that a program caused. Only page faults come here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    DivideError,
+    Debug,
+    Breakpoint,
+    Overflow,
+    Bounds,
+    InvalidOpcode,
+    DeviceNotAvailable,
+    SegmentNotPresent(u32),
+    StackFault(u32),
+    Protection(u32),
+    PageFault(PageFault),
+    FloatingPoint,
+    Alignment,
+    SimdFloatingPoint,
+    Other(u8),
+}
+
+/// What the processor says of a page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageFault {
+    pub addr: usize,
+    pub write: bool,
+    pub exec: bool,
+    /// A translation was present: the access itself was refused.
+    pub present: bool,
+}
+
+/// What is known of the last exception.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TrapRecord {
+    pub address: usize,
+}
+
+impl Trap {
+    pub fn record(self) -> TrapRecord {
+        match self {
+            Trap::PageFault(fault) => TrapRecord { address: fault.addr },
+            _ => TrapRecord::default(),
+        }
+    }
+}
+
+/// Registers of a program. `pc` names a closure (`super::program`).
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct UserRegs {
+    pub(super) pc: usize,
+    pub(super) sp: usize,
+    pub(super) result: isize,
+    pub(super) args: [usize; 6],
+    /// The system call that the kernel was entered with.
+    pub(super) call: Option<usize>,
+}
+
+/// Bytes of the instruction that makes a system call.
+const SYSCALL: usize = 2;
+
+impl UserRegs {
+    pub fn new_user(entry: usize, sp: usize) -> UserRegs {
+        UserRegs { pc: entry.min(USER_END), sp, ..UserRegs::default() }
+    }
+
+    /// The registers with which system call `number` enters the kernel.
+    pub fn of_call(number: usize, args: [usize; 6]) -> UserRegs {
+        UserRegs { call: Some(number), args, ..UserRegs::default() }
+    }
+
+    /// The registers of a forked child: the parent's, with result 0.
+    pub fn fork_child(&self) -> UserRegs {
+        UserRegs { result: 0, ..*self }
+    }
+
+    pub fn in_syscall(&self) -> bool {
+        self.call.is_some()
+    }
+
+    pub fn number(&self) -> usize {
+        self.call.unwrap_or(u32::MAX as usize)
+    }
+
+    pub fn args(&self) -> [usize; 6] {
+        self.args
+    }
+
+    pub fn set_result(&mut self, result: isize) {
+        self.result = result;
+    }
+
+    pub fn result(&self) -> isize {
+        self.result
+    }
+
+    pub fn pc(&self) -> usize {
+        self.pc
+    }
+
+    pub fn set_pc(&mut self, pc: usize) {
+        self.pc = pc.min(USER_END);
+    }
+
+    pub fn sp(&self) -> usize {
+        self.sp
+    }
+
+    pub fn set_sp(&mut self, sp: usize) {
+        self.sp = sp;
+    }
+
+    pub fn set_arg(&mut self, n: usize, value: usize) {
+        if let Some(arg) = self.args.get_mut(n) {
+            *arg = value;
+        }
+    }
+
+    /// Backs up over the instruction, so that the program makes the same call again.
+    pub fn restart_syscall(&mut self) {
+        self.restart_with(self.number());
+    }
+
+    /// As [`restart_syscall`](Self::restart_syscall), with another number (restart_syscall(2)).
+    pub fn restart_with(&mut self, number: usize) {
+        self.result = number as isize;
+        self.pc = self.pc.wrapping_sub(SYSCALL);
+        self.call = None;
+    }
+
+    /// Says that the registers no longer belong to a system call.
+    pub fn leave_syscall(&mut self) {
+        self.call = None;
+    }
+}

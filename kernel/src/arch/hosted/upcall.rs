@@ -1,0 +1,42 @@
+//! What arch calls in the rooms above, in one place.
+
+use super::irq;
+use super::trap::UserRegs;
+use crate::sched::{self, Pending};
+
+pub fn work_pending() -> bool {
+    sched::current().work_pending() || sync::rcu::due()
+}
+
+pub fn return_work(regs: &mut UserRegs) {
+    crate::process::return_work(regs);
+}
+
+/// The last word before user mode.
+pub fn leaving_kernel() {
+    sync::rcu::quiescent();
+}
+
+pub fn syscall(regs: &mut UserRegs) {
+    crate::syscall::dispatch(regs);
+}
+
+pub fn kernel_fault(address: usize, write: bool) -> bool {
+    crate::process::kernel_fault(address, write)
+}
+
+pub fn timer_interrupt() {
+    irq::TIMER_INTERRUPTS.add(1);
+    sched::timer_interrupt(false);
+}
+
+pub fn reschedule_interrupt() {
+    irq::RESCHEDULE_INTERRUPTS.add(1);
+    sched::reschedule_interrupt();
+}
+
+pub fn serial_received() {
+    sched::pending::raise(Pending::Serial);
+}
+
+pub(super) use sched::hosted::{park, park_token, unpark};

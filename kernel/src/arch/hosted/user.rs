@@ -1,0 +1,146 @@
+//! Copies between the kernel and the memory of the running program. A fault goes to the program's space, as in hardware; if that
+//! refuses, the copy ends short.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::machine::access;
+use super::{USER_END, upcall};
+use vm::PAGE_SIZE;
+
+/// The user address was not there, or not to be accessed so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserFault;
+
+pub type UserResult<T = ()> = Result<T, UserFault>;
+
+/// True if `start..start + len` lies in the user half.
+pub fn in_user_half(start: usize, len: usize) -> bool {
+    len <= USER_END && start <= USER_END - len
+}
+
+/// Runs `f` on the page at `address`, which is brought in first. None: there is none.
+fn with_page<R>(address: usize, write: bool, f: impl Fn(*mut u8) -> R) -> Option<R> {
+    if !in_user_half(address, 1) {
+        return None;
+    }
+    loop {
+        if let Some(result) = access(address, write, &f) {
+            return Some(result);
+        }
+        if !upcall::kernel_fault(address, write) {
+            return None;
+        }
+    }
+}
+
+/// Runs `f` on `len` bytes at `address`, page by page: with the place of the part that lies in the page, and which part that is. How many
+/// bytes come before the first page that is not there.
+fn with_pages(address: usize, len: usize, write: bool, f: impl Fn(*mut u8, Range<usize>)) -> usize {
+    let mut done = 0;
+    while done < len {
+        let at = address.wrapping_add(done);
+        let part = done..len.min(done + PAGE_SIZE - at % PAGE_SIZE);
+        if with_page(at, write, |page| f(page, part.clone())).is_none() {
+            break;
+        }
+        done = part.end;
+    }
+    done
+}
+
+/// Copies as much as can be had; returns the bytes copied.
+pub fn copy_from_user_partial(dst: &mut [u8], src: usize) -> usize {
+    let to = dst.as_mut_ptr();
+    with_pages(src, dst.len(), false, |page, part| {
+        // SAFETY: the part lies in `dst` and in the page. Other programs may write the page meanwhile: the bytes mix.
+        unsafe { to.add(part.start).copy_from_nonoverlapping(page, part.len()) }
+    })
+}
+
+/// Copies as much as there is room for; returns the bytes copied.
+pub fn copy_to_user_partial(dst: usize, src: &[u8]) -> usize {
+    let from = src.as_ptr();
+    with_pages(dst, src.len(), true, |page, part| {
+        // SAFETY: as above.
+        unsafe { page.copy_from_nonoverlapping(from.add(part.start), part.len()) }
+    })
+}
+
+/// Fills `dst` from user memory.
+pub fn copy_from_user(dst: &mut [u8], src: usize) -> UserResult {
+    if !in_user_half(src, dst.len()) || copy_from_user_partial(dst, src) != dst.len() {
+        return Err(UserFault);
+    }
+    Ok(())
+}
+
+/// Writes all of `src` to user memory.
+pub fn copy_to_user(dst: usize, src: &[u8]) -> UserResult {
+    if !in_user_half(dst, src.len()) || copy_to_user_partial(dst, src) != src.len() {
+        return Err(UserFault);
+    }
+    Ok(())
+}
+
+/// Why a string could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StringError {
+    Fault,
+    /// `dst` is full and no NUL was seen.
+    TooLong,
+}
+
+/// Copies a NUL-terminated string; returns its length without the NUL.
+pub fn strncpy_from_user(dst: &mut [u8], src: usize) -> Result<usize, StringError> {
+    for (n, to) in dst.iter_mut().enumerate() {
+        copy_from_user(core::slice::from_mut(to), src.wrapping_add(n)).map_err(|_| StringError::Fault)?;
+        if *to == 0 {
+            return Ok(n);
+        }
+    }
+    Err(StringError::TooLong)
+}
+
+/// The word at `place`.
+///
+/// # Safety
+/// `place` is what `access` gave for an aligned address, and is used before it returns.
+unsafe fn word<'a>(place: *mut u8) -> &'a AtomicU32 {
+    // SAFETY: an aligned word of a page that stays meanwhile.
+    unsafe { &*place.cast::<AtomicU32>() }
+}
+
+fn with_word<R>(address: usize, write: bool, f: impl Fn(&AtomicU32) -> R) -> UserResult<R> {
+    if !in_user_half(address, 4) || !address.is_multiple_of(4) {
+        return Err(UserFault);
+    }
+    // SAFETY: aligned, and used at once.
+    with_page(address, write, |page| f(unsafe { word(page) })).ok_or(UserFault)
+}
+
+/// Reads an aligned word at once (a futex).
+pub fn load_u32(address: usize) -> UserResult<u32> {
+    with_word(address, false, |word| word.load(Ordering::SeqCst))
+}
+
+/// Reads an aligned word at once if its page is there; never waits.
+pub fn load_u32_nofault(address: usize) -> UserResult<u32> {
+    if !in_user_half(address, 4) || !address.is_multiple_of(4) {
+        return Err(UserFault);
+    }
+    // SAFETY: aligned, and used at once.
+    access(address, false, |page| unsafe { word(page) }.load(Ordering::SeqCst)).ok_or(UserFault)
+}
+
+/// Writes an aligned word at once.
+pub fn store_u32(address: usize, value: u32) -> UserResult {
+    with_word(address, true, |word| word.store(value, Ordering::SeqCst))
+}
+
+/// Compares an aligned word with `old` and exchanges it for `new`; returns what was there.
+pub fn compare_exchange_u32(address: usize, old: u32, new: u32) -> UserResult<u32> {
+    with_word(address, true, |word| {
+        word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).unwrap_or_else(|was| was)
+    })
+}

@@ -1,0 +1,59 @@
+//! The boot sequence.
+//!
+//! Order: this CPU's early state and the console → what the machine has (memory map, ACPI) → frames and heap →
+//! the other CPUs → scheduler → file systems with the initramfs → the first process.
+
+use crate::{FILE_SYSTEMS, arch, device, fs, process, sched, syscall};
+
+/// Begins in Rust on the boot CPU, on the boot stack, with the first page tables and interrupts off.
+/// `start_info` is the physical address of the loader's `hvm_start_info`.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_main(start_info: usize) -> ! {
+    arch::early_init(start_info);
+    arch::leave_boot_stack(boot)
+}
+
+/// The rest of the boot, on a stack with a guard page, with interrupts on. This code becomes the boot CPU's idle task, so it
+/// must not sleep; what may sleep runs in a thread.
+extern "C" fn boot() -> ! {
+    arch::late_init();
+    start_scheduling();
+    arch::start_cpus(other_cpu);
+    sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);
+    device::serial::init();
+    info!(
+        "Darter {}: {} CPUs, {} nodes, {} MiB free, {} ms",
+        env!("CARGO_PKG_VERSION"),
+        arch::cpus(),
+        arch::nodes(),
+        vm::frame::free_frames() / 256,
+        arch::time::now() / 1_000_000
+    );
+    if let Err(errno) = sched::spawn(None, finish_boot, 0) {
+        panic!("no memory for the first thread: {errno:?}");
+    }
+    sched::idle_main()
+}
+
+/// The part of the boot that may sleep: the root file system and the first process.
+fn finish_boot(_: usize) {
+    syscall::set_trace(arch::command_line().split_ascii_whitespace().any(|word| word == "strace"));
+    fs::init(&FILE_SYSTEMS, arch::initramfs());
+    if let Err(errno) = process::start_init() {
+        panic!("no first process: {errno:?}");
+    }
+}
+
+/// What the other CPUs do.
+fn other_cpu() -> ! {
+    start_scheduling();
+    sched::idle_main()
+}
+
+/// Makes the code that runs on this CPU its idle task.
+fn start_scheduling() {
+    sync::rcu::idle_exit();
+    if let Err(errno) = sched::init_cpu() {
+        panic!("no idle task: {errno:?}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Hosted tests: the kernel's rooms over the hosted machine, with processes whose programs are closures.
+//!
+//! ```text
+//!   #[test]
+//!   fn what_is_written_to_a_pipe_is_read_from_it() {
+//!       in_process(|| { ... });
+//!   }
+//! ```
+//!
+//! [`in_process`] gives the test a process: forked by the first one, with a session, a root and credentials of its own. In it the test
+//! calls the kernel as a system call would, or makes whole system calls ([`syscall`]); it forks ([`fork`]), makes threads
+//! ([`thread`]), has memory that can fault ([`Memory`]). What needs no process is simply called.
+//!
+//! Tests run at the same time on one kernel, as programs do. So a test looks only at what is its own: not at counts of all processes.
+//! A task waits through the kernel ([`until`]), never for the host: a blocked host thread would be a CPU that stands still.
+
+mod boot;
+mod memory;
+mod task;
+
+pub use boot::{in_process, in_process_of};
+pub use memory::{BAD_ADDRESS, Memory};
+pub use task::{Child, Joining, fork, is_asleep, syscall, thread, until};
+
+use crate::errno::Result;
+use crate::fs::Path;
+
+/// An empty file system for a root or a mount of the test's own.
+pub fn empty_root() -> Result<Path> {
+    use crate::fs::{tmpfs, vfs::mount};
+    let superblock = (tmpfs::TMPFS.mount)(&tmpfs::TMPFS, b"mode=755")?;
+    let mount = mount::detached(superblock)?;
+    Ok(Path { dentry: mount.root.clone(), mount })
+}
+
+#[cfg(test)]
+mod tests;

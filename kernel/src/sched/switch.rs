@@ -73,6 +73,8 @@ pub fn init_cpu() -> Result<()> {
 
 /// What a CPU does with no task to run; never returns.
 pub fn idle_main() -> ! {
+    // Before the first task: the CPU may have one to run without ever having idled.
+    timer::start_tick();
     loop {
         pending::run_pending();
         if runqueue::has_waiting() || runqueue::steal() {
@@ -95,7 +97,7 @@ pub fn idle_main() -> ! {
             }
         }
         runqueue::show_idle(false);
-        timer::leave_idle();
+        timer::start_tick();
     }
 }
 

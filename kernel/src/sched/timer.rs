@@ -199,8 +199,8 @@ pub(super) fn prepare_idle() {
     }
 }
 
-/// This CPU has something to run: ticks again.
-pub(super) fn leave_idle() {
+/// This CPU is about to run tasks, for the first time or after it idled: it ticks from here on.
+pub(super) fn start_tick() {
     let timers = QUEUE.this();
     let next = arch::time::now() + TICK;
     timers.next_tick.store(next, Ordering::Relaxed);

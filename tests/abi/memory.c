@@ -319,6 +319,16 @@ static void forks(void)
 	try_at("a shared mapping with MADV_DONTFORK", shared);
 }
 
+/* The guard of a mapping that grows downwards would begin below address 0. */
+static void low_stack(void)
+{
+	char *stack = (char *)(64 * PAGE), *hint = (char *)(32 * PAGE);
+	CHECK(mmap(stack, 16 * PAGE, RW, ANON | MAP_FIXED | MAP_GROWSDOWN, -1, 0) == stack);
+	char *got = mmap(hint, PAGE, RW, ANON, -1, 0);
+	CHECK(got != MAP_FAILED && got != hint);
+	SHOW_PTR(mmap(0, 127UL << 40, PROT_NONE, ANON | MAP_NORESERVE, -1, 0));
+}
+
 /* What vm.mmap_min_addr protects: root may map it, others may not. */
 static void map_low(void)
 {
@@ -352,5 +362,7 @@ int main(void)
 	break_();
 	forks();
 	low();
+	section("a stack near address 0");
+	in_child("low stack", low_stack);
 	return 0;
 }

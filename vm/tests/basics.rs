@@ -216,6 +216,19 @@ fn a_stack_grows_down_to_its_limit() {
 }
 
 #[test]
+fn a_guard_that_would_reach_below_address_0_ends_there() {
+    let _g = alone();
+    let s = space();
+    s.map(&MapRequest { flags: MapFlags::FIXED | MapFlags::GROWSDOWN, ..at(0x4_0000, 0x1_0000, RW) })
+        .unwrap();
+    let hint = MapRequest { flags: MapFlags::empty(), ..at(0x2_0000, 4096, RW) };
+    assert_ne!(s.map(&hint).unwrap(), VirtAddr(0x2_0000), "the hint lies in the guard");
+    // So much that the search from the top comes down to the mapping.
+    let all = Soft::USER_END - 0x5_0000;
+    assert!(s.map(&anon(all)).is_err());
+}
+
+#[test]
 fn addresses_are_dense_from_the_top_and_used_again() {
     let _g = alone();
     let s = space();

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::node::segment::{Meaning, SegFlags};
 use crate::request::Prot;
 use crate::space::Space;
-use crate::space::address::guard_below;
+use crate::space::address::guarded_start;
 use sync::level::Held;
 
 impl<M: Machine> Space<M> {
@@ -35,7 +35,7 @@ impl<M: Machine> Space<M> {
         if new_end > old_end {
             let clear = self
                 .next_piece(old_end, order)
-                .is_none_or(|p| p.start.saturating_sub(guard_below(&p.meaning).max(PAGE_SIZE)) >= new_end);
+                .is_none_or(|p| guarded_start(&p).min(p.start.saturating_sub(PAGE_SIZE)) >= new_end);
             let meaning =
                 Meaning { prot: Prot::READ | Prot::WRITE, flags: SegFlags::empty(), object: None, offset: 0 };
             if !clear || self.apply(old_end, new_end, &mut MapOp { start: old_end, meaning }, order).is_err()

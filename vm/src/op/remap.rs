@@ -15,7 +15,7 @@ use crate::node::flush::Gather;
 use crate::node::{Arrival, Locked};
 use crate::order::{self, Order};
 use crate::space::Space;
-use crate::space::address::guard_below;
+use crate::space::address::guarded_start;
 use crate::space::pieces::Piece;
 use crate::space::range::RangeOp;
 use arrayvec::ArrayVec;
@@ -209,10 +209,8 @@ impl<M: Machine> Space<M> {
         let mut layout = self.layout.lock_in(&mut clean);
         let order = layout.held();
         let Some(new_end) = end.checked_add(more).filter(|e| *e <= M::USER_END) else { return Ok(false) };
-        let free = piece.end == end
-            && self
-                .next_piece(end, order)
-                .is_none_or(|p| p.start.saturating_sub(guard_below(&p.meaning)) >= new_end);
+        let free =
+            piece.end == end && self.next_piece(end, order).is_none_or(|p| guarded_start(&p) >= new_end);
         if !free {
             return Ok(false);
         }

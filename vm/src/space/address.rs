@@ -8,6 +8,7 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
+use super::pieces::Piece;
 use super::{Layout, Space, USER_START};
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
@@ -61,9 +62,7 @@ impl<M: Machine> Space<M> {
         let wanted = hint != 0
             && self.check_range(hint, len, false).is_ok()
             && self.is_free(hint, hint + len, order)
-            && self
-                .next_piece(hint + len, order)
-                .is_none_or(|p| p.start - guard_below(&p.meaning) >= hint + len);
+            && self.next_piece(hint + len, order).is_none_or(|p| guarded_start(&p) >= hint + len);
         let start = if wanted { hint } else { self.find_room(layout, len, order)? };
         layout.note_mapped(start, start + len, &meaning);
         self.apply(start, start + len, &mut MapOp { start, meaning }, order)?;
@@ -88,7 +87,7 @@ impl<M: Machine> Space<M> {
             }
             layout.hole = layout.hole.max(room);
             match below {
-                Some(p) => end = p.start.saturating_sub(guard_below(&p.meaning)),
+                Some(p) => end = guarded_start(&p),
                 None if layout.hint != layout.top => {
                     // Once more from the top: the hint is only a hint.
                     layout.hint = layout.top;
@@ -109,6 +108,8 @@ impl<M: Machine> Space<M> {
     }
 }
 
-pub(crate) fn guard_below(meaning: &Meaning) -> usize {
-    if meaning.flags.contains(SegFlags::GROWSDOWN) { STACK_GUARD } else { 0 }
+/// Where what must stay free below `piece` begins. A guard that would reach below address 0 ends there.
+pub(crate) fn guarded_start(piece: &Piece) -> usize {
+    let guard = if piece.meaning.flags.contains(SegFlags::GROWSDOWN) { STACK_GUARD } else { 0 };
+    piece.start.saturating_sub(guard)
 }

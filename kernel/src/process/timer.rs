@@ -357,7 +357,7 @@ pub fn delivered(info: &mut Info) {
     let Some((id, sequence)) = info.timer.take() else { return };
     if let Ok(timer) = super::current().process.timers.find(id) {
         let overrun = timer.delivered(sequence);
-        info.rest[0] |= overrun << 32;
+        info.add_overrun(overrun);
     }
 }
 

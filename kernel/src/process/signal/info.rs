@@ -60,6 +60,12 @@ impl Info {
         }
     }
 
+    /// The signal of a timer stands for `more` further expiries (si_overrun, which ends at the largest `int`).
+    pub fn add_overrun(&mut self, more: u64) {
+        let sum = (self.rest[0] >> 32).saturating_add(more).min(i32::MAX as u64);
+        self.rest[0] = self.rest[0] & u64::from(u32::MAX) | sum << 32;
+    }
+
     /// What the bytes from 16 on are.
     fn payload(&self) -> Payload {
         const FAULTS: u64 =

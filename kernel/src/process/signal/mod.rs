@@ -129,7 +129,7 @@ impl Waiting {
             // A timer has one signal waiting at a time, whatever else waits under that number.
             if let Some(waiting) = self.infos.iter_mut().find(|i| i.timer.is_some_and(|t| t.0 == id)) {
                 waiting.timer = info.timer;
-                waiting.rest[0] += 1 << 32;
+                waiting.add_overrun(1);
                 return Ok(());
             }
         } else if info.signal < FIRST_REALTIME && self.set & bit(info.signal) != 0 {

@@ -363,12 +363,80 @@ static void fifos(void)
 	SHOW(all);
 }
 
+enum { CHAIN = 8 };
+
+/* Makes each of a chain of epolls watch the next, from the top or from the bottom; prints what each step gave. */
+static void chain(const char *text, int up)
+{
+	int set[CHAIN];
+	struct epoll_event event = { .events = EPOLLIN }, got;
+	section(text);
+	for (int i = 0; i < CHAIN; i++)
+		set[i] = epoll_create1(0);
+	for (int n = 0; n < CHAIN - 1; n++) {
+		int i = up ? CHAIN - 2 - n : n;
+		SHOW(epoll_ctl(set[i], EPOLL_CTL_ADD, set[i + 1], &event));
+	}
+	/* The event wakes as far as the chain goes. */
+	int top = up ? CHAIN - 5 : 0, bottom = up ? CHAIN - 1 : 4, counter = eventfd(0, EFD_NONBLOCK);
+	SHOW(epoll_ctl(set[bottom], EPOLL_CTL_ADD, counter, &event));
+	SHOW(epoll_wait(set[top], &got, 1, 0));
+	eventfd_write(counter, 1);
+	SHOW(epoll_wait(set[top], &got, 1, 1000));
+	/* A loop, long or short. */
+	SHOW(epoll_ctl(set[bottom], EPOLL_CTL_ADD, set[top], &event));
+	SHOW(epoll_ctl(set[top + 1], EPOLL_CTL_ADD, set[top], &event));
+	/* Without a link in the middle there is room again, above and below. */
+	SHOW(epoll_ctl(set[top + 1], EPOLL_CTL_DEL, set[top + 2], &event));
+	int below = epoll_create1(0), above = epoll_create1(0);
+	SHOW(epoll_ctl(set[bottom], EPOLL_CTL_ADD, below, &event));
+	SHOW(epoll_ctl(above, EPOLL_CTL_ADD, set[top], &event));
+	SHOW(epoll_ctl(set[top + 1], EPOLL_CTL_ADD, set[top + 2], &event));
+	close(set[top + 3]);
+	SHOW(epoll_ctl(set[top + 1], EPOLL_CTL_ADD, set[top + 2], &event));
+	for (int i = 0; i < CHAIN; i++)
+		if (i != top + 3)
+			close(set[i]);
+	close(below), close(above), close(counter);
+}
+
+/* Epolls that are closed while others watch them: no matter how long the chain was, it ends. */
+static void long_chain(void)
+{
+	section("closing a long chain of epolls");
+	struct epoll_event event = { .events = EPOLLIN };
+	int first = epoll_create1(0), last = first, counter = eventfd(0, EFD_NONBLOCK), right = 1;
+	for (int i = 0; i < 3000; i++) {
+		int next = epoll_create1(0);
+		right &= next >= 0 && epoll_ctl(last, EPOLL_CTL_ADD, next, &event) == 0;
+		epoll_ctl(next, EPOLL_CTL_ADD, counter, &event);
+		if (last != first)
+			close(last);
+		last = next;
+	}
+	CHECK(right);
+	eventfd_write(counter, 1);
+	close(last), close(first), close(counter);
+	/* The same without closing: refused where it gets too long, whichever end it grows at. */
+	int set[900], made = 0;
+	for (int i = 0; i < 900; i++)
+		set[i] = epoll_create1(0);
+	for (int i = 0; i < 899; i++)
+		made += epoll_ctl(set[i], EPOLL_CTL_ADD, set[i + 1], &event) == 0;
+	say("from the top: %d", made);
+	for (int i = 0; i < 900; i++)
+		close(set[i]);
+}
+
 int main(void)
 {
 	basics();
 	flows();
 	readiness();
 	epolls();
+	chain("epolls in each other, from the top", 0);
+	chain("epolls in each other, from the bottom", 1);
+	long_chain();
 	fifos();
 	return 0;
 }

@@ -3,13 +3,20 @@
 //! An interest watches its file's queues and puts itself on the ready list when they are woken; `wait` asks the file whether
 //! it is so. Level-triggered interests stay on the list while they are ready. A file whose last descriptor is closed drops out.
 //!
-//! Lock order: `interests` (sleeping) → a file's queues → `ready`, innermost.
+//! Epolls may watch epolls. How they hang in each other is a graph of its own (`Nest`), in which no chain has more than `EDGES_MAX` edges:
+//! whoever adds one counts what lies below and above it. So waking, which goes up along the chains, has a bound. Closing one cuts its
+//! edges at once, though its memory may stay: an epoll that watches it refers to it until the next look. Such references form chains of any
+//! length, so an interest's file is let go behind a grace period, each link by a callback of its own.
+//!
+//! Lock order: `NESTING` (sleeping) → `interests` (sleeping) → a file's queues → `ready` or `nest`, innermost.
 #![forbid(unsafe_code)]
 
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
+use core::mem::take;
+use core::ops::Deref;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
@@ -19,27 +26,152 @@ use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, EPERM, ETIMEDOUT, Resu
 use crate::fs::file::poll::{self, PollQueue, Poller, Watcher};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
+use crate::sched::schedule_if_needed;
 
 lock_class! {
     static INTERESTS: LockClass = ("epoll interests", sync::level::Other);
     static READY: LockClass = ("epoll ready list", sync::level::Other);
+    static NESTING_CLASS: LockClass = ("epoll nesting", sync::level::Other);
+    static NEST: LockClass = ("epoll nest", sync::level::Other);
 }
 
 const ONE_SHOT: u32 = 1 << 30;
 const EDGE: u32 = 1 << 31;
 /// Bits that are no events.
 const BEHAVIOUR: u32 = 0xf << 28;
-const NESTING_MAX: usize = 5;
+/// Edges of the longest chain of epolls (EP_MAX_NESTS).
+const EDGES_MAX: usize = 4;
+
+/// Held by who changes or walks the graph of epolls; how many walks there were.
+static NESTING: Mutex<u64> = Mutex::new(0, &NESTING_CLASS);
 
 struct Core {
     interests: Mutex<Vec<Arc<Interest>>>,
     ready: SpinLock<VecDeque<Arc<Interest>>>,
     queue: PollQueue,
+    nest: SpinLock<Nest>,
+}
+
+/// An epoll's place in the graph. Changed under `NESTING`.
+#[derive(Default)]
+struct Nest {
+    /// The epolls that it watches, once for each interest.
+    inner: Vec<Weak<Core>>,
+    /// The epolls that watch it.
+    outer: Vec<Weak<Core>>,
+    /// The last walk that came here, and what it found.
+    walk: u64,
+    longest: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Down,
+    Up,
+}
+
+impl Nest {
+    fn next(&self, way: Way, at: usize) -> Option<&Weak<Core>> {
+        match way {
+            Way::Down => self.inner.get(at),
+            Way::Up => self.outer.get(at),
+        }
+    }
+}
+
+fn is(weak: &Weak<Core>, core: &Core) -> bool {
+    ptr::eq(weak.as_ptr(), core)
+}
+
+/// Takes one of the edges to `core` off a list.
+fn cut(list: &mut Vec<Weak<Core>>, core: &Core) {
+    if let Some(at) = list.iter().position(|weak| is(weak, core)) {
+        list.swap_remove(at);
+    }
+}
+
+impl Core {
+    /// Edges of the longest chain from here. The caller holds `NESTING`, whose number `walk` is new.
+    ///
+    /// # Errors
+    /// ELOOP: the chain leads to `avoid`, or is longer than `left`, which ends the recursion.
+    fn longest(&self, way: Way, walk: u64, avoid: Option<&Core>, left: usize) -> Result<usize> {
+        if avoid.is_some_and(|core| ptr::eq(core, self)) {
+            return Err(ELOOP);
+        }
+        let (known, longest) = {
+            let nest = self.nest.lock();
+            (nest.walk == walk, nest.longest)
+        };
+        if known {
+            return if longest <= left { Ok(longest) } else { Err(ELOOP) };
+        }
+        let (mut longest, mut at) = (0, 0);
+        loop {
+            let next = match self.nest.lock().next(way, at) {
+                Some(next) => next.upgrade(),
+                None => break,
+            };
+            if let Some(next) = next {
+                let left = left.checked_sub(1).ok_or(ELOOP)?;
+                longest = longest.max(1 + next.longest(way, walk, avoid, left)?);
+            }
+            at += 1;
+            schedule_if_needed();
+        }
+        let mut nest = self.nest.lock();
+        (nest.walk, nest.longest) = (walk, longest);
+        Ok(longest)
+    }
+
+    /// May this epoll watch `other`? The caller holds `NESTING`.
+    ///
+    /// # Errors
+    /// ELOOP.
+    fn check_nesting(&self, other: &Core, walks: &mut u64) -> Result {
+        *walks += 2;
+        let below = other.longest(Way::Down, *walks - 1, Some(self), EDGES_MAX - 1)?;
+        self.longest(Way::Up, *walks, None, EDGES_MAX - 1 - below)?;
+        Ok(())
+    }
+
+    /// This epoll watches `other` from now on. The caller holds `NESTING`.
+    fn nest(self: &Arc<Self>, other: &Arc<Core>) -> Result {
+        self.nest.lock().inner.try_push(Arc::downgrade(other))?;
+        let told = other.nest.lock().outer.try_push(Arc::downgrade(self));
+        if told.is_err() {
+            cut(&mut self.nest.lock().inner, other);
+        }
+        Ok(told?)
+    }
+
+    fn unnest(&self, other: &Core) {
+        cut(&mut self.nest.lock().inner, other);
+        cut(&mut other.nest.lock().outer, self);
+    }
+
+    /// Nothing hangs together by this epoll any more.
+    fn leave(&self) {
+        let alone = {
+            let nest = self.nest.lock();
+            nest.inner.is_empty() && nest.outer.is_empty()
+        };
+        if alone {
+            return;
+        }
+        let _graph = NESTING.lock();
+        let (inner, outer) = {
+            let mut nest = self.nest.lock();
+            (take(&mut nest.inner), take(&mut nest.outer))
+        };
+        inner.iter().filter_map(Weak::upgrade).for_each(|other| cut(&mut other.nest.lock().outer, self));
+        outer.iter().filter_map(Weak::upgrade).for_each(|other| cut(&mut other.nest.lock().inner, self));
+    }
 }
 
 struct Interest {
     fd: i32,
-    file: Arc<File>,
+    file: Watched,
     events: AtomicU32,
     data: AtomicU64,
     /// On the ready list, or about to be.
@@ -49,8 +181,29 @@ struct Interest {
     me: Weak<Interest>,
 }
 
+/// The file of an interest, let go behind a grace period: it may be an epoll with interests of its own.
+struct Watched(Option<Arc<File>>);
+
+impl Deref for Watched {
+    type Target = File;
+    fn deref(&self) -> &File {
+        let Some(file) = &self.0 else { unreachable!("there is a file until the drop") };
+        file
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(sync::rcu::defer_arc);
+    }
+}
+
 impl Watcher for Interest {
     fn notify(&self) {
+        // A file that is closed wakes nobody, so waking goes along chains of open epolls alone, which have a bound.
+        if self.file.is_closed() {
+            return;
+        }
         let (Some(core), Some(me)) = (self.core.upgrade(), self.me.upgrade()) else { return };
         if self.queued.swap(true, SeqCst) {
             return;
@@ -98,6 +251,7 @@ pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
         interests: Mutex::new(Vec::new(), &INTERESTS),
         ready: SpinLock::new(VecDeque::new(), &READY),
         queue: PollQueue::new(),
+        nest: SpinLock::new(Nest::default(), &NEST),
     })?;
     let inode = super::inode(Kind::Regular, 0o600)?;
     File::try_anonymous(
@@ -106,20 +260,6 @@ pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
         try_box(Epoll { core })?,
         flags | OpenFlags::READ_WRITE,
     )
-}
-
-/// How deep epolls hang in each other below `file`.
-fn depth(file: &File, limit: usize) -> usize {
-    let Some(epoll) = file.downcast::<Epoll>() else { return 0 };
-    if limit == 0 {
-        return 1;
-    }
-    let inner = match epoll.core.interests.try_lock() {
-        Some(interests) => interests.iter().map(|i| depth(&i.file, limit - 1)).max().unwrap_or(0),
-        // Somebody is changing it: taken for too deep rather than waited for, for it may be ourselves.
-        None => NESTING_MAX,
-    };
-    inner + 1
 }
 
 impl Epoll {
@@ -132,14 +272,19 @@ impl Epoll {
         if matches!(file.inode().kind, Kind::Regular | Kind::Directory) && file.path().is_some() {
             return Err(EPERM);
         }
-        if let Some(other) = file.downcast::<Epoll>() {
-            if Arc::ptr_eq(&other.core, &self.core) {
-                return Err(EINVAL);
-            }
-            if depth(&file, NESTING_MAX) >= NESTING_MAX || other.reaches(&self.core, NESTING_MAX) {
-                return Err(ELOOP);
-            }
+        let Some(other) = file.downcast::<Epoll>().map(|other| other.core.clone()) else {
+            return self.watch(fd, file, event);
+        };
+        if Arc::ptr_eq(&other, &self.core) {
+            return Err(EINVAL);
         }
+        let mut walks = NESTING.lock();
+        self.core.check_nesting(&other, &mut walks)?;
+        self.core.nest(&other)?;
+        self.watch(fd, file, event).inspect_err(|_| self.core.unnest(&other))
+    }
+
+    fn watch(&self, fd: i32, file: Arc<File>, event: Event) -> Result {
         let mut interests = self.core.interests.lock();
         interests.retain(|i| !i.file.is_closed());
         if interests.iter().any(|i| Self::same(i, fd, &file)) {
@@ -153,7 +298,7 @@ impl Epoll {
         }
         let interest = sync::heap::try_arc_cyclic(|me| Interest {
             fd,
-            file,
+            file: Watched(Some(file)),
             events: AtomicU32::new(event.events),
             data: AtomicU64::new(event.data),
             queued: AtomicBool::new(false),
@@ -175,18 +320,6 @@ impl Epoll {
         Ok(())
     }
 
-    fn reaches(&self, core: &Arc<Core>, limit: usize) -> bool {
-        if limit == 0 {
-            return true;
-        }
-        let Some(interests) = self.core.interests.try_lock() else { return true };
-        interests.iter().any(|i| {
-            i.file
-                .downcast::<Epoll>()
-                .is_some_and(|e| Arc::ptr_eq(&e.core, core) || e.reaches(core, limit - 1))
-        })
-    }
-
     /// EPOLL_CTL_MOD.
     pub fn modify(&self, fd: i32, file: &File, event: Event) -> Result {
         let interests = self.core.interests.lock();
@@ -201,9 +334,14 @@ impl Epoll {
 
     /// EPOLL_CTL_DEL.
     pub fn remove(&self, fd: i32, file: &File) -> Result {
+        let other = file.downcast::<Epoll>();
+        let _graph = other.map(|_| NESTING.lock());
         let mut interests = self.core.interests.lock();
         let at = interests.iter().position(|i| Self::same(i, fd, file)).ok_or(ENOENT)?;
         interests.swap_remove(at).removed.store(true, SeqCst);
+        if let Some(other) = other {
+            self.core.unnest(&other.core);
+        }
         Ok(())
     }
 
@@ -258,6 +396,10 @@ impl FileOps for Epoll {
         poller.add(&self.core.queue);
         let some = self.core.ready.lock().iter().any(|i| !i.removed.load(SeqCst) && !i.file.is_closed());
         if some { poll::IN | poll::RDNORM } else { 0 }
+    }
+
+    fn release(&self, _: &File) {
+        self.core.leave();
     }
 
     fn ignores_seek(&self) -> bool {

@@ -32,19 +32,9 @@ fn a_shared_mapping_is_the_file_and_a_private_one_is_a_copy() {
     write(&s, private + 4096, 8).unwrap();
     assert_eq!(read(&s, shared + 4096), Ok(7));
     let mut word = [0; 8];
-    object
-        .read(4096, 8, &mut |b| {
-            word.copy_from_slice(b);
-            8
-        })
-        .unwrap();
+    object.read(4096, 8, &mut |b| b.copy_to(&mut word)).unwrap();
     assert_eq!(u64::from_le_bytes(word), 7);
-    object
-        .write(8192, 8, &mut |b| {
-            b.copy_from_slice(&9u64.to_le_bytes());
-            8
-        })
-        .unwrap();
+    object.write(8192, 8, &mut |mut b| b.copy_from(9u64.to_le_bytes()[..].into())).unwrap();
     assert_eq!(read(&s, private + 8192), Ok(9));
     let child = s.fork().unwrap();
     switch_to(&child);

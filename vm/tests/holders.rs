@@ -284,6 +284,35 @@ fn write_while<R: Send + 'static>(
 }
 
 #[test]
+fn a_page_of_a_file_that_goes_with_its_mapping_stays_while_it_is_copied() {
+    let _g = alone();
+    let before = drain();
+    let (space, start) = as_cpu(CPUS.start, || {
+        let space = Space::<Soft>::try_new().unwrap();
+        space.set_multithreaded();
+        let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+        object.set_size(LEAF_SPAN as u64).unwrap();
+        // A whole leaf, which goes with its mapping and has the last reference to the object.
+        let request = MapRequest {
+            hint: VirtAddr(1 << 30),
+            len: LEAF_SPAN,
+            prot: RW,
+            flags: MapFlags::FIXED,
+            backing: Backing::Object { object, offset: 0 },
+        };
+        let start = space.map(&request).unwrap().0;
+        (space, start)
+    });
+    // Now the mapping has the only reference to the object.
+    drain();
+    as_cpu(CPUS.start + 1, || switch_to(&space));
+    let (written, unmapped) =
+        write_while(&space, start, move |space| space.unmap(VirtAddr(start), LEAF_SPAN));
+    assert_eq!((written, unmapped), (Err(FaultError::NotMapped), Ok(())));
+    all_go(space, before);
+}
+
+#[test]
 fn a_page_to_which_one_list_has_the_only_reference_is_not_written() {
     let _g = alone();
     let before = drain();

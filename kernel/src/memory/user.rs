@@ -114,7 +114,7 @@ impl UserSlice {
     /// As [`read`](Self::read), as much as can be had: the bytes read.
     pub fn read_partial(self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.len);
-        to.get_mut(..len).map_or(0, |to| raw::copy_from_user_partial(to, self.address))
+        to.get_mut(..len).map_or(0, |to| raw::copy_from_user_partial(to.into(), self.address))
     }
 }
 

@@ -38,7 +38,7 @@ fn memory_is_the_processs_own_and_a_bad_address_is_a_fault() {
         assert_eq!(child.wait(), 0);
         assert_eq!(memory.bytes(6), b"before");
         assert_eq!(user::copy_to_user(BAD_ADDRESS, b"x"), Err(user::UserFault));
-        assert_eq!(user::copy_to_user_partial(memory.end(2), b"four"), 2);
+        assert_eq!(user::copy_to_user_partial(memory.end(2), b"four"[..].into()), 2);
     });
 }
 

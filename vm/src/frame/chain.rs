@@ -16,6 +16,11 @@ impl Chain {
         self.len as usize
     }
 
+    /// The frame put in last.
+    pub(super) fn first(&self) -> Option<&'static Frame> {
+        (self.len != 0).then(|| Frame::by_number(self.head))
+    }
+
     pub(super) fn push(&mut self, frame: &Frame) {
         frame.set_next(self.head);
         self.head = frame.number();

@@ -5,7 +5,7 @@ extern crate std;
 use super::{Frame, FrameKind};
 use crate::addr::{PAGE_SIZE, PhysAddr};
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -77,8 +77,29 @@ unsafe extern "Rust" fn __darter_copy_page(to: *mut u8, from: *const u8) {
     if let Some(f) = f {
         f();
     }
-    // SAFETY: the caller owns `to` and keeps `from` allocated; the two differ.
-    unsafe { to.copy_from_nonoverlapping(from, PAGE_SIZE) }
+    // SAFETY: both are pages of the arena.
+    unsafe { __darter_copy_bytes(to, from, PAGE_SIZE) };
     let source = Frame::of_direct(from as usize);
     assert_ne!(source.kind(), FrameKind::Free, "a page is freed while it is copied");
+}
+
+/// Others may write both sides meanwhile, in words or in bytes: words are copied as words.
+#[unsafe(no_mangle)]
+unsafe extern "Rust" fn __darter_copy_bytes(to: *mut u8, from: *const u8, len: usize) {
+    let mut done = 0;
+    while done < len {
+        // SAFETY: both sides have `len` bytes; each access is atomic and within them, words at addresses that are aligned.
+        unsafe {
+            let (to, from) = (to.add(done), from.add(done));
+            if to.cast::<u64>().is_aligned() && from.cast::<u64>().is_aligned() && len - done >= 8 {
+                let word = (*from.cast::<AtomicU64>()).load(Ordering::Relaxed);
+                (*to.cast::<AtomicU64>()).store(word, Ordering::Relaxed);
+                done += 8;
+            } else {
+                let byte = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed);
+                (*to.cast::<AtomicU8>()).store(byte, Ordering::Relaxed);
+                done += 1;
+            }
+        }
+    }
 }

@@ -152,13 +152,21 @@ impl Frame {
     }
 
     /// Eight bits for the owner, zero at allocation.
-    pub fn flags(&self) -> &AtomicU8 {
+    pub(crate) fn flags(&self) -> &AtomicU8 {
         &self.flags
+    }
+
+    /// Bytes of [`Self::words`].
+    pub(super) const OWNERS_BYTES: usize = size_of::<[AtomicU64; 6]>();
+
+    /// The owner's words as plain memory.
+    pub(super) fn owners_bytes(&self) -> *mut u8 {
+        core::ptr::from_ref(&self.words).cast_mut().cast()
     }
 
     /// 48 bytes for the owner; unspecified at allocation.
     #[inline]
-    pub fn words(&self) -> &[AtomicU64; 6] {
+    pub(crate) fn words(&self) -> &[AtomicU64; 6] {
         &self.words
     }
 
@@ -189,7 +197,7 @@ impl Frame {
     /// Drops one reference; true if it was the last, and the caller now owns the frame alone.
     /// A sole holder pays no locked instruction: nobody else can be adding a reference.
     #[inline]
-    pub fn put(&self) -> bool {
+    pub(super) fn put(&self) -> bool {
         if self.refs.load(Ordering::Acquire) == 1 {
             return true;
         }

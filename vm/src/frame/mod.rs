@@ -18,9 +18,11 @@
 //! Nothing here sleeps. Interrupt handlers neither allocate nor free.
 
 mod buddy;
+mod bytes;
 mod chain;
 mod colour;
 mod depot;
+mod evicted;
 #[cfg(not(target_os = "none"))]
 pub mod hosted;
 mod magazine;
@@ -31,9 +33,12 @@ pub(crate) mod pin;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use bytes::{SharedBytes, SharedBytesMut};
+pub use evicted::{Evicted, EvictedFrames};
 pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
 pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
+pub use pin::Pin;
 
 use crate::addr::{PAGE_SIZE, PhysAddr};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -56,6 +61,8 @@ unsafe extern "Rust" {
     fn __darter_zero_page(page: *mut u8);
     /// Copies one page.
     fn __darter_copy_page(to: *mut u8, from: *const u8);
+    /// Copies `len` bytes that others may read and write meanwhile, by instructions that the compiler knows nothing of.
+    fn __darter_copy_bytes(to: *mut u8, from: *const u8, len: usize);
 }
 
 static ZERO: AtomicPtr<Frame> = AtomicPtr::new(core::ptr::null_mut());

@@ -1,54 +1,54 @@
-//! Holding on to a frame while its bytes are copied.
+//! Holding on to a frame while its bytes are copied, and copies of whole pages.
 //!
-//! A low room: a frame's bytes are raw memory. Programs may write a mapped page while the kernel copies it; the copy is then a
-//! mixture of old and new bytes, as on any kernel.
+//! A low room: a frame's bytes are raw memory.
 
-use super::{Frame, OwnedFrame};
+use super::{Frame, OwnedFrame, SharedBytes, SharedBytesMut};
 use crate::addr::PAGE_SIZE;
-use crate::node::Locked;
 use sync::rcu::RcuRead;
 
-/// One reference to a frame.
+/// One reference to a frame. The last one to go frees the frame.
 pub struct Pin(&'static Frame);
 
 impl Pin {
-    /// Pins `frame`, which was read from an object's slot or from an entry within this RCU section, in the latter case with the
-    /// leaf locked.
+    /// Takes a reference to `frame`.
+    ///
+    /// # Safety
+    /// Somebody has a reference to the frame for as long as this call takes, and drops it only after FreeAfterFlush.
     #[inline]
-    pub fn new(frame: &'static Frame, _rcu: &RcuRead) -> Self {
+    pub(crate) unsafe fn new(frame: &'static Frame) -> Self {
         frame.get();
         Self(frame)
     }
 
-    pub fn bytes(&self) -> &[u8; PAGE_SIZE] {
-        // SAFETY: the reference keeps the page allocated; it is ordinary memory in the direct map.
-        unsafe { &*self.0.bytes_ptr().cast() }
+    /// The page. Programs may write it meanwhile.
+    #[inline]
+    pub fn bytes(&self) -> SharedBytes<'_> {
+        // SAFETY: the reference keeps the page allocated, and nobody makes a `&mut` of a page that others refer to.
+        unsafe { SharedBytes::new(self.0.bytes_ptr(), PAGE_SIZE) }
     }
 
-    pub fn bytes_mut(&mut self) -> &mut [u8; PAGE_SIZE] {
-        // SAFETY: as above. Other writers are programs or other calls of `write`, whose bytes may mix with these.
-        unsafe { &mut *self.0.bytes_ptr().cast() }
+    /// The page, to be written. Programs may read and write it meanwhile, and so may other pins.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> SharedBytesMut<'_> {
+        // SAFETY: as above.
+        unsafe { SharedBytesMut::new(self.0.bytes_ptr(), PAGE_SIZE) }
     }
 }
 
 impl Drop for Pin {
     #[inline]
     fn drop(&mut self) {
-        let_go(self.0);
+        // SAFETY: the pin's own reference. Who drops the others does so after FreeAfterFlush, so if this is the last, no CPU can reach
+        // the page any more.
+        unsafe { super::release(self.0) };
     }
 }
 
-/// Drops one reference to a frame that no leaf maps any more, or that others hold too.
-pub fn let_go(frame: &'static Frame) {
-    // SAFETY: an object's frame leaves its slot only after every leaf was visited and every CPU flushed (truncate.rs); an owning
-    // entry's reference is dropped only after the flush (flush.rs). So the last reference goes when no CPU can reach the page.
-    unsafe { super::release(frame) };
-}
-
-/// Copies the page `from` into `to`. `from` is pinned, or an object's that was found within this RCU section.
+/// Copies the page `from`, which is pinned or was found within this RCU section, into `to`. A page that is freed meanwhile is still
+/// memory: what is copied of it is what anybody wrote there.
 #[inline]
 pub fn copy(from: &'static Frame, to: &mut OwnedFrame, _rcu: &RcuRead) {
-    // SAFETY: `to` is owned by the caller; the pin, or the section (FreeAfterFlush), keeps the source allocated.
+    // SAFETY: `to` is owned by the caller. The copy makes no reference to the source.
     unsafe { super::copy(to.frame(), from) }
 }
 
@@ -57,16 +57,4 @@ pub fn copy(from: &'static Frame, to: &mut OwnedFrame, _rcu: &RcuRead) {
 pub fn clear(frame: &mut OwnedFrame) {
     // SAFETY: owned by the caller.
     unsafe { super::zero(frame.frame()) }
-}
-
-/// Shows `f` the bytes of a page that the entry of a locked leaf leads to.
-pub fn with_mapped(frame: &'static Frame, _leaf: &Locked<'_>, f: &mut dyn FnMut(&mut [u8; PAGE_SIZE])) {
-    // SAFETY: the leaf's lock keeps the entry and so the frame. Programs may write the same bytes; they mix.
-    f(unsafe { &mut *frame.bytes_ptr().cast() });
-}
-
-/// The page of zeros.
-pub fn zeros() -> &'static [u8; PAGE_SIZE] {
-    // SAFETY: never written and never freed.
-    unsafe { &*super::zero_frame().bytes_ptr().cast() }
 }

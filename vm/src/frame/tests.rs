@@ -225,3 +225,71 @@ fn threads_that_take_and_give_lose_nothing() {
     });
     assert_eq!(free_frames(), before);
 }
+
+#[test]
+fn bytes_of_a_page_are_copied_while_another_thread_writes_them() {
+    let _one = arena();
+    let frame = alloc_zeroed().unwrap();
+    // SAFETY: the frame is owned, and outlives the bytes.
+    let shared = || unsafe { frame.frame().shared_bytes() };
+    let word = shared().get_mut(64..72).unwrap().as_mut_ptr() as usize;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // SAFETY: an aligned word of the page; everybody uses it atomically.
+            let word = unsafe { &*(word as *const AtomicU64) };
+            (0..500u64).for_each(|n| word.store(n << 32 | n, Ordering::Relaxed));
+        });
+        #[repr(align(8))]
+        struct Word([u8; 8]);
+        let mut seen = Word([0; 8]);
+        for _ in 0..500 {
+            assert_eq!(shared().to_read().get(64..72).unwrap().copy_to(&mut seen.0), 8);
+            let seen = u64::from_ne_bytes(seen.0);
+            assert_eq!(seen >> 32, seen & 0xffff_ffff, "a word is torn");
+        }
+    });
+    assert_eq!(shared().get_mut(1..12).unwrap().copy_from(b"hello"[..].into()), 5);
+    let mut back = [0; 7];
+    assert_eq!(shared().to_read().get(0..7).unwrap().copy_to(&mut back), 7);
+    assert_eq!(&back, b"\0hello\0");
+    assert!(shared().get_mut(PAGE_SIZE - 1..PAGE_SIZE + 1).is_none());
+    assert_eq!(shared().clear(), PAGE_SIZE);
+    assert_eq!(shared().to_read().get(0..7).unwrap().copy_to(&mut back), 7);
+    assert_eq!(back, [0; 7]);
+}
+
+#[test]
+fn evicted_frames_are_free_when_no_reader_can_be_left_and_pinned_ones_later() {
+    let _one = arena();
+    sync::rcu::drain();
+    let frames: Vec<_> = (0..3).map(|_| alloc_dirty().unwrap().into_frame()).collect();
+    // SAFETY: `into_frame` left one reference, which the eviction takes over below.
+    let mut pin = unsafe { Pin::new(frames[1]) };
+    let mut evicted = EvictedFrames::new();
+    // SAFETY: the references of `into_frame`; no leaf ever mapped these.
+    frames[..2].iter().for_each(|frame| evicted.add(unsafe { Evicted::new(frame) }));
+    // SAFETY: as above.
+    let alone = unsafe { Evicted::new(frames[2]) };
+    assert_eq!(evicted.len(), 2);
+    let (reading, polled) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _reader = sync::rcu::read();
+            reading.wait();
+            polled.wait();
+        });
+        reading.wait();
+        drop(evicted);
+        drop(alone);
+        for _ in 0..100 {
+            sync::rcu::poll();
+        }
+        assert!(frames.iter().all(|frame| frame.kind() == FrameKind::Page), "the reader may still look");
+        polled.wait();
+    });
+    sync::rcu::drain();
+    assert_eq!([0, 1, 2].map(|i| frames[i].kind() == FrameKind::Free), [true, false, true]);
+    assert_eq!(pin.bytes_mut().clear(), PAGE_SIZE);
+    drop(pin);
+    assert_eq!(frames[1].kind(), FrameKind::Free);
+}

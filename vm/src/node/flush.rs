@@ -1,73 +1,181 @@
 //! Gathering what an operation took away, until every CPU that could still use it has flushed.
 //!
-//! Invariants: FreeAfterFlush, as a type: frames and leaves are freed only against a [`Flushed`], which only a completed
-//! flush makes. Entries are cleared under the leaf's lock, the locks are dropped, then CPUs are interrupted, then memory is
+//! Invariants: FreeAfterFlush, as a type: frames and leaves are freed only against a [`Flushed`] or [`SharersFlushed`], which only a
+//! completed flush makes. Entries are cleared under the leaf's lock, the locks are dropped, then CPUs are interrupted, then memory is
 //! freed. Neither a flush nor a release happens under a leaf's lock (NothingSlowUnderLeaf).
 #![forbid(unsafe_code)]
 
 use super::segment::Removed;
-use super::{Locked, Node, Retired, Sharer};
-use crate::machine::{CpuSet, Entry, FlushRange, Machine};
+use super::{Detached, Locked, Node, Retired, Taken};
+use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::object::rmap::ReverseOps;
 use crate::order::Order;
 use crate::tlb::SpaceTlb;
 use arrayvec::ArrayVec;
+use core::marker::PhantomData;
 use core::ops::Range;
 use sync::level::{Before, Held, Leaf};
 use sync::rcu::RcuRead;
 
-/// Proof that no CPU holds a translation through the entries in question.
-pub struct Flushed(());
+/// Proof that no CPU holds a translation of a space that was made before: of a range of addresses in it, or of all. Only a flush makes one:
+///
+/// ```compile_fail,E0451
+/// use vm::{SpaceTlb, node::flush::Flushed};
+/// fn forge(space: &SpaceTlb) -> Flushed<'_> {
+///     Flushed { space }
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// fn forge() -> vm::node::flush::Flushed<'static> {
+///     vm::node::flush::Flushed::never_mapped()
+/// }
+/// ```
+///
+/// It names the space, so a leaf leaves the space that has flushed and no other. For pages the place is compared with debug assertions.
+#[derive(Clone, Copy)]
+pub struct Flushed<'s> {
+    space: &'s SpaceTlb,
+    reached: DebugOnly<Extent>,
+}
 
-impl Flushed {
-    /// The space is loaded on no CPU, and its address-space ids are dead.
-    pub fn by_leaving<M: Machine>(space: &SpaceTlb) -> Self {
-        space.leave_everywhere::<M>();
-        Self(())
+/// Proof that no CPU holds a translation through a range of a leaf's entries that was made before, in any space.
+#[derive(Clone, Copy)]
+pub struct SharersFlushed<'l> {
+    _leaf: PhantomData<&'l Node>,
+    reached: DebugOnly<Extent>,
+}
+
+/// Proof that translations are gone.
+pub trait FlushProof {
+    /// With debug assertions: panics if the flush did not reach where `page` was taken out.
+    fn check(&self, page: &Taken);
+}
+
+impl FlushProof for Flushed<'_> {
+    #[inline]
+    fn check(&self, page: &Taken) {
+        Extent::check(self.reached, page.origin);
+    }
+}
+
+impl FlushProof for SharersFlushed<'_> {
+    #[inline]
+    fn check(&self, page: &Taken) {
+        Extent::check(self.reached, page.origin);
+    }
+}
+
+/// A value that is there with debug assertions only.
+#[derive(Clone, Copy)]
+pub struct DebugOnly<T> {
+    #[cfg(debug_assertions)]
+    value: T,
+    _value: PhantomData<T>,
+}
+
+impl<T> DebugOnly<T> {
+    #[inline]
+    pub(super) fn new(_make: impl FnOnce() -> T) -> Self {
+        Self {
+            #[cfg(debug_assertions)]
+            value: _make(),
+            _value: PhantomData,
+        }
+    }
+}
+
+/// Addresses in one space or one leaf, which are told apart by where they lie in memory.
+#[derive(Clone, Copy)]
+pub struct Extent {
+    /// 0: in several spaces.
+    pub(super) space: usize,
+    /// 0: in any leaf.
+    pub(super) leaf: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Extent {
+    #[inline]
+    fn check(_reached: DebugOnly<Self>, _taken: DebugOnly<Self>) {
+        #[cfg(debug_assertions)]
+        {
+            let (reached, taken) = (_reached.value, _taken.value);
+            let same_leaf = reached.leaf == taken.leaf;
+            let same_space = reached.leaf == 0 && reached.space == taken.space;
+            assert!(same_leaf || same_space, "FreeAfterFlush: another space was flushed");
+            let within = reached.start <= taken.start && taken.end <= reached.end;
+            assert!(within, "FreeAfterFlush: other addresses were flushed");
+        }
+    }
+}
+
+impl<'s> Flushed<'s> {
+    fn new(space: &'s SpaceTlb, range: FlushRange) -> Self {
+        let reached = DebugOnly::new(|| Extent {
+            space: core::ptr::from_ref(space).addr(),
+            leaf: 0,
+            start: range.start.0,
+            end: range.end.0,
+        });
+        Self { space, reached }
     }
 
-    /// Nothing was ever reachable by hardware.
-    pub fn never_mapped() -> Self {
-        Self(())
+    /// The space that has flushed.
+    #[inline]
+    pub fn space(self) -> &'s SpaceTlb {
+        self.space
+    }
+
+    /// The space is loaded on no CPU, and its address-space ids are dead.
+    pub fn by_leaving<M: Machine>(space: &'s SpaceTlb) -> Self {
+        space.leave_everywhere::<M>();
+        Self::new(space, FlushRange::ALL)
     }
 
     /// All translations of `range`, which lies in leaves that `viewers` link to, in `space` are gone.
-    pub fn by_flushing<M: Machine>(space: &SpaceTlb, range: FlushRange, viewers: &CpuSet) -> Self {
+    pub fn by_flushing<M: Machine>(space: &'s SpaceTlb, range: FlushRange, viewers: &CpuSet) -> Self {
         space.flush::<M>(range, viewers);
-        Self(())
+        Self::new(space, range)
     }
 
     /// All translations of user addresses in `space` are gone.
-    pub fn by_flushing_all<M: Machine>(space: &SpaceTlb) -> Self {
+    pub fn by_flushing_all<M: Machine>(space: &'s SpaceTlb) -> Self {
         space.flush_all::<M>(FlushRange::ALL);
-        Self(())
+        Self::new(space, FlushRange::ALL)
     }
+}
 
+impl<'l> SharersFlushed<'l> {
     /// All translations of `range`, which lies in `leaf`, are gone in every space that used the leaf when its entries were
     /// changed. A space that comes to share it later is a child of one of these, and finds the entries as they are now.
-    pub fn by_flushing_sharers(
-        leaf: &Node,
+    pub fn by_flushing(
+        leaf: &'l Node,
         ops: &ReverseOps,
         range: FlushRange,
         viewers: &CpuSet,
         held: &mut Held<'_, impl Before<Leaf>>,
-        _rcu: &RcuRead,
+        rcu: &RcuRead,
     ) -> Self {
         // In batches, with the leaf unlocked, and from the end of the list: when a space leaves meanwhile, the last of the list
         // takes its place, and the last were flushed first.
         let mut left = usize::MAX;
         loop {
             let locked = leaf.lock(held);
-            let rest = locked.sharers.as_slice();
-            let rest = rest.get(..left).unwrap_or(rest);
-            let batch: ArrayVec<Sharer, 16> = rest.iter().rev().take(16).copied().collect();
-            left = rest.len() - batch.len();
+            let spaces = locked.spaces(rcu);
+            let rest = spaces.len().min(left);
+            let batch: ArrayVec<&SpaceTlb, 16> = spaces.take(rest).rev().take(16).collect();
+            left = rest - batch.len();
             drop(locked);
             if batch.is_empty() {
-                return Self(());
+                let leaf = core::ptr::from_ref(leaf).addr();
+                let reached =
+                    DebugOnly::new(|| Extent { space: 0, leaf, start: range.start.0, end: range.end.0 });
+                return Self { _leaf: PhantomData, reached };
             }
-            for sharer in &batch {
-                (ops.flush)(sharer.get(leaf), range, viewers);
+            for space in batch {
+                (ops.flush)(space, range, viewers);
             }
         }
     }
@@ -78,8 +186,8 @@ pub struct Gather<'g> {
     pub range: FlushRange,
     /// CPUs whose views link to the leaves in which the entries lay.
     viewers: CpuSet,
-    entries: ArrayVec<Entry, 64>,
-    leaves: ArrayVec<&'g Node, 32>,
+    entries: ArrayVec<Taken, 64>,
+    leaves: ArrayVec<Detached<'g>, 32>,
     pub removed: Removed,
 }
 
@@ -107,18 +215,18 @@ impl<'g> Gather<'g> {
         self.viewers.add(&leaf.viewers);
     }
 
-    /// `entry` was taken out; its reference is dropped after the flush. The caller checked [`Self::is_full`].
+    /// `page` was taken out; its reference is dropped after the flush. If there is no room, never: the caller checked [`Self::is_full`].
     #[inline]
-    pub fn add_entry(&mut self, entry: Entry) {
-        let fits = self.entries.try_push(entry);
+    pub fn add_page(&mut self, page: Taken) {
+        let fits = self.entries.try_push(page);
         debug_assert!(fits.is_ok());
     }
 
-    /// `leaf` was detached from the space, whose views do not link to it any more; the space leaves it after the flush. The caller
+    /// The space's views do not link to `leaf` any more either; the space leaves it after the flush. If there is no room, never: the caller
     /// checked [`Self::is_full`].
     #[inline]
-    pub fn add_leaf(&mut self, leaf: &'g Node, viewers: &CpuSet) {
-        self.range.add(leaf.base(), leaf.end());
+    pub fn add_leaf(&mut self, leaf: Detached<'g>, viewers: &CpuSet) {
+        self.range.add(leaf.node().base(), leaf.node().end());
         self.viewers.add(viewers);
         let fits = self.leaves.try_push(leaf);
         debug_assert!(fits.is_ok());
@@ -130,11 +238,11 @@ impl<'g> Gather<'g> {
             let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers);
             self.range = FlushRange::EMPTY;
             self.viewers = CpuSet::EMPTY;
-            for entry in self.entries.drain(..) {
-                Retired::entry::<M>(entry, &proof);
+            for page in self.entries.drain(..) {
+                Retired::entry::<M>(page, proof);
             }
             for leaf in self.leaves.drain(..) {
-                Retired::leave_leaf::<M>(leaf, space, &proof, order);
+                Retired::leave_leaf::<M>(leaf, proof, order);
             }
         }
         self.removed.let_go();

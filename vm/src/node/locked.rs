@@ -2,11 +2,22 @@
 //!
 //! Invariants: LeafOwns; the counts agree with the entries; a software write to an entry that the hardware may be using is
 //! an atomic exchange, so that accessed and dirty bits are not lost.
+//!
+//! What an entry owned comes out of a leaf as a [`Taken`] and what an entry led to as a [`Detached`]: values that are used up when they are
+//! freed or put back. A space is reached from a leaf's list only with the leaf locked and within an RCU section, so any other reference is
+//! no proof:
+//!
+//! ```compile_fail,E0308
+//! fn space_of(leaf: &vm::node::Locked<'_>) -> u64 {
+//!     leaf.spaces(&17).map(|space| space.id()).sum()
+//! }
+//! ```
 
+use super::flush::{DebugOnly, Extent};
 use super::segment::SegmentList;
-use super::{Holder, Node};
+use super::{Holder, NewNode, Node, node_of};
 use crate::addr::{ENTRIES, PhysAddr};
-use crate::frame::{Frame, OwnedFrame};
+use crate::frame::{Frame, OwnedFrame, Pin, SharedBytesMut};
 use crate::machine::{CpuSet, Entry, Machine};
 use crate::object::ObjectRef;
 use crate::protocol::leaf;
@@ -16,9 +27,10 @@ use crate::tlb::SpaceTlb;
 use alloc::sync::Arc;
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
-use sync::SpinGuard;
+use core::sync::atomic::{AtomicU64, Ordering};
 use sync::level::Leaf;
+use sync::rcu::RcuRead;
+use sync::{CpuId, SpinGuard};
 
 /// A space that uses a leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,13 +42,6 @@ unsafe impl Send for Sharer {}
 impl Sharer {
     pub fn new(tlb: &SpaceTlb) -> Self {
         Self(NonNull::from(tlb))
-    }
-
-    /// The space's TLB state. `_listed` stands for the lock of the leaf whose list it is on or the RCU section in which that
-    /// lock was held: a space takes itself off its leaves before its TLB state waits for a grace period and goes.
-    pub fn get<'g, T>(&self, _listed: &'g T) -> &'g SpaceTlb {
-        // SAFETY: see above.
-        unsafe { self.0.as_ref() }
     }
 }
 
@@ -207,6 +212,23 @@ impl<'g> Locked<'g> {
         Entry(self.node.cell(index).load(Ordering::Relaxed))
     }
 
+    /// The entry, as it is while it is borrowed.
+    #[inline]
+    pub fn look(&self, index: u16) -> LockedEntry<'_> {
+        let cell = self.node.cell(index);
+        LockedEntry { cell, entry: Entry(cell.load(Ordering::Relaxed)), is_leaf: self.node.is_leaf() }
+    }
+
+    /// The spaces that use the leaf: a space takes itself off its leaves before its TLB state waits for a grace period and goes, so what is
+    /// found on the list under the lock stays until the RCU section ends.
+    pub fn spaces<'r>(
+        &self,
+        _rcu: &'r RcuRead,
+    ) -> impl DoubleEndedIterator<Item = &'r SpaceTlb> + ExactSizeIterator {
+        // SAFETY: see above.
+        self.state.sharers.as_slice().iter().map(|sharer| unsafe { sharer.0.as_ref() })
+    }
+
     /// Entries of `range` that may be other than absent.
     #[inline]
     pub fn used_in(&self, range: &Range<u16>) -> Used {
@@ -263,20 +285,77 @@ impl<'g> Locked<'g> {
         leaf::fill(self.node.cell(index), entry);
     }
 
-    /// Takes a private page out. The reference to its frame is the caller's.
+    /// Puts `node` under an absent entry of this interior node.
     #[inline]
-    pub fn take_private<M: Machine>(&mut self, index: u16) -> Entry {
-        let old = self.exchange::<M>(index, Entry::ABSENT);
+    pub fn fill_node<M: Machine>(&mut self, index: u16, node: NewNode) {
+        debug_assert!(!self.node.is_leaf());
+        self.fill::<M>(index, node.publish::<M>(true));
+    }
+
+    /// Sets an absent entry to a page that was taken out elsewhere. It cannot be written until the next fault.
+    #[inline]
+    pub fn fill_taken<M: Machine>(&mut self, index: u16, page: Taken) {
+        self.fill::<M>(index, M::read_only(page.entry));
+    }
+
+    /// Takes out whatever the entry is.
+    #[inline]
+    pub fn take<M: Machine>(&mut self, index: u16) -> Taken {
+        self.exchange::<M>(index, Entry::ABSENT)
+    }
+
+    /// Takes a private page out, together with a reference to its frame, even if the page is held.
+    #[inline]
+    pub fn take_private<M: Machine>(&mut self, index: u16) -> Taken {
+        let mut old = self.take::<M>(index);
         if old.is_private::<M>() && old.is_held() {
-            Frame::of(M::address(old)).get();
-            return old.owning();
+            Frame::of(M::address(old.entry)).get();
+            old.entry = old.entry.owning();
         }
         old
     }
 
-    /// Exchanges an entry, whatever it is. The old one's reference, if it owned one, is the caller's.
+    /// Puts a page that the leaf will own in place of what is there.
     #[inline]
-    pub fn exchange<M: Machine>(&mut self, index: u16, entry: Entry) -> Entry {
+    pub fn replace<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) -> Taken {
+        self.exchange::<M>(index, M::page(frame.into_frame().addr(), prot, true))
+    }
+
+    /// Takes a page out and makes the entry busy: `cpu` is replacing it.
+    #[inline]
+    pub fn make_busy<M: Machine>(&mut self, index: u16, cpu: CpuId) -> Taken {
+        self.exchange::<M>(index, Entry::busy(cpu))
+    }
+
+    /// Puts a page back in place of a busy entry. It cannot be written until the next fault.
+    #[inline]
+    pub fn put_back<M: Machine>(&mut self, index: u16, page: Taken) {
+        let busy = self.exchange::<M>(index, M::read_only(page.entry));
+        debug_assert!(busy.is_busy());
+    }
+
+    /// Takes out the entry of this interior node that leads to a node, if it leads to one. By one swap: a shared leaf may be exchanged for a
+    /// copy at any moment.
+    #[inline]
+    pub fn detach<'r, M: Machine>(&mut self, index: u16, rcu: &'r RcuRead) -> Option<Detached<'r>> {
+        debug_assert!(!self.node.is_leaf());
+        let old = self.exchange::<M>(index, Entry::ABSENT).entry;
+        (!old.is_absent()).then(|| Detached(node_of(Frame::of(M::address(old)), rcu)))
+    }
+
+    /// Where entry `index` lies, and whose it is.
+    fn extent(&self, index: u16) -> Extent {
+        let space = match self.sharers.as_slice() {
+            [only] => only.0.addr().get(),
+            _ => 0,
+        };
+        let (start, end) = (self.node.address(index), self.node.address(index) + self.node.span());
+        Extent { space, leaf: core::ptr::from_ref(self.node).addr(), start, end }
+    }
+
+    /// Exchanges an entry, whatever it is.
+    #[inline]
+    fn exchange<M: Machine>(&mut self, index: u16, entry: Entry) -> Taken {
         let old = leaf::exchange(self.node.cell(index), entry);
         let is_leaf = self.node.is_leaf();
         if !old.is_absent() {
@@ -285,7 +364,103 @@ impl<'g> Locked<'g> {
         if !entry.is_absent() {
             self.state.count_in(index, is_leaf && entry.is_private::<M>());
         }
-        old
+        Taken { entry: old, origin: DebugOnly::new(|| self.extent(index)) }
+    }
+}
+
+/// What was taken out of an entry, with the reference to a frame that it may have owned. It is put back, put in elsewhere, or freed after
+/// a flush ([`Retired::entry`](super::Retired::entry)); each uses it up:
+///
+/// ```compile_fail,E0382
+/// use vm::node::{Retired, Taken, flush::Flushed};
+/// fn twice<M: vm::Machine>(page: Taken, proof: Flushed<'_>) {
+///     Retired::entry::<M>(page, proof);
+///     Retired::entry::<M>(page, proof);
+/// }
+/// ```
+///
+/// Nobody makes one of an entry that he made up:
+///
+/// ```compile_fail,E0451
+/// fn forge(entry: vm::Entry) -> vm::node::Taken {
+///     vm::node::Taken { entry }
+/// }
+/// ```
+#[must_use = "the frame is never freed"]
+pub struct Taken {
+    entry: Entry,
+    pub(super) origin: DebugOnly<Extent>,
+}
+
+impl Deref for Taken {
+    type Target = Entry;
+    #[inline]
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+/// A node to which an entry led that is gone now. Who takes it out has it leave the space, after a flush; once, since that uses it up:
+///
+/// ```compile_fail,E0382
+/// use vm::node::{Detached, Retired, flush::Flushed};
+/// fn twice(node: Detached<'_>, proof: Flushed<'_>) {
+///     Retired::node(node, proof);
+///     Retired::node(node, proof);
+/// }
+/// ```
+#[must_use = "the node is never freed"]
+pub struct Detached<'r>(pub(super) &'r Node);
+
+impl<'r> Detached<'r> {
+    #[inline]
+    pub fn node(&self) -> &'r Node {
+        self.0
+    }
+}
+
+/// An entry of a locked node. Only its rights change while this is borrowed.
+pub struct LockedEntry<'l> {
+    cell: &'l AtomicU64,
+    entry: Entry,
+    is_leaf: bool,
+}
+
+impl<'l> LockedEntry<'l> {
+    /// Does it lead to a page?
+    #[inline]
+    fn is_page(&self) -> bool {
+        self.is_leaf && !self.entry.is_absent() && !self.entry.is_busy()
+    }
+
+    /// A reference to a private page, if the entry has one of its own.
+    #[inline]
+    pub fn pin<M: Machine>(&self) -> Option<Pin> {
+        // SAFETY: the entry, which no table's is, has a reference and keeps it while the leaf is locked; who takes it out drops it only
+        // after a flush.
+        self.entry.owns_frame::<M>().then(|| unsafe { Pin::new(Frame::of(M::address(self.entry))) })
+    }
+
+    /// The bytes of the page, which the entry keeps in memory while the leaf is locked. Programs may read and write them meanwhile.
+    pub fn bytes<M: Machine>(&self) -> Option<SharedBytesMut<'l>> {
+        // SAFETY: see above. To a page that programs map, nobody makes a reference.
+        self.is_page().then(|| unsafe { Frame::of(M::address(self.entry)).shared_bytes() })
+    }
+
+    /// Gives the program other rights to the same page. Nothing happens if there is none.
+    #[inline]
+    pub fn set_prot<M: Machine>(&self, prot: Prot) {
+        if self.is_page() {
+            leaf::exchange(self.cell, self.entry.with_prot::<M>(prot));
+        }
+    }
+}
+
+impl Deref for LockedEntry<'_> {
+    type Target = Entry;
+    #[inline]
+    fn deref(&self) -> &Entry {
+        &self.entry
     }
 }
 

@@ -19,7 +19,7 @@ mod retire;
 pub mod segment;
 
 pub use holder::{HeldList, Holder, NewHolder};
-pub use locked::{Locked, NodeState, Registration, Sharer};
+pub use locked::{Detached, Locked, LockedEntry, NodeState, Registration, Sharer, Taken};
 pub use retire::Retired;
 
 use crate::addr::{ENTRIES, PAGE_SHIFT, PhysAddr};
@@ -145,9 +145,11 @@ impl Node {
         if entry.is_absent() { None } else { Some(node_of(Frame::of(M::address(entry)), rcu)) }
     }
 
-    /// Takes entry `index` out of a stray interior node, in which nobody puts anything any more.
-    pub fn strip_entry(&self, index: u16) -> Entry {
-        leaf::exchange(self.cell(index), Entry::ABSENT)
+    /// Takes what is there out of entry `index` of a stray interior node, in which nobody puts anything any more.
+    pub fn strip<'r, M: Machine>(&self, index: u16, rcu: &'r RcuRead) -> Option<Detached<'r>> {
+        debug_assert!(self.level > 0);
+        let old = leaf::exchange(self.cell(index), Entry::ABSENT);
+        (!old.is_absent()).then(|| Detached(node_of(Frame::of(M::address(old)), rcu)))
     }
 
     #[inline]
@@ -303,7 +305,7 @@ impl NewNode {
     }
 
     /// Makes the node reachable: gives the entry to store (with release order) in its parent.
-    pub fn publish<M: Machine>(self, writable: bool) -> Entry {
+    fn publish<M: Machine>(self, writable: bool) -> Entry {
         let entry = M::table(self.0.table(), writable);
         let table = self.0.table.frame();
         // The table's word leads back to the node; `retire` makes it a box again.
@@ -311,15 +313,43 @@ impl NewNode {
         entry
     }
 
-    /// The node behind an entry of [`Self::publish`].
-    pub fn published<M: Machine>(entry: Entry, rcu: &RcuRead) -> &Node {
-        node_of(Frame::of(M::address(entry)), rcu)
+    /// Puts the node into `upper` in place of `now`, which leads to a node too. If `upper` is not `now` any more, gives the new node back.
+    pub fn exchange_for<'r, M: Machine>(
+        self,
+        upper: &AtomicU64,
+        now: Entry,
+        rcu: &'r RcuRead,
+    ) -> Result<Detached<'r>, Self> {
+        let entry = self.publish::<M>(true);
+        match upper.compare_exchange(now.0, entry.0, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Ok(Detached(node_of(Frame::of(M::address(now)), rcu))),
+            // SAFETY: just published, and stored nowhere.
+            Err(_) => Err(unsafe { Self::unpublish::<M>(entry) }),
+        }
     }
 
-    /// Undoes a [`Self::publish`] whose entry was stored nowhere.
-    pub fn unpublish<M: Machine>(entry: Entry) -> Self {
+    /// Frees the interior nodes below this one, which is the root of a view, down to those that link to leaves: these are not the view's.
+    /// No CPU translates through the view any more (FreeAfterFlush).
+    pub fn free_interior<M: Machine>(&mut self) {
+        if self.0.level == 1 {
+            return;
+        }
+        for index in self.state().used() {
+            let entry = Entry(self.0.cell(index).swap(0, Ordering::Relaxed));
+            if !entry.is_absent() {
+                // SAFETY: a view alone has its interior nodes, and this one has just been taken out.
+                unsafe { Self::unpublish::<M>(entry) }.free_interior::<M>();
+            }
+        }
+    }
+
+    /// The node of an entry of [`Self::publish`].
+    ///
+    /// # Safety
+    /// The entry is stored nowhere, and nobody refers to the node.
+    unsafe fn unpublish<M: Machine>(entry: Entry) -> Self {
         let node = Frame::of(M::address(entry)).words()[0].load(Ordering::Relaxed) as *mut Node;
-        // SAFETY: the entry came from `publish`, which leaked this box, and nobody else saw it.
+        // SAFETY: `publish` leaked this box; the rest is the caller's promise.
         Self(unsafe { Box::from_raw(node) })
     }
 }
@@ -336,7 +366,6 @@ pub fn fill_kernel_half<M: Machine>(root: &NewNode) {
 }
 
 /// A node, held by an object's list of leaves that map it.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NodeRef(NonNull<Node>);
 
 // SAFETY: a reference to a `Node`, which is `Sync`.
@@ -345,13 +374,13 @@ unsafe impl Send for NodeRef {}
 unsafe impl Sync for NodeRef {}
 
 impl NodeRef {
-    pub fn new(node: &Node) -> Self {
+    pub(crate) fn new(node: &Node) -> Self {
         Self(NonNull::from(node))
     }
 
-    /// The node. `listed` stands for the lock of the list that the reference was found on: nodes leave their lists before
-    /// their grace period begins, so one found on a list within an RCU section lives until the section ends.
-    pub fn get<'g>(&self, _listed: &'g RcuRead) -> &'g Node {
+    /// The node. It leaves its lists before its grace period begins, and the reference is not copied off a list; so what is found on a list
+    /// within an RCU section lives until the section ends.
+    pub(crate) fn get<'g>(&self, _rcu: &'g RcuRead) -> &'g Node {
         // SAFETY: see above.
         unsafe { self.0.as_ref() }
     }

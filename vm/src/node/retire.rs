@@ -1,15 +1,14 @@
 //! The end of nodes and of what they own. The only place where a frame that was mapped is freed.
 //!
-//! Invariants: FreeAfterFlush. [`Flushed`](super::flush::Flushed) is the proof that no CPU holds an old translation; tables and
-//! metadata wait for an RCU grace period besides, because walkers hold no lock.
+//! Invariants: FreeAfterFlush. [`Flushed`] is the proof that no CPU holds an old translation, and what it is shown for is used up: a
+//! [`Taken`] page, a [`Detached`] node. Tables and metadata wait for an RCU grace period besides, because walkers hold no lock.
 
-use super::flush::Flushed;
-use super::{Locked, NewNode, Node, Sharer};
+use super::flush::{FlushProof, Flushed};
+use super::{Detached, Locked, NewNode, Sharer, Taken};
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, Machine};
 use crate::order::Order;
 use crate::protocol::leaf as protocol;
-use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
@@ -17,35 +16,40 @@ use core::ptr::NonNull;
 pub struct Retired;
 
 impl Retired {
-    /// Drops the reference that a cleared entry held, if it owned one.
+    /// Drops the reference that came with what was taken out, if it owned one.
     #[inline]
-    pub fn entry<M: Machine>(entry: Entry, _proof: &Flushed) {
+    pub fn entry<M: Machine>(page: Taken, proof: impl FlushProof) {
+        proof.check(&page);
+        // SAFETY: taken out once, and every CPU has flushed since.
+        unsafe { Self::drop_reference::<M>(*page) }
+    }
+
+    /// # Safety
+    /// If the entry owned a frame, its reference is the caller's, and no CPU has a translation through the entry.
+    #[inline]
+    unsafe fn drop_reference<M: Machine>(entry: Entry) {
         if entry.owns_frame::<M>() {
-            // SAFETY: an owning entry held one reference; the caller cleared it and every CPU has flushed since.
+            // SAFETY: as the caller promises.
             unsafe { frame::release(Frame::of(M::address(entry))) };
         }
     }
 
-    /// `space` no longer uses `leaf`: no entry of its tree leads there. The last sharer's leaving ends the leaf. Returns how many
-    /// pages were mapped by it.
-    pub fn leave_leaf<M: Machine>(
-        leaf: &Node,
-        space: &SpaceTlb,
-        proof: &Flushed,
-        order: &mut Order<'_>,
-    ) -> usize {
+    /// The space that has flushed no longer uses `leaf`: no entry of its tree leads there. The last sharer's leaving ends the leaf. Returns
+    /// how many pages were mapped by it.
+    pub fn leave_leaf<M: Machine>(leaf: Detached<'_>, proof: Flushed<'_>, order: &mut Order<'_>) -> usize {
+        let node = leaf.node();
         let mut mapped = 0;
         let last = |locked: &mut Locked<'_>| {
             mapped = usize::from(locked.present());
-            let me = Sharer::new(space);
+            let me = Sharer::new(proof.space());
             let place = locked.sharers.as_slice().iter().position(|s| *s == me);
-            debug_assert!(place.is_some(), "a space leaves a leaf twice");
+            debug_assert!(place.is_some(), "a space leaves a leaf that it does not use");
             if let Some(place) = place {
                 locked.sharers.swap_remove(place);
             }
             locked.sharers.is_empty()
         };
-        let Some(mut locked) = protocol::leave(leaf.lock(order), last) else { return mapped };
+        let Some(mut locked) = protocol::leave(node.lock(order), last) else { return mapped };
         locked.stray = true;
         let used = locked.used();
         let mut left = locked.present();
@@ -56,9 +60,10 @@ impl Retired {
         // The leaf is stray and unreachable: only reverse-map visits may still look, at entries that own nothing.
         if private {
             for index in used {
-                let entry = leaf.peek(index);
+                let entry = node.peek(index);
                 if !entry.is_absent() {
-                    Self::entry::<M>(entry, proof);
+                    // SAFETY: nobody takes an entry out of a leaf that no space uses, and each that used it has flushed.
+                    unsafe { Self::drop_reference::<M>(entry) };
                     left -= 1;
                     if left == 0 {
                         break;
@@ -75,14 +80,14 @@ impl Retired {
     }
 
     /// Frees a node that nothing leads to, after a grace period.
-    pub fn node(node: &Node, _proof: &Flushed) {
-        // SAFETY: published by `NewNode::publish` from a box; detached from every space, so this happens once.
-        let node = unsafe { Box::from_raw(NonNull::from(node).as_ptr()) };
+    pub fn node(node: Detached<'_>, _proof: Flushed<'_>) {
+        // SAFETY: published by `NewNode::publish` from a box; detached from every space, which happens once.
+        let node = unsafe { Box::from_raw(NonNull::from(node.node()).as_ptr()) };
         sync::rcu::defer_box(node);
     }
 
-    /// A new leaf that could not be put in: the references that its entries took are given back.
-    pub fn unused<M: Machine>(leaf: NewNode, proof: &Flushed, order: &mut Order<'_>) {
+    /// A new leaf that could not be put in: the references that its entries took are given back. There is nothing to flush.
+    pub fn unused<M: Machine>(leaf: NewNode, order: &mut Order<'_>) {
         // If it is on an object's list, visits of the reverse map know it: the lists first, then what it holds.
         let mut locked = leaf.node().lock(order);
         locked.stray = true;
@@ -94,7 +99,8 @@ impl Retired {
             r.object.unregister(&r.place, order);
         }
         for index in used {
-            Self::entry::<M>(leaf.node().peek(index), proof);
+            // SAFETY: stray, so nobody takes the entry out, and no hardware ever found the table.
+            unsafe { Self::drop_reference::<M>(leaf.node().peek(index)) };
         }
         drop((registrations, segments));
         sync::rcu::defer_box(leaf.0);

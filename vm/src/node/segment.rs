@@ -303,7 +303,8 @@ impl Default for SegmentList {
     }
 }
 
-/// Segments cut out of a list under its lock. Dropped outside, because letting an object go may be slow.
+/// Segments cut out of a list under its lock. Dropped outside, because letting an object go may be slow. That may be before a flush: the
+/// leaves that map the object refer to it too (`Registration`), until they are left.
 #[derive(Default)]
 pub struct Removed(ArrayVec<Segment, 4>);
 

@@ -7,7 +7,7 @@ use super::slots::MAX_PAGES;
 use super::{Object, ObjectKind};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
-use crate::frame::pin::{self, Pin};
+use crate::frame::{Pin, SharedBytes, SharedBytesMut};
 use core::sync::atomic::Ordering;
 use sync::rcu;
 
@@ -18,7 +18,7 @@ impl Object {
         &self,
         offset: u64,
         len: usize,
-        copy: &mut dyn FnMut(&[u8]) -> usize,
+        copy: &mut dyn FnMut(SharedBytes<'_>) -> usize,
     ) -> Result<usize, VmError> {
         let mut done = 0;
         while done < len {
@@ -45,8 +45,8 @@ impl Object {
                 }
                 other => other,
             };
-            let bytes = pinned.as_ref().map_or(pin::zeros(), Pin::bytes);
-            let taken = copy(bytes.get(start..start + n).unwrap_or(&[])).min(n);
+            let page = pinned.as_ref().map_or(SharedBytes::zeros(), Pin::bytes);
+            let taken = page.get(start..start + n).map_or(0, &mut *copy).min(n);
             done += taken;
             if taken < n {
                 break;
@@ -61,7 +61,7 @@ impl Object {
         &self,
         offset: u64,
         len: usize,
-        copy: &mut dyn FnMut(&mut [u8]) -> usize,
+        copy: &mut dyn FnMut(SharedBytesMut<'_>) -> usize,
     ) -> Result<usize, VmError> {
         if offset.checked_add(len as u64).is_none_or(|end| end > MAX_PAGES << PAGE_SHIFT) {
             return Err(VmError::Overflow);
@@ -89,9 +89,9 @@ impl Object {
         Ok(done)
     }
 
-    fn pinned(&self, page: u64) -> Option<Pin> {
+    pub(super) fn pinned(&self, page: u64) -> Option<Pin> {
         let rcu = rcu::read();
-        self.frame(page).map(|frame| Pin::new(frame, &rcu))
+        self.slots.get(page)?.pin(&rcu)
     }
 
     fn grow_to(&self, size: u64) {

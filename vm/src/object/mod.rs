@@ -14,8 +14,7 @@ mod truncate;
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
-use crate::frame::pin;
-use crate::frame::{self, Frame, FrameKind};
+use crate::frame::{self, EvictedFrames, Frame, FrameKind};
 use crate::order::Order;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -152,7 +151,7 @@ impl Object {
         if page >= self.pages() {
             // Truncation passed while the page was put in: either it saw the slot or this sees the size.
             let _change = self.change.lock();
-            self.evict_beyond(self.pages())?;
+            self.evict_beyond(self.pages());
             return Err(FaultError::Bus);
         }
         Ok(())
@@ -191,13 +190,11 @@ impl Object {
                 }
                 pager.fill(page, new.bytes()).map_err(VmError::Io)?;
             }
-            let new = new.into_frame();
-            new.set_kind(FrameKind::Object);
-            if slot.put(new) {
+            new.frame().set_kind(FrameKind::Object);
+            if slot.put(new).is_ok() {
                 self.resident.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
-            pin::let_go(new);
         }
     }
 
@@ -222,12 +219,19 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // Nobody refers to the object, so no leaf names it in a segment and none maps it; who reads slots holds a reference.
+        // Nobody refers to the object, so no leaf names it in a segment and none maps it.
+        let mut frames = EvictedFrames::new();
+        let was_mapped = self.leaves.were_used();
         self.slots.each(0, MAX_PAGES, &mut |_, slot| {
-            if slot.tag()
-                && let Some(frame) = slot.take_tagged()
-            {
-                pin::let_go(frame);
+            if !slot.tag() {
+                return;
+            }
+            match slot.take_tagged() {
+                // A fault that copies a page for a write has unlocked the leaf, and another thread may unmap it meanwhile.
+                Some(frame) if was_mapped => frames.add(frame),
+                // SAFETY: no fault ever found a frame here; whoever else looks into slots has a reference to the object meanwhile.
+                Some(frame) => unsafe { frame.free_unread() },
+                None => {}
             }
         });
     }

@@ -9,9 +9,9 @@
 //! Lock order: a list's lock is of level Object; a visit locks one leaf after the other under it.
 #![forbid(unsafe_code)]
 
-use crate::machine::{CpuSet, Entry, FlushRange, Machine};
-use crate::node::flush::Flushed;
-use crate::node::{Locked, Node, NodeRef, Retired};
+use crate::machine::{CpuSet, FlushRange, Machine};
+use crate::node::flush::SharersFlushed;
+use crate::node::{Locked, Node, NodeRef, Retired, Taken};
 use crate::once::OnceBox;
 use crate::order::Order;
 use crate::tlb::SpaceTlb;
@@ -39,10 +39,10 @@ pub struct ReverseOps {
     /// Clears entry `index` if it maps, without owning it, the frame at `address`.
     pub clear: fn(&mut Locked<'_>, u16, crate::addr::PhysAddr) -> bool,
     /// Takes out of entry `index` a page that the leaf owns: a private copy. One that is just being made comes to nothing.
-    pub take_owned: fn(&mut Locked<'_>, u16) -> Option<Entry>,
+    pub take_owned: fn(&mut Locked<'_>, u16) -> Option<Taken>,
     pub flush: fn(&SpaceTlb, FlushRange, &CpuSet),
     /// Lets what [`Self::take_owned`] took go.
-    pub release: fn(Entry, &Flushed),
+    pub release: fn(Taken, SharersFlushed<'_>),
 }
 
 impl ReverseOps {
@@ -53,7 +53,7 @@ impl ReverseOps {
                 clear: clear::<M>,
                 take_owned: take_owned::<M>,
                 flush: |tlb, range, viewers| tlb.flush::<M>(range, viewers),
-                release: Retired::entry::<M>,
+                release: |page, proof| Retired::entry::<M>(page, proof),
             };
         }
         &Of::<M>::OPS
@@ -65,12 +65,13 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::Phys
     let matches =
         !entry.is_absent() && !entry.is_busy() && !entry.is_private::<M>() && M::address(entry) == frame;
     if matches {
-        leaf.exchange::<M>(index, Entry::ABSENT);
+        // The frame is the object's, so nothing comes out with the entry.
+        let _borrowed = leaf.take::<M>(index);
     }
     matches
 }
 
-fn take_owned<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Option<Entry> {
+fn take_owned<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Option<Taken> {
     let entry = leaf.entry(index);
     if entry.is_absent() || !(entry.is_busy() || entry.is_private::<M>()) {
         return None;
@@ -80,7 +81,6 @@ fn take_owned<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Option<Entry> {
     (!old.is_busy()).then_some(old)
 }
 
-#[derive(Clone, Copy)]
 struct Listed {
     node: NodeRef,
     ops: &'static ReverseOps,
@@ -191,6 +191,11 @@ impl Leaves {
 
     pub fn unregister(&self, place: &Place, order: &mut Order<'_>) {
         self.list(place.list).lock_in(order).remove(place.index);
+    }
+
+    /// Was a leaf ever put on a list?
+    pub fn were_used(&self) -> bool {
+        self.first.load(Ordering::Relaxed) != u32::MAX
     }
 
     /// Does any leaf map the object?

@@ -5,13 +5,15 @@
 //!
 //! A slot is *nothing*, a *frame*, or a *tagged* frame: one that is being taken away (truncate.rs). The object holds one
 //! reference to the frame of a slot.
-#![forbid(unsafe_code)]
+//!
+//! A low room: a slot's reference is a bit in a word.
 
 use crate::addr::PhysAddr;
-use crate::frame::Frame;
+use crate::frame::{Evicted, Frame, OwnedFrame, Pin};
 use crate::once::OnceBox;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::heap::SlabType;
+use sync::rcu::RcuRead;
 use sync::{AllocError, slab_box};
 
 const BITS: u32 = 6;
@@ -47,9 +49,24 @@ impl Slot {
         (value & STATE == FRAME).then_some(PhysAddr(value & !STATE))
     }
 
-    /// Puts a frame into an empty slot; false: it is not empty.
-    pub fn put(&self, frame: &'static Frame) -> bool {
-        self.0.compare_exchange(0, frame.addr().0 | FRAME, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    /// A reference to the frame, unless it is being taken away.
+    #[inline]
+    pub fn pin(&self, _rcu: &RcuRead) -> Option<Pin> {
+        // SAFETY: the slot's reference is dropped a grace period after the slot was emptied, so not within this section.
+        self.frame().map(|frame| unsafe { Pin::new(frame) })
+    }
+
+    /// Puts a frame into an empty slot, or gives it back if the slot is not empty.
+    pub fn put(&self, frame: OwnedFrame) -> Result<(), OwnedFrame> {
+        let value = frame.addr().0 | FRAME;
+        match self.0.compare_exchange(0, value, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => {
+                // The one reference is the slot's now.
+                frame.into_frame();
+                Ok(())
+            }
+            Err(_) => Err(frame),
+        }
     }
 
     /// Nothing maps the frame from here on. A full fence. False: the slot is empty or tagged.
@@ -65,14 +82,15 @@ impl Slot {
         (value & STATE == TAGGED).then(|| Frame::of(PhysAddr(value & !STATE)))
     }
 
-    /// Empties a tagged slot.
-    pub fn take_tagged(&self) -> Option<&'static Frame> {
+    /// Empties a tagged slot. All leaves have been visited, and all CPUs have flushed, since it was tagged.
+    pub fn take_tagged(&self) -> Option<Evicted> {
         let value = self.0.load(Ordering::Relaxed);
         if value & STATE != TAGGED {
             return None;
         }
         self.0.compare_exchange(value, 0, Ordering::SeqCst, Ordering::SeqCst).ok()?;
-        Some(Frame::of(PhysAddr(value & !STATE)))
+        // SAFETY: the slot's reference, which went with the exchange; the rest is what `truncate` has done since it tagged the slot.
+        Some(unsafe { Evicted::new(Frame::of(PhysAddr(value & !STATE))) })
     }
 }
 

@@ -15,20 +15,18 @@
 use super::Object;
 use super::slots::MAX_PAGES;
 use crate::addr::{ENTRIES, PAGE_SHIFT, PAGE_SIZE};
-use crate::error::{FaultError, VmError};
-use crate::frame::Frame;
-use crate::frame::pin;
-use crate::machine::{Entry, FlushRange};
-use crate::node::Node;
-use crate::node::flush::Flushed;
+use crate::error::VmError;
+use crate::frame::{EvictedFrames, Pin};
+use crate::machine::FlushRange;
+use crate::node::flush::SharersFlushed;
+use crate::node::{Node, Taken};
 use crate::object::rmap::ReverseOps;
 use crate::order;
-use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use sync::level::{Held, Object as ObjectLevel};
-use sync::rcu::{self, RcuHead, RcuRead};
+use sync::rcu::{self, RcuRead};
 
 impl Object {
     /// Sets the size in bytes. What lies beyond is gone for every mapping; what is added reads zero. May sleep.
@@ -43,15 +41,12 @@ impl Object {
         }
         // Private copies go too, as on Linux: who touches one gets SIGBUS, whatever it wrote there.
         let first = size.div_ceil(PAGE_SIZE as u64);
-        self.evict(first, MAX_PAGES, true).map_err(|_| VmError::NoMemory)?;
+        self.evict(first, MAX_PAGES, true);
         let tail = size as usize % PAGE_SIZE;
         if tail != 0 {
-            let rcu = rcu::read();
-            if let Some(frame) = self.frame(size >> PAGE_SHIFT) {
-                let mut pin = pin::Pin::new(frame, &rcu);
-                if let Some(bytes) = pin.bytes_mut().get_mut(tail..) {
-                    bytes.fill(0);
-                }
+            let mut last = self.pinned(size >> PAGE_SHIFT);
+            if let Some(mut bytes) = last.as_mut().map(Pin::bytes_mut) {
+                bytes.get_mut(tail..PAGE_SIZE).map(|mut rest| rest.clear());
             }
         }
         Ok(())
@@ -60,16 +55,17 @@ impl Object {
     /// Frees the pages `first..end`: they read zero afterwards; private copies stay. For fallocate. May sleep.
     pub fn punch(&self, first: u64, end: u64) -> Result<(), VmError> {
         let _change = self.change.lock();
-        self.evict(first, end, false).map_err(|_| VmError::NoMemory)
+        self.evict(first, end, false);
+        Ok(())
     }
 
     /// Takes away all pages from `first` on. The caller holds `change`.
-    pub(super) fn evict_beyond(&self, first: u64) -> Result<(), FaultError> {
-        self.evict(first, MAX_PAGES, false)
+    pub(super) fn evict_beyond(&self, first: u64) {
+        self.evict(first, MAX_PAGES, false);
     }
 
     /// Takes the pages `first..end` away; with `copies` private copies of them too.
-    fn evict(&self, first: u64, end: u64, copies: bool) -> Result<(), FaultError> {
+    fn evict(&self, first: u64, end: u64, copies: bool) {
         let mut tagged = 0u64;
         self.slots.each(first, end, &mut |_, slot| tagged += u64::from(slot.tag()));
         let mut order = order::begin();
@@ -80,41 +76,16 @@ impl Object {
             });
         }
         if tagged == 0 {
-            return Ok(());
+            return;
         }
-        // Readers within RCU sections may still use the frames: a batch is freed when none can be left. Where there is no
-        // memory to remember them by, wait here.
-        let mut batch = sync::try_box(Batch::new()).ok();
-        if let Some(batch) = &mut batch {
-            let _ = batch.frames.try_reserve(tagged as usize);
-        }
-        let mut rest: ArrayVec<&'static Frame, 64> = ArrayVec::new_const();
-        let let_go = |rest: &mut ArrayVec<&'static Frame, 64>| {
-            if !rest.is_empty() {
-                rcu::synchronize();
-                rest.drain(..).for_each(pin::let_go);
-            }
-        };
-        let mut freed = 0;
+        // Readers within RCU sections may still use the frames, which go when none of these can be left.
+        let mut frames = EvictedFrames::new();
         self.slots.each(first, end, &mut |_, slot| {
-            let Some(frame) = slot.take_tagged() else { return };
-            freed += 1;
-            match &mut batch {
-                Some(batch) if batch.frames.len() < batch.frames.capacity() => batch.frames.push(frame),
-                _ => {
-                    if rest.is_full() {
-                        let_go(&mut rest);
-                    }
-                    rest.push(frame);
-                }
+            if let Some(frame) = slot.take_tagged() {
+                frames.add(frame);
             }
         });
-        let_go(&mut rest);
-        self.resident.fetch_sub(freed, Ordering::Relaxed);
-        if let Some(batch) = batch {
-            rcu::defer_box(batch);
-        }
-        Ok(())
+        self.resident.fetch_sub(frames.len() as u64, Ordering::Relaxed);
     }
 
     /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and with `copies` those that hold private copies of
@@ -129,7 +100,7 @@ impl Object {
         rcu: &RcuRead,
     ) {
         loop {
-            let mut owned: ArrayVec<Entry, 64> = ArrayVec::new_const();
+            let mut owned: ArrayVec<Taken, 64> = ArrayVec::new_const();
             let mut cleared = FlushRange::EMPTY;
             let mut locked = leaf.lock(held);
             for i in 0..locked.segments.as_slice().len() {
@@ -160,34 +131,12 @@ impl Object {
             drop(locked);
             let more = owned.is_full();
             if !cleared.is_empty() {
-                let proof = Flushed::by_flushing_sharers(leaf, ops, cleared, &viewers, held, rcu);
-                owned.into_iter().for_each(|entry| (ops.release)(entry, &proof));
+                let proof = SharersFlushed::by_flushing(leaf, ops, cleared, &viewers, held, rcu);
+                owned.into_iter().for_each(|page| (ops.release)(page, proof));
             }
             if !more {
                 return;
             }
-        }
-    }
-}
-
-/// Frames that wait for a grace period.
-struct Batch {
-    frames: Vec<&'static Frame>,
-    rcu: RcuHead,
-}
-
-impl Batch {
-    fn new() -> Self {
-        Self { frames: Vec::new(), rcu: RcuHead::new() }
-    }
-}
-
-sync::rcu_object!(Batch);
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        for frame in self.frames.drain(..) {
-            pin::let_go(frame);
         }
     }
 }

@@ -8,8 +8,7 @@
 
 use super::fault::{FAULTS, Spare, Step};
 use crate::error::FaultError;
-use crate::frame::pin::{self, Pin};
-use crate::frame::{self, Frame};
+use crate::frame::{self, Frame, Pin, pin};
 use crate::machine::{Entry, FlushRange, Machine};
 use crate::node::flush::Flushed;
 use crate::node::{Arrival, Locked, Retired};
@@ -76,16 +75,16 @@ impl<M: Machine> Space<M> {
         let viewers = locked.viewers;
         if !self.tlb.others(&viewers) {
             let Some(s) = spare.take() else { return Ok(Step::Again) };
-            locked.exchange::<M>(index, M::page(s.frame.into_frame().addr(), prot, true));
+            let old = locked.replace::<M>(index, s.frame, prot);
             drop(locked);
             let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
-            Retired::entry::<M>(old, &proof);
+            Retired::entry::<M>(old, proof);
             drop(pinned);
             FAULTS.this().copy.add(1);
             return Ok(Step::Done);
         }
         let busy = Entry::busy(sync::cpu_id());
-        let old = locked.exchange::<M>(index, busy);
+        let old = locked.make_busy::<M>(index, sync::cpu_id());
         drop(locked);
         let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
         let mut locked = leaf.lock(order);
@@ -93,27 +92,27 @@ impl<M: Machine> Space<M> {
             let prot = self.writable_prot(arrival, &locked, index);
             match (prot, spare.take()) {
                 (Some(prot), Some(s)) => {
-                    locked.exchange::<M>(index, M::page(s.frame.into_frame().addr(), prot, true));
+                    let _busy = locked.replace::<M>(index, s.frame, prot);
                     FAULTS.this().copy.add(1);
                 }
                 (_, unused) => {
                     *spare = unused;
                     // Shared by a fork, protected or remapped meanwhile. A private page goes back as it was; others are found again.
-                    let keep = old.is_private::<M>() && !locked.stray;
-                    locked.exchange::<M>(index, if keep { M::read_only(old) } else { Entry::ABSENT });
-                    if keep {
+                    if old.is_private::<M>() && !locked.stray {
+                        locked.put_back::<M>(index, old);
                         return Ok(Step::Again);
                     }
+                    let _busy = locked.take::<M>(index);
                 }
             }
             drop(locked);
-            Retired::entry::<M>(old, &proof);
+            Retired::entry::<M>(old, proof);
             drop(pinned);
             return Ok(Step::Again);
         }
         // Unmapped meanwhile.
         drop(locked);
-        Retired::entry::<M>(old, &proof);
+        Retired::entry::<M>(old, proof);
         drop(pinned);
         Ok(Step::Again)
     }

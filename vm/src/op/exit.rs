@@ -7,7 +7,7 @@
 
 use crate::machine::Machine;
 use crate::node::flush::Flushed;
-use crate::node::{NewNode, Node, Retired};
+use crate::node::{Node, Retired};
 use crate::order::{self, Order};
 use crate::space::Space;
 use core::sync::atomic::Ordering;
@@ -22,11 +22,11 @@ impl<M: Machine> Space<M> {
         }
         let proof = Flushed::by_leaving::<M>(&self.tlb);
         let rcu = rcu::read();
-        self.strip(self.root(), &proof, &mut order::begin(), &rcu)
+        self.strip(self.root(), proof, &mut order::begin(), &rcu)
     }
 
     /// Takes everything out of an interior node; returns how many pages the leaves below mapped.
-    fn strip(&self, node: &Node, proof: &Flushed, order: &mut Order<'_>, rcu: &RcuRead) -> usize {
+    fn strip(&self, node: &Node, proof: Flushed<'_>, order: &mut Order<'_>, rcu: &RcuRead) -> usize {
         let mut mapped = 0;
         let mut locked = node.lock(order);
         locked.stray = true;
@@ -37,15 +37,11 @@ impl<M: Machine> Space<M> {
         // Stray: nobody puts anything in any more.
         for index in used {
             // What is there when the entry goes is left: a shared leaf may be exchanged by a remote fault until then.
-            let old = node.strip_entry(index);
-            if old.is_absent() {
-                continue;
-            }
-            let child = NewNode::published::<M>(old, rcu);
-            if child.is_leaf() {
-                mapped += Retired::leave_leaf::<M>(child, &self.tlb, proof, order);
+            let Some(child) = node.strip::<M>(index, rcu) else { continue };
+            if child.node().is_leaf() {
+                mapped += Retired::leave_leaf::<M>(child, proof, order);
             } else {
-                mapped += self.strip(child, proof, order, rcu);
+                mapped += self.strip(child.node(), proof, order, rcu);
                 Retired::node(child, proof);
             }
         }

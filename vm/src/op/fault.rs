@@ -10,8 +10,7 @@
 use super::cow::CopyOf;
 use crate::addr::{PhysAddr, VirtAddr};
 use crate::error::{FaultError, VmError};
-use crate::frame::pin::{self, Pin};
-use crate::frame::{self, Frame, OwnedFrame};
+use crate::frame::{self, Frame, OwnedFrame, pin};
 use crate::machine::Machine;
 use crate::node::Locked;
 use crate::object::ObjectRef;
@@ -165,7 +164,7 @@ impl<M: Machine> Space<M> {
         if !access.allowed(prot) {
             return Err(FaultError::Denied);
         }
-        let entry = locked.entry(index);
+        let entry = locked.look(index);
         if entry.is_busy() {
             drop(locked);
             sync::machine::relax();
@@ -202,18 +201,19 @@ impl<M: Machine> Space<M> {
             let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
             let source = if page < object.pages() { object.frame(page) } else { None };
             let Some(source) = source else { return Ok(Step::Fill(object.clone(), page)) };
+            let old = *entry;
             drop(locked);
-            let page = CopyOf { index, old: entry, source, pinned: None };
+            let page = CopyOf { index, old, source, pinned: None };
             return self.copy_page(&arrival, page, spare, order, rcu);
         }
-        if M::is_writable(entry) {
+        if M::is_writable(*entry) {
             FAULTS.this().spurious.add(1);
             return Ok(Step::Done);
         }
-        let frame = Frame::of(M::address(entry));
+        let frame = Frame::of(M::address(*entry));
         if shared || (entry.owns_frame::<M>() && frame.refs() == 1) {
             // The same frame with more rights: nobody needs to flush.
-            locked.exchange::<M>(index, M::page(frame.addr(), prot, M::is_owned(entry)));
+            entry.set_prot::<M>(prot);
             FAULTS.this().reuse.add(1);
             return Ok(Step::Done);
         }
@@ -221,9 +221,9 @@ impl<M: Machine> Space<M> {
             // The fork under way may have shared the page just now, and other threads may still write it (inherit.rs).
             return Ok(Step::Forking);
         }
-        let pinned = if entry.owns_frame::<M>() { Some(Pin::new(frame, rcu)) } else { None };
+        let (old, pinned) = (*entry, entry.pin::<M>());
         drop(locked);
-        let page = CopyOf { index, old: entry, source: frame, pinned };
+        let page = CopyOf { index, old, source: frame, pinned };
         self.copy_page(&arrival, page, spare, order, rcu)
     }
 }

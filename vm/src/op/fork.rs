@@ -86,8 +86,7 @@ impl<M: Machine> Space<M> {
         for index in used {
             if let Some(next) = node.child::<M>(index, rcu) {
                 let new = NewNode::try_new(next.level(), next.base())?;
-                let entry = new.publish::<M>(true);
-                copy.lock(order).fill::<M>(index, entry);
+                copy.lock(order).fill_node::<M>(index, new);
                 let Some(new) = copy.child::<M>(index, rcu) else { continue };
                 self.share(next, new, child, order, rcu)?;
             }

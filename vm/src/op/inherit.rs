@@ -8,7 +8,6 @@
 
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::node::flush::Flushed;
 use crate::node::segment::SegmentList;
 use crate::node::{Arrival, NewNode, Node, Retired, Sharer};
 use crate::order::Order;
@@ -47,7 +46,7 @@ impl<M: Machine> Space<M> {
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
         if busy || !arrival.is_current::<M>(&locked) || !leaf_copy.segments.inherited_from(&locked.segments) {
             drop((locked, leaf_copy));
-            Retired::unused::<M>(copy, &Flushed::never_mapped(), order);
+            Retired::unused::<M>(copy, order);
             sync::machine::relax();
             return Ok(());
         }
@@ -55,7 +54,7 @@ impl<M: Machine> Space<M> {
         let _ = copy_entries::<M>(&mut locked, &mut leaf_copy, None, true);
         drop((locked, leaf_copy));
         // Put in even if it is empty: in the node above the parent's segments may speak for these addresses.
-        parent.lock(order).fill::<M>(index, copy.publish::<M>(true));
+        parent.lock(order).fill_node::<M>(index, copy);
         Ok(())
     }
 }

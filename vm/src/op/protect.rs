@@ -33,13 +33,12 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
 
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         for index in leaf.used_in(&range) {
-            let old = leaf.entry(index);
+            let old = leaf.look(index);
             if old.is_absent() || old.is_busy() {
                 continue;
             }
-            let keep_write = M::is_writable(old) && self.0.contains(Prot::WRITE);
-            let prot = if keep_write { self.0 } else { self.0.without_write() };
-            leaf.exchange::<M>(index, old.with_prot::<M>(prot));
+            let keep_write = M::is_writable(*old) && self.0.contains(Prot::WRITE);
+            old.set_prot::<M>(if keep_write { self.0 } else { self.0.without_write() });
             gather.touched(leaf, index..index + 1);
         }
     }

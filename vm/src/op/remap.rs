@@ -10,9 +10,9 @@
 use super::map::MapOp;
 use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
-use crate::machine::{Entry, Machine};
+use crate::machine::Machine;
 use crate::node::flush::Gather;
-use crate::node::{Arrival, Locked};
+use crate::node::{Arrival, Locked, Taken};
 use crate::order::{self, Order};
 use crate::space::Space;
 use crate::space::address::guarded_start;
@@ -56,7 +56,7 @@ impl<M: Machine> RangeOp<M> for OwnOp {
 /// Takes the private pages of a range of one leaf out.
 struct TakeOut {
     base: usize,
-    pages: ArrayVec<(usize, Entry), BATCH>,
+    pages: ArrayVec<(usize, Taken), BATCH>,
 }
 
 impl<M: Machine> RangeOp<M> for TakeOut {
@@ -84,7 +84,7 @@ impl<M: Machine> RangeOp<M> for TakeOut {
 /// Puts them in elsewhere.
 struct PutIn {
     base: usize,
-    pages: ArrayVec<(usize, Entry), BATCH>,
+    pages: ArrayVec<(usize, Taken), BATCH>,
 }
 
 impl<M: Machine> RangeOp<M> for PutIn {
@@ -102,7 +102,7 @@ impl<M: Machine> RangeOp<M> for PutIn {
             (node.base()..node.end()).contains(&addr) && range.contains(&node.index(addr))
         };
         let mut i = 0;
-        while let Some((offset, entry)) = self.pages.get(i).copied() {
+        while let Some(offset) = self.pages.get(i).map(|(offset, _)| *offset) {
             if !here(offset) {
                 i += 1;
                 continue;
@@ -113,9 +113,8 @@ impl<M: Machine> RangeOp<M> for PutIn {
                 i += 1;
                 continue;
             }
-            self.pages.swap_remove(i);
             // Writable again at the next write, when the fault sees who else holds the page.
-            leaf.fill::<M>(index, M::read_only(entry));
+            leaf.fill_taken::<M>(index, self.pages.swap_remove(i).1);
         }
     }
 }
@@ -260,9 +259,9 @@ impl<M: Machine> Space<M> {
             let put_in = self.apply(to + offset, to + offset + len, &mut put, order);
             // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
             let mut gather = Gather::new();
-            for (offset, entry) in put.pages.drain(..) {
-                gather.range.add(to + offset, to + offset + PAGE_SIZE);
-                gather.add_entry(entry);
+            for (offset, page) in put.pages.drain(..) {
+                gather.range.add(from + offset, from + offset + PAGE_SIZE);
+                gather.add_page(page);
             }
             gather.finish::<M>(&self.tlb, order);
             put_in

@@ -6,8 +6,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::FaultError;
-use crate::frame::Frame;
-use crate::frame::pin;
+use crate::frame::SharedBytesMut;
 use crate::machine::Machine;
 use crate::node::Arrival;
 use crate::order;
@@ -24,8 +23,8 @@ impl<M: Machine> Space<M> {
             let n = rest.len().min(PAGE_SIZE - at % PAGE_SIZE);
             let (now, later) = rest.split_at_mut_checked(n).ok_or(FaultError::NotMapped)?;
             self.with_page(at, Access { write: false, exec: false, user: false }, &mut |page| {
-                if let Some(from) = page.get(at % PAGE_SIZE..at % PAGE_SIZE + n) {
-                    now.copy_from_slice(from);
+                if let Some(from) = page.to_read().get(at % PAGE_SIZE..at % PAGE_SIZE + n) {
+                    from.copy_to(now);
                 }
             })?;
             at += n;
@@ -41,9 +40,9 @@ impl<M: Machine> Space<M> {
         while !rest.is_empty() {
             let n = rest.len().min(PAGE_SIZE - at % PAGE_SIZE);
             let (now, later) = rest.split_at_checked(n).ok_or(FaultError::NotMapped)?;
-            self.with_page(at, Access { write: true, exec: false, user: false }, &mut |page| {
-                if let Some(to) = page.get_mut(at % PAGE_SIZE..at % PAGE_SIZE + n) {
-                    to.copy_from_slice(now);
+            self.with_page(at, Access { write: true, exec: false, user: false }, &mut |mut page| {
+                if let Some(mut to) = page.get_mut(at % PAGE_SIZE..at % PAGE_SIZE + n) {
+                    to.copy_from(now.into());
                 }
             })?;
             at += n;
@@ -56,7 +55,7 @@ impl<M: Machine> Space<M> {
         &self,
         addr: usize,
         access: Access,
-        f: &mut dyn FnMut(&mut [u8; PAGE_SIZE]),
+        f: &mut dyn FnMut(SharedBytesMut<'_>),
     ) -> Result<(), FaultError> {
         let mut order = order::begin();
         loop {
@@ -68,12 +67,10 @@ impl<M: Machine> Space<M> {
                 continue;
             }
             let Some(locked) = arrival.enter::<M>(&mut order) else { continue };
-            let entry = locked.entry(arrival.node.index(addr));
-            let usable = !entry.is_absent()
-                && !entry.is_busy()
-                && (!access.write || (arrival.is_writable::<M>() && M::is_writable(entry)));
-            if usable {
-                pin::with_mapped(Frame::of(M::address(entry)), &locked, f);
+            let entry = locked.look(arrival.node.index(addr));
+            let usable = !access.write || (arrival.is_writable::<M>() && M::is_writable(*entry));
+            if usable && let Some(page) = entry.bytes::<M>() {
+                f(page);
                 return Ok(());
             }
         }

@@ -11,10 +11,10 @@
 use super::{Space, Stop};
 use crate::addr::LEAF_SPAN;
 use crate::error::VmError;
-use crate::machine::{Entry, Machine};
+use crate::machine::Machine;
 use crate::node::flush::Gather;
 use crate::node::segment::SegmentList;
-use crate::node::{Locked, NewNode, Node};
+use crate::node::{Locked, Node};
 use crate::object::ObjectRef;
 use crate::order::Order;
 use core::ops::Range;
@@ -272,10 +272,10 @@ impl<M: Machine> Space<M> {
                         upto = index;
                         break;
                     }
-                    // By one swap: a shared leaf may be exchanged for a copy at any moment.
-                    let old = locked.exchange::<M>(index, Entry::ABSENT);
-                    let leaf = NewNode::published::<M>(old, rcu);
-                    gather.add_leaf(leaf, &self.unlink_detached(leaf, &locked));
+                    if let Some(leaf) = locked.detach::<M>(index, rcu) {
+                        let viewers = self.unlink_detached(leaf.node(), &locked);
+                        gather.add_leaf(leaf, &viewers);
+                    }
                 }
             }
             op.segments(&mut locked, at..upto, gather);
@@ -381,10 +381,10 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
             reached = index;
             break;
         }
-        let old = leaf.exchange::<M>(index, Entry::ABSENT);
+        let old = leaf.take::<M>(index);
         cleared = cleared.start.min(index)..index + 1;
         if old.owns_frame::<M>() {
-            gather.add_entry(old);
+            gather.add_page(old);
         }
         if leaf.present() == 0 {
             break;

@@ -18,7 +18,7 @@ use crate::error::VmError;
 use crate::machine::{CpuSet, Machine};
 use crate::node::{Arrival, Locked, NewNode, Node, fill_kernel_half};
 use crate::once::OnceBox;
-use crate::order::{self, Order};
+use crate::order::Order;
 use crate::protocol::view as protocol;
 use alloc::boxed::Box;
 use core::marker::PhantomData;
@@ -51,7 +51,7 @@ impl<M: Machine> View<M> {
             let new = NewNode::try_new(node.level() - 1, node.address(index))?;
             let mut locked = node.lock(order);
             if locked.entry(index).is_absent() {
-                locked.fill::<M>(index, new.publish::<M>(true));
+                locked.fill_node::<M>(index, new);
             }
         }
         Ok(())
@@ -60,23 +60,7 @@ impl<M: Machine> View<M> {
 
 impl<M: Machine> Drop for View<M> {
     fn drop(&mut self) {
-        let rcu = rcu::read();
-        free_below::<M>(self.root.node(), &mut order::begin(), &rcu);
-    }
-}
-
-/// Frees the tables below `node`, down to those that link to leaves.
-fn free_below<M: Machine>(node: &Node, order: &mut Order<'_>, rcu: &RcuRead) {
-    if node.level() == 1 {
-        return;
-    }
-    let used = node.lock(order).used();
-    for index in used {
-        let entry = node.strip_entry(index);
-        if !entry.is_absent() {
-            free_below::<M>(NewNode::published::<M>(entry, rcu), order, rcu);
-            drop(NewNode::unpublish::<M>(entry));
-        }
+        self.root.free_interior::<M>();
     }
 }
 

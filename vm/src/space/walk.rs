@@ -9,7 +9,7 @@ use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::frame::Frame;
 use crate::machine::{CpuSet, Entry, Machine};
-use crate::node::flush::{Flushed, Gather};
+use crate::node::flush::Gather;
 use crate::node::segment::{SegFlags, Segment, SegmentList};
 use crate::node::{
     Arrival, HeldList, Holder, Locked, NewHolder, NewNode, Node, Registration, Retired, Sharer,
@@ -84,10 +84,10 @@ impl<M: Machine> Space<M> {
             _ => false,
         };
         if unchanged && !locked.stray && locked.entry(index).is_absent() {
-            locked.fill::<M>(index, child.publish::<M>(true));
+            locked.fill_node::<M>(index, child);
         } else {
             drop(locked);
-            Retired::unused::<M>(child, &Flushed::never_mapped(), order);
+            Retired::unused::<M>(child, order);
         }
         Ok(true)
     }
@@ -205,7 +205,7 @@ impl<M: Machine> Space<M> {
         match result {
             Ok(()) => Ok(leaf),
             Err(e) => {
-                Retired::unused::<M>(leaf, &Flushed::never_mapped(), order);
+                Retired::unused::<M>(leaf, order);
                 Err(e)
             }
         }
@@ -233,29 +233,32 @@ impl<M: Machine> Space<M> {
             || busy
         {
             drop((locked, leaf_copy));
-            Retired::unused::<M>(copy, &Flushed::never_mapped(), order);
+            Retired::unused::<M>(copy, order);
             sync::machine::relax();
             return;
         }
         let replaced = copy_entries::<M>(&mut locked, &mut leaf_copy, holder, false);
         drop(leaf_copy);
-        let entry = copy.publish::<M>(true);
-        let now = upper.load(Ordering::Relaxed);
-        let won = !Entry(now).is_absent()
-            && M::address(Entry(now)) == leaf.table()
-            && upper.compare_exchange(now, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        let viewers = if won { self.unlink(&locked) } else { CpuSet::EMPTY };
+        let rcu = rcu::read();
+        let now = Entry(upper.load(Ordering::Relaxed));
+        let exchanged = if !now.is_absent() && M::address(now) == leaf.table() {
+            copy.exchange_for::<M>(upper, now, &rcu)
+        } else {
+            Err(copy)
+        };
+        let viewers = if exchanged.is_ok() { self.unlink(&locked) } else { CpuSet::EMPTY };
         drop(locked);
         if let Some(holder) = replaced {
             rcu::defer_arc(holder);
         }
-        if won {
-            // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
-            let mut gather = Gather::new();
-            gather.add_leaf(leaf, &viewers);
-            gather.finish::<M>(&self.tlb, order);
-        } else {
-            Retired::unused::<M>(NewNode::unpublish::<M>(entry), &Flushed::never_mapped(), order);
+        match exchanged {
+            Ok(left) => {
+                // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
+                let mut gather = Gather::new();
+                gather.add_leaf(left, &viewers);
+                gather.finish::<M>(&self.tlb, order);
+            }
+            Err(copy) => Retired::unused::<M>(copy, order),
         }
     }
 }

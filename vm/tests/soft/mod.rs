@@ -141,8 +141,16 @@ impl Machine for Soft {
 
     fn flush_local(asid: Asid, range: &FlushRange) {
         with_cpu(|c| {
-            c.pages.retain(|(a, page), _| {
-                *a != asid.number || *page * PAGE_SIZE < range.start.0 || *page * PAGE_SIZE >= range.end.0
+            c.pages.retain(|(a, page), entry| {
+                let stays = *a != asid.number
+                    || *page * PAGE_SIZE < range.start.0
+                    || *page * PAGE_SIZE >= range.end.0;
+                let kind = Frame::of(PhysAddr(*entry & ADDRESS)).kind();
+                assert!(
+                    stays || kind != FrameKind::Free,
+                    "a frame was freed before the flush (FreeAfterFlush)"
+                );
+                stays
             });
             c.tables.retain(|(a, _), _| *a != asid.number);
         });

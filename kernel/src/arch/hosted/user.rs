@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::machine::access;
 use super::{USER_END, upcall};
 use vm::PAGE_SIZE;
+use vm::frame::{SharedBytes, SharedBytesMut};
 
 /// The user address was not there, or not to be accessed so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +51,7 @@ fn with_pages(address: usize, len: usize, write: bool, f: impl Fn(*mut u8, Range
 }
 
 /// Copies as much as can be had; returns the bytes copied.
-pub fn copy_from_user_partial(dst: &mut [u8], src: usize) -> usize {
+pub fn copy_from_user_partial(mut dst: SharedBytesMut<'_>, src: usize) -> usize {
     let to = dst.as_mut_ptr();
     with_pages(src, dst.len(), false, |page, part| {
         // SAFETY: the part lies in `dst` and in the page. Other programs may write the page meanwhile: the bytes mix.
@@ -59,7 +60,7 @@ pub fn copy_from_user_partial(dst: &mut [u8], src: usize) -> usize {
 }
 
 /// Copies as much as there is room for; returns the bytes copied.
-pub fn copy_to_user_partial(dst: usize, src: &[u8]) -> usize {
+pub fn copy_to_user_partial(dst: usize, src: SharedBytes<'_>) -> usize {
     let from = src.as_ptr();
     with_pages(dst, src.len(), true, |page, part| {
         // SAFETY: as above.
@@ -69,7 +70,7 @@ pub fn copy_to_user_partial(dst: usize, src: &[u8]) -> usize {
 
 /// Fills `dst` from user memory.
 pub fn copy_from_user(dst: &mut [u8], src: usize) -> UserResult {
-    if !in_user_half(src, dst.len()) || copy_from_user_partial(dst, src) != dst.len() {
+    if !in_user_half(src, dst.len()) || copy_from_user_partial((&mut *dst).into(), src) != dst.len() {
         return Err(UserFault);
     }
     Ok(())
@@ -77,7 +78,7 @@ pub fn copy_from_user(dst: &mut [u8], src: usize) -> UserResult {
 
 /// Writes all of `src` to user memory.
 pub fn copy_to_user(dst: usize, src: &[u8]) -> UserResult {
-    if !in_user_half(dst, src.len()) || copy_to_user_partial(dst, src) != src.len() {
+    if !in_user_half(dst, src.len()) || copy_to_user_partial(dst, src.into()) != src.len() {
         return Err(UserFault);
     }
     Ok(())

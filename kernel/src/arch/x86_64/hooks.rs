@@ -88,6 +88,17 @@ unsafe extern "Rust" fn __darter_zero_page(page: *mut u8) {
 }
 
 /// # Safety
+/// Both sides have `len` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "Rust" fn __darter_copy_bytes(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: as the caller says. DF is clear in the kernel. Programs may write the bytes meanwhile, which Rust does not see.
+    unsafe {
+        asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
+             options(nostack, preserves_flags));
+    }
+}
+
+/// # Safety
 /// Both are whole pages; the caller owns `to`.
 #[unsafe(no_mangle)]
 unsafe extern "Rust" fn __darter_copy_page(to: *mut u8, from: *const u8) {

@@ -7,6 +7,8 @@
 
 use core::arch::asm;
 
+use vm::frame::{SharedBytes, SharedBytesMut};
+
 use super::cpu::features;
 use super::memory::USER_END;
 
@@ -156,7 +158,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
 }
 
 /// Copies as much as can be had; returns the bytes copied.
-pub fn copy_from_user_partial(dst: &mut [u8], src: usize) -> usize {
+pub fn copy_from_user_partial(mut dst: SharedBytesMut<'_>, src: usize) -> usize {
     if src >= USER_END {
         return 0;
     }
@@ -166,7 +168,7 @@ pub fn copy_from_user_partial(dst: &mut [u8], src: usize) -> usize {
 }
 
 /// Copies as much as there is room for; returns the bytes copied.
-pub fn copy_to_user_partial(dst: usize, src: &[u8]) -> usize {
+pub fn copy_to_user_partial(dst: usize, src: SharedBytes<'_>) -> usize {
     if dst >= USER_END {
         return 0;
     }
@@ -215,7 +217,7 @@ pub fn strncpy_from_user(dst: &mut [u8], src: usize) -> Result<usize, StringErro
         // Up to the next multiple of 64: never past the page that holds the string's end.
         let want = (CHUNK - from % CHUNK).min(dst.len() - done);
         let Some(part) = dst.get_mut(done..done + want) else { break };
-        let got = copy_from_user_partial(part, from);
+        let got = copy_from_user_partial((&mut *part).into(), from);
         if let Some(end) = part.iter().take(got).position(|&b| b == 0) {
             return Ok(done + end);
         }

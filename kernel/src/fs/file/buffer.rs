@@ -9,6 +9,7 @@
 
 use crate::arch;
 use crate::errno::{EFAULT, Result};
+use vm::frame::{SharedBytes, SharedBytesMut};
 
 /// One piece of a program's memory, as in `struct iovec`.
 #[derive(Clone, Copy, Default)]
@@ -48,7 +49,7 @@ fn total(segments: &[Segment]) -> usize {
 }
 
 /// Copies move words; what lies between the last whole word and the fault goes byte by byte, so that the count is exact.
-fn copy_out(addr: usize, from: &[u8]) -> usize {
+fn copy_out(addr: usize, from: SharedBytes<'_>) -> usize {
     let mut n = arch::user::copy_to_user_partial(addr, from);
     while let Some(byte) = from.get(n..n + 1)
         && arch::user::copy_to_user_partial(addr + n, byte) == 1
@@ -58,8 +59,9 @@ fn copy_out(addr: usize, from: &[u8]) -> usize {
     n
 }
 
-fn copy_in(to: &mut [u8], addr: usize) -> usize {
-    let mut n = arch::user::copy_from_user_partial(to, addr);
+fn copy_in(mut to: SharedBytesMut<'_>, addr: usize) -> usize {
+    let len = to.len();
+    let mut n = to.get_mut(0..len).map_or(0, |to| arch::user::copy_from_user_partial(to, addr));
     while let Some(byte) = to.get_mut(n..n + 1)
         && arch::user::copy_from_user_partial(byte, addr + n) == 1
     {
@@ -99,21 +101,25 @@ impl<'a> Output<'a> {
 
     /// Puts as much of `data` as there is room for and returns how much that was.
     pub fn put(&mut self, data: &[u8]) -> usize {
+        self.put_shared(data.into())
+    }
+
+    /// The same for bytes that others may write meanwhile.
+    pub fn put_shared(&mut self, data: SharedBytes<'_>) -> usize {
         let mut done = 0;
         while done < data.len() && self.left() > 0 {
-            let rest = data.get(done..).unwrap_or(&[]);
+            let Some(rest) = data.get(done..data.len()) else { break };
             let taken = match &mut self.target {
                 Target::Kernel(buffer) => {
                     let n = rest.len().min(self.left);
-                    match (buffer.get_mut(self.done..self.done + n), rest.get(..n)) {
-                        (Some(to), Some(from)) => to.copy_from_slice(from),
-                        _ => return done,
+                    match buffer.get_mut(self.done..self.done + n) {
+                        Some(to) => rest.copy_to(to),
+                        None => return done,
                     }
-                    n
                 }
                 Target::User(cursor) => {
                     let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
-                    let Some(from) = rest.get(..piece.len) else { break };
+                    let Some(from) = rest.get(0..piece.len) else { break };
                     let n = copy_out(piece.addr, from);
                     self.fault = n < piece.len;
                     cursor.offset += n;
@@ -188,21 +194,26 @@ impl<'a> Input<'a> {
 
     /// Fills as much of `into` as there is left and returns how much that was.
     pub fn take(&mut self, into: &mut [u8]) -> usize {
+        self.take_shared(into.into())
+    }
+
+    /// The same for bytes that others may read and write meanwhile.
+    pub fn take_shared(&mut self, mut into: SharedBytesMut<'_>) -> usize {
         let mut done = 0;
         while done < into.len() && self.left() > 0 {
-            let Some(rest) = into.get_mut(done..) else { break };
+            let len = into.len();
+            let Some(mut rest) = into.get_mut(done..len) else { break };
             let taken = match &mut self.origin {
                 Origin::Kernel(data) => {
                     let n = rest.len().min(self.left);
-                    match (rest.get_mut(..n), data.get(self.done..self.done + n)) {
-                        (Some(to), Some(from)) => to.copy_from_slice(from),
-                        _ => return done,
+                    match data.get(self.done..self.done + n) {
+                        Some(from) => rest.copy_from(from.into()),
+                        None => return done,
                     }
-                    n
                 }
                 Origin::User(cursor) => {
                     let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
-                    let Some(to) = rest.get_mut(..piece.len) else { break };
+                    let Some(to) = rest.get_mut(0..piece.len) else { break };
                     let n = copy_in(to, piece.addr);
                     self.fault = n < piece.len;
                     cursor.offset += n;

@@ -28,7 +28,7 @@ impl FileOps for Regular {
     fn read(&self, file: &File, at: u64, out: &mut Output<'_>) -> Result<usize> {
         let object = file.inode().object().ok_or(EINVAL)?;
         let left = out.left();
-        let n = object.read(at, left, &mut |bytes| out.put(bytes))?;
+        let n = object.read(at, left, &mut |bytes| out.put_shared(bytes))?;
         if n == 0 { out.result() } else { Ok(n) }
     }
 
@@ -107,7 +107,7 @@ fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>) -> Result<usize> {
     from.limit(usize::try_from(limit - at).unwrap_or(usize::MAX));
     let object = inode.object().ok_or(EINVAL)?;
     let left = from.left();
-    let n = object.write(at, left, &mut |bytes| from.take(bytes))?;
+    let n = object.write(at, left, &mut |bytes| from.take_shared(bytes))?;
     if n == 0 {
         return from.result();
     }

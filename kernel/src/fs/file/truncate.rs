@@ -79,10 +79,7 @@ fn zero(object: &vm::Object, offset: u64, end: u64) -> Result {
             whole * PAGE
         } else {
             let n = (PAGE - at % PAGE).min(end - at);
-            object.write(at, n as usize, &mut |bytes| {
-                bytes.fill(0);
-                bytes.len()
-            })?;
+            object.write(at, n as usize, &mut |mut bytes| bytes.clear())?;
             n
         };
         at += n;

@@ -13,6 +13,7 @@
 extern crate alloc;
 
 pub mod addr;
+pub mod entry;
 mod error;
 pub mod frame;
 pub mod machine;

@@ -1,78 +1,14 @@
-//! How the virtual memory system meets the machine: the format of page-table entries, loading a root, flushing translations.
+//! How the virtual memory system meets the machine: the hardware's bits in page-table entries, loading a root, flushing translations.
 //!
 //! `kernel::arch` implements [`Machine`] for x86-64; the tests implement it with a software MMU whose per-CPU TLBs keep stale
 //! entries for as long as hardware may.
 #![forbid(unsafe_code)]
 
-use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
+use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
+pub use crate::entry::Entry;
 use crate::request::Prot;
 use crate::tlb::FlushRequest;
 use sync::{CpuId, MAX_CPUS};
-
-/// A page-table entry in the hardware's format. Zero is "absent" on every machine; a busy entry too has the hardware's present
-/// bit clear.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub struct Entry(pub u64);
-
-impl Entry {
-    pub const ABSENT: Self = Self(0);
-    const BUSY: u64 = 1 << 9;
-    /// A bit that no machine's hardware looks at.
-    const HELD: u64 = 1 << 52;
-
-    /// `cpu` is replacing the page: its old translation is being flushed from other CPUs (cow.rs). Never present in hardware. A CPU
-    /// replaces one page at a time, so it knows its own busy entry from one that another CPU made there after it.
-    pub fn busy(cpu: CpuId) -> Self {
-        Self(Self::BUSY | u64::from(cpu) << PAGE_SHIFT)
-    }
-
-    #[inline]
-    pub fn is_absent(self) -> bool {
-        self.0 == 0
-    }
-
-    #[inline]
-    pub fn is_busy(self) -> bool {
-        self.0 & (PAGE_SIZE as u64 - 1) == Self::BUSY
-    }
-
-    /// Does it show a private page of the program's?
-    #[inline]
-    pub fn is_private<M: Machine>(self) -> bool {
-        M::is_owned(self) && !self.is_busy()
-    }
-
-    /// Of a private page: is the reference to its frame the leaf's holder's, instead of the entry's (HeldByList, node/holder.rs)?
-    #[inline]
-    pub fn is_held(self) -> bool {
-        self.0 & Self::HELD != 0
-    }
-
-    /// Does it show a private page, and hold a reference of its own to the frame?
-    #[inline]
-    pub fn owns_frame<M: Machine>(self) -> bool {
-        self.is_private::<M>() && !self.is_held()
-    }
-
-    /// The entry of a private page when the leaf's holder has taken over its reference.
-    #[inline]
-    pub fn held(self) -> Self {
-        Self(self.0 | Self::HELD)
-    }
-
-    /// A held entry when it has got a reference of its own.
-    #[inline]
-    pub fn owning(self) -> Self {
-        Self(self.0 & !Self::HELD)
-    }
-
-    /// The same page with other rights.
-    #[inline]
-    pub fn with_prot<M: Machine>(self, prot: Prot) -> Self {
-        Self(M::page(M::address(self), prot, M::is_owned(self)).0 | self.0 & Self::HELD)
-    }
-}
 
 /// Number of an address-space id (PCID on x86) on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,20 +116,22 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Address-space ids to use on each CPU, 1..=[`crate::tlb::MAX_ASIDS`]. 1: every change of space flushes.
     const ASIDS: usize;
 
+    /// The bit of an entry that says: the hardware may use it.
+    const PRESENT: u64;
+    /// The bit of a present entry above the leaves that says: it leads to a large page, and to no table.
+    const LARGE: u64;
+    /// Where in an entry the address of a table or frame is.
+    const ADDRESS: u64;
+    /// Bits of a present entry that the hardware neither looks at nor writes. What software does with them says `vm::entry`, which asserts
+    /// that it uses no others. Of an entry that is not present the hardware looks at nothing but the present bit.
+    const IGNORED: u64;
+
     /// Entry of an upper level that leads to `table`.
     fn table(table: PhysAddr, writable: bool) -> Entry;
-    /// Entry of the last level. `owned`: a software bit, "the leaf has a reference to this frame", itself or through its holder: a private
-    /// page. An empty `prot` gives an
-    /// entry that the hardware refuses to the program and to the kernel alike, but that keeps frame and `owned`.
-    /// The frame's address is or'ed into the rest: `page(f, p, o)` is `page(0, p, o)` with the bits of `f`.
-    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry;
-    /// Table or frame that the entry leads to. The entry is neither absent nor busy.
-    fn address(entry: Entry) -> PhysAddr;
+    /// The bits of a present entry of a leaf that give these rights, of which there is one at least.
+    fn rights(prot: Prot) -> u64;
     /// Does the hardware let the program write through this entry (at this level)?
     fn is_writable(entry: Entry) -> bool;
-    fn is_owned(entry: Entry) -> bool;
-    fn is_dirty(entry: Entry) -> bool;
-    fn is_accessed(entry: Entry) -> bool;
     /// The same entry without write permission.
     fn read_only(entry: Entry) -> Entry;
 

@@ -239,28 +239,29 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn fill<M: Machine>(&mut self, index: u16, entry: Entry) {
         debug_assert!(self.entry(index).is_absent() && !entry.is_absent());
+        self.assert_kind::<M>(entry);
         leaf::fill(self.node.cell(index), entry);
-        let private = self.node.is_leaf() && entry.is_private::<M>();
+        let private = self.node.is_leaf() && entry.is_private();
         self.state.count_in(index, private);
     }
 
     /// Sets an absent entry to a page that the leaf will own.
     #[inline]
     pub fn fill_owned<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) {
-        self.fill::<M>(index, M::page(frame.into_frame().addr(), prot, true));
+        self.fill::<M>(index, Entry::page::<M>(frame.into_frame().addr(), prot, true));
     }
 
     /// Sets an absent entry to a page that belongs to an object or is the page of zeros.
     #[inline]
     pub fn fill_borrowed<M: Machine>(&mut self, index: u16, frame: &Frame, prot: Prot) {
-        self.fill::<M>(index, M::page(frame.addr(), prot, false));
+        self.fill::<M>(index, Entry::page::<M>(frame.addr(), prot, false));
     }
 
     /// Sets the absent ones of the entries from `first` on to pages that belong to an object: those of `frames` that are not 0.
     /// Returns how many it set.
     #[inline]
     pub fn fill_borrowed_run<M: Machine>(&mut self, first: u16, frames: &[PhysAddr], prot: Prot) -> u16 {
-        let rights = M::page(PhysAddr(0), prot, false).0;
+        let rights = Entry::page::<M>(PhysAddr(0), prot, false).0;
         let mut count = 0;
         for (cell, frame) in self.node.cells(first, frames.len()).iter().zip(frames) {
             if frame.0 != 0 && cell.load(Ordering::Relaxed) == 0 {
@@ -308,8 +309,8 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn take_private<M: Machine>(&mut self, index: u16) -> Taken {
         let mut old = self.take::<M>(index);
-        if old.is_private::<M>() && old.is_held() {
-            Frame::of(M::address(old.entry)).get();
+        if old.is_private() && old.is_held() {
+            Frame::of(old.entry.address::<M>()).get();
             old.entry = old.entry.owning();
         }
         old
@@ -318,7 +319,7 @@ impl<'g> Locked<'g> {
     /// Puts a page that the leaf will own in place of what is there.
     #[inline]
     pub fn replace<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) -> Taken {
-        self.exchange::<M>(index, M::page(frame.into_frame().addr(), prot, true))
+        self.exchange::<M>(index, Entry::page::<M>(frame.into_frame().addr(), prot, true))
     }
 
     /// Takes a page out and makes the entry busy: `cpu` is replacing it.
@@ -340,7 +341,18 @@ impl<'g> Locked<'g> {
     pub fn detach<'r, M: Machine>(&mut self, index: u16, rcu: &'r RcuRead) -> Option<Detached<'r>> {
         debug_assert!(!self.node.is_leaf());
         let old = self.exchange::<M>(index, Entry::ABSENT).entry;
-        (!old.is_absent()).then(|| Detached(node_of(Frame::of(M::address(old)), rcu)))
+        old.table::<M>().map(|table| Detached(node_of(Frame::of(table), rcu)))
+    }
+
+    /// With debug assertions: panics if the entry is of no kind that is found here.
+    #[inline]
+    fn assert_kind<M: Machine>(&self, entry: Entry) {
+        if cfg!(not(debug_assertions)) {
+        } else if self.node.is_leaf() {
+            entry.in_leaf::<M>();
+        } else {
+            entry.in_upper::<M>();
+        }
     }
 
     /// Where entry `index` lies, and whose it is.
@@ -357,12 +369,13 @@ impl<'g> Locked<'g> {
     #[inline]
     fn exchange<M: Machine>(&mut self, index: u16, entry: Entry) -> Taken {
         let old = leaf::exchange(self.node.cell(index), entry);
+        self.assert_kind::<M>(old);
         let is_leaf = self.node.is_leaf();
         if !old.is_absent() {
-            self.state.count_out(is_leaf && old.is_private::<M>());
+            self.state.count_out(is_leaf && old.is_private());
         }
         if !entry.is_absent() {
-            self.state.count_in(index, is_leaf && entry.is_private::<M>());
+            self.state.count_in(index, is_leaf && entry.is_private());
         }
         Taken { entry: old, origin: DebugOnly::new(|| self.extent(index)) }
     }
@@ -438,13 +451,13 @@ impl<'l> LockedEntry<'l> {
     pub fn pin<M: Machine>(&self) -> Option<Pin> {
         // SAFETY: the entry, which no table's is, has a reference and keeps it while the leaf is locked; who takes it out drops it only
         // after a flush.
-        self.entry.owns_frame::<M>().then(|| unsafe { Pin::new(Frame::of(M::address(self.entry))) })
+        self.entry.owns_frame().then(|| unsafe { Pin::new(Frame::of(self.entry.address::<M>())) })
     }
 
     /// The bytes of the page, which the entry keeps in memory while the leaf is locked. Programs may read and write them meanwhile.
     pub fn bytes<M: Machine>(&self) -> Option<SharedBytesMut<'l>> {
         // SAFETY: see above. To a page that programs map, nobody makes a reference.
-        self.is_page().then(|| unsafe { Frame::of(M::address(self.entry)).shared_bytes() })
+        self.is_page().then(|| unsafe { Frame::of(self.entry.address::<M>()).shared_bytes() })
     }
 
     /// Gives the program other rights to the same page. Nothing happens if there is none.

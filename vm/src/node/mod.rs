@@ -141,15 +141,14 @@ impl Node {
     #[inline]
     pub fn child<'g, M: Machine>(&'g self, index: u16, rcu: &'g RcuRead) -> Option<&'g Node> {
         debug_assert!(self.level > 0);
-        let entry = self.peek(index);
-        if entry.is_absent() { None } else { Some(node_of(Frame::of(M::address(entry)), rcu)) }
+        self.peek(index).table::<M>().map(|table| node_of(Frame::of(table), rcu))
     }
 
     /// Takes what is there out of entry `index` of a stray interior node, in which nobody puts anything any more.
     pub fn strip<'r, M: Machine>(&self, index: u16, rcu: &'r RcuRead) -> Option<Detached<'r>> {
         debug_assert!(self.level > 0);
         let old = leaf::exchange(self.cell(index), Entry::ABSENT);
-        (!old.is_absent()).then(|| Detached(node_of(Frame::of(M::address(old)), rcu)))
+        old.table::<M>().map(|table| Detached(node_of(Frame::of(table), rcu)))
     }
 
     #[inline]
@@ -208,11 +207,8 @@ impl<'g> Arrival<'g> {
         let mut level = root.level;
         while level > 0 {
             let entry = cell(table, index_of(addr, level));
-            let next = leaf::look(entry);
-            if next.is_absent() {
-                break;
-            }
-            table = Frame::of(M::address(next));
+            let Some(next) = leaf::look(entry).table::<M>() else { break };
+            table = Frame::of(next);
             upper = Some(entry);
             level -= 1;
         }
@@ -231,10 +227,7 @@ impl<'g> Arrival<'g> {
         let mut level = root.level;
         while level > 1 {
             let next = leaf::look(cell(table, index_of(addr, level)));
-            if next.is_absent() {
-                return None;
-            }
-            table = Frame::of(M::address(next));
+            table = Frame::of(next.table::<M>()?);
             level -= 1;
         }
         Some(cell(table, index_of(addr, 1)))
@@ -322,7 +315,7 @@ impl NewNode {
     ) -> Result<Detached<'r>, Self> {
         let entry = self.publish::<M>(true);
         match upper.compare_exchange(now.0, entry.0, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => Ok(Detached(node_of(Frame::of(M::address(now)), rcu))),
+            Ok(_) => Ok(Detached(node_of(Frame::of(now.address::<M>()), rcu))),
             // SAFETY: just published, and stored nowhere.
             Err(_) => Err(unsafe { Self::unpublish::<M>(entry) }),
         }
@@ -348,7 +341,7 @@ impl NewNode {
     /// # Safety
     /// The entry is stored nowhere, and nobody refers to the node.
     unsafe fn unpublish<M: Machine>(entry: Entry) -> Self {
-        let node = Frame::of(M::address(entry)).words()[0].load(Ordering::Relaxed) as *mut Node;
+        let node = Frame::of(entry.address::<M>()).words()[0].load(Ordering::Relaxed) as *mut Node;
         // SAFETY: `publish` leaked this box; the rest is the caller's promise.
         Self(unsafe { Box::from_raw(node) })
     }

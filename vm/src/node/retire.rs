@@ -28,9 +28,9 @@ impl Retired {
     /// If the entry owned a frame, its reference is the caller's, and no CPU has a translation through the entry.
     #[inline]
     unsafe fn drop_reference<M: Machine>(entry: Entry) {
-        if entry.owns_frame::<M>() {
+        if entry.owns_frame() {
             // SAFETY: as the caller promises.
-            unsafe { frame::release(Frame::of(M::address(entry))) };
+            unsafe { frame::release(Frame::of(entry.address::<M>())) };
         }
     }
 

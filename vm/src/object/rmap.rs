@@ -63,7 +63,7 @@ impl ReverseOps {
 fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::PhysAddr) -> bool {
     let entry = leaf.entry(index);
     let matches =
-        !entry.is_absent() && !entry.is_busy() && !entry.is_private::<M>() && M::address(entry) == frame;
+        !entry.is_absent() && !entry.is_busy() && !entry.is_private() && entry.address::<M>() == frame;
     if matches {
         // The frame is the object's, so nothing comes out with the entry.
         let _borrowed = leaf.take::<M>(index);
@@ -73,7 +73,7 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::Phys
 
 fn take_owned<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Option<Taken> {
     let entry = leaf.entry(index);
-    if entry.is_absent() || !(entry.is_busy() || entry.is_private::<M>()) {
+    if entry.is_absent() || !(entry.is_busy() || entry.is_private()) {
         return None;
     }
     // Who made it busy finds it gone, and lets both pages go.

@@ -98,7 +98,7 @@ impl<M: Machine> Space<M> {
                 (_, unused) => {
                     *spare = unused;
                     // Shared by a fork, protected or remapped meanwhile. A private page goes back as it was; others are found again.
-                    if old.is_private::<M>() && !locked.stray {
+                    if old.is_private() && !locked.stray {
                         locked.put_back::<M>(index, old);
                         return Ok(Step::Again);
                     }
@@ -133,8 +133,8 @@ fn same_page<M: Machine>(a: Entry, b: Entry) -> bool {
     let page = |e: Entry| !e.is_absent() && !e.is_busy();
     page(a)
         && page(b)
-        && M::address(a) == M::address(b)
-        && M::is_owned(a) == M::is_owned(b)
+        && a.address::<M>() == b.address::<M>()
+        && a.is_private() == b.is_private()
         && a.is_held() == b.is_held()
         && M::is_writable(a) == M::is_writable(b)
 }

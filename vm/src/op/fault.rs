@@ -210,8 +210,8 @@ impl<M: Machine> Space<M> {
             FAULTS.this().spurious.add(1);
             return Ok(Step::Done);
         }
-        let frame = Frame::of(M::address(*entry));
-        if shared || (entry.owns_frame::<M>() && frame.refs() == 1) {
+        let frame = Frame::of(entry.address::<M>());
+        if shared || (entry.owns_frame() && frame.refs() == 1) {
             // The same frame with more rights: nobody needs to flush.
             entry.set_prot::<M>(prot);
             FAULTS.this().reuse.add(1);

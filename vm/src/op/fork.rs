@@ -111,7 +111,7 @@ impl<M: Machine> Space<M> {
             let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(true) };
             let mut locked = leaf.lock_below(copy);
             let now = Entry(cell.load(Ordering::Acquire));
-            if now.is_absent() || M::address(now) != leaf.table() {
+            if now.table::<M>() != Some(leaf.table()) {
                 continue;
             }
             if self.has_parts.load(Ordering::Relaxed)

@@ -70,7 +70,7 @@ impl<M: Machine> RangeOp<M> for TakeOut {
         let node = leaf.node();
         for index in leaf.used_in(&range) {
             let entry = leaf.entry(index);
-            if !entry.is_private::<M>() || self.pages.is_full() {
+            if !entry.is_private() || self.pages.is_full() {
                 continue;
             }
             let old = leaf.take_private::<M>(index);

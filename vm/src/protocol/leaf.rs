@@ -48,7 +48,7 @@ pub fn exchange(cell: &AtomicU64, entry: Entry) -> Entry {
 /// Does the entry lead to `table`?
 #[inline]
 pub fn leads_to<M: Machine>(entry: Entry, table: PhysAddr) -> bool {
-    !entry.is_absent() && M::address(entry) == table
+    entry.table::<M>() == Some(table)
 }
 
 /// Is the leaf with `table`, which is `_locked`, attached to `upper`? A shared leaf can be stray for one space and attached to another.

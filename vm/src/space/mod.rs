@@ -16,6 +16,7 @@ pub(crate) mod walk;
 
 use self::spans::{SPAN_BYTES, Spans};
 use self::view::Views;
+use crate::entry::assert_fits;
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::{NewNode, Node, fill_kernel_half};
@@ -96,6 +97,7 @@ impl<M: Machine> Space<M> {
     }
 
     pub(crate) fn with_layout(layout: Layout) -> Result<Arc<Self>, VmError> {
+        const { assert_fits::<M>() };
         let root = NewNode::try_new(M::LEVELS - 1, 0)?;
         fill_kernel_half::<M>(&root);
         Ok(try_arc(Self {

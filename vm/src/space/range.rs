@@ -383,7 +383,7 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
         }
         let old = leaf.take::<M>(index);
         cleared = cleared.start.min(index)..index + 1;
-        if old.owns_frame::<M>() {
+        if old.owns_frame() {
             gather.add_page(old);
         }
         if leaf.present() == 0 {

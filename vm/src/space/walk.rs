@@ -241,7 +241,7 @@ impl<M: Machine> Space<M> {
         drop(leaf_copy);
         let rcu = rcu::read();
         let now = Entry(upper.load(Ordering::Relaxed));
-        let exchanged = if !now.is_absent() && M::address(now) == leaf.table() {
+        let exchanged = if !now.is_absent() && now.address::<M>() == leaf.table() {
             copy.exchange_for::<M>(upper, now, &rcu)
         } else {
             Err(copy)
@@ -299,7 +299,7 @@ pub(crate) fn copy_entries<M: Machine>(
             continue;
         }
         left -= 1;
-        if M::is_owned(old) {
+        if old.is_private() {
             let wanted = !doubtful || takes_copies(copy, index);
             private.copy::<M>(leaf, copy, index, wanted);
             continue;
@@ -315,7 +315,7 @@ pub(crate) fn copy_entries<M: Machine>(
             around = [PhysAddr(0); RUN as usize];
             object.resident(page, around.get_mut(..run.len()).unwrap_or_default());
         }
-        if around.get(usize::from(index - run.start)).is_some_and(|now| *now == M::address(old)) {
+        if around.get(usize::from(index - run.start)).is_some_and(|now| *now == old.address::<M>()) {
             copy.fill::<M>(index, old);
         }
     }
@@ -345,7 +345,7 @@ impl PrivateCopies<'_> {
     #[inline]
     fn copy<M: Machine>(&mut self, leaf: &mut Locked<'_>, copy: &mut Locked<'_>, index: u16, wanted: bool) {
         let mut entry = M::read_only(leaf.entry(index));
-        let frame = Frame::of(M::address(entry));
+        let frame = Frame::of(entry.address::<M>());
         if entry.is_held() {
             // Also if the copy does not get it: the new list is the leaf's.
             if let Some(list) = &mut self.list {

@@ -10,42 +10,28 @@ pub struct Format;
 
 const PRESENT: u64 = 1;
 const WRITE: u64 = 1 << 1;
-const OWNED: u64 = 1 << 10;
-const CLOSED: u64 = 1 << 11;
+const LARGE: u64 = 1 << 7;
+const IGNORED: u64 = 0b111 << 9 | 0x7f << 52;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 impl Machine for Format {
     const USER_END: usize = 1 << 47;
+    const PRESENT: u64 = PRESENT;
+    const LARGE: u64 = LARGE;
+    const ADDRESS: u64 = ADDRESS;
+    const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 1;
 
     fn table(table: PhysAddr, writable: bool) -> Entry {
         Entry(table.0 | PRESENT | if writable { WRITE } else { 0 })
     }
 
-    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry {
-        let write = if prot.contains(Prot::WRITE) { WRITE } else { 0 };
-        let shown = if prot.is_empty() { CLOSED } else { PRESENT | write };
-        Entry(frame.0 | shown | if owned { OWNED } else { 0 })
-    }
-
-    fn address(entry: Entry) -> PhysAddr {
-        PhysAddr(entry.0 & ADDRESS)
+    fn rights(prot: Prot) -> u64 {
+        PRESENT | if prot.contains(Prot::WRITE) { WRITE } else { 0 }
     }
 
     fn is_writable(entry: Entry) -> bool {
         entry.0 & (PRESENT | WRITE) == PRESENT | WRITE
-    }
-
-    fn is_owned(entry: Entry) -> bool {
-        entry.0 & OWNED != 0
-    }
-
-    fn is_dirty(_entry: Entry) -> bool {
-        false
-    }
-
-    fn is_accessed(_entry: Entry) -> bool {
-        true
     }
 
     fn read_only(entry: Entry) -> Entry {
@@ -71,7 +57,7 @@ pub fn table(n: u64, writable: bool) -> Entry {
 
 /// The entry of a private page in frame `n`.
 pub fn page(n: u64, writable: bool) -> Entry {
-    Format::page(address(n), if writable { Prot::READ | Prot::WRITE } else { Prot::READ }, true)
+    Entry::page::<Format>(address(n), if writable { Prot::READ | Prot::WRITE } else { Prot::READ }, true)
 }
 
 /// A leaf with one entry. `S`: what the lock guards besides.

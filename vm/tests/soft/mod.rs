@@ -21,8 +21,8 @@ const WRITE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
-const OWNED: u64 = 1 << 10;
-const HELD: u64 = 1 << 11;
+const LARGE: u64 = 1 << 7;
+const IGNORED: u64 = 0b111 << 9 | 0x7f << 52;
 const NO_EXEC: u64 = 1 << 63;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
@@ -74,45 +74,24 @@ pub struct Soft;
 
 impl Machine for Soft {
     const USER_END: usize = 0x7fff_ffff_f000;
+    const PRESENT: u64 = PRESENT;
+    const LARGE: u64 = LARGE;
+    const ADDRESS: u64 = ADDRESS;
+    const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 3;
 
     fn table(table: PhysAddr, writable: bool) -> Entry {
         Entry(table.0 | PRESENT | USER | if writable { WRITE } else { 0 })
     }
 
-    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry {
-        let mut e = frame.0 | if owned { OWNED } else { 0 };
-        if prot.is_empty() {
-            return Entry(e | HELD);
-        }
-        e |= PRESENT | USER;
-        if prot.contains(Prot::WRITE) {
-            e |= WRITE;
-        }
-        if !prot.contains(Prot::EXEC) {
-            e |= NO_EXEC;
-        }
-        Entry(e)
-    }
-
-    fn address(entry: Entry) -> PhysAddr {
-        PhysAddr(entry.0 & ADDRESS)
+    fn rights(prot: Prot) -> u64 {
+        let write = if prot.contains(Prot::WRITE) { WRITE } else { 0 };
+        let execute = if prot.contains(Prot::EXEC) { 0 } else { NO_EXEC };
+        PRESENT | USER | write | execute
     }
 
     fn is_writable(entry: Entry) -> bool {
         entry.0 & (PRESENT | WRITE) == PRESENT | WRITE
-    }
-
-    fn is_owned(entry: Entry) -> bool {
-        entry.0 & OWNED != 0
-    }
-
-    fn is_dirty(entry: Entry) -> bool {
-        entry.0 & DIRTY != 0
-    }
-
-    fn is_accessed(entry: Entry) -> bool {
-        entry.0 & ACCESSED != 0
     }
 
     fn read_only(entry: Entry) -> Entry {

@@ -19,47 +19,33 @@ const WRITABLE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
-const OWNED: u64 = 1 << 10;
-const CLOSED: u64 = 1 << 11;
+const LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
+/// As on x86-64.
+const IGNORED: u64 = 0b111 << 9 | 0x7f << 52;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 impl vm::Machine for Machine {
     const USER_END: usize = USER_END;
+    const PRESENT: u64 = PRESENT;
+    const LARGE: u64 = LARGE;
+    const ADDRESS: u64 = ADDRESS;
+    const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 6;
 
     fn table(table: PhysAddr, writable: bool) -> Entry {
         Entry(table.0 | PRESENT | USER | ACCESSED | if writable { WRITABLE } else { 0 })
     }
 
-    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry {
-        let owned = if owned { OWNED } else { 0 };
-        if prot.is_empty() {
-            return Entry(frame.0 | CLOSED | owned);
-        }
+    fn rights(prot: Prot) -> u64 {
         let write = if prot.contains(Prot::WRITE) { WRITABLE } else { 0 };
         let execute = if prot.contains(Prot::EXEC) { 0 } else { NO_EXECUTE };
-        Entry(frame.0 | PRESENT | USER | ACCESSED | write | execute | owned)
-    }
-
-    fn address(entry: Entry) -> PhysAddr {
-        PhysAddr(entry.0 & ADDRESS)
+        // "Accessed" beforehand: the page is mapped because it is being touched, and the processor need not write.
+        PRESENT | USER | ACCESSED | write | execute
     }
 
     fn is_writable(entry: Entry) -> bool {
         entry.0 & (PRESENT | WRITABLE) == PRESENT | WRITABLE
-    }
-
-    fn is_owned(entry: Entry) -> bool {
-        entry.0 & OWNED != 0
-    }
-
-    fn is_dirty(entry: Entry) -> bool {
-        entry.0 & DIRTY != 0
-    }
-
-    fn is_accessed(entry: Entry) -> bool {
-        entry.0 & ACCESSED != 0
     }
 
     fn read_only(entry: Entry) -> Entry {

@@ -6,17 +6,15 @@ use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PhysAddr, Prot};
 
 use super::cpu::{features, reg};
 use super::memory::tables::{
-    ACCESSED, ADDRESS, DIRTY, NO_EXECUTE, PRESENT, USER, WRITABLE, kernel_half, kernel_root,
+    ACCESSED, ADDRESS, LARGE, NO_EXECUTE, PRESENT, USER, WRITABLE, kernel_half, kernel_root,
 };
 use super::{ipi, irq};
 
 /// The machine that the kernel's address spaces live on.
 pub struct Machine;
 
-/// A bit that the processor ignores: the leaf holds a reference to the frame.
-const OWNED: u64 = 1 << 10;
-/// A bit that the processor ignores, with "present" clear: a page that nobody may access. Never zero, so not "absent".
-const CLOSED: u64 = 1 << 11;
+/// Bits 9 to 11 and 52 to 58 of a present entry (5.5.4; bit 11 with HLAT paging off, which it is).
+const IGNORED: u64 = 0b111 << 9 | 0x7f << 52;
 /// CR3: keep the translations of the PCID that is loaded.
 const KEEP: u64 = 1 << 63;
 /// Pages flushed one by one; above, the whole address space goes.
@@ -31,6 +29,10 @@ fn answer(request: usize) {
 
 impl vm::Machine for Machine {
     const USER_END: usize = super::USER_END;
+    const PRESENT: u64 = PRESENT;
+    const LARGE: u64 = LARGE;
+    const ADDRESS: u64 = ADDRESS;
+    const IGNORED: u64 = IGNORED;
     const ASIDS: usize = 6;
 
     #[inline]
@@ -39,40 +41,16 @@ impl vm::Machine for Machine {
     }
 
     #[inline]
-    fn page(frame: PhysAddr, prot: Prot, owned: bool) -> Entry {
-        let owned = if owned { OWNED } else { 0 };
-        if prot.is_empty() {
-            return Entry(frame.0 | CLOSED | owned);
-        }
+    fn rights(prot: Prot) -> u64 {
         let write = if prot.contains(Prot::WRITE) { WRITABLE } else { 0 };
         let execute = if prot.contains(Prot::EXEC) { 0 } else { NO_EXECUTE };
         // "Accessed" beforehand: the page is mapped because it is being touched, and the processor need not write.
-        Entry(frame.0 | PRESENT | USER | ACCESSED | write | execute | owned)
-    }
-
-    #[inline]
-    fn address(entry: Entry) -> PhysAddr {
-        PhysAddr(entry.0 & ADDRESS)
+        PRESENT | USER | ACCESSED | write | execute
     }
 
     #[inline]
     fn is_writable(entry: Entry) -> bool {
         entry.0 & (PRESENT | WRITABLE) == PRESENT | WRITABLE
-    }
-
-    #[inline]
-    fn is_owned(entry: Entry) -> bool {
-        entry.0 & OWNED != 0
-    }
-
-    #[inline]
-    fn is_dirty(entry: Entry) -> bool {
-        entry.0 & DIRTY != 0
-    }
-
-    #[inline]
-    fn is_accessed(entry: Entry) -> bool {
-        entry.0 & ACCESSED != 0
     }
 
     #[inline]

@@ -1,0 +1,173 @@
+//! What a page-table entry says. The hardware's bits are the machine's to name ([`Machine`]); all bits and values that software gives a
+//! meaning to are here, and nowhere else.
+//!
+//! An entry with the machine's present bit leads somewhere. In a leaf that is a page of 4 KiB; above, a table. Of its bits software uses:
+//!
+//! | bit | name | in a leaf |
+//! |---|---|---|
+//! | 10 | private | the leaf has a reference to the frame, itself or through its holder: a private page |
+//! | 52 | held | of a private page: the reference is the holder's (HeldByList, node/holder.rs) |
+//!
+//! An entry without the present bit is the software's alone. Zero is absent. Else bits 9 and 11 say of what kind it is; bits 10 and 52 are as
+//! above:
+//!
+//! | 11 | 9 | kind | the address bits |
+//! |---|---|---|---|
+//! | 0 | 1 | busy: a CPU is replacing the page | the CPU's number |
+//! | 1 | 0 | closed: a page that nobody may access (PROT_NONE) | the frame |
+//! | 1 | 1 | reserved for pages that are elsewhere: with bit 8 clear in swap, bits 3 to 7 the device; with bit 8 set in migration | the slot; the frame |
+//! | 0 | 0 | none | |
+//!
+//! Also reserved: entries above a leaf with the machine's large bit, for pages of 2 MiB. Nothing makes a reserved entry yet, and what meets
+//! one stops the kernel, where debug assertions are on: a walk that took it for a table would go through a program's page.
+//! `vm/tests/entries.rs` holds the encoding to this.
+#![forbid(unsafe_code)]
+
+use crate::addr::{PAGE_SHIFT, PhysAddr};
+use crate::machine::Machine;
+use crate::request::Prot;
+use sync::{CpuId, MAX_CPUS};
+
+/// A page-table entry in the hardware's format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Entry(pub u64);
+
+const BUSY: u64 = 1 << 9;
+const PRIVATE: u64 = 1 << 10;
+const CLOSED: u64 = 1 << 11;
+const HELD: u64 = 1 << 52;
+/// What says the kind of an entry that is not present.
+const KIND: u64 = BUSY | CLOSED;
+
+/// An entry of a leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeafEntry {
+    Absent,
+    /// Its page is being replaced.
+    Busy(CpuId),
+    /// A page that nobody may access.
+    Closed(PhysAddr),
+    Page(PhysAddr),
+}
+
+/// An entry of a node above the leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UpperEntry {
+    Absent,
+    Table(PhysAddr),
+}
+
+/// Fails to compile where the machine's hardware looks at bits that are the software's.
+pub(crate) const fn assert_fits<M: Machine>() {
+    assert!(
+        (PRIVATE | HELD) & !M::IGNORED == 0,
+        "the hardware looks at a bit of present entries that vm uses"
+    );
+    assert!(
+        (KIND | PRIVATE | HELD) & (M::PRESENT | M::ADDRESS) == 0,
+        "the kind of an entry is in the hardware's bits"
+    );
+    assert!(
+        ((MAX_CPUS as u64 - 1) << PAGE_SHIFT) & !M::ADDRESS == 0,
+        "a CPU's number does not fit where an address does"
+    );
+}
+
+impl Entry {
+    pub const ABSENT: Self = Self(0);
+
+    /// `cpu` is replacing the page: its old translation is being flushed from other CPUs (op/cow.rs). A CPU replaces one page at a time, so
+    /// it knows its own busy entry from one that another CPU made there after it.
+    pub fn busy(cpu: CpuId) -> Self {
+        Self(BUSY | u64::from(cpu) << PAGE_SHIFT)
+    }
+
+    /// The entry of a leaf that leads to `frame`; closed if `prot` is empty. The frame's address is or'ed into the rest.
+    #[inline]
+    pub fn page<M: Machine>(frame: PhysAddr, prot: Prot, private: bool) -> Self {
+        let rest = if prot.is_empty() { CLOSED } else { M::rights(prot) };
+        Self(frame.0 | rest | if private { PRIVATE } else { 0 })
+    }
+
+    /// What it says in a leaf. Panics at what is reserved. For assertions and tests.
+    pub fn in_leaf<M: Machine>(self) -> LeafEntry {
+        if self.0 & M::PRESENT != 0 {
+            return LeafEntry::Page(self.address::<M>());
+        }
+        match self.0 & KIND {
+            _ if self.is_absent() => LeafEntry::Absent,
+            BUSY => LeafEntry::Busy((self.address::<M>().0 >> PAGE_SHIFT) as CpuId),
+            CLOSED => LeafEntry::Closed(self.address::<M>()),
+            _ => panic!("an entry of a reserved kind: {:#x}", self.0),
+        }
+    }
+
+    /// What it says above the leaves. Panics at what is reserved. For assertions and tests.
+    pub fn in_upper<M: Machine>(self) -> UpperEntry {
+        match self.0 & (M::PRESENT | M::LARGE) {
+            _ if self.is_absent() => UpperEntry::Absent,
+            present if present == M::PRESENT => UpperEntry::Table(self.address::<M>()),
+            _ => panic!("an entry above a leaf that leads to no table: {:#x}", self.0),
+        }
+    }
+
+    /// The table to which an entry above the leaves leads. In release builds whatever is not absent is taken for a table.
+    #[inline]
+    pub fn table<M: Machine>(self) -> Option<PhysAddr> {
+        debug_assert!(self.is_absent() || self.in_upper::<M>() == UpperEntry::Table(self.address::<M>()));
+        (!self.is_absent()).then_some(self.address::<M>())
+    }
+
+    #[inline]
+    pub fn is_absent(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub fn is_busy(self) -> bool {
+        self.0 & ((1 << PAGE_SHIFT) - 1) == BUSY
+    }
+
+    /// Table or frame that the entry leads to. It is neither absent nor busy.
+    #[inline]
+    pub fn address<M: Machine>(self) -> PhysAddr {
+        PhysAddr(self.0 & M::ADDRESS)
+    }
+
+    /// Does it show a private page of the program's?
+    #[inline]
+    pub fn is_private(self) -> bool {
+        self.0 & PRIVATE != 0
+    }
+
+    /// Of a private page: is the reference to its frame the leaf's holder's, instead of the entry's?
+    #[inline]
+    pub fn is_held(self) -> bool {
+        self.0 & HELD != 0
+    }
+
+    /// Does it show a private page, and hold a reference of its own to the frame?
+    #[inline]
+    pub fn owns_frame(self) -> bool {
+        self.is_private() && !self.is_held()
+    }
+
+    /// The entry of a private page when the leaf's holder has taken over its reference.
+    #[inline]
+    pub fn held(self) -> Self {
+        Self(self.0 | HELD)
+    }
+
+    /// A held entry when it has got a reference of its own.
+    #[inline]
+    pub fn owning(self) -> Self {
+        Self(self.0 & !HELD)
+    }
+
+    /// The same page with other rights.
+    #[inline]
+    pub fn with_prot<M: Machine>(self, prot: Prot) -> Self {
+        Self(Self::page::<M>(self.address::<M>(), prot, self.is_private()).0 | self.0 & HELD)
+    }
+}

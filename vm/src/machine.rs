@@ -2,7 +2,6 @@
 //!
 //! `kernel::arch` implements [`Machine`] for x86-64; the tests implement it with a software MMU whose per-CPU TLBs keep stale
 //! entries for as long as hardware may.
-#![forbid(unsafe_code)]
 
 use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
 pub use crate::entry::Entry;
@@ -136,9 +135,15 @@ pub trait Machine: Sized + Send + Sync + 'static {
     fn read_only(entry: Entry) -> Entry;
 
     /// Fills the kernel's half of a new, zeroed root table, which the direct map shows at `root`.
-    fn kernel_entries(root: *mut u64);
+    ///
+    /// # Safety
+    /// `root` is such a table, and the caller's alone.
+    unsafe fn kernel_entries(root: *mut u64);
     /// Makes this CPU translate through `root`. Interrupts are disabled.
-    fn load_root(root: PhysAddr, asid: Asid);
+    ///
+    /// # Safety
+    /// `root` is a root table with the kernel's half, and stays one until this CPU has loaded another.
+    unsafe fn load_root(root: PhysAddr, asid: Asid);
     /// Makes this CPU translate through the kernel's own root, in which no user address is mapped. Interrupts are disabled.
     fn load_kernel_root();
     /// Drops this CPU's translations of `range` under `asid`, which is loaded, paging-structure caches included.

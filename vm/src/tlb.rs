@@ -4,7 +4,8 @@
 //! mask and keeps its address-space id: the next switch back finds its translations.
 //!
 //! Lock order: none taken. The per-CPU state is touched by its CPU with interrupts disabled.
-#![forbid(unsafe_code)]
+//!
+//! A low room: it loads roots.
 
 use crate::addr::PhysAddr;
 use crate::machine::{Asid, CpuSet, FlushRange, Machine};
@@ -157,7 +158,8 @@ impl SpaceTlb {
             self.cpus.come(machine::cpu_id(), || {
                 let asid = tlb.find_or_take::<M>(self.id);
                 tlb.loaded.store(self.id, Ordering::Relaxed);
-                M::load_root(root, asid);
+                // SAFETY: the space's root or view stays until all CPUs have left (`leave_everywhere`); none comes later (`Space::switch_in`).
+                unsafe { M::load_root(root, asid) };
             });
         }
         machine::irq_restore(irq);
@@ -172,7 +174,8 @@ impl SpaceTlb {
                 // What was cached through the space's root must not be used any more: as if the id were new here.
                 tlb.forget(self.id);
                 let asid = tlb.find_or_take::<M>(self.id);
-                M::load_root(root, asid);
+                // SAFETY: as above.
+                unsafe { M::load_root(root, asid) };
             });
         }
         machine::irq_restore(irq);

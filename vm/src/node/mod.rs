@@ -355,7 +355,8 @@ impl Drop for Node {
 
 /// Fills the kernel's half of `root`.
 pub fn fill_kernel_half<M: Machine>(root: &NewNode) {
-    M::kernel_entries(root.0.table.frame().bytes_ptr().cast());
+    // SAFETY: a new node's table, which is nobody else's yet.
+    unsafe { M::kernel_entries(root.0.table.frame().bytes_ptr().cast()) };
 }
 
 /// A node, held by an object's list of leaves that map it.

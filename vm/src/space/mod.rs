@@ -133,6 +133,7 @@ impl<M: Machine> Space<M> {
 
     /// Makes this CPU translate through this space (MaskBeforeRoot). Before it runs the space's code, and not after `exit`.
     pub fn switch_in(&self) {
+        debug_assert!(!self.exited.load(Ordering::Relaxed), "a CPU comes to a space that has gone");
         self.tlb.switch_in::<M>(self.root_here());
     }
 

@@ -38,8 +38,8 @@ impl Machine for Format {
         Entry(entry.0 & !WRITE)
     }
 
-    fn kernel_entries(_root: *mut u64) {}
-    fn load_root(_root: PhysAddr, _asid: Asid) {}
+    unsafe fn kernel_entries(_root: *mut u64) {}
+    unsafe fn load_root(_root: PhysAddr, _asid: Asid) {}
     fn load_kernel_root() {}
     fn flush_local(_asid: Asid, _range: &FlushRange) {}
     fn flush_remote(_cpus: &CpuSet, _request: &FlushRequest<'_>) {}

@@ -98,9 +98,9 @@ impl Machine for Soft {
         Entry(entry.0 & !WRITE)
     }
 
-    fn kernel_entries(_root: *mut u64) {}
+    unsafe fn kernel_entries(_root: *mut u64) {}
 
-    fn load_root(root: PhysAddr, asid: Asid) {
+    unsafe fn load_root(root: PhysAddr, asid: Asid) {
         with_cpu(|c| {
             c.root = root.0;
             c.asid = asid.number;

@@ -52,9 +52,9 @@ impl vm::Machine for Machine {
         Entry(entry.0 & !WRITABLE)
     }
 
-    fn kernel_entries(_root: *mut u64) {}
+    unsafe fn kernel_entries(_root: *mut u64) {}
 
-    fn load_root(root: PhysAddr, _asid: Asid) {
+    unsafe fn load_root(root: PhysAddr, _asid: Asid) {
         cpu::load_root(root.0);
     }
 

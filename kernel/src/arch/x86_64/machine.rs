@@ -58,19 +58,19 @@ impl vm::Machine for Machine {
         Entry(entry.0 & !WRITABLE)
     }
 
-    fn kernel_entries(root: *mut u64) {
+    unsafe fn kernel_entries(root: *mut u64) {
         let half = kernel_half();
-        // SAFETY: `root` is a page-table page of 512 entries that is the caller's; the kernel's half is the upper one, 256 entries.
+        // SAFETY: `root` is a page-table page of 512 entries, as the caller promises; the kernel's half is the upper one, 256 entries.
         unsafe { root.add(256).copy_from_nonoverlapping(half.as_ptr(), half.len()) };
     }
 
     #[inline]
-    fn load_root(root: PhysAddr, asid: Asid) {
+    unsafe fn load_root(root: PhysAddr, asid: Asid) {
         let mut value = root.0;
         if features::get().pcid {
             value |= u64::from(asid.number) | if asid.flush { 0 } else { KEEP };
         }
-        // SAFETY: every root has the kernel's half.
+        // SAFETY: the caller's promise.
         unsafe { reg::set_cr3(value) };
     }
 

@@ -24,6 +24,20 @@ pub use task::{Child, Joining, fork, is_asleep, syscall, thread, until};
 
 use crate::errno::Result;
 use crate::fs::Path;
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Runs `test` on `cases` values of `strategy`. It fails by panic, and is run again with smaller values then.
+pub fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let result = runner.run(strategy, |value| {
+        test(value);
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}
 
 /// An empty file system for a root or a mount of the test's own.
 pub fn empty_root() -> Result<Path> {

@@ -312,3 +312,6 @@ pub fn pair(flags: OpenFlags) -> Result<(Arc<File>, Arc<File>)> {
     let writer = File::try_anonymous(inode, "pipe", writer, flags | OpenFlags::WRITE_ONLY)?;
     Ok((reader, writer))
 }
+
+#[cfg(test)]
+mod tests;

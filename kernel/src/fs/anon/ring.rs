@@ -152,3 +152,94 @@ fn page() -> Option<Box<[u8]>> {
     page.try_resize(PAGE, 0).ok()?;
     Some(page.into_boxed_slice())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::check;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::vec;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Write(usize),
+        Read(usize),
+        Peek(usize),
+        Resize(usize),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let len = || prop_oneof![3 => 0usize..40, 2 => 1usize..3 * PAGE, 1 => Just(PAGE)];
+        let op = prop_oneof![
+            4 => len().prop_map(Op::Write),
+            4 => len().prop_map(Op::Read),
+            1 => len().prop_map(Op::Peek),
+            1 => (1usize..5).prop_map(Op::Resize),
+        ];
+        prop::collection::vec(op, 1..60)
+    }
+
+    fn read(ring: &mut Ring, len: usize) -> Vec<u8> {
+        let mut buffer = vec![0; len];
+        let n = ring.read(&mut Output::kernel(&mut buffer));
+        buffer.truncate(n);
+        buffer
+    }
+
+    #[test]
+    fn a_ring_is_a_queue_of_bytes_with_a_bound() {
+        check(200, &ops(), |ops| {
+            let mut ring = Ring::try_new(2).unwrap();
+            let (mut model, mut next) = (VecDeque::new(), 0u8);
+            for op in ops {
+                match op {
+                    Op::Write(len) => {
+                        let bytes: Vec<u8> = (0..len).map(|n| next.wrapping_add(n as u8)).collect();
+                        let n = ring.write(&mut Input::kernel(&bytes));
+                        assert_eq!(n, len.min(ring.capacity() - model.len()));
+                        model.extend(&bytes[..n]);
+                        next = next.wrapping_add(n as u8);
+                    }
+                    Op::Read(len) => {
+                        let expected: Vec<u8> = model.drain(..len.min(model.len())).collect();
+                        assert_eq!(read(&mut ring, len), expected);
+                    }
+                    Op::Peek(len) => {
+                        let mut buffer = vec![0; len];
+                        let n = ring.peek(&mut Output::kernel(&mut buffer));
+                        assert_eq!(n, len.min(model.len()));
+                        assert!(buffer[..n].iter().eq(model.iter().take(n)));
+                    }
+                    Op::Resize(pages) if model.len() > pages * PAGE => {
+                        assert_eq!(ring.resize(pages), Err(EBUSY));
+                    }
+                    Op::Resize(pages) => {
+                        ring.resize(pages).unwrap();
+                        assert_eq!(ring.capacity(), pages * PAGE);
+                    }
+                }
+                assert_eq!(ring.len(), model.len());
+            }
+            let len = model.len();
+            assert_eq!(read(&mut ring, len + 1), Vec::from(model));
+        });
+    }
+
+    #[test]
+    fn an_empty_ring_keeps_one_page_at_most() {
+        let mut ring = Ring::try_new(4).unwrap();
+        ring.write(&mut Input::kernel(&[1; 3 * PAGE]));
+        assert_eq!(ring.pages.iter().flatten().count(), 3);
+        read(&mut ring, 3 * PAGE);
+        assert_eq!(ring.pages.iter().flatten().count() + usize::from(ring.spare.is_some()), 1);
+    }
+
+    #[test]
+    fn without_memory_a_write_takes_nothing() {
+        let mut ring = Ring::try_new(1).unwrap();
+        let taken = sync::heap::hosted::fail_after(0, || ring.write(&mut Input::kernel(b"abc")));
+        assert_eq!((taken, ring.len()), (0, 0));
+        assert_eq!(ring.write(&mut Input::kernel(b"abc")), 3);
+    }
+}

@@ -94,3 +94,114 @@ impl<'a> Iterator for Reader<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::check;
+    use proptest::prelude::*;
+    use std::format;
+    use std::vec::Vec;
+
+    #[derive(Clone, Debug)]
+    struct Made {
+        name: Vec<u8>,
+        /// The header's numbers in their order, sizes apart.
+        numbers: [u32; 10],
+        data: Vec<u8>,
+    }
+
+    fn encode(member: &Made) -> Vec<u8> {
+        let [inode, mode, uid, gid, links, modified, major, minor, rmajor, rminor] = member.numbers;
+        let (size, name_size) = (member.data.len() as u32, member.name.len() as u32 + 1);
+        let mut bytes = b"070701".to_vec();
+        for n in [inode, mode, uid, gid, links, modified, size, major, minor, rmajor, rminor, name_size, 0] {
+            bytes.extend(format!("{n:08x}").bytes());
+        }
+        bytes.extend(&member.name);
+        bytes.push(0);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes.extend(&member.data);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn archive(members: &[Made]) -> Vec<u8> {
+        let trailer = Made { name: TRAILER.to_vec(), numbers: [0; 10], data: Vec::new() };
+        members.iter().chain([&trailer]).flat_map(encode).collect()
+    }
+
+    fn members() -> impl Strategy<Value = Vec<Made>> {
+        let name = prop::collection::vec(1u8.., 1..40).prop_filter("the end", |name| name != TRAILER);
+        let member = (name, any::<[u32; 10]>(), prop::collection::vec(any::<u8>(), 0..200))
+            .prop_map(|(name, numbers, data)| Made { name, numbers, data });
+        prop::collection::vec(member, 0..6)
+    }
+
+    fn is_same(read: &Member<'_>, made: &Made) -> bool {
+        let [inode, mode, uid, gid, links, modified, major, minor, rmajor, rminor] = made.numbers;
+        read.name == made.name
+            && read.data == made.data
+            && (read.mode, read.uid, read.gid) == (mode, uid, gid)
+            && (read.links, read.modified) == (links, modified)
+            && (read.inode, read.rdev) == ((inode, major, minor), (rmajor, rminor))
+    }
+
+    #[test]
+    fn what_was_put_into_an_archive_is_read_from_it() {
+        check(200, &members(), |made| {
+            let bytes = archive(&made);
+            let mut reader = Reader::new(&bytes);
+            let read: Vec<_> = reader.by_ref().collect();
+            assert_eq!(reader.error, None);
+            assert_eq!(read.len(), made.len());
+            assert!(read.iter().zip(&made).all(|(read, made)| is_same(read, made)));
+        });
+    }
+
+    #[test]
+    fn archives_follow_each_other_with_zeros_between() {
+        let member = Made { name: b"a".to_vec(), numbers: [1; 10], data: b"x".to_vec() };
+        let one = archive(&[member]);
+        let both = [&one[..], &[0; 512], &one].concat();
+        let archives: Vec<_> = Reader::new(&both).map(|member| member.archive).collect();
+        assert_eq!(archives, [0, 1]);
+    }
+
+    #[test]
+    fn an_archive_that_is_cut_short_says_so_and_gives_what_comes_before() {
+        let member = |name: &[u8]| Made { name: name.to_vec(), numbers: [0; 10], data: b"12345".to_vec() };
+        let bytes = [encode(&member(b"whole")), encode(&member(b"cut"))].concat();
+        let mut reader = Reader::new(&bytes[..bytes.len() - 4]);
+        assert_eq!(reader.next().map(|member| member.name), Some(&b"whole"[..]));
+        assert!(reader.next().is_none());
+        assert!(reader.error.is_some());
+    }
+
+    #[test]
+    fn no_bytes_do_harm() {
+        let noise = prop::collection::vec(any::<u8>(), 0..600);
+        check(300, &noise, |bytes| Reader::new(&bytes).for_each(drop));
+        let spoilt = (members(), prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8));
+        check(300, &spoilt, |(made, changes)| {
+            let mut bytes = archive(&made);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            // Each member takes a header at least, so a reader that goes on for ever would show here.
+            assert!(Reader::new(&bytes).count() <= bytes.len() / HEADER);
+        });
+    }
+
+    #[test]
+    fn numbers_that_are_too_large_end_the_reading() {
+        for field in [6, 11] {
+            let mut bytes = archive(&[Made { name: b"a".to_vec(), numbers: [0; 10], data: Vec::new() }]);
+            bytes[6 + field * 8..14 + field * 8].copy_from_slice(b"ffffffff");
+            let mut reader = Reader::new(&bytes);
+            assert!(reader.next().is_none());
+            assert!(reader.error.is_some());
+        }
+    }
+}

@@ -26,7 +26,7 @@ struct Whole {
 }
 
 /// A record lock; `end` is the last byte.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     pub process: u32,
     pub start: u64,
@@ -199,10 +199,36 @@ fn change(records: &mut Vec<Record>, range: &Record, add: bool) -> Result {
     }
     records.retain(|r| r.process != range.process || r.start < range.start || r.end > range.end);
     if let Some(tail) = tail {
-        records.try_push(tail)?;
+        put(records, tail)?;
     }
     if add {
-        records.try_push(*range)?;
+        let new = joined(records, *range);
+        put(records, new)?;
     }
     Ok(())
 }
+
+/// `range` with the locks of the same kind that the process has right before and behind it, which leave the list.
+fn joined(records: &mut Vec<Record>, mut range: Record) -> Record {
+    records.retain(|r| {
+        let touches = r.end.checked_add(1) == Some(range.start) || range.end.checked_add(1) == Some(r.start);
+        let joins = touches && r.process == range.process && r.exclusive == range.exclusive;
+        if joins {
+            range.start = range.start.min(r.start);
+            range.end = range.end.max(r.end);
+        }
+        !joins
+    });
+    range
+}
+
+/// Puts a lock among its process's, by its start: F_GETLK shows the first that is in the way.
+fn put(records: &mut Vec<Record>, new: Record) -> Result {
+    let own = |r: &Record| r.process == new.process;
+    let at = records.iter().position(|r| own(r) && r.start > new.start);
+    let at = at.or_else(|| records.iter().rposition(own).map(|last| last + 1)).unwrap_or(records.len());
+    Ok(records.try_insert(at, new)?)
+}
+
+#[cfg(test)]
+mod tests;

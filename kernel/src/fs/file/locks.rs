@@ -107,11 +107,10 @@ impl FileLocks {
                 lists.freed.wake(); // an exclusive lock may have become a shared one
                 result
             }
-            None if !wait => Err(EAGAIN),
             None => {
-                // A conversion gives up the old lock first, as Linux does.
+                // A conversion gives up the old lock first, as Linux does, even if it fails then.
                 self.release_whole(me);
-                lists.freed.wait(None, attempt)?
+                if wait { lists.freed.wait(None, attempt)? } else { Err(EAGAIN) }
             }
         }
     }

@@ -176,7 +176,10 @@ fn flock_is_the_open_files_shared_or_alone() {
         let (shared, exclusive) = (Some(false), Some(true));
         assert_eq!(locks.flock(&a, shared, false), Ok(()));
         assert_eq!(locks.flock(&b, shared, false), Ok(()));
+        // A conversion that fails loses what it converts (flock(2)).
         assert_eq!(locks.flock(&a, exclusive, false), Err(EAGAIN));
+        assert_eq!(locks.flock(&b, exclusive, false), Ok(()));
+        assert_eq!(locks.flock(&a, shared, false), Err(EAGAIN));
         assert_eq!(locks.flock(&b, None, false), Ok(()));
         assert_eq!(locks.flock(&a, exclusive, false), Ok(()));
         assert_eq!(locks.flock(&b, shared, false), Err(EAGAIN));

@@ -243,3 +243,126 @@ impl<'a> Input<'a> {
         self.fault
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{BAD_ADDRESS, Memory, check, in_process};
+    use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// Segments of one memory that lie behind each other with gaps, and what is put into them in pieces.
+    fn transfers() -> impl Strategy<Value = (Vec<(usize, usize)>, Vec<usize>)> {
+        let gaps_and_lengths = prop::collection::vec((0usize..50, 0usize..300), 0..6);
+        (gaps_and_lengths, prop::collection::vec(0usize..200, 1..12))
+    }
+
+    fn segments(start: usize, parts: &[(usize, usize)]) -> Vec<Segment> {
+        let mut addr = start;
+        let place = |&(gap, len): &(usize, usize)| {
+            addr += gap;
+            let segment = Segment { addr, len };
+            addr += len;
+            segment
+        };
+        parts.iter().map(place).collect()
+    }
+
+    #[test]
+    fn pieces_fill_segments_one_after_the_other() {
+        in_process(|| {
+            check(200, &transfers(), |(parts, pieces)| {
+                let memory = Memory::new(4096);
+                let segments = segments(memory.address, &parts);
+                let room = total(&segments);
+                let data: Vec<u8> = (0..pieces.iter().sum()).map(|n: usize| n as u8 | 1).collect();
+                let mut out = Output::user(&segments);
+                let (mut from, mut put) = (0, 0);
+                for piece in &pieces {
+                    let n = out.put(&data[from..from + piece]);
+                    assert_eq!(n, (*piece).min(room - put));
+                    // What did not fit is lost to this transfer: it is full.
+                    from += n;
+                    put += n;
+                    assert_eq!(out.left(), room - put);
+                }
+                assert_eq!(out.result(), Ok(put));
+                let bytes = memory.bytes(4096);
+                let inside: Vec<u8> = segments
+                    .iter()
+                    .flat_map(|s| bytes[s.addr - memory.address..][..s.len].to_vec())
+                    .collect();
+                assert_eq!(&inside[..put], &data[..put]);
+                assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), put, "a gap was written");
+
+                let mut input = Input::user(&segments);
+                let mut taken: Vec<u8> = Vec::new();
+                for piece in &pieces {
+                    let mut buffer = vec![0; *piece];
+                    let n = input.take(&mut buffer);
+                    taken.extend(&buffer[..n]);
+                }
+                assert_eq!(taken, &inside[..taken.len()]);
+                assert_eq!(input.result(), Ok(taken.len()));
+            });
+        });
+    }
+
+    #[test]
+    fn a_fault_ends_a_transfer_and_what_came_before_counts() {
+        in_process(|| {
+            let memory = Memory::new(1);
+            for room in [0, 1, 7, 8, 63, 64, 100] {
+                let segment = [Segment { addr: memory.end(room), len: 200 }];
+                let mut out = Output::user(&segment);
+                assert_eq!(out.put(&[7; 200]), room);
+                assert!(out.faulted());
+                assert_eq!(out.left(), 0, "nothing comes after a fault");
+                assert_eq!(out.result(), if room == 0 { Err(EFAULT) } else { Ok(room) });
+                let mut input = Input::user(&segment);
+                assert_eq!(input.take(&mut [0; 200]), room);
+                assert_eq!(input.result(), if room == 0 { Err(EFAULT) } else { Ok(room) });
+            }
+        });
+    }
+
+    #[test]
+    fn a_bad_segment_matters_only_when_it_is_reached() {
+        in_process(|| {
+            let memory = Memory::new(1);
+            let segments = [
+                Segment { addr: memory.address, len: 4 },
+                Segment { addr: BAD_ADDRESS, len: 0 },
+                Segment { addr: BAD_ADDRESS, len: 4 },
+            ];
+            let mut out = Output::user(&segments);
+            assert_eq!(out.put(b"abcd"), 4);
+            assert!(!out.faulted());
+            assert_eq!(out.put(b"e"), 0);
+            assert!(out.faulted());
+            assert_eq!(out.result(), Ok(4));
+        });
+    }
+
+    #[test]
+    fn the_kernels_own_memory_is_filled_and_taken_in_order() {
+        let mut buffer = [9; 6];
+        let mut out = Output::kernel(&mut buffer);
+        assert_eq!((out.put(b"ab"), out.put_zeros(2), out.put(b"cdefg"), out.put_zeros(1)), (2, 2, 2, 0));
+        assert_eq!(out.result(), Ok(6));
+        assert_eq!(&buffer, b"ab\0\0cd");
+        let mut input = Input::kernel(b"abcdef");
+        input.limit(4);
+        let mut two = [0; 2];
+        assert_eq!((input.take(&mut two), input.done(), input.left()), (2, 2, 2));
+        assert_eq!(&two, b"ab");
+        assert_eq!((input.skip(), input.left(), input.result()), (2, 0, Ok(4)));
+    }
+
+    #[test]
+    fn lengths_that_overflow_are_as_long_as_can_be() {
+        let segments = [Segment { addr: 0, len: usize::MAX }, Segment { addr: 0, len: 2 }];
+        assert_eq!(Output::user(&segments).left(), usize::MAX);
+    }
+}

@@ -349,3 +349,6 @@ impl Drop for FileTable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -222,10 +222,11 @@ impl Input {
         effects.readable = true;
     }
 
-    /// Takes the last character back, with all its bytes if it is UTF-8.
+    /// Takes the last character back, with all its bytes if the terminal is for UTF-8.
     fn erase(&mut self, t: &Termios, effects: &mut Effects) {
         let Some(mut byte) = self.line.pop() else { return };
-        while byte & 0xc0 == 0x80
+        while t.input(IUTF8)
+            && byte & 0xc0 == 0x80
             && let Some(before) = self.line.pop()
         {
             byte = before;
@@ -291,3 +292,6 @@ fn echo(byte: u8, t: &Termios, effects: &mut Effects) {
         push(&mut effects.echo, byte);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ pub const IUCLC: u32 = 0o1000;
 pub const IXON: u32 = 0o2000;
 pub const IXANY: u32 = 0o4000;
 pub const IMAXBEL: u32 = 0o20000;
+pub const IUTF8: u32 = 0o40000;
 // c_oflag
 pub const OPOST: u32 = 0o1;
 pub const OLCUC: u32 = 0o2;
@@ -134,5 +135,44 @@ impl Termios {
             line: bytes.get(16).copied().unwrap_or(0),
             chars,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::check;
+    use proptest::prelude::*;
+
+    #[test]
+    fn settings_come_back_from_their_bytes() {
+        let numbers = (any::<[u32; 4]>(), any::<u8>(), any::<[u8; 19]>());
+        check(200, &numbers, |([input, output, control, local], line, chars)| {
+            let bytes = Termios { input, output, control, local, line, chars }.to_bytes();
+            let (settings, speeds) = bytes.split_at(SIZE);
+            let back = Termios::from_bytes(settings.try_into().unwrap());
+            assert_eq!((back.input, back.output, back.control), (input, output, control));
+            assert_eq!((back.local, back.line, back.chars), (local, line, chars));
+            assert_eq!(speeds[..4], speeds[4..]);
+        });
+    }
+
+    /// `stty -a < /dev/ttyS0` on Linux, before anybody has changed anything but the speed.
+    #[test]
+    fn a_fresh_terminal_is_as_linux_has_it() {
+        let bytes = Termios::DEFAULT.to_bytes();
+        assert_eq!(bytes[..4], 0o2400u32.to_ne_bytes());
+        assert_eq!(bytes[4..8], 0o5u32.to_ne_bytes());
+        assert_eq!(bytes[12..16], 0o105073u32.to_ne_bytes());
+        assert_eq!(bytes[17..26], *b"\x03\x1c\x7f\x15\x04\x00\x01\x00\x11");
+        assert_eq!(bytes[SIZE..][..4], 115_200u32.to_ne_bytes());
+        assert_eq!(Termios::PSEUDO.to_bytes()[SIZE..][..4], 38_400u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn zero_is_no_special_character() {
+        let off = Termios { chars: [0; 19], ..Termios::DEFAULT };
+        assert!(!off.is(0, VEOF));
+        assert!(Termios::DEFAULT.is(4, VEOF));
     }
 }

@@ -417,3 +417,6 @@ impl FileOps for Open {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

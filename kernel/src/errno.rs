@@ -83,7 +83,6 @@ impl From<vm::VmError> for Errno {
             VmError::Access => EACCES,
             VmError::Permission => EPERM,
             VmError::Fault => EFAULT,
-            VmError::Io(errno) => Errno(errno),
             VmError::Overflow => EOVERFLOW,
         }
     }

@@ -21,8 +21,6 @@ pub enum VmError {
     Permission,
     /// An address is not mapped or does not allow the access (EFAULT).
     Fault,
-    /// The pager failed with this errno.
-    Io(i32),
     /// A size or offset goes past what can be represented (EOVERFLOW, EFBIG).
     Overflow,
 }
@@ -34,7 +32,7 @@ pub enum FaultError {
     NotMapped,
     /// Something is, but it does not allow this access (SIGSEGV, SEGV_ACCERR).
     Denied,
-    /// Past the end of the object, or its pager failed (SIGBUS, BUS_ADRERR).
+    /// Past the end of the object (SIGBUS, BUS_ADRERR).
     Bus,
     /// No frame could be had.
     NoMemory,

@@ -36,7 +36,7 @@ fn request(start: usize, len: usize, prot: Prot, object: Option<(&ObjectRef, boo
 
 impl World {
     fn new(threads: bool) -> Self {
-        let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+        let object = Object::try_new(0).unwrap();
         object.set_size(8 * LEAF as u64).unwrap();
         let space = Space::<Soft>::try_new().unwrap();
         if threads {

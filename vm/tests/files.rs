@@ -10,7 +10,7 @@ use vm::*;
 fn a_shared_mapping_of_a_file_open_for_reading_never_becomes_writable() {
     let _g = alone();
     let s = space();
-    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+    let object = Object::try_new(0).unwrap();
     object.set_size(4096).unwrap();
     let flags = MapFlags::SHARED | MapFlags::NO_WRITE;
     let a = s.map(&MapRequest { prot: Prot::READ, flags, ..file(&object, true, 4096) }).unwrap().0;
@@ -151,7 +151,7 @@ fn every_one_of_many_sharers_forgets_what_a_truncation_took() {
 fn processes_share_the_tables_of_shared_memory_for_good() {
     let _g = alone();
     let all = free_frames();
-    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+    let object = Object::try_new(0).unwrap();
     object.set_size(8 << 20).unwrap();
     let parent = space();
     let a = 0x4000_0000;

@@ -290,7 +290,7 @@ fn a_page_of_a_file_that_goes_with_its_mapping_stays_while_it_is_copied() {
     let (space, start) = as_cpu(CPUS.start, || {
         let space = Space::<Soft>::try_new().unwrap();
         space.set_multithreaded();
-        let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+        let object = Object::try_new(0).unwrap();
         object.set_size(LEAF_SPAN as u64).unwrap();
         // A whole leaf, which goes with its mapping and has the last reference to the object.
         let request = MapRequest {
@@ -372,7 +372,7 @@ fn a_held_page_that_is_being_copied_outlives_its_leaf() {
 fn held_copies_of_file_pages_go_when_the_file_is_cut() {
     let _g = alone();
     let before = drain();
-    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    let object = Object::try_new(1).unwrap();
     object.set_size((PAGES * PAGE_SIZE) as u64).unwrap();
     let (ancestor, children, start) = family(Backing::Object { object: object.clone(), offset: 0 });
     as_cpu(CPUS.start, || {

@@ -79,7 +79,7 @@ fn prot_of(n: u8) -> Prot {
 impl World {
     fn new() -> Self {
         let objects = (0..OBJECTS).map(|i| {
-            let object = Object::try_new(ObjectKind::Memory, i).unwrap();
+            let object = Object::try_new(i).unwrap();
             object.set_size(OBJECT_PAGES / 2 * PAGE_SIZE as u64).unwrap();
             (object, BTreeMap::new())
         });

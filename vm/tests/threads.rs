@@ -113,7 +113,7 @@ fn a_fork_among_threads_is_one_moment() {
 fn truncation_among_faulting_threads_frees_only_what_nobody_uses() {
     let _g = alone();
     let before = free_frames();
-    let object = Object::try_new(ObjectKind::Memory, 0).unwrap();
+    let object = Object::try_new(0).unwrap();
     object.set_size(64 * 4096).unwrap();
     let s = space();
     let shared = MapRequest {

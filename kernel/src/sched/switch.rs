@@ -188,13 +188,9 @@ fn switch_to(previous: Previous, from: &Task, to: &Task) {
 fn change_space(from: Option<&Arc<Space>>, to: Option<&Arc<Space>>) {
     match (from, to) {
         (Some(a), Some(b)) if Arc::ptr_eq(a, b) => {}
-        (from, Some(to)) => {
-            to.switch_in();
-            from.into_iter().for_each(|space| space.switch_out());
-        }
+        (_, Some(to)) => to.switch_in(),
         // The root stays loaded: a dying space makes this CPU leave it (vm::tlb).
-        (Some(from), None) => from.switch_out(),
-        (None, None) => {}
+        (_, None) => {}
     }
 }
 

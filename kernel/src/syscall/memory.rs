@@ -12,7 +12,7 @@ use crate::process;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use vm::addr::{PAGE_SIZE, VirtAddr};
-use vm::{Advice, Backing, MapFlags, MapRequest, MremapFlags, Object, ObjectKind, Prot};
+use vm::{Advice, Backing, MapFlags, MapRequest, MremapFlags, Object, Prot};
 
 fn protection(bits: u32) -> Result<Prot> {
     const KNOWN: u32 = abi::PROT_READ | abi::PROT_WRITE | abi::PROT_EXEC | abi::PROT_SEM;
@@ -144,7 +144,7 @@ fn file_backing(file: &fs::File, prot: Prot, shared: bool, offset: u64) -> Resul
 
 /// Memory that children share: an object of its own.
 fn shared_memory(len: usize) -> Result<Backing> {
-    let object = Object::try_new(ObjectKind::Memory, 0)?;
+    let object = Object::try_new(0)?;
     object.set_size(len as u64)?;
     Ok(Backing::Object { object, offset: 0 })
 }

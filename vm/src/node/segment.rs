@@ -267,17 +267,6 @@ impl SegmentList {
         }
     }
 
-    /// Does one segment after the other cover all of `range`?
-    pub fn covers(&self, range: Range<u16>) -> bool {
-        let mut at = range.start;
-        for s in self.as_slice() {
-            if s.start <= at && at < s.end {
-                at = s.end;
-            }
-        }
-        at >= range.end
-    }
-
     /// Do both lists say the same?
     pub fn same_as(&self, other: &SegmentList) -> bool {
         let (a, b) = (self.as_slice(), other.as_slice());

@@ -3,8 +3,8 @@
 //! The copy function may sleep and fault: the frame is pinned and no lock is held while it runs.
 #![forbid(unsafe_code)]
 
+use super::Object;
 use super::slots::MAX_PAGES;
-use super::{Object, ObjectKind};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{Pin, SharedBytes, SharedBytesMut};
@@ -30,21 +30,7 @@ impl Object {
                 break;
             }
             let page = at >> PAGE_SHIFT;
-            let pinned = match self.pinned(page) {
-                None if !matches!(self.kind, ObjectKind::Memory) => {
-                    match self.bring_in(page) {
-                        Ok(()) => {}
-                        Err(_) if done > 0 => break,
-                        Err(e) => return Err(e),
-                    }
-                    match self.pinned(page) {
-                        Some(pin) => Some(pin),
-                        // Taken away again meanwhile.
-                        None => continue,
-                    }
-                }
-                other => other,
-            };
+            let pinned = self.pinned(page);
             let page = pinned.as_ref().map_or(SharedBytes::zeros(), Pin::bytes);
             let taken = page.get(start..start + n).map_or(0, &mut *copy).min(n);
             done += taken;

@@ -4,7 +4,7 @@
 //! maps it and all CPUs have flushed, and is freed a grace period later, so that whoever reads a slot within an RCU section
 //! may use the frame until the section ends.
 //!
-//! Lock order: `change` (a sleeping lock; truncation, growth, filling from a pager) → reverse-map list → leaf.
+//! Lock order: `change` (a sleeping lock; truncation and growth) → reverse-map list → leaf.
 
 mod io;
 
@@ -16,7 +16,6 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, EvictedFrames, Frame, FrameKind};
 use crate::order::Order;
-use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rmap::{Leaves, Place, ReverseOps};
 use slots::{MAX_PAGES, Slots};
@@ -34,32 +33,15 @@ pub type ObjectRef = PerCpuArc<Object>;
 /// The object's owner, a file. An object without one has a shared count and lives as long as it is referred to.
 pub type ObjectOwner = PerCpuOwner<Object>;
 
-/// Brings pages of a paged object in and out. May sleep.
-pub trait Pager: Send + Sync {
-    /// Fills `frame` with page `page`; errors are errno values.
-    fn fill(&self, page: u64, frame: &mut [u8; PAGE_SIZE]) -> Result<(), i32>;
-    /// Writes page `page` back.
-    fn write_back(&self, page: u64, frame: &[u8; PAGE_SIZE]) -> Result<(), i32>;
-}
-
-/// Where pages come from that are not there.
-pub enum ObjectKind {
-    /// From nowhere: they are zero (tmpfs, shared anonymous memory).
-    Memory,
-    /// From a pager.
-    Paged(Arc<dyn Pager>),
-}
-
-/// An object.
+/// An object. Its pages are in memory or were never written: then they are zero.
 pub struct Object {
-    kind: ObjectKind,
     tag: usize,
     /// Bytes.
     size: AtomicU64,
     resident: AtomicU64,
     slots: Slots,
     leaves: Leaves,
-    /// Changes of the size, and filling from a pager.
+    /// Changes of the size.
     change: Mutex<()>,
 }
 
@@ -67,9 +49,8 @@ crate::slab_type!(Object, "object", PerCpuArc);
 
 impl Object {
     /// An object of size 0 and its owner. `tag` is the owner's: an inode number, or 0 for memory without a file.
-    pub fn try_owned(kind: ObjectKind, tag: usize) -> Result<ObjectOwner, VmError> {
+    pub fn try_owned(tag: usize) -> Result<ObjectOwner, VmError> {
         Ok(PerCpuOwner::try_slab(Self {
-            kind,
             tag,
             size: AtomicU64::new(0),
             resident: AtomicU64::new(0),
@@ -80,8 +61,8 @@ impl Object {
     }
 
     /// The same, but nobody owns it: it lives as long as it is referred to.
-    pub fn try_new(kind: ObjectKind, tag: usize) -> Result<ObjectRef, VmError> {
-        Ok(Self::try_owned(kind, tag)?.share())
+    pub fn try_new(tag: usize) -> Result<ObjectRef, VmError> {
+        Ok(Self::try_owned(tag)?.share())
     }
 
     pub fn tag(&self) -> usize {
@@ -102,11 +83,6 @@ impl Object {
     /// Pages in memory.
     pub fn resident_pages(&self) -> u64 {
         self.resident.load(Ordering::Relaxed)
-    }
-
-    /// Are pages that are not resident simply zero, and need not be written back?
-    pub fn is_memory(&self) -> bool {
-        matches!(self.kind, ObjectKind::Memory)
     }
 
     /// The frame of `page`, if it is resident. Under the lock of the leaf that shall map it (ReadSlotUnderLeaf) or within an
@@ -160,7 +136,7 @@ impl Object {
     /// May `page` be added to what the object holds? The pages of a file outlive the program that filled them, so files do not
     /// grow when memory is scarce; memory that only programs hold (`tag` 0) may take the last page.
     fn room_for(&self, page: u64) -> Result<(), VmError> {
-        let refused = self.tag != 0 && self.is_memory() && self.frame(page).is_none() && frame::is_scarce();
+        let refused = self.tag != 0 && self.frame(page).is_none() && frame::is_scarce();
         if refused { Err(VmError::Full) } else { Ok(()) }
     }
 
@@ -179,17 +155,7 @@ impl Object {
                 drop(self.change.lock());
                 continue;
             }
-            let filling = match &self.kind {
-                ObjectKind::Memory => None,
-                ObjectKind::Paged(pager) => Some((self.change.lock(), pager)),
-            };
-            let mut new = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
-            if let Some((_, pager)) = &filling {
-                if slot.frame().is_some() {
-                    return Ok(());
-                }
-                pager.fill(page, new.bytes()).map_err(VmError::Io)?;
-            }
+            let new = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
             new.frame().set_kind(FrameKind::Object);
             if slot.put(new).is_ok() {
                 self.resident.fetch_add(1, Ordering::Relaxed);

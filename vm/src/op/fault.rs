@@ -180,7 +180,7 @@ impl<M: Machine> Space<M> {
                 FAULTS.this().zero_read.add(1);
                 return Ok(Step::Done);
             }
-            return Ok(map_object::<M>(&mut locked, index, false));
+            return Ok(map_object::<M>(&mut locked, index));
         }
         if !arrival.is_writable::<M>() {
             drop(locked);
@@ -196,7 +196,7 @@ impl<M: Machine> Space<M> {
                 return fill_zero::<M>(locked, index, prot, spare);
             }
             if shared {
-                return Ok(map_object::<M>(&mut locked, index, true));
+                return Ok(map_object::<M>(&mut locked, index));
             }
             let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
             let source = if page < object.pages() { object.frame(page) } else { None };
@@ -253,9 +253,9 @@ fn fill_zero<M: Machine>(
 
 /// Maps the page of the object at `index`, and its neighbours where they are resident and not mapped yet (ReadSlotUnderLeaf).
 /// Writes no line of the object and none of the frames.
-fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16, write: bool) -> Step {
+fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Step {
     let mut frames = [PhysAddr(0); AROUND as usize];
-    let (low, prot, all_writable, shared);
+    let (low, rights);
     {
         let Some(segment) = leaf.segments.find(index) else { return Step::Again };
         low = (index & !(AROUND - 1)).max(segment.start);
@@ -267,18 +267,11 @@ fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16, write: bool) -> Ste
         if around.get(at).is_none_or(|frame| frame.0 == 0) {
             return Step::Fill(object.clone(), first + at as u64);
         }
-        prot = segment.meaning.prot;
-        shared = segment.meaning.is_shared();
-        // Memory objects need not know which of their pages were written, so a shared mapping is writable from the start.
-        all_writable = shared && object.is_memory();
+        let prot = segment.meaning.prot;
+        // Objects need not know which of their pages were written, so a shared mapping is writable from the start.
+        rights = if segment.meaning.is_shared() { prot } else { prot.without_write() };
     }
-    let rights = if all_writable { prot } else { prot.without_write() };
-    let mut mapped = 0;
-    if shared && write && !all_writable {
-        let at = usize::from(index - low);
-        mapped = leaf.fill_borrowed_run::<M>(index, frames.get(at..=at).unwrap_or_default(), prot);
-    }
-    mapped += leaf.fill_borrowed_run::<M>(low, &frames, rights);
+    let mapped = leaf.fill_borrowed_run::<M>(low, &frames, rights);
     let counts = FAULTS.this();
     counts.object.add(1);
     counts.object_pages.add(u64::from(mapped));

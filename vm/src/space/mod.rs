@@ -132,14 +132,12 @@ impl<M: Machine> Space<M> {
     }
 
     /// Makes this CPU translate through this space (MaskBeforeRoot). Before it runs the space's code, and not after `exit`.
+    /// Nobody need say when a CPU goes on to something else: one that goes idle keeps the root loaded, and one that goes to another space keeps
+    /// its translations under their address-space id.
     pub fn switch_in(&self) {
         debug_assert!(!self.exited.load(Ordering::Relaxed), "a CPU comes to a space that has gone");
         self.tlb.switch_in::<M>(self.root_here());
     }
-
-    /// This CPU will run something else. Nothing is written: a CPU that goes idle keeps the root loaded, and one that goes to
-    /// another space keeps its translations under their address-space id.
-    pub fn switch_out(&self) {}
 
     pub fn set_multithreaded(&self) {
         if !self.multithreaded.load(Ordering::Relaxed) {

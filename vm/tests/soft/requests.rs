@@ -44,7 +44,7 @@ pub fn space() -> Arc<Space<Soft>> {
 
 /// Memory of `len` bytes with a tag, as a file's.
 pub fn object(len: u64) -> ObjectRef {
-    let object = Object::try_new(ObjectKind::Memory, 1).unwrap();
+    let object = Object::try_new(1).unwrap();
     object.set_size(len).unwrap();
     object
 }

@@ -9,7 +9,7 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use vm::{Object, ObjectKind, ObjectOwner};
+use vm::{Object, ObjectOwner};
 
 use super::cpu::BootCell;
 use super::{features, time};
@@ -286,7 +286,7 @@ fn make() -> Option<(ObjectOwner, ObjectOwner)> {
 
 /// An object of one page that begins with `bytes`.
 fn page_object(bytes: &[u8]) -> Option<ObjectOwner> {
-    let object = Object::try_owned(ObjectKind::Memory, 0).ok()?;
+    let object = Object::try_owned(0).ok()?;
     object.set_size(4096).ok()?;
     object.fill(0).ok()?;
     let page = object.frame(0)?.bytes_ptr();

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use sync::{TryVec, slab_box, try_box};
-use vm::{Object, ObjectKind, ObjectOwner, ObjectRef, slab_type};
+use vm::{Object, ObjectOwner, ObjectRef, slab_type};
 
 use crate::errno::{EINVAL, ENOSPC, Result};
 use crate::fs::anon::fifo;
@@ -67,7 +67,7 @@ pub fn inode(device: u64, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
     let number = numbers::next();
     let ops: Box<dyn InodeOps> = match new.kind {
         Kind::Directory => try_box(Dir)?,
-        Kind::Regular => slab_box(Contents(Object::try_owned(ObjectKind::Memory, number as usize)?))?,
+        Kind::Regular => slab_box(Contents(Object::try_owned(number as usize)?))?,
         Kind::Symlink => try_box(Link(Vec::try_from_slice(target)?.into_boxed_slice()))?,
         Kind::Fifo => try_box(fifo::Fifo::new())?,
         Kind::Character | Kind::Block => try_box(Node { block: new.kind == Kind::Block, rdev: new.rdev })?,

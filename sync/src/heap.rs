@@ -228,6 +228,11 @@ pub fn try_vec<T>(capacity: usize) -> Result<Vec<T>, AllocError> {
 /// The fallible forms of `Vec`'s operations.
 pub trait TryVec<T>: Sized + Default {
     fn try_push(&mut self, value: T) -> Result<(), AllocError>;
+    /// Inserts at `index`, or at the end if there are fewer elements, into room that was made before; gives `value` back if there is none.
+    /// Allocates nothing.
+    fn insert_reserved(&mut self, index: usize, value: T) -> Result<(), T>;
+    /// The same at the end.
+    fn push_reserved(&mut self, value: T) -> Result<(), T>;
     /// Inserts at `index`, or at the end if there are fewer elements.
     fn try_insert(&mut self, index: usize, value: T) -> Result<(), AllocError>;
     fn try_extend_from_slice(&mut self, values: &[T]) -> Result<(), AllocError>
@@ -254,6 +259,24 @@ impl<T> TryVec<T> for Vec<T> {
         if self.len() == self.capacity() {
             allowed()?;
             self.try_reserve(1)?;
+        }
+        self.push(value);
+        Ok(())
+    }
+
+    #[inline]
+    fn insert_reserved(&mut self, index: usize, value: T) -> Result<(), T> {
+        if self.len() == self.capacity() {
+            return Err(value);
+        }
+        self.insert(index.min(self.len()), value);
+        Ok(())
+    }
+
+    #[inline]
+    fn push_reserved(&mut self, value: T) -> Result<(), T> {
+        if self.len() == self.capacity() {
+            return Err(value);
         }
         self.push(value);
         Ok(())

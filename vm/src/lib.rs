@@ -9,6 +9,7 @@
 //! `object`. `order` has the order of locks, `tlb` what a CPU may still translate. The steps whose order matters are in `protocol`, which
 //! the models in tests/models explore.
 #![no_std]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 
 extern crate alloc;
 

@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::ops::Range;
-use sync::AllocError;
+use sync::{AllocError, TryVec};
 
 /// Up to `N` elements in place, more in a vector.
 pub struct SmallList<T, const N: usize> {
@@ -87,7 +87,7 @@ impl<T, const N: usize> SmallList<T, N> {
         debug_assert!(self.has_room(1) && at <= self.len(), "no room was made");
         match &mut self.store {
             Store::Inline(a) => drop(a.try_insert(at, value)),
-            Store::Spilled(v) => v.insert(at, value),
+            Store::Spilled(v) => drop(v.insert_reserved(at, value)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Pages that processes on several CPUs have from one ancestor: forking must not count them one by one (node/holder.rs), and whatever
 //! happens to one of them afterwards, the others keep what they had.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.
 
 mod soft;
 

@@ -1,5 +1,7 @@
 //! Physical memory for tests: an arena on the host's heap, with the same frame table and direct map as the kernel's.
 
+#![allow(clippy::disallowed_methods)] // A test may die when memory is out.
+
 extern crate std;
 
 use super::{Frame, FrameKind};

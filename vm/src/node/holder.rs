@@ -31,7 +31,7 @@ use crate::frame::{self, Frame};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sync::rcu::RcuHead;
-use sync::{CpuId, slab_arc};
+use sync::{CpuId, TryVec, slab_arc};
 
 /// References to frames, one each.
 struct HeldFrames(Vec<&'static Frame>);
@@ -140,13 +140,14 @@ impl HeldList<'_> {
     pub fn take(&mut self, frame: &'static Frame) -> bool {
         let Some(room) = self.room.checked_sub(1) else { return false };
         self.room = room;
-        self.frames.push(frame);
-        true
+        self.frames.push_reserved(frame).is_ok()
     }
 
-    /// Takes one more reference to `frame`, which the list before has. There is room for all of those.
+    /// Takes one more reference to `frame`, which the list before has. There is room for all of those; if there were none, the frame would
+    /// stay for good, so that its held entry stays true.
     pub fn keep(&mut self, frame: &'static Frame) {
         frame.get();
-        self.frames.push(frame);
+        let fits = self.frames.push_reserved(frame);
+        debug_assert!(fits.is_ok());
     }
 }

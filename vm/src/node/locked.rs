@@ -14,7 +14,7 @@
 //! ```
 
 use super::flush::{DebugOnly, Extent};
-use super::segment::SegmentList;
+use super::segment::{Meaning, SegmentList};
 use super::{Holder, NewNode, Node, node_of};
 use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame, Pin, SharedBytesMut};
@@ -233,6 +233,17 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn used_in(&self, range: &Range<u16>) -> Used {
         Used { groups: self.state.groups, at: range.start, end: range.end }
+    }
+
+    /// Changes what is mapped in `range`: not what is in quarantine.
+    #[inline]
+    pub fn update_mapped(&mut self, range: Range<u16>, mut change: impl FnMut(&mut Meaning)) {
+        let shift = self.node.shift();
+        self.state.segments.update(range, shift, |meaning| {
+            if !meaning.is_quarantine() {
+                change(meaning);
+            }
+        });
     }
 
     /// Sets an absent entry.

@@ -252,7 +252,7 @@ impl SegmentList {
         self.join(i, shift);
     }
 
-    /// Changes the meaning of all that is mapped in `range`.
+    /// Changes all segments in `range`, quarantine included.
     pub fn update(&mut self, range: Range<u16>, shift: u32, mut change: impl FnMut(&mut Meaning)) {
         if range.is_empty() {
             return;

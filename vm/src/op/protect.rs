@@ -23,12 +23,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
     const DETACHES: bool = false;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
-        let shift = node.node().shift();
-        node.segments.update(range, shift, |m| {
-            if !m.is_quarantine() {
-                m.prot = self.0;
-            }
-        });
+        node.update_mapped(range, |m| m.prot = self.0);
     }
 
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {

@@ -49,8 +49,6 @@ impl<M: Machine> RangeOp<M> for OwnOp {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const RENAMES: bool = false;
-
-    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 }
 
 /// Takes the private pages of a range of one leaf out.
@@ -63,8 +61,6 @@ impl<M: Machine> RangeOp<M> for TakeOut {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const RENAMES: bool = false;
-
-    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let node = leaf.node();
@@ -91,8 +87,6 @@ impl<M: Machine> RangeOp<M> for PutIn {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const RENAMES: bool = false;
-
-    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
         let node = leaf.node();

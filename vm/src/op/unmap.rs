@@ -12,7 +12,7 @@ use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::{Meaning, SegFlags};
 use crate::order::{self, Order};
-use crate::request::{Access, Advice, Prot};
+use crate::request::{Access, Advice};
 use crate::space::Space;
 use crate::space::range::RangeOp;
 use core::ops::Range;
@@ -39,12 +39,9 @@ impl<M: Machine> RangeOp<M> for QuarantineOp {
     const DETACHES: bool = true;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
-        let shift = node.node().shift();
-        node.segments.update(range, shift, |m| {
-            if !m.is_quarantine() {
-                gather.removed.keep(m);
-                *m = Meaning { prot: Prot::empty(), flags: SegFlags::QUARANTINE, object: None, offset: 0 };
-            }
+        node.update_mapped(range, |m| {
+            gather.removed.keep(m);
+            *m = Meaning { flags: SegFlags::QUARANTINE, ..Meaning::nothing() };
         });
     }
 }
@@ -86,12 +83,7 @@ impl<M: Machine> RangeOp<M> for FlagsOp {
     const DETACHES: bool = false;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
-        let shift = node.node().shift();
-        node.segments.update(range, shift, |m| {
-            if !m.is_quarantine() {
-                m.flags = m.flags.difference(self.clear).union(self.set);
-            }
-        });
+        node.update_mapped(range, |m| m.flags = m.flags.difference(self.clear).union(self.set));
     }
 }
 
@@ -102,8 +94,6 @@ impl<M: Machine> RangeOp<M> for DropPagesOp {
     const CLEARS: bool = true;
     const DETACHES: bool = false;
     const RENAMES: bool = false;
-
-    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 }
 
 impl<M: Machine> Space<M> {

@@ -37,7 +37,7 @@ pub(crate) trait RangeOp<M: Machine> {
     }
 
     /// Changes what `range` of `node` means.
-    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>);
+    fn segments(&mut self, _node: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
 
     /// Changes the entries of `range` of a leaf, where they are not cleared.
     fn entries(&mut self, _leaf: &mut Locked<'_>, _range: Range<u16>, _gather: &mut Gather<'_>) {}
@@ -58,13 +58,16 @@ impl<M: Machine> Space<M> {
                 let rcu = rcu::read();
                 let mut gather = Gather::new();
                 // Within one leaf everything happens under one lock, or not at all.
-                let prepared = if start / LEAF_SPAN == (end - 1) / LEAF_SPAN {
+                let one_leaf = start / LEAF_SPAN == (end - 1) / LEAF_SPAN;
+                let prepared = if one_leaf {
                     Ok(())
                 } else {
-                    self.prepare(self.root(), start, end, op, order, &rcu)
+                    Walk { space: self, order, rcu: &rcu, pass: Prepare(&*op) }.range(self.root(), start..end)
                 };
-                let result =
-                    prepared.and_then(|()| self.visit(self.root(), start..end, op, &mut gather, order, &rcu));
+                let result = prepared.and_then(|()| {
+                    let pass = Change { op, gather: &mut gather };
+                    Walk { space: self, order, rcu: &rcu, pass }.range(self.root(), start..end)
+                });
                 gather.finish::<M>(&self.tlb, order);
                 result
             };
@@ -86,7 +89,7 @@ impl<M: Machine> Space<M> {
     ) -> Result<(), VmError> {
         loop {
             let rcu = rcu::read();
-            match self.prepare(self.root(), start, end, op, order, &rcu) {
+            match (Walk { space: self, order, rcu: &rcu, pass: Prepare(op) }).range(self.root(), start..end) {
                 Ok(()) => return Ok(()),
                 Err(Stop::Failed(e)) => return Err(e),
                 Err(Stop::Forking) => {}
@@ -95,62 +98,98 @@ impl<M: Machine> Space<M> {
             self.wait_for_fork();
         }
     }
+}
 
-    /// Does everything that `visit` may find no memory for, so that an operation that fails has changed nothing: tables at the
-    /// ends, leaves of the space's own, room for segments, places on the object's list. Goes the way of `visit`. (Another thread
-    /// that changes the same nodes meanwhile may use the room up.)
-    fn prepare<'g, O: RangeOp<M>>(
-        &'g self,
-        node: &'g Node,
-        start: usize,
-        end: usize,
-        op: &O,
-        order: &mut Order<'_>,
-        rcu: &'g RcuRead,
-    ) -> Result<(), Stop> {
-        if node.is_leaf() {
-            return self.prepare_leaf(start, end, op, order, rcu);
-        }
+/// A walk over the nodes that a range covers.
+struct Walk<'a, 'o, 'g, M: Machine, P> {
+    space: &'g Space<M>,
+    order: &'a mut Order<'o>,
+    rcu: &'g RcuRead,
+    pass: P,
+}
+
+/// What is done on the way. Both passes of an operation go the same way.
+trait Pass<'g, M: Machine>: Sized {
+    type Op: RangeOp<M>;
+
+    /// At entries of an interior node that lie whole in the range. Called if the operation changes segments.
+    fn whole(walk: &mut Walk<'_, '_, 'g, M, Self>, node: &'g Node, whole: Range<u16>) -> Result<(), Stop>;
+
+    /// At `start..end`, which lies in one leaf, if anything is mapped there.
+    fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop>;
+}
+
+impl<'g, M: Machine, P: Pass<'g, M>> Walk<'_, '_, 'g, M, P> {
+    /// `start..end`, which lies in `node`.
+    fn range(&mut self, node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
+        let Range { start, end } = range;
         let span = node.span();
+        // Entries that lie whole in the range.
         let low = start.next_multiple_of(span).max(node.base());
         let high = end & !(span - 1);
-        if low < high && O::RENAMES {
+        if low < high {
             let whole = node.index(low)..node.index(high - 1) + 1;
-            while !node.lock(order).segments.has_room(&whole, O::CREATES) {
-                make_room(node, order)?;
+            if P::Op::RENAMES {
+                P::whole(self, node, whole.clone())?;
+            }
+            if node.level() > 1 || !P::Op::DETACHES {
+                // Without the lock: threads that work under neighbouring entries would pass its line around.
+                for index in whole {
+                    if node.child::<M>(index, self.rcu).is_some() {
+                        let from = node.address(index);
+                        self.below(node, from..from + span)?;
+                    }
+                }
             }
         }
-        let first = node.index(start);
-        let last = node.index(end - 1);
-        for index in first..=last {
-            let from = node.address(index);
-            let (from, to) = (from.max(start), (from + span).min(end));
-            let whole = to - from == span;
-            if whole && node.level() == 1 && O::DETACHES {
-                continue;
-            }
-            let child = loop {
-                match node.child::<M>(index, rcu) {
-                    None if !whole && self.grow_tree(node, from, O::CREATES, order)? => {}
-                    child => break child,
-                }
-            };
-            if let Some(child) = child {
-                self.prepare(child, from, to, op, order, rcu)?;
-            }
+        // The ends.
+        if low >= high && start / span == (end - 1) / span {
+            return self.below(node, start..end);
+        }
+        if !start.is_multiple_of(span) {
+            self.below(node, start..start.next_multiple_of(span))?;
+        }
+        if !end.is_multiple_of(span) {
+            self.below(node, high..end)?;
         }
         Ok(())
     }
 
-    fn prepare_leaf<'g, O: RangeOp<M>>(
-        &'g self,
-        start: usize,
-        end: usize,
-        op: &O,
-        order: &mut Order<'_>,
-        rcu: &'g RcuRead,
-    ) -> Result<(), Stop> {
-        while let Some(arrival) = self.reach(start, O::CREATES, order, rcu)? {
+    /// Goes on below the entry of `node` in which `start..end` lies.
+    fn below(&mut self, node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
+        let Range { start, end } = range;
+        if node.level() == 1 {
+            return P::leaf(self, start, end);
+        }
+        loop {
+            if let Some(child) = node.child::<M>(node.index(start), self.rcu) {
+                return self.range(child, start..end);
+            }
+            if !self.space.grow_tree(node, start, P::Op::CREATES, self.order)? {
+                return if P::Op::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
+            }
+        }
+    }
+}
+
+/// Does everything that [`Change`] may find no memory for, so that an operation that fails has changed nothing: tables at the ends, leaves of
+/// the space's own, room for segments, places on the object's list. (Another thread that changes the same nodes meanwhile may use the room
+/// up.)
+struct Prepare<'a, O>(&'a O);
+
+impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
+    type Op = O;
+
+    fn whole(walk: &mut Walk<'_, '_, 'g, M, Self>, node: &'g Node, whole: Range<u16>) -> Result<(), Stop> {
+        while !node.lock(walk.order).segments.has_room(&whole, O::CREATES) {
+            make_room(node, walk.order)?;
+        }
+        Ok(())
+    }
+
+    fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
+        let Walk { space, order, rcu, pass: Prepare(op) } = walk;
+        while let Some(arrival) = space.reach(start, O::CREATES, order, rcu)? {
             let leaf = arrival.node;
             let Some(locked) = arrival.enter::<M>(order) else { continue };
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
@@ -159,98 +198,55 @@ impl<M: Machine> Space<M> {
             let object = op.object().filter(|o| !locked.is_registered(o));
             drop(locked);
             match object {
-                _ if !own => self.own_leaf(&arrival, order)?,
+                _ if !own => space.own_leaf(&arrival, order)?,
                 _ if !room => make_room(leaf, order)?,
-                Some(object) => self.register_leaf(&arrival, object, order)?,
+                Some(object) => space.register_leaf(&arrival, object, order)?,
                 None => return Ok(()),
             }
         }
         Ok(())
     }
+}
 
-    fn visit<'g, O: RangeOp<M>>(
-        &'g self,
-        node: &'g Node,
-        range: Range<usize>,
-        op: &mut O,
-        gather: &mut Gather<'g>,
-        order: &mut Order<'_>,
-        rcu: &'g RcuRead,
-    ) -> Result<(), Stop> {
-        let Range { start, end } = range;
-        let span = node.span();
-        // Entries that lie whole in the range.
-        let low = start.next_multiple_of(span).max(node.base());
-        let high = end & !(span - 1);
-        if low < high {
-            let whole = node.index(low)..node.index(high - 1) + 1;
-            if O::RENAMES {
-                self.change_whole(node, whole.clone(), op, gather, order, rcu)?;
-            }
-            if node.level() > 1 || !O::DETACHES {
-                // Without the lock: threads that work under neighbouring entries would pass its line around.
-                for index in whole {
-                    if node.child::<M>(index, rcu).is_some() {
-                        let from = node.address(index);
-                        self.descend(node, from..from + span, op, gather, order, rcu)?;
-                    }
-                }
-            }
-        }
-        // The ends.
-        if low >= high && start / span == (end - 1) / span {
-            return self.descend(node, start..end, op, gather, order, rcu);
-        }
-        if !start.is_multiple_of(span) {
-            self.descend(node, start..start.next_multiple_of(span), op, gather, order, rcu)?;
-        }
-        if !end.is_multiple_of(span) {
-            self.descend(node, high..end, op, gather, order, rcu)?;
-        }
-        Ok(())
+/// Makes the change.
+struct Change<'a, 'g, O> {
+    op: &'a mut O,
+    gather: &'a mut Gather<'g>,
+}
+
+/// How much of `range` can be changed now; `first`: it is where the operation begins in this node.
+#[inline]
+fn part<M: Machine, O: RangeOp<M>>(
+    locked: &Locked<'_>,
+    range: &Range<u16>,
+    first: bool,
+    gather: &Gather<'_>,
+) -> Part {
+    if !O::RENAMES {
+        return Part::UpTo(range.end);
     }
-
-    /// Goes on below the entry of `node` in which `start..end` lies.
-    fn descend<'g, O: RangeOp<M>>(
-        &'g self,
-        node: &'g Node,
-        range: Range<usize>,
-        op: &mut O,
-        gather: &mut Gather<'g>,
-        order: &mut Order<'_>,
-        rcu: &'g RcuRead,
-    ) -> Result<(), Stop> {
-        let Range { start, end } = range;
-        if node.level() == 1 {
-            return self.change_leaf(start, end, op, gather, order, rcu);
-        }
-        loop {
-            if let Some(child) = node.child::<M>(node.index(start), rcu) {
-                return self.visit(child, start..end, op, gather, order, rcu);
-            }
-            if !self.grow_tree(node, start, O::CREATES, order)? {
-                return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
-            }
-        }
+    let segments = &locked.segments;
+    if !(segments.has_room(range, O::CREATES) || !first && segments.has_room_for_more()) {
+        return Part::NoRoom;
     }
+    match segments.reach(range, gather.removed.room()) {
+        upto if upto > range.start => Part::UpTo(upto),
+        _ => Part::Full,
+    }
+}
 
-    /// Changes entries of an interior node that lie whole in the range.
-    fn change_whole<'g, O: RangeOp<M>>(
-        &self,
-        node: &'g Node,
-        whole: Range<u16>,
-        op: &mut O,
-        gather: &mut Gather<'g>,
-        order: &mut Order<'_>,
-        rcu: &'g RcuRead,
-    ) -> Result<(), Stop> {
+impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
+    type Op = O;
+
+    fn whole(walk: &mut Walk<'_, '_, 'g, M, Self>, node: &'g Node, whole: Range<u16>) -> Result<(), Stop> {
+        let Walk { space, order, rcu, pass: Change { op, gather } } = walk;
         let mut at = whole.start;
         while at < whole.end {
             let mut locked = node.lock(order);
             if locked.stray {
                 return Err(VmError::Fault.into());
             }
-            let mut upto = match self.part::<O>(&locked, &(at..whole.end), at == whole.start, gather) {
+            let mut upto = match part::<M, O>(&locked, &(at..whole.end), at == whole.start, gather) {
                 Part::UpTo(upto) => upto,
                 Part::Full => {
                     drop(locked);
@@ -273,7 +269,7 @@ impl<M: Machine> Space<M> {
                         break;
                     }
                     if let Some(leaf) = locked.detach::<M>(index, rcu) {
-                        let viewers = self.unlink_detached(leaf.node(), &locked);
+                        let viewers = space.unlink_detached(leaf.node(), &locked);
                         gather.add_leaf(leaf, &viewers);
                     }
                 }
@@ -281,59 +277,29 @@ impl<M: Machine> Space<M> {
             op.segments(&mut locked, at..upto, gather);
             drop(locked);
             if gather.is_full() {
-                gather.finish::<M>(&self.tlb, order);
+                gather.finish::<M>(&space.tlb, order);
             }
             at = upto;
         }
         Ok(())
     }
 
-    /// How much of `range` can be changed now; `first`: it is where the operation begins in this node.
-    #[inline]
-    fn part<O: RangeOp<M>>(
-        &self,
-        locked: &Locked<'_>,
-        range: &Range<u16>,
-        first: bool,
-        gather: &Gather<'_>,
-    ) -> Part {
-        if !O::RENAMES {
-            return Part::UpTo(range.end);
-        }
-        let segments = &locked.segments;
-        if !(segments.has_room(range, O::CREATES) || !first && segments.has_room_for_more()) {
-            return Part::NoRoom;
-        }
-        match segments.reach(range, gather.removed.room()) {
-            upto if upto > range.start => Part::UpTo(upto),
-            _ => Part::Full,
-        }
-    }
-
-    /// Changes entries of one leaf.
-    fn change_leaf<'g, O: RangeOp<M>>(
-        &'g self,
-        start: usize,
-        end: usize,
-        op: &mut O,
-        gather: &mut Gather<'g>,
-        order: &mut Order<'_>,
-        rcu: &'g RcuRead,
-    ) -> Result<(), Stop> {
+    fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
+        let Walk { space, order, rcu, pass: Change { op, gather } } = walk;
         let mut at = start;
         while at < end {
-            let Some(arrival) = self.reach(at, O::CREATES, order, rcu)? else {
+            let Some(arrival) = space.reach(at, O::CREATES, order, rcu)? else {
                 return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
             };
             let leaf = arrival.node;
             let Some(mut locked) = arrival.enter::<M>(order) else { continue };
             if !arrival.is_exclusive::<M>(&locked) {
                 drop(locked);
-                self.own_leaf(&arrival, order)?;
+                space.own_leaf(&arrival, order)?;
                 continue;
             }
             let mut range = leaf.index(at)..leaf.index(end - 1) + 1;
-            match self.part::<O>(&locked, &range, at == start, gather) {
+            match part::<M, O>(&locked, &range, at == start, gather) {
                 Part::UpTo(upto) => range.end = upto,
                 Part::Full => {
                     drop(locked);
@@ -348,7 +314,7 @@ impl<M: Machine> Space<M> {
             }
             if let Some(object) = op.object().filter(|o| !locked.is_registered(o)) {
                 drop(locked);
-                self.register_leaf(&arrival, object, order)?;
+                space.register_leaf(&arrival, object, order)?;
                 continue;
             }
             let mut upto = range.end;
@@ -360,7 +326,7 @@ impl<M: Machine> Space<M> {
             op.segments(&mut locked, range.start..upto, gather);
             drop(locked);
             if gather.is_full() {
-                gather.finish::<M>(&self.tlb, order);
+                gather.finish::<M>(&space.tlb, order);
             }
             at = leaf.address(upto);
         }

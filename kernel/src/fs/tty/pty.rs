@@ -316,7 +316,10 @@ impl FileOps for Master {
             }
             // Packets are not there: switching them off is what all do who do not want them.
             TIOCPKT if get_u32(argument)? == 0 => Ok(0),
-            FIONREAD => put_u32(argument, pty.output.lock().len() as u32),
+            FIONREAD => {
+                let n = pty.output.lock().len();
+                put_u32(argument, n as u32)
+            }
             TIOCGPGRP => put_u32(argument, self.tty.foreground()),
             TIOCGSID => match self.tty.session.load(Relaxed) {
                 0 => Err(crate::errno::ENOTTY),

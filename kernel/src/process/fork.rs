@@ -119,7 +119,8 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         thread.clear_tid.store(request.child_tid, Ordering::Relaxed);
     }
     if !request.has(abi::CLONE_VM) || request.has(abi::CLONE_VFORK) {
-        *thread.altstack.lock() = *parent.altstack.lock();
+        let altstack = *parent.altstack.lock();
+        *thread.altstack.lock() = altstack;
     }
     if request.has(abi::CLONE_CHILD_SETTID)
         && let Some(space) = thread.space.get_shared()

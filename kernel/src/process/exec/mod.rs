@@ -96,7 +96,9 @@ pub fn exec(regs: &mut UserRegs, what: Executable<'_>, mut argv: Strings, envp: 
     let result =
         find_program(file, path, argv).and_then(|(program, argv)| run(regs, program, path, &argv, envp));
     // From here on the process's layout names the program.
-    *super::current().executing.lock() = None;
+    // The file may be closed by this, which takes locks of its own.
+    let executed = super::current().executing.lock().take();
+    drop(executed);
     result
 }
 

@@ -11,6 +11,7 @@ CARGO ?= cargo
 MUSL_CC ?= musl-gcc
 KERNEL_TARGET := x86_64-unknown-none
 KERNEL := target/$(KERNEL_TARGET)/kernel/darter-kernel
+LOCKDEP_KERNEL := target/$(KERNEL_TARGET)/lockdep/darter-kernel
 KERNEL_FLAGS := -p darter-kernel --target $(KERNEL_TARGET)
 # Which kernel `make test` boots: darter, linux or a file.
 DARTER_KERNEL ?= darter
@@ -19,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel guest benchmarks plugin run bench bench-large test hosted-test booted-test gate check clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -31,7 +32,7 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test gate ## All tests, hosted and booted, and the gate
+test: setup hosted-test booted-test lockdep-test gate ## All tests, hosted and booted, and the gate
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
@@ -57,6 +58,9 @@ host: setup ## The darter command
 kernel: setup ## The Darter kernel
 	@$(CARGO) build --quiet --profile kernel $(KERNEL_FLAGS)
 
+lockdep: setup ## The kernel that checks lock order at every lock, beside the other
+	@$(CARGO) build --quiet --profile lockdep $(KERNEL_FLAGS) --features lockdep
+
 guest: target/guest/init target/guest/line-selftest ## The guest's first program, and the line detector's test
 
 target/guest/init: host/guest/init.c host/guest/frames.h | setup
@@ -78,6 +82,12 @@ hosted-test: setup
 
 booted-test: build
 	tests/run --kernel $(DARTER_KERNEL); abi=$$?; target/release/darter test --kernel $(DARTER_KERNEL) && exit $$abi
+
+# What takes most kinds of locks in most orders, once: the ABI programs, and the booted tests of these names.
+LOCKDEP_TESTS ?= lock-order leaks terminal statuses
+lockdep-test: build lockdep ## ABI programs and some booted tests on that kernel: any lock taken out of order is a panic
+	tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4
+	target/release/darter test --kernel $(LOCKDEP_KERNEL) $(LOCKDEP_TESTS)
 
 clean: ## Remove what was built; .cache (Linux image) stays
 	$(CARGO) clean

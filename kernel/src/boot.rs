@@ -38,6 +38,8 @@ extern "C" fn boot() -> ! {
 /// The part of the boot that may sleep: the root file system and the first process.
 fn finish_boot(_: usize) {
     syscall::set_trace(arch::command_line().split_ascii_whitespace().any(|word| word == "strace"));
+    #[cfg(feature = "lockdep")]
+    crate::lock_order::plant_inversion(arch::command_line());
     fs::init(&FILE_SYSTEMS, arch::initramfs());
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");

@@ -8,6 +8,8 @@
 #![cfg_attr(not(target_os = "none"), allow(dead_code, unused_imports))]
 // A test may end when memory does, and what only tests use.
 #![cfg_attr(not(target_os = "none"), allow(clippy::disallowed_methods, clippy::disallowed_macros))]
+// For the list in `lock_order`.
+#![recursion_limit = "256"]
 
 extern crate alloc;
 #[cfg(not(target_os = "none"))]
@@ -22,6 +24,7 @@ mod boot;
 mod device;
 mod errno;
 mod fs;
+mod lock_order;
 mod memory;
 #[cfg(target_os = "none")]
 mod panic;

@@ -62,11 +62,15 @@ fn backtrace(frame: usize) {
     }
 }
 
-fn held_locks(cpu: u32) {
-    for lock in sync::lock::held_locks_of(cpu) {
-        let _ =
-            writeln!(Console, "  holds lock {} ({:#x}), taken at {}", lock.class, lock.address, lock.caller);
-    }
+/// The locks of this CPU and of the thread on it; only where lock order is checked is there a list of them.
+fn held_locks() {
+    sync::lock::order::held_locks(|lock| {
+        let _ = writeln!(
+            Console,
+            "  holds lock {} ({}, {:#x}), taken at {}",
+            lock.class, lock.level, lock.address, lock.caller
+        );
+    });
 }
 
 /// Stops this CPU for another's panic: prints where it was, in turn, and halts for good.
@@ -80,7 +84,7 @@ pub fn stop_this_cpu(pc: usize, frame: usize) -> ! {
     if !arch::is_idle_at(pc) {
         let _ = writeln!(Console, "CPU {cpu} was at {pc:#018x}");
         backtrace(frame);
-        held_locks(cpu);
+        held_locks();
     }
     STOPPED.fetch_add(1, Ordering::Release);
     TURN.store(0, Ordering::Release);
@@ -108,7 +112,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     }
     backtrace(arch::frame_pointer());
     if arch::percpu_ready() {
-        held_locks(cpu);
+        held_locks();
         arch::stop_other_cpus();
         let others = arch::online_cpus().saturating_sub(1);
         let mut patience = PATIENCE;

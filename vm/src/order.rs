@@ -1,4 +1,5 @@
-//! LockOrder as types: space → object → leaf.
+//! The order of vm's locks (LockOrder), as types and on one page. `sync::level` says how the types work; the kernel's page
+//! (`lock_order.rs`) says where its own locks stand between these.
 //!
 //! Whoever takes a lock of the order shows an [`Order`] or the guard of an earlier lock and cannot use it again until the lock is
 //! free, so neither a wrong order nor a second leaf under a leaf compiles:
@@ -15,7 +16,8 @@
 //!
 //! ```compile_fail,E0277
 //! # use vm::node::Node;
-//! # use sync::{Mutex, level::{Held, Leaf, Space}};
+//! # use sync::{Mutex, level::Held};
+//! # use vm::order::{Leaf, Space};
 //! fn space_under_leaf(layout: &Mutex<u32, Space>, held: &mut Held<'_, Leaf>) {
 //!     drop(layout.lock_in(held)); // LockOrder: a lock of level `Space` cannot be taken while one of level `Leaf` is held
 //! }
@@ -30,17 +32,39 @@
 //! }
 //! ```
 //!
-//! Not seen by the types: a lock under a sleeping lock of level Other (an object's `change`, a CPU's span), since a chain begins
-//! anew there; and a node under another (`Node::lock_below`), which takes the upper one's guard as its proof.
+//! Not seen by the types but by the check at run time: locks under a sleeping lock whose holder begins a chain anew (an object's, a
+//! CPU's span); and a node under another (`Node::lock_below`), which takes the upper one's guard as its proof.
 #![forbid(unsafe_code)]
 
-use sync::level::{Held, Space};
+use sync::level::Held;
 
-/// No lock of the order is held but, perhaps, a space's layout.
+sync::lock_order! {
+    // Sleeping locks. All of them come before all spinning locks, the kernel's as well: nobody sleeps under a spinning lock.
+
+    /// A CPU's span of a space. Its holder maps in the span, and asks the layout for another when it is full.
+    level Span = 200;
+    /// A space's layout: where the heap and the stack end, which addresses are free. Held by operations that change several leaves in
+    /// one step (fork, remap, brk).
+    level Space;
+    /// An object's change of size, or a page on its way into it. A fault finds a file's page under the layout (populate, mlock), and with
+    /// no lock otherwise.
+    level Object;
+
+    // Spinning locks.
+
+    /// A part of an object's list of leaves that map it. Truncation walks the list and locks the leaves on it.
+    level ReverseMap = 500;
+    /// A leaf or another node of a space's tree. A node is locked below another by `Node::lock_below`, upper first.
+    level Leaf;
+    /// Free lists of frames: depots, colours, the buddy. One at a time. Memory is given back under the kernel's spinning locks too,
+    /// and page-table pages under a leaf.
+    level FrameList = 800;
+}
+
+/// No spinning lock of vm is held, and none of its sleeping ones but, perhaps, a space's layout and what comes before it.
 pub type Order<'a> = Held<'a, Space>;
 
-/// The start of an operation: no lock of the order is held.
-#[track_caller]
+/// The start of an operation: a chain of locks later than a space's layout.
 #[inline(always)]
 pub fn begin() -> Order<'static> {
     Held::clean().lower()

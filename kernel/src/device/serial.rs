@@ -10,13 +10,14 @@
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
+use crate::lock_order as level;
 use sync::lock::IrqSpinLock;
 use sync::lock_class;
 
 use crate::arch;
 use crate::arch::port::{inb, outb, outsb};
 
-lock_class! { static SENDING: LockClass = ("serial port", sync::level::Other); }
+lock_class! { static SENDING: LockClass = ("serial port", level::SerialPort); }
 
 // Registers.
 const DATA: u16 = 0;
@@ -45,7 +46,7 @@ pub struct Port {
     base: u16,
     line: u8,
     present: AtomicBool,
-    sending: IrqSpinLock<()>,
+    sending: IrqSpinLock<(), level::SerialPort>,
     receive: AtomicPtr<()>,
     /// Free-running positions in `ring`; `head` is the interrupt handler's, `tail` the drainer's.
     head: AtomicUsize,

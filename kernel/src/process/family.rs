@@ -9,23 +9,23 @@
 
 use super::{Pid, Process, ids};
 use crate::errno::Result;
+use crate::lock_order as level;
 use crate::sched::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
-use sync::level::Other;
 use sync::{SpinGuard, SpinLock, TryVec, lock_class};
 
 lock_class! {
-    static CHILDREN: LockClass = ("process children", Other);
-    static PARENT: LockClass = ("process parent", Other);
+    static CHILDREN: LockClass = ("process children", level::ProcessChildren);
+    static PARENT: LockClass = ("process parent", level::ProcessParent);
 }
 
 /// A process's place among its kin.
 pub struct Family {
     parent_pid: AtomicU32,
-    parent: SpinLock<Option<Arc<Process>>>,
-    children: SpinLock<Vec<Arc<Process>>>,
+    parent: SpinLock<Option<Arc<Process>>, level::ProcessParent>,
+    children: SpinLock<Vec<Arc<Process>>, level::ProcessChildren>,
     /// Threads that wait for a child to change.
     pub events: WaitQueue,
 }
@@ -54,7 +54,7 @@ impl Family {
         drop(old);
     }
 
-    pub fn children(&self) -> SpinGuard<'_, Vec<Arc<Process>>> {
+    pub fn children(&self) -> SpinGuard<'_, Vec<Arc<Process>>, level::ProcessChildren> {
         self.children.lock()
     }
 

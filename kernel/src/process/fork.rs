@@ -5,7 +5,10 @@
 
 use super::ids::Id;
 use super::own::Own;
-use super::{COMM, MEMORY, SPACE, THREADS};
+use super::{
+    ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREAD_TASK,
+    THREADS, TRAP,
+};
 use super::{
     Credentials, Pid, Process, Thread, exec, family, itimer, limits, oom, rseq, signal, timer, wait,
 };
@@ -215,26 +218,26 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
 fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>> {
     Ok(slab_arc(Thread {
         tid: AtomicU32::new(id.number()),
-        id: SpinLock::new(id, &COMM),
+        id: SpinLock::new(id, &THREAD_ID),
         process,
-        task: SpinLock::new(Weak::<Task>::new(), &super::THREADS),
+        task: SpinLock::new(Weak::<Task>::new(), &THREAD_TASK),
         files: Own::new(parts.files),
         fs: Own::new(parts.fs),
         space: Own::new(parts.space),
         credentials: Own::new(parts.credentials),
         blocked: AtomicU64::new(parts.blocked),
-        saved_mask: SpinLock::new(None, &COMM),
+        saved_mask: SpinLock::new(None, &SAVED_MASK),
         pending: signal::Queue::new(),
         waits_for: AtomicU64::new(0),
         signal_queue: WaitQueue::new(),
-        altstack: SpinLock::new(signal::AltStack::NONE, &COMM),
+        altstack: SpinLock::new(signal::AltStack::NONE, &ALTSTACK),
         clear_tid: AtomicUsize::new(0),
         robust_list: AtomicUsize::new(0),
         rseq: parts.rseq,
         comm: SpinLock::new([0; 16], &COMM),
-        restart: SpinLock::new((0, 0), &COMM),
-        trap: SpinLock::new(TrapRecord::default(), &COMM),
-        executing: SpinLock::new(None, &MEMORY),
+        restart: SpinLock::new((0, 0), &RESTART),
+        trap: SpinLock::new(TrapRecord::default(), &TRAP),
+        executing: SpinLock::new(None, &EXECUTING),
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
@@ -309,7 +312,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         barriers: AtomicU32::new(0),
         death_signal: AtomicU32::new(0),
         started: arch::time::now(),
-        name_at_exit: SpinLock::new([0; 16], &COMM),
+        name_at_exit: SpinLock::new([0; 16], &NAME_AT_EXIT),
         rcu: RcuHead::new(),
     }
 }

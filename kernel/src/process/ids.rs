@@ -18,11 +18,11 @@
 
 use super::{Process, Thread};
 use crate::errno::{EAGAIN, ENOMEM, Result};
+use crate::lock_order as level;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use once_cell::race::OnceBox;
 use sync::SpinLock;
-use sync::level::Other;
 use sync::percpu::Padded;
 use sync::rcu::RcuArc;
 use sync::{Count, LocalCell, per_cpu, slab_box};
@@ -42,7 +42,7 @@ const RUN: u32 = 32;
 const NONE: u32 = u32::MAX;
 
 sync::lock_class! {
-    static IDS_OVERFLOW: LockClass = ("process id overflow", Other);
+    static IDS_OVERFLOW: LockClass = ("process id overflow", level::ProcessIds);
 }
 
 struct Block {
@@ -64,7 +64,7 @@ vm::slab_type!(Middle, "id-directory", Box);
 static DIRECTORY: [OnceBox<Middle>; SPREAD] = [const { OnceBox::new() }; SPREAD];
 /// The next block never used before. On a line of its own: every CPU takes from it, if seldom.
 static FRESH: Padded<AtomicU32> = Padded(AtomicU32::new(0));
-static OVERFLOW: SpinLock<Queue> = SpinLock::new(Queue::new(), &IDS_OVERFLOW);
+static OVERFLOW: SpinLock<Queue, level::ProcessIds> = SpinLock::new(Queue::new(), &IDS_OVERFLOW);
 
 /// A queue of retired blocks, linked through the blocks.
 struct Queue {

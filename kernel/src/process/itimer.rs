@@ -12,14 +12,14 @@ use super::clock::{CpuClock, Kind};
 use super::{Process, ids};
 use crate::arch;
 use crate::errno::{Errno, Result};
+use crate::lock_order as level;
 use crate::sched::{Timer, TimerSetting, forward};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as abi;
-use sync::level::Other;
 use sync::{SpinLock, lock_class};
 
-lock_class! { static ITIMER: LockClass = ("interval timer", Other); }
+lock_class! { static ITIMER: LockClass = ("interval timer", level::IntervalTimer); }
 
 /// Which timer of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +64,8 @@ const CPU: [(Kind, u32); 2] = [(Kind::User, abi::SIGVTALRM), (Kind::Whole, abi::
 
 /// The interval timers of one process.
 pub struct Itimers {
-    real: SpinLock<Real>,
-    cpu: SpinLock<[Cpu; 2]>,
+    real: SpinLock<Real, level::IntervalTimer>,
+    cpu: SpinLock<[Cpu; 2], level::IntervalTimer>,
     /// A timer of processor time may be set, here or among the POSIX timers. Set after the timer, cleared before the look.
     watched: AtomicBool,
 }

@@ -54,6 +54,7 @@ pub use trap::kernel_fault;
 use crate::arch::TrapRecord;
 use crate::errno::Errno;
 use crate::fs::{File, FileTable, FsContext};
+use crate::lock_order as level;
 use crate::memory::Space;
 use crate::sched::{self, Task, WaitQueue, Work};
 use alloc::sync::{Arc, Weak};
@@ -62,15 +63,22 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
 use own::Own;
-use sync::level::Other;
 use sync::rcu::RcuHead;
 use sync::{SpinLock, lock_class};
 
 lock_class! {
-    static THREADS: LockClass = ("process threads", Other);
-    static SPACE: LockClass = ("process space", Other);
-    static MEMORY: LockClass = ("process memory layout", Other);
-    static COMM: LockClass = ("thread name", Other);
+    static THREADS: LockClass = ("process threads", level::ProcessThreads);
+    static SPACE: LockClass = ("process space", level::ProcessSpace);
+    static MEMORY: LockClass = ("process memory layout", level::ProcessMemory);
+    static NAME_AT_EXIT: LockClass = ("process name at exit", level::ThreadState);
+    static THREAD_ID: LockClass = ("thread id", level::ThreadState);
+    static THREAD_TASK: LockClass = ("thread task", level::ThreadState);
+    static SAVED_MASK: LockClass = ("saved signal mask", level::ThreadState);
+    static ALTSTACK: LockClass = ("alternate signal stack", level::ThreadState);
+    static COMM: LockClass = ("thread name", level::ThreadState);
+    static RESTART: LockClass = ("restarted sleep", level::ThreadState);
+    static TRAP: LockClass = ("last exception", level::ThreadState);
+    static EXECUTING: LockClass = ("file being executed", level::ThreadState);
 }
 
 /// A process: what its threads share.
@@ -79,16 +87,16 @@ pub struct Process {
     pub(crate) group: AtomicU32,
     pub(crate) session: AtomicU32,
     pub(crate) family: family::Family,
-    threads: SpinLock<Vec<Arc<Thread>>>,
+    threads: SpinLock<Vec<Arc<Thread>>, level::ProcessThreads>,
     /// Threads that have not exited.
     pub(crate) alive: AtomicU32,
     /// For others than its own threads; None once it has exited.
-    space: SpinLock<Option<Arc<Space>>>,
+    space: SpinLock<Option<Arc<Space>>, level::ProcessSpace>,
     pub signals: signal::Signals,
     pub limits: limits::Limits,
     pub itimers: itimer::Itimers,
     pub timers: timer::Timers,
-    pub memory: SpinLock<exec::Layout>,
+    pub memory: SpinLock<exec::Layout, level::ProcessMemory>,
     /// Processor time and switches of threads that are gone, ns; page faults.
     pub(crate) gone: wait::Usage,
     /// The same of children that were waited for.
@@ -114,7 +122,7 @@ pub struct Process {
     /// PR_SET_PDEATHSIG.
     pub(crate) death_signal: AtomicU32,
     pub started: u64,
-    name_at_exit: SpinLock<[u8; 16]>,
+    name_at_exit: SpinLock<[u8; 16], level::ThreadState>,
     rcu: RcuHead,
 }
 
@@ -127,9 +135,9 @@ pub struct Thread {
     /// Its number. One that executes a program takes its process's, whichever thread it was.
     tid: AtomicU32,
     /// The use of that number that the thread owns.
-    id: SpinLock<Id>,
+    id: SpinLock<Id, level::ThreadState>,
     pub process: Arc<Process>,
-    task: SpinLock<Weak<Task>>,
+    task: SpinLock<Weak<Task>, level::ThreadState>,
     files: Own<FileTable>,
     fs: Own<FsContext>,
     space: Own<Space>,
@@ -137,21 +145,21 @@ pub struct Thread {
     /// Signals that are blocked. Written by the thread itself under the lock of `process.signals`.
     pub(crate) blocked: AtomicU64,
     /// The mask to go back to when the signal that ended a sigsuspend has been delivered.
-    pub(crate) saved_mask: SpinLock<Option<u64>>,
+    pub(crate) saved_mask: SpinLock<Option<u64>, level::ThreadState>,
     pub(crate) pending: signal::Queue,
     /// What sigtimedwait waits for, and where.
     pub(crate) waits_for: AtomicU64,
     pub(crate) signal_queue: WaitQueue,
-    pub altstack: SpinLock<signal::AltStack>,
+    pub altstack: SpinLock<signal::AltStack, level::ThreadState>,
     pub(crate) clear_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
     pub(crate) rseq: rseq::Registration,
-    comm: SpinLock<[u8; 16]>,
-    pub(crate) restart: SpinLock<(u64, usize)>,
-    /// The last exception that became a signal.
-    pub(crate) trap: SpinLock<TrapRecord>,
+    comm: SpinLock<[u8; 16], level::ThreadState>,
+    pub(crate) restart: SpinLock<(u64, usize), level::ThreadState>,
+    /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).
+    pub(crate) trap: SpinLock<TrapRecord, level::ThreadState>,
     /// The file that an exec of it has come to.
-    pub(crate) executing: SpinLock<Option<Arc<File>>>,
+    pub(crate) executing: SpinLock<Option<Arc<File>>, level::ThreadState>,
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
     pub(crate) exiting: AtomicBool,

@@ -3,18 +3,18 @@
 //! The thread looks at it without a lock and without counting, so threads that use one file table write no common line;
 //! others (`/proc`) take the lock and count.
 
+use crate::lock_order as level;
 use crate::sched;
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
-use sync::level::Other;
 use sync::{SpinLock, lock_class};
 
-lock_class! { static OWN: LockClass = ("thread's references", Other); }
+lock_class! { static OWN: LockClass = ("thread's references", level::ThreadReference); }
 
 /// See the head of the file. Made for a thread by its creator; from then on exchanged by that thread alone.
 pub struct Own<T> {
     value: UnsafeCell<Option<Arc<T>>>,
-    lock: SpinLock<()>,
+    lock: SpinLock<(), level::ThreadReference>,
 }
 
 // SAFETY: the cell is written only in `replace`, by the owning thread under the lock; others read it under the lock.

@@ -11,28 +11,28 @@ use super::ids::{self, Id};
 use super::{Pid, Process, signal};
 use crate::errno::{Errno, Result};
 use crate::fs::tty::Tty;
+use crate::lock_order as level;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
-use sync::level::Other;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 lock_class! {
-    static SESSION: LockClass = ("session", Other);
-    static TABLE: LockClass = ("session table", Other);
+    static SESSION: LockClass = ("session", level::Session);
+    static TABLE: LockClass = ("session table", level::SessionTable);
 }
 
 /// A session that was made by setsid.
 pub struct Session {
     pub id: Pid,
     /// The controlling terminal.
-    pub tty: SpinLock<Option<Arc<Tty>>>,
+    pub tty: SpinLock<Option<Arc<Tty>>, level::Session>,
 }
 
-static SESSIONS: SpinLock<Vec<Arc<Session>>> = SpinLock::new(Vec::new(), &TABLE);
+static SESSIONS: SpinLock<Vec<Arc<Session>>, level::SessionTable> = SpinLock::new(Vec::new(), &TABLE);
 /// Numbers of reaped leaders whose group or session lives on.
-static KEPT: SpinLock<Vec<Id>> = SpinLock::new(Vec::new(), &TABLE);
+static KEPT: SpinLock<Vec<Id>, level::SessionTable> = SpinLock::new(Vec::new(), &TABLE);
 
 /// The session with this number.
 pub fn find(id: Pid) -> Option<Arc<Session>> {

@@ -13,16 +13,16 @@ use super::signal::{self, Info, send};
 use super::{Pid, Process, ids};
 use crate::arch;
 use crate::errno::{Errno, Result};
+use crate::lock_order as level;
 use crate::sched::{Expire, Timer, TimerSetting, forward};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use linux_raw_sys::general as abi;
-use sync::level::Other;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 lock_class! {
-    static LIST: LockClass = ("POSIX timers", Other);
-    static TIMER: LockClass = ("POSIX timer", Other);
+    static LIST: LockClass = ("POSIX timers", level::PosixTimers);
+    static TIMER: LockClass = ("POSIX timer", level::PosixTimer);
 }
 
 /// What a timer goes by.
@@ -69,12 +69,12 @@ pub struct PosixTimer {
     process: Pid,
     clock: Clock,
     notify: Notify,
-    state: SpinLock<State>,
+    state: SpinLock<State, level::PosixTimer>,
 }
 
 /// The timers of one process.
 pub struct Timers {
-    list: SpinLock<(Vec<Arc<PosixTimer>>, i32)>,
+    list: SpinLock<(Vec<Arc<PosixTimer>>, i32), level::PosixTimers>,
 }
 
 impl Default for Timers {

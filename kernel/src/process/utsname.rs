@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
-use sync::level::Other;
+use crate::lock_order as level;
 use sync::{SpinLock, lock_class};
 
-lock_class! { static HOST_NAME: LockClass = ("host name", Other); }
+lock_class! { static HOST_NAME: LockClass = ("host name", level::HostName); }
 
 /// Bytes of a name, with the NUL (__NEW_UTS_LEN and one).
 pub const LENGTH: usize = 65;
@@ -18,7 +18,8 @@ pub const RELEASE: &str = "6.12.0-darter";
 pub const VERSION: &str = concat!("#1 SMP Darter ", env!("CARGO_PKG_VERSION"));
 
 /// Host and domain name.
-static NAMES: SpinLock<(Name, Name)> = SpinLock::new((padded(b"darter"), padded(b"(none)")), &HOST_NAME);
+static NAMES: SpinLock<(Name, Name), level::HostName> =
+    SpinLock::new((padded(b"darter"), padded(b"(none)")), &HOST_NAME);
 
 /// `text` with NULs behind it; what does not fit is cut off.
 pub const fn padded(text: &[u8]) -> Name {

@@ -22,6 +22,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
+use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_box};
 
 use crate::errno::{EINVAL, Result};
@@ -31,7 +32,7 @@ use crate::fs::file::{File, FileOps};
 use crate::fs::vfs::inode::{Fixed, Inode, Kind, NewInode};
 use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
 
-lock_class! { static CONTENT: LockClass = ("proc file", sync::level::Other); }
+lock_class! { static CONTENT: LockClass = ("proc file", level::ProcContent); }
 
 pub static PROC: FsType =
     FsType { name: "proc", magic: 0x9fa0, nodev: true, names_complete: false, mount: mount_proc, statfs };
@@ -72,7 +73,7 @@ pub trait Source: Send + Sync + 'static {
 /// An open file of text.
 pub struct TextFile<S: Source> {
     source: S,
-    content: Mutex<Option<Vec<u8>>>,
+    content: Mutex<Option<Vec<u8>>, level::ProcContent>,
 }
 
 impl<S: Source> TextFile<S> {

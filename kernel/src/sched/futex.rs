@@ -11,16 +11,16 @@ use super::task::{Task, current};
 use super::wait::{Sleep, Woken, sleep_alone};
 use crate::arch;
 use crate::errno::{Errno, Result};
+use crate::lock_order as level;
 use crate::memory::Space;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
-use sync::level::Other;
 use sync::{SpinGuard, SpinLock, lock_class};
 use vm::FutexKey;
 use vm::addr::VirtAddr;
 
-lock_class! { static FUTEX: LockClass = ("futex bucket", Other); }
+lock_class! { static FUTEX: LockClass = ("futex bucket", level::Futex); }
 
 /// Matches every waiter (FUTEX_BITSET_MATCH_ANY).
 pub const ANY: u32 = u32::MAX;
@@ -110,12 +110,12 @@ impl FutexNode {
 const BUCKETS: usize = 1024;
 
 #[repr(align(64))]
-struct Bucket(SpinLock<LinkedList<FutexAdapter>>);
+struct Bucket(SpinLock<LinkedList<FutexAdapter>, level::Futex>);
 
 static BUCKET: [Bucket; BUCKETS] =
     [const { Bucket(SpinLock::new(LinkedList::new(FutexAdapter::NEW), &FUTEX)) }; BUCKETS];
 
-type Locked = SpinGuard<'static, LinkedList<FutexAdapter>>;
+type Locked = SpinGuard<'static, LinkedList<FutexAdapter>, level::Futex>;
 
 fn index_of(key: Key) -> usize {
     let mixed = (key.owner.rotate_left(17) ^ (key.place >> 2)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -276,11 +276,11 @@ fn lock_two(first: usize, second: usize) -> (Locked, Option<Locked>) {
         core::cmp::Ordering::Equal => (BUCKET[first].0.lock(), None),
         core::cmp::Ordering::Less => {
             let a = BUCKET[first].0.lock();
-            (a, Some(BUCKET[second].0.lock()))
+            (a, Some(BUCKET[second].0.lock_nested()))
         }
         core::cmp::Ordering::Greater => {
             let b = BUCKET[second].0.lock();
-            (BUCKET[first].0.lock(), Some(b))
+            (BUCKET[first].0.lock_nested(), Some(b))
         }
     }
 }

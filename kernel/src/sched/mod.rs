@@ -78,6 +78,13 @@ mod hooks {
         switch::unpark(token);
     }
 
+    /// The sleeping locks that the running thread holds.
+    #[cfg(feature = "lockdep")]
+    #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_thread_locks() -> *const sync::lock::order::HeldLocks {
+        task::try_current().map_or(core::ptr::null(), |task| &raw const task.locks)
+    }
+
     #[unsafe(no_mangle)]
     extern "Rust" fn __darter_kick(cpu: u32) {
         arch::send_reschedule(cpu);

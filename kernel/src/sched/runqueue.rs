@@ -12,14 +12,14 @@
 
 use super::task::{State, Task, Work, current_address};
 use crate::arch;
+use crate::lock_order as level;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use intrusive_collections::{KeyAdapter, RBTree, intrusive_adapter};
-use sync::level::{self, RunQueue};
 use sync::machine::{self, CpuId};
 use sync::{SpinGuard, SpinLock, lock_class, per_cpu};
 
-lock_class! { static RUN_QUEUE: LockClass = ("run queue", RunQueue); }
+lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
 
 intrusive_adapter!(RunAdapter = Arc<Task>: Task { run_link => intrusive_collections::RBTreeAtomicLink });
 

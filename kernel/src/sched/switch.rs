@@ -76,8 +76,10 @@ pub fn idle_main() -> ! {
     // Before the first task: the CPU may have one to run without ever having idled.
     timer::start_tick();
     loop {
+        let no_sleep = sync::lock::order::no_sleep();
         pending::run_pending();
         if runqueue::has_waiting() || runqueue::steal() {
+            drop(no_sleep);
             schedule();
             continue;
         }
@@ -104,6 +106,7 @@ pub fn idle_main() -> ! {
 /// Runs another task if one should run. The current task has set its state before: `Running` means that it merely
 /// makes room. No lock is held, and the caller is in no RCU read section.
 pub fn schedule() {
+    sync::lock::order::assert_may_sleep();
     sync::rcu::quiescent();
     let here = machine::cpu_id();
     let now = arch::time::now();
@@ -299,6 +302,7 @@ pub fn yield_now() {
 
 /// Ends the current task. Its space has been left before (`leave_space`); stack and task are released by the next one.
 pub fn exit_current() -> ! {
+    sync::lock::order::assert_none_held("the end of a thread");
     current().set_state(State::Dead);
     schedule();
     unreachable!("a dead task was switched to")

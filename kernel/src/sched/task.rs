@@ -171,6 +171,9 @@ pub struct Task {
     /// The user thread that this is; None for kernel threads.
     pub thread: Option<Arc<Thread>>,
     rcu: RcuHead,
+    /// The sleeping locks that it holds.
+    #[cfg(feature = "lockdep")]
+    pub(super) locks: sync::lock::order::HeldLocks,
     hardware: UnsafeCell<Hardware>,
 }
 
@@ -253,6 +256,8 @@ impl Task {
             futex,
             thread,
             rcu: RcuHead::new(),
+            #[cfg(feature = "lockdep")]
+            locks: sync::lock::order::HeldLocks::new(),
             hardware: UnsafeCell::new(hardware),
         })?;
         let address = Arc::as_ptr(&task);

@@ -9,13 +9,13 @@
 use super::runqueue;
 use super::task::{Work, current};
 use crate::arch;
+use crate::lock_order as level;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
-use sync::level::Other;
 use sync::{SpinLock, lock_class, machine, per_cpu};
 
-lock_class! { static TIMERS: LockClass = ("timer queue", Other); }
+lock_class! { static TIMERS: LockClass = ("timer queue", level::TimerQueue); }
 
 /// Nanoseconds between ticks of a busy CPU.
 const TICK: u64 = 10_000_000;
@@ -66,7 +66,7 @@ impl<'a> KeyAdapter<'a> for TimerAdapter {
 
 #[repr(align(64))]
 struct CpuTimers {
-    tree: SpinLock<RBTree<TimerAdapter>>,
+    tree: SpinLock<RBTree<TimerAdapter>, level::TimerQueue>,
     /// What the CPU's timer is set to; `u64::MAX`: nothing. Written by the CPU itself.
     programmed: AtomicU64,
     /// When the next tick is due.

@@ -9,14 +9,14 @@
 
 use super::switch::schedule;
 use super::task::{State, Task, Work, current};
+use crate::lock_order as level;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
-use sync::level::Other;
 use sync::{AllocError, SpinLock, TryVec, lock_class};
 
-lock_class! { static WAIT_QUEUE: LockClass = ("wait queue", Other); }
+lock_class! { static WAIT_QUEUE: LockClass = ("wait queue", level::WaitQueue); }
 
 /// How deep a sleep is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ impl WaitNode {
 
 /// Tasks that wait for something.
 pub struct WaitQueue {
-    waiters: SpinLock<LinkedList<WaitAdapter>>,
+    waiters: SpinLock<LinkedList<WaitAdapter>, level::WaitQueue>,
     /// Nodes on the list, so that a wake with nobody there takes no lock.
     count: AtomicU32,
 }

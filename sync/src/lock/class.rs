@@ -4,12 +4,12 @@
 //! keeps it between `__start_lock_classes` and `__stop_lock_classes`), so that reading statistics needs no registration at run time.
 
 use super::stats::ClassStats;
-use crate::level::{Level, Other};
+use crate::level::Level;
 use crate::percpu::PerCpu;
 use core::marker::PhantomData;
 
 /// A class of locks of level `L`. Declared by [`lock_class!`](crate::lock_class).
-pub struct LockClass<L: Level = Other> {
+pub struct LockClass<L: Level> {
     class: Class,
     _level: PhantomData<fn() -> L>,
 }
@@ -18,7 +18,7 @@ pub struct LockClass<L: Level = Other> {
 pub struct Class {
     pub name: &'static str,
     pub level: &'static str,
-    pub(crate) rank: Option<u8>,
+    pub(crate) rank: u16,
     pub stats: PerCpu<ClassStats>,
 }
 
@@ -38,13 +38,14 @@ impl<L: Level> LockClass<L> {
 /// Declares lock classes:
 ///
 /// ```
-/// # use sync::{level, lock_class, SpinLock};
+/// # use sync::{lock_class, SpinLock};
+/// sync::lock_order! { level Pipe = 1; level Leaf; }
 /// lock_class! {
-///     pub static LEAF: LockClass = ("leaf", level::Leaf);
-///     pub static PIPE: LockClass = ("pipe", level::Other);
+///     pub static LEAF: LockClass = ("leaf", Leaf);
+///     pub static PIPE: LockClass = ("pipe", Pipe);
 /// }
-/// static LOCK: SpinLock<u32, level::Leaf> = SpinLock::new(0, &LEAF);
-/// static PIPES: SpinLock<u32> = SpinLock::new(0, &PIPE);
+/// static LOCK: SpinLock<u32, Leaf> = SpinLock::new(0, &LEAF);
+/// static PIPES: SpinLock<u32, Pipe> = SpinLock::new(0, &PIPE);
 /// ```
 #[macro_export]
 macro_rules! lock_class {
@@ -59,11 +60,6 @@ macro_rules! lock_class {
             static ENTRY: &$crate::lock::Class = $name.class();
         };
     )+};
-}
-
-lock_class! {
-    /// For a lock that needs no name of its own.
-    pub static UNCLASSED: LockClass = ("unclassed", Other);
 }
 
 /// All classes linked into this program, in the linker's order.
@@ -83,7 +79,6 @@ pub(super) fn all() -> &'static [&'static Class] {
     }
     #[cfg(not(all(any(target_os = "none", target_os = "linux"), not(miri))))]
     {
-        static ALONE: [&Class; 1] = [UNCLASSED.class()];
-        &ALONE
+        &[]
     }
 }

@@ -5,7 +5,7 @@
 
 use super::class::{Class, LockClass};
 use super::order;
-use crate::level::{Before, Held, Level, Other};
+use crate::level::{Before, Held, Level};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -38,7 +38,7 @@ pub unsafe trait RawLock: Sized {
 }
 
 /// A lock of level `L` around a `T`, which waits as `R` does.
-pub struct Lock<R, T: ?Sized, L: Level = Other> {
+pub struct Lock<R, T: ?Sized, L: Level> {
     class: &'static LockClass<L>,
     pub(super) raw: R,
     value: UnsafeCell<T>,
@@ -50,7 +50,7 @@ unsafe impl<R: RawLock + Sync, T: ?Sized + Send, L: Level> Sync for Lock<R, T, L
 unsafe impl<R: RawLock + Send, T: ?Sized + Send, L: Level> Send for Lock<R, T, L> {}
 
 /// The lock, held. Stays on its thread, which sleeps meanwhile only if `R` allows it.
-pub struct Guard<'a, R: RawLock, T: ?Sized, L: Level = Other> {
+pub struct Guard<'a, R: RawLock, T: ?Sized, L: Level> {
     lock: &'a Lock<R, T, L>,
     held: Held<'a, L>,
     kept: R::Kept,
@@ -92,11 +92,7 @@ impl<R: RawLock, T: ?Sized, L: Level> Lock<R, T, L> {
     #[inline(always)]
     fn acquire(&self, nested: bool) -> Guard<'_, R, T, L> {
         let class = self.class.class();
-        if R::SLEEPS {
-            order::assert_may_sleep();
-        } else {
-            order::check(class, self.address(), nested, Location::caller());
-        }
+        order::check(class, self.address(), nested, R::SLEEPS, Location::caller());
         let kept = match self.raw.try_lock() {
             Some(kept) => kept,
             None => self.raw.lock_contended(class, Location::caller()),
@@ -115,9 +111,7 @@ impl<R: RawLock, T: ?Sized, L: Level> Lock<R, T, L> {
     #[inline(always)]
     fn taken(&self, kept: R::Kept, caller: &'static Location<'static>) -> Guard<'_, R, T, L> {
         self.class.class().acquired();
-        if !R::SLEEPS {
-            order::acquired(self.class.class(), self.address(), caller);
-        }
+        order::acquired(self.class.class(), self.address(), R::SLEEPS, caller);
         Guard { lock: self, held: Held::new(), kept }
     }
 
@@ -133,9 +127,7 @@ impl<R: RawLock, T: ?Sized, L: Level> Lock<R, T, L> {
 
     #[inline(always)]
     fn released(&self, kept: R::Kept) {
-        if !R::SLEEPS {
-            order::released(self.address());
-        }
+        order::released(self.class.class(), self.address(), R::SLEEPS);
         self.raw.unlock(kept);
     }
 

@@ -6,15 +6,14 @@
 use super::class::Class;
 use super::guarded::{Guard, Lock, RawLock};
 use crate::atomic::holder;
-use crate::level::Other;
 use crate::machine;
 use crate::protocol::spin::RawSpin;
 use core::panic::Location;
 
 /// A spinning lock of level `L` around a `T`, which disables interrupts while it is held.
-pub type IrqSpinLock<T, L = Other> = Lock<RawIrqSpin, T, L>;
+pub type IrqSpinLock<T, L> = Lock<RawIrqSpin, T, L>;
 /// The lock, held, with interrupts off.
-pub type IrqSpinGuard<'a, T, L = Other> = Guard<'a, RawIrqSpin, T, L>;
+pub type IrqSpinGuard<'a, T, L> = Guard<'a, RawIrqSpin, T, L>;
 
 /// A [`RawSpin`] that is held with interrupts off.
 #[derive(Default)]
@@ -70,12 +69,12 @@ unsafe impl RawLock for RawIrqSpin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::UNCLASSED;
+    use crate::lock::tests::{INNER, OUTER};
     use crate::machine::hosted::irqs_enabled;
 
     #[test]
     fn interrupts_are_off_exactly_while_the_lock_is_held() {
-        let (a, b) = (IrqSpinLock::<_>::new(1, &UNCLASSED), IrqSpinLock::<_>::new(2, &UNCLASSED));
+        let (a, b) = (IrqSpinLock::new(1, &OUTER), IrqSpinLock::new(2, &INNER));
         let outer = a.lock();
         assert!(!irqs_enabled());
         let inner = b.lock();
@@ -88,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_failed_try_leaves_interrupts_as_they_were() {
-        let lock = IrqSpinLock::<_>::new((), &UNCLASSED);
+        let lock = IrqSpinLock::new((), &INNER);
         std::thread::scope(|scope| {
             let _held = lock.lock();
             let other = scope.spawn(|| (lock.try_lock().is_none(), irqs_enabled()));

@@ -7,7 +7,8 @@
 //! | [`IrqSpinLock`] | spinning, interrupts off while held | what interrupt handlers lock too |
 //! | [`Mutex`] | a little spinning, then sleep | sections that allocate, do I/O or wait |
 //!
-//! LockOrder: `lock_in` proves the order by types (see [`crate::level`]); `lock` is checked at run time where [`order`] is on.
+//! LockOrder: every lock has a level. `lock_in` proves the order by types (see [`crate::level`]), and each lock, however taken, is
+//! checked at run time where [`order`] is on.
 
 mod class;
 mod guarded;
@@ -17,9 +18,22 @@ pub mod order;
 mod spin;
 pub mod stats;
 
-pub use class::{Class, LockClass, UNCLASSED};
+pub use class::{Class, LockClass};
 pub use guarded::{Guard, Lock, RawLock};
 pub use irq::{IrqSpinGuard, IrqSpinLock};
 pub use mutex::{Mutex, MutexGuard};
-pub use order::held_locks_of;
 pub use spin::{SpinGuard, SpinLock};
+
+/// What the tests of the locks use.
+#[cfg(test)]
+pub(crate) mod tests {
+    crate::lock_order! {
+        level Outer = 1;
+        level Inner;
+    }
+
+    crate::lock_class! {
+        pub static OUTER: LockClass = ("outer", Outer);
+        pub static INNER: LockClass = ("inner", Inner);
+    }
+}

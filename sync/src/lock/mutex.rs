@@ -2,7 +2,6 @@
 
 use super::class::Class;
 use super::guarded::{Guard, Lock, RawLock};
-use crate::level::Other;
 use crate::machine;
 use crate::protocol::sleep::RawMutex;
 use core::panic::Location;
@@ -11,9 +10,9 @@ use core::panic::Location;
 const SPINS: u32 = if cfg!(target_os = "none") { 200 } else { 20 };
 
 /// A sleeping lock of level `L` around a `T`.
-pub type Mutex<T, L = Other> = Lock<RawMutex, T, L>;
+pub type Mutex<T, L> = Lock<RawMutex, T, L>;
 /// The lock, held. Stays on its thread.
-pub type MutexGuard<'a, T, L = Other> = Guard<'a, RawMutex, T, L>;
+pub type MutexGuard<'a, T, L> = Guard<'a, RawMutex, T, L>;
 
 // SAFETY: a `RawMutex` is free or belongs to one thread, to which a waker may hand it directly.
 unsafe impl RawLock for RawMutex {
@@ -49,16 +48,17 @@ unsafe impl RawLock for RawMutex {
 mod tests {
     use super::*;
     use crate::lock::stats::Sums;
+    use crate::lock::tests::{INNER, Inner};
+    use crate::lock_class;
     use crate::machine::hosted::wait_until;
-    use crate::{level, lock_class};
     use std::thread;
     use std::time::Duration;
 
-    lock_class! { static SLEPT: LockClass = ("slept", level::Other) }
+    lock_class! { static SLEPT: LockClass = ("slept", Inner) }
 
     #[test]
     fn a_thread_that_finds_the_lock_held_sleeps_and_gets_it_afterwards() {
-        let lock = Mutex::<_>::new(0, &SLEPT);
+        let lock = Mutex::new(0, &SLEPT);
         thread::scope(|scope| {
             let held = lock.lock();
             assert!(lock.try_lock().is_none());
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn threads_that_collide_lose_no_update_and_all_wake() {
-        let lock = Mutex::<_>::new(0u32, &crate::lock::UNCLASSED);
+        let lock = Mutex::new(0u32, &INNER);
         let rounds = if cfg!(miri) { 20 } else { 2000 };
         thread::scope(|scope| {
             for _ in 0..4 {

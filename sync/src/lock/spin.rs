@@ -5,15 +5,15 @@
 use super::class::Class;
 use super::guarded::{Guard, Lock, RawLock};
 use crate::atomic::holder;
-use crate::level::{Level, Other};
+use crate::level::Level;
 use crate::machine;
 use crate::protocol::spin::RawSpin;
 use core::panic::Location;
 
 /// A spinning lock of level `L` around a `T`.
-pub type SpinLock<T, L = Other> = Lock<RawSpin, T, L>;
+pub type SpinLock<T, L> = Lock<RawSpin, T, L>;
 /// The lock, held. Stays on its thread, which does not sleep while it lives.
-pub type SpinGuard<'a, T, L = Other> = Guard<'a, RawSpin, T, L>;
+pub type SpinGuard<'a, T, L> = Guard<'a, RawSpin, T, L>;
 
 // SAFETY: a `RawSpin` that holds one CPU's number is given to no other.
 unsafe impl RawLock for RawSpin {
@@ -58,17 +58,18 @@ impl<T: ?Sized, L: Level> SpinLock<T, L> {
 mod tests {
     use super::*;
     use crate::lock::stats::Sums;
-    use crate::{level, lock_class};
+    use crate::lock::tests::{INNER, Inner};
+    use crate::lock_class;
     use std::thread;
 
     lock_class! {
-        static QUIET: LockClass = ("quiet", level::Other);
-        static BUSY: LockClass = ("busy", level::Other);
+        static QUIET: LockClass = ("quiet", Inner);
+        static BUSY: LockClass = ("busy", Inner);
     }
 
     #[test]
     fn an_uncontended_lock_counts_an_acquisition_and_no_collision() {
-        let lock = SpinLock::<_>::new(1, &QUIET);
+        let lock = SpinLock::new(1, &QUIET);
         *lock.lock() += 1;
         assert_eq!(*lock.try_lock().unwrap(), 2);
         let sums = Sums::of(&QUIET.class().stats);
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_held_lock_names_its_holder_and_cannot_be_tried() {
-        let lock = SpinLock::<_>::new((), &crate::lock::UNCLASSED);
+        let lock = SpinLock::new((), &INNER);
         let guard = lock.lock();
         assert_eq!(lock.holder(), Some(machine::cpu_id()));
         assert!(lock.try_lock().is_none());
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn threads_that_collide_lose_no_update_and_the_collision_is_counted() {
-        let lock = SpinLock::<_>::new(0u32, &BUSY);
+        let lock = SpinLock::new(0u32, &BUSY);
         let rounds = if cfg!(miri) { 20 } else { 2000 };
         // Nobody sees a thread spin; on a busy machine it may come too late to.
         let mut expected = 0;

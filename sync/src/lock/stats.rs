@@ -132,9 +132,10 @@ pub fn reset() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SpinLock, level, lock_class};
+    use crate::lock::tests::Inner;
+    use crate::{SpinLock, lock_class};
 
-    lock_class! { static FOUND: LockClass = ("found by the linker", level::Other) }
+    lock_class! { static FOUND: LockClass = ("found by the linker", Inner) }
 
     #[test]
     #[cfg_attr(miri, ignore)] // Miri does not link.

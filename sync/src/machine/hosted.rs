@@ -9,6 +9,7 @@
 //! interrupts can be disabled, and its tasks sleep through the scheduler ([`set_scheduler`]).
 
 use super::{CpuId, MAX_CPUS};
+use crate::lock::order::HeldLocks;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,6 +29,7 @@ std::thread_local! {
     static IRQS: Cell<bool> = const { Cell::new(true) };
     static SCHEDULED: Cell<bool> = const { Cell::new(false) };
     static LEASE: Lease = const { Lease };
+    static LOCKS: HeldLocks = const { HeldLocks::new() };
 }
 
 struct Lease;
@@ -274,6 +276,10 @@ pub fn kick(cpu: CpuId) {
     if let Some(scheduler) = SCHEDULER.get() {
         (scheduler.kick)(cpu);
     }
+}
+
+pub(crate) fn with_thread_locks<R>(f: impl FnOnce(&HeldLocks) -> R) -> R {
+    LOCKS.with(f)
 }
 
 #[cfg(test)]

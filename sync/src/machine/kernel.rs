@@ -6,6 +6,8 @@
 //! on another CPU and the compiler must then load it again. `__darter_cpu_id` likewise.
 
 use super::CpuId;
+#[cfg(feature = "lockdep")]
+use crate::lock::order::HeldLocks;
 
 unsafe extern "Rust" {
     safe fn __darter_cpu_id() -> CpuId;
@@ -22,6 +24,9 @@ unsafe extern "Rust" {
     safe fn __darter_park();
     safe fn __darter_unpark(token: usize);
     safe fn __darter_kick(cpu: CpuId);
+    /// Where the current thread's list lies, for as long as the thread lives; null while there is no thread yet.
+    #[cfg(feature = "lockdep")]
+    safe fn __darter_thread_locks() -> *const HeldLocks;
 }
 
 #[inline(always)]
@@ -92,4 +97,16 @@ pub fn unpark(token: usize) {
 #[inline]
 pub fn kick(cpu: CpuId) {
     __darter_kick(cpu);
+}
+
+#[cfg(not(feature = "lockdep"))]
+pub fn with_thread_locks<R>(_: impl FnOnce(&crate::lock::order::HeldLocks) -> R) -> R {
+    unreachable!("threads keep no list of locks")
+}
+
+#[cfg(feature = "lockdep")]
+pub fn with_thread_locks<R>(f: impl FnOnce(&HeldLocks) -> R) -> R {
+    crate::per_cpu! { static BEFORE_THREADS: HeldLocks = HeldLocks::new(); }
+    // SAFETY: null, or the list of the thread that runs here and does not end before `f` does.
+    f(unsafe { __darter_thread_locks().as_ref() }.unwrap_or_else(|| BEFORE_THREADS.this()))
 }

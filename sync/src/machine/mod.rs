@@ -98,6 +98,11 @@ pub fn kick(cpu: CpuId) {
     hooks::kick(cpu);
 }
 
+/// Runs `f` on the list of sleeping locks that the current thread holds. Only where lock order is checked (see [`crate::lock::order`]).
+pub(crate) fn with_thread_locks<R>(f: impl FnOnce(&crate::lock::order::HeldLocks) -> R) -> R {
+    hooks::with_thread_locks(f)
+}
+
 /// What to add to the link address of a `.percpu` static for this CPU's copy (kernel only; see `sync::percpu`).
 #[cfg(target_os = "none")]
 #[inline(always)]

@@ -4,7 +4,7 @@
 //! one ran out; [`take`] never allocates nor waits, and a count that gets no number stays shared.
 
 use crate::heap::{AllocError, try_box, try_vec};
-use crate::level::Other;
+use crate::level::PerCpuCounters;
 use crate::lock::SpinLock;
 use crate::protocol::count::Locals;
 use crate::{lock_class, machine, per_cpu};
@@ -20,7 +20,7 @@ const WORDS: usize = CHUNK / 64;
 /// One CPU's counters of a chunk.
 type Page = [AtomicI64; CHUNK];
 
-lock_class! { static CLASS: LockClass = ("percpu counters", Other) }
+lock_class! { static CLASS: LockClass = ("percpu counters", PerCpuCounters) }
 
 per_cpu! {
     static PAGES: [AtomicPtr<Page>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
@@ -32,7 +32,8 @@ struct Free {
     chunks: usize,
 }
 
-static FREE: SpinLock<Free, Other> = SpinLock::new(Free { bits: [[0; WORDS]; CHUNKS], chunks: 0 }, &CLASS);
+static FREE: SpinLock<Free, PerCpuCounters> =
+    SpinLock::new(Free { bits: [[0; WORDS]; CHUNKS], chunks: 0 }, &CLASS);
 
 /// Whether a number was wanted and there was none, or there is no chunk yet.
 static SHORT: AtomicBool = AtomicBool::new(true);

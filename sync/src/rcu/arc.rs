@@ -54,7 +54,7 @@ pub trait RcuObject: Send + Sync + 'static {
 /// ```
 #[macro_export]
 macro_rules! rcu_object {
-    ([$($parameters:tt)*] $object:ty, $field:ident) => {
+    ([$($parameters:tt)*] $object:ty, $field:tt) => {
         impl<$($parameters)*> $crate::rcu::RcuObject for $object {
             fn rcu_head(&self) -> &$crate::rcu::RcuHead {
                 &self.$field
@@ -67,7 +67,7 @@ macro_rules! rcu_object {
     ($object:ty) => {
         $crate::rcu_object!([] $object, rcu);
     };
-    ($object:ty, $field:ident) => {
+    ($object:ty, $field:tt) => {
         $crate::rcu_object!([] $object, $field);
     };
 }

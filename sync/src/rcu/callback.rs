@@ -244,6 +244,7 @@ pub(super) fn run_batch() {
             break;
         };
         STATE.this().done.add(1);
+        let _callback = crate::lock::order::no_sleep();
         // SAFETY: the period is over, and `queue`'s caller promised the rest.
         unsafe { (call.function)(call.object) };
     }

@@ -12,7 +12,7 @@
 //!
 //! Hosted, threads are in user mode, so to speak, but inside [`read`]: nothing has to call `quiescent`.
 //!
-//! Nothing here takes a lock. Callbacks run in thread context with no lock held, and may not sleep long.
+//! Nothing here takes a lock. Callbacks run in thread context with no lock held, and do not sleep: the idle loop runs them too.
 
 mod arc;
 pub mod callback;

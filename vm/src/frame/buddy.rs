@@ -5,8 +5,8 @@
 
 use super::chain::Chain;
 use super::{Frame, FrameKind, MAX_NODES, MAX_ORDER};
+use crate::order::FrameList;
 use core::sync::atomic::{AtomicU64, Ordering};
-use sync::level::FrameList;
 use sync::{SpinLock, lock_class};
 
 lock_class! { static BUDDY: LockClass = ("frame buddy", FrameList); }

@@ -6,8 +6,8 @@
 
 use super::chain::Chain;
 use super::{Frame, MAX_NODES, buddy};
+use crate::order::FrameList;
 use core::sync::atomic::{AtomicU64, Ordering};
-use sync::level::FrameList;
 use sync::{SpinLock, lock_class};
 
 /// Lists per node.

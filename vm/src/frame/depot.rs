@@ -11,8 +11,8 @@
 
 use super::chain::Chain;
 use super::{BATCH, Frame, buddy};
+use crate::order::FrameList;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use sync::level::FrameList;
 use sync::machine::{self, CpuId};
 use sync::{SpinLock, lock_class, per_cpu};
 

@@ -9,12 +9,13 @@ use super::segment::Removed;
 use super::{Detached, Locked, Node, Retired, Taken};
 use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::object::rmap::ReverseOps;
+use crate::order::Leaf;
 use crate::order::Order;
 use crate::tlb::SpaceTlb;
 use arrayvec::ArrayVec;
 use core::marker::PhantomData;
 use core::ops::Range;
-use sync::level::{Before, Held, Leaf};
+use sync::level::{Before, Held};
 use sync::rcu::RcuRead;
 
 /// Proof that no CPU holds a translation of a space that was made before: of a range of addresses in it, or of all. Only a flush makes one:

@@ -20,6 +20,7 @@ use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame, Pin, SharedBytesMut};
 use crate::machine::{CpuSet, Entry, Machine};
 use crate::object::ObjectRef;
+use crate::order::Leaf;
 use crate::protocol::leaf;
 use crate::request::Prot;
 use crate::small::SmallList;
@@ -28,7 +29,6 @@ use alloc::sync::Arc;
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
-use sync::level::Leaf;
 use sync::rcu::RcuRead;
 use sync::{CpuId, SpinGuard};
 

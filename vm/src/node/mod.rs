@@ -26,11 +26,12 @@ use crate::addr::{ENTRIES, PAGE_SHIFT, PhysAddr};
 use crate::error::VmError;
 use crate::frame::{self, Frame, FrameKind, OwnedFrame};
 use crate::machine::{Entry, Machine};
+use crate::order::Leaf;
 use crate::protocol::leaf;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use sync::level::{Before, Held, Leaf};
+use sync::level::{Before, Held};
 use sync::rcu::{RcuHead, RcuRead};
 use sync::{SpinLock, lock_class, slab_box};
 

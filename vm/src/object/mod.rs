@@ -15,16 +15,16 @@ mod truncate;
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, EvictedFrames, Frame, FrameKind};
+use crate::order::Object as ObjectLevel;
 use crate::order::Order;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rmap::{Leaves, Place, ReverseOps};
 use slots::{MAX_PAGES, Slots};
-use sync::level::Other;
 use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
 use sync::{AllocError, Mutex, lock_class};
 
 lock_class! {
-    static CHANGE: LockClass = ("vm object", Other);
+    static CHANGE: LockClass = ("vm object", ObjectLevel);
 }
 
 /// A reference to an object, counted on the holder's CPU once several CPUs use it: all of them can map one file and write no common line.
@@ -42,7 +42,7 @@ pub struct Object {
     slots: Slots,
     leaves: Leaves,
     /// Changes of the size.
-    change: Mutex<()>,
+    change: Mutex<(), ObjectLevel>,
 }
 
 crate::slab_type!(Object, "object", PerCpuArc);
@@ -126,8 +126,8 @@ impl Object {
         })?;
         if page >= self.pages() {
             // Truncation passed while the page was put in: either it saw the slot or this sees the size.
-            let _change = self.change.lock();
-            self.evict_beyond(self.pages());
+            let mut change = self.change.lock();
+            self.evict_beyond(self.pages(), change.held());
             return Err(FaultError::Bus);
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Object {
     }
 
     /// Keeps the size from shrinking while the result lives. May sleep.
-    pub(crate) fn keep_size(&self) -> sync::MutexGuard<'_, ()> {
+    pub(crate) fn keep_size(&self) -> sync::MutexGuard<'_, (), ObjectLevel> {
         self.change.lock()
     }
 

@@ -14,16 +14,17 @@ use crate::node::flush::SharersFlushed;
 use crate::node::{Locked, Node, NodeRef, Retired, Taken};
 use crate::once::OnceBox;
 use crate::order::Order;
+use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
-use sync::level::{Held, Object as ObjectLevel};
+use sync::level::Held;
 use sync::rcu::RcuRead;
 use sync::{AllocError, SpinLock, TryVec, lock_class, machine};
 
 lock_class! {
-    static REVERSE: LockClass = ("vm reverse map", ObjectLevel);
+    static REVERSE: LockClass = ("vm reverse map", ReverseMapLevel);
 }
 
 /// Where a leaf stands on an object's lists.
@@ -131,7 +132,7 @@ impl List {
 }
 
 #[repr(align(64))]
-struct PaddedList(SpinLock<List, ObjectLevel>);
+struct PaddedList(SpinLock<List, ReverseMapLevel>);
 
 /// All leaves that map an object.
 pub struct Leaves {
@@ -150,7 +151,7 @@ impl Leaves {
         }
     }
 
-    fn list(&self, number: u32) -> &SpinLock<List, ObjectLevel> {
+    fn list(&self, number: u32) -> &SpinLock<List, ReverseMapLevel> {
         let other = number.checked_sub(1).and_then(|cpu| self.others.get()?.get(cpu as usize));
         &other.unwrap_or(&self.inline).0
     }
@@ -199,7 +200,7 @@ impl Leaves {
     }
 
     /// Does any leaf map the object?
-    pub fn is_empty(&self, order: &mut Order<'_>) -> bool {
+    pub fn is_empty(&self, order: &mut Held<'_, ObjectLevel>) -> bool {
         let others = self.others.get().map_or(&[][..], |l| l);
         self.inline.0.lock_in(order).used == 0 && others.iter().all(|l| l.0.lock_in(order).used == 0)
     }
@@ -208,8 +209,8 @@ impl Leaves {
     pub fn visit(
         &self,
         rcu: &RcuRead,
-        order: &mut Order<'_>,
-        mut f: impl FnMut(&Node, &ReverseOps, &mut Held<'_, ObjectLevel>),
+        order: &mut Held<'_, ObjectLevel>,
+        mut f: impl FnMut(&Node, &ReverseOps, &mut Held<'_, ReverseMapLevel>),
     ) {
         let others = self.others.get().map_or(&[][..], |l| l);
         for list in core::iter::once(&self.inline).chain(others) {

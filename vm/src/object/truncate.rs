@@ -21,11 +21,11 @@ use crate::machine::FlushRange;
 use crate::node::flush::SharersFlushed;
 use crate::node::{Node, Taken};
 use crate::object::rmap::ReverseOps;
-use crate::order;
+use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use sync::level::{Held, Object as ObjectLevel};
+use sync::level::Held;
 use sync::rcu::{self, RcuRead};
 
 impl Object {
@@ -34,14 +34,14 @@ impl Object {
         if size > MAX_PAGES << PAGE_SHIFT {
             return Err(VmError::Overflow);
         }
-        let _change = self.change.lock();
+        let mut change = self.change.lock();
         let old = self.size.swap(size, Ordering::SeqCst);
         if size >= old {
             return Ok(());
         }
         // Private copies go too, as on Linux: who touches one gets SIGBUS, whatever it wrote there.
         let first = size.div_ceil(PAGE_SIZE as u64);
-        self.evict(first, MAX_PAGES, true);
+        self.evict(first, MAX_PAGES, true, change.held());
         let tail = size as usize % PAGE_SIZE;
         if tail != 0 {
             let mut last = self.pinned(size >> PAGE_SHIFT);
@@ -54,24 +54,23 @@ impl Object {
 
     /// Frees the pages `first..end`: they read zero afterwards; private copies stay. For fallocate. May sleep.
     pub fn punch(&self, first: u64, end: u64) -> Result<(), VmError> {
-        let _change = self.change.lock();
-        self.evict(first, end, false);
+        let mut change = self.change.lock();
+        self.evict(first, end, false, change.held());
         Ok(())
     }
 
     /// Takes away all pages from `first` on. The caller holds `change`.
-    pub(super) fn evict_beyond(&self, first: u64) {
-        self.evict(first, MAX_PAGES, false);
+    pub(super) fn evict_beyond(&self, first: u64, change: &mut Held<'_, ObjectLevel>) {
+        self.evict(first, MAX_PAGES, false, change);
     }
 
-    /// Takes the pages `first..end` away; with `copies` private copies of them too.
-    fn evict(&self, first: u64, end: u64, copies: bool) {
+    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`.
+    fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
         let mut tagged = 0u64;
         self.slots.each(first, end, &mut |_, slot| tagged += u64::from(slot.tag()));
-        let mut order = order::begin();
-        if (tagged > 0 || copies) && !self.leaves.is_empty(&mut order) {
+        if (tagged > 0 || copies) && !self.leaves.is_empty(change) {
             let rcu = rcu::read();
-            self.leaves.visit(&rcu, &mut order, |leaf, ops, held| {
+            self.leaves.visit(&rcu, change, |leaf, ops, held| {
                 self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
             });
         }
@@ -96,7 +95,7 @@ impl Object {
         ops: &ReverseOps,
         pages: Range<u64>,
         copies: bool,
-        held: &mut Held<'_, ObjectLevel>,
+        held: &mut Held<'_, ReverseMapLevel>,
         rcu: &RcuRead,
     ) {
         loop {

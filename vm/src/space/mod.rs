@@ -20,11 +20,12 @@ use crate::entry::assert_fits;
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::{NewNode, Node, fill_kernel_half};
+use crate::order::Space as SpaceLevel;
 use crate::tlb::SpaceTlb;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::level::{Held, Space as SpaceLevel};
+use sync::level::Held;
 use sync::{Mutex, lock_class, rcu, try_arc};
 
 lock_class! {

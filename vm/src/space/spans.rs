@@ -14,13 +14,14 @@ use crate::machine::Machine;
 use crate::node::segment::Meaning;
 use crate::once::OnceBox;
 use crate::op::map::MapOp;
+use crate::order::Span as SpanLevel;
 use crate::order::{self, Order};
 use alloc::boxed::Box;
-use sync::level::{Held, Other};
+use sync::level::Held;
 use sync::{Mutex, lock_class, machine, try_box};
 
 lock_class! {
-    static SPAN: LockClass = ("vm span", Other);
+    static SPAN: LockClass = ("vm span", SpanLevel);
 }
 
 /// Bytes of a span.
@@ -35,7 +36,7 @@ struct Span {
 }
 
 #[repr(align(64))]
-struct Slot(Mutex<Span>);
+struct Slot(Mutex<Span, SpanLevel>);
 
 /// The spans of a space; allocated with its second thread.
 pub(crate) struct Spans(OnceBox<Box<[Slot]>>);
@@ -45,7 +46,7 @@ impl Spans {
         Self(OnceBox::new())
     }
 
-    fn this(&self) -> Result<Option<&Mutex<Span>>, VmError> {
+    fn this(&self) -> Result<Option<&Mutex<Span, SpanLevel>>, VmError> {
         let slots = self.0.get_or_try(|| {
             let slots = sync::heap::try_box_slice(machine::cpus() as usize, |_| {
                 Slot(Mutex::new(Span { start: 0, end: 0, next: 0 }, &SPAN))

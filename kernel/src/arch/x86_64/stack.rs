@@ -10,6 +10,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::lock_order as level;
 use alloc::vec::Vec;
 use sync::heap::TryVec;
 use sync::lock::SpinLock;
@@ -36,7 +37,7 @@ const KEPT_PER_CPU: usize = 2;
 /// Stacks whose memory goes back against one flush.
 const BATCH: usize = 32;
 
-lock_class! { static POOL_CLASS: LockClass = ("kernel stacks", sync::level::Other); }
+lock_class! { static POOL_CLASS: LockClass = ("kernel stacks", level::KernelStacks); }
 
 /// Free stacks and free addresses.
 struct Pool {
@@ -49,7 +50,7 @@ struct Pool {
     vacant: Vec<u32>,
 }
 
-static POOL: SpinLock<Pool> =
+static POOL: SpinLock<Pool, level::KernelStacks> =
     SpinLock::new(Pool { first: 0, count: 0, next_slot: MAX_CPUS, vacant: Vec::new() }, &POOL_CLASS);
 /// `Pool::count`, for a look without the lock.
 static POOLED: AtomicUsize = AtomicUsize::new(0);

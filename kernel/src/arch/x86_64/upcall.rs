@@ -16,6 +16,7 @@ pub fn return_work(regs: &mut UserRegs) {
 /// The last word before user mode, with interrupts off.
 #[inline(always)]
 pub fn leaving_kernel() {
+    sync::lock::order::assert_none_held("return to user mode");
     sync::rcu::quiescent();
 }
 

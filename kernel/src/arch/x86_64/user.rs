@@ -78,6 +78,14 @@ macro_rules! fixup {
     };
 }
 
+/// Before an access that may fault and then sleep: with interrupts off a fault is not served.
+#[inline(always)]
+fn assert_may_fault() {
+    if sync::lock::order::CHECKED && super::interrupts_enabled() {
+        sync::lock::order::assert_may_sleep();
+    }
+}
+
 /// Copies up to this many bytes by plain moves; more with a repeated string instruction.
 const PLAIN: usize = 64;
 
@@ -87,6 +95,7 @@ const PLAIN: usize = 64;
 /// The kernel side is valid for `len` bytes and the user side lies in the user half.
 #[inline(never)]
 unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
+    assert_may_fault();
     let left: usize;
     if len <= PLAIN {
         // SAFETY: as the caller says; a fault on the user side goes on at 9.
@@ -232,6 +241,7 @@ pub fn strncpy_from_user(dst: &mut [u8], src: usize) -> Result<usize, StringErro
 /// Reads an aligned word at once (a futex).
 #[inline]
 pub fn load_u32(address: usize) -> UserResult<u32> {
+    assert_may_fault();
     if !in_user_half(address, 4) || !address.is_multiple_of(4) {
         return Err(UserFault);
     }
@@ -257,6 +267,7 @@ pub fn load_u32_nofault(address: usize) -> UserResult<u32> {
 /// Writes an aligned word at once.
 #[inline]
 pub fn store_u32(address: usize, value: u32) -> UserResult {
+    assert_may_fault();
     if !in_user_half(address, 4) || !address.is_multiple_of(4) {
         return Err(UserFault);
     }
@@ -271,6 +282,7 @@ pub fn store_u32(address: usize, value: u32) -> UserResult {
 
 /// Compares an aligned word with `old` and exchanges it for `new`; returns what was there.
 pub fn compare_exchange_u32(address: usize, old: u32, new: u32) -> UserResult<u32> {
+    assert_may_fault();
     if !in_user_half(address, 4) || !address.is_multiple_of(4) {
         return Err(UserFault);
     }

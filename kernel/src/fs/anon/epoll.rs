@@ -20,6 +20,7 @@ use core::ops::Deref;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
+use crate::lock_order as level;
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, EPERM, ETIMEDOUT, Result};
@@ -29,10 +30,10 @@ use crate::fs::vfs::inode::Kind;
 use crate::sched::schedule_if_needed;
 
 lock_class! {
-    static INTERESTS: LockClass = ("epoll interests", sync::level::Other);
-    static READY: LockClass = ("epoll ready list", sync::level::Other);
-    static NESTING_CLASS: LockClass = ("epoll nesting", sync::level::Other);
-    static NEST: LockClass = ("epoll nest", sync::level::Other);
+    static INTERESTS: LockClass = ("epoll interests", level::EpollInterests);
+    static READY: LockClass = ("epoll ready list", level::EpollReady);
+    static NESTING_CLASS: LockClass = ("epoll nesting", level::EpollNesting);
+    static NEST: LockClass = ("epoll nest", level::EpollNest);
 }
 
 const ONE_SHOT: u32 = 1 << 30;
@@ -43,13 +44,13 @@ const BEHAVIOUR: u32 = 0xf << 28;
 const EDGES_MAX: usize = 4;
 
 /// Held by who changes or walks the graph of epolls; how many walks there were.
-static NESTING: Mutex<u64> = Mutex::new(0, &NESTING_CLASS);
+static NESTING: Mutex<u64, level::EpollNesting> = Mutex::new(0, &NESTING_CLASS);
 
 struct Core {
-    interests: Mutex<Vec<Arc<Interest>>>,
-    ready: SpinLock<VecDeque<Arc<Interest>>>,
+    interests: Mutex<Vec<Arc<Interest>>, level::EpollInterests>,
+    ready: SpinLock<VecDeque<Arc<Interest>>, level::EpollReady>,
     queue: PollQueue,
-    nest: SpinLock<Nest>,
+    nest: SpinLock<Nest, level::EpollNest>,
 }
 
 /// An epoll's place in the graph. Changed under `NESTING`.

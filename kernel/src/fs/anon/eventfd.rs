@@ -4,6 +4,7 @@
 use alloc::sync::Arc;
 use core::any::Any;
 
+use crate::lock_order as level;
 use sync::{SpinLock, lock_class, try_box};
 
 use crate::errno::{EAGAIN, EINVAL, Result};
@@ -12,10 +13,10 @@ use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 
-lock_class! { static EVENT: LockClass = ("eventfd", sync::level::Other); }
+lock_class! { static EVENT: LockClass = ("eventfd", level::Eventfd); }
 
 struct Event {
-    count: SpinLock<u64>,
+    count: SpinLock<u64, level::Eventfd>,
     semaphore: bool,
     changed: PollQueue,
 }

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering::SeqCst;
 
+use crate::lock_order as level;
 use sync::{Mutex, lock_class};
 
 use super::pipe::{End, Pipe};
@@ -15,9 +16,9 @@ use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::InodeOps;
 
-lock_class! { static FIFO: LockClass = ("fifo", sync::level::Other); }
+lock_class! { static FIFO: LockClass = ("fifo", level::Fifo); }
 
-pub struct Fifo(Mutex<Weak<Pipe>>);
+pub struct Fifo(Mutex<Weak<Pipe>, level::Fifo>);
 
 impl Fifo {
     pub const fn new() -> Self {

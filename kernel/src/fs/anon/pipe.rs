@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 
+use crate::lock_order as level;
 use sync::{Mutex, lock_class, slab_arc, slab_box};
 
 use super::ring::{PAGE, Ring};
@@ -18,7 +19,7 @@ use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 
-lock_class! { static PIPE: LockClass = ("pipe", sync::level::Other); }
+lock_class! { static PIPE: LockClass = ("pipe", level::Pipe); }
 
 /// Pages of a new pipe.
 const PAGES: usize = 16;
@@ -27,7 +28,7 @@ pub const SIZE_MAX: usize = 1 << 20;
 const PIPE_BUF: usize = 4096;
 
 pub struct Pipe {
-    ring: Mutex<Ring>,
+    ring: Mutex<Ring, level::Pipe>,
     len: AtomicUsize,
     capacity: AtomicUsize,
     pub readers: AtomicU32,

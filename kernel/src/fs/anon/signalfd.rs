@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+use crate::lock_order as level;
 use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use crate::errno::{EAGAIN, EINVAL, Result};
@@ -20,7 +21,7 @@ use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 
-lock_class! { static LISTENERS: LockClass = ("signalfd listeners", sync::level::Other); }
+lock_class! { static LISTENERS: LockClass = ("signalfd listeners", level::SignalfdListeners); }
 
 /// Bytes of what a read gives of one signal.
 const RECORD: usize = size_of::<SignalRecord>();
@@ -28,7 +29,7 @@ const RECORD: usize = size_of::<SignalRecord>();
 /// The signal files that a process has looked at.
 pub struct Listeners {
     some: AtomicBool,
-    list: SpinLock<Vec<Weak<PollQueue>>>,
+    list: SpinLock<Vec<Weak<PollQueue>>, level::SignalfdListeners>,
 }
 
 impl Listeners {

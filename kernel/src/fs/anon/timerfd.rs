@@ -9,6 +9,7 @@
 use alloc::sync::{Arc, Weak};
 use core::any::Any;
 
+use crate::lock_order as level;
 use sync::{SpinLock, lock_class, try_arc, try_box};
 
 use crate::arch::time;
@@ -19,7 +20,7 @@ use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 use crate::sched::{Expire, Timer, TimerSetting, forward};
 
-lock_class! { static TIMERFD: LockClass = ("timerfd", sync::level::Other); }
+lock_class! { static TIMERFD: LockClass = ("timerfd", level::Timerfd); }
 
 #[derive(Default)]
 struct State {
@@ -61,7 +62,7 @@ impl State {
 struct Core {
     /// It goes by the wall clock.
     wall: bool,
-    state: SpinLock<State>,
+    state: SpinLock<State, level::Timerfd>,
     ready: PollQueue,
 }
 

@@ -6,6 +6,7 @@ pub mod random;
 
 use alloc::sync::Arc;
 
+use crate::lock_order as level;
 use sync::{Mutex, lock_class};
 
 use crate::errno::Result;
@@ -18,7 +19,7 @@ use crate::fs::vfs::inode::{Kind, NewInode};
 use crate::fs::vfs::mount;
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
-lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", sync::level::Other); }
+lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", level::Devtmpfs); }
 
 pub static DEVTMPFS: FsType = FsType {
     name: "devtmpfs",
@@ -29,7 +30,7 @@ pub static DEVTMPFS: FsType = FsType {
     statfs: tmpfs::statfs,
 };
 
-static INSTANCE: Mutex<Option<Arc<SuperBlock>>> = Mutex::new(None, &DEVTMPFS_LOCK);
+static INSTANCE: Mutex<Option<Arc<SuperBlock>>, level::Devtmpfs> = Mutex::new(None, &DEVTMPFS_LOCK);
 
 fn instance(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
     let mut instance = INSTANCE.lock();

@@ -5,14 +5,15 @@
 //! cycle counts; a virtual machine without RDRAND has little else.
 #![forbid(unsafe_code)]
 
+use crate::lock_order as level;
 use sync::{LocalCell, SpinLock, lock_class, per_cpu};
 
 use crate::errno::Result;
 use crate::fs::file::buffer::{Input, Output};
 
-lock_class! { static POOL_CLASS: LockClass = ("random pool", sync::level::Other); }
+lock_class! { static POOL_CLASS: LockClass = ("random pool", level::RandomPool); }
 
-static POOL: SpinLock<Generator> =
+static POOL: SpinLock<Generator, level::RandomPool> =
     SpinLock::new(Generator { key: [0x6461_7274, 0x6572, 3, 4, 5, 6, 7, 8] }, &POOL_CLASS);
 
 struct Generator {

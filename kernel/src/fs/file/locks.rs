@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
 
+use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
@@ -16,7 +17,7 @@ use super::File;
 use super::poll::PollQueue;
 use crate::errno::{EAGAIN, Result};
 
-lock_class! { static FILE_LOCKS: LockClass = ("file locks", sync::level::Other); }
+lock_class! { static FILE_LOCKS: LockClass = ("file locks", level::FileLocks); }
 
 #[derive(Clone, Copy)]
 struct Whole {
@@ -50,7 +51,7 @@ struct Held {
 }
 
 struct Lists {
-    held: SpinLock<Held>,
+    held: SpinLock<Held, level::FileLocks>,
     freed: PollQueue,
     rcu: RcuHead,
 }

@@ -8,6 +8,7 @@
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
+use crate::lock_order as level;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 use super::describe;
@@ -15,7 +16,7 @@ use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::Inode;
 use crate::fs::vfs::mount;
 
-lock_class! { static MAPPED: LockClass = ("mapped files", sync::level::Other); }
+lock_class! { static MAPPED: LockClass = ("mapped files", level::MappedFiles); }
 
 /// A file that was mapped, under the name of that moment.
 pub struct Mapped {
@@ -25,7 +26,7 @@ pub struct Mapped {
     inode: Weak<Inode>,
 }
 
-static TABLE: SpinLock<Vec<Arc<Mapped>>> = SpinLock::new(Vec::new(), &MAPPED);
+static TABLE: SpinLock<Vec<Arc<Mapped>>, level::MappedFiles> = SpinLock::new(Vec::new(), &MAPPED);
 
 /// Enters the file at `path`. Out of memory, its mappings stay without a name.
 pub fn enter(path: &mount::Path) {

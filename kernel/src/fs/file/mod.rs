@@ -25,6 +25,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Relaxed},
 };
 
+use crate::lock_order as level;
 use sync::rcu::RcuHead;
 use sync::{Mutex, lock_class, slab_arc};
 
@@ -35,7 +36,7 @@ use crate::fs::vfs::inode::{DirEntry, Inode, Kind};
 use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, Path};
 use vm::ObjectRef;
 
-lock_class! { static POSITION: LockClass = ("file position", sync::level::Other); }
+lock_class! { static POSITION: LockClass = ("file position", level::FilePosition); }
 
 bitflags::bitflags! {
     /// Flags of open(2), with their numbers on x86-64.
@@ -177,7 +178,7 @@ pub struct File {
     opens: AtomicU32,
     /// It counts among the inode's writers.
     writer: AtomicBool,
-    pub position: Mutex<u64>,
+    pub position: Mutex<u64, level::FilePosition>,
     rcu: RcuHead,
 }
 

@@ -8,12 +8,13 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use crate::lock_order as level;
 use sync::{SpinLock, TryVec, lock_class};
 
 use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
 use crate::sched::{PollSet, Sleep, WaitQueue, Woken};
 
-lock_class! { static WATCHERS: LockClass = ("poll watchers", sync::level::Other); }
+lock_class! { static WATCHERS: LockClass = ("poll watchers", level::PollWatchers); }
 
 pub const IN: u32 = 0x001;
 pub const PRI: u32 = 0x002;
@@ -32,7 +33,7 @@ pub trait Watcher: Send + Sync {
 pub struct PollQueue {
     queue: WaitQueue,
     watched: AtomicBool,
-    watchers: SpinLock<Vec<Weak<dyn Watcher>>>,
+    watchers: SpinLock<Vec<Weak<dyn Watcher>>, level::PollWatchers>,
 }
 
 impl PollQueue {

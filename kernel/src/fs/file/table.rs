@@ -17,13 +17,14 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Relaxed},
 };
 
+use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{SpinLock, TryVec, lock_class, slab_arc, try_arc};
 
 use super::File;
 use crate::errno::{EBADF, EINVAL, EMFILE, Result};
 
-lock_class! { static TABLE: LockClass = ("file table", sync::level::Other); }
+lock_class! { static TABLE: LockClass = ("file table", level::FileTable); }
 
 struct Slot {
     file: RcuArc<File>,
@@ -107,7 +108,7 @@ impl Share {
 pub struct FileTable {
     share: RcuArc<Share>,
     /// Guards changes.
-    change: SpinLock<Change>,
+    change: SpinLock<Change, level::FileTable>,
 }
 
 struct Change {

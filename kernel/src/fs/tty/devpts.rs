@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt::Write;
 
+use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_box};
 
 use crate::errno::{EIO, ENOENT, ENOMEM, EPERM, Result};
@@ -20,7 +21,7 @@ use crate::fs::vfs::mount::{self, Path};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
-lock_class! { static DEVPTS_LOCK: LockClass = ("devpts", sync::level::Other); }
+lock_class! { static DEVPTS_LOCK: LockClass = ("devpts", level::Devpts); }
 
 pub static DEVPTS: FsType = FsType {
     name: "devpts",
@@ -45,7 +46,7 @@ struct Instance {
     options: Options,
 }
 
-static INSTANCE: Mutex<Option<Instance>> = Mutex::new(None, &DEVPTS_LOCK);
+static INSTANCE: Mutex<Option<Instance>, level::Devpts> = Mutex::new(None, &DEVPTS_LOCK);
 
 /// By this "text" the kernel's own wish to make a node is known.
 const OURS: &[u8] = b"devpts";

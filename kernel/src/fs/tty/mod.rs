@@ -24,6 +24,7 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
+use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 
@@ -38,10 +39,10 @@ use input::{Effects, Input};
 use termios::{ICANON, Termios, VMIN, VTIME};
 
 lock_class! {
-    static SETTINGS: LockClass = ("tty settings", sync::level::Other);
-    static INPUT: LockClass = ("tty input", sync::level::Other);
-    static ECHO: LockClass = ("tty echo", sync::level::Other);
-    static WRITING: LockClass = ("tty output", sync::level::Other);
+    static SETTINGS: LockClass = ("tty settings", level::TtySettings);
+    static INPUT: LockClass = ("tty input", level::TtyInput);
+    static ECHO: LockClass = ("tty echo", level::TtyEcho);
+    static WRITING: LockClass = ("tty output", level::TtyOutput);
 }
 
 /// What is at the other end.
@@ -53,14 +54,14 @@ enum Line {
 
 pub struct Tty {
     line: Line,
-    settings: SpinLock<Termios>,
+    settings: SpinLock<Termios, level::TtySettings>,
     /// Rows, columns, and two sizes in pixels that nobody uses.
-    window: SpinLock<[u16; 4]>,
-    input: SpinLock<Input>,
+    window: SpinLock<[u16; 4], level::TtySettings>,
+    input: SpinLock<Input, level::TtyInput>,
     /// Echo that found somebody writing.
-    echo: SpinLock<Vec<u8>>,
+    echo: SpinLock<Vec<u8>, level::TtyEcho>,
     /// Held by whoever writes to the port; the column of the cursor.
-    writing: Mutex<usize>,
+    writing: Mutex<usize, level::TtyOutput>,
     /// Output is stopped (^S).
     stopped: AtomicBool,
     readable: PollQueue,

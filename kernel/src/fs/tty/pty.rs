@@ -17,6 +17,7 @@ use core::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
+use crate::lock_order as level;
 use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use super::devpts;
@@ -32,8 +33,8 @@ use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::device_number;
 
 lock_class! {
-    static OUTPUT: LockClass = ("pty output", sync::level::Other);
-    static TABLE: LockClass = ("pty table", sync::level::Other);
+    static OUTPUT: LockClass = ("pty output", level::PtyOutput);
+    static TABLE: LockClass = ("pty table", level::PtyTable);
 }
 
 /// Terminals at once, as on Linux.
@@ -46,12 +47,12 @@ const LIMIT: usize = 1 << 16;
 pub const MAJOR: u64 = 136;
 
 /// The terminals, by number.
-static TERMINALS: SpinLock<Vec<Option<Arc<Tty>>>> = SpinLock::new(Vec::new(), &TABLE);
+static TERMINALS: SpinLock<Vec<Option<Arc<Tty>>>, level::PtyTable> = SpinLock::new(Vec::new(), &TABLE);
 
 /// A terminal's end of the line.
 pub struct Pty {
     number: u32,
-    output: SpinLock<VecDeque<u8>>,
+    output: SpinLock<VecDeque<u8>, level::PtyOutput>,
     /// The master looks again: there is something to read, or room to write.
     changed: PollQueue,
     locked: AtomicBool,

@@ -6,13 +6,14 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{SpinLock, lock_class, slab_arc};
 
 use super::mount::Path;
 use crate::errno::{ENOENT, Result};
 
-lock_class! { static CONTEXT: LockClass = ("working directory", sync::level::Other); }
+lock_class! { static CONTEXT: LockClass = ("working directory", level::WorkingDirectory); }
 
 pub struct Paths {
     pub root: Path,
@@ -28,7 +29,7 @@ rcu_object!(Paths);
 pub struct FsContext {
     paths: RcuArc<Paths>,
     /// Serialises chdir and chroot of the threads that share the context.
-    change: SpinLock<()>,
+    change: SpinLock<(), level::WorkingDirectory>,
     umask: AtomicU32,
 }
 

@@ -202,7 +202,7 @@ pub fn rmdir_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8])
         return Err(EBUSY);
     }
     dir.dentry.inode.ops.allow_remove()?;
-    let mut inside = inner.names.lock();
+    let mut inside = inner.names.lock_nested();
     if !inside.is_empty() {
         return Err(ENOTEMPTY);
     }

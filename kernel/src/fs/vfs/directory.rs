@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::lock_order as level;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::rcu::{Chain, RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, slab_arc};
@@ -23,7 +24,7 @@ use sync::{Mutex, TryVec, lock_class, slab_arc};
 use super::dentry::{Dentry, Name};
 use crate::errno::{ENOENT, ENOMEM, Result};
 
-lock_class! { pub static DIRECTORY: LockClass = ("directory", sync::level::Other); }
+lock_class! { pub static DIRECTORY: LockClass = ("directory", level::Directory); }
 
 /// A name and what it leads to.
 #[derive(Clone)]
@@ -66,7 +67,7 @@ impl Table {
 
 pub struct Directory {
     table: RcuArc<Table>,
-    pub names: Mutex<Names>,
+    pub names: Mutex<Names, level::Directory>,
 }
 
 vm::slab_type!(Directory, "directory", Box);

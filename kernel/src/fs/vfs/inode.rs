@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, try_arc};
 
@@ -25,7 +26,7 @@ use crate::fs::file::locks::FileLocks;
 use crate::fs::file::{FileOps, OpenFlags};
 use vm::ObjectRef;
 
-lock_class! { pub static INODE_WRITE: LockClass = ("inode write", sync::level::Other); }
+lock_class! { pub static INODE_WRITE: LockClass = ("inode write", level::InodeWrite); }
 
 /// The kinds of file, with the bits that `st_mode` shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +96,7 @@ pub struct Inode {
     version: AtomicU64,
     pub ops: Box<dyn InodeOps>,
     /// Serialises writes that must not interleave: appends, truncation.
-    pub write_lock: Mutex<()>,
+    pub write_lock: Mutex<(), level::InodeWrite>,
     pub locks: FileLocks,
     /// Who has it open for writing, and whether it was ever a program.
     pub writers: Writers,

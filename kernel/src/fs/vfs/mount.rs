@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::lock_order as level;
 use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
@@ -20,7 +21,7 @@ use super::dentry::{Dentry, DentryRef, Seen};
 use super::superblock::SuperBlock;
 use crate::errno::{EBUSY, EINVAL, ENOENT, ENOTDIR, Result};
 
-lock_class! { pub static MOUNT: LockClass = ("mount", sync::level::Other); }
+lock_class! { pub static MOUNT: LockClass = ("mount", level::Mounts); }
 
 pub type MountRef = HotRef<Mount>;
 
@@ -77,7 +78,7 @@ struct Table {
 rcu_object!(Table);
 
 static TABLE: RcuArc<Table> = RcuArc::empty();
-static MOUNTS: Mutex<()> = Mutex::new((), &MOUNT);
+static MOUNTS: Mutex<(), level::Mounts> = Mutex::new((), &MOUNT);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 fn try_mount(

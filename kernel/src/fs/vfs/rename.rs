@@ -70,11 +70,11 @@ pub fn rename_at(
     let old_above = contains(&from.dir.dentry, &to.dir.dentry);
     if old_above || (!new_above && ptr::from_ref(old_dir).addr() < ptr::from_ref(new_dir).addr()) {
         let mut old = old_dir.names.lock();
-        let mut new = new_dir.names.lock();
+        let mut new = new_dir.names.lock_nested();
         rename.between((old_dir, &mut old), (new_dir, &mut new))
     } else {
         let mut new = new_dir.names.lock();
-        let mut old = old_dir.names.lock();
+        let mut old = old_dir.names.lock_nested();
         rename.between((old_dir, &mut old), (new_dir, &mut new))
     }
 }
@@ -223,7 +223,7 @@ impl Rename<'_> {
     fn empty(&self, target: Option<&Entry>) -> Result<()> {
         let Some(target) = target.filter(|_| self.flags & EXCHANGE == 0) else { return Ok(()) };
         if let Some(inner) = &target.dentry.directory {
-            let mut inside = inner.names.lock();
+            let mut inside = inner.names.lock_nested();
             if !inside.is_empty() {
                 return Err(ENOTEMPTY);
             }

@@ -5,6 +5,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::lock_order as level;
 use once_cell::race::OnceRef;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::{Mutex, SpinLock, lock_class, slab_arc};
@@ -13,8 +14,8 @@ use super::dentry::{Dentry, DentryRef, Name};
 use super::inode::Inode;
 use crate::errno::{ENODEV, ENOENT, Result};
 
-lock_class! { pub static RENAME: LockClass = ("rename", sync::level::Other); }
-lock_class! { pub static SUPER_ROOT: LockClass = ("super block root", sync::level::Other); }
+lock_class! { pub static RENAME: LockClass = ("rename", level::Rename); }
+lock_class! { pub static SUPER_ROOT: LockClass = ("super block root", level::SuperRoot); }
 
 /// A kind of file system.
 pub struct FsType {
@@ -43,9 +44,9 @@ pub struct SuperBlock {
     pub kind: &'static FsType,
     /// `st_dev`.
     pub device: u64,
-    root: SpinLock<Option<Owner<Dentry>>>,
+    root: SpinLock<Option<Owner<Dentry>>, level::SuperRoot>,
     /// Held by a rename that moves between directories, so that the shape of the tree stands still for it.
-    pub rename: Mutex<()>,
+    pub rename: Mutex<(), level::Rename>,
 }
 
 vm::slab_type!(SuperBlock, "super-block", Arc);

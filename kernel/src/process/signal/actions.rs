@@ -4,12 +4,12 @@
 #![forbid(unsafe_code)]
 
 use super::{Action, COUNT};
+use crate::lock_order as level;
 use alloc::sync::Arc;
 use linux_raw_sys::general::{SIGKILL, SIGSTOP};
-use sync::level::Other;
 use sync::{AllocError, SpinLock, lock_class, slab_arc};
 
-lock_class! { static ACTIONS: LockClass = ("signal actions", Other); }
+lock_class! { static ACTIONS: LockClass = ("signal actions", level::SignalActions); }
 
 vm::slab_type!(Actions, "signal-actions", Arc);
 
@@ -17,7 +17,7 @@ vm::slab_type!(Actions, "signal-actions", Arc);
 const PLACES: usize = COUNT as usize - 2;
 
 /// The actions for all signals.
-pub(super) struct Actions(SpinLock<[Action; PLACES]>);
+pub(super) struct Actions(SpinLock<[Action; PLACES], level::SignalActions>);
 
 /// The place of `signal`; None: it has none.
 fn place_of(signal: u32) -> Option<usize> {

@@ -14,13 +14,13 @@ pub mod send;
 
 use crate::errno::{Errno, Result};
 use crate::fs::anon::signalfd::Listeners;
+use crate::lock_order as level;
 use crate::sched::{Sleep, WaitQueue, Woken};
 use actions::Actions;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_raw_sys::general as abi;
-use sync::level::Other;
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -28,8 +28,8 @@ pub use info::Info;
 pub use send::kernel as send_kernel;
 
 lock_class! {
-    static SIGNALS: LockClass = ("process signals", Other);
-    static PENDING: LockClass = ("pending signals", Other);
+    static SIGNALS: LockClass = ("process signals", level::ProcessSignals);
+    static PENDING: LockClass = ("pending signals", level::PendingSignals);
 }
 
 /// Signals are 1 to 64.
@@ -168,14 +168,14 @@ impl Waiting {
 }
 
 /// A thread's own queue. Its lock is taken under the process's.
-pub struct Queue(SpinLock<Waiting>);
+pub struct Queue(SpinLock<Waiting, level::PendingSignals>);
 
 impl Queue {
     pub fn new() -> Self {
         Self(SpinLock::new(Waiting::new(), &PENDING))
     }
 
-    pub fn lock(&self) -> SpinGuard<'_, Waiting> {
+    pub fn lock(&self) -> SpinGuard<'_, Waiting, level::PendingSignals> {
         self.0.lock()
     }
 
@@ -198,7 +198,7 @@ struct State {
 
 /// The signal side of a process.
 pub struct Signals {
-    state: SpinLock<State>,
+    state: SpinLock<State, level::ProcessSignals>,
     /// Mirrors `state.stopped`, for looks without the lock.
     stopped: AtomicBool,
     /// Stopped threads wait here.

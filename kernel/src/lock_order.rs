@@ -1,0 +1,172 @@
+//! The order of the kernel's locks, on one page: a lock is taken only while all locks held stand further up in this list.
+//!
+//! Each level is a type that the locks of the level name (`SpinLock<T, level::Pipe>`), so no lock is without a place here. `sync::level`
+//! says how the types prove an order (`lock_in`); where they do not, feature `lockdep` checks it at every lock (`make lockdep`).
+//!
+//! Three rules give the list its shape:
+//! * Sleeping locks come before spinning ones: nobody sleeps under a spinning lock.
+//! * Who calls another room holds its own locks: file systems come before vm, whose memory they use, and everybody who wakes others
+//!   before the scheduler.
+//! * Memory is allocated and freed under any lock but a run queue, so the allocator's locks come last.
+//!
+//! Two locks of one level are held at once only where `lock_nested` says so, with the rule for their order: directories (the upper one
+//! first, else by address), page-table nodes (the upper one first), futex buckets (by index).
+//!
+//! To add a lock: find what is held where it is taken and what is taken under it, and put a level between them.
+#![forbid(unsafe_code)]
+
+sync::lock_order! {
+    // Sleeping locks: names.
+
+    /// The table of mounts changes.
+    level Mounts = 1;
+    /// A super block's renames between directories, for which the shape of the tree stands still. Before the directories.
+    level Rename;
+    /// The one devpts: its directory and options. Its holder makes and removes names.
+    level Devpts;
+    /// The one devtmpfs, while it is made. As devpts.
+    level Devtmpfs;
+
+    // Sleeping locks: open files.
+
+    /// An open file's position. Held over the whole read or write, or the reading of a directory.
+    level FilePosition;
+    /// A directory's names. Nested: the upper one first, two that are not above each other by address, and under them the one that is
+    /// removed or replaced.
+    level Directory;
+    /// The graph of epolls that watch each other changes or is walked.
+    level EpollNesting;
+    /// An epoll's list of interests. Its holder asks the files of the list whether they are ready.
+    level EpollInterests;
+    /// A file of /proc: its text. Its holder looks into processes, and copies the text to the reader.
+    level ProcContent;
+    /// Writes, truncations and the like of one inode. Its holder changes the inode's object.
+    level InodeWrite;
+    /// A fifo's pipe, while it is looked up or made.
+    level Fifo;
+    /// What is in a pipe. Programs' memory is copied under it.
+    level Pipe;
+    /// Who writes to a terminal's line.
+    level TtyOutput;
+
+    // Sleeping locks: memory. A program's page may be needed under any lock above.
+
+    from vm::order::Span;
+    from vm::order::Space;
+    from vm::order::Object;
+
+    // Spinning locks: terminals. Input makes signals.
+
+    /// The table of pseudo-terminals.
+    level PtyTable;
+    /// A terminal's modes, or its window size.
+    level TtySettings;
+    /// What was typed. Signals (^C) are sent under it.
+    level TtyInput;
+    /// Echo that waits for a writer.
+    level TtyEcho;
+    /// What a pseudo-terminal's master has not read yet.
+    level PtyOutput;
+
+    // Spinning locks: processes.
+
+    /// A process's children: births, deaths and stops are made known under it.
+    level ProcessChildren;
+    /// A process's parent, read and changed under the parent's list of children.
+    level ProcessParent;
+    /// The table of sessions, and the numbers kept for them.
+    level SessionTable;
+    /// A session's terminal.
+    level Session;
+    /// A process's list of POSIX timers.
+    level PosixTimers;
+    /// One of them. Signals are sent under it.
+    level PosixTimer;
+    /// A process's interval timers.
+    level IntervalTimer;
+    /// The signals of a process as a whole: what waits, whether it stopped.
+    level ProcessSignals;
+    /// What a process does with each signal.
+    level SignalActions;
+    /// A process's threads. Under it a thread is looked into, its signals changed, and it is woken.
+    level ProcessThreads;
+    /// A thread's own signals. Under those of the process.
+    level PendingSignals;
+    /// The signalfds that wait for a process's signals.
+    level SignalfdListeners;
+    /// A process's space.
+    level ProcessSpace;
+    /// A process's memory layout for /proc: program, arguments, heap.
+    level ProcessMemory;
+    /// What a thread refers to (files, working directory, space, credentials), as others see it.
+    level ThreadReference;
+    /// Small values of a thread or process: one at a time, for a copy.
+    level ThreadState;
+    /// Numbers of dead processes that do not fit their CPU's list.
+    level ProcessIds;
+
+    // Spinning locks: files. None is held while another is taken.
+
+    /// A process's root and working directory change.
+    level WorkingDirectory;
+    /// A descriptor table changes. Files are let go after it.
+    level FileTable;
+    /// A file's record locks and leases.
+    level FileLocks;
+    /// Objects of mapped files, by number.
+    level MappedFiles;
+    /// A super block's root, taken away at its end.
+    level SuperRoot;
+    /// An eventfd's count.
+    level Eventfd;
+    /// A timerfd's setting. Its timer is set under it.
+    level Timerfd;
+    /// The epolls that watch a queue.
+    level PollWatchers;
+    /// What is ready in an epoll.
+    level EpollReady;
+    /// An epoll's place in the graph of those that watch each other. One at a time.
+    level EpollNest;
+    /// The names of this host and its domain.
+    level HostName;
+    /// The state of the random number generator.
+    level RandomPool;
+
+    // Spinning locks: the scheduler. Any of the above may wake somebody or set a timer.
+
+    /// Who waits on words of user memory. Nested: two buckets, the lower index first.
+    level Futex;
+    /// Who waits for an event.
+    level WaitQueue;
+    /// A CPU's deadlines.
+    level TimerQueue;
+    /// A CPU's tasks. One at a time: who balances only tries the second.
+    level RunQueue;
+
+    // Spinning locks: memory.
+
+    /// Kernel stacks that are free. Pages for more are found under it.
+    level KernelStacks;
+    from vm::order::ReverseMap;
+    from vm::order::Leaf;
+    from vm::order::FrameList;
+    from sync::level::PerCpuCounters;
+
+    /// A serial port's transmitter, for interrupt handlers too: the last of all, since anybody may print.
+    level SerialPort;
+}
+
+/// Boot option `plant=lock-inversion`: takes two locks the wrong way round, which the check is there to find (tests/boot/lock-order.sh).
+#[cfg(feature = "lockdep")]
+pub fn plant_inversion(command_line: &str) {
+    sync::lock_class! {
+        static PLANTED_RENAME: LockClass = ("planted rename", Rename);
+        static PLANTED_DIRECTORY: LockClass = ("planted directory", Directory);
+    }
+    if command_line.split_ascii_whitespace().any(|word| word == "plant=lock-inversion") {
+        let rename = sync::Mutex::new((), &PLANTED_RENAME);
+        let directory = sync::Mutex::new((), &PLANTED_DIRECTORY);
+        let _directory = directory.lock();
+        let _rename = rename.lock();
+    }
+}

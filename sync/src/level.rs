@@ -61,7 +61,31 @@
 //! static LOCK: sync::SpinLock<u32> = sync::SpinLock::new(0, &OBJECT); // it is a `SpinLock<u32, Object>`
 //! ```
 //!
-//! Two locks of one level are taken with `lock_nested`: the caller has a rule for their order, and writes it down there.
+//! Two locks of one level are taken with `lock_nested` or `lock_nested_in`: the caller has a rule for their order, and writes it down
+//! there. By the types only a lock of that level may be held then, which is the rule's business, and none of a later one:
+//!
+//! ```
+//! # sync::lock_order! { level Rename = 1; level Directory; }
+//! # use sync::{level::*, lock_class, Mutex};
+//! # lock_class! { static RENAME: LockClass = ("rename", Rename); static NAMES: LockClass = ("names", Directory); }
+//! # let (rename, upper, lower) = (Mutex::new((), &RENAME), Mutex::new(1, &NAMES), Mutex::new(2, &NAMES));
+//! let mut clean = Held::clean();
+//! let mut rename = rename.lock_in(&mut clean);
+//! let mut upper = upper.lock_in(rename.held());
+//! let (above, held) = upper.split();
+//! let lower = lower.lock_nested_in(held); // the upper directory is locked first
+//! *above += *lower;
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # sync::lock_order! { level Rename = 1; level Directory; }
+//! # use sync::{level::*, lock_class, Mutex};
+//! # lock_class! { static RENAME: LockClass = ("rename", Rename); static NAMES: LockClass = ("names", Directory); }
+//! # let (rename, names) = (Mutex::new((), &RENAME), Mutex::new(1, &NAMES));
+//! let mut clean = Held::clean();
+//! let mut names = names.lock_in(&mut clean);
+//! let rename = rename.lock_nested_in(names.held()); // a directory is no `Rename`
+//! ```
 
 use core::marker::PhantomData;
 

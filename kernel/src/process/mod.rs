@@ -63,6 +63,7 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
 use own::Own;
+use sync::level::Held;
 use sync::rcu::RcuHead;
 use sync::{SpinLock, lock_class};
 
@@ -233,6 +234,17 @@ impl Process {
     /// Calls `f` for each thread, under the lock of the list.
     pub fn for_each_thread(&self, mut f: impl FnMut(&Arc<Thread>)) {
         self.threads.lock().iter().for_each(&mut f);
+    }
+
+    /// As `for_each_thread`, under the process's signals: `f` gets what the lock of a thread's own signals takes.
+    pub fn for_each_thread_in(
+        &self,
+        held: &mut Held<'_, level::ProcessSignals>,
+        mut f: impl FnMut(&Arc<Thread>, &mut Held<'_, level::ProcessThreads>),
+    ) {
+        let mut threads = self.threads.lock_in(held);
+        let (threads, held) = threads.split();
+        threads.iter().for_each(|thread| f(thread, held));
     }
 
     pub fn is_zombie(&self) -> bool {

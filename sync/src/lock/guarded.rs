@@ -88,6 +88,13 @@ impl<R: RawLock, T: ?Sized, L: Level> Lock<R, T, L> {
         self.acquire(false)
     }
 
+    /// As `lock_in`, where the innermost lock held is of the same level and the caller has a rule for their order.
+    #[track_caller]
+    #[inline(always)]
+    pub fn lock_nested_in<'a>(&'a self, _held: &'a mut Held<'_, L>) -> Guard<'a, R, T, L> {
+        self.acquire(true)
+    }
+
     #[track_caller]
     #[inline(always)]
     fn acquire(&self, nested: bool) -> Guard<'_, R, T, L> {

@@ -12,6 +12,8 @@ use super::{File, FileOps, Mapping, seek_in};
 use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, ENXIO, Result};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::inode::{DirEntry, Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+use crate::lock_order as level;
+use sync::level::Held;
 
 /// Largest offset: `s64` on Linux, and less here, so that page numbers never overflow.
 pub const SIZE_MAX: u64 = i64::MAX as u64 & !0xfff;
@@ -34,8 +36,8 @@ impl FileOps for Regular {
 
     fn write(&self, file: &File, at: u64, from: &mut Input<'_>) -> Result<usize> {
         let inode = file.inode();
-        let _lock = inode.write_lock.lock();
-        write_locked(inode, at, from)
+        let mut write = inode.write_lock.lock();
+        write_locked(inode, at, from, write.held())
     }
 
     fn seeks(&self) -> bool {
@@ -87,13 +89,20 @@ pub fn append(file: &File, from: &mut Input<'_>) -> Result<(usize, u64)> {
     if inode.kind != Kind::Regular {
         return Ok((file.ops().write(file, 0, from)?, 0));
     }
-    let _lock = inode.write_lock.lock();
+    let mut write = inode.write_lock.lock();
     let end = inode.size();
-    let n = write_locked(inode, end, from)?;
+    let n = write_locked(inode, end, from, write.held())?;
     Ok((n, end + n as u64))
 }
 
-fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>) -> Result<usize> {
+/// The caller holds the inode's `write_lock`.
+#[inline]
+fn write_locked(
+    inode: &Inode,
+    at: u64,
+    from: &mut Input<'_>,
+    _write: &mut Held<'_, level::InodeWrite>,
+) -> Result<usize> {
     if from.left() == 0 {
         return Ok(0);
     }

@@ -84,7 +84,7 @@ fn next(thread: &Current) -> Verdict {
     let mut state = process.signals.state.lock();
     loop {
         let blocked = thread.blocked.load(Ordering::Relaxed);
-        let own = thread.pending.lock().take(blocked);
+        let own = thread.pending.lock(state.held()).take(blocked);
         let Some(mut info) = own.or_else(|| state.shared.take(blocked)) else { return Verdict::Nothing };
         if info.timer.is_some() {
             drop(state);
@@ -100,7 +100,8 @@ fn next(thread: &Current) -> Verdict {
                 state.actions.set(info.signal, Action::default());
             }
             // More may wait: look again after the handler has been entered.
-            if (thread.pending.lock().set | state.shared.set) & !(blocked | action.mask) != 0 {
+            let own = thread.pending.lock(state.held()).set;
+            if (own | state.shared.set) & !(blocked | action.mask) != 0 {
                 sched::current().work.set(Work::SIGNAL);
             }
             return Verdict::Handle(info, action);
@@ -230,9 +231,10 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
 
 /// Sets the running thread's mask; signals that are no longer blocked are delivered on the way out.
 pub fn set_blocked(thread: &Current, mask: u64) {
-    let state = thread.process.signals.state.lock();
+    let mut state = thread.process.signals.state.lock();
     thread.blocked.store(mask & !UNBLOCKABLE, Ordering::Relaxed);
-    if (thread.pending.lock().set | state.shared.set) & !mask != 0 {
+    let own = thread.pending.lock(state.held()).set;
+    if (own | state.shared.set) & !mask != 0 {
         sched::current().work.set(Work::SIGNAL);
     }
 }

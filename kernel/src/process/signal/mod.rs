@@ -21,6 +21,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_raw_sys::general as abi;
+use sync::level::{Before, Held};
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -175,13 +176,17 @@ impl Queue {
         Self(SpinLock::new(Waiting::new(), &PENDING))
     }
 
-    pub fn lock(&self) -> SpinGuard<'_, Waiting, level::PendingSignals> {
-        self.0.lock()
+    /// Under the process's signals, or under no lock.
+    pub fn lock<'a>(
+        &'a self,
+        held: &'a mut Held<'_, impl Before<level::PendingSignals>>,
+    ) -> SpinGuard<'a, Waiting, level::PendingSignals> {
+        self.0.lock_in(held)
     }
 
     /// The signals that wait in it.
     pub fn set(&self) -> u64 {
-        self.lock().set
+        self.lock(&mut Held::clean()).set
     }
 }
 
@@ -282,7 +287,7 @@ impl Signals {
         let old = state.actions.set(signal, to).ok_or(Errno::EINVAL)?;
         if to.discards(signal) {
             state.shared.discard(bit(signal));
-            process.for_each_thread(|t| t.pending.lock().discard(bit(signal)));
+            process.for_each_thread_in(state.held(), |t, held| t.pending.lock(held).discard(bit(signal)));
         }
         Ok(old)
     }
@@ -386,7 +391,7 @@ impl Signals {
 pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
     let found = {
         let mut state = thread.process.signals.state.lock();
-        let own = thread.pending.lock().take(!set);
+        let own = thread.pending.lock(state.held()).take(!set);
         own.or_else(|| state.shared.take(!set))
     };
     found.map(|mut info| {

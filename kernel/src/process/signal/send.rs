@@ -5,9 +5,11 @@ use super::super::wait::Event;
 use super::super::{Pid, Process, Thread, ids};
 use super::{Action, Info, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
+use crate::lock_order as level;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
+use sync::level::Held;
 
 /// Sends to a process; any thread that does not block the signal may take it.
 pub fn to_process(process: &Arc<Process>, info: Info) {
@@ -34,7 +36,8 @@ pub fn queue(
     }
     let mut state = process.signals.state.lock();
     let this = bit(info.signal);
-    prepare(process, &mut state, info.signal);
+    let (locked, held) = state.split();
+    prepare(process, locked, held, info.signal);
     let Some(action) = state.actions.get(info.signal) else { return Ok(false) };
     // A blocked signal is kept even if it would be ignored: the program may change its mind, or sigwait.
     let kept = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
@@ -52,7 +55,7 @@ pub fn queue(
     }
     let limit = process.limits.soft(abi::RLIMIT_SIGPENDING);
     match thread {
-        Some(thread) => thread.pending.lock().put(&info, must_queue, limit)?,
+        Some(thread) => thread.pending.lock(state.held()).put(&info, must_queue, limit)?,
         None => state.shared.put(&info, must_queue, limit)?,
     }
     let kill = info.signal == abi::SIGKILL || fatal(&action, info.signal);
@@ -95,10 +98,15 @@ fn fatal(action: &Action, signal: u32) -> bool {
 }
 
 /// SIGCONT undoes stopping and the other way round, whatever is blocked or ignored.
-fn prepare(process: &Arc<Process>, state: &mut State, signal: u32) {
+fn prepare(
+    process: &Arc<Process>,
+    state: &mut State,
+    held: &mut Held<'_, level::ProcessSignals>,
+    signal: u32,
+) {
     if signal == abi::SIGCONT {
         state.shared.discard(STOPPING);
-        process.for_each_thread(|t| t.pending.lock().discard(STOPPING));
+        process.for_each_thread_in(held, |t, held| t.pending.lock(held).discard(STOPPING));
         if state.stopped {
             process.signals.set_stopped(state, false);
             process.signals.stop_event.store(0, Ordering::Relaxed);
@@ -108,7 +116,7 @@ fn prepare(process: &Arc<Process>, state: &mut State, signal: u32) {
         }
     } else if STOPPING & bit(signal) != 0 {
         state.shared.discard(bit(abi::SIGCONT));
-        process.for_each_thread(|t| t.pending.lock().discard(bit(abi::SIGCONT)));
+        process.for_each_thread_in(held, |t, held| t.pending.lock(held).discard(bit(abi::SIGCONT)));
     }
 }
 

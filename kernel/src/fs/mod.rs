@@ -8,8 +8,8 @@
 //! remove files in directories of its own. References to mounts and dentries are counted per CPU, tables of names are read
 //! under RCU, inode numbers come in blocks per CPU.
 //!
-//! Lock order: mounts → rename → directories (upper first) → file position → inode write lock → vm objects; everything
-//! else is innermost. User memory is copied under sleeping locks only.
+//! Lock order: mounts → rename → file position → directories (upper first) → inode write lock → vm objects; the rest is in
+//! `lock_order`. User memory is copied under sleeping locks only.
 #![forbid(unsafe_code)]
 
 /// Gives a type an `rcu` field's head for deferred drops.

@@ -1,7 +1,7 @@
 //! Open regular files and directories of any file system: contents through the inode's object, names through the
 //! name cache or the file system.
 //!
-//! Lock order: file position → inode write lock → directory names.
+//! Lock order: file position → inode write lock, or directory names.
 #![forbid(unsafe_code)]
 
 use core::any::Any;

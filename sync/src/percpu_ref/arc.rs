@@ -136,6 +136,13 @@ impl<T: Send + Sync> PerCpuOwner<T> {
         PerCpuArc { inner: self.inner, _owns: PhantomData }
     }
 
+    /// Whether nobody else has a reference. It holds until somebody takes one through this owner. A hot object, counted per CPU, is taken
+    /// for one that is in use.
+    pub fn is_alone(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.inner.as_ref() }.count.is_alone()
+    }
+
     /// Whether references are counted per CPU just now.
     pub fn is_per_cpu(&self) -> bool {
         // SAFETY: as above.

@@ -119,6 +119,12 @@ impl PerCpuRef {
         }
     }
 
+    /// Whether the owner's reference is the only one, as far as one can see: who finds the object through its owner may take one at any
+    /// moment. A count that is per CPU is taken for one with references.
+    pub fn is_alone(&self) -> bool {
+        self.raw.is_alone()
+    }
+
     /// Whether the count was killed.
     pub fn is_dead(&self) -> bool {
         self.raw.is_dead()

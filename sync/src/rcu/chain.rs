@@ -27,6 +27,19 @@ impl<T> Linked for Node<T> {
 
 crate::rcu_object!([T: Send + Sync + 'static] Node<T>);
 
+/// A value that has its place in memory but is on no chain yet: putting it on one cannot fail.
+pub struct Prepared<T: Send + Sync + 'static>(Box<Node<T>>);
+
+impl<T: Send + Sync + SlabType> Prepared<T> {
+    pub fn try_new(value: T) -> Result<Self, AllocError> {
+        Ok(Prepared(node(value)?))
+    }
+
+    pub fn value(&self) -> &T {
+        &self.0.value
+    }
+}
+
 /// Values in the reverse order of their arrival.
 pub struct Chain<T: Send + Sync + 'static> {
     head: Head<Node<T>>,
@@ -61,10 +74,16 @@ impl<T: Send + Sync> Chain<T> {
     where
         T: SlabType,
     {
-        let node = Box::into_raw(node(value)?);
+        self.push_prepared(Prepared(node(value)?));
+        Ok(())
+    }
+
+    /// Puts a prepared value in front.
+    #[inline]
+    pub fn push_prepared(&self, value: Prepared<T>) {
+        let node = Box::into_raw(value.0);
         // SAFETY: the node is new, and leaves the chain only by way of a grace period.
         unsafe { self.head.write().push(node) };
-        Ok(())
     }
 
     /// Takes out the first value that `is_it`; it is dropped a grace period later. `is_it` does not sleep.
@@ -83,13 +102,24 @@ impl<T: Send + Sync> Chain<T> {
     where
         T: SlabType,
     {
-        let other = Box::into_raw(node(value)?);
+        Ok(self.replace_prepared(is_it, Prepared(node(value)?), _read))
+    }
+
+    /// The same with a prepared value.
+    #[inline]
+    pub fn replace_prepared<'r>(
+        &'r self,
+        is_it: impl FnMut(&T) -> bool,
+        value: Prepared<T>,
+        _read: &'r RcuRead,
+    ) -> Option<&'r T> {
+        let other = Box::into_raw(value.0);
         let old = self.exchange(is_it, other);
         if old.is_none() {
             // SAFETY: from `into_raw` above, and not on the chain.
             drop(unsafe { Box::from_raw(other) });
         }
-        Ok(old)
+        old
     }
 
     /// The caller gives out the value for a read section at most.
@@ -181,6 +211,22 @@ mod tests {
         assert_eq!((numbers(&chain), Arc::strong_count(&watch)), (alloc::vec![7], 2));
         drop(chain);
         assert_eq!(Arc::strong_count(&watch), 1);
+    }
+
+    #[test]
+    fn a_prepared_value_is_put_in_without_memory() {
+        let watch = Arc::new(());
+        let chain = Chain::new();
+        let [first, second] = [1, 2].map(|n| Prepared::try_new(Value(n, watch.clone())).unwrap());
+        assert_eq!(second.value().0, 2);
+        hosted::fail_after(0, || {
+            chain.push_prepared(first);
+            assert_eq!(chain.replace_prepared(|v| v.0 == 1, second, &read()).unwrap().0, 1);
+        });
+        let third = Prepared::try_new(Value(3, watch.clone())).unwrap();
+        assert!(chain.replace_prepared(|v| v.0 == 9, third, &read()).is_none());
+        drain();
+        assert_eq!((numbers(&chain), Arc::strong_count(&watch)), (alloc::vec![2], 2));
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod chain;
 
 pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, defer_arc, defer_box};
 pub use callback::pending;
-pub use chain::Chain;
+pub use chain::{Chain, Prepared};
 
 use crate::machine::{self, CpuId};
 use crate::per_cpu;

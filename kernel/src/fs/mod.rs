@@ -60,9 +60,14 @@ pub fn root() -> Result<Path> {
     ROOT.load(&read).map(|r| r.path.clone()).ok_or(ENOENT)
 }
 
+/// What opens device nodes and fifos.
+static SPECIAL: file::special::Special =
+    file::special::Special { device: devfs::devices::open, fifo: anon::fifo::open };
+
 /// Mounts the root file system and unpacks the initramfs into it. `types` are the file systems that can be mounted.
 pub fn init(types: &'static vfs::superblock::Types, initramfs: &[u8]) {
     vfs::superblock::register(types);
+    file::special::register(&SPECIAL);
     if let Err(e) = try_init(initramfs) {
         panic!("no root file system: {e:?}");
     }

@@ -29,36 +29,27 @@ use crate::errno::{EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, Poller};
 use crate::fs::file::{File, FileOps};
-use crate::fs::vfs::inode::{Fixed, Inode, Kind, NewInode};
-use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
+use crate::fs::vfs::cache::Cache;
+use crate::fs::vfs::inode::{Inode, Kind, NewInode};
+use crate::fs::vfs::operations::Plain;
+use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
 lock_class! { static CONTENT: LockClass = ("proc file", level::ProcContent); }
 
-pub static PROC: FsType =
-    FsType { name: "proc", magic: 0x9fa0, nodev: true, names_complete: false, mount: mount_proc, statfs };
+pub static PROC: FsType = FsType { name: "proc", magic: 0x9fa0, nodev: true, mount: mount_proc };
 
-pub static SYSFS: FsType = FsType {
-    name: "sysfs",
-    magic: 0x6265_6572,
-    nodev: true,
-    names_complete: true,
-    mount: mount_sysfs,
-    statfs,
-};
-
-fn statfs(_: &SuperBlock) -> StatFs {
-    StatFs::default()
-}
+pub static SYSFS: FsType = FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, mount: mount_sysfs };
 
 fn mount_proc(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
     let device = new_device();
-    SuperBlock::try_new(kind, device, nodes::root(device)?)
+    SuperBlock::try_new(kind, Cache::Uncached, device, nodes::root(device)?, try_box(Plain)?)
 }
 
 fn mount_sysfs(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
     let device = new_device();
     let new = NewInode { kind: Kind::Directory, mode: 0o555, uid: 0, gid: 0, rdev: 0 };
-    SuperBlock::try_new(kind, device, Inode::try_new(1, device, &new, try_box(Fixed)?)?)
+    let root = Inode::try_new(1, device, &new, try_box(Plain)?)?;
+    SuperBlock::try_new(kind, Cache::Complete, device, root, try_box(Plain)?)
 }
 
 /// Makes a file's text.

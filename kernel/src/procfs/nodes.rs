@@ -14,9 +14,11 @@ use crate::errno::{EACCES, ENOENT, EPERM, ESRCH, Result};
 use crate::fs::caller;
 use crate::fs::file::describe;
 use crate::fs::file::{FileOps, OpenFlags, Place};
+use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
-use crate::fs::vfs::inode::{DirEntry, Inode, InodeOps, Kind, NewInode};
+use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving};
 use crate::process::{Process, Thread, find_process, for_each_process};
 
 /// What an inode of /proc stands for.
@@ -40,9 +42,9 @@ const PER_PROCESS: u64 = 1 << 32;
 const PER_NAME: u64 = 1 << 40;
 
 fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<Arc<Inode>> {
-    let inode =
-        Inode::try_new(number, device, &NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 }, try_box(node)?)?;
-    inode.ops.refresh(&inode);
+    let new = NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 };
+    let inode = Inode::try_volatile(number, device, &new, try_box(node)?)?;
+    inode.refresh()?;
     Ok(inode)
 }
 
@@ -230,17 +232,32 @@ impl InodeOps for Node {
         }
     }
 
-    fn make(&self, _: &Inode, _: &NewInode, _: &[u8]) -> Result<Arc<Inode>> {
+    // On Linux a name that is not there is already an error when it is looked for.
+    fn create(&self, _: &Inode, _: &[u8], _: &NewInode) -> Result<Arc<Inode>> {
         Err(ENOENT)
     }
 
-    fn read_dir(
-        &self,
-        dir: &Inode,
-        position: u64,
-        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        let _ = dir;
+    fn mkdir(&self, _: &Inode, _: &[u8], _: &NewInode) -> Result<Arc<Inode>> {
+        Err(ENOENT)
+    }
+
+    fn mknod(&self, _: &Inode, _: &[u8], _: &NewInode) -> Result<Arc<Inode>> {
+        Err(ENOENT)
+    }
+
+    fn symlink(&self, _: &Inode, _: &[u8], _: &NewInode, _: &[u8]) -> Result<Arc<Inode>> {
+        Err(ENOENT)
+    }
+
+    fn link(&self, _: &Inode, _: &[u8], _: &Inode) -> Result {
+        Err(ENOENT)
+    }
+
+    fn rename(&self, moving: &Moving<'_>) -> Result {
+        Err(if moving.target.is_some() { EPERM } else { ENOENT })
+    }
+
+    fn read_dir(&self, _: &Inode, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result {
         match *self {
             Node::Root => {
                 if position < NUMBERS && !list_fixed(0, ROOT, position, emit) {
@@ -342,7 +359,15 @@ impl InodeOps for Node {
         }
     }
 
-    fn open(&self, _: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+    fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        let writable = match self {
+            Node::Setting(setting) => setting.write.is_some(),
+            Node::TextOf(..) => true,
+            _ => false,
+        };
+        if !writable && (flags.writes() || flags.contains(OpenFlags::TRUNCATE)) {
+            return Err(EACCES);
+        }
         match *self {
             Node::Text(make) => TextFile::open(OfMachine(make)).map(Some),
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
@@ -359,31 +384,21 @@ impl InodeOps for Node {
         }
     }
 
-    fn allow_write(&self) -> Result<()> {
-        match self {
-            Node::Setting(s) if s.write.is_some() => Ok(()),
-            Node::TextOf(..) => Ok(()),
-            _ => Err(EACCES),
-        }
-    }
-
-    fn allow_attributes(&self) -> Result<()> {
-        Err(EPERM)
-    }
-
-    fn truncate(&self, _: &Inode, _: u64) -> Result<()> {
-        Ok(())
+    /// O_TRUNC has no effect; nothing else can be changed.
+    fn set_attributes(&self, _: &Inode, changes: &Changes) -> Result {
+        if changes.size.is_some() { Ok(()) } else { Err(EPERM) }
     }
 
     /// Files of a process are its user's.
-    fn refresh(&self, inode: &Inode) {
+    fn refresh(&self, inode: &Inode) -> Result {
         let owner =
             self.pid().and_then(find_process).and_then(|p| p.leader()).and_then(|t| t.credentials_of());
         if let Some(owner) = owner
             && (inode.uid() != owner.euid || inode.gid() != owner.egid)
         {
-            inode.set_owner(Some(owner.euid), Some(owner.egid));
+            inode.apply(&Changes { uid: Some(owner.euid), gid: Some(owner.egid), ..Changes::default() });
         }
+        Ok(())
     }
 }
 

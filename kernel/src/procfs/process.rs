@@ -14,7 +14,6 @@ use crate::errno::{EACCES, ENOENT, ENOMEM, Result};
 use crate::fs::caller;
 use crate::fs::file::describe;
 use crate::fs::vfs::device_number;
-use crate::fs::vfs::lookup;
 use crate::fs::vfs::mount::{self, Mount, NO_DEV, NO_EXEC, NO_SUID};
 use crate::process::{Process, Thread};
 
@@ -165,7 +164,7 @@ fn for_each_mount(thread: &Thread, mut f: impl FnMut(&Mount, &[u8]) -> Result) -
     let root = thread.fs_of().ok_or(ENOENT)?.root()?;
     for mount in mount::all()? {
         let place = mount::Path { mount: mount.clone(), dentry: mount.root.clone() };
-        let (point, reached) = lookup::text_of(&place, &root)?;
+        let (point, reached) = mount::text_of(&place, &root)?;
         if reached {
             f(&mount, &point)?;
         }
@@ -194,7 +193,7 @@ pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> R
         let inside =
             mount::Path { mount: mount::detached(mount.superblock.clone())?, dentry: mount.root.clone() };
         let base = mount::Path { mount: inside.mount.clone(), dentry: whole };
-        escaped(&lookup::text_of(&inside, &base)?.0, out)?;
+        escaped(&mount::text_of(&inside, &base)?.0, out)?;
         put!(out, " ");
         escaped(point, out)?;
         put!(out, " ");

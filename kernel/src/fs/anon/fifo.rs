@@ -1,4 +1,5 @@
-//! Named pipes. The pipe exists while somebody has the fifo open; the inode finds it by a weak reference.
+//! Named pipes, of any file system. The pipe exists while somebody has the fifo open; what is kept with the inode finds it by a weak
+//! reference.
 //!
 //! Opening for one direction waits for the other, as fifo(7) says.
 #![forbid(unsafe_code)]
@@ -8,21 +9,21 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering::SeqCst;
 
 use crate::lock_order as level;
-use sync::{Mutex, lock_class};
+use sync::{Mutex, lock_class, try_arc};
 
 use super::pipe::{End, Pipe};
 use crate::errno::{ENXIO, Result};
 use crate::fs::file::{FileOps, OpenFlags};
-use crate::fs::vfs::dentry::Dentry;
-use crate::fs::vfs::inode::InodeOps;
+use crate::fs::vfs::inode::Inode;
 
 lock_class! { static FIFO: LockClass = ("fifo", level::Fifo); }
 
-pub struct Fifo(Mutex<Weak<Pipe>, level::Fifo>);
+/// What is kept with the inode of a fifo.
+struct Fifo(Mutex<Weak<Pipe>, level::Fifo>);
 
 impl Fifo {
-    pub const fn new() -> Self {
-        Fifo(Mutex::new(Weak::new(), &FIFO))
+    fn of(inode: &Inode) -> Result<Arc<Fifo>> {
+        inode.attached(|| Ok(try_arc(Fifo(Mutex::new(Weak::new(), &FIFO)))?), Arc::clone)
     }
 
     fn pipe(&self) -> Result<Arc<Pipe>> {
@@ -36,34 +37,29 @@ impl Fifo {
     }
 }
 
-impl InodeOps for Fifo {
-    fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
-        let pipe = self.pipe()?;
-        let (reads, writes) = (flags.reads(), flags.writes());
-        let wait = !flags.contains(OpenFlags::NONBLOCK);
-        if writes && !reads && !wait && pipe.readers.load(SeqCst) == 0 {
-            return Err(ENXIO);
-        }
-        // Looked at before this end is seen: who waited for it may come, write and leave before the next line.
-        let (reader_opens, writer_opens) = (pipe.reader_opens.load(SeqCst), pipe.writer_opens.load(SeqCst));
-        let (has_reader, has_writer) = (pipe.readers.load(SeqCst) > 0, pipe.writers.load(SeqCst) > 0);
-        let end = End::try_new(pipe.clone(), reads, writes)?;
-        if reads && !writes && wait && !has_writer {
-            pipe.readable.wait(None, || {
-                let came = pipe.writers.load(SeqCst) > 0 || pipe.writer_opens.load(SeqCst) != writer_opens;
-                came.then_some(())
-            })?;
-        }
-        if writes && !reads && wait && !has_reader {
-            pipe.writable.wait(None, || {
-                let came = pipe.readers.load(SeqCst) > 0 || pipe.reader_opens.load(SeqCst) != reader_opens;
-                came.then_some(())
-            })?;
-        }
-        Ok(Some(end))
+/// Opens the fifo of `inode`, waiting for the other end as fifo(7) says.
+pub fn open(inode: &Inode, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    let pipe = Fifo::of(inode)?.pipe()?;
+    let (reads, writes) = (flags.reads(), flags.writes());
+    let wait = !flags.contains(OpenFlags::NONBLOCK);
+    if writes && !reads && !wait && pipe.readers.load(SeqCst) == 0 {
+        return Err(ENXIO);
     }
-
-    fn truncate(&self, _: &crate::fs::vfs::inode::Inode, _: u64) -> Result<()> {
-        Ok(())
+    // Looked at before this end is seen: who waited for it may come, write and leave before the next line.
+    let (reader_opens, writer_opens) = (pipe.reader_opens.load(SeqCst), pipe.writer_opens.load(SeqCst));
+    let (has_reader, has_writer) = (pipe.readers.load(SeqCst) > 0, pipe.writers.load(SeqCst) > 0);
+    let end = End::try_new(pipe.clone(), reads, writes)?;
+    if reads && !writes && wait && !has_writer {
+        pipe.readable.wait(None, || {
+            let came = pipe.writers.load(SeqCst) > 0 || pipe.writer_opens.load(SeqCst) != writer_opens;
+            came.then_some(())
+        })?;
     }
+    if writes && !reads && wait && !has_reader {
+        pipe.writable.wait(None, || {
+            let came = pipe.readers.load(SeqCst) > 0 || pipe.reader_opens.load(SeqCst) != reader_opens;
+            came.then_some(())
+        })?;
+    }
+    Ok(end)
 }

@@ -9,18 +9,32 @@ mod ring;
 pub mod signalfd;
 pub mod timerfd;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use sync::try_box;
 
 use crate::errno::Result;
+use crate::fs::file::regular::Regular;
+use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::tmpfs;
 use crate::fs::vfs::access::Cred;
-use crate::fs::vfs::inode::{Fixed, Inode, Kind, NewInode};
+use crate::fs::vfs::dentry::Dentry;
+use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
+use crate::fs::vfs::operations::InodeOps;
 
 /// `st_dev` of all of them; no mount has this number.
 const DEVICE: u64 = 0xf;
+
+/// Opened once more by way of /proc/PID/fd, such a file is empty: its object is known to the first open file alone.
+struct Nameless;
+
+impl InodeOps for Nameless {
+    fn open(&self, _: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        Ok(Some(try_box(Regular)?))
+    }
+}
 
 pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
     made_by(&Cred::current(), kind, mode)
@@ -28,7 +42,7 @@ pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
 
 pub fn made_by(cred: &Cred, kind: Kind, mode: u32) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
-    Inode::try_new(numbers::next(), DEVICE, &new, try_box(Fixed)?)
+    Inode::try_new(numbers::next(), DEVICE, &new, try_box(Nameless)?)
 }
 
 /// A regular file without a name, for memfd_create.

@@ -12,6 +12,7 @@ use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, FileOps, Mapping, OpenFlags};
 use crate::fs::tty;
 use crate::fs::vfs::device_number;
+use crate::fs::vfs::inode::Kind;
 
 /// The nodes of /dev: name, major, minor, mode.
 pub const NODES: &[(&str, u64, u64, u32)] = &[
@@ -31,8 +32,8 @@ pub const NODES: &[(&str, u64, u64, u32)] = &[
 ];
 
 /// Opens a device. ENXIO if there is none of that number.
-pub fn open(block: bool, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    if block {
+pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
+    if kind != Kind::Character {
         return Err(ENXIO);
     }
     let ops: Box<dyn FileOps> = match (device_number::major(device), device_number::minor(device)) {

@@ -17,18 +17,11 @@ use crate::fs::vfs::dentry::Name;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Kind, NewInode};
 use crate::fs::vfs::mount;
-use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
+use crate::fs::vfs::superblock::{FsType, SuperBlock};
 
 lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", level::Devtmpfs); }
 
-pub static DEVTMPFS: FsType = FsType {
-    name: "devtmpfs",
-    magic: tmpfs::MAGIC,
-    nodev: true,
-    names_complete: true,
-    mount: instance,
-    statfs: tmpfs::statfs,
-};
+pub static DEVTMPFS: FsType = FsType { name: "devtmpfs", magic: tmpfs::MAGIC, nodev: true, mount: instance };
 
 static INSTANCE: Mutex<Option<Arc<SuperBlock>>, level::Devtmpfs> = Mutex::new(None, &DEVTMPFS_LOCK);
 
@@ -37,9 +30,8 @@ fn instance(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
     if let Some(superblock) = &*instance {
         return Ok(superblock.clone());
     }
-    let device = new_device();
-    let new = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
-    let superblock = SuperBlock::try_new(kind, device, tmpfs::inode(device, &new, &[])?)?;
+    let root = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
+    let superblock = tmpfs::instance(kind, &root)?;
     let dir = mount::Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
     for &(name, major, minor, mode) in devices::NODES {
         make(&dir, name, Kind::Character, mode, device_number::number(major, minor), "")?;

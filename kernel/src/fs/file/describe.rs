@@ -9,12 +9,11 @@ use sync::heap::Text;
 
 use super::{File, Place};
 use crate::errno::{ENOMEM, Result};
-use crate::fs::vfs::lookup;
-use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::mount::{self, Path};
 
 /// A path as seen from `root`; what has lost its name says so.
 pub fn path(path: &Path, root: &Path) -> Result<Vec<u8>> {
-    let (mut text, _) = lookup::text_of(path, root)?;
+    let (mut text, _) = mount::text_of(path, root)?;
     if path.dentry.is_removed() {
         text.try_extend_from_slice(b" (deleted)")?;
     }

@@ -14,6 +14,7 @@ pub mod mapped;
 pub mod open;
 pub mod poll;
 pub mod regular;
+pub mod special;
 pub mod table;
 pub mod truncate;
 
@@ -32,8 +33,9 @@ use sync::{Mutex, lock_class, slab_arc};
 use self::buffer::{Input, Output};
 use self::poll::Poller;
 use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
-use crate::fs::vfs::inode::{DirEntry, Inode, Kind};
+use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, Path};
+use crate::fs::vfs::operations::DirEntry;
 use vm::ObjectRef;
 
 lock_class! { static POSITION: LockClass = ("file position", level::FilePosition); }
@@ -195,8 +197,11 @@ impl File {
         } else {
             match inode.ops.open(&path.dentry, flags)? {
                 Some(ops) => Ops::Own(ops),
-                None if inode.is_dir() => Ops::Static(&regular::DIRECTORY),
-                None => Ops::Static(&regular::REGULAR),
+                None => match inode.kind {
+                    Kind::Regular => Ops::Static(&regular::REGULAR),
+                    Kind::Directory => Ops::Static(&regular::DIRECTORY),
+                    _ => Ops::Own(special::open(inode, flags)?),
+                },
             }
         };
         let writes = flags.writes() && inode.kind == Kind::Regular;

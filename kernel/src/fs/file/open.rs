@@ -118,11 +118,8 @@ fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     if flags.bits() & 3 == 3 {
         want = READ | WRITE;
     }
-    inode.ops.refresh(inode);
+    inode.refresh()?;
     access::check_on(&found.mount, inode, cred, want)?;
-    if want & WRITE != 0 {
-        inode.ops.allow_write()?;
-    }
     if flags.contains(OpenFlags::NOATIME) && !cred.owns(inode) {
         return Err(EPERM);
     }

@@ -11,7 +11,10 @@ use super::poll::Poller;
 use super::{File, FileOps, Mapping, seek_in};
 use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, ENXIO, Result};
 use crate::fs::vfs::access::Cred;
-use crate::fs::vfs::inode::{DirEntry, Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+use crate::fs::vfs::attributes::Changes;
+use crate::fs::vfs::cache::Cache;
+use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+use crate::fs::vfs::operations::DirEntry;
 use crate::lock_order as level;
 use sync::level::Held;
 
@@ -121,22 +124,16 @@ fn write_locked(
         return from.result();
     }
     inode.touch_modified();
-    drop_set_id(inode);
+    drop_set_id(inode)?;
     Ok(n)
 }
 
-/// A file that is changed by anyone but the superuser loses its set-id bits.
-pub fn drop_set_id(inode: &Inode) {
-    let mode = inode.mode();
-    if mode & (SET_USER_ID | SET_GROUP_ID) == 0 || Cred::current().is_root() {
-        return;
+/// A file that is changed by anyone but the superuser loses its set-id bits. The caller holds `write_lock`.
+fn drop_set_id(inode: &Inode) -> Result {
+    if inode.mode() & (SET_USER_ID | SET_GROUP_ID) == 0 || Cred::current().is_root() {
+        return Ok(());
     }
-    let mut kept = mode & !SET_USER_ID;
-    // Set-group-id without group execution is the mark of mandatory locking and stays.
-    if mode & 0o010 != 0 {
-        kept &= !SET_GROUP_ID;
-    }
-    inode.set_mode(kept);
+    inode.ops.set_attributes(inode, &Changes::without_set_id(inode))
 }
 
 impl FileOps for Directory {
@@ -171,7 +168,7 @@ impl FileOps for Directory {
         if at <= 1 && !emit(&DirEntry { name: b"..", number: above, kind: Kind::Directory, next: 2 }) {
             return Ok(());
         }
-        if !path.mount.superblock.kind.names_complete {
+        if path.mount.superblock.cache != Cache::Complete {
             return dentry.inode.ops.read_dir(&dentry.inode, at.max(2), emit);
         }
         let Some(directory) = &dentry.directory else { return Err(EINVAL) };

@@ -3,8 +3,10 @@
 //! Lock order: inode write lock → the object's.
 #![forbid(unsafe_code)]
 
-use super::regular::{SIZE_MAX, drop_set_id};
+use super::regular::SIZE_MAX;
 use crate::errno::*;
+use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::inode::{Inode, Kind};
 
 /// Sets the size of a regular file, whose permissions are checked already.
@@ -22,10 +24,8 @@ pub fn set_size(inode: &Inode, size: u64) -> Result {
         return Err(EFBIG);
     }
     let _lock = inode.write_lock.lock();
-    inode.ops.truncate(inode, size)?;
-    inode.touch_modified();
-    drop_set_id(inode);
-    Ok(())
+    let kept = if Cred::current().is_root() { Changes::default() } else { Changes::without_set_id(inode) };
+    inode.ops.set_attributes(inode, &Changes { size: Some(size), ..kept })
 }
 
 /// As `set_size`, for callers that have not opened the file for writing.
@@ -63,7 +63,7 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
             crate::fs::caller::signal_file_size();
             return Err(EFBIG);
         }
-        inode.ops.truncate(inode, end)?;
+        return inode.ops.set_attributes(inode, &Changes { size: Some(end), ..Changes::default() });
     }
     inode.touch_modified();
     Ok(())

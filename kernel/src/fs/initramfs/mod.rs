@@ -11,6 +11,7 @@ use sync::TryVec;
 use self::cpio::{Member, Reader};
 use crate::errno::*;
 use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::attributes::{self, Changes};
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::dentry::Name;
@@ -18,6 +19,7 @@ use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::lookup::{self, Start};
 use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::remove;
 
 /// The first name of a file that has several: they come later in the archive, and the last one brings the data.
 struct Linked {
@@ -47,9 +49,7 @@ fn enter(context: &FsContext, cred: &Cred, member: &Member<'_>, linked: &mut Vec
     let kind = Kind::from_mode(member.mode).ok_or(EINVAL)?;
     if member.name.is_empty() || member.name == b"." || member.name == b"/" {
         let root = context.root()?;
-        root.dentry.inode.set_mode(member.mode);
-        root.dentry.inode.set_owner(Some(member.uid), Some(member.gid));
-        return Ok(());
+        return attributes::change(&root.dentry.inode, &changes(member, kind));
     }
     let key = (member.archive, member.inode);
     let several = kind != Kind::Directory && member.links > 1;
@@ -87,13 +87,18 @@ fn enter(context: &FsContext, cred: &Cred, member: &Member<'_>, linked: &mut Vec
             done += n;
         }
     }
-    inode.set_owner(Some(member.uid), Some(member.gid));
-    if kind != Kind::Symlink {
-        inode.set_mode(member.mode);
+    attributes::change(inode, &changes(member, kind))
+}
+
+/// What the archive says of a member.
+fn changes(member: &Member<'_>, kind: Kind) -> Changes {
+    Changes {
+        mode: (kind != Kind::Symlink).then_some(member.mode),
+        uid: Some(member.uid),
+        gid: Some(member.gid),
+        modified: Some(i64::from(member.modified) * 1_000_000_000),
+        ..Changes::default()
     }
-    let modified = i64::from(member.modified) * 1_000_000_000;
-    inode.set_times(None, Some(modified));
-    Ok(())
 }
 
 /// Takes away what stands at the name, unless it is a directory and is to be one.
@@ -103,9 +108,9 @@ fn clear(context: &FsContext, cred: &Cred, name: &[u8], kind: Kind) -> Result {
             if kind == Kind::Directory {
                 return Ok(());
             }
-            create::rmdir_at(context, cred, Start::Cwd, name)
+            remove::rmdir_at(context, cred, Start::Cwd, name)
         }
-        Ok(_) => create::unlink_at(context, cred, Start::Cwd, name),
+        Ok(_) => remove::unlink_at(context, cred, Start::Cwd, name),
         Err(_) => Ok(()),
     }
 }

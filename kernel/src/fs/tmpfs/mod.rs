@@ -1,8 +1,10 @@
 //! tmpfs: files in memory. The name cache is the directory and a file's object is the file, so what is left for this
-//! module is to make inodes. It serves as the root file system, as tmpfs, and under devtmpfs.
+//! module is to make inodes, and to count links. It serves as the root file system, as tmpfs, and under devtmpfs.
 //!
 //! Sizes are not limited: statfs reports half of memory, as Linux's default limit, but files grow until little memory is left
 //! for programs.
+//!
+//! No locks: names change under those of their directories, which the VFS holds.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
@@ -13,21 +15,18 @@ use sync::{TryVec, slab_box, try_box};
 use vm::{Object, ObjectOwner, ObjectRef, slab_type};
 
 use crate::errno::{EINVAL, ENOSPC, Result};
-use crate::fs::anon::fifo;
-use crate::fs::devfs::devices;
-use crate::fs::file::{FileOps, OpenFlags};
-use crate::fs::vfs::dentry::Dentry;
-use crate::fs::vfs::inode::{Inode, InodeOps, Kind, NewInode};
+use crate::fs::vfs::attributes::Changes;
+use crate::fs::vfs::cache::Cache;
+use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
+use crate::fs::vfs::operations::{InodeOps, Moving, Plain, SuperOps};
 use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
 
 pub const MAGIC: u64 = 0x0102_1994;
 
-pub static TMPFS: FsType =
-    FsType { name: "tmpfs", magic: MAGIC, nodev: true, names_complete: true, mount, statfs };
+pub static TMPFS: FsType = FsType { name: "tmpfs", magic: MAGIC, nodev: true, mount };
 
-pub static ROOTFS: FsType =
-    FsType { name: "rootfs", magic: 0x8584_58f6, nodev: true, names_complete: true, mount, statfs };
+pub static ROOTFS: FsType = FsType { name: "rootfs", magic: 0x8584_58f6, nodev: true, mount };
 
 fn mount(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
     let (mut mode, mut uid, mut gid) = (if kind.name == "tmpfs" { 0o1777 } else { 0o755 }, 0, 0);
@@ -44,19 +43,28 @@ fn mount(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
             _ => return Err(EINVAL),
         }
     }
+    instance(kind, &NewInode { kind: Kind::Directory, mode: mode & 0o7777, uid, gid, rdev: 0 })
+}
+
+/// A new instance with that root.
+pub fn instance(kind: &'static FsType, root: &NewInode) -> Result<Arc<SuperBlock>> {
     let device = new_device();
-    let new = NewInode { kind: Kind::Directory, mode: mode & 0o7777, uid, gid, rdev: 0 };
-    SuperBlock::try_new(kind, device, inode(device, &new, &[])?)
+    SuperBlock::try_new(kind, Cache::Complete, device, inode(device, root, &[])?, try_box(InMemory)?)
 }
 
 fn number(text: &[u8], radix: u32) -> Result<u32> {
     core::str::from_utf8(text).ok().and_then(|t| u32::from_str_radix(t, radix).ok()).ok_or(EINVAL)
 }
 
-pub fn statfs(_: &SuperBlock) -> StatFs {
-    let blocks = vm::frame::total_frames() / 2;
-    let free = vm::frame::free_frames().min(blocks);
-    StatFs { blocks, free, files: blocks, files_free: free }
+/// A file system that takes what memory there is.
+pub struct InMemory;
+
+impl SuperOps for InMemory {
+    fn statfs(&self, _: &SuperBlock) -> Result<StatFs> {
+        let blocks = vm::frame::total_frames() / 2;
+        let free = vm::frame::free_frames().min(blocks);
+        Ok(StatFs { blocks, free, files: blocks, files_free: free })
+    }
 }
 
 /// A new inode of any kind.
@@ -69,25 +77,90 @@ pub fn inode(device: u64, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
         Kind::Directory => try_box(Dir)?,
         Kind::Regular => slab_box(Contents(Object::try_owned(number as usize)?))?,
         Kind::Symlink => try_box(Link(Vec::try_from_slice(target)?.into_boxed_slice()))?,
-        Kind::Fifo => try_box(fifo::Fifo::new())?,
-        Kind::Character | Kind::Block => try_box(Node { block: new.kind == Kind::Block, rdev: new.rdev })?,
-        Kind::Socket => try_box(super::vfs::inode::Fixed)?,
+        Kind::Fifo | Kind::Character | Kind::Block | Kind::Socket => try_box(Plain)?,
     };
     Inode::try_new(number, device, new, ops)
 }
 
 struct Dir;
 
+impl Dir {
+    fn make(dir: &Inode, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
+        let made = inode(dir.device, new, target)?;
+        dir.touch_modified();
+        Ok(made)
+    }
+}
+
 impl InodeOps for Dir {
-    fn make(&self, dir: &Inode, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
-        inode(dir.device, new, target)
+    fn create(&self, dir: &Inode, _: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
+        Dir::make(dir, new, &[])
     }
 
-    fn allow_remove(&self) -> Result<()> {
+    fn mkdir(&self, dir: &Inode, _: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
+        let made = Dir::make(dir, new, &[])?;
+        dir.add_link();
+        Ok(made)
+    }
+
+    fn mknod(&self, dir: &Inode, _: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
+        Dir::make(dir, new, &[])
+    }
+
+    fn symlink(&self, dir: &Inode, _: &[u8], new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
+        Dir::make(dir, new, target)
+    }
+
+    fn make_unnamed(&self, dir: &Inode, new: &NewInode) -> Result<Arc<Inode>> {
+        let made = inode(dir.device, new, &[])?;
+        made.set_links(0);
+        Ok(made)
+    }
+
+    fn link(&self, dir: &Inode, _: &[u8], inode: &Inode) -> Result {
+        inode.add_link();
+        dir.touch_modified();
         Ok(())
     }
 
-    fn allow_link(&self) -> Result<()> {
+    fn unlink(&self, dir: &Inode, _: &[u8], victim: &Inode) -> Result {
+        victim.drop_link();
+        dir.touch_modified();
+        Ok(())
+    }
+
+    fn rmdir(&self, dir: &Inode, _: &[u8], victim: &Inode) -> Result {
+        victim.set_links(0);
+        victim.touch_changed();
+        dir.drop_link();
+        dir.touch_modified();
+        Ok(())
+    }
+
+    fn rename(&self, moving: &Moving<'_>) -> Result {
+        let (from, to) = (moving.old_dir, moving.new_dir);
+        if moving.old.is_dir() {
+            from.drop_link();
+            to.add_link();
+        }
+        moving.old.touch_changed();
+        match moving.target {
+            Some(other) if moving.exchange => {
+                if other.is_dir() {
+                    to.drop_link();
+                    from.add_link();
+                }
+                other.touch_changed();
+            }
+            Some(replaced) if replaced.is_dir() => {
+                replaced.set_links(0);
+                to.drop_link();
+            }
+            Some(replaced) => replaced.drop_link(),
+            None => {}
+        }
+        from.touch_modified();
+        to.touch_modified();
         Ok(())
     }
 
@@ -114,8 +187,13 @@ impl InodeOps for Contents {
         Some(self.0.share())
     }
 
-    fn truncate(&self, _: &Inode, size: u64) -> Result<()> {
-        Ok(self.0.set_size(size)?)
+    fn set_attributes(&self, inode: &Inode, changes: &Changes) -> Result {
+        if let Some(size) = changes.size {
+            self.0.set_size(size)?;
+            inode.touch_modified();
+        }
+        inode.apply(changes);
+        Ok(())
     }
 }
 
@@ -128,21 +206,5 @@ impl InodeOps for Link {
 
     fn size(&self, _: &Inode) -> u64 {
         self.0.len() as u64
-    }
-}
-
-struct Node {
-    block: bool,
-    rdev: u64,
-}
-
-impl InodeOps for Node {
-    fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
-        devices::open(self.block, self.rdev, flags).map(Some)
-    }
-
-    /// O_TRUNC of a device does nothing.
-    fn truncate(&self, _: &Inode, _: u64) -> Result<()> {
-        Ok(())
     }
 }

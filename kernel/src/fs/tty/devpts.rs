@@ -9,28 +9,24 @@ use core::fmt::Write;
 use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_box};
 
-use crate::errno::{EIO, ENOENT, ENOMEM, EPERM, Result};
+use crate::errno::{EIO, ENOENT, ENOMEM, Result};
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::tmpfs;
+use crate::fs::tmpfs::InMemory;
 use crate::fs::vfs::access::Cred;
-use crate::fs::vfs::create::{self, Making};
+use crate::fs::vfs::cache::Cache;
+use crate::fs::vfs::create;
 use crate::fs::vfs::dentry::Name;
 use crate::fs::vfs::device_number;
-use crate::fs::vfs::inode::{Inode, InodeOps, Kind, NewInode};
+use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::mount::{self, Path};
 use crate::fs::vfs::numbers;
+use crate::fs::vfs::operations::Plain;
+use crate::fs::vfs::remove;
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
 lock_class! { static DEVPTS_LOCK: LockClass = ("devpts", level::Devpts); }
 
-pub static DEVPTS: FsType = FsType {
-    name: "devpts",
-    magic: 0x1cd1,
-    nodev: true,
-    names_complete: true,
-    mount: instance,
-    statfs: tmpfs::statfs,
-};
+pub static DEVPTS: FsType = FsType { name: "devpts", magic: 0x1cd1, nodev: true, mount: instance };
 
 /// How nodes look, from the options of the first mount.
 #[derive(Clone, Copy)]
@@ -47,20 +43,6 @@ struct Instance {
 }
 
 static INSTANCE: Mutex<Option<Instance>, level::Devpts> = Mutex::new(None, &DEVPTS_LOCK);
-
-/// By this "text" the kernel's own wish to make a node is known.
-const OURS: &[u8] = b"devpts";
-
-struct Root;
-
-impl InodeOps for Root {
-    fn make(&self, dir: &Inode, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
-        if target != OURS {
-            return Err(EPERM);
-        }
-        tmpfs::inode(dir.device, new, &[])
-    }
-}
 
 fn parse(text: &[u8]) -> Options {
     let mut options = Options { mode: 0o600, gid: None, ptmx: 0 };
@@ -84,18 +66,25 @@ fn instance(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
     }
     let options = parse(text);
     let new = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
-    let root = Inode::try_new(numbers::next(), new_device(), &new, try_box(Root)?)?;
-    let superblock = SuperBlock::try_new(kind, root.device, root)?;
+    // Programs make and remove nothing here.
+    let root = Inode::try_new(numbers::next(), new_device(), &new, try_box(Plain)?)?;
+    let superblock = SuperBlock::try_new(kind, Cache::Complete, root.device, root, try_box(InMemory)?)?;
     let dir = Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
-    make(&dir, "ptmx", &Cred::root(), options.ptmx, device_number::number(5, 2))?;
+    let ptmx = NewInode {
+        kind: Kind::Character,
+        mode: options.ptmx,
+        uid: 0,
+        gid: 0,
+        rdev: device_number::number(5, 2),
+    };
+    make(&dir, "ptmx", &ptmx)?;
     *instance = Some(Instance { superblock: superblock.clone(), dir, options });
     Ok(superblock)
 }
 
-fn make(dir: &Path, name: &str, cred: &Cred, mode: u32, rdev: u64) -> Result {
-    let making = Making { kind: Kind::Character, mode, rdev, target: OURS };
-    create::make(dir, &Name::try_new(name.as_bytes())?, cred, &making, 0)?;
-    Ok(())
+fn make(dir: &Path, name: &str, new: &NewInode) -> Result {
+    let inode = Inode::try_new(numbers::next(), dir.dentry.inode.device, new, try_box(Plain)?)?;
+    create::enter(dir, &Name::try_new(name.as_bytes())?, inode)
 }
 
 /// The name of a terminal's node.
@@ -114,18 +103,17 @@ pub fn add(number: u32, device: u64) -> Result {
     let instance = INSTANCE.lock();
     let Some(Instance { dir, options, .. }) = &*instance else { return Ok(()) };
     let name = name_of(number)?;
-    // The directory is the superuser's; the node is the caller's.
-    make(dir, &name, &Cred::root(), options.mode, device)?;
     let caller = Cred::current();
-    let node = find(dir, number)?;
-    node.dentry.inode.set_owner(Some(caller.uid), Some(options.gid.unwrap_or(caller.gid)));
-    Ok(())
+    let gid = options.gid.unwrap_or(caller.gid);
+    let new = NewInode { kind: Kind::Character, mode: options.mode, uid: caller.uid, gid, rdev: device };
+    make(dir, &name, &new)
 }
 
 fn find(dir: &Path, number: u32) -> Result<Path> {
     let directory = dir.dentry.directory.as_deref().ok_or(ENOENT)?;
-    let entry = directory.get(&directory.names.lock(), name_of(number)?.as_bytes()).ok_or(ENOENT)?;
-    Ok(Path { mount: dir.mount.clone(), dentry: entry.dentry.share() })
+    let name = Name::try_new(name_of(number)?.as_bytes())?;
+    let node = directory.get(&directory.names.lock(), &name).ok_or(ENOENT)?;
+    Ok(Path { mount: dir.mount.clone(), dentry: node.share() })
 }
 
 /// Terminal `number` is gone.
@@ -133,12 +121,8 @@ pub fn remove(number: u32) {
     let instance = INSTANCE.lock();
     let Some(Instance { dir, .. }) = &*instance else { return };
     let name = name_of(number).and_then(|name| Name::try_new(name.as_bytes()));
-    let (Some(directory), Ok(name)) = (dir.dentry.directory.as_deref(), name) else { return };
-    let mut names = directory.names.lock();
-    let Some(victim) = directory.get(&names, &name.bytes) else { return };
-    if directory.remove(&mut names, &name) {
-        victim.dentry.set_removed(true);
-        victim.dentry.inode.drop_link();
+    if let Err(error) = name.and_then(|name| remove::withdraw(dir, &name)) {
+        crate::warn!("devpts: node {number} stays: {error:?}");
     }
 }
 

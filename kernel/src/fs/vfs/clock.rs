@@ -7,3 +7,8 @@ use crate::arch;
 pub fn coarse() -> i64 {
     arch::time::wall_offset().wrapping_add(arch::time::now()) as i64
 }
+
+/// Nanoseconds since boot, which no setting of the clock moves.
+pub fn since_boot() -> u64 {
+    arch::time::now()
+}

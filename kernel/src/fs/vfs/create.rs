@@ -1,7 +1,7 @@
-//! Making and removing names: create, mkdir, mknod, symlink, link, unlink, rmdir. Each works under the lock of the one
-//! directory it changes (rmdir also under that of the directory it removes).
+//! Making names: create, mkdir, mknod, symlink, link, and files without a name. Each works under the lock of the one directory that it
+//! changes.
 //!
-//! Lock order: directory → the directory removed from it.
+//! Lock order: the name's claim (`site`) → directory.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
@@ -11,10 +11,10 @@ use sync::try_arc;
 use super::access::{self, Cred, EXEC, WRITE};
 use super::context::FsContext;
 use super::dentry::{Dentry, DentryRef, Name};
-use super::directory::{Directory, Names};
-use super::inode::{Kind, NewInode, SET_GROUP_ID};
+use super::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
 use super::lookup::{Last, Start, resolve_parent};
 use super::mount::Path;
+use super::site::{Site, directory};
 use crate::errno::*;
 
 /// What becomes of a name that is to be made.
@@ -25,18 +25,6 @@ pub struct Making<'a> {
     pub rdev: u64,
     /// Text of a symbolic link.
     pub target: &'a [u8],
-}
-
-fn directory(dentry: &Dentry) -> Result<&Directory> {
-    dentry.directory.as_deref().ok_or(ENOTDIR)
-}
-
-/// May a name be entered here now?
-fn check_entry(dir: &Path, names: &Names, cred: &Cred) -> Result<()> {
-    if names.dead {
-        return Err(ENOENT);
-    }
-    access::check_on(&dir.mount, &dir.dentry.inode, cred, WRITE | EXEC)
 }
 
 /// Owner, group and mode of what `cred` makes in `dir`: a directory with set-group-id hands its group on.
@@ -57,36 +45,64 @@ fn attributes(dir: &Dentry, cred: &Cred, making: &Making<'_>, umask: u32) -> New
     new
 }
 
-/// Makes `name` in `dir`. EEXIST if it is there.
+/// Makes `name` in `dir`. May sleep.
+///
+/// # Errors
+/// EEXIST; ENOENT: the directory is gone; EACCES, EROFS; those of the file system.
 pub fn make(dir: &Path, name: &Arc<Name>, cred: &Cred, making: &Making<'_>, umask: u32) -> Result<DentryRef> {
-    let parent = &dir.dentry;
-    let here = directory(parent)?;
-    let mut names = here.names.lock();
-    if here.contains(&names, name) {
+    let site = Site::new(dir, name)?;
+    make_here(&site, cred, making, umask)
+}
+
+fn make_here(site: &Site<'_>, cred: &Cred, making: &Making<'_>, umask: u32) -> Result<DentryRef> {
+    let mut names = site.here.names.lock();
+    if site.exists(&names) {
         return Err(EEXIST);
     }
-    check_entry(dir, &names, cred)?;
-    let new = attributes(parent, cred, making, umask);
-    let inode = parent.inode.ops.make(&parent.inode, &new, making.target)?;
-    let owner = try_arc(Dentry::try_new(inode, Some(parent.clone()), name.clone())?)?;
-    let dentry = owner.share();
-    here.insert(&mut names, name.clone(), owner)?;
-    if new.kind == Kind::Directory {
-        parent.inode.add_link();
+    site.check_entry(&names, cred)?;
+    let parent = site.parent();
+    let new = attributes(&site.dir.dentry, cred, making, umask);
+    let (ops, name) = (&parent.ops, &site.name.bytes);
+    let made = match new.kind {
+        Kind::Regular => ops.create(parent, name, &new),
+        Kind::Directory => ops.mkdir(parent, name, &new),
+        Kind::Symlink => ops.symlink(parent, name, &new, making.target),
+        _ => ops.mknod(parent, name, &new),
+    };
+    let inode = made.map_err(|e| site.doubt(&mut names, e))?;
+    // A directory counts in its parent's links.
+    let directory = (new.kind == Kind::Directory).then(|| inode.clone());
+    let entered = site.enter_made(&mut names, inode);
+    if let (Err(_), Some(inode)) = (&entered, directory) {
+        ops.rmdir(parent, name, &inode)?;
     }
-    parent.inode.touch_modified();
-    Ok(dentry)
+    entered
+}
+
+/// Enters `inode`, which the kernel has made itself, in a directory that programs may not change (devpts).
+///
+/// # Errors
+/// EEXIST, ENOMEM.
+pub fn enter(dir: &Path, name: &Arc<Name>, inode: Arc<Inode>) -> Result {
+    let site = Site::new(dir, name)?;
+    let mut names = site.here.names.lock();
+    if site.exists(&names) {
+        return Err(EEXIST);
+    }
+    site.enter_made(&mut names, inode)?;
+    site.parent().touch_modified();
+    Ok(())
 }
 
 /// An inode in `dir`'s file system that has no name (O_TMPFILE).
 pub fn make_unnamed(dir: &Path, cred: &Cred, making: &Making<'_>, umask: u32) -> Result<DentryRef> {
     directory(&dir.dentry)?;
-    access::check_on(&dir.mount, &dir.dentry.inode, cred, WRITE | EXEC)?;
+    let parent = &dir.dentry.inode;
+    access::check_on(&dir.mount, parent, cred, WRITE | EXEC)?;
     let new = attributes(&dir.dentry, cred, making, umask);
-    let inode = dir.dentry.inode.ops.make(&dir.dentry.inode, &new, making.target)?;
-    inode.set_links(0);
+    let inode = parent.ops.make_unnamed(parent, &new)?;
     let dentry = Dentry::try_unowned(inode, Some(dir.dentry.clone()), b"#tmpfile")?;
-    dentry.set_removed(true);
+    dentry.set_unnamed();
     Ok(dentry)
 }
 
@@ -100,18 +116,13 @@ pub fn make_at(
 ) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
     let Last::Name(name) = &parent.last else { return Err(EEXIST) };
+    let site = Site::new(&parent.dir, name)?;
     if parent.slash && making.kind != Kind::Directory {
         // Nothing but a directory can be made under a name with a slash after it.
-        let there = directory(&parent.dir.dentry)?;
-        let exists = there.contains(&there.names.lock(), name);
+        let exists = site.exists(&site.here.names.lock());
         return Err(if exists { EEXIST } else { ENOENT });
     }
-    if !parent.dir.mount.superblock.kind.names_complete
-        && parent.dir.dentry.inode.ops.lookup(&parent.dir.dentry.inode, &name.bytes).is_ok()
-    {
-        return Err(EEXIST);
-    }
-    make(&parent.dir, name, cred, making, context.umask())?;
+    make_here(&site, cred, making, context.umask())?;
     Ok(())
 }
 
@@ -119,99 +130,32 @@ pub fn make_at(
 pub fn link_at(context: &FsContext, cred: &Cred, old: &Path, start: Start<'_>, path: &[u8]) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
     let Last::Name(name) = &parent.last else { return Err(EEXIST) };
-    let dir = &parent.dir;
-    let here = directory(&dir.dentry)?;
-    let mut names = here.names.lock();
-    if here.contains(&names, name) {
+    let site = Site::new(&parent.dir, name)?;
+    let mut names = site.here.names.lock();
+    if site.exists(&names) {
         return Err(EEXIST);
     }
     if parent.slash {
         return Err(ENOENT);
     }
-    if old.mount.id != dir.mount.id {
+    if old.mount.id != parent.dir.mount.id {
         return Err(EXDEV);
     }
     let inode = &old.dentry.inode;
-    check_entry(dir, &names, cred)?;
+    site.check_entry(&names, cred)?;
     if inode.is_dir() {
         return Err(EPERM);
     }
-    dir.dentry.inode.ops.allow_link()?;
-    if inode.links() == 0 && !old.dentry.is_removed() {
+    // A file that has lost its last name stays without; one that never had any gets its first.
+    if inode.links() == 0 && !old.dentry.is_unnamed() {
         return Err(ENOENT);
     }
-    let owner = try_arc(Dentry::try_new(inode.clone(), Some(dir.dentry.clone()), name.clone())?)?;
-    here.insert(&mut names, name.clone(), owner)?;
-    inode.add_link();
-    dir.dentry.inode.touch_modified();
-    Ok(())
-}
-
-/// unlink(2).
-pub fn unlink_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result {
-    let parent = resolve_parent(context, cred, start, path)?;
-    let Last::Name(name) = &parent.last else { return Err(EISDIR) };
-    let dir = &parent.dir;
-    if !dir.mount.superblock.kind.names_complete {
-        dir.dentry.inode.ops.lookup(&dir.dentry.inode, &name.bytes)?;
-        return dir.dentry.inode.ops.allow_remove();
-    }
-    let here = directory(&dir.dentry)?;
-    let mut names = here.names.lock();
-    let victim = here.get(&names, &name.bytes).ok_or(ENOENT)?;
-    let inode = &victim.dentry.inode;
-    if parent.slash {
-        return Err(if inode.is_dir() { EISDIR } else { ENOTDIR });
-    }
-    access::check_remove(&dir.mount, &dir.dentry.inode, inode, cred)?;
-    if inode.is_dir() {
-        return Err(EISDIR);
-    }
-    if victim.dentry.is_mount_point() {
-        return Err(EBUSY);
-    }
-    dir.dentry.inode.ops.allow_remove()?;
-    here.remove(&mut names, name);
-    victim.dentry.set_removed(true);
-    inode.drop_link();
-    dir.dentry.inode.touch_modified();
-    Ok(())
-}
-
-/// rmdir(2).
-pub fn rmdir_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result {
-    let parent = resolve_parent(context, cred, start, path)?;
-    let name = match &parent.last {
-        Last::Name(name) => name,
-        Last::Dot => return Err(EINVAL),
-        Last::DotDot => return Err(ENOTEMPTY),
-        Last::Root => return Err(EBUSY),
-    };
-    let dir = &parent.dir;
-    if !dir.mount.superblock.kind.names_complete {
-        dir.dentry.inode.ops.lookup(&dir.dentry.inode, &name.bytes)?;
-        return dir.dentry.inode.ops.allow_remove();
-    }
-    let here = directory(&dir.dentry)?;
-    let mut names = here.names.lock();
-    let victim = here.get(&names, &name.bytes).ok_or(ENOENT)?;
-    let inode = &victim.dentry.inode;
-    access::check_remove(&dir.mount, &dir.dentry.inode, inode, cred)?;
-    let inner = victim.dentry.directory.as_ref().ok_or(ENOTDIR)?;
-    if victim.dentry.is_mount_point() {
-        return Err(EBUSY);
-    }
-    dir.dentry.inode.ops.allow_remove()?;
-    let mut inside = inner.names.lock_nested();
-    if !inside.is_empty() {
-        return Err(ENOTEMPTY);
-    }
-    here.remove(&mut names, name);
-    inside.dead = true;
-    victim.dentry.set_removed(true);
-    inode.set_links(0);
-    inode.touch_changed();
-    dir.dentry.inode.drop_link();
-    dir.dentry.inode.touch_modified();
+    let owner = Dentry::try_new(inode.clone(), Some(site.dir.dentry.clone()), name.clone())?;
+    let dentry = try_arc(owner)?;
+    let place = site.prepare_new(&mut names, &dentry)?;
+    let linked = site.parent().ops.link(site.parent(), &name.bytes, inode);
+    linked.map_err(|e| site.doubt(&mut names, e))?;
+    old.dentry.end_unnamed();
+    site.enter(&mut names, place, &dentry);
     Ok(())
 }

@@ -3,16 +3,22 @@
 //! once. Dentries of file systems that make names up (procfs) have no owner at all and live as long as they are held.
 //!
 //! Parent and name lie together behind one RCU pointer that rename swaps: a reader sees the old pair or the new.
+//!
+//! All else that changes is one word, `state`, which is zero for a name that a walk has nothing to do for but to pass: where the
+//! cache is the directory and nothing is mounted. Mounts and removal exclude each other there: a name whose removal has begun takes
+//! no mount, and a mount point is not removed, without a common lock.
+//!
+//! An *absent* dentry stands in the cache for a name that the file system does not have. It is never given out.
+//!
 //! No locks here.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
 };
 
 use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
@@ -21,7 +27,7 @@ use sync::{TryVec, slab_arc, slab_box};
 
 use super::directory::Directory;
 use super::inode::{Inode, Kind};
-use crate::errno::{ENAMETOOLONG, Result};
+use crate::errno::{EBUSY, ENAMETOOLONG, ENOENT, ESTALE, Result};
 
 pub type DentryRef = HotRef<Dentry>;
 
@@ -41,8 +47,10 @@ impl Name {
         if bytes.len() > NAME_MAX {
             return Err(ENAMETOOLONG);
         }
-        let copy = Vec::try_from_slice(bytes)?.into_boxed_slice();
-        Ok(slab_arc(Name { hash: hash(bytes), bytes: copy })?)
+        // Of the exact size, so that making it a box moves nothing.
+        let mut copy = sync::heap::try_vec(bytes.len())?;
+        copy.try_extend_from_slice(bytes)?;
+        Ok(slab_arc(Name { hash: hash(bytes), bytes: copy.into_boxed_slice() })?)
     }
 }
 
@@ -79,15 +87,31 @@ impl Link {
     }
 }
 
+/// The bits of a dentry's state; those below count the mounts on it.
+const MOUNTS: u32 = (1 << 24) - 1;
+/// The name is gone: unlink, rmdir, replaced by rename, or found gone.
+const REMOVED: u32 = 1 << 31;
+/// Its removal is under way.
+const LEAVING: u32 = 1 << 30;
+/// In a cache that is not the directory itself (`cache`).
+const CACHED: u32 = 1 << 29;
+/// Used since the shrinker came by.
+const USED: u32 = 1 << 28;
+/// Taken out of its directory's table by the shrinker, or because it was found gone.
+const EVICTED: u32 = 1 << 27;
+/// Of a file that never had a name.
+const UNNAMED: u32 = 1 << 25;
+/// The file system has no such name.
+const ABSENT: u32 = 1 << 26;
+
 pub struct Dentry {
     pub inode: Arc<Inode>,
     link: RcuArc<Link>,
     /// Of directories.
     pub directory: Option<Box<Directory>>,
-    /// Mounts whose mount point this is; the walk asks the mount table only if it is not zero.
-    mounts: AtomicU32,
-    /// The name is gone (unlink, rmdir, or replaced by rename).
-    removed: AtomicBool,
+    state: AtomicU32,
+    /// Until when, in nanoseconds since boot, what the file system said of the name is believed.
+    until: AtomicU64,
 }
 
 vm::slab_type!(Dentry, "dentry", PerCpuArc);
@@ -96,16 +120,41 @@ impl Dentry {
     /// A new dentry and its owner.
     pub fn try_new(inode: Arc<Inode>, parent: Option<DentryRef>, name: Arc<Name>) -> Result<Owner<Dentry>> {
         let directory = match inode.kind {
-            Kind::Directory => Some(slab_box(Directory::try_new()?)?),
+            Kind::Directory => {
+                let above = parent.as_ref().and_then(|p| p.directory.as_deref());
+                Some(slab_box(Directory::try_below(above)?)?)
+            }
             _ => None,
         };
         let link = Link::try_new(parent, name)?;
+        Dentry::with(inode, Some(link), directory, 0)
+    }
+
+    /// The root of a file system whose directories are cached.
+    pub fn try_cached_root(inode: Arc<Inode>) -> Result<Owner<Dentry>> {
+        let directory = slab_box(Directory::try_cached()?)?;
+        let link = Link::try_new(None, Name::try_new(b"/")?)?;
+        Dentry::with(inode, Some(link), Some(directory), CACHED)
+    }
+
+    /// For a name that is not there. `inode` is any; nobody sees it.
+    pub fn try_absent(inode: Arc<Inode>) -> Result<Owner<Dentry>> {
+        Dentry::with(inode, None, None, ABSENT | CACHED)
+    }
+
+    #[inline(always)]
+    fn with(
+        inode: Arc<Inode>,
+        link: Option<Arc<Link>>,
+        directory: Option<Box<Directory>>,
+        state: u32,
+    ) -> Result<Owner<Dentry>> {
         Ok(Owner::try_slab(Dentry {
             inode,
-            link: RcuArc::new(Some(link)),
+            link: RcuArc::new(link),
             directory,
-            mounts: AtomicU32::new(0),
-            removed: AtomicBool::new(false),
+            state: AtomicU32::new(state),
+            until: AtomicU64::new(0),
         })?)
     }
 
@@ -130,22 +179,115 @@ impl Dentry {
         self.link.swap(Some(link));
     }
 
-    pub fn is_removed(&self) -> bool {
-        self.removed.load(Acquire)
+    /// A walk passes it without another look: it is in its directory for certain, and nothing is mounted on it.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        self.state.load(Relaxed) == 0
     }
 
-    pub fn set_removed(&self, removed: bool) {
-        self.removed.store(removed, Release);
+    pub fn is_removed(&self) -> bool {
+        self.state.load(Acquire) & REMOVED != 0
+    }
+
+    /// It never had a name.
+    pub fn set_unnamed(&self) {
+        self.state.fetch_or(UNNAMED | REMOVED, AcqRel);
+    }
+
+    pub fn is_unnamed(&self) -> bool {
+        self.state.load(Acquire) & UNNAMED != 0
+    }
+
+    /// It got its first name.
+    pub fn end_unnamed(&self) {
+        self.state.fetch_and(!UNNAMED, AcqRel);
+    }
+
+    /// The name is to be removed: until `end_removal` nothing is mounted here. The caller holds the directory's lock.
+    ///
+    /// # Errors
+    /// EBUSY: a mount point.
+    pub fn begin_removal(&self) -> Result {
+        let begin = |state| (state & MOUNTS == 0).then_some(state | LEAVING);
+        self.state.fetch_update(AcqRel, Acquire, begin).map(drop).map_err(|_| EBUSY)
+    }
+
+    /// The name is gone, or it stays after all.
+    pub fn end_removal(&self, gone: bool) {
+        self.state.fetch_xor(if gone { LEAVING | REMOVED } else { LEAVING }, AcqRel);
     }
 
     pub fn is_mount_point(&self) -> bool {
-        self.mounts.load(Relaxed) != 0
+        self.state.load(Relaxed) & MOUNTS != 0
     }
 
-    /// Under the mount lock.
-    pub fn count_mounts(&self, up: bool) {
-        let n = self.mounts.load(Relaxed);
-        self.mounts.store(if up { n.saturating_add(1) } else { n.saturating_sub(1) }, Relaxed);
+    /// One more mount here.
+    ///
+    /// # Errors
+    /// ENOENT: the name is gone, or on its way; ESTALE: it has fallen out of the cache, and whoever looks for it again finds another.
+    pub fn add_mount(&self) -> Result {
+        let add = |state| (state & (REMOVED | LEAVING | EVICTED) == 0).then_some(state + 1);
+        self.state
+            .fetch_update(AcqRel, Acquire, add)
+            .map(drop)
+            .map_err(|state| if state & EVICTED != 0 && state & REMOVED == 0 { ESTALE } else { ENOENT })
+    }
+
+    pub fn drop_mount(&self) {
+        self.state.fetch_sub(1, AcqRel);
+    }
+
+    /// It stands for a name that is not there.
+    #[inline]
+    pub fn is_absent(&self) -> bool {
+        self.state.load(Relaxed) & ABSENT != 0
+    }
+
+    pub fn is_cached(&self) -> bool {
+        self.state.load(Relaxed) & CACHED != 0
+    }
+
+    /// It enters a cache, or comes back to it: in a directory's table from now on, or at once. Whoever asked for it uses it.
+    pub fn enter_cache(&self) {
+        let enter = |state| Some((state | CACHED | USED) & !(EVICTED | REMOVED));
+        let _always = self.state.fetch_update(AcqRel, Acquire, enter);
+    }
+
+    /// A walk came by. Only the first after the shrinker writes, so that CPUs that use one name write no common line.
+    pub fn note_use(&self) {
+        if self.state.load(Relaxed) & USED == 0 {
+            self.state.fetch_or(USED, Relaxed);
+        }
+    }
+
+    /// Takes the mark of use off, and says whether there was one.
+    pub fn take_use(&self) -> bool {
+        self.state.fetch_and(!USED, Relaxed) & USED != 0
+    }
+
+    /// It leaves the table, unless it is a mount point, or is about to be removed or in use: `false`.
+    pub fn evict(&self) -> bool {
+        let evict = |state| (state & (MOUNTS | LEAVING | USED) == 0).then_some(state | EVICTED);
+        self.state.fetch_update(AcqRel, Acquire, evict).is_ok()
+    }
+
+    pub fn is_evicted(&self) -> bool {
+        self.state.load(Acquire) & EVICTED != 0
+    }
+
+    /// The file system has lost the name. `false`: it is a mount point, which stays.
+    pub fn lose(&self) -> bool {
+        let lose = |state| (state & MOUNTS == 0).then_some(state | EVICTED | REMOVED);
+        self.state.fetch_update(AcqRel, Acquire, lose).is_ok()
+    }
+
+    /// Whether what the file system said last is still believed at `now`.
+    pub fn is_fresh(&self, now: u64) -> bool {
+        now < self.until.load(Relaxed)
+    }
+
+    pub fn believe_until(&self, until: u64) {
+        self.until.store(until, Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The names of one directory: a hash table that is read under RCU, and the same names in order of arrival for
-//! getdents64. For tmpfs and devtmpfs this is the directory itself; for other file systems it caches.
+//! getdents64. For tmpfs and devtmpfs this is the directory itself; for other file systems it caches (`cache`), and among its names are
+//! such as the file system does not have.
 //!
 //! Each directory has its own table and lock: making and removing files in different directories shares nothing.
 //! A bucket is a chain: a name comes and goes by one store, so a reader sees it before or after a change, and replacing the
@@ -8,6 +9,9 @@
 //!
 //! Who enters or removes a name counts no references to other names, so what several CPUs make and remove in one directory stays
 //! theirs, but for the directory's own lines: lock, table, order and times.
+//!
+//! What may fail is done first: `prepare` finds the memory, and `enter` puts the name in or in another's place without fail, after the file
+//! system has done its part.
 //!
 //! Lock order: parent's `names` before child's; two unrelated directories: rename's order (`rename`).
 #![forbid(unsafe_code)]
@@ -18,11 +22,12 @@ use alloc::vec::Vec;
 
 use crate::lock_order as level;
 use sync::percpu_ref::PerCpuOwner as Owner;
-use sync::rcu::{Chain, RcuArc, RcuHead, RcuRead};
+use sync::rcu::{Chain, Prepared, RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, slab_arc};
 
+use super::cache::claim::Claims;
 use super::dentry::{Dentry, Name};
-use crate::errno::{ENOENT, ENOMEM, Result};
+use crate::errno::{ENOMEM, Result};
 
 lock_class! { pub static DIRECTORY: LockClass = ("directory", level::Directory); }
 
@@ -32,7 +37,7 @@ pub struct Entry {
     pub name: Arc<Name>,
     pub dentry: Arc<Owner<Dentry>>,
     /// Position in the listing: unique and growing within the directory.
-    cookie: u64,
+    pub cookie: u64,
 }
 
 vm::slab_type!(Entry, "directory-entry", Chain);
@@ -68,6 +73,8 @@ impl Table {
 pub struct Directory {
     table: RcuArc<Table>,
     pub names: Mutex<Names, level::Directory>,
+    /// Where the names are a cache of what the file system has.
+    pub claims: Option<Box<Claims>>,
 }
 
 vm::slab_type!(Directory, "directory", Box);
@@ -79,6 +86,13 @@ pub struct Names {
     live: usize,
     next: u64,
     order: Vec<Slot>,
+}
+
+/// A name's place in a directory, with all the memory that it takes.
+pub enum Place {
+    New(Prepared<Entry>),
+    /// In the place of an entry of the same name.
+    Over(Prepared<Entry>),
 }
 
 struct Slot {
@@ -96,14 +110,23 @@ const FEW: usize = 4;
 const LOAD: usize = 2;
 
 impl Directory {
-    pub fn try_new() -> Result<Directory> {
-        Ok(Directory {
-            table: RcuArc::empty(),
-            names: Mutex::new(
-                Names { dead: false, live: 0, next: FIRST_COOKIE, order: Vec::new() },
-                &DIRECTORY,
-            ),
-        })
+    /// The names of a directory below `above`, which is of the same file system.
+    pub fn try_below(above: Option<&Directory>) -> Result<Directory> {
+        if above.is_some_and(|d| d.claims.is_some()) {
+            Directory::try_cached()
+        } else {
+            Ok(Directory::new(None))
+        }
+    }
+
+    /// A cache of names.
+    pub fn try_cached() -> Result<Directory> {
+        Ok(Directory::new(Some(sync::try_box(Claims::new())?)))
+    }
+
+    fn new(claims: Option<Box<Claims>>) -> Directory {
+        let names = Names { dead: false, live: 0, next: FIRST_COOKIE, order: Vec::new() };
+        Directory { table: RcuArc::empty(), names: Mutex::new(names, &DIRECTORY), claims }
     }
 
     /// Finds a name under RCU.
@@ -111,32 +134,88 @@ impl Directory {
         self.table.load(read)?.bucket(hash)?.iter(read).find(|entry| entry.is(name, hash))
     }
 
-    /// Finds a name, with a count of its own on the entry. The caller holds `names`, so the answer stays true.
-    pub fn get(&self, _names: &Names, name: &[u8]) -> Option<Entry> {
+    /// The dentry that the table has for a name now, absent ones too.
+    pub fn peek(&self, name: &Name) -> Option<Arc<Owner<Dentry>>> {
         let read = sync::rcu::read();
-        self.find(name, super::dentry::hash(name), &read).cloned()
+        self.find(&name.bytes, name.hash, &read).map(|entry| entry.dentry.clone())
+    }
+
+    /// Finds the dentry of a name that is there. The caller holds `names`, so the answer stays true.
+    pub fn get(&self, _names: &Names, name: &Name) -> Option<Arc<Owner<Dentry>>> {
+        let read = sync::rcu::read();
+        self.find(&name.bytes, name.hash, &read).filter(|e| !e.dentry.is_absent()).map(|e| e.dentry.clone())
     }
 
     /// Whether the name is there. The caller holds `names`, so the answer stays true.
     pub fn contains(&self, _names: &Names, name: &Name) -> bool {
-        self.find(&name.bytes, name.hash, &sync::rcu::read()).is_some()
+        self.find(&name.bytes, name.hash, &sync::rcu::read()).is_some_and(|e| !e.dentry.is_absent())
     }
 
-    /// Enters a name that is not there yet. The caller holds `names`.
-    pub fn insert(&self, names: &mut Names, name: Arc<Name>, dentry: Arc<Owner<Dentry>>) -> Result<()> {
+    /// Finds the memory to enter a name that is not in the table. The caller holds `names` until it has entered it.
+    pub fn prepare(&self, names: &mut Names, name: Arc<Name>, dentry: Arc<Owner<Dentry>>) -> Result<Place> {
         // Without memory for a larger table the old one serves, only slower; the first one is needed.
         let grown = self.grow_for(names);
         if names.live == 0 {
             grown?;
         }
         names.order.try_reserve(1).map_err(|_| ENOMEM)?;
+        Ok(Place::New(Prepared::try_new(Entry { name, dentry, cookie: names.next })?))
+    }
+
+    /// Finds the memory to make a name lead to `dentry`, whether or not it is in the table. The caller holds `names` until it has
+    /// entered it.
+    pub fn prepare_over(
+        &self,
+        names: &mut Names,
+        name: &Arc<Name>,
+        dentry: Arc<Owner<Dentry>>,
+    ) -> Result<Place> {
+        let old = {
+            let read = sync::rcu::read();
+            self.find(&name.bytes, name.hash, &read).map(|old| (old.name.clone(), old.cookie))
+        };
+        match old {
+            Some((name, cookie)) => Ok(Place::Over(Prepared::try_new(Entry { name, dentry, cookie })?)),
+            None => self.prepare(names, name.clone(), dentry),
+        }
+    }
+
+    /// Puts in what was prepared, in one step. The caller has held `names` since. Returns the name's cookie.
+    pub fn enter(&self, names: &mut Names, place: Place) -> u64 {
         let read = sync::rcu::read();
-        let bucket = self.table.load(&read).and_then(|table| table.bucket(name.hash)).ok_or(ENOMEM)?;
-        let entry = Entry { name, dentry, cookie: names.next };
-        bucket.push(entry.clone())?;
-        names.order.try_push(Slot { cookie: entry.cookie, entry: Some(entry) })?;
-        names.next += 1;
-        names.live += 1;
+        let Some(table) = self.table.load(&read) else { return 0 };
+        match place {
+            Place::New(prepared) => {
+                let entry = prepared.value().clone();
+                let cookie = entry.cookie;
+                if let Some(bucket) = table.bucket(entry.name.hash) {
+                    bucket.push_prepared(prepared);
+                }
+                // There is room: `prepare` saw to it.
+                let _pushed = names.order.try_push(Slot { cookie, entry: Some(entry) });
+                names.next += 1;
+                names.live += 1;
+                cookie
+            }
+            Place::Over(prepared) => {
+                let Entry { name, dentry, cookie } = prepared.value().clone();
+                if let Some(bucket) = table.bucket(name.hash) {
+                    bucket.replace_prepared(|entry| entry.is(&name.bytes, name.hash), prepared, &read);
+                }
+                if let Ok(i) = names.order.binary_search_by_key(&cookie, |s| s.cookie)
+                    && let Some(Some(entry)) = names.order.get_mut(i).map(|s| s.entry.as_mut())
+                {
+                    entry.dentry = dentry;
+                }
+                cookie
+            }
+        }
+    }
+
+    /// Enters a name that is not in the table. The caller holds `names`.
+    pub fn insert(&self, names: &mut Names, name: Arc<Name>, dentry: Arc<Owner<Dentry>>) -> Result {
+        let place = self.prepare(names, name, dentry)?;
+        self.enter(names, place);
         Ok(())
     }
 
@@ -149,22 +228,6 @@ impl Directory {
             names.forget(entry.cookie);
         }
         gone.is_some()
-    }
-
-    /// Makes an existing name lead to another dentry, in one step. ENOENT if it is not there. The caller holds `names`.
-    pub fn replace(&self, names: &mut Names, name: &Name, dentry: Arc<Owner<Dentry>>) -> Result<()> {
-        let read = sync::rcu::read();
-        let bucket = self.table.load(&read).and_then(|table| table.bucket(name.hash)).ok_or(ENOENT)?;
-        let is_it = |entry: &Entry| entry.is(&name.bytes, name.hash);
-        let old = bucket.iter(&read).find(|entry| is_it(entry)).ok_or(ENOENT)?;
-        let (cookie, name) = (old.cookie, old.name.clone());
-        bucket.replace(is_it, Entry { name, dentry: dentry.clone(), cookie }, &read)?;
-        if let Ok(i) = names.order.binary_search_by_key(&cookie, |s| s.cookie)
-            && let Some(Some(entry)) = names.order.get_mut(i).map(|s| s.entry.as_mut())
-        {
-            entry.dentry = dentry;
-        }
-        Ok(())
     }
 
     /// Makes room for one more name.
@@ -202,6 +265,11 @@ impl Names {
         while self.order.last().is_some_and(|s| s.entry.is_none()) {
             self.order.pop();
         }
+    }
+
+    /// The entry that came first.
+    pub fn first(&self) -> Option<&Entry> {
+        self.order.iter().find_map(|s| s.entry.as_ref())
     }
 
     /// The entries at and after a position of the listing, with the position after each.

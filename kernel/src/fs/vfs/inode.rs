@@ -1,4 +1,4 @@
-//! Inodes: what a name leads to. The attributes every file system has lie here; what differs lies behind `InodeOps`.
+//! Inodes: what a name leads to. The attributes every file system has lie here; what differs lies behind `operations::InodeOps`.
 //!
 //! Attributes are single atomics, so stat and permission checks read them under no lock. Those that an operation
 //! changes together (a link count and its change time) are changed under the lock of the directory concerned or, for data, under
@@ -9,7 +9,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -17,13 +16,12 @@ use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, try_arc};
 
+use super::attributes::Changes;
 use super::clock;
-use super::dentry::Dentry;
-use super::mount::Path;
+use super::operations::InodeOps;
 use super::writers::Writers;
-use crate::errno::{EINVAL, ENOENT, ENOTDIR, EPERM, EROFS, Result};
+use crate::errno::{ENOMEM, Result};
 use crate::fs::file::locks::FileLocks;
-use crate::fs::file::{FileOps, OpenFlags};
 use vm::ObjectRef;
 
 lock_class! { pub static INODE_WRITE: LockClass = ("inode write", level::InodeWrite); }
@@ -102,23 +100,46 @@ pub struct Inode {
     pub writers: Writers,
     /// It has been entered among the mapped files.
     mapped: AtomicBool,
-    /// What exec keeps of the file; see `exec_cache`.
-    exec: RcuArc<ExecCache>,
+    /// The attributes here may be out of date: `InodeOps::refresh` is asked before they are used.
+    volatile: bool,
+    /// What exec keeps of a program, and fifos of theirs.
+    kept: RcuArc<Kept>,
 }
 
 vm::slab_type!(Inode, "inode", Arc);
 
-/// What exec parsed, and the version of the contents it was parsed from.
-pub struct ExecCache {
-    pub version: u64,
-    pub image: Box<dyn Any + Send + Sync>,
+/// What another room keeps with an inode, and the version of the contents it was made from.
+struct Kept {
+    version: u64,
+    what: Box<dyn Any + Send + Sync>,
     rcu: RcuHead,
 }
 
-rcu_object!(ExecCache);
+rcu_object!(Kept);
 
 impl Inode {
     pub fn try_new(number: u64, device: u64, new: &NewInode, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
+        Inode::make(number, device, new, ops, false)
+    }
+
+    /// An inode whose attributes `InodeOps::refresh` brings up to date before each use.
+    pub fn try_volatile(
+        number: u64,
+        device: u64,
+        new: &NewInode,
+        ops: Box<dyn InodeOps>,
+    ) -> Result<Arc<Inode>> {
+        Inode::make(number, device, new, ops, true)
+    }
+
+    #[inline(always)]
+    fn make(
+        number: u64,
+        device: u64,
+        new: &NewInode,
+        ops: Box<dyn InodeOps>,
+        volatile: bool,
+    ) -> Result<Arc<Inode>> {
         let now = clock::coarse();
         Ok(sync::slab_arc(Inode {
             number,
@@ -139,7 +160,8 @@ impl Inode {
             locks: FileLocks::new(),
             writers: Writers::new(),
             mapped: AtomicBool::new(false),
-            exec: RcuArc::empty(),
+            volatile,
+            kept: RcuArc::empty(),
         })?)
     }
 
@@ -169,20 +191,30 @@ impl Inode {
         self.links.load(Relaxed)
     }
 
-    pub fn set_mode(&self, mode: u32) {
-        self.mode.store(mode & 0o7777, Relaxed);
+    /// Makes changes of attributes in memory, but for the size: for file systems, in `set_attributes` and where they learn of a change.
+    pub fn apply(&self, changes: &Changes) {
+        if let Some(mode) = changes.mode {
+            self.mode.store(mode & 0o7777, Relaxed);
+        }
+        if let Some(uid) = changes.uid {
+            self.uid.store(uid, Relaxed);
+        }
+        if let Some(gid) = changes.gid {
+            self.gid.store(gid, Relaxed);
+        }
+        if let Some(t) = changes.accessed {
+            self.accessed.store(t, Relaxed);
+        }
+        if let Some(t) = changes.modified {
+            self.modified.store(t, Relaxed);
+        }
         self.touch_changed();
     }
 
-    /// `None` leaves an id as it is.
-    pub fn set_owner(&self, uid: Option<u32>, gid: Option<u32>) {
-        if let Some(uid) = uid {
-            self.uid.store(uid, Relaxed);
-        }
-        if let Some(gid) = gid {
-            self.gid.store(gid, Relaxed);
-        }
-        self.touch_changed();
+    /// Brings the attributes up to date, where that has to be asked for. May sleep.
+    #[inline]
+    pub fn refresh(&self) -> Result {
+        if self.volatile { self.ops.refresh(self) } else { Ok(()) }
     }
 
     /// Directory locks serialise this for the links of one directory; two directories may add at once.
@@ -203,16 +235,6 @@ impl Inode {
     /// Access, modification and change time in nanoseconds since the epoch.
     pub fn times(&self) -> (i64, i64, i64) {
         (self.accessed.load(Relaxed), self.modified.load(Relaxed), self.changed.load(Relaxed))
-    }
-
-    pub fn set_times(&self, accessed: Option<i64>, modified: Option<i64>) {
-        if let Some(t) = accessed {
-            self.accessed.store(t, Relaxed);
-        }
-        if let Some(t) = modified {
-            self.modified.store(t, Relaxed);
-        }
-        self.touch_changed();
     }
 
     pub fn touch_changed(&self) {
@@ -266,115 +288,30 @@ impl Inode {
     /// Shows `f` what exec kept of this file, if the contents have not changed since. `f` does not sleep.
     pub fn with_exec_cache<R>(&self, f: impl FnOnce(&(dyn Any + Send + Sync)) -> Option<R>) -> Option<R> {
         let read = sync::rcu::read();
-        let kept = self.exec.load(&read)?;
-        if kept.version == self.version() { f(&*kept.image) } else { None }
+        let kept = self.kept.load(&read)?;
+        if kept.version == self.version() { f(&*kept.what) } else { None }
     }
 
     /// Keeps what exec parsed of the contents of `version`. Out of memory, it is parsed again next time.
     pub fn set_exec_cache(&self, version: u64, image: Box<dyn Any + Send + Sync>) {
-        if let Ok(kept) = try_arc(ExecCache { version, image, rcu: RcuHead::new() }) {
-            self.exec.swap(Some(kept));
+        if let Ok(kept) = try_arc(Kept { version, what: image, rcu: RcuHead::new() }) {
+            self.kept.swap(Some(kept));
         }
     }
-}
 
-/// One entry of a directory as `InodeOps::read_dir` reports it.
-pub struct DirEntry<'a> {
-    pub name: &'a [u8],
-    pub number: u64,
-    pub kind: Kind,
-    /// The position after this entry.
-    pub next: u64,
-}
-
-/// What a file system does for one inode. The defaults are those of an object that lacks the operation.
-///
-/// The name cache (`dentry`) is the directory for file systems whose super block says so; those implement `make` and the
-/// `allow_*` checks and never see a lookup.
-pub trait InodeOps: Send + Sync + Any {
-    /// Finds a name that the cache does not hold. May sleep.
-    fn lookup(&self, _dir: &Inode, _name: &[u8]) -> Result<Arc<Inode>> {
-        Err(ENOENT)
-    }
-
-    /// Makes an inode to be entered in this directory. The caller holds the directory's lock and enters the name.
-    fn make(&self, _dir: &Inode, _new: &NewInode, _target: &[u8]) -> Result<Arc<Inode>> {
-        Err(EPERM)
-    }
-
-    /// May a name in this directory be removed, or moved away?
-    fn allow_remove(&self) -> Result<()> {
-        Err(EPERM)
-    }
-
-    /// May `inode` get another name in this directory?
-    fn allow_link(&self) -> Result<()> {
-        Err(EPERM)
-    }
-
-    /// Lists names from `position` on until `emit` refuses. Only for directories that are not held whole by the cache.
-    fn read_dir(
+    /// What is kept with an inode that has no contents (a fifo's pipe), made by `make` the first time and there as long as the inode.
+    pub fn attached<T: Any + Send + Sync, R>(
         &self,
-        _dir: &Inode,
-        _position: u64,
-        _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        Err(ENOTDIR)
-    }
-
-    /// The text of a symbolic link.
-    fn read_link(&self, _inode: &Inode) -> Result<Vec<u8>> {
-        Err(EINVAL)
-    }
-
-    /// Where a link of /proc leads that no text describes (an open file).
-    fn follow(&self, _inode: &Inode) -> Option<Result<Path>> {
-        None
-    }
-
-    fn size(&self, _inode: &Inode) -> u64 {
-        0
-    }
-
-    /// 512-byte blocks in use.
-    fn blocks(&self, _inode: &Inode) -> u64 {
-        0
-    }
-
-    /// The contents, for regular files that have some.
-    fn object(&self) -> Option<ObjectRef> {
-        None
-    }
-
-    /// Sets the size. The caller holds `write_lock` and has checked permissions.
-    fn truncate(&self, _inode: &Inode, _size: u64) -> Result<()> {
-        Err(EINVAL)
-    }
-
-    /// What `open` of this inode reads and writes through; `None`: the object, or the directory.
-    fn open(&self, _dentry: &Dentry, _flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
-        Ok(None)
-    }
-
-    /// May mode, owner and times be changed?
-    fn allow_attributes(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Attributes that are made up at each look (owner of a /proc/PID).
-    fn refresh(&self, _inode: &Inode) {}
-
-    /// May be opened for writing at all?
-    fn allow_write(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// Operations of a directory nobody can change.
-pub struct Fixed;
-
-impl InodeOps for Fixed {
-    fn make(&self, _dir: &Inode, _new: &NewInode, _target: &[u8]) -> Result<Arc<Inode>> {
-        Err(EROFS)
+        make: impl FnOnce() -> Result<T>,
+        show: impl FnOnce(&T) -> R,
+    ) -> Result<R> {
+        let _lock = self.write_lock.lock();
+        if self.kept.load(&sync::rcu::read()).is_none() {
+            let what: Box<dyn Any + Send + Sync> = sync::try_box(make()?)?;
+            self.kept.swap(Some(try_arc(Kept { version: 0, what, rcu: RcuHead::new() })?));
+        }
+        let read = sync::rcu::read();
+        let kept = self.kept.load(&read).and_then(|kept| kept.what.downcast_ref::<T>());
+        kept.map(show).ok_or(ENOMEM)
     }
 }

@@ -3,9 +3,9 @@
 //! cache does not hold, or the text of a symbolic link; it then holds references to where it stands and goes on from there.
 //!
 //! There is no sequence count to check: see `directory` for why a name that is found was there, and one that is not found was not.
-//! A reference that can no longer be taken (the name was removed meanwhile) starts the walk again from where it last held one.
+//! What a name that is not plainly there asks for (a mount, a file system to ask) is `meet`'s to say.
 //!
-//! No locks.
+//! No locks; what asks the file system (`cache::ask`) claims the name.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
@@ -16,6 +16,8 @@ use sync::TryVec;
 use sync::rcu::RcuRead;
 
 use super::access::{self, Cred, EXEC};
+use super::cache::{self, Cache};
+use super::clock;
 use super::context::FsContext;
 use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
 use super::inode::Kind;
@@ -155,21 +157,23 @@ impl<'a> Walk<'a> {
     /// After `parent`: what its last name leads to now, or `None`. With `follow`, a link sets the walk to where it leads, and the
     /// caller asks for the parent again.
     pub fn child(&mut self, parent: &Parent, name: &Name, follow: bool) -> Result<Child> {
-        let mut found = {
+        let met = {
             let read = sync::rcu::read();
-            let here = Seen::Held(&parent.dir.dentry);
-            lookup(here, &name.bytes, name.hash, &read).map(|entry| {
-                let (mount, dentry) = cross(Seen::Held(&parent.dir.mount), entry, &read);
-                Path { mount: mount.keep(), dentry: dentry.keep() }
-            })
+            let dir = (Seen::Held(&parent.dir.mount), Seen::Held(&parent.dir.dentry));
+            match meet(dir, &name.bytes, name.hash, &read) {
+                Met::There(found) => Some(Some(keep(found))),
+                Met::Absent => Some(None),
+                Met::Unknown => None,
+            }
         };
-        if found.is_none() && !parent.dir.mount.superblock.kind.names_complete {
-            found = match ask(&parent.dir, &name.bytes) {
-                Ok(dentry) => Some(Path { mount: parent.dir.mount.clone(), dentry }),
+        let found = match met {
+            Some(found) => found,
+            None => match ask(&parent.dir, &name.bytes) {
+                Ok(found) => Some(found),
                 Err(ENOENT) => None,
                 Err(e) => return Err(e),
-            };
-        }
+            },
+        };
         match found {
             None => Ok(Child::Missing),
             Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
@@ -202,14 +206,14 @@ impl<'a> Walk<'a> {
                     self.at = at;
                     let part = component(self.text(), at).ok_or(ENOENT)?;
                     let name = self.text().get(part.start..part.end).unwrap_or(&[]);
-                    let dentry = ask(&dir, name)?;
+                    let found = ask(&dir, name)?;
                     let last = part.next == self.text().len();
                     let slash = part.end < self.text().len();
                     let follow = !last || slash || want == Want::Target { follow: true };
-                    if dentry.inode.kind == Kind::Symlink && follow {
-                        self.link(dir, &dentry)?;
+                    if found.dentry.inode.kind == Kind::Symlink && follow {
+                        self.link(dir, &found.dentry)?;
                     } else {
-                        self.here = Some(Path { mount: dir.mount, dentry });
+                        self.here = Some(found);
                         self.at = part.next;
                     }
                 }
@@ -266,12 +270,8 @@ impl<'a> Walk<'a> {
         };
         let mut here = (Seen::Held(&begin.mount), Seen::Held(&begin.dentry));
         let mut at = self.at;
-        let keep = |(mount, dentry): (Seen<'g, Mount>, Seen<'g, Dentry>)| Path {
-            mount: mount.keep(),
-            dentry: dentry.keep(),
-        };
         while let Some(part) = component(text, at) {
-            let (mount, dentry) = here;
+            let dentry = here.1;
             if !dentry.inode.is_dir() {
                 return Err(ENOTDIR);
             }
@@ -287,17 +287,16 @@ impl<'a> Walk<'a> {
             here = match name {
                 b"." => here,
                 b".." => up(here, root, read),
-                _ => match lookup(dentry, name, dentry::hash(name), read) {
-                    Some(child) => {
-                        let found = cross(mount, child, read);
+                _ => match meet(here, name, dentry::hash(name), read) {
+                    Met::There(found) => {
                         let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
                         if found.1.inode.kind == Kind::Symlink && follow {
                             return Ok((Step::Link { dir: keep(here), link: found.1.keep() }, at));
                         }
                         found
                     }
-                    None if mount.superblock.kind.names_complete => return Err(ENOENT),
-                    None => return Ok((Step::Ask { dir: keep(here) }, at)),
+                    Met::Absent => return Err(ENOENT),
+                    Met::Unknown => return Ok((Step::Ask { dir: keep(here) }, at)),
                 },
             };
             at = part.next;
@@ -314,18 +313,78 @@ pub enum Child {
     Followed,
 }
 
-fn lookup<'g>(dir: Seen<'g, Dentry>, name: &[u8], hash: u64, read: &'g RcuRead) -> Option<Seen<'g, Dentry>> {
-    let entry = dir.as_ref().directory.as_ref()?.find(name, hash, read)?;
-    Some(Seen::Owned(&entry.dentry))
+/// A mount and a dentry in it, met under RCU.
+type Here<'g> = (Seen<'g, Mount>, Seen<'g, Dentry>);
+
+fn keep((mount, dentry): Here<'_>) -> Path {
+    Path { mount: mount.keep(), dentry: dentry.keep() }
 }
 
-/// Asks the file system for a name that the cache does not hold.
-fn ask(dir: &Path, name: &[u8]) -> Result<DentryRef> {
-    let inode = dir.dentry.inode.ops.lookup(&dir.dentry.inode, name)?;
-    Dentry::try_unowned(inode, Some(dir.dentry.clone()), name)
+/// What the cache says of a name.
+enum Met<'g> {
+    There(Here<'g>),
+    Absent,
+    /// The file system has to be asked.
+    Unknown,
+}
+
+#[inline(always)]
+fn meet<'g>((mount, dir): Here<'g>, name: &[u8], hash: u64, read: &'g RcuRead) -> Met<'g> {
+    let entry = dir.as_ref().directory.as_ref().and_then(|d| d.find(name, hash, read));
+    let Some(child) = entry.map(|entry| Seen::Owned(&*entry.dentry)) else { return missed(&mount, &dir) };
+    if child.is_plain() {
+        return Met::There((mount, child));
+    }
+    match if child.is_cached() { attend(&mount, &child) } else { Attended::Pass } {
+        Attended::Pass => Met::There(cross(mount, child, read)),
+        Attended::Absent => Met::Absent,
+        Attended::Unknown => Met::Unknown,
+    }
+}
+
+/// What a name in a cache says.
+enum Attended {
+    Pass,
+    Absent,
+    Unknown,
+}
+
+#[cold]
+fn attend(mount: &Mount, child: &Dentry) -> Attended {
+    let asks = mount.superblock.cache == Cache::Revalidated && !child.is_mount_point();
+    if asks && !child.is_fresh(clock::since_boot()) {
+        return Attended::Unknown;
+    }
+    child.note_use();
+    if child.is_absent() { Attended::Absent } else { Attended::Pass }
+}
+
+fn missed(mount: &Mount, dir: &Dentry) -> Met<'static> {
+    let claims = dir.directory.as_ref().and_then(|d| d.claims.as_ref());
+    let known = mount.superblock.cache == Cache::Complete || claims.is_some_and(|c| c.is_whole());
+    if known { Met::Absent } else { Met::Unknown }
+}
+
+/// Asks the file system for a name that the cache does not hold. May sleep.
+fn ask(dir: &Path, name: &[u8]) -> Result<Path> {
+    let dentry = cache::ask(dir, name)?;
+    let read = sync::rcu::read();
+    Ok(keep(cross(Seen::Held(&dir.mount), Seen::Held(&dentry), &read)))
+}
+
+/// Looks for what has the name of `path` now.
+pub fn again(path: &Path) -> Result<Path> {
+    let (parent, name) = {
+        let read = sync::rcu::read();
+        let link = path.dentry.link(&read).ok_or(ENOENT)?;
+        (link.parent.clone().ok_or(ENOENT)?, link.name.clone())
+    };
+    let dir = Path { mount: path.mount.clone(), dentry: parent };
+    Ok(Path { dentry: cache::ask(&dir, &name.bytes)?, mount: dir.mount })
 }
 
 /// From a mount point to the root of what is mounted there.
+#[inline(always)]
 fn cross<'g>(
     mut mount: Seen<'g, Mount>,
     mut dentry: Seen<'g, Dentry>,
@@ -365,46 +424,6 @@ fn up<'g>(
         }
         return cross(mount, dentry, read);
     }
-}
-
-/// The text of a path as seen from `root`, for getcwd and /proc. `false`: it cannot be reached from there.
-pub fn text_of(path: &Path, root: &Path) -> Result<(Vec<u8>, bool)> {
-    let read = sync::rcu::read();
-    let mut reversed: Vec<&Name> = Vec::new();
-    let (mut mount, mut dentry): (&Mount, &Dentry) = (&path.mount, &path.dentry);
-    let mut reached = true;
-    loop {
-        if ptr::eq(dentry, &*root.dentry) && ptr::eq(mount, &*root.mount) {
-            break;
-        }
-        if ptr::eq(dentry, &*mount.root) {
-            match &mount.point {
-                Some(point) => (mount, dentry) = (&point.mount, &point.dentry),
-                None => {
-                    reached = false;
-                    break;
-                }
-            }
-            continue;
-        }
-        let Some(link) = dentry.link(&read) else { break };
-        reversed.try_push(&link.name)?;
-        match &link.parent {
-            Some(parent) => dentry = parent,
-            None => break,
-        }
-    }
-    let mut text = Vec::new();
-    for name in reversed.iter().rev() {
-        if name.bytes.first() != Some(&b'/') {
-            text.try_push(b'/')?;
-        }
-        text.try_extend_from_slice(&name.bytes)?;
-    }
-    if text.is_empty() {
-        text.try_push(b'/')?;
-    }
-    Ok((text, reached))
 }
 
 /// Must be a directory that may be searched: chdir, chroot.

@@ -17,9 +17,10 @@ use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 
-use super::dentry::{Dentry, DentryRef, Seen};
+use super::dentry::{Dentry, DentryRef, Name, Seen};
+use super::lookup;
 use super::superblock::SuperBlock;
-use crate::errno::{EBUSY, EINVAL, ENOENT, ENOTDIR, Result};
+use crate::errno::{EBUSY, EINVAL, ENOMEM, ENOTDIR, ESTALE, Result};
 
 lock_class! { pub static MOUNT: LockClass = ("mount", level::Mounts); }
 
@@ -132,19 +133,25 @@ pub fn mount(
     root: DentryRef,
     source: &[u8],
     flags: u32,
-    point: Path,
+    mut point: Path,
 ) -> Result<()> {
     if root.inode.is_dir() != point.dentry.inode.is_dir() {
         return Err(ENOTDIR);
     }
-    let _lock = MOUNTS.lock();
-    if point.dentry.is_removed() {
-        return Err(ENOENT);
+    // From here on the point is neither removed nor evicted. One that has left the cache is looked for once more: without memory to
+    // keep it there nothing can be mounted.
+    if point.dentry.add_mount() == Err(ESTALE) {
+        point = lookup::again(&point)?;
+        point.dentry.add_mount().map_err(|e| if e == ESTALE { ENOMEM } else { e })?;
     }
-    let mount = try_arc(try_mount(superblock, root, source, flags, Some(point.clone()))?)?;
-    change(|all| Ok(all.try_push(mount)?))?;
-    point.dentry.count_mounts(true);
-    Ok(())
+    let _lock = MOUNTS.lock();
+    let made = try_mount(superblock, root, source, flags, Some(point.clone()));
+    let entered =
+        made.and_then(|mount| Ok(try_arc(mount)?)).and_then(|mount| change(|all| Ok(all.try_push(mount)?)));
+    if entered.is_err() {
+        point.dentry.drop_mount();
+    }
+    entered
 }
 
 /// Takes a mount off. EINVAL if `path` is not the root of one, EBUSY if it bears others or `busy` says so.
@@ -164,7 +171,7 @@ pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> 
         all.retain(|m| !ptr::eq(&***m, mount));
         if all.len() == before { Err(EINVAL) } else { Ok(()) }
     })?;
-    point.dentry.count_mounts(false);
+    point.dentry.drop_mount();
     Ok(())
 }
 
@@ -187,4 +194,44 @@ pub fn all() -> Result<Vec<MountRef>> {
         }
     }
     Ok(list)
+}
+
+/// The text of a path as seen from `root`, for getcwd and /proc. `false`: it cannot be reached from there.
+pub fn text_of(path: &Path, root: &Path) -> Result<(Vec<u8>, bool)> {
+    let read = sync::rcu::read();
+    let mut reversed: Vec<&Name> = Vec::new();
+    let (mut mount, mut dentry): (&Mount, &Dentry) = (&path.mount, &path.dentry);
+    let mut reached = true;
+    loop {
+        if ptr::eq(dentry, &*root.dentry) && ptr::eq(mount, &*root.mount) {
+            break;
+        }
+        if ptr::eq(dentry, &*mount.root) {
+            match &mount.point {
+                Some(point) => (mount, dentry) = (&point.mount, &point.dentry),
+                None => {
+                    reached = false;
+                    break;
+                }
+            }
+            continue;
+        }
+        let Some(link) = dentry.link(&read) else { break };
+        reversed.try_push(&link.name)?;
+        match &link.parent {
+            Some(parent) => dentry = parent,
+            None => break,
+        }
+    }
+    let mut text = Vec::new();
+    for name in reversed.iter().rev() {
+        if name.bytes.first() != Some(&b'/') {
+            text.try_push(b'/')?;
+        }
+        text.try_extend_from_slice(&name.bytes)?;
+    }
+    if text.is_empty() {
+        text.try_push(b'/')?;
+    }
+    Ok((text, reached))
 }

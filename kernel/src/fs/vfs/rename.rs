@@ -3,24 +3,27 @@
 //! Within one directory its lock is enough. Between two, the super block's rename lock keeps the shape of the tree still
 //! while it is asked who lies above whom, and orders the two directory locks: the upper one first, else by address.
 //!
-//! Lock order: super block's rename → directories → a directory that is replaced.
+//! The two names are claimed before, where names are cached (`site`). What may fail for want of memory is done before the file system is asked.
+//!
+//! Lock order: claims → super block's rename → directories → a directory that is replaced.
 #![forbid(unsafe_code)]
 
+use alloc::sync::Arc;
 use core::ptr;
+
+use sync::percpu_ref::PerCpuOwner as Owner;
 
 use super::access::{self, Cred, EXEC, WRITE};
 use super::context::FsContext;
-use super::dentry::{Dentry, DentryRef, Link, Name};
-use super::directory::{Directory, Entry, Names};
+use super::dentry::{Dentry, DentryRef, Link};
+use super::directory::Names;
 use super::lookup::{Last, Parent, Start, resolve_parent};
+use super::operations::Moving;
+use super::site::Site;
 use crate::errno::*;
 
 pub const NO_REPLACE: u32 = 1;
 pub const EXCHANGE: u32 = 2;
-
-fn directory(dentry: &Dentry) -> Result<&Directory> {
-    dentry.directory.as_deref().ok_or(ENOTDIR)
-}
 
 /// Is `upper` at or above `lower`? The rename lock is held, so parents do not change.
 fn contains(upper: &Dentry, lower: &DentryRef) -> bool {
@@ -55,121 +58,157 @@ pub fn rename_at(
     let Last::Name(new_name) = &to.last else {
         return Err(if flags & NO_REPLACE != 0 { EEXIST } else { EBUSY });
     };
-    if !from.dir.mount.superblock.kind.names_complete {
-        return from.dir.dentry.inode.ops.allow_remove();
-    }
-    let old_dir = directory(&from.dir.dentry)?;
-    let new_dir = directory(&to.dir.dentry)?;
+    let (from_site, to_site) = Site::pair((&from.dir, old_name), (&to.dir, new_name))?;
+    let rename = Rename { from: &from, to: &to, old: &from_site, new: &to_site, cred, flags };
+    let (old_dir, new_dir) = (from_site.here, to_site.here);
     if ptr::eq(old_dir, new_dir) {
-        let mut names = old_dir.names.lock();
-        return Rename { from: &from, to: &to, old_name, new_name, cred, flags }.within(old_dir, &mut names);
+        return rename.run(&mut Held::One(&mut old_dir.names.lock()));
     }
     let _still = from.dir.mount.superblock.rename.lock();
-    let rename = Rename { from: &from, to: &to, old_name, new_name, cred, flags };
     let new_above = contains(&to.dir.dentry, &from.dir.dentry);
     let old_above = contains(&from.dir.dentry, &to.dir.dentry);
     if old_above || (!new_above && ptr::from_ref(old_dir).addr() < ptr::from_ref(new_dir).addr()) {
         let mut old = old_dir.names.lock();
         let mut new = new_dir.names.lock_nested();
-        rename.between((old_dir, &mut old), (new_dir, &mut new))
+        rename.run(&mut Held::Two { old: &mut old, new: &mut new })
     } else {
         let mut new = new_dir.names.lock();
         let mut old = old_dir.names.lock_nested();
-        rename.between((old_dir, &mut old), (new_dir, &mut new))
+        rename.run(&mut Held::Two { old: &mut old, new: &mut new })
+    }
+}
+
+/// The names of the directories concerned, locked.
+enum Held<'a> {
+    One(&'a mut Names),
+    Two { old: &'a mut Names, new: &'a mut Names },
+}
+
+impl Held<'_> {
+    fn source(&mut self) -> &mut Names {
+        match self {
+            Held::One(names) | Held::Two { old: names, .. } => names,
+        }
+    }
+
+    fn target(&mut self) -> &mut Names {
+        match self {
+            Held::One(names) | Held::Two { new: names, .. } => names,
+        }
     }
 }
 
 struct Rename<'a> {
     from: &'a Parent,
     to: &'a Parent,
-    old_name: &'a alloc::sync::Arc<Name>,
-    new_name: &'a alloc::sync::Arc<Name>,
+    old: &'a Site<'a>,
+    new: &'a Site<'a>,
     cred: &'a Cred,
     flags: u32,
 }
 
+type Found = Arc<Owner<Dentry>>;
+
 impl Rename<'_> {
-    fn within(&self, dir: &Directory, names: &mut Names) -> Result {
-        let old = dir.get(names, &self.old_name.bytes).ok_or(ENOENT)?;
-        let target = dir.get(names, &self.new_name.bytes);
-        if names.dead {
-            return Err(ENOENT);
-        }
-        if !self.check(&old, target.as_ref())? {
-            return Ok(());
-        }
-        self.empty(target.as_ref())?;
-        match &target {
-            Some(other) if self.flags & EXCHANGE != 0 => {
-                dir.replace(names, self.new_name, old.dentry.clone())?;
-                dir.replace(names, self.old_name, other.dentry.clone())?;
-                self.relink(other, self.from, self.old_name)?;
-            }
-            Some(_) => {
-                dir.replace(names, self.new_name, old.dentry.clone())?;
-                dir.remove(names, self.old_name);
-            }
-            None => {
-                dir.insert(names, self.new_name.clone(), old.dentry.clone())?;
-                dir.remove(names, self.old_name);
-            }
-        }
-        self.finish(&old, target.as_ref())
+    fn exchanges(&self) -> bool {
+        self.flags & EXCHANGE != 0
     }
 
-    fn between(&self, from: (&Directory, &mut Names), to: (&Directory, &mut Names)) -> Result {
-        let (old_dir, old_names) = from;
-        let (new_dir, new_names) = to;
-        let old = old_dir.get(old_names, &self.old_name.bytes).ok_or(ENOENT)?;
-        let target = new_dir.get(new_names, &self.new_name.bytes);
-        if old_names.dead || new_names.dead {
+    fn run(&self, held: &mut Held<'_>) -> Result {
+        let old = self.old.there(held.source()).ok_or(ENOENT)?;
+        let target = self.new.there(held.target());
+        if held.source().dead || held.target().dead {
             return Err(ENOENT);
         }
-        // Not into itself, and nothing that lies above the old name can be replaced.
-        if contains(&old.dentry, &self.to.dir.dentry) {
-            return Err(EINVAL);
-        }
-        if let Some(target) = &target
-            && contains(&target.dentry, &self.from.dir.dentry)
-        {
-            return Err(if self.flags & EXCHANGE != 0 { EINVAL } else { ENOTEMPTY });
+        if matches!(held, Held::Two { .. }) {
+            self.check_shape(&old, target.as_ref())?;
         }
         if !self.check(&old, target.as_ref())? {
             return Ok(());
         }
-        self.empty(target.as_ref())?;
-        match &target {
-            Some(other) if self.flags & EXCHANGE != 0 => {
-                new_dir.replace(new_names, self.new_name, old.dentry.clone())?;
-                old_dir.replace(old_names, self.old_name, other.dentry.clone())?;
-                self.relink(other, self.from, self.old_name)?;
-            }
-            Some(_) => {
-                new_dir.replace(new_names, self.new_name, old.dentry.clone())?;
-                old_dir.remove(old_names, self.old_name);
-            }
-            None => {
-                new_dir.insert(new_names, self.new_name.clone(), old.dentry.clone())?;
-                old_dir.remove(old_names, self.old_name);
+        match target.as_ref().filter(|_| !self.exchanges()) {
+            None => self.change(held, &old, target.as_ref()),
+            Some(replaced) => {
+                replaced.begin_removal()?;
+                let changed = self.replace(held, &old, replaced);
+                match changed {
+                    Ok(()) => self.new.bury(replaced),
+                    Err(_) => replaced.end_removal(false),
+                }
+                changed
             }
         }
-        let (from_dir, to_dir) = (&self.from.dir.dentry.inode, &self.to.dir.dentry.inode);
-        let exchanged = self.flags & EXCHANGE != 0;
-        if old.dentry.inode.is_dir() {
-            from_dir.drop_link();
-            to_dir.add_link();
+    }
+
+    /// A directory that is to be replaced must be empty, and nothing may be entered in it any more.
+    fn replace(&self, held: &mut Held<'_>, old: &Found, replaced: &Found) -> Result {
+        let Some(inner) = replaced.directory.as_deref() else {
+            return self.change(held, old, Some(replaced));
+        };
+        let mut inside = inner.names.lock();
+        if !self.new.may_be_empty(&inside) {
+            return Err(ENOTEMPTY);
         }
-        if let Some(other) = target.as_ref().filter(|t| exchanged && t.dentry.inode.is_dir()) {
-            let _ = other;
-            to_dir.drop_link();
-            from_dir.add_link();
+        self.change(held, old, Some(replaced))?;
+        inside.dead = true;
+        Ok(())
+    }
+
+    /// Finds the memory, has the file system do it, and changes the names.
+    fn change(&self, held: &mut Held<'_>, old: &Found, target: Option<&Found>) -> Result {
+        let swapped = target.filter(|_| self.exchanges());
+        let link = Link::try_new(Some(self.to.dir.dentry.clone()), self.new.name.clone())?;
+        let place = match target {
+            Some(_) => self.new.prepare(held.target(), old)?,
+            None => self.new.prepare_new(held.target(), old)?,
+        };
+        let back = match swapped {
+            Some(other) => {
+                let link = Link::try_new(Some(self.from.dir.dentry.clone()), self.old.name.clone())?;
+                Some((other, link, self.old.prepare(held.source(), other)?))
+            }
+            None => None,
+        };
+        let moving = Moving {
+            old_dir: self.old.parent(),
+            old_name: &self.old.name.bytes,
+            old: &old.inode,
+            new_dir: self.new.parent(),
+            new_name: &self.new.name.bytes,
+            target: target.map(|t| &*t.inode),
+            exchange: self.exchanges(),
+            no_replace: self.flags & NO_REPLACE != 0,
+        };
+        if let Err(error) = self.old.parent().ops.rename(&moving) {
+            self.old.doubt(held.source(), error);
+            return Err(self.new.doubt(held.target(), error));
         }
-        self.finish(&old, target.as_ref())
+        self.new.enter(held.target(), place, old);
+        old.set_link(link);
+        match back {
+            Some((other, link, place)) => {
+                self.old.enter(held.source(), place, other);
+                other.set_link(link);
+            }
+            None => self.old.leave(held.source()),
+        }
+        Ok(())
+    }
+
+    /// Between two directories: not into itself, and nothing that lies above the old name can be replaced.
+    fn check_shape(&self, old: &Found, target: Option<&Found>) -> Result {
+        if contains(old, &self.to.dir.dentry) {
+            return Err(EINVAL);
+        }
+        if target.is_some_and(|target| contains(target, &self.from.dir.dentry)) {
+            return Err(if self.exchanges() { EINVAL } else { ENOTEMPTY });
+        }
+        Ok(())
     }
 
     /// Permissions and kinds. `false`: both names are the same file, and nothing is to be done.
-    fn check(&self, old: &Entry, target: Option<&Entry>) -> Result<bool> {
-        let source = &old.dentry.inode;
+    fn check(&self, old: &Found, target: Option<&Found>) -> Result<bool> {
+        let source = &old.inode;
         if self.from.slash && !source.is_dir() {
             return Err(ENOTDIR);
         }
@@ -183,7 +222,7 @@ impl Rename<'_> {
             return Err(ENOENT);
         }
         if let Some(target) = target
-            && core::ptr::eq(&*target.dentry.inode, &**source)
+            && ptr::eq(&*target.inode, &**source)
         {
             return Ok(false);
         }
@@ -191,7 +230,7 @@ impl Rename<'_> {
         access::check_remove(&from.mount, &from.dentry.inode, source, self.cred)?;
         match target {
             Some(target) => {
-                let inode = &target.dentry.inode;
+                let inode = &target.inode;
                 access::check_remove(&to.mount, &to.dentry.inode, inode, self.cred)?;
                 if self.flags & EXCHANGE == 0 {
                     if source.is_dir() && !inode.is_dir() {
@@ -201,56 +240,19 @@ impl Rename<'_> {
                         return Err(EISDIR);
                     }
                 }
-                if target.dentry.is_mount_point() {
+                if target.is_mount_point() {
                     return Err(EBUSY);
                 }
             }
             None => access::check_on(&to.mount, &to.dentry.inode, self.cred, WRITE | EXEC)?,
         }
-        if old.dentry.is_mount_point() {
+        if old.is_mount_point() {
             return Err(EBUSY);
         }
         // A directory that gets another parent has its `..` changed.
-        if source.is_dir() && !core::ptr::eq(&*from.dentry, &*to.dentry) {
+        if source.is_dir() && !ptr::eq(&*from.dentry, &*to.dentry) {
             access::check(source, self.cred, WRITE)?;
         }
-        from.dentry.inode.ops.allow_remove()?;
-        to.dentry.inode.ops.allow_link()?;
         Ok(true)
-    }
-
-    /// A directory that is to be replaced must be empty, and nothing may be entered in it any more.
-    fn empty(&self, target: Option<&Entry>) -> Result<()> {
-        let Some(target) = target.filter(|_| self.flags & EXCHANGE == 0) else { return Ok(()) };
-        if let Some(inner) = &target.dentry.directory {
-            let mut inside = inner.names.lock_nested();
-            if !inside.is_empty() {
-                return Err(ENOTEMPTY);
-            }
-            inside.dead = true;
-        }
-        Ok(())
-    }
-
-    fn relink(&self, entry: &Entry, parent: &Parent, name: &alloc::sync::Arc<Name>) -> Result {
-        entry.dentry.set_link(Link::try_new(Some(parent.dir.dentry.clone()), name.clone())?);
-        entry.dentry.inode.touch_changed();
-        Ok(())
-    }
-
-    fn finish(&self, old: &Entry, target: Option<&Entry>) -> Result {
-        self.relink(old, self.to, self.new_name)?;
-        if let Some(target) = target.filter(|_| self.flags & EXCHANGE == 0) {
-            target.dentry.set_removed(true);
-            if target.dentry.inode.is_dir() {
-                target.dentry.inode.set_links(0);
-                self.to.dir.dentry.inode.drop_link();
-            } else {
-                target.dentry.inode.drop_link();
-            }
-        }
-        self.from.dir.dentry.inode.touch_modified();
-        self.to.dir.dentry.inode.touch_modified();
-        Ok(())
     }
 }

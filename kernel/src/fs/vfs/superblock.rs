@@ -2,16 +2,20 @@
 //! only through these.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
 use once_cell::race::OnceRef;
 use sync::percpu_ref::PerCpuOwner as Owner;
-use sync::{Mutex, SpinLock, lock_class, slab_arc};
+use sync::{Mutex, SpinLock, lock_class, slab_arc, try_arc};
 
+use super::cache::inodes::InodeTable;
+use super::cache::{Cache, NameCache};
 use super::dentry::{Dentry, DentryRef, Name};
 use super::inode::Inode;
+use super::operations::SuperOps;
 use crate::errno::{ENODEV, ENOENT, Result};
 
 lock_class! { pub static RENAME: LockClass = ("rename", level::Rename); }
@@ -24,11 +28,8 @@ pub struct FsType {
     pub magic: u64,
     /// Needs no device (`nodev` in /proc/filesystems).
     pub nodev: bool,
-    /// The name cache holds all names: a name that is not in it does not exist.
-    pub names_complete: bool,
     /// Makes an instance, or returns the only one.
     pub mount: fn(&'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>>,
-    pub statfs: fn(&SuperBlock) -> StatFs,
 }
 
 /// Sizes in pages.
@@ -44,7 +45,12 @@ pub struct SuperBlock {
     pub kind: &'static FsType,
     /// `st_dev`.
     pub device: u64,
-    root: SpinLock<Option<Owner<Dentry>>, level::SuperRoot>,
+    /// How the name cache stands to the names.
+    pub cache: Cache,
+    /// Where that is `Cached` or `Revalidated`.
+    pub names: Option<Arc<NameCache>>,
+    pub ops: Box<dyn SuperOps>,
+    root: SpinLock<Option<Arc<Owner<Dentry>>>, level::SuperRoot>,
     /// Held by a rename that moves between directories, so that the shape of the tree stands still for it.
     pub rename: Mutex<(), level::Rename>,
 }
@@ -59,12 +65,49 @@ pub fn new_device() -> u64 {
 }
 
 impl SuperBlock {
-    pub fn try_new(kind: &'static FsType, device: u64, root: Arc<Inode>) -> Result<Arc<SuperBlock>> {
+    /// An instance whose cache is its directories (`Complete`), or has none of its names (`Uncached`).
+    pub fn try_new(
+        kind: &'static FsType,
+        cache: Cache,
+        device: u64,
+        root: Arc<Inode>,
+        ops: Box<dyn SuperOps>,
+    ) -> Result<Arc<SuperBlock>> {
         let owner = Dentry::try_new(root, None, Name::try_new(b"/")?)?;
+        SuperBlock::with(kind, cache, None, device, try_arc(owner)?, ops)
+    }
+
+    /// An instance whose names are cached, `Cached` or `Revalidated`. `inodes` is where the file system finds its inodes; `root` is from it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no disk yet"))]
+    pub fn try_cached(
+        kind: &'static FsType,
+        cache: Cache,
+        device: u64,
+        inodes: Arc<InodeTable>,
+        root: Arc<Inode>,
+        ops: Box<dyn SuperOps>,
+    ) -> Result<Arc<SuperBlock>> {
+        let owner = try_arc(Dentry::try_cached_root(root)?)?;
+        inodes.set_alias(owner.clone())?;
+        let names = NameCache::try_new(device, inodes)?;
+        SuperBlock::with(kind, cache, Some(names), device, owner, ops)
+    }
+
+    fn with(
+        kind: &'static FsType,
+        cache: Cache,
+        names: Option<Arc<NameCache>>,
+        device: u64,
+        root: Arc<Owner<Dentry>>,
+        ops: Box<dyn SuperOps>,
+    ) -> Result<Arc<SuperBlock>> {
         Ok(slab_arc(SuperBlock {
             kind,
             device,
-            root: SpinLock::new(Some(owner), &SUPER_ROOT),
+            cache,
+            names,
+            ops,
+            root: SpinLock::new(Some(root), &SUPER_ROOT),
             rename: Mutex::new((), &RENAME),
         })?)
     }
@@ -75,35 +118,46 @@ impl SuperBlock {
 }
 
 impl Drop for SuperBlock {
-    /// Children hold their parents: the tree comes apart only from the leaves. This may run as an RCU callback, which may
-    /// not sleep; nobody else holds these locks any more.
+    /// This may run as an RCU callback, which may not sleep; nobody else holds these locks any more.
     fn drop(&mut self) {
-        let Some(owner) = self.root.lock().take() else { return };
-        let mut here = owner.share();
-        loop {
-            let mut descend = None;
-            if let Some(directory) = &here.directory {
-                let Some(mut names) = directory.names.try_lock() else { return };
-                let first = names.entries_from(0).next().map(|(e, _)| e.clone());
-                if let Some(entry) = first {
-                    let inside = entry
-                        .dentry
-                        .directory
-                        .as_ref()
-                        .is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
-                    if inside {
-                        descend = Some(entry.dentry.share());
-                    } else {
-                        directory.remove(&mut names, &entry.name);
-                        continue;
-                    }
+        if let Some(owner) = self.root.lock().take() {
+            take_apart(&owner);
+        }
+        if let Some(cache) = &self.names {
+            while let Some(owner) = cache.clear() {
+                take_apart(&owner);
+            }
+        }
+    }
+}
+
+/// Children hold their parents: a tree comes apart only from the leaves.
+fn take_apart(top: &Owner<Dentry>) {
+    let mut here = top.share();
+    loop {
+        let mut descend = None;
+        if let Some(directory) = &here.directory {
+            let Some(mut names) = directory.names.try_lock() else { return };
+            if let Some(entry) = names.first().cloned() {
+                let inside = entry
+                    .dentry
+                    .directory
+                    .as_ref()
+                    .is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
+                if inside {
+                    descend = Some(entry.dentry.share());
+                } else {
+                    directory.remove(&mut names, &entry.name);
+                    continue;
                 }
             }
-            here = match descend.or_else(|| here.parent()) {
-                Some(next) => next,
-                None => return,
-            };
         }
+        // What lies above `top` is not its own.
+        let above = if core::ptr::eq(&*here, &**top) { None } else { here.parent() };
+        here = match descend.or(above) {
+            Some(next) => next,
+            None => return,
+        };
     }
 }
 

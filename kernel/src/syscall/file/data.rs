@@ -10,6 +10,7 @@ use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::mount;
 use crate::memory::user::{UserPtr, UserSlice};
 
 pub fn sys_lseek(fd: i32, offset: i64, whence: u32) -> Result<usize> {
@@ -67,24 +68,45 @@ pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
     Ok(list.len())
 }
 
-/// Nothing is kept anywhere but in memory.
+/// Always succeeds, as on Linux; what could not be written is said by fsync.
 pub fn sys_sync() -> Result<usize> {
+    for wait in [false, true] {
+        for mount in mount::all()? {
+            if let Err(error) = mount.superblock.ops.sync(&mount.superblock, wait) {
+                crate::warn!("sync of {}: {error:?}", mount.superblock.kind.name);
+            }
+        }
+    }
     Ok(0)
 }
 
 pub fn sys_fsync(fd: i32) -> Result<usize> {
+    write_back(fd, false)
+}
+
+pub fn sys_fdatasync(fd: i32) -> Result<usize> {
+    write_back(fd, true)
+}
+
+fn write_back(fd: i32, data_only: bool) -> Result<usize> {
     let file = file(fd)?;
     if file.flags().contains(OpenFlags::PATH) {
         return Err(EBADF);
     }
     match file.inode().kind {
-        Kind::Regular | Kind::Directory | Kind::Block => Ok(0),
+        Kind::Regular | Kind::Directory | Kind::Block => {
+            file.inode().ops.fsync(file.inode(), data_only)?;
+            Ok(0)
+        }
         _ => Err(EINVAL),
     }
 }
 
 pub fn sys_syncfs(fd: i32) -> Result<usize> {
-    file(fd).map(|_| 0)
+    if let Some(path) = file(fd)?.path() {
+        path.mount.superblock.ops.sync(&path.mount.superblock, true)?;
+    }
+    Ok(0)
 }
 
 pub fn sys_fadvise64(fd: i32, _start: i64, _len: i64, advice: i32) -> Result<usize> {

@@ -10,9 +10,10 @@ use crate::fs::caller;
 use crate::fs::file::OpenFlags;
 use crate::fs::file::truncate;
 use crate::fs::vfs::access::{self, Cred, WRITE};
+use crate::fs::vfs::attributes::{self, Changes};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::device_number;
-use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID};
 use crate::fs::vfs::mount::Path;
 use crate::memory::user::{UserPtr, UserSlice};
 
@@ -51,7 +52,7 @@ impl<const N: usize> Fields<N> {
 
 /// `struct stat` of x86-64.
 fn write_stat(inode: &Inode, address: usize) -> Result<usize> {
-    inode.ops.refresh(inode);
+    inode.refresh()?;
     let mut s = Fields::<144>::new();
     s.u64(inode.device);
     s.u64(inode.number);
@@ -103,7 +104,7 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
     }
     let found = target(fd, path, flags & AT_SYMLINK_NOFOLLOW == 0, flags & AT_EMPTY_PATH != 0)?;
     let inode = found.inode();
-    inode.ops.refresh(inode);
+    inode.refresh()?;
     let mount = found.path().map(|p| &p.mount);
     let is_mount_root = found.path().is_some_and(|p| core::ptr::eq(&*p.mount.root, &*p.dentry));
     let mut s = Fields::<256>::new();
@@ -156,7 +157,7 @@ pub fn sys_faccessat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usi
         Target::Path(crate::fs::vfs::lookup::resolve(&at.context, &cred, at.start(), text.bytes(), follow)?)
     };
     let inode = found.inode();
-    inode.ops.refresh(inode);
+    inode.refresh()?;
     if mode != 0 {
         match found.path() {
             Some(path) => {
@@ -173,7 +174,7 @@ pub fn sys_faccessat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usi
 }
 
 /// EROFS if the place is on a read-only mount.
-fn writable(path: Option<&Path>) -> Result {
+pub(super) fn writable(path: Option<&Path>) -> Result {
     match path {
         Some(path) if path.mount.is_read_only() => Err(EROFS),
         _ => Ok(()),
@@ -190,12 +191,11 @@ fn change_mode(found: &Target, mode: u32) -> Result<usize> {
     if inode.kind == Kind::Symlink {
         return Err(EOPNOTSUPP);
     }
-    inode.ops.allow_attributes()?;
     let mut mode = mode & 0o7777;
     if !cred.is_root() && !cred.in_group(inode.gid()) {
         mode &= !SET_GROUP_ID;
     }
-    inode.set_mode(mode);
+    attributes::change(inode, &Changes { mode: Some(mode), ..Changes::default() })?;
     Ok(0)
 }
 
@@ -226,7 +226,6 @@ pub fn sys_fchmodat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usiz
 fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
     writable(found.path())?;
     let inode = found.inode();
-    inode.ops.allow_attributes()?;
     let cred = Cred::current();
     let id = |n: u32| (n != u32::MAX).then_some(n);
     let (uid, gid) = (id(uid), id(gid));
@@ -241,12 +240,8 @@ fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
     if uid.is_none() && gid.is_none() {
         return Ok(0);
     }
-    inode.set_owner(uid, gid);
-    let mode = inode.mode();
-    if !inode.is_dir() && mode & (SET_USER_ID | SET_GROUP_ID) != 0 {
-        let group = if mode & 0o010 != 0 { SET_GROUP_ID } else { 0 };
-        inode.set_mode(mode & !(SET_USER_ID | group));
-    }
+    let kept = if inode.is_dir() { Changes::default() } else { Changes::without_set_id(inode) };
+    attributes::change(inode, &Changes { uid, gid, ..kept })?;
     Ok(0)
 }
 
@@ -284,7 +279,6 @@ fn change_times(found: &Target, times: Option<[Option<i64>; 2]>, now: [bool; 2])
         return Ok(0);
     }
     writable(found.path())?;
-    inode.ops.allow_attributes()?;
     let cred = Cred::current();
     let all_now = times.is_none() || now == [true, true];
     if !cred.owns(inode) {
@@ -295,15 +289,13 @@ fn change_times(found: &Target, times: Option<[Option<i64>; 2]>, now: [bool; 2])
     }
     let here = clock::coarse();
     let [accessed, modified] = times.unwrap_or([Some(here), Some(here)]);
-    inode.set_times(accessed, modified);
+    attributes::change(inode, &Changes { accessed, modified, ..Changes::default() })?;
     Ok(0)
 }
 
-/// Reads two times as seconds and a fraction, of which `unit` nanoseconds make one.
-fn read_times(address: usize, unit: i64) -> Result<[(i64, i64); 2]> {
-    let raw = UserPtr::<[i64; 4]>::new(address).read()?;
-    let [a, b, c, d] = raw;
-    let _ = unit;
+/// Reads two times, each as seconds and a fraction (nanoseconds or microseconds, as the call has it).
+fn read_times(address: usize) -> Result<[(i64, i64); 2]> {
+    let [a, b, c, d] = UserPtr::<[i64; 4]>::new(address).read()?;
     Ok([(a, b), (c, d)])
 }
 
@@ -315,7 +307,7 @@ pub fn sys_utimensat(fd: i32, path: usize, times: usize, flags: u32) -> Result<u
     let given = if times == 0 {
         None
     } else {
-        let raw = read_times(times, 1)?;
+        let raw = read_times(times)?;
         let mut given = [None; 2];
         let here = clock::coarse();
         for (i, (seconds, nanos)) in raw.into_iter().enumerate() {
@@ -350,7 +342,7 @@ pub fn sys_utimensat(fd: i32, path: usize, times: usize, flags: u32) -> Result<u
 pub fn sys_futimesat(fd: i32, path: usize, times: usize) -> Result<usize> {
     let mut given = None;
     if times != 0 {
-        let [(a, b), (c, d)] = read_times(times, 1000)?;
+        let [(a, b), (c, d)] = read_times(times)?;
         if !(0..1_000_000).contains(&b) || !(0..1_000_000).contains(&d) {
             return Err(EINVAL);
         }
@@ -400,7 +392,7 @@ fn write_statfs(found: &Target, address: usize) -> Result<usize> {
     match found.path() {
         Some(path) => {
             let superblock = &path.mount.superblock;
-            let sizes = (superblock.kind.statfs)(superblock);
+            let sizes = superblock.ops.statfs(superblock)?;
             s.u64(superblock.kind.magic);
             s.u64(4096);
             for n in [sizes.blocks, sizes.free, sizes.free, sizes.files, sizes.files_free] {
@@ -430,15 +422,4 @@ pub fn sys_statfs(path: usize, address: usize) -> Result<usize> {
 
 pub fn sys_fstatfs(fd: i32, address: usize) -> Result<usize> {
     write_statfs(&Target::File(caller::files().get(fd)?), address)
-}
-
-/// Extended attributes: no file system here has any.
-pub fn sys_xattr_path(path: usize) -> Result<usize> {
-    target(AT_FDCWD, path, true, false)?;
-    Err(EOPNOTSUPP)
-}
-
-pub fn sys_xattr_fd(fd: i32) -> Result<usize> {
-    caller::files().get(fd)?;
-    Err(EOPNOTSUPP)
 }

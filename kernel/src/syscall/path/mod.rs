@@ -4,10 +4,12 @@
 mod attributes;
 mod mounts;
 mod names;
+mod xattr;
 
 pub use attributes::*;
 pub use mounts::*;
 pub use names::*;
+pub use xattr::*;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,7 +21,7 @@ use crate::fs::file::open;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::lookup::{self, PATH_MAX};
-use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::mount::{self, Path};
 use crate::fs::{Start, caller};
 use crate::memory::user::{UserSlice, UserStr};
 
@@ -195,7 +197,7 @@ pub fn sys_getcwd(address: usize, len: usize) -> Result<usize> {
     if cwd.dentry.is_removed() {
         return Err(ENOENT);
     }
-    let (mut text, reached) = lookup::text_of(&cwd, &root)?;
+    let (mut text, reached) = mount::text_of(&cwd, &root)?;
     if !reached {
         let mut longer = Vec::try_from_slice(b"(unreachable)")?;
         longer.try_extend_from_slice(&text)?;

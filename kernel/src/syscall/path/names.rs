@@ -6,6 +6,7 @@ use crate::errno::*;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::lookup::resolve_parent;
+use crate::fs::vfs::remove;
 use crate::fs::vfs::rename;
 use crate::memory::user::UserSlice;
 
@@ -98,9 +99,9 @@ pub fn sys_unlinkat(fd: i32, path: usize, flags: u32) -> Result<usize> {
     let text = PathText::read(path)?;
     let at = At::new(fd, text.bytes())?;
     if flags & AT_REMOVEDIR != 0 {
-        create::rmdir_at(&at.context, &at.cred, at.start(), text.bytes())?;
+        remove::rmdir_at(&at.context, &at.cred, at.start(), text.bytes())?;
     } else {
-        create::unlink_at(&at.context, &at.cred, at.start(), text.bytes())?;
+        remove::unlink_at(&at.context, &at.cred, at.start(), text.bytes())?;
     }
     Ok(0)
 }

@@ -1,0 +1,168 @@
+//! The inodes of a super block by their numbers, so that the names of one file, and a name that comes back to the cache, lead to one
+//! inode, with its locks, its pages and its writers. A number keeps an inode from being forgotten, not from being freed.
+//!
+//! For directories the table also holds the one dentry, its *alias*. It outlives its place in the parent's table while somebody may
+//! hold it: evicted, it is let go when a grace period has passed, so that no walk can have met it that has no reference, and
+//! nobody has one.
+//!
+//! Lock order: a shard is innermost, and nothing is freed under it.
+#![forbid(unsafe_code)]
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::ptr;
+
+use sync::percpu_ref::PerCpuOwner as Owner;
+use sync::{SpinLock, TryVec, lock_class, try_arc};
+
+use crate::errno::Result;
+use crate::fs::vfs::dentry::Dentry;
+use crate::fs::vfs::inode::Inode;
+
+lock_class! { static INODES: LockClass = ("inode table", sync::level::Other); }
+
+const SHARDS: usize = 64;
+
+struct Known {
+    number: u64,
+    inode: Weak<Inode>,
+    alias: Option<Arc<Owner<Dentry>>>,
+    /// The grace period during which the alias was evicted.
+    since: u64,
+}
+
+impl Known {
+    fn is(&self, inode: &Inode) -> bool {
+        ptr::eq(self.inode.as_ptr(), inode)
+    }
+
+    /// Is the alias out of its parent's table, and with nobody?
+    fn is_idle(&self, now: u64) -> bool {
+        now >= self.since.wrapping_add(2)
+            && self.alias.as_ref().is_some_and(|a| a.is_evicted() && a.is_alone())
+    }
+}
+
+pub struct InodeTable {
+    /// Each in the order of numbers.
+    shards: [SpinLock<Vec<Known>>; SHARDS],
+}
+
+/// The grace period that is under way. One that began before a reader did is over when the number is two higher.
+fn period() -> u64 {
+    sync::rcu::progress().0
+}
+
+impl InodeTable {
+    #[cfg_attr(not(test), expect(dead_code, reason = "no disk yet"))]
+    pub fn try_new() -> Result<Arc<InodeTable>> {
+        Ok(try_arc(InodeTable { shards: [const { SpinLock::new(Vec::new(), &INODES) }; SHARDS] })?)
+    }
+
+    fn shard(&self, number: u64) -> Option<&SpinLock<Vec<Known>>> {
+        self.shards.get((number ^ number >> 6) as usize % SHARDS)
+    }
+
+    /// The inode of that number, or the one that `make` makes and numbers so. `make` may sleep; of two made at once one is kept.
+    /// For file systems, in `lookup` and where they make files.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no disk yet"))]
+    pub fn get(&self, number: u64, make: impl FnOnce() -> Result<Arc<Inode>>) -> Result<Arc<Inode>> {
+        if let Some(inode) = self.find(number) {
+            return Ok(inode);
+        }
+        let inode = make()?;
+        self.enter(&inode, |known| match known.inode.upgrade() {
+            Some(first) => first,
+            None => {
+                known.inode = Arc::downgrade(&inode);
+                inode.clone()
+            }
+        })
+    }
+
+    fn find(&self, number: u64) -> Option<Arc<Inode>> {
+        let shard = self.shard(number)?.lock();
+        let i = shard.binary_search_by_key(&number, |k| k.number).ok()?;
+        shard.get(i)?.inode.upgrade()
+    }
+
+    /// What `f` says of the inode's place in the table, which is made if it is not there.
+    fn enter<R>(&self, inode: &Arc<Inode>, f: impl FnOnce(&mut Known) -> R) -> Result<R> {
+        let mut shard = self.shard(inode.number).ok_or(crate::errno::ENOMEM)?.lock();
+        let at = match shard.binary_search_by_key(&inode.number, |k| k.number) {
+            Ok(at) => at,
+            Err(_) => {
+                if shard.len() == shard.capacity() {
+                    shard.retain(|k| k.alias.is_some() || k.inode.strong_count() > 0);
+                }
+                let at = shard.partition_point(|k| k.number < inode.number);
+                let known = Known { number: inode.number, inode: Weak::new(), alias: None, since: 0 };
+                shard.try_insert(at, known)?;
+                at
+            }
+        };
+        shard.get_mut(at).map(f).ok_or(crate::errno::ENOMEM)
+    }
+
+    fn with<R>(&self, inode: &Inode, f: impl FnOnce(&mut Known) -> R) -> Option<R> {
+        let mut shard = self.shard(inode.number)?.lock();
+        let i = shard.binary_search_by_key(&inode.number, |k| k.number).ok()?;
+        shard.get_mut(i).filter(|known| known.is(inode)).map(f)
+    }
+
+    /// The file is gone; its number may be another's from now on.
+    pub fn forget(&self, inode: &Inode) {
+        let gone =
+            self.with(inode, |known| (core::mem::replace(&mut known.inode, Weak::new()), known.alias.take()));
+        drop(gone);
+    }
+
+    /// The dentry of a directory, if it is known.
+    pub fn alias(&self, inode: &Inode) -> Option<Arc<Owner<Dentry>>> {
+        self.with(inode, |known| known.alias.clone())?
+    }
+
+    /// Makes `dentry` the one of its directory, and gives it back, or the one that there is.
+    pub fn set_alias(&self, dentry: Arc<Owner<Dentry>>) -> Result<Arc<Owner<Dentry>>> {
+        self.enter(&dentry.inode.clone(), |known| {
+            if !known.is(&dentry.inode) {
+                // The number was another's.
+                known.inode = Arc::downgrade(&dentry.inode);
+                return (known.alias.replace(dentry.clone()), dentry);
+            }
+            (None, known.alias.get_or_insert(dentry).clone())
+        })
+        .map(|(_old, alias)| alias)
+    }
+
+    /// The directory's dentry was taken out of its parent's table just now.
+    pub fn note_evicted(&self, inode: &Inode) {
+        let now = period();
+        self.with(inode, |known| known.since = now);
+    }
+
+    /// Lets go of evicted directories that nobody holds.
+    pub fn let_go(&self) {
+        let now = period();
+        for shard in &self.shards {
+            let mut from = 0;
+            loop {
+                let gone = {
+                    let mut shard = shard.lock();
+                    let found =
+                        shard.iter().enumerate().skip(from).find(|(_, k)| k.is_idle(now)).map(|(i, _)| i);
+                    from = found.unwrap_or(0);
+                    found.and_then(|i| shard.get_mut(i)).and_then(|k| k.alias.take())
+                };
+                if gone.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Any directory's dentry, which is not its directory's any more: at the super block's end.
+    pub fn take_alias(&self) -> Option<Arc<Owner<Dentry>>> {
+        self.shards.iter().find_map(|shard| shard.lock().iter_mut().find_map(|k| k.alias.take()))
+    }
+}

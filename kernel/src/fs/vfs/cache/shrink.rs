@@ -1,0 +1,237 @@
+//! Bounds of the name cache, and giving its memory back: the names of a super block stand in a ring, and the hand goes round.
+//!
+//! A name that was used since the hand came by gets a second chance. What stays besides: names that are claimed, dentries that somebody
+//! holds, mount points, and directories below which the cache has names. Negative entries count as names and go as they do.
+//! A name that has left its directory otherwise stays in the ring until the hand comes by; it counts too, so the ring is bounded.
+//!
+//! Nothing here sleeps or waits for a lock of a directory: what is locked stays. So reclaim may call it whatever it holds.
+//!
+//! Lock order: `name ring` is innermost; nothing is freed under it. Directories, parent before child, are only tried.
+#![forbid(unsafe_code)]
+
+use alloc::collections::VecDeque;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use sync::percpu_ref::PerCpuOwner as Owner;
+use sync::{SpinLock, TryVec, lock_class};
+
+use super::NameCache;
+use crate::errno::{ENOMEM, Result};
+use crate::fs::vfs::dentry::{Dentry, Name};
+
+lock_class! { static RING: LockClass = ("name ring", sync::level::Other); }
+lock_class! { static CACHES: LockClass = ("name caches", sync::level::Other); }
+
+/// All name caches.
+static ALL: SpinLock<Vec<Weak<NameCache>>> = SpinLock::new(Vec::new(), &CACHES);
+
+/// Frames of memory per name, in one super block and in all: about a hundredth of memory, and two.
+const FRAMES_PER_NAME: usize = 16;
+const FRAMES_PER_NAME_IN_ALL: usize = 8;
+const AT_LEAST: usize = 1024;
+/// Names that come between two looks at the sum of all super blocks.
+const BETWEEN: usize = 64;
+/// Names taken out at once when a bound is reached.
+const BATCH: usize = 32;
+
+/// A name of the cache.
+#[derive(Clone)]
+struct Item {
+    dir: Arc<Owner<Dentry>>,
+    name: Arc<Name>,
+    cookie: u64,
+}
+
+/// The ring of a super block. The hand is at its front.
+pub struct Clock {
+    items: SpinLock<VecDeque<Item>>,
+    /// One hand at a time, so that the front stays where it is.
+    turning: AtomicBool,
+    /// 0: by the size of memory.
+    bound: AtomicUsize,
+}
+
+enum Outcome {
+    Evicted,
+    /// It left its directory before.
+    Gone,
+    Stays,
+}
+
+impl Clock {
+    pub const fn new() -> Clock {
+        Clock {
+            items: SpinLock::new(VecDeque::new(), &RING),
+            turning: AtomicBool::new(false),
+            bound: AtomicUsize::new(0),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.items.lock().len()
+    }
+
+    fn bound(&self) -> usize {
+        match self.bound.load(Relaxed) {
+            0 => (vm::frame::total_frames() as usize / FRAMES_PER_NAME).max(AT_LEAST),
+            bound => bound,
+        }
+    }
+
+    pub fn clear(&self) {
+        let items = core::mem::take(&mut *self.items.lock());
+        drop(items);
+    }
+
+    /// A name has entered its directory's table. True if there are too many now.
+    ///
+    /// # Errors
+    /// ENOMEM: it must leave again, since the hand would not find it.
+    pub fn push(&self, dir: Arc<Owner<Dentry>>, name: Arc<Name>, cookie: u64) -> Result<bool> {
+        let mut items = self.items.lock();
+        items.try_reserve(1).map_err(|_| ENOMEM)?;
+        items.push_back(Item { dir, name, cookie });
+        let len = items.len();
+        drop(items);
+        Ok(len > self.bound() || (len.is_multiple_of(BETWEEN) && names() > bound_in_all()))
+    }
+
+    /// Takes out up to `count` names and says how many. Each is looked at twice at most.
+    fn turn(&self, cache: &NameCache, count: usize) -> usize {
+        if self.turning.swap(true, Acquire) {
+            return 0;
+        }
+        let mut taken = 0;
+        for _ in 0..2 * self.len() {
+            if taken == count {
+                break;
+            }
+            let Some(item) = self.items.lock().front().cloned() else { break };
+            let outcome = item.evict(cache);
+            let mut items = self.items.lock();
+            let left = match outcome {
+                Outcome::Stays => {
+                    items.rotate_left(1);
+                    None
+                }
+                Outcome::Gone | Outcome::Evicted => items.pop_front(),
+            };
+            drop(items);
+            drop(left);
+            taken += usize::from(matches!(outcome, Outcome::Evicted));
+        }
+        self.turning.store(false, Release);
+        taken
+    }
+}
+
+impl Item {
+    fn evict(&self, cache: &NameCache) -> Outcome {
+        let Some(here) = self.dir.directory.as_deref() else { return Outcome::Gone };
+        let Some(mut names) = here.names.try_lock() else { return Outcome::Stays };
+        let dentry = {
+            let read = sync::rcu::read();
+            match here.find(&self.name.bytes, self.name.hash, &read) {
+                Some(entry) if entry.cookie == self.cookie => entry.dentry.clone(),
+                _ => return Outcome::Gone,
+            }
+        };
+        if dentry.take_use() || here.claims.as_ref().is_none_or(|c| c.is_claimed(&self.name)) {
+            return Outcome::Stays;
+        }
+        let below = dentry.directory.as_deref();
+        let inside = below.map(|d| d.names.try_lock());
+        let keeps_names = match &inside {
+            None => false,
+            Some(None) => true,
+            Some(Some(inside)) => !inside.is_empty(),
+        };
+        let claimed_below = below.and_then(|d| d.claims.as_ref()).is_some_and(|c| !c.is_quiet());
+        // A hot count is taken for one in use; a file may go all the same, since who holds it needs no place in the table.
+        let in_use = !dentry.is_alone() && (below.is_some() || !dentry.is_per_cpu());
+        if keeps_names || claimed_below || in_use {
+            return Outcome::Stays;
+        }
+        if let Some(claims) = &here.claims
+            && !dentry.is_absent()
+        {
+            claims.set_whole(false);
+        }
+        if !dentry.evict() {
+            return Outcome::Stays;
+        }
+        here.remove(&mut names, &self.name);
+        if below.is_some() {
+            cache.inodes.note_evicted(&dentry.inode);
+        }
+        Outcome::Evicted
+    }
+}
+
+impl NameCache {
+    /// Takes out up to `count` names that were not used lately, and lets go of directories that were taken out before and are held by
+    /// nobody now. Returns how many names left.
+    pub fn shrink(&self, count: usize) -> usize {
+        self.inodes.let_go();
+        self.clock.turn(self, count)
+    }
+
+    /// A bound was reached.
+    pub(super) fn shrink_some(&self) {
+        let over = self.clock.len().saturating_sub(self.clock.bound());
+        if over > 0 {
+            self.shrink(over.max(BATCH));
+        } else {
+            shrink(BATCH);
+        }
+    }
+
+    /// How many names the ring has.
+    pub fn len(&self) -> usize {
+        self.clock.len()
+    }
+
+    #[cfg(test)]
+    pub fn set_bound(&self, names: usize) {
+        self.clock.bound.store(names, Relaxed);
+    }
+}
+
+pub(super) fn register(cache: &Arc<NameCache>) -> Result {
+    let mut all = ALL.lock();
+    all.retain(|c| c.strong_count() > 0);
+    Ok(all.try_push(Arc::downgrade(cache))?)
+}
+
+fn nth(i: usize) -> Option<Weak<NameCache>> {
+    ALL.lock().get(i).cloned()
+}
+
+fn each() -> impl Iterator<Item = Arc<NameCache>> {
+    (0..).map_while(nth).filter_map(|weak| weak.upgrade())
+}
+
+/// Names in all rings.
+pub fn names() -> usize {
+    each().map(|cache| cache.len()).sum()
+}
+
+fn bound_in_all() -> usize {
+    (vm::frame::total_frames() as usize / FRAMES_PER_NAME_IN_ALL).max(AT_LEAST)
+}
+
+/// Takes up to `count` names out of all caches, of each in proportion to what it has, and says how many. For reclaim: does not sleep.
+pub fn shrink(count: usize) -> usize {
+    let all = names().max(1);
+    let mut taken = 0;
+    for cache in each() {
+        let share = (count * cache.len()).div_ceil(all);
+        taken += cache.shrink(share.min(count - taken));
+    }
+    taken
+}

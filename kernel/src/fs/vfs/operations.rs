@@ -1,0 +1,261 @@
+//! What a file system does for its inodes, and what it does as a whole: the two traits that it stands behind the VFS with.
+//!
+//! An implementer reads the section of what it makes: *every inode*, *directories*, *symbolic links*, *contents*. A method that is left
+//! out gives the error that Linux's VFS gives for an inode without it.
+//!
+//! **May sleep**: every method, unless its text says that it does not. It holds no spinning lock and is in no RCU section while it does,
+//! and it ends early, with ERESTARTSYS or EINTR, when a signal (at least a fatal one) comes. Whatever it returns, nothing has to be
+//! undone: on an error the name, or the inode, is as it was, as far as the file system can tell.
+//!
+//! **Locks**: a method that changes names is called with the lock of each directory that it changes (`Directory::names`), and those names
+//! are claimed: nobody else asks for them, changes them or enters them in the cache until it returns. `rename` between two directories
+//! holds the super block's rename lock besides. `lookup` and `revalidate` hold the claim of the one name alone, so names of one directory are
+//! asked for in parallel. `set_attributes` holds the inode's `write_lock`. All others are called with no lock of the VFS.
+//!
+//! **Names and the cache** are the VFS's: a method says what the file system did, and the VFS enters, moves and drops names when it
+//! succeeds. Attributes (link counts, times, sizes) are the file system's: it changes those of the inodes it was given.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+
+use super::attributes::Changes;
+use super::dentry::Dentry;
+use super::inode::{Inode, Kind, NewInode};
+use super::mount::Path;
+use super::superblock::{StatFs, SuperBlock};
+use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Result};
+use crate::fs::file::{FileOps, OpenFlags};
+use vm::ObjectRef;
+
+/// One entry of a directory as `InodeOps::read_dir` reports it.
+pub struct DirEntry<'a> {
+    pub name: &'a [u8],
+    pub number: u64,
+    pub kind: Kind,
+    /// The position after this entry.
+    pub next: u64,
+}
+
+/// What `rename` is to do. All names are in one file system.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "names in memory move with the cache; a disk and a server read them")
+)]
+pub struct Moving<'a> {
+    pub old_dir: &'a Inode,
+    pub old_name: &'a [u8],
+    pub old: &'a Inode,
+    pub new_dir: &'a Inode,
+    pub new_name: &'a [u8],
+    /// What has the new name now; it is replaced, or with `exchange` gets the old name.
+    pub target: Option<&'a Inode>,
+    pub exchange: bool,
+    /// The VFS has looked; for names that change elsewhere the file system looks again.
+    pub no_replace: bool,
+}
+
+/// What became of a name that the cache has, asked by `revalidate`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Validity {
+    /// It still leads there; the inode's attributes are fresh.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no shared root yet"))]
+    Valid,
+    /// It leads elsewhere, or nowhere. What the cache has below it goes with it.
+    Stale,
+}
+
+/// What `set_xattr` does if the attribute is there, or is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XattrMode {
+    Any,
+    /// EEXIST if it is there.
+    Create,
+    /// ENODATA if it is not.
+    Replace,
+}
+
+/// What a file system does for one inode.
+pub trait InodeOps: Send + Sync + Any {
+    // Every inode.
+
+    /// Size in bytes. Does not sleep.
+    fn size(&self, _inode: &Inode) -> u64 {
+        0
+    }
+
+    /// 512-byte blocks in use. Does not sleep.
+    fn blocks(&self, _inode: &Inode) -> u64 {
+        0
+    }
+
+    /// Brings the inode's attributes up to date before they are shown or judged. Called only for inodes that are `volatile`.
+    fn refresh(&self, _inode: &Inode) -> Result {
+        Ok(())
+    }
+
+    /// Makes all of the changes, or none. Permissions are checked. Without it they are made in memory, but no size is set.
+    ///
+    /// # Errors
+    /// EPERM: these attributes cannot be changed; EINVAL: it has no size to set; ENOSPC, EIO and the like.
+    fn set_attributes(&self, inode: &Inode, changes: &Changes) -> Result {
+        if changes.size.is_some() {
+            return Err(EINVAL);
+        }
+        inode.apply(changes);
+        Ok(())
+    }
+
+    /// Appends the attribute's value to `out`.
+    ///
+    /// # Errors
+    /// ENODATA: there is none of that name; EOPNOTSUPP.
+    fn get_xattr(&self, _inode: &Inode, _name: &[u8], _out: &mut Vec<u8>) -> Result {
+        Err(EOPNOTSUPP)
+    }
+
+    fn set_xattr(&self, _inode: &Inode, _name: &[u8], _value: &[u8], _mode: XattrMode) -> Result {
+        Err(EOPNOTSUPP)
+    }
+
+    /// Appends all names to `out`, a NUL after each.
+    fn list_xattr(&self, _inode: &Inode, _out: &mut Vec<u8>) -> Result {
+        Err(EOPNOTSUPP)
+    }
+
+    fn remove_xattr(&self, _inode: &Inode, _name: &[u8]) -> Result {
+        Err(EOPNOTSUPP)
+    }
+
+    // Directories: finding names. Not called where the cache is the directory.
+
+    /// Finds a name that the cache does not hold. An inode that has a number of its own comes from the super block's `InodeTable`, so that
+    /// all names of a file, and the same name later, lead to one inode.
+    ///
+    /// # Errors
+    /// ENOENT: there is none, which the cache remembers; all others it does not.
+    fn lookup(&self, _dir: &Inode, _name: &[u8]) -> Result<Arc<Inode>> {
+        Err(ENOENT)
+    }
+
+    /// Does the name still lead to `child` (`None`: nowhere)? Asked at each use that comes later than `lifetime` after the last answer.
+    ///
+    /// # Errors
+    /// The use of the name fails with it, and the cache stays as it is.
+    fn revalidate(&self, _dir: &Inode, _name: &[u8], _child: Option<&Inode>) -> Result<Validity> {
+        Ok(Validity::Stale)
+    }
+
+    /// For how many nanoseconds an answer about the name is believed, beginning now. Does not sleep.
+    fn lifetime(&self, _dir: &Inode, _child: Option<&Inode>) -> u64 {
+        0
+    }
+
+    /// Lists names from `position` on until `emit` refuses one. Positions 0 and 1 are `.` and `..`, which the VFS lists. A position is
+    /// a cursor: what is inserted or removed elsewhere in the directory neither repeats nor hides the names after it.
+    /// `emit` does not sleep.
+    fn read_dir(&self, _dir: &Inode, _position: u64, _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result {
+        Err(ENOTDIR)
+    }
+
+    // Directories: changing names. Each has found that the names are there, or are not, and checked permissions.
+
+    /// Makes a regular file. EEXIST if somebody made the name elsewhere meanwhile; so do the next three.
+    fn create(&self, _dir: &Inode, _name: &[u8], _new: &NewInode) -> Result<Arc<Inode>> {
+        Err(EACCES)
+    }
+
+    fn mkdir(&self, _dir: &Inode, _name: &[u8], _new: &NewInode) -> Result<Arc<Inode>> {
+        Err(EPERM)
+    }
+
+    /// Makes a device node, a fifo or a socket. What opens it is the VFS's (`file::special`).
+    fn mknod(&self, _dir: &Inode, _name: &[u8], _new: &NewInode) -> Result<Arc<Inode>> {
+        Err(EPERM)
+    }
+
+    fn symlink(&self, _dir: &Inode, _name: &[u8], _new: &NewInode, _target: &[u8]) -> Result<Arc<Inode>> {
+        Err(EPERM)
+    }
+
+    /// Makes a regular file that has no name and no link (O_TMPFILE). No directory lock is held.
+    fn make_unnamed(&self, _dir: &Inode, _new: &NewInode) -> Result<Arc<Inode>> {
+        Err(EOPNOTSUPP)
+    }
+
+    /// Gives `inode`, which is no directory, one more name.
+    fn link(&self, _dir: &Inode, _name: &[u8], _inode: &Inode) -> Result {
+        Err(EPERM)
+    }
+
+    /// Removes a name of `victim`, which is no directory.
+    fn unlink(&self, _dir: &Inode, _name: &[u8], _victim: &Inode) -> Result {
+        Err(EPERM)
+    }
+
+    /// Removes an empty directory, whose own lock is held too. Where the cache is the directory the VFS has found it empty.
+    ///
+    /// # Errors
+    /// ENOTEMPTY.
+    fn rmdir(&self, _dir: &Inode, _name: &[u8], _victim: &Inode) -> Result {
+        Err(EPERM)
+    }
+
+    /// Moves a name; called on the old directory. A directory that is replaced is locked, and empty as for `rmdir`.
+    fn rename(&self, _moving: &Moving<'_>) -> Result {
+        Err(EPERM)
+    }
+
+    // Symbolic links.
+
+    /// The text.
+    fn read_link(&self, _inode: &Inode) -> Result<Vec<u8>> {
+        Err(EINVAL)
+    }
+
+    /// Where a link leads that no text describes: an open file, a process's root. `None`: where its text says.
+    fn follow(&self, _inode: &Inode) -> Option<Result<Path>> {
+        None
+    }
+
+    // Contents: regular files, and directories once they are open.
+
+    /// What an open file reads and writes through; `None`: its object, the directory's names, or for device nodes and fifos what opens
+    /// them in every file system (`file::special`). Permissions are checked.
+    fn open(&self, _dentry: &Dentry, _flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        Ok(None)
+    }
+
+    /// The pages of a regular file. Does not sleep.
+    fn object(&self) -> Option<ObjectRef> {
+        None
+    }
+
+    /// Writes back what has changed: the contents, and with `data_only` no more of the attributes than finding them again needs.
+    fn fsync(&self, _inode: &Inode, _data_only: bool) -> Result {
+        Ok(())
+    }
+}
+
+/// What a file system does as a whole.
+pub trait SuperOps: Send + Sync + Any {
+    /// Sizes, as statfs(2) shows them.
+    fn statfs(&self, _superblock: &SuperBlock) -> Result<StatFs> {
+        Ok(StatFs::default())
+    }
+
+    /// Writes back what has changed; with `wait` returns when it is done.
+    fn sync(&self, _superblock: &SuperBlock, _wait: bool) -> Result {
+        Ok(())
+    }
+}
+
+/// Operations of an inode that has none: an empty directory that nobody changes, a device node, a fifo.
+pub struct Plain;
+
+impl InodeOps for Plain {}
+
+/// A file system that has no sizes to show and nothing to write back.
+impl SuperOps for Plain {}

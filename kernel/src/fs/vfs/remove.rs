@@ -1,0 +1,99 @@
+//! Removing names: unlink and rmdir. Each works under the lock of the directory that it changes; rmdir also under that of the directory
+//! that it removes.
+//!
+//! Lock order: the name's claim (`site`) → directory → the directory removed from it.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+
+use super::access::{self, Cred};
+use super::context::FsContext;
+use super::dentry::{Dentry, Name};
+use super::lookup::{Last, Parent, Start, resolve_parent};
+use super::mount::Path;
+use super::site::Site;
+use crate::errno::*;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Removal {
+    Unlink,
+    Rmdir,
+}
+
+/// unlink(2). May sleep.
+pub fn unlink_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result {
+    let parent = resolve_parent(context, cred, start, path)?;
+    let Last::Name(name) = &parent.last else { return Err(EISDIR) };
+    remove(&parent, name, cred, Removal::Unlink)
+}
+
+/// rmdir(2). May sleep.
+pub fn rmdir_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result {
+    let parent = resolve_parent(context, cred, start, path)?;
+    let name = match &parent.last {
+        Last::Name(name) => name,
+        Last::Dot => return Err(EINVAL),
+        Last::DotDot => return Err(ENOTEMPTY),
+        Last::Root => return Err(EBUSY),
+    };
+    remove(&parent, name, cred, Removal::Rmdir)
+}
+
+/// Is it the kind of file that the call removes? `slash`: the name was followed by one.
+fn check_kind(victim: &Dentry, what: Removal, slash: bool) -> Result {
+    match (what, victim.inode.is_dir()) {
+        (Removal::Unlink, true) => Err(EISDIR),
+        (Removal::Unlink, false) if slash => Err(ENOTDIR),
+        (Removal::Rmdir, false) => Err(ENOTDIR),
+        _ => Ok(()),
+    }
+}
+
+fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Result {
+    let dir = &parent.dir;
+    let site = Site::new(dir, name)?;
+    let mut names = site.here.names.lock();
+    let victim = site.there(&names).ok_or(ENOENT)?;
+    if what == Removal::Unlink && parent.slash {
+        check_kind(&victim, what, true)?;
+    }
+    access::check_remove(&dir.mount, site.parent(), &victim.inode, cred)?;
+    check_kind(&victim, what, parent.slash)?;
+    victim.begin_removal()?;
+    let ops = &site.parent().ops;
+    let removed = match victim.directory.as_deref() {
+        None => ops.unlink(site.parent(), &name.bytes, &victim.inode),
+        Some(inner) => {
+            let mut inside = inner.names.lock();
+            let removed = if site.may_be_empty(&inside) {
+                ops.rmdir(site.parent(), &name.bytes, &victim.inode)
+            } else {
+                Err(ENOTEMPTY)
+            };
+            inside.dead |= removed.is_ok();
+            removed
+        }
+    };
+    if let Err(error) = removed {
+        victim.end_removal(false);
+        return Err(site.doubt(&mut names, error));
+    }
+    site.leave(&mut names);
+    site.bury(&victim);
+    Ok(())
+}
+
+/// Takes away a name that the kernel has entered itself (`create::enter`).
+///
+/// # Errors
+/// ENOENT; EBUSY: a mount point.
+pub fn withdraw(dir: &Path, name: &Arc<Name>) -> Result {
+    let site = Site::new(dir, name)?;
+    let mut names = site.here.names.lock();
+    let victim = site.there(&names).ok_or(ENOENT)?;
+    victim.begin_removal()?;
+    site.leave(&mut names);
+    victim.inode.drop_link();
+    site.bury(&victim);
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Races of the name cache, each made to happen by a gate.
+
+use super::super::cache::Cache;
+use super::testfs::{ROOT, When};
+use super::*;
+use crate::errno::*;
+use crate::fs::caller;
+use crate::process;
+use crate::testing::{fork, in_process, is_asleep, until};
+use linux_raw_sys::general::SIGKILL;
+
+const KINDS: [Cache; 2] = [Cache::Cached, Cache::Revalidated];
+
+fn in_both(test: impl Fn(World) + Send + Sync + Copy + 'static) {
+    for cache in KINDS {
+        in_process(move || test(World::new(cache)));
+    }
+}
+
+#[test]
+fn one_name_is_asked_for_once_and_others_go_in_parallel() {
+    in_both(|world| {
+        *super::testfs::lock(&world.fs.lifetime) = u64::MAX;
+        world
+            .fs
+            .elsewhere(|tree| tree.make(ROOT, b"x", Kind::Regular).and(tree.make(ROOT, b"y", Kind::Regular)))
+            .unwrap();
+        let gate = world.fs.gate("lookup", "x", When::Before);
+        let first = world.spawn(|_| number("x"));
+        until(|| gate.arrived() == 1);
+        let second = world.spawn(|_| number("x"));
+        until(|| is_asleep(second.tid));
+        // Not held up by the two.
+        number("y").unwrap();
+        create("z").unwrap();
+        assert_eq!(gate.arrived(), 1);
+        gate.open();
+        assert_eq!(first.join().unwrap(), second.join().unwrap());
+        assert_eq!(world.fs.calls("lookup", "x"), 1);
+    });
+}
+
+#[test]
+fn a_lookup_that_fails_leaves_the_next_to_ask_itself() {
+    in_both(|world| {
+        world.fs.elsewhere(|tree| tree.make(ROOT, b"x", Kind::Regular)).unwrap();
+        world.fs.fail("lookup", 0, EIO);
+        let gate = world.fs.gate("lookup", "x", When::Before);
+        let first = world.spawn(|_| number("x"));
+        until(|| gate.arrived() == 1);
+        let second = world.spawn(|_| number("x"));
+        until(|| is_asleep(second.tid));
+        gate.open();
+        assert_eq!(first.join(), Err(EIO));
+        second.join().unwrap();
+        assert_eq!(world.fs.calls("lookup", "x"), 2);
+    });
+}
+
+#[test]
+fn killed_lookups_and_waiters_leave_nothing_behind() {
+    in_both(|world| {
+        world.fs.elsewhere(|tree| tree.make(ROOT, b"x", Kind::Regular)).unwrap();
+        let gate = world.fs.gate("lookup", "x", When::Before);
+        // One asks, and one waits for it.
+        let asking = fork(|| assert_eq!(number("x"), Err(EINTR)));
+        until(|| gate.arrived() == 1);
+        let waiting = fork(|| assert_eq!(number("x"), Err(EINTR)));
+        until(|| is_asleep(waiting.pid));
+        for child in [waiting, asking] {
+            caller::signal_process(child.pid, SIGKILL);
+            child.wait();
+        }
+        let third = world.spawn(|_| number("x"));
+        until(|| gate.arrived() == 2);
+        gate.open();
+        third.join().unwrap();
+        assert!(process::current_pid() != 0);
+    });
+}
+
+/// A change of `x` begins while a lookup of it is on its way with the answer from before: it waits, and what it does is seen.
+fn change_waits(setup: fn(&World), change: fn() -> Result, before: bool, after: bool) {
+    for cache in KINDS {
+        in_process(move || {
+            let world = World::new(cache);
+            setup(&world);
+            let gate = world.fs.gate("lookup", "x", When::After);
+            let asks = world.spawn(|_| number("x"));
+            until(|| gate.arrived() == 1);
+            let changes = world.spawn(move |_| change());
+            until(|| is_asleep(changes.tid));
+            gate.open();
+            assert_eq!(asks.join().is_ok(), before);
+            changes.join().unwrap();
+            assert_eq!(number("x").is_ok(), after, "the lookup's answer outlived the change");
+            assert_eq!(list(".").unwrap().contains(&"x".into()), after);
+        });
+    }
+}
+
+fn with_x(world: &World) {
+    world.fs.elsewhere(|tree| tree.make(ROOT, b"x", Kind::Regular)).unwrap();
+}
+
+fn with_dir_x(world: &World) {
+    world.fs.elsewhere(|tree| tree.make(ROOT, b"x", Kind::Directory)).unwrap();
+}
+
+fn with_y(world: &World) {
+    world.fs.elsewhere(|tree| tree.make(ROOT, b"y", Kind::Regular)).unwrap();
+}
+
+#[test]
+fn changes_wait_for_a_lookup_of_their_name() {
+    change_waits(with_x, || unlink("x"), true, false);
+    change_waits(with_dir_x, || rmdir("x"), true, false);
+    change_waits(with_x, || mv("x", "z", 0), true, false);
+    change_waits(|_| (), || create("x"), false, true);
+    change_waits(|_| (), || mkdir("x"), false, true);
+    change_waits(with_y, || mv("y", "x", 0), false, true);
+    change_waits(with_y, || link("y", "x"), false, true);
+}
+
+/// A lookup of `x` begins while a change of it is under way: it waits, and sees the change.
+fn lookup_waits(setup: fn(&World), op: &'static str, on: &'static str, change: fn() -> Result, after: bool) {
+    for cache in KINDS {
+        in_process(move || {
+            let world = World::new(cache);
+            setup(&world);
+            let gate = world.fs.gate(op, on, When::After);
+            let changes = world.spawn(move |_| change());
+            until(|| gate.arrived() == 1);
+            let asks = world.spawn(|_| number("x"));
+            // Where the cache knows the name from before the change the walk may pass; then it saw that.
+            until(|| is_asleep(asks.tid) || process::find_thread(asks.tid).is_none());
+            let asked = world.spawn(|_| number("other"));
+            until(|| is_asleep(asked.tid));
+            gate.open();
+            changes.join().unwrap();
+            asks.join().ok();
+            assert_eq!(asked.join(), Err(ENOENT));
+            assert_eq!(number("x").is_ok(), after);
+        });
+    }
+}
+
+#[test]
+fn lookups_that_come_during_a_change_end_with_it() {
+    lookup_waits(|_| (), "create", "x", || create("x"), true);
+    lookup_waits(with_x, "unlink", "x", || unlink("x"), false);
+    lookup_waits(with_dir_x, "rmdir", "x", || rmdir("x"), false);
+    lookup_waits(with_x, "rename", "x", || mv("x", "z", 0), false);
+    lookup_waits(with_y, "rename", "y", || mv("y", "x", 0), true);
+}
+
+#[test]
+fn a_lookup_in_a_directory_that_is_removed_meanwhile_finds_nothing_and_enters_nothing() {
+    in_both(|world| {
+        mkdir("d").unwrap();
+        if world.superblock.cache == Cache::Cached {
+            // Not known whole, so that the file system is asked.
+            world.names().shrink(10);
+            world.names().shrink(10);
+        }
+        let held = find("d").unwrap();
+        held.dentry.directory.as_ref().unwrap().claims.as_ref().unwrap().set_whole(false);
+        let gate = world.fs.gate("lookup", "x", When::After);
+        let asks = world.spawn(|_| number("d/x"));
+        until(|| gate.arrived() == 1);
+        rmdir("d").unwrap();
+        gate.open();
+        assert_eq!(asks.join(), Err(ENOENT));
+        let names = held.dentry.directory.as_ref().unwrap().names.lock();
+        assert!(names.dead && names.is_empty());
+    });
+}
+
+#[test]
+fn two_renames_that_cross_do_not_wait_for_each_other_for_ever() {
+    in_both(|world| {
+        mkdir("d").unwrap();
+        mkdir("e").unwrap();
+        create("d/x").unwrap();
+        create("e/x").unwrap();
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                world.spawn(move |_| {
+                    for _ in 0..50 {
+                        let (a, b) = if n % 2 == 0 { ("d/x", "e/x") } else { ("e/x", "d/x") };
+                        mv(a, b, rename::EXCHANGE).unwrap();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(Joining::join);
+        assert_ne!(number("d/x").unwrap(), number("e/x").unwrap());
+    });
+}
+
+#[test]
+fn a_name_on_its_way_out_takes_no_mount_and_a_mount_point_is_not_removed() {
+    in_both(|world| {
+        mkdir("d").unwrap();
+        let (other, inner) = TestFs::mount(Cache::Uncached);
+        let point = find("d").unwrap();
+        let gate = world.fs.gate("rmdir", "d", When::Before);
+        world.fs.fail("rmdir", 0, EIO);
+        let removes = world.spawn(|_| rmdir("d"));
+        until(|| gate.arrived() == 1);
+        let mount = |point: &Path| mount::mount(inner.clone(), inner.root()?, b"x", 0, point.clone());
+        assert_eq!(mount(&point), Err(ENOENT));
+        gate.open();
+        assert_eq!(removes.join(), Err(EIO));
+        mount(&point).unwrap();
+        assert_eq!(rmdir("d"), Err(EBUSY));
+        assert_eq!(mv("d", "e", 0), Err(EBUSY));
+        other.elsewhere(|tree| tree.make(ROOT, b"inside", Kind::Regular)).unwrap();
+        number("d/inside").unwrap();
+        mount::unmount(&find("d").unwrap(), true, |_| false).unwrap();
+        rmdir("d").unwrap();
+        assert_eq!(mount(&point), Err(ENOENT));
+    });
+}

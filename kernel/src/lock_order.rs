@@ -117,6 +117,14 @@ sync::lock_order! {
     level MappedFiles;
     /// A super block's root, taken away at its end.
     level SuperRoot;
+    /// The names of a directory that are asked for or changed. Claiming one is waited for without a directory's lock.
+    level ClaimedNames;
+    /// A part of a super block's table of inodes.
+    level InodeTable;
+    /// The ring of a super block's cached names.
+    level NameRing;
+    /// The list of all such rings.
+    level NameCaches;
     /// An eventfd's count.
     level Eventfd;
     /// A timerfd's setting. Its timer is set under it.

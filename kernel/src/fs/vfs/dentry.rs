@@ -189,6 +189,11 @@ impl Dentry {
         self.state.load(Acquire) & REMOVED != 0
     }
 
+    /// The name is gone, whatever is mounted there.
+    pub fn set_removed(&self) {
+        self.state.fetch_or(REMOVED, AcqRel);
+    }
+
     /// It never had a name.
     pub fn set_unnamed(&self) {
         self.state.fetch_or(UNNAMED | REMOVED, AcqRel);

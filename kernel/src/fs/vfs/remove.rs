@@ -64,7 +64,7 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     let removed = match victim.directory.as_deref() {
         None => ops.unlink(site.parent(), &name.bytes, &victim.inode),
         Some(inner) => {
-            let mut inside = inner.names.lock();
+            let mut inside = inner.names.lock_nested();
             let removed = if site.may_be_empty(&inside) {
                 ops.rmdir(site.parent(), &name.bytes, &victim.inode)
             } else {
@@ -83,17 +83,16 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     Ok(())
 }
 
-/// Takes away a name that the kernel has entered itself (`create::enter`).
+/// Takes away a name that the kernel has entered itself (`create::enter`), whatever is mounted there.
 ///
 /// # Errors
-/// ENOENT; EBUSY: a mount point.
+/// ENOENT.
 pub fn withdraw(dir: &Path, name: &Arc<Name>) -> Result {
     let site = Site::new(dir, name)?;
     let mut names = site.here.names.lock();
     let victim = site.there(&names).ok_or(ENOENT)?;
-    victim.begin_removal()?;
     site.leave(&mut names);
     victim.inode.drop_link();
-    site.bury(&victim);
+    victim.set_removed();
     Ok(())
 }

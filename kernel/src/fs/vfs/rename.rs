@@ -145,7 +145,7 @@ impl Rename<'_> {
         let Some(inner) = replaced.directory.as_deref() else {
             return self.change(held, old, Some(replaced));
         };
-        let mut inside = inner.names.lock();
+        let mut inside = inner.names.lock_nested();
         if !self.new.may_be_empty(&inside) {
             return Err(ENOTEMPTY);
         }

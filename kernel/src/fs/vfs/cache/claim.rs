@@ -21,13 +21,14 @@ use sync::{SpinLock, TryVec, lock_class};
 
 use crate::errno::{EINTR, Result};
 use crate::fs::vfs::dentry::Name;
+use crate::lock_order as level;
 use crate::sched::{Sleep, WaitQueue};
 
-lock_class! { static CLAIMS: LockClass = ("claimed names", sync::level::Other); }
+lock_class! { static CLAIMS: LockClass = ("claimed names", level::ClaimedNames); }
 
 /// The claims of a directory whose names are cached.
 pub struct Claims {
-    names: SpinLock<Vec<Arc<Name>>>,
+    names: SpinLock<Vec<Arc<Name>>, level::ClaimedNames>,
     freed: WaitQueue,
     /// Every name of the directory is in the table. Never so where names change elsewhere.
     whole: AtomicBool,

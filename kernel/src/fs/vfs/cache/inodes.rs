@@ -18,8 +18,9 @@ use sync::{SpinLock, TryVec, lock_class, try_arc};
 use crate::errno::Result;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::Inode;
+use crate::lock_order as level;
 
-lock_class! { static INODES: LockClass = ("inode table", sync::level::Other); }
+lock_class! { static INODES: LockClass = ("inode table", level::InodeTable); }
 
 const SHARDS: usize = 64;
 
@@ -45,7 +46,7 @@ impl Known {
 
 pub struct InodeTable {
     /// Each in the order of numbers.
-    shards: [SpinLock<Vec<Known>>; SHARDS],
+    shards: [SpinLock<Vec<Known>, level::InodeTable>; SHARDS],
 }
 
 /// The grace period that is under way. One that began before a reader did is over when the number is two higher.
@@ -59,7 +60,7 @@ impl InodeTable {
         Ok(try_arc(InodeTable { shards: [const { SpinLock::new(Vec::new(), &INODES) }; SHARDS] })?)
     }
 
-    fn shard(&self, number: u64) -> Option<&SpinLock<Vec<Known>>> {
+    fn shard(&self, number: u64) -> Option<&SpinLock<Vec<Known>, level::InodeTable>> {
         self.shards.get((number ^ number >> 6) as usize % SHARDS)
     }
 

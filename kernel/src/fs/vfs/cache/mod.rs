@@ -146,7 +146,8 @@ pub fn prune(cache: &NameCache, top: &Arc<Owner<Dentry>>) {
             if let Some(claims) = &directory.claims {
                 claims.set_whole(false);
             }
-            let mut names = directory.names.lock();
+            // Under its parent's lock, if the caller has that.
+            let mut names = directory.names.lock_nested();
             let mut at = 0;
             loop {
                 let Some((entry, next)) = names.entries_from(at).next().map(|(e, next)| (e.clone(), next))

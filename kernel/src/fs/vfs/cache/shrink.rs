@@ -23,12 +23,13 @@ use sync::{SpinLock, TryVec, lock_class};
 use super::NameCache;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::vfs::dentry::{Dentry, Name};
+use crate::lock_order as level;
 
-lock_class! { static RING: LockClass = ("name ring", sync::level::Other); }
-lock_class! { static CACHES: LockClass = ("name caches", sync::level::Other); }
+lock_class! { static RING: LockClass = ("name ring", level::NameRing); }
+lock_class! { static CACHES: LockClass = ("name caches", level::NameCaches); }
 
 /// All name caches.
-static ALL: SpinLock<Vec<Weak<NameCache>>> = SpinLock::new(Vec::new(), &CACHES);
+static ALL: SpinLock<Vec<Weak<NameCache>>, level::NameCaches> = SpinLock::new(Vec::new(), &CACHES);
 
 /// Frames of memory per name, in one super block and in all: about a hundredth of memory, and two.
 const FRAMES_PER_NAME: usize = 16;
@@ -49,7 +50,7 @@ struct Item {
 
 /// The ring of a super block. The hand is at its front.
 pub struct Clock {
-    items: SpinLock<VecDeque<Item>>,
+    items: SpinLock<VecDeque<Item>, level::NameRing>,
     /// One hand at a time, so that the front stays where it is.
     turning: AtomicBool,
     /// 0: by the size of memory.

@@ -140,9 +140,12 @@ pub fn mount(
     }
     // From here on the point is neither removed nor evicted. One that has left the cache is looked for once more: without memory to
     // keep it there nothing can be mounted.
-    if point.dentry.add_mount() == Err(ESTALE) {
-        point = lookup::again(&point)?;
-        point.dentry.add_mount().map_err(|e| if e == ESTALE { ENOMEM } else { e })?;
+    match point.dentry.add_mount() {
+        Err(ESTALE) => {
+            point = lookup::again(&point)?;
+            point.dentry.add_mount().map_err(|e| if e == ESTALE { ENOMEM } else { e })?;
+        }
+        added => added?,
     }
     let _lock = MOUNTS.lock();
     let made = try_mount(superblock, root, source, flags, Some(point.clone()));

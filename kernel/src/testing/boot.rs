@@ -1,9 +1,10 @@
 //! Starting the hosted kernel, and the tests' processes.
 
-use std::any::Any;
 use std::boxed::Box;
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::string::{String, ToString};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
@@ -34,6 +35,7 @@ static READY: OnceLock<Mutex<Sender<()>>> = OnceLock::new();
 fn start() {
     static START: Once = Once::new();
     START.call_once(|| {
+        note_panics();
         vm::frame::hosted::start(PAGES, 1);
         sync::machine::set_cycles_per_ms(1_000_000);
         let (ready, is_ready) = channel();
@@ -79,11 +81,33 @@ fn first_process() {
     }
 }
 
-/// How a closure ended: its result, or its panic.
-pub type Outcome<R> = std::result::Result<R, Box<dyn Any + Send>>;
+/// How a closure ended: its result, or what its panic said and where.
+pub type Outcome<R> = std::result::Result<R, String>;
+
+std::thread_local! {
+    /// What the last panic in `outcome_of` said; None: there is nobody to tell.
+    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Notes what panics in `outcome_of` say: the host would show it with another test. One elsewhere stops a CPU, and so the test program.
+fn note_panics() {
+    let show = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let noted = SAID.with_borrow_mut(|said| said.as_mut().map(|said| *said = info.to_string()));
+        if noted.is_none() {
+            show(info);
+            if sync::machine::hosted::is_scheduled() {
+                std::process::abort();
+            }
+        }
+    }));
+}
 
 pub fn outcome_of<R>(f: impl FnOnce() -> R) -> Outcome<R> {
-    catch_unwind(AssertUnwindSafe(f))
+    SAID.set(Some(String::new()));
+    let outcome = catch_unwind(AssertUnwindSafe(f));
+    let said = SAID.take().unwrap_or_default();
+    outcome.map_err(|_| said)
 }
 
 /// Runs `f` as the superuser in a process of its own, with an empty root; gives its result, or goes on with its panic.
@@ -111,7 +135,7 @@ pub fn in_process_of<R: Send + 'static>(
     CAME.wake_all();
     match result.recv_timeout(PATIENCE) {
         Ok(Ok(result)) => result,
-        Ok(Err(panic)) => resume_unwind(panic),
+        Ok(Err(said)) => panic!("{said}"),
         Err(_) => panic!("the test's process hangs, or was killed"),
     }
 }

@@ -15,10 +15,12 @@
 //! A task waits through the kernel ([`until`]), never for the host: a blocked host thread would be a CPU that stands still.
 
 mod boot;
+mod files;
 mod memory;
 mod task;
 
 pub use boot::{in_process, in_process_of};
+pub use files::{get_file, make_dir, mount_at, put_file};
 pub use memory::{BAD_ADDRESS, Memory};
 pub use task::{Child, Joining, fork, is_asleep, syscall, thread, until};
 

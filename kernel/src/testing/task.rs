@@ -1,7 +1,6 @@
 //! Processes and threads of a test.
 
 use std::boxed::Box;
-use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::boot::{Outcome, PATIENCE, outcome_of};
@@ -79,8 +78,8 @@ impl Child {
             event = wait(&wanted).expect("a child to wait for");
             event.is_some()
         });
-        if let Some(Err(panic)) = self.ending.take() {
-            resume_unwind(panic);
+        if let Some(Err(said)) = self.ending.take() {
+            panic!("{said}");
         }
         event.map_or(0, |event| event.status)
     }
@@ -110,7 +109,7 @@ impl<R> Joining<R> {
     pub fn join(self) -> R {
         match self.ending.came.wait_until(Sleep::Killable, deadline(), || self.ending.take()) {
             Ok(Ok(result)) => result,
-            Ok(Err(panic)) => resume_unwind(panic),
+            Ok(Err(said)) => panic!("{said}"),
             Err(woken) => panic!("a thread hangs: {woken:?}"),
         }
     }

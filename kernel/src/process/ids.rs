@@ -355,3 +355,6 @@ pub fn for_each_process(mut f: impl FnMut(&Arc<Process>) -> bool) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,3 +109,6 @@ impl<S: Source> FileOps for TextFile<S> {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

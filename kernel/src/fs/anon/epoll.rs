@@ -411,3 +411,6 @@ impl FileOps for Epoll {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

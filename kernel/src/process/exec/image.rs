@@ -221,3 +221,6 @@ fn read_exact(file: &File, offset: u64, buffer: &mut [u8]) -> Result {
     }
     Ok(())
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -378,3 +378,6 @@ pub fn exec_kernel(regs: &mut UserRegs, path: &[u8]) -> Result {
     envp.push(b"TERM=linux")?;
     exec(regs, Executable::named(path), argv, &envp)
 }
+
+#[cfg(test)]
+mod tests;

@@ -414,3 +414,6 @@ pub fn wait_for(
     thread.waits_for.store(0, Ordering::SeqCst);
     result
 }
+
+#[cfg(test)]
+mod tests;

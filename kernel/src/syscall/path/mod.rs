@@ -214,3 +214,6 @@ pub fn sys_getcwd(address: usize, len: usize) -> Result<usize> {
 pub fn sys_umask(mask: u32) -> Result<usize> {
     Ok(caller::context().set_umask(mask) as usize)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,6 @@ use crate::fs::file::buffer::Input;
 use crate::testing::{check, in_process};
 use alloc::sync::Arc;
 use proptest::prelude::*;
-use std::vec;
 
 const HEADER_SIZE: usize = 64;
 const PART_SIZE: usize = 56;
@@ -239,5 +238,5 @@ fn no_header_does_harm() {
 
 #[test]
 fn a_file_without_bytes_is_no_program() {
-    in_process(|| assert_eq!(parse(&vec![]).err(), Some(Errno::ENOEXEC)));
+    in_process(|| assert_eq!(parse(&[]).err(), Some(Errno::ENOEXEC)));
 }

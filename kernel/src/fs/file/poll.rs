@@ -71,8 +71,11 @@ impl PollQueue {
 
     fn watch(&self, watcher: Weak<dyn Watcher>) -> Result {
         let mut watchers = self.watchers.lock();
-        watchers.retain(|w| w.strong_count() > 0);
-        watchers.try_push(watcher)?;
+        // The others keep their places: `notify` may be among them. Whoever comes behind its back looks at the file itself.
+        match watchers.iter_mut().find(|w| w.strong_count() == 0) {
+            Some(place) => *place = watcher,
+            None => watchers.try_push(watcher)?,
+        }
         self.watched.store(true, SeqCst);
         Ok(())
     }
@@ -115,5 +118,67 @@ impl<'a> Poller<'_, 'a> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    type OnNotify = Box<dyn Fn() + Send + Sync>;
+
+    /// Counts what it is told, and does something then.
+    struct Counting(AtomicU32, OnNotify);
+
+    impl Watcher for Counting {
+        fn notify(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            (self.1)();
+        }
+    }
+
+    fn watcher(queue: &PollQueue, f: OnNotify) -> Arc<Counting> {
+        let watcher = Arc::new(Counting(AtomicU32::new(0), f));
+        let weak: Weak<dyn Watcher> = Arc::<Counting>::downgrade(&watcher);
+        queue.watch(weak).unwrap();
+        watcher
+    }
+
+    fn told(watcher: &Counting) -> u32 {
+        watcher.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn every_watcher_is_told_once_and_those_that_are_gone_are_forgotten() {
+        let queue = PollQueue::new();
+        let mut watchers: Vec<_> = (0..3).map(|_| watcher(&queue, Box::new(|| ()))).collect();
+        queue.wake();
+        drop(watchers.remove(1));
+        queue.wake();
+        assert!(watchers.iter().all(|watcher| told(watcher) == 2));
+        for _ in 0..100 {
+            drop(watcher(&queue, Box::new(|| ())));
+        }
+        assert!(queue.watchers.lock().len() <= 3, "places of those that are gone are used again");
+    }
+
+    /// Somebody comes while the watchers are told: the places of others stay, or one would be passed over and sleep for ever.
+    #[test]
+    fn a_newcomer_does_not_hide_a_watcher_from_a_wake() {
+        let queue = Arc::new(PollQueue::new());
+        let gone = watcher(&queue, Box::new(|| ()));
+        let (theirs, newcomers) = (queue.clone(), SpinLock::new(Vec::new(), &WATCHERS));
+        let add = move || {
+            let newcomer = watcher(&theirs, Box::new(|| ()));
+            newcomers.lock().push(newcomer);
+        };
+        let first = watcher(&queue, Box::new(add));
+        let second = watcher(&queue, Box::new(|| ()));
+        drop(gone);
+        queue.wake();
+        assert_eq!((told(&first), told(&second)), (1, 1));
     }
 }

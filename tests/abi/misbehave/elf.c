@@ -127,6 +127,8 @@ int main(int argc, char **argv)
 		INTERP("of length 0", "x", 0);
 		INTERP("of length 5000", "/x", 5000);
 		INTERP("itself", "corrupt", 8);
+		CHANGE("interpreter past the end", segment->p_type = PT_INTERP; segment->p_offset = size + 4096; segment->p_filesz = 9);
+		CHANGE("interpreter nowhere", segment->p_type = PT_INTERP; segment->p_offset = (uint64_t)-1; segment->p_filesz = 9);
 		break;
 	}
 	/* Random changes in the headers. Those in sizes and addresses of code are left out: what runs then is anything. */

@@ -114,7 +114,10 @@ impl Image {
         }
         let mut table = Vec::new();
         table.try_resize(size, 0u8)?;
-        read_exact(file, header.headers, &mut table)?;
+        read_exact(file, header.headers, &mut table).map_err(|errno| match errno {
+            Errno::EIO | Errno::EINVAL => Errno::ENOEXEC,
+            other => other,
+        })?;
         let mut image = Image {
             relocatable,
             entry: header.entry as usize,
@@ -209,13 +212,13 @@ impl Image {
 /// Fills `buffer` from `offset`.
 ///
 /// # Errors
-/// ENOEXEC: the file ends before.
+/// EIO: the file ends before. EINVAL: there are no such places in a file.
 fn read_exact(file: &File, offset: u64, buffer: &mut [u8]) -> Result {
     let mut done = 0;
     while done < buffer.len() {
-        let at = offset.checked_add(done as u64).filter(|at| *at <= i64::MAX as u64).ok_or(Errno::ENOEXEC)?;
+        let at = offset.checked_add(done as u64).filter(|at| *at <= i64::MAX as u64).ok_or(Errno::EINVAL)?;
         match file.read_at_kernel(at, &mut buffer[done..])? {
-            0 => return Err(Errno::ENOEXEC),
+            0 => return Err(Errno::EIO),
             n => done += n,
         }
     }

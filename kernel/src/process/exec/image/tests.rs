@@ -1,7 +1,7 @@
 //! Headers that anybody may have written: what is a program, and which errno the others get.
 
 use super::*;
-use crate::errno::EINVAL;
+use crate::errno::{EINVAL, EIO};
 use crate::fs::file::OpenFlags;
 use crate::fs::file::buffer::Input;
 use crate::testing::{check, in_process};
@@ -131,6 +131,16 @@ fn the_interpreters_name_ends_with_nul() {
 }
 
 #[test]
+fn an_interpreters_name_beyond_the_file_is_an_error_of_reading() {
+    in_process(|| {
+        for (offset, errno) in [(1 << 20, EIO), (u64::MAX, EINVAL), (i64::MAX as u64, EIO)] {
+            let interpreter = Part { kind: abi::PT_INTERP, offset, file_size: 9, ..LOAD };
+            assert_eq!(parse(&elf(&[interpreter, LOAD])).err(), Some(errno), "{offset:#x}");
+        }
+    });
+}
+
+#[test]
 fn what_is_no_program_for_this_machine_is_refused() {
     in_process(|| {
         let good = elf(&[LOAD]);
@@ -220,7 +230,7 @@ fn no_header_does_harm() {
     in_process(|| {
         let known = |result: Result<Image>| match result {
             Ok(image) => check_sound(&image),
-            Err(errno) => assert!([Errno::ENOEXEC, EINVAL].contains(&errno), "{errno:?}"),
+            Err(errno) => assert!([Errno::ENOEXEC, EINVAL, EIO].contains(&errno), "{errno:?}"),
         };
         check(200, &parts(), |parts| known(parse(&elf(&parts))));
         check(100, &prop::collection::vec(any::<u8>(), 0..400), |bytes| known(parse(&bytes)));

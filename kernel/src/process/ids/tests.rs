@@ -8,6 +8,12 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
+/// How many uses the table counts of a number.
+fn uses_of(number: Pid) -> u32 {
+    let uses = |block: &Block| block.uses[(number % BLOCK) as usize].load(Relaxed);
+    block(number / BLOCK).map_or(0, |block| u32::from(uses(block)))
+}
+
 #[test]
 fn a_number_is_free_only_when_its_last_use_is_gone() {
     in_process(|| {
@@ -37,6 +43,7 @@ fn a_number_is_free_only_when_its_last_use_is_gone() {
                         }
                     }
                 }
+                assert!(uses.iter().all(|(number, count)| uses_of(*number) == *count));
             }
         });
     });
@@ -117,11 +124,6 @@ fn a_walk_meets_every_process_that_stays() {
     });
 }
 
-/// Takes numbers until the quarantine has gone round; was `number` among them?
-fn comes_again(number: Pid) -> bool {
-    (0..BLOCK * (QUARANTINE + RUN) * 2).any(|_| Id::try_new().unwrap().number() == number)
-}
-
 #[test]
 fn a_dead_leaders_number_is_kept_while_its_group_has_members() {
     in_process(|| {
@@ -133,7 +135,9 @@ fn a_dead_leaders_number_is_kept_while_its_group_has_members() {
         let group = leader.pid;
         leader.wait();
         assert!(find_process(group).is_none());
-        assert!(!comes_again(group), "a stranger would be in the group");
+        // Process and thread are gone after a grace period.
+        until(|| uses_of(group) <= 1);
+        assert_eq!(uses_of(group), 1, "a stranger with the number would be in the group");
         process::signal::send::kill(-(group as i32), linux_raw_sys::general::SIGKILL).unwrap();
     });
 }

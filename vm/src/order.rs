@@ -46,8 +46,7 @@ sync::lock_order! {
     /// A space's layout: where the heap and the stack end, which addresses are free. Held by operations that change several leaves in
     /// one step (fork, remap, brk).
     level Space;
-    /// An object's change of size, or a page on its way into it. A fault finds a file's page under the layout (populate, mlock), and with
-    /// no lock otherwise.
+    /// An object's change of size. Under the layout where a remap keeps the size, or a page of a file is brought in.
     level Object;
 
     // Spinning locks.

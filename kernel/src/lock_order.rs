@@ -82,6 +82,8 @@ sync::lock_order! {
     level PosixTimers;
     /// One of them. Signals are sent under it.
     level PosixTimer;
+    /// A process's timers of processor time, in the order of their times.
+    level CpuTimers;
     /// A process's interval timers.
     level IntervalTimer;
     /// The signals of a process as a whole: what waits, whether it stopped.

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
 /// What of the time counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// In user mode alone (CPUCLOCK_VIRT, ITIMER_VIRTUAL).
     User,
@@ -29,7 +29,7 @@ impl Kind {
 }
 
 /// A clock that counts what a process or one thread uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CpuClock {
     /// Number of the process or thread.
     target: Pid,
@@ -38,6 +38,9 @@ pub struct CpuClock {
 }
 
 impl CpuClock {
+    /// Nobody's.
+    pub const NONE: Self = Self { target: 0, thread: false, kind: Kind::Whole };
+
     /// What `id` names, seen by the running thread; None: no clock of this kind.
     pub fn from_id(id: i32) -> Option<Self> {
         let me = super::current();
@@ -67,6 +70,11 @@ impl CpuClock {
     /// The clock of a whole process.
     pub fn of_process(process: &Process, kind: Kind) -> Self {
         Self { target: process.pid(), thread: false, kind }
+    }
+
+    /// The clock of one thread.
+    pub fn of_thread(thread: &Thread, kind: Kind) -> Self {
+        Self { target: thread.tid(), thread: true, kind }
     }
 
     fn thread(&self) -> Option<Arc<Thread>> {

@@ -153,7 +153,7 @@ impl Itimers {
                 super::signal::send_kernel(process, signal);
             }
         }
-        if process.timers.check() || more {
+        if process.timers.check(process) || more {
             self.watch_cpu();
         }
     }

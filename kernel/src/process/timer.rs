@@ -1,14 +1,15 @@
 //! POSIX timers (timer_create(2)).
 //!
 //! A timer of a wall or monotonic clock is a `sched::Timer` of the CPU that set it; one of processor time is compared with its
-//! clock at ticks (`check`). When one goes off its signal is queued, and a periodic timer is set anew only when the
+//! clock at ticks (`check`), in the order of their times: a tick looks at what is due on the clocks that go on, and no more. When one goes off its signal is queued, and a periodic timer is set anew only when the
 //! signal is delivered (`delivered`): however short its period, a program that does not take the signals costs nothing.
 //! Periods that passed meanwhile are its overrun.
 //!
-//! LockOrder: `list` → a timer's state → `signals` → `threads`; the timer queue is innermost.
-#![forbid(unsafe_code)]
+//! LockOrder: `list` → a timer's state → `signals` → `threads`; `waiting` and the timer queue are innermost.
+// Not forbidden: the macro that makes the tree's adapter has code of its own that it vouches for.
+#![deny(unsafe_code)]
 
-use super::clock::CpuClock;
+use super::clock::{CpuClock, Kind};
 use super::signal::{self, Info, send};
 use super::{Pid, Process, ids};
 use crate::arch;
@@ -17,13 +18,19 @@ use crate::lock_order as level;
 use crate::sched::{Expire, Timer, TimerSetting, forward};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use linux_raw_sys::general as abi;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 lock_class! {
     static LIST: LockClass = ("POSIX timers", level::PosixTimers);
     static TIMER: LockClass = ("POSIX timer", level::PosixTimer);
+    static WAITING: LockClass = ("timers of processor time", level::CpuTimers);
 }
+
+/// Timers of one clock that go off at one tick; the others do at the next (Linux collects 20).
+const BATCH: usize = 16;
 
 /// What a timer goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +66,8 @@ struct State {
     overrun: u64,
     /// What the last signal that was delivered said.
     last_overrun: u64,
+    /// A signal of this timer may wait to be delivered.
+    signalled: bool,
     /// Rises with each setting and each signal: a signal of before is nobody's.
     sequence: u32,
 }
@@ -70,11 +79,29 @@ pub struct PosixTimer {
     clock: Clock,
     notify: Notify,
     state: SpinLock<State, level::PosixTimer>,
+    link: RBTreeAtomicLink,
+    /// Its place among the timers of processor time that wait. Written while it is not among them.
+    due: AtomicU64,
+}
+
+/// A clock, a time on it, and the timer's number.
+type Place = (CpuClock, u64, i32);
+
+intrusive_adapter!(ByTime = Arc<PosixTimer>: PosixTimer { link => RBTreeAtomicLink });
+
+impl<'a> KeyAdapter<'a> for ByTime {
+    type Key = Place;
+    fn get_key(&self, timer: &'a PosixTimer) -> Place {
+        timer.place()
+    }
 }
 
 /// The timers of one process.
 pub struct Timers {
+    /// In the order of their numbers; and the number of the next.
     list: SpinLock<(Vec<Arc<PosixTimer>>, i32), level::PosixTimers>,
+    /// Those of processor time that are set.
+    waiting: SpinLock<RBTree<ByTime>, level::CpuTimers>,
 }
 
 impl Default for Timers {
@@ -85,7 +112,10 @@ impl Default for Timers {
 
 impl Timers {
     pub const fn new() -> Self {
-        Self { list: SpinLock::new((Vec::new(), 0), &LIST) }
+        Self {
+            list: SpinLock::new((Vec::new(), 0), &LIST),
+            waiting: SpinLock::new(RBTree::new(ByTime::NEW), &WAITING),
+        }
     }
 
     /// Makes a timer of process `of`, whose timers these are. It is not set.
@@ -111,6 +141,7 @@ impl Timers {
             interval: 0,
             overrun: 0,
             last_overrun: 0,
+            signalled: false,
             sequence: 0,
         };
         let made = try_arc(PosixTimer {
@@ -119,17 +150,27 @@ impl Timers {
             clock,
             notify,
             state: SpinLock::new(state, &TIMER),
+            link: RBTreeAtomicLink::new(),
+            due: AtomicU64::new(0),
         })?;
         let owner: Weak<dyn Expire> = Arc::downgrade(&made) as _;
         made.state.lock().timer = Some(try_arc(Timer::of(owner))?);
-        self.list.lock().0.try_push(made)?;
+        let mut list = self.list.lock();
+        // At the end, but for numbers that begin anew or another thread that was faster.
+        let at = list.0.partition_point(|t| t.id < id);
+        list.0.try_push(made)?;
+        if let Some(moved) = list.0.get_mut(at..) {
+            moved.rotate_right(1);
+        }
         Ok(id)
     }
 
     /// # Errors
     /// EINVAL: there is none of that number.
     pub fn find(&self, id: i32) -> Result<Arc<PosixTimer>> {
-        self.list.lock().0.iter().find(|t| t.id == id).cloned().ok_or(Errno::EINVAL)
+        let list = self.list.lock();
+        let at = list.0.binary_search_by_key(&id, |t| t.id).map_err(|_| Errno::EINVAL)?;
+        list.0.get(at).cloned().ok_or(Errno::EINVAL)
     }
 
     /// timer_delete(2).
@@ -139,28 +180,82 @@ impl Timers {
     pub fn delete(&self, id: i32) -> Result {
         let gone = {
             let mut list = self.list.lock();
-            let at = list.0.iter().position(|t| t.id == id).ok_or(Errno::EINVAL)?;
-            list.0.swap_remove(at)
+            let at = list.0.binary_search_by_key(&id, |t| t.id).map_err(|_| Errno::EINVAL)?;
+            list.0.remove(at)
         };
-        gone.stop();
+        self.stop(&gone);
         Ok(())
     }
 
     /// exec and exit: all of them go.
     pub fn clear(&self) {
         let gone = core::mem::take(&mut self.list.lock().0);
-        gone.iter().for_each(|timer| timer.stop());
+        gone.iter().for_each(|timer| self.stop(timer));
     }
 
-    /// The timers of processor time whose time has come go off. True if there are more that are set.
-    pub fn check(&self) -> bool {
-        let mut set = false;
-        self.each(|timer| {
-            if let Clock::Cpu(clock) = timer.clock {
-                set |= timer.check(clock);
+    /// The timers of processor time whose time has come go off: those of the process and of the running thread, since other clocks stood
+    /// still. The timers are of the running process. True if there are more that are set.
+    pub fn check(&self, process: &Process) -> bool {
+        let me = super::current();
+        let clocks = [
+            CpuClock::of_process(process, Kind::User),
+            CpuClock::of_process(process, Kind::Whole),
+            CpuClock::of_thread(&me, Kind::User),
+            CpuClock::of_thread(&me, Kind::Whole),
+        ];
+        for clock in clocks {
+            if !self
+                .waiting
+                .lock()
+                .lower_bound(Bound::Included(&(clock, 0, 0)))
+                .get()
+                .is_some_and(|t| t.is_on(clock))
+            {
+                continue;
             }
-        });
-        set
+            let Ok(now) = clock.read() else { continue };
+            for _ in 0..BATCH {
+                let due = {
+                    let mut waiting = self.waiting.lock();
+                    let mut first = waiting.lower_bound_mut(Bound::Included(&(clock, 0, 0)));
+                    match first.get() {
+                        Some(timer) if timer.is_on(clock) && timer.place().1 <= now => first.remove(),
+                        _ => None,
+                    }
+                };
+                let Some(timer) = due else { break };
+                let mut state = timer.state.lock();
+                if state.active && now >= state.next && timer.go_off(&mut state, now) {
+                    self.wait(&timer, &state);
+                }
+            }
+        }
+        !self.waiting.lock().is_empty()
+    }
+
+    /// `timer`, which is on a clock of processor time, goes off at `state.next`.
+    fn wait(&self, timer: &Arc<PosixTimer>, state: &State) {
+        self.forget(timer);
+        timer.due.store(state.next, Ordering::Relaxed);
+        self.waiting.lock().insert(timer.clone());
+    }
+
+    /// `timer` does not wait for processor time any more. The caller holds its state.
+    fn forget(&self, timer: &PosixTimer) {
+        if timer.link.is_linked() {
+            self.waiting.lock().find_mut(&timer.place()).remove();
+        }
+    }
+
+    fn stop(&self, timer: &PosixTimer) {
+        let mut state = timer.state.lock();
+        state.active = false;
+        state.interval = 0;
+        state.sequence = state.sequence.wrapping_add(1);
+        self.forget(timer);
+        if let Some(timer) = &state.timer {
+            timer.cancel();
+        }
     }
 
     /// The wall clock was set: absolute times on it come earlier or later.
@@ -177,13 +272,12 @@ impl Timers {
     }
 
     /// Calls `f` for each timer in the order of their numbers, with the list's lock dropped.
-    fn each(&self, mut f: impl FnMut(&PosixTimer)) {
+    fn each(&self, mut f: impl FnMut(&Arc<PosixTimer>)) {
         let mut from = 0;
         loop {
             let list = self.list.lock();
-            let Some(timer) = list.0.iter().filter(|t| t.id >= from).min_by_key(|t| t.id).cloned() else {
-                return;
-            };
+            let at = list.0.partition_point(|t| t.id < from);
+            let Some(timer) = list.0.get(at).cloned() else { return };
             drop(list);
             f(&timer);
             let Some(next) = timer.id.checked_add(1) else { return };
@@ -201,21 +295,29 @@ impl PosixTimer {
         }
     }
 
-    fn arm(&self, state: &State) {
-        match (&self.clock, &self.notify, &state.timer) {
-            (_, Notify::Nothing, _) | (_, _, None) => {}
-            (Clock::Cpu(_), ..) => super::current().process.itimers.watch_cpu(),
-            (.., Some(timer)) => timer.arm(state.next),
-        }
+    /// Its place among the timers of processor time. (Those of other clocks are not there.)
+    fn place(&self) -> Place {
+        let clock = match self.clock {
+            Clock::Cpu(clock) => clock,
+            Clock::Monotonic | Clock::Wall => CpuClock::NONE,
+        };
+        (clock, self.due.load(Ordering::Relaxed), self.id)
     }
 
-    fn stop(&self) {
-        let mut state = self.state.lock();
-        state.active = false;
-        state.interval = 0;
-        state.sequence = state.sequence.wrapping_add(1);
-        if let Some(timer) = &state.timer {
-            timer.cancel();
+    fn is_on(&self, clock: CpuClock) -> bool {
+        self.clock == Clock::Cpu(clock)
+    }
+
+    /// It goes off at `state.next`. One of processor time is the running process's.
+    fn arm(self: &Arc<Self>, state: &State) {
+        match (&self.clock, &self.notify, &state.timer) {
+            (_, Notify::Nothing, _) | (_, _, None) => {}
+            (Clock::Cpu(_), ..) => {
+                let process = &super::current().process;
+                process.timers.wait(self, state);
+                process.itimers.watch_cpu();
+            }
+            (.., Some(timer)) => timer.arm(state.next),
         }
     }
 
@@ -240,12 +342,13 @@ impl PosixTimer {
     }
 
     /// timer_settime(2); returns what it was set to.
-    pub fn set(&self, to: TimerSetting, absolute: bool) -> TimerSetting {
+    pub fn set(self: &Arc<Self>, to: TimerSetting, absolute: bool) -> TimerSetting {
         let mut state = self.state.lock();
         let before = self.setting(&mut state);
         if let Some(timer) = &state.timer {
             timer.cancel();
         }
+        super::current().process.timers.forget(self);
         state.active = false;
         state.interval = 0;
         state.wall = None;
@@ -274,59 +377,45 @@ impl PosixTimer {
         self.state.lock().last_overrun.min(i32::MAX as u64)
     }
 
-    /// As `expired`, for a clock of processor time; true if the timer is set still.
-    fn check(&self, clock: CpuClock) -> bool {
-        if matches!(self.notify, Notify::Nothing) {
-            return false;
-        }
-        let mut state = self.state.lock();
-        if state.active
-            && let Ok(now) = clock.read()
-            && now >= state.next
-        {
-            self.go_off(&mut state, now);
-        }
-        state.active
-    }
-
-    fn go_off(&self, state: &mut State, now: u64) {
-        let Notify::Signal { signal, value, thread } = self.notify else { return };
-        let Some(process) = ids::find_process(self.process) else { return };
+    /// Its time has come. True: it goes on at once, and the caller arms it anew.
+    fn go_off(&self, state: &mut State, now: u64) -> bool {
+        let Notify::Signal { signal, value, thread } = self.notify else { return false };
+        let Some(process) = ids::find_process(self.process) else { return false };
         state.sequence = state.sequence.wrapping_add(1);
         let info = Info {
             signal,
             errno: 0,
             code: abi::SI_TIMER,
             rest: [u64::from(self.id as u32), value.unwrap_or(self.id as u64), 0, 0],
-            timer: Some((self.id, state.sequence)),
+            timer: Some(signal::OfTimer { id: self.id, sequence: state.sequence, again: state.signalled }),
         };
         let thread = match thread {
             Some(tid) => match process.thread(tid) {
                 Some(thread) => Some(thread),
                 None => {
                     state.active = false;
-                    return;
+                    return false;
                 }
             },
             None => None,
         };
         let waits = send::queue(&process, thread.as_ref(), info, true).unwrap_or(false);
-        if state.interval == 0 {
+        state.signalled |= waits;
+        if state.interval == 0 || waits {
+            // A periodic timer is set anew when the signal is delivered; until then it must not be found due.
             state.active = false;
-        } else if waits {
-            // Set anew when the signal is delivered; until then it must not be found due.
-            state.active = false;
-        } else {
-            // Ignored, or no room: it goes on.
-            state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
-            state.wall = None;
-            self.arm(state);
+            return false;
         }
+        // Ignored, or no room: it goes on.
+        state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
+        state.wall = None;
+        true
     }
 
     /// The signal with `sequence` is being delivered: how many periods it stands for, beyond the first.
-    fn delivered(&self, sequence: u32) -> u64 {
+    fn delivered(self: &Arc<Self>, sequence: u32) -> u64 {
         let mut state = self.state.lock();
+        state.signalled = false;
         if state.sequence != sequence || state.interval == 0 {
             return state.last_overrun;
         }
@@ -346,17 +435,21 @@ impl Expire for PosixTimer {
     fn expired(&self) {
         let mut state = self.state.lock();
         let now = arch::time::now();
-        if state.active && now >= state.next {
-            self.go_off(&mut state, now);
+        if state.active
+            && now >= state.next
+            && self.go_off(&mut state, now)
+            && let Some(timer) = &state.timer
+        {
+            timer.arm(state.next);
         }
     }
 }
 
 /// A signal of a timer of the running process has been taken from its queue: sets the timer anew and fills in the overrun.
 pub fn delivered(info: &mut Info) {
-    let Some((id, sequence)) = info.timer.take() else { return };
-    if let Ok(timer) = super::current().process.timers.find(id) {
-        let overrun = timer.delivered(sequence);
+    let Some(of) = info.timer.take() else { return };
+    if let Ok(timer) = super::current().process.timers.find(of.id) {
+        let overrun = timer.delivered(of.sequence);
         info.add_overrun(overrun);
     }
 }

@@ -20,6 +20,9 @@ lock_class! { static TIMERS: LockClass = ("timer queue", level::TimerQueue); }
 /// Nanoseconds between ticks of a busy CPU.
 const TICK: u64 = 10_000_000;
 
+/// Timers that go off at one tick; for what is left the CPU's timer goes off again at once, so that others get their turns between.
+const BATCH: usize = 64;
+
 /// How long a CPU idles before it looks again whether its RCU callbacks are ripe.
 const RCU_WAIT: u64 = 1_000_000;
 
@@ -167,10 +170,10 @@ fn first_deadline(timers: &CpuTimers) -> Option<u64> {
     timers.tree.lock().front().get().map(|t| t.deadline.load(Ordering::Relaxed))
 }
 
-/// Calls back every timer of this CPU that is due.
+/// Calls back timers of this CPU that are due, [`BATCH`] at most.
 fn run_expired() {
     let timers = QUEUE.this();
-    loop {
+    for _ in 0..BATCH {
         let now = arch::time::now();
         let due = {
             let mut tree = timers.tree.lock();

@@ -25,8 +25,18 @@ pub struct Info {
     pub code: i32,
     /// siginfo_t from byte 16 on.
     pub rest: [u64; 4],
-    /// The POSIX timer that sent it, and the count by which the timer knows this signal again.
-    pub timer: Option<(i32, u32)>,
+    /// The POSIX timer that sent it.
+    pub timer: Option<OfTimer>,
+}
+
+/// A signal's timer.
+#[derive(Clone, Copy, Debug)]
+pub struct OfTimer {
+    pub id: i32,
+    /// By which the timer knows this signal again.
+    pub sequence: u32,
+    /// Another signal of this timer may wait already.
+    pub again: bool,
 }
 
 impl Info {

@@ -25,7 +25,7 @@ use sync::level::{Before, Held};
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use info::Info;
+pub use info::{Info, OfTimer};
 pub use send::kernel as send_kernel;
 
 lock_class! {
@@ -126,9 +126,11 @@ impl Waiting {
     /// EAGAIN: too many of a real-time signal that the sender wants queued.
     fn put(&mut self, info: &Info, must_queue: bool, limit: u64) -> Result {
         const FIRST_REALTIME: u32 = 32;
-        if let Some((id, _)) = info.timer {
-            // A timer has one signal waiting at a time, whatever else waits under that number.
-            if let Some(waiting) = self.infos.iter_mut().find(|i| i.timer.is_some_and(|t| t.0 == id)) {
+        if let Some(of) = info.timer {
+            // A timer has one signal waiting at a time, whatever else waits under that number. Looked for only where there may be
+            // one: thousands of timers may go off together.
+            let mut infos = if of.again { self.infos.iter_mut() } else { [].iter_mut() };
+            if let Some(waiting) = infos.find(|i| i.timer.is_some_and(|t| t.id == of.id)) {
                 waiting.timer = info.timer;
                 waiting.add_overrun(1);
                 return Ok(());

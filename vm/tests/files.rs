@@ -149,6 +149,45 @@ fn every_one_of_many_sharers_forgets_what_a_truncation_took() {
 }
 
 #[test]
+fn data_and_holes_are_found_by_the_tree() {
+    let _g = alone();
+    let before = free_frames();
+    let object = object(4 << 40);
+    let end = object.pages();
+    assert_eq!(object.seek(0, end, true), None);
+    assert_eq!(object.seek(5, end, false), Some(5));
+    let pages = [0, 1, 63, 64, 65, 4095, 4096, 1 << 20, (1 << 20) + 4096, 262_143, end - 1];
+    for page in pages {
+        object.write(page * 4096, 1, &mut |mut b| b.copy_from([1][..].into())).unwrap();
+    }
+    let mut data: Vec<u64> = pages.into();
+    data.sort_unstable();
+    // Every place from which one can look: each page of data, its neighbours, and far ones between.
+    for from in
+        data.iter().flat_map(|p| [p.saturating_sub(1), *p, p + 1, p + 77, p + 70_000]).filter(|p| *p < end)
+    {
+        assert_eq!(
+            object.seek(from, end, true),
+            data.iter().copied().find(|p| *p >= from),
+            "data from {from}"
+        );
+        assert_eq!(
+            object.seek(from, end, false),
+            (from..end).find(|p| !data.contains(p)),
+            "hole from {from}"
+        );
+        assert_eq!(object.seek(from, from, true), None);
+    }
+    assert_eq!(object.seek(0, 1 << 20, true), Some(0));
+    assert_eq!(object.seek(262_144, 1 << 20, true), None);
+    object.punch(0, end).unwrap();
+    assert_eq!(object.seek(0, end, true), None, "tables that hold nothing");
+    drop(object);
+    sync::rcu::drain();
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
 fn processes_share_the_tables_of_shared_memory_for_good() {
     let _g = alone();
     let all = free_frames();

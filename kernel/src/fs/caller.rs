@@ -16,7 +16,7 @@ use super::{FileTable, FsContext};
 use crate::process::signal::{self, Info};
 use crate::process::{self, Current, session as sessions};
 
-pub use crate::process::{Current as Caller, file_size_limit, is_dying, signal_file_size};
+pub use crate::process::{Current as Caller, file_size_limit, signal_file_size};
 
 /// The running thread.
 pub fn current() -> Caller {

@@ -57,6 +57,18 @@ pub fn schedule_if_needed() {
     }
 }
 
+/// For loops whose length a program chooses, where no lock is held but sleeping ones: gives the CPU up if another task should run.
+/// True: a fatal signal has come, and the caller ends early; nobody sees what it returns.
+#[inline]
+#[must_use]
+pub fn give_way() -> bool {
+    if current().work.any(Work::RESCHED | Work::PENDING | Work::KILL) {
+        schedule_if_needed();
+        return current().work.any(Work::KILL);
+    }
+    false
+}
+
 /// A task whose sleeping lock was handed over goes on; see `sync::machine`.
 #[cfg(target_os = "none")]
 mod hooks {
@@ -83,6 +95,11 @@ mod hooks {
     #[unsafe(no_mangle)]
     extern "Rust" fn __darter_thread_locks() -> *const sync::lock::order::HeldLocks {
         task::try_current().map_or(core::ptr::null(), |task| &raw const task.locks)
+    }
+
+    #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_give_way() -> bool {
+        super::give_way()
     }
 
     #[unsafe(no_mangle)]

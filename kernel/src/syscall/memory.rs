@@ -303,6 +303,9 @@ pub fn sys_mincore(start: usize, len: usize, to: usize) -> Result<usize> {
             count += 1;
         })?;
         UserSlice::new(to, n).write(&bytes[..n])?;
+        if crate::sched::give_way() {
+            return Err(Errno::EINTR);
+        }
         at = at.checked_add(n * PAGE_SIZE).ok_or(Errno::ENOMEM)?;
         to = to.checked_add(n).ok_or(Errno::EFAULT)?;
         left -= n;

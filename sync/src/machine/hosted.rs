@@ -145,6 +145,10 @@ pub fn relax() {
     thread::yield_now();
 }
 
+pub fn give_way() -> bool {
+    false
+}
+
 /// Waits for what another thread is about to do; a minute at most, so that a test fails instead of hanging.
 #[cfg(test)]
 pub(crate) fn wait_until(done: impl Fn() -> bool) {

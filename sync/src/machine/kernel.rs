@@ -16,6 +16,7 @@ unsafe extern "Rust" {
     safe fn __darter_nodes() -> u32;
     safe fn __darter_cycles() -> u64;
     safe fn __darter_relax();
+    safe fn __darter_give_way() -> bool;
     safe fn __darter_irq_save() -> bool;
     safe fn __darter_irq_restore(was: bool);
     safe fn __darter_percpu_base() -> usize;
@@ -57,6 +58,11 @@ pub fn cycles() -> u64 {
 #[inline(always)]
 pub fn relax() {
     __darter_relax();
+}
+
+#[inline]
+pub fn give_way() -> bool {
+    __darter_give_way()
 }
 
 #[inline(always)]

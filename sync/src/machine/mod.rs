@@ -59,6 +59,14 @@ pub fn relax() {
     hooks::relax();
 }
 
+/// For loops whose length a program chooses: lets another thread have this CPU if one should. True: a fatal signal has come for the caller, which
+/// ends early and whose result nobody sees. May sleep: no spinning lock is held and no RCU read section is open.
+#[inline]
+#[must_use]
+pub fn give_way() -> bool {
+    hooks::give_way()
+}
+
 /// Disables interrupts on this CPU and says whether they were enabled.
 #[inline(always)]
 pub fn irq_save() -> bool {

@@ -115,6 +115,34 @@ impl Object {
         }
     }
 
+    /// The first of the pages `first..end` that is resident (`data`) or not. Goes by the tree: what has no place there is passed over whole. None
+    /// as well where a fatal signal comes. May sleep.
+    pub fn seek(&self, first: u64, end: u64, data: bool) -> Option<u64> {
+        let mut page = first;
+        while page < end {
+            let found = match self.slots.run(page) {
+                Some(run) => {
+                    let at = run.iter().position(|slot| slot.frame().is_some() == data);
+                    page += at.unwrap_or(run.len()) as u64;
+                    at.is_some()
+                }
+                None if data => {
+                    // At least one page on: another thread may have given this one a place just now.
+                    page = self.slots.absent_until(page).max(page + 1);
+                    false
+                }
+                None => true,
+            };
+            if found {
+                return (page < end).then_some(page);
+            }
+            if sync::machine::give_way() {
+                return None;
+            }
+        }
+        None
+    }
+
     /// Makes `page` resident, for a fault. May sleep.
     pub fn fill(&self, page: u64) -> Result<(), FaultError> {
         if page >= self.pages() {

@@ -104,6 +104,8 @@ trait Tree: SlabType {
     /// The last-level table of `page`.
     fn last(&self, page: u64) -> Option<&Last>;
     fn make(&self, page: u64) -> Result<&Slot, AllocError>;
+    /// Where the part of the tree without a place ends in which `page` lies; `page` itself if that has a place. Pages are counted as for `each`.
+    fn absent_until(&self, page: u64) -> u64;
     /// Calls `f` for each slot of `first..end` that has a place; pages are counted from the tree's start.
     fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot));
 }
@@ -126,6 +128,10 @@ impl Tree for Last {
 
     fn make(&self, page: u64) -> Result<&Slot, AllocError> {
         self.0.get(page as usize % WIDTH).ok_or(AllocError)
+    }
+
+    fn absent_until(&self, page: u64) -> u64 {
+        page
     }
 
     fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
@@ -163,6 +169,14 @@ where
         place.get_or_try(|| slab_box(T::empty()))?.make(page)
     }
 
+    fn absent_until(&self, page: u64) -> u64 {
+        let span = 1u64 << T::SPAN;
+        match self.0.get((page / span) as usize % WIDTH).and_then(OnceBox::get) {
+            Some(tree) => page - page % span + tree.absent_until(page % span),
+            None => (page / span + 1) * span,
+        }
+    }
+
     fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
         let span = 1u64 << T::SPAN;
         let (low, high) = ((first >> T::SPAN) as usize, end.div_ceil(span) as usize);
@@ -193,6 +207,10 @@ pub struct Slots {
 
 fn make_in<T: Tree>(root: &OnceBox<T>, page: u64) -> Result<&Slot, AllocError> {
     root.get_or_try(|| slab_box(T::empty()))?.make(page)
+}
+
+fn absent_in<T: Tree>(root: &OnceBox<T>, page: u64) -> u64 {
+    root.get().map_or(1 << T::SPAN, |tree| tree.absent_until(page))
 }
 
 fn each_in<T: Tree>(root: &OnceBox<T>, first: u64, end: u64, f: &mut dyn FnMut(u64, &Slot)) {
@@ -242,6 +260,19 @@ impl Slots {
             _ => None,
         };
         last?.0.get(page as usize % WIDTH..)
+    }
+
+    /// The end of the part without a place in which `page` lies; `page` itself if that has one.
+    pub fn absent_until(&self, page: u64) -> u64 {
+        match page.checked_ilog2().map_or(0, |l| l / BITS) {
+            0 => absent_in(&self.t0, page),
+            1 => absent_in(&self.t1, page),
+            2 => absent_in(&self.t2, page),
+            3 => absent_in(&self.t3, page),
+            4 => absent_in(&self.t4, page),
+            5 => absent_in(&self.t5, page),
+            _ => u64::MAX,
+        }
     }
 
     /// The slot of `page`, which is below [`MAX_PAGES`].

@@ -18,6 +18,7 @@ use crate::space::range::RangeOp;
 use crate::space::{Space, USER_START};
 use core::ops::Range;
 use sync::level::Held;
+use sync::machine::give_way;
 
 /// Puts `meaning`, which holds at `start`, over the range.
 pub(crate) struct MapOp {
@@ -96,10 +97,13 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// Faults in every page of the range. May sleep.
+    /// Faults in every page of the range, or those before a fatal signal comes. May sleep.
     pub fn populate(&self, start: VirtAddr, len: usize, access: Access) -> Result<(), VmError> {
         for page in (start.0..start.0.saturating_add(len)).step_by(PAGE_SIZE) {
             self.fault(VirtAddr(page), access)?;
+            if give_way() {
+                break;
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::object::Object;
 use crate::order::{self, Order};
 use crate::request::{Access, Prot};
 use crate::space::Space;
+use sync::machine::give_way;
 use sync::rcu::{self, RcuRead};
 
 /// One mapping, as a line of /proc/PID/maps.
@@ -54,7 +55,7 @@ pub enum FutexKey {
 }
 
 impl<M: Machine> Space<M> {
-    /// Calls `f` with each mapping in order. No lock is held meanwhile; `f` may sleep.
+    /// Calls `f` with each mapping in order, or those before a fatal signal comes. No lock is held meanwhile; `f` may sleep, as this does.
     pub fn for_each_mapping(&self, f: &mut dyn FnMut(&MappingInfo<'_>)) {
         let mut at = 0;
         while let Some(mapping) = self.next_mapping(at, &mut order::begin()) {
@@ -69,6 +70,9 @@ impl<M: Machine> Space<M> {
                 growsdown: meaning.flags.contains(SegFlags::GROWSDOWN),
             });
             at = mapping.end;
+            if give_way() {
+                break;
+            }
         }
     }
 

@@ -65,11 +65,7 @@ impl FileOps for Memory {
         match self {
             Memory::Null | Memory::Log => return Ok(0),
             Memory::Zero | Memory::Full => {
-                while out.left() > 0 {
-                    if out.put_zeros(out.left().min(1 << 20)) == 0 || crate::fs::caller::is_dying() {
-                        break;
-                    }
-                }
+                out.put_zeros(out.left());
             }
             Memory::Random => random::fill(out)?,
         }

@@ -123,13 +123,7 @@ pub fn bytes() -> [u8; 32] {
 
 /// Fills what the caller wants, unless it is killed meanwhile.
 pub fn fill(out: &mut Output<'_>) -> Result<()> {
-    let mut count = 0u32;
-    while out.left() > 0 && out.put(&bytes()) > 0 {
-        count = count.wrapping_add(1);
-        if count.is_multiple_of(8192) && crate::fs::caller::is_dying() {
-            break;
-        }
-    }
+    while out.left() > 0 && out.put(&bytes()) > 0 {}
     Ok(())
 }
 

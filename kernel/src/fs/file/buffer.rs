@@ -4,11 +4,12 @@
 //!
 //! A fault on the program's memory ends the transfer: the bytes before it count, and only a transfer that moved
 //! nothing fails with EFAULT, as on Linux. Copies to a program may sleep (a fault may read a file), so no spin lock
-//! is held across `put` and `take`.
+//! is held across `put` and `take`. So they give the CPU up now and then, whoever calls them, and a killed program's transfer ends there.
 #![forbid(unsafe_code)]
 
 use crate::arch;
 use crate::errno::{EFAULT, Result};
+use crate::sched::give_way;
 use vm::frame::{SharedBytes, SharedBytesMut};
 
 /// One piece of a program's memory, as in `struct iovec`.
@@ -20,6 +21,15 @@ pub struct Segment {
 
 /// Zeros are put a page at a time.
 const PIECE: usize = 4096;
+
+/// Bytes after which a transfer gives way.
+const TURN: usize = 64 << 10;
+
+/// `moved` bytes have been added to `done`: is that where the program is killed?
+#[inline]
+fn ends_at(done: usize, moved: usize) -> bool {
+    done / TURN != (done - moved) / TURN && give_way()
+}
 
 /// Walks the segments of a program's memory.
 struct Cursor<'a> {
@@ -129,6 +139,9 @@ impl<'a> Output<'a> {
             done += taken;
             self.done += taken;
             self.left -= taken;
+            if ends_at(self.done, taken) {
+                self.left = 0;
+            }
         }
         done
     }
@@ -223,6 +236,9 @@ impl<'a> Input<'a> {
             done += taken;
             self.done += taken;
             self.left -= taken;
+            if ends_at(self.done, taken) {
+                self.left = 0;
+            }
         }
         done
     }

@@ -76,8 +76,7 @@ fn seek_hole(object: &vm::Object, offset: i64, whence: u32) -> Result<u64> {
     let found = match whence {
         // Nothing to look for in a file that is all hole, however large.
         SEEK_DATA if object.resident_pages() == 0 => None,
-        SEEK_DATA => (first..pages).find(|&page| object.frame(page).is_some()),
-        _ => (first..pages).find(|&page| object.frame(page).is_none()),
+        _ => object.seek(first, pages, whence == SEEK_DATA),
     };
     match (found, whence) {
         (Some(page), _) => Ok((page * PAGE).max(start)),

@@ -112,7 +112,7 @@ impl Tty {
                 self.send(buffer.get(..n).unwrap_or(&[]), &settings, &mut column);
             }
             self.try_echo();
-            if crate::fs::caller::is_dying() {
+            if crate::sched::give_way() {
                 break;
             }
         }

@@ -269,7 +269,7 @@ impl FileOps for Master {
                 break;
             }
             self.tty.receive(buffer.get(..n).unwrap_or(&[]));
-            if caller::is_dying() {
+            if crate::sched::give_way() {
                 break;
             }
         }

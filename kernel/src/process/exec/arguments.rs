@@ -85,11 +85,8 @@ impl Strings {
                 return Ok(list);
             }
             list.copy_string(pointer, budget)?;
-            if list.count.is_multiple_of(256) {
-                crate::sched::schedule_if_needed();
-                if crate::sched::current().work.any(crate::sched::Work::KILL) {
-                    return Err(Errno::EINTR);
-                }
+            if list.count.is_multiple_of(256) && crate::sched::give_way() {
+                return Err(Errno::EINTR);
             }
         }
     }

@@ -176,7 +176,7 @@ fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
             Err(e) if done == 0 => return Err(e),
             _ => break,
         }
-        if crate::fs::caller::is_dying() {
+        if crate::sched::give_way() {
             break;
         }
     }

@@ -28,13 +28,41 @@ enum Node {
     Text(Make),
     Link(Make),
     Setting(&'static Setting),
-    /// Directory of a process (tid 0) or of one of its threads.
-    Process(u32, u32),
-    Tasks(u32),
-    TextOf(u32, u32, MakeOf),
-    LinkOf(u32, u32, MakeOf, LinkTo),
-    Fds(u32, u32),
-    Fd(u32, u32, i32),
+    /// Directory of a process or of one of its threads.
+    Process(Who),
+    Tasks(Who),
+    TextOf(Who, MakeOf),
+    LinkOf(Who, MakeOf, LinkTo),
+    Fds(Who),
+    Fd(Who, i32),
+}
+
+/// Whom a file of /proc/PID is about: a process, and a thread of it or (`tid` 0) its first. A number is used again when its process is gone, so
+/// when the process began belongs to its name: an open file never comes to show another process.
+#[derive(Clone, Copy)]
+struct Who {
+    pid: u32,
+    tid: u32,
+    began: u64,
+}
+
+impl Who {
+    fn of(process: &Process, tid: u32) -> Who {
+        Who { pid: process.pid(), tid, began: process.started }
+    }
+
+    /// The process, if it is there still. A zombie is.
+    fn process(self) -> Option<Arc<Process>> {
+        find_process(self.pid).filter(|process| process.started == self.began)
+    }
+
+    /// The process and the thread.
+    fn find(self) -> Result<(Arc<Process>, Arc<Thread>)> {
+        let process = self.process().ok_or(ESRCH)?;
+        let thread = if self.tid == 0 { process.leader() } else { process.thread(self.tid) };
+        let thread = thread.ok_or(ESRCH)?;
+        Ok((process, thread))
+    }
 }
 
 /// First of the numbers of processes' inodes; fixed ones lie below.
@@ -80,14 +108,6 @@ fn parse(name: &[u8]) -> Option<u32> {
         return None;
     }
     core::str::from_utf8(name).ok()?.parse().ok()
-}
-
-/// The process, and the thread that is meant (its first if `tid` is 0).
-fn find(pid: u32, tid: u32) -> Result<(Arc<Process>, Arc<Thread>)> {
-    let process = find_process(pid).ok_or(ESRCH)?;
-    let thread = if tid == 0 { process.leader() } else { process.thread(tid) };
-    let thread = thread.ok_or(ESRCH)?;
-    Ok((process, thread))
 }
 
 /// May the caller look into the process (its memory, its files)?
@@ -168,37 +188,35 @@ fn list_numbers(
 }
 
 impl Node {
-    fn lookup_in_process(device: u64, pid: u32, tid: u32, name: &[u8]) -> Result<Arc<Inode>> {
-        find_process(pid).ok_or(ENOENT)?;
+    fn lookup_in_process(device: u64, who: Who, name: &[u8]) -> Result<Arc<Inode>> {
+        who.process().ok_or(ENOENT)?;
         let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
-        let number = number_of(pid, tid, i as u64 + 1);
+        let number = number_of(who.pid, who.tid, i as u64 + 1);
         match entry.what {
-            WhatOf::Text(f) => make(device, number, Kind::Regular, entry.mode, Node::TextOf(pid, tid, f)),
-            WhatOf::Link(f, to) => {
-                make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(pid, tid, f, to))
-            }
-            WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(pid, tid)),
-            WhatOf::Tasks if tid != 0 => Err(ENOENT),
-            WhatOf::Tasks => make(device, number, Kind::Directory, entry.mode, Node::Tasks(pid)),
+            WhatOf::Text(f) => make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f)),
+            WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
+            WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(who)),
+            WhatOf::Tasks if who.tid != 0 => Err(ENOENT),
+            WhatOf::Tasks => make(device, number, Kind::Directory, entry.mode, Node::Tasks(who)),
         }
     }
 
-    fn pid(&self) -> Option<u32> {
+    fn process(&self) -> Option<Arc<Process>> {
         match *self {
-            Node::Process(pid, _)
-            | Node::Tasks(pid)
-            | Node::TextOf(pid, ..)
-            | Node::LinkOf(pid, ..)
-            | Node::Fds(pid, _)
-            | Node::Fd(pid, ..) => Some(pid),
+            Node::Process(who)
+            | Node::Tasks(who)
+            | Node::TextOf(who, ..)
+            | Node::LinkOf(who, ..)
+            | Node::Fds(who)
+            | Node::Fd(who, ..) => who.process(),
             _ => None,
         }
     }
 }
 
 /// A descriptor's inode number leaves room for all descriptors.
-fn fd_number(pid: u32, tid: u32, fd: i32) -> u64 {
-    number_of(pid, tid, 64) + (u64::from(fd.cast_unsigned()) + 1) * PER_NAME
+fn fd_number(who: Who, fd: i32) -> u64 {
+    number_of(who.pid, who.tid, 64) + (u64::from(fd.cast_unsigned()) + 1) * PER_NAME
 }
 
 impl InodeOps for Node {
@@ -207,26 +225,27 @@ impl InodeOps for Node {
         match *self {
             Node::Root => match parse(name) {
                 Some(pid) => {
-                    find_process(pid).ok_or(ENOENT)?;
-                    make(device, number_of(pid, 0, 0), Kind::Directory, 0o555, Node::Process(pid, 0))
+                    let who = Who::of(&*find_process(pid).ok_or(ENOENT)?, 0);
+                    make(device, number_of(pid, 0, 0), Kind::Directory, 0o555, Node::Process(who))
                 }
                 None => find_fixed(device, 0, ROOT, name),
             },
             Node::Fixed(list, number) => find_fixed(device, number, list, name),
-            Node::Process(pid, tid) => Node::lookup_in_process(device, pid, tid, name),
-            Node::Tasks(pid) => {
+            Node::Process(who) => Node::lookup_in_process(device, who, name),
+            Node::Tasks(who) => {
                 let tid = parse(name).ok_or(ENOENT)?;
-                find_process(pid).and_then(|p| p.thread(tid)).ok_or(ENOENT)?;
-                make(device, number_of(pid, tid, 512), Kind::Directory, 0o555, Node::Process(pid, tid))
+                who.process().and_then(|p| p.thread(tid)).ok_or(ENOENT)?;
+                let number = number_of(who.pid, tid, 512);
+                make(device, number, Kind::Directory, 0o555, Node::Process(Who { tid, ..who }))
             }
-            Node::Fds(pid, tid) => {
+            Node::Fds(who) => {
                 let fd = parse(name).and_then(|n| i32::try_from(n).ok()).ok_or(ENOENT)?;
-                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+                let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_owner(&process)?;
                 let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
                 let mode = if file.flags().reads() { 0o500 } else { 0 }
                     | if file.flags().writes() { 0o300 } else { 0 };
-                make(device, fd_number(pid, tid, fd), Kind::Symlink, mode, Node::Fd(pid, tid, fd))
+                make(device, fd_number(who, fd), Kind::Symlink, mode, Node::Fd(who, fd))
             }
             _ => Err(ENOENT),
         }
@@ -275,40 +294,40 @@ impl InodeOps for Node {
             Node::Fixed(list, number) => {
                 list_fixed(number, list, position, emit);
             }
-            Node::Process(pid, tid) => {
-                find_process(pid).ok_or(ENOENT)?;
+            Node::Process(who) => {
+                who.process().ok_or(ENOENT)?;
                 for (i, entry) in PROCESS.iter().enumerate().skip(position.saturating_sub(2) as usize) {
                     let kind = match entry.what {
                         WhatOf::Text(_) => Kind::Regular,
                         WhatOf::Link(..) => Kind::Symlink,
-                        WhatOf::Tasks if tid != 0 => continue,
+                        WhatOf::Tasks if who.tid != 0 => continue,
                         WhatOf::Fds | WhatOf::Tasks => Kind::Directory,
                     };
-                    let (number, next) = (number_of(pid, tid, i as u64 + 1), i as u64 + 3);
+                    let (number, next) = (number_of(who.pid, who.tid, i as u64 + 1), i as u64 + 3);
                     if !emit(&DirEntry { name: entry.name.as_bytes(), number, kind, next }) {
                         break;
                     }
                 }
             }
-            Node::Tasks(pid) => {
+            Node::Tasks(who) => {
                 let mut tids: Vec<u32> = Vec::new();
                 let mut outcome = Ok(());
-                find_process(pid).ok_or(ENOENT)?.for_each_thread(|t| {
+                who.process().ok_or(ENOENT)?.for_each_thread(|t| {
                     if outcome.is_ok() {
                         outcome = tids.try_push(t.tid());
                     }
                 });
                 outcome?;
-                list_numbers(&mut tids, position, Kind::Directory, |tid| number_of(pid, tid, 512), emit);
+                list_numbers(&mut tids, position, Kind::Directory, |tid| number_of(who.pid, tid, 512), emit);
             }
-            Node::Fds(pid, tid) => {
-                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+            Node::Fds(who) => {
+                let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_owner(&process)?;
                 let mut fds: Vec<u32> = Vec::new();
                 for fd in thread.files_of().ok_or(ENOENT)?.descriptors(0)? {
                     fds.try_push(fd.cast_unsigned())?;
                 }
-                let inode = |fd: u32| fd_number(pid, tid, fd.cast_signed());
+                let inode = |fd: u32| fd_number(who, fd.cast_signed());
                 list_numbers(&mut fds, position, Kind::Symlink, inode, emit);
             }
             _ => return Err(crate::errno::ENOTDIR),
@@ -320,13 +339,13 @@ impl InodeOps for Node {
         let mut out = Vec::new();
         match *self {
             Node::Link(f) => f(&mut out)?,
-            Node::LinkOf(pid, tid, f, _) => {
-                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+            Node::LinkOf(who, f, _) => {
+                let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_owner(&process)?;
                 f(&process, &thread, &mut out)?;
             }
-            Node::Fd(pid, tid, fd) => {
-                let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+            Node::Fd(who, fd) => {
+                let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_owner(&process)?;
                 let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
                 out = describe::file(&file, &caller::context().root()?)?;
@@ -337,18 +356,18 @@ impl InodeOps for Node {
     }
 
     fn follow(&self, _: &Inode) -> Option<Result<Path>> {
-        let follow = |pid, tid| -> Result<_> {
-            let (process, thread) = find(pid, tid).map_err(|_| ENOENT)?;
+        let follow = |who: Who| -> Result<_> {
+            let (process, thread) = who.find().map_err(|_| ENOENT)?;
             check_owner(&process)?;
             Ok((process, thread))
         };
         match *self {
-            Node::LinkOf(pid, tid, _, to) => Some(follow(pid, tid).and_then(|(process, thread)| match to {
+            Node::LinkOf(who, _, to) => Some(follow(who).and_then(|(process, thread)| match to {
                 LinkTo::Exe => process.exe().and_then(|f| f.path().cloned()).ok_or(ENOENT),
                 LinkTo::Cwd => thread.fs_of().ok_or(ENOENT)?.cwd(),
                 LinkTo::Root => thread.fs_of().ok_or(ENOENT)?.root(),
             })),
-            Node::Fd(pid, tid, fd) => Some(follow(pid, tid).and_then(|(_, thread)| {
+            Node::Fd(who, fd) => Some(follow(who).and_then(|(_, thread)| {
                 let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
                 match &file.place {
                     Place::Named(path) => Ok(path.clone()),
@@ -371,14 +390,14 @@ impl InodeOps for Node {
         match *self {
             Node::Text(make) => TextFile::open(OfMachine(make)).map(Some),
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
-            Node::TextOf(pid, tid, make) => {
+            Node::TextOf(who, make) => {
                 // A zombie has no thread, but still something to say.
-                let process = find_process(pid).ok_or(ENOENT)?;
+                let process = who.process().ok_or(ENOENT)?;
                 let private: [MakeOf; 2] = [files::environ, files::auxv];
                 if private.iter().any(|f| core::ptr::fn_addr_eq(*f, make)) {
                     check_owner(&process)?;
                 }
-                TextFile::open(OfProcess(pid, tid, make)).map(Some)
+                TextFile::open(OfProcess(who, make)).map(Some)
             }
             _ => Ok(None),
         }
@@ -391,8 +410,7 @@ impl InodeOps for Node {
 
     /// Files of a process are its user's.
     fn refresh(&self, inode: &Inode) -> Result {
-        let owner =
-            self.pid().and_then(find_process).and_then(|p| p.leader()).and_then(|t| t.credentials_of());
+        let owner = self.process().and_then(|p| p.leader()).and_then(|t| t.credentials_of());
         if let Some(owner) = owner
             && (inode.uid() != owner.euid || inode.gid() != owner.egid)
         {
@@ -425,20 +443,20 @@ impl Source for OfSetting {
     }
 }
 
-struct OfProcess(u32, u32, MakeOf);
+struct OfProcess(Who, MakeOf);
 
 impl Source for OfProcess {
     fn text(&self, out: &mut Vec<u8>) -> Result {
-        let process = find_process(self.0).ok_or(ESRCH)?;
+        let process = self.0.process().ok_or(ESRCH)?;
         if process.is_zombie() {
-            return status::zombie(self.2, &process, out);
+            return status::zombie(self.1, &process, out);
         }
-        let (process, thread) = find(self.0, self.1)?;
-        (self.2)(&process, &thread, out)
+        let (process, thread) = self.0.find()?;
+        (self.1)(&process, &thread, out)
     }
 
     fn write(&self, data: &[u8]) -> Result {
-        let (process, thread) = find(self.0, self.1)?;
-        files::write(self.2, &process, &thread, data)
+        let (process, thread) = self.0.find()?;
+        files::write(self.1, &process, &thread, data)
     }
 }

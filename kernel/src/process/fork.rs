@@ -100,7 +100,8 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let number = id.number();
     let fpu = sched::clone_fpu()?;
     let space = if request.has(abi::CLONE_VM) { parent.space().clone() } else { parent.space().fork()? };
-    if request.has(abi::CLONE_VM) && request.has(abi::CLONE_THREAD) {
+    // A vfork parent waits until its child has another space, so there is one user at a time; any other child is a second.
+    if request.has(abi::CLONE_VM) && !request.has(abi::CLONE_VFORK) {
         space.set_multithreaded();
     }
     let files =

@@ -36,6 +36,11 @@ static int reborn(int argc, char **argv)
 		CHECK(((uintptr_t)argv & 7) == 0);
 		return 0;
 	}
+	if (strcmp(argv[0], "closer") == 0) {
+		say("fd 60: %s, fd 61: %s", fcntl(60, F_GETFD) < 0 ? "closed" : "open", fcntl(61, F_GETFD) < 0 ? "closed" : "open");
+		close(60);
+		return 0;
+	}
 	if (strcmp(argv[0], "count") == 0) {
 		size_t bytes = 0;
 		for (int i = 0; i < argc; i++)
@@ -347,6 +352,23 @@ static void no_arguments(void)
 	_exit(1);
 }
 
+/* A child that shares its parent's descriptors and executes a program has its own from then on. */
+static void shared_descriptors(void)
+{
+	dup2(1, 60), dup2(1, 61);
+	fcntl(61, F_SETFD, FD_CLOEXEC);
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0) {
+		dup2(1, 62);
+		execl(self, "closer", (char *)0);
+		_exit(1);
+	}
+	say("child: %s", status_text(wait_for(pid)));
+	CHECK(fcntl(60, F_GETFD) == 0);
+	CHECK(fcntl(61, F_GETFD) == FD_CLOEXEC);
+	CHECK(fcntl(62, F_GETFD) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -371,5 +393,8 @@ int main(int argc, char **argv)
 	busy();
 	section("what is kept");
 	in_child("kept", kept);
+	section("descriptors shared with the parent");
+	setenv("REBORN", "1", 1);
+	in_child("shared descriptors", shared_descriptors);
 	return 0;
 }

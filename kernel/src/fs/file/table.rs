@@ -285,6 +285,7 @@ impl FileTable {
 
     /// What exec does: closes the descriptors marked so.
     pub fn exec(&self) {
+        let mut from = 0;
         loop {
             let marked = {
                 let read = sync::rcu::read();
@@ -292,13 +293,16 @@ impl FileTable {
                     image
                         .slots
                         .iter()
+                        .skip(from)
                         .position(|s| s.close_on_exec.load(Relaxed) && s.file.load(&read).is_some())
                 })
             };
-            let Some(fd) = marked else { return };
-            if self.close(fd as i32).is_err() {
+            let Some(skipped) = marked else { return };
+            if self.close((from + skipped) as i32).is_err() {
                 return;
             }
+            from += skipped + 1;
+            crate::sched::schedule_if_needed();
         }
     }
 

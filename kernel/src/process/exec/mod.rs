@@ -238,6 +238,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         }
     };
     thread.process.signals.unshare()?;
+    unshare_files(&thread)?;
     if !exit::end_other_threads(&thread) {
         return Err(Errno::EAGAIN);
     }
@@ -247,6 +248,19 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     replace(&thread, space, path);
     drop(old);
     *regs = UserRegs::new_user(entry, sp);
+    Ok(())
+}
+
+/// Descriptors that are shared with other processes (CLONE_FILES) stay theirs: what exec closes, it closes in a table of the thread's own.
+///
+/// # Errors
+/// ENOMEM.
+fn unshare_files(thread: &super::Current) -> Result {
+    // A thread whose end is not yet over counts as well; then the table is copied in vain.
+    if Arc::strong_count(thread.files()) > 1 {
+        let own = thread.files().try_clone()?;
+        drop(thread.files.replace(Some(own)));
+    }
     Ok(())
 }
 

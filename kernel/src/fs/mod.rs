@@ -12,17 +12,6 @@
 //! `lock_order`. User memory is copied under sleeping locks only.
 #![forbid(unsafe_code)]
 
-/// Gives a type an `rcu` field's head for deferred drops.
-macro_rules! rcu_object {
-    ($name:ty) => {
-        impl sync::rcu::RcuObject for $name {
-            fn rcu_head(&self) -> &sync::rcu::RcuHead {
-                &self.rcu
-            }
-        }
-    };
-}
-
 pub mod anon;
 pub mod caller;
 pub mod devfs;
@@ -51,7 +40,7 @@ struct Root {
     rcu: RcuHead,
 }
 
-rcu_object!(Root);
+sync::rcu_object!(Root);
 
 static ROOT: RcuArc<Root> = RcuArc::empty();
 

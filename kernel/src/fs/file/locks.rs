@@ -56,7 +56,7 @@ struct Lists {
     rcu: RcuHead,
 }
 
-rcu_object!(Lists);
+sync::rcu_object!(Lists);
 
 pub struct FileLocks {
     lists: RcuArc<Lists>,

@@ -186,7 +186,7 @@ pub struct File {
 
 vm::slab_type!(File, "file", Arc);
 
-rcu_object!(File);
+sync::rcu_object!(File);
 
 impl File {
     /// Opens what lies at `path`; permissions are checked already.

@@ -46,7 +46,7 @@ struct Share {
     rcu: RcuHead,
 }
 
-rcu_object!(Share);
+sync::rcu_object!(Share);
 vm::slab_type!(Share, "file-table-share", Arc);
 vm::slab_type!(FileTable, "file-table", Arc);
 

@@ -74,7 +74,7 @@ pub struct Tty {
     rcu: RcuHead,
 }
 
-rcu_object!(Tty);
+sync::rcu_object!(Tty);
 
 const PORTS: usize = 4;
 

@@ -23,7 +23,7 @@ pub struct Paths {
 
 vm::slab_type!(Paths, "working-directory", Arc);
 
-rcu_object!(Paths);
+sync::rcu_object!(Paths);
 
 #[repr(align(64))]
 pub struct FsContext {

@@ -79,7 +79,7 @@ pub struct Link {
 
 vm::slab_type!(Link, "dentry-link", Arc);
 
-rcu_object!(Link);
+sync::rcu_object!(Link);
 
 impl Link {
     pub fn try_new(parent: Option<DentryRef>, name: Arc<Name>) -> Result<Arc<Link>> {

@@ -55,7 +55,7 @@ struct Table {
 
 vm::slab_type!(Table, "directory-table", Arc);
 
-rcu_object!(Table);
+sync::rcu_object!(Table);
 
 impl Table {
     fn try_new(buckets: usize) -> Result<Arc<Table>> {

@@ -115,7 +115,7 @@ struct Kept {
     rcu: RcuHead,
 }
 
-rcu_object!(Kept);
+sync::rcu_object!(Kept);
 
 impl Inode {
     pub fn try_new(number: u64, device: u64, new: &NewInode, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {

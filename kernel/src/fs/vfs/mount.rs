@@ -76,7 +76,7 @@ struct Table {
     rcu: RcuHead,
 }
 
-rcu_object!(Table);
+sync::rcu_object!(Table);
 
 static TABLE: RcuArc<Table> = RcuArc::empty();
 static MOUNTS: Mutex<(), level::Mounts> = Mutex::new((), &MOUNT);

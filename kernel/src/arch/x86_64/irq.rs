@@ -56,7 +56,7 @@ pub fn interrupt(vector: u8, from_user: bool) {
         }
         ISA_BASE..0x30 => {
             DEVICE_INTERRUPTS.add(1);
-            crate::device::interrupt(vector - ISA_BASE);
+            super::upcall::isa_interrupt(vector - ISA_BASE);
             // After the device, so that a level-triggered line does not come again at once.
             apic::end_of_interrupt();
         }

@@ -1,7 +1,7 @@
 //! What arch calls in the rooms above, in one place.
 
 use super::trap::{Trap, UserRegs};
-use crate::sched::{self, Pending};
+use crate::sched;
 
 /// Work waits that must be done before the current thread goes on in user mode.
 #[inline(always)]
@@ -43,6 +43,12 @@ pub fn reschedule_interrupt() {
     sched::reschedule_interrupt();
 }
 
-pub fn serial_received() {
-    sched::pending::raise(Pending::Serial);
+/// The serial port takes the log from here on.
+pub fn early_console() {
+    crate::device::serial::early_init();
+}
+
+/// An interrupt of a device on an ISA line.
+pub fn isa_interrupt(line: u8) {
+    crate::device::interrupt(line);
 }

@@ -17,7 +17,7 @@ const BOOT_REACH: u64 = 1 << 32;
 /// Brings up this machine on the boot CPU: console, memory map, ACPI, per-CPU area, traps, final page tables, frames,
 /// interrupt controllers, clock. Interrupts are on afterwards.
 pub fn early_init(start_info: usize) {
-    crate::device::serial::early_init();
+    super::upcall::early_console();
     // SAFETY: this is the boot CPU, alone, and each step is done once, in the order that they ask for.
     unsafe {
         start_info::read(start_info);

@@ -37,10 +37,11 @@ test: setup hosted-test booted-test lockdep-test gate ## All tests, hosted and b
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
 
-check: setup ## Formatting and lints, warnings as errors
+check: setup ## Formatting and lints, warnings as errors; which room uses which (tests/structure/rooms.toml)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy $(KERNEL_FLAGS) -- -D warnings
+	$(CARGO) run --quiet -p darter-structure
 
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
 	target/release/darter bench --vs linux $(BENCH)

@@ -1,6 +1,7 @@
 //! The kernel log on COM1: `error!`, `warn!`, `info!`, `debug!`.
 //!
 //! A line is formatted into a buffer on the stack and written in one piece.
+#![forbid(unsafe_code)]
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU8, Ordering};

@@ -4,6 +4,7 @@
 //! Takes no lock and trusts little: the console is written by polling, the backtrace stops at the first frame pointer that does
 //! not look like one, and a panic inside a panic ends the machine at once. Addresses are printed with the link address of
 //! the kernel: `addr2line -fie darter-kernel` names them (the host program does).
+#![forbid(unsafe_code)]
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;

@@ -1,8 +1,9 @@
 //! The facade through which [`crate::protocol`] sees atomics, waiting and parking.
 //!
-//! Here it is `core` and the machine. `tests/models.rs` has a module of the same name and shape over loom, and includes the
+//! Here it is `core` and the machine. `tests/models` has a module of the same name and shape over loom, and includes the
 //! protocol's files below it, so what is modelled is the source that runs. `site` names an ordering and `step` an action:
 //! here both are nothing; in the models each name in turn is weakened or left out, and the model must then fail.
+#![forbid(unsafe_code)]
 
 pub use core::sync::atomic::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,

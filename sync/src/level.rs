@@ -86,6 +86,7 @@
 //! let mut names = names.lock_in(&mut clean);
 //! let rename = rename.lock_nested_in(names.held()); // a directory is no `Rename`
 //! ```
+#![forbid(unsafe_code)]
 
 use core::marker::PhantomData;
 

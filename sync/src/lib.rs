@@ -3,13 +3,13 @@
 //! The crate knows nothing of x86, of processes or of memory management: it meets the machine through the link-time
 //! hooks of [`machine`], and provides hosted versions of them wherever there is an operating system, so that the very
 //! same code runs under `cargo test`. The protocols that need an argument about memory order live in [`protocol`] and are written
-//! against the facade [`atomic`]; `tests/models.rs` compiles them a second time against loom, once whole and once for
+//! against the facade [`atomic`]; `tests/models` compiles them a second time against loom, once whole and once for
 //! each ordering weakened.
 //!
 //! Tests: `cargo test -p darter-sync` (units, models and the doctests that must not compile), and the units under Miri with
 //! `MIRIFLAGS=-Zmiri-ignore-leaks cargo +nightly miri test -p darter-sync --lib` (per-CPU counter pages are never given back).
 //!
-//! Invariants kept here (design.md): CountLocal, LockOrder, and the grace-period half of FreeAfterFlush.
+//! Invariants kept here (DESIGN.md): CountLocal, LockOrder, and the grace-period half of FreeAfterFlush.
 
 #![no_std]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]

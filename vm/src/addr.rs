@@ -1,4 +1,5 @@
 //! Addresses and page geometry. Plain numbers with a type each, so that a physical address is never used as a virtual one.
+#![forbid(unsafe_code)]
 
 /// Bytes in a page.
 pub const PAGE_SIZE: usize = 4096;

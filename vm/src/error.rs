@@ -1,4 +1,5 @@
 //! What can go wrong, in words that the kernel turns into errno values and signals.
+#![forbid(unsafe_code)]
 
 use sync::AllocError;
 

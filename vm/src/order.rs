@@ -1,5 +1,5 @@
 //! The order of vm's locks (LockOrder), as types and on one page. `sync::level` says how the types work; the kernel's page
-//! (`lock_order.rs`) says where its own locks stand between these.
+//! (`kernel/src/lock_order.rs`) says where its own locks stand between these.
 //!
 //! Whoever takes a lock of the order shows an [`Order`] or the guard of an earlier lock and cannot use it again until the lock is
 //! free, so neither a wrong order nor a second leaf under a leaf compiles:

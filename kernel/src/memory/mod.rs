@@ -1,4 +1,5 @@
 //! Glue between `vm` and this machine: the kernel heap, the address space of a program, typed user memory.
+#![forbid(unsafe_code)]
 
 #[cfg(target_os = "none")]
 mod heap;

@@ -7,6 +7,7 @@
 //! A scheduler may run under test too, with a thread for each of its tasks: it [`reserve`]s CPUs, and its threads hand them to each
 //! other ([`become_cpu`]). On such a *scheduled* CPU everything is as in the kernel: it is quiescent only when it says so, its
 //! interrupts can be disabled, and its tasks sleep through the scheduler ([`set_scheduler`]).
+#![forbid(unsafe_code)]
 
 use super::{CpuId, MAX_CPUS};
 use crate::lock::order::HeldLocks;

@@ -10,6 +10,7 @@
 //! - With only the owner's reference left and nobody to find the object, the owner need not kill: no change is under way, and a
 //!   count that is per CPU holds BIAS, so it is not taken for one (`count.alone`).
 //! - Per-CPU counters are zeroed before `mode` names them (`count.publish`, release).
+#![forbid(unsafe_code)]
 
 use crate::atomic::{AtomicI64, AtomicU32, Ordering, const_new, fence_at, site, step};
 

@@ -5,6 +5,7 @@
 //!
 //! `inbox.put` and `inbox.take` order what was written to an object before it was given back, its link included, before the owner's use.
 //! A later putter's exchange continues the release of those before it, so one acquire sees all.
+#![forbid(unsafe_code)]
 
 use crate::atomic::{AtomicU64, Ordering, const_new, site};
 

@@ -1,6 +1,6 @@
 //! The protocols that need an argument about memory order, without statics, statistics or data.
 //!
-//! Each file is written against `crate::atomic` alone and is compiled twice: here, and in `tests/models.rs` over loom. Every
+//! Each file is written against `crate::atomic` alone and is compiled twice: here, and in `tests/models` over loom. Every
 //! ordering and every step that an argument rests on has a name (`site`, `step`, `fence_at`), and for each name there is a model that
 //! fails when it is weakened or left out.
 

@@ -13,6 +13,7 @@
 //! - Reads of a CPU happen before its report (`period.seen`, release), the report before the scan (acquire), the scan before the period is
 //!   said to be over (`period.end`), and that before the freeing (`period.over`).
 //! - A period begins only when the last is over, so that it is not put off for ever.
+#![forbid(unsafe_code)]
 
 use crate::atomic::{AtomicU64, Ordering, const_new, fence_at, site};
 

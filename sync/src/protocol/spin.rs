@@ -2,6 +2,7 @@
 //!
 //! Acquire/release on the word is the whole argument: what the holder wrote before `unlock` is seen by the next. The
 //! word holds the holder's number rather than 1 so that a CPU that waits for itself can be told, and a collision be blamed.
+#![forbid(unsafe_code)]
 
 use crate::atomic::{AtomicU32, Ordering, const_new, relax, site};
 

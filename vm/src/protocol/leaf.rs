@@ -21,6 +21,7 @@
 //!
 //! That the flush comes between detaching and leaving is carried by a type (`node::flush::Flushed`); that memory is freed only when no walker
 //! is left, by a grace period.
+#![forbid(unsafe_code)]
 
 use crate::addr::PhysAddr;
 use crate::atomic::{AtomicU64, Ordering, site, step};

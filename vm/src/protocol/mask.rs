@@ -18,6 +18,7 @@
 //! - What a CPU held through the root is gone before it leaves `root` (`mask.reload`): who does not find it there need not flush it for that.
 //! - A link to a leaf is made later than the CPU's coming into `views` (`mask.view`), under the leaf's lock. So who has read the leaf's viewers
 //!   under that lock and finds the CPU there finds it in `views` too. No fence is needed for it.
+#![forbid(unsafe_code)]
 
 use crate::atomic::{AtomicU64, Ordering, fence_after_rmw, fence_at, step};
 use core::array;

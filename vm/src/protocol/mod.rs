@@ -6,6 +6,7 @@
 //! (tests/models/main.rs lists them).
 //!
 //! What the files use besides: the format of entries ([`crate::machine`]), which is the same in both.
+#![forbid(unsafe_code)]
 
 pub mod leaf;
 pub mod mask;

@@ -19,6 +19,7 @@
 //! - Who has detached the leaf, or put a copy in its place, locks it once: a link made before is cut then (`view.cut`), and none is made later
 //!   (`leaf.enter`). A link made unchecked would lead to the copy, and note the CPU in the old leaf.
 //! - Whoever takes the right to write away from the entry in the tree does so under the leaf's lock and cuts, so no link grants more.
+#![forbid(unsafe_code)]
 
 use super::leaf::leads_to;
 use crate::addr::PhysAddr;

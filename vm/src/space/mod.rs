@@ -2,7 +2,7 @@
 //!
 //! One radix tree with the shape of the hardware's table (node/). Operations are a file each; all are walks over leaves.
 //!
-//! Invariants: see design.md; each file names those it keeps.
+//! Invariants: see DESIGN.md; each file names those it keeps.
 //! Lock order: `layout` (level Space, may sleep) → object → node. `layout` guards the choice of addresses and is held by fork
 //! from its first leaf to its flush; faults take it only to wait for a fork or to grow a stack.
 #![forbid(unsafe_code)]

@@ -36,7 +36,7 @@ pub struct CpuLocal {
     /// This structure's own address.
     base: usize,
     pub apic_id: u32,
-    // So that `Tss::rsp0` is aligned.
+    // So that `rsp0` of the TSS is aligned.
     pub tss: Tss,
     pub descriptors: Descriptors,
 }

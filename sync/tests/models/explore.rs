@@ -1,6 +1,7 @@
 //! How a model is explored: once whole, and once for each name of the facade, with what is called so broken. The models of `vm` use it too.
 
 use crate::atomic;
+use std::sync::Arc;
 
 /// Explores `model`, which must hold, with at most `preemptions` per run.
 pub fn explore(preemptions: usize, model: fn()) {
@@ -17,6 +18,20 @@ pub fn notices(name: &'static str, preemptions: usize, model: fn()) -> bool {
     assert!(atomic::was_reached(), "nothing is called {name} on the way through this model");
     atomic::break_one(None);
     noticed
+}
+
+/// Runs `first` and `second` on a thread each. Loom begins with one after the other, and then turns the order of what depends on each other; but
+/// of each place it knows the last access only, so that it does not see that an exchange depends on a load by another thread if its own thread has
+/// loaded the place in between. So who loads and exchanges comes first, and who only loads second.
+#[allow(dead_code)] // Not all that include this have such a model.
+pub fn in_turn<W: Send + Sync + 'static>(world: &Arc<W>, first: fn(&W), second: fn(&W)) {
+    let threads = [first, second].map(|run| {
+        let world = world.clone();
+        loom::thread::spawn(move || run(&world))
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 /// Tests that a model holds, and that it does not with any of the named orderings or steps broken.

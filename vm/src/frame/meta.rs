@@ -5,6 +5,7 @@
 
 use super::{__darter_direct_map_base, __darter_frame_table};
 use crate::addr::{PAGE_SHIFT, PhysAddr};
+use crate::protocol::refs::Refs;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use sync::CpuId;
@@ -70,7 +71,7 @@ pub const LAYOUT: FrameLayout = FrameLayout {
 /// Metadata of one physical page: 64 bytes, one cache line.
 #[repr(C, align(64))]
 pub struct Frame {
-    refs: AtomicU32,
+    refs: Refs,
     kind: AtomicU8,
     order: AtomicU8,
     node: AtomicU8,
@@ -173,40 +174,29 @@ impl Frame {
     /// References to the page: leaves that map it, object slots, pins. 1 at allocation.
     #[inline]
     pub fn refs(&self) -> u32 {
-        self.refs.load(Ordering::Acquire)
+        self.refs.count()
     }
 
     /// Takes one more reference. The caller holds one, or the lock under which one is held.
     #[inline]
     pub fn get(&self) {
-        let before = self.refs.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(before != 0 && before < u32::MAX / 2, "reference to a free frame");
+        self.refs.get();
     }
 
     /// As [`Self::get`], for a copy of a leaf. Says whether others than the leaf held the frame before, and whether another CPU took
     /// the last reference of this kind then.
     #[inline]
     pub fn get_for_copy(&self, cpu: CpuId) -> (bool, bool) {
-        let before = self.refs.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(before != 0 && before < u32::MAX / 2, "reference to a free frame");
+        let before = self.refs.get();
         let last = self.words[COPIER].load(Ordering::Relaxed);
         self.words[COPIER].store(u64::from(cpu), Ordering::Relaxed);
         (before > 1, before > 1 && last != u64::from(cpu))
     }
 
     /// Drops one reference; true if it was the last, and the caller now owns the frame alone.
-    /// A sole holder pays no locked instruction: nobody else can be adding a reference.
     #[inline]
     pub(super) fn put(&self) -> bool {
-        if self.refs.load(Ordering::Acquire) == 1 {
-            return true;
-        }
-        if self.refs.fetch_sub(1, Ordering::Release) == 1 {
-            core::sync::atomic::fence(Ordering::Acquire);
-            self.refs.store(1, Ordering::Relaxed);
-            return true;
-        }
-        false
+        self.refs.put()
     }
 
     pub(super) fn set_home(&self, node: u8) {
@@ -216,7 +206,7 @@ impl Frame {
     #[inline]
     pub(super) fn mark_taken(&self) {
         debug_assert_eq!(self.kind(), FrameKind::Free, "frame {:#x} handed out twice", self.number());
-        self.refs.store(1, Ordering::Relaxed);
+        self.refs.begin();
         self.kind.store(FrameKind::Page as u8, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
     }

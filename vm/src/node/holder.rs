@@ -5,17 +5,9 @@
 //! move to a list at the next copy, and the leaf's family counts that list as one thing, by a two-level count: a leaf counts a [`Holder`] of the
 //! CPU that copies, and holders count the list. Forking again and again writes neither a frame nor a line of another CPU.
 //!
-//! Invariants:
-//! * HeldByList: a *held* entry ([`Entry::is_held`](crate::machine::Entry::is_held)) owns no reference; its frame is on the list of its
-//!   leaf's holder. Entries become held while their leaf is shared, and are never writable after: who writes gets a copy.
-//! * FreeAfterFlush: a leaf lets its holder go a grace period after the last space left it (with the node), or after another took its
-//!   place, and who copies a held page for a write does it within one RCU section.
-//!
-//! What the grace period is for: who copies a page for a write (cow.rs) has dropped the leaf's lock and has no reference to the page.
-//! Meanwhile another thread may give the page up, by a write of its own or by unmapping it; then it stays on the list of the leaf's
-//! holder, but comes onto no later one. When fork shares the leaf again and a copy brings a new list, or when the leaf ends, the old
-//! list may have the last reference. Let go at once, the page would be freed while it is copied; used anew in its old place, and held
-//! again there, it would even pass for unchanged, and what was written to it meanwhile would be lost.
+//! Invariants: HeldByList, FreeAfterFlush (protocol/held.rs, with what the grace period is for). Let go at once, a page could be freed
+//! while it is copied; used anew in its old place, and held again there, it would even pass for unchanged, and what was written to it
+//! meanwhile would be lost.
 //!
 //! Stale translations need no grace period: who clears a held entry of a leaf of its own flushes, and so does fork before anybody copies
 //! the leaf; a leaf ends after a flush; a visit of the reverse map, which clears entries of shared leaves too, has a reference until it
@@ -28,6 +20,7 @@
 
 use super::NodeState;
 use crate::frame::{self, Frame};
+use crate::protocol::held;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sync::rcu::RcuHead;
@@ -104,11 +97,7 @@ impl NewHolder {
 
     /// May it take the place of the holder of `leaf`?
     pub fn fits(&self, leaf: &NodeState) -> bool {
-        match (&self.old, &leaf.holder) {
-            (None, None) => true,
-            (Some(old), Some(now)) => Arc::ptr_eq(old, now),
-            _ => false,
-        }
+        held::fits(self.old.as_ref(), leaf.holder.as_ref())
     }
 
     /// The list, if it is a new one, which takes the references to frames that are put in.
@@ -118,13 +107,12 @@ impl NewHolder {
         Some(HeldList { frames, room })
     }
 
-    /// Gives `leaf` and its copy the holder, if it holds anything. What it replaced is to be let go by `sync::rcu::defer_arc`.
+    /// Gives `leaf` and its copy the holder, if it holds anything. What it replaced goes by `held::let_go`.
     pub fn give(self, leaf: &mut NodeState, copy: &mut NodeState) -> Option<Arc<Holder>> {
         if self.holder.frames.0.is_empty() {
             return None;
         }
-        copy.holder = Some(self.holder.clone());
-        leaf.holder.replace(self.holder)
+        held::give(self.holder, &mut leaf.holder, &mut copy.holder)
     }
 }
 

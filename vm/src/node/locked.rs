@@ -21,7 +21,7 @@ use crate::frame::{Frame, OwnedFrame, Pin, SharedBytesMut};
 use crate::machine::{CpuSet, Entry, Machine};
 use crate::object::ObjectRef;
 use crate::order::Leaf;
-use crate::protocol::leaf;
+use crate::protocol::{busy, leaf};
 use crate::request::Prot;
 use crate::small::SmallList;
 use crate::tlb::SpaceTlb;
@@ -336,7 +336,8 @@ impl<'g> Locked<'g> {
     /// Takes a page out and makes the entry busy: `cpu` is replacing it.
     #[inline]
     pub fn make_busy<M: Machine>(&mut self, index: u16, cpu: CpuId) -> Taken {
-        self.exchange::<M>(index, Entry::busy(cpu))
+        let mark = busy::mark(cpu, || self.entry(index));
+        self.exchange::<M>(index, mark)
     }
 
     /// Puts a page back in place of a busy entry. It cannot be written until the next fault.

@@ -27,7 +27,7 @@ use crate::error::VmError;
 use crate::frame::{self, Frame, FrameKind, OwnedFrame};
 use crate::machine::{Entry, Machine};
 use crate::order::Leaf;
-use crate::protocol::leaf;
+use crate::protocol::{leaf, share};
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -307,18 +307,19 @@ impl NewNode {
         entry
     }
 
-    /// Puts the node into `upper` in place of `now`, which leads to a node too. If `upper` is not `now` any more, gives the new node back.
-    pub fn exchange_for<'r, M: Machine>(
+    /// Puts this leaf into `upper` in place of `old`, which is locked and shared; `unlink` cuts the links of views to it. If `upper` does not lead to `old`
+    /// any more, gives the new leaf back.
+    pub fn exchange_for<'r, M: Machine, R>(
         self,
         upper: &AtomicU64,
-        now: Entry,
-        rcu: &'r RcuRead,
-    ) -> Result<Detached<'r>, Self> {
+        old: &'r Node,
+        unlink: impl FnOnce() -> R,
+    ) -> Result<(Detached<'r>, R), Self> {
         let entry = self.publish::<M>(true);
-        match upper.compare_exchange(now.0, entry.0, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => Ok(Detached(node_of(Frame::of(now.address::<M>()), rcu))),
+        match share::replace::<M, R>(upper, old.table(), entry, unlink) {
+            Some(unlinked) => Ok((Detached(old), unlinked)),
             // SAFETY: just published, and stored nowhere.
-            Err(_) => Err(unsafe { Self::unpublish::<M>(entry) }),
+            None => Err(unsafe { Self::unpublish::<M>(entry) }),
         }
     }
 

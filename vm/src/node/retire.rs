@@ -83,7 +83,7 @@ impl Retired {
     pub fn node(node: Detached<'_>, _proof: Flushed<'_>) {
         // SAFETY: published by `NewNode::publish` from a box; detached from every space, which happens once.
         let node = unsafe { Box::from_raw(NonNull::from(node.node()).as_ptr()) };
-        sync::rcu::defer_box(node);
+        protocol::free(node, sync::rcu::defer_box);
     }
 
     /// A new leaf that could not be put in: the references that its entries took are given back. There is nothing to flush.

@@ -15,6 +15,7 @@ mod truncate;
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, EvictedFrames, Frame, FrameKind};
+use crate::node::Locked;
 use crate::order::Object as ObjectLevel;
 use crate::order::Order;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -85,17 +86,21 @@ impl Object {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// The frame of `page`, if it is resident. Under the lock of the leaf that shall map it (ReadSlotUnderLeaf) or within an
-    /// RCU section, which the frame outlives.
+    /// The frame of `page`, if it is resident, within an RCU section, which the frame outlives. To map it, see [`Self::resident`].
     #[inline]
     pub fn frame(&self, page: u64) -> Option<&'static Frame> {
         self.slots.get(page)?.frame()
     }
 
-    /// Puts the addresses of the resident ones of the pages from `first` on into `frames`, whose others stay as they are. Pages past
-    /// the object's end are not resident. Locking as `frame`.
+    /// Where the frame of `page` lies, if it is resident, for a leaf that is locked and shall have a copy of it.
+    pub(crate) fn frame_for(&self, page: u64, leaf: &Locked<'_>) -> Option<PhysAddr> {
+        self.slots.get(page)?.frame_for(leaf)
+    }
+
+    /// Puts the addresses of the resident ones of the pages from `first` on into `frames`, whose others stay as they are, for
+    /// a leaf that is locked and shall map them, or does (ReadSlotUnderLeaf). Pages past the object's end are not resident.
     #[inline]
-    pub fn resident(&self, first: u64, frames: &mut [PhysAddr]) {
+    pub(crate) fn resident(&self, first: u64, frames: &mut [PhysAddr], leaf: &Locked<'_>) {
         let left =
             usize::try_from(self.pages().saturating_sub(first)).unwrap_or(usize::MAX).min(frames.len());
         let mut rest = frames.get_mut(..left).unwrap_or_default();
@@ -106,7 +111,7 @@ impl Object {
             let len = run.map_or_else(|| slots::run_len(page), <[_]>::len).min(rest.len());
             let (now, later) = rest.split_at_mut(len);
             for (frame, slot) in now.iter_mut().zip(run.unwrap_or_default()) {
-                if let Some(address) = slot.address() {
+                if let Some(address) = slot.frame_for(leaf) {
                     *frame = address;
                 }
             }

@@ -1,7 +1,7 @@
 //! The reverse map: which leaves map an object. One entry per leaf and object, on lists kept per CPU.
 //!
-//! Invariants: RegisterBeforeMap — a leaf is registered before a segment of the object is put into it, so before its first
-//! entry. MatchBeforeClear — a visit clears an entry only if it holds the frame looked for. An entry on a list keeps no
+//! Invariants: RegisterBeforeMap, MatchBeforeClear (protocol/evict.rs) — a leaf is registered before a segment of the object is put
+//! into it, so before its first entry. An entry on a list keeps no
 //! reference to its leaf; the leaf takes itself off the lists before its grace period begins.
 //!
 //! The first CPU that maps the object uses the list in the object; others get a list each, allocated when they come.
@@ -15,6 +15,7 @@ use crate::node::{Locked, Node, NodeRef, Retired, Taken};
 use crate::once::OnceBox;
 use crate::order::Order;
 use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
+use crate::protocol::evict;
 use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -62,9 +63,7 @@ impl ReverseOps {
 }
 
 fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::PhysAddr) -> bool {
-    let entry = leaf.entry(index);
-    let matches =
-        !entry.is_absent() && !entry.is_busy() && !entry.is_private() && entry.address::<M>() == frame;
+    let matches = evict::shows::<M>(leaf.entry(index), frame);
     if matches {
         // The frame is the object's, so nothing comes out with the entry.
         let _borrowed = leaf.take::<M>(index);
@@ -186,7 +185,8 @@ impl Leaves {
         order: &mut Order<'_>,
     ) -> Result<Place, AllocError> {
         let list = self.my_number();
-        let index = self.list(list).lock_in(order).add(Listed { node: NodeRef::new(node), ops })?;
+        let add = || self.list(list).lock_in(order).add(Listed { node: NodeRef::new(node), ops });
+        let index = evict::register(add)?;
         Ok(Place { list, index })
     }
 

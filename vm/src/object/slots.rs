@@ -3,15 +3,16 @@
 //! Tables are added and never removed while the object lives, so reading needs neither lock nor RCU. There is one tree per
 //! order of magnitude instead of one that grows: a file of up to 64 pages has one table of 512 bytes.
 //!
-//! A slot is *nothing*, a *frame*, or a *tagged* frame: one that is being taken away (truncate.rs). The object holds one
+//! A slot (protocol/evict.rs) is *nothing*, a *frame*, or a *tagged* frame: one that is being taken away (truncate.rs). The object holds one
 //! reference to the frame of a slot.
 //!
 //! A low room: a slot's reference is a bit in a word.
 
 use crate::addr::PhysAddr;
 use crate::frame::{Evicted, Frame, OwnedFrame, Pin};
+use crate::node::Locked;
 use crate::once::OnceBox;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::protocol::evict;
 use sync::heap::SlabType;
 use sync::rcu::RcuRead;
 use sync::{AllocError, slab_box};
@@ -27,26 +28,19 @@ pub fn run_len(page: u64) -> usize {
 }
 
 /// One slot.
-pub struct Slot(AtomicU64);
-
-const FRAME: u64 = 1;
-const TAGGED: u64 = 3;
-const STATE: u64 = 3;
+pub struct Slot(evict::Slot);
 
 impl Slot {
-    /// The frame, unless it is being taken away. Asked under the lock of the leaf that shall map it (ReadSlotUnderLeaf), or
-    /// within an RCU section, for as long as which the frame then lives.
+    /// The frame, unless it is being taken away: for as long as an RCU section lasts.
     #[inline]
     pub fn frame(&self) -> Option<&'static Frame> {
-        let value = self.0.load(Ordering::SeqCst);
-        (value & STATE == FRAME).then(|| Frame::of(PhysAddr(value & !STATE)))
+        self.0.frame().map(Frame::of)
     }
 
-    /// As `frame`: where the frame lies.
+    /// Where the frame lies, for a leaf that is locked and shall map it or a copy of it, or does (ReadSlotUnderLeaf).
     #[inline]
-    pub fn address(&self) -> Option<PhysAddr> {
-        let value = self.0.load(Ordering::SeqCst);
-        (value & STATE == FRAME).then_some(PhysAddr(value & !STATE))
+    pub fn frame_for(&self, leaf: &Locked<'_>) -> Option<PhysAddr> {
+        self.0.frame_for(leaf)
     }
 
     /// A reference to the frame, unless it is being taken away.
@@ -58,39 +52,29 @@ impl Slot {
 
     /// Puts a frame into an empty slot, or gives it back if the slot is not empty.
     pub fn put(&self, frame: OwnedFrame) -> Result<(), OwnedFrame> {
-        let value = frame.addr().0 | FRAME;
-        match self.0.compare_exchange(0, value, Ordering::SeqCst, Ordering::SeqCst) {
-            Ok(_) => {
-                // The one reference is the slot's now.
-                frame.into_frame();
-                Ok(())
-            }
-            Err(_) => Err(frame),
+        if self.0.put(frame.addr()) {
+            // The one reference is the slot's now.
+            frame.into_frame();
+            Ok(())
+        } else {
+            Err(frame)
         }
     }
 
-    /// Nothing maps the frame from here on. A full fence. False: the slot is empty or tagged.
+    /// Nobody maps the frame from here on. False: the slot is empty or tagged.
     pub fn tag(&self) -> bool {
-        let value = self.0.load(Ordering::Relaxed);
-        value & STATE == FRAME
-            && self.0.compare_exchange(value, value | TAGGED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.0.tag()
     }
 
-    /// The frame being taken away.
-    pub fn tagged(&self) -> Option<&'static Frame> {
-        let value = self.0.load(Ordering::SeqCst);
-        (value & STATE == TAGGED).then(|| Frame::of(PhysAddr(value & !STATE)))
+    /// Where the frame lies that is being taken away.
+    pub fn tagged(&self) -> Option<PhysAddr> {
+        self.0.tagged()
     }
 
     /// Empties a tagged slot. All leaves have been visited, and all CPUs have flushed, since it was tagged.
     pub fn take_tagged(&self) -> Option<Evicted> {
-        let value = self.0.load(Ordering::Relaxed);
-        if value & STATE != TAGGED {
-            return None;
-        }
-        self.0.compare_exchange(value, 0, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         // SAFETY: the slot's reference, which went with the exchange; the rest is what `truncate` has done since it tagged the slot.
-        Some(unsafe { Evicted::new(Frame::of(PhysAddr(value & !STATE))) })
+        self.0.take_tagged().map(|frame| unsafe { Evicted::new(Frame::of(frame)) })
     }
 }
 
@@ -118,7 +102,7 @@ impl Tree for Last {
     const SPAN: u32 = BITS;
 
     fn empty() -> Self {
-        Self([const { Slot(AtomicU64::new(0)) }; WIDTH])
+        Self([const { Slot(evict::Slot::new()) }; WIDTH])
     }
 
     #[inline]

@@ -1,9 +1,6 @@
 //! Changing an object's size, and taking pages away from everybody who maps them.
 //!
-//! The order, and why no mapping is missed: (1) tag the slots; (2) visit every leaf on the lists and clear the entries that
-//! hold those frames; (3) flush the leaf's sharers; (4) empty the slots; (5) free the frames a grace period later.
-//! A fault reads the slot under the leaf's lock: if it comes before the visit, the visit finds its entry; if after, it finds
-//! the tag. A leaf registered after its list was visited reads the slot later still.
+//! The order, and why no mapping is missed, is in protocol/evict.rs.
 //!
 //! Private copies beyond a file's new end go the same way, with the size in the slot's part: it is set before the visit, and
 //! nobody puts a copy into a leaf without having looked at it under the leaf's lock (fault.rs, walk.rs) or with `change` held,
@@ -22,6 +19,7 @@ use crate::node::flush::SharersFlushed;
 use crate::node::{Node, Taken};
 use crate::object::rmap::ReverseOps;
 use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
+use crate::protocol::evict;
 use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -66,18 +64,25 @@ impl Object {
 
     /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`.
     fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
-        let mut tagged = 0u64;
-        self.slots.each(first, end, &mut |_, slot| tagged += u64::from(slot.tag()));
-        if (tagged > 0 || copies) && !self.leaves.is_empty(change) {
-            let rcu = rcu::read();
-            self.leaves.visit(&rcu, change, |leaf, ops, held| {
-                self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
-            });
-        }
-        if tagged == 0 {
-            return;
-        }
-        // Readers within RCU sections may still use the frames, which go when none of these can be left.
+        let tag = || {
+            let mut tagged = 0u64;
+            self.slots.each(first, end, &mut |_, slot| tagged += u64::from(slot.tag()));
+            tagged
+        };
+        let visit = |tagged: &u64| {
+            if (*tagged > 0 || copies) && !self.leaves.is_empty(change) {
+                let rcu = rcu::read();
+                self.leaves.visit(&rcu, change, |leaf, ops, held| {
+                    self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
+                });
+            }
+        };
+        // Dropped, the frames wait for the grace period.
+        evict::evict(tag, visit, |tagged| (tagged > 0).then(|| self.empty(first, end)), drop);
+    }
+
+    /// Empties the tagged slots of `first..end`, whose frames nobody maps.
+    fn empty(&self, first: u64, end: u64) -> EvictedFrames {
         let mut frames = EvictedFrames::new();
         self.slots.each(first, end, &mut |_, slot| {
             if let Some(frame) = slot.take_tagged() {
@@ -85,6 +90,7 @@ impl Object {
             }
         });
         self.resident.fetch_sub(frames.len() as u64, Ordering::Relaxed);
+        frames
     }
 
     /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and with `copies` those that hold private copies of
@@ -118,7 +124,7 @@ impl Object {
                     }
                     let page = offset + u64::from(index - start);
                     let tagged = self.slots.get(page).and_then(|s| s.tagged());
-                    let gone = tagged.is_some_and(|frame| (ops.clear)(&mut locked, index, frame.addr()));
+                    let gone = tagged.is_some_and(|frame| (ops.clear)(&mut locked, index, frame));
                     let copy = if private && !gone { (ops.take_owned)(&mut locked, index) } else { None };
                     if gone || copy.is_some() {
                         cleared.add(leaf.address(index), leaf.address(index + 1));

@@ -1,8 +1,8 @@
 //! Copying a page for a write.
 //!
 //! Invariants: NothingSlowUnderLeaf — the source is pinned, the leaf unlocked, the page copied, the leaf locked again and looked at
-//! anew. CopyBeforeWrite. FreeAfterFlush — and more: no CPU may read the old page once another can write the new one. So
-//! where other CPUs may hold the old translation the entry is *busy* while they flush; faults on it wait.
+//! anew. CopyBeforeWrite. FreeAfterFlush, and BusyWhileFlushed: where other CPUs may hold the old translation the entry is *busy* while
+//! they flush, and faults on it wait (protocol/busy.rs).
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ use crate::machine::{Entry, FlushRange, Machine};
 use crate::node::flush::Flushed;
 use crate::node::{Arrival, Locked, Retired};
 use crate::order::Order;
+use crate::protocol::{busy, evict};
 use crate::request::Prot;
 use crate::space::Space;
 use sync::rcu::RcuRead;
@@ -50,17 +51,17 @@ impl<M: Machine> Space<M> {
             }
         }
         let mut locked = leaf.lock(order);
-        let unchanged = locked.entry(index) == old || same_page::<M>(locked.entry(index), old);
+        let unchanged = busy::is_unchanged::<M>(locked.entry(index), old);
         let Some(prot) = self.writable_prot(arrival, &locked, index).filter(|_| unchanged) else {
             return Ok(Step::Again);
         };
         if old.is_absent() {
             // Nothing was mapped, so nothing is to be flushed; but the object may have given the page up meanwhile.
-            let still = locked.segments.find(index).and_then(|s| {
+            let now = locked.segments.find(index).and_then(|s| {
                 let (object, page) = s.object_page(index)?;
-                object.frame(page)
+                object.frame_for(page, &locked)
             });
-            if still.is_some_and(|f| core::ptr::eq(f, source))
+            if evict::is_still(now, source.addr())
                 && let Some(s) = spare.take()
             {
                 locked.fill_owned::<M>(index, s.frame, prot);
@@ -73,7 +74,7 @@ impl<M: Machine> Space<M> {
         let mut range = FlushRange::EMPTY;
         range.add(start, leaf.address(index + 1));
         let viewers = locked.viewers;
-        if !self.tlb.others(&viewers) {
+        if busy::at_once(self.tlb.others(&viewers)) {
             let Some(s) = spare.take() else { return Ok(Step::Again) };
             let old = locked.replace::<M>(index, s.frame, prot);
             drop(locked);
@@ -83,12 +84,12 @@ impl<M: Machine> Space<M> {
             FAULTS.this().copy.add(1);
             return Ok(Step::Done);
         }
-        let busy = Entry::busy(sync::cpu_id());
-        let old = locked.make_busy::<M>(index, sync::cpu_id());
+        let cpu = sync::cpu_id();
+        let old = locked.make_busy::<M>(index, cpu);
         drop(locked);
         let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
         let mut locked = leaf.lock(order);
-        if locked.entry(index) == busy {
+        if busy::is_own(locked.entry(index), cpu) {
             let prot = self.writable_prot(arrival, &locked, index);
             match (prot, spare.take()) {
                 (Some(prot), Some(s)) => {
@@ -126,15 +127,4 @@ impl<M: Machine> Space<M> {
         let usable = !meaning.is_shared() && !meaning.is_quarantine() && meaning.prot.contains(Prot::WRITE);
         usable.then_some(meaning.prot)
     }
-}
-
-/// Do two entries say the same but for what the hardware notes in them?
-fn same_page<M: Machine>(a: Entry, b: Entry) -> bool {
-    let page = |e: Entry| !e.is_absent() && !e.is_busy();
-    page(a)
-        && page(b)
-        && a.address::<M>() == b.address::<M>()
-        && a.is_private() == b.is_private()
-        && a.is_held() == b.is_held()
-        && M::is_writable(a) == M::is_writable(b)
 }

@@ -15,6 +15,7 @@ use crate::machine::Machine;
 use crate::node::Locked;
 use crate::object::ObjectRef;
 use crate::order::{self, Order};
+use crate::protocol::share::{self, Write};
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
 use core::sync::atomic::Ordering;
@@ -206,20 +207,20 @@ impl<M: Machine> Space<M> {
             let page = CopyOf { index, old, source, pinned: None };
             return self.copy_page(&arrival, page, spare, order, rcu);
         }
-        if M::is_writable(*entry) {
-            FAULTS.this().spurious.add(1);
-            return Ok(Step::Done);
-        }
         let frame = Frame::of(entry.address::<M>());
-        if shared || (entry.owns_frame() && frame.refs() == 1) {
-            // The same frame with more rights: nobody needs to flush.
-            entry.set_prot::<M>(prot);
-            FAULTS.this().reuse.add(1);
-            return Ok(Step::Done);
-        }
-        if self.forking.load(Ordering::Acquire) {
-            // The fork under way may have shared the page just now, and other threads may still write it (inherit.rs).
-            return Ok(Step::Forking);
+        match share::write::<M>(*entry, shared, || frame.refs(), &self.forking) {
+            Write::There => {
+                FAULTS.this().spurious.add(1);
+                return Ok(Step::Done);
+            }
+            Write::InPlace => {
+                // The same frame with more rights: nobody needs to flush.
+                entry.set_prot::<M>(prot);
+                FAULTS.this().reuse.add(1);
+                return Ok(Step::Done);
+            }
+            Write::Wait => return Ok(Step::Forking),
+            Write::Copy => {}
         }
         let (old, pinned) = (*entry, entry.pin::<M>());
         drop(locked);
@@ -262,7 +263,7 @@ fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Step {
         let high = ((index | (AROUND - 1)) + 1).min(segment.end);
         let Some((object, first)) = segment.object_page(low) else { return Step::Again };
         let around = frames.get_mut(..usize::from(high - low)).unwrap_or_default();
-        object.resident(first, around);
+        object.resident(first, around, leaf);
         let at = usize::from(index - low);
         if around.get(at).is_none_or(|frame| frame.0 == 0) {
             return Step::Fill(object.clone(), first + at as u64);

@@ -2,8 +2,8 @@
 //! is put on each leaf's list of sharers. No page and no frame is touched. A leaf in which all is shared memory stays writable and
 //! is one leaf for all until somebody changes what it means: a thousand processes use one set of tables.
 //!
-//! Invariants: CopyBeforeWrite — an upper entry loses its write permission under the leaf's lock, together with the new sharer's
-//! coming; before fork returns, and before any page below is copied, every CPU of the parent has flushed (`forking`, own_leaf).
+//! Invariants: CopyBeforeWrite (protocol/share.rs) — an upper entry loses its write permission under the leaf's lock, together with
+//! the new sharer's coming; before fork returns, and before any page below is copied, every CPU of the parent has flushed.
 //! Lock order: layout → parent's interior node → leaf.
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ use crate::node::flush::Flushed;
 use crate::node::segment::SegmentList;
 use crate::node::{Locked, NewNode, Node, Sharer};
 use crate::order::Order;
+use crate::protocol::{leaf::leads_to, share as protocol};
 use crate::small::SmallList;
 use crate::space::Space;
 use alloc::sync::Arc;
@@ -29,16 +30,14 @@ impl<M: Machine> Space<M> {
         let (layout, order) = layout.split();
         let child = Self::with_layout(*layout)?;
         child.stack_limit.store(self.stack_limit.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.forking.store(true, Ordering::Release);
-        let shared = {
+        let share = || {
             let rcu = rcu::read();
-            self.share(self.root(), child.root(), &child, order, &rcu)
+            let shared = self.share(self.root(), child.root(), &child, order, &rcu);
+            child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
+            shared
         };
-        child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
-        // Also where it failed half way: some leaves are shared.
-        let _ = Flushed::by_flushing_all::<M>(&self.tlb);
-        self.forking.store(false, Ordering::Release);
-        shared.map(|()| child)
+        let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb);
+        protocol::fork(&self.forking, share, flush).map(|()| child)
     }
 
     /// Fills `copy`, an empty interior node of `child`, with what `node` has.
@@ -110,8 +109,8 @@ impl<M: Machine> Space<M> {
         loop {
             let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(true) };
             let mut locked = leaf.lock_below(copy);
-            let now = Entry(cell.load(Ordering::Acquire));
-            if now.table::<M>() != Some(leaf.table()) {
+            let now = Entry(cell.load(Ordering::Relaxed));
+            if !leads_to::<M>(now, leaf.table()) {
                 continue;
             }
             if self.has_parts.load(Ordering::Relaxed)
@@ -127,16 +126,12 @@ impl<M: Machine> Space<M> {
                 continue;
             }
             // Where all is the same shared mapping in both spaces, one table will do for good, for writing too.
-            let writable =
-                M::is_writable(now) && locked.segments.as_slice().iter().all(|s| s.meaning.is_shared());
-            let entry = M::table(leaf.table(), writable);
-            // Exclusive until now: nobody but a detaching CPU changes the entry without this leaf's lock.
-            if cell.compare_exchange(now.0, entry.0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            let common = locked.segments.as_slice().iter().all(|s| s.meaning.is_shared());
+            // Who has to flush does so at fork's end.
+            let unlink = || _ = self.unlink(&locked);
+            let Some(entry) = protocol::protect::<M>(cell, now, leaf.table(), common, unlink) else {
                 continue;
-            }
-            if !writable {
-                self.unlink(&locked);
-            }
+            };
             locked.sharers.push(Sharer::new(&child.tlb));
             drop(locked);
             copy.fill::<M>(index, entry);

@@ -19,10 +19,12 @@
 //! - Who finds a node through an entry sees what was written to it, or to the page, before the entry was filled in (`leaf.fill`, `leaf.look`);
 //!   who takes an entry out sees it too (`leaf.take`).
 //!
-//! That the flush comes between detaching and leaving is carried by a type (`node::flush::Flushed`); that memory is freed only when no walker
-//! is left, by a grace period.
+//! - A leaf, and the list of held pages that goes with it (held.rs), is there as long as anybody who may have found it reads (`leaf.grace`).
+//!
+//! That the flush comes between detaching and leaving is carried by a type (`node::flush::Flushed`).
 #![forbid(unsafe_code)]
 
+use super::after_readers;
 use crate::addr::PhysAddr;
 use crate::atomic::{AtomicU64, Ordering, site, step};
 use crate::machine::{Entry, Machine};
@@ -71,4 +73,10 @@ pub fn enter<M: Machine, L>(upper: &AtomicU64, table: PhysAddr, locked: L) -> Op
 pub fn leave<L>(mut locked: L, forget: impl FnOnce(&mut L) -> bool) -> Option<L> {
     let last = forget(&mut locked);
     (last || !step("leaf.last")).then_some(locked)
+}
+
+/// Frees a leaf that nothing leads to: `defer` does it when nobody reads it any more.
+#[inline]
+pub fn free<T>(leaf: T, defer: impl FnOnce(T)) {
+    after_readers("leaf.grace", leaf, defer);
 }

@@ -8,6 +8,21 @@
 //! What the files use besides: the format of entries ([`crate::machine`]), which is the same in both.
 #![forbid(unsafe_code)]
 
+pub mod busy;
+pub mod evict;
+pub mod held;
 pub mod leaf;
 pub mod mask;
+pub mod refs;
+pub mod share;
 pub mod view;
+
+use crate::atomic::step;
+
+/// Has `defer` let `value` go when all read sections have ended that may have found it (FreeAfterFlush).
+#[inline]
+fn after_readers<T>(name: &'static str, value: T, defer: impl FnOnce(T)) {
+    if step(name) {
+        defer(value);
+    }
+}

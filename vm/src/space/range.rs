@@ -17,6 +17,7 @@ use crate::node::segment::SegmentList;
 use crate::node::{Locked, Node};
 use crate::object::ObjectRef;
 use crate::order::Order;
+use crate::protocol::evict;
 use core::ops::Range;
 use sync::rcu::{self, RcuRead};
 
@@ -195,7 +196,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
             let own = arrival.is_exclusive::<M>(&locked);
             let room = !O::RENAMES || locked.segments.has_room(&range, O::CREATES);
-            let object = op.object().filter(|o| !locked.is_registered(o));
+            let object = op.object().filter(|o| evict::registers_first(locked.is_registered(o)));
             drop(locked);
             match object {
                 _ if !own => space.own_leaf(&arrival, order)?,
@@ -312,7 +313,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                     continue;
                 }
             }
-            if let Some(object) = op.object().filter(|o| !locked.is_registered(o)) {
+            if let Some(object) = op.object().filter(|o| evict::registers_first(locked.is_registered(o))) {
                 drop(locked);
                 space.register_leaf(&arrival, object, order)?;
                 continue;

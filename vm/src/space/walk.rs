@@ -8,7 +8,7 @@ use super::{Space, Stop};
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::frame::Frame;
-use crate::machine::{CpuSet, Entry, Machine};
+use crate::machine::{Entry, Machine};
 use crate::node::flush::Gather;
 use crate::node::segment::{SegFlags, Segment, SegmentList};
 use crate::node::{
@@ -17,10 +17,12 @@ use crate::node::{
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
 use crate::order::Order;
+use crate::protocol::held;
+use crate::protocol::share::{self, Claim, Pair};
 use crate::small::SmallList;
 use alloc::sync::Arc;
 use arrayvec::ArrayVec;
-use core::sync::atomic::Ordering;
+use core::marker::PhantomData;
 use sync::CpuId;
 use sync::rcu::{self, RcuRead};
 
@@ -135,23 +137,13 @@ impl<M: Machine> Space<M> {
     /// The caller walks again afterwards. RCU section open, no lock held.
     #[cold]
     pub(crate) fn own_leaf(&self, arrival: &Arrival<'_>, order: &mut Order<'_>) -> Result<(), Stop> {
-        // Between fork's first shared leaf and its flush, other threads may still write through stale translations; a copy made
-        // now would miss what they write. The flag is set before the leaf is shared, under the same lock as read below.
         let Some(upper) = arrival.upper else { return Ok(()) };
         let leaf = arrival.node;
         let locked = leaf.lock(order);
-        if self.forking.load(Ordering::Acquire) {
-            return Err(Stop::Forking);
-        }
-        if !arrival.is_current::<M>(&locked) || arrival.is_exclusive::<M>(&locked) {
-            return Ok(());
-        }
-        if !locked.is_shared() {
-            let now = upper.load(Ordering::Relaxed);
-            let writable = M::table(leaf.table(), true);
-            // Fails if the leaf was detached meanwhile.
-            let _ = upper.compare_exchange(now, writable.0, Ordering::AcqRel, Ordering::Relaxed);
-            return Ok(());
+        match share::claim::<M>(upper, leaf.table(), locked.is_shared(), &self.forking) {
+            Claim::Again => return Ok(()),
+            Claim::Wait => return Err(Stop::Forking),
+            Claim::Copy => {}
         }
         // Segments of a shared leaf do not change while it is shared; copy them and register outside the lock.
         let len = locked.segments.as_slice().len();
@@ -226,12 +218,7 @@ impl<M: Machine> Space<M> {
         // Since the segments were copied the leaf may have been taken over, changed and shared anew.
         let mut leaf_copy = copy.node().lock_below(&locked);
         let unchanged = locked.segments.same_as(&leaf_copy.segments);
-        if !unchanged
-            || !locked.is_shared()
-            || !arrival.is_current::<M>(&locked)
-            || arrival.is_exclusive::<M>(&locked)
-            || busy
-        {
+        if !unchanged || !locked.is_shared() || !arrival.is_current::<M>(&locked) || busy {
             drop((locked, leaf_copy));
             Retired::unused::<M>(copy, order);
             sync::machine::relax();
@@ -239,20 +226,13 @@ impl<M: Machine> Space<M> {
         }
         let replaced = copy_entries::<M>(&mut locked, &mut leaf_copy, holder, false);
         drop(leaf_copy);
-        let rcu = rcu::read();
-        let now = Entry(upper.load(Ordering::Relaxed));
-        let exchanged = if !now.is_absent() && now.address::<M>() == leaf.table() {
-            copy.exchange_for::<M>(upper, now, &rcu)
-        } else {
-            Err(copy)
-        };
-        let viewers = if exchanged.is_ok() { self.unlink(&locked) } else { CpuSet::EMPTY };
+        let exchanged = copy.exchange_for::<M, _>(upper, leaf, || self.unlink(&locked));
         drop(locked);
         if let Some(holder) = replaced {
-            rcu::defer_arc(holder);
+            held::let_go(holder, rcu::defer_arc);
         }
         match exchanged {
-            Ok(left) => {
+            Ok((left, viewers)) => {
                 // This space's CPUs may hold translations and table pointers through the old leaf: it leaves only after a flush.
                 let mut gather = Gather::new();
                 gather.add_leaf(left, &viewers);
@@ -280,7 +260,7 @@ pub(crate) fn copy_entries<M: Machine>(
 ) -> Option<Arc<Holder>> {
     let doubtful = part || copy.segments.as_slice().iter().any(ends_past_object);
     let mut holder = holder.filter(|new| new.fits(leaf));
-    let mut private = PrivateCopies {
+    let mut counting = Counting {
         list: holder.as_mut().and_then(NewHolder::list),
         cpu: sync::cpu_id(),
         common: 0,
@@ -301,7 +281,8 @@ pub(crate) fn copy_entries<M: Machine>(
         left -= 1;
         if old.is_private() {
             let wanted = !doubtful || takes_copies(copy, index);
-            private.copy::<M>(leaf, copy, index, wanted);
+            let mut page = OnePage { leaf, copy, index, counting: &mut counting, machine: PhantomData::<M> };
+            share::copy_private::<M>(&mut page, old, wanted);
             continue;
         }
         if !run.contains(&index) {
@@ -313,13 +294,13 @@ pub(crate) fn copy_entries<M: Machine>(
             };
             run = index..((index | (RUN - 1)) + 1).min(segment.end);
             around = [PhysAddr(0); RUN as usize];
-            object.resident(page, around.get_mut(..run.len()).unwrap_or_default());
+            object.resident(page, around.get_mut(..run.len()).unwrap_or_default(), leaf);
         }
         if around.get(usize::from(index - run.start)).is_some_and(|now| *now == old.address::<M>()) {
             copy.fill::<M>(index, old);
         }
     }
-    leaf.foreign = if private.foreign { private.common } else { 0 };
+    leaf.foreign = if counting.foreign { counting.common } else { 0 };
     copy.foreign = leaf.foreign;
     match holder {
         Some(holder) => holder.give(leaf, copy),
@@ -330,8 +311,8 @@ pub(crate) fn copy_entries<M: Machine>(
     }
 }
 
-/// Private pages on their way into the copy of a leaf.
-struct PrivateCopies<'a> {
+/// Who counts the private pages on their way into the copy of a leaf.
+struct Counting<'a> {
     /// Takes the references to those that others have too.
     list: Option<HeldList<'a>>,
     cpu: CpuId,
@@ -340,33 +321,45 @@ struct PrivateCopies<'a> {
     foreign: bool,
 }
 
-impl PrivateCopies<'_> {
-    /// Page `index` of `leaf`; `copy` gets it if that is `wanted`. From then on two leaves have the frame; neither may write it.
+/// One of them, in both leaves.
+struct OnePage<'a, 'l, 'c, 'h, M> {
+    leaf: &'a mut Locked<'l>,
+    copy: &'a mut Locked<'c>,
+    index: u16,
+    counting: &'a mut Counting<'h>,
+    machine: PhantomData<M>,
+}
+
+impl<M: Machine> Pair for OnePage<'_, '_, '_, '_, M> {
     #[inline]
-    fn copy<M: Machine>(&mut self, leaf: &mut Locked<'_>, copy: &mut Locked<'_>, index: u16, wanted: bool) {
-        let mut entry = M::read_only(leaf.entry(index));
+    fn restate(&mut self, entry: Entry) {
+        self.leaf.restate(self.index, entry);
+    }
+
+    #[inline]
+    fn fill(&mut self, entry: Entry) {
+        self.copy.fill::<M>(self.index, entry);
+    }
+
+    #[inline]
+    fn count(&mut self, entry: Entry) {
+        let (others, other_cpu) = Frame::of(entry.address::<M>()).get_for_copy(self.counting.cpu);
+        self.counting.common += u16::from(others);
+        self.counting.foreign |= other_cpu;
+    }
+
+    #[inline]
+    fn hand_over(&mut self, entry: Entry) -> bool {
+        let Some(list) = &mut self.counting.list else { return false };
         let frame = Frame::of(entry.address::<M>());
-        if entry.is_held() {
-            // Also if the copy does not get it: the new list is the leaf's.
-            if let Some(list) = &mut self.list {
-                list.keep(frame);
-            }
-        } else if !wanted {
-            return;
-        } else if let Some(list) = &mut self.list
-            && frame.refs() > 1
-            && list.take(frame)
-        {
-            entry = entry.held();
-            leaf.restate(index, entry);
-        } else {
-            let (others, other_cpu) = frame.get_for_copy(self.cpu);
-            self.common += u16::from(others);
-            self.foreign |= other_cpu;
-            leaf.restate(index, entry);
-        }
-        if wanted {
-            copy.fill::<M>(index, entry);
+        // What nobody else has stays the leaf's own.
+        frame.refs() > 1 && list.take(frame)
+    }
+
+    #[inline]
+    fn keep(&mut self, entry: Entry) {
+        if let Some(list) = &mut self.counting.list {
+            list.keep(Frame::of(entry.address::<M>()));
         }
     }
 }

@@ -1,108 +1,77 @@
-//! Held pages (node/holder.rs): HeldByList, FreeAfterFlush.
+//! Held pages: what is held is on the list of its leaf, nothing is freed twice or too early, and all in the end.
 
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use loom::sync::{Arc, Mutex};
+use crate::model;
+use crate::protocol::share::{self, Pair, Write};
+use crate::protocol::{held, leaf};
+use crate::world::{Format, Frames, Leaf, OLD, page, table, walk};
+use loom::sync::atomic::{AtomicBool, AtomicU64};
 use loom::thread;
+use std::sync::{Arc, Mutex};
+use vm::{Entry, Machine};
 
-/// The references that a list has: page 0 is freed with it.
-struct HeldList {
-    holds: [bool; 2],
-    page: Arc<AtomicUsize>,
+/// The references of a list.
+struct List {
+    entries: Vec<Entry>,
+    frames: Arc<Frames>,
 }
 
-impl Drop for HeldList {
+impl Drop for List {
     fn drop(&mut self) {
-        if self.holds[0] {
-            self.page.store(0, Ordering::Relaxed);
+        if !std::thread::panicking() {
+            self.entries.iter().for_each(|entry| self.frames.put(*entry));
         }
     }
 }
 
-/// What a leaf's lock guards: which entries are held, which others show a page that the leaf counts, and the list.
-struct HeldLeaf {
-    held: [bool; 2],
-    counted: [bool; 2],
-    list: Option<Arc<HeldList>>,
+/// A count of a list.
+type Holder = Arc<List>;
+
+/// What the leaf's lock guards.
+type State = Option<Arc<Holder>>;
+
+/// Leaf 1, in which page 1 is held and page 2 owned, and shown by another leaf too, which counts it; and its copies 2 and 3.
+struct World {
+    leaves: [Leaf<State>; 3],
+    frames: Arc<Frames>,
 }
 
-impl HeldLeaf {
-    /// Page 0 is held, page 1 is counted.
-    fn new(page: &Arc<AtomicUsize>) -> Arc<Mutex<Self>> {
-        let list = Arc::new(HeldList { holds: [true, false], page: page.clone() });
-        Arc::new(Mutex::new(Self { held: [true, false], counted: [false, true], list: Some(list) }))
+/// The leaves of a copy, at one entry.
+struct Pages<'a> {
+    world: &'a World,
+    copy: &'a Leaf<State>,
+    index: usize,
+    list: Option<&'a mut List>,
+}
+
+impl Pair for Pages<'_> {
+    fn restate(&mut self, entry: Entry) {
+        leaf::fill(&self.world.leaves[0].cells[self.index], entry);
     }
 
-    fn assert_held_by_list(&self) {
-        let holds = self.list.as_ref().map_or([false; 2], |list| list.holds);
-        for (held, holds) in self.held.iter().zip(holds) {
-            assert!(!held || holds, "a held entry is on no list of its leaf");
+    fn fill(&mut self, entry: Entry) {
+        leaf::fill(&self.copy.cells[self.index], entry);
+    }
+
+    fn count(&mut self, entry: Entry) {
+        self.world.frames.refs(entry).get();
+    }
+
+    fn hand_over(&mut self, entry: Entry) -> bool {
+        let Some(list) = &mut self.list else { return false };
+        list.entries.push(entry);
+        true
+    }
+
+    fn keep(&mut self, entry: Entry) {
+        if let Some(list) = &mut self.list {
+            self.world.frames.refs(entry).get();
+            list.entries.push(entry);
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum LetGo {
-    AfterGracePeriod,
-    AtOnce,
-}
-
-/// A fault that copies a held page, against a thread that gives the page up, and then lets the list go: another takes its place if
-/// the leaf lives on, none if it ends.
-fn held_page_is_copied(let_go: LetGo, leaf_ends: bool) {
-    loom::model(move || {
-        const BYTES: usize = 7;
-        let page = Arc::new(AtomicUsize::new(BYTES));
-        let leaf = HeldLeaf::new(&page);
-        let reading = Arc::new(AtomicBool::new(false));
-        let fault = {
-            let (page, leaf, reading) = (page.clone(), leaf.clone(), reading.clone());
-            thread::spawn(move || {
-                reading.store(true, Ordering::Relaxed);
-                let held = leaf.lock().unwrap().held[0];
-                if held {
-                    assert_eq!(page.load(Ordering::Relaxed), BYTES, "a page that is free was copied");
-                }
-                reading.store(false, Ordering::Release);
-            })
-        };
-        leaf.lock().unwrap().held[0] = false;
-        // The flush lies here.
-        let mut locked = leaf.lock().unwrap();
-        let new = (!leaf_ends).then(|| Arc::new(HeldList { holds: [false; 2], page: page.clone() }));
-        let old = std::mem::replace(&mut locked.list, new);
-        drop(locked);
-        // A read section that begins later finds the entry cleared.
-        if let_go == LetGo::AtOnce || !reading.load(Ordering::Acquire) {
-            drop(old);
-            fault.join().unwrap();
-        } else {
-            fault.join().unwrap();
-            drop(old);
-        }
-        assert_eq!(page.load(Ordering::Relaxed), 0, "a page that nobody has is not freed");
-    });
-}
-
-#[test]
-fn a_held_page_that_was_given_up_is_there_while_it_is_copied() {
-    held_page_is_copied(LetGo::AfterGracePeriod, false);
-    held_page_is_copied(LetGo::AfterGracePeriod, true);
-}
-
-#[test]
-#[should_panic(expected = "that is free was copied")]
-fn a_replaced_list_that_is_let_go_at_once_frees_a_page_under_its_copy() {
-    held_page_is_copied(LetGo::AtOnce, false);
-}
-
-#[test]
-#[should_panic(expected = "that is free was copied")]
-fn a_list_that_is_let_go_with_the_last_sharer_frees_a_page_under_its_copy() {
-    held_page_is_copied(LetGo::AtOnce, true);
 }
 
 /// What a copier makes with the leaf unlocked.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Made {
     /// A new list, which takes over what is counted.
     List,
@@ -110,55 +79,162 @@ enum Made {
     Count,
 }
 
-/// Copies a shared leaf; returns the copy.
-fn copy_held(leaf: &Mutex<HeldLeaf>, made: Made, page: &Arc<AtomicUsize>, look_again: bool) -> HeldLeaf {
-    let wanted = leaf.lock().unwrap().list.clone();
-    // Memory for a holder is taken here.
-    let mut locked = leaf.lock().unwrap();
-    let fits = match (&wanted, &locked.list) {
-        (Some(then), Some(now)) => Arc::ptr_eq(then, now),
-        _ => false,
-    };
-    if fits || !look_again {
-        locked.list = match made {
-            Made::Count => wanted,
-            Made::List => {
-                let taken = locked.counted;
-                for (held, taken) in locked.held.iter_mut().zip(taken) {
-                    *held |= taken;
-                }
-                locked.counted = [false; 2];
-                Some(Arc::new(HeldList { holds: locked.held, page: page.clone() }))
-            }
-        };
+impl World {
+    fn new() -> Arc<Self> {
+        let frames = Arc::new(Frames::new([1, 2, 1, 1]));
+        let list = Arc::new(List { entries: vec![page(1, false)], frames: frames.clone() });
+        let old = [page(1, false).held(), page(2, false)];
+        Arc::new(Self {
+            leaves: [
+                Leaf::new(1, &old, Some(Arc::new(list))),
+                Leaf::new(2, &[Entry::ABSENT; 2], None),
+                Leaf::new(3, &[Entry::ABSENT; 2], None),
+            ],
+            frames,
+        })
     }
-    HeldLeaf { held: locked.held, counted: locked.counted, list: locked.list.clone() }
+
+    /// Copies the leaf.
+    fn copy(&self, made: Made, copy: &Leaf<State>) {
+        let old = &self.leaves[0];
+        let then = old.lock().clone();
+        // Memory for a holder is taken here.
+        let mut new = match (made, &then) {
+            (Made::Count, Some(then)) => Arc::new((**then).clone()),
+            _ => Arc::new(Arc::new(List { entries: Vec::new(), frames: self.frames.clone() })),
+        };
+        let mut locked = old.lock();
+        let mut copy_locked = copy.lock();
+        let fits = held::fits(then.as_ref(), locked.as_ref());
+        for index in 0..2 {
+            let mut list = match made {
+                Made::List => Arc::get_mut(&mut new).and_then(Arc::get_mut),
+                Made::Count => None,
+            };
+            let list = if fits { list.take() } else { None };
+            let mut pages = Pages { world: self, copy, index, list };
+            share::copy_private::<Format>(&mut pages, walk(&old.cells[index]), true);
+        }
+        let replaced = if fits {
+            held::give(new, &mut locked, &mut copy_locked)
+        } else {
+            copy_locked.clone_from(&locked);
+            None
+        };
+        drop((locked, copy_locked));
+        drop(replaced);
+    }
+
+    /// HeldByList.
+    fn assert_held(&self, leaf: &Leaf<State>) {
+        let holder = leaf.lock();
+        let listed = |entry: Entry| {
+            holder.as_ref().is_some_and(|list| {
+                list.entries.iter().any(|e| e.address::<Format>() == entry.address::<Format>())
+            })
+        };
+        for entry in leaf.cells.iter().map(walk).filter(|entry| entry.is_held()) {
+            assert!(listed(entry), "a held entry is on no list of its leaf");
+        }
+    }
+
+    /// A leaf ends, and lets go what it has.
+    fn end(&self, leaf: &Leaf<State>) {
+        for entry in leaf.cells.iter().map(walk).filter(|entry| entry.owns_frame()) {
+            self.frames.put(entry);
+        }
+        *leaf.lock() = None;
+    }
 }
 
-/// Two sharers copy one leaf at the same time.
-fn two_copiers_of_held_pages(other: Made, look_again: bool) {
-    loom::model(move || {
-        let page = Arc::new(AtomicUsize::new(1));
-        let leaf = HeldLeaf::new(&page);
-        let second = {
-            let (page, leaf) = (page.clone(), leaf.clone());
-            thread::spawn(move || copy_held(&leaf, other, &page, look_again).assert_held_by_list())
-        };
-        let copy = copy_held(&leaf, Made::List, &page, look_again);
-        second.join().unwrap();
-        copy.assert_held_by_list();
-        leaf.lock().unwrap().assert_held_by_list();
+/// Two sharers copy the leaf at the same time; then all leaves end.
+fn two_copiers(other: Made) {
+    let world = World::new();
+    let second = {
+        let world = world.clone();
+        thread::spawn(move || world.copy(other, &world.leaves[2]))
+    };
+    world.copy(Made::List, &world.leaves[1]);
+    second.join().unwrap();
+    world.leaves.iter().for_each(|leaf| world.assert_held(leaf));
+    world.leaves.iter().for_each(|leaf| world.end(leaf));
+    assert!(world.frames.is_free(page(1, false)), "a page that nobody has is not freed");
+    assert_eq!(world.frames.refs(page(2, false)).count(), 1, "the other leaf's page is freed or kept");
+    world.frames.put(page(2, false));
+    assert!(world.frames.is_free(page(2, false)));
+}
+
+fn list_and_count() {
+    two_copiers(Made::Count);
+}
+
+fn list_and_list() {
+    two_copiers(Made::List);
+}
+
+model! { list_and_count (5) breaks if_a_holder_does_not_fit: "held.fits" }
+
+model! { list_and_list (5)
+    breaks if_a_new_list_has_not_what_the_last_had: "held.keep"
+    breaks if_an_entry_keeps_its_reference: "held.mark"
+}
+
+/// What waits for the end of read sections.
+type Callbacks = Mutex<Vec<Arc<Holder>>>;
+
+/// A fault copies a held page, while another thread gives the page up and the list goes: with the leaf, or when a copy brings another.
+fn copied_page_given_up(end: fn(&World, &mut State, &Callbacks)) {
+    let world = World::new();
+    let fault = {
+        let world = world.clone();
+        thread::spawn(move || {
+            // The read section begins.
+            let locked = world.leaves[0].lock();
+            let entry = walk(&world.leaves[0].cells[0]);
+            drop(locked);
+            if entry.is_held() {
+                assert_eq!(world.frames.read(entry, 0), OLD, "a page that is free was copied");
+            }
+        })
+    };
+    // Callbacks run when the fault's read section has ended.
+    let callbacks = Mutex::new(Vec::new());
+    let mut locked = world.leaves[0].lock();
+    leaf::exchange(&world.leaves[0].cells[0], page(3, true));
+    end(&world, &mut locked, &callbacks);
+    drop(locked);
+    fault.join().unwrap();
+    drop(callbacks);
+    assert!(world.frames.is_free(page(1, false)), "a page that nobody has is not freed");
+}
+
+fn list_replaced() {
+    copied_page_given_up(|world, locked, callbacks| {
+        let new = Arc::new(Arc::new(List { entries: Vec::new(), frames: world.frames.clone() }));
+        if let Some(old) = held::give(new, locked, &mut None) {
+            held::let_go(old, |old| callbacks.lock().unwrap().push(old));
+        }
     });
 }
 
-#[test]
-fn held_entries_are_on_the_list_of_their_leaf_whoever_copies_it() {
-    two_copiers_of_held_pages(Made::Count, true);
-    two_copiers_of_held_pages(Made::List, true);
+model! { list_replaced (5) breaks if_it_goes_at_once: "held.grace" }
+
+fn leaf_ended() {
+    copied_page_given_up(|_, locked, callbacks| {
+        if let Some(old) = locked.take() {
+            leaf::free(old, |old| callbacks.lock().unwrap().push(old));
+        }
+    });
 }
 
-#[test]
-#[should_panic(expected = "on no list of its leaf")]
-fn a_holder_that_does_not_fit_the_leaf_any_more_loses_references() {
-    two_copiers_of_held_pages(Made::Count, false);
+model! { leaf_ended (5) breaks if_it_goes_at_once: "leaf.grace" }
+
+/// A held page that only the list refers to, and so perhaps other leaves too, is not written in place.
+fn held_written() {
+    let entry = page(1, false).held();
+    let upper = AtomicU64::new(table(1, true).0);
+    assert!(Format::is_writable(walk(&upper)));
+    assert_eq!(share::write::<Format>(entry, false, || 1, &AtomicBool::new(false)), Write::Copy);
 }
+
+model! { held_written (1) breaks if_the_mark_is_not_seen: "share.held" }

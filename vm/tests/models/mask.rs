@@ -48,7 +48,7 @@ fn coming() {
     world.tlb.assert_empty();
 }
 
-model! { coming (3)
+model! { coming (5)
     breaks without_the_fence_of_who_comes: "mask.come"
     breaks without_the_fence_of_who_changes: "mask.flush"
 }
@@ -64,7 +64,7 @@ fn entering_a_view() {
     cpu.join().unwrap();
 }
 
-model! { entering_a_view (3) breaks if_it_keeps_its_translations: "mask.reload" }
+model! { entering_a_view (5) breaks if_it_keeps_its_translations: "mask.reload" }
 
 /// A CPU of a view, which is among the leaf's viewers, is flushed.
 fn viewing() {

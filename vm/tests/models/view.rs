@@ -22,8 +22,8 @@ impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             upper: AtomicU64::new(table(1, true).0),
-            leaf: Leaf::new(1, page(7, true), false),
-            copy: Leaf::new(2, page(8, true), false),
+            leaf: Leaf::new(1, &[page(7, true)], false),
+            copy: Leaf::new(2, &[page(8, true)], false),
             place: AtomicU64::new(0),
             tlb: Tlb::new(Entry::ABSENT),
         })
@@ -48,14 +48,14 @@ impl World {
 
     fn walk(&self) -> Entry {
         let link = walk(&self.place);
-        let entry = self.below(link).map_or(Entry::ABSENT, |leaf| walk(&leaf.cell));
+        let entry = self.below(link).map_or(Entry::ABSENT, |leaf| walk(&leaf.cells[0]));
         if Format::is_writable(link) { entry } else { Format::read_only(entry) }
     }
 
     /// Clears the entry of an attached leaf and returns when no CPU holds a translation of before.
     fn clear(&self, leaf: &Leaf<bool>) {
         let locked = leaf.enter(&self.upper).expect("nobody takes the leaf away");
-        leaf::exchange(&leaf.cell, Entry::ABSENT);
+        leaf::exchange(&leaf.cells[0], Entry::ABSENT);
         let viewer = *locked;
         drop(locked);
         self.flush(viewer);
@@ -85,7 +85,7 @@ fn entry_cleared() {
     world.tlb.assert_empty();
 }
 
-model! { entry_cleared (3) breaks if_the_cpu_is_not_noted: "view.note" }
+model! { entry_cleared (5) breaks if_the_cpu_is_not_noted: "view.note" }
 
 fn leaf_detached() {
     let world = World::new();
@@ -98,7 +98,7 @@ fn leaf_detached() {
     assert!(walk(&world.place).is_absent(), "a view links to a freed leaf");
 }
 
-model! { leaf_detached (3)
+model! { leaf_detached (5)
     breaks if_the_link_is_not_cut: "view.cut"
     breaks if_the_cpu_is_not_noted: "view.note"
 }
@@ -117,7 +117,7 @@ fn leaf_replaced() {
     assert_ne!(walk(&world.place), table(1, true), "a view links to a freed leaf");
 }
 
-model! { leaf_replaced (3)
+model! { leaf_replaced (5)
     breaks if_the_link_is_not_cut: "view.cut"
     breaks if_a_link_is_made_below_a_stray_leaf: "leaf.enter"
 }
@@ -134,4 +134,4 @@ fn right_taken_away() {
     assert!(!Format::is_writable(world.walk()), "a shared leaf can be written");
 }
 
-model! { right_taken_away (3) breaks if_the_link_is_not_cut: "view.cut" }
+model! { right_taken_away (5) breaks if_the_link_is_not_cut: "view.cut" }

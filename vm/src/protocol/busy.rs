@@ -1,0 +1,58 @@
+//! A page is replaced by its copy, for a write, while other threads use it.
+//!
+//! | the entry       | CPUs may read       | CPUs may write | faults on it |
+//! |-----------------|---------------------|----------------|--------------|
+//! | shows the page  | the page            | nothing        | copy         |
+//! | busy, CPU n's   | the page, until they flush | nothing | wait         |
+//! | shows the copy  | the copy            | the copy       | -            |
+//!
+//! ```text
+//! lock, pin, unlock    copy the bytes    lock, unchanged?, mark, unlock    flush    lock, own?, put in, unlock    let the page go
+//! ```
+//!
+//! BusyWhileFlushed: no CPU may read the old page once another can write the new one.
+//!
+//! - The bytes are copied with the leaf unlocked. If the entry says something else then (`busy.unchanged`), another thread was first, and may have written.
+//! - Where other CPUs may hold the translation the entry is busy while they flush (`busy.others`, `busy.mark`): the hardware finds no page there. Where
+//!   none does, no other CPU can see the difference.
+//! - Whoever clears the entry meanwhile, or puts a busy one of its own there after that, ends the replacing (`busy.own`). Nobody else changes a busy entry.
+//!
+//! Who meets a busy entry: a fault waits; unmapping, the end of a leaf and a visit for private copies clear it, and it owns nothing; mprotect, mremap and the
+//! visit for an object's pages leave it; a leaf with one is not copied. Not right yet: mprotect takes a right away, and a page goes back that could not
+//! be replaced with the rights that it had; mremap leaves such a page behind.
+
+use crate::atomic::step;
+use crate::machine::{Entry, Machine};
+
+/// Does the entry, locked again, still say what `old` said, but for what the hardware notes in it?
+#[inline]
+pub fn is_unchanged<M: Machine>(now: Entry, old: Entry) -> bool {
+    let page = |e: Entry| !e.is_absent() && !e.is_busy();
+    let same = || {
+        page(now)
+            && page(old)
+            && now.address::<M>() == old.address::<M>()
+            && now.is_private() == old.is_private()
+            && now.is_held() == old.is_held()
+            && M::is_writable(now) == M::is_writable(old)
+    };
+    now == old || same() || !step("busy.unchanged")
+}
+
+/// May the copy be put in at once? `others`: CPUs other than this one may hold the translation.
+#[inline]
+pub fn at_once(others: bool) -> bool {
+    !others || !step("busy.others")
+}
+
+/// What takes the entry's place while all CPUs flush. `old`: what it says.
+#[inline]
+pub fn mark(cpu: u32, old: impl FnOnce() -> Entry) -> Entry {
+    if step("busy.mark") { Entry::busy(cpu) } else { old() }
+}
+
+/// Is the entry, locked again after the flush, still what `cpu` put there? Then it puts a page there.
+#[inline]
+pub fn is_own(now: Entry, cpu: u32) -> bool {
+    now == Entry::busy(cpu) || !step("busy.own")
+}

@@ -1,0 +1,229 @@
+//! Pages of an object that are taken away: nobody maps them afterwards, and nobody loses what is his own.
+
+use crate::explore::in_turn;
+use crate::model;
+use crate::protocol::evict::{self, Slot};
+use crate::protocol::leaf;
+use crate::world::{Format, Leaf, Locked, address, page, walk};
+use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::thread;
+use std::mem::forget;
+use std::sync::Arc;
+use vm::{Entry, Prot};
+
+/// An object with one page, in frame 1, and the leaf that maps it. The list of leaves is made when the first comes.
+struct World {
+    slot: Slot,
+    /// Pages that the object reaches into.
+    size: AtomicU64,
+    list_made: AtomicBool,
+    listed: Mutex<bool>,
+    /// The lock guards: does the leaf know that it is on the list?
+    leaf: Leaf<bool>,
+    /// The frame's bytes: 1, and 0 when it is free.
+    bytes: AtomicU64,
+}
+
+/// The frame, on its way to the allocator.
+struct Batch<'a>(&'a World);
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.0.bytes.store(0, Ordering::Relaxed);
+    }
+}
+
+fn object_page() -> Entry {
+    Entry::page::<Format>(address(1), Prot::READ, false)
+}
+
+impl World {
+    fn new(entry: Entry, listed: bool) -> Arc<Self> {
+        let slot = Slot::new();
+        assert!(slot.put(address(1)));
+        Arc::new(Self {
+            slot,
+            size: AtomicU64::new(1),
+            list_made: AtomicBool::new(listed),
+            listed: Mutex::new(listed),
+            leaf: Leaf::new(1, &[entry], listed),
+            bytes: AtomicU64::new(1),
+        })
+    }
+
+    fn lock(&self) -> Locked<'_, bool> {
+        Locked::new(&self.leaf, self.leaf.lock())
+    }
+
+    /// A fault that maps the page, if it is there.
+    fn map(&self) {
+        let mut locked = self.lock();
+        while evict::registers_first(*locked.state) {
+            drop(locked);
+            evict::register(|| {
+                // The list is made, if there is none.
+                let _ = self.list_made.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
+                *self.listed.lock().unwrap() = true;
+            });
+            locked = self.lock();
+            *locked.state = true;
+        }
+        if let Some(frame) = self.slot.frame_for(&locked) {
+            leaf::fill(&self.leaf.cells[0], Entry::page::<Format>(frame, Prot::READ, false));
+        }
+    }
+
+    /// A write fault that gives the leaf a copy of the page.
+    fn copy(&self) {
+        // The read section begins.
+        let Some(source) = self.slot.frame() else { return };
+        assert_eq!(self.bytes.load(Ordering::Relaxed), 1, "a page that is free was copied");
+        let mut locked = self.lock();
+        if evict::is_still(self.slot.frame_for(&locked), source) {
+            locked.exchange(0, page(2, true));
+        }
+    }
+
+    /// Takes the page away, with private copies; `defer` has the frame freed later.
+    fn evict<'a>(&'a self, defer: impl FnOnce(Batch<'a>)) {
+        let visit = |tagged: &bool| {
+            if !self.list_made.load(Ordering::Acquire) || !*self.listed.lock().unwrap() {
+                return;
+            }
+            let mut locked = self.lock();
+            let frame = self.slot.tagged().filter(|_| *tagged);
+            let entry = locked.entry(0);
+            let copied = entry.is_private() && self.size.load(Ordering::Relaxed) == 0;
+            if copied || frame.is_some_and(|frame| evict::shows::<Format>(entry, frame)) {
+                locked.exchange(0, Entry::ABSENT);
+            }
+            // Here the sharers flush.
+        };
+        evict::evict(|| self.slot.tag(), visit, |_| self.slot.take_tagged().map(|_| Batch(self)), defer);
+    }
+}
+
+/// A fault that maps the page, in a leaf that may not be on the list yet.
+fn mapped(listed: bool) {
+    let world = World::new(Entry::ABSENT, listed);
+    in_turn(&world, |world| world.evict(forget), World::map);
+    assert!(walk(&world.leaf.cells[0]).is_absent(), "a freed frame is mapped");
+}
+
+fn mapped_first() {
+    mapped(false);
+}
+
+fn mapped_again() {
+    mapped(true);
+}
+
+model! { mapped_first (5)
+    breaks without_the_fence_behind_the_tag: "evict.tag"
+    breaks without_the_fence_behind_the_list: "evict.register"
+    breaks if_the_leaf_maps_before_it_is_listed: "evict.first"
+    breaks if_nobody_visits_the_leaves: "evict.visit"
+}
+
+model! { mapped_again (5) breaks if_nobody_visits_the_leaves: "evict.visit" }
+
+/// The file is made shorter while a private copy of the page is made.
+fn copied() {
+    let world = World::new(Entry::ABSENT, true);
+    in_turn(
+        &world,
+        |world| {
+            world.size.swap(0, Ordering::SeqCst);
+            world.evict(forget);
+        },
+        World::copy,
+    );
+    assert!(walk(&world.leaf.cells[0]).is_absent(), "there is a copy of a page beyond the end");
+}
+
+model! { copied (5) breaks if_the_slot_is_not_looked_at_again: "evict.again" }
+
+/// The page is punched out, and the leaf has a private copy, which stays, or the page itself.
+fn punched() {
+    for (entry, stays) in [(page(2, true), true), (object_page(), false)] {
+        let world = World::new(entry, true);
+        world.evict(forget);
+        assert_eq!(!walk(&world.leaf.cells[0]).is_absent(), stays, "a page is lost, or a freed one mapped");
+    }
+}
+
+model! { punched (1)
+    breaks if_any_entry_is_cleared: "evict.match"
+    breaks if_nobody_visits_the_leaves: "evict.visit"
+}
+
+/// The frame is freed while its bytes are copied.
+fn read_while_freed() {
+    let world = World::new(Entry::ABSENT, true);
+    let other = world.clone();
+    let copier = thread::spawn(move || other.copy());
+    // Callbacks run when the copier's read section has ended.
+    let callbacks = std::sync::Mutex::new(Vec::new());
+    world.evict(|batch| callbacks.lock().unwrap().push(batch));
+    copier.join().unwrap();
+    drop(callbacks);
+    assert_eq!(world.bytes.load(Ordering::Relaxed), 0, "a page that nobody has is not freed");
+}
+
+model! { read_while_freed (5) breaks if_it_goes_at_once: "evict.grace" }
+
+/// A page is put in beyond the end while the file is made shorter: one of the two takes it out.
+fn filled_beyond_the_end() {
+    let world = World::new(Entry::ABSENT, true);
+    world.evict(forget);
+    in_turn(
+        &world,
+        |world| {
+            world.size.swap(0, Ordering::SeqCst);
+            world.evict(forget);
+        },
+        |world| {
+            assert!(world.slot.put(address(1)), "the slot is empty");
+            if world.size.load(Ordering::SeqCst) == 0 {
+                world.evict(forget);
+            }
+        },
+    );
+    assert!(world.slot.frame().is_none(), "a page lies beyond the end");
+}
+
+model! { filled_beyond_the_end (5)
+    breaks without_the_fence_behind_the_page: "slot.put"
+    breaks without_the_fence_behind_the_size: "evict.begin"
+}
+
+/// A page is found whole.
+fn found() {
+    struct World {
+        slot: Slot,
+        bytes: UnsafeCell<u64>,
+    }
+    // SAFETY: loom checks what the slot is for.
+    unsafe impl Send for World {}
+    // SAFETY: as above.
+    unsafe impl Sync for World {}
+    let put = |world: &World| {
+        // SAFETY: loom checks that nobody else uses it.
+        world.bytes.with_mut(|bytes| unsafe { *bytes = 5 });
+        world.slot.put(address(1));
+    };
+    let find = |world: &World| {
+        if world.slot.frame().is_some() {
+            // SAFETY: loom checks that nobody writes it.
+            world.bytes.with(|bytes| assert_eq!(unsafe { *bytes }, 5, "a page is found half made"));
+        }
+    };
+    in_turn(&Arc::new(World { slot: Slot::new(), bytes: UnsafeCell::new(0) }), put, find);
+}
+
+model! { found (5)
+    breaks without_release_of_the_page: "slot.fill"
+    breaks without_acquire_of_the_page: "slot.look"
+}

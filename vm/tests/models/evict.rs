@@ -145,9 +145,10 @@ fn copied() {
 
 model! { copied (5) breaks if_the_slot_is_not_looked_at_again: "evict.again" }
 
-/// The page is punched out, and the leaf has a private copy, which stays, or the page itself.
+/// The page is punched out, and the leaf has the page itself, or a private copy or another page, which stay.
 fn punched() {
-    for (entry, stays) in [(page(2, true), true), (object_page(), false)] {
+    let other = Entry::page::<Format>(address(3), Prot::READ, false);
+    for (entry, stays) in [(object_page(), false), (page(2, true), true), (other, true)] {
         let world = World::new(entry, true);
         world.evict(forget);
         assert_eq!(!walk(&world.leaf.cells[0]).is_absent(), stays, "a page is lost, or a freed one mapped");

@@ -35,13 +35,14 @@ impl World {
     }
 }
 
-/// A CPU comes, and then the hardware walks.
+/// A CPU comes, and the hardware walks as soon as the root is loaded.
 fn coming() {
     let world = World::new(false);
     let other = world.clone();
     let cpu = thread::spawn(move || {
-        other.cpus.come(CPU, || {});
-        other.tlb.access(|| Entry(other.entry.load(Ordering::Relaxed)));
+        other.cpus.come(CPU, || {
+            other.tlb.access(|| Entry(other.entry.load(Ordering::Relaxed)));
+        });
     });
     world.change(0);
     cpu.join().unwrap();

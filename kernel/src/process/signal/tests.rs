@@ -68,13 +68,17 @@ fn without_memory_a_signal_comes_all_the_same() {
 #[test]
 fn a_timer_has_one_signal_waiting_and_counts_the_others() {
     let mut waiting = Waiting::new();
-    let timer = |id, count| Info { timer: Some((id, count)), code: abi::SI_TIMER, ..Info::kernel(RT) };
-    waiting.put(&timer(1, 1), false, 100).unwrap();
-    waiting.put(&timer(2, 1), false, 100).unwrap();
-    waiting.put(&timer(1, 2), false, 100).unwrap();
+    let timer = |id, sequence, again| {
+        let timer = Some(OfTimer { id, sequence, again });
+        Info { timer, code: abi::SI_TIMER, ..Info::kernel(RT) }
+    };
+    waiting.put(&timer(1, 1, false), false, 100).unwrap();
+    waiting.put(&timer(2, 1, false), false, 100).unwrap();
+    waiting.put(&timer(1, 2, true), false, 100).unwrap();
     let first = waiting.take(0).unwrap();
-    assert_eq!((first.timer, first.rest[0] >> 32), (Some((1, 2)), 1));
-    assert_eq!(waiting.take(0).unwrap().timer, Some((2, 1)));
+    let told = |info: &Info| info.timer.map(|of| (of.id, of.sequence));
+    assert_eq!((told(&first), first.rest[0] >> 32), (Some((1, 2)), 1));
+    assert_eq!(told(&waiting.take(0).unwrap()), Some((2, 1)));
     assert!(waiting.take(0).is_none());
 }
 

@@ -26,9 +26,10 @@ use crate::request::Prot;
 use crate::small::SmallList;
 use crate::tlb::SpaceTlb;
 use alloc::sync::Arc;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use sync::rcu::RcuRead;
 use sync::{CpuId, SpinGuard};
 
@@ -215,8 +216,7 @@ impl<'g> Locked<'g> {
     /// The entry, as it is while it is borrowed.
     #[inline]
     pub fn look(&self, index: u16) -> LockedEntry<'_> {
-        let cell = self.node.cell(index);
-        LockedEntry { cell, entry: Entry(cell.load(Ordering::Relaxed)), is_leaf: self.node.is_leaf() }
+        LockedEntry { node: self.node, index, entry: self.entry(index), _locked: PhantomData }
     }
 
     /// The spaces that use the leaf: a space takes itself off its leaves before its TLB state waits for a grace period and goes, so what is
@@ -446,16 +446,17 @@ impl<'r> Detached<'r> {
 
 /// An entry of a locked node. Only its rights change while this is borrowed.
 pub struct LockedEntry<'l> {
-    cell: &'l AtomicU64,
+    node: &'l Node,
+    index: u16,
     entry: Entry,
-    is_leaf: bool,
+    _locked: PhantomData<&'l Locked<'l>>,
 }
 
 impl<'l> LockedEntry<'l> {
     /// Does it lead to a page?
     #[inline]
     fn is_page(&self) -> bool {
-        self.is_leaf && !self.entry.is_absent() && !self.entry.is_busy()
+        self.node.is_leaf() && !self.entry.is_absent() && !self.entry.is_busy()
     }
 
     /// A reference to a private page, if the entry has one of its own.
@@ -476,7 +477,7 @@ impl<'l> LockedEntry<'l> {
     #[inline]
     pub fn set_prot<M: Machine>(&self, prot: Prot) {
         if self.is_page() {
-            leaf::exchange(self.cell, self.entry.with_prot::<M>(prot));
+            leaf::exchange(self.node.cell(self.index), self.entry.with_prot::<M>(prot));
         }
     }
 }

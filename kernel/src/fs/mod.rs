@@ -9,7 +9,7 @@
 //! under RCU, inode numbers come in blocks per CPU.
 //!
 //! Lock order: mounts → rename → file position → directories (upper first) → inode write lock → vm objects; the rest is in
-//! `lock_order`. User memory is copied under sleeping locks only.
+//! `lock_order`. Names are claimed (`vfs::cache`) before any directory is locked. User memory is copied under sleeping locks only.
 #![forbid(unsafe_code)]
 
 pub mod anon;

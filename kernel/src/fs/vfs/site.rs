@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
+use core::cell::Cell;
 use core::cmp::Ordering;
 
 use sync::percpu_ref::PerCpuOwner as Owner;
@@ -15,7 +16,7 @@ use sync::try_arc;
 
 use super::access::{self, Cred, EXEC, WRITE};
 use super::cache::claim::{Claim, Claims};
-use super::cache::{self, Cache};
+use super::cache::{self, Cache, NameCache};
 use super::clock;
 use super::dentry::{Dentry, DentryRef, Name};
 use super::directory::{Directory, Names, Place};
@@ -29,7 +30,23 @@ pub struct Site<'a> {
     pub here: &'a Directory,
     /// What the file system said, where the cache is not the directory.
     asked: Option<Arc<Owner<Dentry>>>,
-    _claim: Option<Claim<'a>>,
+    claimed: Option<Claimed<'a>>,
+}
+
+/// A claim of a name that is cached. It ends after the directory's lock.
+struct Claimed<'a> {
+    _claim: Claim<'a>,
+    cache: &'a NameCache,
+    /// The cache has reached a bound.
+    crowded: Cell<bool>,
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        if self.crowded.get() {
+            self.cache.shrink_some();
+        }
+    }
 }
 
 pub fn directory(dentry: &Dentry) -> Result<&Directory> {
@@ -42,7 +59,7 @@ impl<'a> Site<'a> {
     pub fn new(dir: &'a Path, name: &'a Arc<Name>) -> Result<Site<'a>> {
         let here = directory(&dir.dentry)?;
         if dir.mount.superblock.cache == Cache::Complete {
-            return Ok(Site { dir, name, here, asked: None, _claim: None });
+            return Ok(Site { dir, name, here, asked: None, claimed: None });
         }
         Site::claim(dir, name)?.ask()
     }
@@ -57,7 +74,7 @@ impl<'a> Site<'a> {
             Ordering::Equal => {
                 let first = Site::new(a.0, a.1)?;
                 let same =
-                    Site { dir: b.0, name: b.1, here: first.here, asked: first.asked.clone(), _claim: None };
+                    Site { dir: b.0, name: b.1, here: first.here, asked: first.asked.clone(), claimed: None };
                 Ok((first, same))
             }
             Ordering::Less => {
@@ -74,8 +91,13 @@ impl<'a> Site<'a> {
     #[cold]
     fn claim(dir: &'a Path, name: &'a Arc<Name>) -> Result<Site<'a>> {
         let here = directory(&dir.dentry)?;
-        let claim = here.claims.as_deref().map(|claims| claims.claim(name)).transpose()?;
-        Ok(Site { dir, name, here, asked: None, _claim: claim })
+        let claimed = match (here.claims.as_deref(), dir.mount.superblock.names.as_deref()) {
+            (Some(claims), Some(cache)) => {
+                Some(Claimed { _claim: claims.claim(name)?, cache, crowded: Cell::new(false) })
+            }
+            _ => None,
+        };
+        Ok(Site { dir, name, here, asked: None, claimed })
     }
 
     fn ask(mut self) -> Result<Site<'a>> {
@@ -143,10 +165,14 @@ impl<'a> Site<'a> {
         };
         dentry.enter_cache();
         self.believe(dentry);
-        if cache.admit(&self.dir.dentry, self.here, names, place).is_err() {
-            // The hand of the ring would not find it.
-            self.forget(names);
-            cache.leave_out(self.here, dentry);
+        match (cache.admit(&self.dir.dentry, self.here, names, place), &self.claimed) {
+            (Ok(crowded), Some(claimed)) => claimed.crowded.set(claimed.crowded.get() | crowded),
+            (Ok(_), None) => {}
+            (Err(_), _) => {
+                // The hand of the ring would not find it.
+                self.forget(names);
+                cache.leave_out(self.here, dentry);
+            }
         }
     }
 

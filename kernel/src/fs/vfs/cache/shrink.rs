@@ -182,8 +182,8 @@ impl NameCache {
         self.clock.turn(self, count)
     }
 
-    /// A bound was reached.
-    pub(super) fn shrink_some(&self) {
+    /// A bound was reached. No directory's lock is held, or its names would stay.
+    pub fn shrink_some(&self) {
         let over = self.clock.len().saturating_sub(self.clock.bound());
         if over > 0 {
             self.shrink(over.max(BATCH));

@@ -133,7 +133,8 @@ fn a_super_block_keeps_to_its_bound_and_threads_lose_nothing() {
                         create(&name).unwrap();
                         assert_eq!(number(&std::format!("{name}.none")), Err(ENOENT));
                         number(&name).unwrap();
-                        assert!(world.names().len() < 100 + 64, "{} names", world.names().len());
+                        // Of 2,400. A thread that the host has stopped under a lock keeps names from the hand for a while.
+                        assert!(world.names().len() < 400, "{} names", world.names().len());
                     }
                 })
             })

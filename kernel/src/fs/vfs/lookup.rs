@@ -3,7 +3,7 @@
 //! cache does not hold, or the text of a symbolic link; it then holds references to where it stands and goes on from there.
 //!
 //! There is no sequence count to check: see `directory` for why a name that is found was there, and one that is not found was not.
-//! What a name that is not plainly there asks for (a mount, a file system to ask) is `meet`'s to say.
+//! What a name that is not plainly there asks for is `attend`'s to say, and of one that is not in the table `missed`'s.
 //!
 //! No locks; what asks the file system (`cache::ask`) claims the name.
 #![forbid(unsafe_code)]
@@ -157,23 +157,29 @@ impl<'a> Walk<'a> {
     /// After `parent`: what its last name leads to now, or `None`. With `follow`, a link sets the walk to where it leads, and the
     /// caller asks for the parent again.
     pub fn child(&mut self, parent: &Parent, name: &Name, follow: bool) -> Result<Child> {
-        let met = {
+        let mut found = None;
+        let said = {
             let read = sync::rcu::read();
-            let dir = (Seen::Held(&parent.dir.mount), Seen::Held(&parent.dir.dentry));
-            match meet(dir, &name.bytes, name.hash, &read) {
-                Met::There(found) => Some(Some(keep(found))),
-                Met::Absent => Some(None),
-                Met::Unknown => None,
+            let (mount, dir) = (Seen::Held(&parent.dir.mount), Seen::Held(&parent.dir.dentry));
+            match lookup(dir, &name.bytes, name.hash, &read) {
+                Some(child) => {
+                    let said = if child.is_plain() { Said::There } else { attend(&mount, &child) };
+                    if said == Said::There {
+                        found = Some(keep(cross(mount, child, &read)));
+                    }
+                    said
+                }
+                None if mount.superblock.cache == Cache::Complete => Said::Absent,
+                None => missed(&dir),
             }
         };
-        let found = match met {
-            Some(found) => found,
-            None => match ask(&parent.dir, &name.bytes) {
+        if said == Said::Unknown {
+            found = match ask(&parent.dir, &name.bytes) {
                 Ok(found) => Some(found),
                 Err(ENOENT) => None,
                 Err(e) => return Err(e),
-            },
-        };
+            };
+        }
         match found {
             None => Ok(Child::Missing),
             Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
@@ -287,16 +293,25 @@ impl<'a> Walk<'a> {
             here = match name {
                 b"." => here,
                 b".." => up(here, root, read),
-                _ => match meet(here, name, dentry::hash(name), read) {
-                    Met::There(found) => {
+                _ => match lookup(dentry, name, dentry::hash(name), read) {
+                    Some(child) => {
+                        let found = match if child.is_plain() { Said::There } else { attend(&here.0, &child) }
+                        {
+                            Said::There => cross(here.0, child, read),
+                            Said::Absent => return Err(ENOENT),
+                            Said::Unknown => return Ok((Step::Ask { dir: keep(here) }, at)),
+                        };
                         let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
                         if found.1.inode.kind == Kind::Symlink && follow {
                             return Ok((Step::Link { dir: keep(here), link: found.1.keep() }, at));
                         }
                         found
                     }
-                    Met::Absent => return Err(ENOENT),
-                    Met::Unknown => return Ok((Step::Ask { dir: keep(here) }, at)),
+                    None if here.0.superblock.cache == Cache::Complete => return Err(ENOENT),
+                    None => match missed(&dentry) {
+                        Said::Absent => return Err(ENOENT),
+                        _ => return Ok((Step::Ask { dir: keep(here) }, at)),
+                    },
                 },
             };
             at = part.next;
@@ -321,48 +336,40 @@ fn keep((mount, dentry): Here<'_>) -> Path {
 }
 
 /// What the cache says of a name.
-enum Met<'g> {
-    There(Here<'g>),
+#[derive(Clone, Copy, PartialEq)]
+enum Said {
+    There,
     Absent,
     /// The file system has to be asked.
     Unknown,
 }
 
-#[inline(always)]
-fn meet<'g>((mount, dir): Here<'g>, name: &[u8], hash: u64, read: &'g RcuRead) -> Met<'g> {
-    let entry = dir.as_ref().directory.as_ref().and_then(|d| d.find(name, hash, read));
-    let Some(child) = entry.map(|entry| Seen::Owned(&*entry.dentry)) else { return missed(&mount, &dir) };
-    if child.is_plain() {
-        return Met::There((mount, child));
-    }
-    match if child.is_cached() { attend(&mount, &child) } else { Attended::Pass } {
-        Attended::Pass => Met::There(cross(mount, child, read)),
-        Attended::Absent => Met::Absent,
-        Attended::Unknown => Met::Unknown,
-    }
+fn lookup<'g>(dir: Seen<'g, Dentry>, name: &[u8], hash: u64, read: &'g RcuRead) -> Option<Seen<'g, Dentry>> {
+    let entry = dir.as_ref().directory.as_ref()?.find(name, hash, read)?;
+    Some(Seen::Owned(&entry.dentry))
 }
 
-/// What a name in a cache says.
-enum Attended {
-    Pass,
-    Absent,
-    Unknown,
+/// Of a name that is in the table but not plain: it is cached, or something is mounted there.
+#[inline(always)]
+fn attend(mount: &Mount, child: &Dentry) -> Said {
+    if child.is_cached() { attend_cached(mount, child) } else { Said::There }
 }
 
 #[cold]
-fn attend(mount: &Mount, child: &Dentry) -> Attended {
+fn attend_cached(mount: &Mount, child: &Dentry) -> Said {
     let asks = mount.superblock.cache == Cache::Revalidated && !child.is_mount_point();
     if asks && !child.is_fresh(clock::since_boot()) {
-        return Attended::Unknown;
+        return Said::Unknown;
     }
     child.note_use();
-    if child.is_absent() { Attended::Absent } else { Attended::Pass }
+    if child.is_absent() { Said::Absent } else { Said::There }
 }
 
-fn missed(mount: &Mount, dir: &Dentry) -> Met<'static> {
+/// Of a name that is not in the table, where that is not the directory.
+#[cold]
+fn missed(dir: &Dentry) -> Said {
     let claims = dir.directory.as_ref().and_then(|d| d.claims.as_ref());
-    let known = mount.superblock.cache == Cache::Complete || claims.is_some_and(|c| c.is_whole());
-    if known { Met::Absent } else { Met::Unknown }
+    if claims.is_some_and(|c| c.is_whole()) { Said::Absent } else { Said::Unknown }
 }
 
 /// Asks the file system for a name that the cache does not hold. May sleep.
@@ -384,7 +391,6 @@ pub fn again(path: &Path) -> Result<Path> {
 }
 
 /// From a mount point to the root of what is mounted there.
-#[inline(always)]
 fn cross<'g>(
     mut mount: Seen<'g, Mount>,
     mut dentry: Seen<'g, Dentry>,

@@ -165,9 +165,13 @@ fn a_lookup_in_a_directory_that_is_removed_meanwhile_finds_nothing_and_enters_no
         }
         let held = find("d").unwrap();
         held.dentry.directory.as_ref().unwrap().claims.as_ref().unwrap().set_whole(false);
+        // Found, and gone before the answer comes.
+        let d = held.dentry.inode.number;
+        world.fs.elsewhere(|tree| tree.make(d, b"x", Kind::Regular)).unwrap();
         let gate = world.fs.gate("lookup", "x", When::After);
         let asks = world.spawn(|_| number("d/x"));
         until(|| gate.arrived() == 1);
+        world.fs.elsewhere(|tree| tree.remove(d, b"x")).unwrap();
         rmdir("d").unwrap();
         gate.open();
         assert_eq!(asks.join(), Err(ENOENT));

@@ -25,6 +25,7 @@ pub mod lock;
 pub mod machine;
 pub mod percpu;
 pub mod percpu_ref;
+pub mod private;
 pub mod protocol;
 pub mod rcu;
 
@@ -33,3 +34,4 @@ pub use level::{Before, Held, Level};
 pub use lock::{IrqSpinGuard, IrqSpinLock, LockClass, Mutex, MutexGuard, SpinGuard, SpinLock};
 pub use machine::{CpuId, MAX_CPUS, cpu_id, cpus};
 pub use percpu::{Count, LocalCell, PerCpu};
+pub use private::Private;

@@ -28,7 +28,7 @@ pub fn pid() -> u32 {
 }
 
 pub fn is_root() -> bool {
-    current().credentials().is_root()
+    current().ids().is_root()
 }
 
 /// The running thread's descriptors, for the length of a call.

@@ -4,9 +4,11 @@
 //! is waited for. A parent that ignores SIGCHLD has its children released at once.
 #![forbid(unsafe_code)]
 
+use super::own::GivenUp;
 use super::signal::{self, Action};
-use super::{Process, Thread, family, session, wait};
+use super::{Current, Process, Thread, family, session, wait};
 use crate::arch;
+use crate::memory::Space;
 use crate::sched::{self, Work, futex};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -54,22 +56,29 @@ pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
 /// Ends the running thread; with it the process, if it is the last, with `status`.
 pub fn exit_thread(status: i32) -> ! {
     let current = super::current();
-    let thread = (*current).clone();
-    let process = thread.process.clone();
+    let process = &current.process;
     if process.pid() == 1 && process.alive.load(Ordering::Acquire) == 1 {
         first_process_ended(status);
     }
-    release_user_memory(&thread);
+    wake_users_of_memory(&current);
+    current.give_up(status, finish_exit)
+}
+
+/// The rest of the exit, of a thread that refers to nothing any more.
+fn finish_exit(given_up: GivenUp, status: i32) -> ! {
+    let GivenUp { files, fs, space } = given_up;
+    let current = super::current();
+    let thread = (*current).clone();
+    let process = thread.process.clone();
+    leave_user_memory(&process, space);
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
     thread.exiting.store(true, Ordering::Release);
     process.gone.add(&usage);
-    let files = thread.files.replace(None);
     if process.alive.load(Ordering::Acquire) == 1
         && let Some(files) = &files
     {
         files.release_locks(process.pid());
     }
-    let fs = thread.fs.replace(None);
     drop((files, fs));
     process.threads_remove(&thread);
     if thread.tid() != process.pid() {
@@ -92,22 +101,24 @@ pub fn exit_thread(status: i32) -> ! {
 
 /// Does the running thread, the last of its process, have its space to itself? Then nobody waits for its end there, and Linux too leaves
 /// the word that CLONE_CHILD_CLEARTID names as it is. Who looks into the space just now may be taken for somebody that shares it.
-fn is_alone(process: &Process) -> bool {
+fn is_alone(thread: &Current) -> bool {
     // The thread's reference, its task's and its process's.
-    process.alive.load(Ordering::Acquire) == 1 && Arc::strong_count(super::current().space()) <= 3
+    thread.process.alive.load(Ordering::Acquire) == 1 && thread.space_references() <= 3
 }
 
-/// What a dying thread does to user memory, and then leaving it.
-fn release_user_memory(thread: &Arc<Thread>) {
+/// What a dying thread does to user memory.
+fn wake_users_of_memory(thread: &Current) {
     super::signal::robust::release(thread);
     let clear = thread.clear_tid.load(Ordering::Relaxed);
-    if clear != 0 && !is_alone(&thread.process) {
+    if clear != 0 && !is_alone(thread) {
         // A bad address is the program's affair.
         let _ = arch::user::store_u32(clear, 0);
-        futex::wake_one_at(super::current().space(), clear);
+        futex::wake_one_at(thread.space(), clear);
     }
-    let process = &thread.process;
-    let mine = thread.space.replace(None);
+}
+
+/// Leaves user memory; `mine` was the thread's reference to its space.
+fn leave_user_memory(process: &Process, mine: Option<Arc<Space>>) {
     let left = sched::leave_space();
     let shared = if process.alive.load(Ordering::Acquire) == 1 { process.set_space(None) } else { None };
     drop((left, shared));

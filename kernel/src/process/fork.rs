@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::ids::Id;
-use super::own::Own;
+use super::own::References;
 use super::{
     ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREAD_TASK,
     THREADS, TRAP,
@@ -99,15 +99,15 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let id = Id::try_new().or_else(|e| if oom::drain_caches() { Id::try_new() } else { Err(e) })?;
     let number = id.number();
     let fpu = sched::clone_fpu()?;
-    let space = if request.has(abi::CLONE_VM) { parent.space().clone() } else { parent.space().fork()? };
+    let space = if request.has(abi::CLONE_VM) { parent.share_space() } else { parent.space().fork()? };
     // A vfork parent waits until its child has another space, so there is one user at a time; any other child is a second.
     if request.has(abi::CLONE_VM) && !request.has(abi::CLONE_VFORK) {
         space.set_multithreaded();
     }
     let files =
-        if request.has(abi::CLONE_FILES) { parent.files().clone() } else { parent.files().try_clone()? };
-    let fs = if request.has(abi::CLONE_FS) { parent.fs().clone() } else { parent.fs().try_clone()? };
-    let credentials = parent.credentials().try_clone()?;
+        if request.has(abi::CLONE_FILES) { parent.share_files() } else { parent.files().try_clone()? };
+    let fs = if request.has(abi::CLONE_FS) { parent.share_fs() } else { parent.fs().try_clone()? };
+    let credentials = parent.copy_credentials()?;
     // Only who has memory of its own has a copy of the area.
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
     let parts =
@@ -127,7 +127,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         *thread.altstack.lock() = altstack;
     }
     if request.has(abi::CLONE_CHILD_SETTID)
-        && let Some(space) = thread.space.get_shared()
+        && let Some(space) = thread.space_of()
     {
         // Linux ignores a bad address here.
         let _ = space.write_remote(VirtAddr(request.child_tid), &number.to_ne_bytes());
@@ -136,7 +136,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         // After the space was copied: only a child that shares it sees this. Linux ignores a bad address here too.
         let _ = arch::user::copy_to_user(request.parent_tid, &number.to_ne_bytes());
     }
-    let space = thread.space.get_shared().ok_or(Errno::ENOMEM)?;
+    let space = thread.space_of().ok_or(Errno::ENOMEM)?;
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, tls)?;
     rseq::inherit(&thread, &task);
     *thread.task.lock() = Arc::downgrade(&task);
@@ -159,7 +159,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
 /// EAGAIN.
 fn check_user_limit(parent: &super::Current) -> Result {
     let limit = parent.process.limits.soft(abi::RLIMIT_NPROC);
-    let credentials = parent.credentials();
+    let credentials = parent.ids();
     if limit >= limits::PROCESSES || credentials.uid == 0 || credentials.is_root() {
         return Ok(());
     }
@@ -222,10 +222,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         id: SpinLock::new(id, &THREAD_ID),
         process,
         task: SpinLock::new(Weak::<Task>::new(), &THREAD_TASK),
-        files: Own::new(parts.files),
-        fs: Own::new(parts.fs),
-        space: Own::new(parts.space),
-        credentials: Own::new(parts.credentials),
+        references: References::new(parts.files, parts.fs, parts.space, parts.credentials),
         blocked: AtomicU64::new(parts.blocked),
         saved_mask: SpinLock::new(None, &SAVED_MASK),
         pending: signal::Queue::new(),

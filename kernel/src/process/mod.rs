@@ -44,6 +44,7 @@ pub use fork::{CloneRequest, clone};
 pub use ids::{Pid, find_process, find_thread, for_each_process};
 pub use limits::{file_size_limit, limit_now};
 pub use oom::drain_and_retry;
+pub use own::before_user_mode;
 pub use session::Session;
 pub use signal::deliver::return_work;
 #[cfg(test)]
@@ -53,7 +54,7 @@ pub use trap::kernel_fault;
 
 use crate::arch::TrapRecord;
 use crate::errno::Errno;
-use crate::fs::{File, FileTable, FsContext};
+use crate::fs::File;
 use crate::lock_order as level;
 use crate::memory::Space;
 use crate::sched::{self, Task, WaitQueue, Work};
@@ -62,7 +63,6 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
-use own::Own;
 use sync::level::Held;
 use sync::rcu::RcuHead;
 use sync::{SpinLock, lock_class};
@@ -139,10 +139,7 @@ pub struct Thread {
     id: SpinLock<Id, level::ThreadState>,
     pub process: Arc<Process>,
     task: SpinLock<Weak<Task>, level::ThreadState>,
-    files: Own<FileTable>,
-    fs: Own<FsContext>,
-    space: Own<Space>,
-    credentials: Own<Credentials>,
+    references: own::References,
     /// Signals that are blocked. Written by the thread itself under the lock of `process.signals`.
     pub(crate) blocked: AtomicU64,
     /// The mask to go back to when the signal that ended a sigsuspend has been delivered.
@@ -331,21 +328,6 @@ impl Thread {
         *self.comm.lock() = comm;
     }
 
-    /// Its descriptors; None once it has exited.
-    pub fn files_of(&self) -> Option<Arc<FileTable>> {
-        self.files.get_shared()
-    }
-
-    /// Its root, working directory and umask; None once it has exited.
-    pub fn fs_of(&self) -> Option<Arc<FsContext>> {
-        self.fs.get_shared()
-    }
-
-    /// Its credentials, for others than the thread itself.
-    pub fn credentials_of(&self) -> Option<Arc<Credentials>> {
-        self.credentials.get_shared()
-    }
-
     /// A signal has come that it blocks: sigtimedwait may be waiting for it.
     pub(crate) fn notify_waiting(&self, signal: u64) {
         if self.waits_for.load(Ordering::SeqCst) & signal != 0 {
@@ -404,31 +386,6 @@ fn no_process() -> ! {
 }
 
 impl Current {
-    pub fn files(&self) -> &Arc<FileTable> {
-        self.files.borrow()
-    }
-
-    pub fn fs(&self) -> &Arc<FsContext> {
-        self.fs.borrow()
-    }
-
-    pub fn space(&self) -> &Arc<Space> {
-        self.space.borrow()
-    }
-
-    /// Its space; None while it exits.
-    pub(crate) fn space_if_any(&self) -> Option<&Arc<Space>> {
-        self.space.borrow_if_any()
-    }
-
-    pub fn credentials(&self) -> &Arc<Credentials> {
-        self.credentials.borrow()
-    }
-
-    pub(crate) fn set_credentials(&self, to: Arc<Credentials>) {
-        self.credentials.replace(Some(to));
-    }
-
     pub(crate) fn task(&self) -> &Task {
         &self.0
     }
@@ -453,7 +410,7 @@ pub fn current_pid() -> Pid {
 
 /// The running thread's credentials.
 pub fn credentials() -> Arc<Credentials> {
-    current().credentials().clone()
+    current().credentials()
 }
 
 /// Has a fatal signal come for the running thread? Long operations end early then.

@@ -1,64 +1,245 @@
-//! A reference that a thread keeps to something shared, and that only the thread itself exchanges.
+//! What a thread refers to and exchanges by itself: its descriptors, its root and working directory, its space, its credentials.
 //!
-//! The thread looks at it without a lock and without counting, so threads that use one file table write no common line;
-//! others (`/proc`) take the lock and count.
+//! The running thread looks at them without a lock and without counting (`sync::Private`), so threads that have one file table or space
+//! write no common line. To its callers this is safe, since no exchange frees what they may have been lent:
+//!
+//! | reference   | exchanged by | what was lent before                                                                          |
+//! |-------------|--------------|-----------------------------------------------------------------------------------------------|
+//! | credentials | set*id       | nothing leaves this file: ids are copied, the whole is counted                                |
+//! | files, space | exec        | stays: the old ones are kept until no code is left that was lent them (`before_user_mode`)     |
+//! | files, fs, space | exit    | is not used any more: `give_up` does not return, and goes on in a function that was lent nothing |
+//!
+//! A `Current` is not kept: nothing but the running code's stack has one.
 
+use super::credentials::{Credentials, Ids};
+use super::{Current, Thread};
+use crate::errno::Result;
+use crate::fs::{FileTable, FsContext};
 use crate::lock_order as level;
-use crate::sched;
+use crate::memory::Space;
+use crate::sched::{self, Work};
 use alloc::sync::Arc;
-use core::cell::UnsafeCell;
-use sync::{SpinLock, lock_class};
+use sync::{Private, SpinLock, lock_class};
 
-lock_class! { static OWN: LockClass = ("thread's references", level::ThreadReference); }
-
-/// See the head of the file. Made for a thread by its creator; from then on exchanged by that thread alone.
-pub struct Own<T> {
-    value: UnsafeCell<Option<Arc<T>>>,
-    lock: SpinLock<(), level::ThreadReference>,
+lock_class! {
+    static REFERENCES: LockClass = ("thread's references", level::ThreadReference);
+    static LEFT: LockClass = ("references left by exec", level::ThreadReference);
 }
 
-// SAFETY: the cell is written only in `replace`, by the owning thread under the lock; others read it under the lock.
-unsafe impl<T: Send + Sync> Sync for Own<T> {}
-// SAFETY: an `Arc` of a `Send + Sync` type may move between threads.
-unsafe impl<T: Send + Sync> Send for Own<T> {}
+/// Work flag: the thread has left something by exec.
+const HAS_LEFT: u32 = Work::PROCESS << 3;
 
-impl<T> Own<T> {
-    pub fn new(value: Arc<T>) -> Self {
-        Self { value: UnsafeCell::new(Some(value)), lock: SpinLock::new((), &OWN) }
-    }
+/// The references of a thread.
+pub(super) struct References {
+    files: Private<FileTable, level::ThreadReference>,
+    fs: Private<FsContext, level::ThreadReference>,
+    space: Private<Space, level::ThreadReference>,
+    credentials: Private<Credentials, level::ThreadReference>,
+    left: SpinLock<Left, level::ThreadReference>,
+}
 
-    /// The owning thread's look, reached through `process::Current` alone. Not kept over a `replace`.
-    ///
-    /// # Panics
-    /// After the thread has given it up in its exit.
-    #[inline]
-    pub fn borrow(&self) -> &Arc<T> {
-        // SAFETY: only this thread writes the cell, in `replace`, and it holds no borrow over that (exec, exit, set*id
-        // exchange at points where the callers above hold none).
-        match unsafe { &*self.value.get() } {
-            Some(value) => value,
-            None => panic!("used after exit"),
+/// What the thread referred to before an exec.
+#[derive(Default)]
+struct Left {
+    files: Option<Arc<FileTable>>,
+    space: Option<Arc<Space>>,
+}
+
+/// What a thread that ends referred to.
+pub(super) struct GivenUp {
+    pub files: Option<Arc<FileTable>>,
+    pub fs: Option<Arc<FsContext>>,
+    pub space: Option<Arc<Space>>,
+}
+
+impl References {
+    pub fn new(
+        files: Arc<FileTable>,
+        fs: Arc<FsContext>,
+        space: Arc<Space>,
+        credentials: Arc<Credentials>,
+    ) -> Self {
+        Self {
+            files: Private::new(files, &REFERENCES),
+            fs: Private::new(fs, &REFERENCES),
+            space: Private::new(space, &REFERENCES),
+            credentials: Private::new(credentials, &REFERENCES),
+            left: SpinLock::new(Left { files: None, space: None }, &LEFT),
         }
     }
+}
 
-    /// As `borrow`; None after the thread has given it up.
-    pub fn borrow_if_any(&self) -> Option<&Arc<T>> {
-        // SAFETY: as in `borrow`.
-        unsafe { (*self.value.get()).as_ref() }
+/// For other threads; None once the thread has exited.
+impl Thread {
+    /// Its descriptors.
+    pub fn files_of(&self) -> Option<Arc<FileTable>> {
+        self.references.files.shared()
     }
 
-    /// A counted reference, for any thread.
-    pub fn get_shared(&self) -> Option<Arc<T>> {
-        let _lock = self.lock.lock();
-        // SAFETY: the lock excludes `replace`.
-        unsafe { (*self.value.get()).clone() }
+    /// Its root, working directory and umask.
+    pub fn fs_of(&self) -> Option<Arc<FsContext>> {
+        self.references.fs.shared()
     }
 
-    /// Exchanges the value; the old one is dropped after the lock. The owning thread only, or nobody runs it yet.
-    pub fn replace(&self, to: Option<Arc<T>>) -> Option<Arc<T>> {
-        debug_assert!(sched::current().thread.is_some());
-        let _lock = self.lock.lock();
-        // SAFETY: the owner writes, with the lock against other readers; it holds no borrow.
-        unsafe { core::mem::replace(&mut *self.value.get(), to) }
+    /// Its space.
+    pub(super) fn space_of(&self) -> Option<Arc<Space>> {
+        self.references.space.shared()
     }
+
+    pub fn credentials_of(&self) -> Option<Arc<Credentials>> {
+        self.references.credentials.shared()
+    }
+}
+
+// SAFETY of the looks below: a `Current` is the running thread, which owns its references, and what they lend outlives whoever is lent it,
+// as the head of the file says.
+impl Current {
+    pub fn files(&self) -> &FileTable {
+        // SAFETY: as above.
+        unsafe { self.references.files.look() }.unwrap_or_else(|| given_up())
+    }
+
+    /// A counted reference to its descriptors, for a child that shares them.
+    pub(super) fn share_files(&self) -> Arc<FileTable> {
+        // SAFETY: as above.
+        unsafe { self.references.files.count() }.unwrap_or_else(|| given_up())
+    }
+
+    pub fn fs(&self) -> &FsContext {
+        // SAFETY: as above.
+        unsafe { self.references.fs.look() }.unwrap_or_else(|| given_up())
+    }
+
+    /// A counted reference to its root and working directory, for a child that shares them.
+    pub(super) fn share_fs(&self) -> Arc<FsContext> {
+        // SAFETY: as above.
+        unsafe { self.references.fs.count() }.unwrap_or_else(|| given_up())
+    }
+
+    pub fn space(&self) -> &Space {
+        self.space_if_any().unwrap_or_else(|| given_up())
+    }
+
+    /// Its space; None while it exits.
+    #[inline]
+    pub(super) fn space_if_any(&self) -> Option<&Space> {
+        // SAFETY: as above.
+        unsafe { self.references.space.look() }
+    }
+
+    /// A counted reference to its space, for a child that shares it.
+    pub(super) fn share_space(&self) -> Arc<Space> {
+        // SAFETY: as above.
+        unsafe { self.references.space.count() }.unwrap_or_else(|| given_up())
+    }
+
+    /// How many references to its space are counted.
+    pub(super) fn space_references(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { self.references.space.references() }
+    }
+
+    /// Puts `space` in place of its own. The old one is kept until `before_user_mode`.
+    pub(super) fn replace_space(&self, space: Arc<Space>) {
+        // SAFETY: as above; what is returned is kept until nobody has a look at it.
+        let old = unsafe { self.references.space.replace(Some(space)) };
+        let before = core::mem::replace(&mut self.references.left.lock().space, old);
+        note_left(before);
+    }
+
+    /// How many references to its descriptors are counted.
+    pub(super) fn file_table_references(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { self.references.files.references() }
+    }
+
+    /// Puts `files` in place of its own descriptors. The old ones are kept until `before_user_mode`.
+    pub(super) fn replace_files(&self, files: Arc<FileTable>) {
+        // SAFETY: as above; what is returned is kept until nobody has a look at it.
+        let old = unsafe { self.references.files.replace(Some(files)) };
+        let before = core::mem::replace(&mut self.references.left.lock().files, old);
+        note_left(before);
+    }
+
+    /// Its user and group ids.
+    #[inline]
+    pub fn ids(&self) -> Ids {
+        self.with_credentials(|credentials| credentials.ids)
+    }
+
+    /// Is `gid` among its supplementary groups?
+    pub fn has_group(&self, gid: u32) -> bool {
+        self.with_credentials(|credentials| credentials.groups.contains(&gid))
+    }
+
+    /// A counted reference to its credentials.
+    pub fn credentials(&self) -> Arc<Credentials> {
+        // SAFETY: as above.
+        unsafe { self.references.credentials.count() }.unwrap_or_else(|| given_up())
+    }
+
+    /// Credentials for a child: the same, in memory of its own.
+    pub(super) fn copy_credentials(&self) -> Result<Arc<Credentials>> {
+        self.with_credentials(Credentials::try_clone)
+    }
+
+    pub fn set_credentials(&self, to: Arc<Credentials>) {
+        // SAFETY: as above; of looks none is alive: `with_credentials` is private, and no function given to it comes here.
+        drop(unsafe { self.references.credentials.replace(Some(to)) });
+    }
+
+    /// `look` does not exchange the credentials.
+    #[inline(always)]
+    fn with_credentials<R>(&self, look: impl FnOnce(&Credentials) -> R) -> R {
+        // SAFETY: as above. The look ends here.
+        look(unsafe { self.references.credentials.look() }.unwrap_or_else(|| given_up()))
+    }
+
+    /// The thread ends: it refers to nothing but its credentials any more, and goes on in `then` with `status`.
+    pub(super) fn give_up(self, status: i32, then: fn(GivenUp, i32) -> !) -> ! {
+        let references = &self.references;
+        // SAFETY: as above. Whoever was lent something is a caller of this function, which does not return, and `then` was lent nothing.
+        let given_up = unsafe {
+            GivenUp {
+                files: references.files.replace(None),
+                fs: references.fs.replace(None),
+                space: references.space.replace(None),
+            }
+        };
+        then(given_up, status)
+    }
+}
+
+/// Something is left by exec. What was left `before` and never came to `before_user_mode` does not happen; if it did, a look at it might
+/// be alive, so it is kept for good.
+fn note_left<T>(before: Option<Arc<T>>) {
+    debug_assert!(before.is_none());
+    core::mem::forget(before);
+    sched::current().work.set(HAS_LEFT);
+}
+
+#[cold]
+fn given_up() -> ! {
+    panic!("a thread that ends has used what it had given up");
+}
+
+/// Lets go of what the running thread has exchanged since it entered the kernel.
+///
+/// # Safety
+/// The thread is on its way to user mode: no code goes on that it ran in the kernel before.
+#[inline]
+pub unsafe fn before_user_mode() {
+    if sched::current().work.any(HAS_LEFT) {
+        // SAFETY: as the caller says.
+        unsafe { drop_left() };
+    }
+}
+
+/// # Safety
+/// As `before_user_mode`.
+#[cold]
+unsafe fn drop_left() {
+    sched::current().work.clear(HAS_LEFT);
+    let left = core::mem::take(&mut *super::current().references.left.lock());
+    drop(left);
 }

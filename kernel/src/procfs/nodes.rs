@@ -113,11 +113,11 @@ fn parse(name: &[u8]) -> Option<u32> {
 /// May the caller look into the process (its memory, its files)?
 fn check_owner(process: &Process) -> Result {
     let me = caller::current();
-    if me.credentials().is_root() || me.process.pid() == process.pid() {
+    if me.ids().is_root() || me.process.pid() == process.pid() {
         return Ok(());
     }
     let theirs = process.leader().and_then(|t| t.credentials_of()).ok_or(EACCES)?;
-    let mine = me.credentials();
+    let mine = me.ids();
     if mine.uid == theirs.uid && mine.uid == theirs.suid && mine.uid == theirs.euid {
         Ok(())
     } else {

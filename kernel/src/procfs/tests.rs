@@ -67,14 +67,16 @@ fn stat_shows_signals_as_linux_has_them_in_decimal() {
 #[test]
 fn status_says_who_a_process_is() {
     let credentials = process::Credentials {
-        uid: 1,
-        euid: 2,
-        suid: 3,
-        fsuid: 4,
-        gid: 5,
-        egid: 6,
-        sgid: 7,
-        fsgid: 8,
+        ids: process::credentials::Ids {
+            uid: 1,
+            euid: 2,
+            suid: 3,
+            fsuid: 4,
+            gid: 5,
+            egid: 6,
+            sgid: 7,
+            fsgid: 8,
+        },
         groups: std::vec![9, 10],
     };
     in_process(move || {

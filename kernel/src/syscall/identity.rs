@@ -21,7 +21,7 @@ macro_rules! get_ids {
     ($($(#[$doc:meta])* $name:ident $field:ident;)*) => {$(
         $(#[$doc])*
         pub fn $name() -> Result<usize> {
-            Ok(process::current().credentials().$field as usize)
+            Ok(process::current().ids().$field as usize)
         }
     )*};
 }

@@ -9,7 +9,6 @@ use crate::fs;
 use crate::memory::Space;
 use crate::memory::user::UserSlice;
 use crate::process;
-use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Advice, Backing, MapFlags, MapRequest, MremapFlags, Object, Prot};
@@ -33,7 +32,7 @@ fn pages(len: usize) -> Option<usize> {
 
 /// Calls `f` with the caller's space, without counting a reference: threads that change their mappings at once write no
 /// common line for it.
-fn with_space<R>(f: impl FnOnce(&Arc<Space>) -> R) -> R {
+fn with_space<R>(f: impl FnOnce(&Space) -> R) -> R {
     f(process::current().space())
 }
 
@@ -61,7 +60,7 @@ fn check_commit(len: usize) -> Result {
 
 /// May the caller map what vm.mmap_min_addr protects (CAP_SYS_RAWIO)?
 fn may_map_low() -> bool {
-    process::current().credentials().is_root()
+    process::current().ids().is_root()
 }
 
 /// mmap(2).

@@ -135,7 +135,7 @@ pub fn sys_clock_settime(clock: i32, from: usize) -> Result<usize> {
 }
 
 fn set_wall_clock(time: u64) -> Result<usize> {
-    if !process::current().credentials().is_root() {
+    if !process::current().ids().is_root() {
         return Err(Errno::EPERM);
     }
     let offset = time.checked_sub(arch::time::now()).ok_or(Errno::EINVAL)?;

@@ -19,7 +19,8 @@ pub struct Memory {
 impl Memory {
     /// `len` bytes of zeros, rounded up to whole pages. The page behind them is not mapped.
     pub fn new(len: usize) -> Memory {
-        let space = process::current().space().clone();
+        let current = process::current();
+        let space = current.space();
         let pages = len.next_multiple_of(PAGE_SIZE);
         let request = MapRequest {
             hint: VirtAddr(0),

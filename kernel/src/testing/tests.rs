@@ -3,6 +3,7 @@
 use super::*;
 use crate::arch::user;
 use crate::errno::{EBADF, EFAULT};
+use crate::process::credentials::Ids;
 use crate::process::{self, Credentials};
 use linux_raw_sys::general as abi;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ fn a_test_has_a_process_with_its_own_session_and_credentials() {
         assert_eq!(process.parent_pid(), 1);
         assert!(process::credentials().is_root());
     });
-    let user = Credentials { uid: 7, euid: 7, ..Credentials::default() };
+    let user = Credentials { ids: Ids { uid: 7, euid: 7, ..Ids::default() }, ..Credentials::default() };
     assert_eq!(in_process_of(user, || process::credentials().uid), 7);
 }
 

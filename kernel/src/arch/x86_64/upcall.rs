@@ -9,7 +9,13 @@ pub fn work_pending() -> bool {
     sched::current().work_pending() || sync::rcu::due()
 }
 
-pub fn return_work(regs: &mut UserRegs) {
+/// What is left to do before user mode.
+///
+/// # Safety
+/// The thread is on its way to user mode: no code goes on that it ran in the kernel before.
+pub unsafe fn return_work(regs: &mut UserRegs) {
+    // SAFETY: as the caller says.
+    unsafe { crate::process::before_user_mode() };
     crate::process::return_work(regs);
 }
 

@@ -207,7 +207,10 @@ fn a_change_of_size_is_told_to_the_foreground_group() {
 
 #[test]
 fn only_the_superuser_types_for_others() {
-    let user = process::Credentials { uid: 5, euid: 5, ..Default::default() };
+    let user = process::Credentials {
+        ids: process::credentials::Ids { uid: 5, euid: 5, ..Default::default() },
+        ..Default::default()
+    };
     crate::testing::in_process_of(user, || {
         let (_master, slave) = terminal();
         let byte = Memory::of(b"x");

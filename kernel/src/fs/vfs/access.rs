@@ -22,14 +22,14 @@ impl Cred {
     /// The caller's file-system ids.
     pub fn current() -> Cred {
         let who = caller::current();
-        let c = who.credentials();
+        let c = who.ids();
         Cred { uid: c.fsuid, gid: c.fsgid, who: Some(who) }
     }
 
     /// The caller's real ids, which access(2) asks with.
     pub fn real() -> Cred {
         let who = caller::current();
-        let c = who.credentials();
+        let c = who.ids();
         Cred { uid: c.uid, gid: c.gid, who: Some(who) }
     }
 
@@ -43,7 +43,7 @@ impl Cred {
     }
 
     pub fn in_group(&self, gid: u32) -> bool {
-        self.gid == gid || self.who.is_some_and(|who| who.credentials().groups.contains(&gid))
+        self.gid == gid || self.who.is_some_and(|who| who.has_group(gid))
     }
 
     /// Owner of the inode, or the superuser.

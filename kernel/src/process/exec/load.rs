@@ -53,7 +53,7 @@ pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool)
     }
     // Below vm.mmap_min_addr only for root, as with mmap.
     let mut fixed = MapFlags::FIXED;
-    fixed.set(MapFlags::LOW, process::current().credentials().is_root());
+    fixed.set(MapFlags::LOW, process::current().ids().is_root());
     for load in &image.loads {
         let address = load.address.checked_add(base).ok_or(Errno::EINVAL)?;
         map_part(space, load, address, object, fixed)?;

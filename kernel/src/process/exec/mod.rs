@@ -257,9 +257,9 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
 /// ENOMEM.
 fn unshare_files(thread: &super::Current) -> Result {
     // A thread whose end is not yet over counts as well; then the table is copied in vain.
-    if Arc::strong_count(thread.files()) > 1 {
+    if thread.file_table_references() > 1 {
         let own = thread.files().try_clone()?;
-        drop(thread.files.replace(Some(own)));
+        thread.replace_files(own);
     }
     Ok(())
 }
@@ -291,7 +291,7 @@ fn fill(
         None => (loaded.entry, 0),
     };
     space.set_brk(VirtAddr(loaded.end));
-    let credentials = thread.credentials();
+    let credentials = thread.ids();
     let facts = stack::Facts {
         program: &loaded,
         interpreter_base,
@@ -328,10 +328,10 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     let process = &thread.process;
     thread.clear_tid_for_exec();
     thread.become_leader();
-    let old = thread.space.replace(Some(space.clone()));
+    current.replace_space(space.clone());
     let shared = process.set_space(Some(space.clone()));
     let left = sched::replace_space(space);
-    drop((old, shared, left));
+    drop((shared, left));
     current.files().exec();
     process.signals.reset_for_exec();
     process.timers.clear();

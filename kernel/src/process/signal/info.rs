@@ -53,7 +53,7 @@ impl Info {
     /// Sent by the running process: kill (SI_USER) or tkill (SI_TKILL).
     pub fn user(signal: u32, code: i32) -> Self {
         let pid = super::super::current_pid();
-        let uid = super::super::current().credentials().uid;
+        let uid = super::super::current().ids().uid;
         let rest = [u64::from(pid) | u64::from(uid) << 32, 0, 0, 0];
         Self { signal, errno: 0, code, rest, timer: None }
     }

@@ -162,8 +162,8 @@ pub fn permitted(target: &Arc<Process>, signal: u32) -> bool {
         return true;
     }
     match target.leader().and_then(|t| t.credentials_of()) {
-        Some(credentials) => caller.credentials().may_signal(&credentials),
-        None => caller.credentials().is_root() || caller.credentials().uid == target.uid_at_exit(),
+        Some(credentials) => caller.ids().may_signal(&credentials),
+        None => caller.ids().is_root() || caller.ids().uid == target.uid_at_exit(),
     }
 }
 

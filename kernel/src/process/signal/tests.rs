@@ -271,7 +271,10 @@ fn who_may_send_is_decided_by_user_ids() {
     in_process(|| {
         let victim = fork(|| until(process::signal_pending));
         let pid = victim.pid as i32;
-        let stranger = Credentials { uid: 9, euid: 9, suid: 9, ..Credentials::default() };
+        let stranger = Credentials {
+            ids: crate::process::credentials::Ids { uid: 9, euid: 9, suid: 9, ..Default::default() },
+            ..Credentials::default()
+        };
         in_stranger(stranger, move || {
             assert_eq!(send::kill(pid, abi::SIGTERM), Err(EPERM));
             assert_eq!(send::kill(pid, 0), Err(EPERM));

@@ -121,12 +121,16 @@ pub unsafe fn load() {
 }
 
 /// What every return to user mode does last: pending work, until none is left. Leaves interrupts off.
+///
+/// # Safety
+/// The caller goes on to user mode, and was not called by code of the kernel that goes on.
 #[inline(always)]
-pub fn finish(regs: &mut UserRegs) {
+pub unsafe fn finish(regs: &mut UserRegs) {
     close_interrupts();
     while super::upcall::work_pending() {
         enable_interrupts();
-        super::upcall::return_work(regs);
+        // SAFETY: as the caller says.
+        unsafe { super::upcall::return_work(regs) };
         close_interrupts();
     }
     super::upcall::leaving_kernel();
@@ -135,7 +139,8 @@ pub fn finish(regs: &mut UserRegs) {
 /// A system call, with interrupts on; returns with interrupts off.
 extern "C" fn syscall(regs: &mut UserRegs) {
     super::upcall::syscall(regs);
-    finish(regs);
+    // SAFETY: called by the entry code alone, which came from user mode.
+    unsafe { finish(regs) };
 }
 
 /// A page fault in user mode.
@@ -143,7 +148,8 @@ extern "C" fn user_fault(regs: &mut UserRegs) {
     let fault = PageFault::new(reg::cr2(), regs.original);
     enable_interrupts();
     super::upcall::user_trap(regs, Trap::PageFault(fault));
-    finish(regs);
+    // SAFETY: as in `syscall`.
+    unsafe { finish(regs) };
 }
 
 /// A page fault in the kernel: a user copy that needs its page, or a bug.
@@ -184,7 +190,8 @@ extern "C" fn kernel_fault(regs: &mut UserRegs) {
 extern "C" fn user_trap(regs: &mut UserRegs) {
     if regs.vector >= 32 {
         irq::interrupt(regs.vector as u8, true);
-        finish(regs);
+        // SAFETY: as in `syscall`.
+        unsafe { finish(regs) };
         return;
     }
     enable_interrupts();
@@ -211,7 +218,8 @@ extern "C" fn user_trap(regs: &mut UserRegs) {
     // The frame is no system call's.
     regs.original = u64::MAX;
     super::upcall::user_trap(regs, trap);
-    finish(regs);
+    // SAFETY: as in `syscall`.
+    unsafe { finish(regs) };
 }
 
 /// DR6 is sticky (SDM vol. 3, 18.2.3).

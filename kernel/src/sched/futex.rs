@@ -7,15 +7,15 @@
 //! LockOrder: bucket → run queue; two buckets (requeue) in the order of their index. The word is read under the bucket's
 //! lock without faulting; a page that is not there is brought in with the lock dropped.
 
-use super::task::{Task, current};
-use super::wait::{Sleep, Woken, sleep_alone};
+use super::task::current;
+use super::wait::{Sleep, WaitAdapter, WaitNode, Woken, sleep_alone};
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::memory::Space;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use intrusive_collections::LinkedList;
 use sync::{SpinGuard, SpinLock, lock_class};
 use vm::FutexKey;
 use vm::addr::VirtAddr;
@@ -56,36 +56,23 @@ impl Key {
     }
 }
 
-/// A task's place in a bucket. A task waits on one futex at a time.
-pub(super) struct FutexNode {
-    link: LinkedListAtomicLink,
-    task: AtomicPtr<Task>,
+/// What a node of a bucket waits for.
+pub(super) struct Wanted {
     owner: AtomicUsize,
     place: AtomicUsize,
     bits: AtomicU32,
-    /// The bucket it is in; changes under the locks of both buckets.
+    /// The bucket that the node is in; changes under the locks of both buckets.
     bucket: AtomicUsize,
-    woken: AtomicBool,
 }
 
-vm::slab_type!(FutexNode, "futex-node", Arc);
-intrusive_adapter!(FutexAdapter = Arc<FutexNode>: FutexNode { link => LinkedListAtomicLink });
-
-impl FutexNode {
-    pub(super) fn new() -> Self {
+impl Wanted {
+    pub(super) const fn new() -> Self {
         Self {
-            link: LinkedListAtomicLink::new(),
-            task: AtomicPtr::new(core::ptr::null_mut()),
             owner: AtomicUsize::new(0),
             place: AtomicUsize::new(0),
             bits: AtomicU32::new(0),
             bucket: AtomicUsize::new(0),
-            woken: AtomicBool::new(false),
         }
-    }
-
-    pub(super) fn set_task(&self, task: *const Task) {
-        self.task.store(task.cast_mut(), Ordering::Relaxed);
     }
 
     fn key(&self) -> Key {
@@ -96,26 +83,17 @@ impl FutexNode {
         self.owner.store(key.owner, Ordering::Relaxed);
         self.place.store(key.place, Ordering::Relaxed);
     }
-
-    /// Wakes the waiter. Its bucket's lock is held, and the node is off the list.
-    fn wake(&self) {
-        self.woken.store(true, Ordering::SeqCst);
-        // SAFETY: the task takes the bucket's lock before it goes on, so it lives while the lock is held.
-        if let Some(task) = unsafe { self.task.load(Ordering::Relaxed).as_ref() } {
-            task.wake();
-        }
-    }
 }
 
 const BUCKETS: usize = 1024;
 
 #[repr(align(64))]
-struct Bucket(SpinLock<LinkedList<FutexAdapter>, level::Futex>);
+struct Bucket(SpinLock<LinkedList<WaitAdapter>, level::Futex>);
 
 static BUCKET: [Bucket; BUCKETS] =
-    [const { Bucket(SpinLock::new(LinkedList::new(FutexAdapter::NEW), &FUTEX)) }; BUCKETS];
+    [const { Bucket(SpinLock::new(LinkedList::new(WaitAdapter::NEW), &FUTEX)) }; BUCKETS];
 
-type Locked = SpinGuard<'static, LinkedList<FutexAdapter>, level::Futex>;
+type Locked = SpinGuard<'static, LinkedList<WaitAdapter>, level::Futex>;
 
 fn index_of(key: Key) -> usize {
     let mixed = (key.owner.rotate_left(17) ^ (key.place >> 2)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -133,7 +111,7 @@ fn read_resident(address: usize) -> Option<u32> {
 /// EAGAIN: it does not. EFAULT: no such memory. ETIMEDOUT. EINTR: a signal.
 pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option<u64>) -> Result {
     let task = current();
-    let node = &task.futex;
+    let node = &task.sleep_node;
     let index = index_of(key);
     loop {
         let mut bucket = BUCKET[index].0.lock();
@@ -145,9 +123,9 @@ pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option
         if value != expected {
             return Err(Errno::EAGAIN);
         }
-        node.set_key(key);
-        node.bits.store(bits, Ordering::Relaxed);
-        node.bucket.store(index, Ordering::Relaxed);
+        node.wanted.set_key(key);
+        node.wanted.bits.store(bits, Ordering::Relaxed);
+        node.wanted.bucket.store(index, Ordering::Relaxed);
         node.woken.store(false, Ordering::Relaxed);
         bucket.push_back(node.clone());
         break;
@@ -165,11 +143,11 @@ pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option
 }
 
 /// Takes this task's node off whatever bucket it is in by now.
-fn leave(node: &Arc<FutexNode>) {
+fn leave(node: &Arc<WaitNode>) {
     loop {
-        let index = node.bucket.load(Ordering::Acquire);
+        let index = node.wanted.bucket.load(Ordering::Acquire);
         let mut bucket = BUCKET[index].0.lock();
-        if node.bucket.load(Ordering::Relaxed) != index {
+        if node.wanted.bucket.load(Ordering::Relaxed) != index {
             continue;
         }
         if !node.woken.load(Ordering::Relaxed) && node.link.is_linked() {
@@ -200,7 +178,7 @@ fn wake_in(bucket: &mut Locked, key: Key, count: u32, bits: u32) -> u32 {
     let mut cursor = bucket.front_mut();
     while woken < count {
         let Some(node) = cursor.get() else { break };
-        if node.key() != key || node.bits.load(Ordering::Relaxed) & bits == 0 {
+        if node.wanted.key() != key || node.wanted.bits.load(Ordering::Relaxed) & bits == 0 {
             cursor.move_next();
             continue;
         }
@@ -248,20 +226,20 @@ fn move_waiters(mut source: Locked, mut target: Option<Locked>, from: Key, to: K
     let mut cursor = source.front_mut();
     while moved < limit {
         let Some(node) = cursor.get() else { break };
-        if node.key() != from {
+        if node.wanted.key() != from {
             cursor.move_next();
             continue;
         }
         moved += 1;
         match &mut target {
             None => {
-                node.set_key(to);
+                node.wanted.set_key(to);
                 cursor.move_next();
             }
             Some(target) => {
                 if let Some(node) = cursor.remove() {
-                    node.set_key(to);
-                    node.bucket.store(index_of(to), Ordering::Release);
+                    node.wanted.set_key(to);
+                    node.wanted.bucket.store(index_of(to), Ordering::Release);
                     target.push_back(node);
                 }
             }

@@ -167,7 +167,6 @@ pub struct Task {
     pub(super) on_resume: AtomicU32,
     pub(super) sleep_node: Arc<WaitNode>,
     pub(super) sleep_timer: Arc<Timer>,
-    pub(super) futex: Arc<super::futex::FutexNode>,
     /// The user thread that this is; None for kernel threads.
     pub thread: Option<Arc<Thread>>,
     rcu: RcuHead,
@@ -231,7 +230,6 @@ impl Task {
     pub(super) fn try_new(thread: Option<Arc<Thread>>, hardware: Hardware, nice: i32) -> Result<Arc<Self>> {
         let sleep_node = sync::slab_arc(WaitNode::new())?;
         let sleep_timer = sync::slab_arc(Timer::new(wake_at, 0))?;
-        let futex = sync::slab_arc(super::futex::FutexNode::new())?;
         let task = sync::slab_arc(Task {
             work: Work::new(),
             state: AtomicU32::new(State::Running as u32),
@@ -253,7 +251,6 @@ impl Task {
             on_resume: AtomicU32::new(0),
             sleep_node,
             sleep_timer,
-            futex,
             thread,
             rcu: RcuHead::new(),
             #[cfg(feature = "lockdep")]
@@ -263,7 +260,6 @@ impl Task {
         let address = Arc::as_ptr(&task);
         task.sleep_node.set_task(address);
         task.sleep_timer.set_argument(address as usize);
-        task.futex.set_task(address);
         Ok(task)
     }
 

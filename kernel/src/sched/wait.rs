@@ -7,6 +7,7 @@
 //!
 //! LockOrder: wait queue → run queue. Wakers call from thread context (see `pending`).
 
+use super::futex::Wanted;
 use super::switch::schedule;
 use super::task::{State, Task, Work, current};
 use crate::lock_order as level;
@@ -36,18 +37,20 @@ pub enum Woken {
     Timeout,
 }
 
-/// A sleeper's place on one queue.
+/// A sleeper's place on one list: a wait queue's, or a futex bucket's. A task sleeps on one of its own at a time; `poll` makes more.
 pub(super) struct WaitNode {
-    link: LinkedListAtomicLink,
+    pub(super) link: LinkedListAtomicLink,
     task: AtomicPtr<Task>,
-    /// A waker took the node off the queue.
-    woken: AtomicBool,
+    /// A waker took the node off the list.
+    pub(super) woken: AtomicBool,
     /// `wake_one` stops here.
     exclusive: AtomicBool,
+    /// In a futex bucket: which waiters a wake means.
+    pub(super) wanted: Wanted,
 }
 
 vm::slab_type!(WaitNode, "wait-node", Arc);
-intrusive_adapter!(WaitAdapter = Arc<WaitNode>: WaitNode { link => LinkedListAtomicLink });
+intrusive_adapter!(pub(super) WaitAdapter = Arc<WaitNode>: WaitNode { link => LinkedListAtomicLink });
 
 impl WaitNode {
     pub(super) fn new() -> Self {
@@ -56,6 +59,7 @@ impl WaitNode {
             task: AtomicPtr::new(core::ptr::null_mut()),
             woken: AtomicBool::new(false),
             exclusive: AtomicBool::new(false),
+            wanted: Wanted::new(),
         }
     }
 
@@ -63,10 +67,10 @@ impl WaitNode {
         self.task.store(task.cast_mut(), Ordering::Relaxed);
     }
 
-    /// Wakes the sleeper. The queue's lock is held.
-    fn wake(&self) {
+    /// Wakes the sleeper. The list's lock is held, and the node is off it.
+    pub(super) fn wake(&self) {
         self.woken.store(true, Ordering::SeqCst);
-        // SAFETY: the node was on the queue, whose lock is held; its task takes that lock before it goes on, so it lives.
+        // SAFETY: the node was on the list, whose lock is held; its task takes that lock before it goes on, so it lives.
         if let Some(task) = unsafe { self.task.load(Ordering::Relaxed).as_ref() } {
             task.wake();
         }

@@ -5,8 +5,8 @@
 //!
 //! | bit | name | in a leaf |
 //! |---|---|---|
-//! | 10 | private | the leaf has a reference to the frame, itself or through its holder: a private page |
-//! | 52 | held | of a private page: the reference is the holder's (HeldByList, node/holder.rs) |
+//! | 10 | private | the leaf has a reference to the frame, itself or through its pool: a private page |
+//! | 52 | pooled | of a private page: the reference is the pool's (PooledByFamily, node/pool.rs) |
 //!
 //! An entry without the present bit is the software's alone. Zero is absent. Else bits 9 and 11 say of what kind it is; bits 10 and 52 are as
 //! above:
@@ -36,7 +36,7 @@ pub struct Entry(pub u64);
 const BUSY: u64 = 1 << 9;
 const PRIVATE: u64 = 1 << 10;
 const CLOSED: u64 = 1 << 11;
-const HELD: u64 = 1 << 52;
+const POOLED: u64 = 1 << 52;
 /// What says the kind of an entry that is not present.
 const KIND: u64 = BUSY | CLOSED;
 
@@ -61,11 +61,11 @@ pub enum UpperEntry {
 /// Fails to compile where the machine's hardware looks at bits that are the software's.
 pub(crate) const fn assert_fits<M: Machine>() {
     assert!(
-        (PRIVATE | HELD) & !M::IGNORED == 0,
+        (PRIVATE | POOLED) & !M::IGNORED == 0,
         "the hardware looks at a bit of present entries that vm uses"
     );
     assert!(
-        (KIND | PRIVATE | HELD) & (M::PRESENT | M::ADDRESS) == 0,
+        (KIND | PRIVATE | POOLED) & (M::PRESENT | M::ADDRESS) == 0,
         "the kind of an entry is in the hardware's bits"
     );
     assert!(
@@ -141,33 +141,33 @@ impl Entry {
         self.0 & PRIVATE != 0
     }
 
-    /// Of a private page: is the reference to its frame the leaf's holder's, instead of the entry's?
+    /// Of a private page: is the reference to its frame the leaf's pool's, instead of the entry's?
     #[inline]
-    pub fn is_held(self) -> bool {
-        self.0 & HELD != 0
+    pub fn is_pooled(self) -> bool {
+        self.0 & POOLED != 0
     }
 
     /// Does it show a private page, and hold a reference of its own to the frame?
     #[inline]
     pub fn owns_frame(self) -> bool {
-        self.is_private() && !self.is_held()
+        self.is_private() && !self.is_pooled()
     }
 
-    /// The entry of a private page when the leaf's holder has taken over its reference.
+    /// The entry of a private page when the leaf's pool has taken over its reference.
     #[inline]
-    pub fn held(self) -> Self {
-        Self(self.0 | HELD)
+    pub fn pooled(self) -> Self {
+        Self(self.0 | POOLED)
     }
 
-    /// A held entry when it has got a reference of its own.
+    /// A pooled entry when it has got a reference of its own.
     #[inline]
     pub fn owning(self) -> Self {
-        Self(self.0 & !HELD)
+        Self(self.0 & !POOLED)
     }
 
     /// The same page with other rights.
     #[inline]
     pub fn with_prot<M: Machine>(self, prot: Prot) -> Self {
-        Self(Self::page::<M>(self.address::<M>(), prot, self.is_private()).0 | self.0 & HELD)
+        Self(Self::page::<M>(self.address::<M>(), prot, self.is_private()).0 | self.0 & POOLED)
     }
 }

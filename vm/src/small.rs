@@ -50,7 +50,7 @@ impl<T, const N: usize> SmallList<T, N> {
 
     /// Can `n` more be put in?
     #[inline]
-    pub fn has_room(&self, n: usize) -> bool {
+    pub fn has_capacity(&self, n: usize) -> bool {
         match &self.store {
             Store::Inline(a) => a.remaining_capacity() >= n,
             Store::Spilled(v) => v.capacity() - v.len() >= n,
@@ -84,7 +84,7 @@ impl<T, const N: usize> SmallList<T, N> {
 
     /// Puts `value` at `at`. Room has been made.
     pub fn insert(&mut self, at: usize, value: T) {
-        debug_assert!(self.has_room(1) && at <= self.len(), "no room was made");
+        debug_assert!(self.has_capacity(1) && at <= self.len(), "no room was made");
         match &mut self.store {
             Store::Inline(a) => drop(a.try_insert(at, value)),
             Store::Spilled(v) => drop(v.insert_reserved(at, value)),

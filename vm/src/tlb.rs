@@ -107,14 +107,14 @@ impl FlushRequest<'_> {
     /// Does what is asked, on a CPU that was asked. Called from the interrupt handler, interrupts disabled.
     pub fn answer<M: Machine>(&self) {
         TLB_COUNTS.this().received.add(1);
-        self.space.obey::<M>(self, machine::cpu_id());
+        self.space.handle_flush::<M>(self, machine::cpu_id());
     }
 
     /// [`Self::answer`] on behalf of `cpu`: hosted CPUs are threads, which take no interrupts. `M` acts as that CPU meanwhile, and
     /// keeps the CPU's own [`crate::Space::switch_in`] out.
     #[cfg(not(target_os = "none"))]
     pub fn answer_as<M: Machine>(&self, cpu: sync::CpuId) {
-        self.space.obey::<M>(self, cpu);
+        self.space.handle_flush::<M>(self, cpu);
     }
 }
 
@@ -215,7 +215,7 @@ impl SpaceTlb {
         let cpu = machine::cpu_id();
         if cpus.contains(cpu) {
             TLB_COUNTS.this().local.add(1);
-            self.obey::<M>(request, cpu);
+            self.handle_flush::<M>(request, cpu);
         }
         machine::irq_restore(irq);
         cpus.remove(cpu);
@@ -227,7 +227,7 @@ impl SpaceTlb {
         }
     }
 
-    fn obey<M: Machine>(&self, request: &FlushRequest, cpu: sync::CpuId) {
+    fn handle_flush<M: Machine>(&self, request: &FlushRequest, cpu: sync::CpuId) {
         let tlb = if cfg!(target_os = "none") { TLB.this() } else { TLB.of(cpu) };
         let loaded = tlb.loaded.load(Ordering::Relaxed) == self.id;
         if loaded && !request.leave {

@@ -21,15 +21,15 @@ fn rights() -> impl Strategy<Value = Prot> {
 
 proptest! {
     #[test]
-    fn a_page_comes_out_as_it_was_put_in(frame in frames(), prot in rights(), private: bool, held: bool) {
+    fn a_page_comes_out_as_it_was_put_in(frame in frames(), prot in rights(), private: bool, pooled: bool) {
         let mut entry = Entry::page::<Soft>(frame, prot, private);
-        if held {
-            entry = entry.held();
+        if pooled {
+            entry = entry.pooled();
         }
         let kind = if prot.is_empty() { LeafEntry::Closed(frame) } else { LeafEntry::Page(frame) };
         prop_assert_eq!(entry.in_leaf::<Soft>(), kind);
-        prop_assert_eq!((entry.is_private(), entry.is_held()), (private, held));
-        prop_assert_eq!(entry.owns_frame(), private && !held);
+        prop_assert_eq!((entry.is_private(), entry.is_pooled()), (private, pooled));
+        prop_assert_eq!(entry.owns_frame(), private && !pooled);
         prop_assert!(!entry.is_absent() && !entry.is_busy());
         prop_assert_eq!(Soft::is_writable(entry), prot.contains(Prot::WRITE));
         prop_assert_eq!(Soft::read_only(entry).in_leaf::<Soft>(), kind);
@@ -39,10 +39,10 @@ proptest! {
     }
 
     #[test]
-    fn other_rights_change_nothing_else(frame in frames(), old in rights(), new in rights(), private: bool, held: bool) {
+    fn other_rights_change_nothing_else(frame in frames(), old in rights(), new in rights(), private: bool, pooled: bool) {
         let page = |prot| {
             let entry = Entry::page::<Soft>(frame, prot, private);
-            if held { entry.held() } else { entry }
+            if pooled { entry.pooled() } else { entry }
         };
         prop_assert_eq!(page(old).with_prot::<Soft>(new), page(new));
     }
@@ -52,7 +52,7 @@ proptest! {
         let entry = Entry::busy(cpu);
         prop_assert_eq!(entry.in_leaf::<Soft>(), LeafEntry::Busy(cpu));
         prop_assert!(entry.is_busy() && !entry.is_absent());
-        prop_assert!(!entry.is_private() && !entry.is_held() && !Soft::is_writable(entry));
+        prop_assert!(!entry.is_private() && !entry.is_pooled() && !Soft::is_writable(entry));
     }
 
     #[test]

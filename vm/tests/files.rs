@@ -85,7 +85,7 @@ fn truncation_takes_private_copies_away_too() {
     }
     let child = s.fork().unwrap();
     switch_to(&child);
-    // The child's leaf is a copy now; the pages are held by both.
+    // The child's leaf is a copy now; both refer to the pages.
     write(&child, private, 8).unwrap();
     assert_eq!(object.resident_pages(), 256);
     object.set_size(4096 + 8).unwrap();

@@ -29,7 +29,7 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
             return;
         }
         let start_of_line = out.len();
-        let file = m.object.and_then(|o| mapped::find(o.tag()));
+        let file = m.object.and_then(|o| mapped::find(o.inode_number()));
         let (device, number) = file.as_ref().map_or((0, 0), |f| (f.device, f.number));
         let letter = |on: bool, c: char| if on { c } else { '-' };
         let written = write!(

@@ -1,10 +1,10 @@
-//! The buddy of a node: free blocks of 1 to 1,024 pages that join with their neighbours when both are free.
+//! The buddy of a NUMA node: free blocks of 1 to 1,024 pages that join with their neighbours when both are free.
 //!
-//! Reached in batches only (a magazine and the colour lists are empty, or a large block is wanted), so one lock per node.
+//! Reached in batches only (a magazine and the colour lists are empty, or a large block is wanted), so one lock per NUMA node.
 //! A free block is marked at its first frame (`Frame::block`), under the lock.
 
 use super::chain::Chain;
-use super::{Frame, FrameKind, MAX_NODES, MAX_ORDER};
+use super::{Frame, FrameKind, MAX_NUMA_NODES, MAX_ORDER};
 use crate::order::FrameList;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{SpinLock, lock_class};
@@ -23,18 +23,18 @@ pub(super) struct Buddy {
     free: AtomicU64,
 }
 
-static NODES: [Buddy; MAX_NODES] = [const {
+static NUMA_NODES: [Buddy; MAX_NUMA_NODES] = [const {
     Buddy { lists: SpinLock::new(Lists { heads: [0; MAX_ORDER + 1] }, &BUDDY), free: AtomicU64::new(0) }
-}; MAX_NODES];
+}; MAX_NUMA_NODES];
 
-pub(super) fn node(n: usize) -> &'static Buddy {
-    &NODES[n % MAX_NODES]
+pub(super) fn of_numa_node(n: usize) -> &'static Buddy {
+    &NUMA_NODES[n % MAX_NUMA_NODES]
 }
 
-/// Gives each page of `pages` to the buddy of its node, where large blocks form.
+/// Gives each page of `pages` to the buddy of its NUMA node, where large blocks form.
 pub(super) fn give_pages(mut pages: Chain) {
     while let Some(frame) = pages.pop() {
-        node(frame.node()).give(frame, 0);
+        of_numa_node(frame.numa_node()).give(frame, 0);
     }
 }
 
@@ -43,7 +43,7 @@ impl Buddy {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Takes in the pages `first..last`, all of this node, as the largest aligned blocks that fit.
+    /// Takes in the pages `first..last`, all of this NUMA node, as the largest aligned blocks that fit.
     pub(super) fn add(&self, first: u32, last: u32) {
         let mut lists = self.lists.lock();
         let mut number = first;
@@ -110,8 +110,8 @@ impl Buddy {
         while order < MAX_ORDER {
             let other = number ^ (1 << order);
             let neighbour = Frame::by_number(other);
-            // A mark is set only on free blocks, but on those of other nodes too.
-            if neighbour.block() != order as u8 + 1 || neighbour.node() != frame.node() {
+            // A mark is set only on free blocks, but on those of other NUMA nodes too.
+            if neighbour.block() != order as u8 + 1 || neighbour.numa_node() != frame.numa_node() {
                 break;
             }
             lists.remove(other, order);

@@ -1,16 +1,16 @@
-//! Colour lists: a node's single free pages, split so that CPUs that refill at once meet at different locks.
+//! Colour lists: a NUMA node's single free pages, split so that CPUs that refill at once meet at different locks.
 //!
 //! A colour is a group of 32-page runs (bits 5..9 of the page number), so a run split by the buddy keeps one colour. Each
 //! CPU starts at its own colour. A list that grows long gives its surplus back to the buddy, so that large blocks form
 //! again.
 
 use super::chain::Chain;
-use super::{Frame, MAX_NODES, buddy};
+use super::{Frame, MAX_NUMA_NODES, buddy};
 use crate::order::FrameList;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{SpinLock, lock_class};
 
-/// Lists per node.
+/// Lists per NUMA node.
 pub(super) const COLOURS: usize = 16;
 /// Pages a list holds before it gives half of them to the buddy.
 const LONG: usize = 1024;
@@ -24,20 +24,20 @@ struct List {
     free: AtomicU64,
 }
 
-/// The colour lists of one node.
+/// The colour lists of one NUMA node.
 pub(super) struct ColourLists {
     lists: [List; COLOURS],
 }
 
-static NODES: [ColourLists; MAX_NODES] = [const {
+static NUMA_NODES: [ColourLists; MAX_NUMA_NODES] = [const {
     ColourLists {
         lists: [const { List { chain: SpinLock::new(Chain::EMPTY, &COLOUR), free: AtomicU64::new(0) } };
             COLOURS],
     }
-}; MAX_NODES];
+}; MAX_NUMA_NODES];
 
-pub(super) fn node(n: usize) -> &'static ColourLists {
-    &NODES[n % MAX_NODES]
+pub(super) fn of_numa_node(n: usize) -> &'static ColourLists {
+    &NUMA_NODES[n % MAX_NUMA_NODES]
 }
 
 /// Colour of a frame.
@@ -66,7 +66,7 @@ impl ColourLists {
         0
     }
 
-    /// Takes in one chain per colour, of frames of this node.
+    /// Takes in one chain per colour, of frames of this NUMA node.
     pub(super) fn give(&self, chains: [Chain; COLOURS]) {
         for (list, chain) in self.lists.iter().zip(chains) {
             if chain.len() == 0 {
@@ -88,7 +88,7 @@ impl ColourLists {
         }
     }
 
-    /// Gives every page to the buddy of its node, so that large blocks form.
+    /// Gives every page to the buddy of its NUMA node, so that large blocks form.
     pub(super) fn drain(&self) {
         for list in &self.lists {
             let all = {

@@ -1,10 +1,10 @@
 //! Depots: behind each CPU's magazine, the frames that it has given back before.
 //!
 //! A program that frees and takes many pages again and again gets its own pages back, which no other CPU has touched meanwhile. Only what
-//! a depot does not hold any more goes to the lists of the nodes.
+//! a depot does not hold any more goes to the lists of the NUMA nodes.
 //!
 //! Each depot has a lock, which in the steady state its CPU alone takes, once for a batch of frames. Another CPU takes from a depot
-//! only when the lists of all nodes are empty or no large block is left. So what lies here is free memory for everybody at once,
+//! only when the lists of all NUMA nodes are empty or no large block is left. So what lies here is free memory for everybody at once,
 //! though its CPU sleeps or stays in user mode for long: nobody is asked and nobody is waited for.
 //!
 //! LockOrder: FrameList, innermost; no other lock is taken under it.
@@ -45,7 +45,7 @@ fn limit() -> usize {
     super::total_frames() as usize / (2 * machine::cpus() as usize)
 }
 
-/// Fills `out` from the depots of other CPUs, those of this CPU's node first; says how many frames.
+/// Fills `out` from the depots of other CPUs, those of this CPU's NUMA node first; says how many frames.
 #[cold]
 pub(super) fn take_elsewhere(out: &mut [u32]) -> usize {
     let (cpus, here) = (machine::cpus(), machine::cpu_id());
@@ -61,7 +61,7 @@ impl Depot {
     }
 
     /// Is there room for a batch?
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_capacity(&self) -> bool {
         self.len() + BATCH <= limit()
     }
 
@@ -84,7 +84,7 @@ impl Depot {
         self.len.store(chain.len(), Ordering::Relaxed);
     }
 
-    /// Gives all frames to the buddies of their nodes, where large blocks form.
+    /// Gives all frames to the buddies of their NUMA nodes, where large blocks form.
     pub(super) fn drain(&self) {
         let all = {
             let mut chain = self.chain.lock();

@@ -25,11 +25,11 @@ pub fn on_next_copy(f: impl FnOnce() + Send + 'static) {
     *ON_COPY.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(f));
 }
 
-/// Starts the frame allocator with `pages` pages spread over `nodes` nodes. The first call of a process counts; every
+/// Starts the frame allocator with `pages` pages spread over `numa_nodes` NUMA nodes. The first call of a process counts; every
 /// test calls it and all share the memory.
-pub fn start(pages: usize, nodes: usize) {
+pub fn start(pages: usize, numa_nodes: usize) {
     START.call_once(|| {
-        let pages = pages.next_multiple_of(1024 * nodes.max(1));
+        let pages = pages.next_multiple_of(1024 * numa_nodes.max(1));
         // Aligned here: an aligned request for zeros would touch all of it.
         let memory = Layout::array::<u8>(pages * PAGE_SIZE + ALIGN);
         let table = Layout::array::<u8>((pages + 1) * size_of::<Frame>());
@@ -41,15 +41,15 @@ pub fn start(pages: usize, nodes: usize) {
         assert!(base != 0 && frames != 0, "the host has no memory for {pages} pages");
         DIRECT_MAP.store(base.next_multiple_of(ALIGN), Ordering::Relaxed);
         TABLE.store(frames.next_multiple_of(size_of::<Frame>()), Ordering::Relaxed);
-        let share = pages / nodes.max(1);
-        for node in 0..nodes.max(1) {
-            let (first, last) = (node * share, (node + 1) * share);
+        let share = pages / numa_nodes.max(1);
+        for numa_node in 0..numa_nodes.max(1) {
+            let (first, last) = (numa_node * share, (numa_node + 1) * share);
             // SAFETY: the arena is ours, never freed, and handed over once; the table is zeroed.
             unsafe {
                 super::add_region(
                     PhysAddr((first * PAGE_SIZE) as u64),
                     PhysAddr((last * PAGE_SIZE) as u64),
-                    node as u32,
+                    numa_node as u32,
                 );
             }
         }

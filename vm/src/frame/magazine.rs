@@ -2,11 +2,11 @@
 //!
 //! Only the owning CPU touches a magazine's contents (kernel code is not preempted and interrupt handlers do not
 //! allocate); its counts may be read by anybody. Batches move between a magazine and the CPU's depot, and where that is empty or full,
-//! the lists of the nodes.
+//! the lists of the NUMA nodes.
 
 use super::chain::Chain;
 use super::colour::{self, COLOURS};
-use super::{BATCH, Frame, MAX_NODES, buddy, depot};
+use super::{BATCH, Frame, MAX_NUMA_NODES, buddy, depot};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::machine;
@@ -14,14 +14,14 @@ use sync::per_cpu;
 
 /// Frames a magazine holds at most: 512 KiB of pages.
 const CAPACITY: usize = 128;
-/// Frames of another node that wait before they go home together.
+/// Frames of another NUMA node that wait before they go home together.
 const FAR_BATCH: usize = 32;
 
 #[repr(align(64))]
 struct Magazine {
     len: AtomicUsize,
     frames: UnsafeCell<[u32; CAPACITY]>,
-    far: UnsafeCell<[Chain; MAX_NODES]>,
+    far: UnsafeCell<[Chain; MAX_NUMA_NODES]>,
     far_len: AtomicUsize,
     refills: AtomicU64,
     refills_far: AtomicU64,
@@ -40,7 +40,7 @@ per_cpu! {
     static MAGAZINE: Magazine = Magazine {
         len: AtomicUsize::new(0),
         frames: UnsafeCell::new([0; CAPACITY]),
-        far: UnsafeCell::new([Chain::EMPTY; MAX_NODES]),
+        far: UnsafeCell::new([Chain::EMPTY; MAX_NUMA_NODES]),
         far_len: AtomicUsize::new(0),
         refills: AtomicU64::new(0),
         refills_far: AtomicU64::new(0),
@@ -49,12 +49,12 @@ per_cpu! {
     };
 }
 
-/// One CPU's dealings with the node lists, in batches.
+/// One CPU's dealings with the NUMA node lists, in batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuFrameCounts {
-    /// Batches taken from the CPU's own node.
+    /// Batches taken from the CPU's own NUMA node.
     pub refills: u64,
-    /// Batches taken from another node.
+    /// Batches taken from another NUMA node.
     pub refills_far: u64,
     /// Batches given back.
     pub spills: u64,
@@ -102,7 +102,7 @@ pub(super) fn take() -> Option<&'static Frame> {
 pub(super) fn give(frame: &'static Frame) {
     frame.mark_free();
     let m = MAGAZINE.this();
-    if machine::nodes() > 1 && frame.node() != machine::node_of(machine::cpu_id()) as usize {
+    if machine::nodes() > 1 && frame.numa_node() != machine::node_of(machine::cpu_id()) as usize {
         return give_far(m, frame);
     }
     let mut len = m.len.load(Ordering::Relaxed);
@@ -121,12 +121,12 @@ fn refill(m: &Magazine) -> usize {
     let frames = unsafe { &mut (&mut *m.frames.get())[..BATCH] };
     let mut len = depot::this().take(frames);
     if len == 0 {
-        len = from_nodes(m, frames);
+        len = from_numa_nodes(m, frames);
     }
     if len == 0 {
-        // The last frames may be those this CPU holds back for other nodes.
+        // The last frames may be those this CPU holds back for other NUMA nodes.
         flush_far(m);
-        len = from_nodes(m, frames);
+        len = from_numa_nodes(m, frames);
     }
     if len == 0 {
         len = depot::take_elsewhere(frames);
@@ -135,14 +135,14 @@ fn refill(m: &Magazine) -> usize {
     len
 }
 
-/// Fills `out` from the lists of the nodes, this CPU's own first; returns how many frames.
-fn from_nodes(m: &Magazine, out: &mut [u32]) -> usize {
+/// Fills `out` from the lists of the NUMA nodes, this CPU's own first; returns how many frames.
+fn from_numa_nodes(m: &Magazine, out: &mut [u32]) -> usize {
     let cpu = machine::cpu_id();
-    let home = machine::node_of(cpu) as usize % MAX_NODES;
-    for n in (0..MAX_NODES).map(|i| (home + i) % MAX_NODES) {
-        let mut len = colour::node(n).take(cpu as usize % COLOURS, out);
+    let home = machine::node_of(cpu) as usize % MAX_NUMA_NODES;
+    for n in (0..MAX_NUMA_NODES).map(|i| (home + i) % MAX_NUMA_NODES) {
+        let mut len = colour::of_numa_node(n).take(cpu as usize % COLOURS, out);
         if len == 0 {
-            len = buddy::node(n).take_pages(out);
+            len = buddy::of_numa_node(n).take_pages(out);
         }
         if len > 0 {
             bump(if n == home { &m.refills } else { &m.refills_far });
@@ -171,7 +171,7 @@ pub(super) fn has_followed(cpu: machine::CpuId) -> bool {
     MAGAZINE.of(cpu).followed.load(Ordering::Relaxed) == CALLS.load(Ordering::Relaxed)
 }
 
-/// Puts away what this CPU keeps, if that was asked for since the last time: the magazine's frames into the depot, those of other nodes
+/// Puts away what this CPU keeps, if that was asked for since the last time: the magazine's frames into the depot, those of other NUMA nodes
 /// home.
 pub(super) fn follow_call() {
     if was_called() {
@@ -192,16 +192,16 @@ fn spill(m: &Magazine) -> usize {
     // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
     let frames = unsafe { &mut *m.frames.get() };
     let depot = depot::this();
-    if depot.has_room() {
+    if depot.has_capacity() {
         depot.put(&frames[..BATCH]);
     } else {
-        let home = machine::node_of(machine::cpu_id()) as usize % MAX_NODES;
+        let home = machine::node_of(machine::cpu_id()) as usize % MAX_NUMA_NODES;
         let mut chains = [Chain::EMPTY; COLOURS];
         for number in &frames[..BATCH] {
             let frame = Frame::by_number(*number);
             chains[colour::of(frame)].push(frame);
         }
-        colour::node(home).give(chains);
+        colour::of_numa_node(home).give(chains);
         bump(&m.spills);
     }
     frames.copy_within(BATCH.., 0);
@@ -211,34 +211,34 @@ fn spill(m: &Magazine) -> usize {
 
 #[cold]
 fn give_far(m: &Magazine, frame: &'static Frame) {
-    let node = frame.node() % MAX_NODES;
+    let numa_node = frame.numa_node() % MAX_NUMA_NODES;
     // SAFETY: this CPU's magazine; the borrow ends before anything else touches it.
-    let chain = unsafe { &mut (&mut *m.far.get())[node] };
+    let chain = unsafe { &mut (&mut *m.far.get())[numa_node] };
     chain.push(frame);
     m.far_len.store(m.far_len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     if chain.len() >= FAR_BATCH {
         let chain = core::mem::replace(chain, Chain::EMPTY);
-        send_home(m, node, chain);
+        send_home(m, numa_node, chain);
     }
 }
 
 fn flush_far(m: &Magazine) {
-    for node in 0..MAX_NODES {
+    for numa_node in 0..MAX_NUMA_NODES {
         // SAFETY: as in `give_far`.
-        let chain = unsafe { core::mem::replace(&mut (&mut *m.far.get())[node], Chain::EMPTY) };
+        let chain = unsafe { core::mem::replace(&mut (&mut *m.far.get())[numa_node], Chain::EMPTY) };
         if chain.len() > 0 {
-            send_home(m, node, chain);
+            send_home(m, numa_node, chain);
         }
     }
 }
 
-fn send_home(m: &Magazine, node: usize, mut chain: Chain) {
+fn send_home(m: &Magazine, numa_node: usize, mut chain: Chain) {
     m.far_len.store(m.far_len.load(Ordering::Relaxed) - chain.len(), Ordering::Relaxed);
     let mut chains = [Chain::EMPTY; COLOURS];
     while let Some(frame) = chain.pop() {
         chains[colour::of(frame)].push(frame);
     }
-    colour::node(node).give(chains);
+    colour::of_numa_node(numa_node).give(chains);
     bump(&m.spills);
 }
 

@@ -74,7 +74,7 @@ pub struct Frame {
     refs: Refs,
     kind: AtomicU8,
     order: AtomicU8,
-    node: AtomicU8,
+    numa_node: AtomicU8,
     flags: AtomicU8,
     next: AtomicU32,
     prev: AtomicU32,
@@ -126,8 +126,8 @@ impl Frame {
 
     /// NUMA node of the page.
     #[inline]
-    pub fn node(&self) -> usize {
-        self.node.load(Ordering::Relaxed) as usize
+    pub fn numa_node(&self) -> usize {
+        self.numa_node.load(Ordering::Relaxed) as usize
     }
 
     #[inline]
@@ -183,7 +183,7 @@ impl Frame {
         self.refs.get();
     }
 
-    /// As [`Self::get`], for a copy of a leaf. Says whether others than the leaf held the frame before, and whether another CPU took
+    /// As [`Self::get`], for a copy of a leaf. Says whether others than the leaf referred to the frame before, and whether another CPU took
     /// the last reference of this kind then.
     #[inline]
     pub fn get_for_copy(&self, cpu: CpuId) -> (bool, bool) {
@@ -199,8 +199,8 @@ impl Frame {
         self.refs.put()
     }
 
-    pub(super) fn set_home(&self, node: u8) {
-        self.node.store(node, Ordering::Relaxed);
+    pub(super) fn set_home(&self, numa_node: u8) {
+        self.numa_node.store(numa_node, Ordering::Relaxed);
     }
 
     #[inline]

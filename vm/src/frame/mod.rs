@@ -5,14 +5,15 @@
 //! ```text
 //!   magazine (per CPU, no lock)  <-- batches -->  depot (per CPU, a lock that it alone takes while others have memory)
 //!             ^                                                        | when there is no large block
-//!             +---- batches ---->  colour lists (per node, a lock each)  -- runs -->  buddy (per node, one lock)
+//!             +---- batches ---->  colour lists (per NUMA node,  -- runs -->  buddy (per NUMA node,
+//!                                  a lock each)                               one lock)
 //! ```
 //!
 //! * CountLocal: taking and giving back a frame writes this CPU's magazine and depot and the frame's own metadata line, nothing else,
 //!   until the depot is empty or full. `free_frames` is a sum taken by the reader.
 //! * What lies in depots, lists and buddies is free for every CPU at once; what lies in magazines, when their CPUs are called
 //!   ([`call_back`]).
-//! * A frame freed far from home waits in a per-CPU chain for its own node and goes back in batches.
+//! * A frame freed far from home waits in a per-CPU chain for its own NUMA node and goes back in batches.
 //! * LockOrder: depot, colour list and buddy locks are FrameList, the innermost level of `vm`; none is held while taking another.
 //!
 //! Nothing here sleeps. Interrupt handlers neither allocate nor free.
@@ -45,7 +46,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use sync::machine;
 
 /// NUMA nodes that the allocator tells apart.
-pub const MAX_NODES: usize = 16;
+pub const MAX_NUMA_NODES: usize = 16;
 /// The largest block of [`alloc_contiguous`] is `1 << MAX_ORDER` pages (4 MiB).
 pub const MAX_ORDER: usize = 10;
 /// Frames moved at a time.
@@ -68,22 +69,22 @@ unsafe extern "Rust" {
 static ZERO: AtomicPtr<Frame> = AtomicPtr::new(core::ptr::null_mut());
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 
-/// Hands the pages of `start..end`, which lie on NUMA node `node`, to the allocator. Part pages at the ends are left out.
+/// Hands the pages of `start..end`, which lie on NUMA node `numa_node`, to the allocator. Part pages at the ends are left out.
 ///
 /// # Safety
 /// The range is ordinary memory, mapped in the direct map, used by nobody else, and handed over once; the frame table is
 /// mapped and zeroed for it. Called before other CPUs start. Frame 0 is never part of it.
-pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, node: u32) {
+pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, numa_node: u32) {
     let first = start.0.div_ceil(PAGE_SIZE as u64).max(1);
     let last = end.page_number();
     if first >= last {
         return;
     }
-    let node = (node as usize).min(MAX_NODES - 1);
+    let numa_node = (numa_node as usize).min(MAX_NUMA_NODES - 1);
     for number in first..last {
-        Frame::by_number(number as u32).set_home(node as u8);
+        Frame::by_number(number as u32).set_home(numa_node as u8);
     }
-    buddy::node(node).add(first as u32, last as u32);
+    buddy::of_numa_node(numa_node).add(first as u32, last as u32);
     TOTAL.fetch_add(last - first, Ordering::Relaxed);
 }
 
@@ -110,10 +111,11 @@ pub fn total_frames() -> u64 {
     TOTAL.load(Ordering::Relaxed)
 }
 
-/// Pages free now: a sum over CPUs and nodes, exact when nothing allocates meanwhile.
+/// Pages free now: a sum over CPUs and NUMA nodes, exact when nothing allocates meanwhile.
 pub fn free_frames() -> u64 {
     let cached: u64 = magazine::cached_everywhere();
-    (0..MAX_NODES).map(|n| colour::node(n).free() + buddy::node(n).free()).sum::<u64>() + cached
+    (0..MAX_NUMA_NODES).map(|n| colour::of_numa_node(n).free() + buddy::of_numa_node(n).free()).sum::<u64>()
+        + cached
 }
 
 /// Memory is out: what CPUs keep for themselves alone goes where all take from, this CPU's now, that of the others when they
@@ -154,8 +156,8 @@ pub fn has_any() -> bool {
 
 /// Do the stores that all can take from hold more than `pages`? Most often the first of them says so.
 fn more_than(pages: u64) -> bool {
-    let buddies = (0..MAX_NODES).map(|n| buddy::node(n).free());
-    let lists = (0..MAX_NODES).map(|n| colour::node(n).free());
+    let buddies = (0..MAX_NUMA_NODES).map(|n| buddy::of_numa_node(n).free());
+    let lists = (0..MAX_NUMA_NODES).map(|n| colour::of_numa_node(n).free());
     let depots = (0..machine::cpus()).map(|cpu| depot::of(cpu).len() as u64);
     let mut free = 0;
     buddies.chain(lists).chain(depots).any(|more| {
@@ -164,13 +166,13 @@ fn more_than(pages: u64) -> bool {
     })
 }
 
-/// `1 << order` physically contiguous pages, on `node` if it has any, contents unspecified; the first frame is
-/// marked [`FrameKind::Block`]. None: no node has such a block, or `order` is above [`MAX_ORDER`].
-pub fn alloc_contiguous(order: usize, node: u32) -> Option<PhysAddr> {
+/// `1 << order` physically contiguous pages, on `numa_node` if it has any, contents unspecified; the first frame is
+/// marked [`FrameKind::Block`]. None: no NUMA node has such a block, or `order` is above [`MAX_ORDER`].
+pub fn alloc_contiguous(order: usize, numa_node: u32) -> Option<PhysAddr> {
     if order > MAX_ORDER {
         return None;
     }
-    let home = node as usize % MAX_NODES;
+    let home = numa_node as usize % MAX_NUMA_NODES;
     let frame = take_block(order, home).or_else(|| join_block(order, home))?;
     frame.set_kind(FrameKind::Block);
     frame.flags().store(order as u8, Ordering::Relaxed);
@@ -178,14 +180,14 @@ pub fn alloc_contiguous(order: usize, node: u32) -> Option<PhysAddr> {
 }
 
 fn take_block(order: usize, home: usize) -> Option<&'static Frame> {
-    (0..MAX_NODES).find_map(|i| buddy::node((home + i) % MAX_NODES).take(order))
+    (0..MAX_NUMA_NODES).find_map(|i| buddy::of_numa_node((home + i) % MAX_NUMA_NODES).take(order))
 }
 
 /// A block made of single pages: those on the lists, then those that lie in depots, one depot after the other.
 #[cold]
 fn join_block(order: usize, home: usize) -> Option<&'static Frame> {
     magazine::call_back();
-    (0..MAX_NODES).for_each(|n| colour::node(n).drain());
+    (0..MAX_NUMA_NODES).for_each(|n| colour::of_numa_node(n).drain());
     let (cpus, here) = (machine::cpus(), machine::cpu_id());
     take_block(order, home).or_else(|| {
         (0..cpus).find_map(|i| {
@@ -201,7 +203,7 @@ fn join_block(order: usize, home: usize) -> Option<&'static Frame> {
 /// `start` and `order` are those of one allocation, given back once, and nothing refers to the pages any more.
 pub unsafe fn free_contiguous(start: PhysAddr, order: usize) {
     let frame = Frame::of(start);
-    buddy::node(frame.node()).give(frame, order);
+    buddy::of_numa_node(frame.numa_node()).give(frame, order);
 }
 
 /// Clears the page of `frame`.

@@ -86,16 +86,16 @@ fn single_pages_given_back_make_large_blocks_possible_again() {
 fn a_page_comes_from_the_cpus_own_node_and_goes_back_there() {
     let _one = arena();
     for cpu in [60, 61] {
-        let (node, frames) = as_cpu(cpu, || {
+        let (numa_node, frames) = as_cpu(cpu, || {
             let frames: Vec<_> = (0..200).filter_map(|_| alloc_dirty()).collect();
             (sync::machine::node_of(cpu) as usize, frames)
         });
-        assert!(frames.iter().all(|f| f.frame().node() == node));
-        // Freed on a CPU of the other node, they may wait there, but never enter its magazine.
+        assert!(frames.iter().all(|f| f.frame().numa_node() == numa_node));
+        // Freed on a CPU of the other NUMA node, they may wait there, but never enter its magazine.
         as_cpu(cpu ^ 1, || {
             drop(frames);
             let next = alloc_dirty().unwrap();
-            assert_ne!(next.frame().node(), node);
+            assert_ne!(next.frame().numa_node(), numa_node);
         });
     }
 }
@@ -142,7 +142,7 @@ fn what_lies_in_depots_every_cpu_has_at_once() {
 fn a_cpu_that_is_called_keeps_nothing_to_itself() {
     let _one = arena();
     let before = free_frames();
-    // Of both nodes, so that some wait to go home.
+    // Of both NUMA nodes, so that some wait to go home.
     let mixed: Vec<_> = [82, 83]
         .map(|cpu| as_cpu(cpu, || (0..50).map(|_| alloc_dirty().unwrap()).collect::<Vec<_>>()))
         .into();
@@ -159,9 +159,9 @@ fn a_cpu_that_is_called_keeps_nothing_to_itself() {
 fn blocks_form_of_what_lies_in_depots_each_on_its_node() {
     let _one = arena();
     let before = free_frames();
-    let far = |frame: &OwnedFrame| frame.frame().node() == 1;
+    let far = |frame: &OwnedFrame| frame.frame().numa_node() == 1;
     as_cpu(84, || {
-        // All of the own node, then the first of the other: the rest of its batch stays in the magazine, below what is given back.
+        // All of the own NUMA node, then the first of the other: the rest of its batch stays in the magazine, below what is given back.
         let mut taken: Vec<_> = Vec::new();
         while !taken.last().is_some_and(far) {
             taken.push(alloc_dirty().unwrap());
@@ -169,7 +169,7 @@ fn blocks_form_of_what_lies_in_depots_each_on_its_node() {
         drop(taken);
     });
     depot::of(84).drain();
-    (0..2).for_each(|n| assert_eq!(strangers_in_buddy(n), 0, "node {n} has pages of another"));
+    (0..2).for_each(|n| assert_eq!(strangers_in_buddy(n), 0, "NUMA node {n} has pages of another"));
     let blocks: Vec<_> = std::iter::from_fn(|| alloc_contiguous(4, 0)).collect();
     assert!(blocks.len() > PAGES / 16 / 2);
     for start in blocks {
@@ -179,11 +179,11 @@ fn blocks_form_of_what_lies_in_depots_each_on_its_node() {
     assert_eq!(free_frames(), before);
 }
 
-/// How many pages of other nodes the buddy of `n` has.
+/// How many pages of other NUMA nodes the buddy of `n` has.
 fn strangers_in_buddy(n: usize) -> usize {
-    let all: Vec<_> = std::iter::from_fn(|| buddy::node(n).take(0)).collect();
-    all.iter().for_each(|f| buddy::node(f.node()).give(f, 0));
-    all.iter().filter(|f| f.node() != n).count()
+    let all: Vec<_> = std::iter::from_fn(|| buddy::of_numa_node(n).take(0)).collect();
+    all.iter().for_each(|f| buddy::of_numa_node(f.numa_node()).give(f, 0));
+    all.iter().filter(|f| f.numa_node() != n).count()
 }
 
 #[test]

@@ -14,8 +14,8 @@
 //! ```
 
 use super::flush::{DebugOnly, Extent};
-use super::segment::{Meaning, SegmentList};
-use super::{Holder, NewNode, Node, node_of};
+use super::segment::{MappingAttrs, SegmentList};
+use super::{NewNode, Node, PoolShare, node_of};
 use crate::addr::{ENTRIES, PhysAddr};
 use crate::frame::{Frame, OwnedFrame, Pin, SharedBytesMut};
 use crate::machine::{CpuSet, Entry, Machine};
@@ -54,11 +54,11 @@ pub struct Registration {
 
 /// What a node's lock guards.
 pub struct NodeState {
-    /// Interior nodes: the space is gone. (Leaves: see `Arrival::enter`.)
+    /// Interior nodes: the space is gone. (Leaves: see `WalkPath::enter`.)
     pub stray: bool,
     /// Entries that are not absent.
     present: u16,
-    /// Of these, private memory: entries that own a reference to their frame, or are held.
+    /// Of these, private memory: entries that own a reference to their frame, or are pooled.
     private: u16,
     /// Bit `g`: among the entries `8 * g..8 * g + 8`, one line, some may be other than absent.
     groups: u64,
@@ -67,10 +67,10 @@ pub struct NodeState {
     pub sharers: SmallList<Sharer, 2>,
     /// Objects on whose lists the leaf is (RegisterBeforeMap): all that its segments name.
     pub registrations: SmallList<Registration, 2>,
-    /// CPUs whose views (view.rs) link to the leaf, or did so: all CPUs with a view that may hold translations through it.
+    /// CPUs whose views (space/view.rs) link to the leaf, or did so: all CPUs with a view that may hold translations through it.
     pub viewers: CpuSet,
-    /// Has the references to the frames of held entries (HeldByList).
-    pub holder: Option<Arc<Holder>>,
+    /// Has the references to the frames of pooled entries (PooledByFamily).
+    pub pool: Option<Arc<PoolShare>>,
     /// Frames that this leaf and others own, as its last copy found them; 0 if no other CPU counted any of them.
     pub foreign: u16,
 }
@@ -86,7 +86,7 @@ impl NodeState {
             sharers: SmallList::new(),
             registrations: SmallList::new(),
             viewers: CpuSet::EMPTY,
-            holder: None,
+            pool: None,
             foreign: 0,
         }
     }
@@ -237,11 +237,11 @@ impl<'g> Locked<'g> {
 
     /// Changes what is mapped in `range`: not what is in quarantine.
     #[inline]
-    pub fn update_mapped(&mut self, range: Range<u16>, mut change: impl FnMut(&mut Meaning)) {
+    pub fn update_mapped(&mut self, range: Range<u16>, mut change: impl FnMut(&mut MappingAttrs)) {
         let shift = self.node.shift();
-        self.state.segments.update(range, shift, |meaning| {
-            if !meaning.is_quarantine() {
-                change(meaning);
+        self.state.segments.update(range, shift, |attrs| {
+            if !attrs.is_quarantine() {
+                change(attrs);
             }
         });
     }
@@ -290,7 +290,7 @@ impl<'g> Locked<'g> {
         count
     }
 
-    /// Writes a private entry anew that says the same of the same page, but grants no more and may be held now. The leaf is shared, so no
+    /// Writes a private entry anew that says the same of the same page, but grants no more and may be pooled now. The leaf is shared, so no
     /// translation in any TLB is writable.
     #[inline]
     pub fn restate(&mut self, index: u16, entry: Entry) {
@@ -316,11 +316,11 @@ impl<'g> Locked<'g> {
         self.exchange::<M>(index, Entry::ABSENT)
     }
 
-    /// Takes a private page out, together with a reference to its frame, even if the page is held.
+    /// Takes a private page out, together with a reference to its frame, even if the page is pooled.
     #[inline]
     pub fn take_private<M: Machine>(&mut self, index: u16) -> Taken {
         let mut old = self.take::<M>(index);
-        if old.is_private() && old.is_held() {
+        if old.is_private() && old.is_pooled() {
             Frame::of(old.entry.address::<M>()).get();
             old.entry = old.entry.owning();
         }

@@ -13,13 +13,13 @@
 //! This is a low room: page-table memory is raw, so there is `unsafe` here and a safe interface above.
 
 pub mod flush;
-mod holder;
 mod locked;
+mod pool;
 mod retire;
 pub mod segment;
 
-pub use holder::{HeldList, Holder, NewHolder};
 pub use locked::{Detached, Locked, LockedEntry, NodeState, Registration, Sharer, Taken};
+pub use pool::{NewPoolShare, PoolFill, PoolShare};
 pub use retire::Retired;
 
 use crate::addr::{ENTRIES, PAGE_SHIFT, PhysAddr};
@@ -193,13 +193,13 @@ fn node_of<'g>(table: &'static Frame, _rcu: &'g RcuRead) -> &'g Node {
 }
 
 /// The way from the root to the deepest table that translates an address, without a lock and without touching nodes.
-pub struct Arrival<'g> {
+pub struct WalkPath<'g> {
     /// The entry that leads to `node`; none for the root.
     pub upper: Option<&'g AtomicU64>,
     pub node: &'g Node,
 }
 
-impl<'g> Arrival<'g> {
+impl<'g> WalkPath<'g> {
     /// Walks from `root` to the leaf of `addr`, or to the interior node whose entry is absent.
     #[inline]
     pub fn walk<M: Machine>(root: &'g Node, addr: usize, rcu: &'g RcuRead) -> Self {
@@ -361,7 +361,7 @@ pub fn fill_kernel_half<M: Machine>(root: &NewNode) {
     unsafe { M::kernel_entries(root.0.table.frame().bytes_ptr().cast()) };
 }
 
-/// A node, held by an object's list of leaves that map it.
+/// A node on an object's list of leaves that map it.
 pub struct NodeRef(NonNull<Node>);
 
 // SAFETY: a reference to a `Node`, which is `Sync`.

@@ -1,4 +1,4 @@
-//! Segments: what each run of entries of a node means.
+//! Segments: the mapping attributes of each run of entries of a node.
 //!
 //! A segment sits at the highest node whose entries it covers whole. In an interior node it speaks for those of its entries
 //! that are absent; where an entry leads to a child, the child is authoritative. Segments are equal for all spaces that share
@@ -37,9 +37,9 @@ bitflags! {
     }
 }
 
-/// What a run of entries means, apart from where it lies.
+/// The attributes of a mapping: what a run of entries stands for, apart from where it lies.
 #[derive(Clone)]
-pub struct Meaning {
+pub struct MappingAttrs {
     pub prot: Prot,
     pub flags: SegFlags,
     /// None: private anonymous memory.
@@ -48,7 +48,7 @@ pub struct Meaning {
     pub offset: u64,
 }
 
-impl Meaning {
+impl MappingAttrs {
     /// Inaccessible, private, no object.
     pub const fn nothing() -> Self {
         Self { prot: Prot::empty(), flags: SegFlags::empty(), object: None, offset: 0 }
@@ -62,7 +62,7 @@ impl Meaning {
     }
 
     /// Is `next`, `pages` further on, a continuation of this?
-    pub fn continued_by(&self, next: &Meaning, pages: u64) -> bool {
+    pub fn continued_by(&self, next: &MappingAttrs, pages: u64) -> bool {
         self.prot == next.prot
             && self.flags == next.flags
             && match (&self.object, &next.object) {
@@ -86,31 +86,31 @@ impl Meaning {
     }
 }
 
-/// A run of a node's entries with one meaning.
+/// A run of a node's entries with one set of attributes.
 #[derive(Clone)]
 pub struct Segment {
     pub start: u16,
     /// Exclusive.
     pub end: u16,
-    pub meaning: Meaning,
+    pub attrs: MappingAttrs,
 }
 
 impl Segment {
     /// Object and page behind entry `index` of a leaf. No reference is taken: that would write a line of the object.
     #[inline]
     pub fn object_page(&self, index: u16) -> Option<(&ObjectRef, u64)> {
-        let object = self.meaning.object.as_ref()?;
-        Some((object, self.meaning.offset + u64::from(index - self.start)))
+        let object = self.attrs.object.as_ref()?;
+        Some((object, self.attrs.offset + u64::from(index - self.start)))
     }
 
     fn is_same(&self, other: &Segment) -> bool {
-        self.start == other.start && self.end == other.end && self.meaning.continued_by(&other.meaning, 0)
+        self.start == other.start && self.end == other.end && self.attrs.continued_by(&other.attrs, 0)
     }
 
-    /// Meaning of entry `index`, in a node whose entries span `1 << shift` pages.
+    /// MappingAttrs of entry `index`, in a node whose entries span `1 << shift` pages.
     #[inline]
-    pub fn at(&self, index: u16, shift: u32) -> Meaning {
-        self.meaning.advanced(u64::from(index - self.start) << shift)
+    pub fn at(&self, index: u16, shift: u32) -> MappingAttrs {
+        self.attrs.advanced(u64::from(index - self.start) << shift)
     }
 }
 
@@ -143,15 +143,17 @@ impl SegmentList {
 
     /// Is there room for a change of `range`, which is made at once or in parts from its start on? `inserts`: it puts a segment in.
     #[inline]
-    pub fn has_room(&self, range: &Range<u16>, inserts: bool) -> bool {
+    pub fn has_capacity(&self, range: &Range<u16>, inserts: bool) -> bool {
         // One more for the border between two parts.
-        self.0.has_room(Self::ROOM)
-            || self.0.has_room((self.cuts(range.start) + self.cuts(range.end)).max(usize::from(inserts)) + 1)
+        self.0.has_capacity(Self::ROOM)
+            || self
+                .0
+                .has_capacity((self.cuts(range.start) + self.cuts(range.end)).max(usize::from(inserts)) + 1)
     }
 
     /// Is there room for a further part of such a change?
-    pub fn has_room_for_more(&self) -> bool {
-        self.0.has_room(1)
+    pub fn has_capacity_for_more(&self) -> bool {
+        self.0.has_capacity(1)
     }
 
     /// How many segments a border at `at` cuts.
@@ -168,7 +170,7 @@ impl SegmentList {
         }
         let mut named = all
             .iter()
-            .filter(|s| s.meaning.object.is_some() && s.end > range.start && s.start < range.end)
+            .filter(|s| s.attrs.object.is_some() && s.end > range.start && s.start < range.end)
             .skip(objects);
         named.next().map_or(range.end, |s| s.start.max(range.start))
     }
@@ -195,7 +197,7 @@ impl SegmentList {
     #[inline]
     pub fn inherit_from(&mut self, segments: &[Segment], parts: bool) {
         for segment in segments {
-            if !(parts && segment.meaning.flags.contains(SegFlags::NO_FORK)) {
+            if !(parts && segment.attrs.flags.contains(SegFlags::NO_FORK)) {
                 self.0.push(segment.clone());
             }
         }
@@ -207,7 +209,7 @@ impl SegmentList {
         let i = self.as_slice().partition_point(|s| s.end <= index);
         match self.as_slice().get(i) {
             Some(s) if s.start < index => {
-                let tail = Segment { start: index, end: s.end, meaning: s.at(index, shift) };
+                let tail = Segment { start: index, end: s.end, attrs: s.at(index, shift) };
                 if let Some(s) = self.0.as_mut_slice().get_mut(i) {
                     s.end = index;
                 }
@@ -220,7 +222,7 @@ impl SegmentList {
 
     fn join(&mut self, i: usize, shift: u32) {
         let Some([a, b]) = i.checked_sub(1).and_then(|p| self.as_slice().get(p..=i)) else { return };
-        if a.end == b.start && a.meaning.continued_by(&b.meaning, u64::from(a.end - a.start) << shift) {
+        if a.end == b.start && a.attrs.continued_by(&b.attrs, u64::from(a.end - a.start) << shift) {
             let end = b.end;
             if let Some(a) = self.0.as_mut_slice().get_mut(i - 1) {
                 a.end = end;
@@ -240,27 +242,27 @@ impl SegmentList {
         self.0.drain(first..last, |s| removed.push(s));
     }
 
-    /// Puts `meaning` over `range`, replacing what was there.
-    pub fn insert(&mut self, range: Range<u16>, meaning: Meaning, shift: u32, removed: &mut Removed) {
+    /// Puts `attrs` over `range`, replacing what was there.
+    pub fn insert(&mut self, range: Range<u16>, attrs: MappingAttrs, shift: u32, removed: &mut Removed) {
         if range.is_empty() {
             return;
         }
         self.remove(range.clone(), shift, removed);
         let i = self.as_slice().partition_point(|s| s.end <= range.start);
-        self.0.insert(i, Segment { start: range.start, end: range.end, meaning });
+        self.0.insert(i, Segment { start: range.start, end: range.end, attrs });
         self.join(i + 1, shift);
         self.join(i, shift);
     }
 
     /// Changes all segments in `range`, quarantine included.
-    pub fn update(&mut self, range: Range<u16>, shift: u32, mut change: impl FnMut(&mut Meaning)) {
+    pub fn update(&mut self, range: Range<u16>, shift: u32, mut change: impl FnMut(&mut MappingAttrs)) {
         if range.is_empty() {
             return;
         }
         let first = self.split(range.start, shift);
         let last = self.split(range.end, shift);
         for segment in self.0.as_mut_slice().iter_mut().take(last).skip(first) {
-            change(&mut segment.meaning);
+            change(&mut segment.attrs);
         }
         for i in (first..=last).rev() {
             self.join(i, shift);
@@ -275,7 +277,7 @@ impl SegmentList {
 
     /// Is this what `inherit_from` makes of `other`?
     pub fn inherited_from(&self, other: &SegmentList) -> bool {
-        let given = other.as_slice().iter().filter(|s| !s.meaning.flags.contains(SegFlags::NO_FORK));
+        let given = other.as_slice().iter().filter(|s| !s.attrs.flags.contains(SegFlags::NO_FORK));
         let mine = self.as_slice();
         given.clone().count() == mine.len() && mine.iter().zip(given).all(|(a, b)| a.is_same(b))
     }
@@ -304,7 +306,7 @@ impl Removed {
 
     /// How many objects' references have a place yet.
     #[inline]
-    pub fn room(&self) -> usize {
+    pub fn capacity_left(&self) -> usize {
         self.0.remaining_capacity()
     }
 
@@ -314,15 +316,15 @@ impl Removed {
         self.0.clear();
     }
 
-    /// Keeps the object that `meaning` names until the lock is gone, before it is overwritten.
-    pub fn keep(&mut self, meaning: &mut Meaning) {
-        let Some(object) = meaning.object.take() else { return };
-        let meaning = Meaning { object: Some(object), ..Meaning::nothing() };
-        self.push(Segment { start: 0, end: 0, meaning });
+    /// Keeps the object that `attrs` names until the lock is gone, before it is overwritten.
+    pub fn take_object(&mut self, attrs: &mut MappingAttrs) {
+        let Some(object) = attrs.object.take() else { return };
+        let attrs = MappingAttrs { object: Some(object), ..MappingAttrs::nothing() };
+        self.push(Segment { start: 0, end: 0, attrs });
     }
 
     fn push(&mut self, segment: Segment) {
-        if segment.meaning.object.is_some() {
+        if segment.attrs.object.is_some() {
             let fits = self.0.try_push(segment);
             debug_assert!(fits.is_ok(), "more was cut out than there is room for");
         }

@@ -57,7 +57,7 @@ impl Object {
             let at = offset + done as u64;
             let start = at as usize % PAGE_SIZE;
             let n = (len - done).min(PAGE_SIZE - start);
-            match self.room_for(at >> PAGE_SHIFT).and_then(|()| self.bring_in(at >> PAGE_SHIFT)) {
+            match self.check_scarcity(at >> PAGE_SHIFT).and_then(|()| self.bring_in(at >> PAGE_SHIFT)) {
                 Ok(()) => {}
                 Err(_) if done > 0 => break,
                 Err(e) => return Err(e),

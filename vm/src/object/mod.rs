@@ -28,7 +28,7 @@ lock_class! {
     static CHANGE: LockClass = ("vm object", ObjectLevel);
 }
 
-/// A reference to an object, counted on the holder's CPU once several CPUs use it: all of them can map one file and write no common line.
+/// A reference to an object, counted on each CPU once several CPUs use it: all of them can map one file and write no common line.
 pub type ObjectRef = PerCpuArc<Object>;
 
 /// The object's owner, a file. An object without one has a shared count and lives as long as it is referred to.
@@ -36,7 +36,7 @@ pub type ObjectOwner = PerCpuOwner<Object>;
 
 /// An object. Its pages are in memory or were never written: then they are zero.
 pub struct Object {
-    tag: usize,
+    inode_number: usize,
     /// Bytes.
     size: AtomicU64,
     resident: AtomicU64,
@@ -49,10 +49,10 @@ pub struct Object {
 crate::slab_type!(Object, "object", PerCpuArc);
 
 impl Object {
-    /// An object of size 0 and its owner. `tag` is the owner's: an inode number, or 0 for memory without a file.
-    pub fn try_owned(tag: usize) -> Result<ObjectOwner, VmError> {
+    /// An object of size 0 and its owner. `inode_number` is 0 for memory without a file.
+    pub fn try_owned(inode_number: usize) -> Result<ObjectOwner, VmError> {
         Ok(PerCpuOwner::try_slab(Self {
-            tag,
+            inode_number,
             size: AtomicU64::new(0),
             resident: AtomicU64::new(0),
             slots: Slots::new(),
@@ -62,12 +62,12 @@ impl Object {
     }
 
     /// The same, but nobody owns it: it lives as long as it is referred to.
-    pub fn try_new(tag: usize) -> Result<ObjectRef, VmError> {
-        Ok(Self::try_owned(tag)?.share())
+    pub fn try_new(inode_number: usize) -> Result<ObjectRef, VmError> {
+        Ok(Self::try_owned(inode_number)?.share())
     }
 
-    pub fn tag(&self) -> usize {
-        self.tag
+    pub fn inode_number(&self) -> usize {
+        self.inode_number
     }
 
     /// Bytes.
@@ -153,7 +153,7 @@ impl Object {
         if page >= self.pages() {
             return Err(FaultError::Bus);
         }
-        self.room_for(page).and_then(|()| self.bring_in(page)).map_err(|e| match e {
+        self.check_scarcity(page).and_then(|()| self.bring_in(page)).map_err(|e| match e {
             VmError::NoMemory => FaultError::NoMemory,
             _ => FaultError::Bus,
         })?;
@@ -167,9 +167,9 @@ impl Object {
     }
 
     /// May `page` be added to what the object holds? The pages of a file outlive the program that filled them, so files do not
-    /// grow when memory is scarce; memory that only programs hold (`tag` 0) may take the last page.
-    fn room_for(&self, page: u64) -> Result<(), VmError> {
-        let refused = self.tag != 0 && self.frame(page).is_none() && frame::is_scarce();
+    /// grow when memory is scarce; memory that only programs hold (`inode_number` 0) may take the last page.
+    fn check_scarcity(&self, page: u64) -> Result<(), VmError> {
+        let refused = self.inode_number != 0 && self.frame(page).is_none() && frame::is_scarce();
         if refused { Err(VmError::Full) } else { Ok(()) }
     }
 
@@ -198,7 +198,7 @@ impl Object {
     }
 
     /// Keeps the size from shrinking while the result lives. May sleep.
-    pub(crate) fn keep_size(&self) -> sync::MutexGuard<'_, (), ObjectLevel> {
+    pub(crate) fn lock_size(&self) -> sync::MutexGuard<'_, (), ObjectLevel> {
         self.change.lock()
     }
 

@@ -3,8 +3,8 @@
 //! The order, and why no mapping is missed, is in protocol/evict.rs.
 //!
 //! Private copies beyond a file's new end go the same way, with the size in the slot's part: it is set before the visit, and
-//! nobody puts a copy into a leaf without having looked at it under the leaf's lock (fault.rs, walk.rs) or with `change` held,
-//! which keeps the size as it is (remap.rs).
+//! nobody puts a copy into a leaf without having looked at it under the leaf's lock (op/fault.rs, space/walk.rs) or with `change` held,
+//! which keeps the size as it is (op/remap.rs).
 //!
 //! Lock order: `change` is held by the caller → list → leaf.
 #![forbid(unsafe_code)]
@@ -110,11 +110,11 @@ impl Object {
             let mut locked = leaf.lock(held);
             for i in 0..locked.segments.as_slice().len() {
                 let Some(segment) = locked.segments.as_slice().get(i) else { break };
-                if !segment.meaning.object.as_ref().is_some_and(|o| core::ptr::eq(&**o, self)) {
+                if !segment.attrs.object.as_ref().is_some_and(|o| core::ptr::eq(&**o, self)) {
                     continue;
                 }
-                let (start, offset) = (segment.start, segment.meaning.offset);
-                let private = copies && !segment.meaning.is_shared();
+                let (start, offset) = (segment.start, segment.attrs.offset);
+                let private = copies && !segment.attrs.is_shared();
                 let low = pages.start.saturating_sub(offset).min(ENTRIES as u64) as u16 + start;
                 let high =
                     (pages.end.saturating_sub(offset) + u64::from(start)).min(u64::from(segment.end)) as u16;

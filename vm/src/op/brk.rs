@@ -6,7 +6,7 @@
 use super::map::MapOp;
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::machine::Machine;
-use crate::node::segment::{Meaning, SegFlags};
+use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::request::Prot;
 use crate::space::Space;
 use crate::space::address::guarded_start;
@@ -36,10 +36,13 @@ impl<M: Machine> Space<M> {
             let clear = self
                 .next_piece(old_end, order)
                 .is_none_or(|p| guarded_start(&p).min(p.start.saturating_sub(PAGE_SIZE)) >= new_end);
-            let meaning =
-                Meaning { prot: Prot::READ | Prot::WRITE, flags: SegFlags::empty(), object: None, offset: 0 };
-            if !clear || self.apply(old_end, new_end, &mut MapOp { start: old_end, meaning }, order).is_err()
-            {
+            let attrs = MappingAttrs {
+                prot: Prot::READ | Prot::WRITE,
+                flags: SegFlags::empty(),
+                object: None,
+                offset: 0,
+            };
+            if !clear || self.apply(old_end, new_end, &mut MapOp { start: old_end, attrs }, order).is_err() {
                 return VirtAddr(now);
             }
         } else if new_end < old_end && self.remove(new_end, old_end, order).is_err() {

@@ -11,7 +11,7 @@ use crate::error::FaultError;
 use crate::frame::{self, Frame, Pin, pin};
 use crate::machine::{Entry, FlushRange, Machine};
 use crate::node::flush::Flushed;
-use crate::node::{Arrival, Locked, Retired};
+use crate::node::{Locked, Retired, WalkPath};
 use crate::order::Order;
 use crate::protocol::{busy, evict};
 use crate::request::Prot;
@@ -24,22 +24,22 @@ pub(crate) struct CopyOf {
     /// Its entry a moment ago, when the leaf was locked.
     pub old: Entry,
     pub source: &'static Frame,
-    /// Keeps a private source from being freed, and from being taken for the only holder's. A held page and an object's
+    /// Keeps a private source from being freed, and from being taken for one with the only reference. A pooled page and an object's
     /// outlive the RCU section (FreeAfterFlush); a reference to it would be a line that all who copy it write.
     pub pinned: Option<Pin>,
 }
 
 impl<M: Machine> Space<M> {
-    /// Gives a private page of the leaf at `arrival` a copy of what it shows or is to show.
+    /// Gives a private page of the leaf at `path` a copy of what it shows or is to show.
     pub(crate) fn copy_page(
         &self,
-        arrival: &Arrival<'_>,
+        path: &WalkPath<'_>,
         page: CopyOf,
         spare: &mut Option<Spare>,
         order: &mut Order<'_>,
         rcu: &RcuRead,
     ) -> Result<Step, FaultError> {
-        let leaf = arrival.node;
+        let leaf = path.node;
         let CopyOf { index, old, source, pinned } = page;
         if core::ptr::eq(source, frame::zero_frame()) {
             Spare::want_zero(spare)?;
@@ -52,7 +52,7 @@ impl<M: Machine> Space<M> {
         }
         let mut locked = leaf.lock(order);
         let unchanged = busy::is_unchanged::<M>(locked.entry(index), old);
-        let Some(prot) = self.writable_prot(arrival, &locked, index).filter(|_| unchanged) else {
+        let Some(prot) = self.writable_prot(path, &locked, index).filter(|_| unchanged) else {
             return Ok(Step::Again);
         };
         if old.is_absent() {
@@ -90,7 +90,7 @@ impl<M: Machine> Space<M> {
         let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
         let mut locked = leaf.lock(order);
         if busy::is_own(locked.entry(index), cpu) {
-            let prot = self.writable_prot(arrival, &locked, index);
+            let prot = self.writable_prot(path, &locked, index);
             match (prot, spare.take()) {
                 (Some(prot), Some(s)) => {
                     let _busy = locked.replace::<M>(index, s.frame, prot);
@@ -119,12 +119,12 @@ impl<M: Machine> Space<M> {
     }
 
     /// The protection of `index`, if the leaf is still this space's own and the page is private and may be written.
-    fn writable_prot(&self, arrival: &Arrival<'_>, leaf: &Locked<'_>, index: u16) -> Option<Prot> {
-        if !arrival.is_current::<M>(leaf) || !arrival.is_writable::<M>() {
+    fn writable_prot(&self, path: &WalkPath<'_>, leaf: &Locked<'_>, index: u16) -> Option<Prot> {
+        if !path.is_current::<M>(leaf) || !path.is_writable::<M>() {
             return None;
         }
-        let meaning = &leaf.segments.find(index)?.meaning;
-        let usable = !meaning.is_shared() && !meaning.is_quarantine() && meaning.prot.contains(Prot::WRITE);
-        usable.then_some(meaning.prot)
+        let attrs = &leaf.segments.find(index)?.attrs;
+        let usable = !attrs.is_shared() && !attrs.is_quarantine() && attrs.prot.contains(Prot::WRITE);
+        usable.then_some(attrs.prot)
     }
 }

@@ -32,7 +32,7 @@ pub struct FaultCounts {
     pub zero_read: Count,
     /// Pages copied for a write.
     pub copy: Count,
-    /// Pages made writable for their only holder.
+    /// Pages made writable in place: nobody else refers to them.
     pub reuse: Count,
     /// Pages of objects mapped, those around a fault included, and faults that did it.
     pub object_pages: Count,
@@ -143,25 +143,25 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
         rcu: &RcuRead,
     ) -> Result<Step, FaultError> {
-        let Some(arrival) = self.reach(addr, false, order, rcu).map_err(no_memory)? else {
+        let Some(path) = self.reach(addr, false, order, rcu).map_err(no_memory)? else {
             return Ok(Step::Unmapped);
         };
-        let leaf = arrival.node;
+        let leaf = path.node;
         let index = leaf.index(addr);
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
             Spare::want_zero(spare)?;
         }
-        let Some(mut locked) = arrival.enter::<M>(order) else { return Ok(Step::Again) };
-        if self.multithreaded.load(Ordering::Relaxed) && !self.link(&arrival, &mut locked, rcu) {
+        let Some(mut locked) = path.enter::<M>(order) else { return Ok(Step::Again) };
+        if self.multithreaded.load(Ordering::Relaxed) && !self.link(&path, &mut locked, rcu) {
             drop(locked);
             self.widen_view(addr, order, rcu).map_err(no_memory)?;
             return Ok(Step::Again);
         }
         let Some(segment) = locked.segments.find(index) else { return Ok(Step::Unmapped) };
-        if segment.meaning.is_quarantine() {
+        if segment.attrs.is_quarantine() {
             return Err(FaultError::NotMapped);
         }
-        let prot = segment.meaning.prot;
+        let prot = segment.attrs.prot;
         if !access.allowed(prot) {
             return Err(FaultError::Denied);
         }
@@ -176,24 +176,24 @@ impl<M: Machine> Space<M> {
                 FAULTS.this().spurious.add(1);
                 return Ok(Step::Done);
             }
-            if segment.meaning.object.is_none() {
+            if segment.attrs.object.is_none() {
                 locked.fill_borrowed::<M>(index, frame::zero_frame(), prot.without_write());
                 FAULTS.this().zero_read.add(1);
                 return Ok(Step::Done);
             }
             return Ok(map_object::<M>(&mut locked, index));
         }
-        if !arrival.is_writable::<M>() {
+        if !path.is_writable::<M>() {
             drop(locked);
-            return match self.own_leaf(&arrival, order) {
+            return match self.unshare_leaf(&path, order) {
                 Ok(()) => Ok(Step::Again),
                 Err(Stop::Forking) => Ok(Step::Forking),
                 Err(Stop::Failed(e)) => Err(no_memory(e)),
             };
         }
-        let shared = segment.meaning.is_shared();
+        let shared = segment.attrs.is_shared();
         if entry.is_absent() {
-            if segment.meaning.object.is_none() {
+            if segment.attrs.object.is_none() {
                 return fill_zero::<M>(locked, index, prot, spare);
             }
             if shared {
@@ -205,7 +205,7 @@ impl<M: Machine> Space<M> {
             let old = *entry;
             drop(locked);
             let page = CopyOf { index, old, source, pinned: None };
-            return self.copy_page(&arrival, page, spare, order, rcu);
+            return self.copy_page(&path, page, spare, order, rcu);
         }
         let frame = Frame::of(entry.address::<M>());
         match share::write::<M>(*entry, shared, || frame.refs(), &self.forking) {
@@ -225,7 +225,7 @@ impl<M: Machine> Space<M> {
         let (old, pinned) = (*entry, entry.pin::<M>());
         drop(locked);
         let page = CopyOf { index, old, source: frame, pinned };
-        self.copy_page(&arrival, page, spare, order, rcu)
+        self.copy_page(&path, page, spare, order, rcu)
     }
 }
 
@@ -268,9 +268,9 @@ fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Step {
         if around.get(at).is_none_or(|frame| frame.0 == 0) {
             return Step::Fill(object.clone(), first + at as u64);
         }
-        let prot = segment.meaning.prot;
+        let prot = segment.attrs.prot;
         // Objects need not know which of their pages were written, so a shared mapping is writable from the start.
-        rights = if segment.meaning.is_shared() { prot } else { prot.without_write() };
+        rights = if segment.attrs.is_shared() { prot } else { prot.without_write() };
     }
     let mapped = leaf.fill_borrowed_run::<M>(low, &frames, rights);
     let counts = FAULTS.this();

@@ -114,11 +114,11 @@ impl<M: Machine> Space<M> {
                 continue;
             }
             if self.has_parts.load(Ordering::Relaxed)
-                && locked.segments.as_slice().iter().any(|s| s.meaning.differs_in_child())
+                && locked.segments.as_slice().iter().any(|s| s.attrs.differs_in_child())
             {
                 return Ok(false);
             }
-            if !locked.sharers.has_room(1) {
+            if !locked.sharers.has_capacity(1) {
                 let len = locked.sharers.len();
                 drop(locked);
                 let spare = SmallList::<Sharer, 2>::bigger(len)?;
@@ -126,7 +126,7 @@ impl<M: Machine> Space<M> {
                 continue;
             }
             // Where all is the same shared mapping in both spaces, one table will do for good, for writing too.
-            let common = locked.segments.as_slice().iter().all(|s| s.meaning.is_shared());
+            let common = locked.segments.as_slice().iter().all(|s| s.attrs.is_shared());
             // Who has to flush does so at fork's end.
             let unlink = || _ = self.unlink(&locked);
             let Some(entry) = protocol::protect::<M>(cell, now, leaf.table(), common, unlink) else {

@@ -9,7 +9,7 @@
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::segment::SegmentList;
-use crate::node::{Arrival, NewNode, Node, Retired, Sharer};
+use crate::node::{NewNode, Node, Retired, Sharer, WalkPath};
 use crate::order::Order;
 use crate::space::Space;
 use crate::space::walk::copy_entries;
@@ -29,7 +29,7 @@ impl<M: Machine> Space<M> {
         rcu: &RcuRead,
     ) -> Result<(), VmError> {
         let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(()) };
-        let arrival = Arrival { upper: Some(node.cell(index)), node: leaf };
+        let path = WalkPath { upper: Some(node.cell(index)), node: leaf };
         let mut copy = NewNode::try_new(0, leaf.base())?;
         copy.state().sharers.push(Sharer::new(&child.tlb));
         let len = leaf.lock(order).segments.as_slice().len();
@@ -44,13 +44,13 @@ impl<M: Machine> Space<M> {
         let mut locked = leaf.lock(order);
         let mut leaf_copy = copy.node().lock_below(&locked);
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
-        if busy || !arrival.is_current::<M>(&locked) || !leaf_copy.segments.inherited_from(&locked.segments) {
+        if busy || !path.is_current::<M>(&locked) || !leaf_copy.segments.inherited_from(&locked.segments) {
             drop((locked, leaf_copy));
             Retired::unused::<M>(copy, order);
             sync::machine::relax();
             return Ok(());
         }
-        // No holder is given, so none is replaced.
+        // No pool is given, so none is replaced.
         let _ = copy_entries::<M>(&mut locked, &mut leaf_copy, None, true);
         drop((locked, leaf_copy));
         // Put in even if it is empty: in the node above the parent's segments may speak for these addresses.

@@ -1,4 +1,4 @@
-//! mmap: giving a run of addresses a meaning. Writes a few words per node at the ends and one segment between.
+//! mmap: giving a run of addresses attributes. Writes a few words per node at the ends and one segment between.
 //!
 //! Invariants: LeafOwns, RegisterBeforeMap; with `FIXED` the old mapping is replaced atomically for each leaf.
 //! Lock order: layout → node.
@@ -9,7 +9,7 @@ use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::Locked;
 use crate::node::flush::Gather;
-use crate::node::segment::{Meaning, SegFlags};
+use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::object::ObjectRef;
 use crate::object::slots::MAX_PAGES;
 use crate::order;
@@ -20,10 +20,10 @@ use core::ops::Range;
 use sync::level::Held;
 use sync::machine::give_way;
 
-/// Puts `meaning`, which holds at `start`, over the range.
+/// Puts `attrs`, which holds at `start`, over the range.
 pub(crate) struct MapOp {
     pub start: usize,
-    pub meaning: Meaning,
+    pub attrs: MappingAttrs,
 }
 
 impl<M: Machine> RangeOp<M> for MapOp {
@@ -32,14 +32,14 @@ impl<M: Machine> RangeOp<M> for MapOp {
     const DETACHES: bool = true;
 
     fn object(&self) -> Option<&ObjectRef> {
-        self.meaning.object.as_ref()
+        self.attrs.object.as_ref()
     }
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let at = node.node().address(range.start);
         let shift = node.node().shift();
-        let meaning = self.meaning.advanced(((at - self.start) >> PAGE_SHIFT) as u64);
-        node.segments.insert(range, meaning, shift, &mut gather.removed);
+        let attrs = self.attrs.advanced(((at - self.start) >> PAGE_SHIFT) as u64);
+        node.segments.insert(range, attrs, shift, &mut gather.removed);
     }
 }
 
@@ -53,7 +53,7 @@ impl<M: Machine> Space<M> {
         if len > M::USER_END {
             return Err(VmError::NoSpace);
         }
-        let meaning = meaning_of(request, len)?;
+        let attrs = attrs_of(request, len)?;
         let flags = request.flags;
         let start = if flags.intersects(MapFlags::FIXED | MapFlags::NOREPLACE) {
             let start = request.hint.0;
@@ -65,17 +65,17 @@ impl<M: Machine> Space<M> {
                 if !self.is_free(start, start + len, order) {
                     return Err(VmError::Exists);
                 }
-                layout.note_mapped(start, start + len, &meaning);
-                self.apply(start, start + len, &mut MapOp { start, meaning }, order)?;
+                layout.note_mapped(start, start + len, &attrs);
+                self.apply(start, start + len, &mut MapOp { start, attrs }, order)?;
             } else {
-                if meaning.flags.contains(SegFlags::GROWSDOWN) {
-                    self.layout.lock_in(&mut Held::clean()).note_mapped(start, start + len, &meaning);
+                if attrs.flags.contains(SegFlags::GROWSDOWN) {
+                    self.layout.lock_in(&mut Held::clean()).note_mapped(start, start + len, &attrs);
                 }
-                self.apply(start, start + len, &mut MapOp { start, meaning }, &mut order::begin())?;
+                self.apply(start, start + len, &mut MapOp { start, attrs }, &mut order::begin())?;
             }
             start
         } else {
-            self.map_somewhere(request.hint.0, len, meaning)?.0
+            self.map_somewhere(request.hint.0, len, attrs)?.0
         };
         if flags.contains(MapFlags::POPULATE) {
             // As on Linux, failing to populate is not an error of mmap.
@@ -109,7 +109,7 @@ impl<M: Machine> Space<M> {
     }
 }
 
-fn meaning_of(request: &MapRequest, len: usize) -> Result<Meaning, VmError> {
+fn attrs_of(request: &MapRequest, len: usize) -> Result<MappingAttrs, VmError> {
     let mut flags = SegFlags::empty();
     flags.set(SegFlags::GROWSDOWN, request.flags.contains(MapFlags::GROWSDOWN));
     let (object, offset) = match &request.backing {
@@ -126,5 +126,5 @@ fn meaning_of(request: &MapRequest, len: usize) -> Result<Meaning, VmError> {
             (Some(object.clone()), offset >> PAGE_SHIFT)
         }
     };
-    Ok(Meaning { prot: request.prot, flags, object, offset })
+    Ok(MappingAttrs { prot: request.prot, flags, object, offset })
 }

@@ -1,6 +1,6 @@
 //! mremap: shrinking, growing in place, moving.
 //!
-//! A move maps the new addresses with the same meaning, makes every table that will be needed, moves private pages over in
+//! A move maps the new addresses with the same attributes, makes every table that will be needed, moves private pages over in
 //! batches (cleared, flushed, put in), and unmaps the old addresses. Pages of objects are not moved: they are found again.
 //!
 //! Invariants: LeafOwns, FreeAfterFlush — an entry is put in at its new place only after the old translation is gone everywhere.
@@ -12,7 +12,7 @@ use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::flush::Gather;
-use crate::node::{Arrival, Locked, Taken};
+use crate::node::{Locked, Taken, WalkPath};
 use crate::order::{self, Order};
 use crate::space::Space;
 use crate::space::address::guarded_start;
@@ -43,12 +43,12 @@ bitflags! {
 const BATCH: usize = 64;
 
 /// Changes nothing, but shared leaves are this space's own afterwards.
-struct OwnOp;
+struct UnshareOp;
 
-impl<M: Machine> RangeOp<M> for OwnOp {
+impl<M: Machine> RangeOp<M> for UnshareOp {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
-    const RENAMES: bool = false;
+    const CHANGES_SEGMENTS: bool = false;
 }
 
 /// Takes the private pages of a range of one leaf out.
@@ -60,7 +60,7 @@ struct TakeOut {
 impl<M: Machine> RangeOp<M> for TakeOut {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
-    const RENAMES: bool = false;
+    const CHANGES_SEGMENTS: bool = false;
 
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let node = leaf.node();
@@ -86,7 +86,7 @@ struct PutIn {
 impl<M: Machine> RangeOp<M> for PutIn {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
-    const RENAMES: bool = false;
+    const CHANGES_SEGMENTS: bool = false;
 
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
         let node = leaf.node();
@@ -138,7 +138,7 @@ impl<M: Machine> Space<M> {
         let old_end = old.0.checked_add(old_len).filter(|e| *e <= M::USER_END).ok_or(VmError::Invalid)?;
         let order = &mut order::begin();
         let piece = self.mapping_at(old.0, order).ok_or(VmError::Fault)?;
-        if old_len == 0 && !piece.meaning.is_shared() {
+        if old_len == 0 && !piece.attrs.is_shared() {
             return Err(VmError::Invalid);
         }
         if fixed {
@@ -171,11 +171,11 @@ impl<M: Machine> Space<M> {
         }
         let target = if fixed {
             self.remove(new_addr.0, new_addr.0 + new_len, order)?;
-            let mut op = MapOp { start: new_addr.0, meaning: piece.meaning.clone() };
+            let mut op = MapOp { start: new_addr.0, attrs: piece.attrs.clone() };
             self.apply(new_addr.0, new_addr.0 + new_len, &mut op, order)?;
             new_addr
         } else {
-            self.map_somewhere(0, new_len, piece.meaning.clone())?
+            self.map_somewhere(0, new_len, piece.attrs.clone())?
         };
         let prepared =
             if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used, order) };
@@ -207,12 +207,12 @@ impl<M: Machine> Space<M> {
         if !free {
             return Ok(false);
         }
-        let meaning = piece.meaning.advanced(((end - piece.start) >> PAGE_SHIFT) as u64);
-        self.apply(end, new_end, &mut MapOp { start: end, meaning }, order)?;
+        let attrs = piece.attrs.advanced(((end - piece.start) >> PAGE_SHIFT) as u64);
+        self.apply(end, new_end, &mut MapOp { start: end, attrs }, order)?;
         Ok(true)
     }
 
-    /// Moves the private pages of `from..from + len` to `to`, which is mapped with the same meaning. An error comes before the
+    /// Moves the private pages of `from..from + len` to `to`, which is mapped with the same attributes. An error comes before the
     /// first page is moved.
     fn move_pages(&self, from: usize, to: usize, len: usize, order: &mut Order<'_>) -> Result<(), VmError> {
         // First every table, so that nothing can fail half way.
@@ -237,12 +237,12 @@ impl<M: Machine> Space<M> {
             self.reach(to + offset + len - 1, true, order, &rcu)?;
             drop(rcu);
             // Makes the old leaf this space's own, which may need memory too.
-            self.apply(from + offset, from + offset + len, &mut OwnOp, order)
+            self.apply(from + offset, from + offset + len, &mut UnshareOp, order)
         })?;
         // A page on its way between two leaves is found by no visit of the reverse map.
-        let meaning = self.mapping_at(from, order).map(|p| p.meaning).filter(|m| !m.is_shared());
-        let private = meaning.and_then(|m| m.object);
-        let _size = private.as_ref().map(|object| object.keep_size());
+        let attrs = self.mapping_at(from, order).map(|p| p.attrs).filter(|m| !m.is_shared());
+        let private = attrs.and_then(|m| m.object);
+        let _size = private.as_ref().map(|object| object.lock_size());
         batches(&mut |offset, len| {
             let mut out = TakeOut { base: from, pages: ArrayVec::new_const() };
             self.apply(from + offset, from + offset + len, &mut out, order)?;
@@ -264,7 +264,7 @@ impl<M: Machine> Space<M> {
 
     fn has_leaf(&self, addr: usize) -> bool {
         let rcu = rcu::read();
-        Arrival::walk::<M>(self.root(), addr, &rcu).node.is_leaf()
+        WalkPath::walk::<M>(self.root(), addr, &rcu).node.is_leaf()
     }
 }
 

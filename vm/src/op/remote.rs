@@ -8,7 +8,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::FaultError;
 use crate::frame::SharedBytesMut;
 use crate::machine::Machine;
-use crate::node::Arrival;
+use crate::node::WalkPath;
 use crate::order;
 use crate::request::Access;
 use crate::space::Space;
@@ -62,13 +62,13 @@ impl<M: Machine> Space<M> {
             // Also checks the access.
             self.fault(VirtAddr(addr), access)?;
             let rcu = rcu::read();
-            let arrival = Arrival::walk::<M>(self.root(), addr, &rcu);
-            if !arrival.node.is_leaf() {
+            let path = WalkPath::walk::<M>(self.root(), addr, &rcu);
+            if !path.node.is_leaf() {
                 continue;
             }
-            let Some(locked) = arrival.enter::<M>(&mut order) else { continue };
-            let entry = locked.look(arrival.node.index(addr));
-            let usable = !access.write || (arrival.is_writable::<M>() && M::is_writable(*entry));
+            let Some(locked) = path.enter::<M>(&mut order) else { continue };
+            let entry = locked.look(path.node.index(addr));
+            let usable = !access.write || (path.is_writable::<M>() && M::is_writable(*entry));
             if usable && let Some(page) = entry.bytes::<M>() {
                 f(page);
                 return Ok(());

@@ -6,8 +6,8 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::{FaultError, VmError};
 use crate::machine::Machine;
-use crate::node::segment::{Meaning, SegFlags};
-use crate::node::{Arrival, Node};
+use crate::node::segment::{MappingAttrs, SegFlags};
+use crate::node::{Node, WalkPath};
 use crate::object::Object;
 use crate::order::{self, Order};
 use crate::request::{Access, Prot};
@@ -59,15 +59,15 @@ impl<M: Machine> Space<M> {
     pub fn for_each_mapping(&self, f: &mut dyn FnMut(&MappingInfo<'_>)) {
         let mut at = 0;
         while let Some(mapping) = self.next_mapping(at, &mut order::begin()) {
-            let meaning = &mapping.meaning;
+            let attrs = &mapping.attrs;
             f(&MappingInfo {
                 start: mapping.start,
                 end: mapping.end,
-                prot: meaning.prot,
-                shared: meaning.is_shared(),
-                offset: meaning.offset << PAGE_SHIFT,
-                object: meaning.object.as_deref(),
-                growsdown: meaning.flags.contains(SegFlags::GROWSDOWN),
+                prot: attrs.prot,
+                shared: attrs.is_shared(),
+                offset: attrs.offset << PAGE_SHIFT,
+                object: attrs.object.as_deref(),
+                growsdown: attrs.flags.contains(SegFlags::GROWSDOWN),
             });
             at = mapping.end;
             if give_way() {
@@ -133,10 +133,10 @@ impl<M: Machine> Space<M> {
                 .filter(|p| p.start == page)
                 .ok_or(VmError::NoSpace)?;
             let rcu = rcu::read();
-            let arrival = Arrival::walk::<M>(self.root(), page, &rcu);
-            let node = arrival.node;
+            let path = WalkPath::walk::<M>(self.root(), page, &rcu);
+            let node = path.node;
             let mapped = node.is_leaf() && !node.peek(node.index(page)).is_absent();
-            let Meaning { object, offset, .. } = &piece.meaning;
+            let MappingAttrs { object, offset, .. } = &piece.attrs;
             f(mapped || object.as_ref().is_some_and(|o| o.frame(*offset).is_some()));
         }
         Ok(())
@@ -163,16 +163,16 @@ impl<M: Machine> Space<M> {
             .next_piece(page, &mut order::begin())
             .filter(|p| p.start == page)
             .ok_or(FaultError::NotMapped)?;
-        if !Access::READ.allowed(piece.meaning.prot) {
+        if !Access::READ.allowed(piece.attrs.prot) {
             return Err(FaultError::Denied);
         }
         // What cannot be written through this mapping is known by its object; without one it cannot change, and there is
         // nothing to wait for, as Linux judges it.
-        let written = Access::WRITE.allowed(piece.meaning.prot);
-        Ok(match &piece.meaning.object {
+        let written = Access::WRITE.allowed(piece.attrs.prot);
+        Ok(match &piece.attrs.object {
             None if !written => return Err(FaultError::Denied),
-            Some(object) if piece.meaning.is_shared() || !written => {
-                let offset = (piece.meaning.offset << PAGE_SHIFT) + addr.page_offset() as u64;
+            Some(object) if piece.attrs.is_shared() || !written => {
+                let offset = (piece.attrs.offset << PAGE_SHIFT) + addr.page_offset() as u64;
                 FutexKey::Shared(core::ptr::from_ref::<Object>(object) as usize, offset)
             }
             _ => FutexKey::Private(self.id(), addr.0),

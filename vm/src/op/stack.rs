@@ -25,25 +25,25 @@ impl<M: Machine> Space<M> {
         let above = self.next_piece(start, order).ok_or(FaultError::NotMapped)?;
         if above.start == start {
             // Another thread was faster; or the fault saw a moment of change.
-            return if above.meaning.is_quarantine() { Err(FaultError::NotMapped) } else { Ok(()) };
+            return if above.attrs.is_quarantine() { Err(FaultError::NotMapped) } else { Ok(()) };
         }
         let limit = self.stack_limit.load(Ordering::Relaxed);
-        let fits = above.meaning.flags.contains(SegFlags::GROWSDOWN)
+        let fits = above.attrs.flags.contains(SegFlags::GROWSDOWN)
             && start >= USER_START
             && layout.stack_end.saturating_sub(start) <= limit
             && self.previous_piece(start, order).is_none_or(|p| {
-                p.meaning.flags.contains(SegFlags::GROWSDOWN)
-                    || p.meaning.prot.is_empty()
+                p.attrs.flags.contains(SegFlags::GROWSDOWN)
+                    || p.attrs.prot.is_empty()
                     || start - p.end >= STACK_GUARD
             });
         if !fits {
             return Err(FaultError::NotMapped);
         }
-        let mut meaning = above.meaning;
-        if meaning.object.is_some() {
+        let mut attrs = above.attrs;
+        if attrs.object.is_some() {
             return Err(FaultError::NotMapped);
         }
-        meaning.offset = 0;
-        self.apply(start, above.start, &mut MapOp { start, meaning }, order).map_err(no_memory)
+        attrs.offset = 0;
+        self.apply(start, above.start, &mut MapOp { start, attrs }, order).map_err(no_memory)
     }
 }

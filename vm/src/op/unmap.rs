@@ -10,7 +10,7 @@ use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::Locked;
 use crate::node::flush::Gather;
-use crate::node::segment::{Meaning, SegFlags};
+use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::order::{self, Order};
 use crate::request::{Access, Advice};
 use crate::space::Space;
@@ -40,8 +40,8 @@ impl<M: Machine> RangeOp<M> for QuarantineOp {
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         node.update_mapped(range, |m| {
-            gather.removed.keep(m);
-            *m = Meaning { flags: SegFlags::QUARANTINE, ..Meaning::nothing() };
+            gather.removed.take_object(m);
+            *m = MappingAttrs { flags: SegFlags::QUARANTINE, ..MappingAttrs::nothing() };
         });
     }
 }
@@ -57,8 +57,7 @@ impl<M: Machine> RangeOp<M> for ReleaseOp {
         let shift = node.node().shift();
         let mut at = range.start;
         while at < range.end {
-            let Some(next) =
-                node.segments.as_slice().iter().find(|s| s.end > at && s.meaning.is_quarantine())
+            let Some(next) = node.segments.as_slice().iter().find(|s| s.end > at && s.attrs.is_quarantine())
             else {
                 return;
             };
@@ -93,7 +92,7 @@ struct DropPagesOp;
 impl<M: Machine> RangeOp<M> for DropPagesOp {
     const CLEARS: bool = true;
     const DETACHES: bool = false;
-    const RENAMES: bool = false;
+    const CHANGES_SEGMENTS: bool = false;
 }
 
 impl<M: Machine> Space<M> {

@@ -33,7 +33,7 @@ pub fn is_unchanged<M: Machine>(now: Entry, old: Entry) -> bool {
             && page(old)
             && now.address::<M>() == old.address::<M>()
             && now.is_private() == old.is_private()
-            && now.is_held() == old.is_held()
+            && now.is_pooled() == old.is_pooled()
             && M::is_writable(now) == M::is_writable(old)
     };
     now == old || same() || !step("busy.unchanged")

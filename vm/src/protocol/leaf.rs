@@ -19,7 +19,7 @@
 //! - Who finds a node through an entry sees what was written to it, or to the page, before the entry was filled in (`leaf.fill`, `leaf.look`);
 //!   who takes an entry out sees it too (`leaf.take`).
 //!
-//! - A leaf, and the list of held pages that goes with it (held.rs), is there as long as anybody who may have found it reads (`leaf.grace`).
+//! - A leaf, and the list of pooled pages that goes with it (pool.rs), is there as long as anybody who may have found it reads (`leaf.grace`).
 //!
 //! That the flush comes between detaching and leaving is carried by a type (`node::flush::Flushed`).
 #![forbid(unsafe_code)]

@@ -106,7 +106,7 @@ impl<const N: usize> SpaceCpus<N> {
     #[inline]
     pub fn to_flush(&self, viewers: [u64; N]) -> [u64; N] {
         fence_at("mask.flush");
-        self.holders(viewers)
+        self.may_translate(viewers)
     }
 
     /// The same of all leaves.
@@ -119,11 +119,11 @@ impl<const N: usize> SpaceCpus<N> {
     /// CPUs that may have the space loaded.
     #[inline]
     pub fn all(&self) -> [u64; N] {
-        self.holders([u64::MAX; N])
+        self.may_translate([u64::MAX; N])
     }
 
     #[inline]
-    fn holders(&self, mut viewers: [u64; N]) -> [u64; N] {
+    fn may_translate(&self, mut viewers: [u64; N]) -> [u64; N] {
         for (word, views) in viewers.iter_mut().zip(&self.views.0) {
             // A shared leaf knows other spaces' viewers too.
             if *word != 0 {

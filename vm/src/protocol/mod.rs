@@ -10,9 +10,9 @@
 
 pub mod busy;
 pub mod evict;
-pub mod held;
 pub mod leaf;
 pub mod mask;
+pub mod pool;
 pub mod refs;
 pub mod share;
 pub mod view;

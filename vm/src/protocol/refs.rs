@@ -1,4 +1,4 @@
-//! How many refer to a frame: entries of leaves, lists of holders (held.rs), slots of objects, pins.
+//! How many refer to a frame: entries of leaves, lists of pools (pool.rs), slots of objects, pins.
 //!
 //! - Who finds itself alone (`refs.sole`) sees all that others did to the page before they put their references (`refs.put`), and may write the page or
 //!   free it: nobody else can take a reference, since one is taken only by who has one, or under the lock of the leaf that has it.
@@ -36,7 +36,7 @@ impl Refs {
         before
     }
 
-    /// Drops one; true if it was the last, and the frame is the caller's alone. A sole holder pays no locked instruction.
+    /// Drops one; true if it was the last, and the frame is the caller's alone. Who has the only one pays no locked instruction.
     #[inline]
     pub fn put(&self) -> bool {
         if self.count() == 1 {

@@ -21,7 +21,7 @@
 //!   (`share.flushed`, `share.over`).
 //! - A copier takes a reference to each page (`share.count`) and takes the right to write away in both leaves (`share.copy`, `share.old`) before it
 //!   leaves the old leaf. So a sharer that is left alone there finds that others have the pages.
-//! - A page is written in place only by who has the only reference (`share.sole`) and no list has one (`share.held`, held.rs).
+//! - A page is written in place only by who has the only reference (`share.sole`) and no list has one (`share.pooled`, pool.rs).
 
 use super::leaf::leads_to;
 use crate::addr::PhysAddr;
@@ -108,9 +108,9 @@ pub trait Pair {
     fn fill(&mut self, entry: Entry);
     /// Takes a reference to the page for the copy.
     fn count(&mut self, entry: Entry);
-    /// Moves the old leaf's reference to the list, whose the copy's will be too (held.rs). False: to none.
+    /// Moves the old leaf's reference to the list, whose the copy's will be too (pool.rs). False: to none.
     fn hand_over(&mut self, entry: Entry) -> bool;
-    /// Takes a reference to a page that was held before, for a new list, if there is one.
+    /// Takes a reference to a page that was pooled before, for a new list, if there is one.
     fn keep(&mut self, entry: Entry);
 }
 
@@ -118,17 +118,17 @@ pub trait Pair {
 #[inline]
 pub fn copy_private<M: Machine>(pair: &mut impl Pair, old: Entry, wanted: bool) {
     let mut entry = M::read_only(old);
-    if old.is_held() {
+    if old.is_pooled() {
         // Also if the copy does not get it: the new list is the old leaf's too.
-        if step("held.keep") {
+        if step("pool.keep") {
             pair.keep(entry);
         }
     } else if !wanted {
         return;
     } else {
         if pair.hand_over(entry) {
-            if step("held.mark") {
-                entry = entry.held();
+            if step("pool.mark") {
+                entry = entry.pooled();
             }
         } else if step("share.count") {
             pair.count(entry);
@@ -182,7 +182,7 @@ pub fn write<M: Machine>(
     if M::is_writable(entry) {
         return Write::There;
     }
-    let owned = if step("share.held") { entry.owns_frame() } else { entry.is_private() };
+    let owned = if step("share.pooled") { entry.owns_frame() } else { entry.is_private() };
     if common || owned && (references() == 1 || !step("share.sole")) {
         return Write::InPlace;
     }

@@ -14,7 +14,7 @@ use sync::percpu::PerCpu;
 
 /// How a typed cache's objects hold the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct Container {
     /// Bytes of the object before the value: reference counts.
     pub value_offset: usize,
     /// Bytes and alignment of the whole.
@@ -114,22 +114,22 @@ impl Cache {
     pub const fn of_type(
         name: &'static str,
         type_name: &'static str,
-        holder: Holder,
+        container: Container,
         own: &'static PerCpu<OwnSlabs>,
         registration: &'static Registration,
     ) -> Self {
-        let mut cache = Self::of_size(name, Self::size_for(holder), own, registration);
+        let mut cache = Self::of_size(name, Self::size_for(container), own, registration);
         cache.type_name = type_name;
-        cache.value_offset = holder.value_offset as u32;
-        cache.layout = holder.layout;
-        assert!(holder.layout.size() > 0);
+        cache.value_offset = container.value_offset as u32;
+        cache.layout = container.layout;
+        assert!(container.layout.size() > 0);
         cache
     }
 
-    /// The size of objects with that holder.
-    pub const fn size_for(holder: Holder) -> usize {
-        let align = if holder.layout.align() > LINE { holder.layout.align() } else { LINE };
-        holder.layout.size().next_multiple_of(align)
+    /// The size of objects with that container.
+    pub const fn size_for(container: Container) -> usize {
+        let align = if container.layout.align() > LINE { container.layout.align() } else { LINE };
+        container.layout.size().next_multiple_of(align)
     }
 
     pub(super) const fn layout(&self) -> Layout {

@@ -26,7 +26,7 @@ mod own;
 mod page;
 mod typed;
 
-pub use cache::{Cache, CacheInfo, Holder, Registration, for_each_cache, give_back};
+pub use cache::{Cache, CacheInfo, Container, Registration, for_each_cache, give_back};
 pub use heap::KernelHeap;
 pub use own::OwnSlabs;
 #[doc(hidden)]

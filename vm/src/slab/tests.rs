@@ -146,7 +146,7 @@ fn a_cache_of_a_type_says_what_it_holds() {
     static CACHE: Cache = Cache::of_type(
         "wide",
         "vm::slab::tests::Wide",
-        Holder { value_offset: 32, layout: Layout::new::<(Wide, [u64; 8])>() },
+        Container { value_offset: 32, layout: Layout::new::<(Wide, [u64; 8])>() },
         &OWN,
         &REGISTRATION,
     );

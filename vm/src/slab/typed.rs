@@ -8,7 +8,7 @@ use sync::heap::SlabCache;
 
 /// For the macro.
 pub mod __private {
-    pub use super::super::cache::{Cache, Holder, Registration};
+    pub use super::super::cache::{Cache, Container, Registration};
     pub use super::super::own::OwnSlabs;
     pub use sync::heap::{SlabCache, SlabType, arc_layout, arc_value_offset};
     pub use sync::per_cpu;
@@ -34,37 +34,37 @@ pub mod __private {
 /// ```
 #[macro_export]
 macro_rules! slab_type {
-    (@holder $t:ty, Box) => {
-        $crate::slab::__private::Holder { value_offset: 0, layout: ::core::alloc::Layout::new::<$t>() }
+    (@container $t:ty, Box) => {
+        $crate::slab::__private::Container { value_offset: 0, layout: ::core::alloc::Layout::new::<$t>() }
     };
-    (@holder $t:ty, Arc) => {
-        $crate::slab::__private::Holder {
+    (@container $t:ty, Arc) => {
+        $crate::slab::__private::Container {
             value_offset: $crate::slab::__private::arc_value_offset::<$t>(),
             layout: $crate::slab::__private::arc_layout::<$t>(),
         }
     };
-    (@holder $t:ty, PerCpuArc) => {
-        $crate::slab::__private::Holder {
+    (@container $t:ty, PerCpuArc) => {
+        $crate::slab::__private::Container {
             value_offset: $crate::slab::__private::PerCpuOwner::<$t>::VALUE_OFFSET,
             layout: $crate::slab::__private::PerCpuOwner::<$t>::LAYOUT,
         }
     };
-    (@holder $t:ty, Chain) => {
-        $crate::slab::__private::Holder {
+    (@container $t:ty, Chain) => {
+        $crate::slab::__private::Container {
             value_offset: $crate::slab::__private::Chain::<$t>::VALUE_OFFSET,
             layout: $crate::slab::__private::Chain::<$t>::LAYOUT,
         }
     };
-    ($t:ty, $name:literal, $holder:ident) => {
+    ($t:ty, $name:literal, $container:ident) => {
         const _: () = {
             use $crate::slab::__private as slab;
-            const HOLDER: slab::Holder = $crate::slab_type!(@holder $t, $holder);
-            slab::per_cpu! { static OWN: slab::OwnSlabs = slab::OwnSlabs::new(slab::Cache::size_for(HOLDER)); }
+            const CONTAINER: slab::Container = $crate::slab_type!(@container $t, $container);
+            slab::per_cpu! { static OWN: slab::OwnSlabs = slab::OwnSlabs::new(slab::Cache::size_for(CONTAINER)); }
             static REGISTRATION: slab::Registration = slab::Registration::new();
             static CACHE: slab::Cache = slab::Cache::of_type(
                 $name,
                 ::core::concat!(::core::module_path!(), "::", ::core::stringify!($t)),
-                HOLDER,
+                CONTAINER,
                 &OWN,
                 &REGISTRATION,
             );

@@ -9,11 +9,11 @@
 #![forbid(unsafe_code)]
 
 use super::pieces::Piece;
-use super::{Layout, Space, USER_START};
+use super::{AddressLayout, Space, USER_START};
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::node::segment::{Meaning, SegFlags};
+use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::op::map::MapOp;
 use crate::order::Order;
 use core::sync::atomic::Ordering;
@@ -22,10 +22,10 @@ use sync::level::Held;
 /// Bytes kept free below a mapping that grows downwards (Linux: stack_guard_gap, 256 pages).
 pub(crate) const STACK_GUARD: usize = 256 * PAGE_SIZE;
 
-impl Layout {
+impl AddressLayout {
     /// `start..end` is mapped from now on.
-    pub(crate) fn note_mapped(&mut self, _start: usize, end: usize, meaning: &Meaning) {
-        if meaning.flags.contains(SegFlags::GROWSDOWN) {
+    pub(crate) fn note_mapped(&mut self, _start: usize, end: usize, attrs: &MappingAttrs) {
+        if attrs.flags.contains(SegFlags::GROWSDOWN) {
             self.stack_end = end;
         }
     }
@@ -47,12 +47,12 @@ impl<M: Machine> Space<M> {
         &self,
         hint: usize,
         len: usize,
-        meaning: Meaning,
+        attrs: MappingAttrs,
     ) -> Result<VirtAddr, VmError> {
         let hint = hint & !(PAGE_SIZE - 1);
         if hint == 0
             && self.multithreaded.load(Ordering::Relaxed)
-            && let Some(start) = self.map_in_span(len, &meaning)?
+            && let Some(start) = self.map_in_span(len, &attrs)?
         {
             return Ok(start);
         }
@@ -63,14 +63,19 @@ impl<M: Machine> Space<M> {
             && self.check_range(hint, len, false).is_ok()
             && self.is_free(hint, hint + len, order)
             && self.next_piece(hint + len, order).is_none_or(|p| guarded_start(&p) >= hint + len);
-        let start = if wanted { hint } else { self.find_room(layout, len, order)? };
-        layout.note_mapped(start, start + len, &meaning);
-        self.apply(start, start + len, &mut MapOp { start, meaning }, order)?;
+        let start = if wanted { hint } else { self.find_gap(layout, len, order)? };
+        layout.note_mapped(start, start + len, &attrs);
+        self.apply(start, start + len, &mut MapOp { start, attrs }, order)?;
         Ok(VirtAddr(start))
     }
 
     /// The highest free run of `len` bytes below the top.
-    fn find_room(&self, layout: &mut Layout, len: usize, order: &mut Order<'_>) -> Result<usize, VmError> {
+    fn find_gap(
+        &self,
+        layout: &mut AddressLayout,
+        len: usize,
+        order: &mut Order<'_>,
+    ) -> Result<usize, VmError> {
         if len <= layout.hole {
             layout.hint = layout.top;
             layout.hole = 0;
@@ -110,6 +115,6 @@ impl<M: Machine> Space<M> {
 
 /// Where what must stay free below `piece` begins. A guard that would reach below address 0 ends there.
 pub(crate) fn guarded_start(piece: &Piece) -> usize {
-    let guard = if piece.meaning.flags.contains(SegFlags::GROWSDOWN) { STACK_GUARD } else { 0 };
+    let guard = if piece.attrs.flags.contains(SegFlags::GROWSDOWN) { STACK_GUARD } else { 0 };
     piece.start.saturating_sub(guard)
 }

@@ -1,6 +1,6 @@
 //! Address spaces.
 //!
-//! One radix tree with the shape of the hardware's table (node/). Operations are a file each; all are walks over leaves.
+//! One radix tree with the shape of the hardware's table (node/). Operations are a file each (op/); all are walks over leaves.
 //!
 //! Invariants: see DESIGN.md; each file names those it keeps.
 //! Lock order: `layout` (level Space, may sleep) → object → node. `layout` guards the choice of addresses and is held by fork
@@ -37,7 +37,7 @@ pub const USER_START: usize = 0x1_0000;
 
 /// Where things lie in a space.
 #[derive(Clone, Copy)]
-pub(crate) struct Layout {
+pub(crate) struct AddressLayout {
     pub brk_start: usize,
     pub brk: usize,
     /// Mappings without an address are placed below.
@@ -55,11 +55,11 @@ pub(crate) struct Layout {
 pub struct Space<M: Machine> {
     pub(crate) root: NewNode,
     pub(crate) tlb: Arc<SpaceTlb>,
-    pub(crate) layout: Mutex<Layout, SpaceLevel>,
+    pub(crate) layout: Mutex<AddressLayout, SpaceLevel>,
     /// A fork is between its first shared leaf and its flush.
     pub(crate) forking: AtomicBool,
     pub(crate) multithreaded: AtomicBool,
-    /// Something in it may be not for children, or not with its pages (inherit.rs). Children inherit this.
+    /// Something in it may be not for children, or not with its pages (op/inherit.rs). Children inherit this.
     pub(crate) has_parts: AtomicBool,
     pub(crate) stack_limit: AtomicUsize,
     pub(crate) spans: Spans,
@@ -94,10 +94,18 @@ impl<M: Machine> Space<M> {
         // 128 MiB and a little for the stack above the mappings, as on Linux.
         let top = M::USER_END - (136 << 20);
         let span_next = spans_end::<M>();
-        Self::with_layout(Layout { brk_start: 0, brk: 0, top, hint: top, hole: 0, stack_end: 0, span_next })
+        Self::with_layout(AddressLayout {
+            brk_start: 0,
+            brk: 0,
+            top,
+            hint: top,
+            hole: 0,
+            stack_end: 0,
+            span_next,
+        })
     }
 
-    pub(crate) fn with_layout(layout: Layout) -> Result<Arc<Self>, VmError> {
+    pub(crate) fn with_layout(layout: AddressLayout) -> Result<Arc<Self>, VmError> {
         const { assert_fits::<M>() };
         let root = NewNode::try_new(M::LEVELS - 1, 0)?;
         fill_kernel_half::<M>(&root);

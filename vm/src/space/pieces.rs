@@ -1,6 +1,6 @@
 //! Looking at what is mapped, piece by piece: for /proc/PID/maps, for the choice of addresses, for checks.
 //!
-//! A piece is a run with one meaning inside one node; neighbours are joined by who asks. Each step is a walk of its own, so
+//! A piece is a run with one set of attributes inside one node; neighbours are joined by who asks. Each step is a walk of its own, so
 //! nothing is locked between two pieces, and what changes meanwhile may be seen before or after.
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
@@ -8,16 +8,16 @@
 use super::Space;
 use crate::addr::PAGE_SHIFT;
 use crate::machine::Machine;
-use crate::node::Arrival;
-use crate::node::segment::Meaning;
+use crate::node::WalkPath;
+use crate::node::segment::MappingAttrs;
 use crate::order::Order;
 use sync::rcu;
 
-/// A run of addresses with one meaning.
+/// A run of addresses with one set of attributes.
 pub(crate) struct Piece {
     pub start: usize,
     pub end: usize,
-    pub meaning: Meaning,
+    pub attrs: MappingAttrs,
 }
 
 impl<M: Machine> Space<M> {
@@ -31,9 +31,9 @@ impl<M: Machine> Space<M> {
         let rcu = rcu::read();
         let mut at = addr;
         while at < limit {
-            let arrival = Arrival::walk::<M>(self.root(), at, &rcu);
-            let node = arrival.node;
-            let Some(locked) = arrival.enter::<M>(order) else { continue };
+            let path = WalkPath::walk::<M>(self.root(), at, &rcu);
+            let node = path.node;
+            let Some(locked) = path.enter::<M>(order) else { continue };
             let index = node.index(at);
             if !node.is_leaf() && !locked.entry(index).is_absent() {
                 continue;
@@ -49,12 +49,12 @@ impl<M: Machine> Space<M> {
             if let Some(segment) = found {
                 let first = segment.start.max(index);
                 let start = node.address(first).max(at);
-                let meaning = segment.at(first, node.shift());
+                let attrs = segment.at(first, node.shift());
                 let skipped = ((start - node.address(first)) >> PAGE_SHIFT) as u64;
                 return Some(Piece {
                     start,
                     end: node.address(segment.end.min(border)),
-                    meaning: meaning.advanced(skipped),
+                    attrs: attrs.advanced(skipped),
                 });
             }
             at = child.map_or(node.end(), |c| node.address(c));
@@ -77,9 +77,9 @@ impl<M: Machine> Space<M> {
         let rcu = rcu::read();
         let mut end = addr;
         while end > floor {
-            let arrival = Arrival::walk::<M>(self.root(), end - 1, &rcu);
-            let node = arrival.node;
-            let Some(locked) = arrival.enter::<M>(order) else { continue };
+            let path = WalkPath::walk::<M>(self.root(), end - 1, &rcu);
+            let node = path.node;
+            let Some(locked) = path.enter::<M>(order) else { continue };
             let index = node.index(end - 1);
             if !node.is_leaf() && !locked.entry(index).is_absent() {
                 continue;
@@ -96,7 +96,7 @@ impl<M: Machine> Space<M> {
                 return Some(Piece {
                     start: node.address(first),
                     end: node.address(segment.end).min(end),
-                    meaning: segment.at(first, node.shift()),
+                    attrs: segment.at(first, node.shift()),
                 });
             }
             end = child.map_or(node.base(), |c| node.address(c + 1));
@@ -114,7 +114,7 @@ impl<M: Machine> Space<M> {
         let mut at = start;
         while at < end {
             match self.next_piece(at, order) {
-                Some(p) if p.start == at && !p.meaning.is_quarantine() => at = p.end,
+                Some(p) if p.start == at && !p.attrs.is_quarantine() => at = p.end,
                 _ => return at,
             }
         }
@@ -126,12 +126,12 @@ impl<M: Machine> Space<M> {
         &self,
         start: usize,
         end: usize,
-        is: &dyn Fn(&Meaning) -> bool,
+        is: &dyn Fn(&MappingAttrs) -> bool,
         order: &mut Order<'_>,
     ) -> bool {
         let mut at = start;
         while let Some(piece) = self.next_piece_in(at, end, order).filter(|p| p.start < end) {
-            if is(&piece.meaning) {
+            if is(&piece.attrs) {
                 return true;
             }
             at = piece.end;
@@ -146,12 +146,12 @@ impl<M: Machine> Space<M> {
     /// The mapping around or after `addr`, neighbours joined upwards from there.
     pub(crate) fn next_mapping(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
         let mut whole = self.next_piece(addr, order)?;
-        while whole.meaning.is_quarantine() {
+        while whole.attrs.is_quarantine() {
             whole = self.next_piece(whole.end, order)?;
         }
         while let Some(next) = self.next_piece(whole.end, order) {
             let pages = ((whole.end - whole.start) >> PAGE_SHIFT) as u64;
-            if next.start != whole.end || !whole.meaning.continued_by(&next.meaning, pages) {
+            if next.start != whole.end || !whole.attrs.continued_by(&next.attrs, pages) {
                 break;
             }
             whole.end = next.end;

@@ -30,7 +30,7 @@ pub(crate) trait RangeOp<M: Machine> {
     /// Leaves that lie whole in the range are detached; else they are visited.
     const DETACHES: bool;
     /// Segments change.
-    const RENAMES: bool = true;
+    const CHANGES_SEGMENTS: bool = true;
 
     /// The object whose segments are put in; leaves register with it first.
     fn object(&self) -> Option<&ObjectRef> {
@@ -130,7 +130,7 @@ impl<'g, M: Machine, P: Pass<'g, M>> Walk<'_, '_, 'g, M, P> {
         let high = end & !(span - 1);
         if low < high {
             let whole = node.index(low)..node.index(high - 1) + 1;
-            if P::Op::RENAMES {
+            if P::Op::CHANGES_SEGMENTS {
                 P::whole(self, node, whole.clone())?;
             }
             if node.level() > 1 || !P::Op::DETACHES {
@@ -182,26 +182,26 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
     type Op = O;
 
     fn whole(walk: &mut Walk<'_, '_, 'g, M, Self>, node: &'g Node, whole: Range<u16>) -> Result<(), Stop> {
-        while !node.lock(walk.order).segments.has_room(&whole, O::CREATES) {
-            make_room(node, walk.order)?;
+        while !node.lock(walk.order).segments.has_capacity(&whole, O::CREATES) {
+            make_capacity(node, walk.order)?;
         }
         Ok(())
     }
 
     fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
         let Walk { space, order, rcu, pass: Prepare(op) } = walk;
-        while let Some(arrival) = space.reach(start, O::CREATES, order, rcu)? {
-            let leaf = arrival.node;
-            let Some(locked) = arrival.enter::<M>(order) else { continue };
+        while let Some(path) = space.reach(start, O::CREATES, order, rcu)? {
+            let leaf = path.node;
+            let Some(locked) = path.enter::<M>(order) else { continue };
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
-            let own = arrival.is_exclusive::<M>(&locked);
-            let room = !O::RENAMES || locked.segments.has_room(&range, O::CREATES);
+            let own = path.is_exclusive::<M>(&locked);
+            let room = !O::CHANGES_SEGMENTS || locked.segments.has_capacity(&range, O::CREATES);
             let object = op.object().filter(|o| evict::registers_first(locked.is_registered(o)));
             drop(locked);
             match object {
-                _ if !own => space.own_leaf(&arrival, order)?,
-                _ if !room => make_room(leaf, order)?,
-                Some(object) => space.register_leaf(&arrival, object, order)?,
+                _ if !own => space.unshare_leaf(&path, order)?,
+                _ if !room => make_capacity(leaf, order)?,
+                Some(object) => space.register_leaf(&path, object, order)?,
                 None => return Ok(()),
             }
         }
@@ -223,14 +223,14 @@ fn part<M: Machine, O: RangeOp<M>>(
     first: bool,
     gather: &Gather<'_>,
 ) -> Part {
-    if !O::RENAMES {
+    if !O::CHANGES_SEGMENTS {
         return Part::UpTo(range.end);
     }
     let segments = &locked.segments;
-    if !(segments.has_room(range, O::CREATES) || !first && segments.has_room_for_more()) {
+    if !(segments.has_capacity(range, O::CREATES) || !first && segments.has_capacity_for_more()) {
         return Part::NoRoom;
     }
-    match segments.reach(range, gather.removed.room()) {
+    match segments.reach(range, gather.removed.capacity_left()) {
         upto if upto > range.start => Part::UpTo(upto),
         _ => Part::Full,
     }
@@ -256,7 +256,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 }
                 Part::NoRoom => {
                     drop(locked);
-                    make_room(node, order)?;
+                    make_capacity(node, order)?;
                     continue;
                 }
             };
@@ -289,14 +289,14 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
         let Walk { space, order, rcu, pass: Change { op, gather } } = walk;
         let mut at = start;
         while at < end {
-            let Some(arrival) = space.reach(at, O::CREATES, order, rcu)? else {
+            let Some(path) = space.reach(at, O::CREATES, order, rcu)? else {
                 return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
             };
-            let leaf = arrival.node;
-            let Some(mut locked) = arrival.enter::<M>(order) else { continue };
-            if !arrival.is_exclusive::<M>(&locked) {
+            let leaf = path.node;
+            let Some(mut locked) = path.enter::<M>(order) else { continue };
+            if !path.is_exclusive::<M>(&locked) {
                 drop(locked);
-                space.own_leaf(&arrival, order)?;
+                space.unshare_leaf(&path, order)?;
                 continue;
             }
             let mut range = leaf.index(at)..leaf.index(end - 1) + 1;
@@ -309,13 +309,13 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 }
                 Part::NoRoom => {
                     drop(locked);
-                    make_room(leaf, order)?;
+                    make_capacity(leaf, order)?;
                     continue;
                 }
             }
             if let Some(object) = op.object().filter(|o| evict::registers_first(locked.is_registered(o))) {
                 drop(locked);
-                space.register_leaf(&arrival, object, order)?;
+                space.register_leaf(&path, object, order)?;
                 continue;
             }
             let mut upto = range.end;
@@ -374,7 +374,7 @@ enum Part {
 
 /// Makes room for one change of the segments of `node`. No lock is held.
 #[cold]
-fn make_room(node: &Node, order: &mut Order<'_>) -> Result<(), VmError> {
+fn make_capacity(node: &Node, order: &mut Order<'_>) -> Result<(), VmError> {
     let len = node.lock(order).segments.as_slice().len();
     let spare = SegmentList::bigger(len)?;
     let spare = node.lock(order).segments.adopt(spare);

@@ -11,7 +11,7 @@ use super::Space;
 use crate::addr::{LEAF_SPAN, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::node::segment::Meaning;
+use crate::node::segment::MappingAttrs;
 use crate::once::OnceBox;
 use crate::op::map::MapOp;
 use crate::order::Span as SpanLevel;
@@ -59,7 +59,7 @@ impl Spans {
 
 impl<M: Machine> Space<M> {
     /// Maps `len` bytes in this CPU's span. None: too large for that, or there is no span to be had.
-    pub(crate) fn map_in_span(&self, len: usize, meaning: &Meaning) -> Result<Option<VirtAddr>, VmError> {
+    pub(crate) fn map_in_span(&self, len: usize, attrs: &MappingAttrs) -> Result<Option<VirtAddr>, VmError> {
         if len > SPAN_BYTES / 4 {
             return Ok(None);
         }
@@ -91,7 +91,7 @@ impl<M: Machine> Space<M> {
             return Ok(None);
         }
         span.next = span.next.min(start);
-        self.apply(start, start + len, &mut MapOp { start, meaning: meaning.clone() }, order)?;
+        self.apply(start, start + len, &mut MapOp { start, attrs: attrs.clone() }, order)?;
         Ok(Some(VirtAddr(start)))
     }
 

@@ -16,7 +16,7 @@ use super::Space;
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::machine::{CpuSet, Machine};
-use crate::node::{Arrival, Locked, NewNode, Node, fill_kernel_half};
+use crate::node::{Locked, NewNode, Node, WalkPath, fill_kernel_half};
 use crate::once::OnceBox;
 use crate::order::Order;
 use crate::protocol::view as protocol;
@@ -117,15 +117,15 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// Makes this CPU's view, if it has one, link to the leaf at `arrival`, which is locked and entered. False: it has no tables there yet.
+    /// Makes this CPU's view, if it has one, link to the leaf at `path`, which is locked and entered. False: it has no tables there yet.
     #[inline]
-    pub(crate) fn link(&self, arrival: &Arrival<'_>, leaf: &mut Locked<'_>, rcu: &RcuRead) -> bool {
+    pub(crate) fn link(&self, path: &WalkPath<'_>, leaf: &mut Locked<'_>, rcu: &RcuRead) -> bool {
         let cpu = machine::cpu_id();
         if !self.tlb.has_view(cpu) {
             return true;
         }
-        let (Some(view), Some(upper)) = (self.views.of(cpu), arrival.upper) else { return true };
-        let place = Arrival::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), rcu);
+        let (Some(view), Some(upper)) = (self.views.of(cpu), path.upper) else { return true };
+        let place = WalkPath::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), rcu);
         let Some(place) = place else { return false };
         protocol::link(place, upper, || leaf.viewers.insert(cpu));
         true
@@ -145,7 +145,7 @@ impl<M: Machine> Space<M> {
     /// Do views of other CPUs link to the leaf of `addr`?
     pub(crate) fn is_seen_elsewhere(&self, addr: usize, order: &mut Order<'_>) -> bool {
         let rcu = rcu::read();
-        let node = Arrival::walk::<M>(self.root(), addr, &rcu).node;
+        let node = WalkPath::walk::<M>(self.root(), addr, &rcu).node;
         let mut viewers = if node.is_leaf() { node.lock(order).viewers } else { CpuSet::EMPTY };
         viewers.remove(machine::cpu_id());
         !viewers.is_empty()
@@ -161,7 +161,7 @@ impl<M: Machine> Space<M> {
     fn cut_links(&self, leaf: &Locked<'_>) -> CpuSet {
         let rcu = rcu::read();
         for view in leaf.viewers.iter().filter_map(|cpu| self.views.of(cpu)) {
-            if let Some(place) = Arrival::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), &rcu) {
+            if let Some(place) = WalkPath::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), &rcu) {
                 protocol::cut::<M>(place, leaf.node().table());
             }
         }

@@ -12,12 +12,12 @@ use crate::machine::{Entry, Machine};
 use crate::node::flush::Gather;
 use crate::node::segment::{SegFlags, Segment, SegmentList};
 use crate::node::{
-    Arrival, HeldList, Holder, Locked, NewHolder, NewNode, Node, Registration, Retired, Sharer,
+    Locked, NewNode, NewPoolShare, Node, PoolFill, PoolShare, Registration, Retired, Sharer, WalkPath,
 };
 use crate::object::ObjectRef;
 use crate::object::rmap::ReverseOps;
 use crate::order::Order;
-use crate::protocol::held;
+use crate::protocol::pool;
 use crate::protocol::share::{self, Claim, Pair};
 use crate::small::SmallList;
 use alloc::sync::Arc;
@@ -36,13 +36,13 @@ impl<M: Machine> Space<M> {
         create: bool,
         order: &mut Order<'_>,
         rcu: &'g RcuRead,
-    ) -> Result<Option<Arrival<'g>>, VmError> {
+    ) -> Result<Option<WalkPath<'g>>, VmError> {
         loop {
-            let arrival = Arrival::walk::<M>(self.root(), addr, rcu);
-            if arrival.node.is_leaf() {
-                return Ok(Some(arrival));
+            let path = WalkPath::walk::<M>(self.root(), addr, rcu);
+            if path.node.is_leaf() {
+                return Ok(Some(path));
             }
-            if !self.grow_tree(arrival.node, addr, create, order)? {
+            if !self.grow_tree(path.node, addr, create, order)? {
                 return Ok(None);
             }
         }
@@ -58,29 +58,29 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Result<bool, VmError> {
         let index = parent.index(addr);
-        let meaning_now =
+        let attrs_now =
             |locked: &Locked<'_>| locked.segments.find(index).map(|s| s.at(index, parent.shift()));
         let locked = parent.lock(order);
-        let meaning = meaning_now(&locked);
+        let attrs = attrs_now(&locked);
         let stray = locked.stray;
         drop(locked);
-        if stray || (meaning.is_none() && !create) {
+        if stray || (attrs.is_none() && !create) {
             return Ok(false);
         }
         let mut child = NewNode::try_new(parent.level() - 1, parent.address(index))?;
         if child.node().is_leaf() {
             child.state().sharers.push(Sharer::new(&self.tlb));
         }
-        if let Some(meaning) = &meaning {
+        if let Some(attrs) = &attrs {
             let mut none = crate::node::segment::Removed::new();
             let shift = child.node().shift();
-            child.state().segments.insert(0..crate::addr::ENTRIES as u16, meaning.clone(), shift, &mut none);
+            child.state().segments.insert(0..crate::addr::ENTRIES as u16, attrs.clone(), shift, &mut none);
             if child.node().is_leaf() {
                 child = self.register_all(child, order)?;
             }
         }
         let mut locked = parent.lock(order);
-        let unchanged = match (&meaning, meaning_now(&locked)) {
+        let unchanged = match (&attrs, attrs_now(&locked)) {
             (None, None) => true,
             (Some(a), Some(b)) => a.continued_by(&b, 0),
             _ => false,
@@ -106,20 +106,20 @@ impl<M: Machine> Space<M> {
     /// Puts an existing leaf on `object`'s list. The leaf may have changed in any way when this returns.
     pub(crate) fn register_leaf(
         &self,
-        arrival: &Arrival<'_>,
+        path: &WalkPath<'_>,
         object: &ObjectRef,
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
-        let leaf = arrival.node;
+        let leaf = path.node;
         let mut spare = SmallList::<Registration, 2>::bigger(leaf.lock(order).registrations.len())?;
         let place = object.register(leaf, ReverseOps::of::<M>(), order)?;
         let mut locked = leaf.lock(order);
-        if !locked.registrations.has_room(1) {
+        if !locked.registrations.has_capacity(1) {
             spare = locked.registrations.adopt(spare);
         }
-        if arrival.is_current::<M>(&locked)
+        if path.is_current::<M>(&locked)
             && !locked.is_registered(object)
-            && locked.registrations.has_room(1)
+            && locked.registrations.has_capacity(1)
         {
             locked.registrations.push(Registration { object: object.clone(), place });
             leaf.set_maps_objects();
@@ -133,12 +133,12 @@ impl<M: Machine> Space<M> {
         Ok(())
     }
 
-    /// Makes the leaf at `arrival` this space's own, if it is shared: the last sharer takes it over as it is, others copy it.
+    /// Makes the leaf at `path` this space's own, if it is shared: the last sharer takes it over as it is, others copy it.
     /// The caller walks again afterwards. RCU section open, no lock held.
     #[cold]
-    pub(crate) fn own_leaf(&self, arrival: &Arrival<'_>, order: &mut Order<'_>) -> Result<(), Stop> {
-        let Some(upper) = arrival.upper else { return Ok(()) };
-        let leaf = arrival.node;
+    pub(crate) fn unshare_leaf(&self, path: &WalkPath<'_>, order: &mut Order<'_>) -> Result<(), Stop> {
+        let Some(upper) = path.upper else { return Ok(()) };
+        let leaf = path.node;
         let locked = leaf.lock(order);
         match share::claim::<M>(upper, leaf.table(), locked.is_shared(), &self.forking) {
             Claim::Again => return Ok(()),
@@ -147,9 +147,9 @@ impl<M: Machine> Space<M> {
         }
         // Segments of a shared leaf do not change while it is shared; copy them and register outside the lock.
         let len = locked.segments.as_slice().len();
-        let wanted = locked.wants_holder();
+        let wanted = locked.wants_pool();
         drop(locked);
-        let holder = NewHolder::make(wanted);
+        let pool = NewPoolShare::make(wanted);
         let mut copy = NewNode::try_new(0, leaf.base())?;
         copy.state().sharers.push(Sharer::new(&self.tlb));
         drop(copy.state().segments.adopt(SegmentList::bigger(len)?));
@@ -160,7 +160,7 @@ impl<M: Machine> Space<M> {
         copy.state().segments.copy_from(locked.segments.as_slice());
         drop(locked);
         let copy = self.register_all(copy, order)?;
-        self.copy_leaf(arrival, copy, holder, order);
+        self.copy_leaf(path, copy, pool, order);
         Ok(())
     }
 
@@ -170,13 +170,13 @@ impl<M: Machine> Space<M> {
         let mut objects: ArrayVec<ObjectRef, 8> = ArrayVec::new_const();
         let segments = leaf.state().segments.as_slice();
         let mut all = true;
-        for object in segments.iter().filter_map(|s| s.meaning.object.as_ref()) {
+        for object in segments.iter().filter_map(|s| s.attrs.object.as_ref()) {
             if !objects.iter().any(|o| ObjectRef::ptr_eq(o, object)) {
                 all &= objects.try_push(object.clone()).is_ok();
             }
         }
         let len = if all { objects.len() } else { segments.len() };
-        if !leaf.state().registrations.has_room(len) {
+        if !leaf.state().registrations.has_capacity(len) {
             let bigger = SmallList::<Registration, 2>::bigger(len)?;
             drop(leaf.state().registrations.adopt(bigger));
         }
@@ -189,7 +189,7 @@ impl<M: Machine> Space<M> {
             // Very many objects in one leaf.
             let locked = leaf.node().lock(order);
             let Some(segment) = locked.segments.as_slice().get(i) else { break };
-            let object = segment.meaning.object.clone().filter(|o| !locked.is_registered(o));
+            let object = segment.attrs.object.clone().filter(|o| !locked.is_registered(o));
             drop(locked);
             result = object.map_or(Ok(()), |object| self.register_new(leaf.node(), object, order));
             i += 1;
@@ -203,33 +203,33 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// Exchanges the shared leaf at `arrival` for `copy`, which has the same segments and is registered.
+    /// Exchanges the shared leaf at `path` for `copy`, which has the same segments and is registered.
     fn copy_leaf(
         &self,
-        arrival: &Arrival<'_>,
+        path: &WalkPath<'_>,
         copy: NewNode,
-        holder: Option<NewHolder>,
+        pool: Option<NewPoolShare>,
         order: &mut Order<'_>,
     ) {
-        let Some(upper) = arrival.upper else { return };
-        let leaf = arrival.node;
+        let Some(upper) = path.upper else { return };
+        let leaf = path.node;
         let mut locked = leaf.lock(order);
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
         // Since the segments were copied the leaf may have been taken over, changed and shared anew.
         let mut leaf_copy = copy.node().lock_below(&locked);
         let unchanged = locked.segments.same_as(&leaf_copy.segments);
-        if !unchanged || !locked.is_shared() || !arrival.is_current::<M>(&locked) || busy {
+        if !unchanged || !locked.is_shared() || !path.is_current::<M>(&locked) || busy {
             drop((locked, leaf_copy));
             Retired::unused::<M>(copy, order);
             sync::machine::relax();
             return;
         }
-        let replaced = copy_entries::<M>(&mut locked, &mut leaf_copy, holder, false);
+        let replaced = copy_entries::<M>(&mut locked, &mut leaf_copy, pool, false);
         drop(leaf_copy);
         let exchanged = copy.exchange_for::<M, _>(upper, leaf, || self.unlink(&locked));
         drop(locked);
-        if let Some(holder) = replaced {
-            held::let_go(holder, rcu::defer_arc);
+        if let Some(pool) = replaced {
+            pool::let_go(pool, rcu::defer_arc);
         }
         match exchanged {
             Ok((left, viewers)) => {
@@ -247,7 +247,7 @@ impl<M: Machine> Space<M> {
 const RUN: u16 = 16;
 
 /// Gives `copy`, a leaf without entries, those of `leaf` that its segments allow; `part`: they do not allow all. Both are locked;
-/// `leaf` has no busy entries. `holder`, if it fits, takes what other leaves have too. Returns the one that it replaced.
+/// `leaf` has no busy entries. `pool`, if it fits, takes what other leaves have too. Returns the one that it replaced.
 ///
 /// What may not be copied: entries of an object whose slot has been emptied (ReadSlotUnderLeaf) and private copies of pages beyond
 /// its end. A visit of the reverse map may have passed `copy` already, and finds them in `leaf`.
@@ -255,13 +255,13 @@ const RUN: u16 = 16;
 pub(crate) fn copy_entries<M: Machine>(
     leaf: &mut Locked<'_>,
     copy: &mut Locked<'_>,
-    holder: Option<NewHolder>,
+    pool: Option<NewPoolShare>,
     part: bool,
-) -> Option<Arc<Holder>> {
+) -> Option<Arc<PoolShare>> {
     let doubtful = part || copy.segments.as_slice().iter().any(ends_past_object);
-    let mut holder = holder.filter(|new| new.fits(leaf));
+    let mut pool = pool.filter(|new| new.fits(leaf));
     let mut counting = Counting {
-        list: holder.as_mut().and_then(NewHolder::list),
+        list: pool.as_mut().and_then(NewPoolShare::list),
         cpu: sync::cpu_id(),
         common: 0,
         foreign: false,
@@ -302,10 +302,10 @@ pub(crate) fn copy_entries<M: Machine>(
     }
     leaf.foreign = if counting.foreign { counting.common } else { 0 };
     copy.foreign = leaf.foreign;
-    match holder {
-        Some(holder) => holder.give(leaf, copy),
+    match pool {
+        Some(pool) => pool.give(leaf, copy),
         None => {
-            copy.holder = leaf.holder.clone();
+            copy.pool = leaf.pool.clone();
             None
         }
     }
@@ -314,7 +314,7 @@ pub(crate) fn copy_entries<M: Machine>(
 /// Who counts the private pages on their way into the copy of a leaf.
 struct Counting<'a> {
     /// Takes the references to those that others have too.
-    list: Option<HeldList<'a>>,
+    list: Option<PoolFill<'a>>,
     cpu: CpuId,
     /// Of those that go on counting their references: how many others have too, and whether another CPU counted one last.
     common: u16,
@@ -359,7 +359,7 @@ impl<M: Machine> Pair for OnePage<'_, '_, '_, '_, M> {
     #[inline]
     fn keep(&mut self, entry: Entry) {
         if let Some(list) = &mut self.counting.list {
-            list.keep(Frame::of(entry.address::<M>()));
+            list.add_again(Frame::of(entry.address::<M>()));
         }
     }
 }
@@ -373,7 +373,7 @@ fn ends_past_object(segment: &Segment) -> bool {
 /// stands for a page beyond the end of its object.
 fn takes_copies(leaf: &Locked<'_>, index: u16) -> bool {
     leaf.segments.find(index).is_some_and(|s| {
-        !s.meaning.flags.contains(SegFlags::WIPE_ON_FORK)
+        !s.attrs.flags.contains(SegFlags::WIPE_ON_FORK)
             && s.object_page(index).is_none_or(|(object, page)| page < object.pages())
     })
 }

@@ -15,7 +15,7 @@
 //! | mask.rs | MaskBeforeRoot | mask.come, mask.flush, mask.view, mask.reload |
 //! | refs.rs | (what "the only reference" means) | refs.sole, refs.put, refs.last |
 //! | share.rs | CopyBeforeWrite | share.protect, share.flush, share.flushed, share.over, share.forking, share.alone, share.count, share.old, share.copy, share.replace, share.sole |
-//! | held.rs | HeldByList, FreeAfterFlush | held.fits, held.keep, held.mark, held.grace, leaf.grace, share.held |
+//! | pool.rs | PooledByFamily, FreeAfterFlush | pool.fits, pool.keep, pool.mark, pool.grace, leaf.grace, share.pooled |
 //! | evict.rs | ReadSlotUnderLeaf, RegisterBeforeMap, MatchBeforeClear | slot.fill, slot.look, slot.put, evict.begin, evict.tag, evict.register, evict.visit, evict.first, evict.match, evict.again, evict.grace |
 //! | busy.rs | BusyWhileFlushed | busy.unchanged, busy.others, busy.mark, busy.own, mask.flush |
 
@@ -42,9 +42,9 @@ mod machine {
 
 mod busy;
 mod evict;
-mod held;
 mod leaf;
 mod mask;
+mod pool;
 mod refs;
 mod share;
 mod view;
@@ -59,7 +59,7 @@ macro_rules! sources {
 
 #[test]
 fn each_name_is_broken_in_a_model_and_listed() {
-    let sources = sources!["busy.rs" "evict.rs" "held.rs" "leaf.rs" "mask.rs" "refs.rs" "share.rs" "view.rs"];
+    let sources = sources!["busy.rs" "evict.rs" "pool.rs" "leaf.rs" "mask.rs" "refs.rs" "share.rs" "view.rs"];
     let list = include_str!("main.rs");
     for (file, protocol, _) in &sources {
         let calls = ["site(\"", "step(\"", "fence_at(\"", "fence_after_rmw(\"", "after_readers(\""];

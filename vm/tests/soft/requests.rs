@@ -42,7 +42,7 @@ pub fn space() -> Arc<Space<Soft>> {
     s
 }
 
-/// Memory of `len` bytes with a tag, as a file's.
+/// Memory of `len` bytes with an inode number, as a file's.
 pub fn object(len: u64) -> ObjectRef {
     let object = Object::try_new(1).unwrap();
     object.set_size(len).unwrap();

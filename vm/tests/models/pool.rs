@@ -1,8 +1,8 @@
-//! Held pages: what is held is on the list of its leaf, nothing is freed twice or too early, and all in the end.
+//! Pooled pages: what is pooled is on the list of its leaf, nothing is freed twice or too early, and all in the end.
 
 use crate::model;
 use crate::protocol::share::{self, Pair, Write};
-use crate::protocol::{held, leaf};
+use crate::protocol::{leaf, pool};
 use crate::world::{Format, Frames, Leaf, OLD, page, table, walk};
 use loom::sync::atomic::{AtomicBool, AtomicU64};
 use loom::thread;
@@ -24,12 +24,12 @@ impl Drop for List {
 }
 
 /// A count of a list.
-type Holder = Arc<List>;
+type PoolShare = Arc<List>;
 
 /// What the leaf's lock guards.
-type State = Option<Arc<Holder>>;
+type State = Option<Arc<PoolShare>>;
 
-/// Leaf 1, in which page 1 is held and page 2 owned, and shown by another leaf too, which counts it; and its copies 2 and 3.
+/// Leaf 1, in which page 1 is pooled and page 2 owned, and shown by another leaf too, which counts it; and its copies 2 and 3.
 struct World {
     leaves: [Leaf<State>; 3],
     frames: Arc<Frames>,
@@ -83,7 +83,7 @@ impl World {
     fn new() -> Arc<Self> {
         let frames = Arc::new(Frames::new([1, 2, 1, 1]));
         let list = Arc::new(List { entries: vec![page(1, false)], frames: frames.clone() });
-        let old = [page(1, false).held(), page(2, false)];
+        let old = [page(1, false).pooled(), page(2, false)];
         Arc::new(Self {
             leaves: [
                 Leaf::new(1, &old, Some(Arc::new(list))),
@@ -98,14 +98,14 @@ impl World {
     fn copy(&self, made: Made, copy: &Leaf<State>) {
         let old = &self.leaves[0];
         let then = old.lock().clone();
-        // Memory for a holder is taken here.
+        // Memory for a pool is taken here.
         let mut new = match (made, &then) {
             (Made::Count, Some(then)) => Arc::new((**then).clone()),
             _ => Arc::new(Arc::new(List { entries: Vec::new(), frames: self.frames.clone() })),
         };
         let mut locked = old.lock();
         let mut copy_locked = copy.lock();
-        let fits = held::fits(then.as_ref(), locked.as_ref());
+        let fits = pool::fits(then.as_ref(), locked.as_ref());
         for index in 0..2 {
             let mut list = match made {
                 Made::List => Arc::get_mut(&mut new).and_then(Arc::get_mut),
@@ -116,7 +116,7 @@ impl World {
             share::copy_private::<Format>(&mut pages, walk(&old.cells[index]), true);
         }
         let replaced = if fits {
-            held::give(new, &mut locked, &mut copy_locked)
+            pool::give(new, &mut locked, &mut copy_locked)
         } else {
             copy_locked.clone_from(&locked);
             None
@@ -125,16 +125,16 @@ impl World {
         drop(replaced);
     }
 
-    /// HeldByList.
+    /// PooledByFamily.
     fn assert_held(&self, leaf: &Leaf<State>) {
-        let holder = leaf.lock();
+        let pool = leaf.lock();
         let listed = |entry: Entry| {
-            holder.as_ref().is_some_and(|list| {
+            pool.as_ref().is_some_and(|list| {
                 list.entries.iter().any(|e| e.address::<Format>() == entry.address::<Format>())
             })
         };
-        for entry in leaf.cells.iter().map(walk).filter(|entry| entry.is_held()) {
-            assert!(listed(entry), "a held entry is on no list of its leaf");
+        for entry in leaf.cells.iter().map(walk).filter(|entry| entry.is_pooled()) {
+            assert!(listed(entry), "a pooled entry is on no list of its leaf");
         }
     }
 
@@ -172,17 +172,17 @@ fn list_and_list() {
     two_copiers(Made::List);
 }
 
-model! { list_and_count (5) breaks if_a_holder_does_not_fit: "held.fits" }
+model! { list_and_count (5) breaks if_a_holder_does_not_fit: "pool.fits" }
 
 model! { list_and_list (5)
-    breaks if_a_new_list_has_not_what_the_last_had: "held.keep"
-    breaks if_an_entry_keeps_its_reference: "held.mark"
+    breaks if_a_new_list_has_not_what_the_last_had: "pool.keep"
+    breaks if_an_entry_keeps_its_reference: "pool.mark"
 }
 
 /// What waits for the end of read sections.
-type Callbacks = Mutex<Vec<Arc<Holder>>>;
+type Callbacks = Mutex<Vec<Arc<PoolShare>>>;
 
-/// A fault copies a held page, while another thread gives the page up and the list goes: with the leaf, or when a copy brings another.
+/// A fault copies a pooled page, while another thread gives the page up and the list goes: with the leaf, or when a copy brings another.
 fn copied_page_given_up(end: fn(&World, &mut State, &Callbacks)) {
     let world = World::new();
     let fault = {
@@ -192,7 +192,7 @@ fn copied_page_given_up(end: fn(&World, &mut State, &Callbacks)) {
             let locked = world.leaves[0].lock();
             let entry = walk(&world.leaves[0].cells[0]);
             drop(locked);
-            if entry.is_held() {
+            if entry.is_pooled() {
                 assert_eq!(world.frames.read(entry, 0), OLD, "a page that is free was copied");
             }
         })
@@ -211,13 +211,13 @@ fn copied_page_given_up(end: fn(&World, &mut State, &Callbacks)) {
 fn list_replaced() {
     copied_page_given_up(|world, locked, callbacks| {
         let new = Arc::new(Arc::new(List { entries: Vec::new(), frames: world.frames.clone() }));
-        if let Some(old) = held::give(new, locked, &mut None) {
-            held::let_go(old, |old| callbacks.lock().unwrap().push(old));
+        if let Some(old) = pool::give(new, locked, &mut None) {
+            pool::let_go(old, |old| callbacks.lock().unwrap().push(old));
         }
     });
 }
 
-model! { list_replaced (5) breaks if_it_goes_at_once: "held.grace" }
+model! { list_replaced (5) breaks if_it_goes_at_once: "pool.grace" }
 
 fn leaf_ended() {
     copied_page_given_up(|_, locked, callbacks| {
@@ -229,12 +229,12 @@ fn leaf_ended() {
 
 model! { leaf_ended (5) breaks if_it_goes_at_once: "leaf.grace" }
 
-/// A held page that only the list refers to, and so perhaps other leaves too, is not written in place.
+/// A pooled page that only the list refers to, and so perhaps other leaves too, is not written in place.
 fn held_written() {
-    let entry = page(1, false).held();
+    let entry = page(1, false).pooled();
     let upper = AtomicU64::new(table(1, true).0);
     assert!(Format::is_writable(walk(&upper)));
     assert_eq!(share::write::<Format>(entry, false, || 1, &AtomicBool::new(false)), Write::Copy);
 }
 
-model! { held_written (1) breaks if_the_mark_is_not_seen: "share.held" }
+model! { held_written (1) breaks if_the_mark_is_not_seen: "share.pooled" }

@@ -1,4 +1,4 @@
-//! Pages that processes on several CPUs have from one ancestor: forking must not count them one by one (node/holder.rs), and whatever
+//! Pages that processes on several CPUs have from one ancestor: forking must not count them one by one (node/pool.rs), and whatever
 //! happens to one of them afterwards, the others keep what they had.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.
 
@@ -214,7 +214,7 @@ fn a_held_page_stays_when_it_is_protected_while_a_write_waits_for_a_flush() {
     all_go((ancestor, children, space), before);
 }
 
-/// A process on CPU 41 and two children: their three leaves have the one list on which the pages 4.. are held, and the next copy of the
+/// A process on CPU 41 and two children: their three leaves have the one list on which the pages 4.. are pooled, and the next copy of the
 /// parent's leaf makes a new one.
 fn with_one_list() -> (Process, [Process; 2], usize) {
     let (ancestor, mut children, start) = family(Backing::Anonymous);

@@ -17,6 +17,10 @@
 //! * LockOrder: depot, colour list and buddy locks are FrameList, the innermost level of `vm`; none is held while taking another.
 //!
 //! Nothing here sleeps. Interrupt handlers neither allocate nor free.
+//!
+//! Under Miri: `MIRIFLAGS="-Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-tree-borrows -Zmiri-disable-weak-memory-emulation" cargo
+//! +nightly miri test -p darter-vm --lib -- frame::tests::bytes frame::tests::evicted` (the arena is never given back; words and bytes of
+//! a page are copied by accesses of different sizes).
 
 mod buddy;
 mod bytes;

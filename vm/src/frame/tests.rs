@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 use sync::machine::hosted::{as_cpu, set_nodes};
 
-const PAGES: usize = 32768;
+const PAGES: usize = if cfg!(miri) { 4096 } else { 32768 };
 
 pub(crate) fn arena() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -237,12 +237,13 @@ fn bytes_of_a_page_are_copied_while_another_thread_writes_them() {
         scope.spawn(move || {
             // SAFETY: an aligned word of the page; everybody uses it atomically.
             let word = unsafe { &*(word as *const AtomicU64) };
-            (0..500u64).for_each(|n| word.store(n << 32 | n, Ordering::Relaxed));
+            (0..if cfg!(miri) { 20 } else { 500u64 })
+                .for_each(|n| word.store(n << 32 | n, Ordering::Relaxed));
         });
         #[repr(align(8))]
         struct Word([u8; 8]);
         let mut seen = Word([0; 8]);
-        for _ in 0..500 {
+        for _ in 0..if cfg!(miri) { 20 } else { 500 } {
             assert_eq!(shared().to_read().get(64..72).unwrap().copy_to(&mut seen.0), 8);
             let seen = u64::from_ne_bytes(seen.0);
             assert_eq!(seen >> 32, seen & 0xffff_ffff, "a word is torn");

@@ -331,6 +331,7 @@ pub enum Child {
 /// A mount and a dentry in it, met under RCU.
 type Here<'g> = (Seen<'g, Mount>, Seen<'g, Dentry>);
 
+#[inline(always)]
 fn keep((mount, dentry): Here<'_>) -> Path {
     Path { mount: mount.keep(), dentry: dentry.keep() }
 }

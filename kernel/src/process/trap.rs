@@ -23,7 +23,13 @@ pub fn user_trap(regs: &mut UserRegs, trap: Trap) {
         }
         return;
     }
-    let pc = regs.pc();
+    exception(regs.pc(), trap);
+}
+
+/// Any but a page fault, with the program counter that it has.
+#[cold]
+#[inline(never)]
+fn exception(pc: usize, trap: Trap) {
     let info = match trap {
         Trap::DivideError => Info::fault(abi::SIGFPE, abi::FPE_INTDIV as i32, pc),
         Trap::Debug => Info::fault(abi::SIGTRAP, abi::TRAP_TRACE as i32, pc),

@@ -259,7 +259,11 @@ impl<'g> Locked<'g> {
     /// Sets an absent entry to a page that the leaf will own.
     #[inline]
     pub fn fill_owned<M: Machine>(&mut self, index: u16, frame: OwnedFrame, prot: Prot) {
-        self.fill::<M>(index, Entry::page::<M>(frame.into_frame().addr(), prot, true));
+        let entry = Entry::page::<M>(frame.into_frame().addr(), prot, true);
+        debug_assert!(self.entry(index).is_absent() && self.node.is_leaf());
+        self.assert_kind::<M>(entry);
+        leaf::fill(self.node.cell(index), entry);
+        self.state.count_in(index, true);
     }
 
     /// Sets an absent entry to a page that belongs to an object or is the page of zeros.
@@ -314,6 +318,18 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn take<M: Machine>(&mut self, index: u16) -> Taken {
         self.exchange::<M>(index, Entry::ABSENT)
+    }
+
+    /// As `take`, of a leaf.
+    #[inline]
+    pub fn take_page<M: Machine>(&mut self, index: u16) -> Taken {
+        debug_assert!(self.node.is_leaf());
+        let old = leaf::exchange(self.node.cell(index), Entry::ABSENT);
+        self.assert_kind::<M>(old);
+        if !old.is_absent() {
+            self.state.count_out(old.is_private());
+        }
+        Taken { entry: old, origin: DebugOnly::new(|| self.extent(index)) }
     }
 
     /// Takes a private page out, together with a reference to its frame, even if the page is pooled.

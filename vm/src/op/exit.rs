@@ -36,6 +36,9 @@ impl<M: Machine> Space<M> {
         drop(segments);
         // Stray: nobody puts anything in any more.
         for index in used {
+            if node.peek(index).is_absent() {
+                continue;
+            }
             // What is there when the entry goes is left: a shared leaf may be exchanged by a remote fault until then.
             let Some(child) = node.strip::<M>(index, rcu) else { continue };
             if child.node().is_leaf() {

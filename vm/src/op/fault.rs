@@ -165,7 +165,7 @@ impl<M: Machine> Space<M> {
         if !access.allowed(prot) {
             return Err(FaultError::Denied);
         }
-        let entry = locked.look(index);
+        let entry = locked.entry(index);
         if entry.is_busy() {
             drop(locked);
             sync::machine::relax();
@@ -202,29 +202,28 @@ impl<M: Machine> Space<M> {
             let Some((object, page)) = segment.object_page(index) else { return Ok(Step::Again) };
             let source = if page < object.pages() { object.frame(page) } else { None };
             let Some(source) = source else { return Ok(Step::Fill(object.clone(), page)) };
-            let old = *entry;
             drop(locked);
-            let page = CopyOf { index, old, source, pinned: None };
+            let page = CopyOf { index, old: entry, source, pinned: None };
             return self.copy_page(&path, page, spare, order, rcu);
         }
         let frame = Frame::of(entry.address::<M>());
-        match share::write::<M>(*entry, shared, || frame.refs(), &self.forking) {
+        match share::write::<M>(entry, shared, || frame.refs(), &self.forking) {
             Write::There => {
                 FAULTS.this().spurious.add(1);
                 return Ok(Step::Done);
             }
             Write::InPlace => {
                 // The same frame with more rights: nobody needs to flush.
-                entry.set_prot::<M>(prot);
+                locked.look(index).set_prot::<M>(prot);
                 FAULTS.this().reuse.add(1);
                 return Ok(Step::Done);
             }
             Write::Wait => return Ok(Step::Forking),
             Write::Copy => {}
         }
-        let (old, pinned) = (*entry, entry.pin::<M>());
+        let pinned = locked.look(index).pin::<M>();
         drop(locked);
-        let page = CopyOf { index, old, source: frame, pinned };
+        let page = CopyOf { index, old: entry, source: frame, pinned };
         self.copy_page(&path, page, spare, order, rcu)
     }
 }

@@ -126,7 +126,7 @@ impl<M: Machine> Space<M> {
                 continue;
             }
             // Where all is the same shared mapping in both spaces, one table will do for good, for writing too.
-            let common = locked.segments.as_slice().iter().all(|s| s.attrs.is_shared());
+            let common = || locked.segments.as_slice().iter().all(|s| s.attrs.is_shared());
             // Who has to flush does so at fork's end.
             let unlink = || _ = self.unlink(&locked);
             let Some(entry) = protocol::protect::<M>(cell, now, leaf.table(), common, unlink) else {

@@ -47,17 +47,17 @@ pub fn is_forking(forking: &AtomicBool) -> bool {
 }
 
 /// Makes the leaf with `table`, locked and attached to `upper`, ready for one more sharer, whose own entry is returned: `unlink` cuts the links of views,
-/// and the caller puts the sharer on the leaf's list before it unlocks. `common`: all that the leaf maps is shared memory, and one table will do
+/// and the caller puts the sharer on the leaf's list before it unlocks. `common` says whether all that the leaf maps is shared memory, and one table will do
 /// for writing too. None: the leaf was detached meanwhile.
 #[inline]
 pub fn protect<M: Machine>(
     upper: &AtomicU64,
     now: Entry,
     table: PhysAddr,
-    common: bool,
+    common: impl FnOnce() -> bool,
     unlink: impl FnOnce(),
 ) -> Option<Entry> {
-    let writable = M::is_writable(now) && (common || !step("share.protect"));
+    let writable = M::is_writable(now) && (common() || !step("share.protect"));
     let entry = M::table(table, writable);
     // Nobody but who detaches the leaf changes the entry without its lock. (Relaxed: it leads where it led, and a read-modify-write carries
     // the release of `leaf.fill` on.)

@@ -348,7 +348,7 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
             reached = index;
             break;
         }
-        let old = leaf.take::<M>(index);
+        let old = leaf.take_page::<M>(index);
         cleared = cleared.start.min(index)..index + 1;
         if old.owns_frame() {
             gather.add_page(old);

@@ -242,7 +242,7 @@ fn fork_that_shares() {
         let leaf = &world.leaves[0];
         let Some(mut locked) = leaf.enter(upper) else { panic!("nobody else shares it") };
         let now = Entry(upper.load(Ordering::Relaxed));
-        let Some(entry) = share::protect::<Format>(upper, now, leaf.table, false, || ()) else { panic!() };
+        let Some(entry) = share::protect::<Format>(upper, now, leaf.table, || false, || ()) else { panic!() };
         *locked += 1;
         drop(locked);
         leaf::fill(&world.uppers[CHILD], entry);

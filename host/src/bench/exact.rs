@@ -27,7 +27,7 @@ use crate::signals::Signals;
 use crate::symbols;
 
 /// Functions shown with --profile.
-const SHOWN: usize = 140;
+const SHOWN: usize = 25;
 
 #[derive(Serialize)]
 pub struct Count {

@@ -88,6 +88,7 @@ impl<T> DebugOnly<T> {
 
 /// Addresses in one space or one leaf, which are told apart by where they lie in memory.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "read with debug assertions only"))]
 pub struct Extent {
     /// 0: in several spaces.
     pub(super) space: usize,

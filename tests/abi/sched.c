@@ -3,6 +3,13 @@
 
 #include <sys/resource.h>
 
+static double seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec / 1e9;
+}
+
 static void affinity(void)
 {
 	section("affinity");
@@ -55,6 +62,36 @@ static void affinity(void)
 			nap(5);
 		say("moved to %d: %d", cpu, *where == cpu);
 	}
+	/* The same while the task is just being switched away from, for one that wakes on its CPU and sleeps again. */
+	pid_t waker[8];
+	int bell[8][2], rung = last + 1 < 8 ? last + 1 : 8;
+	for (int cpu = 0; cpu < rung; cpu++) {
+		pipe(bell[cpu]);
+		waker[cpu] = must_fork();
+		if (waker[cpu] != 0)
+			continue;
+		CPU_ZERO(&set), CPU_SET(cpu, &set);
+		sched_setaffinity(0, sizeof set, &set);
+		for (char byte;;)
+			read(bell[cpu][0], &byte, 1);
+	}
+	int late = 0, at = last;
+	double start = seconds(), since = start;
+	for (int move = 0; !late && since - start < 1; move++) {
+		int to = move % rung;
+		CPU_ZERO(&set), CPU_SET(to, &set);
+		if (at < rung)
+			write(bell[at][1], "", 1);
+		for (volatile int spin = move % 16 * 64; spin > 0; spin--)
+			;
+		sched_setaffinity(pid, sizeof set, &set);
+		for (since = seconds(); *where != to && !late; late = seconds() - since > 1)
+			sched_yield();
+		at = to;
+	}
+	say("always moved: %d", !late);
+	for (int cpu = 0; cpu < rung; cpu++)
+		kill(waker[cpu], SIGKILL), wait_for(waker[cpu]), close(bell[cpu][0]), close(bell[cpu][1]);
 	kill(pid, SIGKILL);
 	wait_for(pid);
 }

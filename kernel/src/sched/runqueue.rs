@@ -134,6 +134,8 @@ impl Queue {
     /// Puts a task on the queue; `cpu` is this queue's.
     fn put(&mut self, cpu: CpuId, task: Arc<Task>) {
         task.cpu.store(cpu, Ordering::Relaxed);
+        // Who sees the link sees the CPU too: `is_waiting_on`.
+        fence(Ordering::Release);
         self.waiting.insert(task);
         let shown = &QUEUES.of(cpu).waiting;
         let waiting = shown.load(Ordering::Relaxed) + 1;
@@ -334,27 +336,43 @@ pub(super) fn steal() -> bool {
     false
 }
 
-/// The affinity of `task` has changed: makes the CPU that runs it give it up if it may no longer be there.
+/// Does `task` wait on the queue of `cpu`, whose lock the caller holds? Another CPU may link it to its own queue meanwhile.
+fn is_waiting_on(task: &Task, cpu: CpuId) -> bool {
+    if !task.run_link.is_linked() {
+        return false;
+    }
+    fence(Ordering::Acquire);
+    task.cpu.load(Ordering::Relaxed) == cpu
+}
+
+/// The affinity of `task` has changed: gets it off a CPU where it may no longer be.
+///
+/// A task that waits moves to another queue now. Every other is told to reschedule, and looks at its affinity there, before
+/// it is next in user mode: the running one at once, and when they get a CPU the one whose registers are still being saved, the
+/// one that sleeps, and the one that is between two queues, on its way to a CPU that its old affinity allowed.
 pub(super) fn move_if_needed(task: &Task) {
     let (mut queue, cpu) = lock_queue_of(task);
-    if task.affinity().allows(cpu) {
+    let runs = queue.current.as_ref().is_some_and(|c| Arc::as_ptr(c) == core::ptr::from_ref(task));
+    let waits = is_waiting_on(task, cpu);
+    if (runs || waits) && task.affinity().allows(cpu) {
         return;
     }
-    if queue.current.as_ref().is_some_and(|c| Arc::as_ptr(c) == core::ptr::from_ref(task)) {
-        task.work.set(Work::RESCHED);
-        drop(queue);
-        if current_address() == core::ptr::from_ref(task) as usize {
-            super::switch::schedule();
-        } else {
-            arch::send_reschedule(cpu);
-        }
-        return;
-    }
-    if task.run_link.is_linked() && !task.on_cpu.load(Ordering::Acquire) {
-        // SAFETY: under the queue's lock, and a linked task of this CPU is on this queue's tree.
+    if waits && !task.on_cpu.load(Ordering::Acquire) {
+        // SAFETY: under the lock of the queue on whose tree `is_waiting_on` found the task.
         let owned = unsafe { queue.waiting.cursor_mut_from_ptr(task) }.remove();
         queue.taken(cpu);
         drop(queue);
         owned.into_iter().for_each(start);
+        return;
+    }
+    task.work.set(Work::RESCHED);
+    drop(queue);
+    if !runs {
+        return;
+    }
+    if current_address() == core::ptr::from_ref(task) as usize {
+        super::switch::schedule();
+    } else {
+        arch::send_reschedule(cpu);
     }
 }

@@ -332,10 +332,16 @@ static void nesting(void)
 	sigprocmask(SIG_SETMASK, &none, 0);
 }
 
-static void later(int milliseconds)
+static void alarm_in(int milliseconds, int interval)
 {
-	struct itimerval timer = { .it_value = { milliseconds / 1000, milliseconds % 1000 * 1000 } };
+	struct itimerval timer = { { 0, interval * 1000 }, { 0, milliseconds * 1000 } };
 	setitimer(ITIMER_REAL, &timer, 0);
+}
+
+/* An alarm that interrupts the next call. It comes again and again, for one that comes before the call interrupts nothing. */
+static void interrupt_soon(void)
+{
+	alarm_in(20, 100);
 }
 
 static void interruption(void)
@@ -345,44 +351,46 @@ static void interruption(void)
 	char byte;
 	pipe(ends);
 	install(SIGALRM, on, 0);
-	later(20);
+	interrupt_soon();
 	SHOW(read(ends[0], &byte, 1));
-	later(20);
+	interrupt_soon();
 	SHOW(pause());
-	later(20);
+	interrupt_soon();
 	struct timespec rest = { 0 };
 	SHOW(nanosleep(&(struct timespec){ 10, 0 }, &rest));
 	CHECK(rest.tv_sec == 9 && rest.tv_nsec > 0);
-	later(20);
+	interrupt_soon();
 	sigset_t none;
 	sigemptyset(&none);
 	SHOW(sigsuspend(&none));
+	alarm_in(0, 0);
 	pid_t pid = must_fork();
 	if (pid == 0) {
-		nap(60);
+		nap(200);
 		write(ends[1], "r", 1);
-		nap(60);
+		nap(200);
 		_exit(3);
 	}
 	install(SIGALRM, on, SA_RESTART);
 	count = 0;
-	later(20);
+	alarm_in(20, 0);
 	SHOW(read(ends[0], &byte, 1));
 	say("count %d", count);
-	later(20);
+	alarm_in(20, 0);
 	int status;
 	SHOW(waitpid(pid, &status, 0) == pid);
 	say("count %d", count);
-	later(20);
+	interrupt_soon();
 	SHOW(nanosleep(&(struct timespec){ 10, 0 }, &rest));
 	install(SIGALRM, on, 0);
 	pid = must_fork();
-	if (pid == 0) {
-		nap(60);
-		_exit(3);
-	}
-	later(20);
+	if (pid == 0)
+		for (;;)
+			pause();
+	interrupt_soon();
 	SHOW(waitpid(pid, &status, 0));
+	alarm_in(0, 0);
+	kill(pid, SIGKILL);
 	wait_for(pid);
 	/* Stop and continue without a handler does not show. */
 	pid = must_fork();

@@ -21,6 +21,7 @@ mod log;
 mod arch;
 #[cfg(target_os = "none")]
 mod boot;
+mod bytes;
 mod device;
 mod errno;
 mod fs;

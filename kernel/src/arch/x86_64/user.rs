@@ -227,7 +227,7 @@ pub fn strncpy_from_user(dst: &mut [u8], src: usize) -> Result<usize, StringErro
         let want = (CHUNK - from % CHUNK).min(dst.len() - done);
         let Some(part) = dst.get_mut(done..done + want) else { break };
         let got = copy_from_user_partial((&mut *part).into(), from);
-        if let Some(end) = part.iter().take(got).position(|&b| b == 0) {
+        if let Some(end) = crate::bytes::find(0, part.get(..got).unwrap_or_default()) {
             return Ok(done + end);
         }
         if got < want {

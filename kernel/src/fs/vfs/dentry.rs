@@ -27,6 +27,7 @@ use sync::{TryVec, slab_arc, slab_box};
 
 use super::directory::Directory;
 use super::inode::{Inode, Kind};
+use crate::bytes;
 use crate::errno::{EBUSY, ENAMETOOLONG, ENOENT, ESTALE, Result};
 
 pub type DentryRef = HotRef<Dentry>;
@@ -58,13 +59,16 @@ impl Name {
 pub fn hash(name: &[u8]) -> u64 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut h = name.len() as u64 ^ 0x5851_f42d_4c95_7f2d;
-    for chunk in name.chunks(8) {
-        let mut word = [0; 8];
-        for (to, from) in word.iter_mut().zip(chunk) {
-            *to = *from;
-        }
-        h = (h ^ u64::from_le_bytes(word)).wrapping_mul(K);
+    let mut mix = |word: u64| {
+        h = (h ^ word).wrapping_mul(K);
         h ^= h >> 29;
+    };
+    let (words, tail) = name.as_chunks();
+    for word in words {
+        mix(u64::from_le_bytes(*word));
+    }
+    if !tail.is_empty() {
+        mix(bytes::word(tail));
     }
     h.wrapping_mul(K) >> 16
 }

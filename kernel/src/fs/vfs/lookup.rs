@@ -22,6 +22,7 @@ use super::context::FsContext;
 use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
 use super::inode::Kind;
 use super::mount::{self, Mount, Path};
+use crate::bytes;
 use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Result};
 
 /// Longest path, with its NUL.
@@ -89,7 +90,7 @@ struct Component {
 fn component(text: &[u8], at: usize) -> Option<Component> {
     let rest = text.get(at..)?;
     let start = at + rest.iter().position(|&b| b != b'/')?;
-    let end = text.get(start..)?.iter().position(|&b| b == b'/').map_or(text.len(), |n| start + n);
+    let end = bytes::find(b'/', text.get(start..)?).map_or(text.len(), |n| start + n);
     let next = text.get(end..)?.iter().position(|&b| b != b'/').map_or(text.len(), |n| end + n);
     Some(Component { start, end, next })
 }

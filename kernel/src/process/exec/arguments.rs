@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::arch;
+use crate::bytes;
 use crate::errno::{Errno, Result};
 use alloc::vec::Vec;
 use sync::TryVec;
@@ -58,7 +59,12 @@ impl Strings {
 
     /// The strings, without their NULs.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes.split_inclusive(|b| *b == 0).map(|s| &s[..s.len() - 1])
+        let mut rest = self.bytes.as_slice();
+        core::iter::from_fn(move || {
+            let (text, after) = rest.split_at_checked(bytes::find(0, rest)?)?;
+            rest = after.get(1..)?;
+            Some(text)
+        })
     }
 
     /// Bytes that the list takes on the new stack, pointers included.
@@ -100,7 +106,7 @@ impl Strings {
             let old = self.bytes.len();
             self.bytes.try_resize(old + room, 0)?;
             let taken = match arch::user::copy_from_user(&mut self.bytes[old..], from) {
-                Ok(()) => self.bytes[old..].iter().position(|b| *b == 0),
+                Ok(()) => bytes::find(0, &self.bytes[old..]),
                 Err(fault) => return Err(fault.into()),
             };
             self.bytes.truncate(old + taken.map_or(room, |n| n + 1));

@@ -159,11 +159,7 @@ pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
 
 /// For AT_RANDOM.
 pub fn random_bytes() -> [u8; 16] {
-    let mut half = [0; 16];
-    for (to, from) in half.iter_mut().zip(devfs::random::bytes()) {
-        *to = from;
-    }
-    half
+    devfs::random::half()
 }
 
 /// What lies behind a link of /proc to a file that has no place in the tree (a pipe): a place of its own, by which it can

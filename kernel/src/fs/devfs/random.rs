@@ -20,7 +20,17 @@ struct Generator {
     key: [u32; 8],
 }
 
-per_cpu! { static MINE: LocalCell<Option<Generator>> = LocalCell::new(None); }
+/// What a CPU gives out from.
+struct Source {
+    generator: Generator,
+    /// Half of what the generator gave last, if nobody has had it yet; else zeros.
+    rest: [u8; HALF],
+    has_rest: bool,
+}
+
+const HALF: usize = 16;
+
+per_cpu! { static MINE: LocalCell<Option<Source>> = LocalCell::new(None); }
 
 fn quarter(s: &mut [u32; 16], a: usize, b: usize, c: usize, d: usize) {
     let (mut x, mut y, mut z, mut w) = (s[a & 15], s[b & 15], s[c & 15], s[d & 15]);
@@ -115,10 +125,37 @@ fn seeded() -> Generator {
     Generator { key }
 }
 
+impl Source {
+    fn seeded() -> Self {
+        Source { generator: seeded(), rest: [0; HALF], has_rest: false }
+    }
+
+    /// Half an output. What is given out does not stay here.
+    fn half(&mut self) -> [u8; HALF] {
+        if core::mem::take(&mut self.has_rest) {
+            return core::mem::take(&mut self.rest);
+        }
+        let (half, rest) = halves(self.generator.next());
+        (self.rest, self.has_rest) = (rest, true);
+        half
+    }
+}
+
+fn halves(all: [u8; 2 * HALF]) -> ([u8; HALF], [u8; HALF]) {
+    let (first, second) = all.split_at(HALF);
+    (first.try_into().unwrap_or_default(), second.try_into().unwrap_or_default())
+}
+
 /// 32 random bytes.
 pub fn bytes() -> [u8; 32] {
-    let taken = MINE.this().with(|mine| mine.get_or_insert_with(seeded).next());
+    let taken = MINE.with(|mine| mine.get_or_insert_with(Source::seeded).generator.next());
     taken.unwrap_or_else(|| seeded().next())
+}
+
+/// 16 random bytes, for every exec: two ask for one block of the generator.
+pub fn half() -> [u8; HALF] {
+    let taken = MINE.with(|mine| mine.get_or_insert_with(Source::seeded).half());
+    taken.unwrap_or_else(|| Source::seeded().half())
 }
 
 /// Fills what the caller wants, unless it is killed meanwhile.
@@ -136,5 +173,24 @@ pub fn stir(from: &mut Input<'_>) -> Result<()> {
             return Ok(());
         }
         POOL.lock().mix(buffer.get(..n).unwrap_or(&[]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_is_given_out_in_two_halves_and_does_not_stay() {
+        let key = [7; 8];
+        let mut source = Source { generator: Generator { key }, rest: [0; HALF], has_rest: false };
+        let mut generator = Generator { key };
+        for _ in 0..2 {
+            let (first, second) = halves(generator.next());
+            assert_ne!(first, second);
+            assert_eq!(source.half(), first);
+            assert_eq!(source.half(), second);
+            assert_eq!(source.rest, [0; HALF]);
+        }
     }
 }

@@ -15,7 +15,10 @@ pub fn work_pending() -> bool {
 pub unsafe fn return_work(regs: &mut UserRegs) {
     // SAFETY: as the caller says.
     unsafe { crate::process::before_user_mode() };
-    crate::process::return_work(regs);
+    // To let go of what an exec has left was often all.
+    if work_pending() {
+        crate::process::return_work(regs);
+    }
 }
 
 /// The last word before user mode.

@@ -13,6 +13,8 @@ use vm::addr::PAGE_SIZE;
 
 /// Bytes copied at a time.
 const PIECE: usize = 256;
+/// Bytes that a list has memory for at first: most need no more.
+const FIRST: usize = 1024;
 /// One string, with its NUL.
 const STRING_MAX: usize = 32 * PAGE_SIZE;
 const ALL_MAX: usize = 6 << 20;
@@ -98,6 +100,9 @@ impl Strings {
     }
 
     fn copy_string(&mut self, mut from: usize, budget: &mut usize) -> Result {
+        if self.bytes.capacity() == 0 {
+            self.bytes = sync::heap::try_vec(FIRST)?;
+        }
         let start = self.bytes.len();
         loop {
             // Up to the end of the page, so that a string that ends just before an unmapped page is no fault.

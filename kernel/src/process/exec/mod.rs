@@ -125,8 +125,8 @@ pub fn copy_strings(argv: usize, envp: usize) -> Result<(Strings, Strings)> {
 
 /// Follows #! lines to an ELF program.
 fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(Program, Strings)> {
-    let mut name = Vec::new();
-    sync::TryVec::try_extend_from_slice(&mut name, path)?;
+    // The name of a script that is another's interpreter.
+    let mut name: Option<Vec<u8>> = None;
     for _ in 0..=SCRIPTS_MAX {
         claim(&file)?;
         if let Some(image) = kept_image(&file) {
@@ -140,13 +140,13 @@ fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(
             return Ok((Program { file, image }, argv));
         }
         let (interpreter, argument) = parse_script(head)?;
+        let script = name.as_deref().unwrap_or(path);
         match argument {
-            Some(argument) => argv.prepend(&[interpreter, argument, &name], 1)?,
-            None => argv.prepend(&[interpreter, &name], 1)?,
+            Some(argument) => argv.prepend(&[interpreter, argument, script], 1)?,
+            None => argv.prepend(&[interpreter, script], 1)?,
         }
         file = fs::open_exec(Executable::named(interpreter))?;
-        name.clear();
-        sync::TryVec::try_extend_from_slice(&mut name, interpreter)?;
+        name = Some(sync::TryVec::try_from_slice(interpreter)?);
     }
     Err(Errno::ELOOP)
 }

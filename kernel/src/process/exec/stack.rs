@@ -12,6 +12,7 @@ use linux_raw_sys::auxvec as abi;
 use sync::TryVec;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, Prot};
+use zerocopy::IntoBytes;
 
 /// Where the stack begins. Linux leaves a random gap to the end of the address space, so programs may name addresses above
 /// their stack; here the gap is fixed.
@@ -74,11 +75,12 @@ pub fn build(space: &Space, argv: &Strings, envp: &Strings, facts: &Facts<'_>, e
     let random_at = (platform_at - facts.random.len()) & !15;
 
     let auxv = auxv(facts, name_at, platform_at, random_at);
-    let words = 1 + argv.count + 1 + envp.count + 1 + auxv.len() * 2;
+    let auxv = auxv.as_flattened();
+    let words = 1 + argv.count + 1 + envp.count + 1 + auxv.len();
     let sp = (random_at - words * size_of::<usize>()) & !15;
 
     // The strings, upwards from the platform, in one piece.
-    let mut strings = Vec::new();
+    let mut strings = sync::heap::try_vec(top - size_of::<usize>() - random_at)?;
     strings.try_extend_from_slice(&facts.random)?;
     strings.try_resize(platform_at - random_at, 0)?;
     for part in [platform.as_slice(), &argv.bytes, &envp.bytes, facts.name, &[0]] {
@@ -86,27 +88,23 @@ pub fn build(space: &Space, argv: &Strings, envp: &Strings, facts: &Facts<'_>, e
     }
     write(space, random_at, &strings)?;
 
-    let mut block: Vec<u8> = Vec::new();
-    block.try_reserve_exact(words * size_of::<usize>()).map_err(|_| Errno::ENOMEM)?;
-    push(&mut block, argv.count)?;
+    let mut block: Vec<usize> = sync::heap::try_vec(words)?;
+    block.try_push(argv.count)?;
     push_pointers(&mut block, argv, arguments_at)?;
     push_pointers(&mut block, envp, environment_at)?;
-    let auxv_at = sp + block.len();
-    for (key, value) in &auxv {
-        push(&mut block, *key as usize)?;
-        push(&mut block, *value)?;
-    }
-    write(space, sp, &block)?;
+    let auxv_at = sp + size_of_val(&*block);
+    block.try_extend_from_slice(auxv)?;
+    write(space, sp, block.as_bytes())?;
     Ok(Layout {
         sp,
         arguments: (arguments_at, environment_at),
         environment: (environment_at, name_at),
-        auxv: (auxv_at, sp + block.len()),
+        auxv: (auxv_at, sp + size_of_val(&*block)),
     })
 }
 
-fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize) -> [(u32, usize); 22] {
-    [
+fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize) -> [[usize; 2]; 22] {
+    let entries = [
         (if facts.vdso != 0 { abi::AT_SYSINFO_EHDR } else { abi::AT_IGNORE }, facts.vdso),
         (abi::AT_MINSIGSTKSZ, arch::min_signal_stack()),
         (abi::AT_HWCAP, arch::hwcap()),
@@ -129,19 +127,16 @@ fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize)
         (abi::AT_RSEQ_FEATURE_SIZE, rseq::FEATURE_SIZE),
         (abi::AT_RSEQ_ALIGN, rseq::ALIGN),
         (abi::AT_NULL, 0),
-    ]
+    ];
+    entries.map(|(key, value)| [key as usize, value])
 }
 
-fn push(block: &mut Vec<u8>, word: usize) -> Result {
-    Ok(block.try_extend_from_slice(&word.to_ne_bytes())?)
-}
-
-fn push_pointers(block: &mut Vec<u8>, strings: &Strings, mut at: usize) -> Result {
+fn push_pointers(block: &mut Vec<usize>, strings: &Strings, mut at: usize) -> Result {
     for text in strings.iter() {
-        push(block, at)?;
+        block.try_push(at)?;
         at += text.len() + 1;
     }
-    push(block, 0)
+    Ok(block.try_push(0)?)
 }
 
 fn write(space: &Space, at: usize, bytes: &[u8]) -> Result {

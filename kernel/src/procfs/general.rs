@@ -153,12 +153,12 @@ pub fn interrupts(out: &mut Vec<u8>) -> Result {
     }
     put!(out, "\n");
     let kinds: [(&str, &sync::PerCpu<sync::Count>, &str); 6] = [
-        ("DEV", &arch::irq::DEVICE_INTERRUPTS, "Device interrupts"),
-        ("LOC", &arch::irq::TIMER_INTERRUPTS, "Local timer interrupts"),
-        ("RES", &arch::irq::RESCHEDULE_INTERRUPTS, "Rescheduling interrupts"),
-        ("CAL", &arch::irq::CALL_INTERRUPTS, "Function call interrupts"),
-        ("TLB", &arch::irq::FLUSH_INTERRUPTS, "TLB shootdowns"),
-        ("SPU", &arch::irq::SPURIOUS_INTERRUPTS, "Spurious interrupts"),
+        ("DEV", &arch::interrupts::DEVICE_INTERRUPTS, "Device interrupts"),
+        ("LOC", &arch::interrupts::TIMER_INTERRUPTS, "Local timer interrupts"),
+        ("RES", &arch::interrupts::RESCHEDULE_INTERRUPTS, "Rescheduling interrupts"),
+        ("CAL", &arch::interrupts::CALL_INTERRUPTS, "Function call interrupts"),
+        ("TLB", &arch::interrupts::FLUSH_INTERRUPTS, "TLB shootdowns"),
+        ("SPU", &arch::interrupts::SPURIOUS_INTERRUPTS, "Spurious interrupts"),
     ];
     for (short, counts, long) in kinds {
         put!(out, "{short:>9}: ");

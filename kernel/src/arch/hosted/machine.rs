@@ -3,27 +3,15 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::{cpu, irq};
+use super::cpu;
+use crate::arch::entry::{self, ACCESSED, ADDRESS, DIRTY, IGNORED, LARGE, PRESENT, USER_END, WRITABLE};
+use crate::arch::interrupts::FLUSH_INTERRUPTS;
 use sync::machine::hosted::interrupt;
 use vm::frame::Frame;
 use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PAGE_SIZE, PhysAddr, Prot};
 
-/// First address above the user half.
-pub const USER_END: usize = 0x7fff_ffff_f000;
-
 /// The machine that the address spaces of hosted tests live on.
 pub struct Machine;
-
-const PRESENT: u64 = 1;
-const WRITABLE: u64 = 1 << 1;
-const USER: u64 = 1 << 2;
-const ACCESSED: u64 = 1 << 5;
-const DIRTY: u64 = 1 << 6;
-const LARGE: u64 = 1 << 7;
-const NO_EXECUTE: u64 = 1 << 63;
-/// As on x86-64.
-const IGNORED: u64 = 0b111 << 9 | 0x7f << 52;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 impl vm::Machine for Machine {
     const USER_END: usize = USER_END;
@@ -34,22 +22,19 @@ impl vm::Machine for Machine {
     const ASIDS: usize = 6;
 
     fn table(table: PhysAddr, writable: bool) -> Entry {
-        Entry(table.0 | PRESENT | USER | ACCESSED | if writable { WRITABLE } else { 0 })
+        entry::table(table, writable)
     }
 
     fn rights(prot: Prot) -> u64 {
-        let write = if prot.contains(Prot::WRITE) { WRITABLE } else { 0 };
-        let execute = if prot.contains(Prot::EXEC) { 0 } else { NO_EXECUTE };
-        // "Accessed" beforehand: the page is mapped because it is being touched, and the processor need not write.
-        PRESENT | USER | ACCESSED | write | execute
+        entry::rights(prot)
     }
 
     fn is_writable(entry: Entry) -> bool {
-        entry.0 & (PRESENT | WRITABLE) == PRESENT | WRITABLE
+        entry::is_writable(entry)
     }
 
     fn read_only(entry: Entry) -> Entry {
-        Entry(entry.0 & !WRITABLE)
+        entry::read_only(entry)
     }
 
     unsafe fn kernel_entries(_root: *mut u64) {}
@@ -66,7 +51,7 @@ impl vm::Machine for Machine {
 
     fn flush_remote(cpus: &CpuSet, request: &FlushRequest<'_>) {
         for cpu in cpus.iter() {
-            irq::FLUSH_INTERRUPTS.of(cpu).add(1);
+            FLUSH_INTERRUPTS.of(cpu).add(1);
             interrupt(cpu, || cpu::acting_as(cpu, || request.answer_as::<Machine>(cpu)));
         }
     }

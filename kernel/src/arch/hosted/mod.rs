@@ -15,7 +15,6 @@ mod context;
 mod cpu;
 mod fpu;
 pub mod identity;
-pub mod irq;
 mod machine;
 pub mod port;
 pub mod program;
@@ -25,16 +24,17 @@ mod trap;
 pub mod upcall;
 pub mod user;
 
+use super::Trap;
 pub use context::{Context, KernelStack, switch};
 pub use cpu::{
     ArchPrctl, ThreadPointers, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule,
     start_cpus, tls,
 };
 pub use fpu::FpuState;
-pub use machine::{Machine, USER_END};
+pub use machine::Machine;
 pub use program::enter_user;
 pub use sync::machine::hosted::{cpu_id, nodes};
-pub use trap::{PageFault, Trap, TrapRecord, UserRegs};
+pub use trap::{TrapRecord, UserRegs};
 
 /// Puts the registers where the thread's first entry of user mode finds them.
 pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {

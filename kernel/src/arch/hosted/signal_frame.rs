@@ -3,17 +3,8 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
-use super::{FpuState, TrapRecord, UserRegs};
-
-/// `stack_t`.
-#[derive(Clone, Copy, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct SignalStack {
-    pub sp: u64,
-    pub flags: u32,
-    pub pad: u32,
-    pub size: u64,
-}
+use super::{FpuState, UserRegs};
+pub use crate::arch::signal::{Delivery, Returned, SignalStack};
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -25,24 +16,6 @@ struct Frame {
     mask: u64,
     stack: SignalStack,
     info: [u8; 128],
-}
-
-/// What the handler is to find.
-pub struct Delivery<'a> {
-    pub signal: u32,
-    pub handler: usize,
-    pub restorer: usize,
-    pub info: &'a [u8; 128],
-    pub mask: u64,
-    pub stack: SignalStack,
-    pub switch_stack: bool,
-    pub trap: TrapRecord,
-}
-
-/// What sigreturn gives back to the signal code.
-pub struct Returned {
-    pub mask: u64,
-    pub stack: SignalStack,
 }
 
 pub fn max_size() -> usize {

@@ -1,36 +1,6 @@
-//! The registers of a program, as far as the kernel looks at them, and what its exceptions are.
+//! The registers of a program, as far as the kernel looks at them, and what is known of its exceptions.
 
-use super::USER_END;
-
-/// An exception that a program caused. Only page faults come here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trap {
-    DivideError,
-    Debug,
-    Breakpoint,
-    Overflow,
-    Bounds,
-    InvalidOpcode,
-    DeviceNotAvailable,
-    SegmentNotPresent(u32),
-    StackFault(u32),
-    Protection(u32),
-    PageFault(PageFault),
-    FloatingPoint,
-    Alignment,
-    SimdFloatingPoint,
-    Other(u8),
-}
-
-/// What the processor says of a page fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageFault {
-    pub addr: usize,
-    pub write: bool,
-    pub exec: bool,
-    /// A translation was present: the access itself was refused.
-    pub present: bool,
-}
+use crate::arch::{Trap, USER_END};
 
 /// What is known of the last exception.
 #[derive(Clone, Copy, Debug, Default)]

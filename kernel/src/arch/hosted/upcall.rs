@@ -1,7 +1,7 @@
 //! What arch calls in the rooms above, in one place.
 
-use super::irq;
 use super::trap::UserRegs;
+use crate::arch::interrupts::{RESCHEDULE_INTERRUPTS, TIMER_INTERRUPTS};
 use crate::sched::{self, Pending};
 
 pub fn work_pending() -> bool {
@@ -35,12 +35,12 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
 }
 
 pub fn timer_interrupt() {
-    irq::TIMER_INTERRUPTS.add(1);
+    TIMER_INTERRUPTS.add(1);
     sched::timer_interrupt(false);
 }
 
 pub fn reschedule_interrupt() {
-    irq::RESCHEDULE_INTERRUPTS.add(1);
+    RESCHEDULE_INTERRUPTS.add(1);
     sched::reschedule_interrupt();
 }
 

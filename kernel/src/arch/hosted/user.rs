@@ -5,15 +5,11 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::machine::access;
-use super::{USER_END, upcall};
+use super::upcall;
+use crate::arch::USER_END;
+pub use crate::arch::user_fault::{StringError, UserFault, UserResult};
 use vm::PAGE_SIZE;
 use vm::frame::{SharedBytes, SharedBytesMut};
-
-/// The user address was not there, or not to be accessed so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UserFault;
-
-pub type UserResult<T = ()> = Result<T, UserFault>;
 
 /// True if `start..start + len` lies in the user half.
 pub fn in_user_half(start: usize, len: usize) -> bool {
@@ -82,14 +78,6 @@ pub fn copy_to_user(dst: usize, src: &[u8]) -> UserResult {
         return Err(UserFault);
     }
     Ok(())
-}
-
-/// Why a string could not be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StringError {
-    Fault,
-    /// `dst` is full and no NUL was seen.
-    TooLong,
 }
 
 /// Copies a NUL-terminated string; returns its length without the NUL.

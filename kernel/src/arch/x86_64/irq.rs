@@ -1,10 +1,11 @@
 //! Interrupt vectors and what happens at each. Handlers run with interrupts off, allocate nothing and take only locks
 //! that disable interrupts.
 
-use sync::per_cpu;
-use sync::percpu::Count;
-
 use super::{apic, ipi, upcall};
+use crate::arch::interrupts::{
+    CALL_INTERRUPTS, DEVICE_INTERRUPTS, FLUSH_INTERRUPTS, RESCHEDULE_INTERRUPTS, SPURIOUS_INTERRUPTS,
+    TIMER_INTERRUPTS,
+};
 
 /// ISA line `n` arrives at `ISA_BASE + n`.
 pub const ISA_BASE: u8 = 0x20;
@@ -14,16 +15,6 @@ pub const FLUSH: u8 = 0xf1;
 pub const CALL: u8 = 0xf2;
 pub const ERROR: u8 = 0xfe;
 pub const SPURIOUS: u8 = 0xff;
-
-per_cpu! {
-    /// Interrupts by kind, for /proc/interrupts.
-    pub static TIMER_INTERRUPTS: Count = Count::new();
-    pub static RESCHEDULE_INTERRUPTS: Count = Count::new();
-    pub static FLUSH_INTERRUPTS: Count = Count::new();
-    pub static CALL_INTERRUPTS: Count = Count::new();
-    pub static DEVICE_INTERRUPTS: Count = Count::new();
-    pub static SPURIOUS_INTERRUPTS: Count = Count::new();
-}
 
 /// An interrupt, on this CPU, with interrupts off.
 pub fn interrupt(vector: u8, from_user: bool) {

@@ -5,16 +5,13 @@ use core::arch::asm;
 use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PhysAddr, Prot};
 
 use super::cpu::{features, reg};
-use super::memory::tables::{
-    ACCESSED, ADDRESS, LARGE, NO_EXECUTE, PRESENT, USER, WRITABLE, kernel_half, kernel_root,
-};
+use super::memory::tables::{kernel_half, kernel_root};
 use super::{ipi, irq};
+use crate::arch::entry::{self, ADDRESS, IGNORED, LARGE, PRESENT, USER_END};
 
 /// The machine that the kernel's address spaces live on.
 pub struct Machine;
 
-/// Bits 9 to 11 and 52 to 58 of a present entry (5.5.4; bit 11 with HLAT paging off, which it is).
-const IGNORED: u64 = 0b111 << 9 | 0x7f << 52;
 /// CR3: keep the translations of the PCID that is loaded.
 const KEEP: u64 = 1 << 63;
 /// Pages flushed one by one; above, the whole address space goes.
@@ -28,7 +25,7 @@ fn answer(request: usize) {
 }
 
 impl vm::Machine for Machine {
-    const USER_END: usize = super::USER_END;
+    const USER_END: usize = USER_END;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;
     const ADDRESS: u64 = ADDRESS;
@@ -37,25 +34,22 @@ impl vm::Machine for Machine {
 
     #[inline]
     fn table(table: PhysAddr, writable: bool) -> Entry {
-        Entry(table.0 | PRESENT | USER | ACCESSED | if writable { WRITABLE } else { 0 })
+        entry::table(table, writable)
     }
 
     #[inline]
     fn rights(prot: Prot) -> u64 {
-        let write = if prot.contains(Prot::WRITE) { WRITABLE } else { 0 };
-        let execute = if prot.contains(Prot::EXEC) { 0 } else { NO_EXECUTE };
-        // "Accessed" beforehand: the page is mapped because it is being touched, and the processor need not write.
-        PRESENT | USER | ACCESSED | write | execute
+        entry::rights(prot)
     }
 
     #[inline]
     fn is_writable(entry: Entry) -> bool {
-        entry.0 & (PRESENT | WRITABLE) == PRESENT | WRITABLE
+        entry::is_writable(entry)
     }
 
     #[inline]
     fn read_only(entry: Entry) -> Entry {
-        Entry(entry.0 & !WRITABLE)
+        entry::read_only(entry)
     }
 
     unsafe fn kernel_entries(root: *mut u64) {

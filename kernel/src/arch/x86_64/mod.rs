@@ -11,7 +11,7 @@ mod exit;
 mod fpu;
 mod hooks;
 mod ipi;
-pub mod irq;
+mod irq;
 mod machine;
 mod memory;
 pub mod signal_frame;
@@ -25,6 +25,7 @@ mod vdso;
 
 use core::arch::{asm, naked_asm};
 
+use super::Trap;
 pub use boot::topology::{cpus, nodes};
 pub use boot::{command_line, early_init, initramfs};
 pub use context::{Context, switch};
@@ -35,10 +36,9 @@ pub use exit::{exit_vm, halt_forever, power_off};
 pub use fpu::FpuState;
 pub use ipi::call_others;
 pub use machine::Machine;
-pub use memory::USER_END;
 pub use stack::{KernelStack, trim as trim_stacks};
 pub use thread_pointers::{ArchPrctl, ThreadPointers, arch_prctl, tls};
-pub use trap::{PageFault, Trap, TrapRecord, UserRegs};
+pub use trap::{TrapRecord, UserRegs};
 pub use vdso::vdso;
 
 use cpu::{features, percpu, reg};

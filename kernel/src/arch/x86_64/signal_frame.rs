@@ -13,8 +13,9 @@ use super::cpu::features;
 use super::cpu::gdt::{USER_CODE, USER_DATA};
 use super::cpu::reg::{FLAG_DF, FLAG_RF, FLAG_TF};
 use super::fpu::FpuState;
-use super::trap::{TrapRecord, UserRegs};
+use super::trap::UserRegs;
 use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
+pub use crate::arch::signal::{Delivery, Returned, SignalStack};
 
 const UC_FP_XSTATE: u64 = 1;
 const UC_SIGCONTEXT_SS: u64 = 2;
@@ -27,16 +28,6 @@ const SW_BYTES: usize = 464;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
 const LEGACY: usize = 512;
-
-/// `stack_t`.
-#[derive(Clone, Copy, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct SignalStack {
-    pub sp: u64,
-    pub flags: u32,
-    pub pad: u32,
-    pub size: u64,
-}
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -96,31 +87,6 @@ struct SwBytes {
     xfeatures: u64,
     xstate_size: u32,
     padding: [u32; 7],
-}
-
-/// What the handler is to find.
-pub struct Delivery<'a> {
-    pub signal: u32,
-    /// Address of the handler.
-    pub handler: usize,
-    /// `sa_restorer`: where the handler returns to. Linux demands SA_RESTORER on x86-64.
-    pub restorer: usize,
-    /// `siginfo_t`.
-    pub info: &'a [u8; 128],
-    /// The signal mask to return to.
-    pub mask: u64,
-    /// The alternate stack as `sigaltstack` would report it.
-    pub stack: SignalStack,
-    /// The handler wants the alternate stack, it is enabled, and the program is not on it yet.
-    pub switch_stack: bool,
-    /// The last exception, for the context.
-    pub trap: TrapRecord,
-}
-
-/// What sigreturn gives back to the signal code.
-pub struct Returned {
-    pub mask: u64,
-    pub stack: SignalStack,
 }
 
 /// The most that a frame needs, for AT_MINSIGSTKSZ.

@@ -3,8 +3,8 @@
 use core::arch::asm;
 
 use super::cpu::{features, reg};
-use super::memory::USER_END;
 use super::{disable_interrupts, enable_interrupts};
+use crate::arch::USER_END;
 
 /// The thread pointers of a thread that does not run.
 #[derive(Clone, Copy, Debug, Default)]

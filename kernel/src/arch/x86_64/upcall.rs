@@ -1,6 +1,7 @@
 //! What arch calls in the rooms above, in one place.
 
-use super::trap::{Trap, UserRegs};
+use super::trap::UserRegs;
+use crate::arch::Trap;
 use crate::sched;
 
 /// Work waits that must be done before the current thread goes on in user mode.

@@ -10,13 +10,8 @@ use core::arch::asm;
 use vm::frame::{SharedBytes, SharedBytesMut};
 
 use super::cpu::features;
-use super::memory::USER_END;
-
-/// The user address was not there, or not to be accessed so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UserFault;
-
-pub type UserResult<T = ()> = Result<T, UserFault>;
+use crate::arch::USER_END;
+pub use crate::arch::user_fault::{StringError, UserFault, UserResult};
 
 /// One line of the exception table: an instruction that may fault, and where to go on then.
 #[repr(C)]
@@ -204,14 +199,6 @@ pub fn copy_to_user(dst: usize, src: &[u8]) -> UserResult {
     }
     // SAFETY: `src` is valid, `dst` lies in the user half.
     if unsafe { copy(dst as *mut u8, src.as_ptr(), src.len()) } == 0 { Ok(()) } else { Err(UserFault) }
-}
-
-/// Why a string could not be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StringError {
-    Fault,
-    /// `dst` is full and no NUL was seen.
-    TooLong,
 }
 
 /// Copies a NUL-terminated string; returns its length without the NUL. `dst` may be written past the NUL.

@@ -21,10 +21,6 @@ pub const STACKS: usize = 0xffff_d000_0000_0000;
 pub const DEVICES: usize = 0xffff_e000_0000_0000;
 pub const IMAGE: usize = 0xffff_ffff_8000_0000;
 
-/// The end of user addresses. As in Linux the last page below 2^47 stays out of reach, so that the address after a
-/// SYSCALL instruction is always canonical (a non-canonical one makes SYSRET fault in the kernel).
-pub const USER_END: usize = 0x7fff_ffff_f000;
-
 /// Where the direct map shows physical address `address`.
 #[inline]
 pub fn direct_map(address: u64) -> *mut u8 {

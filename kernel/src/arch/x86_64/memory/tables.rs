@@ -6,19 +6,12 @@
 use super::super::boot::PhysRange;
 use super::super::cpu::{BootCell, features, reg};
 use super::{DEVICES, DIRECT_MAP, FRAME_TABLE, IMAGE, STACKS, direct_map, early};
+pub use crate::arch::entry::ADDRESS;
+use crate::arch::entry::{ACCESSED, DIRTY, LARGE, NO_EXECUTE, PRESENT, WRITABLE};
 
-pub const PRESENT: u64 = 1 << 0;
-pub const WRITABLE: u64 = 1 << 1;
-pub const USER: u64 = 1 << 2;
-pub const WRITE_THROUGH: u64 = 1 << 3;
-pub const UNCACHED: u64 = 1 << 4;
-pub const ACCESSED: u64 = 1 << 5;
-pub const DIRTY: u64 = 1 << 6;
-pub const LARGE: u64 = 1 << 7;
-pub const GLOBAL: u64 = 1 << 8;
-pub const NO_EXECUTE: u64 = 1 << 63;
-/// Bits 12 to 51: the physical address.
-pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+const WRITE_THROUGH: u64 = 1 << 3;
+const UNCACHED: u64 = 1 << 4;
+const GLOBAL: u64 = 1 << 8;
 
 /// Kernel data: accessed and dirty are set beforehand, so that the processor never has to write the entry.
 const DATA: u64 = PRESENT | WRITABLE | GLOBAL | NO_EXECUTE | ACCESSED | DIRTY;

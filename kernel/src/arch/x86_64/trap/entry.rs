@@ -53,9 +53,8 @@ global_asm!(
         pop rsi
         pop rdi
     .endm
-    // A page fault; \user: who serves one of user mode.
-    .macro PAGE_FAULT user
-        push 14
+    // An exception or interrupt whose error code and vector are pushed; \user and \kernel: who serves it, by the mode it came from.
+    .macro EXCEPTION user, kernel
         SAVE_REST
         cld
         CLEAR_AC
@@ -66,10 +65,15 @@ global_asm!(
         xor ebp, ebp
         call \user
         jmp return_full
-    2:  call {kernel_fault}
+    2:  call \kernel
         RESTORE_REST
         add rsp, 16
         iretq
+    .endm
+    // A page fault; \user: who serves one of user mode.
+    .macro PAGE_FAULT user
+        push 14
+        EXCEPTION \user, {kernel_fault}
     .endm
     .macro CLEAR_AC
     991:
@@ -140,20 +144,7 @@ planted_page_fault_entry:
     // Other exceptions and interrupts. The stubs below have pushed an error code (or 0) and the vector.
     .balign 64
 common_entry:
-    SAVE_REST
-    cld
-    CLEAR_AC
-    mov rdi, rsp
-    test byte ptr [rsp + {cs}], 3
-    jz 2f
-    swapgs
-    xor ebp, ebp
-    call {user_trap}
-    jmp return_full
-2:  call {kernel_trap}
-    RESTORE_REST
-    add rsp, 16
-    iretq
+    EXCEPTION {user_trap}, {kernel_trap}
 
     // NMI, machine check, double fault, debug: on an exception stack, GS unknown.
     .balign 64

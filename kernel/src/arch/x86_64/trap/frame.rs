@@ -7,7 +7,7 @@ use core::mem::offset_of;
 
 use super::super::cpu::gdt::{USER_CODE, USER_DATA};
 use super::super::cpu::reg::FLAG_IF;
-use super::super::memory::USER_END;
+use crate::arch::USER_END;
 
 /// `vector` of a frame that SYSCALL made and nobody has changed since: SYSRET may return to it, because RCX and R11
 /// hold RIP and RFLAGS.

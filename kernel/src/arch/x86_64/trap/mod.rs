@@ -10,48 +10,15 @@ mod idt;
 mod plant;
 
 use super::cpu::reg;
-use super::memory::USER_END;
 use super::{apic, close_interrupts, disable_interrupts, enable_interrupts, irq, user};
+use crate::arch::{PageFault, Trap, USER_END};
 pub use entry::{patch_smap, return_to_user};
 pub use frame::UserRegs;
 
-/// An exception that a program caused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trap {
-    DivideError,
-    Debug,
-    Breakpoint,
-    Overflow,
-    Bounds,
-    InvalidOpcode,
-    /// The coprocessor is not there; cannot happen with CR0.TS clear, but the processor has the vector.
-    DeviceNotAvailable,
-    SegmentNotPresent(u32),
-    StackFault(u32),
-    Protection(u32),
-    PageFault(PageFault),
-    FloatingPoint,
-    Alignment,
-    SimdFloatingPoint,
-    /// Control protection, virtualization and others that are not expected.
-    Other(u8),
-}
-
-/// What the processor says of a page fault (SDM vol. 3, 5.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageFault {
-    pub addr: usize,
-    pub write: bool,
-    pub exec: bool,
-    /// A translation was present: the access itself was refused.
-    pub present: bool,
-}
-
-impl PageFault {
-    #[inline(always)]
-    fn new(addr: usize, code: u64) -> PageFault {
-        PageFault { addr, write: code & 2 != 0, exec: code & 16 != 0, present: code & 1 != 0 }
-    }
+/// Reads a page fault's error code (SDM vol. 3, 5.7).
+#[inline(always)]
+fn page_fault(addr: usize, code: u64) -> PageFault {
+    PageFault { addr, write: code & 2 != 0, exec: code & 16 != 0, present: code & 1 != 0 }
 }
 
 /// What a signal handler is told of the last exception (`trapno`, `err` and `cr2` of its context).
@@ -145,7 +112,7 @@ extern "C" fn syscall(regs: &mut UserRegs) {
 
 /// A page fault in user mode.
 extern "C" fn user_fault(regs: &mut UserRegs) {
-    let fault = PageFault::new(reg::cr2(), regs.original);
+    let fault = page_fault(reg::cr2(), regs.original);
     enable_interrupts();
     super::upcall::user_trap(regs, Trap::PageFault(fault));
     // SAFETY: as in `syscall`.
@@ -155,7 +122,7 @@ extern "C" fn user_fault(regs: &mut UserRegs) {
 /// A page fault in the kernel: a user copy that needs its page, or a bug.
 extern "C" fn kernel_fault(regs: &mut UserRegs) {
     let addr = reg::cr2();
-    let fault = PageFault::new(addr, regs.original);
+    let fault = page_fault(addr, regs.original);
     let Some(fixup) = user::fixup(regs.rip as usize) else {
         panic!(
             "page fault in the kernel: {} {addr:#x}{}, at {:#x}, stack {:#x}",

@@ -1,4 +1,4 @@
-//! Interrupts by kind, for /proc/interrupts. Only those that are simulated are counted.
+//! Interrupts by kind, for /proc/interrupts.
 
 use sync::per_cpu;
 use sync::percpu::Count;

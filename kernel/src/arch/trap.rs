@@ -1,0 +1,33 @@
+//! What a program's exceptions are.
+
+/// An exception that a program caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    DivideError,
+    Debug,
+    Breakpoint,
+    Overflow,
+    Bounds,
+    InvalidOpcode,
+    /// The coprocessor is not there; cannot happen with CR0.TS clear, but the processor has the vector.
+    DeviceNotAvailable,
+    SegmentNotPresent(u32),
+    StackFault(u32),
+    Protection(u32),
+    PageFault(PageFault),
+    FloatingPoint,
+    Alignment,
+    SimdFloatingPoint,
+    /// Control protection, virtualization and others that are not expected.
+    Other(u8),
+}
+
+/// What the processor says of a page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageFault {
+    pub addr: usize,
+    pub write: bool,
+    pub exec: bool,
+    /// A translation was present: the access itself was refused.
+    pub present: bool,
+}

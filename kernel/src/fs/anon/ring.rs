@@ -42,17 +42,8 @@ impl Ring {
     pub fn read(&mut self, out: &mut Output<'_>) -> usize {
         let mut done = 0;
         while self.len > 0 && out.left() > 0 {
-            let (index, offset) = self.place(self.head);
-            let n = self.len.min(PAGE - offset);
-            let taken = match self
-                .pages
-                .get(index)
-                .and_then(|p| p.as_deref())
-                .and_then(|p| p.get(offset..offset + n))
-            {
-                Some(bytes) => out.put(bytes),
-                None => return done,
-            };
+            let Some(bytes) = self.bytes(self.head, self.len) else { break };
+            let taken = out.put(bytes);
             // A piece that ends in a fault stays whole.
             if taken == 0 || out.faulted() {
                 break;
@@ -63,21 +54,12 @@ impl Ring {
         done
     }
 
-    /// As `read`, and the bytes stay.
+    /// As `read`, but the bytes stay.
     pub fn peek(&self, out: &mut Output<'_>) -> usize {
         let mut done = 0;
         while done < self.len && out.left() > 0 {
-            let (index, offset) = self.place(self.head + done);
-            let n = (self.len - done).min(PAGE - offset);
-            let taken = match self
-                .pages
-                .get(index)
-                .and_then(|p| p.as_deref())
-                .and_then(|p| p.get(offset..offset + n))
-            {
-                Some(bytes) => out.put(bytes),
-                None => break,
-            };
+            let Some(bytes) = self.bytes(self.head + done, self.len - done) else { break };
+            let taken = out.put(bytes);
             if taken == 0 {
                 break;
             }
@@ -107,6 +89,12 @@ impl Ring {
             done += taken;
         }
         done
+    }
+
+    /// What lies from position `at` on in one page, `most` bytes at the most.
+    fn bytes(&self, at: usize, most: usize) -> Option<&[u8]> {
+        let (index, offset) = self.place(at);
+        self.pages.get(index)?.as_deref()?.get(offset..offset + most.min(PAGE - offset))
     }
 
     fn place(&self, at: usize) -> (usize, usize) {

@@ -25,10 +25,38 @@ const PIECE: usize = 4096;
 /// Bytes after which a transfer gives way.
 const TURN: usize = 64 << 10;
 
-/// `moved` bytes have been added to `done`: is that where the program is killed?
-#[inline]
-fn ends_at(done: usize, moved: usize) -> bool {
-    done / TURN != (done - moved) / TURN && give_way()
+/// How far a transfer is.
+#[derive(Default)]
+struct Progress {
+    left: usize,
+    done: usize,
+    fault: bool,
+}
+
+impl Progress {
+    fn new(left: usize) -> Self {
+        Progress { left, ..Self::default() }
+    }
+
+    /// Bytes that can still be moved; none after a fault.
+    fn left(&self) -> usize {
+        if self.fault { 0 } else { self.left }
+    }
+
+    /// `n` bytes were moved. Gives way now and then; a killed program's transfer ends there.
+    #[inline]
+    fn moved(&mut self, n: usize) {
+        self.done += n;
+        self.left -= n;
+        if self.done / TURN != (self.done - n) / TURN && give_way() {
+            self.left = 0;
+        }
+    }
+
+    /// What the call returns: the bytes moved, or EFAULT if a fault came before the first.
+    fn result(&self) -> Result<usize> {
+        if self.fault && self.done == 0 { Err(EFAULT) } else { Ok(self.done) }
+    }
 }
 
 /// Walks the segments of a program's memory.
@@ -88,25 +116,23 @@ enum Target<'a> {
 /// Where a read puts its bytes.
 pub struct Output<'a> {
     target: Target<'a>,
-    left: usize,
-    done: usize,
-    fault: bool,
+    progress: Progress,
 }
 
 impl<'a> Output<'a> {
     pub fn user(segments: &'a [Segment]) -> Self {
-        let left = total(segments);
-        Output { target: Target::User(Cursor { segments, offset: 0 }), left, done: 0, fault: false }
+        let progress = Progress::new(total(segments));
+        Output { target: Target::User(Cursor { segments, offset: 0 }), progress }
     }
 
     pub fn kernel(buffer: &'a mut [u8]) -> Self {
-        let left = buffer.len();
-        Output { target: Target::Kernel(buffer), left, done: 0, fault: false }
+        let progress = Progress::new(buffer.len());
+        Output { target: Target::Kernel(buffer), progress }
     }
 
     /// Bytes that can still be put; none after a fault.
     pub fn left(&self) -> usize {
-        if self.fault { 0 } else { self.left }
+        self.progress.left()
     }
 
     /// Puts as much of `data` as there is room for and returns how much that was.
@@ -121,27 +147,23 @@ impl<'a> Output<'a> {
             let Some(rest) = data.get(done..data.len()) else { break };
             let taken = match &mut self.target {
                 Target::Kernel(buffer) => {
-                    let n = rest.len().min(self.left);
-                    match buffer.get_mut(self.done..self.done + n) {
+                    let n = rest.len().min(self.progress.left);
+                    match buffer.get_mut(self.progress.done..self.progress.done + n) {
                         Some(to) => rest.copy_to(to),
                         None => return done,
                     }
                 }
                 Target::User(cursor) => {
-                    let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
+                    let Some(piece) = cursor.piece(rest.len().min(self.progress.left)) else { break };
                     let Some(from) = rest.get(0..piece.len) else { break };
                     let n = copy_out(piece.addr, from);
-                    self.fault = n < piece.len;
+                    self.progress.fault = n < piece.len;
                     cursor.offset += n;
                     n
                 }
             };
             done += taken;
-            self.done += taken;
-            self.left -= taken;
-            if ends_at(self.done, taken) {
-                self.left = 0;
-            }
+            self.progress.moved(taken);
         }
         done
     }
@@ -160,13 +182,13 @@ impl<'a> Output<'a> {
         done
     }
 
-    /// What the call returns: the bytes put, or EFAULT if a fault came before the first.
+    /// What the call returns: the bytes put, or EFAULT.
     pub fn result(&self) -> Result<usize> {
-        if self.fault && self.done == 0 { Err(EFAULT) } else { Ok(self.done) }
+        self.progress.result()
     }
 
     pub fn faulted(&self) -> bool {
-        self.fault
+        self.progress.fault
     }
 }
 
@@ -178,31 +200,29 @@ enum Origin<'a> {
 /// Where a write takes its bytes.
 pub struct Input<'a> {
     origin: Origin<'a>,
-    left: usize,
-    done: usize,
-    fault: bool,
+    progress: Progress,
 }
 
 impl<'a> Input<'a> {
     pub fn user(segments: &'a [Segment]) -> Self {
-        let left = total(segments);
-        Input { origin: Origin::User(Cursor { segments, offset: 0 }), left, done: 0, fault: false }
+        let progress = Progress::new(total(segments));
+        Input { origin: Origin::User(Cursor { segments, offset: 0 }), progress }
     }
 
     pub fn kernel(data: &'a [u8]) -> Self {
-        Input { left: data.len(), origin: Origin::Kernel(data), done: 0, fault: false }
+        Input { progress: Progress::new(data.len()), origin: Origin::Kernel(data) }
     }
 
     pub fn left(&self) -> usize {
-        if self.fault { 0 } else { self.left }
+        self.progress.left()
     }
 
     pub fn done(&self) -> usize {
-        self.done
+        self.progress.done
     }
 
     pub fn limit(&mut self, most: usize) {
-        self.left = self.left.min(most);
+        self.progress.left = self.progress.left.min(most);
     }
 
     /// Fills as much of `into` as there is left and returns how much that was.
@@ -218,27 +238,23 @@ impl<'a> Input<'a> {
             let Some(mut rest) = into.get_mut(done..len) else { break };
             let taken = match &mut self.origin {
                 Origin::Kernel(data) => {
-                    let n = rest.len().min(self.left);
-                    match data.get(self.done..self.done + n) {
+                    let n = rest.len().min(self.progress.left);
+                    match data.get(self.progress.done..self.progress.done + n) {
                         Some(from) => rest.copy_from(from.into()),
                         None => return done,
                     }
                 }
                 Origin::User(cursor) => {
-                    let Some(piece) = cursor.piece(rest.len().min(self.left)) else { break };
+                    let Some(piece) = cursor.piece(rest.len().min(self.progress.left)) else { break };
                     let Some(to) = rest.get_mut(0..piece.len) else { break };
                     let n = copy_in(to, piece.addr);
-                    self.fault = n < piece.len;
+                    self.progress.fault = n < piece.len;
                     cursor.offset += n;
                     n
                 }
             };
             done += taken;
-            self.done += taken;
-            self.left -= taken;
-            if ends_at(self.done, taken) {
-                self.left = 0;
-            }
+            self.progress.moved(taken);
         }
         done
     }
@@ -246,17 +262,17 @@ impl<'a> Input<'a> {
     /// Drops what is left, for devices that swallow everything.
     pub fn skip(&mut self) -> usize {
         let n = self.left();
-        self.done += n;
-        self.left = 0;
+        self.progress.done += n;
+        self.progress.left = 0;
         n
     }
 
     pub fn result(&self) -> Result<usize> {
-        if self.fault && self.done == 0 { Err(EFAULT) } else { Ok(self.done) }
+        self.progress.result()
     }
 
     pub fn faulted(&self) -> bool {
-        self.fault
+        self.progress.fault
     }
 }
 

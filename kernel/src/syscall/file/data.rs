@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use sync::TryVec;
 
-use super::{TRANSFER_MAX, file};
+use super::{TRANSFER_MAX, file, kept_position, source_and_target};
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, OpenFlags};
@@ -184,25 +184,18 @@ fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
 }
 
 pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Result<usize> {
-    let (from, to) = (file(in_fd)?, file(out_fd)?);
-    if !from.flags().reads() || !to.flags().writes() {
-        return Err(EBADF);
-    }
+    let (from, to) = source_and_target(in_fd, out_fd)?;
     if !from.ops().seeks() {
         return Err(EINVAL);
     }
     if to.flags().contains(OpenFlags::APPEND) {
         return Err(EINVAL);
     }
-    let position = UserPtr::<i64>::new(offset).non_null();
-    let at = match position {
-        Some(p) => Some(u64::try_from(p.read()?).map_err(|_| EINVAL)?),
-        None => None,
-    };
-    let mut from = Side { file: &from, at };
+    let position = UserPtr::new(offset);
+    let mut from = Side { file: &from, at: kept_position(position)? };
     let n = copy(&mut from, &mut Side { file: &to, at: None }, len.min(TRANSFER_MAX))?;
-    if let (Some(p), Some(at)) = (position, from.at) {
-        p.write(&at.cast_signed())?;
+    if let Some(at) = from.at {
+        position.write(&at.cast_signed())?;
     }
     Ok(n)
 }
@@ -218,8 +211,8 @@ pub fn sys_copy_file_range(
     if flags != 0 {
         return Err(EINVAL);
     }
-    let (from, to) = (file(in_fd)?, file(out_fd)?);
-    if !from.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
+    let (from, to) = source_and_target(in_fd, out_fd)?;
+    if to.flags().contains(OpenFlags::APPEND) {
         return Err(EBADF);
     }
     if from.inode().is_dir() || to.inode().is_dir() {
@@ -228,13 +221,7 @@ pub fn sys_copy_file_range(
     if from.inode().kind != Kind::Regular || to.inode().kind != Kind::Regular {
         return Err(EINVAL);
     }
-    let read = |address: usize| -> Result<Option<u64>> {
-        match UserPtr::<i64>::new(address).non_null() {
-            Some(p) => Ok(Some(u64::try_from(p.read()?).map_err(|_| EINVAL)?)),
-            None => Ok(None),
-        }
-    };
-    let (in_at, out_at) = (read(in_offset)?, read(out_offset)?);
+    let (in_at, out_at) = (kept_position(UserPtr::new(in_offset))?, kept_position(UserPtr::new(out_offset))?);
     let len = len.min(TRANSFER_MAX);
     if core::ptr::eq(from.inode(), to.inode()) {
         let a = in_at.unwrap_or(*from.position.lock());

@@ -19,7 +19,7 @@ use sync::TryVec;
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output, Segment};
 use crate::fs::{File, caller};
-use crate::memory::user::UserSlice;
+use crate::memory::user::{UserPtr, UserSlice};
 
 /// Most that one call moves, as on Linux.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
@@ -29,6 +29,23 @@ const SEGMENTS_MAX: usize = 1024;
 /// The file of a descriptor.
 pub fn file(fd: i32) -> Result<Arc<File>> {
     caller::files().get(fd)
+}
+
+/// The files that a call takes bytes from and puts them into. EBADF: they are not open for that.
+fn source_and_target(from: i32, to: i32) -> Result<(Arc<File>, Arc<File>)> {
+    let (from, to) = (file(from)?, file(to)?);
+    if !from.flags().reads() || !to.flags().writes() {
+        return Err(EBADF);
+    }
+    Ok((from, to))
+}
+
+/// A place in a file that the program keeps; without a pointer to it, the file's own position counts.
+fn kept_position(pointer: UserPtr<i64>) -> Result<Option<u64>> {
+    match pointer.non_null() {
+        Some(pointer) => Ok(Some(u64::try_from(pointer.read()?).map_err(|_| EINVAL)?)),
+        None => Ok(None),
+    }
 }
 
 /// The segment of a plain read or write; EFAULT if it reaches out of user space.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use sync::TryVec;
 
-use super::{file, segments};
+use super::{file, kept_position, segments, source_and_target};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::file::buffer::{Input, Output};
@@ -20,25 +20,21 @@ const CHUNK: usize = 64 << 10;
 
 /// A position given by the program.
 struct Position {
-    pointer: Option<UserPtr<i64>>,
+    pointer: UserPtr<i64>,
     at: Option<u64>,
 }
 
 fn position(address: usize, pipe: bool) -> Result<Position> {
-    let pointer = UserPtr::<i64>::new(address).non_null();
-    if pointer.is_some() && pipe {
+    let pointer = UserPtr::new(address);
+    if address != 0 && pipe {
         return Err(ESPIPE);
     }
-    let at = match pointer {
-        Some(p) => Some(u64::try_from(p.read()?).map_err(|_| EINVAL)?),
-        None => None,
-    };
-    Ok(Position { pointer, at })
+    Ok(Position { pointer, at: kept_position(pointer)? })
 }
 
 fn advance(position: &Position, n: usize) -> Result {
-    if let (Some(p), Some(at)) = (position.pointer, position.at) {
-        p.write(&at.saturating_add(n as u64).cast_signed())?;
+    if let Some(at) = position.at {
+        position.pointer.write(&at.saturating_add(n as u64).cast_signed())?;
     }
     Ok(())
 }
@@ -63,10 +59,7 @@ pub fn sys_splice(
     if len == 0 {
         return Ok(0);
     }
-    let (from, to) = (file(in_fd)?, file(out_fd)?);
-    if !from.flags().reads() || !to.flags().writes() {
-        return Err(EBADF);
-    }
+    let (from, to) = source_and_target(in_fd, out_fd)?;
     let (source, target) = (from.downcast::<End>(), to.downcast::<End>());
     if source.is_none() && target.is_none() {
         return Err(EINVAL);
@@ -120,10 +113,7 @@ pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize>
     if len == 0 {
         return Ok(0);
     }
-    let (from, to) = (file(in_fd)?, file(out_fd)?);
-    if !from.flags().reads() || !to.flags().writes() {
-        return Err(EBADF);
-    }
+    let (from, to) = source_and_target(in_fd, out_fd)?;
     let (source, target) = ends(&from, &to)?;
     let wait = flags & NONBLOCK == 0;
     if !source.pipe.wait_data(wait)? {

@@ -4,7 +4,7 @@
 //! as the operation wants; at the ends the walk goes down. A change is atomic for each leaf. What can fail comes first (`prepare`):
 //! an operation that finds no memory leaves the space as it was.
 //!
-//! Invariants: LeafOwns, NothingSlowUnderLeaf (room is made outside the lock and the step tried again), FreeAfterFlush.
+//! Invariants: LeafOwns, NothingSlowUnderLeaf (capacity is made outside the lock and the step tried again), FreeAfterFlush.
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
 
@@ -174,8 +174,8 @@ impl<'g, M: Machine, P: Pass<'g, M>> Walk<'_, '_, 'g, M, P> {
 }
 
 /// Does everything that [`Change`] may find no memory for, so that an operation that fails has changed nothing: tables at the ends, leaves of
-/// the space's own, room for segments, places on the object's list. (Another thread that changes the same nodes meanwhile may use the room
-/// up.)
+/// the space's own, capacity for segments, places on the object's list. (Another thread that changes the same nodes meanwhile may use the
+/// capacity up.)
 struct Prepare<'a, O>(&'a O);
 
 impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
@@ -195,12 +195,12 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
             let Some(locked) = path.enter::<M>(order) else { continue };
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
             let own = path.is_exclusive::<M>(&locked);
-            let room = !O::CHANGES_SEGMENTS || locked.segments.has_capacity(&range, O::CREATES);
+            let has_capacity = !O::CHANGES_SEGMENTS || locked.segments.has_capacity(&range, O::CREATES);
             let object = op.object().filter(|o| evict::registers_first(locked.is_registered(o)));
             drop(locked);
             match object {
                 _ if !own => space.unshare_leaf(&path, order)?,
-                _ if !room => make_capacity(leaf, order)?,
+                _ if !has_capacity => make_capacity(leaf, order)?,
                 Some(object) => space.register_leaf(&path, object, order)?,
                 None => return Ok(()),
             }
@@ -215,24 +215,24 @@ struct Change<'a, 'g, O> {
     gather: &'a mut Gather<'g>,
 }
 
-/// How much of `range` can be changed now; `first`: it is where the operation begins in this node.
+/// Where the part of `range` ends that can be changed now; `first`: it is where the operation begins in this node.
 #[inline]
 fn part<M: Machine, O: RangeOp<M>>(
     locked: &Locked<'_>,
     range: &Range<u16>,
     first: bool,
     gather: &Gather<'_>,
-) -> Part {
+) -> Result<u16, Lack> {
     if !O::CHANGES_SEGMENTS {
-        return Part::UpTo(range.end);
+        return Ok(range.end);
     }
     let segments = &locked.segments;
     if !(segments.has_capacity(range, O::CREATES) || !first && segments.has_capacity_for_more()) {
-        return Part::NoRoom;
+        return Err(Lack::Segments);
     }
     match segments.reach(range, gather.removed.capacity_left()) {
-        upto if upto > range.start => Part::UpTo(upto),
-        _ => Part::Full,
+        upto if upto > range.start => Ok(upto),
+        _ => Err(Lack::Removed),
     }
 }
 
@@ -248,15 +248,10 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 return Err(VmError::Fault.into());
             }
             let mut upto = match part::<M, O>(&locked, &(at..whole.end), at == whole.start, gather) {
-                Part::UpTo(upto) => upto,
-                Part::Full => {
+                Ok(upto) => upto,
+                Err(lack) => {
                     drop(locked);
-                    gather.removed.let_go();
-                    continue;
-                }
-                Part::NoRoom => {
-                    drop(locked);
-                    make_capacity(node, order)?;
+                    lack.end(node, gather, order)?;
                     continue;
                 }
             };
@@ -301,15 +296,10 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             }
             let mut range = leaf.index(at)..leaf.index(end - 1) + 1;
             match part::<M, O>(&locked, &range, at == start, gather) {
-                Part::UpTo(upto) => range.end = upto,
-                Part::Full => {
+                Ok(upto) => range.end = upto,
+                Err(lack) => {
                     drop(locked);
-                    gather.removed.let_go();
-                    continue;
-                }
-                Part::NoRoom => {
-                    drop(locked);
-                    make_capacity(leaf, order)?;
+                    lack.end(leaf, gather, order)?;
                     continue;
                 }
             }
@@ -363,16 +353,28 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gath
     reached
 }
 
-/// How much of a node can be changed under one lock.
-enum Part {
-    UpTo(u16),
-    /// Nothing until `Removed` has let go what it holds.
-    Full,
-    /// Nothing until the node's list of segments is larger.
-    NoRoom,
+/// What a change of a node needs and does not have.
+enum Lack {
+    /// Capacity of `Removed`.
+    Removed,
+    /// Capacity of the node's list of segments.
+    Segments,
 }
 
-/// Makes room for one change of the segments of `node`. No lock is held.
+impl Lack {
+    /// Makes the capacity. The node is not locked.
+    fn end(self, node: &Node, gather: &mut Gather<'_>, order: &mut Order<'_>) -> Result<(), VmError> {
+        match self {
+            Lack::Removed => {
+                gather.removed.let_go();
+                Ok(())
+            }
+            Lack::Segments => make_capacity(node, order),
+        }
+    }
+}
+
+/// Gives `node` capacity for one change of its segments. No lock is held.
 #[cold]
 fn make_capacity(node: &Node, order: &mut Order<'_>) -> Result<(), VmError> {
     let len = node.lock(order).segments.as_slice().len();

@@ -130,6 +130,18 @@ static void opening(void)
 	SHOW(access(name, F_OK));
 }
 
+/* Nonzero if all bytes went out. */
+static int write_all(int fd, const char *bytes, size_t length)
+{
+	while (length > 0) {
+		ssize_t n = write(fd, bytes, length);
+		if (n <= 0)
+			return 0;
+		bytes += n, length -= (size_t)n;
+	}
+	return 1;
+}
+
 static void lines(void)
 {
 	section("lines");
@@ -186,14 +198,7 @@ static void lines(void)
 	if (pid == 0) {
 		close(master);
 		memset(bytes, 'y', sizeof bytes);
-		long done = 0;
-		while (done < (long)sizeof bytes) {
-			long n = write(slave, bytes + done, sizeof bytes - (size_t)done);
-			if (n <= 0)
-				_exit(1);
-			done += n;
-		}
-		_exit(0);
+		_exit(!write_all(slave, bytes, sizeof bytes));
 	}
 	long total = 0;
 	while (total < (long)sizeof bytes) {
@@ -205,15 +210,8 @@ static void lines(void)
 	say("much: %ld, %s", total, status_text(wait_for(pid)));
 	pid = must_fork();
 	if (pid == 0) {
-		long done = 0;
 		memset(bytes, 'z', sizeof bytes);
-		while (done < (long)sizeof bytes) {
-			long n = write(master, bytes + done, sizeof bytes - (size_t)done);
-			if (n <= 0)
-				_exit(1);
-			done += n;
-		}
-		_exit(0);
+		_exit(!write_all(master, bytes, sizeof bytes));
 	}
 	for (total = 0; total < (long)sizeof bytes;) {
 		long n = read(slave, bytes, sizeof bytes);

@@ -101,6 +101,20 @@ static void basics(void)
 	say("still here");
 }
 
+static void wait_for_signal(void)
+{
+	while (count == 0)
+		nap(1);
+}
+
+static pid_t idle_child(void)
+{
+	pid_t pid = must_fork();
+	while (pid == 0)
+		pause();
+	return pid;
+}
+
 static void infos(void)
 {
 	section("siginfo");
@@ -116,36 +130,26 @@ static void infos(void)
 	pid_t pid = must_fork();
 	if (pid == 0)
 		_exit(17);
-	while (count == 0)
-		nap(1);
+	wait_for_signal();
 	say("SIGCHLD: code %d status %d pid right %d", seen.si_code, seen.si_status, seen.si_pid == pid);
 	wait_for(pid);
 	count = 0;
-	pid = must_fork();
-	if (pid == 0)
-		for (;;)
-			pause();
+	pid = idle_child();
 	kill(pid, SIGSTOP);
-	while (count == 0)
-		nap(1);
+	wait_for_signal();
 	say("stopped: code %d status %s", seen.si_code, signal_name(seen.si_status));
 	count = 0;
 	kill(pid, SIGCONT);
-	while (count == 0)
-		nap(1);
+	wait_for_signal();
 	say("continued: code %d status %s", seen.si_code, signal_name(seen.si_status));
 	count = 0;
 	kill(pid, SIGKILL);
-	while (count == 0)
-		nap(1);
+	wait_for_signal();
 	say("killed: code %d status %s", seen.si_code, signal_name(seen.si_status));
 	wait_for(pid);
 	install_info(SIGCHLD, on_info, SA_NOCLDSTOP);
 	count = 0;
-	pid = must_fork();
-	if (pid == 0)
-		for (;;)
-			pause();
+	pid = idle_child();
 	kill(pid, SIGSTOP);
 	int status;
 	waitpid(pid, &status, WUNTRACED);
@@ -158,8 +162,7 @@ static void infos(void)
 	pid = must_fork();
 	if (pid == 0)
 		_exit(1);
-	while (count == 0)
-		nap(1);
+	wait_for_signal();
 	nap(20);
 	SHOW(waitpid(pid, &status, 0));
 	install(SIGCHLD, SIG_DFL, 0);

@@ -157,6 +157,13 @@ void nap(int milliseconds)
 		;
 }
 
+long ms(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000L + now.tv_nsec / 1000000L;
+}
+
 void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0644);

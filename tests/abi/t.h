@@ -52,6 +52,8 @@ pid_t must_fork(void);
 /* Waits for that child, through interruptions; its status. */
 int wait_for(pid_t pid);
 void nap(int milliseconds);
+/* What the clock shows, in milliseconds. */
+long ms(clockid_t clock);
 void write_file(const char *path, const char *text);
 /* Reads a whole file into a fresh string; null if it cannot be opened. */
 char *read_file(const char *path);

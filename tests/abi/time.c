@@ -10,13 +10,6 @@
 static volatile int rings;
 static void on(int number) { (void)number; rings++; }
 
-static long ms(clockid_t clock)
-{
-	struct timespec now;
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000L + now.tv_nsec / 1000000L;
-}
-
 static void clocks(void)
 {
 	section("clocks");

@@ -7,13 +7,6 @@
 static volatile int rings;
 static void on(int number) { (void)number; rings++; }
 
-static long ms(clockid_t clock)
-{
-	struct timespec now;
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000L + now.tv_nsec / 1000000L;
-}
-
 #define SECOND 1000000000L
 
 /* Times in milliseconds. */

@@ -110,8 +110,8 @@ impl FlushRequest<'_> {
         self.space.handle_flush::<M>(self, machine::cpu_id());
     }
 
-    /// [`Self::answer`] on behalf of `cpu`: hosted CPUs are threads, which take no interrupts. `M` acts as that CPU meanwhile, and
-    /// keeps the CPU's own [`crate::Space::switch_in`] out.
+    /// [`Self::answer`] on behalf of `cpu`: hosted CPUs are threads, which take no interrupts. `M` acts as that CPU meanwhile, in
+    /// `sync::machine::hosted::interrupt`, so that the CPU's own loading of roots is excluded.
     #[cfg(not(target_os = "none"))]
     pub fn answer_as<M: Machine>(&self, cpu: sync::CpuId) {
         self.space.handle_flush::<M>(self, cpu);

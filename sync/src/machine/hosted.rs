@@ -5,8 +5,8 @@
 //! `as_cpu` lets one thread play several CPUs in turn, for tests that must be deterministic.
 //!
 //! A scheduler may run under test too, with a thread for each of its tasks: it [`reserve`]s CPUs, and its threads hand them to each
-//! other ([`become_cpu`]). On such a *scheduled* CPU everything is as in the kernel: it is quiescent only when it says so, its
-//! interrupts can be disabled, and its tasks sleep through the scheduler ([`set_scheduler`]).
+//! other ([`become_cpu`]). On such a *scheduled* CPU everything is as in the kernel: it is quiescent only when it says so, and
+//! its tasks sleep through the scheduler ([`set_scheduler`]).
 #![forbid(unsafe_code)]
 
 use super::{CpuId, MAX_CPUS};
@@ -27,7 +27,6 @@ static NODES: AtomicU32 = AtomicU32::new(1);
 std::thread_local! {
     // Without a destructor, so that it can be read while other thread-locals are torn down.
     static CPU: Cell<CpuId> = const { Cell::new(NONE) };
-    static IRQS: Cell<bool> = const { Cell::new(true) };
     static SCHEDULED: Cell<bool> = const { Cell::new(false) };
     static LEASE: Lease = const { Lease };
     static LOCKS: HeldLocks = const { HeldLocks::new() };
@@ -198,7 +197,7 @@ const ENABLED: u8 = 0;
 const DISABLED: u8 = 1;
 const INTERRUPTED: u8 = 2;
 
-/// Of scheduled CPUs, which keep the state when another thread goes on: interrupts are enabled, disabled, or one is being served.
+/// Of each CPU, which keeps the state when another thread goes on: interrupts are enabled, disabled, or one is being served.
 static IRQ: [AtomicU8; MAX_CPUS] = [const { AtomicU8::new(ENABLED) }; MAX_CPUS];
 
 fn close_irq(cpu: CpuId, to: u8) {
@@ -208,22 +207,25 @@ fn close_irq(cpu: CpuId, to: u8) {
     }
 }
 
-/// Runs `handler` on behalf of `cpu`, a scheduled one, as soon as that has interrupts enabled. It takes none meanwhile.
+/// Runs `handler` on behalf of `cpu`, as soon as that has interrupts enabled. It takes none meanwhile.
 pub fn interrupt(cpu: CpuId, handler: impl FnOnce()) {
+    struct Served(CpuId);
+    impl Drop for Served {
+        fn drop(&mut self) {
+            IRQ[self.0 as usize].store(ENABLED, Ordering::Release);
+        }
+    }
     close_irq(cpu, INTERRUPTED);
+    let _served = Served(cpu);
     handler();
-    IRQ[cpu as usize].store(ENABLED, Ordering::Release);
 }
 
 /// Whether this thread, as a CPU, has interrupts enabled.
 pub fn irqs_enabled() -> bool {
-    if is_scheduled() { IRQ[cpu_id() as usize].load(Ordering::Relaxed) != DISABLED } else { IRQS.get() }
+    IRQ[cpu_id() as usize].load(Ordering::Relaxed) != DISABLED
 }
 
 pub fn irq_save() -> bool {
-    if !is_scheduled() {
-        return IRQS.replace(false);
-    }
     let was = irqs_enabled();
     if was {
         close_irq(cpu_id(), DISABLED);
@@ -232,9 +234,7 @@ pub fn irq_save() -> bool {
 }
 
 pub fn irq_restore(was: bool) {
-    if !is_scheduled() {
-        IRQS.set(was);
-    } else if was {
+    if was {
         IRQ[cpu_id() as usize].store(ENABLED, Ordering::Release);
     }
 }

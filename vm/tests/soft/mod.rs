@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use sync::machine::hosted::interrupt;
 use vm::frame::{Frame, FrameKind};
 use vm::{
     Access, Asid, CpuSet, Entry, FaultError, FlushRange, FlushRequest, Machine, PAGE_SIZE, PhysAddr, Prot,
@@ -38,8 +39,6 @@ struct Cpu {
 }
 
 static MACHINES: [Mutex<Option<Box<Cpu>>>; CPUS] = [const { Mutex::new(None) }; CPUS];
-/// One flush at a time changes another CPU's state.
-static INTERRUPTS: Mutex<()> = Mutex::new(());
 pub static REMOTE_FLUSHES: AtomicU64 = AtomicU64::new(0);
 
 /// What comes between two flushes.
@@ -137,13 +136,13 @@ impl Machine for Soft {
 
     fn flush_remote(cpus: &CpuSet, request: &FlushRequest) {
         REMOTE_FLUSHES.fetch_add(1, Ordering::Relaxed);
-        let one = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
         for cpu in cpus.iter() {
-            ACTING.set(Some(cpu as usize));
-            request.answer_as::<Soft>(cpu);
-            ACTING.set(None);
+            interrupt(cpu, || {
+                ACTING.set(Some(cpu as usize));
+                request.answer_as::<Soft>(cpu);
+                ACTING.set(None);
+            });
         }
-        drop(one);
         // What `f` does may flush too; that is not followed by another.
         let f = ON_FLUSH.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(f) = f {
@@ -155,7 +154,6 @@ impl Machine for Soft {
 
 /// Loads the space's root on this CPU.
 pub fn switch_to(space: &Space<Soft>) {
-    let _one = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
     space.switch_in();
 }
 

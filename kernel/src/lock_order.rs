@@ -13,7 +13,10 @@
 //! first, else by address), page-table nodes (the upper one first), futex buckets (by index).
 //!
 //! To add a lock: find what is held where it is taken and what is taken under it, and put a level between them.
+#![no_std]
 #![forbid(unsafe_code)]
+// For the list.
+#![recursion_limit = "256"]
 
 sync::lock_order! {
     // Sleeping locks: names.

@@ -224,6 +224,12 @@ impl<'a, L: Level> Held<'a, L> {
         Held::new()
     }
 
+    /// The same for as long as `self` is borrowed. By value it costs nothing where it is handed to a function that is not inlined.
+    #[inline(always)]
+    pub const fn reborrow(&mut self) -> Held<'_, L> {
+        Held::new()
+    }
+
     pub(crate) const fn new() -> Self {
         Held { _borrowed: PhantomData, _here: PhantomData, _level: PhantomData }
     }

@@ -53,7 +53,8 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     let dir = &parent.dir;
     let site = Site::new(dir, name)?;
     let mut names = site.here.names.lock();
-    let victim = site.there(&names).ok_or(ENOENT)?;
+    let (names, order) = names.split();
+    let victim = site.there(names).ok_or(ENOENT)?;
     if what == Removal::Unlink && parent.slash {
         check_kind(&victim, what, true)?;
     }
@@ -64,7 +65,7 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     let removed = match victim.directory.as_deref() {
         None => ops.unlink(site.parent(), &name.bytes, &victim.inode),
         Some(inner) => {
-            let mut inside = inner.names.lock_nested();
+            let mut inside = inner.names.lock_nested_in(order);
             let removed = if site.may_be_empty(&inside) {
                 ops.rmdir(site.parent(), &name.bytes, &victim.inode)
             } else {
@@ -76,10 +77,10 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     };
     if let Err(error) = removed {
         victim.end_removal(false);
-        return Err(site.doubt(&mut names, error));
+        return Err(site.doubt(names, error));
     }
-    site.leave(&mut names);
-    site.bury(&victim);
+    site.leave(names);
+    site.bury(&victim, order);
     Ok(())
 }
 

@@ -11,33 +11,22 @@
 use alloc::sync::Arc;
 use core::ptr;
 
+use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 
 use super::access::{self, Cred, EXEC, WRITE};
 use super::context::FsContext;
-use super::dentry::{Dentry, DentryRef, Link};
+use super::dentry::{Dentry, Link};
 use super::directory::Names;
 use super::lookup::{Last, Parent, Start, resolve_parent};
 use super::operations::Moving;
 use super::site::Site;
+use super::superblock::Shape;
 use crate::errno::*;
+use crate::lock_order as level;
 
 pub const NO_REPLACE: u32 = 1;
 pub const EXCHANGE: u32 = 2;
-
-/// Is `upper` at or above `lower`? The rename lock is held, so parents do not change.
-fn contains(upper: &Dentry, lower: &DentryRef) -> bool {
-    let mut here = lower.clone();
-    loop {
-        if ptr::eq(upper, &*here) {
-            return true;
-        }
-        match here.parent() {
-            Some(parent) => here = parent,
-            None => return false,
-        }
-    }
-}
 
 pub fn rename_at(
     context: &FsContext,
@@ -61,42 +50,53 @@ pub fn rename_at(
     let (from_site, to_site) = Site::pair((&from.dir, old_name), (&to.dir, new_name))?;
     let rename = Rename { from: &from, to: &to, old: &from_site, new: &to_site, cred, flags };
     let (old_dir, new_dir) = (from_site.here, to_site.here);
+    let mut clean = Held::clean();
     if ptr::eq(old_dir, new_dir) {
-        return rename.run(&mut Held::One(&mut old_dir.names.lock()));
+        let mut names = old_dir.names.lock_in(&mut clean);
+        let (names, order) = names.split();
+        return rename.run(&mut Locked::One(names), order);
     }
-    let _still = from.dir.mount.superblock.rename.lock();
-    let new_above = contains(&to.dir.dentry, &from.dir.dentry);
-    let old_above = contains(&from.dir.dentry, &to.dir.dentry);
+    let mut still = from.dir.mount.superblock.rename.lock_in(&mut clean);
+    let (shape, order) = still.split();
+    let new_above = shape.contains(&to.dir.dentry, &from.dir.dentry);
+    let old_above = shape.contains(&from.dir.dentry, &to.dir.dentry);
     if old_above || (!new_above && ptr::from_ref(old_dir).addr() < ptr::from_ref(new_dir).addr()) {
-        let mut old = old_dir.names.lock();
-        let mut new = new_dir.names.lock_nested();
-        rename.run(&mut Held::Two { old: &mut old, new: &mut new })
+        let mut first = old_dir.names.lock_in(order);
+        let (old, order) = first.split();
+        let mut second = new_dir.names.lock_nested_in(order);
+        let (new, order) = second.split();
+        rename.run(&mut Locked::Two { old, new, shape }, order)
     } else {
-        let mut new = new_dir.names.lock();
-        let mut old = old_dir.names.lock_nested();
-        rename.run(&mut Held::Two { old: &mut old, new: &mut new })
+        let mut first = new_dir.names.lock_in(order);
+        let (new, order) = first.split();
+        let mut second = old_dir.names.lock_nested_in(order);
+        let (old, order) = second.split();
+        rename.run(&mut Locked::Two { old, new, shape }, order)
     }
 }
 
 /// The names of the directories concerned, locked.
-enum Held<'a> {
+enum Locked<'a> {
     One(&'a mut Names),
-    Two { old: &'a mut Names, new: &'a mut Names },
+    Two { old: &'a mut Names, new: &'a mut Names, shape: &'a Shape },
 }
 
-impl Held<'_> {
+impl Locked<'_> {
     fn source(&mut self) -> &mut Names {
         match self {
-            Held::One(names) | Held::Two { old: names, .. } => names,
+            Locked::One(names) | Locked::Two { old: names, .. } => names,
         }
     }
 
     fn target(&mut self) -> &mut Names {
         match self {
-            Held::One(names) | Held::Two { new: names, .. } => names,
+            Locked::One(names) | Locked::Two { new: names, .. } => names,
         }
     }
 }
+
+/// A directory of the rename is locked: what may be locked next.
+type Order<'a> = Held<'a, level::Directory>;
 
 struct Rename<'a> {
     from: &'a Parent,
@@ -114,25 +114,25 @@ impl Rename<'_> {
         self.flags & EXCHANGE != 0
     }
 
-    fn run(&self, held: &mut Held<'_>) -> Result {
-        let old = self.old.there(held.source()).ok_or(ENOENT)?;
-        let target = self.new.there(held.target());
-        if held.source().dead || held.target().dead {
+    fn run(&self, locked: &mut Locked<'_>, order: &mut Order<'_>) -> Result {
+        let old = self.old.there(locked.source()).ok_or(ENOENT)?;
+        let target = self.new.there(locked.target());
+        if locked.source().dead || locked.target().dead {
             return Err(ENOENT);
         }
-        if matches!(held, Held::Two { .. }) {
-            self.check_shape(&old, target.as_ref())?;
+        if let Locked::Two { shape, .. } = locked {
+            self.check_shape(shape, &old, target.as_ref())?;
         }
         if !self.check(&old, target.as_ref())? {
             return Ok(());
         }
         match target.as_ref().filter(|_| !self.exchanges()) {
-            None => self.change(held, &old, target.as_ref()),
+            None => self.change(locked, &old, target.as_ref()),
             Some(replaced) => {
                 replaced.begin_removal()?;
-                let changed = self.replace(held, &old, replaced);
+                let changed = self.replace(locked, order, &old, replaced);
                 match changed {
-                    Ok(()) => self.new.bury(replaced),
+                    Ok(()) => self.new.bury(replaced, order),
                     Err(_) => replaced.end_removal(false),
                 }
                 changed
@@ -141,31 +141,37 @@ impl Rename<'_> {
     }
 
     /// A directory that is to be replaced must be empty, and nothing may be entered in it any more.
-    fn replace(&self, held: &mut Held<'_>, old: &Found, replaced: &Found) -> Result {
+    fn replace(
+        &self,
+        locked: &mut Locked<'_>,
+        order: &mut Order<'_>,
+        old: &Found,
+        replaced: &Found,
+    ) -> Result {
         let Some(inner) = replaced.directory.as_deref() else {
-            return self.change(held, old, Some(replaced));
+            return self.change(locked, old, Some(replaced));
         };
-        let mut inside = inner.names.lock_nested();
+        let mut inside = inner.names.lock_nested_in(order);
         if !self.new.may_be_empty(&inside) {
             return Err(ENOTEMPTY);
         }
-        self.change(held, old, Some(replaced))?;
+        self.change(locked, old, Some(replaced))?;
         inside.dead = true;
         Ok(())
     }
 
     /// Finds the memory, has the file system do it, and changes the names.
-    fn change(&self, held: &mut Held<'_>, old: &Found, target: Option<&Found>) -> Result {
+    fn change(&self, locked: &mut Locked<'_>, old: &Found, target: Option<&Found>) -> Result {
         let swapped = target.filter(|_| self.exchanges());
         let link = Link::try_new(Some(self.to.dir.dentry.clone()), self.new.name.clone())?;
         let place = match target {
-            Some(_) => self.new.prepare(held.target(), old)?,
-            None => self.new.prepare_new(held.target(), old)?,
+            Some(_) => self.new.prepare(locked.target(), old)?,
+            None => self.new.prepare_new(locked.target(), old)?,
         };
         let back = match swapped {
             Some(other) => {
                 let link = Link::try_new(Some(self.from.dir.dentry.clone()), self.old.name.clone())?;
-                Some((other, link, self.old.prepare(held.source(), other)?))
+                Some((other, link, self.old.prepare(locked.source(), other)?))
             }
             None => None,
         };
@@ -180,27 +186,27 @@ impl Rename<'_> {
             no_replace: self.flags & NO_REPLACE != 0,
         };
         if let Err(error) = self.old.parent().ops.rename(&moving) {
-            self.old.doubt(held.source(), error);
-            return Err(self.new.doubt(held.target(), error));
+            self.old.doubt(locked.source(), error);
+            return Err(self.new.doubt(locked.target(), error));
         }
-        self.new.enter(held.target(), place, old);
+        self.new.enter(locked.target(), place, old);
         old.set_link(link);
         match back {
             Some((other, link, place)) => {
-                self.old.enter(held.source(), place, other);
+                self.old.enter(locked.source(), place, other);
                 other.set_link(link);
             }
-            None => self.old.leave(held.source()),
+            None => self.old.leave(locked.source()),
         }
         Ok(())
     }
 
     /// Between two directories: not into itself, and nothing that lies above the old name can be replaced.
-    fn check_shape(&self, old: &Found, target: Option<&Found>) -> Result {
-        if contains(old, &self.to.dir.dentry) {
+    fn check_shape(&self, shape: &Shape, old: &Found, target: Option<&Found>) -> Result {
+        if shape.contains(old, &self.to.dir.dentry) {
             return Err(EINVAL);
         }
-        if target.is_some_and(|target| contains(target, &self.from.dir.dentry)) {
+        if target.is_some_and(|target| shape.contains(target, &self.from.dir.dentry)) {
             return Err(if self.exchanges() { EINVAL } else { ENOTEMPTY });
         }
         Ok(())

@@ -11,6 +11,7 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::cmp::Ordering;
 
+use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::try_arc;
 
@@ -23,6 +24,7 @@ use super::directory::{Directory, Names, Place};
 use super::inode::Inode;
 use super::mount::Path;
 use crate::errno::{ENOENT, ENOTDIR, Errno, Result};
+use crate::lock_order as level;
 
 pub struct Site<'a> {
     pub dir: &'a Path,
@@ -243,12 +245,12 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// What had the name is gone: removed, or replaced. The caller holds no lock of it.
-    pub fn bury(&self, victim: &Arc<Owner<Dentry>>) {
+    /// What had the name is gone: removed, or replaced. Its directory is locked, and no lock of its own is held.
+    pub fn bury(&self, victim: &Arc<Owner<Dentry>>, order: &mut Held<'_, level::Directory>) {
         victim.end_removal(true);
         if let Some(cache) = &self.dir.mount.superblock.names {
             if victim.directory.is_some() {
-                cache::prune(cache, victim);
+                cache::prune(cache, victim, order);
             }
             if victim.inode.links() == 0 {
                 cache.inodes.forget(&victim.inode);

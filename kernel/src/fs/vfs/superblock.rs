@@ -4,6 +4,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
@@ -52,10 +53,29 @@ pub struct SuperBlock {
     pub ops: Box<dyn SuperOps>,
     root: SpinLock<Option<Arc<Owner<Dentry>>>, level::SuperRoot>,
     /// Held by a rename that moves between directories, so that the shape of the tree stands still for it.
-    pub rename: Mutex<(), level::Rename>,
+    pub rename: Mutex<Shape, level::Rename>,
 }
 
 vm::slab_type!(SuperBlock, "super-block", Arc);
+
+/// Which directory lies in which. It stands still for whoever holds `SuperBlock::rename`, and nobody else is answered.
+pub struct Shape(());
+
+impl Shape {
+    /// Is `upper` at or above `lower`?
+    pub fn contains(&self, upper: &Dentry, lower: &DentryRef) -> bool {
+        let mut here = lower.clone();
+        loop {
+            if ptr::eq(upper, &*here) {
+                return true;
+            }
+            match here.parent() {
+                Some(parent) => here = parent,
+                None => return false,
+            }
+        }
+    }
+}
 
 /// Anonymous device numbers: major 0, as Linux numbers file systems without a disk.
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(1);
@@ -108,7 +128,7 @@ impl SuperBlock {
             names,
             ops,
             root: SpinLock::new(Some(root), &SUPER_ROOT),
-            rename: Mutex::new((), &RENAME),
+            rename: Mutex::new(Shape(()), &RENAME),
         })?)
     }
 
@@ -153,7 +173,7 @@ fn take_apart(top: &Owner<Dentry>) {
             }
         }
         // What lies above `top` is not its own.
-        let above = if core::ptr::eq(&*here, &**top) { None } else { here.parent() };
+        let above = if ptr::eq(&*here, &**top) { None } else { here.parent() };
         here = match descend.or(above) {
             Some(next) => next,
             None => return,

@@ -9,6 +9,7 @@
 use alloc::sync::Arc;
 use core::ptr;
 
+use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::try_arc;
 
@@ -21,6 +22,7 @@ use crate::fs::vfs::inode::Inode;
 use crate::fs::vfs::mount::Path;
 use crate::fs::vfs::operations::Validity;
 use crate::fs::vfs::superblock::SuperBlock;
+use crate::lock_order as level;
 
 /// Finds a name that a walk did not find in the cache, or must not believe. May sleep.
 ///
@@ -62,6 +64,9 @@ pub fn ask_claimed(dir: &Path, here: &Directory, name: &Arc<Name>) -> Result<Opt
     asking.ask()
 }
 
+/// The rename lock may be held: what may be locked next.
+type Order<'a> = Held<'a, level::Rename>;
+
 struct Asking<'a> {
     superblock: &'a SuperBlock,
     cache: &'a NameCache,
@@ -83,7 +88,10 @@ impl Asking<'_> {
                 self.believe(known, child, now);
                 Ok(true)
             }
-            Validity::Stale => Ok(!self.cache.take_out(self.here, self.name, known, true)),
+            Validity::Stale => {
+                let order = &mut Held::clean().lower();
+                Ok(!self.cache.take_out(self.here, self.name, known, true, order))
+            }
         }
     }
 
@@ -126,25 +134,25 @@ impl Asking<'_> {
                 return self.bring_back(first);
             }
         }
-        self.put_or_leave(&dentry)?;
+        self.put_or_leave(&dentry, &mut Held::clean().lower())?;
         Ok(dentry)
     }
 
     fn put_absent(&self, now: u64) -> Result {
         let absent = self.cache.absent()?;
         self.believe(&absent, None, now);
-        self.put(&absent)
+        self.put(&absent, &mut Held::clean().lower())
     }
 
     /// Puts the name into the table. Without memory it stays out, and whoever asked holds what he asked for.
-    fn put_or_leave(&self, dentry: &Arc<Owner<Dentry>>) -> Result {
-        let Err(error) = self.put(dentry) else { return Ok(()) };
+    fn put_or_leave(&self, dentry: &Arc<Owner<Dentry>>, order: &mut Order<'_>) -> Result {
+        let Err(error) = self.put(dentry, order) else { return Ok(()) };
         self.cache.leave_out(self.here, dentry);
         if error == ENOENT { Err(ENOENT) } else { Ok(()) }
     }
 
-    fn put(&self, dentry: &Arc<Owner<Dentry>>) -> Result {
-        let mut names = self.here.names.lock();
+    fn put(&self, dentry: &Arc<Owner<Dentry>>, order: &mut Order<'_>) -> Result {
+        let mut names = self.here.names.lock_in(order);
         if names.dead {
             return Err(ENOENT);
         }
@@ -160,16 +168,10 @@ impl Asking<'_> {
     /// A directory that the cache knows is found under this name: it gets its place here, and leaves the one it had.
     fn bring_back(&self, alias: Arc<Owner<Dentry>>) -> Result<Arc<Owner<Dentry>>> {
         let link = Link::try_new(Some(self.dir.clone()), self.name.clone())?;
-        let _still = self.superblock.rename.lock();
-        let mut above = self.dir.clone();
-        loop {
-            if ptr::eq(&*above, &**alias) {
-                return Err(ELOOP);
-            }
-            match above.parent() {
-                Some(parent) => above = parent,
-                None => break,
-            }
+        let mut still = self.superblock.rename.lock();
+        let (shape, order) = still.split();
+        if shape.contains(&alias, self.dir) {
+            return Err(ELOOP);
         }
         let old = {
             let read = sync::rcu::read();
@@ -179,12 +181,12 @@ impl Asking<'_> {
             && !(ptr::eq(&*parent, &**self.dir) && name.bytes == self.name.bytes)
         {
             if let Some(there) = parent.directory.as_deref() {
-                self.cache.take_out(there, &name, &alias, false);
+                self.cache.take_out(there, &name, &alias, false, order);
             }
             alias.set_link(link);
         }
         alias.enter_cache();
-        self.put_or_leave(&alias)?;
+        self.put_or_leave(&alias, order)?;
         Ok(alias)
     }
 }

@@ -36,6 +36,7 @@ pub mod shrink;
 
 use alloc::sync::Arc;
 
+use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 
 use self::inodes::InodeTable;
@@ -45,6 +46,7 @@ use super::directory::{Directory, Names, Place};
 use super::inode::{Inode, Kind, NewInode};
 use super::operations::Plain;
 use crate::errno::{ENOMEM, Result};
+use crate::lock_order as level;
 
 pub use find::{ask, ask_claimed};
 
@@ -74,24 +76,31 @@ impl NameCache {
         Ok(cache)
     }
 
-    /// Takes `name`, if it leads to `dentry`, out of the table of `here`. The caller holds `names`.
+    /// Takes `name`, if it leads to `dentry`, out of the table of `here`.
     ///
     /// `lost`: the file system has it no more, there. What is below it goes too, then. `false`: it is a mount point, and stays.
-    fn take_out(&self, here: &Directory, name: &Name, dentry: &Arc<Owner<Dentry>>, lost: bool) -> bool {
+    fn take_out(
+        &self,
+        here: &Directory,
+        name: &Name,
+        dentry: &Arc<Owner<Dentry>>,
+        lost: bool,
+        order: &mut Held<'_, level::Rename>,
+    ) -> bool {
         if lost && !dentry.lose() {
             return false;
         }
         if let Some(claims) = &here.claims {
             claims.set_whole(false);
         }
-        let mut names = here.names.lock();
+        let mut names = here.names.lock_in(order);
         if here.peek(name).is_some_and(|there| Arc::ptr_eq(&there, dentry)) {
             here.remove(&mut names, name);
         }
         drop(names);
         if lost && dentry.directory.is_some() {
             self.inodes.note_evicted(&dentry.inode);
-            prune(self, dentry);
+            prune(self, dentry, &mut order.reborrow().lower());
         }
         true
     }
@@ -137,8 +146,8 @@ impl NameCache {
 }
 
 /// Drops what the cache has below a directory that is gone. Mount points stay, and so do directories that somebody is in: they are
-/// found again by their inodes.
-pub fn prune(cache: &NameCache, top: &Arc<Owner<Dentry>>) {
+/// found again by their inodes. Of the locks of directories at most that of its parent is held.
+pub fn prune(cache: &NameCache, top: &Arc<Owner<Dentry>>, order: &mut Held<'_, level::Directory>) {
     let mut below = alloc::vec::Vec::new();
     let mut here = top.clone();
     loop {
@@ -146,8 +155,7 @@ pub fn prune(cache: &NameCache, top: &Arc<Owner<Dentry>>) {
             if let Some(claims) = &directory.claims {
                 claims.set_whole(false);
             }
-            // Under its parent's lock, if the caller has that.
-            let mut names = directory.names.lock_nested();
+            let mut names = directory.names.lock_nested_in(order);
             let mut at = 0;
             loop {
                 let Some((entry, next)) = names.entries_from(at).next().map(|(e, next)| (e.clone(), next))

@@ -9,10 +9,104 @@
 //!   before the scheduler.
 //! * Memory is allocated and freed under any lock but a run queue, so the allocator's locks come last.
 //!
-//! Two locks of one level are held at once only where `lock_nested` says so, with the rule for their order: directories (the upper one
+//! Two locks of one level are held at once only where `lock_nested_in` says so, with the rule for their order: directories (the upper one
 //! first, else by address), page-table nodes (the upper one first), futex buckets (by index).
 //!
 //! To add a lock: find what is held where it is taken and what is taken under it, and put a level between them.
+//!
+//! **Chains that types prove.** Whoever takes a later lock of these shows the guard of an earlier one:
+//!
+//! * rename → directory → another directory → the one that is replaced; directory → the one that is removed from it (`vfs`)
+//! * devpts → directory (`tty::devpts`)
+//! * file position → inode write, directory, text of a file of /proc (`file::Order`); inode write → what `set_attributes` takes
+//! * epoll nesting → interests → ready; epoll nesting → nest
+//! * terminal output → settings, echo, pseudo-terminal's output
+//! * a process's children → parent, signals → actions; signals → threads → a thread's signals
+//! * POSIX timer → timers of processor time
+//! * wait queue, or two futex buckets → run queue
+//!
+//! ```
+//! # use lock_order::*;
+//! # use sync::{Mutex, level::Held};
+//! # fn move_name(rename: &Mutex<(), Rename>, upper: &Mutex<u32, Directory>, lower: &Mutex<u32, Directory>) {
+//! let mut clean = Held::clean();
+//! let mut still = rename.lock_in(&mut clean);
+//! let mut upper = upper.lock_in(still.held());
+//! let (from, order) = upper.split();
+//! let mut lower = lower.lock_nested_in(order); // below the first one
+//! *lower += core::mem::take(from);
+//! # }
+//! ```
+//!
+//! The tree's shape is not locked under a directory:
+//!
+//! ```compile_fail,E0277
+//! # use lock_order::*;
+//! # use sync::{Mutex, level::Held};
+//! # fn move_name(rename: &Mutex<(), Rename>, upper: &Mutex<u32, Directory>) {
+//! let mut clean = Held::clean();
+//! let mut upper = upper.lock_in(&mut clean);
+//! let still = rename.lock_in(upper.held()); // `Directory: Before<Rename>` is not satisfied
+//! # }
+//! ```
+//!
+//! nor a second directory as if there were no first:
+//!
+//! ```compile_fail,E0277
+//! # use lock_order::*;
+//! # use sync::{Mutex, level::Held};
+//! # fn remove(directory: &Mutex<u32, Directory>, removed: &Mutex<u32, Directory>) {
+//! let mut directory = directory.lock();
+//! let inside = removed.lock_in(directory.held()); // `Directory: Before<Directory>` is not satisfied
+//! # }
+//! ```
+//!
+//! nor a file's position by what its inode's writer calls:
+//!
+//! ```compile_fail,E0277
+//! # use lock_order::*;
+//! # use sync::{Mutex, level::Held};
+//! fn set_attributes(position: &Mutex<u64, FilePosition>, mut locked: Held<'_, InodeWrite>) {
+//!     *position.lock_in(&mut locked) = 0; // `InodeWrite: Before<FilePosition>` is not satisfied
+//! }
+//! ```
+//!
+//! nor a process's list of children by what looks at one of them:
+//!
+//! ```compile_fail,E0277
+//! # use lock_order::*;
+//! # use sync::{SpinLock, level::Held};
+//! # fn reparent(children: &SpinLock<u32, ProcessChildren>, parent: &SpinLock<u32, ProcessParent>) {
+//! let mut parent = parent.lock();
+//! let children = children.lock_in(parent.held()); // `ProcessParent: Before<ProcessChildren>` is not satisfied
+//! # }
+//! ```
+//!
+//! nor does anybody wake under a run queue (`sched::runqueue::Order`):
+//!
+//! ```compile_fail,E0277
+//! # use lock_order::*;
+//! # use sync::level::Held;
+//! fn wake(order: Held<'_, TimerQueue>) {}
+//! fn enqueue(run_queue: Held<'_, RunQueue>) {
+//!     wake(run_queue.lower()); // `RunQueue: Before<TimerQueue>` is not satisfied
+//! }
+//! ```
+//!
+//! **Chains that only the check at run time sees**, and why:
+//!
+//! * *User memory under a sleeping lock* (pipe, inode write, text of /proc): a page fault begins anew, since it comes from anywhere. So do
+//!   vm's operations on objects.
+//! * *Waking, signals and timers under the lock of what happened* (terminal input → signals; POSIX timer → signals; any → timers): these doors
+//!   are called under most locks and under none, through `fs::caller`, `Watcher` and `Expire`. To show what is held, all between would have
+//!   to pass it on.
+//! * *Asking a file whether it is ready, under an epoll's interests*: as waking, through `FileOps::poll`.
+//! * *Small values of threads under the list of threads* (`for_each_thread` with a closure that takes no order), and a super block's root under
+//!   the mounts: one lock each, innermost.
+//! * *devtmpfs → directory*: it makes its names as a program would.
+//! * *Run queues*: `wake` looks for the queue in a loop, and a guard that is bound to what was shown cannot leave a loop.
+//! * *What is only tried* (`try_lock`: shrinking, echo) needs no order.
+//! * *Memory and messages*: the allocator and the serial port are under every lock, so nobody could not show one.
 #![no_std]
 #![forbid(unsafe_code)]
 // For the list.

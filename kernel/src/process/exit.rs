@@ -148,10 +148,10 @@ fn end_process(process: &Arc<Process>, status: i32) {
     session::leave(process);
     family::hand_over(process);
     process.status.store(status, Ordering::Release);
-    let released = family::with_parent(process, |parent, children| {
+    let released = family::with_parent(process, |parent, children, order| {
         process.zombie.store(true, Ordering::Release);
         let auto = process.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD
-            && parent.signals.action(abi::SIGCHLD).is_some_and(|a: Action| a.reaps_children());
+            && parent.signals.action_in(order, abi::SIGCHLD).is_some_and(|a: Action| a.reaps_children());
         if auto {
             children.retain(|c| !Arc::ptr_eq(c, process));
         }

@@ -4,7 +4,7 @@
 //! children over: they name the new parent first and appear on its list after, so a child that dies in between tells the
 //! new parent, which is woken again once the child is on its list.
 //!
-//! LockOrder: `children` → `parent` of a child. Never two `children` locks at once.
+//! LockOrder: `children` → `parent` of a child, the signals of the process. Never two `children` locks at once.
 #![forbid(unsafe_code)]
 
 use super::{Pid, Process, ids};
@@ -14,6 +14,7 @@ use crate::sched::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
+use sync::level::{Before, Held};
 use sync::{SpinGuard, SpinLock, TryVec, lock_class};
 
 lock_class! {
@@ -48,9 +49,13 @@ impl Family {
         self.parent.lock().clone()
     }
 
-    fn set_parent(&self, parent: Option<Arc<Process>>) {
+    fn set_parent(
+        &self,
+        parent: Option<Arc<Process>>,
+        order: &mut Held<'_, impl Before<level::ProcessParent>>,
+    ) {
         self.parent_pid.store(parent.as_ref().map_or(0, |p| p.pid()), Ordering::Relaxed);
-        let old = core::mem::replace(&mut *self.parent.lock(), parent);
+        let old = core::mem::replace(&mut *self.parent.lock_in(order), parent);
         drop(old);
     }
 
@@ -71,19 +76,23 @@ impl Family {
 pub fn forget(child: &Arc<Process>) {
     super::session::keep_number(child);
     child.id.withdraw_process();
-    child.family.set_parent(None);
+    child.family.set_parent(None, &mut Held::clean());
 }
+
+/// A list of children is locked: what may be locked next.
+pub type Order<'a> = Held<'a, level::ProcessChildren>;
 
 /// The parent of `child`, with its list locked and checked to be the parent still; `f` says what has happened.
 pub fn with_parent<R>(
     child: &Process,
-    f: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R,
+    f: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>, &mut Order<'_>) -> R,
 ) -> Option<R> {
     loop {
         let parent = child.family.parent()?;
         let mut children = parent.family.children();
         if child.family.parent_pid() == parent.pid() {
-            return Some(f(&parent, &mut children));
+            let (children, order) = children.split();
+            return Some(f(&parent, children, order));
         }
     }
 }
@@ -95,9 +104,10 @@ pub fn hand_over(process: &Arc<Process>) {
     }
     let Some(heir) = heir_of(process) else { return };
     let orphans = core::mem::take(&mut *{
-        let children = process.family.children();
-        for child in children.iter() {
-            child.family.set_parent(Some(heir.clone()));
+        let mut children = process.family.children();
+        let (list, order) = children.split();
+        for child in list.iter() {
+            child.family.set_parent(Some(heir.clone()), order);
         }
         children
     });

@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use linux_raw_sys::general as abi;
+use sync::level::Held;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 lock_class! {
@@ -28,6 +29,9 @@ lock_class! {
     static TIMER: LockClass = ("POSIX timer", level::PosixTimer);
     static WAITING: LockClass = ("timers of processor time", level::CpuTimers);
 }
+
+/// A timer's state is locked: what may be locked next.
+type Order<'a> = Held<'a, level::PosixTimer>;
 
 /// Timers of one clock that go off at one tick; the others do at the next (Linux collects 20).
 const BATCH: usize = 16;
@@ -225,8 +229,9 @@ impl Timers {
                 };
                 let Some(timer) = due else { break };
                 let mut state = timer.state.lock();
-                if state.active && now >= state.next && timer.go_off(&mut state, now) {
-                    self.wait(&timer, &state);
+                let (state, order) = state.split();
+                if state.active && now >= state.next && timer.go_off(state, now) {
+                    self.wait(&timer, state, order);
                 }
             }
         }
@@ -234,25 +239,26 @@ impl Timers {
     }
 
     /// `timer`, which is on a clock of processor time, goes off at `state.next`.
-    fn wait(&self, timer: &Arc<PosixTimer>, state: &State) {
-        self.forget(timer);
+    fn wait(&self, timer: &Arc<PosixTimer>, state: &State, order: &mut Order<'_>) {
+        self.forget(timer, order);
         timer.due.store(state.next, Ordering::Relaxed);
-        self.waiting.lock().insert(timer.clone());
+        self.waiting.lock_in(order).insert(timer.clone());
     }
 
-    /// `timer` does not wait for processor time any more. The caller holds its state.
-    fn forget(&self, timer: &PosixTimer) {
+    /// `timer` does not wait for processor time any more.
+    fn forget(&self, timer: &PosixTimer, order: &mut Order<'_>) {
         if timer.link.is_linked() {
-            self.waiting.lock().find_mut(&timer.place()).remove();
+            self.waiting.lock_in(order).find_mut(&timer.place()).remove();
         }
     }
 
     fn stop(&self, timer: &PosixTimer) {
         let mut state = timer.state.lock();
+        let (state, order) = state.split();
         state.active = false;
         state.interval = 0;
         state.sequence = state.sequence.wrapping_add(1);
-        self.forget(timer);
+        self.forget(timer, order);
         if let Some(timer) = &state.timer {
             timer.cancel();
         }
@@ -262,11 +268,12 @@ impl Timers {
     pub fn clock_was_set(&self) {
         self.each(|timer| {
             let mut state = timer.state.lock();
+            let (state, order) = state.split();
             if state.active
                 && let Some(wall) = state.wall
             {
                 state.next = wall.saturating_sub(arch::time::wall_offset());
-                timer.arm(&state);
+                timer.arm(state, order);
             }
         });
     }
@@ -309,12 +316,12 @@ impl PosixTimer {
     }
 
     /// It goes off at `state.next`. One of processor time is the running process's.
-    fn arm(self: &Arc<Self>, state: &State) {
+    fn arm(self: &Arc<Self>, state: &State, order: &mut Order<'_>) {
         match (&self.clock, &self.notify, &state.timer) {
             (_, Notify::Nothing, _) | (_, _, None) => {}
             (Clock::Cpu(_), ..) => {
                 let process = &super::current().process;
-                process.timers.wait(self, state);
+                process.timers.wait(self, state, order);
                 process.itimers.watch_cpu();
             }
             (.., Some(timer)) => timer.arm(state.next),
@@ -344,11 +351,12 @@ impl PosixTimer {
     /// timer_settime(2); returns what it was set to.
     pub fn set(self: &Arc<Self>, to: TimerSetting, absolute: bool) -> TimerSetting {
         let mut state = self.state.lock();
-        let before = self.setting(&mut state);
+        let (state, order) = state.split();
+        let before = self.setting(state);
         if let Some(timer) = &state.timer {
             timer.cancel();
         }
-        super::current().process.timers.forget(self);
+        super::current().process.timers.forget(self, order);
         state.active = false;
         state.interval = 0;
         state.wall = None;
@@ -368,7 +376,7 @@ impl PosixTimer {
             }
             (true, _) => to.value,
         };
-        self.arm(&state);
+        self.arm(state, order);
         before
     }
 
@@ -415,6 +423,7 @@ impl PosixTimer {
     /// The signal with `sequence` is being delivered: how many periods it stands for, beyond the first.
     fn delivered(self: &Arc<Self>, sequence: u32) -> u64 {
         let mut state = self.state.lock();
+        let (state, order) = state.split();
         state.signalled = false;
         if state.sequence != sequence || state.interval == 0 {
             return state.last_overrun;
@@ -426,7 +435,7 @@ impl PosixTimer {
         state.wall = None;
         state.sequence = state.sequence.wrapping_add(1);
         state.active = true;
-        self.arm(&state);
+        self.arm(state, order);
         state.last_overrun.min(i32::MAX as u64)
     }
 }

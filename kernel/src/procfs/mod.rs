@@ -28,7 +28,7 @@ use sync::{Mutex, lock_class, try_box};
 use crate::errno::{EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, Poller};
-use crate::fs::file::{File, FileOps};
+use crate::fs::file::{File, FileOps, Order};
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::operations::Plain;
@@ -74,8 +74,8 @@ impl<S: Source> TextFile<S> {
 }
 
 impl<S: Source> FileOps for TextFile<S> {
-    fn read(&self, _: &File, at: u64, out: &mut Output<'_>) -> Result<usize> {
-        let mut content = self.content.lock();
+    fn read(&self, _: &File, at: u64, out: &mut Output<'_>, mut order: Order<'_>) -> Result<usize> {
+        let mut content = self.content.lock_in(&mut order);
         if at == 0 || content.is_none() {
             let mut text = Vec::new();
             self.source.text(&mut text)?;
@@ -87,7 +87,7 @@ impl<S: Source> FileOps for TextFile<S> {
         out.result()
     }
 
-    fn write(&self, _: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, _: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         let mut data = [0; 128];
         let n = from.take(&mut data);
         if n == 0 || from.left() > 0 {

@@ -18,7 +18,7 @@ use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::mount::Path;
-use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving};
+use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Writing};
 use crate::process::{Process, Thread, find_process, for_each_process};
 
 /// What an inode of /proc stands for.
@@ -404,7 +404,7 @@ impl InodeOps for Node {
     }
 
     /// O_TRUNC has no effect; nothing else can be changed.
-    fn set_attributes(&self, _: &Inode, changes: &Changes) -> Result {
+    fn set_attributes(&self, _: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
         if changes.size.is_some() { Ok(()) } else { Err(EPERM) }
     }
 

@@ -16,7 +16,8 @@ use crate::memory::Space;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use intrusive_collections::LinkedList;
-use sync::{SpinGuard, SpinLock, lock_class};
+use sync::level::Held;
+use sync::{SpinLock, lock_class};
 use vm::FutexKey;
 use vm::addr::VirtAddr;
 
@@ -93,7 +94,7 @@ struct Bucket(SpinLock<LinkedList<WaitAdapter>, level::Futex>);
 static BUCKET: [Bucket; BUCKETS] =
     [const { Bucket(SpinLock::new(LinkedList::new(WaitAdapter::NEW), &FUTEX)) }; BUCKETS];
 
-type Locked = SpinGuard<'static, LinkedList<WaitAdapter>, level::Futex>;
+type List = LinkedList<WaitAdapter>;
 
 fn index_of(key: Key) -> usize {
     let mixed = (key.owner.rotate_left(17) ^ (key.place >> 2)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -161,7 +162,8 @@ fn leave(node: &Arc<WaitNode>) {
 /// Wakes up to `count` waiters on `key` whose bits meet `bits`; returns how many.
 pub fn wake(key: Key, count: u32, bits: u32) -> u32 {
     let mut bucket = BUCKET[index_of(key)].0.lock();
-    wake_in(&mut bucket, key, count, bits)
+    let (bucket, order) = bucket.split();
+    wake_in(bucket, key, count, bits, order)
 }
 
 /// Wakes one waiter on the word at `address` of `space`, whichever kind of futex it is to those who wait. A bad address wakes nobody.
@@ -173,7 +175,7 @@ pub fn wake_one_at(space: &Space, address: usize) {
     }
 }
 
-fn wake_in(bucket: &mut Locked, key: Key, count: u32, bits: u32) -> u32 {
+fn wake_in(bucket: &mut List, key: Key, count: u32, bits: u32, order: &mut Held<'_, level::Futex>) -> u32 {
     let mut woken = 0;
     let mut cursor = bucket.front_mut();
     while woken < count {
@@ -183,7 +185,7 @@ fn wake_in(bucket: &mut Locked, key: Key, count: u32, bits: u32) -> u32 {
             continue;
         }
         if let Some(node) = cursor.remove() {
-            node.wake();
+            node.wake(order.reborrow().lower());
             woken += 1;
         }
     }
@@ -204,24 +206,26 @@ pub fn requeue(
     expected: Option<u32>,
 ) -> Result<(u32, u32)> {
     loop {
-        let (mut source, target) = lock_two(index_of(from), index_of(to));
-        if let Some(expected) = expected {
-            match read_resident(address) {
-                Some(value) if value == expected => {}
-                Some(_) => return Err(Errno::EAGAIN),
-                None => {
-                    drop((source, target));
-                    arch::user::load_u32(address)?;
-                    continue;
+        // None: the word has to be brought in.
+        let done = with_two(index_of(from), index_of(to), |source, target, order| {
+            if let Some(expected) = expected {
+                match read_resident(address) {
+                    Some(value) if value == expected => {}
+                    Some(_) => return Some(Err(Errno::EAGAIN)),
+                    None => return None,
                 }
             }
-        }
-        let woken = wake_in(&mut source, from, count, ANY);
-        return Ok((woken, move_waiters(source, target, from, to, moved)));
+            let woken = wake_in(source, from, count, ANY, order);
+            Some(Ok((woken, move_waiters(source, target, from, to, moved))))
+        });
+        match done {
+            Some(result) => return result,
+            None => arch::user::load_u32(address)?,
+        };
     }
 }
 
-fn move_waiters(mut source: Locked, mut target: Option<Locked>, from: Key, to: Key, limit: u32) -> u32 {
+fn move_waiters(source: &mut List, mut target: Option<&mut List>, from: Key, to: Key, limit: u32) -> u32 {
     let mut moved = 0;
     let mut cursor = source.front_mut();
     while moved < limit {
@@ -248,19 +252,20 @@ fn move_waiters(mut source: Locked, mut target: Option<Locked>, from: Key, to: K
     moved
 }
 
-/// Locks two buckets, the lower index first; one lock if they are the same.
-fn lock_two(first: usize, second: usize) -> (Locked, Option<Locked>) {
-    match first.cmp(&second) {
-        core::cmp::Ordering::Equal => (BUCKET[first].0.lock(), None),
-        core::cmp::Ordering::Less => {
-            let a = BUCKET[first].0.lock();
-            (a, Some(BUCKET[second].0.lock_nested()))
-        }
-        core::cmp::Ordering::Greater => {
-            let b = BUCKET[second].0.lock();
-            (BUCKET[first].0.lock_nested(), Some(b))
-        }
+/// Does `f` with two buckets locked, the lower index first; with one if they are the same.
+fn with_two<R>(
+    first: usize,
+    second: usize,
+    f: impl FnOnce(&mut List, Option<&mut List>, &mut Held<'_, level::Futex>) -> R,
+) -> R {
+    let mut lower = BUCKET[first.min(second)].0.lock();
+    let (lower, order) = lower.split();
+    if first == second {
+        return f(lower, None, order);
     }
+    let mut upper = BUCKET[first.max(second)].0.lock_nested_in(order);
+    let (upper, order) = upper.split();
+    if first < second { f(lower, Some(upper), order) } else { f(upper, Some(lower), order) }
 }
 
 /// FUTEX_WAKE_OP: changes the word at `address` by `change` in one step, wakes waiters on `first`, and those on `second`

@@ -16,6 +16,7 @@ use crate::lock_order as level;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use intrusive_collections::{KeyAdapter, RBTree, intrusive_adapter};
+use sync::level::Held;
 use sync::machine::{self, CpuId};
 use sync::{SpinGuard, SpinLock, lock_class, per_cpu};
 
@@ -206,8 +207,11 @@ impl Queue {
     }
 }
 
+/// The locks that a waker holds come before the run queues: the last level that does.
+pub(super) type Order<'a> = Held<'a, level::TimerQueue>;
+
 /// Wakes `task` if it is in one of `states`.
-pub(super) fn wake(task: &Task, states: &[State]) -> bool {
+pub(super) fn wake(task: &Task, states: &[State], _order: Order<'_>) -> bool {
     // The waker's condition before the look at the state; `WaitQueue` has the other half.
     fence(Ordering::SeqCst);
     if !states.contains(&task.state()) {

@@ -5,7 +5,7 @@
 //! the last switch away it is dropped behind an RCU grace period, so a `&Task` found under RCU, or by somebody in a section
 //! that does not sleep, stays valid.
 
-use super::{timer::Timer, wait::WaitNode};
+use super::{runqueue::Order, timer::Timer, wait::WaitNode};
 use crate::arch;
 use crate::errno::Result;
 use crate::memory::Space;
@@ -15,6 +15,7 @@ use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use intrusive_collections::RBTreeAtomicLink;
+use sync::level::Held;
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::per_cpu;
 use sync::rcu::RcuHead;
@@ -408,20 +409,26 @@ impl Task {
 
     /// Wakes the task if it sleeps.
     pub fn wake(&self) {
-        super::runqueue::wake(self, &[State::Interruptible, State::Killable, State::Uninterruptible]);
+        self.wake_in(Held::clean().lower());
+    }
+
+    /// As `wake`, under a lock that is shown.
+    pub(super) fn wake_in(&self, order: Order<'_>) {
+        let any = &[State::Interruptible, State::Killable, State::Uninterruptible];
+        super::runqueue::wake(self, any, order);
     }
 
     /// There is a signal for the task: ends an interruptible sleep, and makes a running task look.
     pub fn notify(&self) {
         self.work.set(Work::SIGNAL);
-        super::runqueue::wake(self, &[State::Interruptible]);
+        super::runqueue::wake(self, &[State::Interruptible], Held::clean().lower());
         self.kick();
     }
 
     /// There is a fatal signal for the task.
     pub fn notify_kill(&self) {
         self.work.set(Work::SIGNAL | Work::KILL);
-        super::runqueue::wake(self, &[State::Interruptible, State::Killable]);
+        super::runqueue::wake(self, &[State::Interruptible, State::Killable], Held::clean().lower());
         self.kick();
     }
 

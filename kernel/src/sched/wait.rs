@@ -8,6 +8,7 @@
 //! LockOrder: wait queue → run queue. Wakers call from thread context (see `pending`).
 
 use super::futex::Wanted;
+use super::runqueue::Order;
 use super::switch::schedule;
 use super::task::{State, Task, Work, current};
 use crate::lock_order as level;
@@ -67,12 +68,12 @@ impl WaitNode {
         self.task.store(task.cast_mut(), Ordering::Relaxed);
     }
 
-    /// Wakes the sleeper. The list's lock is held, and the node is off it.
-    pub(super) fn wake(&self) {
+    /// Wakes the sleeper. The list's lock is held, which is shown, and the node is off it.
+    pub(super) fn wake(&self, order: Order<'_>) {
         self.woken.store(true, Ordering::SeqCst);
         // SAFETY: the node was on the list, whose lock is held; its task takes that lock before it goes on, so it lives.
         if let Some(task) = unsafe { self.task.load(Ordering::Relaxed).as_ref() } {
-            task.wake();
+            task.wake_in(order);
         }
     }
 }
@@ -121,11 +122,12 @@ impl WaitQueue {
         }
         let mut woken = 0;
         let mut waiters = self.waiters.lock();
+        let (waiters, order) = waiters.split();
         while woken < limit {
             let Some(node) = waiters.pop_front() else { break };
             self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
             woken += u32::from(node.exclusive.load(Ordering::Relaxed));
-            node.wake();
+            node.wake(order.reborrow().lower());
         }
         woken
     }

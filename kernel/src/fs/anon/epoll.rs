@@ -21,6 +21,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use crate::lock_order as level;
+use sync::level::Held;
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, EPERM, ETIMEDOUT, Result};
@@ -45,6 +46,9 @@ const EDGES_MAX: usize = 4;
 
 /// Held by who changes or walks the graph of epolls; how many walks there were.
 static NESTING: Mutex<u64, level::EpollNesting> = Mutex::new(0, &NESTING_CLASS);
+
+/// `NESTING` is held: what may be locked next.
+type Graph<'a> = Held<'a, level::EpollNesting>;
 
 struct Core {
     interests: Mutex<Vec<Arc<Interest>>, level::EpollInterests>,
@@ -92,16 +96,23 @@ fn cut(list: &mut Vec<Weak<Core>>, core: &Core) {
 }
 
 impl Core {
-    /// Edges of the longest chain from here. The caller holds `NESTING`, whose number `walk` is new.
+    /// Edges of the longest chain from here. `NESTING` is held, whose number `walk` is new.
     ///
     /// # Errors
     /// ELOOP: the chain leads to `avoid`, or is longer than `left`, which ends the recursion.
-    fn longest(&self, way: Way, walk: u64, avoid: Option<&Core>, left: usize) -> Result<usize> {
+    fn longest(
+        &self,
+        way: Way,
+        walk: u64,
+        avoid: Option<&Core>,
+        left: usize,
+        graph: &mut Graph<'_>,
+    ) -> Result<usize> {
         if avoid.is_some_and(|core| ptr::eq(core, self)) {
             return Err(ELOOP);
         }
         let (known, longest) = {
-            let nest = self.nest.lock();
+            let nest = self.nest.lock_in(graph);
             (nest.walk == walk, nest.longest)
         };
         if known {
@@ -109,46 +120,46 @@ impl Core {
         }
         let (mut longest, mut at) = (0, 0);
         loop {
-            let next = match self.nest.lock().next(way, at) {
+            let next = match self.nest.lock_in(graph).next(way, at) {
                 Some(next) => next.upgrade(),
                 None => break,
             };
             if let Some(next) = next {
                 let left = left.checked_sub(1).ok_or(ELOOP)?;
-                longest = longest.max(1 + next.longest(way, walk, avoid, left)?);
+                longest = longest.max(1 + next.longest(way, walk, avoid, left, graph)?);
             }
             at += 1;
             schedule_if_needed();
         }
-        let mut nest = self.nest.lock();
+        let mut nest = self.nest.lock_in(graph);
         (nest.walk, nest.longest) = (walk, longest);
         Ok(longest)
     }
 
-    /// May this epoll watch `other`? The caller holds `NESTING`.
+    /// May this epoll watch `other`?
     ///
     /// # Errors
     /// ELOOP.
-    fn check_nesting(&self, other: &Core, walks: &mut u64) -> Result {
+    fn check_nesting(&self, other: &Core, walks: &mut u64, graph: &mut Graph<'_>) -> Result {
         *walks += 2;
-        let below = other.longest(Way::Down, *walks - 1, Some(self), EDGES_MAX - 1)?;
-        self.longest(Way::Up, *walks, None, EDGES_MAX - 1 - below)?;
+        let below = other.longest(Way::Down, *walks - 1, Some(self), EDGES_MAX - 1, graph)?;
+        self.longest(Way::Up, *walks, None, EDGES_MAX - 1 - below, graph)?;
         Ok(())
     }
 
-    /// This epoll watches `other` from now on. The caller holds `NESTING`.
-    fn nest(self: &Arc<Self>, other: &Arc<Core>) -> Result {
-        self.nest.lock().inner.try_push(Arc::downgrade(other))?;
-        let told = other.nest.lock().outer.try_push(Arc::downgrade(self));
+    /// This epoll watches `other` from now on.
+    fn nest(self: &Arc<Self>, other: &Arc<Core>, graph: &mut Graph<'_>) -> Result {
+        self.nest.lock_in(graph).inner.try_push(Arc::downgrade(other))?;
+        let told = other.nest.lock_in(graph).outer.try_push(Arc::downgrade(self));
         if told.is_err() {
-            cut(&mut self.nest.lock().inner, other);
+            cut(&mut self.nest.lock_in(graph).inner, other);
         }
         Ok(told?)
     }
 
-    fn unnest(&self, other: &Core) {
-        cut(&mut self.nest.lock().inner, other);
-        cut(&mut other.nest.lock().outer, self);
+    fn unnest(&self, other: &Core, graph: &mut Graph<'_>) {
+        cut(&mut self.nest.lock_in(graph).inner, other);
+        cut(&mut other.nest.lock_in(graph).outer, self);
     }
 
     /// Nothing hangs together by this epoll any more.
@@ -160,13 +171,18 @@ impl Core {
         if alone {
             return;
         }
-        let _graph = NESTING.lock();
+        let mut nesting = NESTING.lock();
+        let graph = nesting.held();
         let (inner, outer) = {
-            let mut nest = self.nest.lock();
+            let mut nest = self.nest.lock_in(graph);
             (take(&mut nest.inner), take(&mut nest.outer))
         };
-        inner.iter().filter_map(Weak::upgrade).for_each(|other| cut(&mut other.nest.lock().outer, self));
-        outer.iter().filter_map(Weak::upgrade).for_each(|other| cut(&mut other.nest.lock().inner, self));
+        for other in inner.iter().filter_map(Weak::upgrade) {
+            cut(&mut other.nest.lock_in(graph).outer, self);
+        }
+        for other in outer.iter().filter_map(Weak::upgrade) {
+            cut(&mut other.nest.lock_in(graph).inner, self);
+        }
     }
 }
 
@@ -274,26 +290,30 @@ impl Epoll {
             return Err(EPERM);
         }
         let Some(other) = file.downcast::<Epoll>().map(|other| other.core.clone()) else {
-            return self.watch(fd, file, event);
+            return self.watch(fd, file, event, &mut Held::clean().lower());
         };
         if Arc::ptr_eq(&other, &self.core) {
             return Err(EINVAL);
         }
-        let mut walks = NESTING.lock();
-        self.core.check_nesting(&other, &mut walks)?;
-        self.core.nest(&other)?;
-        self.watch(fd, file, event).inspect_err(|_| self.core.unnest(&other))
+        let mut nesting = NESTING.lock();
+        let (walks, graph) = nesting.split();
+        self.core.check_nesting(&other, walks, graph)?;
+        self.core.nest(&other, graph)?;
+        let watched = self.watch(fd, file, event, graph);
+        watched.inspect_err(|_| self.core.unnest(&other, graph))
     }
 
-    fn watch(&self, fd: i32, file: Arc<File>, event: Event) -> Result {
-        let mut interests = self.core.interests.lock();
+    /// `graph`: `NESTING` may be held.
+    fn watch(&self, fd: i32, file: Arc<File>, event: Event, graph: &mut Graph<'_>) -> Result {
+        let mut interests = self.core.interests.lock_in(graph);
+        let (interests, order) = interests.split();
         interests.retain(|i| !i.file.is_closed());
         if interests.iter().any(|i| Self::same(i, fd, &file)) {
             return Err(EEXIST);
         }
         let count = interests.len() + 1;
         {
-            let mut ready = self.core.ready.lock();
+            let mut ready = self.core.ready.lock_in(order);
             let missing = count.saturating_sub(ready.len());
             ready.try_reserve(missing).map_err(|_| ENOMEM)?;
         }
@@ -336,13 +356,19 @@ impl Epoll {
     /// EPOLL_CTL_DEL.
     pub fn remove(&self, fd: i32, file: &File) -> Result {
         let other = file.downcast::<Epoll>();
-        let _graph = other.map(|_| NESTING.lock());
-        let mut interests = self.core.interests.lock();
+        let Some(other) = other else { return self.forget(fd, file, &mut Held::clean().lower()) };
+        let mut nesting = NESTING.lock();
+        let graph = nesting.held();
+        self.forget(fd, file, graph)?;
+        self.core.unnest(&other.core, graph);
+        Ok(())
+    }
+
+    /// `graph`: `NESTING` may be held.
+    fn forget(&self, fd: i32, file: &File, graph: &mut Graph<'_>) -> Result {
+        let mut interests = self.core.interests.lock_in(graph);
         let at = interests.iter().position(|i| Self::same(i, fd, file)).ok_or(ENOENT)?;
         interests.swap_remove(at).removed.store(true, SeqCst);
-        if let Some(other) = other {
-            self.core.unnest(&other.core);
-        }
         Ok(())
     }
 

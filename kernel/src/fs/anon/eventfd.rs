@@ -10,7 +10,7 @@ use sync::{SpinLock, lock_class, try_box};
 use crate::errno::{EAGAIN, EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
-use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::file::{File, FileOps, OpenFlags, Order};
 use crate::fs::vfs::inode::Kind;
 
 lock_class! { static EVENT: LockClass = ("eventfd", level::Eventfd); }
@@ -28,7 +28,7 @@ pub fn try_new(count: u64, semaphore: bool, flags: OpenFlags) -> Result<Arc<File
 }
 
 impl FileOps for Event {
-    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if out.left() < 8 {
             return Err(EINVAL);
         }
@@ -50,7 +50,7 @@ impl FileOps for Event {
         out.result()
     }
 
-    fn write(&self, file: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         let mut bytes = [0; 8];
         if from.left() < 8 {
             return Err(EINVAL);

@@ -16,7 +16,7 @@ use super::ring::{PAGE, Ring};
 use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOMEM, ENOTTY, EPERM, EPIPE, Errno, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
-use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::file::{File, FileOps, OpenFlags, Order};
 use crate::fs::vfs::inode::Kind;
 
 lock_class! { static PIPE: LockClass = ("pipe", level::Pipe); }
@@ -246,14 +246,14 @@ impl Drop for End {
 }
 
 impl FileOps for End {
-    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if !self.reads {
             return Err(EBADF);
         }
         self.pipe.read(out, !file.nonblocking())
     }
 
-    fn write(&self, file: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         if !self.writes {
             return Err(EBADF);
         }

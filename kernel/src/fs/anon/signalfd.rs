@@ -18,7 +18,7 @@ use crate::errno::{EAGAIN, EINVAL, Result};
 use crate::fs::caller::{self, SignalRecord};
 use crate::fs::file::buffer::Output;
 use crate::fs::file::poll::{self, PollQueue, Poller};
-use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::file::{File, FileOps, OpenFlags, Order};
 use crate::fs::vfs::inode::Kind;
 
 lock_class! { static LISTENERS: LockClass = ("signalfd listeners", level::SignalfdListeners); }
@@ -104,7 +104,7 @@ impl SignalFile {
 }
 
 impl FileOps for SignalFile {
-    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if out.left() < RECORD {
             return Err(EINVAL);
         }

@@ -16,7 +16,7 @@ use crate::arch::time;
 use crate::errno::{EAGAIN, ECANCELED, EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
-use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::file::{File, FileOps, OpenFlags, Order};
 use crate::fs::vfs::inode::Kind;
 use crate::sched::{Expire, Timer, TimerSetting, forward};
 
@@ -187,7 +187,7 @@ impl Drop for TimerFile {
 }
 
 impl FileOps for TimerFile {
-    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if out.left() < 8 {
             return Err(EINVAL);
         }
@@ -200,7 +200,7 @@ impl FileOps for TimerFile {
         out.result()
     }
 
-    fn write(&self, _: &File, _: u64, _: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, _: &File, _: u64, _: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         Err(EINVAL)
     }
 

@@ -9,7 +9,7 @@ use sync::try_box;
 use super::random;
 use crate::errno::{EINVAL, ENOSPC, ENXIO, Result};
 use crate::fs::file::buffer::{Input, Output};
-use crate::fs::file::{File, FileOps, Mapping, OpenFlags};
+use crate::fs::file::{File, FileOps, Mapping, OpenFlags, Order};
 use crate::fs::tty;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::Kind;
@@ -61,7 +61,7 @@ enum Memory {
 }
 
 impl FileOps for Memory {
-    fn read(&self, _: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, _: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         match self {
             Memory::Null | Memory::Log => return Ok(0),
             Memory::Zero | Memory::Full => {
@@ -72,7 +72,7 @@ impl FileOps for Memory {
         out.result()
     }
 
-    fn write(&self, _: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, _: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         match self {
             Memory::Null | Memory::Zero => Ok(from.skip()),
             Memory::Full if from.left() == 0 => Ok(0),

@@ -27,6 +27,7 @@ use core::sync::atomic::{
 };
 
 use crate::lock_order as level;
+use sync::level::Held;
 use sync::rcu::RcuHead;
 use sync::{Mutex, lock_class, slab_arc};
 
@@ -90,14 +91,17 @@ pub enum Mapping {
     Anonymous,
 }
 
+/// The file's position may be locked: what is locked next comes after it.
+pub type Order<'a> = Held<'a, level::FilePosition>;
+
 /// What one kind of file does when it is open.
 pub trait FileOps: Send + Sync + Any {
     /// Reads at `at` (ignored by files without a position) and puts the bytes out. May sleep.
-    fn read(&self, _file: &File, _at: u64, _out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, _file: &File, _at: u64, _out: &mut Output<'_>, _order: Order<'_>) -> Result<usize> {
         Err(EINVAL)
     }
 
-    fn write(&self, _file: &File, _at: u64, _from: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, _file: &File, _at: u64, _from: &mut Input<'_>, _order: Order<'_>) -> Result<usize> {
         Err(EINVAL)
     }
 
@@ -130,7 +134,13 @@ pub trait FileOps: Send + Sync + Any {
     }
 
     /// Lists from `at` on.
-    fn read_dir(&self, _file: &File, _at: u64, _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+    fn read_dir(
+        &self,
+        _file: &File,
+        _at: u64,
+        _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+        _order: Order<'_>,
+    ) -> Result<()> {
         Err(ENOTDIR)
     }
 
@@ -323,11 +333,12 @@ impl File {
         self.may_read()?;
         let n = if self.ops().seeks() {
             let mut position = self.position.lock();
-            let n = self.ops().read(self, *position, out)?;
+            let (position, order) = position.split();
+            let n = self.ops().read(self, *position, out, order.reborrow())?;
             *position = position.saturating_add(n as u64);
             n
         } else {
-            self.ops().read(self, 0, out)?
+            self.ops().read(self, 0, out, Held::clean().lower())?
         };
         self.touch();
         Ok(n)
@@ -338,7 +349,7 @@ impl File {
         if !self.ops().seeks() {
             return Err(ESPIPE);
         }
-        let n = self.ops().read(self, at, out)?;
+        let n = self.ops().read(self, at, out, Held::clean().lower())?;
         self.touch();
         Ok(n)
     }
@@ -346,15 +357,16 @@ impl File {
     pub fn write(&self, from: &mut Input<'_>) -> Result<usize> {
         self.may_write()?;
         if !self.ops().seeks() {
-            return self.ops().write(self, 0, from);
+            return self.ops().write(self, 0, from, Held::clean().lower());
         }
         let mut position = self.position.lock();
+        let (position, order) = position.split();
         if self.flags().contains(OpenFlags::APPEND) {
-            let (n, end) = regular::append(self, from)?;
+            let (n, end) = regular::append(self, from, order.reborrow())?;
             *position = end;
             return Ok(n);
         }
-        let n = self.ops().write(self, *position, from)?;
+        let n = self.ops().write(self, *position, from, order.reborrow())?;
         *position = position.saturating_add(n as u64);
         Ok(n)
     }
@@ -366,9 +378,9 @@ impl File {
         }
         if self.flags().contains(OpenFlags::APPEND) {
             // As Linux does, against POSIX: O_APPEND wins over the offset.
-            return Ok(regular::append(self, from)?.0);
+            return Ok(regular::append(self, from, Held::clean().lower())?.0);
         }
-        self.ops().write(self, at, from)
+        self.ops().write(self, at, from, Held::clean().lower())
     }
 
     pub fn seek(&self, offset: i64, whence: u32) -> Result<u64> {
@@ -392,7 +404,8 @@ impl File {
         while let Some(rest) = buffer.get_mut(done..)
             && !rest.is_empty()
         {
-            let n = self.ops().read(self, at.saturating_add(done as u64), &mut Output::kernel(rest))?;
+            let at = at.saturating_add(done as u64);
+            let n = self.ops().read(self, at, &mut Output::kernel(rest), Held::clean().lower())?;
             if n == 0 {
                 break;
             }
@@ -442,14 +455,16 @@ impl File {
     pub fn read_dir(&self, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
         self.may_read()?;
         let mut position = self.position.lock();
+        let (position, order) = position.split();
         let mut at = *position;
-        self.ops().read_dir(self, at, &mut |entry| {
+        let mut list = |entry: &DirEntry<'_>| {
             let taken = emit(entry);
             if taken {
                 at = entry.next;
             }
             taken
-        })?;
+        };
+        self.ops().read_dir(self, *position, &mut list, order.reborrow())?;
         *position = at;
         self.touch();
         Ok(())

@@ -8,15 +8,13 @@ use core::any::Any;
 
 use super::buffer::{Input, Output};
 use super::poll::Poller;
-use super::{File, FileOps, Mapping, seek_in};
+use super::{File, FileOps, Mapping, Order, seek_in};
 use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, ENXIO, Result};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
-use crate::fs::vfs::operations::DirEntry;
-use crate::lock_order as level;
-use sync::level::Held;
+use crate::fs::vfs::operations::{DirEntry, Writing};
 
 /// Largest offset: `s64` on Linux, and less here, so that page numbers never overflow.
 pub const SIZE_MAX: u64 = i64::MAX as u64 & !0xfff;
@@ -30,17 +28,17 @@ pub static DIRECTORY: Directory = Directory;
 pub static PATH_ONLY: PathOnly = PathOnly;
 
 impl FileOps for Regular {
-    fn read(&self, file: &File, at: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, at: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         let object = file.inode().object().ok_or(EINVAL)?;
         let left = out.left();
         let n = object.read(at, left, &mut |bytes| out.put_shared(bytes))?;
         if n == 0 { out.result() } else { Ok(n) }
     }
 
-    fn write(&self, file: &File, at: u64, from: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, file: &File, at: u64, from: &mut Input<'_>, mut order: Order<'_>) -> Result<usize> {
         let inode = file.inode();
-        let mut write = inode.write_lock.lock();
-        write_locked(inode, at, from, write.held())
+        let mut write = inode.lock_write(&mut order);
+        write_locked(inode, at, from, write.held().reborrow())
     }
 
     fn seeks(&self) -> bool {
@@ -86,25 +84,19 @@ fn seek_hole(object: &vm::Object, offset: i64, whence: u32) -> Result<u64> {
 }
 
 /// Writes at the end in one step with finding it. Returns the bytes written and the position after them.
-pub fn append(file: &File, from: &mut Input<'_>) -> Result<(usize, u64)> {
+pub fn append(file: &File, from: &mut Input<'_>, mut order: Order<'_>) -> Result<(usize, u64)> {
     let inode = file.inode();
     if inode.kind != Kind::Regular {
-        return Ok((file.ops().write(file, 0, from)?, 0));
+        return Ok((file.ops().write(file, 0, from, order)?, 0));
     }
-    let mut write = inode.write_lock.lock();
+    let mut write = inode.lock_write(&mut order);
     let end = inode.size();
-    let n = write_locked(inode, end, from, write.held())?;
+    let n = write_locked(inode, end, from, write.held().reborrow())?;
     Ok((n, end + n as u64))
 }
 
-/// The caller holds the inode's `write_lock`.
 #[inline]
-fn write_locked(
-    inode: &Inode,
-    at: u64,
-    from: &mut Input<'_>,
-    _write: &mut Held<'_, level::InodeWrite>,
-) -> Result<usize> {
+fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
     if from.left() == 0 {
         return Ok(0);
     }
@@ -123,20 +115,20 @@ fn write_locked(
         return from.result();
     }
     inode.touch_modified();
-    drop_set_id(inode)?;
+    drop_set_id(inode, locked)?;
     Ok(n)
 }
 
-/// A file that is changed by anyone but the superuser loses its set-id bits. The caller holds `write_lock`.
-fn drop_set_id(inode: &Inode) -> Result {
+/// A file that is changed by anyone but the superuser loses its set-id bits.
+fn drop_set_id(inode: &Inode, locked: Writing<'_>) -> Result {
     if inode.mode() & (SET_USER_ID | SET_GROUP_ID) == 0 || Cred::current().is_root() {
         return Ok(());
     }
-    inode.ops.set_attributes(inode, &Changes::without_set_id(inode))
+    inode.ops.set_attributes(inode, &Changes::without_set_id(inode), locked)
 }
 
 impl FileOps for Directory {
-    fn read(&self, _file: &File, _at: u64, _out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, _: &File, _: u64, _: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         Err(EISDIR)
     }
 
@@ -155,7 +147,13 @@ impl FileOps for Directory {
         super::poll::IN | super::poll::OUT | super::poll::RDNORM | super::poll::WRNORM
     }
 
-    fn read_dir(&self, file: &File, at: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<()> {
+    fn read_dir(
+        &self,
+        file: &File,
+        at: u64,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+        mut order: Order<'_>,
+    ) -> Result<()> {
         let path = file.path().ok_or(EINVAL)?;
         let dentry = &path.dentry;
         let above = dentry.parent().map_or(dentry.inode.number, |p| p.inode.number);
@@ -171,7 +169,7 @@ impl FileOps for Directory {
             return dentry.inode.ops.read_dir(&dentry.inode, at.max(2), emit);
         }
         let Some(directory) = &dentry.directory else { return Err(EINVAL) };
-        let names = directory.names.lock();
+        let names = directory.names.lock_in(&mut order);
         if names.dead {
             return Err(crate::errno::ENOENT);
         }

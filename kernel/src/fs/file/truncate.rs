@@ -8,6 +8,7 @@ use crate::errno::*;
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::inode::{Inode, Kind};
+use sync::level::Held;
 
 /// Sets the size of a regular file, whose permissions are checked already.
 pub fn set_size(inode: &Inode, size: u64) -> Result {
@@ -23,9 +24,10 @@ pub fn set_size(inode: &Inode, size: u64) -> Result {
         crate::fs::caller::signal_file_size();
         return Err(EFBIG);
     }
-    let _lock = inode.write_lock.lock();
+    let order = &mut Held::clean();
+    let mut write = inode.lock_write(order);
     let kept = if Cred::current().is_root() { Changes::default() } else { Changes::without_set_id(inode) };
-    inode.ops.set_attributes(inode, &Changes { size: Some(size), ..kept })
+    inode.ops.set_attributes(inode, &Changes { size: Some(size), ..kept }, write.held().reborrow())
 }
 
 /// As `set_size`, for callers that have not opened the file for writing.
@@ -50,7 +52,8 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
         return Err(if inode.is_dir() { EISDIR } else { ENODEV });
     }
     let object = inode.object().ok_or(EOPNOTSUPP)?;
-    let _lock = inode.write_lock.lock();
+    let order = &mut Held::clean();
+    let mut write = inode.lock_write(order);
     match mode {
         0 | KEEP_SIZE => {}
         m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {
@@ -63,7 +66,8 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
             crate::fs::caller::signal_file_size();
             return Err(EFBIG);
         }
-        return inode.ops.set_attributes(inode, &Changes { size: Some(end), ..Changes::default() });
+        let size = Changes { size: Some(end), ..Changes::default() };
+        return inode.ops.set_attributes(inode, &size, write.held().reborrow());
     }
     inode.touch_modified();
     Ok(())

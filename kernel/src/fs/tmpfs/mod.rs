@@ -19,7 +19,7 @@ use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
-use crate::fs::vfs::operations::{InodeOps, Moving, Plain, SuperOps};
+use crate::fs::vfs::operations::{InodeOps, Moving, Plain, SuperOps, Writing};
 use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
 
 pub const MAGIC: u64 = 0x0102_1994;
@@ -187,7 +187,7 @@ impl InodeOps for Contents {
         Some(self.0.share())
     }
 
-    fn set_attributes(&self, inode: &Inode, changes: &Changes) -> Result {
+    fn set_attributes(&self, inode: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
         if let Some(size) = changes.size {
             self.0.set_size(size)?;
             inode.touch_modified();

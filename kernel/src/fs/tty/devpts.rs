@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 
 use crate::lock_order as level;
+use sync::level::Held;
 use sync::{Mutex, lock_class, try_box};
 
 use crate::errno::{EIO, ENOENT, ENOMEM, Result};
@@ -61,6 +62,7 @@ fn parse(text: &[u8]) -> Options {
 
 fn instance(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
     let mut instance = INSTANCE.lock();
+    let (instance, order) = instance.split();
     if let Some(instance) = &*instance {
         return Ok(instance.superblock.clone());
     }
@@ -77,14 +79,17 @@ fn instance(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
         gid: 0,
         rdev: device_number::number(5, 2),
     };
-    make(&dir, "ptmx", &ptmx)?;
+    make(&dir, "ptmx", &ptmx, order)?;
     *instance = Some(Instance { superblock: superblock.clone(), dir, options });
     Ok(superblock)
 }
 
-fn make(dir: &Path, name: &str, new: &NewInode) -> Result {
+/// The instance is locked: directories come after it.
+type Order<'a> = Held<'a, level::Devpts>;
+
+fn make(dir: &Path, name: &str, new: &NewInode, order: &mut Order<'_>) -> Result {
     let inode = Inode::try_new(numbers::next(), dir.dentry.inode.device, new, try_box(Plain)?)?;
-    create::enter(dir, &Name::try_new(name.as_bytes())?, inode)
+    create::enter(dir, &Name::try_new(name.as_bytes())?, inode, order)
 }
 
 /// The name of a terminal's node.
@@ -100,28 +105,30 @@ fn name_of(number: u32) -> Result<String> {
 
 /// A node for terminal `number`, of the caller. Without a mount there is none, and the terminal is reached by TIOCGPTPEER alone.
 pub fn add(number: u32, device: u64) -> Result {
-    let instance = INSTANCE.lock();
-    let Some(Instance { dir, options, .. }) = &*instance else { return Ok(()) };
+    let mut instance = INSTANCE.lock();
+    let (instance, order) = instance.split();
+    let Some(Instance { dir, options, .. }) = instance else { return Ok(()) };
     let name = name_of(number)?;
     let caller = Cred::current();
     let gid = options.gid.unwrap_or(caller.gid);
     let new = NewInode { kind: Kind::Character, mode: options.mode, uid: caller.uid, gid, rdev: device };
-    make(dir, &name, &new)
+    make(dir, &name, &new, order)
 }
 
-fn find(dir: &Path, number: u32) -> Result<Path> {
+fn find(dir: &Path, number: u32, order: &mut Order<'_>) -> Result<Path> {
     let directory = dir.dentry.directory.as_deref().ok_or(ENOENT)?;
     let name = Name::try_new(name_of(number)?.as_bytes())?;
-    let node = directory.get(&directory.names.lock(), &name).ok_or(ENOENT)?;
+    let node = directory.get(&directory.names.lock_in(order), &name).ok_or(ENOENT)?;
     Ok(Path { mount: dir.mount.clone(), dentry: node.share() })
 }
 
 /// Terminal `number` is gone.
 pub fn remove(number: u32) {
-    let instance = INSTANCE.lock();
-    let Some(Instance { dir, .. }) = &*instance else { return };
+    let mut instance = INSTANCE.lock();
+    let (instance, order) = instance.split();
+    let Some(Instance { dir, .. }) = instance else { return };
     let name = name_of(number).and_then(|name| Name::try_new(name.as_bytes()));
-    if let Err(error) = name.and_then(|name| remove::withdraw(dir, &name)) {
+    if let Err(error) = name.and_then(|name| remove::withdraw(dir, &name, order)) {
         crate::warn!("devpts: node {number} stays: {error:?}");
     }
 }
@@ -129,8 +136,9 @@ pub fn remove(number: u32) {
 /// Opens terminal `number`, whose master the caller has.
 pub fn open(number: u32, flags: OpenFlags) -> Result<Arc<File>> {
     let path = {
-        let instance = INSTANCE.lock();
-        find(&instance.as_ref().ok_or(EIO)?.dir, number)?
+        let mut instance = INSTANCE.lock();
+        let (instance, order) = instance.split();
+        find(&instance.as_ref().ok_or(EIO)?.dir, number, order)?
     };
     File::try_open(path, flags)
 }

@@ -33,7 +33,7 @@ use crate::errno::{EAGAIN, EIO, ENXIO, ETIMEDOUT, Result};
 use crate::fs::caller;
 use crate::fs::file::buffer::{Input as WriteInput, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
-use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::file::{File, FileOps, OpenFlags, Order};
 use crate::fs::vfs::device_number;
 use input::{Effects, Input};
 use termios::{ICANON, Termios, VMIN, VTIME};
@@ -387,11 +387,11 @@ pub fn open_current(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
 }
 
 impl FileOps for Open {
-    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         self.tty.read(file, self, out)
     }
 
-    fn write(&self, file: &File, _: u64, from: &mut WriteInput<'_>) -> Result<usize> {
+    fn write(&self, file: &File, _: u64, from: &mut WriteInput<'_>, _: Order<'_>) -> Result<usize> {
         if self.is_hung_up() {
             return Err(EIO);
         }

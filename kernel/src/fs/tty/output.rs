@@ -1,4 +1,6 @@
 //! The line discipline's output side: OPOST and its kin, and the echo.
+//!
+//! Lock order: `writing` → `settings`, `echo`, a pseudo-terminal's `output`; one of them at a time.
 #![forbid(unsafe_code)]
 
 use core::mem::take;
@@ -9,6 +11,8 @@ use crate::device::serial;
 use crate::errno::{EAGAIN, EIO, Result};
 use crate::fs::file::File;
 use crate::fs::file::buffer::Input;
+use crate::lock_order as level;
+use sync::MutexGuard;
 
 /// Bytes of a program that are processed at a time; processing makes at most eight of one.
 const PIECE: usize = 128;
@@ -70,7 +74,9 @@ impl Cooked {
 }
 
 impl Tty {
-    fn send(&self, bytes: &[u8], t: &Termios, column: &mut usize) {
+    /// Whoever sends has locked the line, and shows it.
+    fn send(&self, bytes: &[u8], t: &Termios, line: &mut MutexGuard<'_, usize, level::TtyOutput>) {
+        let (column, order) = line.split();
         for piece in bytes.chunks(PIECE) {
             let mut cooked = Cooked { bytes: [0; PIECE * 8], len: 0 };
             for &byte in piece {
@@ -79,7 +85,7 @@ impl Tty {
             let cooked = cooked.bytes.get(..cooked.len).unwrap_or(&[]);
             match &self.line {
                 Line::Port(n) => serial::port(*n).into_iter().for_each(|port| port.write(cooked)),
-                Line::Pseudo(pty) => pty.put(cooked),
+                Line::Pseudo(pty) => pty.put(cooked, order),
             }
         }
     }
@@ -108,8 +114,8 @@ impl Tty {
             }
             let settings = self.settings();
             {
-                let mut column = self.writing.lock();
-                self.send(buffer.get(..n).unwrap_or(&[]), &settings, &mut column);
+                let mut line = self.writing.lock();
+                self.send(buffer.get(..n).unwrap_or(&[]), &settings, &mut line);
             }
             self.try_echo();
             if crate::sched::give_way() {
@@ -122,9 +128,10 @@ impl Tty {
     /// Writes the echo that has piled up, unless somebody is writing: then that one does it. Never sleeps for a lock.
     pub(super) fn try_echo(&self) {
         while !self.echo.lock().is_empty() {
-            let Some(mut column) = self.writing.try_lock() else { return };
-            let bytes = take(&mut *self.echo.lock());
-            self.send(&bytes, &self.settings(), &mut column);
+            let Some(mut line) = self.writing.try_lock() else { return };
+            let settings = *self.settings.lock_in(line.held());
+            let bytes = take(&mut *self.echo.lock_in(line.held()));
+            self.send(&bytes, &settings, &mut line);
         }
     }
 }

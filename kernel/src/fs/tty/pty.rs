@@ -18,6 +18,7 @@ use core::sync::atomic::{
 };
 
 use crate::lock_order as level;
+use sync::level::Held;
 use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use super::devpts;
@@ -29,7 +30,7 @@ use crate::fs::caller;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::ioctl::{FIONREAD, get_u32, put_u32};
 use crate::fs::file::poll::{self, PollQueue, Poller};
-use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::fs::file::{File, FileOps, OpenFlags, Order};
 use crate::fs::vfs::device_number;
 
 lock_class! {
@@ -77,9 +78,9 @@ impl Pty {
     }
 
     /// Keeps what was written, cooked, for the master.
-    pub fn put(&self, bytes: &[u8]) {
+    pub fn put(&self, bytes: &[u8], order: &mut Held<'_, level::TtyOutput>) {
         {
-            let mut output = self.output.lock();
+            let mut output = self.output.lock_in(order);
             if output.len() + bytes.len() > LIMIT || output.try_reserve(bytes.len()).is_err() {
                 return;
             }
@@ -209,7 +210,7 @@ const TIOCSIG: u32 = 0x4004_5436;
 const TIOCGPTLCK: u32 = 0x8004_5439;
 
 impl FileOps for Master {
-    fn read(&self, file: &File, _: u64, out: &mut Output<'_>) -> Result<usize> {
+    fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         let pty = self.pty()?;
         let mut buffer = [0; 256];
         if out.left() == 0 {
@@ -244,7 +245,7 @@ impl FileOps for Master {
         }
     }
 
-    fn write(&self, file: &File, _: u64, from: &mut Input<'_>) -> Result<usize> {
+    fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         let pty = self.pty()?;
         let mut buffer = [0; 256];
         while from.left() > 0 {

@@ -5,6 +5,7 @@
 
 use super::inode::{Inode, SET_GROUP_ID, SET_USER_ID};
 use crate::errno::Result;
+use sync::level::Held;
 
 /// The attributes to be changed; `None` leaves one as it is.
 #[derive(Default, Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +36,7 @@ impl Changes {
 /// # Errors
 /// Those of the file system.
 pub fn change(inode: &Inode, changes: &Changes) -> Result {
-    let _lock = inode.write_lock.lock();
-    inode.ops.set_attributes(inode, changes)
+    let order = &mut Held::clean();
+    let mut write = inode.lock_write(order);
+    inode.ops.set_attributes(inode, changes, write.held().reborrow())
 }

@@ -6,6 +6,7 @@
 
 use alloc::sync::Arc;
 
+use sync::level::{Before, Held};
 use sync::try_arc;
 
 use super::access::{self, Cred, EXEC, WRITE};
@@ -16,6 +17,7 @@ use super::lookup::{Last, Start, resolve_parent};
 use super::mount::Path;
 use super::site::{Site, directory};
 use crate::errno::*;
+use crate::lock_order as level;
 
 /// What becomes of a name that is to be made.
 pub struct Making<'a> {
@@ -83,9 +85,14 @@ fn make_here(site: &Site<'_>, cred: &Cred, making: &Making<'_>, umask: u32) -> R
 ///
 /// # Errors
 /// EEXIST, ENOMEM.
-pub fn enter(dir: &Path, name: &Arc<Name>, inode: Arc<Inode>) -> Result {
+pub fn enter(
+    dir: &Path,
+    name: &Arc<Name>,
+    inode: Arc<Inode>,
+    order: &mut Held<'_, impl Before<level::Directory>>,
+) -> Result {
     let site = Site::new(dir, name)?;
-    let mut names = site.here.names.lock();
+    let mut names = site.here.names.lock_in(order);
     if site.exists(&names) {
         return Err(EEXIST);
     }

@@ -13,8 +13,9 @@ use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
+use sync::level::{Before, Held};
 use sync::rcu::{RcuArc, RcuHead};
-use sync::{Mutex, lock_class, try_arc};
+use sync::{Mutex, MutexGuard, lock_class, try_arc};
 
 use super::attributes::Changes;
 use super::clock;
@@ -94,7 +95,7 @@ pub struct Inode {
     version: AtomicU64,
     pub ops: Box<dyn InodeOps>,
     /// Serialises writes that must not interleave: appends, truncation.
-    pub write_lock: Mutex<(), level::InodeWrite>,
+    write_lock: Mutex<(), level::InodeWrite>,
     pub locks: FileLocks,
     /// Who has it open for writing, and whether it was ever a program.
     pub writers: Writers,
@@ -163,6 +164,15 @@ impl Inode {
             volatile,
             kept: RcuArc::empty(),
         })?)
+    }
+
+    /// Takes the lock of writes, which the file's position may be locked above. May sleep.
+    #[inline(always)]
+    pub fn lock_write<'a>(
+        &'a self,
+        order: &'a mut Held<'_, impl Before<level::InodeWrite>>,
+    ) -> MutexGuard<'a, (), level::InodeWrite> {
+        self.write_lock.lock_in(order)
     }
 
     pub fn is_dir(&self) -> bool {
@@ -305,7 +315,8 @@ impl Inode {
         make: impl FnOnce() -> Result<T>,
         show: impl FnOnce(&T) -> R,
     ) -> Result<R> {
-        let _lock = self.write_lock.lock();
+        let order = &mut Held::clean();
+        let _lock = self.lock_write(order);
         if self.kept.load(&sync::rcu::read()).is_none() {
             let what: Box<dyn Any + Send + Sync> = sync::try_box(make()?)?;
             self.kept.swap(Some(try_arc(Kept { version: 0, what, rcu: RcuHead::new() })?));

@@ -10,7 +10,8 @@
 //! **Locks**: a method that changes names is called with the lock of each directory that it changes (`Directory::names`), and those names
 //! are claimed: nobody else asks for them, changes them or enters them in the cache until it returns. `rename` between two directories
 //! holds the super block's rename lock besides. `lookup` and `revalidate` hold the claim of the one name alone, so names of one directory are
-//! asked for in parallel. `set_attributes` holds the inode's `write_lock`. All others are called with no lock of the VFS.
+//! asked for in parallel. `set_attributes` holds the inode's lock of writes, and is shown it ([`Writing`]). All others are called with no
+//! lock of the VFS.
 //!
 //! **Names and the cache** are the VFS's: a method says what the file system did, and the VFS enters, moves and drops names when it
 //! succeeds. Attributes (link counts, times, sizes) are the file system's: it changes those of the inodes it was given.
@@ -28,6 +29,8 @@ use super::mount::Path;
 use super::superblock::{StatFs, SuperBlock};
 use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Result};
 use crate::fs::file::{FileOps, OpenFlags};
+use crate::lock_order as level;
+use sync::level::Held;
 use vm::ObjectRef;
 
 /// One entry of a directory as `InodeOps::read_dir` reports it.
@@ -77,6 +80,9 @@ pub enum XattrMode {
     Replace,
 }
 
+/// The inode's lock of writes is held: what a method locks next comes after it.
+pub type Writing<'a> = Held<'a, level::InodeWrite>;
+
 /// What a file system does for one inode.
 pub trait InodeOps: Send + Sync + Any {
     // Every inode.
@@ -100,7 +106,7 @@ pub trait InodeOps: Send + Sync + Any {
     ///
     /// # Errors
     /// EPERM: these attributes cannot be changed; EINVAL: it has no size to set; ENOSPC, EIO and the like.
-    fn set_attributes(&self, inode: &Inode, changes: &Changes) -> Result {
+    fn set_attributes(&self, inode: &Inode, changes: &Changes, _locked: Writing<'_>) -> Result {
         if changes.size.is_some() {
             return Err(EINVAL);
         }

@@ -6,6 +6,8 @@
 
 use alloc::sync::Arc;
 
+use sync::level::{Before, Held};
+
 use super::access::{self, Cred};
 use super::context::FsContext;
 use super::dentry::{Dentry, Name};
@@ -13,6 +15,7 @@ use super::lookup::{Last, Parent, Start, resolve_parent};
 use super::mount::Path;
 use super::site::Site;
 use crate::errno::*;
+use crate::lock_order as level;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Removal {
@@ -88,9 +91,9 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
 ///
 /// # Errors
 /// ENOENT.
-pub fn withdraw(dir: &Path, name: &Arc<Name>) -> Result {
+pub fn withdraw(dir: &Path, name: &Arc<Name>, order: &mut Held<'_, impl Before<level::Directory>>) -> Result {
     let site = Site::new(dir, name)?;
-    let mut names = site.here.names.lock();
+    let mut names = site.here.names.lock_in(order);
     let victim = site.there(&names).ok_or(ENOENT)?;
     site.leave(&mut names);
     victim.inode.drop_link();

@@ -1,12 +1,13 @@
 //! What happens when a signal comes: the actions of a process, which processes cloned with CLONE_SIGHAND have in common.
 //!
-//! LockOrder: taken last, under a process's signal state. Who has the actions alone still takes the lock: it is on their line.
+//! LockOrder: taken last, under a process's signal state, which is shown. Who has the actions alone still takes the lock: it is on their line.
 #![forbid(unsafe_code)]
 
 use super::{Action, COUNT};
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use linux_raw_sys::general::{SIGKILL, SIGSTOP};
+use sync::level::Held;
 use sync::{AllocError, SpinLock, lock_class, slab_arc};
 
 lock_class! { static ACTIONS: LockClass = ("signal actions", level::SignalActions); }
@@ -15,6 +16,9 @@ vm::slab_type!(Actions, "signal-actions", Arc);
 
 /// SIGKILL and SIGSTOP have the default for good, and no place: with them the rest would not fit into a slab's largest object.
 const PLACES: usize = COUNT as usize - 2;
+
+/// The process's signal state is locked.
+type Order<'a> = Held<'a, level::ProcessSignals>;
 
 /// The actions for all signals.
 pub(super) struct Actions(SpinLock<[Action; PLACES], level::SignalActions>);
@@ -45,27 +49,27 @@ impl Actions {
     ///
     /// # Errors
     /// No memory.
-    pub fn copy(&self) -> Result<Arc<Self>, AllocError> {
-        let actions = *self.0.lock();
+    pub fn copy(&self, order: &mut Order<'_>) -> Result<Arc<Self>, AllocError> {
+        let actions = *self.0.lock_in(order);
         Self::with(actions)
     }
 
     /// The action for `signal`; None: no such signal.
-    pub fn get(&self, signal: u32) -> Option<Action> {
+    pub fn get(&self, signal: u32, order: &mut Order<'_>) -> Option<Action> {
         match place_of(signal) {
-            Some(place) => self.0.lock().get(place).copied(),
+            Some(place) => self.0.lock_in(order).get(place).copied(),
             None => (signal != 0).then(Action::default),
         }
     }
 
     /// Sets the action for `signal` and returns the old one; None: there is no such signal, or its action is fixed.
-    pub fn set(&self, signal: u32, to: Action) -> Option<Action> {
+    pub fn set(&self, signal: u32, to: Action, order: &mut Order<'_>) -> Option<Action> {
         let place = place_of(signal)?;
-        self.0.lock().get_mut(place).map(|place| core::mem::replace(place, to))
+        self.0.lock_in(order).get_mut(place).map(|place| core::mem::replace(place, to))
     }
 
     /// Changes every action that can be changed.
-    pub fn for_each(&self, change: impl FnMut(&mut Action)) {
-        self.0.lock().iter_mut().for_each(change);
+    pub fn for_each(&self, change: impl FnMut(&mut Action), order: &mut Order<'_>) {
+        self.0.lock_in(order).iter_mut().for_each(change);
     }
 }

@@ -91,17 +91,18 @@ fn next(thread: &Current) -> Verdict {
             timer::delivered(&mut info);
             state = process.signals.state.lock();
         }
-        let Some(action) = state.actions.get(info.signal) else { continue };
+        let (locked, held) = state.split();
+        let Some(action) = locked.actions.get(info.signal, held) else { continue };
         if action.discards(info.signal) {
             continue;
         }
         if !action.is_default() && bit(info.signal) & UNBLOCKABLE == 0 {
             if action.has(abi::SA_RESETHAND) {
-                state.actions.set(info.signal, Action::default());
+                locked.actions.set(info.signal, Action::default(), held);
             }
             // More may wait: look again after the handler has been entered.
-            let own = thread.pending.lock(state.held()).set;
-            if (own | state.shared.set) & !(blocked | action.mask) != 0 {
+            let own = thread.pending.lock(held).set;
+            if (own | locked.shared.set) & !(blocked | action.mask) != 0 {
                 sched::current().work.set(Work::SIGNAL);
             }
             return Verdict::Handle(info, action);
@@ -157,7 +158,7 @@ fn tell_parent(process: &Arc<Process>, code: u32, signal: i32) {
     let event =
         wait::Event { pid: process.pid(), uid: process.uid_at_exit(), code, status, usage: process.usage() };
     super::send::child_event(&parent, process, event);
-    family::with_parent(process, |parent, _| parent.family.events.wake_all());
+    family::with_parent(process, |parent, _, _| parent.family.events.wake_all());
 }
 
 /// Turns the internal results of interrupted system calls into a restart or EINTR.

@@ -250,7 +250,9 @@ impl Signals {
     /// # Errors
     /// ENOMEM.
     pub fn copy(&self) -> Result<Self> {
-        Ok(Self::with(self.state.lock().actions.copy()?))
+        let mut state = self.state.lock();
+        let (state, order) = state.split();
+        Ok(Self::with(state.actions.copy(order)?))
     }
 
     /// These very actions and nothing pending, for CLONE_SIGHAND.
@@ -264,15 +266,27 @@ impl Signals {
     /// ENOMEM.
     pub fn unshare(&self) -> Result {
         let mut state = self.state.lock();
+        let (state, order) = state.split();
         if Arc::strong_count(&state.actions) > 1 {
-            state.actions = state.actions.copy()?;
+            state.actions = state.actions.copy(order)?;
         }
         Ok(())
     }
 
     /// The action for `signal`; None: no such signal.
     pub fn action(&self, signal: u32) -> Option<Action> {
-        self.state.lock().actions.get(signal)
+        self.action_in(&mut Held::clean(), signal)
+    }
+
+    /// As `action`, under locks that come before a process's signals.
+    pub fn action_in(
+        &self,
+        order: &mut Held<'_, impl Before<level::ProcessSignals>>,
+        signal: u32,
+    ) -> Option<Action> {
+        let mut state = self.state.lock_in(order);
+        let (state, order) = state.split();
+        state.actions.get(signal, order)
     }
 
     /// Sets the action for a signal and returns the old one. Pending signals that are ignored from now on go.
@@ -285,21 +299,25 @@ impl Signals {
         }
         let process = super::current_process();
         let mut state = self.state.lock();
+        let (state, order) = state.split();
         let to = Action { mask: to.mask & !UNBLOCKABLE, ..to };
-        let old = state.actions.set(signal, to).ok_or(Errno::EINVAL)?;
+        let old = state.actions.set(signal, to, order).ok_or(Errno::EINVAL)?;
         if to.discards(signal) {
             state.shared.discard(bit(signal));
-            process.for_each_thread_in(state.held(), |t, held| t.pending.lock(held).discard(bit(signal)));
+            process.for_each_thread_in(order, |t, held| t.pending.lock(held).discard(bit(signal)));
         }
         Ok(old)
     }
 
     /// exec: handlers are gone, ignored signals stay ignored.
     pub fn reset_for_exec(&self) {
-        self.state.lock().actions.for_each(|action| {
+        let reset = |action: &mut Action| {
             let handler = if action.is_ignore() { Action::IGNORE } else { Action::DEFAULT };
             *action = Action { handler, ..Action::default() };
-        });
+        };
+        let mut state = self.state.lock();
+        let (state, order) = state.split();
+        state.actions.for_each(reset, order);
     }
 
     /// All threads are to end with `status`, or the status of whoever said so before.

@@ -38,7 +38,7 @@ pub fn queue(
     let this = bit(info.signal);
     let (locked, held) = state.split();
     prepare(process, locked, held, info.signal);
-    let Some(action) = state.actions.get(info.signal) else { return Ok(false) };
+    let Some(action) = locked.actions.get(info.signal, held) else { return Ok(false) };
     // A blocked signal is kept even if it would be ignored: the program may change its mind, or sigwait.
     let kept = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
     let blocked = match thread {
@@ -130,12 +130,13 @@ pub fn kernel(process: &Arc<Process>, signal: u32) {
 pub fn forced(info: Info) {
     let thread = super::super::current();
     {
-        let state = thread.process.signals.state.lock();
+        let mut state = thread.process.signals.state.lock();
+        let (state, held) = state.split();
         let this = bit(info.signal);
-        let Some(action) = state.actions.get(info.signal) else { return };
+        let Some(action) = state.actions.get(info.signal, held) else { return };
         let blocked = thread.blocked.load(Ordering::Relaxed);
         if blocked & this != 0 || action.is_ignore() {
-            state.actions.set(info.signal, Action::default());
+            state.actions.set(info.signal, Action::default(), held);
             thread.blocked.store(blocked & !this, Ordering::Relaxed);
         }
     }

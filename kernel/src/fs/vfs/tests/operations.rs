@@ -11,6 +11,7 @@ use super::testfs::ROOT;
 use super::*;
 use crate::errno::*;
 use crate::testing::in_process;
+use sync::level::Held;
 
 const CACHES: [Cache; 3] = [Cache::Cached, Cache::Revalidated, Cache::Uncached];
 
@@ -188,12 +189,12 @@ fn what_is_left_out_gives_linux_errors() {
                 // A name that the kernel has put there.
                 let new = NewInode { kind: Kind::Regular, ..new };
                 let file = Inode::try_new(2, device, &new, sync::try_box(Plain).unwrap()).unwrap();
-                create::enter(&root, &Name::try_new(b"ours").unwrap(), file).unwrap();
+                create::enter(&root, &Name::try_new(b"ours").unwrap(), file, &mut Held::clean()).unwrap();
                 assert_eq!(unlink("ours"), Err(EPERM));
                 assert_eq!(mv("ours", "theirs", 0), Err(EPERM));
                 assert_eq!(link("ours", "theirs"), Err(EPERM));
                 assert_eq!(list(".").unwrap(), ["ours"]);
-                remove::withdraw(&root, &Name::try_new(b"ours").unwrap()).unwrap();
+                remove::withdraw(&root, &Name::try_new(b"ours").unwrap(), &mut Held::clean()).unwrap();
                 assert_eq!(number("ours"), Err(ENOENT));
             }
         });

@@ -15,7 +15,7 @@ use super::super::attributes::Changes;
 use super::super::cache::Cache;
 use super::super::cache::inodes::InodeTable;
 use super::super::inode::{Inode, Kind, NewInode};
-use super::super::operations::{DirEntry, InodeOps, Moving, SuperOps, Validity, XattrMode};
+use super::super::operations::{DirEntry, InodeOps, Moving, SuperOps, Validity, Writing, XattrMode};
 use super::super::superblock::{FsType, StatFs, SuperBlock, new_device};
 use crate::errno::*;
 use crate::sched::{Sleep, WaitQueue};
@@ -327,7 +327,7 @@ impl InodeOps for One {
         Ok(())
     }
 
-    fn set_attributes(&self, inode: &Inode, changes: &Changes) -> Result {
+    fn set_attributes(&self, inode: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
         self.0.run("set_attributes", &[], |tree| {
             let node = tree.at(inode.number)?;
             node.size = changes.size.unwrap_or(node.size);

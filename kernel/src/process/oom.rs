@@ -1,5 +1,6 @@
 //! When memory is out: the process that holds most of it is killed, and whoever needs a page waits for what comes back. A call that may
-//! fail kills nobody: it waits once for what is free already but lies with other CPUs or waits for a grace period (`drain_caches`).
+//! fail kills nobody: it waits once for what can be had without (`drain_caches`): names that the name cache keeps and nobody uses, and
+//! what is free already but lies with other CPUs or waits for a grace period.
 //!
 //! One victim at a time: while it dies nobody else is chosen, unless it takes too long (it may wait for something that another
 //! process holds). The first process is never chosen. What programs keep in files is not theirs alone and is not counted; a file
@@ -12,6 +13,7 @@ use super::signal::{Info, send};
 use super::{Pid, Process, ids};
 use crate::arch::time;
 use crate::errno::{Errno, Result};
+use crate::fs::vfs::cache::shrink;
 use crate::sched::{self, Sleep};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -61,10 +63,11 @@ pub fn wait_for_memory() -> bool {
     !super::is_dying()
 }
 
-/// Much may be free already: kept by other CPUs, or waiting for a grace period. Has every CPU give it back and waits a little. False: the
-/// running thread is dying. May sleep; no lock is held.
+/// Gives up cached names. Much may be free already, too: kept by other CPUs, or waiting for a grace period. Has every CPU give it back and
+/// waits a little. False: the running thread is dying. May sleep; no spinning lock is held.
 #[cold]
 pub fn drain_caches() -> bool {
+    shrink::drain();
     sync::rcu::expedite();
     sync::rcu::hurry();
     sync::rcu::synchronize();

@@ -4,7 +4,9 @@
 //! holds, mount points, and directories below which the cache has names. Negative entries count as names and go as they do.
 //! A name that has left its directory otherwise stays in the ring until the hand comes by; it counts too, so the ring is bounded.
 //!
-//! Nothing here sleeps or waits for a lock of a directory: what is locked stays. So reclaim may call it whatever it holds.
+//! Names go when a bound is reached, some at a time, and when memory is out, all that nobody needs (`drain`, called by `process::oom`).
+//!
+//! Nothing here sleeps or waits for a lock of a directory: what is locked stays. So it may be called whatever sleeping locks are held.
 //!
 //! Lock order: `name ring` is innermost; nothing is freed under it. Directories, parent before child, are only tried.
 #![forbid(unsafe_code)]
@@ -24,6 +26,7 @@ use super::NameCache;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::vfs::dentry::{Dentry, Name};
 use crate::lock_order as level;
+use crate::sched::schedule_if_needed;
 
 lock_class! { static RING: LockClass = ("name ring", level::NameRing); }
 lock_class! { static CACHES: LockClass = ("name caches", level::NameCaches); }
@@ -39,6 +42,8 @@ const AT_LEAST: usize = 1024;
 const BETWEEN: usize = 64;
 /// Names taken out at once when a bound is reached.
 const BATCH: usize = 32;
+/// Names taken out before others get the CPU when memory is out.
+const STEP: usize = 256;
 
 /// A name of the cache.
 #[derive(Clone)]
@@ -55,6 +60,9 @@ pub struct Clock {
     turning: AtomicBool,
     /// 0: by the size of memory.
     bound: AtomicUsize,
+    /// Not one of all: a test counts what is asked for, and others that run beside it shrink all.
+    #[cfg(test)]
+    spared: AtomicBool,
 }
 
 enum Outcome {
@@ -70,6 +78,8 @@ impl Clock {
             items: SpinLock::new(VecDeque::new(), &RING),
             turning: AtomicBool::new(false),
             bound: AtomicUsize::new(0),
+            #[cfg(test)]
+            spared: AtomicBool::new(true),
         }
     }
 
@@ -201,6 +211,19 @@ impl NameCache {
     pub fn set_bound(&self, names: usize) {
         self.clock.bound.store(names, Relaxed);
     }
+
+    /// From now on it is one of all.
+    #[cfg(test)]
+    pub fn join_all(&self) {
+        self.clock.spared.store(false, Relaxed);
+    }
+
+    fn is_one_of_all(&self) -> bool {
+        #[cfg(test)]
+        return !self.clock.spared.load(Relaxed);
+        #[cfg(not(test))]
+        true
+    }
 }
 
 pub(super) fn register(cache: &Arc<NameCache>) -> Result {
@@ -214,7 +237,7 @@ fn nth(i: usize) -> Option<Weak<NameCache>> {
 }
 
 fn each() -> impl Iterator<Item = Arc<NameCache>> {
-    (0..).map_while(nth).filter_map(|weak| weak.upgrade())
+    (0..).map_while(nth).filter_map(|weak| weak.upgrade()).filter(|cache| cache.is_one_of_all())
 }
 
 /// Names in all rings.
@@ -226,7 +249,17 @@ fn bound_in_all() -> usize {
     (vm::frame::total_frames() as usize / FRAMES_PER_NAME_IN_ALL).max(AT_LEAST)
 }
 
-/// Takes up to `count` names out of all caches, of each in proportion to what it has, and says how many. For reclaim: does not sleep.
+/// Memory is out: all names go that nobody needs, those used lately too. What a directory had keeps it until a grace period has passed, so
+/// a tree goes one level at a call. Gives way; no spinning lock is held.
+pub fn drain() {
+    for cache in each() {
+        while cache.shrink(STEP) == STEP {
+            schedule_if_needed();
+        }
+    }
+}
+
+/// Takes up to `count` names out of all caches, of each in proportion to what it has, and says how many. Does not sleep.
 pub fn shrink(count: usize) -> usize {
     let all = names().max(1);
     let mut taken = 0;

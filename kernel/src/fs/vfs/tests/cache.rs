@@ -5,8 +5,10 @@ use super::testfs::{ROOT, lock};
 use super::*;
 use crate::arch::time;
 use crate::errno::*;
+use crate::process;
 use crate::sched::{self, Sleep};
 use crate::testing::{in_process, until};
+use std::mem::take;
 
 /// Shrinks until so many names are left. A directory that had names goes when these are free, so when all CPUs have run their callbacks.
 fn drain_to(world: &World, names: usize) {
@@ -127,6 +129,7 @@ fn a_used_name_gets_a_second_chance() {
 fn a_super_block_keeps_to_its_bound_and_threads_lose_nothing() {
     in_process(|| {
         let world = World::new(Cache::Cached);
+        world.names().join_all();
         world.names().set_bound(100);
         for n in 0..10 {
             world
@@ -156,6 +159,42 @@ fn a_super_block_keeps_to_its_bound_and_threads_lose_nothing() {
         }
         // In all: others' names are counted too.
         assert!(shrink::shrink(1000) > 0 || world.names().len() == 0);
+    });
+}
+
+#[test]
+fn the_name_that_reaches_the_bound_is_not_the_one_that_goes() {
+    in_process(|| {
+        let world = World::new(Cache::Cached);
+        create("a").unwrap();
+        let _held = find("a").unwrap();
+        world.fs.elsewhere(|tree| tree.make(ROOT, b"x", Kind::Regular)).unwrap();
+        world.names().set_bound(1);
+        number("x").unwrap();
+        number("x").unwrap();
+        assert_eq!(world.fs.calls("lookup", "x"), 1);
+        assert_eq!(world.names().len(), 2);
+    });
+}
+
+#[test]
+fn when_memory_is_out_all_names_go_that_nobody_needs() {
+    in_process(|| {
+        let world = World::new(Cache::Cached);
+        world.names().join_all();
+        for dir in ["d", "d/e", "held"] {
+            mkdir(dir).unwrap();
+        }
+        (0..600).for_each(|n| create(&std::format!("d/e/{n}")).unwrap());
+        let held = find("held").unwrap();
+        until(|| {
+            let mut short = true;
+            let retried = process::drain_and_retry(|| if take(&mut short) { Err(ENOMEM) } else { Ok(()) });
+            assert_eq!(retried, Ok(()));
+            world.names().len() == 1
+        });
+        assert!(core::ptr::eq(&*find("held").unwrap().dentry, &*held.dentry));
+        assert_eq!(list("d/e").unwrap().len(), 600);
     });
 }
 

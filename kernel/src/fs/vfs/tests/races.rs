@@ -180,6 +180,126 @@ fn a_lookup_in_a_directory_that_is_removed_meanwhile_finds_nothing_and_enters_no
     });
 }
 
+/// Takes out all names that can go, whatever was used lately.
+fn shrink(world: &World) {
+    while world.names().shrink(usize::MAX / 4) > 0 {}
+}
+
+#[test]
+fn a_name_that_is_asked_about_is_not_evicted() {
+    in_process(|| {
+        let world = World::new(Cache::Revalidated);
+        create("x").unwrap();
+        create("y").unwrap();
+        world.fs.forget_calls();
+        let gate = world.fs.gate("revalidate", "x", When::After);
+        let asks = world.spawn(|_| number("x"));
+        until(|| gate.arrived() == 1);
+        shrink(&world);
+        assert_eq!(world.names().len(), 1, "x stays, and nothing else");
+        gate.open();
+        asks.join().unwrap();
+        number("x").unwrap();
+        assert_eq!(world.fs.calls("lookup", "x"), 0);
+    });
+}
+
+#[test]
+fn a_directory_in_which_a_name_is_asked_for_is_not_evicted() {
+    in_process(|| {
+        let world = World::new(Cache::Cached);
+        let d = world.fs.elsewhere(|tree| tree.make(ROOT, b"d", Kind::Directory)).unwrap();
+        world.fs.elsewhere(|tree| tree.make(d, b"x", Kind::Regular)).unwrap();
+        let gate = world.fs.gate("lookup", "x", When::After);
+        let asks = world.spawn(|_| number("d/x"));
+        until(|| gate.arrived() == 1);
+        shrink(&world);
+        gate.open();
+        let answer = asks.join().unwrap();
+        assert_eq!(number("d/x"), Ok(answer));
+        assert_eq!((world.fs.calls("lookup", "d"), world.fs.calls("lookup", "x")), (1, 1));
+    });
+}
+
+#[test]
+fn a_directory_without_a_place_is_not_forgotten_while_a_name_in_it_is_asked_for() {
+    in_process(|| {
+        let world = World::new(Cache::Revalidated);
+        let d = world.fs.elsewhere(|tree| tree.make(ROOT, b"d", Kind::Directory)).unwrap();
+        world.fs.elsewhere(|tree| tree.make(d, b"x", Kind::Regular)).unwrap();
+        let gate = world.fs.gate("lookup", "x", When::After);
+        let asks = world.spawn(|_| number("d/x"));
+        until(|| gate.arrived() == 1);
+        world.fs.elsewhere(|tree| tree.leave(ROOT, b"d")).unwrap();
+        assert_eq!(number("d"), Err(ENOENT));
+        // Grace periods pass, after which it would be let go if nobody held it.
+        for _ in 0..4 {
+            sync::rcu::synchronize();
+            shrink(&world);
+        }
+        world.fs.elsewhere(|tree| tree.enter(ROOT, b"back", d)).unwrap();
+        find("back").unwrap();
+        gate.open();
+        let answer = asks.join().unwrap();
+        assert_eq!(number("back/x"), Ok(answer));
+        assert_eq!(world.fs.calls("lookup", "x"), 1, "the answer went into another directory's table");
+    });
+}
+
+#[test]
+fn a_mount_on_a_name_that_is_just_found_stale_stays_and_a_later_one_finds_no_name() {
+    for mounted_first in [true, false] {
+        in_process(move || {
+            let world = World::new(Cache::Revalidated);
+            mkdir("d").unwrap();
+            let point = find("d").unwrap();
+            let (other, inner) = TestFs::mount(Cache::Uncached);
+            other.elsewhere(|tree| tree.make(ROOT, b"inside", Kind::Regular)).unwrap();
+            let mount = || mount::mount(inner.clone(), inner.root()?, b"x", 0, point.clone());
+            world.fs.elsewhere(|tree| tree.remove(ROOT, b"d")).unwrap();
+            // The file system has said that it is gone, and the cache has not heard it yet.
+            let gate = world.fs.gate("revalidate", "d", When::After);
+            let walks = world.spawn(|_| number("d/inside"));
+            until(|| gate.arrived() == 1);
+            if mounted_first {
+                mount().unwrap();
+            }
+            gate.open();
+            assert_eq!(walks.join().is_ok(), mounted_first);
+            if mounted_first {
+                number("d/inside").unwrap();
+                mount::unmount(&find("d").unwrap(), true, |_| false).unwrap();
+            }
+            assert_eq!(number("d"), Err(ENOENT));
+            assert_eq!(mount(), Err(ENOENT));
+        });
+    }
+}
+
+#[test]
+fn a_mount_below_a_directory_that_is_just_found_stale_stays_with_those_who_are_there() {
+    in_process(|| {
+        let world = World::new(Cache::Revalidated);
+        mkdir("d").unwrap();
+        mkdir("d/point").unwrap();
+        mkdir("d/free").unwrap();
+        let (d, point, free) = (find("d").unwrap(), find("d/point").unwrap(), find("d/free").unwrap());
+        let (_other, inner) = TestFs::mount(Cache::Uncached);
+        world.fs.elsewhere(|tree| tree.leave(ROOT, b"d")).unwrap();
+        let gate = world.fs.gate("revalidate", "d", When::After);
+        let walks = world.spawn(|_| number("d"));
+        until(|| gate.arrived() == 1);
+        mount::mount(inner.clone(), inner.root().unwrap(), b"x", 0, point.clone()).unwrap();
+        gate.open();
+        assert_eq!(walks.join(), Err(ENOENT));
+        assert!(d.dentry.is_removed() && free.dentry.is_removed() && !point.dentry.is_removed());
+        let context = caller::context();
+        let inside = lookup::resolve(&context, &Cred::root(), Start::At(&d), b"point", true).unwrap();
+        assert!(core::ptr::eq(&*inside.dentry, &*inner.root().unwrap()));
+        mount::unmount(&inside, true, |_| false).unwrap();
+    });
+}
+
 #[test]
 fn two_renames_that_cross_do_not_wait_for_each_other_for_ever() {
     in_both(|world| {

@@ -1,7 +1,7 @@
 /*
  * The control port (ttyS2) of the guest's first program, and the frames that it sends there.
  *
- * A frame is u8 type, u16 length (little endian), then the data; the types are in host/src/protocol.rs. Whatever goes wrong
+ * A frame is u8 type, u16 length (little endian), then the data; the types are in host/src/relay/protocol.rs. Whatever goes wrong
  * with the port ends the machine: without it nobody learns what the program did.
  *
  * Included by init.c alone, which reads the frames of the host.
@@ -20,7 +20,7 @@
 
 #define CONTROL "/dev/ttyS2"
 
-#define INPUT_WINDOW 3072   /* as in host/src/protocol.rs */
+#define INPUT_WINDOW 3072   /* as in host/src/relay/protocol.rs */
 #define FRAME_DATA 4096     /* most data in one frame that we send */
 
 static int control = -1;    /* ttyS2 */

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::accel::Wanted;
-use crate::kernel_image::Kernel;
+use crate::machine::accel::Wanted;
+use crate::machine::kernel::Kernel;
 use crate::root::{Addition, Root};
 use crate::size::parse_bytes;
 
@@ -51,7 +51,7 @@ pub enum Command {
     Doctor,
     /// Print the completions for a shell
     Completions { shell: clap_complete::Shell },
-    #[command(name = crate::vm::GUARD, hide = true)]
+    #[command(name = crate::machine::qemu::GUARD, hide = true)]
     Guard {
         parent: String,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::accel;
+use crate::machine::accel;
 use crate::paths::Tree;
 use crate::root::busybox;
 

@@ -1,34 +1,24 @@
 //! The `darter` command: runs Linux programs on the Darter kernel in virtual machines, and measures it.
 //!
-//! It keeps to one thread: QEMU's life is tied to the thread that started it (vm.rs).
+//! It keeps to one thread: QEMU's life is tied to the thread that started it (machine/qemu.rs).
 #![forbid(unsafe_code)]
 
 #[macro_use]
 mod say;
 
-mod accel;
 mod bench;
 mod booted;
-mod capture;
 mod cli;
-mod console;
 mod doctor;
 mod exit;
-mod kernel_image;
 mod lines;
 mod machine;
-mod outcome;
-mod output;
 mod paths;
-mod protocol;
 mod relay;
 mod root;
 mod run;
-mod signals;
 mod size;
 mod symbols;
-mod terminal;
-mod vm;
 
 use std::process::ExitCode;
 
@@ -48,7 +38,9 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "darter", &mut std::io::stdout());
             Ok(0)
         }
-        Command::Guard { parent, arguments } => vm::guard(&parent, &arguments).map(|()| exit::MACHINE),
+        Command::Guard { parent, arguments } => {
+            machine::qemu::guard(&parent, &arguments).map(|()| exit::MACHINE)
+        }
     };
     match result {
         Ok(status) => ExitCode::from(status),

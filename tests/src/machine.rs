@@ -34,7 +34,7 @@ impl Machine {
         images.sort();
         images.iter().for_each(|name| salt.extend_from_slice(name.as_encoded_bytes()));
         salt.extend_from_slice(&cpus.to_le_bytes());
-        salt.extend_from_slice(&std::fs::read(root.join("host/src/kernel_image.rs")).unwrap_or_default());
+        salt.extend_from_slice(&std::fs::read(root.join("host/src/machine/kernel.rs")).unwrap_or_default());
         let salt = program::hash(&salt);
         Machine { root: root.to_owned(), cpus, limit, driver, cache: root.join(".cache/abi"), salt }
     }

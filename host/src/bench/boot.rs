@@ -8,16 +8,16 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::guest::{self, Command, Event, Measured, Reader};
-use crate::accel::Accel;
-use crate::kernel_image::Kernel;
 use crate::machine::Machine;
-use crate::outcome::End;
-use crate::output::Sink;
+use crate::machine::accel::Accel;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
+use crate::relay::outcome::End;
+use crate::relay::output::Sink;
+use crate::relay::signals::Signals;
 use crate::relay::{self, Relay};
 use crate::root::{self, Job, Root};
 use crate::run;
-use crate::signals::Signals;
 
 pub struct Boot<'a> {
     pub paths: &'a Tree,

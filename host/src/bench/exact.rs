@@ -18,12 +18,12 @@ use super::results::{command, qemu_version, version};
 use super::suite::{self, Spec};
 use super::table::number;
 use super::{append, progress_bar, write_json};
-use crate::accel::{Accel, Wanted};
 use crate::cli::Bench;
 use crate::exit::usage;
-use crate::kernel_image::Kernel;
+use crate::machine::accel::{Accel, Wanted};
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
-use crate::signals::Signals;
+use crate::relay::signals::Signals;
 use crate::symbols;
 
 /// Functions shown with --profile.

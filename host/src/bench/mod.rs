@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::Bench;
-use crate::kernel_image::Kernel;
+use crate::machine::kernel::Kernel;
 use boot::Interrupted;
 
 const FULL: &str = "max";

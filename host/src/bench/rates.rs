@@ -14,11 +14,11 @@ use super::guest::Command;
 use super::results::{Results, Sample};
 use super::suite::{self, Spec};
 use super::{FULL, PLAIN, SETTLE, append, progress_bar, table, write_json};
-use crate::accel::Accel;
 use crate::cli::{Bench, CpuModels};
-use crate::kernel_image::Kernel;
+use crate::machine::accel::Accel;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
-use crate::signals::Signals;
+use crate::relay::signals::Signals;
 
 struct Session<'a> {
     options: &'a Bench,

@@ -4,9 +4,9 @@
 use serde::{Serialize, Serializer};
 
 use super::guest::Measured;
-use crate::accel::Accel;
 use crate::cli::Bench;
-use crate::kernel_image::Kernel;
+use crate::machine::accel::Accel;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 
 #[derive(Serialize)]

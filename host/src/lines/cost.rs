@@ -14,9 +14,9 @@ use crate::bench::boot::Boot;
 use crate::bench::guest::Command;
 use crate::bench::suite::{self, Spec};
 use crate::cli::Lines;
-use crate::kernel_image::Kernel;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
-use crate::signals::Signals;
+use crate::relay::signals::Signals;
 use crate::symbols;
 
 /// Times the operations of a count of lines, so that starting the program weighs little.

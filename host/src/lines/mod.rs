@@ -26,7 +26,7 @@ use crate::bench::{interrupted, progress_bar};
 use crate::cli::Lines;
 use crate::exit::usage;
 use crate::paths::Tree;
-use crate::signals::Signals;
+use crate::relay::signals::Signals;
 use crate::symbols;
 use darter_measure::LineWindow;
 use indicatif::ProgressBar;

@@ -13,11 +13,11 @@ use anyhow::{Context, Result};
 use darter_measure::{Class, Error, LineWindow, parse_lines};
 
 use super::windows::{machine, read};
-use crate::capture::capture;
 use crate::cli::Lines;
-use crate::kernel_image::Kernel;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::root::Addition;
+use crate::run::capture;
 use crate::symbols;
 
 const LIMIT: Duration = Duration::from_secs(600);

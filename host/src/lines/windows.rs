@@ -7,15 +7,15 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use darter_measure::{LineWindow, Names, lines_plugin, parse_lines};
 
-use crate::accel::Accel;
 use crate::bench::boot::{self, Boot};
 use crate::bench::guest::{self, Command};
 use crate::bench::{PLAIN, append};
 use crate::cli::LineMachine;
-use crate::kernel_image::Kernel;
 use crate::machine::Machine;
+use crate::machine::accel::Accel;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
-use crate::signals::Signals;
+use crate::relay::signals::Signals;
 use crate::symbols;
 
 /// Seconds that one command may take.

@@ -24,7 +24,7 @@ use crate::bench::suite::{self, Spec};
 use crate::cli::Lines;
 use crate::exit::usage;
 use crate::paths::Tree;
-use crate::signals::Signals;
+use crate::relay::signals::Signals;
 use crate::symbols;
 
 /// What is drawn when no operation is named.

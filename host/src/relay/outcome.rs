@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::protocol;
+use super::protocol;
 
 #[derive(Debug)]
 pub enum End {

@@ -1,15 +1,19 @@
 //! The virtual machine as QEMU's arguments. One description for both kernels, so that a comparison compares kernels.
 #![forbid(unsafe_code)]
 
+pub mod accel;
+pub mod kernel;
+pub mod qemu;
+
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::accel::Accel;
 use crate::exit::usage;
 use crate::size::show_bytes;
+use accel::Accel;
 
 /// QEMU's q35 without an interrupt-remapping unit.
 const MOST_CPUS: u32 = 255;

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::kernel_image::Kernel;
+use super::last_words::explain_machine;
+use super::start::{boot, environment};
 use crate::machine::Machine;
-use crate::outcome::{self, End};
-use crate::output::Sink;
+use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
+use crate::relay::outcome::{self, End};
+use crate::relay::output::Sink;
+use crate::relay::signals::Signals;
 use crate::relay::{self, Relay};
 use crate::root::{self, Addition, Job, Root};
-use crate::run;
-use crate::signals::Signals;
 
 /// For a kernel to start init; emulated, with dozens of CPUs on few real ones.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
@@ -32,14 +33,10 @@ pub fn capture(
     let mut signals = Signals::catch()?;
     let paths = Tree::find();
     let shared = root::prepare(&paths, &Root::Busybox, additions, machine.memory)?;
-    let job = Job {
-        tty: false,
-        input: false,
-        environment: run::environment(&[], false),
-        arguments: command.to_vec(),
-    };
+    let job =
+        Job { tty: false, input: false, environment: environment(&[], false), arguments: command.to_vec() };
     let initramfs = root::with_job(&paths, &shared, &job)?;
-    let vm = run::boot(machine, kernel.image(&paths)?, &initramfs, kernel.command_line(true, append))?;
+    let vm = boot(machine, kernel.image(&paths)?, &initramfs, kernel.command_line(true, append))?;
     let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let options = relay::Options {
         tty: false,
@@ -61,6 +58,6 @@ pub fn capture(
         }
         End::TimeLimit => bail!("{command:?} took longer than {} s in the guest", limit.as_secs()),
         End::Interrupted(signal) => bail!("ended by signal {signal}"),
-        End::Machine { why, last_words } => bail!(run::explain_machine(kernel, &why, &last_words)),
+        End::Machine { why, last_words } => bail!(explain_machine(kernel, &why, &last_words)),
     }
 }

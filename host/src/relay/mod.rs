@@ -5,6 +5,13 @@
 //! our stdin (INPUT_WINDOW), and signals and the time limit are served meanwhile.
 #![forbid(unsafe_code)]
 
+mod console;
+pub mod outcome;
+pub mod output;
+mod protocol;
+pub mod signals;
+pub mod terminal;
+
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -13,13 +20,12 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 
-use crate::console::Console;
-use crate::outcome::{End, Outcome};
-use crate::output::{Output, Sink};
-use crate::protocol::{Decoder, FromGuest, INPUT_FRAME, ToGuest, Window};
-use crate::signals::Signals;
-use crate::terminal;
-use crate::vm::{self, Vm};
+use crate::machine::qemu::{Vm, describe};
+use console::Console;
+use outcome::{End, Outcome};
+use output::{Output, Sink};
+use protocol::{Decoder, FromGuest, INPUT_FRAME, ToGuest, Window};
+use signals::Signals;
 
 /// A program told to end by SIGTERM or SIGHUP may take so long before its machine is ended.
 const GRACE: Duration = Duration::from_secs(3);
@@ -439,7 +445,7 @@ impl<'a> Relay<'a> {
         }
         let (status, said) = self.vm.wait()?;
         let said = format!("{}{said}", String::from_utf8_lossy(&self.qemu_said));
-        let mut why = vm::describe(status);
+        let mut why = describe(status);
         if !said.trim().is_empty() {
             why = format!("{why}: {}", said.trim());
         }

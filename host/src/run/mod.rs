@@ -1,29 +1,30 @@
 //! `darter run` and `darter shell`.
 #![forbid(unsafe_code)]
 
+mod capture;
+mod last_words;
+mod start;
+
 use std::cell::RefCell;
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rustix::io::FdFlags;
 use serde::Serialize;
 
-use crate::accel::Accel;
 use crate::cli::{MachineOptions, Run, Shell};
-use crate::kernel_image::Kernel;
 use crate::machine::Machine;
-use crate::outcome::{self, End, Outcome};
-use crate::output::Sink;
+use crate::machine::accel::Accel;
+use crate::machine::qemu::Vm;
 use crate::paths::Tree;
+use crate::relay::outcome::{self, End, Outcome};
+use crate::relay::output::Sink;
+use crate::relay::signals::Signals;
+use crate::relay::terminal;
 use crate::relay::{self, Relay};
 use crate::root::{self, Job};
-use crate::signals::Signals;
-use crate::terminal;
-use crate::vm::{Start, Vm};
-
-const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub use capture::capture;
+pub use last_words::explain_machine;
+pub use start::{boot, environment};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -147,18 +148,9 @@ fn explain(end: &End, options: &MachineOptions) -> Option<String> {
     }
 }
 
-pub fn explain_machine(kernel: &Kernel, why: &str, last_words: &str) -> String {
-    let text = format!("the machine with kernel {} failed: {why}", kernel.name());
-    if last_words.is_empty() {
-        format!("{text}\nits console is empty")
-    } else {
-        format!("{text}\nits last words:\n{}", crate::symbols::name_addresses(kernel, last_words))
-    }
-}
-
 /// Which accelerator `--accel` means here; exact counting needs emulation.
 fn accel(options: &MachineOptions) -> Result<Accel> {
-    if options.deterministic && options.accel == crate::accel::Wanted::Auto {
+    if options.deterministic && options.accel == crate::machine::accel::Wanted::Auto {
         return Ok(Accel::Tcg);
     }
     Accel::choose(options.accel)
@@ -185,32 +177,4 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         note!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());
     }
     boot(&machine, kernel, &initramfs, options.kernel.command_line(!options.verbose, &options.append))
-}
-
-/// Starts QEMU with an initramfs that only an open file names.
-pub fn boot(
-    machine: &Machine,
-    kernel: PathBuf,
-    initramfs: &std::fs::File,
-    command_line: String,
-) -> Result<Vm> {
-    // QEMU inherits the file and opens it by this name.
-    rustix::io::fcntl_setfd(initramfs, FdFlags::empty())?;
-    let initramfs = PathBuf::from(format!("/proc/self/fd/{}", initramfs.as_raw_fd()));
-    Vm::start(machine, Start { kernel, initramfs, command_line })
-}
-
-pub fn environment(own: &[String], tty: bool) -> Vec<String> {
-    let mut environment =
-        vec![PATH.to_owned(), "HOME=/root".into(), "USER=root".into(), "LOGNAME=root".into()];
-    if tty {
-        let term = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
-        environment.push(format!("TERM={term}"));
-    }
-    for word in own {
-        let name = word.split('=').next().unwrap_or_default();
-        environment.retain(|have| have.split('=').next() != Some(name));
-        environment.push(word.clone());
-    }
-    environment
 }

@@ -1,7 +1,7 @@
 //! The end of threads and processes.
 //!
-//! The last thread ends the process: children go to an heir, the parent is told, and what is left is a zombie until it
-//! is waited for. A parent that ignores SIGCHLD has its children released at once.
+//! The last thread ends the process: its children get a new parent, its own parent is told, and a zombie stays until the parent
+//! waits for it. Where the parent ignores SIGCHLD, no zombie stays.
 #![forbid(unsafe_code)]
 
 use super::own::GivenUp;
@@ -22,7 +22,7 @@ pub fn exit_group(status: i32) -> ! {
     exit_thread(status)
 }
 
-/// As `exit_group` with `status`, on the running thread's way back to user mode: for callers that own things.
+/// As `exit_group`, but the running thread ends on its way back to user mode. For callers that still own references.
 pub(super) fn end_process_soon(thread: &Arc<Thread>, status: i32) {
     thread.process.signals.begin_exit(status);
     kill_others(thread);
@@ -64,7 +64,7 @@ pub fn exit_thread(status: i32) -> ! {
     current.give_up(status, finish_exit)
 }
 
-/// The rest of the exit, of a thread that refers to nothing any more.
+/// The rest of the exit, once the thread has given its references up.
 fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let GivenUp { files, fs, space } = given_up;
     let current = super::current();
@@ -99,8 +99,8 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     sched::exit_current()
 }
 
-/// Does the running thread, the last of its process, have its space to itself? Then nobody waits for its end there, and Linux too leaves
-/// the word that CLONE_CHILD_CLEARTID names as it is. Who looks into the space just now may be taken for somebody that shares it.
+/// Is the running thread the only user of its space? Then nobody waits there for its end, and the word that CLONE_CHILD_CLEARTID
+/// names stays as it is, as on Linux. A process that inspects the space just now counts as a user.
 fn is_alone(thread: &Current) -> bool {
     // The thread's reference, its task's and its process's.
     thread.process.alive.load(Ordering::Acquire) == 1 && thread.space_references() <= 3
@@ -117,12 +117,12 @@ fn wake_users_of_memory(thread: &Current) {
     }
 }
 
-/// Leaves user memory; `mine` was the thread's reference to its space.
-fn leave_user_memory(process: &Process, mine: Option<Arc<Space>>) {
+/// Leaves user memory; `own` was the thread's reference to its space.
+fn leave_user_memory(process: &Process, own: Option<Arc<Space>>) {
     let left = sched::leave_space();
     let shared = if process.alive.load(Ordering::Acquire) == 1 { process.set_space(None) } else { None };
     drop((left, shared));
-    let max_rss = match mine {
+    let max_rss = match own {
         // Nobody else has it, nor can get it: it ends here, and says in passing how large it was.
         Some(space) if Arc::strong_count(&space) == 1 => space.exit(),
         // A vfork child gives its parent's space back.
@@ -146,24 +146,24 @@ fn end_process(process: &Arc<Process>, status: i32) {
     process.itimers.cancel();
     process.timers.clear();
     session::leave(process);
-    family::hand_over(process);
+    family::reparent_children(process);
     process.status.store(status, Ordering::Release);
     let released = family::with_parent(process, |parent, children, order| {
         process.zombie.store(true, Ordering::Release);
-        let auto = process.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD
+        let autoreap = process.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD
             && parent.signals.action_in(order, abi::SIGCHLD).is_some_and(|a: Action| a.reaps_children());
-        if auto {
+        if autoreap {
             children.retain(|c| !Arc::ptr_eq(c, process));
         }
-        (parent.clone(), auto)
+        (parent.clone(), autoreap)
     });
-    let Some((parent, auto)) = released else {
+    let Some((parent, autoreap)) = released else {
         process.zombie.store(true, Ordering::Release);
         return;
     };
     signal::send::child_event(&parent, process, wait::exit_event(process));
     parent.family.events.wake_all();
-    if auto {
+    if autoreap {
         family::forget(process);
     }
 }

@@ -1,8 +1,8 @@
 //! Parents and children.
 //!
-//! A child's birth, death and stopping are made known under its parent's `children` lock. When a parent exits it hands its
-//! children over: they name the new parent first and appear on its list after, so a child that dies in between tells the
-//! new parent, which is woken again once the child is on its list.
+//! A child's birth, death and stopping are published under its parent's `children` lock. When a parent exits, its children get a
+//! new parent, the reaper. A child first names the reaper as its parent and is then put on the reaper's list. A child that dies in
+//! between tells the reaper, which is woken again once the child is on its list.
 //!
 //! LockOrder: `children` → `parent` of a child, the signals of the process. Never two `children` locks at once.
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ lock_class! {
     static PARENT: LockClass = ("process parent", level::ProcessParent);
 }
 
-/// A process's place among its kin.
+/// A process's parent and children.
 pub struct Family {
     parent_pid: AtomicU32,
     parent: SpinLock<Option<Arc<Process>>, level::ProcessParent>,
@@ -74,7 +74,7 @@ impl Family {
 
 /// Takes `child`, which is off its parent's list, out of the table of numbers.
 pub fn forget(child: &Arc<Process>) {
-    super::session::keep_number(child);
+    super::session::retain_number(child);
     child.id.withdraw_process();
     child.family.set_parent(None, &mut Held::clean());
 }
@@ -82,7 +82,7 @@ pub fn forget(child: &Arc<Process>) {
 /// A list of children is locked: what may be locked next.
 pub type Order<'a> = Held<'a, level::ProcessChildren>;
 
-/// The parent of `child`, with its list locked and checked to be the parent still; `f` says what has happened.
+/// Calls `f` with the parent of `child` and the parent's list, locked.
 pub fn with_parent<R>(
     child: &Process,
     f: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>, &mut Order<'_>) -> R,
@@ -97,17 +97,17 @@ pub fn with_parent<R>(
     }
 }
 
-/// Gives the children of `process`, which exits, to the nearest ancestor that reaps orphans, or to the first process.
-pub fn hand_over(process: &Arc<Process>) {
+/// Gives the children of `process`, which exits, to a reaper: the nearest ancestor that is a subreaper, or process 1.
+pub fn reparent_children(process: &Arc<Process>) {
     if process.family.children().is_empty() {
         return;
     }
-    let Some(heir) = heir_of(process) else { return };
+    let Some(reaper) = find_reaper(process) else { return };
     let orphans = core::mem::take(&mut *{
         let mut children = process.family.children();
         let (list, order) = children.split();
         for child in list.iter() {
-            child.family.set_parent(Some(heir.clone()), order);
+            child.family.set_parent(Some(reaper.clone()), order);
         }
         children
     });
@@ -117,19 +117,19 @@ pub fn hand_over(process: &Arc<Process>) {
             super::signal::send::to_process(&orphan, super::signal::Info::user(signal, 0));
         }
         orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
-        let kept = orphan.clone();
-        if heir.family.add(orphan).is_err() {
-            // No memory for the list: the orphan runs on and is released by itself when it dies.
-            kept.exit_signal.store(0, Ordering::Relaxed);
+        let child = orphan.clone();
+        if reaper.family.add(orphan).is_err() {
+            // No memory for the list: the orphan runs on, and nobody waits for it when it dies.
+            child.exit_signal.store(0, Ordering::Relaxed);
         }
-        if kept.is_zombie() {
-            super::signal::send::child_event(&heir, &kept, super::wait::exit_event(&kept));
+        if child.is_zombie() {
+            super::signal::send::child_event(&reaper, &child, super::wait::exit_event(&child));
         }
     }
-    heir.family.events.wake_all();
+    reaper.family.events.wake_all();
 }
 
-fn heir_of(process: &Arc<Process>) -> Option<Arc<Process>> {
+fn find_reaper(process: &Arc<Process>) -> Option<Arc<Process>> {
     let mut ancestor = process.family.parent();
     while let Some(candidate) = ancestor {
         if candidate.pid() == 1 || (candidate.subreaper.load(Ordering::Relaxed) && !candidate.is_zombie()) {

@@ -1,6 +1,6 @@
 //! fork, vfork, clone: a new process or a new thread.
 //!
-//! Everything that can fail is done before anybody can see the newcomer; then it is published, added to its kin, and started.
+//! Everything that can fail comes first. Then the new thread or process is published, added to its parent's children, and started.
 #![forbid(unsafe_code)]
 
 use super::ids::Id;
@@ -9,9 +9,7 @@ use super::{
     ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREAD_TASK,
     THREADS, TRAP,
 };
-use super::{
-    Credentials, Pid, Process, Thread, exec, family, itimer, limits, oom, rseq, signal, timer, wait,
-};
+use super::{Credentials, Pid, Process, Thread, exec, family, limits, oom, rseq, signal, timer, wait};
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -100,7 +98,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let number = id.number();
     let fpu = sched::clone_fpu()?;
     let space = if request.has(abi::CLONE_VM) { parent.share_space() } else { parent.space().fork()? };
-    // A vfork parent waits until its child has another space, so there is one user at a time; any other child is a second.
+    // A vfork parent waits until its child has another space, so the space has one user at a time. Any other child is a second.
     if request.has(abi::CLONE_VM) && !request.has(abi::CLONE_VFORK) {
         space.set_multithreaded();
     }
@@ -108,7 +106,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         if request.has(abi::CLONE_FILES) { parent.share_files() } else { parent.files().try_clone()? };
     let fs = if request.has(abi::CLONE_FS) { parent.share_fs() } else { parent.fs().try_clone()? };
     let credentials = parent.copy_credentials()?;
-    // Only who has memory of its own has a copy of the area.
+    // The area is copied with the memory that it lies in.
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
     let parts =
         Parts { files, fs, credentials, space, blocked: parent.blocked.load(Ordering::Relaxed), rseq };
@@ -152,8 +150,8 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     Ok(number)
 }
 
-/// RLIMIT_NPROC: how many threads the real user may have, the superuser apart. Users are not counted as they fork, which
-/// would be a line that all their processes write; whoever has set a limit pays for a walk over the processes.
+/// RLIMIT_NPROC: how many threads the real user may have; the superuser has no such limit. There is no count per user, since all
+/// processes of the user would write its line at fork. A process with a limit pays for a walk over all processes instead.
 ///
 /// # Errors
 /// EAGAIN.
@@ -184,7 +182,7 @@ struct Parts {
     rseq: rseq::Registration,
 }
 
-/// Makes the newcomer known. The last step that can fail comes first.
+/// Makes the new thread or process visible to others. The last step that can fail comes first.
 fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
     let process = &thread.process;
     if request.has(abi::CLONE_THREAD) {
@@ -291,8 +289,8 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         space: SpinLock::new(Some(space), &SPACE),
         signals,
         limits,
-        itimers: itimer::Itimers::new(),
-        timers: timer::Timers::new(),
+        itimers: timer::interval::Itimers::new(),
+        timers: timer::posix::Timers::new(),
         memory: SpinLock::new(exec::Layout::default(), &MEMORY),
         gone: wait::Usage::default(),
         children_usage: wait::Usage::default(),

@@ -1,17 +1,16 @@
 //! Process and thread numbers.
 //!
 //! Numbers come in blocks of 64. A CPU takes a block of its own and hands its numbers out one after another, so two
-//! CPUs that fork write no common line; blocks never used before are taken `RUN` at a time, as many as wait on a CPU before the first
-//! is used again, so a CPU touches the cursor about once. A
-//! block whose last number has been given back waits at the end of its CPU's queue of retired blocks until
-//! `QUARANTINE` blocks stand before it, so a number is not used again for a while after its process was reaped.
+//! CPUs that fork write no common line. A block whose last number has been given back goes to the end of its CPU's queue of retired
+//! blocks. Its numbers are used again when `QUARANTINE` blocks have retired after it, so a number stays unused for a while after its
+//! process was reaped. Fresh blocks are taken `RUN` at a time, so a CPU rarely touches the cursor that all CPUs share.
 //!
 //! An [`Id`] is one use of a number. A process, its leading thread, its group and its session may all use the same
 //! number; it becomes free when the last of them is gone.
 //!
-//! The table from number to process or thread has three levels. Directory and blocks are never freed (a machine has as many as it
-//! ever had processes at one time, plus the quarantine), and what a number leads to is found under RCU: a lookup takes no lock and
-//! writes no line but the count of what it finds.
+//! The table from number to process or thread has three levels: root, directories, blocks. Directories and blocks are never freed;
+//! there are as many as the most processes at one time needed, plus the quarantine. Entries are found under RCU: a lookup takes no
+//! lock, and writes only the count of what it finds.
 //!
 //! Lock order: `OVERFLOW` is a leaf, nothing is taken under it.
 #![forbid(unsafe_code)]
@@ -33,11 +32,11 @@ pub type Pid = u32;
 pub const PID_MAX: Pid = 4_194_304;
 const BLOCK: u32 = 64;
 const BLOCKS: u32 = PID_MAX / BLOCK;
-const SPREAD: usize = 256;
+const FANOUT: usize = 256;
 /// Blocks that retire after a block before it is used again on the same CPU.
 const QUARANTINE: u32 = 16;
-/// Fresh blocks that a CPU takes at once. The quarantine, the current block and those that hold long-lived processes' numbers; their
-/// places in the table fill whole cache lines.
+/// Fresh blocks that a CPU takes at once: enough for the quarantine, the current block and those with numbers of long-lived
+/// processes. Their entries in a directory fill whole cache lines.
 const RUN: u32 = 32;
 const NONE: u32 = u32::MAX;
 
@@ -56,12 +55,12 @@ struct Block {
     threads: [RcuArc<Thread>; BLOCK as usize],
 }
 
-struct Middle([OnceBox<Block>; SPREAD]);
+struct Directory([OnceBox<Block>; FANOUT]);
 
 vm::slab_type!(Block, "id-block", Box);
-vm::slab_type!(Middle, "id-directory", Box);
+vm::slab_type!(Directory, "id-directory", Box);
 
-static DIRECTORY: [OnceBox<Middle>; SPREAD] = [const { OnceBox::new() }; SPREAD];
+static ROOT: [OnceBox<Directory>; FANOUT] = [const { OnceBox::new() }; FANOUT];
 /// The next block never used before. On a line of its own: every CPU takes from it, if seldom.
 static FRESH: Padded<AtomicU32> = Padded(AtomicU32::new(0));
 static OVERFLOW: SpinLock<Queue, level::ProcessIds> = SpinLock::new(Queue::new(), &IDS_OVERFLOW);
@@ -121,18 +120,18 @@ fn block(index: u32) -> Option<&'static Block> {
     if index >= BLOCKS {
         return None;
     }
-    DIRECTORY.get(index as usize / SPREAD)?.get()?.0.get(index as usize % SPREAD)?.get()
+    ROOT.get(index as usize / FANOUT)?.get()?.0.get(index as usize % FANOUT)?.get()
 }
 
 /// The block, made if it does not exist yet.
 fn make_block(index: u32) -> Result<&'static Block> {
-    let slot = DIRECTORY.get(index as usize / SPREAD).ok_or(EAGAIN)?;
+    let slot = ROOT.get(index as usize / FANOUT).ok_or(EAGAIN)?;
     if slot.get().is_none() {
-        let middle = Middle([const { OnceBox::new() }; SPREAD]);
+        let directory = Directory([const { OnceBox::new() }; FANOUT]);
         // Another CPU may be first; then ours is dropped.
-        let _ = slot.set(slab_box(middle)?);
+        let _ = slot.set(slab_box(directory)?);
     }
-    let slot = slot.get().and_then(|middle| middle.0.get(index as usize % SPREAD)).ok_or(ENOMEM)?;
+    let slot = slot.get().and_then(|directory| directory.0.get(index as usize % FANOUT)).ok_or(ENOMEM)?;
     if slot.get().is_none() {
         let fresh = Block {
             live: AtomicU32::new(0),
@@ -199,7 +198,7 @@ impl Local {
 
     fn retire(&mut self, index: u32) {
         self.retired.push(index);
-        // A CPU that only reaps gives to those that only fork.
+        // A CPU that mostly reaps gives blocks to those that mostly fork.
         if self.retired.len > 4 * QUARANTINE {
             let mut overflow = OVERFLOW.lock();
             while self.retired.len > 2 * QUARANTINE {
@@ -212,7 +211,7 @@ impl Local {
     }
 }
 
-fn unblock(index: u32) {
+fn give_back(index: u32) {
     let Some(block) = block(index) else { return };
     if block.live.fetch_sub(1, AcqRel) == 1 {
         LOCAL.this().with(|local| local.retire(index));
@@ -298,7 +297,7 @@ impl Drop for Id {
         let Some(uses) = block.uses.get((self.0 % BLOCK) as usize) else { return };
         if uses.fetch_sub(1, AcqRel) == 1 {
             LIVE.this().sub(1);
-            unblock(self.0 / BLOCK);
+            give_back(self.0 / BLOCK);
         }
     }
 }

@@ -6,28 +6,26 @@
 //! * `fork`, `exec/`, `exit`
 //! * `oom`          what happens when memory is out
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
-//! * `itimer`, `timer` interval and POSIX timers; `clock` clocks of processor time; `rseq`
-//! * `utsname`      what the system is called
+//! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
+//! * `utsname`      host and domain name, release
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
-//! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either; who wants all
-//! members walks the numbers.
+//! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either. To find all members of one,
+//! all processes are walked.
 //!
 //! LockOrder: `children` (parent) → `signals` (child) → `threads` → wait queue. `children` of two processes are never held
 //! at once.
 #![deny(unsafe_code)]
 
-pub mod clock;
 pub mod credentials;
 pub mod exec;
 mod exit;
 mod family;
 mod fork;
 pub mod ids;
-pub mod itimer;
 pub mod limits;
 mod oom;
-#[allow(unsafe_code)] // The one low room here: see its head.
+#[allow(unsafe_code)] // The only module here that may: see its head.
 mod own;
 pub mod rseq;
 pub mod session;
@@ -95,8 +93,8 @@ pub struct Process {
     space: SpinLock<Option<Arc<Space>>, level::ProcessSpace>,
     pub signals: signal::Signals,
     pub limits: limits::Limits,
-    pub itimers: itimer::Itimers,
-    pub timers: timer::Timers,
+    pub itimers: timer::interval::Itimers,
+    pub timers: timer::posix::Timers,
     pub memory: SpinLock<exec::Layout, level::ProcessMemory>,
     /// Processor time and switches of threads that are gone, ns; page faults.
     pub(crate) gone: wait::Usage,
@@ -206,7 +204,7 @@ impl Process {
         self.threads.lock().iter().find(|t| t.tid() == tid).cloned()
     }
 
-    /// The thread that speaks for the process: its first that is still there.
+    /// The leading thread; once it has exited, the first that has not.
     pub fn leader(&self) -> Option<Arc<Thread>> {
         self.threads.lock().first().cloned()
     }
@@ -335,7 +333,7 @@ impl Thread {
         }
     }
 
-    /// Its number leads nowhere from now on.
+    /// Takes its number out of the table.
     pub(crate) fn withdraw(&self) {
         self.id.lock().withdraw_thread();
     }
@@ -413,7 +411,7 @@ pub fn credentials() -> Arc<Credentials> {
     current().credentials()
 }
 
-/// Has a fatal signal come for the running thread? Long operations end early then.
+/// Has a fatal signal come for the running thread? Long operations then end early.
 pub fn is_dying() -> bool {
     sched::current().work.any(Work::KILL)
 }
@@ -428,7 +426,7 @@ pub fn signal_file_size() {
     signal::send::to_thread(&current(), signal::Info::kernel(linux_raw_sys::general::SIGXFSZ));
 }
 
-/// An interrupted relative sleep: keeps its deadline and the address for the rest, so that it can go on (restart_syscall).
+/// An interrupted relative sleep: notes its deadline and where the remaining time is written, for restart_syscall.
 pub fn restart_sleep(deadline: u64, remain: usize) -> Errno {
     *current().restart.lock() = (deadline, remain);
     crate::errno::ERESTART_RESTARTBLOCK

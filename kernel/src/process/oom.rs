@@ -1,10 +1,10 @@
-//! When memory is out: the process that holds most of it is killed, and whoever needs a page waits for what comes back. A call that may
-//! fail kills nobody: it waits once for what can be had without (`drain_caches`): names that the name cache keeps and nobody uses, and
-//! what is free already but lies with other CPUs or waits for a grace period.
+//! When memory is out. A fault that needs a page kills the process with the most memory and waits for what it gives back. A system call,
+//! which may fail, kills nobody: it waits once for memory that can be had without (`drain_caches`), that is unused names of the name
+//! cache, and what is free already but cached by other CPUs or behind a grace period.
 //!
-//! One victim at a time: while it dies nobody else is chosen, unless it takes too long (it may wait for something that another
-//! process holds). The first process is never chosen. What programs keep in files is not theirs alone and is not counted; a file
-//! system in memory refuses to grow before memory is out (`vm::frame::is_scarce`).
+//! There is one victim at a time, unless it takes too long to die: it may wait for something that another process holds. The first
+//! process is never chosen. Pages of files belong to no process and are not counted; a file system in memory refuses to grow before
+//! memory is out (`vm::frame::is_scarce`).
 //!
 //! Lock order: none is held here; the caller holds no spinning lock.
 #![forbid(unsafe_code)]
@@ -28,7 +28,7 @@ static CHOSEN: AtomicU64 = AtomicU64::new(0);
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// How long a thread waits for memory before it tries again.
 const PAUSE_NS: u64 = 5_000_000;
-/// How many such pauses other CPUs get to give back what they keep.
+/// How many such pauses other CPUs get to give back what they cache.
 const TICKS: u32 = 4;
 
 /// There is no frame for the running thread's page: makes some process give memory back and waits a little. False: the running
@@ -63,15 +63,15 @@ pub fn wait_for_memory() -> bool {
     !super::is_dying()
 }
 
-/// Gives up cached names. Much may be free already, too: kept by other CPUs, or waiting for a grace period. Has every CPU give it back and
-/// waits a little. False: the running thread is dying. May sleep; no spinning lock is held.
+/// Gives up cached names, has every CPU give back the free memory that it caches or that waits for a grace period, and waits a little
+/// for it. False: the running thread is dying. May sleep; no spinning lock is held.
 #[cold]
 pub fn drain_caches() -> bool {
     shrink::drain();
     sync::rcu::expedite();
     sync::rcu::hurry();
     sync::rcu::synchronize();
-    // What ripened here is run here; the other CPUs are on it.
+    // Callbacks of this CPU run here; other CPUs run theirs.
     sync::rcu::poll();
     pause();
     sync::rcu::poll();

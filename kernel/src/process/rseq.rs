@@ -1,8 +1,8 @@
 //! Restartable sequences (rseq(2)): a word in a thread's memory says on which CPU it runs, and a critical section that names itself
 //! there begins again at its abort address when the thread was switched away from, moved, or got a signal inside it.
 //!
-//! A thread that registered raises `MOVED` each time it comes up on a CPU; the work is done on its way back to user mode.
-//! Threads without a registration pay nothing. The area and what it points at are the program's, read once each.
+//! `MOVED` is raised for a registered thread each time it is switched in; the work is done on its way back to user mode. Threads
+//! without a registration pay nothing. The area and what it points at are the program's memory, and each word is read once.
 #![forbid(unsafe_code)]
 
 use super::signal::{Info, send};
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Work flag: the thread has come up on a CPU since it last was in user mode.
+/// Work flag: the thread has been switched in since it was last in user mode.
 pub const MOVED: u32 = Work::PROCESS << 2;
 
 /// Bytes of the first version of struct rseq, and of what of the present one is used (AT_RSEQ_FEATURE_SIZE).
@@ -119,7 +119,7 @@ pub fn unregister(thread: &Current, address: usize, len: u32, signature: u32) ->
     Ok(())
 }
 
-/// A forked process's thread comes up with its registration in force.
+/// The registration that a forked process's thread inherits is in force from its first switch in.
 pub fn inherit(thread: &Thread, task: &sched::Task) {
     if thread.rseq.is_there() {
         task.raise_on_resume(MOVED);

@@ -1,10 +1,10 @@
 //! Sessions and process groups (setsid(2), setpgid(2)).
 //!
 //! A process holds the numbers of its group and session. A group has no object: its members are the processes with its
-//! number. A session has one only from setsid on, found in a short table: what it holds is the controlling terminal.
-//! Numbers of dead leaders are kept from reuse while a group or session of that number has members.
+//! number. A session made by setsid has one, in a short table, which holds the controlling terminal. The number of a dead leader is
+//! not used again while its group or session has members.
 //!
-//! LockOrder: `SESSIONS` and `KEPT` are innermost.
+//! LockOrder: `SESSIONS` and `RETAINED` are innermost.
 #![forbid(unsafe_code)]
 
 use super::ids::{self, Id};
@@ -31,8 +31,8 @@ pub struct Session {
 }
 
 static SESSIONS: SpinLock<Vec<Arc<Session>>, level::SessionTable> = SpinLock::new(Vec::new(), &TABLE);
-/// Numbers of reaped leaders whose group or session lives on.
-static KEPT: SpinLock<Vec<Id>, level::SessionTable> = SpinLock::new(Vec::new(), &TABLE);
+/// Numbers of reaped leaders whose group or session still has members.
+static RETAINED: SpinLock<Vec<Id>, level::SessionTable> = SpinLock::new(Vec::new(), &TABLE);
 
 /// The session with this number.
 pub fn find(id: Pid) -> Option<Arc<Session>> {
@@ -138,9 +138,10 @@ pub fn leave(process: &Arc<Process>) {
     }
 }
 
-/// After `process` is gone, groups that it alone could have continued, and that are stopped, get SIGHUP and SIGCONT.
+/// Sends SIGHUP and SIGCONT to a stopped group that nobody can continue now that `process` exits.
 fn tell_orphaned(process: &Arc<Process>) {
-    // A group hangs on `process` if it is the parent, or has one, in the same session but outside the group.
+    // `process` can continue a group if it is the parent of a member, or a member whose parent is, in the same session but outside
+    // the group.
     let outside = |parent: &Process, child: &Process| {
         parent.group() != child.group() && parent.session_id() == child.session_id()
     };
@@ -148,8 +149,8 @@ fn tell_orphaned(process: &Arc<Process>) {
     let mut group = 0;
     ids::for_each_process(|p| {
         let child = p.parent_pid() == process.pid() && outside(process, p);
-        let kin = child || (own && p.group() == process.group());
-        if kin && p.is_stopped() && is_orphaned(p.group()) {
+        let affected = child || (own && p.group() == process.group());
+        if affected && p.is_stopped() && is_orphaned(p.group()) {
             group = p.group();
         }
         group == 0
@@ -160,8 +161,8 @@ fn tell_orphaned(process: &Arc<Process>) {
     }
 }
 
-/// `process` is being reaped: keeps its number from reuse while others are in its group or session.
-pub fn keep_number(process: &Process) {
+/// `process` is being reaped: retains its number while others are in its group or session.
+pub fn retain_number(process: &Process) {
     let pid = process.pid();
     if process.group() != pid && process.session_id() != pid {
         return;
@@ -169,12 +170,12 @@ pub fn keep_number(process: &Process) {
     let in_use = |pid: Pid| any_process(|p| p.pid() != pid && (p.group() == pid || p.session_id() == pid));
     if in_use(pid) {
         // Without memory for the list the number could be used again; nothing worse.
-        let _ = KEPT.lock().try_push(process.id.share());
+        let _ = RETAINED.lock().try_push(process.id.share());
     }
-    let kept = core::mem::take(&mut *KEPT.lock());
-    for id in kept {
+    let retained = core::mem::take(&mut *RETAINED.lock());
+    for id in retained {
         if in_use(id.number()) {
-            let _ = KEPT.lock().try_push(id);
+            let _ = RETAINED.lock().try_push(id);
         }
     }
 }

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
 
-/// Resources used, as counters that several threads add to.
+/// Resources used: counters to which several threads add.
 #[derive(Default)]
 pub struct Usage {
     user_ns: AtomicU64,
@@ -89,7 +89,7 @@ impl UsageSum {
 
 /// Which children are waited for.
 #[derive(Clone, Copy, Debug)]
-pub enum Which {
+pub enum Target {
     Any,
     Pid(Pid),
     Group(Pid),
@@ -136,57 +136,57 @@ pub fn exit_event(child: &Process) -> Event {
     Event { pid: child.pid(), uid: uid_of(child), code, status, usage }
 }
 
-/// What is asked of a child.
+/// What a wait call asks for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    pub which: Which,
+pub struct WaitOptions {
+    pub target: Target,
     pub exited: bool,
     pub stopped: bool,
     pub continued: bool,
-    /// Leave it to be waited for again.
-    pub keep: bool,
+    /// The child can be waited for again (WNOWAIT).
+    pub leave_waitable: bool,
     pub block: bool,
     /// Children that send SIGCHLD, those that do not (__WCLONE), or both (__WALL).
     pub normal: bool,
     pub clones: bool,
 }
 
-/// Waits until a child has what is wanted. None: none has, and the caller would not wait.
+/// Waits until a child has changed as asked. None: none has, and the caller does not block.
 ///
 /// # Errors
 /// ECHILD: no such child. ERESTARTSYS: a signal.
-pub fn wait(wanted: &Wanted) -> Result<Option<Event>> {
+pub fn wait(options: &WaitOptions) -> Result<Option<Event>> {
     let process = super::current_process();
-    let look = || match find(&process, wanted) {
+    let look = || match find(&process, options) {
         Err(errno) => Some(Err(errno)),
         Ok(Some(event)) => Some(Ok(Some(event))),
-        Ok(None) if !wanted.block => Some(Ok(None)),
+        Ok(None) if !options.block => Some(Ok(None)),
         Ok(None) => None,
     };
     process.family.events.wait_shared(Sleep::Interruptible, None, look).unwrap_or(Err(ERESTARTSYS))
 }
 
-fn find(process: &Arc<Process>, wanted: &Wanted) -> Result<Option<Event>> {
+fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Option<Event>> {
     let mut children = process.family.children();
     let mut any = false;
     for n in 0..children.len() {
         let Some(child) = children.get(n) else { break };
-        let matches = match wanted.which {
-            Which::Any => true,
-            Which::Pid(pid) => child.pid() == pid,
-            Which::Group(group) => child.group() == group,
+        let matches = match options.target {
+            Target::Any => true,
+            Target::Pid(pid) => child.pid() == pid,
+            Target::Group(group) => child.group() == group,
         };
         let normal = child.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD;
-        if !matches || !(if normal { wanted.normal } else { wanted.clones }) {
+        if !matches || !(if normal { options.normal } else { options.clones }) {
             continue;
         }
         any = true;
         if child.is_zombie() {
-            if !wanted.exited {
+            if !options.exited {
                 continue;
             }
             let event = exit_event(child);
-            if !wanted.keep {
+            if !options.leave_waitable {
                 let child = children.remove(n);
                 drop(children);
                 process.children_usage.add(&event.usage);
@@ -194,19 +194,19 @@ fn find(process: &Arc<Process>, wanted: &Wanted) -> Result<Option<Event>> {
             }
             return Ok(Some(event));
         }
-        if let Some(event) = stop_event(child, wanted) {
+        if let Some(event) = stop_event(child, options) {
             return Ok(Some(event));
         }
     }
     if any { Ok(None) } else { Err(Errno::ECHILD) }
 }
 
-fn stop_event(child: &Arc<Process>, wanted: &Wanted) -> Option<Event> {
-    let (code, status) = if wanted.stopped
-        && let Some(signal) = child.signals.take_stop(wanted.keep)
+fn stop_event(child: &Arc<Process>, options: &WaitOptions) -> Option<Event> {
+    let (code, status) = if options.stopped
+        && let Some(signal) = child.signals.take_stop(options.leave_waitable)
     {
         (abi::CLD_STOPPED, (signal as i32) << 8 | 0x7f)
-    } else if wanted.continued && child.signals.take_continue(wanted.keep) {
+    } else if options.continued && child.signals.take_continue(options.leave_waitable) {
         (abi::CLD_CONTINUED, 0xffff)
     } else {
         return None;

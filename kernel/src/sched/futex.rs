@@ -57,8 +57,8 @@ impl Key {
     }
 }
 
-/// What a node of a bucket waits for.
-pub(super) struct Wanted {
+/// The futex that a node in a bucket waits on.
+pub(super) struct FutexWait {
     owner: AtomicUsize,
     place: AtomicUsize,
     bits: AtomicU32,
@@ -66,7 +66,7 @@ pub(super) struct Wanted {
     bucket: AtomicUsize,
 }
 
-impl Wanted {
+impl FutexWait {
     pub(super) const fn new() -> Self {
         Self {
             owner: AtomicUsize::new(0),
@@ -124,9 +124,9 @@ pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option
         if value != expected {
             return Err(Errno::EAGAIN);
         }
-        node.wanted.set_key(key);
-        node.wanted.bits.store(bits, Ordering::Relaxed);
-        node.wanted.bucket.store(index, Ordering::Relaxed);
+        node.futex.set_key(key);
+        node.futex.bits.store(bits, Ordering::Relaxed);
+        node.futex.bucket.store(index, Ordering::Relaxed);
         node.woken.store(false, Ordering::Relaxed);
         bucket.push_back(node.clone());
         break;
@@ -146,9 +146,9 @@ pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option
 /// Takes this task's node off whatever bucket it is in by now.
 fn leave(node: &Arc<WaitNode>) {
     loop {
-        let index = node.wanted.bucket.load(Ordering::Acquire);
+        let index = node.futex.bucket.load(Ordering::Acquire);
         let mut bucket = BUCKET[index].0.lock();
-        if node.wanted.bucket.load(Ordering::Relaxed) != index {
+        if node.futex.bucket.load(Ordering::Relaxed) != index {
             continue;
         }
         if !node.woken.load(Ordering::Relaxed) && node.link.is_linked() {
@@ -180,7 +180,7 @@ fn wake_in(bucket: &mut List, key: Key, count: u32, bits: u32, order: &mut Held<
     let mut cursor = bucket.front_mut();
     while woken < count {
         let Some(node) = cursor.get() else { break };
-        if node.wanted.key() != key || node.wanted.bits.load(Ordering::Relaxed) & bits == 0 {
+        if node.futex.key() != key || node.futex.bits.load(Ordering::Relaxed) & bits == 0 {
             cursor.move_next();
             continue;
         }
@@ -230,20 +230,20 @@ fn move_waiters(source: &mut List, mut target: Option<&mut List>, from: Key, to:
     let mut cursor = source.front_mut();
     while moved < limit {
         let Some(node) = cursor.get() else { break };
-        if node.wanted.key() != from {
+        if node.futex.key() != from {
             cursor.move_next();
             continue;
         }
         moved += 1;
         match &mut target {
             None => {
-                node.wanted.set_key(to);
+                node.futex.set_key(to);
                 cursor.move_next();
             }
             Some(target) => {
                 if let Some(node) = cursor.remove() {
-                    node.wanted.set_key(to);
-                    node.wanted.bucket.store(index_of(to), Ordering::Release);
+                    node.futex.set_key(to);
+                    node.futex.bucket.store(index_of(to), Ordering::Release);
                     target.push_back(node);
                 }
             }

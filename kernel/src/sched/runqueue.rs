@@ -7,8 +7,8 @@
 //! * gone, but its registers are not saved yet (`on_cpu`): it goes on its own CPU's queue, whose next switch comes after;
 //! * else it may go anywhere.
 //!
-//! CountLocal: no CPU list or mask of idle CPUs is kept; who looks for an idle CPU reads the neighbours' `load` words, which
-//! change only when they start or stop to idle.
+//! CountLocal: there is no list or mask of idle CPUs. Looking for one reads the `idle` flags of its neighbours, which change only
+//! when those start or stop to idle.
 
 use super::task::{State, Task, Work, current_address};
 use crate::arch;

@@ -1,6 +1,6 @@
 //! From one task to the next on this CPU; birth, sleep and death of tasks.
 //!
-//! `schedule` picks the next task under the queue's lock, drops the lock, and switches stacks. The task that comes up runs
+//! `schedule` picks the next task under the queue's lock, drops the lock, and switches stacks. The task that is switched in runs
 //! `finish_switch`: only then is the previous one's `on_cpu` cleared, so nobody runs it while its registers are being saved.
 //! A dead task's stack goes back to the CPU's cache there, and the task itself behind an RCU grace period.
 //!
@@ -21,8 +21,8 @@ use core::sync::atomic::Ordering;
 use sync::machine::{self, CpuId};
 use sync::per_cpu;
 
-/// What the task that comes up has to do for the one that went.
-struct Left(UnsafeCell<Option<Previous>>);
+/// The task that this CPU has just switched away from, for the next one to finish (`finish_switch`).
+struct SwitchedFrom(UnsafeCell<Option<Previous>>);
 
 struct Previous {
     /// Stays alive until its `on_cpu` is cleared: nobody else can run it before.
@@ -41,10 +41,10 @@ enum Then {
 }
 
 // SAFETY: touched by the owning CPU alone, between a switch and `finish_switch`, neither of which sleeps.
-unsafe impl Sync for Left {}
+unsafe impl Sync for SwitchedFrom {}
 
 per_cpu! {
-    static LEFT: Left = Left(UnsafeCell::new(None));
+    static SWITCHED_FROM: SwitchedFrom = SwitchedFrom(UnsafeCell::new(None));
 }
 
 /// Makes the running code of this CPU its idle task, with `stack` kept by the caller. Once per CPU, before its first
@@ -103,8 +103,8 @@ pub fn idle_main() -> ! {
     }
 }
 
-/// Runs another task if one should run. The current task has set its state before: `Running` means that it merely
-/// makes room. No lock is held, and the caller is in no RCU read section.
+/// Runs another task if one should run. The current task has set its state before: `Running` means that it only
+/// lets others run. No lock is held, and the caller is in no RCU read section.
 pub fn schedule() {
     sync::lock::order::assert_may_sleep();
     sync::rcu::quiescent();
@@ -181,8 +181,8 @@ fn switch_to(previous: Previous, from: &Task, to: &Task) {
         to.pointers.restore();
     }
     let (from, to) = (&raw mut from.context, &raw const to.context);
-    // SAFETY: as in `Left`.
-    unsafe { *LEFT.this().0.get() = Some(previous) };
+    // SAFETY: as in `SwitchedFrom`.
+    unsafe { *SWITCHED_FROM.this().0.get() = Some(previous) };
     // SAFETY: both contexts live in their tasks; `from` is this code's own, `to` was saved by a switch or made by `new`.
     unsafe { arch::switch(from, to) };
     finish_switch();
@@ -197,10 +197,10 @@ fn change_space(from: Option<&Arc<Space>>, to: Option<&Arc<Space>>) {
     }
 }
 
-/// The first thing a task does when it comes up.
+/// The first thing a task does when it is switched in.
 fn finish_switch() {
-    // SAFETY: as in `Left`.
-    let Some(Previous { task, then }) = (unsafe { (*LEFT.this().0.get()).take() }) else { return };
+    // SAFETY: as in `SwitchedFrom`.
+    let Some(Previous { task, then }) = (unsafe { (*SWITCHED_FROM.this().0.get()).take() }) else { return };
     // SAFETY: see `Previous`.
     let task = unsafe { &*task };
     if let Then::Dies(_) = then {

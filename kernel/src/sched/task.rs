@@ -1,7 +1,7 @@
 //! The scheduler's thread.
 //!
 //! Who owns a task: one strong count, its *run reference*, belongs to its being alive. It lies in the run queue (waiting or
-//! running) and is forgotten while the task sleeps; whoever wakes it takes it up again (`Task::take_run_reference`). After
+//! running) and is forgotten while the task sleeps; the waker takes it up again (`Task::take_run_reference`). After
 //! the last switch away it is dropped behind an RCU grace period, so a `&Task` found under RCU, or by somebody in a section
 //! that does not sleep, stays valid.
 
@@ -35,7 +35,7 @@ impl Work {
     pub const KILL: u32 = 4;
     /// An interrupt handler left work for this CPU (`pending`).
     pub const PENDING: u32 = 8;
-    /// First bit that the process room may use as it likes.
+    /// The first bit that `process` may use as it likes.
     pub const PROCESS: u32 = 1 << 16;
 
     const fn new() -> Self {
@@ -164,7 +164,7 @@ pub struct Task {
     shown_system_ns: AtomicU64,
     pub(super) voluntary: AtomicU64,
     pub(super) involuntary: AtomicU64,
-    /// Work that the task finds each time it comes up on a CPU.
+    /// Work flags that are set each time the task is switched in.
     pub(super) on_resume: AtomicU32,
     pub(super) sleep_node: Arc<WaitNode>,
     pub(super) sleep_timer: Arc<Timer>,
@@ -293,12 +293,12 @@ impl Task {
         self.work.any(u32::MAX)
     }
 
-    /// From now on `flags` are set in `work` each time the task comes up on a CPU. By the task itself, or before its first run.
+    /// From now on `flags` are set in `work` each time the task is switched in. Called by the task itself, or before its first run.
     pub fn raise_on_resume(&self, flags: u32) {
         self.on_resume.store(flags, Ordering::Relaxed);
     }
 
-    /// As if the task had just come up on its CPU. For interrupt handlers too.
+    /// Sets the flags of `raise_on_resume`, as a switch in does. For interrupt handlers too.
     pub fn raise_again(&self) {
         let raised = self.on_resume.load(Ordering::Relaxed);
         if raised != 0 {

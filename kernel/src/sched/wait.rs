@@ -7,7 +7,7 @@
 //!
 //! LockOrder: wait queue → run queue. Wakers call from thread context (see `pending`).
 
-use super::futex::Wanted;
+use super::futex::FutexWait;
 use super::runqueue::Order;
 use super::switch::schedule;
 use super::task::{State, Task, Work, current};
@@ -46,8 +46,8 @@ pub(super) struct WaitNode {
     pub(super) woken: AtomicBool,
     /// `wake_one` stops here.
     exclusive: AtomicBool,
-    /// In a futex bucket: which waiters a wake means.
-    pub(super) wanted: Wanted,
+    /// In a futex bucket: the futex that the task waits on.
+    pub(super) futex: FutexWait,
 }
 
 vm::slab_type!(WaitNode, "wait-node", Arc);
@@ -60,7 +60,7 @@ impl WaitNode {
             task: AtomicPtr::new(core::ptr::null_mut()),
             woken: AtomicBool::new(false),
             exclusive: AtomicBool::new(false),
-            wanted: Wanted::new(),
+            futex: FutexWait::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};
 use crate::fs::Executable;
 use crate::memory::user::{UserPtr, UserSlice, UserStr};
-use crate::process::wait::{self, Event, UsageSum, Wanted, Which};
+use crate::process::wait::{self, Event, Target, UsageSum, WaitOptions};
 use crate::process::{self, CloneRequest, exec, session};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
@@ -162,21 +162,21 @@ pub fn sys_wait4(pid: i32, status: usize, options: u32, usage: usize) -> Result<
     if options & !known != 0 {
         return Err(Errno::EINVAL);
     }
-    let which = match pid {
+    let target = match pid {
         i32::MIN => return Err(Errno::ESRCH),
-        -1 => Which::Any,
-        0 => Which::Group(process::current().process.group()),
-        pid if pid < 0 => Which::Group(pid.unsigned_abs()),
-        pid => Which::Pid(pid as u32),
+        -1 => Target::Any,
+        0 => Target::Group(process::current().process.group()),
+        pid if pid < 0 => Target::Group(pid.unsigned_abs()),
+        pid => Target::Pid(pid as u32),
     };
-    let wanted = Wanted {
+    let wait_options = WaitOptions {
         exited: true,
         stopped: options & abi::WUNTRACED != 0,
         continued: options & abi::WCONTINUED != 0,
-        keep: false,
-        ..wanted(which, options)
+        leave_waitable: false,
+        ..wait_options(target, options)
     };
-    let Some(event) = wait::wait(&wanted)? else { return Ok(0) };
+    let Some(event) = wait::wait(&wait_options)? else { return Ok(0) };
     if status != 0 {
         UserPtr::<i32>::new(status).write(&event.status)?;
     }
@@ -186,14 +186,14 @@ pub fn sys_wait4(pid: i32, status: usize, options: u32, usage: usize) -> Result<
     Ok(event.pid as usize)
 }
 
-fn wanted(which: Which, options: u32) -> Wanted {
+fn wait_options(target: Target, options: u32) -> WaitOptions {
     let (all, clone) = (options & abi::__WALL != 0, options & abi::__WCLONE != 0);
-    Wanted {
-        which,
+    WaitOptions {
+        target,
         exited: options & abi::WEXITED != 0,
         stopped: options & abi::WSTOPPED != 0,
         continued: options & abi::WCONTINUED != 0,
-        keep: options & abi::WNOWAIT != 0,
+        leave_waitable: options & abi::WNOWAIT != 0,
         block: options & abi::WNOHANG == 0,
         normal: all || !clone,
         clones: all || clone,
@@ -207,14 +207,14 @@ pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -
     if options & !known != 0 || options & what == 0 {
         return Err(Errno::EINVAL);
     }
-    let which = match kind {
-        abi::P_ALL => Which::Any,
-        abi::P_PID if id > 0 => Which::Pid(id as u32),
-        abi::P_PGID if id == 0 => Which::Group(process::current().process.group()),
-        abi::P_PGID if id > 0 => Which::Group(id as u32),
+    let target = match kind {
+        abi::P_ALL => Target::Any,
+        abi::P_PID if id > 0 => Target::Pid(id as u32),
+        abi::P_PGID if id == 0 => Target::Group(process::current().process.group()),
+        abi::P_PGID if id > 0 => Target::Group(id as u32),
         _ => return Err(Errno::EINVAL),
     };
-    let result = wait::wait(&wanted(which, options));
+    let result = wait::wait(&wait_options(target, options));
     let event = result.as_ref().ok().copied().flatten();
     if let (Some(event), true) = (&event, usage != 0) {
         UserPtr::<Rusage>::new(usage).write(&Rusage::new(&event.usage))?;

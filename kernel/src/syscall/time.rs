@@ -7,7 +7,7 @@ use crate::arch;
 use crate::errno::{ERESTARTNOHAND, Errno, Result};
 use crate::memory::user::UserPtr;
 use crate::process;
-use crate::process::clock::CpuClock;
+use crate::process::timer::clock::CpuClock;
 use crate::sched::{self, Sleep};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -8,9 +8,9 @@ use crate::fs::anon::timerfd::TimerFile;
 use crate::fs::caller;
 use crate::fs::file::OpenFlags;
 use crate::memory::user::UserPtr;
-use crate::process::clock::CpuClock;
-use crate::process::itimer::Which;
-use crate::process::timer::{Clock, Notify, valid_signal};
+use crate::process::timer::clock::CpuClock;
+use crate::process::timer::interval::Itimer;
+use crate::process::timer::posix::{Clock, Notify, valid_signal};
 use crate::process::{self, current_process};
 use crate::sched::TimerSetting;
 use linux_raw_sys::general as abi;
@@ -32,7 +32,7 @@ fn itimerval(setting: TimerSetting) -> Itimerval {
 
 /// getitimer(2).
 pub fn sys_getitimer(which: i32, to: usize) -> Result<usize> {
-    let which = Which::from_number(which)?;
+    let which = Itimer::from_number(which)?;
     let process = current_process();
     let setting = process.itimers.get(&process, which);
     UserPtr::<Itimerval>::new(to).write(&itimerval(setting)).map(|()| 0)
@@ -46,7 +46,7 @@ pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
         let new = UserPtr::<Itimerval>::new(from).read()?;
         TimerSetting { interval: new.interval.to_ns()?, value: new.value.to_ns()? }
     };
-    let which = Which::from_number(which)?;
+    let which = Itimer::from_number(which)?;
     let process = current_process();
     let before = process.itimers.set(&process, which, to)?;
     if old != 0 {
@@ -59,7 +59,7 @@ pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
 pub fn sys_alarm(seconds: u32) -> Result<usize> {
     let process = current_process();
     let to = TimerSetting { interval: 0, value: u64::from(seconds) * NS_PER_SEC };
-    let before = process.itimers.set(&process, Which::Real, to)?.value;
+    let before = process.itimers.set(&process, Itimer::Real, to)?.value;
     if before == 0 {
         return Ok(0);
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::boot::{Outcome, PATIENCE, outcome_of};
 use crate::arch::{program, time};
 use crate::errno::{Errno, Result};
-use crate::process::wait::{Wanted, Which, wait};
+use crate::process::wait::{Target, WaitOptions, wait};
 use crate::process::{self, CloneRequest, Pid};
 use crate::sched::{self, Sleep, WaitQueue};
 use linux_raw_sys::general as abi;
@@ -62,12 +62,12 @@ pub fn fork(f: impl FnOnce() + Send + 'static) -> Child {
 impl Child {
     /// Waits for its end, as wait4(2): the status. A panic of the child's closure goes on here.
     pub fn wait(self) -> i32 {
-        let wanted = Wanted {
-            which: Which::Pid(self.pid),
+        let wanted = WaitOptions {
+            target: Target::Pid(self.pid),
             exited: true,
             stopped: false,
             continued: false,
-            keep: false,
+            leave_waitable: false,
             block: false,
             normal: true,
             clones: false,

@@ -28,7 +28,7 @@ pub struct Loaded {
 /// [`PROGRAM_BASE`], anything else relocatable below the other mappings.
 ///
 /// # Errors
-/// ENOMEM: no memory or no room. EINVAL: parts that cannot be mapped.
+/// ENOMEM: no memory or no free addresses. EINVAL: parts that cannot be mapped.
 pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool) -> Result<Loaded> {
     if image.broken {
         return Err(Errno::EINVAL);
@@ -39,7 +39,7 @@ pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool)
     } else if interpreted {
         PROGRAM_BASE.next_multiple_of(image.align).wrapping_sub(start)
     } else {
-        find_room(space, end - start, image.align)?.wrapping_sub(start)
+        find_free(space, end - start, image.align)?.wrapping_sub(start)
     };
     let mut loaded = Loaded {
         base,
@@ -68,7 +68,7 @@ pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool)
 }
 
 /// A free run of `len` bytes, aligned to `align`.
-fn find_room(space: &Space, len: usize, align: usize) -> Result<usize> {
+fn find_free(space: &Space, len: usize, align: usize) -> Result<usize> {
     let padded = len.checked_add(align - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
     let request = MapRequest {
         hint: VirtAddr(0),

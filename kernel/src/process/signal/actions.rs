@@ -1,6 +1,6 @@
 //! What happens when a signal comes: the actions of a process, which processes cloned with CLONE_SIGHAND have in common.
 //!
-//! LockOrder: taken last, under a process's signal state, which is shown. Who has the actions alone still takes the lock: it is on their line.
+//! LockOrder: taken last, under a process's signal state, which is shown. A process that shares its actions with nobody takes the lock too: it lies on the actions' own line.
 #![forbid(unsafe_code)]
 
 use super::{Action, COUNT};

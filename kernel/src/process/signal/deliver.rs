@@ -5,7 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
-use super::super::{Current, Process, exit, family, limits, rseq, timer, wait};
+use super::super::{Current, Process, exit, family, limits, rseq, timer::posix, wait};
 use super::{Action, Info, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{self, Delivery, SignalStack};
@@ -88,7 +88,7 @@ fn next(thread: &Current) -> Verdict {
         let Some(mut info) = own.or_else(|| state.shared.take(blocked)) else { return Verdict::Nothing };
         if info.timer.is_some() {
             drop(state);
-            timer::delivered(&mut info);
+            posix::delivered(&mut info);
             state = process.signals.state.lock();
         }
         let (locked, held) = state.split();

@@ -26,14 +26,14 @@ pub struct Info {
     /// siginfo_t from byte 16 on.
     pub rest: [u64; 4],
     /// The POSIX timer that sent it.
-    pub timer: Option<OfTimer>,
+    pub timer: Option<TimerSignal>,
 }
 
 /// A signal's timer.
 #[derive(Clone, Copy, Debug)]
-pub struct OfTimer {
+pub struct TimerSignal {
     pub id: i32,
-    /// By which the timer knows this signal again.
+    /// The timer's sequence number when the signal was sent.
     pub sequence: u32,
     /// Another signal of this timer may wait already.
     pub again: bool,

@@ -1,7 +1,7 @@
 //! Signals (signal(7)).
 //!
-//! One lock per process guards its actions, its queue and its threads' queues; a blocked mask is written by its own thread
-//! under that lock. A sender marks a thread's `work`, and delivery happens on that thread's way back to user mode.
+//! One lock per process guards its actions, its queue and its threads' queues. A thread writes its own blocked mask, under that
+//! lock. A sender sets a flag in a thread's `work`; the thread delivers the signal on its way back to user mode.
 //!
 //! LockOrder: `Signals` of one process at a time → `threads` → wait queue and run queue.
 #![forbid(unsafe_code)]
@@ -25,7 +25,7 @@ use sync::level::{Before, Held};
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use info::{Info, OfTimer};
+pub use info::{Info, TimerSignal};
 pub use send::kernel as send_kernel;
 
 lock_class! {
@@ -46,7 +46,7 @@ const SYNCHRONOUS: u64 = bit(abi::SIGSEGV)
     | bit(abi::SIGSYS);
 const STOPPING: u64 = bit(abi::SIGSTOP) | bit(abi::SIGTSTP) | bit(abi::SIGTTIN) | bit(abi::SIGTTOU);
 const IGNORED_BY_DEFAULT: u64 = bit(abi::SIGCHLD) | bit(abi::SIGCONT) | bit(abi::SIGURG) | bit(abi::SIGWINCH);
-/// Signals queued for one process or thread beyond one of each: what RLIMIT_SIGPENDING is by default on a small machine.
+/// Most queued signals of one process or thread: the default of RLIMIT_SIGPENDING on a small machine.
 const QUEUE_MAX: u64 = 4096;
 
 /// The mask bit of a signal.
@@ -108,19 +108,19 @@ impl AltStack {
     }
 }
 
-/// Signals that have come and not been delivered.
+/// Signals that are pending: sent and not yet delivered.
 #[derive(Default)]
-pub struct Waiting {
+pub struct PendingSet {
     pub set: u64,
     infos: Vec<Info>,
 }
 
-impl Waiting {
+impl PendingSet {
     const fn new() -> Self {
         Self { set: 0, infos: Vec::new() }
     }
 
-    /// Queues a signal. A standard signal that waits already is dropped; without memory only the bit is kept.
+    /// Queues a signal. A standard signal that waits already is dropped; without memory only its bit is set.
     ///
     /// # Errors
     /// EAGAIN: too many of a real-time signal that the sender wants queued.
@@ -171,18 +171,18 @@ impl Waiting {
 }
 
 /// A thread's own queue. Its lock is taken under the process's.
-pub struct Queue(SpinLock<Waiting, level::PendingSignals>);
+pub struct Queue(SpinLock<PendingSet, level::PendingSignals>);
 
 impl Queue {
     pub fn new() -> Self {
-        Self(SpinLock::new(Waiting::new(), &PENDING))
+        Self(SpinLock::new(PendingSet::new(), &PENDING))
     }
 
     /// Under the process's signals, or under no lock.
     pub fn lock<'a>(
         &'a self,
         held: &'a mut Held<'_, impl Before<level::PendingSignals>>,
-    ) -> SpinGuard<'a, Waiting, level::PendingSignals> {
+    ) -> SpinGuard<'a, PendingSet, level::PendingSignals> {
         self.0.lock_in(held)
     }
 
@@ -195,7 +195,7 @@ impl Queue {
 struct State {
     /// Perhaps other processes' too (CLONE_SIGHAND).
     actions: Arc<Actions>,
-    shared: Waiting,
+    shared: PendingSet,
     /// All threads are to end; the status of the process.
     exit: Option<i32>,
     /// This thread is about to exec and ends the others.
@@ -213,7 +213,7 @@ pub struct Signals {
     /// The stop that the parent has not waited for yet; 0: none.
     stop_event: AtomicU32,
     continue_event: AtomicBool,
-    /// Signal files that this process looks at.
+    /// Waiters on this process's signalfd files.
     pub listeners: Listeners,
 }
 
@@ -226,7 +226,7 @@ pub fn any_stopped() -> bool {
 
 impl Signals {
     fn with(actions: Arc<Actions>) -> Self {
-        let state = State { actions, shared: Waiting::new(), exit: None, exec: None, stopped: false };
+        let state = State { actions, shared: PendingSet::new(), exit: None, exec: None, stopped: false };
         Self {
             state: SpinLock::new(state, &SIGNALS),
             stopped: AtomicBool::new(false),
@@ -260,7 +260,7 @@ impl Signals {
         Self::with(self.state.lock().actions.clone())
     }
 
-    /// The actions are this process's alone from now on, as exec needs them.
+    /// Ends the sharing of actions with other processes, as exec does.
     ///
     /// # Errors
     /// ENOMEM.
@@ -309,7 +309,7 @@ impl Signals {
         Ok(old)
     }
 
-    /// exec: handlers are gone, ignored signals stay ignored.
+    /// exec: handlers become the default, ignored signals stay ignored.
     pub fn reset_for_exec(&self) {
         let reset = |action: &mut Action| {
             let handler = if action.is_ignore() { Action::IGNORE } else { Action::DEFAULT };
@@ -320,7 +320,7 @@ impl Signals {
         state.actions.for_each(reset, order);
     }
 
-    /// All threads are to end with `status`, or the status of whoever said so before.
+    /// All threads are to end. The first call decides the status, which is returned.
     pub fn begin_exit(&self, status: i32) -> i32 {
         *self.state.lock().exit.get_or_insert(status)
     }
@@ -329,7 +329,7 @@ impl Signals {
         self.state.lock().exit
     }
 
-    /// False: the process is being killed, or another thread is before this one.
+    /// False: the process is being killed, or another of its threads called exec first.
     pub fn begin_exec(&self, tid: super::Pid) -> bool {
         let mut state = self.state.lock();
         let free = state.exit.is_none() && state.exec.is_none();
@@ -371,14 +371,14 @@ impl Signals {
         }
     }
 
-    /// Stopped threads look at what has come.
+    /// Lets stopped threads look again.
     pub fn wake_stopped(&self) {
         self.resumed.wake_all();
     }
 
-    /// The signal that stopped the process, if the parent has not been told; told from now on unless `keep`.
-    pub fn take_stop(&self, keep: bool) -> Option<u32> {
-        let signal = if keep {
+    /// The signal that stopped the process, if the parent has not waited for it yet. With `leave` it can be waited for again.
+    pub fn take_stop(&self, leave: bool) -> Option<u32> {
+        let signal = if leave {
             self.stop_event.load(Ordering::Relaxed)
         } else {
             self.stop_event.swap(0, Ordering::Relaxed)
@@ -386,9 +386,9 @@ impl Signals {
         (signal != 0).then_some(signal)
     }
 
-    /// Has the process been continued without the parent's knowing?
-    pub fn take_continue(&self, keep: bool) -> bool {
-        if keep {
+    /// Has the process been continued, and the parent not waited for that yet? `leave` as above.
+    pub fn take_continue(&self, leave: bool) -> bool {
+        if leave {
             self.continue_event.load(Ordering::Relaxed)
         } else {
             self.continue_event.swap(false, Ordering::Relaxed)
@@ -415,7 +415,7 @@ pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
         own.or_else(|| state.shared.take(!set))
     };
     found.map(|mut info| {
-        super::timer::delivered(&mut info);
+        super::timer::posix::delivered(&mut info);
         info
     })
 }

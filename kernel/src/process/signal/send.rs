@@ -37,15 +37,15 @@ pub fn queue(
     let mut state = process.signals.state.lock();
     let this = bit(info.signal);
     let (locked, held) = state.split();
-    prepare(process, locked, held, info.signal);
+    cancel_opposite(process, locked, held, info.signal);
     let Some(action) = locked.actions.get(info.signal, held) else { return Ok(false) };
-    // A blocked signal is kept even if it would be ignored: the program may change its mind, or sigwait.
-    let kept = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
+    // A blocked signal is queued even if it would be ignored: the program may change its mind, or sigwait.
+    let blocks = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
     let blocked = match thread {
-        Some(thread) => kept(thread),
+        Some(thread) => blocks(thread),
         None => {
             let mut all = true;
-            process.for_each_thread(|t| all &= kept(t));
+            process.for_each_thread(|t| all &= blocks(t));
             all
         }
     };
@@ -70,7 +70,7 @@ pub fn queue(
         None if !blocked => {
             let mut target = None;
             process.for_each_thread(|t| {
-                if target.is_none() && !kept(t) {
+                if target.is_none() && !blocks(t) {
                     target = Some(t.clone());
                 }
             });
@@ -98,7 +98,7 @@ fn fatal(action: &Action, signal: u32) -> bool {
 }
 
 /// SIGCONT undoes stopping and the other way round, whatever is blocked or ignored.
-fn prepare(
+fn cancel_opposite(
     process: &Arc<Process>,
     state: &mut State,
     held: &mut Held<'_, level::ProcessSignals>,

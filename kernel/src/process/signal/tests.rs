@@ -14,13 +14,13 @@ fn info(signal: u32, value: u64) -> Info {
     Info { rest: [value, 0, 0, 0], ..Info::kernel(signal) }
 }
 
-fn taken(waiting: &mut Waiting, blocked: u64) -> Option<(u32, u64)> {
+fn taken(waiting: &mut PendingSet, blocked: u64) -> Option<(u32, u64)> {
     waiting.take(blocked).map(|info| (info.signal, info.rest[0]))
 }
 
 #[test]
 fn standard_signals_wait_once_and_real_time_ones_are_queued() {
-    let mut waiting = Waiting::new();
+    let mut waiting = PendingSet::new();
     for value in 1..=3 {
         waiting.put(&info(abi::SIGUSR1, value), false, 100).unwrap();
         waiting.put(&info(RT, value), false, 100).unwrap();
@@ -32,7 +32,7 @@ fn standard_signals_wait_once_and_real_time_ones_are_queued() {
 
 #[test]
 fn what_an_instruction_caused_comes_first_then_the_lowest_number() {
-    let mut waiting = Waiting::new();
+    let mut waiting = PendingSet::new();
     for signal in [RT, abi::SIGTERM, abi::SIGSEGV, abi::SIGHUP, abi::SIGFPE] {
         waiting.put(&info(signal, 0), false, 100).unwrap();
     }
@@ -42,7 +42,7 @@ fn what_an_instruction_caused_comes_first_then_the_lowest_number() {
 
 #[test]
 fn beyond_the_limit_only_the_bit_is_kept_or_the_sender_told() {
-    let mut waiting = Waiting::new();
+    let mut waiting = PendingSet::new();
     for value in 0..2 {
         waiting.put(&info(RT, value), true, 2).unwrap();
     }
@@ -56,7 +56,7 @@ fn beyond_the_limit_only_the_bit_is_kept_or_the_sender_told() {
 
 #[test]
 fn without_memory_a_signal_comes_all_the_same() {
-    let mut waiting = Waiting::new();
+    let mut waiting = PendingSet::new();
     sync::heap::hosted::fail_after(0, || {
         assert_eq!(waiting.put(&info(abi::SIGTERM, 1), true, 100), Ok(()));
         assert_eq!(waiting.put(&info(RT, 1), true, 100), Err(EAGAIN));
@@ -67,9 +67,9 @@ fn without_memory_a_signal_comes_all_the_same() {
 
 #[test]
 fn a_timer_has_one_signal_waiting_and_counts_the_others() {
-    let mut waiting = Waiting::new();
+    let mut waiting = PendingSet::new();
     let timer = |id, sequence, again| {
-        let timer = Some(OfTimer { id, sequence, again });
+        let timer = Some(TimerSignal { id, sequence, again });
         Info { timer, code: abi::SI_TIMER, ..Info::kernel(RT) }
     };
     waiting.put(&timer(1, 1, false), false, 100).unwrap();
@@ -99,7 +99,7 @@ fn a_queue_agrees_with_a_list_of_what_came() {
         1 => prop::collection::vec(signal(), 1..4).prop_map(|all| Op::Discard(all.iter().map(|s| bit(*s)).fold(0, |a, b| a | b))),
     ];
     check(400, &prop::collection::vec(op, 1..80), |ops| {
-        let (mut waiting, mut model, mut next) = (Waiting::new(), Vec::<(u32, u64)>::new(), 0);
+        let (mut waiting, mut model, mut next) = (PendingSet::new(), Vec::<(u32, u64)>::new(), 0);
         for op in ops {
             match op {
                 Op::Put(signal) => {

@@ -1,20 +1,22 @@
 //! POSIX timers (timer_create(2)).
 //!
 //! A timer of a wall or monotonic clock is a `sched::Timer` of the CPU that set it; one of processor time is compared with its
-//! clock at ticks (`check`), in the order of their times: a tick looks at what is due on the clocks that go on, and no more. When one goes off its signal is queued, and a periodic timer is set anew only when the
-//! signal is delivered (`delivered`): however short its period, a program that does not take the signals costs nothing.
-//! Periods that passed meanwhile are its overrun.
+//! clock at ticks (`check`). Timers of processor time lie in a tree in the order of their times, so a tick looks only at what is due on the
+//! clocks that run.
 //!
-//! LockOrder: `list` → a timer's state → `signals` → `threads`; `waiting` and the timer queue are innermost.
+//! When a timer expires its signal is queued. A periodic timer is set anew only when that signal is delivered (`delivered`): however
+//! short its period, a program that does not take the signals costs nothing. Periods that passed meanwhile are its overrun.
+//!
+//! LockOrder: `list` → a timer's state → `signals` → `threads`; `tree` and the timer queue are innermost.
 // Not forbidden: the macro that makes the tree's adapter has code of its own that it vouches for.
 #![deny(unsafe_code)]
 
 use super::clock::{CpuClock, Kind};
-use super::signal::{self, Info, send};
-use super::{Pid, Process, ids};
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
+use crate::process::signal::{self, Info, send};
+use crate::process::{self, Pid, Process, ids};
 use crate::sched::{Expire, Timer, TimerSetting, forward};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -27,16 +29,16 @@ use sync::{SpinLock, TryVec, lock_class, try_arc};
 lock_class! {
     static LIST: LockClass = ("POSIX timers", level::PosixTimers);
     static TIMER: LockClass = ("POSIX timer", level::PosixTimer);
-    static WAITING: LockClass = ("timers of processor time", level::CpuTimers);
+    static CPU_TIMERS: LockClass = ("timers of processor time", level::CpuTimers);
 }
 
 /// A timer's state is locked: what may be locked next.
 type Order<'a> = Held<'a, level::PosixTimer>;
 
-/// Timers of one clock that go off at one tick; the others do at the next (Linux collects 20).
+/// Most timers of one clock that expire at one tick; the others do at the next (Linux collects 20).
 const BATCH: usize = 16;
 
-/// What a timer goes by.
+/// The clock that a timer runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     Monotonic,
@@ -45,7 +47,7 @@ pub enum Clock {
     Cpu(CpuClock),
 }
 
-/// What happens when it goes off.
+/// What happens when a timer expires.
 #[derive(Clone, Copy, Debug)]
 pub enum Notify {
     Nothing,
@@ -59,7 +61,7 @@ pub enum Notify {
 
 struct State {
     timer: Option<Arc<Timer>>,
-    /// It will go off at `next`, or its signal waits to be delivered before it is set anew.
+    /// It will expire at `next`.
     active: bool,
     /// On the monotonic clock or the clock of processor time, ns.
     next: u64,
@@ -72,7 +74,7 @@ struct State {
     last_overrun: u64,
     /// A signal of this timer may wait to be delivered.
     signalled: bool,
-    /// Rises with each setting and each signal: a signal of before is nobody's.
+    /// Rises with each setting and each signal, so that a signal of an earlier setting is recognized.
     sequence: u32,
 }
 
@@ -84,28 +86,28 @@ pub struct PosixTimer {
     notify: Notify,
     state: SpinLock<State, level::PosixTimer>,
     link: RBTreeAtomicLink,
-    /// Its place among the timers of processor time that wait. Written while it is not among them.
+    /// Its time in the tree of timers of processor time. Written while it is not in the tree.
     due: AtomicU64,
 }
 
-/// A clock, a time on it, and the timer's number.
-type Place = (CpuClock, u64, i32);
+/// The tree's key: a clock, a time on it, and the timer's number.
+type TreeKey = (CpuClock, u64, i32);
 
 intrusive_adapter!(ByTime = Arc<PosixTimer>: PosixTimer { link => RBTreeAtomicLink });
 
 impl<'a> KeyAdapter<'a> for ByTime {
-    type Key = Place;
-    fn get_key(&self, timer: &'a PosixTimer) -> Place {
-        timer.place()
+    type Key = TreeKey;
+    fn get_key(&self, timer: &'a PosixTimer) -> TreeKey {
+        timer.tree_key()
     }
 }
 
 /// The timers of one process.
 pub struct Timers {
-    /// In the order of their numbers; and the number of the next.
+    /// By number, and the number of the next one made.
     list: SpinLock<(Vec<Arc<PosixTimer>>, i32), level::PosixTimers>,
     /// Those of processor time that are set.
-    waiting: SpinLock<RBTree<ByTime>, level::CpuTimers>,
+    tree: SpinLock<RBTree<ByTime>, level::CpuTimers>,
 }
 
 impl Default for Timers {
@@ -118,7 +120,7 @@ impl Timers {
     pub const fn new() -> Self {
         Self {
             list: SpinLock::new((Vec::new(), 0), &LIST),
-            waiting: SpinLock::new(RBTree::new(ByTime::NEW), &WAITING),
+            tree: SpinLock::new(RBTree::new(ByTime::NEW), &CPU_TIMERS),
         }
     }
 
@@ -160,7 +162,7 @@ impl Timers {
         let owner: Weak<dyn Expire> = Arc::downgrade(&made) as _;
         made.state.lock().timer = Some(try_arc(Timer::of(owner))?);
         let mut list = self.list.lock();
-        // At the end, but for numbers that begin anew or another thread that was faster.
+        // Almost always at the end. Not if numbers have begun anew, or another thread was faster.
         let at = list.0.partition_point(|t| t.id < id);
         list.0.try_push(made)?;
         if let Some(moved) = list.0.get_mut(at..) {
@@ -197,10 +199,10 @@ impl Timers {
         gone.iter().for_each(|timer| self.stop(timer));
     }
 
-    /// The timers of processor time whose time has come go off: those of the process and of the running thread, since other clocks stood
-    /// still. The timers are of the running process. True if there are more that are set.
+    /// Expires the timers of processor time that are due, on the clocks of the running process and thread; other clocks stood still.
+    /// True if more are set.
     pub fn check(&self, process: &Process) -> bool {
-        let me = super::current();
+        let me = process::current();
         let clocks = [
             CpuClock::of_process(process, Kind::User),
             CpuClock::of_process(process, Kind::Whole),
@@ -209,7 +211,7 @@ impl Timers {
         ];
         for clock in clocks {
             if !self
-                .waiting
+                .tree
                 .lock()
                 .lower_bound(Bound::Included(&(clock, 0, 0)))
                 .get()
@@ -220,35 +222,35 @@ impl Timers {
             let Ok(now) = clock.read() else { continue };
             for _ in 0..BATCH {
                 let due = {
-                    let mut waiting = self.waiting.lock();
-                    let mut first = waiting.lower_bound_mut(Bound::Included(&(clock, 0, 0)));
+                    let mut tree = self.tree.lock();
+                    let mut first = tree.lower_bound_mut(Bound::Included(&(clock, 0, 0)));
                     match first.get() {
-                        Some(timer) if timer.is_on(clock) && timer.place().1 <= now => first.remove(),
+                        Some(timer) if timer.is_on(clock) && timer.tree_key().1 <= now => first.remove(),
                         _ => None,
                     }
                 };
                 let Some(timer) = due else { break };
                 let mut state = timer.state.lock();
                 let (state, order) = state.split();
-                if state.active && now >= state.next && timer.go_off(state, now) {
-                    self.wait(&timer, state, order);
+                if state.active && now >= state.next && timer.expire(state, now) {
+                    self.enqueue(&timer, state, order);
                 }
             }
         }
-        !self.waiting.lock().is_empty()
+        !self.tree.lock().is_empty()
     }
 
-    /// `timer`, which is on a clock of processor time, goes off at `state.next`.
-    fn wait(&self, timer: &Arc<PosixTimer>, state: &State, order: &mut Order<'_>) {
-        self.forget(timer, order);
+    /// Puts `timer`, which is on a clock of processor time, into the tree: it expires at `state.next`.
+    fn enqueue(&self, timer: &Arc<PosixTimer>, state: &State, order: &mut Order<'_>) {
+        self.dequeue(timer, order);
         timer.due.store(state.next, Ordering::Relaxed);
-        self.waiting.lock_in(order).insert(timer.clone());
+        self.tree.lock_in(order).insert(timer.clone());
     }
 
-    /// `timer` does not wait for processor time any more.
-    fn forget(&self, timer: &PosixTimer, order: &mut Order<'_>) {
+    /// Takes `timer` out of the tree of timers of processor time, if it is there.
+    fn dequeue(&self, timer: &PosixTimer, order: &mut Order<'_>) {
         if timer.link.is_linked() {
-            self.waiting.lock_in(order).find_mut(&timer.place()).remove();
+            self.tree.lock_in(order).find_mut(&timer.tree_key()).remove();
         }
     }
 
@@ -258,7 +260,7 @@ impl Timers {
         state.active = false;
         state.interval = 0;
         state.sequence = state.sequence.wrapping_add(1);
-        self.forget(timer, order);
+        self.dequeue(timer, order);
         if let Some(timer) = &state.timer {
             timer.cancel();
         }
@@ -302,8 +304,8 @@ impl PosixTimer {
         }
     }
 
-    /// Its place among the timers of processor time. (Those of other clocks are not there.)
-    fn place(&self) -> Place {
+    /// Its key in the tree of timers of processor time. (Those of other clocks are not there.)
+    fn tree_key(&self) -> TreeKey {
         let clock = match self.clock {
             Clock::Cpu(clock) => clock,
             Clock::Monotonic | Clock::Wall => CpuClock::NONE,
@@ -315,13 +317,13 @@ impl PosixTimer {
         self.clock == Clock::Cpu(clock)
     }
 
-    /// It goes off at `state.next`. One of processor time is the running process's.
+    /// Makes it expire at `state.next`. One of processor time is the running process's.
     fn arm(self: &Arc<Self>, state: &State, order: &mut Order<'_>) {
         match (&self.clock, &self.notify, &state.timer) {
             (_, Notify::Nothing, _) | (_, _, None) => {}
             (Clock::Cpu(_), ..) => {
-                let process = &super::current().process;
-                process.timers.wait(self, state, order);
+                let process = &process::current().process;
+                process.timers.enqueue(self, state, order);
                 process.itimers.watch_cpu();
             }
             (.., Some(timer)) => timer.arm(state.next),
@@ -335,7 +337,7 @@ impl PosixTimer {
         }
         let now = self.now();
         if state.interval != 0 && state.next <= now {
-            // Its signal waits, or nobody is told at all: the pace goes on.
+            // Its signal is pending, or it sends none: its periods go on.
             state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
         }
         let left = state.next.saturating_sub(now);
@@ -356,7 +358,7 @@ impl PosixTimer {
         if let Some(timer) = &state.timer {
             timer.cancel();
         }
-        super::current().process.timers.forget(self, order);
+        process::current().process.timers.dequeue(self, order);
         state.active = false;
         state.interval = 0;
         state.wall = None;
@@ -385,8 +387,8 @@ impl PosixTimer {
         self.state.lock().last_overrun.min(i32::MAX as u64)
     }
 
-    /// Its time has come. True: it goes on at once, and the caller arms it anew.
-    fn go_off(&self, state: &mut State, now: u64) -> bool {
+    /// It expires. True: it is periodic and goes on at once; the caller arms it anew.
+    fn expire(&self, state: &mut State, now: u64) -> bool {
         let Notify::Signal { signal, value, thread } = self.notify else { return false };
         let Some(process) = ids::find_process(self.process) else { return false };
         state.sequence = state.sequence.wrapping_add(1);
@@ -395,7 +397,11 @@ impl PosixTimer {
             errno: 0,
             code: abi::SI_TIMER,
             rest: [u64::from(self.id as u32), value.unwrap_or(self.id as u64), 0, 0],
-            timer: Some(signal::OfTimer { id: self.id, sequence: state.sequence, again: state.signalled }),
+            timer: Some(signal::TimerSignal {
+                id: self.id,
+                sequence: state.sequence,
+                again: state.signalled,
+            }),
         };
         let thread = match thread {
             Some(tid) => match process.thread(tid) {
@@ -414,7 +420,7 @@ impl PosixTimer {
             state.active = false;
             return false;
         }
-        // Ignored, or no room: it goes on.
+        // The signal is ignored, or was not queued: the timer goes on.
         state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
         state.wall = None;
         true
@@ -446,7 +452,7 @@ impl Expire for PosixTimer {
         let now = arch::time::now();
         if state.active
             && now >= state.next
-            && self.go_off(&mut state, now)
+            && self.expire(&mut state, now)
             && let Some(timer) = &state.timer
         {
             timer.arm(state.next);
@@ -457,7 +463,7 @@ impl Expire for PosixTimer {
 /// A signal of a timer of the running process has been taken from its queue: sets the timer anew and fills in the overrun.
 pub fn delivered(info: &mut Info) {
     let Some(of) = info.timer.take() else { return };
-    if let Ok(timer) = super::current().process.timers.find(of.id) {
+    if let Ok(timer) = process::current().process.timers.find(of.id) {
         let overrun = timer.delivered(of.sequence);
         info.add_overrun(overrun);
     }

@@ -3,9 +3,9 @@
 //! Their ids pack a number, whether it names a thread, and what is counted: `~number << 3 | thread << 2 | kind`.
 #![forbid(unsafe_code)]
 
-use super::wait::UsageSum;
-use super::{Pid, Process, Thread, ids};
 use crate::errno::{Errno, Result};
+use crate::process::wait::UsageSum;
+use crate::process::{self, Pid, Process, Thread, ids};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
@@ -43,7 +43,7 @@ impl CpuClock {
 
     /// What `id` names, seen by the running thread; None: no clock of this kind.
     pub fn from_id(id: i32) -> Option<Self> {
-        let me = super::current();
+        let me = process::current();
         let whole = |target, thread| Self { target, thread, kind: Kind::Whole };
         if let Ok(id) = u32::try_from(id) {
             return match id {
@@ -79,12 +79,12 @@ impl CpuClock {
 
     fn thread(&self) -> Option<Arc<Thread>> {
         let thread = ids::find_thread(self.target)?;
-        Arc::ptr_eq(&thread.process, &super::current().process).then_some(thread)
+        Arc::ptr_eq(&thread.process, &process::current().process).then_some(thread)
     }
 
     /// Does the clock count the running process, or a thread of it?
     pub fn is_own(&self) -> bool {
-        if self.thread { self.thread().is_some() } else { self.target == super::current_pid() }
+        if self.thread { self.thread().is_some() } else { self.target == process::current_pid() }
     }
 
     /// Nanoseconds used. Of threads, those of the running process alone can be asked.

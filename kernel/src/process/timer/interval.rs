@@ -1,7 +1,7 @@
 //! Interval timers of a process: setitimer(2), alarm(2).
 //!
-//! ITIMER_REAL is a `sched::Timer` of the CPU that armed it; when it goes off, in thread context, the process is looked up by
-//! its id, so a process that is gone is simply not found. The timers of processor time (ITIMER_VIRTUAL, ITIMER_PROF) are compared
+//! ITIMER_REAL is a `sched::Timer` of the CPU that armed it; when it expires, in thread context, the process is looked up by
+//! its number, so a process that is gone is simply not found. The timers of processor time (ITIMER_VIRTUAL, ITIMER_PROF) are compared
 //! with what the process has used at every tick that finds it running, as are POSIX timers of such clocks; `watched` says whether
 //! there is anything to compare.
 //!
@@ -9,10 +9,10 @@
 #![forbid(unsafe_code)]
 
 use super::clock::{CpuClock, Kind};
-use super::{Process, ids};
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
+use crate::process::{Process, ids, signal};
 use crate::sched::{Timer, TimerSetting, forward};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +21,9 @@ use sync::{SpinLock, lock_class};
 
 lock_class! { static ITIMER: LockClass = ("interval timer", level::IntervalTimer); }
 
-/// Which timer of a process.
+/// One of the three interval timers of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Which {
+pub enum Itimer {
     Real,
     /// Processor time in user mode: SIGVTALRM.
     Virtual,
@@ -31,7 +31,7 @@ pub enum Which {
     Profiling,
 }
 
-impl Which {
+impl Itimer {
     /// # Errors
     /// EINVAL: there is no such timer.
     pub fn from_number(which: i32) -> Result<Self> {
@@ -66,7 +66,7 @@ const CPU: [(Kind, u32); 2] = [(Kind::User, abi::SIGVTALRM), (Kind::Whole, abi::
 pub struct Itimers {
     real: SpinLock<Real, level::IntervalTimer>,
     cpu: SpinLock<[Cpu; 2], level::IntervalTimer>,
-    /// A timer of processor time may be set, here or among the POSIX timers. Set after the timer, cleared before the look.
+    /// A timer of processor time may be set, here or among the POSIX timers. Set after the timer is; cleared before timers are looked at.
     watched: AtomicBool,
 }
 
@@ -86,11 +86,11 @@ impl Itimers {
     }
 
     /// What a timer of `process`, whose timers these are, is set to now.
-    pub fn get(&self, process: &Process, which: Which) -> TimerSetting {
+    pub fn get(&self, process: &Process, which: Itimer) -> TimerSetting {
         let place = match which {
-            Which::Real => return self.real(),
-            Which::Virtual => 0,
-            Which::Profiling => 1,
+            Itimer::Real => return self.real(),
+            Itimer::Virtual => 0,
+            Itimer::Profiling => 1,
         };
         let timer = self.cpu.lock()[place];
         let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
@@ -102,11 +102,11 @@ impl Itimers {
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn set(&self, process: &Process, which: Which, to: TimerSetting) -> Result<TimerSetting> {
+    pub fn set(&self, process: &Process, which: Itimer, to: TimerSetting) -> Result<TimerSetting> {
         let place = match which {
-            Which::Real => return self.set_real(process.pid(), to),
-            Which::Virtual => 0,
-            Which::Profiling => 1,
+            Itimer::Real => return self.set_real(process.pid(), to),
+            Itimer::Virtual => 0,
+            Itimer::Profiling => 1,
         };
         let before = self.get(process, which);
         let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
@@ -123,7 +123,7 @@ impl Itimers {
         self.watched.store(true, Ordering::SeqCst);
     }
 
-    /// Timers of processor time of the running process whose time has come go off. At ticks.
+    /// Expires the running process's timers of processor time that are due. Called at ticks.
     #[inline]
     pub fn check_cpu(&self, process: &Arc<Process>) {
         if self.watched.load(Ordering::Relaxed) {
@@ -150,7 +150,7 @@ impl Itimers {
                 due
             };
             if due {
-                super::signal::send_kernel(process, signal);
+                signal::send_kernel(process, signal);
             }
         }
         if process.timers.check(process) || more {
@@ -191,7 +191,7 @@ impl Itimers {
         Ok(before)
     }
 
-    /// The process ends: nothing goes off any more.
+    /// The process ends: no timer expires any more.
     pub fn cancel(&self) {
         let mut real = self.real.lock();
         real.next = 0;
@@ -225,6 +225,6 @@ impl Itimers {
 fn expired(pid: usize) {
     let Some(process) = ids::find_process(pid as u32) else { return };
     if process.itimers.take_due() {
-        super::signal::send_kernel(&process, abi::SIGALRM);
+        signal::send_kernel(&process, abi::SIGALRM);
     }
 }

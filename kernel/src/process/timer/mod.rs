@@ -1,0 +1,10 @@
+//! Timers of a process.
+//!
+//! * `interval`  setitimer(2), alarm(2)
+//! * `posix`     timer_create(2)
+//! * `clock`     the clocks of processor time that both may run on
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod interval;
+pub mod posix;

@@ -1,6 +1,6 @@
 # Darter: build, run, test. `make help` says what there is.
 #
-# `make run` and `make test` install what is missing (setup/setup.sh); that costs milliseconds when nothing is.
+# `make run` and `make test` first install what is missing (setup/setup.sh). That takes milliseconds when nothing is.
 
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
@@ -13,7 +13,7 @@ KERNEL_TARGET := x86_64-unknown-none
 KERNEL := target/$(KERNEL_TARGET)/kernel/darter-kernel
 LOCKDEP_KERNEL := target/$(KERNEL_TARGET)/lockdep/darter-kernel
 KERNEL_FLAGS := -p darter-kernel --target $(KERNEL_TARGET)
-# Which kernel `make test` boots: darter, linux or a file.
+# The kernel that `make test` boots: darter, linux or a file.
 DARTER_KERNEL ?= darter
 RUNS ?= 5
 CPUS ?= 1,2,4
@@ -29,7 +29,7 @@ help: ## What there is
 setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux image to compare with
 	@setup/setup.sh
 
-run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table
+run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table (about ten minutes)
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
 test: setup hosted-test booted-test lockdep-test gate ## All tests, hosted and booted, and the gate
@@ -78,15 +78,15 @@ benchmarks: setup ## The benchmarks, into target/bench
 plugin: setup ## The QEMU plugin that counts instructions and cache lines
 	@$(CARGO) build --quiet --release -p darter-lines
 
-hosted-test: setup
+hosted-test: setup ## The tests that run as programs of this machine, models of the protocols among them
 	$(CARGO) test --quiet
 
-booted-test: build
+booted-test: build ## The ABI programs against Linux, and the scripts of tests/boot
 	tests/run --kernel $(DARTER_KERNEL); abi=$$?; target/release/darter test --kernel $(DARTER_KERNEL) && exit $$abi
 
-# What takes most kinds of locks in most orders, once: the ABI programs, and the booted tests of these names.
+# The booted tests that `make lockdep-test` runs beside the ABI programs: together they take most locks in most orders.
 LOCKDEP_TESTS ?= lock-order leaks terminal statuses
-lockdep-test: build lockdep ## ABI programs and some booted tests on that kernel: any lock taken out of order is a panic
+lockdep-test: build lockdep ## The same on the lockdep kernel, with a few of the scripts: a lock out of order is a panic
 	@if [ "$(DARTER_KERNEL)" = darter ]; then \
 	    tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4; abi=$$?; \
 	    target/release/darter test --kernel $(LOCKDEP_KERNEL) $(LOCKDEP_TESTS) && exit $$abi; \

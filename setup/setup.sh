@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what Darter needs on Debian 12 or 13: the Rust toolchain, QEMU 10, musl-gcc, busybox-static,
-# gcc, make, and a Linux 6.12 image to compare with (unpacked into .cache/linux, never installed).
+# Installs what Darter needs on Debian 12 or 13 for x86-64: the Rust toolchain, QEMU 9 or newer (Debian has 10), musl-gcc,
+# busybox-static, gcc, make, and a Linux 6.12 image to compare with (unpacked into .cache/linux, never installed).
 #
 #   setup/setup.sh            install what is missing; as a user without root, print the commands for it
 #   setup/setup.sh --check    print what is missing, one word a line; exit status 1 if anything is
@@ -82,6 +82,10 @@ wants() { printf '%s\n' "$list" | grep -qx "$1"; }
 
 # --- how to mend it -------------------------------------------------------------------------------------
 
+if [ "$(uname -m)" != x86_64 ]; then
+    say "this machine is $(uname -m); the guest's programs are built with its compilers, so it has to be x86_64."
+    exit 1
+fi
 . /etc/os-release
 codename=${VERSION_CODENAME:-unknown}
 case $codename in

@@ -5,6 +5,7 @@
 
 mod code;
 mod instructions;
+mod kernel;
 mod lines;
 mod map;
 mod name;

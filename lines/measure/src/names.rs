@@ -3,33 +3,16 @@
 //! A line's address leads to a place (`place`); of the place those bytes are named that make the conflict. [`LineName::stable`] has no
 //! address, no CPU and no count in it, so it is the same in repeated runs and on any number of CPUs.
 
-use crate::code::{self, Source};
-use crate::map::{DarterMap, LinuxMap};
+use crate::code;
+use crate::kernel::{Kernel, Map};
 use crate::name::{CodeName, LineName, Part};
 use crate::place::Place;
 use crate::rust_name::{is_standard, simple, with_parameters};
-use crate::types::Types;
 use crate::{Error, Line, LineWindow, Symbols};
-use std::sync::OnceLock;
 
 /// The names of one kernel.
 pub struct Names {
-    pub(crate) image: Vec<u8>,
-    pub(crate) symbols: Symbols,
-    pub(crate) kernel: Kernel,
-    /// Read when first asked for: that takes a second.
-    debug: OnceLock<Debug>,
-}
-
-pub(crate) enum Kernel {
-    Darter(DarterMap),
-    Linux(LinuxMap),
-}
-
-#[derive(Default)]
-struct Debug {
-    types: Types,
-    source: Option<Source>,
+    kernel: Kernel,
 }
 
 const LINE: u64 = 64;
@@ -37,30 +20,11 @@ const LINE: u64 = 64;
 impl Names {
     /// From a kernel's ELF file, or Linux's /proc/kallsyms (of a boot with `nokaslr`).
     pub fn new(image: &[u8]) -> Result<Names, Error> {
-        let symbols = Symbols::from_either(image)?;
-        let darter = if image.starts_with(b"\x7fELF") { DarterMap::read(image)? } else { None };
-        let kernel = match darter {
-            Some(map) => Kernel::Darter(map),
-            None => Kernel::Linux(LinuxMap::new(&String::from_utf8_lossy(image), &symbols)),
-        };
-        Ok(Names { image: image.to_vec(), symbols, kernel, debug: OnceLock::new() })
-    }
-
-    fn debug(&self) -> &Debug {
-        self.debug.get_or_init(|| {
-            // Damaged debug information costs types and lines, not the names.
-            let types = Types::read(&self.image).unwrap_or_default();
-            let source = Source::read(&self.image, types.folders());
-            Debug { types, source }
-        })
-    }
-
-    pub(crate) fn types(&self) -> &Types {
-        &self.debug().types
+        Ok(Names { kernel: Kernel::new(image)? })
     }
 
     pub fn symbols(&self) -> &Symbols {
-        &self.symbols
+        &self.kernel.symbols
     }
 
     /// What the plugin must be told to read on a machine with so many CPUs: options, each with a comma before it.
@@ -68,12 +32,12 @@ impl Names {
         let read = |address: Option<u64>, words: u32| {
             address.map_or(String::new(), |address| format!(",read={address}:{}", 8 * words.clamp(1, 4096)))
         };
-        match &self.kernel {
-            Kernel::Darter(map) => {
+        match &self.kernel.map {
+            Map::Darter(map) => {
                 let count = u32::try_from(map.percpu_count).unwrap_or(cpus).min(cpus);
                 format!(",frames={}{}", map.frame_table, read(Some(map.percpu_bases), count))
             }
-            Kernel::Linux(map) => {
+            Map::Linux(map) => {
                 let bases = [map.direct_map, map.vmalloc, map.vmemmap].map(|base| read(base, 1));
                 format!("{}{}", read(map.areas, cpus), bases.concat())
             }
@@ -86,10 +50,13 @@ impl Names {
             let function = if pc == 0 { "nobody" } else { "the program" };
             return CodeName { function: function.into(), ..CodeName::default() };
         }
-        let whole = self.symbols.object(pc).map_or(format!("{pc:#x}"), |(name, start, _)| {
-            self.types().generic_function(start).map_or(simple(name), |debug| with_parameters(name, debug))
+        let whole = self.kernel.symbols.object(pc).map_or(format!("{pc:#x}"), |(name, start, _)| {
+            self.kernel
+                .types()
+                .generic_function(start)
+                .map_or(simple(name), |debug| with_parameters(name, debug))
         });
-        let spots = self.debug().source.as_ref().map(|source| source.spots(pc)).unwrap_or_default();
+        let spots = self.kernel.source().map(|source| source.spots(pc)).unwrap_or_default();
         let own = |spot: &&code::Spot| spot.file.as_ref().is_some_and(|(file, _)| !code::is_standard(file));
         match spots.iter().find(own).or(spots.last()) {
             None => CodeName { function: whole, ..CodeName::default() },
@@ -113,7 +80,7 @@ impl Names {
         let mut bytes = conflict(line);
         while bytes != 0 {
             let first = u64::from(bytes.trailing_zeros());
-            let place = self.place(&window.memory, line.physical + first, vaddr + first);
+            let place = self.kernel.place(&window.memory, line.physical + first, vaddr + first);
             let len = (place.end.saturating_sub(vaddr)).clamp(first + 1, LINE);
             let here = bytes & (u64::MAX >> (LINE - len));
             bytes &= !here;
@@ -135,7 +102,7 @@ impl Names {
         let first = (vaddr + u64::from(bytes.trailing_zeros())).saturating_sub(place.start);
         let (type_, fields) = match place.type_ {
             Some(id) => {
-                let types = self.types();
+                let types = self.kernel.types();
                 let mut fields = types.fields(id, offset, bytes >> skip);
                 // The whole of a simple variable.
                 fields.retain(|field| !field.is_empty());
@@ -167,6 +134,7 @@ fn conflict(line: &Line) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::DarterMap;
     use crate::{User, parse_lines};
 
     const FRAMES: u64 = 0xffff_c000_0000_0000;
@@ -196,12 +164,8 @@ mod tests {
         };
         let symbols = "ffffffff80200000 T darter_vm::fault\nffffffff80414000 D darter_vm::FIRST\n\
                        ffffffff80414100 D darter_vm::MAGAZINE\nffffffff80600100 D darter_kernel::COUNTER\n";
-        Names {
-            image: Vec::new(),
-            symbols: Symbols::from_system_map(symbols).unwrap(),
-            kernel: Kernel::Darter(map),
-            debug: OnceLock::new(),
-        }
+        let symbols = Symbols::from_system_map(symbols).unwrap();
+        Names { kernel: Kernel::with(Vec::new(), symbols, Map::Darter(map)) }
     }
 
     /// A window in which pages 5 (a page table), 8 to 11 (a block, one page of it a freed page table

@@ -3,8 +3,8 @@
 
 use crate::Memory;
 use crate::Symbols;
+use crate::kernel::{Kernel, Map};
 use crate::map::{DarterMap, IMAGE, LinuxMap, bytes_at};
-use crate::names::{Kernel, Names};
 use crate::rust_name::simple;
 use crate::types::TypeId;
 
@@ -46,7 +46,7 @@ const CACHE_WORD: u64 = 4;
 /// More than the addresses of any kernel stack or frame table take.
 const REGION: u64 = 1 << 40;
 
-impl Names {
+impl Kernel {
     /// What lies at an address.
     pub(crate) fn place(&self, memory: &Memory, physical: u64, vaddr: u64) -> Place {
         if vaddr >> 63 == 0 {
@@ -55,9 +55,9 @@ impl Names {
         if vaddr >= IMAGE {
             return self.variable(vaddr, "", 0);
         }
-        match &self.kernel {
-            Kernel::Darter(map) => self.darter(map, memory, physical, vaddr),
-            Kernel::Linux(map) => map.place(memory, physical, vaddr),
+        match &self.map {
+            Map::Darter(map) => self.darter(map, memory, physical, vaddr),
+            Map::Linux(map) => map.place(memory, physical, vaddr),
         }
     }
 

@@ -10,9 +10,12 @@
 use crate::addr::PhysAddr;
 use crate::machine::{Asid, CpuSet, FlushRange, Machine};
 use crate::protocol::mask::SpaceCpus;
+use alloc::sync::Arc;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::rcu::RcuHead;
-use sync::{Count, machine, per_cpu};
+use sync::{AllocError, Count, machine, per_cpu, try_arc};
 
 /// Address-space ids that one CPU keeps apart at most.
 pub const MAX_ASIDS: usize = 7;
@@ -95,6 +98,30 @@ pub struct SpaceTlb {
 
 sync::rcu_object!(SpaceTlb);
 
+/// A space's own. Dropped, it waits for a grace period: who visits a leaf may have found the space there.
+pub struct OwnTlb(ManuallyDrop<Arc<SpaceTlb>>);
+
+impl OwnTlb {
+    pub(crate) fn try_new() -> Result<Self, AllocError> {
+        Ok(Self(ManuallyDrop::new(try_arc(SpaceTlb::new())?)))
+    }
+}
+
+impl Deref for OwnTlb {
+    type Target = SpaceTlb;
+    #[inline]
+    fn deref(&self) -> &SpaceTlb {
+        &self.0
+    }
+}
+
+impl Drop for OwnTlb {
+    fn drop(&mut self) {
+        // SAFETY: taken out once, here.
+        sync::rcu::defer_arc(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
 /// A flush on its way to other CPUs.
 pub struct FlushRequest<'a> {
     space: &'a SpaceTlb,
@@ -120,7 +147,7 @@ impl FlushRequest<'_> {
 
 impl SpaceTlb {
     /// A new identity; ids are never used twice (64 bits, from per-CPU sequences).
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let counter = NEXT_ID.this();
         counter.add(1);
         Self {
@@ -150,23 +177,31 @@ impl SpaceTlb {
         TLB.this().loaded.load(Ordering::Relaxed) == self.id
     }
 
-    /// Loads `root`, which is this CPU's view if it has one, else the space's own.
-    pub(crate) fn switch_in<M: Machine>(&self, root: PhysAddr) {
+    /// Loads `root`.
+    ///
+    /// # Safety
+    /// It is this CPU's view of the space if it has one, else the space's own root. These tables stay until a [`Self::leave_everywhere`] that begins
+    /// after this has returned.
+    pub(crate) unsafe fn switch_in<M: Machine>(&self, root: PhysAddr) {
         let irq = machine::irq_save();
         let tlb = TLB.this();
         if tlb.loaded.load(Ordering::Relaxed) != self.id {
             self.cpus.come(machine::cpu_id(), || {
                 let asid = tlb.find_or_take::<M>(self.id);
                 tlb.loaded.store(self.id, Ordering::Relaxed);
-                // SAFETY: the space's root or view stays until all CPUs have left (`leave_everywhere`); none comes later (`Space::switch_in`).
+                // SAFETY: the tables stay until all CPUs have left, as the caller says.
                 unsafe { M::load_root(root, asid) };
             });
         }
         machine::irq_restore(irq);
     }
 
-    /// From now on this CPU, on which the space is loaded, translates through the view at `root`, which leads nowhere yet.
-    pub(crate) fn enter_view<M: Machine>(&self, root: PhysAddr) {
+    /// From now on this CPU, on which the space is loaded, translates through the view at `root`, which leads nowhere yet. Nothing happens if
+    /// the space is not loaded here.
+    ///
+    /// # Safety
+    /// It is a view of the space, and stays until a [`Self::leave_everywhere`] has returned that makes the CPU leave.
+    pub(crate) unsafe fn enter_view<M: Machine>(&self, root: PhysAddr) {
         let irq = machine::irq_save();
         let (tlb, cpu) = (TLB.this(), machine::cpu_id());
         if tlb.loaded.load(Ordering::Relaxed) == self.id && !self.cpus.has_view(cpu) {

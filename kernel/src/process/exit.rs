@@ -122,11 +122,11 @@ fn leave_user_memory(process: &Process, own: Option<Arc<Space>>) {
     let left = sched::leave_space();
     let shared = if process.alive.load(Ordering::Acquire) == 1 { process.set_space(None) } else { None };
     drop((left, shared));
-    let max_rss = match own {
-        // Nobody else has it, nor can get it: it ends here, and says in passing how large it was.
-        Some(space) if Arc::strong_count(&space) == 1 => space.exit(),
+    let max_rss = match own.map(Space::try_end) {
+        // Nobody else had it: it has ended here, and said in passing how large it was.
+        Some(Ok(pages)) => pages,
         // A vfork child gives its parent's space back.
-        Some(space) if process.alive.load(Ordering::Acquire) == 1 => space.resident_pages(),
+        Some(Err(space)) if process.alive.load(Ordering::Acquire) == 1 => space.resident_pages(),
         _ => 0,
     };
     process.gone.add(&wait::UsageSum { max_rss: max_rss as u64, ..Default::default() });

@@ -81,7 +81,8 @@ unsafe extern "Rust" fn __darter_copy_page(to: *mut u8, from: *const u8) {
     }
     // SAFETY: both are pages of the arena.
     unsafe { __darter_copy_bytes(to, from, PAGE_SIZE) };
-    let source = Frame::of_direct(from as usize);
+    // SAFETY: a page of the arena.
+    let source = unsafe { Frame::of_direct(from as usize) };
     assert_ne!(source.kind(), FrameKind::Free, "a page is freed while it is copied");
 }
 

@@ -87,29 +87,40 @@ const _: () = assert!(size_of::<Frame>() == 64);
 const COPIER: usize = 0;
 
 impl Frame {
-    /// The frame with page number `number`, which must be below the end of physical memory.
+    /// The frame with page number `number`. For the allocator: the numbers that its lists and magazines hold are those of frames which it
+    /// was given ([`super::add_region`]), and nobody else writes there.
     #[inline]
-    pub(crate) fn by_number(number: u32) -> &'static Frame {
+    pub(super) fn by_number(number: u32) -> &'static Frame {
         let table = __darter_frame_table() as *const Frame;
         // SAFETY: the frame table covers all memory of the machine, for ever, and only such numbers are ever stored.
         unsafe { &*table.add(number as usize) }
     }
 
-    /// Metadata of the page that holds `addr`, which must be an address that came from the allocator.
+    /// Metadata of the page that holds `addr`.
+    ///
+    /// # Safety
+    /// The page was given to the allocator once ([`super::add_region`]): the address comes from a frame, or from an entry or a slot that a
+    /// frame's address was put into.
     #[inline]
-    pub fn of(addr: PhysAddr) -> &'static Frame {
+    pub unsafe fn of(addr: PhysAddr) -> &'static Frame {
         Self::by_number((addr.0 >> PAGE_SHIFT) as u32)
     }
 
     /// The frame whose page the direct map shows at `address`.
+    ///
+    /// # Safety
+    /// As [`Self::of`].
     #[inline]
-    pub fn of_direct(address: usize) -> &'static Frame {
-        Self::of(PhysAddr((address - __darter_direct_map_base()) as u64))
+    pub unsafe fn of_direct(address: usize) -> &'static Frame {
+        // SAFETY: as the caller says.
+        unsafe { Self::of(PhysAddr((address - __darter_direct_map_base()) as u64)) }
     }
 
     #[inline]
     pub(crate) fn number(&self) -> u32 {
-        ((core::ptr::from_ref(self) as usize - __darter_frame_table()) / size_of::<Frame>()) as u32
+        // It does not wrap: every frame lies in the table.
+        let offset = (core::ptr::from_ref(self) as usize).wrapping_sub(__darter_frame_table());
+        (offset / size_of::<Frame>()) as u32
     }
 
     /// Physical address of the page.
@@ -121,7 +132,7 @@ impl Frame {
     /// The page itself, in the direct map. Using the pointer is the caller's affair.
     #[inline]
     pub fn bytes_ptr(&self) -> *mut u8 {
-        (__darter_direct_map_base() + self.addr().0 as usize) as *mut u8
+        super::direct_map(self.addr())
     }
 
     /// NUMA node of the page.
@@ -146,14 +157,17 @@ impl Frame {
         }
     }
 
-    /// Owner only.
+    /// By the owner. The kind is told to tools and checked by tests; nothing here goes by it.
     #[inline]
-    pub fn set_kind(&self, kind: FrameKind) {
+    pub(crate) fn set_kind(&self, kind: FrameKind) {
         self.kind.store(kind as u8, Ordering::Relaxed);
     }
 
     /// Eight bits for the owner, zero at allocation.
-    pub(crate) fn flags(&self) -> &AtomicU8 {
+    ///
+    /// # Safety
+    /// As [`Self::words`].
+    pub(crate) unsafe fn flags(&self) -> &AtomicU8 {
         &self.flags
     }
 
@@ -166,8 +180,11 @@ impl Frame {
     }
 
     /// 48 bytes for the owner; unspecified at allocation.
+    ///
+    /// # Safety
+    /// The owner's room alone writes them: it takes what they hold for addresses (of a node, of a cache).
     #[inline]
-    pub(crate) fn words(&self) -> &[AtomicU64; 6] {
+    pub(crate) unsafe fn words(&self) -> &[AtomicU64; 6] {
         &self.words
     }
 
@@ -177,16 +194,17 @@ impl Frame {
         self.refs.count()
     }
 
-    /// Takes one more reference. The caller holds one, or the lock under which one is held.
+    /// Takes one more reference. The caller holds one, or the lock under which one is held. Where that is not so, a frame may stay for good, no
+    /// more: references are dropped by `unsafe` functions alone.
     #[inline]
-    pub fn get(&self) {
+    pub(crate) fn get(&self) {
         self.refs.get();
     }
 
     /// As [`Self::get`], for a copy of a leaf. Says whether others than the leaf referred to the frame before, and whether another CPU took
     /// the last reference of this kind then.
     #[inline]
-    pub fn get_for_copy(&self, cpu: CpuId) -> (bool, bool) {
+    pub(crate) fn get_for_copy(&self, cpu: CpuId) -> (bool, bool) {
         let before = self.refs.get();
         let last = self.words[COPIER].load(Ordering::Relaxed);
         self.words[COPIER].store(u64::from(cpu), Ordering::Relaxed);
@@ -211,6 +229,7 @@ impl Frame {
         self.flags.store(0, Ordering::Relaxed);
     }
 
+    /// By the owner, who gives the frame back.
     #[inline]
     pub(crate) fn mark_free(&self) {
         debug_assert_ne!(self.kind(), FrameKind::Free, "frame {:#x} freed twice", self.number());

@@ -179,7 +179,8 @@ pub fn alloc_contiguous(order: usize, numa_node: u32) -> Option<PhysAddr> {
     let home = numa_node as usize % MAX_NUMA_NODES;
     let frame = take_block(order, home).or_else(|| join_block(order, home))?;
     frame.set_kind(FrameKind::Block);
-    frame.flags().store(order as u8, Ordering::Relaxed);
+    // SAFETY: just taken; those of a block are for tools that look at memory from outside.
+    unsafe { frame.flags() }.store(order as u8, Ordering::Relaxed);
     Some(frame.addr())
 }
 
@@ -206,8 +207,16 @@ fn join_block(order: usize, home: usize) -> Option<&'static Frame> {
 /// # Safety
 /// `start` and `order` are those of one allocation, given back once, and nothing refers to the pages any more.
 pub unsafe fn free_contiguous(start: PhysAddr, order: usize) {
-    let frame = Frame::of(start);
+    // SAFETY: an address from the allocator, as the caller says.
+    let frame = unsafe { Frame::of(start) };
     buddy::of_numa_node(frame.numa_node()).give(frame, order);
+}
+
+/// Where the direct map shows `address`.
+#[inline]
+pub(crate) fn direct_map(address: PhysAddr) -> *mut u8 {
+    // It does not wrap: physical addresses have 52 bits. A check would cost every level of every walk.
+    __darter_direct_map_base().wrapping_add(address.0 as usize) as *mut u8
 }
 
 /// Clears the page of `frame`.

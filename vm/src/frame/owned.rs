@@ -1,6 +1,6 @@
 //! Ownership of one frame as a type, and the two calls that everybody uses.
 
-use super::{Frame, magazine, zero};
+use super::{Frame, FrameKind, magazine, zero};
 use crate::addr::{PAGE_SIZE, PhysAddr};
 
 /// One page that nobody else refers to. Dropping it gives the frame back to this CPU's magazine.
@@ -63,6 +63,12 @@ impl OwnedFrame {
     #[inline]
     pub fn addr(&self) -> PhysAddr {
         self.0.addr()
+    }
+
+    /// What the page is used for, for tools that look at memory from outside.
+    #[inline]
+    pub fn set_kind(&self, kind: FrameKind) {
+        self.0.set_kind(kind);
     }
 
     /// The page's bytes.

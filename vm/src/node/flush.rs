@@ -6,15 +6,16 @@
 #![forbid(unsafe_code)]
 
 use super::segment::Removed;
-use super::{Detached, Locked, Node, Retired, Taken};
+use super::{DetachedLeaf, Locked, Node, Retired, Taken};
 use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::object::rmap::ReverseOps;
 use crate::order::Leaf;
 use crate::order::Order;
-use crate::tlb::SpaceTlb;
+use crate::tlb::{OwnTlb, SpaceTlb};
 use arrayvec::ArrayVec;
 use core::marker::PhantomData;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
 use sync::level::{Before, Held};
 use sync::rcu::RcuRead;
 
@@ -38,6 +39,7 @@ use sync::rcu::RcuRead;
 pub struct Flushed<'s> {
     space: &'s SpaceTlb,
     reached: DebugOnly<Extent>,
+    begun: DebugOnly<Moment>,
 }
 
 /// Proof that no CPU holds a translation through a range of a leaf's entries that was made before, in any space.
@@ -45,11 +47,12 @@ pub struct Flushed<'s> {
 pub struct SharersFlushed<'l> {
     _leaf: PhantomData<&'l Node>,
     reached: DebugOnly<Extent>,
+    begun: DebugOnly<Moment>,
 }
 
 /// Proof that translations are gone.
 pub trait FlushProof {
-    /// With debug assertions: panics if the flush did not reach where `page` was taken out.
+    /// With debug assertions: panics if the flush did not reach where `page` was taken out, or began before.
     fn check(&self, page: &Taken);
 }
 
@@ -57,6 +60,7 @@ impl FlushProof for Flushed<'_> {
     #[inline]
     fn check(&self, page: &Taken) {
         Extent::check(self.reached, page.origin);
+        Moment::check(self.begun, page.taken);
     }
 }
 
@@ -64,6 +68,7 @@ impl FlushProof for SharersFlushed<'_> {
     #[inline]
     fn check(&self, page: &Taken) {
         Extent::check(self.reached, page.origin);
+        Moment::check(self.begun, page.taken);
     }
 }
 
@@ -83,6 +88,28 @@ impl<T> DebugOnly<T> {
             value: _make(),
             _value: PhantomData,
         }
+    }
+}
+
+/// When something was taken out, or a flush began.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// Later than all flushes: of a space that no CPU comes to any more.
+    const END: Self = Self(u64::MAX);
+
+    /// A later one at each call. For debug assertions.
+    pub(super) fn now() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// With debug assertions: panics if the flush began before `_taken`.
+    #[inline]
+    fn check(_flush: DebugOnly<Self>, _taken: DebugOnly<Self>) {
+        #[cfg(debug_assertions)]
+        assert!(_taken.value < _flush.value, "FreeAfterFlush: taken out after the flush had begun");
     }
 }
 
@@ -113,15 +140,30 @@ impl Extent {
     }
 }
 
+impl Extent {
+    /// With debug assertions: panics if the entry was not number `_index` of `_node`.
+    #[inline]
+    pub(super) fn check_entry(_entry: DebugOnly<Self>, _node: &Node, _index: u16) {
+        #[cfg(debug_assertions)]
+        {
+            let entry = _entry.value;
+            let same =
+                entry.leaf == core::ptr::from_ref(_node).addr() && entry.start == _node.address(_index);
+            assert!(same, "a page is put back where it did not come from");
+        }
+    }
+}
+
 impl<'s> Flushed<'s> {
-    fn new(space: &'s SpaceTlb, range: FlushRange) -> Self {
+    /// After a flush.
+    fn new(space: &'s SpaceTlb, range: FlushRange, begun: DebugOnly<Moment>) -> Self {
         let reached = DebugOnly::new(|| Extent {
             space: core::ptr::from_ref(space).addr(),
             leaf: 0,
             start: range.start.0,
             end: range.end.0,
         });
-        Self { space, reached }
+        Self { space, reached, begun }
     }
 
     /// The space that has flushed.
@@ -130,22 +172,32 @@ impl<'s> Flushed<'s> {
         self.space
     }
 
-    /// The space is loaded on no CPU, and its address-space ids are dead.
-    pub fn by_leaving<M: Machine>(space: &'s SpaceTlb) -> Self {
+    /// With debug assertions: panics if the flush began before `leaf` was taken out.
+    #[inline]
+    pub(super) fn check_leaf(self, leaf: &DetachedLeaf<'_>) {
+        Moment::check(self.begun, leaf.taken());
+    }
+
+    /// The space is loaded on no CPU, and its address-space ids are dead. It ends, since it is the caller's alone: no CPU comes to it any more,
+    /// so this holds for what is taken out later, too.
+    pub fn by_leaving<M: Machine>(space: &'s mut OwnTlb) -> Self {
+        let space = &**space;
         space.leave_everywhere::<M>();
-        Self::new(space, FlushRange::ALL)
+        Self::new(space, FlushRange::ALL, DebugOnly::new(|| Moment::END))
     }
 
     /// All translations of `range`, which lies in leaves that `viewers` link to, in `space` are gone.
     pub fn by_flushing<M: Machine>(space: &'s SpaceTlb, range: FlushRange, viewers: &CpuSet) -> Self {
+        let begun = DebugOnly::new(Moment::now);
         space.flush::<M>(range, viewers);
-        Self::new(space, range)
+        Self::new(space, range, begun)
     }
 
     /// All translations of user addresses in `space` are gone.
     pub fn by_flushing_all<M: Machine>(space: &'s SpaceTlb) -> Self {
+        let begun = DebugOnly::new(Moment::now);
         space.flush_all::<M>(FlushRange::ALL);
-        Self::new(space, FlushRange::ALL)
+        Self::new(space, FlushRange::ALL, begun)
     }
 }
 
@@ -163,6 +215,7 @@ impl<'l> SharersFlushed<'l> {
         // In batches, with the leaf unlocked, and from the end of the list: when a space leaves meanwhile, the last of the list
         // takes its place, and the last were flushed first.
         let mut left = usize::MAX;
+        let begun = DebugOnly::new(Moment::now);
         loop {
             let locked = leaf.lock(held);
             let spaces = locked.spaces(rcu);
@@ -174,7 +227,7 @@ impl<'l> SharersFlushed<'l> {
                 let leaf = core::ptr::from_ref(leaf).addr();
                 let reached =
                     DebugOnly::new(|| Extent { space: 0, leaf, start: range.start.0, end: range.end.0 });
-                return Self { _leaf: PhantomData, reached };
+                return Self { _leaf: PhantomData, reached, begun };
             }
             for space in batch {
                 (ops.flush)(space, range, viewers);
@@ -189,7 +242,7 @@ pub struct Gather<'g> {
     /// CPUs whose views link to the leaves in which the entries lay.
     viewers: CpuSet,
     entries: ArrayVec<Taken, 64>,
-    leaves: ArrayVec<Detached<'g>, 32>,
+    leaves: ArrayVec<DetachedLeaf<'g>, 32>,
     pub removed: Removed,
 }
 
@@ -227,7 +280,7 @@ impl<'g> Gather<'g> {
     /// The space's views do not link to `leaf` any more either; the space leaves it after the flush. If there is no room, never: the caller
     /// checked [`Self::is_full`].
     #[inline]
-    pub fn add_leaf(&mut self, leaf: Detached<'g>, viewers: &CpuSet) {
+    pub fn add_leaf(&mut self, leaf: DetachedLeaf<'g>, viewers: &CpuSet) {
         self.range.add(leaf.node().base(), leaf.node().end());
         self.viewers.add(viewers);
         let fits = self.leaves.try_push(leaf);

@@ -1,9 +1,25 @@
-//! What a node's lock guards, and the operations on a locked node.
+//! The operations on a locked node.
 //!
 //! Invariants: LeafOwns; the counts agree with the entries; a software write to an entry that the hardware may be using is
 //! an atomic exchange, so that accessed and dirty bits are not lost.
 //!
-//! What an entry owned comes out of a leaf as a [`Taken`] and what an entry led to as a [`Detached`]: values that are used up when they are
+//! What is put into an entry says what it is by its type: a frame that nobody else has ([`OwnedFrame`]), the page of zeros, pages that are read
+//! from an object's slots here and now (ReadSlotUnderLeaf), a page that was taken out of another leaf ([`Taken`]), a new node. Nobody
+//! outside of `node` makes an entry up, or writes one without the lock:
+//!
+//! ```compile_fail,E0624
+//! fn map_anything<M: vm::Machine>(leaf: &mut vm::node::Locked<'_>, frame: vm::PhysAddr) {
+//!     leaf.fill::<M>(0, vm::Entry::page::<M>(frame, vm::Prot::READ, false));
+//! }
+//! ```
+//!
+//! ```compile_fail,E0624
+//! fn write_unlocked(leaf: &vm::node::Node) {
+//!     leaf.cell(0).store(0, core::sync::atomic::Ordering::Relaxed);
+//! }
+//! ```
+//!
+//! What an entry owned comes out of a leaf as a [`Taken`] and what an entry led to as a [`DetachedLeaf`]: values that are used up when they are
 //! freed or put back. A space is reached from a leaf's list only with the leaf locked and within an RCU section, so any other reference is
 //! no proof:
 //!
@@ -14,181 +30,32 @@
 //! ```
 
 use super::flush::{DebugOnly, Extent};
-use super::segment::{MappingAttrs, SegmentList};
-use super::{NewNode, Node, PoolShare, node_of};
-use crate::addr::{ENTRIES, PhysAddr};
-use crate::frame::{Frame, OwnedFrame, Pin, SharedBytesMut};
-use crate::machine::{CpuSet, Entry, Machine};
+use super::segment::MappingAttrs;
+use super::{DetachedLeaf, LockedEntry, NewNode, Node, NodeState, OwnPage, RegisteredLeaf, Taken, node_of};
+use crate::addr::PhysAddr;
+use crate::frame::{self, OwnedFrame};
+use crate::machine::{Entry, Machine};
 use crate::object::ObjectRef;
 use crate::order::Leaf;
 use crate::protocol::{busy, leaf};
 use crate::request::Prot;
-use crate::small::SmallList;
 use crate::tlb::SpaceTlb;
-use alloc::sync::Arc;
-use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut, Range};
-use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 use sync::rcu::RcuRead;
 use sync::{CpuId, SpinGuard};
 
-/// A space that uses a leaf.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Sharer(NonNull<SpaceTlb>);
+/// Pages of an object mapped at once around a fault, where they are resident: one line of entries holds 8.
+const AROUND: u16 = 16;
 
-// SAFETY: stands for a `&SpaceTlb`, and `SpaceTlb` is `Sync`.
-unsafe impl Send for Sharer {}
-
-impl Sharer {
-    pub fn new(tlb: &SpaceTlb) -> Self {
-        Self(NonNull::from(tlb))
-    }
-}
-
-/// "This leaf is on that object's list": where, so that it can be taken off.
-pub struct Registration {
-    pub object: ObjectRef,
-    pub place: crate::object::rmap::Place,
-}
-
-/// What a node's lock guards.
-pub struct NodeState {
-    /// Interior nodes: the space is gone. (Leaves: see `WalkPath::enter`.)
-    pub stray: bool,
-    /// Entries that are not absent.
-    present: u16,
-    /// Of these, private memory: entries that own a reference to their frame, or are pooled.
-    private: u16,
-    /// Bit `g`: among the entries `8 * g..8 * g + 8`, one line, some may be other than absent.
-    groups: u64,
-    pub segments: SegmentList,
-    /// Spaces that use the leaf; one, unless fork shared it. Unused in interior nodes.
-    pub sharers: SmallList<Sharer, 2>,
-    /// Objects on whose lists the leaf is (RegisterBeforeMap): all that its segments name.
-    pub registrations: SmallList<Registration, 2>,
-    /// CPUs whose views (space/view.rs) link to the leaf, or did so: all CPUs with a view that may hold translations through it.
-    pub viewers: CpuSet,
-    /// Has the references to the frames of pooled entries (PooledByFamily).
-    pub pool: Option<Arc<PoolShare>>,
-    /// Frames that this leaf and others own, as its last copy found them; 0 if no other CPU counted any of them.
-    pub foreign: u16,
-}
-
-impl NodeState {
-    pub(super) const fn new() -> Self {
-        Self {
-            stray: false,
-            present: 0,
-            private: 0,
-            groups: 0,
-            segments: SegmentList::new(),
-            sharers: SmallList::new(),
-            registrations: SmallList::new(),
-            viewers: CpuSet::EMPTY,
-            pool: None,
-            foreign: 0,
-        }
-    }
-
-    pub fn present(&self) -> u16 {
-        self.present
-    }
-
-    pub fn private(&self) -> u16 {
-        self.private
-    }
-
-    /// Entries that may be other than absent, lines of absent ones left out.
-    #[inline]
-    pub fn used(&self) -> Used {
-        Used { groups: self.groups, at: 0, end: ENTRIES as u16 }
-    }
-
-    pub fn is_registered(&self, object: &ObjectRef) -> bool {
-        self.registrations.as_slice().iter().any(|r| ObjectRef::ptr_eq(&r.object, object))
-    }
-
-    /// Is the leaf used by more than one space?
-    pub fn is_shared(&self) -> bool {
-        self.sharers.len() > 1
-    }
-
-    #[inline]
-    fn count_in(&mut self, index: u16, private: bool) {
-        self.groups |= 1 << ((index >> 3) & 63);
-        self.present += 1;
-        self.private += u16::from(private);
-    }
-
-    #[inline]
-    fn count_out(&mut self, private: bool) {
-        self.present -= 1;
-        self.private -= u16::from(private);
-        if self.present == 0 {
-            self.groups = 0;
-        }
-    }
-}
-
-/// Indices of entries that may be other than absent, in order.
-#[derive(Clone)]
-pub struct Used {
-    groups: u64,
-    at: u16,
-    end: u16,
-}
-
-impl Iterator for Used {
-    type Item = u16;
-
-    #[inline]
-    fn next(&mut self) -> Option<u16> {
-        if self.at >= self.end {
-            return None;
-        }
-        let group = self.at >> 3;
-        let rest = self.groups >> (group & 63);
-        if rest & 1 == 0 {
-            let skip = rest.checked_ilog2().map(|_| rest.trailing_zeros() as u16);
-            match skip.map(|skip| (group + skip) << 3) {
-                Some(next) if next < self.end => self.at = next,
-                _ => {
-                    self.at = self.end;
-                    return None;
-                }
-            }
-        }
-        let index = self.at;
-        self.at += 1;
-        Some(index)
-    }
-}
-
-impl DoubleEndedIterator for Used {
-    #[inline]
-    fn next_back(&mut self) -> Option<u16> {
-        if self.at >= self.end {
-            return None;
-        }
-        let group = (self.end - 1) >> 3;
-        let rest = self.groups << (63 - (group & 63));
-        if rest >> 63 == 0 {
-            let Some(top) = rest.checked_ilog2() else {
-                self.end = self.at;
-                return None;
-            };
-            // The group of the highest bit set: its last entry.
-            let found = group - (63 - top as u16);
-            self.end = ((found + 1) << 3).min(self.end);
-            if self.end <= self.at {
-                self.end = self.at;
-                return None;
-            }
-        }
-        self.end -= 1;
-        Some(self.end)
-    }
+/// What mapping a page of an object came to.
+pub enum MapObject {
+    /// It is mapped, and so many pages in all.
+    Mapped(u16),
+    /// This page of the object is not resident.
+    NotResident(ObjectRef, u64),
+    /// No object is mapped there.
+    Nothing,
 }
 
 /// A node whose lock is held.
@@ -216,7 +83,7 @@ impl<'g> Locked<'g> {
     /// The entry, as it is while it is borrowed.
     #[inline]
     pub fn look(&self, index: u16) -> LockedEntry<'_> {
-        LockedEntry { node: self.node, index, entry: self.entry(index), _locked: PhantomData }
+        LockedEntry::new(self, index, self.entry(index))
     }
 
     /// The spaces that use the leaf: a space takes itself off its leaves before its TLB state waits for a grace period and goes, so what is
@@ -226,13 +93,7 @@ impl<'g> Locked<'g> {
         _rcu: &'r RcuRead,
     ) -> impl DoubleEndedIterator<Item = &'r SpaceTlb> + ExactSizeIterator {
         // SAFETY: see above.
-        self.state.sharers.as_slice().iter().map(|sharer| unsafe { sharer.0.as_ref() })
-    }
-
-    /// Entries of `range` that may be other than absent.
-    #[inline]
-    pub fn used_in(&self, range: &Range<u16>) -> Used {
-        Used { groups: self.state.groups, at: range.start, end: range.end }
+        self.state.sharers.as_slice().iter().map(|sharer| unsafe { sharer.space() })
     }
 
     /// Changes what is mapped in `range`: not what is in quarantine.
@@ -248,7 +109,7 @@ impl<'g> Locked<'g> {
 
     /// Sets an absent entry.
     #[inline]
-    pub fn fill<M: Machine>(&mut self, index: u16, entry: Entry) {
+    pub(super) fn fill<M: Machine>(&mut self, index: u16, entry: Entry) {
         debug_assert!(self.entry(index).is_absent() && !entry.is_absent());
         self.assert_kind::<M>(entry);
         leaf::fill(self.node.cell(index), entry);
@@ -266,16 +127,46 @@ impl<'g> Locked<'g> {
         self.state.count_in(index, true);
     }
 
-    /// Sets an absent entry to a page that belongs to an object or is the page of zeros.
+    /// Sets an absent entry to the page of zeros.
     #[inline]
-    pub fn fill_borrowed<M: Machine>(&mut self, index: u16, frame: &Frame, prot: Prot) {
-        self.fill::<M>(index, Entry::page::<M>(frame.addr(), prot, false));
+    pub fn fill_zero_page<M: Machine>(&mut self, index: u16, prot: Prot) {
+        let zeros = frame::zero_frame().addr();
+        self.fill::<M>(index, Entry::page::<M>(zeros, prot.without_write(), false));
+    }
+
+    /// Maps the page of the object at `index`, and its neighbours where they are resident and not mapped yet: from slots that are read under
+    /// this lock (ReadSlotUnderLeaf), of an object on whose list the leaf is (RegisterBeforeMap). Writes no line of the object and none
+    /// of the frames.
+    #[inline]
+    pub fn map_object<M: Machine>(&mut self, index: u16) -> MapObject {
+        let mut frames = [PhysAddr(0); AROUND as usize];
+        let (low, rights);
+        {
+            let Some(segment) = self.segments.find(index) else { return MapObject::Nothing };
+            low = (index & !(AROUND - 1)).max(segment.start);
+            let high = ((index | (AROUND - 1)) + 1).min(segment.end);
+            let Some((object, first)) = segment.object_page(low) else { return MapObject::Nothing };
+            debug_assert!(
+                self.is_registered(object),
+                "RegisterBeforeMap: the leaf is not on the object's list"
+            );
+            let around = frames.get_mut(..usize::from(high - low)).unwrap_or_default();
+            object.resident(first, around, self);
+            let at = usize::from(index - low);
+            if around.get(at).is_none_or(|frame| frame.0 == 0) {
+                return MapObject::NotResident(object.clone(), first + at as u64);
+            }
+            let prot = segment.attrs.prot;
+            // Objects need not know which of their pages were written, so a shared mapping is writable from the start.
+            rights = if segment.attrs.is_shared() { prot } else { prot.without_write() };
+        }
+        MapObject::Mapped(self.fill_run::<M>(low, &frames, rights))
     }
 
     /// Sets the absent ones of the entries from `first` on to pages that belong to an object: those of `frames` that are not 0.
     /// Returns how many it set.
     #[inline]
-    pub fn fill_borrowed_run<M: Machine>(&mut self, first: u16, frames: &[PhysAddr], prot: Prot) -> u16 {
+    fn fill_run<M: Machine>(&mut self, first: u16, frames: &[PhysAddr], prot: Prot) -> u16 {
         let rights = Entry::page::<M>(PhysAddr(0), prot, false).0;
         let mut count = 0;
         for (cell, frame) in self.node.cells(first, frames.len()).iter().zip(frames) {
@@ -297,21 +188,29 @@ impl<'g> Locked<'g> {
     /// Writes a private entry anew that says the same of the same page, but grants no more and may be pooled now. The leaf is shared, so no
     /// translation in any TLB is writable.
     #[inline]
-    pub fn restate(&mut self, index: u16, entry: Entry) {
+    pub(super) fn restate(&mut self, index: u16, entry: Entry) {
         leaf::fill(self.node.cell(index), entry);
     }
 
-    /// Puts `node` under an absent entry of this interior node.
+    /// Puts `node`, an interior node, under an absent entry of this interior node.
     #[inline]
     pub fn fill_node<M: Machine>(&mut self, index: u16, node: NewNode) {
-        debug_assert!(!self.node.is_leaf());
+        debug_assert!(!self.node.is_leaf() && !node.node().is_leaf());
         self.fill::<M>(index, node.publish::<M>(true));
     }
 
-    /// Sets an absent entry to a page that was taken out elsewhere. It cannot be written until the next fault.
+    /// Puts `leaf` under an absent entry of this interior node.
     #[inline]
-    pub fn fill_taken<M: Machine>(&mut self, index: u16, page: Taken) {
-        self.fill::<M>(index, M::read_only(page.entry));
+    pub fn fill_leaf<M: Machine>(&mut self, index: u16, leaf: RegisteredLeaf) {
+        debug_assert!(!self.node.is_leaf());
+        self.fill::<M>(index, leaf.publish::<M>());
+    }
+
+    /// Sets an absent entry to a page that another leaf owned. It cannot be written until the next fault.
+    #[inline]
+    pub fn fill_own<M: Machine>(&mut self, index: u16, page: OwnPage) {
+        debug_assert!(self.node.is_leaf());
+        self.fill::<M>(index, M::read_only(*page.into_taken()));
     }
 
     /// Takes out whatever the entry is.
@@ -329,18 +228,14 @@ impl<'g> Locked<'g> {
         if !old.is_absent() {
             self.state.count_out(old.is_private());
         }
-        Taken { entry: old, origin: DebugOnly::new(|| self.extent(index)) }
+        Taken::new(old, DebugOnly::new(|| self.extent(index)))
     }
 
-    /// Takes a private page out, together with a reference to its frame, even if the page is pooled.
+    /// Takes a private page out, together with a reference to its frame, even if the page is pooled. None: there is none, and the entry stays as
+    /// it is.
     #[inline]
-    pub fn take_private<M: Machine>(&mut self, index: u16) -> Taken {
-        let mut old = self.take::<M>(index);
-        if old.is_private() && old.is_pooled() {
-            Frame::of(old.entry.address::<M>()).get();
-            old.entry = old.entry.owning();
-        }
-        old
+    pub fn take_private<M: Machine>(&mut self, index: u16) -> Option<OwnPage> {
+        self.entry(index).is_private().then(|| OwnPage::new::<M>(self.take::<M>(index)))
     }
 
     /// Puts a page that the leaf will own in place of what is there.
@@ -356,20 +251,22 @@ impl<'g> Locked<'g> {
         self.exchange::<M>(index, mark)
     }
 
-    /// Puts a page back in place of a busy entry. It cannot be written until the next fault.
+    /// Puts a page back in place of the busy entry that it was taken out for. It cannot be written until the next fault.
     #[inline]
     pub fn put_back<M: Machine>(&mut self, index: u16, page: Taken) {
-        let busy = self.exchange::<M>(index, M::read_only(page.entry));
+        page.assert_from(self.node, index);
+        let busy = self.exchange::<M>(index, M::read_only(*page));
         debug_assert!(busy.is_busy());
     }
 
-    /// Takes out the entry of this interior node that leads to a node, if it leads to one. By one swap: a shared leaf may be exchanged for a
+    /// Takes out the entry of this node of level 1 that leads to a leaf, if it leads to one. By one swap: a shared leaf may be exchanged for a
     /// copy at any moment.
     #[inline]
-    pub fn detach<'r, M: Machine>(&mut self, index: u16, rcu: &'r RcuRead) -> Option<Detached<'r>> {
-        debug_assert!(!self.node.is_leaf());
-        let old = self.exchange::<M>(index, Entry::ABSENT).entry;
-        old.table::<M>().map(|table| Detached(node_of(Frame::of(table), rcu)))
+    pub fn detach<'r, M: Machine>(&mut self, index: u16, rcu: &'r RcuRead) -> Option<DetachedLeaf<'r>> {
+        debug_assert_eq!(self.node.level(), 1);
+        let old = *self.exchange::<M>(index, Entry::ABSENT);
+        // SAFETY: an interior node's entry, taken out within this section.
+        old.table::<M>().map(|table| DetachedLeaf::new(unsafe { node_of(table, rcu) }))
     }
 
     /// With debug assertions: panics if the entry is of no kind that is found here.
@@ -386,7 +283,7 @@ impl<'g> Locked<'g> {
     /// Where entry `index` lies, and whose it is.
     fn extent(&self, index: u16) -> Extent {
         let space = match self.sharers.as_slice() {
-            [only] => only.0.addr().get(),
+            [only] => only.address(),
             _ => 0,
         };
         let (start, end) = (self.node.address(index), self.node.address(index) + self.node.span());
@@ -405,104 +302,7 @@ impl<'g> Locked<'g> {
         if !entry.is_absent() {
             self.state.count_in(index, is_leaf && entry.is_private());
         }
-        Taken { entry: old, origin: DebugOnly::new(|| self.extent(index)) }
-    }
-}
-
-/// What was taken out of an entry, with the reference to a frame that it may have owned. It is put back, put in elsewhere, or freed after
-/// a flush ([`Retired::entry`](super::Retired::entry)); each uses it up:
-///
-/// ```compile_fail,E0382
-/// use vm::node::{Retired, Taken, flush::Flushed};
-/// fn twice<M: vm::Machine>(page: Taken, proof: Flushed<'_>) {
-///     Retired::entry::<M>(page, proof);
-///     Retired::entry::<M>(page, proof);
-/// }
-/// ```
-///
-/// Nobody makes one of an entry that he made up:
-///
-/// ```compile_fail,E0451
-/// fn forge(entry: vm::Entry) -> vm::node::Taken {
-///     vm::node::Taken { entry }
-/// }
-/// ```
-#[must_use = "the frame is never freed"]
-pub struct Taken {
-    entry: Entry,
-    pub(super) origin: DebugOnly<Extent>,
-}
-
-impl Deref for Taken {
-    type Target = Entry;
-    #[inline]
-    fn deref(&self) -> &Entry {
-        &self.entry
-    }
-}
-
-/// A node to which an entry led that is gone now. Who takes it out has it leave the space, after a flush; once, since that uses it up:
-///
-/// ```compile_fail,E0382
-/// use vm::node::{Detached, Retired, flush::Flushed};
-/// fn twice(node: Detached<'_>, proof: Flushed<'_>) {
-///     Retired::node(node, proof);
-///     Retired::node(node, proof);
-/// }
-/// ```
-#[must_use = "the node is never freed"]
-pub struct Detached<'r>(pub(super) &'r Node);
-
-impl<'r> Detached<'r> {
-    #[inline]
-    pub fn node(&self) -> &'r Node {
-        self.0
-    }
-}
-
-/// An entry of a locked node. Only its rights change while this is borrowed.
-pub struct LockedEntry<'l> {
-    node: &'l Node,
-    index: u16,
-    entry: Entry,
-    _locked: PhantomData<&'l Locked<'l>>,
-}
-
-impl<'l> LockedEntry<'l> {
-    /// Does it lead to a page?
-    #[inline]
-    fn is_page(&self) -> bool {
-        self.node.is_leaf() && !self.entry.is_absent() && !self.entry.is_busy()
-    }
-
-    /// A reference to a private page, if the entry has one of its own.
-    #[inline]
-    pub fn pin<M: Machine>(&self) -> Option<Pin> {
-        // SAFETY: the entry, which no table's is, has a reference and keeps it while the leaf is locked; who takes it out drops it only
-        // after a flush.
-        self.entry.owns_frame().then(|| unsafe { Pin::new(Frame::of(self.entry.address::<M>())) })
-    }
-
-    /// The bytes of the page, which the entry keeps in memory while the leaf is locked. Programs may read and write them meanwhile.
-    pub fn bytes<M: Machine>(&self) -> Option<SharedBytesMut<'l>> {
-        // SAFETY: see above. To a page that programs map, nobody makes a reference.
-        self.is_page().then(|| unsafe { Frame::of(self.entry.address::<M>()).shared_bytes() })
-    }
-
-    /// Gives the program other rights to the same page. Nothing happens if there is none.
-    #[inline]
-    pub fn set_prot<M: Machine>(&self, prot: Prot) {
-        if self.is_page() {
-            leaf::exchange(self.node.cell(self.index), self.entry.with_prot::<M>(prot));
-        }
-    }
-}
-
-impl Deref for LockedEntry<'_> {
-    type Target = Entry;
-    #[inline]
-    fn deref(&self) -> &Entry {
-        &self.entry
+        Taken::new(old, DebugOnly::new(|| self.extent(index)))
     }
 }
 

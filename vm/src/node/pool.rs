@@ -96,22 +96,24 @@ impl NewPoolShare {
     }
 
     /// May it take the place of the pool of `leaf`?
-    pub fn fits(&self, leaf: &NodeState) -> bool {
+    pub(super) fn fits(&self, leaf: &NodeState) -> bool {
         pool::fits(self.old.as_ref(), leaf.pool.as_ref())
     }
 
     /// The list, if it is a new one, which takes the references to frames that are put in.
-    pub fn list(&mut self) -> Option<PoolFill<'_>> {
+    pub(super) fn list(&mut self) -> Option<PoolFill<'_>> {
         let room = self.room?;
         let frames = &mut Arc::get_mut(&mut Arc::get_mut(&mut self.pool)?.frames)?.0;
         Some(PoolFill { frames, room })
     }
 
-    /// Gives `leaf` and its copy the pool, if it holds anything. What it replaced goes by `pool::let_go`.
-    pub fn give(self, leaf: &mut NodeState, copy: &mut NodeState) -> Option<Arc<PoolShare>> {
-        if self.pool.frames.0.is_empty() {
-            return None;
-        }
+    /// Has it taken nothing?
+    pub(super) fn is_empty(&self) -> bool {
+        self.pool.frames.0.is_empty()
+    }
+
+    /// Gives `leaf` and its copy the pool. What it replaced goes by `pool::let_go`.
+    pub(super) fn give(self, leaf: &mut NodeState, copy: &mut NodeState) -> Option<Arc<PoolShare>> {
         pool::give(self.pool, &mut leaf.pool, &mut copy.pool)
     }
 }

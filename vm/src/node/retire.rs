@@ -1,10 +1,10 @@
 //! The end of nodes and of what they own. The only place where a frame that was mapped is freed.
 //!
 //! Invariants: FreeAfterFlush. [`Flushed`] is the proof that no CPU holds an old translation, and what it is shown for is used up: a
-//! [`Taken`] page, a [`Detached`] node. Tables and metadata wait for an RCU grace period besides, because walkers hold no lock.
+//! [`Taken`] page, a [`DetachedLeaf`] or a [`DetachedInterior`] node. Tables and metadata wait for an RCU grace period besides, because walkers hold no lock.
 
 use super::flush::{FlushProof, Flushed};
-use super::{Detached, Locked, NewNode, Sharer, Taken};
+use super::{DetachedInterior, DetachedLeaf, Locked, Node, RegisteredLeaf, Taken};
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, Machine};
 use crate::order::Order;
@@ -25,7 +25,7 @@ impl Retired {
     }
 
     /// # Safety
-    /// If the entry owned a frame, its reference is the caller's, and no CPU has a translation through the entry.
+    /// If the entry, which was a leaf's, owned a frame, its reference is the caller's, and no CPU has a translation through the entry.
     #[inline]
     unsafe fn drop_reference<M: Machine>(entry: Entry) {
         if entry.owns_frame() {
@@ -36,13 +36,17 @@ impl Retired {
 
     /// The space that has flushed no longer uses `leaf`: no entry of its tree leads there. The last sharer's leaving ends the leaf. Returns
     /// how many pages were mapped by it.
-    pub fn leave_leaf<M: Machine>(leaf: Detached<'_>, proof: Flushed<'_>, order: &mut Order<'_>) -> usize {
+    pub fn leave_leaf<M: Machine>(
+        leaf: DetachedLeaf<'_>,
+        proof: Flushed<'_>,
+        order: &mut Order<'_>,
+    ) -> usize {
+        proof.check_leaf(&leaf);
         let node = leaf.node();
         let mut mapped = 0;
         let last = |locked: &mut Locked<'_>| {
             mapped = usize::from(locked.present());
-            let me = Sharer::new(proof.space());
-            let place = locked.sharers.as_slice().iter().position(|s| *s == me);
+            let place = locked.sharers.as_slice().iter().position(|s| s.is(proof.space()));
             debug_assert!(place.is_some(), "a space leaves a leaf that it does not use");
             if let Some(place) = place {
                 locked.sharers.swap_remove(place);
@@ -72,22 +76,32 @@ impl Retired {
             }
         }
         for r in registrations.as_slice() {
-            r.object.unregister(&r.place, order);
+            r.undo(order);
         }
         drop((registrations, segments));
-        Self::node(leaf, proof);
+        // SAFETY: published; no space uses it, and the last one has detached it, flushed and left it just now.
+        unsafe { Self::free(node) };
         mapped
     }
 
-    /// Frees a node that nothing leads to, after a grace period.
-    pub fn node(node: Detached<'_>, _proof: Flushed<'_>) {
-        // SAFETY: published by `NewNode::publish` from a box; detached from every space, which happens once.
-        let node = unsafe { Box::from_raw(NonNull::from(node.node()).as_ptr()) };
+    /// Frees an interior node that nothing leads to, after a grace period.
+    pub fn interior(node: DetachedInterior<'_>, _proof: Flushed<'_>) {
+        // SAFETY: published; its one space has detached it, which happens once, and has flushed.
+        unsafe { Self::free(node.node()) };
+    }
+
+    /// Frees a node after a grace period.
+    ///
+    /// # Safety
+    /// The node was published. Nothing leads to it any more, no CPU walks through it, and it is freed once.
+    unsafe fn free(node: &Node) {
+        // SAFETY: `NewNode::publish` leaked this box; the rest is the caller's promise.
+        let node = unsafe { Box::from_raw(NonNull::from(node).as_ptr()) };
         protocol::free(node, sync::rcu::defer_box);
     }
 
     /// A new leaf that could not be put in: the references that its entries took are given back. There is nothing to flush.
-    pub fn unused<M: Machine>(leaf: NewNode, order: &mut Order<'_>) {
+    pub fn unused<M: Machine>(leaf: RegisteredLeaf, order: &mut Order<'_>) {
         // If it is on an object's list, visits of the reverse map know it: the lists first, then what it holds.
         let mut locked = leaf.node().lock(order);
         locked.stray = true;
@@ -96,13 +110,13 @@ impl Retired {
         let used = locked.used();
         drop(locked);
         for r in registrations.as_slice() {
-            r.object.unregister(&r.place, order);
+            r.undo(order);
         }
         for index in used {
             // SAFETY: stray, so nobody takes the entry out, and no hardware ever found the table.
             unsafe { Self::drop_reference::<M>(leaf.node().peek(index)) };
         }
         drop((registrations, segments));
-        sync::rcu::defer_box(leaf.0);
+        sync::rcu::defer_box(leaf.into_box());
     }
 }

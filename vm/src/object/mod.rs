@@ -15,7 +15,7 @@ mod truncate;
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, EvictedFrames, Frame, FrameKind};
-use crate::node::Locked;
+use crate::node::{Locked, NodeRef};
 use crate::order::Object as ObjectLevel;
 use crate::order::Order;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -189,7 +189,7 @@ impl Object {
                 continue;
             }
             let new = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
-            new.frame().set_kind(FrameKind::Object);
+            new.set_kind(FrameKind::Object);
             if slot.put(new).is_ok() {
                 self.resident.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
@@ -204,7 +204,7 @@ impl Object {
 
     pub(crate) fn register(
         &self,
-        node: &crate::node::Node,
+        node: NodeRef,
         ops: &'static ReverseOps,
         order: &mut Order<'_>,
     ) -> Result<Place, AllocError> {
@@ -225,7 +225,8 @@ impl Drop for Object {
             if !slot.tag() {
                 return;
             }
-            match slot.take_tagged() {
+            // SAFETY: there are no leaves to visit.
+            match unsafe { slot.take_tagged() } {
                 // A fault that copies a page for a write has unlocked the leaf, and another thread may unmap it meanwhile.
                 Some(frame) if was_mapped => frames.add(frame),
                 // SAFETY: no fault ever found a frame here; whoever else looks into slots has a reference to the object meanwhile.

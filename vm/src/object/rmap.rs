@@ -11,7 +11,7 @@
 
 use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::node::flush::SharersFlushed;
-use crate::node::{Locked, Node, NodeRef, Retired, Taken};
+use crate::node::{Locked, Node, NodeRef, OwnPage, Retired, Taken};
 use crate::once::OnceBox;
 use crate::order::Order;
 use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
@@ -28,8 +28,7 @@ lock_class! {
     static REVERSE: LockClass = ("vm reverse map", ReverseMapLevel);
 }
 
-/// Where a leaf stands on an object's lists.
-#[derive(Clone, Copy, Debug)]
+/// Where a leaf stands on an object's lists. The leaf's alone: who takes it off once more would take off another leaf.
 pub struct Place {
     /// 0: the list in the object; else the CPU's number plus one.
     list: u32,
@@ -72,13 +71,12 @@ fn clear<M: Machine>(leaf: &mut Locked<'_>, index: u16, frame: crate::addr::Phys
 }
 
 fn take_owned<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Option<Taken> {
-    let entry = leaf.entry(index);
-    if entry.is_absent() || !(entry.is_busy() || entry.is_private()) {
+    if leaf.entry(index).is_busy() {
+        // Who made it busy finds it gone, and lets both pages go.
+        let _busy = leaf.take::<M>(index);
         return None;
     }
-    // Who made it busy finds it gone, and lets both pages go.
-    let old = leaf.take_private::<M>(index);
-    (!old.is_busy()).then_some(old)
+    leaf.take_private::<M>(index).map(OwnPage::into_taken)
 }
 
 struct Listed {
@@ -180,12 +178,12 @@ impl Leaves {
     /// Puts `node` on this CPU's list.
     pub fn register(
         &self,
-        node: &Node,
+        node: NodeRef,
         ops: &'static ReverseOps,
         order: &mut Order<'_>,
     ) -> Result<Place, AllocError> {
         let list = self.my_number();
-        let add = || self.list(list).lock_in(order).add(Listed { node: NodeRef::new(node), ops });
+        let add = || self.list(list).lock_in(order).add(Listed { node, ops });
         let index = evict::register(add)?;
         Ok(Place { list, index })
     }

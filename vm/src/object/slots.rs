@@ -34,7 +34,8 @@ impl Slot {
     /// The frame, unless it is being taken away: for as long as an RCU section lasts.
     #[inline]
     pub fn frame(&self) -> Option<&'static Frame> {
-        self.0.frame().map(Frame::of)
+        // SAFETY: what is in a slot is a frame's address.
+        self.0.frame().map(|frame| unsafe { Frame::of(frame) })
     }
 
     /// Where the frame lies, for a leaf that is locked and shall map it or a copy of it, or does (ReadSlotUnderLeaf).
@@ -71,9 +72,12 @@ impl Slot {
         self.0.tagged()
     }
 
-    /// Empties a tagged slot. All leaves have been visited, and all CPUs have flushed, since it was tagged.
-    pub fn take_tagged(&self) -> Option<Evicted> {
-        // SAFETY: the slot's reference, which went with the exchange; the rest is what `truncate` has done since it tagged the slot.
+    /// Empties a tagged slot.
+    ///
+    /// # Safety
+    /// Since it was tagged, all leaves on the object's lists have been visited, and all CPUs have flushed that could use what was found there.
+    pub unsafe fn take_tagged(&self) -> Option<Evicted> {
+        // SAFETY: the slot's reference, which went with the exchange; the rest is the caller's promise.
         self.0.take_tagged().map(|frame| unsafe { Evicted::new(Frame::of(frame)) })
     }
 }

@@ -7,7 +7,8 @@
 //! which keeps the size as it is (op/remap.rs).
 //!
 //! Lock order: `change` is held by the caller → list → leaf.
-#![forbid(unsafe_code)]
+//!
+//! A low room: it says when nobody maps a page any more.
 
 use super::Object;
 use super::slots::MAX_PAGES;
@@ -77,15 +78,21 @@ impl Object {
                 });
             }
         };
+        // SAFETY: `evict` calls this after the visit, which flushes for each leaf what it has cleared. With `change` held nobody else tags.
+        let empty = |tagged| (tagged > 0).then(|| unsafe { self.empty(first, end) });
         // Dropped, the frames wait for the grace period.
-        evict::evict(tag, visit, |tagged| (tagged > 0).then(|| self.empty(first, end)), drop);
+        evict::evict(tag, visit, empty, drop);
     }
 
-    /// Empties the tagged slots of `first..end`, whose frames nobody maps.
-    fn empty(&self, first: u64, end: u64) -> EvictedFrames {
+    /// Empties the tagged slots of `first..end`.
+    ///
+    /// # Safety
+    /// That of [`Slot::take_tagged`](super::slots::Slot::take_tagged), for each of them.
+    unsafe fn empty(&self, first: u64, end: u64) -> EvictedFrames {
         let mut frames = EvictedFrames::new();
         self.slots.each(first, end, &mut |_, slot| {
-            if let Some(frame) = slot.take_tagged() {
+            // SAFETY: as the caller says.
+            if let Some(frame) = unsafe { slot.take_tagged() } {
                 frames.add(frame);
             }
         });
@@ -132,7 +139,7 @@ impl Object {
                     owned.extend(copy);
                 }
             }
-            let viewers = locked.viewers;
+            let viewers = locked.viewers();
             drop(locked);
             let more = owned.is_full();
             if !cleared.is_empty() {

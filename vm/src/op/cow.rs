@@ -39,7 +39,7 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
         rcu: &RcuRead,
     ) -> Result<Step, FaultError> {
-        let leaf = path.node;
+        let leaf = path.node();
         let CopyOf { index, old, source, pinned } = page;
         if core::ptr::eq(source, frame::zero_frame()) {
             Spare::want_zero(spare)?;
@@ -73,7 +73,7 @@ impl<M: Machine> Space<M> {
         let start = leaf.address(index);
         let mut range = FlushRange::EMPTY;
         range.add(start, leaf.address(index + 1));
-        let viewers = locked.viewers;
+        let viewers = locked.viewers();
         if busy::at_once(self.tlb.others(&viewers)) {
             let Some(s) = spare.take() else { return Ok(Step::Again) };
             let old = locked.replace::<M>(index, s.frame, prot);
@@ -99,7 +99,7 @@ impl<M: Machine> Space<M> {
                 (_, unused) => {
                     *spare = unused;
                     // Shared by a fork, protected or remapped meanwhile. A private page goes back as it was; others are found again.
-                    if old.is_private() && !locked.stray {
+                    if old.is_private() && !locked.is_stray() {
                         locked.put_back::<M>(index, old);
                         return Ok(Step::Again);
                     }

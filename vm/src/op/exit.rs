@@ -7,47 +7,44 @@
 
 use crate::machine::Machine;
 use crate::node::flush::Flushed;
-use crate::node::{Node, Retired};
+use crate::node::{Detached, Ending, Retired};
 use crate::order::{self, Order};
 use crate::space::Space;
-use core::sync::atomic::Ordering;
+use alloc::sync::Arc;
 use sync::rcu::{self, RcuRead};
 
 impl<M: Machine> Space<M> {
-    /// Drops everything that is mapped. This CPU and any other that has the space's root loaded go over to the kernel's root.
-    /// The space can be switched to no more; faults in it fail. Returns how many pages were in memory (ru_maxrss).
-    pub fn exit(&self) -> usize {
-        if self.exited.swap(true, Ordering::AcqRel) {
-            return 0;
-        }
-        let proof = Flushed::by_leaving::<M>(&self.tlb);
-        let rcu = rcu::read();
-        self.strip(self.root(), proof, &mut order::begin(), &rcu)
+    /// If nobody else has the space, drops it and says how many of its pages were in memory (ru_maxrss); else gives it back.
+    pub fn try_end(mut space: Arc<Self>) -> Result<usize, Arc<Self>> {
+        let ended = Arc::get_mut(&mut space).map(Self::exit);
+        ended.ok_or(space)
     }
 
-    /// Takes everything out of an interior node; returns how many pages the leaves below mapped.
-    fn strip(&self, node: &Node, proof: Flushed<'_>, order: &mut Order<'_>, rcu: &RcuRead) -> usize {
-        let mut mapped = 0;
-        let mut locked = node.lock(order);
-        locked.stray = true;
-        let segments = locked.segments.clear();
-        let used = locked.used();
-        drop(locked);
-        drop(segments);
-        // Stray: nobody puts anything in any more.
-        for index in used {
-            if node.peek(index).is_absent() {
-                continue;
-            }
-            // What is there when the entry goes is left: a shared leaf may be exchanged by a remote fault until then.
-            let Some(child) = node.strip::<M>(index, rcu) else { continue };
-            if child.node().is_leaf() {
-                mapped += Retired::leave_leaf::<M>(child, proof, order);
-            } else {
-                mapped += self.strip(child.node(), proof, order, rcu);
-                Retired::node(child, proof);
+    /// Drops everything that is mapped. This CPU and any other that has the space's root loaded go over to the kernel's root; none comes any more,
+    /// since the space is the caller's alone until it is dropped. Returns how many pages were in memory.
+    pub(crate) fn exit(&mut self) -> usize {
+        if core::mem::replace(&mut self.exited, true) {
+            return 0;
+        }
+        let proof = Flushed::by_leaving::<M>(&mut self.tlb);
+        let rcu = rcu::read();
+        strip::<M>(self.root.end(), proof, &mut order::begin(), &rcu)
+    }
+}
+
+/// Takes everything out of an interior node; returns how many pages the leaves below mapped.
+fn strip<M: Machine>(node: Ending<'_>, proof: Flushed<'_>, order: &mut Order<'_>, rcu: &RcuRead) -> usize {
+    let mut mapped = 0;
+    let node = node.make_stray(order);
+    for index in node.used() {
+        match node.take::<M>(index, rcu) {
+            None => {}
+            Some(Detached::Leaf(leaf)) => mapped += Retired::leave_leaf::<M>(leaf, proof, order),
+            Some(Detached::Interior(child)) => {
+                mapped += strip::<M>(child.end(), proof, order, rcu);
+                Retired::interior(child, proof);
             }
         }
-        mapped
     }
+    mapped
 }

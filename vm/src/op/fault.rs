@@ -8,22 +8,19 @@
 #![forbid(unsafe_code)]
 
 use super::cow::CopyOf;
-use crate::addr::{PhysAddr, VirtAddr};
+use crate::addr::VirtAddr;
 use crate::error::{FaultError, VmError};
-use crate::frame::{self, Frame, OwnedFrame, pin};
+use crate::frame::{self, OwnedFrame, pin};
 use crate::machine::Machine;
-use crate::node::Locked;
+use crate::node::{Locked, MapObject};
 use crate::object::ObjectRef;
 use crate::order::{self, Order};
-use crate::protocol::share::{self, Write};
+use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
 use core::sync::atomic::Ordering;
 use sync::rcu::{self, RcuRead};
 use sync::{Count, per_cpu};
-
-/// Pages of a file mapped at once around a fault, where they are resident: one line of entries holds 8.
-const AROUND: u16 = 16;
 
 /// Faults of one CPU by kind.
 pub struct FaultCounts {
@@ -146,7 +143,7 @@ impl<M: Machine> Space<M> {
         let Some(path) = self.reach(addr, false, order, rcu).map_err(no_memory)? else {
             return Ok(Step::Unmapped);
         };
-        let leaf = path.node;
+        let leaf = path.node();
         let index = leaf.index(addr);
         if access.write && spare.is_none() && !leaf.maps_objects() && leaf.peek(index).is_absent() {
             Spare::want_zero(spare)?;
@@ -177,7 +174,7 @@ impl<M: Machine> Space<M> {
                 return Ok(Step::Done);
             }
             if segment.attrs.object.is_none() {
-                locked.fill_borrowed::<M>(index, frame::zero_frame(), prot.without_write());
+                locked.fill_zero_page::<M>(index, prot);
                 FAULTS.this().zero_read.add(1);
                 return Ok(Step::Done);
             }
@@ -206,24 +203,22 @@ impl<M: Machine> Space<M> {
             let page = CopyOf { index, old: entry, source, pinned: None };
             return self.copy_page(&path, page, spare, order, rcu);
         }
-        let frame = Frame::of(entry.address::<M>());
-        match share::write::<M>(entry, shared, || frame.refs(), &self.forking) {
+        let shown = locked.look(index);
+        match shown.write::<M>(segment, &self.forking) {
             Write::There => {
                 FAULTS.this().spurious.add(1);
                 return Ok(Step::Done);
             }
             Write::InPlace => {
-                // The same frame with more rights: nobody needs to flush.
-                locked.look(index).set_prot::<M>(prot);
                 FAULTS.this().reuse.add(1);
                 return Ok(Step::Done);
             }
             Write::Wait => return Ok(Step::Forking),
             Write::Copy => {}
         }
-        let pinned = locked.look(index).pin::<M>();
+        let Some(source) = shown.frame::<M>() else { return Ok(Step::Again) };
+        let page = CopyOf { index, old: *shown, source, pinned: shown.pin::<M>() };
         drop(locked);
-        let page = CopyOf { index, old: entry, source: frame, pinned };
         self.copy_page(&path, page, spare, order, rcu)
     }
 }
@@ -251,31 +246,18 @@ fn fill_zero<M: Machine>(
     }
 }
 
-/// Maps the page of the object at `index`, and its neighbours where they are resident and not mapped yet (ReadSlotUnderLeaf).
-/// Writes no line of the object and none of the frames.
+/// Maps the page of the object at `index`, and its neighbours.
 fn map_object<M: Machine>(leaf: &mut Locked<'_>, index: u16) -> Step {
-    let mut frames = [PhysAddr(0); AROUND as usize];
-    let (low, rights);
-    {
-        let Some(segment) = leaf.segments.find(index) else { return Step::Again };
-        low = (index & !(AROUND - 1)).max(segment.start);
-        let high = ((index | (AROUND - 1)) + 1).min(segment.end);
-        let Some((object, first)) = segment.object_page(low) else { return Step::Again };
-        let around = frames.get_mut(..usize::from(high - low)).unwrap_or_default();
-        object.resident(first, around, leaf);
-        let at = usize::from(index - low);
-        if around.get(at).is_none_or(|frame| frame.0 == 0) {
-            return Step::Fill(object.clone(), first + at as u64);
+    match leaf.map_object::<M>(index) {
+        MapObject::Mapped(pages) => {
+            let counts = FAULTS.this();
+            counts.object.add(1);
+            counts.object_pages.add(u64::from(pages));
+            Step::Done
         }
-        let prot = segment.attrs.prot;
-        // Objects need not know which of their pages were written, so a shared mapping is writable from the start.
-        rights = if segment.attrs.is_shared() { prot } else { prot.without_write() };
+        MapObject::NotResident(object, page) => Step::Fill(object, page),
+        MapObject::Nothing => Step::Again,
     }
-    let mapped = leaf.fill_borrowed_run::<M>(low, &frames, rights);
-    let counts = FAULTS.this();
-    counts.object.add(1);
-    counts.object_pages.add(u64::from(mapped));
-    Step::Done
 }
 
 pub(crate) fn no_memory(e: VmError) -> FaultError {

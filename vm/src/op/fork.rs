@@ -9,13 +9,12 @@
 
 use crate::addr::ENTRIES;
 use crate::error::VmError;
-use crate::machine::{Entry, Machine};
+use crate::machine::Machine;
 use crate::node::flush::Flushed;
 use crate::node::segment::SegmentList;
-use crate::node::{Locked, NewNode, Node, Sharer};
+use crate::node::{Locked, NewNode, Node, Shared, WalkPath};
 use crate::order::Order;
-use crate::protocol::{leaf::leads_to, share as protocol};
-use crate::small::SmallList;
+use crate::protocol::share as protocol;
 use crate::space::Space;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -63,10 +62,10 @@ impl<M: Machine> Space<M> {
                 continue;
             }
             let mut new = copy.lock_below(&locked);
-            if let Some(room) = room {
-                drop(new.segments.adopt(room));
-            }
+            let replaced = room.map(|room| new.segments.adopt(room));
             new.segments.inherit_from(segments, self.has_parts.load(Ordering::Relaxed));
+            drop((new, locked));
+            drop(replaced);
             break;
         }
         let used = node.lock(order).used();
@@ -74,9 +73,20 @@ impl<M: Machine> Space<M> {
             // Nobody else knows the child's nodes yet: locked once for all leaves.
             let mut locked = copy.lock(order);
             for index in used {
-                while !self.share_leaf(node, &mut locked, index, child, rcu)? {
-                    drop(locked);
-                    self.give_part(node, copy, index, child, order, rcu)?;
+                loop {
+                    match self.share_leaf(node, &mut locked, index, child, rcu) {
+                        Given::Done => break,
+                        Given::NoRoom => {
+                            drop(locked);
+                            if let Some(leaf) = node.child::<M>(index, rcu) {
+                                leaf.make_room_for_sharer(order)?;
+                            }
+                        }
+                        Given::Part => {
+                            drop(locked);
+                            self.give_part(node, copy, index, child, order, rcu)?;
+                        }
+                    }
                     locked = copy.lock(order);
                 }
             }
@@ -93,7 +103,7 @@ impl<M: Machine> Space<M> {
         Ok(())
     }
 
-    /// Makes the leaf under entry `index` of `node` the child's too. False: the child gets only a part of it.
+    /// Makes the leaf under entry `index` of `node` the child's too.
     fn share_leaf(
         &self,
         node: &Node,
@@ -101,43 +111,37 @@ impl<M: Machine> Space<M> {
         index: u16,
         child: &Arc<Self>,
         rcu: &RcuRead,
-    ) -> Result<bool, VmError> {
-        let cell = node.cell(index);
+    ) -> Given {
         if !copy.entry(index).is_absent() {
-            return Ok(true);
+            return Given::Done;
         }
         loop {
-            let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(true) };
-            let mut locked = leaf.lock_below(copy);
-            let now = Entry(cell.load(Ordering::Relaxed));
-            if !leads_to::<M>(now, leaf.table()) {
-                continue;
-            }
+            let Some(path) = WalkPath::below::<M>(node, index, rcu) else { return Given::Done };
+            let locked = path.node().lock_below(copy);
             if self.has_parts.load(Ordering::Relaxed)
                 && locked.segments.as_slice().iter().any(|s| s.attrs.differs_in_child())
             {
-                return Ok(false);
+                return Given::Part;
             }
-            if !locked.sharers.has_capacity(1) {
-                let len = locked.sharers.len();
-                drop(locked);
-                let spare = SmallList::<Sharer, 2>::bigger(len)?;
-                drop(leaf.lock_below(copy).sharers.adopt(spare));
-                continue;
-            }
-            // Where all is the same shared mapping in both spaces, one table will do for good, for writing too.
-            let common = || locked.segments.as_slice().iter().all(|s| s.attrs.is_shared());
             // Who has to flush does so at fork's end.
-            let unlink = || _ = self.unlink(&locked);
-            let Some(entry) = protocol::protect::<M>(cell, now, leaf.table(), common, unlink) else {
-                continue;
-            };
-            locked.sharers.push(Sharer::new(&child.tlb));
-            drop(locked);
-            copy.fill::<M>(index, entry);
-            return Ok(true);
+            let unlink = |leaf: &Locked<'_>| _ = self.unlink(leaf);
+            match path.share::<M>(locked, copy, &child.tlb, unlink) {
+                Shared::Done => return Given::Done,
+                Shared::NoRoom => return Given::NoRoom,
+                Shared::Elsewhere => {}
+            }
         }
     }
+}
+
+/// What became of a leaf of the parent's.
+enum Given {
+    /// The child has it, or has what it gets of it.
+    Done,
+    /// The child gets only a part of it.
+    Part,
+    /// It has no room for one more sharer.
+    NoRoom,
 }
 
 const _: () = assert!(ENTRIES == 512);

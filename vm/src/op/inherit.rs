@@ -9,10 +9,9 @@
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::segment::SegmentList;
-use crate::node::{NewNode, Node, Retired, Sharer, WalkPath};
+use crate::node::{NewNode, Node, RegisteredLeaf, Retired, WalkPath, copy_entries};
 use crate::order::Order;
 use crate::space::Space;
-use crate::space::walk::copy_entries;
 use alloc::sync::Arc;
 use sync::rcu::RcuRead;
 
@@ -28,10 +27,9 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
         rcu: &RcuRead,
     ) -> Result<(), VmError> {
-        let Some(leaf) = node.child::<M>(index, rcu) else { return Ok(()) };
-        let path = WalkPath { upper: Some(node.cell(index)), node: leaf };
-        let mut copy = NewNode::try_new(0, leaf.base())?;
-        copy.state().sharers.push(Sharer::new(&child.tlb));
+        let Some(path) = WalkPath::below::<M>(node, index, rcu) else { return Ok(()) };
+        let leaf = path.node();
+        let mut copy = NewNode::try_leaf(leaf.base(), &child.tlb)?;
         let len = leaf.lock(order).segments.as_slice().len();
         drop(copy.state().segments.adopt(SegmentList::bigger(len)?));
         let locked = leaf.lock(order);
@@ -40,7 +38,7 @@ impl<M: Machine> Space<M> {
         }
         copy.state().segments.inherit_from(locked.segments.as_slice(), true);
         drop(locked);
-        let copy = self.register_all(copy, order)?;
+        let copy = RegisteredLeaf::try_new::<M>(copy, order)?;
         let mut locked = leaf.lock(order);
         let mut leaf_copy = copy.node().lock_below(&locked);
         let busy = locked.used().any(|i| locked.entry(i).is_busy());
@@ -51,10 +49,10 @@ impl<M: Machine> Space<M> {
             return Ok(());
         }
         // No pool is given, so none is replaced.
-        let _ = copy_entries::<M>(&mut locked, &mut leaf_copy, None, true);
+        let _ = copy_entries::<M>(&mut locked, &mut leaf_copy, &mut None, true);
         drop((locked, leaf_copy));
         // Put in even if it is empty: in the node above the parent's segments may speak for these addresses.
-        parent.lock(order).fill_node::<M>(index, copy);
+        parent.lock(order).fill_leaf::<M>(index, copy);
         Ok(())
     }
 }

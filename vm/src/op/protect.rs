@@ -32,8 +32,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
             if old.is_absent() || old.is_busy() {
                 continue;
             }
-            let keep_write = M::is_writable(*old) && self.0.contains(Prot::WRITE);
-            old.set_prot::<M>(if keep_write { self.0 } else { self.0.without_write() });
+            old.protect::<M>(self.0);
             gather.touched(leaf, index..index + 1);
         }
     }

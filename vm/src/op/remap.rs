@@ -12,7 +12,7 @@ use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::flush::Gather;
-use crate::node::{Locked, Taken, WalkPath};
+use crate::node::{Locked, OwnPage, WalkPath};
 use crate::order::{self, Order};
 use crate::space::Space;
 use crate::space::address::guarded_start;
@@ -54,7 +54,7 @@ impl<M: Machine> RangeOp<M> for UnshareOp {
 /// Takes the private pages of a range of one leaf out.
 struct TakeOut {
     base: usize,
-    pages: ArrayVec<(usize, Taken), BATCH>,
+    pages: ArrayVec<(usize, OwnPage), BATCH>,
 }
 
 impl<M: Machine> RangeOp<M> for TakeOut {
@@ -65,11 +65,10 @@ impl<M: Machine> RangeOp<M> for TakeOut {
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let node = leaf.node();
         for index in leaf.used_in(&range) {
-            let entry = leaf.entry(index);
-            if !entry.is_private() || self.pages.is_full() {
-                continue;
+            if self.pages.is_full() {
+                break;
             }
-            let old = leaf.take_private::<M>(index);
+            let Some(old) = leaf.take_private::<M>(index) else { continue };
             let fits = self.pages.try_push((node.address(index) - self.base, old));
             debug_assert!(fits.is_ok());
             gather.touched(leaf, index..index + 1);
@@ -80,7 +79,7 @@ impl<M: Machine> RangeOp<M> for TakeOut {
 /// Puts them in elsewhere.
 struct PutIn {
     base: usize,
-    pages: ArrayVec<(usize, Taken), BATCH>,
+    pages: ArrayVec<(usize, OwnPage), BATCH>,
 }
 
 impl<M: Machine> RangeOp<M> for PutIn {
@@ -108,7 +107,7 @@ impl<M: Machine> RangeOp<M> for PutIn {
                 continue;
             }
             // Writable again at the next write, when the fault sees who else holds the page.
-            leaf.fill_taken::<M>(index, self.pages.swap_remove(i).1);
+            leaf.fill_own::<M>(index, self.pages.swap_remove(i).1);
         }
     }
 }
@@ -255,7 +254,7 @@ impl<M: Machine> Space<M> {
             let mut gather = Gather::new();
             for (offset, page) in put.pages.drain(..) {
                 gather.range.add(from + offset, from + offset + PAGE_SIZE);
-                gather.add_page(page);
+                gather.add_page(page.into_taken());
             }
             gather.finish::<M>(&self.tlb, order);
             put_in
@@ -264,7 +263,7 @@ impl<M: Machine> Space<M> {
 
     fn has_leaf(&self, addr: usize) -> bool {
         let rcu = rcu::read();
-        WalkPath::walk::<M>(self.root(), addr, &rcu).node.is_leaf()
+        WalkPath::walk::<M>(self.root(), addr, &rcu).node().is_leaf()
     }
 }
 

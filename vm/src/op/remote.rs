@@ -63,11 +63,11 @@ impl<M: Machine> Space<M> {
             self.fault(VirtAddr(addr), access)?;
             let rcu = rcu::read();
             let path = WalkPath::walk::<M>(self.root(), addr, &rcu);
-            if !path.node.is_leaf() {
+            if !path.node().is_leaf() {
                 continue;
             }
             let Some(locked) = path.enter::<M>(&mut order) else { continue };
-            let entry = locked.look(path.node.index(addr));
+            let entry = locked.look(path.node().index(addr));
             let usable = !access.write || (path.is_writable::<M>() && M::is_writable(*entry));
             if usable && let Some(page) = entry.bytes::<M>() {
                 f(page);

@@ -134,7 +134,7 @@ impl<M: Machine> Space<M> {
                 .ok_or(VmError::NoSpace)?;
             let rcu = rcu::read();
             let path = WalkPath::walk::<M>(self.root(), page, &rcu);
-            let node = path.node;
+            let node = path.node();
             let mapped = node.is_leaf() && !node.peek(node.index(page)).is_absent();
             let MappingAttrs { object, offset, .. } = &piece.attrs;
             f(mapped || object.as_ref().is_some_and(|o| o.frame(*offset).is_some()));

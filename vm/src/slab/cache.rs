@@ -216,7 +216,8 @@ impl Cache {
     /// `object` came from `alloc` of some cache and is not used any more.
     #[inline(always)]
     pub(super) unsafe fn free(object: *mut u8) {
-        let page = Page::of(object);
+        // SAFETY: the caller's promise.
+        let page = unsafe { Page::of(object) };
         if page.owner() != machine::cpu_id() {
             // SAFETY: the caller's promise.
             return unsafe { mail::post(object) };

@@ -134,7 +134,11 @@ fn alloc_pages(size: usize) -> *mut u8 {
             let page = frame::alloc_dirty().map(frame::OwnedFrame::into_frame);
             page.inspect(|page| page.set_kind(FrameKind::Block))
         }
-        order => frame::alloc_contiguous(order, machine::node_of(machine::cpu_id())).map(Frame::of),
+        order => {
+            let start = frame::alloc_contiguous(order, machine::node_of(machine::cpu_id()));
+            // SAFETY: an address from the allocator.
+            start.map(|start| unsafe { Frame::of(start) })
+        }
     };
     frame.map_or(core::ptr::null_mut(), Frame::bytes_ptr)
 }
@@ -143,7 +147,8 @@ fn alloc_pages(size: usize) -> *mut u8 {
 /// `start` came from `alloc_pages(size)` and is not used any more.
 #[cold]
 unsafe fn free_pages(start: *mut u8, size: usize) {
-    let frame = Frame::of_direct(start as usize);
+    // SAFETY: a page of the allocator's, as the caller says.
+    let frame = unsafe { Frame::of_direct(start as usize) };
     match order_of(size) {
         // SAFETY: one frame, taken by `alloc_pages`.
         0 => drop(unsafe { frame::OwnedFrame::from_frame(frame) }),

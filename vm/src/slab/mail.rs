@@ -54,11 +54,13 @@ pub(super) fn send() {
     // Those of one owner come together: few owners, so that moving them to the front is quick.
     let mut rest = objects;
     while let Some(first) = rest.first() {
-        let owner = Page::of(*first as *mut u8).owner();
+        // SAFETY: what was posted is an object.
+        let owner_of = |object: usize| unsafe { Page::of(object as *mut u8) }.owner();
+        let owner = owner_of(*first);
         let (first, mut last, mut found) = (*first, *first, 1);
         for n in 1..rest.len() {
             let object = rest[n];
-            if Page::of(object as *mut u8).owner() == owner {
+            if owner_of(object) == owner {
                 // SAFETY: nobody uses the objects in the outbox, and each is at least a word long.
                 unsafe { *(last as *mut usize) = object };
                 last = object;
@@ -78,7 +80,8 @@ pub(super) fn send() {
 pub(super) fn take_home() {
     let mut object = INBOX.this().take() as usize;
     while object != 0 {
-        let page = Page::of(object as *mut u8);
+        // SAFETY: what comes home is an object.
+        let page = unsafe { Page::of(object as *mut u8) };
         debug_assert_eq!(page.owner(), machine::cpu_id(), "an object came home to another CPU");
         // SAFETY: a free object, whose first word is the link; read before it is put.
         let next = unsafe { *(object as *const usize) };

@@ -148,7 +148,8 @@ impl OwnSlabs {
     pub(super) unsafe fn put(&self, object: usize, cache: &Cache) {
         // SAFETY: this CPU's cell; the borrow ends here, and nothing that is called comes here again.
         let slabs = unsafe { &mut *self.slabs.get() };
-        let slab = Page::of(object as *mut u8).slab(cache.order());
+        // SAFETY: the caller's promise.
+        let slab = unsafe { Page::of(object as *mut u8) }.slab(cache.order());
         // SAFETY: the caller's promise.
         let free = unsafe { slab.put(object) };
         bump(&self.free, 1);

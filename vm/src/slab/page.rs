@@ -16,6 +16,7 @@ use super::own::OwnSlabs;
 use crate::addr::PAGE_SIZE;
 use crate::frame::{self, Frame, FrameKind};
 use core::ptr;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use sync::machine::{self, CpuId};
 
@@ -37,34 +38,48 @@ pub(super) struct Page(&'static Frame);
 pub(super) struct Slab(&'static Frame);
 
 impl Page {
-    /// The page that holds `object`, an object of some cache.
+    /// The page that holds `object`.
+    ///
+    /// # Safety
+    /// `object` came from [`Cache::alloc`], and its slab has not been given back.
     #[inline(always)]
-    pub(super) fn of(object: *mut u8) -> Self {
-        Page(Frame::of_direct(object as usize))
+    pub(super) unsafe fn of(object: *mut u8) -> Self {
+        // SAFETY: a slab's pages are the allocator's.
+        Page(unsafe { Frame::of_direct(object as usize) })
+    }
+
+    /// The header's words.
+    #[inline(always)]
+    fn words(self) -> &'static [AtomicU64; 6] {
+        // SAFETY: the page is a slab's, as who made this value promised, and this file alone writes them.
+        unsafe { self.0.words() }
     }
 
     /// The CPU that the slab belongs to.
     #[inline(always)]
     pub(super) fn owner(self) -> CpuId {
-        CpuId::from(self.0.flags().load(Relaxed))
+        // SAFETY: as in `words`.
+        CpuId::from(unsafe { self.0.flags() }.load(Relaxed))
     }
 
     #[inline(always)]
     pub(super) fn cache(self) -> &'static Cache {
         // SAFETY: set by `Slab::make`, before any object was handed out, to a static.
-        unsafe { &*(self.0.words()[CACHE].load(Relaxed) as *const Cache) }
+        unsafe { &*(self.words()[CACHE].load(Relaxed) as *const Cache) }
     }
 
     /// The owner's slabs and magazine of the cache.
     #[inline(always)]
     pub(super) fn own(self) -> &'static OwnSlabs {
         // SAFETY: as above; per-CPU data lives for ever.
-        unsafe { &*(self.0.words()[OWNER].load(Relaxed) as *const OwnSlabs) }
+        unsafe { &*(self.words()[OWNER].load(Relaxed) as *const OwnSlabs) }
     }
 
     /// The slab, whose pages are `1 << order`. Slabs are aligned to their size.
     pub(super) fn slab(self, order: usize) -> Slab {
-        Slab(Frame::of(crate::PhysAddr(self.0.addr().0 & !((PAGE_SIZE as u64) << order).wrapping_sub(1))))
+        let first = crate::PhysAddr(self.0.addr().0 & !((PAGE_SIZE as u64) << order).wrapping_sub(1));
+        // SAFETY: a page of the same slab.
+        Slab(unsafe { Frame::of(first) })
     }
 }
 
@@ -74,14 +89,18 @@ impl Slab {
         let frame = if cache.order() == 0 {
             frame::alloc_dirty()?.into_frame()
         } else {
-            Frame::of(frame::alloc_contiguous(cache.order(), machine::node_of(machine::cpu_id()))?)
+            let start = frame::alloc_contiguous(cache.order(), machine::node_of(machine::cpu_id()))?;
+            // SAFETY: an address from the allocator.
+            unsafe { Frame::of(start) }
         };
         let slab = Slab(frame);
         for page in slab.pages(cache.order()) {
             page.set_kind(FrameKind::Slab);
-            page.flags().store(machine::cpu_id() as u8, Relaxed);
-            page.words()[CACHE].store(ptr::from_ref(cache).expose_provenance() as u64, Relaxed);
-            page.words()[OWNER].store(ptr::from_ref(own).expose_provenance() as u64, Relaxed);
+            // SAFETY: pages of the new slab, which are ours.
+            let (flags, words) = unsafe { (page.flags(), page.words()) };
+            flags.store(machine::cpu_id() as u8, Relaxed);
+            words[CACHE].store(ptr::from_ref(cache).expose_provenance() as u64, Relaxed);
+            words[OWNER].store(ptr::from_ref(own).expose_provenance() as u64, Relaxed);
         }
         let start = frame.bytes_ptr() as usize;
         let mut next = 0;
@@ -91,8 +110,8 @@ impl Slab {
             unsafe { *(object as *mut usize) = next };
             next = object;
         }
-        frame.words()[FIRST].store(next as u64, Relaxed);
-        frame.words()[FREE].store(cache.per_slab() as u64, Relaxed);
+        slab.words()[FIRST].store(next as u64, Relaxed);
+        slab.words()[FREE].store(cache.per_slab() as u64, Relaxed);
         Some(slab)
     }
 
@@ -112,16 +131,25 @@ impl Slab {
     }
 
     fn pages(self, order: usize) -> impl Iterator<Item = &'static Frame> {
-        (0..1u64 << order).map(move |n| Frame::of(crate::PhysAddr(self.0.addr().0 + n * PAGE_SIZE as u64)))
+        let start = self.0.addr().0;
+        // SAFETY: pages of one slab.
+        (0..1u64 << order).map(move |n| unsafe { Frame::of(crate::PhysAddr(start + n * PAGE_SIZE as u64)) })
+    }
+
+    /// The header's words.
+    #[inline(always)]
+    fn words(self) -> &'static [AtomicU64; 6] {
+        // SAFETY: as for a page.
+        unsafe { self.0.words() }
     }
 
     pub(super) fn free_objects(self) -> usize {
-        self.0.words()[FREE].load(Relaxed) as usize
+        self.words()[FREE].load(Relaxed) as usize
     }
 
     /// Takes free objects into `out`, as many as there are and fit; says how many.
     pub(super) fn take(self, out: &mut [usize]) -> usize {
-        let words = self.0.words();
+        let words = self.words();
         let taken = out.len().min(self.free_objects());
         let mut object = words[FIRST].load(Relaxed) as usize;
         for place in &mut out[..taken] {
@@ -139,7 +167,7 @@ impl Slab {
     /// # Safety
     /// The object is of this slab, and nobody uses it.
     pub(super) unsafe fn put(self, object: usize) -> usize {
-        let words = self.0.words();
+        let words = self.words();
         // SAFETY: free, ours, and at least a word long.
         unsafe { *(object as *mut usize) = words[FIRST].load(Relaxed) as usize };
         words[FIRST].store(object as u64, Relaxed);
@@ -163,7 +191,7 @@ impl List {
 
     /// The slab behind `slab`.
     pub(super) fn after(&self, slab: Slab) -> Option<Slab> {
-        Self::at(slab.0.words()[NEXT].load(Relaxed) as usize)
+        Self::at(slab.words()[NEXT].load(Relaxed) as usize)
     }
 
     fn at(address: usize) -> Option<Slab> {
@@ -173,23 +201,23 @@ impl List {
 
     pub(super) fn push(&mut self, slab: Slab) {
         let this = ptr::from_ref(slab.0) as u64;
-        slab.0.words()[NEXT].store(self.head as u64, Relaxed);
-        slab.0.words()[PREVIOUS].store(0, Relaxed);
+        slab.words()[NEXT].store(self.head as u64, Relaxed);
+        slab.words()[PREVIOUS].store(0, Relaxed);
         if let Some(second) = self.first() {
-            second.0.words()[PREVIOUS].store(this, Relaxed);
+            second.words()[PREVIOUS].store(this, Relaxed);
         }
         self.head = this as usize;
     }
 
     pub(super) fn remove(&mut self, slab: Slab) {
-        let next = slab.0.words()[NEXT].load(Relaxed);
-        let previous = slab.0.words()[PREVIOUS].load(Relaxed);
+        let next = slab.words()[NEXT].load(Relaxed);
+        let previous = slab.words()[PREVIOUS].load(Relaxed);
         match Self::at(previous as usize) {
             None => self.head = next as usize,
-            Some(before) => before.0.words()[NEXT].store(next, Relaxed),
+            Some(before) => before.words()[NEXT].store(next, Relaxed),
         }
         if let Some(behind) = Self::at(next as usize) {
-            behind.0.words()[PREVIOUS].store(previous, Relaxed);
+            behind.words()[PREVIOUS].store(previous, Relaxed);
         }
     }
 }

@@ -5,12 +5,13 @@
 //! Invariants: see DESIGN.md; each file names those it keeps.
 //! Lock order: `layout` (level Space, may sleep) → object → node. `layout` guards the choice of addresses and is held by fork
 //! from its first leaf to its flush; faults take it only to wait for a fork or to grow a stack.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub(crate) mod address;
 pub(crate) mod pieces;
 pub(crate) mod range;
 mod spans;
+#[allow(unsafe_code)] // The one low room here: it loads roots.
 mod view;
 pub(crate) mod walk;
 
@@ -19,14 +20,14 @@ use self::view::Views;
 use crate::entry::assert_fits;
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::node::{NewNode, Node, fill_kernel_half};
+use crate::node::{Node, Root};
 use crate::order::Space as SpaceLevel;
-use crate::tlb::SpaceTlb;
+use crate::tlb::{OwnTlb, SpaceTlb};
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::level::Held;
-use sync::{Mutex, lock_class, rcu, try_arc};
+use sync::{Mutex, lock_class, try_arc};
 
 lock_class! {
     static LAYOUT: LockClass = ("vm space", SpaceLevel);
@@ -53,8 +54,8 @@ pub(crate) struct AddressLayout {
 
 /// An address space.
 pub struct Space<M: Machine> {
-    pub(crate) root: NewNode,
-    pub(crate) tlb: Arc<SpaceTlb>,
+    pub(crate) root: Root,
+    pub(crate) tlb: OwnTlb,
     pub(crate) layout: Mutex<AddressLayout, SpaceLevel>,
     /// A fork is between its first shared leaf and its flush.
     pub(crate) forking: AtomicBool,
@@ -66,7 +67,8 @@ pub struct Space<M: Machine> {
     pub(crate) views: Views<M>,
     /// End of the part of the address space in which spans lie.
     pub(crate) spans_end: usize,
-    pub(crate) exited: AtomicBool,
+    /// Everything has been taken out of it (op/exit.rs).
+    pub(crate) exited: bool,
     machine: PhantomData<M>,
 }
 
@@ -107,11 +109,10 @@ impl<M: Machine> Space<M> {
 
     pub(crate) fn with_layout(layout: AddressLayout) -> Result<Arc<Self>, VmError> {
         const { assert_fits::<M>() };
-        let root = NewNode::try_new(M::LEVELS - 1, 0)?;
-        fill_kernel_half::<M>(&root);
+        let root = Root::try_new::<M>()?;
         Ok(try_arc(Self {
             root,
-            tlb: try_arc(SpaceTlb::new())?,
+            tlb: OwnTlb::try_new()?,
             layout: Mutex::new(layout, &LAYOUT),
             forking: AtomicBool::new(false),
             multithreaded: AtomicBool::new(false),
@@ -120,7 +121,7 @@ impl<M: Machine> Space<M> {
             spans: Spans::new(),
             views: Views::new(),
             spans_end: spans_end::<M>(),
-            exited: AtomicBool::new(false),
+            exited: false,
             machine: PhantomData,
         })?)
     }
@@ -138,14 +139,6 @@ impl<M: Machine> Space<M> {
     /// Which CPUs may hold translations of this space.
     pub fn tlb(&self) -> &SpaceTlb {
         &self.tlb
-    }
-
-    /// Makes this CPU translate through this space (MaskBeforeRoot). Before it runs the space's code, and not after `exit`.
-    /// Nobody need say when a CPU goes on to something else: one that goes idle keeps the root loaded, and one that goes to another space keeps
-    /// its translations under their address-space id.
-    pub fn switch_in(&self) {
-        debug_assert!(!self.exited.load(Ordering::Relaxed), "a CPU comes to a space that has gone");
-        self.tlb.switch_in::<M>(self.root_here());
     }
 
     pub fn set_multithreaded(&self) {
@@ -178,7 +171,5 @@ impl<M: Machine> Space<M> {
 impl<M: Machine> Drop for Space<M> {
     fn drop(&mut self) {
         self.exit();
-        // Reverse-map visits may still hold the TLB state within their RCU section.
-        rcu::defer_arc(self.tlb.clone());
     }
 }

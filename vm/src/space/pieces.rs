@@ -32,7 +32,7 @@ impl<M: Machine> Space<M> {
         let mut at = addr;
         while at < limit {
             let path = WalkPath::walk::<M>(self.root(), at, &rcu);
-            let node = path.node;
+            let node = path.node();
             let Some(locked) = path.enter::<M>(order) else { continue };
             let index = node.index(at);
             if !node.is_leaf() && !locked.entry(index).is_absent() {
@@ -78,7 +78,7 @@ impl<M: Machine> Space<M> {
         let mut end = addr;
         while end > floor {
             let path = WalkPath::walk::<M>(self.root(), end - 1, &rcu);
-            let node = path.node;
+            let node = path.node();
             let Some(locked) = path.enter::<M>(order) else { continue };
             let index = node.index(end - 1);
             if !node.is_leaf() && !locked.entry(index).is_absent() {

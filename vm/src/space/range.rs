@@ -191,7 +191,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
     fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
         let Walk { space, order, rcu, pass: Prepare(op) } = walk;
         while let Some(path) = space.reach(start, O::CREATES, order, rcu)? {
-            let leaf = path.node;
+            let leaf = path.node();
             let Some(locked) = path.enter::<M>(order) else { continue };
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
             let own = path.is_exclusive::<M>(&locked);
@@ -201,7 +201,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
             match object {
                 _ if !own => space.unshare_leaf(&path, order)?,
                 _ if !has_capacity => make_capacity(leaf, order)?,
-                Some(object) => space.register_leaf(&path, object, order)?,
+                Some(object) => path.register::<M>(object, order)?,
                 None => return Ok(()),
             }
         }
@@ -244,7 +244,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
         let mut at = whole.start;
         while at < whole.end {
             let mut locked = node.lock(order);
-            if locked.stray {
+            if locked.is_stray() {
                 return Err(VmError::Fault.into());
             }
             let mut upto = match part::<M, O>(&locked, &(at..whole.end), at == whole.start, gather) {
@@ -287,7 +287,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             let Some(path) = space.reach(at, O::CREATES, order, rcu)? else {
                 return if O::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
             };
-            let leaf = path.node;
+            let leaf = path.node();
             let Some(mut locked) = path.enter::<M>(order) else { continue };
             if !path.is_exclusive::<M>(&locked) {
                 drop(locked);
@@ -305,7 +305,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             }
             if let Some(object) = op.object().filter(|o| evict::registers_first(locked.is_registered(o))) {
                 drop(locked);
-                space.register_leaf(&path, object, order)?;
+                path.register::<M>(object, order)?;
                 continue;
             }
             let mut upto = range.end;

@@ -10,62 +10,23 @@
 //!
 //! A view's tables grow while the space lives and go with it, when every CPU has left (FreeAfterFlush).
 //! Lock order: a view's own nodes are locked alone; links are made and cut with the leaf locked.
-#![forbid(unsafe_code)]
+//!
+//! A low room: it loads roots.
 
 use super::Space;
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::machine::{CpuSet, Machine};
-use crate::node::{Locked, NewNode, Node, WalkPath, fill_kernel_half};
+use crate::node::{Locked, Node, ViewTables, WalkPath};
 use crate::once::OnceBox;
 use crate::order::Order;
-use crate::protocol::view as protocol;
 use alloc::boxed::Box;
-use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 use sync::rcu::{self, RcuRead};
 use sync::{CpuId, machine, try_box};
 
-/// Upper tables of one CPU.
-struct View<M: Machine> {
-    root: NewNode,
-    machine: PhantomData<M>,
-}
-
-impl<M: Machine> View<M> {
-    fn try_new() -> Result<Box<Self>, VmError> {
-        let root = NewNode::try_new(M::LEVELS - 1, 0)?;
-        fill_kernel_half::<M>(&root);
-        Ok(try_box(Self { root, machine: PhantomData })?)
-    }
-
-    /// Makes the tables above the leaf of `addr`.
-    fn widen(&self, addr: usize, order: &mut Order<'_>, rcu: &RcuRead) -> Result<(), VmError> {
-        let mut node = self.root.node();
-        while node.level() > 1 {
-            let index = node.index(addr);
-            if let Some(next) = node.child::<M>(index, rcu) {
-                node = next;
-                continue;
-            }
-            let new = NewNode::try_new(node.level() - 1, node.address(index))?;
-            let mut locked = node.lock(order);
-            if locked.entry(index).is_absent() {
-                locked.fill_node::<M>(index, new);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl<M: Machine> Drop for View<M> {
-    fn drop(&mut self) {
-        self.root.free_interior::<M>();
-    }
-}
-
 /// The views of a space, by CPU; allocated with the first.
-pub(crate) struct Views<M: Machine>(OnceBox<Box<[OnceBox<View<M>>]>>);
+pub(crate) struct Views<M: Machine>(OnceBox<Box<[OnceBox<ViewTables<M>>]>>);
 
 impl<M: Machine> Views<M> {
     pub const fn new() -> Self {
@@ -73,29 +34,36 @@ impl<M: Machine> Views<M> {
     }
 
     #[inline]
-    fn of(&self, cpu: CpuId) -> Option<&View<M>> {
+    fn of(&self, cpu: CpuId) -> Option<&ViewTables<M>> {
         self.0.get()?.get(cpu as usize)?.get()
     }
 
     /// The view of `cpu`, made if there is none.
-    fn make(&self, cpu: CpuId) -> Result<Option<&View<M>>, VmError> {
+    fn make(&self, cpu: CpuId) -> Result<Option<&ViewTables<M>>, VmError> {
         let all = self.0.get_or_try(|| {
             let all = sync::heap::try_box_slice(machine::cpus() as usize, |_| OnceBox::new())?;
             try_box(all)
         });
         match all?.get(cpu as usize) {
-            Some(place) => place.get_or_try(View::try_new).map(Some),
+            Some(place) => place.get_or_try(|| Ok(try_box(ViewTables::try_new()?)?)).map(Some),
             None => Ok(None),
         }
     }
 }
 
 impl<M: Machine> Space<M> {
+    /// Makes this CPU translate through this space (MaskBeforeRoot). Before it runs the space's code. Nobody need say when a CPU goes on to something
+    /// else: one that goes idle keeps the root loaded, and one that goes to another space keeps its translations under their address-space id.
+    pub fn switch_in(&self) {
+        // SAFETY: root and views stay until `exit` has made all CPUs leave. That takes a `&mut Space`, so it comes after this.
+        unsafe { self.tlb.switch_in::<M>(self.root_here()) };
+    }
+
     /// What this CPU translates through.
-    pub(crate) fn root_here(&self) -> PhysAddr {
+    fn root_here(&self) -> PhysAddr {
         let cpu = machine::cpu_id();
         let view = if self.tlb.has_view(cpu) { self.views.of(cpu) } else { None };
-        view.map_or(self.root().table(), |v| v.root.node().table())
+        view.map_or(self.root().table(), |v| v.table())
     }
 
     /// Gives this CPU a view, if the space is loaded here and there is memory for one.
@@ -113,7 +81,8 @@ impl<M: Machine> Space<M> {
             && let Ok(Some(view)) = self.views.make(cpu)
             && cpu == machine::cpu_id()
         {
-            self.tlb.enter_view::<M>(view.root.node().table());
+            // SAFETY: as in `switch_in`; what is in a `OnceBox` stays.
+            unsafe { self.tlb.enter_view::<M>(view.table()) };
         }
     }
 
@@ -124,11 +93,7 @@ impl<M: Machine> Space<M> {
         if !self.tlb.has_view(cpu) {
             return true;
         }
-        let (Some(view), Some(upper)) = (self.views.of(cpu), path.upper) else { return true };
-        let place = WalkPath::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), rcu);
-        let Some(place) = place else { return false };
-        protocol::link(place, upper, || leaf.viewers.insert(cpu));
-        true
+        self.views.of(cpu).is_none_or(|view| view.link(path, leaf, cpu, rcu))
     }
 
     /// Makes the tables that `link` missed.
@@ -145,8 +110,8 @@ impl<M: Machine> Space<M> {
     /// Do views of other CPUs link to the leaf of `addr`?
     pub(crate) fn is_seen_elsewhere(&self, addr: usize, order: &mut Order<'_>) -> bool {
         let rcu = rcu::read();
-        let node = WalkPath::walk::<M>(self.root(), addr, &rcu).node;
-        let mut viewers = if node.is_leaf() { node.lock(order).viewers } else { CpuSet::EMPTY };
+        let node = WalkPath::walk::<M>(self.root(), addr, &rcu).node();
+        let mut viewers = if node.is_leaf() { node.lock(order).viewers() } else { CpuSet::EMPTY };
         viewers.remove(machine::cpu_id());
         !viewers.is_empty()
     }
@@ -160,12 +125,11 @@ impl<M: Machine> Space<M> {
     #[cold]
     fn cut_links(&self, leaf: &Locked<'_>) -> CpuSet {
         let rcu = rcu::read();
-        for view in leaf.viewers.iter().filter_map(|cpu| self.views.of(cpu)) {
-            if let Some(place) = WalkPath::entry_of_leaf::<M>(view.root.node(), leaf.node().base(), &rcu) {
-                protocol::cut::<M>(place, leaf.node().table());
-            }
+        let viewers = leaf.viewers();
+        for view in viewers.iter().filter_map(|cpu| self.views.of(cpu)) {
+            view.cut(leaf, &rcu);
         }
-        leaf.viewers
+        viewers
     }
 
     /// The same for a leaf that the tree does not lead to any more.

@@ -62,8 +62,14 @@ fn with_cpu<R>(f: impl FnOnce(&mut Cpu) -> R) -> R {
     f(slot.get_or_insert_default())
 }
 
+/// The frame of a page of the arena, whose address an entry had.
+fn frame_of(page: u64) -> &'static Frame {
+    // SAFETY: `vm` puts no other addresses into entries.
+    unsafe { Frame::of(PhysAddr(page)) }
+}
+
 fn cell(table: u64, index: usize) -> &'static AtomicU64 {
-    let frame = Frame::of(PhysAddr(table));
+    let frame = frame_of(table);
     assert_eq!(frame.kind(), FrameKind::Table, "the hardware walks through a page that is no table any more");
     // SAFETY: a table page is 512 words, in the arena for ever.
     unsafe { &*frame.bytes_ptr().cast::<AtomicU64>().add(index) }
@@ -123,7 +129,7 @@ impl Machine for Soft {
                 let stays = *a != asid.number
                     || *page * PAGE_SIZE < range.start.0
                     || *page * PAGE_SIZE >= range.end.0;
-                let kind = Frame::of(PhysAddr(*entry & ADDRESS)).kind();
+                let kind = frame_of(*entry & ADDRESS).kind();
                 assert!(
                     stays || kind != FrameKind::Free,
                     "a frame was freed before the flush (FreeAfterFlush)"
@@ -215,7 +221,7 @@ fn access<R>(
 ) -> Result<R, FaultError> {
     loop {
         let done = translate(addr, access.write, access.exec, |frame| {
-            let frame = Frame::of(PhysAddr(frame));
+            let frame = frame_of(frame);
             assert_ne!(frame.kind(), FrameKind::Free, "a program uses a frame that is free");
             assert_ne!(frame.kind(), FrameKind::Table, "a program uses a page table");
             assert!(!access.write || frame.kind() != FrameKind::Zero, "a program writes the page of zeros");
@@ -257,5 +263,5 @@ pub fn free_frames() -> u64 {
 /// The frame that a program reads at `addr`.
 pub fn frame_at(space: &Space<Soft>, addr: usize) -> &'static Frame {
     read(space, addr).unwrap();
-    translate(addr, false, false, |frame| Frame::of(PhysAddr(frame))).unwrap()
+    translate(addr, false, false, frame_of).unwrap()
 }

@@ -73,7 +73,8 @@ fn translate(address: usize, write: bool) -> Option<*mut u8> {
     };
     for level in (0..4).rev() {
         let index = (address >> (12 + 9 * level)) & 511;
-        // SAFETY: a table page is 512 words, and is given back only after a flush, which waits for this access.
+        // SAFETY: a table page, whose address `vm` has loaded or put into an entry, is 512 words, and is given back only after a flush, which
+        // waits for this access.
         let entry = unsafe { &*Frame::of(PhysAddr(table)).bytes_ptr().cast::<AtomicU64>().add(index) };
         let value = entry.load(Ordering::Acquire);
         if value & PRESENT == 0 || (write && value & WRITABLE == 0) {

@@ -73,9 +73,9 @@ pub struct KernelStack {
 struct FrameTables;
 impl TableSource for FrameTables {
     fn table(&mut self) -> Option<u64> {
-        let frame = frame::alloc_zeroed()?.into_frame();
+        let frame = frame::alloc_zeroed()?;
         frame.set_kind(frame::FrameKind::Table);
-        Some(frame.addr().0)
+        Some(frame.into_frame().addr().0)
     }
 }
 
@@ -132,7 +132,8 @@ impl KernelStack {
                 return None;
             }
             // From here on the mapping owns it.
-            frame.into_frame().set_kind(frame::FrameKind::Stack);
+            frame.set_kind(frame::FrameKind::Stack);
+            frame.into_frame();
         }
         Some(KernelStack { slot })
     }
@@ -200,7 +201,7 @@ impl Pool {
 /// No CPU can reach it through the old mapping any more.
 unsafe fn release(physical: Option<u64>) {
     if let Some(physical) = physical {
-        // SAFETY: the mapping held the only reference.
+        // SAFETY: the mapping held the only reference to a frame of the allocator's.
         drop(unsafe { OwnedFrame::from_frame(Frame::of(PhysAddr(physical))) });
     }
 }

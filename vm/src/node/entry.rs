@@ -1,0 +1,182 @@
+//! What is in an entry, while its leaf is locked, and what comes out of one.
+
+use super::flush::{DebugOnly, Extent, Moment};
+use super::segment::Segment;
+use super::{Locked, Node};
+use crate::frame::{Frame, Pin, SharedBytesMut};
+use crate::machine::{Entry, Machine};
+use crate::protocol::leaf;
+use crate::protocol::share::{self, Write};
+use crate::request::Prot;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::sync::atomic::AtomicBool;
+
+/// The frame of a page.
+///
+/// # Safety
+/// The entry, of a leaf, is neither absent nor busy.
+#[inline]
+unsafe fn frame_of<M: Machine>(entry: Entry) -> &'static Frame {
+    // SAFETY: such an entry has a frame's address, which `Locked` put there.
+    unsafe { Frame::of(entry.address::<M>()) }
+}
+
+/// What was taken out of an entry, with the reference to a frame that it may have owned. It is put back, put in elsewhere, or freed after
+/// a flush ([`Retired::entry`](super::Retired::entry)); each uses it up:
+///
+/// ```compile_fail,E0382
+/// use vm::node::{Retired, Taken, flush::Flushed};
+/// fn twice<M: vm::Machine>(page: Taken, proof: Flushed<'_>) {
+///     Retired::entry::<M>(page, proof);
+///     Retired::entry::<M>(page, proof);
+/// }
+/// ```
+///
+/// Nobody makes one of an entry that he made up:
+///
+/// ```compile_fail,E0451
+/// fn forge(entry: vm::Entry) -> vm::node::Taken {
+///     vm::node::Taken { entry }
+/// }
+/// ```
+///
+/// And nobody puts one into another leaf, which might not be on the list of the object whose page it is, or not have the pool that owns it. See
+/// [`OwnPage`]:
+///
+/// ```compile_fail,E0308
+/// fn elsewhere<M: vm::Machine>(leaf: &mut vm::node::Locked<'_>, page: vm::node::Taken) {
+///     leaf.fill_own::<M>(0, page);
+/// }
+/// ```
+#[must_use = "the frame is never freed"]
+pub struct Taken {
+    entry: Entry,
+    pub(super) origin: DebugOnly<Extent>,
+    pub(super) taken: DebugOnly<Moment>,
+}
+
+impl Deref for Taken {
+    type Target = Entry;
+    #[inline]
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+impl Taken {
+    #[inline]
+    /// Taken out just now.
+    pub(super) fn new(entry: Entry, origin: DebugOnly<Extent>) -> Self {
+        Self { entry, origin, taken: DebugOnly::new(Moment::now) }
+    }
+
+    /// With debug assertions: panics if this did not come out of entry `index` of `node`.
+    #[inline]
+    pub(super) fn assert_from(&self, node: &Node, index: u16) {
+        Extent::check_entry(self.origin, node, index);
+    }
+}
+
+/// A private page that was taken out, with a reference of its own to the frame: no leaf's pool has it, and no object. So any leaf may have it.
+#[must_use = "the frame is never freed"]
+pub struct OwnPage(Taken);
+
+impl OwnPage {
+    /// Of a private page.
+    #[inline]
+    pub(super) fn new<M: Machine>(mut page: Taken) -> Self {
+        debug_assert!(page.is_private());
+        if page.is_pooled() {
+            // SAFETY: a private page.
+            unsafe { frame_of::<M>(page.entry) }.get();
+            page.entry = page.entry.owning();
+        }
+        Self(page)
+    }
+
+    /// To be freed, or put back where it was.
+    #[inline]
+    pub fn into_taken(self) -> Taken {
+        self.0
+    }
+}
+
+/// An entry of a locked node. Only its rights change while this is borrowed.
+pub struct LockedEntry<'l> {
+    node: &'l Node,
+    index: u16,
+    entry: Entry,
+    _locked: PhantomData<&'l Locked<'l>>,
+}
+
+impl<'l> LockedEntry<'l> {
+    #[inline]
+    pub(super) fn new(locked: &'l Locked<'_>, index: u16, entry: Entry) -> Self {
+        Self { node: locked.node(), index, entry, _locked: PhantomData }
+    }
+
+    /// Does it lead to a page?
+    #[inline]
+    fn is_page(&self) -> bool {
+        self.node.is_leaf() && !self.entry.is_absent() && !self.entry.is_busy()
+    }
+
+    /// A reference to a private page, if the entry has one of its own.
+    #[inline]
+    pub fn pin<M: Machine>(&self) -> Option<Pin> {
+        // SAFETY: the entry, which no table's is, has a reference and keeps it while the leaf is locked; who takes it out drops it only
+        // after a flush.
+        self.entry.owns_frame().then(|| unsafe { Pin::new(frame_of::<M>(self.entry)) })
+    }
+
+    /// The bytes of the page, which the entry keeps in memory while the leaf is locked. Programs may read and write them meanwhile.
+    pub fn bytes<M: Machine>(&self) -> Option<SharedBytesMut<'l>> {
+        // SAFETY: see above. To a page that programs map, nobody makes a reference.
+        self.is_page().then(|| unsafe { frame_of::<M>(self.entry).shared_bytes() })
+    }
+
+    /// The frame of the page, if there is one.
+    #[inline]
+    pub fn frame<M: Machine>(&self) -> Option<&'static Frame> {
+        let is_page = !self.entry.is_absent() && !self.entry.is_busy();
+        // SAFETY: so it is a page's, or a table's.
+        is_page.then(|| unsafe { frame_of::<M>(self.entry) })
+    }
+
+    /// Gives the program other rights to the same page, but not the one to write if it has not got it: that takes a fault ([`Self::write`]).
+    /// Nothing happens if there is no page.
+    #[inline]
+    pub fn protect<M: Machine>(&self, prot: Prot) {
+        let keep_write = M::is_writable(self.entry) && prot.contains(Prot::WRITE);
+        self.set_prot::<M>(if keep_write { prot } else { prot.without_write() });
+    }
+
+    /// A write to the page, which is there, in a leaf that is the space's own: if nobody else has the page, gives the program the rights that
+    /// `segment` says; else says what comes first (CopyBeforeWrite).
+    #[inline]
+    pub fn write<M: Machine>(&self, segment: &Segment, forking: &AtomicBool) -> Write {
+        let references = || self.frame::<M>().map_or(u32::MAX, Frame::refs);
+        let write = share::write::<M>(self.entry, segment.attrs.is_shared(), references, forking);
+        if write == Write::InPlace {
+            // The same frame with more rights: nobody needs to flush.
+            self.set_prot::<M>(segment.attrs.prot);
+        }
+        write
+    }
+
+    #[inline]
+    fn set_prot<M: Machine>(&self, prot: Prot) {
+        if self.is_page() {
+            leaf::exchange(self.node.cell(self.index), self.entry.with_prot::<M>(prot));
+        }
+    }
+}
+
+impl Deref for LockedEntry<'_> {
+    type Target = Entry;
+    #[inline]
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}

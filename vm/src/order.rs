@@ -36,7 +36,8 @@
 //! CPU's span); and a node under another (`Node::lock_below`), which takes the upper one's guard as its proof.
 #![forbid(unsafe_code)]
 
-use sync::level::Held;
+use sync::level::{Held, Level};
+use sync::lock::order;
 
 sync::lock_order! {
     // Sleeping locks. All of them come before all spinning locks, the kernel's as well: nobody sleeps under a spinning lock.
@@ -55,13 +56,29 @@ sync::lock_order! {
     level ReverseMap = 500;
     /// A leaf or another node of a space's tree. A node is locked below another by `Node::lock_below`, upper first.
     level Leaf;
-    /// Free lists of frames: depots, colours, the buddy. One at a time. Memory is given back under the kernel's spinning locks too,
-    /// and page-table pages under a leaf.
+    /// Free lists of frames: depots, colours, the buddy. One at a time. Memory is taken and given back under the kernel's spinning locks too, but
+    /// not while a node is locked ([`assert_no_node_locked`]).
     level FrameList = 800;
 }
 
 /// No spinning lock of vm is held, and none of its sleeping ones but, perhaps, a space's layout and what comes before it.
 pub type Order<'a> = Held<'a, Space>;
+
+/// NothingSlowUnderLeaf, where locks are checked: panics if a node is locked. Asked wherever memory is taken or given back, so that no leaf's
+/// lock is held for what that may cost: a slab to be cut, a batch of frames, the lock of a list that other CPUs use.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn assert_no_node_locked() {
+    if order::CHECKED {
+        order::held_locks(|lock| {
+            assert!(
+                lock.rank != Leaf::RANK,
+                "NothingSlowUnderLeaf: memory is taken or given back while a node is locked at {}",
+                lock.caller
+            );
+        });
+    }
+}
 
 /// The start of an operation: a chain of locks later than a space's layout.
 #[inline(always)]

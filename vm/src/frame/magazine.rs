@@ -81,6 +81,7 @@ pub(super) fn cached_everywhere() -> u64 {
 /// Takes a frame; its contents are unspecified.
 #[inline]
 pub(super) fn take() -> Option<&'static Frame> {
+    crate::order::assert_no_node_locked();
     let m = MAGAZINE.this();
     let mut len = m.len.load(Ordering::Relaxed);
     if len == 0 {
@@ -100,6 +101,7 @@ pub(super) fn take() -> Option<&'static Frame> {
 /// Gives a frame back.
 #[inline]
 pub(super) fn give(frame: &'static Frame) {
+    crate::order::assert_no_node_locked();
     frame.mark_free();
     let m = MAGAZINE.this();
     if machine::nodes() > 1 && frame.numa_node() != machine::node_of(machine::cpu_id()) as usize {

@@ -167,6 +167,7 @@ impl Node {
     /// Makes room for one more sharer of this leaf, with nothing locked.
     pub fn make_room_for_sharer(&self, order: &mut Order<'_>) -> Result<(), AllocError> {
         let len = self.lock(order).sharers.len();
+        crate::order::assert_no_node_locked();
         let spare = SmallList::<Sharer, 2>::bigger(len)?;
         let spare = self.lock(order).sharers.adopt(spare);
         drop(spare);

@@ -177,6 +177,7 @@ impl SegmentList {
 
     /// A store for [`Self::adopt`], for a list of `len` segments. Made outside the lock.
     pub fn bigger(len: usize) -> Result<Vec<Segment>, AllocError> {
+        crate::order::assert_no_node_locked();
         SmallList::<Segment, 4>::bigger(len)
     }
 

@@ -1,7 +1,7 @@
 //! Reading and writing another space's memory through the direct map: a new program's stack, /proc/PID/cmdline, process_vm_readv.
 //!
 //! Invariants: the bytes are copied with the leaf locked, so the entry keeps the frame and a write meets CopyBeforeWrite like a
-//! program's. At most one page is copied per lock; this is the one exception to NothingSlowUnderLeaf, and no hot path.
+//! program's. At most one page is copied per lock, which NothingSlowUnderLeaf allows here alone; it is no hot path.
 #![forbid(unsafe_code)]
 
 use crate::addr::{PAGE_SIZE, VirtAddr};

@@ -168,6 +168,7 @@ impl Cache {
     /// An object with unspecified contents, or null when memory is exhausted.
     #[inline(always)]
     pub(super) fn alloc(&'static self) -> *mut u8 {
+        crate::order::assert_no_node_locked();
         let own = self.own.this();
         let object = own.pop();
         if object.is_null() { self.alloc_slow() } else { object }
@@ -216,6 +217,7 @@ impl Cache {
     /// `object` came from `alloc` of some cache and is not used any more.
     #[inline(always)]
     pub(super) unsafe fn free(object: *mut u8) {
+        crate::order::assert_no_node_locked();
         // SAFETY: the caller's promise.
         let page = unsafe { Page::of(object) };
         if page.owner() != machine::cpu_id() {

@@ -9,16 +9,21 @@ use crate::{FILE_SYSTEMS, arch, device, fs, process, sched, syscall};
 /// `start_info` is the physical address of the loader's `hvm_start_info`.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_main(start_info: usize) -> ! {
-    arch::early_init(start_info);
-    arch::leave_boot_stack(boot)
+    // SAFETY: the boot CPU, alone, once; nothing is on its stack that is used later.
+    unsafe {
+        arch::early_init(start_info);
+        arch::leave_boot_stack(boot)
+    }
 }
 
 /// The rest of the boot, on a stack with a guard page, with interrupts on. This code becomes the boot CPU's idle task, so it
 /// must not sleep; what may sleep runs in a thread.
 extern "C" fn boot() -> ! {
-    arch::late_init();
+    // SAFETY: once, in this order, before and after the boot CPU schedules.
+    unsafe { arch::late_init() };
     start_scheduling();
-    arch::start_cpus(other_cpu);
+    // SAFETY: as above.
+    unsafe { arch::start_cpus(other_cpu) };
     sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);
     device::serial::init();
     info!(
@@ -55,7 +60,8 @@ fn other_cpu() -> ! {
 /// Makes the code that runs on this CPU its idle task.
 fn start_scheduling() {
     sync::rcu::idle_exit();
-    if let Err(errno) = sched::init_cpu() {
+    // SAFETY: each CPU comes here once, first of all, on the stack that it idles on.
+    if let Err(errno) = unsafe { sched::init_cpu() } {
         panic!("no idle task: {errno:?}");
     }
 }

@@ -6,7 +6,7 @@ use crate::arch::{self, FpuState, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{self, FileTable, FsContext};
 use crate::memory::Space;
-use crate::sched::{self, Task};
+use crate::sched::{self, NewTask};
 use alloc::sync::Arc;
 
 /// Makes process 1, which executes `init=` of the command line, or /init, /sbin/init, /bin/init or /bin/sh.
@@ -23,11 +23,7 @@ pub fn start_init() -> Result {
 }
 
 /// Process 1, which will begin with `regs`.
-pub(crate) fn make_first(
-    files: Arc<FileTable>,
-    context: Arc<FsContext>,
-    regs: &UserRegs,
-) -> Result<Arc<Task>> {
+pub(crate) fn make_first(files: Arc<FileTable>, context: Arc<FsContext>, regs: &UserRegs) -> Result<NewTask> {
     let space = Space::try_new()?;
     let thread = fork::first(space.clone(), files, context)?;
     let fpu = FpuState::try_new().ok_or(Errno::ENOMEM)?;

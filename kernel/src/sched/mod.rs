@@ -23,8 +23,8 @@ mod wait;
 pub use pending::{Pending, run_pending};
 pub use runqueue::{idle_ns, load_of};
 pub use switch::{
-    clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space, reset_for_exec,
-    schedule, sleep_until, spawn, start, with_fpu, yield_now,
+    NewTask, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
+    reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn, start, yield_now,
 };
 pub use task::{Current, Task, Times, Work, current, try_current};
 pub use timer::{Expire, Timer, TimerSetting, forward};
@@ -86,8 +86,9 @@ mod hooks {
     }
 
     #[unsafe(no_mangle)]
-    extern "Rust" fn __darter_unpark(token: usize) {
-        switch::unpark(token);
+    unsafe extern "Rust" fn __darter_unpark(token: usize) {
+        // SAFETY: as the caller says.
+        unsafe { switch::unpark(token) };
     }
 
     /// The sleeping locks that the running thread holds.

@@ -11,12 +11,14 @@ use super::runqueue::{self, lock_this};
 use super::task::{self, Hardware, State, Task, Work, current};
 use super::wait::{Sleep, Woken};
 use super::{pending, timer};
-use crate::arch;
+use crate::arch::user::UserResult;
+use crate::arch::{self, signal_frame};
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
 use crate::process::Thread;
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
+use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use sync::machine::{self, CpuId};
 use sync::per_cpu;
@@ -47,9 +49,11 @@ per_cpu! {
     static SWITCHED_FROM: SwitchedFrom = SwitchedFrom(UnsafeCell::new(None));
 }
 
-/// Makes the running code of this CPU its idle task, with `stack` kept by the caller. Once per CPU, before its first
-/// `schedule`.
-pub fn init_cpu() -> Result<()> {
+/// Makes the running code of this CPU its idle task.
+///
+/// # Safety
+/// Once on each CPU, before its first `schedule`. The code runs on a stack that stays.
+pub unsafe fn init_cpu() -> Result<()> {
     let hardware = Hardware {
         context: arch::Context::running(),
         stack: None,
@@ -174,7 +178,8 @@ fn switch_to(previous: Previous, from: &Task, to: &Task) {
     }
     change_space(from.space.as_ref(), to.space.as_ref());
     if let Some(stack) = &to.stack {
-        arch::set_kernel_stack(stack.top());
+        // SAFETY: the top of the stack of the task that runs next.
+        unsafe { arch::set_kernel_stack(stack.top()) };
     }
     if let Some(fpu) = &to.fpu {
         fpu.restore();
@@ -249,7 +254,7 @@ pub fn new_user(
     space: Arc<Space>,
     fpu: arch::FpuState,
     tls: usize,
-) -> Result<Arc<Task>> {
+) -> Result<NewTask> {
     let stack = arch::KernelStack::try_new().ok_or(Errno::ENOMEM)?;
     // SAFETY: the new stack is ours; the place is at its top, aligned, and nobody else's.
     unsafe { arch::user_regs(&stack).write(*regs) };
@@ -265,12 +270,22 @@ pub fn new_user(
     };
     let task = Task::try_new(Some(thread), hardware, parent.nice())?;
     task.inherit_affinity(&parent);
-    Ok(task)
+    Ok(NewTask(task))
+}
+
+/// A task that has not run. A task that runs or waits for a CPU is not started, nor is one started twice: two CPUs would run on its stack.
+pub struct NewTask(Arc<Task>);
+
+impl Deref for NewTask {
+    type Target = Arc<Task>;
+    fn deref(&self) -> &Arc<Task> {
+        &self.0
+    }
 }
 
 /// Lets a task of `new_user` run: on an idle CPU if there is one that it may use, else here.
-pub fn start(task: Arc<Task>) {
-    runqueue::start(task);
+pub fn start(task: NewTask) {
+    runqueue::start(task.0);
 }
 
 /// A kernel thread that runs `f(argument)`, on `cpu` alone if one is given.
@@ -303,6 +318,7 @@ pub fn yield_now() {
 /// Ends the current task. Its space has been left before (`leave_space`); stack and task are released by the next one.
 pub fn exit_current() -> ! {
     sync::lock::order::assert_none_held("the end of a thread");
+    debug_assert!(!current().sleep_node.link.is_linked(), "a thread ends while it is on a wait queue");
     current().set_state(State::Dead);
     schedule();
     unreachable!("a dead task was switched to")
@@ -328,12 +344,27 @@ pub fn leave_space() -> Option<Arc<Space>> {
     old
 }
 
+/// Writes the frame of a signal handler: see `arch::signal_frame`.
+pub fn setup_signal_frame(regs: &mut arch::UserRegs, delivery: &signal_frame::Delivery<'_>) -> UserResult {
+    // SAFETY: the function does not come here again.
+    unsafe { with_fpu(|fpu| signal_frame::setup(regs, delivery, fpu)) }
+}
+
+/// Takes over what a signal handler returns to: see `arch::signal_frame`.
+pub fn restore_signal_frame(regs: &mut arch::UserRegs) -> UserResult<signal_frame::Returned> {
+    // SAFETY: the function does not come here again.
+    unsafe { with_fpu(|fpu| signal_frame::restore(regs, fpu)) }
+}
+
 /// Runs `f` on the saved vector registers of the current thread, which are up to date with the processor's. What `f`
 /// changes in memory it loads itself.
-pub fn with_fpu<R>(f: impl FnOnce(&mut arch::FpuState) -> R) -> R {
+///
+/// # Safety
+/// `f` does not come here again: it is lent the registers alone.
+unsafe fn with_fpu<R>(f: impl FnOnce(&mut arch::FpuState) -> R) -> R {
     let task = current();
-    // SAFETY: the current task's own hardware; `f` may sleep, and a switch then saves into the same area, which is what
-    // the area is for.
+    // SAFETY: the current task's own hardware, lent once, as the caller says; `f` may sleep, and a switch then saves into the same area,
+    // which is what the area is for.
     let hardware = unsafe { task.hardware() };
     let Some(fpu) = &mut hardware.fpu else { unreachable!("a user thread has vector registers") };
     fpu.save_whole();
@@ -345,15 +376,19 @@ pub fn with_fpu<R>(f: impl FnOnce(&mut arch::FpuState) -> R) -> R {
 /// # Errors
 /// ENOMEM.
 pub fn clone_fpu() -> Result<arch::FpuState> {
-    with_fpu(|fpu| fpu.try_clone()).ok_or(Errno::ENOMEM)
+    // SAFETY: copying does not come here again.
+    unsafe { with_fpu(|fpu| fpu.try_clone()) }.ok_or(Errno::ENOMEM)
 }
 
 /// The current thread begins a new program: vector registers and thread pointers as at birth.
 pub fn reset_for_exec() {
-    with_fpu(|fpu| {
-        fpu.reset();
-        fpu.restore();
-    });
+    // SAFETY: neither of the two comes here again.
+    unsafe {
+        with_fpu(|fpu| {
+            fpu.reset();
+            fpu.restore();
+        });
+    }
     arch::ThreadPointers::default().restore();
 }
 
@@ -379,7 +414,10 @@ pub(crate) fn park() {
 }
 
 /// Hook of `sync`: wakes the task that took `token`.
-pub(crate) fn unpark(token: usize) {
+///
+/// # Safety
+/// That of `sync::machine::unpark`.
+pub(crate) unsafe fn unpark(token: usize) {
     // SAFETY: a token is a task that parks or is about to; it may go on as soon as it has its permit, and even die, but it is
     // freed only after a grace period, which this section, which does not sleep, holds off.
     let task = unsafe { &*(token as *const Task) };

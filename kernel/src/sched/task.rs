@@ -192,7 +192,8 @@ per_cpu! {
     static CURRENT: AtomicPtr<Task> = AtomicPtr::new(core::ptr::null_mut());
 }
 
-/// The running task. Not `Send`: another task's current is another one.
+/// The running task. Not `Send`: another task's current is another one. So it stays on the stacks of its thread, or in what these own; a
+/// reference to it ends with them, and none is made to last for ever (clippy.toml refuses `leak`).
 #[derive(Clone, Copy)]
 pub struct Current(*const Task);
 

@@ -249,21 +249,17 @@ pub(super) fn sleep_alone<R>(
     result
 }
 
-/// A sleeper's places on many queues at once: what `poll` and `select` wait with. Leaving the scope leaves the queues.
+/// A sleeper's places on many queues at once: what `poll` and `select` wait with. It is lent by [`PollSet::with`], whose return leaves the queues:
+/// a place that stayed on one would be woken when its thread is gone. So nobody has one of his own, which he might forget.
 pub struct PollSet<'a> {
     places: Vec<(Arc<WaitNode>, &'a WaitQueue)>,
     failed: bool,
 }
 
-impl Default for PollSet<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<'a> PollSet<'a> {
-    pub const fn new() -> Self {
-        Self { places: Vec::new(), failed: false }
+    /// Runs `f` with a set that is on no queue yet.
+    pub fn with<R>(f: impl FnOnce(&mut Self) -> R) -> R {
+        f(&mut Self { places: Vec::new(), failed: false })
     }
 
     /// Joins a queue. Out of memory is remembered and reported by `wait`.

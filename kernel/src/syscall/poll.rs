@@ -39,19 +39,20 @@ fn wait_for(entries: &[Entry], results: &mut [u32], deadline: Option<u64>) -> Re
     if n > 0 || deadline == Some(0) {
         return Ok(n);
     }
-    let mut set = PollSet::new();
-    loop {
-        let n = look(entries, results, &mut Poller::Sleeper(&mut set));
-        if n > 0 {
-            return Ok(n);
+    PollSet::with(|set| {
+        loop {
+            let n = look(entries, results, &mut Poller::Sleeper(set));
+            if n > 0 {
+                return Ok(n);
+            }
+            set.complete()?;
+            match set.wait(Sleep::Interruptible, deadline) {
+                Ok(()) => set.clear(),
+                Err(Woken::Timeout) => return Ok(look(entries, results, &mut Poller::Nobody)),
+                Err(Woken::Signal) => return Err(EINTR),
+            }
         }
-        set.complete()?;
-        match set.wait(Sleep::Interruptible, deadline) {
-            Ok(()) => set.clear(),
-            Err(Woken::Timeout) => return Ok(look(entries, results, &mut Poller::Nobody)),
-            Err(Woken::Signal) => return Err(EINTR),
-        }
-    }
+    })
 }
 
 fn look<'a>(entries: &'a [Entry], results: &mut [u32], poller: &mut Poller<'_, 'a>) -> usize {

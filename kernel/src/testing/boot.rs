@@ -49,7 +49,8 @@ fn start() {
 /// What `boot` does in the kernel.
 fn run_cpu(n: usize) -> ! {
     sync::rcu::idle_exit();
-    sched::init_cpu().expect("no idle task");
+    // SAFETY: each CPU comes here once, first of all, on a host thread of its own.
+    unsafe { sched::init_cpu() }.expect("no idle task");
     if n == 0 {
         sched::spawn(None, finish_boot, 0).expect("no first thread");
     }

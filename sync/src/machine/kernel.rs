@@ -23,7 +23,7 @@ unsafe extern "Rust" {
     safe fn __darter_percpu_base_of(cpu: CpuId) -> usize;
     safe fn __darter_park_token() -> usize;
     safe fn __darter_park();
-    safe fn __darter_unpark(token: usize);
+    fn __darter_unpark(token: usize);
     safe fn __darter_kick(cpu: CpuId);
     /// Where the current thread's list lies, for as long as the thread lives; null while there is no thread yet.
     #[cfg(feature = "lockdep")]
@@ -97,7 +97,8 @@ pub fn park() {
 
 #[inline]
 pub fn unpark(token: usize) {
-    __darter_unpark(token);
+    // SAFETY: a thread that parks, as the two callers of `super::unpark` make sure.
+    unsafe { __darter_unpark(token) };
 }
 
 #[inline]

@@ -94,9 +94,9 @@ pub fn park() {
 }
 
 /// Wakes the thread that took `token`, or lets its next [`park`] return at once. The thread must still live: a waker makes
-/// sure of it by waking while the sleeper cannot leave, as `sync::protocol::sleep` does.
+/// sure of it by waking while the sleeper cannot leave. So this is for [`crate::protocol::sleep`] and [`crate::rcu`] alone, which do.
 #[inline]
-pub fn unpark(token: usize) {
+pub(crate) fn unpark(token: usize) {
     hooks::unpark(token);
 }
 

@@ -10,6 +10,9 @@
 //! one CPU serves all, and unless it is urgent only one tries. While nobody waits, no period ends and nobody writes the
 //! number. A period that is held up for more than 10 ms is hastened: the CPUs that have not reported are kicked (interrupted).
 //!
+//! That nobody sleeps, or says that the CPU is quiescent, while he reads is seen by no type: it is the one thing here that safe code can do
+//! wrong. It is a panic wherever read sections are counted: hosted, and in the kernel of `make lockdep`.
+//!
 //! Hosted, threads are in user mode, so to speak, but inside [`read`]: nothing has to call `quiescent`.
 //!
 //! Nothing here takes a lock. Callbacks run in thread context with no lock held, and do not sleep: the idle loop runs them too.
@@ -182,7 +185,7 @@ pub fn reading() -> bool {
 /// This CPU is in no read section: at a context switch, at a return to user mode, in a tick that interrupted user mode.
 #[inline(always)]
 pub fn quiescent() {
-    debug_assert!(!reading(), "quiescent in an RCU read section");
+    assert!(!reading(), "quiescent in an RCU read section");
     if !rests_between_reads() {
         PERIOD.quiescent(SEAT.this());
     }
@@ -191,7 +194,7 @@ pub fn quiescent() {
 /// This CPU goes idle: it reads nothing until `idle_exit`. Interrupt handlers do not read.
 #[inline]
 pub fn idle_enter() {
-    debug_assert!(!reading(), "idle in an RCU read section");
+    assert!(!reading(), "idle in an RCU read section");
     SEAT.this().idle();
 }
 
@@ -273,7 +276,7 @@ pub fn expedite() {
 /// Runs ripe callbacks of this CPU, a batch at a time, and tries to end the period if some wait on. Says whether some do: an
 /// idle CPU then keeps its tick. In thread context only (return to user, idle loop, a thread), in no read section.
 pub fn poll() -> bool {
-    debug_assert!(!reading(), "callbacks run in an RCU read section");
+    assert!(!reading(), "callbacks run in an RCU read section");
     if !pending() {
         return false;
     }

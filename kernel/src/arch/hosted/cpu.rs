@@ -49,7 +49,8 @@ pub fn start_cpus(count: usize, entry: fn(usize) -> !) {
     set_scheduler(Scheduler {
         park_token: upcall::park_token,
         park: upcall::park,
-        unpark: upcall::unpark,
+        // SAFETY: a token of the scheduler's own, of a thread that parks.
+        unpark: |token| unsafe { upcall::unpark(token) },
         kick: send_reschedule,
     });
     // All are known before the first runs, as in the kernel.

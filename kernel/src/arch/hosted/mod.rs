@@ -42,7 +42,10 @@ pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {
 }
 
 /// The host has a stack for each thread.
-pub fn set_kernel_stack(_top: usize) {}
+///
+/// # Safety
+/// None: unlike in hardware nothing goes by it.
+pub unsafe fn set_kernel_stack(_top: usize) {}
 
 pub fn trim_stacks() {}
 

@@ -133,7 +133,8 @@ impl FpuState {
         let xcr0 = features::get().xcr0;
         let bytes = self.bytes_mut();
         let part = if extended { bytes.len() } else { HEADER };
-        fill(&mut bytes[..part])?;
+        let filled = fill(&mut bytes[..part]);
+        // Also if it failed half way: the area is one that the processor accepts, whatever becomes of it.
         let word = u32::from_le_bytes([bytes[MXCSR], bytes[MXCSR + 1], bytes[MXCSR + 2], bytes[MXCSR + 3]]);
         bytes[MXCSR..MXCSR + 4].copy_from_slice(&(word & MXCSR_VALID).to_le_bytes());
         let mut present = 3u64;
@@ -142,7 +143,7 @@ impl FpuState {
         }
         bytes[HEADER..HEADER_END].fill(0);
         bytes[HEADER..HEADER + 8].copy_from_slice(&present.to_le_bytes());
-        Ok(())
+        filled
     }
 }
 

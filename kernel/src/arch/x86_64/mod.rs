@@ -43,24 +43,33 @@ pub use vdso::vdso;
 
 use cpu::{features, percpu, reg};
 
-/// Makes what needs the heap and the locks. Once, on the boot CPU, after [`leave_boot_stack`].
-pub fn late_init() {
-    // SAFETY: called once, by the boot sequence, before other CPUs start.
+/// Makes what needs the heap and the locks.
+///
+/// # Safety
+/// Once, on the boot CPU, after [`leave_boot_stack`], before other CPUs start.
+pub unsafe fn late_init() {
+    // SAFETY: as the caller says.
     unsafe { vdso::init() };
 }
 
 /// Starts the other CPUs; each runs `entry` when it is ready. Returns when all are.
-pub fn start_cpus(entry: fn() -> !) {
-    // SAFETY: called once, by the boot sequence, after `early_init`.
+///
+/// # Safety
+/// Once, on the boot CPU, after [`early_init`].
+pub unsafe fn start_cpus(entry: fn() -> !) {
+    // SAFETY: as the caller says.
     unsafe { boot::smp::start(entry) };
 }
 
 /// Goes on in `f` on the boot CPU's own kernel stack, which has a guard page; the boot stack is left for good.
-pub fn leave_boot_stack(f: extern "C" fn() -> !) -> ! {
+///
+/// # Safety
+/// Once, on the boot CPU, after [`early_init`], on the boot stack.
+pub unsafe fn leave_boot_stack(f: extern "C" fn() -> !) -> ! {
     let top = boot::smp::boot_cpu_stack();
-    set_kernel_stack(top);
     // SAFETY: a fresh stack; nothing on the old one is used any more.
     unsafe {
+        set_kernel_stack(top);
         asm!("mov rsp, {}", "xor ebp, ebp", "call {}", "ud2", in(reg) top, in(reg) f, options(noreturn))
     }
 }

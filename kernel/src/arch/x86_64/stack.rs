@@ -270,7 +270,11 @@ pub unsafe fn boot_stack(cpu: u32) -> usize {
         let physical =
             early::allocate(SIZE as u64, SIZE as u64, super::boot::topology::node_of(cpu), u64::MAX);
         for offset in (0..SIZE).step_by(4096) {
-            tables::map_data_page(top - SIZE + offset, physical + offset as u64, &mut tables::EarlyTables);
+            tables::map_data_page(
+                top - SIZE + offset,
+                physical + offset as u64,
+                &mut tables::EarlyTables::new(),
+            );
         }
     }
     top

@@ -8,7 +8,7 @@
 use super::super::{Current, Process, exit, family, limits, rseq, timer::posix, wait};
 use super::{Action, Info, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
-use crate::arch::signal_frame::{self, Delivery, SignalStack};
+use crate::arch::signal_frame::{Delivery, SignalStack};
 use crate::errno::{ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, Errno};
 use crate::sched::{self, Sleep, Work};
 use alloc::sync::Arc;
@@ -213,8 +213,8 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
         switch_stack: action.has(abi::SA_ONSTACK) && altstack.size != 0 && !on_it,
         trap: *thread.trap.lock(),
     };
-    let entered = rseq::interrupted(thread, regs).is_ok()
-        && sched::with_fpu(|fpu| signal_frame::setup(regs, &delivery, fpu)).is_ok();
+    let entered =
+        rseq::interrupted(thread, regs).is_ok() && sched::setup_signal_frame(regs, &delivery).is_ok();
     if !entered {
         // Linux: a frame that cannot be written is a SIGSEGV; for SIGSEGV itself the default action.
         if info.signal == abi::SIGSEGV {
@@ -251,7 +251,7 @@ fn restore_saved_mask(thread: &Current) {
 /// rt_sigreturn(2): goes back to what the handler interrupted.
 pub fn sigreturn(regs: &mut UserRegs) {
     let thread = super::super::current();
-    match sched::with_fpu(|fpu| signal_frame::restore(regs, fpu)) {
+    match sched::restore_signal_frame(regs) {
         Ok(returned) => {
             set_blocked(&thread, returned.mask);
             let stack = returned.stack;

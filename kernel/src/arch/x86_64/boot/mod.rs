@@ -16,9 +16,12 @@ const BOOT_REACH: u64 = 1 << 32;
 
 /// Brings up this machine on the boot CPU: console, memory map, ACPI, per-CPU area, traps, final page tables, frames,
 /// interrupt controllers, clock. Interrupts are on afterwards.
-pub fn early_init(start_info: usize) {
+///
+/// # Safety
+/// Once, on the boot CPU, alone, on the first page tables; `start_info` is the physical address of the loader's `hvm_start_info`.
+pub unsafe fn early_init(start_info: usize) {
     super::upcall::early_console();
-    // SAFETY: this is the boot CPU, alone, and each step is done once, in the order that they ask for.
+    // SAFETY: as the caller says, and each step is done once, in the order that they ask for.
     unsafe {
         start_info::read(start_info);
         features::detect();

@@ -67,6 +67,9 @@ const DISPLACEMENT: usize = offset_of!(CpuLocal, displacement);
 const CPU: usize = offset_of!(CpuLocal, cpu);
 const RSP0: usize = offset_of!(CpuLocal, tss) + Tss::RSP0;
 
+/// What to add to the link address of a `.percpu` static for each CPU's copy. For a CPU that is not present it is the boot CPU's: whoever
+/// has the number wrong reads the wrong copy, and nothing else.
+static DISPLACEMENTS: BootCell<[usize; MAX_CPUS]> = BootCell::new([0; MAX_CPUS]);
 /// Base of each CPU's area, by CPU.
 pub static BASES: BootCell<[usize; MAX_CPUS]> = BootCell::new([0; MAX_CPUS]);
 /// CPUs that have started, boot CPU included.
@@ -99,10 +102,10 @@ pub fn displacement() -> usize {
     value
 }
 
-/// The displacement of another CPU, which must be present.
+/// The displacement of another CPU.
 #[inline]
 pub fn displacement_of(cpu: u32) -> usize {
-    BASES.get()[cpu as usize].wrapping_sub(&raw const __percpu_start as usize)
+    DISPLACEMENTS.get()[cpu as usize]
 }
 
 /// True once this CPU's area is in place.
@@ -118,10 +121,13 @@ pub unsafe fn local_of(cpu: u32) -> *mut CpuLocal {
     BASES.get()[cpu as usize] as *mut CpuLocal
 }
 
-/// Sets where this CPU's next entry from user mode puts its frame: `top` is the end of the thread's kernel stack.
+/// Sets where this CPU's next entry from user mode puts its frame.
+///
+/// # Safety
+/// `top` is the end of the kernel stack of the thread that enters user mode next.
 #[inline(always)]
-pub fn set_kernel_stack(top: usize) {
-    // SAFETY: two words of this CPU's area that only entry code reads.
+pub unsafe fn set_kernel_stack(top: usize) {
+    // SAFETY: two words of this CPU's area that only entry code reads; what it does with them is the caller's promise.
     unsafe {
         asm!("mov gs:[{}], {}", const KERNEL_STACK, in(reg) top, options(nostack, preserves_flags));
         asm!("mov gs:[{}], {}", const RSP0, in(reg) top, options(nostack, preserves_flags));
@@ -169,7 +175,14 @@ pub unsafe fn allocate(cpu: u32, limit: u64) {
         local.tss.set_exception_stack(i, top);
     }
     // SAFETY: boot CPU, alone.
-    unsafe { BASES.get_mut()[cpu as usize] = base as usize };
+    unsafe {
+        BASES.get_mut()[cpu as usize] = base as usize;
+        let displacements = DISPLACEMENTS.get_mut();
+        if cpu == 0 {
+            displacements.fill(local.displacement);
+        }
+        displacements[cpu as usize] = local.displacement;
+    }
 }
 
 /// Makes this processor CPU `cpu`: GS, descriptor tables, TSC_AUX (what RDTSCP and RDPID give a program).

@@ -47,10 +47,19 @@ pub trait TableSource {
 }
 
 /// Tables for boot, from early memory.
-pub struct EarlyTables;
+pub struct EarlyTables(());
+
+impl EarlyTables {
+    /// # Safety
+    /// Used on the boot CPU only, alone, while early memory lasts.
+    pub unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
 impl TableSource for EarlyTables {
     fn table(&mut self) -> Option<u64> {
-        // SAFETY: used on the boot CPU only, alone, while early memory lasts.
+        // SAFETY: as who made this has promised.
         Some(unsafe { early::allocate(SIZE_4K, SIZE_4K, 0, BOOT_REACH) })
     }
 }
@@ -136,6 +145,9 @@ pub unsafe fn unmap_page(address: usize) -> Option<u64> {
 }
 
 /// Maps a range with the largest pages that fit.
+///
+/// # Safety
+/// As [`map_page`], on the boot CPU, alone, while early memory lasts.
 unsafe fn map_range(address: usize, range: PhysRange, bits: u64, largest: u64) {
     let mut at = range.start;
     while at < range.end {
@@ -143,8 +155,8 @@ unsafe fn map_range(address: usize, range: PhysRange, bits: u64, largest: u64) {
             .into_iter()
             .find(|&s| s <= largest && at.is_multiple_of(s) && range.end - at >= s)
             .unwrap_or(SIZE_4K);
-        // SAFETY: boot CPU, alone.
-        unsafe { map_page(address + (at - range.start) as usize, at, size, bits, &mut EarlyTables) };
+        // SAFETY: as the caller says.
+        unsafe { map_page(address + (at - range.start) as usize, at, size, bits, &mut EarlyTables::new()) };
         at += size;
     }
 }
@@ -167,7 +179,7 @@ pub unsafe fn init() {
     // Every top-level entry that the kernel will ever use.
     for region in [DIRECT_MAP, FRAME_TABLE, STACKS, DEVICES, IMAGE] {
         // SAFETY: boot CPU, alone.
-        unsafe { entry(region, SIZE_1G, &mut EarlyTables) };
+        unsafe { entry(region, SIZE_1G, &mut EarlyTables::new()) };
     }
     for (start, end, bits) in [(text, rodata, TEXT), (rodata, data, READ_ONLY), (data, data_end, DATA)] {
         let range = PhysRange { start: (start - IMAGE) as u64, end: (end - IMAGE) as u64 };
@@ -208,7 +220,7 @@ pub unsafe fn init() {
 /// Maps `size` bytes of memory for the frame table at `address` (both multiples of 2 MiB).
 ///
 /// # Safety
-/// Boot CPU, alone; `physical` was taken from early memory for this.
+/// Boot CPU, alone, while early memory lasts; `physical` was taken from it for this.
 pub unsafe fn map_frame_table(address: usize, physical: u64, size: u64) {
     // SAFETY: as the caller says.
     unsafe { map_range(address, PhysRange { start: physical, end: physical + size }, DATA, SIZE_2M) };
@@ -217,7 +229,7 @@ pub unsafe fn map_frame_table(address: usize, physical: u64, size: u64) {
 /// Maps device registers, uncached (with the PAT as at reset, PCD and PWT mean UC; SDM vol. 3, 13.12).
 ///
 /// # Safety
-/// Boot CPU, alone; `physical` is a device's, and stays so.
+/// Boot CPU, alone, while early memory lasts; `physical` is a device's, and stays so.
 pub unsafe fn map_device(physical: u64, size: u64) -> *mut u8 {
     // SAFETY: boot CPU, alone.
     let next = unsafe { NEXT_DEVICE.get_mut() };

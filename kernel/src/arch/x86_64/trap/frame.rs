@@ -29,12 +29,14 @@ pub struct UserRegs {
     pub r12: u64,
     pub rbp: u64,
     pub rbx: u64,
-    pub r11: u64,
+    /// With [`VECTOR_SYSCALL`], what SYSRET takes for the flags.
+    pub(in super::super) r11: u64,
     pub r10: u64,
     pub r9: u64,
     pub r8: u64,
     pub rax: u64,
-    pub rcx: u64,
+    /// With [`VECTOR_SYSCALL`], what SYSRET takes for RIP: an address that is not canonical would fault in the kernel.
+    pub(in super::super) rcx: u64,
     pub rdx: u64,
     pub rsi: u64,
     pub rdi: u64,

@@ -163,7 +163,8 @@ impl WalkPath<'_> {
     /// Puts the leaf, which is in a tree, on `object`'s list. It may have changed in any way when this returns.
     pub fn register<M: Machine>(&self, object: &ObjectRef, order: &mut Order<'_>) -> Result<(), VmError> {
         let leaf = self.node();
-        let mut spare = SmallList::<Registration, 2>::bigger(leaf.lock(order).registrations.len())?;
+        let len = leaf.lock(order).registrations.len();
+        let mut spare = SmallList::<Registration, 2>::bigger(len)?;
         let registration = Registration::try_new::<M>(leaf, object.clone(), order)?;
         let mut locked = leaf.lock(order);
         if !locked.registrations.has_capacity(1) {

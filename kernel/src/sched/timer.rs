@@ -1,5 +1,8 @@
 //! Deadlines: per CPU, an ordered tree of timers and the tick.
 //!
+//! A program has at most one sleep a thread, but may have timers by the thousand: these are on a tree of their own, so that all that are
+//! due at one moment keep no sleeper waiting.
+//!
 //! A timer belongs to the CPU that armed it. Callbacks run in thread context (`pending`), after the timer is off the tree and
 //! with no lock held, so a callback may arm it again. A busy CPU ticks every 10 ms, for time slices, accounting and RCU; an
 //! idle one does not tick, and is woken for its next deadline or for RCU callbacks that wait on it.
@@ -20,8 +23,9 @@ lock_class! { static TIMERS: LockClass = ("timer queue", level::TimerQueue); }
 /// Nanoseconds between ticks of a busy CPU.
 const TICK: u64 = 10_000_000;
 
-/// Timers that go off at one tick; for what is left the CPU's timer goes off again at once, so that others get their turns between.
-const BATCH: usize = 64;
+/// How long the due timers of one tree may take at a tick, ns. What is left goes off after a pause as long as the tick took: the
+/// thread that runs does this work on its way to user mode, whoever's the timers are, and keeps half of the CPU.
+const SHARE: u64 = 500_000;
 
 /// How long a CPU idles before it looks again whether its RCU callbacks are ripe.
 const RCU_WAIT: u64 = 1_000_000;
@@ -67,9 +71,26 @@ impl<'a> KeyAdapter<'a> for TimerAdapter {
     }
 }
 
+/// The armed timers of one CPU, by what they do.
+struct Trees {
+    /// Sleeps and the kernel's own: [`Action::Call`].
+    calls: RBTree<TimerAdapter>,
+    /// What programs made: [`Action::Tell`].
+    owned: RBTree<TimerAdapter>,
+}
+
+impl Trees {
+    fn of(&mut self, action: &Action) -> &mut RBTree<TimerAdapter> {
+        match action {
+            Action::Call(..) => &mut self.calls,
+            Action::Tell(_) => &mut self.owned,
+        }
+    }
+}
+
 #[repr(align(64))]
 struct CpuTimers {
-    tree: SpinLock<RBTree<TimerAdapter>, level::TimerQueue>,
+    trees: SpinLock<Trees, level::TimerQueue>,
     /// What the CPU's timer is set to; `u64::MAX`: nothing. Written by the CPU itself.
     programmed: AtomicU64,
     /// When the next tick is due.
@@ -78,7 +99,10 @@ struct CpuTimers {
 
 per_cpu! {
     static QUEUE: CpuTimers = CpuTimers {
-        tree: SpinLock::new(RBTree::new(TimerAdapter::NEW), &TIMERS),
+        trees: SpinLock::new(
+            Trees { calls: RBTree::new(TimerAdapter::NEW), owned: RBTree::new(TimerAdapter::NEW) },
+            &TIMERS,
+        ),
         programmed: AtomicU64::new(u64::MAX),
         next_tick: AtomicU64::new(0),
     };
@@ -113,19 +137,19 @@ impl Timer {
         self.deadline.store(deadline, Ordering::Relaxed);
         self.cpu.store(machine::cpu_id(), Ordering::Relaxed);
         let timers = QUEUE.this();
-        timers.tree.lock().insert(self.clone());
+        timers.trees.lock().of(&self.action).insert(self.clone());
         program(timers, deadline);
     }
 
     /// Takes the timer back; false if it was not armed, or its callback has begun.
     pub fn cancel(&self) -> bool {
         let timers = QUEUE.of(self.cpu.load(Ordering::Relaxed));
-        let mut tree = timers.tree.lock();
+        let mut trees = timers.trees.lock();
         if !self.link.is_linked() {
             return false;
         }
-        // SAFETY: linked, so on the tree of `self.cpu`, whose lock is held: nobody but the owner moves it elsewhere.
-        drop(unsafe { tree.cursor_mut_from_ptr(self) }.remove());
+        // SAFETY: linked, so on the tree for its action of `self.cpu`, whose lock is held: nobody but the owner moves it elsewhere.
+        drop(unsafe { trees.of(&self.action).cursor_mut_from_ptr(self) }.remove());
         true
     }
 }
@@ -152,7 +176,9 @@ fn program(timers: &CpuTimers, deadline: u64) {
 pub(super) fn tick() {
     let timers = QUEUE.this();
     timers.programmed.store(u64::MAX, Ordering::Relaxed);
-    run_expired();
+    let began = arch::time::now();
+    run_due(|trees| &mut trees.calls);
+    run_due(|trees| &mut trees.owned);
     let now = arch::time::now();
     let mut next = timers.next_tick.load(Ordering::Relaxed);
     if now >= next {
@@ -163,21 +189,25 @@ pub(super) fn tick() {
         timers.next_tick.store(next, Ordering::Relaxed);
     }
     let first = first_deadline(timers).unwrap_or(u64::MAX);
+    let first = if first <= now { now + (now - began) } else { first };
     program(timers, first.min(next));
 }
 
 fn first_deadline(timers: &CpuTimers) -> Option<u64> {
-    timers.tree.lock().front().get().map(|t| t.deadline.load(Ordering::Relaxed))
+    let trees = timers.trees.lock();
+    let first =
+        |tree: &RBTree<TimerAdapter>| tree.front().get().map(|timer| timer.deadline.load(Ordering::Relaxed));
+    first(&trees.calls).into_iter().chain(first(&trees.owned)).min()
 }
 
-/// Calls back timers of this CPU that are due, [`BATCH`] at most.
-fn run_expired() {
-    let timers = QUEUE.this();
-    for _ in 0..BATCH {
-        let now = arch::time::now();
+/// Calls back the timers of one tree of this CPU that are due, for a [`SHARE`] at most.
+fn run_due(tree: fn(&mut Trees) -> &mut RBTree<TimerAdapter>) {
+    let began = arch::time::now();
+    let mut now = began;
+    while now - began < SHARE {
         let due = {
-            let mut tree = timers.tree.lock();
-            let mut first = tree.front_mut();
+            let mut trees = QUEUE.this().trees.lock();
+            let mut first = tree(&mut trees).front_mut();
             match first.get() {
                 Some(timer) if timer.deadline.load(Ordering::Relaxed) <= now => first.remove(),
                 _ => None,
@@ -188,6 +218,7 @@ fn run_expired() {
             Action::Call(call, argument) => call(argument.load(Ordering::Relaxed)),
             Action::Tell(owner) => owner.upgrade().into_iter().for_each(|owner| owner.expired()),
         }
+        now = arch::time::now();
     }
 }
 

@@ -206,11 +206,11 @@ impl<'g> Locked<'g> {
         self.fill::<M>(index, leaf.publish::<M>());
     }
 
-    /// Sets an absent entry to a page that another leaf owned. It cannot be written until the next fault.
+    /// Sets an absent entry to a page that another leaf owned, in a mapping that allows `prot`. It cannot be written until the next fault.
     #[inline]
-    pub fn fill_own<M: Machine>(&mut self, index: u16, page: OwnPage) {
+    pub fn fill_own<M: Machine>(&mut self, index: u16, page: OwnPage, prot: Prot) {
         debug_assert!(self.node.is_leaf());
-        self.fill::<M>(index, M::read_only(*page.into_taken()));
+        self.fill::<M>(index, page.into_taken().with_prot::<M>(prot.without_write()));
     }
 
     /// Takes out whatever the entry is.
@@ -251,11 +251,11 @@ impl<'g> Locked<'g> {
         self.exchange::<M>(index, mark)
     }
 
-    /// Puts a page back in place of the busy entry that it was taken out for. It cannot be written until the next fault.
+    /// Puts a page back in place of the busy entry that it was taken out for, in a mapping that allows `prot`. It cannot be written until the next fault.
     #[inline]
-    pub fn put_back<M: Machine>(&mut self, index: u16, page: Taken) {
+    pub fn put_back<M: Machine>(&mut self, index: u16, page: Taken, prot: Prot) {
         page.assert_from(self.node, index);
-        let busy = self.exchange::<M>(index, M::read_only(*page));
+        let busy = self.exchange::<M>(index, busy::back::<M>(*page, prot));
         debug_assert!(busy.is_busy());
     }
 

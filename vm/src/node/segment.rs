@@ -103,6 +103,16 @@ impl Segment {
         Some((object, self.attrs.offset + u64::from(index - self.start)))
     }
 
+    /// Does entry `index` of a leaf show what `mapping` shows `pages` after its start, whatever rights there are by now?
+    pub fn shows(&self, index: u16, mapping: &MappingAttrs, pages: u64) -> bool {
+        let same = match (self.object_page(index), &mapping.object) {
+            (None, None) => true,
+            (Some((a, page)), Some(b)) => ObjectRef::ptr_eq(a, b) && page == mapping.offset + pages,
+            _ => false,
+        };
+        same && !self.attrs.is_quarantine() && self.attrs.is_shared() == mapping.is_shared()
+    }
+
     fn is_same(&self, other: &Segment) -> bool {
         self.start == other.start && self.end == other.end && self.attrs.continued_by(&other.attrs, 0)
     }

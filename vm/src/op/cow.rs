@@ -98,9 +98,13 @@ impl<M: Machine> Space<M> {
                 }
                 (_, unused) => {
                     *spare = unused;
-                    // Shared by a fork, protected or remapped meanwhile. A private page goes back as it was; others are found again.
-                    if old.is_private() && !locked.is_stray() {
-                        locked.put_back::<M>(index, old);
+                    // Shared by a fork, or protected meanwhile. A private page goes back; others are found again.
+                    let mapped = locked.segments.find(index).map(|segment| segment.attrs.prot);
+                    if let Some(prot) = mapped
+                        && old.is_private()
+                        && !locked.is_stray()
+                    {
+                        locked.put_back::<M>(index, old, prot);
                         return Ok(Step::Again);
                     }
                     let _busy = locked.take::<M>(index);

@@ -1,7 +1,9 @@
 //! mremap: shrinking, growing in place, moving.
 //!
 //! A move maps the new addresses with the same attributes, makes every table that will be needed, moves private pages over in
-//! batches (cleared, flushed, put in), and unmaps the old addresses. Pages of objects are not moved: they are found again.
+//! batches (cleared, flushed, put in), and unmaps the old addresses. Pages of objects are not moved: they are found again. A page that is
+//! being replaced by its copy is waited for (protocol/busy.rs). Another thread may unmap or map anew where the pages go: they are put in
+//! only where the mapping that they belong to still is, with what it allows by then.
 //!
 //! Invariants: LeafOwns, FreeAfterFlush — an entry is put in at its new place only after the old translation is gone everywhere.
 //! Lock order: layout → node; an object's `change` → layout, while pages that belong to its size are moved.
@@ -12,8 +14,10 @@ use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::flush::Gather;
+use crate::node::segment::MappingAttrs;
 use crate::node::{Locked, OwnPage, WalkPath};
 use crate::order::{self, Order};
+use crate::protocol::busy;
 use crate::space::Space;
 use crate::space::address::guarded_start;
 use crate::space::pieces::Piece;
@@ -22,6 +26,7 @@ use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::ops::Range;
 use sync::level::Held;
+use sync::machine::give_way;
 use sync::rcu;
 
 bitflags! {
@@ -52,12 +57,16 @@ impl<M: Machine> RangeOp<M> for UnshareOp {
 }
 
 /// Takes the private pages of a range of one leaf out.
-struct TakeOut {
+struct TakeOut<'a> {
     base: usize,
+    /// The mapping at `base`.
+    attrs: &'a MappingAttrs,
+    /// A page is being replaced by its copy: it has to be looked for again.
+    again: bool,
     pages: ArrayVec<(usize, OwnPage), BATCH>,
 }
 
-impl<M: Machine> RangeOp<M> for TakeOut {
+impl<M: Machine> RangeOp<M> for TakeOut<'_> {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
@@ -65,11 +74,15 @@ impl<M: Machine> RangeOp<M> for TakeOut {
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let node = leaf.node();
         for index in leaf.used_in(&range) {
-            if self.pages.is_full() {
-                break;
+            self.again |= busy::must_wait(leaf.entry(index));
+            let offset = node.address(index) - self.base;
+            let page = (offset >> PAGE_SHIFT) as u64;
+            let moves = leaf.segments.find(index).is_some_and(|s| s.shows(index, self.attrs, page));
+            if !moves || self.pages.is_full() {
+                continue;
             }
             let Some(old) = leaf.take_private::<M>(index) else { continue };
-            let fits = self.pages.try_push((node.address(index) - self.base, old));
+            let fits = self.pages.try_push((offset, old));
             debug_assert!(fits.is_ok());
             gather.touched(leaf, index..index + 1);
         }
@@ -77,12 +90,14 @@ impl<M: Machine> RangeOp<M> for TakeOut {
 }
 
 /// Puts them in elsewhere.
-struct PutIn {
+struct PutIn<'a> {
     base: usize,
+    /// The mapping at `base`, as it was made.
+    attrs: &'a MappingAttrs,
     pages: ArrayVec<(usize, OwnPage), BATCH>,
 }
 
-impl<M: Machine> RangeOp<M> for PutIn {
+impl<M: Machine> RangeOp<M> for PutIn<'_> {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
@@ -101,13 +116,16 @@ impl<M: Machine> RangeOp<M> for PutIn {
                 continue;
             }
             let index = node.index(base + offset);
-            if !leaf.entry(index).is_absent() {
-                // Another thread touched the new place before mremap returned: its page stays, this one stays behind.
-                i += 1;
-                continue;
+            let page = (offset >> PAGE_SHIFT) as u64;
+            let mapped = leaf.segments.find(index).filter(|s| s.shows(index, self.attrs, page));
+            match mapped.map(|segment| segment.attrs.prot) {
+                // Writable again at the next write, when the fault sees who else holds the page.
+                Some(prot) if leaf.entry(index).is_absent() => {
+                    leaf.fill_own::<M>(index, self.pages.swap_remove(i).1, prot);
+                }
+                // Another thread touched the new place, or mapped something else there, before mremap returned: this page stays behind.
+                _ => i += 1,
             }
-            // Writable again at the next write, when the fault sees who else holds the page.
-            leaf.fill_own::<M>(index, self.pages.swap_remove(i).1);
         }
     }
 }
@@ -178,7 +196,7 @@ impl<M: Machine> Space<M> {
         };
         let prepared =
             if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used, order) };
-        let moved = prepared.and_then(|()| self.move_pages(old.0, target.0, used, order));
+        let moved = prepared.and_then(|()| self.move_pages(old.0, target.0, used, &piece.attrs, order));
         if let Err(e) = moved {
             // Nothing was moved yet.
             self.unmap(target, new_len)?;
@@ -211,9 +229,16 @@ impl<M: Machine> Space<M> {
         Ok(true)
     }
 
-    /// Moves the private pages of `from..from + len` to `to`, which is mapped with the same attributes. An error comes before the
+    /// Moves the private pages of `from..from + len` to `to`, which is mapped as `from` was, with `attrs`. An error comes before the
     /// first page is moved.
-    fn move_pages(&self, from: usize, to: usize, len: usize, order: &mut Order<'_>) -> Result<(), VmError> {
+    fn move_pages(
+        &self,
+        from: usize,
+        to: usize,
+        len: usize,
+        attrs: &MappingAttrs,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         // First every table, so that nothing can fail half way.
         let batches = |f: &mut dyn FnMut(usize, usize) -> Result<(), VmError>| -> Result<(), VmError> {
             let mut done = 0;
@@ -239,26 +264,41 @@ impl<M: Machine> Space<M> {
             self.apply(from + offset, from + offset + len, &mut UnshareOp, order)
         })?;
         // A page on its way between two leaves is found by no visit of the reverse map.
-        let attrs = self.mapping_at(from, order).map(|p| p.attrs).filter(|m| !m.is_shared());
-        let private = attrs.and_then(|m| m.object);
-        let _size = private.as_ref().map(|object| object.lock_size());
+        let _size = attrs.object.as_ref().filter(|_| !attrs.is_shared()).map(|object| object.lock_size());
         batches(&mut |offset, len| {
-            let mut out = TakeOut { base: from, pages: ArrayVec::new_const() };
-            self.apply(from + offset, from + offset + len, &mut out, order)?;
-            if out.pages.is_empty() {
-                return Ok(());
+            // Others may replace pages here for as long as they like.
+            while self.move_batch((from, to), offset, len, attrs, order)? && !give_way() {
+                sync::machine::relax();
             }
-            let mut put = PutIn { base: to, pages: out.pages };
-            let put_in = self.apply(to + offset, to + offset + len, &mut put, order);
-            // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
-            let mut gather = Gather::new();
-            for (offset, page) in put.pages.drain(..) {
-                gather.range.add(from + offset, from + offset + PAGE_SIZE);
-                gather.add_page(page.into_taken());
-            }
-            gather.finish::<M>(&self.tlb, order);
-            put_in
+            Ok(())
         })
+    }
+
+    /// Moves the private pages of one leaf that lie `offset..offset + len` after `from` to the same place after `to`. True: one is being replaced by its
+    /// copy, and the caller comes again.
+    fn move_batch(
+        &self,
+        (from, to): (usize, usize),
+        offset: usize,
+        len: usize,
+        attrs: &MappingAttrs,
+        order: &mut Order<'_>,
+    ) -> Result<bool, VmError> {
+        let mut out = TakeOut { base: from, attrs, again: false, pages: ArrayVec::new_const() };
+        self.apply(from + offset, from + offset + len, &mut out, order)?;
+        if out.pages.is_empty() {
+            return Ok(out.again);
+        }
+        let mut put = PutIn { base: to, attrs, pages: out.pages };
+        let put_in = self.apply(to + offset, to + offset + len, &mut put, order);
+        // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
+        let mut gather = Gather::new();
+        for (offset, page) in put.pages.drain(..) {
+            gather.range.add(from + offset, from + offset + PAGE_SIZE);
+            gather.add_page(page.into_taken());
+        }
+        gather.finish::<M>(&self.tlb, order);
+        put_in.map(|()| out.again)
     }
 
     fn has_leaf(&self, addr: usize) -> bool {

@@ -16,13 +16,16 @@
 //! - Where other CPUs may hold the translation the entry is busy while they flush (`busy.others`, `busy.mark`): the hardware finds no page there. Where
 //!   none does, no other CPU can see the difference.
 //! - Whoever clears the entry meanwhile, or puts a busy one of its own there after that, ends the replacing (`busy.own`). Nobody else changes a busy entry.
+//! - A page that may not be written any more goes back with what its mapping allows by then (`busy.rights`), not with what it allowed before.
+//! - Who wants the page itself waits (`busy.wait`): the old page is the replacing CPU's, and the new one is not there yet.
 //!
-//! Who meets a busy entry: a fault waits; unmapping, the end of a leaf and a visit for private copies clear it, and it owns nothing; mprotect, mremap and the
-//! visit for an object's pages leave it; a leaf with one is not copied. Not right yet: mprotect takes a right away, and a page goes back that could not
-//! be replaced with the rights that it had; mremap leaves such a page behind.
+//! Who meets a busy entry: a fault waits, and so does mremap, which moves the page; unmapping, the end of a leaf and a visit for private copies clear it,
+//! and it owns nothing; mprotect leaves it, for the page comes with the rights of its mapping; the visit for an object's pages leaves it; a leaf with one is
+//! not copied.
 
 use crate::atomic::step;
 use crate::machine::{Entry, Machine};
+use crate::request::Prot;
 
 /// Does the entry, locked again, still say what `old` said, but for what the hardware notes in it?
 #[inline]
@@ -55,4 +58,17 @@ pub fn mark(cpu: u32, old: impl FnOnce() -> Entry) -> Entry {
 #[inline]
 pub fn is_own(now: Entry, cpu: u32) -> bool {
     now == Entry::busy(cpu) || !step("busy.own")
+}
+
+/// What goes back in place of a busy entry if the page that was taken out, `old`, is not replaced after all. `prot`: what its mapping allows now. A write
+/// faults again.
+#[inline]
+pub fn back<M: Machine>(old: Entry, prot: Prot) -> Entry {
+    if step("busy.rights") { old.with_prot::<M>(prot.without_write()) } else { M::read_only(old) }
+}
+
+/// Must who wants the page itself come again?
+#[inline]
+pub fn must_wait(entry: Entry) -> bool {
+    entry.is_busy() && step("busy.wait")
 }

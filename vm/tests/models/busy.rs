@@ -1,4 +1,4 @@
-//! A page is replaced by its copy while other threads of the space read, write and unmap it.
+//! A page is replaced by its copy while other threads of the space read, write, protect, move and unmap it.
 
 use crate::explore::in_turn;
 use crate::model;
@@ -8,12 +8,13 @@ use crate::world::{Format, Frames, Leaf, Locked, OLD, Tlb, page, walk};
 use loom::sync::atomic::Ordering;
 use loom::thread;
 use std::sync::Arc;
-use vm::{Entry, Machine};
+use vm::{Entry, Machine, Prot};
 
 /// A page in frame 1, which another leaf has too, so that a write copies it. The threads run on CPUs 0 and 1, and CPU 2 may still have the translation.
 struct World {
     cpus: SpaceCpus<1>,
-    leaf: Leaf<()>,
+    /// Its lock guards what the mapping allows.
+    leaf: Leaf<Prot>,
     frames: Frames,
     tlbs: [Tlb; 3],
 }
@@ -23,7 +24,7 @@ impl World {
         let old = page(1, false);
         let world = Self {
             cpus: SpaceCpus::new(),
-            leaf: Leaf::new(1, &[old], ()),
+            leaf: Leaf::new(1, &[old, Entry::ABSENT], Prot::READ | Prot::WRITE),
             frames: Frames::new([2, 1, 1, 1]),
             tlbs: [Entry::ABSENT, Entry::ABSENT, old].map(Tlb::new),
         };
@@ -31,7 +32,7 @@ impl World {
         Arc::new(world)
     }
 
-    fn lock(&self) -> Locked<'_, ()> {
+    fn lock(&self) -> Locked<'_, Prot> {
         Locked::new(&self.leaf, self.leaf.lock())
     }
 
@@ -56,7 +57,8 @@ impl World {
         let new = page(spare, true);
         self.frames.copy(old, new);
         let mut locked = self.lock();
-        let unchanged = busy::is_unchanged::<Format>(locked.entry(0), old);
+        let unchanged =
+            locked.state.contains(Prot::WRITE) && busy::is_unchanged::<Format>(locked.entry(0), old);
         let others = self.cpus.to_flush([0])[0] & !(1 << cpu) != 0;
         if !unchanged {
             self.frames.put(new);
@@ -71,13 +73,21 @@ impl World {
             drop(locked);
             self.flush();
             let mut locked = self.lock();
-            if busy::is_own(locked.entry(0), cpu) {
+            let own = busy::is_own(locked.entry(0), cpu);
+            if own && locked.state.contains(Prot::WRITE) {
                 locked.exchange(0, new);
-            } else {
+                drop(locked);
+                self.frames.put(old);
+            } else if own {
+                let back = busy::back::<Format>(old, *locked.state);
+                locked.exchange(0, back);
+                drop(locked);
                 self.frames.put(new);
+            } else {
+                drop(locked);
+                self.frames.put(new);
+                self.frames.put(old);
             }
-            drop(locked);
-            self.frames.put(old);
         }
         self.frames.put(old);
     }
@@ -95,6 +105,36 @@ impl World {
         self.flush();
         if old.owns_frame() {
             self.frames.put(old);
+        }
+    }
+
+    fn protect(&self) {
+        let mut locked = self.lock();
+        *locked.state = Prot::empty();
+        let old = locked.entry(0);
+        if !old.is_busy() {
+            locked.exchange(0, old.with_prot::<Format>(Prot::empty()));
+        }
+        drop(locked);
+        self.flush();
+    }
+
+    /// Moves the page to the second entry.
+    fn remap(&self) {
+        loop {
+            let mut locked = self.lock();
+            let entry = locked.entry(0);
+            let again = busy::must_wait(entry);
+            if entry.is_private() {
+                locked.exchange(0, Entry::ABSENT);
+                drop(locked);
+                self.flush();
+                self.lock().exchange(1, entry.with_prot::<Format>(Prot::READ));
+            }
+            if !again {
+                return;
+            }
+            thread::yield_now();
         }
     }
 
@@ -168,3 +208,29 @@ fn unmapped() {
 }
 
 model! { unmapped (5) breaks if_the_entry_is_not_its_own_any_more: "busy.own" }
+
+/// One thread replaces the page while another makes it inaccessible.
+fn protected() {
+    let world = World::new(&[0, 1, 2]);
+    in_turn(&world, |world| world.copy_page(0, 2), World::protect);
+    let entry = walk(&world.leaf.cells[0]);
+    assert!(
+        !entry.is_absent() && entry.0 & Format::PRESENT == 0,
+        "a page is accessible again after mprotect"
+    );
+    assert_eq!(world.frames.read(entry, 0), OLD);
+}
+
+model! { protected (5) breaks if_the_page_goes_back_with_its_old_rights: "busy.rights" }
+
+/// One thread replaces the page while another moves it.
+fn moved() {
+    let world = World::new(&[0, 1, 2]);
+    in_turn(&world, |world| world.copy_page(0, 2), World::remap);
+    let [left, entry] = [0, 1].map(|n| walk(&world.leaf.cells[n]));
+    assert!(left.is_absent() && !entry.is_absent(), "a page is lost on its way");
+    assert_eq!(world.frames.read(entry, 0), OLD);
+    assert!(!world.frames.is_free(entry), "a free frame is mapped");
+}
+
+model! { moved (5) breaks if_a_busy_entry_is_passed_over: "busy.wait" }

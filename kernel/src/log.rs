@@ -29,6 +29,30 @@ pub fn configure(command_line: &str) {
     }
 }
 
+/// The console's level while it is turned off, and what it goes back to; 0: it is on.
+static BEFORE_OFF: AtomicU8 = AtomicU8::new(0);
+const OFF: u8 = 1;
+
+/// Sets the console's level, 1 to 8.
+pub fn set_level(level: u8) {
+    BEFORE_OFF.store(0, Ordering::Relaxed);
+    CONSOLE_LEVEL.store(level, Ordering::Relaxed);
+}
+
+/// Prints only what is the end of the machine, until `set_on`.
+pub fn set_off() {
+    let level = CONSOLE_LEVEL.swap(OFF, Ordering::Relaxed);
+    let _ = BEFORE_OFF.compare_exchange(0, level, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Prints again what was printed before `set_off`.
+pub fn set_on() {
+    match BEFORE_OFF.swap(0, Ordering::Relaxed) {
+        0 => {}
+        level => CONSOLE_LEVEL.store(level, Ordering::Relaxed),
+    }
+}
+
 /// True if messages of `level` are printed.
 pub fn enabled(level: u8) -> bool {
     level < CONSOLE_LEVEL.load(Ordering::Relaxed)

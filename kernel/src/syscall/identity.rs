@@ -231,7 +231,7 @@ pub fn sys_setgroups(size: usize, from: usize) -> Result<usize> {
 
 /// capget(2): all capabilities for the superuser, none for others.
 pub fn sys_capget(header: usize, data: usize) -> Result<usize> {
-    let [version, _pid] = UserPtr::<[u32; 2]>::new(header).read()?;
+    let [version, pid] = UserPtr::<[u32; 2]>::new(header).read()?;
     let words = match version {
         0x1998_0330 => 1,
         0x2007_1026 | 0x2008_0522 => 2,
@@ -241,7 +241,14 @@ pub fn sys_capget(header: usize, data: usize) -> Result<usize> {
         }
     };
     const ALL: [u32; 2] = [u32::MAX, 0x1ff];
-    let root = process::credentials().is_root();
+    let root = match pid as i32 {
+        0 => process::current().ids().is_root(),
+        pid if pid < 0 => return Err(Errno::EINVAL),
+        _ => {
+            let thread = process::find_thread(pid).ok_or(Errno::ESRCH)?;
+            thread.credentials_of().is_some_and(|credentials| credentials.is_root())
+        }
+    };
     for (n, all) in ALL.iter().take(words).enumerate() {
         let set = if root { *all } else { 0 };
         UserPtr::<[u32; 3]>::new(data).at(n)?.write(&[set, set, 0])?;

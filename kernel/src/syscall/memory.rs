@@ -63,6 +63,25 @@ fn may_map_low() -> bool {
     process::current().ids().is_root()
 }
 
+/// The flags that MAP_SHARED_VALIDATE lets a file be mapped with (Linux's LEGACY_MAP_MASK).
+const VALIDATED: u32 = abi::MAP_TYPE
+    | abi::MAP_FIXED
+    | abi::MAP_ANONYMOUS
+    | abi::MAP_DENYWRITE
+    | abi::MAP_EXECUTABLE
+    | abi::MAP_UNINITIALIZED
+    | abi::MAP_GROWSDOWN
+    | abi::MAP_LOCKED
+    | abi::MAP_NORESERVE
+    | abi::MAP_POPULATE
+    | abi::MAP_NONBLOCK
+    | abi::MAP_STACK
+    | abi::MAP_HUGETLB
+    | MAP_32BIT
+    | abi::MAP_HUGE_2MB
+    | abi::MAP_HUGE_1GB;
+const MAP_32BIT: u32 = 0x40;
+
 /// mmap(2).
 pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset: usize) -> Result<usize> {
     if !offset.is_multiple_of(PAGE_SIZE) {
@@ -83,7 +102,10 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     // Unknown protection bits are ignored by mmap, unlike mprotect.
     let prot = protection(prot & (abi::PROT_READ | abi::PROT_WRITE | abi::PROT_EXEC))?;
     let shared = match flags & abi::MAP_TYPE {
-        abi::MAP_SHARED | abi::MAP_SHARED_VALIDATE => true,
+        abi::MAP_SHARED => true,
+        // For files: flags that are not known, or not for this file, are refused.
+        abi::MAP_SHARED_VALIDATE if !anonymous && flags & !VALIDATED != 0 => return Err(Errno::EOPNOTSUPP),
+        abi::MAP_SHARED_VALIDATE if !anonymous => true,
         abi::MAP_PRIVATE => false,
         _ => return Err(Errno::EINVAL),
     };

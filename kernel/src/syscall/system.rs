@@ -5,6 +5,7 @@ use crate::arch::{self, ArchPrctl};
 use crate::errno::{Errno, Result};
 use crate::fs::devfs::random;
 use crate::fs::file::buffer::{Output, Segment};
+use crate::log;
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::{self, Process, utsname};
 use alloc::sync::Arc;
@@ -175,18 +176,33 @@ pub fn sys_personality(to: u32) -> Result<usize> {
     Ok(old as usize)
 }
 
-/// syslog(2): the kernel's log goes to the console and is not kept; its size is asked by dmesg.
-pub fn sys_syslog(kind: i32, _to: usize, len: i32) -> Result<usize> {
+/// syslog(2), by root, as on Linux with kernel.dmesg_restrict on: the kernel's log goes to the console and is not kept, so there is never anything
+/// to read.
+pub fn sys_syslog(kind: i32, to: usize, len: i32) -> Result<usize> {
+    if !process::current().ids().is_root() {
+        return Err(Errno::EPERM);
+    }
     match kind {
         // Close, open.
         0 | 1 => Ok(0),
-        // Read, read all, read and clear, clear.
-        2..=4 if len < 0 => Err(Errno::EINVAL),
-        2..=5 => Ok(0),
-        // Console off, on, level; unread size.
-        6..=9 => Ok(0),
-        // Buffer size.
-        10 => Ok(0),
+        // Read, read all, read and clear.
+        2..=4 if to == 0 || len < 0 => Err(Errno::EINVAL),
+        2..=4 => UserSlice::new(to, len as usize).check().map(|_| 0),
+        // Clear; unread size; size.
+        5 | 9 | 10 => Ok(0),
+        // The console off and on, and its level.
+        6 => {
+            log::set_off();
+            Ok(0)
+        }
+        7 => {
+            log::set_on();
+            Ok(0)
+        }
+        8 if (1..=8).contains(&len) => {
+            log::set_level(len as u8);
+            Ok(0)
+        }
         _ => Err(Errno::EINVAL),
     }
 }

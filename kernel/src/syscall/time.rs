@@ -9,6 +9,7 @@ use crate::memory::user::UserPtr;
 use crate::process;
 use crate::process::timer::clock::CpuClock;
 use crate::sched::{self, Sleep};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -131,13 +132,16 @@ pub fn sys_clock_settime(clock: i32, from: usize) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let time = read_timespec(from)?;
+    check_may_set()?;
     set_wall_clock(time)
 }
 
+/// May the caller set the clock (CAP_SYS_TIME)?
+fn check_may_set() -> Result {
+    if process::current().ids().is_root() { Ok(()) } else { Err(Errno::EPERM) }
+}
+
 fn set_wall_clock(time: u64) -> Result<usize> {
-    if !process::current().ids().is_root() {
-        return Err(Errno::EPERM);
-    }
     let offset = time.checked_sub(arch::time::now()).ok_or(Errno::EINVAL)?;
     arch::time::set_wall_offset(offset);
     super::timer::clock_was_set();
@@ -150,17 +154,36 @@ pub fn sys_gettimeofday(to: usize, zone: usize) -> Result<usize> {
         UserPtr::<Timeval>::new(to).write(&Timeval::from_ns(wall_clock()))?;
     }
     if zone != 0 {
-        UserPtr::<[i32; 2]>::new(zone).write(&[0, 0])?;
+        let kept = ZONE.load(Ordering::Relaxed);
+        UserPtr::<[i32; 2]>::new(zone).write(&[kept as i32, (kept >> 32) as i32])?;
     }
     Ok(0)
 }
 
-/// settimeofday(2). The time zone is accepted and not kept.
-pub fn sys_settimeofday(from: usize, _zone: usize) -> Result<usize> {
-    if from == 0 {
-        return Ok(0);
+/// The time zone of settimeofday: minutes west of Greenwich, and in the upper half what kind of summer time there is. It is kept for
+/// gettimeofday and has no other effect.
+static ZONE: AtomicU64 = AtomicU64::new(0);
+/// No zone has been set yet.
+static FIRST_ZONE: AtomicBool = AtomicBool::new(true);
+
+/// settimeofday(2), by root. A first zone that comes without a time says that the hardware's clock shows local time: the wall clock, which was
+/// taken from it, is moved to UTC.
+pub fn sys_settimeofday(from: usize, zone: usize) -> Result<usize> {
+    let time = if from == 0 { None } else { Some(UserPtr::<Timeval>::new(from).read()?.to_ns()?) };
+    let zone = if zone == 0 { None } else { Some(UserPtr::<[i32; 2]>::new(zone).read()?) };
+    check_may_set()?;
+    if let Some([west, summer]) = zone {
+        const MOST: i32 = 15 * 60;
+        if !(-MOST..=MOST).contains(&west) {
+            return Err(Errno::EINVAL);
+        }
+        ZONE.store(u64::from(summer as u32) << 32 | u64::from(west as u32), Ordering::Relaxed);
+        if FIRST_ZONE.swap(false, Ordering::Relaxed) && time.is_none() && west != 0 {
+            let west = i64::from(west) * 60 * NS_PER_SEC as i64;
+            set_wall_clock(wall_clock().saturating_add_signed(west))?;
+        }
     }
-    set_wall_clock(UserPtr::<Timeval>::new(from).read()?.to_ns()?)
+    time.map_or(Ok(0), set_wall_clock)
 }
 
 /// time(2).

@@ -158,6 +158,8 @@ vdso_clock_gettime_end:
 
     .balign 16
 vdso_gettimeofday:
+    test rsi, rsi
+    jnz 3f
     test rdi, rdi
     jz 2f
     VDSO_NOW
@@ -171,10 +173,10 @@ vdso_gettimeofday:
     mov ecx, 1000
     div rcx
     mov [rdi + 8], rax
-2:  test rsi, rsi
-    jz 3f
-    mov qword ptr [rsi], 0              // the time zone: UTC
-3:  xor eax, eax
+2:  xor eax, eax
+    ret
+3:  mov eax, {gettimeofday}         // the time zone is the kernel's to say
+    syscall
     ret
 vdso_gettimeofday_end:
 
@@ -218,6 +220,7 @@ vdso_end:
     start = const offset_of!(Facts, start),
     ns_per_cycle = const offset_of!(Facts, ns_per_cycle),
     wall = const offset_of!(Facts, wall),
+    gettimeofday = const linux_raw_sys::general::__NR_gettimeofday,
     has_rdtscp = const offset_of!(Facts, has_rdtscp),
 );
 

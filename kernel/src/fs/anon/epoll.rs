@@ -286,7 +286,7 @@ impl Epoll {
 
     /// EPOLL_CTL_ADD.
     pub fn add(&self, fd: i32, file: Arc<File>, event: Event) -> Result {
-        if matches!(file.inode().kind, Kind::Regular | Kind::Directory) && file.path().is_some() {
+        if !file.can_be_watched() {
             return Err(EPERM);
         }
         let Some(other) = file.downcast::<Epoll>().map(|other| other.core.clone()) else {

@@ -40,7 +40,8 @@ pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps
         (1, 3) => try_box(Memory::Null)?,
         (1, 5) => try_box(Memory::Zero)?,
         (1, 7) => try_box(Memory::Full)?,
-        (1, 8 | 9) => try_box(Memory::Random)?,
+        (1, 8) => try_box(Memory::Random)?,
+        (1, 9) => try_box(Memory::Urandom)?,
         (1, 11) => try_box(Memory::Log)?,
         (5, 0) => return tty::open_current(flags),
         (5, 1) => return tty::open_console(flags),
@@ -57,6 +58,8 @@ enum Memory {
     Zero,
     Full,
     Random,
+    /// As `Random`, but epoll may not watch it.
+    Urandom,
     Log,
 }
 
@@ -67,7 +70,7 @@ impl FileOps for Memory {
             Memory::Zero | Memory::Full => {
                 out.put_zeros(out.left());
             }
-            Memory::Random => random::fill(out)?,
+            Memory::Random | Memory::Urandom => random::fill(out)?,
         }
         out.result()
     }
@@ -77,7 +80,7 @@ impl FileOps for Memory {
             Memory::Null | Memory::Zero => Ok(from.skip()),
             Memory::Full if from.left() == 0 => Ok(0),
             Memory::Full => Err(ENOSPC),
-            Memory::Random => {
+            Memory::Random | Memory::Urandom => {
                 random::stir(from)?;
                 from.result()
             }
@@ -98,6 +101,10 @@ impl FileOps for Memory {
 
     fn seek(&self, _: &File, _: i64, whence: u32, _: u64) -> Result<u64> {
         if whence > 4 { Err(EINVAL) } else { Ok(0) }
+    }
+
+    fn can_be_watched(&self) -> bool {
+        matches!(self, Memory::Random | Memory::Log)
     }
 
     fn mapping(&self, _: &File) -> Result<Mapping> {

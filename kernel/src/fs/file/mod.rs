@@ -119,6 +119,11 @@ pub trait FileOps: Send + Sync + Any {
         seek_in(file.inode().size(), offset, whence, now)
     }
 
+    /// May epoll watch it? Not where nothing ever has to be waited for.
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
     /// The events that hold now; queues that wake when that changes are added to `poller`.
     fn poll<'a>(&'a self, _file: &'a File, _poller: &mut Poller<'_, 'a>) -> u32 {
         poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM
@@ -412,6 +417,12 @@ impl File {
             done += n;
         }
         Ok(done)
+    }
+
+    /// May epoll watch it? No file with a name in a file system, and not every device.
+    pub fn can_be_watched(&self) -> bool {
+        let stored = matches!(self.inode().kind, Kind::Regular | Kind::Directory) && self.path().is_some();
+        !stored && self.ops().can_be_watched()
     }
 
     pub fn poll<'a>(&'a self, poller: &mut Poller<'_, 'a>) -> u32 {

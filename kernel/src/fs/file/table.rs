@@ -174,28 +174,33 @@ impl FileTable {
     }
 
     #[inline]
-    fn image<'r>(&'r self, read: &'r RcuRead) -> Option<&'r Arc<Image>> {
-        self.share.load(read).map(|share| &share.image)
+    fn image<'r>(&'r self, read: &'r RcuRead) -> Option<&'r Image> {
+        self.share.load(read).map(|share| &*share.image)
+    }
+
+    /// The place `index` and the file there.
+    #[inline]
+    fn find<'r>(&'r self, index: usize, read: &'r RcuRead) -> Result<(&'r Slot, &'r File)> {
+        let slot = self.image(read).and_then(|image| image.slots.get(index)).ok_or(EBADF)?;
+        Ok((slot, slot.file.load(read).ok_or(EBADF)?))
     }
 
     /// The image, which this table alone has from now on, with a place for `index`. `change` is held.
-    fn own(&self, index: usize, change: &mut Change) -> Result<Arc<Image>> {
-        let read = sync::rcu::read();
-        let share = self.share.get(&read).ok_or(EBADF)?;
-        let image = &share.image;
+    fn own<'r>(&'r self, index: usize, change: &mut Change, read: &'r RcuRead) -> Result<&'r Image> {
+        let share = self.share.load(read).ok_or(EBADF)?;
+        let image = &*share.image;
         if index >= MOST {
             return Err(EMFILE);
         }
         if share.is_alone() && index < image.slots.len() {
-            return Ok(image.clone());
+            return Ok(image);
         }
         let slots =
             if index < image.slots.len() { image.slots.len() } else { (index + 1).next_power_of_two() };
-        let copy = Share::try_copy(image, slots)?;
-        self.share.swap(Some(copy.clone()));
+        self.share.swap(Some(Share::try_copy(image, slots)?));
         change.origin = Origin::Own;
         share.leave();
-        Ok(copy.image.clone())
+        self.image(read).ok_or(EBADF)
     }
 
     /// Enters `file` at the lowest free descriptor that is at least `from` and below `limit`.
@@ -203,19 +208,17 @@ impl FileTable {
         let mut change = self.change.lock();
         let limit = limit.min(MOST);
         let start = from.max(change.free);
-        let index = {
-            let read = sync::rcu::read();
-            let image = self.image(&read).ok_or(EBADF)?;
-            let rest = image.slots.get(start..).unwrap_or(&[]);
-            match rest.iter().position(|s| s.file.load(&read).is_none()) {
-                Some(n) => start + n,
-                None => start.max(image.slots.len()),
-            }
+        let read = sync::rcu::read();
+        let image = self.image(&read).ok_or(EBADF)?;
+        let rest = image.slots.get(start..).unwrap_or(&[]);
+        let index = match rest.iter().position(|s| s.file.load(&read).is_none()) {
+            Some(n) => start + n,
+            None => start.max(image.slots.len()),
         };
         if index >= limit {
             return Err(EMFILE);
         }
-        let image = self.own(index, &mut change)?;
+        let image = self.own(index, &mut change, &read)?;
         let slot = image.slots.get(index).ok_or(EMFILE)?;
         file.add_open();
         slot.close_on_exec.store(close_on_exec, Relaxed);
@@ -234,7 +237,8 @@ impl FileTable {
         }
         let old = {
             let mut change = self.change.lock();
-            let image = self.own(index, &mut change)?;
+            let read = sync::rcu::read();
+            let image = self.own(index, &mut change, &read)?;
             let slot = image.slots.get(index).ok_or(EBADF)?;
             let old = slot.file.take();
             file.add_open();
@@ -252,9 +256,10 @@ impl FileTable {
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         let file = {
             let mut change = self.change.lock();
+            let read = sync::rcu::read();
             // Look before copying a shared image for nothing.
-            self.get(fd)?;
-            let image = self.own(index, &mut change)?;
+            self.find(index, &read)?;
+            let image = self.own(index, &mut change, &read)?;
             let slot = image.slots.get(index).ok_or(EBADF)?;
             let file = slot.file.take().ok_or(EBADF)?;
             change.free = change.free.min(index);
@@ -267,8 +272,7 @@ impl FileTable {
     pub fn close_on_exec(&self, fd: i32) -> Result<bool> {
         let read = sync::rcu::read();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
-        let slot = self.image(&read).and_then(|i| i.slots.get(index)).ok_or(EBADF)?;
-        slot.file.load(&read).ok_or(EBADF)?;
+        let (slot, _) = self.find(index, &read)?;
         Ok(slot.close_on_exec.load(Relaxed))
     }
 
@@ -278,7 +282,8 @@ impl FileTable {
         }
         let mut change = self.change.lock();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
-        let image = self.own(index, &mut change)?;
+        let read = sync::rcu::read();
+        let image = self.own(index, &mut change, &read)?;
         image.slots.get(index).ok_or(EBADF)?.close_on_exec.store(on, Relaxed);
         Ok(())
     }

@@ -21,7 +21,16 @@ const PLACES: usize = COUNT as usize - 2;
 type Order<'a> = Held<'a, level::ProcessSignals>;
 
 /// The actions for all signals.
-pub(super) struct Actions(SpinLock<[Action; PLACES], level::SignalActions>);
+pub(super) struct Actions(SpinLock<Table, level::SignalActions>);
+
+#[derive(Clone, Copy)]
+struct Table {
+    actions: [Action; PLACES],
+    /// A bit for each place whose action may be another than the default.
+    set: u64,
+}
+
+const _: () = assert!(PLACES <= u64::BITS as usize);
 
 /// The place of `signal`; None: it has none.
 fn place_of(signal: u32) -> Option<usize> {
@@ -38,11 +47,11 @@ impl Actions {
     /// # Errors
     /// No memory.
     pub fn try_new() -> Result<Arc<Self>, AllocError> {
-        Self::with([Action::default(); PLACES])
+        Self::with(Table { actions: [Action::default(); PLACES], set: 0 })
     }
 
-    fn with(actions: [Action; PLACES]) -> Result<Arc<Self>, AllocError> {
-        slab_arc(Self(SpinLock::new(actions, &ACTIONS)))
+    fn with(table: Table) -> Result<Arc<Self>, AllocError> {
+        slab_arc(Self(SpinLock::new(table, &ACTIONS)))
     }
 
     /// The same actions, apart from now on.
@@ -50,14 +59,14 @@ impl Actions {
     /// # Errors
     /// No memory.
     pub fn copy(&self, order: &mut Order<'_>) -> Result<Arc<Self>, AllocError> {
-        let actions = *self.0.lock_in(order);
-        Self::with(actions)
+        let table = *self.0.lock_in(order);
+        Self::with(table)
     }
 
     /// The action for `signal`; None: no such signal.
     pub fn get(&self, signal: u32, order: &mut Order<'_>) -> Option<Action> {
         match place_of(signal) {
-            Some(place) => self.0.lock_in(order).get(place).copied(),
+            Some(place) => self.0.lock_in(order).actions.get(place).copied(),
             None => (signal != 0).then(Action::default),
         }
     }
@@ -65,11 +74,23 @@ impl Actions {
     /// Sets the action for `signal` and returns the old one; None: there is no such signal, or its action is fixed.
     pub fn set(&self, signal: u32, to: Action, order: &mut Order<'_>) -> Option<Action> {
         let place = place_of(signal)?;
-        self.0.lock_in(order).get_mut(place).map(|place| core::mem::replace(place, to))
+        let mut table = self.0.lock_in(order);
+        table.set |= 1 << place;
+        table.actions.get_mut(place).map(|place| core::mem::replace(place, to))
     }
 
-    /// Changes every action that can be changed.
-    pub fn for_each(&self, change: impl FnMut(&mut Action), order: &mut Order<'_>) {
-        self.0.lock_in(order).iter_mut().for_each(change);
+    /// exec: handlers become the default, ignored signals stay ignored.
+    pub fn reset_for_exec(&self, order: &mut Order<'_>) {
+        let mut table = self.0.lock_in(order);
+        let mut left = core::mem::take(&mut table.set);
+        while left != 0 {
+            let place = left.trailing_zeros();
+            left &= left - 1;
+            let Some(action) = table.actions.get_mut(place as usize) else { continue };
+            let ignored = action.is_ignore();
+            let handler = if ignored { Action::IGNORE } else { Action::DEFAULT };
+            *action = Action { handler, ..Action::default() };
+            table.set |= u64::from(ignored) << place;
+        }
     }
 }

@@ -311,13 +311,9 @@ impl Signals {
 
     /// exec: handlers become the default, ignored signals stay ignored.
     pub fn reset_for_exec(&self) {
-        let reset = |action: &mut Action| {
-            let handler = if action.is_ignore() { Action::IGNORE } else { Action::DEFAULT };
-            *action = Action { handler, ..Action::default() };
-        };
         let mut state = self.state.lock();
         let (state, order) = state.split();
-        state.actions.for_each(reset, order);
+        state.actions.reset_for_exec(order);
     }
 
     /// All threads are to end. The first call decides the status, which is returned.

@@ -223,16 +223,18 @@ fn given_up() -> ! {
     panic!("a thread that ends has used what it had given up");
 }
 
-/// Lets go of what the running thread has exchanged since it entered the kernel.
+/// Lets go of what the running thread has exchanged since it entered the kernel. Says whether there was anything.
 ///
 /// # Safety
 /// The thread is on its way to user mode: no code goes on that it ran in the kernel before.
 #[inline]
-pub unsafe fn before_user_mode() {
-    if sched::current().work.any(HAS_LEFT) {
+pub unsafe fn before_user_mode() -> bool {
+    let has_left = sched::current().work.any(HAS_LEFT);
+    if has_left {
         // SAFETY: as the caller says.
         unsafe { drop_left() };
     }
+    has_left
 }
 
 /// # Safety

@@ -14,9 +14,9 @@ pub fn work_pending() -> bool {
 /// The thread is on its way to user mode: no code goes on that it ran in the kernel before.
 pub unsafe fn return_work(regs: &mut UserRegs) {
     // SAFETY: as the caller says.
-    unsafe { crate::process::before_user_mode() };
-    // To let go of what an exec has left was often all.
-    if work_pending() {
+    let let_go = unsafe { crate::process::before_user_mode() };
+    // After an exec that was often all.
+    if !let_go || work_pending() {
         crate::process::return_work(regs);
     }
 }

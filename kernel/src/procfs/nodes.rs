@@ -16,7 +16,7 @@ use crate::fs::file::describe;
 use crate::fs::file::{FileOps, OpenFlags, Place};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
-use crate::fs::vfs::inode::{Inode, Kind, NewInode};
+use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
 use crate::fs::vfs::mount::Path;
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Writing};
 use crate::process::{Process, Thread, find_process, for_each_process};
@@ -71,7 +71,7 @@ const PER_NAME: u64 = 1 << 40;
 
 fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 };
-    let inode = Inode::try_volatile(number, device, &new, try_box(node)?)?;
+    let inode = Inode::try_with(number, device, &new, try_box(node)?, Attributes::Elsewhere)?;
     inode.refresh()?;
     Ok(inode)
 }

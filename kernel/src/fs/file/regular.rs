@@ -115,12 +115,16 @@ fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writing<'_
         return from.result();
     }
     inode.touch_modified();
-    drop_set_id(inode, locked)?;
+    if inode.has_work_after_write() {
+        finish_write(inode, locked)?;
+    }
     Ok(n)
 }
 
-/// A file that is changed by anyone but the superuser loses its set-id bits.
-fn drop_set_id(inode: &Inode, locked: Writing<'_>) -> Result {
+/// The file system is told of the new times. A file that is changed by anyone but the superuser loses its set-id bits.
+#[cold]
+fn finish_write(inode: &Inode, locked: Writing<'_>) -> Result {
+    inode.tell_times();
     if inode.mode() & (SET_USER_ID | SET_GROUP_ID) == 0 || Cred::current().is_root() {
         return Ok(());
     }

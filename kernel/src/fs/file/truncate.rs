@@ -70,6 +70,7 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
         return inode.ops.set_attributes(inode, &size, write.held().reborrow());
     }
     inode.touch_modified();
+    inode.tell_times();
     Ok(())
 }
 

@@ -77,6 +77,17 @@ pub struct NewInode {
     pub rdev: u64,
 }
 
+/// Where the truth about an inode's attributes is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attributes {
+    /// Here alone.
+    Here,
+    /// Here, and the file system writes them down: `InodeOps::times_changed` tells it of what it has not changed itself.
+    WrittenBack,
+    /// Elsewhere: `InodeOps::refresh` is asked before they are used.
+    Elsewhere,
+}
+
 pub struct Inode {
     pub number: u64,
     /// `st_dev` of the file system it lies in.
@@ -101,8 +112,9 @@ pub struct Inode {
     pub writers: Writers,
     /// It has been entered among the mapped files.
     mapped: AtomicBool,
-    /// The attributes here may be out of date: `InodeOps::refresh` is asked before they are used.
-    volatile: bool,
+    attributes: Attributes,
+    /// A write has more to do than to note its time: there are set-id bits to drop, or somebody to tell. One look on the way of all writes.
+    after_write: AtomicBool,
     /// What exec keeps of a program, and fifos of theirs.
     kept: RcuArc<Kept>,
 }
@@ -118,28 +130,23 @@ struct Kept {
 
 sync::rcu_object!(Kept);
 
-impl Inode {
-    pub fn try_new(number: u64, device: u64, new: &NewInode, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
-        Inode::make(number, device, new, ops, false)
-    }
+fn has_work_after_write(mode: u32, attributes: Attributes) -> bool {
+    mode & (SET_USER_ID | SET_GROUP_ID) != 0 || attributes == Attributes::WrittenBack
+}
 
-    /// An inode whose attributes `InodeOps::refresh` brings up to date before each use.
-    pub fn try_volatile(
-        number: u64,
-        device: u64,
-        new: &NewInode,
-        ops: Box<dyn InodeOps>,
-    ) -> Result<Arc<Inode>> {
-        Inode::make(number, device, new, ops, true)
+impl Inode {
+    /// An inode whose attributes are here alone.
+    pub fn try_new(number: u64, device: u64, new: &NewInode, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
+        Inode::try_with(number, device, new, ops, Attributes::Here)
     }
 
     #[inline(always)]
-    fn make(
+    pub fn try_with(
         number: u64,
         device: u64,
         new: &NewInode,
         ops: Box<dyn InodeOps>,
-        volatile: bool,
+        attributes: Attributes,
     ) -> Result<Arc<Inode>> {
         let now = clock::coarse();
         Ok(sync::slab_arc(Inode {
@@ -161,7 +168,8 @@ impl Inode {
             locks: FileLocks::new(),
             writers: Writers::new(),
             mapped: AtomicBool::new(false),
-            volatile,
+            attributes,
+            after_write: AtomicBool::new(has_work_after_write(new.mode, attributes)),
             kept: RcuArc::empty(),
         })?)
     }
@@ -205,6 +213,7 @@ impl Inode {
     pub fn apply(&self, changes: &Changes) {
         if let Some(mode) = changes.mode {
             self.mode.store(mode & 0o7777, Relaxed);
+            self.after_write.store(has_work_after_write(mode, self.attributes), Relaxed);
         }
         if let Some(uid) = changes.uid {
             self.uid.store(uid, Relaxed);
@@ -224,7 +233,7 @@ impl Inode {
     /// Brings the attributes up to date, where that has to be asked for. May sleep.
     #[inline]
     pub fn refresh(&self) -> Result {
-        if self.volatile { self.ops.refresh(self) } else { Ok(()) }
+        if self.attributes == Attributes::Elsewhere { self.ops.refresh(self) } else { Ok(()) }
     }
 
     /// Directory locks serialise this for the links of one directory; two directories may add at once.
@@ -260,6 +269,19 @@ impl Inode {
         self.version.store(self.version.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
+    /// After a write: is there more to do than `touch_modified`? Asked under the lock of writes, as set-id bits are set.
+    #[inline]
+    pub fn has_work_after_write(&self) -> bool {
+        self.after_write.load(Relaxed)
+    }
+
+    /// Tells the file system that times have changed here, if it writes them down.
+    pub fn tell_times(&self) {
+        if self.attributes == Attributes::WrittenBack {
+            self.ops.times_changed(self);
+        }
+    }
+
     /// After a read, as `relatime` does: written only if the file changed since the last time or a day has passed, so
     /// that readers of one file on many CPUs write no common line.
     pub fn touch_accessed(&self) {
@@ -271,10 +293,11 @@ impl Inode {
                 return;
             }
             self.accessed.store(now, Relaxed);
-            return;
+        } else {
+            // Strictly later than the change, so that the next read sees that it was noted.
+            self.accessed.store(clock::coarse().max(modified.max(changed).saturating_add(1)), Relaxed);
         }
-        // Strictly later than the change, so that the next read sees that it was noted.
-        self.accessed.store(clock::coarse().max(modified.max(changed).saturating_add(1)), Relaxed);
+        self.tell_times();
     }
 
     pub fn version(&self) -> u64 {

@@ -97,10 +97,15 @@ pub trait InodeOps: Send + Sync + Any {
         0
     }
 
-    /// Brings the inode's attributes up to date before they are shown or judged. Called only for inodes that are `volatile`.
+    /// Brings the inode's attributes up to date before they are shown or judged. Called only where they are `Attributes::Elsewhere`.
     fn refresh(&self, _inode: &Inode) -> Result {
         Ok(())
     }
+
+    /// The VFS has changed the inode's times here, after a read or a write of its contents: they are to be written down some time. Called
+    /// only where attributes are `Attributes::WrittenBack`. After a write the lock of writes is held, and perhaps the file's position.
+    /// Does not sleep.
+    fn times_changed(&self, _inode: &Inode) {}
 
     /// Makes all of the changes, or none. Permissions are checked. Without it they are made in memory, but no size is set.
     ///

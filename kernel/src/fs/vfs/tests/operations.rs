@@ -3,14 +3,19 @@
 use super::super::attributes::{self, Changes};
 use super::super::cache::Cache;
 use super::super::dentry::Name;
-use super::super::inode::{Inode, Kind, NewInode};
-use super::super::operations::{Plain, XattrMode};
+use super::super::inode::{Attributes, Inode, Kind, NewInode};
+use super::super::operations::{InodeOps, Plain, XattrMode};
 use super::super::rename::{EXCHANGE, NO_REPLACE};
 use super::super::superblock::{FsType, SuperBlock, new_device};
 use super::testfs::ROOT;
 use super::*;
 use crate::errno::*;
-use crate::testing::in_process;
+use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::truncate;
+use crate::testing::{in_process, syscall};
+use linux_raw_sys::general as abi;
+use std::boxed::Box;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use sync::level::Held;
 
 const CACHES: [Cache; 3] = [Cache::Cached, Cache::Revalidated, Cache::Uncached];
@@ -199,6 +204,79 @@ fn what_is_left_out_gives_linux_errors() {
             }
         });
     }
+}
+
+/// A file whose times its file system writes down.
+struct Written {
+    object: vm::ObjectOwner,
+    told: Arc<AtomicU32>,
+}
+
+impl InodeOps for Written {
+    fn size(&self, _: &Inode) -> u64 {
+        self.object.size()
+    }
+
+    fn object(&self) -> Option<vm::ObjectRef> {
+        Some(self.object.share())
+    }
+
+    fn times_changed(&self, _: &Inode) {
+        self.told.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn who_writes_times_down_is_told_of_each_write_and_of_the_first_read_after_it() {
+    static WHOLE: FsType = FsType { name: "whole", magic: 0, nodev: true, mount: |_, _| Err(EINVAL) };
+    for attributes in [Attributes::WrittenBack, Attributes::Here] {
+        in_process(move || {
+            let device = new_device();
+            let new = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
+            let inode = Inode::try_new(ROOT, device, &new, sync::try_box(Plain).unwrap()).unwrap();
+            let ops = sync::try_box(Plain).unwrap();
+            let root = enter(&SuperBlock::try_new(&WHOLE, Cache::Complete, device, inode, ops).unwrap());
+            let new = NewInode { kind: Kind::Regular, mode: 0o644, ..new };
+            let told = Arc::new(AtomicU32::new(0));
+            let ops = Written { object: vm::Object::try_owned(2).unwrap(), told: told.clone() };
+            let file = Inode::try_with(2, device, &new, Box::new(ops), attributes).unwrap();
+            create::enter(&root, &Name::try_new(b"f").unwrap(), file, &mut Held::clean()).unwrap();
+            let file = open("f", OpenFlags::READ_WRITE).unwrap();
+            let mut buffer = [0];
+            file.write(&mut Input::kernel(b"some")).unwrap();
+            for _ in 0..2 {
+                file.read_at(0, &mut Output::kernel(&mut buffer)).unwrap();
+            }
+            file.write_at(0, &mut Input::kernel(b"more")).unwrap();
+            truncate::allocate(file.inode(), 1, 0, 8).unwrap();
+            let times = if attributes == Attributes::WrittenBack { 4 } else { 0 };
+            assert_eq!(told.load(Relaxed), times, "two writes, one read of two, an allocation");
+        });
+    }
+}
+
+#[test]
+fn a_write_by_another_than_the_superuser_takes_set_id_bits_away() {
+    in_process(|| {
+        let made = |path: &str, mode| {
+            let making = Making { kind: Kind::Regular, mode, rdev: 0, target: &[] };
+            create::make_at(&caller::context(), &Cred::root(), Start::Cwd, path.as_bytes(), &making).unwrap();
+            open(path, OpenFlags::READ_WRITE).unwrap()
+        };
+        let write = |file: &File| file.write(&mut Input::kernel(b"x")).unwrap();
+        let chmod = |file: &File, mode| {
+            attributes::change(file.inode(), &Changes { mode: Some(mode), ..Changes::default() }).unwrap();
+        };
+        let (born, given) = (made("born", 0o6777), made("given", 0o755));
+        write(&born);
+        assert_eq!(born.inode().mode() & 0o6000, 0o6000, "the superuser wrote");
+        syscall(abi::__NR_setuid, &[1000]).unwrap();
+        write(&born);
+        write(&given);
+        chmod(&given, 0o6755);
+        write(&given);
+        assert_eq!((born.inode().mode() & 0o6000, given.inode().mode()), (0, 0o755));
+    });
 }
 
 #[test]

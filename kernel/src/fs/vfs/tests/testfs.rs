@@ -14,7 +14,7 @@ use std::vec::Vec;
 use super::super::attributes::Changes;
 use super::super::cache::Cache;
 use super::super::cache::inodes::InodeTable;
-use super::super::inode::{Inode, Kind, NewInode};
+use super::super::inode::{Attributes, Inode, Kind, NewInode};
 use super::super::operations::{DirEntry, InodeOps, Moving, SuperOps, Validity, Writing, XattrMode};
 use super::super::superblock::{FsType, StatFs, SuperBlock, new_device};
 use crate::errno::*;
@@ -283,7 +283,7 @@ impl TestFs {
                 (node.kind, node.mode, node.rdev)
             };
             let new = NewInode { kind, mode, uid: 0, gid: 0, rdev };
-            Inode::try_volatile(number, self.device, &new, Box::new(One(fs)))
+            Inode::try_with(number, self.device, &new, Box::new(One(fs)), Attributes::Elsewhere)
         })?;
         self.update(&inode);
         Ok(inode)

@@ -1,14 +1,11 @@
 //! Starting the hosted kernel, and the tests' processes.
 
 use std::boxed::Box;
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::string::{String, ToString};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
-use std::time::Duration;
 
+use super::outcome::{Outcome, PATIENCE, note_panics, outcome_of};
 use super::{empty_root, task};
 use crate::arch::program;
 use crate::errno::Result;
@@ -22,8 +19,6 @@ use linux_raw_sys::general::SIGCHLD;
 const CPUS: usize = 4;
 /// 1 GiB, of which the host gives what is touched.
 const PAGES: usize = 256 * 1024;
-/// A test that takes longer hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Programs that the first process shall start.
 static WANTED: Mutex<VecDeque<Box<dyn FnOnce() + Send>>> = Mutex::new(VecDeque::new());
@@ -80,35 +75,6 @@ fn first_process() {
             task::start_process(program).expect("the first process cannot fork");
         }
     }
-}
-
-/// How a closure ended: its result, or what its panic said and where.
-pub type Outcome<R> = std::result::Result<R, String>;
-
-std::thread_local! {
-    /// What the last panic in `outcome_of` said; None: there is nobody to tell.
-    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// Notes what panics in `outcome_of` say: the host would show it with another test. One elsewhere stops a CPU, and so the test program.
-fn note_panics() {
-    let show = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let noted = SAID.with_borrow_mut(|said| said.as_mut().map(|said| *said = info.to_string()));
-        if noted.is_none() {
-            show(info);
-            if sync::machine::hosted::is_scheduled() {
-                std::process::abort();
-            }
-        }
-    }));
-}
-
-pub fn outcome_of<R>(f: impl FnOnce() -> R) -> Outcome<R> {
-    SAID.set(Some(String::new()));
-    let outcome = catch_unwind(AssertUnwindSafe(f));
-    let said = SAID.take().unwrap_or_default();
-    outcome.map_err(|_| said)
 }
 
 /// Runs `f` as the superuser in a process of its own, with an empty root; gives its result, or goes on with its panic.

@@ -17,6 +17,7 @@
 mod boot;
 mod files;
 mod memory;
+mod outcome;
 mod task;
 
 pub use boot::{in_process, in_process_of};

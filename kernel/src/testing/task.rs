@@ -3,7 +3,7 @@
 use std::boxed::Box;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::boot::{Outcome, PATIENCE, outcome_of};
+use super::outcome::{Outcome, PATIENCE, outcome_of};
 use crate::arch::{program, time};
 use crate::errno::{Errno, Result};
 use crate::process::wait::{Target, WaitOptions, wait};

@@ -144,7 +144,7 @@ fn check_may_set() -> Result {
 fn set_wall_clock(time: u64) -> Result<usize> {
     let offset = time.checked_sub(arch::time::now()).ok_or(Errno::EINVAL)?;
     arch::time::set_wall_offset(offset);
-    super::timer::clock_was_set();
+    process::timer::clock_was_set();
     Ok(0)
 }
 

@@ -233,22 +233,3 @@ pub fn sys_timerfd_gettime(fd: i32, to: usize) -> Result<usize> {
     let timer = file.downcast::<TimerFile>().ok_or(Errno::EINVAL)?;
     Itimerspec::write(timer.get(), to).map(|()| 0)
 }
-
-/// The wall clock was set: whoever waits for a time on it waits longer or less. A walk over all processes and their
-/// files, so that no list of timers has to be kept for an event that hardly ever comes.
-pub fn clock_was_set() {
-    process::for_each_process(|process| {
-        process.timers.clock_was_set();
-        process.for_each_thread(|thread| {
-            let Some(files) = thread.files_of() else { return };
-            for fd in files.descriptors(0).unwrap_or_default() {
-                if let Ok(file) = files.get(fd)
-                    && let Some(timer) = file.downcast::<TimerFile>()
-                {
-                    timer.clock_was_set();
-                }
-            }
-        });
-        true
-    });
-}

@@ -23,9 +23,6 @@ pub mod vfs;
 
 use alloc::sync::Arc;
 
-use sync::rcu::{RcuArc, RcuHead};
-use sync::try_arc;
-
 pub use file::table::FileTable;
 pub use file::{File, Mapping, OpenFlags};
 pub use vfs::context::FsContext;
@@ -33,21 +30,6 @@ pub use vfs::lookup::Start;
 pub use vfs::mount::Path;
 
 use crate::errno::{EACCES, ENOENT, ENOTDIR, Result};
-
-/// The root of everything, kept for those who have no root of their own.
-struct Root {
-    path: Path,
-    rcu: RcuHead,
-}
-
-sync::rcu_object!(Root);
-
-static ROOT: RcuArc<Root> = RcuArc::empty();
-
-pub fn root() -> Result<Path> {
-    let read = sync::rcu::read();
-    ROOT.load(&read).map(|r| r.path.clone()).ok_or(ENOENT)
-}
 
 /// What opens device nodes and fifos.
 static SPECIAL: file::special::Special =
@@ -65,7 +47,6 @@ pub fn init(types: &'static vfs::superblock::Types, initramfs: &[u8]) {
 fn try_init(initramfs: &[u8]) -> Result {
     let superblock = (tmpfs::ROOTFS.mount)(&tmpfs::ROOTFS, &[])?;
     let path = vfs::mount::mount_root(superblock)?;
-    ROOT.swap(Some(try_arc(Root { path: path.clone(), rcu: RcuHead::new() })?));
     let context = FsContext::try_new(path.clone(), path, 0)?;
     let count = initramfs::unpack(&context, initramfs);
     crate::info!("initramfs: {count} files, {} KiB", initramfs.len() / 1024);
@@ -75,7 +56,7 @@ fn try_init(initramfs: &[u8]) -> Result {
 
 /// What the first process begins with: the root, also as working directory.
 pub fn first_context() -> Result<Arc<FsContext>> {
-    let root = root()?;
+    let root = vfs::mount::root()?;
     FsContext::try_new(root.clone(), root, 0o022)
 }
 
@@ -167,7 +148,7 @@ pub fn random_bytes() -> [u8; 16] {
 pub fn reopen(file: &File) -> Result<Path> {
     let file::Place::Anonymous(inode, name) = &file.place else { return Err(ENOENT) };
     let dentry = vfs::dentry::Dentry::try_unowned(inode.clone(), None, name.as_bytes())?;
-    let mount = root()?.mount;
+    let mount = vfs::mount::root()?.mount;
     Ok(Path { mount, dentry })
 }
 

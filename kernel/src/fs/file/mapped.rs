@@ -34,7 +34,7 @@ pub fn enter(path: &mount::Path) {
     if !dentry.inode.first_mapping() {
         return;
     }
-    let Ok(root) = crate::fs::root() else { return };
+    let Ok(root) = mount::root() else { return };
     let Ok(name) = describe::path(path, &root) else { return };
     let inode = &dentry.inode;
     let (device, number) = (inode.device, inode.number);

@@ -20,7 +20,7 @@ use sync::{Mutex, TryVec, lock_class, try_arc};
 use super::dentry::{Dentry, DentryRef, Name, Seen};
 use super::lookup;
 use super::superblock::SuperBlock;
-use crate::errno::{EBUSY, EINVAL, ENOMEM, ENOTDIR, ESTALE, Result};
+use crate::errno::{EBUSY, EINVAL, ENOENT, ENOMEM, ENOTDIR, ESTALE, Result};
 
 lock_class! { pub static MOUNT: LockClass = ("mount", level::Mounts); }
 
@@ -117,13 +117,33 @@ fn change(f: impl FnOnce(&mut Vec<Arc<Owner<Mount>>>) -> Result<()>) -> Result<(
     Ok(())
 }
 
-/// Mounts the root of everything.
+/// The root of everything, kept for those who have no root of their own.
+struct Root {
+    path: Path,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Root);
+
+static ROOT: RcuArc<Root> = RcuArc::empty();
+
+/// The root of everything.
+///
+/// # Errors
+/// ENOENT: it is not mounted yet.
+pub fn root() -> Result<Path> {
+    let read = sync::rcu::read();
+    ROOT.load(&read).map(|r| r.path.clone()).ok_or(ENOENT)
+}
+
+/// Mounts the root of everything. Once, at boot.
 pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
     let _lock = MOUNTS.lock();
     let root = superblock.root()?;
     let mount = try_arc(try_mount(superblock, root.clone(), b"rootfs", 0, None)?)?;
     let path = Path { mount: mount.share(), dentry: root };
     change(|all| Ok(all.try_push(mount)?))?;
+    ROOT.swap(Some(try_arc(Root { path: path.clone(), rcu: RcuHead::new() })?));
     Ok(path)
 }
 

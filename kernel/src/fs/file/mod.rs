@@ -9,7 +9,6 @@
 pub mod buffer;
 pub mod describe;
 pub mod ioctl;
-pub mod locks;
 pub mod mapped;
 pub mod open;
 pub mod poll;
@@ -21,6 +20,7 @@ pub mod truncate;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
+use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{AcqRel, Relaxed},
@@ -35,6 +35,7 @@ use self::buffer::{Input, Output};
 use self::poll::Poller;
 use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
+use crate::fs::vfs::locks::Holder;
 use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, Path};
 use crate::fs::vfs::operations::DirEntry;
 use vm::ObjectRef;
@@ -301,6 +302,11 @@ impl File {
         self.flags().contains(OpenFlags::NONBLOCK)
     }
 
+    /// As whom it holds a lock of the whole file.
+    pub fn lock_holder(&self) -> Holder {
+        Holder(ptr::from_ref(self).addr())
+    }
+
     /// A descriptor refers to it now.
     pub fn add_open(&self) {
         self.opens.fetch_add(1, Relaxed);
@@ -309,7 +315,7 @@ impl File {
     /// A descriptor is gone; the last one releases the file.
     pub fn drop_open(&self) {
         if self.opens.fetch_sub(1, AcqRel) == 1 {
-            self.inode().locks.release_file(self);
+            self.inode().locks.release_whole(self.lock_holder());
             self.end_write();
             self.ops().release(self);
         }

@@ -19,10 +19,10 @@ use sync::{Mutex, MutexGuard, lock_class, try_arc};
 
 use super::attributes::Changes;
 use super::clock;
+use super::locks::FileLocks;
 use super::operations::InodeOps;
 use super::writers::Writers;
 use crate::errno::{ENOMEM, Result};
-use crate::fs::file::locks::FileLocks;
 use vm::ObjectRef;
 
 lock_class! { pub static INODE_WRITE: LockClass = ("inode write", level::InodeWrite); }

@@ -13,6 +13,7 @@ pub mod dentry;
 pub mod device_number;
 pub mod directory;
 pub mod inode;
+pub mod locks;
 pub mod lookup;
 pub mod mount;
 pub mod numbers;

@@ -5,10 +5,10 @@ use super::file;
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::caller;
-use crate::fs::file::locks::Record;
 use crate::fs::file::truncate;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::locks::Record;
 use crate::memory::user::UserSlice;
 
 pub fn sys_close(fd: i32) -> Result<usize> {
@@ -195,7 +195,7 @@ pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
         8 => None,
         _ => return Err(EINVAL),
     };
-    file.inode().locks.flock(&file, exclusive, wait)?;
+    file.inode().locks.flock(file.lock_holder(), exclusive, wait)?;
     Ok(0)
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fs::anon::{eventfd, pipe};
 use crate::fs::file::OpenFlags;
-use crate::fs::file::locks::Record;
+use crate::fs::vfs::locks::Record;
 use crate::testing::{check, in_process, thread};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

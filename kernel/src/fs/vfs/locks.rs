@@ -7,22 +7,23 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ptr;
 
 use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, TryVec, lock_class, try_arc};
 
-use super::File;
-use super::poll::PollQueue;
-use crate::errno::{EAGAIN, Result};
+use crate::errno::{EAGAIN, ERESTARTSYS, Result};
+use crate::sched::{Sleep, WaitQueue};
 
 lock_class! { static FILE_LOCKS: LockClass = ("file locks", level::FileLocks); }
 
+/// Who holds a lock of a whole file: an open file description, by its address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Holder(pub usize);
+
 #[derive(Clone, Copy)]
 struct Whole {
-    /// Address of the open file description.
-    file: usize,
+    holder: Holder,
     exclusive: bool,
 }
 
@@ -52,11 +53,18 @@ struct Held {
 
 struct Lists {
     held: SpinLock<Held, level::FileLocks>,
-    freed: PollQueue,
+    freed: WaitQueue,
     rcu: RcuHead,
 }
 
 sync::rcu_object!(Lists);
+
+impl Lists {
+    /// Sleeps, open to signals, until `attempt` gives a result.
+    fn wait<R>(&self, attempt: impl FnMut() -> Option<R>) -> Result<R> {
+        self.freed.wait_shared(Sleep::Interruptible, None, attempt).map_err(|_| ERESTARTSYS)
+    }
+}
 
 pub struct FileLocks {
     lists: RcuArc<Lists>,
@@ -77,7 +85,7 @@ impl FileLocks {
             return Ok(lists);
         }
         let held = SpinLock::new(Held { whole: Vec::new(), records: Vec::new() }, &FILE_LOCKS);
-        let new = try_arc(Lists { held, freed: PollQueue::new(), rcu: RcuHead::new() })?;
+        let new = try_arc(Lists { held, freed: WaitQueue::new(), rcu: RcuHead::new() })?;
         match self.lists.put_if_empty(new.clone()) {
             Ok(()) => Ok(new),
             Err(_) => self.lists().ok_or(EAGAIN),
@@ -85,8 +93,7 @@ impl FileLocks {
     }
 
     /// flock(2). `exclusive`: `None` unlocks.
-    pub fn flock(&self, file: &File, exclusive: Option<bool>, wait: bool) -> Result {
-        let me = ptr::from_ref(file).addr();
+    pub fn flock(&self, me: Holder, exclusive: Option<bool>, wait: bool) -> Result {
         let Some(exclusive) = exclusive else {
             self.release_whole(me);
             return Ok(());
@@ -94,43 +101,39 @@ impl FileLocks {
         let lists = self.make()?;
         let attempt = || {
             let mut held = lists.held.lock();
-            if held.whole.iter().any(|w| w.file != me && (w.exclusive || exclusive)) {
+            if held.whole.iter().any(|w| w.holder != me && (w.exclusive || exclusive)) {
                 return None;
             }
-            if let Some(mine) = held.whole.iter_mut().find(|w| w.file == me) {
+            if let Some(mine) = held.whole.iter_mut().find(|w| w.holder == me) {
                 mine.exclusive = exclusive;
                 return Some(Ok(()));
             }
-            Some(held.whole.try_push(Whole { file: me, exclusive }).map_err(Into::into))
+            Some(held.whole.try_push(Whole { holder: me, exclusive }).map_err(Into::into))
         };
         match attempt() {
             Some(result) => {
-                lists.freed.wake(); // an exclusive lock may have become a shared one
+                lists.freed.wake_all(); // an exclusive lock may have become a shared one
                 result
             }
             None => {
                 // A conversion gives up the old lock first, as Linux does, even if it fails then.
                 self.release_whole(me);
-                if wait { lists.freed.wait(None, attempt)? } else { Err(EAGAIN) }
+                if wait { lists.wait(attempt)? } else { Err(EAGAIN) }
             }
         }
     }
 
-    fn release_whole(&self, file: usize) {
+    /// Nobody refers to the open file description any more, or it gives its lock up.
+    pub fn release_whole(&self, holder: Holder) {
         let Some(lists) = self.lists() else { return };
         let mut held = lists.held.lock();
         let before = held.whole.len();
-        held.whole.retain(|w| w.file != file);
+        held.whole.retain(|w| w.holder != holder);
         let freed = held.whole.len() != before;
         drop(held);
         if freed {
-            lists.freed.wake();
+            lists.freed.wake_all();
         }
-    }
-
-    /// The last descriptor of an open file description is gone.
-    pub fn release_file(&self, file: &File) {
-        self.release_whole(ptr::from_ref(file).addr());
     }
 
     /// A process closed some descriptor of the file, or is gone.
@@ -142,7 +145,7 @@ impl FileLocks {
         let freed = held.records.len() != before;
         drop(held);
         if freed {
-            lists.freed.wake();
+            lists.freed.wake_all();
         }
     }
 
@@ -165,11 +168,11 @@ impl FileLocks {
         };
         match attempt() {
             Some(result) => {
-                lists.freed.wake();
+                lists.freed.wake_all();
                 result
             }
             None if !wait => Err(EAGAIN),
-            None => lists.freed.wait(None, attempt)?,
+            None => lists.wait(attempt)?,
         }
     }
 
@@ -177,7 +180,7 @@ impl FileLocks {
     pub fn unlock_record(&self, range: Record) -> Result {
         let Some(lists) = self.lists() else { return Ok(()) };
         let result = change(&mut lists.held.lock().records, &range, false);
-        lists.freed.wake();
+        lists.freed.wake_all();
         result
     }
 }

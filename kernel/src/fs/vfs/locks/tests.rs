@@ -174,18 +174,18 @@ fn flock_is_the_open_files_shared_or_alone() {
         let (a, b) = pipe::pair(OpenFlags::empty()).unwrap();
         let locks = FileLocks::new();
         let (shared, exclusive) = (Some(false), Some(true));
-        assert_eq!(locks.flock(&a, shared, false), Ok(()));
-        assert_eq!(locks.flock(&b, shared, false), Ok(()));
+        assert_eq!(locks.flock(a.lock_holder(), shared, false), Ok(()));
+        assert_eq!(locks.flock(b.lock_holder(), shared, false), Ok(()));
         // A conversion that fails loses what it converts (flock(2)).
-        assert_eq!(locks.flock(&a, exclusive, false), Err(EAGAIN));
-        assert_eq!(locks.flock(&b, exclusive, false), Ok(()));
-        assert_eq!(locks.flock(&a, shared, false), Err(EAGAIN));
-        assert_eq!(locks.flock(&b, None, false), Ok(()));
-        assert_eq!(locks.flock(&a, exclusive, false), Ok(()));
-        assert_eq!(locks.flock(&b, shared, false), Err(EAGAIN));
+        assert_eq!(locks.flock(a.lock_holder(), exclusive, false), Err(EAGAIN));
+        assert_eq!(locks.flock(b.lock_holder(), exclusive, false), Ok(()));
+        assert_eq!(locks.flock(a.lock_holder(), shared, false), Err(EAGAIN));
+        assert_eq!(locks.flock(b.lock_holder(), None, false), Ok(()));
+        assert_eq!(locks.flock(a.lock_holder(), exclusive, false), Ok(()));
+        assert_eq!(locks.flock(b.lock_holder(), shared, false), Err(EAGAIN));
         // Record locks and whole ones do not meet.
         assert_eq!(locks.lock_record(record(1, 0, 9, true), false), Ok(()));
-        locks.release_file(&a);
-        assert_eq!(locks.flock(&b, exclusive, false), Ok(()));
+        locks.release_whole(a.lock_holder());
+        assert_eq!(locks.flock(b.lock_holder(), exclusive, false), Ok(()));
     });
 }

@@ -1,7 +1,8 @@
 //! What the cache keeps, for how long, and what it gives back.
 
 use super::super::cache::{Cache, shrink};
-use super::testfs::{ROOT, lock};
+use super::testfs::lock;
+use super::tree::ROOT;
 use super::*;
 use crate::arch::time;
 use crate::errno::*;

@@ -5,6 +5,7 @@ mod model;
 mod operations;
 mod races;
 mod testfs;
+mod tree;
 
 use std::string::String;
 use std::sync::Arc;

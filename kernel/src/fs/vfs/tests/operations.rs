@@ -7,7 +7,7 @@ use super::super::inode::{Attributes, Inode, Kind, NewInode};
 use super::super::operations::{InodeOps, Plain, XattrMode};
 use super::super::rename::{EXCHANGE, NO_REPLACE};
 use super::super::superblock::{FsType, SuperBlock, new_device};
-use super::testfs::ROOT;
+use super::tree::ROOT;
 use super::*;
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output};

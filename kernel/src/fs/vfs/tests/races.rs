@@ -1,7 +1,8 @@
 //! Races of the name cache, each made to happen by a gate.
 
 use super::super::cache::Cache;
-use super::testfs::{ROOT, When};
+use super::testfs::When;
+use super::tree::ROOT;
 use super::*;
 use crate::errno::*;
 use crate::fs::caller;

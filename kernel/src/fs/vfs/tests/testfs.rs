@@ -1,4 +1,4 @@
-//! A file system for tests: a tree in memory behind the whole interface, that is slow, fails and changes behind the kernel's back as the
+//! A file system for tests: a tree in memory (`tree`) behind the whole interface, that is slow, fails and changes behind the kernel's back as the
 //! test says.
 //!
 //! Slow: an operation that meets a [`Gate`] stops there, before it does anything (`Before`) or with its answer on the way (`After`), until
@@ -6,7 +6,6 @@
 //! Changing: [`TestFs::elsewhere`] shows the tree itself. What was called is counted and can be asked for.
 
 use std::boxed::Box;
-use std::collections::BTreeMap;
 use std::string::String;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::vec::Vec;
@@ -17,10 +16,9 @@ use super::super::cache::inodes::InodeTable;
 use super::super::inode::{Attributes, Inode, Kind, NewInode};
 use super::super::operations::{DirEntry, InodeOps, Moving, SuperOps, Validity, Writing, XattrMode};
 use super::super::superblock::{FsType, StatFs, SuperBlock, new_device};
+use super::tree::{ROOT, Tree};
 use crate::errno::*;
 use crate::sched::{Sleep, WaitQueue};
-
-pub const ROOT: u64 = 1;
 
 static TESTFS: FsType = FsType { name: "testfs", magic: 0x7e57, nodev: true, mount: |_, _| Err(EINVAL) };
 
@@ -54,111 +52,6 @@ impl Gate {
         lock(&self.state).0 += 1;
         let open = || lock(&self.state).1.then_some(());
         self.moved.wait_shared(Sleep::Killable, None, open).map_err(|_| EINTR)
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub kind: Kind,
-    pub mode: u32,
-    pub links: u32,
-    pub size: u64,
-    pub rdev: u64,
-    /// Of directories: number and cookie.
-    pub names: BTreeMap<Vec<u8>, (u64, u64)>,
-    next_cookie: u64,
-    pub target: Vec<u8>,
-    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-/// The tree itself: what a disk or a server has.
-#[derive(Clone)]
-pub struct Tree {
-    pub nodes: BTreeMap<u64, Node>,
-    next: u64,
-}
-
-impl Tree {
-    fn new() -> Tree {
-        let mut tree = Tree { nodes: BTreeMap::new(), next: ROOT };
-        tree.node(Kind::Directory, 0o755, 0, &[]);
-        tree
-    }
-
-    fn node(&mut self, kind: Kind, mode: u32, rdev: u64, target: &[u8]) -> u64 {
-        let links = if kind == Kind::Directory { 2 } else { 1 };
-        let (names, xattrs) = (BTreeMap::new(), BTreeMap::new());
-        let target = target.to_vec();
-        let node = Node { kind, mode, links, size: 0, rdev, names, next_cookie: 2, target, xattrs };
-        self.nodes.insert(self.next, node);
-        self.next += 1;
-        self.next - 1
-    }
-
-    pub fn at(&mut self, number: u64) -> Result<&mut Node> {
-        self.nodes.get_mut(&number).ok_or(ESTALE)
-    }
-
-    pub fn find(&mut self, dir: u64, name: &[u8]) -> Result<u64> {
-        Ok(self.at(dir)?.names.get(name).ok_or(ENOENT)?.0)
-    }
-
-    fn is_dir(&mut self, number: u64) -> Result<bool> {
-        Ok(self.at(number)?.kind == Kind::Directory)
-    }
-
-    pub fn enter(&mut self, dir: u64, name: &[u8], number: u64) -> Result {
-        let is_dir = self.is_dir(number)?;
-        let above = self.at(dir)?;
-        if above.names.contains_key(name) {
-            return Err(EEXIST);
-        }
-        if above.links == 0 {
-            return Err(ENOENT);
-        }
-        above.names.insert(name.to_vec(), (number, above.next_cookie));
-        above.next_cookie += 1;
-        above.links += u32::from(is_dir);
-        Ok(())
-    }
-
-    pub fn leave(&mut self, dir: u64, name: &[u8]) -> Result<u64> {
-        let number = self.find(dir, name)?;
-        let is_dir = self.is_dir(number)?;
-        let above = self.at(dir)?;
-        above.names.remove(name);
-        above.links -= u32::from(is_dir);
-        Ok(number)
-    }
-
-    pub fn make(&mut self, dir: u64, name: &[u8], kind: Kind) -> Result<u64> {
-        let number = self.node(kind, 0o644, 0, &[]);
-        self.enter(dir, name, number).map(|()| number)
-    }
-
-    /// Takes a name, and all that it leads to, away.
-    pub fn remove(&mut self, dir: u64, name: &[u8]) -> Result {
-        let number = self.leave(dir, name)?;
-        let node = self.at(number)?;
-        node.links = if node.kind == Kind::Directory { 0 } else { node.links - 1 };
-        Ok(())
-    }
-
-    pub fn rename(&mut self, from: (u64, &[u8]), to: (u64, &[u8]), exchange: bool) -> Result {
-        if exchange {
-            let (a, b) = (self.leave(from.0, from.1)?, self.leave(to.0, to.1)?);
-            self.enter(from.0, from.1, b)?;
-            return self.enter(to.0, to.1, a);
-        }
-        let number = self.find(from.0, from.1)?;
-        if let Ok(replaced) = self.find(to.0, to.1) {
-            if !self.at(replaced)?.names.is_empty() {
-                return Err(ENOTEMPTY);
-            }
-            self.remove(to.0, to.1)?;
-        }
-        self.leave(from.0, from.1)?;
-        self.enter(to.0, to.1, number)
     }
 }
 

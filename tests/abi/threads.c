@@ -213,7 +213,8 @@ static void *sleeper(void *argument)
 static void *quits(void *argument)
 {
 	(void)argument;
-	nap(20);
+	/* By then the first thread has left, even on a loaded host. */
+	nap(200);
 	exit(33);
 }
 

@@ -291,7 +291,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         limits,
         itimers: timer::interval::Itimers::new(),
         timers: timer::posix::Timers::new(),
-        memory: SpinLock::new(exec::Layout::default(), &MEMORY),
+        memory: SpinLock::new(exec::ProgramLayout::default(), &MEMORY),
         gone: wait::Usage::default(),
         children_usage: wait::Usage::default(),
         status: AtomicI32::new(0),

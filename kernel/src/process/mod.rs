@@ -95,7 +95,7 @@ pub struct Process {
     pub limits: limits::Limits,
     pub itimers: timer::interval::Itimers,
     pub timers: timer::posix::Timers,
-    pub memory: SpinLock<exec::Layout, level::ProcessMemory>,
+    pub memory: SpinLock<exec::ProgramLayout, level::ProcessMemory>,
     /// Processor time and switches of threads that are gone, ns; page faults.
     pub(crate) gone: wait::Usage,
     /// The same of children that were waited for.

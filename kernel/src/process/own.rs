@@ -23,11 +23,11 @@ use sync::{Private, SpinLock, lock_class};
 
 lock_class! {
     static REFERENCES: LockClass = ("thread's references", level::ThreadReference);
-    static LEFT: LockClass = ("references left by exec", level::ThreadReference);
+    static REPLACED: LockClass = ("references that exec replaced", level::ThreadReference);
 }
 
-/// Work flag: the thread has left something by exec.
-const HAS_LEFT: u32 = Work::PROCESS << 3;
+/// Work flag: an exec has replaced what the thread referred to.
+const HAS_REPLACED: u32 = Work::PROCESS << 3;
 
 /// The references of a thread.
 pub(super) struct References {
@@ -35,12 +35,12 @@ pub(super) struct References {
     fs: Private<FsContext, level::ThreadReference>,
     space: Private<Space, level::ThreadReference>,
     credentials: Private<Credentials, level::ThreadReference>,
-    left: SpinLock<Left, level::ThreadReference>,
+    replaced: SpinLock<Replaced, level::ThreadReference>,
 }
 
 /// What the thread referred to before an exec.
 #[derive(Default)]
-struct Left {
+struct Replaced {
     files: Option<Arc<FileTable>>,
     space: Option<Arc<Space>>,
 }
@@ -64,7 +64,7 @@ impl References {
             fs: Private::new(fs, &REFERENCES),
             space: Private::new(space, &REFERENCES),
             credentials: Private::new(credentials, &REFERENCES),
-            left: SpinLock::new(Left { files: None, space: None }, &LEFT),
+            replaced: SpinLock::new(Replaced { files: None, space: None }, &REPLACED),
         }
     }
 }
@@ -143,8 +143,8 @@ impl Current {
     pub(super) fn replace_space(&self, space: Arc<Space>) {
         // SAFETY: as above; what is returned is kept until nobody has a look at it.
         let old = unsafe { self.references.space.replace(Some(space)) };
-        let before = core::mem::replace(&mut self.references.left.lock().space, old);
-        note_left(before);
+        let before = core::mem::replace(&mut self.references.replaced.lock().space, old);
+        note_replaced(before);
     }
 
     /// How many references to its descriptors are counted.
@@ -157,8 +157,8 @@ impl Current {
     pub(super) fn replace_files(&self, files: Arc<FileTable>) {
         // SAFETY: as above; what is returned is kept until nobody has a look at it.
         let old = unsafe { self.references.files.replace(Some(files)) };
-        let before = core::mem::replace(&mut self.references.left.lock().files, old);
-        note_left(before);
+        let before = core::mem::replace(&mut self.references.replaced.lock().files, old);
+        note_replaced(before);
     }
 
     /// Its user and group ids.
@@ -210,12 +210,12 @@ impl Current {
     }
 }
 
-/// Something is left by exec. What was left `before` and never came to `before_user_mode` does not happen; if it did, a look at it might
-/// be alive, so it is kept for good.
-fn note_left<T>(before: Option<Arc<T>>) {
+/// An exec has replaced a reference. That one replaced `before` has not come to `before_user_mode` does not happen; if it did, a look at it
+/// might be alive, so it is leaked.
+fn note_replaced<T>(before: Option<Arc<T>>) {
     debug_assert!(before.is_none());
     core::mem::forget(before);
-    sched::current().work.set(HAS_LEFT);
+    sched::current().work.set(HAS_REPLACED);
 }
 
 #[cold]
@@ -229,19 +229,19 @@ fn given_up() -> ! {
 /// The thread is on its way to user mode: no code goes on that it ran in the kernel before.
 #[inline]
 pub unsafe fn before_user_mode() -> bool {
-    let has_left = sched::current().work.any(HAS_LEFT);
-    if has_left {
+    let has_replaced = sched::current().work.any(HAS_REPLACED);
+    if has_replaced {
         // SAFETY: as the caller says.
-        unsafe { drop_left() };
+        unsafe { drop_replaced() };
     }
-    has_left
+    has_replaced
 }
 
 /// # Safety
 /// As `before_user_mode`.
 #[cold]
-unsafe fn drop_left() {
-    sched::current().work.clear(HAS_LEFT);
-    let left = core::mem::take(&mut *super::current().references.left.lock());
-    drop(left);
+unsafe fn drop_replaced() {
+    sched::current().work.clear(HAS_REPLACED);
+    let replaced = core::mem::take(&mut *super::current().references.replaced.lock());
+    drop(replaced);
 }

@@ -107,14 +107,14 @@ impl Strings {
         loop {
             // Up to the end of the page, so that a string that ends just before an unmapped page is no fault.
             // Most strings are short.
-            let room = (PAGE_SIZE - from % PAGE_SIZE).min(PIECE);
+            let piece = (PAGE_SIZE - from % PAGE_SIZE).min(PIECE);
             let old = self.bytes.len();
-            self.bytes.try_resize(old + room, 0)?;
+            self.bytes.try_resize(old + piece, 0)?;
             let taken = match arch::user::copy_from_user(&mut self.bytes[old..], from) {
                 Ok(()) => bytes::find(0, &self.bytes[old..]),
                 Err(fault) => return Err(fault.into()),
             };
-            self.bytes.truncate(old + taken.map_or(room, |n| n + 1));
+            self.bytes.truncate(old + taken.map_or(piece, |n| n + 1));
             let length = self.bytes.len() - start;
             if length > STRING_MAX || length + size_of::<usize>() > *budget {
                 return Err(Errno::E2BIG);
@@ -124,7 +124,7 @@ impl Strings {
                 self.count += 1;
                 return Ok(());
             }
-            from += room;
+            from += piece;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! execve: a process becomes another program.
 //!
 //! Up to `replace` everything happens beside the running program, and a failure leaves that as it was. From there on the old
-//! program is gone, and a failure ends the process (SIGKILL), as on Linux.
+//! program is gone, and a failure ends the process (SIGSEGV), as on Linux.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -44,7 +44,7 @@ pub struct Executed {
 
 /// Where the program's parts lie: for brk, /proc and prctl.
 #[derive(Clone, Default)]
-pub struct Layout {
+pub struct ProgramLayout {
     pub exe: Option<Arc<Executed>>,
     /// `exe` was made by this process; else it is its parent's.
     own_exe: bool,
@@ -59,7 +59,7 @@ pub struct Layout {
     pub auxv: (usize, usize),
 }
 
-impl Layout {
+impl ProgramLayout {
     /// What a child begins with. A process that forks again and still has its parent's `exe` gets one of its own; the old one
     /// is returned, to be dropped without the lock that guards the layout.
     pub fn fork(&mut self) -> (Self, Option<Arc<Executed>>) {
@@ -272,7 +272,7 @@ fn fill(
     path: &[u8],
     argv: &Strings,
     envp: &Strings,
-) -> Result<(usize, Layout)> {
+) -> Result<(usize, ProgramLayout)> {
     let thread = super::current();
     let image = &program.image;
     let stack_limit = thread.process.limits.soft(abi::RLIMIT_STACK);
@@ -307,7 +307,7 @@ fn fill(
         secure: false,
     };
     let layout = stack::build(space, argv, envp, &facts, image.stack_exec)?;
-    let layout = Layout {
+    let layout = ProgramLayout {
         exe: Some(try_arc(Executed { file: program.file.clone() })?),
         own_exe: true,
         forked: false,

@@ -42,7 +42,7 @@ pub struct Facts<'a> {
 
 /// What a process remembers of its first stack, for /proc.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Layout {
+pub struct InitialStack {
     pub sp: usize,
     pub arguments: (usize, usize),
     pub environment: (usize, usize),
@@ -53,7 +53,13 @@ pub struct Layout {
 ///
 /// # Errors
 /// ENOMEM; E2BIG: the strings do not fit.
-pub fn build(space: &Space, argv: &Strings, envp: &Strings, facts: &Facts<'_>, exec: bool) -> Result<Layout> {
+pub fn build(
+    space: &Space,
+    argv: &Strings,
+    envp: &Strings,
+    facts: &Facts<'_>,
+    exec: bool,
+) -> Result<InitialStack> {
     let top = TOP;
     let needed = argv.cost() + envp.cost() + facts.name.len() + 4 * PAGE_SIZE;
     let size = needed.max(FIRST_SIZE).next_multiple_of(PAGE_SIZE);
@@ -95,7 +101,7 @@ pub fn build(space: &Space, argv: &Strings, envp: &Strings, facts: &Facts<'_>, e
     let auxv_at = sp + size_of_val(&*block);
     block.try_extend_from_slice(auxv)?;
     write(space, sp, block.as_bytes())?;
-    Ok(Layout {
+    Ok(InitialStack {
         sp,
         arguments: (arguments_at, environment_at),
         environment: (environment_at, name_at),

@@ -83,8 +83,9 @@ fn a_page_that_is_being_copied_moves_with_its_mapping() {
             let to = space.map(&anon(PAGE_SIZE)).unwrap();
             let flags = MremapFlags::MAYMOVE | MremapFlags::FIXED;
             let to = space.remap(VirtAddr(page), PAGE_SIZE, PAGE_SIZE, flags, to).unwrap();
-            moved.send(to.0).unwrap();
+            drop(space);
             sync::rcu::drain();
+            moved.send(to.0).unwrap();
         });
         // It cannot end before the page is there, but may have got that far.
         thread::sleep(std::time::Duration::from_millis(50));

@@ -2,7 +2,8 @@
 //!
 //! A move maps the new addresses with the same attributes, makes every table that will be needed, moves private pages over in
 //! batches (cleared, flushed, put in), and unmaps the old addresses. Pages of objects are not moved: they are found again. A page that is
-//! being replaced by its copy is waited for (protocol/busy.rs). Another thread may unmap or map anew where the pages go: they are put in
+//! being replaced by its copy is waited for (protocol/busy.rs). With several threads the old addresses are first put into quarantine: an
+//! access to them faults as it will after the move, and makes no page that would be lost. Another thread may unmap or map anew where the pages go: they are put in
 //! only where the mapping that they belong to still is, with what it allows by then.
 //!
 //! Invariants: LeafOwns, FreeAfterFlush — an entry is put in at its new place only after the old translation is gone everywhere.
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 use super::map::MapOp;
+use super::unmap::VacateOp;
 use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
@@ -25,6 +27,7 @@ use crate::space::range::RangeOp;
 use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use sync::level::Held;
 use sync::machine::give_way;
 use sync::rcu;
@@ -59,8 +62,8 @@ impl<M: Machine> RangeOp<M> for UnshareOp {
 /// Takes the private pages of a range of one leaf out.
 struct TakeOut<'a> {
     base: usize,
-    /// The mapping at `base`.
-    attrs: &'a MappingAttrs,
+    /// The mapping at `base`; None: it is in quarantine already.
+    attrs: Option<&'a MappingAttrs>,
     /// A page is being replaced by its copy: it has to be looked for again.
     again: bool,
     pages: ArrayVec<(usize, OwnPage), BATCH>,
@@ -77,7 +80,10 @@ impl<M: Machine> RangeOp<M> for TakeOut<'_> {
             self.again |= busy::must_wait(leaf.entry(index));
             let offset = node.address(index) - self.base;
             let page = (offset >> PAGE_SHIFT) as u64;
-            let moves = leaf.segments.find(index).is_some_and(|s| s.shows(index, self.attrs, page));
+            let moves = leaf.segments.find(index).is_some_and(|s| match self.attrs {
+                Some(attrs) => s.shows(index, attrs, page),
+                None => s.attrs.is_quarantine(),
+            });
             if !moves || self.pages.is_full() {
                 continue;
             }
@@ -196,7 +202,7 @@ impl<M: Machine> Space<M> {
         };
         let prepared =
             if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used, order) };
-        let moved = prepared.and_then(|()| self.move_pages(old.0, target.0, used, &piece.attrs, order));
+        let moved = prepared.and_then(|()| self.move_pages(old.0, target.0, used, &piece.attrs, keep, order));
         if let Err(e) = moved {
             // Nothing was moved yet.
             self.unmap(target, new_len)?;
@@ -230,13 +236,14 @@ impl<M: Machine> Space<M> {
     }
 
     /// Moves the private pages of `from..from + len` to `to`, which is mapped as `from` was, with `attrs`. An error comes before the
-    /// first page is moved.
+    /// first page is moved. Unless the old addresses stay mapped (`keep`), they cannot be used any more, where others might.
     fn move_pages(
         &self,
         from: usize,
         to: usize,
         len: usize,
         attrs: &MappingAttrs,
+        keep: bool,
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
         // First every table, so that nothing can fail half way.
@@ -265,9 +272,15 @@ impl<M: Machine> Space<M> {
         })?;
         // A page on its way between two leaves is found by no visit of the reverse map.
         let _size = attrs.object.as_ref().filter(|_| !attrs.is_shared()).map(|object| object.lock_size());
+        // What another thread wrote there from now on would be lost.
+        let vacated = !keep && len > 0 && self.multithreaded.load(Ordering::Relaxed);
+        if vacated {
+            self.apply(from, from + len, &mut VacateOp, order)?;
+        }
+        let here = (!vacated).then_some(attrs);
         batches(&mut |offset, len| {
             // Others may replace pages here for as long as they like.
-            while self.move_batch((from, to), offset, len, attrs, order)? && !give_way() {
+            while self.move_batch((from, to), offset, len, (here, attrs), order)? && !give_way() {
                 sync::machine::relax();
             }
             Ok(())
@@ -275,21 +288,21 @@ impl<M: Machine> Space<M> {
     }
 
     /// Moves the private pages of one leaf that lie `offset..offset + len` after `from` to the same place after `to`. True: one is being replaced by its
-    /// copy, and the caller comes again.
+    /// copy, and the caller comes again. The mappings are `here` and `there`.
     fn move_batch(
         &self,
         (from, to): (usize, usize),
         offset: usize,
         len: usize,
-        attrs: &MappingAttrs,
+        (here, there): (Option<&MappingAttrs>, &MappingAttrs),
         order: &mut Order<'_>,
     ) -> Result<bool, VmError> {
-        let mut out = TakeOut { base: from, attrs, again: false, pages: ArrayVec::new_const() };
+        let mut out = TakeOut { base: from, attrs: here, again: false, pages: ArrayVec::new_const() };
         self.apply(from + offset, from + offset + len, &mut out, order)?;
         if out.pages.is_empty() {
             return Ok(out.again);
         }
-        let mut put = PutIn { base: to, attrs, pages: out.pages };
+        let mut put = PutIn { base: to, attrs: there, pages: out.pages };
         let put_in = self.apply(to + offset, to + offset + len, &mut put, order);
         // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
         let mut gather = Gather::new();

@@ -39,10 +39,36 @@ impl<M: Machine> RangeOp<M> for QuarantineOp {
     const DETACHES: bool = true;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
-        node.update_mapped(range, |m| {
-            gather.removed.take_object(m);
-            *m = MappingAttrs { flags: SegFlags::QUARANTINE, ..MappingAttrs::nothing() };
-        });
+        put_into_quarantine(node, range, gather);
+    }
+}
+
+fn put_into_quarantine(node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+    node.update_mapped(range, |m| {
+        gather.removed.take_object(m);
+        *m = MappingAttrs { flags: SegFlags::QUARANTINE, ..MappingAttrs::nothing() };
+    });
+}
+
+/// As quarantine, but private pages stay for now: they are to move elsewhere (mremap). Nobody faults in what would be lost.
+pub(super) struct VacateOp;
+
+impl<M: Machine> RangeOp<M> for VacateOp {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+
+    fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        put_into_quarantine(node, range, gather);
+    }
+
+    fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        for index in leaf.used_in(&range) {
+            let entry = leaf.entry(index);
+            if !(entry.is_absent() || entry.is_busy() || entry.is_private()) {
+                let _borrowed = leaf.take_page::<M>(index);
+                gather.touched(leaf, index..index + 1);
+            }
+        }
     }
 }
 

@@ -48,7 +48,10 @@ bitflags! {
 }
 
 /// Pages moved at a time.
-const BATCH: usize = 64;
+const BATCH: usize = 32;
+
+/// Private pages on their way, with their offsets from the start of the range.
+type Pages = ArrayVec<(usize, OwnPage), BATCH>;
 
 /// Changes nothing, but shared leaves are this space's own afterwards.
 struct UnshareOp;
@@ -66,7 +69,7 @@ struct TakeOut<'a> {
     attrs: Option<&'a MappingAttrs>,
     /// A page is being replaced by its copy: it has to be looked for again.
     again: bool,
-    pages: ArrayVec<(usize, OwnPage), BATCH>,
+    pages: &'a mut Pages,
 }
 
 impl<M: Machine> RangeOp<M> for TakeOut<'_> {
@@ -100,7 +103,7 @@ struct PutIn<'a> {
     base: usize,
     /// The mapping at `base`, as it was made.
     attrs: &'a MappingAttrs,
-    pages: ArrayVec<(usize, OwnPage), BATCH>,
+    pages: &'a mut Pages,
 }
 
 impl<M: Machine> RangeOp<M> for PutIn<'_> {
@@ -275,7 +278,7 @@ impl<M: Machine> Space<M> {
         // What another thread wrote there from now on would be lost.
         let vacated = !keep && len > 0 && self.multithreaded.load(Ordering::Relaxed);
         if vacated {
-            self.apply(from, from + len, &mut VacateOp, order)?;
+            self.vacate(from, len, order)?;
         }
         let here = (!vacated).then_some(attrs);
         batches(&mut |offset, len| {
@@ -289,6 +292,7 @@ impl<M: Machine> Space<M> {
 
     /// Moves the private pages of one leaf that lie `offset..offset + len` after `from` to the same place after `to`. True: one is being replaced by its
     /// copy, and the caller comes again. The mappings are `here` and `there`.
+    #[inline(never)]
     fn move_batch(
         &self,
         (from, to): (usize, usize),
@@ -297,21 +301,62 @@ impl<M: Machine> Space<M> {
         (here, there): (Option<&MappingAttrs>, &MappingAttrs),
         order: &mut Order<'_>,
     ) -> Result<bool, VmError> {
-        let mut out = TakeOut { base: from, attrs: here, again: false, pages: ArrayVec::new_const() };
-        self.apply(from + offset, from + offset + len, &mut out, order)?;
-        if out.pages.is_empty() {
-            return Ok(out.again);
+        let mut pages = ArrayVec::new_const();
+        let again = self.take_out(from, offset, len, here, &mut pages, order)?;
+        if !pages.is_empty() {
+            let put_in = self.put_in(to, offset, len, there, &mut pages, order);
+            self.drop_rest(from, pages, order);
+            put_in?;
         }
-        let mut put = PutIn { base: to, attrs: there, pages: out.pages };
-        let put_in = self.apply(to + offset, to + offset + len, &mut put, order);
-        // What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
+        Ok(again)
+    }
+
+    /// Not inlined, as the next two: what they need of the stack is not needed at once.
+    #[inline(never)]
+    fn take_out(
+        &self,
+        base: usize,
+        offset: usize,
+        len: usize,
+        attrs: Option<&MappingAttrs>,
+        pages: &mut Pages,
+        order: &mut Order<'_>,
+    ) -> Result<bool, VmError> {
+        let mut op = TakeOut { base, attrs, again: false, pages };
+        self.apply(base + offset, base + offset + len, &mut op, order)?;
+        Ok(op.again)
+    }
+
+    #[inline(never)]
+    fn put_in(
+        &self,
+        base: usize,
+        offset: usize,
+        len: usize,
+        attrs: &MappingAttrs,
+        pages: &mut Pages,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
+        self.apply(base + offset, base + offset + len, &mut PutIn { base, attrs, pages }, order)
+    }
+
+    /// What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
+    #[inline(never)]
+    fn drop_rest(&self, base: usize, mut pages: Pages, order: &mut Order<'_>) {
+        if pages.is_empty() {
+            return;
+        }
         let mut gather = Gather::new();
-        for (offset, page) in put.pages.drain(..) {
-            gather.range.add(from + offset, from + offset + PAGE_SIZE);
+        for (offset, page) in pages.drain(..) {
+            gather.range.add(base + offset, base + offset + PAGE_SIZE);
             gather.add_page(page.into_taken());
         }
         gather.finish::<M>(&self.tlb, order);
-        put_in.map(|()| out.again)
+    }
+
+    #[inline(never)]
+    fn vacate(&self, from: usize, len: usize, order: &mut Order<'_>) -> Result<(), VmError> {
+        self.apply(from, from + len, &mut VacateOp, order)
     }
 
     fn has_leaf(&self, addr: usize) -> bool {

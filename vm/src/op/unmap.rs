@@ -50,7 +50,7 @@ fn put_into_quarantine(node: &mut Locked<'_>, range: Range<u16>, gather: &mut Ga
     });
 }
 
-/// As quarantine, but private pages stay for now: they are to move elsewhere (mremap). Nobody faults in what would be lost.
+/// Puts the range into quarantine and leaves its private pages to mremap, which takes them out next. No fault adds a page that would be lost.
 pub(super) struct VacateOp;
 
 impl<M: Machine> RangeOp<M> for VacateOp {

@@ -138,6 +138,11 @@ pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
     }
 }
 
+/// May the running thread read the file, whatever it is open for?
+pub fn may_read(file: &File) -> bool {
+    vfs::access::check(file.inode(), &vfs::access::Cred::current(), vfs::access::READ).is_ok()
+}
+
 /// For AT_RANDOM.
 pub fn random_bytes() -> [u8; 16] {
     devfs::random::half()

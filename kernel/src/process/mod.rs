@@ -17,6 +17,7 @@
 //! at once.
 #![deny(unsafe_code)]
 
+pub mod access;
 pub mod credentials;
 pub mod exec;
 mod exit;

@@ -38,6 +38,8 @@ pub struct Of {
 #[derive(Clone, Copy)]
 pub enum WhatOf {
     Text(MakeOf),
+    /// A text about what is in the process, for those who may look into it.
+    Inner(MakeOf),
     Link(MakeOf, LinkTo),
     Fds,
     Tasks,

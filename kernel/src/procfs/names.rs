@@ -35,21 +35,25 @@ const fn of(name: &'static str, mode: u32, make: MakeOf) -> Of {
     Of { name, mode, what: WhatOf::Text(make) }
 }
 
+const fn inner(name: &'static str, mode: u32, make: MakeOf) -> Of {
+    Of { name, mode, what: WhatOf::Inner(make) }
+}
+
 pub static PROCESS: &[Of] = &[
-    of("auxv", 0o400, files::auxv),
+    inner("auxv", 0o400, files::auxv),
     of("cmdline", 0o444, files::cmdline),
     of("comm", 0o644, files::comm),
     Of { name: "cwd", mode: 0o777, what: WhatOf::Link(files::cwd, LinkTo::Cwd) },
-    of("environ", 0o400, files::environ),
+    inner("environ", 0o400, files::environ),
     Of { name: "exe", mode: 0o777, what: WhatOf::Link(files::exe, LinkTo::Exe) },
     Of { name: "fd", mode: 0o500, what: WhatOf::Fds },
     of("limits", 0o444, files::limits),
-    of("maps", 0o444, maps::maps),
+    inner("maps", 0o444, maps::maps),
     of("mountinfo", 0o444, files::mountinfo),
     of("mounts", 0o444, files::mounts),
     of("oom_score_adj", 0o644, files::oom_score_adj),
     Of { name: "root", mode: 0o777, what: WhatOf::Link(files::root, LinkTo::Root) },
-    of("smaps_rollup", 0o444, maps::rollup),
+    inner("smaps_rollup", 0o444, maps::rollup),
     of("stat", 0o444, status::stat),
     of("statm", 0o444, status::statm),
     of("status", 0o444, status::status),

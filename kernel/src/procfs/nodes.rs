@@ -19,6 +19,7 @@ use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
 use crate::fs::vfs::mount::Path;
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Writing};
+use crate::process::access::{self, By};
 use crate::process::{Process, Thread, find_process, for_each_process};
 
 /// What an inode of /proc stands for.
@@ -31,7 +32,8 @@ enum Node {
     /// Directory of a process or of one of its threads.
     Process(Who),
     Tasks(Who),
-    TextOf(Who, MakeOf),
+    /// True: it tells of the process's memory.
+    TextOf(Who, MakeOf, bool),
     LinkOf(Who, MakeOf, LinkTo),
     Fds(Who),
     Fd(Who, i32),
@@ -111,18 +113,8 @@ fn parse(name: &[u8]) -> Option<u32> {
 }
 
 /// May the caller look into the process (its memory, its files)?
-fn check_owner(process: &Process) -> Result {
-    let me = caller::current();
-    if me.ids().is_root() || me.process.pid() == process.pid() {
-        return Ok(());
-    }
-    let theirs = process.leader().and_then(|t| t.credentials_of()).ok_or(EACCES)?;
-    let mine = me.ids();
-    if mine.uid == theirs.uid && mine.uid == theirs.suid && mine.uid == theirs.euid {
-        Ok(())
-    } else {
-        Err(EACCES)
-    }
+fn check_access(process: &Process) -> Result {
+    if access::may_inspect(&caller::current(), process, By::FsIds) { Ok(()) } else { Err(EACCES) }
 }
 
 /// A number as text, on the stack.
@@ -193,7 +185,10 @@ impl Node {
         let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
         let number = number_of(who.pid, who.tid, i as u64 + 1);
         match entry.what {
-            WhatOf::Text(f) => make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f)),
+            WhatOf::Text(f) | WhatOf::Inner(f) => {
+                let inner = matches!(entry.what, WhatOf::Inner(_));
+                make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f, inner))
+            }
             WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
             WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(who)),
             WhatOf::Tasks if who.tid != 0 => Err(ENOENT),
@@ -241,7 +236,7 @@ impl InodeOps for Node {
             Node::Fds(who) => {
                 let fd = parse(name).and_then(|n| i32::try_from(n).ok()).ok_or(ENOENT)?;
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
-                check_owner(&process)?;
+                check_access(&process)?;
                 let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
                 let mode = if file.flags().reads() { 0o500 } else { 0 }
                     | if file.flags().writes() { 0o300 } else { 0 };
@@ -298,7 +293,7 @@ impl InodeOps for Node {
                 who.process().ok_or(ENOENT)?;
                 for (i, entry) in PROCESS.iter().enumerate().skip(position.saturating_sub(2) as usize) {
                     let kind = match entry.what {
-                        WhatOf::Text(_) => Kind::Regular,
+                        WhatOf::Text(_) | WhatOf::Inner(_) => Kind::Regular,
                         WhatOf::Link(..) => Kind::Symlink,
                         WhatOf::Tasks if who.tid != 0 => continue,
                         WhatOf::Fds | WhatOf::Tasks => Kind::Directory,
@@ -322,7 +317,7 @@ impl InodeOps for Node {
             }
             Node::Fds(who) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
-                check_owner(&process)?;
+                check_access(&process)?;
                 let mut fds: Vec<u32> = Vec::new();
                 for fd in thread.files_of().ok_or(ENOENT)?.descriptors(0)? {
                     fds.try_push(fd.cast_unsigned())?;
@@ -341,12 +336,12 @@ impl InodeOps for Node {
             Node::Link(f) => f(&mut out)?,
             Node::LinkOf(who, f, _) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
-                check_owner(&process)?;
+                check_access(&process)?;
                 f(&process, &thread, &mut out)?;
             }
             Node::Fd(who, fd) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
-                check_owner(&process)?;
+                check_access(&process)?;
                 let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
                 out = describe::file(&file, &caller::context().root()?)?;
             }
@@ -358,7 +353,7 @@ impl InodeOps for Node {
     fn follow(&self, _: &Inode) -> Option<Result<Path>> {
         let follow = |who: Who| -> Result<_> {
             let (process, thread) = who.find().map_err(|_| ENOENT)?;
-            check_owner(&process)?;
+            check_access(&process)?;
             Ok((process, thread))
         };
         match *self {
@@ -390,12 +385,11 @@ impl InodeOps for Node {
         match *self {
             Node::Text(make) => TextFile::open(OfMachine(make)).map(Some),
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
-            Node::TextOf(who, make) => {
+            Node::TextOf(who, make, inner) => {
                 // A zombie has no thread, but still something to say.
                 let process = who.process().ok_or(ENOENT)?;
-                let private: [MakeOf; 2] = [files::environ, files::auxv];
-                if private.iter().any(|f| core::ptr::fn_addr_eq(*f, make)) {
-                    check_owner(&process)?;
+                if inner {
+                    check_access(&process)?;
                 }
                 TextFile::open(OfProcess(who, make)).map(Some)
             }
@@ -408,13 +402,14 @@ impl InodeOps for Node {
         if changes.size.is_some() { Ok(()) } else { Err(EPERM) }
     }
 
-    /// Files of a process are its user's.
+    /// Files of a process are its user's; those of one whose user may not look into it are root's, but for its directories.
     fn refresh(&self, inode: &Inode) -> Result {
-        let owner = self.process().and_then(|p| p.leader()).and_then(|t| t.credentials_of());
-        if let Some(owner) = owner
-            && (inode.uid() != owner.euid || inode.gid() != owner.egid)
-        {
-            inode.apply(&Changes { uid: Some(owner.euid), gid: Some(owner.egid), ..Changes::default() });
+        let Some(process) = self.process() else { return Ok(()) };
+        let Some(owner) = process.leader().and_then(|t| t.credentials_of()) else { return Ok(()) };
+        let shown = process.is_dumpable() || matches!(self, Node::Process(_) | Node::Tasks(_));
+        let (uid, gid) = if shown { (owner.euid, owner.egid) } else { (0, 0) };
+        if inode.uid() != uid || inode.gid() != gid {
+            inode.apply(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() });
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ use sync::heap::Text;
 use super::entry::MakeOf;
 use super::process::comm;
 use crate::errno::{ENOMEM, Result};
+use crate::fs::caller;
+use crate::process::access::{self, By};
 use crate::process::{Process, Thread};
 
 macro_rules! put {
@@ -51,9 +53,14 @@ pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> 
         process.limits.soft(RLIMIT_RSS)
     );
     let layout = process.memory.lock();
-    let (code, data, stack, brk) = (layout.code, layout.data, layout.stack, layout.brk);
-    let (arguments, environment) = (layout.arguments, layout.environment);
+    let (mut code, mut data, mut stack, mut brk) = (layout.code, layout.data, layout.stack, layout.brk);
+    let (mut arguments, mut environment) = (layout.arguments, layout.environment);
     drop(layout);
+    if !access::may_inspect(&caller::current(), process, By::FsIds) {
+        // Linux says 1 where there is code, and 0 for all other addresses.
+        (code, data, stack, brk) = ((1, 1), (0, 0), 0, 0);
+        (arguments, environment) = ((0, 0), (0, 0));
+    }
     put!(out, "{} {} {stack} 0 0 ", code.0, code.1);
     let blocked = thread.blocked.load(Relaxed);
     let (ignored, caught) = actions(process);

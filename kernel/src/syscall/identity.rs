@@ -10,8 +10,10 @@ use sync::{TryVec, try_arc};
 /// Changes the caller's credentials by `change`, which may refuse.
 fn change_ids(change: impl FnOnce(&mut Credentials) -> Result) -> Result<usize> {
     let thread = process::current();
+    let old = thread.ids();
     let mut new = thread.credentials().copy()?;
     change(&mut new)?;
+    thread.process.note_new_ids(&old, &new);
     thread.process.uid.store(new.uid, Ordering::Relaxed);
     thread.set_credentials(try_arc(new)?);
     Ok(0)

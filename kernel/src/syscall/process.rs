@@ -5,6 +5,7 @@ use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};
 use crate::fs::Executable;
 use crate::memory::user::{UserPtr, UserSlice, UserStr};
+use crate::process::access::{self, By};
 use crate::process::wait::{self, Event, Target, UsageSum, WaitOptions};
 use crate::process::{self, CloneRequest, exec, session};
 use core::sync::atomic::Ordering;
@@ -307,6 +308,9 @@ pub fn sys_get_robust_list(pid: i32, head: usize, size: usize) -> Result<usize> 
         0 => (*process::current()).clone(),
         pid => process::find_thread(pid as u32).ok_or(Errno::ESRCH)?,
     };
+    if !access::may_inspect(&process::current(), &thread.process, By::RealIds) {
+        return Err(Errno::EPERM);
+    }
     UserPtr::<usize>::new(size).write(&24)?;
     UserPtr::<usize>::new(head).write(&thread.robust_list.load(Ordering::Relaxed))?;
     Ok(0)

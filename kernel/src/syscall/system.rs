@@ -121,10 +121,10 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         }
         pr::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm().0).map(|()| 0),
         pr::PR_SET_DUMPABLE if a <= 1 => {
-            process.dumpable.store(a == 1, Ordering::Relaxed);
+            process.set_dumpable(a == 1);
             Ok(0)
         }
-        pr::PR_GET_DUMPABLE => Ok(usize::from(process.dumpable.load(Ordering::Relaxed))),
+        pr::PR_GET_DUMPABLE => Ok(usize::from(process.is_dumpable())),
         pr::PR_SET_NO_NEW_PRIVS if a == 1 && b | c | d == 0 => {
             process.no_new_privileges.store(true, Ordering::Relaxed);
             Ok(0)

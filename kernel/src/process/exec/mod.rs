@@ -12,7 +12,7 @@ mod stack;
 pub use arguments::Strings;
 
 use super::signal::AltStack;
-use super::{Thread, exit, oom};
+use super::{Thread, access, exit, oom};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{self, Executable, File};
@@ -242,10 +242,15 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     if !exit::end_other_threads(&thread) {
         return Err(Errno::EAGAIN);
     }
+    let readable = fs::may_read(&program.file) && interpreter.as_ref().is_none_or(|i| fs::may_read(&i.file));
+    let dumpable = access::dumpable_at_exec(&thread.ids(), readable);
+    // Both before and after the change, so that neither program is looked into as only the other may be.
+    thread.process.set_dumpable(dumpable && thread.process.is_dumpable());
     // The old program is gone from here on.
     let sp = layout.stack;
     let old = core::mem::replace(&mut *thread.process.memory.lock(), layout);
     replace(&thread, space, path);
+    thread.process.set_dumpable(dumpable);
     drop(old);
     *regs = UserRegs::new_user(entry, sp);
     Ok(())

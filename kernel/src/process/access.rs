@@ -1,0 +1,94 @@
+//! Who may look into a process: its memory, its files, where things lie in it. One check for all that asks, Linux's for attaching with ptrace
+//! (ptrace(2), "Ptrace access mode checking").
+//!
+//! A process that has changed its ids, or runs a program that its user may not read, is not *dumpable*: it may hold what its user must not see.
+#![forbid(unsafe_code)]
+
+use super::credentials::Ids;
+use super::{Current, Process};
+use core::sync::atomic::Ordering;
+
+/// Which of the caller's ids count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// Those for files: what /proc shows.
+    FsIds,
+    /// The real ones: what a system call does to another process.
+    RealIds,
+}
+
+/// May `caller` look into `target`?
+pub fn may_inspect(caller: &Current, target: &Process, by: By) -> bool {
+    let mine = caller.ids();
+    if caller.process.pid() == target.pid() || mine.is_root() {
+        return true;
+    }
+    let theirs = target.leader().and_then(|thread| thread.credentials_of());
+    theirs.is_some_and(|theirs| matches(&mine, &theirs, by)) && target.is_dumpable()
+}
+
+/// Are all ids of `theirs` the caller's?
+fn matches(mine: &Ids, theirs: &Ids, by: By) -> bool {
+    let (uid, gid) = match by {
+        By::FsIds => (mine.fsuid, mine.fsgid),
+        By::RealIds => (mine.uid, mine.gid),
+    };
+    [theirs.uid, theirs.euid, theirs.suid].iter().all(|id| *id == uid)
+        && [theirs.gid, theirs.egid, theirs.sgid].iter().all(|id| *id == gid)
+}
+
+impl Process {
+    /// May its user look into it?
+    pub fn is_dumpable(&self) -> bool {
+        self.dumpable.load(Ordering::Relaxed)
+    }
+
+    /// Its thread goes from `old` ids to `new` ones: what it holds may be secret to its new user, and its parent is another's.
+    pub fn note_new_ids(&self, old: &Ids, new: &Ids) {
+        let effective = |ids: &Ids| (ids.euid, ids.egid, ids.fsuid, ids.fsgid);
+        if effective(old) != effective(new) {
+            self.dumpable.store(false, Ordering::Relaxed);
+            self.death_signal.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub fn set_dumpable(&self, dumpable: bool) {
+        self.dumpable.store(dumpable, Ordering::Relaxed);
+    }
+}
+
+/// Is a process with `ids` dumpable when it begins a program that it may read or not?
+pub(super) fn dumpable_at_exec(ids: &Ids, readable: bool) -> bool {
+    readable && ids.uid == ids.euid && ids.gid == ids.egid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ids_of_the_other_must_be_the_callers() {
+        let user =
+            |uid| Ids { uid, euid: uid, suid: uid, fsuid: uid, gid: uid, egid: uid, sgid: uid, fsgid: uid };
+        let me = user(1000);
+        assert!(matches(&me, &user(1000), By::RealIds) && matches(&me, &user(1000), By::FsIds));
+        assert!(!matches(&me, &user(0), By::RealIds));
+        for change in [
+            |ids: &mut Ids| ids.uid = 0,
+            |ids: &mut Ids| ids.euid = 0,
+            |ids: &mut Ids| ids.suid = 0,
+            |ids: &mut Ids| ids.gid = 0,
+            |ids: &mut Ids| ids.egid = 0,
+            |ids: &mut Ids| ids.sgid = 0,
+        ] {
+            let mut theirs = user(1000);
+            change(&mut theirs);
+            assert!(!matches(&me, &theirs, By::RealIds), "{theirs:?}");
+        }
+        // Only the ids that are asked for count of the caller's.
+        let effective = Ids { fsuid: 7, fsgid: 7, ..me };
+        assert!(
+            matches(&effective, &user(1000), By::RealIds) && !matches(&effective, &user(1000), By::FsIds)
+        );
+    }
+}

@@ -156,6 +156,7 @@ pub fn with_signal_listeners<R>(f: impl FnOnce(&Listeners) -> R) -> R {
 }
 
 /// Would the signal have no effect on the running thread: ignored or blocked?
+#[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
 pub fn is_ignored(number: u32) -> bool {
     let thread = current();
     let blocked = thread.blocked.load(Relaxed) >> (number - 1) & 1 != 0;

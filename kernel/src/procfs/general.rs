@@ -42,6 +42,7 @@ pub fn uptime(out: &mut Vec<u8>) -> Result {
 }
 
 /// Averages are not kept: the number that run now stands for all three.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn loadavg(out: &mut Vec<u8>) -> Result {
     let (mut threads, mut last) = (0u64, 0);
     for_each_process(|p| {
@@ -59,6 +60,7 @@ pub fn loadavg(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn meminfo(out: &mut Vec<u8>) -> Result {
     let kib = 4;
     let (total, free) = (vm::frame::total_frames() * kib, vm::frame::free_frames() * kib);
@@ -93,6 +95,10 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "sums of counts that the kernel keeps; idle is at most now, all at least 1"
+)]
 pub fn stat(out: &mut Vec<u8>) -> Result {
     let tick = NS / TICKS;
     let now = arch::time::now();
@@ -192,6 +198,7 @@ pub fn devices(out: &mut Vec<u8>) -> Result {
 }
 
 /// Counts of faults and frames; the rest of Linux's list has no meaning here.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn vmstat(out: &mut Vec<u8>) -> Result {
     put!(out, "nr_free_pages {}\n", vm::frame::free_frames());
     let (mut minor, mut major) = (0, 0);

@@ -58,6 +58,7 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
 }
 
 /// Puts the name in its column, if there is one, and ends the line that begins at `start`.
+#[expect(clippy::arithmetic_side_effects, reason = "a name's length in the text")]
 fn finish_line(out: &mut Vec<u8>, start: usize, name: &[u8]) -> Result {
     while !name.is_empty() && out.len() - start < NAMES {
         out.try_push(b' ')?;
@@ -67,6 +68,7 @@ fn finish_line(out: &mut Vec<u8>, start: usize, name: &[u8]) -> Result {
     Ok(())
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn rollup(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     let Some(space) = process.space() else { return Ok(()) };
     let usage = space.usage();

@@ -6,6 +6,8 @@
 //!
 //! No locks but those of what is shown.
 #![forbid(unsafe_code)]
+// An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod entry;
 mod general;

@@ -95,11 +95,13 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
 fn find_fixed(device: u64, base: u64, list: &'static [Entry], name: &[u8]) -> Result<Arc<Inode>> {
     let (i, entry) = list.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
     fixed(device, base * 64 + 2 + i as u64, entry.what)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of processes and names are small")]
 fn number_of(pid: u32, tid: u32, name: u64) -> u64 {
     PER_PROCESS + u64::from(if tid == 0 { pid } else { tid }) + name * PER_NAME
 }
@@ -121,6 +123,7 @@ fn check_access(process: &Process) -> Result {
 struct Decimal([u8; 10], usize);
 
 impl Decimal {
+    #[expect(clippy::arithmetic_side_effects, reason = "ten digits hold every number")]
     fn new(mut n: u32) -> Self {
         let mut text = Decimal([0; 10], 10);
         loop {
@@ -140,6 +143,7 @@ impl Decimal {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
 fn list_fixed(
     base: u64,
     list: &'static [Entry],
@@ -163,6 +167,7 @@ fn list_fixed(
 /// Where numbers begin in a listing that names come before: position `NUMBERS + n` is at or after number n.
 const NUMBERS: u64 = 1 << 20;
 
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of processes are small")]
 fn list_numbers(
     numbers: &mut [u32],
     position: u64,
@@ -180,6 +185,7 @@ fn list_numbers(
 }
 
 impl Node {
+    #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
     fn lookup_in_process(device: u64, who: Who, name: &[u8]) -> Result<Arc<Inode>> {
         who.process().ok_or(ENOENT)?;
         let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
@@ -210,6 +216,7 @@ impl Node {
 }
 
 /// A descriptor's inode number leaves room for all descriptors.
+#[expect(clippy::arithmetic_side_effects, reason = "descriptors are below 2^31")]
 fn fd_number(who: Who, fd: i32) -> u64 {
     number_of(who.pid, who.tid, 64) + (u64::from(fd.cast_unsigned()) + 1) * PER_NAME
 }
@@ -271,6 +278,7 @@ impl InodeOps for Node {
         Err(if moving.target.is_some() { EPERM } else { ENOENT })
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
     fn read_dir(&self, _: &Inode, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result {
         match *self {
             Node::Root => {

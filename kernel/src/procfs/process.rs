@@ -22,6 +22,7 @@ macro_rules! put {
 }
 
 /// Reads a range of the process's memory; what is not there ends it.
+#[expect(clippy::arithmetic_side_effects, reason = "at is below end")]
 fn memory(process: &Process, (start, end): (usize, usize), out: &mut Vec<u8>) -> Result {
     const MOST: usize = 2 << 20;
     let Some(space) = process.space() else { return Ok(()) };

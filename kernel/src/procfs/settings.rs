@@ -93,6 +93,7 @@ fn uuid(out: &mut Vec<u8>, bytes: [u8; 32]) -> Result {
 static BOOT: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
 
 /// Random, and the same until the next boot.
+#[expect(clippy::arithmetic_side_effects, reason = "shifts of bytes")]
 fn boot_id(out: &mut Vec<u8>) -> Result {
     let fresh = random::bytes();
     let mut bytes = [0; 32];

@@ -23,6 +23,7 @@ macro_rules! put {
 
 const TICK: u64 = 10_000_000;
 
+#[expect(clippy::arithmetic_side_effects, reason = "nice is between -20 and 19")]
 pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     let space = process.space();
     let memory = space.as_ref().map(|s| s.usage()).unwrap_or_default();
@@ -109,6 +110,7 @@ fn letter(process: &Process, thread: &Thread) -> u8 {
 }
 
 /// Masks of ignored and caught signals.
+#[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
 fn actions(process: &Process) -> (u64, u64) {
     let (mut ignored, mut caught) = (0, 0);
     for signal in 1..=64 {
@@ -121,6 +123,7 @@ fn actions(process: &Process) -> (u64, u64) {
     (ignored, caught)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn statm(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     let memory = process.space().map(|s| s.usage()).unwrap_or_default();
     let (total, resident) = (memory.virtual_pages, memory.resident_pages);
@@ -128,6 +131,7 @@ pub fn statm(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     let (name, len) = thread.comm();
     put!(out, "Name:\t");
@@ -196,6 +200,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
     Ok(())
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of CPUs")]
 fn cpus(thread: &Thread, out: &mut Vec<u8>) -> Result {
     let Some(task) = thread.task() else { return Ok(()) };
     let present = sync::cpus() as usize;

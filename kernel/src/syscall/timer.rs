@@ -63,7 +63,7 @@ pub fn sys_alarm(seconds: u32) -> Result<usize> {
     if before == 0 {
         return Ok(0);
     }
-    Ok(((before + NS_PER_SEC / 2) / NS_PER_SEC).max(1) as usize)
+    Ok((before.saturating_add(NS_PER_SEC / 2) / NS_PER_SEC).max(1) as usize)
 }
 
 /// struct itimerspec.

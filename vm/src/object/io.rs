@@ -14,6 +14,7 @@ use sync::rcu;
 impl Object {
     /// Passes up to `len` bytes from `offset` on to `copy`, page by page, up to the object's end. `copy` says how many it took;
     /// fewer than offered ends the reading. Returns the bytes taken. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "done is at most len, start inside its page")]
     pub fn read(
         &self,
         offset: u64,
@@ -43,6 +44,10 @@ impl Object {
 
     /// Has `copy` fill up to `len` bytes from `offset` on, page by page; the object grows as far as bytes were filled. `copy`
     /// says how many it filled; fewer than asked ends the writing. Returns the bytes filled. May sleep.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "the caller found the range to end at the largest file size"
+    )]
     pub fn write(
         &self,
         offset: u64,

@@ -5,6 +5,8 @@
 //! may use the frame until the section ends.
 //!
 //! Lock order: `change` (a sleeping lock; truncation and growth) → reverse-map list → leaf.
+// An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod io;
 
@@ -100,6 +102,7 @@ impl Object {
     /// Puts the addresses of the resident ones of the pages from `first` on into `frames`, whose others stay as they are, for
     /// a leaf that is locked and shall map them, or does (ReadSlotUnderLeaf). Pages past the object's end are not resident.
     #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
     pub(crate) fn resident(&self, first: u64, frames: &mut [PhysAddr], leaf: &Locked<'_>) {
         let left =
             usize::try_from(self.pages().saturating_sub(first)).unwrap_or(usize::MAX).min(frames.len());
@@ -122,6 +125,7 @@ impl Object {
 
     /// The first of the pages `first..end` that is resident (`data`) or not. Goes by the tree: what has no place there is passed over whole. None
     /// as well where a fatal signal comes. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
     pub fn seek(&self, first: u64, end: u64, data: bool) -> Option<u64> {
         let mut page = first;
         while page < end {

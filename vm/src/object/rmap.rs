@@ -97,6 +97,7 @@ impl List {
         Self { leaves: Vec::new(), free: u32::MAX, used: 0 }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of leaves in memory")]
     fn add(&mut self, leaf: Listed) -> Result<u32, AllocError> {
         let index = match self.leaves.get_mut(self.free as usize) {
             Some(place) => {
@@ -116,6 +117,7 @@ impl List {
         Ok(index)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "each leaf that leaves was counted")]
     fn remove(&mut self, index: u32) {
         if let Some(place) = self.leaves.get_mut(index as usize) {
             *place = Err(self.free);
@@ -154,6 +156,7 @@ impl Leaves {
     }
 
     /// The list of this CPU; where memory for one fails, the object's own will do.
+    #[expect(clippy::arithmetic_side_effects, reason = "numbers of CPUs")]
     fn my_number(&self) -> u32 {
         let cpu = machine::cpu_id();
         let mut first = self.first.load(Ordering::Relaxed);

@@ -23,6 +23,7 @@ const WIDTH: usize = 1 << BITS;
 pub const MAX_PAGES: u64 = 1 << (6 * BITS);
 
 /// Slots from that of `page` to the end of its last-level table.
+#[expect(clippy::arithmetic_side_effects, reason = "a remainder is below WIDTH")]
 pub fn run_len(page: u64) -> usize {
     WIDTH - page as usize % WIDTH
 }
@@ -122,6 +123,7 @@ impl Tree for Last {
         page
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
     fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
         for (i, slot) in self.0.iter().enumerate().take(end as usize).skip(first as usize) {
             f(base + i as u64, slot);
@@ -157,6 +159,7 @@ where
         place.get_or_try(|| slab_box(T::empty()))?.make(page)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
     fn absent_until(&self, page: u64) -> u64 {
         let span = 1u64 << T::SPAN;
         match self.0.get((page / span) as usize % WIDTH).and_then(OnceBox::get) {
@@ -165,6 +168,7 @@ where
         }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
     fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
         let span = 1u64 << T::SPAN;
         let (low, high) = ((first >> T::SPAN) as usize, end.div_ceil(span) as usize);

@@ -64,6 +64,7 @@ impl Object {
     }
 
     /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
     fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
         let tag = || {
             let mut tagged = 0u64;
@@ -102,6 +103,7 @@ impl Object {
 
     /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and with `copies` those that hold private copies of
     /// these pages; flushes its sharers.
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a segment, which an object has")]
     fn clear_leaf(
         &self,
         leaf: &Node,

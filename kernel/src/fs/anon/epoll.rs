@@ -100,6 +100,7 @@ impl Core {
     ///
     /// # Errors
     /// ELOOP: the chain leads to `avoid`, or is longer than `left`, which ends the recursion.
+    #[expect(clippy::arithmetic_side_effects, reason = "depth and edges are below EDGES_MAX")]
     fn longest(
         &self,
         way: Way,
@@ -140,6 +141,7 @@ impl Core {
     ///
     /// # Errors
     /// ELOOP.
+    #[expect(clippy::arithmetic_side_effects, reason = "depth and edges are below EDGES_MAX")]
     fn check_nesting(&self, other: &Core, walks: &mut u64, graph: &mut Graph<'_>) -> Result {
         *walks += 2;
         let below = other.longest(Way::Down, *walks - 1, Some(self), EDGES_MAX - 1, graph)?;
@@ -304,6 +306,7 @@ impl Epoll {
     }
 
     /// `graph`: `NESTING` may be held.
+    #[expect(clippy::arithmetic_side_effects, reason = "a count of things in memory")]
     fn watch(&self, fd: i32, file: Arc<File>, event: Event, graph: &mut Graph<'_>) -> Result {
         let mut interests = self.core.interests.lock_in(graph);
         let (interests, order) = interests.split();
@@ -388,6 +391,7 @@ impl Epoll {
         }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "n and left share the caller's maximum")]
     fn collect(&self, events: &mut [Event]) -> usize {
         let mut n = 0;
         let mut left = self.core.ready.lock().len();

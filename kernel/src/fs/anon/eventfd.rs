@@ -28,6 +28,7 @@ pub fn try_new(count: u64, semaphore: bool, flags: OpenFlags) -> Result<Arc<File
 }
 
 impl FileOps for Event {
+    #[expect(clippy::arithmetic_side_effects, reason = "n is at most the count")]
     fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if out.left() < 8 {
             return Err(EINVAL);

@@ -85,6 +85,7 @@ impl Pipe {
         }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "the ring holds no more than its capacity")]
     pub fn write(&self, from: &mut Input<'_>, wait: bool) -> Result<usize> {
         if from.left() == 0 {
             return Ok(0);

@@ -30,6 +30,7 @@ impl Ring {
         Ok(Ring { pages: slots, head: 0, len: 0, spare: None })
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "places in memory")]
     pub fn capacity(&self) -> usize {
         self.pages.len() * PAGE
     }
@@ -39,6 +40,7 @@ impl Ring {
     }
 
     /// Puts out as much as there is and fits.
+    #[expect(clippy::arithmetic_side_effects, reason = "no more is read than is there")]
     pub fn read(&mut self, out: &mut Output<'_>) -> usize {
         let mut done = 0;
         while self.len > 0 && out.left() > 0 {
@@ -55,6 +57,7 @@ impl Ring {
     }
 
     /// As `read`, but the bytes stay.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn peek(&self, out: &mut Output<'_>) -> usize {
         let mut done = 0;
         while done < self.len && out.left() > 0 {
@@ -69,6 +72,7 @@ impl Ring {
     }
 
     /// Takes in as much as there is room for. Out of memory it takes less.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn write(&mut self, from: &mut Input<'_>) -> usize {
         let mut done = 0;
         while self.len < self.capacity() && from.left() > 0 {
@@ -92,15 +96,18 @@ impl Ring {
     }
 
     /// What lies from position `at` on in one page, `most` bytes at the most.
+    #[expect(clippy::arithmetic_side_effects, reason = "the place is inside its page")]
     fn bytes(&self, at: usize, most: usize) -> Option<&[u8]> {
         let (index, offset) = self.place(at);
         self.pages.get(index)?.as_deref()?.get(offset..offset + most.min(PAGE - offset))
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "no division by zero: max(1)")]
     fn place(&self, at: usize) -> (usize, usize) {
         (at / PAGE % self.pages.len().max(1), at % PAGE)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "places in the ring; n is at most what is there")]
     fn consume(&mut self, n: usize) {
         let (index, offset) = self.place(self.head);
         self.head += n;
@@ -120,6 +127,7 @@ impl Ring {
     }
 
     /// Changes the size. EBUSY if what is in it does not fit.
+    #[expect(clippy::arithmetic_side_effects, reason = "the ring is at most a GiB")]
     pub fn resize(&mut self, pages: usize) -> Result<()> {
         if self.len > pages * PAGE {
             return Err(EBUSY);

@@ -57,6 +57,7 @@ impl Listeners {
     }
 
     #[cold]
+    #[expect(clippy::arithmetic_side_effects, reason = "counts no more than the array holds")]
     fn wake_all(&self) {
         let mut n = 0;
         loop {

@@ -97,6 +97,7 @@ impl Generator {
         bytes
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "at most three bytes")]
     fn mix(&mut self, data: &[u8]) {
         for chunk in data.chunks(32) {
             for (i, byte) in chunk.iter().enumerate() {

@@ -45,6 +45,7 @@ impl Progress {
 
     /// `n` bytes were moved. Gives way now and then; a killed program's transfer ends there.
     #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "n is at most what is left")]
     fn moved(&mut self, n: usize) {
         self.done += n;
         self.left -= n;
@@ -67,6 +68,7 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     /// The next piece, of at most `want` bytes.
+    #[expect(clippy::arithmetic_side_effects, reason = "the offset is inside the piece")]
     fn piece(&mut self, want: usize) -> Option<Segment> {
         loop {
             let first = self.segments.first()?;
@@ -87,6 +89,7 @@ fn total(segments: &[Segment]) -> usize {
 }
 
 /// Copies move words; what lies between the last whole word and the fault goes byte by byte, so that the count is exact.
+#[expect(clippy::arithmetic_side_effects, reason = "inside the caller's buffer, which does not wrap")]
 fn copy_out(addr: usize, from: SharedBytes<'_>) -> usize {
     let mut n = arch::user::copy_to_user_partial(addr, from);
     while let Some(byte) = from.get(n..n + 1)
@@ -97,6 +100,7 @@ fn copy_out(addr: usize, from: SharedBytes<'_>) -> usize {
     n
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "inside the caller's buffer, which does not wrap")]
 fn copy_in(mut to: SharedBytesMut<'_>, addr: usize) -> usize {
     let len = to.len();
     let mut n = to.get_mut(0..len).map_or(0, |to| arch::user::copy_from_user_partial(to, addr));
@@ -141,6 +145,7 @@ impl<'a> Output<'a> {
     }
 
     /// The same for bytes that others may write meanwhile.
+    #[expect(clippy::arithmetic_side_effects, reason = "what was moved is within the buffer")]
     pub fn put_shared(&mut self, data: SharedBytes<'_>) -> usize {
         let mut done = 0;
         while done < data.len() && self.left() > 0 {
@@ -169,6 +174,7 @@ impl<'a> Output<'a> {
     }
 
     /// Puts `len` zero bytes, or as many as there is room for.
+    #[expect(clippy::arithmetic_side_effects, reason = "what was moved is within the buffer")]
     pub fn put_zeros(&mut self, len: usize) -> usize {
         const ZEROS: [u8; PIECE] = [0; PIECE];
         let mut done = 0;
@@ -231,6 +237,7 @@ impl<'a> Input<'a> {
     }
 
     /// The same for bytes that others may read and write meanwhile.
+    #[expect(clippy::arithmetic_side_effects, reason = "what was moved is within the buffer")]
     pub fn take_shared(&mut self, mut into: SharedBytesMut<'_>) -> usize {
         let mut done = 0;
         while done < into.len() && self.left() > 0 {
@@ -260,6 +267,7 @@ impl<'a> Input<'a> {
     }
 
     /// Drops what is left, for devices that swallow everything.
+    #[expect(clippy::arithmetic_side_effects, reason = "what was moved is within the buffer")]
     pub fn skip(&mut self) -> usize {
         let n = self.left();
         self.progress.done += n;

@@ -29,6 +29,7 @@ pub struct Mapped {
 static TABLE: SpinLock<Vec<Arc<Mapped>>, level::MappedFiles> = SpinLock::new(Vec::new(), &MAPPED);
 
 /// Enters the file at `path`. Out of memory, its mappings stay without a name.
+#[expect(clippy::arithmetic_side_effects, reason = "counts no more than the array holds")]
 pub fn enter(path: &mount::Path) {
     let dentry: &Dentry = &path.dentry;
     if !dentry.inode.first_mapping() {

@@ -407,6 +407,7 @@ impl File {
     }
 
     /// Reads for the kernel itself, whatever the file was opened for; short only at the end of the file.
+    #[expect(clippy::arithmetic_side_effects, reason = "no more is read than fits")]
     pub fn read_at_kernel(&self, at: u64, buffer: &mut [u8]) -> Result<usize> {
         if self.inode().is_dir() {
             return Err(EISDIR);

@@ -126,6 +126,7 @@ fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     Ok(())
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
 fn open_unnamed(
     context: &FsContext,
     cred: &Cred,

@@ -54,6 +54,7 @@ impl PollQueue {
     }
 
     #[cold]
+    #[expect(clippy::arithmetic_side_effects, reason = "counts no more than the array holds")]
     fn notify(&self) {
         let mut i = 0;
         // One at a time and with the lock dropped: a watcher may be the last to hold itself.

@@ -65,6 +65,7 @@ const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
 /// A page that was never written is a hole, and so is what lies after the end.
+#[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
 fn seek_hole(object: &vm::Object, offset: i64, whence: u32) -> Result<u64> {
     const PAGE: u64 = 4096;
     let size = object.size();
@@ -84,6 +85,7 @@ fn seek_hole(object: &vm::Object, offset: i64, whence: u32) -> Result<u64> {
 }
 
 /// Writes at the end in one step with finding it. Returns the bytes written and the position after them.
+#[expect(clippy::arithmetic_side_effects, reason = "a write ends at the largest file size")]
 pub fn append(file: &File, from: &mut Input<'_>, mut order: Order<'_>) -> Result<(usize, u64)> {
     let inode = file.inode();
     if inode.kind != Kind::Regular {
@@ -96,6 +98,7 @@ pub fn append(file: &File, from: &mut Input<'_>, mut order: Order<'_>) -> Result
 }
 
 #[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "at is below limit")]
 fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
     if from.left() == 0 {
         return Ok(0);

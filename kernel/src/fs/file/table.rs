@@ -186,6 +186,7 @@ impl FileTable {
     }
 
     /// The image, which this table alone has from now on, with a place for `index`. `change` is held.
+    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
     fn own<'r>(&'r self, index: usize, change: &mut Change, read: &'r RcuRead) -> Result<&'r Image> {
         let share = self.share.load(read).ok_or(EBADF)?;
         let image = &*share.image;
@@ -204,6 +205,7 @@ impl FileTable {
     }
 
     /// Enters `file` at the lowest free descriptor that is at least `from` and below `limit`.
+    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
     pub fn install(&self, file: Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
         let mut change = self.change.lock();
         let limit = limit.min(MOST);
@@ -289,6 +291,7 @@ impl FileTable {
     }
 
     /// What exec does: closes the descriptors marked so.
+    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
     pub fn exec(&self) {
         let mut from = 0;
         loop {

@@ -74,6 +74,7 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
     Ok(())
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "at is below end, and end is a file's")]
 fn zero(object: &vm::Object, offset: u64, end: u64) -> Result {
     const PAGE: u64 = 4096;
     let mut at = offset;

@@ -44,6 +44,7 @@ impl<'a> Reader<'a> {
         Some(part)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "thirteen fields of eight digits")]
     fn member(&mut self) -> Option<Member<'a>> {
         // The header is 110 bytes, and the name goes on right after it.
         let start = self.at;
@@ -77,6 +78,7 @@ impl<'a> Reader<'a> {
 impl<'a> Iterator for Reader<'a> {
     type Item = Member<'a>;
 
+    #[expect(clippy::arithmetic_side_effects, reason = "places in an archive in memory")]
     fn next(&mut self) -> Option<Member<'a>> {
         loop {
             let rest = self.data.get(self.at..)?;

@@ -28,6 +28,7 @@ struct Linked {
 }
 
 /// Unpacks `data` and returns how many members there were. Members that cannot be made are named in the log and left out.
+#[expect(clippy::arithmetic_side_effects, reason = "a count of members in memory")]
 pub fn unpack(context: &FsContext, data: &[u8]) -> usize {
     let cred = Cred::root();
     let mut linked = Vec::new();
@@ -45,6 +46,7 @@ pub fn unpack(context: &FsContext, data: &[u8]) -> usize {
     count
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "no more is copied than is there")]
 fn enter(context: &FsContext, cred: &Cred, member: &Member<'_>, linked: &mut Vec<Linked>) -> Result {
     let kind = Kind::from_mode(member.mode).ok_or(EINVAL)?;
     if member.name.is_empty() || member.name == b"." || member.name == b"/" {
@@ -91,6 +93,7 @@ fn enter(context: &FsContext, cred: &Cred, member: &Member<'_>, linked: &mut Vec
 }
 
 /// What the archive says of a member.
+#[expect(clippy::arithmetic_side_effects, reason = "seconds of 32 bits")]
 fn changes(member: &Member<'_>, kind: Kind) -> Changes {
     Changes {
         mode: (kind != Kind::Symlink).then_some(member.mode),

@@ -86,6 +86,7 @@ impl Input {
     }
 
     /// Takes up to `to.len()` bytes: of one line in canonical mode.
+    #[expect(clippy::arithmetic_side_effects, reason = "compared just before")]
     pub fn take(&mut self, to: &mut [u8], canonical: bool) -> usize {
         let n = to.len().min(self.available(canonical));
         for (slot, byte) in to.iter_mut().zip(self.ready.drain(..n)) {

@@ -129,6 +129,7 @@ impl Tty {
     }
 
     /// Device number, as in `tty_nr` of /proc/PID/stat.
+    #[expect(clippy::arithmetic_side_effects, reason = "ports are few")]
     pub fn number(&self) -> u64 {
         match &self.line {
             Line::Port(n) => device_number::number(4, 64 + *n as u64),
@@ -185,6 +186,7 @@ impl Tty {
     }
 
     /// Reads, as the mode has it.
+    #[expect(clippy::arithmetic_side_effects, reason = "tenths come from a byte")]
     fn read(&self, file: &File, open: &Open, out: &mut Output<'_>) -> Result<usize> {
         if out.left() == 0 {
             return Ok(0);
@@ -236,6 +238,7 @@ impl Tty {
     }
 
     /// Waits for `least` bytes, as long as no more than `tenths` pass between two of them.
+    #[expect(clippy::arithmetic_side_effects, reason = "tenths come from a byte")]
     fn gather(&self, least: usize, tenths: u64) -> Result {
         loop {
             let now = self.input.lock().available(false);

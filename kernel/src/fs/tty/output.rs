@@ -24,6 +24,7 @@ struct Cooked {
 }
 
 impl Cooked {
+    #[expect(clippy::arithmetic_side_effects, reason = "the length is checked against the array")]
     fn push(&mut self, byte: u8) {
         if let Some(slot) = self.bytes.get_mut(self.len) {
             *slot = byte;
@@ -31,6 +32,10 @@ impl Cooked {
         }
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a column counts bytes: 2^64 of them are never written"
+    )]
     fn cook(&mut self, byte: u8, t: &Termios, column: &mut usize) {
         if !t.output(OPOST) {
             self.push(byte);

@@ -78,6 +78,7 @@ impl Pty {
     }
 
     /// Keeps what was written, cooked, for the master.
+    #[expect(clippy::arithmetic_side_effects, reason = "both are lengths in memory")]
     pub fn put(&self, bytes: &[u8], order: &mut Held<'_, level::TtyOutput>) {
         {
             let mut output = self.output.lock_in(order);
@@ -121,6 +122,7 @@ fn find(n: u64) -> Option<Arc<Tty>> {
 }
 
 /// Opens the terminal with this device number: /dev/pts/N.
+#[expect(clippy::arithmetic_side_effects, reason = "majors of terminals begin at MAJOR")]
 pub fn open_slave(device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     let number = (device_number::major(device) - MAJOR) * 256 + device_number::minor(device);
     super::open(find(number).ok_or(EIO)?, flags)
@@ -210,6 +212,7 @@ const TIOCSIG: u32 = 0x4004_5436;
 const TIOCGPTLCK: u32 = 0x8004_5439;
 
 impl FileOps for Master {
+    #[expect(clippy::arithmetic_side_effects, reason = "no more is read than the buffer holds")]
     fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         let pty = self.pty()?;
         let mut buffer = [0; 256];

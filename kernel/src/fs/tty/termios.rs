@@ -120,6 +120,7 @@ impl Termios {
         bytes
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "four words")]
     pub fn from_bytes(bytes: &[u8; SIZE]) -> Termios {
         let word =
             |i: usize| bytes.iter().skip(i * 4).take(4).rev().fold(0u32, |w, b| w << 8 | u32::from(*b));

@@ -234,6 +234,7 @@ impl Dentry {
     ///
     /// # Errors
     /// ENOENT: the name is gone, or on its way; ESTALE: it has fallen out of the cache, and whoever looks for it again finds another.
+    #[expect(clippy::arithmetic_side_effects, reason = "each mount takes memory")]
     pub fn add_mount(&self) -> Result {
         let add = |state| (state & (REMOVED | LEAVING | EVICTED) == 0).then_some(state + 1);
         self.state

@@ -181,6 +181,7 @@ impl Directory {
     }
 
     /// Puts in what was prepared, in one step. The caller has held `names` since. Returns the name's cookie.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of names in memory")]
     pub fn enter(&self, names: &mut Names, place: Place) -> u64 {
         let read = sync::rcu::read();
         let Some(table) = self.table.load(&read) else { return 0 };
@@ -231,6 +232,7 @@ impl Directory {
     }
 
     /// Makes room for one more name.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of names in memory")]
     fn grow_for(&self, names: &Names) -> Result<()> {
         let read = sync::rcu::read();
         let buckets = self.table.load(&read).map_or(0, |t| t.buckets.len());
@@ -252,6 +254,7 @@ impl Names {
     }
 
     /// Drops the slot of a removed name, and holes at the end; the array is packed when half of it is holes.
+    #[expect(clippy::arithmetic_side_effects, reason = "each name that leaves was counted")]
     fn forget(&mut self, cookie: u64) {
         if let Ok(i) = self.order.binary_search_by_key(&cookie, |s| s.cookie)
             && let Some(slot) = self.order.get_mut(i)
@@ -273,6 +276,7 @@ impl Names {
     }
 
     /// The entries at and after a position of the listing, with the position after each.
+    #[expect(clippy::arithmetic_side_effects, reason = "cookies count names that were made")]
     pub fn entries_from(&self, position: u64) -> impl Iterator<Item = (&Entry, u64)> {
         let start = self.order.partition_point(|s| s.cookie < position);
         let rest = self.order.get(start..).unwrap_or(&[]);

@@ -186,6 +186,7 @@ impl FileLocks {
 }
 
 /// Cuts `range` out of the process's locks, and with `add` puts it in.
+#[expect(clippy::arithmetic_side_effects, reason = "both ends were compared just before")]
 fn change(records: &mut Vec<Record>, range: &Record, add: bool) -> Result {
     // A lock cut in two and the new one: nothing fails after this.
     records.try_reserve(2).map_err(|_| crate::errno::ENOLCK)?;
@@ -226,6 +227,7 @@ fn joined(records: &mut Vec<Record>, mut range: Record) -> Record {
 }
 
 /// Puts a lock among its process's, by its start: F_GETLK shows the first that is in the way.
+#[expect(clippy::arithmetic_side_effects, reason = "a count of things in memory")]
 fn put(records: &mut Vec<Record>, new: Record) -> Result {
     let own = |r: &Record| r.process == new.process;
     let at = records.iter().position(|r| own(r) && r.start > new.start);

@@ -87,6 +87,7 @@ struct Component {
     next: usize,
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "places in a path in memory")]
 fn component(text: &[u8], at: usize) -> Option<Component> {
     let rest = text.get(at..)?;
     let start = at + rest.iter().position(|&b| b != b'/')?;
@@ -240,6 +241,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes where a link leads: a place (links of /proc), or a new text that is walked from the link's directory.
+    #[expect(clippy::arithmetic_side_effects, reason = "at most MAX_LINKS")]
     fn follow(&mut self, dir: Path, link: &DentryRef) -> Result<Option<Path>> {
         self.links += 1;
         if self.links > LINKS_MAX {

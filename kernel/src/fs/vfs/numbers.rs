@@ -14,6 +14,7 @@ static NEXT: Padded<AtomicU64> = Padded(AtomicU64::new(BLOCK));
 
 per_cpu! { static MINE: LocalCell<(u64, u64)> = LocalCell::new((0, 0)); }
 
+#[expect(clippy::arithmetic_side_effects, reason = "2^64 numbers last for ever")]
 pub fn next() -> u64 {
     let taken = MINE.this().with(|(next, end)| {
         if next == end {

@@ -113,6 +113,7 @@ impl Clock {
     }
 
     /// Takes out up to `count` names and says how many. Each is looked at twice at most.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of things in memory")]
     fn turn(&self, cache: &NameCache, count: usize) -> usize {
         if self.turning.swap(true, Acquire) {
             return 0;
@@ -260,6 +261,7 @@ pub fn drain() {
 }
 
 /// Takes up to `count` names out of all caches, of each in proportion to what it has, and says how many. Does not sleep.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of things in memory")]
 pub fn shrink(count: usize) -> usize {
     let all = names().max(1);
     let mut taken = 0;

@@ -155,6 +155,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
 ///
 /// # Errors
 /// EAGAIN.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 fn check_user_limit(parent: &super::Current) -> Result {
     let limit = parent.process.limits.soft(abi::RLIMIT_NPROC);
     let credentials = parent.ids();

@@ -77,6 +77,7 @@ impl Queue {
         Queue { head: NONE, tail: NONE, len: 0 }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
     fn push(&mut self, index: u32) {
         let Some(block) = block(index) else { return };
         block.next.store(NONE, Relaxed);
@@ -88,6 +89,7 @@ impl Queue {
         self.len += 1;
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
     fn pop(&mut self) -> Option<u32> {
         let index = self.head;
         let block = block(index)?;
@@ -147,6 +149,7 @@ fn make_block(index: u32) -> Result<&'static Block> {
 
 impl Local {
     /// Makes a block of unused numbers this CPU's current one. EAGAIN if the machine has as many threads as it may have.
+    #[expect(clippy::arithmetic_side_effects, reason = "there is a CPU")]
     fn take_block(&mut self) -> Result<()> {
         let own = LIVE.this().get() as i64;
         if own >= self.allowed {
@@ -188,6 +191,7 @@ impl Local {
         Ok(())
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
     fn fresh_block(&mut self) -> Option<u32> {
         if self.fresh.is_empty() && FRESH.0.load(Relaxed) < BLOCKS {
             let first = FRESH.0.fetch_add(RUN, Relaxed).min(BLOCKS);
@@ -223,6 +227,7 @@ pub struct Id(Pid);
 
 impl Id {
     /// A number that nobody uses. EAGAIN when there is none, ENOMEM when the table cannot grow.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
     pub fn try_new() -> Result<Id> {
         // Nobody is in the cell: nothing in here sleeps or comes back.
         LOCAL
@@ -322,6 +327,7 @@ pub fn find_thread(tid: Pid) -> Option<Arc<Thread>> {
 }
 
 /// The process with the lowest number that is not below `from`. For a walk over all processes that holds no lock between its steps.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
 pub fn next_process(from: Pid) -> Option<Arc<Process>> {
     let mut number = from;
     let end = FRESH.0.load(Relaxed).min(BLOCKS) * BLOCK;
@@ -345,6 +351,7 @@ pub fn next_process(from: Pid) -> Option<Arc<Process>> {
 }
 
 /// Calls `f` for every process until it answers false. Processes that come or go meanwhile may be missed.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
 pub fn for_each_process(mut f: impl FnMut(&Arc<Process>) -> bool) {
     let mut from = 1;
     while let Some(process) = next_process(from) {

@@ -94,6 +94,7 @@ impl Limits {
 
 /// RLIMIT_CPU: SIGXCPU at the soft limit and at every second after it, SIGKILL at the hard one. Asked at ticks, so late by one
 /// at most.
+#[expect(clippy::arithmetic_side_effects, reason = "soft is below INFINITY")]
 pub fn check_cpu_time(process: &Arc<Process>) {
     let soft = process.limits.soft(abi::RLIMIT_CPU);
     if soft == INFINITY {

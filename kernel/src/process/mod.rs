@@ -16,6 +16,8 @@
 //! LockOrder: `children` (parent) → `signals` (child) → `threads` → wait queue. `children` of two processes are never held
 //! at once.
 #![deny(unsafe_code)]
+// An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod access;
 pub mod credentials;
@@ -267,6 +269,7 @@ impl Process {
     }
 
     /// Processor time of all threads, living and dead.
+    #[expect(clippy::arithmetic_side_effects, reason = "nanoseconds of five hundred years")]
     pub fn cpu_time_ns(&self) -> u64 {
         let usage = self.usage();
         usage.user_ns + usage.system_ns

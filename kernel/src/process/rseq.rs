@@ -152,12 +152,14 @@ fn update(thread: &Current, regs: &mut UserRegs) -> Result {
     write_place(address, cpu, cpu, sync::machine::node_of(cpu), cpu)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "the area was found to lie in user memory")]
 fn write_place(address: usize, start: u32, cpu: u32, node: u32, concurrency: u32) -> Result {
     UserPtr::<[u32; 2]>::new(address + CPU_START).write(&[start, cpu])?;
     UserPtr::<[u32; 2]>::new(address + NODE).write(&[node, concurrency])
 }
 
 /// Makes `regs` go on at the abort address if they are in the section that the area names.
+#[expect(clippy::arithmetic_side_effects, reason = "the area was found to lie in user memory")]
 fn leave_section(regs: &mut UserRegs, area: usize, signature: u32) -> Result {
     let place = UserPtr::<u64>::new(area + SECTION);
     let at = place.read()? as usize;

@@ -10,6 +10,7 @@ use vm::{Access, FaultError};
 
 /// An exception in user mode; interrupts are enabled.
 #[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "a count of faults")]
 pub fn user_trap(regs: &mut UserRegs, trap: Trap) {
     if let Trap::PageFault(fault) = trap {
         let access = Access { write: fault.write, exec: fault.exec, user: true };

@@ -22,6 +22,7 @@ static NAMES: SpinLock<(Name, Name), level::HostName> =
     SpinLock::new((padded(b"darter"), padded(b"(none)")), &HOST_NAME);
 
 /// `text` with NULs behind it; what does not fit is cut off.
+#[expect(clippy::arithmetic_side_effects, reason = "the array ends the loop")]
 pub const fn padded(text: &[u8]) -> Name {
     let mut name = [0; LENGTH];
     let mut n = 0;

@@ -58,6 +58,7 @@ impl Usage {
 }
 
 impl UsageSum {
+    #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
     pub fn add(&mut self, other: &UsageSum) {
         self.user_ns += other.user_ns;
         self.system_ns += other.system_ns;

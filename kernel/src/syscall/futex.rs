@@ -26,6 +26,7 @@ fn deadline(timeout: usize, relative: bool, realtime: bool) -> Result<Option<u64
 }
 
 /// futex(2). `extra` is the timeout or the second count.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of tasks")]
 pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, value3: u32) -> Result<usize> {
     let private = op & abi::FUTEX_PRIVATE_FLAG != 0;
     let realtime = op & abi::FUTEX_CLOCK_REALTIME != 0;

@@ -40,6 +40,7 @@ fn with_space<R>(f: impl FnOnce(&Space) -> R) -> R {
 ///
 /// # Errors
 /// ENOMEM.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
 fn check_room(more: usize) -> Result {
     let limit = process::limit_now(abi::RLIMIT_AS);
     if limit == process::limits::INFINITY {
@@ -53,6 +54,7 @@ fn check_room(more: usize) -> Result {
 ///
 /// # Errors
 /// ENOMEM.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 fn check_commit(len: usize) -> Result {
     let all = vm::frame::total_frames() as u64 * PAGE_SIZE as u64;
     if len as u64 > all { Err(Errno::ENOMEM) } else { Ok(()) }
@@ -171,6 +173,7 @@ fn shared_memory(len: usize) -> Result<Backing> {
 }
 
 /// munmap(2).
+#[expect(clippy::arithmetic_side_effects, reason = "start is at most USER_END")]
 pub fn sys_munmap(start: usize, len: usize) -> Result<usize> {
     if !start.is_multiple_of(PAGE_SIZE) || start > USER_END || len > USER_END - start {
         return Err(Errno::EINVAL);
@@ -199,6 +202,7 @@ pub fn sys_mprotect(start: usize, len: usize, prot: u32) -> Result<usize> {
 }
 
 /// mremap(2).
+#[expect(clippy::arithmetic_side_effects, reason = "compared just before")]
 pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: usize) -> Result<usize> {
     const KNOWN: u32 = abi::MREMAP_MAYMOVE | abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP;
     if flags & !KNOWN != 0 {
@@ -213,6 +217,7 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
 }
 
 /// brk(2): the new end of the heap, or the old one if it cannot be moved there.
+#[expect(clippy::arithmetic_side_effects, reason = "compared just before")]
 pub fn sys_brk(want: usize) -> Result<usize> {
     let current = process::current();
     let base = current.process.memory.lock().brk;
@@ -306,6 +311,7 @@ fn check_mapped(start: usize, len: usize) -> Result<usize> {
 }
 
 /// mincore(2).
+#[expect(clippy::arithmetic_side_effects, reason = "at most CHUNK pages a turn, and not more than are left")]
 pub fn sys_mincore(start: usize, len: usize, to: usize) -> Result<usize> {
     if !start.is_multiple_of(PAGE_SIZE) {
         return Err(Errno::EINVAL);
@@ -335,6 +341,7 @@ pub fn sys_mincore(start: usize, len: usize, to: usize) -> Result<usize> {
 }
 
 /// mlock(2) and munlock(2): nothing is ever swapped out.
+#[expect(clippy::arithmetic_side_effects, reason = "lead is the lower part of start")]
 pub fn sys_mlock(start: usize, len: usize) -> Result<usize> {
     let lead = start % PAGE_SIZE;
     check_mapped(start - lead, len.checked_add(lead).ok_or(Errno::EINVAL)?)

@@ -3,6 +3,8 @@
 //! `table` is the one list: number, name, handler. A handler's file decodes, checks, calls and encodes; the work is
 //! elsewhere. Handlers get their arguments as the types that Linux's prototypes have: an `int` is the low 32 bits of its register.
 #![forbid(unsafe_code)]
+// An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod barrier;
 pub mod file;
@@ -49,6 +51,7 @@ pub fn dispatch(regs: &mut UserRegs) {
 
 /// The result of a call that failed.
 #[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "errnos are small")]
 fn failed(errno: Errno) -> isize {
     if errno.0 >= ERESTARTSYS.0 {
         // Whatever became of the signal (another thread may have taken it), the way out has to see this result.

@@ -55,6 +55,7 @@ fn wait_for(entries: &[Entry], results: &mut [u32], deadline: Option<u64>) -> Re
     })
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "counts of descriptors")]
 fn look<'a>(entries: &'a [Entry], results: &mut [u32], poller: &mut Poller<'_, 'a>) -> usize {
     let mut n = 0;
     for (entry, result) in entries.iter().zip(results) {
@@ -73,6 +74,7 @@ fn after(nanos: u64) -> u64 {
 }
 
 /// Reads a `struct timespec` as a deadline; no address, no deadline.
+#[expect(clippy::arithmetic_side_effects, reason = "the unit is 1 or 1,000, and the part below a second")]
 fn deadline(address: usize, unit: i64) -> Result<Option<u64>> {
     let Some(p) = UserPtr::<[i64; 2]>::new(address).non_null() else { return Ok(None) };
     let [seconds, part] = p.read()?;
@@ -92,6 +94,7 @@ fn deadline(address: usize, unit: i64) -> Result<Option<u64>> {
 }
 
 /// ppoll, select and pselect6 write back what was left of the timeout.
+#[expect(clippy::arithmetic_side_effects, reason = "the unit is 1 or 1,000")]
 fn write_rest(address: usize, deadline: Option<u64>, unit: u64) {
     if let (Some(p), Some(deadline)) = (UserPtr::<[i64; 2]>::new(address).non_null(), deadline) {
         let rest = deadline.saturating_sub(arch::time::now());
@@ -101,6 +104,7 @@ fn write_rest(address: usize, deadline: Option<u64>, unit: u64) {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "at most as many as descriptors, in user memory")]
 fn poll(address: usize, count: u32, deadline: Option<u64>) -> Result<usize> {
     let count = count as usize;
     if count > caller::descriptor_limit() {
@@ -138,6 +142,7 @@ fn poll(address: usize, count: u32, deadline: Option<u64>) -> Result<usize> {
     Ok(n)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "milliseconds of 32 bits")]
 pub fn sys_poll(address: usize, count: u32, timeout: i32) -> Result<usize> {
     let deadline = u64::try_from(timeout).ok().map(|ms| after(ms * 1_000_000));
     // Linux restarts a poll that no handler interrupted; a fixed deadline would be needed for that.
@@ -178,6 +183,7 @@ const SETS: usize = 3;
 /// FD_SETSIZE of the kernel's own making: as many as a table can have.
 const SELECT_MAX: usize = crate::fs::file::table::MOST;
 
+#[expect(clippy::arithmetic_side_effects, reason = "counts of descriptors")]
 fn select(count: i32, addresses: [usize; SETS], deadline: Option<u64>) -> Result<usize> {
     let count = usize::try_from(count).map_err(|_| EINVAL)?;
     let files = caller::files();
@@ -298,6 +304,7 @@ pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Res
     Ok(0)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "most is checked against EVENTS_MAX")]
 fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> Result<usize> {
     let most =
         usize::try_from(most).ok().filter(|&n| n > 0 && n <= i32::MAX as usize / EVENT_SIZE).ok_or(EINVAL)?;
@@ -316,6 +323,7 @@ fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> R
     Ok(n)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "milliseconds of 32 bits")]
 pub fn sys_epoll_wait(epoll: i32, address: usize, most: i32, timeout: i32) -> Result<usize> {
     let deadline = u64::try_from(timeout).ok().map(|ms| after(ms * 1_000_000));
     epoll_wait(epoll, address, most, deadline)

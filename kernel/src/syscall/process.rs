@@ -42,6 +42,7 @@ pub fn sys_clone(regs: &mut UserRegs) -> Result<usize> {
 }
 
 /// clone3(2), the first version of its argument.
+#[expect(clippy::arithmetic_side_effects, reason = "size is at least FIRST")]
 pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
     let [address, size, ..] = regs.args();
     const FIRST: usize = 64;
@@ -140,6 +141,7 @@ pub struct Rusage {
 }
 
 impl Rusage {
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
     pub fn new(usage: &UsageSum) -> Self {
         Self {
             user: Timeval::from_ns(usage.user_ns),
@@ -202,6 +204,7 @@ fn wait_options(target: Target, options: u32) -> WaitOptions {
 }
 
 /// waitid(2), with the usage that the raw call gives.
+#[expect(clippy::arithmetic_side_effects, reason = "fields of a struct that was just written to")]
 pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -> Result<usize> {
     let what = abi::WEXITED | abi::WSTOPPED | abi::WCONTINUED;
     let known = what | abi::WNOHANG | abi::WNOWAIT | abi::__WNOTHREAD | abi::__WALL | abi::__WCLONE;

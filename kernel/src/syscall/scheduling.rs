@@ -37,6 +37,7 @@ pub fn sys_sched_yield() -> Result<usize> {
 }
 
 /// sched_setaffinity(2).
+#[expect(clippy::arithmetic_side_effects, reason = "shifts of bytes in a word")]
 pub fn sys_sched_setaffinity(tid: i32, len: usize, mask: usize) -> Result<usize> {
     let mut bytes = [0u8; MAX_CPUS / 8];
     let taken = len.min(bytes.len());
@@ -52,6 +53,7 @@ pub fn sys_sched_setaffinity(tid: i32, len: usize, mask: usize) -> Result<usize>
 }
 
 /// sched_getaffinity(2): bytes written.
+#[expect(clippy::arithmetic_side_effects, reason = "n is below the number of bytes")]
 pub fn sys_sched_getaffinity(tid: i32, len: usize, mask: usize) -> Result<usize> {
     let cpus = sync::cpus() as usize;
     let size = cpus.next_multiple_of(64) / 8;
@@ -113,6 +115,7 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
 }
 
 /// getpriority(2): 20 minus the nice value.
+#[expect(clippy::arithmetic_side_effects, reason = "nice is between -20 and 19")]
 pub fn sys_getpriority(which: u32, who: i32) -> Result<usize> {
     let mut best: Option<i32> = None;
     each_of(which, who, |t| {
@@ -194,6 +197,7 @@ pub fn sys_sched_getattr(tid: i32, to: usize, size: u32, flags: u32) -> Result<u
 }
 
 /// sched_setattr(2): the policies are those of sched_setscheduler, and the nice value counts.
+#[expect(clippy::arithmetic_side_effects, reason = "from is in user memory, which was just read")]
 pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
     const KEEP_POLICY: u64 = 8;
     const KEEP_PARAMS: u64 = 16;

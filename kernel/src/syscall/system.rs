@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::prctl as pr;
 
 /// uname(2).
+#[expect(clippy::arithmetic_side_effects, reason = "a few hundred bytes")]
 pub fn sys_uname(to: usize) -> Result<usize> {
     let (host, domain) = utsname::names();
     let own = |text: &str| utsname::padded(text.as_bytes());
@@ -43,6 +44,7 @@ pub fn sys_setdomainname(from: usize, len: i32) -> Result<usize> {
 }
 
 /// sysinfo(2).
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn sys_sysinfo(to: usize) -> Result<usize> {
     let mut processes = 0u16;
     process::for_each_process(|_| {
@@ -229,6 +231,7 @@ pub fn sys_reboot(magic: u32, magic2: u32, command: u32, _arg: usize) -> Result<
 }
 
 /// getrandom(2): never blocks, since the generator is seeded at boot.
+#[expect(clippy::arithmetic_side_effects, reason = "no more is moved than fits")]
 pub fn sys_getrandom(to: usize, len: usize, flags: u32) -> Result<usize> {
     const NONBLOCK: u32 = 1;
     const RANDOM: u32 = 2;

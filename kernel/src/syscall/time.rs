@@ -57,6 +57,7 @@ impl Timeval {
     ///
     /// # Errors
     /// EINVAL: negative, or microseconds out of range.
+    #[expect(clippy::arithmetic_side_effects, reason = "microseconds are below a million")]
     pub fn to_ns(self) -> Result<u64> {
         if self.seconds < 0 || !(0..1_000_000).contains(&self.microseconds) {
             return Err(Errno::EINVAL);
@@ -168,6 +169,7 @@ static FIRST_ZONE: AtomicBool = AtomicBool::new(true);
 
 /// settimeofday(2), by root. A first zone that comes without a time says that the hardware's clock shows local time: the wall clock, which was
 /// taken from it, is moved to UTC.
+#[expect(clippy::arithmetic_side_effects, reason = "fifteen hours at most")]
 pub fn sys_settimeofday(from: usize, zone: usize) -> Result<usize> {
     let time = if from == 0 { None } else { Some(UserPtr::<Timeval>::new(from).read()?.to_ns()?) };
     let zone = if zone == 0 { None } else { Some(UserPtr::<[i32; 2]>::new(zone).read()?) };
@@ -223,6 +225,7 @@ pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize
 
 /// Sleeps until a clock of processor time has come to `time`, or moved on by it. Nothing tells when: the sleeper looks again when it
 /// could be so at the earliest.
+#[expect(clippy::arithmetic_side_effects, reason = "there is a CPU")]
 fn sleep_on(clock: &CpuClock, time: u64, absolute: bool, remain: usize) -> Result<usize> {
     const MILLISECOND: u64 = 1_000_000;
     let until = if absolute { time } else { clock.read()?.saturating_add(time) };

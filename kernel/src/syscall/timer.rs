@@ -196,6 +196,7 @@ pub fn sys_timer_delete(id: i32) -> Result<usize> {
 }
 
 /// timerfd_create(2).
+#[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
 pub fn sys_timerfd_create(clock: i32, flags: u32) -> Result<usize> {
     let flags = OpenFlags::from_bits_retain(flags);
     let (clock, wakes) = time_clock(clock).ok_or(Errno::EINVAL)?;

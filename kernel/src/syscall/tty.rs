@@ -8,6 +8,7 @@ use crate::fs::file::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, get
 use crate::fs::vfs::inode::Kind;
 use crate::fs::{caller, tty};
 
+#[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
 pub fn sys_ioctl(fd: i32, command: u32, argument: usize) -> Result<usize> {
     let file = file(fd)?;
     if file.flags().contains(OpenFlags::PATH) {

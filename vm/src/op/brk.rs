@@ -22,6 +22,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// Moves the end of the heap to `want` and returns where it is then: unchanged if that cannot be. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
     pub fn brk(&self, want: VirtAddr) -> VirtAddr {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);

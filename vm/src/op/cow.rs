@@ -31,6 +31,7 @@ pub(crate) struct CopyOf {
 
 impl<M: Machine> Space<M> {
     /// Gives a private page of the leaf at `path` a copy of what it shows or is to show.
+    #[expect(clippy::arithmetic_side_effects, reason = "addresses in a leaf")]
     pub(crate) fn copy_page(
         &self,
         path: &WalkPath<'_>,

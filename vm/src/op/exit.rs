@@ -33,6 +33,7 @@ impl<M: Machine> Space<M> {
 }
 
 /// Takes everything out of an interior node; returns how many pages the leaves below mapped.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 fn strip<M: Machine>(node: Ending<'_>, proof: Flushed<'_>, order: &mut Order<'_>, rcu: &RcuRead) -> usize {
     let mut mapped = 0;
     let node = node.make_stray(order);

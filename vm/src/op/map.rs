@@ -35,6 +35,7 @@ impl<M: Machine> RangeOp<M> for MapOp {
         self.attrs.object.as_ref()
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "at is not before start")]
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let at = node.node().address(range.start);
         let shift = node.node().shift();
@@ -45,6 +46,7 @@ impl<M: Machine> RangeOp<M> for MapOp {
 
 impl<M: Machine> Space<M> {
     /// Maps what `request` says; returns where. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, VmError> {
         let len = request.len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
         if len == 0 {
@@ -109,6 +111,7 @@ impl<M: Machine> Space<M> {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a page is not of no bytes")]
 fn attrs_of(request: &MapRequest, len: usize) -> Result<MappingAttrs, VmError> {
     let mut flags = SegFlags::empty();
     flags.set(SegFlags::GROWSDOWN, request.flags.contains(MapFlags::GROWSDOWN));

@@ -1,5 +1,7 @@
 //! The operations on an address space, a file each. All are walks over leaves in the same words (`space::walk`, `space::range`).
 #![forbid(unsafe_code)]
+// An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod brk;
 mod cow;

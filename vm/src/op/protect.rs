@@ -26,6 +26,7 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
         node.update_mapped(range, |m| m.prot = self.0);
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         for index in leaf.used_in(&range) {
             let old = leaf.look(index);

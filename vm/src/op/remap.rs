@@ -77,6 +77,7 @@ impl<M: Machine> RangeOp<M> for TakeOut<'_> {
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
 
+    #[expect(clippy::arithmetic_side_effects, reason = "offsets in the moved range, places in a leaf")]
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let node = leaf.node();
         for index in leaf.used_in(&range) {
@@ -111,6 +112,7 @@ impl<M: Machine> RangeOp<M> for PutIn<'_> {
     const DETACHES: bool = false;
     const CHANGES_SEGMENTS: bool = false;
 
+    #[expect(clippy::arithmetic_side_effects, reason = "offsets in the moved range, places in a leaf")]
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
         let node = leaf.node();
         let base = self.base;
@@ -141,6 +143,10 @@ impl<M: Machine> RangeOp<M> for PutIn<'_> {
 
 impl<M: Machine> Space<M> {
     /// mremap; returns where the mapping is. `Fault` if the old range is not one mapping. May sleep.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "both ranges were checked to lie in user memory; lengths were compared"
+    )]
     pub fn remap(
         &self,
         old: VirtAddr,
@@ -223,6 +229,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// Extends the mapping that ends at `end`, where the addresses after it are free.
+    #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
     fn grow_in_place(&self, piece: &Piece, end: usize, more: usize) -> Result<bool, VmError> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
@@ -240,6 +247,7 @@ impl<M: Machine> Space<M> {
 
     /// Moves the private pages of `from..from + len` to `to`, which is mapped as `from` was, with `attrs`. An error comes before the
     /// first page is moved. Unless the old addresses stay mapped (`keep`), they cannot be used any more, where others might.
+    #[expect(clippy::arithmetic_side_effects, reason = "both ranges were checked to lie in user memory")]
     fn move_pages(
         &self,
         from: usize,
@@ -313,6 +321,7 @@ impl<M: Machine> Space<M> {
 
     /// Not inlined, as the next two: what they need of the stack is not needed at once.
     #[inline(never)]
+    #[expect(clippy::arithmetic_side_effects, reason = "both ranges were checked to lie in user memory")]
     fn take_out(
         &self,
         base: usize,
@@ -328,6 +337,7 @@ impl<M: Machine> Space<M> {
     }
 
     #[inline(never)]
+    #[expect(clippy::arithmetic_side_effects, reason = "both ranges were checked to lie in user memory")]
     fn put_in(
         &self,
         base: usize,
@@ -342,6 +352,7 @@ impl<M: Machine> Space<M> {
 
     /// What found no place (unmapped or touched by another thread meanwhile) is dropped; it was flushed already.
     #[inline(never)]
+    #[expect(clippy::arithmetic_side_effects, reason = "both ranges were checked to lie in user memory")]
     fn drop_rest(&self, base: usize, mut pages: Pages, order: &mut Order<'_>) {
         if pages.is_empty() {
             return;
@@ -355,6 +366,7 @@ impl<M: Machine> Space<M> {
     }
 
     #[inline(never)]
+    #[expect(clippy::arithmetic_side_effects, reason = "both ranges were checked to lie in user memory")]
     fn vacate(&self, from: usize, len: usize, order: &mut Order<'_>) -> Result<(), VmError> {
         self.apply(from, from + len, &mut VacateOp, order)
     }

@@ -16,6 +16,10 @@ use sync::rcu;
 
 impl<M: Machine> Space<M> {
     /// Reads `bytes.len()` bytes at `addr`. May sleep.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "no more than the buffer holds, in pages that are mapped"
+    )]
     pub fn read_remote(&self, addr: VirtAddr, bytes: &mut [u8]) -> Result<(), FaultError> {
         let mut at = addr.0;
         let mut rest = bytes;
@@ -34,6 +38,10 @@ impl<M: Machine> Space<M> {
     }
 
     /// Writes `bytes` at `addr`, where the program may write. May sleep.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "no more than the buffer holds, in pages that are mapped"
+    )]
     pub fn write_remote(&self, addr: VirtAddr, bytes: &[u8]) -> Result<(), FaultError> {
         let mut at = addr.0;
         let mut rest = bytes;

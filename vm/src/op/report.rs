@@ -77,6 +77,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// Sizes, added up now.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     pub fn usage(&self) -> Usage {
         let mut usage = Usage::default();
         {
@@ -106,6 +107,7 @@ impl<M: Machine> Space<M> {
         usage.resident_pages
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     fn count(&self, node: &Node, usage: &mut Usage, order: &mut Order<'_>, rcu: &RcuRead) {
         usage.tables += 1;
         let locked = node.lock(order);
@@ -157,6 +159,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// The identity of the futex word at `addr`, which the program may read.
+    #[expect(clippy::arithmetic_side_effects, reason = "a file's pages are below 2^51")]
     pub fn futex_key(&self, addr: VirtAddr) -> Result<FutexKey, FaultError> {
         let page = addr.page_start().0;
         let piece = self

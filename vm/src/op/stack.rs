@@ -17,6 +17,7 @@ use sync::level::Held;
 impl<M: Machine> Space<M> {
     /// `addr` is not mapped: extends the mapping above down to it, if that one grows downwards, the limit allows it and the guard
     /// gap to the mapping below stays. Success means: try the access again. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "mappings do not overlap")]
     pub(crate) fn grow_stack(&self, addr: usize) -> Result<(), FaultError> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);

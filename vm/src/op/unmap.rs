@@ -61,6 +61,7 @@ impl<M: Machine> RangeOp<M> for VacateOp {
         put_into_quarantine(node, range, gather);
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]
     fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         for index in leaf.used_in(&range) {
             let entry = leaf.entry(index);

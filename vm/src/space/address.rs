@@ -43,6 +43,7 @@ impl AddressLayout {
 
 impl<M: Machine> Space<M> {
     /// Maps `len` bytes at `hint` if that is free, else where there is room.
+    #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
     pub(crate) fn map_somewhere(
         &self,
         hint: usize,
@@ -70,6 +71,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// The highest free run of `len` bytes below the top.
+    #[expect(clippy::arithmetic_side_effects, reason = "the gap is as long as len")]
     fn find_gap(
         &self,
         layout: &mut AddressLayout,

@@ -6,6 +6,8 @@
 //! Lock order: `layout` (level Space, may sleep) → object → node. `layout` guards the choice of addresses and is held by fork
 //! from its first leaf to its flush; faults take it only to wait for a fork or to grow a stack.
 #![deny(unsafe_code)]
+// An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod address;
 pub(crate) mod pieces;
@@ -86,12 +88,14 @@ impl<T: Into<VmError>> From<T> for Stop {
 }
 
 /// A terabyte below the top, so that mappings of before the second thread stay apart.
+#[expect(clippy::arithmetic_side_effects, reason = "constants")]
 const fn spans_end<M: Machine>() -> usize {
     (M::USER_END - (1 << 40)) & !(SPAN_BYTES - 1)
 }
 
 impl<M: Machine> Space<M> {
     /// An empty space.
+    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
     pub fn try_new() -> Result<Arc<Self>, VmError> {
         // 128 MiB and a little for the stack above the mappings, as on Linux.
         let top = M::USER_END - (136 << 20);

@@ -27,6 +27,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// The same, but nodes from `limit` on are not looked at: they may be another CPU's.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a node")]
     pub(crate) fn next_piece_in(&self, addr: usize, limit: usize, order: &mut Order<'_>) -> Option<Piece> {
         let rcu = rcu::read();
         let mut at = addr;
@@ -68,6 +69,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// The same, but nodes that end at or below `floor` are not looked at.
+    #[expect(clippy::arithmetic_side_effects, reason = "end is not zero; places in a node")]
     pub(crate) fn previous_piece_in(
         &self,
         addr: usize,
@@ -144,6 +146,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// The mapping around or after `addr`, neighbours joined upwards from there.
+    #[expect(clippy::arithmetic_side_effects, reason = "an end is not before its start")]
     pub(crate) fn next_mapping(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
         let mut whole = self.next_piece(addr, order)?;
         while whole.attrs.is_quarantine() {

@@ -47,6 +47,7 @@ pub(crate) trait RangeOp<M: Machine> {
 impl<M: Machine> Space<M> {
     /// Applies `op` to `start..end`, whole pages below `USER_END`. No lock but the layout is held. May sleep unless the layout
     /// is locked.
+    #[expect(clippy::arithmetic_side_effects, reason = "end is not zero")]
     pub(crate) fn apply<O: RangeOp<M>>(
         &self,
         start: usize,
@@ -122,6 +123,7 @@ trait Pass<'g, M: Machine>: Sized {
 
 impl<'g, M: Machine, P: Pass<'g, M>> Walk<'_, '_, 'g, M, P> {
     /// `start..end`, which lies in `node`.
+    #[expect(clippy::arithmetic_side_effects, reason = "spans of user memory; end is not zero")]
     fn range(&mut self, node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
         let Range { start, end } = range;
         let span = node.span();
@@ -188,6 +190,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
         Ok(())
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "end is not zero; places in a leaf")]
     fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
         let Walk { space, order, rcu, pass: Prepare(op) } = walk;
         while let Some(path) = space.reach(start, O::CREATES, order, rcu)? {
@@ -280,6 +283,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
         Ok(())
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "end is not zero; places in a leaf")]
     fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
         let Walk { space, order, rcu, pass: Change { op, gather } } = walk;
         let mut at = start;
@@ -327,6 +331,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
 
 /// Clears entries, those that own their frame into `gather`, until that is full; says how far it came. Pages of objects are not the
 /// leaf's: only their translations have to go.
+#[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]
 fn clear<M: Machine>(leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) -> u16 {
     let mut cleared = range.end..range.start;
     let mut reached = range.end;

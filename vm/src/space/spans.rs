@@ -59,6 +59,7 @@ impl Spans {
 
 impl<M: Machine> Space<M> {
     /// Maps `len` bytes in this CPU's span. None: too large for that, or there is no span to be had.
+    #[expect(clippy::arithmetic_side_effects, reason = "a span in user memory")]
     pub(crate) fn map_in_span(&self, len: usize, attrs: &MappingAttrs) -> Result<Option<VirtAddr>, VmError> {
         if len > SPAN_BYTES / 4 {
             return Ok(None);
@@ -115,6 +116,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// A gigabyte in which nothing is mapped.
+    #[expect(clippy::arithmetic_side_effects, reason = "a span in user memory")]
     fn take_span(&self) -> Option<usize> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
@@ -129,6 +131,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// `start..end` was unmapped. True: it lies where spans are, and the layout need not know.
+    #[expect(clippy::arithmetic_side_effects, reason = "end is not zero")]
     pub(crate) fn note_free_in_span(&self, start: usize, end: usize) -> bool {
         if let Ok(Some(slot)) = self.spans.this()
             && let Some(mut span) = slot.try_lock()

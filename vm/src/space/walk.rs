@@ -86,6 +86,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// A node for entry `index` of `parent`, all of which has `attrs`.
+    #[expect(clippy::arithmetic_side_effects, reason = "a leaf has no child, so the level is not zero")]
     fn make_child(
         &self,
         parent: &Node,

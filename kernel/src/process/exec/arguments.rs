@@ -36,6 +36,7 @@ impl Strings {
     ///
     /// # Errors
     /// ENOMEM.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of strings in memory")]
     pub fn push(&mut self, text: &[u8]) -> Result {
         self.bytes.try_extend_from_slice(text)?;
         self.bytes.try_push(0)?;
@@ -70,6 +71,7 @@ impl Strings {
     }
 
     /// Bytes that the list takes on the new stack, pointers included.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of strings in memory")]
     pub fn cost(&self) -> usize {
         self.bytes.len() + self.count * size_of::<usize>()
     }
@@ -79,6 +81,7 @@ impl Strings {
     ///
     /// # Errors
     /// EFAULT; E2BIG: too long; ENOMEM; EINTR: a fatal signal came.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of strings in memory")]
     pub fn copy_from_user(array: usize, budget: &mut usize) -> Result<Self> {
         let mut list = Strings::new();
         if array == 0 {
@@ -99,6 +102,10 @@ impl Strings {
         }
     }
 
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "each piece was copied from user memory, whose addresses end long before; lengths are in memory"
+    )]
     fn copy_string(&mut self, mut from: usize, budget: &mut usize) -> Result {
         if self.bytes.capacity() == 0 {
             self.bytes = sync::heap::try_vec(FIRST)?;

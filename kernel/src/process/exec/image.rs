@@ -94,6 +94,7 @@ impl Image {
     ///
     /// # Errors
     /// ENOEXEC: not a program for this machine. EINVAL, EIO, ENOMEM as Linux gives them.
+    #[expect(clippy::arithmetic_side_effects, reason = "sixteen bits of headers")]
     pub fn parse(file: &File, head: &[u8]) -> Result<Self> {
         let (header, _) = FileHeader::read_from_prefix(head).map_err(|_| Errno::ENOEXEC)?;
         let relocatable = match u32::from(header.kind) {
@@ -169,6 +170,7 @@ impl Image {
         }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "the part's end was checked, and holds the headers")]
     fn add_load(&mut self, part: &ProgramHeader, headers: u64) -> Result {
         let end = part.address.checked_add(part.memory_size).ok_or(Errno::EINVAL)?;
         let in_page = PAGE_SIZE as u64 - 1;
@@ -202,6 +204,7 @@ impl Image {
     }
 
     /// The address span of all parts, page aligned, before the base is added.
+    #[expect(clippy::arithmetic_side_effects, reason = "each part's end was checked")]
     pub fn span(&self) -> (usize, usize) {
         let start = self.loads.first().map_or(0, |l| l.address & !(PAGE_SIZE - 1));
         let end = self.loads.iter().map(|l| l.address + l.memory_size).max().unwrap_or(start);
@@ -213,6 +216,7 @@ impl Image {
 ///
 /// # Errors
 /// EIO: the file ends before. EINVAL: there are no such places in a file.
+#[expect(clippy::arithmetic_side_effects, reason = "no more is read than fits")]
 fn read_exact(file: &File, offset: u64, buffer: &mut [u8]) -> Result {
     let mut done = 0;
     while done < buffer.len() {

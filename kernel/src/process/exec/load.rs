@@ -29,6 +29,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// ENOMEM: no memory or no free addresses. EINVAL: parts that cannot be mapped.
+#[expect(clippy::arithmetic_side_effects, reason = "ends were checked with each part")]
 pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool) -> Result<Loaded> {
     if image.broken {
         return Err(Errno::EINVAL);
@@ -68,6 +69,7 @@ pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool)
 }
 
 /// A free run of `len` bytes, aligned to `align`.
+#[expect(clippy::arithmetic_side_effects, reason = "align is at least a page")]
 fn find_free(space: &Space, len: usize, align: usize) -> Result<usize> {
     let padded = len.checked_add(align - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
     let request = MapRequest {
@@ -82,6 +84,10 @@ fn find_free(space: &Space, len: usize, align: usize) -> Result<usize> {
     Ok(found.0.next_multiple_of(align))
 }
 
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "ends are in user memory, and the part begins in its first page"
+)]
 fn map_part(space: &Space, load: &Load, address: usize, object: &ObjectRef, fixed: MapFlags) -> Result {
     let mut prot = Prot::empty();
     prot.set(Prot::READ, load.read);
@@ -118,6 +124,7 @@ fn map_part(space: &Space, load: &Load, address: usize, object: &ObjectRef, fixe
     Ok(())
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "both ends are in one page")]
 fn clear(space: &Space, from: usize, to: usize) -> Result {
     static ZEROS: [u8; PAGE_SIZE] = [0; PAGE_SIZE];
     let zeros = ZEROS.get(..to - from).ok_or(Errno::EINVAL)?;

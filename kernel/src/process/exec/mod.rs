@@ -155,6 +155,7 @@ fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(
 ///
 /// # Errors
 /// ENOEXEC: there is none, or the interpreter's name does not fit.
+#[expect(clippy::arithmetic_side_effects, reason = "places in a line in memory")]
 fn parse_script(head: &[u8]) -> Result<(&[u8], Option<&[u8]>)> {
     let body = head.get(2..).unwrap_or_default();
     let line_end = body.iter().position(|b| *b == b'\n');
@@ -270,6 +271,7 @@ fn unshare_files(thread: &super::Current) -> Result {
 }
 
 /// Maps the program, its interpreter, the vDSO and the stack. Returns where it begins, and what is remembered of it.
+#[expect(clippy::arithmetic_side_effects, reason = "the gap is at most five sixths of user memory")]
 fn fill(
     space: &Space,
     program: &Program,
@@ -353,6 +355,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
 }
 
 /// Maps the vDSO; 0: there is none.
+#[expect(clippy::arithmetic_side_effects, reason = "a few pages in user memory")]
 fn map_vdso(space: &Space) -> Result<usize> {
     let Some(vdso) = arch::vdso() else { return Ok(0) };
     let total = vdso.data_len + vdso.code_len;

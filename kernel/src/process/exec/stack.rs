@@ -53,6 +53,10 @@ pub struct InitialStack {
 ///
 /// # Errors
 /// ENOMEM; E2BIG: the strings do not fit.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "arguments are below the limit of the stack, at whose top they lie"
+)]
 pub fn build(
     space: &Space,
     argv: &Strings,
@@ -137,6 +141,7 @@ fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize)
     entries.map(|(key, value)| [key as usize, value])
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "strings on the stack")]
 fn push_pointers(block: &mut Vec<usize>, strings: &Strings, mut at: usize) -> Result {
     for text in strings.iter() {
         block.try_push(at)?;

@@ -33,6 +33,7 @@ struct Table {
 const _: () = assert!(PLACES <= u64::BITS as usize);
 
 /// The place of `signal`; None: it has none.
+#[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
 fn place_of(signal: u32) -> Option<usize> {
     if signal == 0 || signal == SIGKILL || signal == SIGSTOP {
         return None;
@@ -80,6 +81,7 @@ impl Actions {
     }
 
     /// exec: handlers become the default, ignored signals stay ignored.
+    #[expect(clippy::arithmetic_side_effects, reason = "left is not zero")]
     pub fn reset_for_exec(&self, order: &mut Order<'_>) {
         let mut table = self.0.lock_in(order);
         let mut left = core::mem::take(&mut table.set);

@@ -162,6 +162,7 @@ fn tell_parent(process: &Arc<Process>, code: u32, signal: i32) {
 }
 
 /// Turns the internal results of interrupted system calls into a restart or EINTR.
+#[expect(clippy::arithmetic_side_effects, reason = "no call's result is the least number")]
 fn restart(regs: &mut UserRegs, handler: Option<&Action>) {
     if !regs.in_syscall() {
         return;

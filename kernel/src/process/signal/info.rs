@@ -104,6 +104,7 @@ impl Info {
     }
 
     /// struct signalfd_siginfo: what a read of a signal file gives (signalfd(2)).
+    #[expect(clippy::arithmetic_side_effects, reason = "offsets in a table above")]
     pub fn to_signalfd(self) -> [u8; 128] {
         let bytes = self.to_bytes();
         let mut out = [0; 128];
@@ -137,6 +138,7 @@ impl Info {
     }
 
     /// What rt_sigqueueinfo was given.
+    #[expect(clippy::arithmetic_side_effects, reason = "offsets in an array")]
     pub fn from_bytes(bytes: &[u8; 128]) -> Self {
         let word = |n: usize| i32::from_ne_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]);
         let long = |n: usize| u64::from(word(n) as u32) | u64::from(word(n + 4) as u32) << 32;

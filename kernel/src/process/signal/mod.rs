@@ -50,6 +50,7 @@ const IGNORED_BY_DEFAULT: u64 = bit(abi::SIGCHLD) | bit(abi::SIGCONT) | bit(abi:
 const QUEUE_MAX: u64 = 4096;
 
 /// The mask bit of a signal.
+#[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
 pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
@@ -103,6 +104,7 @@ impl AltStack {
     pub const NONE: Self = Self { sp: 0, size: 0, flags: abi::SS_DISABLE };
 
     /// Is `sp` on it?
+    #[expect(clippy::arithmetic_side_effects, reason = "compared just before")]
     pub fn contains(&self, sp: usize) -> bool {
         self.size != 0 && sp > self.sp && sp - self.sp <= self.size
     }
@@ -147,6 +149,7 @@ impl PendingSet {
     }
 
     /// Takes the next signal that is not in `blocked`: synchronous ones first, then the lowest number.
+    #[expect(clippy::arithmetic_side_effects, reason = "at most 64")]
     fn take(&mut self, blocked: u64) -> Option<Info> {
         let ready = self.set & !blocked;
         let first = if ready & SYNCHRONOUS != 0 { ready & SYNCHRONOUS } else { ready };

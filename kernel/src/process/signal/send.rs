@@ -144,6 +144,7 @@ pub fn forced(info: Info) {
 }
 
 /// Every process of a group. Returns how many there were.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of processes")]
 pub fn to_group(group: Pid, info: Info) -> usize {
     let mut count = 0;
     ids::for_each_process(|p| {

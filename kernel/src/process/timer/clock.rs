@@ -20,6 +20,7 @@ pub enum Kind {
 
 impl Kind {
     /// What of `usage` counts, ns.
+    #[expect(clippy::arithmetic_side_effects, reason = "nanoseconds of five hundred years")]
     pub fn of(self, usage: &UsageSum) -> u64 {
         match self {
             Kind::User => usage.user_ns,

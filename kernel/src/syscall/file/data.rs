@@ -20,6 +20,7 @@ pub fn sys_lseek(fd: i32, offset: i64, whence: u32) -> Result<usize> {
 /// Entries are gathered here and copied out afterwards, so that no fault is taken under a directory's lock.
 const LISTING_MAX: usize = 32 << 10;
 
+#[expect(clippy::arithmetic_side_effects, reason = "names are short, and the list is below its limit")]
 pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
     let file = file(fd)?;
     if file.flags().contains(OpenFlags::PATH) {
@@ -135,6 +136,10 @@ struct Side<'a> {
 }
 
 /// Copies up to `len` bytes. What was read and could not be written is given back.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "done is at most len; files end at 2^63, where they are read and written no further"
+)]
 fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
     let mut buffer: Vec<u8> = Vec::new();
     buffer.try_resize(CHUNK.min(len.max(1)), 0)?;

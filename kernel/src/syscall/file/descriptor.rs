@@ -120,12 +120,14 @@ const READ_LOCK: i16 = 0;
 const WRITE_LOCK: i16 = 1;
 const UNLOCK: i16 = 2;
 
+#[expect(clippy::arithmetic_side_effects, reason = "lengths are at most eight bytes")]
 fn number(bytes: &[u8; FLOCK_SIZE], at: usize, len: usize) -> i64 {
     let n = bytes.iter().skip(at).take(len).rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
     let unused = 64 - 8 * len as u32;
     (n << unused).cast_signed() >> unused
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a start below the least number was refused")]
 fn read_lock(file: &File, address: usize) -> Result<(i16, Record)> {
     let mut bytes = [0; FLOCK_SIZE];
     UserSlice::new(address, FLOCK_SIZE).read(&mut bytes)?;
@@ -151,6 +153,7 @@ fn read_lock(file: &File, address: usize) -> Result<(i16, Record)> {
     Ok((kind, Record { process: caller::pid(), start, end, exclusive: kind == WRITE_LOCK }))
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "the end is not the last, and not before the start")]
 fn get_lock(file: &File, address: usize) -> Result<usize> {
     let (kind, want) = read_lock(file, address)?;
     if kind == UNLOCK {

@@ -60,6 +60,7 @@ fn offset(at: i64) -> Result<u64> {
 }
 
 /// Reads an array of `struct iovec`.
+#[expect(clippy::arithmetic_side_effects, reason = "at most 1,024 of them; len is at most what is left")]
 pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
     if count > SEGMENTS_MAX {
         return Err(EINVAL);

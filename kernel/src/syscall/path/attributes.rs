@@ -30,6 +30,7 @@ impl<const N: usize> Fields<N> {
         Fields { bytes: [0; N], at: 0 }
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "offsets in an array")]
     fn put(&mut self, bytes: &[u8]) {
         if let Some(to) = self.bytes.get_mut(self.at..self.at + bytes.len()) {
             to.copy_from_slice(bytes);
@@ -339,6 +340,7 @@ pub fn sys_utimensat(fd: i32, path: usize, times: usize, flags: u32) -> Result<u
     change_times(&found, given, now)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "microseconds are below a million")]
 pub fn sys_futimesat(fd: i32, path: usize, times: usize) -> Result<usize> {
     let mut given = None;
     if times != 0 {

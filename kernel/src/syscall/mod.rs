@@ -1,6 +1,6 @@
 //! The Linux system-call interface for x86-64.
 //!
-//! `table` is the one list: number, name, handler. A handler's file decodes, checks, calls and encodes; the work is
+//! `rows.rs` is the one list: number, name, arguments, handler; `table` dispatches by it. A handler's file decodes, checks, calls and encodes; the work is
 //! elsewhere. Handlers get their arguments as the types that Linux's prototypes have: an `int` is the low 32 bits of its register.
 #![forbid(unsafe_code)]
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.

@@ -1,0 +1,86 @@
+//! Options of calls on files and paths.
+#![forbid(unsafe_code)]
+
+use super::State;
+use crate::{Opt, Set};
+use linux_raw_sys::general;
+
+sets! {
+    OPEN "open flags"
+    choose { O_RDONLY, O_WRONLY, O_RDWR, O_ACCMODE }
+    flags {
+        O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_APPEND, O_NONBLOCK, O_DSYNC, O_SYNC,
+        FASYNC partly "no SIGIO is sent",
+        O_DIRECT hint,
+        O_LARGEFILE, O_DIRECTORY, O_NOFOLLOW, O_NOATIME, O_CLOEXEC, O_PATH,
+        O_TMPFILE = 0o20200000
+    }
+    SEEK "whence" choose { SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE } flags { }
+    ACCESS "access mode" choose { } flags { R_OK = 4, W_OK = 2, X_OK = 1 }
+    POLL "poll events" choose { }
+    flags { POLLIN = 1, POLLPRI = 2, POLLOUT = 4, POLLRDNORM = 0x40, POLLRDBAND = 0x80, POLLWRNORM = 0x100, POLLWRBAND = 0x200, POLLRDHUP = 0x2000 }
+    EPOLL "epoll events" choose { }
+    flags {
+        EPOLLIN = 1, EPOLLPRI = 2, EPOLLOUT = 4, EPOLLRDNORM = 0x40, EPOLLRDBAND = 0x80, EPOLLWRNORM = 0x100, EPOLLWRBAND = 0x200,
+        EPOLLRDHUP = 0x2000, EPOLLEXCLUSIVE = 0x1000_0000 partly "wakes all", EPOLLWAKEUP = 0x2000_0000 hint, EPOLLONESHOT = 0x4000_0000,
+        EPOLLET = 0x8000_0000
+    }
+    EPOLL_CTL "epoll_ctl command" choose { EPOLL_CTL_ADD = 1, EPOLL_CTL_DEL = 2, EPOLL_CTL_MOD = 3 } flags { }
+    EPOLL_NEW "epoll_create1 flags" choose { } flags { EPOLL_CLOEXEC }
+    EVENTFD "eventfd flags" choose { } flags { EFD_SEMAPHORE = 1, EFD_NONBLOCK = 0o4000, EFD_CLOEXEC = 0o2000000 }
+    /// SFD_*, TFD_*, IN_*: the same two.
+    NEW_FILE "flags of a new descriptor" choose { } flags { O_NONBLOCK, O_CLOEXEC }
+    PIPE2 "pipe2 flags" choose { }
+    flags { O_NONBLOCK, O_CLOEXEC, O_DIRECT refused "EINVAL", O_NOTIFICATION_PIPE = 0o200 refused "EINVAL" }
+    DUP3 "dup3 flags" choose { } flags { O_CLOEXEC }
+    CLOSE_RANGE "close_range flags" choose { } flags { CLOSE_RANGE_CLOEXEC = 4, CLOSE_RANGE_UNSHARE = 2 refused "EINVAL" }
+    FLOCK_HOW "flock operation" choose { LOCK_SH = 1, LOCK_EX = 2, LOCK_UN = 8 } flags { LOCK_NB = 4 }
+    LOCK_KIND "kind of lock" choose { F_RDLCK = 0, F_WRLCK = 1, F_UNLCK = 2 } flags { }
+    NODE "kind and mode of a node" choose { S_IFREG, S_IFCHR, S_IFBLK, S_IFIFO, S_IFSOCK, S_IFDIR refused "EPERM" }
+    flags { S_ISUID, S_ISGID, S_ISVTX, S_IRUSR, S_IWUSR, S_IXUSR }
+    AT_PATH "flags of a path" choose { } flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH }
+    AT_STAT "flags of fstatat" choose { } flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, AT_NO_AUTOMOUNT hint }
+    AT_STATX "flags of statx" choose { }
+    flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, AT_NO_AUTOMOUNT hint, AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC hint }
+    STATX_MASK "fields of statx" choose { }
+    flags {
+        STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID, STATX_DIOALIGN partly "never told", STATX_MNT_ID_UNIQUE partly "never told",
+        STATX_SUBVOL = 0x8000 partly "never told"
+    }
+    AT_ACCESS "flags of faccessat2" choose { } flags { AT_EACCESS, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH }
+    AT_UNLINK "flags of unlinkat" choose { } flags { AT_REMOVEDIR }
+    AT_LINK "flags of linkat" choose { } flags { AT_SYMLINK_FOLLOW, AT_EMPTY_PATH }
+    RENAME "flags of renameat2" choose { } flags { RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT refused "EINVAL" }
+    XATTR "flags of setxattr" choose { ANY_XATTR = 0, XATTR_CREATE = 1, XATTR_REPLACE = 2 } flags { }
+    FADVISE "advice" choose {
+        POSIX_FADV_NORMAL hint, POSIX_FADV_RANDOM hint, POSIX_FADV_SEQUENTIAL hint, POSIX_FADV_WILLNEED hint, POSIX_FADV_DONTNEED hint,
+        POSIX_FADV_NOREUSE hint
+    } flags { }
+    FALLOC "mode of fallocate" choose { }
+    flags {
+        FALLOC_FL_KEEP_SIZE = 1, FALLOC_FL_PUNCH_HOLE = 2, FALLOC_FL_ZERO_RANGE = 16, FALLOC_FL_COLLAPSE_RANGE = 8 refused "EOPNOTSUPP",
+        FALLOC_FL_INSERT_RANGE = 32 refused "EOPNOTSUPP", FALLOC_FL_UNSHARE_RANGE = 64 refused "EOPNOTSUPP"
+    }
+    SPLICE "splice flags" choose { } flags { SPLICE_F_MOVE = 1 hint, SPLICE_F_NONBLOCK = 2, SPLICE_F_MORE = 4 hint, SPLICE_F_GIFT = 8 hint }
+    RWF "preadv2 and pwritev2 flags" choose { }
+    flags {
+        RWF_HIPRI = 1 hint, RWF_DSYNC = 2, RWF_SYNC = 4, RWF_NOWAIT = 8 refused "EOPNOTSUPP", RWF_APPEND = 16 refused "EOPNOTSUPP",
+        RWF_NOAPPEND = 32 refused "EOPNOTSUPP", RWF_ATOMIC = 64 refused "EOPNOTSUPP"
+    }
+    MEMFD "memfd_create flags" choose { }
+    flags {
+        MFD_CLOEXEC = 1, MFD_ALLOW_SEALING = 2 partly "no seals", MFD_HUGETLB = 4 refused "EINVAL", MFD_NOEXEC_SEAL = 8 partly "no seals",
+        MFD_EXEC = 16
+    }
+    GETRANDOM "getrandom flags" choose { } flags { GRND_NONBLOCK = 1, GRND_RANDOM = 2, GRND_INSECURE = 4 }
+    MOUNT "mount flags" choose { }
+    flags {
+        MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_SYNCHRONOUS = 16, MS_REMOUNT = 32, MS_MANDLOCK = 64 hint,
+        MS_DIRSYNC = 128 refused "EINVAL", MS_NOSYMFOLLOW = 256 refused "EINVAL", MS_NOATIME = 1024, MS_NODIRATIME = 2048,
+        MS_BIND = 4096 partly "of one mount", MS_MOVE = 8192 refused "EINVAL", MS_REC = 16384 partly "of one mount", MS_SILENT = 32768 hint,
+        MS_UNBINDABLE = 0x20000 hint, MS_PRIVATE = 0x40000 hint, MS_SLAVE = 0x80000 hint, MS_SHARED = 0x10_0000 partly "nothing is propagated",
+        MS_RELATIME = 0x20_0000, MS_STRICTATIME = 0x100_0000, MS_LAZYTIME = 0x200_0000 hint
+    }
+    UMOUNT "umount2 flags" choose { }
+    flags { MNT_FORCE = 1 hint, MNT_DETACH = 2, MNT_EXPIRE = 4 partly "unmounts at once", UMOUNT_NOFOLLOW = 8 }
+}

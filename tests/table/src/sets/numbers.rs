@@ -1,0 +1,31 @@
+//! Numbers that are worth a try.
+#![forbid(unsafe_code)]
+
+pub static ANY: [i64; 12] =
+    [0, 1, 2, 3, 7, 64, 4096, -1, i32::MAX as i64, i32::MIN as i64, i64::MAX, i64::MIN];
+pub static SMALL: [i64; 5] = [0, 1, 2, 3, 32];
+pub static EIGHT: [i64; 4] = [8, 0, 4, 128];
+pub static TWENTY_FOUR: [i64; 3] = [24, 0, 12];
+pub static THIRTY_TWO: [i64; 4] = [32, 28, 33, 0];
+/// Numbers of descriptors, or counts of them.
+pub static FDS: [i64; 12] = [0, 1, 2, 3, 4, 5, 63, 64, 1023, 1024, -1, i32::MAX as i64];
+pub static CPUS: [i64; 5] = [0, 1, 15, 4096, -1];
+/// Milliseconds or seconds to wait.
+pub static WAITS: [i64; 5] = [0, 1, 10, -1, i32::MAX as i64];
+pub static SECONDS: [i64; 5] = [0, 1, 1 << 32, -1, i64::MAX];
+pub static NANOSECONDS: [i64; 6] = [0, 1, 1_000_000, 999_999_999, 1_000_000_000, -1];
+/// The last two are UTIME_NOW and UTIME_OMIT.
+pub static FILE_NANOSECONDS: [i64; 6] = [0, 1, 999_999_999, 1_000_000_000, 0x3fff_ffff, 0x3fff_fffe];
+pub static MICROSECONDS: [i64; 6] = [0, 1, 1000, 999_999, 1_000_000, -1];
+pub static LIMITS: [i64; 7] = [0, 1, 64, 4096, 8 << 20, i64::MAX, -1];
+pub static NICE: [i64; 6] = [0, 19, -20, 5, 100, -100];
+pub static PRIORITIES: [i64; 5] = [0, 1, 99, 100, -1];
+pub static SIGNAL_SETS: [i64; 6] = [0, -1, 1 << 9, 1 << 13, 1 << 16, 1 << 33];
+/// SIG_DFL, SIG_IGN; an address of code is the caller's to know.
+pub static HANDLERS: [i64; 2] = [0, 1];
+pub static SIGINFO_CODES: [i64; 6] = [0, -1, -6, -2, 128, 1];
+pub static CLONE_SIZES: [i64; 6] = [64, 80, 88, 63, 4096, 4097];
+pub static SCHED_ATTR_SIZES: [i64; 5] = [48, 56, 0, 47, 4097];
+pub static CAP_VERSIONS: [i64; 4] = [0x2008_0522, 0x2007_1026, 0x1998_0330, 0];
+pub static CAP_SETS: [i64; 4] = [0, 1, -1, 0x1ff];
+pub static REBOOT_MAGIC: [i64; 3] = [0, 672_274_793, -1];

@@ -1,0 +1,77 @@
+//! Options of calls on processes, their scheduling and limits.
+#![forbid(unsafe_code)]
+
+use super::{ANY, State};
+use crate::structs::{TIMESPEC, WORD};
+#[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
+use crate::{Kind::*, Opt, Set};
+use linux_raw_sys::general;
+
+sets! {
+    /// The low byte is the signal that tells the parent of the end.
+    CLONE "clone flags" choose { }
+    flags {
+        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD refused "EINVAL", CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
+        CLONE_THREAD, CLONE_NEWNS refused "EINVAL", CLONE_SYSVSEM hint, CLONE_SETTLS, CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID,
+        CLONE_DETACHED hint, CLONE_UNTRACED hint, CLONE_CHILD_SETTID, CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL",
+        CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
+        CLONE_IO hint, SIGCHLD = 17
+    }
+    CLONE3 "clone3 flags" choose { }
+    flags {
+        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD refused "EINVAL", CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
+        CLONE_THREAD, CLONE_NEWNS refused "EINVAL", CLONE_SYSVSEM hint, CLONE_SETTLS, CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID,
+        CLONE_UNTRACED hint, CLONE_CHILD_SETTID, CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL",
+        CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
+        CLONE_IO hint, CLONE_CLEAR_SIGHAND = 0x1_0000_0000, CLONE_INTO_CGROUP = 0x2_0000_0000 refused "EINVAL"
+    }
+    WAIT "wait4 options" choose { } flags { WNOHANG, WUNTRACED, WCONTINUED, __WNOTHREAD partly "children of all threads", __WALL, __WCLONE }
+    WAITID "waitid options" choose { }
+    flags { WNOHANG, WSTOPPED, WEXITED, WCONTINUED, WNOWAIT, __WNOTHREAD partly "children of all threads", __WALL, __WCLONE }
+    WAITID_KIND "whom waitid waits for" choose { P_ALL, P_PID, P_PGID, P_PIDFD refused "EINVAL" } flags { }
+    RUSAGE_WHO "whose usage" choose { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 } flags { }
+    RLIMITS "limit" choose {
+        RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS,
+        RLIMIT_LOCKS, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_RTPRIO, RLIMIT_RTTIME
+    } flags { }
+    PRIO "whose priority" choose { PRIO_PROCESS, PRIO_PGRP, PRIO_USER } flags { }
+    SCHED_CLASS "scheduling policy" choose {
+        SCHED_NORMAL, SCHED_FIFO refused "EPERM", SCHED_RR refused "EPERM", SCHED_BATCH, SCHED_IDLE, SCHED_DEADLINE refused "EINVAL"
+    } flags { }
+    SCHED_POLICY "scheduling policy" choose { SCHED_NORMAL, SCHED_FIFO refused "EPERM", SCHED_RR refused "EPERM", SCHED_BATCH, SCHED_IDLE }
+    flags { SCHED_RESET_ON_FORK }
+    SCHED_ATTR_FLAGS "sched_attr flags" choose { }
+    flags {
+        SCHED_FLAG_RESET_ON_FORK = 1, SCHED_FLAG_RECLAIM = 2, SCHED_FLAG_DL_OVERRUN = 4, SCHED_FLAG_KEEP_POLICY = 8,
+        SCHED_FLAG_KEEP_PARAMS = 16, SCHED_FLAG_UTIL_CLAMP_MIN = 32, SCHED_FLAG_UTIL_CLAMP_MAX = 64
+    }
+    PERSONALITY "personality" choose { PER_LINUX = 0, QUERY = 0xffff_ffff }
+    flags {
+        ADDR_NO_RANDOMIZE = 0x4_0000, MMAP_PAGE_ZERO = 0x10_0000, ADDR_COMPAT_LAYOUT = 0x20_0000, READ_IMPLIES_EXEC = 0x40_0000,
+        ADDR_LIMIT_3GB = 0x800_0000, UNAME26 = 0x2_0000
+    }
+    /// The private bit and the clock are flags of the command.
+    FUTEX "futex command" choose {
+        FUTEX_WAIT(In(&TIMESPEC)), FUTEX_WAKE, FUTEX_FD refused "ENOSYS", FUTEX_REQUEUE(Int(&ANY), InOut(&WORD)),
+        FUTEX_CMP_REQUEUE(Int(&ANY), InOut(&WORD), Int(&ANY)), FUTEX_WAKE_OP(Int(&ANY), InOut(&WORD), Int(&ANY)),
+        FUTEX_LOCK_PI(In(&TIMESPEC)) refused "ENOSYS", FUTEX_UNLOCK_PI refused "ENOSYS", FUTEX_TRYLOCK_PI refused "ENOSYS",
+        FUTEX_WAIT_BITSET(In(&TIMESPEC), Unused, Int(&ANY)), FUTEX_WAKE_BITSET(Unused, Unused, Int(&ANY)),
+        FUTEX_WAIT_REQUEUE_PI(In(&TIMESPEC), InOut(&WORD)) refused "ENOSYS",
+        FUTEX_CMP_REQUEUE_PI(Int(&ANY), InOut(&WORD), Int(&ANY)) refused "ENOSYS", FUTEX_LOCK_PI2(In(&TIMESPEC)) refused "ENOSYS"
+    } flags { FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME }
+    MEMBARRIER "membarrier command" choose {
+        MEMBARRIER_CMD_QUERY = 0, MEMBARRIER_CMD_GLOBAL = 1, MEMBARRIER_CMD_GLOBAL_EXPEDITED = 2,
+        MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED = 4, MEMBARRIER_CMD_PRIVATE_EXPEDITED = 8,
+        MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED = 16, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE = 32,
+        MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE = 64, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ = 128,
+        MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ = 256, MEMBARRIER_CMD_GET_REGISTRATIONS = 512
+    } flags { }
+    MEMBARRIER_HOW "membarrier flags" choose { } flags { MEMBARRIER_CMD_FLAG_CPU = 1 }
+    RSEQ_HOW "rseq flags" choose { } flags { RSEQ_FLAG_UNREGISTER = 1 }
+    REBOOT "reboot command" choose { CAD_OFF = 0, CAD_ON = 0x89ab_cdef, HALT = 0xcdef_0123, POWER_OFF = 0x4321_fedc, RESTART = 0x0123_4567, RESTART2 = 0xa1b2_c3d4 refused "EINVAL", SW_SUSPEND = 0xd000_fce2 refused "EINVAL", KEXEC = 0x4558_4543 refused "EINVAL" } flags { }
+    SYSLOG "syslog command" choose {
+        SYSLOG_ACTION_CLOSE = 0, SYSLOG_ACTION_OPEN = 1, SYSLOG_ACTION_READ = 2 partly "nothing to read", SYSLOG_ACTION_READ_ALL = 3 partly "nothing to read",
+        SYSLOG_ACTION_READ_CLEAR = 4 partly "nothing to read", SYSLOG_ACTION_CLEAR = 5, SYSLOG_ACTION_CONSOLE_OFF = 6, SYSLOG_ACTION_CONSOLE_ON = 7,
+        SYSLOG_ACTION_CONSOLE_LEVEL = 8, SYSLOG_ACTION_SIZE_UNREAD = 9 partly "nothing to read", SYSLOG_ACTION_SIZE_BUFFER = 10 partly "nothing to read"
+    } flags { }
+}

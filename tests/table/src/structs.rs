@@ -1,0 +1,82 @@
+//! The structures that arguments point to, as x86-64 has them. A field that is not named is a plain number or unused.
+#![forbid(unsafe_code)]
+
+use crate::sets::*;
+#[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
+use crate::{Field, Kind::*, Sort::*, Struct};
+
+macro_rules! structs {
+    ($($(#[$doc:meta])* $name:ident $text:literal $size:literal { $($field:ident $offset:literal $width:literal $kind:expr),* $(,)? })*) => {$(
+        $(#[$doc])*
+        pub static $name: Struct = Struct {
+            name: $text,
+            size: $size,
+            fields: &[$(Field { name: stringify!($field), offset: $offset, size: $width, kind: $kind }),*],
+        };
+    )*};
+}
+
+structs! {
+    WORD "int" 4 { value 0 4 Int(&ANY) }
+    LONG "long" 8 { value 0 8 Int(&ANY) }
+    TWO_FDS "int [2]" 8 { }
+    TIMESPEC "timespec" 16 { seconds 0 8 Int(&SECONDS), nanoseconds 8 8 Int(&NANOSECONDS) }
+    TIMESPECS "timespec [2]" 32 {
+        accessed_seconds 0 8 Int(&SECONDS), accessed_nanoseconds 8 8 Int(&FILE_NANOSECONDS),
+        modified_seconds 16 8 Int(&SECONDS), modified_nanoseconds 24 8 Int(&FILE_NANOSECONDS),
+    }
+    TIMEVAL "timeval" 16 { seconds 0 8 Int(&SECONDS), microseconds 8 8 Int(&MICROSECONDS) }
+    TIMEVALS "timeval [2]" 32 {
+        accessed_seconds 0 8 Int(&SECONDS), accessed_microseconds 8 8 Int(&MICROSECONDS),
+        modified_seconds 16 8 Int(&SECONDS), modified_microseconds 24 8 Int(&MICROSECONDS),
+    }
+    UTIMBUF "utimbuf" 16 { accessed 0 8 Int(&SECONDS), modified 8 8 Int(&SECONDS) }
+    TIMEZONE "timezone" 8 { minutes_west 0 4 Int(&ANY), summer 4 4 Int(&ANY) }
+    ITIMERVAL "itimerval" 32 {
+        interval_seconds 0 8 Int(&SECONDS), interval_microseconds 8 8 Int(&MICROSECONDS),
+        value_seconds 16 8 Int(&SECONDS), value_microseconds 24 8 Int(&MICROSECONDS),
+    }
+    ITIMERSPEC "itimerspec" 32 {
+        interval_seconds 0 8 Int(&SECONDS), interval_nanoseconds 8 8 Int(&NANOSECONDS),
+        value_seconds 16 8 Int(&SECONDS), value_nanoseconds 24 8 Int(&NANOSECONDS),
+    }
+    TMS "tms" 32 { }
+    STAT "stat" 144 { }
+    STATX "statx" 256 { }
+    STATFS "statfs" 120 { }
+    UTSNAME "utsname" 390 { }
+    SYSINFO "sysinfo" 112 { }
+    RLIMIT "rlimit" 16 { soft 0 8 Int(&LIMITS), hard 8 8 Int(&LIMITS) }
+    RUSAGE "rusage" 144 { }
+    POLLFD "pollfd" 8 { fd 0 4 Fd(Any), events 4 2 Options(&POLL) }
+    FD_SET "fd_set" 128 { bits 0 8 Int(&ANY) }
+    EPOLL_EVENT "epoll_event" 12 { events 0 4 Options(&EPOLL), data 4 8 Int(&ANY) }
+    SIGSET "sigset" 8 { bits 0 8 Int(&SIGNAL_SETS) }
+    /// The last argument of pselect6.
+    MASK_AND_SIZE "mask and size" 16 { mask 0 8 Addr, size 8 8 Int(&EIGHT) }
+    SIGACTION "sigaction" 32 { handler 0 8 Int(&HANDLERS), flags 8 8 Options(&SA), restorer 16 8 Addr, mask 24 8 Int(&SIGNAL_SETS) }
+    SIGINFO "siginfo" 128 { signal 0 4 Signal, error 4 4 Int(&ANY), code 8 4 Int(&SIGINFO_CODES), pid 16 4 Pid, uid 20 4 Uid, value 24 8 Int(&ANY) }
+    STACK "stack_t" 24 { sp 0 8 Addr, flags 8 4 Options(&SS), size 16 8 Len }
+    SIGEVENT "sigevent" 64 { value 0 8 Int(&ANY), signal 8 4 Signal, notify 12 4 Options(&SIGEV), thread 16 4 Pid }
+    FLOCK "flock" 32 { kind 0 2 Options(&LOCK_KIND), whence 2 2 Options(&SEEK), start 8 8 Offset, len 16 8 Offset, pid 24 4 Pid }
+    F_OWNER "f_owner_ex" 8 { kind 0 4 Int(&SMALL), pid 4 4 Pid }
+    SCHED_PARAM "sched_param" 4 { priority 0 4 Int(&PRIORITIES) }
+    SCHED_ATTR "sched_attr" 56 {
+        size 0 4 Int(&SCHED_ATTR_SIZES), policy 4 4 Options(&SCHED_CLASS), flags 8 8 Options(&SCHED_ATTR_FLAGS), nice 16 4 Int(&NICE),
+        priority 20 4 Int(&PRIORITIES), runtime 24 8 Int(&NANOSECONDS), deadline 32 8 Int(&NANOSECONDS), period 40 8 Int(&NANOSECONDS),
+        least 48 4 Int(&ANY), most 52 4 Int(&ANY),
+    }
+    CLONE_ARGS "clone_args" 88 {
+        flags 0 8 Options(&CLONE3), pidfd 8 8 Addr, child_tid 16 8 Addr, parent_tid 24 8 Addr, exit_signal 32 8 Signal,
+        stack 40 8 Addr, stack_size 48 8 Len, tls 56 8 Addr, set_tid 64 8 Addr, set_tid_size 72 8 Int(&SMALL), cgroup 80 8 Int(&ANY),
+    }
+    ROBUST_LIST "robust_list_head" 24 { first 0 8 Addr, futex_offset 8 8 Int(&ANY), pending 16 8 Addr }
+    RSEQ "rseq" 32 { cpu_start 0 4 Int(&ANY), cpu 4 4 Int(&ANY), sequence 8 8 Addr, flags 16 4 Int(&ANY), node 20 4 Int(&ANY), mm_cpu 24 4 Int(&ANY) }
+    CAP_HEADER "cap_user_header" 8 { version 0 4 Int(&CAP_VERSIONS), pid 4 4 Pid }
+    CAP_DATA "cap_user_data [2]" 24 {
+        effective 0 4 Int(&CAP_SETS), permitted 4 4 Int(&CAP_SETS), inheritable 8 4 Int(&CAP_SETS),
+        effective_high 12 4 Int(&CAP_SETS), permitted_high 16 4 Int(&CAP_SETS), inheritable_high 20 4 Int(&CAP_SETS),
+    }
+    TERMIOS "termios" 36 { input 0 4 Int(&ANY), output 4 4 Int(&ANY), control 8 4 Int(&ANY), local 12 4 Int(&ANY) }
+    WINSIZE "winsize" 8 { rows 0 2 Int(&ANY), columns 2 2 Int(&ANY) }
+}

@@ -21,6 +21,7 @@ extern "C" fn kernel_main(start_info: usize) -> ! {
 extern "C" fn boot() -> ! {
     // SAFETY: once, in this order, before and after the boot CPU schedules.
     unsafe { arch::late_init() };
+    sched::latency::configure(arch::command_line());
     start_scheduling();
     // SAFETY: as above.
     unsafe { arch::start_cpus(other_cpu) };
@@ -45,6 +46,7 @@ fn finish_boot(_: usize) {
     syscall::set_trace(arch::command_line().split_ascii_whitespace().any(|word| word == "strace"));
     #[cfg(feature = "lockdep")]
     crate::lock_order::plant_inversion(arch::command_line());
+    sched::plant(arch::command_line());
     fs::init(&FILE_SYSTEMS, arch::initramfs());
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");

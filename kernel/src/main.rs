@@ -30,6 +30,8 @@ mod memory;
 mod panic;
 mod process;
 mod procfs;
+#[cfg(target_os = "none")]
+mod report;
 mod sched;
 mod syscall;
 #[cfg(test)]

@@ -9,6 +9,9 @@ const KEPT: usize = 64 << 10;
 const LAST_LINES: usize = 20;
 const MOST_LINES: usize = 60;
 
+/// How Darter's reports of stalls begin.
+const STALL: &str = "stall: ";
+
 #[derive(Default)]
 pub struct Console {
     text: Vec<u8>,
@@ -32,6 +35,12 @@ impl Console {
         }
     }
 
+    /// What the kernel said of stalls, and after.
+    pub fn stall(&self) -> Option<String> {
+        let has_said = self.text.windows(STALL.len()).any(|part| part == STALL.as_bytes());
+        has_said.then(|| self.last_words())
+    }
+
     /// The end of the log, from the first line that tells of the cause if there is one.
     pub fn last_words(&self) -> String {
         let text = String::from_utf8_lossy(&self.text).replace('\r', "");
@@ -39,7 +48,7 @@ impl Console {
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let tells = |line: &&str| {
             let line = line.to_ascii_lowercase();
-            ["panic", "init: ", "bug: ", "fatal", "oops"].iter().any(|word| line.contains(word))
+            ["panic", "init: ", "bug: ", "fatal", "oops", STALL].iter().any(|word| line.contains(word))
         };
         let cause = lines.iter().position(tells).unwrap_or(lines.len());
         let from = cause.min(lines.len().saturating_sub(LAST_LINES));
@@ -75,5 +84,14 @@ mod tests {
         }
         assert_eq!(console.last_words().lines().count(), LAST_LINES);
         assert_eq!(Console::default().last_words(), "");
+        assert_eq!(console.stall(), None);
+    }
+
+    #[test]
+    fn a_stall_is_told_of_from_its_first_line() {
+        let mut console = Console::default();
+        console.take(b"up\r\n\r\nstall: CPU 0 has not given way\r\nend of stall\r\n");
+        (0..30).for_each(|_| console.take(b"more\r\n"));
+        assert!(console.stall().unwrap().starts_with("stall: CPU 0 has not given way\nend of stall\nmore"));
     }
 }

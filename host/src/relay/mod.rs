@@ -151,7 +151,8 @@ impl<'a> Relay<'a> {
         };
         let boot = self.ready.map(|at| at - self.started);
         let until = self.ended.map_or_else(Instant::now, |(_, at)| at);
-        Ok(Outcome { end, boot, program: self.ready.map(|at| until - at) })
+        let stall = self.console.stall();
+        Ok(Outcome { end, boot, program: self.ready.map(|at| until - at), stall })
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -25,6 +25,8 @@ pub struct Outcome {
     pub boot: Option<Duration>,
     /// From init to the program's end.
     pub program: Option<Duration>,
+    /// What the kernel said of a CPU or a grace period that did not get on.
+    pub stall: Option<String>,
 }
 
 /// The exit status for an end, as a shell would see it.

@@ -15,6 +15,11 @@ pub fn explain_machine(kernel: &Kernel, why: &str, last_words: &str) -> String {
     }
 }
 
+/// As [`explain_machine`], of a machine that was ended from outside while something in it did not get on.
+pub fn explain_stall(kernel: &Kernel, why: &str, words: &str) -> String {
+    format!("{why}\nthe kernel's last words:\n{}", name_addresses(kernel, words))
+}
+
 /// The kernel's words with a name behind each of its code addresses, as far as its file has names. Linux prints names itself.
 fn name_addresses(kernel: &Kernel, words: &str) -> String {
     if *kernel == Kernel::Linux || !words.contains(CODE) {

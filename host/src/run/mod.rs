@@ -24,6 +24,7 @@ use crate::relay::{self, Relay};
 use crate::root::{self, Job};
 pub use capture::capture;
 pub use last_words::explain_machine;
+use last_words::explain_stall;
 pub use start::{boot, environment};
 
 /// What `--json` prints.
@@ -72,7 +73,7 @@ fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
         },
     );
     let outcome = relay.run()?;
-    if let Some(text) = explain(&outcome.end, options) {
+    if let Some(text) = explain(&outcome.end, outcome.stall.as_deref(), options) {
         note!("darter: {text}");
     }
     Ok(outcome::status_of(&outcome.end))
@@ -95,12 +96,12 @@ fn run_json(options: &Run) -> Result<u8> {
     )
     .run()?;
     let status = outcome::status_of(&outcome.end);
-    let Outcome { end, boot, program } = outcome;
-    let error = explain(&end, machine);
+    let Outcome { end, boot, program, stall } = outcome;
+    let error = explain(&end, stall.as_deref(), machine);
     let (ended_by, signal, last_words) = match end {
         End::Program(word) => ("program", Some(word & 0x7f).filter(|signal| *signal != 0), None),
-        End::TimeLimit => ("time-limit", None, None),
-        End::Interrupted(signal) => ("interrupted", Some(signal as u32), None),
+        End::TimeLimit => ("time-limit", None, stall),
+        End::Interrupted(signal) => ("interrupted", Some(signal as u32), stall),
         End::Machine { last_words, .. } => ("machine", None, Some(last_words)),
     };
     let report = Report {
@@ -139,13 +140,14 @@ fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static>
 }
 
 /// What to say about an end that is not the program's own.
-fn explain(end: &End, options: &MachineOptions) -> Option<String> {
-    match end {
-        End::Program(_) => None,
-        End::TimeLimit => Some(format!("the time limit of {} s was reached", options.timeout.unwrap_or(0.0))),
-        End::Interrupted(signal) => Some(format!("ended by signal {signal}")),
-        End::Machine { why, last_words } => Some(explain_machine(&options.kernel, why, last_words)),
-    }
+fn explain(end: &End, stall: Option<&str>, options: &MachineOptions) -> Option<String> {
+    let why = match end {
+        End::Program(_) => return None,
+        End::TimeLimit => format!("the time limit of {} s was reached", options.timeout.unwrap_or(0.0)),
+        End::Interrupted(signal) => format!("ended by signal {signal}"),
+        End::Machine { why, last_words } => return Some(explain_machine(&options.kernel, why, last_words)),
+    };
+    Some(stall.map_or(why.clone(), |words| explain_stall(&options.kernel, &why, words)))
 }
 
 /// Which accelerator `--accel` means here; exact counting needs emulation.

@@ -11,6 +11,7 @@
 
 mod entry;
 mod general;
+mod latency;
 mod lockstat;
 mod maps;
 mod names;

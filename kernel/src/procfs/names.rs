@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
-use super::{general, lockstat, maps, process as files, settings, status};
+use super::{general, latency, lockstat, maps, process as files, settings, status};
 
 const fn text(name: &'static str, make: Make) -> Entry {
     Entry { name, what: What::Text(make) }
@@ -14,6 +14,7 @@ pub static ROOT: &[Entry] = &[
     text("devices", general::devices),
     text("filesystems", general::filesystems),
     text("interrupts", general::interrupts),
+    text("latency", latency::text),
     text("loadavg", general::loadavg),
     text("locks", general::locks),
     text("lockstat", lockstat::text),

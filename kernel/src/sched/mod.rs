@@ -4,6 +4,7 @@
 //! * `runqueue`  one queue per CPU, ordered by virtual run time; wake-up, placement, preemption, stealing
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
+//! * `latency`   how long CPUs do not give way; `stall` says when that is too long
 //! * `pending`   what interrupt handlers leave to be done by threads (bottom halves)
 //!
 //! Kernel code is not preempted: a task gives the CPU up in `schedule`, which it calls itself (sleep, yield) or on its way
@@ -13,14 +14,21 @@
 //! CountLocal: waking, sleeping and switching on one CPU write only that CPU's queue and the tasks themselves.
 
 pub mod futex;
+pub mod latency;
 pub mod pending;
+#[cfg(target_os = "none")]
+mod plant;
 mod runqueue;
+mod stall;
 mod switch;
 mod task;
 mod timer;
 mod wait;
 
+use crate::arch::interrupts::Interrupted;
 pub use pending::{Pending, run_pending};
+#[cfg(target_os = "none")]
+pub use plant::plant;
 pub use runqueue::{idle_ns, load_of};
 pub use switch::{
     NewTask, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
@@ -31,7 +39,8 @@ pub use timer::{Expire, Timer, TimerSetting, forward};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 
 /// Called by `arch` on this CPU's timer interrupt, with interrupts disabled.
-pub fn timer_interrupt(from_user: bool) {
+pub fn timer_interrupt(interrupted: Interrupted) {
+    let from_user = interrupted == Interrupted::User;
     if let Some(task) = try_current() {
         task.count_tick(from_user);
     }
@@ -40,6 +49,7 @@ pub fn timer_interrupt(from_user: bool) {
         sync::rcu::quiescent();
     }
     pending::raise(Pending::Timer);
+    latency::ticked(interrupted);
 }
 
 /// Called by `arch` on a reschedule interrupt, with interrupts disabled.

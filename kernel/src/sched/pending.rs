@@ -5,7 +5,8 @@
 //! and of the devices above their interrupt handlers free of interrupt masking.
 
 use super::task::{Task, Work, try_current};
-use super::timer;
+use super::{latency, stall, timer};
+use crate::arch;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use sync::per_cpu;
 
@@ -46,6 +47,7 @@ pub fn raise(kind: Pending) {
 pub(super) fn pass_on(next: &Task) {
     if RAISED.this().load(Ordering::Relaxed) != 0 {
         next.work.set(Work::PENDING);
+        latency::gave_way(arch::time::now());
     }
 }
 
@@ -54,17 +56,34 @@ pub fn run_pending() {
     if let Some(task) = try_current() {
         task.work.clear(Work::PENDING);
     }
-    if sync::rcu::pending() {
-        sync::rcu::poll();
-    }
     let raised = RAISED.this();
-    if raised.load(Ordering::Relaxed) == 0 {
-        return;
+    let began = if raised.load(Ordering::Relaxed) == 0 { 0 } else { begin() };
+    if sync::rcu::pending() {
+        latency::in_halves(true);
+        sync::rcu::poll();
+        latency::in_halves(false);
     }
-    let bits = raised.swap(0, Ordering::Relaxed);
+    if began != 0 {
+        lower_halves(raised.swap(0, Ordering::Relaxed));
+        latency::halves_took(began);
+    }
+}
+
+/// Interrupt handlers have left work, and this is where the CPU gives way: the time.
+#[cold]
+fn begin() -> u64 {
+    let now = arch::time::now();
+    latency::gave_way(now);
+    now.max(1)
+}
+
+#[cold]
+fn lower_halves(bits: u32) {
+    latency::in_halves(true);
     if bits & 1 << Pending::Timer as u32 != 0 {
         timer::tick();
         vm::frame::give_back_if_called();
+        stall::look_at_grace_period();
     }
     if bits & 1 << Pending::Serial as u32 != 0 {
         let handler = HANDLERS[Pending::Serial as usize].load(Ordering::Acquire);
@@ -74,4 +93,5 @@ pub fn run_pending() {
             handler();
         }
     }
+    latency::in_halves(false);
 }

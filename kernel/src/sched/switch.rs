@@ -337,6 +337,7 @@ pub fn replace_space(space: Arc<Space>) -> Option<Arc<Space>> {
 /// The current task goes on without a space (exit); the old one is returned.
 pub fn leave_space() -> Option<Arc<Space>> {
     let task = current();
+    task.set_leaves();
     // SAFETY: the current task's own hardware.
     let hardware = unsafe { task.hardware() };
     let old = hardware.space.take();

@@ -168,6 +168,8 @@ pub struct Task {
     pub(super) on_resume: AtomicU32,
     pub(super) sleep_node: Arc<WaitNode>,
     pub(super) sleep_timer: Arc<Timer>,
+    /// It has left its space, and ends.
+    leaves: AtomicBool,
     /// The user thread that this is; None for kernel threads.
     pub thread: Option<Arc<Thread>>,
     rcu: RcuHead,
@@ -253,6 +255,7 @@ impl Task {
             on_resume: AtomicU32::new(0),
             sleep_node,
             sleep_timer,
+            leaves: AtomicBool::new(false),
             thread,
             rcu: RcuHead::new(),
             #[cfg(feature = "lockdep")]
@@ -305,6 +308,15 @@ impl Task {
         if raised != 0 {
             self.work.set(raised);
         }
+    }
+
+    /// The task ends: it has no space any more.
+    pub(super) fn leaves(&self) -> bool {
+        self.leaves.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_leaves(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
     }
 
     /// Sleeping, for `ps`: 'R', 'S' or 'D'.

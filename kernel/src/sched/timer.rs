@@ -9,8 +9,8 @@
 //!
 //! LockOrder: timer queue is innermost.
 
-use super::runqueue;
 use super::task::{Work, current};
+use super::{latency, runqueue};
 use crate::arch;
 use crate::lock_order as level;
 use alloc::sync::{Arc, Weak};
@@ -19,9 +19,6 @@ use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adap
 use sync::{SpinLock, lock_class, machine, per_cpu};
 
 lock_class! { static TIMERS: LockClass = ("timer queue", level::TimerQueue); }
-
-/// Nanoseconds between ticks of a busy CPU.
-const TICK: u64 = 10_000_000;
 
 /// How long the due timers of one tree may take at a tick, ns. What is left goes off after a pause as long as the tick took: the
 /// thread that runs does this work on its way to user mode, whoever's the timers are, and keeps half of the CPU.
@@ -185,12 +182,18 @@ pub(super) fn tick() {
         if runqueue::has_waiting() {
             current().work.set(Work::RESCHED);
         }
-        next = now + TICK;
+        next = now + latency::tick_ns();
         timers.next_tick.store(next, Ordering::Relaxed);
     }
     let first = first_deadline(timers).unwrap_or(u64::MAX);
     let first = if first <= now { now + (now - began) } else { first };
     program(timers, first.min(next));
+}
+
+/// The kernel was interrupted at a tick: without [`tick`] there would be no other until it gives way. In the interrupt handler.
+pub(super) fn set_tick_in_kernel(at: u64) {
+    // `programmed` stays as it is, past, until `tick` sets the timer for what is due then.
+    arch::time::set_deadline(at);
 }
 
 fn first_deadline(timers: &CpuTimers) -> Option<u64> {
@@ -236,7 +239,7 @@ pub(super) fn prepare_idle() {
 /// This CPU is about to run tasks, for the first time or after it idled: it ticks from here on.
 pub(super) fn start_tick() {
     let timers = QUEUE.this();
-    let next = arch::time::now() + TICK;
+    let next = arch::time::now() + latency::tick_ns();
     timers.next_tick.store(next, Ordering::Relaxed);
     program(timers, next);
 }

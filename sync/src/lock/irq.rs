@@ -5,6 +5,7 @@
 
 use super::class::Class;
 use super::guarded::{Guard, Lock, RawLock};
+use super::waits;
 use crate::atomic::holder;
 use crate::machine;
 use crate::protocol::spin::RawSpin;
@@ -42,14 +43,16 @@ unsafe impl RawLock for RawIrqSpin {
         let holder_then = self.0.holder();
         assert!(holder_then != holder(), "deadlock: {} taken at {caller} is held by this CPU", class.name);
         let start = machine::cycles();
-        let kept = loop {
-            while self.0.holder() != 0 {
-                machine::relax();
+        let kept = waits::during(class, caller, holder_then, || {
+            loop {
+                while self.0.holder() != 0 {
+                    machine::relax();
+                }
+                if let Some(kept) = self.try_lock() {
+                    break kept;
+                }
             }
-            if let Some(kept) = self.try_lock() {
-                break kept;
-            }
-        };
+        });
         class.stats.this().collided(machine::cycles().wrapping_sub(start), false, holder_then, caller);
         kept
     }

@@ -17,6 +17,7 @@ mod mutex;
 pub mod order;
 mod spin;
 pub mod stats;
+pub mod waits;
 
 pub use class::{Class, LockClass};
 pub use guarded::{Guard, Lock, RawLock};

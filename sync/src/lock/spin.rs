@@ -4,6 +4,7 @@
 
 use super::class::Class;
 use super::guarded::{Guard, Lock, RawLock};
+use super::waits;
 use crate::atomic::holder;
 use crate::level::Level;
 use crate::machine;
@@ -32,7 +33,7 @@ unsafe impl RawLock for RawSpin {
         let (me, holder) = (holder(), self.holder());
         assert!(holder != me, "deadlock: {} taken at {caller} is held by this CPU", class.name);
         let start = machine::cycles();
-        self.lock(me);
+        waits::during(class, caller, holder, || self.lock(me));
         class.stats.this().collided(machine::cycles().wrapping_sub(start), false, holder, caller);
     }
 

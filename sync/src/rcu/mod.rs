@@ -53,6 +53,8 @@ const _: () = assert!(machine::MAX_CPUS <= 1 << CPU_BITS);
 
 /// Milliseconds after which the CPUs that hold up a period are kicked.
 const KICK_MS: u64 = 10;
+/// Milliseconds after which a period is called late.
+const LATE_MS: u64 = 1000;
 /// Callbacks that a CPU gathers before it ends a period for them: some fifteen forks with their exits. What they free at
 /// once fits the magazines of frames and slabs. For each [`MORE_CPUS`] CPUs as many more: the more there are, the fewer are in
 /// step and served by one period, each of which moves lines of all.
@@ -82,6 +84,8 @@ struct Own {
     /// The period last tried, and since when.
     stuck_at: Count,
     stuck_since: Count,
+    /// Since when this CPU has tried, which a kick does not change.
+    stuck_from: Count,
     /// The period that this CPU waits for, and the last that it claimed.
     awaited: Count,
     claimed: Count,
@@ -103,6 +107,7 @@ per_cpu! {
         laggard: Count::new(),
         stuck_at: Count::new(),
         stuck_since: Count::new(),
+        stuck_from: Count::new(),
         awaited: Count::new(),
         claimed: Count::new(),
         leader: Count::new(),
@@ -385,11 +390,35 @@ fn held_up_by(own: &Own, laggard: CpuId, now: u64) {
     if own.stuck_at.get() != number {
         own.stuck_at.set(number);
         own.stuck_since.set(now);
+        own.stuck_from.set(now);
     } else if now.wrapping_sub(own.stuck_since.get()) > KICK_MS * machine::cycles_per_ms() {
         own.stuck_since.set(now);
         own.kicked.add(1);
         machine::kick(laggard);
     }
+}
+
+/// A period that does not end.
+#[derive(Clone, Copy, Debug)]
+pub struct Late {
+    pub number: u64,
+    /// The CPU that has not reported.
+    pub by: CpuId,
+}
+
+/// The period that this CPU has tried to end for a second or more. Cheap: for each tick.
+pub fn late() -> Option<Late> {
+    let own = OWN.this();
+    let number = own.stuck_at.get();
+    let is_long = machine::cycles().wrapping_sub(own.stuck_from.get()) > LATE_MS * machine::cycles_per_ms();
+    if number == 0 || !is_long {
+        return None;
+    }
+    if PERIOD.number() != number {
+        own.stuck_at.set(0);
+        return None;
+    }
+    Some(Late { number, by: own.laggard.get() as CpuId })
 }
 
 /// The number of the current period, and how many periods were ended and CPUs kicked for them since boot.

@@ -25,6 +25,7 @@ pub mod upcall;
 pub mod user;
 
 use super::Trap;
+use super::interrupts::Entered;
 pub use context::{Context, KernelStack, switch};
 pub use cpu::{
     ArchPrctl, ThreadPointers, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule,
@@ -46,6 +47,16 @@ pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {
 /// # Safety
 /// None: unlike in hardware nothing goes by it.
 pub unsafe fn set_kernel_stack(_top: usize) {}
+
+/// Interrupts come where a CPU idles or changes its task, so nobody is ever found in a call.
+pub fn entered_by() -> Entered {
+    Entered::Other
+}
+
+/// As in [`entered_by`].
+pub fn is_idle_at(_pc: usize) -> bool {
+    true
+}
 
 pub fn trim_stacks() {}
 

@@ -1,7 +1,7 @@
 //! What arch calls in the rooms above, in one place.
 
 use super::trap::UserRegs;
-use crate::arch::interrupts::{RESCHEDULE_INTERRUPTS, TIMER_INTERRUPTS};
+use crate::arch::interrupts::{Interrupted, RESCHEDULE_INTERRUPTS, TIMER_INTERRUPTS};
 use crate::sched::{self, Pending};
 
 pub fn work_pending() -> bool {
@@ -36,7 +36,7 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
 
 pub fn timer_interrupt() {
     TIMER_INTERRUPTS.add(1);
-    sched::timer_interrupt(false);
+    sched::timer_interrupt(Interrupted::Kernel { pc: 0, frame: 0 });
 }
 
 pub fn reschedule_interrupt() {

@@ -3,8 +3,8 @@
 
 use super::{apic, ipi, upcall};
 use crate::arch::interrupts::{
-    CALL_INTERRUPTS, DEVICE_INTERRUPTS, FLUSH_INTERRUPTS, RESCHEDULE_INTERRUPTS, SPURIOUS_INTERRUPTS,
-    TIMER_INTERRUPTS,
+    CALL_INTERRUPTS, DEVICE_INTERRUPTS, FLUSH_INTERRUPTS, Interrupted, RESCHEDULE_INTERRUPTS,
+    SPURIOUS_INTERRUPTS, TIMER_INTERRUPTS,
 };
 
 /// ISA line `n` arrives at `ISA_BASE + n`.
@@ -16,13 +16,13 @@ pub const CALL: u8 = 0xf2;
 pub const ERROR: u8 = 0xfe;
 pub const SPURIOUS: u8 = 0xff;
 
-/// An interrupt, on this CPU, with interrupts off.
-pub fn interrupt(vector: u8, from_user: bool) {
+/// An interrupt, on this CPU, with interrupts off, and what it interrupted.
+pub fn interrupt(vector: u8, interrupted: Interrupted) {
     match vector {
         TIMER => {
             TIMER_INTERRUPTS.add(1);
             apic::end_of_interrupt();
-            upcall::timer_interrupt(from_user);
+            upcall::timer_interrupt(interrupted);
         }
         RESCHEDULE => {
             RESCHEDULE_INTERRUPTS.add(1);

@@ -26,6 +26,7 @@ mod vdso;
 use core::arch::{asm, naked_asm};
 
 use super::Trap;
+use super::interrupts::Entered;
 pub use boot::topology::{cpus, nodes};
 pub use boot::{command_line, early_init, initramfs};
 pub use context::{Context, switch};
@@ -133,6 +134,19 @@ pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {
     (stack.top() - trap::frame::SIZE) as *mut UserRegs
 }
 
+/// How the running thread came into the kernel. Of a kernel thread it says nothing that is true.
+pub fn entered_by() -> Entered {
+    let at = (percpu::kernel_stack() - trap::frame::SIZE) as *const UserRegs;
+    // SAFETY: the top of the running thread's stack, which is mapped; whoever changes these words meanwhile was interrupted by the caller.
+    let (vector, original) =
+        unsafe { ((&raw const (*at).vector).read(), (&raw const (*at).original).read()) };
+    match vector {
+        0..32 => Entered::Exception,
+        trap::frame::VECTOR_SYSCALL.. if original != u64::MAX => Entered::Call(original as u32 as usize),
+        _ => Entered::Other,
+    }
+}
+
 /// Runs the current thread in user mode with the registers at the top of its kernel stack: the first entry of a new thread.
 /// Pending work is done first.
 ///
@@ -154,6 +168,11 @@ pub fn stop_other_cpus() {
     if percpu::online() > 1 {
         apic::send_nmi_to_others();
     }
+}
+
+/// Interrupts `cpu` though it may have interrupts off, so that it says where it is.
+pub fn interrupt_unmasked(cpu: u32) {
+    apic::send_nmi(cpu);
 }
 
 /// True once this CPU's area is in place (before that nothing per-CPU may be used).

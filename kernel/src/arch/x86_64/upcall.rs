@@ -2,6 +2,7 @@
 
 use super::trap::UserRegs;
 use crate::arch::Trap;
+use crate::arch::interrupts::Interrupted;
 use crate::sched;
 
 /// Work waits that must be done before the current thread goes on in user mode.
@@ -45,8 +46,8 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
     crate::process::kernel_fault(address, write)
 }
 
-pub fn timer_interrupt(from_user: bool) {
-    sched::timer_interrupt(from_user);
+pub fn timer_interrupt(interrupted: Interrupted) {
+    sched::timer_interrupt(interrupted);
 }
 
 pub fn reschedule_interrupt() {

@@ -165,6 +165,11 @@ pub fn send(cpu: u32, vector: u8) {
     command(topology::apic_id(cpu), ASSERT | u32::from(vector));
 }
 
+/// Sends a non-maskable interrupt to `cpu`.
+pub fn send_nmi(cpu: u32) {
+    command(topology::apic_id(cpu), ASSERT | DELIVER_NMI);
+}
+
 /// Sends a non-maskable interrupt to all other CPUs.
 pub fn send_nmi_to_others() {
     command(0, ASSERT | ALL_BUT_SELF | DELIVER_NMI);

@@ -11,6 +11,7 @@ mod plant;
 
 use super::cpu::reg;
 use super::{apic, close_interrupts, disable_interrupts, enable_interrupts, irq, user};
+use crate::arch::interrupts::Interrupted;
 use crate::arch::{PageFault, Trap, USER_END};
 pub use entry::{patch_smap, return_to_user};
 pub use frame::UserRegs;
@@ -156,7 +157,7 @@ extern "C" fn kernel_fault(regs: &mut UserRegs) {
 /// Any other exception or interrupt in user mode.
 extern "C" fn user_trap(regs: &mut UserRegs) {
     if regs.vector >= 32 {
-        irq::interrupt(regs.vector as u8, true);
+        irq::interrupt(regs.vector as u8, Interrupted::User);
         // SAFETY: as in `syscall`.
         unsafe { finish(regs) };
         return;
@@ -200,7 +201,8 @@ fn clear_debug_status() {
 /// Any other exception or interrupt in the kernel.
 extern "C" fn kernel_trap(regs: &mut UserRegs) {
     if regs.vector >= 32 {
-        irq::interrupt(regs.vector as u8, false);
+        let interrupted = Interrupted::Kernel { pc: regs.rip as usize, frame: regs.rbp as usize };
+        irq::interrupt(regs.vector as u8, interrupted);
         return;
     }
     // A non-canonical address in a user copy gives #GP (or #SS) instead of a page fault.
@@ -221,6 +223,7 @@ extern "C" fn paranoid_trap(regs: &mut UserRegs) {
             if crate::panic::in_progress() {
                 crate::panic::stop_this_cpu(regs.rip as usize, regs.rbp as usize);
             }
+            crate::report::asked(regs.rip as usize, regs.rbp as usize);
             apic::count_nmi();
         }
         1 => clear_debug_status(),

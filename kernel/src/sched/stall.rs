@@ -1,0 +1,131 @@
+//! The watch over stalls: what does not get on for a second is said on the console, once.
+//!
+//! * A CPU that has not given way. Its own ticks see it ([`look`]). The time counted is that which the CPU has surely run, so a
+//!   host that does not let it run is no stall; on such a host a stall is told later.
+//! * A grace period that does not end. The CPU that tries to end it sees it ([`look_at_grace_period`]), if it has itself run for a
+//!   second meanwhile, and the CPU that holds the period up has run for a second as well, or has not had a tick at all: then it has interrupts off,
+//!   and is asked by the interrupt that cannot be masked.
+//! * A spinning lock that is held or waited for makes its CPU one of the first kind; the report says which lock.
+//!
+//! `darter run` repeats what was said if the machine fails.
+#![forbid(unsafe_code)]
+
+use super::latency::{self, Stretch};
+use core::sync::atomic::{AtomicU32, Ordering};
+use sync::percpu::Count;
+use sync::{CpuId, per_cpu};
+
+/// What is too long, ns.
+const TOO_LONG: u64 = 1_000_000_000;
+/// Reports since boot after which the watch is silent: the console is for others too.
+const MOST: u32 = 16;
+
+static SAID: AtomicU32 = AtomicU32::new(0);
+
+struct Own {
+    /// The stretch that was last told of, by its beginning.
+    told: Count,
+    /// The grace period that is late, how long this CPU and the one that holds it up had run when that was first seen, and
+    /// whether it was told of.
+    period: Count,
+    ran: Count,
+    other_ran: Count,
+    told_period: Count,
+}
+
+per_cpu! {
+    static OWN: Own = Own {
+        told: Count::new(),
+        period: Count::new(),
+        ran: Count::new(),
+        other_ran: Count::new(),
+        told_period: Count::new(),
+    };
+}
+
+/// Whether one more report may be made.
+fn may_say() -> bool {
+    SAID.load(Ordering::Relaxed) < MOST && SAID.fetch_add(1, Ordering::Relaxed) < MOST
+}
+
+/// A tick has interrupted `stretch`. In the interrupt handler.
+pub(super) fn look(stretch: Stretch) {
+    let own = OWN.this();
+    if stretch.ran < TOO_LONG || own.told.get() == stretch.begun {
+        return;
+    }
+    own.told.set(stretch.begun);
+    if may_say() {
+        say::cpu(&stretch);
+    }
+}
+
+/// Is a grace period late that this CPU tries to end? In thread context, at a tick.
+pub(super) fn look_at_grace_period() {
+    let Some(late) = sync::rcu::late() else { return };
+    let own = OWN.this();
+    let (ran, other_ran) = (latency::ran(sync::cpu_id()), latency::ran(late.by));
+    if own.period.get() != late.number {
+        own.period.set(late.number);
+        own.ran.set(ran);
+        own.other_ran.set(other_ran);
+        return;
+    }
+    if own.told_period.get() != late.number
+        && is_stall(ran.saturating_sub(own.ran.get()), other_ran.saturating_sub(own.other_ran.get()))
+    {
+        own.told_period.set(late.number);
+        if may_say() {
+            say::period(late.number, late.by);
+        }
+    }
+}
+
+/// A period is late, this CPU has run for `here` since it was first seen to be, and the CPU that holds it up for `there`.
+fn is_stall(here: u64, there: u64) -> bool {
+    here >= TOO_LONG && (there >= TOO_LONG || there == 0)
+}
+
+#[cfg(target_os = "none")]
+mod say {
+    use super::{CpuId, Stretch};
+    use crate::report::{self, Console};
+    use core::fmt::Write;
+
+    pub fn cpu(stretch: &Stretch) {
+        report::in_turn(|| {
+            let (cpu, ms) = (sync::cpu_id(), stretch.ran / 1_000_000);
+            let _ =
+                writeln!(Console, "\nstall: CPU {cpu} has not given way for {ms} ms, in {}", stretch.kind);
+            report::place(stretch.pc, stretch.frame);
+            let _ = writeln!(Console, "end of stall");
+        });
+    }
+
+    pub fn period(number: u64, by: CpuId) {
+        report::in_turn(|| {
+            let _ = writeln!(Console, "\nstall: grace period {number} does not end: CPU {by} holds it up");
+        });
+        report::ask(by);
+    }
+}
+
+/// A test's machine has no console.
+#[cfg(not(target_os = "none"))]
+mod say {
+    pub fn cpu(_: &super::Stretch) {}
+    pub fn period(_: u64, _: super::CpuId) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_grace_period_is_a_stall_only_if_the_host_let_both_cpus_run_or_one_takes_no_interrupts() {
+        assert!(is_stall(TOO_LONG, TOO_LONG));
+        assert!(is_stall(TOO_LONG, 0));
+        assert!(!is_stall(TOO_LONG, TOO_LONG / 10), "the host let the other one run now and then");
+        assert!(!is_stall(TOO_LONG / 2, 0), "this CPU has not run long enough to say");
+    }
+}

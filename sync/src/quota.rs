@@ -13,6 +13,7 @@
 //! * Limits are the caller's, and may differ from charge to charge.
 //!
 //! No locks; not for interrupt handlers.
+#![forbid(unsafe_code)]
 
 use crate::heap::{AllocError, try_box_slice};
 use crate::machine;

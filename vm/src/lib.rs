@@ -39,5 +39,5 @@ pub use object::{Budget, BudgetKind, BudgetOwner, BudgetRef, Object, ObjectOwner
 pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};
-pub use space::{Space, USER_START};
+pub use space::{Placement, Space, USER_START};
 pub use tlb::{FlushRequest, SpaceTlb};

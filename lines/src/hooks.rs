@@ -13,6 +13,7 @@
 //! made for a single atomic step are baked in the same way even with a thread per CPU.
 
 use crate::abi::*;
+use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::code::{self, LONGEST, Marker};
 use crate::directory::{Directory, LINE_BITS, MAX_CPUS};
@@ -37,6 +38,7 @@ static DIRECTORY: Directory = Directory::new();
 /// What CPUs that have closed recorded in the present window. Taken only while `WINDOWS` is held.
 static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 static WINDOWS: Windows = Windows::new();
+static BLOCKS: Blocks = Blocks::new();
 static ARMED: AtomicBool = AtomicBool::new(false);
 /// Where who opens a window has its number, as QEMU names it for all CPUs alike; null: QEMU does not know the register.
 static NUMBER: AtomicPtr<Register> = AtomicPtr::new(ptr::null_mut());
@@ -134,6 +136,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("darter-lines: a system of at most {} CPUs is needed", MAX_CPUS);
         return 1;
     }
+    if options.mode == Mode::Blocks
+        && let Err(error) = BLOCKS.open(&options.out)
+    {
+        eprintln!("darter-lines: {error}");
+        return 1;
+    }
     if OPTIONS.set(options).is_err() {
         return 1;
     }
@@ -173,6 +181,10 @@ extern "C" fn armed(id: PluginId) {
 
 extern "C" fn translated(id: PluginId, tb: *mut Tb) {
     let Some(options) = OPTIONS.get() else { return };
+    if options.mode == Mode::Blocks {
+        note_block(tb);
+        return;
+    }
     let armed_already = ARMED.load(Relaxed);
     // SAFETY: `tb` and its instructions are valid during this callback.
     let count = unsafe { qemu_plugin_tb_n_insns(tb) };
@@ -210,6 +222,31 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
                 unsafe { qemu_plugin_register_vcpu_mem_cb(insn, called, CB_NO_REGS, MEM_RW, place) };
             }
         }
+    }
+}
+
+/// Block mode's look at a translation: the kernel's are noted, the program's searched for the marker that numbers programs.
+fn note_block(tb: *mut Tb) {
+    // SAFETY: `tb` and its instructions are valid during the callback of the translation, from which this is called.
+    let count = unsafe { qemu_plugin_tb_n_insns(tb) };
+    let (mut start, mut end) = (0, 0);
+    for index in 0..count {
+        let mut bytes = [0; LONGEST];
+        // SAFETY: as above, `index` is below the count, and `bytes` holds `LONGEST` bytes.
+        let (insn, length, pc) = unsafe {
+            let insn = qemu_plugin_tb_get_insn(tb, index);
+            let length = qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), LONGEST);
+            (insn, length, qemu_plugin_insn_vaddr(insn))
+        };
+        if code::in_kernel(pc) {
+            start = if index == 0 { pc } else { start };
+            end = pc.wrapping_add(length as u64);
+        } else if code::marker(bytes.get(..length).unwrap_or_default()) == Some(Marker::Open) {
+            register(insn, opened, CB_READS_REGS, None);
+        }
+    }
+    if end != 0 {
+        BLOCKS.translated(start, end);
     }
 }
 
@@ -350,6 +387,10 @@ fn crosses(this: &mut Recorder, access: &Access, bytes: u32) {
 
 extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
     let Some(options) = OPTIONS.get() else { return };
+    if options.mode == Mode::Blocks {
+        BLOCKS.begins(number().unwrap_or(0));
+        return;
+    }
     let mut state = WINDOWS.lock();
     if SHARED_THREAD.load(Relaxed) {
         write(options, REFUSAL);
@@ -377,6 +418,7 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
             }
             recorder.open();
         }
+        Mode::Blocks => {}
     }
 }
 
@@ -422,6 +464,7 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             records.extend(recorder.close().filter(|_| state.is_open(recorder.cpu)));
             recorder.cpu
         }
+        Mode::Blocks => return,
     };
     if cpu >= MAX_CPUS || !state.is_open(cpu) || !state.closed(cpu, options.tasks) {
         return;
@@ -432,6 +475,7 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
             let records = std::mem::take(&mut *records);
             (sharing::harvest(&records, options.node_cpus, &options.memory, &mut read_guest), "lines")
         }
+        Mode::Blocks => return,
     };
     state.push(&fields);
     write(options, &state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks)));

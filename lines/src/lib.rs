@@ -3,13 +3,16 @@
 //!
 //! - instruction mode: exact counts of executed instructions, user and kernel apart (`instructions`);
 //! - line mode: cache lines that CPUs take from each other (`directory`), and lines that more than one CPU uses while one of them
-//!   writes (`recorder`, `sharing`), with what the guest's memory says of their pages (`guest`).
+//!   writes (`recorder`, `sharing`), with what the guest's memory says of their pages (`guest`);
+//! - block mode: which of the kernel's code was executed, and by which program first (`blocks`).
 //!
 //! `hooks` and `abi` meet QEMU and hold all `unsafe`; the rest is plain code with its tests beside it. `hooks` is left out of
 //! the test program, because QEMU's functions exist only inside QEMU.
 
 #[cfg(not(test))]
 mod abi;
+#[cfg_attr(test, allow(dead_code))]
+mod blocks;
 #[cfg_attr(test, allow(dead_code))]
 mod cache;
 #[cfg_attr(test, allow(dead_code))]

@@ -10,12 +10,14 @@ use std::path::PathBuf;
 pub enum Mode {
     Instructions,
     Lines,
+    /// The kernel's blocks that were executed.
+    Blocks,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     pub mode: Mode,
-    /// The JSON file, rewritten at every completed window.
+    /// The JSON file, rewritten at every completed window; in block mode the file of entries.
     pub out: PathBuf,
     /// Closes that complete a window: one per benchmark task.
     pub tasks: u32,
@@ -43,6 +45,7 @@ impl Options {
             match (key, value) {
                 ("mode", "instructions") => mode = Some(Mode::Instructions),
                 ("mode", "lines") => mode = Some(Mode::Lines),
+                ("mode", "blocks") => mode = Some(Mode::Blocks),
                 ("out", path) if !path.is_empty() => out = Some(PathBuf::from(path)),
                 ("tasks", _) => tasks = number()?.max(1),
                 ("node_cpus", _) => node_cpus = number()? as usize,
@@ -64,7 +67,7 @@ impl Options {
             }
         }
         Ok(Options {
-            mode: mode.ok_or("mode=instructions or mode=lines is missing")?,
+            mode: mode.ok_or("mode=instructions, mode=lines or mode=blocks is missing")?,
             out: out.ok_or("out=FILE is missing")?,
             tasks,
             profile,

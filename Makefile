@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check fuzz fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -86,11 +86,24 @@ booted-test: build ## The ABI programs against Linux, and the scripts of tests/b
 
 # The booted tests that `make lockdep-test` runs beside the ABI programs: together they take most locks in most orders.
 LOCKDEP_TESTS ?= lock-order leaks terminal statuses
-lockdep-test: build lockdep ## The same on the lockdep kernel, with a few of the scripts: a lock out of order is a panic
+lockdep-test: build lockdep fuzzer ## The same on the lockdep kernel, with a few of the scripts and the cases that the fuzzer found: a lock out of order is a panic
 	@if [ "$(DARTER_KERNEL)" = darter ]; then \
 	    tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4; abi=$$?; \
-	    target/release/darter test --kernel $(LOCKDEP_KERNEL) $(LOCKDEP_TESTS) && exit $$abi; \
+	    target/release/darter test --kernel $(LOCKDEP_KERNEL) $(LOCKDEP_TESTS) && \
+	    target/release/darter-fuzz replay && exit $$abi; \
 	fi
+
+# Seconds of `make fuzz`.
+FUZZ_SECONDS ?= 600
+fuzz: build lockdep fuzzer ## Programs made from the table of system calls, on the kernel with checks, for FUZZ_SECONDS (tests/fuzz/README.md)
+	target/release/darter-fuzz run --seconds $(FUZZ_SECONDS) $(FUZZ)
+
+fuzzer: setup target/fuzz/executor ## The fuzzer
+	@$(CARGO) build --quiet --release -p darter-fuzz
+
+target/fuzz/executor: tests/fuzz/guest/executor.c lines/guest/markers.h | setup
+	@mkdir -p $(@D)
+	$(MUSL_CC) -static -O1 -std=gnu11 -Wall -Wextra -fno-strict-aliasing -Ilines/guest -o $@ $<
 
 clean: ## Remove what was built; .cache (Linux image) stays
 	$(CARGO) clean

@@ -123,8 +123,6 @@ sync::lock_order! {
     level Devpts;
     /// The one devtmpfs, while it is made. As devpts.
     level Devtmpfs;
-    /// A tmpfs's limits change.
-    level TmpfsOptions;
 
     // Sleeping locks: open files.
 

@@ -180,7 +180,6 @@ pub fn mounts(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
         escaped(point, out)?;
         put!(out, " {} ", mount.superblock.kind.name);
         options(mount, out)?;
-        mount.superblock.ops.show_options(&mount.superblock, out)?;
         put!(out, " 0 0\n");
         Ok(())
     })
@@ -202,9 +201,7 @@ pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> R
         options(mount, out)?;
         put!(out, " - {} ", mount.superblock.kind.name);
         escaped(&mount.source, out)?;
-        put!(out, " {}", if mount.is_read_only() { "ro" } else { "rw" });
-        mount.superblock.ops.show_options(&mount.superblock, out)?;
-        put!(out, "\n");
+        put!(out, " {}\n", if mount.is_read_only() { "ro" } else { "rw" });
         Ok(())
     })
 }

@@ -38,37 +38,14 @@ lock_class! {
 /// Addresses below are given only to who asks for them and may have them (vm.mmap_min_addr).
 pub const USER_START: usize = 0x1_0000;
 
-/// Where mappings without an address go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Placement {
-    /// Below this address, or, with `upward`, from it on; a multiple of the page size.
-    pub base: usize,
-    pub upward: bool,
-    /// How far below its end each span of a CPU (spans.rs) begins to be used; pages, so that addresses in it are as hard to guess as `base`.
-    pub slide: usize,
-}
-
-impl Placement {
-    /// Below the largest gap that exec leaves for a stack unless it is asked for more: 128 MiB and a little.
-    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
-    const fn new<M: Machine>() -> Self {
-        Self { base: M::USER_END - (136 << 20), upward: false, slide: 0 }
-    }
-
-    /// Where spans of CPUs end: a terabyte below `base`, so that mappings of before the second thread stay apart. None are taken where addresses
-    /// go upward.
-    const fn spans_end(&self) -> usize {
-        if self.upward { 0 } else { self.base.saturating_sub(1 << 40) & !(SPAN_BYTES - 1) }
-    }
-}
-
 /// Where things lie in a space.
 #[derive(Clone, Copy)]
 pub(crate) struct AddressLayout {
     pub brk_start: usize,
     pub brk: usize,
-    pub placement: Placement,
-    /// There is no free run of more than `hole` bytes between here and the placement's base.
+    /// Mappings without an address are placed below.
+    pub top: usize,
+    /// There is no free run of more than `hole` bytes between here and `top`.
     pub hint: usize,
     pub hole: usize,
     /// End of the newest mapping that grows downwards.
@@ -90,8 +67,8 @@ pub struct Space<M: Machine> {
     pub(crate) stack_limit: AtomicUsize,
     pub(crate) spans: Spans,
     pub(crate) views: Views<M>,
-    /// End of the part of the address space in which spans lie; changes only while nothing is mapped.
-    pub(crate) spans_end: AtomicUsize,
+    /// End of the part of the address space in which spans lie.
+    pub(crate) spans_end: usize,
     /// Everything has been taken out of it (op/exit.rs).
     pub(crate) exited: bool,
     machine: PhantomData<M>,
@@ -110,18 +87,27 @@ impl<T: Into<VmError>> From<T> for Stop {
     }
 }
 
+/// A terabyte below the top, so that mappings of before the second thread stay apart.
+#[expect(clippy::arithmetic_side_effects, reason = "constants")]
+const fn spans_end<M: Machine>() -> usize {
+    (M::USER_END - (1 << 40)) & !(SPAN_BYTES - 1)
+}
+
 impl<M: Machine> Space<M> {
     /// An empty space.
+    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
     pub fn try_new() -> Result<Arc<Self>, VmError> {
-        let placement = Placement::new::<M>();
+        // 128 MiB and a little for the stack above the mappings, as on Linux.
+        let top = M::USER_END - (136 << 20);
+        let span_next = spans_end::<M>();
         Self::with_layout(AddressLayout {
             brk_start: 0,
             brk: 0,
-            placement,
-            hint: placement.base,
+            top,
+            hint: top,
             hole: 0,
             stack_end: 0,
-            span_next: placement.spans_end(),
+            span_next,
         })
     }
 
@@ -138,7 +124,7 @@ impl<M: Machine> Space<M> {
             stack_limit: AtomicUsize::new(8 << 20),
             spans: Spans::new(),
             views: Views::new(),
-            spans_end: AtomicUsize::new(layout.placement.spans_end()),
+            spans_end: spans_end::<M>(),
             exited: false,
             machine: PhantomData,
         })?)
@@ -170,15 +156,14 @@ impl<M: Machine> Space<M> {
         self.stack_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Says where mappings without an address are placed from now on. For exec, before anything is mapped.
-    pub fn set_placement(&self, placement: Placement) {
+    /// Mappings without an address are placed below `top` from now on. For exec, before anything is mapped.
+    pub fn set_mmap_top(&self, top: usize) {
+        let top = top.min(M::USER_END);
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
-        layout.placement = Placement { base: placement.base.min(M::USER_END), ..placement };
-        layout.hint = layout.placement.base;
+        layout.top = top;
+        layout.hint = top;
         layout.hole = 0;
-        layout.span_next = layout.placement.spans_end();
-        self.spans_end.store(layout.span_next, Ordering::Relaxed);
     }
 
     /// Waits until no fork of this space is under way. No lock is held and no RCU section open. May sleep.

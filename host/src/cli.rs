@@ -86,7 +86,7 @@ pub struct MachineOptions {
     /// QEMU's CPU model with its features
     #[arg(long, default_value = "max", value_name = "MODEL")]
     pub cpu_model: String,
-    /// The same run each time, instruction for instruction (slower; one host thread)
+    /// The same run each time, instruction for instruction (slower; one host thread; programs lie at the same addresses)
     #[arg(long)]
     pub deterministic: bool,
     /// Words for the kernel's command line

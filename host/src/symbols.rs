@@ -15,8 +15,9 @@ use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::run::capture;
 
-/// Linux must be told to keep its addresses, or the names are those of another boot.
-pub const LINUX_APPEND: &str = "nokaslr";
+/// For both kernels, wherever something is counted or named. Linux must be told to keep its addresses, or the names are those of another boot;
+/// both, to place programs alike each time (`norandmaps`), or counts do not repeat.
+pub const COUNTED_APPEND: &str = "nokaslr norandmaps";
 
 pub fn of(kernel: &Kernel, paths: &Tree) -> Result<Symbols> {
     Symbols::from_either(&content(kernel, paths)?).with_context(|| format!("kernel {}", kernel.name()))
@@ -56,7 +57,8 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
         extra: Vec::new(),
     };
     let command = ["cat", "/proc/kallsyms"].map(String::from);
-    let content = capture(&machine, kernel, &[LINUX_APPEND.into()], &[], &command, Duration::from_secs(300))?;
+    let content =
+        capture(&machine, kernel, &[COUNTED_APPEND.into()], &[], &command, Duration::from_secs(300))?;
     let new = image.with_file_name("kallsyms.new");
     std::fs::write(&new, &content)
         .and_then(|()| std::fs::rename(&new, &cached))

@@ -123,6 +123,8 @@ sync::lock_order! {
     level Devpts;
     /// The one devtmpfs, while it is made. As devpts.
     level Devtmpfs;
+    /// A tmpfs's limits change.
+    level TmpfsOptions;
 
     // Sleeping locks: open files.
 

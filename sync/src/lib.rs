@@ -27,6 +27,7 @@ pub mod percpu;
 pub mod percpu_ref;
 pub mod private;
 pub mod protocol;
+pub mod quota;
 pub mod rcu;
 
 pub use heap::{AllocError, TryString, TryVec, slab_arc, slab_box, try_arc, try_box, try_vec};
@@ -35,3 +36,4 @@ pub use lock::{IrqSpinGuard, IrqSpinLock, LockClass, Mutex, MutexGuard, SpinGuar
 pub use machine::{CpuId, MAX_CPUS, cpu_id, cpus};
 pub use percpu::{Count, LocalCell, PerCpu};
 pub use private::Private;
+pub use quota::Quota;

@@ -8,7 +8,7 @@ use sync::AllocError;
 pub enum VmError {
     /// No frame, table or kernel object could be had (ENOMEM).
     NoMemory,
-    /// So little memory is left that files may not grow (ENOSPC).
+    /// So little memory is left that files may not grow, or their budget is used up (ENOSPC).
     Full,
     /// Misaligned, empty or senseless arguments (EINVAL).
     Invalid,

@@ -114,7 +114,7 @@ pub fn count_on(
     let plugin = darter_measure::instructions_plugin(&paths.lines_plugin(), &out, options.profile);
     machine.extra = vec!["-plugin".into(), plugin];
     let mut words = append(kernel, options.append);
-    words.push(symbols::LINUX_APPEND.into());
+    words.push(symbols::COUNTED_APPEND.into());
     let boot =
         Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600, undisturbed: false };
     let commands: Vec<Command> = specs

@@ -80,7 +80,7 @@ fn seconds(
         machine.extra.clear();
     }
     let mut words = append(kernel, &options.machine.append);
-    words.push(symbols::LINUX_APPEND.into());
+    words.push(symbols::COUNTED_APPEND.into());
     let mut commands: Vec<Command> = specs
         .iter()
         .flat_map(|spec| [spec, spec])

@@ -42,7 +42,7 @@ pub fn run(options: &Lines) -> Result<u8> {
     for &cpus in &options.cpus {
         let machine = machine(&options.machine, cpus, &paths, &out, &names.plugin_options(cpus))?;
         let mut append = options.machine.append.clone();
-        append.push(symbols::LINUX_APPEND.into());
+        append.push(symbols::COUNTED_APPEND.into());
         let additions = std::slice::from_ref(&addition);
         let printed =
             capture(&machine, &options.machine.kernel, &append, additions, &[PROGRAM.into()], LIMIT)?;
@@ -88,7 +88,7 @@ fn refuses_one_thread(options: &Lines, paths: &Tree, out: &Path) -> Result<bool>
     let mut machine = machine(&options.machine, 2, paths, out, "")?;
     machine.deterministic = true;
     let addition = Addition { source: paths.line_selftest(), destination: PROGRAM.into() };
-    let append = [symbols::LINUX_APPEND.into()];
+    let append = [symbols::COUNTED_APPEND.into()];
     capture(&machine, &options.machine.kernel, &append, &[addition], &[PROGRAM.into()], LIMIT)?;
     let why = parse_lines(&std::fs::read_to_string(out)?).err();
     let right = matches!(why, Some(Error::Refused(_)));

@@ -52,7 +52,7 @@ impl Watcher<'_> {
         let out = folder.path().join("lines.json");
         let machine = machine(options, cpus, paths, &out, &names.plugin_options(cpus))?;
         let mut words = append(kernel, &options.append);
-        words.push(symbols::LINUX_APPEND.into());
+        words.push(symbols::COUNTED_APPEND.into());
         let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
         let boot = Boot { paths, kernel, machine, append: words, settle, limit, undisturbed: true };
         let ran = boot.run(signals, commands, begun)?;

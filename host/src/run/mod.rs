@@ -22,6 +22,7 @@ use crate::relay::signals::Signals;
 use crate::relay::terminal;
 use crate::relay::{self, Relay};
 use crate::root::{self, Job};
+use crate::symbols;
 pub use capture::capture;
 pub use last_words::explain_machine;
 use last_words::explain_stall;
@@ -178,5 +179,10 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
     if options.verbose {
         note!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());
     }
-    boot(&machine, kernel, &initramfs, options.kernel.command_line(!options.verbose, &options.append))
+    let mut append = options.append.clone();
+    if options.deterministic {
+        // First, so that the user's words win.
+        append.insert(0, symbols::COUNTED_APPEND.into());
+    }
+    boot(&machine, kernel, &initramfs, options.kernel.command_line(!options.verbose, &append))
 }

@@ -31,6 +31,11 @@ pub fn is_root() -> bool {
     current().ids().is_root()
 }
 
+/// Does a signal wait for the running thread, so that a long call is to end?
+pub fn is_interrupted() -> bool {
+    process::signal_pending()
+}
+
 /// The running thread's descriptors, for the length of a call.
 pub struct Files(Current);
 

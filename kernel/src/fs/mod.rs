@@ -48,10 +48,11 @@ pub fn init(types: &'static vfs::superblock::Types, initramfs: &[u8]) {
 
 fn try_init(initramfs: &[u8]) -> Result {
     let superblock = (tmpfs::ROOTFS.mount)(&tmpfs::ROOTFS, &[])?;
-    let path = vfs::mount::mount_root(superblock)?;
+    let path = vfs::mount::mount_root(superblock.clone())?;
     let context = FsContext::try_new(path.clone(), path, 0)?;
     let count = initramfs::unpack(&context, initramfs);
     crate::info!("initramfs: {count} files, {} KiB", initramfs.len() / 1024);
+    tmpfs::limit_root(&superblock);
     tty::init()?;
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 use super::ids::Id;
 use super::own::References;
+use super::personality::{Persona, Personality};
 use super::{
     ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREAD_TASK,
     THREADS, TRAP,
@@ -108,8 +109,8 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let credentials = parent.copy_credentials()?;
     // The area is copied with the memory that it lies in.
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
-    let parts =
-        Parts { files, fs, credentials, space, blocked: parent.blocked.load(Ordering::Relaxed), rseq };
+    let (blocked, persona) = (parent.blocked.load(Ordering::Relaxed), parent.personality.get());
+    let parts = Parts { files, fs, credentials, space, blocked, persona, rseq };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
@@ -180,6 +181,7 @@ struct Parts {
     credentials: Arc<Credentials>,
     space: Arc<Space>,
     blocked: u64,
+    persona: Persona,
     rseq: rseq::Registration,
 }
 
@@ -231,6 +233,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         clear_tid: AtomicUsize::new(0),
         robust_list: AtomicUsize::new(0),
         rseq: parts.rseq,
+        personality: Personality::new(parts.persona),
         comm: SpinLock::new([0; 16], &COMM),
         restart: SpinLock::new((0, 0), &RESTART),
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
@@ -271,7 +274,6 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         exit_signal: AtomicU32::new(exit_signal),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
         no_new_privileges: AtomicBool::new(caller.no_new_privileges.load(Ordering::Relaxed)),
-        personality: AtomicU32::new(caller.personality.load(Ordering::Relaxed)),
         barriers: AtomicU32::new(caller.barriers.load(Ordering::Relaxed)),
         ..blank(id, parts.space.clone(), signals, caller.limits.copy())
     })?;
@@ -305,7 +307,6 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         executed: AtomicBool::new(false),
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
-        personality: AtomicU32::new(0),
         barriers: AtomicU32::new(0),
         death_signal: AtomicU32::new(0),
         started: arch::time::now(),
@@ -324,7 +325,8 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
         ..blank(id, space.clone(), signal::Signals::try_new()?, limits::Limits::new())
     })?;
     let rseq = rseq::Registration::default();
-    let parts = Parts { files, fs, credentials: Credentials::root()?, space, blocked: 0, rseq };
+    let (credentials, persona) = (Credentials::root()?, Persona::default());
+    let parts = Parts { files, fs, credentials, space, blocked: 0, persona, rseq };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().try_push(thread.clone())?;

@@ -7,7 +7,7 @@
 //! * `oom`          what happens when memory is out
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
-//! * `utsname`      host and domain name, release
+//! * `utsname`      host and domain name, release; `personality` what old programs want different
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
 //! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either. To find all members of one,
@@ -30,6 +30,7 @@ pub mod limits;
 mod oom;
 #[allow(unsafe_code)] // The only module here that may: see its head.
 mod own;
+pub mod personality;
 pub mod rseq;
 pub mod session;
 pub mod signal;
@@ -118,7 +119,6 @@ pub struct Process {
     /// A vfork parent waits here until this process has a space of its own or is gone.
     pub(crate) released: AtomicBool,
     pub(crate) release: WaitQueue,
-    pub(crate) personality: AtomicU32,
     /// What membarrier was told to be ready for.
     pub(crate) barriers: AtomicU32,
     /// PR_SET_PDEATHSIG.
@@ -153,6 +153,7 @@ pub struct Thread {
     pub(crate) clear_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
     pub(crate) rseq: rseq::Registration,
+    pub personality: personality::Personality,
     comm: SpinLock<[u8; 16], level::ThreadState>,
     pub(crate) restart: SpinLock<(u64, usize), level::ThreadState>,
     /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).

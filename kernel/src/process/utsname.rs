@@ -15,6 +15,8 @@ pub type Name = [u8; LENGTH];
 
 /// What uname says of the kernel. Programs test for features by the release, so it is the Linux whose calls Darter has.
 pub const RELEASE: &str = "6.12.0-darter";
+/// The same for programs that fail where the first number is not 2 (UNAME26): Linux adds 60 to the second, and keeps the rest.
+pub const RELEASE_26: &str = "2.6.72-darter";
 pub const VERSION: &str = concat!("#1 SMP Darter ", env!("CARGO_PKG_VERSION"));
 
 /// Host and domain name.

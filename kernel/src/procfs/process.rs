@@ -180,6 +180,7 @@ pub fn mounts(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
         escaped(point, out)?;
         put!(out, " {} ", mount.superblock.kind.name);
         options(mount, out)?;
+        mount.superblock.ops.show_options(&mount.superblock, out)?;
         put!(out, " 0 0\n");
         Ok(())
     })
@@ -201,7 +202,9 @@ pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> R
         options(mount, out)?;
         put!(out, " - {} ", mount.superblock.kind.name);
         escaped(&mount.source, out)?;
-        put!(out, " {}\n", if mount.is_read_only() { "ro" } else { "rw" });
+        put!(out, " {}", if mount.is_read_only() { "ro" } else { "rw" });
+        mount.superblock.ops.show_options(&mount.superblock, out)?;
+        put!(out, "\n");
         Ok(())
     })
 }

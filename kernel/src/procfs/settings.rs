@@ -13,7 +13,7 @@ use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::table;
-use crate::process::utsname;
+use crate::process::{exec, utsname};
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
@@ -38,6 +38,7 @@ static KERNEL: &[Entry] = &[
     setting("ostype", &Setting { read: |out| text(out, "Linux"), write: None }),
     setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
     Entry { name: "random", what: What::Dir(RANDOM) },
+    setting("randomize_va_space", &Setting { read: randomize, write: Some(set_randomize) }),
     setting("threads-max", &Setting { read: |out| line(out, 1 << 20), write: None }),
     setting("version", &Setting { read: |out| text(out, utsname::VERSION), write: None }),
 ];
@@ -103,6 +104,37 @@ fn boot_id(out: &mut Vec<u8>) -> Result {
         to.copy_from_slice(&kept.to_ne_bytes());
     }
     uuid(out, bytes)
+}
+
+fn randomize(out: &mut Vec<u8>) -> Result {
+    writeln!(Text(out), "{}", exec::randomize_va_space()).map_err(|_| ENOMEM)
+}
+
+fn set_randomize(data: &[u8]) -> Result {
+    exec::set_randomize_va_space(number(data)?);
+    Ok(())
+}
+
+/// The first word of what was written, as Linux reads a number for a setting: decimal, or octal or hexadecimal as in C.
+///
+/// # Errors
+/// EINVAL: it is none, or does not fit.
+fn number(data: &[u8]) -> Result<i32> {
+    let word =
+        data.trim_ascii_start().split(|b| b.is_ascii_whitespace() || *b == 0).next().unwrap_or_default();
+    let text = core::str::from_utf8(word).map_err(|_| EINVAL)?;
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (radix, digits) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(rest) => (16, rest),
+        None if digits.len() > 1 && digits.starts_with('0') => (8, digits),
+        None => (10, digits),
+    };
+    if digits.starts_with('+') {
+        return Err(EINVAL);
+    }
+    let size = i64::from_str_radix(digits, radix).map_err(|_| EINVAL)?;
+    let value = if negative { size.checked_neg().ok_or(EINVAL)? } else { size };
+    i32::try_from(value).map_err(|_| EINVAL)
 }
 
 /// Kept for programs that ask; memory is given out as for 1 (always) whatever it says.

@@ -13,6 +13,8 @@ use crate::fs::anon::epoll::{Epoll, Event};
 use crate::fs::file::poll::{ERR, HUP, IN, NVAL, OUT, PRI, Poller, RDNORM, WRNORM};
 use crate::fs::{File, caller};
 use crate::memory::user::{UserPtr, UserSlice};
+use crate::process;
+use crate::process::personality::STICKY_TIMEOUTS;
 use crate::sched::{PollSet, Sleep, Woken};
 
 /// One descriptor that is waited for, what for, and what came.
@@ -93,15 +95,21 @@ fn deadline(address: usize, unit: i64) -> Result<Option<u64>> {
     Ok(Some(after(nanos)))
 }
 
-/// ppoll, select and pselect6 write back what was left of the timeout.
+/// The end of ppoll, select and pselect6, which write back what was left of the timeout. Where they do not, because it lies in read-only memory or
+/// the program has STICKY_TIMEOUTS, a call that was interrupted is not restarted: it would wait for the whole time again.
 #[expect(clippy::arithmetic_side_effects, reason = "the unit is 1 or 1,000")]
-fn write_rest(address: usize, deadline: Option<u64>, unit: u64) {
-    if let (Some(p), Some(deadline)) = (UserPtr::<[i64; 2]>::new(address).non_null(), deadline) {
-        let rest = deadline.saturating_sub(arch::time::now());
-        let (seconds, nanos) = (rest / 1_000_000_000, rest % 1_000_000_000);
-        // A timeout in read-only memory is not an error.
-        let _ = p.write(&[seconds.cast_signed(), (nanos / unit).cast_signed()]);
+fn end(result: Result<usize>, timeout: usize, deadline: Option<u64>, unit: u64) -> Result<usize> {
+    let result = end_mask(result);
+    let (Some(p), Some(deadline)) = (UserPtr::<[i64; 2]>::new(timeout).non_null(), deadline) else {
+        return result;
+    };
+    let rest = deadline.saturating_sub(arch::time::now());
+    let (seconds, nanos) = (rest / 1_000_000_000, rest % 1_000_000_000);
+    let sticky = process::current().personality.get().has(STICKY_TIMEOUTS);
+    if sticky || p.write(&[seconds.cast_signed(), (nanos / unit).cast_signed()]).is_err() {
+        return result.map_err(|e| if e == ERESTARTNOHAND { EINTR } else { e });
     }
+    result
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "at most as many as descriptors, in user memory")]
@@ -152,13 +160,11 @@ pub fn sys_poll(address: usize, count: u32, timeout: i32) -> Result<usize> {
 pub fn sys_ppoll(address: usize, count: u32, timeout: usize, mask: usize, size: usize) -> Result<usize> {
     let deadline = deadline(timeout, 1)?;
     temporary_mask(mask, size)?;
-    let result = finish(poll(address, count, deadline));
-    write_rest(timeout, deadline, 1);
-    result
+    end(poll(address, count, deadline), timeout, deadline, 1)
 }
 
 /// Ends a call that may have had a temporary mask: it is restarted only if no handler ran.
-fn finish(result: Result<usize>) -> Result<usize> {
+fn end_mask(result: Result<usize>) -> Result<usize> {
     match result {
         Err(EINTR) => Err(ERESTARTNOHAND),
         result => {
@@ -250,9 +256,7 @@ fn select(count: i32, addresses: [usize; SETS], deadline: Option<u64>) -> Result
 
 pub fn sys_select(count: i32, read: usize, write: usize, except: usize, timeout: usize) -> Result<usize> {
     let deadline = deadline(timeout, 1000)?;
-    let result = finish(select(count, [read, write, except], deadline));
-    write_rest(timeout, deadline, 1000);
-    result
+    end(select(count, [read, write, except], deadline), timeout, deadline, 1000)
 }
 
 pub fn sys_pselect6(
@@ -269,9 +273,7 @@ pub fn sys_pselect6(
         let [address, size] = UserPtr::<[usize; 2]>::new(mask).read()?;
         temporary_mask(address, size)?;
     }
-    let result = finish(select(count, [read, write, except], deadline));
-    write_rest(timeout, deadline, 1);
-    result
+    end(select(count, [read, write, except], deadline), timeout, deadline, 1)
 }
 
 /// `struct epoll_event` has no padding on x86-64: events, then data.

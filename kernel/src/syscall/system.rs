@@ -7,6 +7,7 @@ use crate::fs::devfs::random;
 use crate::fs::file::buffer::{Output, Segment};
 use crate::log;
 use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::personality::{Persona, UNAME26};
 use crate::process::{self, Process, utsname};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -17,7 +18,10 @@ use linux_raw_sys::prctl as pr;
 pub fn sys_uname(to: usize) -> Result<usize> {
     let (host, domain) = utsname::names();
     let own = |text: &str| utsname::padded(text.as_bytes());
-    let fields = [own("Linux"), host, own(utsname::RELEASE), own(utsname::VERSION), own("x86_64"), domain];
+    let persona = process::current().personality.get();
+    let release = if persona.has(UNAME26) { utsname::RELEASE_26 } else { utsname::RELEASE };
+    let machine = if persona.is_linux32() { "i686" } else { "x86_64" };
+    let fields = [own("Linux"), host, own(release), own(utsname::VERSION), own(machine), domain];
     UserSlice::new(to, utsname::LENGTH * fields.len()).write(fields.as_flattened())?;
     Ok(0)
 }
@@ -169,13 +173,12 @@ pub fn sys_arch_prctl(operation: u32, value: usize) -> Result<usize> {
 
 /// personality(2).
 pub fn sys_personality(to: u32) -> Result<usize> {
-    let process = process::current_process();
-    let old = if to == u32::MAX {
-        process.personality.load(Ordering::Relaxed)
-    } else {
-        process.personality.swap(to, Ordering::Relaxed)
-    };
-    Ok(old as usize)
+    let current = process::current();
+    let old = current.personality.get();
+    if to != u32::MAX {
+        current.personality.set(Persona(to));
+    }
+    Ok(old.0 as usize)
 }
 
 /// syslog(2), by root, as on Linux with kernel.dmesg_restrict on: the kernel's log goes to the console and is not kept, so there is never anything

@@ -8,6 +8,8 @@
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod allocate;
+mod budget;
 mod io;
 
 pub mod rmap;
@@ -21,6 +23,8 @@ use crate::node::{Locked, NodeRef};
 use crate::order::Object as ObjectLevel;
 use crate::order::Order;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
 use rmap::{Leaves, Place, ReverseOps};
 use slots::{MAX_PAGES, Slots};
 use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
@@ -42,6 +46,10 @@ pub struct Object {
     /// Bytes.
     size: AtomicU64,
     resident: AtomicU64,
+    /// What its pages and tables are counted in.
+    budget: Option<BudgetRef>,
+    /// Tables that are counted there.
+    tables: AtomicU64,
     slots: Slots,
     leaves: Leaves,
     /// Changes of the size.
@@ -53,10 +61,18 @@ crate::slab_type!(Object, "object", PerCpuArc);
 impl Object {
     /// An object of size 0 and its owner. `inode_number` is 0 for memory without a file.
     pub fn try_owned(inode_number: usize) -> Result<ObjectOwner, VmError> {
+        Self::try_owned_in(inode_number, None)
+    }
+
+    /// The same; its pages are counted in `budget`.
+    #[inline]
+    pub fn try_owned_in(inode_number: usize, budget: Option<BudgetRef>) -> Result<ObjectOwner, VmError> {
         Ok(PerCpuOwner::try_slab(Self {
             inode_number,
             size: AtomicU64::new(0),
             resident: AtomicU64::new(0),
+            budget,
+            tables: AtomicU64::new(0),
             slots: Slots::new(),
             leaves: Leaves::new(),
             change: Mutex::new((), &CHANGE),
@@ -70,6 +86,11 @@ impl Object {
 
     pub fn inode_number(&self) -> usize {
         self.inode_number
+    }
+
+    /// What its pages are counted in.
+    pub fn budget(&self) -> Option<&BudgetRef> {
+        self.budget.as_ref()
     }
 
     /// Bytes.
@@ -182,7 +203,7 @@ impl Object {
         if page >= MAX_PAGES {
             return Err(VmError::Overflow);
         }
-        let slot = self.slots.make(page)?;
+        let slot = self.slots.make(page, &|| self.charge_table())?;
         loop {
             if slot.frame().is_some() {
                 return Ok(());
@@ -192,13 +213,35 @@ impl Object {
                 drop(self.change.lock());
                 continue;
             }
-            let new = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
+            if let Some(budget) = &self.budget {
+                budget.charge(BudgetKind::Pages, 1)?;
+            }
+            let Some(new) = frame::alloc_zeroed() else {
+                self.give_back_pages(1);
+                return Err(VmError::NoMemory);
+            };
             new.set_kind(FrameKind::Object);
             if slot.put(new).is_ok() {
                 self.resident.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
+            self.give_back_pages(1);
         }
+    }
+
+    fn give_back_pages(&self, n: u64) {
+        if let Some(budget) = &self.budget {
+            budget.give_back(BudgetKind::Pages, n);
+        }
+    }
+
+    /// One more table, which stays as long as the object.
+    fn charge_table(&self) -> Result<(), VmError> {
+        if let Some(budget) = &self.budget {
+            budget.charge(BudgetKind::Tables, 1)?;
+            self.tables.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Keeps the size from shrinking while the result lives. May sleep.
@@ -238,6 +281,13 @@ impl Drop for Object {
                 None => {}
             }
         });
+        if let Some(budget) = &self.budget {
+            budget.give_back(BudgetKind::Pages, *self.resident.get_mut());
+            let tables = *self.tables.get_mut();
+            if tables > 0 {
+                budget.give_back(BudgetKind::Tables, tables);
+            }
+        }
     }
 }
 

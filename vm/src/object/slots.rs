@@ -9,13 +9,14 @@
 //! A low room: a slot's reference is a bit in a word.
 
 use crate::addr::PhysAddr;
+use crate::error::VmError;
 use crate::frame::{Evicted, Frame, OwnedFrame, Pin};
 use crate::node::Locked;
 use crate::once::OnceBox;
 use crate::protocol::evict;
 use sync::heap::SlabType;
 use sync::rcu::RcuRead;
-use sync::{AllocError, slab_box};
+use sync::slab_box;
 
 const BITS: u32 = 6;
 const WIDTH: usize = 1 << BITS;
@@ -92,7 +93,8 @@ trait Tree: SlabType {
     }
     /// The last-level table of `page`.
     fn last(&self, page: u64) -> Option<&Last>;
-    fn make(&self, page: u64) -> Result<&Slot, AllocError>;
+    /// The slot of `page`. `count` is asked before each table that is made for it.
+    fn make(&self, page: u64, count: &dyn Fn() -> Result<(), VmError>) -> Result<&Slot, VmError>;
     /// Where the part of the tree without a place ends in which `page` lies; `page` itself if that has a place. Pages are counted as for `each`.
     fn absent_until(&self, page: u64) -> u64;
     /// Calls `f` for each slot of `first..end` that has a place; pages are counted from the tree's start.
@@ -115,8 +117,8 @@ impl Tree for Last {
         Some(self)
     }
 
-    fn make(&self, page: u64) -> Result<&Slot, AllocError> {
-        self.0.get(page as usize % WIDTH).ok_or(AllocError)
+    fn make(&self, page: u64, _: &dyn Fn() -> Result<(), VmError>) -> Result<&Slot, VmError> {
+        self.0.get(page as usize % WIDTH).ok_or(VmError::NoMemory)
     }
 
     fn absent_until(&self, page: u64) -> u64 {
@@ -154,9 +156,9 @@ where
         self.0.get((page >> T::SPAN) as usize % WIDTH)?.get()?.last(page)
     }
 
-    fn make(&self, page: u64) -> Result<&Slot, AllocError> {
-        let place = self.0.get((page >> T::SPAN) as usize % WIDTH).ok_or(AllocError)?;
-        place.get_or_try(|| slab_box(T::empty()))?.make(page)
+    fn make(&self, page: u64, count: &dyn Fn() -> Result<(), VmError>) -> Result<&Slot, VmError> {
+        let place = self.0.get((page >> T::SPAN) as usize % WIDTH).ok_or(VmError::NoMemory)?;
+        table(place, count)?.make(page, count)
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
@@ -197,8 +199,23 @@ pub struct Slots {
     t5: OnceBox<L5>,
 }
 
-fn make_in<T: Tree>(root: &OnceBox<T>, page: u64) -> Result<&Slot, AllocError> {
-    root.get_or_try(|| slab_box(T::empty()))?.make(page)
+/// What is in `place`, made if there is nothing.
+fn table<'a, T: Tree>(
+    place: &'a OnceBox<T>,
+    count: &dyn Fn() -> Result<(), VmError>,
+) -> Result<&'a T, VmError> {
+    place.get_or_try(|| {
+        count()?;
+        Ok(slab_box(T::empty())?)
+    })
+}
+
+fn make_in<'a, T: Tree>(
+    root: &'a OnceBox<T>,
+    page: u64,
+    count: &dyn Fn() -> Result<(), VmError>,
+) -> Result<&'a Slot, VmError> {
+    table(root, count)?.make(page, count)
 }
 
 fn absent_in<T: Tree>(root: &OnceBox<T>, page: u64) -> u64 {
@@ -267,16 +284,17 @@ impl Slots {
         }
     }
 
-    /// The slot of `page`, which is below [`MAX_PAGES`].
-    pub fn make(&self, page: u64) -> Result<&Slot, AllocError> {
+    /// The slot of `page`, which is below [`MAX_PAGES`]. `count` is asked before each table that is made for it, but for the one that an object of
+    /// up to 64 pages has.
+    pub fn make(&self, page: u64, count: &dyn Fn() -> Result<(), VmError>) -> Result<&Slot, VmError> {
         match page.checked_ilog2().map_or(0, |l| l / BITS) {
-            0 => make_in(&self.t0, page),
-            1 => make_in(&self.t1, page),
-            2 => make_in(&self.t2, page),
-            3 => make_in(&self.t3, page),
-            4 => make_in(&self.t4, page),
-            5 => make_in(&self.t5, page),
-            _ => Err(AllocError),
+            0 => make_in(&self.t0, page, &|| Ok(())),
+            1 => make_in(&self.t1, page, count),
+            2 => make_in(&self.t2, page, count),
+            3 => make_in(&self.t3, page, count),
+            4 => make_in(&self.t4, page, count),
+            5 => make_in(&self.t5, page, count),
+            _ => Err(VmError::Overflow),
         }
     }
 

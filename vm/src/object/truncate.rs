@@ -98,6 +98,7 @@ impl Object {
             }
         });
         self.resident.fetch_sub(frames.len() as u64, Ordering::Relaxed);
+        self.give_back_pages(frames.len() as u64);
         frames
     }
 

@@ -1,7 +1,7 @@
-//! Choosing addresses: top-down and dense, as on Linux.
+//! Choosing addresses: top-down and dense, as on Linux; or bottom-up, in programs that ask for it (ADDR_COMPAT_LAYOUT).
 //!
-//! The search starts where the last one ended as long as the holes above are too small (`hint`, `hole`); unmapping above
-//! the hint moves it back up. So a run of mmaps costs one step each, however much is mapped.
+//! The search starts where the last one ended as long as the holes before are too small (`hint`, `hole`); unmapping there
+//! moves the hint back. So a run of mmaps costs one step each, however much is mapped.
 //!
 //! With several threads, addresses come from per-CPU spans first (spans.rs).
 //!
@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use super::pieces::Piece;
-use super::{AddressLayout, Space, USER_START};
+use super::{AddressLayout, Placement, Space, USER_START};
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
@@ -31,13 +31,24 @@ impl AddressLayout {
     }
 
     /// `start..end` is free from now on.
-    fn note_free(&mut self, end: usize) {
-        if end > self.hint {
-            self.hint = end.min(self.top);
-            if self.hint == self.top {
-                self.hole = 0;
+    fn note_free(&mut self, start: usize, end: usize) {
+        let Placement { base, upward, .. } = self.placement;
+        if upward {
+            if start < self.hint {
+                self.hint = start.max(base);
             }
+        } else if end > self.hint {
+            self.hint = end.min(base);
         }
+        if self.hint == base {
+            self.hole = 0;
+        }
+    }
+
+    /// The search begins anew.
+    fn forget_holes(&mut self) {
+        self.hint = self.placement.base;
+        self.hole = 0;
     }
 }
 
@@ -70,8 +81,7 @@ impl<M: Machine> Space<M> {
         Ok(VirtAddr(start))
     }
 
-    /// The highest free run of `len` bytes below the top.
-    #[expect(clippy::arithmetic_side_effects, reason = "the gap is as long as len")]
+    /// The first free run of `len` bytes on the way that the placement says.
     fn find_gap(
         &self,
         layout: &mut AddressLayout,
@@ -79,9 +89,52 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Result<usize, VmError> {
         if len <= layout.hole {
-            layout.hint = layout.top;
-            layout.hole = 0;
+            layout.forget_holes();
         }
+        if layout.placement.upward {
+            self.find_gap_up(layout, len, order)
+        } else {
+            self.find_gap_down(layout, len, order)
+        }
+    }
+
+    /// The lowest from the base on.
+    #[expect(clippy::arithmetic_side_effects, reason = "the run ends in user memory")]
+    fn find_gap_up(
+        &self,
+        layout: &mut AddressLayout,
+        len: usize,
+        order: &mut Order<'_>,
+    ) -> Result<usize, VmError> {
+        let mut start = layout.hint;
+        loop {
+            let above = self.next_piece(start, order);
+            let ceiling = above.as_ref().map_or(M::USER_END, guarded_start);
+            let room = ceiling.saturating_sub(start);
+            if room >= len {
+                layout.hint = start + len;
+                return Ok(start);
+            }
+            layout.hole = layout.hole.max(room);
+            match above {
+                Some(p) => start = p.end,
+                None if layout.hint != layout.placement.base => {
+                    layout.forget_holes();
+                    start = layout.hint;
+                }
+                None => return Err(VmError::NoSpace),
+            }
+        }
+    }
+
+    /// The highest below the base.
+    #[expect(clippy::arithmetic_side_effects, reason = "the gap is as long as len")]
+    fn find_gap_down(
+        &self,
+        layout: &mut AddressLayout,
+        len: usize,
+        order: &mut Order<'_>,
+    ) -> Result<usize, VmError> {
         let mut end = layout.hint;
         loop {
             let below = self.previous_piece(end, order);
@@ -95,11 +148,10 @@ impl<M: Machine> Space<M> {
             layout.hole = layout.hole.max(room);
             match below {
                 Some(p) => end = guarded_start(&p),
-                None if layout.hint != layout.top => {
-                    // Once more from the top: the hint is only a hint.
-                    layout.hint = layout.top;
-                    layout.hole = 0;
-                    end = layout.top;
+                None if layout.hint != layout.placement.base => {
+                    // Once more from the base: the hint is only a hint.
+                    layout.forget_holes();
+                    end = layout.hint;
                 }
                 None => return Err(VmError::NoSpace),
             }
@@ -111,7 +163,7 @@ impl<M: Machine> Space<M> {
         if self.multithreaded.load(Ordering::Relaxed) && self.note_free_in_span(start, end) {
             return;
         }
-        self.layout.lock_in(&mut Held::clean()).note_free(end);
+        self.layout.lock_in(&mut Held::clean()).note_free(start, end);
     }
 }
 

@@ -38,14 +38,37 @@ lock_class! {
 /// Addresses below are given only to who asks for them and may have them (vm.mmap_min_addr).
 pub const USER_START: usize = 0x1_0000;
 
+/// Where mappings without an address go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// Below this address, or, with `upward`, from it on; a multiple of the page size.
+    pub base: usize,
+    pub upward: bool,
+    /// How far below its end each span of a CPU (spans.rs) begins to be used; pages, so that addresses in it are as hard to guess as `base`.
+    pub slide: usize,
+}
+
+impl Placement {
+    /// Below the largest gap that exec leaves for a stack unless it is asked for more: 128 MiB and a little.
+    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
+    const fn new<M: Machine>() -> Self {
+        Self { base: M::USER_END - (136 << 20), upward: false, slide: 0 }
+    }
+
+    /// Where spans of CPUs end: a terabyte below `base`, so that mappings of before the second thread stay apart. None are taken where addresses
+    /// go upward.
+    const fn spans_end(&self) -> usize {
+        if self.upward { 0 } else { self.base.saturating_sub(1 << 40) & !(SPAN_BYTES - 1) }
+    }
+}
+
 /// Where things lie in a space.
 #[derive(Clone, Copy)]
 pub(crate) struct AddressLayout {
     pub brk_start: usize,
     pub brk: usize,
-    /// Mappings without an address are placed below.
-    pub top: usize,
-    /// There is no free run of more than `hole` bytes between here and `top`.
+    pub placement: Placement,
+    /// There is no free run of more than `hole` bytes between here and the placement's base.
     pub hint: usize,
     pub hole: usize,
     /// End of the newest mapping that grows downwards.
@@ -67,8 +90,8 @@ pub struct Space<M: Machine> {
     pub(crate) stack_limit: AtomicUsize,
     pub(crate) spans: Spans,
     pub(crate) views: Views<M>,
-    /// End of the part of the address space in which spans lie.
-    pub(crate) spans_end: usize,
+    /// End of the part of the address space in which spans lie; changes only while nothing is mapped.
+    pub(crate) spans_end: AtomicUsize,
     /// Everything has been taken out of it (op/exit.rs).
     pub(crate) exited: bool,
     machine: PhantomData<M>,
@@ -87,27 +110,18 @@ impl<T: Into<VmError>> From<T> for Stop {
     }
 }
 
-/// A terabyte below the top, so that mappings of before the second thread stay apart.
-#[expect(clippy::arithmetic_side_effects, reason = "constants")]
-const fn spans_end<M: Machine>() -> usize {
-    (M::USER_END - (1 << 40)) & !(SPAN_BYTES - 1)
-}
-
 impl<M: Machine> Space<M> {
     /// An empty space.
-    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
     pub fn try_new() -> Result<Arc<Self>, VmError> {
-        // 128 MiB and a little for the stack above the mappings, as on Linux.
-        let top = M::USER_END - (136 << 20);
-        let span_next = spans_end::<M>();
+        let placement = Placement::new::<M>();
         Self::with_layout(AddressLayout {
             brk_start: 0,
             brk: 0,
-            top,
-            hint: top,
+            placement,
+            hint: placement.base,
             hole: 0,
             stack_end: 0,
-            span_next,
+            span_next: placement.spans_end(),
         })
     }
 
@@ -124,7 +138,7 @@ impl<M: Machine> Space<M> {
             stack_limit: AtomicUsize::new(8 << 20),
             spans: Spans::new(),
             views: Views::new(),
-            spans_end: spans_end::<M>(),
+            spans_end: AtomicUsize::new(layout.placement.spans_end()),
             exited: false,
             machine: PhantomData,
         })?)
@@ -156,14 +170,15 @@ impl<M: Machine> Space<M> {
         self.stack_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Mappings without an address are placed below `top` from now on. For exec, before anything is mapped.
-    pub fn set_mmap_top(&self, top: usize) {
-        let top = top.min(M::USER_END);
+    /// Says where mappings without an address are placed from now on. For exec, before anything is mapped.
+    pub fn set_placement(&self, placement: Placement) {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
-        layout.top = top;
-        layout.hint = top;
+        layout.placement = Placement { base: placement.base.min(M::USER_END), ..placement };
+        layout.hint = layout.placement.base;
         layout.hole = 0;
+        layout.span_next = layout.placement.spans_end();
+        self.spans_end.store(layout.span_next, Ordering::Relaxed);
     }
 
     /// Waits until no fork of this space is under way. No lock is held and no RCU section open. May sleep.

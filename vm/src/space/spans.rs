@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::Space;
-use crate::addr::{LEAF_SPAN, VirtAddr};
+use crate::addr::{LEAF_SPAN, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::segment::MappingAttrs;
@@ -17,6 +17,7 @@ use crate::op::map::MapOp;
 use crate::order::Span as SpanLevel;
 use crate::order::{self, Order};
 use alloc::boxed::Box;
+use core::sync::atomic::Ordering;
 use sync::level::Held;
 use sync::{Mutex, lock_class, machine, try_box};
 
@@ -67,7 +68,7 @@ impl<M: Machine> Space<M> {
         let Some(slot) = self.spans.this()? else { return Ok(None) };
         let mut span = slot.lock();
         let order = &mut order::begin();
-        let align = if len >= LEAF_SPAN { LEAF_SPAN } else { crate::addr::PAGE_SIZE };
+        let align = if len >= LEAF_SPAN { LEAF_SPAN } else { PAGE_SIZE };
         let place = |end: usize, floor: usize| {
             end.checked_sub(len).map(|s| s & !(align - 1)).filter(|s| *s >= floor && floor != 0)
         };
@@ -76,8 +77,8 @@ impl<M: Machine> Space<M> {
             None => match self.search(&span, &place, order) {
                 Some(start) => start,
                 None => {
-                    let Some(start) = self.take_span() else { return Ok(None) };
-                    *span = Span { start, end: start + SPAN_BYTES, next: start + SPAN_BYTES };
+                    let Some((start, next)) = self.take_span() else { return Ok(None) };
+                    *span = Span { start, end: start + SPAN_BYTES, next };
                     match place(span.next, span.start) {
                         Some(start) => start,
                         None => return Ok(None),
@@ -115,9 +116,12 @@ impl<M: Machine> Space<M> {
         None
     }
 
-    /// A gigabyte in which nothing is mapped.
-    #[expect(clippy::arithmetic_side_effects, reason = "a span in user memory")]
-    fn take_span(&self) -> Option<usize> {
+    /// A gigabyte in which nothing is mapped, and the address in it below which mappings go first.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "a span in user memory; the slide is at most half of one"
+    )]
+    fn take_span(&self) -> Option<(usize, usize)> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
@@ -125,7 +129,8 @@ impl<M: Machine> Space<M> {
             let start = layout.span_next.checked_sub(SPAN_BYTES).filter(|s| *s >= SPAN_BYTES)?;
             layout.span_next = start;
             if self.is_free(start, start + SPAN_BYTES, order) {
-                return Some(start);
+                let slide = layout.placement.slide.min(SPAN_BYTES / 2 / PAGE_SIZE) * PAGE_SIZE;
+                return Some((start, start + SPAN_BYTES - slide));
             }
         }
     }
@@ -150,6 +155,6 @@ impl<M: Machine> Space<M> {
             }
             return true;
         }
-        end <= self.spans_end
+        end <= self.spans_end.load(Ordering::Relaxed)
     }
 }

@@ -49,7 +49,7 @@ pub fn made_by(cred: &Cred, kind: Kind, mode: u32) -> Result<Arc<Inode>> {
 pub fn regular() -> Result<Arc<Inode>> {
     let cred = Cred::current();
     let new = NewInode { kind: Kind::Regular, mode: 0o777, uid: cred.uid, gid: cred.gid, rdev: 0 };
-    let inode = tmpfs::inode(DEVICE, &new, &[])?;
+    let inode = tmpfs::inode(DEVICE, &new, &[], None)?;
     inode.set_links(0);
     Ok(inode)
 }

@@ -45,7 +45,10 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;
 
-/// fallocate(2): pages come when they are written, so allocating only sets the size.
+/// fallocate(2).
+///
+/// # Errors
+/// ENOSPC: nothing has been changed where that was plain before; EINTR.
 pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
     let end = offset.checked_add(len).filter(|&e| e <= SIZE_MAX).ok_or(EFBIG)?;
     if inode.kind != Kind::Regular {
@@ -61,11 +64,17 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
         }
         _ => return Err(EOPNOTSUPP),
     }
-    if mode & KEEP_SIZE == 0 && end > object.size() {
-        if end > crate::fs::caller::file_size_limit() {
+    if mode & PUNCH_HOLE == 0 {
+        // With KEEP_SIZE too, as on Linux.
+        if end > object.size() && end > crate::fs::caller::file_size_limit() {
             crate::fs::caller::signal_file_size();
             return Err(EFBIG);
         }
+        if !object.allocate(offset / PAGE, end.div_ceil(PAGE), &crate::fs::caller::is_interrupted)? {
+            return Err(EINTR);
+        }
+    }
+    if mode & KEEP_SIZE == 0 && end > object.size() {
         let size = Changes { size: Some(end), ..Changes::default() };
         return inode.ops.set_attributes(inode, &size, write.held().reborrow());
     }
@@ -74,9 +83,11 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
     Ok(())
 }
 
+const PAGE: u64 = 4096;
+
+/// Pages that lie in the range whole are taken away, parts of others cleared, where there are any.
 #[expect(clippy::arithmetic_side_effects, reason = "at is below end, and end is a file's")]
 fn zero(object: &vm::Object, offset: u64, end: u64) -> Result {
-    const PAGE: u64 = 4096;
     let mut at = offset;
     while at < end {
         let n = if at.is_multiple_of(PAGE) && end - at >= PAGE {
@@ -85,7 +96,9 @@ fn zero(object: &vm::Object, offset: u64, end: u64) -> Result {
             whole * PAGE
         } else {
             let n = (PAGE - at % PAGE).min(end - at);
-            object.write(at, n as usize, &mut |mut bytes| bytes.clear())?;
+            if object.frame(at / PAGE).is_some() {
+                object.write(at, n as usize, &mut |mut bytes| bytes.clear())?;
+            }
             n
         };
         at += n;

@@ -1,130 +1,256 @@
 //! tmpfs: files in memory. The name cache is the directory and a file's object is the file, so what is left for this
-//! module is to make inodes, and to count links. It serves as the root file system, as tmpfs, and under devtmpfs.
+//! module is to make inodes, to count links, and to hold what there is against the mount's limits. It serves as the root file system, as
+//! tmpfs, and under devtmpfs.
 //!
-//! Sizes are not limited: statfs reports half of memory, as Linux's default limit, but files grow until little memory is left
+//! Pages and inodes are counted in the instance's `vm::Budget`, per CPU while limits are far. As on Linux each further name of a file counts as an
+//! inode, so names are limited with them, and a long symbolic link as a page. Files stop growing before that where little memory is left
 //! for programs.
 //!
 //! No locks: names change under those of their directories, which the VFS holds.
 #![forbid(unsafe_code)]
 
+mod options;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use sync::{TryVec, slab_box, try_box};
-use vm::{Object, ObjectOwner, ObjectRef, slab_type};
+use sync::{Mutex, TryVec, lock_class, slab_box, try_box};
+use vm::{Budget, BudgetKind, BudgetOwner, BudgetRef, Object, ObjectOwner, ObjectRef, slab_type};
 
+use self::options::{Options, Shown};
 use crate::errno::{EINVAL, ENOSPC, Result};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
-use crate::fs::vfs::operations::{InodeOps, Moving, Plain, SuperOps, Writing};
+use crate::fs::vfs::operations::{InodeOps, Moving, SuperOps, Writing};
 use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
+use crate::lock_order as level;
+
+lock_class! { static OPTIONS: LockClass = ("tmpfs options", level::TmpfsOptions); }
 
 pub const MAGIC: u64 = 0x0102_1994;
+/// Of a mount's root.
+const MODE: u32 = 0o1777;
+/// A symbolic link with as many bytes has a page.
+const LONG_LINK: usize = 128;
 
 pub static TMPFS: FsType = FsType { name: "tmpfs", magic: MAGIC, nodev: true, mount };
 
-pub static ROOTFS: FsType = FsType { name: "rootfs", magic: 0x8584_58f6, nodev: true, mount };
+pub static ROOTFS: FsType = FsType { name: "rootfs", magic: 0x8584_58f6, nodev: true, mount: mount_root };
 
-fn mount(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
-    let (mut mode, mut uid, mut gid) = (if kind.name == "tmpfs" { 0o1777 } else { 0o755 }, 0, 0);
-    for option in options.split(|&b| b == b',').filter(|o| !o.is_empty()) {
-        let mut parts = option.splitn(2, |&b| b == b'=');
-        let key = parts.next().unwrap_or(&[]);
-        let value = parts.next();
-        match (key, value) {
-            (b"mode", Some(v)) => mode = number(v, 8)?,
-            (b"uid", Some(v)) => uid = number(v, 10)?,
-            (b"gid", Some(v)) => gid = number(v, 10)?,
-            // Accepted, and without effect: nothing is limited.
-            (b"size" | b"nr_inodes" | b"nr_blocks" | b"huge", Some(_)) => {}
-            _ => return Err(EINVAL),
+/// Pages and inodes of an instance for which nothing else was asked, as on Linux: half of memory.
+fn default_limit() -> u64 {
+    vm::frame::total_frames() / 2
+}
+
+fn mount(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
+    let options = Options::parse(text)?;
+    let mode = options.mode.unwrap_or(MODE);
+    let (uid, gid) = (options.uid.unwrap_or(0), options.gid.unwrap_or(0));
+    let shown = Shown { blocks: None, inodes: None, mode, uid, gid };
+    let root = NewInode { kind: Kind::Directory, mode, uid, gid, rdev: 0 };
+    let limits = |asked: Option<u64>| match asked {
+        Some(0) => None,
+        Some(n) => Some(n),
+        None => Some(default_limit()),
+    };
+    make(kind, &root, limits(options.blocks), limits(options.inodes), shown)
+}
+
+/// The file system that everything begins with, and which holds all that the machine was started with, however much. Once that is there
+/// (`limit_root`) it grows by half of the memory that is left.
+fn mount_root(kind: &'static FsType, _: &[u8]) -> Result<Arc<SuperBlock>> {
+    let root = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
+    make(kind, &root, None, None, Shown { blocks: None, inodes: None, mode: MODE, uid: 0, gid: 0 })
+}
+
+/// The root file system has what the machine was started with: from here on it is limited.
+pub fn limit_root(superblock: &SuperBlock) {
+    if let Some(instance) = superblock.ops_as::<Instance>() {
+        let more = vm::frame::free_frames() / 2;
+        for what in [BudgetKind::Pages, BudgetKind::Files] {
+            instance.budget.set_limit(what, Some(instance.budget.used(what).saturating_add(more)));
         }
     }
-    instance(kind, &NewInode { kind: Kind::Directory, mode: mode & 0o7777, uid, gid, rdev: 0 })
 }
 
-/// A new instance with that root.
+/// A new instance with that root, and the default limits.
 pub fn instance(kind: &'static FsType, root: &NewInode) -> Result<Arc<SuperBlock>> {
+    let limit = Some(default_limit());
+    make(kind, root, limit, limit, Shown { blocks: None, inodes: None, mode: MODE, uid: 0, gid: 0 })
+}
+
+fn make(
+    kind: &'static FsType,
+    root: &NewInode,
+    blocks: Option<u64>,
+    inodes: Option<u64>,
+    shown: Shown,
+) -> Result<Arc<SuperBlock>> {
+    let budget = Budget::try_new()?;
+    budget.set_limit(BudgetKind::Pages, blocks);
+    budget.set_limit(BudgetKind::Files, inodes);
     let device = new_device();
-    SuperBlock::try_new(kind, Cache::Complete, device, inode(device, root, &[])?, try_box(InMemory)?)
+    let root = inode(device, root, &[], Some(&budget.share()))?;
+    let instance = Instance { budget, shown, changes: Mutex::new((), &OPTIONS) };
+    SuperBlock::try_new(kind, Cache::Complete, device, root, try_box(instance)?)
 }
 
-fn number(text: &[u8], radix: u32) -> Result<u32> {
-    core::str::from_utf8(text).ok().and_then(|t| u32::from_str_radix(t, radix).ok()).ok_or(EINVAL)
+/// One mounted tmpfs.
+struct Instance {
+    budget: BudgetOwner,
+    shown: Shown,
+    /// Held by a remount.
+    changes: Mutex<(), level::TmpfsOptions>,
 }
 
-/// A file system that takes what memory there is.
-pub struct InMemory;
-
-impl SuperOps for InMemory {
-    fn statfs(&self, _: &SuperBlock) -> Result<StatFs> {
-        let blocks = vm::frame::total_frames() / 2;
-        let free = vm::frame::free_frames().min(blocks);
-        Ok(StatFs { blocks, free, files: blocks, files_free: free })
+impl Instance {
+    /// May the limit be set to `asked` (0: none)? One that does not exist is not made later, and what is used stays within it.
+    fn may_limit(&self, what: BudgetKind, asked: Option<u64>) -> Result {
+        match asked {
+            None | Some(0) => Ok(()),
+            Some(_) if self.budget.limit(what).is_none() => Err(EINVAL),
+            Some(n) if self.budget.used(what) > n => Err(EINVAL),
+            Some(_) => Ok(()),
+        }
     }
 }
 
-/// A new inode of any kind.
-pub fn inode(device: u64, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
+impl SuperOps for Instance {
+    fn statfs(&self, _: &SuperBlock) -> Result<StatFs> {
+        let of = |what| {
+            let limit = self.budget.limit(what);
+            limit.map_or((0, 0), |limit| (limit, limit.saturating_sub(self.budget.used(what))))
+        };
+        let (blocks, free) = of(BudgetKind::Pages);
+        let (files, files_free) = of(BudgetKind::Files);
+        Ok(StatFs { blocks, free, files, files_free })
+    }
+
+    fn remount(&self, _: &SuperBlock, options: &[u8]) -> Result {
+        // Owner and mode of the root are for the first mount, as on Linux.
+        let options = Options::parse(options)?;
+        let _one = self.changes.lock();
+        self.may_limit(BudgetKind::Pages, options.blocks)?;
+        self.may_limit(BudgetKind::Files, options.inodes)?;
+        for (what, asked) in [(BudgetKind::Pages, options.blocks), (BudgetKind::Files, options.inodes)] {
+            if let Some(n) = asked {
+                self.budget.set_limit(what, (n != 0).then_some(n));
+            }
+        }
+        Ok(())
+    }
+
+    fn show_options(&self, superblock: &SuperBlock, out: &mut Vec<u8>) -> Result {
+        if superblock.kind.name != TMPFS.name {
+            return Ok(());
+        }
+        let other = |what| Some(self.budget.limit(what).unwrap_or(0)).filter(|n| *n != default_limit());
+        Shown { blocks: other(BudgetKind::Pages), inodes: other(BudgetKind::Files), ..self.shown }.text(out)
+    }
+}
+
+/// What an inode that is no regular file counts as, until it is gone.
+struct Counted(Option<BudgetRef>);
+
+impl Counted {
+    fn charge(&self, what: BudgetKind) -> Result {
+        if let Some(budget) = &self.0 {
+            budget.charge(what, 1)?;
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, what: BudgetKind) {
+        if let Some(budget) = &self.0 {
+            budget.give_back(what, 1);
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.give_back(BudgetKind::Files);
+    }
+}
+
+/// A new inode of any kind, counted in `budget`.
+pub fn inode(device: u64, new: &NewInode, target: &[u8], budget: Option<&BudgetRef>) -> Result<Arc<Inode>> {
     if vm::frame::is_scarce() {
         return Err(ENOSPC);
     }
     let number = numbers::next();
+    if let Some(budget) = budget {
+        budget.charge(BudgetKind::Files, 1)?;
+    }
+    // From here on it is given back by whoever drops it.
+    let counted = || Counted(budget.cloned());
     let ops: Box<dyn InodeOps> = match new.kind {
-        Kind::Directory => try_box(Dir)?,
-        Kind::Regular => slab_box(Contents(Object::try_owned(number as usize)?))?,
-        Kind::Symlink => try_box(Link(Vec::try_from_slice(target)?.into_boxed_slice()))?,
-        Kind::Fifo | Kind::Character | Kind::Block | Kind::Socket => try_box(Plain)?,
+        Kind::Directory => try_box(Dir(counted()))?,
+        Kind::Regular => slab_box(Contents::try_new(number, budget)?)?,
+        Kind::Symlink => try_box(Link::try_new(target, counted())?)?,
+        Kind::Fifo | Kind::Character | Kind::Block | Kind::Socket => try_box(Special(counted()))?,
     };
     Inode::try_new(number, device, new, ops)
 }
 
-struct Dir;
+struct Dir(Counted);
 
 impl Dir {
-    fn make(dir: &Inode, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
-        let made = inode(dir.device, new, target)?;
+    fn make(&self, dir: &Inode, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
+        let made = inode(dir.device, new, target, self.0.0.as_ref())?;
         dir.touch_modified();
         Ok(made)
+    }
+
+    /// A file loses a name. Its last one counts as long as the file does.
+    fn lose_name(&self, file: &Inode) {
+        if file.links() > 1 {
+            self.0.give_back(BudgetKind::Files);
+        }
+        file.drop_link();
     }
 }
 
 impl InodeOps for Dir {
     fn create(&self, dir: &Inode, _: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
-        Dir::make(dir, new, &[])
+        self.make(dir, new, &[])
     }
 
     fn mkdir(&self, dir: &Inode, _: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
-        let made = Dir::make(dir, new, &[])?;
+        let made = self.make(dir, new, &[])?;
         dir.add_link();
         Ok(made)
     }
 
     fn mknod(&self, dir: &Inode, _: &[u8], new: &NewInode) -> Result<Arc<Inode>> {
-        Dir::make(dir, new, &[])
+        self.make(dir, new, &[])
     }
 
     fn symlink(&self, dir: &Inode, _: &[u8], new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
-        Dir::make(dir, new, target)
+        self.make(dir, new, target)
     }
 
     fn make_unnamed(&self, dir: &Inode, new: &NewInode) -> Result<Arc<Inode>> {
-        let made = inode(dir.device, new, &[])?;
+        let made = inode(dir.device, new, &[], self.0.0.as_ref())?;
         made.set_links(0);
         Ok(made)
     }
 
     fn link(&self, dir: &Inode, _: &[u8], inode: &Inode) -> Result {
+        // The first name of a file that had none is counted with it.
+        if inode.links() > 0 {
+            self.0.charge(BudgetKind::Files)?;
+        }
         inode.add_link();
         dir.touch_modified();
         Ok(())
     }
 
     fn unlink(&self, dir: &Inode, _: &[u8], victim: &Inode) -> Result {
-        victim.drop_link();
+        self.lose_name(victim);
         dir.touch_modified();
         Ok(())
     }
@@ -156,7 +282,7 @@ impl InodeOps for Dir {
                 replaced.set_links(0);
                 to.drop_link();
             }
-            Some(replaced) => replaced.drop_link(),
+            Some(replaced) => self.lose_name(replaced),
             None => {}
         }
         from.touch_modified();
@@ -171,6 +297,25 @@ impl InodeOps for Dir {
 }
 
 struct Contents(ObjectOwner);
+
+impl Contents {
+    /// A file that is counted in `budget` already. Its object refers to that in any case.
+    fn try_new(number: u64, budget: Option<&BudgetRef>) -> Result<Contents> {
+        let object = Object::try_owned_in(number as usize, budget.cloned());
+        if let (Err(_), Some(budget)) = (&object, budget) {
+            budget.give_back(BudgetKind::Files, 1);
+        }
+        Ok(Contents(object?))
+    }
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        if let Some(budget) = self.0.budget() {
+            budget.give_back(BudgetKind::Files, 1);
+        }
+    }
+}
 
 slab_type!(Contents, "tmpfs-file", Box);
 
@@ -197,14 +342,49 @@ impl InodeOps for Contents {
     }
 }
 
-struct Link(Box<[u8]>);
+/// A device node, a fifo or a socket: the VFS opens it.
+#[expect(dead_code, reason = "held until it is dropped")]
+struct Special(Counted);
+
+impl InodeOps for Special {}
+
+struct Link {
+    text: Box<[u8]>,
+    counted: Counted,
+}
+
+impl Link {
+    fn try_new(target: &[u8], counted: Counted) -> Result<Link> {
+        let text = Vec::try_from_slice(target)?.into_boxed_slice();
+        if text.len() >= LONG_LINK {
+            counted.charge(BudgetKind::Pages)?;
+        }
+        Ok(Link { text, counted })
+    }
+
+    fn pages(&self) -> u64 {
+        u64::from(self.text.len() >= LONG_LINK)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.pages() > 0 {
+            self.counted.give_back(BudgetKind::Pages);
+        }
+    }
+}
 
 impl InodeOps for Link {
     fn read_link(&self, _: &Inode) -> Result<Vec<u8>> {
-        Ok(Vec::try_from_slice(&self.0)?)
+        Ok(Vec::try_from_slice(&self.text)?)
     }
 
     fn size(&self, _: &Inode) -> u64 {
-        self.0.len() as u64
+        self.text.len() as u64
+    }
+
+    fn blocks(&self, _: &Inode) -> u64 {
+        self.pages().saturating_mul(8)
     }
 }

@@ -12,7 +12,6 @@ use sync::{Mutex, lock_class, try_box};
 
 use crate::errno::{EIO, ENOENT, ENOMEM, Result};
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::tmpfs::InMemory;
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::create;
@@ -70,7 +69,7 @@ fn instance(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
     let new = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
     // Programs make and remove nothing here.
     let root = Inode::try_new(numbers::next(), new_device(), &new, try_box(Plain)?)?;
-    let superblock = SuperBlock::try_new(kind, Cache::Complete, root.device, root, try_box(InMemory)?)?;
+    let superblock = SuperBlock::try_new(kind, Cache::Complete, root.device, root, try_box(Plain)?)?;
     let dir = Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
     let ptmx = NewInode {
         kind: Kind::Character,

@@ -257,6 +257,19 @@ pub trait SuperOps: Send + Sync + Any {
         Ok(StatFs::default())
     }
 
+    /// Changes the options that the file system was mounted with, as mount(2) with MS_REMOUNT gives them.
+    ///
+    /// # Errors
+    /// EINVAL: it has no such option, or it cannot be changed; nothing is changed then.
+    fn remount(&self, _superblock: &SuperBlock, options: &[u8]) -> Result {
+        if options.is_empty() { Ok(()) } else { Err(EINVAL) }
+    }
+
+    /// Appends the options as /proc/mounts shows them, a comma before each.
+    fn show_options(&self, _superblock: &SuperBlock, _out: &mut Vec<u8>) -> Result {
+        Ok(())
+    }
+
     /// Writes back what has changed; with `wait` returns when it is done.
     fn sync(&self, _superblock: &SuperBlock, _wait: bool) -> Result {
         Ok(())

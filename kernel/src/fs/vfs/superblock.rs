@@ -4,6 +4,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -130,6 +131,12 @@ impl SuperBlock {
             root: SpinLock::new(Some(root), &SUPER_ROOT),
             rename: Mutex::new(Shape(()), &RENAME),
         })?)
+    }
+
+    /// What the file system keeps of the instance, if it is of that type.
+    pub fn ops_as<T: SuperOps>(&self) -> Option<&T> {
+        let ops: &dyn Any = &*self.ops;
+        ops.downcast_ref()
     }
 
     pub fn root(&self) -> Result<DentryRef> {

@@ -2,15 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::image::{Image, Load};
+use super::place::Places;
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
 use crate::process;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, ObjectRef, Prot};
-
-/// Where a relocatable program with an interpreter begins: two thirds of the address space, as on Linux.
-const PROGRAM_BASE: usize = (USER_END / 3 * 2) & !(PAGE_SIZE - 1);
 
 /// An image that lies in a space.
 #[derive(Clone, Copy, Debug)]
@@ -24,21 +22,21 @@ pub struct Loaded {
     pub data: (usize, usize),
 }
 
-/// Maps `image`, whose file is `object`, into `space`: at its own address, a program with interpreter at
-/// [`PROGRAM_BASE`], anything else relocatable below the other mappings.
+/// Maps `image`, whose file is `object`, into `space`: at its own address; a relocatable program with an interpreter where `places` says;
+/// anything else relocatable among the other mappings.
 ///
 /// # Errors
 /// ENOMEM: no memory or no free addresses. EINVAL: parts that cannot be mapped.
 #[expect(clippy::arithmetic_side_effects, reason = "ends were checked with each part")]
-pub fn load(space: &Space, image: &Image, object: &ObjectRef, interpreted: bool) -> Result<Loaded> {
+pub fn load(space: &Space, image: &Image, object: &ObjectRef, places: Option<&Places>) -> Result<Loaded> {
     if image.broken {
         return Err(Errno::EINVAL);
     }
     let (start, end) = image.span();
     let base = if !image.relocatable {
         0
-    } else if interpreted {
-        PROGRAM_BASE.next_multiple_of(image.align).wrapping_sub(start)
+    } else if let Some(places) = places {
+        places.program(image.align).wrapping_sub(start)
     } else {
         find_free(space, end - start, image.align)?.wrapping_sub(start)
     };

@@ -7,10 +7,13 @@
 mod arguments;
 mod image;
 mod load;
+mod place;
 mod stack;
 
 pub use arguments::Strings;
+pub use place::{configure, randomize_va_space, set_randomize_va_space};
 
+use super::personality::{MMAP_PAGE_ZERO, Persona};
 use super::signal::AltStack;
 use super::{Thread, access, exit, oom};
 use crate::arch::{self, UserRegs};
@@ -23,6 +26,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use image::{HEAD, Image};
 use linux_raw_sys::general as abi;
+use place::Places;
 use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
 use sync::{try_arc, try_box};
 use vm::addr::{PAGE_SIZE, VirtAddr};
@@ -32,9 +36,6 @@ use vm::{Backing, MapFlags, MapRequest, Prot};
 pub const FIRST_EXEC: u32 = sched::Work::PROCESS;
 /// Scripts that are interpreters of scripts.
 const SCRIPTS_MAX: usize = 5;
-/// Where the first mapping without an address may end: below the stack's largest growth and some room, as on Linux.
-const STACK_GAP_MIN: u64 = 128 << 20;
-const STACK_GAP_MAX: u64 = (arch::USER_END / 6 * 5) as u64;
 
 /// The file of a program that runs. Processes that fork hand their children this, whose count is then theirs and their children's
 /// alone, instead of the file, whose count all that run the program would write.
@@ -220,14 +221,16 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         None => None,
     };
     let thread = super::current();
+    let persona = thread.personality.get().after_exec(false);
+    let parts = Parts { program: &program, interpreter: interpreter.as_ref(), path, argv, envp, persona };
     let mut space = oom::drain_and_retry(|| Ok(Space::try_new()?))?;
-    let mut filled = fill(&space, &program, interpreter.as_ref(), path, argv, envp);
+    let mut filled = fill(&space, &parts);
     if matches!(filled, Err(Errno::ENOMEM))
         && oom::drain_caches()
         && let Ok(fresh) = Space::try_new()
     {
         space = fresh;
-        filled = fill(&space, &program, interpreter.as_ref(), path, argv, envp);
+        filled = fill(&space, &parts);
     }
     let (entry, layout) = match filled {
         Ok(filled) => filled,
@@ -250,6 +253,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     // The old program is gone from here on.
     let sp = layout.stack;
     let old = core::mem::replace(&mut *thread.process.memory.lock(), layout);
+    thread.personality.set(persona);
     replace(&thread, space, path);
     thread.process.set_dumpable(dumpable);
     drop(old);
@@ -270,34 +274,39 @@ fn unshare_files(thread: &super::Current) -> Result {
     Ok(())
 }
 
+/// What a new space is filled with.
+struct Parts<'a> {
+    program: &'a Program,
+    interpreter: Option<&'a Program>,
+    path: &'a [u8],
+    argv: &'a Strings,
+    envp: &'a Strings,
+    /// Of the new program.
+    persona: Persona,
+}
+
 /// Maps the program, its interpreter, the vDSO and the stack. Returns where it begins, and what is remembered of it.
-#[expect(clippy::arithmetic_side_effects, reason = "the gap is at most five sixths of user memory")]
-fn fill(
-    space: &Space,
-    program: &Program,
-    interpreter: Option<&Program>,
-    path: &[u8],
-    argv: &Strings,
-    envp: &Strings,
-) -> Result<(usize, ProgramLayout)> {
+fn fill(space: &Space, parts: &Parts<'_>) -> Result<(usize, ProgramLayout)> {
+    let Parts { program, interpreter, path, argv, envp, persona } = *parts;
     let thread = super::current();
     let image = &program.image;
     let stack_limit = thread.process.limits.soft(abi::RLIMIT_STACK);
-    let gap = stack_limit.saturating_add(PAGE_SIZE as u64).clamp(STACK_GAP_MIN, STACK_GAP_MAX) as usize;
-    space.set_mmap_top((arch::USER_END - gap) & !(PAGE_SIZE - 1));
+    let places = Places::draw(persona);
+    space.set_placement(places.placement(stack_limit));
     space.set_stack_limit(stack_limit.min(usize::MAX as u64) as usize);
 
     let object = program.file.object().ok_or(Errno::EACCES)?;
-    let loaded = load::load(space, image, &object, interpreter.is_some())?;
+    let loaded = load::load(space, image, &object, interpreter.is_some().then_some(&places))?;
     let (entry, interpreter_base) = match interpreter {
         Some(i) => {
             let object = i.file.object().ok_or(Errno::EACCES)?;
-            let lib = load::load(space, &i.image, &object, false)?;
+            let lib = load::load(space, &i.image, &object, None)?;
             (lib.entry, lib.base)
         }
         None => (loaded.entry, 0),
     };
-    space.set_brk(VirtAddr(loaded.end));
+    let heap = places.heap(loaded.end, image.relocatable && interpreter.is_none());
+    space.set_brk(VirtAddr(heap));
     let credentials = thread.ids();
     let facts = stack::Facts {
         program: &loaded,
@@ -313,14 +322,17 @@ fn fill(
         name: path,
         secure: false,
     };
-    let layout = stack::build(space, argv, envp, &facts, image.stack_exec)?;
+    let layout = stack::build(space, argv, envp, &facts, &places, image.stack_exec)?;
+    if persona.has(MMAP_PAGE_ZERO) {
+        map_page_zero(space);
+    }
     let layout = ProgramLayout {
         exe: Some(try_arc(Executed { file: program.file.clone() })?),
         own_exe: true,
         forked: false,
         code: loaded.code,
         data: loaded.data,
-        brk: loaded.end,
+        brk: heap,
         stack: layout.sp,
         arguments: layout.arguments,
         environment: layout.environment,
@@ -352,6 +364,19 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     process.exit_signal.store(abi::SIGCHLD, Ordering::Relaxed);
     sched::reset_for_exec();
     exit::release_vfork(process);
+}
+
+/// MMAP_PAGE_ZERO. Who may not map there goes without, as on Linux.
+fn map_page_zero(space: &Space) {
+    let mut flags = MapFlags::FIXED;
+    flags.set(MapFlags::LOW, super::current().ids().is_root());
+    let _ = space.map(&MapRequest {
+        hint: VirtAddr(0),
+        len: PAGE_SIZE,
+        prot: Prot::READ | Prot::EXEC,
+        flags,
+        backing: Backing::Anonymous,
+    });
 }
 
 /// Maps the vDSO; 0: there is none.

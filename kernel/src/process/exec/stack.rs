@@ -3,7 +3,8 @@
 
 use super::arguments::Strings;
 use super::load::Loaded;
-use crate::arch::{self, USER_END};
+use super::place::Places;
+use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
 use crate::process::rseq;
@@ -14,11 +15,11 @@ use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, Prot};
 use zerocopy::IntoBytes;
 
-/// Where the stack begins. Linux leaves a random gap to the end of the address space, so programs may name addresses above
-/// their stack; here the gap is fixed.
-const TOP: usize = USER_END - (2 << 20);
 /// Address space set aside at birth; the mapping grows from there to the stack limit.
 const FIRST_SIZE: usize = 132 << 10;
+
+/// AT_PLATFORM, NUL padded.
+const PLATFORM: [u8; 16] = *b"x86_64\0\0\0\0\0\0\0\0\0\0";
 
 /// What the auxiliary vector tells besides addresses of the stack itself.
 pub struct Facts<'a> {
@@ -62,10 +63,11 @@ pub fn build(
     argv: &Strings,
     envp: &Strings,
     facts: &Facts<'_>,
+    places: &Places,
     exec: bool,
 ) -> Result<InitialStack> {
-    let top = TOP;
-    let needed = argv.cost() + envp.cost() + facts.name.len() + 4 * PAGE_SIZE;
+    let (top, slide) = (places.stack_top(), places.stack_slide());
+    let needed = argv.cost() + envp.cost() + facts.name.len() + slide + 4 * PAGE_SIZE;
     let size = needed.max(FIRST_SIZE).next_multiple_of(PAGE_SIZE);
     let prot = if exec { Prot::READ | Prot::WRITE | Prot::EXEC } else { Prot::READ | Prot::WRITE };
     space.map(&MapRequest {
@@ -76,40 +78,49 @@ pub fn build(
         backing: Backing::Anonymous,
     })?;
 
-    // From the top down: a null word, the name, environment, arguments, platform, random bytes.
+    // From the top down: a null word, the name, environment, arguments; a distance that chance decides; platform, random bytes, and what the
+    // stack pointer leads to.
     let name_at = top - size_of::<usize>() - (facts.name.len() + 1);
     let environment_at = name_at - envp.bytes.len();
     let arguments_at = environment_at - argv.bytes.len();
-    let platform = b"x86_64\0";
-    let platform_at = arguments_at - platform.len();
-    let random_at = (platform_at - facts.random.len()) & !15;
+    let platform_at = ((arguments_at - slide) & !15) - size_of_val(&PLATFORM);
+    let random_at = platform_at - facts.random.len();
 
     let auxv = auxv(facts, name_at, platform_at, random_at);
     let auxv = auxv.as_flattened();
     let words = 1 + argv.count + 1 + envp.count + 1 + auxv.len();
+    // A word that fills up to 16 bytes, if need be.
     let sp = (random_at - words * size_of::<usize>()) & !15;
 
-    // The strings, upwards from the platform, in one piece.
-    let mut strings = sync::heap::try_vec(top - size_of::<usize>() - random_at)?;
-    strings.try_extend_from_slice(&facts.random)?;
-    strings.try_resize(platform_at - random_at, 0)?;
-    for part in [platform.as_slice(), &argv.bytes, &envp.bytes, facts.name, &[0]] {
+    let mut strings = sync::heap::try_vec(top - size_of::<usize>() - arguments_at)?;
+    for part in [&argv.bytes, &envp.bytes, facts.name, &[0]] {
         strings.try_extend_from_slice(part)?;
     }
-    write(space, random_at, &strings)?;
+    write(space, arguments_at, &strings)?;
 
-    let mut block: Vec<usize> = sync::heap::try_vec(words)?;
+    let block_len = (platform_at + size_of_val(&PLATFORM) - sp) / size_of::<usize>();
+    let mut block: Vec<usize> = sync::heap::try_vec(block_len)?;
     block.try_push(argv.count)?;
     push_pointers(&mut block, argv, arguments_at)?;
     push_pointers(&mut block, envp, environment_at)?;
     let auxv_at = sp + size_of_val(&*block);
     block.try_extend_from_slice(auxv)?;
+    let auxv_end = sp + size_of_val(&*block);
+    if auxv_end < random_at {
+        block.try_push(0)?;
+    }
+    for bytes in [facts.random, PLATFORM] {
+        let (low, high) = bytes.split_at(8);
+        for half in [low, high] {
+            block.try_push(half.try_into().map_or(0, usize::from_ne_bytes))?;
+        }
+    }
     write(space, sp, block.as_bytes())?;
     Ok(InitialStack {
         sp,
         arguments: (arguments_at, environment_at),
         environment: (environment_at, name_at),
-        auxv: (auxv_at, sp + size_of_val(&*block)),
+        auxv: (auxv_at, auxv_end),
     })
 }
 

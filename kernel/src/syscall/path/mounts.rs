@@ -39,6 +39,8 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
         if !core::ptr::eq(&*point.mount.root, &*point.dentry) {
             return Err(EINVAL);
         }
+        let superblock = &point.mount.superblock;
+        superblock.ops.remount(superblock, options.bytes())?;
         point.mount.set_flags(kept);
         return Ok(0);
     }

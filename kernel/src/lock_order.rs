@@ -145,6 +145,8 @@ sync::lock_order! {
     level Fifo;
     /// What is in a pipe. Programs' memory is copied under it.
     level Pipe;
+    /// The locks of a file, while they are looked at or changed. Whoever changes many gives way.
+    level FileLocks;
     /// Who writes to a terminal's line.
     level TtyOutput;
 
@@ -212,8 +214,8 @@ sync::lock_order! {
     level WorkingDirectory;
     /// A descriptor table changes. Files are let go after it.
     level FileTable;
-    /// A file's record locks and leases.
-    level FileLocks;
+    /// Who waits for whose record locks.
+    level LockWaits;
     /// Objects of mapped files, by number.
     level MappedFiles;
     /// A super block's root, taken away at its end.

@@ -27,6 +27,10 @@ pub fn pid() -> u32 {
     process::current_pid()
 }
 
+pub fn tid() -> u32 {
+    process::current().tid()
+}
+
 pub fn is_root() -> bool {
     current().ids().is_root()
 }
@@ -190,6 +194,21 @@ pub fn is_executed(inode: &Inode) -> bool {
     process::for_each_process(|p| {
         found = p.executes(|file| ptr::eq(file.inode(), inode));
         !found
+    });
+    found
+}
+
+/// Does any process map shared memory of `object` that it may write, or could be allowed to by mprotect? May sleep.
+pub fn is_mapped_writable(object: &vm::Object) -> bool {
+    let mut found = false;
+    process::for_each_process(|p| {
+        if let Some(space) = p.space() {
+            space.for_each_mapping(&mut |mapping| {
+                let same = mapping.object.is_some_and(|other| ptr::eq(other, object));
+                found |= same && mapping.shared && mapping.may_write;
+            });
+        }
+        !found && !crate::sched::give_way()
     });
     found
 }

@@ -74,11 +74,6 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
     thread.exiting.store(true, Ordering::Release);
     process.gone.add(&usage);
-    if process.alive.load(Ordering::Acquire) == 1
-        && let Some(files) = &files
-    {
-        files.release_locks(process.pid());
-    }
     drop((files, fs));
     process.threads_remove(&thread);
     if thread.tid() != process.pid() {

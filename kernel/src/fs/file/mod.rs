@@ -35,7 +35,7 @@ use self::buffer::{Input, Output};
 use self::poll::Poller;
 use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
-use crate::fs::vfs::locks::Holder;
+use crate::fs::vfs::locks::Owner;
 use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, Path};
 use crate::fs::vfs::operations::DirEntry;
 use vm::ObjectRef;
@@ -238,9 +238,14 @@ impl File {
         File::try_make(Place::Anonymous(inode, name), Ops::Own(ops), flags)
     }
 
-    /// An anonymous file whose contents are its inode's object (memfd).
-    pub fn try_regular(inode: Arc<Inode>, name: &'static str, flags: OpenFlags) -> Result<Arc<File>> {
-        File::try_make(Place::Anonymous(inode, name), Ops::Static(&regular::REGULAR), flags)
+    /// An anonymous file whose open files have nothing of their own.
+    pub fn try_static(
+        inode: Arc<Inode>,
+        name: &'static str,
+        ops: &'static dyn FileOps,
+        flags: OpenFlags,
+    ) -> Result<Arc<File>> {
+        File::try_make(Place::Anonymous(inode, name), Ops::Static(ops), flags)
     }
 
     fn try_make(place: Place, ops: Ops, flags: OpenFlags) -> Result<Arc<File>> {
@@ -302,9 +307,9 @@ impl File {
         self.flags().contains(OpenFlags::NONBLOCK)
     }
 
-    /// As whom it holds a lock of the whole file.
-    pub fn lock_holder(&self) -> Holder {
-        Holder(ptr::from_ref(self).addr())
+    /// As whom it holds locks of its own: flock's, and F_OFD_SETLK's.
+    pub fn lock_holder(&self) -> Owner {
+        Owner::of_open_file(ptr::from_ref(self).addr())
     }
 
     /// A descriptor refers to it now.
@@ -315,7 +320,7 @@ impl File {
     /// A descriptor is gone; the last one releases the file.
     pub fn drop_open(&self) {
         if self.opens.fetch_sub(1, AcqRel) == 1 {
-            self.inode().locks.release_whole(self.lock_holder());
+            self.inode().locks.release_file(self.lock_holder());
             self.end_write();
             self.ops().release(self);
         }

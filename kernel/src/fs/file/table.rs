@@ -12,6 +12,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{AcqRel, Relaxed},
@@ -23,6 +24,7 @@ use sync::{SpinLock, TryVec, lock_class, slab_arc, try_arc};
 
 use super::File;
 use crate::errno::{EBADF, EINVAL, EMFILE, Result};
+use crate::fs::vfs::locks::Owner;
 
 lock_class! { static TABLE: LockClass = ("file table", level::FileTable); }
 
@@ -249,7 +251,7 @@ impl FileTable {
             old
         };
         if let Some(old) = old {
-            closed(&old);
+            self.closed(&old);
         }
         Ok(())
     }
@@ -267,7 +269,7 @@ impl FileTable {
             change.free = change.free.min(index);
             file
         };
-        closed(&file);
+        self.closed(&file);
         Ok(())
     }
 
@@ -335,25 +337,41 @@ impl FileTable {
     }
 }
 
-/// A descriptor is gone: the process's record locks on the file go with it (POSIX), and perhaps the file.
-fn closed(file: &File) {
-    file.inode().locks.release_process(crate::fs::caller::pid());
-    file.drop_open();
-}
-
 impl FileTable {
-    /// The process `pid` is gone, and its record locks with it.
-    pub fn release_locks(&self, pid: u32) {
-        let read = sync::rcu::read();
-        let Some(image) = self.image(&read) else { return };
-        for file in image.slots.iter().filter_map(|s| s.file.load(&read)) {
-            file.inode().locks.release_process(pid);
+    /// As whom its processes hold record locks.
+    pub fn lock_owner(&self) -> Owner {
+        Owner::of_descriptors(ptr::from_ref(self).addr())
+    }
+
+    /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), and perhaps the file.
+    fn closed(&self, file: &File) {
+        file.inode().locks.release_records(self.lock_owner());
+        file.drop_open();
+    }
+
+    /// Nobody has the table any more, and its record locks go with it.
+    fn release_locks(&self) {
+        let mut from = 0;
+        loop {
+            let locked = {
+                let read = sync::rcu::read();
+                let Some(image) = self.image(&read) else { return };
+                let mut rest = image.slots.iter().enumerate().skip(from);
+                rest.find_map(|(i, slot)| {
+                    slot.file.load(&read).filter(|file| file.inode().locks.is_used())?;
+                    Some((i, slot.file.get(&read)?))
+                })
+            };
+            let Some((at, file)) = locked else { return };
+            file.inode().locks.release_records(self.lock_owner());
+            from = at + 1;
         }
     }
 }
 
 impl Drop for FileTable {
     fn drop(&mut self) {
+        self.release_locks();
         let read = sync::rcu::read();
         let share = self.share.get(&read);
         drop(read);

@@ -1,15 +1,13 @@
-//! Descriptors: close, dup, fcntl, flock.
+//! Descriptors: close, dup, fcntl.
 #![forbid(unsafe_code)]
 
-use super::file;
+use super::{file, lock};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::caller;
 use crate::fs::file::truncate;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
-use crate::fs::vfs::locks::Record;
-use crate::memory::user::UserSlice;
 
 pub fn sys_close(fd: i32) -> Result<usize> {
     caller::files().close(fd).map(|()| 0)
@@ -69,6 +67,9 @@ const F_SETLK: u32 = 6;
 const F_SETLKW: u32 = 7;
 const F_SETOWN: u32 = 8;
 const F_GETOWN: u32 = 9;
+const F_OFD_GETLK: u32 = 36;
+const F_OFD_SETLK: u32 = 37;
+const F_OFD_SETLKW: u32 = 38;
 const F_DUPFD_CLOEXEC: u32 = 1030;
 const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
@@ -99,9 +100,9 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             file.set_flags(OpenFlags::from_bits_retain(argument as u32));
             Ok(0)
         }
-        F_GETLK => get_lock(&file, argument),
-        F_SETLK => set_lock(&file, argument, false),
-        F_SETLKW => set_lock(&file, argument, true),
+        F_GETLK | F_OFD_GETLK => lock::get(&file, argument, command == F_OFD_GETLK),
+        F_SETLK | F_SETLKW => lock::set(fd, &file, argument, command == F_SETLKW, false),
+        F_OFD_SETLK | F_OFD_SETLKW => lock::set(fd, &file, argument, command == F_OFD_SETLKW, true),
         F_SETOWN => Ok(0),
         F_GETOWN => Ok(0),
         F_SETPIPE_SZ => file.downcast::<End>().ok_or(EBADF)?.set_capacity(argument as u32 as usize),
@@ -112,94 +113,6 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
 
 fn large(file: &File) -> OpenFlags {
     if file.path().is_some() { OpenFlags::LARGEFILE } else { OpenFlags::empty() }
-}
-
-/// `struct flock`: type and whence (i16), start and length (i64, at 8 and 16), process (i32, at 24).
-const FLOCK_SIZE: usize = 32;
-const READ_LOCK: i16 = 0;
-const WRITE_LOCK: i16 = 1;
-const UNLOCK: i16 = 2;
-
-#[expect(clippy::arithmetic_side_effects, reason = "lengths are at most eight bytes")]
-fn number(bytes: &[u8; FLOCK_SIZE], at: usize, len: usize) -> i64 {
-    let n = bytes.iter().skip(at).take(len).rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
-    let unused = 64 - 8 * len as u32;
-    (n << unused).cast_signed() >> unused
-}
-
-#[expect(clippy::arithmetic_side_effects, reason = "a start below the least number was refused")]
-fn read_lock(file: &File, address: usize) -> Result<(i16, Record)> {
-    let mut bytes = [0; FLOCK_SIZE];
-    UserSlice::new(address, FLOCK_SIZE).read(&mut bytes)?;
-    let kind = number(&bytes, 0, 2) as i16;
-    let base = match number(&bytes, 2, 2) {
-        0 => 0,
-        1 => i64::try_from(*file.position.lock()).map_err(|_| EOVERFLOW)?,
-        2 => i64::try_from(file.inode().size()).map_err(|_| EOVERFLOW)?,
-        _ => return Err(EINVAL),
-    };
-    let start = base.checked_add(number(&bytes, 8, 8)).ok_or(EOVERFLOW)?;
-    let len = number(&bytes, 16, 8);
-    let (start, end) = match len {
-        0 => (start, i64::MAX),
-        1.. => (start, start.checked_add(len - 1).ok_or(EOVERFLOW)?),
-        _ => (start.checked_add(len).ok_or(EINVAL)?, start - 1),
-    };
-    let start = u64::try_from(start).map_err(|_| EINVAL)?;
-    let end = if end == i64::MAX { u64::MAX } else { u64::try_from(end).map_err(|_| EINVAL)? };
-    if !matches!(kind, READ_LOCK | WRITE_LOCK | UNLOCK) {
-        return Err(EINVAL);
-    }
-    Ok((kind, Record { process: caller::pid(), start, end, exclusive: kind == WRITE_LOCK }))
-}
-
-#[expect(clippy::arithmetic_side_effects, reason = "the end is not the last, and not before the start")]
-fn get_lock(file: &File, address: usize) -> Result<usize> {
-    let (kind, want) = read_lock(file, address)?;
-    if kind == UNLOCK {
-        return Err(EINVAL);
-    }
-    let at = UserSlice::new(address, FLOCK_SIZE);
-    match file.inode().locks.conflict(&want) {
-        None => at.take(2).write(&UNLOCK.to_ne_bytes())?,
-        Some(other) => {
-            let len = if other.end == u64::MAX { 0 } else { other.end - other.start + 1 };
-            at.take(2).write(&(if other.exclusive { WRITE_LOCK } else { READ_LOCK }).to_ne_bytes())?;
-            at.skip(2).take(2).write(&0i16.to_ne_bytes())?;
-            at.skip(8).take(8).write(&other.start.to_ne_bytes())?;
-            at.skip(16).take(8).write(&len.to_ne_bytes())?;
-            at.skip(24).take(4).write(&other.process.to_ne_bytes())?;
-        }
-    }
-    Ok(0)
-}
-
-fn set_lock(file: &File, address: usize, wait: bool) -> Result<usize> {
-    let (kind, want) = read_lock(file, address)?;
-    let locks = &file.inode().locks;
-    match kind {
-        UNLOCK => locks.unlock_record(want)?,
-        READ_LOCK if !file.flags().reads() => return Err(EBADF),
-        WRITE_LOCK if !file.flags().writes() => return Err(EBADF),
-        _ => locks.lock_record(want, wait)?,
-    }
-    Ok(0)
-}
-
-pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
-    let file = file(fd)?;
-    if file.flags().contains(OpenFlags::PATH) {
-        return Err(EBADF);
-    }
-    let wait = operation & 4 == 0;
-    let exclusive = match operation & !4 {
-        1 => Some(false),
-        2 => Some(true),
-        8 => None,
-        _ => return Err(EINVAL),
-    };
-    file.inode().locks.flock(file.lock_holder(), exclusive, wait)?;
-    Ok(0)
 }
 
 pub fn sys_ftruncate(fd: i32, size: i64) -> Result<usize> {

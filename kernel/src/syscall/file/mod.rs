@@ -3,11 +3,13 @@
 
 mod data;
 mod descriptor;
+mod lock;
 mod make;
 mod splice;
 
 pub use data::*;
 pub use descriptor::*;
+pub use lock::sys_flock;
 pub use make::*;
 pub use splice::*;
 

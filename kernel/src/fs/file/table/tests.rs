@@ -3,7 +3,7 @@
 use super::*;
 use crate::fs::anon::{eventfd, pipe};
 use crate::fs::file::OpenFlags;
-use crate::fs::vfs::locks::Record;
+use crate::fs::vfs::locks::{Owner, Record};
 use crate::testing::{check, in_process, thread};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -175,12 +175,12 @@ fn any_close_gives_up_the_processs_record_locks_on_the_file() {
         let table = FileTable::try_new().unwrap();
         let file = file();
         let fds = [0; 2].map(|_| table.install(file.clone(), 0, LIMIT, false).unwrap());
-        let lock = |process| Record { process, start: 0, end: 9, exclusive: true };
+        let lock = |owner| Record { owner, process: 1, start: 0, end: 9, exclusive: true };
         let locks = &file.inode().locks;
-        locks.lock_record(lock(crate::fs::caller::pid()), false).unwrap();
-        assert!(locks.conflict(&lock(0)).is_some());
+        locks.lock_record(lock(table.lock_owner()), None).unwrap();
+        assert!(locks.conflict(&lock(Owner::of_open_file(0))).is_some());
         table.close(fds[1]).unwrap();
-        assert!(locks.conflict(&lock(0)).is_none());
+        assert!(locks.conflict(&lock(Owner::of_open_file(0))).is_none());
     });
 }
 

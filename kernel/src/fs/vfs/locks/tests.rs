@@ -1,7 +1,7 @@
 //! Record locks against an array that says of each byte who has it, and how waiters see locks go.
 
 use super::*;
-use crate::errno::ERESTARTSYS;
+use crate::errno::{EDEADLK, ERESTARTSYS};
 use crate::fs::anon::pipe;
 use crate::fs::file::OpenFlags;
 use crate::process;
@@ -22,12 +22,17 @@ enum Op {
     Lock(Record),
     Unlock(Record),
     Ask(Record),
+    Own(Record),
     Exit(u32),
+}
+
+fn owner(process: u32) -> Owner {
+    Owner::of_descriptors(process as usize * 64)
 }
 
 fn record(process: u32, first: usize, last: usize, exclusive: bool) -> Record {
     let end = if last == BYTES - 1 { u64::MAX } else { last as u64 };
-    Record { process, start: first as u64, end, exclusive }
+    Record { owner: owner(process), process, start: first as u64, end, exclusive }
 }
 
 fn bytes(record: &Record) -> std::ops::RangeInclusive<usize> {
@@ -43,6 +48,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         6 => ranges().prop_map(Op::Lock),
         4 => ranges().prop_map(Op::Unlock),
         3 => ranges().prop_map(Op::Ask),
+        1 => ranges().prop_map(Op::Own),
         1 => (0..PROCESSES).prop_map(Op::Exit),
     ];
     prop::collection::vec(op, 1..80)
@@ -82,7 +88,7 @@ fn record_locks_agree_with_an_array_of_owners() {
             match op {
                 Op::Lock(want) => {
                     let free = conflicts(&model, &want).is_empty();
-                    let result = locks.lock_record(want, false);
+                    let result = locks.lock_record(want, None);
                     assert_eq!(result, if free { Ok(()) } else { Err(EAGAIN) });
                     if free {
                         set(&mut model, &want, Some(want.exclusive));
@@ -96,16 +102,23 @@ fn record_locks_agree_with_an_array_of_owners() {
                     let expected = conflicts(&model, &want);
                     match locks.conflict(&want) {
                         // The first of some process that is in the way.
-                        Some(found) => assert_eq!(
-                            Some(&found),
-                            expected.iter().find(|run| run.process == found.process),
-                            "{found:?} of {expected:?}"
-                        ),
+                        Some(found) => {
+                            let first = expected.iter().map(|run| run.start).min();
+                            assert_eq!(Some(found.start), first, "{found:?} of {expected:?}");
+                            assert!(expected.contains(&found), "{found:?} of {expected:?}");
+                        }
                         None => assert_eq!(expected, []),
                     }
                 }
+                Op::Own(range) => {
+                    let own = runs(&model, range.process);
+                    assert_eq!(
+                        locks.own_record(&range).as_ref(),
+                        own.iter().find(|run| run.overlaps(&range))
+                    );
+                }
                 Op::Exit(process) => {
-                    locks.release_process(process);
+                    locks.release_records(owner(process));
                     model[process as usize].fill(None);
                 }
             }
@@ -117,7 +130,7 @@ fn record_locks_agree_with_an_array_of_owners() {
 fn neighbours_of_one_kind_are_one_lock() {
     let locks = FileLocks::new();
     for (first, last) in [(0, 4), (10, 14), (5, 9)] {
-        locks.lock_record(record(1, first, last, true), false).unwrap();
+        locks.lock_record(record(1, first, last, true), None).unwrap();
     }
     assert_eq!(locks.conflict(&record(2, 12, 12, false)), Some(record(1, 0, 14, true)));
 }
@@ -125,28 +138,28 @@ fn neighbours_of_one_kind_are_one_lock() {
 #[test]
 fn without_memory_nothing_is_locked_and_nothing_lost() {
     let locks = FileLocks::new();
-    locks.lock_record(record(1, 0, 9, true), false).unwrap();
+    locks.lock_record(record(1, 0, 9, true), None).unwrap();
     for n in 0..3 {
         let cut = || locks.unlock_record(record(1, n + 3, n + 3, true));
         let _ = sync::heap::hosted::fail_after(0, cut);
     }
-    assert!(locks.lock_record(record(2, 0, 0, false), false).is_err());
-    assert!(locks.lock_record(record(2, 9, 9, false), false).is_err());
+    assert!(locks.lock_record(record(2, 0, 0, false), None).is_err());
+    assert!(locks.lock_record(record(2, 9, 9, false), None).is_err());
 }
 
 #[test]
 fn who_waits_for_a_record_lock_gets_it_when_it_is_free() {
     in_process(|| {
         let locks = Arc::new(FileLocks::new());
-        locks.lock_record(record(1, 0, 9, true), false).unwrap();
+        locks.lock_record(record(1, 0, 9, true), None).unwrap();
         let theirs = locks.clone();
-        let waiter = thread(move || theirs.lock_record(record(2, 5, 6, false), true));
+        let waiter = thread(move || theirs.lock_record(record(2, 5, 6, false), Some(1)));
         let tid = waiter.tid;
         until(|| is_asleep(tid));
         locks.unlock_record(record(1, 0, 5, true)).unwrap();
         until(|| is_asleep(tid));
         // Shared is enough for it.
-        locks.lock_record(record(1, 6, 6, false), false).unwrap();
+        locks.lock_record(record(1, 6, 6, false), None).unwrap();
         assert_eq!(waiter.join(), Ok(()));
         assert_eq!(locks.conflict(&record(1, 0, 9, true)), Some(record(2, 5, 6, false)));
     });
@@ -156,10 +169,10 @@ fn who_waits_for_a_record_lock_gets_it_when_it_is_free() {
 fn a_signal_ends_the_wait_for_a_lock() {
     in_process(|| {
         let locks = Arc::new(FileLocks::new());
-        locks.lock_record(record(1, 0, 9, true), false).unwrap();
+        locks.lock_record(record(1, 0, 9, true), None).unwrap();
         let theirs = locks.clone();
         let child = fork(move || {
-            assert_eq!(theirs.lock_record(record(2, 0, 0, true), true), Err(ERESTARTSYS));
+            assert_eq!(theirs.lock_record(record(2, 0, 0, true), Some(1)), Err(ERESTARTSYS));
         });
         until(|| is_asleep(child.pid));
         process::signal::send::kill(child.pid as i32, linux_raw_sys::general::SIGUSR1).unwrap();
@@ -184,8 +197,81 @@ fn flock_is_the_open_files_shared_or_alone() {
         assert_eq!(locks.flock(a.lock_holder(), exclusive, false), Ok(()));
         assert_eq!(locks.flock(b.lock_holder(), shared, false), Err(EAGAIN));
         // Record locks and whole ones do not meet.
-        assert_eq!(locks.lock_record(record(1, 0, 9, true), false), Ok(()));
-        locks.release_whole(a.lock_holder());
+        assert_eq!(locks.lock_record(record(1, 0, 9, true), None), Ok(()));
+        locks.release_file(a.lock_holder());
         assert_eq!(locks.flock(b.lock_holder(), exclusive, false), Ok(()));
+    });
+}
+
+#[test]
+fn who_closes_a_circle_of_waits_is_told_of_the_deadlock() {
+    in_process(|| {
+        let locks = Arc::new(FileLocks::new());
+        // Process n has byte n, and waits for byte n + 1.
+        let lock = |process: u32, byte: usize| record(process, byte, byte, true);
+        for process in 1u32..=4 {
+            locks.lock_record(lock(process, process as usize), None).unwrap();
+        }
+        let waiters: Vec<_> = (1u32..=3)
+            .map(|process| {
+                let theirs = locks.clone();
+                let waiter =
+                    thread(move || theirs.lock_record(lock(process, process as usize + 1), Some(process)));
+                until(|| is_asleep(waiter.tid));
+                waiter
+            })
+            .collect();
+        assert_eq!(locks.lock_record(lock(4, 1), Some(4)), Err(EDEADLK));
+        // It holds no other's lock up by having asked: the chain goes on from its end.
+        locks.unlock_record(lock(4, 4)).unwrap();
+        let mut process = 3;
+        for waiter in waiters.into_iter().rev() {
+            assert_eq!(waiter.join(), Ok(()));
+            locks.release_records(owner(process));
+            process -= 1;
+        }
+        assert_eq!(locks.lock_record(lock(4, 1), Some(4)), Ok(()));
+    });
+}
+
+#[test]
+fn open_files_wait_for_each_other_without_end() {
+    in_process(|| {
+        let locks = Arc::new(FileLocks::new());
+        let lock = |file: usize, byte: usize| Record {
+            owner: Owner::of_open_file(file * 64),
+            ..record(9, byte, byte, true)
+        };
+        locks.lock_record(lock(1, 1), None).unwrap();
+        locks.lock_record(lock(2, 2), None).unwrap();
+        let (first, second) = (locks.clone(), locks.clone());
+        let first = thread(move || first.lock_record(lock(1, 2), Some(1)));
+        let second = thread(move || second.lock_record(lock(2, 1), Some(2)));
+        until(|| is_asleep(first.tid) && is_asleep(second.tid));
+        locks.unlock_record(lock(2, 2)).unwrap();
+        assert_eq!(first.join(), Ok(()));
+        locks.release_records(lock(1, 0).owner);
+        assert_eq!(second.join(), Ok(()));
+    });
+}
+
+/// 5,000 locks among 5,000 of others.
+#[test]
+fn many_locks_cost_little_each() {
+    in_process(|| {
+        let locks = FileLocks::new();
+        for n in 0..5_000 {
+            locks.lock_record(record(1, 4 * n, 4 * n, true), None).unwrap();
+            locks.lock_record(record(2, 4 * n + 2, 4 * n + 2, n % 2 == 0), None).unwrap();
+        }
+        for n in (0..5_000).rev() {
+            let found = locks.conflict(&record(1, 4 * n + 1, 4 * n + 3, true));
+            assert_eq!(found.map(|r| r.start), Some(4 * n as u64 + 2));
+            let all = Record { start: 4 * n as u64 + 3, end: u64::MAX, ..record(3, 0, 0, true) };
+            assert_eq!(locks.conflict(&all).is_some(), n != 4_999);
+        }
+        locks.release_records(owner(2));
+        locks.lock_record(record(1, 0, 20_000, false), None).unwrap();
+        assert_eq!(locks.conflict(&record(3, 5, 5, true)), Some(record(1, 0, 20_000, false)));
     });
 }

@@ -1,0 +1,288 @@
+//! The record locks of one file, so ordered that no call looks at all of them.
+//!
+//! Each lock stands in two trees. By owner and start, where one owner's locks do not overlap: what an owner's call changes lies in a row.
+//! By start, where each subtree knows how far the locks of its two farthest owners reach: so the first lock of anybody else that overlaps
+//! a range is found on one path, however many locks of the caller's own lie there.
+//!
+//! Invariants: both trees have the same locks. Locks of one owner do not overlap, and those of one kind do not touch. Locks of two owners
+//! overlap only if both are shared.
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+
+use super::tree::{Item, Node, Tree};
+use crate::errno::Result;
+use crate::sched::schedule_if_needed;
+
+/// Who holds a lock: an open file description, or a process by its descriptors, which it may share; by their address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Owner(usize);
+
+impl Owner {
+    /// What has an address is not at an odd one.
+    const OPEN_FILE: usize = 1;
+
+    pub fn of_descriptors(address: usize) -> Owner {
+        Owner(address & !Owner::OPEN_FILE)
+    }
+
+    pub fn of_open_file(address: usize) -> Owner {
+        Owner(address | Owner::OPEN_FILE)
+    }
+
+    pub fn is_open_file(self) -> bool {
+        self.0 & Owner::OPEN_FILE != 0
+    }
+}
+
+/// A record lock; `end` is the last byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    pub owner: Owner,
+    /// Who asked for it, for F_GETLK.
+    pub process: u32,
+    pub start: u64,
+    pub end: u64,
+    pub exclusive: bool,
+}
+
+impl Record {
+    pub fn overlaps(&self, other: &Record) -> bool {
+        self.start <= other.end && other.start <= self.end
+    }
+
+    #[cfg(test)]
+    pub fn conflicts(&self, other: &Record) -> bool {
+        self.owner != other.owner && (self.exclusive || other.exclusive) && self.overlaps(other)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct ByOwner(Record);
+
+impl Item for ByOwner {
+    type Key = (Owner, u64);
+    type Summary = ();
+    fn key(&self) -> Self::Key {
+        (self.0.owner, self.0.start)
+    }
+    fn summary(&self) {}
+    fn joined(_: (), _: ()) {}
+}
+
+/// How far the locks of the two owners reach that reach farthest.
+#[derive(Clone, Copy, Default)]
+struct Reach([Option<(Owner, u64)>; 2]);
+
+impl Reach {
+    fn add(&mut self, new: Option<(Owner, u64)>) {
+        let Some((owner, end)) = new else { return };
+        let [first, second] = &mut self.0;
+        match first {
+            Some((o, e)) if *o == owner => *e = end.max(*e),
+            Some((_, e)) if end <= *e => match second {
+                Some((o, e)) if *o != owner && end <= *e => {}
+                Some((o, e)) if *o == owner => *e = end.max(*e),
+                _ => *second = new,
+            },
+            _ => {
+                *second = *first;
+                *first = new;
+            }
+        }
+    }
+
+    /// The end of the farthest lock that is not `owner`'s.
+    fn of_others(&self, owner: Owner) -> Option<u64> {
+        self.0.iter().flatten().find(|(o, _)| *o != owner).map(|(_, end)| *end)
+    }
+}
+
+/// Of all locks, and of the exclusive ones.
+#[derive(Clone, Copy)]
+struct Reaches {
+    all: Reach,
+    exclusive: Reach,
+}
+
+#[derive(Clone, Copy)]
+struct ByStart(Record);
+
+impl Item for ByStart {
+    type Key = (u64, Owner);
+    type Summary = Reaches;
+
+    fn key(&self) -> Self::Key {
+        (self.0.start, self.0.owner)
+    }
+
+    fn summary(&self) -> Reaches {
+        let all = Reach([Some((self.0.owner, self.0.end)), None]);
+        Reaches { all, exclusive: if self.0.exclusive { all } else { Reach::default() } }
+    }
+
+    fn joined(mut a: Reaches, b: Reaches) -> Reaches {
+        b.all.0.into_iter().for_each(|reach| a.all.add(reach));
+        b.exclusive.0.into_iter().for_each(|reach| a.exclusive.add(reach));
+        a
+    }
+}
+
+/// The memory of one lock.
+pub struct Place {
+    by_owner: Box<Node<ByOwner>>,
+    by_start: Box<Node<ByStart>>,
+}
+
+impl Place {
+    fn try_new(record: &Record) -> Result<Place> {
+        Ok(Place { by_owner: Node::try_new(ByOwner(*record))?, by_start: Node::try_new(ByStart(*record))? })
+    }
+}
+
+/// Memory for what a change adds at the most, a lock and one that was cut in two, and for one that it took away.
+pub struct Spare([Option<Place>; 3]);
+
+impl Spare {
+    /// # Errors
+    /// ENOLCK: there is no memory.
+    pub fn try_new(record: &Record) -> Result<Spare> {
+        Ok(Spare([Some(Place::try_new(record)?), Some(Place::try_new(record)?), None]))
+    }
+
+    fn take(&mut self) -> Option<Place> {
+        self.0.iter_mut().find_map(Option::take)
+    }
+
+    /// Keeps the memory of a lock that is gone, if there is use for it.
+    fn give(&mut self, place: Place) {
+        if let Some(slot) = self.0.iter_mut().find(|slot| slot.is_none()) {
+            *slot = Some(place);
+        }
+    }
+}
+
+pub struct Records {
+    by_owner: Tree<ByOwner>,
+    by_start: Tree<ByStart>,
+}
+
+impl Records {
+    pub const fn new() -> Self {
+        Records { by_owner: Tree::new(), by_start: Tree::new() }
+    }
+
+    fn put(&mut self, record: Record, spare: &mut Spare) {
+        // There is always a place: see `Spare`.
+        if let Some(mut place) = spare.take() {
+            (place.by_owner.item, place.by_start.item) = (ByOwner(record), ByStart(record));
+            self.by_owner.insert(place.by_owner);
+            self.by_start.insert(place.by_start);
+        }
+    }
+
+    fn take(&mut self, record: &Record) -> Option<Place> {
+        let by_owner = self.by_owner.remove(&ByOwner(*record).key())?;
+        let by_start = self.by_start.remove(&ByStart(*record).key())?;
+        Some(Place { by_owner, by_start })
+    }
+
+    /// The lock of somebody else that is in the way of `want`: the one that begins first.
+    pub fn conflict(&self, want: &Record) -> Option<Record> {
+        let reaches = |node: &Node<ByStart>| {
+            let summary = node.summary();
+            let reach = if want.exclusive { summary.all } else { summary.exclusive };
+            reach.of_others(want.owner).is_some_and(|end| end >= want.start)
+        };
+        let mut at = self.by_start.root();
+        while let Some(node) = at {
+            match node.left() {
+                // If the lock there that reaches so far begins behind the range, all that follow do.
+                Some(left) if reaches(left) => at = Some(left),
+                _ if node.item.0.start > want.end => return None,
+                _ => {
+                    let here = &node.item.0;
+                    let other = here.owner != want.owner && (here.exclusive || want.exclusive);
+                    if other && here.end >= want.start {
+                        return Some(*here);
+                    }
+                    at = node.right();
+                }
+            }
+        }
+        None
+    }
+
+    /// The owner's first lock that overlaps `range`.
+    pub fn own(&self, range: &Record) -> Option<Record> {
+        let before = self.by_owner.last_to(&(range.owner, range.start)).map(|r| r.0);
+        let before = before.filter(|r| r.owner == range.owner && r.end >= range.start);
+        before
+            .or_else(|| self.by_owner.first_above(&(range.owner, range.start)).map(|r| r.0))
+            .filter(|r| r.owner == range.owner && r.overlaps(range))
+    }
+
+    /// Cuts `range` out of its owner's locks, and with `add` puts it in. Says whether anything went or became weaker.
+    ///
+    /// Gives way: no lock is held but sleeping ones.
+    pub fn change(&mut self, range: &Record, add: bool, mut spare: Spare) -> bool {
+        let mut new = *range;
+        let (mut freed, mut grown) = (false, false);
+        // With its neighbours, which it may be joined with.
+        let around =
+            Record { start: range.start.saturating_sub(1), end: range.end.saturating_add(1), ..*range };
+        let mut next = self.own(&around);
+        let mut steps = 0u32;
+        while let Some(old) = next {
+            if add && old.exclusive == range.exclusive {
+                // It is the old lock that grows.
+                if !grown {
+                    new.process = old.process;
+                    grown = true;
+                }
+                new.start = new.start.min(old.start);
+                new.end = new.end.max(old.end);
+                if let Some(place) = self.take(&old) {
+                    spare.give(place);
+                }
+            } else if old.overlaps(range) {
+                freed |= !add || old.exclusive;
+                if let Some(place) = self.take(&old) {
+                    spare.give(place);
+                }
+                if old.start < range.start {
+                    self.put(Record { end: range.start.saturating_sub(1), ..old }, &mut spare);
+                }
+                if old.end > range.end {
+                    self.put(Record { start: range.end.saturating_add(1), ..old }, &mut spare);
+                }
+            }
+            let after = self.by_owner.first_above(&(range.owner, old.end)).map(|r| r.0);
+            next = after.filter(|r| r.owner == range.owner && r.start <= around.end);
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(64) {
+                schedule_if_needed();
+            }
+        }
+        if add {
+            self.put(new, &mut spare);
+        }
+        freed
+    }
+
+    /// Takes away all locks of `owner`. Gives way.
+    pub fn release(&mut self, owner: Owner) -> bool {
+        let mut steps = 0u32;
+        loop {
+            let first = self.by_owner.first_above(&(owner, 0)).map(|r| r.0);
+            let at_zero = self.by_owner.last_to(&(owner, 0)).map(|r| r.0);
+            let Some(record) = at_zero.into_iter().chain(first).find(|r| r.owner == owner) else { break };
+            drop(self.take(&record));
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(64) {
+                schedule_if_needed();
+            }
+        }
+        steps > 0
+    }
+}

@@ -30,6 +30,7 @@ pub use file::{File, Mapping, OpenFlags};
 pub use vfs::context::FsContext;
 pub use vfs::lookup::Start;
 pub use vfs::mount::Path;
+pub use vfs::seals::Seals;
 
 use crate::errno::{EACCES, ENOENT, ENOTDIR, Result};
 
@@ -158,9 +159,4 @@ pub fn reopen(file: &File) -> Result<Path> {
     let dentry = vfs::dentry::Dentry::try_unowned(inode.clone(), None, name.as_bytes())?;
     let mount = vfs::mount::root()?.mount;
     Ok(Path { mount, dentry })
-}
-
-/// A file that only memory holds (memfd_create).
-pub fn memory_file() -> Result<Arc<File>> {
-    File::try_regular(anon::regular()?, "/memfd: (deleted)", OpenFlags::READ_WRITE | OpenFlags::LARGEFILE)
 }

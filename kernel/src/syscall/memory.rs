@@ -10,6 +10,7 @@ use crate::memory::Space;
 use crate::memory::user::UserSlice;
 use crate::process;
 use linux_raw_sys::general as abi;
+use sync::level::Held;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Advice, Backing, MapFlags, MapRequest, MremapFlags, Object, Prot};
 
@@ -147,8 +148,30 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     );
     map.set(MapFlags::STACK, flags & abi::MAP_STACK != 0);
     map.set(MapFlags::LOW, fixed && hint < vm::USER_START);
-    let request = MapRequest { hint: VirtAddr(hint & !(PAGE_SIZE - 1)), len, prot, flags: map, backing };
+    let mut request = MapRequest { hint: VirtAddr(hint & !(PAGE_SIZE - 1)), len, prot, flags: map, backing };
+    if let Some(file) = &file
+        && shared
+        && let Some(seals) = file.inode().ops.seals()
+    {
+        return map_sealed(file, seals, &mut request);
+    }
     Ok(process::current().space().map(&request)?.0)
+}
+
+/// Maps shared memory of `file` as its seals allow, and before more are added.
+///
+/// # Errors
+/// EPERM: writing is sealed. It cannot be allowed later either.
+fn map_sealed(file: &fs::File, seals: &fs::Seals, request: &mut MapRequest) -> Result<usize> {
+    let order = &mut Held::clean();
+    let _write = file.inode().lock_write(order);
+    if seals.check_write().is_err() {
+        if request.prot.contains(Prot::WRITE) {
+            return Err(Errno::EPERM);
+        }
+        request.flags.insert(MapFlags::NO_WRITE);
+    }
+    Ok(process::current().space().map(request)?.0)
 }
 
 /// What `file` shows, for a program that wants `prot` of it.

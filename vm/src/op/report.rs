@@ -21,6 +21,8 @@ pub struct MappingInfo<'a> {
     pub end: usize,
     pub prot: Prot,
     pub shared: bool,
+    /// mprotect may make it writable.
+    pub may_write: bool,
     /// Bytes into the object.
     pub offset: u64,
     pub object: Option<&'a Object>,
@@ -65,6 +67,7 @@ impl<M: Machine> Space<M> {
                 end: mapping.end,
                 prot: attrs.prot,
                 shared: attrs.is_shared(),
+                may_write: !attrs.flags.contains(SegFlags::NO_WRITE),
                 offset: attrs.offset << PAGE_SHIFT,
                 object: attrs.object.as_deref(),
                 growsdown: attrs.flags.contains(SegFlags::GROWSDOWN),

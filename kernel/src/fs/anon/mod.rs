@@ -4,6 +4,7 @@
 pub mod epoll;
 pub mod eventfd;
 pub mod fifo;
+pub mod memfd;
 pub mod pipe;
 mod ring;
 pub mod signalfd;
@@ -17,7 +18,6 @@ use sync::try_box;
 use crate::errno::Result;
 use crate::fs::file::regular::Regular;
 use crate::fs::file::{FileOps, OpenFlags};
-use crate::fs::tmpfs;
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
@@ -43,13 +43,4 @@ pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
 pub fn made_by(cred: &Cred, kind: Kind, mode: u32) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
     Inode::try_new(numbers::next(), DEVICE, &new, try_box(Nameless)?)
-}
-
-/// A regular file without a name, for memfd_create.
-pub fn regular() -> Result<Arc<Inode>> {
-    let cred = Cred::current();
-    let new = NewInode { kind: Kind::Regular, mode: 0o777, uid: cred.uid, gid: cred.gid, rdev: 0 };
-    let inode = tmpfs::inode(DEVICE, &new, &[], None)?;
-    inode.set_links(0);
-    Ok(inode)
 }

@@ -15,6 +15,7 @@ use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
 use crate::fs::vfs::operations::{DirEntry, Writing};
+use crate::fs::vfs::seals;
 
 /// Largest offset: `s64` on Linux, and less here, so that page numbers never overflow.
 pub const SIZE_MAX: u64 = i64::MAX as u64 & !0xfff;
@@ -93,13 +94,14 @@ pub fn append(file: &File, from: &mut Input<'_>, mut order: Order<'_>) -> Result
     }
     let mut write = inode.lock_write(&mut order);
     let end = inode.size();
+    from.limit(seals::allowed(inode, end, from.left())?);
     let n = write_locked(inode, end, from, write.held().reborrow())?;
     Ok((n, end + n as u64))
 }
 
 #[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "at is below limit")]
-fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
+pub fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
     if from.left() == 0 {
         return Ok(0);
     }

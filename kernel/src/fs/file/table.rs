@@ -364,7 +364,7 @@ impl FileTable {
             };
             let Some((at, file)) = locked else { return };
             file.inode().locks.release_records(self.lock_owner());
-            from = at + 1;
+            from = at.saturating_add(1);
         }
     }
 }

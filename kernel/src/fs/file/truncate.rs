@@ -57,6 +57,9 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
     let object = inode.object().ok_or(EOPNOTSUPP)?;
     let order = &mut Held::clean();
     let mut write = inode.lock_write(order);
+    if let Some(seals) = inode.ops.seals() {
+        seals.check_allocate(mode & (PUNCH_HOLE | ZERO_RANGE) != 0, object.size(), end)?;
+    }
     match mode {
         0 | KEEP_SIZE => {}
         m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {

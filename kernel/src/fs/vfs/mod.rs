@@ -20,6 +20,7 @@ pub mod numbers;
 pub mod operations;
 pub mod remove;
 pub mod rename;
+pub mod seals;
 mod site;
 pub mod superblock;
 mod writers;

@@ -26,6 +26,7 @@ use super::attributes::Changes;
 use super::dentry::Dentry;
 use super::inode::{Inode, Kind, NewInode};
 use super::mount::Path;
+use super::seals::Seals;
 use super::superblock::{StatFs, SuperBlock};
 use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Result};
 use crate::fs::file::{FileOps, OpenFlags};
@@ -241,6 +242,11 @@ pub trait InodeOps: Send + Sync + Any {
 
     /// The pages of a regular file. Does not sleep.
     fn object(&self) -> Option<ObjectRef> {
+        None
+    }
+
+    /// Of a memory file.
+    fn seals(&self) -> Option<&Seals> {
         None
     }
 

@@ -8,6 +8,7 @@ use crate::fs::caller;
 use crate::fs::file::truncate;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::seals;
 
 pub fn sys_close(fd: i32) -> Result<usize> {
     caller::files().close(fd).map(|()| 0)
@@ -73,6 +74,8 @@ const F_OFD_SETLKW: u32 = 38;
 const F_DUPFD_CLOEXEC: u32 = 1030;
 const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
+const F_ADD_SEALS: u32 = 1033;
+const F_GET_SEALS: u32 = 1034;
 
 pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
     let files = caller::files();
@@ -105,6 +108,14 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
         F_OFD_SETLK | F_OFD_SETLKW => lock::set(fd, &file, argument, command == F_OFD_SETLKW, true),
         F_SETOWN => Ok(0),
         F_GETOWN => Ok(0),
+        F_ADD_SEALS => {
+            if !file.flags().writes() {
+                return Err(EPERM);
+            }
+            seals::add(file.inode(), argument as u32)?;
+            Ok(0)
+        }
+        F_GET_SEALS => Ok(file.inode().ops.seals().ok_or(EINVAL)?.get() as usize),
         F_SETPIPE_SZ => file.downcast::<End>().ok_or(EBADF)?.set_capacity(argument as u32 as usize),
         F_GETPIPE_SZ => Ok(file.downcast::<End>().ok_or(EBADF)?.capacity()),
         _ => Err(EINVAL),

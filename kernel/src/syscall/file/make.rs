@@ -4,9 +4,10 @@
 use alloc::sync::Arc;
 
 use crate::errno::*;
-use crate::fs::anon::{epoll, eventfd, pipe};
+use crate::fs::anon::{epoll, eventfd, memfd, pipe};
+use crate::fs::caller;
 use crate::fs::file::{File, OpenFlags};
-use crate::fs::{caller, memory_file};
+use crate::fs::vfs::seals;
 use crate::memory::user::{UserPtr, UserStr};
 use crate::process::drain_and_retry;
 
@@ -58,15 +59,29 @@ pub fn sys_eventfd2(count: u32, flags: u32) -> Result<usize> {
 pub fn sys_memfd_create(name: usize, flags: u32) -> Result<usize> {
     const CLOEXEC: u32 = 1;
     const ALLOW_SEALING: u32 = 2;
+    const HUGETLB: u32 = 4;
     const NOEXEC_SEAL: u32 = 8;
     const EXEC: u32 = 16;
-    if flags & !(CLOEXEC | ALLOW_SEALING | NOEXEC_SEAL | EXEC) != 0 {
+    const HUGE_SIZES: u32 = 0x3f << 26;
+    let sizes = if flags & HUGETLB != 0 { HUGE_SIZES } else { 0 };
+    if flags & !(CLOEXEC | ALLOW_SEALING | HUGETLB | NOEXEC_SEAL | EXEC | sizes) != 0
+        || flags & (NOEXEC_SEAL | EXEC) == NOEXEC_SEAL | EXEC
+    {
         return Err(EINVAL);
     }
     // 249 bytes and the NUL, as the name gets a prefix on Linux.
     let mut buffer = [0; 250];
     UserStr::new(name).read_or(&mut buffer, EINVAL)?;
-    install(memory_file()?, flags & CLOEXEC != 0)
+    if flags & HUGETLB != 0 {
+        // As Linux without hugetlbfs.
+        return Err(ENOSYS);
+    }
+    let (mode, seals) = match flags & (ALLOW_SEALING | NOEXEC_SEAL) {
+        0 => (0o777, seals::SEAL),
+        ALLOW_SEALING => (0o777, 0),
+        _ => (0o666, seals::EXEC),
+    };
+    install(memfd::try_new(mode, seals)?, flags & CLOEXEC != 0)
 }
 
 pub fn sys_epoll_create(size: i32) -> Result<usize> {

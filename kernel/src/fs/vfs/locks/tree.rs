@@ -65,7 +65,7 @@ impl<I: Item> Node<I> {
 
     /// How much higher the left side is.
     fn lean(&self) -> i16 {
-        i16::from(height(&self.left)) - i16::from(height(&self.right))
+        i16::from(height(&self.left)).saturating_sub(i16::from(height(&self.right)))
     }
 
     fn turned_right(mut self: Box<Self>) -> Box<Self> {

@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check fuzz fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check table fuzz fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -42,6 +42,11 @@ check: setup ## Formatting and lints, warnings as errors; which room uses which 
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy $(KERNEL_FLAGS) -- -D warnings
 	$(CARGO) run --quiet -p darter-structure
+	$(CARGO) run --quiet -p darter-table -- check
+
+table: build ## What the ABI programs show of each call and flag (tests/table/shown), and the page of it (docs/syscalls.md)
+	tests/run --shown tests/table/shown
+	$(CARGO) run --quiet -p darter-table -- page
 
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
 	target/release/darter bench --vs linux $(BENCH)

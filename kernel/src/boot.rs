@@ -43,7 +43,7 @@ extern "C" fn boot() -> ! {
 
 /// The part of the boot that may sleep: the root file system and the first process.
 fn finish_boot(_: usize) {
-    syscall::set_trace(arch::command_line().split_ascii_whitespace().any(|word| word == "strace"));
+    syscall::trace::configure(arch::command_line());
     #[cfg(feature = "lockdep")]
     crate::lock_order::plant_inversion(arch::command_line());
     sched::plant(arch::command_line());

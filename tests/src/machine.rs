@@ -17,6 +17,8 @@ pub struct Machine {
     cache: PathBuf,
     /// Of the driver, the Linux image's name and the words it boots with: results of another machine are no use.
     salt: u64,
+    /// Tells in its log what the programs call.
+    tells: bool,
 }
 
 /// Seconds for the machine's start, under emulation on a busy computer.
@@ -36,7 +38,20 @@ impl Machine {
         salt.extend_from_slice(&cpus.to_le_bytes());
         salt.extend_from_slice(&std::fs::read(root.join("host/src/machine/kernel.rs")).unwrap_or_default());
         let salt = program::hash(&salt);
-        Machine { root: root.to_owned(), cpus, limit, driver, cache: root.join(".cache/abi"), salt }
+        Machine {
+            root: root.to_owned(),
+            cpus,
+            limit,
+            driver,
+            cache: root.join(".cache/abi"),
+            salt,
+            tells: false,
+        }
+    }
+
+    /// The same, but its log tells what the programs call (boot option strace=shown).
+    pub fn telling(self) -> Machine {
+        Machine { tells: true, ..self }
     }
 
     fn cache_file(&self, program: &Program) -> PathBuf {
@@ -75,6 +90,9 @@ impl Machine {
         let timeout = START + BATCH.min(count.saturating_mul(self.limit.as_secs()));
         command.args(["run", "--kernel", kernel, "--memory", "512M"]);
         command.args(["--cpus", &self.cpus.to_string(), "--timeout", &timeout.to_string()]);
+        if self.tells {
+            command.args(["--verbose", "--append", "strace=shown"]);
+        }
         let mut add = |file: &Path, name: &str| {
             let mut word = file.as_os_str().to_owned();
             word.push(format!(":/abi/{name}"));
@@ -92,7 +110,8 @@ impl Machine {
         let errors = String::from_utf8_lossy(&done.stderr);
         let words: Vec<&str> = errors.trim_end().lines().collect();
         let last = words.get(words.len().saturating_sub(25)..).unwrap_or_default().join("\n");
-        Ok(Run { ended, running, words: format!("{}\n{last}", done.status) })
+        let words = format!("{}\n{last}", done.status);
+        Ok(Run { ended, running, words, log: errors.into_owned() })
     }
 }
 
@@ -104,6 +123,8 @@ struct Run {
     running: Option<String>,
     /// How the machine ended, and the last of its stderr.
     words: String,
+    /// All of its stderr.
+    log: String,
 }
 
 /// One kernel's way through a list of programs.
@@ -112,11 +133,13 @@ pub struct Batch<'a> {
     kernel: &'a str,
     left: &'a [Program],
     ready: VecDeque<(&'a Program, Outcome)>,
+    /// What the machines said on stderr.
+    pub log: String,
 }
 
 impl<'a> Batch<'a> {
     pub fn new(machine: &'a Machine, kernel: &'a str, programs: &'a [Program]) -> Batch<'a> {
-        Batch { machine, kernel, left: programs, ready: VecDeque::new() }
+        Batch { machine, kernel, left: programs, ready: VecDeque::new(), log: String::new() }
     }
 
     /// The next program's outcome; None when all had their turn. An error if the machine does not even start one.
@@ -128,7 +151,8 @@ impl<'a> Batch<'a> {
     }
 
     fn boot(&mut self) -> Result<(), String> {
-        let Run { ended, running, words } = self.machine.run(self.kernel, self.left)?;
+        let Run { ended, running, words, log } = self.machine.run(self.kernel, self.left)?;
+        self.log.push_str(&log);
         if ended.is_empty() && running.is_none() {
             return Err(format!("kernel {} did not start the first program: {words}", self.kernel));
         }

@@ -12,10 +12,11 @@ mod program;
 mod report;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use darter_table::record::Record;
 use frames::Outcome;
 use known::Known;
 use machine::{Batch, Machine};
@@ -29,20 +30,32 @@ struct Options {
     cpus: u32,
     fresh: bool,
     list: bool,
+    shown: Option<PathBuf>,
     names: Vec<String>,
 }
 
 fn usage(problem: &str) -> ! {
     eprintln!("{problem}");
-    eprintln!("usage: tests/run [--kernel darter|linux|FILE] [--cpus N] [--fresh] [--list] [NAME...]");
+    eprintln!(
+        "usage: tests/run [--kernel darter|linux|FILE] [--cpus N] [--fresh] [--list] [--shown FILE] [NAME...]"
+    );
     eprintln!("  NAME     programs whose name contains it; all if none is given");
     eprintln!("  --fresh  ask Linux again instead of taking what it said last time");
+    eprintln!(
+        "  --shown  write into FILE which calls, flags and commands the programs make, with which outcome"
+    );
     std::process::exit(2);
 }
 
 fn options() -> Options {
-    let mut options =
-        Options { kernel: "darter".into(), cpus: 2, fresh: false, list: false, names: Vec::new() };
+    let mut options = Options {
+        kernel: "darter".into(),
+        cpus: 2,
+        fresh: false,
+        list: false,
+        shown: None,
+        names: Vec::new(),
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -53,6 +66,9 @@ fn options() -> Options {
             }
             "--fresh" => options.fresh = true,
             "--list" => options.list = true,
+            "--shown" => {
+                options.shown = Some(words.next().unwrap_or_else(|| usage("--shown needs a file")).into());
+            }
             "-h" | "--help" => usage("Compares the kernel with Linux, program by program."),
             name if !name.starts_with('-') => options.names.push(name.to_owned()),
             other => usage(&format!("unknown option {other}")),
@@ -85,6 +101,9 @@ fn compare(options: &Options) -> Result<bool, String> {
         return Ok(true);
     }
     let machine = Machine::new(&root, options.cpus, Duration::from_secs(PROGRAM_LIMIT));
+    if let Some(file) = &options.shown {
+        return shown(&options.kernel, &machine.telling(), &programs, file);
+    }
     let expected = expectations(options, &machine, &programs)?;
     let known = Known::load(&root, &options.kernel)?;
 
@@ -135,6 +154,25 @@ fn compare(options: &Options) -> Result<bool, String> {
         options.kernel
     );
     Ok(failed.is_empty())
+}
+
+/// Writes down what the programs show that behave.
+fn shown(kernel: &str, machine: &Machine, programs: &[Program], file: &Path) -> Result<bool, String> {
+    let programs: Vec<Program> =
+        programs.iter().filter(|one| !one.file.to_string_lossy().contains("/misbehave/")).cloned().collect();
+    let names: Vec<String> = programs.iter().map(|one| one.name.clone()).collect();
+    let mut batch = Batch::new(machine, kernel, &programs);
+    let mut well = true;
+    while let Some((program, outcome)) = batch.next_outcome()? {
+        if !matches!(&outcome, Outcome::Ended(ended) if ended.status == "exit-0") {
+            println!("FAILED   {}", program.name);
+            well = false;
+        }
+    }
+    let mut record = Record::default();
+    batch.log.lines().for_each(|line| record.take_line(line, &names));
+    std::fs::write(file, record.text()).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(well)
 }
 
 /// What Linux prints, from the cache or from a Linux machine.

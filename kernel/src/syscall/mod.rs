@@ -20,13 +20,13 @@ pub mod system;
 mod table;
 pub mod time;
 pub mod timer;
+pub mod trace;
 pub mod tty;
 
 use crate::arch::UserRegs;
 use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process as proc;
 use crate::sched::{self, Work};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A system call from `regs`; the result goes into them. Interrupts are enabled and no lock is held.
 #[inline]
@@ -37,8 +37,8 @@ pub fn dispatch(regs: &mut UserRegs) {
         Some(result) => result,
         None => Err(missing(number)),
     };
-    if TRACE.load(Ordering::Relaxed) {
-        trace(number, args, &result);
+    if trace::enabled() {
+        trace::trace(number, args, &result);
     }
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
@@ -104,23 +104,6 @@ handlers! {
     (A 0, B 1, C 2, D 3)
     (A 0, B 1, C 2, D 3, E 4)
     (A 0, B 1, C 2, D 3, E 4, G 5)
-}
-
-static TRACE: AtomicBool = AtomicBool::new(false);
-
-/// Logs every call from now on (boot option `strace`).
-pub fn set_trace(on: bool) {
-    TRACE.store(on, Ordering::Relaxed);
-}
-
-#[cold]
-fn trace(number: usize, args: [usize; 6], result: &Result<usize>) {
-    let name = table::name(number).unwrap_or("?");
-    let tid = proc::current().tid();
-    match result {
-        Ok(value) => info!("{tid} {name}({args:x?}) = {value:#x}"),
-        Err(errno) => info!("{tid} {name}({args:x?}) = {errno:?}"),
-    }
 }
 
 /// Says once per number that a call is not there.

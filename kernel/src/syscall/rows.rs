@@ -180,8 +180,8 @@ calls! {
     143 sched_getparam(pid: Pid, param: Out(&SCHED_PARAM)) = scheduling::sys_sched_getparam;
     144 sched_setscheduler(pid: Pid, policy: Options(&SCHED_POLICY), param: In(&SCHED_PARAM)) = scheduling::sys_sched_setscheduler;
     145 sched_getscheduler(pid: Pid) = scheduling::sys_sched_getscheduler;
-    146 sched_get_priority_max(policy: Options(&SCHED_CLASS)) = scheduling::sys_sched_get_priority_max;
-    147 sched_get_priority_min(policy: Options(&SCHED_CLASS)) = scheduling::sys_sched_get_priority_min;
+    146 sched_get_priority_max(policy: Options(&PRIORITY_CLASS)) = scheduling::sys_sched_get_priority_max;
+    147 sched_get_priority_min(policy: Options(&PRIORITY_CLASS)) = scheduling::sys_sched_get_priority_min;
     148 sched_rr_get_interval(pid: Pid, to: Out(&TIMESPEC)) = scheduling::sys_sched_rr_get_interval;
     149 mlock(address: Addr, len: Len) = memory::sys_mlock;
     150 munlock(address: Addr, len: Len) = memory::sys_mlock;
@@ -257,15 +257,15 @@ calls! {
     219 restart_syscall() = signal::sys_restart_syscall;
     220 semtimedop(id: Int(&ANY), operations: Addr, count: Size, timeout: In(&TIMESPEC));
     221 fadvise64(fd: Fd(Regular), at: Offset, len: Offset, advice: Options(&FADVISE)) = file::sys_fadvise64;
-    222 timer_create(clock: Options(&CLOCKS), event: In(&SIGEVENT), to: Out(&WORD)) = timer::sys_timer_create;
+    222 timer_create(clock: Options(&TIMER_CLOCKS), event: In(&SIGEVENT), to: Out(&WORD)) = timer::sys_timer_create;
     223 timer_settime(timer: Timer, flags: Options(&TIMER_HOW), new: In(&ITIMERSPEC), old: Out(&ITIMERSPEC)) = timer::sys_timer_settime;
     224 timer_gettime(timer: Timer, to: Out(&ITIMERSPEC)) = timer::sys_timer_gettime;
     225 timer_getoverrun(timer: Timer) = timer::sys_timer_getoverrun;
     226 timer_delete(timer: Timer) = timer::sys_timer_delete;
-    227 clock_settime(clock: Options(&CLOCKS), from: In(&TIMESPEC)) = time::sys_clock_settime;
+    227 clock_settime(clock: Options(&SETTABLE_CLOCKS), from: In(&TIMESPEC)) = time::sys_clock_settime;
     228 clock_gettime(clock: Options(&CLOCKS), to: Out(&TIMESPEC)) = time::sys_clock_gettime;
     229 clock_getres(clock: Options(&CLOCKS), to: Out(&TIMESPEC)) = time::sys_clock_getres;
-        230 clock_nanosleep(clock: Options(&CLOCKS), flags: Options(&TIMER_HOW), time: In(&TIMESPEC), left: Out(&TIMESPEC)) =
+        230 clock_nanosleep(clock: Options(&SLEEP_CLOCKS), flags: Options(&TIMER_HOW), time: In(&TIMESPEC), left: Out(&TIMESPEC)) =
         time::sys_clock_nanosleep;
     231 exit_group(status: Int(&ANY)) = process::sys_exit_group;
     232 epoll_wait(epoll: Fd(EpollFile), events: OutMany(&EPOLL_EVENT, 2), most: Size, timeout: Int(&WAITS)) = poll::sys_epoll_wait;
@@ -323,7 +323,7 @@ calls! {
         281 epoll_pwait(epoll: Fd(EpollFile), events: OutMany(&EPOLL_EVENT, 2), most: Size, timeout: Int(&WAITS), mask: In(&SIGSET), size:
         Int(&EIGHT)) = poll::sys_epoll_pwait;
     282 signalfd(fd: Fd(SignalFile), set: In(&SIGSET), size: Int(&EIGHT)) -> SignalFile = signal::sys_signalfd;
-    283 timerfd_create(clock: Options(&CLOCKS), flags: Options(&NEW_FILE)) -> TimerFile = timer::sys_timerfd_create;
+    283 timerfd_create(clock: Options(&TIMERFD_CLOCKS), flags: Options(&NEW_FILE)) -> TimerFile = timer::sys_timerfd_create;
     284 eventfd(count: Int(&ANY)) -> EventFile = file::sys_eventfd;
     285 fallocate(fd: Fd(Regular), mode: Options(&FALLOC), at: Offset, len: Offset) = file::sys_fallocate;
         286 timerfd_settime(fd: Fd(TimerFile), flags: Options(&TIMERFD_HOW), new: In(&ITIMERSPEC), old: Out(&ITIMERSPEC)) =

@@ -10,6 +10,7 @@ macro_rules! calls {
     )*) => {
         use crate::arch::UserRegs;
         use crate::errno::Result;
+        use crate::syscall::trace::Asks;
         use crate::syscall::{
             Handler, barrier, file, futex, identity, memory, path, poll, process, scheduling, signal, system, time, timer, tty,
         };
@@ -31,10 +32,18 @@ macro_rules! calls {
                 _ => None,
             }
         }
+
+        /// Which arguments of a call say what is to be done.
+        pub fn asks(number: usize) -> Asks {
+            match number {
+                $($number => const { Asks::of(stringify!($($($arguments)*)?)) },)*
+                _ => Asks::NOTHING,
+            }
+        }
     };
 }
 
 #[path = "rows.rs"]
 mod rows;
 
-pub use rows::{call, name};
+pub use rows::{asks, call, name};

@@ -16,6 +16,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod claims;
+pub mod page;
+pub mod record;
 pub mod sets;
 pub mod structs;
 
@@ -171,9 +174,18 @@ impl Set {
     pub fn parts(&self, value: u64) -> impl Iterator<Item = &'static Opt> {
         let flags = self.flags.iter().fold(0, |all, flag| all | flag.value);
         let choices = self.choices.iter().fold(0, |all, choice| all | choice.value);
-        let choice = if flags == 0 { value & u64::from(u32::MAX) } else { value & choices & !flags };
-        let chosen = self.choices.iter().find(move |o| o.value & u64::from(u32::MAX) == choice);
-        chosen.into_iter().chain(self.flags.iter().filter(move |flag| value & flag.value == flag.value))
+        let value = value & self.mask();
+        let whole = self.choices.iter().find(|o| value != 0 && o.value & self.mask() == value);
+        let rest = if whole.is_some() { 0 } else { value };
+        let choice = if flags == 0 { rest } else { rest & choices & !flags };
+        let chosen = whole.or(self.choices.iter().find(|o| o.value & self.mask() == choice));
+        chosen.into_iter().chain(self.flags.iter().filter(move |flag| rest & flag.value == flag.value))
+    }
+
+    /// The bits of a word that count: 32, but for a set that has higher ones.
+    pub fn mask(&self) -> u64 {
+        let all = self.flags.iter().fold(0, |all, flag| all | flag.value);
+        if all >> 32 == 0 { u64::from(u32::MAX) } else { u64::MAX }
     }
 }
 

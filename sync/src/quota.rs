@@ -5,12 +5,9 @@
 //!   spare[cpu]     what this CPU has put by: a charge comes out of it, what is given back goes into it
 //! ```
 //!
-//! What is used is `taken` less all spares. A charge looks at `taken` and at this CPU's spare and writes only the latter. Where that does not
-//! suffice it takes a batch more; where a batch does not fit below the limit, the spares of all CPUs are called in and it is counted to the unit. So
-//! the limit is exact: what fits is not refused for what other CPUs have put by, and no more than the limit is ever used.
-//!
-//! * `taken` never falls below what is used: it is lowered only by what was taken out of a spare before.
-//! * Limits are the caller's, and may differ from charge to charge.
+//! A charge looks at `taken` and at this CPU's spare and writes only the latter. The limit is exact: what fits is not refused for what other
+//! CPUs have put by, and no more than the limit is ever used; `protocol::quota` says why. Limits are the caller's, and may differ from charge to
+//! charge.
 //!
 //! No locks; not for interrupt handlers.
 #![forbid(unsafe_code)]
@@ -18,153 +15,82 @@
 use crate::heap::{AllocError, try_box_slice};
 use crate::machine;
 use crate::percpu::Padded;
+use crate::protocol::quota::{RawQuota, Spares};
+pub use crate::protocol::quota::{Refused, UNLIMITED};
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// What a CPU puts by at a time. It keeps twice as much at most.
-const BATCH: u64 = 64;
-/// `taken` of a quota that is closed.
-const CLOSED: u64 = u64::MAX;
-/// How often spares are called in, for one charge, while other CPUs put more by.
-const TRIES: usize = 4;
-
-/// No limit.
-pub const UNLIMITED: u64 = CLOSED - 1;
-
-/// Why a charge was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
-    /// It goes beyond the limit.
-    Full,
-    /// [`Quota::close`] has found nothing used.
-    Closed,
-}
+use core::sync::atomic::AtomicU64;
 
 /// One CPU's spares, on a line of their own.
 #[repr(align(64))]
-struct Spares<const N: usize>([AtomicU64; N]);
+struct Own<const N: usize>([AtomicU64; N]);
 
 /// Counts of `N` kinds of things. A kind that does not exist is refused.
 pub struct Quota<const N: usize> {
-    taken: Padded<[AtomicU64; N]>,
-    spares: Box<[Spares<N>]>,
+    taken: Padded<[RawQuota; N]>,
+    spares: Box<[Own<N>]>,
+}
+
+/// The spares of one kind.
+struct Of<'a, const N: usize>(&'a [Own<N>], usize);
+
+impl<const N: usize> Spares for Of<'_, N> {
+    const BATCH: u64 = 64;
+
+    #[inline]
+    fn this(&self) -> Option<&AtomicU64> {
+        self.0.get(machine::cpu_id() as usize)?.0.get(self.1)
+    }
+
+    fn each(&self, f: impl FnMut(&AtomicU64)) {
+        self.0.iter().filter_map(|own| own.0.get(self.1)).for_each(f);
+    }
 }
 
 impl<const N: usize> Quota<N> {
     /// Nothing is used.
+    ///
+    /// # Errors
+    /// Memory is out.
     pub fn try_new() -> Result<Self, AllocError> {
         let cpus = machine::cpus() as usize;
         Ok(Self {
-            taken: Padded([const { AtomicU64::new(0) }; N]),
-            spares: try_box_slice(cpus, |_| Spares([const { AtomicU64::new(0) }; N]))?,
+            taken: Padded([const { RawQuota::new() }; N]),
+            spares: try_box_slice(cpus, |_| Own([const { AtomicU64::new(0) }; N]))?,
         })
     }
 
-    /// This CPU's spare.
     #[inline]
-    fn spare(&self, kind: usize) -> Option<&AtomicU64> {
-        self.spares.get(machine::cpu_id() as usize)?.0.get(kind)
+    fn of(&self, kind: usize) -> Of<'_, N> {
+        Of(&self.spares, kind)
     }
 
     /// Counts `n` more, if no more than `limit` is used then.
+    ///
+    /// # Errors
+    /// It is not counted.
     #[inline]
     pub fn charge(&self, kind: usize, n: u64, limit: u64) -> Result<(), Refused> {
-        if let Some(spare) = self.spare(kind)
-            && let Some(taken) = self.taken.get(kind)
-        {
-            let have = spare.load(Relaxed);
-            if have >= n
-                && taken.load(Relaxed) <= limit
-                && spare.compare_exchange(have, have - n, Relaxed, Relaxed).is_ok()
-            {
-                return Ok(());
-            }
-        }
-        self.charge_slowly(kind, n, limit)
-    }
-
-    #[cold]
-    fn charge_slowly(&self, kind: usize, n: u64, limit: u64) -> Result<(), Refused> {
-        let taken = self.taken.get(kind).ok_or(Refused::Full)?;
-        let up_to = |n: u64| {
-            taken.fetch_update(Relaxed, Relaxed, |now| {
-                now.checked_add(n).filter(|sum| *sum <= limit && *sum < CLOSED)
-            })
-        };
-        if let Some(spare) = self.spare(kind)
-            && let Some(more) = n.checked_add(BATCH)
-            && up_to(more).is_ok()
-        {
-            spare.fetch_add(BATCH, Relaxed);
-            return Ok(());
-        }
-        for _ in 0..TRIES {
-            let found = self.call_in(kind);
-            match up_to(n) {
-                Ok(_) => return Ok(()),
-                Err(CLOSED) => return Err(Refused::Closed),
-                Err(_) if found == 0 => break,
-                Err(_) => {}
-            }
-        }
-        Err(Refused::Full)
+        self.taken.get(kind).ok_or(Refused::Full)?.charge(&self.of(kind), n, limit)
     }
 
     /// Counts `n` less. They were charged before.
     #[inline]
     pub fn give_back(&self, kind: usize, n: u64) {
-        let Some(spare) = self.spare(kind) else { return self.lower(kind, n) };
-        let have = spare.fetch_add(n, Relaxed).saturating_add(n);
-        if have > 2 * BATCH {
-            self.put_back(kind, spare, have);
-        }
-    }
-
-    #[cold]
-    fn put_back(&self, kind: usize, spare: &AtomicU64, have: u64) {
-        // Where another CPU calls it in just now, there is nothing left to do.
-        if spare.compare_exchange(have, BATCH, Relaxed, Relaxed).is_ok() {
-            self.lower(kind, have - BATCH);
-        }
-    }
-
-    fn lower(&self, kind: usize, n: u64) {
         if let Some(taken) = self.taken.get(kind) {
-            taken.fetch_sub(n, Relaxed);
+            taken.give_back(&self.of(kind), n);
         }
-    }
-
-    /// Takes away what CPUs have put by, and says how much that was.
-    fn call_in(&self, kind: usize) -> u64 {
-        let mut found = 0;
-        for spare in self.spares.iter().filter_map(|spares| spares.0.get(kind)) {
-            if spare.load(Relaxed) != 0 {
-                let n = spare.swap(0, Relaxed);
-                self.lower(kind, n);
-                found += n;
-            }
-        }
-        found
     }
 
     /// How much is used: exact when nobody charges or gives back meanwhile.
     pub fn used(&self, kind: usize) -> u64 {
-        let Some(taken) = self.taken.get(kind) else { return 0 };
-        let taken = taken.load(Relaxed);
-        let spares = self.spares.iter().filter_map(|spares| spares.0.get(kind));
-        if taken == CLOSED { 0 } else { taken.saturating_sub(spares.map(|spare| spare.load(Relaxed)).sum()) }
+        self.taken.get(kind).map_or(0, |taken| taken.used(&self.of(kind)))
     }
 
     /// Ends it, if nothing of any kind is used: every later charge is refused as `Closed`. One caller at a time.
     pub fn close(&self) -> bool {
-        for kind in 0..N {
-            self.call_in(kind);
-            let closed = self
-                .taken
-                .get(kind)
-                .is_some_and(|taken| taken.compare_exchange(0, CLOSED, Relaxed, Relaxed).is_ok());
-            if !closed {
-                self.taken.iter().take(kind).for_each(|taken| taken.store(0, Relaxed));
+        for (kind, taken) in self.taken.iter().enumerate() {
+            if !taken.close(&self.of(kind)) {
+                self.taken.iter().take(kind).for_each(RawQuota::open);
                 return false;
             }
         }
@@ -176,7 +102,7 @@ impl<const N: usize> Quota<N> {
 mod tests {
     use super::*;
     use crate::machine::hosted::as_cpu;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::thread;
 
     #[test]

@@ -8,5 +8,6 @@ pub mod chain;
 pub mod count;
 pub mod inbox;
 pub mod period;
+pub mod quota;
 pub mod sleep;
 pub mod spin;

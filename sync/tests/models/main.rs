@@ -20,3 +20,4 @@ mod count;
 mod inbox;
 mod locks;
 mod period;
+mod quota;

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use soft::{Soft, free_frames, read, start, switch_to, write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use sync::machine::hosted::as_cpu;
+use sync::machine::hosted::{self, as_cpu};
 use vm::*;
 
 /// A window that holds the border of a gigabyte and several of leaves, and begins and ends inside one.
@@ -319,7 +319,8 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn sequences(multithreaded: bool, cases: u32) {
+/// `pressed`: each operation gives way wherever it may.
+fn sequences(multithreaded: bool, pressed: bool, cases: u32) {
     start(4);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let steps = prop::collection::vec((0u32..3, ops()), 1..60);
@@ -331,7 +332,8 @@ fn sequences(multithreaded: bool, cases: u32) {
                 world.spaces[0].0.set_multithreaded();
             }
             for (cpu, op) in &steps {
-                as_cpu(FIRST_CPU + cpu, || world.apply(op));
+                let mut apply = || world.apply(op);
+                as_cpu(FIRST_CPU + cpu, || if pressed { _ = hosted::pressed(apply) } else { apply() });
             }
             as_cpu(FIRST_CPU + 1, || world.check_all());
             drop(world);
@@ -346,6 +348,8 @@ fn sequences(multithreaded: bool, cases: u32) {
 
 #[test]
 fn spaces_agree_with_the_oracle() {
-    sequences(false, 200);
-    sequences(true, 120);
+    sequences(false, false, 200);
+    sequences(true, false, 120);
+    sequences(false, true, 40);
+    sequences(true, true, 30);
 }

@@ -8,6 +8,7 @@ use super::own::GivenUp;
 use super::signal::{self, Action};
 use super::{Current, Process, Thread, family, session, wait};
 use crate::arch;
+use crate::fs::FileTable;
 use crate::memory::Space;
 use crate::sched::{self, Work, futex};
 use alloc::sync::Arc;
@@ -74,7 +75,8 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
     thread.exiting.store(true, Ordering::Release);
     process.gone.add(&usage);
-    drop((files, fs));
+    drop(fs);
+    files.into_iter().for_each(FileTable::give_up);
     process.threads_remove(&thread);
     if thread.tid() != process.pid() {
         thread.withdraw();

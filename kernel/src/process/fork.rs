@@ -164,7 +164,7 @@ fn check_user_limit(parent: &super::Current) -> Result {
         return Ok(());
     }
     let mut count = 0;
-    super::for_each_process(|process| {
+    super::walk_processes(|process| {
         if process.uid.load(Ordering::Relaxed) == credentials.uid {
             // A zombie counts until it is reaped.
             count += u64::from(process.thread_count().max(1));

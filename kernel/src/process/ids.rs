@@ -362,5 +362,15 @@ pub fn for_each_process(mut f: impl FnMut(&Arc<Process>) -> bool) {
     }
 }
 
+/// As [`for_each_process`], for system calls: gives way after each. May sleep: no spinning lock is held and no RCU section open. A fatal signal
+/// does not end it, as on Linux.
+pub fn walk_processes(mut f: impl FnMut(&Arc<Process>) -> bool) {
+    for_each_process(|process| {
+        let goes_on = f(process);
+        let _ = crate::sched::give_way();
+        goes_on
+    });
+}
+
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,7 @@ pub mod wait;
 pub use credentials::Credentials;
 pub use exit::{exit_group, exit_thread};
 pub use fork::{CloneRequest, clone};
-pub use ids::{Pid, find_process, find_thread, for_each_process};
+pub use ids::{Pid, find_process, find_thread, for_each_process, walk_processes};
 pub use limits::{file_size_limit, limit_now};
 pub use oom::drain_and_retry;
 pub use own::before_user_mode;

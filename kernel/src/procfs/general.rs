@@ -11,7 +11,7 @@ use crate::arch;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
 use crate::fs::vfs::superblock;
-use crate::process::{for_each_process, utsname};
+use crate::process::{utsname, walk_processes};
 use crate::sched;
 
 const NS: u64 = 1_000_000_000;
@@ -45,7 +45,7 @@ pub fn uptime(out: &mut Vec<u8>) -> Result {
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn loadavg(out: &mut Vec<u8>) -> Result {
     let (mut threads, mut last) = (0u64, 0);
-    for_each_process(|p| {
+    walk_processes(|p| {
         threads += u64::from(p.thread_count());
         last = last.max(p.pid());
         true
@@ -103,7 +103,7 @@ pub fn stat(out: &mut Vec<u8>) -> Result {
     let tick = NS / TICKS;
     let now = arch::time::now();
     let (mut processes, mut user, mut all, mut switches) = (0u64, 0u64, 1u64, 0u64);
-    for_each_process(|p| {
+    walk_processes(|p| {
         let usage = p.usage();
         processes += 1;
         user = user.saturating_add(usage.user_ns);
@@ -202,7 +202,7 @@ pub fn devices(out: &mut Vec<u8>) -> Result {
 pub fn vmstat(out: &mut Vec<u8>) -> Result {
     put!(out, "nr_free_pages {}\n", vm::frame::free_frames());
     let (mut minor, mut major) = (0, 0);
-    for_each_process(|p| {
+    walk_processes(|p| {
         let usage = p.usage();
         minor += usage.minor_faults;
         major += usage.major_faults;

@@ -82,7 +82,7 @@ pub fn give_way() -> bool {
 /// A task whose sleeping lock was handed over goes on; see `sync::machine`.
 #[cfg(target_os = "none")]
 mod hooks {
-    use super::{switch, task};
+    use super::{Work, switch, task};
     use crate::arch;
 
     #[unsafe(no_mangle)]
@@ -111,6 +111,11 @@ mod hooks {
     #[unsafe(no_mangle)]
     extern "Rust" fn __darter_give_way() -> bool {
         super::give_way()
+    }
+
+    #[unsafe(no_mangle)]
+    extern "Rust" fn __darter_should_give_way() -> bool {
+        super::current().work.any(Work::RESCHED | Work::PENDING)
     }
 
     #[unsafe(no_mangle)]

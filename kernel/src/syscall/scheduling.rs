@@ -93,7 +93,7 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
         abi::PRIO_PROCESS => f(&thread(who).map_err(|_| Errno::ESRCH)?),
         abi::PRIO_PGRP => {
             let group = if who == 0 { process::current().process.group() } else { who as u32 };
-            process::for_each_process(|p| {
+            process::walk_processes(|p| {
                 if p.group() == group {
                     p.for_each_thread(&mut f);
                 }
@@ -102,7 +102,7 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
         }
         abi::PRIO_USER => {
             let uid = if who == 0 { process::credentials().uid } else { who as u32 };
-            process::for_each_process(|p| {
+            process::walk_processes(|p| {
                 if p.uid_at_exit() == uid {
                     p.for_each_thread(&mut f);
                 }

@@ -51,7 +51,7 @@ pub fn sys_setdomainname(from: usize, len: i32) -> Result<usize> {
 #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn sys_sysinfo(to: usize) -> Result<usize> {
     let mut processes = 0u16;
-    process::for_each_process(|_| {
+    process::walk_processes(|_| {
         processes = processes.saturating_add(1);
         true
     });

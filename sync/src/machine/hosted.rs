@@ -146,7 +146,26 @@ pub fn relax() {
 }
 
 pub fn give_way() -> bool {
+    GAVE_WAY.with(|times| times.set(times.get() + 1));
     false
+}
+
+std::thread_local! {
+    static PRESSED: Cell<bool> = const { Cell::new(false) };
+    static GAVE_WAY: Cell<usize> = const { Cell::new(0) };
+}
+
+pub fn should_give_way() -> bool {
+    PRESSED.get()
+}
+
+/// Has this thread give way wherever it may, while `f` runs; how often it did so.
+pub fn pressed(f: impl FnOnce()) -> usize {
+    GAVE_WAY.set(0);
+    PRESSED.set(true);
+    f();
+    PRESSED.set(false);
+    GAVE_WAY.get()
 }
 
 /// Waits for what another thread is about to do; a minute at most, so that a test fails instead of hanging.

@@ -17,6 +17,7 @@ unsafe extern "Rust" {
     safe fn __darter_cycles() -> u64;
     safe fn __darter_relax();
     safe fn __darter_give_way() -> bool;
+    safe fn __darter_should_give_way() -> bool;
     safe fn __darter_irq_save() -> bool;
     safe fn __darter_irq_restore(was: bool);
     safe fn __darter_percpu_base() -> usize;
@@ -63,6 +64,11 @@ pub fn relax() {
 #[inline]
 pub fn give_way() -> bool {
     __darter_give_way()
+}
+
+#[inline]
+pub fn should_give_way() -> bool {
+    __darter_should_give_way()
 }
 
 #[inline(always)]

@@ -67,6 +67,13 @@ pub fn give_way() -> bool {
     hooks::give_way()
 }
 
+/// Should another thread run? For loops that hold something which they have to put down before they call [`give_way`].
+#[inline]
+#[must_use]
+pub fn should_give_way() -> bool {
+    hooks::should_give_way()
+}
+
 /// Disables interrupts on this CPU and says whether they were enabled.
 #[inline(always)]
 pub fn irq_save() -> bool {

@@ -1,7 +1,7 @@
 //! Nodes that are on their way out.
 
 use super::flush::{DebugOnly, Moment};
-use super::{Ending, Node};
+use super::{Node, OwnedInterior};
 
 /// A leaf to which an entry led that is gone now. Whoever took it out has it leave the space, after a flush; once, since that uses it up:
 ///
@@ -65,10 +65,10 @@ impl<'r> DetachedLeaf<'r> {
 }
 
 impl<'r> DetachedInterior<'r> {
-    /// The space ends.
+    /// The node beyond the RCU section in which it was found.
     #[inline]
-    pub fn end(&self) -> Ending<'r> {
-        Ending(self.0)
+    pub fn own(self) -> OwnedInterior {
+        OwnedInterior::new(self)
     }
 
     pub(super) fn node(&self) -> &'r Node {

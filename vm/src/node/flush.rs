@@ -242,7 +242,7 @@ pub struct Gather<'g> {
     /// CPUs whose views link to the leaves in which the entries lay.
     viewers: CpuSet,
     entries: ArrayVec<Taken, 64>,
-    leaves: ArrayVec<DetachedLeaf<'g>, 32>,
+    leaves: ArrayVec<DetachedLeaf<'g>, 16>,
     pub removed: Removed,
 }
 

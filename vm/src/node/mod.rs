@@ -31,7 +31,7 @@ pub use copy::copy_entries;
 pub use detached::{Detached, DetachedInterior, DetachedLeaf};
 pub use entry::{LockedEntry, OwnPage, Taken};
 pub use locked::{Locked, MapObject};
-pub use new::{Ending, NewNode, Root, Stray};
+pub use new::{Ending, NewNode, OwnedInterior, Root, Stray};
 pub use path::{Shared, WalkPath};
 pub use pool::{NewPoolShare, PoolShare};
 pub use registered::{NodeRef, RegisteredLeaf, Registration};

@@ -1,6 +1,6 @@
 //! Nodes that are being made.
 
-use super::{Detached, NODE, Node, NodeState, Sharer, Used, node_of};
+use super::{Detached, DetachedInterior, NODE, Node, NodeState, Sharer, Used, node_of};
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::frame::{self, Frame, FrameKind};
@@ -9,6 +9,7 @@ use crate::order::Order;
 use crate::protocol::leaf;
 use crate::tlb::OwnTlb;
 use alloc::boxed::Box;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::rcu::{RcuHead, RcuRead};
 use sync::{SpinLock, slab_box};
@@ -113,6 +114,27 @@ impl Root {
 
     pub(super) fn as_new(&mut self) -> &mut NewNode {
         &mut self.0
+    }
+}
+
+/// An interior node that was taken out of a space that ends. Nobody frees it before it is retired, so no RCU section has to keep it meanwhile.
+#[must_use = "the node is never freed"]
+pub struct OwnedInterior(NonNull<Node>);
+
+impl OwnedInterior {
+    pub(super) fn new(node: DetachedInterior<'_>) -> Self {
+        Self(NonNull::from(node.node()))
+    }
+
+    /// The space ends.
+    #[inline]
+    pub fn end(&mut self) -> Ending<'_> {
+        Ending(self.node())
+    }
+
+    pub(super) fn node(&self) -> &Node {
+        // SAFETY: a detached node is freed by `Retired::interior` alone, which takes this.
+        unsafe { self.0.as_ref() }
     }
 }
 

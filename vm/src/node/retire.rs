@@ -1,10 +1,10 @@
 //! The end of nodes and of what they own. The only place where a frame that was mapped is freed.
 //!
 //! Invariants: FreeAfterFlush. [`Flushed`] is the proof that no CPU holds an old translation, and what it is shown for is used up: a
-//! [`Taken`] page, a [`DetachedLeaf`] or a [`DetachedInterior`] node. Tables and metadata wait for an RCU grace period besides, because walkers hold no lock.
+//! [`Taken`] page, a [`DetachedLeaf`] or an [`OwnedInterior`] node. Tables and metadata wait for an RCU grace period besides, because walkers hold no lock.
 
 use super::flush::{FlushProof, Flushed};
-use super::{DetachedInterior, DetachedLeaf, Locked, Node, RegisteredLeaf, Taken};
+use super::{DetachedLeaf, Locked, Node, OwnedInterior, RegisteredLeaf, Taken};
 use crate::frame::{self, Frame};
 use crate::machine::{Entry, Machine};
 use crate::order::Order;
@@ -85,7 +85,7 @@ impl Retired {
     }
 
     /// Frees an interior node that nothing leads to, after a grace period.
-    pub fn interior(node: DetachedInterior<'_>, _proof: Flushed<'_>) {
+    pub fn interior(node: OwnedInterior, _proof: Flushed<'_>) {
         // SAFETY: published; its one space has detached it, which happens once, and has flushed.
         unsafe { Self::free(node.node()) };
     }

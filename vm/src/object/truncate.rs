@@ -22,10 +22,14 @@ use crate::object::rmap::ReverseOps;
 use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use crate::protocol::evict;
 use arrayvec::ArrayVec;
+use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
 use sync::rcu::{self, RcuRead};
+
+/// Pages taken away at once: some hundred thousand instructions.
+const PART: u64 = 2048;
 
 impl Object {
     /// Sets the size in bytes. What lies beyond is gone for every mapping; what is added reads zero. May sleep.
@@ -63,26 +67,55 @@ impl Object {
         self.evict(first, MAX_PAGES, false, change);
     }
 
-    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`.
-    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
+    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`. In parts, between which it gives
+    /// way: each page goes as protocol/evict.rs says, and none comes back, since `change` is held and the size is set.
     fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
+        let mut page = first;
+        while page < end {
+            page = self.evict_some(page, end, copies, change);
+            // What has begun is made whole, whatever signal has come.
+            let _ = sync::machine::give_way();
+        }
+    }
+
+    /// Tags the slots of some of the pages `first..end`, from the first one on. How many were tagged, and where the part ends.
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
+    fn tag_some(&self, first: u64, end: u64) -> (u64, u64) {
+        let (mut tagged, mut page) = (0u64, first);
+        while page < end && tagged < PART && !(tagged > 0 && sync::machine::should_give_way()) {
+            match self.slots.run(page) {
+                Some(run) => {
+                    let left = usize::try_from(end - page).unwrap_or(usize::MAX);
+                    tagged += run.iter().take(left).map(|slot| u64::from(slot.tag())).sum::<u64>();
+                    page += run.len() as u64;
+                }
+                None => page = self.slots.absent_until(page).max(page + 1),
+            }
+        }
+        (tagged, page.min(end))
+    }
+
+    /// Takes some of the pages `first..end` away, from the first one on; says where it stopped.
+    fn evict_some(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) -> u64 {
+        let stopped = Cell::new(end);
         let tag = || {
-            let mut tagged = 0u64;
-            self.slots.each(first, end, &mut |_, slot| tagged += u64::from(slot.tag()));
+            let (tagged, stop) = self.tag_some(first, end);
+            stopped.set(stop);
             tagged
         };
         let visit = |tagged: &u64| {
             if (*tagged > 0 || copies) && !self.leaves.is_empty(change) {
                 let rcu = rcu::read();
                 self.leaves.visit(&rcu, change, |leaf, ops, held| {
-                    self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
+                    self.clear_leaf(leaf, ops, first..stopped.get(), copies, held, &rcu);
                 });
             }
         };
         // SAFETY: `evict` calls this after the visit, which flushes for each leaf what it has cleared. With `change` held nobody else tags.
-        let empty = |tagged| (tagged > 0).then(|| unsafe { self.empty(first, end) });
+        let empty = |tagged| (tagged > 0).then(|| unsafe { self.empty(first, stopped.get()) });
         // Dropped, the frames wait for the grace period.
         evict::evict(tag, visit, empty, drop);
+        stopped.get()
     }
 
     /// Empties the tagged slots of `first..end`.

@@ -11,40 +11,50 @@ use crate::node::{Detached, Ending, Retired};
 use crate::order::{self, Order};
 use crate::space::Space;
 use alloc::sync::Arc;
-use sync::rcu::{self, RcuRead};
+use sync::machine::{give_way, should_give_way};
+use sync::rcu;
 
 impl<M: Machine> Space<M> {
-    /// If nobody else has the space, drops it and says how many of its pages were in memory (ru_maxrss); else gives it back.
+    /// If nobody else has the space, drops it and says how many of its pages were in memory (ru_maxrss); else gives it back. May sleep.
     pub fn try_end(mut space: Arc<Self>) -> Result<usize, Arc<Self>> {
-        let ended = Arc::get_mut(&mut space).map(Self::exit);
+        let ended = Arc::get_mut(&mut space).map(|space| space.exit(true));
         ended.ok_or(space)
     }
 
     /// Drops everything that is mapped. This CPU and any other that has the space's root loaded go over to the kernel's root; none comes any more,
-    /// since the space is the caller's alone until it is dropped. Returns how many pages were in memory.
-    pub(crate) fn exit(&mut self) -> usize {
+    /// since the space is the caller's alone until it is dropped. Returns how many pages were in memory. `sleeps`: the caller may sleep.
+    pub(crate) fn exit(&mut self, sleeps: bool) -> usize {
         if core::mem::replace(&mut self.exited, true) {
             return 0;
         }
         let proof = Flushed::by_leaving::<M>(&mut self.tlb);
-        let rcu = rcu::read();
-        strip::<M>(self.root.end(), proof, &mut order::begin(), &rcu)
+        strip::<M>(self.root.end(), proof, &mut order::begin(), sleeps)
     }
 }
 
 /// Takes everything out of an interior node; returns how many pages the leaves below mapped.
 #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
-fn strip<M: Machine>(node: Ending<'_>, proof: Flushed<'_>, order: &mut Order<'_>, rcu: &RcuRead) -> usize {
+fn strip<M: Machine>(node: Ending<'_>, proof: Flushed<'_>, order: &mut Order<'_>, sleeps: bool) -> usize {
     let mut mapped = 0;
     let node = node.make_stray(order);
     for index in node.used() {
-        match node.take::<M>(index, rcu) {
-            None => {}
-            Some(Detached::Leaf(leaf)) => mapped += Retired::leave_leaf::<M>(leaf, proof, order),
-            Some(Detached::Interior(child)) => {
-                mapped += strip::<M>(child.end(), proof, order, rcu);
-                Retired::interior(child, proof);
+        let rcu = rcu::read();
+        let child = match node.take::<M>(index, &rcu) {
+            None => None,
+            Some(Detached::Leaf(leaf)) => {
+                mapped += Retired::leave_leaf::<M>(leaf, proof, order);
+                None
             }
+            Some(Detached::Interior(child)) => Some(child.own()),
+        };
+        drop(rcu);
+        if let Some(mut child) = child {
+            mapped += strip::<M>(child.end(), proof, order, sleeps);
+            Retired::interior(child, proof);
+        }
+        if sleeps && should_give_way() {
+            sync::lock::order::assert_may_sleep();
+            let _ = give_way();
         }
     }
     mapped

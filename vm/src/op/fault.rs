@@ -184,7 +184,7 @@ impl<M: Machine> Space<M> {
             drop(locked);
             return match self.unshare_leaf(&path, order) {
                 Ok(()) => Ok(Step::Again),
-                Err(Stop::Forking) => Ok(Step::Forking),
+                Err(Stop::Forking | Stop::GiveWay) => Ok(Step::Forking),
                 Err(Stop::Failed(e)) => Err(no_memory(e)),
             };
         }

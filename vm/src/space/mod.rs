@@ -102,6 +102,8 @@ pub(crate) enum Stop {
     Failed(VmError),
     /// A fork of this space is under way: wait for it and begin again.
     Forking,
+    /// Another thread should run: give way and go on where the walk came to. Of walks over ranges alone.
+    GiveWay,
 }
 
 impl<T: Into<VmError>> From<T> for Stop {
@@ -189,6 +191,6 @@ impl<M: Machine> Space<M> {
 
 impl<M: Machine> Drop for Space<M> {
     fn drop(&mut self) {
-        self.exit();
+        self.exit(false);
     }
 }

@@ -55,28 +55,37 @@ impl<M: Machine> Space<M> {
         op: &mut O,
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
+        // Within one leaf everything happens under one lock, or not at all.
+        let mut is_prepared = start / LEAF_SPAN == (end - 1) / LEAF_SPAN;
+        // How far the one pass and the other have come.
+        let (mut prepared, mut changed) = (start, start);
         loop {
             let result = {
                 let rcu = rcu::read();
                 let mut gather = Gather::new();
-                // Within one leaf everything happens under one lock, or not at all.
-                let one_leaf = start / LEAF_SPAN == (end - 1) / LEAF_SPAN;
-                let prepared = if one_leaf {
+                let found = if is_prepared {
                     Ok(())
                 } else {
-                    Walk { space: self, order, rcu: &rcu, pass: Prepare(&*op) }.range(self.root(), start..end)
+                    Walk::new(self, order, &rcu, Prepare(&*op)).all(start..end, &mut prepared)
                 };
-                let result = prepared.and_then(|()| {
+                found.and_then(|()| {
+                    is_prepared = true;
                     let pass = Change { op, gather: &mut gather };
-                    Walk { space: self, order, rcu: &rcu, pass }.range(self.root(), start..end)
-                });
-                gather.finish::<M>(&self.tlb, order);
-                result
+                    let result = Walk::new(self, order, &rcu, pass).all(start..end, &mut changed);
+                    gather.finish::<M>(&self.tlb, order);
+                    result
+                })
             };
             match result {
                 Ok(()) => return Ok(()),
                 Err(Stop::Failed(e)) => return Err(e),
-                Err(Stop::Forking) => self.wait_for_fork(),
+                Err(Stop::GiveWay) => give_way(),
+                Err(Stop::Forking) => {
+                    self.wait_for_fork();
+                    // The fork has shared what was this space's own.
+                    is_prepared &= start / LEAF_SPAN == (end - 1) / LEAF_SPAN;
+                    prepared = changed;
+                }
             }
         }
     }
@@ -89,25 +98,38 @@ impl<M: Machine> Space<M> {
         op: &O,
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
+        let mut prepared = start;
         loop {
             let rcu = rcu::read();
-            match (Walk { space: self, order, rcu: &rcu, pass: Prepare(op) }).range(self.root(), start..end) {
+            let result = Walk::new(self, order, &rcu, Prepare(op)).all(start..end, &mut prepared);
+            drop(rcu);
+            match result {
                 Ok(()) => return Ok(()),
                 Err(Stop::Failed(e)) => return Err(e),
-                Err(Stop::Forking) => {}
+                Err(Stop::GiveWay) => give_way(),
+                Err(Stop::Forking) => self.wait_for_fork(),
             }
-            drop(rcu);
-            self.wait_for_fork();
         }
     }
 }
 
-/// A walk over the nodes that a range covers.
+/// Between two parts of a walk, outside of its RCU section. A change that has begun is made whole, so a fatal signal does not end it.
+fn give_way() {
+    sync::lock::order::assert_may_sleep();
+    let _ = sync::machine::give_way();
+}
+
+/// A walk over the nodes that a range covers, in the order of addresses, and in each node first what lies whole in the range. If another thread should
+/// run, it stops between two leaves ([`Stop::GiveWay`]); the next walk over the same range goes on there, and comes to nothing a second time.
 struct Walk<'a, 'o, 'g, M: Machine, P> {
     space: &'g Space<M>,
     order: &'a mut Order<'o>,
     rcu: &'g RcuRead,
     pass: P,
+    /// Everything below was done by walks before; then, where this one stops.
+    reached: usize,
+    /// This walk has done something: it may stop.
+    gets_on: bool,
 }
 
 /// What is done on the way. Both passes of an operation go the same way.
@@ -121,36 +143,66 @@ trait Pass<'g, M: Machine>: Sized {
     fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop>;
 }
 
-impl<'g, M: Machine, P: Pass<'g, M>> Walk<'_, '_, 'g, M, P> {
+impl<'a, 'o, 'g, M: Machine, P: Pass<'g, M>> Walk<'a, 'o, 'g, M, P> {
+    fn new(space: &'g Space<M>, order: &'a mut Order<'o>, rcu: &'g RcuRead, pass: P) -> Self {
+        Walk { space, order, rcu, pass, reached: 0, gets_on: false }
+    }
+
+    /// The whole range, from `reached` on, where the last walk over it stopped (at its start, if there was none).
+    fn all(mut self, range: Range<usize>, reached: &mut usize) -> Result<(), Stop> {
+        self.reached = *reached;
+        let result = self.range(self.space.root(), range);
+        *reached = self.reached;
+        result
+    }
+
+    /// Stops before `at` if another thread should run. `at` is not where something begins that lies whole in the range, so whoever goes on there
+    /// sees what was done.
+    #[inline]
+    fn may_stop(&mut self, at: usize) -> Result<(), Stop> {
+        if self.gets_on && sync::machine::should_give_way() {
+            self.reached = at;
+            return Err(Stop::GiveWay);
+        }
+        Ok(())
+    }
+
     /// `start..end`, which lies in `node`.
     #[expect(clippy::arithmetic_side_effects, reason = "spans of user memory; end is not zero")]
     fn range(&mut self, node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
         let Range { start, end } = range;
         let span = node.span();
+        let reached = self.reached;
         // Entries that lie whole in the range.
         let low = start.next_multiple_of(span).max(node.base());
         let high = end & !(span - 1);
-        if low < high {
-            let whole = node.index(low)..node.index(high - 1) + 1;
-            if P::Op::CHANGES_SEGMENTS {
-                P::whole(self, node, whole.clone())?;
-            }
-            if node.level() > 1 || !P::Op::DETACHES {
-                // Without the lock: threads that work under neighbouring entries would pass its line around.
-                for index in whole {
-                    if node.child::<M>(index, self.rcu).is_some() {
-                        let from = node.address(index);
-                        self.below(node, from..from + span)?;
-                    }
-                }
-            }
-        }
-        // The ends.
         if low >= high && start / span == (end - 1) / span {
             return self.below(node, start..end);
         }
-        if !start.is_multiple_of(span) {
+        if !start.is_multiple_of(span) && reached < low {
             self.below(node, start..start.next_multiple_of(span))?;
+        }
+        if low < high && reached < high {
+            let from = node.index(low.max(reached));
+            let whole = node.index(low)..node.index(high - 1) + 1;
+            let is_last = P::Op::DETACHES && node.level() == 1;
+            if P::Op::CHANGES_SEGMENTS && is_last {
+                P::whole(self, node, from..whole.end)?;
+            } else if P::Op::CHANGES_SEGMENTS && reached <= low {
+                P::whole(self, node, whole.clone())?;
+            }
+            if !is_last {
+                // Without the lock: threads that work under neighbouring entries would pass its line around.
+                for index in from..whole.end {
+                    if node.child::<M>(index, self.rcu).is_some() {
+                        let at = node.address(index);
+                        if index > whole.start {
+                            self.may_stop(at)?;
+                        }
+                        self.below(node, at..at + span)?;
+                    }
+                }
+            }
         }
         if !end.is_multiple_of(span) {
             self.below(node, high..end)?;
@@ -162,7 +214,9 @@ impl<'g, M: Machine, P: Pass<'g, M>> Walk<'_, '_, 'g, M, P> {
     fn below(&mut self, node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
         let Range { start, end } = range;
         if node.level() == 1 {
-            return P::leaf(self, start, end);
+            P::leaf(self, start, end)?;
+            self.gets_on = true;
+            return Ok(());
         }
         loop {
             if let Some(child) = node.child::<M>(node.index(start), self.rcu) {
@@ -192,7 +246,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
 
     #[expect(clippy::arithmetic_side_effects, reason = "end is not zero; places in a leaf")]
     fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
-        let Walk { space, order, rcu, pass: Prepare(op) } = walk;
+        let Walk { space, order, rcu, pass: Prepare(op), .. } = walk;
         while let Some(path) = space.reach(start, O::CREATES, order, rcu)? {
             let leaf = path.node();
             let Some(locked) = path.enter::<M>(order) else { continue };
@@ -243,9 +297,14 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
     type Op = O;
 
     fn whole(walk: &mut Walk<'_, '_, 'g, M, Self>, node: &'g Node, whole: Range<u16>) -> Result<(), Stop> {
-        let Walk { space, order, rcu, pass: Change { op, gather } } = walk;
+        let is_last = O::DETACHES && node.level() == 1;
         let mut at = whole.start;
         while at < whole.end {
+            if is_last && at > whole.start {
+                walk.gets_on = true;
+                walk.may_stop(node.address(at))?;
+            }
+            let Walk { space, order, rcu, pass: Change { op, gather }, .. } = walk;
             let mut locked = node.lock(order);
             if locked.is_stray() {
                 return Err(VmError::Fault.into());
@@ -258,7 +317,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                     continue;
                 }
             };
-            if O::DETACHES && node.level() == 1 {
+            if is_last {
                 for index in locked.used_in(&(at..upto)) {
                     if locked.entry(index).is_absent() {
                         continue;
@@ -285,7 +344,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
 
     #[expect(clippy::arithmetic_side_effects, reason = "end is not zero; places in a leaf")]
     fn leaf(walk: &mut Walk<'_, '_, 'g, M, Self>, start: usize, end: usize) -> Result<(), Stop> {
-        let Walk { space, order, rcu, pass: Change { op, gather } } = walk;
+        let Walk { space, order, rcu, pass: Change { op, gather }, .. } = walk;
         let mut at = start;
         while at < end {
             let Some(path) = space.reach(at, O::CREATES, order, rcu)? else {

@@ -54,6 +54,8 @@ vm::slab_type!(FileTable, "file-table", Arc);
 
 /// Slots of a new table.
 const FIRST: usize = 16;
+/// Slots closed before others may run.
+const TURN: usize = 64;
 /// No table is larger, whatever the limit says.
 pub const MOST: usize = 1 << 20;
 
@@ -93,14 +95,20 @@ impl Share {
         self.tables.load(Relaxed) == 1 && self.image.shares.load(Relaxed) == 1
     }
 
-    /// One table less; the last one closes every file.
-    fn leave(&self) {
+    /// One table less; the last one closes every file. `sleeps`: the caller may sleep.
+    fn leave(&self, sleeps: bool) {
         if self.tables.fetch_sub(1, AcqRel) != 1 || self.image.shares.fetch_sub(1, AcqRel) != 1 {
             return;
         }
-        for slot in &self.image.slots {
-            if let Some(file) = slot.file.take() {
-                file.drop_open();
+        for slots in self.image.slots.chunks(TURN) {
+            for slot in slots {
+                if let Some(file) = slot.file.take() {
+                    file.drop_open();
+                }
+            }
+            if sleeps {
+                // All are closed, whatever signal has come.
+                let _ = crate::sched::give_way();
             }
         }
     }
@@ -156,7 +164,7 @@ impl FileTable {
                 if let Ok(own) = Share::try_new(share.image.clone()) {
                     self.share.swap(Some(own.clone()));
                     // Not the last: `own` was counted before.
-                    share.leave();
+                    share.leave(false);
                     share = own;
                     change.origin = Origin::Own;
                 }
@@ -202,7 +210,7 @@ impl FileTable {
             if index < image.slots.len() { image.slots.len() } else { (index + 1).next_power_of_two() };
         self.share.swap(Some(Share::try_copy(image, slots)?));
         change.origin = Origin::Own;
-        share.leave();
+        share.leave(false);
         self.image(read).ok_or(EBADF)
     }
 
@@ -369,6 +377,17 @@ impl FileTable {
     }
 }
 
+impl FileTable {
+    /// Gives a reference up; the last one closes every file, and gives way meanwhile. May sleep.
+    pub fn give_up(mut table: Arc<FileTable>) {
+        let Some(last) = Arc::get_mut(&mut table) else { return };
+        last.release_locks();
+        if let Some(share) = last.share.take() {
+            share.leave(true);
+        }
+    }
+}
+
 impl Drop for FileTable {
     fn drop(&mut self) {
         self.release_locks();
@@ -376,7 +395,7 @@ impl Drop for FileTable {
         let share = self.share.get(&read);
         drop(read);
         if let Some(share) = share {
-            share.leave();
+            share.leave(false);
         }
     }
 }

@@ -197,7 +197,7 @@ pub fn kill(pid: i32, signal: u32) -> Result {
         _ => Some(pid.unsigned_abs()),
     };
     let mut result = Err(Errno::ESRCH);
-    ids::for_each_process(|p| {
+    ids::walk_processes(|p| {
         let meant = match group {
             Some(group) => p.group() == group,
             None => p.pid() != 1 && !Arc::ptr_eq(p, &caller),

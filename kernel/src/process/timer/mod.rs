@@ -14,7 +14,7 @@ use crate::fs::anon::timerfd::TimerFile;
 /// The wall clock was set: whoever waits for a time on it waits longer or less. A walk over all processes and their
 /// files, so that no list of timers has to be kept for an event that hardly ever comes.
 pub fn clock_was_set() {
-    super::for_each_process(|process| {
+    super::walk_processes(|process| {
         process.timers.clock_was_set();
         process.for_each_thread(|thread| {
             let Some(files) = thread.files_of() else { return };

@@ -26,6 +26,9 @@ pub fn sys_close_range(first: u32, last: u32, flags: u32) -> Result<usize> {
         if fd.cast_unsigned() > last {
             break;
         }
+        if crate::sched::give_way() {
+            break;
+        }
         // Another thread may have closed it meanwhile.
         let _ = if flags != 0 { files.set_close_on_exec(fd, true) } else { files.close(fd) };
     }

@@ -1,0 +1,75 @@
+//! Operations over many leaves or pages put everything down between two of them if another thread should run.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.
+
+mod soft;
+
+use soft::requests::{RW, alone, anon, space};
+use soft::{free_frames, read, switch_to, write};
+use sync::machine::hosted::pressed;
+use vm::*;
+
+const LEAF: usize = 512 * 4096;
+const LEAVES: usize = 40;
+
+#[test]
+fn an_operation_over_many_leaves_gives_way_between_them_and_does_each_once() {
+    let _g = alone();
+    let before = free_frames();
+    for multithreaded in [false, true] {
+        let s = space();
+        if multithreaded {
+            s.set_multithreaded();
+        }
+        switch_to(&s);
+        let a = s.map(&anon(LEAVES * LEAF)).unwrap().0;
+        let (start, len) = (VirtAddr(a + 4096), LEAVES * LEAF - 2 * 4096);
+        let fill = || (0..LEAVES).for_each(|n| write(&s, a + n * LEAF + 8192, n as u64 + 1).unwrap());
+        fill();
+        let often = LEAVES / 2;
+        assert!(pressed(|| s.protect(start, len, Prot::READ).unwrap()) >= often);
+        assert_eq!(read(&s, a + 3 * LEAF + 8192), Ok(4));
+        assert_eq!(write(&s, a + 3 * LEAF + 8192, 0), Err(FaultError::Denied));
+        s.protect(start, len, RW).unwrap();
+        assert!(pressed(|| s.advise(start, len, Advice::DontNeed).unwrap()) >= often);
+        assert!((0..LEAVES).all(|n| read(&s, a + n * LEAF + 8192) == Ok(0)));
+        fill();
+        // Leaves that lie whole in the range are taken out 16 at a time.
+        assert!(pressed(|| s.unmap(start, len).unwrap()) >= 1);
+        assert!((0..LEAVES).all(|n| read(&s, a + n * LEAF + 8192) == Err(FaultError::NotMapped)));
+    }
+    sync::rcu::drain();
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn the_end_of_a_space_gives_way_after_each_leaf() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    switch_to(&s);
+    let a = s.map(&anon(LEAVES * LEAF)).unwrap().0;
+    (0..LEAVES).for_each(|n| write(&s, a + n * LEAF, 1).unwrap());
+    let mut mapped = 0;
+    assert!(pressed(|| mapped = Space::try_end(s).ok().unwrap()) >= LEAVES);
+    assert_eq!(mapped, LEAVES);
+    sync::rcu::drain();
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn an_object_gives_its_pages_back_in_parts() {
+    let _g = alone();
+    let before = free_frames();
+    let object = Object::try_new(1).unwrap();
+    const PAGES: u64 = 5000;
+    object.set_size(PAGES * 4096).unwrap();
+    (0..PAGES).for_each(|page| object.fill(page).unwrap());
+    object.fill(1).unwrap();
+    assert!(pressed(|| object.set_size(4096).unwrap()) >= 50);
+    assert!(object.frame(0).is_some());
+    assert!((1..PAGES).all(|page| object.frame(page).is_none()));
+    assert_eq!(object.fill(1), Err(FaultError::Bus));
+    drop(object);
+    sync::rcu::drain();
+    assert_eq!(free_frames(), before);
+}

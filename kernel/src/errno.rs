@@ -82,6 +82,7 @@ impl From<vm::VmError> for Errno {
             VmError::Exists => EEXIST,
             VmError::Access => EACCES,
             VmError::Permission => EPERM,
+            VmError::Busy => EBUSY,
             VmError::Fault => EFAULT,
             VmError::Overflow => EOVERFLOW,
         }

@@ -20,6 +20,8 @@ pub enum VmError {
     Access,
     /// The caller may not map there (EPERM).
     Permission,
+    /// Locked in memory (EBUSY).
+    Busy,
     /// An address is not mapped or does not allow the access (EFAULT).
     Fault,
     /// A size or offset goes past what can be represented (EOVERFLOW, EFBIG).

@@ -45,6 +45,12 @@ bitflags! {
         const NO_WRITE = 128;
         /// The caller may map below [`crate::USER_START`].
         const LOW = 256;
+        /// The pages are in memory when this returns, and stay there (mlock).
+        const LOCKED = 512;
+        /// `protect` may not make it executable.
+        const NO_EXEC = 1024;
+        /// In the second gigabyte of addresses (MAP_32BIT).
+        const LOW_2G = 2048;
     }
 }
 
@@ -102,6 +108,8 @@ pub enum Advice {
     DontNeed,
     /// Like `DontNeed`, at leisure; Darter drops at once.
     Free,
+    /// Like `DontNeed`, of locked memory too.
+    DontNeedLocked,
     /// Fault the pages in for reading or writing.
     PopulateRead,
     PopulateWrite,

@@ -207,7 +207,7 @@ fn a_stack_grows_down_to_its_limit() {
     let top = 0x7ff0_0000_0000;
     let flags = MapFlags::FIXED | MapFlags::GROWSDOWN;
     s.map(&MapRequest { flags, ..at(top - 8192, 8192, RW) }).unwrap();
-    s.set_stack_limit(1 << 20);
+    s.set_limits(1 << 20, usize::MAX);
     write(&s, top - 500_000, 1).unwrap();
     write(&s, top - (1 << 20), 1).unwrap();
     assert_eq!(write(&s, top - (1 << 20) - 4096, 1), Err(FaultError::NotMapped));

@@ -164,7 +164,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
         let rows = [
             ("VmPeak", kib(memory.virtual_pages)),
             ("VmSize", kib(memory.virtual_pages)),
-            ("VmLck", 0),
+            ("VmLck", kib(memory.locked)),
             ("VmPin", 0),
             ("VmHWM", kib(memory.resident_pages)),
             ("VmRSS", kib(memory.resident_pages)),

@@ -184,7 +184,7 @@ calls! {
     147 sched_get_priority_min(policy: Options(&PRIORITY_CLASS)) = scheduling::sys_sched_get_priority_min;
     148 sched_rr_get_interval(pid: Pid, to: Out(&TIMESPEC)) = scheduling::sys_sched_rr_get_interval;
     149 mlock(address: Addr, len: Len) = memory::sys_mlock;
-    150 munlock(address: Addr, len: Len) = memory::sys_mlock;
+    150 munlock(address: Addr, len: Len) = memory::sys_munlock;
     151 mlockall(flags: Options(&MCL)) = memory::sys_mlockall;
     152 munlockall() = memory::sys_munlockall;
     153 vhangup() = tty::sys_vhangup;

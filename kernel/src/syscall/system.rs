@@ -11,6 +11,7 @@ use crate::process::personality::{Persona, UNAME26};
 use crate::process::{self, Process, utsname};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use linux_raw_sys::general::{RLIMIT_AS, RLIMIT_STACK};
 use linux_raw_sys::prctl as pr;
 
 /// uname(2).
@@ -94,6 +95,11 @@ pub fn sys_prlimit64(pid: i32, resource: u32, new: usize, old: usize) -> Result<
     if new != 0 {
         let [soft, hard] = UserPtr::<[u64; 2]>::new(new).read()?;
         target.limits.set(resource, soft, hard, process::credentials().is_root())?;
+        // A stack asks its space when it grows.
+        if let Some(space) = target.space() {
+            let limit = |resource| target.limits.soft(resource) as usize;
+            space.set_limits(limit(RLIMIT_STACK), limit(RLIMIT_AS));
+        }
     }
     if old != 0 {
         UserPtr::<[u64; 2]>::new(old).write(&[before.0, before.1])?;

@@ -21,7 +21,7 @@ use sync::AllocError;
 bitflags! {
     /// Properties of a segment.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct SegFlags: u8 {
+    pub struct SegFlags: u16 {
         /// Writes go to the object.
         const SHARED = 1;
         /// Grows downwards when touched below.
@@ -34,6 +34,16 @@ bitflags! {
         const NO_FORK = 16;
         /// A child of fork gets it empty.
         const WIPE_ON_FORK = 32;
+        /// Its pages are in memory and stay there (mlock); a child of fork gets it without this.
+        const LOCKED = 64;
+        /// With LOCKED: only pages that were touched.
+        const LOCKED_ON_FAULT = 128;
+        /// Never to be made executable: a file of a mount from which nothing is executed.
+        const NO_EXEC = 256;
+        /// What a child of fork does not inherit with the mapping.
+        const OF_PARENT = Self::LOCKED.bits() | Self::LOCKED_ON_FAULT.bits();
+        /// Flags by which a child's mapping differs from its parent's.
+        const PARTS = Self::NO_FORK.bits() | Self::WIPE_ON_FORK.bits() | Self::OF_PARENT.bits();
     }
 }
 
@@ -82,7 +92,7 @@ impl MappingAttrs {
 
     /// Is it not, or not with its pages, what a child of fork gets?
     pub fn differs_in_child(&self) -> bool {
-        self.flags.intersects(SegFlags::NO_FORK | SegFlags::WIPE_ON_FORK)
+        self.flags.intersects(SegFlags::PARTS)
     }
 }
 
@@ -115,6 +125,21 @@ impl Segment {
 
     fn is_same(&self, other: &Segment) -> bool {
         self.start == other.start && self.end == other.end && self.attrs.continued_by(&other.attrs, 0)
+    }
+
+    /// Is this what `inherit_from` makes of `other`?
+    fn is_heir_of(&self, other: &Segment) -> bool {
+        let (mine, theirs) = (&self.attrs, &other.attrs);
+        self.start == other.start
+            && self.end == other.end
+            && mine.prot == theirs.prot
+            && mine.flags == theirs.flags.difference(SegFlags::OF_PARENT)
+            && mine.offset == theirs.offset
+            && match (&mine.object, &theirs.object) {
+                (None, None) => true,
+                (Some(a), Some(b)) => ObjectRef::ptr_eq(a, b),
+                _ => false,
+            }
     }
 
     /// MappingAttrs of entry `index`, in a node whose entries span `1 << shift` pages.
@@ -208,8 +233,12 @@ impl SegmentList {
     #[inline]
     pub fn inherit_from(&mut self, segments: &[Segment], parts: bool) {
         for segment in segments {
-            if !(parts && segment.attrs.flags.contains(SegFlags::NO_FORK)) {
+            if !parts {
                 self.0.push(segment.clone());
+            } else if !segment.attrs.flags.contains(SegFlags::NO_FORK) {
+                let mut given = segment.clone();
+                given.attrs.flags.remove(SegFlags::OF_PARENT);
+                self.0.push(given);
             }
         }
     }
@@ -290,7 +319,7 @@ impl SegmentList {
     pub fn inherited_from(&self, other: &SegmentList) -> bool {
         let given = other.as_slice().iter().filter(|s| !s.attrs.flags.contains(SegFlags::NO_FORK));
         let mine = self.as_slice();
-        given.clone().count() == mine.len() && mine.iter().zip(given).all(|(a, b)| a.is_same(b))
+        given.clone().count() == mine.len() && mine.iter().zip(given).all(|(a, b)| a.is_heir_of(b))
     }
 
     /// Takes all segments out.

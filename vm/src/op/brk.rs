@@ -10,6 +10,7 @@ use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::request::Prot;
 use crate::space::Space;
 use crate::space::address::guarded_start;
+use core::sync::atomic::Ordering;
 use sync::level::Held;
 
 impl<M: Machine> Space<M> {
@@ -21,9 +22,14 @@ impl<M: Machine> Space<M> {
         layout.brk = base.0;
     }
 
-    /// Moves the end of the heap to `want` and returns where it is then: unchanged if that cannot be. May sleep.
-    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
+    /// As `brk_with`, for memory that may be read and written.
     pub fn brk(&self, want: VirtAddr) -> VirtAddr {
+        self.brk_with(want, Prot::READ | Prot::WRITE)
+    }
+
+    /// Moves the end of the heap to `want` and returns where it is then: unchanged if that cannot be. What is new allows `prot`. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
+    pub fn brk_with(&self, want: VirtAddr, prot: Prot) -> VirtAddr {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
@@ -37,12 +43,10 @@ impl<M: Machine> Space<M> {
             let clear = self
                 .next_piece(old_end, order)
                 .is_none_or(|p| guarded_start(&p).min(p.start.saturating_sub(PAGE_SIZE)) >= new_end);
-            let attrs = MappingAttrs {
-                prot: Prot::READ | Prot::WRITE,
-                flags: SegFlags::empty(),
-                object: None,
-                offset: 0,
-            };
+            let attrs = MappingAttrs { prot, flags: self.future_flags(), object: None, offset: 0 };
+            if attrs.flags.contains(SegFlags::LOCKED) {
+                self.has_parts.store(true, Ordering::SeqCst);
+            }
             if !clear || self.apply(old_end, new_end, &mut MapOp { start: old_end, attrs }, order).is_err() {
                 return VirtAddr(now);
             }

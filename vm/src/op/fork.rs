@@ -28,7 +28,7 @@ impl<M: Machine> Space<M> {
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
         let child = Self::with_layout(*layout)?;
-        child.stack_limit.store(self.stack_limit.load(Ordering::Relaxed), Ordering::Relaxed);
+        child.set_limits(self.stack_limit.load(Ordering::Relaxed), self.total_limit.load(Ordering::Relaxed));
         let share = || {
             let rcu = rcu::read();
             let shared = self.share(self.root(), child.root(), &child, order, &rcu);

@@ -17,6 +17,7 @@ use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
 use crate::space::range::RangeOp;
 use crate::space::{Space, USER_START};
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use sync::level::Held;
 use sync::machine::give_way;
 
@@ -55,32 +56,35 @@ impl<M: Machine> Space<M> {
         if len > M::USER_END {
             return Err(VmError::NoSpace);
         }
-        let attrs = attrs_of(request, len)?;
+        let mut attrs = attrs_of(request, len)?;
         let flags = request.flags;
+        attrs.flags |= self.future_flags();
+        let locked = attrs.flags.contains(SegFlags::LOCKED);
+        if locked {
+            self.has_parts.store(true, Ordering::SeqCst);
+        }
         let start = if flags.intersects(MapFlags::FIXED | MapFlags::NOREPLACE) {
             let start = request.hint.0;
             self.check_range(start, len, flags.contains(MapFlags::LOW))?;
             if flags.contains(MapFlags::NOREPLACE) {
                 let mut clean = Held::clean();
                 let mut layout = self.layout.lock_in(&mut clean);
-                let (layout, order) = layout.split();
+                let order = layout.held();
                 if !self.is_free(start, start + len, order) {
                     return Err(VmError::Exists);
                 }
-                layout.note_mapped(start, start + len, &attrs);
                 self.apply(start, start + len, &mut MapOp { start, attrs }, order)?;
             } else {
-                if attrs.flags.contains(SegFlags::GROWSDOWN) {
-                    self.layout.lock_in(&mut Held::clean()).note_mapped(start, start + len, &attrs);
-                }
                 self.apply(start, start + len, &mut MapOp { start, attrs }, &mut order::begin())?;
             }
             start
         } else {
-            self.map_somewhere(request.hint.0, len, attrs)?.0
+            self.map_somewhere(request.hint.0, len, attrs, flags.contains(MapFlags::LOW_2G))?.0
         };
-        if flags.contains(MapFlags::POPULATE) {
-            // As on Linux, failing to populate is not an error of mmap.
+        // As on Linux, failing to populate is not an error of mmap.
+        if locked {
+            let _ = self.populate_locked(start, start.saturating_add(len), true);
+        } else if flags.contains(MapFlags::POPULATE) {
             let access = if request.prot.contains(Prot::WRITE) { Access::WRITE } else { Access::READ };
             let _ = self.populate(VirtAddr(start), len, access);
         }
@@ -115,6 +119,8 @@ impl<M: Machine> Space<M> {
 fn attrs_of(request: &MapRequest, len: usize) -> Result<MappingAttrs, VmError> {
     let mut flags = SegFlags::empty();
     flags.set(SegFlags::GROWSDOWN, request.flags.contains(MapFlags::GROWSDOWN));
+    flags.set(SegFlags::LOCKED, request.flags.contains(MapFlags::LOCKED));
+    flags.set(SegFlags::NO_EXEC, request.flags.contains(MapFlags::NO_EXEC));
     let (object, offset) = match &request.backing {
         Backing::Anonymous => (None, 0),
         Backing::Object { object, offset } => {

@@ -9,6 +9,7 @@ mod exit;
 pub mod fault;
 mod fork;
 mod inherit;
+pub mod lock;
 pub(crate) mod map;
 mod protect;
 pub mod remap;

@@ -9,21 +9,36 @@ use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::Locked;
 use crate::node::flush::Gather;
-use crate::node::segment::SegFlags;
-use crate::order;
+use crate::node::segment::{MappingAttrs, SegFlags};
+use crate::order::{self, Order};
 use crate::request::Prot;
 use crate::space::Space;
 use crate::space::range::RangeOp;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 
-struct ProtectOp(Prot);
+/// `implied`: with reading goes executing, but where that is never allowed (READ_IMPLIES_EXEC).
+struct ProtectOp {
+    prot: Prot,
+    implied: bool,
+}
+
+impl ProtectOp {
+    fn prot_of(&self, attrs: &MappingAttrs) -> Prot {
+        if self.implied && !attrs.flags.contains(SegFlags::NO_EXEC) {
+            self.prot | Prot::EXEC
+        } else {
+            self.prot
+        }
+    }
+}
 
 impl<M: Machine> RangeOp<M> for ProtectOp {
     const CLEARS: bool = false;
     const DETACHES: bool = false;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, _gather: &mut Gather<'_>) {
-        node.update_mapped(range, |m| m.prot = self.0);
+        node.update_mapped(range, |m| m.prot = self.prot_of(m));
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]
@@ -33,16 +48,31 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
             if old.is_absent() || old.is_busy() {
                 continue;
             }
-            old.protect::<M>(self.0);
+            let prot = match leaf.segments.find(index) {
+                Some(segment) if self.implied => self.prot_of(&segment.attrs),
+                _ => self.prot,
+            };
+            old.protect::<M>(prot);
             gather.touched(leaf, index..index + 1);
         }
     }
 }
 
 impl<M: Machine> Space<M> {
-    /// Sets the protection of `start..start + len`. `Access` (EACCES) if part of it must not be writable; `NoSpace` (ENOMEM) where part of it is not mapped; what lies before the first hole
-    /// is changed then, as on Linux. May sleep.
+    /// As `protect_with`, with no more rights than `prot`.
     pub fn protect(&self, start: VirtAddr, len: usize, prot: Prot) -> Result<(), VmError> {
+        self.protect_with(start, len, prot, false)
+    }
+
+    /// Sets the protection of `start..start + len`; `implied`: what may be read may be executed too, if that is ever allowed there. `Access` (EACCES) at the first
+    /// part that must not be made so; `NoSpace` (ENOMEM) at the first hole; what lies before is changed then, as on Linux. May sleep.
+    pub fn protect_with(
+        &self,
+        start: VirtAddr,
+        len: usize,
+        prot: Prot,
+        implied: bool,
+    ) -> Result<(), VmError> {
         let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
         if !start.is_page_aligned() {
             return Err(VmError::Invalid);
@@ -52,15 +82,60 @@ impl<M: Machine> Space<M> {
         }
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         let order = &mut order::begin();
-        let mapped = self.mapped_until(start.0, end, order);
-        if prot.contains(Prot::WRITE)
-            && self.any_piece(start.0, mapped, &|m| m.flags.contains(SegFlags::NO_WRITE), order)
+        let (reached, stop) = self.may_protect_until(start.0, end, prot, order);
+        if reached > start.0 {
+            let implied = implied && prot.contains(Prot::READ);
+            self.apply(start.0, reached, &mut ProtectOp { prot, implied }, order)?;
+            if prot.contains(Prot::WRITE) && self.has_parts.load(Ordering::Relaxed) {
+                // What is locked stays in memory: pages that a write would copy are copied now.
+                let _ = self.populate_locked(start.0, reached, true);
+            }
+        }
+        stop
+    }
+
+    /// How far `start..end` can be given `prot`, and why no further.
+    fn may_protect_until(
+        &self,
+        start: usize,
+        end: usize,
+        prot: Prot,
+        order: &mut Order<'_>,
+    ) -> (usize, Result<(), VmError>) {
+        let mut forbidden = SegFlags::empty();
+        forbidden.set(SegFlags::NO_WRITE, prot.contains(Prot::WRITE));
+        forbidden.set(SegFlags::NO_EXEC, prot.contains(Prot::EXEC));
+        let mut at = start;
+        while at < end {
+            match self.next_piece(at, order) {
+                Some(p) if p.start == at && !p.attrs.is_quarantine() => {
+                    if p.attrs.flags.intersects(forbidden) {
+                        return (at, Err(VmError::Access));
+                    }
+                    at = p.end.min(end);
+                }
+                _ => return (at, Err(VmError::NoSpace)),
+            }
+        }
+        (end, Ok(()))
+    }
+
+    /// PROT_GROWSDOWN: where a change of `start..end` begins that is to go down to the start of the mapping, which grows downwards. `NoSpace` (ENOMEM):
+    /// nothing is mapped there; `Invalid` (EINVAL): it does not grow.
+    pub fn start_of_stack(&self, start: usize, end: usize) -> Result<usize, VmError> {
+        let order = &mut order::begin();
+        let piece =
+            self.next_piece_in(start, end, order).filter(|p| p.start < end).ok_or(VmError::NoSpace)?;
+        if !piece.attrs.flags.contains(SegFlags::GROWSDOWN) {
+            return Err(VmError::Invalid);
+        }
+        let mut lowest = piece.start;
+        while let Some(below) = self.previous_piece(lowest, order)
+            && below.end == lowest
+            && below.attrs.continued_by(&piece.attrs, 0)
         {
-            return Err(VmError::Access);
+            lowest = below.start;
         }
-        if mapped > start.0 {
-            self.apply(start.0, mapped, &mut ProtectOp(prot), order)?;
-        }
-        if mapped < end { Err(VmError::NoSpace) } else { Ok(()) }
+        Ok(lowest)
     }
 }

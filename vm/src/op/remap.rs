@@ -16,7 +16,7 @@ use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::flush::Gather;
-use crate::node::segment::MappingAttrs;
+use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::node::{Locked, OwnPage, WalkPath};
 use crate::order::{self, Order};
 use crate::protocol::busy;
@@ -207,7 +207,7 @@ impl<M: Machine> Space<M> {
             self.apply(new_addr.0, new_addr.0 + new_len, &mut op, order)?;
             new_addr
         } else {
-            self.map_somewhere(0, new_len, piece.attrs.clone())?
+            self.map_somewhere(0, new_len, piece.attrs.clone(), false)?
         };
         let prepared =
             if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used, order) };
@@ -219,6 +219,9 @@ impl<M: Machine> Space<M> {
         }
         if !keep && old_len > 0 {
             self.unmap(old, used)?;
+        } else if keep && piece.attrs.flags.contains(SegFlags::LOCKED) {
+            // The lock moved with the pages.
+            self.set_flags(old.0, old_end, SegFlags::empty(), SegFlags::OF_PARENT, order)?;
         }
         Ok(target)
     }

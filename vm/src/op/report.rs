@@ -27,6 +27,7 @@ pub struct MappingInfo<'a> {
     pub offset: u64,
     pub object: Option<&'a Object>,
     pub growsdown: bool,
+    pub locked: bool,
 }
 
 /// Sizes in pages.
@@ -43,6 +44,8 @@ pub struct Usage {
     pub stack: usize,
     /// Mapped executable.
     pub exec: usize,
+    /// Mapped locked.
+    pub locked: usize,
     /// Page-table pages.
     pub tables: usize,
 }
@@ -71,6 +74,7 @@ impl<M: Machine> Space<M> {
                 offset: attrs.offset << PAGE_SHIFT,
                 object: attrs.object.as_deref(),
                 growsdown: attrs.flags.contains(SegFlags::GROWSDOWN),
+                locked: attrs.flags.contains(SegFlags::LOCKED),
             });
             at = mapping.end;
             if give_way() {
@@ -94,6 +98,9 @@ impl<M: Machine> Space<M> {
                 usage.stack += pages;
             } else if m.prot.contains(Prot::WRITE) && !m.shared {
                 usage.data += pages;
+            }
+            if m.locked {
+                usage.locked += pages;
             }
             if m.prot.contains(Prot::EXEC) {
                 usage.exec += pages;
@@ -148,11 +155,15 @@ impl<M: Machine> Space<M> {
     }
 
     /// msync. Pages of memory objects have nowhere to be written to, so this only checks that the range is mapped (`NoSpace`, ENOMEM).
-    pub fn sync(&self, start: VirtAddr, len: usize) -> Result<(), VmError> {
+    /// `invalidate`: `Busy` (EBUSY) where it is locked.
+    pub fn sync(&self, start: VirtAddr, len: usize, invalidate: bool) -> Result<(), VmError> {
         let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         if !start.is_page_aligned() {
             return Err(VmError::Invalid);
+        }
+        if invalidate && self.unlocked_until(start.0, end) < end {
+            return Err(VmError::Busy);
         }
         if len == 0 || self.is_mapped(start.0, end, &mut order::begin()) {
             Ok(())

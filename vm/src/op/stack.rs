@@ -19,11 +19,15 @@ impl<M: Machine> Space<M> {
     /// gap to the mapping below stays. Success means: try the access again. May sleep.
     #[expect(clippy::arithmetic_side_effects, reason = "mappings do not overlap")]
     pub(crate) fn grow_stack(&self, addr: usize) -> Result<(), FaultError> {
+        // The sum is made without the lock, and only for who has a limit.
+        let total = self.total_limit.load(Ordering::Relaxed);
+        let used = if total == usize::MAX { 0 } else { self.usage().virtual_pages.saturating_mul(PAGE_SIZE) };
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
-        let (layout, order) = layout.split();
+        let order = layout.held();
         let start = addr & !(PAGE_SIZE - 1);
         let above = self.next_piece(start, order).ok_or(FaultError::NotMapped)?;
+        let top = self.next_mapping(start, order).map_or(above.end, |mapping| mapping.end);
         if above.start == start {
             // Another thread was faster; or the fault saw a moment of change.
             return if above.attrs.is_quarantine() { Err(FaultError::NotMapped) } else { Ok(()) };
@@ -31,13 +35,13 @@ impl<M: Machine> Space<M> {
         let limit = self.stack_limit.load(Ordering::Relaxed);
         let fits = above.attrs.flags.contains(SegFlags::GROWSDOWN)
             && start >= USER_START
-            && layout.stack_end.saturating_sub(start) <= limit
+            && top.saturating_sub(start) <= limit
             && self.previous_piece(start, order).is_none_or(|p| {
                 p.attrs.flags.contains(SegFlags::GROWSDOWN)
                     || p.attrs.prot.is_empty()
                     || start - p.end >= STACK_GUARD
             });
-        if !fits {
+        if !fits || used.saturating_add(above.start.saturating_sub(start)) > total {
             return Err(FaultError::NotMapped);
         }
         let mut attrs = above.attrs;

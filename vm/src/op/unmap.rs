@@ -172,7 +172,16 @@ impl<M: Machine> Space<M> {
         }
         let order = &mut order::begin();
         match advice {
-            Advice::DontNeed | Advice::Free => self.apply(start.0, end, &mut DropPagesOp, order)?,
+            Advice::DontNeed | Advice::Free => {
+                let unlocked = self.unlocked_until(start.0, end);
+                if unlocked > start.0 {
+                    self.apply(start.0, unlocked, &mut DropPagesOp, order)?;
+                }
+                if unlocked < end {
+                    return Err(VmError::Invalid);
+                }
+            }
+            Advice::DontNeedLocked => self.apply(start.0, end, &mut DropPagesOp, order)?,
             Advice::PopulateRead => self.populate(start, len, Access::READ)?,
             Advice::PopulateWrite => self.populate(start, len, Access::WRITE)?,
             Advice::DontFork => self.set_flags(start.0, end, SegFlags::NO_FORK, SegFlags::empty(), order)?,
@@ -190,7 +199,8 @@ impl<M: Machine> Space<M> {
         if self.is_mapped(start.0, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
-    fn set_flags(
+    /// Changes flags of what is mapped. May sleep.
+    pub(crate) fn set_flags(
         &self,
         start: usize,
         end: usize,
@@ -198,7 +208,7 @@ impl<M: Machine> Space<M> {
         clear: SegFlags,
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
-        if set.intersects(SegFlags::NO_FORK | SegFlags::WIPE_ON_FORK) {
+        if set.intersects(SegFlags::PARTS) {
             self.has_parts.store(true, Ordering::SeqCst);
         }
         self.apply(start, end, &mut FlagsOp { set, clear }, order)

@@ -16,20 +16,16 @@ use crate::machine::Machine;
 use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::op::map::MapOp;
 use crate::order::Order;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
 
+/// Where MAP_32BIT places mappings.
+const LOW_2G: Range<usize> = 1 << 30..2 << 30;
 /// Bytes kept free below a mapping that grows downwards (Linux: stack_guard_gap, 256 pages).
 pub(crate) const STACK_GUARD: usize = 256 * PAGE_SIZE;
 
 impl AddressLayout {
-    /// `start..end` is mapped from now on.
-    pub(crate) fn note_mapped(&mut self, _start: usize, end: usize, attrs: &MappingAttrs) {
-        if attrs.flags.contains(SegFlags::GROWSDOWN) {
-            self.stack_end = end;
-        }
-    }
-
     /// `start..end` is free from now on.
     fn note_free(&mut self, start: usize, end: usize) {
         let Placement { base, upward, .. } = self.placement;
@@ -60,9 +56,11 @@ impl<M: Machine> Space<M> {
         hint: usize,
         len: usize,
         attrs: MappingAttrs,
+        low: bool,
     ) -> Result<VirtAddr, VmError> {
         let hint = hint & !(PAGE_SIZE - 1);
         if hint == 0
+            && !low
             && self.multithreaded.load(Ordering::Relaxed)
             && let Some(start) = self.map_in_span(len, &attrs)?
         {
@@ -72,13 +70,33 @@ impl<M: Machine> Space<M> {
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
         let wanted = hint != 0
+            && (!low || hint.saturating_add(len) <= LOW_2G.end)
             && self.check_range(hint, len, false).is_ok()
             && self.is_free(hint, hint + len, order)
             && self.next_piece(hint + len, order).is_none_or(|p| guarded_start(&p) >= hint + len);
-        let start = if wanted { hint } else { self.find_gap(layout, len, order)? };
-        layout.note_mapped(start, start + len, &attrs);
+        let start = match wanted {
+            true => hint,
+            false if low => self.find_low(len, order)?,
+            false => self.find_gap(layout, len, order)?,
+        };
         self.apply(start, start + len, &mut MapOp { start, attrs }, order)?;
         Ok(VirtAddr(start))
+    }
+
+    /// The lowest free run of `len` bytes where MAP_32BIT wants one.
+    fn find_low(&self, len: usize, order: &mut Order<'_>) -> Result<usize, VmError> {
+        let mut start = LOW_2G.start;
+        loop {
+            let above = self.next_piece_in(start, LOW_2G.end, order);
+            let ceiling = above.as_ref().map_or(LOW_2G.end, guarded_start).min(LOW_2G.end);
+            if ceiling.saturating_sub(start) >= len {
+                return Ok(start);
+            }
+            match above {
+                Some(piece) if piece.end < LOW_2G.end => start = piece.end,
+                _ => return Err(VmError::NoSpace),
+            }
+        }
     }
 
     /// The first free run of `len` bytes on the way that the placement says.

@@ -27,7 +27,7 @@ use crate::order::Space as SpaceLevel;
 use crate::tlb::{OwnTlb, SpaceTlb};
 use alloc::sync::Arc;
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use sync::level::Held;
 use sync::{Mutex, lock_class, try_arc};
 
@@ -71,8 +71,6 @@ pub(crate) struct AddressLayout {
     /// There is no free run of more than `hole` bytes between here and the placement's base.
     pub hint: usize,
     pub hole: usize,
-    /// End of the newest mapping that grows downwards.
-    pub stack_end: usize,
     /// Spans of CPUs (spans.rs) are taken below.
     pub span_next: usize,
 }
@@ -88,6 +86,10 @@ pub struct Space<M: Machine> {
     /// Something in it may be not for children, or not with its pages (op/inherit.rs). Children inherit this.
     pub(crate) has_parts: AtomicBool,
     pub(crate) stack_limit: AtomicUsize,
+    /// Bytes that may be mapped, asked when a stack grows (RLIMIT_AS).
+    pub(crate) total_limit: AtomicUsize,
+    /// Flags of new mappings (MCL_FUTURE); none in a child of fork.
+    pub(crate) future_lock: AtomicU16,
     pub(crate) spans: Spans,
     pub(crate) views: Views<M>,
     /// End of the part of the address space in which spans lie; changes only while nothing is mapped.
@@ -122,7 +124,6 @@ impl<M: Machine> Space<M> {
             placement,
             hint: placement.base,
             hole: 0,
-            stack_end: 0,
             span_next: placement.spans_end(),
         })
     }
@@ -138,6 +139,8 @@ impl<M: Machine> Space<M> {
             multithreaded: AtomicBool::new(false),
             has_parts: AtomicBool::new(false),
             stack_limit: AtomicUsize::new(8 << 20),
+            total_limit: AtomicUsize::new(usize::MAX),
+            future_lock: AtomicU16::new(0),
             spans: Spans::new(),
             views: Views::new(),
             spans_end: AtomicUsize::new(layout.placement.spans_end()),
@@ -167,9 +170,10 @@ impl<M: Machine> Space<M> {
         }
     }
 
-    /// How far a stack may grow (RLIMIT_STACK), bytes.
-    pub fn set_stack_limit(&self, bytes: usize) {
-        self.stack_limit.store(bytes, Ordering::Relaxed);
+    /// How large a stack may grow (RLIMIT_STACK), and how much may be mapped in all when it does (RLIMIT_AS); bytes.
+    pub fn set_limits(&self, stack: usize, total: usize) {
+        self.stack_limit.store(stack, Ordering::Relaxed);
+        self.total_limit.store(total, Ordering::Relaxed);
     }
 
     /// Says where mappings without an address are placed from now on. For exec, before anything is mapped.

@@ -36,7 +36,7 @@ use self::poll::Poller;
 use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::locks::Owner;
-use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, Path};
+use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, NO_EXEC, Path};
 use crate::fs::vfs::operations::DirEntry;
 use vm::ObjectRef;
 
@@ -455,6 +455,11 @@ impl File {
     /// What mmap maps; ENODEV for files that cannot be mapped. The caller checks that the file is open for what it wants.
     pub fn mapping(&self) -> Result<Mapping> {
         self.ops().mapping(self)
+    }
+
+    /// Is nothing executed from its mount?
+    pub fn is_no_exec(&self) -> bool {
+        matches!(&self.place, Place::Named(path) if path.mount.flags() & NO_EXEC != 0)
     }
 
     /// Notes the access, as mount and open flags allow.

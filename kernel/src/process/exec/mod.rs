@@ -293,7 +293,7 @@ fn fill(space: &Space, parts: &Parts<'_>) -> Result<(usize, ProgramLayout)> {
     let stack_limit = thread.process.limits.soft(abi::RLIMIT_STACK);
     let places = Places::draw(persona);
     space.set_placement(places.placement(stack_limit));
-    space.set_stack_limit(stack_limit.min(usize::MAX as u64) as usize);
+    space.set_limits(stack_limit as usize, thread.process.limits.soft(abi::RLIMIT_AS) as usize);
 
     let object = program.file.object().ok_or(Errno::EACCES)?;
     let loaded = load::load(space, image, &object, interpreter.is_some().then_some(&places))?;

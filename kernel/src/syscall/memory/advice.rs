@@ -1,0 +1,111 @@
+//! What a program tells and asks of its pages: madvise, msync, mincore.
+#![forbid(unsafe_code)]
+
+use super::pages;
+use crate::arch::USER_END;
+use crate::errno::{Errno, Result};
+use crate::memory::Space;
+use crate::memory::user::UserSlice;
+use crate::process;
+use linux_raw_sys::general as abi;
+use vm::Advice;
+use vm::addr::{PAGE_SIZE, VirtAddr};
+
+/// madvise(2). Advice that is only a hint is taken without effect.
+pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
+    let change = match u32::try_from(advice).map_err(|_| Errno::EINVAL)? {
+        abi::MADV_DONTNEED => Some(Advice::DontNeed),
+        abi::MADV_DONTNEED_LOCKED => Some(Advice::DontNeedLocked),
+        abi::MADV_FREE => Some(Advice::Free),
+        abi::MADV_POPULATE_READ => Some(Advice::PopulateRead),
+        abi::MADV_POPULATE_WRITE => Some(Advice::PopulateWrite),
+        abi::MADV_DONTFORK => Some(Advice::DontFork),
+        abi::MADV_DOFORK => Some(Advice::DoFork),
+        abi::MADV_WIPEONFORK => Some(Advice::WipeOnFork),
+        abi::MADV_KEEPONFORK => Some(Advice::KeepOnFork),
+        abi::MADV_NORMAL
+        | abi::MADV_RANDOM
+        | abi::MADV_SEQUENTIAL
+        | abi::MADV_WILLNEED
+        | abi::MADV_HUGEPAGE
+        | abi::MADV_NOHUGEPAGE
+        | abi::MADV_DONTDUMP
+        | abi::MADV_DODUMP
+        | abi::MADV_COLD
+        | abi::MADV_PAGEOUT => None,
+        _ => return Err(Errno::EINVAL),
+    };
+    if !start.is_multiple_of(PAGE_SIZE) {
+        return Err(Errno::EINVAL);
+    }
+    if len == 0 {
+        return Ok(0);
+    }
+    let len = pages(len).ok_or(Errno::EINVAL)?;
+    let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
+    if end > USER_END {
+        return Err(Errno::ENOMEM);
+    }
+    let current = process::current();
+    let space = current.space();
+    if let Some(change) = change {
+        space.advise(VirtAddr(start), len, change)?;
+    } else if !is_mapped(space, start, end) {
+        return Err(Errno::ENOMEM);
+    }
+    Ok(0)
+}
+
+/// Is every page of `start..end` mapped?
+fn is_mapped(space: &Space, start: usize, end: usize) -> bool {
+    let mut reached = start;
+    space.for_each_mapping(&mut |m| {
+        if m.start <= reached && m.end > reached {
+            reached = m.end;
+        }
+    });
+    reached >= end
+}
+
+/// msync(2). Files live in memory, so there is nothing to write.
+pub fn sys_msync(start: usize, len: usize, flags: u32) -> Result<usize> {
+    const KNOWN: u32 = abi::MS_ASYNC | abi::MS_INVALIDATE | abi::MS_SYNC;
+    if flags & !KNOWN != 0
+        || !start.is_multiple_of(PAGE_SIZE)
+        || flags & (abi::MS_ASYNC | abi::MS_SYNC) == abi::MS_ASYNC | abi::MS_SYNC
+    {
+        return Err(Errno::EINVAL);
+    }
+    process::current().space().sync(VirtAddr(start), len, flags & abi::MS_INVALIDATE != 0)?;
+    Ok(0)
+}
+
+/// mincore(2).
+#[expect(clippy::arithmetic_side_effects, reason = "at most CHUNK pages a turn, and not more than are left")]
+pub fn sys_mincore(start: usize, len: usize, to: usize) -> Result<usize> {
+    if !start.is_multiple_of(PAGE_SIZE) {
+        return Err(Errno::EINVAL);
+    }
+    let current = process::current();
+    let space = current.space();
+    const CHUNK: usize = 256;
+    let (mut at, mut left, mut to) = (start, len.div_ceil(PAGE_SIZE), to);
+    while left > 0 {
+        let n = left.min(CHUNK);
+        let (mut bytes, mut count) = ([0u8; CHUNK], 0);
+        space.incore(VirtAddr(at), n * PAGE_SIZE, &mut |resident| {
+            if let Some(byte) = bytes.get_mut(count) {
+                *byte = u8::from(resident);
+            }
+            count += 1;
+        })?;
+        UserSlice::new(to, n).write(&bytes[..n])?;
+        if crate::sched::give_way() {
+            return Err(Errno::EINTR);
+        }
+        at = at.checked_add(n * PAGE_SIZE).ok_or(Errno::ENOMEM)?;
+        to = to.checked_add(n).ok_or(Errno::EFAULT)?;
+        left -= n;
+    }
+    Ok(0)
+}

@@ -1,0 +1,111 @@
+//! How much a process may map and lock: RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK. Nothing is counted as it is mapped: the sum over the mappings is made
+//! for those alone who have a limit.
+#![forbid(unsafe_code)]
+
+use crate::errno::{Errno, Result};
+use crate::process;
+use crate::process::limits::INFINITY;
+use linux_raw_sys::general as abi;
+use vm::addr::{PAGE_SHIFT, PAGE_SIZE};
+
+/// Whole pages that a limit allows; None: any number.
+fn limit(resource: u32) -> Option<usize> {
+    match process::limit_now(resource) {
+        INFINITY => None,
+        bytes => Some((bytes >> PAGE_SHIFT) as usize),
+    }
+}
+
+fn in_pages(bytes: usize) -> usize {
+    bytes.div_ceil(PAGE_SIZE)
+}
+
+/// May the space grow by `more` bytes, private writable ones if `is_data`? `replaced`: they take the place of what is mapped from there on.
+///
+/// # Errors
+/// ENOMEM.
+pub fn check_room(more: usize, is_data: bool, replaced: Option<usize>) -> Result {
+    let total = limit(abi::RLIMIT_AS);
+    let data = if is_data { limit(abi::RLIMIT_DATA) } else { None };
+    if total.is_none() && data.is_none() {
+        return Ok(());
+    }
+    let current = process::current();
+    let space = current.space();
+    let usage = space.usage();
+    let fits = |pages: usize| {
+        total.is_none_or(|most| usage.virtual_pages.saturating_add(pages) <= most)
+            && data.is_none_or(|most| usage.data.saturating_add(pages) <= most)
+    };
+    let pages = in_pages(more);
+    let gone = || replaced.map_or(0, |start| space.count_pages(start, start.saturating_add(more), false));
+    if fits(pages) || fits(pages.saturating_sub(gone())) { Ok(()) } else { Err(Errno::ENOMEM) }
+}
+
+/// May what is mapped in `start..end` become private writable (mprotect)?
+///
+/// # Errors
+/// ENOMEM.
+pub fn check_data_room(start: usize, end: usize) -> Result {
+    let Some(most) = limit(abi::RLIMIT_DATA) else { return Ok(()) };
+    let current = process::current();
+    let space = current.space();
+    let mut more = 0usize;
+    space.for_each_mapping(&mut |m| {
+        let pages = in_pages(m.end.min(end).saturating_sub(m.start.max(start)));
+        if m.start < end && m.end > start && !m.shared && !m.growsdown && !m.prot.contains(vm::Prot::WRITE) {
+            more = more.saturating_add(pages);
+        }
+    });
+    if more == 0 || space.usage().data.saturating_add(more) <= most { Ok(()) } else { Err(Errno::ENOMEM) }
+}
+
+/// Has the caller CAP_IPC_LOCK?
+fn locks_freely() -> bool {
+    process::current().ids().is_root()
+}
+
+/// May the caller lock memory at all?
+///
+/// # Errors
+/// EPERM.
+pub fn check_may_lock() -> Result {
+    if process::limit_now(abi::RLIMIT_MEMLOCK) != 0 || locks_freely() { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// May a new mapping of `more` bytes be locked?
+///
+/// # Errors
+/// EAGAIN.
+pub fn check_lock_room(more: usize) -> Result {
+    let Some(most) = limit(abi::RLIMIT_MEMLOCK) else { return Ok(()) };
+    let locked = || process::current().space().usage().locked;
+    if locks_freely() || locked().saturating_add(in_pages(more)) <= most {
+        Ok(())
+    } else {
+        Err(Errno::EAGAIN)
+    }
+}
+
+/// May what is mapped in `start..start + len` be locked? What is locked there already does not count twice.
+///
+/// # Errors
+/// ENOMEM.
+pub fn check_lock(start: usize, len: usize) -> Result {
+    let Some(most) = limit(abi::RLIMIT_MEMLOCK).filter(|_| !locks_freely()) else { return Ok(()) };
+    let current = process::current();
+    let space = current.space();
+    let locked = space.usage().locked;
+    let again = || space.count_pages(start, start.saturating_add(len), true);
+    let after = locked.saturating_add(in_pages(len));
+    if after <= most || after.saturating_sub(again()) <= most { Ok(()) } else { Err(Errno::ENOMEM) }
+}
+
+/// May all that is mapped be locked?
+///
+/// # Errors
+/// ENOMEM.
+pub fn check_lock_all() -> Result {
+    let Some(most) = limit(abi::RLIMIT_MEMLOCK).filter(|_| !locks_freely()) else { return Ok(()) };
+    if process::current().space().usage().virtual_pages <= most { Ok(()) } else { Err(Errno::ENOMEM) }
+}

@@ -1,0 +1,97 @@
+//! mlock, munlock, mlockall and their kin.
+#![forbid(unsafe_code)]
+
+use super::limits;
+use crate::arch::USER_END;
+use crate::errno::{Errno, Result};
+use crate::process;
+use linux_raw_sys::general as abi;
+use vm::Lock;
+use vm::addr::{PAGE_SIZE, VirtAddr};
+
+/// The whole pages that `start..start + len` touches: start and length.
+///
+/// # Errors
+/// EINVAL: they go around the end of all addresses. ENOMEM: not in user memory.
+fn whole_pages(start: usize, len: usize) -> Result<(usize, usize)> {
+    let lead = start % PAGE_SIZE;
+    let first = start.saturating_sub(lead);
+    // Linux's sums wrap: a length that comes to nothing locks nothing.
+    let len = len.wrapping_add(lead).wrapping_add(PAGE_SIZE - 1) & !(PAGE_SIZE - 1);
+    let end = first.checked_add(len).ok_or(Errno::EINVAL)?;
+    if len > 0 && end > USER_END { Err(Errno::ENOMEM) } else { Ok((first, len)) }
+}
+
+fn lock(start: usize, len: usize, how: Lock) -> Result<usize> {
+    limits::check_may_lock()?;
+    let (start, len) = match whole_pages(start, len) {
+        // Linux asks the limit first.
+        Err(Errno::EINVAL) if limits::check_lock(0, USER_END).is_err() => return Err(Errno::ENOMEM),
+        other => other?,
+    };
+    limits::check_lock(start, len)?;
+    let current = process::current();
+    let space = current.space();
+    space.set_lock(VirtAddr(start), len, Some(how))?;
+    space.populate_locked(start, start.saturating_add(len), false).map_err(|e| match e {
+        vm::VmError::Fault => Errno::ENOMEM,
+        vm::VmError::NoMemory => Errno::EAGAIN,
+        e => e.into(),
+    })?;
+    Ok(0)
+}
+
+/// mlock(2).
+pub fn sys_mlock(start: usize, len: usize) -> Result<usize> {
+    lock(start, len, Lock::Now)
+}
+
+/// mlock2(2).
+pub fn sys_mlock2(start: usize, len: usize, flags: u32) -> Result<usize> {
+    match flags {
+        0 => lock(start, len, Lock::Now),
+        abi::MLOCK_ONFAULT => lock(start, len, Lock::OnFault),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// munlock(2).
+pub fn sys_munlock(start: usize, len: usize) -> Result<usize> {
+    let (start, len) = whole_pages(start, len)?;
+    process::current().space().set_lock(VirtAddr(start), len, None)?;
+    Ok(0)
+}
+
+/// mlockall(2).
+pub fn sys_mlockall(flags: u32) -> Result<usize> {
+    const KNOWN: u32 = abi::MCL_CURRENT | abi::MCL_FUTURE | abi::MCL_ONFAULT;
+    if flags == 0 || flags & !KNOWN != 0 || flags == abi::MCL_ONFAULT {
+        return Err(Errno::EINVAL);
+    }
+    limits::check_may_lock()?;
+    let has = |flag: u32| flags & flag != 0;
+    if has(abi::MCL_CURRENT) {
+        limits::check_lock_all()?;
+    }
+    let how = if has(abi::MCL_ONFAULT) { Lock::OnFault } else { Lock::Now };
+    let current = process::current();
+    let space = current.space();
+    space.set_future_lock(has(abi::MCL_FUTURE).then_some(how));
+    if has(abi::MCL_CURRENT) {
+        space.set_lock_of_all(Some(how));
+        // As on Linux, what cannot be faulted in is no error here.
+        let _ = space.populate_locked(0, USER_END, true);
+    }
+    Ok(0)
+}
+
+/// munlockall(2).
+pub fn sys_munlockall() -> Result<usize> {
+    let current = process::current();
+    let space = current.space();
+    space.set_future_lock(None);
+    if space.may_have_locks() {
+        space.set_lock_of_all(None);
+    }
+    Ok(0)
+}

@@ -103,6 +103,9 @@ FUZZ_SECONDS ?= 600
 fuzz: build lockdep fuzzer ## Programs made from the table of system calls, on the kernel with checks, for FUZZ_SECONDS (tests/fuzz/README.md)
 	target/release/darter-fuzz run --seconds $(FUZZ_SECONDS) $(FUZZ)
 
+fuzz-test: build lockdep fuzzer ## A fixed seed of the fuzzer, for 100 seconds
+	target/release/darter-fuzz run --seconds 100 --seed 1 --fresh --shrink 60
+
 fuzzer: setup target/fuzz/executor ## The fuzzer
 	@$(CARGO) build --quiet --release -p darter-fuzz
 

@@ -70,7 +70,7 @@ pub struct Outcome {
 /// Words of the kernel's console that are never there while all is well.
 const ALARMS: &[&str] = &["kernel panic", "stall", "given way"];
 /// For the start and the end of a machine.
-const START: u64 = 60;
+const START: u64 = 120;
 
 impl Machine {
     pub fn run(&self, programs: &[Program], batch: Batch) -> Result<Outcome> {
@@ -78,8 +78,8 @@ impl Machine {
         let (file, blocks) = (folder.path().join("batch"), folder.path().join("blocks"));
         std::fs::write(&file, encode::batch(programs, self.limit, batch.results))?;
         let all = programs.len() as u64 * u64::from(batch.rounds);
-        // Most programs end long before their limit; emulated CPUs share the host's.
-        let seconds = START + all * u64::from(self.limit) / 2000 + u64::from(batch.cpus) * 2;
+        // Most programs end long before their limit; but emulated CPUs share the host's, which may be busy with other things.
+        let seconds = START + all * u64::from(self.limit) / 1000 + u64::from(batch.cpus) * 4;
         let mut command = Command::new(self.root.join("target/release/darter"));
         command.args(["run", "-v", "--kernel", &self.kernel, "--memory", &self.memory]);
         command.args(["--cpus", &batch.cpus.to_string(), "--timeout", &seconds.to_string()]);

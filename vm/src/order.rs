@@ -42,8 +42,10 @@ use sync::lock::order;
 sync::lock_order! {
     // Sleeping locks. All of them come before all spinning locks, the kernel's as well: nobody sleeps under a spinning lock.
 
+    /// Pages of a space on their way: held by a mremap that moves, and by fork, in spaces with several threads.
+    level Moving = 200;
     /// A CPU's span of a space. Its holder maps in the span, and asks the layout for another when it is full.
-    level Span = 200;
+    level Span;
     /// A space's layout: where the heap and the stack end, which addresses are free. Held by operations that change several leaves in
     /// one step (fork, remap, brk).
     level Space;

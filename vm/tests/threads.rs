@@ -3,7 +3,7 @@
 
 mod soft;
 
-use soft::requests::{alone, anon};
+use soft::requests::{RW, alone, anon, at};
 use soft::{Soft, add, free_frames, read, switch_to, write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -109,6 +109,70 @@ fn a_fork_among_threads_is_one_moment() {
         }
     });
     drop(s);
+    assert_eq!(free_frames(), before);
+}
+
+/// Says that a thread is done, or has failed.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Another thread's mremap moves pages to and fro: a child finds all of them at one place. Another's munmap leaves nothing taken in a child.
+#[test]
+fn a_child_gets_all_that_mremap_moves_and_nothing_that_munmap_has_in_quarantine() {
+    const PAGES: usize = 600;
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    let places = [s.map(&anon(8 << 20)).unwrap().0, s.map(&anon(8 << 20)).unwrap().0];
+    let gone = s.map(&anon(4 << 20)).unwrap().0;
+    s.unmap(VirtAddr(places[1]), 8 << 20).unwrap();
+    s.unmap(VirtAddr(places[0] + PAGES * 4096), (8 << 20) - PAGES * 4096).unwrap();
+    switch_to(&s);
+    (0..PAGES).for_each(|page| write(&s, places[0] + page * 4096, page as u64 + 1).unwrap());
+    let done = AtomicBool::new(false);
+    on_threads(3, s.clone(), |me, s| match me {
+        0 => {
+            let _ends = Ends(&done);
+            for _ in 0..60 {
+                let child = s.fork().unwrap();
+                switch_to(&child);
+                let whole = |place: usize| {
+                    (0..PAGES).all(|page| read(&child, place + page * 4096) == Ok(page as u64 + 1))
+                };
+                assert!(places.into_iter().any(whole), "a page that moved is not in the child");
+                let mut found = Vec::new();
+                child.for_each_mapping(&mut |m| found.push(m.start..m.end));
+                if found.iter().all(|m| m.end <= gone || m.start >= gone + (4 << 20)) {
+                    let hint = VirtAddr(gone);
+                    let at = child.map(&MapRequest { hint, ..anon(4 << 20) }).unwrap();
+                    assert_eq!(at, hint, "addresses that nobody has are taken in the child");
+                }
+                switch_to(s);
+            }
+        }
+        1 => {
+            let (flags, mut from) = (MremapFlags::MAYMOVE | MremapFlags::FIXED, 0);
+            while !done.load(Ordering::SeqCst) {
+                let (old, new) = (VirtAddr(places[from]), VirtAddr(places[1 - from]));
+                s.remap(old, PAGES * 4096, PAGES * 4096, flags, new).unwrap();
+                from = 1 - from;
+            }
+        }
+        _ => {
+            while !done.load(Ordering::SeqCst) {
+                s.map(&at(gone, 4 << 20, RW)).unwrap();
+                write(s, gone, 1).unwrap();
+                s.unmap(VirtAddr(gone), 4 << 20).unwrap();
+            }
+        }
+    });
+    drop(s);
+    sync::rcu::drain();
     assert_eq!(free_frames(), before);
 }
 

@@ -90,9 +90,14 @@ impl MappingAttrs {
         self.flags.contains(SegFlags::QUARANTINE)
     }
 
+    /// Does a child of fork not get it?
+    pub fn is_left_out_of_child(&self) -> bool {
+        self.flags.intersects(SegFlags::NO_FORK | SegFlags::QUARANTINE)
+    }
+
     /// Is it not, or not with its pages, what a child of fork gets?
     pub fn differs_in_child(&self) -> bool {
-        self.flags.intersects(SegFlags::PARTS)
+        self.flags.intersects(SegFlags::PARTS.union(SegFlags::QUARANTINE))
     }
 }
 
@@ -235,7 +240,7 @@ impl SegmentList {
         for segment in segments {
             if !parts {
                 self.0.push(segment.clone());
-            } else if !segment.attrs.flags.contains(SegFlags::NO_FORK) {
+            } else if !segment.attrs.is_left_out_of_child() {
                 let mut given = segment.clone();
                 given.attrs.flags.remove(SegFlags::OF_PARENT);
                 self.0.push(given);
@@ -317,7 +322,7 @@ impl SegmentList {
 
     /// Is this what `inherit_from` makes of `other`?
     pub fn inherited_from(&self, other: &SegmentList) -> bool {
-        let given = other.as_slice().iter().filter(|s| !s.attrs.flags.contains(SegFlags::NO_FORK));
+        let given = other.as_slice().iter().filter(|s| !s.attrs.is_left_out_of_child());
         let mine = self.as_slice();
         given.clone().count() == mine.len() && mine.iter().zip(given).all(|(a, b)| a.is_heir_of(b))
     }

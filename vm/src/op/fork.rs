@@ -4,7 +4,7 @@
 //!
 //! Invariants: CopyBeforeWrite (protocol/share.rs) — an upper entry loses its write permission under the leaf's lock, together with
 //! the new sharer's coming; before fork returns, and before any page below is copied, every CPU of the parent has flushed.
-//! Lock order: layout → parent's interior node → leaf.
+//! Lock order: moving (where there are several threads: no mremap meanwhile) → layout → parent's interior node → leaf.
 #![forbid(unsafe_code)]
 
 use crate::addr::ENTRIES;
@@ -25,6 +25,8 @@ impl<M: Machine> Space<M> {
     /// A space with the same contents. May sleep.
     pub fn fork(&self) -> Result<Arc<Self>, VmError> {
         let mut clean = Held::clean();
+        // While another thread's mremap moves pages, some are at neither place.
+        let moving = self.multithreaded.load(Ordering::Relaxed).then(|| self.moving.lock());
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
         let child = Self::with_layout(*layout)?;
@@ -36,7 +38,14 @@ impl<M: Machine> Space<M> {
             shared
         };
         let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb);
-        protocol::fork(&self.forking, share, flush).map(|()| child)
+        let forked = protocol::fork(&self.forking, share, flush).map(|()| child);
+        drop(moving);
+        forked
+    }
+
+    /// May a leaf mean something else in a child? What another thread has in quarantine while it unmaps is free there.
+    fn may_differ_in_child(&self) -> bool {
+        self.has_parts.load(Ordering::Relaxed) || self.multithreaded.load(Ordering::Relaxed)
     }
 
     /// Fills `copy`, an empty interior node of `child`, with what `node` has.
@@ -63,7 +72,7 @@ impl<M: Machine> Space<M> {
             }
             let mut new = copy.lock_below(&locked);
             let replaced = room.map(|room| new.segments.adopt(room));
-            new.segments.inherit_from(segments, self.has_parts.load(Ordering::Relaxed));
+            new.segments.inherit_from(segments, self.may_differ_in_child());
             drop((new, locked));
             drop(replaced);
             break;
@@ -118,7 +127,7 @@ impl<M: Machine> Space<M> {
         loop {
             let Some(path) = WalkPath::below::<M>(node, index, rcu) else { return Given::Done };
             let locked = path.node().lock_below(copy);
-            if self.has_parts.load(Ordering::Relaxed)
+            if self.may_differ_in_child()
                 && locked.segments.as_slice().iter().any(|s| s.attrs.differs_in_child())
             {
                 return Given::Part;

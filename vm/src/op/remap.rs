@@ -7,7 +7,7 @@
 //! only where the mapping that they belong to still is, with what it allows by then.
 //!
 //! Invariants: LeafOwns, FreeAfterFlush — an entry is put in at its new place only after the old translation is gone everywhere.
-//! Lock order: layout → node; an object's `change` → layout, while pages that belong to its size are moved.
+//! Lock order: moving (where there are several threads: no fork meanwhile) → layout → node; an object's `change` → layout, while pages that belong to its size are moved.
 #![forbid(unsafe_code)]
 
 use super::map::MapOp;
@@ -201,6 +201,8 @@ impl<M: Machine> Space<M> {
         if !may_move {
             return Err(VmError::NoSpace);
         }
+        // A child would not have the pages that are on their way, and a leaf that a fork has shared meanwhile would need memory anew.
+        let _moving = self.multithreaded.load(Ordering::Relaxed).then(|| self.moving.lock());
         let target = if fixed {
             self.remove(new_addr.0, new_addr.0 + new_len, order)?;
             let mut op = MapOp { start: new_addr.0, attrs: piece.attrs.clone() };

@@ -23,7 +23,7 @@ use crate::entry::assert_fits;
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::{Node, Root};
-use crate::order::Space as SpaceLevel;
+use crate::order::{Moving as MovingLevel, Space as SpaceLevel};
 use crate::tlb::{OwnTlb, SpaceTlb};
 use alloc::sync::Arc;
 use core::marker::PhantomData;
@@ -33,6 +33,7 @@ use sync::{Mutex, lock_class, try_arc};
 
 lock_class! {
     static LAYOUT: LockClass = ("vm space", SpaceLevel);
+    static MOVING: LockClass = ("pages that move", MovingLevel);
 }
 
 /// Addresses below are given only to who asks for them and may have them (vm.mmap_min_addr).
@@ -80,6 +81,8 @@ pub struct Space<M: Machine> {
     pub(crate) root: Root,
     pub(crate) tlb: OwnTlb,
     pub(crate) layout: Mutex<AddressLayout, SpaceLevel>,
+    /// A mremap moves pages, or a fork copies: only where there are several threads.
+    pub(crate) moving: Mutex<(), MovingLevel>,
     /// A fork is between its first shared leaf and its flush.
     pub(crate) forking: AtomicBool,
     pub(crate) multithreaded: AtomicBool,
@@ -135,6 +138,7 @@ impl<M: Machine> Space<M> {
             root,
             tlb: OwnTlb::try_new()?,
             layout: Mutex::new(layout, &LAYOUT),
+            moving: Mutex::new((), &MOVING),
             forking: AtomicBool::new(false),
             multithreaded: AtomicBool::new(false),
             has_parts: AtomicBool::new(false),

@@ -16,7 +16,8 @@ use super::{FileTable, FsContext};
 use crate::process::signal::{self, Info};
 use crate::process::{self, Current, session as sessions};
 
-pub use crate::process::{Current as Caller, file_size_limit, signal_file_size};
+pub use crate::process::capabilities::SecureBits;
+pub use crate::process::{Capability, Current as Caller, file_size_limit, signal_file_size};
 
 /// The running thread.
 pub fn current() -> Caller {
@@ -31,8 +32,9 @@ pub fn tid() -> u32 {
     process::current().tid()
 }
 
-pub fn is_root() -> bool {
-    current().ids().is_root()
+/// Has the running thread all of `what` in effect?
+pub fn capable(what: Capability) -> bool {
+    current().capable(what)
 }
 
 /// Does a signal wait for the running thread, so that a long call is to end?

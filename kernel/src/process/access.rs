@@ -4,8 +4,8 @@
 //! A process that has changed its ids, or runs a program that its user may not read, is not *dumpable*: it may hold what its user must not see.
 #![forbid(unsafe_code)]
 
-use super::credentials::Ids;
-use super::{Current, Process};
+use super::credentials::{Credentials, Ids};
+use super::{Capability, Current, Process};
 use core::sync::atomic::Ordering;
 
 /// Which of the caller's ids count.
@@ -19,16 +19,22 @@ pub enum By {
 
 /// May `caller` look into `target`?
 pub fn may_inspect(caller: &Current, target: &Process, by: By) -> bool {
-    let mine = caller.ids();
-    if caller.process.pid() == target.pid() || mine.is_root() {
+    if caller.process.pid() == target.pid() || caller.capable(Capability::SYS_PTRACE) {
         return true;
     }
-    let theirs = target.leader().and_then(|thread| thread.credentials_of());
-    theirs.is_some_and(|theirs| matches(&mine, &theirs, by)) && target.is_dumpable()
+    let Some(theirs) = target.leader().and_then(|thread| thread.credentials_of()) else { return false };
+    let own = caller.capabilities();
+    let counted = match by {
+        By::FsIds => own.effective,
+        By::RealIds => own.permitted,
+    };
+    has_only_ids_of(&caller.ids(), &theirs, by)
+        && target.is_dumpable()
+        && counted.contains(theirs.sets.permitted)
 }
 
-/// Are all ids of `theirs` the caller's?
-fn matches(mine: &Ids, theirs: &Ids, by: By) -> bool {
+/// Are all ids of `theirs` the caller's, whose are `mine`?
+pub fn has_only_ids_of(mine: &Ids, theirs: &Ids, by: By) -> bool {
     let (uid, gid) = match by {
         By::FsIds => (mine.fsuid, mine.fsgid),
         By::RealIds => (mine.uid, mine.gid),
@@ -43,13 +49,16 @@ impl Process {
         self.dumpable.load(Ordering::Relaxed)
     }
 
-    /// Its thread goes from `old` ids to `new` ones: what it holds may be secret to its new user, and its parent is another's.
-    pub fn note_new_ids(&self, old: &Ids, new: &Ids) {
-        let effective = |ids: &Ids| (ids.euid, ids.egid, ids.fsuid, ids.fsgid);
-        if effective(old) != effective(new) {
+    /// Its thread goes from `old` credentials to `new` ones: what it holds may be secret to its new user, and its parent is another's.
+    pub fn note_new_credentials(&self, old: &Credentials, new: &Credentials) {
+        if old.hides_from(new) {
             self.dumpable.store(false, Ordering::Relaxed);
-            self.death_signal.store(0, Ordering::Relaxed);
+            self.forget_death_signal();
         }
+    }
+
+    pub(super) fn forget_death_signal(&self) {
+        self.death_signal.store(0, Ordering::Relaxed);
     }
 
     pub fn set_dumpable(&self, dumpable: bool) {
@@ -71,8 +80,10 @@ mod tests {
         let user =
             |uid| Ids { uid, euid: uid, suid: uid, fsuid: uid, gid: uid, egid: uid, sgid: uid, fsgid: uid };
         let me = user(1000);
-        assert!(matches(&me, &user(1000), By::RealIds) && matches(&me, &user(1000), By::FsIds));
-        assert!(!matches(&me, &user(0), By::RealIds));
+        assert!(
+            has_only_ids_of(&me, &user(1000), By::RealIds) && has_only_ids_of(&me, &user(1000), By::FsIds)
+        );
+        assert!(!has_only_ids_of(&me, &user(0), By::RealIds));
         for change in [
             |ids: &mut Ids| ids.uid = 0,
             |ids: &mut Ids| ids.euid = 0,
@@ -83,12 +94,13 @@ mod tests {
         ] {
             let mut theirs = user(1000);
             change(&mut theirs);
-            assert!(!matches(&me, &theirs, By::RealIds), "{theirs:?}");
+            assert!(!has_only_ids_of(&me, &theirs, By::RealIds), "{theirs:?}");
         }
         // Only the ids that are asked for count of the caller's.
         let effective = Ids { fsuid: 7, fsgid: 7, ..me };
         assert!(
-            matches(&effective, &user(1000), By::RealIds) && !matches(&effective, &user(1000), By::FsIds)
+            has_only_ids_of(&effective, &user(1000), By::RealIds)
+                && !has_only_ids_of(&effective, &user(1000), By::FsIds)
         );
     }
 }

@@ -10,7 +10,10 @@ use super::{
     ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREAD_TASK,
     THREADS, TRAP,
 };
-use super::{Credentials, Pid, Process, Thread, exec, family, limits, oom, rseq, signal, timer, wait};
+use super::{
+    Attributes, Capability, Credentials, Pid, Process, Thread, exec, family, limits, oom, rseq, signal,
+    timer, wait,
+};
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -110,7 +113,8 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     // The area is copied with the memory that it lies in.
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
     let (blocked, persona) = (parent.blocked.load(Ordering::Relaxed), parent.personality.get());
-    let parts = Parts { files, fs, credentials, space, blocked, persona, rseq };
+    let attributes = parent.attributes.inherit();
+    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
@@ -151,27 +155,38 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     Ok(number)
 }
 
-/// RLIMIT_NPROC: how many threads the real user may have; the superuser has no such limit. There is no count per user, since all
-/// processes of the user would write its line at fork. A process with a limit pays for a walk over all processes instead.
+/// RLIMIT_NPROC for one more thread.
 ///
 /// # Errors
 /// EAGAIN.
-#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 fn check_user_limit(parent: &super::Current) -> Result {
     let limit = parent.process.limits.soft(abi::RLIMIT_NPROC);
-    let credentials = parent.ids();
-    if limit >= limits::PROCESSES || credentials.uid == 0 || credentials.is_root() {
+    if limit >= limits::PROCESSES
+        || parent.capable(Capability::SYS_RESOURCE)
+        || parent.capable(Capability::SYS_ADMIN)
+        || !has_as_many(parent.ids().uid, limit)
+    {
         return Ok(());
+    }
+    Err(Errno::EAGAIN)
+}
+
+/// Has the real user `uid` this many threads? User 0 has no limit. There is no count per user, since all processes of the user would
+/// write its line at fork. A process with a limit pays for a walk over all processes instead.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
+pub fn has_as_many(uid: u32, threads: u64) -> bool {
+    if uid == 0 || threads >= limits::PROCESSES {
+        return false;
     }
     let mut count = 0;
     super::walk_processes(|process| {
-        if process.uid.load(Ordering::Relaxed) == credentials.uid {
+        if process.uid.load(Ordering::Relaxed) == uid {
             // A zombie counts until it is reaped.
             count += u64::from(process.thread_count().max(1));
         }
-        count < limit
+        count < threads
     });
-    if count < limit { Ok(()) } else { Err(Errno::EAGAIN) }
+    count >= threads
 }
 
 /// What a new thread refers to.
@@ -182,6 +197,7 @@ struct Parts {
     space: Arc<Space>,
     blocked: u64,
     persona: Persona,
+    attributes: Attributes,
     rseq: rseq::Registration,
 }
 
@@ -234,6 +250,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         robust_list: AtomicUsize::new(0),
         rseq: parts.rseq,
         personality: Personality::new(parts.persona),
+        attributes: parts.attributes,
         comm: SpinLock::new([0; 16], &COMM),
         restart: SpinLock::new((0, 0), &RESTART),
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
@@ -273,7 +290,7 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         uid: AtomicU32::new(parts.credentials.uid),
         exit_signal: AtomicU32::new(exit_signal),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
-        no_new_privileges: AtomicBool::new(caller.no_new_privileges.load(Ordering::Relaxed)),
+        no_large_pages: AtomicBool::new(caller.no_large_pages.load(Ordering::Relaxed)),
         barriers: AtomicU32::new(caller.barriers.load(Ordering::Relaxed)),
         ..blank(id, parts.space.clone(), signals, caller.limits.copy())
     })?;
@@ -302,8 +319,8 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         uid: AtomicU32::new(0),
         exit_signal: AtomicU32::new(abi::SIGCHLD),
         dumpable: AtomicBool::new(true),
-        no_new_privileges: AtomicBool::new(false),
         subreaper: AtomicBool::new(false),
+        no_large_pages: AtomicBool::new(false),
         executed: AtomicBool::new(false),
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
@@ -325,8 +342,8 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
         ..blank(id, space.clone(), signal::Signals::try_new()?, limits::Limits::new())
     })?;
     let rseq = rseq::Registration::default();
-    let (credentials, persona) = (Credentials::root()?, Persona::default());
-    let parts = Parts { files, fs, credentials, space, blocked: 0, persona, rseq };
+    let (credentials, persona, attributes) = (Credentials::root()?, Persona::default(), Attributes::new());
+    let parts = Parts { files, fs, credentials, space, blocked: 0, persona, attributes, rseq };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().try_push(thread.clone())?;

@@ -69,21 +69,28 @@ impl Limits {
         }
     }
 
-    /// Sets both; only the superuser raises a hard limit.
+    /// Sets both; a hard limit is raised only if `raises`.
     ///
     /// # Errors
     /// EINVAL; EPERM.
-    pub fn set(&self, resource: u32, soft: u64, hard: u64, root: bool) -> Result {
+    pub fn set(&self, resource: u32, soft: u64, hard: u64, raises: bool) -> Result {
         let (_, old_hard) = self.get(resource)?;
         if soft > hard {
             return Err(Errno::EINVAL);
         }
         const NR_OPEN: u64 = 1 << 20;
-        if (hard > old_hard && !root) || (resource == abi::RLIMIT_NOFILE && hard > NR_OPEN) {
+        if (hard > old_hard && !raises) || (resource == abi::RLIMIT_NOFILE && hard > NR_OPEN) {
             return Err(Errno::EPERM);
         }
         self.store(resource as usize, soft, hard);
         Ok(())
+    }
+
+    /// The soft limit becomes `soft`, if it is above that.
+    pub fn lower(&self, resource: u32, soft: u64) {
+        if let Some(limit) = self.soft.get(resource as usize) {
+            limit.fetch_min(soft, Ordering::Relaxed);
+        }
     }
 
     /// The soft limit; none for a resource that does not exist.

@@ -1,8 +1,9 @@
 //! Processes and threads.
 //!
 //! * `ids`          numbers, and what they lead to
-//! * `credentials`  user and group ids; `session` sessions and process groups; `limits` resource limits
+//! * `credentials`  user and group ids; `capabilities` what they may do; `session` sessions and process groups; `limits` resource limits
 //! * `family`       parents, children, orphans; `wait` for them
+//! * `access`       who may look into a process; `attributes` what threads ask for themselves
 //! * `fork`, `exec/`, `exit`
 //! * `oom`          what happens when memory is out
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
@@ -20,6 +21,8 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod access;
+mod attributes;
+pub mod capabilities;
 pub mod credentials;
 pub mod exec;
 mod exit;
@@ -40,9 +43,11 @@ pub mod trap;
 pub mod utsname;
 pub mod wait;
 
-pub use credentials::Credentials;
+pub use attributes::{Attributes, Flags};
+pub use capabilities::Capability;
+pub use credentials::{Credentials, set_credentials};
 pub use exit::{exit_group, exit_thread};
-pub use fork::{CloneRequest, clone};
+pub use fork::{CloneRequest, clone, has_as_many};
 pub use ids::{Pid, find_process, find_thread, for_each_process, walk_processes};
 pub use limits::{file_size_limit, limit_now};
 pub use oom::drain_and_retry;
@@ -112,8 +117,9 @@ pub struct Process {
     /// The signal that tells the parent; 0: none.
     pub(crate) exit_signal: AtomicU32,
     pub(crate) dumpable: AtomicBool,
-    pub(crate) no_new_privileges: AtomicBool,
     pub(crate) subreaper: AtomicBool,
+    /// PR_SET_THP_DISABLE.
+    pub(crate) no_large_pages: AtomicBool,
     /// It has called exec since it was forked.
     pub(crate) executed: AtomicBool,
     /// A vfork parent waits here until this process has a space of its own or is gone.
@@ -154,6 +160,7 @@ pub struct Thread {
     pub(crate) robust_list: AtomicUsize,
     pub(crate) rseq: rseq::Registration,
     pub personality: personality::Personality,
+    pub(crate) attributes: Attributes,
     comm: SpinLock<[u8; 16], level::ThreadState>,
     pub(crate) restart: SpinLock<(u64, usize), level::ThreadState>,
     /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).

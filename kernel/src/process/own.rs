@@ -11,6 +11,7 @@
 //!
 //! A `Current` is not kept: nothing but the running code's stack has one.
 
+use super::capabilities::{Capability, Sets};
 use super::credentials::{Credentials, Ids};
 use super::{Current, Thread};
 use crate::errno::Result;
@@ -110,6 +111,12 @@ impl Current {
         unsafe { self.references.fs.look() }.unwrap_or_else(|| given_up())
     }
 
+    /// How many references to them are counted.
+    pub(super) fn fs_references(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { self.references.fs.references() }
+    }
+
     /// A counted reference to its root and working directory, for a child that shares them.
     pub(super) fn share_fs(&self) -> Arc<FsContext> {
         // SAFETY: as above.
@@ -165,6 +172,23 @@ impl Current {
     #[inline]
     pub fn ids(&self) -> Ids {
         self.with_credentials(|credentials| credentials.ids)
+    }
+
+    /// Its user and group ids, and the capabilities that it has in effect.
+    #[inline]
+    pub fn ids_in_effect(&self) -> (Ids, Capability) {
+        self.with_credentials(|credentials| (credentials.ids, credentials.sets.effective))
+    }
+
+    /// Has it all of `what` in effect?
+    #[inline]
+    pub fn capable(&self, what: Capability) -> bool {
+        self.with_credentials(|credentials| credentials.capable(what))
+    }
+
+    /// Its capabilities.
+    pub fn capabilities(&self) -> Sets {
+        self.with_credentials(|credentials| credentials.sets)
     }
 
     /// Is `gid` among its supplementary groups?

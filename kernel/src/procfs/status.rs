@@ -188,11 +188,20 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
     put!(out, "SigPnd:\t{own:016x}\nShdPnd:\t{:016x}\n", process.signals.pending());
     put!(out, "SigBlk:\t{:016x}\n", thread.blocked.load(Relaxed));
     put!(out, "SigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n");
-    let root = thread.credentials_of().is_some_and(|c| c.is_root());
-    let capabilities: u64 = if root { 0x1ff_ffff_ffff } else { 0 };
-    put!(out, "CapInh:\t{:016x}\nCapPrm:\t{capabilities:016x}\n", 0);
-    put!(out, "CapEff:\t{capabilities:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n", 0x1ff_ffff_ffffu64, 0);
-    put!(out, "NoNewPrivs:\t{}\nSeccomp:\t0\n", u32::from(process.no_new_privileges.load(Relaxed)));
+    if let Some(credentials) = thread.credentials_of() {
+        let sets = &credentials.sets;
+        let rows = [
+            ("Inh", sets.inheritable),
+            ("Prm", sets.permitted),
+            ("Eff", sets.effective),
+            ("Bnd", sets.bounding),
+            ("Amb", sets.ambient),
+        ];
+        for (name, set) in rows {
+            put!(out, "Cap{name}:\t{:016x}\n", set.bits());
+        }
+        put!(out, "NoNewPrivs:\t{}\nSeccomp:\t0\n", u32::from(credentials.no_new_privileges));
+    }
     cpus(thread, out)?;
     let usage = process.usage();
     put!(out, "voluntary_ctxt_switches:\t{}\n", usage.voluntary);

@@ -78,6 +78,7 @@ fn status_says_who_a_process_is() {
             fsgid: 8,
         },
         groups: std::vec![9, 10],
+        ..process::Credentials::default()
     };
     in_process(move || {
         mount_at("proc", "/proc");

@@ -1,22 +1,33 @@
-//! User and group ids and capabilities (credentials(7)). A thread changes its own; libcs make all their threads call.
+//! User and group ids (credentials(7)). A thread changes its own; libcs make all their threads call.
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
 use crate::memory::user::UserPtr;
-use crate::process::{self, Credentials};
-use core::sync::atomic::Ordering;
-use sync::{TryVec, try_arc};
+use crate::process::{self, Capability, Credentials};
+use linux_raw_sys::general::RLIMIT_NPROC;
+use sync::TryVec;
 
 /// Changes the caller's credentials by `change`, which may refuse.
-fn change_ids(change: impl FnOnce(&mut Credentials) -> Result) -> Result<usize> {
-    let thread = process::current();
-    let old = thread.ids();
-    let mut new = thread.credentials().copy()?;
+pub(super) fn change(change: impl FnOnce(&mut Credentials) -> Result) -> Result<usize> {
+    let mut new = process::current().credentials().copy()?;
     change(&mut new)?;
-    thread.process.note_new_ids(&old, &new);
-    thread.process.uid.store(new.uid, Ordering::Relaxed);
-    thread.set_credentials(try_arc(new)?);
+    process::set_credentials(new)?;
     Ok(0)
+}
+
+/// Changes the caller's user ids by `change`, which may refuse. Its capabilities follow.
+fn change_user(change_ids: impl FnOnce(&mut Credentials) -> Result) -> Result<usize> {
+    change(|c| {
+        let old = c.ids;
+        change_ids(c)?;
+        c.sets.follow_user_ids(&old, &c.ids);
+        if c.uid != old.uid {
+            // The user's limit counts at the next exec: programs that give their rights up seldom look at what this call says.
+            let limit = process::limit_now(RLIMIT_NPROC);
+            c.over_process_limit = process::has_as_many(c.uid, limit.saturating_add(1));
+        }
+        Ok(())
+    })
 }
 
 macro_rules! get_ids {
@@ -40,8 +51,9 @@ get_ids! {
 
 /// setuid(2).
 pub fn sys_setuid(id: u32) -> Result<usize> {
-    change_ids(|c| {
-        if c.is_root() {
+    given(id).ok_or(Errno::EINVAL)?;
+    change_user(|c| {
+        if c.capable(Capability::SETUID) {
             (c.uid, c.suid) = (id, id);
         } else if id != c.uid && id != c.suid {
             return Err(Errno::EPERM);
@@ -53,8 +65,9 @@ pub fn sys_setuid(id: u32) -> Result<usize> {
 
 /// setgid(2).
 pub fn sys_setgid(id: u32) -> Result<usize> {
-    change_ids(|c| {
-        if c.is_root() {
+    given(id).ok_or(Errno::EINVAL)?;
+    change(|c| {
+        if c.capable(Capability::SETGID) {
             (c.gid, c.sgid) = (id, id);
         } else if id != c.gid && id != c.sgid {
             return Err(Errno::EPERM);
@@ -69,26 +82,26 @@ fn given(id: u32) -> Option<u32> {
     (id != u32::MAX).then_some(id)
 }
 
+/// What setreuid and setregid make of real, effective and saved id.
+///
+/// # Errors
+/// EPERM.
+fn real_and_effective(own: [u32; 3], real: u32, effective: u32, any: bool) -> Result<[u32; 3]> {
+    let (real, effective) = (given(real), given(effective));
+    let may = |id: Option<u32>, from: &[u32]| any || id.is_none_or(|id| from.contains(&id));
+    if !may(real, &own[..2]) || !may(effective, &own) {
+        return Err(Errno::EPERM);
+    }
+    let new_effective = effective.unwrap_or(own[1]);
+    let saves = real.is_some() || effective.is_some_and(|id| id != own[0]);
+    Ok([real.unwrap_or(own[0]), new_effective, if saves { new_effective } else { own[2] }])
+}
+
 /// setreuid(2).
 pub fn sys_setreuid(real: u32, effective: u32) -> Result<usize> {
-    change_ids(|c| {
-        let root = c.is_root();
-        let old = c.uid;
-        if let Some(id) = given(real) {
-            if !root && id != c.uid && id != c.euid {
-                return Err(Errno::EPERM);
-            }
-            c.uid = id;
-        }
-        if let Some(id) = given(effective) {
-            if !root && id != old && id != c.euid && id != c.suid {
-                return Err(Errno::EPERM);
-            }
-            c.euid = id;
-        }
-        if given(real).is_some() || given(effective).is_some_and(|id| id != old) {
-            c.suid = c.euid;
-        }
+    change_user(|c| {
+        let any = c.capable(Capability::SETUID);
+        [c.uid, c.euid, c.suid] = real_and_effective([c.uid, c.euid, c.suid], real, effective, any)?;
         c.fsuid = c.euid;
         Ok(())
     })
@@ -96,57 +109,49 @@ pub fn sys_setreuid(real: u32, effective: u32) -> Result<usize> {
 
 /// setregid(2).
 pub fn sys_setregid(real: u32, effective: u32) -> Result<usize> {
-    change_ids(|c| {
-        let root = c.is_root();
-        let old = c.gid;
-        if let Some(id) = given(real) {
-            if !root && id != c.gid && id != c.egid {
-                return Err(Errno::EPERM);
-            }
-            c.gid = id;
-        }
-        if let Some(id) = given(effective) {
-            if !root && id != old && id != c.egid && id != c.sgid {
-                return Err(Errno::EPERM);
-            }
-            c.egid = id;
-        }
-        if given(real).is_some() || given(effective).is_some_and(|id| id != old) {
-            c.sgid = c.egid;
-        }
+    change(|c| {
+        let any = c.capable(Capability::SETGID);
+        [c.gid, c.egid, c.sgid] = real_and_effective([c.gid, c.egid, c.sgid], real, effective, any)?;
         c.fsgid = c.egid;
         Ok(())
     })
 }
 
+/// What setresuid and setresgid make of real, effective, saved and file-system id.
+///
+/// # Errors
+/// EPERM.
+fn all_three(own: [u32; 4], wanted: [u32; 3], any: bool) -> Result<[u32; 4]> {
+    let [real, effective, saved] = wanted.map(given);
+    let same = |id: Option<u32>, own: u32| id.is_none_or(|id| id == own);
+    // A call that changes nothing leaves the file-system id alone too.
+    let fs_stays = effective.is_none_or(|id| id == own[3]);
+    if same(real, own[0]) && same(effective, own[1]) && same(saved, own[2]) && fs_stays {
+        return Ok(own);
+    }
+    if !any && [real, effective, saved].iter().flatten().any(|id| !own[..3].contains(id)) {
+        return Err(Errno::EPERM);
+    }
+    let effective = effective.unwrap_or(own[1]);
+    Ok([real.unwrap_or(own[0]), effective, saved.unwrap_or(own[2]), effective])
+}
+
 /// setresuid(2).
 pub fn sys_setresuid(real: u32, effective: u32, saved: u32) -> Result<usize> {
-    change_ids(|c| {
-        let own = [c.uid, c.euid, c.suid];
-        let wanted = [given(real), given(effective), given(saved)];
-        if !c.is_root() && wanted.iter().flatten().any(|id| !own.contains(id)) {
-            return Err(Errno::EPERM);
-        }
-        c.uid = wanted[0].unwrap_or(c.uid);
-        c.euid = wanted[1].unwrap_or(c.euid);
-        c.suid = wanted[2].unwrap_or(c.suid);
-        c.fsuid = c.euid;
+    change_user(|c| {
+        let any = c.capable(Capability::SETUID);
+        let own = [c.uid, c.euid, c.suid, c.fsuid];
+        [c.uid, c.euid, c.suid, c.fsuid] = all_three(own, [real, effective, saved], any)?;
         Ok(())
     })
 }
 
 /// setresgid(2).
 pub fn sys_setresgid(real: u32, effective: u32, saved: u32) -> Result<usize> {
-    change_ids(|c| {
-        let own = [c.gid, c.egid, c.sgid];
-        let wanted = [given(real), given(effective), given(saved)];
-        if !c.is_root() && wanted.iter().flatten().any(|id| !own.contains(id)) {
-            return Err(Errno::EPERM);
-        }
-        c.gid = wanted[0].unwrap_or(c.gid);
-        c.egid = wanted[1].unwrap_or(c.egid);
-        c.sgid = wanted[2].unwrap_or(c.sgid);
-        c.fsgid = c.egid;
+    change(|c| {
+        let any = c.capable(Capability::SETGID);
+        let own = [c.gid, c.egid, c.sgid, c.fsgid];
+        [c.gid, c.egid, c.sgid, c.fsgid] = all_three(own, [real, effective, saved], any)?;
         Ok(())
     })
 }
@@ -172,26 +177,33 @@ pub fn sys_getresgid(real: usize, effective: usize, saved: usize) -> Result<usiz
 
 /// setfsuid(2): always the old id.
 pub fn sys_setfsuid(id: u32) -> Result<usize> {
-    let c = process::credentials();
-    if c.is_root() || [c.uid, c.euid, c.suid, c.fsuid].contains(&id) {
-        change_ids(|c| {
-            c.fsuid = given(id).unwrap_or(c.fsuid);
+    let c = process::current();
+    let old = c.ids();
+    let may = [old.uid, old.euid, old.suid, old.fsuid].contains(&id) || c.capable(Capability::SETUID);
+    if may && given(id).is_some() && id != old.fsuid {
+        // Whoever calls is not told of a failure, and looks at what is the old id in the next call.
+        let _ = change(|c| {
+            c.fsuid = id;
+            c.sets.follow_fs_user_id(old.fsuid, id);
             Ok(())
-        })?;
+        });
     }
-    Ok(c.fsuid as usize)
+    Ok(old.fsuid as usize)
 }
 
 /// setfsgid(2): always the old id.
 pub fn sys_setfsgid(id: u32) -> Result<usize> {
-    let c = process::credentials();
-    if c.is_root() || [c.gid, c.egid, c.sgid, c.fsgid].contains(&id) {
-        change_ids(|c| {
-            c.fsgid = given(id).unwrap_or(c.fsgid);
+    let c = process::current();
+    let old = c.ids();
+    let may = [old.gid, old.egid, old.sgid, old.fsgid].contains(&id) || c.capable(Capability::SETGID);
+    if may && given(id).is_some() && id != old.fsgid {
+        // As setfsuid.
+        let _ = change(|c| {
+            c.fsgid = id;
             Ok(())
-        })?;
+        });
     }
-    Ok(c.fsgid as usize)
+    Ok(old.fsgid as usize)
 }
 
 const GROUPS_MAX: usize = 65_536;
@@ -212,54 +224,22 @@ pub fn sys_getgroups(size: i32, to: usize) -> Result<usize> {
 }
 
 /// setgroups(2).
-pub fn sys_setgroups(size: usize, from: usize) -> Result<usize> {
-    if !process::credentials().is_root() {
+pub fn sys_setgroups(size: u32, from: usize) -> Result<usize> {
+    if !process::current().capable(Capability::SETGID) {
         return Err(Errno::EPERM);
     }
-    if size > GROUPS_MAX {
+    if size as usize > GROUPS_MAX {
         return Err(Errno::EINVAL);
     }
     let mut groups = alloc::vec::Vec::new();
-    for n in 0..size {
-        groups.try_push(UserPtr::<u32>::new(from).at(n)?.read()?)?;
+    for n in 0..size as usize {
+        let group = UserPtr::<u32>::new(from).at(n)?.read()?;
+        groups.try_push(given(group).ok_or(Errno::EINVAL)?)?;
     }
     // Linux keeps them sorted, and tells them so.
     groups.sort_unstable();
-    change_ids(|c| {
+    change(|c| {
         c.groups = groups;
         Ok(())
     })
-}
-
-/// capget(2): all capabilities for the superuser, none for others.
-pub fn sys_capget(header: usize, data: usize) -> Result<usize> {
-    let [version, pid] = UserPtr::<[u32; 2]>::new(header).read()?;
-    let words = match version {
-        0x1998_0330 => 1,
-        0x2007_1026 | 0x2008_0522 => 2,
-        _ => {
-            UserPtr::<u32>::new(header).write(&0x2008_0522)?;
-            return if data == 0 { Ok(0) } else { Err(Errno::EINVAL) };
-        }
-    };
-    const ALL: [u32; 2] = [u32::MAX, 0x1ff];
-    let root = match pid as i32 {
-        0 => process::current().ids().is_root(),
-        pid if pid < 0 => return Err(Errno::EINVAL),
-        _ => {
-            let thread = process::find_thread(pid).ok_or(Errno::ESRCH)?;
-            thread.credentials_of().is_some_and(|credentials| credentials.is_root())
-        }
-    };
-    for (n, all) in ALL.iter().take(words).enumerate() {
-        let set = if root { *all } else { 0 };
-        UserPtr::<[u32; 3]>::new(data).at(n)?.write(&[set, set, 0])?;
-    }
-    Ok(0)
-}
-
-/// capset(2): accepted from the superuser and without effect.
-pub fn sys_capset(header: usize, _data: usize) -> Result<usize> {
-    UserPtr::<[u32; 2]>::new(header).read()?;
-    if process::credentials().is_root() { Ok(0) } else { Err(Errno::EPERM) }
 }

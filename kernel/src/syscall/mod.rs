@@ -7,12 +7,14 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod barrier;
+mod capability;
 pub mod file;
 mod futex;
 mod identity;
 pub mod memory;
 pub mod path;
 pub mod poll;
+mod prctl;
 pub mod process;
 pub mod scheduling;
 pub mod signal;

@@ -159,8 +159,8 @@ calls! {
     122 setfsuid(id: Uid) = identity::sys_setfsuid;
     123 setfsgid(id: Gid) = identity::sys_setfsgid;
     124 getsid(pid: Pid) = process::sys_getsid;
-    125 capget(header: InOut(&CAP_HEADER), data: Out(&CAP_DATA)) = identity::sys_capget;
-    126 capset(header: InOut(&CAP_HEADER), data: In(&CAP_DATA)) = identity::sys_capset;
+    125 capget(header: InOut(&CAP_HEADER), data: Out(&CAP_DATA)) = capability::sys_capget;
+    126 capset(header: InOut(&CAP_HEADER), data: In(&CAP_DATA)) = capability::sys_capset;
     127 rt_sigpending(to: Out(&SIGSET), size: Int(&EIGHT)) = signal::sys_rt_sigpending;
     128 rt_sigtimedwait(set: In(&SIGSET), info: Out(&SIGINFO), timeout: In(&TIMESPEC), size: Int(&EIGHT)) = signal::sys_rt_sigtimedwait;
     129 rt_sigqueueinfo(pid: Pid, signal: Signal, info: In(&SIGINFO)) = signal::sys_rt_sigqueueinfo;
@@ -191,7 +191,7 @@ calls! {
     154 modify_ldt(function: Int(&ANY), data: OutBytes(2), size: Size);
     155 pivot_root(new: Path, old: Path);
     156 _sysctl(arguments: Addr);
-    157 prctl(command: Options(&PRCTL), a: Extra(0), b: Extra(1), c: Extra(2), d: Extra(3)) = system::sys_prctl;
+    157 prctl(command: Options(&PRCTL), a: Extra(0), b: Extra(1), c: Extra(2), d: Extra(3)) = prctl::sys_prctl;
     158 arch_prctl(command: Options(&ARCH_PRCTL), argument: Extra(0)) = system::sys_arch_prctl;
     159 adjtimex(to: Addr);
     160 setrlimit(resource: Options(&RLIMITS), from: In(&RLIMIT)) = system::sys_setrlimit;

@@ -7,7 +7,7 @@ use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::wait::UsageSum;
-use crate::process::{self, Thread};
+use crate::process::{self, Capability, Thread};
 use crate::sched;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -25,9 +25,17 @@ fn thread(tid: i32) -> Result<Arc<Thread>> {
 
 /// May the caller change how `thread` is scheduled?
 fn check_owner(thread: &Thread) -> Result {
-    let caller = process::credentials();
-    let owner = thread.process.uid_at_exit();
-    if caller.is_root() || caller.euid == owner { Ok(()) } else { Err(Errno::EPERM) }
+    let caller = process::current();
+    let user = caller.ids().euid;
+    let owns = thread.credentials_of().is_some_and(|owner| [owner.uid, owner.euid].contains(&user));
+    if owns || caller.capable(Capability::SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// May the caller give `thread` this nice value, which is better than it has?
+fn may_raise(thread: &Thread, nice: i32) -> bool {
+    // RLIMIT_NICE counts from 1 for 19 to 40 for -20.
+    let rank = 20i32.saturating_sub(nice).max(0) as u64;
+    rank <= thread.process.limits.soft(abi::RLIMIT_NICE) || process::current().capable(Capability::SYS_NICE)
 }
 
 /// sched_yield(2).
@@ -129,13 +137,12 @@ pub fn sys_getpriority(which: u32, who: i32) -> Result<usize> {
 /// setpriority(2).
 pub fn sys_setpriority(which: u32, who: i32, nice: i32) -> Result<usize> {
     let nice = nice.clamp(-20, 19);
-    let root = process::credentials().is_root();
     let mut result = Err(Errno::ESRCH);
     each_of(which, who, |t| {
         let Some(task) = t.task() else { return };
         result = if check_owner(t).is_err() {
             Err(Errno::EPERM)
-        } else if nice < task.nice() && !root {
+        } else if nice < task.nice() && !may_raise(t, nice) {
             Err(Errno::EACCES)
         } else {
             task.set_nice(nice);
@@ -239,7 +246,7 @@ pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
     let task = target.task().ok_or(Errno::ESRCH)?;
     let nice = attr.nice.clamp(-20, 19);
     if attr.flags & KEEP_PARAMS == 0 {
-        if nice < task.nice() && !process::credentials().is_root() {
+        if nice < task.nice() && !may_raise(&target, nice) {
             return Err(Errno::EPERM);
         }
         task.set_nice(nice);

@@ -7,12 +7,11 @@ use crate::fs::devfs::random;
 use crate::fs::file::buffer::{Output, Segment};
 use crate::log;
 use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::access::{self, By};
 use crate::process::personality::{Persona, UNAME26};
-use crate::process::{self, Process, utsname};
+use crate::process::{self, Capability, Process, utsname};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 use linux_raw_sys::general::{RLIMIT_AS, RLIMIT_STACK};
-use linux_raw_sys::prctl as pr;
 
 /// uname(2).
 #[expect(clippy::arithmetic_side_effects, reason = "a few hundred bytes")]
@@ -29,7 +28,7 @@ pub fn sys_uname(to: usize) -> Result<usize> {
 
 /// The name that sethostname and setdomainname are given, for `set`.
 fn set_name(from: usize, len: i32, set: fn(&[u8]) -> Result) -> Result<usize> {
-    if !process::credentials().is_root() {
+    if !process::current().capable(Capability::SYS_ADMIN) {
         return Err(Errno::EPERM);
     }
     let len = usize::try_from(len).ok().filter(|n| *n < utsname::LENGTH).ok_or(Errno::EINVAL)?;
@@ -84,8 +83,10 @@ fn limit_target(pid: i32) -> Result<Arc<Process>> {
         return Ok(process::current_process());
     }
     let target = process::find_process(pid as u32).ok_or(Errno::ESRCH)?;
-    let caller = process::credentials();
-    if caller.is_root() || caller.uid == target.uid_at_exit() { Ok(target) } else { Err(Errno::EPERM) }
+    let caller = process::current();
+    let theirs = target.leader().and_then(|thread| thread.credentials_of());
+    let same = theirs.is_some_and(|theirs| access::has_only_ids_of(&caller.ids(), &theirs, By::RealIds));
+    if same || caller.capable(Capability::SYS_RESOURCE) { Ok(target) } else { Err(Errno::EPERM) }
 }
 
 /// prlimit64(2).
@@ -94,7 +95,7 @@ pub fn sys_prlimit64(pid: i32, resource: u32, new: usize, old: usize) -> Result<
     let before = target.limits.get(resource)?;
     if new != 0 {
         let [soft, hard] = UserPtr::<[u64; 2]>::new(new).read()?;
-        target.limits.set(resource, soft, hard, process::credentials().is_root())?;
+        target.limits.set(resource, soft, hard, process::current().capable(Capability::SYS_RESOURCE))?;
         // A stack asks its space when it grows.
         if let Some(space) = target.space() {
             let limit = |resource| target.limits.soft(resource) as usize;
@@ -118,55 +119,6 @@ pub fn sys_setrlimit(resource: u32, from: usize) -> Result<usize> {
     sys_prlimit64(0, resource, from, 0)
 }
 
-/// prctl(2), the parts that programs rely on.
-pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<usize> {
-    let thread = process::current();
-    let process = &thread.process;
-    match option {
-        pr::PR_SET_NAME => {
-            let mut name = [0; 16];
-            let n = UserSlice::new(a, 16).read_partial(&mut name);
-            let end =
-                name[..n].iter().position(|b| *b == 0).or((n == 16).then_some(15)).ok_or(Errno::EFAULT)?;
-            thread.set_comm(&name[..end]);
-            Ok(0)
-        }
-        pr::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm().0).map(|()| 0),
-        pr::PR_SET_DUMPABLE if a <= 1 => {
-            process.set_dumpable(a == 1);
-            Ok(0)
-        }
-        pr::PR_GET_DUMPABLE => Ok(usize::from(process.is_dumpable())),
-        pr::PR_SET_NO_NEW_PRIVS if a == 1 && b | c | d == 0 => {
-            process.no_new_privileges.store(true, Ordering::Relaxed);
-            Ok(0)
-        }
-        pr::PR_GET_NO_NEW_PRIVS if a | b | c | d == 0 => {
-            Ok(usize::from(process.no_new_privileges.load(Ordering::Relaxed)))
-        }
-        pr::PR_SET_CHILD_SUBREAPER => {
-            process.subreaper.store(a != 0, Ordering::Relaxed);
-            Ok(0)
-        }
-        pr::PR_GET_CHILD_SUBREAPER => {
-            let on = u32::from(process.subreaper.load(Ordering::Relaxed));
-            UserPtr::<u32>::new(a).write(&on).map(|()| 0)
-        }
-        pr::PR_SET_PDEATHSIG if a <= 64 => {
-            process.death_signal.store(a as u32, Ordering::Relaxed);
-            Ok(0)
-        }
-        pr::PR_GET_PDEATHSIG => {
-            UserPtr::<u32>::new(a).write(&process.death_signal.load(Ordering::Relaxed)).map(|()| 0)
-        }
-        pr::PR_GET_KEEPCAPS => Ok(0),
-        pr::PR_SET_TIMERSLACK => Ok(0),
-        pr::PR_GET_TIMERSLACK => Ok(50_000),
-        pr::PR_CAPBSET_READ if a <= 40 => Ok(1),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
 /// arch_prctl(2).
 pub fn sys_arch_prctl(operation: u32, value: usize) -> Result<usize> {
     match arch::arch_prctl(operation, value) {
@@ -187,10 +139,10 @@ pub fn sys_personality(to: u32) -> Result<usize> {
     Ok(old.0 as usize)
 }
 
-/// syslog(2), by root, as on Linux with kernel.dmesg_restrict on: the kernel's log goes to the console and is not kept, so there is never anything
+/// syslog(2), with CAP_SYSLOG, as on Linux with kernel.dmesg_restrict on: the kernel's log goes to the console and is not kept, so there is never anything
 /// to read.
 pub fn sys_syslog(kind: i32, to: usize, len: i32) -> Result<usize> {
-    if !process::current().ids().is_root() {
+    if !process::current().capable(Capability::SYSLOG) {
         return Err(Errno::EPERM);
     }
     match kind {
@@ -220,7 +172,7 @@ pub fn sys_syslog(kind: i32, to: usize, len: i32) -> Result<usize> {
 
 /// reboot(2): the machine ends.
 pub fn sys_reboot(magic: u32, magic2: u32, command: u32, _arg: usize) -> Result<usize> {
-    if !process::credentials().is_root() {
+    if !process::current().capable(Capability::SYS_BOOT) {
         return Err(Errno::EPERM);
     }
     const MAGIC: u32 = 0xfee1_dead;

@@ -12,7 +12,7 @@ macro_rules! calls {
         use crate::errno::Result;
         use crate::syscall::trace::Asks;
         use crate::syscall::{
-            Handler, barrier, file, futex, identity, memory, path, poll, process, scheduling, signal, system, time, timer, tty,
+            Handler, barrier, capability, file, futex, identity, memory, path, poll, prctl, process, scheduling, signal, system, time, timer, tty,
         };
 
         /// Makes call `number`; None: there is none.

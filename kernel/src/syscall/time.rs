@@ -6,8 +6,8 @@
 use crate::arch;
 use crate::errno::{ERESTARTNOHAND, Errno, Result};
 use crate::memory::user::UserPtr;
-use crate::process;
 use crate::process::timer::clock::CpuClock;
+use crate::process::{self, Capability};
 use crate::sched::{self, Sleep};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
@@ -139,7 +139,7 @@ pub fn sys_clock_settime(clock: i32, from: usize) -> Result<usize> {
 
 /// May the caller set the clock (CAP_SYS_TIME)?
 fn check_may_set() -> Result {
-    if process::current().ids().is_root() { Ok(()) } else { Err(Errno::EPERM) }
+    if process::current().capable(Capability::SYS_TIME) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 fn set_wall_clock(time: u64) -> Result<usize> {

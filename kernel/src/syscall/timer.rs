@@ -11,7 +11,7 @@ use crate::memory::user::UserPtr;
 use crate::process::timer::clock::CpuClock;
 use crate::process::timer::interval::Itimer;
 use crate::process::timer::posix::{Clock, Notify, valid_signal};
-use crate::process::{self, current_process};
+use crate::process::{self, Capability, current_process};
 use crate::sched::TimerSetting;
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -106,7 +106,7 @@ fn time_clock(clock: i32) -> Option<(Clock, bool)> {
 /// EINVAL: no such clock. EOPNOTSUPP: not for timers. EPERM.
 fn timer_clock(clock: i32) -> Result<Clock> {
     if let Some((found, wakes)) = time_clock(clock) {
-        return if wakes && !caller::is_root() { Err(Errno::EPERM) } else { Ok(found) };
+        return if wakes && !caller::capable(Capability::WAKE_ALARM) { Err(Errno::EPERM) } else { Ok(found) };
     }
     match clock as u32 {
         abi::CLOCK_TAI => return Ok(Clock::Wall),
@@ -203,7 +203,7 @@ pub fn sys_timerfd_create(clock: i32, flags: u32) -> Result<usize> {
     if !(flags - OpenFlags::CLOEXEC - OpenFlags::NONBLOCK).is_empty() {
         return Err(Errno::EINVAL);
     }
-    if wakes && !caller::is_root() {
+    if wakes && !caller::capable(Capability::WAKE_ALARM) {
         return Err(Errno::EPERM);
     }
     let file = TimerFile::try_new(clock == Clock::Wall, flags)?;

@@ -3,10 +3,11 @@
 
 use super::file::file;
 use crate::errno::*;
+use crate::fs::caller::{self, Capability};
 use crate::fs::file::OpenFlags;
 use crate::fs::file::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, get_u32, put_u32};
+use crate::fs::tty;
 use crate::fs::vfs::inode::Kind;
-use crate::fs::{caller, tty};
 
 #[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
 pub fn sys_ioctl(fd: i32, command: u32, argument: usize) -> Result<usize> {
@@ -33,7 +34,7 @@ pub fn sys_ioctl(fd: i32, command: u32, argument: usize) -> Result<usize> {
 
 /// vhangup(2).
 pub fn sys_vhangup() -> Result<usize> {
-    if !caller::is_root() {
+    if !caller::capable(Capability::SYS_TTY_CONFIG) {
         return Err(EPERM);
     }
     if let Some(tty) = caller::controlling_tty() {

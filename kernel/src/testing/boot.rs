@@ -79,7 +79,7 @@ fn first_process() {
 
 /// Runs `f` as the superuser in a process of its own, with an empty root; gives its result, or goes on with its panic.
 pub fn in_process<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
-    in_process_of(Credentials::default(), f)
+    in_process_of(Credentials::superuser(), f)
 }
 
 /// As [`in_process`], with these credentials.

@@ -10,10 +10,9 @@ use super::buffer::{Input, Output};
 use super::poll::Poller;
 use super::{File, FileOps, Mapping, Order, seek_in};
 use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, ENXIO, Result};
-use crate::fs::vfs::access::Cred;
-use crate::fs::vfs::attributes::Changes;
+use crate::fs::vfs::attributes::{Changes, without_set_id_by_write};
 use crate::fs::vfs::cache::Cache;
-use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID};
+use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::operations::{DirEntry, Writing};
 use crate::fs::vfs::seals;
 
@@ -126,14 +125,12 @@ pub fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writin
     Ok(n)
 }
 
-/// The file system is told of the new times. A file that is changed by anyone but the superuser loses its set-id bits.
+/// The file system is told of the new times, and the file loses its set-id bits, as it may.
 #[cold]
 fn finish_write(inode: &Inode, locked: Writing<'_>) -> Result {
     inode.tell_times();
-    if inode.mode() & (SET_USER_ID | SET_GROUP_ID) == 0 || Cred::current().is_root() {
-        return Ok(());
-    }
-    inode.ops.set_attributes(inode, &Changes::without_set_id(inode), locked)
+    let lost = without_set_id_by_write(inode);
+    if lost == Changes::default() { Ok(()) } else { inode.ops.set_attributes(inode, &lost, locked) }
 }
 
 impl FileOps for Directory {

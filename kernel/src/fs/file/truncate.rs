@@ -5,8 +5,7 @@
 
 use super::regular::SIZE_MAX;
 use crate::errno::*;
-use crate::fs::vfs::access::Cred;
-use crate::fs::vfs::attributes::Changes;
+use crate::fs::vfs::attributes::{Changes, without_set_id_by_write};
 use crate::fs::vfs::inode::{Inode, Kind};
 use sync::level::Held;
 
@@ -26,7 +25,7 @@ pub fn set_size(inode: &Inode, size: u64) -> Result {
     }
     let order = &mut Held::clean();
     let mut write = inode.lock_write(order);
-    let kept = if Cred::current().is_root() { Changes::default() } else { Changes::without_set_id(inode) };
+    let kept = without_set_id_by_write(inode);
     inode.ops.set_attributes(inode, &Changes { size: Some(size), ..kept }, write.held().reborrow())
 }
 

@@ -8,7 +8,7 @@ use super::termios::{ICANON, SIZE, SIZE2, Termios};
 use super::{Tty, job};
 use crate::arch;
 use crate::errno::{EFAULT, EINVAL, ENOTTY, EPERM, Result};
-use crate::fs::caller;
+use crate::fs::caller::{self, Capability};
 use crate::fs::file::File;
 use crate::fs::file::ioctl::{FIONREAD, get_u32, put_u32};
 
@@ -118,7 +118,7 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
             Ok(0)
         }
         TIOCSTI => {
-            if !caller::is_root() {
+            if !caller::capable(Capability::SYS_ADMIN) {
                 return Err(EPERM);
             }
             let mut byte = [0];
@@ -129,9 +129,9 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
         // DTR, RTS, CTS, CD, DSR: a line that is always there.
         TIOCMGET => put_u32(argument, 0x166),
         TIOCGETD => put_u32(argument, 0),
-        TIOCCONS if caller::is_root() => Ok(0),
+        TIOCCONS if caller::capable(Capability::SYS_ADMIN) => Ok(0),
         TIOCCONS => Err(EPERM),
-        TIOCVHANGUP if caller::is_root() => {
+        TIOCVHANGUP if caller::capable(Capability::SYS_ADMIN) => {
             tty.hang_up();
             Ok(0)
         }

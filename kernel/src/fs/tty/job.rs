@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use super::Tty;
 use super::termios::TOSTOP;
 use crate::errno::{EINVAL, EIO, ENOTTY, EPERM, ERESTARTSYS, ESRCH, Result};
-use crate::fs::caller;
+use crate::fs::caller::{self, Capability};
 
 pub const SIGTTIN: u32 = 21;
 pub const SIGTTOU: u32 = 22;
@@ -67,7 +67,7 @@ pub fn take(tty: &Arc<Tty>, steal: bool) -> Result {
         return Err(EPERM);
     }
     if let Err(other) = tty.session.compare_exchange(0, session, SeqCst, SeqCst) {
-        if !(steal && caller::is_root()) {
+        if !(steal && caller::capable(Capability::SYS_ADMIN)) {
             return Err(EPERM);
         }
         caller::drop_session_tty(other);

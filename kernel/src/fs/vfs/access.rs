@@ -1,10 +1,10 @@
-//! Who may do what with an inode: owner, group, others, and the superuser.
+//! Who may do what with an inode: owner, group, others, and who has the capability.
 #![forbid(unsafe_code)]
 
 use super::inode::{Inode, Kind, STICKY};
 use super::mount::Mount;
 use crate::errno::{EACCES, EPERM, EROFS, Result};
-use crate::fs::caller::{self, Caller};
+use crate::fs::caller::{self, Caller, Capability, SecureBits};
 
 pub const EXEC: u32 = 1;
 pub const WRITE: u32 = 2;
@@ -14,6 +14,7 @@ pub const READ: u32 = 4;
 pub struct Cred {
     pub uid: u32,
     pub gid: u32,
+    capabilities: Capability,
     /// Whose groups count; `None`: the kernel's own.
     who: Option<Caller>,
 }
@@ -22,33 +23,43 @@ impl Cred {
     /// The caller's file-system ids.
     pub fn current() -> Cred {
         let who = caller::current();
-        let c = who.ids();
-        Cred { uid: c.fsuid, gid: c.fsgid, who: Some(who) }
+        let (c, capabilities) = who.ids_in_effect();
+        Cred { uid: c.fsuid, gid: c.fsgid, capabilities, who: Some(who) }
     }
 
-    /// The caller's real ids, which access(2) asks with.
+    /// The caller's real ids, which access(2) asks with. User 0 has what it may have, anybody else nothing, unless user 0 means nothing.
     pub fn real() -> Cred {
         let who = caller::current();
-        let c = who.ids();
-        Cred { uid: c.uid, gid: c.gid, who: Some(who) }
+        let (c, sets) = (who.ids(), who.capabilities());
+        let capabilities = match c.uid {
+            _ if sets.secure.contains(SecureBits::NO_SETUID_FIXUP) => sets.effective,
+            0 => sets.permitted,
+            _ => Capability::empty(),
+        };
+        Cred { uid: c.uid, gid: c.gid, capabilities, who: Some(who) }
     }
 
     /// The kernel itself.
     pub const fn root() -> Cred {
-        Cred { uid: 0, gid: 0, who: None }
+        Cred { uid: 0, gid: 0, capabilities: Capability::ALL, who: None }
     }
 
-    pub fn is_root(&self) -> bool {
-        self.uid == 0
+    pub fn capable(&self, what: Capability) -> bool {
+        self.capabilities.contains(what)
     }
 
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.who.is_some_and(|who| who.has_group(gid))
     }
 
-    /// Owner of the inode, or the superuser.
+    /// Is it the inode's owner, or as good as that?
     pub fn owns(&self, inode: &Inode) -> bool {
-        self.uid == inode.uid() || self.is_root()
+        self.uid == inode.uid() || self.capable(Capability::FOWNER)
+    }
+
+    /// May it leave set-group-id on what belongs to this group?
+    pub fn keeps_group_id(&self, gid: u32) -> bool {
+        self.in_group(gid) || self.capable(Capability::FSETID)
     }
 }
 
@@ -56,13 +67,6 @@ impl Cred {
 #[inline]
 pub fn check(inode: &Inode, cred: &Cred, want: u32) -> Result<()> {
     let mode = inode.mode();
-    if cred.is_root() {
-        // The superuser searches every directory but executes only what somebody may execute.
-        if want & EXEC == 0 || inode.is_dir() || mode & 0o111 != 0 {
-            return Ok(());
-        }
-        return Err(EACCES);
-    }
     let bits = if cred.uid == inode.uid() {
         mode >> 6
     } else if cred.in_group(inode.gid()) {
@@ -70,7 +74,15 @@ pub fn check(inode: &Inode, cred: &Cred, want: u32) -> Result<()> {
     } else {
         mode
     };
-    if bits & want == want { Ok(()) } else { Err(EACCES) }
+    if bits & want == want || overrides(inode, mode, cred, want) { Ok(()) } else { Err(EACCES) }
+}
+
+/// Does a capability give what the mode refuses? It searches every directory but executes only what somebody may execute.
+fn overrides(inode: &Inode, mode: u32, cred: &Cred, want: u32) -> bool {
+    let reads = if inode.is_dir() { want & WRITE == 0 } else { want == READ };
+    (reads && cred.capable(Capability::DAC_READ_SEARCH))
+        || ((inode.is_dir() || want & EXEC == 0 || mode & 0o111 != 0)
+            && cred.capable(Capability::DAC_OVERRIDE))
 }
 
 /// As `check`, and EROFS when writing on a read-only mount (not for devices, fifos and sockets).

@@ -3,8 +3,10 @@
 //! Lock order: the inode's `write_lock` → what the file system takes inside.
 #![forbid(unsafe_code)]
 
+use super::access::Cred;
 use super::inode::{Inode, SET_GROUP_ID, SET_USER_ID};
 use crate::errno::Result;
+use crate::fs::caller::Capability;
 use sync::level::Held;
 
 /// The attributes to be changed; `None` leaves one as it is.
@@ -22,13 +24,23 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The set-id bits that `inode` loses when somebody other than the superuser changes its contents, or anybody its owner.
-    pub fn without_set_id(inode: &Inode) -> Changes {
+    /// The set-id bits that `inode` loses when `cred` changes its owner, or what is in it: all, but that set-group-id without group
+    /// execution runs as no group and stays for who may set it.
+    pub fn without_set_id(inode: &Inode, cred: &Cred) -> Changes {
         let mode = inode.mode();
-        // Set-group-id without group execution is the mark of mandatory locking and stays.
-        let lost = SET_USER_ID | if mode & 0o010 != 0 { SET_GROUP_ID } else { 0 };
+        let group_id_stays = mode & 0o010 == 0 && cred.keeps_group_id(inode.gid());
+        let lost = SET_USER_ID | if group_id_stays { 0 } else { SET_GROUP_ID };
         Changes { mode: (mode & lost != 0).then_some(mode & !lost), ..Changes::default() }
     }
+}
+
+/// As `Changes::without_set_id`, for one who changes what is in the file: with CAP_FSETID it loses nothing.
+pub fn without_set_id_by_write(inode: &Inode) -> Changes {
+    if inode.mode() & (SET_USER_ID | SET_GROUP_ID) == 0 {
+        return Changes::default();
+    }
+    let cred = Cred::current();
+    if cred.capable(Capability::FSETID) { Changes::default() } else { Changes::without_set_id(inode, &cred) }
 }
 
 /// Makes the changes, which are permitted. May sleep; the caller does not hold the inode's `write_lock`.

@@ -6,7 +6,7 @@ use super::place::Places;
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
-use crate::process;
+use crate::process::{self, Capability};
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, ObjectRef, Prot};
 
@@ -50,9 +50,9 @@ pub fn load(space: &Space, image: &Image, object: &ObjectRef, places: Option<&Pl
     if loaded.entry >= USER_END {
         return Err(Errno::EINVAL);
     }
-    // Below vm.mmap_min_addr only for root, as with mmap.
+    // Below vm.mmap_min_addr only for those who may map there, as with mmap.
     let mut fixed = MapFlags::FIXED;
-    fixed.set(MapFlags::LOW, process::current().ids().is_root());
+    fixed.set(MapFlags::LOW, process::current().capable(Capability::SYS_RAWIO));
     for load in &image.loads {
         let address = load.address.checked_add(base).ok_or(Errno::EINVAL)?;
         map_part(space, load, address, object, fixed)?;

@@ -8,6 +8,7 @@ mod arguments;
 mod image;
 mod load;
 mod place;
+mod privilege;
 mod stack;
 
 pub use arguments::Strings;
@@ -15,7 +16,7 @@ pub use place::{configure, randomize_va_space, set_randomize_va_space};
 
 use super::personality::{MMAP_PAGE_ZERO, Persona};
 use super::signal::AltStack;
-use super::{Thread, access, exit, oom};
+use super::{Capability, Thread, access, exit, oom};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{self, Executable, File};
@@ -27,6 +28,7 @@ use core::sync::atomic::Ordering;
 use image::{HEAD, Image};
 use linux_raw_sys::general as abi;
 use place::Places;
+use privilege::Privilege;
 use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
 use sync::{try_arc, try_box};
 use vm::addr::{PAGE_SIZE, VirtAddr};
@@ -36,6 +38,8 @@ use vm::{Backing, MapFlags, MapRequest, Prot};
 pub const FIRST_EXEC: u32 = sched::Work::PROCESS;
 /// Scripts that are interpreters of scripts.
 const SCRIPTS_MAX: usize = 5;
+/// RLIMIT_STACK of a program that has more than its user, at most.
+const SECURE_STACK: u64 = 8 << 20;
 
 /// The file of a program that runs. Processes that fork hand their children this, whose count is then theirs and their children's
 /// alone, instead of the file, whose count all that run the program would write.
@@ -89,6 +93,7 @@ struct Program {
 /// # Errors
 /// As execve(2).
 pub fn exec(regs: &mut UserRegs, what: Executable<'_>, mut argv: Strings, envp: &Strings) -> Result {
+    check_process_limit()?;
     if argv.count == 0 {
         argv.push(b"")?;
     }
@@ -101,6 +106,19 @@ pub fn exec(regs: &mut UserRegs, what: Executable<'_>, mut argv: Strings, envp: 
     let executed = super::current().executing.lock().take();
     drop(executed);
     result
+}
+
+/// A thread whose user had more processes than RLIMIT_NPROC when it took that user's id executes nothing while it is so.
+///
+/// # Errors
+/// EAGAIN.
+fn check_process_limit() -> Result {
+    let credentials = super::credentials();
+    let limit = super::limit_now(abi::RLIMIT_NPROC);
+    if credentials.over_process_limit && super::has_as_many(credentials.uid, limit.saturating_add(1)) {
+        return Err(Errno::EAGAIN);
+    }
+    Ok(())
 }
 
 /// The running thread is about to execute `file`, which nobody may open for writing from now on.
@@ -221,8 +239,10 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         None => None,
     };
     let thread = super::current();
-    let persona = thread.personality.get().after_exec(false);
-    let parts = Parts { program: &program, interpreter: interpreter.as_ref(), path, argv, envp, persona };
+    let privilege = Privilege::of(&thread, &program.file)?;
+    let persona = thread.personality.get().after_exec(privilege.forgets_personality);
+    let (program, interpreter) = (&program, interpreter.as_ref());
+    let parts = Parts { program, interpreter, privilege: &privilege, path, argv, envp, persona };
     let mut space = oom::drain_and_retry(|| Ok(Space::try_new()?))?;
     let mut filled = fill(&space, &parts);
     if matches!(filled, Err(Errno::ENOMEM))
@@ -246,8 +266,13 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     if !exit::end_other_threads(&thread) {
         return Err(Errno::EAGAIN);
     }
+    if privilege.forgets_personality && !privilege.shared && privilege::shares_fs(&thread) {
+        // Another thread of it has handed them on meanwhile. The old program is gone, and the new one must not run.
+        exit::end_process_soon(&thread, abi::SIGSEGV as i32);
+        return Err(Errno::EAGAIN);
+    }
     let readable = fs::may_read(&program.file) && interpreter.as_ref().is_none_or(|i| fs::may_read(&i.file));
-    let dumpable = access::dumpable_at_exec(&thread.ids(), readable);
+    let dumpable = privilege.keeps_dumpable && access::dumpable_at_exec(&thread.ids(), readable);
     // Both before and after the change, so that neither program is looked into as only the other may be.
     thread.process.set_dumpable(dumpable && thread.process.is_dumpable());
     // The old program is gone from here on.
@@ -255,6 +280,10 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     let old = core::mem::replace(&mut *thread.process.memory.lock(), layout);
     thread.personality.set(persona);
     replace(&thread, space, path);
+    if privilege.secure {
+        thread.process.limits.lower(abi::RLIMIT_STACK, stack_limit(&privilege));
+    }
+    privilege.take(&thread);
     thread.process.set_dumpable(dumpable);
     drop(old);
     *regs = UserRegs::new_user(entry, sp);
@@ -278,6 +307,7 @@ fn unshare_files(thread: &super::Current) -> Result {
 struct Parts<'a> {
     program: &'a Program,
     interpreter: Option<&'a Program>,
+    privilege: &'a Privilege,
     path: &'a [u8],
     argv: &'a Strings,
     envp: &'a Strings,
@@ -285,15 +315,20 @@ struct Parts<'a> {
     persona: Persona,
 }
 
+/// How far the stack of the new program may grow: not as far as its user likes, if it has more than its user.
+fn stack_limit(privilege: &Privilege) -> u64 {
+    let limit = super::limit_now(abi::RLIMIT_STACK);
+    if privilege.secure { limit.min(SECURE_STACK) } else { limit }
+}
+
 /// Maps the program, its interpreter, the vDSO and the stack. Returns where it begins, and what is remembered of it.
 fn fill(space: &Space, parts: &Parts<'_>) -> Result<(usize, ProgramLayout)> {
-    let Parts { program, interpreter, path, argv, envp, persona } = *parts;
-    let thread = super::current();
+    let Parts { program, interpreter, privilege, path, argv, envp, persona } = *parts;
     let image = &program.image;
-    let stack_limit = thread.process.limits.soft(abi::RLIMIT_STACK);
+    let stack_limit = stack_limit(privilege);
     let places = Places::draw(persona);
     space.set_placement(places.placement(stack_limit));
-    space.set_limits(stack_limit as usize, thread.process.limits.soft(abi::RLIMIT_AS) as usize);
+    space.set_limits(stack_limit as usize, super::limit_now(abi::RLIMIT_AS) as usize);
 
     let object = program.file.object().ok_or(Errno::EACCES)?;
     let loaded = load::load(space, image, &object, interpreter.is_some().then_some(&places))?;
@@ -307,20 +342,16 @@ fn fill(space: &Space, parts: &Parts<'_>) -> Result<(usize, ProgramLayout)> {
     };
     let heap = places.heap(loaded.end, image.relocatable && interpreter.is_none());
     space.set_brk(VirtAddr(heap));
-    let credentials = thread.ids();
     let facts = stack::Facts {
         program: &loaded,
         interpreter_base,
         headers: if image.headers == 0 { 0 } else { image.headers.wrapping_add(loaded.base) },
         header_count: image.header_count,
-        uid: credentials.uid,
-        euid: credentials.euid,
-        gid: credentials.gid,
-        egid: credentials.egid,
+        ids: privilege.ids,
         random: fs::random_bytes(),
         vdso: map_vdso(space)?,
         name: path,
-        secure: false,
+        secure: privilege.secure,
     };
     let layout = stack::build(space, argv, envp, &facts, &places, image.stack_exec)?;
     if persona.has(MMAP_PAGE_ZERO) {
@@ -369,7 +400,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
 /// MMAP_PAGE_ZERO. Who may not map there goes without, as on Linux.
 fn map_page_zero(space: &Space) {
     let mut flags = MapFlags::FIXED;
-    flags.set(MapFlags::LOW, super::current().ids().is_root());
+    flags.set(MapFlags::LOW, super::current().capable(Capability::SYS_RAWIO));
     let _ = space.map(&MapRequest {
         hint: VirtAddr(0),
         len: PAGE_SIZE,

@@ -7,6 +7,7 @@ use super::place::Places;
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
+use crate::process::credentials::Ids;
 use crate::process::rseq;
 use alloc::vec::Vec;
 use linux_raw_sys::auxvec as abi;
@@ -29,10 +30,7 @@ pub struct Facts<'a> {
     /// Program headers in memory and their number.
     pub headers: usize,
     pub header_count: usize,
-    pub uid: u32,
-    pub euid: u32,
-    pub gid: u32,
-    pub egid: u32,
+    pub ids: Ids,
     pub random: [u8; 16],
     /// The vDSO's ELF header; 0: none.
     pub vdso: usize,
@@ -137,10 +135,10 @@ fn auxv(facts: &Facts<'_>, name_at: usize, platform_at: usize, random_at: usize)
         (abi::AT_BASE, facts.interpreter_base),
         (abi::AT_FLAGS, 0),
         (abi::AT_ENTRY, facts.program.entry),
-        (abi::AT_UID, facts.uid as usize),
-        (abi::AT_EUID, facts.euid as usize),
-        (abi::AT_GID, facts.gid as usize),
-        (abi::AT_EGID, facts.egid as usize),
+        (abi::AT_UID, facts.ids.uid as usize),
+        (abi::AT_EUID, facts.ids.euid as usize),
+        (abi::AT_GID, facts.ids.gid as usize),
+        (abi::AT_EGID, facts.ids.egid as usize),
         (abi::AT_SECURE, usize::from(facts.secure)),
         (abi::AT_RANDOM, random_at),
         (abi::AT_EXECFN, name_at),

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::wait::Event;
-use super::super::{Pid, Process, Thread, ids};
+use super::super::{Capability, Pid, Process, Thread, ids};
 use super::{Action, Info, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
@@ -163,10 +163,11 @@ pub fn permitted(target: &Arc<Process>, signal: u32) -> bool {
     if signal == abi::SIGCONT && target.session_id() == caller.process.session_id() {
         return true;
     }
-    match target.leader().and_then(|t| t.credentials_of()) {
+    let ids = match target.leader().and_then(|t| t.credentials_of()) {
         Some(credentials) => caller.ids().may_signal(&credentials),
-        None => caller.ids().is_root() || caller.ids().uid == target.uid_at_exit(),
-    }
+        None => caller.ids().uid == target.uid_at_exit(),
+    };
+    ids || caller.capable(Capability::KILL)
 }
 
 /// kill(2): `pid` as the call takes it, `signal` 0 to 64.

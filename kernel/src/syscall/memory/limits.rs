@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
-use crate::process;
 use crate::process::limits::INFINITY;
+use crate::process::{self, Capability};
 use linux_raw_sys::general as abi;
 use vm::addr::{PAGE_SHIFT, PAGE_SIZE};
 
@@ -62,7 +62,7 @@ pub fn check_data_room(start: usize, end: usize) -> Result {
 
 /// Has the caller CAP_IPC_LOCK?
 fn locks_freely() -> bool {
-    process::current().ids().is_root()
+    process::current().capable(Capability::IPC_LOCK)
 }
 
 /// May the caller lock memory at all?

@@ -16,8 +16,8 @@ pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall}
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::fs;
-use crate::process;
 use crate::process::personality::READ_IMPLIES_EXEC;
+use crate::process::{self, Capability};
 use linux_raw_sys::general as abi;
 use sync::level::Held;
 use vm::addr::{PAGE_SIZE, VirtAddr};
@@ -52,7 +52,7 @@ fn check_commit(len: usize) -> Result {
 
 /// May the caller map what vm.mmap_min_addr protects (CAP_SYS_RAWIO)?
 fn may_map_low() -> bool {
-    process::current().ids().is_root()
+    process::current().capable(Capability::SYS_RAWIO)
 }
 
 /// The flags that MAP_SHARED_VALIDATE lets a file be mapped with (Linux's LEGACY_MAP_MASK).

@@ -6,7 +6,7 @@ use super::{
     PathText, Target, target,
 };
 use crate::errno::*;
-use crate::fs::caller;
+use crate::fs::caller::{self, Capability};
 use crate::fs::file::OpenFlags;
 use crate::fs::file::truncate;
 use crate::fs::vfs::access::{self, Cred, WRITE};
@@ -193,7 +193,7 @@ fn change_mode(found: &Target, mode: u32) -> Result<usize> {
         return Err(EOPNOTSUPP);
     }
     let mut mode = mode & 0o7777;
-    if !cred.is_root() && !cred.in_group(inode.gid()) {
+    if !cred.keeps_group_id(inode.gid()) {
         mode &= !SET_GROUP_ID;
     }
     attributes::change(inode, &Changes { mode: Some(mode), ..Changes::default() })?;
@@ -230,7 +230,7 @@ fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
     let cred = Cred::current();
     let id = |n: u32| (n != u32::MAX).then_some(n);
     let (uid, gid) = (id(uid), id(gid));
-    if !cred.is_root() {
+    if !cred.capable(Capability::CHOWN) {
         if uid.is_some_and(|u| u != inode.uid() || cred.uid != inode.uid()) {
             return Err(EPERM);
         }
@@ -238,11 +238,15 @@ fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
             return Err(EPERM);
         }
     }
-    if uid.is_none() && gid.is_none() {
+    let lost = if inode.is_dir() { Changes::default() } else { Changes::without_set_id(inode, &cred) };
+    if lost.mode.is_some() && !cred.owns(inode) {
+        // The bits go by a change of mode, which is the owner's.
+        return Err(EPERM);
+    }
+    if uid.is_none() && gid.is_none() && lost.mode.is_none() {
         return Ok(0);
     }
-    let kept = if inode.is_dir() { Changes::default() } else { Changes::without_set_id(inode) };
-    attributes::change(inode, &Changes { uid, gid, ..kept })?;
+    attributes::change(inode, &Changes { uid, gid, ..lost })?;
     Ok(0)
 }
 

@@ -17,12 +17,13 @@ use alloc::vec::Vec;
 use sync::TryVec;
 
 use crate::errno::*;
+use crate::fs::Start;
+use crate::fs::caller::{self, Capability};
 use crate::fs::file::open;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::lookup::{self, PATH_MAX};
 use crate::fs::vfs::mount::{self, Path};
-use crate::fs::{Start, caller};
 use crate::memory::user::{UserSlice, UserStr};
 
 pub const AT_FDCWD: i32 = -100;
@@ -183,7 +184,7 @@ pub fn sys_chroot(path: usize) -> Result<usize> {
     let at = At::new(AT_FDCWD, text.bytes())?;
     let found = at.resolve(text.bytes(), true)?;
     lookup::check_directory(&found, &at.cred)?;
-    if !at.cred.is_root() {
+    if !at.cred.capable(Capability::SYS_CHROOT) {
         return Err(EPERM);
     }
     at.context.set_root(found)?;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{AT_FDCWD, At, PathText};
 use crate::errno::*;
-use crate::fs::caller;
+use crate::fs::caller::{self, Capability};
 use crate::fs::vfs::mount::{self, KEPT};
 use crate::fs::vfs::superblock;
 
@@ -21,10 +21,12 @@ fn text(address: usize) -> Result<PathText> {
     if address == 0 { Ok(PathText::Long(Vec::new())) } else { PathText::read(address) }
 }
 
+/// Asked only once the place is found: who may not mount is told first that there is none.
+fn check_may_mount() -> Result {
+    if caller::capable(Capability::SYS_ADMIN) { Ok(()) } else { Err(EPERM) }
+}
+
 pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usize) -> Result<usize> {
-    if !caller::is_root() {
-        return Err(EPERM);
-    }
     // The magic number of old programs.
     let flags = if flags >> 16 & 0xffff == 0xc0ed { flags & 0xffff } else { flags };
     // In this order, for the errors.
@@ -34,6 +36,7 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
     let point_text = PathText::read(point)?;
     let at = At::new(AT_FDCWD, point_text.bytes())?;
     let point = at.resolve(point_text.bytes(), true)?;
+    check_may_mount()?;
     let kept = (flags & u64::from(KEPT)) as u32;
     if flags & REMOUNT != 0 {
         if !core::ptr::eq(&*point.mount.root, &*point.dentry) {
@@ -76,11 +79,9 @@ pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
     if flags & !(FORCE | DETACH | EXPIRE | NOFOLLOW) != 0 {
         return Err(EINVAL);
     }
-    if !caller::is_root() {
-        return Err(EPERM);
-    }
     let text = PathText::read(point)?;
     let found = At::new(AT_FDCWD, text.bytes())?.resolve(text.bytes(), flags & NOFOLLOW == 0)?;
+    check_may_mount()?;
     mount::unmount(&found, flags & DETACH != 0, caller::uses_mount)?;
     Ok(0)
 }

@@ -1,0 +1,68 @@
+//! What a thread asks for itself by prctl(2), and hands to the threads and processes that it makes.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+bitflags::bitflags! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Flags: u32 {
+        /// It has said when it wants to know of lost memory (PR_MCE_KILL): early or late.
+        const FAILURE_CHOSEN = 1;
+        const FAILURE_EARLY = 2;
+        /// Its memory is not reclaimed by I/O that it may itself have to do (PR_SET_IO_FLUSHER).
+        const IO_FLUSHER = 4;
+    }
+}
+
+/// How late a sleep of the first thread may end, in nanoseconds, as on Linux.
+const FIRST_SLACK: u64 = 50_000;
+
+/// Written by the thread itself alone.
+pub struct Attributes {
+    slack: AtomicU64,
+    /// What the thread began with.
+    first_slack: AtomicU64,
+    flags: AtomicU32,
+}
+
+impl Attributes {
+    /// The first thread's.
+    pub const fn new() -> Self {
+        Self {
+            slack: AtomicU64::new(FIRST_SLACK),
+            first_slack: AtomicU64::new(FIRST_SLACK),
+            flags: AtomicU32::new(0),
+        }
+    }
+
+    /// A child's.
+    pub fn inherit(&self) -> Self {
+        let slack = self.slack.load(Relaxed);
+        Self {
+            slack: AtomicU64::new(slack),
+            first_slack: AtomicU64::new(slack),
+            flags: AtomicU32::new(self.flags.load(Relaxed)),
+        }
+    }
+
+    /// PR_GET_TIMERSLACK, in nanoseconds.
+    pub fn slack(&self) -> u64 {
+        self.slack.load(Relaxed)
+    }
+
+    /// PR_SET_TIMERSLACK; 0: what the thread began with.
+    pub fn set_slack(&self, slack: u64) {
+        let slack = if slack == 0 { self.first_slack.load(Relaxed) } else { slack };
+        self.slack.store(slack, Relaxed);
+    }
+
+    pub fn flags(&self) -> Flags {
+        Flags::from_bits_retain(self.flags.load(Relaxed))
+    }
+
+    pub fn set_flags(&self, which: Flags, on: bool) {
+        let mut flags = self.flags();
+        flags.set(which, on);
+        self.flags.store(flags.bits(), Relaxed);
+    }
+}

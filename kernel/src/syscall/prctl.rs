@@ -1,0 +1,152 @@
+//! prctl(2).
+//!
+//! An option that is not here gives EINVAL, as on a Linux that was built without it: those of other machines, and
+//!
+//! * seccomp, system call dispatch, core scheduling, pages merged alike, names of anonymous mappings, perf events, speculation control:
+//!   there is no such thing;
+//! * PR_SET_MM: where the parts of a program lie is told by exec alone;
+//! * PR_SET_MDWE: a mapping is not refused because it may be written and executed;
+//! * PR_TSC_SIGSEGV: the time-stamp counter is always readable.
+#![forbid(unsafe_code)]
+
+use super::capability;
+use crate::errno::{Errno, Result};
+use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::{self, Capability, Current, Flags};
+use core::sync::atomic::Ordering::Relaxed;
+use linux_raw_sys::prctl as pr;
+
+/// prctl(2).
+pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<usize> {
+    let thread = process::current();
+    let process = &thread.process;
+    match option {
+        pr::PR_SET_NAME => set_name(&thread, a),
+        pr::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm().0).map(|()| 0),
+
+        pr::PR_SET_DUMPABLE if a <= 1 => {
+            process.set_dumpable(a == 1);
+            Ok(0)
+        }
+        pr::PR_GET_DUMPABLE => Ok(usize::from(process.is_dumpable())),
+
+        pr::PR_SET_PDEATHSIG if a <= 64 => {
+            process.death_signal.store(a as u32, Relaxed);
+            Ok(0)
+        }
+        pr::PR_GET_PDEATHSIG => write_word(a, process.death_signal.load(Relaxed)),
+        pr::PR_SET_CHILD_SUBREAPER => {
+            process.subreaper.store(a != 0, Relaxed);
+            Ok(0)
+        }
+        pr::PR_GET_CHILD_SUBREAPER => write_word(a, u32::from(process.subreaper.load(Relaxed))),
+
+        pr::PR_SET_NO_NEW_PRIVS if [a, b, c, d] == [1, 0, 0, 0] => super::identity::change(|credentials| {
+            credentials.no_new_privileges = true;
+            Ok(())
+        }),
+        pr::PR_GET_NO_NEW_PRIVS if [a, b, c, d] == [0; 4] => {
+            Ok(usize::from(process::credentials().no_new_privileges))
+        }
+        pr::PR_GET_KEEPCAPS => Ok(usize::from(capability::keeps())),
+        pr::PR_SET_KEEPCAPS => capability::set_keeps(a),
+        pr::PR_CAPBSET_READ => capability::read_bound(a),
+        pr::PR_CAPBSET_DROP => capability::drop_bound(a),
+        pr::PR_GET_SECUREBITS => capability::secure_bits(),
+        pr::PR_SET_SECUREBITS => capability::set_secure_bits(a),
+        pr::PR_CAP_AMBIENT => capability::ambient(a, b, [c, d]),
+
+        // How late a sleep may end so that others end with it. None ends late for that here, so every value is kept to.
+        pr::PR_SET_TIMERSLACK => {
+            // What is not above zero as a signed number means the value from birth.
+            thread.attributes.set_slack(if (a as isize) > 0 { a as u64 } else { 0 });
+            Ok(0)
+        }
+        pr::PR_GET_TIMERSLACK => Ok(thread.attributes.slack() as usize),
+        pr::PR_GET_TIMING => Ok(pr::PR_TIMING_STATISTICAL as usize),
+        pr::PR_SET_TIMING if a == pr::PR_TIMING_STATISTICAL as usize => Ok(0),
+        pr::PR_GET_TSC => write_word(a, pr::PR_TSC_ENABLE),
+        pr::PR_SET_TSC if a == pr::PR_TSC_ENABLE as usize => Ok(0),
+
+        // No large page is ever made, nor memory reclaimed by writing to a device, nor a page lost: the wish is kept, and holds.
+        pr::PR_SET_THP_DISABLE if [b, c, d] == [0; 3] => {
+            process.no_large_pages.store(a != 0, Relaxed);
+            Ok(0)
+        }
+        pr::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => {
+            Ok(usize::from(process.no_large_pages.load(Relaxed)))
+        }
+        pr::PR_SET_IO_FLUSHER => set_io_flusher(&thread, [a, b, c, d]),
+        pr::PR_GET_IO_FLUSHER => get_io_flusher(&thread, [a, b, c, d]),
+        pr::PR_MCE_KILL if [c, d] == [0; 2] => set_memory_failure(&thread, a as u32, b as u32),
+        pr::PR_MCE_KILL_GET if [a, b, c, d] == [0; 4] => {
+            let flags = thread.attributes.flags();
+            Ok(match (flags.contains(Flags::FAILURE_CHOSEN), flags.contains(Flags::FAILURE_EARLY)) {
+                (false, _) => pr::PR_MCE_KILL_DEFAULT,
+                (true, false) => pr::PR_MCE_KILL_LATE,
+                (true, true) => pr::PR_MCE_KILL_EARLY,
+            } as usize)
+        }
+
+        pr::PR_GET_TID_ADDRESS => UserPtr::<usize>::new(a).write(&thread.clear_tid.load(Relaxed)).map(|()| 0),
+        pr::PR_GET_AUXV if [c, d] == [0; 2] => read_auxv(&thread, a, b),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn write_word(to: usize, value: u32) -> Result<usize> {
+    UserPtr::<u32>::new(to).write(&value).map(|()| 0)
+}
+
+fn set_name(thread: &Current, from: usize) -> Result<usize> {
+    let mut name = [0; 16];
+    let n = UserSlice::new(from, 16).read_partial(&mut name);
+    let end = name[..n].iter().position(|b| *b == 0).or((n == 16).then_some(15)).ok_or(Errno::EFAULT)?;
+    thread.set_comm(&name[..end]);
+    Ok(0)
+}
+
+fn check_io_flusher(unused: &[usize]) -> Result {
+    if !process::current().capable(Capability::SYS_RESOURCE) {
+        return Err(Errno::EPERM);
+    }
+    if unused.iter().any(|argument| *argument != 0) { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+fn set_io_flusher(thread: &Current, [on, unused @ ..]: [usize; 4]) -> Result<usize> {
+    check_io_flusher(&unused)?;
+    if on > 1 {
+        return Err(Errno::EINVAL);
+    }
+    thread.attributes.set_flags(Flags::IO_FLUSHER, on == 1);
+    Ok(0)
+}
+
+fn get_io_flusher(thread: &Current, unused: [usize; 4]) -> Result<usize> {
+    check_io_flusher(&unused)?;
+    Ok(usize::from(thread.attributes.flags().contains(Flags::IO_FLUSHER)))
+}
+
+/// PR_MCE_KILL: whether a thread wants to know at once of a page that the machine has lost.
+fn set_memory_failure(thread: &Current, operation: u32, when: u32) -> Result<usize> {
+    let (chosen, early) = match (operation, when) {
+        (pr::PR_MCE_KILL_CLEAR, 0) | (pr::PR_MCE_KILL_SET, pr::PR_MCE_KILL_DEFAULT) => (false, false),
+        (pr::PR_MCE_KILL_SET, pr::PR_MCE_KILL_EARLY) => (true, true),
+        (pr::PR_MCE_KILL_SET, pr::PR_MCE_KILL_LATE) => (true, false),
+        _ => return Err(Errno::EINVAL),
+    };
+    thread.attributes.set_flags(Flags::FAILURE_CHOSEN, chosen);
+    thread.attributes.set_flags(Flags::FAILURE_EARLY, early);
+    Ok(0)
+}
+
+/// PR_GET_AUXV: writes what fits, and says how long it is.
+fn read_auxv(thread: &Current, to: usize, len: usize) -> Result<usize> {
+    let (from, end) = thread.process.memory.lock().auxv;
+    let mut pairs = [0u8; 512];
+    let pairs = pairs.get_mut(..end.saturating_sub(from)).ok_or(Errno::EFAULT)?;
+    UserSlice::new(from, pairs.len()).read(pairs)?;
+    let fits = pairs.len().min(len);
+    UserSlice::new(to, fits).write(&pairs[..fits])?;
+    Ok(pairs.len())
+}

@@ -76,8 +76,9 @@ impl OpenFlags {
         .union(OpenFlags::DIRECT)
         .union(OpenFlags::NOATIME);
 
+    /// Not with 3 either: such a descriptor is for ioctl alone.
     pub fn reads(self) -> bool {
-        self.bits() & 3 != 1 && !self.contains(OpenFlags::PATH)
+        matches!(self.bits() & 3, 0 | 2) && !self.contains(OpenFlags::PATH)
     }
 
     pub fn writes(self) -> bool {

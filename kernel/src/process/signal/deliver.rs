@@ -98,7 +98,8 @@ fn next(thread: &Current) -> Verdict {
         }
         if !action.is_default() && bit(info.signal) & UNBLOCKABLE == 0 {
             if action.has(abi::SA_RESETHAND) {
-                locked.actions.set(info.signal, Action::default(), held);
+                // The handler goes; flags and mask stay, as on Linux.
+                locked.actions.set(info.signal, Action { handler: Action::DEFAULT, ..action }, held);
             }
             // More may wait: look again after the handler has been entered.
             let own = thread.pending.lock(held).set;

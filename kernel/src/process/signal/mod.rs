@@ -66,7 +66,7 @@ pub struct Action {
 }
 
 impl Action {
-    const DEFAULT: usize = 0;
+    pub(super) const DEFAULT: usize = 0;
     const IGNORE: usize = 1;
 
     pub fn is_default(&self) -> bool {

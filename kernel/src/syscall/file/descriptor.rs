@@ -126,7 +126,8 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
 }
 
 fn large(file: &File) -> OpenFlags {
-    if file.path().is_some() { OpenFlags::LARGEFILE } else { OpenFlags::empty() }
+    let large = file.path().is_some() && !file.flags().contains(OpenFlags::PATH);
+    if large { OpenFlags::LARGEFILE } else { OpenFlags::empty() }
 }
 
 pub fn sys_ftruncate(fd: i32, size: i64) -> Result<usize> {

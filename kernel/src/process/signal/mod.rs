@@ -66,7 +66,7 @@ pub struct Action {
 }
 
 impl Action {
-    pub(super) const DEFAULT: usize = 0;
+    const DEFAULT: usize = 0;
     const IGNORE: usize = 1;
 
     pub fn is_default(&self) -> bool {

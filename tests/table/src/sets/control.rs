@@ -16,8 +16,8 @@ sets! {
         F_OFD_SETLK = 37 (In(&FLOCK)) refused "EINVAL", F_OFD_SETLKW = 38 (In(&FLOCK)) refused "EINVAL",
         F_SETLEASE = 1024 (Options(&super::LOCK_KIND)) refused "EINVAL", F_GETLEASE = 1025 refused "EINVAL",
         F_NOTIFY = 1026 (Int(&ANY)) refused "EINVAL", F_DUPFD_QUERY = 1027 (Fd(Any)) refused "EINVAL", F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
-        F_SETPIPE_SZ = 1031 (Len), F_GETPIPE_SZ = 1032, F_ADD_SEALS = 1033 (Options(&SEALS)) refused "EINVAL",
-        F_GET_SEALS = 1034 refused "EINVAL", F_GET_RW_HINT = 1035 (Out(&LONG)) refused "EINVAL",
+        F_SETPIPE_SZ = 1031 (Len), F_GETPIPE_SZ = 1032, F_ADD_SEALS = 1033 (Options(&SEALS)),
+        F_GET_SEALS = 1034, F_GET_RW_HINT = 1035 (Out(&LONG)) refused "EINVAL",
         F_SET_RW_HINT = 1036 (In(&LONG)) refused "EINVAL"
     } flags { }
     FD_FLAGS "descriptor flags" choose { } flags { FD_CLOEXEC = 1 }

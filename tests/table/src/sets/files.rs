@@ -69,7 +69,7 @@ sets! {
     }
     MEMFD "memfd_create flags" choose { }
     flags {
-        MFD_CLOEXEC = 1, MFD_ALLOW_SEALING = 2 partly "no seals", MFD_HUGETLB = 4 refused "EINVAL", MFD_NOEXEC_SEAL = 8 partly "no seals",
+        MFD_CLOEXEC = 1, MFD_ALLOW_SEALING = 2, MFD_HUGETLB = 4 refused "EINVAL", MFD_NOEXEC_SEAL = 8,
         MFD_EXEC = 16
     }
     GETRANDOM "getrandom flags" choose { } flags { GRND_NONBLOCK = 1, GRND_RANDOM = 2, GRND_INSECURE = 4 }

@@ -208,6 +208,8 @@ sync::lock_order! {
     level ThreadState;
     /// Numbers of dead processes that do not fit their CPU's list.
     level ProcessIds;
+    /// A user is put among those for whom something is counted.
+    level Users;
 
     // Spinning locks: files. None is held while another is taken.
 
@@ -229,6 +231,8 @@ sync::lock_order! {
     level NameRing;
     /// The list of all such rings.
     level NameCaches;
+    /// How many pages a pipe is counted as.
+    level PipeCharge;
     /// An eventfd's count.
     level Eventfd;
     /// A timerfd's setting. Its timer is set under it.

@@ -18,6 +18,7 @@ extern crate std;
 #[macro_use]
 mod log;
 
+mod account;
 mod arch;
 #[cfg(target_os = "none")]
 mod boot;

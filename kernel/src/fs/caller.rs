@@ -37,6 +37,16 @@ pub fn capable(what: Capability) -> bool {
     current().capable(what)
 }
 
+/// May it have more of the machine than others (CAP_SYS_RESOURCE)?
+pub fn may_use_resources() -> bool {
+    capable(Capability::SYS_RESOURCE)
+}
+
+/// The running thread's real user.
+pub fn uid() -> u32 {
+    current().ids().uid
+}
+
 /// Does a signal wait for the running thread, so that a long call is to end?
 pub fn is_interrupted() -> bool {
     process::signal_pending()

@@ -11,8 +11,8 @@ use super::{
     THREADS, TRAP,
 };
 use super::{
-    Attributes, Capability, Credentials, Pid, Process, Thread, exec, family, limits, oom, rseq, signal,
-    timer, wait,
+    Attributes, Capability, Credentials, Pid, Process, Thread, badness, exec, family, limits, oom, rseq,
+    signal, timer, wait,
 };
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
@@ -289,6 +289,7 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
         exit_signal: AtomicU32::new(exit_signal),
+        adjustment: caller.adjustment.copy(),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
         no_large_pages: AtomicBool::new(caller.no_large_pages.load(Ordering::Relaxed)),
         barriers: AtomicU32::new(caller.barriers.load(Ordering::Relaxed)),
@@ -321,6 +322,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         dumpable: AtomicBool::new(true),
         subreaper: AtomicBool::new(false),
         no_large_pages: AtomicBool::new(false),
+        adjustment: badness::Adjustment::new(),
         executed: AtomicBool::new(false),
         released: AtomicBool::new(false),
         release: WaitQueue::new(),

@@ -25,13 +25,14 @@ impl Limits {
             soft: [const { AtomicU64::new(INFINITY) }; COUNT],
             hard: [const { AtomicU64::new(INFINITY) }; COUNT],
         };
+        let signals = crate::account::limits::signals();
         let first = [
             (abi::RLIMIT_STACK, 8 << 20, INFINITY),
             (abi::RLIMIT_CORE, 0, INFINITY),
             (abi::RLIMIT_NPROC, PROCESSES, PROCESSES),
             (abi::RLIMIT_NOFILE, 1024, 4096),
             (abi::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
-            (abi::RLIMIT_SIGPENDING, 1 << 15, 1 << 15),
+            (abi::RLIMIT_SIGPENDING, signals, signals),
             (abi::RLIMIT_MSGQUEUE, 819_200, 819_200),
             (abi::RLIMIT_NICE, 0, 0),
             (abi::RLIMIT_RTPRIO, 0, 0),

@@ -5,7 +5,7 @@
 //! * `family`       parents, children, orphans; `wait` for them
 //! * `access`       who may look into a process; `attributes` what threads ask for themselves
 //! * `fork`, `exec/`, `exit`
-//! * `oom`          what happens when memory is out
+//! * `oom`          what happens when memory is out; `badness` who is chosen then
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
 //! * `utsname`      host and domain name, release; `personality` what old programs want different
@@ -22,6 +22,7 @@
 
 pub mod access;
 mod attributes;
+pub mod badness;
 pub mod capabilities;
 pub mod credentials;
 pub mod exec;
@@ -120,6 +121,8 @@ pub struct Process {
     pub(crate) subreaper: AtomicBool,
     /// PR_SET_THP_DISABLE.
     pub(crate) no_large_pages: AtomicBool,
+    /// What is said about choosing it when memory is out.
+    pub adjustment: badness::Adjustment,
     /// It has called exec since it was forked.
     pub(crate) executed: AtomicBool,
     /// A vfork parent waits here until this process has a space of its own or is gone.

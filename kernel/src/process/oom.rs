@@ -1,4 +1,4 @@
-//! When memory is out. A fault that needs a page kills the process with the most memory and waits for what it gives back. A system call,
+//! When memory is out. A fault that needs a page kills the process that weighs most (`badness`) and waits for what it gives back. A system call,
 //! which may fail, kills nobody: it waits once for memory that can be had without (`drain_caches`), that is unused names of the name
 //! cache, and what is free already but cached by other CPUs or behind a grace period.
 //!
@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 use super::signal::{Info, send};
-use super::{Pid, Process, ids};
+use super::{Pid, Process, badness, ids};
 use crate::arch::time;
 use crate::errno::{Errno, Result};
 use crate::fs::vfs::cache::shrink;
@@ -49,11 +49,11 @@ pub fn wait_for_memory() -> bool {
     }
     // Of two that come here at once, one chooses.
     if !dying && VICTIM.compare_exchange(last, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        match largest(last) {
-            Some((victim, pages)) => {
+        match heaviest(last) {
+            Some((victim, weight)) => {
                 CHOSEN.store(time::now(), Ordering::Release);
                 VICTIM.store(victim.pid(), Ordering::Release);
-                warn!("out of memory: process {} with {pages} pages is killed", victim.pid());
+                warn!("out of memory: process {} is killed, which weighs {weight} pages", victim.pid());
                 send::to_process(&victim, Info::kernel(abi::SIGKILL));
             }
             None => send::forced(Info::kernel(abi::SIGKILL)),
@@ -106,19 +106,17 @@ fn holds_memory(process: &Arc<Process>) -> bool {
     !process.is_zombie() && process.space().is_some()
 }
 
-/// The process with most pages in memory, and how many. Not one that dies already, nor `last`, which had its time.
-fn largest(last: Pid) -> Option<(Arc<Process>, usize)> {
-    let mut found: Option<(Arc<Process>, usize)> = None;
+/// The process that weighs most, and how much. Not one that dies already, nor `last`, which had its time.
+fn heaviest(last: Pid) -> Option<(Arc<Process>, i64)> {
+    let mut found: Option<(Arc<Process>, i64)> = None;
     ids::for_each_process(|process| {
         if process.pid() != 1
             && process.pid() != last
             && process.signals.exit_status().is_none()
-            && let Some(space) = process.space()
+            && let Some(weight) = badness::weight(process)
+            && found.as_ref().is_none_or(|(_, most)| weight > *most)
         {
-            let pages = space.resident_pages();
-            if found.as_ref().is_none_or(|(_, most)| pages > *most) {
-                found = Some((process.clone(), pages));
-            }
+            found = Some((process.clone(), weight));
         }
         true
     });

@@ -19,6 +19,7 @@ mod nodes;
 mod process;
 mod settings;
 mod status;
+mod users;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

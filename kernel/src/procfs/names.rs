@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
-use super::{general, latency, lockstat, maps, process as files, settings, status};
+use super::{general, latency, lockstat, maps, process as files, settings, status, users};
 
 const fn text(name: &'static str, make: Make) -> Entry {
     Entry { name, what: What::Text(make) }
@@ -11,6 +11,7 @@ const fn text(name: &'static str, make: Make) -> Entry {
 pub static ROOT: &[Entry] = &[
     text("cmdline", general::cmdline),
     text("cpuinfo", general::cpuinfo),
+    Entry { name: "darter", what: What::Dir(DARTER) },
     text("devices", general::devices),
     text("filesystems", general::filesystems),
     text("interrupts", general::interrupts),
@@ -32,6 +33,9 @@ pub static ROOT: &[Entry] = &[
     text("vmstat", general::vmstat),
 ];
 
+/// What Linux does not show.
+static DARTER: &[Entry] = &[text("users", users::users)];
+
 const fn of(name: &'static str, mode: u32, make: MakeOf) -> Of {
     Of { name, mode, what: WhatOf::Text(make) }
 }
@@ -52,6 +56,8 @@ pub static PROCESS: &[Of] = &[
     inner("maps", 0o444, maps::maps),
     of("mountinfo", 0o444, files::mountinfo),
     of("mounts", 0o444, files::mounts),
+    of("oom_adj", 0o644, files::oom_adj),
+    of("oom_score", 0o444, files::oom_score),
     of("oom_score_adj", 0o644, files::oom_score_adj),
     Of { name: "root", mode: 0o777, what: WhatOf::Link(files::root, LinkTo::Root) },
     inner("smaps_rollup", 0o444, maps::rollup),

@@ -10,12 +10,12 @@ use sync::heap::Text;
 use vm::addr::VirtAddr;
 
 use super::entry::MakeOf;
-use crate::errno::{EACCES, ENOENT, ENOMEM, Result};
+use crate::errno::{EINVAL, ENOENT, ENOMEM, ERANGE, Result};
 use crate::fs::caller;
 use crate::fs::file::describe;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::mount::{self, Mount, NO_DEV, NO_EXEC, NO_SUID};
-use crate::process::{Process, Thread};
+use crate::process::{Process, Thread, badness};
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
@@ -63,17 +63,52 @@ pub fn comm(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// What can be written: the name of a thread of the caller's own process, and the score, which nobody asks for.
+/// What can be written: the name of a thread of the caller's own process, and what is said of a process for when memory is out.
 pub fn write(file: MakeOf, process: &Arc<Process>, thread: &Arc<Thread>, data: &[u8]) -> Result {
     if core::ptr::fn_addr_eq(file, comm as MakeOf) && process.pid() == caller::pid() {
         thread.set_comm(data.strip_suffix(b"\n").unwrap_or(data));
         return Ok(());
     }
-    if core::ptr::fn_addr_eq(file, oom_score_adj as MakeOf) { Ok(()) } else { Err(EACCES) }
+    let privileged = caller::may_use_resources();
+    if core::ptr::fn_addr_eq(file, oom_score_adj as MakeOf) {
+        return process.adjustment.set(signed(data)?, privileged);
+    }
+    if core::ptr::fn_addr_eq(file, oom_adj as MakeOf) {
+        return process.adjustment.set_coarse(signed(data)?, privileged);
+    }
+    Err(EINVAL)
 }
 
-pub fn oom_score_adj(_: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
-    put!(out, "0\n");
+/// A number as Linux takes it here: decimal, octal or hexadecimal, with white space around it; what follows its twelfth byte is not read.
+fn signed(data: &[u8]) -> Result<i32> {
+    let text = data.get(..12).unwrap_or(data).trim_ascii();
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let (radix, digits) = match digits {
+        [b'0', b'x' | b'X', rest @ ..] => (16, rest),
+        [b'0', rest @ ..] if !rest.is_empty() => (8, rest),
+        all => (10, all),
+    };
+    let digits = core::str::from_utf8(digits).ok().filter(|d| !d.starts_with(['+', '-'])).ok_or(EINVAL)?;
+    let n = i64::from_str_radix(digits, radix).map_err(|_| EINVAL)?;
+    i32::try_from(if negative { n.wrapping_neg() } else { n }).map_err(|_| ERANGE)
+}
+
+pub fn oom_score_adj(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    put!(out, "{}\n", process.adjustment.get());
+    Ok(())
+}
+
+pub fn oom_adj(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    put!(out, "{}\n", process.adjustment.get_coarse());
+    Ok(())
+}
+
+pub fn oom_score(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    put!(out, "{}\n", badness::score(process));
     Ok(())
 }
 

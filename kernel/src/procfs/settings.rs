@@ -9,6 +9,7 @@ use sync::TryVec;
 use sync::heap::Text;
 
 use super::entry::{Entry, Setting, What};
+use crate::account::limits;
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
@@ -28,8 +29,40 @@ pub static SYS: &[Entry] = &[
 static FS: &[Entry] = &[
     setting("file-max", &Setting { read: |out| line(out, u64::MAX >> 1), write: None }),
     setting("nr_open", &Setting { read: |out| line(out, table::MOST as u64), write: None }),
-    setting("pipe-max-size", &Setting { read: |out| line(out, pipe::SIZE_MAX as u64), write: None }),
+    Entry { name: "epoll", what: What::Dir(EPOLL) },
+    setting(
+        "pipe-max-size",
+        &Setting { read: |out| line(out, limits::PIPE_SIZE.get()), write: Some(set_pipe_size) },
+    ),
+    setting(
+        "pipe-user-pages-hard",
+        &Setting {
+            read: |out| line(out, limits::PIPE_PAGES_HARD.get()),
+            write: Some(|data| unsigned(data).map(|n| limits::PIPE_PAGES_HARD.set(n))),
+        },
+    ),
+    setting(
+        "pipe-user-pages-soft",
+        &Setting {
+            read: |out| line(out, limits::PIPE_PAGES_SOFT.get()),
+            write: Some(|data| unsigned(data).map(|n| limits::PIPE_PAGES_SOFT.set(n))),
+        },
+    ),
 ];
+
+static EPOLL: &[Entry] = &[setting(
+    "max_user_watches",
+    &Setting {
+        read: |out| line(out, limits::watches()),
+        write: Some(|data| match unsigned(data)? {
+            n if i64::try_from(n).is_err() => Err(EINVAL),
+            n => {
+                limits::set_watches(n);
+                Ok(())
+            }
+        }),
+    },
+)];
 
 static KERNEL: &[Entry] = &[
     setting("hostname", &Setting { read: host_name, write: Some(set_host_name) }),
@@ -60,6 +93,19 @@ static VM: &[Entry] = &[
 
 fn line(out: &mut Vec<u8>, n: u64) -> Result {
     writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
+}
+
+/// A number that was written, with white space around it.
+fn unsigned(data: &[u8]) -> Result<u64> {
+    let text = core::str::from_utf8(data.trim_ascii()).map_err(|_| EINVAL)?;
+    text.parse().map_err(|_| EINVAL)
+}
+
+/// Rounded as F_SETPIPE_SZ rounds.
+fn set_pipe_size(data: &[u8]) -> Result {
+    let size = usize::try_from(unsigned(data)?).ok().and_then(pipe::rounded).ok_or(EINVAL)?;
+    limits::PIPE_SIZE.set(size as u64);
+    Ok(())
 }
 
 fn text(out: &mut Vec<u8>, text: &str) -> Result {

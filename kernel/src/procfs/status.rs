@@ -6,12 +6,13 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
-use linux_raw_sys::general::{RLIMIT_RSS, SIGCHLD};
+use linux_raw_sys::general::{RLIMIT_RSS, RLIMIT_SIGPENDING, SIGCHLD};
 use sync::TryVec;
 use sync::heap::Text;
 
 use super::entry::MakeOf;
 use super::process::comm;
+use crate::account;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
 use crate::process::access::{self, By};
@@ -182,7 +183,9 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
             put!(out, "{name}:\t{value:>8} kB\n");
         }
     }
-    put!(out, "Threads:\t{}\nSigQ:\t0/{}\n", process.thread_count(), process.limits.soft(11));
+    let signals = account::used(process.uid_at_exit(), account::Kind::Signals);
+    let limit = process.limits.soft(RLIMIT_SIGPENDING);
+    put!(out, "Threads:\t{}\nSigQ:\t{signals}/{limit}\n", process.thread_count());
     let (ignored, caught) = actions(process);
     let own = thread.pending.set();
     put!(out, "SigPnd:\t{own:016x}\nShdPnd:\t{:016x}\n", process.signals.pending());

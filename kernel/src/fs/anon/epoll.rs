@@ -24,10 +24,12 @@ use crate::lock_order as level;
 use sync::level::Held;
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 
-use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, EPERM, ETIMEDOUT, Result};
+use crate::account::{Charge, Denied, Kind, limits};
+use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, EPERM, ETIMEDOUT, Result};
+use crate::fs::caller;
 use crate::fs::file::poll::{self, PollQueue, Poller, Watcher};
 use crate::fs::file::{File, FileOps, OpenFlags};
-use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::inode::Kind as FileKind;
 use crate::sched::schedule_if_needed;
 
 lock_class! {
@@ -55,6 +57,8 @@ struct Core {
     ready: SpinLock<VecDeque<Arc<Interest>>, level::EpollReady>,
     queue: PollQueue,
     nest: SpinLock<Nest, level::EpollNest>,
+    /// Who made it: what it watches is counted for him.
+    uid: u32,
 }
 
 /// An epoll's place in the graph. Changed under `NESTING`.
@@ -198,6 +202,7 @@ struct Interest {
     removed: AtomicBool,
     core: Weak<Core>,
     me: Weak<Interest>,
+    _charge: Charge,
 }
 
 /// The file of an interest, let go behind a grace period: it may be an epoll with interests of its own.
@@ -271,8 +276,9 @@ pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
         ready: SpinLock::new(VecDeque::new(), &READY),
         queue: PollQueue::new(),
         nest: SpinLock::new(Nest::default(), &NEST),
+        uid: caller::uid(),
     })?;
-    let inode = super::inode(Kind::Regular, 0o600)?;
+    let inode = super::inode(FileKind::Regular, 0o600)?;
     File::try_anonymous(
         inode,
         "anon_inode:[eventpoll]",
@@ -314,6 +320,8 @@ impl Epoll {
         if interests.iter().any(|i| Self::same(i, fd, &file)) {
             return Err(EEXIST);
         }
+        let charge = Charge::try_new(self.core.uid, Kind::Watches, 1, limits::watches());
+        let charge = charge.map_err(|e| if e == Denied::Full { ENOSPC } else { ENOMEM })?;
         let count = interests.len() + 1;
         {
             let mut ready = self.core.ready.lock_in(order);
@@ -329,6 +337,7 @@ impl Epoll {
             removed: AtomicBool::new(false),
             core: Arc::downgrade(&self.core),
             me: me.clone(),
+            _charge: charge,
         })?;
         interests.try_push(interest.clone())?;
         let watcher: Arc<dyn Watcher> = interest.clone();

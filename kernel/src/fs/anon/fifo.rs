@@ -12,7 +12,7 @@ use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_arc};
 
 use super::pipe::{End, Pipe};
-use crate::errno::{ENXIO, Result};
+use crate::errno::{ENOMEM, ENXIO, Result};
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::vfs::inode::Inode;
 
@@ -31,7 +31,7 @@ impl Fifo {
         if let Some(pipe) = kept.upgrade() {
             return Ok(pipe);
         }
-        let pipe = Pipe::try_new()?;
+        let pipe = Pipe::try_new().map_err(|_| ENOMEM)?;
         *kept = Arc::downgrade(&pipe);
         Ok(pipe)
     }

@@ -10,21 +10,29 @@ use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 
 use crate::lock_order as level;
-use sync::{Mutex, lock_class, slab_arc, slab_box};
+use sync::quota::UNLIMITED;
+use sync::{Mutex, SpinLock, lock_class, slab_arc, slab_box};
 
 use super::ring::{PAGE, Ring};
-use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOMEM, ENOTTY, EPERM, EPIPE, Errno, Result};
+use crate::account::{Charge, Denied, Kind, limits};
+use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENFILE, ENOMEM, ENOTTY, EPERM, EPIPE, Errno, Result};
+use crate::fs::caller;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
-use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::inode::Kind as FileKind;
 
-lock_class! { static PIPE: LockClass = ("pipe", level::Pipe); }
+lock_class! {
+    static PIPE: LockClass = ("pipe", level::Pipe);
+    static CHARGE: LockClass = ("pipe charge", level::PipeCharge);
+}
 
 /// Pages of a new pipe.
 const PAGES: usize = 16;
-/// /proc/sys/fs/pipe-max-size.
-pub const SIZE_MAX: usize = 1 << 20;
+/// Those of a pipe whose user has many.
+const FEW_PAGES: usize = 2;
+/// Largest size that can be asked for.
+const SIZE_MAX: usize = 1 << 31;
 const PIPE_BUF: usize = 4096;
 
 pub struct Pipe {
@@ -39,22 +47,54 @@ pub struct Pipe {
     /// Both kinds of end wait here: for bytes, for room, for the other side.
     pub readable: PollQueue,
     pub writable: PollQueue,
+    /// Its pages, counted for who made it. Changed under `ring`.
+    charge: SpinLock<Charge, level::PipeCharge>,
+}
+
+/// How many pages the caller's user may have in pipes, and how many before they become small. The administrator may have any.
+fn user_limits() -> (u64, u64) {
+    if caller::may_use_resources() {
+        return (UNLIMITED, UNLIMITED);
+    }
+    (limits::PIPE_PAGES_HARD.limit(), limits::PIPE_PAGES_SOFT.limit())
+}
+
+/// The pages of a new pipe.
+///
+/// # Errors
+/// ENFILE: its user has as many as may be.
+fn new_charge() -> Result<Charge> {
+    let uid = caller::uid();
+    let (hard, soft) = user_limits();
+    let most =
+        if caller::may_use_resources() { PAGES } else { PAGES.min(limits::PIPE_SIZE.get() as usize / PAGE) };
+    let charge = |pages: usize, limit| Charge::try_new(uid, Kind::PipePages, pages as u64, limit);
+    let charged = match charge(most.max(1), hard.min(soft)) {
+        Err(Denied::Full) if soft <= hard => charge(FEW_PAGES, hard),
+        charged => charged,
+    };
+    charged.map_err(|e| if e == Denied::Full { ENFILE } else { ENOMEM })
 }
 
 vm::slab_type!(Pipe, "pipe", Arc);
 
 impl Pipe {
+    /// # Errors
+    /// ENFILE: its user has as many pages as may be.
     pub fn try_new() -> Result<Arc<Pipe>> {
+        let charge = new_charge()?;
+        let pages = charge.n() as usize;
         Ok(slab_arc(Pipe {
-            ring: Mutex::new(Ring::try_new(PAGES)?, &PIPE),
+            ring: Mutex::new(Ring::try_new(pages)?, &PIPE),
             len: AtomicUsize::new(0),
-            capacity: AtomicUsize::new(PAGES * PAGE),
+            capacity: AtomicUsize::new(pages.saturating_mul(PAGE)),
             readers: AtomicU32::new(0),
             writers: AtomicU32::new(0),
             reader_opens: AtomicU32::new(0),
             writer_opens: AtomicU32::new(0),
             readable: PollQueue::new(),
             writable: PollQueue::new(),
+            charge: SpinLock::new(charge, &CHARGE),
         })?)
     }
 
@@ -171,6 +211,19 @@ impl Pipe {
         self.ring.lock().peek(out)
     }
 
+    /// The pages count while there is an end: the pipe itself may wait for a grace period. (A fifo's may be opened once more meanwhile.)
+    fn count_pages(&self) {
+        let mut charge = self.charge.lock();
+        let open = self.readers.load(SeqCst) > 0 || self.writers.load(SeqCst) > 0;
+        let to = match (open, charge.n()) {
+            (true, 0) => (self.capacity.load(SeqCst) / PAGE) as u64,
+            (true, _) => return,
+            (false, _) => 0,
+        };
+        // Nobody is refused here.
+        let _ = charge.set(to, UNLIMITED);
+    }
+
     fn wake_all(&self) {
         self.readable.wake();
         self.writable.wake();
@@ -200,6 +253,7 @@ impl End {
             end.pipe.writer_opens.fetch_add(1, SeqCst);
         }
         end.released.store(false, SeqCst);
+        end.pipe.count_pages();
         end.pipe.wake_all();
         Ok(end)
     }
@@ -214,6 +268,7 @@ impl End {
         if self.writes {
             self.pipe.writers.fetch_sub(1, SeqCst);
         }
+        self.pipe.count_pages();
         self.pipe.wake_all();
     }
 
@@ -223,21 +278,36 @@ impl End {
     }
 
     /// F_SETPIPE_SZ.
+    ///
+    /// # Errors
+    /// EINVAL; EPERM: more than the caller may have; EBUSY: what is in the pipe does not fit; ENOMEM.
     pub fn set_capacity(&self, size: usize) -> Result<usize> {
-        if size > 1 << 31 {
-            return Err(EINVAL);
-        }
-        let size = size.max(PAGE).next_power_of_two();
-        if size > SIZE_MAX {
-            return Err(EPERM);
-        }
+        let size = rounded(size).ok_or(EINVAL)?;
+        let pages = (size / PAGE) as u64;
         let mut ring = self.pipe.ring.lock();
-        ring.resize(size / PAGE)?;
+        let had = self.pipe.charge.lock().n();
+        if pages > had {
+            if size as u64 > limits::PIPE_SIZE.get() && !caller::may_use_resources() {
+                return Err(EPERM);
+            }
+            let (hard, soft) = user_limits();
+            let charged = self.pipe.charge.lock().set(pages, hard.min(soft));
+            charged.map_err(|e| if e == Denied::Full { EPERM } else { ENOMEM })?;
+        }
+        let resized = ring.resize(size / PAGE);
+        // Fewer are never refused.
+        let _ = self.pipe.charge.lock().set(if resized.is_ok() { pages } else { had }, UNLIMITED);
+        resized?;
         self.pipe.capacity.store(size, SeqCst);
         drop(ring);
         self.pipe.wake_all();
         Ok(size)
     }
+}
+
+/// The size that a pipe gets which `size` is asked for: a power of two.
+pub fn rounded(size: usize) -> Option<usize> {
+    (size <= SIZE_MAX).then(|| size.max(PAGE).next_power_of_two())
 }
 
 impl Drop for End {
@@ -306,7 +376,7 @@ impl FileOps for End {
 
 /// pipe2(2): the end to read from and the end to write to.
 pub fn pair(flags: OpenFlags) -> Result<(Arc<File>, Arc<File>)> {
-    let inode = super::inode(Kind::Fifo, 0o600)?;
+    let inode = super::inode(FileKind::Fifo, 0o600)?;
     let pipe = Pipe::try_new()?;
     let reader = End::try_new(pipe.clone(), true, false)?;
     let writer = End::try_new(pipe, false, true)?;

@@ -12,17 +12,20 @@ mod info;
 pub mod robust;
 pub mod send;
 
+use super::Process;
+use crate::account::{Charge, Kind};
 use crate::errno::{Errno, Result};
 use crate::fs::anon::signalfd::Listeners;
 use crate::lock_order as level;
 use crate::sched::{Sleep, WaitQueue, Woken};
 use actions::Actions;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_raw_sys::general as abi;
 use sync::level::{Before, Held};
-use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
+use sync::quota::UNLIMITED;
+use sync::{AllocError, SpinGuard, SpinLock, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use info::{Info, TimerSignal};
@@ -46,8 +49,6 @@ const SYNCHRONOUS: u64 = bit(abi::SIGSEGV)
     | bit(abi::SIGSYS);
 const STOPPING: u64 = bit(abi::SIGSTOP) | bit(abi::SIGTSTP) | bit(abi::SIGTTIN) | bit(abi::SIGTTOU);
 const IGNORED_BY_DEFAULT: u64 = bit(abi::SIGCHLD) | bit(abi::SIGCONT) | bit(abi::SIGURG) | bit(abi::SIGWINCH);
-/// Most queued signals of one process or thread: the default of RLIMIT_SIGPENDING on a small machine.
-const QUEUE_MAX: u64 = 4096;
 
 /// The mask bit of a signal.
 #[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
@@ -114,33 +115,72 @@ impl AltStack {
 #[derive(Default)]
 pub struct PendingSet {
     pub set: u64,
-    infos: Vec<Info>,
+    infos: VecDeque<Queued>,
+}
+
+/// A signal with what it carries.
+struct Queued {
+    info: Info,
+    /// A timer's signal is counted with the timer.
+    _charge: Option<Charge>,
+}
+
+/// For whom a process's signals are counted, and how many there may be (RLIMIT_SIGPENDING).
+#[derive(Clone, Copy)]
+pub struct Allowance {
+    uid: u32,
+    limit: u64,
+}
+
+impl Allowance {
+    pub fn of(process: &Process) -> Self {
+        let limit = process.limits.soft(abi::RLIMIT_SIGPENDING).min(UNLIMITED);
+        Self { uid: process.uid.load(Ordering::Relaxed), limit }
+    }
+
+    /// Counts one more.
+    ///
+    /// # Errors
+    /// EAGAIN: there are as many as may be, or no memory.
+    pub fn charge(&self) -> Result<Charge> {
+        Charge::try_new(self.uid, Kind::Signals, 1, self.limit).map_err(|_| Errno::EAGAIN)
+    }
 }
 
 impl PendingSet {
     const fn new() -> Self {
-        Self { set: 0, infos: Vec::new() }
+        Self { set: 0, infos: VecDeque::new() }
     }
 
-    /// Queues a signal. A standard signal that waits already is dropped; without memory only its bit is set.
+    /// Queues a signal. A standard signal that waits already is dropped; without memory only its bit is set. The kernel's own standard signals, and
+    /// those of kill, are counted but not limited, as on Linux.
     ///
     /// # Errors
     /// EAGAIN: too many of a real-time signal that the sender wants queued.
-    fn put(&mut self, info: &Info, must_queue: bool, limit: u64) -> Result {
+    fn put(&mut self, info: &Info, must_queue: bool, of: Allowance) -> Result {
         const FIRST_REALTIME: u32 = 32;
         if let Some(of) = info.timer {
             // A timer has one signal waiting at a time, whatever else waits under that number. Looked for only where there may be
             // one: thousands of timers may go off together.
-            let mut infos = if of.again { self.infos.iter_mut() } else { [].iter_mut() };
-            if let Some(waiting) = infos.find(|i| i.timer.is_some_and(|t| t.id == of.id)) {
-                waiting.timer = info.timer;
-                waiting.add_overrun(1);
+            let mut infos = self.infos.iter_mut().take(if of.again { usize::MAX } else { 0 });
+            if let Some(waiting) = infos.find(|q| q.info.timer.is_some_and(|t| t.id == of.id)) {
+                waiting.info.timer = info.timer;
+                waiting.info.add_overrun(1);
                 return Ok(());
             }
         } else if info.signal < FIRST_REALTIME && self.set & bit(info.signal) != 0 {
             return Ok(());
         }
-        let queued = (self.infos.len() as u64) < limit.min(QUEUE_MAX) && self.infos.try_push(*info).is_ok();
+        let unlimited = info.signal < FIRST_REALTIME && info.code >= 0;
+        let of = if unlimited { Allowance { limit: UNLIMITED, ..of } } else { of };
+        let charge = if info.timer.is_some() { Ok(None) } else { of.charge().map(Some) };
+        let queued = match charge {
+            Ok(charge) if self.infos.try_reserve(1).is_ok() => {
+                self.infos.push_back(Queued { info: *info, _charge: charge });
+                true
+            }
+            _ => false,
+        };
         if !queued && must_queue && (info.signal >= FIRST_REALTIME || info.timer.is_some()) {
             return Err(Errno::EAGAIN);
         }
@@ -157,9 +197,10 @@ impl PendingSet {
             return None;
         }
         let signal = first.trailing_zeros() + 1;
-        let at = self.infos.iter().position(|i| i.signal == signal);
-        let info = at.map_or(Info { code: 0, ..Info::kernel(signal) }, |n| self.infos.remove(n));
-        if !self.infos.iter().any(|i| i.signal == signal) {
+        let at = self.infos.iter().position(|q| q.info.signal == signal);
+        let queued = at.and_then(|n| self.infos.remove(n));
+        let info = queued.map_or(Info { code: 0, ..Info::kernel(signal) }, |q| q.info);
+        if !self.infos.iter().any(|q| q.info.signal == signal) {
             self.set &= !bit(signal);
         }
         Some(info)
@@ -168,7 +209,7 @@ impl PendingSet {
     fn discard(&mut self, signals: u64) {
         if self.set & signals != 0 {
             self.set &= !signals;
-            self.infos.retain(|i| bit(i.signal) & signals == 0);
+            self.infos.retain(|q| bit(q.info.signal) & signals == 0);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::super::wait::Event;
 use super::super::{Capability, Pid, Process, Thread, ids};
-use super::{Action, Info, STOPPING, State, bit};
+use super::{Action, Allowance, Info, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use alloc::sync::Arc;
@@ -53,10 +53,10 @@ pub fn queue(
     if (action.discards(info.signal) && !blocked) || first {
         return Ok(false);
     }
-    let limit = process.limits.soft(abi::RLIMIT_SIGPENDING);
+    let of = Allowance::of(process);
     match thread {
-        Some(thread) => thread.pending.lock(state.held()).put(&info, must_queue, limit)?,
-        None => state.shared.put(&info, must_queue, limit)?,
+        Some(thread) => thread.pending.lock(state.held()).put(&info, must_queue, of)?,
+        None => state.shared.put(&info, must_queue, of)?,
     }
     let kill = info.signal == abi::SIGKILL || fatal(&action, info.signal);
     if info.signal == abi::SIGKILL {

@@ -6,12 +6,20 @@ use crate::process::{self, Credentials};
 use crate::testing::{Memory, check, fork, in_process, in_process_of, is_asleep, syscall, thread, until};
 use proptest::prelude::*;
 use std::vec;
+use std::vec::Vec;
 
 const RT: u32 = 34;
 
 /// A signal that carries `value`.
 fn info(signal: u32, value: u64) -> Info {
     Info { rest: [value, 0, 0, 0], ..Info::kernel(signal) }
+}
+
+/// An allowance of `limit` signals for a user that this test alone has.
+fn of(limit: u64) -> Allowance {
+    static NEXT: AtomicU32 = AtomicU32::new(6_000_000);
+    std::thread_local! { static UID: u32 = NEXT.fetch_add(1, Ordering::Relaxed); }
+    Allowance { uid: UID.with(|uid| *uid), limit }
 }
 
 fn taken(waiting: &mut PendingSet, blocked: u64) -> Option<(u32, u64)> {
@@ -22,8 +30,8 @@ fn taken(waiting: &mut PendingSet, blocked: u64) -> Option<(u32, u64)> {
 fn standard_signals_wait_once_and_real_time_ones_are_queued() {
     let mut waiting = PendingSet::new();
     for value in 1..=3 {
-        waiting.put(&info(abi::SIGUSR1, value), false, 100).unwrap();
-        waiting.put(&info(RT, value), false, 100).unwrap();
+        waiting.put(&info(abi::SIGUSR1, value), false, of(100)).unwrap();
+        waiting.put(&info(RT, value), false, of(100)).unwrap();
     }
     let all: Vec<_> = std::iter::from_fn(|| taken(&mut waiting, 0)).collect();
     assert_eq!(all, [(abi::SIGUSR1, 1), (RT, 1), (RT, 2), (RT, 3)]);
@@ -34,7 +42,7 @@ fn standard_signals_wait_once_and_real_time_ones_are_queued() {
 fn what_an_instruction_caused_comes_first_then_the_lowest_number() {
     let mut waiting = PendingSet::new();
     for signal in [RT, abi::SIGTERM, abi::SIGSEGV, abi::SIGHUP, abi::SIGFPE] {
-        waiting.put(&info(signal, 0), false, 100).unwrap();
+        waiting.put(&info(signal, 0), false, of(100)).unwrap();
     }
     let order: Vec<_> = std::iter::from_fn(|| taken(&mut waiting, 0)).map(|(signal, _)| signal).collect();
     assert_eq!(order, [abi::SIGFPE, abi::SIGSEGV, abi::SIGHUP, abi::SIGTERM, RT]);
@@ -44,12 +52,15 @@ fn what_an_instruction_caused_comes_first_then_the_lowest_number() {
 fn beyond_the_limit_only_the_bit_is_kept_or_the_sender_told() {
     let mut waiting = PendingSet::new();
     for value in 0..2 {
-        waiting.put(&info(RT, value), true, 2).unwrap();
+        waiting.put(&info(RT, value), true, of(2)).unwrap();
     }
-    assert_eq!(waiting.put(&info(RT, 9), true, 2), Err(EAGAIN));
-    assert_eq!(waiting.put(&info(RT + 1, 9), false, 2), Ok(()));
-    assert_eq!(waiting.put(&info(abi::SIGUSR1, 9), true, 2), Ok(()), "standard signals are never refused");
+    assert_eq!(waiting.put(&info(RT, 9), true, of(2)), Err(EAGAIN));
+    assert_eq!(waiting.put(&info(RT + 1, 9), false, of(2)), Ok(()));
+    let sent = Info { code: abi::SI_QUEUE, ..info(abi::SIGUSR1, 9) };
+    assert_eq!(waiting.put(&sent, true, of(2)), Ok(()), "standard signals are never refused");
+    waiting.put(&info(abi::SIGUSR2, 9), true, of(2)).unwrap();
     assert_eq!(taken(&mut waiting, 0), Some((abi::SIGUSR1, 0)), "but what they carry is lost");
+    assert_eq!(taken(&mut waiting, 0), Some((abi::SIGUSR2, 9)), "the kernel's are not limited");
     assert_eq!(taken(&mut waiting, bit(RT)), Some((RT + 1, 0)));
     assert_eq!(taken(&mut waiting, 0), Some((RT, 0)));
 }
@@ -58,8 +69,8 @@ fn beyond_the_limit_only_the_bit_is_kept_or_the_sender_told() {
 fn without_memory_a_signal_comes_all_the_same() {
     let mut waiting = PendingSet::new();
     sync::heap::hosted::fail_after(0, || {
-        assert_eq!(waiting.put(&info(abi::SIGTERM, 1), true, 100), Ok(()));
-        assert_eq!(waiting.put(&info(RT, 1), true, 100), Err(EAGAIN));
+        assert_eq!(waiting.put(&info(abi::SIGTERM, 1), true, of(100)), Ok(()));
+        assert_eq!(waiting.put(&info(RT, 1), true, of(100)), Err(EAGAIN));
     });
     assert_eq!(taken(&mut waiting, 0), Some((abi::SIGTERM, 0)));
     assert_eq!(taken(&mut waiting, 0), None);
@@ -72,9 +83,9 @@ fn a_timer_has_one_signal_waiting_and_counts_the_others() {
         let timer = Some(TimerSignal { id, sequence, again });
         Info { timer, code: abi::SI_TIMER, ..Info::kernel(RT) }
     };
-    waiting.put(&timer(1, 1, false), false, 100).unwrap();
-    waiting.put(&timer(2, 1, false), false, 100).unwrap();
-    waiting.put(&timer(1, 2, true), false, 100).unwrap();
+    waiting.put(&timer(1, 1, false), false, of(100)).unwrap();
+    waiting.put(&timer(2, 1, false), false, of(100)).unwrap();
+    waiting.put(&timer(1, 2, true), false, of(100)).unwrap();
     let first = waiting.take(0).unwrap();
     let told = |info: &Info| info.timer.map(|of| (of.id, of.sequence));
     assert_eq!((told(&first), first.rest[0] >> 32), (Some((1, 2)), 1));
@@ -104,7 +115,7 @@ fn a_queue_agrees_with_a_list_of_what_came() {
             match op {
                 Op::Put(signal) => {
                     next += 1;
-                    waiting.put(&info(signal, next), true, 1000).unwrap();
+                    waiting.put(&info(signal, next), true, of(1000)).unwrap();
                     if signal >= 32 || model.iter().all(|(waits, _)| *waits != signal) {
                         model.push((signal, next));
                     }

@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 use super::clock::{CpuClock, Kind};
+use crate::account::Charge;
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
@@ -88,6 +89,8 @@ pub struct PosixTimer {
     link: RBTreeAtomicLink,
     /// Its time in the tree of timers of processor time. Written while it is not in the tree.
     due: AtomicU64,
+    /// The one signal that it may have waiting.
+    _charge: Charge,
 }
 
 /// The tree's key: a clock, a time on it, and the timer's number.
@@ -127,14 +130,11 @@ impl Timers {
     /// Makes a timer of process `of`, whose timers these are. It is not set.
     ///
     /// # Errors
-    /// EAGAIN: as many as RLIMIT_SIGPENDING allows. ENOMEM.
+    /// EAGAIN: its user has as many timers and signals that wait as RLIMIT_SIGPENDING allows. ENOMEM.
     pub fn create(&self, of: &Process, clock: Clock, notify: Notify) -> Result<i32> {
-        let limit = of.limits.soft(abi::RLIMIT_SIGPENDING);
+        let charge = signal::Allowance::of(of).charge()?;
         let id = {
             let mut list = self.list.lock();
-            if list.0.len() as u64 >= limit {
-                return Err(Errno::EAGAIN);
-            }
             let id = list.1;
             list.1 = id.wrapping_add(1).max(0);
             id
@@ -158,6 +158,7 @@ impl Timers {
             state: SpinLock::new(state, &TIMER),
             link: RBTreeAtomicLink::new(),
             due: AtomicU64::new(0),
+            _charge: charge,
         })?;
         let owner: Weak<dyn Expire> = Arc::downgrade(&made) as _;
         made.state.lock().timer = Some(try_arc(Timer::of(owner))?);

@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
+/// The default of fs.pipe-max-size, which does not hold for the superuser.
+const LARGEST: usize = 1 << 20;
+
 fn nonblocking() -> (Arc<File>, Arc<File>) {
     pair(OpenFlags::NONBLOCK).unwrap()
 }
@@ -38,7 +41,7 @@ enum Op {
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let len = || prop_oneof![2 => 0usize..100, 2 => 1usize..3 * PIPE_BUF, 1 => Just(PIPE_BUF), 1 => Just(20 * PAGE)];
-    let size = prop_oneof![Just(0usize), 1usize..10 * PAGE, Just(SIZE_MAX), Just(SIZE_MAX + 1)];
+    let size = prop_oneof![Just(0usize), 1usize..10 * PAGE, Just(LARGEST), Just(LARGEST + 1)];
     let op = prop_oneof![4 => len().prop_map(Op::Write), 3 => len().prop_map(Op::Read), 1 => size.prop_map(Op::Resize)];
     prop::collection::vec(op, 1..40)
 }
@@ -78,7 +81,6 @@ fn a_pipe_is_a_queue_of_bytes_with_a_bound() {
                     Op::Resize(size) => {
                         let rounded = size.max(PAGE).next_power_of_two();
                         let expected = match rounded {
-                            _ if rounded > SIZE_MAX => Err(EPERM),
                             _ if model.len() > rounded => Err(EBUSY),
                             _ => Ok(rounded),
                         };

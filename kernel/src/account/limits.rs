@@ -1,0 +1,57 @@
+//! The limits that /proc/sys/fs sets, with Linux's defaults.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const PAGE: u64 = 4096;
+
+/// A number that the administrator sets.
+pub struct Setting(AtomicU64);
+
+/// Not set: the default, which depends on memory.
+const DEFAULT: u64 = u64::MAX;
+
+impl Setting {
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    pub fn set(&self, to: u64) {
+        self.0.store(to, Relaxed);
+    }
+
+    /// As a limit, where 0 means that there is none.
+    pub fn limit(&self) -> u64 {
+        match self.get() {
+            0 => sync::quota::UNLIMITED,
+            n => n,
+        }
+    }
+}
+
+/// fs.pipe-user-pages-soft: an ordinary user's further pipes are small.
+pub static PIPE_PAGES_SOFT: Setting = Setting(AtomicU64::new(16_384));
+/// fs.pipe-user-pages-hard: there are no further ones.
+pub static PIPE_PAGES_HARD: Setting = Setting(AtomicU64::new(0));
+/// fs.pipe-max-size, in bytes: how large an ordinary user makes a pipe.
+pub static PIPE_SIZE: Setting = Setting(AtomicU64::new(1 << 20));
+
+static WATCHES: Setting = Setting(AtomicU64::new(DEFAULT));
+
+/// fs.epoll.max_user_watches. By default, as on Linux, as many as 4 % of memory hold, where one takes two objects of 192 bytes together.
+pub fn watches() -> u64 {
+    match WATCHES.get() {
+        DEFAULT => (vm::frame::total_frames() / 25).saturating_mul(PAGE) / 192,
+        n => n,
+    }
+}
+
+pub fn set_watches(to: u64) {
+    WATCHES.set(to.min(i64::MAX as u64));
+}
+
+/// RLIMIT_SIGPENDING of the first process. Linux allows half as many as there may be threads, and those to fill an eighth of memory with stacks
+/// of 16 KiB.
+pub fn signals() -> u64 {
+    vm::frame::total_frames() / 64
+}

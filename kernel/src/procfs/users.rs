@@ -1,0 +1,40 @@
+//! /proc/darter/users: what is counted for each user (`account`). The first line says the version of the format, the second names the columns.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use sync::TryVec;
+use sync::heap::Text;
+
+use crate::account::{self, Kind};
+use crate::errno::{ENOMEM, Result};
+
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
+}
+
+pub fn users(out: &mut Vec<u8>) -> Result {
+    put!(out, "version 1\nuid");
+    for (_, name) in Kind::ALL {
+        put!(out, " {name}");
+    }
+    put!(out, "\n");
+    let mut rows = Vec::new();
+    let mut outcome = Ok(());
+    account::for_each(|uid, counts| {
+        if outcome.is_ok() {
+            outcome = rows.try_push((uid, counts));
+        }
+    });
+    outcome?;
+    rows.sort_unstable();
+    for (uid, counts) in rows {
+        put!(out, "{uid}");
+        for n in counts {
+            put!(out, " {n}");
+        }
+        put!(out, "\n");
+    }
+    Ok(())
+}

@@ -147,7 +147,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     process.status.store(status, Ordering::Release);
     let released = family::with_parent(process, |parent, children, order| {
         process.zombie.store(true, Ordering::Release);
-        let autoreap = process.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD
+        let autoreap = process.signal_to(parent) == abi::SIGCHLD
             && parent.signals.action_in(order, abi::SIGCHLD).is_some_and(|a: Action| a.reaps_children());
         if autoreap {
             children.retain(|c| !Arc::ptr_eq(c, process));

@@ -291,6 +291,11 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         exit_signal: AtomicU32::new(exit_signal),
         adjustment: caller.adjustment.copy(),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
+        parents_programs: if request.has(abi::CLONE_PARENT) {
+            caller.parents_programs
+        } else {
+            caller.programs.load(Ordering::Relaxed)
+        },
         no_large_pages: AtomicBool::new(caller.no_large_pages.load(Ordering::Relaxed)),
         barriers: AtomicU32::new(caller.barriers.load(Ordering::Relaxed)),
         ..blank(id, parts.space.clone(), signals, caller.limits.copy())
@@ -324,6 +329,8 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         no_large_pages: AtomicBool::new(false),
         adjustment: badness::Adjustment::new(),
         executed: AtomicBool::new(false),
+        programs: AtomicU32::new(0),
+        parents_programs: 0,
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
         barriers: AtomicU32::new(0),

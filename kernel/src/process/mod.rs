@@ -125,6 +125,9 @@ pub struct Process {
     pub adjustment: badness::Adjustment,
     /// It has called exec since it was forked.
     pub(crate) executed: AtomicBool,
+    /// How often it has called exec, and how often its parent had when it was made.
+    pub(crate) programs: AtomicU32,
+    pub(crate) parents_programs: u32,
     /// A vfork parent waits here until this process has a space of its own or is gone.
     pub(crate) released: AtomicBool,
     pub(crate) release: WaitQueue,

@@ -58,8 +58,7 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
 
         // How late a sleep may end so that others end with it. None ends late for that here, so every value is kept to.
         pr::PR_SET_TIMERSLACK => {
-            // What is not above zero as a signed number means the value from birth.
-            thread.attributes.set_slack(if (a as isize) > 0 { a as u64 } else { 0 });
+            thread.attributes.set_slack(a as u64);
             Ok(0)
         }
         pr::PR_GET_TIMERSLACK => Ok(thread.attributes.slack() as usize),
@@ -133,6 +132,11 @@ fn set_memory_failure(thread: &Current, operation: u32, when: u32) -> Result<usi
         (pr::PR_MCE_KILL_CLEAR, 0) | (pr::PR_MCE_KILL_SET, pr::PR_MCE_KILL_DEFAULT) => (false, false),
         (pr::PR_MCE_KILL_SET, pr::PR_MCE_KILL_EARLY) => (true, true),
         (pr::PR_MCE_KILL_SET, pr::PR_MCE_KILL_LATE) => (true, false),
+        (pr::PR_MCE_KILL_SET, _) => {
+            // Refused, but the thread counts as one that has chosen, as on Linux.
+            thread.attributes.set_flags(Flags::FAILURE_CHOSEN, true);
+            return Err(Errno::EINVAL);
+        }
         _ => return Err(Errno::EINVAL),
     };
     thread.attributes.set_flags(Flags::FAILURE_CHOSEN, chosen);

@@ -44,7 +44,7 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;
 
-/// fallocate(2).
+/// fallocate(2). It counts as a write.
 ///
 /// # Errors
 /// ENOSPC: nothing has been changed where that was plain before; EINTR.
@@ -76,13 +76,17 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
             return Err(EINTR);
         }
     }
+    let lost = without_set_id_by_write(inode);
     if mode & KEEP_SIZE == 0 && end > object.size() {
-        let size = Changes { size: Some(end), ..Changes::default() };
+        let size = Changes { size: Some(end), ..lost };
         return inode.ops.set_attributes(inode, &size, write.held().reborrow());
     }
     inode.touch_modified();
     inode.tell_times();
-    Ok(())
+    if lost == Changes::default() {
+        return Ok(());
+    }
+    inode.ops.set_attributes(inode, &lost, write.held().reborrow())
 }
 
 const PAGE: u64 = 4096;

@@ -29,7 +29,8 @@ pub struct Making<'a> {
     pub target: &'a [u8],
 }
 
-/// Owner, group and mode of what `cred` makes in `dir`: a directory with set-group-id hands its group on.
+/// Owner, group and mode of what `cred` makes in `dir`: a directory with set-group-id hands its group on, but no right to act as that
+/// group to those who are not of it.
 fn attributes(dir: &Dentry, cred: &Cred, making: &Making<'_>, umask: u32) -> NewInode {
     let mut new = NewInode {
         kind: making.kind,
@@ -40,8 +41,11 @@ fn attributes(dir: &Dentry, cred: &Cred, making: &Making<'_>, umask: u32) -> New
     };
     if dir.inode.mode() & SET_GROUP_ID != 0 {
         new.gid = dir.inode.gid();
+        let acts_as_group = making.mode & (SET_GROUP_ID | 0o010) == SET_GROUP_ID | 0o010;
         if new.kind == Kind::Directory {
             new.mode |= SET_GROUP_ID;
+        } else if acts_as_group && !cred.keeps_group_id(new.gid) {
+            new.mode &= !SET_GROUP_ID;
         }
     }
     new

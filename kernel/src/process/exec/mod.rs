@@ -392,6 +392,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
     thread.set_comm(name);
     process.executed.store(true, Ordering::Relaxed);
+    process.programs.store(process.programs.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     process.exit_signal.store(abi::SIGCHLD, Ordering::Relaxed);
     sched::reset_for_exec();
     exit::release_vfork(process);

@@ -215,14 +215,25 @@ pub fn kill(pid: i32, signal: u32) -> Result {
     result
 }
 
+impl Process {
+    /// The signal that tells `parent` of its end. A program that did not make it has not asked for another than SIGCHLD, and may be its
+    /// better (a set-user-id one).
+    pub fn signal_to(&self, parent: &Self) -> u32 {
+        if parent.programs.load(Ordering::Relaxed) != self.parents_programs {
+            return abi::SIGCHLD;
+        }
+        self.exit_signal.load(Ordering::Relaxed)
+    }
+}
+
 /// Tells `parent` by signal what became of `child`.
 pub fn child_event(parent: &Arc<Process>, child: &Process, event: Event) {
-    let signal = child.exit_signal.load(Ordering::Relaxed);
+    let stopped = event.code == abi::CLD_STOPPED || event.code == abi::CLD_CONTINUED;
+    let signal = if stopped { abi::SIGCHLD } else { child.signal_to(parent) };
     if signal == 0 {
         return;
     }
     let action = parent.signals.action(abi::SIGCHLD).unwrap_or_default();
-    let stopped = event.code == abi::CLD_STOPPED || event.code == abi::CLD_CONTINUED;
     if signal == abi::SIGCHLD && stopped && action.has(abi::SA_NOCLDSTOP) {
         return;
     }

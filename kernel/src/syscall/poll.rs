@@ -293,6 +293,9 @@ pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Res
         event = Event { events: number(0, 4) as u32, data: number(4, 8) };
     }
     let (holder, target) = (file(epoll)?, file(fd)?);
+    if !target.can_be_watched() {
+        return Err(EPERM);
+    }
     if Arc::ptr_eq(&holder, &target) {
         return Err(EINVAL);
     }

@@ -11,6 +11,7 @@
 //! Lock order: `NESTING` (sleeping) → `interests` (sleeping) → a file's queues → `ready` or `nest`, innermost.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -25,11 +26,12 @@ use sync::level::Held;
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use crate::account::{Charge, Denied, Kind, limits};
-use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, EPERM, ETIMEDOUT, Result};
+use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Result};
 use crate::fs::caller;
 use crate::fs::file::poll::{self, PollQueue, Poller, Watcher};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind as FileKind;
+use crate::fs::vfs::locks::tree::{Item, Node, Tree};
 use crate::sched::schedule_if_needed;
 
 lock_class! {
@@ -39,10 +41,16 @@ lock_class! {
     static NEST: LockClass = ("epoll nest", level::EpollNest);
 }
 
+const EXCLUSIVE: u32 = 1 << 28;
+const WAKE_UP: u32 = 1 << 29;
 const ONE_SHOT: u32 = 1 << 30;
 const EDGE: u32 = 1 << 31;
 /// Bits that are no events.
-const BEHAVIOUR: u32 = 0xf << 28;
+const BEHAVIOUR: u32 = EXCLUSIVE | WAKE_UP | ONE_SHOT | EDGE;
+/// What may stand beside `EXCLUSIVE`.
+const WITH_EXCLUSIVE: u32 = poll::IN | poll::OUT | poll::ERR | poll::HUP | EXCLUSIVE | WAKE_UP | EDGE;
+/// What every interest asks for.
+const ALWAYS: u32 = poll::ERR | poll::HUP;
 /// Edges of the longest chain of epolls (EP_MAX_NESTS).
 const EDGES_MAX: usize = 4;
 
@@ -53,7 +61,7 @@ static NESTING: Mutex<u64, level::EpollNesting> = Mutex::new(0, &NESTING_CLASS);
 type Graph<'a> = Held<'a, level::EpollNesting>;
 
 struct Core {
-    interests: Mutex<Vec<Arc<Interest>>, level::EpollInterests>,
+    interests: Mutex<Interests, level::EpollInterests>,
     ready: SpinLock<VecDeque<Arc<Interest>>, level::EpollReady>,
     queue: PollQueue,
     nest: SpinLock<Nest, level::EpollNest>,
@@ -192,6 +200,66 @@ impl Core {
     }
 }
 
+/// The interests of an epoll, by file and descriptor. Those whose file is closed go when as many have been added as were there.
+struct Interests {
+    tree: Tree<Arc<Interest>>,
+    count: usize,
+    sweep_at: usize,
+}
+
+impl Interests {
+    const SWEEP: usize = 32;
+
+    const fn new() -> Self {
+        Interests { tree: Tree::new(), count: 0, sweep_at: Self::SWEEP }
+    }
+
+    fn find(&self, fd: i32, file: &File) -> Option<&Arc<Interest>> {
+        self.tree.get(&Interest::place(fd, file))
+    }
+
+    fn insert(&mut self, node: Box<Node<Arc<Interest>>>) {
+        self.tree.insert(node);
+        self.count = self.count.saturating_add(1);
+    }
+
+    fn remove(&mut self, fd: i32, file: &File) -> Option<Arc<Interest>> {
+        let node = self.tree.remove(&Interest::place(fd, file))?;
+        self.count = self.count.saturating_sub(1);
+        Some(node.item.clone())
+    }
+
+    /// Gives way: no lock is held but sleeping ones.
+    fn sweep(&mut self) {
+        if self.count < self.sweep_at {
+            return;
+        }
+        let (mut last, mut steps) = ((0, i32::MIN), 0u32);
+        while let Some(interest) = self.tree.first_above(&last) {
+            last = interest.key();
+            if interest.file.is_closed() {
+                drop(self.tree.remove(&last));
+                self.count = self.count.saturating_sub(1);
+            }
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(64) {
+                schedule_if_needed();
+            }
+        }
+        self.sweep_at = self.count.saturating_mul(2).max(Self::SWEEP);
+    }
+}
+
+impl Item for Arc<Interest> {
+    type Key = (usize, i32);
+    type Summary = ();
+    fn key(&self) -> (usize, i32) {
+        Interest::place(self.fd, &self.file)
+    }
+    fn summary(&self) {}
+    fn joined((): (), (): ()) {}
+}
+
 struct Interest {
     fd: i32,
     file: Watched,
@@ -223,32 +291,42 @@ impl Drop for Watched {
 }
 
 impl Watcher for Interest {
-    fn notify(&self) {
+    fn is_exclusive(&self) -> bool {
+        self.events.load(SeqCst) & EXCLUSIVE != 0
+    }
+
+    fn notify(&self) -> bool {
         // A file that is closed wakes nobody, so waking goes along chains of open epolls alone, which have a bound.
-        if self.file.is_closed() {
-            return;
+        if self.removed.load(SeqCst) || self.file.is_closed() {
+            return false;
         }
-        let (Some(core), Some(me)) = (self.core.upgrade(), self.me.upgrade()) else { return };
+        let (Some(core), Some(me)) = (self.core.upgrade(), self.me.upgrade()) else { return false };
+        let waited_for = core.queue.has_sleepers();
         if self.queued.swap(true, SeqCst) {
-            return;
+            return waited_for;
         }
         {
             let mut ready = core.ready.lock();
             // `add` reserved a place for every interest.
             if ready.len() == ready.capacity() && ready.try_reserve(1).is_err() {
                 self.queued.store(false, SeqCst);
-                return;
+                return false;
             }
             ready.push_back(me);
         }
         core.queue.wake();
+        waited_for
     }
 }
 
 impl Interest {
+    fn place(fd: i32, file: &File) -> (usize, i32) {
+        (ptr::from_ref(file).addr(), fd)
+    }
+
+    /// None once `ONE_SHOT` has had its one.
     fn wants(&self) -> u32 {
-        let events = self.events.load(SeqCst);
-        if events & !BEHAVIOUR == 0 { 0 } else { events & !BEHAVIOUR | poll::ERR | poll::HUP }
+        self.events.load(SeqCst) & !BEHAVIOUR
     }
 
     fn current(&self) -> u32 {
@@ -272,7 +350,7 @@ pub struct Event {
 
 pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
     let core = try_arc(Core {
-        interests: Mutex::new(Vec::new(), &INTERESTS),
+        interests: Mutex::new(Interests::new(), &INTERESTS),
         ready: SpinLock::new(VecDeque::new(), &READY),
         queue: PollQueue::new(),
         nest: SpinLock::new(Nest::default(), &NEST),
@@ -288,14 +366,11 @@ pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
 }
 
 impl Epoll {
-    fn same(interest: &Interest, fd: i32, file: &File) -> bool {
-        interest.fd == fd && ptr::eq(&*interest.file, file)
-    }
-
-    /// EPOLL_CTL_ADD.
+    /// EPOLL_CTL_ADD of a file that can be watched.
     pub fn add(&self, fd: i32, file: Arc<File>, event: Event) -> Result {
-        if !file.can_be_watched() {
-            return Err(EPERM);
+        let nested = file.downcast::<Epoll>().is_some();
+        if event.events & EXCLUSIVE != 0 && (nested || event.events & !WITH_EXCLUSIVE != 0) {
+            return Err(EINVAL);
         }
         let Some(other) = file.downcast::<Epoll>().map(|other| other.core.clone()) else {
             return self.watch(fd, file, event, &mut Held::clean().lower());
@@ -312,17 +387,16 @@ impl Epoll {
     }
 
     /// `graph`: `NESTING` may be held.
-    #[expect(clippy::arithmetic_side_effects, reason = "a count of things in memory")]
     fn watch(&self, fd: i32, file: Arc<File>, event: Event, graph: &mut Graph<'_>) -> Result {
         let mut interests = self.core.interests.lock_in(graph);
         let (interests, order) = interests.split();
-        interests.retain(|i| !i.file.is_closed());
-        if interests.iter().any(|i| Self::same(i, fd, &file)) {
+        interests.sweep();
+        if interests.find(fd, &file).is_some() {
             return Err(EEXIST);
         }
         let charge = Charge::try_new(self.core.uid, Kind::Watches, 1, limits::watches());
         let charge = charge.map_err(|e| if e == Denied::Full { ENOSPC } else { ENOMEM })?;
-        let count = interests.len() + 1;
+        let count = interests.count.saturating_add(1);
         {
             let mut ready = self.core.ready.lock_in(order);
             let missing = count.saturating_sub(ready.len());
@@ -331,7 +405,7 @@ impl Epoll {
         let interest = sync::heap::try_arc_cyclic(|me| Interest {
             fd,
             file: Watched(Some(file)),
-            events: AtomicU32::new(event.events),
+            events: AtomicU32::new(event.events | ALWAYS),
             data: AtomicU64::new(event.data),
             queued: AtomicBool::new(false),
             removed: AtomicBool::new(false),
@@ -339,14 +413,15 @@ impl Epoll {
             me: me.clone(),
             _charge: charge,
         })?;
-        interests.try_push(interest.clone())?;
+        let node = Node::try_new(interest.clone())?;
         let watcher: Arc<dyn Watcher> = interest.clone();
         let mut outcome = Ok(());
         let now = interest.file.poll(&mut Poller::Watcher(&watcher, &mut outcome));
         if let Err(e) = outcome {
-            interests.pop();
+            interest.removed.store(true, SeqCst);
             return Err(e);
         }
+        interests.insert(node);
         if now & interest.wants() != 0 {
             interest.notify();
         }
@@ -354,10 +429,19 @@ impl Epoll {
     }
 
     /// EPOLL_CTL_MOD.
+    ///
+    /// # Errors
+    /// EINVAL: one that is exclusive stays as it is, and none becomes so. ENOENT.
     pub fn modify(&self, fd: i32, file: &File, event: Event) -> Result {
+        if event.events & EXCLUSIVE != 0 {
+            return Err(EINVAL);
+        }
         let interests = self.core.interests.lock();
-        let interest = interests.iter().find(|i| Self::same(i, fd, file)).ok_or(ENOENT)?;
-        interest.events.store(event.events, SeqCst);
+        let interest = interests.find(fd, file).ok_or(ENOENT)?;
+        if interest.is_exclusive() {
+            return Err(EINVAL);
+        }
+        interest.events.store(event.events | ALWAYS, SeqCst);
         interest.data.store(event.data, SeqCst);
         if interest.current() != 0 {
             interest.notify();
@@ -379,8 +463,7 @@ impl Epoll {
     /// `graph`: `NESTING` may be held.
     fn forget(&self, fd: i32, file: &File, graph: &mut Graph<'_>) -> Result {
         let mut interests = self.core.interests.lock_in(graph);
-        let at = interests.iter().position(|i| Self::same(i, fd, file)).ok_or(ENOENT)?;
-        interests.swap_remove(at).removed.store(true, SeqCst);
+        interests.remove(fd, file).ok_or(ENOENT)?.removed.store(true, SeqCst);
         Ok(())
     }
 
@@ -406,6 +489,9 @@ impl Epoll {
         let mut left = self.core.ready.lock().len();
         while left > 0 && n < events.len() {
             left -= 1;
+            if left.is_multiple_of(64) {
+                schedule_if_needed();
+            }
             let Some(interest) = self.core.ready.lock().pop_front() else { break };
             // Cleared before the file is asked: what happens after the answer queues it again.
             interest.queued.store(false, SeqCst);

@@ -108,7 +108,7 @@ impl Pipe {
             self.len.store(ring.len(), SeqCst);
             drop(ring);
             if n > 0 {
-                self.writable.wake();
+                self.writable.wake_and_give_way();
                 return Ok(n);
             }
             if out.faulted() {
@@ -146,7 +146,7 @@ impl Pipe {
             drop(ring);
             done += n;
             if n > 0 {
-                self.readable.wake();
+                self.readable.wake_and_give_way();
             }
             if from.faulted() {
                 return ended(done, EFAULT);

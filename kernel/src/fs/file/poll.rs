@@ -4,15 +4,16 @@
 //! Lock order: what the file holds when it wakes → `watchers` → the watcher's own lock.
 #![forbid(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::lock_order as level;
-use sync::{SpinLock, TryVec, lock_class};
+use sync::{SpinLock, TryVec, lock_class, try_box};
 
 use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
-use crate::sched::{PollSet, Sleep, WaitQueue, Woken};
+use crate::sched::{PollSet, Sleep, WaitQueue, Woken, schedule_if_needed};
 
 lock_class! { static WATCHERS: LockClass = ("poll watchers", level::PollWatchers); }
 
@@ -27,13 +28,51 @@ pub const WRNORM: u32 = 0x100;
 
 /// Who stays on queues: an epoll's interest in one file.
 pub trait Watcher: Send + Sync {
-    fn notify(&self);
+    /// The file may be ready. Says whether a thread sleeps for it.
+    fn notify(&self) -> bool;
+
+    /// Among several of these one that somebody sleeps for is enough (EPOLLEXCLUSIVE).
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+}
+
+/// Those who watch a queue. They keep their places: `notify` may be among them.
+struct Watchers {
+    list: Vec<Weak<dyn Watcher>>,
+    /// Where the last newcomer looked for the place of one that is gone.
+    looked: usize,
+}
+
+impl Watchers {
+    const fn new() -> Self {
+        Watchers { list: Vec::new(), looked: 0 }
+    }
+
+    /// A newcomer looks at a few places only. So as many are there as were in use at once, and a part more.
+    fn put(&mut self, watcher: Weak<dyn Watcher>) -> Result {
+        const LOOKS: usize = 4;
+        for _ in 0..LOOKS.min(self.list.len()) {
+            self.looked = self.looked.checked_add(1).filter(|&at| at < self.list.len()).unwrap_or(0);
+            if let Some(place) = self.list.get_mut(self.looked).filter(|w| w.strong_count() == 0) {
+                *place = watcher;
+                return Ok(());
+            }
+        }
+        Ok(self.list.try_push(watcher)?)
+    }
+}
+
+struct Watching {
+    all: Watchers,
+    exclusive: Watchers,
 }
 
 pub struct PollQueue {
     queue: WaitQueue,
     watched: AtomicBool,
-    watchers: SpinLock<Vec<Weak<dyn Watcher>>, level::PollWatchers>,
+    /// Made for the first one.
+    watchers: SpinLock<Option<Box<Watching>>, level::PollWatchers>,
 }
 
 impl PollQueue {
@@ -41,7 +80,7 @@ impl PollQueue {
         PollQueue {
             queue: WaitQueue::new(),
             watched: AtomicBool::new(false),
-            watchers: SpinLock::new(Vec::new(), &WATCHERS),
+            watchers: SpinLock::new(None, &WATCHERS),
         }
     }
 
@@ -53,29 +92,71 @@ impl PollQueue {
         }
     }
 
-    #[cold]
-    #[expect(clippy::arithmetic_side_effects, reason = "counts no more than the array holds")]
-    fn notify(&self) {
-        let mut i = 0;
-        // One at a time and with the lock dropped: a watcher may be the last to hold itself.
-        loop {
-            let watcher = match self.watchers.lock().get(i) {
-                Some(weak) => weak.upgrade(),
-                None => return,
-            };
-            if let Some(watcher) = watcher {
-                watcher.notify();
-            }
-            i += 1;
+    /// As `wake`, for callers that hold no lock but sleeping ones: it gives way among many watchers.
+    pub fn wake_and_give_way(&self) {
+        self.queue.wake_all();
+        if self.watched.load(SeqCst) {
+            self.notify_and_give_way();
         }
     }
 
-    fn watch(&self, watcher: Weak<dyn Watcher>) -> Result {
+    /// Does a thread sleep here?
+    pub fn has_sleepers(&self) -> bool {
+        self.queue.has_waiters()
+    }
+
+    #[cold]
+    fn notify(&self) {
+        self.tell(|_| ());
+    }
+
+    #[cold]
+    fn notify_and_give_way(&self) {
+        self.tell(|told| {
+            if told.is_multiple_of(64) {
+                schedule_if_needed();
+            }
+        });
+    }
+
+    /// Tells all watchers, and of the exclusive ones as many as it takes to find one that somebody sleeps for. `between` gets their number so
+    /// far.
+    fn tell(&self, mut between: impl FnMut(u32)) {
+        let mut told = 0u32;
+        for exclusive in [false, true] {
+            let mut i = 0usize;
+            // One at a time and with the lock dropped: a watcher may be the last to hold itself.
+            loop {
+                let watcher = {
+                    let watchers = self.watchers.lock();
+                    let Some(watchers) = &*watchers else { return };
+                    let list = if exclusive { &watchers.exclusive.list } else { &watchers.all.list };
+                    match list.get(i) {
+                        Some(weak) => weak.upgrade(),
+                        None => break,
+                    }
+                };
+                if watcher.is_some_and(|watcher| watcher.notify()) && exclusive {
+                    return;
+                }
+                i = i.saturating_add(1);
+                told = told.wrapping_add(1);
+                between(told);
+            }
+        }
+    }
+
+    fn watch(&self, watcher: Weak<dyn Watcher>, exclusive: bool) -> Result {
+        // Whoever comes behind the back of `notify` looks at the file itself.
         let mut watchers = self.watchers.lock();
-        // The others keep their places: `notify` may be among them. Whoever comes behind its back looks at the file itself.
-        match watchers.iter_mut().find(|w| w.strong_count() == 0) {
-            Some(place) => *place = watcher,
-            None => watchers.try_push(watcher)?,
+        if watchers.is_none() {
+            *watchers = Some(try_box(Watching { all: Watchers::new(), exclusive: Watchers::new() })?);
+        }
+        let Some(watchers) = &mut *watchers else { return Ok(()) };
+        if exclusive {
+            watchers.exclusive.put(watcher)?
+        } else {
+            watchers.all.put(watcher)?
         }
         self.watched.store(true, SeqCst);
         Ok(())
@@ -114,7 +195,7 @@ impl<'a> Poller<'_, 'a> {
             Poller::Nobody => {}
             Poller::Sleeper(set) => set.add(&queue.queue),
             Poller::Watcher(watcher, outcome) => {
-                if let Err(e) = queue.watch(Arc::downgrade(watcher)) {
+                if let Err(e) = queue.watch(Arc::downgrade(watcher), watcher.is_exclusive()) {
                     **outcome = Err(e);
                 }
             }
@@ -126,26 +207,48 @@ impl<'a> Poller<'_, 'a> {
 mod tests {
     use super::*;
     use core::sync::atomic::{AtomicU32, Ordering};
-    use std::boxed::Box;
     use std::vec::Vec;
 
     type OnNotify = Box<dyn Fn() + Send + Sync>;
 
     /// Counts what it is told, and does something then.
-    struct Counting(AtomicU32, OnNotify);
+    /// The last: it is an exclusive one that somebody sleeps for.
+    struct Counting(AtomicU32, OnNotify, bool);
 
     impl Watcher for Counting {
-        fn notify(&self) {
+        fn notify(&self) -> bool {
             self.0.fetch_add(1, Ordering::Relaxed);
             (self.1)();
+            self.2
+        }
+
+        fn is_exclusive(&self) -> bool {
+            self.2
         }
     }
 
     fn watcher(queue: &PollQueue, f: OnNotify) -> Arc<Counting> {
-        let watcher = Arc::new(Counting(AtomicU32::new(0), f));
+        make_watcher(queue, f, false)
+    }
+
+    fn make_watcher(queue: &PollQueue, f: OnNotify, exclusive: bool) -> Arc<Counting> {
+        let watcher = Arc::new(Counting(AtomicU32::new(0), f, exclusive));
         let weak: Weak<dyn Watcher> = Arc::<Counting>::downgrade(&watcher);
-        queue.watch(weak).unwrap();
+        queue.watch(weak, exclusive).unwrap();
         watcher
+    }
+
+    #[test]
+    fn of_exclusive_watchers_one_is_told_and_of_the_others_all() {
+        let queue = PollQueue::new();
+        let make = |exclusive| make_watcher(&queue, Box::new(|| ()), exclusive);
+        let watchers = [true, false, true, false].map(make);
+        queue.wake();
+        assert_eq!(watchers.each_ref().map(|w| told(w)), [1, 1, 0, 1]);
+        let [first, second, third, fourth] = watchers;
+        drop(first);
+        queue.wake();
+        assert_eq!([second, third, fourth].map(|w| told(&w)), [2, 1, 2], "the next in turn");
     }
 
     fn told(watcher: &Counting) -> u32 {
@@ -163,7 +266,10 @@ mod tests {
         for _ in 0..100 {
             drop(watcher(&queue, Box::new(|| ())));
         }
-        assert!(queue.watchers.lock().len() <= 3, "places of those that are gone are used again");
+        assert!(
+            queue.watchers.lock().as_ref().unwrap().all.list.len() <= 3,
+            "places of those that are gone are used again"
+        );
     }
 
     /// Somebody comes while the watchers are told: the places of others stay, or one would be passed over and sleep for ever.

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod records;
-mod tree;
+pub(in crate::fs) mod tree;
 mod waits;
 
 use alloc::sync::Arc;

@@ -11,7 +11,7 @@
 use alloc::boxed::Box;
 
 use super::tree::{Item, Node, Tree};
-use crate::errno::Result;
+use crate::errno::{ENOLCK, Result};
 use crate::sched::schedule_if_needed;
 
 /// Who holds a lock: an open file description, or a process by its descriptors, which it may share; by their address.
@@ -136,7 +136,9 @@ pub struct Place {
 
 impl Place {
     fn try_new(record: &Record) -> Result<Place> {
-        Ok(Place { by_owner: Node::try_new(ByOwner(*record))?, by_start: Node::try_new(ByStart(*record))? })
+        let by_owner = Node::try_new(ByOwner(*record)).map_err(|_| ENOLCK)?;
+        let by_start = Node::try_new(ByStart(*record)).map_err(|_| ENOLCK)?;
+        Ok(Place { by_owner, by_start })
     }
 }
 

@@ -6,8 +6,7 @@
 
 use alloc::boxed::Box;
 
-use crate::errno::{ENOLCK, Result};
-use sync::try_box;
+use sync::{AllocError, try_box};
 
 pub trait Item {
     type Key: Ord;
@@ -34,11 +33,9 @@ fn height<I: Item>(link: &Link<I>) -> u8 {
 }
 
 impl<I: Item> Node<I> {
-    /// # Errors
-    /// ENOLCK: there is no memory.
-    pub fn try_new(item: I) -> Result<Box<Self>> {
+    pub fn try_new(item: I) -> Result<Box<Self>, AllocError> {
         let summary = item.summary();
-        try_box(Node { item, summary, height: 1, left: None, right: None }).map_err(|_| ENOLCK)
+        try_box(Node { item, summary, height: 1, left: None, right: None })
     }
 
     pub fn left(&self) -> Option<&Self> {
@@ -192,6 +189,10 @@ impl<I: Item> Tree<I> {
             };
         }
         found
+    }
+
+    pub fn get(&self, key: &I::Key) -> Option<&I> {
+        self.last_to(key).filter(|item| item.key() == *key)
     }
 
     /// The first item whose key is above `key`.

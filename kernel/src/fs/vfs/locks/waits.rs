@@ -16,7 +16,7 @@ use sync::{SpinLock, lock_class};
 use super::Lists;
 use super::records::Owner;
 use super::tree::{Item, Node, Tree};
-use crate::errno::{EDEADLK, Result};
+use crate::errno::{EDEADLK, ENOLCK, Result};
 
 lock_class! { static BLOCKED: LockClass = ("waits for record locks", level::LockWaits); }
 
@@ -82,7 +82,8 @@ impl Waiting {
         lists: &Arc<Lists>,
         seen: u64,
     ) -> Result<Waiting> {
-        let node = Node::try_new(Wait { waiter, thread, holder: holder_now, lists: lists.clone(), seen })?;
+        let node = Node::try_new(Wait { waiter, thread, holder: holder_now, lists: lists.clone(), seen })
+            .map_err(|_| ENOLCK)?;
         let mut waits = WAITS.lock();
         let mut at = holder_now;
         for _ in 0..=CHAIN_MAX {

@@ -135,7 +135,7 @@ fn open_unnamed(
     flags: OpenFlags,
     mode: u32,
 ) -> Result<Arc<File>> {
-    if !flags.contains(OpenFlags::DIRECTORY) || !flags.writes() {
+    if !flags.contains(OpenFlags::DIRECTORY) || flags.contains(OpenFlags::CREATE) || !flags.writes() {
         return Err(EINVAL);
     }
     let dir = lookup::resolve(context, cred, start, path, true)?;

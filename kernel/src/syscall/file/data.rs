@@ -110,12 +110,15 @@ pub fn sys_syncfs(fd: i32) -> Result<usize> {
     Ok(0)
 }
 
-pub fn sys_fadvise64(fd: i32, _start: i64, _len: i64, advice: i32) -> Result<usize> {
+pub fn sys_fadvise64(fd: i32, _start: i64, len: i64, advice: i32) -> Result<usize> {
     let file = file(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
     if file.inode().kind == Kind::Fifo {
         return Err(ESPIPE);
     }
-    if (0..=5).contains(&advice) { Ok(0) } else { Err(EINVAL) }
+    if len >= 0 && (0..=5).contains(&advice) { Ok(0) } else { Err(EINVAL) }
 }
 
 pub fn sys_readahead(fd: i32, _start: i64, _len: usize) -> Result<usize> {

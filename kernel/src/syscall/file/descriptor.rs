@@ -7,6 +7,7 @@ use crate::fs::anon::pipe::End;
 use crate::fs::caller;
 use crate::fs::file::truncate;
 use crate::fs::file::{File, OpenFlags};
+use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::seals;
 
@@ -69,8 +70,8 @@ const F_SETFL: u32 = 4;
 const F_GETLK: u32 = 5;
 const F_SETLK: u32 = 6;
 const F_SETLKW: u32 = 7;
-const F_SETOWN: u32 = 8;
 const F_GETOWN: u32 = 9;
+const F_GETSIG: u32 = 11;
 const F_OFD_GETLK: u32 = 36;
 const F_OFD_SETLK: u32 = 37;
 const F_OFD_SETLKW: u32 = 38;
@@ -103,14 +104,14 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             Ok((file.flags() | large(&file)).bits() as usize)
         }
         F_SETFL => {
-            file.set_flags(OpenFlags::from_bits_retain(argument as u32));
+            set_flags(&file, OpenFlags::from_bits_retain(argument as u32))?;
             Ok(0)
         }
         F_GETLK | F_OFD_GETLK => lock::get(&file, argument, command == F_OFD_GETLK),
         F_SETLK | F_SETLKW => lock::set(fd, &file, argument, command == F_SETLKW, false),
         F_OFD_SETLK | F_OFD_SETLKW => lock::set(fd, &file, argument, command == F_OFD_SETLKW, true),
-        F_SETOWN => Ok(0),
-        F_GETOWN => Ok(0),
+        // Nobody is told of a file by a signal: see `set_flags`. So an owner and a signal are refused as numbers that are not known.
+        F_GETOWN | F_GETSIG => Ok(0),
         F_ADD_SEALS => {
             if !file.flags().writes() {
                 return Err(EPERM);
@@ -123,6 +124,23 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
         F_GETPIPE_SZ => Ok(file.downcast::<End>().ok_or(EBADF)?.capacity()),
         _ => Err(EINVAL),
     }
+}
+
+/// F_SETFL.
+///
+/// # Errors
+/// EPERM: O_NOATIME on somebody else's file. EINVAL: O_ASYNC, and O_DIRECT of pipes (packets), which are not there.
+fn set_flags(file: &File, flags: OpenFlags) -> Result {
+    let new = flags.difference(file.flags());
+    if new.contains(OpenFlags::NOATIME) && !Cred::current().owns(file.inode()) {
+        return Err(EPERM);
+    }
+    let packets = new.contains(OpenFlags::DIRECT) && file.inode().kind == Kind::Fifo;
+    if new.contains(OpenFlags::ASYNC) || packets {
+        return Err(EINVAL);
+    }
+    file.set_flags(flags);
+    Ok(())
 }
 
 fn large(file: &File) -> OpenFlags {

@@ -115,7 +115,7 @@ pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize>
     }
     let (from, to) = source_and_target(in_fd, out_fd)?;
     let (source, target) = ends(&from, &to)?;
-    let wait = flags & NONBLOCK == 0;
+    let wait = flags & NONBLOCK == 0 && !from.nonblocking() && !to.nonblocking();
     if !source.pipe.wait_data(wait)? {
         return Ok(0);
     }
@@ -125,17 +125,37 @@ pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize>
     target.pipe.write(&mut Input::kernel(buffer.get(..n).unwrap_or(&[])), wait)
 }
 
+/// Whether the open file waits is not asked, as on Linux: the flag alone says it.
 pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result<usize> {
     if flags & !KNOWN != 0 {
         return Err(EINVAL);
     }
     let file = file(fd)?;
-    let end = file.downcast::<End>().ok_or(EBADF)?;
+    if !file.flags().writes() && !file.flags().reads() {
+        return Err(EBADF);
+    }
     let segments = segments(address, count)?;
-    let wait = flags & NONBLOCK == 0 && !file.nonblocking();
-    if file.flags().writes() {
-        end.pipe.write(&mut Input::user(&segments), wait)
-    } else {
-        end.pipe.read(&mut Output::user(&segments), wait)
+    let wait = flags & NONBLOCK == 0;
+    if !file.flags().writes() {
+        let mut out = Output::user(&segments);
+        if out.left() == 0 {
+            return Ok(0);
+        }
+        return file.downcast::<End>().ok_or(EBADF)?.pipe.read(&mut out, wait);
+    }
+    let mut from = Input::user(&segments);
+    if from.left() == 0 {
+        return Ok(0);
+    }
+    let pipe = &file.downcast::<End>().ok_or(EBADF)?.pipe;
+    // It waits for room once, and takes what fits then: more than the pipe holds never arrives.
+    loop {
+        let room = pipe.wait_room(wait)?;
+        from.limit(room);
+        match pipe.write(&mut from, false) {
+            // Another writer was faster.
+            Err(EAGAIN) if wait => {}
+            result => return result,
+        }
     }
 }

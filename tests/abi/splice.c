@@ -1,0 +1,102 @@
+/* vmsplice, splice and tee at the edges of a pipe; and calls on files that must not say yes to what they do not do. */
+#include "t.h"
+#include <sys/uio.h>
+
+enum { MOVE = 1, NONBLOCK = 2, MORE = 4, GIFT = 8 };
+
+static char *pages;
+
+static ssize_t give(int fd, size_t len, unsigned flags)
+{
+	struct iovec from = { pages, len };
+	return vmsplice(fd, &from, 1, flags);
+}
+
+static void no_reader(void)
+{
+	int ends[2];
+	pipe(ends);
+	close(ends[0]);
+	signal(SIGPIPE, SIG_IGN);
+	SHOW(give(ends[1], 4096, 0));
+	signal(SIGPIPE, SIG_DFL);
+	give(ends[1], 4096, 0);
+}
+
+static void larger(void)
+{
+	section("vmsplice");
+	int ends[2];
+	pipe(ends);
+	alarm(30);
+	SHOW(give(ends[1], 1 << 20, 0));
+	SHOW(give(ends[1], 4096, NONBLOCK));
+	SHOW(fcntl(ends[1], F_SETFL, O_NONBLOCK));
+	SHOW(give(ends[1], 4096, NONBLOCK | GIFT));
+	pid_t pid = must_fork();
+	if (pid == 0) {
+		static char out[8192];
+		nap(200);
+		_exit(read(ends[0], out, sizeof out) == 8192 ? 0 : 1);
+	}
+	/* It waits for room though the file does not wait, and takes what fits. */
+	SHOW(give(ends[1], 1 << 20, 0) > 0);
+	wait_for(pid);
+	SHOW(give(ends[1], 0, 0));
+	SHOW(give(ends[1], 4096, 16));
+	SHOW(give(999, 4096, 0));
+	SHOW(vmsplice(ends[1], (void *)8, 1, 0));
+	SHOW(vmsplice(ends[1], (void *)8, 0, 0));
+	SHOW(vmsplice(ends[1], (void *)8, 2000, 0));
+	struct iovec bad = { (void *)8, 100 };
+	close(ends[0]), close(ends[1]);
+	pipe(ends);
+	SHOW(vmsplice(ends[1], &bad, 1, 0));
+	SHOW(write(ends[1], "hello", 5));
+	struct iovec to = { pages, 4096 };
+	SHOW(vmsplice(ends[0], &to, 1, 0));
+	SHOW(vmsplice(ends[0], &to, 1, NONBLOCK));
+	close(ends[1]);
+	SHOW(vmsplice(ends[0], &to, 1, 0));
+	int file = open("file", O_RDWR | O_CREAT, 0600), path = open("file", O_PATH);
+	SHOW(give(file, 4096, 0));
+	SHOW(give(path, 4096, 0));
+	in_child("no reader", no_reader);
+	int first[2], second[2];
+	pipe(first), pipe(second);
+	fcntl(first[0], F_SETFL, O_NONBLOCK);
+	SHOW(tee(first[0], second[1], 100, 0));
+	SHOW(splice(first[0], 0, second[1], 0, 100, 0));
+	alarm(0);
+}
+
+static void refused(void)
+{
+	section("refused");
+	int file = open("file", O_RDWR | O_CREAT, 0600), path = open("file", O_PATH), ends[2];
+	pipe(ends);
+	SHOW(posix_fadvise(file, 0, -1, POSIX_FADV_NORMAL));
+	SHOW(posix_fadvise(file, -5, 10, POSIX_FADV_DONTNEED));
+	SHOW(posix_fadvise(file, 0, 0, 6));
+	SHOW(posix_fadvise(path, 0, 0, 0));
+	SHOW(posix_fadvise(ends[0], 0, -1, 9));
+	SHOW(open(".", O_TMPFILE | O_CREAT | O_RDWR, 0600));
+	SHOW(open(".", O_TMPFILE | O_RDONLY, 0600));
+	SHOW_OK(open(".", O_TMPFILE | O_RDWR, 0600));
+	SHOW(fcntl(file, F_GETOWN));
+	SHOW(fcntl(file, F_GETSIG));
+	chmod(".", 0777);
+	int others = open("/proc/version", O_RDONLY);
+	setuid(1000);
+	SHOW(fcntl(others, F_SETFL, O_NOATIME));
+	SHOW(fcntl(file, F_SETFL, O_NOATIME));
+}
+
+int main(void)
+{
+	pages = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(pages, 'x', 1 << 20);
+	larger();
+	refused();
+	return 0;
+}

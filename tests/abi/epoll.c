@@ -105,10 +105,10 @@ static void herd(const char *text, unsigned events, int rounds, int nested)
 				control(outer, EPOLL_CTL_ADD, epoll, EPOLLIN);
 			}
 			struct epoll_event got;
-			_exit(epoll_wait(outer, &got, 1, 1500));
+			_exit(epoll_wait(outer, &got, 1, 3000));
 		}
 	}
-	nap(700);
+	nap(1200);
 	for (int n = 0; n < rounds; n++) {
 		uint64_t one = 1;
 		write(event, &one, 8);

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod records;
-pub(in crate::fs) mod tree;
+pub mod tree;
 mod waits;
 
 use alloc::sync::Arc;

@@ -10,10 +10,10 @@ use linux_raw_sys::general;
 sets! {
     FCNTL "fcntl command" choose {
         F_DUPFD(Int(&FDS)), F_GETFD, F_SETFD(Options(&FD_FLAGS)), F_GETFL, F_SETFL(Options(&super::OPEN)), F_GETLK(InOut(&FLOCK)),
-        F_SETLK(In(&FLOCK)), F_SETLKW(In(&FLOCK)), F_SETOWN(Pid) partly "no SIGIO is sent", F_GETOWN partly "always 0",
-        F_SETSIG = 10 (Signal) refused "EINVAL", F_GETSIG = 11 refused "EINVAL", F_SETOWN_EX = 15 (In(&F_OWNER)) refused "EINVAL",
-        F_GETOWN_EX = 16 (Out(&F_OWNER)) refused "EINVAL", F_OFD_GETLK = 36 (InOut(&FLOCK)) refused "EINVAL",
-        F_OFD_SETLK = 37 (In(&FLOCK)) refused "EINVAL", F_OFD_SETLKW = 38 (In(&FLOCK)) refused "EINVAL",
+        F_SETLK(In(&FLOCK)), F_SETLKW(In(&FLOCK)), F_SETOWN(Pid) refused "EINVAL", F_GETOWN partly "always 0",
+        F_SETSIG = 10 (Signal) refused "EINVAL", F_GETSIG = 11 partly "always 0", F_SETOWN_EX = 15 (In(&F_OWNER)) refused "EINVAL",
+        F_GETOWN_EX = 16 (Out(&F_OWNER)) refused "EINVAL", F_OFD_GETLK = 36 (InOut(&FLOCK)),
+        F_OFD_SETLK = 37 (In(&FLOCK)), F_OFD_SETLKW = 38 (In(&FLOCK)),
         F_SETLEASE = 1024 (Options(&super::LOCK_KIND)) refused "EINVAL", F_GETLEASE = 1025 refused "EINVAL",
         F_NOTIFY = 1026 (Int(&ANY)) refused "EINVAL", F_DUPFD_QUERY = 1027 (Fd(Any)) refused "EINVAL", F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
         F_SETPIPE_SZ = 1031 (Len), F_GETPIPE_SZ = 1032, F_ADD_SEALS = 1033 (Options(&SEALS)),

@@ -22,7 +22,7 @@ sets! {
     EPOLL "epoll events" choose { }
     flags {
         EPOLLIN = 1, EPOLLPRI = 2, EPOLLOUT = 4, EPOLLRDNORM = 0x40, EPOLLRDBAND = 0x80, EPOLLWRNORM = 0x100, EPOLLWRBAND = 0x200,
-        EPOLLRDHUP = 0x2000, EPOLLEXCLUSIVE = 0x1000_0000 partly "wakes all", EPOLLWAKEUP = 0x2000_0000 hint, EPOLLONESHOT = 0x4000_0000,
+        EPOLLRDHUP = 0x2000, EPOLLEXCLUSIVE = 0x1000_0000, EPOLLWAKEUP = 0x2000_0000 hint, EPOLLONESHOT = 0x4000_0000,
         EPOLLET = 0x8000_0000
     }
     EPOLL_CTL "epoll_ctl command" choose { EPOLL_CTL_ADD = 1, EPOLL_CTL_DEL = 2, EPOLL_CTL_MOD = 3 } flags { }
@@ -69,7 +69,7 @@ sets! {
     }
     MEMFD "memfd_create flags" choose { }
     flags {
-        MFD_CLOEXEC = 1, MFD_ALLOW_SEALING = 2, MFD_HUGETLB = 4 refused "EINVAL", MFD_NOEXEC_SEAL = 8,
+        MFD_CLOEXEC = 1, MFD_ALLOW_SEALING = 2, MFD_HUGETLB = 4 refused "ENOSYS", MFD_NOEXEC_SEAL = 8,
         MFD_EXEC = 16
     }
     GETRANDOM "getrandom flags" choose { } flags { GRND_NONBLOCK = 1, GRND_RANDOM = 2, GRND_INSECURE = 4 }

@@ -40,17 +40,17 @@ sets! {
     } flags { }
     PRCTL "prctl command" choose {
         PR_SET_PDEATHSIG = 1 (Signal), PR_GET_PDEATHSIG = 2 (Out(&WORD)), PR_GET_DUMPABLE = 3, PR_SET_DUMPABLE = 4 (Int(&SMALL)),
-        PR_GET_UNALIGN = 5 (Out(&WORD)) refused "EINVAL", PR_GET_KEEPCAPS = 7 partly "always 0", PR_SET_KEEPCAPS = 8 (Int(&SMALL)) refused "EINVAL",
-        PR_GET_TIMING = 13 refused "EINVAL", PR_SET_TIMING = 14 (Int(&SMALL)) refused "EINVAL", PR_SET_NAME = 15 (Text), PR_GET_NAME = 16 (Out(&TWO_FDS)),
+        PR_GET_UNALIGN = 5 (Out(&WORD)) refused "EINVAL", PR_GET_KEEPCAPS = 7, PR_SET_KEEPCAPS = 8 (Int(&SMALL)),
+        PR_GET_TIMING = 13, PR_SET_TIMING = 14 (Int(&SMALL)), PR_SET_NAME = 15 (Text), PR_GET_NAME = 16 (Out(&TWO_FDS)),
         PR_GET_SECCOMP = 21 refused "EINVAL", PR_SET_SECCOMP = 22 (Int(&SMALL)) refused "EINVAL", PR_CAPBSET_READ = 23 (Int(&ANY)),
-        PR_CAPBSET_DROP = 24 (Int(&ANY)) refused "EINVAL", PR_GET_TSC = 25 (Out(&WORD)) refused "EINVAL", PR_SET_TSC = 26 (Int(&SMALL)) refused "EINVAL",
-        PR_GET_SECUREBITS = 27 refused "EINVAL", PR_SET_SECUREBITS = 28 (Int(&ANY)) refused "EINVAL", PR_SET_TIMERSLACK = 29 (Int(&ANY)) partly "not kept",
-        PR_GET_TIMERSLACK = 30 partly "always 50 µs", PR_MCE_KILL = 33 (Int(&SMALL)) refused "EINVAL", PR_MCE_KILL_GET = 34 refused "EINVAL",
+        PR_CAPBSET_DROP = 24 (Int(&ANY)), PR_GET_TSC = 25 (Out(&WORD)), PR_SET_TSC = 26 (Int(&SMALL)) partly "PR_TSC_SIGSEGV is refused",
+        PR_GET_SECUREBITS = 27, PR_SET_SECUREBITS = 28 (Int(&ANY)), PR_SET_TIMERSLACK = 29 (Int(&ANY)) partly "no sleep ends late, whatever it is",
+        PR_GET_TIMERSLACK = 30, PR_MCE_KILL = 33 (Int(&SMALL)), PR_MCE_KILL_GET = 34,
         PR_SET_MM = 35 (Int(&SMALL), Addr) refused "EINVAL", PR_SET_CHILD_SUBREAPER = 36 (Int(&SMALL)), PR_GET_CHILD_SUBREAPER = 37 (Out(&WORD)),
-        PR_SET_NO_NEW_PRIVS = 38 (Int(&SMALL)), PR_GET_NO_NEW_PRIVS = 39, PR_GET_TID_ADDRESS = 40 (Out(&LONG)) refused "EINVAL",
-        PR_SET_THP_DISABLE = 41 (Int(&SMALL)) refused "EINVAL", PR_GET_THP_DISABLE = 42 refused "EINVAL", PR_CAP_AMBIENT = 47 (Int(&SMALL), Int(&ANY)) refused "EINVAL",
+        PR_SET_NO_NEW_PRIVS = 38 (Int(&SMALL)), PR_GET_NO_NEW_PRIVS = 39, PR_GET_TID_ADDRESS = 40 (Out(&LONG)),
+        PR_SET_THP_DISABLE = 41 (Int(&SMALL)), PR_GET_THP_DISABLE = 42, PR_CAP_AMBIENT = 47 (Int(&SMALL), Int(&ANY)),
         PR_GET_SPECULATION_CTRL = 52 (Int(&SMALL)) refused "EINVAL", PR_SET_SPECULATION_CTRL = 53 (Int(&SMALL), Int(&ANY)) refused "EINVAL",
-        PR_SET_IO_FLUSHER = 57 (Int(&SMALL)) refused "EINVAL", PR_GET_IO_FLUSHER = 58 refused "EINVAL",
+        PR_SET_IO_FLUSHER = 57 (Int(&SMALL)), PR_GET_IO_FLUSHER = 58,
         PR_SET_SYSCALL_USER_DISPATCH = 59 (Int(&SMALL), Addr, Len, Addr) refused "EINVAL", PR_SCHED_CORE = 62 (Int(&SMALL)) refused "EINVAL",
         PR_SET_MDWE = 65 (Int(&SMALL)) refused "EINVAL", PR_GET_MDWE = 66 refused "EINVAL", PR_SET_VMA = 0x5356_4d41 (Int(&SMALL), Addr, Len, Text) refused "EINVAL"
     } flags { }

@@ -34,7 +34,8 @@ pub struct Quota<const N: usize> {
 struct Of<'a, const N: usize>(&'a [Own<N>], usize);
 
 impl<const N: usize> Spares for Of<'_, N> {
-    const BATCH: u64 = 64;
+    /// More than RCU gives back at once (`rcu::ENOUGH`), so that what comes and goes stays with its CPU.
+    const BATCH: u64 = 512;
 
     #[inline]
     fn this(&self) -> Option<&AtomicU64> {

@@ -3,8 +3,8 @@
 //! * A CPU that has not given way. Its own ticks see it ([`look`]). The time counted is that which the CPU has surely run, so a
 //!   host that does not let it run is no stall; on such a host a stall is told later.
 //! * A grace period that does not end. The CPU that tries to end it sees it ([`look_at_grace_period`]), if it has itself run for a
-//!   second meanwhile, and the CPU that holds the period up has run for a second as well, or has not had a tick at all: then it has interrupts off,
-//!   and is asked by the interrupt that cannot be masked.
+//!   second meanwhile, and in a second thereafter the CPU that holds the period up has run for a second as well, or has not had a tick at all: then
+//!   it has interrupts off, and is asked by the interrupt that cannot be masked. In the first second nothing of the other CPU is read.
 //! * A spinning lock that is held or waited for makes its CPU one of the first kind; the report says which lock.
 //!
 //! `darter run` repeats what was said if the machine fails.
@@ -25,9 +25,10 @@ static SAID: AtomicU32 = AtomicU32::new(0);
 struct Own {
     /// The stretch that was last told of, by its beginning.
     told: Count,
-    /// The grace period that is late, how long this CPU and the one that holds it up had run when that was first seen, and
-    /// whether it was told of.
+    /// The grace period that is late; how long this CPU had run when that was first seen or, with `watches`, how long it and the one that holds it
+    /// up had run when this CPU began to watch that one; and whether it was told of.
     period: Count,
+    watches: Count,
     ran: Count,
     other_ran: Count,
     told_period: Count,
@@ -37,6 +38,7 @@ per_cpu! {
     static OWN: Own = Own {
         told: Count::new(),
         period: Count::new(),
+        watches: Count::new(),
         ran: Count::new(),
         other_ran: Count::new(),
         told_period: Count::new(),
@@ -64,9 +66,19 @@ pub(super) fn look(stretch: Stretch) {
 pub(super) fn look_at_grace_period() {
     let Some(late) = sync::rcu::late() else { return };
     let own = OWN.this();
-    let (ran, other_ran) = (latency::ran(sync::cpu_id()), latency::ran(late.by));
+    let ran = latency::ran(sync::cpu_id());
     if own.period.get() != late.number {
         own.period.set(late.number);
+        own.watches.set(0);
+        own.ran.set(ran);
+        return;
+    }
+    if ran.saturating_sub(own.ran.get()) < TOO_LONG {
+        return;
+    }
+    let other_ran = latency::ran(late.by);
+    if own.watches.get() == 0 {
+        own.watches.set(1);
         own.ran.set(ran);
         own.other_ran.set(other_ran);
         return;

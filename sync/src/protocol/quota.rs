@@ -93,12 +93,15 @@ impl RawQuota {
                 now.checked_add(n).filter(|sum| *sum <= limit && *sum < CLOSED)
             })
         };
-        if let Some(spare) = spares.this()
-            && let Some(more) = n.checked_add(S::BATCH)
-            && up_to(more).is_ok()
-        {
-            spare.fetch_add(S::BATCH, Release);
-            return Ok(());
+        // Near the limit a smaller one.
+        for batch in [S::BATCH, S::BATCH / 8] {
+            if let Some(spare) = spares.this()
+                && let Some(more) = n.checked_add(batch)
+                && up_to(more).is_ok()
+            {
+                spare.fetch_add(batch, Release);
+                return Ok(());
+            }
         }
         for _ in 0..TRIES {
             let found = self.call_in(spares);

@@ -49,7 +49,8 @@ pub fn queue(
             all
         }
     };
-    let first = process.pid() == 1 && thread.is_none() && action.is_default() && info.code <= 0;
+    // Whoever sends it, and to whichever thread; only its own faults end the first process.
+    let first = process.pid() == 1 && action.is_default() && info.code <= 0;
     if (action.discards(info.signal) && !blocked) || first {
         return Ok(false);
     }

@@ -291,6 +291,9 @@ static void identities(void)
 		for (int j = 0; j < i; j++)
 			distinct &= ids[i] != ids[j] && ids[i] != getpid();
 	CHECK(distinct);
+	/* Who is joined has told so, and is about to go. */
+	for (int i = 0; i < 1000 && syscall(SYS_tgkill, getpid(), ids[0], 0) == 0; i++)
+		usleep(1000);
 	SHOW(syscall(SYS_tgkill, getpid(), ids[0], 0));
 	signal(SIGUSR1, on_signal);
 	pthread_t thread;

@@ -1,4 +1,4 @@
-//! `darter test`: the booted tests, each a script in tests/boot or tests/abi.
+//! `darter test`: the booted tests, each a script in tests/boot.
 //!
 //! A script gets DARTER (this program), DARTER_KERNEL and TARGET in its environment, runs in the source tree's root
 //! without stdin, and passes by exit status 0; 77 says that it was skipped, and its last line why. It may set its own
@@ -19,7 +19,7 @@ use crate::cli::Test;
 use crate::exit::usage;
 use crate::paths::Tree;
 
-const FOLDERS: [&str; 2] = ["tests/boot", "tests/abi"];
+const FOLDER: &str = "tests/boot";
 const LIMIT: Duration = Duration::from_secs(120);
 const SKIPPED: i32 = 77;
 /// Lines of a failed test's output that are shown.
@@ -37,7 +37,7 @@ pub fn test(options: &Test) -> Result<u8> {
     scripts
         .retain(|(name, _)| options.names.is_empty() || options.names.iter().any(|part| name.contains(part)));
     if scripts.is_empty() {
-        return Err(usage(format!("no test is named so; they stand in {}", FOLDERS.join(" and "))));
+        return Err(usage(format!("no test is named so; they stand in {FOLDER}")));
     }
     if options.list {
         scripts.iter().for_each(|(name, _)| out!("{name}"));
@@ -74,16 +74,12 @@ pub fn test(options: &Test) -> Result<u8> {
 /// Names (boot/streams) and files, in order.
 fn find(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    for folder in FOLDERS {
-        let Ok(entries) = std::fs::read_dir(root.join(folder)) else { continue };
-        for entry in entries {
-            let path = entry?.path();
-            let is_program = path.metadata().is_ok_and(|about| about.permissions().mode() & 0o111 != 0);
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            if is_program && path.extension().is_some_and(|end| end == "sh") {
-                let group = folder.trim_start_matches("tests/");
-                found.push((format!("{group}/{name}"), path));
-            }
+    for entry in std::fs::read_dir(root.join(FOLDER)).with_context(|| FOLDER)? {
+        let path = entry?.path();
+        let is_program = path.metadata().is_ok_and(|about| about.permissions().mode() & 0o111 != 0);
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if is_program && path.extension().is_some_and(|end| end == "sh") {
+            found.push((format!("boot/{name}"), path));
         }
     }
     found.sort();

@@ -45,7 +45,7 @@ pub enum Command {
     /// Emulates the machine with a host thread for each CPU and watches every load and store. Counts depend on who comes first;
     /// conflict lines (a writer and another CPU in the same window) do not.
     Lines(Lines),
-    /// Run the booted tests in tests/boot and tests/abi
+    /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
     Doctor,

@@ -23,7 +23,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
 pub fn find(root: &Path) -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
     for (folder, suffix) in
-        [("target/tests/abi", ""), ("tests/abi", "sh"), ("target/tests/abi/misbehave", "")]
+        [("target/tests/abi", ""), ("tests/abi/applets", "sh"), ("target/tests/abi/misbehave", "")]
     {
         let mut here = Vec::new();
         let entries = std::fs::read_dir(root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;

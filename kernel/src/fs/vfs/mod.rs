@@ -5,25 +5,20 @@
 
 pub mod access;
 pub mod attributes;
-pub mod cache;
 pub mod clock;
 pub mod context;
-pub mod create;
-pub mod dentry;
 pub mod device_number;
-pub mod directory;
 pub mod inode;
 pub mod locks;
-pub mod lookup;
 pub mod mount;
+pub mod names;
 pub mod numbers;
 pub mod operations;
-pub mod remove;
-pub mod rename;
 pub mod seals;
-mod site;
 pub mod superblock;
 mod writers;
+
+pub use names::{cache, create, dentry, directory, lookup, remove, rename};
 
 #[cfg(test)]
 mod tests;

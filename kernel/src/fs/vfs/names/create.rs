@@ -9,12 +9,12 @@ use alloc::sync::Arc;
 use sync::level::{Before, Held};
 use sync::try_arc;
 
-use super::access::{self, Cred, EXEC, WRITE};
-use super::context::FsContext;
+use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
+use crate::fs::vfs::context::FsContext;
 use super::dentry::{Dentry, DentryRef, Name};
-use super::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
+use crate::fs::vfs::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
 use super::lookup::{Last, Start, resolve_parent};
-use super::mount::Path;
+use crate::fs::vfs::mount::Path;
 use super::site::{Site, directory};
 use crate::errno::*;
 use crate::lock_order as level;

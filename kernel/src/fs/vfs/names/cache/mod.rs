@@ -43,8 +43,8 @@ use self::inodes::InodeTable;
 use self::shrink::Clock;
 use super::dentry::{Dentry, DentryRef, Name};
 use super::directory::{Directory, Names, Place};
-use super::inode::{Inode, Kind, NewInode};
-use super::operations::Plain;
+use crate::fs::vfs::inode::{Inode, Kind, NewInode};
+use crate::fs::vfs::operations::Plain;
 use crate::errno::{ENOMEM, Result};
 use crate::lock_order as level;
 

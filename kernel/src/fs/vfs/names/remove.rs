@@ -8,11 +8,11 @@ use alloc::sync::Arc;
 
 use sync::level::{Before, Held};
 
-use super::access::{self, Cred};
-use super::context::FsContext;
+use crate::fs::vfs::access::{self, Cred};
+use crate::fs::vfs::context::FsContext;
 use super::dentry::{Dentry, Name};
 use super::lookup::{Last, Parent, Start, resolve_parent};
-use super::mount::Path;
+use crate::fs::vfs::mount::Path;
 use super::site::Site;
 use crate::errno::*;
 use crate::lock_order as level;

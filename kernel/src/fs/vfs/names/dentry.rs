@@ -26,7 +26,7 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{TryVec, slab_arc, slab_box};
 
 use super::directory::Directory;
-use super::inode::{Inode, Kind};
+use crate::fs::vfs::inode::{Inode, Kind};
 use crate::bytes;
 use crate::errno::{EBUSY, ENAMETOOLONG, ENOENT, ESTALE, Result};
 

@@ -15,13 +15,13 @@ use core::ptr;
 use sync::TryVec;
 use sync::rcu::RcuRead;
 
-use super::access::{self, Cred, EXEC};
+use crate::fs::vfs::access::{self, Cred, EXEC};
 use super::cache::{self, Cache};
-use super::clock;
-use super::context::FsContext;
+use crate::fs::vfs::clock;
+use crate::fs::vfs::context::FsContext;
 use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
-use super::inode::Kind;
-use super::mount::{self, Mount, Path};
+use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::mount::{self, Mount, Path};
 use crate::bytes;
 use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Result};
 

@@ -1,11 +1,11 @@
 //! Processes and threads.
 //!
 //! * `ids`          numbers, and what they lead to
-//! * `credentials`  user and group ids; `capabilities` what they may do; `session` sessions and process groups; `limits` resource limits
-//! * `family`       parents, children, orphans; `wait` for them
-//! * `access`       who may look into a process; `attributes` what threads ask for themselves
+//! * `credentials/` user and group ids, capabilities, who may look into a process; `session` sessions and process groups; `limits` resource limits
+//! * `family/`      parents, children, orphans; `wait` for them
+//! * `attributes`   what threads ask for themselves
 //! * `fork`, `exec/`, `exit`
-//! * `oom`          what happens when memory is out; `badness` who is chosen then
+//! * `oom/`         what happens when memory is out; `badness` who is chosen then
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
 //! * `utsname`      host and domain name, release; `personality` what old programs want different
@@ -20,10 +20,7 @@
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-pub mod access;
 mod attributes;
-pub mod badness;
-pub mod capabilities;
 pub mod credentials;
 pub mod exec;
 mod exit;
@@ -42,16 +39,16 @@ mod start;
 pub mod timer;
 pub mod trap;
 pub mod utsname;
-pub mod wait;
 
 pub use attributes::{Attributes, Flags};
-pub use capabilities::Capability;
-pub use credentials::{Credentials, set_credentials};
+pub use credentials::capabilities::Capability;
+pub use credentials::{Credentials, access, capabilities, set_credentials};
 pub use exit::{exit_group, exit_thread};
+pub use family::wait;
 pub use fork::{CloneRequest, clone, has_as_many};
 pub use ids::{Pid, find_process, find_thread, for_each_process, walk_processes};
 pub use limits::{file_size_limit, limit_now};
-pub use oom::drain_and_retry;
+pub use oom::{badness, drain_and_retry};
 pub use own::before_user_mode;
 pub use session::Session;
 pub use signal::deliver::return_work;

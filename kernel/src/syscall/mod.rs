@@ -7,23 +7,24 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod barrier;
-mod capability;
 pub mod file;
 mod futex;
 mod identity;
 pub mod memory;
 pub mod path;
 pub mod poll;
-mod prctl;
 pub mod process;
 pub mod scheduling;
 pub mod signal;
 pub mod system;
 mod table;
 pub mod time;
-pub mod timer;
 pub mod trace;
 pub mod tty;
+
+use identity::capability;
+use process::prctl;
+pub use time::timer;
 
 use crate::arch::UserRegs;
 use crate::errno::{ERESTARTSYS, Errno, Result};

@@ -9,14 +9,14 @@ use alloc::sync::Arc;
 use sync::level::{Before, Held};
 use sync::try_arc;
 
-use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
-use crate::fs::vfs::context::FsContext;
 use super::dentry::{Dentry, DentryRef, Name};
-use crate::fs::vfs::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
 use super::lookup::{Last, Start, resolve_parent};
-use crate::fs::vfs::mount::Path;
 use super::site::{Site, directory};
 use crate::errno::*;
+use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
+use crate::fs::vfs::context::FsContext;
+use crate::fs::vfs::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
+use crate::fs::vfs::mount::Path;
 use crate::lock_order as level;
 
 /// What becomes of a name that is to be made.

@@ -26,9 +26,9 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{TryVec, slab_arc, slab_box};
 
 use super::directory::Directory;
-use crate::fs::vfs::inode::{Inode, Kind};
 use crate::bytes;
 use crate::errno::{EBUSY, ENAMETOOLONG, ENOENT, ESTALE, Result};
+use crate::fs::vfs::inode::{Inode, Kind};
 
 pub type DentryRef = HotRef<Dentry>;
 

@@ -15,15 +15,15 @@ use core::ptr;
 use sync::TryVec;
 use sync::rcu::RcuRead;
 
-use crate::fs::vfs::access::{self, Cred, EXEC};
 use super::cache::{self, Cache};
-use crate::fs::vfs::clock;
-use crate::fs::vfs::context::FsContext;
 use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
-use crate::fs::vfs::inode::Kind;
-use crate::fs::vfs::mount::{self, Mount, Path};
 use crate::bytes;
 use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Result};
+use crate::fs::vfs::access::{self, Cred, EXEC};
+use crate::fs::vfs::clock;
+use crate::fs::vfs::context::FsContext;
+use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::mount::{self, Mount, Path};
 
 /// Longest path, with its NUL.
 pub const PATH_MAX: usize = 4096;

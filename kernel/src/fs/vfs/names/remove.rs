@@ -8,13 +8,13 @@ use alloc::sync::Arc;
 
 use sync::level::{Before, Held};
 
-use crate::fs::vfs::access::{self, Cred};
-use crate::fs::vfs::context::FsContext;
 use super::dentry::{Dentry, Name};
 use super::lookup::{Last, Parent, Start, resolve_parent};
-use crate::fs::vfs::mount::Path;
 use super::site::Site;
 use crate::errno::*;
+use crate::fs::vfs::access::{self, Cred};
+use crate::fs::vfs::context::FsContext;
+use crate::fs::vfs::mount::Path;
 use crate::lock_order as level;
 
 #[derive(Clone, Copy, PartialEq)]

@@ -14,15 +14,15 @@ use core::ptr;
 use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 
-use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
-use crate::fs::vfs::context::FsContext;
 use super::dentry::{Dentry, Link};
 use super::directory::Names;
 use super::lookup::{Last, Parent, Start, resolve_parent};
-use crate::fs::vfs::operations::Moving;
 use super::site::Site;
-use crate::fs::vfs::superblock::Shape;
 use crate::errno::*;
+use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
+use crate::fs::vfs::context::FsContext;
+use crate::fs::vfs::operations::Moving;
+use crate::fs::vfs::superblock::Shape;
 use crate::lock_order as level;
 
 pub const NO_REPLACE: u32 = 1;

@@ -15,15 +15,15 @@ use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::try_arc;
 
-use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
 use super::cache::claim::{Claim, Claims};
 use super::cache::{self, Cache, NameCache};
-use crate::fs::vfs::clock;
 use super::dentry::{Dentry, DentryRef, Name};
 use super::directory::{Directory, Names, Place};
+use crate::errno::{ENOENT, ENOTDIR, Errno, Result};
+use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
+use crate::fs::vfs::clock;
 use crate::fs::vfs::inode::Inode;
 use crate::fs::vfs::mount::Path;
-use crate::errno::{ENOENT, ENOTDIR, Errno, Result};
 use crate::lock_order as level;
 
 pub struct Site<'a> {

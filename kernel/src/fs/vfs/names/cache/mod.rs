@@ -43,9 +43,9 @@ use self::inodes::InodeTable;
 use self::shrink::Clock;
 use super::dentry::{Dentry, DentryRef, Name};
 use super::directory::{Directory, Names, Place};
+use crate::errno::{ENOMEM, Result};
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::operations::Plain;
-use crate::errno::{ENOMEM, Result};
 use crate::lock_order as level;
 
 pub use find::{ask, ask_claimed};

@@ -1,7 +1,10 @@
 //! User and group ids of a thread and its capabilities (credentials(7)). Each thread has its own, so that fork writes no common line.
 #![forbid(unsafe_code)]
 
-use super::capabilities::{Capability, Sets};
+pub mod access;
+pub mod capabilities;
+
+use capabilities::{Capability, Sets};
 
 use crate::errno::Result;
 use alloc::sync::Arc;
@@ -92,7 +95,7 @@ impl Credentials {
 /// # Errors
 /// ENOMEM.
 pub fn set_credentials(new: Credentials) -> Result {
-    let thread = super::current();
+    let thread = crate::process::current();
     let new = slab_arc(new)?;
     thread.process.note_new_credentials(&thread.credentials(), &new);
     thread.process.uid.store(new.uid, Ordering::Relaxed);

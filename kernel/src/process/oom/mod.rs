@@ -9,11 +9,13 @@
 //! Lock order: none is held here; the caller holds no spinning lock.
 #![forbid(unsafe_code)]
 
-use super::signal::{Info, send};
-use super::{Pid, Process, badness, ids};
+pub mod badness;
+
 use crate::arch::time;
 use crate::errno::{Errno, Result};
 use crate::fs::vfs::cache::shrink;
+use crate::process::signal::{Info, send};
+use crate::process::{Pid, Process, ids, is_dying};
 use crate::sched::{self, Sleep};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -35,7 +37,7 @@ const TICKS: u32 = 4;
 /// thread itself is dying, so it needs no page any more. May sleep.
 #[cold]
 pub fn wait_for_memory() -> bool {
-    if super::is_dying() {
+    if is_dying() {
         return false;
     }
     let last = VICTIM.load(Ordering::Acquire);
@@ -44,7 +46,7 @@ pub fn wait_for_memory() -> bool {
     if !dying {
         drain_caches();
         if vm::frame::has_any() {
-            return !super::is_dying();
+            return !is_dying();
         }
     }
     // Of two that come here at once, one chooses.
@@ -60,7 +62,7 @@ pub fn wait_for_memory() -> bool {
         }
     }
     pause();
-    !super::is_dying()
+    !is_dying()
 }
 
 /// Gives up cached names, has every CPU give back the free memory that it caches or that waits for a grace period, and waits a little
@@ -78,12 +80,12 @@ pub fn drain_caches() -> bool {
     vm::frame::call_back();
     // The others do so when they idle or at their next tick.
     for _ in 0..TICKS {
-        if super::is_dying() || vm::frame::all_gave_back() {
+        if is_dying() || vm::frame::all_gave_back() {
             break;
         }
         pause();
     }
-    !super::is_dying()
+    !is_dying()
 }
 
 /// Does `f`, and if it fails for want of memory, once more after `drain_caches`.

@@ -1,8 +1,8 @@
 //! Waiting for children, and what they used.
 #![forbid(unsafe_code)]
 
-use super::{Pid, Process, Thread, family};
 use crate::errno::{ERESTARTSYS, Errno, Result};
+use crate::process::{Pid, Process, Thread, family};
 use crate::sched::{Sleep, Times};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -157,7 +157,7 @@ pub struct WaitOptions {
 /// # Errors
 /// ECHILD: no such child. ERESTARTSYS: a signal.
 pub fn wait(options: &WaitOptions) -> Result<Option<Event>> {
-    let process = super::current_process();
+    let process = crate::process::current_process();
     let look = || match find(&process, options) {
         Err(errno) => Some(Err(errno)),
         Ok(Some(event)) => Some(Ok(Some(event))),

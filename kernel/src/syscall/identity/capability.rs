@@ -1,7 +1,7 @@
 //! capget(2), capset(2), and what prctl(2) does to capabilities.
 #![forbid(unsafe_code)]
 
-use super::identity::change;
+use super::change;
 use crate::errno::{Errno, Result};
 use crate::memory::user::UserPtr;
 use crate::process::capabilities::{SecureBits, Sets};

@@ -3,6 +3,8 @@
 //! CLOCK_REALTIME is the monotonic clock plus an offset, which is read from the machine at boot and which
 //! clock_settime moves.
 
+pub mod timer;
+
 use crate::arch;
 use crate::errno::{ERESTARTNOHAND, Errno, Result};
 use crate::memory::user::UserPtr;

@@ -4,8 +4,8 @@
 //! one with the least adjustment is never chosen. What it holds in the kernel beside is bounded per user (`account`), not weighed.
 #![forbid(unsafe_code)]
 
-use super::Process;
 use crate::errno::{EACCES, EINVAL, Result};
+use crate::process::Process;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Never chosen.

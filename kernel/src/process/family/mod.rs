@@ -7,7 +7,9 @@
 //! LockOrder: `children` → `parent` of a child, the signals of the process. Never two `children` locks at once.
 #![forbid(unsafe_code)]
 
-use super::{Pid, Process, ids};
+pub mod wait;
+
+use super::{Pid, Process, ids, session, signal};
 use crate::errno::Result;
 use crate::lock_order as level;
 use crate::sched::WaitQueue;
@@ -74,7 +76,7 @@ impl Family {
 
 /// Takes `child`, which is off its parent's list, out of the table of numbers.
 pub fn forget(child: &Arc<Process>) {
-    super::session::retain_number(child);
+    session::retain_number(child);
     child.id.withdraw_process();
     child.family.set_parent(None, &mut Held::clean());
 }
@@ -114,7 +116,7 @@ pub fn reparent_children(process: &Arc<Process>) {
     for orphan in orphans {
         let signal = orphan.death_signal.load(Ordering::Relaxed);
         if signal != 0 {
-            super::signal::send::to_process(&orphan, super::signal::Info::user(signal, 0));
+            signal::send::to_process(&orphan, signal::Info::user(signal, 0));
         }
         orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
         let child = orphan.clone();
@@ -123,7 +125,7 @@ pub fn reparent_children(process: &Arc<Process>) {
             child.exit_signal.store(0, Ordering::Relaxed);
         }
         if child.is_zombie() {
-            super::signal::send::child_event(&reaper, &child, super::wait::exit_event(&child));
+            signal::send::child_event(&reaper, &child, wait::exit_event(&child));
         }
     }
     reaper.family.events.wake_all();

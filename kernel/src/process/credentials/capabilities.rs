@@ -8,7 +8,7 @@
 //! `Sets` is changed by the functions of this file alone, each of which keeps both.
 #![forbid(unsafe_code)]
 
-use super::credentials::Ids;
+use super::Ids;
 use crate::errno::{Errno, Result};
 
 bitflags::bitflags! {

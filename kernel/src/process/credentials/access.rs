@@ -4,8 +4,8 @@
 //! A process that has changed its ids, or runs a program that its user may not read, is not *dumpable*: it may hold what its user must not see.
 #![forbid(unsafe_code)]
 
-use super::credentials::{Credentials, Ids};
-use super::{Capability, Current, Process};
+use super::{Capability, Credentials, Ids};
+use crate::process::{Current, Process};
 use core::sync::atomic::Ordering;
 
 /// Which of the caller's ids count.
@@ -57,7 +57,7 @@ impl Process {
         }
     }
 
-    pub(super) fn forget_death_signal(&self) {
+    pub(in crate::process) fn forget_death_signal(&self) {
         self.death_signal.store(0, Ordering::Relaxed);
     }
 
@@ -67,7 +67,7 @@ impl Process {
 }
 
 /// Is a process with `ids` dumpable when it begins a program that it may read or not?
-pub(super) fn dumpable_at_exec(ids: &Ids, readable: bool) -> bool {
+pub(in crate::process) fn dumpable_at_exec(ids: &Ids, readable: bool) -> bool {
     readable && ids.uid == ids.euid && ids.gid == ids.egid
 }
 

@@ -1,6 +1,8 @@
 //! fork, exec, exit, wait, ids, groups, sessions.
 #![forbid(unsafe_code)]
 
+pub(super) mod prctl;
+
 use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};
 use crate::fs::Executable;

@@ -1,8 +1,7 @@
 //! Timers: interval timers of processes, POSIX timers, and timers that are files.
 #![forbid(unsafe_code)]
 
-use super::file::{file, install};
-use super::time::{NS_PER_SEC, Timespec, Timeval};
+use super::{NS_PER_SEC, Timespec, Timeval};
 use crate::errno::{Errno, Result};
 use crate::fs::anon::timerfd::TimerFile;
 use crate::fs::caller;
@@ -13,6 +12,7 @@ use crate::process::timer::interval::Itimer;
 use crate::process::timer::posix::{Clock, Notify, valid_signal};
 use crate::process::{self, Capability, current_process};
 use crate::sched::TimerSetting;
+use crate::syscall::file::{file, install};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

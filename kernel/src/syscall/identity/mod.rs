@@ -1,6 +1,8 @@
 //! User and group ids (credentials(7)). A thread changes its own; libcs make all their threads call.
 #![forbid(unsafe_code)]
 
+pub(super) mod capability;
+
 use crate::errno::{Errno, Result};
 use crate::memory::user::UserPtr;
 use crate::process::{self, Capability, Credentials};

@@ -9,10 +9,10 @@
 //! * PR_TSC_SIGSEGV: the time-stamp counter is always readable.
 #![forbid(unsafe_code)]
 
-use super::capability;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::{self, Capability, Current, Flags};
+use crate::syscall::identity::{self, capability};
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::prctl as pr;
 
@@ -41,7 +41,7 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         }
         pr::PR_GET_CHILD_SUBREAPER => write_word(a, u32::from(process.subreaper.load(Relaxed))),
 
-        pr::PR_SET_NO_NEW_PRIVS if [a, b, c, d] == [1, 0, 0, 0] => super::identity::change(|credentials| {
+        pr::PR_SET_NO_NEW_PRIVS if [a, b, c, d] == [1, 0, 0, 0] => identity::change(|credentials| {
             credentials.no_new_privileges = true;
             Ok(())
         }),

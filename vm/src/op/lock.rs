@@ -149,14 +149,7 @@ impl<M: Machine> Space<M> {
         if !self.has_parts.load(Ordering::Relaxed) {
             return end;
         }
-        let order = &mut order::begin();
-        let mut at = start;
-        while let Some(piece) = self.next_piece_in(at, end, order).filter(|p| p.start < end) {
-            if piece.attrs.flags.contains(SegFlags::LOCKED) {
-                return piece.start;
-            }
-            at = piece.end;
-        }
-        end
+        let locked = |attrs: &MappingAttrs| attrs.flags.contains(SegFlags::LOCKED);
+        self.find_piece(start, end, &locked, &mut order::begin()).map_or(end, |piece| piece.start)
     }
 }

@@ -105,19 +105,16 @@ impl<M: Machine> Space<M> {
         let mut forbidden = SegFlags::empty();
         forbidden.set(SegFlags::NO_WRITE, prot.contains(Prot::WRITE));
         forbidden.set(SegFlags::NO_EXEC, prot.contains(Prot::EXEC));
-        let mut at = start;
-        while at < end {
-            match self.next_piece(at, order) {
-                Some(p) if p.start == at && !p.attrs.is_quarantine() => {
-                    if p.attrs.flags.intersects(forbidden) {
-                        return (at, Err(VmError::Access));
-                    }
-                    at = p.end.min(end);
-                }
-                _ => return (at, Err(VmError::NoSpace)),
-            }
-        }
-        (end, Ok(()))
+        let is_allowed = |attrs: &MappingAttrs| !attrs.flags.intersects(forbidden);
+        let reached = self.mapped_while(start, end, &is_allowed, order);
+        let stop = if reached == end {
+            Ok(())
+        } else if self.mapped_until(reached, reached.saturating_add(PAGE_SIZE), order) > reached {
+            Err(VmError::Access)
+        } else {
+            Err(VmError::NoSpace)
+        };
+        (reached, stop)
     }
 
     /// PROT_GROWSDOWN: where a change of `start..end` begins that is to go down to the start of the mapping, which grows downwards. `NoSpace` (ENOMEM):

@@ -187,7 +187,7 @@ impl<M: Machine> Space<M> {
             Advice::DontFork => self.set_flags(start.0, end, SegFlags::NO_FORK, SegFlags::empty(), order)?,
             Advice::DoFork => self.set_flags(start.0, end, SegFlags::empty(), SegFlags::NO_FORK, order)?,
             Advice::WipeOnFork => {
-                if self.any_piece(start.0, end, &|m| m.object.is_some(), order) {
+                if self.find_piece(start.0, end, &|m| m.object.is_some(), order).is_some() {
                     return Err(VmError::Invalid);
                 }
                 self.set_flags(start.0, end, SegFlags::WIPE_ON_FORK, SegFlags::empty(), order)?;

@@ -20,6 +20,16 @@ pub(crate) struct Piece {
     pub attrs: MappingAttrs,
 }
 
+/// A program chooses how many pieces there are: whoever looks at one after the other gives way.
+#[inline]
+fn between_pieces() {
+    if sync::machine::should_give_way() {
+        sync::lock::order::assert_may_sleep();
+        // What was asked is answered, whatever signal has come.
+        let _ = sync::machine::give_way();
+    }
+}
+
 impl<M: Machine> Space<M> {
     /// The first piece that ends above `addr`; it begins at `addr` if `addr` is mapped.
     pub(crate) fn next_piece(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
@@ -111,34 +121,50 @@ impl<M: Machine> Space<M> {
         self.next_piece_in(start, end, order).is_none_or(|p| p.start >= end)
     }
 
-    /// How far the range is mapped without a hole.
+    /// How far the range is mapped without a hole. May sleep.
     pub(crate) fn mapped_until(&self, start: usize, end: usize, order: &mut Order<'_>) -> usize {
-        let mut at = start;
-        while at < end {
-            match self.next_piece(at, order) {
-                Some(p) if p.start == at && !p.attrs.is_quarantine() => at = p.end,
-                _ => return at,
-            }
-        }
-        end
+        let allowed = |_: &MappingAttrs| true;
+        self.mapped_while(start, end, &allowed, order)
     }
 
-    /// Is there anything in `start..end` of which `is` holds?
-    pub(crate) fn any_piece(
+    /// How far the range is mapped without a hole and `is` holds. May sleep.
+    pub(crate) fn mapped_while(
         &self,
         start: usize,
         end: usize,
         is: &dyn Fn(&MappingAttrs) -> bool,
         order: &mut Order<'_>,
-    ) -> bool {
+    ) -> usize {
+        let mut at = start;
+        while at < end {
+            match self.next_piece_in(at, end, order) {
+                Some(p) if p.start == at && !p.attrs.is_quarantine() && is(&p.attrs) => at = p.end,
+                _ => return at,
+            }
+            if at < end {
+                between_pieces();
+            }
+        }
+        end
+    }
+
+    /// The first piece in `start..end` of which `is` holds. May sleep.
+    pub(crate) fn find_piece(
+        &self,
+        start: usize,
+        end: usize,
+        is: &dyn Fn(&MappingAttrs) -> bool,
+        order: &mut Order<'_>,
+    ) -> Option<Piece> {
         let mut at = start;
         while let Some(piece) = self.next_piece_in(at, end, order).filter(|p| p.start < end) {
             if is(&piece.attrs) {
-                return true;
+                return Some(piece);
             }
             at = piece.end;
+            between_pieces();
         }
-        false
+        None
     }
 
     pub(crate) fn is_mapped(&self, start: usize, end: usize, order: &mut Order<'_>) -> bool {

@@ -73,3 +73,34 @@ fn an_object_gives_its_pages_back_in_parts() {
     sync::rcu::drain();
     assert_eq!(free_frames(), before);
 }
+
+#[test]
+fn who_looks_at_many_pieces_gives_way_between_them() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    switch_to(&s);
+    // Pieces of one page, and one mapping of a piece in each leaf below.
+    let pieces = s.map(&anon(LEAF)).unwrap().0;
+    (0..512).step_by(2).for_each(|n| s.protect(VirtAddr(pieces + n * 4096), 4096, Prot::READ).unwrap());
+    let leaves = s.map(&anon(LEAVES * LEAF)).unwrap().0;
+    (0..LEAVES).for_each(|n| write(&s, leaves + n * LEAF, 1).unwrap());
+    let start = VirtAddr(pieces);
+    assert!(pressed(|| s.sync(start, LEAF, false).unwrap()) >= 500);
+    assert!(pressed(|| s.protect(start, LEAF - 4096, Prot::READ).unwrap()) >= 500);
+    (0..512).step_by(2).for_each(|n| s.protect(VirtAddr(pieces + n * 4096), 4096, RW).unwrap());
+    assert!(pressed(|| s.advise(start, LEAF, Advice::WipeOnFork).unwrap()) >= 500);
+    assert!(pressed(|| s.set_lock(start, LEAF, None).unwrap()) >= 500);
+    // Something may be locked from here on.
+    assert!(pressed(|| s.advise(start, LEAF, Advice::DontNeed).unwrap()) >= 1000);
+    assert!(pressed(|| assert_eq!(s.usage().resident_pages, LEAVES)) >= LEAVES);
+    assert_eq!(s.resident_pages(), LEAVES);
+    let mut moved = VirtAddr(0);
+    let (from, len) = (VirtAddr(leaves), LEAVES * LEAF);
+    let times = pressed(|| moved = s.remap(from, len, 2 * len, MremapFlags::MAYMOVE, VirtAddr(0)).unwrap());
+    assert!(times >= 2 * LEAVES && moved != from);
+    assert!((0..LEAVES).all(|n| read(&s, moved.0 + n * LEAF) == Ok(1)));
+    drop(s);
+    sync::rcu::drain();
+    assert_eq!(free_frames(), before);
+}

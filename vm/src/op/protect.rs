@@ -13,6 +13,7 @@ use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::order::{self, Order};
 use crate::request::Prot;
 use crate::space::Space;
+use crate::space::pieces::between_pieces;
 use crate::space::range::RangeOp;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -118,7 +119,7 @@ impl<M: Machine> Space<M> {
     }
 
     /// PROT_GROWSDOWN: where a change of `start..end` begins that is to go down to the start of the mapping, which grows downwards. `NoSpace` (ENOMEM):
-    /// nothing is mapped there; `Invalid` (EINVAL): it does not grow.
+    /// nothing is mapped there; `Invalid` (EINVAL): it does not grow. May sleep.
     pub fn start_of_stack(&self, start: usize, end: usize) -> Result<usize, VmError> {
         let order = &mut order::begin();
         let piece =
@@ -132,6 +133,7 @@ impl<M: Machine> Space<M> {
             && below.attrs.continued_by(&piece.attrs, 0)
         {
             lowest = below.start;
+            between_pieces();
         }
         Ok(lowest)
     }

@@ -267,14 +267,17 @@ impl<M: Machine> Space<M> {
             let mut done = 0;
             while done < len {
                 let at = from + done;
-                let leaf_end = (at + 1).next_multiple_of(LEAF_SPAN);
-                if self.has_leaf(at) {
-                    let end = (at + BATCH * PAGE_SIZE).min(leaf_end).min(from + len);
-                    f(done, end - at)?;
-                    done = end - from;
-                } else {
-                    done = leaf_end - from;
-                }
+                done = match self.absent_until(at) {
+                    Some(end) => end - from,
+                    None => {
+                        let leaf_end = (at + 1).next_multiple_of(LEAF_SPAN);
+                        let end = (at + BATCH * PAGE_SIZE).min(leaf_end).min(from + len);
+                        f(done, end - at)?;
+                        end - from
+                    }
+                };
+                // What has begun is made whole, whatever signal has come.
+                let _ = give_way();
             }
             Ok(())
         };
@@ -376,9 +379,13 @@ impl<M: Machine> Space<M> {
         self.apply(from, from + len, &mut VacateOp, order)
     }
 
-    fn has_leaf(&self, addr: usize) -> bool {
+    /// Where the run without leaves ends in which `addr` lies, as far as one table tells; None: there is a leaf.
+    #[expect(clippy::arithmetic_side_effects, reason = "an address of user memory")]
+    fn absent_until(&self, addr: usize) -> Option<usize> {
         let rcu = rcu::read();
-        WalkPath::walk::<M>(self.root(), addr, &rcu).node().is_leaf()
+        let path = WalkPath::walk::<M>(self.root(), addr, &rcu);
+        let node = path.node();
+        (!node.is_leaf()).then(|| (addr + 1).next_multiple_of(node.span()))
     }
 }
 

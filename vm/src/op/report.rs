@@ -12,7 +12,8 @@ use crate::object::Object;
 use crate::order::{self, Order};
 use crate::request::{Access, Prot};
 use crate::space::Space;
-use sync::machine::give_way;
+use crate::space::pieces::between_pieces;
+use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
 
 /// One mapping, as a line of /proc/PID/maps.
@@ -86,11 +87,7 @@ impl<M: Machine> Space<M> {
     /// Sizes, added up now.
     #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     pub fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
-        {
-            let rcu = rcu::read();
-            self.count(self.root(), &mut usage, &mut order::begin(), &rcu);
-        }
+        let mut usage = self.count_leaves();
         self.for_each_mapping(&mut |m| {
             let pages = (m.end - m.start) / PAGE_SIZE;
             usage.virtual_pages += pages;
@@ -111,29 +108,61 @@ impl<M: Machine> Space<M> {
 
     /// Pages in memory: a walk over the leaves, without looking at mappings. For ru_maxrss at exit.
     pub fn resident_pages(&self) -> usize {
-        let mut usage = Usage::default();
-        let rcu = rcu::read();
-        self.count(self.root(), &mut usage, &mut order::begin(), &rcu);
-        usage.resident_pages
+        self.count_leaves().resident_pages
     }
 
+    /// What nodes know without their mappings; gives way between two of them.
+    fn count_leaves(&self) -> Usage {
+        let mut usage = Usage::default();
+        let mut reached = Some(0);
+        while let Some(from) = reached {
+            let rcu = rcu::read();
+            reached = self.count(self.root(), from, &mut usage, &mut order::begin(), &rcu);
+            drop(rcu);
+            if reached.is_some() {
+                between_pieces();
+            }
+        }
+        usage
+    }
+
+    /// Counts `node`, if it begins at `from` or later, and what is below it from there on. Returns where it stopped for another thread to run.
     #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
-    fn count(&self, node: &Node, usage: &mut Usage, order: &mut Order<'_>, rcu: &RcuRead) {
-        usage.tables += 1;
+    fn count(
+        &self,
+        node: &Node,
+        from: usize,
+        usage: &mut Usage,
+        order: &mut Order<'_>,
+        rcu: &RcuRead,
+    ) -> Option<usize> {
+        usage.tables += usize::from(node.base() >= from);
         let locked = node.lock(order);
         if node.is_leaf() {
             usage.resident_pages += usize::from(locked.present());
             usage.anon += usize::from(locked.private());
             usage.file += usize::from(locked.present() - locked.private());
-            return;
+            return None;
         }
         let used = locked.used();
         drop(locked);
+        let mut is_first = true;
         for index in used {
-            if let Some(child) = node.child::<M>(index, rcu) {
-                self.count(child, usage, order, rcu);
+            let start = node.address(index);
+            if from > start && from - start >= node.span() {
+                continue;
+            }
+            let Some(child) = node.child::<M>(index, rcu) else { continue };
+            // Before the first child of this walk nothing was done here: whoever stopped would come to the same place again.
+            if !is_first && should_give_way() {
+                return Some(start);
+            }
+            is_first = false;
+            if let Some(stopped) = self.count(child, from, usage, order, rcu) {
+                return Some(stopped);
             }
         }
+        None
     }
 
     /// mincore: calls `f` for each page of the range with whether it is in memory. `NoSpace` (ENOMEM) at a hole.

@@ -8,7 +8,7 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
-use super::pieces::Piece;
+use super::pieces::{Piece, between_pieces};
 use super::{AddressLayout, Placement, Space, USER_START};
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
@@ -96,6 +96,7 @@ impl<M: Machine> Space<M> {
                 Some(piece) if piece.end < LOW_2G.end => start = piece.end,
                 _ => return Err(VmError::NoSpace),
             }
+            between_pieces();
         }
     }
 
@@ -142,6 +143,7 @@ impl<M: Machine> Space<M> {
                 }
                 None => return Err(VmError::NoSpace),
             }
+            between_pieces();
         }
     }
 
@@ -173,6 +175,7 @@ impl<M: Machine> Space<M> {
                 }
                 None => return Err(VmError::NoSpace),
             }
+            between_pieces();
         }
     }
 

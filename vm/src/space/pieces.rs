@@ -22,7 +22,7 @@ pub(crate) struct Piece {
 
 /// A program chooses how many pieces there are: whoever looks at one after the other gives way.
 #[inline]
-fn between_pieces() {
+pub(crate) fn between_pieces() {
     if sync::machine::should_give_way() {
         sync::lock::order::assert_may_sleep();
         // What was asked is answered, whatever signal has come.
@@ -171,11 +171,12 @@ impl<M: Machine> Space<M> {
         self.mapped_until(start, end, order) >= end
     }
 
-    /// The mapping around or after `addr`, neighbours joined upwards from there.
+    /// The mapping around or after `addr`, neighbours joined upwards from there: a piece for each leaf that was touched, at least. May sleep.
     #[expect(clippy::arithmetic_side_effects, reason = "an end is not before its start")]
     pub(crate) fn next_mapping(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
         let mut whole = self.next_piece(addr, order)?;
         while whole.attrs.is_quarantine() {
+            between_pieces();
             whole = self.next_piece(whole.end, order)?;
         }
         while let Some(next) = self.next_piece(whole.end, order) {
@@ -184,6 +185,7 @@ impl<M: Machine> Space<M> {
                 break;
             }
             whole.end = next.end;
+            between_pieces();
         }
         Some(whole)
     }

@@ -200,6 +200,8 @@ impl<'a, 'o, 'g, M: Machine, P: Pass<'g, M>> Walk<'a, 'o, 'g, M, P> {
                             self.may_stop(at)?;
                         }
                         self.below(node, at..at + span)?;
+                        // Also where there is no leaf below: a program can leave as many empty tables as it likes.
+                        self.gets_on = true;
                     }
                 }
             }

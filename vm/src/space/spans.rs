@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::Space;
+use super::pieces::between_pieces;
 use crate::addr::{LEAF_SPAN, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
@@ -112,6 +113,7 @@ impl<M: Machine> Space<M> {
                 return Some(start);
             }
             end = below?.start;
+            between_pieces();
         }
         None
     }

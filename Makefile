@@ -109,9 +109,10 @@ fuzz-test: build lockdep fuzzer ## A fixed seed of the fuzzer, for 100 seconds
 fuzzer: setup target/fuzz/executor ## The fuzzer
 	@$(CARGO) build --quiet --release -p darter-fuzz
 
-target/fuzz/executor: tests/fuzz/guest/executor.c lines/guest/markers.h | setup
+EXECUTOR := $(addprefix tests/fuzz/guest/,executor.c program.c home.c)
+target/fuzz/executor: $(EXECUTOR) tests/fuzz/guest/executor.h lines/guest/markers.h | setup
 	@mkdir -p $(@D)
-	$(MUSL_CC) -static -O1 -std=gnu11 -Wall -Wextra -fno-strict-aliasing -Ilines/guest -o $@ $<
+	$(MUSL_CC) -static -O1 -std=gnu11 -Wall -Wextra -fno-strict-aliasing -Ilines/guest -o $@ $(EXECUTOR)
 
 clean: ## Remove what was built; .cache (Linux image) stays
 	$(CARGO) clean

@@ -1,4 +1,4 @@
-//! Programs as the executor reads them (guest/executor.c), and where their data lies.
+//! Programs as the executor reads them (guest/program.c), and where their data lies.
 //!
 //! A batch is a row of programs: u32 bytes that follow; u32 number, u16 time limit in milliseconds, u8 is it uid 1000, u8 flags, u8 tasks;
 //! then for each task u8 kind, u32 bytes, operations. All little endian.
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::program::{Call, Data, Part, Place, Program, TaskKind, Value};
 
-/// As in guest/executor.c.
+/// As in guest/executor.h.
 const DATA_BYTES: usize = 0x10000;
 /// Small data lies below this, where the digest of a compared program sees it.
 const DIGEST_BYTES: usize = 0x2000;

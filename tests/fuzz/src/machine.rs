@@ -34,8 +34,9 @@ pub struct Batch {
 }
 
 /// How a batch ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum End {
+    #[default]
     Whole,
     /// The kernel stopped, or said what it must not say; its last words.
     Died(String),
@@ -49,6 +50,7 @@ pub enum End {
     Broken(String),
 }
 
+#[derive(Default)]
 pub struct Outcome {
     pub end: End,
     pub programs: usize,
@@ -99,17 +101,8 @@ impl Machine {
             command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {command:?}"))?;
         let console = String::from_utf8_lossy(&done.stderr).into_owned();
         let mut outcome = Outcome {
-            end: End::Whole,
-            programs: 0,
-            calls: 0,
-            successes: 0,
-            last: 0,
-            memory: Vec::new(),
             runs: if batch.coverage { coverage::read(&blocks) } else { Vec::new() },
-            slowest: (0, 0),
-            ends: HashMap::new(),
-            results: HashMap::new(),
-            console: String::new(),
+            ..Outcome::default()
         };
         let (whole, undead) = outcome.read(&String::from_utf8_lossy(&done.stdout));
         outcome.last =
@@ -188,19 +181,7 @@ mod tests {
 
     #[test]
     fn the_executors_lines_are_understood() {
-        let mut outcome = Outcome {
-            end: End::Whole,
-            programs: 0,
-            calls: 0,
-            successes: 0,
-            last: 0,
-            memory: Vec::new(),
-            runs: Vec::new(),
-            slowest: (0, 0),
-            ends: HashMap::new(),
-            results: HashMap::new(),
-            console: String::new(),
-        };
+        let mut outcome = Outcome::default();
         let text = "P 1 exit-0 3 12 7\nR 2 4 2 ffffffffffffffff 1f\nP 2 limit 300 1 0\nM 100 90\nEND\n";
         assert_eq!(outcome.read(text), (true, None));
         assert_eq!((outcome.programs, outcome.calls, outcome.successes, outcome.last), (2, 13, 7, 2));

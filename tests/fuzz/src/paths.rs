@@ -1,4 +1,4 @@
-//! Names for programs: those that a program's directory begins with (`furnish` in guest/executor.c), those of the machine, new ones.
+//! Names for programs: those that a program's directory begins with (`furnish` in guest/home.c), those of the machine, new ones.
 #![forbid(unsafe_code)]
 
 pub const HERE: &[&str] = &[

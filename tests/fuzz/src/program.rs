@@ -70,7 +70,7 @@ pub enum Value {
         part: u8,
         instead: u64,
     },
-    /// An address of the executor's code (`code_address` in guest/executor.c).
+    /// An address of the executor's code (`code_address` in guest/program.c).
     Code(u8),
     /// 0: the caller's process; 1: the caller; 2 to 5: the task of that number.
     Pid(u8),

@@ -34,7 +34,7 @@ pub use switch::{
     NewTask, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
     reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn, start, yield_now,
 };
-pub use task::{Current, Task, Times, Work, current, try_current};
+pub use task::{Current, Policy, Schedule, Task, Times, Work, current, try_current};
 pub use timer::{Expire, Timer, TimerSetting, forward};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 

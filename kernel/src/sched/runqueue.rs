@@ -204,6 +204,7 @@ impl Queue {
         let ran = arch::time::now().saturating_sub(current.since.load(Ordering::Relaxed));
         task.vruntime.load(Ordering::Relaxed) + PREEMPTION_LEAD
             < current.vruntime.load(Ordering::Relaxed) + ran
+            && task.preempts()
     }
 }
 

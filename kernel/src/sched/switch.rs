@@ -8,7 +8,7 @@
 //! idle task run on whatever root is loaded; a space that dies makes the CPUs that still have it loaded leave it.
 
 use super::runqueue::{self, lock_this};
-use super::task::{self, Hardware, State, Task, Work, current};
+use super::task::{self, Hardware, Schedule, State, Task, Work, current};
 use super::wait::{Sleep, Woken};
 use super::{pending, timer};
 use crate::arch::user::UserResult;
@@ -62,7 +62,7 @@ pub unsafe fn init_cpu() -> Result<()> {
         space: None,
         start: None,
     };
-    let idle = Task::try_new(None, hardware, 0)?;
+    let idle = Task::try_new(None, hardware, Schedule::NORMAL)?;
     idle.on_cpu.store(true, Ordering::Relaxed);
     idle.set_affinity_at_birth(machine::cpu_id());
     idle.since.store(arch::time::now(), Ordering::Relaxed);
@@ -268,7 +268,7 @@ pub fn new_user(
         space: Some(space),
         start: None,
     };
-    let task = Task::try_new(Some(thread), hardware, parent.nice())?;
+    let task = Task::try_new(Some(thread), hardware, parent.schedule().inherit())?;
     task.inherit_affinity(&parent);
     Ok(NewTask(task))
 }
@@ -300,7 +300,7 @@ pub fn spawn(cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Ta
         space: None,
         start: Some((f, argument)),
     };
-    let task = Task::try_new(None, hardware, 0)?;
+    let task = Task::try_new(None, hardware, Schedule::NORMAL)?;
     if let Some(cpu) = cpu {
         task.set_affinity_at_birth(cpu);
     }

@@ -154,7 +154,11 @@ pub struct Task {
     pub(super) vruntime: AtomicU64,
     /// When it was last switched in or accounted, ns.
     pub(super) since: AtomicU64,
-    pub(super) nice: AtomicI32,
+    nice: AtomicI32,
+    /// What its share is taken from: the nice value, or worse.
+    rank: AtomicI32,
+    /// A `Policy`, and `RESETS`.
+    policy: AtomicU32,
     affinity: Affinity,
     exec_ns: AtomicU64,
     user_ticks: AtomicU64,
@@ -231,7 +235,11 @@ pub(super) fn set_current(task: &Task) {
 }
 
 impl Task {
-    pub(super) fn try_new(thread: Option<Arc<Thread>>, hardware: Hardware, nice: i32) -> Result<Arc<Self>> {
+    pub(super) fn try_new(
+        thread: Option<Arc<Thread>>,
+        hardware: Hardware,
+        schedule: Schedule,
+    ) -> Result<Arc<Self>> {
         let sleep_node = sync::slab_arc(WaitNode::new())?;
         let sleep_timer = sync::slab_arc(Timer::new(wake_at, 0))?;
         let task = sync::slab_arc(Task {
@@ -243,7 +251,9 @@ impl Task {
             run_link: RBTreeAtomicLink::new(),
             vruntime: AtomicU64::new(0),
             since: AtomicU64::new(0),
-            nice: AtomicI32::new(nice),
+            nice: AtomicI32::new(schedule.nice),
+            rank: AtomicI32::new(schedule.rank()),
+            policy: AtomicU32::new(schedule.word()),
             affinity: Affinity::all(),
             exec_ns: AtomicU64::new(0),
             user_ticks: AtomicU64::new(0),
@@ -372,7 +382,30 @@ impl Task {
     }
 
     pub fn set_nice(&self, nice: i32) {
-        self.nice.store(nice.clamp(-20, 19), Ordering::Relaxed);
+        self.set_schedule(Schedule { nice, ..self.schedule() });
+    }
+
+    /// Two who set it at once may leave a share that belongs to either.
+    pub fn set_schedule(&self, schedule: Schedule) {
+        let schedule = Schedule { nice: schedule.nice.clamp(-20, 19), ..schedule };
+        self.nice.store(schedule.nice, Ordering::Relaxed);
+        self.rank.store(schedule.rank(), Ordering::Relaxed);
+        self.policy.store(schedule.word(), Ordering::Relaxed);
+    }
+
+    pub fn schedule(&self) -> Schedule {
+        let word = self.policy.load(Ordering::Relaxed);
+        let policy = match word & !RESETS {
+            0 => Policy::Normal,
+            3 => Policy::Batch,
+            _ => Policy::Idle,
+        };
+        Schedule { policy, nice: self.nice(), resets: word & RESETS != 0 }
+    }
+
+    /// Does it take the CPU from another when it wakes?
+    pub(super) fn preempts(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) & !RESETS == Policy::Normal as u32
     }
 
     /// Processor time used so far. The whole is exact; user and system are told apart by ticks, as Linux does.
@@ -413,9 +446,9 @@ impl Task {
         let ran = now.saturating_sub(self.since.load(Ordering::Relaxed));
         self.since.store(now, Ordering::Relaxed);
         self.exec_ns.store(self.exec_ns.load(Ordering::Relaxed) + ran, Ordering::Relaxed);
-        let weighted = match self.nice() {
+        let weighted = match self.rank.load(Ordering::Relaxed) {
             0 => ran,
-            nice => (u128::from(ran) * 1024 / u128::from(weight(nice))) as u64,
+            rank => (u128::from(ran) * 1024 / u128::from(weight(rank))) as u64,
         };
         self.vruntime.store(self.vruntime.load(Ordering::Relaxed) + weighted, Ordering::Relaxed);
     }
@@ -468,6 +501,49 @@ fn wake_at(task: usize) {
     // SAFETY: the timer is the task's own; it is cancelled before the sleep ends, and a task that is freed meanwhile
     // lives until the end of a grace period, which this section, which does not sleep, holds off.
     unsafe { &*(task as *const Task) }.wake();
+}
+
+/// How a task is scheduled (sched(7)). The numbers are Linux's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    Normal = 0,
+    /// It computes: when it wakes, it waits for its turn.
+    Batch = 3,
+    /// As batch, with a smaller share than any nice value gives.
+    Idle = 5,
+}
+
+/// What sched_setscheduler and setpriority say of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    pub policy: Policy,
+    /// -20 (most) to 19 (least).
+    pub nice: i32,
+    /// A child does not get a nice value below 0 (SCHED_RESET_ON_FORK).
+    pub resets: bool,
+}
+
+/// The flag of `Task::policy` for `Schedule::resets`.
+const RESETS: u32 = 1 << 30;
+/// The rank of `Policy::Idle`: Linux's share of 3, where nice 19 has 15.
+const IDLE_RANK: i32 = 26;
+
+impl Schedule {
+    pub(super) const NORMAL: Self = Self { policy: Policy::Normal, nice: 0, resets: false };
+
+    /// What a child begins with.
+    pub(super) fn inherit(self) -> Self {
+        let nice = if self.resets { self.nice.max(0) } else { self.nice };
+        Self { nice, resets: false, ..self }
+    }
+
+    fn rank(self) -> i32 {
+        if self.policy == Policy::Idle { IDLE_RANK } else { self.nice }
+    }
+
+    fn word(self) -> u32 {
+        self.policy as u32 | if self.resets { RESETS } else { 0 }
+    }
 }
 
 /// Share of the processor for a nice value; each step is a factor of about 1.25, and 0 is 1,024 (sched(7)).

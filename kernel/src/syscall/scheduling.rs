@@ -8,7 +8,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::wait::UsageSum;
 use crate::process::{self, Capability, Thread};
-use crate::sched;
+use crate::sched::{self, Policy, Schedule};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use sync::MAX_CPUS;
@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 fn thread(tid: i32) -> Result<Arc<Thread>> {
     match tid {
         0 => Ok((*process::current()).clone()),
-        tid if tid < 0 => Err(Errno::EINVAL),
+        tid if tid < 0 => Err(Errno::ESRCH),
         tid => process::find_thread(tid as u32).ok_or(Errno::ESRCH),
     }
 }
@@ -137,40 +137,108 @@ pub fn sys_getpriority(which: u32, who: i32) -> Result<usize> {
 /// setpriority(2).
 pub fn sys_setpriority(which: u32, who: i32, nice: i32) -> Result<usize> {
     let nice = nice.clamp(-20, 19);
+    // The first refusal is told, whatever becomes of the others.
     let mut result = Err(Errno::ESRCH);
     each_of(which, who, |t| {
         let Some(task) = t.task() else { return };
-        result = if check_owner(t).is_err() {
-            Err(Errno::EPERM)
+        if check_owner(t).is_err() {
+            result = Err(Errno::EPERM);
         } else if nice < task.nice() && !may_raise(t, nice) {
-            Err(Errno::EACCES)
+            result = Err(Errno::EACCES);
         } else {
             task.set_nice(nice);
-            Ok(0)
-        };
+            if result == Err(Errno::ESRCH) {
+                result = Ok(0);
+            }
+        }
     })?;
     result
 }
 
-/// sched_getscheduler(2): everything is SCHED_OTHER.
+/// As `thread`, for the calls that refuse a number below zero at once.
+fn found(tid: i32) -> Result<Arc<Thread>> {
+    if tid < 0 { Err(Errno::EINVAL) } else { thread(tid) }
+}
+
+fn schedule_of(tid: i32) -> Result<Schedule> {
+    Ok(found(tid)?.task().ok_or(Errno::ESRCH)?.schedule())
+}
+
+/// sched_getscheduler(2).
 pub fn sys_sched_getscheduler(tid: i32) -> Result<usize> {
-    thread(tid)?;
-    Ok(abi::SCHED_NORMAL as usize)
+    let schedule = schedule_of(tid)?;
+    let flag = if schedule.resets { abi::SCHED_RESET_ON_FORK } else { 0 };
+    Ok((schedule.policy as u32 | flag) as usize)
+}
+
+/// What a call asks of a thread; None: that stays as it is.
+struct Wish {
+    /// Policy and whether it resets on fork.
+    policy: Option<(u32, bool)>,
+    priority: u32,
+    nice: Option<i32>,
+    /// With SCHED_FLAG_KEEP_PARAMS the policy stays too, once it has been judged; what it resets does not.
+    keeps_policy: bool,
+    /// Limits of the processor's speed, too.
+    utilization: bool,
+}
+
+/// Does to a thread what sched_setscheduler, sched_setparam and sched_setattr may do.
+///
+/// # Errors
+/// EINVAL, EPERM; EOPNOTSUPP: the processor's speed is not chosen here.
+fn set_schedule(thread: &Thread, wish: &Wish) -> Result<usize> {
+    let task = thread.task().ok_or(Errno::ESRCH)?;
+    let old = task.schedule();
+    let (policy, resets) = match wish.policy {
+        None => (old.policy, old.resets),
+        Some((abi::SCHED_NORMAL, resets)) => (Policy::Normal, resets),
+        Some((abi::SCHED_BATCH, resets)) => (Policy::Batch, resets),
+        Some((abi::SCHED_IDLE, resets)) => (Policy::Idle, resets),
+        // Real-time classes are not there: refused as to somebody without the right.
+        Some((abi::SCHED_FIFO | abi::SCHED_RR, _)) if (1..=99).contains(&wish.priority) => {
+            return Err(Errno::EPERM);
+        }
+        Some(_) => return Err(Errno::EINVAL),
+    };
+    if wish.priority != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // The nice value of an idle thread waits for its next policy.
+    let nice = wish.nice.filter(|_| policy != Policy::Idle).unwrap_or(old.nice);
+    let better = nice < old.nice && !may_raise(thread, nice);
+    let leaves_idle = old.policy == Policy::Idle && policy != Policy::Idle && !may_raise(thread, old.nice);
+    let forgets = old.resets && !resets;
+    if forgets && !process::current().capable(Capability::SYS_NICE) || better || leaves_idle {
+        return Err(Errno::EPERM);
+    }
+    check_owner(thread)?;
+    if wish.utilization {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let policy = if wish.keeps_policy { old.policy } else { policy };
+    task.set_schedule(Schedule { policy, nice, resets });
+    Ok(0)
 }
 
 /// sched_setscheduler(2).
 pub fn sys_sched_setscheduler(tid: i32, policy: i32, param: usize) -> Result<usize> {
-    if policy < 0 || param == 0 {
+    if policy < 0 || param == 0 || tid < 0 {
         return Err(Errno::EINVAL);
     }
-    let priority = UserPtr::<i32>::new(param).read()?;
-    thread(tid)?;
-    match policy as u32 & !abi::SCHED_RESET_ON_FORK {
-        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if priority == 0 => Ok(0),
-        // Real-time classes are not there: refused as to somebody without the right.
-        abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&priority) => Err(Errno::EPERM),
-        _ => Err(Errno::EINVAL),
-    }
+    let priority = UserPtr::<u32>::new(param).read()?;
+    let resets = policy as u32 & abi::SCHED_RESET_ON_FORK != 0;
+    let policy = policy as u32 & !abi::SCHED_RESET_ON_FORK;
+    set_schedule(
+        &*found(tid)?,
+        &Wish {
+            policy: Some((policy, resets)),
+            priority,
+            nice: None,
+            keeps_policy: false,
+            utilization: false,
+        },
+    )
 }
 
 /// struct sched_attr, as large as it is now.
@@ -196,19 +264,31 @@ pub fn sys_sched_getattr(tid: i32, to: usize, size: u32, flags: u32) -> Result<u
     if to == 0 || tid < 0 || size > PAGE_SIZE as u32 || size < FIRST_ATTR || flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let nice = thread(tid)?.task().ok_or(Errno::ESRCH)?.nice();
+    let schedule = schedule_of(tid)?;
     let size = size.min(size_of::<SchedAttr>() as u32);
-    let attr = SchedAttr { size, nice, ..SchedAttr::default() };
+    let attr = SchedAttr {
+        size,
+        policy: schedule.policy as u32,
+        flags: if schedule.resets { RESET_ON_FORK } else { 0 },
+        nice: schedule.nice,
+        ..SchedAttr::default()
+    };
     let bytes = attr.as_bytes().get(..size as usize).unwrap_or_default();
     UserSlice::new(to, size as usize).write(bytes).map(|()| 0)
 }
 
+/// Flags of sched_setattr.
+const RESET_ON_FORK: u64 = 1;
+const KEEP_POLICY: u64 = 8;
+const KEEP_PARAMS: u64 = 16;
+/// Limits of the processor's speed, which the kernel does not choose.
+const UTILIZATION: u64 = 0x60;
+/// Those above and two that speak of deadlines only.
+const KNOWN: u64 = 0x7f;
+
 /// sched_setattr(2): the policies are those of sched_setscheduler, and the nice value counts.
 #[expect(clippy::arithmetic_side_effects, reason = "from is in user memory, which was just read")]
 pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
-    const KEEP_POLICY: u64 = 8;
-    const KEEP_PARAMS: u64 = 16;
-    const KNOWN: u64 = 0x7f;
     if from == 0 || tid < 0 || flags != 0 {
         return Err(Errno::EINVAL);
     }
@@ -231,27 +311,25 @@ pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
             return Err(Errno::E2BIG);
         }
     }
-    if (attr.policy as i32) < 0 || attr.flags & !KNOWN != 0 {
+    if attr.flags & UTILIZATION != 0 && size < known {
         return Err(Errno::EINVAL);
     }
-    let target = thread(tid)?;
-    if attr.flags & KEEP_POLICY == 0 {
-        match attr.policy {
-            abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if attr.priority == 0 => {}
-            abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&attr.priority) => return Err(Errno::EPERM),
-            _ => return Err(Errno::EINVAL),
-        }
+    if (attr.policy as i32) < 0 {
+        return Err(Errno::EINVAL);
     }
-    check_owner(&target)?;
-    let task = target.task().ok_or(Errno::ESRCH)?;
-    let nice = attr.nice.clamp(-20, 19);
-    if attr.flags & KEEP_PARAMS == 0 {
-        if nice < task.nice() && !may_raise(&target, nice) {
-            return Err(Errno::EPERM);
-        }
-        task.set_nice(nice);
+    let target = found(tid)?;
+    if attr.flags & !KNOWN != 0 {
+        return Err(Errno::EINVAL);
     }
-    Ok(0)
+    let keeps = |flag| attr.flags & flag != 0;
+    let wish = Wish {
+        policy: (!keeps(KEEP_POLICY)).then_some((attr.policy, keeps(RESET_ON_FORK))),
+        priority: attr.priority,
+        nice: (!keeps(KEEP_PARAMS)).then_some(attr.nice.clamp(-20, 19)),
+        keeps_policy: keeps(KEEP_PARAMS),
+        utilization: keeps(UTILIZATION),
+    };
+    set_schedule(&target, &wish)
 }
 
 /// sched_getparam(2).
@@ -259,18 +337,20 @@ pub fn sys_sched_getparam(tid: i32, param: usize) -> Result<usize> {
     if param == 0 {
         return Err(Errno::EINVAL);
     }
-    thread(tid)?;
+    found(tid)?;
     UserPtr::<i32>::new(param).write(&0).map(|()| 0)
 }
 
 /// sched_setparam(2).
 pub fn sys_sched_setparam(tid: i32, param: usize) -> Result<usize> {
-    if param == 0 {
+    if param == 0 || tid < 0 {
         return Err(Errno::EINVAL);
     }
-    let priority = UserPtr::<i32>::new(param).read()?;
-    thread(tid)?;
-    if priority == 0 { Ok(0) } else { Err(Errno::EINVAL) }
+    let priority = UserPtr::<u32>::new(param).read()?;
+    set_schedule(
+        &*found(tid)?,
+        &Wish { policy: None, priority, nice: None, keeps_policy: false, utilization: false },
+    )
 }
 
 fn priority_bound(policy: u32, real_time: usize) -> Result<usize> {
@@ -293,7 +373,7 @@ pub fn sys_sched_get_priority_min(policy: u32) -> Result<usize> {
 
 /// sched_rr_get_interval(2).
 pub fn sys_sched_rr_get_interval(tid: i32, to: usize) -> Result<usize> {
-    thread(tid)?;
+    found(tid)?;
     UserPtr::new(to).write(&super::time::Timespec::from_ns(10_000_000)).map(|()| 0)
 }
 

@@ -82,7 +82,8 @@ fn limit_target(pid: i32) -> Result<Arc<Process>> {
     if pid == 0 {
         return Ok(process::current_process());
     }
-    let target = process::find_process(pid as u32).ok_or(Errno::ESRCH)?;
+    // The number of any thread names its process.
+    let target = process::find_thread(pid as u32).ok_or(Errno::ESRCH)?.process.clone();
     let caller = process::current();
     let theirs = target.leader().and_then(|thread| thread.credentials_of());
     let same = theirs.is_some_and(|theirs| access::has_only_ids_of(&caller.ids(), &theirs, By::RealIds));
@@ -91,10 +92,10 @@ fn limit_target(pid: i32) -> Result<Arc<Process>> {
 
 /// prlimit64(2).
 pub fn sys_prlimit64(pid: i32, resource: u32, new: usize, old: usize) -> Result<usize> {
+    let wanted = if new == 0 { None } else { Some(UserPtr::<[u64; 2]>::new(new).read()?) };
     let target = limit_target(pid)?;
     let before = target.limits.get(resource)?;
-    if new != 0 {
-        let [soft, hard] = UserPtr::<[u64; 2]>::new(new).read()?;
+    if let Some([soft, hard]) = wanted {
         target.limits.set(resource, soft, hard, process::current().capable(Capability::SYS_RESOURCE))?;
         // A stack asks its space when it grows.
         if let Some(space) = target.space() {

@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -40,8 +42,10 @@ pub enum End {
     Whole,
     /// The kernel stopped, or said what it must not say; its last words.
     Died(String),
-    /// It did not end in time.
+    /// It did not end in time, and for a minute nothing had moved.
     Hung(String),
+    /// It did not end in time, but got on: this computer is busy.
+    Slow,
     /// A process could not be ended.
     Undead(String),
     /// A program ended the supervisor, as its rights allow: no fault of the kernel.
@@ -73,6 +77,8 @@ pub struct Outcome {
 const ALARMS: &[&str] = &["kernel panic", "stall", "given way"];
 /// For the start and the end of a machine.
 const START: u64 = 120;
+/// A machine that printed nothing for so long does not get on. No program takes half of it, its end included.
+const QUIET: Duration = Duration::from_secs(60);
 
 impl Machine {
     pub fn run(&self, programs: &[Program], batch: Batch) -> Result<Outcome> {
@@ -97,19 +103,23 @@ impl Machine {
             ]);
         }
         command.args(["--", "/fuzz/executor", "/fuzz/batch", &batch.rounds.to_string()]);
-        let done =
-            command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {command:?}"))?;
-        let console = String::from_utf8_lossy(&done.stderr).into_owned();
+        let done = watch(&mut command).with_context(|| format!("cannot start {command:?}"))?;
+        let console = done.console;
         let mut outcome = Outcome {
             runs: if batch.coverage { coverage::read(&blocks) } else { Vec::new() },
             ..Outcome::default()
         };
-        let (whole, undead) = outcome.read(&String::from_utf8_lossy(&done.stdout));
+        let (whole, undead) = outcome.read(&done.said);
+        if !batch.coverage && !whole {
+            // The one after the last that ended.
+            outcome.last += 1;
+        }
         outcome.last =
             outcome.runs.iter().rev().find(|run| run.end == 0).map_or(outcome.last, |run| run.program);
         let alarm = alarm(&console);
         let words = || tail(&console, 60);
         outcome.end = match (done.status.code(), alarm) {
+            (Some(124), None) if done.quiet < QUIET => End::Slow,
             (Some(124), _) => End::Hung(words()),
             (Some(125), _) if batch.coverage && outcome.last == 0 && alarm.is_none() => End::Broken(words()),
             (Some(125), _) | (_, Some(_)) => End::Died(words()),
@@ -121,6 +131,44 @@ impl Machine {
         outcome.console = console;
         Ok(outcome)
     }
+}
+
+/// What became of a command.
+struct Done {
+    status: ExitStatus,
+    said: String,
+    console: String,
+    /// How long it had printed nothing when it ended.
+    quiet: Duration,
+}
+
+fn watch(command: &mut Command) -> Result<Done> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (said, console) = std::thread::scope(|scope| {
+        let console = scope.spawn(|| err.map_or_else(Default::default, lines));
+        (out.map_or_else(Default::default, lines), console.join().unwrap_or_default())
+    });
+    let status = child.wait()?;
+    let last = said.1.max(console.1);
+    let quiet = last.map_or(Duration::MAX, |at| at.elapsed());
+    Ok(Done { status, said: said.0, console: console.0, quiet })
+}
+
+/// All that comes, and when the last of it but for the host's own last words came.
+fn lines(from: impl Read) -> (String, Option<Instant>) {
+    let (mut text, mut last) = (Vec::new(), None);
+    let mut from = BufReader::new(from);
+    loop {
+        let before = text.len();
+        if !matches!(from.read_until(b'\n', &mut text), Ok(1..)) {
+            break;
+        }
+        if !text.get(before..).is_some_and(|line| line.starts_with(b"darter: ")) {
+            last = Some(Instant::now());
+        }
+    }
+    (String::from_utf8_lossy(&text).into_owned(), last)
 }
 
 impl Outcome {

@@ -79,6 +79,15 @@ struct Run {
     /// Programs for each machine
     #[arg(long, default_value_t = 200)]
     batch: usize,
+    /// Let the seed alone say which programs run, and not what others reached; each number of CPUs has its turn
+    #[arg(long)]
+    fixed: bool,
+    /// End with so many cases found
+    #[arg(long)]
+    cases: Option<usize>,
+    /// Where cases are kept
+    #[arg(long, value_name = "FOLDER")]
+    found: Option<PathBuf>,
     /// Begin without the programs that earlier runs kept in target/fuzz/corpus, and keep none
     #[arg(long)]
     fresh: bool,
@@ -113,8 +122,10 @@ fn run(cli: &Cli) -> Result<bool> {
                 seed: run.seed.unwrap_or(now.as_secs()),
                 cpus: run.cpus.clone(),
                 batch: run.batch.max(1),
-                corpus: (!run.fresh).then(|| root.join("target/fuzz/corpus")),
-                found: root.join("tests/fuzz/found"),
+                fixed: run.fixed,
+                corpus: (!run.fresh && !run.fixed).then(|| root.join("target/fuzz/corpus")),
+                found: run.found.clone().unwrap_or_else(|| root.join("tests/fuzz/found")),
+                cases: run.cases.unwrap_or(usize::MAX),
                 shrink: run.shrink,
             };
             let file = match kernel.as_str() {

@@ -84,6 +84,7 @@ impl From<vm::VmError> for Errno {
             VmError::Permission => EPERM,
             VmError::Busy => EBUSY,
             VmError::Fault => EFAULT,
+            VmError::Interrupted => EINTR,
             VmError::Overflow => EOVERFLOW,
         }
     }

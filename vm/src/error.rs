@@ -24,6 +24,8 @@ pub enum VmError {
     Busy,
     /// An address is not mapped or does not allow the access (EFAULT).
     Fault,
+    /// A fatal signal has come, and nobody sees the result (EINTR).
+    Interrupted,
     /// A size or offset goes past what can be represented (EOVERFLOW, EFBIG).
     Overflow,
 }

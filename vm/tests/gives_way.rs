@@ -5,7 +5,7 @@ mod soft;
 
 use soft::requests::{RW, alone, anon, space};
 use soft::{free_frames, read, switch_to, write};
-use sync::machine::hosted::pressed;
+use sync::machine::hosted::{killed, pressed};
 use vm::*;
 
 const LEAF: usize = 512 * 4096;
@@ -101,6 +101,45 @@ fn who_looks_at_many_pieces_gives_way_between_them() {
     assert!(times >= 2 * LEAVES && moved != from);
     assert!((0..LEAVES).all(|n| read(&s, moved.0 + n * LEAF) == Ok(1)));
     drop(s);
+    sync::rcu::drain();
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn fork_gives_way_between_leaves_and_ends_at_a_fatal_signal() {
+    let _g = alone();
+    let before = free_frames();
+    for multithreaded in [false, true] {
+        let s = space();
+        if multithreaded {
+            s.set_multithreaded();
+        }
+        switch_to(&s);
+        // In three nodes of the level above leaves, and a leaf of which the child gets only a part.
+        let a = s.map(&anon(1100 * LEAF)).unwrap().0;
+        let place = |n: usize| a + n * 27 * LEAF;
+        (0..LEAVES).for_each(|n| write(&s, place(n), n as u64 + 1).unwrap());
+        write(&s, place(3) + 4096, 7).unwrap();
+        s.advise(VirtAddr(place(3)), 4096, Advice::DontFork).unwrap();
+        let mut forked = None;
+        assert!(killed(|| forked = Some(s.fork().err())) >= 1);
+        assert_eq!(forked, Some(Some(VmError::Interrupted)));
+        let mut child = None;
+        assert!(pressed(|| child = Some(s.fork().unwrap())) >= LEAVES - 1);
+        let child = child.unwrap();
+        assert!((0..LEAVES).all(|n| read(&s, place(n)) == Ok(n as u64 + 1)));
+        write(&s, place(5), 99).unwrap();
+        switch_to(&child);
+        for n in 0..LEAVES {
+            let wanted = if n == 3 { Err(FaultError::NotMapped) } else { Ok(n as u64 + 1) };
+            assert_eq!(read(&child, place(n)), wanted);
+        }
+        assert_eq!(read(&child, place(3) + 4096), Ok(7));
+        write(&child, place(6), 98).unwrap();
+        switch_to(&s);
+        assert_eq!(read(&s, place(6)), Ok(7));
+        assert!(pressed(|| Space::let_go(child)) >= LEAVES - 1);
+    }
     sync::rcu::drain();
     assert_eq!(free_frames(), before);
 }

@@ -3,7 +3,10 @@
 
 #[cfg(target_os = "none")]
 mod heap;
+mod held;
 pub mod user;
+
+pub use held::HeldSpace;
 
 /// A program's address space.
 pub type Space = vm::Space<crate::arch::Machine>;

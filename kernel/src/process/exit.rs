@@ -84,7 +84,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let last = process.alive.fetch_sub(1, Ordering::AcqRel) == 1;
     if last {
         // Two threads that ended together may each have left this to the other.
-        drop(process.set_space(None));
+        process.set_space(None).into_iter().for_each(Space::let_go);
         release_vfork(&process);
         let status = process.signals.exit_status().unwrap_or(status);
         end_process(&process, status);
@@ -123,8 +123,13 @@ fn leave_user_memory(process: &Process, own: Option<Arc<Space>>) {
         // Nobody else had it: it has ended here, and said in passing how large it was.
         Some(Ok(pages)) => pages,
         // A vfork child gives its parent's space back.
-        Some(Err(space)) if process.alive.load(Ordering::Acquire) == 1 => space.resident_pages(),
-        _ => 0,
+        Some(Err(space)) => {
+            let is_last_thread = process.alive.load(Ordering::Acquire) == 1;
+            let pages = if is_last_thread { space.resident_pages() } else { 0 };
+            Space::let_go(space);
+            pages
+        }
+        None => 0,
     };
     process.gone.add(&wait::UsageSum { max_rss: max_rss as u64, ..Default::default() });
     if process.alive.load(Ordering::Acquire) == 1 {

@@ -61,7 +61,7 @@ use crate::arch::TrapRecord;
 use crate::errno::Errno;
 use crate::fs::File;
 use crate::lock_order as level;
-use crate::memory::Space;
+use crate::memory::{HeldSpace, Space};
 use crate::sched::{self, Task, WaitQueue, Work};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -204,9 +204,9 @@ impl Process {
         self.family.parent_pid()
     }
 
-    /// Its address space; None once it has exited.
-    pub fn space(&self) -> Option<Arc<Space>> {
-        self.space.lock().clone()
+    /// Its address space; None once it has exited. Dropping what is returned may sleep.
+    pub fn space(&self) -> Option<HeldSpace> {
+        self.space.lock().clone().map(HeldSpace::new)
     }
 
     pub(crate) fn set_space(&self, space: Option<Arc<Space>>) -> Option<Arc<Space>> {

@@ -247,7 +247,7 @@ fn given_up() -> ! {
     panic!("a thread that ends has used what it had given up");
 }
 
-/// Lets go of what the running thread has exchanged since it entered the kernel. Says whether there was anything.
+/// Lets go of what the running thread has exchanged since it entered the kernel. Says whether there was anything. May sleep.
 ///
 /// # Safety
 /// The thread is on its way to user mode: no code goes on that it ran in the kernel before.
@@ -266,6 +266,7 @@ pub unsafe fn before_user_mode() -> bool {
 #[cold]
 unsafe fn drop_replaced() {
     sched::current().work.clear(HAS_REPLACED);
-    let replaced = core::mem::take(&mut *super::current().references.replaced.lock());
-    drop(replaced);
+    let Replaced { files, space } = core::mem::take(&mut *super::current().references.replaced.lock());
+    files.into_iter().for_each(FileTable::give_up);
+    space.into_iter().for_each(Space::let_go);
 }

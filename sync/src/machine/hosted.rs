@@ -147,12 +147,13 @@ pub fn relax() {
 
 pub fn give_way() -> bool {
     GAVE_WAY.with(|times| times.set(times.get() + 1));
-    false
+    KILLED.get()
 }
 
 std::thread_local! {
     static PRESSED: Cell<bool> = const { Cell::new(false) };
     static GAVE_WAY: Cell<usize> = const { Cell::new(0) };
+    static KILLED: Cell<bool> = const { Cell::new(false) };
 }
 
 pub fn should_give_way() -> bool {
@@ -166,6 +167,14 @@ pub fn pressed(f: impl FnOnce()) -> usize {
     f();
     PRESSED.set(false);
     GAVE_WAY.get()
+}
+
+/// As [`pressed`], and a fatal signal has come.
+pub fn killed(f: impl FnOnce()) -> usize {
+    KILLED.set(true);
+    let times = pressed(f);
+    KILLED.set(false);
+    times
 }
 
 /// Waits for what another thread is about to do; a minute at most, so that a test fails instead of hanging.

@@ -21,6 +21,16 @@ impl<M: Machine> Space<M> {
         ended.ok_or(space)
     }
 
+    /// Gives a reference up; the last one ends the space. May sleep, which dropping a reference does not.
+    pub fn let_go(space: Arc<Self>) {
+        // Of several that are given up at once, one is the last.
+        if let Err(space) = Self::try_end(space)
+            && let Some(mut last) = Arc::into_inner(space)
+        {
+            last.exit(true);
+        }
+    }
+
     /// Drops everything that is mapped. This CPU and any other that has the space's root loaded go over to the kernel's root; none comes any more,
     /// since the space is the caller's alone until it is dropped. Returns how many pages were in memory. `sleeps`: the caller may sleep.
     pub(crate) fn exit(&mut self, sleeps: bool) -> usize {

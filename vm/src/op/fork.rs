@@ -15,14 +15,15 @@ use crate::node::segment::SegmentList;
 use crate::node::{Locked, NewNode, Node, Shared, WalkPath};
 use crate::order::Order;
 use crate::protocol::share as protocol;
-use crate::space::Space;
+use crate::space::{Space, Stop};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
+use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
 
 impl<M: Machine> Space<M> {
-    /// A space with the same contents. May sleep.
+    /// A space with the same contents. `Interrupted` where a fatal signal comes. May sleep.
     pub fn fork(&self) -> Result<Arc<Self>, VmError> {
         let mut clean = Held::clean();
         // While another thread's mremap moves pages, some are at neither place.
@@ -32,15 +33,40 @@ impl<M: Machine> Space<M> {
         let child = Self::with_layout(*layout)?;
         child.set_limits(self.stack_limit.load(Ordering::Relaxed), self.total_limit.load(Ordering::Relaxed));
         let share = || {
-            let rcu = rcu::read();
-            let shared = self.share(self.root(), child.root(), &child, order, &rcu);
+            let shared = self.share_all(&child, order);
             child.has_parts.store(self.has_parts.load(Ordering::SeqCst), Ordering::Relaxed);
             shared
         };
         let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb);
-        let forked = protocol::fork(&self.forking, share, flush).map(|()| child);
+        let forked = protocol::fork(&self.forking, share, flush);
         drop(moving);
-        forked
+        match forked {
+            Ok(()) => Ok(child),
+            Err(e) => {
+                Self::let_go(child);
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives `child` all that is mapped. Between two leaves it gives way, outside of the read section; threads that want a leaf of their own wait on.
+    fn share_all(&self, child: &Arc<Self>, order: &mut Order<'_>) -> Result<(), VmError> {
+        let mut reached = 0;
+        loop {
+            let rcu = rcu::read();
+            let shared = self.share(self.root(), child.root(), &mut reached, child, order, &rcu);
+            drop(rcu);
+            match shared {
+                Ok(()) => return Ok(()),
+                Err(Stop::Failed(e)) => return Err(e),
+                Err(Stop::GiveWay | Stop::Forking) => {
+                    sync::lock::order::assert_may_sleep();
+                    if give_way() {
+                        return Err(VmError::Interrupted);
+                    }
+                }
+            }
+        }
     }
 
     /// May a leaf mean something else in a child? What another thread has in quarantine while it unmaps is free there.
@@ -48,40 +74,38 @@ impl<M: Machine> Space<M> {
         self.has_parts.load(Ordering::Relaxed) || self.multithreaded.load(Ordering::Relaxed)
     }
 
-    /// Fills `copy`, an empty interior node of `child`, with what `node` has.
+    /// Fills `copy`, an interior node of `child`, with what `node` has from `reached` on; what lies before it has. If another thread should run, stops before
+    /// a child that is not the first ([`Stop::GiveWay`]) and says there how far it came.
     fn share(
         &self,
         node: &Node,
         copy: &Node,
+        reached: &mut usize,
         child: &Arc<Self>,
         order: &mut Order<'_>,
         rcu: &RcuRead,
-    ) -> Result<(), VmError> {
-        // Segments first: leaves that are made while this runs come from them, and are not the child's.
-        let mut len = 0;
-        loop {
-            let mut room = None;
-            if len > 2 {
-                room = Some(SegmentList::bigger(len)?);
-            }
-            let locked = node.lock(order);
-            let segments = locked.segments.as_slice();
-            if segments.len() > len.max(2) {
-                len = segments.len();
-                continue;
-            }
-            let mut new = copy.lock_below(&locked);
-            let replaced = room.map(|room| new.segments.adopt(room));
-            new.segments.inherit_from(segments, self.may_differ_in_child());
-            drop((new, locked));
-            drop(replaced);
-            break;
+    ) -> Result<(), Stop> {
+        let from = *reached;
+        if node.base() >= from {
+            self.share_segments(node, copy, order)?;
         }
         let used = node.lock(order).used();
+        let mut is_first = true;
+        let mut may_stop = |index: u16, reached: &mut usize| {
+            if core::mem::replace(&mut is_first, false) || !should_give_way() {
+                return Ok(());
+            }
+            *reached = node.address(index);
+            Err(Stop::GiveWay)
+        };
         if node.level() == 1 {
             // Nobody else knows the child's nodes yet: locked once for all leaves.
             let mut locked = copy.lock(order);
             for index in used {
+                if is_below(node, index, from) {
+                    continue;
+                }
+                may_stop(index, reached)?;
                 loop {
                     match self.share_leaf(node, &mut locked, index, child, rcu) {
                         Given::Done => break,
@@ -102,14 +126,49 @@ impl<M: Machine> Space<M> {
             return Ok(());
         }
         for index in used {
-            if let Some(next) = node.child::<M>(index, rcu) {
-                let new = NewNode::try_new(next.level(), next.base())?;
-                copy.lock(order).fill_node::<M>(index, new);
-                let Some(new) = copy.child::<M>(index, rcu) else { continue };
-                self.share(next, new, child, order, rcu)?;
+            if is_below(node, index, from) {
+                continue;
             }
+            let Some(next) = node.child::<M>(index, rcu) else { continue };
+            may_stop(index, reached)?;
+            let new = match copy.child::<M>(index, rcu) {
+                Some(begun) => begun,
+                None => {
+                    let new = NewNode::try_new(next.level(), next.base())?;
+                    copy.lock(order).fill_node::<M>(index, new);
+                    match copy.child::<M>(index, rcu) {
+                        Some(new) => new,
+                        None => continue,
+                    }
+                }
+            };
+            self.share(next, new, reached, child, order, rcu)?;
         }
         Ok(())
+    }
+
+    /// Gives `copy`, an empty interior node of a child, the segments of `node`. They come first: leaves that are made while a fork runs come from
+    /// them, and are not the child's.
+    fn share_segments(&self, node: &Node, copy: &Node, order: &mut Order<'_>) -> Result<(), VmError> {
+        let mut len = 0;
+        loop {
+            let mut room = None;
+            if len > 2 {
+                room = Some(SegmentList::bigger(len)?);
+            }
+            let locked = node.lock(order);
+            let segments = locked.segments.as_slice();
+            if segments.len() > len.max(2) {
+                len = segments.len();
+                continue;
+            }
+            let mut new = copy.lock_below(&locked);
+            let replaced = room.map(|room| new.segments.adopt(room));
+            new.segments.inherit_from(segments, self.may_differ_in_child());
+            drop((new, locked));
+            drop(replaced);
+            return Ok(());
+        }
     }
 
     /// Makes the leaf under entry `index` of `node` the child's too.
@@ -141,6 +200,11 @@ impl<M: Machine> Space<M> {
             }
         }
     }
+}
+
+/// Does what entry `index` of `node` spans end at or below `addr`?
+fn is_below(node: &Node, index: u16, addr: usize) -> bool {
+    addr.saturating_sub(node.address(index)) >= node.span()
 }
 
 /// What became of a leaf of the parent's.

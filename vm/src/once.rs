@@ -1,4 +1,4 @@
-//! A place that is filled once and then read without a lock.
+//! A place that is filled once and then read without a lock. Who has it alone may empty it again.
 //!
 //! A low room: it holds a raw pointer so that the object's radix tree above needs none.
 
@@ -42,6 +42,21 @@ impl<T> OnceBox<T> {
                 }
             }
         }
+    }
+}
+
+impl<T> OnceBox<T> {
+    /// The value, which nobody else looks at.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: null or a box of `self`'s.
+        unsafe { self.value.get_mut().as_mut() }
+    }
+
+    /// Takes the value out.
+    pub fn take(&mut self) -> Option<Box<T>> {
+        let value = core::mem::replace(self.value.get_mut(), ptr::null_mut());
+        // SAFETY: stored from a box, and taken out here, once.
+        (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
     }
 }
 

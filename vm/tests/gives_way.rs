@@ -3,8 +3,9 @@
 
 mod soft;
 
-use soft::requests::{RW, alone, anon, space};
-use soft::{free_frames, read, switch_to, write};
+use soft::requests::{RW, alone, anon, file, space};
+use soft::{LOCAL_FLUSHES, free_frames, read, switch_to, write};
+use std::sync::atomic::Ordering;
 use sync::machine::hosted::{killed, pressed};
 use vm::*;
 
@@ -140,6 +141,55 @@ fn fork_gives_way_between_leaves_and_ends_at_a_fatal_signal() {
         assert_eq!(read(&s, place(6)), Ok(7));
         assert!(pressed(|| Space::let_go(child)) >= LEAVES - 1);
     }
+    sync::rcu::drain();
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn an_object_that_is_gone_is_taken_apart_in_parts() {
+    let _g = alone();
+    sync::rcu::drain();
+    let before = free_frames();
+    let object = Object::try_new(1).unwrap();
+    object.set_size(1 << 45).unwrap();
+    // Each page in a last table of its own.
+    const PAGES: u64 = 2000;
+    (0..PAGES).for_each(|n| object.fill(n * 4_000_001).unwrap());
+    object.fill(3).unwrap();
+    let mut turns = 0;
+    pressed(|| {
+        drop(object);
+        while sync::rcu::pending() {
+            let free = frame::free_frames();
+            sync::rcu::poll();
+            // Four parts of 64 tables at most.
+            let more = frame::free_frames() - free;
+            assert!(more <= 4 * 64, "{more} frames at once");
+            turns += 1;
+        }
+    });
+    assert!(turns >= 5, "{turns} turns");
+    assert_eq!(free_frames(), before);
+}
+
+#[test]
+fn each_leaf_is_visited_once_however_many_pages_go() {
+    let _g = alone();
+    let before = free_frames();
+    let s = space();
+    switch_to(&s);
+    let object = Object::try_new(1).unwrap();
+    const PAGES: u64 = 10 * 512;
+    object.set_size(PAGES * 4096).unwrap();
+    let request = file(&object, true, PAGES as usize * 4096);
+    let a = s.map(&request).unwrap().0;
+    (0..PAGES as usize).for_each(|page| write(&s, a + page * 4096, 1).unwrap());
+    let flushes = LOCAL_FLUSHES.load(Ordering::Relaxed);
+    assert!(pressed(|| object.set_size(4096).unwrap()) >= 3 * 10);
+    assert_eq!(LOCAL_FLUSHES.load(Ordering::Relaxed) - flushes, 10);
+    assert_eq!(read(&s, a), Ok(1));
+    assert!((1..PAGES as usize).all(|page| read(&s, a + page * 4096) == Err(FaultError::Bus)));
+    drop((s, object, request));
     sync::rcu::drain();
     assert_eq!(free_frames(), before);
 }

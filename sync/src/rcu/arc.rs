@@ -152,6 +152,18 @@ pub unsafe fn call_rcu(head: NonNull<RcuHead>, object: *mut (), function: unsafe
     };
 }
 
+/// Calls `function(object)` soon, on this CPU, in thread context, without waiting for a grace period: for the rest of what is too long for one callback.
+/// Other threads may run before it. Not from interrupt handlers.
+///
+/// # Safety
+/// `head` is in no use and stays in place until the call. The call may be made by any thread of this CPU.
+pub unsafe fn call_soon(head: NonNull<RcuHead>, object: *mut (), function: unsafe fn(*mut ())) {
+    // SAFETY: as the caller promises; the raw head is a field of the head.
+    unsafe {
+        callback::queue_ripe(NonNull::new_unchecked(&raw mut (*head.as_ptr()).raw), Call { object, function })
+    };
+}
+
 /// A place that holds an `Arc<T>` or nothing, read under RCU: a reader writes no line at all, or only the object's count when it takes a
 /// reference of its own. Whoever replaces the content defers the drop of the old.
 pub struct RcuArc<T: RcuObject> {

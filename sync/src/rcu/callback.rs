@@ -7,8 +7,8 @@
 //! Interrupt handlers do not queue. The lists are not borrowed while a callback runs, so callbacks may queue.
 
 use super::PERIOD;
-use crate::per_cpu;
 use crate::percpu::{Count, LocalCell};
+use crate::{machine, per_cpu};
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
@@ -17,6 +17,9 @@ pub(super) const MANY: u64 = 2000;
 
 /// Callbacks run in one `poll` if there are not many.
 const BATCH: u64 = 64;
+
+/// Callbacks run in one `poll` though another thread should run, if there are not many.
+const LEAST: u64 = 4;
 
 /// A function and what it is called with.
 #[derive(Clone, Copy)]
@@ -154,6 +157,24 @@ pub(crate) unsafe fn queue(head: NonNull<RawHead>, call: Call) {
     STATE.this().queued.add(1);
 }
 
+/// Queues a call that need not wait. Not from interrupt handlers.
+///
+/// # Safety
+/// As [`queue`], but that read sections under way do not matter.
+pub(super) unsafe fn queue_ripe(head: NonNull<RawHead>, call: Call) {
+    // SAFETY: the head is the caller's to give.
+    unsafe { head.as_ref().call.set(Some(call)) };
+    let queued = LISTS.with(|lists| {
+        // SAFETY: as promised by the caller.
+        unsafe { lists.ripe.push(head) }
+    });
+    assert!(queued.is_some(), "an interrupt handler queues an RCU callback");
+    let state = STATE.this();
+    state.queued.add(1);
+    state.ripe.set(1);
+    state.poll_at.set(0);
+}
+
 /// Whether callbacks of this CPU wait. Two loads.
 #[inline(always)]
 pub fn pending() -> bool {
@@ -237,9 +258,14 @@ pub(super) fn sort() -> bool {
     tagged
 }
 
-/// Runs a batch of ripe callbacks: more when there are many, so that the list cannot grow without end.
+/// Runs a batch of ripe callbacks: more when there are many, so that the list cannot grow without end. Ends early where another thread should run.
 pub(super) fn run_batch() {
-    for _ in 0..BATCH + backlog() / 8 {
+    let backlog = backlog();
+    let least = LEAST + backlog / 256;
+    for n in 0..BATCH + backlog / 8 {
+        if n >= least && machine::should_give_way() {
+            break;
+        }
         let Some(Some(call)) = LISTS.with(|lists| lists.ripe.pop()) else {
             break;
         };

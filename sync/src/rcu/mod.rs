@@ -21,7 +21,7 @@ mod arc;
 pub mod callback;
 mod chain;
 
-pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, defer_arc, defer_box};
+pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, call_soon, defer_arc, defer_box};
 pub use callback::pending;
 pub use chain::{Chain, Prepared};
 

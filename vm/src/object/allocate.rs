@@ -22,7 +22,7 @@ impl Object {
         if limit.is_some_and(|limit| end.saturating_sub(first) > limit) {
             return Err(VmError::Full);
         }
-        let missing = self.missing(first, end);
+        let Some(missing) = self.missing(first, end, stop) else { return Ok(false) };
         let left = limit.zip(self.budget()).map(|(limit, b)| limit.saturating_sub(b.used(BudgetKind::Pages)));
         if missing > frame::free_frames() || left.is_some_and(|left| missing > left) {
             return Err(VmError::Full);
@@ -39,11 +39,23 @@ impl Object {
         Ok(true)
     }
 
-    /// Pages of `first..end` that are not resident.
-    fn missing(&self, first: u64, end: u64) -> u64 {
-        let mut there = 0_u64;
-        self.slots
-            .each(first, end, &mut |_, slot| there = there.saturating_add(u64::from(slot.frame().is_some())));
-        end.saturating_sub(first).saturating_sub(there)
+    /// Pages of `first..end` that are not resident. None: `stop` says so.
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
+    fn missing(&self, first: u64, end: u64, stop: &dyn Fn() -> bool) -> Option<u64> {
+        let (mut there, mut page) = (0_u64, first);
+        while page < end {
+            page = match self.slots.run(page) {
+                Some(run) => {
+                    let left = usize::try_from(end - page).unwrap_or(usize::MAX);
+                    there += run.iter().take(left).map(|slot| u64::from(slot.frame().is_some())).sum::<u64>();
+                    page + run.len() as u64
+                }
+                None => self.slots.absent_until(page).max(page + 1),
+            };
+            if machine::give_way() || stop() {
+                return None;
+            }
+        }
+        Some((end - first).saturating_sub(there))
     }
 }

@@ -13,12 +13,13 @@ mod budget;
 mod io;
 
 pub mod rmap;
+mod shed;
 pub mod slots;
 mod truncate;
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
-use crate::frame::{self, EvictedFrames, Frame, FrameKind};
+use crate::frame::{self, Frame, FrameKind};
 use crate::node::{Locked, NodeRef};
 use crate::order::Object as ObjectLevel;
 use crate::order::Order;
@@ -26,6 +27,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
 use rmap::{Leaves, Place, ReverseOps};
+use shed::Gone;
 use slots::{MAX_PAGES, Slots};
 use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
 use sync::{AllocError, Mutex, lock_class};
@@ -266,28 +268,9 @@ impl Object {
 impl Drop for Object {
     fn drop(&mut self) {
         // Nobody refers to the object, so no leaf names it in a segment and none maps it.
-        let mut frames = EvictedFrames::new();
-        let was_mapped = self.leaves.were_used();
-        self.slots.each(0, MAX_PAGES, &mut |_, slot| {
-            if !slot.tag() {
-                return;
-            }
-            // SAFETY: there are no leaves to visit.
-            match unsafe { slot.take_tagged() } {
-                // A fault that copies a page for a write has unlocked the leaf, and another thread may unmap it meanwhile.
-                Some(frame) if was_mapped => frames.add(frame),
-                // SAFETY: no fault ever found a frame here; whoever else looks into slots has a reference to the object meanwhile.
-                Some(frame) => unsafe { frame.free_unread() },
-                None => {}
-            }
-        });
-        if let Some(budget) = &self.budget {
-            budget.give_back(BudgetKind::Pages, *self.resident.get_mut());
-            let tables = *self.tables.get_mut();
-            if tables > 0 {
-                budget.give_back(BudgetKind::Tables, tables);
-            }
-        }
+        let tables = *self.tables.get_mut();
+        let budget = self.budget.take().map(|budget| (budget, tables));
+        self.slots.shed(Gone { budget, was_mapped: self.leaves.were_used() });
     }
 }
 

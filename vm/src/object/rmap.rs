@@ -206,22 +206,39 @@ impl Leaves {
         self.inline.0.lock_in(order).used == 0 && others.iter().all(|l| l.0.lock_in(order).used == 0)
     }
 
-    /// Calls `f` for each leaf. The leaves live as long as `rcu`.
+    /// Calls `f` for each leaf from `reached` on, and says there how far it came: false if it stopped between two leaves, for another thread to run. A leaf
+    /// that is on a list from before the first call until after the last is visited. The leaves live as long as `rcu`.
     pub fn visit(
         &self,
+        reached: &mut Reached,
         rcu: &RcuRead,
         order: &mut Held<'_, ObjectLevel>,
         mut f: impl FnMut(&Node, &ReverseOps, &mut Held<'_, ReverseMapLevel>),
-    ) {
+    ) -> bool {
         let others = self.others.get().map_or(&[][..], |l| l);
-        for list in core::iter::once(&self.inline).chain(others) {
+        for list in core::iter::once(&self.inline).chain(others).skip(reached.list) {
             let mut list = list.0.lock_in(order);
             let (list, held) = list.split();
-            for leaf in list.leaves.iter().flatten() {
-                f(leaf.node.get(rcu), leaf.ops, held);
+            for leaf in list.leaves.iter().skip(reached.place) {
+                reached.place = reached.place.saturating_add(1);
+                if let Ok(leaf) = leaf {
+                    f(leaf.node.get(rcu), leaf.ops, held);
+                }
+                if machine::should_give_way() {
+                    return false;
+                }
             }
+            *reached = Reached { list: reached.list.saturating_add(1), place: 0 };
         }
+        true
     }
+}
+
+/// How far a visit of all leaves has come. Places stay: a leaf that comes to one before it came after the visit began.
+#[derive(Default)]
+pub struct Reached {
+    list: usize,
+    place: usize,
 }
 
 impl Default for Leaves {

@@ -8,6 +8,7 @@
 //!
 //! A low room: a slot's reference is a bit in a word.
 
+use super::shed::Gone;
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::frame::{Evicted, Frame, OwnedFrame, Pin};
@@ -15,7 +16,7 @@ use crate::node::Locked;
 use crate::once::OnceBox;
 use crate::protocol::evict;
 use sync::heap::SlabType;
-use sync::rcu::RcuRead;
+use sync::rcu::{RcuHead, RcuRead};
 use sync::slab_box;
 
 const BITS: u32 = 6;
@@ -84,7 +85,7 @@ impl Slot {
     }
 }
 
-trait Tree: SlabType {
+pub(super) trait Tree: SlabType {
     /// log2 of the pages covered.
     const SPAN: u32;
     fn empty() -> Self;
@@ -97,11 +98,11 @@ trait Tree: SlabType {
     fn make(&self, page: u64, count: &dyn Fn() -> Result<(), VmError>) -> Result<&Slot, VmError>;
     /// Where the part of the tree without a place ends in which `page` lies; `page` itself if that has a place. Pages are counted as for `each`.
     fn absent_until(&self, page: u64) -> u64;
-    /// Calls `f` for each slot of `first..end` that has a place; pages are counted from the tree's start.
-    fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot));
+    /// Takes the tree apart from its start on, as far as `left` tables; what frames it had comes to `f`. True: it is empty. Nobody looks at it any more.
+    fn shed(&mut self, left: &mut usize, f: &mut dyn FnMut(Evicted)) -> bool;
 }
 
-struct Last([Slot; WIDTH]);
+pub(super) struct Last([Slot; WIDTH]);
 
 crate::slab_type!(Last, "object-slots", Box);
 
@@ -125,15 +126,17 @@ impl Tree for Last {
         page
     }
 
-    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
-    fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
-        for (i, slot) in self.0.iter().enumerate().take(end as usize).skip(first as usize) {
-            f(base + i as u64, slot);
+    fn shed(&mut self, left: &mut usize, f: &mut dyn FnMut(Evicted)) -> bool {
+        for slot in self.0.iter().filter(|slot| slot.tag()) {
+            // SAFETY: nobody looks at the tree, so no leaf maps anything of it.
+            unsafe { slot.take_tagged() }.into_iter().for_each(&mut *f);
         }
+        *left = left.saturating_sub(1);
+        true
     }
 }
 
-struct Upper<T>([OnceBox<T>; WIDTH]);
+pub(super) struct Upper<T>([OnceBox<T>; WIDTH]);
 
 crate::slab_type!(Upper<Last>, "object-tree-1", Box);
 crate::slab_type!(Upper<Upper<Last>>, "object-tree-2", Box);
@@ -170,16 +173,16 @@ where
         }
     }
 
-    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
-    fn each(&self, first: u64, end: u64, base: u64, f: &mut dyn FnMut(u64, &Slot)) {
-        let span = 1u64 << T::SPAN;
-        let (low, high) = ((first >> T::SPAN) as usize, end.div_ceil(span) as usize);
-        for (i, place) in self.0.iter().enumerate().take(high).skip(low) {
-            let start = i as u64 * span;
-            if let Some(tree) = place.get() {
-                tree.each(first.saturating_sub(start), (end - start).min(span), base + start, f);
+    fn shed(&mut self, left: &mut usize, f: &mut dyn FnMut(Evicted)) -> bool {
+        for place in &mut self.0 {
+            let Some(tree) = place.get_mut() else { continue };
+            if *left == 0 || !tree.shed(left, f) {
+                return false;
             }
+            drop(place.take());
         }
+        *left = left.saturating_sub(1);
+        true
     }
 }
 
@@ -191,12 +194,20 @@ type L5 = Upper<L4>;
 
 /// All slots of an object.
 pub struct Slots {
-    t0: OnceBox<Last>,
-    t1: OnceBox<L1>,
-    t2: OnceBox<L2>,
-    t3: OnceBox<L3>,
-    t4: OnceBox<L4>,
-    t5: OnceBox<L5>,
+    pub(super) t0: OnceBox<Last>,
+    pub(super) t1: OnceBox<L1>,
+    pub(super) large: OnceBox<Large>,
+}
+
+/// The trees for pages that small objects have not.
+pub(super) struct Large {
+    pub t2: OnceBox<L2>,
+    pub t3: OnceBox<L3>,
+    pub t4: OnceBox<L4>,
+    pub t5: OnceBox<L5>,
+    /// Where the object is gone and the trees are taken apart.
+    pub gone: Option<Gone>,
+    pub rcu: RcuHead,
 }
 
 /// What is in `place`, made if there is nothing.
@@ -222,24 +233,9 @@ fn absent_in<T: Tree>(root: &OnceBox<T>, page: u64) -> u64 {
     root.get().map_or(1 << T::SPAN, |tree| tree.absent_until(page))
 }
 
-fn each_in<T: Tree>(root: &OnceBox<T>, first: u64, end: u64, f: &mut dyn FnMut(u64, &Slot)) {
-    // The tree holds the pages from a 64th of its span on; the first one, from 0.
-    let (low, high) = (first, end.min(1 << T::SPAN));
-    if let Some(tree) = root.get().filter(|_| low < high) {
-        tree.each(low, high, 0, f);
-    }
-}
-
 impl Slots {
     pub const fn new() -> Self {
-        Self {
-            t0: OnceBox::new(),
-            t1: OnceBox::new(),
-            t2: OnceBox::new(),
-            t3: OnceBox::new(),
-            t4: OnceBox::new(),
-            t5: OnceBox::new(),
-        }
+        Self { t0: OnceBox::new(), t1: OnceBox::new(), large: OnceBox::new() }
     }
 
     /// The slot of `page`, if it has a place.
@@ -248,10 +244,10 @@ impl Slots {
         match page.checked_ilog2().map_or(0, |l| l / BITS) {
             0 => self.t0.get()?.get(page),
             1 => self.t1.get()?.get(page),
-            2 => self.t2.get()?.get(page),
-            3 => self.t3.get()?.get(page),
-            4 => self.t4.get()?.get(page),
-            5 => self.t5.get()?.get(page),
+            2 => self.large.get()?.t2.get()?.get(page),
+            3 => self.large.get()?.t3.get()?.get(page),
+            4 => self.large.get()?.t4.get()?.get(page),
+            5 => self.large.get()?.t5.get()?.get(page),
             _ => None,
         }
     }
@@ -262,10 +258,10 @@ impl Slots {
         let last = match page.checked_ilog2().map_or(0, |l| l / BITS) {
             0 => self.t0.get()?.last(page),
             1 => self.t1.get()?.last(page),
-            2 => self.t2.get()?.last(page),
-            3 => self.t3.get()?.last(page),
-            4 => self.t4.get()?.last(page),
-            5 => self.t5.get()?.last(page),
+            2 => self.large.get()?.t2.get()?.last(page),
+            3 => self.large.get()?.t3.get()?.last(page),
+            4 => self.large.get()?.t4.get()?.last(page),
+            5 => self.large.get()?.t5.get()?.last(page),
             _ => None,
         };
         last?.0.get(page as usize % WIDTH..)
@@ -276,10 +272,10 @@ impl Slots {
         match page.checked_ilog2().map_or(0, |l| l / BITS) {
             0 => absent_in(&self.t0, page),
             1 => absent_in(&self.t1, page),
-            2 => absent_in(&self.t2, page),
-            3 => absent_in(&self.t3, page),
-            4 => absent_in(&self.t4, page),
-            5 => absent_in(&self.t5, page),
+            2 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t2, page)),
+            3 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t3, page)),
+            4 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t4, page)),
+            5 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t5, page)),
             _ => u64::MAX,
         }
     }
@@ -290,22 +286,25 @@ impl Slots {
         match page.checked_ilog2().map_or(0, |l| l / BITS) {
             0 => make_in(&self.t0, page, &|| Ok(())),
             1 => make_in(&self.t1, page, count),
-            2 => make_in(&self.t2, page, count),
-            3 => make_in(&self.t3, page, count),
-            4 => make_in(&self.t4, page, count),
-            5 => make_in(&self.t5, page, count),
+            2 => make_in(&self.large()?.t2, page, count),
+            3 => make_in(&self.large()?.t3, page, count),
+            4 => make_in(&self.large()?.t4, page, count),
+            5 => make_in(&self.large()?.t5, page, count),
             _ => Err(VmError::Overflow),
         }
     }
 
-    /// Calls `f` with the slots of `first..end` that have a place.
-    pub fn each(&self, first: u64, end: u64, f: &mut dyn FnMut(u64, &Slot)) {
-        each_in(&self.t0, first, end, f);
-        each_in(&self.t1, first, end, f);
-        each_in(&self.t2, first, end, f);
-        each_in(&self.t3, first, end, f);
-        each_in(&self.t4, first, end, f);
-        each_in(&self.t5, first, end, f);
+    fn large(&self) -> Result<&Large, VmError> {
+        Ok(self.large.get_or_try(|| {
+            sync::try_box(Large {
+                t2: OnceBox::new(),
+                t3: OnceBox::new(),
+                t4: OnceBox::new(),
+                t5: OnceBox::new(),
+                gone: None,
+                rcu: RcuHead::new(),
+            })
+        })?)
     }
 }
 

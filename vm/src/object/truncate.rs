@@ -18,18 +18,18 @@ use crate::frame::{EvictedFrames, Pin};
 use crate::machine::FlushRange;
 use crate::node::flush::SharersFlushed;
 use crate::node::{Node, Taken};
-use crate::object::rmap::ReverseOps;
+use crate::object::rmap::{Reached, ReverseOps};
 use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use crate::protocol::evict;
 use arrayvec::ArrayVec;
-use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
+use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
 
-/// Pages taken away at once: some hundred thousand instructions.
-const PART: u64 = 2048;
+/// Pages that wait for one grace period, and are freed at once: some hundred thousand instructions.
+const PART: usize = 2048;
 
 impl Object {
     /// Sets the size in bytes. What lies beyond is gone for every mapping; what is added reads zero. May sleep.
@@ -67,72 +67,84 @@ impl Object {
         self.evict(first, MAX_PAGES, false, change);
     }
 
-    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`. In parts, between which it gives
-    /// way: each page goes as protocol/evict.rs says, and none comes back, since `change` is held and the size is set.
+    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`, so nobody else tags meanwhile. Each leaf is
+    /// visited once, however many pages there are. Gives way; what has begun is made whole, whatever signal has come.
     fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
+        let visit = |tagged: &u64| {
+            if (*tagged == 0 && !copies) || self.leaves.is_empty(change) {
+                return;
+            }
+            let (mut reached, mut done) = (Reached::default(), false);
+            while !done {
+                let rcu = rcu::read();
+                done = self.leaves.visit(&mut reached, &rcu, change, |leaf, ops, held| {
+                    self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
+                });
+                drop(rcu);
+                let _ = give_way();
+            }
+        };
         let mut page = first;
-        while page < end {
-            page = self.evict_some(page, end, copies, change);
-            // What has begun is made whole, whatever signal has come.
-            let _ = sync::machine::give_way();
-        }
+        let empty = |tagged: &u64| {
+            if *tagged == 0 || page >= end {
+                return None;
+            }
+            // SAFETY: `evict` calls this after the visit, which flushes for each leaf what it has cleared.
+            let (frames, stop) = unsafe { self.empty_some(page, end) };
+            page = stop;
+            let _ = give_way();
+            Some(frames)
+        };
+        // Dropped, the frames wait for the grace period.
+        evict::evict(|| self.tag(first, end), visit, empty, drop);
     }
 
-    /// Tags the slots of some of the pages `first..end`, from the first one on. How many were tagged, and where the part ends.
+    /// Tags the slots of the pages `first..end`; says how many.
     #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
-    fn tag_some(&self, first: u64, end: u64) -> (u64, u64) {
+    fn tag(&self, first: u64, end: u64) -> u64 {
         let (mut tagged, mut page) = (0u64, first);
-        while page < end && tagged < PART && !(tagged > 0 && sync::machine::should_give_way()) {
-            match self.slots.run(page) {
+        while page < end {
+            page = match self.slots.run(page) {
                 Some(run) => {
                     let left = usize::try_from(end - page).unwrap_or(usize::MAX);
                     tagged += run.iter().take(left).map(|slot| u64::from(slot.tag())).sum::<u64>();
-                    page += run.len() as u64;
+                    page + run.len() as u64
                 }
-                None => page = self.slots.absent_until(page).max(page + 1),
-            }
+                None => self.slots.absent_until(page).max(page + 1),
+            };
+            let _ = give_way();
         }
-        (tagged, page.min(end))
+        tagged
     }
 
-    /// Takes some of the pages `first..end` away, from the first one on; says where it stopped.
-    fn evict_some(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) -> u64 {
-        let stopped = Cell::new(end);
-        let tag = || {
-            let (tagged, stop) = self.tag_some(first, end);
-            stopped.set(stop);
-            tagged
-        };
-        let visit = |tagged: &u64| {
-            if (*tagged > 0 || copies) && !self.leaves.is_empty(change) {
-                let rcu = rcu::read();
-                self.leaves.visit(&rcu, change, |leaf, ops, held| {
-                    self.clear_leaf(leaf, ops, first..stopped.get(), copies, held, &rcu);
-                });
-            }
-        };
-        // SAFETY: `evict` calls this after the visit, which flushes for each leaf what it has cleared. With `change` held nobody else tags.
-        let empty = |tagged| (tagged > 0).then(|| unsafe { self.empty(first, stopped.get()) });
-        // Dropped, the frames wait for the grace period.
-        evict::evict(tag, visit, empty, drop);
-        stopped.get()
-    }
-
-    /// Empties the tagged slots of `first..end`.
+    /// Empties tagged slots of `first..end`, from the first one on; says where it stopped.
     ///
     /// # Safety
     /// That of [`Slot::take_tagged`](super::slots::Slot::take_tagged), for each of them.
-    unsafe fn empty(&self, first: u64, end: u64) -> EvictedFrames {
-        let mut frames = EvictedFrames::new();
-        self.slots.each(first, end, &mut |_, slot| {
-            // SAFETY: as the caller says.
-            if let Some(frame) = unsafe { slot.take_tagged() } {
-                frames.add(frame);
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
+    unsafe fn empty_some(&self, first: u64, end: u64) -> (EvictedFrames, u64) {
+        let (mut frames, mut page) = (EvictedFrames::new(), first);
+        while page < end && frames.len() < PART {
+            page = match self.slots.run(page) {
+                Some(run) => {
+                    let left = usize::try_from(end - page).unwrap_or(usize::MAX);
+                    for slot in run.iter().take(left) {
+                        // SAFETY: as the caller says.
+                        if let Some(frame) = unsafe { slot.take_tagged() } {
+                            frames.add(frame);
+                        }
+                    }
+                    page + run.len() as u64
+                }
+                None => self.slots.absent_until(page).max(page + 1),
+            };
+            if should_give_way() {
+                break;
             }
-        });
+        }
         self.resident.fetch_sub(frames.len() as u64, Ordering::Relaxed);
         self.give_back_pages(frames.len() as u64);
-        frames
+        (frames, page)
     }
 
     /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and with `copies` those that hold private copies of

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! fault   register the leaf; lock it, read the slot, fill, unlock
-//! evict   tag, visit each leaf on the lists (lock it, clear what matches, unlock, flush), empty the slot, after readers: free the frame
+//! evict   tag each slot, visit each leaf on the lists (lock it, clear what matches, unlock, flush), empty each slot, after readers: free the frame
 //! ```
 //!
 //! ReadSlotUnderLeaf: a page is mapped only from a slot read under the leaf's lock ([`Slot::frame_for`] wants to see it).
@@ -16,7 +16,7 @@
 //! MatchBeforeClear: a visit clears only entries that show the frame that it looks for (`evict.match`).
 //!
 //! - A fault whose lock came before the visit's: the visit finds its entry. After it: the lock orders the tag before its reading.
-//! - A leaf that comes onto a list after its visit reads the tag too, since the list's lock orders it; and so does one on a list that was made when the
+//! - A leaf that comes onto a list after its visit, or after the visit has passed its place, reads the tag too, since the list's lock orders it; and so does one on a list that was made when the
 //!   visit had looked for lists: of the two fences (`evict.tag`, `evict.register`) one is first.
 //! - A private copy of an object's page is made with the leaf unlocked, and put in only if the slot still has the page (`evict.again`). So there is none
 //!   beyond the end of a file that was made shorter.
@@ -92,14 +92,15 @@ impl Default for Slot {
     }
 }
 
-/// Takes pages away: `tag` tags their slots, `visit` clears what shows them in all leaves on the lists and flushes, `empty` empties the slots and returns the
-/// frames, which `defer` frees when nobody reads them any more. Where an object is made shorter, its size was exchanged before.
+/// Takes pages away: `tag` tags their slots, `visit` clears what shows them in all leaves on the lists and flushes, `empty` empties some slots and returns the
+/// frames, which `defer` frees when nobody reads them any more, until there are none. Each may take its time. Where an object is made shorter, its size was
+/// exchanged before.
 #[inline]
 pub fn evict<T, B>(
     tag: impl FnOnce() -> T,
     visit: impl FnOnce(&T),
-    empty: impl FnOnce(T) -> Option<B>,
-    defer: impl FnOnce(B),
+    mut empty: impl FnMut(&T) -> Option<B>,
+    mut defer: impl FnMut(B),
 ) {
     fence_after_rmw("evict.begin");
     let tagged = tag();
@@ -107,8 +108,8 @@ pub fn evict<T, B>(
     if step("evict.visit") {
         visit(&tagged);
     }
-    if let Some(frames) = empty(tagged) {
-        after_readers("evict.grace", frames, defer);
+    while let Some(frames) = empty(&tagged) {
+        after_readers("evict.grace", frames, &mut defer);
     }
 }
 

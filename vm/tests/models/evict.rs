@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Takes the page away, with private copies; `defer` has the frame freed later.
-    fn evict<'a>(&'a self, defer: impl FnOnce(Batch<'a>)) {
+    fn evict<'a>(&'a self, defer: impl FnMut(Batch<'a>)) {
         let visit = |tagged: &bool| {
             if !self.list_made.load(Ordering::Acquire) || !*self.listed.lock().unwrap() {
                 return;

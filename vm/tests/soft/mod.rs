@@ -40,6 +40,7 @@ struct Cpu {
 
 static MACHINES: [Mutex<Option<Box<Cpu>>>; CPUS] = [const { Mutex::new(None) }; CPUS];
 pub static REMOTE_FLUSHES: AtomicU64 = AtomicU64::new(0);
+pub static LOCAL_FLUSHES: AtomicU64 = AtomicU64::new(0);
 
 /// What comes between two flushes.
 static ON_FLUSH: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
@@ -124,6 +125,7 @@ impl Machine for Soft {
     }
 
     fn flush_local(asid: Asid, range: &FlushRange) {
+        LOCAL_FLUSHES.fetch_add(1, Ordering::Relaxed);
         with_cpu(|c| {
             c.pages.retain(|(a, page), entry| {
                 let stays = *a != asid.number

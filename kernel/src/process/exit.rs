@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 use super::own::GivenUp;
-use super::signal::{self, Action};
 use super::{Current, Process, Thread, family, session, wait};
 use crate::arch;
 use crate::fs::FileTable;
@@ -13,7 +12,6 @@ use crate::memory::Space;
 use crate::sched::{self, Work, futex};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use linux_raw_sys::general as abi;
 
 /// exit_group(2): ends the process with wait status `status` (exit code << 8, or the signal).
 pub fn exit_group(status: i32) -> ! {
@@ -150,23 +148,12 @@ fn end_process(process: &Arc<Process>, status: i32) {
     session::leave(process);
     family::reparent_children(process);
     process.status.store(status, Ordering::Release);
-    let released = family::with_parent(process, |parent, children, order| {
-        process.zombie.store(true, Ordering::Release);
-        let autoreap = process.signal_to(parent) == abi::SIGCHLD
-            && parent.signals.action_in(order, abi::SIGCHLD).is_some_and(|a: Action| a.reaps_children());
-        if autoreap {
-            children.retain(|c| !Arc::ptr_eq(c, process));
-        }
-        (parent.clone(), autoreap)
+    let ended = family::with_parent(process, |parent, children, order| {
+        (parent.clone(), family::end(parent, process, children, order))
     });
-    let Some((parent, autoreap)) = released else {
-        process.zombie.store(true, Ordering::Release);
-        return;
-    };
-    signal::send::child_event(&parent, process, wait::exit_event(process));
-    parent.family.events.wake_all();
-    if autoreap {
-        family::forget(process);
+    match ended {
+        Some((parent, end)) => family::tell_end(&parent, process, end),
+        None => process.zombie.store(true, Ordering::Release),
     }
 }
 

@@ -223,13 +223,8 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
         return Ok(());
     }
     process.threads.lock().try_push(thread.clone())?;
-    let parent = process.family.parent().ok_or(Errno::EAGAIN)?;
     process.id.publish_process(process.clone());
-    if let Err(errno) = parent.family.add(process.clone()) {
-        family::forget(process);
-        process.threads.lock().clear();
-        return Err(errno);
-    }
+    family::add(process);
     Ok(())
 }
 

@@ -320,6 +320,13 @@ pub fn find_process(pid: Pid) -> Option<Arc<Process>> {
     find(pid, |block| &block.processes)?.get(&sync::rcu::read())
 }
 
+/// What `f` says of the process with this number, which is not counted for it. `f` does not sleep.
+#[inline]
+pub fn look_at<R>(pid: Pid, f: impl FnOnce(&Process) -> R) -> Option<R> {
+    let read = sync::rcu::read();
+    find(pid, |block| &block.processes)?.load(&read).map(f)
+}
+
 /// The thread with this number.
 pub fn find_thread(tid: Pid) -> Option<Arc<Thread>> {
     let thread = find(tid, |block| &block.threads)?.get(&sync::rcu::read());

@@ -2,7 +2,7 @@
 //!
 //! * `ids`          numbers, and what they lead to
 //! * `credentials/` user and group ids, capabilities, who may look into a process; `session` sessions and process groups; `limits` resource limits
-//! * `family/`      parents, children, orphans; `wait` for them
+//! * `family/`      parents, children, orphans; `wait` for them; `list` lists of processes, linked by number
 //! * `attributes`   what threads ask for themselves
 //! * `fork`, `exec/`, `exit`
 //! * `oom/`         what happens when memory is out; `badness` who is chosen then
@@ -28,6 +28,7 @@ mod family;
 mod fork;
 pub mod ids;
 pub mod limits;
+mod list;
 mod oom;
 #[allow(unsafe_code)] // The only module here that may: see its head.
 mod own;
@@ -258,6 +259,11 @@ impl Process {
 
     pub fn is_zombie(&self) -> bool {
         self.zombie.load(Ordering::Acquire)
+    }
+
+    /// PR_SET_CHILD_SUBREAPER.
+    pub fn set_subreaper(&self, to: bool) {
+        family::set_subreaper(self, to);
     }
 
     pub(crate) fn uid_at_exit(&self) -> u32 {

@@ -2,22 +2,27 @@
 //!
 //! A child's birth, death and stopping are published under its parent's `children` lock. When a parent exits, its children get a
 //! new parent, the reaper. A child first names the reaper as its parent and is then put on the reaper's list. A child that dies in
-//! between tells the reaper, which is woken again once the child is on its list.
+//! between stays a zombie, and whoever puts it on the list tells the reaper.
+//!
+//! Nobody looks at children that are not concerned: `children` keeps those apart for which a parent can wait, and a child leaves without being
+//! looked for.
 //!
 //! LockOrder: `children` → `parent` of a child, the signals of the process. Never two `children` locks at once.
 #![forbid(unsafe_code)]
 
+mod children;
 pub mod wait;
 
+pub use children::Children;
+
 use super::{Pid, Process, ids, session, signal};
-use crate::errno::Result;
 use crate::lock_order as level;
-use crate::sched::WaitQueue;
+use crate::sched::{self, WaitQueue};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
+use children::Sibling;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sync::level::{Before, Held};
-use sync::{SpinGuard, SpinLock, TryVec, lock_class};
+use sync::{SpinGuard, SpinLock, lock_class};
 
 lock_class! {
     static CHILDREN: LockClass = ("process children", level::ProcessChildren);
@@ -28,7 +33,9 @@ lock_class! {
 pub struct Family {
     parent_pid: AtomicU32,
     parent: SpinLock<Option<Arc<Process>>, level::ProcessParent>,
-    children: SpinLock<Vec<Arc<Process>>, level::ProcessChildren>,
+    /// Its place among its parent's children.
+    sibling: Sibling,
+    children: SpinLock<Children, level::ProcessChildren>,
     /// Threads that wait for a child to change.
     pub events: WaitQueue,
 }
@@ -38,7 +45,8 @@ impl Family {
         Self {
             parent_pid: AtomicU32::new(parent.as_ref().map_or(0, |p| p.pid())),
             parent: SpinLock::new(parent, &PARENT),
-            children: SpinLock::new(Vec::new(), &CHILDREN),
+            sibling: Sibling::new(),
+            children: SpinLock::new(Children::new(), &CHILDREN),
             events: WaitQueue::new(),
         }
     }
@@ -61,16 +69,37 @@ impl Family {
         drop(old);
     }
 
-    pub fn children(&self) -> SpinGuard<'_, Vec<Arc<Process>>, level::ProcessChildren> {
+    pub fn children(&self) -> SpinGuard<'_, Children, level::ProcessChildren> {
         self.children.lock()
     }
+}
 
-    /// Adds a child.
-    ///
-    /// # Errors
-    /// ENOMEM.
-    pub fn add(&self, child: Arc<Process>) -> Result {
-        Ok(self.children.lock().try_push(child)?)
+/// `child`, which names its parent and is on no list, becomes its parent's child. If that has ended, its reaper's.
+pub fn add(child: &Arc<Process>) {
+    loop {
+        let added = with_parent(child, |parent, children, order| {
+            if !children.add(child) {
+                child.family.set_parent(find_reaper(parent), order);
+                return None;
+            }
+            // One that died while it changed parents is found here.
+            let ended = child.is_zombie().then(|| end(parent, child, children, order));
+            Some(ended.map(|end| (parent.clone(), end)))
+        });
+        match added {
+            Some(None) => {}
+            Some(Some(Some((parent, end)))) => return tell_end(&parent, child, end),
+            Some(Some(None)) | None => return,
+        }
+    }
+}
+
+/// Tells `parent` that `child` has ended.
+pub fn tell_end(parent: &Arc<Process>, child: &Arc<Process>, end: End) {
+    signal::send::child_event(parent, child, wait::exit_event(child));
+    parent.family.events.wake_all();
+    if matches!(end, End::Reaped) {
+        forget(child);
     }
 }
 
@@ -87,7 +116,7 @@ pub type Order<'a> = Held<'a, level::ProcessChildren>;
 /// Calls `f` with the parent of `child` and the parent's list, locked.
 pub fn with_parent<R>(
     child: &Process,
-    f: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>, &mut Order<'_>) -> R,
+    f: impl FnOnce(&Arc<Process>, &mut Children, &mut Order<'_>) -> R,
 ) -> Option<R> {
     loop {
         let parent = child.family.parent()?;
@@ -99,40 +128,78 @@ pub fn with_parent<R>(
     }
 }
 
+/// What became of a child whose parent is told.
+#[derive(Clone, Copy)]
+pub enum End {
+    /// A zombie stays until it is waited for.
+    Zombie,
+    /// Nothing stays: the parent does not want to know. The caller forgets it.
+    Reaped,
+}
+
+/// `child` is a zombie, or becomes one, and is on the list of its parent unless it changes parents just now.
+pub fn end(parent: &Arc<Process>, child: &Process, children: &mut Children, order: &mut Order<'_>) -> End {
+    child.zombie.store(true, Ordering::Release);
+    let reaps = child.signal_to(parent) == linux_raw_sys::general::SIGCHLD
+        && parent
+            .signals
+            .action_in(order, linux_raw_sys::general::SIGCHLD)
+            .is_some_and(|action| action.reaps_children());
+    if reaps && children.reap(child) {
+        return End::Reaped;
+    }
+    children.update(child);
+    End::Zombie
+}
+
 /// Gives the children of `process`, which exits, to a reaper: the nearest ancestor that is a subreaper, or process 1.
 pub fn reparent_children(process: &Arc<Process>) {
-    if process.family.children().is_empty() {
-        return;
+    {
+        let mut children = process.family.children();
+        if children.is_empty() {
+            children.close();
+            return;
+        }
     }
     let Some(reaper) = find_reaper(process) else { return };
-    let orphans = core::mem::take(&mut *{
-        let mut children = process.family.children();
-        let (list, order) = children.split();
-        for child in list.iter() {
-            child.family.set_parent(Some(reaper.clone()), order);
-        }
-        children
-    });
-    for orphan in orphans {
+    loop {
+        let orphan = {
+            let mut children = process.family.children();
+            let (children, order) = children.split();
+            let Some(orphan) = children.pop() else {
+                children.close();
+                break;
+            };
+            orphan.family.set_parent(Some(reaper.clone()), order);
+            orphan
+        };
         let signal = orphan.death_signal.load(Ordering::Relaxed);
         if signal != 0 {
             signal::send::to_process(&orphan, signal::Info::user(signal, 0));
         }
         orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
-        let child = orphan.clone();
-        if reaper.family.add(orphan).is_err() {
-            // No memory for the list: the orphan runs on, and nobody waits for it when it dies.
-            child.exit_signal.store(0, Ordering::Relaxed);
-        }
-        if child.is_zombie() {
-            signal::send::child_event(&reaper, &child, wait::exit_event(&child));
-        }
+        add(&orphan);
+        // The end of a process is not ended early.
+        let _ = sched::give_way();
     }
     reaper.family.events.wake_all();
 }
 
+/// Some process is, or was, a subreaper.
+static SUBREAPERS: AtomicBool = AtomicBool::new(false);
+
+/// PR_SET_CHILD_SUBREAPER.
+pub fn set_subreaper(process: &Process, to: bool) {
+    if to && !SUBREAPERS.load(Ordering::Relaxed) {
+        SUBREAPERS.store(true, Ordering::SeqCst);
+    }
+    process.subreaper.store(to, Ordering::Relaxed);
+}
+
 fn find_reaper(process: &Arc<Process>) -> Option<Arc<Process>> {
-    let mut ancestor = process.family.parent();
+    // While there was never a subreaper, nobody climbs up the ancestors, of which there may be thousands.
+    let mut ancestor =
+        if SUBREAPERS.load(Ordering::SeqCst) { process.family.parent() } else { ids::find_process(1) };
     while let Some(candidate) = ancestor {
         if candidate.pid() == 1 || (candidate.subreaper.load(Ordering::Relaxed) && !candidate.is_zombie()) {
             return Some(candidate);

@@ -1,8 +1,9 @@
 //! Waiting for children, and what they used.
 #![forbid(unsafe_code)]
 
+use super::children::{Children, Standing};
 use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process::{Pid, Process, Thread, family};
+use crate::process::{Pid, Process, Thread, family, find_process};
 use crate::sched::{Sleep, Times};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -109,6 +110,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// Is the child a zombie?
+    fn is_end(&self) -> bool {
+        !matches!(self.code, abi::CLD_STOPPED | abi::CLD_CONTINUED)
+    }
+
     /// What siginfo's si_status holds: the exit code or the signal.
     pub fn info_status(&self) -> i32 {
         match self.code {
@@ -168,38 +174,60 @@ pub fn wait(options: &WaitOptions) -> Result<Option<Event>> {
 }
 
 fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Option<Event>> {
-    let mut children = process.family.children();
-    let mut any = false;
-    for n in 0..children.len() {
-        let Some(child) = children.get(n) else { break };
+    let mut guard = process.family.children();
+    let children = &mut *guard;
+    let meant = |child: &Process| {
         let matches = match options.target {
             Target::Any => true,
             Target::Pid(pid) => child.pid() == pid,
             Target::Group(group) => child.group() == group,
         };
         let normal = child.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD;
-        if !matches || !(if normal { options.normal } else { options.clones }) {
-            continue;
+        matches && if normal { options.normal } else { options.clones }
+    };
+    let asked = [
+        (Standing::Dead, options.exited),
+        (Standing::Stopped, options.stopped),
+        (Standing::Continued, options.continued),
+    ];
+    let found = if let Target::Pid(pid) = options.target {
+        let child =
+            find_process(pid).filter(|c| c.parent_pid() == process.pid() && meant(c)).ok_or(Errno::ECHILD)?;
+        children.update(&child);
+        let standing = children.standing(&child);
+        if standing == Standing::Gone {
+            return Err(Errno::ECHILD);
         }
-        any = true;
-        if child.is_zombie() {
-            if !options.exited {
-                continue;
-            }
-            let event = exit_event(child);
-            if !options.leave_waitable {
-                let child = children.remove(n);
-                drop(children);
-                process.children_usage.add(&event.usage);
-                family::forget(&child);
-            }
-            return Ok(Some(event));
+        asked.contains(&(standing, true)).then_some(child)
+    } else {
+        if options.continued {
+            // Those who were sent SIGCONT just now are among the stopped.
+            let _ = children.first(Standing::Stopped, |_| false);
         }
-        if let Some(event) = stop_event(child, options) {
-            return Ok(Some(event));
-        }
+        let firsts = asked.iter().filter(|(_, asked)| *asked);
+        firsts.filter_map(|(standing, _)| children.first(*standing, meant)).reduce(Children::elder)
+    };
+    let Some(child) = found else {
+        // One found by its number may change parents just now, and be on no list. Waiters are woken when it is.
+        let any = matches!(options.target, Target::Pid(_)) || children.any(meant);
+        return if any { Ok(None) } else { Err(Errno::ECHILD) };
+    };
+    let event = match children.standing(&child) {
+        Standing::Dead => exit_event(&child),
+        _ => stop_event(&child, options).ok_or(Errno::ECHILD)?,
+    };
+    if options.leave_waitable {
+        return Ok(Some(event));
     }
-    if any { Ok(None) } else { Err(Errno::ECHILD) }
+    if event.is_end() {
+        children.reap(&child);
+        drop(guard);
+        process.children_usage.add(&event.usage);
+        family::forget(&child);
+    } else {
+        children.update(&child);
+    }
+    Ok(Some(event))
 }
 
 fn stop_event(child: &Arc<Process>, options: &WaitOptions) -> Option<Event> {

@@ -127,17 +127,25 @@ fn next(thread: &Current) -> Verdict {
 /// The default action of a stop signal.
 fn stop(thread: &Current, signal: u32) {
     let process = &thread.process;
-    {
-        let mut state = process.signals.state.lock();
+    let stop = |order: &mut family::Order<'_>| {
+        let mut state = process.signals.state.lock_in(order);
         if state.exit.is_some() {
-            return;
+            return false;
         }
         process.signals.set_stopped(&mut state, true);
         process.signals.continue_event.store(false, Ordering::Relaxed);
         process.signals.stop_event.store(signal, Ordering::Relaxed);
         process.for_each_thread(|t| t.notify(false));
+        true
+    };
+    let stopped = family::with_parent(process, |_, children, order| {
+        let stopped = stop(order);
+        children.update(process);
+        stopped
+    });
+    if stopped == Some(true) {
+        tell_parent(process, abi::CLD_STOPPED, signal as i32);
     }
-    tell_parent(process, abi::CLD_STOPPED, signal as i32);
 }
 
 fn wait_for_continue(thread: &Current) {
@@ -159,7 +167,10 @@ fn tell_parent(process: &Arc<Process>, code: u32, signal: i32) {
     let event =
         wait::Event { pid: process.pid(), uid: process.uid_at_exit(), code, status, usage: process.usage() };
     super::send::child_event(&parent, process, event);
-    family::with_parent(process, |parent, _, _| parent.family.events.wake_all());
+    family::with_parent(process, |parent, children, _| {
+        children.update(process);
+        parent.family.events.wake_all();
+    });
 }
 
 /// Turns the internal results of interrupted system calls into a restart or EINTR.

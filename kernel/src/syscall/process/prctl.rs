@@ -36,7 +36,7 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         }
         pr::PR_GET_PDEATHSIG => write_word(a, process.death_signal.load(Relaxed)),
         pr::PR_SET_CHILD_SUBREAPER => {
-            process.subreaper.store(a != 0, Relaxed);
+            process.set_subreaper(a != 0);
             Ok(0)
         }
         pr::PR_GET_CHILD_SUBREAPER => write_word(a, u32::from(process.subreaper.load(Relaxed))),

@@ -1,0 +1,135 @@
+//! Lists of processes, linked by their numbers.
+//!
+//! Nothing is allocated, so nothing fails at exit, and a process leaves without being looked for. Every process on a list is in the table of numbers
+//! (`ids`): it goes on after it was published and leaves before it is withdrawn. So a number in a link always leads to a process.
+//!
+//! A list and the links of all that are on it belong to one lock, which the list's owner names.
+#![forbid(unsafe_code)]
+
+use super::{Pid, Process, ids};
+use alloc::sync::Arc;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// No process: number 0 is nobody's.
+pub const NOBODY: Pid = 0;
+
+/// The neighbours of a process on one list.
+pub struct Link {
+    before: AtomicU32,
+    after: AtomicU32,
+}
+
+impl Link {
+    pub const fn new() -> Self {
+        Self { before: AtomicU32::new(NOBODY), after: AtomicU32::new(NOBODY) }
+    }
+}
+
+/// Which of a process's links a list uses.
+pub trait Linked {
+    fn link(process: &Process) -> &Link;
+}
+
+/// A list of processes.
+pub struct List<L> {
+    first: Pid,
+    last: Pid,
+    links: PhantomData<L>,
+}
+
+impl<L: Linked> List<L> {
+    pub const fn new() -> Self {
+        Self { first: NOBODY, last: NOBODY, links: PhantomData }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.first == NOBODY
+    }
+
+    /// The number of the first process, `NOBODY` if there is none.
+    pub fn first(&self) -> Pid {
+        self.first
+    }
+
+    pub fn last(&self) -> Pid {
+        self.last
+    }
+
+    /// The number of the process after number `pid`, which is on the list; after `NOBODY` comes the first.
+    pub fn after(&self, pid: Pid) -> Pid {
+        match pid {
+            NOBODY => self.first,
+            _ => ids::look_at(pid, |process| L::link(process).after.load(Relaxed)).unwrap_or(NOBODY),
+        }
+    }
+
+    pub fn before(&self, pid: Pid) -> Pid {
+        ids::look_at(pid, |process| L::link(process).before.load(Relaxed)).unwrap_or(NOBODY)
+    }
+
+    /// Puts `process` between two neighbours on the list; `NOBODY` is the end.
+    fn insert(&mut self, process: &Process, before: Pid, after: Pid) {
+        let (pid, link) = (process.pid(), L::link(process));
+        link.before.store(before, Relaxed);
+        link.after.store(after, Relaxed);
+        self.set_after(before, pid);
+        self.set_before(after, pid);
+    }
+
+    pub fn push_back(&mut self, process: &Process) {
+        self.insert(process, self.last, NOBODY);
+    }
+
+    /// Puts `process` after number `previous`, which is on the list; after `NOBODY`: it comes first.
+    pub fn insert_after(&mut self, process: &Process, previous: Pid) {
+        self.insert(process, previous, self.after(previous));
+    }
+
+    /// Takes `process` off. Answers the number before it.
+    pub fn remove(&mut self, process: &Process) -> Pid {
+        let link = L::link(process);
+        let (before, after) = (link.before.load(Relaxed), link.after.load(Relaxed));
+        self.set_after(before, after);
+        self.set_before(after, before);
+        before
+    }
+
+    fn set_after(&mut self, pid: Pid, to: Pid) {
+        match pid {
+            NOBODY => self.first = to,
+            _ => ids::look_at(pid, |process| L::link(process).after.store(to, Relaxed)).unwrap_or(()),
+        }
+    }
+
+    fn set_before(&mut self, pid: Pid, to: Pid) {
+        match pid {
+            NOBODY => self.last = to,
+            _ => ids::look_at(pid, |process| L::link(process).before.store(to, Relaxed)).unwrap_or(()),
+        }
+    }
+
+    /// The first process for which `test` holds.
+    pub fn find(&self, test: impl Fn(&Process) -> bool) -> Option<Arc<Process>> {
+        let mut at = self.first;
+        while at != NOBODY {
+            if ids::look_at(at, &test)? {
+                return ids::find_process(at);
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// Is there one for which `test` holds?
+    pub fn any(&self, test: impl Fn(&Process) -> bool) -> bool {
+        let mut at = self.first;
+        while at != NOBODY {
+            match ids::look_at(at, &test) {
+                Some(false) => at = self.after(at),
+                found => return found.is_some(),
+            }
+        }
+        false
+    }
+}

@@ -239,6 +239,8 @@ sync::lock_order! {
     level Timerfd;
     /// The epolls that watch a queue.
     level PollWatchers;
+    /// Whom an open file tells of its input and output.
+    level FileOwner;
     /// What is ready in an epoll.
     level EpollReady;
     /// An epoll's place in the graph of those that watch each other. One at a time.

@@ -6,7 +6,7 @@ use core::ops::Deref;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
-use linux_raw_sys::general::{RLIMIT_NOFILE, SIGPIPE};
+use linux_raw_sys::general::{RLIMIT_NOFILE, SI_USER, SIGPIPE};
 
 use super::anon::signalfd::Listeners;
 use super::tty::Tty;
@@ -17,6 +17,7 @@ use crate::process::signal::{self, Info};
 use crate::process::{self, Current, session as sessions};
 
 pub use crate::process::capabilities::SecureBits;
+pub use crate::process::signal::io::{Band, Owner, OwnerKind};
 pub use crate::process::{Capability, Current as Caller, file_size_limit, signal_file_size};
 
 /// The running thread.
@@ -87,7 +88,7 @@ pub fn descriptor_limit() -> usize {
 
 /// The running thread wrote to a pipe that nobody reads.
 pub fn signal_pipe() {
-    signal::send::to_thread(&current(), Info::kernel(SIGPIPE));
+    signal::send::to_thread(&current(), Info::user(SIGPIPE, SI_USER as i32));
 }
 
 /// `mask` holds while the call waits (ppoll, pselect6, epoll_pwait). If a signal ends it, delivery puts the old mask back.

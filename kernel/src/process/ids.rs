@@ -315,6 +315,11 @@ fn find<T>(
     array(block(number / BLOCK)?).get((number % BLOCK) as usize)
 }
 
+/// Does anything have this number: a process, a thread, a group or a session?
+pub fn is_used(number: Pid) -> bool {
+    find(number, |block| &block.uses).is_some_and(|uses| uses.load(Relaxed) != 0)
+}
+
 /// The process with this number, alive or a zombie.
 pub fn find_process(pid: Pid) -> Option<Arc<Process>> {
     find(pid, |block| &block.processes)?.get(&sync::rcu::read())

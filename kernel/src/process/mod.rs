@@ -444,7 +444,8 @@ pub fn signal_pending() -> bool {
 
 /// The running thread has hit its file size limit: SIGXFSZ.
 pub fn signal_file_size() {
-    signal::send::to_thread(&current(), signal::Info::kernel(linux_raw_sys::general::SIGXFSZ));
+    use linux_raw_sys::general::{SI_USER, SIGXFSZ};
+    signal::send::to_thread(&current(), signal::Info::user(SIGXFSZ, SI_USER as i32));
 }
 
 /// An interrupted relative sleep: notes its deadline and where the remaining time is written, for restart_syscall.

@@ -23,7 +23,10 @@ pub fn sys_ioctl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             file.set_flags(if on { flags | OpenFlags::NONBLOCK } else { flags - OpenFlags::NONBLOCK });
             Ok(0)
         }
-        FIOASYNC => get_u32(argument).map(|_| 0),
+        FIOASYNC => {
+            let on = get_u32(argument)? != 0;
+            file.set_async(fd, on)?.ok_or(ENOTTY).map(|()| 0)
+        }
         FIONREAD if file.inode().kind == Kind::Regular => {
             let left = file.inode().size().saturating_sub(*file.position.lock());
             put_u32(argument, u32::try_from(left).unwrap_or(i32::MAX as u32))

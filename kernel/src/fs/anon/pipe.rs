@@ -17,6 +17,7 @@ use super::ring::{PAGE, Ring};
 use crate::account::{Charge, Denied, Kind, limits};
 use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENFILE, ENOMEM, ENOTTY, EPERM, EPIPE, Errno, Result};
 use crate::fs::caller;
+use crate::fs::file::async_io::AsyncQueues;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
@@ -108,7 +109,7 @@ impl Pipe {
             self.len.store(ring.len(), SeqCst);
             drop(ring);
             if n > 0 {
-                self.writable.wake_and_give_way();
+                self.writable.wake_for_io_and_give_way();
                 return Ok(n);
             }
             if out.faulted() {
@@ -117,6 +118,8 @@ impl Pipe {
             if self.writers.load(SeqCst) == 0 && self.len.load(SeqCst) == 0 {
                 return Ok(0);
             }
+            // Whoever finds nothing tells the other side, too, as on Linux.
+            self.writable.signal_owners();
             if !wait {
                 return Err(EAGAIN);
             }
@@ -146,7 +149,7 @@ impl Pipe {
             drop(ring);
             done += n;
             if n > 0 {
-                self.readable.wake_and_give_way();
+                self.readable.wake_for_io_and_give_way();
             }
             if from.faulted() {
                 return ended(done, EFAULT);
@@ -160,6 +163,9 @@ impl Pipe {
             if room >= whole {
                 // There was room, but no memory for it.
                 return ended(done, ENOMEM);
+            }
+            if done == 0 {
+                self.readable.signal_owners();
             }
             if !wait {
                 return ended(done, EAGAIN);
@@ -270,6 +276,10 @@ impl End {
         }
         self.pipe.count_pages();
         self.pipe.wake_all();
+        if (self.pipe.readers.load(SeqCst) == 0) != (self.pipe.writers.load(SeqCst) == 0) {
+            self.pipe.readable.signal_owners();
+            self.pipe.writable.signal_owners();
+        }
     }
 
     /// F_GETPIPE_SZ.
@@ -363,6 +373,12 @@ impl FileOps for End {
             }
             _ => Err(ENOTTY),
         }
+    }
+
+    fn async_queues(&self) -> Option<AsyncQueues<'_>> {
+        let (input, output) =
+            (self.reads.then_some(&self.pipe.readable), self.writes.then_some(&self.pipe.writable));
+        Some(AsyncQueues { input, output, owner: None })
     }
 
     fn release(&self, _: &File) {

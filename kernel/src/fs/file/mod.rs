@@ -6,6 +6,7 @@
 //! Lock order: `position` → the inode's `write_lock` → what the file itself takes.
 #![forbid(unsafe_code)]
 
+pub mod async_io;
 pub mod buffer;
 pub mod describe;
 pub mod ioctl;
@@ -28,9 +29,10 @@ use core::sync::atomic::{
 
 use crate::lock_order as level;
 use sync::level::Held;
-use sync::rcu::RcuHead;
+use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, slab_arc};
 
+use self::async_io::{AsyncIo, AsyncQueues};
 use self::buffer::{Input, Output};
 use self::poll::Poller;
 use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
@@ -69,12 +71,9 @@ bitflags::bitflags! {
 }
 
 impl OpenFlags {
-    /// Those that F_SETFL may change.
-    pub const SETTABLE: OpenFlags = OpenFlags::APPEND
-        .union(OpenFlags::NONBLOCK)
-        .union(OpenFlags::ASYNC)
-        .union(OpenFlags::DIRECT)
-        .union(OpenFlags::NOATIME);
+    /// Those that F_SETFL may change; ASYNC is `File::set_async`'s.
+    pub const SETTABLE: OpenFlags =
+        OpenFlags::APPEND.union(OpenFlags::NONBLOCK).union(OpenFlags::DIRECT).union(OpenFlags::NOATIME);
 
     /// Not with 3 either: such a descriptor is for ioctl alone.
     pub fn reads(self) -> bool {
@@ -129,6 +128,11 @@ pub trait FileOps: Send + Sync + Any {
     /// The events that hold now; queues that wake when that changes are added to `poller`.
     fn poll<'a>(&'a self, _file: &'a File, _poller: &mut Poller<'_, 'a>) -> u32 {
         poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM
+    }
+
+    /// The queues whose changes it tells by signal (O_ASYNC). None: it never does.
+    fn async_queues(&self) -> Option<AsyncQueues<'_>> {
+        None
     }
 
     fn ioctl(&self, _file: &File, _command: u32, _argument: usize) -> Result<usize> {
@@ -197,6 +201,7 @@ pub struct File {
     opens: AtomicU32,
     /// It counts among the inode's writers.
     writer: AtomicBool,
+    async_io: RcuArc<AsyncIo>,
     pub position: Mutex<u64, level::FilePosition>,
     rcu: RcuHead,
 }
@@ -263,6 +268,7 @@ impl File {
             flags: AtomicU32::new(kept.bits()),
             opens: AtomicU32::new(0),
             writer: AtomicBool::new(false),
+            async_io: RcuArc::empty(),
             position: Mutex::new(0, &POSITION),
             rcu: RcuHead::new(),
         })?)
@@ -323,6 +329,7 @@ impl File {
         if self.opens.fetch_sub(1, AcqRel) == 1 {
             self.inode().locks.release_file(self.lock_holder());
             self.end_write();
+            self.stop_async();
             self.ops().release(self);
         }
     }

@@ -12,7 +12,9 @@ use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::lock_order as level;
 use sync::{SpinLock, TryVec, lock_class, try_box};
 
+use super::async_io::{AsyncIo, Place};
 use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
+use crate::fs::caller::Band;
 use crate::sched::{PollSet, Sleep, WaitQueue, Woken, schedule_if_needed};
 
 lock_class! { static WATCHERS: LockClass = ("poll watchers", level::PollWatchers); }
@@ -37,24 +39,41 @@ pub trait Watcher: Send + Sync {
     }
 }
 
+/// What stands on a queue's list.
+trait Standing {
+    fn is_gone(&self) -> bool;
+}
+
+impl Standing for Weak<dyn Watcher> {
+    fn is_gone(&self) -> bool {
+        self.strong_count() == 0
+    }
+}
+
+impl Standing for Place {
+    fn is_gone(&self) -> bool {
+        self.to.strong_count() == 0
+    }
+}
+
 /// Those who watch a queue. They keep their places: `notify` may be among them.
-struct Watchers {
-    list: Vec<Weak<dyn Watcher>>,
+struct Watchers<W> {
+    list: Vec<W>,
     /// Where the last newcomer looked for the place of one that is gone.
     looked: usize,
 }
 
-impl Watchers {
+impl<W: Standing> Watchers<W> {
     const fn new() -> Self {
         Watchers { list: Vec::new(), looked: 0 }
     }
 
     /// A newcomer looks at a few places only. So as many are there as were in use at once, and a part more.
-    fn put(&mut self, watcher: Weak<dyn Watcher>) -> Result {
+    fn put(&mut self, watcher: W) -> Result {
         const LOOKS: usize = 4;
         for _ in 0..LOOKS.min(self.list.len()) {
             self.looked = self.looked.checked_add(1).filter(|&at| at < self.list.len()).unwrap_or(0);
-            if let Some(place) = self.list.get_mut(self.looked).filter(|w| w.strong_count() == 0) {
+            if let Some(place) = self.list.get_mut(self.looked).filter(|w| w.is_gone()) {
                 *place = watcher;
                 return Ok(());
             }
@@ -64,8 +83,16 @@ impl Watchers {
 }
 
 struct Watching {
-    all: Watchers,
-    exclusive: Watchers,
+    all: Watchers<Weak<dyn Watcher>>,
+    exclusive: Watchers<Weak<dyn Watcher>>,
+    /// Files that tell their owners by signal.
+    signals: Watchers<Place>,
+}
+
+impl Watching {
+    const fn new() -> Self {
+        Watching { all: Watchers::new(), exclusive: Watchers::new(), signals: Watchers::new() }
+    }
 }
 
 pub struct PollQueue {
@@ -92,12 +119,54 @@ impl PollQueue {
         }
     }
 
-    /// As `wake`, for callers that hold no lock but sleeping ones: it gives way among many watchers.
-    pub fn wake_and_give_way(&self) {
+    /// As `wake`, because bytes have moved: owners of files with O_ASYNC get their signal, too.
+    pub fn wake_for_io(&self) {
+        self.wake();
+        self.signal_owners();
+    }
+
+    /// As `wake_for_io`, for callers that hold no lock but sleeping ones: it gives way among many watchers.
+    pub fn wake_for_io_and_give_way(&self) {
         self.queue.wake_all();
         if self.watched.load(SeqCst) {
             self.notify_and_give_way();
+            self.signal_owners();
         }
+    }
+
+    /// Tells the owners of files with O_ASYNC.
+    pub fn signal_owners(&self) {
+        if self.watched.load(SeqCst) {
+            self.for_each_place(|io, band| io.tell(band));
+        }
+    }
+
+    /// From now on nobody is told by signal, until O_ASYNC is turned on again.
+    pub fn stop_signals(&self) {
+        if self.watched.load(SeqCst) {
+            self.for_each_place(|io, _| io.turn_off());
+        }
+    }
+
+    #[cold]
+    fn for_each_place(&self, f: impl Fn(&AsyncIo, Band)) {
+        let mut i = 0usize;
+        loop {
+            let place = match &*self.watchers.lock() {
+                Some(watchers) => watchers.signals.list.get(i).cloned(),
+                None => None,
+            };
+            let Some(place) = place else { return };
+            if let Some(io) = place.to.upgrade() {
+                f(&io, place.band);
+            }
+            i = i.saturating_add(1);
+        }
+    }
+
+    /// The owner of a file with O_ASYNC comes to stand here.
+    pub(super) fn join(&self, place: Place) -> Result {
+        self.with_watching(|watching| watching.signals.put(place))
     }
 
     /// Does a thread sleep here?
@@ -148,16 +217,19 @@ impl PollQueue {
 
     fn watch(&self, watcher: Weak<dyn Watcher>, exclusive: bool) -> Result {
         // Whoever comes behind the back of `notify` looks at the file itself.
+        self.with_watching(|watching| {
+            let list = if exclusive { &mut watching.exclusive } else { &mut watching.all };
+            list.put(watcher)
+        })
+    }
+
+    fn with_watching(&self, put: impl FnOnce(&mut Watching) -> Result) -> Result {
         let mut watchers = self.watchers.lock();
         if watchers.is_none() {
-            *watchers = Some(try_box(Watching { all: Watchers::new(), exclusive: Watchers::new() })?);
+            *watchers = Some(try_box(Watching::new())?);
         }
         let Some(watchers) = &mut *watchers else { return Ok(()) };
-        if exclusive {
-            watchers.exclusive.put(watcher)?
-        } else {
-            watchers.all.put(watcher)?
-        }
+        put(watchers)?;
         self.watched.store(true, SeqCst);
         Ok(())
     }

@@ -59,7 +59,7 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
             match argument {
                 0 | 1 => {
                     tty.stopped.store(argument == 0, SeqCst);
-                    tty.writable.wake();
+                    tty.wake_writers();
                 }
                 2 | 3 => {}
                 _ => return Err(EINVAL),
@@ -166,7 +166,7 @@ fn set(tty: &Tty, argument: usize, flush: bool) -> Result<usize> {
         }
     }
     if new.input & super::termios::IXON == 0 && tty.stopped.swap(false, SeqCst) {
-        tty.writable.wake();
+        tty.wake_writers();
     }
     tty.readable.wake();
     Ok(0)

@@ -31,6 +31,7 @@ use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 use crate::device::serial;
 use crate::errno::{EAGAIN, EIO, ENXIO, ETIMEDOUT, Result};
 use crate::fs::caller;
+use crate::fs::file::async_io::{AsyncQueues, running_process};
 use crate::fs::file::buffer::{Input as WriteInput, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
@@ -64,6 +65,8 @@ pub struct Tty {
     writing: Mutex<usize, level::TtyOutput>,
     /// Output is stopped (^S).
     stopped: AtomicBool,
+    /// A write came to its end for want of room: whoever makes room tells so.
+    lacked_room: AtomicBool,
     readable: PollQueue,
     writable: PollQueue,
     /// Session whose controlling terminal this is, and its foreground group; 0: none.
@@ -119,6 +122,7 @@ impl Tty {
             echo: SpinLock::new(Vec::new(), &ECHO),
             writing: Mutex::new(0, &WRITING),
             stopped: AtomicBool::new(false),
+            lacked_room: AtomicBool::new(false),
             readable: PollQueue::new(),
             writable: PollQueue::new(),
             session: AtomicU32::new(0),
@@ -174,15 +178,34 @@ impl Tty {
         }
         if let Some(stop) = all.stop {
             self.stopped.store(stop, SeqCst);
-            self.writable.wake();
+            self.wake_writers();
         }
         if !all.echo.is_empty() {
             let _ = self.echo.lock().try_extend_from_slice(&all.echo);
             self.try_echo();
         }
-        if all.readable || all.flush {
+        if all.readable {
+            self.readable.wake_for_io();
+        } else if all.flush {
             self.readable.wake();
         }
+    }
+
+    /// There may be room for output.
+    fn wake_writers(&self) {
+        self.writable.wake();
+        if self.lacked_room.load(Relaxed) && self.lacked_room.swap(false, SeqCst) {
+            self.writable.signal_owners();
+        }
+    }
+
+    /// Input is told by signal, and output where a write lacked room; to the foreground group if nobody else is named.
+    fn async_queues(&self) -> AsyncQueues<'_> {
+        let owner = match self.foreground() {
+            0 => running_process(),
+            group => (caller::OwnerKind::Group, group),
+        };
+        AsyncQueues { input: Some(&self.readable), output: Some(&self.writable), owner: Some(owner) }
     }
 
     /// Reads, as the mode has it.
@@ -311,6 +334,8 @@ impl Tty {
         self.hangups.fetch_add(1, SeqCst);
         self.input.lock().flush();
         self.stopped.store(false, SeqCst);
+        self.readable.stop_signals();
+        self.writable.stop_signals();
         self.readable.wake();
         self.writable.wake();
         group
@@ -404,6 +429,10 @@ impl FileOps for Open {
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
         self.tty.poll(self, poller)
+    }
+
+    fn async_queues(&self) -> Option<AsyncQueues<'_>> {
+        (!self.is_hung_up()).then(|| self.tty.async_queues())
     }
 
     fn ioctl(&self, file: &File, command: u32, argument: usize) -> Result<usize> {

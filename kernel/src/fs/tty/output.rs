@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use core::mem::take;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::termios::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, Termios, XTABS};
 use super::{Line, Tty};
@@ -101,6 +102,7 @@ impl Tty {
         while from.left() > 0 {
             if self.is_blocked() {
                 if file.nonblocking() {
+                    self.lacked_room.store(true, Relaxed);
                     return if from.done() > 0 { Ok(from.done()) } else { Err(EAGAIN) };
                 }
                 if self.is_ended() {

@@ -27,6 +27,7 @@ use super::termios::{ICANON, Termios};
 use super::{Line, Tty, control};
 use crate::errno::{EAGAIN, EINVAL, EIO, ENOSPC, Result};
 use crate::fs::caller;
+use crate::fs::file::async_io::{AsyncQueues, running_process};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::ioctl::{FIONREAD, get_u32, put_u32};
 use crate::fs::file::poll::{self, PollQueue, Poller};
@@ -87,7 +88,7 @@ impl Pty {
             }
             output.extend(bytes);
         }
-        self.changed.wake();
+        self.changed.wake_for_io();
     }
 
     /// Somebody read from the terminal.
@@ -241,7 +242,7 @@ impl FileOps for Master {
                 break;
             }
         }
-        self.tty.writable.wake();
+        self.tty.wake_writers();
         match out.result() {
             Ok(0) => Err(EIO),
             result => result,
@@ -294,6 +295,11 @@ impl FileOps for Master {
             events |= poll::OUT | poll::WRNORM;
         }
         events
+    }
+
+    fn async_queues(&self) -> Option<AsyncQueues<'_>> {
+        let input = self.pty().ok().map(|pty| &pty.changed);
+        Some(AsyncQueues { input, output: None, owner: Some(running_process()) })
     }
 
     fn ioctl(&self, file: &File, command: u32, argument: usize) -> Result<usize> {

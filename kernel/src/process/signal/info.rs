@@ -15,6 +15,8 @@ enum Payload {
     Child,
     /// An address.
     Fault,
+    /// Events of a file, and its descriptor.
+    Poll,
 }
 
 /// What a signal carries: the parts of siginfo_t that are used.
@@ -80,12 +82,16 @@ impl Info {
     fn payload(&self) -> Payload {
         const FAULTS: u64 =
             bit(abi::SIGSEGV) | bit(abi::SIGBUS) | bit(abi::SIGILL) | bit(abi::SIGTRAP) | bit(abi::SIGFPE);
+        /// POLL_HUP: codes up to here are of files, where a signal has none of its own.
+        const LAST_POLL: i32 = 6;
         match self.code {
             abi::SI_TIMER => Payload::Timer,
+            abi::SI_SIGIO => Payload::Poll,
             code if code < 0 && code != abi::SI_TKILL => Payload::Value,
             code if code <= 0 || code == abi::SI_KERNEL as i32 => Payload::Sender,
             _ if self.signal == abi::SIGCHLD => Payload::Child,
             _ if (1..=COUNT).contains(&self.signal) && bit(self.signal) & FAULTS != 0 => Payload::Fault,
+            1..=LAST_POLL => Payload::Poll,
             _ => Payload::Sender,
         }
     }
@@ -115,6 +121,7 @@ impl Info {
         const TIMER: [(usize, usize, usize); 4] = [(16, 24, 4), (20, 32, 4), (24, 44, 4), (24, 48, 8)];
         const CHILD: [(usize, usize, usize); 5] =
             [(16, 12, 4), (20, 16, 4), (24, 40, 4), (32, 56, 8), (40, 64, 8)];
+        const POLL: [(usize, usize, usize); 2] = [(16, 28, 4), (24, 20, 4)];
         const FAULT: [(usize, usize, usize); 1] = [(16, 72, 8)];
         let mut copy = |fields: &[(usize, usize, usize)]| {
             for &(from, to, len) in fields {
@@ -133,6 +140,7 @@ impl Info {
             Payload::Timer => copy(&TIMER),
             Payload::Child => copy(&CHILD),
             Payload::Fault => copy(&FAULT),
+            Payload::Poll => copy(&POLL),
         }
         out
     }

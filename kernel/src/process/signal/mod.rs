@@ -9,6 +9,7 @@
 mod actions;
 pub mod deliver;
 mod info;
+pub mod io;
 pub mod robust;
 pub mod send;
 

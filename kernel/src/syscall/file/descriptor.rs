@@ -1,7 +1,7 @@
 //! Descriptors: close, dup, fcntl.
 #![forbid(unsafe_code)]
 
-use super::{file, lock};
+use super::{file, lock, owner};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::caller;
@@ -70,8 +70,13 @@ const F_SETFL: u32 = 4;
 const F_GETLK: u32 = 5;
 const F_SETLK: u32 = 6;
 const F_SETLKW: u32 = 7;
+const F_SETOWN: u32 = 8;
 const F_GETOWN: u32 = 9;
+const F_SETSIG: u32 = 10;
 const F_GETSIG: u32 = 11;
+const F_SETOWN_EX: u32 = 15;
+const F_GETOWN_EX: u32 = 16;
+const F_GETOWNER_UIDS: u32 = 17;
 const F_OFD_GETLK: u32 = 36;
 const F_OFD_SETLK: u32 = 37;
 const F_OFD_SETLKW: u32 = 38;
@@ -101,17 +106,23 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
         F_SETFD => files.set_close_on_exec(fd, argument & 1 != 0).map(|()| 0),
         F_GETFL => {
             // A 64-bit program's files are all "large".
-            Ok((file.flags() | large(&file)).bits() as usize)
+            let told = if file.is_async() { OpenFlags::ASYNC } else { OpenFlags::empty() };
+            Ok((file.flags() | large(&file) | told).bits() as usize)
         }
         F_SETFL => {
-            set_flags(&file, OpenFlags::from_bits_retain(argument as u32))?;
+            set_flags(fd, &file, OpenFlags::from_bits_retain(argument as u32))?;
             Ok(0)
         }
         F_GETLK | F_OFD_GETLK => lock::get(&file, argument, command == F_OFD_GETLK),
         F_SETLK | F_SETLKW => lock::set(fd, &file, argument, command == F_SETLKW, false),
         F_OFD_SETLK | F_OFD_SETLKW => lock::set(fd, &file, argument, command == F_OFD_SETLKW, true),
-        // Nobody is told of a file by a signal: see `set_flags`. So an owner and a signal are refused as numbers that are not known.
-        F_GETOWN | F_GETSIG => Ok(0),
+        F_GETOWN => Ok(owner::get(&file)),
+        F_SETOWN => owner::set(&file, argument as i32).map(|()| 0),
+        F_GETSIG => Ok(owner::signal(&file)),
+        F_SETSIG => owner::set_signal(&file, argument as i32).map(|()| 0),
+        F_GETOWN_EX => owner::get_ex(&file, argument).map(|()| 0),
+        F_SETOWN_EX => owner::set_ex(&file, argument).map(|()| 0),
+        F_GETOWNER_UIDS => owner::get_ids(&file, argument).map(|()| 0),
         F_ADD_SEALS => {
             if !file.flags().writes() {
                 return Err(EPERM);
@@ -129,16 +140,18 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
 /// F_SETFL.
 ///
 /// # Errors
-/// EPERM: O_NOATIME on somebody else's file. EINVAL: O_ASYNC, and O_DIRECT of pipes (packets), which are not there.
-fn set_flags(file: &File, flags: OpenFlags) -> Result {
+/// EPERM: O_NOATIME on somebody else's file. EINVAL: O_DIRECT of pipes (packets), which is not there.
+fn set_flags(fd: i32, file: &File, flags: OpenFlags) -> Result {
     let new = flags.difference(file.flags());
     if new.contains(OpenFlags::NOATIME) && !Cred::current().owns(file.inode()) {
         return Err(EPERM);
     }
     let packets = new.contains(OpenFlags::DIRECT) && file.inode().kind == Kind::Fifo;
-    if new.contains(OpenFlags::ASYNC) || packets {
+    if packets {
         return Err(EINVAL);
     }
+    // A kind of file that tells nobody ignores it.
+    file.set_async(fd, flags.contains(OpenFlags::ASYNC))?;
     file.set_flags(flags);
     Ok(())
 }

@@ -5,6 +5,7 @@ mod data;
 mod descriptor;
 mod lock;
 mod make;
+mod owner;
 mod splice;
 
 pub use data::*;

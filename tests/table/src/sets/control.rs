@@ -10,9 +10,9 @@ use linux_raw_sys::general;
 sets! {
     FCNTL "fcntl command" choose {
         F_DUPFD(Int(&FDS)), F_GETFD, F_SETFD(Options(&FD_FLAGS)), F_GETFL, F_SETFL(Options(&super::OPEN)), F_GETLK(InOut(&FLOCK)),
-        F_SETLK(In(&FLOCK)), F_SETLKW(In(&FLOCK)), F_SETOWN(Pid) refused "EINVAL", F_GETOWN partly "always 0",
-        F_SETSIG = 10 (Signal) refused "EINVAL", F_GETSIG = 11 partly "always 0", F_SETOWN_EX = 15 (In(&F_OWNER)) refused "EINVAL",
-        F_GETOWN_EX = 16 (Out(&F_OWNER)) refused "EINVAL", F_OFD_GETLK = 36 (InOut(&FLOCK)),
+        F_SETLK(In(&FLOCK)), F_SETLKW(In(&FLOCK)), F_SETOWN(Pid), F_GETOWN,
+        F_SETSIG = 10 (Signal), F_GETSIG = 11, F_SETOWN_EX = 15 (In(&F_OWNER)),
+        F_GETOWN_EX = 16 (Out(&F_OWNER)), F_GETOWNER_UIDS = 17 (Out(&F_OWNER)), F_OFD_GETLK = 36 (InOut(&FLOCK)),
         F_OFD_SETLK = 37 (In(&FLOCK)), F_OFD_SETLKW = 38 (In(&FLOCK)),
         F_SETLEASE = 1024 (Options(&super::LOCK_KIND)) refused "EINVAL", F_GETLEASE = 1025 refused "EINVAL",
         F_NOTIFY = 1026 (Int(&ANY)) refused "EINVAL", F_DUPFD_QUERY = 1027 (Fd(Any)) refused "EINVAL", F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
@@ -26,7 +26,7 @@ sets! {
         F_SEAL_SEAL = 1, F_SEAL_SHRINK = 2, F_SEAL_GROW = 4, F_SEAL_WRITE = 8, F_SEAL_FUTURE_WRITE = 16, F_SEAL_EXEC = 32
     }
     IOCTL "ioctl command" choose {
-        FIOCLEX = 0x5451, FIONCLEX = 0x5450, FIONBIO = 0x5421 (In(&WORD)), FIOASYNC = 0x5452 (In(&WORD)) partly "no SIGIO is sent",
+        FIOCLEX = 0x5451, FIONCLEX = 0x5450, FIONBIO = 0x5421 (In(&WORD)), FIOASYNC = 0x5452 (In(&WORD)),
         FIONREAD = 0x541b (Out(&WORD)), TCGETS = 0x5401 (Out(&TERMIOS)), TCSETS = 0x5402 (In(&TERMIOS)), TCSETSW = 0x5403 (In(&TERMIOS)),
         TCSETSF = 0x5404 (In(&TERMIOS)), TCSBRK = 0x5409 (Int(&SMALL)) hint, TCXONC = 0x540a (Int(&SMALL)), TCFLSH = 0x540b (Int(&SMALL)),
         TIOCEXCL = 0x540c partly "others may open it", TIOCNXCL = 0x540d, TIOCSCTTY = 0x540e (Int(&SMALL)), TIOCGPGRP = 0x540f (Out(&WORD)),

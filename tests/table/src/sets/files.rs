@@ -10,7 +10,7 @@ sets! {
     choose { O_RDONLY, O_WRONLY, O_RDWR, O_ACCMODE }
     flags {
         O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_APPEND, O_NONBLOCK, O_DSYNC, O_SYNC,
-        FASYNC partly "no SIGIO is sent",
+        FASYNC,
         O_DIRECT hint,
         O_LARGEFILE, O_DIRECTORY, O_NOFOLLOW, O_NOATIME, O_CLOEXEC, O_PATH,
         O_TMPFILE = 0o20200000

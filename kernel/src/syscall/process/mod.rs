@@ -6,7 +6,7 @@ pub(super) mod prctl;
 use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};
 use crate::fs::Executable;
-use crate::memory::user::{UserPtr, UserSlice, UserStr};
+use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::access::{self, By};
 use crate::process::wait::{self, Event, Target, UsageSum, WaitOptions};
 use crate::process::{self, CloneRequest, exec, session};
@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::path::PathText;
 use super::time::Timeval;
 
 /// fork(2).
@@ -56,11 +57,15 @@ pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
     }
     let words = UserPtr::<[u64; 8]>::new(address).read()?;
     // What a newer structure holds beyond the first version must be zero.
-    let mut rest = [0u8; 4096];
-    let rest = rest.get_mut(..size - FIRST).ok_or(Errno::E2BIG)?;
-    UserSlice::new(address.checked_add(FIRST).ok_or(Errno::EFAULT)?, rest.len()).read(rest)?;
-    if rest.iter().any(|b| *b != 0) {
-        return Err(Errno::E2BIG);
+    let mut at = FIRST;
+    while at < size {
+        let mut part = [0u8; 64];
+        let part = part.get_mut(..(size - at).min(64)).ok_or(Errno::E2BIG)?;
+        UserSlice::new(address.checked_add(at).ok_or(Errno::EFAULT)?, part.len()).read(part)?;
+        if part.iter().any(|b| *b != 0) {
+            return Err(Errno::E2BIG);
+        }
+        at += part.len();
     }
     let [flags, _pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls] = words;
     if flags & u64::from(abi::CSIGNAL) != 0
@@ -111,10 +116,9 @@ fn execute(
     envp: usize,
     meaning: impl FnOnce(&[u8]) -> Executable<'_>,
 ) -> Result<usize> {
-    let mut buffer = [0; abi::PATH_MAX as usize];
-    let path = UserStr::new(path).read(&mut buffer)?;
+    let path = PathText::read(path)?;
     let (argv, envp) = exec::copy_strings(argv, envp)?;
-    exec::exec(regs, meaning(path), argv, &envp).map(|()| 0)
+    exec::exec(regs, meaning(path.bytes()), argv, &envp).map(|()| 0)
 }
 
 /// exit(2): this thread alone.

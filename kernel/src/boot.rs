@@ -46,6 +46,8 @@ fn finish_boot(_: usize) {
     syscall::trace::configure(arch::command_line());
     #[cfg(feature = "lockdep")]
     crate::lock_order::plant_inversion(arch::command_line());
+    #[cfg(feature = "lockdep")]
+    sched::depth::plant(arch::command_line());
     sched::plant(arch::command_line());
     fs::init(&FILE_SYSTEMS, arch::initramfs());
     if let Err(errno) = process::start_init() {

@@ -18,6 +18,8 @@ mod names;
 mod nodes;
 mod process;
 mod settings;
+#[cfg(feature = "lockdep")]
+mod stack;
 mod status;
 mod users;
 

@@ -34,7 +34,11 @@ pub static ROOT: &[Entry] = &[
 ];
 
 /// What Linux does not show.
-static DARTER: &[Entry] = &[text("users", users::users)];
+static DARTER: &[Entry] = &[
+    #[cfg(feature = "lockdep")]
+    text("stack", super::stack::text),
+    text("users", users::users),
+];
 
 const fn of(name: &'static str, mode: u32, make: MakeOf) -> Of {
     Of { name, mode, what: WhatOf::Text(make) }

@@ -46,7 +46,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    const fn of(index: usize) -> Kind {
+    #[cfg(feature = "lockdep")]
+    pub const COUNT: usize = KINDS;
+
+    pub const fn of(index: usize) -> Kind {
         match index {
             EXCEPTION => Kind::Exception,
             RETURN => Kind::Return,
@@ -54,6 +57,20 @@ impl Kind {
             THREAD => Kind::Thread,
             HALVES => Kind::Halves,
             number => Kind::Call(number),
+        }
+    }
+
+    /// Its place among all.
+    #[cfg(any(test, feature = "lockdep"))]
+    pub const fn index(self) -> usize {
+        match self {
+            Kind::Exception => EXCEPTION,
+            Kind::Return => RETURN,
+            Kind::Exit => EXIT,
+            Kind::Thread => THREAD,
+            Kind::Halves => HALVES,
+            Kind::Call(number) if number < CALLS => number,
+            Kind::Call(_) => CALLS - 1,
         }
     }
 }
@@ -253,5 +270,6 @@ mod tests {
     fn each_kind_has_a_place_of_its_own() {
         let kinds: alloc::vec::Vec<Kind> = (0..KINDS).map(Kind::of).collect();
         assert!((1..KINDS).all(|n| !kinds[..n].contains(&kinds[n])));
+        assert!((0..KINDS).all(|n| kinds[n].index() == n));
     }
 }

@@ -4,6 +4,7 @@
 //! * `runqueue`  one queue per CPU, ordered by virtual run time; wake-up, placement, preemption, stealing
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
+//! * `depth`     how deep stacks get
 //! * `latency`   how long CPUs do not give way; `stall` says when that is too long
 //! * `pending`   what interrupt handlers leave to be done by threads (bottom halves)
 //!
@@ -13,6 +14,8 @@
 //! LockOrder: wait queue, futex bucket or timer queue → run queue. Two run queues are never held at once.
 //! CountLocal: waking, sleeping and switching on one CPU write only that CPU's queue and the tasks themselves.
 
+#[cfg(feature = "lockdep")]
+pub mod depth;
 pub mod futex;
 pub mod latency;
 pub mod pending;

@@ -38,6 +38,8 @@ pub use fpu::FpuState;
 pub use ipi::call_others;
 pub use machine::Machine;
 pub use stack::{KernelStack, trim as trim_stacks};
+#[cfg(feature = "lockdep")]
+pub use stack::{SIZE as STACK_SIZE, depth::used as stack_used};
 pub use thread_pointers::{ArchPrctl, ThreadPointers, arch_prctl, tls};
 pub use trap::{TrapRecord, UserRegs};
 pub use vdso::vdso;

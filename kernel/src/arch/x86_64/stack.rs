@@ -5,6 +5,8 @@
 //! are cached on the CPU that freed them (CountLocal), the rest lie in one pool. `trim` gives the memory of many pooled
 //! stacks back at once, against one flush of the kernel's translations on all CPUs.
 //!
+//! With feature lockdep a stack is painted, so that what a call has used of it can be told (`depth`).
+//!
 //! Lock order: the pool's lock is taken alone; frames are allocated before it is taken where possible, and under it where a
 //! page table is missing (pool → frame lists).
 
@@ -92,6 +94,13 @@ fn top_of(slot: usize) -> usize {
 impl KernelStack {
     /// A stack, from this CPU's cache, the pool, or new. `None`: no memory.
     pub fn try_new() -> Option<KernelStack> {
+        let stack = KernelStack::find()?;
+        #[cfg(feature = "lockdep")]
+        depth::paint(&stack);
+        Some(stack)
+    }
+
+    fn find() -> Option<KernelStack> {
         let cached = CACHE.with(|cache| {
             cache.count = cache.count.checked_sub(1)?;
             Some(cache.slots[cache.count % CACHED])
@@ -278,4 +287,39 @@ pub unsafe fn boot_stack(cpu: u32) -> usize {
         }
     }
     top
+}
+
+/// How deep calls go: what has lost its paint was used.
+#[cfg(feature = "lockdep")]
+pub mod depth {
+    use super::{KernelStack, SIZE};
+    use crate::arch::x86_64::cpu::percpu;
+    use core::arch::asm;
+
+    const PAINT: usize = 0x5ac4_5ac4_5ac4_5ac4;
+    const WORD: usize = size_of::<usize>();
+
+    pub(super) fn paint(stack: &KernelStack) {
+        for word in (stack.top() - SIZE..stack.top()).step_by(WORD) {
+            // SAFETY: a word of a mapped stack that nobody uses yet.
+            unsafe { (word as *mut usize).write_volatile(PAINT) };
+        }
+    }
+
+    /// Bytes of the running thread's stack that were used since this was last asked; paints them again. Interrupts are off.
+    pub fn used() -> usize {
+        let top = percpu::kernel_stack();
+        let now: usize;
+        // SAFETY: reads a register.
+        unsafe { asm!("mov {}, rsp", out(reg) now, options(nomem, nostack, preserves_flags)) };
+        let bottom = top - SIZE;
+        // SAFETY: words of this thread's own stack, which stays mapped; below `now` nobody has anything: interrupts are off.
+        let is_painted = |word: usize| unsafe { (word as *const usize).read_volatile() } == PAINT;
+        let lowest = (bottom..now).step_by(WORD).find(|&word| !is_painted(word)).unwrap_or(now);
+        for word in (lowest..now).step_by(WORD) {
+            // SAFETY: as above.
+            unsafe { (word as *mut usize).write_volatile(PAINT) };
+        }
+        top - lowest
+    }
 }

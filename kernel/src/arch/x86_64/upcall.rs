@@ -29,6 +29,8 @@ pub unsafe fn return_work(regs: &mut UserRegs) {
 pub fn leaving_kernel() {
     sync::lock::order::assert_none_held("return to user mode");
     sync::rcu::quiescent();
+    #[cfg(feature = "lockdep")]
+    sched::depth::note();
 }
 
 #[inline(always)]

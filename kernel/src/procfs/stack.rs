@@ -1,0 +1,37 @@
+//! /proc/darter/stack: the most that was used of a kernel stack, by what a program asked for (`sched::depth`). On the lockdep kernel alone.
+//!
+//! The first line is the version of this form and the size of a stack. Then a line for each kind, the deepest first: bytes, and the kind, which
+//! is `call` with its number, or a word.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt::Write;
+
+use sync::heap::{Text, TryVec};
+
+use crate::errno::{ENOMEM, Result};
+use crate::sched::depth::figures;
+use crate::sched::latency::Kind;
+
+pub fn text(out: &mut Vec<u8>) -> Result {
+    let mut deepest = Vec::new();
+    deepest.try_resize(Kind::COUNT, 0u64)?;
+    for cpu in 0..sync::cpus() {
+        figures(cpu, |kind, bytes| {
+            if let Some(most) = deepest.get_mut(kind.index()) {
+                *most = bytes.max(*most);
+            }
+        });
+    }
+    let mut order = Vec::new();
+    for (index, bytes) in deepest.iter().enumerate().filter(|(_, bytes)| **bytes != 0) {
+        order.try_push((Reverse(*bytes), index))?;
+    }
+    order.sort_unstable();
+    writeln!(Text(out), "stack 1 {}", crate::arch::STACK_SIZE).map_err(|_| ENOMEM)?;
+    for (Reverse(bytes), index) in order {
+        writeln!(Text(out), "{bytes} {}", Kind::of(index)).map_err(|_| ENOMEM)?;
+    }
+    Ok(())
+}

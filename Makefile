@@ -90,8 +90,8 @@ booted-test: build ## The ABI programs against Linux, and the scripts of tests/b
 	tests/run --kernel $(DARTER_KERNEL); abi=$$?; target/release/darter test --kernel $(DARTER_KERNEL) && exit $$abi
 
 # The booted tests that `make lockdep-test` runs beside the ABI programs: together they take most locks in most orders.
-LOCKDEP_TESTS ?= lock-order leaks terminal statuses
-lockdep-test: build lockdep fuzzer ## The same on the lockdep kernel, with a few of the scripts and the cases that the fuzzer found: a lock out of order is a panic
+LOCKDEP_TESTS ?= lock-order leaks terminal statuses stack
+lockdep-test: build lockdep fuzzer stack ## The same on the lockdep kernel, with a few of the scripts and the cases that the fuzzer found: a lock out of order is a panic
 	@if [ "$(DARTER_KERNEL)" = darter ]; then \
 	    tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4; abi=$$?; \
 	    target/release/darter test --kernel $(LOCKDEP_KERNEL) $(LOCKDEP_TESTS) && \
@@ -124,6 +124,9 @@ EXECUTOR := $(addprefix tests/fuzz/guest/,executor.c program.c home.c)
 target/fuzz/executor: $(EXECUTOR) tests/fuzz/guest/executor.h lines/guest/markers.h | setup
 	@mkdir -p $(@D)
 	$(MUSL_CC) -static -O1 -std=gnu11 -Wall -Wextra -fno-strict-aliasing -Ilines/guest -o $@ $(EXECUTOR)
+
+stack: kernel lockdep ## How deep the kernel's stack gets, and its recursions, against tests/stack/stack.toml
+	$(CARGO) run --quiet --release -p darter-stack $(KERNEL) $(LOCKDEP_KERNEL)
 
 clean: ## Remove what was built; .cache (Linux image) stays
 	$(CARGO) clean

@@ -19,7 +19,7 @@ pub(super) const MANY: u64 = 2000;
 const BATCH: u64 = 64;
 
 /// Callbacks run in one `poll` though another thread should run, if there are not many.
-const LEAST: u64 = 4;
+const LEAST: u64 = 2;
 
 /// A function and what it is called with.
 #[derive(Clone, Copy)]

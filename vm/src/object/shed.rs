@@ -23,7 +23,7 @@ pub struct Gone {
 }
 
 /// Tables, of 64 places each, that are taken apart at once: some hundred thousand instructions.
-const PART: usize = 64;
+const PART: usize = 32;
 
 impl Slots {
     /// The object is gone: all frames and tables are given back. What is large goes in parts, between which other threads run: what is left is a callback that

@@ -29,7 +29,7 @@ use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
 
 /// Pages that wait for one grace period, and are freed at once: some hundred thousand instructions.
-const PART: usize = 2048;
+const PART: usize = 1024;
 
 impl Object {
     /// Sets the size in bytes. What lies beyond is gone for every mapping; what is added reads zero. May sleep.

@@ -19,6 +19,11 @@ use zerocopy::IntoBytes;
 /// Address space set aside at birth; the mapping grows from there to the stack limit.
 const FIRST_SIZE: usize = 132 << 10;
 
+/// Bytes written before others may run.
+const AT_ONCE: usize = 64 << 10;
+/// Pointers made before others may run.
+const POINTERS_AT_ONCE: usize = 1024;
+
 /// AT_PLATFORM, NUL padded.
 const PLATFORM: [u8; 16] = *b"x86_64\0\0\0\0\0\0\0\0\0\0";
 
@@ -51,7 +56,7 @@ pub struct InitialStack {
 /// Maps the stack and fills it.
 ///
 /// # Errors
-/// ENOMEM; E2BIG: the strings do not fit.
+/// ENOMEM; E2BIG: the strings do not fit; EINTR: a fatal signal came.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "arguments are below the limit of the stack, at whose top they lie"
@@ -90,11 +95,18 @@ pub fn build(
     // A word that fills up to 16 bytes, if need be.
     let sp = (random_at - words * size_of::<usize>()) & !15;
 
-    let mut strings = sync::heap::try_vec(top - size_of::<usize>() - arguments_at)?;
-    for part in [&argv.bytes, &envp.bytes, facts.name, &[0]] {
-        strings.try_extend_from_slice(part)?;
+    let length = top - size_of::<usize>() - arguments_at;
+    if length <= AT_ONCE {
+        let mut strings = sync::heap::try_vec(length)?;
+        for part in [&argv.bytes, &envp.bytes, facts.name, &[0]] {
+            strings.try_extend_from_slice(part)?;
+        }
+        write(space, arguments_at, &strings)?;
+    } else {
+        write(space, arguments_at, &argv.bytes)?;
+        write(space, environment_at, &envp.bytes)?;
+        write(space, name_at, facts.name)?;
     }
-    write(space, arguments_at, &strings)?;
 
     let block_len = (platform_at + size_of_val(&PLATFORM) - sp) / size_of::<usize>();
     let mut block: Vec<usize> = sync::heap::try_vec(block_len)?;
@@ -155,11 +167,21 @@ fn push_pointers(block: &mut Vec<usize>, strings: &Strings, mut at: usize) -> Re
     for text in strings.iter() {
         block.try_push(at)?;
         at += text.len() + 1;
+        if block.len().is_multiple_of(POINTERS_AT_ONCE) && crate::sched::give_way() {
+            return Err(Errno::EINTR);
+        }
     }
     Ok(block.try_push(0)?)
 }
 
-fn write(space: &Space, at: usize, bytes: &[u8]) -> Result {
-    space.write_remote(VirtAddr(at), bytes)?;
+#[expect(clippy::arithmetic_side_effects, reason = "bytes on the stack")]
+fn write(space: &Space, mut at: usize, bytes: &[u8]) -> Result {
+    for part in bytes.chunks(AT_ONCE) {
+        space.write_remote(VirtAddr(at), part)?;
+        at += part.len();
+        if part.len() == AT_ONCE && crate::sched::give_way() {
+            return Err(Errno::EINTR);
+        }
+    }
     Ok(())
 }

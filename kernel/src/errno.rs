@@ -76,7 +76,7 @@ impl From<vm::VmError> for Errno {
     fn from(error: vm::VmError) -> Errno {
         use vm::VmError;
         match error {
-            VmError::NoMemory | VmError::NoSpace => ENOMEM,
+            VmError::NoMemory | VmError::NoSpace | VmError::TooMany => ENOMEM,
             VmError::Full => ENOSPC,
             VmError::Invalid => EINVAL,
             VmError::Exists => EEXIST,

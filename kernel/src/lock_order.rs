@@ -152,6 +152,7 @@ sync::lock_order! {
 
     // Sleeping locks: memory. A program's page may be needed under any lock above.
 
+    from vm::order::Exact;
     from vm::order::Moving;
     from vm::order::Span;
     from vm::order::Space;

@@ -20,6 +20,8 @@ pub enum VmError {
     Access,
     /// The caller may not map there (EPERM).
     Permission,
+    /// The space has as many mappings as it may (ENOMEM; EAGAIN from madvise).
+    TooMany,
     /// Locked in memory (EBUSY).
     Busy,
     /// An address is not mapped or does not allow the access (EFAULT).

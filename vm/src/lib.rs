@@ -40,5 +40,6 @@ pub use op::lock::Lock;
 pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};
+pub use space::count::{max_mappings, set_max_mappings};
 pub use space::{Placement, Space, USER_START};
 pub use tlb::{FlushRequest, SpaceTlb};

@@ -42,8 +42,10 @@ use sync::lock::order;
 sync::lock_order! {
     // Sleeping locks. All of them come before all spinning locks, the kernel's as well: nobody sleeps under a spinning lock.
 
+    /// The number of a space's mappings, where it is near the limit and counted: held by each change.
+    level Exact = 195;
     /// Pages of a space on their way: held by a mremap that moves, and by fork, in spaces with several threads.
-    level Moving = 200;
+    level Moving;
     /// A CPU's span of a space. Its holder maps in the span, and asks the layout for another when it is full.
     level Span;
     /// A space's layout: where the heap and the stack end, which addresses are free. Held by operations that change several leaves in

@@ -14,7 +14,7 @@ use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::table;
-use crate::process::{exec, utsname};
+use crate::process::{self, exec, utsname};
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
@@ -84,7 +84,10 @@ static RANDOM: &[Entry] = &[
 ];
 
 static VM: &[Entry] = &[
-    setting("max_map_count", &Setting { read: |out| line(out, 65_530), write: None }),
+    setting(
+        "max_map_count",
+        &Setting { read: |out| line(out, vm::max_mappings() as u64), write: Some(set_max_mappings) },
+    ),
     setting("mmap_min_addr", &Setting { read: |out| line(out, 65_536), write: None }),
     setting("overcommit_memory", &Setting { read: overcommit, write: Some(set_overcommit) }),
     setting("overcommit_ratio", &Setting { read: |out| line(out, 50), write: None }),
@@ -188,6 +191,17 @@ static OVERCOMMIT: AtomicU32 = AtomicU32::new(0);
 
 fn overcommit(out: &mut Vec<u8>) -> Result {
     line(out, u64::from(OVERCOMMIT.load(Relaxed)))
+}
+
+fn set_max_mappings(data: &[u8]) -> Result {
+    let most = i32::try_from(unsigned(data)?).map_err(|_| EINVAL)?;
+    vm::set_max_mappings(usize::try_from(most).map_err(|_| EINVAL)?);
+    // What they may add by the old limit is forgotten.
+    process::walk_processes(|process| {
+        process.space().into_iter().for_each(|space| space.recount());
+        true
+    });
+    Ok(())
 }
 
 fn set_overcommit(data: &[u8]) -> Result {

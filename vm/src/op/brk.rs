@@ -10,6 +10,7 @@ use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::request::Prot;
 use crate::space::Space;
 use crate::space::address::guarded_start;
+use crate::space::count::Tally;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
 
@@ -28,8 +29,27 @@ impl<M: Machine> Space<M> {
     }
 
     /// Moves the end of the heap to `want` and returns where it is then: unchanged if that cannot be. What is new allows `prot`. May sleep.
-    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
     pub fn brk_with(&self, want: VirtAddr, prot: Prot) -> VirtAddr {
+        if want.0 == 0 {
+            return VirtAddr(self.layout.lock_in(&mut Held::clean()).brk);
+        }
+        let mut at = None;
+        let moved = self.counted(
+            1,
+            |count, limit| count > limit,
+            |tally| {
+                at = Some(self.brk_counted(want, prot, tally));
+                Ok(())
+            },
+        );
+        match (moved, at) {
+            (Ok(()), Some(at)) => at,
+            _ => self.brk_with(VirtAddr(0), prot),
+        }
+    }
+
+    #[expect(clippy::arithmetic_side_effects, reason = "constants")]
+    fn brk_counted(&self, want: VirtAddr, prot: Prot, tally: &mut Tally) -> VirtAddr {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
@@ -47,11 +67,16 @@ impl<M: Machine> Space<M> {
             if attrs.flags.contains(SegFlags::LOCKED) {
                 self.has_parts.store(true, Ordering::SeqCst);
             }
-            if !clear || self.apply(old_end, new_end, &mut MapOp { start: old_end, attrs }, order).is_err() {
+            let mut grow =
+                || self.apply(old_end, new_end, &mut MapOp { start: old_end, attrs: attrs.clone() }, order);
+            if !clear || tally.of(self, old_end..new_end, &mut grow).is_err() {
                 return VirtAddr(now);
             }
-        } else if new_end < old_end && self.remove(new_end, old_end, order).is_err() {
-            return VirtAddr(now);
+        } else if new_end < old_end {
+            let shrink = || self.remove(new_end, old_end, order);
+            if tally.of(self, new_end..old_end, shrink).is_err() {
+                return VirtAddr(now);
+            }
         }
         layout.brk = want.0;
         want

@@ -53,7 +53,7 @@ impl<M: Machine> Space<M> {
         let order = &mut order::begin();
         let mapped = self.mapped_until(start.0, end, order);
         if mapped > start.0 {
-            self.set_flags(start.0, mapped, Lock::flags(lock), SegFlags::OF_PARENT, order)?;
+            self.change_flags(start.0..mapped, Lock::flags(lock), SegFlags::OF_PARENT)?;
         }
         if mapped < end { Err(VmError::NoSpace) } else { Ok(()) }
     }
@@ -61,8 +61,7 @@ impl<M: Machine> Space<M> {
     /// The same for all that is mapped. Goes on after a failure, as Linux does.
     pub fn set_lock_of_all(&self, lock: Option<Lock>) {
         self.for_each_mapping(&mut |m| {
-            let _ =
-                self.set_flags(m.start, m.end, Lock::flags(lock), SegFlags::OF_PARENT, &mut order::begin());
+            let _ = self.change_flags(m.start..m.end, Lock::flags(lock), SegFlags::OF_PARENT);
         });
     }
 

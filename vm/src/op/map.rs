@@ -63,24 +63,21 @@ impl<M: Machine> Space<M> {
         if locked {
             self.has_parts.store(true, Ordering::SeqCst);
         }
-        let start = if flags.intersects(MapFlags::FIXED | MapFlags::NOREPLACE) {
-            let start = request.hint.0;
-            self.check_range(start, len, flags.contains(MapFlags::LOW))?;
-            if flags.contains(MapFlags::NOREPLACE) {
-                let mut clean = Held::clean();
-                let mut layout = self.layout.lock_in(&mut clean);
-                let order = layout.held();
-                if !self.is_free(start, start + len, order) {
-                    return Err(VmError::Exists);
-                }
-                self.apply(start, start + len, &mut MapOp { start, attrs }, order)?;
-            } else {
-                self.apply(start, start + len, &mut MapOp { start, attrs }, &mut order::begin())?;
-            }
-            start
-        } else {
-            self.map_somewhere(request.hint.0, len, attrs, flags.contains(MapFlags::LOW_2G))?.0
+        let fixed = flags.intersects(MapFlags::FIXED | MapFlags::NOREPLACE);
+        let hint = request.hint.0;
+        let refused = |count, limit| {
+            count > limit || (fixed && self.is_hole_refused(count, limit, &(hint..hint.saturating_add(len))))
         };
+        let start = self.counted(1 + usize::from(fixed), refused, |tally| {
+            if !fixed {
+                let start = self.map_somewhere(hint, len, attrs, flags.contains(MapFlags::LOW_2G))?.0;
+                tally.mapped(self, start..start + len);
+                return Ok(start);
+            }
+            self.check_range(hint, len, flags.contains(MapFlags::LOW))?;
+            tally.of(self, hint..hint + len, || self.map_at(hint, len, attrs, flags))?;
+            Ok(hint)
+        })?;
         // As on Linux, failing to populate is not an error of mmap.
         if locked {
             let _ = self.populate_locked(start, start.saturating_add(len), true);
@@ -89,6 +86,21 @@ impl<M: Machine> Space<M> {
             let _ = self.populate(VirtAddr(start), len, access);
         }
         Ok(VirtAddr(start))
+    }
+
+    /// Maps `start..start + len`, a checked range, in place of what is there; with NOREPLACE only if nothing is.
+    #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
+    fn map_at(&self, start: usize, len: usize, attrs: MappingAttrs, flags: MapFlags) -> Result<(), VmError> {
+        if !flags.contains(MapFlags::NOREPLACE) {
+            return self.apply(start, start + len, &mut MapOp { start, attrs }, &mut order::begin());
+        }
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let order = layout.held();
+        if !self.is_free(start, start + len, order) {
+            return Err(VmError::Exists);
+        }
+        self.apply(start, start + len, &mut MapOp { start, attrs }, order)
     }
 
     /// Is `start..start + len` a run of whole pages that a program may have? Below `USER_START` only with `low`.

@@ -86,7 +86,12 @@ impl<M: Machine> Space<M> {
         let (reached, stop) = self.may_protect_until(start.0, end, prot, order);
         if reached > start.0 {
             let implied = implied && prot.contains(Prot::READ);
-            self.apply(start.0, reached, &mut ProtectOp { prot, implied }, order)?;
+            let range = start.0..reached;
+            let refused = |count, limit| self.is_change_refused(count, limit, &range);
+            self.counted(2, refused, |tally| {
+                let change = || self.apply(range.start, range.end, &mut ProtectOp { prot, implied }, order);
+                tally.of(self, range.clone(), change)
+            })?;
             if prot.contains(Prot::WRITE) && self.has_parts.load(Ordering::Relaxed) {
                 // What is locked stays in memory: pages that a write would copy are copied now.
                 let _ = self.populate_locked(start.0, reached, true);

@@ -22,6 +22,7 @@ use crate::order::{self, Order};
 use crate::protocol::busy;
 use crate::space::Space;
 use crate::space::address::guarded_start;
+use crate::space::count::Tally;
 use crate::space::pieces::Piece;
 use crate::space::range::RangeOp;
 use arrayvec::ArrayVec;
@@ -195,37 +196,76 @@ impl<M: Machine> Space<M> {
         if piece.end < old.0 + used {
             return Err(VmError::Fault);
         }
-        if !fixed && !keep && old_len > 0 && self.grow_in_place(&piece, old_end, new_len - old_len)? {
-            return Ok(old);
+        if !fixed && !keep && old_len > 0 {
+            let more = new_len - old_len;
+            let grow = || self.grow_in_place(&piece, old_end, more);
+            let end = old_end.saturating_add(more);
+            if self.counted(0, |_, _| false, |tally| tally.of(self, old_end..end, grow))? {
+                return Ok(old);
+            }
         }
         if !may_move {
             return Err(VmError::NoSpace);
         }
+        // Three more at the worst, and Linux asks for as much room.
+        let more = if fixed || keep { 5 } else { 3 };
+        let refused = |count: usize, limit: usize| count >= limit.saturating_sub(more);
+        self.counted(3, refused, |tally| {
+            self.move_mapping((old.0, old_len), (new_addr, new_len), &piece.attrs, flags, tally)
+        })
+    }
+
+    /// Moves what `remap` has found to be one mapping, with `attrs`, elsewhere; returns where it is.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "both ranges were checked to lie in user memory; lengths were compared"
+    )]
+    fn move_mapping(
+        &self,
+        (old, old_len): (usize, usize),
+        (new_addr, new_len): (VirtAddr, usize),
+        attrs: &MappingAttrs,
+        flags: MremapFlags,
+        tally: &mut Tally,
+    ) -> Result<VirtAddr, VmError> {
+        let order = &mut order::begin();
+        let (fixed, keep) = (flags.contains(MremapFlags::FIXED), flags.contains(MremapFlags::DONTUNMAP));
+        let used = old_len.min(new_len);
         // A child would not have the pages that are on their way, and a leaf that a fork has shared meanwhile would need memory anew.
         let _moving = self.multithreaded.load(Ordering::Relaxed).then(|| self.moving.lock());
         let target = if fixed {
-            self.remove(new_addr.0, new_addr.0 + new_len, order)?;
-            let mut op = MapOp { start: new_addr.0, attrs: piece.attrs.clone() };
-            self.apply(new_addr.0, new_addr.0 + new_len, &mut op, order)?;
+            let (start, end) = (new_addr.0, new_addr.0 + new_len);
+            tally.of(self, start..end, || {
+                self.remove(start, end, order)?;
+                self.apply(start, end, &mut MapOp { start, attrs: attrs.clone() }, order)
+            })?;
             new_addr
         } else {
-            self.map_somewhere(0, new_len, piece.attrs.clone(), false)?
+            let target = self.map_somewhere(0, new_len, attrs.clone(), false)?;
+            tally.mapped(self, target.0..target.0 + new_len);
+            target
         };
-        let prepared =
-            if keep || used == 0 { Ok(()) } else { self.prepare_removal(old.0, old.0 + used, order) };
-        let moved = prepared.and_then(|()| self.move_pages(old.0, target.0, used, &piece.attrs, keep, order));
-        if let Err(e) = moved {
-            // Nothing was moved yet.
-            self.unmap(target, new_len)?;
-            return Err(e);
+        let mut is_moved = false;
+        let moved = tally.of(self, old..old + used, || {
+            if !keep && used > 0 {
+                self.prepare_removal(old, old + used, order)?;
+            }
+            self.move_pages(old, target.0, used, attrs, keep, order)?;
+            is_moved = true;
+            if !keep && old_len > 0 {
+                self.unmap_counted(old, old + used)
+            } else if keep && attrs.flags.contains(SegFlags::LOCKED) {
+                // The lock moved with the pages.
+                self.set_flags(old, old + old_len, SegFlags::empty(), SegFlags::OF_PARENT, order)
+            } else {
+                Ok(())
+            }
+        });
+        if moved.is_err() && !is_moved {
+            let (start, end) = (target.0, target.0 + new_len);
+            tally.of(self, start..end, || self.unmap_counted(start, end))?;
         }
-        if !keep && old_len > 0 {
-            self.unmap(old, used)?;
-        } else if keep && piece.attrs.flags.contains(SegFlags::LOCKED) {
-            // The lock moved with the pages.
-            self.set_flags(old.0, old_end, SegFlags::empty(), SegFlags::OF_PARENT, order)?;
-        }
-        Ok(target)
+        moved.map(|()| target)
     }
 
     /// The mapping that holds `addr`, from there on.

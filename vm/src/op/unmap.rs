@@ -130,9 +130,16 @@ impl<M: Machine> Space<M> {
         if !start.is_page_aligned() || len == 0 || end > M::USER_END {
             return Err(VmError::Invalid);
         }
+        let range = start.0..end;
+        let refused = |count, limit| self.is_hole_refused(count, limit, &range);
+        self.counted(1, refused, |tally| tally.of(self, range.clone(), || self.unmap_counted(start.0, end)))
+    }
+
+    /// As `unmap`, of a checked range, and for who sees to the number of mappings.
+    pub(crate) fn unmap_counted(&self, start: usize, end: usize) -> Result<(), VmError> {
         let mut order = order::begin();
-        self.remove(start.0, end, &mut order)?;
-        self.note_free(start.0, end);
+        self.remove(start, end, &mut order)?;
+        self.note_free(start, end);
         Ok(())
     }
 
@@ -184,22 +191,40 @@ impl<M: Machine> Space<M> {
             Advice::DontNeedLocked => self.apply(start.0, end, &mut DropPagesOp, order)?,
             Advice::PopulateRead => self.populate(start, len, Access::READ)?,
             Advice::PopulateWrite => self.populate(start, len, Access::WRITE)?,
-            Advice::DontFork => self.set_flags(start.0, end, SegFlags::NO_FORK, SegFlags::empty(), order)?,
-            Advice::DoFork => self.set_flags(start.0, end, SegFlags::empty(), SegFlags::NO_FORK, order)?,
+            Advice::DontFork => self.change_flags(start.0..end, SegFlags::NO_FORK, SegFlags::empty())?,
+            Advice::DoFork => self.change_flags(start.0..end, SegFlags::empty(), SegFlags::NO_FORK)?,
             Advice::WipeOnFork => {
                 if self.find_piece(start.0, end, &|m| m.object.is_some(), order).is_some() {
                     return Err(VmError::Invalid);
                 }
-                self.set_flags(start.0, end, SegFlags::WIPE_ON_FORK, SegFlags::empty(), order)?;
+                self.change_flags(start.0..end, SegFlags::WIPE_ON_FORK, SegFlags::empty())?;
             }
             Advice::KeepOnFork => {
-                self.set_flags(start.0, end, SegFlags::empty(), SegFlags::WIPE_ON_FORK, order)?
+                self.change_flags(start.0..end, SegFlags::empty(), SegFlags::WIPE_ON_FORK)?
             }
         }
         if self.is_mapped(start.0, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
-    /// Changes flags of what is mapped. May sleep.
+    /// Changes flags of what is mapped, which may make more mappings of it. May sleep.
+    ///
+    /// # Errors
+    /// `TooMany`, `NoMemory`.
+    pub(crate) fn change_flags(
+        &self,
+        range: Range<usize>,
+        set: SegFlags,
+        clear: SegFlags,
+    ) -> Result<(), VmError> {
+        let refused = |count, limit| self.is_change_refused(count, limit, &range);
+        self.counted(2, refused, |tally| {
+            tally.of(self, range.clone(), || {
+                self.set_flags(range.start, range.end, set, clear, &mut order::begin())
+            })
+        })
+    }
+
+    /// The same, for who sees to the number of mappings.
     pub(crate) fn set_flags(
         &self,
         start: usize,

@@ -3,13 +3,14 @@
 //! One radix tree with the shape of the hardware's table (node/). Operations are a file each (op/); all are walks over leaves.
 //!
 //! Invariants: see DESIGN.md; each file names those it keeps.
-//! Lock order: `layout` (level Space, may sleep) → object → node. `layout` guards the choice of addresses and is held by fork
+//! Lock order: `exact` (count.rs) → `layout` (level Space, may sleep) → object → node. `layout` guards the choice of addresses and is held by fork
 //! from its first leaf to its flush; faults take it only to wait for a fork or to grow a stack.
 #![deny(unsafe_code)]
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod address;
+pub(crate) mod count;
 pub(crate) mod pieces;
 pub(crate) mod range;
 mod spans;
@@ -23,7 +24,7 @@ use crate::entry::assert_fits;
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::{Node, Root};
-use crate::order::{Moving as MovingLevel, Space as SpaceLevel};
+use crate::order::{Exact as ExactLevel, Moving as MovingLevel, Space as SpaceLevel};
 use crate::tlb::{OwnTlb, SpaceTlb};
 use alloc::sync::Arc;
 use core::marker::PhantomData;
@@ -33,6 +34,7 @@ use sync::{Mutex, lock_class, try_arc};
 
 lock_class! {
     static LAYOUT: LockClass = ("vm space", SpaceLevel);
+    static EXACT: LockClass = ("mappings counted", ExactLevel);
     static MOVING: LockClass = ("pages that move", MovingLevel);
 }
 
@@ -93,6 +95,10 @@ pub struct Space<M: Machine> {
     pub(crate) total_limit: AtomicUsize,
     /// Flags of new mappings (MCL_FUTURE); none in a child of fork.
     pub(crate) future_lock: AtomicU16,
+    /// Mappings that may be added before they are counted (count.rs).
+    pub(crate) credit: AtomicUsize,
+    /// Their number, where that is kept.
+    pub(crate) exact: Mutex<Option<usize>, ExactLevel>,
     pub(crate) spans: Spans,
     pub(crate) views: Views<M>,
     /// End of the part of the address space in which spans lie; changes only while nothing is mapped.
@@ -145,6 +151,8 @@ impl<M: Machine> Space<M> {
             stack_limit: AtomicUsize::new(8 << 20),
             total_limit: AtomicUsize::new(usize::MAX),
             future_lock: AtomicU16::new(0),
+            credit: AtomicUsize::new(count::first_credit()),
+            exact: Mutex::new(None, &EXACT),
             spans: Spans::new(),
             views: Views::new(),
             spans_end: AtomicUsize::new(layout.placement.spans_end()),

@@ -18,7 +18,7 @@ use crate::op::map::MapOp;
 use crate::order::Span as SpanLevel;
 use crate::order::{self, Order};
 use alloc::boxed::Box;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::level::Held;
 use sync::{Mutex, lock_class, machine, try_box};
 
@@ -38,7 +38,11 @@ struct Span {
 }
 
 #[repr(align(64))]
-struct Slot(Mutex<Span, SpanLevel>);
+struct Slot {
+    span: Mutex<Span, SpanLevel>,
+    /// See count.rs; written by this CPU, but for being set to 0.
+    credit: AtomicUsize,
+}
 
 /// The spans of a space; allocated with its second thread.
 pub(crate) struct Spans(OnceBox<Box<[Slot]>>);
@@ -48,14 +52,27 @@ impl Spans {
         Self(OnceBox::new())
     }
 
-    fn this(&self) -> Result<Option<&Mutex<Span, SpanLevel>>, VmError> {
+    fn this(&self) -> Result<Option<&Slot>, VmError> {
         let slots = self.0.get_or_try(|| {
-            let slots = sync::heap::try_box_slice(machine::cpus() as usize, |_| {
-                Slot(Mutex::new(Span { start: 0, end: 0, next: 0 }, &SPAN))
+            let slots = sync::heap::try_box_slice(machine::cpus() as usize, |_| Slot {
+                span: Mutex::new(Span { start: 0, end: 0, next: 0 }, &SPAN),
+                credit: AtomicUsize::new(0),
             })?;
             try_box(slots)
         })?;
-        Ok(slots.get(machine::cpu_id() as usize).map(|s| &s.0))
+        Ok(slots.get(machine::cpu_id() as usize))
+    }
+
+    /// This CPU's credit; None: no memory.
+    pub fn credit(&self) -> Option<&AtomicUsize> {
+        self.this().ok().flatten().map(|slot| &slot.credit)
+    }
+
+    /// No CPU has credit any more.
+    pub fn forget_credit(&self) {
+        for slot in self.0.get().into_iter().flat_map(|slots| slots.iter()) {
+            slot.credit.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -67,7 +84,7 @@ impl<M: Machine> Space<M> {
             return Ok(None);
         }
         let Some(slot) = self.spans.this()? else { return Ok(None) };
-        let mut span = slot.lock();
+        let mut span = slot.span.lock();
         let order = &mut order::begin();
         let align = if len >= LEAF_SPAN { LEAF_SPAN } else { PAGE_SIZE };
         let place = |end: usize, floor: usize| {
@@ -141,7 +158,7 @@ impl<M: Machine> Space<M> {
     #[expect(clippy::arithmetic_side_effects, reason = "end is not zero")]
     pub(crate) fn note_free_in_span(&self, start: usize, end: usize) -> bool {
         if let Ok(Some(slot)) = self.spans.this()
-            && let Some(mut span) = slot.try_lock()
+            && let Some(mut span) = slot.span.try_lock()
             && span.start <= start
             && end <= span.end
         {

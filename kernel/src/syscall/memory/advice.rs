@@ -8,8 +8,8 @@ use crate::memory::Space;
 use crate::memory::user::UserSlice;
 use crate::process;
 use linux_raw_sys::general as abi;
-use vm::Advice;
 use vm::addr::{PAGE_SIZE, VirtAddr};
+use vm::{Advice, VmError};
 
 /// madvise(2). Advice that is only a hint is taken without effect.
 pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
@@ -49,7 +49,10 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
     let current = process::current();
     let space = current.space();
     if let Some(change) = change {
-        space.advise(VirtAddr(start), len, change)?;
+        space.advise(VirtAddr(start), len, change).map_err(|e| match e {
+            VmError::TooMany => Errno::EAGAIN,
+            e => e.into(),
+        })?;
     } else if !is_mapped(space, start, end) {
         return Err(Errno::ENOMEM);
     }

@@ -1,6 +1,7 @@
 //! The scheduler: which thread runs on which CPU, and how threads wait.
 //!
-//! * `task`      the scheduler's thread: state, kernel stack, registers, affinity, times
+//! * `task`      the scheduler's thread: state, kernel stack, registers, times; `affinity` where it may run; `policy` its share;
+//!   `work` what waits to be done for it
 //! * `runqueue`  one queue per CPU, ordered by virtual run time; wake-up, placement, preemption, stealing
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
@@ -14,6 +15,7 @@
 //! LockOrder: wait queue, futex bucket or timer queue → run queue. Two run queues are never held at once.
 //! CountLocal: waking, sleeping and switching on one CPU write only that CPU's queue and the tasks themselves.
 
+mod affinity;
 #[cfg(feature = "lockdep")]
 pub mod depth;
 pub mod futex;
@@ -21,25 +23,29 @@ pub mod latency;
 pub mod pending;
 #[cfg(target_os = "none")]
 mod plant;
+mod policy;
 mod runqueue;
 mod stall;
 mod switch;
 mod task;
 mod timer;
 mod wait;
+mod work;
 
 use crate::arch::interrupts::Interrupted;
 pub use pending::{Pending, run_pending};
 #[cfg(target_os = "none")]
 pub use plant::plant;
+pub use policy::{Policy, Schedule};
 pub use runqueue::{idle_ns, load_of};
 pub use switch::{
     NewTask, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
     reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn, start, yield_now,
 };
-pub use task::{Current, Policy, Schedule, Task, Times, Work, current, try_current};
+pub use task::{Current, Task, Times, current, try_current};
 pub use timer::{Expire, Timer, TimerSetting, forward};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
+pub use work::Work;
 
 /// Called by `arch` on this CPU's timer interrupt, with interrupts disabled.
 pub fn timer_interrupt(interrupted: Interrupted) {

@@ -4,7 +4,8 @@
 //! next returns to user mode, idles, or calls `schedule_if_needed`. That keeps every lock of the scheduler, of the timers
 //! and of the devices above their interrupt handlers free of interrupt masking.
 
-use super::task::{Task, Work, try_current};
+use super::task::{Task, try_current};
+use super::work::Work;
 use super::{latency, stall, timer};
 use crate::arch;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

@@ -10,7 +10,8 @@
 //! CountLocal: there is no list or mask of idle CPUs. Looking for one reads the `idle` flags of its neighbours, which change only
 //! when those start or stop to idle.
 
-use super::task::{State, Task, Work, current_address};
+use super::task::{State, Task, current_address};
+use super::work::Work;
 use crate::arch;
 use crate::lock_order as level;
 use alloc::sync::Arc;

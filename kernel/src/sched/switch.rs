@@ -7,9 +7,11 @@
 //! MaskBeforeRoot: `Space::switch_in` sets this CPU in the space's mask before it loads the root. Kernel threads and the
 //! idle task run on whatever root is loaded; a space that dies makes the CPUs that still have it loaded leave it.
 
+use super::policy::Schedule;
 use super::runqueue::{self, lock_this};
-use super::task::{self, Hardware, Schedule, State, Task, Work, current};
+use super::task::{self, Hardware, State, Task, current};
 use super::wait::{Sleep, Woken};
+use super::work::Work;
 use super::{pending, timer};
 use crate::arch::user::UserResult;
 use crate::arch::{self, signal_frame};

@@ -5,6 +5,9 @@
 //! the last switch away it is dropped behind an RCU grace period, so a `&Task` found under RCU, or by somebody in a section
 //! that does not sleep, stays valid.
 
+use super::affinity::Affinity;
+use super::policy::{Policy, RESETS, Schedule, weight};
+use super::work::Work;
 use super::{runqueue::Order, timer::Timer, wait::WaitNode};
 use crate::arch;
 use crate::errno::Result;
@@ -23,46 +26,6 @@ use sync::rcu::RcuHead;
 /// What a yield costs, ns of virtual time: the next in turn goes first.
 const YIELD: u64 = 1_000_000;
 
-/// Reasons to do something before returning to user mode, or to end a sleep.
-pub struct Work(AtomicU32);
-
-impl Work {
-    /// Another task should run here.
-    pub const RESCHED: u32 = 1;
-    /// A signal is to be delivered: interruptible sleeps end.
-    pub const SIGNAL: u32 = 2;
-    /// A fatal signal: killable sleeps end.
-    pub const KILL: u32 = 4;
-    /// An interrupt handler left work for this CPU (`pending`).
-    pub const PENDING: u32 = 8;
-    /// The first bit that `process` may use as it likes.
-    pub const PROCESS: u32 = 1 << 16;
-
-    const fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
-    /// Is any of `flags` set?
-    #[inline]
-    pub fn any(&self, flags: u32) -> bool {
-        self.0.load(Ordering::Relaxed) & flags != 0
-    }
-
-    #[inline]
-    pub fn set(&self, flags: u32) {
-        if self.0.load(Ordering::Relaxed) & flags != flags {
-            self.0.fetch_or(flags, Ordering::SeqCst);
-        }
-    }
-
-    #[inline]
-    pub fn clear(&self, flags: u32) {
-        if self.0.load(Ordering::Relaxed) & flags != 0 {
-            self.0.fetch_and(!flags, Ordering::SeqCst);
-        }
-    }
-}
-
 /// What a task is doing. Only its own CPU makes it sleep; it is made `Running` under the lock of its run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -77,42 +40,6 @@ pub(super) enum State {
     Uninterruptible = 3,
     /// Will never run again.
     Dead = 4,
-}
-
-/// The CPUs that a task may run on.
-pub struct Affinity([AtomicU64; MAX_CPUS / 64]);
-
-impl Affinity {
-    fn all() -> Self {
-        Self([const { AtomicU64::new(u64::MAX) }; MAX_CPUS / 64])
-    }
-
-    pub fn allows(&self, cpu: CpuId) -> bool {
-        self.0.get(cpu as usize / 64).is_some_and(|w| w.load(Ordering::Relaxed) >> (cpu % 64) & 1 != 0)
-    }
-
-    /// The mask as words of 64 CPUs, lowest first.
-    pub fn words(&self) -> [u64; MAX_CPUS / 64] {
-        core::array::from_fn(|n| self.0[n].load(Ordering::Relaxed))
-    }
-
-    fn store(&self, words: [u64; MAX_CPUS / 64]) {
-        self.0.iter().zip(words).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
-    }
-
-    /// The first CPU present that is allowed.
-    pub(super) fn first(&self) -> Option<CpuId> {
-        (0..sync::machine::cpus()).find(|cpu| self.allows(*cpu))
-    }
-
-    /// The one CPU that is allowed, if it is only one.
-    pub(super) fn only(&self) -> Option<CpuId> {
-        let words = self.words();
-        if words.iter().map(|w| w.count_ones()).sum::<u32>() != 1 {
-            return None;
-        }
-        words.iter().position(|w| *w != 0).map(|n| n as u32 * 64 + words[n].trailing_zeros())
-    }
 }
 
 /// Processor time that a task has used.
@@ -501,56 +428,4 @@ fn wake_at(task: usize) {
     // SAFETY: the timer is the task's own; it is cancelled before the sleep ends, and a task that is freed meanwhile
     // lives until the end of a grace period, which this section, which does not sleep, holds off.
     unsafe { &*(task as *const Task) }.wake();
-}
-
-/// How a task is scheduled (sched(7)). The numbers are Linux's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
-    Normal = 0,
-    /// It computes: when it wakes, it waits for its turn.
-    Batch = 3,
-    /// As batch, with a smaller share than any nice value gives.
-    Idle = 5,
-}
-
-/// What sched_setscheduler and setpriority say of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Schedule {
-    pub policy: Policy,
-    /// -20 (most) to 19 (least).
-    pub nice: i32,
-    /// A child does not get a nice value below 0 (SCHED_RESET_ON_FORK).
-    pub resets: bool,
-}
-
-/// The flag of `Task::policy` for `Schedule::resets`.
-const RESETS: u32 = 1 << 30;
-/// The rank of `Policy::Idle`: Linux's share of 3, where nice 19 has 15.
-const IDLE_RANK: i32 = 26;
-
-impl Schedule {
-    pub(super) const NORMAL: Self = Self { policy: Policy::Normal, nice: 0, resets: false };
-
-    /// What a child begins with.
-    pub(super) fn inherit(self) -> Self {
-        let nice = if self.resets { self.nice.max(0) } else { self.nice };
-        Self { nice, resets: false, ..self }
-    }
-
-    fn rank(self) -> i32 {
-        if self.policy == Policy::Idle { IDLE_RANK } else { self.nice }
-    }
-
-    fn word(self) -> u32 {
-        self.policy as u32 | if self.resets { RESETS } else { 0 }
-    }
-}
-
-/// Share of the processor for a nice value; each step is a factor of about 1.25, and 0 is 1,024 (sched(7)).
-fn weight(nice: i32) -> u64 {
-    let mut w: u64 = 1 << 20;
-    for _ in 0..nice.unsigned_abs() {
-        w = if nice < 0 { w * 5 / 4 } else { w * 4 / 5 };
-    }
-    (w >> 10).max(1)
 }

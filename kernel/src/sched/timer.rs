@@ -9,7 +9,8 @@
 //!
 //! LockOrder: timer queue is innermost.
 
-use super::task::{Work, current};
+use super::task::current;
+use super::work::Work;
 use super::{latency, runqueue};
 use crate::arch;
 use crate::lock_order as level;

@@ -10,7 +10,8 @@
 use super::futex::FutexWait;
 use super::runqueue::Order;
 use super::switch::schedule;
-use super::task::{State, Task, Work, current};
+use super::task::{State, Task, current};
+use super::work::Work;
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -19,6 +19,7 @@ use crate::code::{self, LONGEST, Marker};
 use crate::directory::{Directory, LINE_BITS, MAX_CPUS};
 use crate::instructions::{Counter, Site};
 use crate::options::{Mode, Options};
+use crate::reading::{find_register, number, read_guest};
 use crate::recorder::{Access, Record, Recorder};
 use crate::sharing;
 use crate::window::{self, Opened, Windows};
@@ -40,9 +41,6 @@ static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 static WINDOWS: Windows = Windows::new();
 static BLOCKS: Blocks = Blocks::new();
 static ARMED: AtomicBool = AtomicBool::new(false);
-/// Where who opens a window has its number, as QEMU names it for all CPUs alike; null: QEMU does not know the register.
-static NUMBER: AtomicPtr<Register> = AtomicPtr::new(ptr::null_mut());
-const NUMBER_REGISTER: &CStr = c"rax";
 /// What is written instead of counts.
 const REFUSAL: &str = "{\"format\":\"darter-lines/1\",\"error\":\"several CPUs on one host thread: QEMU names the wrong CPU\"}\n";
 const NO_REGISTER: &str =
@@ -422,34 +420,6 @@ extern "C" fn opened(cpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// The number of the window that the CPU of the present callback opens.
-fn number() -> Option<u64> {
-    let register = NUMBER.load(Relaxed);
-    if register.is_null() {
-        return None;
-    }
-    // SAFETY: the register is one of QEMU's own list, and the callback is registered as one that reads registers.
-    let bytes = with_bytes(|array| unsafe { qemu_plugin_read_register(register, array) > 0 })?;
-    Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
-}
-
-/// Looks for the register in which the number of a window stands.
-fn find_register() {
-    // SAFETY: called from the beginning of a CPU. The array and its elements are valid until it is freed here; the names are
-    // C strings that QEMU keeps, as are the registers.
-    unsafe {
-        let array = qemu_plugin_get_registers();
-        let Some(list) = array.as_ref() else { return };
-        let names = (0..list.len as usize).map(|index| &*list.data.cast::<RegisterName>().add(index));
-        for name in names {
-            if CStr::from_ptr(name.name) == NUMBER_REGISTER {
-                NUMBER.store(name.register, Relaxed);
-            }
-        }
-        g_array_free(array, 1);
-    }
-}
-
 extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
     let Some(options) = OPTIONS.get() else { return };
     let mut state = WINDOWS.lock();
@@ -479,24 +449,6 @@ extern "C" fn closed(cpu: c_uint, _: *mut c_void) {
     };
     state.push(&fields);
     write(options, &state.document(&format!("\"mode\":\"{mode}\",\"tasks\":{}", options.tasks)));
-}
-
-/// `bytes` bytes of the guest's memory as the CPU of the present callback sees it; none where it is not mapped.
-fn read_guest(address: u64, bytes: usize) -> Option<Vec<u8>> {
-    // SAFETY: called from a callback of a CPU alone (`closed`).
-    with_bytes(|array| unsafe { qemu_plugin_read_memory_vaddr(address, array, bytes) })
-}
-
-/// What `fill` puts into an array of bytes; none where it fails.
-fn with_bytes(fill: impl FnOnce(*mut GByteArray) -> bool) -> Option<Vec<u8>> {
-    // SAFETY: the array is ours from its making to its release, and holds `len` bytes at `data` in between.
-    unsafe {
-        let array = g_byte_array_new();
-        let content =
-            fill(array).then(|| core::slice::from_raw_parts((*array).data, (*array).len as usize).to_vec());
-        g_byte_array_unref(array);
-        content
-    }
 }
 
 fn write(options: &Options, text: &str) {

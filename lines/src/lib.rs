@@ -26,6 +26,8 @@ mod hooks;
 mod instructions;
 #[cfg_attr(test, allow(dead_code))]
 mod options;
+#[cfg(not(test))]
+mod reading;
 mod recorder;
 mod sharing;
 mod spread;

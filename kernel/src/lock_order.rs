@@ -177,7 +177,9 @@ sync::lock_order! {
     level ProcessChildren;
     /// A process's parent, read and changed under the parent's list of children.
     level ProcessParent;
-    /// The table of sessions, and the numbers kept for them.
+    /// The members of a process group. Signals are sent under it. Nested: who moves from one group to another, by address.
+    level GroupMembers;
+    /// Which groups are retained though their leader was reaped.
     level SessionTable;
     /// A session's terminal.
     level Session;

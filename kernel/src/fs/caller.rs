@@ -141,10 +141,17 @@ pub fn drop_session_tty(id: u32) {
     }
 }
 
-/// To all of a process group; 0 is none.
+/// To all of a process group; 0 is none. No spinning lock is held.
 pub fn signal_group(group: u32, number: u32) {
     if group != 0 {
         signal::send::to_group(group, Info::kernel(number));
+    }
+}
+
+/// As `signal_group`, in one go, for the lower half of an interrupt.
+pub fn signal_group_at_once(group: u32, number: u32) {
+    if group != 0 {
+        signal::send::to_group_at_once(group, Info::kernel(number));
     }
 }
 
@@ -187,18 +194,11 @@ pub fn is_ignored(number: u32) -> bool {
 
 /// Is the running thread's group orphaned?
 pub fn is_orphaned() -> bool {
-    sessions::is_orphaned(group())
+    sessions::is_orphaned(group(), None)
 }
 
 pub fn session_of_group(group: u32) -> Option<u32> {
-    let mut found = None;
-    process::for_each_process(|p| {
-        if p.group() == group {
-            found = Some(p.session_id());
-        }
-        found.is_none()
-    });
-    found
+    sessions::of_group(group)
 }
 
 /// Does any process run this file as its program, or is about to?

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::own::GivenUp;
-use super::{Current, Process, Thread, family, session, wait};
+use super::{Current, Process, Thread, family, session, signal, wait};
 use crate::arch;
 use crate::fs::FileTable;
 use crate::memory::Space;
@@ -147,6 +147,11 @@ fn end_process(process: &Arc<Process>, status: i32) {
     process.timers.clear();
     session::leave(process);
     family::reparent_children(process);
+    if signal::any_stopped()
+        && let Some(parent) = process.family.parent()
+    {
+        session::tell_orphaned(process, &parent, Some(process));
+    }
     process.status.store(status, Ordering::Release);
     let ended = family::with_parent(process, |parent, children, order| {
         (parent.clone(), family::end(parent, process, children, order))

@@ -6,13 +6,14 @@
 use super::ids::Id;
 use super::own::References;
 use super::personality::{Persona, Personality};
+use super::session::group::ForkStart;
 use super::{
     ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREAD_TASK,
     THREADS, TRAP,
 };
 use super::{
     Attributes, Capability, Credentials, Pid, Process, Thread, badness, exec, family, limits, oom, rseq,
-    signal, timer, wait,
+    session, signal, timer, wait,
 };
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
@@ -96,6 +97,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     if tls >= arch::USER_END {
         return Err(Errno::EPERM);
     }
+    let start = session::group::start_fork(&parent)?;
     check_user_limit(&parent)?;
     // Numbers of processes that are gone may still wait for a grace period.
     let id = Id::try_new().or_else(|e| if oom::drain_caches() { Id::try_new() } else { Err(e) })?;
@@ -143,7 +145,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, tls)?;
     rseq::inherit(&thread, &task);
     *thread.task.lock() = Arc::downgrade(&task);
-    publish(&thread, request)?;
+    publish(&thread, request, start)?;
     let child = thread.process.clone();
     drop(thread);
     sched::start(task);
@@ -202,7 +204,7 @@ struct Parts {
 }
 
 /// Makes the new thread or process visible to others. The last step that can fail comes first.
-fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
+fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Result {
     let process = &thread.process;
     if request.has(abi::CLONE_THREAD) {
         if !process.signals.admit(|| {
@@ -224,6 +226,11 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest) -> Result {
     }
     process.threads.lock().try_push(thread.clone())?;
     process.id.publish_process(process.clone());
+    if let Err(errno) = session::group::join(process, &super::current(), start) {
+        process.id.withdraw_process();
+        process.threads.lock().clear();
+        return Err(errno);
+    }
     family::add(process);
     Ok(())
 }
@@ -238,6 +245,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         blocked: AtomicU64::new(parts.blocked),
         saved_mask: SpinLock::new(None, &SAVED_MASK),
         pending: signal::Queue::new(),
+        sent_to_group: AtomicU64::new(0),
         waits_for: AtomicU64::new(0),
         signal_queue: WaitQueue::new(),
         altstack: SpinLock::new(signal::AltStack::NONE, &ALTSTACK),
@@ -278,8 +286,6 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
     drop(old_exe);
     let thread_id = id.share();
     let process = slab_arc(Process {
-        group: AtomicU32::new(caller.group()),
-        session: AtomicU32::new(caller.session_id()),
         family: family::Family::new(Some(parent)),
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
@@ -304,6 +310,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         id,
         group: AtomicU32::new(0),
         session: AtomicU32::new(0),
+        member: session::group::Member::new(),
         family: family::Family::new(None),
         threads: SpinLock::new(Vec::new(), &THREADS),
         alive: AtomicU32::new(1),
@@ -351,8 +358,8 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().try_push(thread.clone())?;
-    super::session::create_first(&process)?;
     process.id.publish_process(process.clone());
+    session::create_first(&process)?;
     Ok(thread)
 }
 

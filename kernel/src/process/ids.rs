@@ -15,6 +15,7 @@
 //! Lock order: `OVERFLOW` is a leaf, nothing is taken under it.
 #![forbid(unsafe_code)]
 
+use super::session::Group;
 use super::{Process, Thread};
 use crate::errno::{EAGAIN, ENOMEM, Result};
 use crate::lock_order as level;
@@ -53,6 +54,7 @@ struct Block {
     /// What a number leads to. A leading thread is found through its process.
     processes: [RcuArc<Process>; BLOCK as usize],
     threads: [RcuArc<Thread>; BLOCK as usize],
+    groups: [RcuArc<Group>; BLOCK as usize],
 }
 
 struct Directory([OnceBox<Block>; FANOUT]);
@@ -141,6 +143,7 @@ fn make_block(index: u32) -> Result<&'static Block> {
             uses: [const { AtomicU8::new(0) }; BLOCK as usize],
             processes: [const { RcuArc::empty() }; BLOCK as usize],
             threads: [const { RcuArc::empty() }; BLOCK as usize],
+            groups: [const { RcuArc::empty() }; BLOCK as usize],
         };
         let _ = slot.set(slab_box(fresh)?);
     }
@@ -281,6 +284,20 @@ impl Id {
         }
     }
 
+    /// From now on a lookup of the number finds `group`, unless there is another.
+    pub fn publish_group(&self, group: Arc<Group>) {
+        if let Some(slot) = find(self.0, |block| &block.groups) {
+            let _ = slot.put_if_empty(group);
+        }
+    }
+
+    /// From now on a lookup of the number finds no group.
+    pub fn withdraw_group(&self) {
+        if let Some(slot) = find(self.0, |block| &block.groups) {
+            drop(slot.take());
+        }
+    }
+
     /// From now on a lookup of the number finds no process.
     pub fn withdraw_process(&self) {
         if let Some(slot) = find(self.0, |block| &block.processes) {
@@ -330,6 +347,18 @@ pub fn find_process(pid: Pid) -> Option<Arc<Process>> {
 pub fn look_at<R>(pid: Pid, f: impl FnOnce(&Process) -> R) -> Option<R> {
     let read = sync::rcu::read();
     find(pid, |block| &block.processes)?.load(&read).map(f)
+}
+
+/// The process group with this number, which may have no members any more.
+pub fn find_group(number: Pid) -> Option<Arc<Group>> {
+    find(number, |block| &block.groups)?.get(&sync::rcu::read())
+}
+
+/// What `f` says of that group, which is not counted for it. `f` does not sleep.
+#[inline]
+pub fn look_at_group<R>(number: Pid, f: impl FnOnce(&Group) -> R) -> Option<R> {
+    let read = sync::rcu::read();
+    find(number, |block| &block.groups)?.load(&read).map(f)
 }
 
 /// The thread with this number.

@@ -81,6 +81,11 @@ impl<L: Linked> List<L> {
         self.insert(process, self.last, NOBODY);
     }
 
+    /// Puts `process` before `next`, which is on the list.
+    pub fn insert_before(&mut self, process: &Process, next: &Process) {
+        self.insert(process, L::link(next).before.load(Relaxed), next.pid());
+    }
+
     /// Puts `process` after number `previous`, which is on the list; after `NOBODY`: it comes first.
     pub fn insert_after(&mut self, process: &Process, previous: Pid) {
         self.insert(process, previous, self.after(previous));

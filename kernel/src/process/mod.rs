@@ -10,11 +10,10 @@
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
 //! * `utsname`      host and domain name, release; `personality` what old programs want different
 //!
-//! There is no list of processes and no tree lock: a process is found by its number, and parent and children meet under the
-//! parent's lock alone. Group and session are numbers in the process, so fork writes no line of either. To find all members of one,
-//! all processes are walked.
+//! There is no list of processes and no tree lock: a process is found by its number, parent and children meet under the
+//! parent's lock alone, and a group has its members on lists per CPU.
 //!
-//! LockOrder: `children` (parent) → `signals` (child) → `threads` → wait queue. `children` of two processes are never held
+//! LockOrder: `children` → members of a group → `signals` → `threads` → wait queue. `children` of two processes are never held
 //! at once.
 #![deny(unsafe_code)]
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
@@ -93,6 +92,8 @@ pub struct Process {
     id: Id,
     pub(crate) group: AtomicU32,
     pub(crate) session: AtomicU32,
+    /// Its place in the group.
+    pub(crate) member: session::group::Member,
     pub(crate) family: family::Family,
     threads: SpinLock<Vec<Arc<Thread>>, level::ProcessThreads>,
     /// Threads that have not exited.
@@ -156,6 +157,8 @@ pub struct Thread {
     /// The mask to go back to when the signal that ended a sigsuspend has been delivered.
     pub(crate) saved_mask: SpinLock<Option<u64>, level::ThreadState>,
     pub(crate) pending: signal::Queue,
+    /// Signals that its process was sent as one of its group since the thread's last fork began.
+    pub(crate) sent_to_group: AtomicU64,
     /// What sigtimedwait waits for, and where.
     pub(crate) waits_for: AtomicU64,
     pub(crate) signal_queue: WaitQueue,
@@ -196,9 +199,9 @@ impl Process {
         self.session.load(Ordering::Relaxed)
     }
 
-    /// Its session, if that has a controlling terminal or ever asked for one.
+    /// Its session; None once it was reaped.
     pub fn session(&self) -> Option<Arc<Session>> {
-        session::find(self.session_id())
+        session::of(self)
     }
 
     pub fn parent_pid(&self) -> Pid {

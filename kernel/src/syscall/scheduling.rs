@@ -101,10 +101,8 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
         abi::PRIO_PROCESS => f(&thread(who).map_err(|_| Errno::ESRCH)?),
         abi::PRIO_PGRP => {
             let group = if who == 0 { process::current().process.group() } else { who as u32 };
-            process::walk_processes(|p| {
-                if p.group() == group {
-                    p.for_each_thread(&mut f);
-                }
+            process::session::for_each_member(group, |p| {
+                p.for_each_thread(&mut f);
                 true
             });
         }

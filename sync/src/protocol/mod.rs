@@ -11,3 +11,4 @@ pub mod period;
 pub mod quota;
 pub mod sleep;
 pub mod spin;
+pub mod visit;

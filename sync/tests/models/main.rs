@@ -21,3 +21,4 @@ mod inbox;
 mod locks;
 mod period;
 mod quota;
+mod visit;

@@ -162,6 +162,7 @@ impl Tty {
     fn receive(&self, bytes: &[u8]) {
         let settings = self.settings();
         let mut all = Effects::default();
+        let mut signals = 0u32;
         {
             let mut input = self.input.lock();
             for &byte in bytes {
@@ -172,8 +173,16 @@ impl Tty {
                 all.stop = effects.stop.or(all.stop);
                 all.flush |= effects.flush;
                 if let Some(signal) = effects.signal {
-                    caller::signal_group(self.foreground(), signal);
+                    signals |= 1u32.wrapping_shl(signal);
                 }
+            }
+        }
+        // Each once, as they would wait: these are standard signals.
+        for signal in (1..32).filter(|signal| signals.wrapping_shr(*signal) & 1 != 0) {
+            match self.line {
+                // What was typed may be handled in the idle loop.
+                Line::Port(_) => caller::signal_group_at_once(self.foreground(), signal),
+                Line::Pseudo(_) => caller::signal_group(self.foreground(), signal),
             }
         }
         if let Some(stop) = all.stop {

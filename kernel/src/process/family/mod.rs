@@ -105,8 +105,9 @@ pub fn tell_end(parent: &Arc<Process>, child: &Arc<Process>, end: End) {
 
 /// Takes `child`, which is off its parent's list, out of the table of numbers.
 pub fn forget(child: &Arc<Process>) {
-    session::retain_number(child);
+    session::group::leave(child);
     child.id.withdraw_process();
+    session::group::leader_is_gone(child.pid());
     child.family.set_parent(None, &mut Held::clean());
 }
 
@@ -179,6 +180,9 @@ pub fn reparent_children(process: &Arc<Process>) {
         }
         orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
         add(&orphan);
+        if signal::any_stopped() {
+            session::tell_orphaned(&orphan, process, None);
+        }
         // The end of a process is not ended early.
         let _ = sched::give_way();
     }

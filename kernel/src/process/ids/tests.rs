@@ -157,7 +157,7 @@ fn sessions_and_groups_are_led_by_who_makes_them() {
             session::set_group(0, own).unwrap();
             assert_eq!(session::create(), Ok(me.pid()));
             assert_eq!((me.group(), me.session_id()), (me.pid(), me.pid()));
-            assert!(session::is_orphaned(me.pid()));
+            assert!(session::is_orphaned(me.pid(), None));
         });
         assert_eq!(child.wait(), 0);
     });

@@ -110,7 +110,7 @@ fn next(thread: &Current) -> Verdict {
         }
         if STOPPING & bit(info.signal) != 0 {
             drop(state);
-            if info.signal != abi::SIGSTOP && super::super::session::is_orphaned(process.group()) {
+            if info.signal != abi::SIGSTOP && super::super::session::is_orphaned(process.group(), None) {
                 state = process.signals.state.lock();
                 continue;
             }

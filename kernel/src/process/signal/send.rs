@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::wait::Event;
-use super::super::{Capability, Pid, Process, Thread, ids};
+use super::super::{Capability, Pid, Process, Thread, ids, session};
 use super::{Action, Allowance, Info, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
@@ -144,18 +144,31 @@ pub fn forced(info: Info) {
     to_thread(&thread, info);
 }
 
-/// Every process of a group. Returns how many there were.
-#[expect(clippy::arithmetic_side_effects, reason = "counts of processes")]
-pub fn to_group(group: Pid, info: Info) -> usize {
-    let mut count = 0;
-    ids::for_each_process(|p| {
-        if p.group() == group && !p.is_zombie() {
-            count += 1;
-            to_process(p, info);
-        }
+/// Every process of a group. Gives way at times: no spinning lock is held.
+pub fn to_group(group: Pid, info: Info) {
+    session::for_each_member(group, |p| {
+        to_member(p, info);
         true
     });
-    count
+}
+
+/// To a process of many that are sent it at once, and to those that it forks just now.
+fn to_member(process: &Arc<Process>, info: Info) {
+    if queue(process, None, info, false) == Ok(true) {
+        process.for_each_thread(|thread| {
+            thread.sent_to_group.fetch_or(bit(info.signal), Ordering::AcqRel);
+        });
+    }
+}
+
+/// As `to_group`, in one go, for the lower half of an interrupt.
+pub fn to_group_at_once(group: Pid, info: Info) {
+    if let Some(group) = ids::find_group(group) {
+        group.visit(false, |p| {
+            to_member(p, info);
+            true
+        });
+    }
 }
 
 /// May the running thread send `signal` to `target` (kill(2))?
@@ -183,8 +196,11 @@ pub fn kill(pid: i32, signal: u32) -> Result {
         if !permitted(target, signal) {
             return Err(Errno::EPERM);
         }
-        if signal != 0 {
-            to_process(target, Info::user(signal, abi::SI_USER as i32));
+        let info = Info::user(signal, abi::SI_USER as i32);
+        match signal {
+            0 => {}
+            _ if pid > 0 => to_process(target, info),
+            _ => to_member(target, info),
         }
         Ok(())
     };
@@ -193,23 +209,30 @@ pub fn kill(pid: i32, signal: u32) -> Result {
     }
     let caller = super::super::current_process();
     let group = match pid {
-        0 => Some(caller.group()),
-        -1 => None,
+        0 => caller.group(),
+        -1 => return to_all(&caller, send),
         i32::MIN => return Err(Errno::ESRCH),
-        _ => Some(pid.unsigned_abs()),
+        _ => pid.unsigned_abs(),
     };
+    // One that was sent it is enough; else the last error.
+    let mut result = Err(Errno::ESRCH);
+    session::for_each_member(group, |p| {
+        let sent = send(p);
+        if result.is_err() {
+            result = sent;
+        }
+        true
+    });
+    result
+}
+
+/// All processes but the first and the caller. That some may not be sent it is no error, as on Linux.
+fn to_all(caller: &Arc<Process>, send: impl Fn(&Arc<Process>) -> Result) -> Result {
     let mut result = Err(Errno::ESRCH);
     ids::walk_processes(|p| {
-        let meant = match group {
-            Some(group) => p.group() == group,
-            None => p.pid() != 1 && !Arc::ptr_eq(p, &caller),
-        };
-        if meant {
-            match send(p) {
-                Ok(()) => result = Ok(()),
-                Err(errno) if result != Ok(()) && group.is_some() => result = Err(errno),
-                Err(_) => {}
-            }
+        if p.pid() != 1 && !Arc::ptr_eq(p, caller) {
+            let _ = send(p);
+            result = Ok(());
         }
         true
     });

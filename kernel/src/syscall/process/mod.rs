@@ -286,7 +286,8 @@ pub fn sys_getpgrp() -> Result<usize> {
 
 /// setpgid(2).
 pub fn sys_setpgid(pid: i32, group: i32) -> Result<usize> {
-    if group < 0 {
+    // Without a group the target's own is meant.
+    if group < 0 || (group == 0 && pid < 0) {
         return Err(Errno::EINVAL);
     }
     if pid < 0 {

@@ -1,0 +1,420 @@
+//! Process groups: who is in one, and whether anybody is.
+//!
+//! A group is found by its number. Its members are on its common list or, once members were made on several CPUs in turn, on the list of the CPU
+//! on which they were made: so processes that fork and exit on different CPUs write no line of their group. A member knows its list. Nothing is
+//! allocated for a member; without memory for the lists of CPUs the group stays on its common list.
+//!
+//! [`Group::visit`] comes by all members; `sync::protocol::visit` says why none escapes that is made meanwhile. A signal to a group is such a visit. A
+//! fork that begins when its maker has been sent the signal begins again, after the signal was delivered. A child whose maker is sent it during the
+//! fork is sent it too: by the visitor, or from the set that the maker's thread keeps (`sent_to_group`), also where the maker blocks it.
+//!
+//! A group ends when a visit finds nobody (`is_empty`), which is asked for when its number is wanted for another group, or its leader was reaped.
+//! A group without leader keeps its number; `RETAINED` has those, and each new one looks whether the two oldest have ended.
+//!
+//! LockOrder: `children` of the process that joins, moves or leaves → a list of its group. Two lists at once only in `move_to`, by address.
+//! Under a list, what sending a signal takes.
+#![forbid(unsafe_code)]
+
+use super::Session;
+use crate::errno::{ERESTARTNOINTR, Errno, Result};
+use crate::lock_order as level;
+use crate::process::ids::{self, Id};
+use crate::process::list::{Link, Linked, List, NOBODY};
+use crate::process::{Current, Pid, Process, signal, signal_pending};
+use crate::sched;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+use once_cell::race::OnceBox;
+use sync::heap::{try_box, try_box_slice};
+use sync::protocol::visit::{Begun, Visits};
+use sync::rcu::RcuHead;
+use sync::{SpinLock, lock_class, try_arc};
+
+lock_class! {
+    static MEMBERS: LockClass = ("group members", level::GroupMembers);
+    static RETAINED_CLASS: LockClass = ("groups without leader", level::SessionTable);
+}
+
+/// A group is spread over CPUs when it has had a member of another CPU this often.
+const TURNS: u32 = 8;
+/// Visitors of one list that may rest at the same time; others visit it in one go.
+const RESTING: usize = 4;
+/// Members that are visited before the visitor gives way.
+const STRIDE: u32 = 32;
+
+/// A process's place in its group. Under its `children` lock and its list's.
+pub struct Member {
+    link: Link,
+    /// `NOWHERE`, `COMMON`, or `FIRST_CPU` and the CPU's number.
+    list: AtomicU32,
+}
+
+const NOWHERE: u32 = 0;
+const COMMON: u32 = 1;
+const FIRST_CPU: u32 = 2;
+
+impl Member {
+    pub const fn new() -> Self {
+        Self { link: Link::new(), list: AtomicU32::new(NOWHERE) }
+    }
+}
+
+/// Lists of members use a process's link to its group.
+struct Members;
+
+impl Linked for Members {
+    fn link(process: &Process) -> &Link {
+        &process.member.link
+    }
+}
+
+/// One list of a group.
+struct Part {
+    list: List<Members>,
+    /// The last member that each resting visitor has come by.
+    resting: [Option<Pid>; RESTING],
+    /// Of the common list: which CPU made the last member, and how often it was another than before.
+    cpu: u32,
+    turns: u32,
+    /// Of the common list: how the group stands.
+    state: State,
+}
+
+/// How a group stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It may have members.
+    Open,
+    /// So may this; its leader was reaped, and it is among those that are looked through.
+    Retained,
+    /// It has ended, and nobody joins it; its number is taken away when it is looked through.
+    EndedRetained,
+    /// It has ended, and its number leads to it no more.
+    Ended,
+}
+
+impl State {
+    fn has_ended(self) -> bool {
+        matches!(self, State::Ended | State::EndedRetained)
+    }
+}
+
+/// On lines of its own.
+#[repr(align(64))]
+struct Locked(SpinLock<Part, level::GroupMembers>);
+
+impl Locked {
+    fn new() -> Self {
+        let (list, resting) = (List::new(), [None; RESTING]);
+        Self(SpinLock::new(Part { list, resting, cpu: u32::MAX, turns: 0, state: State::Open }, &MEMBERS))
+    }
+}
+
+/// A process group.
+pub struct Group {
+    id: Id,
+    pub session: Arc<Session>,
+    visits: Visits,
+    lists: OnceBox<Box<[Locked]>>,
+    common: Locked,
+    /// The next among those that are retained.
+    next_retained: AtomicU32,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Group);
+
+/// What a fork knows of its caller's group at its beginning.
+#[derive(Clone, Copy)]
+pub struct ForkStart(Pid, Option<Begun>);
+
+/// A fork by the running thread begins.
+///
+/// # Errors
+/// ERESTARTNOINTR: a signal waits, which comes first.
+pub fn start_fork(maker: &Current) -> Result<ForkStart> {
+    maker.sent_to_group.swap(0, AcqRel);
+    let group = maker.process.group();
+    let begun = ids::look_at_group(group, |group| group.visits.start());
+    if signal_pending() { Err(ERESTARTNOINTR) } else { Ok(ForkStart(group, begun)) }
+}
+
+/// `child`, which has not run yet, joins the group of its maker, the running thread's process. The signals that the group was sent since `start` wait for it
+/// too.
+///
+/// # Errors
+/// None, unless the maker is in no group.
+pub fn join(child: &Arc<Process>, maker: &Current, start: ForkStart) -> Result {
+    let _still = maker.process.family.children();
+    let group = maker.process.group();
+    let begun = start.1.filter(|_| start.0 == group);
+    ids::look_at_group(group, |found| {
+        // A visitor may ask for them.
+        child.group.store(group, Relaxed);
+        child.session.store(found.session.id(), Relaxed);
+        found.add(child, maker, begun);
+    })
+    .ok_or(Errno::EAGAIN)
+}
+
+/// `process`, which was reaped, leaves its group.
+pub fn leave(process: &Process) {
+    let _still = process.family.children();
+    ids::look_at_group(process.group(), |group| group.take_off(process));
+}
+
+impl Group {
+    /// A group that nobody is in yet.
+    pub fn try_new(id: Id, session: Arc<Session>) -> Result<Arc<Self>> {
+        Ok(try_arc(Self {
+            id,
+            session,
+            visits: Visits::new(),
+            lists: OnceBox::new(),
+            common: Locked::new(),
+            next_retained: AtomicU32::new(NOBODY),
+            rcu: RcuHead::new(),
+        })?)
+    }
+
+    pub fn number(&self) -> Pid {
+        self.id.number()
+    }
+
+    fn own_lists(&self) -> &[Locked] {
+        if self.visits.is_spread() { self.lists.get().map_or(&[], |lists| &lists[..]) } else { &[] }
+    }
+
+    /// The list that a member is on.
+    fn list_of(&self, member: u32) -> &Locked {
+        let cpu = member.checked_sub(FIRST_CPU);
+        cpu.and_then(|cpu| self.own_lists().get(cpu as usize)).unwrap_or(&self.common)
+    }
+
+    fn add(&self, child: &Arc<Process>, maker: &Current, begun: Option<Begun>) {
+        let cpu = sync::cpu_id();
+        let (list, number) = match self.own_lists().get(cpu as usize) {
+            Some(list) => (list, FIRST_CPU.saturating_add(cpu)),
+            None => (&self.common, COMMON),
+        };
+        let mut part = list.0.lock();
+        if begun.is_some_and(|begun| self.visits.are_none_since(begun)) {
+            part.list.push_back(child);
+            child.member.list.store(number, Relaxed);
+            if number == COMMON && part.cpu != cpu {
+                part.cpu = cpu;
+                part.turns = part.turns.saturating_add(1);
+                if part.turns == TURNS {
+                    drop(part);
+                    self.spread();
+                }
+            }
+            return;
+        }
+        drop(part);
+        let number = maker.process.member.list.load(Relaxed);
+        let mut part = self.list_of(number).0.lock();
+        part.list.insert_before(child, &maker.process);
+        child.member.list.store(number, Relaxed);
+        // Who has visited the maker does not come by its child.
+        let mut sent = maker.sent_to_group.load(Acquire);
+        while sent != 0 {
+            let signal = sent.trailing_zeros().saturating_add(1);
+            sent &= sent.wrapping_sub(1);
+            signal::send::to_process(child, signal::Info::user(signal, 0));
+        }
+    }
+
+    /// From now on each CPU has a list, if there is memory.
+    #[cold]
+    fn spread(&self) {
+        let lists = try_box_slice(sync::machine::cpus() as usize, |_| Locked::new()).and_then(try_box);
+        if let Ok(lists) = lists
+            && self.lists.set(lists).is_ok()
+        {
+            let _common = self.common.0.lock();
+            self.visits.spread();
+        }
+    }
+
+    fn take_off(&self, process: &Process) {
+        let mut part = self.list_of(process.member.list.load(Relaxed)).0.lock();
+        self.take_off_list(process, &mut part);
+    }
+
+    fn take_off_list(&self, process: &Process, part: &mut Part) {
+        let before = part.list.remove(process);
+        process.member.list.store(NOWHERE, Relaxed);
+        if self.visits.is_on() {
+            let pid = process.pid();
+            part.resting.iter_mut().filter(|at| **at == Some(pid)).for_each(|at| *at = Some(before));
+        }
+    }
+
+    /// The first process, which was in no group, joins.
+    pub fn add_first(&self, process: &Process) {
+        self.common.0.lock().list.push_back(process);
+        process.member.list.store(COMMON, Relaxed);
+    }
+
+    /// `process`, whose `children` the caller has locked, leaves its group for this one. EPERM if this one has ended; ESRCH if the process has.
+    pub fn take_from(&self, from: &Group, process: &Process) -> Result {
+        let number = process.member.list.load(Relaxed);
+        if number == NOWHERE {
+            return Err(Errno::ESRCH);
+        }
+        let (old, new) = (from.list_of(number), &self.common);
+        // By address.
+        let (mut old, mut new) = if ptr::from_ref(old) < ptr::from_ref(new) {
+            let old = old.0.lock();
+            (old, new.0.lock_nested())
+        } else {
+            let new = new.0.lock();
+            (old.0.lock_nested(), new)
+        };
+        if new.state.has_ended() {
+            return Err(Errno::EPERM);
+        }
+        from.take_off_list(process, &mut old);
+        new.list.push_back(process);
+        process.member.list.store(COMMON, Relaxed);
+        process.session.store(self.session.id.number(), Relaxed);
+        process.group.store(self.number(), Relaxed);
+        Ok(())
+    }
+
+    /// Calls `f` for every member, zombies too, until it answers false. `f` is called under a list's lock. If the visitor `rests`, it gives way at times; it
+    /// holds no spinning lock then. False: `f` has answered false.
+    pub fn visit(&self, rests: bool, mut f: impl FnMut(&Arc<Process>) -> bool) -> bool {
+        self.visits.begin();
+        // The common list comes first: whether there are others is asked once its lock was held.
+        let goes_on = self.visit_list(&self.common, rests, &mut f)
+            && self.own_lists().iter().all(|list| self.visit_list(list, rests, &mut f));
+        self.visits.end();
+        goes_on
+    }
+
+    fn visit_list(&self, list: &Locked, rests: bool, f: &mut impl FnMut(&Arc<Process>) -> bool) -> bool {
+        let mut part = list.0.lock();
+        let (mut at, mut n) = (NOBODY, 0u32);
+        loop {
+            at = part.list.after(at);
+            let Some(process) = ids::find_process(at) else { return true };
+            if !f(&process) {
+                return false;
+            }
+            n = n.wrapping_add(1);
+            if rests
+                && n.is_multiple_of(STRIDE)
+                && let Some(place) = part.resting.iter().position(Option::is_none)
+            {
+                part.resting[place] = Some(at);
+                drop(part);
+                drop(process);
+                // A fatal signal does not end it, as on Linux.
+                let _ = sched::give_way();
+                part = list.0.lock();
+                at = part.resting[place].take().unwrap_or(NOBODY);
+            }
+        }
+    }
+
+    /// Is nobody in it? Then it has ended, and its number leads to no group any more.
+    pub fn is_empty(&self) -> bool {
+        if !self.common.0.lock().list.is_empty() {
+            return false;
+        }
+        self.visits.begin();
+        // As `visit`, but the common list once more at the end: there others join by setpgid.
+        let mut empty = self.own_lists().iter().all(|list| list.0.lock().list.is_empty());
+        if empty {
+            let mut common = self.common.0.lock();
+            empty = common.list.is_empty();
+            if empty {
+                self.end(&mut common);
+            }
+        }
+        self.visits.end();
+        empty
+    }
+}
+
+impl Group {
+    fn end(&self, common: &mut Part) {
+        common.state = match common.state {
+            State::Open => {
+                self.id.withdraw_group();
+                State::Ended
+            }
+            State::Retained => State::EndedRetained,
+            ended => ended,
+        };
+    }
+
+    /// It is among those that are looked through, from now on, or no more. False: it has ended.
+    fn set_retained(&self, to: bool) -> bool {
+        let mut common = self.common.0.lock();
+        common.state = match common.state {
+            State::Open if to => State::Retained,
+            State::Retained if !to => State::Open,
+            State::EndedRetained if !to => {
+                self.id.withdraw_group();
+                State::Ended
+            }
+            same => same,
+        };
+        !common.state.has_ended()
+    }
+}
+
+/// The group with this number, if it has members.
+pub fn find(number: Pid) -> Option<Arc<Group>> {
+    ids::find_group(number).filter(|group| !group.is_empty())
+}
+
+/// Numbers of groups whose leaders were reaped, linked through them.
+struct Retained {
+    first: Pid,
+    last: Pid,
+}
+
+static RETAINED: SpinLock<Retained, level::SessionTable> =
+    SpinLock::new(Retained { first: NOBODY, last: NOBODY }, &RETAINED_CLASS);
+
+/// The leader of group `number` was reaped.
+pub fn leader_is_gone(number: Pid) {
+    // Most processes lead no group.
+    if ids::look_at_group(number, |_| ()).is_none() {
+        return;
+    }
+    retain(number);
+    for _ in 0..2 {
+        let Some(oldest) = pop_retained() else { return };
+        if oldest.set_retained(false) {
+            retain(oldest.number());
+        }
+    }
+}
+
+/// A group that is retained stays in the table, so a number in the queue leads to it.
+fn pop_retained() -> Option<Arc<Group>> {
+    let mut retained = RETAINED.lock();
+    let group = ids::find_group(retained.first)?;
+    retained.first = group.next_retained.load(Relaxed);
+    if retained.first == NOBODY {
+        retained.last = NOBODY;
+    }
+    Some(group)
+}
+
+fn retain(number: Pid) {
+    let Some(group) = find(number).filter(|group| group.set_retained(true)) else { return };
+    let mut retained = RETAINED.lock();
+    group.next_retained.store(NOBODY, Relaxed);
+    if ids::look_at_group(retained.last, |last| last.next_retained.store(number, Relaxed)).is_none() {
+        retained.first = number;
+    }
+    retained.last = number;
+}

@@ -1,0 +1,203 @@
+//! Sessions and process groups (setsid(2), setpgid(2)).
+//!
+//! A session has the controlling terminal. Its members are those of its groups, each of which keeps it, so it ends with the last of them. Group and session
+//! keep their numbers from being used again. A process's group is in the table of numbers (`ids`); `group` has its members.
+#![forbid(unsafe_code)]
+
+pub mod group;
+
+pub use group::Group;
+
+use super::ids::{self, Id};
+use super::{Pid, Process, signal};
+use crate::errno::{Errno, Result};
+use crate::fs::tty::Tty;
+use crate::lock_order as level;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as abi;
+use sync::{SpinLock, lock_class, try_arc};
+
+lock_class! {
+    static SESSION: LockClass = ("session", level::Session);
+}
+
+/// A session.
+pub struct Session {
+    id: Id,
+    /// The controlling terminal.
+    pub tty: SpinLock<Option<Arc<Tty>>, level::Session>,
+}
+
+impl Session {
+    fn try_new(leader: &Process) -> Result<Arc<Self>> {
+        Ok(try_arc(Session { id: leader.id.share(), tty: SpinLock::new(None, &SESSION) })?)
+    }
+
+    pub fn id(&self) -> Pid {
+        self.id.number()
+    }
+}
+
+/// The session of a process.
+pub fn of(process: &Process) -> Option<Arc<Session>> {
+    ids::look_at_group(process.group(), |group| group.session.clone())
+}
+
+/// The session with this number, while its leader lives. After that it has no terminal.
+pub fn find(id: Pid) -> Option<Arc<Session>> {
+    ids::find_process(id).filter(|leader| leader.session_id() == id).and_then(|leader| of(&leader))
+}
+
+/// setsid(2): the caller leads a new session and a new group.
+///
+/// # Errors
+/// EPERM: it leads a group already, or another group has its number.
+pub fn create() -> Result<Pid> {
+    let process = super::current_process();
+    let pid = process.pid();
+    // Memory first.
+    let group = Group::try_new(process.id.share(), Session::try_new(&process)?)?;
+    let _still = process.family.children();
+    if process.session_id() == pid || group::find(pid).is_some() {
+        return Err(Errno::EPERM);
+    }
+    process.id.publish_group(group.clone());
+    let old = ids::find_group(process.group()).ok_or(Errno::EPERM)?;
+    group.take_from(&old, &process)?;
+    Ok(pid)
+}
+
+/// The first process's session.
+pub fn create_first(process: &Process) -> Result {
+    let group = Group::try_new(process.id.share(), Session::try_new(process)?)?;
+    process.id.publish_group(group.clone());
+    group.add_first(process);
+    Ok(())
+}
+
+/// setpgid(2).
+///
+/// # Errors
+/// ESRCH, EPERM, EACCES, EINVAL as the manual says.
+pub fn set_group(pid: Pid, group: Pid) -> Result {
+    let caller = super::current_process();
+    let target = if pid == 0 || pid == caller.pid() {
+        caller.clone()
+    } else {
+        match ids::find_process(pid) {
+            Some(process) => process,
+            None if ids::find_thread(pid).is_some() => return Err(Errno::EINVAL),
+            None => return Err(Errno::ESRCH),
+        }
+    };
+    let number = if group == 0 { target.pid() } else { group };
+    let new = if number == target.pid() { Some(own_group(&target)?) } else { group::find(number) };
+    // It forks, changes groups and is reaped under this lock.
+    let _still = target.family.children();
+    if !Arc::ptr_eq(&target, &caller) {
+        if target.parent_pid() != caller.pid() {
+            return Err(Errno::ESRCH);
+        }
+        if target.session_id() != caller.session_id() {
+            return Err(Errno::EPERM);
+        }
+        if target.executed.load(Ordering::Relaxed) {
+            return Err(Errno::EACCES);
+        }
+    }
+    if target.session_id() == target.pid() {
+        return Err(Errno::EPERM);
+    }
+    let new = new.filter(|new| new.session.id() == caller.session_id()).ok_or(Errno::EPERM)?;
+    let old = ids::find_group(target.group()).ok_or(Errno::ESRCH)?;
+    if Arc::ptr_eq(&old, &new) {
+        return Ok(());
+    }
+    new.take_from(&old, &target)
+}
+
+/// The group that `process` may lead, made if there is none.
+fn own_group(process: &Process) -> Result<Arc<Group>> {
+    if let Some(group) = group::find(process.pid()) {
+        return Ok(group);
+    }
+    let session = of(process).ok_or(Errno::ESRCH)?;
+    let group = Group::try_new(process.id.share(), session)?;
+    process.id.publish_group(group);
+    ids::find_group(process.pid()).ok_or(Errno::EPERM)
+}
+
+/// Calls `f` for every member of a group, zombies too, under a lock of the group, until it answers false. Gives way at times: no spinning lock is held.
+/// False: there is no such group.
+pub fn for_each_member(group: Pid, mut f: impl FnMut(&Arc<Process>) -> bool) -> bool {
+    let mut any = false;
+    if let Some(group) = ids::find_group(group) {
+        group.visit(true, |process| {
+            any = true;
+            f(process)
+        });
+    }
+    any
+}
+
+/// The session of a group that has members.
+pub fn of_group(group: Pid) -> Option<Pid> {
+    group::find(group).map(|group| group.session.id())
+}
+
+/// Has `group` no member whose parent is in the same session but another group? Then nobody could continue it. `leaving` does not count.
+/// May sleep.
+pub fn is_orphaned(group: Pid, leaving: Option<&Process>) -> bool {
+    let Some(group) = ids::find_group(group) else { return true };
+    group.visit(true, |p| {
+        let leaves = leaving.is_some_and(|leaving| core::ptr::eq(leaving, &**p));
+        // The first process continues nobody.
+        let parent = p.parent_pid();
+        let continued = !leaves
+            && !p.is_zombie()
+            && parent > 1
+            && ids::look_at(parent, |parent| {
+                parent.group() != group.number() && parent.session_id() == p.session_id()
+            }) == Some(true);
+        !continued
+    })
+}
+
+/// `process` exits. A session leader gives up the terminal.
+pub fn leave(process: &Arc<Process>) {
+    if process.session_id() != process.pid() {
+        return;
+    }
+    let Some(session) = of(process) else { return };
+    let tty = session.tty.lock().take();
+    if let Some(tty) = tty {
+        hang_up(tty.disassociate());
+    }
+}
+
+fn hang_up(group: Pid) {
+    for signal in [abi::SIGHUP, abi::SIGCONT] {
+        signal::send::to_group(group, signal::Info::kernel(signal));
+    }
+}
+
+/// `process`, which exits or has got another parent, could be continued from another group of its session by its parent, which was `parent`. Tells its
+/// group if it is stopped and nobody can continue it any more. May sleep.
+pub fn tell_orphaned(process: &Process, parent: &Process, leaving: Option<&Process>) {
+    let group = process.group();
+    if parent.group() == group || parent.session_id() != process.session_id() {
+        return;
+    }
+    if !is_orphaned(group, leaving) {
+        return;
+    }
+    let mut stopped = false;
+    for_each_member(group, |member| {
+        stopped = member.is_stopped();
+        !stopped
+    });
+    if stopped {
+        hang_up(group);
+    }
+}

@@ -248,6 +248,10 @@ sync::lock_order! {
     level EpollReady;
     /// An epoll's place in the graph of those that watch each other. One at a time.
     level EpollNest;
+    /// How core dumps are called.
+    level CorePattern;
+    /// The threads that a core dump tells of.
+    level CoreDump;
     /// The names of this host and its domain.
     level HostName;
     /// The state of the random number generator.

@@ -119,4 +119,7 @@ pub enum Advice {
     /// Whether children of fork get it empty; private anonymous memory only.
     WipeOnFork,
     KeepOnFork,
+    /// Whether a core dump has the mapping.
+    DontDump,
+    DoDump,
 }

@@ -142,6 +142,24 @@ pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
     }
 }
 
+/// Makes the file of a core dump, at `path` from the running thread's working directory: a new one, its user's own, that nobody else may read. A file
+/// that was there is removed first; a link is not followed.
+///
+/// # Errors
+/// As open(2); EPERM: it is not such a file.
+pub fn create_core(path: &[u8]) -> Result<Arc<File>> {
+    let (context, cred) = (caller::context(), vfs::access::Cred::current());
+    let _ = vfs::remove::unlink_at(&context, &cred, Start::Cwd, path);
+    let flags = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::READ_WRITE | OpenFlags::NOFOLLOW;
+    let file = file::open::open(&context, &cred, Start::Cwd, path, flags, 0o600)?;
+    let inode = file.inode();
+    let good = inode.kind == vfs::inode::Kind::Regular
+        && inode.links() == 1
+        && inode.uid() == cred.uid
+        && inode.mode() & 0o677 == 0o600;
+    if good { Ok(file) } else { Err(crate::errno::EPERM) }
+}
+
 /// May the running thread read the file, whatever it is open for?
 pub fn may_read(file: &File) -> bool {
     vfs::access::check(file.inode(), &vfs::access::Cred::current(), vfs::access::READ).is_ok()

@@ -16,8 +16,11 @@ use core::sync::atomic::Ordering;
 /// exit_group(2): ends the process with wait status `status` (exit code << 8, or the signal).
 pub fn exit_group(status: i32) -> ! {
     let thread = super::current();
-    let status = thread.process.signals.begin_exit(status);
-    kill_others(&thread);
+    let (status, first) = thread.process.signals.begin_exit(status);
+    // Else the others have been told, and one of them may be writing a core.
+    if first {
+        kill_others(&thread);
+    }
     exit_thread(status)
 }
 
@@ -29,7 +32,7 @@ pub(super) fn end_process_soon(thread: &Arc<Thread>, status: i32) {
 }
 
 /// Makes every other thread of the process end.
-fn kill_others(thread: &Arc<Thread>) {
+pub(super) fn kill_others(thread: &Arc<Thread>) {
     thread.process.for_each_thread(|other| {
         if !Arc::ptr_eq(other, thread) {
             other.notify(true);

@@ -12,8 +12,8 @@ use super::{
     THREADS, TRAP,
 };
 use super::{
-    Attributes, Capability, Credentials, Pid, Process, Thread, badness, exec, family, limits, oom, rseq,
-    session, signal, timer, wait,
+    Attributes, Capability, Credentials, Pid, Process, Thread, badness, dump, exec, family, limits, oom,
+    rseq, session, signal, timer, wait,
 };
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
@@ -24,7 +24,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general as abi;
-use sync::rcu::RcuHead;
+use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, TryVec, slab_arc};
 use vm::addr::VirtAddr;
 
@@ -292,6 +292,8 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         exit_signal: AtomicU32::new(exit_signal),
         adjustment: caller.adjustment.copy(),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
+        dump_filter: AtomicU32::new(caller.dump_filter.load(Ordering::Relaxed)),
+        dump: RcuArc::empty(),
         parents_programs: if request.has(abi::CLONE_PARENT) {
             caller.parents_programs
         } else {
@@ -327,6 +329,8 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         uid: AtomicU32::new(0),
         exit_signal: AtomicU32::new(abi::SIGCHLD),
         dumpable: AtomicBool::new(true),
+        dump_filter: AtomicU32::new(dump::Filter::DEFAULT.bits()),
+        dump: RcuArc::empty(),
         subreaper: AtomicBool::new(false),
         no_large_pages: AtomicBool::new(false),
         adjustment: badness::Adjustment::new(),

@@ -4,7 +4,7 @@
 //! * `credentials/` user and group ids, capabilities, who may look into a process; `session` sessions and process groups; `limits` resource limits
 //! * `family/`      parents, children, orphans; `wait` for them; `list` lists of processes, linked by number
 //! * `attributes`   what threads ask for themselves
-//! * `fork`, `exec/`, `exit`
+//! * `fork`, `exec/`, `exit`; `dump/` core dumps
 //! * `oom/`         what happens when memory is out; `badness` who is chosen then
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
@@ -21,6 +21,7 @@
 
 mod attributes;
 pub mod credentials;
+pub mod dump;
 pub mod exec;
 mod exit;
 mod family;
@@ -69,7 +70,7 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
 use sync::level::Held;
-use sync::rcu::RcuHead;
+use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, lock_class};
 
 lock_class! {
@@ -117,6 +118,10 @@ pub struct Process {
     /// The signal that tells the parent; 0: none.
     pub(crate) exit_signal: AtomicU32,
     pub(crate) dumpable: AtomicBool,
+    /// Which memory a core dump has (`dump::Filter`).
+    pub(crate) dump_filter: AtomicU32,
+    /// The core dump that is being written.
+    pub(crate) dump: RcuArc<dump::Dump>,
     pub(crate) subreaper: AtomicBool,
     /// PR_SET_THP_DISABLE.
     pub(crate) no_large_pages: AtomicBool,

@@ -94,7 +94,7 @@ impl<S: Source> FileOps for TextFile<S> {
     }
 
     fn write(&self, _: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
-        let mut data = [0; 128];
+        let mut data = [0; 512];
         let n = from.take(&mut data);
         if n == 0 || from.left() > 0 {
             return if from.faulted() { from.result() } else { Err(EINVAL) };

@@ -52,6 +52,7 @@ pub static PROCESS: &[Of] = &[
     inner("auxv", 0o400, files::auxv),
     of("cmdline", 0o444, files::cmdline),
     of("comm", 0o644, files::comm),
+    of("coredump_filter", 0o644, files::coredump_filter),
     Of { name: "cwd", mode: 0o777, what: WhatOf::Link(files::cwd, LinkTo::Cwd) },
     inner("environ", 0o400, files::environ),
     Of { name: "exe", mode: 0o777, what: WhatOf::Link(files::exe, LinkTo::Exe) },

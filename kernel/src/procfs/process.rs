@@ -76,12 +76,21 @@ pub fn write(file: MakeOf, process: &Arc<Process>, thread: &Arc<Thread>, data: &
     if core::ptr::fn_addr_eq(file, oom_adj as MakeOf) {
         return process.adjustment.set_coarse(signed(data)?, privileged);
     }
+    if core::ptr::fn_addr_eq(file, coredump_filter as MakeOf) {
+        process.set_dump_filter(number(data)? as u32);
+        return Ok(());
+    }
     Err(EINVAL)
 }
 
 /// A number as Linux takes it here: decimal, octal or hexadecimal, with white space around it; what follows its twelfth byte is not read.
 fn signed(data: &[u8]) -> Result<i32> {
-    let text = data.get(..12).unwrap_or(data).trim_ascii();
+    let n = number(data.get(..12).unwrap_or(data))?;
+    i32::try_from(n).map_err(|_| ERANGE)
+}
+
+fn number(data: &[u8]) -> Result<i64> {
+    let text = data.trim_ascii();
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
@@ -94,7 +103,15 @@ fn signed(data: &[u8]) -> Result<i32> {
     };
     let digits = core::str::from_utf8(digits).ok().filter(|d| !d.starts_with(['+', '-'])).ok_or(EINVAL)?;
     let n = i64::from_str_radix(digits, radix).map_err(|_| EINVAL)?;
-    i32::try_from(if negative { n.wrapping_neg() } else { n }).map_err(|_| ERANGE)
+    Ok(if negative { n.wrapping_neg() } else { n })
+}
+
+/// Empty for what has no memory any more.
+pub fn coredump_filter(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    if process.space().is_some() {
+        put!(out, "{:08x}\n", process.dump_filter());
+    }
+    Ok(())
 }
 
 pub fn oom_score_adj(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {

@@ -14,7 +14,7 @@ use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::table;
-use crate::process::{self, exec, utsname};
+use crate::process::{self, dump, exec, utsname};
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
@@ -65,6 +65,14 @@ static EPOLL: &[Entry] = &[setting(
 )];
 
 static KERNEL: &[Entry] = &[
+    setting("core_pattern", &Setting { read: core_pattern, write: Some(dump::set_pattern) }),
+    setting(
+        "core_uses_pid",
+        &Setting {
+            read: |out| line(out, u64::from(dump::uses_pid())),
+            write: Some(|data| number(data).map(|n| dump::set_uses_pid(n != 0))),
+        },
+    ),
     setting("hostname", &Setting { read: host_name, write: Some(set_host_name) }),
     setting("ngroups_max", &Setting { read: |out| line(out, 65_536), write: None }),
     setting("osrelease", &Setting { read: |out| text(out, utsname::RELEASE), write: None }),
@@ -124,6 +132,13 @@ fn host_name(out: &mut Vec<u8>) -> Result {
 
 fn set_host_name(data: &[u8]) -> Result {
     utsname::set_host_name(data.trim_ascii_end())
+}
+
+fn core_pattern(out: &mut Vec<u8>) -> Result {
+    let (pattern, length) = dump::pattern();
+    out.try_extend_from_slice(pattern.get(..length).unwrap_or(&[]))?;
+    out.try_push(b'\n')?;
+    Ok(())
 }
 
 fn uuid(out: &mut Vec<u8>, bytes: [u8; 32]) -> Result {

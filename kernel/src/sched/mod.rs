@@ -39,8 +39,9 @@ pub use plant::plant;
 pub use policy::{Policy, Schedule};
 pub use runqueue::{idle_ns, load_of};
 pub use switch::{
-    NewTask, clone_fpu, exit_current, idle_main, init_cpu, leave_space, new_user, replace_space,
-    reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn, start, yield_now,
+    NewTask, clone_fpu, copy_vector_registers, exit_current, idle_main, init_cpu, leave_space, new_user,
+    replace_space, reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn,
+    start, yield_now,
 };
 pub use task::{Current, Task, Times, current, try_current};
 pub use timer::{Expire, Timer, TimerSetting, forward};

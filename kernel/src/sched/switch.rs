@@ -19,6 +19,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::Space;
 use crate::process::Thread;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
@@ -381,6 +382,15 @@ unsafe fn with_fpu<R>(f: impl FnOnce(&mut arch::FpuState) -> R) -> R {
 pub fn clone_fpu() -> Result<arch::FpuState> {
     // SAFETY: copying does not come here again.
     unsafe { with_fpu(|fpu| fpu.try_clone()) }.ok_or(Errno::ENOMEM)
+}
+
+/// The current thread's vector registers, as a core dump has them.
+///
+/// # Errors
+/// ENOMEM.
+pub fn copy_vector_registers() -> Result<Vec<u8>> {
+    // SAFETY: copying does not come here again.
+    Ok(unsafe { with_fpu(|fpu| fpu.to_core()) }?)
 }
 
 /// The current thread begins a new program: vector registers and thread pointers as at birth.

@@ -40,6 +40,8 @@ bitflags! {
         const LOCKED_ON_FAULT = 128;
         /// Never to be made executable: a file of a mount from which nothing is executed.
         const NO_EXEC = 256;
+        /// A core dump does not have it.
+        const NO_DUMP = 512;
         /// What a child of fork does not inherit with the mapping.
         const OF_PARENT = Self::LOCKED.bits() | Self::LOCKED_ON_FAULT.bits();
         /// Flags by which a child's mapping differs from its parent's.

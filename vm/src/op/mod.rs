@@ -5,6 +5,7 @@
 
 mod brk;
 mod cow;
+mod dump;
 mod exit;
 pub mod fault;
 mod fork;

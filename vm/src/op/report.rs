@@ -29,6 +29,8 @@ pub struct MappingInfo<'a> {
     pub object: Option<&'a Object>,
     pub growsdown: bool,
     pub locked: bool,
+    /// A core dump does not have it.
+    pub no_dump: bool,
 }
 
 /// Sizes in pages.
@@ -76,6 +78,7 @@ impl<M: Machine> Space<M> {
                 object: attrs.object.as_deref(),
                 growsdown: attrs.flags.contains(SegFlags::GROWSDOWN),
                 locked: attrs.flags.contains(SegFlags::LOCKED),
+                no_dump: attrs.flags.contains(SegFlags::NO_DUMP),
             });
             at = mapping.end;
             if give_way() {

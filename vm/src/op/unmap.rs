@@ -193,6 +193,8 @@ impl<M: Machine> Space<M> {
             Advice::PopulateWrite => self.populate(start, len, Access::WRITE)?,
             Advice::DontFork => self.change_flags(start.0..end, SegFlags::NO_FORK, SegFlags::empty())?,
             Advice::DoFork => self.change_flags(start.0..end, SegFlags::empty(), SegFlags::NO_FORK)?,
+            Advice::DontDump => self.change_flags(start.0..end, SegFlags::NO_DUMP, SegFlags::empty())?,
+            Advice::DoDump => self.change_flags(start.0..end, SegFlags::empty(), SegFlags::NO_DUMP)?,
             Advice::WipeOnFork => {
                 if self.find_piece(start.0, end, &|m| m.object.is_some(), order).is_some() {
                     return Err(VmError::Invalid);

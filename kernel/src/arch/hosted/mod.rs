@@ -31,11 +31,11 @@ pub use cpu::{
     ArchPrctl, ThreadPointers, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule,
     start_cpus, tls,
 };
-pub use fpu::FpuState;
+pub use fpu::{FpuState, vector_components};
 pub use machine::Machine;
 pub use program::enter_user;
 pub use sync::machine::hosted::{cpu_id, nodes};
-pub use trap::{TrapRecord, UserRegs};
+pub use trap::{CORE_REGISTERS, TrapRecord, UserRegs, core_registers};
 
 /// Puts the registers where the thread's first entry of user mode finds them.
 pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {

@@ -105,3 +105,10 @@ impl UserRegs {
         self.call = None;
     }
 }
+
+/// Registers in a core dump: where the program was, and its stack.
+pub const CORE_REGISTERS: usize = 2;
+
+pub fn core_registers(regs: &UserRegs) -> [u64; CORE_REGISTERS] {
+    [regs.pc as u64, regs.sp as u64]
+}

@@ -10,12 +10,16 @@ use core::arch::asm;
 use core::ptr::NonNull;
 
 use super::cpu::features;
+use alloc::vec::Vec;
+use sync::{AllocError, TryVec};
 
 /// Offset of MXCSR in the legacy area.
 const MXCSR: usize = 24;
 /// The XSAVE header: XSTATE_BV, XCOMP_BV, reserved (13.4.2).
 const HEADER: usize = 512;
 const HEADER_END: usize = 576;
+/// The bytes of the legacy area that processors leave to software.
+const SOFTWARE: usize = 464;
 /// MXCSR bits that every processor with SSE2 and DAZ accepts.
 const MXCSR_VALID: u32 = 0xffff;
 
@@ -66,6 +70,19 @@ impl FpuState {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: allocated with this size, initialized by `reset`.
         unsafe { core::slice::from_raw_parts(self.area.as_ptr(), layout().size()) }
+    }
+
+    /// The area as a core dump has it: with the components that may be in it where Linux tells them to debuggers. Without XSAVE the legacy area.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn to_core(&self) -> Result<Vec<u8>, AllocError> {
+        let f = features::get();
+        let mut copy = Vec::new();
+        copy.try_extend_from_slice(&self.bytes()[..if f.xsave { f.xsave_size } else { HEADER }])?;
+        copy[SOFTWARE..HEADER].fill(0);
+        copy[SOFTWARE..SOFTWARE + 8].copy_from_slice(&f.xcr0.to_le_bytes());
+        Ok(copy)
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
@@ -145,6 +162,15 @@ impl FpuState {
         bytes[HEADER..HEADER + 8].copy_from_slice(&present.to_le_bytes());
         filled
     }
+}
+
+/// Where the components beyond x87 and SSE lie in the XSAVE area: number, bytes, offset, flags (SDM vol. 1, 13.4.3).
+pub fn vector_components() -> impl Iterator<Item = [u32; 4]> {
+    let f = features::get();
+    (2..63u32).filter(move |n| f.xsave && f.xcr0 >> n & 1 != 0).map(|n| {
+        let place = features::cpuid(0xd, n);
+        [n, place.eax, place.ebx, 0]
+    })
 }
 
 impl Drop for FpuState {

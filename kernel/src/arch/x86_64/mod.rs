@@ -34,13 +34,13 @@ pub use cpu::identity;
 pub use cpu::percpu::{cpu_id, set_kernel_stack};
 pub use cpu::port;
 pub use exit::{exit_vm, halt_forever, power_off};
-pub use fpu::FpuState;
+pub use fpu::{FpuState, vector_components};
 pub use ipi::call_others;
 pub use machine::Machine;
 pub use stack::{KernelStack, trim as trim_stacks};
 #[cfg(feature = "lockdep")]
 pub use stack::{SIZE as STACK_SIZE, depth::used as stack_used};
-pub use thread_pointers::{ArchPrctl, ThreadPointers, arch_prctl, tls};
+pub use thread_pointers::{ArchPrctl, CORE_REGISTERS, ThreadPointers, arch_prctl, core_registers, tls};
 pub use trap::{TrapRecord, UserRegs};
 pub use vdso::vdso;
 

@@ -3,6 +3,7 @@
 use core::arch::asm;
 
 use super::cpu::{features, reg};
+use super::trap::UserRegs;
 use super::{disable_interrupts, enable_interrupts};
 use crate::arch::USER_END;
 
@@ -95,6 +96,19 @@ fn set_gs(base: usize) {
         // SAFETY: canonical.
         unsafe { reg::wrmsr(reg::IA32_KERNEL_GS_BASE, base as u64) };
     }
+}
+
+/// Words of struct user_regs_struct.
+pub const CORE_REGISTERS: usize = 27;
+
+/// The running thread's registers as a core dump has them (struct user_regs_struct).
+pub fn core_registers(regs: &UserRegs) -> [u64; CORE_REGISTERS] {
+    let r = regs;
+    let (fs_base, gs_base) = (tls() as u64, gs() as u64);
+    [
+        r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi,
+        r.rdi, r.original, r.rip, r.cs, r.rflags, r.rsp, r.ss, fs_base, gs_base, 0, 0, 0, 0,
+    ]
 }
 
 /// What became of arch_prctl(2).

@@ -26,6 +26,18 @@ pub struct Mapped {
     inode: Weak<Inode>,
 }
 
+impl Mapped {
+    /// Has its file a name yet? What nobody can open any more is memory that programs share.
+    pub fn has_name(&self) -> bool {
+        self.inode.upgrade().is_some_and(|inode| inode.links() > 0)
+    }
+
+    /// May anybody execute its file?
+    pub fn is_executable(&self) -> bool {
+        self.inode.upgrade().is_some_and(|inode| inode.mode() & 0o111 != 0)
+    }
+}
+
 static TABLE: SpinLock<Vec<Arc<Mapped>>, level::MappedFiles> = SpinLock::new(Vec::new(), &MAPPED);
 
 /// Enters the file at `path`. Out of memory, its mappings stay without a name.

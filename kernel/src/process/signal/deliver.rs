@@ -5,7 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
-use super::super::{Current, Process, exit, family, limits, rseq, timer::posix, wait};
+use super::super::{Current, Process, dump, exit, family, limits, rseq, timer::posix, wait};
 use super::{Action, Info, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{Delivery, SignalStack};
@@ -47,7 +47,7 @@ pub fn return_work(regs: &mut UserRegs) {
 enum Verdict {
     Nothing,
     Handle(Info, Action),
-    End(i32),
+    End(Info),
     Stop(u32),
 }
 
@@ -56,6 +56,7 @@ fn deliver(regs: &mut UserRegs) {
     sched::current().work.clear(Work::SIGNAL | Work::KILL);
     loop {
         if thread.process.signals.must_end(&thread) {
+            dump::take_part(regs, &thread);
             let status = thread.process.signals.exit_status().unwrap_or(0);
             exit::exit_thread(status);
         }
@@ -65,7 +66,7 @@ fn deliver(regs: &mut UserRegs) {
         }
         match next(&thread) {
             Verdict::Nothing => break,
-            Verdict::End(status) => exit::exit_group(status),
+            Verdict::End(info) => end(regs, &thread, &info),
             Verdict::Stop(signal) => stop(&thread, signal),
             Verdict::Handle(info, action) => {
                 restart(regs, Some(&action));
@@ -76,6 +77,12 @@ fn deliver(regs: &mut UserRegs) {
     }
     restart(regs, None);
     restore_saved_mask(&thread);
+}
+
+/// The process ends by a signal, and leaves a core if that is due.
+fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
+    dump::write(regs, thread, info);
+    exit::exit_group(info.signal as i32)
 }
 
 /// Takes the next signal and decides.
@@ -119,8 +126,7 @@ fn next(thread: &Current) -> Verdict {
         if process.pid() == 1 && info.signal != abi::SIGKILL && info.code <= 0 {
             continue;
         }
-        // No core is written, so WCOREDUMP is never set; Linux's default limit of 0 gives the same.
-        return Verdict::End(info.signal as i32);
+        return Verdict::End(info);
     }
 }
 
@@ -231,7 +237,7 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
     if !entered {
         // Linux: a frame that cannot be written is a SIGSEGV; for SIGSEGV itself the default action.
         if info.signal == abi::SIGSEGV {
-            exit::exit_group(abi::SIGSEGV as i32);
+            end(regs, thread, &Info::kernel(abi::SIGSEGV));
         }
         super::send::forced(Info::kernel(abi::SIGSEGV));
         return;

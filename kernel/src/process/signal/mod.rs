@@ -243,6 +243,8 @@ struct State {
     shared: PendingSet,
     /// All threads are to end; the status of the process.
     exit: Option<i32>,
+    /// A core is being written: of signals only SIGKILL counts.
+    dumping: bool,
     /// This thread is about to exec and ends the others.
     exec: Option<super::Pid>,
     stopped: bool,
@@ -271,7 +273,14 @@ pub fn any_stopped() -> bool {
 
 impl Signals {
     fn with(actions: Arc<Actions>) -> Self {
-        let state = State { actions, shared: PendingSet::new(), exit: None, exec: None, stopped: false };
+        let state = State {
+            actions,
+            shared: PendingSet::new(),
+            exit: None,
+            dumping: false,
+            exec: None,
+            stopped: false,
+        };
         Self {
             state: SpinLock::new(state, &SIGNALS),
             stopped: AtomicBool::new(false),
@@ -361,9 +370,32 @@ impl Signals {
         state.actions.reset_for_exec(order);
     }
 
-    /// All threads are to end. The first call decides the status, which is returned.
-    pub fn begin_exit(&self, status: i32) -> i32 {
-        *self.state.lock().exit.get_or_insert(status)
+    /// All threads are to end. The first call decides the status, which is returned, and whether this one was the first.
+    pub fn begin_exit(&self, status: i32) -> (i32, bool) {
+        let mut state = self.state.lock();
+        let first = state.exit.is_none();
+        (*state.exit.get_or_insert(status), first)
+    }
+
+    /// As `begin_exit`, for the running thread to write a core first; `publish` makes that known to the others. False: they end already, or
+    /// one of them executes a program.
+    pub fn begin_dump(&self, status: i32, publish: impl FnOnce()) -> bool {
+        let mut state = self.state.lock();
+        let first = state.exit.is_none() && state.exec.is_none();
+        if first {
+            publish();
+            state.exit = Some(status);
+            state.dumping = true;
+        }
+        first
+    }
+
+    /// The core has been written: the parent is told (WCOREDUMP).
+    pub fn note_dumped(&self) {
+        const DUMPED: i32 = 0x80;
+        if let Some(status) = &mut self.state.lock().exit {
+            *status |= DUMPED;
+        }
     }
 
     pub fn exit_status(&self) -> Option<i32> {

@@ -36,6 +36,9 @@ pub fn queue(
     }
     let mut state = process.signals.state.lock();
     let this = bit(info.signal);
+    if state.dumping && info.signal != abi::SIGKILL {
+        return Ok(false);
+    }
     let (locked, held) = state.split();
     cancel_opposite(process, locked, held, info.signal);
     let Some(action) = locked.actions.get(info.signal, held) else { return Ok(false) };

@@ -23,14 +23,14 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         abi::MADV_DOFORK => Some(Advice::DoFork),
         abi::MADV_WIPEONFORK => Some(Advice::WipeOnFork),
         abi::MADV_KEEPONFORK => Some(Advice::KeepOnFork),
+        abi::MADV_DONTDUMP => Some(Advice::DontDump),
+        abi::MADV_DODUMP => Some(Advice::DoDump),
         abi::MADV_NORMAL
         | abi::MADV_RANDOM
         | abi::MADV_SEQUENTIAL
         | abi::MADV_WILLNEED
         | abi::MADV_HUGEPAGE
         | abi::MADV_NOHUGEPAGE
-        | abi::MADV_DONTDUMP
-        | abi::MADV_DODUMP
         | abi::MADV_COLD
         | abi::MADV_PAGEOUT => None,
         _ => return Err(Errno::EINVAL),

@@ -31,7 +31,7 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
     let private = op & abi::FUTEX_PRIVATE_FLAG != 0;
     let realtime = op & abi::FUTEX_CLOCK_REALTIME != 0;
     let command = op & !(abi::FUTEX_PRIVATE_FLAG | abi::FUTEX_CLOCK_REALTIME);
-    if realtime && !matches!(command, abi::FUTEX_WAIT | abi::FUTEX_WAIT_BITSET) {
+    if realtime && command != abi::FUTEX_WAIT_BITSET {
         return Err(Errno::ENOSYS);
     }
     match command {

@@ -209,9 +209,9 @@ pub fn sys_tgkill(group: i32, tid: i32, signal: u32) -> Result<usize> {
 }
 
 /// A siginfo that a program made up. Only to itself may it claim to be the kernel or kill.
-fn read_info(address: usize, signal: u32, own: bool) -> Result<Info> {
-    let bytes = UserPtr::<[u8; 128]>::new(address).read()?;
-    let info = Info { signal, ..Info::from_bytes(&bytes) };
+fn checked_info(bytes: &[u8; 128], signal: u32, target: i32) -> Result<Info> {
+    let info = Info { signal, ..Info::from_bytes(bytes) };
+    let own = process::current().tid() as i32 == target;
     if (info.code >= 0 || info.code == abi::SI_TKILL) && !own {
         return Err(Errno::EPERM);
     }
@@ -220,8 +220,7 @@ fn read_info(address: usize, signal: u32, own: bool) -> Result<Info> {
 
 /// rt_sigqueueinfo(2).
 pub fn sys_rt_sigqueueinfo(pid: i32, signal: u32, info: usize) -> Result<usize> {
-    let own = process::current_pid() == pid as u32;
-    let info = read_info(info, signal, own)?;
+    let info = checked_info(&UserPtr::<[u8; 128]>::new(info).read()?, signal, pid)?;
     if pid <= 0 {
         return Err(Errno::ESRCH);
     }
@@ -240,8 +239,11 @@ pub fn sys_rt_sigqueueinfo(pid: i32, signal: u32, info: usize) -> Result<usize> 
 
 /// rt_tgsigqueueinfo(2).
 pub fn sys_rt_tgsigqueueinfo(group: i32, tid: i32, signal: u32, info: usize) -> Result<usize> {
-    let own = process::current_pid() == group as u32;
-    let info = read_info(info, signal, own)?;
+    let bytes = UserPtr::<[u8; 128]>::new(info).read()?;
+    if group <= 0 || tid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let info = checked_info(&bytes, signal, tid)?;
     send_to_thread(Some(group), tid, signal, || info)
 }
 

@@ -117,6 +117,10 @@ pub fn sys_getrlimit(resource: u32, to: usize) -> Result<usize> {
 
 /// setrlimit(2).
 pub fn sys_setrlimit(resource: u32, from: usize) -> Result<usize> {
+    // For prlimit64 that would be nothing to set.
+    if from == 0 {
+        return Err(Errno::EFAULT);
+    }
     sys_prlimit64(0, resource, from, 0)
 }
 

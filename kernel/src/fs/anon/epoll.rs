@@ -518,6 +518,19 @@ impl Epoll {
 }
 
 impl FileOps for Epoll {
+    fn can_read(&self) -> bool {
+        false
+    }
+
+    fn can_write(&self) -> bool {
+        false
+    }
+
+    /// Its own commands (of busy polling) are not there; EINVAL is what Linux says to all others.
+    fn ioctl(&self, _: &File, _: u32, _: usize) -> Result<usize> {
+        Err(EINVAL)
+    }
+
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
         poller.add(&self.core.queue);
         let some = self.core.ready.lock().iter().any(|i| !i.removed.load(SeqCst) && !i.file.is_closed());

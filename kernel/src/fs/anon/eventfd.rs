@@ -53,7 +53,7 @@ impl FileOps for Event {
 
     fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         let mut bytes = [0; 8];
-        if from.left() < 8 {
+        if from.left() != 8 {
             return Err(EINVAL);
         }
         if from.take(&mut bytes) < 8 {

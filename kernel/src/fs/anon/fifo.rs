@@ -12,7 +12,7 @@ use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_arc};
 
 use super::pipe::{End, Pipe};
-use crate::errno::{ENOMEM, ENXIO, Result};
+use crate::errno::{EINVAL, ENOMEM, ENXIO, Result};
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::vfs::inode::Inode;
 
@@ -39,8 +39,11 @@ impl Fifo {
 
 /// Opens the fifo of `inode`, waiting for the other end as fifo(7) says.
 pub fn open(inode: &Inode, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    let pipe = Fifo::of(inode)?.pipe()?;
     let (reads, writes) = (flags.reads(), flags.writes());
+    if flags.is_for_ioctl() {
+        return Err(EINVAL);
+    }
+    let pipe = Fifo::of(inode)?.pipe()?;
     let wait = !flags.contains(OpenFlags::NONBLOCK);
     if writes && !reads && !wait && pipe.readers.load(SeqCst) == 0 {
         return Err(ENXIO);

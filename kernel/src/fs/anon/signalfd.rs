@@ -105,6 +105,10 @@ impl SignalFile {
 }
 
 impl FileOps for SignalFile {
+    fn can_write(&self) -> bool {
+        false
+    }
+
     fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if out.left() < RECORD {
             return Err(EINVAL);

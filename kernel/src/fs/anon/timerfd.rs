@@ -187,6 +187,10 @@ impl Drop for TimerFile {
 }
 
 impl FileOps for TimerFile {
+    fn can_write(&self) -> bool {
+        false
+    }
+
     fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if out.left() < 8 {
             return Err(EINVAL);

@@ -75,7 +75,11 @@ impl OpenFlags {
     pub const SETTABLE: OpenFlags =
         OpenFlags::APPEND.union(OpenFlags::NONBLOCK).union(OpenFlags::DIRECT).union(OpenFlags::NOATIME);
 
-    /// Not with 3 either: such a descriptor is for ioctl alone.
+    /// 3: neither read nor write, but what may do both can open it.
+    pub fn is_for_ioctl(self) -> bool {
+        self.bits() & 3 == 3 && !self.contains(OpenFlags::PATH)
+    }
+
     pub fn reads(self) -> bool {
         matches!(self.bits() & 3, 0 | 2) && !self.contains(OpenFlags::PATH)
     }
@@ -104,6 +108,15 @@ pub trait FileOps: Send + Sync + Any {
 
     fn write(&self, _file: &File, _at: u64, _from: &mut Input<'_>, _order: Order<'_>) -> Result<usize> {
         Err(EINVAL)
+    }
+
+    /// Are there bytes to read at all? Where not, even reading none is EINVAL.
+    fn can_read(&self) -> bool {
+        true
+    }
+
+    fn can_write(&self) -> bool {
+        true
     }
 
     /// Has a position: lseek, pread and pwrite work.
@@ -179,6 +192,14 @@ pub fn seek_in(size: u64, offset: i64, whence: u32, now: u64) -> Result<u64> {
     };
     let at = i64::try_from(base).map_err(|_| EOVERFLOW)?.checked_add(offset).ok_or(EOVERFLOW)?;
     u64::try_from(at).map_err(|_| EINVAL)
+}
+
+/// No place of a file is past what a signed offset can name.
+fn check_end(at: u64, len: usize) -> Result<()> {
+    match at.checked_add(len as u64) {
+        Some(end) if i64::try_from(end).is_ok() => Ok(()),
+        _ => Err(EINVAL),
+    }
 }
 
 enum Ops {
@@ -353,6 +374,25 @@ impl File {
         if self.flags().writes() { Ok(()) } else { Err(EBADF) }
     }
 
+    /// For calls that look at the file before they look at a vector of buffers.
+    pub fn check_reads(&self) -> Result<()> {
+        self.may_read()?;
+        if self.ops().can_read() { Ok(()) } else { Err(EINVAL) }
+    }
+
+    pub fn check_writes(&self) -> Result<()> {
+        self.may_write()?;
+        if self.ops().can_write() { Ok(()) } else { Err(EINVAL) }
+    }
+
+    /// ESPIPE comes before a descriptor that is open for the other direction only.
+    pub fn check_seeks(&self) -> Result<()> {
+        if self.flags().contains(OpenFlags::PATH) {
+            return Err(EBADF);
+        }
+        if self.ops().seeks() { Ok(()) } else { Err(ESPIPE) }
+    }
+
     pub fn read(&self, out: &mut Output<'_>) -> Result<usize> {
         self.may_read()?;
         let n = if self.ops().seeks() {
@@ -369,10 +409,9 @@ impl File {
     }
 
     pub fn read_at(&self, at: u64, out: &mut Output<'_>) -> Result<usize> {
+        self.check_seeks()?;
         self.may_read()?;
-        if !self.ops().seeks() {
-            return Err(ESPIPE);
-        }
+        check_end(at, out.left())?;
         let n = self.ops().read(self, at, out, Held::clean().lower())?;
         self.touch();
         Ok(n)
@@ -396,10 +435,9 @@ impl File {
     }
 
     pub fn write_at(&self, at: u64, from: &mut Input<'_>) -> Result<usize> {
+        self.check_seeks()?;
         self.may_write()?;
-        if !self.ops().seeks() {
-            return Err(ESPIPE);
-        }
+        check_end(at, from.left())?;
         if self.flags().contains(OpenFlags::APPEND) {
             // As Linux does, against POSIX: O_APPEND wins over the offset.
             return Ok(regular::append(self, from, Held::clean().lower())?.0);

@@ -100,7 +100,9 @@ fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     let inode = &found.dentry.inode;
     match inode.kind {
         Kind::Symlink => return Err(ELOOP),
-        Kind::Directory if flags.writes() || flags.contains(OpenFlags::TRUNCATE) => return Err(EISDIR),
+        Kind::Directory if flags.writes() || flags.is_for_ioctl() || flags.contains(OpenFlags::TRUNCATE) => {
+            return Err(EISDIR);
+        }
         Kind::Character | Kind::Block if found.mount.flags() & NO_DEV != 0 => return Err(EACCES),
         Kind::Socket => return Err(ENXIO),
         _ => {}

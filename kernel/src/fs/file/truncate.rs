@@ -44,15 +44,28 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;
 
+/// Does any file system know the mode? What this one does of it, [`allocate`] says.
+pub fn check_mode(mode: u32) -> Result {
+    const COLLAPSE_RANGE: u32 = 8;
+    const INSERT_RANGE: u32 = 32;
+    const UNSHARE_RANGE: u32 = 64;
+    match mode & !KEEP_SIZE {
+        0 | ZERO_RANGE | UNSHARE_RANGE => Ok(()),
+        PUNCH_HOLE if mode & KEEP_SIZE != 0 => Ok(()),
+        COLLAPSE_RANGE | INSERT_RANGE if mode & KEEP_SIZE == 0 => Ok(()),
+        _ => Err(EOPNOTSUPP),
+    }
+}
+
 /// fallocate(2). It counts as a write.
 ///
 /// # Errors
 /// ENOSPC: nothing has been changed where that was plain before; EINTR.
 pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
-    let end = offset.checked_add(len).filter(|&e| e <= SIZE_MAX).ok_or(EFBIG)?;
     if inode.kind != Kind::Regular {
         return Err(if inode.is_dir() { EISDIR } else { ENODEV });
     }
+    let end = offset.checked_add(len).filter(|&e| e <= SIZE_MAX).ok_or(EFBIG)?;
     let object = inode.object().ok_or(EOPNOTSUPP)?;
     let order = &mut Held::clean();
     let mut write = inode.lock_write(order);

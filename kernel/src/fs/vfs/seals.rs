@@ -105,7 +105,10 @@ pub fn add(inode: &Inode, seals: u32) -> Result {
     }
     let order = &mut Held::clean();
     let _write = inode.lock_write(order);
-    let held = inode.ops.seals().ok_or(EINVAL)?;
+    let Some(held) = inode.ops.seals() else {
+        // What was not made to be sealed is sealed against that; what holds no data cannot be sealed at all.
+        return Err(if inode.object().is_some() { EPERM } else { EINVAL });
+    };
     if held.has(SEAL) {
         return Err(EPERM);
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use sync::TryVec;
 
-use super::{TRANSFER_MAX, file, kept_position, source_and_target};
+use super::{TRANSFER_MAX, file};
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, OpenFlags};
@@ -95,12 +95,17 @@ fn write_back(fd: i32, data_only: bool) -> Result<usize> {
         return Err(EBADF);
     }
     match file.inode().kind {
-        Kind::Regular | Kind::Directory | Kind::Block => {
+        Kind::Regular | Kind::Directory | Kind::Block if stores(&file) => {
             file.inode().ops.fsync(file.inode(), data_only)?;
             Ok(0)
         }
         _ => Err(EINVAL),
     }
+}
+
+/// Has it a name, or contents of its own? An eventfd and its like have neither.
+fn stores(file: &File) -> bool {
+    file.path().is_some() || file.object().is_some()
 }
 
 pub fn sys_syncfs(fd: i32) -> Result<usize> {
@@ -126,7 +131,7 @@ pub fn sys_readahead(fd: i32, _start: i64, _len: usize) -> Result<usize> {
     if !file.flags().reads() {
         return Err(EBADF);
     }
-    if file.inode().kind == Kind::Regular { Ok(0) } else { Err(EINVAL) }
+    if file.inode().kind == Kind::Regular && stores(&file) { Ok(0) } else { Err(EINVAL) }
 }
 
 /// Bytes that go through the kernel at a time.
@@ -192,15 +197,26 @@ fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
 }
 
 pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Result<usize> {
-    let (from, to) = source_and_target(in_fd, out_fd)?;
-    if !from.ops().seeks() {
+    // In this order, for the errors: the place, where it is taken from, where it goes.
+    let position = UserPtr::<i64>::new(offset);
+    let given = position.non_null().map(UserPtr::read).transpose()?;
+    let from = file(in_fd)?;
+    from.check_reads()?;
+    let at = match given {
+        Some(at) => {
+            from.check_seeks()?;
+            Some(u64::try_from(at).map_err(|_| EINVAL)?)
+        }
+        None => None,
+    };
+    let to = file(out_fd)?;
+    if !to.flags().writes() {
+        return Err(EBADF);
+    }
+    if !from.ops().seeks() || to.flags().contains(OpenFlags::APPEND) {
         return Err(EINVAL);
     }
-    if to.flags().contains(OpenFlags::APPEND) {
-        return Err(EINVAL);
-    }
-    let position = UserPtr::new(offset);
-    let mut from = Side { file: &from, at: kept_position(position)? };
+    let mut from = Side { file: &from, at };
     let n = copy(&mut from, &mut Side { file: &to, at: None }, len.min(TRANSFER_MAX))?;
     if let Some(at) = from.at {
         position.write(&at.cast_signed())?;
@@ -216,12 +232,16 @@ pub fn sys_copy_file_range(
     len: usize,
     flags: u32,
 ) -> Result<usize> {
+    let (from, to) = (file(in_fd)?, file(out_fd)?);
+    if [&from, &to].iter().any(|file| file.flags().contains(OpenFlags::PATH)) {
+        return Err(EBADF);
+    }
+    let given = |address| -> Result<Option<i64>> {
+        UserPtr::<i64>::new(address).non_null().map(UserPtr::read).transpose()
+    };
+    let (in_at, out_at) = (given(in_offset)?, given(out_offset)?);
     if flags != 0 {
         return Err(EINVAL);
-    }
-    let (from, to) = source_and_target(in_fd, out_fd)?;
-    if to.flags().contains(OpenFlags::APPEND) {
-        return Err(EBADF);
     }
     if from.inode().is_dir() || to.inode().is_dir() {
         return Err(EISDIR);
@@ -229,10 +249,19 @@ pub fn sys_copy_file_range(
     if from.inode().kind != Kind::Regular || to.inode().kind != Kind::Regular {
         return Err(EINVAL);
     }
-    let (in_at, out_at) = (kept_position(UserPtr::new(in_offset))?, kept_position(UserPtr::new(out_offset))?);
-    let len = len.min(TRANSFER_MAX);
+    if !from.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
+        return Err(EBADF);
+    }
+    if [in_at, out_at].into_iter().flatten().any(|at| at.cast_unsigned().checked_add(len as u64).is_none()) {
+        return Err(EOVERFLOW);
+    }
+    let place = |at: Option<i64>| at.map(|at| u64::try_from(at).map_err(|_| EINVAL)).transpose();
+    let (in_at, out_at) = (place(in_at)?, place(out_at)?);
+    let start = in_at.unwrap_or(*from.position.lock());
+    let there = from.inode().size().saturating_sub(start);
+    let len = len.min(TRANSFER_MAX).min(usize::try_from(there).unwrap_or(usize::MAX));
     if core::ptr::eq(from.inode(), to.inode()) {
-        let a = in_at.unwrap_or(*from.position.lock());
+        let a = start;
         let b = out_at.unwrap_or(*to.position.lock());
         if a < b.saturating_add(len as u64) && b < a.saturating_add(len as u64) {
             return Err(EINVAL);

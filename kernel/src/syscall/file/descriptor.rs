@@ -85,6 +85,7 @@ const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
 const F_ADD_SEALS: u32 = 1033;
 const F_GET_SEALS: u32 = 1034;
+const F_SEAL_SEAL: usize = 1;
 
 pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
     let files = caller::files();
@@ -130,7 +131,12 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             seals::add(file.inode(), argument as u32)?;
             Ok(0)
         }
-        F_GET_SEALS => Ok(file.inode().ops.seals().ok_or(EINVAL)?.get() as usize),
+        F_GET_SEALS => match file.inode().ops.seals() {
+            Some(seals) => Ok(seals.get() as usize),
+            // What was not made to be sealed is sealed against that.
+            None if file.object().is_some() => Ok(F_SEAL_SEAL),
+            None => Err(EINVAL),
+        },
         F_SETPIPE_SZ => file.downcast::<End>().ok_or(EBADF)?.set_capacity(argument as u32 as usize),
         F_GETPIPE_SZ => Ok(file.downcast::<End>().ok_or(EBADF)?.capacity()),
         _ => Err(EINVAL),
@@ -175,14 +181,22 @@ pub fn sys_ftruncate(fd: i32, size: i64) -> Result<usize> {
 }
 
 pub fn sys_fallocate(fd: i32, mode: u32, start: i64, len: i64) -> Result<usize> {
+    let file = file(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
     let start = u64::try_from(start).map_err(|_| EINVAL)?;
     let len = u64::try_from(len).ok().filter(|&n| n > 0).ok_or(EINVAL)?;
-    let file = file(fd)?;
+    truncate::check_mode(mode)?;
     if !file.flags().writes() {
         return Err(EBADF);
     }
     if file.downcast::<End>().is_some() {
         return Err(ESPIPE);
+    }
+    if file.path().is_none() && file.object().is_none() {
+        // An eventfd and its like.
+        return Err(ENODEV);
     }
     // The fuzzer has to find this (`make fuzz-planted`).
     #[cfg(feature = "planted")]

@@ -117,24 +117,41 @@ pub fn sys_pwrite64(fd: i32, addr: usize, len: usize, at: i64) -> Result<usize> 
     file.write_at(at, &mut Input::user(&segment))
 }
 
+/// Segments without a byte among them are read and written by no file.
+fn is_empty(segments: &[Segment]) -> bool {
+    segments.iter().all(|segment| segment.len == 0)
+}
+
 pub fn sys_readv(fd: i32, addr: usize, count: usize) -> Result<usize> {
     let file = file(fd)?;
-    file.read(&mut Output::user(&segments(addr, count)?))
+    file.check_reads()?;
+    let segments = segments(addr, count)?;
+    if is_empty(&segments) { Ok(0) } else { file.read(&mut Output::user(&segments)) }
 }
 
 pub fn sys_writev(fd: i32, addr: usize, count: usize) -> Result<usize> {
     let file = file(fd)?;
-    file.write(&mut Input::user(&segments(addr, count)?))
+    file.check_writes()?;
+    let segments = segments(addr, count)?;
+    if is_empty(&segments) { Ok(0) } else { file.write(&mut Input::user(&segments)) }
 }
 
 pub fn sys_preadv(fd: i32, addr: usize, count: usize, at: i64) -> Result<usize> {
     let at = offset(at)?;
-    file(fd)?.read_at(at, &mut Output::user(&segments(addr, count)?))
+    let file = file(fd)?;
+    file.check_seeks()?;
+    file.check_reads()?;
+    let segments = segments(addr, count)?;
+    if is_empty(&segments) { Ok(0) } else { file.read_at(at, &mut Output::user(&segments)) }
 }
 
 pub fn sys_pwritev(fd: i32, addr: usize, count: usize, at: i64) -> Result<usize> {
     let at = offset(at)?;
-    file(fd)?.write_at(at, &mut Input::user(&segments(addr, count)?))
+    let file = file(fd)?;
+    file.check_seeks()?;
+    file.check_writes()?;
+    let segments = segments(addr, count)?;
+    if is_empty(&segments) { Ok(0) } else { file.write_at(at, &mut Input::user(&segments)) }
 }
 
 /// The upper half of the position is zero on 64-bit machines. `at` of -1: the file's own position. Of the flags,

@@ -59,8 +59,15 @@ pub fn sys_splice(
     if len == 0 {
         return Ok(0);
     }
-    let (from, to) = source_and_target(in_fd, out_fd)?;
+    let (from, to) = (file(in_fd)?, file(out_fd)?);
     let (source, target) = (from.downcast::<End>(), to.downcast::<End>());
+    // A place in a pipe is told before what the descriptors are open for.
+    if source.is_some() && in_offset != 0 || target.is_some() && out_offset != 0 {
+        return Err(ESPIPE);
+    }
+    if !from.flags().reads() || !to.flags().writes() {
+        return Err(EBADF);
+    }
     if source.is_none() && target.is_none() {
         return Err(EINVAL);
     }

@@ -79,6 +79,10 @@ pub fn sys_msync(start: usize, len: usize, flags: u32) -> Result<usize> {
     {
         return Err(Errno::EINVAL);
     }
+    // A length that is zero once it is rounded up, past the last address too, is nothing to do.
+    if len > 0usize.wrapping_sub(PAGE_SIZE) {
+        return Ok(0);
+    }
     process::current().space().sync(VirtAddr(start), len, flags & abi::MS_INVALIDATE != 0)?;
     Ok(0)
 }

@@ -308,11 +308,21 @@ pub fn sys_utimensat(fd: i32, path: usize, times: usize, flags: u32) -> Result<u
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(EINVAL);
     }
-    let mut now = [false; 2];
-    let given = if times == 0 {
-        None
+    let raw = if times == 0 { None } else { Some(read_times(times)?) };
+    if raw.is_some_and(|[(_, a), (_, b)]| a == UTIME_OMIT && b == UTIME_OMIT) {
+        // Nothing to do: nobody asks for the file.
+        return Ok(0);
+    }
+    let found = if path == 0 {
+        if fd == AT_FDCWD {
+            return Err(EFAULT);
+        }
+        Target::File(caller::files().get(fd)?)
     } else {
-        let raw = read_times(times)?;
+        target(fd, path, flags & AT_SYMLINK_NOFOLLOW == 0, flags & AT_EMPTY_PATH != 0)?
+    };
+    let mut now = [false; 2];
+    let given = if let Some(raw) = raw {
         let mut given = [None; 2];
         let here = clock::coarse();
         for (i, (seconds, nanos)) in raw.into_iter().enumerate() {
@@ -332,14 +342,8 @@ pub fn sys_utimensat(fd: i32, path: usize, times: usize, flags: u32) -> Result<u
             }
         }
         Some(given)
-    };
-    let found = if path == 0 {
-        if fd == AT_FDCWD {
-            return Err(EFAULT);
-        }
-        Target::File(caller::files().get(fd)?)
     } else {
-        target(fd, path, flags & AT_SYMLINK_NOFOLLOW == 0, flags & AT_EMPTY_PATH != 0)?
+        None
     };
     change_times(&found, given, now)
 }

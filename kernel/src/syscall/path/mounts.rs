@@ -18,7 +18,11 @@ const PROPAGATION: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20;
 
 /// An optional string argument.
 fn text(address: usize) -> Result<PathText> {
-    if address == 0 { Ok(PathText::Long(Vec::new())) } else { PathText::read(address) }
+    if address == 0 {
+        return Ok(PathText::Long(Vec::new()));
+    }
+    // These are no names: what is too long for a page is not valid.
+    PathText::read(address).map_err(|error| if error == ENAMETOOLONG { EINVAL } else { error })
 }
 
 /// Asked only once the place is found: who may not mount is told first that there is none.

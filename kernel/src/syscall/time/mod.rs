@@ -216,6 +216,11 @@ pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize
             | abi::CLOCK_REALTIME_COARSE
             | abi::CLOCK_MONOTONIC_COARSE,
         ) => return Err(Errno::EOPNOTSUPP),
+        Ok(abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM)
+            if !process::current().capable(Capability::WAKE_ALARM) =>
+        {
+            return Err(Errno::EPERM);
+        }
         Ok(clock) if clock != abi::CLOCK_PROCESS_CPUTIME_ID => clock,
         _ => {
             let clock = CpuClock::from_id(clock).ok_or(Errno::EINVAL)?;

@@ -103,10 +103,10 @@ fn time_clock(clock: i32) -> Option<(Clock, bool)> {
 /// The clock of a POSIX timer.
 ///
 /// # Errors
-/// EINVAL: no such clock. EOPNOTSUPP: not for timers. EPERM.
+/// EINVAL: no such clock. EOPNOTSUPP: not for timers.
 fn timer_clock(clock: i32) -> Result<Clock> {
-    if let Some((found, wakes)) = time_clock(clock) {
-        return if wakes && !caller::capable(Capability::WAKE_ALARM) { Err(Errno::EPERM) } else { Ok(found) };
+    if let Some((found, _)) = time_clock(clock) {
+        return Ok(found);
     }
     match clock as u32 {
         abi::CLOCK_TAI => return Ok(Clock::Wall),
@@ -151,6 +151,7 @@ impl Sigevent {
 /// timer_create(2).
 pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
     let event = UserPtr::<Sigevent>::new(event).non_null().map(UserPtr::read).transpose()?;
+    let wakes = time_clock(clock).is_some_and(|(_, wakes)| wakes);
     let clock = timer_clock(clock)?;
     let notify = match event {
         Some(event) => event.notify()?,
@@ -158,7 +159,10 @@ pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
     };
     let process = current_process();
     let id = process.timers.create(&process, clock, notify)?;
-    if let Err(errno) = UserPtr::<i32>::new(to).write(&id) {
+    // That the caller may not wake the machine is told last.
+    let written = UserPtr::<i32>::new(to).write(&id);
+    let may = if wakes && !caller::capable(Capability::WAKE_ALARM) { Err(Errno::EPERM) } else { Ok(()) };
+    if let Err(errno) = written.and(may) {
         let _ = process.timers.delete(id);
         return Err(errno);
     }

@@ -13,6 +13,7 @@ use super::dentry::{Dentry, DentryRef, Name};
 use super::lookup::{Last, Start, resolve_parent};
 use super::site::{Site, directory};
 use crate::errno::*;
+use crate::fs::caller::Capability;
 use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
@@ -66,6 +67,9 @@ fn make_here(site: &Site<'_>, cred: &Cred, making: &Making<'_>, umask: u32) -> R
         return Err(EEXIST);
     }
     site.check_entry(&names, cred)?;
+    if matches!(making.kind, Kind::Character | Kind::Block) && !cred.capable(Capability::MKNOD) {
+        return Err(EPERM);
+    }
     let parent = site.parent();
     let new = attributes(&site.dir.dentry, cred, making, umask);
     let (ops, name) = (&parent.ops, &site.name.bytes);

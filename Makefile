@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -106,6 +106,9 @@ fuzz: build lockdep fuzzer ## Programs made from the table of system calls, on t
 # Ends within two minutes. Where the computer is slower or busy, fewer of the programs run; the programs are the same.
 fuzz-test: build lockdep fuzzer ## The programs of a fixed seed, for a minute and a half
 	@[ "$(DARTER_KERNEL)" != darter ] || target/release/darter-fuzz run --fixed --seconds 85 --seed 1 --cpus 1,2,5,16 --batch 100 --shrink 120
+
+fuzz-compare: build lockdep fuzzer ## Programs of one task, compared with Linux call by call
+	target/release/darter-fuzz compare --count 1000 --batch 250 $(FUZZ)
 
 # A kernel that panics for some arguments of one call: found, made small and kept in target/planted/found, where it fails again, but not on
 # the kernel without the plant.

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
+use crate::compare::masks;
 use crate::program::{Call, Data, Part, Place, Program, TaskKind, Value};
+use crate::table;
 
 /// As in guest/executor.h.
 const DATA_BYTES: usize = 0x10000;
@@ -35,7 +37,8 @@ fn encode(program: &Program, number: u32, limit: u16, say_results: bool) -> Vec<
     out.push(u8::from(program.uid != 0));
     out.push(if program.shared { SHARED_DATA } else { 0 } | if say_results { SAY_RESULTS } else { 0 });
     out.push(u8::try_from(program.tasks.len()).unwrap_or(u8::MAX));
-    let mut writer = Writer { out, slots: slots(program), small: FIXED_BYTES, large: DIGEST_BYTES };
+    let mut writer =
+        Writer { out, slots: slots(program), small: FIXED_BYTES, large: DIGEST_BYTES, masks: say_results };
     for task in &program.tasks {
         writer.out.push(match task.kind {
             TaskKind::Process => 0,
@@ -64,6 +67,8 @@ struct Writer {
     slots: HashMap<u32, usize>,
     small: usize,
     large: usize,
+    /// What calls write that two kernels cannot agree on is cleared after them.
+    masks: bool,
 }
 
 impl Writer {
@@ -84,6 +89,21 @@ impl Writer {
                 self.u16(slot + 1 + index);
                 self.u32(place + peek.offset);
                 self.out.push(u8::try_from(peek.size).unwrap_or(8));
+            }
+        }
+        if self.masks && masks::output(&table::name(call.number)) {
+            self.clear_rooms(call, &places);
+        }
+    }
+
+    fn clear_rooms(&mut self, call: &Call, places: &[Option<usize>]) {
+        for (argument, place) in call.arguments.iter().zip(places) {
+            if let (Value::Data(data), Some(place)) = (argument, place) {
+                let size = data.size().min(0x8000);
+                self.out.push(2);
+                self.u32(*place);
+                self.u16(size);
+                self.out.resize(self.out.len() + size, 0);
             }
         }
     }

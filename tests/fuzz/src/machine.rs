@@ -95,6 +95,10 @@ impl Machine {
             .arg("--add")
             .arg(format!("{}:/fuzz/executor", self.root.join("target/fuzz/executor").display()));
         command.arg("--add").arg(format!("{}:/fuzz/batch", file.display()));
+        if batch.results && batch.cpus == 1 {
+            // Time is counted in instructions: how busy this computer is changes nothing of what programs see.
+            command.arg("--deterministic");
+        }
         if batch.coverage {
             let plugin = self.root.join("target/release/libdarter_lines.so");
             command.args([

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod campaign;
+mod compare;
 mod coverage;
 mod encode;
 mod generate;
@@ -57,6 +58,19 @@ enum Command {
         /// Show what each call returned
         #[arg(long)]
         results: bool,
+    },
+    /// Run programs of one task on Linux as well and compare the two call by call
+    Compare {
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Programs
+        #[arg(long, default_value_t = 1000)]
+        count: usize,
+        #[arg(long, default_value_t = 500)]
+        batch: usize,
+        /// Rounds of making small what differs; each takes two machines
+        #[arg(long, default_value_t = 0)]
+        small: usize,
     },
     /// Print the programs of a seed
     Show {
@@ -136,6 +150,9 @@ fn run(cli: &Cli) -> Result<bool> {
         }
         Command::Replay { files, rounds, results } => {
             replay::replay(&machine, &root, files, *rounds, *results)
+        }
+        Command::Compare { seed, count, batch, small } => {
+            compare::compare(&machine, &root, *seed, *count, (*batch).max(1), *small)
         }
         Command::Show { seed, count } => {
             for seed in *seed..seed.saturating_add(*count) {

@@ -131,7 +131,7 @@ impl Generator {
 
     fn make(&mut self, row: &'static Row, calls: &mut Vec<Call>) {
         if usize::try_from(self.next_id).unwrap_or(MOST_CALLS) >= MOST_CALLS
-            || (self.alone && !comparable::comparable(row.name))
+            || (self.alone && !(row.there && comparable::comparable(row.name)))
         {
             return;
         }

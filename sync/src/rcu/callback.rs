@@ -108,6 +108,8 @@ struct Lists {
     new: List,
     waiting: List,
     ripe: List,
+    /// Parts of long work (`call_soon`), which wait for no period.
+    soon: List,
 }
 
 // SAFETY: the lists own what is on them; callbacks run on any thread of the CPU, which `queue` asks its caller to allow.
@@ -115,7 +117,7 @@ unsafe impl Send for Lists {}
 
 per_cpu! {
     static LISTS: LocalCell<Lists> =
-        LocalCell::new(Lists { new: List::new(), waiting: List::new(), ripe: List::new() });
+        LocalCell::new(Lists { new: List::new(), waiting: List::new(), ripe: List::new(), soon: List::new() });
     static STATE: State = State {
         queued: Count::new(),
         done: Count::new(),
@@ -166,7 +168,7 @@ pub(super) unsafe fn queue_ripe(head: NonNull<RawHead>, call: Call) {
     unsafe { head.as_ref().call.set(Some(call)) };
     let queued = LISTS.with(|lists| {
         // SAFETY: as promised by the caller.
-        unsafe { lists.ripe.push(head) }
+        unsafe { lists.soon.push(head) }
     });
     assert!(queued.is_some(), "an interrupt handler queues an RCU callback");
     let state = STATE.this();
@@ -253,12 +255,13 @@ pub(super) fn sort() -> bool {
             state.tagged.set(state.queued.get());
             tagged = true;
         }
-        state.ripe.set(u64::from(!lists.ripe.is_empty()));
+        state.ripe.set(u64::from(!lists.ripe.is_empty() || !lists.soon.is_empty()));
     });
     tagged
 }
 
 /// Runs a batch of ripe callbacks: more when there are many, so that the list cannot grow without end. Ends early where another thread should run.
+/// Then come parts of long work: one in any case, and more as long as nobody else should run.
 pub(super) fn run_batch() {
     let backlog = backlog();
     let least = LEAST + backlog / 256;
@@ -269,9 +272,22 @@ pub(super) fn run_batch() {
         let Some(Some(call)) = LISTS.with(|lists| lists.ripe.pop()) else {
             break;
         };
-        STATE.this().done.add(1);
-        let _callback = crate::lock::order::no_sleep();
-        // SAFETY: the period is over, and `queue`'s caller promised the rest.
-        unsafe { (call.function)(call.object) };
+        run(call);
     }
+    for n in 0..BATCH {
+        if n > 0 && machine::should_give_way() {
+            break;
+        }
+        let Some(Some(call)) = LISTS.with(|lists| lists.soon.pop()) else {
+            break;
+        };
+        run(call);
+    }
+}
+
+fn run(call: Call) {
+    STATE.this().done.add(1);
+    let _callback = crate::lock::order::no_sleep();
+    // SAFETY: the period is over, or there is none to wait for, and the caller of `queue` or `queue_ripe` promised the rest.
+    unsafe { (call.function)(call.object) };
 }

@@ -20,10 +20,12 @@
 mod arc;
 pub mod callback;
 mod chain;
+mod parts;
 
 pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, call_soon, defer_arc, defer_box};
 pub use callback::pending;
 pub use chain::{Chain, Prepared};
+pub use parts::{InParts, Parts};
 
 use crate::machine::{self, CpuId};
 use crate::per_cpu;

@@ -54,18 +54,25 @@ pub(super) fn pass_on(next: &Task) {
 
 /// Does what is left for this CPU. With interrupts enabled and no lock held; may find nothing.
 pub fn run_pending() {
-    if let Some(task) = try_current() {
-        task.work.clear(Work::PENDING);
-    }
     let raised = RAISED.this();
-    let began = if raised.load(Ordering::Relaxed) == 0 { 0 } else { begin() };
+    let mut began = if raised.load(Ordering::Relaxed) == 0 { 0 } else { begin() };
     if sync::rcu::pending() {
         latency::in_halves(true);
         sync::rcu::poll();
         latency::in_halves(false);
     }
-    if began != 0 {
+    // Only now: a tick during the callbacks is dealt with below. If it asked for another round, a thread on its way to user mode would stay here
+    // as long as there are callbacks, each round as long as a tick.
+    if let Some(task) = try_current() {
+        task.work.clear(Work::PENDING);
+    }
+    if raised.load(Ordering::Relaxed) != 0 {
+        if began == 0 {
+            began = begin();
+        }
         lower_halves(raised.swap(0, Ordering::Relaxed));
+    }
+    if began != 0 {
         latency::halves_took(began);
     }
 }

@@ -11,7 +11,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::lock_order as level;
 use once_cell::race::OnceRef;
 use sync::percpu_ref::PerCpuOwner as Owner;
-use sync::{Mutex, SpinLock, lock_class, slab_arc, try_arc};
+use sync::rcu::{InParts, Parts};
+use sync::{Mutex, SpinLock, lock_class, slab_arc, try_arc, try_box};
 
 use super::cache::inodes::InodeTable;
 use super::cache::{Cache, NameCache};
@@ -53,6 +54,8 @@ pub struct SuperBlock {
     pub names: Option<Arc<NameCache>>,
     pub ops: Box<dyn SuperOps>,
     root: SpinLock<Option<Arc<Owner<Dentry>>>, level::SuperRoot>,
+    /// Where its names come apart at its end.
+    remains: Option<Box<InParts<Remains>>>,
     /// Held by a rename that moves between directories, so that the shape of the tree stands still for it.
     pub rename: Mutex<Shape, level::Rename>,
 }
@@ -122,7 +125,9 @@ impl SuperBlock {
         root: Arc<Owner<Dentry>>,
         ops: Box<dyn SuperOps>,
     ) -> Result<Arc<SuperBlock>> {
+        let remains = Remains { top: None, here: None, cache: None };
         Ok(slab_arc(SuperBlock {
+            remains: Some(try_box(InParts::new(remains))?),
             kind,
             device,
             cache,
@@ -147,45 +152,71 @@ impl SuperBlock {
 impl Drop for SuperBlock {
     /// This may run as an RCU callback, which may not sleep; nobody else holds these locks any more.
     fn drop(&mut self) {
-        if let Some(owner) = self.root.lock().take() {
-            take_apart(&owner);
-        }
-        if let Some(cache) = &self.names {
-            while let Some(owner) = cache.clear() {
-                take_apart(&owner);
-            }
+        let top = self.root.lock().take();
+        if let Some(mut remains) = self.remains.take() {
+            let here = top.as_ref().map(|owner| owner.share());
+            *remains.value() = Remains { top, here, cache: self.names.take() };
+            InParts::begin_drop(remains);
         }
     }
 }
 
-/// Children hold their parents: a tree comes apart only from the leaves.
-fn take_apart(top: &Owner<Dentry>) {
-    let mut here = top.share();
-    loop {
-        let mut descend = None;
-        if let Some(directory) = &here.directory {
-            let Some(mut names) = directory.names.try_lock() else { return };
-            if let Some(entry) = names.first().cloned() {
-                let inside = entry
-                    .dentry
-                    .directory
-                    .as_ref()
-                    .is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty()));
-                if inside {
-                    descend = Some(entry.dentry.share());
-                } else {
-                    directory.remove(&mut names, &entry.name);
-                    continue;
-                }
-            }
-        }
-        // What lies above `top` is not its own.
-        let above = if ptr::eq(&*here, &**top) { None } else { here.parent() };
-        here = match descend.or(above) {
-            Some(next) => next,
-            None => return,
-        };
+/// The names that a super block leaves. Children hold their parents: a tree comes apart only from the leaves.
+struct Remains {
+    /// The tree that is taken apart, and how far that has come.
+    top: Option<Arc<Owner<Dentry>>>,
+    here: Option<DentryRef>,
+    /// Where further trees are from.
+    cache: Option<Arc<NameCache>>,
+}
+
+/// Names that are taken out at once.
+const PART: usize = 64;
+
+impl Parts for Remains {
+    fn drop_part(&mut self) -> bool {
+        (0..PART).all(|_| self.step())
     }
+}
+
+impl Remains {
+    /// Takes one name out, or goes to the next directory. False: nothing is left.
+    fn step(&mut self) -> bool {
+        let Some(here) = self.here.take() else {
+            self.top = self.cache.as_ref().and_then(|cache| cache.clear());
+            self.here = self.top.as_ref().map(|owner| owner.share());
+            return self.here.is_some();
+        };
+        self.here = match take_last(&here) {
+            Last::Below(child) => Some(child),
+            Last::Taken => Some(here),
+            // What lies above `top` is not its own.
+            Last::None if self.top.as_ref().is_some_and(|top| ptr::eq(&*here, &***top)) => None,
+            Last::None => here.parent(),
+        };
+        true
+    }
+}
+
+enum Last {
+    None,
+    Taken,
+    /// It is not empty itself.
+    Below(DentryRef),
+}
+
+/// Takes the last name out of a directory.
+fn take_last(here: &Dentry) -> Last {
+    let Some(directory) = &here.directory else { return Last::None };
+    let Some(mut names) = directory.names.try_lock() else { return Last::None };
+    let Some(entry) = names.last().cloned() else { return Last::None };
+    let below = entry.dentry.directory.as_ref();
+    if below.is_some_and(|d| d.names.try_lock().is_some_and(|n| !n.is_empty())) {
+        return Last::Below(entry.dentry.share());
+    }
+    directory.remove(&mut names, &entry.name);
+    entry.dentry.cut();
+    Last::Taken
 }
 
 /// The file systems of a kernel, for [`register`].

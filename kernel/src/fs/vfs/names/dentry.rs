@@ -183,6 +183,12 @@ impl Dentry {
         self.link.swap(Some(link));
     }
 
+    /// It hangs nowhere from now on: its whole file system goes. Otherwise a directory would be held until all below it have gone, each a
+    /// grace period after the one below.
+    pub fn cut(&self) {
+        self.link.swap(None);
+    }
+
     /// A walk passes it without another look: it is in its directory for certain, and nothing is mounted on it.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {

@@ -18,16 +18,17 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use crate::lock_order as level;
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::rcu::{Chain, Prepared, RcuArc, RcuHead, RcuRead};
-use sync::{Mutex, TryVec, lock_class, slab_arc};
+use sync::{Mutex, lock_class, slab_arc};
 
 use super::cache::claim::Claims;
 use super::dentry::{Dentry, Name};
+use super::order::Order;
 use crate::errno::{ENOMEM, Result};
+use crate::sched::schedule_if_needed;
 
 lock_class! { pub static DIRECTORY: LockClass = ("directory", level::Directory); }
 
@@ -65,6 +66,16 @@ impl Table {
         })?)
     }
 
+    /// Drops all entries of a table that nobody reads any more. Gives way.
+    fn empty(&self) {
+        for (n, bucket) in self.buckets.iter().enumerate() {
+            while bucket.remove(|_| true, &sync::rcu::read()).is_some() {}
+            if n.is_multiple_of(64) {
+                schedule_if_needed();
+            }
+        }
+    }
+
     fn bucket(&self, hash: u64) -> Option<&Chain<Entry>> {
         self.buckets.get(hash as usize & (self.buckets.len().wrapping_sub(1)))
     }
@@ -85,7 +96,7 @@ pub struct Names {
     pub dead: bool,
     live: usize,
     next: u64,
-    order: Vec<Slot>,
+    order: Order,
 }
 
 /// A name's place in a directory, with all the memory that it takes.
@@ -95,19 +106,16 @@ pub enum Place {
     Over(Prepared<Entry>),
 }
 
-struct Slot {
-    cookie: u64,
-    entry: Option<Entry>,
-}
-
 /// Positions 0 and 1 are `.` and `..`.
 const FIRST_COOKIE: u64 = 2;
 /// Buckets of the first table: a cache line.
 const BUCKETS: usize = 8;
-/// Slots of the listing among which holes are left: two cache lines.
-const FEW: usize = 4;
 /// Names per bucket, on average, before the table grows.
 const LOAD: usize = 2;
+/// Buckets of the largest table: 4 MiB, as much as can be had in one piece. Its chains are longer.
+const MOST_BUCKETS: usize = 1 << 19;
+/// Buckets of a table whose entries are too many for one callback.
+const LARGE: usize = 2048;
 
 impl Directory {
     /// The names of a directory below `above`, which is of the same file system.
@@ -125,7 +133,7 @@ impl Directory {
     }
 
     fn new(claims: Option<Box<Claims>>) -> Directory {
-        let names = Names { dead: false, live: 0, next: FIRST_COOKIE, order: Vec::new() };
+        let names = Names { dead: false, live: 0, next: FIRST_COOKIE, order: Order::new() };
         Directory { table: RcuArc::empty(), names: Mutex::new(names, &DIRECTORY), claims }
     }
 
@@ -158,7 +166,7 @@ impl Directory {
         if names.live == 0 {
             grown?;
         }
-        names.order.try_reserve(1).map_err(|_| ENOMEM)?;
+        names.order.reserve()?;
         Ok(Place::New(Prepared::try_new(Entry { name, dentry, cookie: names.next })?))
     }
 
@@ -192,8 +200,7 @@ impl Directory {
                 if let Some(bucket) = table.bucket(entry.name.hash) {
                     bucket.push_prepared(prepared);
                 }
-                // There is room: `prepare` saw to it.
-                let _pushed = names.order.try_push(Slot { cookie, entry: Some(entry) });
+                names.order.push(cookie, entry);
                 names.next += 1;
                 names.live += 1;
                 cookie
@@ -203,9 +210,7 @@ impl Directory {
                 if let Some(bucket) = table.bucket(name.hash) {
                     bucket.replace_prepared(|entry| entry.is(&name.bytes, name.hash), prepared, &read);
                 }
-                if let Ok(i) = names.order.binary_search_by_key(&cookie, |s| s.cookie)
-                    && let Some(Some(entry)) = names.order.get_mut(i).map(|s| s.entry.as_mut())
-                {
+                if let Some(entry) = names.order.get_mut(cookie) {
                     entry.dentry = dentry;
                 }
                 cookie
@@ -231,19 +236,27 @@ impl Directory {
         gone.is_some()
     }
 
-    /// Makes room for one more name.
+    /// Makes room for one more name. Gives way: the caller holds no lock but sleeping ones.
     #[expect(clippy::arithmetic_side_effects, reason = "counts of names in memory")]
     fn grow_for(&self, names: &Names) -> Result<()> {
-        let read = sync::rcu::read();
-        let buckets = self.table.load(&read).map_or(0, |t| t.buckets.len());
-        if buckets * LOAD > names.live {
+        let buckets = self.table.load(&sync::rcu::read()).map_or(0, |t| t.buckets.len());
+        if buckets * LOAD > names.live || buckets >= MOST_BUCKETS {
             return Ok(());
         }
         let table = Table::try_new((buckets * 4).max(BUCKETS))?;
-        for entry in names.order.iter().filter_map(|s| s.entry.as_ref()) {
-            table.bucket(entry.name.hash).ok_or(ENOMEM)?.push(entry.clone())?;
+        for array in 0..names.order.arrays() {
+            for entry in names.order.of_array(array) {
+                table.bucket(entry.name.hash).ok_or(ENOMEM)?.push(entry.clone())?;
+            }
+            schedule_if_needed();
         }
+        let old = self.table.get(&sync::rcu::read());
         self.table.swap(Some(table));
+        if let Some(old) = old.filter(|old| old.buckets.len() >= LARGE) {
+            // Its entries would all go in one callback. Once nobody reads it, each goes in one of its own.
+            sync::rcu::synchronize();
+            old.empty();
+        }
         Ok(())
     }
 }
@@ -253,33 +266,20 @@ impl Names {
         self.live == 0
     }
 
-    /// Drops the slot of a removed name, and holes at the end; the array is packed when half of it is holes.
+    /// Drops the place of a removed name.
     #[expect(clippy::arithmetic_side_effects, reason = "each name that leaves was counted")]
     fn forget(&mut self, cookie: u64) {
-        if let Ok(i) = self.order.binary_search_by_key(&cookie, |s| s.cookie)
-            && let Some(slot) = self.order.get_mut(i)
-            && slot.entry.take().is_some()
-        {
-            self.live -= 1;
-        }
-        if self.order.len() > FEW && self.live * 2 < self.order.len() {
-            self.order.retain(|s| s.entry.is_some());
-        }
-        while self.order.last().is_some_and(|s| s.entry.is_none()) {
-            self.order.pop();
-        }
+        self.order.remove(cookie);
+        self.live -= 1;
     }
 
-    /// The entry that came first.
-    pub fn first(&self) -> Option<&Entry> {
-        self.order.iter().find_map(|s| s.entry.as_ref())
+    /// The entry that came last.
+    pub fn last(&self) -> Option<&Entry> {
+        self.order.last()
     }
 
     /// The entries at and after a position of the listing, with the position after each.
-    #[expect(clippy::arithmetic_side_effects, reason = "cookies count names that were made")]
     pub fn entries_from(&self, position: u64) -> impl Iterator<Item = (&Entry, u64)> {
-        let start = self.order.partition_point(|s| s.cookie < position);
-        let rest = self.order.get(start..).unwrap_or(&[]);
-        rest.iter().filter_map(|s| s.entry.as_ref().map(|e| (e, s.cookie + 1)))
+        self.order.entries_from(position)
     }
 }

@@ -1,6 +1,6 @@
 //! Names: the tree of dentries, path lookup, and what adds, takes away and moves a name.
 //!
-//! * `dentry`     a name and what it stands for; `directory` the names of one directory, as it lists them
+//! * `dentry`     a name and what it stands for; `directory` the names of one directory, `order` as it lists them
 //! * `cache/`     dentries found by parent and name, without a lock
 //! * `lookup`     a path, step by step
 //! * `site`       the name that an operation is about to change; `create`, `remove` and `rename` change it
@@ -9,6 +9,7 @@ pub mod create;
 pub mod dentry;
 pub mod directory;
 pub mod lookup;
+mod order;
 pub mod remove;
 pub mod rename;
 mod site;

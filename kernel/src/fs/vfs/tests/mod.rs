@@ -6,6 +6,7 @@ mod operations;
 mod races;
 mod testfs;
 mod tree;
+mod wide;
 
 use std::string::String;
 use std::sync::Arc;

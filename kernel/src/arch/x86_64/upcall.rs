@@ -11,6 +11,12 @@ pub fn work_pending() -> bool {
     sched::current().work_pending() || sync::rcu::due()
 }
 
+/// After a round of it: work that came meanwhile, or that the round left.
+#[inline(always)]
+pub fn work_is_left() -> bool {
+    sched::current().work_pending()
+}
+
 /// What is left to do before user mode.
 ///
 /// # Safety

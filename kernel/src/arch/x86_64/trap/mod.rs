@@ -88,18 +88,24 @@ pub unsafe fn load() {
     unsafe { idt::load() };
 }
 
-/// What every return to user mode does last: pending work, until none is left. Leaves interrupts off.
+/// What every return to user mode does last: pending work, until none is left. RCU callbacks alone are no reason for another round: there may be so many
+/// that the thread would stay here, and its other deadlines with it. Leaves interrupts off.
 ///
 /// # Safety
 /// The caller goes on to user mode, and was not called by code of the kernel that goes on.
 #[inline(always)]
 pub unsafe fn finish(regs: &mut UserRegs) {
     close_interrupts();
-    while super::upcall::work_pending() {
-        enable_interrupts();
-        // SAFETY: as the caller says.
-        unsafe { super::upcall::return_work(regs) };
-        close_interrupts();
+    if super::upcall::work_pending() {
+        loop {
+            enable_interrupts();
+            // SAFETY: as the caller says.
+            unsafe { super::upcall::return_work(regs) };
+            close_interrupts();
+            if !super::upcall::work_is_left() {
+                break;
+            }
+        }
     }
     super::upcall::leaving_kernel();
 }

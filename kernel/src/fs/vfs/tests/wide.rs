@@ -22,10 +22,9 @@ fn many_names_are_listed_in_order_however_many_go() {
         there.iter().for_each(|name| create(name).unwrap());
         assert_eq!(list(".").unwrap(), there);
         // Every third, then all of the first arrays, then all but few of the rest, with new ones between.
-        let mut turn = 0;
         let goes: [&dyn Fn(usize) -> bool; 4] =
             [&|i| i % 3 == 1, &|i| i < NAMES / 3, &|i| i % 200 != 7, &|_| true];
-        for goes in goes {
+        for (turn, goes) in goes.into_iter().enumerate() {
             let (gone, left): (Vec<_>, Vec<_>) = there.iter().enumerate().partition(|(i, _)| goes(*i));
             for (_, name) in gone {
                 unlink(name).unwrap();
@@ -38,7 +37,6 @@ fn many_names_are_listed_in_order_however_many_go() {
                 create(there.last().unwrap()).unwrap();
             }
             assert_eq!(list(".").unwrap(), there);
-            turn += 1;
         }
         for name in &there {
             assert!(number(name).is_ok());

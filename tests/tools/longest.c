@@ -83,19 +83,19 @@ static void status_leaves(void)
 	int fd = open("/proc/self/statm", O_RDONLY);
 	read(fd, buffer, sizeof buffer);
 }
-static void move_leaves(void) { mremap(sparse(4000), 8000 * MIB, 8000 * MIB, 3, mmap(0, 8000 * MIB, 0, ANON, -1, 0)); }
+static void move_leaves(void) { mremap(sparse(1000), 2000 * MIB, 2000 * MIB, 3, mmap(0, 2000 * MIB, 0, ANON, -1, 0)); }
 static void empty_tables(void)
 {
 	/* A page in each GiB: tables that stay when the pages go. */
-	char *at = mmap(0, 8192L << 30, RW, ANON, -1, 0);
+	char *at = mmap(0, 4096L << 30, RW, ANON, -1, 0);
 	if (at == MAP_FAILED)
 		_exit(4);
-	for (long i = 0; i < 8192; i++)
+	for (long i = 0; i < 4096; i++)
 		at[i << 30] = 1;
-	munmap(at, 8192L << 30);
-	mmap(at, 8192L << 30, RW, ANON | MAP_FIXED, -1, 0);
-	mprotect(at, 8192L << 30, PROT_READ);
-	munmap(at, 8192L << 30);
+	munmap(at, 4096L << 30);
+	mmap(at, 4096L << 30, RW, ANON | MAP_FIXED, -1, 0);
+	mprotect(at, 4096L << 30, PROT_READ);
+	munmap(at, 4096L << 30);
 }
 static void lock_pieces(void)
 {
@@ -129,7 +129,7 @@ static int file(long size)
 }
 static void truncate_(void) { ftruncate(file(SIZE * MIB), 0); unlink("long"); }
 static void drop(void) { int fd = file(SIZE * MIB); unlink("long"); close(fd); }
-static void drop_large(void) { int fd = file(128 * MIB); unlink("long"); close(fd); }
+static void drop_large(void) { int fd = file(64 * MIB); unlink("long"); close(fd); }
 static void truncate_mapped(void)
 {
 	/* Many pages in many leaves, of several processes. */
@@ -176,13 +176,13 @@ static void many_files(int n)
 		if (open("/dev/null", O_RDONLY) < 0)
 			break;
 }
-static void exit_files(void) { many_files(200000); }
-static void close_range_(void) { many_files(200000); syscall(SYS_close_range, 3, ~0U, 0); }
-static void cloexec_range(void) { many_files(200000); syscall(SYS_close_range, 3, ~0U, 4); }
-static void fork_files(void) { many_files(200000); fork_once(); }
+static void exit_files(void) { many_files(60000); }
+static void close_range_(void) { many_files(60000); syscall(SYS_close_range, 3, ~0U, 0); }
+static void cloexec_range(void) { many_files(60000); syscall(SYS_close_range, 3, ~0U, 4); }
+static void fork_files(void) { many_files(60000); fork_once(); }
 static void fork_files_close(void)
 {
-	many_files(200000);
+	many_files(60000);
 	pid_t pid = fork();
 	if (pid == 0) {
 		close(5);
@@ -192,7 +192,7 @@ static void fork_files_close(void)
 }
 static void fd_dir(void)
 {
-	many_files(100000);
+	many_files(40000);
 	int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
 	static char buffer[64 << 10];
 	while (syscall(SYS_getdents64, fd, buffer, sizeof buffer) > 0)
@@ -200,11 +200,11 @@ static void fd_dir(void)
 }
 static void poll_files(void)
 {
-	static struct pollfd p[100000];
-	many_files(50000);
-	for (int i = 0; i < 50000; i++)
+	static struct pollfd p[30000];
+	many_files(30000);
+	for (int i = 0; i < 30000; i++)
 		p[i] = (struct pollfd){ 3 + i, POLLIN, 0 };
-	poll(p, 50000, 0);
+	poll(p, 30000, 0);
 }
 static void epoll_close(void)
 {

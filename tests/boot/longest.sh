@@ -1,0 +1,16 @@
+#!/bin/sh
+# time limit: 500
+# No system call of these, the heaviest of their kinds, keeps a CPU for more than two million instructions without giving way.
+#
+# /proc/latency tells, with a tick ten times a millisecond. Time is counted in instructions, two nanoseconds each, so that it is the kernel's and not the
+# host's. `longest` without names of cases makes more of them.
+. tests/boot/common
+case $DARTER_KERNEL in linux) skip 'only Darter has /proc/latency' ;; esac
+cases='unmap protect dont_need map_over move_touched move_leaves fork_leaves empty_tables lock_pieces exec_sparse mincore_
+    truncate_ drop_large scattered exit_files close_range_ fork_files_close poll_files kill_group arguments tiny_vectors queued'
+make --no-print-directory -s -C tests OUT="$TARGET/tests" >/dev/null
+run --deterministic --cpus 1 --memory 1G --append latency --timeout 480 --add "$TARGET/tests/abi/tools/longest:/abi/longest" -- \
+    sh -c "cd /tmp; chmod 1777 .; exec /abi/longest 4000 $(echo $cases)" </dev/null
+[ "$rc" = 0 ] || echo "$out"
+expect status "$rc" 0
+exit $status

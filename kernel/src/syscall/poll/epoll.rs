@@ -1,0 +1,105 @@
+//! epoll (epoll(7)).
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use sync::TryVec;
+
+use super::{after, deadline, temporary_mask};
+use crate::errno::*;
+use crate::fs::anon::epoll::{Epoll, Event};
+use crate::fs::caller;
+use crate::memory::user::UserSlice;
+use crate::syscall::file::file;
+
+/// `struct epoll_event` has no padding on x86-64: events, then data.
+const EVENT_SIZE: usize = 12;
+
+pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Result<usize> {
+    const ADD: i32 = 1;
+    const DELETE: i32 = 2;
+    const MODIFY: i32 = 3;
+    let mut event = Event::default();
+    if operation != DELETE {
+        let mut bytes = [0; EVENT_SIZE];
+        UserSlice::new(address, EVENT_SIZE).read(&mut bytes)?;
+        let number = |skip: usize, len: usize| {
+            bytes.iter().skip(skip).take(len).rev().fold(0u64, |n, b| n << 8 | u64::from(*b))
+        };
+        event = Event { events: number(0, 4) as u32, data: number(4, 8) };
+    }
+    let (holder, target) = (file(epoll)?, file(fd)?);
+    if !target.can_be_watched() {
+        return Err(EPERM);
+    }
+    if Arc::ptr_eq(&holder, &target) {
+        return Err(EINVAL);
+    }
+    let epoll = holder.downcast::<Epoll>().ok_or(EINVAL)?;
+    match operation {
+        ADD => epoll.add(fd, target, event)?,
+        DELETE => epoll.remove(fd, &target)?,
+        MODIFY => epoll.modify(fd, &target, event)?,
+        _ => return Err(EINVAL),
+    }
+    Ok(0)
+}
+
+#[expect(clippy::arithmetic_side_effects, reason = "most is checked against EVENTS_MAX")]
+fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> Result<usize> {
+    let most =
+        usize::try_from(most).ok().filter(|&n| n > 0 && n <= i32::MAX as usize / EVENT_SIZE).ok_or(EINVAL)?;
+    UserSlice::new(address, most * EVENT_SIZE).check()?;
+    let holder = file(epoll)?;
+    let epoll = holder.downcast::<Epoll>().ok_or(EINVAL)?;
+    // More than these are left for the next call.
+    let mut events: Vec<Event> = Vec::new();
+    events.try_resize(most.min(512), Event::default())?;
+    let n = epoll.wait(&mut events, deadline)?;
+    for (i, event) in events.iter().take(n).enumerate() {
+        let at = UserSlice::new(address + i * EVENT_SIZE, EVENT_SIZE);
+        at.take(4).write(&event.events.to_ne_bytes())?;
+        at.skip(4).write(&event.data.to_ne_bytes())?;
+    }
+    Ok(n)
+}
+
+#[expect(clippy::arithmetic_side_effects, reason = "milliseconds of 32 bits")]
+pub fn sys_epoll_wait(epoll: i32, address: usize, most: i32, timeout: i32) -> Result<usize> {
+    let deadline = u64::try_from(timeout).ok().map(|ms| after(ms * 1_000_000));
+    epoll_wait(epoll, address, most, deadline)
+}
+
+pub fn sys_epoll_pwait(
+    epoll: i32,
+    address: usize,
+    most: i32,
+    timeout: i32,
+    mask: usize,
+    size: usize,
+) -> Result<usize> {
+    temporary_mask(mask, size)?;
+    finish_epoll(sys_epoll_wait(epoll, address, most, timeout))
+}
+
+pub fn sys_epoll_pwait2(
+    epoll: i32,
+    address: usize,
+    most: i32,
+    timeout: usize,
+    mask: usize,
+    size: usize,
+) -> Result<usize> {
+    let deadline = deadline(timeout, 1)?;
+    temporary_mask(mask, size)?;
+    finish_epoll(epoll_wait(epoll, address, most, deadline))
+}
+
+/// epoll_wait is never restarted.
+fn finish_epoll(result: Result<usize>) -> Result<usize> {
+    if result != Err(EINTR) {
+        caller::end_temporary_mask();
+    }
+    result
+}

@@ -1,0 +1,243 @@
+//! poll, select and epoll.
+//!
+//! A call about few descriptors, which most are, takes no memory from the heap.
+#![forbid(unsafe_code)]
+mod epoll;
+mod select;
+
+pub use epoll::{sys_epoll_ctl, sys_epoll_pwait, sys_epoll_pwait2, sys_epoll_wait};
+pub use select::{sys_pselect6, sys_select};
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::mem::offset_of;
+
+use sync::TryVec;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::arch;
+use crate::errno::*;
+use crate::fs::file::poll::{ERR, HUP, NVAL, Poller};
+use crate::fs::{File, caller};
+use crate::memory::user::{UserPtr, UserSlice};
+use crate::process;
+use crate::process::personality::STICKY_TIMEOUTS;
+use crate::sched::{PollSet, Sleep, Woken, give_way};
+
+/// So many descriptors are few.
+const FEW: usize = 8;
+/// Descriptors that are looked at between two points at which the call gives way.
+const PART: usize = 256;
+
+/// One descriptor that is waited for, what for, and what came.
+struct Entry {
+    /// None: there is nothing to look at, and `result` stays as it is.
+    file: Option<Arc<File>>,
+    events: u32,
+    result: Cell<u32>,
+}
+
+impl Entry {
+    const fn empty() -> Entry {
+        Entry { file: None, events: 0, result: Cell::new(0) }
+    }
+}
+
+/// Calls `f` with room for `count` entries, on the stack if they are few.
+fn with_entries<R>(count: usize, f: impl FnOnce(&mut [Entry]) -> Result<R>) -> Result<R> {
+    let mut few = [const { Entry::empty() }; FEW];
+    match few.get_mut(..count) {
+        Some(entries) => f(entries),
+        None => {
+            let mut many = Vec::new();
+            many.try_reserve(count).map_err(|_| ENOMEM)?;
+            for n in 0..count {
+                if n.is_multiple_of(PART) && give_way() {
+                    return Err(EINTR);
+                }
+                many.try_push(Entry::empty())?;
+            }
+            f(&mut many)
+        }
+    }
+}
+
+/// Waits until an entry has a result or the deadline is past (`Some(0)`: does not wait). Returns how many have.
+fn wait(entries: &[Entry], deadline: Option<u64>) -> Result<usize> {
+    // Most calls find something at once and join no queue.
+    let n = look(entries, &mut Poller::Nobody)?;
+    if n > 0 || deadline == Some(0) {
+        return Ok(n);
+    }
+    PollSet::with(|set| {
+        loop {
+            let n = look(entries, &mut Poller::Sleeper(set))?;
+            if n > 0 {
+                return Ok(n);
+            }
+            set.complete()?;
+            match set.wait(Sleep::Interruptible, deadline) {
+                Ok(()) => set.clear(),
+                Err(Woken::Timeout) => return look(entries, &mut Poller::Nobody),
+                Err(Woken::Signal) => return Err(EINTR),
+            }
+        }
+    })
+}
+
+/// How many entries have a result now. EINTR: the process is being killed.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of descriptors")]
+fn look<'a>(entries: &'a [Entry], poller: &mut Poller<'_, 'a>) -> Result<usize> {
+    let mut n = 0;
+    for part in entries.chunks(PART) {
+        for entry in part {
+            if let Some(file) = &entry.file {
+                entry.result.set(file.poll(poller) & entry.events);
+            }
+            n += usize::from(entry.result.get() != 0);
+        }
+        if give_way() {
+            return Err(EINTR);
+        }
+    }
+    Ok(n)
+}
+
+/// Absolute time of a timeout in nanoseconds from now.
+fn after(nanos: u64) -> u64 {
+    if nanos == 0 { 0 } else { arch::time::now().saturating_add(nanos) }
+}
+
+/// Reads a `struct timespec` as a deadline; no address, no deadline.
+#[expect(clippy::arithmetic_side_effects, reason = "the unit is 1 or 1,000, and the part below a second")]
+fn deadline(address: usize, unit: i64) -> Result<Option<u64>> {
+    let Some(p) = UserPtr::<[i64; 2]>::new(address).non_null() else { return Ok(None) };
+    let [seconds, part] = p.read()?;
+    let limit = 1_000_000_000 / unit;
+    // select takes any number of microseconds.
+    let (seconds, part) = if unit == 1000 && part >= limit {
+        (seconds.saturating_add(part / limit), part % limit)
+    } else {
+        (seconds, part)
+    };
+    if seconds < 0 || !(0..limit).contains(&part) {
+        return Err(EINVAL);
+    }
+    let nanos =
+        seconds.cast_unsigned().saturating_mul(1_000_000_000).saturating_add((part * unit).cast_unsigned());
+    Ok(Some(after(nanos)))
+}
+
+/// The end of ppoll, select and pselect6, which write back what was left of the timeout. Where they do not, because it lies in read-only memory or
+/// the program has STICKY_TIMEOUTS, a call that was interrupted is not restarted: it would wait for the whole time again.
+#[expect(clippy::arithmetic_side_effects, reason = "the unit is 1 or 1,000")]
+fn end(result: Result<usize>, timeout: usize, deadline: Option<u64>, unit: u64) -> Result<usize> {
+    let result = end_mask(result);
+    let (Some(p), Some(deadline)) = (UserPtr::<[i64; 2]>::new(timeout).non_null(), deadline) else {
+        return result;
+    };
+    let rest = deadline.saturating_sub(arch::time::now());
+    let (seconds, nanos) = (rest / 1_000_000_000, rest % 1_000_000_000);
+    let sticky = process::current().personality.get().has(STICKY_TIMEOUTS);
+    if sticky || p.write(&[seconds.cast_signed(), (nanos / unit).cast_signed()]).is_err() {
+        return result.map_err(|e| if e == ERESTARTNOHAND { EINTR } else { e });
+    }
+    result
+}
+
+/// struct pollfd.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct PollFd {
+    fd: i32,
+    events: u16,
+    came: u16,
+}
+
+fn poll(address: usize, count: u32, deadline: Option<u64>) -> Result<usize> {
+    let count = count as usize;
+    if count > caller::descriptor_limit() {
+        return Err(EINVAL);
+    }
+    let mut few = [PollFd::default(); FEW];
+    with_entries(count, |entries| match few.get_mut(..count) {
+        Some(asked) => poll_these(address, asked, entries, deadline),
+        None => {
+            let mut many = Vec::new();
+            many.try_resize(count, PollFd::default())?;
+            poll_these(address, &mut many, entries, deadline)
+        }
+    })
+}
+
+/// `asked` and `entries` are as many as the program's descriptors at `address`.
+#[expect(clippy::arithmetic_side_effects, reason = "in user memory that has been read")]
+fn poll_these(
+    address: usize,
+    asked: &mut [PollFd],
+    entries: &mut [Entry],
+    deadline: Option<u64>,
+) -> Result<usize> {
+    let bytes = asked.as_mut_bytes();
+    UserSlice::new(address, bytes.len()).read(bytes)?;
+    let files = caller::files();
+    for (n, (asked, entry)) in asked.iter().zip(&mut *entries).enumerate() {
+        if n % PART == PART - 1 && give_way() {
+            return Err(EINTR);
+        }
+        // A negative descriptor is left out.
+        if asked.fd >= 0 {
+            match files.get(asked.fd) {
+                Ok(file) => entry.file = Some(file),
+                Err(_) => entry.result = Cell::new(NVAL),
+            }
+            entry.events = u32::from(asked.events) | ERR | HUP | NVAL;
+        }
+    }
+    let n = wait(entries, deadline)?;
+    for (n, entry) in entries.iter().enumerate() {
+        if n % PART == PART - 1 && give_way() {
+            return Err(EINTR);
+        }
+        // Only this field is written: another thread may be changing the others.
+        let came = address + n * size_of::<PollFd>() + offset_of!(PollFd, came);
+        UserPtr::new(came).write(&(entry.result.get() as u16))?;
+    }
+    Ok(n)
+}
+
+#[expect(clippy::arithmetic_side_effects, reason = "milliseconds of 32 bits")]
+pub fn sys_poll(address: usize, count: u32, timeout: i32) -> Result<usize> {
+    let deadline = u64::try_from(timeout).ok().map(|ms| after(ms * 1_000_000));
+    // Linux restarts a poll that no handler interrupted; a fixed deadline would be needed for that.
+    poll(address, count, deadline).map_err(|e| if e == EINTR { ERESTARTNOHAND } else { e })
+}
+
+pub fn sys_ppoll(address: usize, count: u32, timeout: usize, mask: usize, size: usize) -> Result<usize> {
+    let deadline = deadline(timeout, 1)?;
+    temporary_mask(mask, size)?;
+    end(poll(address, count, deadline), timeout, deadline, 1)
+}
+
+/// Ends a call that may have had a temporary mask: it is restarted only if no handler ran.
+fn end_mask(result: Result<usize>) -> Result<usize> {
+    match result {
+        Err(EINTR) => Err(ERESTARTNOHAND),
+        result => {
+            caller::end_temporary_mask();
+            result
+        }
+    }
+}
+
+/// The signal mask that holds while the call waits.
+fn temporary_mask(mask: usize, size: usize) -> Result {
+    if let Some(p) = UserPtr::<u64>::new(mask).non_null() {
+        if size != 8 {
+            return Err(EINVAL);
+        }
+        caller::set_temporary_mask(p.read()?);
+    }
+    Ok(())
+}

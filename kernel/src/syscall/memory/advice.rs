@@ -51,6 +51,8 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
     if let Some(change) = change {
         space.advise(VirtAddr(start), len, change).map_err(|e| match e {
             VmError::TooMany => Errno::EAGAIN,
+            // To populate what is not mapped.
+            VmError::Fault if !is_mapped(space, start, end) => Errno::ENOMEM,
             e => e.into(),
         })?;
     } else if !is_mapped(space, start, end) {

@@ -241,7 +241,7 @@ static int judge(const struct storm *storm, int is_darter)
 	                      : bad_end                             ? status_text(how)
 	                      : done < storm->least                 ? "TOO LITTLE"
 	                      : is_darter && ends != storm->ends    ? "NOT BOUNDED SO"
-	                      : atomic_load(&clockwork->ticks) < 10 ? "NO TICK"
+	                      : atomic_load(&clockwork->ticks) < 3  ? "NO TICK"
 	                                                            : "";
 	say("%-12s %9.1f %8ld %8ld %9ld %-8s %7ld %7ld %s", storm->name, latest / 1000.0, (ended - began) / 1000,
 	    (gone - ended) / 1000, done, ending(ends), (before - least_free) / 1024, lost, verdict);

@@ -53,6 +53,6 @@ const struct storm memory_storms[] = {
 	{ "pages", pages, KILLED, 10000, 4000, 0 },
 	{ "tables", tables, KILLED, 10000, 4000, 0 },
 	{ "mappings", mappings, ENOMEM, 30000, 4000, 0 },
-	{ "memfd", memfd, ENOMEM, 20, 4000, 0 },
+	{ "memfd", memfd, ENOSPC, 20, 4000, 0 },
 	{ 0 },
 };

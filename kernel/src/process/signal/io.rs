@@ -1,6 +1,7 @@
 //! The owner of an open file, who is told of its input and output by a signal (fcntl(2), F_SETOWN and F_SETSIG).
 #![forbid(unsafe_code)]
 
+use super::super::session::Group;
 use super::super::{Pid, Process, Thread, current, ids};
 use super::Info;
 use super::send;
@@ -39,7 +40,7 @@ enum Target {
     Nobody,
     Thread(Weak<Thread>),
     Process(Weak<Process>),
-    Group(Pid),
+    Group(Weak<Group>),
 }
 
 /// An owner, with the ids of who named it: the signal is sent as if by that one.
@@ -66,10 +67,13 @@ impl Owner {
             return Ok(Self { kind, ..Self::NOBODY });
         }
         let target = match kind {
-            OwnerKind::Group => ids::is_used(number).then_some(Target::Group(number)),
+            OwnerKind::Group if let Some(group) = ids::find_group(number) => {
+                Some(Target::Group(Arc::downgrade(&group)))
+            }
             OwnerKind::Process if let Some(process) = ids::find_process(number) => {
                 Some(Target::Process(Arc::downgrade(&process)))
             }
+            OwnerKind::Group => ids::is_used(number).then_some(Target::Nobody),
             _ => match ids::find_thread(number) {
                 Some(thread) => Some(Target::Thread(Arc::downgrade(&thread))),
                 // A number that only a group or a session has is nobody's.
@@ -96,7 +100,9 @@ impl Owner {
             Target::Process(process) => {
                 process.upgrade().map(|p| p.pid()).filter(|pid| ids::find_process(*pid).is_some())
             }
-            Target::Group(group) => ids::is_used(*group).then_some(*group),
+            Target::Group(group) => {
+                group.upgrade().map(|g| g.number()).filter(|number| ids::find_group(*number).is_some())
+            }
         };
         (self.kind, number.unwrap_or(0))
     }
@@ -116,12 +122,14 @@ impl Owner {
                     self.send_to(&process, None, signal, fd, band);
                 }
             }
-            Target::Group(group) => ids::for_each_process(|process| {
-                if process.group() == *group {
-                    self.send_to(process, None, signal, fd, band);
+            Target::Group(group) => {
+                if let Some(group) = group.upgrade() {
+                    group.visit(false, |process| {
+                        self.send_to(process, None, signal, fd, band);
+                        true
+                    });
                 }
-                true
-            }),
+            }
         }
     }
 

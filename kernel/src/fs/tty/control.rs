@@ -19,8 +19,9 @@ const TCSETSF: u32 = 0x5404;
 const TCSBRK: u32 = 0x5409;
 const TCXONC: u32 = 0x540a;
 const TCFLSH: u32 = 0x540b;
-const TIOCEXCL: u32 = 0x540c;
-const TIOCNXCL: u32 = 0x540d;
+pub const TIOCEXCL: u32 = 0x540c;
+pub const TIOCNXCL: u32 = 0x540d;
+pub const TIOCGEXCL: u32 = 0x8004_5440;
 const TIOCSCTTY: u32 = 0x540e;
 const TIOCGPGRP: u32 = 0x540f;
 const TIOCSPGRP: u32 = 0x5410;
@@ -75,7 +76,11 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
             }
             Ok(0)
         }
-        TIOCEXCL | TIOCNXCL => Ok(0),
+        TIOCEXCL | TIOCNXCL => {
+            tty.exclusive.store(command == TIOCEXCL, SeqCst);
+            Ok(0)
+        }
+        TIOCGEXCL => put_u32(argument, u32::from(tty.exclusive.load(SeqCst))),
         TIOCSCTTY => job::take(tty, argument == 1).map(|()| 0),
         TIOCNOTTY => job::give_up(tty).map(|()| 0),
         TIOCGPGRP => put_u32(argument, job::foreground(tty)?),

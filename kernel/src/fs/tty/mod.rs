@@ -29,7 +29,7 @@ use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use crate::device::serial;
-use crate::errno::{EAGAIN, EIO, ENXIO, ETIMEDOUT, Result};
+use crate::errno::{EAGAIN, EBUSY, EIO, ENXIO, ETIMEDOUT, Result};
 use crate::fs::caller;
 use crate::fs::file::async_io::{AsyncQueues, running_process};
 use crate::fs::file::buffer::{Input as WriteInput, Output};
@@ -65,6 +65,10 @@ pub struct Tty {
     writing: Mutex<usize, level::TtyOutput>,
     /// Output is stopped (^S).
     stopped: AtomicBool,
+    /// Nobody opens it any more but the administrator (TIOCEXCL).
+    exclusive: AtomicBool,
+    /// Opens of a port: the last close ends what TIOCEXCL said.
+    opens: AtomicU32,
     /// A write came to its end for want of room: whoever makes room tells so.
     lacked_room: AtomicBool,
     readable: PollQueue,
@@ -122,6 +126,8 @@ impl Tty {
             echo: SpinLock::new(Vec::new(), &ECHO),
             writing: Mutex::new(0, &WRITING),
             stopped: AtomicBool::new(false),
+            exclusive: AtomicBool::new(false),
+            opens: AtomicU32::new(0),
             lacked_room: AtomicBool::new(false),
             readable: PollQueue::new(),
             writable: PollQueue::new(),
@@ -368,7 +374,7 @@ pub struct Open {
     pub tty: Arc<Tty>,
     /// Hang-ups before it was opened; `None` for the console, which is never hung up.
     hangups: Option<u32>,
-    /// A pseudo-terminal counts it no more.
+    /// It is counted no more.
     left: AtomicBool,
 }
 
@@ -378,10 +384,16 @@ impl Open {
     }
 
     fn leave(&self) {
-        if let Line::Pseudo(pty) = &self.tty.line
-            && !self.left.swap(true, SeqCst)
-        {
-            pty.slave_left();
+        if self.left.swap(true, SeqCst) {
+            return;
+        }
+        match &self.tty.line {
+            Line::Pseudo(pty) => pty.slave_left(),
+            Line::Port(_) => {
+                if self.tty.opens.fetch_sub(1, SeqCst) == 1 {
+                    self.tty.exclusive.store(false, SeqCst);
+                }
+            }
         }
     }
 }
@@ -394,16 +406,30 @@ impl Drop for Open {
 
 fn open(tty: Arc<Tty>, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     let hangups = Some(tty.hangups.load(SeqCst));
-    if let Line::Pseudo(pty) = &tty.line {
-        pty.slave_entered()?;
-    }
-    // From here on its drop takes it from the pseudo-terminal's count.
-    let open = Open { tty, hangups, left: AtomicBool::new(false) };
+    let open = enter(tty, hangups)?;
     let open = try_box(open)?;
     if !flags.contains(OpenFlags::NO_CTTY) {
         job::adopt(&open.tty);
     }
     Ok(open)
+}
+
+/// Counts an open, until that is released or dropped.
+///
+/// # Errors
+/// EBUSY: somebody has the terminal for itself. EIO: a pseudo-terminal is locked, or its master is gone.
+fn enter(tty: Arc<Tty>, hangups: Option<u32>) -> Result<Open> {
+    if tty.exclusive.load(SeqCst) && !caller::capable(caller::Capability::SYS_ADMIN) {
+        return Err(EBUSY);
+    }
+    match &tty.line {
+        Line::Pseudo(pty) => pty.slave_entered()?,
+        Line::Port(_) => {
+            tty.opens.fetch_add(1, SeqCst);
+        }
+    }
+    // From here on its drop takes it from the count.
+    Ok(Open { tty, hangups, left: AtomicBool::new(false) })
 }
 
 /// /dev/ttySn.
@@ -415,7 +441,7 @@ pub fn open_serial(n: usize, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
 pub fn open_console(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     let _ = flags;
     let tty = find(CONSOLE.load(Relaxed) as usize).ok_or(ENXIO)?;
-    Ok(try_box(Open { tty, hangups: None, left: AtomicBool::new(true) })?)
+    Ok(try_box(enter(tty, None)?)?)
 }
 
 /// /dev/tty: the caller's controlling terminal.

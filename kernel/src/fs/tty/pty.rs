@@ -21,6 +21,7 @@ use crate::lock_order as level;
 use sync::level::Held;
 use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
+use super::control::{TIOCEXCL, TIOCGEXCL, TIOCNXCL};
 use super::devpts;
 use super::input::ROOM;
 use super::termios::{ICANON, Termios};
@@ -154,7 +155,7 @@ pub fn open_master() -> Result<Box<dyn FileOps>> {
         tty
     };
     // From here on its drop takes the terminal out of the table.
-    let master = Master { tty, closed: AtomicBool::new(false) };
+    let master = Master { tty, closed: AtomicBool::new(false), exclusive: AtomicBool::new(false) };
     let pty = master.pty()?;
     devpts::add(pty.number, pty.device())?;
     Ok(try_box(master)?)
@@ -164,6 +165,8 @@ pub fn open_master() -> Result<Box<dyn FileOps>> {
 pub struct Master {
     tty: Arc<Tty>,
     closed: AtomicBool,
+    /// TIOCEXCL of this end, which nobody opens a second time.
+    exclusive: AtomicBool,
 }
 
 impl Master {
@@ -305,6 +308,11 @@ impl FileOps for Master {
     fn ioctl(&self, file: &File, command: u32, argument: usize) -> Result<usize> {
         let pty = self.pty()?;
         match command {
+            TIOCEXCL | TIOCNXCL => {
+                self.exclusive.store(command == TIOCEXCL, SeqCst);
+                Ok(0)
+            }
+            TIOCGEXCL => put_u32(argument, u32::from(self.exclusive.load(SeqCst))),
             TIOCGPTN => put_u32(argument, pty.number),
             TIOCSPTLCK => {
                 pty.locked.store(get_u32(argument)? != 0, SeqCst);

@@ -140,12 +140,13 @@ pub fn sys_sigaltstack(regs: &mut UserRegs) -> Result<usize> {
             return Err(Errno::EINVAL);
         }
         let altstack = if mode == abi::SS_DISABLE {
-            AltStack::NONE
+            AltStack { flags: abi::SS_DISABLE | stack.flags & abi::SS_AUTODISARM, ..AltStack::NONE }
         } else {
             if stack.size < u64::from(abi::MINSIGSTKSZ) {
                 return Err(Errno::ENOMEM);
             }
-            AltStack { sp: stack.sp as usize, size: stack.size as usize, flags: 0 }
+            let flags = stack.flags & abi::SS_AUTODISARM;
+            AltStack { sp: stack.sp as usize, size: stack.size as usize, flags }
         };
         *thread.altstack.lock() = altstack;
     }
@@ -155,8 +156,12 @@ pub fn sys_sigaltstack(regs: &mut UserRegs) -> Result<usize> {
             (_, true) => abi::SS_ONSTACK,
             _ => 0,
         };
-        let stack =
-            arch::signal_frame::SignalStack { sp: before.sp as u64, flags, pad: 0, size: before.size as u64 };
+        let stack = arch::signal_frame::SignalStack {
+            sp: before.sp as u64,
+            flags: flags | before.flags & abi::SS_AUTODISARM,
+            pad: 0,
+            size: before.size as u64,
+        };
         UserPtr::new(old).write(&stack)?;
     }
     Ok(0)

@@ -242,6 +242,9 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
         super::send::forced(Info::kernel(abi::SIGSEGV));
         return;
     }
+    if altstack.disarms() {
+        *thread.altstack.lock() = super::AltStack::NONE;
+    }
     let mut now = blocked | action.mask;
     if !action.has(abi::SA_NODEFER) {
         now |= bit(info.signal);
@@ -279,9 +282,11 @@ pub fn sigreturn(regs: &mut UserRegs) {
             if !altstack.contains(sp_now) {
                 let disabled = stack.flags & abi::SS_DISABLE != 0;
                 *altstack = if disabled {
-                    super::AltStack::NONE
+                    let flags = abi::SS_DISABLE | stack.flags & abi::SS_AUTODISARM;
+                    super::AltStack { flags, ..super::AltStack::NONE }
                 } else {
-                    super::AltStack { sp: stack.sp as usize, size: stack.size as usize, flags: 0 }
+                    let flags = stack.flags & abi::SS_AUTODISARM;
+                    super::AltStack { sp: stack.sp as usize, size: stack.size as usize, flags }
                 };
             }
         }

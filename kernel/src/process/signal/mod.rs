@@ -105,10 +105,15 @@ pub struct AltStack {
 impl AltStack {
     pub const NONE: Self = Self { sp: 0, size: 0, flags: abi::SS_DISABLE };
 
-    /// Is `sp` on it?
+    /// Is it gone as soon as a handler is entered, until that returns?
+    pub fn disarms(&self) -> bool {
+        self.flags & abi::SS_AUTODISARM != 0
+    }
+
+    /// Is `sp` on it? Never on one that is disarmed while a handler runs (SS_AUTODISARM): the handler may leave without returning.
     #[expect(clippy::arithmetic_side_effects, reason = "compared just before")]
     pub fn contains(&self, sp: usize) -> bool {
-        self.size != 0 && sp > self.sp && sp - self.sp <= self.size
+        self.size != 0 && !self.disarms() && sp > self.sp && sp - self.sp <= self.size
     }
 }
 

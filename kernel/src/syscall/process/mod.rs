@@ -68,7 +68,7 @@ pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
         at += part.len();
     }
     let [flags, _pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls] = words;
-    if flags & u64::from(abi::CSIGNAL) != 0
+    if flags & u64::from(abi::CSIGNAL | abi::CLONE_DETACHED) != 0
         || flags >> 33 != 0
         || exit_signal > 64
         || (stack == 0) != (stack_size == 0)

@@ -29,7 +29,7 @@ sets! {
         FIOCLEX = 0x5451, FIONCLEX = 0x5450, FIONBIO = 0x5421 (In(&WORD)), FIOASYNC = 0x5452 (In(&WORD)),
         FIONREAD = 0x541b (Out(&WORD)), TCGETS = 0x5401 (Out(&TERMIOS)), TCSETS = 0x5402 (In(&TERMIOS)), TCSETSW = 0x5403 (In(&TERMIOS)),
         TCSETSF = 0x5404 (In(&TERMIOS)), TCSBRK = 0x5409 (Int(&SMALL)) hint, TCXONC = 0x540a (Int(&SMALL)), TCFLSH = 0x540b (Int(&SMALL)),
-        TIOCEXCL = 0x540c partly "others may open it", TIOCNXCL = 0x540d, TIOCSCTTY = 0x540e (Int(&SMALL)), TIOCGPGRP = 0x540f (Out(&WORD)),
+        TIOCEXCL = 0x540c, TIOCNXCL = 0x540d, TIOCGEXCL = 0x8004_5440 (Out(&WORD)), TIOCSCTTY = 0x540e (Int(&SMALL)), TIOCGPGRP = 0x540f (Out(&WORD)),
         TIOCSPGRP = 0x5410 (In(&WORD)), TIOCOUTQ = 0x5411 (Out(&WORD)), TIOCSTI = 0x5412 (In(&WORD)), TIOCGWINSZ = 0x5413 (Out(&WINSIZE)),
         TIOCSWINSZ = 0x5414 (In(&WINSIZE)), TIOCMGET = 0x5415 (Out(&WORD)), TIOCCONS = 0x541d partly "the console stays",
         TIOCPKT = 0x5420 (In(&WORD)) partly "only off", TIOCNOTTY = 0x5422, TIOCGETD = 0x5424 (Out(&WORD)), TCSBRKP = 0x5425 (Int(&SMALL)) hint,

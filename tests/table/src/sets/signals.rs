@@ -12,7 +12,7 @@ sets! {
         SA_NOCLDSTOP, SA_NOCLDWAIT, SA_SIGINFO, SA_ONSTACK, SA_RESTART, SA_NODEFER, SA_RESETHAND, SA_RESTORER, SA_UNSUPPORTED,
         SA_EXPOSE_TAGBITS
     }
-    SS "sigaltstack flags" choose { SS_ENABLE = 0, SS_ONSTACK, SS_DISABLE } flags { SS_AUTODISARM partly "not disarmed" }
+    SS "sigaltstack flags" choose { SS_ENABLE = 0, SS_ONSTACK, SS_DISABLE } flags { SS_AUTODISARM }
     SIGEV "how a timer tells" choose { SIGEV_SIGNAL, SIGEV_NONE, SIGEV_THREAD, SIGEV_THREAD_ID } flags { }
     ITIMER "interval timer" choose { ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF } flags { }
     TIMER_HOW "timer flags" choose { } flags { TIMER_ABSTIME }

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use crate::compare::masks;
 use crate::program::{Call, Data, Part, Place, Program, TaskKind, Value};
-use crate::table;
 
 /// As in guest/executor.h.
 const DATA_BYTES: usize = 0x10000;
@@ -91,7 +90,7 @@ impl Writer {
                 self.out.push(u8::try_from(peek.size).unwrap_or(8));
             }
         }
-        if self.masks && masks::output(&table::name(call.number)) {
+        if self.masks && masks::clears(call) {
             self.clear_rooms(call, &places);
         }
     }

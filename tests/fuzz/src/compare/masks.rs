@@ -3,7 +3,8 @@
 
 use darter_table::{CALLS, Kind, State};
 
-use crate::program::{Call, Value};
+use crate::program::{Call, Part, Value};
+use crate::table;
 
 /// Of these only whether they succeed is compared.
 const VALUES: &[(&[&str], &str)] = &[
@@ -74,6 +75,15 @@ pub fn value(name: &str) -> bool {
 /// Is what the call writes left out?
 pub fn output(name: &str) -> bool {
     OUTPUTS.iter().any(|(names, _)| names.contains(&name))
+}
+
+/// Is the call's data cleared before it is compared: what it writes is left out, or it was given numbers of processes?
+pub fn clears(call: &Call) -> bool {
+    let holds_pid = |value: &Value| match value {
+        Value::Data(data) => data.parts.iter().any(|part| matches!(part, Part::Value(_, Value::Pid(_)))),
+        _ => false,
+    };
+    output(&table::name(call.number)) || call.arguments.iter().any(holds_pid)
 }
 
 /// Does the table say that an option of the call is refused with this error?

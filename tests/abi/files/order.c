@@ -72,7 +72,13 @@ static void vectors(void)
 	SHOW(write(event, (uint64_t[2]){ 1, 1 }, 16));
 	SHOW(write(event, (uint64_t[2]){ 1, 1 }, 7));
 	SHOW(write(event, (uint64_t[2]){ 1, 1 }, 8));
+	uint64_t two = 2, most = UINT64_MAX;
+	SHOW(writev(event, (struct iovec[]){ { &two, 8 }, { &two, 8 } }, 2));
+	SHOW(writev(event, (struct iovec[]){ { &two, 8 }, { &two, 4 } }, 2));
+	SHOW(writev(event, (struct iovec[]){ { &two, 8 }, { &most, 8 } }, 2));
+	SHOW(writev(event, (struct iovec[]){ { &two, 4 }, { &two, 4 } }, 2));
 	SHOW(read(event, byte, 16));
+	say("%d", byte[0]);
 }
 
 static void files(void)

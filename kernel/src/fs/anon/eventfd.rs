@@ -7,7 +7,7 @@ use core::any::Any;
 use crate::lock_order as level;
 use sync::{SpinLock, lock_class, try_box};
 
-use crate::errno::{EAGAIN, EINVAL, Result};
+use crate::errno::{EAGAIN, EFAULT, EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
@@ -25,6 +25,36 @@ pub fn try_new(count: u64, semaphore: bool, flags: OpenFlags) -> Result<Arc<File
     let event = Event { count: SpinLock::new(count, &EVENT), semaphore, changed: PollQueue::new() };
     let inode = super::inode(Kind::Regular, 0o600)?;
     File::try_anonymous(inode, "anon_inode:[eventfd]", try_box(event)?, flags | OpenFlags::READ_WRITE)
+}
+
+impl Event {
+    /// Adds the number that the next segment of `from` holds.
+    fn add(&self, file: &File, from: &mut Input<'_>) -> Result {
+        let mut bytes = [0; 8];
+        if from.next_segment() != 8 {
+            return Err(EINVAL);
+        }
+        if from.take(&mut bytes) < 8 {
+            return Err(EFAULT);
+        }
+        let add = u64::from_ne_bytes(bytes);
+        if add == u64::MAX {
+            return Err(EINVAL);
+        }
+        let put = || {
+            let mut count = self.count.lock();
+            let sum = count.checked_add(add).filter(|&s| s != u64::MAX)?;
+            *count = sum;
+            Some(())
+        };
+        match put() {
+            Some(()) => {}
+            None if file.nonblocking() => return Err(EAGAIN),
+            None => self.changed.wait(None, put)?,
+        }
+        self.changed.wake();
+        Ok(())
+    }
 }
 
 impl FileOps for Event {
@@ -52,30 +82,18 @@ impl FileOps for Event {
     }
 
     fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
-        let mut bytes = [0; 8];
-        if from.left() != 8 {
-            return Err(EINVAL);
+        let mut done = 0;
+        loop {
+            // Each segment is a number.
+            match self.add(file, from) {
+                Err(errno) if done == 0 => return Err(errno),
+                Err(_) => return Ok(done),
+                Ok(()) => done = from.done(),
+            }
+            if from.left() == 0 {
+                return Ok(done);
+            }
         }
-        if from.take(&mut bytes) < 8 {
-            return from.result();
-        }
-        let add = u64::from_ne_bytes(bytes);
-        if add == u64::MAX {
-            return Err(EINVAL);
-        }
-        let put = || {
-            let mut count = self.count.lock();
-            let sum = count.checked_add(add).filter(|&s| s != u64::MAX)?;
-            *count = sum;
-            Some(())
-        };
-        match put() {
-            Some(()) => {}
-            None if file.nonblocking() => return Err(EAGAIN),
-            None => self.changed.wait(None, put)?,
-        }
-        self.changed.wake();
-        Ok(8)
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

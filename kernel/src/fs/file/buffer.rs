@@ -223,6 +223,15 @@ impl<'a> Input<'a> {
         self.progress.left()
     }
 
+    /// Bytes left in the program's segment that comes next: files whose writes are messages take each as one.
+    pub fn next_segment(&mut self) -> usize {
+        let left = self.left();
+        match &mut self.origin {
+            Origin::Kernel(_) => left,
+            Origin::User(cursor) => cursor.piece(left).map_or(0, |piece| piece.len),
+        }
+    }
+
     pub fn done(&self) -> usize {
         self.progress.done
     }

@@ -29,14 +29,20 @@ pub enum Kind {
     Watches,
     /// Signals that wait, and POSIX timers, each of which keeps one.
     Signals,
+    /// Threads, and dead processes that nobody has waited for (RLIMIT_NPROC). Those of user 0, who has no limit, are not counted.
+    Threads,
 }
 
-const KINDS: usize = 3;
+const KINDS: usize = 4;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
-    pub const ALL: [(Kind, &'static str); KINDS] =
-        [(Kind::PipePages, "pipe-pages"), (Kind::Watches, "epoll-watches"), (Kind::Signals, "signals")];
+    pub const ALL: [(Kind, &'static str); KINDS] = [
+        (Kind::PipePages, "pipe-pages"),
+        (Kind::Watches, "epoll-watches"),
+        (Kind::Signals, "signals"),
+        (Kind::Threads, "threads"),
+    ];
 }
 
 struct User {

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::own::GivenUp;
-use super::{Current, Process, Thread, family, session, signal, wait};
+use super::{Current, Process, Thread, credentials, family, session, signal, wait};
 use crate::arch;
 use crate::fs::FileTable;
 use crate::memory::Space;
@@ -81,6 +81,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     process.threads_remove(&thread);
     if thread.tid() != process.pid() {
         thread.withdraw();
+        credentials::count::thread_ends(&thread);
     }
     let last = process.alive.fetch_sub(1, Ordering::AcqRel) == 1;
     if last {

@@ -3,6 +3,7 @@
 //! Everything that can fail comes first. Then the new thread or process is published, added to its parent's children, and started.
 #![forbid(unsafe_code)]
 
+use super::credentials::count::{self, Counted};
 use super::ids::Id;
 use super::own::References;
 use super::personality::{Persona, Personality};
@@ -12,9 +13,10 @@ use super::{
     THREADS, TRAP,
 };
 use super::{
-    Attributes, Capability, Credentials, Pid, Process, Thread, badness, dump, exec, family, limits, oom,
-    rseq, session, signal, timer, wait,
+    Attributes, Credentials, Pid, Process, Thread, badness, dump, exec, family, limits, oom, rseq, session,
+    signal, timer, wait,
 };
+use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
@@ -98,7 +100,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         return Err(Errno::EPERM);
     }
     let start = session::group::start_fork(&parent)?;
-    check_user_limit(&parent)?;
+    let counted = count::one_more(&parent)?;
     // Numbers of processes that are gone may still wait for a grace period.
     let id = Id::try_new().or_else(|e| if oom::drain_caches() { Id::try_new() } else { Err(e) })?;
     let number = id.number();
@@ -116,7 +118,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
     let (blocked, persona) = (parent.blocked.load(Ordering::Relaxed), parent.personality.get());
     let attributes = parent.attributes.inherit();
-    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq };
+    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
@@ -157,40 +159,6 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     Ok(number)
 }
 
-/// RLIMIT_NPROC for one more thread.
-///
-/// # Errors
-/// EAGAIN.
-fn check_user_limit(parent: &super::Current) -> Result {
-    let limit = parent.process.limits.soft(abi::RLIMIT_NPROC);
-    if limit >= limits::PROCESSES
-        || parent.capable(Capability::SYS_RESOURCE)
-        || parent.capable(Capability::SYS_ADMIN)
-        || !has_as_many(parent.ids().uid, limit)
-    {
-        return Ok(());
-    }
-    Err(Errno::EAGAIN)
-}
-
-/// Has the real user `uid` this many threads? User 0 has no limit. There is no count per user, since all processes of the user would
-/// write its line at fork. A process with a limit pays for a walk over all processes instead.
-#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
-pub fn has_as_many(uid: u32, threads: u64) -> bool {
-    if uid == 0 || threads >= limits::PROCESSES {
-        return false;
-    }
-    let mut count = 0;
-    super::walk_processes(|process| {
-        if process.uid.load(Ordering::Relaxed) == uid {
-            // A zombie counts until it is reaped.
-            count += u64::from(process.thread_count().max(1));
-        }
-        count < threads
-    });
-    count >= threads
-}
-
 /// What a new thread refers to.
 struct Parts {
     files: Arc<FileTable>,
@@ -201,6 +169,8 @@ struct Parts {
     persona: Persona,
     attributes: Attributes,
     rseq: rseq::Registration,
+    /// For the process if it is new, else for the thread.
+    counted: Option<Charge>,
 }
 
 /// Makes the new thread or process visible to others. The last step that can fail comes first.
@@ -251,6 +221,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         altstack: SpinLock::new(signal::AltStack::NONE, &ALTSTACK),
         clear_tid: AtomicUsize::new(0),
         robust_list: AtomicUsize::new(0),
+        counted: Counted::as_one(parts.counted),
         rseq: parts.rseq,
         personality: Personality::new(parts.persona),
         attributes: parts.attributes,
@@ -265,7 +236,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
     })?)
 }
 
-fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Thread>> {
+fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<Thread>> {
     let caller = super::current_process();
     let parent = if request.has(abi::CLONE_PARENT) {
         caller.family.parent().unwrap_or_else(|| caller.clone())
@@ -289,6 +260,7 @@ fn new_process(request: &CloneRequest, id: Id, parts: Parts) -> Result<Arc<Threa
         family: family::Family::new(Some(parent)),
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
+        counted: Counted::as_one(parts.counted.take()),
         exit_signal: AtomicU32::new(exit_signal),
         adjustment: caller.adjustment.copy(),
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
@@ -327,6 +299,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         status: AtomicI32::new(0),
         zombie: AtomicBool::new(false),
         uid: AtomicU32::new(0),
+        counted: Counted::nothing(),
         exit_signal: AtomicU32::new(abi::SIGCHLD),
         dumpable: AtomicBool::new(true),
         dump_filter: AtomicU32::new(dump::Filter::DEFAULT.bits()),
@@ -358,7 +331,7 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     })?;
     let rseq = rseq::Registration::default();
     let (credentials, persona, attributes) = (Credentials::root()?, Persona::default(), Attributes::new());
-    let parts = Parts { files, fs, credentials, space, blocked: 0, persona, attributes, rseq };
+    let parts = Parts { files, fs, credentials, space, blocked: 0, persona, attributes, rseq, counted: None };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().try_push(thread.clone())?;

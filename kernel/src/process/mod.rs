@@ -43,10 +43,11 @@ pub mod utsname;
 
 pub use attributes::{Attributes, Flags};
 pub use credentials::capabilities::Capability;
+pub use credentials::count::has_as_many;
 pub use credentials::{Credentials, access, capabilities, set_credentials};
 pub use exit::{exit_group, exit_thread};
 pub use family::wait;
-pub use fork::{CloneRequest, clone, has_as_many};
+pub use fork::{CloneRequest, clone};
 pub use ids::{Pid, find_process, find_thread, for_each_process, walk_processes};
 pub use limits::{file_size_limit, limit_now};
 pub use oom::{badness, drain_and_retry};
@@ -115,6 +116,8 @@ pub struct Process {
     pub(crate) zombie: AtomicBool,
     /// Real user id, for the parent's siginfo.
     pub(crate) uid: AtomicU32,
+    /// Its leading thread counts for its user until it is waited for.
+    pub(crate) counted: credentials::count::Counted,
     /// The signal that tells the parent; 0: none.
     pub(crate) exit_signal: AtomicU32,
     pub(crate) dumpable: AtomicBool,
@@ -170,6 +173,8 @@ pub struct Thread {
     pub altstack: SpinLock<signal::AltStack, level::ThreadState>,
     pub(crate) clear_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
+    /// A thread that does not lead counts for itself.
+    pub(crate) counted: credentials::count::Counted,
     pub(crate) rseq: rseq::Registration,
     pub personality: personality::Personality,
     pub(crate) attributes: Attributes,
@@ -374,6 +379,7 @@ impl Thread {
             return;
         }
         self.withdraw();
+        credentials::count::thread_ends(self);
         let old = core::mem::replace(&mut *self.id.lock(), self.process.id.share());
         self.tid.store(pid, Ordering::Relaxed);
         drop(old);

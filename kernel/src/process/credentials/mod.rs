@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod capabilities;
+pub mod count;
 
 use capabilities::{Capability, Sets};
 
@@ -96,6 +97,7 @@ impl Credentials {
 /// ENOMEM.
 pub fn set_credentials(new: Credentials) -> Result {
     let thread = crate::process::current();
+    count::follow(&thread, &new)?;
     let new = slab_arc(new)?;
     thread.process.note_new_credentials(&thread.credentials(), &new);
     thread.process.uid.store(new.uid, Ordering::Relaxed);

@@ -15,7 +15,7 @@ pub mod wait;
 
 pub use children::Children;
 
-use super::{Pid, Process, ids, session, signal};
+use super::{Pid, Process, credentials, ids, session, signal};
 use crate::lock_order as level;
 use crate::sched::{self, WaitQueue};
 use alloc::sync::Arc;
@@ -105,6 +105,7 @@ pub fn tell_end(parent: &Arc<Process>, child: &Arc<Process>, end: End) {
 
 /// Takes `child`, which is off its parent's list, out of the table of numbers.
 pub fn forget(child: &Arc<Process>) {
+    credentials::count::process_is_gone(child);
     session::group::leave(child);
     child.id.withdraw_process();
     session::group::leader_is_gone(child.pid());

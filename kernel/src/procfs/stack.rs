@@ -1,11 +1,10 @@
 //! /proc/darter/stack: the most that was used of a kernel stack, by what a program asked for (`sched::depth`). On the lockdep kernel alone.
 //!
-//! The first line is the version of this form and the size of a stack. Then a line for each kind, the deepest first: bytes, and the kind, which
-//! is `call` with its number, or a word.
+//! The first line is the version of this form and the size of a stack. Then a line for each kind: bytes, and the kind, which is `call` with its
+//! number, or a word.
 #![forbid(unsafe_code)]
 
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::fmt::Write;
 
 use sync::heap::{Text, TryVec};
@@ -24,13 +23,8 @@ pub fn text(out: &mut Vec<u8>) -> Result {
             }
         });
     }
-    let mut order = Vec::new();
-    for (index, bytes) in deepest.iter().enumerate().filter(|(_, bytes)| **bytes != 0) {
-        order.try_push((Reverse(*bytes), index))?;
-    }
-    order.sort_unstable();
     writeln!(Text(out), "stack 1 {}", crate::arch::STACK_SIZE).map_err(|_| ENOMEM)?;
-    for (Reverse(bytes), index) in order {
+    for (index, bytes) in deepest.iter().enumerate().filter(|(_, bytes)| **bytes != 0) {
         writeln!(Text(out), "{bytes} {}", Kind::of(index)).map_err(|_| ENOMEM)?;
     }
     Ok(())

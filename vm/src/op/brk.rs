@@ -30,8 +30,9 @@ impl<M: Machine> Space<M> {
 
     /// Moves the end of the heap to `want` and returns where it is then: unchanged if that cannot be. What is new allows `prot`. May sleep.
     pub fn brk_with(&self, want: VirtAddr, prot: Prot) -> VirtAddr {
+        let now = || VirtAddr(self.layout.lock_in(&mut Held::clean()).brk);
         if want.0 == 0 {
-            return VirtAddr(self.layout.lock_in(&mut Held::clean()).brk);
+            return now();
         }
         let mut at = None;
         let moved = self.counted(
@@ -44,7 +45,7 @@ impl<M: Machine> Space<M> {
         );
         match (moved, at) {
             (Ok(()), Some(at)) => at,
-            _ => self.brk_with(VirtAddr(0), prot),
+            _ => now(),
         }
     }
 

@@ -96,7 +96,7 @@ pub struct Space<M: Machine> {
     /// Flags of new mappings (MCL_FUTURE); none in a child of fork.
     pub(crate) future_lock: AtomicU16,
     /// Mappings that may be added before they are counted (count.rs).
-    pub(crate) credit: AtomicUsize,
+    pub(crate) credit: count::Credit,
     /// Their number, where that is kept.
     pub(crate) exact: Mutex<Option<usize>, ExactLevel>,
     pub(crate) spans: Spans,
@@ -151,7 +151,7 @@ impl<M: Machine> Space<M> {
             stack_limit: AtomicUsize::new(8 << 20),
             total_limit: AtomicUsize::new(usize::MAX),
             future_lock: AtomicU16::new(0),
-            credit: AtomicUsize::new(count::first_credit()),
+            credit: count::Credit::first(),
             exact: Mutex::new(None, &EXACT),
             spans: Spans::new(),
             views: Views::new(),

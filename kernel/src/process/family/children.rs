@@ -47,7 +47,8 @@ impl Standing {
     ];
 }
 
-/// A child's place among its parent's children. Under the parent's lock.
+/// A child's place among its parent's children. Under the parent's lock. On a line of its own: it changes when its parent makes or loses another child.
+#[repr(align(64))]
 pub struct Sibling {
     link: Link,
     standing: AtomicU8,

@@ -44,7 +44,9 @@ const RESTING: usize = 4;
 /// Members that are visited before the visitor gives way.
 const STRIDE: u32 = 32;
 
-/// A process's place in its group. Under its `children` lock and its list's.
+/// A process's place in its group. Under its `children` lock and its list's. On a line of its own: its neighbours on the list are made on other CPUs
+/// than the one on which it runs.
+#[repr(align(64))]
 pub struct Member {
     link: Link,
     /// `NOWHERE`, `COMMON`, or `FIRST_CPU` and the CPU's number.

@@ -28,8 +28,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The limit of all spaces.
 static LIMIT: AtomicUsize = AtomicUsize::new(65_530);
-/// Credit that a CPU takes at a time: half of what there is at first, if 48 CPUs do.
-const BATCH: usize = 512;
+/// A CPU takes this part of what credit there is for each CPU present, at a time, but at least so much.
+const PART: usize = 4;
+const LEAST: usize = 64;
 
 /// How many mappings a space may have (vm.max_map_count).
 pub fn max_mappings() -> usize {
@@ -175,15 +176,17 @@ impl<M: Machine> Space<M> {
     }
 
     /// Spends this CPU's. False: there is none, here or for all.
+    #[expect(clippy::arithmetic_side_effects, reason = "there is a CPU, and as many as MAX_CPUS at most")]
     fn spend_here(&self, most: usize) -> bool {
         let Some(here) = self.spans.credit() else { return false };
         let mut left = here.load(Ordering::Relaxed);
         if left < most.max(1) {
-            let take = |all: usize| all.checked_sub(BATCH.min(all)).filter(|_| all >= most.max(1));
+            let batch = |all: usize| (all / (PART * sync::machine::cpus() as usize)).max(LEAST).min(all);
+            let take = |all: usize| all.checked_sub(batch(all)).filter(|_| all >= most.max(1));
             let Ok(all) = self.credit.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
                 return false;
             };
-            left = left.saturating_add(BATCH.min(all));
+            left = left.saturating_add(batch(all));
         }
         here.store(left.saturating_sub(most), Ordering::Relaxed);
         true

@@ -53,6 +53,7 @@ fn finish_boot(_: usize) {
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");
     }
+    sched::booted();
 }
 
 /// What the other CPUs do.

@@ -35,7 +35,7 @@ mod work;
 use crate::arch::interrupts::Interrupted;
 pub use pending::{Pending, run_pending};
 #[cfg(target_os = "none")]
-pub use plant::plant;
+pub use plant::{booted, plant};
 pub use policy::{Policy, Schedule};
 pub use runqueue::{idle_ns, load_of};
 pub use switch::{

@@ -5,10 +5,19 @@
 
 use super::switch::spawn;
 use crate::lock_order as level;
+use core::sync::atomic::{AtomicBool, Ordering};
 use sync::{SpinLock, lock_class, machine};
 
 lock_class! { static PLANTED: LockClass = ("planted stall", level::TimerQueue); }
 static HELD: SpinLock<(), level::TimerQueue> = SpinLock::new((), &PLANTED);
+
+/// The first process has been started.
+static BOOTED: AtomicBool = AtomicBool::new(false);
+
+/// The boot is over, which gives way and must not wait behind what never does.
+pub fn booted() {
+    BOOTED.store(true, Ordering::Release);
+}
 
 /// Makes the stall that the command line asks for, if it does.
 pub fn plant(command_line: &str) {
@@ -45,6 +54,9 @@ fn wait(_: usize) {
 }
 
 fn mask(_: usize) {
+    while !BOOTED.load(Ordering::Acquire) {
+        super::yield_now();
+    }
     machine::irq_save();
     loop {
         machine::relax();

@@ -203,13 +203,19 @@ pub fn set_subreaper(process: &Process, to: bool) {
 
 fn find_reaper(process: &Arc<Process>) -> Option<Arc<Process>> {
     // While there was never a subreaper, nobody climbs up the ancestors, of which there may be thousands.
-    let mut ancestor =
-        if SUBREAPERS.load(Ordering::SeqCst) { process.family.parent() } else { ids::find_process(1) };
+    if !SUBREAPERS.load(Ordering::SeqCst) {
+        return ids::find_process(1);
+    }
+    let mut ancestor = process.family.parent();
     while let Some(candidate) = ancestor {
         if candidate.pid() == 1 || (candidate.subreaper.load(Ordering::Relaxed) && !candidate.is_zombie()) {
             return Some(candidate);
         }
         ancestor = candidate.family.parent();
+        if ancestor.is_none() && candidate.is_zombie() {
+            // It was reaped while the climb came by. Its children have had another parent since before that: the climb begins again.
+            ancestor = process.family.parent();
+        }
     }
     ids::find_process(1)
 }

@@ -36,4 +36,4 @@ pub use lock::{IrqSpinGuard, IrqSpinLock, LockClass, Mutex, MutexGuard, SpinGuar
 pub use machine::{CpuId, MAX_CPUS, cpu_id, cpus};
 pub use percpu::{Count, LocalCell, PerCpu};
 pub use private::Private;
-pub use quota::Quota;
+pub use quota::{GlobalQuota, Quota};

@@ -9,16 +9,21 @@
 //! CPUs have put by, and no more than the limit is ever used; `protocol::quota` says why. Limits are the caller's, and may differ from charge to
 //! charge.
 //!
+//! A [`Quota`] has its spares in memory of its own, a [`GlobalQuota`] in a per-CPU static: for a count of the whole machine.
+//!
 //! No locks; not for interrupt handlers.
 #![forbid(unsafe_code)]
 
 use crate::heap::{AllocError, try_box_slice};
 use crate::machine;
-use crate::percpu::Padded;
+use crate::percpu::{Padded, PerCpu};
 use crate::protocol::quota::{RawQuota, Spares};
 pub use crate::protocol::quota::{Refused, UNLIMITED};
 use alloc::boxed::Box;
 use core::sync::atomic::AtomicU64;
+
+/// More than RCU gives back at once (`rcu::ENOUGH`), so that what comes and goes stays with its CPU.
+const BATCH: u64 = 512;
 
 /// One CPU's spares, on a line of their own.
 #[repr(align(64))]
@@ -34,8 +39,7 @@ pub struct Quota<const N: usize> {
 struct Of<'a, const N: usize>(&'a [Own<N>], usize);
 
 impl<const N: usize> Spares for Of<'_, N> {
-    /// More than RCU gives back at once (`rcu::ENOUGH`), so that what comes and goes stays with its CPU.
-    const BATCH: u64 = 512;
+    const BATCH: u64 = BATCH;
 
     #[inline]
     fn this(&self) -> Option<&AtomicU64> {
@@ -99,10 +103,54 @@ impl<const N: usize> Quota<N> {
     }
 }
 
+impl Spares for &PerCpu<AtomicU64> {
+    const BATCH: u64 = BATCH;
+
+    #[inline]
+    fn this(&self) -> Option<&AtomicU64> {
+        Some(PerCpu::this(self))
+    }
+
+    fn each(&self, f: impl FnMut(&AtomicU64)) {
+        self.iter().for_each(f);
+    }
+}
+
+/// One count, for a static.
+pub struct GlobalQuota {
+    taken: Padded<RawQuota>,
+    spares: &'static PerCpu<AtomicU64>,
+}
+
+impl GlobalQuota {
+    /// Nothing is used. `spares` are this quota's alone.
+    pub const fn new(spares: &'static PerCpu<AtomicU64>) -> Self {
+        Self { taken: Padded(RawQuota::new()), spares }
+    }
+
+    /// Counts `n` more, if no more than `limit` is used then. False: it is not counted.
+    #[inline]
+    pub fn charge(&self, n: u64, limit: u64) -> bool {
+        self.taken.charge(&self.spares, n, limit).is_ok()
+    }
+
+    /// Counts `n` less. They were charged before.
+    #[inline]
+    pub fn give_back(&self, n: u64) {
+        self.taken.give_back(&self.spares, n);
+    }
+
+    /// How much is used: exact when nobody charges or gives back meanwhile.
+    pub fn used(&self) -> u64 {
+        self.taken.used(&self.spares)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::hosted::as_cpu;
+    use crate::per_cpu;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::thread;
 
@@ -126,6 +174,22 @@ mod tests {
             assert_eq!(quota.charge(0, 1, 10), Err(Refused::Full));
         });
         assert_eq!(quota.used(0), 1001);
+    }
+
+    #[test]
+    fn a_count_in_a_static_is_one_for_all_cpus_and_exact_at_the_limit() {
+        per_cpu! { static SPARES: AtomicU64 = AtomicU64::new(0); }
+        static COUNT: GlobalQuota = GlobalQuota::new(&SPARES);
+        as_cpu(117, || {
+            assert!(COUNT.charge(10, 1000));
+            COUNT.give_back(3);
+        });
+        as_cpu(118, || {
+            assert!(COUNT.charge(993, 1000));
+            assert!(!COUNT.charge(1, 1000));
+            assert!(COUNT.charge(1, UNLIMITED));
+        });
+        assert_eq!(COUNT.used(), 1001);
     }
 
     #[test]

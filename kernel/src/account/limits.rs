@@ -50,6 +50,35 @@ pub fn set_watches(to: u64) {
     WATCHES.set(to.min(i64::MAX as u64));
 }
 
+static FILES: Setting = Setting(AtomicU64::new(DEFAULT));
+
+/// What Linux allows at least (NR_FILE).
+const FILES_LEAST: u64 = 8192;
+
+/// fs.file-max: open files of the whole machine. By default, as on Linux, one for each 10 KiB of memory.
+#[inline]
+pub fn files() -> u64 {
+    match FILES.get() {
+        DEFAULT => default_files(),
+        n => n,
+    }
+}
+
+#[cold]
+fn default_files() -> u64 {
+    set_files((vm::frame::total_frames().saturating_mul(PAGE / 1024) / 10).max(FILES_LEAST));
+    FILES.get()
+}
+
+pub fn set_files(to: u64) {
+    FILES.set(to.min(i64::MAX as u64));
+}
+
+/// fs.nr_open: no process may allow itself more descriptors (RLIMIT_NOFILE), or has one above.
+pub static NR_OPEN: Setting = Setting(AtomicU64::new(1 << 20));
+/// What it may be, on Linux: a word of bits, and what an array of pointers is that an `int` counts.
+pub const NR_OPEN_RANGE: core::ops::RangeInclusive<u64> = 64..=0x7fff_ffc0;
+
 /// RLIMIT_SIGPENDING of the first process. Linux allows half as many as there may be threads, and those to fill an eighth of memory with stacks
 /// of 16 KiB.
 pub fn signals() -> u64 {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Process, signal};
+use crate::account;
 use crate::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,7 @@ impl Limits {
             soft: [const { AtomicU64::new(INFINITY) }; COUNT],
             hard: [const { AtomicU64::new(INFINITY) }; COUNT],
         };
-        let signals = crate::account::limits::signals();
+        let signals = account::limits::signals();
         let first = [
             (abi::RLIMIT_STACK, 8 << 20, INFINITY),
             (abi::RLIMIT_CORE, 0, INFINITY),
@@ -79,8 +80,9 @@ impl Limits {
         if soft > hard {
             return Err(Errno::EINVAL);
         }
-        const NR_OPEN: u64 = 1 << 20;
-        if (hard > old_hard && !raises) || (resource == abi::RLIMIT_NOFILE && hard > NR_OPEN) {
+        if (hard > old_hard && !raises)
+            || (resource == abi::RLIMIT_NOFILE && hard > account::limits::NR_OPEN.get())
+        {
             return Err(Errno::EPERM);
         }
         self.store(resource as usize, soft, hard);

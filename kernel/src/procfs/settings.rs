@@ -13,7 +13,7 @@ use crate::account::limits;
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
-use crate::fs::file::table;
+use crate::fs::file::count;
 use crate::process::{self, dump, exec, utsname};
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
@@ -27,8 +27,27 @@ pub static SYS: &[Entry] = &[
 ];
 
 static FS: &[Entry] = &[
-    setting("file-max", &Setting { read: |out| line(out, u64::MAX >> 1), write: None }),
-    setting("nr_open", &Setting { read: |out| line(out, table::MOST as u64), write: None }),
+    setting(
+        "file-max",
+        &Setting {
+            read: |out| line(out, limits::files()),
+            write: Some(|data| positive(data).map(limits::set_files)),
+        },
+    ),
+    setting("file-nr", &Setting { read: file_nr, write: None }),
+    setting(
+        "nr_open",
+        &Setting {
+            read: |out| line(out, limits::NR_OPEN.get()),
+            write: Some(|data| match positive(data)? {
+                n if !limits::NR_OPEN_RANGE.contains(&n) => Err(EINVAL),
+                n => {
+                    limits::NR_OPEN.set(n);
+                    Ok(())
+                }
+            }),
+        },
+    ),
     Entry { name: "epoll", what: What::Dir(EPOLL) },
     setting(
         "pipe-max-size",
@@ -119,6 +138,11 @@ fn set_pipe_size(data: &[u8]) -> Result {
     Ok(())
 }
 
+/// Files that are open, free ones that are kept (none, as on Linux), and the limit.
+fn file_nr(out: &mut Vec<u8>) -> Result {
+    writeln!(Text(out), "{}\t0\t{}", count::open_files(), limits::files()).map_err(|_| ENOMEM)
+}
+
 fn text(out: &mut Vec<u8>, text: &str) -> Result {
     writeln!(Text(out), "{text}").map_err(|_| ENOMEM)
 }
@@ -184,6 +208,15 @@ fn set_randomize(data: &[u8]) -> Result {
 /// # Errors
 /// EINVAL: it is none, or does not fit.
 fn number(data: &[u8]) -> Result<i32> {
+    i32::try_from(word(data)?).map_err(|_| EINVAL)
+}
+
+/// As `number`: one that is not negative.
+fn positive(data: &[u8]) -> Result<u64> {
+    u64::try_from(word(data)?).map_err(|_| EINVAL)
+}
+
+fn word(data: &[u8]) -> Result<i64> {
     let word =
         data.trim_ascii_start().split(|b| b.is_ascii_whitespace() || *b == 0).next().unwrap_or_default();
     let text = core::str::from_utf8(word).map_err(|_| EINVAL)?;
@@ -197,8 +230,7 @@ fn number(data: &[u8]) -> Result<i32> {
         return Err(EINVAL);
     }
     let size = i64::from_str_radix(digits, radix).map_err(|_| EINVAL)?;
-    let value = if negative { size.checked_neg().ok_or(EINVAL)? } else { size };
-    i32::try_from(value).map_err(|_| EINVAL)
+    if negative { size.checked_neg().ok_or(EINVAL) } else { Ok(size) }
 }
 
 /// Kept for programs that ask; memory is given out as for 1 (always) whatever it says.

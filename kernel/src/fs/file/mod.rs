@@ -8,6 +8,7 @@
 
 pub mod async_io;
 pub mod buffer;
+pub mod count;
 pub mod describe;
 pub mod ioctl;
 pub mod mapped;
@@ -34,6 +35,7 @@ use sync::{Mutex, lock_class, slab_arc};
 
 use self::async_io::{AsyncIo, AsyncQueues};
 use self::buffer::{Input, Output};
+use self::count::Counted;
 use self::poll::Poller;
 use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
@@ -220,6 +222,7 @@ pub struct File {
     flags: AtomicU32,
     /// Descriptors that refer to it, in all tables and on the way.
     opens: AtomicU32,
+    counted: Counted,
     /// It counts among the inode's writers.
     writer: AtomicBool,
     async_io: RcuArc<AsyncIo>,
@@ -233,7 +236,14 @@ sync::rcu_object!(File);
 
 impl File {
     /// Opens what lies at `path`; permissions are checked already.
+    ///
+    /// # Errors
+    /// ENFILE, and those of what it opens.
     pub fn try_open(path: Path, flags: OpenFlags) -> Result<Arc<File>> {
+        File::try_open_counted(path, flags, Counted::try_new()?)
+    }
+
+    fn try_open_counted(path: Path, flags: OpenFlags, counted: Counted) -> Result<Arc<File>> {
         let inode = &path.dentry.inode;
         let ops = if flags.contains(OpenFlags::PATH) {
             Ops::Static(&regular::PATH_ONLY)
@@ -248,7 +258,7 @@ impl File {
             }
         };
         let writes = flags.writes() && inode.kind == Kind::Regular;
-        let file = File::try_make(Place::Named(path), ops, flags)?;
+        let file = File::try_make(Place::Named(path), ops, flags, counted)?;
         if writes {
             file.inode().begin_write()?;
             file.writer.store(true, Relaxed);
@@ -256,13 +266,15 @@ impl File {
         Ok(file)
     }
 
+    /// # Errors
+    /// ENFILE.
     pub fn try_anonymous(
         inode: Arc<Inode>,
         name: &'static str,
         ops: Box<dyn FileOps>,
         flags: OpenFlags,
     ) -> Result<Arc<File>> {
-        File::try_make(Place::Anonymous(inode, name), Ops::Own(ops), flags)
+        File::try_make(Place::Anonymous(inode, name), Ops::Own(ops), flags, Counted::try_new()?)
     }
 
     /// An anonymous file whose open files have nothing of their own.
@@ -272,10 +284,10 @@ impl File {
         ops: &'static dyn FileOps,
         flags: OpenFlags,
     ) -> Result<Arc<File>> {
-        File::try_make(Place::Anonymous(inode, name), Ops::Static(ops), flags)
+        File::try_make(Place::Anonymous(inode, name), Ops::Static(ops), flags, Counted::try_new()?)
     }
 
-    fn try_make(place: Place, ops: Ops, flags: OpenFlags) -> Result<Arc<File>> {
+    fn try_make(place: Place, ops: Ops, flags: OpenFlags, counted: Counted) -> Result<Arc<File>> {
         let kept = flags.difference(
             OpenFlags::CREATE
                 .union(OpenFlags::EXCLUSIVE)
@@ -288,6 +300,7 @@ impl File {
             ops,
             flags: AtomicU32::new(kept.bits()),
             opens: AtomicU32::new(0),
+            counted,
             writer: AtomicBool::new(false),
             async_io: RcuArc::empty(),
             position: Mutex::new(0, &POSITION),
@@ -342,12 +355,15 @@ impl File {
 
     /// A descriptor refers to it now.
     pub fn add_open(&self) {
-        self.opens.fetch_add(1, Relaxed);
+        if self.opens.fetch_add(1, Relaxed) == 0 {
+            self.counted.begin();
+        }
     }
 
     /// A descriptor is gone; the last one releases the file.
     pub fn drop_open(&self) {
         if self.opens.fetch_sub(1, AcqRel) == 1 {
+            self.counted.end();
             self.inode().locks.release_file(self.lock_holder());
             self.end_write();
             self.stop_async();

@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 
+use super::count::Counted;
 use super::truncate;
 use super::{File, OpenFlags};
 use crate::errno::*;
@@ -14,6 +15,9 @@ use crate::fs::vfs::lookup::{self, Child, Last, Start, Walk};
 use crate::fs::vfs::mount::{NO_DEV, NO_EXEC, Path};
 
 /// Opens `path`; `mode` is for files that O_CREAT makes.
+///
+/// # Errors
+/// ENFILE comes before all that the path says.
 pub fn open(
     context: &FsContext,
     cred: &Cred,
@@ -22,6 +26,10 @@ pub fn open(
     flags: OpenFlags,
     mode: u32,
 ) -> Result<Arc<File>> {
+    if !are_possible(flags) {
+        return Err(EINVAL);
+    }
+    let counted = Counted::try_new()?;
     if flags.contains(OpenFlags::PATH) {
         let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::CLOEXEC;
         let flags = flags & kept;
@@ -29,16 +37,21 @@ pub fn open(
         if flags.contains(OpenFlags::DIRECTORY) && !found.dentry.inode.is_dir() {
             return Err(ENOTDIR);
         }
-        return File::try_open(found, flags);
+        return File::try_open_counted(found, flags, counted);
     }
     if flags.contains(OpenFlags::TMPFILE) {
-        return open_unnamed(context, cred, start, path, flags, mode);
+        let found = make_unnamed(context, cred, start, path, mode)?;
+        return File::try_open_counted(
+            found,
+            flags.difference(OpenFlags::TMPFILE | OpenFlags::DIRECTORY),
+            counted,
+        );
     }
     let (found, made) = find(context, cred, start, path, flags, mode)?;
     if !made {
         check(&found, cred, flags)?;
     }
-    let file = File::try_open(found, flags)?;
+    let file = File::try_open_counted(found, flags, counted)?;
     if flags.contains(OpenFlags::TRUNCATE) && !made && file.inode().kind == Kind::Regular {
         if flags.writes() {
             truncate::set_size(file.inode(), 0)?;
@@ -47,6 +60,18 @@ pub fn open(
         }
     }
     Ok(file)
+}
+
+/// Do the flags fit together?
+fn are_possible(flags: OpenFlags) -> bool {
+    if flags.contains(OpenFlags::PATH) {
+        return true;
+    }
+    let makes_name = flags.contains(OpenFlags::CREATE);
+    if flags.contains(OpenFlags::TMPFILE) {
+        return flags.contains(OpenFlags::DIRECTORY) && !makes_name && flags.writes();
+    }
+    !(makes_name && flags.contains(OpenFlags::DIRECTORY))
 }
 
 /// What is to be opened, and whether this call made it.
@@ -62,9 +87,6 @@ fn find(
     let mut walk = Walk::new(context, cred, start, path)?;
     if !flags.contains(OpenFlags::CREATE) {
         return Ok((walk.target(follow)?, false));
-    }
-    if flags.contains(OpenFlags::DIRECTORY) {
-        return Err(EINVAL);
     }
     let exclusive = flags.contains(OpenFlags::EXCLUSIVE);
     loop {
@@ -128,30 +150,20 @@ fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     Ok(())
 }
 
-#[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
-fn open_unnamed(
-    context: &FsContext,
-    cred: &Cred,
-    start: Start<'_>,
-    path: &[u8],
-    flags: OpenFlags,
-    mode: u32,
-) -> Result<Arc<File>> {
-    if !flags.contains(OpenFlags::DIRECTORY) || flags.contains(OpenFlags::CREATE) || !flags.writes() {
-        return Err(EINVAL);
-    }
+fn make_unnamed(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8], mode: u32) -> Result<Path> {
     let dir = lookup::resolve(context, cred, start, path, true)?;
     let making = Making { kind: Kind::Regular, mode, rdev: 0, target: &[] };
     let dentry = create::make_unnamed(&dir, cred, &making, context.umask())?;
-    File::try_open(Path { mount: dir.mount, dentry }, flags - OpenFlags::TMPFILE - OpenFlags::DIRECTORY)
+    Ok(Path { mount: dir.mount, dentry })
 }
 
 /// Opens a program: a regular file that may be executed, on a mount that allows it.
 pub fn open_exec(context: &FsContext, start: Start<'_>, path: &[u8], follow: bool) -> Result<Arc<File>> {
+    let counted = Counted::try_new()?;
     let cred = Cred::current();
     let found = lookup::resolve(context, &cred, start, path, follow)?;
     may_exec(&found, &cred)?;
-    File::try_open(found, OpenFlags::empty())
+    File::try_open_counted(found, OpenFlags::empty(), counted)
 }
 
 /// The checks of `open_exec` for what is found already (execveat with AT_EMPTY_PATH).

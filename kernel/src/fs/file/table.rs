@@ -23,6 +23,7 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{SpinLock, TryVec, lock_class, slab_arc, try_arc};
 
 use super::File;
+use crate::account::limits;
 use crate::errno::{EBADF, EINVAL, EMFILE, Result};
 use crate::fs::vfs::locks::Owner;
 
@@ -56,8 +57,10 @@ vm::slab_type!(FileTable, "file-table", Arc);
 const FIRST: usize = 16;
 /// Slots closed before others may run.
 const TURN: usize = 64;
-/// No table is larger, whatever the limit says.
-pub const MOST: usize = 1 << 20;
+/// No table gets larger (fs.nr_open), whatever a process's limit says.
+fn most() -> usize {
+    limits::NR_OPEN.get() as usize
+}
 
 impl Image {
     fn try_new(slots: usize) -> Result<Arc<Image>> {
@@ -200,9 +203,6 @@ impl FileTable {
     fn own<'r>(&'r self, index: usize, change: &mut Change, read: &'r RcuRead) -> Result<&'r Image> {
         let share = self.share.load(read).ok_or(EBADF)?;
         let image = &*share.image;
-        if index >= MOST {
-            return Err(EMFILE);
-        }
         if share.is_alone() && index < image.slots.len() {
             return Ok(image);
         }
@@ -218,7 +218,7 @@ impl FileTable {
     #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
     pub fn install(&self, file: Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
         let mut change = self.change.lock();
-        let limit = limit.min(MOST);
+        let limit = limit.min(most());
         let start = from.max(change.free);
         let read = sync::rcu::read();
         let image = self.image(&read).ok_or(EBADF)?;
@@ -244,7 +244,7 @@ impl FileTable {
     /// Enters `file` at `fd`, closing what is there. dup2 and dup3.
     pub fn install_at(&self, file: Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
-        if index >= limit.min(MOST) {
+        if index >= limit.min(most()) {
             return Err(EBADF);
         }
         let old = {

@@ -149,8 +149,8 @@ fn numbers_that_are_no_descriptors_are_refused() {
         }
         assert_eq!(table.install_at(file(), -1, LIMIT, false), Err(EBADF));
         // No table is larger, whatever the limit.
-        assert_eq!(table.install(file(), MOST, usize::MAX, false), Err(EMFILE));
-        assert_eq!(table.install_at(file(), MOST as i32, usize::MAX, false), Err(EBADF));
+        assert_eq!(table.install(file(), most(), usize::MAX, false), Err(EMFILE));
+        assert_eq!(table.install_at(file(), most() as i32, usize::MAX, false), Err(EBADF));
     });
 }
 

@@ -41,9 +41,19 @@ static WATCHES: Setting = Setting(AtomicU64::new(DEFAULT));
 /// fs.epoll.max_user_watches. By default, as on Linux, as many as 4 % of memory hold, where one takes two objects of 192 bytes together.
 pub fn watches() -> u64 {
     match WATCHES.get() {
-        DEFAULT => (vm::frame::total_frames() / 25).saturating_mul(PAGE) / 192,
+        DEFAULT => share(192),
         n => n,
     }
+}
+
+/// How many things of `size` bytes, not 0, fill 4 % of memory.
+fn share(size: u64) -> u64 {
+    (vm::frame::total_frames() / 25).saturating_mul(PAGE).checked_div(size).unwrap_or(0)
+}
+
+/// Record locks of a user. Linux has no bound; one lock takes two objects of 256 bytes together.
+pub fn record_locks() -> u64 {
+    share(256)
 }
 
 pub fn set_watches(to: u64) {

@@ -31,9 +31,11 @@ pub enum Kind {
     Signals,
     /// Threads, and dead processes that nobody has waited for (RLIMIT_NPROC). Those of user 0, who has no limit, are not counted.
     Threads,
+    /// Record locks on files.
+    RecordLocks,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
@@ -42,6 +44,7 @@ impl Kind {
         (Kind::Watches, "epoll-watches"),
         (Kind::Signals, "signals"),
         (Kind::Threads, "threads"),
+        (Kind::RecordLocks, "record-locks"),
     ];
 }
 

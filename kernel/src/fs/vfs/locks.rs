@@ -20,9 +20,9 @@ use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 
 pub use self::records::{Owner, Record};
-use self::records::{Records, Spare};
+use self::records::{Payer, Records};
 use self::waits::Waiting;
-use crate::errno::{EAGAIN, ERESTARTSYS, Result};
+use crate::errno::{EAGAIN, ENOLCK, ERESTARTSYS, Result};
 use crate::sched::{Sleep, WaitQueue};
 
 lock_class! { static FILE_LOCKS: LockClass = ("file locks", level::FileLocks); }
@@ -172,15 +172,14 @@ impl FileLocks {
     /// F_SETLK and F_SETLKW with F_RDLCK or F_WRLCK, by `thread`.
     ///
     /// # Errors
-    /// EAGAIN; of who waits, EDEADLK or a signal. ENOLCK: there is no memory.
+    /// EAGAIN; of who waits, EDEADLK or a signal. ENOLCK: the user has as many as may be, or there is no memory.
     pub fn lock_record(&self, want: Record, wait: Option<u32>) -> Result {
-        let lists = self.make()?;
+        let lists = self.make().map_err(|_| ENOLCK)?;
         loop {
-            let spare = Spare::try_new(&want)?;
             let (seen, waiting) = {
                 let mut held = lists.held.lock();
                 let Some(other) = held.records.conflict(&want) else {
-                    if held.records.change(&want, true, spare) {
+                    if held.records.change(&want, true, Payer::caller())? {
                         lists.changed();
                     }
                     return Ok(());
@@ -197,11 +196,13 @@ impl FileLocks {
     }
 
     /// F_UNLCK.
+    ///
+    /// # Errors
+    /// ENOLCK, as `lock_record`: it would cut a lock in two. The lock stays as it is.
     pub fn unlock_record(&self, range: Record) -> Result {
         let Some(lists) = self.lists() else { return Ok(()) };
-        let spare = Spare::try_new(&range)?;
         let mut held = lists.held.lock();
-        if held.records.change(&range, false, spare) {
+        if held.records.change(&range, false, Payer::caller())? {
             lists.changed();
         }
         Ok(())

@@ -109,10 +109,10 @@ pub fn set(fd: i32, file: &File, address: usize, wait: bool, of_file: bool) -> R
         return locks.unlock_record(record).map(|()| 0);
     }
     locks.lock_record(record, wait.then(caller::tid))?;
-    // Another thread may have closed the descriptor meanwhile: its locks were given up then, but for this one.
+    // Another thread may have closed the descriptor meanwhile: the process's locks on the file were given up then, but for this one.
     let still = || caller::files().get(fd).is_ok_and(|now| core::ptr::eq(&*now, file));
     if !of_file && !still() {
-        locks.unlock_record(record)?;
+        locks.release_records(record.owner);
         return Err(EBADF);
     }
     Ok(0)

@@ -11,7 +11,9 @@
 use alloc::boxed::Box;
 
 use super::tree::{Item, Node, Tree};
+use crate::account::{Charge, Kind, limits};
 use crate::errno::{ENOLCK, Result};
+use crate::fs::caller;
 use crate::sched::schedule_if_needed;
 
 /// Who holds a lock: an open file description, or a process by its descriptors, which it may share; by their address.
@@ -57,14 +59,17 @@ impl Record {
     }
 }
 
-#[derive(Clone, Copy)]
-struct ByOwner(Record);
+struct ByOwner {
+    record: Record,
+    /// The lock is counted for who asked for its memory.
+    _charge: Charge,
+}
 
 impl Item for ByOwner {
     type Key = (Owner, u64);
     type Summary = ();
     fn key(&self) -> Self::Key {
-        (self.0.owner, self.0.start)
+        (self.record.owner, self.record.start)
     }
     fn summary(&self) {}
     fn joined(_: (), _: ()) {}
@@ -129,27 +134,48 @@ impl Item for ByStart {
 }
 
 /// The memory of one lock.
-pub struct Place {
+struct Place {
     by_owner: Box<Node<ByOwner>>,
     by_start: Box<Node<ByStart>>,
 }
 
+/// Who pays for further locks: the user, and how many it may have.
+#[derive(Clone, Copy)]
+pub struct Payer {
+    pub uid: u32,
+    pub limit: u64,
+}
+
+impl Payer {
+    /// The running thread's user.
+    pub fn caller() -> Payer {
+        Payer { uid: caller::uid(), limit: limits::record_locks() }
+    }
+}
+
 impl Place {
-    fn try_new(record: &Record) -> Result<Place> {
-        let by_owner = Node::try_new(ByOwner(*record)).map_err(|_| ENOLCK)?;
+    fn try_new(record: &Record, payer: Payer) -> Result<Place> {
+        let charge = Charge::try_new(payer.uid, Kind::RecordLocks, 1, payer.limit).map_err(|_| ENOLCK)?;
+        let by_owner = Node::try_new(ByOwner { record: *record, _charge: charge }).map_err(|_| ENOLCK)?;
         let by_start = Node::try_new(ByStart(*record)).map_err(|_| ENOLCK)?;
         Ok(Place { by_owner, by_start })
     }
 }
 
-/// Memory for what a change adds at the most, a lock and one that was cut in two, and for one that it took away.
-pub struct Spare([Option<Place>; 3]);
+/// Memory for the locks that a change adds, two at the most, and for one that it took away.
+struct Spare([Option<Place>; 3]);
 
 impl Spare {
+    /// Memory for `n` locks.
+    ///
     /// # Errors
-    /// ENOLCK: there is no memory.
-    pub fn try_new(record: &Record) -> Result<Spare> {
-        Ok(Spare([Some(Place::try_new(record)?), Some(Place::try_new(record)?), None]))
+    /// ENOLCK: the payer has as many as may be, or there is no memory.
+    fn try_new(record: &Record, n: usize, payer: Payer) -> Result<Spare> {
+        let mut spare = Spare([const { None }; 3]);
+        for slot in spare.0.iter_mut().take(n) {
+            *slot = Some(Place::try_new(record, payer)?);
+        }
+        Ok(spare)
     }
 
     fn take(&mut self) -> Option<Place> {
@@ -177,14 +203,14 @@ impl Records {
     fn put(&mut self, record: Record, spare: &mut Spare) {
         // There is always a place: see `Spare`.
         if let Some(mut place) = spare.take() {
-            (place.by_owner.item, place.by_start.item) = (ByOwner(record), ByStart(record));
+            (place.by_owner.item.record, place.by_start.item) = (record, ByStart(record));
             self.by_owner.insert(place.by_owner);
             self.by_start.insert(place.by_start);
         }
     }
 
     fn take(&mut self, record: &Record) -> Option<Place> {
-        let by_owner = self.by_owner.remove(&ByOwner(*record).key())?;
+        let by_owner = self.by_owner.remove(&(record.owner, record.start))?;
         let by_start = self.by_start.remove(&ByStart(*record).key())?;
         Some(Place { by_owner, by_start })
     }
@@ -217,22 +243,50 @@ impl Records {
 
     /// The owner's first lock that overlaps `range`.
     pub fn own(&self, range: &Record) -> Option<Record> {
-        let before = self.by_owner.last_to(&(range.owner, range.start)).map(|r| r.0);
+        let before = self.by_owner.last_to(&(range.owner, range.start)).map(|r| r.record);
         let before = before.filter(|r| r.owner == range.owner && r.end >= range.start);
         before
-            .or_else(|| self.by_owner.first_above(&(range.owner, range.start)).map(|r| r.0))
+            .or_else(|| self.by_owner.first_above(&(range.owner, range.start)).map(|r| r.record))
             .filter(|r| r.owner == range.owner && r.overlaps(range))
+    }
+
+    /// The owner's first lock behind `old` that begins in `around`.
+    fn own_after(&self, old: &Record, around: &Record) -> Option<Record> {
+        let after = self.by_owner.first_above(&(around.owner, old.end)).map(|r| r.record);
+        after.filter(|r| r.owner == around.owner && r.start <= around.end)
+    }
+
+    /// How many locks there are more after a change (`change`).
+    #[expect(clippy::arithmetic_side_effects, reason = "no more than three on either side")]
+    fn more_after(&self, range: &Record, around: &Record, add: bool) -> usize {
+        let (mut gone, mut left) = (0usize, usize::from(add));
+        let mut next = self.own(around);
+        while let Some(old) = next.filter(|_| gone <= 2) {
+            if add && old.exclusive == range.exclusive {
+                gone += 1;
+            } else if old.overlaps(range) {
+                gone += 1;
+                left += usize::from(old.start < range.start) + usize::from(old.end > range.end);
+            }
+            next = self.own_after(&old, around);
+        }
+        // Where more than two go, no more come: a lock, and what is left of the first and the last.
+        left.saturating_sub(gone)
     }
 
     /// Cuts `range` out of its owner's locks, and with `add` puts it in. Says whether anything went or became weaker.
     ///
     /// Gives way: no lock is held but sleeping ones.
-    pub fn change(&mut self, range: &Record, add: bool, mut spare: Spare) -> bool {
+    ///
+    /// # Errors
+    /// ENOLCK: there would be more locks than `payer` may have, or than there is memory for. Nothing is changed then.
+    pub fn change(&mut self, range: &Record, add: bool, payer: Payer) -> Result<bool> {
         let mut new = *range;
         let (mut freed, mut grown) = (false, false);
         // With its neighbours, which it may be joined with.
         let around =
             Record { start: range.start.saturating_sub(1), end: range.end.saturating_add(1), ..*range };
+        let mut spare = Spare::try_new(range, self.more_after(range, &around, add), payer)?;
         let mut next = self.own(&around);
         let mut steps = 0u32;
         while let Some(old) = next {
@@ -259,8 +313,7 @@ impl Records {
                     self.put(Record { start: range.end.saturating_add(1), ..old }, &mut spare);
                 }
             }
-            let after = self.by_owner.first_above(&(range.owner, old.end)).map(|r| r.0);
-            next = after.filter(|r| r.owner == range.owner && r.start <= around.end);
+            next = self.own_after(&old, &around);
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(64) {
                 schedule_if_needed();
@@ -269,15 +322,15 @@ impl Records {
         if add {
             self.put(new, &mut spare);
         }
-        freed
+        Ok(freed)
     }
 
     /// Takes away all locks of `owner`. Gives way.
     pub fn release(&mut self, owner: Owner) -> bool {
         let mut steps = 0u32;
         loop {
-            let first = self.by_owner.first_above(&(owner, 0)).map(|r| r.0);
-            let at_zero = self.by_owner.last_to(&(owner, 0)).map(|r| r.0);
+            let first = self.by_owner.first_above(&(owner, 0)).map(|r| r.record);
+            let at_zero = self.by_owner.last_to(&(owner, 0)).map(|r| r.record);
             let Some(record) = at_zero.into_iter().chain(first).find(|r| r.owner == owner) else { break };
             drop(self.take(&record));
             steps = steps.wrapping_add(1);

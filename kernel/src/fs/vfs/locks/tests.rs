@@ -1,7 +1,8 @@
 //! Record locks against an array that says of each byte who has it, and how waiters see locks go.
 
 use super::*;
-use crate::errno::{EDEADLK, ERESTARTSYS};
+use crate::account::{self, Kind};
+use crate::errno::{EDEADLK, ENOLCK, ERESTARTSYS};
 use crate::fs::anon::pipe;
 use crate::fs::file::OpenFlags;
 use crate::process;
@@ -9,6 +10,7 @@ use crate::testing::{check, fork, in_process, is_asleep, thread, until};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::vec::Vec;
+use sync::quota::UNLIMITED;
 
 /// Bytes of the model; the last stands for all that follow.
 const BYTES: usize = 24;
@@ -82,69 +84,72 @@ fn set(model: &mut Model, range: &Record, to: Option<bool>) {
 
 #[test]
 fn record_locks_agree_with_an_array_of_owners() {
-    check(400, &ops(), |ops| {
-        let (locks, mut model) = (FileLocks::new(), Model::default());
-        for op in ops {
-            match op {
-                Op::Lock(want) => {
-                    let free = conflicts(&model, &want).is_empty();
-                    let result = locks.lock_record(want, None);
-                    assert_eq!(result, if free { Ok(()) } else { Err(EAGAIN) });
-                    if free {
-                        set(&mut model, &want, Some(want.exclusive));
-                    }
-                }
-                Op::Unlock(range) => {
-                    locks.unlock_record(range).unwrap();
-                    set(&mut model, &range, None);
-                }
-                Op::Ask(want) => {
-                    let expected = conflicts(&model, &want);
-                    match locks.conflict(&want) {
-                        // The first of some process that is in the way.
-                        Some(found) => {
-                            let first = expected.iter().map(|run| run.start).min();
-                            assert_eq!(Some(found.start), first, "{found:?} of {expected:?}");
-                            assert!(expected.contains(&found), "{found:?} of {expected:?}");
-                        }
-                        None => assert_eq!(expected, []),
-                    }
-                }
-                Op::Own(range) => {
-                    let own = runs(&model, range.process);
-                    assert_eq!(
-                        locks.own_record(&range).as_ref(),
-                        own.iter().find(|run| run.overlaps(&range))
-                    );
-                }
-                Op::Exit(process) => {
-                    locks.release_records(owner(process));
-                    model[process as usize].fill(None);
+    in_process(|| check(400, &ops(), agree));
+}
+
+fn agree(ops: Vec<Op>) {
+    let (locks, mut model) = (FileLocks::new(), Model::default());
+    for op in ops {
+        match op {
+            Op::Lock(want) => {
+                let free = conflicts(&model, &want).is_empty();
+                let result = locks.lock_record(want, None);
+                assert_eq!(result, if free { Ok(()) } else { Err(EAGAIN) });
+                if free {
+                    set(&mut model, &want, Some(want.exclusive));
                 }
             }
+            Op::Unlock(range) => {
+                locks.unlock_record(range).unwrap();
+                set(&mut model, &range, None);
+            }
+            Op::Ask(want) => {
+                let expected = conflicts(&model, &want);
+                match locks.conflict(&want) {
+                    // The first of some process that is in the way.
+                    Some(found) => {
+                        let first = expected.iter().map(|run| run.start).min();
+                        assert_eq!(Some(found.start), first, "{found:?} of {expected:?}");
+                        assert!(expected.contains(&found), "{found:?} of {expected:?}");
+                    }
+                    None => assert_eq!(expected, []),
+                }
+            }
+            Op::Own(range) => {
+                let own = runs(&model, range.process);
+                assert_eq!(locks.own_record(&range).as_ref(), own.iter().find(|run| run.overlaps(&range)));
+            }
+            Op::Exit(process) => {
+                locks.release_records(owner(process));
+                model[process as usize].fill(None);
+            }
         }
-    });
+    }
 }
 
 #[test]
 fn neighbours_of_one_kind_are_one_lock() {
-    let locks = FileLocks::new();
-    for (first, last) in [(0, 4), (10, 14), (5, 9)] {
-        locks.lock_record(record(1, first, last, true), None).unwrap();
-    }
-    assert_eq!(locks.conflict(&record(2, 12, 12, false)), Some(record(1, 0, 14, true)));
+    in_process(|| {
+        let locks = FileLocks::new();
+        for (first, last) in [(0, 4), (10, 14), (5, 9)] {
+            locks.lock_record(record(1, first, last, true), None).unwrap();
+        }
+        assert_eq!(locks.conflict(&record(2, 12, 12, false)), Some(record(1, 0, 14, true)));
+    });
 }
 
 #[test]
 fn without_memory_nothing_is_locked_and_nothing_lost() {
-    let locks = FileLocks::new();
-    locks.lock_record(record(1, 0, 9, true), None).unwrap();
-    for n in 0..3 {
-        let cut = || locks.unlock_record(record(1, n + 3, n + 3, true));
-        let _ = sync::heap::hosted::fail_after(0, cut);
-    }
-    assert!(locks.lock_record(record(2, 0, 0, false), None).is_err());
-    assert!(locks.lock_record(record(2, 9, 9, false), None).is_err());
+    in_process(|| {
+        let locks = FileLocks::new();
+        locks.lock_record(record(1, 0, 9, true), None).unwrap();
+        for n in 0..3 {
+            let cut = || locks.unlock_record(record(1, n + 3, n + 3, true));
+            let _ = sync::heap::hosted::fail_after(0, cut);
+        }
+        assert!(locks.lock_record(record(2, 0, 0, false), None).is_err());
+        assert!(locks.lock_record(record(2, 9, 9, false), None).is_err());
+    });
 }
 
 #[test]
@@ -273,5 +278,58 @@ fn many_locks_cost_little_each() {
         locks.release_records(owner(2));
         locks.lock_record(record(1, 0, 20_000, false), None).unwrap();
         assert_eq!(locks.conflict(&record(3, 5, 5, true)), Some(record(1, 0, 20_000, false)));
+    });
+}
+
+/// What the user of the tests below has.
+fn locks_of(uid: u32) -> u64 {
+    account::used(uid, Kind::RecordLocks)
+}
+
+#[test]
+fn at_the_limit_what_needs_no_further_lock_still_works_and_what_does_changes_nothing() {
+    in_process(|| {
+        let payer = Payer { uid: 7_000_001, limit: 3 };
+        let mut records = Records::new();
+        let mut change = |from: usize, to: usize, exclusive: bool, add: bool| {
+            records.change(&record(1, from, to, exclusive), add, payer)
+        };
+        assert_eq!(change(0, 9, true, true), Ok(false));
+        // In the midst of one: what is left of it on both sides, and the new one.
+        assert_eq!(change(4, 5, false, true), Ok(true));
+        assert_eq!(locks_of(payer.uid), 3);
+        assert_eq!(change(20, 20, true, true), Err(ENOLCK));
+        // A hole would make two of one.
+        assert_eq!(change(1, 1, true, false), Err(ENOLCK));
+        assert_eq!(change(1, 1, false, true), Err(ENOLCK));
+        assert_eq!(locks_of(payer.uid), 3);
+        // Beside one of its kind, at an edge, and over several: no more than before.
+        assert_eq!(change(10, 11, true, true), Ok(false));
+        assert_eq!(change(0, 0, true, false), Ok(true));
+        assert_eq!(change(4, 5, true, true), Ok(false));
+        assert_eq!(locks_of(payer.uid), 1);
+        assert_eq!(records.own(&record(1, 0, 99, true)), Some(record(1, 1, 11, true)));
+        assert!(records.release(owner(1)));
+        assert_eq!(locks_of(payer.uid), 0);
+    });
+}
+
+#[test]
+fn no_change_needs_more_memory_than_was_counted_before_it() {
+    let ops = prop::collection::vec((0usize..15, 0usize..8, any::<bool>(), any::<bool>()), 1..60);
+    check(200, &ops, |ops| {
+        let payer = Payer { uid: 7_000_002, limit: UNLIMITED };
+        let (mut records, mut bytes) = (Records::new(), [None; 32]);
+        for (from, len, exclusive, add) in ops {
+            records.change(&record(1, from, from + len, exclusive), add, payer).unwrap();
+            bytes[from..=from + len].fill(add.then_some(exclusive));
+            let mut runs = 0;
+            for (i, byte) in bytes.iter().enumerate() {
+                runs += u64::from(byte.is_some() && (i == 0 || bytes[i - 1] != *byte));
+            }
+            assert_eq!(locks_of(payer.uid), runs);
+        }
+        records.release(owner(1));
+        assert_eq!(locks_of(payer.uid), 0);
     });
 }

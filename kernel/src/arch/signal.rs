@@ -37,4 +37,6 @@ pub struct Delivery<'a> {
 pub struct Returned {
     pub mask: u64,
     pub stack: SignalStack,
+    /// The processor would not go on in the segments that the frame names: SIGSEGV. Its handler is shown them (`UserRegs::mend_segments`).
+    pub trap: Option<TrapRecord>,
 }

@@ -95,8 +95,8 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     if request.sp != 0 {
         child_regs.set_sp(request.sp);
     }
-    let tls = if request.has(abi::CLONE_SETTLS) { request.tls } else { arch::tls() };
-    if tls >= arch::USER_END {
+    let tls = request.has(abi::CLONE_SETTLS).then_some(request.tls);
+    if tls.is_some_and(|tls| tls >= arch::USER_END) {
         return Err(Errno::EPERM);
     }
     let start = session::group::start_fork(&parent)?;
@@ -144,7 +144,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         let _ = arch::user::copy_to_user(request.parent_tid, &number.to_ne_bytes());
     }
     let space = thread.space_of().ok_or(Errno::ENOMEM)?;
-    let task = sched::new_user(thread.clone(), &child_regs, space, fpu, tls)?;
+    let task = sched::new_user(thread.clone(), &child_regs, space, fpu, arch::Segments::of_child(tls))?;
     rseq::inherit(&thread, &task);
     *thread.task.lock() = Arc::downgrade(&task);
     publish(&thread, request, start)?;

@@ -61,7 +61,7 @@ pub unsafe fn init_cpu() -> Result<()> {
         context: arch::Context::running(),
         stack: None,
         fpu: None,
-        pointers: arch::ThreadPointers::default(),
+        segments: arch::Segments::default(),
         space: None,
         start: None,
     };
@@ -177,7 +177,7 @@ fn switch_to(previous: Previous, from: &Task, to: &Task) {
     let (from, to) = unsafe { (from.hardware(), to.hardware()) };
     if let Some(fpu) = &mut from.fpu {
         fpu.save();
-        from.pointers.save();
+        from.segments.save();
     }
     change_space(from.space.as_ref(), to.space.as_ref());
     if let Some(stack) = &to.stack {
@@ -186,7 +186,7 @@ fn switch_to(previous: Previous, from: &Task, to: &Task) {
     }
     if let Some(fpu) = &to.fpu {
         fpu.restore();
-        to.pointers.restore();
+        to.segments.restore();
     }
     let (from, to) = (&raw mut from.context, &raw const to.context);
     // SAFETY: as in `SwitchedFrom`.
@@ -250,27 +250,21 @@ extern "C" fn kernel_entry(_: usize) -> ! {
     exit_current()
 }
 
-/// A task for `thread` that will enter user mode with `regs`, its own data at `tls`. It runs once `start` is called.
+/// A task for `thread` that will enter user mode with `regs`, `fpu` and `segments`. It runs once `start` is called.
 pub fn new_user(
     thread: Arc<Thread>,
     regs: &arch::UserRegs,
     space: Arc<Space>,
     fpu: arch::FpuState,
-    tls: usize,
+    segments: arch::Segments,
 ) -> Result<NewTask> {
     let stack = arch::KernelStack::try_new().ok_or(Errno::ENOMEM)?;
     // SAFETY: the new stack is ours; the place is at its top, aligned, and nobody else's.
     unsafe { arch::user_regs(&stack).write(*regs) };
     let context = arch::Context::new(&stack, user_entry, 0);
     let parent = current();
-    let hardware = Hardware {
-        context,
-        stack: Some(stack),
-        fpu: Some(fpu),
-        pointers: arch::ThreadPointers::new(tls),
-        space: Some(space),
-        start: None,
-    };
+    let hardware =
+        Hardware { context, stack: Some(stack), fpu: Some(fpu), segments, space: Some(space), start: None };
     let task = Task::try_new(Some(thread), hardware, parent.schedule().inherit())?;
     task.inherit_affinity(&parent);
     Ok(NewTask(task))
@@ -299,7 +293,7 @@ pub fn spawn(cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Ta
         context,
         stack: Some(stack),
         fpu: None,
-        pointers: arch::ThreadPointers::default(),
+        segments: arch::Segments::default(),
         space: None,
         start: Some((f, argument)),
     };
@@ -393,7 +387,7 @@ pub fn copy_vector_registers() -> Result<Vec<u8>> {
     Ok(unsafe { with_fpu(|fpu| fpu.to_core()) }?)
 }
 
-/// The current thread begins a new program: vector registers and thread pointers as at birth.
+/// The current thread begins a new program: vector and segment registers as at birth.
 pub fn reset_for_exec() {
     // SAFETY: neither of the two comes here again.
     unsafe {
@@ -402,7 +396,7 @@ pub fn reset_for_exec() {
             fpu.restore();
         });
     }
-    arch::ThreadPointers::default().restore();
+    arch::Segments::reset();
 }
 
 /// Sleeps until `deadline` (ns, monotonic clock).

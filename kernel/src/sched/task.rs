@@ -60,7 +60,7 @@ pub(super) struct Hardware {
     pub context: arch::Context,
     pub stack: Option<arch::KernelStack>,
     pub fpu: Option<arch::FpuState>,
-    pub pointers: arch::ThreadPointers,
+    pub segments: arch::Segments,
     pub space: Option<Arc<Space>>,
     /// What a kernel thread runs.
     pub start: Option<(fn(usize), usize)>,

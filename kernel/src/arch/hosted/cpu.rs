@@ -144,14 +144,14 @@ pub fn load_kernel_root() {
     load_root(0);
 }
 
-/// A program's thread pointer, of a thread that does not run.
+/// A program's segment registers, of a thread that does not run: here its thread pointer alone.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ThreadPointers(usize);
+pub struct Segments(usize);
 
-impl ThreadPointers {
-    /// That of a new thread.
-    pub const fn new(tls: usize) -> Self {
-        Self(tls)
+impl Segments {
+    /// That of a child of the running thread, or its own.
+    pub fn of_child(own: Option<usize>) -> Self {
+        Self(own.unwrap_or_else(tls))
     }
 
     /// Takes over the running thread's.
@@ -163,10 +163,15 @@ impl ThreadPointers {
     pub fn restore(&self) {
         this().tls.store(self.0, Ordering::Relaxed);
     }
+
+    /// The running thread's becomes that of a new program.
+    pub fn reset() {
+        Self::default().restore();
+    }
 }
 
 /// The running thread's.
-pub fn tls() -> usize {
+fn tls() -> usize {
     this().tls.load(Ordering::Relaxed)
 }
 

@@ -28,8 +28,7 @@ use super::Trap;
 use super::interrupts::Entered;
 pub use context::{Context, KernelStack, switch};
 pub use cpu::{
-    ArchPrctl, ThreadPointers, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule,
-    start_cpus, tls,
+    ArchPrctl, Segments, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule, start_cpus,
 };
 pub use fpu::{FpuState, vector_components};
 pub use machine::Machine;

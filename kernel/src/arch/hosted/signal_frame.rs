@@ -60,5 +60,5 @@ pub fn restore(regs: &mut UserRegs, _fpu: &mut FpuState) -> UserResult<Returned>
     regs.set_sp(frame.sp as usize);
     regs.set_result(frame.result as isize);
     regs.leave_syscall();
-    Ok(Returned { mask: frame.mask, stack: frame.stack })
+    Ok(Returned { mask: frame.mask, stack: frame.stack, trap: None })
 }

@@ -41,6 +41,9 @@ impl UserRegs {
         UserRegs { call: Some(number), args, ..UserRegs::default() }
     }
 
+    /// There are no segments here.
+    pub fn mend_segments(&mut self) {}
+
     /// The registers of a forked child: the parent's, with result 0.
     pub fn fork_child(&self) -> UserRegs {
         UserRegs { result: 0, ..*self }

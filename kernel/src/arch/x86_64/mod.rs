@@ -14,9 +14,9 @@ mod ipi;
 mod irq;
 mod machine;
 mod memory;
+mod segments;
 pub mod signal_frame;
 mod stack;
-mod thread_pointers;
 pub mod time;
 mod trap;
 pub mod upcall;
@@ -37,10 +37,10 @@ pub use exit::{exit_vm, halt_forever, power_off};
 pub use fpu::{FpuState, vector_components};
 pub use ipi::call_others;
 pub use machine::Machine;
+pub use segments::{ArchPrctl, CORE_REGISTERS, Segments, arch_prctl, core_registers};
 pub use stack::{KernelStack, trim as trim_stacks};
 #[cfg(feature = "lockdep")]
 pub use stack::{SIZE as STACK_SIZE, depth::used as stack_used};
-pub use thread_pointers::{ArchPrctl, CORE_REGISTERS, ThreadPointers, arch_prctl, core_registers, tls};
 pub use trap::{TrapRecord, UserRegs};
 pub use vdso::vdso;
 

@@ -4,17 +4,18 @@
 //! From low to high: return address (the restorer), ucontext, siginfo, then the XSAVE area, aligned to 64, with Linux's
 //! software bytes in its legacy part and a second magic number behind it.
 //!
-//! What sigreturn reads is a program's word: segments stay the kernel's choice, flags are masked, an address outside the user
+//! What sigreturn reads is a program's word: a code or stack segment that IRET would refuse is SIGSEGV, flags are masked, an address outside the user
 //! half faults in user mode, and the XSAVE area is mended before the processor sees it.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::cpu::features;
-use super::cpu::gdt::{USER_CODE, USER_DATA};
+use super::cpu::gdt::USER_DATA;
 use super::cpu::reg::{FLAG_DF, FLAG_RF, FLAG_TF};
 use super::fpu::FpuState;
 use super::trap::UserRegs;
 use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
+use crate::arch::Trap;
 pub use crate::arch::signal::{Delivery, Returned, SignalStack};
 
 const UC_FP_XSTATE: u64 = 1;
@@ -138,6 +139,7 @@ pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, fpu: &mut FpuState) -
     regs.set_result(0);
     regs.set_sp(at);
     regs.set_pc(delivery.handler);
+    regs.mend_segments();
     regs.set_flags(regs.flags() & !(FLAG_DF | FLAG_TF));
     fpu.reset();
     fpu.restore();
@@ -164,10 +166,10 @@ fn context_of(regs: &UserRegs, delivery: &Delivery<'_>, fpstate: usize) -> SigCo
         rsp: regs.rsp,
         rip: regs.rip,
         rflags: regs.rflags,
-        cs: USER_CODE,
+        cs: regs.cs as u16,
         gs: 0,
         fs: 0,
-        ss: USER_DATA,
+        ss: regs.ss as u16,
         err: delivery.trap.code,
         trapno: delivery.trap.vector,
         oldmask: delivery.mask,
@@ -234,7 +236,11 @@ pub fn restore(regs: &mut UserRegs, fpu: &mut FpuState) -> UserResult<Returned> 
     regs.set_flags(c.rflags);
     regs.rflags |= c.rflags & FLAG_RF;
     regs.leave_syscall();
-    Ok(Returned { mask: frame.mask, stack: frame.uc_stack })
+    // A program that does not know of `ss` in the frame is not held to it.
+    let strict = frame.uc_flags & UC_STRICT_RESTORE_SS != 0;
+    let refused = regs.set_segments(c.cs, if strict { c.ss } else { USER_DATA });
+    let trap = refused.map(|selector| Trap::Protection(u32::from(selector)).record());
+    Ok(Returned { mask: frame.mask, stack: frame.uc_stack, trap })
 }
 
 /// Loads the vector registers from a frame. The bytes go into an area of their own first, because reading them may sleep, and

@@ -75,6 +75,8 @@ fn deliver(regs: &mut UserRegs) {
             }
         }
     }
+    // The signal of a sigreturn to bad segments ended in its handler or with the process. Whatever else there was, the way out is sound.
+    regs.mend_segments();
     restart(regs, None);
     restore_saved_mask(&thread);
 }
@@ -288,6 +290,11 @@ pub fn sigreturn(regs: &mut UserRegs) {
                     let flags = stack.flags & abi::SS_AUTODISARM;
                     super::AltStack { sp: stack.sp as usize, size: stack.size as usize, flags }
                 };
+            }
+            drop(altstack);
+            if let Some(trap) = returned.trap {
+                *thread.trap.lock() = trap;
+                super::send::forced(Info::kernel(abi::SIGSEGV));
             }
         }
         Err(_) => super::send::forced(Info::kernel(abi::SIGSEGV)),

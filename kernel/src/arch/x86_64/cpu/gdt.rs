@@ -1,7 +1,7 @@
 //! Segment descriptors and the task-state segment, one set per CPU (SDM vol. 3, 3.4.5 and 9.7).
 //!
 //! Selectors are Linux's, because programs see them in signal frames: kernel code 0x10, kernel data 0x18, user data
-//! 0x2b, user code 0x33. There is no 32-bit user code segment, so no program can enter compatibility mode.
+//! 0x2b, user code 0x33, and 0x7b, whose limit is the number of the CPU. There is no 32-bit user code segment, so no program can enter compatibility mode.
 
 use core::arch::asm;
 
@@ -15,7 +15,7 @@ const TSS_SELECTOR: u16 = 0x40;
 pub const STAR: u64 = (0x23 << 48) | (0x10 << 32);
 
 #[repr(C, align(8))]
-pub struct Descriptors([u64; 10]);
+pub struct Descriptors([u64; 16]);
 
 impl Descriptors {
     pub const fn new() -> Descriptors {
@@ -30,6 +30,12 @@ impl Descriptors {
             0,
             0, // 0x40: task-state segment, two words
             0,
+            0, // 0x50 to 0x70: Linux's for local descriptors, and three that its 32-bit programs may set
+            0,
+            0,
+            0,
+            0,
+            0, // 0x78: the CPU's number
         ])
     }
 }
@@ -68,11 +74,11 @@ impl Tss {
     }
 }
 
-/// Loads this CPU's descriptors.
+/// Loads this CPU's descriptors; `number` is its number and its node, as RDPID tells it.
 ///
 /// # Safety
 /// Both are this CPU's, in place for good.
-pub unsafe fn load(descriptors: *mut Descriptors, tss: *const Tss) {
+pub unsafe fn load(descriptors: *mut Descriptors, tss: *const Tss, number: u32) {
     #[repr(C, packed)]
     struct Pointer {
         limit: u16,
@@ -90,6 +96,9 @@ pub unsafe fn load(descriptors: *mut Descriptors, tss: *const Tss) {
     unsafe {
         (*descriptors).0[8] = low;
         (*descriptors).0[9] = base >> 32;
+        // Data, ring 3, read-only, down from the limit, of 32 bits (SDM vol. 3, 3.4.5.1): nothing can be read in it, LSL tells its limit.
+        (*descriptors).0[15] =
+            0x0040_f500_0000_0000 | u64::from(number & 0xffff) | u64::from(number >> 16 & 0xf) << 48;
         let pointer = Pointer { limit: (size_of::<Descriptors>() - 1) as u16, base: descriptors as u64 };
         asm!(
             "lgdt [{pointer}]",

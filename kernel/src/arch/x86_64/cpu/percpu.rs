@@ -193,13 +193,14 @@ pub unsafe fn load(cpu: u32) {
     // SAFETY: the area exists and is this CPU's alone.
     unsafe {
         let local = local_of(cpu);
-        gdt::load(&raw mut (*local).descriptors, &raw const (*local).tss);
+        let number = (*local).node << 12 | cpu;
+        gdt::load(&raw mut (*local).descriptors, &raw const (*local).tss, number);
         // After the descriptor tables: loading the GS selector clears the base.
         reg::wrmsr(IA32_GS_BASE, local as u64);
         reg::wrmsr(IA32_KERNEL_GS_BASE, 0);
         let f = features::get();
         if f.rdtscp || f.rdpid {
-            reg::wrmsr(IA32_TSC_AUX, u64::from((*local).node << 12 | cpu));
+            reg::wrmsr(IA32_TSC_AUX, u64::from(number));
         }
     }
 }

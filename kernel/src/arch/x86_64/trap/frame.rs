@@ -1,7 +1,7 @@
 //! The registers of a user program as entry code leaves them at the top of the thread's kernel stack.
 //!
 //! The layout is known to `entry.rs`. Everything that changes a saved register must leave the frame one that IRET
-//! accepts: segments are never the program's choice, and of the flags only [`USER_FLAGS`].
+//! accepts: segments are never the program's choice (but for [`UserRegs::set_segments`]), and of the flags only [`USER_FLAGS`].
 
 use core::mem::offset_of;
 
@@ -154,6 +154,24 @@ impl UserRegs {
     pub fn leave_syscall(&mut self) {
         self.original = u64::MAX;
         self.vector = VECTOR_FULL;
+    }
+
+    /// Sets the code and the stack segment as sigreturn finds them. If IRET would refuse one, says which, as an error code (SDM vol. 3, 7.13): then
+    /// the program gets a signal before it goes on, and [`mend_segments`](Self::mend_segments) is called on its way there.
+    #[must_use]
+    pub fn set_segments(&mut self, cs: u16, ss: u16) -> Option<u16> {
+        let (cs, ss) = (cs | 3, ss | 3);
+        (self.cs, self.ss) = (u64::from(cs), u64::from(ss));
+        match (cs, ss) {
+            (USER_CODE, USER_DATA) => None,
+            (USER_CODE, _) => Some(ss & !3),
+            _ => Some(cs & !3),
+        }
+    }
+
+    /// The segments that a program has in its code.
+    pub fn mend_segments(&mut self) {
+        (self.cs, self.ss) = (u64::from(USER_CODE), u64::from(USER_DATA));
     }
 
     /// The flags.

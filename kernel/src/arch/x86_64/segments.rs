@@ -1,0 +1,242 @@
+//! A program's segment registers: the selectors of DS, ES, FS and GS, the FS base, which points to the thread's own data (TLS), and the
+//! GS base, which programs seldom use. CS and SS belong to the frame of each entry (`trap::frame`).
+//!
+//! A selector says nothing in 64-bit mode but for the base of FS and GS, which loading one replaces; so a base is set after its selector.
+//! Programs may load what the descriptors of ring 3 allow (`cpu::gdt`): any selector that a program has is valid on each CPU, so putting it back
+//! cannot fault. Nearly all programs leave the four at zero. So a switch stores those of the task it leaves and makes them zero if
+//! they are not, and looks only at what it puts back: the registers are zero between `save` and `restore`.
+//!
+//! SS needs no care: in 64-bit mode a program can load the one selector that SYSRET and a frame of the kernel's give it, and its attributes,
+//! which some processors do not reload at SYSRET, are not looked at there.
+
+use core::arch::asm;
+
+use super::cpu::{features, reg};
+use super::trap::UserRegs;
+use super::{disable_interrupts, enable_interrupts};
+use crate::arch::USER_END;
+
+/// Selectors of DS, ES, FS and GS.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default)]
+struct Selectors {
+    ds: u16,
+    es: u16,
+    fs: u16,
+    gs: u16,
+}
+
+impl Selectors {
+    const NULL: Self = Self { ds: 0, es: 0, fs: 0, gs: 0 };
+
+    /// The running thread's.
+    #[inline]
+    fn now() -> Self {
+        let mut now = Self::NULL;
+        now.store();
+        now
+    }
+
+    #[inline]
+    fn store(&mut self) {
+        // SAFETY: stores the four selectors in the four fields.
+        unsafe {
+            asm!("mov word ptr [{at}], ds", "mov word ptr [{at} + 2], es", "mov word ptr [{at} + 4], fs", "mov word ptr [{at} + 6], gs",
+                at = in(reg) &raw mut *self, options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline]
+    fn is_null(&self) -> bool {
+        u64::from(self.ds) | u64::from(self.es) << 16 | u64::from(self.fs) << 32 | u64::from(self.gs) << 48
+            == 0
+    }
+
+    /// Gives them to the running thread. The bases of FS and GS are lost.
+    #[cold]
+    fn load(&self) {
+        load_fs(self.fs);
+        load_gs(self.gs);
+        // SAFETY: valid selectors, as the module's head says; the kernel uses neither segment.
+        unsafe {
+            asm!("mov ds, {:e}", "mov es, {:e}", in(reg) u32::from(self.ds), in(reg) u32::from(self.es), options(nostack, preserves_flags));
+        }
+    }
+}
+
+fn load_fs(selector: u16) {
+    // SAFETY: a valid selector; the kernel does not use FS.
+    unsafe { asm!("mov fs, {:e}", in(reg) u32::from(selector), options(nostack, preserves_flags)) };
+}
+
+fn load_gs(selector: u16) {
+    let was = disable_interrupts();
+    // SAFETY: a valid selector; what it does to GS base it does to the program's, with interrupts off, and entries that cannot be held
+    // off do not trust GS.
+    unsafe {
+        asm!("swapgs", "mov gs, {:e}", "swapgs", in(reg) u32::from(selector), options(nostack, preserves_flags))
+    };
+    if was {
+        enable_interrupts();
+    }
+}
+
+/// The segment registers of a thread that does not run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Segments {
+    selectors: Selectors,
+    tls: usize,
+    gs: usize,
+}
+
+impl Segments {
+    /// Those of a child of the running thread: the same, or with its own data at `tls`, which is less than `USER_END`.
+    pub fn of_child(tls: Option<usize>) -> Self {
+        let mut child = Self { selectors: Selectors::now(), tls: self::tls(), gs: gs() };
+        if let Some(tls) = tls {
+            child.selectors.fs = 0;
+            child.tls = tls;
+        }
+        child
+    }
+
+    /// Takes over the running thread's, whose selectors are then zero, whose bases are then anything.
+    #[inline]
+    pub fn save(&mut self) {
+        self.tls = tls();
+        self.gs = gs();
+        self.selectors.store();
+        if !self.selectors.is_null() {
+            Selectors::NULL.load();
+        }
+    }
+
+    /// Gives them to the running thread, whose selectors are zero.
+    #[inline]
+    pub fn restore(&self) {
+        if !self.selectors.is_null() {
+            self.selectors.load();
+        }
+        set_tls(self.tls);
+        set_gs(self.gs);
+    }
+
+    /// The running thread's become those of a new program: all zero.
+    pub fn reset() {
+        if !Selectors::now().is_null() {
+            Selectors::NULL.load();
+        }
+        Self::default().restore();
+    }
+}
+
+/// The program's FS base.
+#[inline]
+fn tls() -> usize {
+    let value;
+    if features::get().fsgsbase {
+        // SAFETY: enabled where offered.
+        unsafe { asm!("rdfsbase {}", out(reg) value, options(nomem, nostack, preserves_flags)) };
+    } else {
+        // SAFETY: the register exists on every 64-bit processor.
+        value = unsafe { reg::rdmsr(reg::IA32_FS_BASE) } as usize;
+    }
+    value
+}
+
+/// Sets the program's FS base to a canonical address: one below `USER_END`, or one that it had (a program may set its bases to any).
+#[inline]
+fn set_tls(base: usize) {
+    if features::get().fsgsbase {
+        // SAFETY: canonical; the kernel does not use FS.
+        unsafe { asm!("wrfsbase {}", in(reg) base, options(nostack, preserves_flags)) };
+    } else {
+        // SAFETY: as above.
+        unsafe { reg::wrmsr(reg::IA32_FS_BASE, base as u64) };
+    }
+}
+
+/// The program's GS base, which waits in KERNEL_GS_BASE while the kernel runs.
+#[inline]
+fn gs() -> usize {
+    if features::get().fsgsbase {
+        let was = disable_interrupts();
+        let value;
+        // SAFETY: interrupts are off, and entries that cannot be held off do not trust GS.
+        unsafe {
+            asm!("swapgs", "rdgsbase {}", "swapgs", out(reg) value, options(nomem, nostack, preserves_flags))
+        };
+        if was {
+            enable_interrupts();
+        }
+        return value;
+    }
+    // SAFETY: the register exists on every 64-bit processor.
+    unsafe { reg::rdmsr(reg::IA32_KERNEL_GS_BASE) as usize }
+}
+
+/// Sets the program's GS base, as `set_tls`.
+#[inline]
+fn set_gs(base: usize) {
+    if features::get().fsgsbase {
+        let was = disable_interrupts();
+        // SAFETY: as in `gs`; canonical.
+        unsafe { asm!("swapgs", "wrgsbase {}", "swapgs", in(reg) base, options(nostack, preserves_flags)) };
+        if was {
+            enable_interrupts();
+        }
+    } else {
+        // SAFETY: canonical.
+        unsafe { reg::wrmsr(reg::IA32_KERNEL_GS_BASE, base as u64) };
+    }
+}
+
+/// Words of struct user_regs_struct.
+pub const CORE_REGISTERS: usize = 27;
+
+/// The running thread's registers as a core dump has them (struct user_regs_struct).
+pub fn core_registers(regs: &UserRegs) -> [u64; CORE_REGISTERS] {
+    let r = regs;
+    let (fs_base, gs_base) = (tls() as u64, gs() as u64);
+    let Selectors { ds, es, fs, gs } = Selectors::now();
+    let [ds, es, fs, gs] = [ds, es, fs, gs].map(u64::from);
+    [
+        r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi,
+        r.rdi, r.original, r.rip, r.cs, r.rflags, r.rsp, r.ss, fs_base, gs_base, ds, es, fs, gs,
+    ]
+}
+
+/// What became of arch_prctl(2).
+pub enum ArchPrctl {
+    Done,
+    /// The value asked for.
+    Value(usize),
+    /// The address is not one of a program's.
+    NotPermitted,
+    /// There is no such operation.
+    Unknown,
+}
+
+/// arch_prctl(2): sets a thread pointer of the running thread to `value`, or tells it.
+pub fn arch_prctl(operation: u32, value: usize) -> ArchPrctl {
+    const SET_GS: u32 = 0x1001;
+    const SET_FS: u32 = 0x1002;
+    const GET_FS: u32 = 0x1003;
+    const GET_GS: u32 = 0x1004;
+    match operation {
+        SET_FS | SET_GS if value >= USER_END => return ArchPrctl::NotPermitted,
+        // The base does not come from a descriptor any more.
+        SET_FS => {
+            load_fs(0);
+            set_tls(value);
+        }
+        SET_GS => {
+            load_gs(0);
+            set_gs(value);
+        }
+        GET_FS => return ArchPrctl::Value(tls()),
+        GET_GS => return ArchPrctl::Value(gs()),
+        _ => return ArchPrctl::Unknown,
+    }
+    ArchPrctl::Done
+}

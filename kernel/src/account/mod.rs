@@ -1,24 +1,21 @@
 //! Who holds kernel memory: counts per user of what a program can have much of without having memory of its own.
 //!
-//! A user is known by its number. It is made by its first charge, and goes, when the table is looked through, once nothing is counted for it. It is
-//! found under RCU, and counts per CPU in batches (`sync::quota`): as long as it is far from a limit, users and CPUs share no line that is written.
+//! A user is known by its number, and found under RCU (`users`). It counts per CPU in batches (`sync::quota`): as long as it is far from a limit, users and CPUs share no line that is written.
 //!
 //! A [`Charge`] stands for what is counted, lies in what holds the memory, and gives back when it is dropped: also in an RCU callback.
 //!
-//! Lock order: `USERS` is taken alone, by who makes a user. Charging takes no lock.
+//! Charging takes no lock but to make a user.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod limits;
 #[cfg(test)]
 mod tests;
+mod users;
 
-use crate::lock_order as level;
-use sync::quota::{Quota, Refused};
-use sync::rcu::{Chain, Prepared, RcuRead};
-use sync::{AllocError, SpinLock, lock_class};
-
-lock_class! { static USERS_CLASS: LockClass = ("users", level::Users); }
+use self::users::{find, make};
+use sync::AllocError;
+use sync::quota::Refused;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,36 +43,6 @@ impl Kind {
         (Kind::Threads, "threads"),
         (Kind::RecordLocks, "record-locks"),
     ];
-}
-
-struct User {
-    uid: u32,
-    counts: Quota<KINDS>,
-}
-
-vm::slab_type!(User, "user", Chain);
-
-const BUCKETS: usize = 64;
-/// Users that the table has before it is first looked through.
-const FEW: usize = 64;
-
-static TABLE: [Chain<User>; BUCKETS] = [const { Chain::new() }; BUCKETS];
-
-/// How many users the table has, and at how many it is looked through.
-struct Size {
-    known: usize,
-    look_at: usize,
-}
-
-static USERS: SpinLock<Size, level::Users> = SpinLock::new(Size { known: 0, look_at: FEW }, &USERS_CLASS);
-
-fn bucket(uid: u32) -> &'static Chain<User> {
-    // There are as many as the remainder says.
-    TABLE.get(uid as usize % BUCKETS).unwrap_or(&TABLE[0])
-}
-
-fn find(uid: u32, read: &RcuRead) -> Option<&User> {
-    bucket(uid).iter(read).find(|user| user.uid == uid)
 }
 
 /// Why something is not counted, and so may not be.
@@ -159,46 +126,24 @@ fn give_back(uid: u32, kind: Kind, n: u64) {
     }
 }
 
-/// Puts user `uid` into the table, if it is not there.
-#[cold]
-fn make(uid: u32) -> Result<(), Denied> {
-    let new = Prepared::try_new(User { uid, counts: Quota::try_new()? })?;
-    let mut size = USERS.lock();
-    let read = sync::rcu::read();
-    // Closed ones leave the table under the lock, so one that is found is open.
-    if find(uid, &read).is_some() {
-        return Ok(());
-    }
-    if size.known >= size.look_at {
-        look_through(&mut size, &read);
-    }
-    bucket(uid).push_prepared(new);
-    size.known = size.known.saturating_add(1);
-    Ok(())
-}
-
-/// Takes out the users for whom nothing is counted.
-fn look_through(size: &mut Size, read: &RcuRead) {
-    for chain in &TABLE {
-        while chain.remove(|user| user.counts.close(), read).is_some() {
-            size.known = size.known.saturating_sub(1);
-        }
-    }
-    size.look_at = size.known.saturating_mul(2).max(FEW);
-}
-
 /// How much is counted for user `uid`.
 pub fn used(uid: u32, kind: Kind) -> u64 {
     find(uid, &sync::rcu::read()).map_or(0, |user| user.counts.used(kind as usize))
 }
 
-/// Shows `f` each user for whom something is counted, and how much of each kind, in no order. `f` does not sleep.
-pub fn for_each(mut f: impl FnMut(u32, [u64; KINDS])) {
-    let read = sync::rcu::read();
-    for user in TABLE.iter().flat_map(|chain| chain.iter(&read)) {
+/// Shows `f` each user for whom something is counted, and how much of each kind, in no order. `f` does not sleep; `between`, which is called now and
+/// then, may.
+pub fn for_each(mut f: impl FnMut(u32, [u64; KINDS]), between: impl FnMut()) {
+    let show = |user: &users::User| {
         let used = Kind::ALL.map(|(kind, _)| user.counts.used(kind as usize));
         if used.iter().any(|n| *n > 0) {
             f(user.uid, used);
         }
-    }
+    };
+    users::for_each(show, between);
+}
+
+/// Gives up the memory of users for whom nothing is counted. `between` is called now and then, and may sleep.
+pub fn forget_idle(between: impl FnMut()) {
+    users::forget_idle(between);
 }

@@ -24,19 +24,31 @@ fn what_a_charge_counts_it_gives_back() {
 fn one_user_does_not_use_up_what_another_may_have() {
     let _held = Charge::try_new(BASE + 1, Kind::Signals, 9, 9).unwrap();
     assert!(Charge::try_new(BASE + 1, Kind::Signals, 1, 9).is_err());
-    assert!(Charge::try_new(BASE + 1 + BUCKETS as u32, Kind::Signals, 9, 9).is_ok());
+    assert!(Charge::try_new(BASE + 65, Kind::Signals, 9, 9).is_ok());
 }
 
+/// One test, since all see one table: who comes and goes while there are few users, then 100,000 at once.
 #[test]
-fn users_who_hold_nothing_do_not_stay() {
-    let kept = Charge::try_new(BASE + 2, Kind::Watches, 1, 1).unwrap();
-    for uid in 0..5000 {
-        drop(Charge::try_new(BASE + 100 + uid, Kind::Watches, 1, UNLIMITED).unwrap());
-    }
-    assert!(USERS.lock().known < 2000);
+fn users_who_hold_nothing_do_not_stay_and_those_who_do_are_found_in_a_few_steps() {
+    let one = |uid: u32| Charge::try_new(uid, Kind::Watches, 1, 1);
+    let kept = one(BASE + 2).unwrap();
+    let passing = 6_000_000..6_005_000;
+    passing.clone().for_each(|uid| drop(one(uid).unwrap()));
+    assert!(users::count(passing) < 200, "the chains keep what their last users have left");
     assert_eq!(used(BASE + 2, Kind::Watches), 1);
     let mut seen = false;
-    for_each(|uid, counts| seen |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0]);
+    for_each(|uid, counts| seen |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0], || {});
     assert!(seen);
     drop(kept);
+
+    let many = 9_000_000..if cfg!(miri) { 9_001_000 } else { 9_100_000 };
+    let held: std::vec::Vec<_> = many.clone().map(|uid| one(uid).unwrap()).collect();
+    assert_eq!(users::count(many.clone()), held.len());
+    let longest = many.clone().map(users::steps).max();
+    assert!(longest.is_some_and(|steps| steps <= 16), "{longest:?}");
+    assert!(many.clone().all(|uid| one(uid).err() == Some(Denied::Full)));
+    drop(held);
+    assert!(many.clone().all(|uid| used(uid, Kind::Watches) == 0));
+    forget_idle(|| {});
+    assert_eq!(users::count(many), 0);
 }

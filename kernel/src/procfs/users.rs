@@ -9,6 +9,7 @@ use sync::heap::Text;
 
 use crate::account::{self, Kind};
 use crate::errno::{ENOMEM, Result};
+use crate::sched::schedule_if_needed;
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
@@ -22,11 +23,12 @@ pub fn users(out: &mut Vec<u8>) -> Result {
     put!(out, "\n");
     let mut rows = Vec::new();
     let mut outcome = Ok(());
-    account::for_each(|uid, counts| {
+    let mut list = |uid, counts| {
         if outcome.is_ok() {
             outcome = rows.try_push((uid, counts));
         }
-    });
+    };
+    account::for_each(&mut list, schedule_if_needed);
     outcome?;
     rows.sort_unstable();
     for (uid, counts) in rows {

@@ -11,6 +11,7 @@
 
 pub mod badness;
 
+use crate::account;
 use crate::arch::time;
 use crate::errno::{Errno, Result};
 use crate::fs::vfs::cache::shrink;
@@ -70,6 +71,7 @@ pub fn wait_for_memory() -> bool {
 #[cold]
 pub fn drain_caches() -> bool {
     shrink::drain();
+    account::forget_idle(sched::schedule_if_needed);
     sync::rcu::expedite();
     sync::rcu::hurry();
     sync::rcu::synchronize();

@@ -289,7 +289,7 @@ fn locks_of(uid: u32) -> u64 {
 #[test]
 fn at_the_limit_what_needs_no_further_lock_still_works_and_what_does_changes_nothing() {
     in_process(|| {
-        let payer = Payer { uid: 7_000_001, limit: 3 };
+        let payer = Payer { uid: 4_000_001, limit: 3 };
         let mut records = Records::new();
         let mut change = |from: usize, to: usize, exclusive: bool, add: bool| {
             records.change(&record(1, from, to, exclusive), add, payer)
@@ -318,7 +318,7 @@ fn at_the_limit_what_needs_no_further_lock_still_works_and_what_does_changes_not
 fn no_change_needs_more_memory_than_was_counted_before_it() {
     let ops = prop::collection::vec((0usize..15, 0usize..8, any::<bool>(), any::<bool>()), 1..60);
     check(200, &ops, |ops| {
-        let payer = Payer { uid: 7_000_002, limit: UNLIMITED };
+        let payer = Payer { uid: 4_000_002, limit: UNLIMITED };
         let (mut records, mut bytes) = (Records::new(), [None; 32]);
         for (from, len, exclusive, add) in ops {
             records.change(&record(1, from, from + len, exclusive), add, payer).unwrap();

@@ -168,7 +168,7 @@ static void scattered(void)
 }
 static void many_files(int n)
 {
-	struct rlimit limit = { 1 << 20, 1 << 20 };
+	struct rlimit limit;
 	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
@@ -205,6 +205,36 @@ static void poll_files(void)
 	for (int i = 0; i < 30000; i++)
 		p[i] = (struct pollfd){ 3 + i, POLLIN, 0 };
 	poll(p, 30000, 0);
+}
+static void dups(int n)
+{
+	many_files(0);
+	for (int i = 0; i < n; i++)
+		dup(0);
+}
+static void grow_table(void) { dups(200000); }
+static void far_file(void)
+{
+	many_files(0);
+	if (dup2(0, (1 << 20) - 1) < 0 || dup(0) != 3)
+		_exit(4);
+	fork_once();
+	execl("/bin/true", "true", NULL);
+}
+static void fork_table(void)
+{
+	dups(200000);
+	pid_t pid = fork();
+	if (pid == 0) {
+		/* What was inherited is copied, one way or another. */
+		fcntl(199000, F_SETFD, FD_CLOEXEC);
+		close(5);
+		dup(0);
+		execl("/bin/true", "true", NULL);
+	}
+	waitpid(pid, 0, 0);
+	close(100000);
+	dup(0);
 }
 static void epoll_close(void)
 {
@@ -337,7 +367,7 @@ static const struct { const char *name; void (*f)(void); } cases[] = {
 #define CASE(f) { #f, f }
 	CASE(unmap), CASE(unmap_sparse), CASE(protect), CASE(protect_sparse), CASE(dont_need), CASE(dont_need_sparse), CASE(dont_fork), CASE(lock_sparse), CASE(sync_sparse),
 	CASE(map_over), CASE(move_touched), CASE(move_sparse), CASE(exit_touched), CASE(exit_sparse), CASE(pieces), CASE(fork_touched), CASE(fork_sparse), CASE(fork_leaves), CASE(exit_leaves), CASE(status_leaves), CASE(move_leaves), CASE(empty_tables), CASE(lock_pieces), CASE(exec_sparse), CASE(mincore_),
-	CASE(truncate_), CASE(drop), CASE(drop_large), CASE(truncate_mapped), CASE(drop_mapped), CASE(scattered), CASE(exit_files), CASE(close_range_), CASE(cloexec_range), CASE(fork_files), CASE(fork_files_close), CASE(fd_dir), CASE(poll_files),
+	CASE(truncate_), CASE(drop), CASE(drop_large), CASE(truncate_mapped), CASE(drop_mapped), CASE(scattered), CASE(exit_files), CASE(close_range_), CASE(cloexec_range), CASE(fork_files), CASE(fork_files_close), CASE(grow_table), CASE(far_file), CASE(fork_table), CASE(fd_dir), CASE(poll_files),
 	CASE(epoll_close), CASE(kill_group), CASE(kill_all), CASE(set_priority), CASE(zombies), CASE(names), CASE(maps), CASE(proc_stat), CASE(tiny_vectors), CASE(arguments), CASE(queued), CASE(exit_timers), CASE(futex_wake_all), CASE(futexes),
 };
 
@@ -376,6 +406,8 @@ static int wanted(int argc, char **argv, const char *name)
 
 int main(int argc, char **argv)
 {
+	struct rlimit files = { 1 << 20, 1 << 20 };
+	setrlimit(RLIMIT_NOFILE, &files);
 	long limit = (argc > 1 ? atol(argv[1]) : 2000) * 1000, bad = 0, known = 2;
 	int had = figures(before);
 	for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -389,9 +421,14 @@ int main(int argc, char **argv)
 			cases[c].f();
 			_exit(0);
 		}
-		waitpid(pid, 0, 0);
-		int has = figures(after);
+		int status, has;
+		waitpid(pid, &status, 0);
+		has = figures(after);
 		printf("%-18s", cases[c].name);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 4) {
+			printf("  could not be made!");
+			bad = 1;
+		}
 		for (int i = 0; i < has; i++) {
 			int j = 0;
 			while (j < had && strcmp(before[j].kind, after[i].kind))

@@ -231,17 +231,13 @@ pub fn is_mapped_writable(object: &vm::Object) -> bool {
 pub fn uses_mount(mount: &Mount) -> bool {
     let mut busy = false;
     process::for_each_process(|p| {
-        p.for_each_thread(|thread| {
-            let inside = |path: &super::Path| ptr::eq(&*path.mount, mount);
+        let inside = |path: &super::Path| ptr::eq(&*path.mount, mount);
+        p.walk_threads(|thread| {
             if let Some(context) = thread.fs_of() {
                 busy |= context.cwd().is_ok_and(|p| inside(&p)) || context.root().is_ok_and(|p| inside(&p));
             }
-            if let Some(files) = thread.files_of() {
-                for fd in files.descriptors(0).unwrap_or_default() {
-                    busy |= files.get(fd).is_ok_and(|f| f.path().is_some_and(inside));
-                }
-            }
         });
+        p.walk_files(|file| busy |= file.path().is_some_and(inside));
         !busy
     });
     busy

@@ -9,6 +9,7 @@
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
 //! * `utsname`      host and domain name, release; `personality` what old programs want different
+//! * `walk`         over all threads and files of a process
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, parent and children meet under the
 //! parent's lock alone, and a group has its members on lists per CPU.
@@ -40,6 +41,7 @@ mod start;
 pub mod timer;
 pub mod trap;
 pub mod utsname;
+mod walk;
 
 pub use attributes::{Attributes, Flags};
 pub use credentials::capabilities::Capability;

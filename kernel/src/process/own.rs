@@ -72,9 +72,12 @@ impl References {
 
 /// For other threads; None once the thread has exited.
 impl Thread {
-    /// Its descriptors.
-    pub fn files_of(&self) -> Option<Arc<FileTable>> {
-        self.references.files.shared()
+    /// What `f` makes of its descriptors. The caller may sleep: should the thread exit meanwhile, they are closed here.
+    pub fn with_files<R>(&self, f: impl FnOnce(&FileTable) -> R) -> Option<R> {
+        let files = self.references.files.shared()?;
+        let result = f(&files);
+        FileTable::give_up(files);
+        Some(result)
     }
 
     /// Its root, working directory and umask.

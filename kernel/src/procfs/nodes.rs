@@ -11,9 +11,10 @@ use super::entry::{Entry, LinkTo, Make, MakeOf, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, process as files, status};
 use crate::errno::{EACCES, ENOENT, EPERM, ESRCH, Result};
+use crate::fs::FileTable;
 use crate::fs::caller;
 use crate::fs::file::describe;
-use crate::fs::file::{FileOps, OpenFlags, Place};
+use crate::fs::file::{File, FileOps, OpenFlags, Place};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
@@ -184,6 +185,25 @@ fn list_numbers(
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of descriptors are small")]
+fn list_descriptors(files: &FileTable, who: Who, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) {
+    let mut from = position.saturating_sub(NUMBERS) as usize;
+    while let Some(fd) = files.next_used(from) {
+        let n = fd.cast_unsigned();
+        from = n as usize + 1;
+        let (name, next) = (Decimal::new(n), NUMBERS + u64::from(n) + 1);
+        let entry = DirEntry { name: name.bytes(), number: fd_number(who, fd), kind: Kind::Symlink, next };
+        if !emit(&entry) || crate::sched::give_way() {
+            return;
+        }
+    }
+}
+
+/// The open file that a thread's descriptor refers to.
+fn file_of(thread: &Thread, fd: i32) -> Result<Arc<File>> {
+    thread.with_files(|files| files.get(fd)).ok_or(ENOENT)?.map_err(|_| ENOENT)
+}
+
 impl Node {
     #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
     fn lookup_in_process(device: u64, who: Who, name: &[u8]) -> Result<Arc<Inode>> {
@@ -244,7 +264,7 @@ impl InodeOps for Node {
                 let fd = parse(name).and_then(|n| i32::try_from(n).ok()).ok_or(ENOENT)?;
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_access(&process)?;
-                let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
+                let file = file_of(&thread, fd)?;
                 let mode = if file.flags().reads() { 0o500 } else { 0 }
                     | if file.flags().writes() { 0o300 } else { 0 };
                 make(device, fd_number(who, fd), Kind::Symlink, mode, Node::Fd(who, fd))
@@ -326,12 +346,8 @@ impl InodeOps for Node {
             Node::Fds(who) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_access(&process)?;
-                let mut fds: Vec<u32> = Vec::new();
-                for fd in thread.files_of().ok_or(ENOENT)?.descriptors(0)? {
-                    fds.try_push(fd.cast_unsigned())?;
-                }
-                let inode = |fd: u32| fd_number(who, fd.cast_signed());
-                list_numbers(&mut fds, position, Kind::Symlink, inode, emit);
+                let list = |files: &FileTable| list_descriptors(files, who, position, emit);
+                thread.with_files(list).ok_or(ENOENT)?;
             }
             _ => return Err(crate::errno::ENOTDIR),
         }
@@ -350,7 +366,7 @@ impl InodeOps for Node {
             Node::Fd(who, fd) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_access(&process)?;
-                let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
+                let file = file_of(&thread, fd)?;
                 out = describe::file(&file, &caller::context().root()?)?;
             }
             _ => return Err(crate::errno::EINVAL),
@@ -371,7 +387,7 @@ impl InodeOps for Node {
                 LinkTo::Root => thread.fs_of().ok_or(ENOENT)?.root(),
             })),
             Node::Fd(who, fd) => Some(follow(who).and_then(|(_, thread)| {
-                let file = thread.files_of().ok_or(ENOENT)?.get(fd).map_err(|_| ENOENT)?;
+                let file = file_of(&thread, fd)?;
                 match &file.place {
                     Place::Named(path) => Ok(path.clone()),
                     Place::Anonymous(..) => crate::fs::reopen(&file),

@@ -152,7 +152,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
     if let Some(c) = thread.credentials_of() {
         put!(out, "Uid:\t{}\t{}\t{}\t{}\n", c.uid, c.euid, c.suid, c.fsuid);
         put!(out, "Gid:\t{}\t{}\t{}\t{}\n", c.gid, c.egid, c.sgid, c.fsgid);
-        put!(out, "FDSize:\t{}\nGroups:\t", thread.files_of().map_or(0, |f| f.size()));
+        put!(out, "FDSize:\t{}\nGroups:\t", thread.with_files(|files| files.size()).unwrap_or(0));
         for group in &c.groups {
             put!(out, "{group} ");
         }

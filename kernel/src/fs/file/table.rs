@@ -1,120 +1,39 @@
 //! Descriptor tables.
 //!
-//! A descriptor is looked up under RCU with no lock. Fork does not copy: parent and child share one image of the table
+//! A descriptor is looked up under RCU with no lock. Fork does not copy: parent and child share one [image](image) of the table
 //! until either changes it, so a child that only execs and exits writes to none of the files it inherited.
 //!
-//! An image has a two-level count, [`Share`]s and the tables of each: a process that forks again and again gives its children a
-//! share of its own, so that processes that inherited one image from a common ancestor do not all write its count.
-//!
-//! Lock order: `change` is innermost but for the allocator; files are released after it is dropped.
+//! Lock order: `change` is innermost but for the allocator; files are released after it is dropped. No holder takes longer than some ten thousand
+//! instructions, however many descriptors there are.
 #![forbid(unsafe_code)]
 
-use alloc::boxed::Box;
+mod chunk;
+mod image;
+
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::ptr;
-use core::sync::atomic::{
-    AtomicBool, AtomicU32,
-    Ordering::{AcqRel, Relaxed},
-};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::lock_order as level;
-use sync::rcu::{RcuArc, RcuHead, RcuRead};
-use sync::{SpinLock, TryVec, lock_class, slab_arc, try_arc};
+use sync::rcu::{RcuArc, RcuRead};
+use sync::{SpinLock, lock_class, slab_arc};
 
+use self::chunk::CHUNK;
+use self::image::{Found, Image, Share, Slot};
 use super::File;
 use crate::account::limits;
-use crate::errno::{EBADF, EINVAL, EMFILE, Result};
+use crate::errno::{EBADF, EMFILE, Result};
 use crate::fs::vfs::locks::Owner;
 
 lock_class! { static TABLE: LockClass = ("file table", level::FileTable); }
 
-struct Slot {
-    file: RcuArc<File>,
-    close_on_exec: AtomicBool,
-}
-
-#[repr(align(64))]
-struct Image {
-    slots: Box<[Slot]>,
-    /// Shares of this image.
-    shares: AtomicU32,
-}
-
-/// One family's part in an image.
-struct Share {
-    image: Arc<Image>,
-    /// Tables that have this share.
-    tables: AtomicU32,
-    rcu: RcuHead,
-}
-
-sync::rcu_object!(Share);
-vm::slab_type!(Share, "file-table-share", Arc);
 vm::slab_type!(FileTable, "file-table", Arc);
 
 /// Slots of a new table.
 const FIRST: usize = 16;
-/// Slots closed before others may run.
-const TURN: usize = 64;
 /// No table gets larger (fs.nr_open), whatever a process's limit says.
 fn most() -> usize {
     limits::NR_OPEN.get() as usize
-}
-
-impl Image {
-    fn try_new(slots: usize) -> Result<Arc<Image>> {
-        let make = |_| Slot { file: RcuArc::empty(), close_on_exec: AtomicBool::new(false) };
-        let slots = sync::heap::try_box_slice(slots, make)?;
-        Ok(try_arc(Image { slots, shares: AtomicU32::new(0) })?)
-    }
-}
-
-impl Share {
-    /// A share of `image` that one table has.
-    fn try_new(image: Arc<Image>) -> Result<Arc<Share>> {
-        let share = slab_arc(Share { image, tables: AtomicU32::new(1), rcu: RcuHead::new() })?;
-        share.image.shares.fetch_add(1, Relaxed);
-        Ok(share)
-    }
-
-    /// A share of a copy of `image` with at least `slots` places, whose descriptors count anew.
-    fn try_copy(image: &Image, slots: usize) -> Result<Arc<Share>> {
-        // Nothing is counted before all that can fail is done.
-        let copy = Share::try_new(Image::try_new(slots.max(image.slots.len()))?)?;
-        let read = sync::rcu::read();
-        for (from, to) in image.slots.iter().zip(&copy.image.slots) {
-            if let Some(file) = from.file.get(&read) {
-                file.add_open();
-                to.file.swap(Some(file));
-                to.close_on_exec.store(from.close_on_exec.load(Relaxed), Relaxed);
-            }
-        }
-        Ok(copy)
-    }
-
-    /// Does one table alone have the image?
-    fn is_alone(&self) -> bool {
-        self.tables.load(Relaxed) == 1 && self.image.shares.load(Relaxed) == 1
-    }
-
-    /// One table less; the last one closes every file. `sleeps`: the caller may sleep.
-    fn leave(&self, sleeps: bool) {
-        if self.tables.fetch_sub(1, AcqRel) != 1 || self.image.shares.fetch_sub(1, AcqRel) != 1 {
-            return;
-        }
-        for slots in self.image.slots.chunks(TURN) {
-            for slot in slots {
-                if let Some(file) = slot.file.take() {
-                    file.drop_open();
-                }
-            }
-            if sleeps {
-                // All are closed, whatever signal has come.
-                let _ = crate::sched::give_way();
-            }
-        }
-    }
 }
 
 #[repr(align(64))]
@@ -175,7 +94,7 @@ impl FileTable {
         }
         let table =
             FileTable::with_share(share.clone(), Change { free: change.free, origin: Origin::Inherited })?;
-        share.tables.fetch_add(1, Relaxed);
+        share.join();
         Ok(table)
     }
 
@@ -183,7 +102,7 @@ impl FileTable {
         let read = sync::rcu::read();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         let image = self.image(&read).ok_or(EBADF)?;
-        image.slots.get(index).and_then(|s| s.file.get(&read)).ok_or(EBADF)
+        image.slot(index, &read).and_then(|s| s.file.get(&read)).ok_or(EBADF)
     }
 
     #[inline]
@@ -194,24 +113,28 @@ impl FileTable {
     /// The place `index` and the file there.
     #[inline]
     fn find<'r>(&'r self, index: usize, read: &'r RcuRead) -> Result<(&'r Slot, &'r File)> {
-        let slot = self.image(read).and_then(|image| image.slots.get(index)).ok_or(EBADF)?;
+        let slot = self.image(read).and_then(|image| image.slot(index, read)).ok_or(EBADF)?;
         Ok((slot, slot.file.load(read).ok_or(EBADF)?))
     }
 
-    /// The image, which this table alone has from now on, with a place for `index`. `change` is held.
-    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
-    fn own<'r>(&'r self, index: usize, change: &mut Change, read: &'r RcuRead) -> Result<&'r Image> {
+    /// The image, and the place `index` in it, which this table alone has from now on. `change` is held.
+    fn own<'r>(
+        &'r self,
+        index: usize,
+        change: &mut Change,
+        read: &'r RcuRead,
+    ) -> Result<(&'r Image, &'r Slot)> {
         let share = self.share.load(read).ok_or(EBADF)?;
-        let image = &*share.image;
-        if share.is_alone() && index < image.slots.len() {
-            return Ok(image);
+        if !share.owns(index)
+            && let Some(own) = share.make_own(index, read)?
+        {
+            self.share.swap(Some(own));
+            change.origin = Origin::Own;
+            // Perhaps the last by now; but the copy has counted each file, so none is closed here.
+            share.leave(false);
         }
-        let slots =
-            if index < image.slots.len() { image.slots.len() } else { (index + 1).next_power_of_two() };
-        self.share.swap(Some(Share::try_copy(image, slots)?));
-        change.origin = Origin::Own;
-        share.leave(false);
-        self.image(read).ok_or(EBADF)
+        let image = self.image(read).ok_or(EBADF)?;
+        Ok((image, image.slot(index, read).ok_or(EBADF)?))
     }
 
     /// Enters `file` at the lowest free descriptor that is at least `from` and below `limit`.
@@ -219,22 +142,18 @@ impl FileTable {
     pub fn install(&self, file: Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
         let mut change = self.change.lock();
         let limit = limit.min(most());
-        let start = from.max(change.free);
         let read = sync::rcu::read();
-        let image = self.image(&read).ok_or(EBADF)?;
-        let rest = image.slots.get(start..).unwrap_or(&[]);
-        let index = match rest.iter().position(|s| s.file.load(&read).is_none()) {
-            Some(n) => start + n,
-            None => start.max(image.slots.len()),
-        };
+        let index = self.image(&read).ok_or(EBADF)?.next_free(from.max(change.free), &read);
         if index >= limit {
             return Err(EMFILE);
         }
-        let image = self.own(index, &mut change, &read)?;
-        let slot = image.slots.get(index).ok_or(EMFILE)?;
+        let (image, slot) = self.own(index, &mut change, &read)?;
         file.add_open();
         slot.close_on_exec.store(close_on_exec, Relaxed);
         slot.file.swap(Some(file));
+        if index >= CHUNK {
+            image.mark_far(index, true, &read);
+        }
         if from <= change.free {
             change.free = index + 1;
         }
@@ -250,12 +169,14 @@ impl FileTable {
         let old = {
             let mut change = self.change.lock();
             let read = sync::rcu::read();
-            let image = self.own(index, &mut change, &read)?;
-            let slot = image.slots.get(index).ok_or(EBADF)?;
+            let (image, slot) = self.own(index, &mut change, &read)?;
             let old = slot.file.take();
             file.add_open();
             slot.close_on_exec.store(close_on_exec, Relaxed);
             slot.file.swap(Some(file));
+            if index >= CHUNK {
+                image.mark_far(index, true, &read);
+            }
             old
         };
         if let Some(old) = old {
@@ -271,9 +192,11 @@ impl FileTable {
             let read = sync::rcu::read();
             // Look before copying a shared image for nothing.
             self.find(index, &read)?;
-            let image = self.own(index, &mut change, &read)?;
-            let slot = image.slots.get(index).ok_or(EBADF)?;
+            let (image, slot) = self.own(index, &mut change, &read)?;
             let file = slot.file.take().ok_or(EBADF)?;
+            if index >= CHUNK {
+                image.mark_far(index, false, &read);
+            }
             change.free = change.free.min(index);
             file
         };
@@ -295,53 +218,58 @@ impl FileTable {
         let mut change = self.change.lock();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         let read = sync::rcu::read();
-        let image = self.own(index, &mut change, &read)?;
-        image.slots.get(index).ok_or(EBADF)?.close_on_exec.store(on, Relaxed);
+        self.own(index, &mut change, &read)?.1.close_on_exec.store(on, Relaxed);
         Ok(())
     }
 
     /// What exec does: closes the descriptors marked so.
-    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
     pub fn exec(&self) {
         let mut from = 0;
-        loop {
-            let marked = {
-                let read = sync::rcu::read();
-                self.image(&read).and_then(|image| {
-                    image
-                        .slots
-                        .iter()
-                        .skip(from)
-                        .position(|s| s.close_on_exec.load(Relaxed) && s.file.load(&read).is_some())
-                })
-            };
-            let Some(skipped) = marked else { return };
-            if self.close((from + skipped) as i32).is_err() {
+        while let Some(fd) = self.search(from, true, |slot, _| slot.close_on_exec.load(Relaxed)) {
+            if self.close(fd as i32).is_err() {
                 return;
             }
-            from += skipped + 1;
+            from = fd.saturating_add(1);
             crate::sched::schedule_if_needed();
         }
     }
 
-    /// The descriptors in use, at and above `from`; for /proc/PID/fd and close_range.
-    pub fn descriptors(&self, from: usize) -> Result<Vec<i32>> {
-        let read = sync::rcu::read();
-        let mut list = Vec::new();
-        if let Some(image) = self.image(&read) {
-            for (i, slot) in image.slots.iter().enumerate().skip(from) {
-                if slot.file.load(&read).is_some() {
-                    list.try_push(i32::try_from(i).map_err(|_| EINVAL)?)?;
-                }
+    /// The lowest descriptor at or above `from` that is `wanted`. `sleeps`: the caller may sleep, and gives way.
+    fn search(&self, mut from: usize, sleeps: bool, wanted: impl Fn(&Slot, &File) -> bool) -> Option<usize> {
+        loop {
+            let found = {
+                let read = sync::rcu::read();
+                self.image(&read)?.search(from, &wanted, &read)?
+            };
+            match found {
+                Found::At(fd) => return Some(fd),
+                Found::NotBefore(fd) => from = fd,
+            }
+            if sleeps {
+                crate::sched::schedule_if_needed();
             }
         }
-        Ok(list)
+    }
+
+    /// The lowest descriptor in use at or above `from`; for /proc/PID/fd and close_range. Takes some ten thousand instructions at most.
+    pub fn next_used(&self, from: usize) -> Option<i32> {
+        let read = sync::rcu::read();
+        self.image(&read)?.next_used(from, &read).map(|fd| fd as i32)
+    }
+
+    /// Calls `f` for each descriptor in use.
+    pub fn for_each(&self, mut f: impl FnMut(i32)) {
+        let mut from = 0;
+        while let Some(fd) = self.next_used(from) {
+            f(fd);
+            from = (fd as usize).saturating_add(1);
+        }
     }
 
     /// Places in the table, for FDSize of /proc/PID/status.
     pub fn size(&self) -> usize {
         let read = sync::rcu::read();
-        self.image(&read).map_or(0, |i| i.slots.len())
+        self.image(&read).map_or(0, |image| image.size(&read))
     }
 }
 
@@ -358,45 +286,35 @@ impl FileTable {
     }
 
     /// Nobody has the table any more, and its record locks go with it.
-    fn release_locks(&self) {
+    fn release_locks(&self, sleeps: bool) {
         let mut from = 0;
-        loop {
-            let locked = {
-                let read = sync::rcu::read();
-                let Some(image) = self.image(&read) else { return };
-                let mut rest = image.slots.iter().enumerate().skip(from);
-                rest.find_map(|(i, slot)| {
-                    slot.file.load(&read).filter(|file| file.inode().locks.is_used())?;
-                    Some((i, slot.file.get(&read)?))
-                })
-            };
-            let Some((at, file)) = locked else { return };
-            file.inode().locks.release_records(self.lock_owner());
-            from = at.saturating_add(1);
+        while let Some(fd) = self.search(from, sleeps, |_, file| file.inode().locks.is_used()) {
+            if let Ok(file) = self.get(fd as i32) {
+                file.inode().locks.release_records(self.lock_owner());
+            }
+            from = fd.saturating_add(1);
         }
     }
-}
 
-impl FileTable {
+    /// Closes every file, unless another table has the same image.
+    fn end(&mut self, sleeps: bool) {
+        self.release_locks(sleeps);
+        if let Some(share) = self.share.take() {
+            share.leave(sleeps);
+        }
+    }
+
     /// Gives a reference up; the last one closes every file, and gives way meanwhile. May sleep.
     pub fn give_up(mut table: Arc<FileTable>) {
-        let Some(last) = Arc::get_mut(&mut table) else { return };
-        last.release_locks();
-        if let Some(share) = last.share.take() {
-            share.leave(true);
+        if let Some(last) = Arc::get_mut(&mut table) {
+            last.end(true);
         }
     }
 }
 
 impl Drop for FileTable {
     fn drop(&mut self) {
-        self.release_locks();
-        let read = sync::rcu::read();
-        let share = self.share.get(&read);
-        drop(read);
-        if let Some(share) = share {
-            share.leave(false);
-        }
+        self.end(false);
     }
 }
 

@@ -16,14 +16,9 @@ use crate::fs::anon::timerfd::TimerFile;
 pub fn clock_was_set() {
     super::walk_processes(|process| {
         process.timers.clock_was_set();
-        process.for_each_thread(|thread| {
-            let Some(files) = thread.files_of() else { return };
-            for fd in files.descriptors(0).unwrap_or_default() {
-                if let Ok(file) = files.get(fd)
-                    && let Some(timer) = file.downcast::<TimerFile>()
-                {
-                    timer.clock_was_set();
-                }
+        process.walk_files(|file| {
+            if let Some(timer) = file.downcast::<TimerFile>() {
+                timer.clock_was_set();
             }
         });
         true

@@ -23,15 +23,14 @@ pub fn sys_close_range(first: u32, last: u32, flags: u32) -> Result<usize> {
         return Err(EINVAL);
     }
     let files = caller::files();
-    for fd in files.descriptors(first as usize)? {
-        if fd.cast_unsigned() > last {
-            break;
-        }
+    let mut from = first;
+    while let Some(fd) = files.next_used(from as usize).filter(|fd| fd.cast_unsigned() <= last) {
         if crate::sched::give_way() {
             break;
         }
         // Another thread may have closed it meanwhile.
         let _ = if flags != 0 { files.set_close_on_exec(fd, true) } else { files.close(fd) };
+        from = fd.cast_unsigned().saturating_add(1);
     }
     Ok(0)
 }

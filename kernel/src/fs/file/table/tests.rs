@@ -8,8 +8,10 @@ use crate::testing::{check, in_process, thread};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec;
+use std::vec::Vec;
 
-const LIMIT: usize = 40;
+/// More than two chunks.
+const LIMIT: usize = 3 * CHUNK - 40;
 
 /// Of each descriptor: which file, and whether exec closes it.
 type Model = BTreeMap<usize, (usize, bool)>;
@@ -26,7 +28,9 @@ enum Op {
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let (table, fd) = (|| 0usize..4, || prop_oneof![4 => 0usize..8, 1 => 0..LIMIT + 3]);
+    let at = |edge: usize| edge - 3..edge + 3;
+    let fd = move || prop_oneof![4 => 0usize..8, 1 => at(FIRST), 1 => at(CHUNK), 1 => at(2 * CHUNK), 1 => at(LIMIT), 1 => 0..LIMIT];
+    let table = || 0usize..4;
     let op = prop_oneof![
         6 => (table(), fd(), any::<bool>())
             .prop_map(|(table, from, close_on_exec)| Op::Install { table, from, close_on_exec }),
@@ -48,6 +52,12 @@ fn file() -> Arc<File> {
 
 fn lowest_free(model: &Model, from: usize) -> usize {
     (from..).find(|fd| !model.contains_key(fd)).unwrap()
+}
+
+fn descriptors(table: &FileTable) -> Vec<usize> {
+    let mut list = Vec::new();
+    table.for_each(|fd| list.push(fd as usize));
+    list
 }
 
 /// Tables with what should be in them; all files ever made.
@@ -110,8 +120,7 @@ impl World {
 
     fn check(&self) {
         for (table, model) in &self.tables {
-            let fds: Vec<usize> = table.descriptors(0).unwrap().iter().map(|fd| *fd as usize).collect();
-            assert_eq!(fds, model.keys().copied().collect::<Vec<_>>());
+            assert_eq!(descriptors(table), model.keys().copied().collect::<Vec<_>>());
             for (&fd, &(file, close_on_exec)) in model {
                 assert!(Arc::ptr_eq(&table.get(fd as i32).unwrap(), &self.files[file]));
                 assert_eq!(table.close_on_exec(fd as i32), Ok(close_on_exec));
@@ -127,7 +136,7 @@ impl World {
 #[test]
 fn tables_agree_with_a_map_however_they_fork() {
     in_process(|| {
-        check(200, &ops(), |ops| {
+        check(100, &ops(), |ops| {
             let first = (FileTable::try_new().unwrap(), Model::new());
             let mut world = World { tables: vec![first], files: Vec::new() };
             for op in &ops {
@@ -198,10 +207,19 @@ fn without_memory_a_table_stays_as_it_was() {
                 assert!(table.install(file.clone(), 0, LIMIT, false).is_err());
                 assert!(child.close(3).is_err());
             });
-            assert_eq!(table.descriptors(0).unwrap().len(), FIRST);
-            assert_eq!(child.descriptors(0).unwrap().len(), FIRST);
+            assert_eq!(descriptors(&table).len(), FIRST);
+            assert_eq!(descriptors(&child).len(), FIRST);
         }
         assert_eq!(table.install(file.clone(), 0, LIMIT, false), Ok(FIRST as i32));
+        let far = CHUNK as i32 + 3;
+        let mut failures = 0;
+        let install = || child.install_at(file.clone(), far, LIMIT, false);
+        while sync::heap::hosted::fail_after(failures, install).is_err() {
+            assert_eq!(descriptors(&child).len(), FIRST);
+            failures += 1;
+        }
+        assert!(failures > 3);
+        assert_eq!(descriptors(&child).len(), FIRST + 1);
         drop((table, child));
         assert!(file.is_closed());
     });
@@ -226,6 +244,94 @@ fn threads_that_open_and_close_at_once_never_get_one_descriptor_twice() {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join());
-        assert_eq!(table.descriptors(0), Ok(Vec::new()));
+        assert_eq!(descriptors(&table), []);
+    });
+}
+
+/// A table with every descriptor below `end`, all of one file.
+fn full_table(file: &Arc<File>, end: usize) -> Arc<FileTable> {
+    let table = FileTable::try_new().unwrap();
+    for n in 0..end {
+        assert_eq!(table.install(file.clone(), 0, most(), false), Ok(n as i32));
+    }
+    table
+}
+
+#[test]
+fn the_lowest_free_descriptor_is_found_behind_full_chunks() {
+    in_process(|| {
+        let file = file();
+        let end = 5 * CHUNK;
+        let table = full_table(&file, end);
+        assert_eq!(table.size(), 8 * CHUNK, "a power of two");
+        let holes = [CHUNK - 1, CHUNK, 2 * CHUNK + 63, 2 * CHUNK + 64, 4 * CHUNK - 1];
+        for hole in holes {
+            table.close(hole as i32).unwrap();
+            assert_eq!(table.next_used(hole), Some(hole as i32 + 1));
+        }
+        let from = 2 * CHUNK + 64;
+        assert_eq!(table.install(file.clone(), from, most(), false), Ok(from as i32));
+        assert_eq!(table.install(file.clone(), from, most(), false), Ok(4 * CHUNK as i32 - 1));
+        assert_eq!(table.install(file.clone(), from, end, false), Err(EMFILE));
+        for hole in holes.into_iter().take(3) {
+            assert_eq!(table.install(file.clone(), 0, most(), false), Ok(hole as i32));
+        }
+        assert_eq!(table.install(file.clone(), 0, end, false), Err(EMFILE));
+        assert_eq!(table.install(file, 0, most(), false), Ok(end as i32));
+    });
+}
+
+#[test]
+fn the_last_descriptor_of_all_can_be_had_and_nothing_lies_between() {
+    in_process(|| {
+        let (table, file) = (FileTable::try_new().unwrap(), file());
+        let last = most() as i32 - 1;
+        assert_eq!(table.install_at(file.clone(), last, most(), true), Ok(()));
+        assert_eq!(table.install(file.clone(), 0, most(), false), Ok(0));
+        assert_eq!(table.install(file.clone(), most() - 1, most(), false), Err(EMFILE));
+        assert_eq!(table.install(file.clone(), most() - 2, most(), false), Ok(last - 1));
+        assert_eq!(descriptors(&table), [0, most() - 2, most() - 1]);
+        assert_eq!(table.size(), most());
+        for missing in [CHUNK, 2 * CHUNK, most() - 3] {
+            assert_eq!(table.get(missing as i32).err(), Some(EBADF));
+            assert_eq!(table.close(missing as i32), Err(EBADF));
+        }
+        table.exec();
+        assert_eq!(descriptors(&table), [0, most() - 2]);
+    });
+}
+
+#[test]
+fn a_change_after_fork_copies_one_chunk_and_closes_nothing_of_the_others() {
+    in_process(|| {
+        let file = file();
+        let end = 3 * CHUNK;
+        let parent = full_table(&file, end);
+        let child = parent.try_clone().unwrap();
+        child.close(CHUNK as i32).unwrap();
+        let opens = file.opens.load(Relaxed) as usize;
+        // The child's first places, and the rest of the one chunk.
+        assert_eq!(opens, end + CHUNK + (CHUNK - 1));
+        assert!(parent.get(CHUNK as i32).is_ok());
+        drop(parent);
+        assert_eq!(file.opens.load(Relaxed) as usize, end - 1);
+        drop(child);
+        assert!(file.is_closed());
+    });
+}
+
+#[test]
+fn a_lookup_in_the_image_that_a_table_left_still_finds_what_the_last_user_of_it_closed() {
+    in_process(|| {
+        let file = file();
+        let table = full_table(&file, CHUNK + 1);
+        let child = table.try_clone().unwrap();
+        let read = sync::rcu::read();
+        let image = table.image(&read).unwrap();
+        table.close(5).unwrap();
+        drop(child);
+        for fd in [0, 5, CHUNK] {
+            assert!(image.slot(fd, &read).is_some_and(|slot| slot.file.load(&read).is_some()), "{fd}");
+        }
     });
 }

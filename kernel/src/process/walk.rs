@@ -1,0 +1,48 @@
+//! Walks over what a process has much of, which give way between one and the next. No lock is held and no RCU section open.
+
+use alloc::sync::Arc;
+
+use super::{Process, Thread};
+use crate::fs::File;
+use crate::sched::give_way;
+
+impl Process {
+    /// As `for_each_thread`, without a lock: `f` may sleep. Threads that are made meanwhile are left out.
+    pub fn walk_threads(&self, mut f: impl FnMut(&Arc<Thread>)) {
+        // From the last to the first: where one in between is gone, the rest moves towards what has been visited.
+        let mut left = usize::MAX;
+        loop {
+            let thread = {
+                let threads = self.threads.lock();
+                left = left.min(threads.len()).saturating_sub(1);
+                threads.get(left).cloned()
+            };
+            let Some(thread) = thread else { return };
+            f(&thread);
+            let _ = give_way();
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Calls `f` for each file that a descriptor of the process refers to, perhaps more than once. May sleep.
+    pub fn walk_files(&self, mut f: impl FnMut(&File)) {
+        let mut last = 0;
+        self.walk_threads(|thread| {
+            thread.with_files(|files| {
+                // Most threads have the table of the one before.
+                let this = core::ptr::from_ref(files).addr();
+                if core::mem::replace(&mut last, this) == this {
+                    return;
+                }
+                files.for_each(|fd| {
+                    if let Ok(file) = files.get(fd) {
+                        f(&file);
+                    }
+                    let _ = give_way();
+                });
+            });
+        });
+    }
+}

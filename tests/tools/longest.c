@@ -289,6 +289,24 @@ static void names(void)
 	}
 	rmdir("many");
 }
+static void large_directory(void)
+{
+	char name[32];
+	mkdir("many", 0700);
+	close(open("many/file", O_CREAT | O_WRONLY, 0600));
+	for (int i = 0; i < 70000; i++) {
+		sprintf(name, "many/%d", i);
+		if (link("many/file", name))
+			_exit(4);
+	}
+	for (int i = 0; i < 70000; i++) {
+		sprintf(name, "many/%d", i);
+		unlink(name);
+	}
+	unlink("many/file");
+	rmdir("many");
+	usleep(100000);
+}
 static void maps(void)
 {
 	char *at = mmap(0, 60000 * PAGE, RW, ANON, -1, 0), buffer[65536];
@@ -368,7 +386,7 @@ static const struct { const char *name; void (*f)(void); } cases[] = {
 	CASE(unmap), CASE(unmap_sparse), CASE(protect), CASE(protect_sparse), CASE(dont_need), CASE(dont_need_sparse), CASE(dont_fork), CASE(lock_sparse), CASE(sync_sparse),
 	CASE(map_over), CASE(move_touched), CASE(move_sparse), CASE(exit_touched), CASE(exit_sparse), CASE(pieces), CASE(fork_touched), CASE(fork_sparse), CASE(fork_leaves), CASE(exit_leaves), CASE(status_leaves), CASE(move_leaves), CASE(empty_tables), CASE(lock_pieces), CASE(exec_sparse), CASE(mincore_),
 	CASE(truncate_), CASE(drop), CASE(drop_large), CASE(truncate_mapped), CASE(drop_mapped), CASE(scattered), CASE(exit_files), CASE(close_range_), CASE(cloexec_range), CASE(fork_files), CASE(fork_files_close), CASE(grow_table), CASE(far_file), CASE(fork_table), CASE(fd_dir), CASE(poll_files),
-	CASE(epoll_close), CASE(kill_group), CASE(kill_all), CASE(set_priority), CASE(zombies), CASE(names), CASE(maps), CASE(proc_stat), CASE(tiny_vectors), CASE(arguments), CASE(queued), CASE(exit_timers), CASE(futex_wake_all), CASE(futexes),
+	CASE(epoll_close), CASE(kill_group), CASE(kill_all), CASE(set_priority), CASE(zombies), CASE(names), CASE(large_directory), CASE(maps), CASE(proc_stat), CASE(tiny_vectors), CASE(arguments), CASE(queued), CASE(exit_timers), CASE(futex_wake_all), CASE(futexes),
 };
 
 static struct figure { char kind[32]; long ns; char pc[32]; } before[KINDS], after[KINDS];

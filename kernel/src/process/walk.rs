@@ -1,4 +1,5 @@
 //! Walks over what a process has much of, which give way between one and the next. No lock is held and no RCU section open.
+#![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
 

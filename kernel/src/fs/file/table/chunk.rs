@@ -5,6 +5,7 @@
 //! chunk. Where a descriptor is free, bits tell: a bit for each place of a chunk, and one for each chunk that is full.
 //!
 //! All changes are made under the lock of a table that has the image alone; lookups are made under RCU.
+#![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

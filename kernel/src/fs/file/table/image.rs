@@ -8,6 +8,7 @@
 //!
 //! A lookup that began before a table went over to another image goes on in the old one. So nothing is taken out of an image that ends:
 //! its files are closed at once, and dropped with it, after the lookups.
+#![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -18,10 +18,11 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use crate::lock_order as level;
 use sync::percpu_ref::PerCpuOwner as Owner;
-use sync::rcu::{Chain, Prepared, RcuArc, RcuHead, RcuRead};
+use sync::rcu::{Chain, InParts, Parts, Prepared, RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, lock_class, slab_arc};
 
 use super::cache::claim::Claims;
@@ -51,6 +52,8 @@ impl Entry {
 
 struct Table {
     buckets: Box<[Chain<Entry>]>,
+    /// In which the buckets of a large table are dropped.
+    parts: Option<Box<InParts<Buckets>>>,
     rcu: RcuHead,
 }
 
@@ -58,26 +61,44 @@ vm::slab_type!(Table, "directory-table", Arc);
 
 sync::rcu_object!(Table);
 
-impl Table {
-    fn try_new(buckets: usize) -> Result<Arc<Table>> {
-        Ok(slab_arc(Table {
-            buckets: sync::heap::try_box_slice(buckets, |_| Chain::new())?,
-            rcu: RcuHead::new(),
-        })?)
-    }
+/// The buckets of a table that nobody reads any more.
+struct Buckets(Vec<Chain<Entry>>);
 
-    /// Drops all entries of a table that nobody reads any more. Gives way.
-    fn empty(&self) {
-        for (n, bucket) in self.buckets.iter().enumerate() {
-            while bucket.remove(|_| true, &sync::rcu::read()).is_some() {}
-            if n.is_multiple_of(64) {
-                schedule_if_needed();
-            }
+impl Parts for Buckets {
+    fn drop_part(&mut self) -> bool {
+        let left = self.0.len().saturating_sub(TURN);
+        self.0.truncate(left);
+        left != 0
+    }
+}
+
+impl Table {
+    /// Gives way: the caller holds no lock but sleeping ones.
+    fn try_new(buckets: usize) -> Result<Arc<Table>> {
+        let parts = match buckets {
+            ..=TURN => None,
+            _ => Some(sync::try_box(InParts::new(Buckets(Vec::new())))?),
+        };
+        let mut chains = sync::try_vec(buckets)?;
+        while chains.len() < buckets {
+            chains.resize_with(buckets.min(chains.len().saturating_add(TURN)), Chain::new);
+            schedule_if_needed();
         }
+        Ok(slab_arc(Table { buckets: chains.into_boxed_slice(), parts, rcu: RcuHead::new() })?)
     }
 
     fn bucket(&self, hash: u64) -> Option<&Chain<Entry>> {
         self.buckets.get(hash as usize & (self.buckets.len().wrapping_sub(1)))
+    }
+}
+
+impl Drop for Table {
+    /// A large one goes in parts: it may be in a callback.
+    fn drop(&mut self) {
+        if let Some(mut parts) = self.parts.take() {
+            parts.value().0 = core::mem::take(&mut self.buckets).into_vec();
+            InParts::begin_drop(parts);
+        }
     }
 }
 
@@ -114,8 +135,8 @@ const BUCKETS: usize = 8;
 const LOAD: usize = 2;
 /// Buckets of the largest table: 4 MiB, as much as can be had in one piece. Its chains are longer.
 const MOST_BUCKETS: usize = 1 << 19;
-/// Buckets of a table whose entries are too many for one callback.
-const LARGE: usize = 2048;
+/// Buckets that are made or dropped, with their entries, before others may run.
+const TURN: usize = 512;
 
 impl Directory {
     /// The names of a directory below `above`, which is of the same file system.
@@ -250,13 +271,7 @@ impl Directory {
             }
             schedule_if_needed();
         }
-        let old = self.table.get(&sync::rcu::read());
         self.table.swap(Some(table));
-        if let Some(old) = old.filter(|old| old.buckets.len() >= LARGE) {
-            // Its entries would all go in one callback. Once nobody reads it, each goes in one of its own.
-            sync::rcu::synchronize();
-            old.empty();
-        }
         Ok(())
     }
 }

@@ -46,12 +46,19 @@ pub static PROC: FsType = FsType { name: "proc", magic: 0x9fa0, nodev: true, mou
 
 pub static SYSFS: FsType = FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, mount: mount_sysfs };
 
-fn mount_proc(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
+/// There are no options: hidepid=, gid= and subset= are refused as words that mean nothing are.
+fn check_no_options(text: &[u8]) -> Result {
+    if text.iter().all(|&byte| byte == b',') { Ok(()) } else { Err(EINVAL) }
+}
+
+fn mount_proc(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
+    check_no_options(options)?;
     let device = new_device();
     SuperBlock::try_new(kind, Cache::Uncached, device, nodes::root(device)?, try_box(Plain)?)
 }
 
-fn mount_sysfs(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
+fn mount_sysfs(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
+    check_no_options(options)?;
     let device = new_device();
     let new = NewInode { kind: Kind::Directory, mode: 0o555, uid: 0, gid: 0, rdev: 0 };
     let root = Inode::try_new(1, device, &new, try_box(Plain)?)?;

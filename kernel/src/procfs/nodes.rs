@@ -10,7 +10,7 @@ use sync::{TryVec, try_box};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, process as files, status};
-use crate::errno::{EACCES, ENOENT, EPERM, ESRCH, Result};
+use crate::errno::{EACCES, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::FileTable;
 use crate::fs::caller;
 use crate::fs::file::describe;
@@ -57,6 +57,11 @@ impl Who {
     /// The process, if it is there still. A zombie is.
     fn process(self) -> Option<Arc<Process>> {
         find_process(self.pid).filter(|process| process.started == self.began)
+    }
+
+    fn is_caller(self) -> bool {
+        let caller = &crate::process::current().process;
+        caller.pid() == self.pid && caller.started == self.began
     }
 
     /// The process and the thread.
@@ -273,29 +278,27 @@ impl InodeOps for Node {
         }
     }
 
-    // On Linux a name that is not there is already an error when it is looked for.
-    fn create(&self, _: &Inode, _: &[u8], _: &NewInode) -> Result<Arc<Inode>> {
-        Err(ENOENT)
+    fn names_are_given(&self) -> bool {
+        true
     }
 
-    fn mkdir(&self, _: &Inode, _: &[u8], _: &NewInode) -> Result<Arc<Inode>> {
-        Err(ENOENT)
+    /// Linux has the directory of a process immutable, and below /proc/sys the mode alone counts.
+    fn refuses_writing(&self) -> Option<Errno> {
+        match self {
+            Node::Process(_) => Some(EPERM),
+            Node::Fixed(..) => Some(EACCES),
+            Node::Setting(setting) if setting.write.is_none() => Some(EACCES),
+            _ => None,
+        }
     }
 
-    fn mknod(&self, _: &Inode, _: &[u8], _: &NewInode) -> Result<Arc<Inode>> {
-        Err(ENOENT)
+    /// A process may look at its own descriptors, though it may not be looked into.
+    fn grants(&self) -> bool {
+        matches!(*self, Node::Fds(who) if who.is_caller())
     }
 
-    fn symlink(&self, _: &Inode, _: &[u8], _: &NewInode, _: &[u8]) -> Result<Arc<Inode>> {
-        Err(ENOENT)
-    }
-
-    fn link(&self, _: &Inode, _: &[u8], _: &Inode) -> Result {
-        Err(ENOENT)
-    }
-
-    fn rename(&self, moving: &Moving<'_>) -> Result {
-        Err(if moving.target.is_some() { EPERM } else { ENOENT })
+    fn rename(&self, _: &Moving<'_>) -> Result {
+        Err(EPERM)
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]

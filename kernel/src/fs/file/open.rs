@@ -11,10 +11,21 @@ use crate::fs::vfs::access::{self, Cred, EXEC, READ, WRITE};
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::inode::Kind;
-use crate::fs::vfs::lookup::{self, Child, Last, Start, Walk};
+use crate::fs::vfs::lookup::{self, Child, Start, Walk};
 use crate::fs::vfs::mount::{NO_DEV, NO_EXEC, Path};
 
-/// Opens `path`; `mode` is for files that O_CREAT makes.
+/// EINVAL: O_CREAT of a directory, or O_TMPFILE without O_DIRECTORY or to read only.
+pub fn check_flags(flags: OpenFlags) -> Result {
+    let wants_directory = OpenFlags::DIRECTORY.union(OpenFlags::TMPFILE);
+    if !flags.intersects(wants_directory) || flags.contains(OpenFlags::PATH) {
+        return Ok(());
+    }
+    let unnamed = flags.contains(OpenFlags::TMPFILE);
+    let wrong = unnamed && (!flags.contains(OpenFlags::DIRECTORY) || flags.bits() & 3 == 0);
+    if wrong || flags.contains(OpenFlags::DIRECTORY.union(OpenFlags::CREATE)) { Err(EINVAL) } else { Ok(()) }
+}
+
+/// Opens `path`; `flags` are checked. `mode` is for files that O_CREAT makes.
 ///
 /// # Errors
 /// ENFILE comes before all that the path says.
@@ -26,9 +37,6 @@ pub fn open(
     flags: OpenFlags,
     mode: u32,
 ) -> Result<Arc<File>> {
-    if !are_possible(flags) {
-        return Err(EINVAL);
-    }
     let counted = Counted::try_new()?;
     if flags.contains(OpenFlags::PATH) {
         let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::CLOEXEC;
@@ -62,18 +70,6 @@ pub fn open(
     Ok(file)
 }
 
-/// Do the flags fit together?
-fn are_possible(flags: OpenFlags) -> bool {
-    if flags.contains(OpenFlags::PATH) {
-        return true;
-    }
-    let makes_name = flags.contains(OpenFlags::CREATE);
-    if flags.contains(OpenFlags::TMPFILE) {
-        return flags.contains(OpenFlags::DIRECTORY) && !makes_name && flags.writes();
-    }
-    !(makes_name && flags.contains(OpenFlags::DIRECTORY))
-}
-
 /// What is to be opened, and whether this call made it.
 fn find(
     context: &FsContext,
@@ -91,10 +87,10 @@ fn find(
     let exclusive = flags.contains(OpenFlags::EXCLUSIVE);
     loop {
         let parent = walk.parent()?;
-        let Last::Name(name) = &parent.last else { return Err(EISDIR) };
         if parent.slash {
             return Err(EISDIR);
         }
+        let name = parent.name(EISDIR)?;
         match walk.child(&parent, name, follow && !exclusive)? {
             Child::Followed => {}
             Child::Found(_) if exclusive => return Err(EEXIST),
@@ -120,17 +116,16 @@ fn find(
 /// May what was found be opened like this?
 fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     let inode = &found.dentry.inode;
+    if flags.contains(OpenFlags::DIRECTORY) && !inode.is_dir() {
+        return Err(ENOTDIR);
+    }
     match inode.kind {
         Kind::Symlink => return Err(ELOOP),
         Kind::Directory if flags.writes() || flags.is_for_ioctl() || flags.contains(OpenFlags::TRUNCATE) => {
             return Err(EISDIR);
         }
         Kind::Character | Kind::Block if found.mount.flags() & NO_DEV != 0 => return Err(EACCES),
-        Kind::Socket => return Err(ENXIO),
         _ => {}
-    }
-    if flags.contains(OpenFlags::DIRECTORY) && !inode.is_dir() {
-        return Err(ENOTDIR);
     }
     let mut want = 0;
     if flags.reads() {

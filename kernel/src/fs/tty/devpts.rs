@@ -10,7 +10,7 @@ use crate::lock_order as level;
 use sync::level::Held;
 use sync::{Mutex, lock_class, try_box};
 
-use crate::errno::{EIO, ENOENT, ENOMEM, Result};
+use crate::errno::{EINVAL, EIO, ENOENT, ENOMEM, ENOSPC, Result};
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::cache::Cache;
@@ -32,9 +32,15 @@ pub static DEVPTS: FsType = FsType { name: "devpts", magic: 0x1cd1, nodev: true,
 #[derive(Clone, Copy)]
 struct Options {
     mode: u32,
+    uid: Option<u32>,
     gid: Option<u32>,
     ptmx: u32,
+    /// So many terminals at most have a node.
+    most: u32,
 }
+
+/// As many terminals as Linux has at most.
+const MOST: u32 = 1 << 20;
 
 struct Instance {
     superblock: Arc<SuperBlock>,
@@ -44,28 +50,36 @@ struct Instance {
 
 static INSTANCE: Mutex<Option<Instance>, level::Devpts> = Mutex::new(None, &DEVPTS_LOCK);
 
-fn parse(text: &[u8]) -> Options {
-    let mut options = Options { mode: 0o600, gid: None, ptmx: 0 };
-    for word in core::str::from_utf8(text).unwrap_or("").split(',') {
-        let Some((key, value)) = word.split_once('=') else { continue };
-        let octal = || u32::from_str_radix(value, 8).ok().map(|mode| mode & 0o777);
+/// # Errors
+/// EINVAL: a word that is no option, or a value that is no number.
+fn parse(text: &[u8]) -> Result<Options> {
+    let mut options = Options { mode: 0o600, uid: None, gid: None, ptmx: 0, most: MOST };
+    let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let number = |radix| u32::from_str_radix(value, radix).map_err(|_| EINVAL);
+        let id = || number(10).and_then(|id| if id == u32::MAX { Err(EINVAL) } else { Ok(Some(id)) });
         match key {
-            "mode" => options.mode = octal().unwrap_or(options.mode),
-            "ptmxmode" => options.ptmx = octal().unwrap_or(options.ptmx),
-            "gid" => options.gid = value.parse().ok(),
-            _ => {}
+            "mode" => options.mode = number(8)? & 0o777,
+            "ptmxmode" => options.ptmx = number(8)? & 0o777,
+            "uid" => options.uid = id()?,
+            "gid" => options.gid = id()?,
+            "max" => options.most = Some(number(10)?).filter(|&n| n <= MOST).ok_or(EINVAL)?,
+            // Every mount asks for an instance of its own; there is one for all.
+            "newinstance" if value.is_empty() => {}
+            _ => return Err(EINVAL),
         }
     }
-    options
+    Ok(options)
 }
 
 fn instance(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
+    let options = parse(text)?;
     let mut instance = INSTANCE.lock();
     let (instance, order) = instance.split();
     if let Some(instance) = &*instance {
         return Ok(instance.superblock.clone());
     }
-    let options = parse(text);
     let new = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
     // Programs make and remove nothing here.
     let root = Inode::try_new(numbers::next(), new_device(), &new, try_box(Plain)?)?;
@@ -107,10 +121,13 @@ pub fn add(number: u32, device: u64) -> Result {
     let mut instance = INSTANCE.lock();
     let (instance, order) = instance.split();
     let Some(Instance { dir, options, .. }) = instance else { return Ok(()) };
+    if number >= options.most {
+        return Err(ENOSPC);
+    }
     let name = name_of(number)?;
     let caller = Cred::current();
-    let gid = options.gid.unwrap_or(caller.gid);
-    let new = NewInode { kind: Kind::Character, mode: options.mode, uid: caller.uid, gid, rdev: device };
+    let (uid, gid) = (options.uid.unwrap_or(caller.uid), options.gid.unwrap_or(caller.gid));
+    let new = NewInode { kind: Kind::Character, mode: options.mode, uid, gid, rdev: device };
     make(dir, &name, &new, order)
 }
 

@@ -74,7 +74,11 @@ pub fn check(inode: &Inode, cred: &Cred, want: u32) -> Result<()> {
     } else {
         mode
     };
-    if bits & want == want || overrides(inode, mode, cred, want) { Ok(()) } else { Err(EACCES) }
+    if bits & want == want || overrides(inode, mode, cred, want) || inode.grants() {
+        Ok(())
+    } else {
+        Err(EACCES)
+    }
 }
 
 /// Does a capability give what the mode refuses? It searches every directory but executes only what somebody may execute.
@@ -85,11 +89,15 @@ fn overrides(inode: &Inode, mode: u32, cred: &Cred, want: u32) -> bool {
             && cred.capable(Capability::DAC_OVERRIDE))
 }
 
-/// As `check`, and EROFS when writing on a read-only mount (not for devices, fifos and sockets).
+/// As `check`, and EROFS when writing on a read-only mount (not for devices, fifos and sockets), and what the file system says of those who
+/// write what nobody may.
 pub fn check_on(mount: &Mount, inode: &Inode, cred: &Cred, want: u32) -> Result<()> {
-    let contents = matches!(inode.kind, Kind::Regular | Kind::Directory | Kind::Symlink);
-    if want & WRITE != 0 && contents && mount.is_read_only() {
-        return Err(EROFS);
+    if want & WRITE != 0 {
+        let contents = matches!(inode.kind, Kind::Regular | Kind::Directory | Kind::Symlink);
+        if contents && mount.is_read_only() {
+            return Err(EROFS);
+        }
+        inode.check_writing()?;
     }
     check(inode, cred, want)
 }

@@ -236,6 +236,21 @@ impl Inode {
         if self.attributes == Attributes::Elsewhere { self.ops.refresh(self) } else { Ok(()) }
     }
 
+    /// The error of the file system, if it lets nobody write here.
+    #[inline]
+    pub fn check_writing(&self) -> Result {
+        match self.attributes {
+            Attributes::Elsewhere => self.ops.refuses_writing().map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does the file system let the caller do here what its mode does not?
+    #[cold]
+    pub fn grants(&self) -> bool {
+        self.attributes == Attributes::Elsewhere && self.ops.grants()
+    }
+
     /// Directory locks serialise this for the links of one directory; two directories may add at once.
     pub fn add_link(&self) {
         self.links.fetch_add(1, Relaxed);

@@ -28,7 +28,7 @@ use super::inode::{Inode, Kind, NewInode};
 use super::mount::Path;
 use super::seals::Seals;
 use super::superblock::{StatFs, SuperBlock};
-use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Result};
+use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Errno, Result};
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::lock_order as level;
 use sync::level::Held;
@@ -120,6 +120,16 @@ pub trait InodeOps: Send + Sync + Any {
         Ok(())
     }
 
+    /// Why nobody may write here, who may write everywhere else too. Asked only where attributes are `Attributes::Elsewhere`.
+    fn refuses_writing(&self) -> Option<Errno> {
+        None
+    }
+
+    /// May the caller do everything here, whatever the mode says? Asked only where attributes are `Attributes::Elsewhere`.
+    fn grants(&self) -> bool {
+        false
+    }
+
     /// Appends the attribute's value to `out`.
     ///
     /// # Errors
@@ -170,6 +180,12 @@ pub trait InodeOps: Send + Sync + Any {
     /// `emit` does not sleep.
     fn read_dir(&self, _dir: &Inode, _position: u64, _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result {
         Err(ENOTDIR)
+    }
+
+    /// Do all of the directory's names come from the kernel? Then a name that is not there is ENOENT to whoever would make it, before
+    /// anything else is asked.
+    fn names_are_given(&self) -> bool {
+        false
     }
 
     // Directories: changing names. Each has found that the names are there, or are not, and checked permissions.

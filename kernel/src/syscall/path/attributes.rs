@@ -185,12 +185,12 @@ pub(super) fn writable(path: Option<&Path>) -> Result {
 fn change_mode(found: &Target, mode: u32) -> Result<usize> {
     writable(found.path())?;
     let inode = found.inode();
+    if inode.kind == Kind::Symlink {
+        return Err(EOPNOTSUPP);
+    }
     let cred = Cred::current();
     if !cred.owns(inode) {
         return Err(EPERM);
-    }
-    if inode.kind == Kind::Symlink {
-        return Err(EOPNOTSUPP);
     }
     let mut mode = mode & 0o7777;
     if !cred.keeps_group_id(inode.gid()) {

@@ -78,12 +78,11 @@ pub struct At {
 }
 
 impl At {
-    /// EBADF or ENOTDIR if `path` is relative and `fd` no directory.
+    /// ENOENT if `path` is empty; EBADF or ENOTDIR if it is relative and `fd` no directory.
     pub fn new(fd: i32, path: &[u8]) -> Result<At> {
-        let absolute = path.first() == Some(&b'/');
+        let absolute = *path.first().ok_or(ENOENT)? == b'/';
         let dir = if absolute || fd == AT_FDCWD { None } else { Some(caller::files().get(fd)?) };
         if let Some(dir) = &dir
-            && !path.is_empty()
             && !dir.inode().is_dir()
         {
             return Err(ENOTDIR);
@@ -149,9 +148,10 @@ pub fn sys_creat(path: usize, mode: u32) -> Result<usize> {
 }
 
 pub fn sys_openat(fd: i32, path: usize, flags: u32, mode: u32) -> Result<usize> {
+    let known = OpenFlags::from_bits_truncate(flags) | OpenFlags::LARGEFILE;
+    open::check_flags(known)?;
     let text = PathText::read(path)?;
     let at = At::new(fd, text.bytes())?;
-    let known = OpenFlags::from_bits_truncate(flags) | OpenFlags::LARGEFILE;
     let file = open::open(&at.context, &at.cred, at.start(), text.bytes(), known, mode & 0o7777)?;
     let close_on_exec = known.contains(OpenFlags::CLOEXEC);
     let files = caller::files();

@@ -112,16 +112,15 @@ pub fn sys_renameat(old_fd: i32, old: usize, new_fd: i32, new: usize) -> Result<
 }
 
 pub fn sys_renameat2(old_fd: i32, old: usize, new_fd: i32, new: usize, flags: u32) -> Result<usize> {
+    rename::check_flags(flags)?;
+    // What is wrong with the old path comes before all that is wrong with the new one.
     let old = PathText::read(old)?;
-    let from = At::new(old_fd, old.bytes())?;
-    let new = match PathText::read(new) {
-        Ok(new) => new,
-        // What is wrong with the old name comes first.
-        Err(e) => return resolve_parent(&from.context, &from.cred, from.start(), old.bytes()).and(Err(e)),
-    };
-    let to = At::new(new_fd, new.bytes())?;
-    let (from_path, to_path) = ((from.start(), old.bytes()), (to.start(), new.bytes()));
-    rename::rename_at(&from.context, &from.cred, from_path, to_path, flags)?;
+    let at = At::new(old_fd, old.bytes())?;
+    let from = resolve_parent(&at.context, &at.cred, at.start(), old.bytes())?;
+    let new = PathText::read(new)?;
+    let start = At::new(new_fd, new.bytes())?;
+    let to = resolve_parent(&at.context, &at.cred, start.start(), new.bytes())?;
+    rename::rename(&at.cred, &from, &to, flags)?;
     Ok(0)
 }
 

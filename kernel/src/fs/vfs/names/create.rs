@@ -10,7 +10,7 @@ use sync::level::{Before, Held};
 use sync::try_arc;
 
 use super::dentry::{Dentry, DentryRef, Name};
-use super::lookup::{Last, Start, resolve_parent};
+use super::lookup::{Start, resolve_parent};
 use super::site::{Site, directory};
 use crate::errno::*;
 use crate::fs::caller::Capability;
@@ -66,6 +66,7 @@ fn make_here(site: &Site<'_>, cred: &Cred, making: &Making<'_>, umask: u32) -> R
     if site.exists(&names) {
         return Err(EEXIST);
     }
+    site.check_makes()?;
     site.check_entry(&names, cred)?;
     if matches!(making.kind, Kind::Character | Kind::Block) && !cred.capable(Capability::MKNOD) {
         return Err(EPERM);
@@ -130,8 +131,7 @@ pub fn make_at(
     making: &Making<'_>,
 ) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
-    let Last::Name(name) = &parent.last else { return Err(EEXIST) };
-    let site = Site::new(&parent.dir, name)?;
+    let site = Site::new(&parent.dir, parent.name(EEXIST)?)?;
     if parent.slash && making.kind != Kind::Directory {
         // Nothing but a directory can be made under a name with a slash after it.
         let exists = site.exists(&site.here.names.lock());
@@ -144,12 +144,13 @@ pub fn make_at(
 /// link(2): one more name for what lies at `old`.
 pub fn link_at(context: &FsContext, cred: &Cred, old: &Path, start: Start<'_>, path: &[u8]) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
-    let Last::Name(name) = &parent.last else { return Err(EEXIST) };
+    let name = parent.name(EEXIST)?;
     let site = Site::new(&parent.dir, name)?;
     let mut names = site.here.names.lock();
     if site.exists(&names) {
         return Err(EEXIST);
     }
+    site.check_makes()?;
     if parent.slash {
         return Err(ENOENT);
     }

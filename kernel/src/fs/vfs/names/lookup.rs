@@ -18,7 +18,7 @@ use sync::rcu::RcuRead;
 use super::cache::{self, Cache};
 use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
 use crate::bytes;
-use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Result};
+use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Errno, Result};
 use crate::fs::vfs::access::{self, Cred, EXEC};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::context::FsContext;
@@ -40,6 +40,8 @@ pub enum Start<'a> {
 /// The last component of a path whose parent was asked for.
 pub enum Last {
     Name(Arc<Name>),
+    /// No name can be so long. Who wants it is told where Linux looks it up, which may be after other faults.
+    TooLong,
     Dot,
     DotDot,
     /// The path is nothing but slashes.
@@ -51,6 +53,22 @@ pub struct Parent {
     pub last: Last,
     /// The name was followed by a slash, so it must be (or become) a directory.
     pub slash: bool,
+}
+
+impl Parent {
+    /// The last component as a name to be looked up.
+    ///
+    /// # Errors
+    /// `other`: it is none; ENAMETOOLONG, for which a directory whose names come from the kernel says ENOENT.
+    #[inline]
+    pub fn name(&self, other: Errno) -> Result<&Arc<Name>> {
+        match &self.last {
+            Last::Name(name) => Ok(name),
+            Last::TooLong if self.dir.dentry.inode.ops.names_are_given() => Err(ENOENT),
+            Last::TooLong => Err(ENAMETOOLONG),
+            _ => Err(other),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -147,7 +165,8 @@ impl<'a> Walk<'a> {
                 let last = match name {
                     b"." => Last::Dot,
                     b".." => Last::DotDot,
-                    _ => Last::Name(Name::try_new(name)?),
+                    name if name.len() > NAME_MAX => Last::TooLong,
+                    name => Last::Name(Name::try_new(name)?),
                 };
                 Ok(Parent { dir, last, slash: part.end < text.len() })
             }
@@ -287,11 +306,12 @@ impl<'a> Walk<'a> {
             access::check(&dentry.inode, self.cred, EXEC)?;
             let name = text.get(part.start..part.end).unwrap_or(&[]);
             let last = part.next == text.len();
-            if name.len() > NAME_MAX {
-                return Err(ENAMETOOLONG);
-            }
             if last && want == Want::Parent {
                 return Ok((Step::Parent(keep(here)), at));
+            }
+            if name.len() > NAME_MAX {
+                let given = dentry.inode.ops.names_are_given();
+                return Err(if given { ENOENT } else { ENAMETOOLONG });
             }
             here = match name {
                 b"." => here,

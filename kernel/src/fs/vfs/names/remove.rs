@@ -26,19 +26,18 @@ enum Removal {
 /// unlink(2). May sleep.
 pub fn unlink_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
-    let Last::Name(name) = &parent.last else { return Err(EISDIR) };
+    let name = parent.name(EISDIR)?;
     remove(&parent, name, cred, Removal::Unlink)
 }
 
 /// rmdir(2). May sleep.
 pub fn rmdir_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
-    let name = match &parent.last {
-        Last::Name(name) => name,
-        Last::Dot => return Err(EINVAL),
-        Last::DotDot => return Err(ENOTEMPTY),
-        Last::Root => return Err(EBUSY),
-    };
+    let name = parent.name(match &parent.last {
+        Last::Dot => EINVAL,
+        Last::DotDot => ENOTEMPTY,
+        _ => EBUSY,
+    })?;
     remove(&parent, name, cred, Removal::Rmdir)
 }
 

@@ -16,11 +16,10 @@ use sync::percpu_ref::PerCpuOwner as Owner;
 
 use super::dentry::{Dentry, Link};
 use super::directory::Names;
-use super::lookup::{Last, Parent, Start, resolve_parent};
+use super::lookup::{Last, Parent};
 use super::site::Site;
 use crate::errno::*;
 use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
-use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::operations::Moving;
 use crate::fs::vfs::superblock::Shape;
 use crate::lock_order as level;
@@ -28,27 +27,32 @@ use crate::lock_order as level;
 pub const NO_REPLACE: u32 = 1;
 pub const EXCHANGE: u32 = 2;
 
-pub fn rename_at(
-    context: &FsContext,
-    cred: &Cred,
-    from: (Start<'_>, &[u8]),
-    to: (Start<'_>, &[u8]),
-    flags: u32,
-) -> Result {
-    if flags & !(NO_REPLACE | EXCHANGE) != 0 || flags == NO_REPLACE | EXCHANGE {
-        return Err(EINVAL);
-    }
-    let from = resolve_parent(context, cred, from.0, from.1)?;
-    let to = resolve_parent(context, cred, to.0, to.1)?;
+/// EINVAL: flags that are not known, or not together.
+pub fn check_flags(flags: u32) -> Result {
+    if flags & !(NO_REPLACE | EXCHANGE) != 0 || flags == NO_REPLACE | EXCHANGE { Err(EINVAL) } else { Ok(()) }
+}
+
+/// Moves the name `from` to the name `to`. `flags` are checked. May sleep.
+pub fn rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32) -> Result {
     if from.dir.mount.id != to.dir.mount.id {
         return Err(EXDEV);
     }
-    let Last::Name(old_name) = &from.last else { return Err(EBUSY) };
-    let Last::Name(new_name) = &to.last else {
+    let no_name = |last: &Last| !matches!(last, Last::Name(_) | Last::TooLong);
+    if no_name(&from.last) {
+        return Err(EBUSY);
+    }
+    if no_name(&to.last) {
         return Err(if flags & NO_REPLACE != 0 { EEXIST } else { EBUSY });
+    }
+    let old_name = from.name(EBUSY)?;
+    let Last::Name(new_name) = &to.last else {
+        // The old name is looked up first.
+        let old = Site::new(&from.dir, old_name)?;
+        let there = old.exists(&old.here.names.lock());
+        return if there { to.name(EBUSY).map(|_| ()) } else { Err(ENOENT) };
     };
     let (from_site, to_site) = Site::pair((&from.dir, old_name), (&to.dir, new_name))?;
-    let rename = Rename { from: &from, to: &to, old: &from_site, new: &to_site, cred, flags };
+    let rename = Rename { from, to, old: &from_site, new: &to_site, cred, flags };
     let (old_dir, new_dir) = (from_site.here, to_site.here);
     let mut clean = Held::clean();
     if ptr::eq(old_dir, new_dir) {
@@ -117,6 +121,9 @@ impl Rename<'_> {
     fn run(&self, locked: &mut Locked<'_>, order: &mut Order<'_>) -> Result {
         let old = self.old.there(locked.source()).ok_or(ENOENT)?;
         let target = self.new.there(locked.target());
+        if target.is_none() {
+            self.new.check_makes()?;
+        }
         if locked.source().dead || locked.target().dead {
             return Err(ENOENT);
         }

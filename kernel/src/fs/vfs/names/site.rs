@@ -130,6 +130,11 @@ impl<'a> Site<'a> {
         !self.is_complete() || inner.is_empty()
     }
 
+    /// ENOENT: a name that is not there cannot come to be here.
+    pub fn check_makes(&self) -> Result {
+        if !self.is_complete() && self.parent().ops.names_are_given() { Err(ENOENT) } else { Ok(()) }
+    }
+
     /// May a name be entered here now?
     pub fn check_entry(&self, names: &Names, cred: &Cred) -> Result {
         if names.dead {

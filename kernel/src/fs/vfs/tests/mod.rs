@@ -100,8 +100,10 @@ fn rmdir(path: &str) -> Result {
 }
 
 fn mv(from: &str, to: &str, flags: u32) -> Result {
-    let (from, to) = ((Start::Cwd, from.as_bytes()), (Start::Cwd, to.as_bytes()));
-    rename::rename_at(&caller::context(), &Cred::root(), from, to, flags)
+    let cred = Cred::root();
+    let parent = |path: &str| lookup::resolve_parent(&caller::context(), &cred, Start::Cwd, path.as_bytes());
+    rename::check_flags(flags)?;
+    rename::rename(&cred, &parent(from)?, &parent(to)?, flags)
 }
 
 fn open(path: &str, flags: OpenFlags) -> Result<Arc<File>> {

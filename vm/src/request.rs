@@ -106,8 +106,10 @@ impl Access {
 pub enum Advice {
     /// Drop the pages: anonymous memory reads zero afterwards, files read the file.
     DontNeed,
-    /// Like `DontNeed`, at leisure; Darter drops at once.
+    /// Like `DontNeed`, at leisure, of private anonymous memory; Darter drops at once.
     Free,
+    /// Not needed soon. Nothing is written out, so that nothing becomes of it; but what is locked cannot be so.
+    Cold,
     /// Like `DontNeed`, of locked memory too.
     DontNeedLocked,
     /// Fault the pages in for reading or writing.

@@ -67,6 +67,9 @@ fn mount_sysfs(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>>
 
 /// Makes a file's text.
 pub trait Source: Send + Sync + 'static {
+    /// Is it one of a process's own texts?
+    const OF_PROCESS: bool = false;
+
     fn text(&self, out: &mut Vec<u8>) -> Result;
 
     fn write(&self, _data: &[u8]) -> Result {
@@ -112,6 +115,10 @@ impl<S: Source> FileOps for TextFile<S> {
 
     fn seeks(&self) -> bool {
         true
+    }
+
+    fn takes_flags(&self, _: bool) -> bool {
+        !S::OF_PROCESS
     }
 
     fn poll<'a>(&'a self, _: &'a File, _: &mut Poller<'_, 'a>) -> u32 {

@@ -10,7 +10,7 @@ use sync::{TryVec, try_box};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, process as files, status};
-use crate::errno::{EACCES, ENOENT, EPERM, ESRCH, Errno, Result};
+use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::FileTable;
 use crate::fs::caller;
 use crate::fs::file::describe;
@@ -278,6 +278,10 @@ impl InodeOps for Node {
         }
     }
 
+    fn fsync(&self, _: &Inode, _: bool) -> Result {
+        Err(EINVAL)
+    }
+
     fn names_are_given(&self) -> bool {
         true
     }
@@ -469,6 +473,8 @@ impl Source for OfSetting {
 struct OfProcess(Who, MakeOf);
 
 impl Source for OfProcess {
+    const OF_PROCESS: bool = true;
+
     fn text(&self, out: &mut Vec<u8>) -> Result {
         let process = self.0.process().ok_or(ESRCH)?;
         if process.is_zombie() {

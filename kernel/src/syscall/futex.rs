@@ -17,12 +17,21 @@ fn key(address: usize, private: bool) -> Result<Key> {
 }
 
 /// The deadline of a wait, on the monotonic clock. FUTEX_WAIT counts from now, FUTEX_WAIT_BITSET names a moment.
-fn deadline(timeout: usize, relative: bool, realtime: bool) -> Result<Option<u64>> {
-    if timeout == 0 {
-        return Ok(None);
-    }
+fn deadline(timeout: Option<u64>, relative: bool, realtime: bool) -> Result<Option<u64>> {
     let clock = if realtime { abi::CLOCK_REALTIME } else { abi::CLOCK_MONOTONIC };
-    deadline_of(clock, read_timespec(timeout)?, relative).map(Some)
+    timeout.map(|time| deadline_of(clock, time, relative)).transpose()
+}
+
+/// Is `extra` the address of a time? It is looked at before all else, also for commands that are not there.
+fn has_timeout(command: u32) -> bool {
+    matches!(
+        command,
+        abi::FUTEX_WAIT
+            | abi::FUTEX_LOCK_PI
+            | abi::FUTEX_LOCK_PI2
+            | abi::FUTEX_WAIT_BITSET
+            | abi::FUTEX_WAIT_REQUEUE_PI
+    )
 }
 
 /// futex(2). `extra` is the timeout or the second count.
@@ -31,6 +40,7 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
     let private = op & abi::FUTEX_PRIVATE_FLAG != 0;
     let realtime = op & abi::FUTEX_CLOCK_REALTIME != 0;
     let command = op & !(abi::FUTEX_PRIVATE_FLAG | abi::FUTEX_CLOCK_REALTIME);
+    let timeout = if extra != 0 && has_timeout(command) { Some(read_timespec(extra)?) } else { None };
     if realtime && command != abi::FUTEX_WAIT_BITSET {
         return Err(Errno::ENOSYS);
     }
@@ -41,7 +51,7 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
             if bits == 0 {
                 return Err(Errno::EINVAL);
             }
-            let deadline = deadline(extra, relative, realtime)?;
+            let deadline = deadline(timeout, relative, realtime)?;
             let result = futex::wait(key(word, private)?, word, value, bits, deadline);
             match result {
                 // Without a timeout the call is as good when it is made again.

@@ -83,8 +83,13 @@ fn limit_target(pid: i32) -> Result<Arc<Process>> {
         return Ok(process::current_process());
     }
     // The number of any thread names its process.
-    let target = process::find_thread(pid as u32).ok_or(Errno::ESRCH)?.process.clone();
+    let thread = process::find_thread(pid as u32).ok_or(Errno::ESRCH)?;
     let caller = process::current();
+    let target = thread.process.clone();
+    // Nobody needs leave for what is his own, though his ids differ from each other.
+    if thread.tid() == caller.tid() {
+        return Ok(target);
+    }
     let theirs = target.leader().and_then(|thread| thread.credentials_of());
     let same = theirs.is_some_and(|theirs| access::has_only_ids_of(&caller.ids(), &theirs, By::RealIds));
     if same || caller.capable(Capability::SYS_RESOURCE) { Ok(target) } else { Err(Errno::EPERM) }

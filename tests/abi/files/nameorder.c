@@ -183,6 +183,8 @@ static void flags(void)
 	SHOW(read(odd, path, 1));
 	close(odd);
 	SHOW(open(".", O_TMPFILE | O_RDWR | O_EXCL, 0600) >= 0);
+	SHOW(open("link-to-dir", O_TMPFILE | O_RDWR | O_NOFOLLOW, 0600));
+	SHOW(open("link-to-dir", O_TMPFILE | O_RDWR, 0600) >= 0);
 	section("what is opened");
 	SHOW(mknod("socket", S_IFSOCK | 0200, 0));
 	SHOW(open("socket", O_RDONLY));
@@ -280,6 +282,8 @@ int main(void)
 	mkdir("dir", 0755);
 	mkdir("closed", 0555);
 	symlink("file", "link");
+	symlink("dir", "link-to-dir");
+	chmod("dir", 0777);
 	chmod(".", 0777);
 	proc = open("/proc/self", O_RDONLY | O_DIRECTORY);
 	too_long();

@@ -4,7 +4,7 @@
 //! then for each task u8 kind, u32 bytes, operations. All little endian.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::compare::masks;
 use crate::program::{Call, Data, Part, Place, Program, TaskKind, Value};
@@ -36,8 +36,14 @@ fn encode(program: &Program, number: u32, limit: u16, say_results: bool) -> Vec<
     out.push(u8::from(program.uid != 0));
     out.push(if program.shared { SHARED_DATA } else { 0 } | if say_results { SAY_RESULTS } else { 0 });
     out.push(u8::try_from(program.tasks.len()).unwrap_or(u8::MAX));
-    let mut writer =
-        Writer { out, slots: slots(program), small: FIXED_BYTES, large: DIGEST_BYTES, masks: say_results };
+    let mut writer = Writer {
+        out,
+        slots: slots(program),
+        small: FIXED_BYTES,
+        large: DIGEST_BYTES,
+        masks: say_results,
+        differing: masks::differing(program),
+    };
     for task in &program.tasks {
         writer.out.push(match task.kind {
             TaskKind::Process => 0,
@@ -68,6 +74,8 @@ struct Writer {
     large: usize,
     /// What calls write that two kernels cannot agree on is cleared after them.
     masks: bool,
+    /// The calls whose results are not compared.
+    differing: HashSet<u32>,
 }
 
 impl Writer {
@@ -90,7 +98,7 @@ impl Writer {
                 self.out.push(u8::try_from(peek.size).unwrap_or(8));
             }
         }
-        if self.masks && masks::clears(call) {
+        if self.masks && masks::clears(call, &self.differing) {
             self.clear_rooms(call, &places);
         }
     }

@@ -95,6 +95,10 @@ impl Machine {
             .arg("--add")
             .arg(format!("{}:/fuzz/executor", self.root.join("target/fuzz/executor").display()));
         command.arg("--add").arg(format!("{}:/fuzz/batch", file.display()));
+        if self.kernel == "linux" {
+            // Programs have 47 bits of addresses on Darter.
+            command.args(["--append", "no5lvl"]);
+        }
         if batch.results && batch.cpus == 1 {
             // Time is counted in instructions: how busy this computer is changes nothing of what programs see.
             command.arg("--deterministic");

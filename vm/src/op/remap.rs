@@ -156,8 +156,9 @@ impl<M: Machine> Space<M> {
         flags: MremapFlags,
         new_addr: VirtAddr,
     ) -> Result<VirtAddr, VmError> {
-        let round = |len: usize| len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::Invalid);
-        let (old_len, new_len) = (round(old_len)?, round(new_len)?);
+        // A length that is rounded up past the last address is none.
+        let round = |len: usize| len.checked_next_multiple_of(PAGE_SIZE).unwrap_or(0);
+        let (old_len, new_len) = (round(old_len), round(new_len));
         let fixed = flags.contains(MremapFlags::FIXED);
         let keep = flags.contains(MremapFlags::DONTUNMAP);
         let may_move = flags.contains(MremapFlags::MAYMOVE);
@@ -168,9 +169,14 @@ impl<M: Machine> Space<M> {
         {
             return Err(VmError::Invalid);
         }
-        let old_end = old.0.checked_add(old_len).filter(|e| *e <= M::USER_END).ok_or(VmError::Invalid)?;
         let order = &mut order::begin();
         let piece = self.mapping_at(old.0, order).ok_or(VmError::Fault)?;
+        if !fixed && !keep && old_len == new_len {
+            return Ok(old);
+        }
+        let grows = !fixed && !keep && old_len < new_len;
+        let past = if grows { VmError::Fault } else { VmError::Invalid };
+        let old_end = old.0.checked_add(old_len).filter(|e| *e <= M::USER_END).ok_or(past)?;
         if old_len == 0 && !piece.attrs.is_shared() {
             return Err(VmError::Invalid);
         }
@@ -190,9 +196,6 @@ impl<M: Machine> Space<M> {
             }
         }
         let used = old_len.min(new_len);
-        if !fixed && !keep && old_len == new_len {
-            return Ok(old);
-        }
         if piece.end < old.0 + used {
             return Err(VmError::Fault);
         }

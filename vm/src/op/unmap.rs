@@ -12,7 +12,7 @@ use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::order::{self, Order};
-use crate::request::{Access, Advice};
+use crate::request::{Access, Advice, Prot};
 use crate::space::Space;
 use crate::space::range::RangeOp;
 use core::ops::Range;
@@ -179,18 +179,22 @@ impl<M: Machine> Space<M> {
         }
         let order = &mut order::begin();
         match advice {
-            Advice::DontNeed | Advice::Free => {
-                let unlocked = self.unlocked_until(start.0, end);
-                if unlocked > start.0 {
-                    self.apply(start.0, unlocked, &mut DropPagesOp, order)?;
+            Advice::DontNeed | Advice::Free | Advice::Cold => {
+                let mut until = self.unlocked_until(start.0, end);
+                if advice == Advice::Free {
+                    let of_object = |m: &MappingAttrs| m.object.is_some();
+                    until = self.find_piece(start.0, until, &of_object, order).map_or(until, |m| m.start);
                 }
-                if unlocked < end {
+                if until > start.0 && advice != Advice::Cold {
+                    self.apply(start.0, until, &mut DropPagesOp, order)?;
+                }
+                if until < end {
                     return Err(VmError::Invalid);
                 }
             }
             Advice::DontNeedLocked => self.apply(start.0, end, &mut DropPagesOp, order)?,
-            Advice::PopulateRead => self.populate(start, len, Access::READ)?,
-            Advice::PopulateWrite => self.populate(start, len, Access::WRITE)?,
+            Advice::PopulateRead => self.populate_allowed(start.0..end, Access::READ, Prot::READ)?,
+            Advice::PopulateWrite => self.populate_allowed(start.0..end, Access::WRITE, Prot::WRITE)?,
             Advice::DontFork => self.change_flags(start.0..end, SegFlags::NO_FORK, SegFlags::empty())?,
             Advice::DoFork => self.change_flags(start.0..end, SegFlags::empty(), SegFlags::NO_FORK)?,
             Advice::DontDump => self.change_flags(start.0..end, SegFlags::NO_DUMP, SegFlags::empty())?,
@@ -206,6 +210,15 @@ impl<M: Machine> Space<M> {
             }
         }
         if self.is_mapped(start.0, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
+    }
+
+    /// Faults pages in up to the first mapping that has not the right `needs`, though the hardware may allow the access there.
+    fn populate_allowed(&self, range: Range<usize>, access: Access, needs: Prot) -> Result<(), VmError> {
+        let refuses = |m: &MappingAttrs| !m.prot.contains(needs);
+        let piece = self.find_piece(range.start, range.end, &refuses, &mut order::begin());
+        let until = piece.map_or(range.end, |m| m.start);
+        self.populate(VirtAddr(range.start), until.saturating_sub(range.start), access)?;
+        if until < range.end { Err(VmError::Invalid) } else { Ok(()) }
     }
 
     /// Changes flags of what is mapped, which may make more mappings of it. May sleep.

@@ -30,7 +30,6 @@ use crate::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Res
 use crate::fs::caller;
 use crate::fs::file::poll::{self, PollQueue, Poller, Watcher};
 use crate::fs::file::{File, FileOps, OpenFlags};
-use crate::fs::vfs::inode::Kind as FileKind;
 use crate::fs::vfs::locks::tree::{Item, Node, Tree};
 use crate::sched::schedule_if_needed;
 
@@ -356,7 +355,7 @@ pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
         nest: SpinLock::new(Nest::default(), &NEST),
         uid: caller::uid(),
     })?;
-    let inode = super::inode(FileKind::Regular, 0o600)?;
+    let inode = super::nameless()?;
     File::try_anonymous(
         inode,
         "anon_inode:[eventpoll]",

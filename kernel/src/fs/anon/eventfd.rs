@@ -11,7 +11,6 @@ use crate::errno::{EAGAIN, EFAULT, EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
-use crate::fs::vfs::inode::Kind;
 
 lock_class! { static EVENT: LockClass = ("eventfd", level::Eventfd); }
 
@@ -23,7 +22,7 @@ struct Event {
 
 pub fn try_new(count: u64, semaphore: bool, flags: OpenFlags) -> Result<Arc<File>> {
     let event = Event { count: SpinLock::new(count, &EVENT), semaphore, changed: PollQueue::new() };
-    let inode = super::inode(Kind::Regular, 0o600)?;
+    let inode = super::nameless()?;
     File::try_anonymous(inode, "anon_inode:[eventfd]", try_box(event)?, flags | OpenFlags::READ_WRITE)
 }
 
@@ -78,7 +77,7 @@ impl FileOps for Event {
         };
         self.changed.wake();
         out.put(&n.to_ne_bytes());
-        out.result()
+        out.whole_records(8)
     }
 
     fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
@@ -94,6 +93,11 @@ impl FileOps for Event {
                 return Ok(done);
             }
         }
+    }
+
+    /// Each segment is written by itself.
+    fn takes_flags(&self, writing: bool) -> bool {
+        !writing
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 
 use sync::try_box;
 
-use crate::errno::Result;
+use crate::errno::{ENXIO, Result};
 use crate::fs::file::regular::Regular;
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::vfs::access::Cred;
@@ -27,13 +27,19 @@ use crate::fs::vfs::operations::InodeOps;
 /// `st_dev` of all of them; no mount has this number.
 const DEVICE: u64 = 0xf;
 
-/// Opened once more by way of /proc/PID/fd, such a file is empty: its object is known to the first open file alone.
+/// Opened once more by way of /proc/PID/fd, a memory file is empty: its object is known to the first open file alone. What is of no kind is
+/// not opened again.
 struct Nameless;
 
 impl InodeOps for Nameless {
-    fn open(&self, _: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
-        Ok(Some(try_box(Regular)?))
+    fn open(&self, dentry: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        if dentry.inode.kind == Kind::Anonymous { Err(ENXIO) } else { Ok(Some(try_box(Regular)?)) }
     }
+}
+
+/// The inode of what is no file at all (eventfd, epoll and their like): nobody's but root's.
+pub fn nameless() -> Result<Arc<Inode>> {
+    made_by(&Cred::root(), Kind::Anonymous, 0o600)
 }
 
 pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {

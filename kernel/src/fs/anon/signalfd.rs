@@ -19,7 +19,6 @@ use crate::fs::caller::{self, SignalRecord};
 use crate::fs::file::buffer::Output;
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
-use crate::fs::vfs::inode::Kind;
 
 lock_class! { static LISTENERS: LockClass = ("signalfd listeners", level::SignalfdListeners); }
 
@@ -85,7 +84,7 @@ impl SignalFile {
         let file =
             SignalFile { set: AtomicU64::new(set & caller::BLOCKABLE), changed: try_arc(PollQueue::new())? };
         file.listen()?;
-        let inode = super::inode(Kind::Regular, 0o600)?;
+        let inode = super::nameless()?;
         File::try_anonymous(inode, "anon_inode:[signalfd]", try_box(file)?, flags | OpenFlags::READ_WRITE)
     }
 
@@ -125,7 +124,7 @@ impl FileOps for SignalFile {
             }
             next = self.take();
         }
-        out.result()
+        out.whole_records(RECORD)
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

@@ -17,7 +17,6 @@ use crate::errno::{EAGAIN, ECANCELED, EINVAL, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
-use crate::fs::vfs::inode::Kind;
 use crate::sched::{Expire, Timer, TimerSetting, forward};
 
 lock_class! { static TIMERFD: LockClass = ("timerfd", level::Timerfd); }
@@ -92,7 +91,7 @@ impl TimerFile {
         let core = try_arc(Core { wall, state, ready: PollQueue::new() })?;
         let owner: Weak<dyn Expire> = Arc::downgrade(&core) as _;
         core.state.lock().timer = Some(try_arc(Timer::of(owner))?);
-        let inode = super::inode(Kind::Regular, 0o600)?;
+        let inode = super::nameless()?;
         let ops = try_box(TimerFile(core))?;
         File::try_anonymous(inode, "anon_inode:[timerfd]", ops, flags | OpenFlags::READ_WRITE)
     }

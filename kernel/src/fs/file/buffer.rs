@@ -193,6 +193,14 @@ impl<'a> Output<'a> {
         self.progress.result()
     }
 
+    /// The same for files of records: what is torn by a fault does not count.
+    pub fn whole_records(&self, size: usize) -> Result<usize> {
+        match self.progress.done.checked_next_multiple_of(size) {
+            Some(end) if end != self.progress.done => end.checked_sub(size).filter(|&n| n > 0).ok_or(EFAULT),
+            _ => self.result(),
+        }
+    }
+
     pub fn faulted(&self) -> bool {
         self.progress.fault
     }
@@ -223,13 +231,17 @@ impl<'a> Input<'a> {
         self.progress.left()
     }
 
-    /// Bytes left in the program's segment that comes next: files whose writes are messages take each as one.
+    /// Bytes left in the program's segment that comes next, which may be empty: files whose writes are messages take each as one.
     pub fn next_segment(&mut self) -> usize {
         let left = self.left();
-        match &mut self.origin {
-            Origin::Kernel(_) => left,
-            Origin::User(cursor) => cursor.piece(left).map_or(0, |piece| piece.len),
+        let Origin::User(cursor) = &mut self.origin else { return left };
+        if let Some((first, rest)) = cursor.segments.split_first()
+            && cursor.offset > 0
+            && cursor.offset >= first.len
+        {
+            (cursor.segments, cursor.offset) = (rest, 0);
         }
+        cursor.segments.first().map_or(0, |first| first.len.saturating_sub(cursor.offset).min(left))
     }
 
     pub fn done(&self) -> usize {

@@ -121,6 +121,12 @@ pub trait FileOps: Send + Sync + Any {
         true
     }
 
+    /// Does it take the flags of preadv2 and pwritev2 that ask for writing through (RWF_DSYNC, RWF_SYNC)? On Linux what is read or written
+    /// a segment at a time does not.
+    fn takes_flags(&self, _writing: bool) -> bool {
+        true
+    }
+
     /// Has a position: lseek, pread and pwrite work.
     fn seeks(&self) -> bool {
         false
@@ -175,6 +181,9 @@ pub trait FileOps: Send + Sync + Any {
 
     fn as_any(&self) -> &dyn Any;
 }
+
+/// The last of the places from which lseek counts.
+const SEEK_HOLE: u32 = 4;
 
 /// lseek's arithmetic. SEEK_DATA and SEEK_HOLE see a file without holes.
 pub fn seek_in(size: u64, offset: i64, whence: u32, now: u64) -> Result<u64> {
@@ -464,6 +473,9 @@ impl File {
     pub fn seek(&self, offset: i64, whence: u32) -> Result<u64> {
         if self.flags().contains(OpenFlags::PATH) {
             return Err(EBADF);
+        }
+        if whence > SEEK_HOLE {
+            return Err(EINVAL);
         }
         if !self.ops().seeks() {
             return if self.ops().ignores_seek() { Ok(0) } else { Err(ESPIPE) };

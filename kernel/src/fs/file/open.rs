@@ -48,7 +48,7 @@ pub fn open(
         return File::try_open_counted(found, flags, counted);
     }
     if flags.contains(OpenFlags::TMPFILE) {
-        let found = make_unnamed(context, cred, start, path, mode)?;
+        let found = make_unnamed(context, cred, start, path, flags, mode)?;
         return File::try_open_counted(
             found,
             flags.difference(OpenFlags::TMPFILE | OpenFlags::DIRECTORY),
@@ -142,11 +142,21 @@ fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     if flags.contains(OpenFlags::NOATIME) && !cred.owns(inode) {
         return Err(EPERM);
     }
+    if flags.contains(OpenFlags::DIRECT) && !inode.is_direct() {
+        return Err(EINVAL);
+    }
     Ok(())
 }
 
-fn make_unnamed(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8], mode: u32) -> Result<Path> {
-    let dir = lookup::resolve(context, cred, start, path, true)?;
+fn make_unnamed(
+    context: &FsContext,
+    cred: &Cred,
+    start: Start<'_>,
+    path: &[u8],
+    flags: OpenFlags,
+    mode: u32,
+) -> Result<Path> {
+    let dir = lookup::resolve(context, cred, start, path, !flags.contains(OpenFlags::NOFOLLOW))?;
     let making = Making { kind: Kind::Regular, mode, rdev: 0, target: &[] };
     let dentry = create::make_unnamed(&dir, cred, &making, context.umask())?;
     Ok(Path { mount: dir.mount, dentry })

@@ -138,12 +138,17 @@ impl FileOps for Directory {
         Err(EISDIR)
     }
 
+    fn takes_flags(&self, _: bool) -> bool {
+        false
+    }
+
     fn seeks(&self) -> bool {
         true
     }
 
-    fn seek(&self, _file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
-        if whence > 1 {
+    fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        // Where the file system makes its names up, a directory has an end like a file that is empty.
+        if whence > 1 && !file.inode().ops.names_are_given() {
             return Err(EINVAL);
         }
         seek_in(0, offset, whence, now)

@@ -65,19 +65,20 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
     if inode.kind != Kind::Regular {
         return Err(if inode.is_dir() { EISDIR } else { ENODEV });
     }
-    let end = offset.checked_add(len).filter(|&e| e <= SIZE_MAX).ok_or(EFBIG)?;
-    let object = inode.object().ok_or(EOPNOTSUPP)?;
+    let end = offset.checked_add(len).filter(|&end| i64::try_from(end).is_ok()).ok_or(EFBIG)?;
+    let holes = mode == PUNCH_HOLE | KEEP_SIZE;
+    let object =
+        inode.object().filter(|_| holes || mode & !(KEEP_SIZE | ZERO_RANGE) == 0).ok_or(EOPNOTSUPP)?;
+    if end > SIZE_MAX {
+        return Err(EFBIG);
+    }
     let order = &mut Held::clean();
     let mut write = inode.lock_write(order);
     if let Some(seals) = inode.ops.seals() {
         seals.check_allocate(mode & (PUNCH_HOLE | ZERO_RANGE) != 0, object.size(), end)?;
     }
-    match mode {
-        0 | KEEP_SIZE => {}
-        m if m == PUNCH_HOLE | KEEP_SIZE || m & !KEEP_SIZE == ZERO_RANGE => {
-            zero(&object, offset, end.min(object.size()))?;
-        }
-        _ => return Err(EOPNOTSUPP),
+    if mode & !KEEP_SIZE != 0 {
+        zero(&object, offset, end.min(object.size()))?;
     }
     if mode & PUNCH_HOLE == 0 {
         // With KEEP_SIZE too, as on Linux.

@@ -191,7 +191,9 @@ pub fn inode(device: u64, new: &NewInode, target: &[u8], budget: Option<&BudgetR
         Kind::Directory => try_box(Dir(counted()))?,
         Kind::Regular => slab_box(Contents::try_new(number, budget)?)?,
         Kind::Symlink => try_box(Link::try_new(target, counted())?)?,
-        Kind::Fifo | Kind::Character | Kind::Block | Kind::Socket => try_box(Special(counted()))?,
+        Kind::Fifo | Kind::Character | Kind::Block | Kind::Socket | Kind::Anonymous => {
+            try_box(Special(counted()))?
+        }
     };
     Inode::try_new(number, device, new, ops)
 }

@@ -31,6 +31,8 @@ lock_class! { pub static INODE_WRITE: LockClass = ("inode write", level::InodeWr
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Kind {
+    /// What has a descriptor but is no file, as Linux's anonymous inodes: no name leads to it.
+    Anonymous = 0,
     Fifo = 0o010_000,
     Character = 0o020_000,
     Directory = 0o040_000,
@@ -234,6 +236,11 @@ impl Inode {
     #[inline]
     pub fn refresh(&self) -> Result {
         if self.attributes == Attributes::Elsewhere { self.ops.refresh(self) } else { Ok(()) }
+    }
+
+    /// May it be opened with O_DIRECT? Files whose contents are memory may, and lose nothing by it.
+    pub fn is_direct(&self) -> bool {
+        self.kind == Kind::Regular && self.ops.object().is_some()
     }
 
     /// The error of the file system, if it lets nobody write here.

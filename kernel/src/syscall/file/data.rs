@@ -95,17 +95,12 @@ fn write_back(fd: i32, data_only: bool) -> Result<usize> {
         return Err(EBADF);
     }
     match file.inode().kind {
-        Kind::Regular | Kind::Directory | Kind::Block if stores(&file) => {
+        Kind::Regular | Kind::Directory | Kind::Block => {
             file.inode().ops.fsync(file.inode(), data_only)?;
             Ok(0)
         }
         _ => Err(EINVAL),
     }
-}
-
-/// Has it a name, or contents of its own? An eventfd and its like have neither.
-fn stores(file: &File) -> bool {
-    file.path().is_some() || file.object().is_some()
 }
 
 pub fn sys_syncfs(fd: i32) -> Result<usize> {
@@ -126,12 +121,13 @@ pub fn sys_fadvise64(fd: i32, _start: i64, len: i64, advice: i32) -> Result<usiz
     if len >= 0 && (0..=5).contains(&advice) { Ok(0) } else { Err(EINVAL) }
 }
 
-pub fn sys_readahead(fd: i32, _start: i64, _len: usize) -> Result<usize> {
+pub fn sys_readahead(fd: i32, _start: i64, len: usize) -> Result<usize> {
     let file = file(fd)?;
     if !file.flags().reads() {
         return Err(EBADF);
     }
-    if file.inode().kind == Kind::Regular && stores(&file) { Ok(0) } else { Err(EINVAL) }
+    let negative = isize::try_from(len).is_err();
+    if file.inode().kind == Kind::Regular && !negative { Ok(0) } else { Err(EINVAL) }
 }
 
 /// Bytes that go through the kernel at a time.
@@ -209,6 +205,10 @@ pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Resul
         }
         None => None,
     };
+    let start = at.unwrap_or_else(|| if from.ops().seeks() { *from.position.lock() } else { 0 });
+    if start.checked_add(len as u64).is_none_or(|end| i64::try_from(end).is_err()) {
+        return Err(EINVAL);
+    }
     let to = file(out_fd)?;
     if !to.flags().writes() {
         return Err(EBADF);

@@ -145,14 +145,13 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
 /// F_SETFL.
 ///
 /// # Errors
-/// EPERM: O_NOATIME on somebody else's file. EINVAL: O_DIRECT of pipes (packets), which is not there.
+/// EPERM: O_NOATIME on somebody else's file. EINVAL: O_DIRECT of what has no cache to go by, and of pipes (packets), which is not there.
 fn set_flags(fd: i32, file: &File, flags: OpenFlags) -> Result {
     let new = flags.difference(file.flags());
     if new.contains(OpenFlags::NOATIME) && !Cred::current().owns(file.inode()) {
         return Err(EPERM);
     }
-    let packets = new.contains(OpenFlags::DIRECT) && file.inode().kind == Kind::Fifo;
-    if packets {
+    if new.contains(OpenFlags::DIRECT) && (file.path().is_none() || !file.inode().is_direct()) {
         return Err(EINVAL);
     }
     // A kind of file that tells nobody ignores it.

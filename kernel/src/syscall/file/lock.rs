@@ -119,10 +119,6 @@ pub fn set(fd: i32, file: &File, address: usize, wait: bool, of_file: bool) -> R
 }
 
 pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
-    let file = file(fd)?;
-    if file.flags().contains(OpenFlags::PATH) {
-        return Err(EBADF);
-    }
     let wait = operation & 4 == 0;
     let exclusive = match operation & !4 {
         1 => Some(false),
@@ -130,6 +126,10 @@ pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
         8 => None,
         _ => return Err(EINVAL),
     };
+    let file = file(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
     file.inode().locks.flock(file.lock_holder(), exclusive, wait)?;
     Ok(0)
 }

@@ -122,50 +122,77 @@ fn is_empty(segments: &[Segment]) -> bool {
     segments.iter().all(|segment| segment.len == 0)
 }
 
-pub fn sys_readv(fd: i32, addr: usize, count: usize) -> Result<usize> {
+/// RWF_HIPRI, RWF_DSYNC and RWF_SYNC ask for nothing that memory would not do.
+const HIGH_PRIORITY: u32 = 1;
+const WRITE_THROUGH: u32 = 2 | 4;
+
+/// May a transfer to or from this file have these flags?
+fn check_flags(file: &File, writing: bool, flags: u32) -> Result {
+    let through = flags & WRITE_THROUGH != 0 && !file.ops().takes_flags(writing);
+    if through || flags & !(HIGH_PRIORITY | WRITE_THROUGH) != 0 { Err(EOPNOTSUPP) } else { Ok(()) }
+}
+
+/// Reads into segments, at a place or at the file's own.
+fn read_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) -> Result<usize> {
+    let at = at.map(offset).transpose()?;
     let file = file(fd)?;
+    if at.is_some() {
+        file.check_seeks()?;
+    }
     file.check_reads()?;
     let segments = segments(addr, count)?;
-    if is_empty(&segments) { Ok(0) } else { file.read(&mut Output::user(&segments)) }
+    if is_empty(&segments) {
+        return Ok(0);
+    }
+    check_flags(&file, false, flags)?;
+    let mut out = Output::user(&segments);
+    match at {
+        Some(at) => file.read_at(at, &mut out),
+        None => file.read(&mut out),
+    }
+}
+
+/// Writes from segments likewise.
+fn write_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) -> Result<usize> {
+    let at = at.map(offset).transpose()?;
+    let file = file(fd)?;
+    if at.is_some() {
+        file.check_seeks()?;
+    }
+    file.check_writes()?;
+    let segments = segments(addr, count)?;
+    if is_empty(&segments) {
+        return Ok(0);
+    }
+    check_flags(&file, true, flags)?;
+    let mut from = Input::user(&segments);
+    match at {
+        Some(at) => file.write_at(at, &mut from),
+        None => file.write(&mut from),
+    }
+}
+
+pub fn sys_readv(fd: i32, addr: usize, count: usize) -> Result<usize> {
+    read_vector(fd, addr, count, None, 0)
 }
 
 pub fn sys_writev(fd: i32, addr: usize, count: usize) -> Result<usize> {
-    let file = file(fd)?;
-    file.check_writes()?;
-    let segments = segments(addr, count)?;
-    if is_empty(&segments) { Ok(0) } else { file.write(&mut Input::user(&segments)) }
+    write_vector(fd, addr, count, None, 0)
 }
 
 pub fn sys_preadv(fd: i32, addr: usize, count: usize, at: i64) -> Result<usize> {
-    let at = offset(at)?;
-    let file = file(fd)?;
-    file.check_seeks()?;
-    file.check_reads()?;
-    let segments = segments(addr, count)?;
-    if is_empty(&segments) { Ok(0) } else { file.read_at(at, &mut Output::user(&segments)) }
+    read_vector(fd, addr, count, Some(at), 0)
 }
 
 pub fn sys_pwritev(fd: i32, addr: usize, count: usize, at: i64) -> Result<usize> {
-    let at = offset(at)?;
-    let file = file(fd)?;
-    file.check_seeks()?;
-    file.check_writes()?;
-    let segments = segments(addr, count)?;
-    if is_empty(&segments) { Ok(0) } else { file.write_at(at, &mut Input::user(&segments)) }
+    write_vector(fd, addr, count, Some(at), 0)
 }
 
-/// The upper half of the position is zero on 64-bit machines. `at` of -1: the file's own position. Of the flags,
-/// RWF_HIPRI, RWF_DSYNC and RWF_SYNC ask for nothing that memory would not do.
+/// The upper half of the position is zero on 64-bit machines. `at` of -1: the file's own position.
 pub fn sys_preadv2(fd: i32, addr: usize, count: usize, at: i64, _high: usize, flags: u32) -> Result<usize> {
-    if flags & !0x7 != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    if at == -1 { sys_readv(fd, addr, count) } else { sys_preadv(fd, addr, count, at) }
+    read_vector(fd, addr, count, Some(at).filter(|&at| at != -1), flags)
 }
 
 pub fn sys_pwritev2(fd: i32, addr: usize, count: usize, at: i64, _high: usize, flags: u32) -> Result<usize> {
-    if flags & !0x7 != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    if at == -1 { sys_writev(fd, addr, count) } else { sys_pwritev(fd, addr, count, at) }
+    write_vector(fd, addr, count, Some(at).filter(|&at| at != -1), flags)
 }

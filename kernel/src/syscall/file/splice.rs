@@ -18,6 +18,9 @@ const KNOWN: u32 = 15;
 /// Most that one call moves; callers go on with the rest.
 const CHUNK: usize = 64 << 10;
 
+/// Most that vmsplice takes at once: as much as a pipe of an ordinary user holds.
+const GATHERED: usize = 1 << 20;
+
 /// A position given by the program.
 struct Position {
     pointer: UserPtr<i64>,
@@ -155,13 +158,19 @@ pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result
         return Ok(0);
     }
     let pipe = &file.downcast::<End>().ok_or(EBADF)?.pipe;
-    // It waits for room once, and takes what fits then: more than the pipe holds never arrives.
+    // It waits for room once, and takes what fits then: more than the pipe holds never arrives. Bytes before a fault count, unlike
+    // those of a write, so they are gathered first.
+    let mut room = pipe.wait_room(wait)?;
+    let mut gathered = Vec::new();
+    gathered.try_resize(from.left().min(room).min(GATHERED), 0)?;
+    let len = from.take(&mut gathered);
+    from.result()?;
     loop {
-        let room = pipe.wait_room(wait)?;
-        from.limit(room);
-        match pipe.write(&mut from, false) {
+        let mut data = Input::kernel(gathered.get(..len).unwrap_or(&[]));
+        data.limit(room);
+        match pipe.write(&mut data, false) {
             // Another writer was faster.
-            Err(EAGAIN) if wait => {}
+            Err(EAGAIN) if wait => room = pipe.wait_room(wait)?,
             result => return result,
         }
     }

@@ -30,9 +30,8 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         | abi::MADV_SEQUENTIAL
         | abi::MADV_WILLNEED
         | abi::MADV_HUGEPAGE
-        | abi::MADV_NOHUGEPAGE
-        | abi::MADV_COLD
-        | abi::MADV_PAGEOUT => None,
+        | abi::MADV_NOHUGEPAGE => None,
+        abi::MADV_COLD | abi::MADV_PAGEOUT => Some(Advice::Cold),
         _ => return Err(Errno::EINVAL),
     };
     if !start.is_multiple_of(PAGE_SIZE) {

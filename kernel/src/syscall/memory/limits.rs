@@ -2,6 +2,7 @@
 //! for those alone who have a limit.
 #![forbid(unsafe_code)]
 
+use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::process::limits::INFINITY;
 use crate::process::{self, Capability};
@@ -96,7 +97,8 @@ pub fn check_lock(start: usize, len: usize) -> Result {
     let current = process::current();
     let space = current.space();
     let locked = space.usage().locked;
-    let again = || space.count_pages(start, start.saturating_add(len), true);
+    let end = start.saturating_add(len).min(USER_END);
+    let again = || if start < end { space.count_pages(start, end, true) } else { 0 };
     let after = locked.saturating_add(in_pages(len));
     if after <= most || after.saturating_sub(again()) <= most { Ok(()) } else { Err(Errno::ENOMEM) }
 }

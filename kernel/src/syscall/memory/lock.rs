@@ -9,31 +9,36 @@ use linux_raw_sys::general as abi;
 use vm::Lock;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 
-/// The whole pages that `start..start + len` touches: start and length.
+/// The whole pages that `start..start + len` touches: start and length. Linux's sums wrap: a length that comes to nothing locks nothing.
+fn whole_pages(start: usize, len: usize) -> (usize, usize) {
+    let lead = start % PAGE_SIZE;
+    let len = len.wrapping_add(lead).wrapping_add(PAGE_SIZE - 1) & !(PAGE_SIZE - 1);
+    (start.wrapping_sub(lead), len)
+}
+
+/// Locks or unlocks pages.
 ///
 /// # Errors
-/// EINVAL: they go around the end of all addresses. ENOMEM: not in user memory.
-fn whole_pages(start: usize, len: usize) -> Result<(usize, usize)> {
-    let lead = start % PAGE_SIZE;
-    let first = start.saturating_sub(lead);
-    // Linux's sums wrap: a length that comes to nothing locks nothing.
-    let len = len.wrapping_add(lead).wrapping_add(PAGE_SIZE - 1) & !(PAGE_SIZE - 1);
-    let end = first.checked_add(len).ok_or(Errno::EINVAL)?;
-    if len > 0 && end > USER_END { Err(Errno::ENOMEM) } else { Ok((first, len)) }
+/// EINVAL: they go around the end of all addresses. ENOMEM: not all of them are mapped.
+fn set_lock(start: usize, len: usize, how: Option<Lock>) -> Result {
+    let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
+    if len == 0 {
+        return Ok(());
+    }
+    if end > USER_END {
+        return Err(Errno::ENOMEM);
+    }
+    Ok(process::current().space().set_lock(VirtAddr(start), len, how)?)
 }
 
 fn lock(start: usize, len: usize, how: Lock) -> Result<usize> {
     limits::check_may_lock()?;
-    let (start, len) = match whole_pages(start, len) {
-        // Linux asks the limit first.
-        Err(Errno::EINVAL) if limits::check_lock(0, USER_END).is_err() => return Err(Errno::ENOMEM),
-        other => other?,
-    };
+    let (start, len) = whole_pages(start, len);
     limits::check_lock(start, len)?;
+    set_lock(start, len, Some(how))?;
     let current = process::current();
-    let space = current.space();
-    space.set_lock(VirtAddr(start), len, Some(how))?;
-    space.populate_locked(start, start.saturating_add(len), false).map_err(|e| match e {
+    let end = start.saturating_add(len);
+    current.space().populate_locked(start, end, false).map_err(|e| match e {
         vm::VmError::Fault => Errno::ENOMEM,
         vm::VmError::NoMemory => Errno::EAGAIN,
         e => e.into(),
@@ -57,8 +62,8 @@ pub fn sys_mlock2(start: usize, len: usize, flags: u32) -> Result<usize> {
 
 /// munlock(2).
 pub fn sys_munlock(start: usize, len: usize) -> Result<usize> {
-    let (start, len) = whole_pages(start, len)?;
-    process::current().space().set_lock(VirtAddr(start), len, None)?;
+    let (start, len) = whole_pages(start, len);
+    set_lock(start, len, None)?;
     Ok(0)
 }
 

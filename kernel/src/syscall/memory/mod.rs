@@ -105,8 +105,11 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
         return Err(Errno::EINVAL);
     }
     let len = pages(len).filter(|n| *n <= USER_END).ok_or(Errno::ENOMEM)?;
-    // Memory without a file has no place that could be too far.
-    if !anonymous && (offset as u64).checked_add(len as u64).is_none_or(|end| end > i64::MAX as u64) {
+    // What has no size, or is memory without a file, has no place that could be too far.
+    let sized = file.as_ref().is_some_and(|file| {
+        matches!(file.inode().kind, fs::vfs::inode::Kind::Regular | fs::vfs::inode::Kind::Block)
+    });
+    if sized && (offset as u64).checked_add(len as u64).is_none_or(|end| end > i64::MAX as u64) {
         return Err(Errno::EOVERFLOW);
     }
     let no_exec = file.as_ref().is_some_and(|f| f.is_no_exec());

@@ -115,9 +115,9 @@ fn deadline(address: usize, unit: i64) -> Result<Option<u64>> {
     let Some(p) = UserPtr::<[i64; 2]>::new(address).non_null() else { return Ok(None) };
     let [seconds, part] = p.read()?;
     let limit = 1_000_000_000 / unit;
-    // select takes any number of microseconds.
+    // select takes any number of microseconds. Linux's sum wraps, and is then negative.
     let (seconds, part) = if unit == 1000 && part >= limit {
-        (seconds.saturating_add(part / limit), part % limit)
+        (seconds.wrapping_add(part / limit), part % limit)
     } else {
         (seconds, part)
     };

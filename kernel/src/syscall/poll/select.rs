@@ -16,11 +16,16 @@ use crate::sched::give_way;
 const SETS: usize = 3;
 /// What each set asks for: errors and hang-ups wake only where they count for it.
 const WANTED: [u32; SETS] = [IN | RDNORM | HUP | ERR, OUT | WRNORM | ERR, PRI];
+/// As many descriptors as a table has room for at least, on Linux.
+const FEWEST: usize = 64;
 /// Words of three sets of 512 descriptors, which lie on the stack.
 const FEW_WORDS: usize = SETS * 8;
 
 fn select(count: i32, addresses: [usize; SETS], deadline: Option<u64>) -> Result<usize> {
-    let count = usize::try_from(count).map_err(|_| EINVAL)?.min(caller::files().size());
+    // Linux looks at as many as its table has room for, which is a power of two.
+    let room = caller::files().size();
+    let room = room.checked_next_power_of_two().unwrap_or(room).max(FEWEST);
+    let count = usize::try_from(count).map_err(|_| EINVAL)?.min(room);
     let words = count.div_ceil(64);
     let mut few = [0u64; FEW_WORDS];
     let mut many = Vec::new();

@@ -134,9 +134,15 @@ pub fn sys_clock_settime(clock: i32, from: usize) -> Result<usize> {
     if clock != abi::CLOCK_REALTIME as i32 {
         return Err(Errno::EINVAL);
     }
-    let time = read_timespec(from)?;
+    let time = settable(read_timespec(from)?)?;
     check_may_set()?;
     set_wall_clock(time)
+}
+
+/// A time that the wall clock can be set to, as far as it alone says: Linux keeps 30 years up to the end of its own nanoseconds.
+fn settable(time: u64) -> Result<u64> {
+    const END: u64 = i64::MAX as u64 / NS_PER_SEC - 30 * 365 * 24 * 3600;
+    if time / NS_PER_SEC < END { Ok(time) } else { Err(Errno::EINVAL) }
 }
 
 /// May the caller set the clock (CAP_SYS_TIME)?
@@ -173,8 +179,12 @@ static FIRST_ZONE: AtomicBool = AtomicBool::new(true);
 /// taken from it, is moved to UTC.
 #[expect(clippy::arithmetic_side_effects, reason = "fifteen hours at most")]
 pub fn sys_settimeofday(from: usize, zone: usize) -> Result<usize> {
-    let time = if from == 0 { None } else { Some(UserPtr::<Timeval>::new(from).read()?.to_ns()?) };
+    let time = if from == 0 { None } else { Some(UserPtr::<Timeval>::new(from).read()?) };
+    if time.is_some_and(|time| !(0..=1_000_000).contains(&time.microseconds)) {
+        return Err(Errno::EINVAL);
+    }
     let zone = if zone == 0 { None } else { Some(UserPtr::<[i32; 2]>::new(zone).read()?) };
+    let time = time.map(|time| settable(time.to_ns()?)).transpose()?;
     check_may_set()?;
     if let Some([west, summer]) = zone {
         const MOST: i32 = 15 * 60;
@@ -207,26 +217,33 @@ pub fn sys_nanosleep(request: usize, remain: usize) -> Result<usize> {
 
 /// clock_nanosleep(2).
 pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize) -> Result<usize> {
-    let time = read_timespec(request)?;
-    let absolute = flags & abi::TIMER_ABSTIME as i32 != 0;
-    let clock = match u32::try_from(clock) {
-        Ok(
+    let own = u32::try_from(clock).ok().filter(|&clock| clock != abi::CLOCK_PROCESS_CPUTIME_ID);
+    match own {
+        Some(
             abi::CLOCK_THREAD_CPUTIME_ID
             | abi::CLOCK_MONOTONIC_RAW
             | abi::CLOCK_REALTIME_COARSE
             | abi::CLOCK_MONOTONIC_COARSE,
         ) => return Err(Errno::EOPNOTSUPP),
-        Ok(abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM)
-            if !process::current().capable(Capability::WAKE_ALARM) =>
-        {
+        // Is there such a clock?
+        Some(clock) => drop(deadline_of(clock, 0, true)?),
+        None => {}
+    }
+    let time = read_timespec(request)?;
+    let absolute = flags & abi::TIMER_ABSTIME as i32 != 0;
+    let Some(clock) = own else {
+        let clock = CpuClock::from_id(clock).ok_or(Errno::EINVAL)?;
+        return sleep_on(&clock, time, absolute, remain);
+    };
+    if matches!(clock, abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM) {
+        // These alone know their flags.
+        if flags & !(abi::TIMER_ABSTIME as i32) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if !process::current().capable(Capability::WAKE_ALARM) {
             return Err(Errno::EPERM);
         }
-        Ok(clock) if clock != abi::CLOCK_PROCESS_CPUTIME_ID => clock,
-        _ => {
-            let clock = CpuClock::from_id(clock).ok_or(Errno::EINVAL)?;
-            return sleep_on(&clock, time, absolute, remain);
-        }
-    };
+    }
     sleep(deadline_of(clock, time, !absolute)?, (!absolute).then_some(remain))
 }
 

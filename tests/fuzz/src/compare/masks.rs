@@ -1,9 +1,11 @@
 //! What of a call two machines cannot agree on, and why.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+
 use darter_table::{CALLS, Kind, State};
 
-use crate::program::{Call, Part, Value};
+use crate::program::{Call, Part, Program, Value};
 use crate::table;
 
 /// Of these only whether they succeed is compared.
@@ -77,13 +79,30 @@ pub fn output(name: &str) -> bool {
     OUTPUTS.iter().any(|(names, _)| names.contains(&name))
 }
 
-/// Is the call's data cleared before it is compared: what it writes is left out, or it was given numbers of processes?
-pub fn clears(call: &Call) -> bool {
-    let holds_pid = |value: &Value| match value {
-        Value::Data(data) => data.parts.iter().any(|part| matches!(part, Part::Value(_, Value::Pid(_)))),
+/// The calls whose results two kernels cannot agree on, by their ids.
+pub fn differing(program: &Program) -> HashSet<u32> {
+    let differs = |call: &&Call| {
+        let name = table::name(call.number);
+        value(&name) || output(&name)
+    };
+    program.calls().filter(differs).map(|call| call.id).collect()
+}
+
+/// Is the call's data cleared before it is compared: what it writes is left out, or it was given numbers of processes, or a result of one of
+/// the calls in `differing`?
+pub fn clears(call: &Call, differing: &HashSet<u32>) -> bool {
+    let differs = |value: &Value| match value {
+        Value::Pid(_) => true,
+        Value::Result { id, .. } => differing.contains(id),
         _ => false,
     };
-    output(&table::name(call.number)) || call.arguments.iter().any(holds_pid)
+    let holds_one = |value: &Value| match value {
+        Value::Data(data) => {
+            data.parts.iter().any(|part| matches!(part, Part::Value(_, value) if differs(value)))
+        }
+        _ => false,
+    };
+    output(&table::name(call.number)) || call.arguments.iter().any(holds_one)
 }
 
 /// Does the table say that an option of the call is refused with this error?

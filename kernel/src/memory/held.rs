@@ -7,29 +7,20 @@
 use super::Space;
 use alloc::sync::Arc;
 use core::ops::Deref;
+use scopeguard::ScopeGuard;
 
 /// A reference to a space. Dropping it may sleep.
-pub struct HeldSpace(Option<Arc<Space>>);
+pub struct HeldSpace(ScopeGuard<Arc<Space>, fn(Arc<Space>)>);
 
 impl HeldSpace {
     pub fn new(space: Arc<Space>) -> Self {
-        Self(Some(space))
+        Self(scopeguard::guard(space, Space::let_go))
     }
 }
 
 impl Deref for HeldSpace {
     type Target = Space;
     fn deref(&self) -> &Space {
-        match &self.0 {
-            Some(space) => space,
-            // Only `drop` takes it out.
-            None => unreachable!("a space is used after it was let go"),
-        }
-    }
-}
-
-impl Drop for HeldSpace {
-    fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Space::let_go);
+        &self.0
     }
 }

@@ -298,10 +298,19 @@ pub mod depth {
 
     const PAINT: usize = 0x5ac4_5ac4_5ac4_5ac4;
     const WORD: usize = size_of::<usize>();
+    /// Words that are looked at together, since most are painted; a stack is a whole number of them.
+    const BLOCK: usize = 16;
 
     pub(super) fn paint(stack: &KernelStack) {
-        for word in (stack.top() - SIZE..stack.top()).step_by(WORD) {
-            // SAFETY: a word of a mapped stack that nobody uses yet.
+        // SAFETY: a mapped stack that nobody uses yet.
+        unsafe { paint_words(stack.top() - SIZE, stack.top()) };
+    }
+
+    /// # Safety
+    /// From `from` to `to` lie words of a mapped stack, of which nobody uses any.
+    unsafe fn paint_words(from: usize, to: usize) {
+        for word in (from..to).step_by(WORD) {
+            // SAFETY: the caller's promise.
             unsafe { (word as *mut usize).write_volatile(PAINT) };
         }
     }
@@ -313,13 +322,19 @@ pub mod depth {
         // SAFETY: reads a register.
         unsafe { asm!("mov {}, rsp", out(reg) now, options(nomem, nostack, preserves_flags)) };
         let bottom = top - SIZE;
-        // SAFETY: words of this thread's own stack, which stays mapped; below `now` nobody has anything: interrupts are off.
+        // SAFETY: a word of this thread's own stack, which stays mapped; below `now` nobody has anything: interrupts are off.
         let is_painted = |word: usize| unsafe { (word as *const usize).read_volatile() } == PAINT;
-        let lowest = (bottom..now).step_by(WORD).find(|&word| !is_painted(word)).unwrap_or(now);
-        for word in (lowest..now).step_by(WORD) {
-            // SAFETY: as above.
-            unsafe { (word as *mut usize).write_volatile(PAINT) };
+        let mut lowest = bottom;
+        while lowest + BLOCK * WORD <= now
+            && (0..BLOCK).fold(true, |all, index| all & is_painted(lowest + index * WORD))
+        {
+            lowest += BLOCK * WORD;
         }
+        while lowest < now && is_painted(lowest) {
+            lowest += WORD;
+        }
+        // SAFETY: as above.
+        unsafe { paint_words(lowest, now) };
         top - lowest
     }
 }

@@ -89,8 +89,8 @@ hosted-test: setup ## The tests that run as programs of this machine, models of 
 booted-test: build ## The ABI programs against Linux, and the scripts of tests/boot
 	tests/run --kernel $(DARTER_KERNEL); abi=$$?; target/release/darter test --kernel $(DARTER_KERNEL) && exit $$abi
 
-# The booted tests that `make lockdep-test` runs beside the ABI programs. (leaks and terminal take too long there since each return to user mode measures the stack.)
-LOCKDEP_TESTS ?= lock-order statuses stack
+# The booted tests that `make lockdep-test` runs beside the ABI programs.
+LOCKDEP_TESTS ?= lock-order statuses stack leaks terminal
 lockdep-test: build lockdep fuzzer stack ## The same on the lockdep kernel, with a few of the scripts and the cases that the fuzzer found: a lock out of order is a panic
 	@if [ "$(DARTER_KERNEL)" = darter ]; then \
 	    tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4; abi=$$?; \

@@ -251,6 +251,39 @@ static void large(void)
     say("%d more", n);
 }
 
+/* Each member forks and exits for ever: the group runs from the signal. None escapes. */
+static void storm(void)
+{
+    section("members that fork");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int rounds = 20;
+    for (int round = 0; round < rounds; round++) {
+        pid_t leader = must_fork();
+        if (leader == 0) {
+            setpgid(0, 0);
+            for (int i = 0; i < 6; i++)
+                if (must_fork() == 0)
+                    for (;;) {
+                        /* Not the library's, which blocks signals around the call: one that comes in between is not the child's. */
+                        pid_t next = (pid_t)syscall(SYS_fork);
+                        if (next > 0)
+                            _exit(0);
+                    }
+            for (;;)
+                pause();
+        }
+        setpgid(leader, leader);
+        nap(5 + round);
+        kill(-leader, round % 2 ? SIGKILL : SIGTERM);
+        int status;
+        while (waitpid(-1, &status, 0) > 0) {}
+        if (kill(-leader, 0) != -1 || errno != ESRCH)
+            say("round %d: the group lives", round);
+    }
+    say("none is left");
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 int main(void)
 {
     in_child("joining", joining);
@@ -258,6 +291,7 @@ int main(void)
     section("orphaned groups");
     orphaned(0);
     orphaned(1);
+    storm();
     handlers();
     large();
     return 0;

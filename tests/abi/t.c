@@ -126,6 +126,28 @@ pid_t must_fork(void)
 	return pid;
 }
 
+pid_t parked(void (*prepare)(void))
+{
+	int ends[2];
+	if (pipe(ends) != 0) {
+		say("no pipe: %s", error_name(errno));
+		_exit(98);
+	}
+	pid_t pid = must_fork();
+	if (pid == 0) {
+		if (prepare)
+			prepare();
+		close(ends[0]), close(ends[1]);
+		for (;;)
+			pause();
+	}
+	close(ends[1]);
+	char byte;
+	read(ends[0], &byte, 1);
+	close(ends[0]);
+	return pid;
+}
+
 int wait_for(pid_t pid)
 {
 	int status = 0;

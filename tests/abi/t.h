@@ -49,6 +49,8 @@ void show_truth(const char *text, int truth);
 int in_child(const char *text, void (*body)(void));
 /* Forks with nothing buffered; ends the program if it fails. */
 pid_t must_fork(void);
+/* A child that calls `prepare`, if there is one, and then only waits for signals; it is ready when this returns. */
+pid_t parked(void (*prepare)(void));
 /* Waits for that child, through interruptions; its status. */
 int wait_for(pid_t pid);
 void nap(int milliseconds);

@@ -4,15 +4,6 @@
 
 enum { MANY = 300 };
 
-static pid_t parked(void)
-{
-    pid_t pid = must_fork();
-    if (pid == 0)
-        for (;;)
-            pause();
-    return pid;
-}
-
 static pid_t ended(int code)
 {
     pid_t pid = must_fork();
@@ -50,7 +41,7 @@ static void order(void)
     section("several have ended");
     pid_t c[6];
     for (int i = 0; i < 6; i++)
-        c[i] = parked();
+        c[i] = parked(0);
     for (int i = 5; i >= 0; i--)
         if (i != 2)
             end_of(c[i]);
@@ -76,7 +67,7 @@ static void groups(void)
     section("by group");
     pid_t c[5];
     for (int i = 0; i < 5; i++) {
-        c[i] = parked();
+        c[i] = parked(0);
         setpgid(c[i], i < 2 ? c[0] : c[2]);
     }
     next_of("living", c, 5, -c[0], WNOHANG);
@@ -105,7 +96,7 @@ static void stops(void)
     int all = WUNTRACED | WCONTINUED | WNOHANG;
     siginfo_t info;
     for (int i = 0; i < 4; i++)
-        c[i] = parked();
+        c[i] = parked(0);
     for (int i = 3; i >= 1; i--) {
         kill(c[i], SIGSTOP);
         waitid(P_PID, (id_t)c[i], &info, WSTOPPED | WNOWAIT);
@@ -176,7 +167,7 @@ static void many(void)
     section("many children");
     static pid_t c[MANY];
     for (int i = 0; i < MANY; i++)
-        c[i] = parked();
+        c[i] = parked(0);
     for (int i = 0; i < 3; i++) {
         int code = i;
         pid_t pid = must_fork();

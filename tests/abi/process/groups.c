@@ -2,15 +2,6 @@
 #include "t.h"
 #include <sys/prctl.h>
 
-static pid_t parked(void)
-{
-    pid_t pid = must_fork();
-    if (pid == 0)
-        for (;;)
-            pause();
-    return pid;
-}
-
 static void end_of(pid_t pid)
 {
     kill(pid, SIGKILL);
@@ -30,7 +21,7 @@ static int sleep_in_thread(void *tid)
 static void joining(void)
 {
     section("joining");
-    pid_t a = parked(), b = parked();
+    pid_t a = parked(0), b = parked(0);
     SHOW(setpgid(a, a));
     CHECK(getpgid(a) == a);
     SHOW(setpgid(b, a));
@@ -52,7 +43,7 @@ static void joining(void)
     /* The leader is gone, the group is not: it can be joined, and its number is a group's. */
     end_of(a);
     CHECK(kill(-a, 0) == 0);
-    pid_t c = parked();
+    pid_t c = parked(0);
     errno = 0;
     show_value("a group without leader", setpgid(c, a));
     end_of(b);
@@ -82,7 +73,7 @@ static void joining(void)
 static void sessions(void)
 {
     section("sessions");
-    pid_t a = parked();
+    pid_t a = parked(0);
     int ready[2], go[2];
     if (pipe(ready) || pipe(go))
         return;
@@ -95,7 +86,7 @@ static void sessions(void)
         SHOW(setpgid(0, 0));
         errno = 0;
         show_value("a group of another session", setpgid(0, getpgid(getppid())));
-        pid_t c = parked();
+        pid_t c = parked(0);
         CHECK(setpgid(c, c) == 0 && setpgid(c, getpid()) == 0);
         errno = 0;
         show_value("a child into another session", setpgid(c, getpgid(getppid())));
@@ -126,7 +117,7 @@ static void sessions(void)
             _exit(1);
         /* It leads a group with another member, so its number is taken. */
         setpgid(0, 0);
-        pid_t d = parked();
+        pid_t d = parked(0);
         setpgid(0, a);
         SHOW(setsid() == -1 ? 0 : 1);
         end_of(d);

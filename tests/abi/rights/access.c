@@ -52,24 +52,6 @@ static void become(int real, int effective, int saved)
 		say("no other ids");
 }
 
-/* A process that prepares itself by `body`, and waits. */
-static pid_t subject(void (*body)(void))
-{
-	int ends[2];
-	pipe(ends);
-	pid_t pid = must_fork();
-	if (pid == 0) {
-		body();
-		write(ends[1], "r", 1);
-		for (;;)
-			pause();
-	}
-	char byte;
-	read(ends[0], &byte, 1);
-	close(ends[0]), close(ends[1]);
-	return pid;
-}
-
 static void is_root(void) {}
 static void is_user(void) { become(1000, 1000, 1000); prctl(PR_SET_DUMPABLE, 1); }
 static void has_changed(void) { become(1000, 1000, 1000); say("dumpable %d", prctl(PR_GET_DUMPABLE)); }
@@ -84,7 +66,7 @@ static void looks(const char *who, void (*body)(void))
 	};
 	section(who);
 	for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
-		pid_t pid = subject(subjects[i].body), watcher = must_fork();
+		pid_t pid = parked(subjects[i].body), watcher = must_fork();
 		if (watcher == 0) {
 			body();
 			look(subjects[i].what, pid);

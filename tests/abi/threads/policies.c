@@ -105,29 +105,13 @@ static void all(void)
 	SHOW(setpriority(3, 0, 0));
 }
 
-static pid_t waits(uid_t uid)
-{
-	int ends[2];
-	pipe(ends);
-	pid_t pid = must_fork();
-	if (pid == 0) {
-		setpgid(0, 0);
-		if (uid)
-			setresuid(uid, uid, uid);
-		write(ends[1], "r", 1);
-		for (;;)
-			pause();
-	}
-	char byte;
-	read(ends[0], &byte, 1);
-	close(ends[0]), close(ends[1]);
-	return pid;
-}
+static void in_own_group(void) { setpgid(0, 0); }
+static void as_user(void) { in_own_group(); setresuid(1000, 1000, 1000); }
 
 static void users(void)
 {
 	section("a user");
-	pid_t own = waits(1000), roots = waits(0);
+	pid_t own = parked(as_user), roots = parked(in_own_group);
 	setgroups(0, 0);
 	setresuid(1000, 1000, 1000);
 	struct rlimit limit = { 0, 0 };

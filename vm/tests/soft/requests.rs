@@ -1,24 +1,27 @@
 //! Spaces, objects and requests as most tests want them, one test at a time.
 
-use super::{Soft, start, switch_to};
+use super::{Soft, free_frames, start, switch_to};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vm::*;
 
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Tests of one process share memory: one at a time, so that frames can be counted.
-pub struct Alone(MutexGuard<'static, ()>);
+/// Tests of one process share memory: one at a time, so that frames can be counted. At its end, which comes after that of all that the
+/// test made, each test has given back what it took.
+pub struct Alone(MutexGuard<'static, ()>, u64);
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        sync::rcu::drain();
+        if !std::thread::panicking() {
+            assert_eq!(free_frames(), self.1, "frames are free at the test's end, and were at its begin");
+        }
     }
 }
 
 pub fn alone() -> Alone {
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     start(4);
-    Alone(guard)
+    Alone(guard, free_frames())
 }
 
 pub const RW: Prot = Prot::READ.union(Prot::WRITE);

@@ -21,20 +21,20 @@ mod arc;
 pub mod callback;
 mod chain;
 mod parts;
+mod wait;
 
 pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, call_soon, defer_arc, defer_box};
 pub use callback::pending;
 pub use chain::{Chain, Prepared};
 pub use parts::{InParts, Parts};
+pub use wait::synchronize;
 
 use crate::machine::{self, CpuId};
 use crate::per_cpu;
 use crate::percpu::{Count, Padded};
 use crate::protocol::period::{Period, Seat};
-use callback::{Call, RawHead};
 use core::marker::PhantomData;
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether read sections are counted: to find sleeping readers, and hosted to know when a thread reads at all.
 const COUNTED: bool = cfg!(any(debug_assertions, feature = "lockdep", not(target_os = "none")));
@@ -69,8 +69,6 @@ const PATIENCE_MS: u64 = 1000;
 /// A CPU tries to end a period at most this often per millisecond, so that scans cost little; more often if many callbacks wait.
 const TRIES_PER_MS: u64 = 4;
 const TRIES_PER_MS_IN_HURRY: u64 = 32;
-/// Tries that `synchronize` makes before it sleeps: enough if the other CPUs idle.
-const SYNCHRONIZE_TRIES: u32 = 8;
 
 /// Of this CPU alone.
 struct Own {
@@ -427,66 +425,6 @@ pub fn late() -> Option<Late> {
 pub fn progress() -> (u64, u64, u64) {
     let sum = |count: fn(&Own) -> &Count| OWN.iter().map(|own| count(own).get()).sum();
     (PERIOD.number(), sum(|own| &own.ended), sum(|own| &own.kicked))
-}
-
-/// Waits until every read section that is under way has ended. Sleeps; no spinning lock is held. Runs no callbacks, so
-/// sleeping locks may be held that callbacks take.
-#[track_caller]
-pub fn synchronize() {
-    crate::lock::order::assert_may_sleep();
-    let tag = PERIOD.tag();
-    let mut tries = 0;
-    while !PERIOD.is_over(tag) {
-        if cfg!(target_os = "none") && tries == SYNCHRONIZE_TRIES {
-            return sleep_for_period();
-        }
-        tries += 1;
-        quiescent();
-        get_on(OWN.this(), tag, machine::cycles());
-        machine::relax();
-    }
-}
-
-/// Sleeps until a callback queued now is called, by whoever polls on this CPU.
-fn sleep_for_period() {
-    const WAITING: u32 = 0;
-    const WAKING: u32 = 1;
-    const OVER: u32 = 2;
-    struct Wait {
-        head: RawHead,
-        token: usize,
-        state: AtomicU32,
-    }
-    /// # Safety
-    /// `wait` is the `Wait` below.
-    unsafe fn wake(wait: *mut ()) {
-        // SAFETY: the waiter and its thread stay until the state is OVER.
-        let wait = unsafe { &*wait.cast::<Wait>() };
-        wait.state.store(WAKING, Ordering::Release);
-        machine::unpark(wait.token);
-        wait.state.store(OVER, Ordering::Release);
-    }
-    let wait = Wait { head: RawHead::new(), token: machine::park_token(), state: AtomicU32::new(WAITING) };
-    let call = Call { object: (&raw const wait).cast_mut().cast(), function: wake };
-    // SAFETY: `wait` stays in place until `wake` is done with it, which the loops below wait for.
-    unsafe { callback::queue(NonNull::from(&wait.head), call) };
-    callback::want_all();
-    while wait.state.load(Ordering::Acquire) == WAITING {
-        hasten();
-        machine::park();
-    }
-    while wait.state.load(Ordering::Acquire) != OVER {
-        machine::relax();
-    }
-}
-
-/// Interrupts the CPU that holds up the period: somebody waits.
-fn hasten() {
-    let own = OWN.this();
-    if own.stuck_at.get() == PERIOD.number() {
-        own.kicked.add(1);
-        machine::kick(own.laggard.get() as CpuId);
-    }
 }
 
 /// Runs all callbacks of this CPU, those that they queue included. For the end of a hosted thread, and of tests.

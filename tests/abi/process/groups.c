@@ -253,7 +253,7 @@ static void storm(void)
 {
     section("members that fork");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int rounds = 20;
+    int rounds = 12;
     for (int round = 0; round < rounds; round++) {
         pid_t leader = must_fork();
         if (leader == 0) {
@@ -278,6 +278,23 @@ static void storm(void)
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+/* A shell and its job both make the job a group: neither fails, whoever is first. */
+static void made_by_both(void)
+{
+    section("made by both");
+    int failed = 0, elsewhere = 0;
+    for (int round = 0; round < 100; round++) {
+        pid_t child = must_fork();
+        if (child == 0)
+            _exit(setpgid(0, 0) != 0 ? 1 : getpgrp() != getpid() ? 2 : 0);
+        /* It may be a zombie by now, which is moved too. */
+        failed += setpgid(child, child) != 0;
+        elsewhere += getpgid(child) != child;
+        failed += wait_for(child) != 0;
+    }
+    say("%d failed, %d are elsewhere", failed, elsewhere);
+}
+
 int main(void)
 {
     in_child("joining", joining);
@@ -285,6 +302,7 @@ int main(void)
     section("orphaned groups");
     orphaned(0);
     orphaned(1);
+    made_by_both();
     storm();
     handlers();
     large();

@@ -87,6 +87,8 @@ struct Part {
 /// How a group stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// It has had no member yet, but is about to: it does not end.
+    New,
     /// It may have members.
     Open,
     /// So may this; its leader was reaped, and it is among those that are looked through.
@@ -110,7 +112,7 @@ struct Locked(SpinLock<Part, level::GroupMembers>);
 impl Locked {
     fn new() -> Self {
         let (list, resting) = (List::new(), [None; RESTING]);
-        Self(SpinLock::new(Part { list, resting, cpu: u32::MAX, turns: 0, state: State::Open }, &MEMBERS))
+        Self(SpinLock::new(Part { list, resting, cpu: u32::MAX, turns: 0, state: State::New }, &MEMBERS))
     }
 }
 
@@ -257,7 +259,9 @@ impl Group {
 
     /// The first process, which was in no group, joins.
     pub fn add_first(&self, process: &Process) {
-        self.common.0.lock().list.push_back(process);
+        let mut common = self.common.0.lock();
+        common.state = State::Open;
+        common.list.push_back(process);
         process.member.list.store(COMMON, Relaxed);
     }
 
@@ -280,6 +284,9 @@ impl Group {
             return Err(Errno::EPERM);
         }
         from.take_off_list(process, &mut old);
+        if new.state == State::New {
+            new.state = State::Open;
+        }
         new.list.push_back(process);
         process.member.list.store(COMMON, Relaxed);
         process.session.store(self.session.id.number(), Relaxed);
@@ -323,7 +330,7 @@ impl Group {
         }
     }
 
-    /// Is nobody in it? Then it has ended, and its number leads to no group any more.
+    /// Is nobody in it? Then it has ended, unless it is new, and its number leads to no group any more.
     pub fn is_empty(&self) -> bool {
         if !self.common.0.lock().list.is_empty() {
             return false;
@@ -351,7 +358,7 @@ impl Group {
                 State::Ended
             }
             State::Retained => State::EndedRetained,
-            ended => ended,
+            same => same,
         };
     }
 

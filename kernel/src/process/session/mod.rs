@@ -62,10 +62,8 @@ pub fn create() -> Result<Pid> {
     if process.session_id() == pid || group::find(pid).is_some() {
         return Err(Errno::EPERM);
     }
-    process.id.publish_group(group.clone());
     let old = ids::find_group(process.group()).ok_or(Errno::EPERM)?;
-    group.take_from(&old, &process)?;
-    Ok(pid)
+    found(&group, &old, &process).map(|()| pid)
 }
 
 /// The first process's session.
@@ -92,7 +90,8 @@ pub fn set_group(pid: Pid, group: Pid) -> Result {
         }
     };
     let number = if group == 0 { target.pid() } else { group };
-    let new = if number == target.pid() { Some(own_group(&target)?) } else { group::find(number) };
+    // Memory first.
+    let spare = if number == target.pid() { Some(spare_group(&target)?) } else { None };
     // It forks, changes groups and is reaped under this lock.
     let _still = target.family.children();
     if !Arc::ptr_eq(&target, &caller) {
@@ -109,23 +108,25 @@ pub fn set_group(pid: Pid, group: Pid) -> Result {
     if target.session_id() == target.pid() {
         return Err(Errno::EPERM);
     }
-    let new = new.filter(|new| new.session.id() == caller.session_id()).ok_or(Errno::EPERM)?;
     let old = ids::find_group(target.group()).ok_or(Errno::ESRCH)?;
-    if Arc::ptr_eq(&old, &new) {
-        return Ok(());
+    match (group::find(number), spare) {
+        (Some(new), _) if new.session.id() != caller.session_id() => Err(Errno::EPERM),
+        (Some(new), _) if Arc::ptr_eq(&old, &new) => Ok(()),
+        (Some(new), _) => new.take_from(&old, &target),
+        (None, Some(new)) => found(&new, &old, &target),
+        (None, None) => Err(Errno::EPERM),
     }
-    new.take_from(&old, &target)
 }
 
-/// The group that `process` may lead, made if there is none.
-fn own_group(process: &Process) -> Result<Arc<Group>> {
-    if let Some(group) = group::find(process.pid()) {
-        return Ok(group);
-    }
-    let session = of(process).ok_or(Errno::ESRCH)?;
-    let group = Group::try_new(process.id.share(), session)?;
-    process.id.publish_group(group);
-    ids::find_group(process.pid()).ok_or(Errno::EPERM)
+/// A group that `process` may lead, which nobody finds yet.
+fn spare_group(process: &Process) -> Result<Arc<Group>> {
+    Group::try_new(process.id.share(), of(process).ok_or(Errno::ESRCH)?)
+}
+
+/// `process`, whose `children` the caller has locked, leaves `old` for `new`, which it leads and nobody knew.
+fn found(new: &Arc<Group>, old: &Group, process: &Process) -> Result {
+    process.id.publish_group(new.clone());
+    new.take_from(old, process).inspect_err(|_| process.id.withdraw_group())
 }
 
 /// Calls `f` for every member of a group, zombies too, under a lock of the group, until it answers false. Gives way at times: no spinning lock is held.

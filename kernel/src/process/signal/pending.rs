@@ -39,6 +39,11 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    #[cfg(test)]
+    pub const fn new(uid: u32, limit: u64) -> Self {
+        Self { uid, limit }
+    }
+
     pub fn of(process: &Process) -> Self {
         let limit = process.limits.soft(abi::RLIMIT_SIGPENDING).min(UNLIMITED);
         Self { uid: process.uid.load(Ordering::Relaxed), limit }

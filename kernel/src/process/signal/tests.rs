@@ -19,7 +19,7 @@ fn info(signal: u32, value: u64) -> Info {
 fn of(limit: u64) -> Allowance {
     static NEXT: AtomicU32 = AtomicU32::new(6_000_000);
     std::thread_local! { static UID: u32 = NEXT.fetch_add(1, Ordering::Relaxed); }
-    Allowance { uid: UID.with(|uid| *uid), limit }
+    Allowance::new(UID.with(|uid| *uid), limit)
 }
 
 fn taken(waiting: &mut PendingSet, blocked: u64) -> Option<(u32, u64)> {

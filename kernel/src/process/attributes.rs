@@ -1,4 +1,4 @@
-//! What a thread asks for itself by prctl(2), and hands to the threads and processes that it makes.
+//! What a thread asks for itself by prctl(2), and (but for one thing) hands to the threads and processes that it makes.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -23,6 +23,8 @@ pub struct Attributes {
     /// What the thread began with.
     first_slack: AtomicU64,
     flags: AtomicU32,
+    /// PR_SET_PDEATHSIG. Not handed on.
+    death_signal: AtomicU32,
 }
 
 impl Attributes {
@@ -32,6 +34,7 @@ impl Attributes {
             slack: AtomicU64::new(FIRST_SLACK),
             first_slack: AtomicU64::new(FIRST_SLACK),
             flags: AtomicU32::new(0),
+            death_signal: AtomicU32::new(0),
         }
     }
 
@@ -42,6 +45,7 @@ impl Attributes {
             slack: AtomicU64::new(slack),
             first_slack: AtomicU64::new(slack),
             flags: AtomicU32::new(self.flags.load(Relaxed)),
+            death_signal: AtomicU32::new(0),
         }
     }
 
@@ -54,6 +58,15 @@ impl Attributes {
     pub fn set_slack(&self, slack: u64) {
         let slack = if slack == 0 { self.first_slack.load(Relaxed) } else { slack };
         self.slack.store(slack, Relaxed);
+    }
+
+    /// The signal for the end of the thread that made its process; 0: none.
+    pub fn death_signal(&self) -> u32 {
+        self.death_signal.load(Relaxed)
+    }
+
+    pub fn set_death_signal(&self, signal: u32) {
+        self.death_signal.store(signal, Relaxed);
     }
 
     pub fn flags(&self) -> Flags {

@@ -74,11 +74,13 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let process = thread.process.clone();
     leave_user_memory(&process, space);
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
-    thread.exiting.store(true, Ordering::Release);
+    // Before it looks whether it has children (`family::threads`).
+    thread.exiting.store(true, Ordering::SeqCst);
     process.gone.add(&usage);
     drop(fs);
     files.into_iter().for_each(FileTable::give_up);
     process.threads_remove(&thread);
+    family::leave_children(&thread);
     if thread.tid() != process.pid() {
         thread.withdraw();
         credentials::count::thread_ends(&thread);

@@ -232,16 +232,19 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
+        has_children: AtomicBool::new(false),
         rcu: RcuHead::new(),
     })?)
 }
 
 fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<Thread>> {
     let caller = super::current_process();
-    let parent = if request.has(abi::CLONE_PARENT) {
-        caller.family.parent().unwrap_or_else(|| caller.clone())
+    let (parent, parent_thread) = if request.has(abi::CLONE_PARENT) {
+        (caller.family.parent().unwrap_or_else(|| caller.clone()), caller.parent_thread())
     } else {
-        caller.clone()
+        let thread = super::current();
+        thread.note_child();
+        (caller.clone(), thread.tid())
     };
     let exit_signal = if request.has(abi::CLONE_PARENT) {
         caller.exit_signal.load(Ordering::Relaxed)
@@ -257,7 +260,7 @@ fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<T
     drop(old_exe);
     let thread_id = id.share();
     let process = slab_arc(Process {
-        family: family::Family::new(Some(parent)),
+        family: family::Family::new(Some(parent), parent_thread),
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
         counted: Counted::as_one(parts.counted.take()),
@@ -285,7 +288,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         group: AtomicU32::new(0),
         session: AtomicU32::new(0),
         member: session::group::Member::new(),
-        family: family::Family::new(None),
+        family: family::Family::new(None, 0),
         threads: SpinLock::new(Vec::new(), &THREADS),
         alive: AtomicU32::new(1),
         space: SpinLock::new(Some(space), &SPACE),
@@ -313,7 +316,6 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
         barriers: AtomicU32::new(0),
-        death_signal: AtomicU32::new(0),
         started: arch::time::now(),
         name_at_exit: SpinLock::new([0; 16], &NAME_AT_EXIT),
         rcu: RcuHead::new(),

@@ -142,8 +142,6 @@ pub struct Process {
     pub(crate) release: WaitQueue,
     /// What membarrier was told to be ready for.
     pub(crate) barriers: AtomicU32,
-    /// PR_SET_PDEATHSIG.
-    pub(crate) death_signal: AtomicU32,
     pub started: u64,
     name_at_exit: SpinLock<[u8; 16], level::ThreadState>,
     rcu: RcuHead,
@@ -189,6 +187,8 @@ pub struct Thread {
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
     pub(crate) exiting: AtomicBool,
+    /// Children of its process belong to it, or did (`family::threads`).
+    pub(crate) has_children: AtomicBool,
     rcu: RcuHead,
 }
 

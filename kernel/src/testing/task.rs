@@ -71,6 +71,7 @@ impl Child {
             block: false,
             normal: true,
             clones: false,
+            thread: None,
         };
         // It looks now and then, since a signal for the test's process, SIGCHLD among them, would end a sleep.
         let mut event = None;

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Capability, Credentials, Ids};
-use crate::process::{Current, Process};
+use crate::process::{Current, Process, Thread};
 use core::sync::atomic::Ordering;
 
 /// Which of the caller's ids count.
@@ -49,20 +49,18 @@ impl Process {
         self.dumpable.load(Ordering::Relaxed)
     }
 
-    /// Its thread goes from `old` credentials to `new` ones: what it holds may be secret to its new user, and its parent is another's.
-    pub fn note_new_credentials(&self, old: &Credentials, new: &Credentials) {
-        if old.hides_from(new) {
-            self.dumpable.store(false, Ordering::Relaxed);
-            self.forget_death_signal();
-        }
-    }
-
-    pub(in crate::process) fn forget_death_signal(&self) {
-        self.death_signal.store(0, Ordering::Relaxed);
-    }
-
     pub fn set_dumpable(&self, dumpable: bool) {
         self.dumpable.store(dumpable, Ordering::Relaxed);
+    }
+}
+
+impl Thread {
+    /// It goes from `old` credentials to `new` ones: what its process holds may be secret to the new user, and its parent is another's.
+    pub fn note_new_credentials(&self, old: &Credentials, new: &Credentials) {
+        if old.hides_from(new) {
+            self.process.set_dumpable(false);
+            self.attributes.set_death_signal(0);
+        }
     }
 }
 

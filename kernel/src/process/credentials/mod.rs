@@ -99,7 +99,7 @@ pub fn set_credentials(new: Credentials) -> Result {
     let thread = crate::process::current();
     count::follow(&thread, &new)?;
     let new = slab_arc(new)?;
-    thread.process.note_new_credentials(&thread.credentials(), &new);
+    thread.note_new_credentials(&thread.credentials(), &new);
     thread.process.uid.store(new.uid, Ordering::Relaxed);
     thread.set_credentials(new);
     Ok(())

@@ -16,7 +16,7 @@ pub use place::{configure, randomize_va_space, set_randomize_va_space};
 
 use super::personality::{MMAP_PAGE_ZERO, Persona};
 use super::signal::AltStack;
-use super::{Capability, Thread, access, exit, oom};
+use super::{Capability, Thread, access, exit, family, oom};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{self, Executable, File};
@@ -377,7 +377,9 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     let thread: &Arc<Thread> = current;
     let process = &thread.process;
     thread.clear_tid_for_exec();
+    let number = thread.tid();
     thread.become_leader();
+    family::rename_thread(thread, number, thread.tid());
     current.replace_space(space.clone());
     let shared = process.set_space(Some(space.clone()));
     let left = sched::replace_space(space);

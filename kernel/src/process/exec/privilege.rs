@@ -87,10 +87,10 @@ impl Privilege {
     /// The thread has it from now on.
     pub fn take(self, thread: &Current) {
         if self.secure {
-            thread.process.forget_death_signal();
+            thread.attributes.set_death_signal(0);
         }
         if let Some(credentials) = self.credentials {
-            thread.process.note_new_credentials(&thread.credentials(), &credentials);
+            thread.note_new_credentials(&thread.credentials(), &credentials);
             thread.set_credentials(credentials);
         }
     }

@@ -11,9 +11,11 @@
 #![forbid(unsafe_code)]
 
 mod children;
+mod threads;
 pub mod wait;
 
 pub use children::Children;
+pub use threads::{leave_children, rename_thread};
 
 use super::{Pid, Process, credentials, ids, session, signal};
 use crate::lock_order as level;
@@ -32,6 +34,10 @@ lock_class! {
 /// A process's parent and children.
 pub struct Family {
     parent_pid: AtomicU32,
+    /// The thread of its parent that it belongs to (`threads`).
+    parent_thread: AtomicU32,
+    /// A thread of it has asked for a signal when that thread ends.
+    mourns: AtomicBool,
     parent: SpinLock<Option<Arc<Process>>, level::ProcessParent>,
     /// Its place among its parent's children.
     sibling: Sibling,
@@ -41,8 +47,11 @@ pub struct Family {
 }
 
 impl Family {
-    pub fn new(parent: Option<Arc<Process>>) -> Self {
+    /// Of a child of `parent` that its thread `thread` has made.
+    pub fn new(parent: Option<Arc<Process>>, thread: Pid) -> Self {
         Self {
+            parent_thread: AtomicU32::new(thread),
+            mourns: AtomicBool::new(false),
             parent_pid: AtomicU32::new(parent.as_ref().map_or(0, |p| p.pid())),
             parent: SpinLock::new(parent, &PARENT),
             sibling: Sibling::new(),
@@ -64,7 +73,9 @@ impl Family {
         parent: Option<Arc<Process>>,
         order: &mut Held<'_, impl Before<level::ProcessParent>>,
     ) {
-        self.parent_pid.store(parent.as_ref().map_or(0, |p| p.pid()), Ordering::Relaxed);
+        let pid = parent.as_ref().map_or(0, |p| p.pid());
+        self.parent_pid.store(pid, Ordering::Relaxed);
+        self.parent_thread.store(pid, Ordering::Relaxed);
         let old = core::mem::replace(&mut *self.parent.lock_in(order), parent);
         drop(old);
     }
@@ -175,10 +186,7 @@ pub fn reparent_children(process: &Arc<Process>) {
             orphan.family.set_parent(Some(reaper.clone()), order);
             orphan
         };
-        let signal = orphan.death_signal.load(Ordering::Relaxed);
-        if signal != 0 {
-            signal::send::to_process(&orphan, signal::Info::user(signal, 0));
-        }
+        orphan.tell_death_of_parent();
         orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
         add(&orphan);
         if signal::any_stopped() {

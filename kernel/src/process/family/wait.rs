@@ -156,6 +156,8 @@ pub struct WaitOptions {
     /// Children that send SIGCHLD, those that do not (__WCLONE), or both (__WALL).
     pub normal: bool,
     pub clones: bool,
+    /// Only children of the parent's thread with this number (__WNOTHREAD).
+    pub thread: Option<Pid>,
 }
 
 /// Waits until a child has changed as asked. None: none has, and the caller does not block.
@@ -183,7 +185,8 @@ fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Option<Event>> 
             Target::Group(group) => child.group() == group,
         };
         let normal = child.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD;
-        matches && if normal { options.normal } else { options.clones }
+        let made_here = options.thread.is_none_or(|tid| child.parent_thread() == tid);
+        matches && made_here && if normal { options.normal } else { options.clones }
     };
     let asked = [
         (Standing::Dead, options.exited),

@@ -206,6 +206,7 @@ fn wait_options(target: Target, options: u32) -> WaitOptions {
         block: options & abi::WNOHANG == 0,
         normal: all || !clone,
         clones: all || clone,
+        thread: (options & abi::__WNOTHREAD != 0).then(|| process::current().tid()),
     }
 }
 

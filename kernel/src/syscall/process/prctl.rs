@@ -31,10 +31,10 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         pr::PR_GET_DUMPABLE => Ok(usize::from(process.is_dumpable())),
 
         pr::PR_SET_PDEATHSIG if a <= 64 => {
-            process.death_signal.store(a as u32, Relaxed);
+            thread.set_death_signal(a as u32);
             Ok(0)
         }
-        pr::PR_GET_PDEATHSIG => write_word(a, process.death_signal.load(Relaxed)),
+        pr::PR_GET_PDEATHSIG => write_word(a, thread.attributes.death_signal()),
         pr::PR_SET_CHILD_SUBREAPER => {
             process.set_subreaper(a != 0);
             Ok(0)

@@ -1,0 +1,134 @@
+//! Which thread of a process its children belong to: the one that made them, and when that ends another. Only two things go by it, the signal that a
+//! child asked for at its parent's end (PR_SET_PDEATHSIG), and waiting for one's own children alone (__WNOTHREAD).
+//!
+//! A thread that ends looks through the children only if it has some. The one that is to have them next may end as well: it says first that it ends and
+//! then looks whether it has children, whoever gives it some says so first and then looks whether it ends.
+#![forbid(unsafe_code)]
+
+use crate::process::{Pid, Process, Thread, find_process, signal};
+use crate::sched;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use sync::TryVec;
+
+/// How many children are told of a thread's end in one go.
+const AT_ONCE: usize = 256;
+
+impl Process {
+    /// The thread of its parent that it belongs to.
+    pub fn parent_thread(&self) -> Pid {
+        self.family.parent_thread.load(Relaxed)
+    }
+
+    /// Sends the signals that its threads asked for: the thread that it belonged to has ended.
+    pub(super) fn tell_death_of_parent(self: &Arc<Self>) {
+        // While nobody ever asked, its threads are not looked at.
+        if !self.family.mourns.load(Relaxed) {
+            return;
+        }
+        // A signal is not sent under the lock of the threads. Without memory it is not sent.
+        let mut signals = Vec::new();
+        self.for_each_thread(|thread| {
+            let signal = thread.attributes.death_signal();
+            if signal != 0 {
+                let _ = signals.try_push(signal);
+            }
+        });
+        for signal in signals {
+            signal::send::to_process(self, signal::Info::user(signal, 0));
+        }
+    }
+}
+
+impl Thread {
+    /// PR_SET_PDEATHSIG.
+    pub fn set_death_signal(&self, signal: u32) {
+        self.attributes.set_death_signal(signal);
+        if signal != 0 && !self.process.family.mourns.load(Relaxed) {
+            self.process.family.mourns.store(true, Relaxed);
+        }
+    }
+
+    /// It has made a child process.
+    pub fn note_child(&self) {
+        if !self.has_children.load(Relaxed) {
+            self.has_children.store(true, Relaxed);
+        }
+    }
+}
+
+/// `thread`, which has said that it ends, leaves its children to another thread of its process. Those of the last one get another parent
+/// (`reparent_children`).
+pub fn leave_children(thread: &Thread) {
+    let process = &thread.process;
+    if !thread.has_children.load(SeqCst) || process.alive.load(Relaxed) == 1 {
+        return;
+    }
+    loop {
+        let Some(heir) = find_heir(process) else { return };
+        let (told, all) = pass_on(process, thread.tid(), heir.tid());
+        for child in &told {
+            child.tell_death_of_parent();
+        }
+        if all {
+            process.family.events.wake_all();
+            return;
+        }
+        // The end of a thread is not ended early.
+        let _ = sched::give_way();
+    }
+}
+
+/// A thread of the process that has not begun to end, and will look for children when it does.
+fn find_heir(process: &Process) -> Option<Arc<Thread>> {
+    let mut heir = None;
+    process.for_each_thread(|thread| {
+        if heir.is_none() && !thread.exiting.load(SeqCst) {
+            thread.has_children.store(true, SeqCst);
+            if !thread.exiting.load(SeqCst) {
+                heir = Some(thread.clone());
+            }
+        }
+    });
+    heir
+}
+
+/// Children of thread `from` become those of thread `to`: all (true), or so many that `AT_ONCE` of them may want to be told.
+fn pass_on(process: &Process, from: Pid, to: Pid) -> (Vec<Arc<Process>>, bool) {
+    let told = RefCell::new(Vec::new());
+    let children = process.family.children();
+    let full = children.any(|child| {
+        if child.parent_thread() != from {
+            return false;
+        }
+        if child.family.mourns.load(Relaxed) {
+            let mut told = told.borrow_mut();
+            if told.len() == AT_ONCE {
+                return true;
+            }
+            if let Some(child) = find_process(child.pid()) {
+                // Without memory it is not told.
+                let _ = told.try_push(child);
+            }
+        }
+        child.family.parent_thread.store(to, Relaxed);
+        false
+    });
+    drop(children);
+    (told.into_inner(), !full)
+}
+
+/// The only thread that is left takes another number (exec).
+pub fn rename_thread(thread: &Thread, from: Pid, to: Pid) {
+    if from != to && thread.has_children.load(Relaxed) {
+        let children = thread.process.family.children();
+        let _ = children.any(|child| {
+            if child.parent_thread() == from {
+                child.family.parent_thread.store(to, Relaxed);
+            }
+            false
+        });
+    }
+}

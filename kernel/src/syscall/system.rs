@@ -134,7 +134,10 @@ pub fn sys_arch_prctl(operation: u32, value: usize) -> Result<usize> {
     match arch::arch_prctl(operation, value) {
         ArchPrctl::Done => Ok(0),
         ArchPrctl::Value(pointer) => UserPtr::<usize>::new(value).write(&pointer).map(|()| 0),
+        ArchPrctl::Told(result) => Ok(result),
         ArchPrctl::NotPermitted => Err(Errno::EPERM),
+        ArchPrctl::NoDevice => Err(Errno::ENODEV),
+        ArchPrctl::NotSupported => Err(Errno::EOPNOTSUPP),
         ArchPrctl::Unknown => Err(Errno::EINVAL),
     }
 }

@@ -224,7 +224,7 @@ static void executed(void)
 }
 
 /* Many children of one thread are all told. */
-enum { MANY = 600 };
+enum { MANY = 300 };
 static void *many(void *unused)
 {
 	for (int i = 0; i < MANY; i++)

@@ -182,6 +182,10 @@ pub enum ArchPrctl {
     Value(usize),
     /// The address is not one of a program's.
     NotPermitted,
+    /// The call's result.
+    Told(usize),
+    NoDevice,
+    NotSupported,
     /// There is no such operation.
     Unknown,
 }

@@ -213,16 +213,32 @@ pub enum ArchPrctl {
     Value(usize),
     /// The address is not one of a program's.
     NotPermitted,
+    /// The call's result.
+    Told(usize),
+    /// The processor cannot.
+    NoDevice,
+    /// There is no such vector state that would have to be asked for.
+    NotSupported,
     /// There is no such operation.
     Unknown,
 }
 
-/// arch_prctl(2): sets a thread pointer of the running thread to `value`, or tells it.
+/// arch_prctl(2): sets a base of the running thread to `value`, or tells it; whether CPUID works, and which vector state there is. Shadow stacks and
+/// tagged addresses are missing.
 pub fn arch_prctl(operation: u32, value: usize) -> ArchPrctl {
     const SET_GS: u32 = 0x1001;
     const SET_FS: u32 = 0x1002;
     const GET_FS: u32 = 0x1003;
     const GET_GS: u32 = 0x1004;
+    const GET_CPUID: u32 = 0x1011;
+    const SET_CPUID: u32 = 0x1012;
+    const GET_XCOMP_SUPP: u32 = 0x1021;
+    const GET_XCOMP_PERM: u32 = 0x1022;
+    const REQ_XCOMP_PERM: u32 = 0x1023;
+    const GET_XCOMP_GUEST_PERM: u32 = 0x1024;
+    const REQ_XCOMP_GUEST_PERM: u32 = 0x1025;
+    /// The last component that Linux knows, and the only one that programs have to ask for: AMX's, which is never enabled here.
+    const XTILE_DATA: usize = 18;
     match operation {
         SET_FS | SET_GS if value >= USER_END => return ArchPrctl::NotPermitted,
         // The base does not come from a descriptor any more.
@@ -236,6 +252,13 @@ pub fn arch_prctl(operation: u32, value: usize) -> ArchPrctl {
         }
         GET_FS => return ArchPrctl::Value(tls()),
         GET_GS => return ArchPrctl::Value(gs()),
+        GET_CPUID => return ArchPrctl::Told(1),
+        // CPUID never faults: no processor is asked to let it.
+        SET_CPUID => return ArchPrctl::NoDevice,
+        GET_XCOMP_SUPP | GET_XCOMP_PERM | GET_XCOMP_GUEST_PERM => {
+            return ArchPrctl::Value(features::get().xcr0 as usize);
+        }
+        REQ_XCOMP_PERM | REQ_XCOMP_GUEST_PERM if value <= XTILE_DATA => return ArchPrctl::NotSupported,
         _ => return ArchPrctl::Unknown,
     }
     ArchPrctl::Done

@@ -10,7 +10,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
 use sync::level::{Before, Held};
@@ -117,6 +117,8 @@ pub struct Inode {
     attributes: Attributes,
     /// A write has more to do than to note its time: there are set-id bits to drop, or somebody to tell. One look on the way of all writes.
     after_write: AtomicBool,
+    /// How long what is written to it will live (F_SET_RW_HINT). Told and no more: there is no device that could place it by that.
+    write_hint: AtomicU8,
     /// What exec keeps of a program, and fifos of theirs.
     kept: RcuArc<Kept>,
 }
@@ -172,6 +174,7 @@ impl Inode {
             mapped: AtomicBool::new(false),
             attributes,
             after_write: AtomicBool::new(has_work_after_write(new.mode, attributes)),
+            write_hint: AtomicU8::new(0),
             kept: RcuArc::empty(),
         })?)
     }
@@ -328,6 +331,15 @@ impl Inode {
 
     pub fn version(&self) -> u64 {
         self.version.load(Relaxed)
+    }
+
+    /// F_GET_RW_HINT.
+    pub fn write_hint(&self) -> u8 {
+        self.write_hint.load(Relaxed)
+    }
+
+    pub fn set_write_hint(&self, hint: u8) {
+        self.write_hint.store(hint, Relaxed);
     }
 
     /// Size in bytes.

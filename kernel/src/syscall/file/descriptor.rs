@@ -10,6 +10,8 @@ use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::seals;
+use crate::memory::user::UserPtr;
+use alloc::sync::Arc;
 
 pub fn sys_close(fd: i32) -> Result<usize> {
     caller::files().close(fd).map(|()| 0)
@@ -79,18 +81,25 @@ const F_GETOWNER_UIDS: u32 = 17;
 const F_OFD_GETLK: u32 = 36;
 const F_OFD_SETLK: u32 = 37;
 const F_OFD_SETLKW: u32 = 38;
+const F_DUPFD_QUERY: u32 = 1027;
 const F_DUPFD_CLOEXEC: u32 = 1030;
 const F_SETPIPE_SZ: u32 = 1031;
 const F_GETPIPE_SZ: u32 = 1032;
 const F_ADD_SEALS: u32 = 1033;
 const F_GET_SEALS: u32 = 1034;
+const F_GET_RW_HINT: u32 = 1035;
+const F_SET_RW_HINT: u32 = 1036;
+/// The last hint (RWH_WRITE_LIFE_EXTREME).
+const WRITE_HINTS: u8 = 5;
 const F_SEAL_SEAL: usize = 1;
 
 pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
     let files = caller::files();
     let file = files.get(fd)?;
     let path_only = file.flags().contains(OpenFlags::PATH);
-    if path_only && !matches!(command, F_DUPFD | F_DUPFD_CLOEXEC | F_GETFD | F_SETFD | F_GETFL) {
+    if path_only
+        && !matches!(command, F_DUPFD | F_DUPFD_CLOEXEC | F_DUPFD_QUERY | F_GETFD | F_SETFD | F_GETFL)
+    {
         return Err(EBADF);
     }
     match command {
@@ -102,6 +111,7 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             let new = files.install(file, argument as u32 as usize, limit, command == F_DUPFD_CLOEXEC)?;
             Ok(new as usize)
         }
+        F_DUPFD_QUERY => Ok(usize::from(Arc::ptr_eq(&file, &files.get(argument as i32)?))),
         F_GETFD => Ok(usize::from(files.close_on_exec(fd)?)),
         F_SETFD => files.set_close_on_exec(fd, argument & 1 != 0).map(|()| 0),
         F_GETFL => {
@@ -136,6 +146,15 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             None if file.object().is_some() => Ok(F_SEAL_SEAL),
             None => Err(EINVAL),
         },
+        F_GET_RW_HINT => {
+            UserPtr::<u64>::new(argument).write(&u64::from(file.inode().write_hint()))?;
+            Ok(0)
+        }
+        F_SET_RW_HINT => {
+            let hint = UserPtr::<u64>::new(argument).read()?;
+            file.inode().set_write_hint(u8::try_from(hint).ok().filter(|n| *n <= WRITE_HINTS).ok_or(EINVAL)?);
+            Ok(0)
+        }
         F_SETPIPE_SZ => file.downcast::<End>().ok_or(EBADF)?.set_capacity(argument as u32 as usize),
         F_GETPIPE_SZ => Ok(file.downcast::<End>().ok_or(EBADF)?.capacity()),
         _ => Err(EINVAL),

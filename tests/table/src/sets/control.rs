@@ -15,10 +15,10 @@ sets! {
         F_GETOWN_EX = 16 (Out(&F_OWNER)), F_GETOWNER_UIDS = 17 (Out(&F_OWNER)), F_OFD_GETLK = 36 (InOut(&FLOCK)),
         F_OFD_SETLK = 37 (In(&FLOCK)), F_OFD_SETLKW = 38 (In(&FLOCK)),
         F_SETLEASE = 1024 (Options(&super::LOCK_KIND)) refused "EINVAL", F_GETLEASE = 1025 refused "EINVAL",
-        F_NOTIFY = 1026 (Int(&ANY)) refused "EINVAL", F_DUPFD_QUERY = 1027 (Fd(Any)) refused "EINVAL", F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
+        F_NOTIFY = 1026 (Int(&ANY)) refused "EINVAL", F_DUPFD_QUERY = 1027 (Fd(Any)), F_DUPFD_CLOEXEC = 1030 (Int(&FDS)),
         F_SETPIPE_SZ = 1031 (Len), F_GETPIPE_SZ = 1032, F_ADD_SEALS = 1033 (Options(&SEALS)),
-        F_GET_SEALS = 1034, F_GET_RW_HINT = 1035 (Out(&LONG)) refused "EINVAL",
-        F_SET_RW_HINT = 1036 (In(&LONG)) refused "EINVAL"
+        F_GET_SEALS = 1034, F_GET_RW_HINT = 1035 (Out(&LONG)),
+        F_SET_RW_HINT = 1036 (In(&LONG))
     } flags { }
     FD_FLAGS "descriptor flags" choose { } flags { FD_CLOEXEC = 1 }
     SEALS "seals" choose { }
@@ -56,6 +56,7 @@ sets! {
     } flags { }
     ARCH_PRCTL "arch_prctl command" choose {
         ARCH_SET_GS = 0x1001 (Addr), ARCH_SET_FS = 0x1002 (Addr), ARCH_GET_FS = 0x1003 (Out(&LONG)), ARCH_GET_GS = 0x1004 (Out(&LONG)),
-        ARCH_GET_CPUID = 0x1011 refused "EINVAL", ARCH_SET_CPUID = 0x1012 (Int(&SMALL)) refused "EINVAL", ARCH_GET_XCOMP_SUPP = 0x1021 (Out(&LONG)) refused "EINVAL"
+        ARCH_GET_CPUID = 0x1011, ARCH_SET_CPUID = 0x1012 (Int(&SMALL)) refused "ENODEV", ARCH_GET_XCOMP_SUPP = 0x1021 (Out(&LONG)),
+        ARCH_GET_XCOMP_PERM = 0x1022 (Out(&LONG)), ARCH_REQ_XCOMP_PERM = 0x1023 (Int(&SMALL)) refused "EOPNOTSUPP"
     } flags { }
 }

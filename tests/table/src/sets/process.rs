@@ -25,9 +25,9 @@ sets! {
         CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
         CLONE_IO hint, CLONE_CLEAR_SIGHAND = 0x1_0000_0000, CLONE_INTO_CGROUP = 0x2_0000_0000 refused "EINVAL"
     }
-    WAIT "wait4 options" choose { } flags { WNOHANG, WUNTRACED, WCONTINUED, __WNOTHREAD partly "children of all threads", __WALL, __WCLONE }
+    WAIT "wait4 options" choose { } flags { WNOHANG, WUNTRACED, WCONTINUED, __WNOTHREAD, __WALL, __WCLONE }
     WAITID "waitid options" choose { }
-    flags { WNOHANG, WSTOPPED, WEXITED, WCONTINUED, WNOWAIT, __WNOTHREAD partly "children of all threads", __WALL, __WCLONE }
+    flags { WNOHANG, WSTOPPED, WEXITED, WCONTINUED, WNOWAIT, __WNOTHREAD, __WALL, __WCLONE }
     WAITID_KIND "whom waitid waits for" choose { P_ALL, P_PID, P_PGID, P_PIDFD refused "EINVAL" } flags { }
     RUSAGE_WHO "whose usage" choose { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 } flags { }
     RLIMITS "limit" choose {

@@ -41,5 +41,5 @@ pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};
 pub use request::{Access, Advice, Backing, MapFlags, MapRequest, Prot};
 pub use space::count::{max_mappings, set_max_mappings};
-pub use space::{Placement, Space, USER_START};
+pub use space::{ExecGain, Placement, Space, USER_START};
 pub use tlb::{FlushRequest, SpaceTlb};

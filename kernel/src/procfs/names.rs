@@ -70,5 +70,6 @@ pub static PROCESS: &[Of] = &[
     of("statm", 0o444, status::statm),
     of("status", 0o444, status::status),
     Of { name: "task", mode: 0o555, what: WhatOf::Tasks },
+    of("timerslack_ns", 0o666, files::timerslack),
     of("wchan", 0o444, files::wchan),
 ];

@@ -10,8 +10,8 @@ use sync::heap::Text;
 use vm::addr::VirtAddr;
 
 use super::entry::MakeOf;
-use crate::errno::{EINVAL, ENOENT, ENOMEM, ERANGE, Result};
-use crate::fs::caller;
+use crate::errno::{EINVAL, ENOENT, ENOMEM, EPERM, ERANGE, Result};
+use crate::fs::caller::{self, Capability};
 use crate::fs::file::describe;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::mount::{self, Mount, NO_DEV, NO_EXEC, NO_SUID};
@@ -80,7 +80,29 @@ pub fn write(file: MakeOf, process: &Arc<Process>, thread: &Arc<Thread>, data: &
         process.set_dump_filter(number(data)? as u32);
         return Ok(());
     }
+    if core::ptr::fn_addr_eq(file, timerslack as MakeOf) {
+        let text = data.strip_suffix(b"\n").unwrap_or(data);
+        let digits = core::str::from_utf8(text.strip_prefix(b"+").unwrap_or(text)).map_err(|_| EINVAL)?;
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(EINVAL);
+        }
+        let slack = digits.parse().map_err(|_| ERANGE)?;
+        check_slack(process)?;
+        thread.attributes.set_slack(slack);
+        return Ok(());
+    }
     Err(EINVAL)
+}
+
+/// How late a thread of another process may wake is for those to see and say who may make it slower anyhow.
+fn check_slack(process: &Process) -> Result {
+    if process.pid() == caller::pid() || caller::capable(Capability::SYS_NICE) { Ok(()) } else { Err(EPERM) }
+}
+
+pub fn timerslack(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    check_slack(process)?;
+    put!(out, "{}\n", thread.attributes.slack());
+    Ok(())
 }
 
 /// A number as Linux takes it here: decimal, octal or hexadecimal, with white space around it; what follows its twelfth byte is not read.

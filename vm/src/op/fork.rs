@@ -32,6 +32,7 @@ impl<M: Machine> Space<M> {
         let (layout, order) = layout.split();
         let child = Self::with_layout(*layout)?;
         child.credit.0.store(self.credit.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.hand_exec_gain_to(&child);
         child.set_limits(self.stack_limit.load(Ordering::Relaxed), self.total_limit.load(Ordering::Relaxed));
         let share = || {
             let shared = self.share_all(&child, order);

@@ -83,7 +83,7 @@ impl<M: Machine> Space<M> {
         }
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         let order = &mut order::begin();
-        let (reached, stop) = self.may_protect_until(start.0, end, prot, order);
+        let (reached, stop) = self.may_protect_until(start.0, end, prot, implied, order);
         if reached > start.0 {
             let implied = implied && prot.contains(Prot::READ);
             let range = start.0..reached;
@@ -106,12 +106,15 @@ impl<M: Machine> Space<M> {
         start: usize,
         end: usize,
         prot: Prot,
+        implied: bool,
         order: &mut Order<'_>,
     ) -> (usize, Result<(), VmError>) {
         let mut forbidden = SegFlags::empty();
         forbidden.set(SegFlags::NO_WRITE, prot.contains(Prot::WRITE));
         forbidden.set(SegFlags::NO_EXEC, prot.contains(Prot::EXEC));
-        let is_allowed = |attrs: &MappingAttrs| !attrs.flags.intersects(forbidden);
+        let is_allowed = |attrs: &MappingAttrs| {
+            !attrs.flags.intersects(forbidden) && self.allows_change(attrs, prot, implied)
+        };
         let reached = self.mapped_while(start, end, &is_allowed, order);
         let stop = if reached == end {
             Ok(())

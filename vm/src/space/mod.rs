@@ -11,6 +11,7 @@
 
 pub(crate) mod address;
 pub(crate) mod count;
+mod gain;
 pub(crate) mod pieces;
 pub(crate) mod range;
 mod spans;
@@ -18,6 +19,7 @@ mod spans;
 mod view;
 pub(crate) mod walk;
 
+pub use self::gain::ExecGain;
 use self::spans::{SPAN_BYTES, Spans};
 use self::view::Views;
 use crate::entry::assert_fits;
@@ -95,6 +97,8 @@ pub struct Space<M: Machine> {
     pub(crate) total_limit: AtomicUsize,
     /// Flags of new mappings (MCL_FUTURE); none in a child of fork.
     pub(crate) future_lock: AtomicU16,
+    /// Whether memory may become executable (gain.rs).
+    pub(crate) gain: gain::Gain,
     /// Mappings that may be added before they are counted (count.rs).
     pub(crate) credit: count::Credit,
     /// Their number, where that is kept.
@@ -151,6 +155,7 @@ impl<M: Machine> Space<M> {
             stack_limit: AtomicUsize::new(8 << 20),
             total_limit: AtomicUsize::new(usize::MAX),
             future_lock: AtomicU16::new(0),
+            gain: gain::Gain::new(),
             credit: count::Credit::first(),
             exact: Mutex::new(None, &EXACT),
             spans: Spans::new(),

@@ -380,6 +380,7 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     let number = thread.tid();
     thread.become_leader();
     family::rename_thread(thread, number, thread.tid());
+    current.space().hand_exec_gain_to(&space);
     current.replace_space(space.clone());
     let shared = process.set_space(Some(space.clone()));
     let left = sched::replace_space(space);

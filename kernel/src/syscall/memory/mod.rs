@@ -151,6 +151,9 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     if (private_write || (shared && anonymous)) && flags & abi::MAP_NORESERVE == 0 {
         check_commit(len)?;
     }
+    if !space.allows_mapping(prot) {
+        return Err(Errno::EACCES);
+    }
     let backing = if shared && anonymous { shared_memory(len)? } else { backing };
     let mut map = MapFlags::empty();
     map.set(MapFlags::FIXED, fixed);

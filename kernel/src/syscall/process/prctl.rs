@@ -5,7 +5,6 @@
 //! * seccomp, system call dispatch, core scheduling, pages merged alike, names of anonymous mappings, perf events, speculation control:
 //!   there is no such thing;
 //! * PR_SET_MM: where the parts of a program lie is told by exec alone;
-//! * PR_SET_MDWE: a mapping is not refused because it may be written and executed;
 //! * PR_TSC_SIGSEGV: the time-stamp counter is always readable.
 #![forbid(unsafe_code)]
 
@@ -15,6 +14,7 @@ use crate::process::{self, Capability, Current, Flags};
 use crate::syscall::identity::{self, capability};
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::prctl as pr;
+use vm::ExecGain;
 
 /// prctl(2).
 pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<usize> {
@@ -87,10 +87,27 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
             } as usize)
         }
 
+        pr::PR_SET_MDWE if [b, c, d] == [0; 3] => set_exec_gain(&thread, a),
+        pr::PR_GET_MDWE if [a, b, c, d] == [0; 4] => Ok(usize::from(thread.space().exec_gain().bits())),
+
         pr::PR_GET_TID_ADDRESS => UserPtr::<usize>::new(a).write(&thread.clear_tid.load(Relaxed)).map(|()| 0),
         pr::PR_GET_AUXV if [c, d] == [0; 2] => read_auxv(&thread, a, b),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// PR_SET_MDWE: once only.
+fn set_exec_gain(thread: &Current, bits: usize) -> Result<usize> {
+    let wanted = u8::try_from(bits).ok().and_then(ExecGain::from_bits).ok_or(Errno::EINVAL)?;
+    if wanted == ExecGain::NOT_INHERITED {
+        return Err(Errno::EINVAL);
+    }
+    let now = thread.space().exec_gain();
+    if !now.is_empty() && now != wanted {
+        return Err(Errno::EPERM);
+    }
+    thread.space().set_exec_gain(wanted);
+    Ok(0)
 }
 
 fn write_word(to: usize, value: u32) -> Result<usize> {

@@ -18,7 +18,7 @@ use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::process::signal::{self, Info, send};
 use crate::process::{self, Pid, Process, ids};
-use crate::sched::{Expire, Timer, TimerSetting, forward};
+use crate::sched::{Expire, Timer, TimerSetting, forward, give_way};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -194,10 +194,15 @@ impl Timers {
         Ok(())
     }
 
-    /// exec and exit: all of them go.
+    /// exec and exit: all of them go. Gives way.
     pub fn clear(&self) {
         let gone = core::mem::take(&mut self.list.lock().0);
-        gone.iter().for_each(|timer| self.stop(timer));
+        for timer in gone {
+            self.stop(&timer);
+            drop(timer);
+            // All go, whatever signal has come.
+            let _ = give_way();
+        }
     }
 
     /// Expires the timers of processor time that are due, on the clocks of the running process and thread; other clocks stood still.
@@ -267,7 +272,7 @@ impl Timers {
         }
     }
 
-    /// The wall clock was set: absolute times on it come earlier or later.
+    /// The wall clock was set: absolute times on it come earlier or later. Gives way.
     pub fn clock_was_set(&self) {
         self.each(|timer| {
             let mut state = timer.state.lock();
@@ -290,6 +295,7 @@ impl Timers {
             let Some(timer) = list.0.get(at).cloned() else { return };
             drop(list);
             f(&timer);
+            let _ = give_way();
             let Some(next) = timer.id.checked_add(1) else { return };
             from = next;
         }

@@ -7,6 +7,7 @@
 //! LockOrder: bucket → run queue; two buckets (requeue) in the order of their index. The word is read under the bucket's
 //! lock without faulting; a page that is not there is brought in with the lock dropped.
 
+use super::give_way;
 use super::task::current;
 use super::wait::{Sleep, WaitAdapter, WaitNode, Woken, sleep_alone};
 use crate::arch;
@@ -159,11 +160,44 @@ fn leave(node: &Arc<WaitNode>) {
     }
 }
 
-/// Wakes up to `count` waiters on `key` whose bits meet `bits`; returns how many.
+/// Most waiters that are woken under a bucket's lock, before others may run.
+const TURN: u32 = 64;
+
+/// How many waiters are to be woken yet.
+struct Left(u32);
+
+impl Left {
+    /// One round was made with the bucket locked, and `woken` is how many it woke. True: another is to be made, after a rest. It wakes no more than
+    /// wait by the end of the first round, or waiters that wait again at once could keep it busy for ever.
+    fn goes_on(&mut self, woken: u32, bucket: &List, key: Key, bits: u32) -> bool {
+        if woken < TURN {
+            return false;
+        }
+        self.0 = self.0.saturating_sub(woken);
+        if self.0 == 0 {
+            return false;
+        }
+        let waiting = bucket.iter().filter(|node| is_meant(node, key, bits)).count();
+        self.0 = self.0.min(u32::try_from(waiting).unwrap_or(u32::MAX));
+        self.0 != 0
+    }
+}
+
+/// Wakes up to `count` waiters on `key` whose bits meet `bits`; returns how many. Gives way; a fatal signal ends it.
 pub fn wake(key: Key, count: u32, bits: u32) -> u32 {
-    let mut bucket = BUCKET[index_of(key)].0.lock();
-    let (bucket, order) = bucket.split();
-    wake_in(bucket, key, count, bits, order)
+    let (mut left, mut all) = (Left(count), 0u32);
+    loop {
+        let goes_on = {
+            let mut bucket = BUCKET[index_of(key)].0.lock();
+            let (bucket, order) = bucket.split();
+            let woken = wake_in(bucket, key, left.0.min(TURN), bits, order);
+            all = all.saturating_add(woken);
+            left.goes_on(woken, bucket, key, bits)
+        };
+        if !goes_on || give_way() {
+            return all;
+        }
+    }
 }
 
 /// Wakes one waiter on the word at `address` of `space`, whichever kind of futex it is to those who wait. A bad address wakes nobody.
@@ -175,12 +209,16 @@ pub fn wake_one_at(space: &Space, address: usize) {
     }
 }
 
+fn is_meant(node: &WaitNode, key: Key, bits: u32) -> bool {
+    node.futex.key() == key && node.futex.bits.load(Ordering::Relaxed) & bits != 0
+}
+
 fn wake_in(bucket: &mut List, key: Key, count: u32, bits: u32, order: &mut Held<'_, level::Futex>) -> u32 {
     let mut woken = 0;
     let mut cursor = bucket.front_mut();
     while woken < count {
         let Some(node) = cursor.get() else { break };
-        if node.futex.key() != key || node.futex.bits.load(Ordering::Relaxed) & bits == 0 {
+        if !is_meant(node, key, bits) {
             cursor.move_next();
             continue;
         }
@@ -205,6 +243,7 @@ pub fn requeue(
     address: usize,
     expected: Option<u32>,
 ) -> Result<(u32, u32)> {
+    let (mut left, mut all, mut expected) = (Left(count), 0u32, expected);
     loop {
         // None: the word has to be brought in.
         let done = with_two(index_of(from), index_of(to), |source, target, order| {
@@ -215,13 +254,25 @@ pub fn requeue(
                     None => return None,
                 }
             }
-            let woken = wake_in(source, from, count, ANY, order);
-            Some(Ok((woken, move_waiters(source, target, from, to, moved))))
+            let woken = wake_in(source, from, left.0.min(TURN), ANY, order);
+            all = all.saturating_add(woken);
+            if left.goes_on(woken, source, from, ANY) {
+                return Some(Ok(None));
+            }
+            Some(Ok(Some(move_waiters(source, target, from, to, moved))))
         });
         match done {
-            Some(result) => return result,
-            None => arch::user::load_u32(address)?,
-        };
+            Some(Ok(Some(moved))) => return Ok((all, moved)),
+            Some(Err(errno)) => return Err(errno),
+            // The word was as expected when the first were woken.
+            Some(Ok(None)) => expected = None,
+            None => {
+                arch::user::load_u32(address)?;
+            }
+        }
+        if give_way() {
+            return Ok((all, 0));
+        }
     }
 }
 

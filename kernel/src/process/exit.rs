@@ -31,9 +31,9 @@ pub(super) fn end_process_soon(thread: &Arc<Thread>, status: i32) {
     sched::current().work.set(Work::SIGNAL | Work::KILL);
 }
 
-/// Makes every other thread of the process end.
+/// Makes every other thread of the process end; none is added any more. Gives way.
 pub(super) fn kill_others(thread: &Arc<Thread>) {
-    thread.process.for_each_thread(|other| {
+    thread.process.visit_threads(|other| {
         if !Arc::ptr_eq(other, thread) {
             other.notify(true);
         }
@@ -81,6 +81,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     files.into_iter().for_each(FileTable::give_up);
     process.threads_remove(&thread);
     family::leave_children(&thread);
+    thread.pending.end().drop_in_turns();
     if thread.tid() != process.pid() {
         thread.withdraw();
         credentials::count::thread_ends(&thread);
@@ -90,8 +91,9 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
         // Two threads that ended together may each have left this to the other.
         process.set_space(None).into_iter().for_each(Space::let_go);
         release_vfork(&process);
-        let status = process.signals.exit_status().unwrap_or(status);
-        end_process(&process, status);
+        let (decided, waited) = process.signals.end();
+        waited.drop_in_turns();
+        end_process(&process, decided.unwrap_or(status));
     } else {
         process.release.wake_all();
     }

@@ -7,7 +7,29 @@ use super::{Process, Thread};
 use crate::fs::File;
 use crate::sched::give_way;
 
+/// Threads that are visited under the lock before others may run.
+const TURN: usize = 64;
+
 impl Process {
+    /// As `for_each_thread`, giving way at times: `f` does not sleep, the caller may. Threads that are made meanwhile are left out.
+    pub fn visit_threads(&self, mut f: impl FnMut(&Arc<Thread>)) {
+        // From the last to the first, as below.
+        let mut left = usize::MAX;
+        loop {
+            {
+                let threads = self.threads.lock();
+                left = left.min(threads.len());
+                let first = left.saturating_sub(TURN);
+                threads.get(first..left).unwrap_or(&[]).iter().for_each(&mut f);
+                left = first;
+            }
+            if left == 0 {
+                return;
+            }
+            let _ = give_way();
+        }
+    }
+
     /// As `for_each_thread`, without a lock: `f` may sleep. Threads that are made meanwhile are left out.
     pub fn walk_threads(&self, mut f: impl FnMut(&Arc<Thread>)) {
         // From the last to the first: where one in between is gone, the rest moves towards what has been visited.

@@ -198,7 +198,7 @@ fn send_to_thread(group: Option<i32>, tid: i32, signal: u32, info: impl FnOnce()
         return Err(Errno::EPERM);
     }
     if signal != 0 {
-        send::queue(&thread.process, Some(&thread), info(), true)?;
+        send::queue_resting(&thread.process, Some(&thread), info(), true)?;
     }
     Ok(0)
 }
@@ -237,7 +237,7 @@ pub fn sys_rt_sigqueueinfo(pid: i32, signal: u32, info: usize) -> Result<usize> 
         return Err(Errno::EPERM);
     }
     if signal != 0 {
-        send::queue(&target, None, info, true)?;
+        send::queue_resting(&target, None, info, true)?;
     }
     Ok(0)
 }

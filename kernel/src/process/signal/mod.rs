@@ -27,7 +27,7 @@ use sync::{AllocError, SpinLock, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use info::{Info, TimerSignal};
-pub use pending::{Allowance, PendingSet, Queue};
+pub use pending::{Allowance, ManySignals, PendingSet, Queue};
 pub use send::kernel as send_kernel;
 
 lock_class! {
@@ -277,6 +277,12 @@ impl Signals {
 
     pub fn exit_status(&self) -> Option<i32> {
         self.state.lock().exit
+    }
+
+    /// The last thread ends: what `begin_exit` made the status, and the signals that waited.
+    pub fn end(&self) -> (Option<i32>, ManySignals) {
+        let mut state = self.state.lock();
+        (state.exit, state.shared.take_many())
     }
 
     /// False: the process is being killed, or another of its threads called exec first.

@@ -31,6 +31,25 @@ struct Queued {
     _charge: Option<Charge>,
 }
 
+/// Signals that go with their process or thread as they are.
+const FEW: usize = 64;
+
+/// Signals that waited for a process or thread that ends. Empty if they are few.
+#[must_use]
+pub struct ManySignals(VecDeque<Queued>);
+
+impl ManySignals {
+    /// Gives way.
+    pub fn drop_in_turns(self) {
+        for (n, signal) in self.0.into_iter().enumerate() {
+            drop(signal);
+            if n.is_multiple_of(FEW) {
+                let _ = crate::sched::give_way();
+            }
+        }
+    }
+}
+
 /// For whom a process's signals are counted, and how many there may be (RLIMIT_SIGPENDING).
 #[derive(Clone, Copy)]
 pub struct Allowance {
@@ -117,6 +136,12 @@ impl PendingSet {
         Some(info)
     }
 
+    /// Takes out what is too much to drop where nobody may sleep, once nobody takes signals from here any more.
+    pub(super) fn take_many(&mut self) -> ManySignals {
+        let many = self.infos.len() > FEW;
+        ManySignals(if many { core::mem::take(&mut self.infos) } else { VecDeque::new() })
+    }
+
     pub(super) fn discard(&mut self, signals: u64) {
         if self.set & signals != 0 {
             self.set &= !signals;
@@ -139,6 +164,11 @@ impl Queue {
         held: &'a mut Held<'_, impl Before<level::PendingSignals>>,
     ) -> SpinGuard<'a, PendingSet, level::PendingSignals> {
         self.0.lock_in(held)
+    }
+
+    /// The thread ends.
+    pub fn end(&self) -> ManySignals {
+        self.lock(&mut Held::clean()).take_many()
     }
 
     /// The signals that wait in it.

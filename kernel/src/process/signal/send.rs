@@ -31,6 +31,29 @@ pub fn queue(
     info: Info,
     must_queue: bool,
 ) -> Result<bool> {
+    queue_and(process, thread, info, must_queue, false)
+}
+
+/// As `queue`, for system calls: gives way where many threads are told, so the caller holds no spinning lock.
+///
+/// # Errors
+/// EAGAIN.
+pub fn queue_resting(
+    process: &Arc<Process>,
+    thread: Option<&Arc<Thread>>,
+    info: Info,
+    must_queue: bool,
+) -> Result<bool> {
+    queue_and(process, thread, info, must_queue, true)
+}
+
+fn queue_and(
+    process: &Arc<Process>,
+    thread: Option<&Arc<Thread>>,
+    info: Info,
+    must_queue: bool,
+    rests: bool,
+) -> Result<bool> {
     if process.is_zombie() {
         return Ok(false);
     }
@@ -64,8 +87,14 @@ pub fn queue(
     }
     let kill = info.signal == abi::SIGKILL || fatal(&action, info.signal);
     if info.signal == abi::SIGKILL {
-        process.for_each_thread(|t| t.notify(true));
-        drop(state);
+        if rests {
+            // Whichever thread takes it tells those that are made meanwhile.
+            drop(state);
+            process.visit_threads(|t| t.notify(true));
+        } else {
+            process.for_each_thread(|t| t.notify(true));
+            drop(state);
+        }
         process.signals.wake_stopped();
         return Ok(true);
     }
@@ -202,7 +231,9 @@ pub fn kill(pid: i32, signal: u32) -> Result {
         let info = Info::user(signal, abi::SI_USER as i32);
         match signal {
             0 => {}
-            _ if pid > 0 => to_process(target, info),
+            _ if pid > 0 => {
+                let _ = queue_resting(target, None, info, false);
+            }
             _ => to_member(target, info),
         }
         Ok(())

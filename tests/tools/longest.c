@@ -352,41 +352,76 @@ static void queued(void)
 	sigset_t set;
 	sigfillset(&set);
 	sigprocmask(SIG_BLOCK, &set, 0);
-	for (int i = 0; i < 3000; i++)
-		sigqueue(getpid(), SIGRTMIN + i % 20, (union sigval){ 0 });
+	/* To the process, and to the thread. */
+	for (int i = 0; i < 30000; i++)
+		if (sigqueue(getpid(), SIGRTMIN + i % 20, (union sigval){ 0 }) || syscall(SYS_tkill, getpid(), SIGRTMIN))
+			_exit(4);
+}
+static void timers(int n, struct sigevent *ev, struct itimerspec *to)
+{
+	timer_t t;
+	for (int i = 0; i < n; i++)
+		if (timer_create(CLOCK_MONOTONIC, ev, &t) || timer_settime(t, TIMER_ABSTIME, to, 0))
+			_exit(4);
 }
 static void exit_timers(void)
 {
-	timer_t t;
-	struct sigevent ev = { .sigev_notify = SIGEV_NONE };
-	for (int i = 0; i < 3000; i++)
-		timer_create(CLOCK_MONOTONIC, &ev, &t);
+	timers(20000, &(struct sigevent){ .sigev_notify = SIGEV_NONE }, &(struct itimerspec){ { 0, 0 }, { 1 << 30, 0 } });
+}
+static void exec_timers(void)
+{
+	struct itimerspec far = { { 0, 0 }, { 1 << 30, 0 } };
+	timers(20000, &(struct sigevent){ .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG }, &far);
+	execl("/bin/true", "true", NULL);
+}
+/* All at one moment, and their signals wait. */
+static void due_timers(void)
+{
+	struct timespec now;
+	sigset_t set;
+	sigfillset(&set);
+	sigprocmask(SIG_BLOCK, &set, 0);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	timers(15000, &(struct sigevent){ .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN }, &(struct itimerspec){ { 0, 0 }, { now.tv_sec + 2, 0 } });
+	sleep(3);
+	timers(1, &(struct sigevent){ .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 1 }, &(struct itimerspec){ { 0, 0 }, { 1, 0 } });
+	for (int i = 0; i < 20; i++)
+		sigwaitinfo(&set, 0);
 }
 static void futex_wake_all(void) { static int word; syscall(SYS_futex, &word, 1, 1 << 30, 0, 0, 0); }
 static void *sleeper(void *word) { syscall(SYS_futex, word, 0, 0, 0, 0, 0); return 0; }
-static void futexes(void)
+static void sleepers(int n, int *word)
 {
-	static int word;
 	pthread_attr_t a;
 	pthread_t t;
 	pthread_attr_init(&a);
 	pthread_attr_setstacksize(&a, 16384);
-	for (int i = 0; i < 2000; i++)
-		pthread_create(&t, &a, sleeper, &word);
-	usleep(100000);
-	syscall(SYS_futex, &word, 1, 1 << 30, 0, 0, 0);
-	usleep(100000);
-	for (int i = 0; i < 1000; i++)
-		pthread_create(&t, &a, sleeper, &word);
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&t, &a, sleeper, word))
+			_exit(4);
+	sleep(1);
+}
+static void wake_futex(void)
+{
+	static int word, other;
+	sleepers(3500, &word);
+	/* All change over to another word, and are woken there. */
+	long moved = syscall(SYS_futex, &word, 3, 0, 1 << 30, &other, 0), woken = syscall(SYS_futex, &other, 1, 1 << 30, 0, 0, 0);
+	if (moved != 0 || woken != 3500)
+		_exit(4);
+}
+static void kill_threads(void)
+{
+	static int word;
+	sleepers(3500, &word);
 	kill(getpid(), SIGKILL);
 }
-
 static const struct { const char *name; void (*f)(void); } cases[] = {
 #define CASE(f) { #f, f }
 	CASE(unmap), CASE(unmap_sparse), CASE(protect), CASE(protect_sparse), CASE(dont_need), CASE(dont_need_sparse), CASE(dont_fork), CASE(lock_sparse), CASE(sync_sparse),
 	CASE(map_over), CASE(move_touched), CASE(move_sparse), CASE(exit_touched), CASE(exit_sparse), CASE(pieces), CASE(fork_touched), CASE(fork_sparse), CASE(fork_leaves), CASE(exit_leaves), CASE(status_leaves), CASE(move_leaves), CASE(empty_tables), CASE(lock_pieces), CASE(exec_sparse), CASE(mincore_),
 	CASE(truncate_), CASE(drop), CASE(drop_large), CASE(truncate_mapped), CASE(drop_mapped), CASE(scattered), CASE(exit_files), CASE(close_range_), CASE(cloexec_range), CASE(fork_files), CASE(fork_files_close), CASE(grow_table), CASE(far_file), CASE(fork_table), CASE(fd_dir), CASE(poll_files),
-	CASE(epoll_close), CASE(kill_group), CASE(kill_all), CASE(set_priority), CASE(zombies), CASE(names), CASE(large_directory), CASE(maps), CASE(proc_stat), CASE(tiny_vectors), CASE(arguments), CASE(queued), CASE(exit_timers), CASE(futex_wake_all), CASE(futexes),
+	CASE(epoll_close), CASE(kill_group), CASE(kill_all), CASE(set_priority), CASE(zombies), CASE(names), CASE(large_directory), CASE(maps), CASE(proc_stat), CASE(tiny_vectors), CASE(arguments), CASE(queued), CASE(exit_timers), CASE(exec_timers), CASE(due_timers), CASE(futex_wake_all), CASE(wake_futex), CASE(kill_threads),
 };
 
 static struct figure { char kind[32]; long ns; char pc[32]; } before[KINDS], after[KINDS];
@@ -424,8 +459,9 @@ static int wanted(int argc, char **argv, const char *name)
 
 int main(int argc, char **argv)
 {
-	struct rlimit files = { 1 << 20, 1 << 20 };
-	setrlimit(RLIMIT_NOFILE, &files);
+	struct rlimit many = { 1 << 20, 1 << 20 };
+	setrlimit(RLIMIT_NOFILE, &many);
+	setrlimit(RLIMIT_SIGPENDING, &many);
 	long limit = (argc > 1 ? atol(argv[1]) : 2000) * 1000, bad = 0, known = 2;
 	int had = figures(before);
 	for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {

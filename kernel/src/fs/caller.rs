@@ -53,6 +53,14 @@ pub fn is_interrupted() -> bool {
     process::signal_pending()
 }
 
+/// From now on the running thread's descriptors are its own.
+///
+/// # Errors
+/// ENOMEM.
+pub fn unshare_files() -> crate::errno::Result {
+    current().unshare_files()
+}
+
 /// The running thread's descriptors, for the length of a call.
 pub struct Files(Current);
 

@@ -23,7 +23,13 @@ pub mod tmpfs;
 pub mod tty;
 pub mod vfs;
 
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use sync::TryVec;
+use sync::heap::Text;
 
 pub use file::table::FileTable;
 pub use file::{File, Mapping, OpenFlags};
@@ -32,7 +38,7 @@ pub use vfs::lookup::Start;
 pub use vfs::mount::Path;
 pub use vfs::seals::Seals;
 
-use crate::errno::{EACCES, ENOENT, ENOTDIR, Result};
+use crate::errno::{EACCES, ENOENT, ENOMEM, ENOTDIR, Result};
 
 /// What opens device nodes and fifos.
 static SPECIAL: file::special::Special =
@@ -105,12 +111,33 @@ impl<'a> Executable<'a> {
         Self::At { dir: None, path, follow: true }
     }
 
-    /// What the program learns as its name.
-    pub const fn path(&self) -> &'a [u8] {
-        match self {
-            Self::At { path, .. } => path,
-            Self::Open(_) => b"",
+    /// What the program learns as its name, and the interpreter of a script opens: what is found from a descriptor lies in /dev/fd.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn name(&self) -> Result<Cow<'a, [u8]>> {
+        let (fd, path) = match *self {
+            Self::At { dir: Some(dir), path, .. } if path.first() != Some(&b'/') => (dir, Some(path)),
+            Self::At { path, .. } => return Ok(Cow::Borrowed(path)),
+            Self::Open(fd) => (fd, None),
+        };
+        let mut name = Vec::new();
+        write!(Text(&mut name), "/dev/fd/{fd}").map_err(|_| ENOMEM)?;
+        if let Some(path) = path {
+            name.try_push(b'/')?;
+            name.try_extend_from_slice(path)?;
         }
+        Ok(Cow::Owned(name))
+    }
+
+    /// Does its name lead through a descriptor that exec closes? Then no interpreter finds it.
+    pub fn is_closed_by_exec(&self) -> bool {
+        let fd = match *self {
+            Self::At { dir: Some(dir), path, .. } if path.first() != Some(&b'/') => dir,
+            Self::At { .. } => return false,
+            Self::Open(fd) => fd,
+        };
+        caller::files().close_on_exec(fd).unwrap_or(false)
     }
 }
 
@@ -133,6 +160,7 @@ pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
             file::open::may_exec(&found, &vfs::access::Cred::current())?;
             File::try_open(found, OpenFlags::empty())
         }
+        Executable::At { path: b"", .. } => Err(ENOENT),
         Executable::At { dir: Some(dir), path, follow } if path.first() != Some(&b'/') => {
             let file = caller::files().get(dir)?;
             let start = file.path().filter(|p| p.dentry.inode.is_dir()).ok_or(ENOTDIR)?;

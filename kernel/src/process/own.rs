@@ -163,6 +163,18 @@ impl Current {
         unsafe { self.references.files.references() }
     }
 
+    /// Descriptors that are shared with other processes (CLONE_FILES) stay theirs: the thread gets a table of its own.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn unshare_files(&self) -> Result {
+        // A thread whose end is not yet over counts as well; then the table is copied in vain.
+        if self.file_table_references() > 1 {
+            self.replace_files(self.files().try_clone()?);
+        }
+        Ok(())
+    }
+
     /// Puts `files` in place of its own descriptors. The old ones are kept until `before_user_mode`.
     pub(super) fn replace_files(&self, files: Arc<FileTable>) {
         // SAFETY: as above; what is returned is kept until nobody has a look at it.

@@ -98,9 +98,10 @@ pub fn exec(regs: &mut UserRegs, what: Executable<'_>, mut argv: Strings, envp: 
         argv.push(b"")?;
     }
     let file = oom::drain_and_retry(|| fs::open_exec(what))?;
-    let path = what.path();
-    let result =
-        find_program(file, path, argv).and_then(|(program, argv)| run(regs, program, path, &argv, envp));
+    let path = &*what.name()?;
+    let unreachable = what.is_closed_by_exec();
+    let result = find_program(file, path, unreachable, argv)
+        .and_then(|(program, argv)| run(regs, program, path, &argv, envp));
     // From here on the process's layout names the program.
     // The file may be closed by this, which takes locks of its own.
     let executed = super::current().executing.lock().take();
@@ -142,8 +143,16 @@ pub fn copy_strings(argv: usize, envp: usize) -> Result<(Strings, Strings)> {
     Ok((argv, envp))
 }
 
-/// Follows #! lines to an ELF program.
-fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(Program, Strings)> {
+/// Follows #! lines to an ELF program. `unreachable`: nobody who is started finds `path`.
+///
+/// # Errors
+/// ENOENT: it would be for an interpreter to open.
+fn find_program(
+    mut file: Arc<File>,
+    path: &[u8],
+    unreachable: bool,
+    mut argv: Strings,
+) -> Result<(Program, Strings)> {
     // The name of a script that is another's interpreter.
     let mut name: Option<Vec<u8>> = None;
     for _ in 0..=SCRIPTS_MAX {
@@ -159,6 +168,9 @@ fn find_program(mut file: Arc<File>, path: &[u8], mut argv: Strings) -> Result<(
             return Ok((Program { file, image }, argv));
         }
         let (interpreter, argument) = parse_script(head)?;
+        if unreachable {
+            return Err(Errno::ENOENT);
+        }
         let script = name.as_deref().unwrap_or(path);
         match argument {
             Some(argument) => argv.prepend(&[interpreter, argument, script], 1)?,
@@ -262,7 +274,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
         }
     };
     thread.process.signals.unshare()?;
-    unshare_files(&thread)?;
+    thread.unshare_files()?;
     if !exit::end_other_threads(&thread) {
         return Err(Errno::EAGAIN);
     }
@@ -287,19 +299,6 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     thread.process.set_dumpable(dumpable);
     drop(old);
     *regs = UserRegs::new_user(entry, sp);
-    Ok(())
-}
-
-/// Descriptors that are shared with other processes (CLONE_FILES) stay theirs: what exec closes, it closes in a table of the thread's own.
-///
-/// # Errors
-/// ENOMEM.
-fn unshare_files(thread: &super::Current) -> Result {
-    // A thread whose end is not yet over counts as well; then the table is copied in vain.
-    if thread.file_table_references() > 1 {
-        let own = thread.files().try_clone()?;
-        thread.replace_files(own);
-    }
     Ok(())
 }
 

@@ -90,22 +90,24 @@ pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
 /// execve(2).
 pub fn sys_execve(regs: &mut UserRegs) -> Result<usize> {
     let [path, argv, envp, ..] = regs.args();
-    execute(regs, path, argv, envp, |path| Executable::named(path))
+    execute(regs, path, argv, envp, |path| Ok(Executable::named(path)))
 }
 
 /// execveat(2).
 pub fn sys_execveat(regs: &mut UserRegs) -> Result<usize> {
     let [dir, path, argv, envp, flags, _] = regs.args();
     let (dir, flags) = (dir as i32, flags as u32);
-    if flags & !(abi::AT_EMPTY_PATH | abi::AT_SYMLINK_NOFOLLOW) != 0 {
-        return Err(Errno::EINVAL);
-    }
     execute(regs, path, argv, envp, |path| {
-        if path.is_empty() && flags & abi::AT_EMPTY_PATH != 0 {
-            return Executable::Open(dir);
+        if flags & !(abi::AT_EMPTY_PATH | abi::AT_SYMLINK_NOFOLLOW) != 0 {
+            return Err(Errno::EINVAL);
         }
+        if path.is_empty() && flags & abi::AT_EMPTY_PATH != 0 && dir != abi::AT_FDCWD {
+            return Ok(Executable::Open(dir));
+        }
+        // The working directory by an empty path is ".", which is no program.
+        let path: &[u8] = if path.is_empty() && flags & abi::AT_EMPTY_PATH != 0 { b"." } else { path };
         let dir = (dir != abi::AT_FDCWD).then_some(dir);
-        Executable::At { dir, path, follow: flags & abi::AT_SYMLINK_NOFOLLOW == 0 }
+        Ok(Executable::At { dir, path, follow: flags & abi::AT_SYMLINK_NOFOLLOW == 0 })
     })
 }
 
@@ -114,11 +116,12 @@ fn execute(
     path: usize,
     argv: usize,
     envp: usize,
-    meaning: impl FnOnce(&[u8]) -> Executable<'_>,
+    meaning: impl FnOnce(&[u8]) -> Result<Executable<'_>>,
 ) -> Result<usize> {
     let path = PathText::read(path)?;
+    let what = meaning(path.bytes())?;
     let (argv, envp) = exec::copy_strings(argv, envp)?;
-    exec::exec(regs, meaning(path.bytes()), argv, &envp).map(|()| 0)
+    exec::exec(regs, what, argv, &envp).map(|()| 0)
 }
 
 /// exit(2): this thread alone.

@@ -173,10 +173,13 @@ pub fn sys_rt_sigreturn(regs: &mut UserRegs) -> Result<usize> {
     Ok(0)
 }
 
-/// restart_syscall(2): goes on with an interrupted sleep.
+/// restart_syscall(2): goes on with an interrupted sleep. EINTR: there is none.
 pub fn sys_restart_syscall() -> Result<usize> {
-    let (deadline, remain) = *process::current().restart.lock();
-    super::time::resume_sleep(deadline, remain)
+    // What is gone on with once is done.
+    match core::mem::take(&mut *process::current().restart.lock()) {
+        (0, _) => Err(Errno::EINTR),
+        (deadline, remain) => super::time::resume_sleep(deadline, remain),
+    }
 }
 
 /// kill(2).

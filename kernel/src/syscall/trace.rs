@@ -171,7 +171,8 @@ fn show(told: &[AtomicU64], number: usize, args: [usize; 6], result: &Result<usi
         }
     }
     if line.is_new(told) {
-        info!("shown: {line}");
+        // Also while a program has turned the console off.
+        crate::log::print(0, format_args!("shown: {line}"));
     }
 }
 

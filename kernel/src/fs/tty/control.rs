@@ -4,10 +4,11 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::SeqCst;
 
-use super::termios::{ICANON, SIZE, SIZE2, Termios};
-use super::{Tty, job};
+use super::pty::TIOCGPTPEER;
+use super::termios::{ICANON, SIZE, SIZE2, Termios, VSTART, VSTOP};
+use super::{Line, Tty, job};
 use crate::arch;
-use crate::errno::{EFAULT, EINVAL, ENOTTY, EPERM, Result};
+use crate::errno::{EFAULT, EINVAL, EIO, ENOTTY, EPERM, Result};
 use crate::fs::caller::{self, Capability};
 use crate::fs::file::File;
 use crate::fs::file::ioctl::{FIONREAD, get_u32, put_u32};
@@ -47,9 +48,10 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
     match command {
         TCGETS => put(argument, tty.settings().to_bytes().get(..SIZE).unwrap_or(&[])),
         TCGETS2 => put(argument, tty.settings().to_bytes().get(..SIZE2).unwrap_or(&[])),
-        TCSETS | TCSETS2 => set(tty, argument, false),
-        TCSETSW | TCSETSW2 => set(tty, argument, false),
-        TCSETSF | TCSETSF2 => set(tty, argument, true),
+        TCSETS | TCSETSW => set(tty, argument, SIZE, false),
+        TCSETS2 | TCSETSW2 => set(tty, argument, SIZE2, false),
+        TCSETSF => set(tty, argument, SIZE, true),
+        TCSETSF2 => set(tty, argument, SIZE2, true),
         // Output is gone when write returns; a break cannot be sent.
         TCSBRK | TCSBRKP => {
             job::check_change(tty)?;
@@ -62,7 +64,8 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
                     tty.stopped.store(argument == 0, SeqCst);
                     tty.wake_writers();
                 }
-                2 | 3 => {}
+                2 => tty.send_special(VSTOP),
+                3 => tty.send_special(VSTART),
                 _ => return Err(EINVAL),
             }
             Ok(0)
@@ -131,8 +134,10 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
             tty.receive(&byte);
             Ok(0)
         }
-        // DTR, RTS, CTS, CD, DSR: a line that is always there.
-        TIOCMGET => put_u32(argument, 0x166),
+        // DTR, RTS, CTS, CD, DSR: a line that is always there. A pseudo-terminal has none.
+        TIOCMGET if matches!(tty.line, Line::Port(_)) => put_u32(argument, 0x166),
+        // For masters alone.
+        TIOCGPTPEER => Err(EIO),
         TIOCGETD => put_u32(argument, 0),
         TIOCCONS if caller::capable(Capability::SYS_ADMIN) => Ok(0),
         TIOCCONS => Err(EPERM),
@@ -154,11 +159,11 @@ fn get(address: usize, bytes: &mut [u8]) -> Result {
     arch::user::copy_from_user(bytes, address).map_err(|_| EFAULT)
 }
 
-/// TCSETS and its kin. Both sizes begin alike, and speeds are not ours to change.
-fn set(tty: &Tty, argument: usize, flush: bool) -> Result<usize> {
+/// TCSETS and its kin, of `size` bytes: both sizes begin alike, and what the smaller has not stays.
+fn set(tty: &Tty, argument: usize, size: usize, flush: bool) -> Result<usize> {
     job::check_change(tty)?;
-    let mut bytes = [0; SIZE];
-    get(argument, &mut bytes)?;
+    let mut bytes = tty.settings().to_bytes();
+    get(argument, bytes.get_mut(..size).unwrap_or(&mut []))?;
     let new = Termios::from_bytes(&bytes);
     let old = core::mem::replace(&mut *tty.settings.lock(), new);
     {

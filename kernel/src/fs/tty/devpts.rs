@@ -156,5 +156,6 @@ pub fn open(number: u32, flags: OpenFlags) -> Result<Arc<File>> {
         let (instance, order) = instance.split();
         find(&instance.as_ref().ok_or(EIO)?.dir, number, order)?
     };
-    File::try_open(path, flags)
+    let file = File::try_open(path, flags)?;
+    if flags.contains(OpenFlags::DIRECT) { Err(EINVAL) } else { Ok(file) }
 }

@@ -9,6 +9,8 @@ use super::termios::TOSTOP;
 use crate::errno::{EINVAL, EIO, ENOTTY, EPERM, ERESTARTSYS, ESRCH, Result};
 use crate::fs::caller::{self, Capability};
 
+const SIGHUP: u32 = 1;
+const SIGCONT: u32 = 18;
 pub const SIGTTIN: u32 = 21;
 pub const SIGTTOU: u32 = 22;
 
@@ -80,12 +82,16 @@ pub fn take(tty: &Arc<Tty>, steal: bool) -> Result {
 
 /// TIOCNOTTY: the leader gives the terminal up for the whole session, others for themselves, which is the same here.
 pub fn give_up(tty: &Tty) -> Result {
-    if tty.session.load(SeqCst) != caller::session() {
+    let session = tty.session.load(SeqCst);
+    if session != caller::session() {
         return Err(ENOTTY);
     }
     if caller::is_session_leader() {
         caller::set_controlling_tty(None);
-        tty.hang_up();
+        caller::drop_session_tty(session);
+        let group = tty.release();
+        caller::signal_group(group, SIGHUP);
+        caller::signal_group(group, SIGCONT);
     }
     Ok(())
 }

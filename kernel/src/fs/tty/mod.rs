@@ -341,11 +341,24 @@ impl Tty {
         events
     }
 
-    /// The session loses its terminal, which is hung up: open descriptors read end of file. Returns the foreground group, which is
-    /// to be told.
-    pub fn disassociate(&self) -> u32 {
+    /// No session has it any more. Returns the foreground group, which is to be told.
+    fn release(&self) -> u32 {
         self.session.store(0, SeqCst);
-        let group = self.foreground.swap(0, SeqCst);
+        self.foreground.swap(0, SeqCst)
+    }
+
+    /// The leader of its session ends. A line is hung up by that; a pseudo-terminal is not, for its master is still there.
+    /// Returns the foreground group, which is to be told.
+    pub fn disassociate(&self) -> u32 {
+        let group = self.release();
+        if matches!(self.line, Line::Port(_)) {
+            self.cut_off();
+        }
+        group
+    }
+
+    /// Open descriptors read end of file.
+    fn cut_off(&self) {
         self.hangups.fetch_add(1, SeqCst);
         self.input.lock().flush();
         self.stopped.store(false, SeqCst);
@@ -353,12 +366,12 @@ impl Tty {
         self.writable.stop_signals();
         self.readable.wake();
         self.writable.wake();
-        group
     }
 
-    /// vhangup(2), a leader that gives its terminal up, or the end of a pseudo-terminal.
+    /// vhangup(2), or the end of a pseudo-terminal.
     pub fn hang_up(&self) {
-        let (session, group) = (self.session.load(SeqCst), self.disassociate());
+        let (session, group) = (self.session.load(SeqCst), self.release());
+        self.cut_off();
         caller::drop_session_tty(session);
         if session != group {
             caller::signal_process(session, 1);

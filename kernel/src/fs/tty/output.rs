@@ -132,6 +132,15 @@ impl Tty {
         from.result()
     }
 
+    /// Writes the special character `which`, as it is. Zero switches one off.
+    pub(super) fn send_special(&self, which: usize) {
+        let raw = Termios { output: 0, ..self.settings() };
+        let character = raw.char(which);
+        if character != 0 {
+            self.send(&[character], &raw, &mut self.writing.lock());
+        }
+    }
+
     /// Writes the echo that has piled up, unless somebody is writing: then that one does it. Never sleeps for a lock.
     pub(super) fn try_echo(&self) {
         while !self.echo.lock().is_empty() {

@@ -209,7 +209,7 @@ impl Drop for Master {
 const TIOCPKT: u32 = 0x5420;
 const TIOCGPGRP: u32 = 0x540f;
 const TIOCGSID: u32 = 0x5429;
-const TIOCGPTPEER: u32 = 0x5441;
+pub(super) const TIOCGPTPEER: u32 = 0x5441;
 const TIOCGPTN: u32 = 0x8004_5430;
 const TIOCSPTLCK: u32 = 0x4004_5431;
 const TIOCSIG: u32 = 0x4004_5436;

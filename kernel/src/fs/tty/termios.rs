@@ -63,6 +63,25 @@ pub struct Termios {
     pub local: u32,
     pub line: u8,
     pub chars: [u8; 19],
+    /// Of input and output in baud, where `control` names none of the usual ones (BOTHER).
+    pub speeds: [u32; 2],
+}
+
+/// The bits of a speed in `control`; those of the input's lie 16 higher, and zero there means the output's.
+const CBAUD: u32 = 0o10017;
+const INPUT_SHIFT: u32 = 16;
+const BOTHER: u32 = 0o10000;
+
+/// What the bits of a speed mean; `other` where they name none.
+fn baud(bits: u32, other: u32) -> u32 {
+    const SLOW: [u32; 16] =
+        [0, 50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19_200, 38_400];
+    const FAST: [u32; 16] = [
+        0, 57_600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600, 1_000_000, 1_152_000, 1_500_000,
+        2_000_000, 2_500_000, 3_000_000, 3_500_000, 4_000_000,
+    ];
+    let table = if bits & BOTHER == 0 { &SLOW } else { &FAST };
+    if bits == BOTHER { other } else { table.get(bits as usize & 15).copied().unwrap_or(0) }
 }
 
 impl Termios {
@@ -75,6 +94,7 @@ impl Termios {
         local: ISIG | ICANON | ECHO | ECHOE | ECHOK | ECHOCTL | ECHOKE | IEXTEN,
         line: 0,
         chars: [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22, 0, 0, 0],
+        speeds: [0; 2],
     };
 
     /// What a pseudo-terminal begins with: 38400 8N1.
@@ -104,24 +124,27 @@ impl Termios {
     pub fn to_bytes(self) -> [u8; SIZE2] {
         let mut bytes = [0; SIZE2];
         let words = [self.input, self.output, self.control, self.local];
-        // B38400 or the fast ones' first, CBAUD apart.
-        let slow = self.control & 0o10017 == 0o17;
-        let speed = if slow { 38_400u32 } else { 115_200 }.to_ne_bytes();
+        let [input, output] = self.speeds;
+        let output = baud(self.control & CBAUD, output);
+        let input = match self.control >> INPUT_SHIFT & CBAUD {
+            0 => output,
+            bits => baud(bits, input),
+        };
         let all = words
             .iter()
             .flat_map(|w| w.to_ne_bytes())
             .chain([self.line])
             .chain(self.chars)
-            .chain(speed)
-            .chain(speed);
+            .chain(input.to_ne_bytes())
+            .chain(output.to_ne_bytes());
         for (to, from) in bytes.iter_mut().zip(all) {
             *to = from;
         }
         bytes
     }
 
-    #[expect(clippy::arithmetic_side_effects, reason = "four words")]
-    pub fn from_bytes(bytes: &[u8; SIZE]) -> Termios {
+    #[expect(clippy::arithmetic_side_effects, reason = "eleven words")]
+    pub fn from_bytes(bytes: &[u8; SIZE2]) -> Termios {
         let word =
             |i: usize| bytes.iter().skip(i * 4).take(4).rev().fold(0u32, |w, b| w << 8 | u32::from(*b));
         let mut chars = [0; 19];
@@ -135,6 +158,7 @@ impl Termios {
             local: word(3),
             line: bytes.get(16).copied().unwrap_or(0),
             chars,
+            speeds: [word(9), word(10)],
         }
     }
 }
@@ -149,13 +173,26 @@ mod tests {
     fn settings_come_back_from_their_bytes() {
         let numbers = (any::<[u32; 4]>(), any::<u8>(), any::<[u8; 19]>());
         check(200, &numbers, |([input, output, control, local], line, chars)| {
-            let bytes = Termios { input, output, control, local, line, chars }.to_bytes();
-            let (settings, speeds) = bytes.split_at(SIZE);
-            let back = Termios::from_bytes(settings.try_into().unwrap());
+            let speeds = [12_345, 54_321];
+            let back = Termios::from_bytes(
+                &Termios { input, output, control, local, line, chars, speeds }.to_bytes(),
+            );
             assert_eq!((back.input, back.output, back.control), (input, output, control));
             assert_eq!((back.local, back.line, back.chars), (local, line, chars));
-            assert_eq!(speeds[..4], speeds[4..]);
         });
+    }
+
+    #[test]
+    fn a_speed_is_one_of_the_usual_ones_or_any() {
+        let told = |control| {
+            let bytes = Termios { control, speeds: [7, 12_345], ..Termios::DEFAULT }.to_bytes();
+            [SIZE, SIZE + 4].map(|at| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap()))
+        };
+        assert_eq!(told(0o15), [9600, 9600]);
+        assert_eq!(told(0o10017), [4_000_000; 2]);
+        assert_eq!(told(BOTHER), [12_345; 2]);
+        assert_eq!(told(BOTHER | 0o13 << INPUT_SHIFT), [2400, 12_345]);
+        assert_eq!(told(BOTHER | BOTHER << INPUT_SHIFT), [7, 12_345]);
     }
 
     /// `stty -a < /dev/ttyS0` on Linux, before anybody has changed anything but the speed.

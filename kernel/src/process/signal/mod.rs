@@ -54,6 +54,14 @@ pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
+/// The flags of an action that there are.
+const KNOWN_FLAGS: u64 = {
+    const HIGH: u32 =
+        abi::SA_ONSTACK | abi::SA_RESTART | abi::SA_NODEFER | abi::SA_RESETHAND | abi::SA_RESTORER;
+    let low = abi::SA_NOCLDSTOP | abi::SA_NOCLDWAIT | abi::SA_SIGINFO | abi::SA_EXPOSE_TAGBITS;
+    (HIGH | low) as u64
+};
+
 /// struct sigaction as the kernel takes it.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -231,7 +239,8 @@ impl Signals {
         let process = super::current_process();
         let mut state = self.state.lock();
         let (state, order) = state.split();
-        let to = Action { mask: to.mask & !UNBLOCKABLE, ..to };
+        // What is not known is cleared, so that a program can see which flags there are.
+        let to = Action { mask: to.mask & !UNBLOCKABLE, flags: to.flags & KNOWN_FLAGS, ..to };
         let old = state.actions.set(signal, to, order).ok_or(Errno::EINVAL)?;
         if to.discards(signal) {
             state.shared.discard(bit(signal));

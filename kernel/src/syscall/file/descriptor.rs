@@ -17,12 +17,15 @@ pub fn sys_close(fd: i32) -> Result<usize> {
     caller::files().close(fd).map(|()| 0)
 }
 
+const CLOSE_RANGE_UNSHARE: u32 = 2;
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
 
 pub fn sys_close_range(first: u32, last: u32, flags: u32) -> Result<usize> {
-    // CLOSE_RANGE_UNSHARE (2) has no effect on a table that nobody shares, and is refused for the others.
-    if flags & !CLOSE_RANGE_CLOEXEC != 0 || first > last {
+    if flags & !(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE) != 0 || first > last {
         return Err(EINVAL);
+    }
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        caller::unshare_files()?;
     }
     let files = caller::files();
     let mut from = first;
@@ -31,7 +34,11 @@ pub fn sys_close_range(first: u32, last: u32, flags: u32) -> Result<usize> {
             break;
         }
         // Another thread may have closed it meanwhile.
-        let _ = if flags != 0 { files.set_close_on_exec(fd, true) } else { files.close(fd) };
+        let _ = if flags & CLOSE_RANGE_CLOEXEC != 0 {
+            files.set_close_on_exec(fd, true)
+        } else {
+            files.close(fd)
+        };
         from = fd.cast_unsigned().saturating_add(1);
     }
     Ok(0)

@@ -8,8 +8,8 @@ use crate::memory::Space;
 use crate::memory::user::UserSlice;
 use crate::process;
 use linux_raw_sys::general as abi;
-use vm::addr::{PAGE_SIZE, VirtAddr};
-use vm::{Advice, VmError};
+use vm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use vm::{Advice, MappingInfo, VmError};
 
 /// madvise(2). Advice that is only a hint is taken without effect.
 pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
@@ -25,7 +25,11 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         abi::MADV_KEEPONFORK => Some(Advice::KeepOnFork),
         abi::MADV_DONTDUMP => Some(Advice::DontDump),
         abi::MADV_DODUMP => Some(Advice::DoDump),
-        abi::MADV_NORMAL
+        abi::MADV_REMOVE
+        | abi::MADV_COLLAPSE
+        | abi::MADV_MERGEABLE
+        | abi::MADV_UNMERGEABLE
+        | abi::MADV_NORMAL
         | abi::MADV_RANDOM
         | abi::MADV_SEQUENTIAL
         | abi::MADV_WILLNEED
@@ -47,6 +51,9 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
     }
     let current = process::current();
     let space = current.space();
+    if change == Some(Advice::Free) {
+        for_each_part(space, start, end, |m| if m.object.is_some() { Err(Errno::EINVAL) } else { Ok(()) })?;
+    }
     if let Some(change) = change {
         space.advise(VirtAddr(start), len, change).map_err(|e| match e {
             VmError::TooMany => Errno::EAGAIN,
@@ -54,10 +61,47 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
             VmError::Fault if !is_mapped(space, start, end) => Errno::ENOMEM,
             e => e.into(),
         })?;
-    } else if !is_mapped(space, start, end) {
-        return Err(Errno::ENOMEM);
+        return Ok(0);
     }
-    Ok(0)
+    match advice.cast_unsigned() {
+        abi::MADV_REMOVE => for_each_part(space, start, end, |m| remove(m, start, end))?,
+        // As where no range is large enough for a large page.
+        abi::MADV_COLLAPSE => for_each_part(space, start, end, |_| Err(Errno::EINVAL))?,
+        _ => {}
+    }
+    if is_mapped(space, start, end) { Ok(0) } else { Err(Errno::ENOMEM) }
+}
+
+/// Calls `f` with the mappings of which something lies in `start..end`, until one of them is refused.
+fn for_each_part(
+    space: &Space,
+    start: usize,
+    end: usize,
+    mut f: impl FnMut(&MappingInfo<'_>) -> Result,
+) -> Result {
+    let mut result = Ok(());
+    space.for_each_mapping(&mut |m| {
+        if result.is_ok() && m.start < end && m.end > start {
+            result = f(m);
+        }
+    });
+    result
+}
+
+/// MADV_REMOVE of the part of a mapping that lies in `start..end`: a hole in what it shares.
+///
+/// # Errors
+/// EINVAL: locked, or nothing is shared. EACCES: private, or it may never be written.
+fn remove(m: &MappingInfo<'_>, start: usize, end: usize) -> Result {
+    let (Some(object), false) = (m.object, m.locked) else { return Err(Errno::EINVAL) };
+    if !m.shared || !m.may_write {
+        return Err(Errno::EACCES);
+    }
+    let page = |at: usize| {
+        let within = at.saturating_sub(m.start) as u64;
+        m.offset.saturating_add(within) >> PAGE_SHIFT
+    };
+    Ok(object.punch(page(start.max(m.start)), page(end.min(m.end)))?)
 }
 
 /// Is every page of `start..end` mapped?

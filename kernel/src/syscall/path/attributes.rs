@@ -99,6 +99,7 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
     const BASIC: u32 = 0x7ff;
     const BIRTH: u32 = 0x800;
     const MOUNT_ID: u32 = 0x1000;
+    const UNIQUE_MOUNT_ID: u32 = 0x4000;
     let known = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
     if flags & !known != 0 || flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE || mask & (1 << 31) != 0 {
         return Err(EINVAL);
@@ -109,7 +110,10 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
     let mount = found.path().map(|p| &p.mount);
     let is_mount_root = found.path().is_some_and(|p| core::ptr::eq(&*p.mount.root, &*p.dentry));
     let mut s = Fields::<256>::new();
-    s.u32(BASIC | BIRTH | if mount.is_some() { MOUNT_ID } else { 0 });
+    // One or the other: no number of a mount is used again, so each is as unique as it has to be.
+    let unique = mask & UNIQUE_MOUNT_ID != 0;
+    let kind = if unique { UNIQUE_MOUNT_ID } else { MOUNT_ID };
+    s.u32(BASIC | BIRTH | if mount.is_some() { kind } else { 0 });
     s.u32(4096);
     s.u64(if is_mount_root { 0x2000 } else { 0 });
     s.u32(inode.links());

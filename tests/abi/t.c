@@ -98,6 +98,17 @@ long show_success(const char *text, long value)
 	return value;
 }
 
+long show_missing(const char *text, long value, int error)
+{
+	int got = errno;
+	if (value == -1 && got != error)
+		say("%s = -1 %s", text, error_name(got));
+	else
+		say("%s is done, or %s", text, error_name(error));
+	errno = got;
+	return value;
+}
+
 void *show_pointer(const char *text, void *value)
 {
 	int error = errno;

@@ -41,6 +41,12 @@ long show_success(const char *text, long value);
 #define SHOW_OK(call) (errno = 0, show_success(#call, (long)(call)))
 #define SHOW_PTR(call) show_pointer(#call, (errno = 0, (void *)(call)))
 void *show_pointer(const char *text, void *value);
+/*
+ * A call that Linux carries out and Darter refuses with this error, as the table of calls says ("missing"): either is as good, and anything
+ * else differs. That Darter refuses it with just this error, `make check` sees in tests/table/shown.
+ */
+#define MISSING(call, error) (errno = 0, show_missing(#call, (long)(call), error))
+long show_missing(const char *text, long value, int error);
 /* Prints "text: yes" or "text: no". */
 void show_truth(const char *text, int truth);
 #define CHECK(condition) show_truth(#condition, (condition) != 0)

@@ -29,10 +29,34 @@ static void ask(int fd, int command, int type, long start, long len)
 		say("ask %d %s %ld+%ld: free, %ld+%ld", command, kind(type), start, len, (long)l.l_start, (long)l.l_len);
 	else
 		say("ask %d %s %ld+%ld: %s %ld+%ld whence %d pid %d", command, kind(type), start, len, kind(l.l_type),
-		    (long)l.l_start, (long)l.l_len, l.l_whence, l.l_pid == getppid() ? 1 : l.l_pid);
+		    (long)l.l_start, (long)l.l_len, l.l_whence, l.l_pid == getppid() ? 1 : l.l_pid == getpid() ? 2 : l.l_pid);
 }
 
 static int fd;
+
+/* The same range, counted from the start, from where the file stands, and from its end. Nothing else is a place to count from. */
+static void whences(void)
+{
+	section("counted from");
+	static const struct { const char *name; int command, ask; } kinds[] = { { "process", F_SETLK, F_GETLK }, { "process, waiting", F_SETLKW, F_GETLK }, { "open file", F_OFD_SETLK, F_OFD_GETLK }, { "open file, waiting", F_OFD_SETLKW, F_OFD_GETLK } };
+	int other = open("/tmp/locks", O_RDWR);
+	lseek(fd, 40, SEEK_SET), lseek(other, 40, SEEK_SET);
+	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		for (int whence = SEEK_SET; whence <= SEEK_HOLE; whence++) {
+			static const long starts[] = { 50, 10, -50, 0, 0 };
+			struct flock l = { .l_type = F_RDLCK, .l_whence = (short)whence, .l_start = starts[whence], .l_len = 5 };
+			long locked = fcntl(fd, kinds[i].command, &l);
+			say("%s, whence %d: %ld %s", kinds[i].name, whence, locked, error_name(locked ? errno : 0));
+			ask(other, F_OFD_GETLK, F_WRLCK, 0, 0);
+			l.l_type = F_WRLCK;
+			long asked = fcntl(other, kinds[i].ask, &l);
+			say("  asked: %ld %s %s %ld+%ld whence %d", asked, error_name(asked ? errno : 0), kind(l.l_type), (long)l.l_start, (long)l.l_len, l.l_whence);
+			l = (struct flock){ .l_type = F_UNLCK, .l_whence = (short)whence, .l_start = starts[whence], .l_len = 5 };
+			say("  given up: %d", fcntl(fd, kinds[i].command, &l));
+			ask(other, F_OFD_GETLK, F_WRLCK, 0, 0);
+		}
+	close(other);
+}
 
 static void look(void)
 {
@@ -254,6 +278,9 @@ static void many(void)
 int main(void)
 {
 	fd = open("/tmp/locks", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	ftruncate(fd, 100);
+	whences();
+	ftruncate(fd, 0);
 	ranges();
 	errors();
 	open_files();

@@ -161,8 +161,45 @@ static void limits(void)
 	DO(set(0, OTHER, 0));
 }
 
+/* Real-time policies, which Darter refuses; on Linux they are set in a child, which does nothing else. */
+static void real_time(void)
+{
+	MISSING(set(0, 1, 10), EPERM);
+	MISSING(set(0, 2, 10), EPERM);
+	MISSING(set_attr(0, 1, 0, 0, 10), EPERM);
+	MISSING(set_attr(0, 2, 0, 0, 10), EPERM);
+	struct attr deadline = { sizeof deadline, 6, 0, 0, 0, 1000000, 10000000, 10000000, 0, 0 };
+	MISSING(syscall(SYS_sched_setattr, 0, &deadline, 0), EINVAL);
+	SHOW(set(0, OTHER, 0) == 0 || errno == EPERM);
+	SHOW(set(0, 1, 0));
+	SHOW(set(0, 1, 100));
+	SHOW(set(0, 2, 0));
+	SHOW(set(0, 6, 0));
+	SHOW(set_attr(0, 1, 0, 0, 0));
+	SHOW(set_attr(0, OTHER, 0x40, 4, 0));
+	SHOW(set_attr(0, OTHER, 0x60, 4, 0));
+}
+
+/* How long a turn is: of those that share a processor by their nice values it says nothing exact. */
+static void intervals(void)
+{
+	section("sched_rr_get_interval");
+	struct timespec turn = { -1, -1 };
+	SHOW(sched_rr_get_interval(0, &turn));
+	CHECK(turn.tv_sec == 0 && turn.tv_nsec >= 0 && turn.tv_nsec <= 100000000);
+	SHOW(sched_rr_get_interval(getppid(), &turn));
+	SHOW(sched_rr_get_interval(-1, &turn));
+	SHOW(sched_rr_get_interval(0x3fffffff, &turn));
+	SHOW(sched_rr_get_interval(0, (struct timespec *)8));
+	SHOW(sched_rr_get_interval(-1, (struct timespec *)8));
+	SHOW(sched_rr_get_interval(0x3fffffff, (struct timespec *)8));
+}
+
 int main(void)
 {
+	section("real time");
+	in_child("real time", real_time);
+	intervals();
 	setvbuf(stdout, 0, _IONBF, 0);
 	in_child("root", all);
 	/* What the bodies leave behind ends with their own process group. */

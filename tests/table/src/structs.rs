@@ -58,7 +58,7 @@ structs! {
     SIGINFO "siginfo" 128 { signal 0 4 Signal, error 4 4 Int(&ANY), code 8 4 Int(&SIGINFO_CODES), pid 16 4 Pid, uid 20 4 Uid, value 24 8 Int(&ANY) }
     STACK "stack_t" 24 { sp 0 8 Addr, flags 8 4 Options(&SS), size 16 8 Len }
     SIGEVENT "sigevent" 64 { value 0 8 Int(&ANY), signal 8 4 Signal, notify 12 4 Options(&SIGEV), thread 16 4 Pid }
-    FLOCK "flock" 32 { kind 0 2 Options(&LOCK_KIND), whence 2 2 Options(&SEEK), start 8 8 Offset, len 16 8 Offset, pid 24 4 Pid }
+    FLOCK "flock" 32 { kind 0 2 Options(&LOCK_KIND), whence 2 2 Options(&LOCK_FROM), start 8 8 Offset, len 16 8 Offset, pid 24 4 Pid }
     F_OWNER "f_owner_ex" 8 { kind 0 4 Int(&SMALL), pid 4 4 Pid }
     SCHED_PARAM "sched_param" 4 { priority 0 4 Int(&PRIORITIES) }
     SCHED_ATTR "sched_attr" 56 {

@@ -15,6 +15,15 @@ sets! {
         O_LARGEFILE, O_DIRECTORY, O_NOFOLLOW, O_NOATIME, O_CLOEXEC, O_PATH,
         O_TMPFILE = 0o20200000
     }
+    /// TIOCGPTPEER's.
+    PEER "flags of a terminal's other end"
+    choose { O_RDONLY, O_WRONLY, O_RDWR, O_ACCMODE }
+    flags {
+        O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_APPEND, O_NONBLOCK, O_DSYNC, O_SYNC, FASYNC, O_DIRECT refused "EINVAL", O_LARGEFILE,
+        O_DIRECTORY, O_NOFOLLOW, O_NOATIME, O_CLOEXEC, O_PATH, O_TMPFILE = 0o20200000
+    }
+    /// From where a record lock counts.
+    LOCK_FROM "whence" choose { SEEK_SET, SEEK_CUR, SEEK_END } flags { }
     SEEK "whence" choose { SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE } flags { }
     ACCESS "access mode" choose { } flags { R_OK = 4, W_OK = 2, X_OK = 1 }
     POLL "poll events" choose { }
@@ -33,7 +42,7 @@ sets! {
     PIPE2 "pipe2 flags" choose { }
     flags { O_NONBLOCK, O_CLOEXEC, O_DIRECT refused "EINVAL", O_NOTIFICATION_PIPE = 0o200 refused "EINVAL" }
     DUP3 "dup3 flags" choose { } flags { O_CLOEXEC }
-    CLOSE_RANGE "close_range flags" choose { } flags { CLOSE_RANGE_CLOEXEC = 4, CLOSE_RANGE_UNSHARE = 2 refused "EINVAL" }
+    CLOSE_RANGE "close_range flags" choose { } flags { CLOSE_RANGE_CLOEXEC = 4, CLOSE_RANGE_UNSHARE = 2 }
     FLOCK_HOW "flock operation" choose { LOCK_SH = 1, LOCK_EX = 2, LOCK_UN = 8 } flags { LOCK_NB = 4 }
     LOCK_KIND "kind of lock" choose { F_RDLCK = 0, F_WRLCK = 1, F_UNLCK = 2 } flags { }
     NODE "kind and mode of a node" choose { S_IFREG, S_IFCHR, S_IFBLK, S_IFIFO, S_IFSOCK, S_IFDIR refused "EPERM" }
@@ -44,7 +53,7 @@ sets! {
     flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, AT_NO_AUTOMOUNT hint, AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC hint }
     STATX_MASK "fields of statx" choose { }
     flags {
-        STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID, STATX_DIOALIGN partly "never told", STATX_MNT_ID_UNIQUE partly "never told",
+        STATX_BASIC_STATS, STATX_BTIME, STATX_MNT_ID, STATX_DIOALIGN partly "never told", STATX_MNT_ID_UNIQUE,
         STATX_SUBVOL = 0x8000 partly "never told"
     }
     AT_ACCESS "flags of faccessat2" choose { } flags { AT_EACCESS, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH }
@@ -58,7 +67,7 @@ sets! {
     } flags { }
     FALLOC "mode of fallocate" choose { }
     flags {
-        FALLOC_FL_KEEP_SIZE = 1, FALLOC_FL_PUNCH_HOLE = 2, FALLOC_FL_ZERO_RANGE = 16, FALLOC_FL_COLLAPSE_RANGE = 8 refused "EOPNOTSUPP",
+        FALLOC_FL_KEEP_SIZE = 1, FALLOC_FL_PUNCH_HOLE = 2, FALLOC_FL_ZERO_RANGE = 16 refused "EOPNOTSUPP", FALLOC_FL_COLLAPSE_RANGE = 8 refused "EOPNOTSUPP",
         FALLOC_FL_INSERT_RANGE = 32 refused "EOPNOTSUPP", FALLOC_FL_UNSHARE_RANGE = 64 refused "EOPNOTSUPP"
     }
     SPLICE "splice flags" choose { } flags { SPLICE_F_MOVE = 1 hint, SPLICE_F_NONBLOCK = 2, SPLICE_F_MORE = 4 hint, SPLICE_F_GIFT = 8 hint }

@@ -42,10 +42,10 @@ pub fn set_size_unopened(inode: &Inode, size: u64) -> Result {
 
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
-const ZERO_RANGE: u32 = 16;
 
 /// Does any file system know the mode? What this one does of it, [`allocate`] says.
 pub fn check_mode(mode: u32) -> Result {
+    const ZERO_RANGE: u32 = 16;
     const COLLAPSE_RANGE: u32 = 8;
     const INSERT_RANGE: u32 = 32;
     const UNSHARE_RANGE: u32 = 64;
@@ -67,17 +67,17 @@ pub fn allocate(inode: &Inode, mode: u32, offset: u64, len: u64) -> Result {
     }
     let end = offset.checked_add(len).filter(|&end| i64::try_from(end).is_ok()).ok_or(EFBIG)?;
     let holes = mode == PUNCH_HOLE | KEEP_SIZE;
-    let object =
-        inode.object().filter(|_| holes || mode & !(KEEP_SIZE | ZERO_RANGE) == 0).ok_or(EOPNOTSUPP)?;
+    // Of the other modes tmpfs has none, as on Linux.
+    let object = inode.object().filter(|_| holes || mode & !KEEP_SIZE == 0).ok_or(EOPNOTSUPP)?;
     if end > SIZE_MAX {
         return Err(EFBIG);
     }
     let order = &mut Held::clean();
     let mut write = inode.lock_write(order);
     if let Some(seals) = inode.ops.seals() {
-        seals.check_allocate(mode & (PUNCH_HOLE | ZERO_RANGE) != 0, object.size(), end)?;
+        seals.check_allocate(holes, object.size(), end)?;
     }
-    if mode & !KEEP_SIZE != 0 {
+    if holes {
         zero(&object, offset, end.min(object.size()))?;
     }
     if mode & PUNCH_HOLE == 0 {

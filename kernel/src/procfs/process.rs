@@ -14,7 +14,10 @@ use crate::errno::{EINVAL, ENOENT, ENOMEM, EPERM, ERANGE, Result};
 use crate::fs::caller::{self, Capability};
 use crate::fs::file::describe;
 use crate::fs::vfs::device_number;
-use crate::fs::vfs::mount::{self, Mount, NO_DEV, NO_EXEC, NO_SUID};
+use crate::fs::vfs::mount::{
+    self, Mount, NO_ATIME, NO_DEV, NO_DIR_ATIME, NO_EXEC, NO_SUID, NO_SYMFOLLOW, STRICT_ATIME,
+};
+use crate::fs::vfs::superblock::SHOWN;
 use crate::process::{Process, Thread, badness};
 
 macro_rules! put {
@@ -217,21 +220,33 @@ fn escaped(text: &[u8], out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
-/// Flags as text.
-fn options(mount: &Mount, out: &mut Vec<u8>) -> Result {
-    let flags = mount.flags();
-    put!(out, "{}", if mount.is_read_only() { "ro" } else { "rw" });
-    for (flag, text) in [(NO_SUID, ",nosuid"), (NO_DEV, ",nodev"), (NO_EXEC, ",noexec")] {
-        if flags & flag != 0 {
-            put!(out, "{text}");
-        }
-    }
-    if flags & mount::NO_ATIME != 0 {
-        put!(out, ",noatime");
-    } else {
-        put!(out, ",relatime");
+/// Those of `names` that are in `flags`, as text.
+fn named(flags: u32, names: &[(u32, &str)], out: &mut Vec<u8>) -> Result {
+    for (_, text) in names.iter().filter(|(flag, _)| flags & flag != 0) {
+        put!(out, "{text}");
     }
     Ok(())
+}
+
+/// The flags of a mount.
+fn options(mount: &Mount, out: &mut Vec<u8>) -> Result {
+    let flags = mount.flags();
+    let before = [
+        (NO_SUID, ",nosuid"),
+        (NO_DEV, ",nodev"),
+        (NO_EXEC, ",noexec"),
+        (NO_ATIME, ",noatime"),
+        (NO_DIR_ATIME, ",nodiratime"),
+    ];
+    named(flags, &before, out)?;
+    if flags & (NO_ATIME | STRICT_ATIME) == 0 {
+        put!(out, ",relatime");
+    }
+    named(flags, &[(NO_SYMFOLLOW, ",nosymfollow")], out)
+}
+
+fn access(mount: &Mount) -> &'static str {
+    if mount.is_read_only() { "ro" } else { "rw" }
 }
 
 /// The point of each mount as the thread sees it; mounts outside its root are left out.
@@ -253,6 +268,8 @@ pub fn mounts(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
         put!(out, " ");
         escaped(point, out)?;
         put!(out, " {} ", mount.superblock.kind.name);
+        put!(out, "{}", access(mount));
+        named(mount.superblock.flags(), &SHOWN, out)?;
         options(mount, out)?;
         mount.superblock.ops.show_options(&mount.superblock, out)?;
         put!(out, " 0 0\n");
@@ -272,11 +289,12 @@ pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> R
         escaped(&mount::text_of(&inside, &base)?.0, out)?;
         put!(out, " ");
         escaped(point, out)?;
-        put!(out, " ");
+        put!(out, " {}", access(mount));
         options(mount, out)?;
         put!(out, " - {} ", mount.superblock.kind.name);
         escaped(&mount.source, out)?;
-        put!(out, " {}", if mount.is_read_only() { "ro" } else { "rw" });
+        put!(out, " {}", access(mount));
+        named(mount.superblock.flags(), &SHOWN, out)?;
         mount.superblock.ops.show_options(&mount.superblock, out)?;
         put!(out, "\n");
         Ok(())

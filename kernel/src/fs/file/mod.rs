@@ -40,7 +40,7 @@ use self::poll::Poller;
 use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::locks::Owner;
-use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, NO_EXEC, Path};
+use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, NO_EXEC, Path, STRICT_ATIME};
 use crate::fs::vfs::operations::DirEntry;
 use vm::ObjectRef;
 
@@ -548,7 +548,7 @@ impl File {
                 return;
             }
             if matches!(path.dentry.inode.kind, Kind::Regular | Kind::Directory) {
-                path.dentry.inode.touch_accessed();
+                path.dentry.inode.touch_accessed(flags & STRICT_ATIME != 0);
             }
         }
     }

@@ -307,18 +307,18 @@ impl Inode {
         }
     }
 
-    /// After a read, as `relatime` does: written only if the file changed since the last time or a day has passed, so
+    /// After a read; `strictly`: as `strictatime` does, each time. Else as `relatime` does: written only if the file changed since the last time or a day has passed, so
     /// that readers of one file on many CPUs write no common line.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "the time of the last change is not negative, and accessed is later"
     )]
-    pub fn touch_accessed(&self) {
+    pub fn touch_accessed(&self, strictly: bool) {
         const DAY: i64 = 86_400 * 1_000_000_000;
         let (accessed, modified, changed) = self.times();
         if accessed > modified && accessed > changed {
             let now = clock::coarse();
-            if now - accessed < DAY {
+            if !strictly && now - accessed < DAY {
                 return;
             }
             self.accessed.store(now, Relaxed);

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
 use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
@@ -20,7 +20,7 @@ use sync::{Mutex, TryVec, lock_class, try_arc};
 use super::dentry::{Dentry, DentryRef, Name, Seen};
 use super::lookup;
 use super::superblock::SuperBlock;
-use crate::errno::{EBUSY, EINVAL, ENOENT, ENOMEM, ENOTDIR, ESTALE, Result};
+use crate::errno::{EAGAIN, EBUSY, EINVAL, ENOENT, ENOMEM, ENOTDIR, ESTALE, Result};
 
 lock_class! { pub static MOUNT: LockClass = ("mount", level::Mounts); }
 
@@ -31,11 +31,20 @@ pub const READ_ONLY: u32 = 1;
 pub const NO_SUID: u32 = 2;
 pub const NO_DEV: u32 = 4;
 pub const NO_EXEC: u32 = 8;
+pub const NO_SYMFOLLOW: u32 = 256;
 pub const NO_ATIME: u32 = 1024;
 pub const NO_DIR_ATIME: u32 = 2048;
-pub const RELATIME: u32 = 1 << 21;
+pub const STRICT_ATIME: u32 = 1 << 24;
+/// Those that say when a read is noted: without `NO_ATIME` and `STRICT_ATIME` as relatime does.
+pub const ATIME: u32 = NO_ATIME | NO_DIR_ATIME | STRICT_ATIME;
 /// Those kept per mount.
-pub const KEPT: u32 = READ_ONLY | NO_SUID | NO_DEV | NO_EXEC | NO_ATIME | NO_DIR_ATIME | RELATIME;
+pub const KEPT: u32 = READ_ONLY | NO_SUID | NO_DEV | NO_EXEC | NO_SYMFOLLOW | ATIME;
+
+/// What MNT_EXPIRE knows of a mount: it was used since the mark, or never marked; marked; one walk came by since. The walk of the call that looks at the
+/// mark is one.
+const IN_USE: u8 = 0;
+const MARKED: u8 = 1;
+const SEEN: u8 = 2;
 
 pub struct Mount {
     pub id: u64,
@@ -43,6 +52,9 @@ pub struct Mount {
     pub superblock: Arc<SuperBlock>,
     pub source: Box<[u8]>,
     flags: AtomicU32,
+    /// It cannot be bound elsewhere (MS_UNBINDABLE).
+    unbindable: AtomicBool,
+    expiry: AtomicU8,
     /// Mount and dentry it hangs on; `None` for the root of everything and for mounts without a place.
     pub point: Option<Path>,
 }
@@ -56,6 +68,18 @@ impl Mount {
 
     pub fn set_flags(&self, flags: u32) {
         self.flags.store(flags & KEPT, Relaxed);
+    }
+
+    pub fn is_unbindable(&self) -> bool {
+        self.unbindable.load(Relaxed)
+    }
+
+    /// A walk comes by.
+    fn note_use(&self) {
+        let state = self.expiry.load(Relaxed);
+        if state != IN_USE {
+            self.expiry.store(if state == MARKED { SEEN } else { IN_USE }, Relaxed);
+        }
     }
 
     pub fn is_read_only(&self) -> bool {
@@ -95,6 +119,8 @@ fn try_mount(
         superblock,
         source: Vec::try_from_slice(source)?.into_boxed_slice(),
         flags: AtomicU32::new(flags & KEPT),
+        unbindable: AtomicBool::new(false),
+        expiry: AtomicU8::new(IN_USE),
         point,
     })?)
 }
@@ -177,6 +203,40 @@ pub fn mount(
     entered
 }
 
+/// Makes a mount one that cannot be bound elsewhere, or one that can; with `below` those that hang on it too.
+pub fn set_unbindable(mount: &Mount, to: bool, below: bool) {
+    let _lock = MOUNTS.lock();
+    mount.unbindable.store(to, Relaxed);
+    let hangs_below = |m: &Mount| {
+        let mut at = m.point.as_ref();
+        while let Some(point) = at {
+            if ptr::eq(&*point.mount, mount) {
+                return true;
+            }
+            at = point.mount.point.as_ref();
+        }
+        false
+    };
+    if below {
+        with_table(|all| {
+            for m in all.iter().filter(|m| hangs_below(m)) {
+                m.unbindable.store(to, Relaxed);
+            }
+        });
+    }
+}
+
+/// MNT_EXPIRE: may the mount be taken off, because nobody has used it since the last call for it?
+///
+/// # Errors
+/// EBUSY: `busy` says so. EAGAIN: from now on it is looked whether anybody does.
+pub fn check_expired(mount: &Mount, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
+    if busy(mount) {
+        return Err(EBUSY);
+    }
+    if mount.expiry.swap(MARKED, Relaxed) == SEEN { Ok(()) } else { Err(EAGAIN) }
+}
+
 /// Takes a mount off. EINVAL if `path` is not the root of one, EBUSY if it bears others or `busy` says so.
 pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
     let _lock = MOUNTS.lock();
@@ -203,7 +263,10 @@ pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<See
     let table = TABLE.load(read)?;
     table.mounts.iter().rev().find_map(|m| {
         let point = m.point.as_ref()?;
-        (ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)).then_some(Seen::Owned(m))
+        (ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)).then(|| {
+            m.note_use();
+            Seen::Owned(m)
+        })
     })
 }
 

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
 use once_cell::race::OnceRef;
@@ -53,6 +53,8 @@ pub struct SuperBlock {
     /// Where that is `Cached` or `Revalidated`.
     pub names: Option<Arc<NameCache>>,
     pub ops: Box<dyn SuperOps>,
+    /// What mount(2) said of writing it: `SHOWN`.
+    flags: AtomicU32,
     root: SpinLock<Option<Arc<Owner<Dentry>>>, level::SuperRoot>,
     /// Where its names come apart at its end.
     remains: Option<Box<InParts<Remains>>>,
@@ -88,7 +90,21 @@ pub fn new_device() -> u64 {
     NEXT_DEVICE.fetch_add(1, Relaxed)
 }
 
+/// Flags of mount(2) that /proc tells of a file system, and how. In memory all is written at once, whatever they say; mandatory locks have not been there
+/// since Linux 5.15.
+pub const SHOWN: [(u32, &str); 4] = [(16, ",sync"), (128, ",dirsync"), (64, ",mand"), (1 << 25, ",lazytime")];
+
 impl SuperBlock {
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Relaxed)
+    }
+
+    /// Sets those of `SHOWN` that are in `which`.
+    pub fn set_flags(&self, flags: u32, which: u32) {
+        let shown = SHOWN.iter().fold(0, |all, (flag, _)| all | flag) & which;
+        self.flags.store(self.flags() & !shown | flags & shown, Relaxed);
+    }
+
     /// An instance whose cache is its directories (`Complete`), or has none of its names (`Uncached`).
     pub fn try_new(
         kind: &'static FsType,
@@ -133,6 +149,7 @@ impl SuperBlock {
             cache,
             names,
             ops,
+            flags: AtomicU32::new(0),
             root: SpinLock::new(Some(root), &SUPER_ROOT),
             rename: Mutex::new(Shape(()), &RENAME),
         })?)

@@ -6,18 +6,23 @@ use alloc::vec::Vec;
 use super::{AT_FDCWD, At, PathText};
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
-use crate::fs::vfs::mount::{self, KEPT, Path};
+use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Path, STRICT_ATIME};
 use crate::fs::vfs::superblock;
 
 const REMOUNT: u64 = 32;
 const BIND: u64 = 4096;
 const MOVE: u64 = 8192;
-const SILENT: u64 = 1 << 15;
 const RECURSIVE: u64 = 1 << 14;
-/// Unbindable, private, slave and shared: there is one namespace and nothing to propagate.
-const PROPAGATION: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20;
-/// The kernel's own mounts, which no program makes.
+const SILENT: u64 = 1 << 15;
+const UNBINDABLE: u64 = 1 << 17;
+const PRIVATE: u64 = 1 << 18;
+const SLAVE: u64 = 1 << 19;
+const SHARED: u64 = 1 << 20;
+const PROPAGATION: u64 = UNBINDABLE | PRIVATE | SLAVE | SHARED;
+const RELATIME: u64 = 1 << 21;
 const NO_USER: u64 = 1 << 31;
+/// What a remount may change of the file system's own: all but MS_DIRSYNC.
+const REMOUNTED: u32 = !128;
 
 /// An optional string argument.
 fn text(address: usize) -> Result<PathText> {
@@ -48,50 +53,79 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
         return Err(EINVAL);
     }
     check_may_mount()?;
-    let kept = (flags & u64::from(KEPT)) as u32;
     if flags & REMOUNT != 0 {
-        if !core::ptr::eq(&*point.mount.root, &*point.dentry) {
-            return Err(EINVAL);
-        }
-        let superblock = &point.mount.superblock;
-        superblock.ops.remount(superblock, options.bytes())?;
-        point.mount.set_flags(kept);
-        return Ok(0);
-    }
-    let from = |source: &PathText| {
-        // No name at all is no path either.
-        let source = Some(source.bytes()).filter(|text| !text.is_empty()).ok_or(EINVAL)?;
-        At::new(AT_FDCWD, source)?.resolve(source, true)
-    };
-    if flags & BIND != 0 {
-        let from = from(&source)?;
-        let superblock = from.mount.superblock.clone();
-        let inherited = from.mount.flags() | kept;
-        mount::mount(superblock, from.dentry, source.bytes(), inherited, point)?;
-        return Ok(0);
-    }
-    if flags & PROPAGATION != 0 {
-        return propagate(&point, flags);
-    }
-    if flags & MOVE != 0 {
-        return from(&source).and(Err(EINVAL));
-    }
-    if no_kind || flags & !(u64::from(KEPT) | SILENT | 1 << 4 | 1 << 6 | 1 << 24 | 1 << 25) != 0 {
+        remount(&point, flags, options.bytes())?;
+    } else if flags & BIND != 0 {
+        bind(source.bytes(), point)?;
+    } else if flags & PROPAGATION != 0 {
+        propagate(&point, flags)?;
+    } else if flags & MOVE != 0 {
+        // It is missing.
+        return resolve(source.bytes()).and(Err(EINVAL));
+    } else if no_kind {
         return Err(EINVAL);
+    } else {
+        let found = superblock::find_type(kind.bytes())?;
+        let superblock = (found.mount)(found, options.bytes())?;
+        superblock.set_flags(flags as u32, u32::MAX);
+        let root = superblock.root()?;
+        let source = if source.bytes().is_empty() { b"none" } else { source.bytes() };
+        mount::mount(superblock, root, source, kept(flags), point)?;
     }
-    let found = superblock::find_type(kind.bytes())?;
-    let superblock = (found.mount)(found, options.bytes())?;
-    let root = superblock.root()?;
-    let source = if source.bytes().is_empty() { b"none" } else { source.bytes() };
-    mount::mount(superblock, root, source, kept, point)?;
     Ok(0)
 }
 
-/// Says how what is mounted later below a mount is to be shared with others: one way at a time, and of a whole mount.
-fn propagate(point: &Path, flags: u64) -> Result<usize> {
-    let one = (flags & PROPAGATION).is_power_of_two();
-    let whole = core::ptr::eq(&*point.mount.root, &*point.dentry);
-    if one && whole && flags & !(PROPAGATION | RECURSIVE | SILENT) == 0 { Ok(0) } else { Err(EINVAL) }
+/// The flags of the mount itself. What is said last of noting reads holds.
+fn kept(flags: u64) -> u32 {
+    let kept = flags as u32 & KEPT;
+    if kept & STRICT_ATIME != 0 { kept & !NO_ATIME } else { kept }
+}
+
+fn is_mounted(point: &Path) -> Result {
+    if core::ptr::eq(&*point.mount.root, &*point.dentry) { Ok(()) } else { Err(EINVAL) }
+}
+
+/// MS_REMOUNT; with MS_BIND of the mount alone. Where nothing is said of noting reads that stays.
+fn remount(point: &Path, flags: u64, options: &[u8]) -> Result {
+    is_mounted(point)?;
+    if flags & BIND == 0 {
+        let superblock = &point.mount.superblock;
+        superblock.ops.remount(superblock, options)?;
+        superblock.set_flags(flags as u32, REMOUNTED);
+    }
+    let says = flags & (u64::from(ATIME) | RELATIME) != 0;
+    let old = if says { 0 } else { point.mount.flags() & ATIME };
+    point.mount.set_flags(kept(flags) | old);
+    Ok(())
+}
+
+/// What is to be bound or moved. No name at all is no path either.
+fn resolve(source: &[u8]) -> Result<Path> {
+    if source.is_empty() {
+        return Err(EINVAL);
+    }
+    At::new(AT_FDCWD, source)?.resolve(source, true)
+}
+
+/// MS_BIND. The flags are those of the mount that is bound.
+fn bind(source: &[u8], point: Path) -> Result {
+    let from = resolve(source)?;
+    if from.mount.is_unbindable() {
+        return Err(EINVAL);
+    }
+    let superblock = from.mount.superblock.clone();
+    mount::mount(superblock, from.dentry, &from.mount.source, from.mount.flags(), point)
+}
+
+/// MS_PRIVATE and its kin. Nothing is ever shared, so nothing is a slave either, and MS_SHARED is refused.
+fn propagate(point: &Path, flags: u64) -> Result {
+    let kind = flags & !(RECURSIVE | SILENT);
+    if !matches!(kind, PRIVATE | SLAVE | UNBINDABLE) {
+        return Err(EINVAL);
+    }
+    is_mounted(point)?;
+    mount::set_unbindable(&point.mount, kind == UNBINDABLE, flags & RECURSIVE != 0);
+    Ok(())
 }
 
 pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
@@ -105,6 +139,14 @@ pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
     let text = PathText::read(point)?;
     let found = At::new(AT_FDCWD, text.bytes())?.resolve(text.bytes(), flags & NOFOLLOW == 0)?;
     check_may_mount()?;
+    if flags & EXPIRE != 0 {
+        is_mounted(&found)?;
+        let is_root = core::ptr::eq(&*caller::context().root()?.mount, &*found.mount);
+        if is_root || flags & (FORCE | DETACH) != 0 {
+            return Err(EINVAL);
+        }
+        mount::check_expired(&found.mount, caller::uses_mount)?;
+    }
     mount::unmount(&found, flags & DETACH != 0, caller::uses_mount)?;
     Ok(0)
 }

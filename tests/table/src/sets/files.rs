@@ -85,11 +85,11 @@ sets! {
     MOUNT "mount flags" choose { }
     flags {
         MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_SYNCHRONOUS = 16, MS_REMOUNT = 32, MS_MANDLOCK = 64 hint,
-        MS_DIRSYNC = 128 refused "EINVAL", MS_NOSYMFOLLOW = 256 refused "EINVAL", MS_NOATIME = 1024, MS_NODIRATIME = 2048,
+        MS_DIRSYNC = 128 hint, MS_NOSYMFOLLOW = 256, MS_NOATIME = 1024, MS_NODIRATIME = 2048,
         MS_BIND = 4096 partly "of one mount", MS_MOVE = 8192 refused "EINVAL", MS_REC = 16384 partly "of one mount", MS_SILENT = 32768 hint,
-        MS_UNBINDABLE = 0x20000 hint, MS_PRIVATE = 0x40000 hint, MS_SLAVE = 0x80000 hint, MS_SHARED = 0x10_0000 partly "nothing is propagated",
+        MS_UNBINDABLE = 0x20000, MS_PRIVATE = 0x40000 hint, MS_SLAVE = 0x80000 hint, MS_SHARED = 0x10_0000 refused "EINVAL",
         MS_RELATIME = 0x20_0000, MS_STRICTATIME = 0x100_0000, MS_LAZYTIME = 0x200_0000 hint
     }
     UMOUNT "umount2 flags" choose { }
-    flags { MNT_FORCE = 1 hint, MNT_DETACH = 2, MNT_EXPIRE = 4 partly "unmounts at once", UMOUNT_NOFOLLOW = 8 }
+    flags { MNT_FORCE = 1 hint, MNT_DETACH = 2, MNT_EXPIRE = 4, UMOUNT_NOFOLLOW = 8 }
 }

@@ -23,7 +23,7 @@ use crate::fs::vfs::access::{self, Cred, EXEC};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::inode::Kind;
-use crate::fs::vfs::mount::{self, Mount, Path};
+use crate::fs::vfs::mount::{self, Mount, NO_SYMFOLLOW, Path};
 
 /// Longest path, with its NUL.
 pub const PATH_MAX: usize = 4096;
@@ -264,6 +264,9 @@ impl<'a> Walk<'a> {
     fn follow(&mut self, dir: Path, link: &DentryRef) -> Result<Option<Path>> {
         self.links += 1;
         if self.links > LINKS_MAX {
+            return Err(ELOOP);
+        }
+        if dir.mount.flags() & NO_SYMFOLLOW != 0 {
             return Err(ELOOP);
         }
         let inode = &link.inode;

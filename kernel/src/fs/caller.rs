@@ -156,10 +156,10 @@ pub fn signal_group(group: u32, number: u32) {
     }
 }
 
-/// As `signal_group`, in one go, for the lower half of an interrupt.
-pub fn signal_group_at_once(group: u32, number: u32) {
+/// As `signal_group`, for the lower half of an interrupt.
+pub fn signal_group_soon(group: u32, number: u32) {
     if group != 0 {
-        signal::send::to_group_at_once(group, Info::kernel(number));
+        signal::send::to_group_soon(group, number);
     }
 }
 

@@ -187,7 +187,7 @@ impl Tty {
         for signal in (1..32).filter(|signal| signals.wrapping_shr(*signal) & 1 != 0) {
             match self.line {
                 // What was typed may be handled in the idle loop.
-                Line::Port(_) => caller::signal_group_at_once(self.foreground(), signal),
+                Line::Port(_) => caller::signal_group_soon(self.foreground(), signal),
                 Line::Pseudo(_) => caller::signal_group(self.foreground(), signal),
             }
         }

@@ -6,6 +6,7 @@ use super::super::{Capability, Pid, Process, Thread, ids, session};
 use super::{Action, Allowance, Info, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
+use crate::sched::spawn;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
@@ -193,11 +194,24 @@ fn to_member(process: &Arc<Process>, info: Info) {
     }
 }
 
-/// As `to_group`, in one go, for the lower half of an interrupt.
-pub fn to_group_at_once(group: Pid, info: Info) {
-    if let Some(group) = ids::find_group(group) {
+/// Members of a group that are sent a signal in one go.
+const FEW: usize = 64;
+
+/// As `to_group`, a signal of the kernel's, for the lower half of an interrupt, where nobody may rest: if the members are many, a thread made for that sends
+/// it. Without memory for one it is sent in one go.
+pub fn to_group_soon(number: Pid, signal: u32) {
+    fn send(packed: usize) {
+        to_group((packed >> 8) as Pid, Info::kernel(packed as u32 & 0xff));
+    }
+    let Some(group) = ids::find_group(number) else { return };
+    let mut members = 0usize;
+    let are_few = group.visit(false, |_| {
+        members = members.saturating_add(1);
+        members <= FEW
+    });
+    if are_few || spawn(None, send, (number as usize) << 8 | signal as usize).is_err() {
         group.visit(false, |p| {
-            to_member(p, info);
+            to_member(p, Info::kernel(signal));
             true
         });
     }

@@ -308,10 +308,10 @@ fn in_stranger(credentials: Credentials, f: impl FnOnce() + Send + 'static) {
     assert_eq!(child.wait(), 0);
 }
 
-#[test]
-fn a_group_is_signalled_as_a_whole() {
-    in_process(|| {
-        let members: Vec<_> = (0..3)
+/// A group of `count` processes is sent SIGTERM by `send`, which ends them all.
+fn end_group(count: usize, send: impl FnOnce(process::Pid) + Send + 'static) {
+    in_process(move || {
+        let members: Vec<_> = (0..count)
             .map(|n| {
                 let leader = n == 0;
                 fork(move || {
@@ -328,11 +328,23 @@ fn a_group_is_signalled_as_a_whole() {
         for member in &members[1..] {
             process::session::set_group(member.pid, leader).unwrap();
         }
-        send::kill(-(leader as i32), abi::SIGTERM).unwrap();
+        send(leader);
         for member in members {
             assert_eq!(member.wait(), abi::SIGTERM as i32);
         }
     });
+}
+
+#[test]
+fn a_group_is_signalled_as_a_whole() {
+    end_group(3, |group| send::kill(-(group as i32), abi::SIGTERM).unwrap());
+}
+
+#[test]
+fn a_key_signals_each_member_of_a_small_group_and_of_a_large_one() {
+    for count in [3, 70] {
+        end_group(count, |group| send::to_group_soon(group, abi::SIGTERM));
+    }
 }
 
 #[test]

@@ -51,6 +51,10 @@ static void whences(void)
 			l.l_type = F_WRLCK;
 			long asked = fcntl(other, kinds[i].ask, &l);
 			say("  asked: %ld %s %s %ld+%ld whence %d", asked, error_name(asked ? errno : 0), kind(l.l_type), (long)l.l_start, (long)l.l_len, l.l_whence);
+			/* Its own lock is in nobody's way: nothing is told but that. */
+			struct flock free = { .l_type = F_WRLCK, .l_whence = (short)whence, .l_start = starts[whence], .l_len = 5 };
+			asked = fcntl(fd, kinds[i].ask, &free);
+			say("  of itself: %ld %s whence %d", asked, kind(free.l_type), free.l_whence);
 			l = (struct flock){ .l_type = F_UNLCK, .l_whence = (short)whence, .l_start = starts[whence], .l_len = 5 };
 			say("  given up: %d", fcntl(fd, kinds[i].command, &l));
 			ask(other, F_OFD_GETLK, F_WRLCK, 0, 0);

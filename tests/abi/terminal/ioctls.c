@@ -110,6 +110,9 @@ static void flow(void)
 	SHOW(ioctl(slave, TCSBRKP, 1));
 	SHOW(ioctl(slave, TCSBRK, 1));
 	SHOW(ioctl(slave, TIOCMGET, &(int){ 0 }));
+	int port = open("/dev/ttyS0", O_RDWR | O_NOCTTY | O_NONBLOCK);
+	SHOW(ioctl(port, TIOCMGET, &(int){ 0 }));
+	close(port);
 	int line = -1;
 	SHOW(ioctl(slave, TIOCGETD, &line));
 	say("  discipline %d", line);

@@ -139,7 +139,8 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
         // For masters alone.
         TIOCGPTPEER => Err(EIO),
         TIOCGETD => put_u32(argument, 0),
-        TIOCCONS if caller::capable(Capability::SYS_ADMIN) => Ok(0),
+        // What is written to the console goes nowhere else.
+        TIOCCONS if caller::capable(Capability::SYS_ADMIN) => Err(EINVAL),
         TIOCCONS => Err(EPERM),
         TIOCVHANGUP if caller::capable(Capability::SYS_ADMIN) => {
             tty.hang_up();

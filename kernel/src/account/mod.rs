@@ -15,7 +15,9 @@ mod users;
 
 use self::users::{find, make};
 use sync::AllocError;
-use sync::quota::Refused;
+use sync::quota::{Refused, UNLIMITED};
+use sync::rcu::RcuRead;
+use vm::BudgetRef;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,9 +32,11 @@ pub enum Kind {
     Threads,
     /// Record locks on files.
     RecordLocks,
+    /// Memory files; their pages are counted apart ([`memory_file`]).
+    MemoryFiles,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
@@ -42,8 +46,23 @@ impl Kind {
         (Kind::Signals, "signals"),
         (Kind::Threads, "threads"),
         (Kind::RecordLocks, "record-locks"),
+        (Kind::MemoryFiles, "memory-files"),
     ];
+
+    /// Bytes that one takes in the kernel, about: objects with what stands beside them in the slabs. A thread has a stack.
+    const fn size(self) -> u64 {
+        match self {
+            Kind::PipePages => PAGE,
+            Kind::Watches => 512,
+            Kind::Signals => 128,
+            Kind::Threads => 5 * PAGE,
+            Kind::RecordLocks => 256,
+            Kind::MemoryFiles => 1024,
+        }
+    }
 }
+
+const PAGE: u64 = 4096;
 
 /// Why something is not counted, and so may not be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,13 +150,37 @@ pub fn used(uid: u32, kind: Kind) -> u64 {
     find(uid, &sync::rcu::read()).map_or(0, |user| user.counts.used(kind as usize))
 }
 
-/// Shows `f` each user for whom something is counted, and how much of each kind, in no order. `f` does not sleep; `between`, which is called now and
-/// then, may.
-pub fn for_each(mut f: impl FnMut(u32, [u64; KINDS]), between: impl FnMut()) {
-    let show = |user: &users::User| {
+/// A memory file of user `uid`: what counts it, and what its pages are counted in.
+///
+/// # Errors
+/// Memory is out.
+pub fn memory_file(uid: u32) -> Result<(Charge, BudgetRef), AllocError> {
+    let charge = Charge::try_new(uid, Kind::MemoryFiles, 1, UNLIMITED).map_err(|_| AllocError)?;
+    let read = sync::rcu::read();
+    // It is there for the charge.
+    let budget = find(uid, &read).ok_or(AllocError)?.budget(&read)?;
+    Ok((charge, budget))
+}
+
+/// Pages that user `uid` holds in the kernel beside those of its processes' own memory, about.
+pub fn held_pages(uid: u32) -> u64 {
+    let read = sync::rcu::read();
+    find(uid, &read).map_or(0, |user| {
+        let bytes = Kind::ALL.iter().fold(0u64, |sum, (kind, _)| {
+            sum.saturating_add(user.counts.used(*kind as usize).saturating_mul(kind.size()))
+        });
+        user.memory_pages(&read).saturating_add(bytes / PAGE)
+    })
+}
+
+/// Shows `f` each user for whom something is counted, how much of each kind, and the pages of its memory files, in no order. `f` does not sleep;
+/// `between`, which is called now and then, may.
+pub fn for_each(mut f: impl FnMut(u32, [u64; KINDS], u64), between: impl FnMut()) {
+    let show = |user: &users::User, read: &RcuRead| {
         let used = Kind::ALL.map(|(kind, _)| user.counts.used(kind as usize));
-        if used.iter().any(|n| *n > 0) {
-            f(user.uid, used);
+        let pages = user.memory_pages(read);
+        if pages > 0 || used.iter().any(|n| *n > 0) {
+            f(user.uid, used, pages);
         }
     };
     users::for_each(show, between);

@@ -1,7 +1,6 @@
 //! Users come and go with what is counted for them.
 
 use super::*;
-use sync::quota::UNLIMITED;
 
 /// Numbers that no other test uses.
 const BASE: u32 = 5_000_000;
@@ -37,7 +36,7 @@ fn users_who_hold_nothing_do_not_stay_and_those_who_do_are_found_in_a_few_steps(
     assert!(users::count(passing) < 200, "the chains keep what their last users have left");
     assert_eq!(used(BASE + 2, Kind::Watches), 1);
     let mut seen = false;
-    for_each(|uid, counts| seen |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0], || {});
+    for_each(|uid, counts, _| seen |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0, 0], || {});
     assert!(seen);
     drop(kept);
 
@@ -51,4 +50,35 @@ fn users_who_hold_nothing_do_not_stay_and_those_who_do_are_found_in_a_few_steps(
     assert!(many.clone().all(|uid| used(uid, Kind::Watches) == 0));
     forget_idle(|| {});
     assert_eq!(users::count(many), 0);
+}
+
+#[test]
+fn pages_of_memory_files_are_their_users_as_long_as_a_file_has_them() {
+    let uid = BASE + 3;
+    let (charge, budget) = memory_file(uid).unwrap();
+    let (_other, same) = memory_file(uid).unwrap();
+    assert!(BudgetRef::ptr_eq(&budget, &same));
+    budget.charge(vm::BudgetKind::Pages, 700).unwrap();
+    assert_eq!((held_pages(uid), used(uid, Kind::MemoryFiles)), (700, 2));
+    // Mappings may keep the pages when the files are gone.
+    drop((charge, _other, same));
+    forget_idle(|| {});
+    assert_eq!(held_pages(uid), 700);
+    let mut seen = 0;
+    for_each(|other, _, pages| seen += if other == uid { pages } else { 0 }, || {});
+    assert_eq!(seen, 700);
+    budget.give_back(vm::BudgetKind::Pages, 700);
+    drop(budget);
+    forget_idle(|| {});
+    assert_eq!(users::count(uid..uid + 1), 0);
+}
+
+#[test]
+fn what_is_counted_weighs_what_it_takes() {
+    let uid = BASE + 4;
+    let charges = Kind::ALL.map(|(kind, _)| Charge::try_new(uid, kind, 4096, UNLIMITED).unwrap());
+    let bytes = Kind::ALL.iter().map(|(kind, _)| kind.size()).sum::<u64>();
+    assert_eq!(held_pages(uid), bytes);
+    drop(charges);
+    assert_eq!(held_pages(uid), 0);
 }

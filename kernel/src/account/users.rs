@@ -23,12 +23,51 @@ use sync::heap::try_box_slice;
 use sync::quota::Quota;
 use sync::rcu::{Chain, Prepared, RcuArc, RcuHead, RcuRead};
 use sync::{AllocError, SpinLock, lock_class, try_arc};
+use vm::{Budget, BudgetKind, BudgetOwner, BudgetRef};
 
 lock_class! { static USERS: LockClass = ("users", level::Users); }
 
 pub(super) struct User {
     pub uid: u32,
     pub counts: Quota<KINDS>,
+    /// The pages of its memory files, from the first one on.
+    memory: RcuArc<Memory>,
+}
+
+struct Memory {
+    budget: BudgetOwner,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Memory);
+
+impl User {
+    fn try_new(uid: u32) -> Result<User, AllocError> {
+        Ok(User { uid, counts: Quota::try_new()?, memory: RcuArc::empty() })
+    }
+
+    /// What the pages of its memory files are counted in.
+    pub fn budget(&self, read: &RcuRead) -> Result<BudgetRef, AllocError> {
+        if self.memory.load(read).is_none() {
+            let memory = Memory { budget: Budget::try_new()?, rcu: RcuHead::new() };
+            // Where another CPU has made it meanwhile, it is that one.
+            let _ = self.memory.put_if_empty(try_arc(memory)?);
+        }
+        self.memory.load(read).map(|memory| memory.budget.share()).ok_or(AllocError)
+    }
+
+    /// Pages of its memory files, and of their tables.
+    pub fn memory_pages(&self, read: &RcuRead) -> u64 {
+        self.memory.load(read).map_or(0, |memory| {
+            let used = |kind| memory.budget.used(kind);
+            used(BudgetKind::Pages).saturating_add(used(BudgetKind::Tables))
+        })
+    }
+
+    /// Ends it, if nothing is counted for it and no file refers to its budget. Who gives that out is counted meanwhile.
+    fn close(&self, read: &RcuRead) -> bool {
+        self.memory.load(read).is_none_or(|memory| memory.budget.is_alone()) && self.counts.close()
+    }
 }
 
 vm::slab_type!(User, "user", Chain);
@@ -79,7 +118,7 @@ pub(super) fn find(uid: u32, read: &RcuRead) -> Option<&User> {
 /// Puts user `uid` into the table, if it is not there.
 #[cold]
 pub(super) fn make(uid: u32) -> Result<(), AllocError> {
-    let new = Prepared::try_new(User { uid, counts: Quota::try_new()? })?;
+    let new = Prepared::try_new(User::try_new(uid)?)?;
     let hash = hash(uid);
     let Some(shard) = at(&SHARDS, hash) else { return Ok(()) };
     let _guard = shard.lock();
@@ -141,8 +180,8 @@ fn for_each_chain(mut f: impl FnMut(usize, &Chain<User>, &RcuRead), mut between:
 }
 
 /// Shows `f` each user, in no order. `f` does not sleep; `between` may.
-pub(super) fn for_each(mut f: impl FnMut(&User), between: impl FnMut()) {
-    for_each_chain(|_, chain, read| chain.iter(read).for_each(&mut f), between);
+pub(super) fn for_each(mut f: impl FnMut(&User, &RcuRead), between: impl FnMut()) {
+    for_each_chain(|_, chain, read| chain.iter(read).for_each(|user| f(user, read)), between);
 }
 
 /// Takes out those for whom nothing is counted. `between` may sleep.
@@ -161,7 +200,7 @@ pub(super) fn forget_idle(between: impl FnMut()) {
 
 /// The shard's lock is held.
 fn drop_idle(chain: &Chain<User>, read: &RcuRead) {
-    while chain.remove(|user| user.counts.close(), read).is_some() {}
+    while chain.remove(|user| user.close(read), read).is_some() {}
 }
 
 /// How many users a search for `uid` looks at.
@@ -175,6 +214,6 @@ pub(super) fn steps(uid: u32) -> usize {
 #[cfg(test)]
 pub(super) fn count(uids: core::ops::Range<u32>) -> usize {
     let mut n = 0;
-    for_each(|user| n += usize::from(uids.contains(&user.uid)), || {});
+    for_each(|user, _| n += usize::from(uids.contains(&user.uid)), || {});
     n
 }

@@ -20,23 +20,23 @@ pub fn users(out: &mut Vec<u8>) -> Result {
     for (_, name) in Kind::ALL {
         put!(out, " {name}");
     }
-    put!(out, "\n");
+    put!(out, " memory-file-pages\n");
     let mut rows = Vec::new();
     let mut outcome = Ok(());
-    let mut list = |uid, counts| {
+    let mut list = |uid, counts, pages| {
         if outcome.is_ok() {
-            outcome = rows.try_push((uid, counts));
+            outcome = rows.try_push((uid, counts, pages));
         }
     };
     account::for_each(&mut list, schedule_if_needed);
     outcome?;
     rows.sort_unstable();
-    for (uid, counts) in rows {
+    for (uid, counts, pages) in rows {
         put!(out, "{uid}");
         for n in counts {
             put!(out, " {n}");
         }
-        put!(out, "\n");
+        put!(out, " {pages}\n");
     }
     Ok(())
 }

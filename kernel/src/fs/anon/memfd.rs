@@ -8,7 +8,9 @@ use core::any::Any;
 use sync::try_box;
 use vm::{Object, ObjectOwner, ObjectRef};
 
+use crate::account::{self, Charge};
 use crate::errno::{ENOSPC, EPERM, Result};
+use crate::fs::caller;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::regular::{self, REGULAR};
 use crate::fs::file::{File, FileOps, Mapping, OpenFlags, Order};
@@ -23,6 +25,7 @@ use crate::fs::vfs::seals::{self, Seals};
 struct Contents {
     object: ObjectOwner,
     seals: Seals,
+    _charge: Charge,
 }
 
 impl InodeOps for Contents {
@@ -90,6 +93,10 @@ impl FileOps for MemoryFile {
         REGULAR.mapping(file)
     }
 
+    fn held_pages(&self, file: &File) -> u64 {
+        file.inode().object().map_or(0, |object| object.resident_pages())
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -103,8 +110,9 @@ pub fn try_new(mode: u32, seals: u32) -> Result<Arc<File>> {
     let cred = Cred::current();
     let number = numbers::next();
     let new = NewInode { kind: Kind::Regular, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
-    let object = Object::try_owned(number as usize)?;
-    let contents = try_box(Contents { object, seals: Seals::new(seals) })?;
+    let (charge, budget) = account::memory_file(caller::uid())?;
+    let object = Object::try_owned_in(number as usize, Some(budget))?;
+    let contents = try_box(Contents { object, seals: Seals::new(seals), _charge: charge })?;
     let inode = Inode::try_new(number, super::DEVICE, &new, contents)?;
     inode.set_links(0);
     let flags = OpenFlags::READ_WRITE | OpenFlags::LARGEFILE;

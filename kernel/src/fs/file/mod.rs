@@ -176,6 +176,11 @@ pub trait FileOps: Send + Sync + Any {
         Err(ENOTDIR)
     }
 
+    /// Pages that go with the file, about, for the choice when memory is out. Waits for nobody.
+    fn held_pages(&self, _file: &File) -> u64 {
+        0
+    }
+
     /// The last descriptor is gone.
     fn release(&self, _file: &File) {}
 

@@ -1,7 +1,7 @@
 //! How much a process weighs when memory is out, and what may be said about that beforehand (oom_score_adj, proc(5)).
 //!
 //! As on Linux a process weighs what it has in memory and its page tables, and for each point of its adjustment a thousandth of memory more or less;
-//! one with the least adjustment is never chosen. What it holds in the kernel beside is bounded per user (`account`), not weighed.
+//! one with the least adjustment is never chosen. What its user holds in the kernel beside weighs in the choice (`choice`), not in oom_score.
 #![forbid(unsafe_code)]
 
 use crate::errno::{EACCES, EINVAL, Result};

@@ -1,4 +1,4 @@
-//! When memory is out. A fault that needs a page kills the process that weighs most (`badness`) and waits for what it gives back. A system call,
+//! When memory is out. A fault that needs a page kills the process that weighs most (`choice`) and waits for what it gives back. A system call,
 //! which may fail, kills nobody: it waits once for memory that can be had without (`drain_caches`), that is unused names of the name
 //! cache, and what is free already but cached by other CPUs or behind a grace period.
 //!
@@ -10,15 +10,15 @@
 #![forbid(unsafe_code)]
 
 pub mod badness;
+mod choice;
 
 use crate::account;
 use crate::arch::time;
 use crate::errno::{Errno, Result};
 use crate::fs::vfs::cache::shrink;
 use crate::process::signal::{Info, send};
-use crate::process::{Pid, Process, ids, is_dying};
+use crate::process::{Process, ids, is_dying};
 use crate::sched::{self, Sleep};
-use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
 
@@ -52,7 +52,7 @@ pub fn wait_for_memory() -> bool {
     }
     // Of two that come here at once, one chooses.
     if !dying && VICTIM.compare_exchange(last, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        match heaviest(last) {
+        match choice::heaviest(last) {
             Some((victim, weight)) => {
                 CHOSEN.store(time::now(), Ordering::Release);
                 VICTIM.store(victim.pid(), Ordering::Release);
@@ -106,23 +106,7 @@ fn pause() {
     let _ = sched::sleep_until(time::now().saturating_add(PAUSE_NS), Sleep::Killable);
 }
 
-fn holds_memory(process: &Arc<Process>) -> bool {
-    !process.is_zombie() && process.space().is_some()
-}
-
-/// The process that weighs most, and how much. Not one that dies already, nor `last`, which had its time.
-fn heaviest(last: Pid) -> Option<(Arc<Process>, i64)> {
-    let mut found: Option<(Arc<Process>, i64)> = None;
-    ids::for_each_process(|process| {
-        if process.pid() != 1
-            && process.pid() != last
-            && process.signals.exit_status().is_none()
-            && let Some(weight) = badness::weight(process)
-            && found.as_ref().is_none_or(|(_, most)| weight > *most)
-        {
-            found = Some((process.clone(), weight));
-        }
-        true
-    });
-    found
+/// Until it is a zombie: its files go after its space, and may hold more.
+fn holds_memory(process: &Process) -> bool {
+    !process.is_zombie()
 }

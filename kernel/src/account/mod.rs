@@ -53,7 +53,7 @@ impl Kind {
     const fn size(self) -> u64 {
         match self {
             Kind::PipePages => PAGE,
-            Kind::Watches => 512,
+            Kind::Watches => 256,
             Kind::Signals => 128,
             Kind::Threads => 5 * PAGE,
             Kind::RecordLocks => 256,

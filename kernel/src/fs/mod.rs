@@ -10,7 +10,7 @@
 //!
 //! Lock order: mounts → rename → file position → directories (upper first) → inode write lock → vm objects; the rest is in
 //! `lock_order`. Names are claimed (`vfs::cache`) before any directory is locked. User memory is copied under sleeping locks only.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 

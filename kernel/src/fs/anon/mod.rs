@@ -1,5 +1,5 @@
 //! Inodes of files that no directory holds: pipes, event counters, epolls, memory files.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod epoll;
 pub mod eventfd;

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod records;
-pub mod tree;
+mod tree;
 mod waits;
 
 use alloc::sync::Arc;

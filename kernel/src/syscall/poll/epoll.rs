@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use sync::TryVec;
 
-use super::{after, deadline, temporary_mask};
+use super::{after, deadline_and_mask, temporary_mask};
 use crate::errno::*;
 use crate::fs::anon::epoll::{Epoll, Event};
 use crate::fs::caller;
@@ -91,8 +91,7 @@ pub fn sys_epoll_pwait2(
     mask: usize,
     size: usize,
 ) -> Result<usize> {
-    let deadline = deadline(timeout, 1)?;
-    temporary_mask(mask, size)?;
+    let deadline = deadline_and_mask(timeout, mask, size)?;
     finish_epoll(epoll_wait(epoll, address, most, deadline))
 }
 

@@ -129,6 +129,13 @@ fn deadline(address: usize, unit: i64) -> Result<Option<u64>> {
     Ok(Some(after(nanos)))
 }
 
+/// The deadline and the mask of a call that waits with both (ppoll, pselect6, epoll_pwait2).
+fn deadline_and_mask(timeout: usize, mask: usize, size: usize) -> Result<Option<u64>> {
+    let deadline = deadline(timeout, 1)?;
+    temporary_mask(mask, size)?;
+    Ok(deadline)
+}
+
 /// The end of ppoll, select and pselect6, which write back what was left of the timeout. Where they do not, because it lies in read-only memory or
 /// the program has STICKY_TIMEOUTS, a call that was interrupted is not restarted: it would wait for the whole time again.
 #[expect(clippy::arithmetic_side_effects, reason = "the unit is 1 or 1,000")]
@@ -215,8 +222,7 @@ pub fn sys_poll(address: usize, count: u32, timeout: i32) -> Result<usize> {
 }
 
 pub fn sys_ppoll(address: usize, count: u32, timeout: usize, mask: usize, size: usize) -> Result<usize> {
-    let deadline = deadline(timeout, 1)?;
-    temporary_mask(mask, size)?;
+    let deadline = deadline_and_mask(timeout, mask, size)?;
     end(poll(address, count, deadline), timeout, deadline, 1)
 }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use sync::TryVec;
 use zerocopy::IntoBytes;
 
-use super::{deadline, end, temporary_mask, wait, with_entries};
+use super::{deadline, deadline_and_mask, end, wait, with_entries};
 use crate::errno::*;
 use crate::fs::caller;
 use crate::fs::file::poll::{ERR, HUP, IN, OUT, PRI, RDNORM, WRNORM};
@@ -127,11 +127,9 @@ pub fn sys_pselect6(
     timeout: usize,
     mask: usize,
 ) -> Result<usize> {
-    let deadline = deadline(timeout, 1)?;
-    if mask != 0 {
-        // The last argument is a pair: address of the mask and its size.
-        let [address, size] = UserPtr::<[usize; 2]>::new(mask).read()?;
-        temporary_mask(address, size)?;
-    }
+    // The last argument is a pair: address of the mask and its size.
+    let pair = UserPtr::<[usize; 2]>::new(mask).non_null();
+    let [address, size] = pair.map_or(Ok([0; 2]), |pair| pair.read())?;
+    let deadline = deadline_and_mask(timeout, address, size)?;
     end(select(count, [read, write, except], deadline), timeout, deadline, 1)
 }

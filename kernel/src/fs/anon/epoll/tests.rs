@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::arch::time;
+use crate::errno::ELOOP;
 use crate::errno::{EAGAIN, EINTR};
 use crate::fs::anon::pipe;
 use crate::fs::file::buffer::{Input, Output};
 use crate::testing::{check, fork, in_process, is_asleep, thread, until};
 use proptest::prelude::*;
 use std::vec;
+use std::vec::Vec;
 
 const NOW: Option<u64> = Some(0);
 

@@ -1,4 +1,5 @@
-//! A balanced tree (AVL) of boxed items, each of which knows a summary of all that lies below it.
+//! The tree of record locks: a balanced one (AVL) of boxed items, each of which knows a summary of all that lies below it. That is what the red-black
+//! trees of `intrusive-collections`, which others use, do not have.
 //!
 //! Whoever inserts brings the box, so inserting does not fail. Recursion goes down one path: with n items it is at most 1.45·log₂(n) deep,
 //! 46 calls for 2³² items.
@@ -189,10 +190,6 @@ impl<I: Item> Tree<I> {
             };
         }
         found
-    }
-
-    pub fn get(&self, key: &I::Key) -> Option<&I> {
-        self.last_to(key).filter(|item| item.key() == *key)
     }
 
     /// The first item whose key is above `key`.

@@ -1,0 +1,292 @@
+//! epoll(7): interests in files that stay, and a list of those that became ready.
+//!
+//! An interest watches its file's queues and puts itself on the ready list when they are woken; `wait` asks the file whether
+//! it is so. Level-triggered interests stay on the list while they are ready. A file whose last descriptor is closed drops out.
+//!
+//! [`interests`] has what an epoll watches, [`nest`] how epolls hang in each other. The last close of an epoll drops its interests, and gives way
+//! meanwhile.
+//!
+//! Lock order: `NESTING` (sleeping) → `interests` (sleeping) → a file's queues → `ready` or `nest`, innermost.
+#![deny(unsafe_code)]
+
+mod interests;
+mod nest;
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::mem::{replace, take};
+use core::sync::atomic::Ordering::SeqCst;
+
+use crate::lock_order as level;
+use sync::level::Held;
+use sync::{Mutex, SpinLock, lock_class, try_arc, try_box};
+
+use self::interests::{Interest, Interests};
+use self::nest::{Graph, NESTING, Nest};
+use crate::account::{Charge, Denied, Kind, limits};
+use crate::errno::{EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Result};
+use crate::fs::caller;
+use crate::fs::file::poll::{self, PollQueue, Poller, Watcher};
+use crate::fs::file::{File, FileOps, OpenFlags};
+use crate::sched::schedule_if_needed;
+
+lock_class! {
+    static INTERESTS: LockClass = ("epoll interests", level::EpollInterests);
+    static READY: LockClass = ("epoll ready list", level::EpollReady);
+    static NEST: LockClass = ("epoll nest", level::EpollNest);
+}
+
+const EXCLUSIVE: u32 = 1 << 28;
+const WAKE_UP: u32 = 1 << 29;
+const ONE_SHOT: u32 = 1 << 30;
+const EDGE: u32 = 1 << 31;
+/// Bits that are no events.
+const BEHAVIOUR: u32 = EXCLUSIVE | WAKE_UP | ONE_SHOT | EDGE;
+/// What may stand beside `EXCLUSIVE`.
+const WITH_EXCLUSIVE: u32 = poll::IN | poll::OUT | poll::ERR | poll::HUP | EXCLUSIVE | WAKE_UP | EDGE;
+/// Interests that are looked at before others may run.
+const TURN: u32 = 64;
+/// What every interest asks for.
+const ALWAYS: u32 = poll::ERR | poll::HUP;
+struct Core {
+    interests: Mutex<Interests, level::EpollInterests>,
+    ready: SpinLock<VecDeque<Arc<Interest>>, level::EpollReady>,
+    queue: PollQueue,
+    nest: SpinLock<Nest, level::EpollNest>,
+    /// Who made it: what it watches is counted for him.
+    uid: u32,
+}
+
+impl Core {
+    /// Nobody asks any more what is ready: drops all interests, and gives way meanwhile. What a call that is under way adds yet goes with the epoll.
+    fn forget_all(&self) {
+        let mut interests = replace(&mut *self.interests.lock(), Interests::new());
+        let mut ready = take(&mut *self.ready.lock());
+        let mut steps = 0u32;
+        loop {
+            // One is freed when it has left both.
+            let (one, other) = (interests.take_first(), ready.pop_front());
+            if one.is_none() && other.is_none() {
+                break;
+            }
+            one.iter().for_each(|interest| interest.removed.store(true, SeqCst));
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(TURN) {
+                drop((one, other));
+                schedule_if_needed();
+            }
+        }
+    }
+}
+
+pub struct Epoll {
+    core: Arc<Core>,
+}
+
+/// What `wait` reports.
+#[derive(Clone, Copy, Default)]
+pub struct Event {
+    pub events: u32,
+    pub data: u64,
+}
+
+pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
+    let core = try_arc(Core {
+        interests: Mutex::new(Interests::new(), &INTERESTS),
+        ready: SpinLock::new(VecDeque::new(), &READY),
+        queue: PollQueue::new(),
+        nest: SpinLock::new(Nest::default(), &NEST),
+        uid: caller::uid(),
+    })?;
+    let inode = super::nameless()?;
+    File::try_anonymous(
+        inode,
+        "anon_inode:[eventpoll]",
+        try_box(Epoll { core })?,
+        flags | OpenFlags::READ_WRITE,
+    )
+}
+
+impl Epoll {
+    /// EPOLL_CTL_ADD of a file that can be watched.
+    pub fn add(&self, fd: i32, file: Arc<File>, event: Event) -> Result {
+        let nested = file.downcast::<Epoll>().is_some();
+        if event.events & EXCLUSIVE != 0 && (nested || event.events & !WITH_EXCLUSIVE != 0) {
+            return Err(EINVAL);
+        }
+        let Some(other) = file.downcast::<Epoll>().map(|other| other.core.clone()) else {
+            return self.watch(fd, file, event, &mut Held::clean().lower());
+        };
+        if Arc::ptr_eq(&other, &self.core) {
+            return Err(EINVAL);
+        }
+        let mut nesting = NESTING.lock();
+        let (walks, graph) = nesting.split();
+        self.core.check_nesting(&other, walks, graph)?;
+        self.core.nest(&other, graph)?;
+        let watched = self.watch(fd, file, event, graph);
+        watched.inspect_err(|_| self.core.unnest(&other, graph))
+    }
+
+    /// `graph`: `NESTING` may be held.
+    fn watch(&self, fd: i32, file: Arc<File>, event: Event, graph: &mut Graph<'_>) -> Result {
+        let mut interests = self.core.interests.lock_in(graph);
+        let (interests, order) = interests.split();
+        interests.sweep();
+        if interests.find(fd, &file).is_some() {
+            return Err(EEXIST);
+        }
+        let charge = Charge::try_new(self.core.uid, Kind::Watches, 1, limits::watches());
+        let charge = charge.map_err(|e| if e == Denied::Full { ENOSPC } else { ENOMEM })?;
+        let count = interests.count().saturating_add(1);
+        {
+            let mut ready = self.core.ready.lock_in(order);
+            let missing = count.saturating_sub(ready.len());
+            ready.try_reserve(missing).map_err(|_| ENOMEM)?;
+        }
+        let interest = Interest::try_new(fd, file, event, &self.core, charge)?;
+        let watcher: Arc<dyn Watcher> = interest.clone();
+        let mut outcome = Ok(());
+        let now = interest.file.poll(&mut Poller::Watcher(&watcher, &mut outcome));
+        if let Err(e) = outcome {
+            interest.removed.store(true, SeqCst);
+            return Err(e);
+        }
+        interests.insert(interest.clone());
+        if now & interest.wants() != 0 {
+            interest.notify();
+        }
+        Ok(())
+    }
+
+    /// EPOLL_CTL_MOD.
+    ///
+    /// # Errors
+    /// EINVAL: one that is exclusive stays as it is, and none becomes so. ENOENT.
+    pub fn modify(&self, fd: i32, file: &File, event: Event) -> Result {
+        if event.events & EXCLUSIVE != 0 {
+            return Err(EINVAL);
+        }
+        let interests = self.core.interests.lock();
+        let interest = interests.find(fd, file).ok_or(ENOENT)?;
+        if interest.is_exclusive() {
+            return Err(EINVAL);
+        }
+        interest.events.store(event.events | ALWAYS, SeqCst);
+        interest.data.store(event.data, SeqCst);
+        if interest.current() != 0 {
+            interest.notify();
+        }
+        Ok(())
+    }
+
+    /// EPOLL_CTL_DEL.
+    pub fn remove(&self, fd: i32, file: &File) -> Result {
+        let other = file.downcast::<Epoll>();
+        let Some(other) = other else { return self.forget(fd, file, &mut Held::clean().lower()) };
+        let mut nesting = NESTING.lock();
+        let graph = nesting.held();
+        self.forget(fd, file, graph)?;
+        self.core.unnest(&other.core, graph);
+        Ok(())
+    }
+
+    /// `graph`: `NESTING` may be held.
+    fn forget(&self, fd: i32, file: &File, graph: &mut Graph<'_>) -> Result {
+        let mut interests = self.core.interests.lock_in(graph);
+        interests.remove(fd, file).ok_or(ENOENT)?.removed.store(true, SeqCst);
+        Ok(())
+    }
+
+    /// Fills `events` with what is ready and returns how many; waits until there is one or `deadline` has come.
+    pub fn wait(&self, events: &mut [Event], deadline: Option<u64>) -> Result<usize> {
+        loop {
+            let n = self.collect(events);
+            if n > 0 || deadline == Some(0) {
+                return Ok(n);
+            }
+            let some = || (!self.core.ready.lock().is_empty()).then_some(());
+            match self.core.queue.wait(deadline, some) {
+                Ok(()) => {}
+                Err(ETIMEDOUT) => return Ok(self.collect(events)),
+                Err(e) => return Err(poll::interrupted(e)),
+            }
+        }
+    }
+
+    #[expect(clippy::arithmetic_side_effects, reason = "n and left share the caller's maximum")]
+    fn collect(&self, events: &mut [Event]) -> usize {
+        let mut n = 0;
+        let mut left = self.core.ready.lock().len();
+        while left > 0 && n < events.len() {
+            left -= 1;
+            if left.is_multiple_of(64) {
+                schedule_if_needed();
+            }
+            let Some(interest) = self.core.ready.lock().pop_front() else { break };
+            // Cleared before the file is asked: what happens after the answer queues it again.
+            interest.queued.store(false, SeqCst);
+            let now = interest.current();
+            if now == 0 {
+                continue;
+            }
+            if let Some(slot) = events.get_mut(n) {
+                *slot = Event { events: now, data: interest.data.load(SeqCst) };
+                n += 1;
+            }
+            let behaviour = interest.events.load(SeqCst);
+            if behaviour & ONE_SHOT != 0 {
+                interest.events.store(behaviour & BEHAVIOUR, SeqCst);
+            } else if behaviour & EDGE == 0 && !interest.queued.swap(true, SeqCst) {
+                let mut ready = self.core.ready.lock();
+                if ready.len() < ready.capacity() {
+                    ready.push_back(interest);
+                }
+            }
+        }
+        n
+    }
+}
+
+impl FileOps for Epoll {
+    fn can_read(&self) -> bool {
+        false
+    }
+
+    fn can_write(&self) -> bool {
+        false
+    }
+
+    /// Its own commands (of busy polling) are not there; EINVAL is what Linux says to all others.
+    fn ioctl(&self, _: &File, _: u32, _: usize) -> Result<usize> {
+        Err(EINVAL)
+    }
+
+    fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
+        poller.add(&self.core.queue);
+        let some = self.core.ready.lock().iter().any(|i| !i.removed.load(SeqCst) && !i.file.is_closed());
+        if some { poll::IN | poll::RDNORM } else { 0 }
+    }
+
+    fn held_pages(&self, _: &File) -> u64 {
+        // Of one that is being changed nobody knows.
+        self.core.interests.try_lock().map_or(0, |interests| interests.count() as u64 / 16)
+    }
+
+    fn release(&self, _: &File) {
+        self.core.leave();
+        self.core.forget_all();
+    }
+
+    fn ignores_seek(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

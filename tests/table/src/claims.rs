@@ -40,6 +40,7 @@ impl Claim {
     pub fn state(&self) -> State {
         match (self.option, self.call.lacks) {
             (Some(option), _) => option.state,
+            (None, Some(errno)) if errno.bytes().all(|b| b.is_ascii_uppercase()) => State::Refused(errno),
             (None, Some(what)) => State::Partly(what),
             (None, None) => State::Done,
         }

@@ -33,7 +33,7 @@ pub struct Call {
     pub arguments: &'static [Argument],
     /// A new descriptor (or mapping) of this sort is what it returns.
     pub makes: Option<Sort>,
-    /// What is missing of it that is no flag or command.
+    /// What is missing of it that is no flag or command; an error alone: each use is refused with it.
     pub lacks: Option<&'static str>,
 }
 

@@ -68,7 +68,7 @@ static void lock_all(void)
 static void locks(void) { crowd(2, lock_all); }
 
 const struct storm file_storms[] = {
-	{ "descriptors", descriptors, EMFILE, 10000, 4000, 0 },
+	{ "descriptors", descriptors, ENFILE, 10000, 4000, 0 },
 	{ "pipes", pipes, EMFILE, 1000, 4000, 0 },
 	{ "watches", watches, ENOSPC, 20000, 4000, 0 },
 	{ "locks", locks, UNBOUNDED, 1000, 100, 0 },

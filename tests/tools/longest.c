@@ -176,13 +176,13 @@ static void many_files(int n)
 		if (open("/dev/null", O_RDONLY) < 0)
 			break;
 }
-static void exit_files(void) { many_files(60000); }
-static void close_range_(void) { many_files(60000); syscall(SYS_close_range, 3, ~0U, 0); }
-static void cloexec_range(void) { many_files(60000); syscall(SYS_close_range, 3, ~0U, 4); }
-static void fork_files(void) { many_files(60000); fork_once(); }
+static void exit_files(void) { many_files(4000); }
+static void close_range_(void) { many_files(4000); syscall(SYS_close_range, 3, ~0U, 0); }
+static void cloexec_range(void) { many_files(4000); syscall(SYS_close_range, 3, ~0U, 4); }
+static void fork_files(void) { many_files(4000); fork_once(); }
 static void fork_files_close(void)
 {
-	many_files(60000);
+	many_files(4000);
 	pid_t pid = fork();
 	if (pid == 0) {
 		close(5);

@@ -46,6 +46,8 @@ fn finish_boot(_: usize) {
     syscall::trace::configure(arch::command_line());
     #[cfg(feature = "lockdep")]
     crate::lock_order::plant_inversion(arch::command_line());
+    #[cfg(debug_assertions)]
+    vm::frame::poison::plant(arch::command_line());
     #[cfg(feature = "lockdep")]
     sched::depth::plant(arch::command_line());
     sched::plant(arch::command_line());

@@ -102,6 +102,10 @@ impl Buddy {
     pub(super) fn give(&self, frame: &Frame, order: usize) {
         if frame.kind() != FrameKind::Free {
             frame.mark_free();
+            if super::poison::ON {
+                let first = frame.number();
+                (first..first + (1 << order)).for_each(|number| Frame::by_number(number).poison());
+            }
         }
         let mut lists = self.lists.lock();
         self.count(1 << order);

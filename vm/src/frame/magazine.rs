@@ -103,6 +103,9 @@ pub(super) fn take() -> Option<&'static Frame> {
 pub(super) fn give(frame: &'static Frame) {
     crate::order::assert_no_node_locked();
     frame.mark_free();
+    if super::poison::ON {
+        frame.poison();
+    }
     let m = MAGAZINE.this();
     if machine::nodes() > 1 && frame.numa_node() != machine::node_of(machine::cpu_id()) as usize {
         return give_far(m, frame);

@@ -3,8 +3,8 @@
 //! Who may write what: `next`, `prev`, `order` belong to the list the frame is on (that list's lock); `refs` to those who
 //! hold references; `kind` and the owner's words to the owner.
 
-use super::{__darter_direct_map_base, __darter_frame_table};
-use crate::addr::{PAGE_SHIFT, PhysAddr};
+use super::{__darter_direct_map_base, __darter_frame_table, poison};
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::protocol::refs::Refs;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -224,6 +224,9 @@ impl Frame {
     #[inline]
     pub(super) fn mark_taken(&self) {
         debug_assert_eq!(self.kind(), FrameKind::Free, "frame {:#x} handed out twice", self.number());
+        if poison::ON {
+            self.check_poison();
+        }
         self.refs.begin();
         self.kind.store(FrameKind::Page as u8, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
@@ -234,6 +237,27 @@ impl Frame {
     pub(crate) fn mark_free(&self) {
         debug_assert_ne!(self.kind(), FrameKind::Free, "frame {:#x} freed twice", self.number());
         self.kind.store(self.kind.load(Ordering::Relaxed) | FREED, Ordering::Relaxed);
+    }
+
+    /// Fills the page, which is free from now on.
+    pub(super) fn poison(&self) {
+        self.kind.fetch_or(FREED, Ordering::Relaxed);
+        // SAFETY: the page is in the direct map, and nobody's.
+        unsafe { poison::fill(self.bytes_ptr(), PAGE_SIZE) };
+    }
+
+    /// Has nobody written the page since it was given back?
+    pub(super) fn check_poison(&self) {
+        let kind = self.kind.load(Ordering::Relaxed);
+        if kind & FREED == 0 {
+            // It was never in use.
+            return;
+        }
+        // SAFETY: as in `poison`.
+        if let Some((offset, word)) = unsafe { poison::find(self.bytes_ptr(), PAGE_SIZE) } {
+            let was = FrameKind::NAMES.get(usize::from(kind & !FREED)).copied().unwrap_or_default();
+            panic!("written after free: frame {:#x} ({was}) has {word:#x} at {offset:#x}", self.addr().0);
+        }
     }
 
     pub(super) fn next(&self) -> u32 {

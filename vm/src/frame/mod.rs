@@ -34,6 +34,7 @@ mod magazine;
 mod meta;
 mod owned;
 pub(crate) mod pin;
+pub mod poison;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -178,10 +179,19 @@ pub fn alloc_contiguous(order: usize, numa_node: u32) -> Option<PhysAddr> {
     }
     let home = numa_node as usize % MAX_NUMA_NODES;
     let frame = take_block(order, home).or_else(|| join_block(order, home))?;
+    if poison::ON {
+        rest_of_block(frame, order).for_each(Frame::check_poison);
+    }
     frame.set_kind(FrameKind::Block);
     // SAFETY: just taken; those of a block are for tools that look at memory from outside.
     unsafe { frame.flags() }.store(order as u8, Ordering::Relaxed);
     Some(frame.addr())
+}
+
+/// The pages of a block but the first, which is marked as taken or free by itself: these count as free all the time.
+fn rest_of_block(first: &Frame, order: usize) -> impl Iterator<Item = &'static Frame> {
+    let first = first.number();
+    (1..1 << order).map(move |n| Frame::by_number(first + n))
 }
 
 fn take_block(order: usize, home: usize) -> Option<&'static Frame> {

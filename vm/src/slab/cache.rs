@@ -7,6 +7,7 @@ use super::mail;
 use super::own::OwnSlabs;
 use super::page::Page;
 use crate::addr::PAGE_SIZE;
+use crate::frame::poison;
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use sync::machine;
@@ -148,6 +149,10 @@ impl Cache {
         self.per_slab as usize
     }
 
+    fn die(&self, what: &str, object: *mut u8, offset: usize, word: u64) -> ! {
+        panic!("{what}: object {object:p} of {} {} has {word:#x} at {offset:#x}", self.name, self.type_name)
+    }
+
     fn info(&self) -> CacheInfo {
         let (slabs, free) = (0..machine::cpus())
             .map(|cpu| self.own.of(cpu).counts())
@@ -171,7 +176,12 @@ impl Cache {
         crate::order::assert_no_node_locked();
         let own = self.own.this();
         let object = own.pop();
-        if object.is_null() { self.alloc_slow() } else { object }
+        let object = if object.is_null() { self.alloc_slow() } else { object };
+        if poison::ON && !object.is_null() {
+            // SAFETY: a free object, which is ours.
+            unsafe { check_free(object) };
+        }
+        object
     }
 
     #[cold]
@@ -220,6 +230,10 @@ impl Cache {
         crate::order::assert_no_node_locked();
         // SAFETY: the caller's promise.
         let page = unsafe { Page::of(object) };
+        if poison::ON {
+            // SAFETY: nobody uses the object any more.
+            unsafe { poison::fill(object, page.cache().size()) };
+        }
         if page.owner() != machine::cpu_id() {
             // SAFETY: the caller's promise.
             return unsafe { mail::post(object) };
@@ -243,6 +257,33 @@ impl Cache {
                 Err(now) => last = now,
             }
         }
+    }
+}
+
+/// Has nobody written the object since it was freed, or since its slab was made?
+///
+/// # Safety
+/// It is a free object from a magazine.
+unsafe fn check_free(object: *mut u8) {
+    // SAFETY: the caller's promise.
+    let page = unsafe { Page::of(object) };
+    // SAFETY: as above.
+    if let Some((offset, word)) = unsafe { poison::find(object, page.cache().size()) } {
+        page.cache().die("written after free", object, offset, word);
+    }
+}
+
+/// Is what the object has beyond `asked` bytes as it was?
+///
+/// # Safety
+/// The object came from [`Cache::alloc`] and is not used any more.
+pub(super) unsafe fn check_tail(object: *mut u8, asked: usize) {
+    // SAFETY: the caller's promise.
+    let cache = unsafe { Page::of(object) }.cache();
+    let from = asked.next_multiple_of(size_of::<u64>()).min(cache.size());
+    // SAFETY: within the object.
+    if let Some((offset, word)) = unsafe { poison::find(object.add(from), cache.size() - from) } {
+        cache.die("written past its end", object, from + offset, word);
     }
 }
 

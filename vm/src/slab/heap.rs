@@ -1,9 +1,9 @@
 //! The kernel heap: `alloc`'s boxes, arcs and vectors from size classes; whole pages above 2 KiB.
 
-use super::cache::{Cache, Registration};
+use super::cache::{Cache, Registration, check_tail};
 use super::own::OwnSlabs;
 use crate::addr::PAGE_SIZE;
-use crate::frame::{self, Frame, FrameKind};
+use crate::frame::{self, Frame, FrameKind, poison};
 use core::alloc::{GlobalAlloc, Layout};
 use sync::{machine, per_cpu};
 
@@ -77,6 +77,10 @@ unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         let size = effective(layout);
         if size <= LARGEST {
+            if poison::ON {
+                // SAFETY: as below.
+                unsafe { check_tail(object, layout.size()) };
+            }
             // SAFETY: a block of this size came from some cache, whose slab says which; the caller's promise for the rest.
             return unsafe { Cache::free(object) };
         }

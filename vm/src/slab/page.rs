@@ -14,7 +14,7 @@
 use super::cache::Cache;
 use super::own::OwnSlabs;
 use crate::addr::PAGE_SIZE;
-use crate::frame::{self, Frame, FrameKind};
+use crate::frame::{self, Frame, FrameKind, poison};
 use core::ptr;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -106,7 +106,11 @@ impl Slab {
         let mut next = 0;
         for n in (0..cache.per_slab()).rev() {
             let object = start + n * cache.size();
-            // SAFETY: within the slab's pages, which are ours.
+            if poison::ON {
+                // SAFETY: within the slab's pages, which are ours.
+                unsafe { poison::fill(object as *mut u8, cache.size()) };
+            }
+            // SAFETY: as above.
             unsafe { *(object as *mut usize) = next };
             next = object;
         }
@@ -156,6 +160,10 @@ impl Slab {
             *place = object;
             // SAFETY: a free object of this slab, whose first word is the link.
             object = unsafe { *(object as *const usize) };
+            if poison::ON {
+                // SAFETY: the link is read.
+                unsafe { poison::fill(*place as *mut u8, size_of::<usize>()) };
+            }
         }
         words[FIRST].store(object as u64, Relaxed);
         words[FREE].store((self.free_objects() - taken) as u64, Relaxed);

@@ -10,9 +10,11 @@ pub mod async_io;
 pub mod buffer;
 pub mod count;
 pub mod describe;
+mod flags;
 pub mod ioctl;
 pub mod mapped;
 pub mod open;
+mod operations;
 pub mod poll;
 pub mod regular;
 pub mod special;
@@ -21,7 +23,6 @@ pub mod truncate;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -33,11 +34,15 @@ use sync::level::Held;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, slab_arc};
 
-use self::async_io::{AsyncIo, AsyncQueues};
+pub use flags::OpenFlags;
+use operations::SEEK_HOLE;
+pub use operations::{FileOps, Mapping, Order, seek_in};
+
+use self::async_io::AsyncIo;
 use self::buffer::{Input, Output};
 use self::count::Counted;
 use self::poll::Poller;
-use crate::errno::{EBADF, EINVAL, EISDIR, ENODEV, ENOTDIR, ENOTTY, ESPIPE, Result};
+use crate::errno::{EBADF, EINVAL, EISDIR, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::locks::Owner;
 use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, NO_EXEC, Path, STRICT_ATIME};
@@ -45,170 +50,6 @@ use crate::fs::vfs::operations::DirEntry;
 use vm::ObjectRef;
 
 lock_class! { static POSITION: LockClass = ("file position", level::FilePosition); }
-
-bitflags::bitflags! {
-    /// Flags of open(2), with their numbers on x86-64.
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    pub struct OpenFlags: u32 {
-        const WRITE_ONLY = 0o1;
-        const READ_WRITE = 0o2;
-        const CREATE = 0o100;
-        const EXCLUSIVE = 0o200;
-        const NO_CTTY = 0o400;
-        const TRUNCATE = 0o1000;
-        const APPEND = 0o2000;
-        const NONBLOCK = 0o4000;
-        const DSYNC = 0o10000;
-        const ASYNC = 0o20000;
-        const DIRECT = 0o40000;
-        const LARGEFILE = 0o100000;
-        const DIRECTORY = 0o200000;
-        const NOFOLLOW = 0o400000;
-        const NOATIME = 0o1000000;
-        const CLOEXEC = 0o2000000;
-        const SYNC = 0o4000000;
-        const PATH = 0o10000000;
-        const TMPFILE = 0o20000000;
-    }
-}
-
-impl OpenFlags {
-    /// Those that F_SETFL may change; ASYNC is `File::set_async`'s.
-    pub const SETTABLE: OpenFlags =
-        OpenFlags::APPEND.union(OpenFlags::NONBLOCK).union(OpenFlags::DIRECT).union(OpenFlags::NOATIME);
-
-    /// 3: neither read nor write, but what may do both can open it.
-    pub fn is_for_ioctl(self) -> bool {
-        self.bits() & 3 == 3 && !self.contains(OpenFlags::PATH)
-    }
-
-    pub fn reads(self) -> bool {
-        matches!(self.bits() & 3, 0 | 2) && !self.contains(OpenFlags::PATH)
-    }
-
-    pub fn writes(self) -> bool {
-        matches!(self.bits() & 3, 1 | 2) && !self.contains(OpenFlags::PATH)
-    }
-}
-
-/// What mmap makes of a file.
-pub enum Mapping {
-    Object(ObjectRef),
-    /// As if there were no file (/dev/zero).
-    Anonymous,
-}
-
-/// The file's position may be locked: what is locked next comes after it.
-pub type Order<'a> = Held<'a, level::FilePosition>;
-
-/// What one kind of file does when it is open.
-pub trait FileOps: Send + Sync + Any {
-    /// Reads at `at` (ignored by files without a position) and puts the bytes out. May sleep.
-    fn read(&self, _file: &File, _at: u64, _out: &mut Output<'_>, _order: Order<'_>) -> Result<usize> {
-        Err(EINVAL)
-    }
-
-    fn write(&self, _file: &File, _at: u64, _from: &mut Input<'_>, _order: Order<'_>) -> Result<usize> {
-        Err(EINVAL)
-    }
-
-    /// Are there bytes to read at all? Where not, even reading none is EINVAL.
-    fn can_read(&self) -> bool {
-        true
-    }
-
-    fn can_write(&self) -> bool {
-        true
-    }
-
-    /// Does it take the flags of preadv2 and pwritev2 that ask for writing through (RWF_DSYNC, RWF_SYNC)? On Linux what is read or written
-    /// a segment at a time does not.
-    fn takes_flags(&self, _writing: bool) -> bool {
-        true
-    }
-
-    /// Has a position: lseek, pread and pwrite work.
-    fn seeks(&self) -> bool {
-        false
-    }
-
-    /// Has no position, but lseek succeeds and says 0, as Linux has it for what is no stream.
-    fn ignores_seek(&self) -> bool {
-        false
-    }
-
-    fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
-        seek_in(file.inode().size(), offset, whence, now)
-    }
-
-    /// May epoll watch it? Not where nothing ever has to be waited for.
-    fn can_be_watched(&self) -> bool {
-        true
-    }
-
-    /// The events that hold now; queues that wake when that changes are added to `poller`.
-    fn poll<'a>(&'a self, _file: &'a File, _poller: &mut Poller<'_, 'a>) -> u32 {
-        poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM
-    }
-
-    /// The queues whose changes it tells by signal (O_ASYNC). None: it never does.
-    fn async_queues(&self) -> Option<AsyncQueues<'_>> {
-        None
-    }
-
-    fn ioctl(&self, _file: &File, _command: u32, _argument: usize) -> Result<usize> {
-        Err(ENOTTY)
-    }
-
-    /// `_shared`: a shared mapping that may be written.
-    fn mapping(&self, _file: &File) -> Result<Mapping> {
-        Err(ENODEV)
-    }
-
-    /// Lists from `at` on.
-    fn read_dir(
-        &self,
-        _file: &File,
-        _at: u64,
-        _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-        _order: Order<'_>,
-    ) -> Result<()> {
-        Err(ENOTDIR)
-    }
-
-    /// Pages that go with the file, about, for the choice when memory is out. Waits for nobody.
-    fn held_pages(&self, _file: &File) -> u64 {
-        0
-    }
-
-    /// The last descriptor is gone.
-    fn release(&self, _file: &File) {}
-
-    fn as_any(&self) -> &dyn Any;
-}
-
-/// The last of the places from which lseek counts.
-const SEEK_HOLE: u32 = 4;
-
-/// lseek's arithmetic. SEEK_DATA and SEEK_HOLE see a file without holes.
-pub fn seek_in(size: u64, offset: i64, whence: u32, now: u64) -> Result<u64> {
-    use crate::errno::{ENXIO, EOVERFLOW};
-    let base = match whence {
-        0 => 0,
-        1 => now,
-        2 => size,
-        3 | 4 => {
-            let at = u64::try_from(offset).map_err(|_| ENXIO)?;
-            if at >= size {
-                return Err(ENXIO);
-            }
-            return Ok(if whence == 3 { at } else { size });
-        }
-        _ => return Err(EINVAL),
-    };
-    let at = i64::try_from(base).map_err(|_| EOVERFLOW)?.checked_add(offset).ok_or(EOVERFLOW)?;
-    u64::try_from(at).map_err(|_| EINVAL)
-}
 
 /// No place of a file is past what a signed offset can name.
 fn check_end(at: u64, len: usize) -> Result<()> {

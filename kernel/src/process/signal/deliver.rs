@@ -51,6 +51,8 @@ enum Verdict {
     Stop(u32),
 }
 
+/// Its frame is large, and is not to lie below that of an exec, which `return_work` may go into too.
+#[inline(never)]
 fn deliver(regs: &mut UserRegs) {
     let thread = super::super::current();
     sched::current().work.clear(Work::SIGNAL | Work::KILL);

@@ -1,0 +1,131 @@
+//! What one kind of file does when it is open: read, write, seek, poll and the rest, each with what a kind without it answers.
+#![forbid(unsafe_code)]
+
+use super::File;
+use super::async_io::AsyncQueues;
+use super::buffer::{Input, Output};
+use super::poll::{self, Poller};
+use crate::errno::{EINVAL, ENODEV, ENOTDIR, ENOTTY, ENXIO, EOVERFLOW, Result};
+use crate::fs::vfs::operations::DirEntry;
+use crate::lock_order as level;
+use core::any::Any;
+use sync::level::Held;
+use vm::ObjectRef;
+
+/// What mmap makes of a file.
+pub enum Mapping {
+    Object(ObjectRef),
+    /// As if there were no file (/dev/zero).
+    Anonymous,
+}
+
+/// The file's position may be locked: what is locked next comes after it.
+pub type Order<'a> = Held<'a, level::FilePosition>;
+
+/// What one kind of file does when it is open.
+pub trait FileOps: Send + Sync + Any {
+    /// Reads at `at` (ignored by files without a position) and puts the bytes out. May sleep.
+    fn read(&self, _file: &File, _at: u64, _out: &mut Output<'_>, _order: Order<'_>) -> Result<usize> {
+        Err(EINVAL)
+    }
+
+    fn write(&self, _file: &File, _at: u64, _from: &mut Input<'_>, _order: Order<'_>) -> Result<usize> {
+        Err(EINVAL)
+    }
+
+    /// Are there bytes to read at all? Where not, even reading none is EINVAL.
+    fn can_read(&self) -> bool {
+        true
+    }
+
+    fn can_write(&self) -> bool {
+        true
+    }
+
+    /// Does it take the flags of preadv2 and pwritev2 that ask for writing through (RWF_DSYNC, RWF_SYNC)? On Linux what is read or written
+    /// a segment at a time does not.
+    fn takes_flags(&self, _writing: bool) -> bool {
+        true
+    }
+
+    /// Has a position: lseek, pread and pwrite work.
+    fn seeks(&self) -> bool {
+        false
+    }
+
+    /// Has no position, but lseek succeeds and says 0, as Linux has it for what is no stream.
+    fn ignores_seek(&self) -> bool {
+        false
+    }
+
+    fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        seek_in(file.inode().size(), offset, whence, now)
+    }
+
+    /// May epoll watch it? Not where nothing ever has to be waited for.
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
+    /// The events that hold now; queues that wake when that changes are added to `poller`.
+    fn poll<'a>(&'a self, _file: &'a File, _poller: &mut Poller<'_, 'a>) -> u32 {
+        poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM
+    }
+
+    /// The queues whose changes it tells by signal (O_ASYNC). None: it never does.
+    fn async_queues(&self) -> Option<AsyncQueues<'_>> {
+        None
+    }
+
+    fn ioctl(&self, _file: &File, _command: u32, _argument: usize) -> Result<usize> {
+        Err(ENOTTY)
+    }
+
+    /// `_shared`: a shared mapping that may be written.
+    fn mapping(&self, _file: &File) -> Result<Mapping> {
+        Err(ENODEV)
+    }
+
+    /// Lists from `at` on.
+    fn read_dir(
+        &self,
+        _file: &File,
+        _at: u64,
+        _emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+        _order: Order<'_>,
+    ) -> Result<()> {
+        Err(ENOTDIR)
+    }
+
+    /// Pages that go with the file, about, for the choice when memory is out. Waits for nobody.
+    fn held_pages(&self, _file: &File) -> u64 {
+        0
+    }
+
+    /// The last descriptor is gone.
+    fn release(&self, _file: &File) {}
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// The last of the places from which lseek counts.
+pub(super) const SEEK_HOLE: u32 = 4;
+
+/// lseek's arithmetic. SEEK_DATA and SEEK_HOLE see a file without holes.
+pub fn seek_in(size: u64, offset: i64, whence: u32, now: u64) -> Result<u64> {
+    let base = match whence {
+        0 => 0,
+        1 => now,
+        2 => size,
+        3 | 4 => {
+            let at = u64::try_from(offset).map_err(|_| ENXIO)?;
+            if at >= size {
+                return Err(ENXIO);
+            }
+            return Ok(if whence == 3 { at } else { size });
+        }
+        _ => return Err(EINVAL),
+    };
+    let at = i64::try_from(base).map_err(|_| EOVERFLOW)?.checked_add(offset).ok_or(EOVERFLOW)?;
+    u64::try_from(at).map_err(|_| EINVAL)
+}

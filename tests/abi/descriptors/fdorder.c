@@ -148,8 +148,6 @@ static void flags(void)
 	SHOW(preadv2(path_only, &one, 1, 0, 0x4000));
 	SHOW(preadv2(file, &one, 1, -2, 0x4000));
 	SHOW(preadv2(file, &wrong, 1, 0, 0x4000));
-	SHOW(preadv2(file, &none, 1, 0, 0x4000));
-	SHOW(preadv2(file, &one, 0, 0, 0x4000));
 	SHOW(preadv2(file, &one, 1, 0, 0x4000));
 	SHOW(preadv2(pipes[0], &one, 1, 0, 0x4000));
 	SHOW(preadv2(pipes[1], &one, 1, -1, 0x4000));

@@ -57,6 +57,7 @@ sets! {
     ARCH_PRCTL "arch_prctl command" choose {
         ARCH_SET_GS = 0x1001 (Addr), ARCH_SET_FS = 0x1002 (Addr), ARCH_GET_FS = 0x1003 (Out(&LONG)), ARCH_GET_GS = 0x1004 (Out(&LONG)),
         ARCH_GET_CPUID = 0x1011, ARCH_SET_CPUID = 0x1012 (Int(&SMALL)) refused "ENODEV", ARCH_GET_XCOMP_SUPP = 0x1021 (Out(&LONG)),
-        ARCH_GET_XCOMP_PERM = 0x1022 (Out(&LONG)), ARCH_REQ_XCOMP_PERM = 0x1023 (Int(&SMALL)) refused "EOPNOTSUPP"
+        ARCH_GET_XCOMP_PERM = 0x1022 (Out(&LONG)), ARCH_REQ_XCOMP_PERM = 0x1023 (Int(&SMALL)) refused "EOPNOTSUPP",
+        ARCH_GET_XCOMP_GUEST_PERM = 0x1024 (Out(&LONG))
     } flags { }
 }

@@ -122,6 +122,7 @@ fn number(error: &str) -> i32 {
     match error {
         "EPERM" => 1,
         "ENOMEM" => 12,
+        "ENODEV" => 19,
         "EINVAL" => 22,
         "ENOTTY" => 25,
         "ENOSYS" => 38,

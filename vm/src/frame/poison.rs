@@ -63,7 +63,7 @@ pub fn plant(command_line: &str) {
         let bytes = page.frame().bytes_ptr();
         drop(page);
         // SAFETY: none: this is the fault. The magazine hands the page out next.
-        unsafe { bytes.add(0x238).write(7) };
+        unsafe { bytes.add(0x238).write_volatile(7) };
         let _ = alloc_dirty();
     }
     if option("object-after-free") {
@@ -71,7 +71,7 @@ pub fn plant(command_line: &str) {
         unsafe {
             let object = black_box(alloc(ASKED));
             dealloc(object, ASKED);
-            object.add(24).write(7);
+            object.add(24).write_volatile(7);
             black_box(alloc(ASKED));
         }
     }
@@ -79,7 +79,7 @@ pub fn plant(command_line: &str) {
         // SAFETY: none: this is the fault.
         unsafe {
             let object = black_box(alloc(ASKED));
-            object.add(ASKED.size()).write(7);
+            object.add(ASKED.size()).write_volatile(7);
             dealloc(object, ASKED);
         }
     }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::{Current, Process, dump, exit, family, limits, rseq, timer::posix, wait};
-use super::{Action, Info, STOPPING, UNBLOCKABLE, bit};
+use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{Delivery, SignalStack};
 use crate::errno::{ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, Errno};
@@ -69,7 +69,12 @@ fn deliver(regs: &mut UserRegs) {
         match next(&thread) {
             Verdict::Nothing => break,
             Verdict::End(info) => end(regs, &thread, &info),
-            Verdict::Stop(signal) => stop(&thread, signal),
+            Verdict::Stop(signal) => {
+                if stop(&thread, signal) {
+                    // Also where the parent, just told, has continued it by now: that is to be told too.
+                    wait_for_continue(&thread);
+                }
+            }
             Verdict::Handle(info, action) => {
                 restart(regs, Some(&action));
                 handle(regs, &thread, &info, &action);
@@ -120,6 +125,9 @@ fn next(thread: &Current) -> Verdict {
             return Verdict::Handle(info, action);
         }
         if STOPPING & bit(info.signal) != 0 {
+            if locked.run == Run::Runs {
+                locked.run = Run::Stopping;
+            }
             drop(state);
             if info.signal != abi::SIGSTOP && super::super::session::is_orphaned(process.group(), None) {
                 state = process.signals.state.lock();
@@ -134,12 +142,12 @@ fn next(thread: &Current) -> Verdict {
     }
 }
 
-/// The default action of a stop signal.
-fn stop(thread: &Current, signal: u32) {
+/// The default action of a stop signal. False: the process ends, or was continued since the signal was taken.
+fn stop(thread: &Current, signal: u32) -> bool {
     let process = &thread.process;
     let stop = |order: &mut family::Order<'_>| {
         let mut state = process.signals.state.lock_in(order);
-        if state.exit.is_some() {
+        if state.exit.is_some() || state.run == Run::Runs {
             return false;
         }
         process.signals.set_stopped(&mut state, true);
@@ -153,9 +161,11 @@ fn stop(thread: &Current, signal: u32) {
         children.update(process);
         stopped
     });
-    if stopped == Some(true) {
+    let stopped = stopped == Some(true);
+    if stopped {
         tell_parent(process, abi::CLD_STOPPED, signal as i32);
     }
+    stopped
 }
 
 fn wait_for_continue(thread: &Current) {

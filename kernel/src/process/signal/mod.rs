@@ -132,13 +132,22 @@ struct State {
     dumping: bool,
     /// This thread is about to exec and ends the others.
     exec: Option<super::Pid>,
-    stopped: bool,
+    run: Run,
+}
+
+/// Does the process run?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Runs,
+    /// One of its threads has taken a signal that stops, and is about to stop the process unless SIGCONT comes before.
+    Stopping,
+    Stopped,
 }
 
 /// The signal side of a process.
 pub struct Signals {
     state: SpinLock<State, level::ProcessSignals>,
-    /// Mirrors `state.stopped`, for looks without the lock.
+    /// Mirrors `state.run`, for looks without the lock.
     stopped: AtomicBool,
     /// Stopped threads wait here.
     resumed: WaitQueue,
@@ -164,7 +173,7 @@ impl Signals {
             exit: None,
             dumping: false,
             exec: None,
-            stopped: false,
+            run: Run::Runs,
         };
         Self {
             state: SpinLock::new(state, &SIGNALS),
@@ -325,8 +334,9 @@ impl Signals {
     }
 
     fn set_stopped(&self, state: &mut State, to: bool) {
-        if state.stopped != to {
-            state.stopped = to;
+        let was = state.run == Run::Stopped;
+        state.run = if to { Run::Stopped } else { Run::Runs };
+        if was != to {
             self.stopped.store(to, Ordering::SeqCst);
             if to {
                 STOPPED.fetch_add(1, Ordering::Relaxed)

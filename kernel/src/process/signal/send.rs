@@ -3,7 +3,7 @@
 
 use super::super::wait::Event;
 use super::super::{Capability, Pid, Process, Thread, ids, session};
-use super::{Action, Allowance, Info, STOPPING, State, bit};
+use super::{Action, Allowance, Info, Run, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::sched::spawn;
@@ -141,7 +141,10 @@ fn cancel_opposite(
     if signal == abi::SIGCONT {
         state.shared.discard(STOPPING);
         process.for_each_thread_in(held, |t, held| t.pending.lock(held).discard(STOPPING));
-        if state.stopped {
+        if state.run == Run::Stopping {
+            state.run = Run::Runs;
+        }
+        if state.run == Run::Stopped {
             process.signals.set_stopped(state, false);
             process.signals.stop_event.store(0, Ordering::Relaxed);
             process.signals.continue_event.store(true, Ordering::Relaxed);

@@ -175,8 +175,9 @@ pub fn sys_rt_sigreturn(regs: &mut UserRegs) -> Result<usize> {
 
 /// restart_syscall(2): goes on with an interrupted sleep. EINTR: there is none.
 pub fn sys_restart_syscall() -> Result<usize> {
-    // What is gone on with once is done.
-    match core::mem::take(&mut *process::current().restart.lock()) {
+    // What is gone on with once is done. (In a statement of its own: the lock is not held over the sleep.)
+    let noted = core::mem::take(&mut *process::current().restart.lock());
+    match noted {
         (0, _) => Err(Errno::EINTR),
         (deadline, remain) => super::time::resume_sleep(deadline, remain),
     }

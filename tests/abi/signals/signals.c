@@ -410,6 +410,23 @@ static void interruption(void)
 	wait_for(pid);
 }
 
+/* A sleep goes on after a stop, and after another. */
+static void restarted(void)
+{
+	section("restarted");
+	pid_t pid = must_fork();
+	if (pid == 0)
+		_exit(nanosleep(&(struct timespec){ 0, 300000000 }, 0) ? errno : 0);
+	int status;
+	for (int stops = 0; stops < 3; stops++) {
+		nap(30);
+		kill(pid, SIGSTOP);
+		waitpid(pid, &status, WUNTRACED);
+		kill(pid, SIGCONT);
+	}
+	say("%s", status_text(wait_for(pid)));
+}
+
 static void waiting(void)
 {
 	section("sigtimedwait");
@@ -468,6 +485,7 @@ int main(void)
 	stacks();
 	nesting();
 	interruption();
+	restarted();
 	waiting();
 	return 0;
 }

@@ -10,6 +10,7 @@ use alloc::sync::{Arc, Weak};
 use core::ops::Deref;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use scopeguard::ScopeGuard;
 
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 
@@ -106,19 +107,18 @@ impl<'a> KeyAdapter<'a> for ByPlace {
 }
 
 /// The file of an interest, let go behind a grace period: it may be an epoll with interests of its own.
-pub(super) struct Watched(Option<Arc<File>>);
+pub(super) struct Watched(ScopeGuard<Arc<File>, fn(Arc<File>)>);
+
+impl Watched {
+    fn new(file: Arc<File>) -> Self {
+        Self(scopeguard::guard(file, sync::rcu::defer_arc))
+    }
+}
 
 impl Deref for Watched {
     type Target = File;
     fn deref(&self) -> &File {
-        let Some(file) = &self.0 else { unreachable!("there is a file until the drop") };
-        file
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.0.take().into_iter().for_each(sync::rcu::defer_arc);
+        &self.0
     }
 }
 
@@ -161,7 +161,7 @@ impl Interest {
     ) -> Result<Arc<Interest>> {
         Ok(sync::heap::try_arc_cyclic(|me| Interest {
             fd,
-            file: Watched(Some(file)),
+            file: Watched::new(file),
             events: AtomicU32::new(event.events | ALWAYS),
             data: AtomicU64::new(event.data),
             queued: AtomicBool::new(false),

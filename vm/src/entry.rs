@@ -77,7 +77,7 @@ pub(crate) const fn assert_fits<M: Machine>() {
 impl Entry {
     pub const ABSENT: Self = Self(0);
 
-    /// `cpu` is replacing the page: its old translation is being flushed from other CPUs (op/cow.rs). A CPU replaces one page at a time, so
+    /// `cpu` is replacing the page: its old translation is being flushed from other CPUs (op/fault/cow.rs). A CPU replaces one page at a time, so
     /// it knows its own busy entry from one that another CPU made there after it.
     pub fn busy(cpu: CpuId) -> Self {
         Self(BUSY | u64::from(cpu) << PAGE_SHIFT)

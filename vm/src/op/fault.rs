@@ -7,7 +7,9 @@
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 
-use super::cow::CopyOf;
+mod cow;
+mod stack;
+
 use crate::addr::VirtAddr;
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, OwnedFrame, pin};
@@ -19,6 +21,7 @@ use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::{Space, Stop};
 use core::sync::atomic::Ordering;
+use cow::CopyOf;
 use sync::rcu::{self, RcuRead};
 use sync::{Count, per_cpu};
 

@@ -7,6 +7,8 @@
 //! Lock order: moving (where there are several threads: no mremap meanwhile) → layout → parent's interior node → leaf.
 #![forbid(unsafe_code)]
 
+mod inherit;
+
 use crate::addr::ENTRIES;
 use crate::error::VmError;
 use crate::machine::Machine;

@@ -1,7 +1,7 @@
 //! mlock and its kin. Nothing is ever written out of memory, so to lock pages is to fault them in, and to remember it: for what is counted, and
 //! for the calls that refuse what is locked.
 //!
-//! Locked is a property of a segment. A child of fork does not inherit it, so fork copies such leaves (op/inherit.rs).
+//! Locked is a property of a segment. A child of fork does not inherit it, so fork copies such leaves (op/fork/inherit.rs).
 #![forbid(unsafe_code)]
 
 use crate::addr::{PAGE_SIZE, VirtAddr};

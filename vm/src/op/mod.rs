@@ -4,17 +4,14 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod brk;
-mod cow;
 mod dump;
 mod exit;
 pub mod fault;
 mod fork;
-mod inherit;
 pub mod lock;
 pub(crate) mod map;
 mod protect;
 pub mod remap;
 mod remote;
 pub mod report;
-mod stack;
 mod unmap;

@@ -90,7 +90,7 @@ pub struct Space<M: Machine> {
     /// A fork is between its first shared leaf and its flush.
     pub(crate) forking: AtomicBool,
     pub(crate) multithreaded: AtomicBool,
-    /// Something in it may be not for children, or not with its pages (op/inherit.rs). Children inherit this.
+    /// Something in it may be not for children, or not with its pages (op/fork/inherit.rs). Children inherit this.
     pub(crate) has_parts: AtomicBool,
     pub(crate) stack_limit: AtomicUsize,
     /// Bytes that may be mapped, asked when a stack grows (RLIMIT_AS).

@@ -254,7 +254,7 @@ model! { fork_that_shares (3)
     breaks if_nobody_flushes: "share.flush"
 }
 
-/// The child gets a part of the leaf, so a copy is made at once (op/inherit.rs).
+/// The child gets a part of the leaf, so a copy is made at once (op/fork/inherit.rs).
 fn fork_that_copies() {
     fork_beside_writers(|world| {
         let (old, copy) = (&world.leaves[0], &world.leaves[2]);

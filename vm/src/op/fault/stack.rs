@@ -3,12 +3,12 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
-use super::fault::no_memory;
-use super::map::MapOp;
+use super::no_memory;
 use crate::addr::PAGE_SIZE;
 use crate::error::FaultError;
 use crate::machine::Machine;
 use crate::node::segment::SegFlags;
+use crate::op::map::MapOp;
 use crate::space::address::STACK_GUARD;
 use crate::space::{Space, USER_START};
 use core::sync::atomic::Ordering;

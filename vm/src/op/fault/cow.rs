@@ -6,7 +6,7 @@
 //! Lock order: the leaf alone.
 #![forbid(unsafe_code)]
 
-use super::fault::{FAULTS, Spare, Step};
+use super::{FAULTS, Spare, Step};
 use crate::error::FaultError;
 use crate::frame::{self, Frame, Pin, pin};
 use crate::machine::{Entry, FlushRange, Machine};

@@ -81,12 +81,7 @@ pub fn first_files() -> Result<Arc<FileTable>> {
             Err(_) => {
                 crate::warn!("no /dev/console in the initramfs; the console is opened without it");
                 let inode = anon::made_by(&vfs::access::Cred::root(), vfs::inode::Kind::Character, 0o600)?;
-                File::try_anonymous(
-                    inode,
-                    "/dev/console",
-                    tty::open_console(flags | OpenFlags::NO_CTTY)?,
-                    flags,
-                )?
+                File::try_anonymous(inode, "/dev/console", tty::open_console()?, flags)?
             }
         };
     for _ in 0..3 {

@@ -45,7 +45,7 @@ pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps
         (1, 9) => try_box(Memory::Urandom)?,
         (1, 11) => try_box(Memory::Log)?,
         (5, 0) => return tty::open_current(flags),
-        (5, 1) => return tty::open_console(flags),
+        (5, 1) => return tty::open_console(),
         (5, 2) => return tty::pty::open_master(),
         (4, n @ 64..=67) => return tty::open_serial((n - 64) as usize, flags),
         (136..=151, _) => return tty::pty::open_slave(device, flags),

@@ -11,14 +11,16 @@ mod control;
 pub mod devpts;
 mod input;
 mod job;
+mod open;
 mod output;
 pub mod pty;
+mod read;
 mod termios;
 
-use alloc::boxed::Box;
+pub use open::{open_console, open_current, open_serial};
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Relaxed, SeqCst},
@@ -26,18 +28,16 @@ use core::sync::atomic::{
 
 use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead};
-use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc, try_box};
+use sync::{Mutex, SpinLock, TryVec, lock_class, try_arc};
 
 use crate::device::serial;
-use crate::errno::{EAGAIN, EBUSY, EIO, ENXIO, ETIMEDOUT, Result};
+use crate::errno::Result;
 use crate::fs::caller;
 use crate::fs::file::async_io::{AsyncQueues, running_process};
-use crate::fs::file::buffer::{Input as WriteInput, Output};
-use crate::fs::file::poll::{self, PollQueue, Poller};
-use crate::fs::file::{File, FileOps, OpenFlags, Order};
+use crate::fs::file::poll::PollQueue;
 use crate::fs::vfs::device_number;
 use input::{Effects, Input};
-use termios::{ICANON, Termios, VMIN, VTIME};
+use termios::Termios;
 
 lock_class! {
     static SETTINGS: LockClass = ("tty settings", level::TtySettings);
@@ -223,124 +223,6 @@ impl Tty {
         AsyncQueues { input: Some(&self.readable), output: Some(&self.writable), owner: Some(owner) }
     }
 
-    /// Reads, as the mode has it.
-    #[expect(clippy::arithmetic_side_effects, reason = "tenths come from a byte")]
-    fn read(&self, file: &File, open: &Open, out: &mut Output<'_>) -> Result<usize> {
-        if out.left() == 0 {
-            return Ok(0);
-        }
-        loop {
-            if open.is_hung_up() {
-                return Ok(0);
-            }
-            job::check_read(self)?;
-            let settings = self.settings();
-            let canonical = settings.local(ICANON);
-            let (least, tenths) = match canonical {
-                true => (1, 0),
-                false => (usize::from(settings.char(VMIN)), u64::from(settings.char(VTIME))),
-            };
-            let ready = || {
-                let input = self.input.lock();
-                let enough = match canonical {
-                    true => input.has_line(),
-                    // With a timer between bytes, the first is waited for without one.
-                    false if tenths > 0 => input.available(false) >= 1,
-                    false => input.available(false) >= least.min(out.left()).max(1),
-                };
-                (enough || open.is_hung_up()).then_some(())
-            };
-            if ready().is_none() {
-                if !canonical && least == 0 && tenths == 0 {
-                    return self.take(out, false);
-                }
-                if file.nonblocking() {
-                    // What is there is less than VMIN, but it is there.
-                    let some = !canonical && self.input.lock().available(false) > 0;
-                    return if some { self.take(out, false) } else { Err(EAGAIN) };
-                }
-                let deadline = (least == 0).then(|| crate::arch::time::now() + tenths * 100_000_000);
-                match self.readable.wait(deadline, ready) {
-                    Ok(()) => {}
-                    Err(ETIMEDOUT) => return Ok(0),
-                    Err(e) => return Err(e),
-                }
-                // The settings may have changed meanwhile, or the job been moved to the background.
-                continue;
-            }
-            if !canonical && tenths > 0 && least > 1 && !file.nonblocking() {
-                self.gather(least.min(out.left()), tenths)?;
-            }
-            return self.take(out, canonical);
-        }
-    }
-
-    /// Waits for `least` bytes, as long as no more than `tenths` pass between two of them.
-    #[expect(clippy::arithmetic_side_effects, reason = "tenths come from a byte")]
-    fn gather(&self, least: usize, tenths: u64) -> Result {
-        loop {
-            let now = self.input.lock().available(false);
-            if now >= least {
-                return Ok(());
-            }
-            let deadline = crate::arch::time::now() + tenths * 100_000_000;
-            let more = || (self.input.lock().available(false) > now).then_some(());
-            match self.readable.wait(Some(deadline), more) {
-                Ok(()) => {}
-                Err(ETIMEDOUT) => return Ok(()),
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    fn take(&self, out: &mut Output<'_>, canonical: bool) -> Result<usize> {
-        let mut buffer = [0; 256];
-        loop {
-            let want = out.left().min(buffer.len());
-            let Some(part) = buffer.get_mut(..want) else { break };
-            let (n, more) = {
-                let mut input = self.input.lock();
-                let before = input.available(canonical);
-                let n = input.take(part, canonical);
-                (n, before > n)
-            };
-            if let Line::Pseudo(pty) = &self.line {
-                pty.input_taken();
-            }
-            if n == 0 || out.put(part.get(..n).unwrap_or(&[])) < n || !more || out.left() == 0 {
-                break;
-            }
-        }
-        out.result()
-    }
-
-    fn poll<'a>(&'a self, open: &Open, poller: &mut Poller<'_, 'a>) -> u32 {
-        poller.add(&self.readable);
-        poller.add(&self.writable);
-        if open.is_hung_up() {
-            // Nothing waits any more.
-            return poll::IN | poll::OUT | poll::ERR | poll::HUP | poll::RDNORM | poll::WRNORM;
-        }
-        let settings = self.settings();
-        let input = self.input.lock();
-        let readable = match settings.local(ICANON) {
-            true => input.has_line(),
-            false => {
-                let least =
-                    if settings.char(VTIME) == 0 { usize::from(settings.char(VMIN)).max(1) } else { 1 };
-                input.available(false) >= least
-            }
-        };
-        let mut events = 0;
-        if readable {
-            events |= poll::IN | poll::RDNORM;
-        }
-        if !self.is_blocked() {
-            events |= poll::OUT | poll::WRNORM;
-        }
-        events
-    }
-
     /// No session has it any more. Returns the foreground group, which is to be told.
     fn release(&self) -> u32 {
         self.session.store(0, SeqCst);
@@ -379,123 +261,6 @@ impl Tty {
         }
         caller::signal_group(group, 1); // SIGHUP
         caller::signal_group(group, 18); // SIGCONT
-    }
-}
-
-/// An open terminal.
-pub struct Open {
-    pub tty: Arc<Tty>,
-    /// Hang-ups before it was opened; `None` for the console, which is never hung up.
-    hangups: Option<u32>,
-    /// It is counted no more.
-    left: AtomicBool,
-}
-
-impl Open {
-    fn is_hung_up(&self) -> bool {
-        self.hangups.is_some_and(|n| self.tty.hangups.load(SeqCst) != n)
-    }
-
-    fn leave(&self) {
-        if self.left.swap(true, SeqCst) {
-            return;
-        }
-        match &self.tty.line {
-            Line::Pseudo(pty) => pty.slave_left(),
-            Line::Port(_) => {
-                if self.tty.opens.fetch_sub(1, SeqCst) == 1 {
-                    self.tty.exclusive.store(false, SeqCst);
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
-fn open(tty: Arc<Tty>, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    let hangups = Some(tty.hangups.load(SeqCst));
-    let open = enter(tty, hangups)?;
-    let open = try_box(open)?;
-    if !flags.contains(OpenFlags::NO_CTTY) {
-        job::adopt(&open.tty);
-    }
-    Ok(open)
-}
-
-/// Counts an open, until that is released or dropped.
-///
-/// # Errors
-/// EBUSY: somebody has the terminal for itself. EIO: a pseudo-terminal is locked, or its master is gone.
-fn enter(tty: Arc<Tty>, hangups: Option<u32>) -> Result<Open> {
-    if tty.exclusive.load(SeqCst) && !caller::capable(caller::Capability::SYS_ADMIN) {
-        return Err(EBUSY);
-    }
-    match &tty.line {
-        Line::Pseudo(pty) => pty.slave_entered()?,
-        Line::Port(_) => {
-            tty.opens.fetch_add(1, SeqCst);
-        }
-    }
-    // From here on its drop takes it from the count.
-    Ok(Open { tty, hangups, left: AtomicBool::new(false) })
-}
-
-/// /dev/ttySn.
-pub fn open_serial(n: usize, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    open(find(n).ok_or(EIO)?, flags)
-}
-
-/// /dev/console: never becomes anybody's controlling terminal.
-pub fn open_console(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    let _ = flags;
-    let tty = find(CONSOLE.load(Relaxed) as usize).ok_or(ENXIO)?;
-    Ok(try_box(enter(tty, None)?)?)
-}
-
-/// /dev/tty: the caller's controlling terminal.
-pub fn open_current(flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    open(caller::controlling_tty().ok_or(ENXIO)?, flags | OpenFlags::NO_CTTY)
-}
-
-impl FileOps for Open {
-    fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
-        self.tty.read(file, self, out)
-    }
-
-    fn write(&self, file: &File, _: u64, from: &mut WriteInput<'_>, _: Order<'_>) -> Result<usize> {
-        if self.is_hung_up() {
-            return Err(EIO);
-        }
-        job::check_write(&self.tty)?;
-        self.tty.write(file, from)
-    }
-
-    fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
-        self.tty.poll(self, poller)
-    }
-
-    fn async_queues(&self) -> Option<AsyncQueues<'_>> {
-        (!self.is_hung_up()).then(|| self.tty.async_queues())
-    }
-
-    fn ioctl(&self, file: &File, command: u32, argument: usize) -> Result<usize> {
-        if self.is_hung_up() {
-            return Err(EIO);
-        }
-        control::ioctl(&self.tty, file, command, argument)
-    }
-
-    fn release(&self, _: &File) {
-        self.leave();
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

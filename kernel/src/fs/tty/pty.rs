@@ -127,7 +127,7 @@ fn find(n: u64) -> Option<Arc<Tty>> {
 #[expect(clippy::arithmetic_side_effects, reason = "majors of terminals begin at MAJOR")]
 pub fn open_slave(device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
     let number = (device_number::major(device) - MAJOR) * 256 + device_number::minor(device);
-    super::open(find(number).ok_or(EIO)?, flags)
+    super::open::open(find(number).ok_or(EIO)?, flags)
 }
 
 /// Opens /dev/ptmx: makes a terminal and gives its master.

@@ -1,10 +1,14 @@
 //! Terminals with somebody at both ends: a pseudo-terminal's master types, and tasks read.
 
+use super::open::Open;
 use super::pty::open_master;
-use super::termios::{ECHO, ISIG, OPOST};
+use super::termios::{ECHO, ICANON, ISIG, OPOST, VMIN, VTIME};
 use super::*;
-use crate::errno::{EAGAIN, ERESTARTSYS};
+use crate::errno::{EAGAIN, EIO, ENXIO, ERESTARTSYS};
 use crate::fs::anon;
+use crate::fs::file::buffer::{Input as WriteInput, Output};
+use crate::fs::file::poll::{self, Poller};
+use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 use crate::process;
 use crate::testing::{Memory, fork, in_process, is_asleep, syscall, thread, until};

@@ -40,16 +40,8 @@ pub fn copy_entries<M: Machine>(
     // What the objects hold now is looked up in runs.
     let mut around = [PhysAddr(0); RUN as usize];
     let mut run = 0..0;
-    let mut left = leaf.present();
-    for index in leaf.used() {
-        if left == 0 {
-            break;
-        }
-        let old = leaf.entry(index);
-        if old.is_absent() {
-            continue;
-        }
-        left -= 1;
+    let present = usize::from(leaf.present());
+    for (index, old) in leaf.node().entries(leaf.used()).take(present) {
         if old.is_private() {
             let wanted = !doubtful || takes_copies(copy, index);
             let mut page = OnePage { leaf, copy, index, counting: &mut counting, machine: PhantomData::<M> };

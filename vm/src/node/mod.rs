@@ -156,6 +156,16 @@ impl Node {
         leaf::look(self.cell(index))
     }
 
+    /// Those of `used` that are not absent when they are looked at, with what they say; unlocked.
+    #[inline]
+    pub fn entries(&self, used: Used) -> impl Iterator<Item = (u16, Entry)> {
+        let cells = self.cells(0, ENTRIES);
+        used.filter_map(move |index| {
+            let entry = leaf::look(cells.get(usize::from(index))?);
+            (!entry.is_absent()).then_some((index, entry))
+        })
+    }
+
     /// The node that entry `index` of this interior node leads to.
     #[inline]
     pub fn child<'g, M: Machine>(&'g self, index: u16, rcu: &'g RcuRead) -> Option<&'g Node> {

@@ -149,10 +149,10 @@ impl<'g> Ending<'g> {
         let mut locked = node.lock(order);
         locked.stray = true;
         let segments = locked.segments.clear();
-        let used = locked.used();
+        let (used, present) = (locked.used(), locked.present());
         drop(locked);
         drop(segments);
-        Stray { node, used }
+        Stray { node, used, present }
     }
 }
 
@@ -160,13 +160,14 @@ impl<'g> Ending<'g> {
 pub struct Stray<'g> {
     node: &'g Node,
     used: Used,
+    present: u16,
 }
 
 impl Stray<'_> {
-    /// Entries that may lead to something.
+    /// Entries that lead to something. That may be exchanged meanwhile, but none is added.
     #[inline]
-    pub fn used(&self) -> Used {
-        self.used.clone()
+    pub fn entries(&self) -> impl Iterator<Item = u16> {
+        self.node.entries(self.used.clone()).map(|(index, _)| index).take(usize::from(self.present))
     }
 
     /// Takes out what is under entry `index`.

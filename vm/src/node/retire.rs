@@ -56,23 +56,16 @@ impl Retired {
         let Some(mut locked) = protocol::leave(node.lock(order), last) else { return mapped };
         locked.stray = true;
         let used = locked.used();
-        let mut left = locked.present();
+        let present = usize::from(locked.present());
         let private = locked.private() > 0;
         let registrations = locked.registrations.take();
         let segments = locked.segments.clear();
         drop(locked);
         // The leaf is stray and unreachable: only reverse-map visits may still look, at entries that own nothing.
         if private {
-            for index in used {
-                let entry = node.peek(index);
-                if !entry.is_absent() {
-                    // SAFETY: nobody takes an entry out of a leaf that no space uses, and each that used it has flushed.
-                    unsafe { Self::drop_reference::<M>(entry) };
-                    left -= 1;
-                    if left == 0 {
-                        break;
-                    }
-                }
+            for (_, entry) in node.entries(used).take(present) {
+                // SAFETY: nobody takes an entry out of a leaf that no space uses, and each that used it has flushed.
+                unsafe { Self::drop_reference::<M>(entry) };
             }
         }
         for r in registrations.as_slice() {

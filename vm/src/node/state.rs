@@ -87,7 +87,7 @@ impl NodeState {
     /// Entries that may be other than absent, lines of absent ones left out.
     #[inline]
     pub fn used(&self) -> Used {
-        Used { groups: self.groups, at: 0, end: ENTRIES as u16 }
+        self.used_in(&(0..ENTRIES as u16))
     }
 
     pub fn is_registered(&self, object: &ObjectRef) -> bool {
@@ -97,7 +97,9 @@ impl NodeState {
     /// Entries of `range` that may be other than absent.
     #[inline]
     pub fn used_in(&self, range: &Range<u16>) -> Used {
-        Used { groups: self.groups, at: range.start, end: range.end }
+        let mut used = Used { groups: self.groups, at: range.start, end: range.end };
+        used.settle();
+        used
     }
 
     /// Is the leaf used by more than one space?
@@ -126,8 +128,21 @@ impl NodeState {
 #[derive(Clone)]
 pub struct Used {
     groups: u64,
+    /// The next: in a group that may have some, or not before `end`.
     at: u16,
     end: u16,
+}
+
+impl Used {
+    /// `at` has come to a group: if that has none, goes on to the next that may have some.
+    #[inline]
+    fn settle(&mut self) {
+        let rest = self.groups.checked_shr(u32::from(self.at >> 3)).unwrap_or(0);
+        if rest & 1 == 0 {
+            let skip = rest.checked_ilog2().map(|_| rest.trailing_zeros() as u16);
+            self.at = skip.map_or(self.end, |skip| ((self.at >> 3) + skip) << 3);
+        }
+    }
 }
 
 impl Iterator for Used {
@@ -138,20 +153,11 @@ impl Iterator for Used {
         if self.at >= self.end {
             return None;
         }
-        let group = self.at >> 3;
-        let rest = self.groups >> (group & 63);
-        if rest & 1 == 0 {
-            let skip = rest.checked_ilog2().map(|_| rest.trailing_zeros() as u16);
-            match skip.map(|skip| (group + skip) << 3) {
-                Some(next) if next < self.end => self.at = next,
-                _ => {
-                    self.at = self.end;
-                    return None;
-                }
-            }
-        }
         let index = self.at;
         self.at += 1;
+        if self.at.is_multiple_of(8) {
+            self.settle();
+        }
         Some(index)
     }
 }

@@ -47,7 +47,7 @@ impl<M: Machine> Space<M> {
 fn strip<M: Machine>(node: Ending<'_>, proof: Flushed<'_>, order: &mut Order<'_>, sleeps: bool) -> usize {
     let mut mapped = 0;
     let node = node.make_stray(order);
-    for index in node.used() {
+    for index in node.entries() {
         let rcu = rcu::read();
         let child = match node.take::<M>(index, &rcu) {
             None => None,

@@ -93,7 +93,8 @@ impl<M: Machine> Space<M> {
         if node.base() >= from {
             self.share_segments(node, copy, order)?;
         }
-        let used = node.lock(order).used();
+        let first = if from > node.base() { node.index(from) } else { 0 };
+        let used = node.lock(order).used_in(&(first..ENTRIES as u16));
         let mut is_first = true;
         let mut may_stop = |index: u16, reached: &mut usize| {
             if core::mem::replace(&mut is_first, false) || !should_give_way() {
@@ -105,10 +106,7 @@ impl<M: Machine> Space<M> {
         if node.level() == 1 {
             // Nobody else knows the child's nodes yet: locked once for all leaves.
             let mut locked = copy.lock(order);
-            for index in used {
-                if is_below(node, index, from) {
-                    continue;
-                }
+            for (index, _) in node.entries(used) {
                 may_stop(index, reached)?;
                 loop {
                     match self.share_leaf(node, &mut locked, index, child, rcu) {
@@ -129,10 +127,7 @@ impl<M: Machine> Space<M> {
             }
             return Ok(());
         }
-        for index in used {
-            if is_below(node, index, from) {
-                continue;
-            }
+        for (index, _) in node.entries(used) {
             let Some(next) = node.child::<M>(index, rcu) else { continue };
             may_stop(index, reached)?;
             let new = match copy.child::<M>(index, rcu) {
@@ -204,11 +199,6 @@ impl<M: Machine> Space<M> {
             }
         }
     }
-}
-
-/// Does what entry `index` of `node` spans end at or below `addr`?
-fn is_below(node: &Node, index: u16, addr: usize) -> bool {
-    addr.saturating_sub(node.address(index)) >= node.span()
 }
 
 /// What became of a leaf of the parent's.

@@ -171,16 +171,16 @@ impl<'a, 'o, 'g, M: Machine, P: Pass<'g, M>> Walk<'a, 'o, 'g, M, P> {
     #[expect(clippy::arithmetic_side_effects, reason = "spans of user memory; end is not zero")]
     fn range(&mut self, node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
         let Range { start, end } = range;
+        if is_part_of_entry(node, start, end) {
+            return self.below(node, start..end);
+        }
         let span = node.span();
         let reached = self.reached;
         // Entries that lie whole in the range.
-        let low = start.next_multiple_of(span).max(node.base());
+        let low = (start + (span - 1)) & !(span - 1);
         let high = end & !(span - 1);
-        if low >= high && start / span == (end - 1) / span {
-            return self.below(node, start..end);
-        }
-        if !start.is_multiple_of(span) && reached < low {
-            self.below(node, start..start.next_multiple_of(span))?;
+        if start < low && reached < low {
+            self.below(node, start..low)?;
         }
         if low < high && reached < high {
             let from = node.index(low.max(reached));
@@ -206,29 +206,39 @@ impl<'a, 'o, 'g, M: Machine, P: Pass<'g, M>> Walk<'a, 'o, 'g, M, P> {
                 }
             }
         }
-        if !end.is_multiple_of(span) {
+        if high < end {
             self.below(node, high..end)?;
         }
         Ok(())
     }
 
     /// Goes on below the entry of `node` in which `start..end` lies.
-    fn below(&mut self, node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
+    fn below(&mut self, mut node: &'g Node, range: Range<usize>) -> Result<(), Stop> {
         let Range { start, end } = range;
-        if node.level() == 1 {
-            P::leaf(self, start, end)?;
-            self.gets_on = true;
-            return Ok(());
-        }
-        loop {
+        while node.level() > 1 {
             if let Some(child) = node.child::<M>(node.index(start), self.rcu) {
+                if is_part_of_entry(child, start, end) {
+                    node = child;
+                    continue;
+                }
                 return self.range(child, start..end);
             }
             if !self.space.grow_tree(node, start, P::Op::CREATES, self.order)? {
                 return if P::Op::CREATES { Err(VmError::Fault.into()) } else { Ok(()) };
             }
         }
+        P::leaf(self, start, end)?;
+        self.gets_on = true;
+        Ok(())
     }
+}
+
+/// Does `start..end`, a part of `node`, lie within one of its entries, and not make it up?
+#[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "end is not zero, and a span is a power of two")]
+fn is_part_of_entry(node: &Node, start: usize, end: usize) -> bool {
+    let span = node.span();
+    (start ^ (end - 1)) < span && (start | end) & (span - 1) != 0
 }
 
 /// Does everything that [`Change`] may find no memory for, so that an operation that fails has changed nothing: tables at the ends, leaves of

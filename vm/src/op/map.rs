@@ -68,14 +68,15 @@ impl<M: Machine> Space<M> {
         let refused = |count, limit| {
             count > limit || (fixed && self.is_hole_refused(count, limit, &(hint..hint.saturating_add(len))))
         };
+        let mut op = MapOp { start: hint, attrs };
         let start = self.counted(1 + usize::from(fixed), refused, |tally| {
             if !fixed {
-                let start = self.map_somewhere(hint, len, attrs, flags.contains(MapFlags::LOW_2G))?.0;
-                tally.mapped(self, start..start + len);
-                return Ok(start);
+                self.map_somewhere(hint, len, &mut op, flags.contains(MapFlags::LOW_2G))?;
+                tally.mapped(self, op.start..op.start + len);
+                return Ok(op.start);
             }
             self.check_range(hint, len, flags.contains(MapFlags::LOW))?;
-            tally.of(self, hint..hint + len, || self.map_at(hint, len, attrs, flags))?;
+            tally.of(self, hint..hint + len, || self.map_at(&mut op, len, flags))?;
             Ok(hint)
         })?;
         // As on Linux, failing to populate is not an error of mmap.
@@ -88,11 +89,12 @@ impl<M: Machine> Space<M> {
         Ok(VirtAddr(start))
     }
 
-    /// Maps `start..start + len`, a checked range, in place of what is there; with NOREPLACE only if nothing is.
+    /// Maps `len` bytes, a checked range, in place of what is there; with NOREPLACE only if nothing is.
     #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
-    fn map_at(&self, start: usize, len: usize, attrs: MappingAttrs, flags: MapFlags) -> Result<(), VmError> {
+    fn map_at(&self, op: &mut MapOp, len: usize, flags: MapFlags) -> Result<(), VmError> {
+        let start = op.start;
         if !flags.contains(MapFlags::NOREPLACE) {
-            return self.apply(start, start + len, &mut MapOp { start, attrs }, &mut order::begin());
+            return self.apply(start, start + len, op, &mut order::begin());
         }
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
@@ -100,7 +102,7 @@ impl<M: Machine> Space<M> {
         if !self.is_free(start, start + len, order) {
             return Err(VmError::Exists);
         }
-        self.apply(start, start + len, &mut MapOp { start, attrs }, order)
+        self.apply(start, start + len, op, order)
     }
 
     /// Is `start..start + len` a run of whole pages that a program may have? Below `USER_START` only with `low`.

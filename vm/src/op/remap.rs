@@ -244,9 +244,10 @@ impl<M: Machine> Space<M> {
             })?;
             new_addr
         } else {
-            let target = self.map_somewhere(0, new_len, attrs.clone(), false)?;
-            tally.mapped(self, target.0..target.0 + new_len);
-            target
+            let mut op = MapOp { start: 0, attrs: attrs.clone() };
+            self.map_somewhere(0, new_len, &mut op, false)?;
+            tally.mapped(self, op.start..op.start + new_len);
+            VirtAddr(op.start)
         };
         let mut is_moved = false;
         let moved = tally.of(self, old..old + used, || {

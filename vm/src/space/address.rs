@@ -10,10 +10,10 @@
 
 use super::pieces::{Piece, between_pieces};
 use super::{AddressLayout, Placement, Space, USER_START};
-use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::addr::PAGE_SIZE;
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::node::segment::{MappingAttrs, SegFlags};
+use crate::node::segment::SegFlags;
 use crate::op::map::MapOp;
 use crate::order::Order;
 use core::ops::Range;
@@ -49,22 +49,18 @@ impl AddressLayout {
 }
 
 impl<M: Machine> Space<M> {
-    /// Maps `len` bytes at `hint` if that is free, else where there is room.
+    /// Maps `len` bytes at `hint` if that is free, else where there is room: `op.start` says where.
     #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
     pub(crate) fn map_somewhere(
         &self,
         hint: usize,
         len: usize,
-        attrs: MappingAttrs,
+        op: &mut MapOp,
         low: bool,
-    ) -> Result<VirtAddr, VmError> {
+    ) -> Result<(), VmError> {
         let hint = hint & !(PAGE_SIZE - 1);
-        if hint == 0
-            && !low
-            && self.multithreaded.load(Ordering::Relaxed)
-            && let Some(start) = self.map_in_span(len, &attrs)?
-        {
-            return Ok(start);
+        if hint == 0 && !low && self.multithreaded.load(Ordering::Relaxed) && self.map_in_span(len, op)? {
+            return Ok(());
         }
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
@@ -74,13 +70,12 @@ impl<M: Machine> Space<M> {
             && self.check_range(hint, len, false).is_ok()
             && self.is_free(hint, hint + len, order)
             && self.next_piece(hint + len, order).is_none_or(|p| guarded_start(&p) >= hint + len);
-        let start = match wanted {
+        op.start = match wanted {
             true => hint,
             false if low => self.find_low(len, order)?,
             false => self.find_gap(layout, len, order)?,
         };
-        self.apply(start, start + len, &mut MapOp { start, attrs }, order)?;
-        Ok(VirtAddr(start))
+        self.apply(op.start, op.start + len, op, order)
     }
 
     /// The lowest free run of `len` bytes where MAP_32BIT wants one.

@@ -9,10 +9,9 @@
 
 use super::Space;
 use super::pieces::between_pieces;
-use crate::addr::{LEAF_SPAN, PAGE_SIZE, VirtAddr};
+use crate::addr::{LEAF_SPAN, PAGE_SIZE};
 use crate::error::VmError;
 use crate::machine::Machine;
-use crate::node::segment::MappingAttrs;
 use crate::once::OnceBox;
 use crate::op::map::MapOp;
 use crate::order::Span as SpanLevel;
@@ -77,13 +76,13 @@ impl Spans {
 }
 
 impl<M: Machine> Space<M> {
-    /// Maps `len` bytes in this CPU's span. None: too large for that, or there is no span to be had.
+    /// Maps `len` bytes in this CPU's span; `op.start` says where. False: too large for that, or there is no span to be had.
     #[expect(clippy::arithmetic_side_effects, reason = "a span in user memory")]
-    pub(crate) fn map_in_span(&self, len: usize, attrs: &MappingAttrs) -> Result<Option<VirtAddr>, VmError> {
+    pub(crate) fn map_in_span(&self, len: usize, op: &mut MapOp) -> Result<bool, VmError> {
         if len > SPAN_BYTES / 4 {
-            return Ok(None);
+            return Ok(false);
         }
-        let Some(slot) = self.spans.this()? else { return Ok(None) };
+        let Some(slot) = self.spans.this()? else { return Ok(false) };
         let mut span = slot.span.lock();
         let order = &mut order::begin();
         let align = if len >= LEAF_SPAN { LEAF_SPAN } else { PAGE_SIZE };
@@ -95,11 +94,11 @@ impl<M: Machine> Space<M> {
             None => match self.search(&span, &place, order) {
                 Some(start) => start,
                 None => {
-                    let Some((start, next)) = self.take_span() else { return Ok(None) };
+                    let Some((start, next)) = self.take_span() else { return Ok(false) };
                     *span = Span { start, end: start + SPAN_BYTES, next };
                     match place(span.next, span.start) {
                         Some(start) => start,
-                        None => return Ok(None),
+                        None => return Ok(false),
                     }
                 }
             },
@@ -108,11 +107,12 @@ impl<M: Machine> Space<M> {
         if !self.is_free(start, start + len, order) {
             span.next = 0;
             span.start = 0;
-            return Ok(None);
+            return Ok(false);
         }
         span.next = span.next.min(start);
-        self.apply(start, start + len, &mut MapOp { start, attrs: attrs.clone() }, order)?;
-        Ok(Some(VirtAddr(start)))
+        op.start = start;
+        self.apply(start, start + len, op, order)?;
+        Ok(true)
     }
 
     /// A hole in the span, from the top.

@@ -29,6 +29,8 @@ struct CpuTlb {
     owners: [AtomicU64; MAX_ASIDS],
     /// Next address-space id to give away.
     next: AtomicUsize,
+    /// The slot that was asked for last.
+    last: AtomicUsize,
 }
 
 impl CpuTlb {
@@ -37,12 +39,19 @@ impl CpuTlb {
             loaded: AtomicU64::new(0),
             owners: [const { AtomicU64::new(0) }; MAX_ASIDS],
             next: AtomicUsize::new(0),
+            last: AtomicUsize::new(0),
         }
     }
 
     /// The address-space id of `space` on this CPU.
     fn find<M: Machine>(&self, space: u64) -> Option<Asid> {
-        let slot = self.owners.iter().take(M::ASIDS).position(|o| o.load(Ordering::Relaxed) == space)?;
+        let owners = self.owners.get(..M::ASIDS).unwrap_or(&self.owners);
+        let is_owner = |owner: &AtomicU64| owner.load(Ordering::Relaxed) == space;
+        let mut slot = self.last.load(Ordering::Relaxed);
+        if !owners.get(slot).is_some_and(is_owner) {
+            slot = owners.iter().position(is_owner)?;
+            self.last.store(slot, Ordering::Relaxed);
+        }
         Some(Asid { number: slot as u16 + 1, flush: M::ASIDS == 1 })
     }
 
@@ -54,6 +63,7 @@ impl CpuTlb {
         let slot = self.next.load(Ordering::Relaxed) % M::ASIDS.clamp(1, MAX_ASIDS);
         self.next.store(slot + 1, Ordering::Relaxed);
         self.owners[slot % MAX_ASIDS].store(space, Ordering::Relaxed);
+        self.last.store(slot, Ordering::Relaxed);
         Asid { number: slot as u16 + 1, flush: true }
     }
 

@@ -33,9 +33,8 @@ impl Affinity {
     /// The one CPU that is allowed, if it is only one.
     pub(super) fn only(&self) -> Option<CpuId> {
         let words = self.words();
-        if words.iter().map(|w| w.count_ones()).sum::<u32>() != 1 {
-            return None;
-        }
-        words.iter().position(|w| *w != 0).map(|n| n as u32 * 64 + words[n].trailing_zeros())
+        let (n, word) = words.iter().enumerate().find(|(_, word)| **word != 0)?;
+        let is_only = word.is_power_of_two() && words.iter().skip(n + 1).all(|word| *word == 0);
+        is_only.then(|| n as u32 * 64 + word.trailing_zeros())
     }
 }

@@ -241,7 +241,7 @@ impl Process {
 
     pub(crate) fn threads_remove(&self, thread: &Arc<Thread>) {
         if thread.tid() == self.pid() {
-            *self.name_at_exit.lock() = thread.comm().0;
+            *self.name_at_exit.lock() = thread.comm_padded();
         }
         self.threads.lock().retain(|t| !Arc::ptr_eq(t, thread));
     }
@@ -350,8 +350,13 @@ impl Thread {
 
     /// The name, without trailing NULs.
     pub fn comm(&self) -> ([u8; 16], usize) {
-        let comm = *self.comm.lock();
+        let comm = self.comm_padded();
         (comm, comm.iter().position(|b| *b == 0).unwrap_or(15))
+    }
+
+    /// The name, NUL padded.
+    pub fn comm_padded(&self) -> [u8; 16] {
+        *self.comm.lock()
     }
 
     /// Sets the name: 15 bytes at most.

@@ -161,7 +161,8 @@ fn show(told: &[AtomicU64], number: usize, args: [usize; 6], result: &Result<usi
         Err(errno) => errno.0,
     };
     let asks = table::asks(number);
-    let mut line = Line { program: proc::current().comm().0, number, arguments: [Told::Nothing; 6], error };
+    let mut line =
+        Line { program: proc::current().comm_padded(), number, arguments: [Told::Nothing; 6], error };
     for (n, (told, value)) in line.arguments.iter_mut().zip(args).enumerate() {
         let structure = asks.structures >> n & 1 != 0;
         if let Some(words) = structure.then(|| UserPtr::<[u64; 2]>::new(value).read().ok()).flatten() {

@@ -141,7 +141,7 @@ impl Subject<'_> {
         for number in self.numbers(thread.process.pid()) {
             fields.int(number)?;
         }
-        fields.bytes(&thread.comm().0)?;
+        fields.bytes(&thread.comm_padded())?;
         let mut arguments = [0; ARGUMENTS];
         let range = thread.process.memory.lock().arguments;
         let length = range.1.saturating_sub(range.0).min(ARGUMENTS.saturating_sub(1));

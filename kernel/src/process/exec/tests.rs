@@ -139,7 +139,7 @@ fn a_program_is_loaded_with_its_arguments_on_its_stack() {
             let found: StdVec<_> = (1..=4).map(|n| text(word(n))).collect();
             assert_eq!(found, [&b"/bin"[..], b"-x", b"/script", b"one"]);
             assert_eq!((word(5), text(word(6)), word(7)), (0, b"A=b".to_vec(), 0));
-            assert_eq!(crate::process::current().comm().0[..7], *b"script\0");
+            assert_eq!(crate::process::current().comm_padded()[..7], *b"script\0");
         });
         assert_eq!(child.wait(), 0);
     });

@@ -22,7 +22,7 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
     let process = &thread.process;
     match option {
         pr::PR_SET_NAME => set_name(&thread, a),
-        pr::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm().0).map(|()| 0),
+        pr::PR_GET_NAME => UserPtr::<[u8; 16]>::new(a).write(&thread.comm_padded()).map(|()| 0),
 
         pr::PR_SET_DUMPABLE if a <= 1 => {
             process.set_dumpable(a == 1);

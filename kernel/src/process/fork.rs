@@ -118,14 +118,14 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
     let (blocked, persona) = (parent.blocked.load(Ordering::Relaxed), parent.personality.get());
     let attributes = parent.attributes.inherit();
-    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted };
+    let comm = parent.comm_padded();
+    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
     } else {
         new_process(request, id, parts)?
     };
-    thread.set_comm(&parent.comm().0);
     if request.has(abi::CLONE_CHILD_CLEARTID) {
         thread.clear_tid.store(request.child_tid, Ordering::Relaxed);
     }
@@ -171,6 +171,7 @@ struct Parts {
     rseq: rseq::Registration,
     /// For the process if it is new, else for the thread.
     counted: Option<Charge>,
+    comm: [u8; 16],
 }
 
 /// Makes the new thread or process visible to others. The last step that can fail comes first.
@@ -225,7 +226,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         rseq: parts.rseq,
         personality: Personality::new(parts.persona),
         attributes: parts.attributes,
-        comm: SpinLock::new([0; 16], &COMM),
+        comm: SpinLock::new(parts.comm, &COMM),
         restart: SpinLock::new((0, 0), &RESTART),
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
         executing: SpinLock::new(None, &EXECUTING),
@@ -333,7 +334,8 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     })?;
     let rseq = rseq::Registration::default();
     let (credentials, persona, attributes) = (Credentials::root()?, Persona::default(), Attributes::new());
-    let parts = Parts { files, fs, credentials, space, blocked: 0, persona, attributes, rseq, counted: None };
+    let (blocked, counted, comm) = (0, None, [0; 16]);
+    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().try_push(thread.clone())?;

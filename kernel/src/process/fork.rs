@@ -197,12 +197,22 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
     }
     process.threads.lock().try_push(thread.clone())?;
     process.id.publish_process(process.clone());
-    if let Err(errno) = session::group::join(process, &super::current(), start) {
-        process.id.withdraw_process();
-        process.threads.lock().clear();
-        return Err(errno);
+    let maker = super::current();
+    let joined = {
+        let mut children = maker.process.family.children();
+        // Most are their maker's children, and become so under the same lock.
+        session::group::join(process, &maker, &mut children, start)
+            .map(|()| process.parent_pid() == maker.process.pid() && children.add(process))
+    };
+    match joined {
+        Ok(true) => {}
+        Ok(false) => family::add(process),
+        Err(errno) => {
+            process.id.withdraw_process();
+            process.threads.lock().clear();
+            return Err(errno);
+        }
     }
-    family::add(process);
     Ok(())
 }
 

@@ -18,6 +18,7 @@
 use super::Session;
 use crate::errno::{ERESTARTNOINTR, Errno, Result};
 use crate::lock_order as level;
+use crate::process::family::Children;
 use crate::process::ids::{self, Id};
 use crate::process::list::{Link, Linked, List, NOBODY};
 use crate::process::{Current, Pid, Process, signal, signal_pending};
@@ -145,13 +146,12 @@ pub fn start_fork(maker: &Current) -> Result<ForkStart> {
     if signal_pending() { Err(ERESTARTNOINTR) } else { Ok(ForkStart(group, begun)) }
 }
 
-/// `child`, which has not run yet, joins the group of its maker, the running thread's process. The signals that the group was sent since `start` wait for it
-/// too.
+/// `child`, which has not run yet, joins the group of its maker, the running thread's process, whose `children` the caller has locked: so it stays in its
+/// group meanwhile. The signals that the group was sent since `start` wait for the child too.
 ///
 /// # Errors
 /// None, unless the maker is in no group.
-pub fn join(child: &Arc<Process>, maker: &Current, start: ForkStart) -> Result {
-    let _still = maker.process.family.children();
+pub fn join(child: &Arc<Process>, maker: &Current, _children: &mut Children, start: ForkStart) -> Result {
     let group = maker.process.group();
     let begun = start.1.filter(|_| start.0 == group);
     ids::look_at_group(group, |found| {

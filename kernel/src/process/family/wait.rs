@@ -3,7 +3,7 @@
 
 use super::children::{Children, Standing};
 use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process::{Pid, Process, Thread, family, find_process};
+use crate::process::{Pid, Process, Thread, family, find_process, ids};
 use crate::sched::{Sleep, Times};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -194,14 +194,17 @@ fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Option<Event>> 
         (Standing::Continued, options.continued),
     ];
     let found = if let Target::Pid(pid) = options.target {
-        let child =
-            find_process(pid).filter(|c| c.parent_pid() == process.pid() && meant(c)).ok_or(Errno::ECHILD)?;
-        children.update(&child);
-        let standing = children.standing(&child);
-        if standing == Standing::Gone {
-            return Err(Errno::ECHILD);
+        let look = |child: &Process| {
+            (child.parent_pid() == process.pid() && meant(child)).then(|| {
+                children.update(child);
+                children.standing(child)
+            })
+        };
+        match ids::look_at(pid, look).flatten() {
+            None | Some(Standing::Gone) => return Err(Errno::ECHILD),
+            Some(standing) if asked.contains(&(standing, true)) => find_process(pid),
+            Some(_) => None,
         }
-        asked.contains(&(standing, true)).then_some(child)
     } else {
         if options.continued {
             // Those who were sent SIGCONT just now are among the stopped.

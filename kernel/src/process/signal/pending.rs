@@ -21,7 +21,8 @@ lock_class! { static PENDING: LockClass = ("pending signals", level::PendingSign
 #[derive(Default)]
 pub struct PendingSet {
     pub set: u64,
-    infos: VecDeque<Queued>,
+    /// None until the first comes: most threads and processes end without one.
+    infos: Option<VecDeque<Queued>>,
 }
 
 /// A signal with what it carries.
@@ -34,14 +35,15 @@ struct Queued {
 /// Signals that go with their process or thread as they are.
 const FEW: usize = 64;
 
-/// Signals that waited for a process or thread that ends. Empty if they are few.
+/// Signals that waited for a process or thread that ends. None if they are few.
 #[must_use]
-pub struct ManySignals(VecDeque<Queued>);
+pub struct ManySignals(Option<VecDeque<Queued>>);
 
 impl ManySignals {
     /// Gives way.
     pub fn drop_in_turns(self) {
-        for (n, signal) in self.0.into_iter().enumerate() {
+        let Some(signals) = self.0 else { return };
+        for (n, signal) in signals.into_iter().enumerate() {
             drop(signal);
             if n.is_multiple_of(FEW) {
                 let _ = crate::sched::give_way();
@@ -79,7 +81,7 @@ impl Allowance {
 
 impl PendingSet {
     pub(super) const fn new() -> Self {
-        Self { set: 0, infos: VecDeque::new() }
+        Self { set: 0, infos: None }
     }
 
     /// Queues a signal. A standard signal that waits already is dropped; without memory only its bit is set. The kernel's own standard signals, and
@@ -92,7 +94,7 @@ impl PendingSet {
         if let Some(of) = info.timer {
             // A timer has one signal waiting at a time, whatever else waits under that number. Looked for only where there may be
             // one: thousands of timers may go off together.
-            let mut infos = self.infos.iter_mut().take(if of.again { usize::MAX } else { 0 });
+            let mut infos = self.infos.iter_mut().flatten().take(if of.again { usize::MAX } else { 0 });
             if let Some(waiting) = infos.find(|q| q.info.timer.is_some_and(|t| t.id == of.id)) {
                 waiting.info.timer = info.timer;
                 waiting.info.add_overrun(1);
@@ -104,9 +106,10 @@ impl PendingSet {
         let unlimited = info.signal < FIRST_REALTIME && info.code >= 0;
         let of = if unlimited { Allowance { limit: UNLIMITED, ..of } } else { of };
         let charge = if info.timer.is_some() { Ok(None) } else { of.charge().map(Some) };
+        let infos = self.infos.get_or_insert_default();
         let queued = match charge {
-            Ok(charge) if self.infos.try_reserve(1).is_ok() => {
-                self.infos.push_back(Queued { info: *info, _charge: charge });
+            Ok(charge) if infos.try_reserve(1).is_ok() => {
+                infos.push_back(Queued { info: *info, _charge: charge });
                 true
             }
             _ => false,
@@ -127,10 +130,12 @@ impl PendingSet {
             return None;
         }
         let signal = first.trailing_zeros() + 1;
-        let at = self.infos.iter().position(|q| q.info.signal == signal);
-        let queued = at.and_then(|n| self.infos.remove(n));
+        let queued = self.infos.as_mut().and_then(|infos| {
+            let at = infos.iter().position(|q| q.info.signal == signal)?;
+            infos.remove(at)
+        });
         let info = queued.map_or(Info { code: 0, ..Info::kernel(signal) }, |q| q.info);
-        if !self.infos.iter().any(|q| q.info.signal == signal) {
+        if !self.infos.iter().flatten().any(|q| q.info.signal == signal) {
             self.set &= !bit(signal);
         }
         Some(info)
@@ -138,14 +143,15 @@ impl PendingSet {
 
     /// Takes out what is too much to drop where nobody may sleep, once nobody takes signals from here any more.
     pub(super) fn take_many(&mut self) -> ManySignals {
-        let many = self.infos.len() > FEW;
-        ManySignals(if many { core::mem::take(&mut self.infos) } else { VecDeque::new() })
+        ManySignals(self.infos.take_if(|infos| infos.len() > FEW))
     }
 
     pub(super) fn discard(&mut self, signals: u64) {
         if self.set & signals != 0 {
             self.set &= !signals;
-            self.infos.retain(|q| bit(q.info.signal) & signals == 0);
+            if let Some(infos) = &mut self.infos {
+                infos.retain(|q| bit(q.info.signal) & signals == 0);
+            }
         }
     }
 }

@@ -33,6 +33,10 @@ pub(super) fn end_process_soon(thread: &Arc<Thread>, status: i32) {
 
 /// Makes every other thread of the process end; none is added any more. Gives way.
 pub(super) fn kill_others(thread: &Arc<Thread>) {
+    // None but the running thread adds one: alone it stays so.
+    if thread.process.alive.load(Ordering::Acquire) == 1 {
+        return;
+    }
     thread.process.visit_threads(|other| {
         if !Arc::ptr_eq(other, thread) {
             other.notify(true);

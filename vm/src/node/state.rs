@@ -187,3 +187,23 @@ impl DoubleEndedIterator for Used {
         Some(self.end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn entries_are_gone_through_from_both_ends_as_their_lines_say() {
+        for groups in [0, 1, 1 << 63, 0b1011 << 7, u64::MAX, 0x8000_4000_0000_0081] {
+            for range in [0..512, 3..512, 0..8, 8..9, 60..61, 57..200, 0..509, 64..64, 512..512] {
+                let state = NodeState { groups, ..NodeState::new() };
+                let expected: Vec<u16> = range.clone().filter(|i| groups >> (i / 8) & 1 != 0).collect();
+                let mut backwards: Vec<u16> = state.used_in(&range).rev().collect();
+                backwards.reverse();
+                assert_eq!(state.used_in(&range).collect::<Vec<_>>(), expected, "{groups:#x}, {range:?}");
+                assert_eq!(backwards, expected, "{groups:#x}, {range:?}, backwards");
+            }
+        }
+    }
+}

@@ -267,6 +267,8 @@ sync::lock_order! {
     level TimerQueue;
     /// A CPU's tasks. One at a time: who balances only tries the second.
     level RunQueue;
+    /// The CPUs that a task may run on, while that changes or is handed on.
+    level Affinity;
 
     // Spinning locks: memory.
 

@@ -16,7 +16,7 @@ use crate::arch;
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use intrusive_collections::{KeyAdapter, RBTree, intrusive_adapter};
+use intrusive_collections::{Bound, KeyAdapter, RBTree, intrusive_adapter};
 use sync::level::Held;
 use sync::machine::{self, CpuId};
 use sync::{SpinGuard, SpinLock, lock_class, per_cpu};
@@ -38,6 +38,8 @@ const SLEEPER_BONUS: u64 = 3_000_000;
 const PREEMPTION_LEAD: u64 = 1_000_000;
 /// CPUs looked at when an idle one is wanted.
 const SEARCH: u32 = 16;
+/// Tasks looked at for one that an idle CPU may take: as many may wait as a program likes, and the queue is locked meanwhile.
+const LOOKS: usize = 32;
 
 /// The tasks of one CPU.
 pub(super) struct Queue {
@@ -48,6 +50,10 @@ pub(super) struct Queue {
     pub idle: Option<Arc<Task>>,
     /// Where the CPU's virtual time stands; never goes back.
     time: u64,
+    /// How many of `waiting` may run elsewhere.
+    movable: u32,
+    /// The run time of the task at which the last look for one to take away ended.
+    looked: Option<u64>,
 }
 
 #[repr(align(64))]
@@ -71,14 +77,14 @@ struct Shown {
 /// What idle CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
 #[repr(align(64))]
 struct Stealable(
-    /// More tasks wait than the CPU is about to run.
+    /// More tasks wait than the CPU is about to run, and some may run elsewhere.
     AtomicBool,
 );
 
 per_cpu! {
     static QUEUES: CpuQueue = CpuQueue {
         queue: SpinLock::new(
-            Queue { waiting: RBTree::new(RunAdapter::NEW), current: None, idle: None, time: 0 },
+            Queue::new(),
             &RUN_QUEUE,
         ),
         waiting: AtomicU32::new(0),
@@ -133,11 +139,17 @@ pub(super) fn show_idle(idle: bool) {
 }
 
 impl Queue {
+    const fn new() -> Queue {
+        let waiting = RBTree::new(RunAdapter::NEW);
+        Queue { waiting, current: None, idle: None, time: 0, movable: 0, looked: None }
+    }
+
     /// Puts a task on the queue; `cpu` is this queue's.
     fn put(&mut self, cpu: CpuId, task: Arc<Task>) {
         task.cpu.store(cpu, Ordering::Relaxed);
         // Who sees the link sees the CPU too: `is_waiting_on`.
         fence(Ordering::Release);
+        self.count(&task);
         self.waiting.insert(task);
         let shown = &QUEUES.of(cpu).waiting;
         let waiting = shown.load(Ordering::Relaxed) + 1;
@@ -153,12 +165,24 @@ impl Queue {
     /// Takes the task whose turn it is.
     pub(super) fn take_first(&mut self, cpu: CpuId) -> Option<Arc<Task>> {
         let task = self.waiting.front_mut().remove()?;
-        self.taken(cpu);
+        self.taken(cpu, &task);
         self.time = self.time.max(task.vruntime.load(Ordering::Relaxed));
         Some(task)
     }
 
-    fn taken(&self, cpu: CpuId) {
+    /// Counts a task that waits, as its affinity is now.
+    fn count(&mut self, task: &Task) {
+        let movable = task.affinity().only().is_none();
+        task.movable.store(movable, Ordering::Relaxed);
+        self.movable += u32::from(movable);
+    }
+
+    fn uncount(&mut self, task: &Task) {
+        self.movable -= u32::from(task.movable.load(Ordering::Relaxed));
+    }
+
+    fn taken(&mut self, cpu: CpuId, task: &Task) {
+        self.uncount(task);
         let shown = &QUEUES.of(cpu).waiting;
         let waiting = shown.load(Ordering::Relaxed) - 1;
         shown.store(waiting, Ordering::Relaxed);
@@ -168,21 +192,27 @@ impl Queue {
     /// Says whether others may take tasks. An idle CPU has one that it was woken for.
     fn show_stealable(&self, cpu: CpuId, waiting: u32) {
         let idles = matches!((&self.current, &self.idle), (Some(now), Some(idle)) if Arc::ptr_eq(now, idle));
-        let (shown, stealable) = (&QUEUES.of(cpu).stealable.0, waiting > u32::from(idles));
+        let (shown, stealable) =
+            (&QUEUES.of(cpu).stealable.0, self.movable > 0 && waiting > u32::from(idles));
         if shown.load(Ordering::Relaxed) != stealable {
             shown.store(stealable, Ordering::Relaxed);
         }
     }
 
-    /// Takes the last task that `thief` may run and whose registers are saved.
+    /// Takes a task that `thief` may run and whose registers are saved, of those whose turn comes last. Goes on where the last look ended.
     fn take_for(&mut self, cpu: CpuId, thief: CpuId) -> Option<Arc<Task>> {
-        let mut cursor = self.waiting.back_mut();
-        while let Some(task) = cursor.get() {
+        let mut cursor = match self.looked.take() {
+            Some(key) => self.waiting.upper_bound_mut(Bound::Excluded(&key)),
+            None => self.waiting.back_mut(),
+        };
+        for _ in 0..LOOKS {
+            let task = cursor.get()?;
             if task.affinity().allows(thief) && !task.on_cpu.load(Ordering::Acquire) {
-                let task = cursor.remove();
-                self.taken(cpu);
-                return task;
+                let task = cursor.remove()?;
+                self.taken(cpu, &task);
+                return Some(task);
             }
+            self.looked = Some(task.vruntime.load(Ordering::Relaxed));
             cursor.move_prev();
         }
         None
@@ -361,12 +391,17 @@ pub(super) fn move_if_needed(task: &Task) {
     let runs = queue.current.as_ref().is_some_and(|c| Arc::as_ptr(c) == core::ptr::from_ref(task));
     let waits = is_waiting_on(task, cpu);
     if (runs || waits) && task.affinity().allows(cpu) {
+        if waits {
+            queue.uncount(task);
+            queue.count(task);
+            queue.show_stealable(cpu, load_of(cpu).waiting);
+        }
         return;
     }
     if waits && !task.on_cpu.load(Ordering::Acquire) {
         // SAFETY: under the lock of the queue on whose tree `is_waiting_on` found the task.
         let owned = unsafe { queue.waiting.cursor_mut_from_ptr(task) }.remove();
-        queue.taken(cpu);
+        queue.taken(cpu, task);
         drop(queue);
         owned.into_iter().for_each(start);
         return;
@@ -380,5 +415,55 @@ pub(super) fn move_if_needed(task: &Task) {
         super::switch::schedule();
     } else {
         arch::send_reschedule(cpu);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy::Schedule;
+    use super::super::task::Hardware;
+    use super::*;
+    use crate::testing::in_process;
+    use std::vec::Vec;
+    use sync::machine::MAX_CPUS;
+
+    /// A task that never runs, with `only` for its one CPU.
+    fn task(vruntime: u64, only: Option<CpuId>) -> Arc<Task> {
+        let hardware = Hardware {
+            context: arch::Context::running(),
+            stack: None,
+            fpu: None,
+            segments: arch::Segments::default(),
+            space: None,
+            start: None,
+        };
+        let task = Task::try_new(None, hardware, Schedule::NORMAL).unwrap();
+        task.vruntime.store(vruntime, Ordering::Relaxed);
+        only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));
+        task
+    }
+
+    fn is_shown(cpu: CpuId) -> bool {
+        QUEUES.of(cpu).stealable.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn who_has_only_pinned_tasks_is_not_looked_into() {
+        in_process(|| {
+            let cpu = MAX_CPUS as u32 - 1;
+            let mut queue = Queue::new();
+            for n in 0..100 {
+                queue.put(cpu, task(n, Some(cpu)));
+            }
+            assert!(!is_shown(cpu));
+            queue.put(cpu, task(3, None));
+            assert!(is_shown(cpu));
+            // The tasks at which each look ends are those at which the next begins.
+            let found: Vec<bool> = (0..4).map(|_| queue.take_for(cpu, 0).is_some()).collect();
+            assert_eq!(found, [false, false, false, true]);
+            assert!(!is_shown(cpu) && queue.movable == 0);
+            while queue.take_first(cpu).is_some() {}
+            assert_eq!(load_of(cpu).waiting, 0);
+        });
     }
 }

@@ -87,6 +87,8 @@ pub struct Task {
     /// A `Policy`, and `RESETS`.
     policy: AtomicU32,
     affinity: Affinity,
+    /// It is counted among the tasks of its queue that other CPUs may take. Under that queue's lock.
+    pub(super) movable: AtomicBool,
     exec_ns: AtomicU64,
     user_ticks: AtomicU64,
     system_ticks: AtomicU64,
@@ -182,6 +184,7 @@ impl Task {
             rank: AtomicI32::new(schedule.rank()),
             policy: AtomicU32::new(schedule.word()),
             affinity: Affinity::all(),
+            movable: AtomicBool::new(false),
             exec_ns: AtomicU64::new(0),
             user_ticks: AtomicU64::new(0),
             system_ticks: AtomicU64::new(0),
@@ -294,7 +297,7 @@ impl Task {
     }
 
     pub(super) fn inherit_affinity(&self, parent: &Task) {
-        self.affinity.store(parent.affinity.words());
+        self.affinity.inherit(&parent.affinity);
     }
 
     /// Lets the tasks that wait with the same virtual time go first.

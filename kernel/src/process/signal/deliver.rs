@@ -145,24 +145,26 @@ fn next(thread: &Current) -> Verdict {
 /// The default action of a stop signal. False: the process ends, or was continued since the signal was taken.
 fn stop(thread: &Current, signal: u32) -> bool {
     let process = &thread.process;
+    // The process is stopped; and by this thread.
     let stop = |order: &mut family::Order<'_>| {
         let mut state = process.signals.state.lock_in(order);
-        if state.exit.is_some() || state.run == Run::Runs {
-            return false;
+        if state.exit.is_some() || state.run != Run::Stopping {
+            return (state.run == Run::Stopped, false);
         }
         process.signals.set_stopped(&mut state, true);
+        state.tell_continued = false;
         process.signals.continue_event.store(false, Ordering::Relaxed);
         process.signals.stop_event.store(signal, Ordering::Relaxed);
         process.for_each_thread(|t| t.notify(false));
-        true
+        (true, true)
     };
     let stopped = family::with_parent(process, |_, children, order| {
         let stopped = stop(order);
         children.update(process);
         stopped
     });
-    let stopped = stopped == Some(true);
-    if stopped {
+    let (stopped, tells) = stopped.unwrap_or_default();
+    if tells {
         tell_parent(process, abi::CLD_STOPPED, signal as i32);
     }
     stopped
@@ -172,11 +174,8 @@ fn wait_for_continue(thread: &Current) {
     let signals = &thread.process.signals;
     let go = || (!signals.is_stopped() || signals.must_end(thread)).then_some(());
     // A fatal signal ends the sleep, and is found by the caller's loop.
-    if signals.resumed.wait_shared(Sleep::Killable, None, go).is_err() {
-        let mut state = signals.state.lock();
-        signals.set_stopped(&mut state, false);
-    }
-    if signals.continue_event.load(Ordering::Relaxed) {
+    let killed = signals.resumed.wait_shared(Sleep::Killable, None, go).is_err();
+    if signals.go_on(killed) {
         tell_parent(&thread.process, abi::CLD_CONTINUED, abi::SIGCONT as i32);
     }
 }

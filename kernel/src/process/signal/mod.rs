@@ -13,6 +13,7 @@ pub mod io;
 mod pending;
 pub mod robust;
 pub mod send;
+mod stop;
 
 use crate::errno::{Errno, Result};
 use crate::fs::anon::signalfd::Listeners;
@@ -29,6 +30,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub use info::{Info, TimerSignal};
 pub use pending::{Allowance, ManySignals, PendingSet, Queue};
 pub use send::kernel as send_kernel;
+use stop::Run;
+pub use stop::any_stopped;
 
 lock_class! {
     static SIGNALS: LockClass = ("process signals", level::ProcessSignals);
@@ -133,15 +136,8 @@ struct State {
     /// This thread is about to exec and ends the others.
     exec: Option<super::Pid>,
     run: Run,
-}
-
-/// Does the process run?
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Run {
-    Runs,
-    /// One of its threads has taken a signal that stops, and is about to stop the process unless SIGCONT comes before.
-    Stopping,
-    Stopped,
+    /// It was continued, and the first of its threads that goes on is to tell the parent.
+    tell_continued: bool,
 }
 
 /// The signal side of a process.
@@ -158,13 +154,6 @@ pub struct Signals {
     pub listeners: Listeners,
 }
 
-/// Processes that are stopped: while it is 0, nobody looks for orphaned stopped groups.
-static STOPPED: AtomicU32 = AtomicU32::new(0);
-
-pub fn any_stopped() -> bool {
-    STOPPED.load(Ordering::Relaxed) != 0
-}
-
 impl Signals {
     fn with(actions: Arc<Actions>) -> Self {
         let state = State {
@@ -174,6 +163,7 @@ impl Signals {
             dumping: false,
             exec: None,
             run: Run::Runs,
+            tell_continued: false,
         };
         Self {
             state: SpinLock::new(state, &SIGNALS),
@@ -327,47 +317,6 @@ impl Signals {
             return Ok(false);
         }
         add().map(|()| true)
-    }
-
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    fn set_stopped(&self, state: &mut State, to: bool) {
-        let was = state.run == Run::Stopped;
-        state.run = if to { Run::Stopped } else { Run::Runs };
-        if was != to {
-            self.stopped.store(to, Ordering::SeqCst);
-            if to {
-                STOPPED.fetch_add(1, Ordering::Relaxed)
-            } else {
-                STOPPED.fetch_sub(1, Ordering::Relaxed)
-            };
-        }
-    }
-
-    /// Lets stopped threads look again.
-    pub fn wake_stopped(&self) {
-        self.resumed.wake_all();
-    }
-
-    /// The signal that stopped the process, if the parent has not waited for it yet. With `leave` it can be waited for again.
-    pub fn take_stop(&self, leave: bool) -> Option<u32> {
-        let signal = if leave {
-            self.stop_event.load(Ordering::Relaxed)
-        } else {
-            self.stop_event.swap(0, Ordering::Relaxed)
-        };
-        (signal != 0).then_some(signal)
-    }
-
-    /// Has the process been continued, and the parent not waited for that yet? `leave` as above.
-    pub fn take_continue(&self, leave: bool) -> bool {
-        if leave {
-            self.continue_event.load(Ordering::Relaxed)
-        } else {
-            self.continue_event.swap(false, Ordering::Relaxed)
-        }
     }
 
     /// Is the running thread to end: the process is, or another thread takes its place by exec?

@@ -146,6 +146,7 @@ fn cancel_opposite(
         }
         if state.run == Run::Stopped {
             process.signals.set_stopped(state, false);
+            state.tell_continued = true;
             process.signals.stop_event.store(0, Ordering::Relaxed);
             process.signals.continue_event.store(true, Ordering::Relaxed);
             process.signals.wake_stopped();

@@ -306,6 +306,8 @@ pub fn sigreturn(regs: &mut UserRegs) {
             if let Some(trap) = returned.trap {
                 *thread.trap.lock() = trap;
                 super::send::forced(Info::kernel(abi::SIGSEGV));
+                // `deliver` mends the segments, also if another thread has the signal ignored by then.
+                sched::current().work.set(Work::SIGNAL);
             }
         }
         Err(_) => super::send::forced(Info::kernel(abi::SIGSEGV)),

@@ -10,6 +10,7 @@ use crate::sched::spawn;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
+use sync::SpinGuard;
 use sync::level::Held;
 
 /// Sends to a process; any thread that does not block the signal may take it.
@@ -58,7 +59,17 @@ fn queue_and(
     if process.is_zombie() {
         return Ok(false);
     }
-    let mut state = process.signals.state.lock();
+    queue_locked(process, process.signals.state.lock(), thread, info, must_queue, rests)
+}
+
+fn queue_locked(
+    process: &Arc<Process>,
+    mut state: SpinGuard<'_, State, level::ProcessSignals>,
+    thread: Option<&Arc<Thread>>,
+    info: Info,
+    must_queue: bool,
+    rests: bool,
+) -> Result<bool> {
     let this = bit(info.signal);
     if state.dumping && info.signal != abi::SIGKILL {
         return Ok(false);
@@ -167,18 +178,17 @@ pub fn kernel(process: &Arc<Process>, signal: u32) {
 /// Linux: the instruction could only cause it again.
 pub fn forced(info: Info) {
     let thread = super::super::current();
-    {
-        let mut state = thread.process.signals.state.lock();
-        let (state, held) = state.split();
-        let this = bit(info.signal);
-        let Some(action) = state.actions.get(info.signal, held) else { return };
-        let blocked = thread.blocked.load(Ordering::Relaxed);
-        if blocked & this != 0 || action.is_ignore() {
-            state.actions.set(info.signal, Action::default(), held);
-            thread.blocked.store(blocked & !this, Ordering::Relaxed);
-        }
+    let mut state = thread.process.signals.state.lock();
+    let (locked, held) = state.split();
+    let this = bit(info.signal);
+    let Some(action) = locked.actions.get(info.signal, held) else { return };
+    let blocked = thread.blocked.load(Ordering::Relaxed);
+    if blocked & this != 0 || action.is_ignore() {
+        locked.actions.set(info.signal, Action::default(), held);
+        thread.blocked.store(blocked & !this, Ordering::Relaxed);
     }
-    to_thread(&thread, info);
+    // Under the same lock: another thread may have it ignored in between.
+    let _ = queue_locked(&thread.process, state, Some(&thread), info, false, false);
 }
 
 /// Every process of a group. Gives way at times: no spinning lock is held.

@@ -89,6 +89,17 @@ static void sleeping(void)
 	CHECK(took >= 100 && took < 900);
 }
 
+/* A sleep that a handler ended is not gone on with by restart_syscall, which is only for the kernel to make a program call. */
+static void restarted(void)
+{
+	section("restart_syscall");
+	signal(SIGALRM, on);
+	setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 20000 } }, 0);
+	SHOW(nanosleep(&(struct timespec){ 5, 0 }, 0));
+	SHOW(syscall(SYS_restart_syscall));
+	rings = 0;
+}
+
 /* Works until the bell rings, but not for ever. */
 static void work(void)
 {
@@ -233,6 +244,7 @@ int main(void)
 {
 	clocks();
 	sleeping();
+	restarted();
 	timers();
 	usage();
 	return 0;

@@ -13,6 +13,7 @@ use crate::order::{self, Order};
 use crate::request::{Access, Prot};
 use crate::space::Space;
 use crate::space::pieces::between_pieces;
+use core::ops::Range;
 use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
 
@@ -65,8 +66,15 @@ pub enum FutexKey {
 impl<M: Machine> Space<M> {
     /// Calls `f` with each mapping in order, or those before a fatal signal comes. No lock is held meanwhile; `f` may sleep, as this does.
     pub fn for_each_mapping(&self, f: &mut dyn FnMut(&MappingInfo<'_>)) {
-        let mut at = 0;
-        while let Some(mapping) = self.next_mapping(at, &mut order::begin()) {
+        self.for_each_mapping_in(0..M::USER_END, f);
+    }
+
+    /// The same for what lies in `range`. The first begins there at the earliest, the last may end beyond.
+    pub fn for_each_mapping_in(&self, range: Range<usize>, f: &mut dyn FnMut(&MappingInfo<'_>)) {
+        let mut at = range.start;
+        while let Some(mapping) = self.next_mapping(at, &mut order::begin())
+            && mapping.start < range.end
+        {
             let attrs = &mapping.attrs;
             f(&MappingInfo {
                 start: mapping.start,

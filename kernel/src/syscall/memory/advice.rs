@@ -80,8 +80,8 @@ fn for_each_part(
     mut f: impl FnMut(&MappingInfo<'_>) -> Result,
 ) -> Result {
     let mut result = Ok(());
-    space.for_each_mapping(&mut |m| {
-        if result.is_ok() && m.start < end && m.end > start {
+    space.for_each_mapping_in(start..end, &mut |m| {
+        if result.is_ok() {
             result = f(m);
         }
     });
@@ -107,8 +107,8 @@ fn remove(m: &MappingInfo<'_>, start: usize, end: usize) -> Result {
 /// Is every page of `start..end` mapped?
 fn is_mapped(space: &Space, start: usize, end: usize) -> bool {
     let mut reached = start;
-    space.for_each_mapping(&mut |m| {
-        if m.start <= reached && m.end > reached {
+    space.for_each_mapping_in(start..end, &mut |m| {
+        if m.start == reached {
             reached = m.end;
         }
     });

@@ -52,10 +52,9 @@ pub fn check_data_room(start: usize, end: usize) -> Result {
     let current = process::current();
     let space = current.space();
     let mut more = 0usize;
-    space.for_each_mapping(&mut |m| {
-        let pages = in_pages(m.end.min(end).saturating_sub(m.start.max(start)));
-        if m.start < end && m.end > start && !m.shared && !m.growsdown && !m.prot.contains(vm::Prot::WRITE) {
-            more = more.saturating_add(pages);
+    space.for_each_mapping_in(start..end, &mut |m| {
+        if !m.shared && !m.growsdown && !m.prot.contains(vm::Prot::WRITE) {
+            more = more.saturating_add(in_pages(m.end.min(end).saturating_sub(m.start)));
         }
     });
     if more == 0 || space.usage().data.saturating_add(more) <= most { Ok(()) } else { Err(Errno::ENOMEM) }

@@ -84,6 +84,11 @@ static void removing(void)
 	of_sealed = map(1, MAP_SHARED, sealed);
 	SHOW(madvise(of_sealed, PAGE, MADV_REMOVE));
 	bytes(of_sealed, 1);
+	/* It counts as a write of the file. */
+	fchmod(fd, 04755), futimens(fd, (struct timespec[2]){ { 1, 0 }, { 1, 0 } });
+	SHOW(madvise(shared, PAGE, MADV_REMOVE));
+	fstat(fd, &st);
+	say("  mode %o, written %d", st.st_mode & 07777, st.st_mtime > 1);
 }
 
 static void hints(void)

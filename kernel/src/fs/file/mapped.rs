@@ -67,6 +67,13 @@ pub fn enter(path: &mount::Path) {
     drop(dead);
 }
 
+/// The inode that `object` is the contents of, if it is a file's that has been mapped.
+pub fn inode_of(object: &vm::Object) -> Option<Arc<Inode>> {
+    let inode = find(object.inode_number())?.inode.upgrade()?;
+    let same = inode.object().is_some_and(|own| core::ptr::eq(&*own, object));
+    same.then_some(inode)
+}
+
 /// The mapped file with this inode number.
 pub fn find(number: usize) -> Option<Arc<Mapped>> {
     if number == 0 {

@@ -57,6 +57,14 @@ pub fn check_mode(mode: u32) -> Result {
     }
 }
 
+/// Makes a hole.
+///
+/// # Errors
+/// As `allocate`.
+pub fn punch(inode: &Inode, offset: u64, len: u64) -> Result {
+    allocate(inode, PUNCH_HOLE | KEEP_SIZE, offset, len)
+}
+
 /// fallocate(2). It counts as a write.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 use super::pages;
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
+use crate::fs::file::{mapped, truncate};
 use crate::memory::Space;
 use crate::memory::user::UserSlice;
 use crate::process;
@@ -64,7 +65,7 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         return Ok(0);
     }
     match advice.cast_unsigned() {
-        abi::MADV_REMOVE => for_each_part(space, start, end, |m| remove(m, start, end))?,
+        abi::MADV_REMOVE => for_each_part(space, start, end, |m| remove(m, end))?,
         // As where no range is large enough for a large page.
         abi::MADV_COLLAPSE => for_each_part(space, start, end, |_| Err(Errno::EINVAL))?,
         _ => {}
@@ -88,20 +89,22 @@ fn for_each_part(
     result
 }
 
-/// MADV_REMOVE of the part of a mapping that lies in `start..end`: a hole in what it shares.
+/// MADV_REMOVE of a mapping up to `end`: a hole in what it shares.
 ///
 /// # Errors
 /// EINVAL: locked, or nothing is shared. EACCES: private, or it may never be written.
-fn remove(m: &MappingInfo<'_>, start: usize, end: usize) -> Result {
+fn remove(m: &MappingInfo<'_>, end: usize) -> Result {
     let (Some(object), false) = (m.object, m.locked) else { return Err(Errno::EINVAL) };
     if !m.shared || !m.may_write {
         return Err(Errno::EACCES);
     }
-    let page = |at: usize| {
-        let within = at.saturating_sub(m.start) as u64;
-        m.offset.saturating_add(within) >> PAGE_SHIFT
-    };
-    Ok(object.punch(page(start.max(m.start)), page(end.min(m.end)))?)
+    // The first begins at `start` or later.
+    let len = end.min(m.end).saturating_sub(m.start) as u64;
+    // As a hole that is punched into the file: that counts as a write.
+    match mapped::inode_of(object) {
+        Some(inode) => truncate::punch(&inode, m.offset, len),
+        None => Ok(object.punch(m.offset >> PAGE_SHIFT, m.offset.saturating_add(len) >> PAGE_SHIFT)?),
+    }
 }
 
 /// Is every page of `start..end` mapped?

@@ -203,11 +203,16 @@ impl<T: RcuObject> RcuArc<T> {
 
     /// Holds `object` from now on; the old content is dropped after a grace period.
     pub fn swap(&self, object: Option<Arc<T>>) {
+        drop(self.replace(object));
+    }
+
+    /// Holds `object` from now on, and gives out the old content, which the caller must not drop before a grace period but pass to `defer_arc`, or
+    /// hold a reference elsewhere; so what is given out does that by itself.
+    #[inline]
+    pub fn replace(&self, object: Option<Arc<T>>) -> Option<Deferred<T>> {
         let old = self.object.swap(into_raw(object), Ordering::AcqRel);
-        if !old.is_null() {
-            // SAFETY: from `into_raw`; the exchange gave it to this thread alone.
-            defer_arc(unsafe { Arc::from_raw(old.cast_const()) });
-        }
+        // SAFETY: from `into_raw`; the exchange gave it to this thread alone.
+        (!old.is_null()).then(|| Deferred(Some(unsafe { Arc::from_raw(old.cast_const()) })))
     }
 
     /// Holds `object` if nothing is held; gives it back otherwise.
@@ -220,12 +225,9 @@ impl<T: RcuObject> RcuArc<T> {
         }
     }
 
-    /// Takes the content out. The caller must not drop it before a grace period but pass it to `defer_arc`, or hold a
-    /// reference elsewhere; so what is given out does that by itself.
+    /// Takes the content out, as `replace` does.
     pub fn take(&self) -> Option<Deferred<T>> {
-        let old = self.object.swap(ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: from `into_raw`; the exchange gave it to this thread alone.
-        (!old.is_null()).then(|| Deferred(Some(unsafe { Arc::from_raw(old.cast_const()) })))
+        self.replace(None)
     }
 }
 

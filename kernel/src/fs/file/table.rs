@@ -170,10 +170,10 @@ impl FileTable {
             let mut change = self.change.lock();
             let read = sync::rcu::read();
             let (image, slot) = self.own(index, &mut change, &read)?;
-            let old = slot.file.take();
             file.add_open();
             slot.close_on_exec.store(close_on_exec, Relaxed);
-            slot.file.swap(Some(file));
+            // In one step: no lookup finds the place empty.
+            let old = slot.file.replace(Some(file));
             if index >= CHUNK {
                 image.mark_far(index, true, &read);
             }

@@ -99,10 +99,15 @@ impl Pipe {
         })?)
     }
 
-    pub fn read(&self, out: &mut Output<'_>, wait: bool) -> Result<usize> {
+    /// Reads what is there. `file`: who waits for a byte, and is open meanwhile; None: nobody.
+    ///
+    /// # Errors
+    /// EAGAIN, EFAULT; of who waits EBADF (`File::keep_open`), or a signal.
+    pub fn read(&self, out: &mut Output<'_>, file: Option<&File>) -> Result<usize> {
         if out.left() == 0 {
             return Ok(0);
         }
+        let mut kept = None;
         loop {
             let mut ring = self.ring.lock();
             let n = ring.read(out);
@@ -120,20 +125,21 @@ impl Pipe {
             }
             // Whoever finds nothing tells the other side, too, as on Linux.
             self.writable.signal_owners();
-            if !wait {
-                return Err(EAGAIN);
+            if kept.is_none() {
+                kept = Some(file.ok_or(EAGAIN)?.keep_open()?);
             }
             self.readable
                 .wait(None, || (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
         }
     }
 
+    /// `file`: as for `read`.
     #[expect(clippy::arithmetic_side_effects, reason = "the ring holds no more than its capacity")]
-    pub fn write(&self, from: &mut Input<'_>, wait: bool) -> Result<usize> {
+    pub fn write(&self, from: &mut Input<'_>, file: Option<&File>) -> Result<usize> {
         if from.left() == 0 {
             return Ok(0);
         }
-        let mut done = 0;
+        let (mut done, mut kept) = (0, None);
         let ended = |done: usize, error: Errno| if done > 0 { Ok(done) } else { Err(error) };
         loop {
             if self.readers.load(SeqCst) == 0 {
@@ -167,8 +173,11 @@ impl Pipe {
             if done == 0 {
                 self.readable.signal_owners();
             }
-            if !wait {
-                return ended(done, EAGAIN);
+            if kept.is_none() {
+                match file.ok_or(EAGAIN).and_then(File::keep_open) {
+                    Ok(open) => kept = Some(open),
+                    Err(e) => return ended(done, e),
+                }
             }
             let woken = self.writable.wait(None, || {
                 let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
@@ -180,8 +189,8 @@ impl Pipe {
         }
     }
 
-    /// Waits for a byte; false at the end of the pipe.
-    pub fn wait_data(&self, wait: bool) -> Result<bool> {
+    /// Waits for a byte; false at the end of the pipe. `file`: as for `read`.
+    pub fn wait_data(&self, file: Option<&File>) -> Result<bool> {
         let some = || match self.len.load(SeqCst) {
             0 if self.writers.load(SeqCst) == 0 => Some(false),
             0 => None,
@@ -189,21 +198,25 @@ impl Pipe {
         };
         match some() {
             Some(result) => Ok(result),
-            None if !wait => Err(EAGAIN),
-            None => self.readable.wait(None, some),
+            None => {
+                let _kept = file.ok_or(EAGAIN)?.keep_open()?;
+                self.readable.wait(None, some)
+            }
         }
     }
 
-    /// Waits for room, and returns how much there is. EPIPE if nobody reads.
-    pub fn wait_room(&self, wait: bool) -> Result<usize> {
+    /// Waits for room, and returns how much there is. EPIPE if nobody reads. `file`: as for `read`.
+    pub fn wait_room(&self, file: Option<&File>) -> Result<usize> {
         let room = || {
             let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
             (room > 0 || self.readers.load(SeqCst) == 0).then_some(room)
         };
         let found = match room() {
             Some(found) => found,
-            None if !wait => return Err(EAGAIN),
-            None => self.writable.wait(None, room)?,
+            None => {
+                let _kept = file.ok_or(EAGAIN)?.keep_open()?;
+                self.writable.wait(None, room)?
+            }
         };
         if self.readers.load(SeqCst) == 0 {
             crate::fs::caller::signal_pipe();
@@ -331,14 +344,14 @@ impl FileOps for End {
         if !self.reads {
             return Err(EBADF);
         }
-        self.pipe.read(out, !file.nonblocking())
+        self.pipe.read(out, (!file.nonblocking()).then_some(file))
     }
 
     fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         if !self.writes {
             return Err(EBADF);
         }
-        self.pipe.write(from, !file.nonblocking())
+        self.pipe.write(from, (!file.nonblocking()).then_some(file))
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

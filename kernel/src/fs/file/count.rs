@@ -47,15 +47,6 @@ impl Counted {
             OPEN.give_back(1);
         }
     }
-
-    /// There is a descriptor. Counts the file anew if it was closed: somebody had found it just before, and duplicates it.
-    #[inline]
-    pub fn begin(&self) {
-        if !self.0.load(Relaxed) && !self.0.swap(true, Relaxed) {
-            // Without a limit it is not refused.
-            let _ = OPEN.charge(1, UNLIMITED);
-        }
-    }
 }
 
 impl Drop for Counted {

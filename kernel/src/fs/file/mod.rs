@@ -59,6 +59,16 @@ fn check_end(at: u64, len: usize) -> Result<()> {
     }
 }
 
+/// A file that stays open (`File::keep_open`).
+#[must_use]
+pub struct KeptOpen<'a>(&'a File);
+
+impl Drop for KeptOpen<'_> {
+    fn drop(&mut self) {
+        self.0.drop_open();
+    }
+}
+
 enum Ops {
     Static(&'static dyn FileOps),
     Own(Box<dyn FileOps>),
@@ -75,7 +85,7 @@ pub struct File {
     pub place: Place,
     ops: Ops,
     flags: AtomicU32,
-    /// Descriptors that refer to it, in all tables and on the way.
+    /// Descriptors that refer to it, in all tables, and calls that keep it open.
     opens: AtomicU32,
     counted: Counted,
     /// It counts among the inode's writers.
@@ -208,11 +218,19 @@ impl File {
         Owner::of_open_file(ptr::from_ref(self).addr())
     }
 
-    /// A descriptor refers to it now.
+    /// A descriptor refers to it now: its first one, or one more beside one that stays meanwhile.
     pub fn add_open(&self) {
-        if self.opens.fetch_add(1, Relaxed) == 0 {
-            self.counted.begin();
-        }
+        self.opens.fetch_add(1, Relaxed);
+    }
+
+    /// Keeps it open for a call that sleeps or makes another descriptor: should the last one be closed meanwhile, that takes effect when the call
+    /// ends.
+    ///
+    /// # Errors
+    /// EBADF: it is closed already, though the caller had found it before.
+    pub fn keep_open(&self) -> Result<KeptOpen<'_>> {
+        let kept = self.opens.fetch_update(Relaxed, Relaxed, |n| n.checked_add(1).filter(|_| n != 0));
+        kept.map(|_| KeptOpen(self)).map_err(|_| EBADF)
     }
 
     /// A descriptor is gone; the last one releases the file.

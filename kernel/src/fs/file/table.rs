@@ -160,8 +160,25 @@ impl FileTable {
         Ok(index as i32)
     }
 
-    /// Enters `file` at `fd`, closing what is there. dup2 and dup3.
-    pub fn install_at(&self, file: Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
+    /// One more descriptor for `file`, as `install`. dup and F_DUPFD.
+    ///
+    /// # Errors
+    /// EBADF: its last descriptor was closed meanwhile. EMFILE, ENOMEM.
+    pub fn duplicate(&self, file: &Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
+        let _kept = file.keep_open()?;
+        self.install(file.clone(), from, limit, close_on_exec)
+    }
+
+    /// One more descriptor for `file`, `fd`; closes what is there. dup2 and dup3.
+    ///
+    /// # Errors
+    /// EBADF: its last descriptor was closed meanwhile, or `fd` is none. ENOMEM.
+    pub fn duplicate_at(&self, file: &Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
+        let _kept = file.keep_open()?;
+        self.install_at(file.clone(), fd, limit, close_on_exec)
+    }
+
+    fn install_at(&self, file: Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         if index >= limit.min(most()) {
             return Err(EBADF);

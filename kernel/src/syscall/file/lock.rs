@@ -108,6 +108,8 @@ pub fn set(fd: i32, file: &File, address: usize, wait: bool, of_file: bool) -> R
     if kind == UNLOCK {
         return locks.unlock_record(record).map(|()| 0);
     }
+    // As in flock: the locks of an open file end with it.
+    let _kept = if of_file { Some(file.keep_open()?) } else { None };
     locks.lock_record(record, wait.then(caller::tid))?;
     // Another thread may have closed the descriptor meanwhile: the process's locks on the file were given up then, but for this one.
     let still = || caller::files().get(fd).is_ok_and(|now| core::ptr::eq(&*now, file));
@@ -130,6 +132,8 @@ pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
     if file.flags().contains(OpenFlags::PATH) {
         return Err(EBADF);
     }
+    // The last close gives the lock up, so it must not come before the lock.
+    let _kept = file.keep_open()?;
     file.inode().locks.flock(file.lock_holder(), exclusive, wait)?;
     Ok(0)
 }

@@ -86,21 +86,21 @@ pub fn sys_splice(
     let wait = flags & NONBLOCK == 0;
     // No more is taken than there is room for: what has left one pipe must arrive.
     let room = match target {
-        Some(end) => end.pipe.wait_room(wait && !to.nonblocking())?,
+        Some(end) => end.pipe.wait_room((wait && !to.nonblocking()).then_some(&to))?,
         None => CHUNK,
     };
     let mut buffer = buffer(len.min(room))?;
     let n = {
         let mut out = Output::kernel(&mut buffer);
         match (source, in_at.at) {
-            (Some(end), _) => end.pipe.read(&mut out, wait && !from.nonblocking())?,
+            (Some(end), _) => end.pipe.read(&mut out, (wait && !from.nonblocking()).then_some(&from))?,
             (None, Some(at)) => from.read_at(at, &mut out)?,
             (None, None) => from.read(&mut out)?,
         }
     };
     let mut data = Input::kernel(buffer.get(..n).unwrap_or(&[]));
     let written = match (target, out_at.at) {
-        (Some(end), _) => end.pipe.write(&mut data, true)?,
+        (Some(end), _) => end.pipe.write(&mut data, Some(&to))?,
         (None, Some(at)) => to.write_at(at, &mut data)?,
         (None, None) => to.write(&mut data)?,
     };
@@ -126,13 +126,13 @@ pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize>
     let (from, to) = source_and_target(in_fd, out_fd)?;
     let (source, target) = ends(&from, &to)?;
     let wait = flags & NONBLOCK == 0 && !from.nonblocking() && !to.nonblocking();
-    if !source.pipe.wait_data(wait)? {
+    if !source.pipe.wait_data(wait.then_some(&from))? {
         return Ok(0);
     }
-    let room = target.pipe.wait_room(wait)?;
+    let room = target.pipe.wait_room(wait.then_some(&to))?;
     let mut buffer = buffer(len.min(room))?;
     let n = source.pipe.peek(&mut Output::kernel(&mut buffer));
-    target.pipe.write(&mut Input::kernel(buffer.get(..n).unwrap_or(&[])), wait)
+    target.pipe.write(&mut Input::kernel(buffer.get(..n).unwrap_or(&[])), wait.then_some(&to))
 }
 
 /// Whether the open file waits is not asked, as on Linux: the flag alone says it.
@@ -151,7 +151,7 @@ pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result
         if out.left() == 0 {
             return Ok(0);
         }
-        return file.downcast::<End>().ok_or(EBADF)?.pipe.read(&mut out, wait);
+        return file.downcast::<End>().ok_or(EBADF)?.pipe.read(&mut out, wait.then_some(&file));
     }
     let mut from = Input::user(&segments);
     if from.left() == 0 {
@@ -160,7 +160,8 @@ pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result
     let pipe = &file.downcast::<End>().ok_or(EBADF)?.pipe;
     // It waits for room once, and takes what fits then: more than the pipe holds never arrives. Bytes before a fault count, unlike
     // those of a write, so they are gathered first.
-    let mut room = pipe.wait_room(wait)?;
+    let waits = wait.then_some(&*file);
+    let mut room = pipe.wait_room(waits)?;
     let mut gathered = Vec::new();
     gathered.try_resize(from.left().min(room).min(GATHERED), 0)?;
     let len = from.take(&mut gathered);
@@ -168,9 +169,9 @@ pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result
     loop {
         let mut data = Input::kernel(gathered.get(..len).unwrap_or(&[]));
         data.limit(room);
-        match pipe.write(&mut data, false) {
+        match pipe.write(&mut data, None) {
             // Another writer was faster.
-            Err(EAGAIN) if wait => room = pipe.wait_room(wait)?,
+            Err(EAGAIN) if wait => room = pipe.wait_room(waits)?,
             result => return result,
         }
     }

@@ -56,7 +56,7 @@ fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> R
     // More than these are left for the next call.
     let mut events: Vec<Event> = Vec::new();
     events.try_resize(most.min(512), Event::default())?;
-    let n = epoll.wait(&mut events, deadline)?;
+    let n = epoll.wait(&holder, &mut events, deadline)?;
     for (i, event) in events.iter().take(n).enumerate() {
         let at = UserSlice::new(address + i * EVENT_SIZE, EVENT_SIZE);
         at.take(4).write(&event.events.to_ne_bytes())?;

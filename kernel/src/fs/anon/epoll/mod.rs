@@ -199,12 +199,17 @@ impl Epoll {
         Ok(())
     }
 
-    /// Fills `events` with what is ready and returns how many; waits until there is one or `deadline` has come.
-    pub fn wait(&self, events: &mut [Event], deadline: Option<u64>) -> Result<usize> {
+    /// Fills `events` with what is ready and returns how many; waits until there is one or `deadline` has come. `file` is this epoll's.
+    pub fn wait(&self, file: &File, events: &mut [Event], deadline: Option<u64>) -> Result<usize> {
+        let mut kept = None;
         loop {
             let n = self.collect(events);
             if n > 0 || deadline == Some(0) {
                 return Ok(n);
+            }
+            if kept.is_none() {
+                // Closed meanwhile it keeps what it watches.
+                kept = Some(file.keep_open()?);
             }
             let some = || (!self.core.ready.lock().is_empty()).then_some(());
             match self.core.queue.wait(deadline, some) {

@@ -45,7 +45,7 @@ fn drain(reader: &File) {
 /// Data and events of what is ready now.
 fn ready(epoll: &File) -> Vec<(u64, u32)> {
     let mut events = [Event::default(); 8];
-    let n = of(epoll).wait(&mut events, NOW).unwrap();
+    let n = of(epoll).wait(epoll, &mut events, NOW).unwrap();
     events[..n].iter().map(|event| (event.data, event.events)).collect()
 }
 
@@ -175,7 +175,7 @@ fn who_waits_is_woken_by_an_event_and_by_its_deadline() {
         let theirs = epoll.clone();
         let waiter = thread(move || {
             let mut events = [Event::default(); 2];
-            of(&theirs).wait(&mut events, None).map(|n| (n, events[0].data))
+            of(&theirs).wait(&theirs, &mut events, None).map(|n| (n, events[0].data))
         });
         let tid = waiter.tid;
         until(|| is_asleep(tid));
@@ -185,7 +185,7 @@ fn who_waits_is_woken_by_an_event_and_by_its_deadline() {
         let other = self::epoll();
         of(&other).add(3, empty, event(poll::IN, 1)).unwrap();
         let deadline = time::now() + 5_000_000;
-        assert_eq!(of(&other).wait(&mut [Event::default()], Some(deadline)), Ok(0));
+        assert_eq!(of(&other).wait(&other, &mut [Event::default()], Some(deadline)), Ok(0));
         assert!(time::now() >= deadline);
     });
 }
@@ -194,7 +194,8 @@ fn who_waits_is_woken_by_an_event_and_by_its_deadline() {
 fn a_signal_ends_the_wait_and_it_is_not_begun_again() {
     in_process(|| {
         let child = fork(|| {
-            let result = of(&epoll()).wait(&mut [Event::default()], None);
+            let epoll = epoll();
+            let result = of(&epoll).wait(&epoll, &mut [Event::default()], None);
             assert_eq!(result, Err(EINTR));
         });
         until(|| is_asleep(child.pid));
@@ -215,7 +216,7 @@ fn with_little_room_the_ready_take_turns() {
         let mut one = [Event::default()];
         let seen: Vec<u64> = (0..6)
             .map(|_| {
-                assert_eq!(of(&epoll).wait(&mut one, NOW), Ok(1));
+                assert_eq!(of(&epoll).wait(&epoll, &mut one, NOW), Ok(1));
                 one[0].data
             })
             .collect();

@@ -17,6 +17,14 @@ fn nonblocking() -> (Arc<File>, Arc<File>) {
     pair(OpenFlags::NONBLOCK).unwrap()
 }
 
+/// As if a descriptor referred to each: who sleeps keeps its end open.
+fn waiting() -> (Arc<File>, Arc<File>) {
+    let (reader, writer) = pair(OpenFlags::empty()).unwrap();
+    reader.add_open();
+    writer.add_open();
+    (reader, writer)
+}
+
 fn write(file: &File, bytes: &[u8]) -> Result<usize> {
     file.write(&mut Input::kernel(bytes))
 }
@@ -100,7 +108,7 @@ fn a_pipe_is_a_queue_of_bytes_with_a_bound() {
 #[test]
 fn a_reader_sleeps_until_there_is_a_byte_and_ends_with_the_last_writer() {
     in_process(|| {
-        let (reader, writer) = pair(OpenFlags::empty()).unwrap();
+        let (reader, writer) = waiting();
         let other = thread(move || (read(&reader, 10), read(&reader, 10)));
         let tid = other.tid;
         until(|| is_asleep(tid));
@@ -114,7 +122,7 @@ fn a_reader_sleeps_until_there_is_a_byte_and_ends_with_the_last_writer() {
 #[test]
 fn a_writer_sleeps_until_there_is_room_for_all_of_a_short_write() {
     in_process(|| {
-        let (reader, writer) = pair(OpenFlags::empty()).unwrap();
+        let (reader, writer) = waiting();
         assert_eq!(write(&writer, &[1; PAGES * PAGE - 10]), Ok(PAGES * PAGE - 10));
         let other = thread(move || write(&writer, &[2; 100]));
         let tid = other.tid;
@@ -132,7 +140,7 @@ fn a_writer_sleeps_until_there_is_room_for_all_of_a_short_write() {
 fn short_writes_of_several_writers_are_not_mixed() {
     in_process(|| {
         const ROUNDS: usize = 60;
-        let (reader, writer) = pair(OpenFlags::empty()).unwrap();
+        let (reader, writer) = waiting();
         let writers: Vec<_> = (1..=3u8)
             .map(|n| {
                 let writer = writer.clone();
@@ -168,7 +176,7 @@ fn short_writes_of_several_writers_are_not_mixed() {
 fn a_pipe_that_nobody_reads_is_broken_and_sends_sigpipe() {
     in_process(|| {
         let child = fork(|| {
-            let (reader, writer) = pair(OpenFlags::empty()).unwrap();
+            let (reader, writer) = waiting();
             end(&reader).leave();
             assert_eq!(write(&writer, b"x"), Err(EPIPE));
             assert_eq!(writer.poll(&mut Poller::Nobody) & poll::ERR, poll::ERR);
@@ -183,7 +191,7 @@ fn a_pipe_that_nobody_reads_is_broken_and_sends_sigpipe() {
 #[test]
 fn a_reader_that_goes_lets_a_writer_end_with_what_it_wrote() {
     in_process(|| {
-        let (reader, writer) = pair(OpenFlags::empty()).unwrap();
+        let (reader, writer) = waiting();
         let other = thread(move || write(&writer, &[0; PAGES * PAGE + 1]));
         let tid = other.tid;
         until(|| is_asleep(tid));
@@ -202,7 +210,7 @@ fn ignore() -> process::signal::Action {
 fn a_signal_ends_a_sleep_in_a_pipe() {
     in_process(|| {
         let child = fork(|| {
-            let (reader, _writer) = pair(OpenFlags::empty()).unwrap();
+            let (reader, _writer) = waiting();
             let result = read(&reader, 1);
             assert!(result == Err(ERESTARTSYS) || result == Err(EINTR), "{result:?}");
         });

@@ -51,6 +51,8 @@ fn finish_boot(_: usize) {
     #[cfg(feature = "lockdep")]
     sched::depth::plant(arch::command_line());
     sched::plant(arch::command_line());
+    #[cfg(feature = "lockdep")]
+    crate::audit::plant(arch::command_line());
     fs::init(&FILE_SYSTEMS, arch::initramfs());
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");

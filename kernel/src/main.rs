@@ -20,6 +20,8 @@ mod log;
 
 mod account;
 mod arch;
+#[cfg(all(feature = "lockdep", target_os = "none"))]
+mod audit;
 #[cfg(target_os = "none")]
 mod boot;
 mod bytes;

@@ -14,6 +14,8 @@
 extern crate alloc;
 
 pub mod addr;
+#[cfg(all(debug_assertions, target_os = "none"))]
+pub mod audit;
 pub mod entry;
 mod error;
 pub mod frame;

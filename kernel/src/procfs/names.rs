@@ -35,6 +35,8 @@ pub static ROOT: &[Entry] = &[
 
 /// What Linux does not show.
 static DARTER: &[Entry] = &[
+    #[cfg(all(feature = "lockdep", target_os = "none"))]
+    Entry { name: "audit", what: What::Secret(|_| crate::audit::audit()) },
     #[cfg(feature = "lockdep")]
     text("stack", super::stack::text),
     text("users", users::users),

@@ -24,6 +24,8 @@
 
 mod buddy;
 mod bytes;
+#[cfg(all(debug_assertions, target_os = "none"))]
+mod census;
 mod chain;
 mod colour;
 mod depot;
@@ -40,6 +42,8 @@ pub mod poison;
 pub(crate) mod tests;
 
 pub use bytes::{SharedBytes, SharedBytesMut};
+#[cfg(all(debug_assertions, target_os = "none"))]
+pub(crate) use census::{end_of_numbers, every, known, with_metadata_at, with_page_at};
 pub use evicted::{Evicted, EvictedFrames};
 pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};
@@ -91,6 +95,8 @@ pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, numa_node: u32) {
     }
     buddy::of_numa_node(numa_node).add(first as u32, last as u32);
     TOTAL.fetch_add(last - first, Ordering::Relaxed);
+    #[cfg(all(debug_assertions, target_os = "none"))]
+    census::add(first as u32, last as u32);
 }
 
 /// Completes the start of the allocator, after the last [`add_region`] and before the first fault.

@@ -137,15 +137,20 @@ impl Cache {
         self.layout
     }
 
-    pub(super) const fn size(&self) -> usize {
+    #[cfg(all(debug_assertions, target_os = "none"))]
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) const fn size(&self) -> usize {
         self.size as usize
     }
 
-    pub(super) const fn order(&self) -> usize {
+    pub(crate) const fn order(&self) -> usize {
         self.order as usize
     }
 
-    pub(super) const fn per_slab(&self) -> usize {
+    pub(crate) const fn per_slab(&self) -> usize {
         self.per_slab as usize
     }
 
@@ -296,7 +301,14 @@ fn free_slow(page: Page, object: *mut u8) {
     page.own().push(object);
 }
 
-fn each_cache(mut f: impl FnMut(&'static Cache)) {
+/// The cache of a page of a slab.
+#[cfg(all(debug_assertions, target_os = "none"))]
+pub(crate) fn cache_of(frame: &crate::frame::Frame) -> &'static Cache {
+    // SAFETY: the page is a slab's.
+    unsafe { Page::of(frame.bytes_ptr()) }.cache()
+}
+
+pub(crate) fn each_cache(mut f: impl FnMut(&'static Cache)) {
     let mut next = LAST.load(Ordering::Acquire);
     // SAFETY: the list holds statics, registered whole.
     while let Some(cache) = unsafe { next.as_ref() } {
@@ -315,4 +327,8 @@ pub fn give_back() {
     mail::send();
     mail::take_home();
     each_cache(|cache| cache.own.this().trim(cache));
+    if poison::ON {
+        mail::wipe();
+        each_cache(|cache| cache.own.this().wipe());
+    }
 }

@@ -75,6 +75,13 @@ pub(super) fn send() {
     outbox.len.store(0, Relaxed);
 }
 
+/// As `OwnSlabs::wipe`.
+pub(super) fn wipe() {
+    let outbox = OUTBOX.this();
+    // SAFETY: as in `send`.
+    unsafe { (&mut *outbox.objects.get())[outbox.len.load(Relaxed).min(CAPACITY)..].fill(0) };
+}
+
 /// Puts the objects that other CPUs have given back into their slabs.
 #[inline]
 pub(super) fn take_home() {

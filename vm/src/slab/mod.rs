@@ -27,6 +27,8 @@ mod page;
 mod typed;
 
 pub use cache::{Cache, CacheInfo, Container, Registration, for_each_cache, give_back};
+#[cfg(all(debug_assertions, target_os = "none"))]
+pub(crate) use cache::{cache_of, each_cache};
 pub use heap::KernelHeap;
 pub use own::OwnSlabs;
 #[doc(hidden)]

@@ -174,6 +174,12 @@ impl OwnSlabs {
         unsafe { slab.drop_pages(cache.order()) };
     }
 
+    /// Forgets the addresses of objects that were in the empty magazine: the audit would take them for references.
+    pub(super) fn wipe(&self) {
+        // SAFETY: as in `put`.
+        unsafe { (&mut *self.objects.get())[self.len.load(Relaxed).min(CAPACITY)..].fill(0) };
+    }
+
     /// Gives back whatever is not in use.
     pub(super) fn trim(&self, cache: &Cache) {
         self.spill_all_but(0, cache);

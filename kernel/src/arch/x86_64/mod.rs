@@ -37,6 +37,8 @@ pub use exit::{exit_vm, halt_forever, power_off};
 pub use fpu::{FpuState, vector_components};
 pub use ipi::call_others;
 pub use machine::Machine;
+#[cfg(feature = "lockdep")]
+pub use memory::variables::variables;
 pub use segments::{ArchPrctl, CORE_REGISTERS, Segments, arch_prctl, core_registers};
 pub use stack::{KernelStack, trim as trim_stacks};
 #[cfg(feature = "lockdep")]

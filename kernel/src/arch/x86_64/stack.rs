@@ -156,6 +156,9 @@ impl KernelStack {
 
 impl Drop for KernelStack {
     fn drop(&mut self) {
+        // What is left on it would hide from the audit what nothing else refers to.
+        #[cfg(feature = "lockdep")]
+        depth::paint(self);
         let slot = self.slot;
         let cached = CACHE.with(|cache| {
             let room = cache.count < CACHED;

@@ -145,15 +145,31 @@ pub fn kernel_stack() -> usize {
     top
 }
 
+fn image_size() -> usize {
+    &raw const __percpu_end as usize - &raw const __percpu_start as usize
+}
+
+/// Bytes of an area: the copy of the image, and the exception stacks.
+fn area_size() -> usize {
+    image_size().next_multiple_of(4096) + EXCEPTION_STACKS * EXCEPTION_STACK
+}
+
+/// Where the area of `cpu` lies, which is present.
+#[cfg(feature = "lockdep")]
+pub fn area(cpu: u32) -> core::ops::Range<usize> {
+    let base = BASES.get()[cpu as usize];
+    base..base + area_size()
+}
+
 /// Makes the area of `cpu` on its node.
 ///
 /// # Safety
 /// Boot CPU, alone, while early memory lasts; once for each CPU.
 pub unsafe fn allocate(cpu: u32, limit: u64) {
     let image = &raw const __percpu_start;
-    let image_size = &raw const __percpu_end as usize - image as usize;
+    let image_size = image_size();
     let stacks = image_size.next_multiple_of(4096);
-    let size = stacks + EXCEPTION_STACKS * EXCEPTION_STACK;
+    let size = area_size();
     let (apic_id, node) = topology::cpu(cpu);
     // SAFETY: as the caller says; memory below `limit` is mapped.
     let base = direct_map(unsafe { early::allocate(size as u64, 4096, node, limit) });

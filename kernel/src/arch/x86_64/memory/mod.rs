@@ -14,6 +14,8 @@ pub mod early;
 pub mod frames;
 mod map;
 pub mod tables;
+#[cfg(feature = "lockdep")]
+pub mod variables;
 
 pub const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
 pub const FRAME_TABLE: usize = 0xffff_c000_0000_0000;

@@ -49,7 +49,7 @@ impl Attributes {
         }
     }
 
-    /// PR_GET_TIMERSLACK, in nanoseconds.
+    /// PR_GET_TIMERSLACK, in nanoseconds: how late a sleep may end so that others end with it (`sched::Deadline`).
     pub fn slack(&self) -> u64 {
         self.slack.load(Relaxed)
     }

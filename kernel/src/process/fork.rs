@@ -237,7 +237,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         personality: Personality::new(parts.persona),
         attributes: parts.attributes,
         comm: SpinLock::new(parts.comm, &COMM),
-        restart: SpinLock::new((0, 0), &RESTART),
+        restart: SpinLock::new((None, 0), &RESTART),
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
         executing: SpinLock::new(None, &EXECUTING),
         minor_faults: AtomicU64::new(0),

@@ -66,7 +66,7 @@ use crate::errno::Errno;
 use crate::fs::File;
 use crate::lock_order as level;
 use crate::memory::{HeldSpace, Space};
-use crate::sched::{self, Task, WaitQueue, Work};
+use crate::sched::{self, Deadline, Task, WaitQueue, Work};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -179,7 +179,7 @@ pub struct Thread {
     pub personality: personality::Personality,
     pub(crate) attributes: Attributes,
     comm: SpinLock<[u8; 16], level::ThreadState>,
-    pub(crate) restart: SpinLock<(u64, usize), level::ThreadState>,
+    pub(crate) restart: SpinLock<(Option<Deadline>, usize), level::ThreadState>,
     /// The last exception that became a signal: vector, error code, address (for the handler's ucontext).
     pub(crate) trap: SpinLock<TrapRecord, level::ThreadState>,
     /// The file that an exec of it has come to.
@@ -470,7 +470,7 @@ pub fn signal_file_size() {
 }
 
 /// An interrupted relative sleep: notes its deadline and where the remaining time is written, for restart_syscall.
-pub fn restart_sleep(deadline: u64, remain: usize) -> Errno {
-    *current().restart.lock() = (deadline, remain);
+pub fn restart_sleep(deadline: Deadline, remain: usize) -> Errno {
+    *current().restart.lock() = (Some(deadline), remain);
     crate::errno::ERESTART_RESTARTBLOCK
 }

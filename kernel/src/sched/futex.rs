@@ -7,6 +7,7 @@
 //! LockOrder: bucket → run queue; two buckets (requeue) in the order of their index. The word is read under the bucket's
 //! lock without faulting; a page that is not there is brought in with the lock dropped.
 
+use super::deadline::Deadline;
 use super::give_way;
 use super::task::current;
 use super::wait::{Sleep, WaitAdapter, WaitNode, Woken, sleep_alone};
@@ -107,11 +108,11 @@ fn read_resident(address: usize) -> Option<u32> {
     arch::user::load_u32_nofault(address).ok()
 }
 
-/// Sleeps until woken, if the word at `address` still holds `expected`. `deadline` is ns on the monotonic clock.
+/// Sleeps until woken, if the word at `address` still holds `expected`.
 ///
 /// # Errors
 /// EAGAIN: it does not. EFAULT: no such memory. ETIMEDOUT. EINTR: a signal.
-pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option<u64>) -> Result {
+pub fn wait(key: Key, address: usize, expected: u32, bits: u32, deadline: Option<Deadline>) -> Result {
     let task = current();
     let node = &task.sleep_node;
     let index = index_of(key);

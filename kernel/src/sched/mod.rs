@@ -16,6 +16,7 @@
 //! CountLocal: waking, sleeping and switching on one CPU write only that CPU's queue and the tasks themselves.
 
 mod affinity;
+mod deadline;
 #[cfg(feature = "lockdep")]
 pub mod depth;
 pub mod futex;
@@ -33,6 +34,7 @@ mod wait;
 mod work;
 
 use crate::arch::interrupts::Interrupted;
+pub use deadline::Deadline;
 pub use pending::{Pending, run_pending};
 #[cfg(target_os = "none")]
 pub use plant::{booted, plant};

@@ -7,6 +7,7 @@
 //! MaskBeforeRoot: `Space::switch_in` sets this CPU in the space's mask before it loads the root. Kernel threads and the
 //! idle task run on whatever root is loaded; a space that dies makes the CPUs that still have it loaded leave it.
 
+use super::deadline::Deadline;
 use super::policy::Schedule;
 use super::runqueue::{self, lock_this};
 use super::task::{self, Hardware, State, Task, current};
@@ -399,9 +400,9 @@ pub fn reset_for_exec() {
     arch::Segments::reset();
 }
 
-/// Sleeps until `deadline` (ns, monotonic clock).
-pub fn sleep_until(deadline: u64, how: Sleep) -> core::result::Result<(), Woken> {
-    match super::wait::sleep_alone(how, Some(deadline), || None::<()>) {
+/// Sleeps until `deadline`; a number is one without slack (ns, monotonic clock).
+pub fn sleep_until(deadline: impl Into<Deadline>, how: Sleep) -> core::result::Result<(), Woken> {
+    match super::wait::sleep_alone(how, Some(deadline.into()), || None::<()>) {
         Ok(()) | Err(Woken::Timeout) => Ok(()),
         Err(woken) => Err(woken),
     }

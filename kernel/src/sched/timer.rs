@@ -3,12 +3,16 @@
 //! A program has at most one sleep a thread, but may have timers by the thousand: these are on a tree of their own, so that all that are
 //! due at one moment keep no sleeper waiting.
 //!
+//! A timer goes off in a span of time ([`Deadline`]): the CPU's timer is set for the ends of the spans, and each interrupt lets go off
+//! those whose span has begun. The span of a program's sleep is its timer slack; other timers have none.
+//!
 //! A timer belongs to the CPU that armed it. Callbacks run in thread context (`pending`), after the timer is off the tree and
 //! with no lock held, so a callback may arm it again. A busy CPU ticks every 10 ms, for time slices, accounting and RCU; an
 //! idle one does not tick, and is woken for its next deadline or for RCU callbacks that wait on it.
 //!
 //! LockOrder: timer queue is innermost.
 
+use super::deadline::Deadline;
 use super::task::current;
 use super::work::Work;
 use super::{latency, runqueue};
@@ -54,7 +58,10 @@ enum Action {
 /// A deadline with something to do.
 pub struct Timer {
     link: RBTreeAtomicLink,
-    deadline: AtomicU64,
+    /// From when on it may go off: [`Deadline`].
+    soft: AtomicU64,
+    /// When it goes off at the latest.
+    hard: AtomicU64,
     cpu: AtomicU32,
     action: Action,
 }
@@ -65,7 +72,7 @@ intrusive_adapter!(TimerAdapter = Arc<Timer>: Timer { link => RBTreeAtomicLink }
 impl<'a> KeyAdapter<'a> for TimerAdapter {
     type Key = u64;
     fn get_key(&self, timer: &'a Timer) -> u64 {
-        timer.deadline.load(Ordering::Relaxed)
+        timer.hard.load(Ordering::Relaxed)
     }
 }
 
@@ -118,7 +125,13 @@ impl Timer {
     }
 
     fn with(action: Action) -> Self {
-        Self { link: RBTreeAtomicLink::new(), deadline: AtomicU64::new(0), cpu: AtomicU32::new(0), action }
+        Self {
+            link: RBTreeAtomicLink::new(),
+            soft: AtomicU64::new(0),
+            hard: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+            action,
+        }
     }
 
     /// For an owner that learns its own address only after it has made the timer.
@@ -132,11 +145,21 @@ impl Timer {
     /// The owner arms and cancels one timer from one thread at a time.
     pub fn arm(self: &Arc<Self>, deadline: u64) {
         self.cancel();
-        self.deadline.store(deadline, Ordering::Relaxed);
+        self.arm_idle(deadline.into());
+    }
+
+    /// As `arm`, for a timer that is not armed.
+    pub(super) fn arm_idle(self: &Arc<Self>, deadline: Deadline) {
+        self.set_moments(deadline);
         self.cpu.store(machine::cpu_id(), Ordering::Relaxed);
         let timers = QUEUE.this();
         timers.trees.lock().of(&self.action).insert(self.clone());
-        program(timers, deadline);
+        program(timers, deadline.hard());
+    }
+
+    fn set_moments(&self, deadline: Deadline) {
+        self.soft.store(deadline.soft(), Ordering::Relaxed);
+        self.hard.store(deadline.hard(), Ordering::Relaxed);
     }
 
     /// Takes the timer back; false if it was not armed, or its callback has begun.
@@ -200,8 +223,18 @@ pub(super) fn set_tick_in_kernel(at: u64) {
 fn first_deadline(timers: &CpuTimers) -> Option<u64> {
     let trees = timers.trees.lock();
     let first =
-        |tree: &RBTree<TimerAdapter>| tree.front().get().map(|timer| timer.deadline.load(Ordering::Relaxed));
+        |tree: &RBTree<TimerAdapter>| tree.front().get().map(|timer| timer.hard.load(Ordering::Relaxed));
     first(&trees.calls).into_iter().chain(first(&trees.owned)).min()
+}
+
+/// Takes a timer out that may go off by `now`. The tree is in the order of the last moments; one that may go off already, and that lies behind one
+/// that may not, waits on, as on Linux: to find it, each change of the tree would cost more.
+fn take_due(tree: &mut RBTree<TimerAdapter>, now: u64) -> Option<Arc<Timer>> {
+    let mut first = tree.front_mut();
+    match first.get() {
+        Some(timer) if timer.soft.load(Ordering::Relaxed) <= now => first.remove(),
+        _ => None,
+    }
 }
 
 /// Calls back the timers of one tree of this CPU that are due, for a [`SHARE`] at most.
@@ -209,15 +242,7 @@ fn run_due(tree: fn(&mut Trees) -> &mut RBTree<TimerAdapter>) {
     let began = arch::time::now();
     let mut now = began;
     while now - began < SHARE {
-        let due = {
-            let mut trees = QUEUE.this().trees.lock();
-            let mut first = tree(&mut trees).front_mut();
-            match first.get() {
-                Some(timer) if timer.deadline.load(Ordering::Relaxed) <= now => first.remove(),
-                _ => None,
-            }
-        };
-        let Some(timer) = due else { return };
+        let Some(timer) = take_due(tree(&mut QUEUE.this().trees.lock()), now) else { return };
         match &timer.action {
             Action::Call(call, argument) => call(argument.load(Ordering::Relaxed)),
             Action::Tell(owner) => owner.upgrade().into_iter().for_each(|owner| owner.expired()),
@@ -244,3 +269,6 @@ pub(super) fn start_tick() {
     timers.next_tick.store(next, Ordering::Relaxed);
     program(timers, next);
 }
+
+#[cfg(test)]
+mod tests;

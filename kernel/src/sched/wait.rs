@@ -7,6 +7,7 @@
 //!
 //! LockOrder: wait queue → run queue. Wakers call from thread context (see `pending`).
 
+use super::deadline::Deadline;
 use super::futex::FutexWait;
 use super::runqueue::Order;
 use super::switch::schedule;
@@ -160,7 +161,7 @@ impl WaitQueue {
     pub fn wait_until<R>(
         &self,
         how: Sleep,
-        deadline: Option<u64>,
+        deadline: Option<Deadline>,
         condition: impl FnMut() -> Option<R>,
     ) -> Result<R, Woken> {
         self.wait(how, deadline, true, condition)
@@ -170,7 +171,7 @@ impl WaitQueue {
     pub fn wait_shared<R>(
         &self,
         how: Sleep,
-        deadline: Option<u64>,
+        deadline: Option<Deadline>,
         condition: impl FnMut() -> Option<R>,
     ) -> Result<R, Woken> {
         self.wait(how, deadline, false, condition)
@@ -179,7 +180,7 @@ impl WaitQueue {
     fn wait<R>(
         &self,
         how: Sleep,
-        deadline: Option<u64>,
+        deadline: Option<Deadline>,
         exclusive: bool,
         mut condition: impl FnMut() -> Option<R>,
     ) -> Result<R, Woken> {
@@ -214,7 +215,7 @@ impl WaitQueue {
 /// Sleeps until `condition` gives a value; the caller has arranged that a change of it wakes this task.
 pub(super) fn sleep_alone<R>(
     how: Sleep,
-    deadline: Option<u64>,
+    deadline: Option<Deadline>,
     mut condition: impl FnMut() -> Option<R>,
 ) -> Result<R, Woken> {
     let task = current();
@@ -233,11 +234,11 @@ pub(super) fn sleep_alone<R>(
             break Err(Woken::Signal);
         }
         if let Some(deadline) = deadline {
-            if crate::arch::time::now() >= deadline {
+            if crate::arch::time::now() >= deadline.soft() {
                 break Err(Woken::Timeout);
             }
             if !armed {
-                task.sleep_timer.arm(deadline);
+                task.sleep_timer.arm_idle(deadline);
                 armed = true;
             }
         }
@@ -284,7 +285,7 @@ impl<'a> PollSet<'a> {
     }
 
     /// Sleeps until one of the queues was woken since it was joined.
-    pub fn wait(&self, how: Sleep, deadline: Option<u64>) -> Result<(), Woken> {
+    pub fn wait(&self, how: Sleep, deadline: Option<Deadline>) -> Result<(), Woken> {
         sleep_alone(how, deadline, || {
             self.places.iter().any(|(node, _)| node.woken.load(Ordering::SeqCst)).then_some(())
         })

@@ -4,6 +4,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::process;
+use crate::sched::Deadline;
 use crate::sched::futex::{self, ANY, Key};
 use crate::syscall::time::{deadline_of, read_timespec};
 use linux_raw_sys::general as abi;
@@ -52,7 +53,8 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
                 return Err(Errno::EINVAL);
             }
             let deadline = deadline(timeout, relative, realtime)?;
-            let result = futex::wait(key(word, private)?, word, value, bits, deadline);
+            let result =
+                futex::wait(key(word, private)?, word, value, bits, deadline.map(Deadline::of_sleep));
             match result {
                 // Without a timeout the call is as good when it is made again.
                 Err(Errno::EINTR) if deadline.is_none() => Err(crate::errno::ERESTARTSYS),

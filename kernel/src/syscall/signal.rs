@@ -6,7 +6,7 @@ use crate::errno::{ERESTARTNOHAND, Errno, Result};
 use crate::memory::user::UserPtr;
 use crate::process::signal::{self, Action, AltStack, Info, UNBLOCKABLE, deliver, send};
 use crate::process::{self, Thread};
-use crate::sched::{self, Sleep, Woken};
+use crate::sched::{self, Deadline, Sleep, Woken};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
@@ -107,7 +107,7 @@ pub fn sys_rt_sigtimedwait(set: usize, info: usize, timeout: usize, size: usize)
     let set = UserPtr::<u64>::new(set).read()? & !UNBLOCKABLE;
     let deadline = match timeout {
         0 => None,
-        address => Some(arch::time::now().saturating_add(read_timespec(address)?)),
+        address => Some(Deadline::of_sleep(arch::time::now().saturating_add(read_timespec(address)?))),
     };
     let thread = process::current();
     let found = match signal::take_waiting(&thread, set) {
@@ -178,8 +178,8 @@ pub fn sys_restart_syscall() -> Result<usize> {
     // What is gone on with once is done. (In a statement of its own: the lock is not held over the sleep.)
     let noted = core::mem::take(&mut *process::current().restart.lock());
     match noted {
-        (0, _) => Err(Errno::EINTR),
-        (deadline, remain) => super::time::resume_sleep(deadline, remain),
+        (None, _) => Err(Errno::EINTR),
+        (Some(deadline), remain) => super::time::resume_sleep(deadline, remain),
     }
 }
 

@@ -108,7 +108,8 @@ pub fn thread<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Join
 impl<R> Joining<R> {
     /// Waits for the closure's result.
     pub fn join(self) -> R {
-        match self.ending.came.wait_until(Sleep::Killable, deadline(), || self.ending.take()) {
+        match self.ending.came.wait_until(Sleep::Killable, deadline().map(Into::into), || self.ending.take())
+        {
             Ok(Ok(result)) => result,
             Ok(Err(said)) => panic!("{said}"),
             Err(woken) => panic!("a thread hangs: {woken:?}"),

@@ -15,7 +15,7 @@ use sync::{SpinLock, TryVec, lock_class, try_box};
 use super::async_io::{AsyncIo, Place};
 use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
 use crate::fs::caller::Band;
-use crate::sched::{PollSet, Sleep, WaitQueue, Woken, schedule_if_needed};
+use crate::sched::{Deadline, PollSet, Sleep, WaitQueue, Woken, schedule_if_needed};
 
 lock_class! { static WATCHERS: LockClass = ("poll watchers", level::PollWatchers); }
 
@@ -235,7 +235,7 @@ impl PollQueue {
     }
 
     /// Sleeps, open to signals, until `condition` gives a value; a signal gives ERESTARTSYS.
-    pub fn wait<R>(&self, deadline: Option<u64>, condition: impl FnMut() -> Option<R>) -> Result<R> {
+    pub fn wait<R>(&self, deadline: Option<Deadline>, condition: impl FnMut() -> Option<R>) -> Result<R> {
         self.queue.wait_shared(Sleep::Interruptible, deadline, condition).map_err(woken)
     }
 }

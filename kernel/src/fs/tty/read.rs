@@ -48,7 +48,7 @@ impl Tty {
                     let some = !canonical && self.input.lock().available(false) > 0;
                     return if some { self.take(out, false) } else { Err(EAGAIN) };
                 }
-                let deadline = (least == 0).then(|| crate::arch::time::now() + tenths * 100_000_000);
+                let deadline = (least == 0).then(|| (crate::arch::time::now() + tenths * 100_000_000).into());
                 match self.readable.wait(deadline, ready) {
                     Ok(()) => {}
                     Err(ETIMEDOUT) => return Ok(0),
@@ -74,7 +74,7 @@ impl Tty {
             }
             let deadline = crate::arch::time::now() + tenths * 100_000_000;
             let more = || (self.input.lock().available(false) > now).then_some(());
-            match self.readable.wait(Some(deadline), more) {
+            match self.readable.wait(Some(deadline.into()), more) {
                 Ok(()) => {}
                 Err(ETIMEDOUT) => return Ok(()),
                 Err(e) => return Err(e),

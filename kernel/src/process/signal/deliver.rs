@@ -304,7 +304,7 @@ pub fn sigreturn(regs: &mut UserRegs) {
             }
             drop(altstack);
             // As on Linux a sleep that the handler interrupted is not gone on with after it.
-            *thread.restart.lock() = (0, 0);
+            *thread.restart.lock() = (None, 0);
             if let Some(trap) = returned.trap {
                 *thread.trap.lock() = trap;
                 super::send::forced(Info::kernel(abi::SIGSEGV));

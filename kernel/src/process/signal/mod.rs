@@ -18,7 +18,7 @@ mod stop;
 use crate::errno::{Errno, Result};
 use crate::fs::anon::signalfd::Listeners;
 use crate::lock_order as level;
-use crate::sched::{Sleep, WaitQueue, Woken};
+use crate::sched::{Deadline, Sleep, WaitQueue, Woken};
 use actions::Actions;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -351,7 +351,7 @@ pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
 pub fn wait_for(
     thread: &super::Current,
     set: u64,
-    deadline: Option<u64>,
+    deadline: Option<Deadline>,
 ) -> core::result::Result<Info, Woken> {
     thread.waits_for.store(set, Ordering::SeqCst);
     let result = thread.signal_queue.wait_until(Sleep::Interruptible, deadline, || take_waiting(thread, set));

@@ -272,7 +272,7 @@ fn sigtimedwait_takes_what_is_blocked_and_only_what_it_names() {
         assert_eq!(process::current_process().signals.pending(), bit(abi::SIGUSR1));
         send(abi::SIGUSR2);
         assert_eq!(waiter.join(), Ok(abi::SIGUSR2));
-        let past = wait_for(&process::current(), bit(abi::SIGHUP), Some(1));
+        let past = wait_for(&process::current(), bit(abi::SIGHUP), Some(1.into()));
         assert_eq!(past.map(|info| info.signal), Err(Woken::Timeout));
     });
 }

@@ -23,7 +23,7 @@ use crate::fs::{File, caller};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process;
 use crate::process::personality::STICKY_TIMEOUTS;
-use crate::sched::{PollSet, Sleep, Woken, give_way};
+use crate::sched::{Deadline, PollSet, Sleep, Woken, give_way};
 
 /// So many descriptors are few.
 const FEW: usize = 8;
@@ -70,6 +70,7 @@ fn wait(entries: &[Entry], deadline: Option<u64>) -> Result<usize> {
     if n > 0 || deadline == Some(0) {
         return Ok(n);
     }
+    let deadline = deadline.map(Deadline::of_poll);
     PollSet::with(|set| {
         loop {
             let n = look(entries, &mut Poller::Sleeper(set))?;

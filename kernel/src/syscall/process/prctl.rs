@@ -56,7 +56,7 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
         pr::PR_SET_SECUREBITS => capability::set_secure_bits(a),
         pr::PR_CAP_AMBIENT => capability::ambient(a, b, [c, d]),
 
-        // How late a sleep may end so that others end with it. None ends late for that here, so every value is kept to.
+        // How late a sleep may end so that others end with it: `sched::Deadline`.
         pr::PR_SET_TIMERSLACK => {
             thread.attributes.set_slack(a as u64);
             Ok(0)

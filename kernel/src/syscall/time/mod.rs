@@ -10,7 +10,7 @@ use crate::errno::{ERESTARTNOHAND, Errno, Result};
 use crate::memory::user::UserPtr;
 use crate::process::timer::clock::CpuClock;
 use crate::process::{self, Capability};
-use crate::sched::{self, Sleep};
+use crate::sched::{self, Deadline, Sleep};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -212,7 +212,7 @@ pub fn sys_time(to: usize) -> Result<usize> {
 /// nanosleep(2).
 pub fn sys_nanosleep(request: usize, remain: usize) -> Result<usize> {
     let time = read_timespec(request)?;
-    sleep(deadline_of(abi::CLOCK_MONOTONIC, time, true)?, Some(remain))
+    sleep(Deadline::of_sleep(deadline_of(abi::CLOCK_MONOTONIC, time, true)?), Some(remain))
 }
 
 /// clock_nanosleep(2).
@@ -235,7 +235,8 @@ pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize
         let clock = CpuClock::from_id(clock).ok_or(Errno::EINVAL)?;
         return sleep_on(&clock, time, absolute, remain);
     };
-    if matches!(clock, abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM) {
+    let is_alarm = matches!(clock, abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM);
+    if is_alarm {
         // These alone know their flags.
         if flags & !(abi::TIMER_ABSTIME as i32) != 0 {
             return Err(Errno::EINVAL);
@@ -244,7 +245,9 @@ pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize
             return Err(Errno::EPERM);
         }
     }
-    sleep(deadline_of(clock, time, !absolute)?, (!absolute).then_some(remain))
+    let deadline = deadline_of(clock, time, !absolute)?;
+    let deadline = if is_alarm { deadline.into() } else { Deadline::of_sleep(deadline) };
+    sleep(deadline, (!absolute).then_some(remain))
 }
 
 /// Sleeps until a clock of processor time has come to `time`, or moved on by it. Nothing tells when: the sleeper looks again when it
@@ -273,12 +276,12 @@ fn sleep_on(clock: &CpuClock, time: u64, absolute: bool, remain: usize) -> Resul
 }
 
 /// Sleeps until `deadline`. A relative sleep that is interrupted tells what was left, where `remain` says.
-fn sleep(deadline: u64, remain: Option<usize>) -> Result<usize> {
+fn sleep(deadline: Deadline, remain: Option<usize>) -> Result<usize> {
     if sched::sleep_until(deadline, Sleep::Interruptible).is_ok() {
         return Ok(0);
     }
     let Some(remain) = remain else { return Err(ERESTARTNOHAND) };
-    let left = deadline.saturating_sub(arch::time::now());
+    let left = deadline.soft().saturating_sub(arch::time::now());
     if left == 0 {
         return Ok(0);
     }
@@ -289,6 +292,6 @@ fn sleep(deadline: u64, remain: Option<usize>) -> Result<usize> {
 }
 
 /// Goes on with a sleep that a stop or an unhandled signal interrupted.
-pub fn resume_sleep(deadline: u64, remain: usize) -> Result<usize> {
+pub fn resume_sleep(deadline: Deadline, remain: usize) -> Result<usize> {
     sleep(deadline, Some(remain))
 }

@@ -29,7 +29,7 @@ use crate::errno::{EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Result};
 use crate::fs::caller;
 use crate::fs::file::poll::{self, PollQueue, Poller, Watcher};
 use crate::fs::file::{File, FileOps, OpenFlags};
-use crate::sched::schedule_if_needed;
+use crate::sched::{Deadline, schedule_if_needed};
 
 lock_class! {
     static INTERESTS: LockClass = ("epoll interests", level::EpollInterests);
@@ -212,7 +212,7 @@ impl Epoll {
                 kept = Some(file.keep_open()?);
             }
             let some = || (!self.core.ready.lock().is_empty()).then_some(());
-            match self.core.queue.wait(deadline, some) {
+            match self.core.queue.wait(deadline.map(Deadline::of_poll), some) {
                 Ok(()) => {}
                 Err(ETIMEDOUT) => return Ok(self.collect(events)),
                 Err(e) => return Err(poll::interrupted(e)),

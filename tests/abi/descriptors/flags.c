@@ -1,6 +1,8 @@
 /* Flags of calls on files and names: what each changes, and those that are missing. */
 #include "t.h"
 #include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/sysmacros.h>
 
 #ifndef SYS_fchmodat2
@@ -122,6 +124,37 @@ static void closing(void)
 	SHOW(CALL(close_range, 300, ~0u, 8));
 }
 
+static void missing(void)
+{
+	section("missing");
+	int dir = open(".", O_RDONLY), fd = open("file", O_RDWR), console = open("/dev/console", O_RDWR | O_NOCTTY);
+	MISSING(fcntl(dir, F_NOTIFY, DN_CREATE), EINVAL);
+	SHOW(ioctl(fd, TIOCCONS));
+	MISSING(ioctl(console, TIOCCONS), EINVAL);
+	close(console), close(fd), close(dir);
+	/* PR_SET_VMA: Debian's Linux does not have it either. */
+	void *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	SHOW(prctl(0x53564d41, 0, memory, 8192, "name"));
+	SHOW(prctl(0x53564d41, 1, memory, 8192, "name"));
+	munmap(memory, 8192);
+}
+
+/* On a file system in memory there is nothing to force. */
+static void forcing(void)
+{
+	section("forced");
+	mkdir("point", 0700);
+	SHOW(mount("none", "point", "tmpfs", 0, NULL));
+	int fd = open("point/file", O_CREAT | O_RDWR, 0644);
+	SHOW(umount2("point", MNT_FORCE));
+	close(fd);
+	SHOW(umount2("point", MNT_FORCE | MNT_EXPIRE));
+	MISSING(mount("none", "point", NULL, MS_SHARED, NULL), EINVAL);
+	SHOW(umount2("point", MNT_FORCE));
+	SHOW(umount2("point", MNT_FORCE));
+	rmdir("point");
+}
+
 int main(void)
 {
 	umask(022);
@@ -131,5 +164,7 @@ int main(void)
 	names();
 	statx_masks();
 	closing();
+	missing();
+	forcing();
 	return 0;
 }

@@ -265,7 +265,7 @@ pub fn sys_signalfd4(fd: i32, set: usize, size: usize, flags: u32) -> Result<usi
         return Err(Errno::EINVAL);
     }
     if fd == -1 {
-        return install(SignalFile::try_new(set, flags)?, flags.contains(OpenFlags::CLOEXEC));
+        return install(|| SignalFile::try_new(set, flags), flags.contains(OpenFlags::CLOEXEC));
     }
     file(fd)?.downcast::<SignalFile>().ok_or(Errno::EINVAL)?.set(set);
     Ok(fd as usize)

@@ -137,6 +137,30 @@ impl FileTable {
         Ok((image, image.slot(index, read).ok_or(EBADF)?))
     }
 
+    /// Is there a free descriptor below `limit`? Asked before a file is made, or opened with what that changes. Linux reserves the descriptor;
+    /// here another thread of the process may take the last one meanwhile, and then `install` fails with the file made.
+    ///
+    /// # Errors
+    /// EMFILE.
+    #[inline]
+    pub fn check_room(&self, limit: usize) -> Result {
+        let limit = limit.min(most());
+        let read = sync::rcu::read();
+        // What lies beyond the table is free.
+        if self.image(&read).is_some_and(|image| image.size(&read) < limit) {
+            return Ok(());
+        }
+        self.look_for_room(limit)
+    }
+
+    #[cold]
+    fn look_for_room(&self, limit: usize) -> Result {
+        let change = self.change.lock();
+        let read = sync::rcu::read();
+        let index = self.image(&read).ok_or(EBADF)?.next_free(change.free, &read);
+        if index < limit { Ok(()) } else { Err(EMFILE) }
+    }
+
     /// Enters `file` at the lowest free descriptor that is at least `from` and below `limit`.
     #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
     pub fn install(&self, file: Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {

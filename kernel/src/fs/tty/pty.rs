@@ -321,9 +321,10 @@ impl FileOps for Master {
             TIOCGPTLCK => put_u32(argument, u32::from(pty.locked.load(SeqCst))),
             TIOCGPTPEER => {
                 let flags = OpenFlags::from_bits_retain(argument as u32);
+                let (files, limit) = (caller::files(), caller::descriptor_limit());
+                files.check_room(limit)?;
                 let peer = devpts::open(pty.number, flags)?;
-                let close_on_exec = flags.contains(OpenFlags::CLOEXEC);
-                Ok(caller::files().install(peer, 0, caller::descriptor_limit(), close_on_exec)? as usize)
+                Ok(files.install(peer, 0, limit, flags.contains(OpenFlags::CLOEXEC))? as usize)
             }
             TIOCSIG => {
                 let signal = argument as u32;

@@ -11,8 +11,14 @@ use crate::fs::vfs::seals;
 use crate::memory::user::{UserPtr, UserStr};
 use crate::process::drain_and_retry;
 
-pub(in crate::syscall) fn install(file: Arc<File>, close_on_exec: bool) -> Result<usize> {
-    Ok(caller::files().install(file, 0, caller::descriptor_limit(), close_on_exec)? as usize)
+/// Makes a file and gives it a descriptor, if there is one.
+pub(in crate::syscall) fn install(
+    make: impl FnOnce() -> Result<Arc<File>>,
+    close_on_exec: bool,
+) -> Result<usize> {
+    let (files, limit) = (caller::files(), caller::descriptor_limit());
+    files.check_room(limit)?;
+    Ok(files.install(make()?, 0, limit, close_on_exec)? as usize)
 }
 
 pub fn sys_pipe(address: usize) -> Result<usize> {
@@ -52,8 +58,8 @@ pub fn sys_eventfd2(count: u32, flags: u32) -> Result<usize> {
     if !(OpenFlags::CLOEXEC | OpenFlags::NONBLOCK).contains(flags) {
         return Err(EINVAL);
     }
-    let file = eventfd::try_new(u64::from(count), semaphore, flags & OpenFlags::NONBLOCK)?;
-    install(file, flags.contains(OpenFlags::CLOEXEC))
+    let make = || eventfd::try_new(u64::from(count), semaphore, flags & OpenFlags::NONBLOCK);
+    install(make, flags.contains(OpenFlags::CLOEXEC))
 }
 
 pub fn sys_memfd_create(name: usize, flags: u32) -> Result<usize> {
@@ -81,7 +87,7 @@ pub fn sys_memfd_create(name: usize, flags: u32) -> Result<usize> {
         ALLOW_SEALING => (0o777, 0),
         _ => (0o666, seals::EXEC),
     };
-    install(memfd::try_new(mode, seals)?, flags & CLOEXEC != 0)
+    install(|| memfd::try_new(mode, seals), flags & CLOEXEC != 0)
 }
 
 pub fn sys_epoll_create(size: i32) -> Result<usize> {
@@ -93,5 +99,5 @@ pub fn sys_epoll_create1(flags: u32) -> Result<usize> {
     if !OpenFlags::CLOEXEC.contains(flags) {
         return Err(EINVAL);
     }
-    install(epoll::try_new(OpenFlags::empty())?, flags.contains(OpenFlags::CLOEXEC))
+    install(|| epoll::try_new(OpenFlags::empty()), flags.contains(OpenFlags::CLOEXEC))
 }

@@ -151,11 +151,17 @@ pub fn sys_openat(fd: i32, path: usize, flags: u32, mode: u32) -> Result<usize> 
     let known = OpenFlags::from_bits_truncate(flags) | OpenFlags::LARGEFILE;
     open::check_flags(known)?;
     let text = PathText::read(path)?;
+    if text.bytes().is_empty() {
+        return Err(ENOENT);
+    }
+    // Before all that the path says, and before anything is made.
+    let limit = caller::descriptor_limit();
+    caller::files().check_room(limit)?;
     let at = At::new(fd, text.bytes())?;
     let file = open::open(&at.context, &at.cred, at.start(), text.bytes(), known, mode & 0o7777)?;
     let close_on_exec = known.contains(OpenFlags::CLOEXEC);
     let files = caller::files();
-    let entered = files.install(file.clone(), 0, caller::descriptor_limit(), close_on_exec);
+    let entered = files.install(file.clone(), 0, limit, close_on_exec);
     if entered.is_err() {
         file.ops().release(&file);
     }

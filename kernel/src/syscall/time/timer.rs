@@ -210,8 +210,7 @@ pub fn sys_timerfd_create(clock: i32, flags: u32) -> Result<usize> {
     if wakes && !caller::capable(Capability::WAKE_ALARM) {
         return Err(Errno::EPERM);
     }
-    let file = TimerFile::try_new(clock == Clock::Wall, flags)?;
-    install(file, flags.contains(OpenFlags::CLOEXEC))
+    install(|| TimerFile::try_new(clock == Clock::Wall, flags), flags.contains(OpenFlags::CLOEXEC))
 }
 
 /// timerfd_settime(2).

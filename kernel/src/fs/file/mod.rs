@@ -307,13 +307,19 @@ impl File {
     }
 
     pub fn write(&self, from: &mut Input<'_>) -> Result<usize> {
+        self.write_or_append(from, self.flags().contains(OpenFlags::APPEND))
+    }
+
+    /// As `write`, whether or not the file was opened to append.
+    #[inline]
+    pub fn write_or_append(&self, from: &mut Input<'_>, appends: bool) -> Result<usize> {
         self.may_write()?;
         if !self.ops().seeks() {
             return self.ops().write(self, 0, from, Held::clean().lower());
         }
         let mut position = self.position.lock();
         let (position, order) = position.split();
-        if self.flags().contains(OpenFlags::APPEND) {
+        if appends {
             let (n, end) = regular::append(self, from, order.reborrow())?;
             *position = end;
             return Ok(n);
@@ -324,10 +330,16 @@ impl File {
     }
 
     pub fn write_at(&self, at: u64, from: &mut Input<'_>) -> Result<usize> {
+        self.write_at_or_append(at, from, self.flags().contains(OpenFlags::APPEND))
+    }
+
+    /// As `write_at`, whether or not the file was opened to append.
+    #[inline]
+    pub fn write_at_or_append(&self, at: u64, from: &mut Input<'_>, appends: bool) -> Result<usize> {
         self.check_seeks()?;
         self.may_write()?;
         check_end(at, from.left())?;
-        if self.flags().contains(OpenFlags::APPEND) {
+        if appends {
             // As Linux does, against POSIX: O_APPEND wins over the offset.
             return Ok(regular::append(self, from, Held::clean().lower())?.0);
         }

@@ -42,7 +42,7 @@ pub trait FileOps: Send + Sync + Any {
         true
     }
 
-    /// Does it take the flags of preadv2 and pwritev2 that ask for writing through (RWF_DSYNC, RWF_SYNC)? On Linux what is read or written
+    /// Does it take flags of preadv2 and pwritev2 beyond RWF_HIPRI? On Linux what is read or written
     /// a segment at a time does not.
     fn takes_flags(&self, _writing: bool) -> bool {
         true

@@ -21,7 +21,7 @@ use sync::TryVec;
 
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output, Segment};
-use crate::fs::{File, caller};
+use crate::fs::{File, OpenFlags, caller};
 use crate::memory::user::{UserPtr, UserSlice};
 
 /// Most that one call moves, as on Linux.
@@ -125,11 +125,22 @@ fn is_empty(segments: &[Segment]) -> bool {
 /// RWF_HIPRI, RWF_DSYNC and RWF_SYNC ask for nothing that memory would not do.
 const HIGH_PRIORITY: u32 = 1;
 const WRITE_THROUGH: u32 = 2 | 4;
+/// RWF_APPEND: writes at the end; RWF_NOAPPEND: at the place that is named, though the file was opened with O_APPEND.
+const APPEND: u32 = 16;
+const NO_APPEND: u32 = 32;
 
 /// May a transfer to or from this file have these flags?
 fn check_flags(file: &File, writing: bool, flags: u32) -> Result {
-    let through = flags & WRITE_THROUGH != 0 && !file.ops().takes_flags(writing);
-    if through || flags & !(HIGH_PRIORITY | WRITE_THROUGH) != 0 { Err(EOPNOTSUPP) } else { Ok(()) }
+    let refused = flags & !HIGH_PRIORITY != 0 && !file.ops().takes_flags(writing);
+    if refused || flags & !(HIGH_PRIORITY | WRITE_THROUGH | APPEND | NO_APPEND) != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if flags & (APPEND | NO_APPEND) == APPEND | NO_APPEND { Err(EINVAL) } else { Ok(()) }
+}
+
+/// Is it the end of the file to which a write with these flags goes?
+fn appends(file: &File, flags: u32) -> bool {
+    flags & APPEND != 0 || flags & NO_APPEND == 0 && file.flags().contains(OpenFlags::APPEND)
 }
 
 /// Reads into segments, at a place or at the file's own.
@@ -167,8 +178,8 @@ fn write_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32)
     check_flags(&file, true, flags)?;
     let mut from = Input::user(&segments);
     match at {
-        Some(at) => file.write_at(at, &mut from),
-        None => file.write(&mut from),
+        Some(at) => file.write_at_or_append(at, &mut from, appends(&file, flags)),
+        None => file.write_or_append(&mut from, appends(&file, flags)),
     }
 }
 

@@ -73,8 +73,8 @@ sets! {
     SPLICE "splice flags" choose { } flags { SPLICE_F_MOVE = 1 hint, SPLICE_F_NONBLOCK = 2, SPLICE_F_MORE = 4 hint, SPLICE_F_GIFT = 8 hint }
     RWF "preadv2 and pwritev2 flags" choose { }
     flags {
-        RWF_HIPRI = 1 hint, RWF_DSYNC = 2, RWF_SYNC = 4, RWF_NOWAIT = 8 refused "EOPNOTSUPP", RWF_APPEND = 16 refused "EOPNOTSUPP",
-        RWF_NOAPPEND = 32 refused "EOPNOTSUPP", RWF_ATOMIC = 64 refused "EOPNOTSUPP"
+        RWF_HIPRI = 1 hint, RWF_DSYNC = 2, RWF_SYNC = 4, RWF_NOWAIT = 8 refused "EOPNOTSUPP", RWF_APPEND = 16,
+        RWF_NOAPPEND = 32, RWF_ATOMIC = 64 refused "EOPNOTSUPP"
     }
     MEMFD "memfd_create flags" choose { }
     flags {

@@ -56,15 +56,17 @@ pub(super) fn pass_on(next: &Task) {
 pub fn run_pending() {
     let raised = RAISED.this();
     let mut began = if raised.load(Ordering::Relaxed) == 0 { 0 } else { begin() };
+    let mut is_pressed = false;
     if sync::rcu::pending() {
         latency::in_halves(true);
         sync::rcu::poll();
         latency::in_halves(false);
+        is_pressed = sync::rcu::is_pressed();
     }
     // Only now: a tick during the callbacks is dealt with below. If it asked for another round, a thread on its way to user mode would stay here
-    // as long as there are callbacks, each round as long as a tick.
+    // as long as there are callbacks. Only when memory is short it does.
     if let Some(task) = try_current() {
-        task.work.clear(Work::PENDING);
+        if is_pressed { task.work.set(Work::PENDING) } else { task.work.clear(Work::PENDING) }
     }
     if raised.load(Ordering::Relaxed) != 0 {
         if began == 0 {

@@ -91,6 +91,10 @@ pub fn idle_main() -> ! {
             schedule();
             continue;
         }
+        if sync::rcu::any_ripe() {
+            // Callbacks that the last round left, in parts as short as elsewhere.
+            continue;
+        }
         arch::trim_stacks();
         vm::frame::give_back_if_called();
         runqueue::show_idle(true);

@@ -21,6 +21,12 @@ const BATCH: u64 = 64;
 /// Callbacks run in one `poll` though another thread should run, if there are not many.
 const LEAST: u64 = 2;
 
+/// Parts of a millisecond that one `poll` takes at most: what is left waits for the next, and others may run before.
+const POLLS_PER_MS: u64 = 4;
+
+/// Callbacks between two looks at the clock.
+const LOOK: u64 = 16;
+
 /// A function and what it is called with.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
@@ -124,6 +130,7 @@ per_cpu! {
         tag: Count::new(),
         tagged: Count::new(),
         wanted: Count::new(),
+        pressed: Count::new(),
         poll_at: Count::new(),
         ripe: Count::new(),
     };
@@ -138,6 +145,8 @@ struct State {
     tagged: Count,
     /// Somebody waits until `done` has come this far.
     wanted: Count,
+    /// Memory is short until `done` has come this far.
+    pressed: Count,
     /// A poll is due once `queued` has come this far.
     poll_at: Count,
     ripe: Count,
@@ -210,6 +219,25 @@ pub(super) fn want_all() {
     state.poll_at.set(0);
 }
 
+/// Memory is short: the CPU does nothing in user mode before what is queued on it now is done.
+pub(super) fn press_all() {
+    want_all();
+    let state = STATE.this();
+    state.pressed.set(state.queued.get());
+}
+
+/// Whether memory is short, and callbacks are ripe that may give some back.
+#[inline]
+pub(super) fn is_pressed() -> bool {
+    let state = STATE.this();
+    any_ripe() && (state.pressed.get().wrapping_sub(state.done.get()) as i64) > 0
+}
+
+/// How many callbacks this CPU has run.
+pub(super) fn done() -> u64 {
+    STATE.this().done.get()
+}
+
 /// Whether as many callbacks have come as the last `poll_after` said. Two loads.
 #[inline(always)]
 pub(super) fn is_due() -> bool {
@@ -260,28 +288,30 @@ pub(super) fn sort() -> bool {
     tagged
 }
 
-/// Runs a batch of ripe callbacks: more when there are many, so that the list cannot grow without end. Ends early where another thread should run.
-/// Then come parts of long work: one in any case, and more as long as nobody else should run.
+/// Runs a batch of ripe callbacks: more when there are many, so that the list cannot grow without end. Ends early where another thread should run,
+/// and when its time is over. Then come parts of long work: one in any case, and more as long as nobody else should run.
 pub(super) fn run_batch() {
     let backlog = backlog();
     let least = LEAST + backlog / 256;
-    for n in 0..BATCH + backlog / 8 {
-        if n >= least && machine::should_give_way() {
-            break;
-        }
+    let began = machine::cycles();
+    let is_over = || machine::cycles().wrapping_sub(began) > machine::cycles_per_ms() / POLLS_PER_MS;
+    for n in 1..=BATCH + backlog / 8 {
         let Some(Some(call)) = LISTS.with(|lists| lists.ripe.pop()) else {
             break;
         };
         run(call);
-    }
-    for n in 0..BATCH {
-        if n > 0 && machine::should_give_way() {
+        if (n >= least && machine::should_give_way()) || (n.is_multiple_of(LOOK) && is_over()) {
             break;
         }
+    }
+    for _ in 0..BATCH {
         let Some(Some(call)) = LISTS.with(|lists| lists.soon.pop()) else {
             break;
         };
         run(call);
+        if machine::should_give_way() || is_over() {
+            break;
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! [`quiescent`] there. An idle CPU is out of the count between [`idle_enter`] and [`idle_exit`]; so is one that has not called
 //! `idle_exit` since boot. The argument is in [`crate::protocol::period`].
 //!
-//! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe. Ending a
+//! Callbacks wait on lists of their CPU ([`callback`]), and [`poll`] there ends periods and runs what is ripe, for a part of a millisecond; the rest is
+//! for the next: on the way to user mode, where the kernel gives way, and one after the other on an idle CPU. Ending a
 //! period moves the lines of all CPUs, so it has to be worth it: a CPU tries once [`ENOUGH`] callbacks have gathered, or its
 //! oldest are [`PATIENCE_MS`] old, or somebody waits for them ([`hurry`], [`expedite`], [`synchronize`]); a period ended by
 //! one CPU serves all, and unless it is urgent only one tries. While nobody waits, no period ends and nobody writes the
@@ -248,7 +249,7 @@ fn follows_call(own: &Own) -> bool {
     let called = own.followed.get() != calls;
     if called {
         own.followed.set(calls);
-        callback::want_all();
+        callback::press_all();
     }
     called
 }
@@ -265,6 +266,34 @@ fn sort() {
 pub fn hurry() {
     if pending() {
         callback::want_all();
+    }
+}
+
+/// Whether callbacks of this CPU are ripe: what a `poll` has left for the next. For a CPU that has nothing else to do.
+#[inline]
+pub fn any_ripe() -> bool {
+    callback::any_ripe()
+}
+
+/// Whether callbacks of this CPU are ripe and [`expedite`] waits for them. Only then a thread does not go to user mode before all are done: else it
+/// does its share of them.
+#[inline]
+pub fn is_pressed() -> bool {
+    callback::is_pressed()
+}
+
+/// Runs the callbacks of this CPU that are ripe, no more than wait on it now, and calls `rest` between one `poll` and the next until that says to
+/// end. As [`poll`]; `rest` may sleep.
+pub fn run_ripe(mut rest: impl FnMut() -> bool) {
+    let mut left = callback::backlog();
+    loop {
+        let before = callback::done();
+        poll();
+        // `rest` may have gone on on another CPU.
+        left = left.saturating_sub(callback::done().wrapping_sub(before).max(1));
+        if left == 0 || !callback::any_ripe() || rest() {
+            return;
+        }
     }
 }
 
@@ -294,6 +323,9 @@ pub fn poll() -> bool {
         sort();
         callback::run_batch();
         sort();
+    }
+    if callback::any_ripe() {
+        follows_call(OWN.this());
     }
     callback::poll_after(if callback::any_ripe() || callback::any_wanted() {
         0

@@ -30,17 +30,22 @@ impl<T: Parts> InParts<T> {
 
     /// Takes the first part away now, and the others soon, on this CPU. Not from interrupt handlers.
     pub fn begin_drop(mut this: Box<Self>) {
+        if this.value.drop_part() {
+            Self::drop_soon(this);
+        }
+    }
+
+    /// As `begin_drop`, the first part soon, too: for callers that have done enough, or hold a lock that a part takes.
+    pub fn drop_soon(this: Box<Self>) {
         /// # Safety
         /// `object` came from `Box::into_raw` below, and is used no more.
         unsafe fn go_on<T: Parts>(object: *mut ()) {
             // SAFETY: as the caller promises.
             InParts::begin_drop(unsafe { Box::from_raw(object.cast::<InParts<T>>()) });
         }
-        if this.value.drop_part() {
-            let rest = Box::into_raw(this);
-            // SAFETY: the box is nobody else's, and stays until the call.
-            unsafe { call_soon(NonNull::new_unchecked(&raw mut (*rest).rcu), rest.cast(), go_on::<T>) };
-        }
+        let rest = Box::into_raw(this);
+        // SAFETY: the box is nobody else's, and stays until the call.
+        unsafe { call_soon(NonNull::new_unchecked(&raw mut (*rest).rcu), rest.cast(), go_on::<T>) };
     }
 }
 

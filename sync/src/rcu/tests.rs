@@ -256,3 +256,41 @@ fn readers_never_see_a_dropped_object() {
     drain();
     assert!(!alive(&watch));
 }
+
+/// An object whose drop takes a while.
+struct Slow(RcuHead, Arc<AtomicU64>);
+
+crate::rcu_object!(Slow, 0);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let began = machine::cycles();
+        while machine::cycles().wrapping_sub(began) < machine::cycles_per_ms() / 20 {}
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Nobody else should run, and a poll ends all the same; whoever waits for the memory gets all of it.
+#[test]
+fn a_poll_takes_a_part_of_a_millisecond_and_leaves_the_rest_to_the_next() {
+    as_cpu(120, || {
+        let gone = Arc::new(AtomicU64::new(0));
+        const ALL: u64 = 400;
+        for _ in 0..ALL {
+            defer_box(Box::new(Slow(RcuHead::new(), gone.clone())));
+        }
+        expedite();
+        for _ in 0..1000 {
+            poll();
+            if gone.load(Ordering::Relaxed) != 0 {
+                break;
+            }
+        }
+        let first = gone.load(Ordering::Relaxed);
+        assert!((1..=16).contains(&first), "{first} callbacks of 50 us in one poll");
+        assert!(any_ripe() && is_pressed() && due());
+        run_ripe(|| false);
+        assert!(!any_ripe() && !is_pressed());
+        assert_eq!(gone.load(Ordering::Relaxed), ALL);
+    });
+}

@@ -75,10 +75,14 @@ pub fn drain_caches() -> bool {
     sync::rcu::expedite();
     sync::rcu::hurry();
     sync::rcu::synchronize();
-    // Callbacks of this CPU run here; other CPUs run theirs.
-    sync::rcu::poll();
+    // Callbacks of this CPU run here; other CPUs run theirs, and nothing in user mode before.
+    let rest = || {
+        sched::schedule_if_needed();
+        is_dying()
+    };
+    sync::rcu::run_ripe(rest);
     pause();
-    sync::rcu::poll();
+    sync::rcu::run_ripe(rest);
     vm::frame::call_back();
     // The others do so when they idle or at their next tick.
     for _ in 0..TICKS {

@@ -240,6 +240,8 @@ sync::lock_order! {
     level Eventfd;
     /// A timerfd's setting. Its timer is set under it.
     level Timerfd;
+    /// Who watches a queue at all.
+    level PollQueue;
     /// The epolls that watch a queue.
     level PollWatchers;
     /// Whom an open file tells of its input and output.

@@ -51,7 +51,7 @@ impl Event {
             None if file.nonblocking() => return Err(EAGAIN),
             None => self.changed.wait(None, put)?,
         }
-        self.changed.wake();
+        self.changed.wake_and_give_way();
         Ok(())
     }
 }
@@ -75,7 +75,7 @@ impl FileOps for Event {
             None if file.nonblocking() => return Err(EAGAIN),
             None => self.changed.wait(None, take)?,
         };
-        self.changed.wake();
+        self.changed.wake_and_give_way();
         out.put(&n.to_ne_bytes());
         out.whole_records(8)
     }

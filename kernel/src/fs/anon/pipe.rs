@@ -19,7 +19,7 @@ use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENFILE, ENOMEM, ENOTTY, EPERM,
 use crate::fs::caller;
 use crate::fs::file::async_io::AsyncQueues;
 use crate::fs::file::buffer::{Input, Output};
-use crate::fs::file::poll::{self, PollQueue, Poller};
+use crate::fs::file::poll::{self, Pace, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
 use crate::fs::vfs::inode::Kind as FileKind;
 
@@ -243,9 +243,9 @@ impl Pipe {
         let _ = charge.set(to, UNLIMITED);
     }
 
-    fn wake_all(&self) {
-        self.readable.wake();
-        self.writable.wake();
+    fn wake_all(&self, pace: &mut Pace) {
+        self.readable.wake_at(pace);
+        self.writable.wake_at(pace);
     }
 }
 
@@ -273,11 +273,11 @@ impl End {
         }
         end.released.store(false, SeqCst);
         end.pipe.count_pages();
-        end.pipe.wake_all();
+        end.pipe.wake_all(&mut Pace::resting());
         Ok(end)
     }
 
-    fn leave(&self) {
+    fn leave(&self, pace: &mut Pace) {
         if self.released.swap(true, SeqCst) {
             return;
         }
@@ -288,7 +288,7 @@ impl End {
             self.pipe.writers.fetch_sub(1, SeqCst);
         }
         self.pipe.count_pages();
-        self.pipe.wake_all();
+        self.pipe.wake_all(pace);
         if (self.pipe.readers.load(SeqCst) == 0) != (self.pipe.writers.load(SeqCst) == 0) {
             self.pipe.readable.signal_owners();
             self.pipe.writable.signal_owners();
@@ -323,7 +323,7 @@ impl End {
         resized?;
         self.pipe.capacity.store(size, SeqCst);
         drop(ring);
-        self.pipe.wake_all();
+        self.pipe.wake_all(&mut Pace::resting());
         Ok(size)
     }
 }
@@ -335,7 +335,7 @@ pub fn rounded(size: usize) -> Option<usize> {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.leave();
+        self.leave(&mut Pace::hurried());
     }
 }
 
@@ -399,7 +399,7 @@ impl FileOps for End {
     }
 
     fn release(&self, _: &File) {
-        self.leave();
+        self.leave(&mut Pace::resting());
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -17,7 +17,7 @@ use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 use crate::errno::{EAGAIN, EINVAL, Result};
 use crate::fs::caller::{self, SignalRecord};
 use crate::fs::file::buffer::Output;
-use crate::fs::file::poll::{self, PollQueue, Poller};
+use crate::fs::file::poll::{self, Pace, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
 
 lock_class! { static LISTENERS: LockClass = ("signalfd listeners", level::SignalfdListeners); }
@@ -49,22 +49,22 @@ impl Listeners {
 
     /// A signal has come that waits. No lock is held.
     #[inline]
-    pub fn wake(&self) {
+    pub fn wake(&self, pace: &mut Pace) {
         if self.some.load(SeqCst) {
-            self.wake_all();
+            self.wake_all(pace);
         }
     }
 
     #[cold]
     #[expect(clippy::arithmetic_side_effects, reason = "counts no more than the array holds")]
-    fn wake_all(&self) {
+    fn wake_all(&self, pace: &mut Pace) {
         let mut n = 0;
         loop {
             let queue = match self.list.lock().get(n) {
                 Some(queue) => queue.upgrade(),
                 None => return,
             };
-            queue.into_iter().for_each(|q| q.wake());
+            queue.into_iter().for_each(|q| q.wake_at(pace));
             n += 1;
         }
     }
@@ -91,7 +91,7 @@ impl SignalFile {
     /// Shows other signals from now on.
     pub fn set(&self, set: u64) {
         self.set.store(set & caller::BLOCKABLE, SeqCst);
-        self.changed.wake();
+        self.changed.wake_and_give_way();
     }
 
     fn listen(&self) -> Result {

@@ -1,23 +1,25 @@
 //! Readiness: queues that a file wakes, and the two kinds of waiter: a thread in read, write, poll or select, which joins
 //! for one sleep, and an epoll, which stays.
 //!
-//! Lock order: what the file holds when it wakes → `watchers` → the watcher's own lock.
+//! Those who stay, and how many of them are told, are in [`watchers`](super::watchers).
+//!
+//! Lock order: what the file holds when it wakes → `watching`, innermost.
 #![forbid(unsafe_code)]
 
-use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::lock_order as level;
-use sync::{SpinLock, TryVec, lock_class, try_box};
+use sync::{SpinLock, lock_class, try_arc};
 
-use super::async_io::{AsyncIo, Place};
+use super::async_io::Place;
+use super::watchers::{Watching, Whom};
 use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
-use crate::fs::caller::Band;
-use crate::sched::{Deadline, PollSet, Sleep, WaitQueue, Woken, schedule_if_needed};
+use crate::sched::{Deadline, PollSet, Sleep, WaitQueue, Woken};
 
-lock_class! { static WATCHERS: LockClass = ("poll watchers", level::PollWatchers); }
+pub use super::watchers::{Pace, Watcher};
+
+lock_class! { static WATCHING: LockClass = ("poll queue", level::PollQueue); }
 
 pub const IN: u32 = 0x001;
 pub const PRI: u32 = 0x002;
@@ -28,78 +30,11 @@ pub const NVAL: u32 = 0x020;
 pub const RDNORM: u32 = 0x040;
 pub const WRNORM: u32 = 0x100;
 
-/// Who stays on queues: an epoll's interest in one file.
-pub trait Watcher: Send + Sync {
-    /// The file may be ready. Says whether a thread sleeps for it.
-    fn notify(&self) -> bool;
-
-    /// Among several of these one that somebody sleeps for is enough (EPOLLEXCLUSIVE).
-    fn is_exclusive(&self) -> bool {
-        false
-    }
-}
-
-/// What stands on a queue's list.
-trait Standing {
-    fn is_gone(&self) -> bool;
-}
-
-impl Standing for Weak<dyn Watcher> {
-    fn is_gone(&self) -> bool {
-        self.strong_count() == 0
-    }
-}
-
-impl Standing for Place {
-    fn is_gone(&self) -> bool {
-        self.to.strong_count() == 0
-    }
-}
-
-/// Those who watch a queue. They keep their places: `notify` may be among them.
-struct Watchers<W> {
-    list: Vec<W>,
-    /// Where the last newcomer looked for the place of one that is gone.
-    looked: usize,
-}
-
-impl<W: Standing> Watchers<W> {
-    const fn new() -> Self {
-        Watchers { list: Vec::new(), looked: 0 }
-    }
-
-    /// A newcomer looks at a few places only. So as many are there as were in use at once, and a part more.
-    fn put(&mut self, watcher: W) -> Result {
-        const LOOKS: usize = 4;
-        for _ in 0..LOOKS.min(self.list.len()) {
-            self.looked = self.looked.checked_add(1).filter(|&at| at < self.list.len()).unwrap_or(0);
-            if let Some(place) = self.list.get_mut(self.looked).filter(|w| w.is_gone()) {
-                *place = watcher;
-                return Ok(());
-            }
-        }
-        Ok(self.list.try_push(watcher)?)
-    }
-}
-
-struct Watching {
-    all: Watchers<Weak<dyn Watcher>>,
-    exclusive: Watchers<Weak<dyn Watcher>>,
-    /// Files that tell their owners by signal.
-    signals: Watchers<Place>,
-}
-
-impl Watching {
-    const fn new() -> Self {
-        Watching { all: Watchers::new(), exclusive: Watchers::new(), signals: Watchers::new() }
-    }
-}
-
 pub struct PollQueue {
     queue: WaitQueue,
     watched: AtomicBool,
     /// Made for the first one.
-    watchers: SpinLock<Option<Box<Watching>>, level::PollWatchers>,
+    watching: SpinLock<Option<Arc<Watching>>, level::PollQueue>,
 }
 
 impl PollQueue {
@@ -107,7 +42,7 @@ impl PollQueue {
         PollQueue {
             queue: WaitQueue::new(),
             watched: AtomicBool::new(false),
-            watchers: SpinLock::new(None, &WATCHERS),
+            watching: SpinLock::new(None, &WATCHING),
         }
     }
 
@@ -115,7 +50,20 @@ impl PollQueue {
     pub fn wake(&self) {
         self.queue.wake_all();
         if self.watched.load(SeqCst) {
-            self.notify();
+            self.tell(Whom::Watchers, &mut Pace::hurried());
+        }
+    }
+
+    /// As `wake`, for callers that hold no lock but sleeping ones: it gives way among many watchers.
+    pub fn wake_and_give_way(&self) {
+        self.wake_at(&mut Pace::resting());
+    }
+
+    /// As `wake`: the caller has told others, or may rest.
+    pub fn wake_at(&self, pace: &mut Pace) {
+        self.queue.wake_all();
+        if self.watched.load(SeqCst) {
+            self.tell(Whom::Watchers, pace);
         }
     }
 
@@ -125,48 +73,29 @@ impl PollQueue {
         self.signal_owners();
     }
 
-    /// As `wake_for_io`, for callers that hold no lock but sleeping ones: it gives way among many watchers.
+    /// As `wake_for_io`, for callers that hold no lock but sleeping ones.
     pub fn wake_for_io_and_give_way(&self) {
         self.queue.wake_all();
         if self.watched.load(SeqCst) {
-            self.notify_and_give_way();
-            self.signal_owners();
+            self.tell(Whom::Watchers, &mut Pace::resting());
+            self.tell(Whom::Owners, &mut Pace::resting());
         }
     }
 
     /// Tells the owners of files with O_ASYNC.
     pub fn signal_owners(&self) {
         if self.watched.load(SeqCst) {
-            self.for_each_place(|io, band| io.tell(band));
+            self.tell(Whom::Owners, &mut Pace::hurried());
         }
     }
 
     /// From now on nobody is told by signal, until O_ASYNC is turned on again.
     pub fn stop_signals(&self) {
-        if self.watched.load(SeqCst) {
-            self.for_each_place(|io, _| io.turn_off());
+        if self.watched.load(SeqCst)
+            && let Some(watching) = self.watching()
+        {
+            watching.stop_signals();
         }
-    }
-
-    #[cold]
-    fn for_each_place(&self, f: impl Fn(&AsyncIo, Band)) {
-        let mut i = 0usize;
-        loop {
-            let place = match &*self.watchers.lock() {
-                Some(watchers) => watchers.signals.list.get(i).cloned(),
-                None => None,
-            };
-            let Some(place) = place else { return };
-            if let Some(io) = place.to.upgrade() {
-                f(&io, place.band);
-            }
-            i = i.saturating_add(1);
-        }
-    }
-
-    /// The owner of a file with O_ASYNC comes to stand here.
-    pub(super) fn join(&self, place: Place) -> Result {
-        self.with_watching(|watching| watching.signals.put(place))
     }
 
     /// Does a thread sleep here?
@@ -174,62 +103,32 @@ impl PollQueue {
         self.queue.has_waiters()
     }
 
-    #[cold]
-    fn notify(&self) {
-        self.tell(|_| ());
+    fn watching(&self) -> Option<Arc<Watching>> {
+        self.watching.lock().clone()
     }
 
     #[cold]
-    fn notify_and_give_way(&self) {
-        self.tell(|told| {
-            if told.is_multiple_of(64) {
-                schedule_if_needed();
-            }
-        });
-    }
-
-    /// Tells all watchers, and of the exclusive ones as many as it takes to find one that somebody sleeps for. `between` gets their number so
-    /// far.
-    fn tell(&self, mut between: impl FnMut(u32)) {
-        let mut told = 0u32;
-        for exclusive in [false, true] {
-            let mut i = 0usize;
-            // One at a time and with the lock dropped: a watcher may be the last to hold itself.
-            loop {
-                let watcher = {
-                    let watchers = self.watchers.lock();
-                    let Some(watchers) = &*watchers else { return };
-                    let list = if exclusive { &watchers.exclusive.list } else { &watchers.all.list };
-                    match list.get(i) {
-                        Some(weak) => weak.upgrade(),
-                        None => break,
-                    }
-                };
-                if watcher.is_some_and(|watcher| watcher.notify()) && exclusive {
-                    return;
-                }
-                i = i.saturating_add(1);
-                told = told.wrapping_add(1);
-                between(told);
-            }
+    fn tell(&self, whom: Whom, pace: &mut Pace) {
+        if let Some(watching) = self.watching() {
+            watching.tell(whom, pace);
         }
+    }
+
+    /// The owner of a file with O_ASYNC comes to stand here.
+    pub(super) fn join(&self, place: Place) -> Result {
+        self.with_watching(|watching| watching.join(place))
     }
 
     fn watch(&self, watcher: Weak<dyn Watcher>, exclusive: bool) -> Result {
-        // Whoever comes behind the back of `notify` looks at the file itself.
-        self.with_watching(|watching| {
-            let list = if exclusive { &mut watching.exclusive } else { &mut watching.all };
-            list.put(watcher)
-        })
+        self.with_watching(|watching| watching.watch(watcher, exclusive))
     }
 
-    fn with_watching(&self, put: impl FnOnce(&mut Watching) -> Result) -> Result {
-        let mut watchers = self.watchers.lock();
-        if watchers.is_none() {
-            *watchers = Some(try_box(Watching::new())?);
-        }
-        let Some(watchers) = &mut *watchers else { return Ok(()) };
-        put(watchers)?;
+    fn with_watching(&self, put: impl FnOnce(&Watching) -> Result) -> Result {
+        let watching = match &mut *self.watching.lock() {
+            Some(watching) => watching.clone(),
+            none => none.insert(try_arc(Watching::new())?).clone(),
+        };
+        put(&watching)?;
         self.watched.store(true, SeqCst);
         Ok(())
     }
@@ -279,6 +178,7 @@ impl<'a> Poller<'_, 'a> {
 mod tests {
     use super::*;
     use core::sync::atomic::{AtomicU32, Ordering};
+    use std::boxed::Box;
     use std::vec::Vec;
 
     type OnNotify = Box<dyn Fn() + Send + Sync>;
@@ -288,7 +188,7 @@ mod tests {
     struct Counting(AtomicU32, OnNotify, bool);
 
     impl Watcher for Counting {
-        fn notify(&self) -> bool {
+        fn notify(&self, _: &mut Pace) -> bool {
             self.0.fetch_add(1, Ordering::Relaxed);
             (self.1)();
             self.2
@@ -338,10 +238,7 @@ mod tests {
         for _ in 0..100 {
             drop(watcher(&queue, Box::new(|| ())));
         }
-        assert!(
-            queue.watchers.lock().as_ref().unwrap().all.list.len() <= 3,
-            "places of those that are gone are used again"
-        );
+        assert!(queue.watching().unwrap().places() <= 3, "places of those that are gone are used again");
     }
 
     /// Somebody comes while the watchers are told: the places of others stay, or one would be passed over and sleep for ever.
@@ -349,7 +246,7 @@ mod tests {
     fn a_newcomer_does_not_hide_a_watcher_from_a_wake() {
         let queue = Arc::new(PollQueue::new());
         let gone = watcher(&queue, Box::new(|| ()));
-        let (theirs, newcomers) = (queue.clone(), SpinLock::new(Vec::new(), &WATCHERS));
+        let (theirs, newcomers) = (queue.clone(), SpinLock::new(Vec::new(), &WATCHING));
         let add = move || {
             let newcomer = watcher(&theirs, Box::new(|| ()));
             newcomers.lock().push(newcomer);
@@ -359,5 +256,69 @@ mod tests {
         drop(gone);
         queue.wake();
         assert_eq!((told(&first), told(&second)), (1, 1));
+    }
+
+    const MANY: usize = 1000;
+
+    fn many(queue: &PollQueue) -> Vec<Arc<Counting>> {
+        (0..MANY).map(|_| watcher(queue, Box::new(|| ()))).collect()
+    }
+
+    fn told_so_far(watchers: &[Arc<Counting>]) -> usize {
+        watchers.iter().filter(|watcher| told(watcher) > 0).count()
+    }
+
+    #[test]
+    fn who_may_rest_tells_many_before_it_comes_back() {
+        crate::testing::in_process(|| {
+            let queue = PollQueue::new();
+            let watchers = many(&queue);
+            queue.wake_and_give_way();
+            assert!(watchers.iter().all(|watcher| told(watcher) == 1));
+        });
+    }
+
+    /// A timer, say: few are told at once, and all soon. One wake more during that comes to all of them, newcomers in places of others included.
+    #[test]
+    fn who_may_not_rest_tells_a_few_and_all_soon() {
+        sync::machine::hosted::as_cpu(140, || {
+            let queue = PollQueue::new();
+            let mut watchers = many(&queue);
+            queue.wake();
+            assert_eq!(told_so_far(&watchers), 64);
+            sync::rcu::poll();
+            let so_far = told_so_far(&watchers);
+            assert!(so_far < MANY || !sync::rcu::any_ripe());
+            drop(watchers.swap_remove(3));
+            watchers.push(watcher(&queue, Box::new(|| ())));
+            watchers.extend(many(&queue));
+            let before: Vec<u32> = watchers.iter().map(|watcher| told(watcher)).collect();
+            queue.wake();
+            sync::rcu::drain();
+            let again = watchers.iter().zip(before).filter(|(watcher, before)| told(watcher) > *before);
+            assert_eq!(again.count(), watchers.len());
+        });
+    }
+
+    /// The queue goes while its watchers are told of it.
+    #[test]
+    fn a_round_outlives_the_queue_and_many_are_dropped_in_parts() {
+        sync::machine::hosted::as_cpu(141, || {
+            let queue = PollQueue::new();
+            let watchers = many(&queue);
+            queue.wake();
+            drop(queue);
+            assert!(watchers.iter().all(|watcher| Arc::weak_count(watcher) == 1));
+            sync::rcu::drain();
+            assert!(told_so_far(&watchers) == MANY);
+            assert!(watchers.iter().all(|watcher| Arc::weak_count(watcher) == 0));
+            let queue = PollQueue::new();
+            let watchers = many(&queue);
+            drop(queue);
+            let kept = watchers.iter().filter(|watcher| Arc::weak_count(watcher) == 1).count();
+            assert_eq!(kept, MANY - 64, "a part at once");
+            sync::rcu::drain();
+            assert!(watchers.iter().all(|watcher| Arc::weak_count(watcher) == 0));
+        });
     }
 }

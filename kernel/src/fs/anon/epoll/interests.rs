@@ -18,7 +18,7 @@ use super::{ALWAYS, BEHAVIOUR, Core, EXCLUSIVE, Event, TURN};
 use crate::account::Charge;
 use crate::errno::Result;
 use crate::fs::file::File;
-use crate::fs::file::poll::{Poller, Watcher};
+use crate::fs::file::poll::{Pace, Poller, Watcher};
 use crate::sched::schedule_if_needed;
 
 /// The interests of an epoll, by file and descriptor. Those whose file is closed go when as many have been added as were there.
@@ -127,7 +127,7 @@ impl Watcher for Interest {
         self.events.load(SeqCst) & EXCLUSIVE != 0
     }
 
-    fn notify(&self) -> bool {
+    fn notify(&self, pace: &mut Pace) -> bool {
         // A file that is closed wakes nobody, so waking goes along chains of open epolls alone, which have a bound.
         if self.removed.load(SeqCst) || self.file.is_closed() {
             return false;
@@ -146,7 +146,7 @@ impl Watcher for Interest {
             }
             ready.push_back(me);
         }
-        core.queue.wake();
+        core.queue.wake_at(pace);
         waited_for
     }
 }

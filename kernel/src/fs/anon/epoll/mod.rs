@@ -27,7 +27,7 @@ use self::nest::{Graph, NESTING, Nest};
 use crate::account::{Charge, Denied, Kind, limits};
 use crate::errno::{EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Result};
 use crate::fs::caller;
-use crate::fs::file::poll::{self, PollQueue, Poller, Watcher};
+use crate::fs::file::poll::{self, Pace, PollQueue, Poller, Watcher};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::sched::{Deadline, schedule_if_needed};
 
@@ -155,7 +155,7 @@ impl Epoll {
         }
         interests.insert(interest.clone());
         if now & interest.wants() != 0 {
-            interest.notify();
+            interest.notify(&mut Pace::resting());
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Epoll {
         interest.events.store(event.events | ALWAYS, SeqCst);
         interest.data.store(event.data, SeqCst);
         if interest.current() != 0 {
-            interest.notify();
+            interest.notify(&mut Pace::resting());
         }
         Ok(())
     }

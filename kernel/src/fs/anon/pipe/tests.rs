@@ -114,7 +114,7 @@ fn a_reader_sleeps_until_there_is_a_byte_and_ends_with_the_last_writer() {
         until(|| is_asleep(tid));
         assert_eq!(write(&writer, b"abc"), Ok(3));
         until(|| is_asleep(tid));
-        end(&writer).leave();
+        end(&writer).leave(&mut Pace::resting());
         assert_eq!(other.join(), (Ok(b"abc".to_vec()), Ok(Vec::new())));
     });
 }
@@ -177,7 +177,7 @@ fn a_pipe_that_nobody_reads_is_broken_and_sends_sigpipe() {
     in_process(|| {
         let child = fork(|| {
             let (reader, writer) = waiting();
-            end(&reader).leave();
+            end(&reader).leave(&mut Pace::resting());
             assert_eq!(write(&writer, b"x"), Err(EPIPE));
             assert_eq!(writer.poll(&mut Poller::Nobody) & poll::ERR, poll::ERR);
             assert!(process::signal_pending());
@@ -197,7 +197,7 @@ fn a_reader_that_goes_lets_a_writer_end_with_what_it_wrote() {
         until(|| is_asleep(tid));
         // SIGPIPE comes all the same; it is not the test's end.
         assert!(process::current().process.signals.set_action(abi::SIGPIPE, ignore()).is_ok());
-        end(&reader).leave();
+        end(&reader).leave(&mut Pace::resting());
         assert_eq!(other.join(), Ok(PAGES * PAGE));
     });
 }

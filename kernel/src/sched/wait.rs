@@ -5,6 +5,10 @@
 //! A node is taken off by the waker, so each `wake_one` reaches another sleeper; a sleeper that was woken but leaves for
 //! another reason passes the wake on.
 //!
+//! Of many sleepers `wake_all` wakes [`TURN`], and remembers how many it owes a wake. Each that it woke wakes as many more on its way off the queue, so
+//! nobody holds the lock for long. An owed sleeper is woken after the change, and so sees it. If the front of the queue was taken by others meanwhile, a newcomer
+//! is woken for nothing: sleepers look at their condition.
+//!
 //! LockOrder: wait queue → run queue. Wakers call from thread context (see `pending`).
 
 use super::deadline::Deadline;
@@ -18,9 +22,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
-use sync::{AllocError, SpinLock, TryVec, lock_class};
+use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 
 lock_class! { static WAIT_QUEUE: LockClass = ("wait queue", level::WaitQueue); }
+
+/// Most sleepers that are woken with the lock held.
+const TURN: u32 = 64;
 
 /// How deep a sleep is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +55,8 @@ pub(super) struct WaitNode {
     pub(super) woken: AtomicBool,
     /// `wake_one` stops here.
     exclusive: AtomicBool,
+    /// Others were owed a wake when this one was woken. Under the queue's lock.
+    passes_on: AtomicBool,
     /// In a futex bucket: the futex that the task waits on.
     pub(super) futex: FutexWait,
 }
@@ -62,6 +71,7 @@ impl WaitNode {
             task: AtomicPtr::new(core::ptr::null_mut()),
             woken: AtomicBool::new(false),
             exclusive: AtomicBool::new(false),
+            passes_on: AtomicBool::new(false),
             futex: FutexWait::new(),
         }
     }
@@ -85,6 +95,8 @@ pub struct WaitQueue {
     waiters: SpinLock<LinkedList<WaitAdapter>, level::WaitQueue>,
     /// Nodes on the list, so that a wake with nobody there takes no lock.
     count: AtomicU32,
+    /// How many at the front are owed a wake, at most. While it is not 0 somebody is awake who passes it on. Under the lock.
+    owed: AtomicU32,
 }
 
 impl Default for WaitQueue {
@@ -98,6 +110,7 @@ impl WaitQueue {
         Self {
             waiters: SpinLock::new(LinkedList::new(WaitAdapter::NEW), &WAIT_QUEUE),
             count: AtomicU32::new(0),
+            owed: AtomicU32::new(0),
         }
     }
 
@@ -113,7 +126,7 @@ impl WaitQueue {
         self.wake_exclusive(1) > 0
     }
 
-    /// Wakes everybody.
+    /// Wakes everybody, if they are many some of them through others.
     pub fn wake_all(&self) {
         self.wake_exclusive(u32::MAX);
     }
@@ -124,6 +137,14 @@ impl WaitQueue {
         }
         let mut woken = 0;
         let mut waiters = self.waiters.lock();
+        if limit == u32::MAX {
+            let count = self.count.load(Ordering::Relaxed);
+            if count > TURN {
+                self.owed.store(count, Ordering::Relaxed);
+                self.pay(waiters);
+                return 0;
+            }
+        }
         let (waiters, order) = waiters.split();
         while woken < limit {
             let Some(node) = waiters.pop_front() else { break };
@@ -132,6 +153,25 @@ impl WaitQueue {
             node.wake(order.reborrow().lower());
         }
         woken
+    }
+
+    /// Wakes some of those who are owed a wake.
+    #[cold]
+    fn pay(&self, mut waiters: SpinGuard<'_, LinkedList<WaitAdapter>, level::WaitQueue>) {
+        let (waiters, order) = waiters.split();
+        let owed = self.owed.load(Ordering::Relaxed);
+        let now = owed.min(TURN);
+        let mut left = owed - now;
+        for _ in 0..now {
+            let Some(node) = waiters.pop_front() else {
+                left = 0;
+                break;
+            };
+            self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+            node.passes_on.store(true, Ordering::Relaxed);
+            node.wake(order.reborrow().lower());
+        }
+        self.owed.store(left, Ordering::Relaxed);
     }
 
     fn put(&self, node: &Arc<WaitNode>, exclusive: bool) {
@@ -148,6 +188,10 @@ impl WaitQueue {
     fn take(&self, node: &WaitNode) -> bool {
         let mut waiters = self.waiters.lock();
         if node.woken.load(Ordering::Relaxed) || !node.link.is_linked() {
+            if node.passes_on.load(Ordering::Relaxed) {
+                node.passes_on.store(false, Ordering::Relaxed);
+                self.pay(waiters);
+            }
             return true;
         }
         // SAFETY: linked, and only ever put on this queue while the caller waits; the lock is held.
@@ -303,5 +347,62 @@ impl<'a> PollSet<'a> {
 impl Drop for PollSet<'_> {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Sleepers that are no task: they are woken as far as the queue goes, and leave when the test says so.
+    fn sleepers(queue: &WaitQueue, n: usize) -> Vec<Arc<WaitNode>> {
+        let node = |_| {
+            let node = Arc::new(WaitNode::new());
+            queue.put(&node, false);
+            node
+        };
+        (0..n).map(node).collect()
+    }
+
+    fn woken(nodes: &[Arc<WaitNode>]) -> usize {
+        nodes.iter().filter(|node| node.woken.load(Ordering::SeqCst)).count()
+    }
+
+    #[test]
+    fn of_many_some_are_woken_and_wake_the_others_on_their_way() {
+        let queue = WaitQueue::new();
+        let nodes = sleepers(&queue, 200);
+        queue.wake_all();
+        assert_eq!(woken(&nodes), 64, "in one go");
+        let newcomer = sleepers(&queue, 1);
+        let mut before = 64;
+        for node in &nodes {
+            assert!(queue.take(node), "each is woken before those who wake it are gone");
+            assert!(woken(&nodes) - before <= 64, "in one go");
+            before = woken(&nodes);
+        }
+        assert_eq!((before, woken(&newcomer), queue.has_waiters()), (200, 0, true));
+        queue.wake_all();
+        assert_eq!(woken(&newcomer), 1);
+        assert!(queue.take(&newcomer[0]) && !queue.has_waiters());
+    }
+
+    /// Those who are owed a wake leave by themselves, or are woken one by one: who comes later is not forgotten.
+    #[test]
+    fn a_wake_that_is_owed_reaches_all_who_slept_at_its_time() {
+        let queue = WaitQueue::new();
+        let nodes = sleepers(&queue, 200);
+        queue.wake_all();
+        for node in &nodes[100..120] {
+            assert!(!queue.take(node), "it has timed out");
+        }
+        queue.wake_one();
+        let later = sleepers(&queue, 100);
+        queue.wake_all();
+        for node in nodes.iter().chain(&later) {
+            queue.take(node);
+        }
+        assert_eq!((woken(&nodes), woken(&later), queue.has_waiters()), (180, 100, false));
     }
 }

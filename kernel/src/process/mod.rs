@@ -368,10 +368,13 @@ impl Thread {
     }
 
     /// A signal has come that it blocks: sigtimedwait may be waiting for it.
-    pub(crate) fn notify_waiting(&self, signal: u64) {
-        if self.waits_for.load(Ordering::SeqCst) & signal != 0 {
+    /// False: it waits for none of `signals`.
+    pub(crate) fn notify_waiting(&self, signals: u64) -> bool {
+        let waits = self.waits_for.load(Ordering::SeqCst) & signals != 0;
+        if waits {
             self.signal_queue.wake_all();
         }
+        waits
     }
 
     /// Takes its number out of the table.

@@ -4,7 +4,7 @@
 //! lock. A sender sets a flag in a thread's `work`; the thread delivers the signal on its way back to user mode.
 //!
 //! LockOrder: `Signals` of one process at a time → `threads` → wait queue and run queue.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod actions;
 pub mod deliver;
@@ -28,7 +28,7 @@ use sync::{AllocError, SpinLock, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use info::{Info, TimerSignal};
-pub use pending::{Allowance, ManySignals, PendingSet, Queue};
+pub use pending::{Allowance, Gone, PendingSet, Queue};
 pub use send::kernel as send_kernel;
 use stop::Run;
 pub use stop::any_stopped;
@@ -235,17 +235,24 @@ impl Signals {
         if signal == 0 || signal > COUNT || bit(signal) & UNBLOCKABLE != 0 {
             return Err(Errno::EINVAL);
         }
+        let (old, gone) = self.exchange_action(signal, to).ok_or(Errno::EINVAL)?;
+        gone.drop_in_turns();
+        Ok(old)
+    }
+
+    fn exchange_action(&self, signal: u32, to: Action) -> Option<(Action, Gone)> {
         let process = super::current_process();
         let mut state = self.state.lock();
         let (state, order) = state.split();
+        let mut gone = Gone::default();
         // What is not known is cleared, so that a program can see which flags there are.
         let to = Action { mask: to.mask & !UNBLOCKABLE, flags: to.flags & KNOWN_FLAGS, ..to };
-        let old = state.actions.set(signal, to, order).ok_or(Errno::EINVAL)?;
+        let old = state.actions.set(signal, to, order)?;
         if to.discards(signal) {
-            state.shared.discard(bit(signal));
-            process.for_each_thread_in(order, |t, held| t.pending.lock(held).discard(bit(signal)));
+            state.shared.discard(bit(signal), &mut gone);
+            process.for_each_thread_in(order, |t, held| t.pending.discard(held, bit(signal), &mut gone));
         }
-        Ok(old)
+        Some((old, gone))
     }
 
     /// exec: handlers become the default, ignored signals stay ignored.
@@ -288,7 +295,7 @@ impl Signals {
     }
 
     /// The last thread ends: what `begin_exit` made the status, and the signals that waited.
-    pub fn end(&self) -> (Option<i32>, ManySignals) {
+    pub fn end(&self) -> (Option<i32>, Gone) {
         let mut state = self.state.lock();
         (state.exit, state.shared.take_many())
     }
@@ -356,7 +363,27 @@ pub fn wait_for(
     thread.waits_for.store(set, Ordering::SeqCst);
     let result = thread.signal_queue.wait_until(Sleep::Interruptible, deadline, || take_waiting(thread, set));
     thread.waits_for.store(0, Ordering::SeqCst);
+    if thread.process.thread_count() > TOLD {
+        let left = thread.process.signals.pending() & set;
+        if left != 0 {
+            tell_waiting(&thread.process, left);
+        }
+    }
     result
+}
+
+/// Threads that are told of a signal that waits for their process.
+const TOLD: u32 = 64;
+
+/// Tells threads of `process` that wait for one of `signals`, which wait for the whole process: not all of them, but whoever leaves [`wait_for`] while
+/// such a signal is left tells others.
+fn tell_waiting(process: &super::Process, signals: u64) {
+    let mut told = 0u32;
+    process.for_each_thread(|thread| {
+        if told < TOLD && thread.notify_waiting(signals) {
+            told = told.saturating_add(1);
+        }
+    });
 }
 
 #[cfg(test)]

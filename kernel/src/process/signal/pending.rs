@@ -1,19 +1,26 @@
 //! Signals that are sent and not yet delivered: the sets and queues of a process and of its threads, and how many may wait.
 //!
+//! The first [`FEW`] signals that wait lie in one short queue, in the order in which they came. Those that come while it is full, or while others of their
+//! number lie there, go to a list of their number ([`Many`]). So of one number those in the short queue are the older ones, and neither sending nor taking
+//! a signal takes longer the more there are. What is thrown away is only unlinked under the lock, and dropped by the caller ([`Gone`]).
+//!
 //! A process's set is under its signals' lock; a thread's has a lock of its own, taken under that or alone.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
-use super::{Info, SYNCHRONOUS, bit};
+use super::{COUNT, Info, SYNCHRONOUS, TimerSignal, bit};
 use crate::account::{Charge, Kind};
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::process::Process;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
+use intrusive_collections::{LinkedList, LinkedListLink, intrusive_adapter};
 use linux_raw_sys::general as abi;
 use sync::level::{Before, Held};
 use sync::quota::UNLIMITED;
-use sync::{SpinGuard, SpinLock, lock_class};
+use sync::rcu::{InParts, Parts};
+use sync::{AllocError, SpinGuard, SpinLock, lock_class, try_box};
 
 lock_class! { static PENDING: LockClass = ("pending signals", level::PendingSignals); }
 
@@ -22,7 +29,8 @@ lock_class! { static PENDING: LockClass = ("pending signals", level::PendingSign
 pub struct PendingSet {
     pub set: u64,
     /// None until the first comes: most threads and processes end without one.
-    infos: Option<VecDeque<Queued>>,
+    few: Option<VecDeque<Queued>>,
+    many: Option<Box<Many>>,
 }
 
 /// A signal with what it carries.
@@ -32,23 +40,72 @@ struct Queued {
     _charge: Option<Charge>,
 }
 
-/// Signals that go with their process or thread as they are.
+/// One of many.
+struct Node {
+    link: LinkedListLink,
+    queued: Queued,
+}
+
+intrusive_adapter!(ByNumber = Box<Node>: Node { link => LinkedListLink });
+
+/// A list for each number.
+struct Many {
+    lists: [LinkedList<ByNumber>; COUNT as usize],
+}
+
+impl Many {
+    fn try_new() -> core::result::Result<Box<Self>, AllocError> {
+        try_box(Many { lists: [const { LinkedList::new(ByNumber::NEW) }; COUNT as usize] })
+    }
+
+    fn list(&mut self, signal: u32) -> Option<&mut LinkedList<ByNumber>> {
+        self.lists.get_mut(signal.checked_sub(1)? as usize)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lists.iter().all(LinkedList::is_empty)
+    }
+}
+
+/// Signals that lie in one queue, whatever their numbers. Such a number goes with its process or thread as it is.
 const FEW: usize = 64;
 
-/// Signals that waited for a process or thread that ends. None if they are few.
+/// Signals that were thrown away, to be dropped once no spinning lock is held.
+#[derive(Default)]
 #[must_use]
-pub struct ManySignals(Option<VecDeque<Queued>>);
+pub struct Gone(LinkedList<ByNumber>);
 
-impl ManySignals {
+impl Gone {
     /// Gives way.
-    pub fn drop_in_turns(self) {
-        let Some(signals) = self.0 else { return };
-        for (n, signal) in signals.into_iter().enumerate() {
-            drop(signal);
-            if n.is_multiple_of(FEW) {
-                let _ = crate::sched::give_way();
-            }
+    pub fn drop_in_turns(mut self) {
+        while self.drop_some() {
+            let _ = crate::sched::give_way();
         }
+    }
+
+    /// For who may not rest. Without memory they are dropped here.
+    pub fn drop_soon(self) {
+        if !self.0.is_empty()
+            && let Ok(mut parts) = try_box(InParts::new(Gone::default()))
+        {
+            *parts.value() = self;
+            InParts::drop_soon(parts);
+        }
+    }
+
+    fn add(&mut self, other: &mut LinkedList<ByNumber>) {
+        self.0.back_mut().splice_after(other.take());
+    }
+
+    /// False: none is left.
+    fn drop_some(&mut self) -> bool {
+        (0..FEW).all(|_| self.0.pop_front().is_some())
+    }
+}
+
+impl Parts for Gone {
+    fn drop_part(&mut self) -> bool {
+        self.drop_some()
     }
 }
 
@@ -81,7 +138,7 @@ impl Allowance {
 
 impl PendingSet {
     pub(super) const fn new() -> Self {
-        Self { set: 0, infos: None }
+        Self { set: 0, few: None, many: None }
     }
 
     /// Queues a signal. A standard signal that waits already is dropped; without memory only its bit is set. The kernel's own standard signals, and
@@ -94,10 +151,7 @@ impl PendingSet {
         if let Some(of) = info.timer {
             // A timer has one signal waiting at a time, whatever else waits under that number. Looked for only where there may be
             // one: thousands of timers may go off together.
-            let mut infos = self.infos.iter_mut().flatten().take(if of.again { usize::MAX } else { 0 });
-            if let Some(waiting) = infos.find(|q| q.info.timer.is_some_and(|t| t.id == of.id)) {
-                waiting.info.timer = info.timer;
-                waiting.info.add_overrun(1);
+            if of.again && self.add_overrun(info.signal, of) {
                 return Ok(());
             }
         } else if info.signal < FIRST_REALTIME && self.set & bit(info.signal) != 0 {
@@ -106,19 +160,66 @@ impl PendingSet {
         let unlimited = info.signal < FIRST_REALTIME && info.code >= 0;
         let of = if unlimited { Allowance { limit: UNLIMITED, ..of } } else { of };
         let charge = if info.timer.is_some() { Ok(None) } else { of.charge().map(Some) };
-        let infos = self.infos.get_or_insert_default();
-        let queued = match charge {
-            Ok(charge) if infos.try_reserve(1).is_ok() => {
-                infos.push_back(Queued { info: *info, _charge: charge });
-                true
-            }
-            _ => false,
-        };
+        let queued = charge.is_ok_and(|charge| self.push(Queued { info: *info, _charge: charge }).is_ok());
         if !queued && must_queue && (info.signal >= FIRST_REALTIME || info.timer.is_some()) {
             return Err(Errno::EAGAIN);
         }
         self.set |= bit(info.signal);
         Ok(())
+    }
+
+    /// Without memory it is dropped.
+    fn push(&mut self, queued: Queued) -> core::result::Result<(), AllocError> {
+        let few = self.few.get_or_insert_default();
+        if self.many.is_none() && few.len() < FEW {
+            few.try_reserve(1).map_err(|_| AllocError)?;
+            few.push_back(queued);
+            return Ok(());
+        }
+        self.push_to_many(queued)
+    }
+
+    #[cold]
+    fn push_to_many(&mut self, queued: Queued) -> core::result::Result<(), AllocError> {
+        let many = match &mut self.many {
+            Some(many) => many,
+            none => none.insert(Many::try_new()?),
+        };
+        let list = many.list(queued.info.signal).ok_or(AllocError)?;
+        let few = self.few.get_or_insert_default();
+        if list.is_empty() && few.len() < FEW {
+            few.try_reserve(1).map_err(|_| AllocError)?;
+            few.push_back(queued);
+            return Ok(());
+        }
+        list.push_back(try_box(Node { link: LinkedListLink::new(), queued })?);
+        Ok(())
+    }
+
+    /// The signal of `timer` waits, under number `signal`: it has expired once more. False: it does not wait.
+    fn add_overrun(&mut self, signal: u32, timer: TimerSignal) -> bool {
+        let is_it = |info: &Info| info.timer.is_some_and(|t| t.id == timer.id);
+        let change = |info: &mut Info| {
+            info.timer = Some(timer);
+            info.add_overrun(1);
+        };
+        if let Some(waiting) = self.few.iter_mut().flatten().find(|q| is_it(&q.info)) {
+            change(&mut waiting.info);
+            return true;
+        }
+        let Some(list) = self.many.as_mut().and_then(|many| many.list(signal)) else { return false };
+        let mut at = list.front_mut();
+        while let Some(node) = at.get() {
+            if is_it(&node.queued.info) {
+                if let Some(mut node) = at.remove() {
+                    change(&mut node.queued.info);
+                    at.insert_before(node);
+                }
+                return true;
+            }
+            at.move_next();
+        }
+        false
     }
 
     /// Takes the next signal that is not in `blocked`: synchronous ones first, then the lowest number.
@@ -130,38 +231,93 @@ impl PendingSet {
             return None;
         }
         let signal = first.trailing_zeros() + 1;
-        let queued = self.infos.as_mut().and_then(|infos| {
-            let at = infos.iter().position(|q| q.info.signal == signal)?;
-            infos.remove(at)
+        let queued = self.few.as_mut().and_then(|few| {
+            let at = few.iter().position(|q| q.info.signal == signal)?;
+            few.remove(at)
         });
+        let queued = queued.or_else(|| self.take_of_many(signal));
         let info = queued.map_or(Info { code: 0, ..Info::kernel(signal) }, |q| q.info);
-        if !self.infos.iter().flatten().any(|q| q.info.signal == signal) {
+        if !self.few.iter().flatten().any(|q| q.info.signal == signal) && !self.any_of_many(signal) {
             self.set &= !bit(signal);
         }
         Some(info)
     }
 
-    /// Takes out what is too much to drop where nobody may sleep, once nobody takes signals from here any more.
-    pub(super) fn take_many(&mut self) -> ManySignals {
-        ManySignals(self.infos.take_if(|infos| infos.len() > FEW))
+    fn take_of_many(&mut self, signal: u32) -> Option<Queued> {
+        let many = self.many.as_mut()?;
+        let list = many.list(signal)?;
+        let node = list.pop_front()?;
+        if list.is_empty() && many.is_empty() {
+            self.many = None;
+        }
+        Some(node.queued)
     }
 
-    pub(super) fn discard(&mut self, signals: u64) {
-        if self.set & signals != 0 {
-            self.set &= !signals;
-            if let Some(infos) = &mut self.infos {
-                infos.retain(|q| bit(q.info.signal) & signals == 0);
+    fn any_of_many(&mut self, signal: u32) -> bool {
+        self.many.as_mut().and_then(|many| many.list(signal)).is_some_and(|list| !list.is_empty())
+    }
+
+    /// Takes out what is too much to drop where nobody may sleep, once nobody takes signals from here any more.
+    pub(super) fn take_many(&mut self) -> Gone {
+        let mut gone = Gone::default();
+        if let Some(mut many) = self.many.take() {
+            many.lists.iter_mut().for_each(|list| gone.add(list));
+        }
+        gone
+    }
+
+    /// Throws away those of `signals`: into `gone`.
+    pub(super) fn discard(&mut self, signals: u64, gone: &mut Gone) {
+        if self.set & signals == 0 {
+            return;
+        }
+        self.set &= !signals;
+        if let Some(few) = &mut self.few {
+            few.retain(|q| bit(q.info.signal) & signals == 0);
+        }
+        let Some(many) = &mut self.many else { return };
+        for signal in (1..=COUNT).filter(|signal| bit(*signal) & signals != 0) {
+            if let Some(list) = many.list(signal) {
+                gone.add(list);
             }
+        }
+        if many.is_empty() {
+            self.many = None;
         }
     }
 }
 
 /// A thread's own queue. Its lock is taken under the process's.
-pub struct Queue(SpinLock<PendingSet, level::PendingSignals>);
+pub struct Queue {
+    waiting: SpinLock<PendingSet, level::PendingSignals>,
+    /// Signals may wait here. Under the process's signals: whoever asks all threads passes by those that have none.
+    any: AtomicBool,
+}
 
 impl Queue {
     pub fn new() -> Self {
-        Self(SpinLock::new(PendingSet::new(), &PENDING))
+        Self { waiting: SpinLock::new(PendingSet::new(), &PENDING), any: AtomicBool::new(false) }
+    }
+
+    /// As [`PendingSet::put`], under the process's signals.
+    pub(super) fn put(
+        &self,
+        held: &mut Held<'_, level::ProcessSignals>,
+        info: &Info,
+        must_queue: bool,
+        of: Allowance,
+    ) -> Result {
+        self.any.store(true, Ordering::Relaxed);
+        self.lock(held).put(info, must_queue, of)
+    }
+
+    /// As [`PendingSet::discard`], under the process's signals.
+    pub(super) fn discard(&self, held: &mut Held<'_, level::ProcessThreads>, signals: u64, gone: &mut Gone) {
+        if self.any.load(Ordering::Relaxed) {
+            let mut waiting = self.lock(held);
+            waiting.discard(signals, gone);
+            self.any.store(waiting.set != 0, Ordering::Relaxed);
+        }
     }
 
     /// Under the process's signals, or under no lock.
@@ -169,11 +325,11 @@ impl Queue {
         &'a self,
         held: &'a mut Held<'_, impl Before<level::PendingSignals>>,
     ) -> SpinGuard<'a, PendingSet, level::PendingSignals> {
-        self.0.lock_in(held)
+        self.waiting.lock_in(held)
     }
 
     /// The thread ends.
-    pub fn end(&self) -> ManySignals {
+    pub fn end(&self) -> Gone {
         self.lock(&mut Held::clean()).take_many()
     }
 

@@ -3,8 +3,9 @@
 
 use super::super::wait::Event;
 use super::super::{Capability, Pid, Process, Thread, ids, session};
-use super::{Action, Allowance, Info, Run, STOPPING, State, bit};
+use super::{Action, Allowance, Gone, Info, Run, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
+use crate::fs::file::poll::Pace;
 use crate::lock_order as level;
 use crate::sched::spawn;
 use alloc::sync::Arc;
@@ -70,12 +71,15 @@ fn queue_locked(
     must_queue: bool,
     rests: bool,
 ) -> Result<bool> {
+    let pace = &mut if rests { Pace::resting() } else { Pace::hurried() };
     let this = bit(info.signal);
     if state.dumping && info.signal != abi::SIGKILL {
         return Ok(false);
     }
     let (locked, held) = state.split();
-    cancel_opposite(process, locked, held, info.signal);
+    let gone = cancel_opposite(process, locked, held, info.signal);
+    // Only timers make standard signals many.
+    gone.drop_soon();
     let Some(action) = locked.actions.get(info.signal, held) else { return Ok(false) };
     // A blocked signal is queued even if it would be ignored: the program may change its mind, or sigwait.
     let blocks = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
@@ -94,7 +98,7 @@ fn queue_locked(
     }
     let of = Allowance::of(process);
     match thread {
-        Some(thread) => thread.pending.lock(state.held()).put(&info, must_queue, of)?,
+        Some(thread) => thread.pending.put(state.held(), &info, must_queue, of)?,
         None => state.shared.put(&info, must_queue, of)?,
     }
     let kill = info.signal == abi::SIGKILL || fatal(&action, info.signal);
@@ -126,12 +130,12 @@ fn queue_locked(
         Some(thread) => {
             thread.notify_waiting(this);
             drop(state);
-            process.signals.listeners.wake();
+            process.signals.listeners.wake(pace);
         }
         None => {
-            process.for_each_thread(|t| t.notify_waiting(this));
+            super::tell_waiting(process, this);
             drop(state);
-            process.signals.listeners.wake();
+            process.signals.listeners.wake(pace);
         }
     }
     Ok(true)
@@ -148,10 +152,11 @@ fn cancel_opposite(
     state: &mut State,
     held: &mut Held<'_, level::ProcessSignals>,
     signal: u32,
-) {
+) -> Gone {
+    let mut gone = Gone::default();
     if signal == abi::SIGCONT {
-        state.shared.discard(STOPPING);
-        process.for_each_thread_in(held, |t, held| t.pending.lock(held).discard(STOPPING));
+        state.shared.discard(STOPPING, &mut gone);
+        process.for_each_thread_in(held, |t, held| t.pending.discard(held, STOPPING, &mut gone));
         if state.run == Run::Stopping {
             state.run = Run::Runs;
         }
@@ -164,9 +169,11 @@ fn cancel_opposite(
             // The parent is told by the first thread that goes on.
         }
     } else if STOPPING & bit(signal) != 0 {
-        state.shared.discard(bit(abi::SIGCONT));
-        process.for_each_thread_in(held, |t, held| t.pending.lock(held).discard(bit(abi::SIGCONT)));
+        let this = bit(abi::SIGCONT);
+        state.shared.discard(this, &mut gone);
+        process.for_each_thread_in(held, |t, held| t.pending.discard(held, this, &mut gone));
     }
+    gone
 }
 
 /// Sends a signal of the kernel's.

@@ -95,7 +95,8 @@ fn a_timer_has_one_signal_waiting_and_counts_the_others() {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put(u32),
+    /// As often.
+    Put(u32, usize),
     Take(u64),
     Discard(u64),
 }
@@ -105,7 +106,7 @@ fn a_queue_agrees_with_a_list_of_what_came() {
     let signal = || prop_oneof![1u32..=8, 30u32..=36, Just(64)];
     let mask = || prop_oneof![Just(0), any::<u64>(), any::<u64>().prop_map(|mask| !(mask & mask >> 7))];
     let op = prop_oneof![
-        5 => signal().prop_map(Op::Put),
+        5 => (signal(), 1usize..40).prop_map(|(signal, times)| Op::Put(signal, times)),
         4 => mask().prop_map(Op::Take),
         1 => prop::collection::vec(signal(), 1..4).prop_map(|all| Op::Discard(all.iter().map(|s| bit(*s)).fold(0, |a, b| a | b))),
     ];
@@ -113,11 +114,13 @@ fn a_queue_agrees_with_a_list_of_what_came() {
         let (mut waiting, mut model, mut next) = (PendingSet::new(), Vec::<(u32, u64)>::new(), 0);
         for op in ops {
             match op {
-                Op::Put(signal) => {
-                    next += 1;
-                    waiting.put(&info(signal, next), true, of(1000)).unwrap();
-                    if signal >= 32 || model.iter().all(|(waits, _)| *waits != signal) {
-                        model.push((signal, next));
+                Op::Put(signal, times) => {
+                    for _ in 0..times {
+                        next += 1;
+                        waiting.put(&info(signal, next), true, of(10_000)).unwrap();
+                        if signal >= 32 || model.iter().all(|(waits, _)| *waits != signal) {
+                            model.push((signal, next));
+                        }
                     }
                 }
                 Op::Take(blocked) => {
@@ -132,7 +135,9 @@ fn a_queue_agrees_with_a_list_of_what_came() {
                     assert_eq!(taken(&mut waiting, blocked), first);
                 }
                 Op::Discard(set) => {
-                    waiting.discard(set);
+                    let mut gone = Gone::default();
+                    waiting.discard(set, &mut gone);
+                    drop(gone);
                     model.retain(|(signal, _)| set & bit(*signal) == 0);
                 }
             }
@@ -374,5 +379,28 @@ fn sigkill_and_sigstop_have_no_action_and_no_mask() {
         }
         deliver::set_blocked(&process::current(), u64::MAX);
         assert_eq!(process::current().blocked.load(Ordering::Relaxed), !UNBLOCKABLE);
+    });
+}
+
+/// More threads wait for a signal than are told of it: each takes one, whoever was told first.
+#[test]
+fn of_many_threads_that_wait_each_gets_its_signal() {
+    in_process(|| {
+        const THREADS: usize = 100;
+        let caller = process::current();
+        caller.blocked.store(bit(RT), Ordering::Relaxed);
+        let wait = || thread(|| wait_for(&process::current(), bit(RT), None).map(|info| info.signal));
+        let threads: Vec<_> = (0..THREADS).map(|_| wait()).collect();
+        let waiting = || {
+            let mut all = 0;
+            caller.process.for_each_thread(|t| all += usize::from(t.waits_for.load(Ordering::SeqCst) != 0));
+            all
+        };
+        until(|| waiting() == THREADS);
+        for value in 0..THREADS as u64 {
+            send::queue(&caller.process, None, info(RT, value), true).unwrap();
+        }
+        until(|| waiting() == 0);
+        threads.into_iter().for_each(|thread| assert_eq!(thread.join(), Ok(RT)));
     });
 }

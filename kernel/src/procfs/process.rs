@@ -19,6 +19,7 @@ use crate::fs::vfs::mount::{
 };
 use crate::fs::vfs::superblock::SHOWN;
 use crate::process::{Process, Thread, badness};
+use crate::sched::schedule_if_needed;
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
@@ -258,6 +259,7 @@ fn for_each_mount(thread: &Thread, mut f: impl FnMut(&Mount, &[u8]) -> Result) -
         if reached {
             f(&mount, &point)?;
         }
+        schedule_if_needed();
     }
     Ok(())
 }

@@ -345,12 +345,34 @@ static void rooted(void)
 	SHOW_OK(open("/dev/null", O_RDONLY));
 }
 
+/* Deeper than a path may be long. */
+static void deep(void)
+{
+	char name[251] = "", cwd[8192];
+	int depth = 0;
+	memset(name, 'd', 250);
+	while (depth < 17 && mkdir(name, 0755) == 0 && chdir(name) == 0)
+		depth++;
+	say("%d", depth);
+	SHOW(syscall(SYS_getcwd, cwd, sizeof cwd));
+	SHOW(syscall(SYS_getcwd, cwd, 1));
+	SHOW(syscall(SYS_getcwd, 16, sizeof cwd));
+	SHOW(chdir(".."));
+	SHOW(syscall(SYS_getcwd, cwd, sizeof cwd) > 0);
+	SHOW(syscall(SYS_getcwd, cwd, 1));
+	SHOW(rmdir(name));
+	while (--depth > 0 && chdir("..") == 0)
+		rmdir(name);
+}
+
 int main(void)
 {
 	making();
 	renaming();
 	directories();
 	stats();
+	section("deep");
+	deep();
 	section("chroot");
 	in_child("chroot", rooted);
 	unlink("jail/etc/name"), rmdir("jail/etc"), unlink("jail/abs"), rmdir("jail");

@@ -17,10 +17,11 @@ use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 
-use super::dentry::{Dentry, DentryRef, Name, Seen};
+use super::dentry::{Dentry, DentryRef, Seen};
 use super::lookup;
 use super::superblock::SuperBlock;
 use crate::errno::{EAGAIN, EBUSY, EINVAL, ENOENT, ENOMEM, ENOTDIR, ESTALE, Result};
+use crate::sched::schedule_if_needed;
 
 lock_class! { pub static MOUNT: LockClass = ("mount", level::Mounts); }
 
@@ -282,42 +283,62 @@ pub fn all() -> Result<Vec<MountRef>> {
     Ok(list)
 }
 
-/// The text of a path as seen from `root`, for getcwd and /proc. `false`: it cannot be reached from there.
+/// Levels of directories that are climbed before others may run.
+const LEVELS: u32 = 256;
+
+/// Where a climb towards a root has come.
+enum Climb {
+    Higher(Path),
+    /// No further up. `false`: that is not the root.
+    Top(bool),
+}
+
+/// The text of a path as seen from `root`, for getcwd and /proc. `false`: it cannot be reached from there. Gives way: a program chooses how deep it lies. What
+/// is renamed meanwhile is shown under its old or its new name.
 pub fn text_of(path: &Path, root: &Path) -> Result<(Vec<u8>, bool)> {
-    let read = sync::rcu::read();
-    let mut reversed: Vec<&Name> = Vec::new();
-    let (mut mount, mut dentry): (&Mount, &Dentry) = (&path.mount, &path.dentry);
-    let mut reached = true;
-    loop {
-        if ptr::eq(dentry, &*root.dentry) && ptr::eq(mount, &*root.mount) {
-            break;
+    let (mut text, mut higher) = (Vec::new(), None);
+    let reached = loop {
+        match climb(higher.as_ref().unwrap_or(path), root, &mut text)? {
+            Climb::Higher(path) => higher = Some(path),
+            Climb::Top(reached) => break reached,
         }
-        if ptr::eq(dentry, &*mount.root) {
-            match &mount.point {
-                Some(point) => (mount, dentry) = (&point.mount, &point.dentry),
-                None => {
-                    reached = false;
-                    break;
-                }
-            }
-            continue;
-        }
-        let Some(link) = dentry.link(&read) else { break };
-        reversed.try_push(&link.name)?;
-        match &link.parent {
-            Some(parent) => dentry = parent,
-            None => break,
-        }
-    }
-    let mut text = Vec::new();
-    for name in reversed.iter().rev() {
-        if name.bytes.first() != Some(&b'/') {
-            text.try_push(b'/')?;
-        }
-        text.try_extend_from_slice(&name.bytes)?;
-    }
+        schedule_if_needed();
+    };
     if text.is_empty() {
         text.try_push(b'/')?;
     }
+    text.reverse();
     Ok((text, reached))
+}
+
+/// Adds names to `text` from the last to the first, each backwards.
+fn climb(from: &Path, root: &Path, text: &mut Vec<u8>) -> Result<Climb> {
+    let read = sync::rcu::read();
+    let (mut mount, mut dentry) = (&from.mount, &from.dentry);
+    for _ in 0..LEVELS {
+        if ptr::eq(&**dentry, &*root.dentry) && ptr::eq(&**mount, &*root.mount) {
+            return Ok(Climb::Top(true));
+        }
+        if ptr::eq(&**dentry, &*mount.root) {
+            match &mount.point {
+                Some(point) => (mount, dentry) = (&point.mount, &point.dentry),
+                None => return Ok(Climb::Top(false)),
+            }
+            continue;
+        }
+        let Some(link) = dentry.link(&read) else { return Ok(Climb::Top(true)) };
+        let start = text.len();
+        text.try_extend_from_slice(&link.name.bytes)?;
+        if let Some(name) = text.get_mut(start..) {
+            name.reverse();
+        }
+        if link.name.bytes.first() != Some(&b'/') {
+            text.try_push(b'/')?;
+        }
+        match &link.parent {
+            Some(parent) => dentry = parent,
+            None => return Ok(Climb::Top(true)),
+        }
+    }
+    Ok(Climb::Higher(Path { mount: mount.clone(), dentry: dentry.clone() }))
 }

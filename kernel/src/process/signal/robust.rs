@@ -5,12 +5,14 @@
 
 use super::super::Thread;
 use crate::arch::user;
-use crate::sched::futex;
+use crate::sched::{futex, give_way};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 
 /// Entries looked at, as on Linux.
 const LIMIT: usize = 2048;
+/// Entries that are looked at before others may run.
+const TURN: usize = 64;
 
 fn read_word(address: usize) -> Option<usize> {
     let mut bytes = [0; 8];
@@ -30,7 +32,11 @@ fn walk(head: usize, tid: u32) -> Option<()> {
     let mut entry = read_word(head)?;
     let offset = read_word(head.checked_add(8)?)?;
     let pending = read_word(head.checked_add(16)?)? & !1;
-    for _ in 0..LIMIT {
+    for n in 1..=LIMIT {
+        if n.is_multiple_of(TURN) {
+            // The end of a thread is not ended early.
+            let _ = give_way();
+        }
         if entry & !1 == head {
             break;
         }

@@ -211,6 +211,9 @@ pub fn sys_getcwd(address: usize, len: usize) -> Result<usize> {
         text = longer;
     }
     text.try_push(0)?;
+    if text.len() > lookup::PATH_MAX {
+        return Err(ENAMETOOLONG);
+    }
     if text.len() > len {
         return Err(ERANGE);
     }

@@ -18,12 +18,13 @@ use sync::rcu::RcuRead;
 use super::cache::{self, Cache};
 use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
 use crate::bytes;
-use crate::errno::{EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Errno, Result};
+use crate::errno::{EACCES, EINTR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Errno, Result};
 use crate::fs::vfs::access::{self, Cred, EXEC};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::mount::{self, Mount, NO_SYMFOLLOW, Path};
+use crate::sched::give_way;
 
 /// Longest path, with its NUL.
 pub const PATH_MAX: usize = 4096;
@@ -265,6 +266,10 @@ impl<'a> Walk<'a> {
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(ELOOP);
+        }
+        // Each may be as long as a path.
+        if give_way() {
+            return Err(EINTR);
         }
         if dir.mount.flags() & NO_SYMFOLLOW != 0 {
             return Err(ELOOP);

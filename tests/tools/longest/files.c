@@ -56,7 +56,7 @@ static void scattered(void)
 	ftruncate(fd, 0);
 }
 
-static void many_files(int n)
+void many_files(int n)
 {
 	struct rlimit limit;
 	getrlimit(RLIMIT_NOFILE, &limit);
@@ -139,7 +139,7 @@ static void epoll_close(void)
 {
 	int e = epoll_create1(0), p[2];
 	struct epoll_event ev = { EPOLLIN, { 0 } };
-	/* Not all of one pipe: what watches one file is told, and dropped with it, in one go (docs/bounds.md). */
+	/* Not all of one pipe, as in watch_pipe. */
 	for (int pipes = 0; pipes < 20; pipes++) {
 		pipe(p);
 		for (int i = 0; i < 1000; i++)

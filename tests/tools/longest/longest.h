@@ -23,7 +23,14 @@ struct call {
 #define CASE(f) { #f, f }
 
 /* Each ends with a name that is null. */
-extern const struct call memory_calls[], file_calls[], task_calls[];
+extern const struct call memory_calls[], file_calls[], task_calls[], crowd_calls[], root_calls[];
+
+/* Opens as many files. */
+void many_files(int n);
+/* Makes three and a half thousand threads that run `f`, and waits until they sleep. */
+void threads(void *(*f)(void *), void *argument);
+/* Sleeps on the futex at `word`. */
+void *sleeper(void *word);
 
 /* The case could not be made. */
 static inline void cannot(void) { _exit(4); }

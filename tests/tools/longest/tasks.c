@@ -77,16 +77,17 @@ static void due_timers(void)
 }
 
 static void futex_wake_all(void) { static int word; syscall(SYS_futex, &word, 1, 1 << 30, 0, 0, 0); }
-static void *sleeper(void *word) { syscall(SYS_futex, word, 0, 0, 0, 0, 0); return 0; }
 
-static void sleepers(int n, int *word)
+void *sleeper(void *word) { syscall(SYS_futex, word, 0, 0, 0, 0, 0); return 0; }
+
+void threads(void *(*f)(void *), void *argument)
 {
 	pthread_attr_t a;
 	pthread_t t;
 	pthread_attr_init(&a);
 	pthread_attr_setstacksize(&a, 16384);
-	for (int i = 0; i < n; i++)
-		if (pthread_create(&t, &a, sleeper, word))
+	for (int i = 0; i < 3500; i++)
+		if (pthread_create(&t, &a, f, argument))
 			cannot();
 	sleep(1);
 }
@@ -94,7 +95,7 @@ static void sleepers(int n, int *word)
 static void wake_futex(void)
 {
 	static int word, other;
-	sleepers(3500, &word);
+	threads(sleeper, &word);
 	/* All change over to another word, and are woken there. */
 	long moved = syscall(SYS_futex, &word, 3, 0, 1 << 30, &other, 0), woken = syscall(SYS_futex, &other, 1, 1 << 30, 0, 0, 0);
 	if (moved != 0 || woken != 3500)
@@ -104,7 +105,7 @@ static void wake_futex(void)
 static void kill_threads(void)
 {
 	static int word;
-	sleepers(3500, &word);
+	threads(sleeper, &word);
 	kill(getpid(), SIGKILL);
 }
 

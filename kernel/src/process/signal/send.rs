@@ -77,9 +77,10 @@ fn queue_locked(
         return Ok(false);
     }
     let (locked, held) = state.split();
-    let gone = cancel_opposite(process, locked, held, info.signal);
-    // Only timers make standard signals many.
-    gone.drop_soon();
+    if info.signal == abi::SIGCONT || STOPPING & this != 0 {
+        // Only timers make standard signals many.
+        cancel_opposite(process, locked, held, info.signal).drop_soon();
+    }
     let Some(action) = locked.actions.get(info.signal, held) else { return Ok(false) };
     // A blocked signal is queued even if it would be ignored: the program may change its mind, or sigwait.
     let blocks = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
@@ -146,7 +147,7 @@ fn fatal(action: &Action, signal: u32) -> bool {
     action.is_default() && !action.discards(signal) && STOPPING & bit(signal) == 0
 }
 
-/// SIGCONT undoes stopping and the other way round, whatever is blocked or ignored.
+/// SIGCONT undoes stopping, and a signal that stops undoes SIGCONT, whatever is blocked or ignored.
 fn cancel_opposite(
     process: &Arc<Process>,
     state: &mut State,
@@ -168,7 +169,7 @@ fn cancel_opposite(
             process.signals.wake_stopped();
             // The parent is told by the first thread that goes on.
         }
-    } else if STOPPING & bit(signal) != 0 {
+    } else {
         let this = bit(abi::SIGCONT);
         state.shared.discard(this, &mut gone);
         process.for_each_thread_in(held, |t, held| t.pending.discard(held, this, &mut gone));

@@ -152,7 +152,7 @@ static void signal_threads(void)
 	kill(getpid(), SIGCONT);
 }
 
-/* As linux/futex.h has them, which musl has not. */
+/* As the header for futexes has them, which musl lacks. */
 struct link { struct link *next; };
 struct links { struct link first; long offset; struct link *pending; };
 #define WAITERS 0x80000000U
@@ -244,7 +244,7 @@ static void long_links(void)
 	char to[4096], name[16];
 	mkdir("a", 0700);
 	for (int i = 0; i < 40; i++) {
-		/* link0 → a/../a/../…/link1 */
+		/* Down and up again, and at last the next link. */
 		for (int k = 0; k < 810; k++)
 			memcpy(to + 5 * k, "a/../", 5);
 		strcpy(to + 5 * 810, "a");

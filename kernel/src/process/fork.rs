@@ -13,8 +13,8 @@ use super::{
     THREADS, TRAP,
 };
 use super::{
-    Attributes, Credentials, Pid, Process, Thread, badness, dump, exec, family, limits, oom, rseq, session,
-    signal, timer, wait,
+    Attributes, Credentials, Pid, Process, Thread, badness, dump, exec, family, limits, oom, pidfd, rseq,
+    session, signal, timer, wait,
 };
 use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
@@ -40,6 +40,8 @@ pub struct CloneRequest {
     pub child_tid: usize,
     pub tls: usize,
     pub exit_signal: u32,
+    /// Where CLONE_PIDFD writes the descriptor.
+    pub pidfd: usize,
 }
 
 /// CLONE_CLEAR_SIGHAND: handlers become defaults in the child.
@@ -72,8 +74,12 @@ impl CloneRequest {
         {
             return Err(Errno::EINVAL);
         }
-        // Namespaces and process descriptors are not there: as on a Linux without them.
-        if self.flags & (namespaces | flag(abi::CLONE_PIDFD)) != 0 {
+        // Namespaces are not there, as on a Linux without them; nor descriptors of threads.
+        if self.flags & namespaces != 0 || self.has(abi::CLONE_PIDFD) && self.has(abi::CLONE_THREAD) {
+            return Err(Errno::EINVAL);
+        }
+        let same = self.has(abi::CLONE_PARENT_SETTID) && self.pidfd == self.parent_tid;
+        if self.has(abi::CLONE_PIDFD) && (same || self.has(abi::CLONE_DETACHED)) {
             return Err(Errno::EINVAL);
         }
         Ok(())
@@ -147,7 +153,13 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, arch::Segments::of_child(tls))?;
     rseq::inherit(&thread, &task);
     *thread.task.lock() = Arc::downgrade(&task);
-    publish(&thread, request, start)?;
+    let pidfd = if request.has(abi::CLONE_PIDFD) { Some(give_pidfd(&thread, request)?) } else { None };
+    if let Err(errno) = publish(&thread, request, start) {
+        if let Some(fd) = pidfd {
+            let _ = parent.files().close(fd);
+        }
+        return Err(errno);
+    }
     let child = thread.process.clone();
     drop(thread);
     sched::start(task);
@@ -157,6 +169,12 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
         let _ = child.release.wait_until(Sleep::Killable, None, released);
     }
     Ok(number)
+}
+
+#[cold]
+fn give_pidfd(child: &Arc<Thread>, request: &CloneRequest) -> Result<i32> {
+    let limit = limits::limit_now(abi::RLIMIT_NOFILE);
+    pidfd::give(child, request.pidfd, usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// What a new thread refers to.
@@ -312,6 +330,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         children_usage: wait::Usage::default(),
         status: AtomicI32::new(0),
         zombie: AtomicBool::new(false),
+        watched: pidfd::Watched::new(),
         uid: AtomicU32::new(0),
         counted: Counted::nothing(),
         exit_signal: AtomicU32::new(abi::SIGCHLD),

@@ -34,6 +34,7 @@ mod oom;
 #[allow(unsafe_code)] // The only module here that may: see its head.
 mod own;
 pub mod personality;
+pub mod pidfd;
 pub mod rseq;
 pub mod session;
 pub mod signal;
@@ -116,6 +117,8 @@ pub struct Process {
     /// Wait status once it is a zombie.
     pub(crate) status: AtomicI32,
     pub(crate) zombie: AtomicBool,
+    /// Who has a descriptor of it and watches that.
+    pub(crate) watched: pidfd::Watched,
     /// Real user id, for the parent's siginfo.
     pub(crate) uid: AtomicU32,
     /// Its leading thread counts for its user until it is waited for.

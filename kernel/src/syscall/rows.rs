@@ -379,7 +379,8 @@ calls! {
     333 io_pgetevents(context: Addr, least: Int(&ANY), most: Int(&ANY), events: Addr, timeout: In(&TIMESPEC), mask: In(&MASK_AND_SIZE)) ;
     334 rseq(area: InOut(&RSEQ), len: Int(&THIRTY_TWO), flags: Options(&RSEQ_HOW), signature: Int(&ANY)) = barrier::sys_rseq;
     335 uretprobe;
-    424 pidfd_send_signal(fd: Fd(PidFile), signal: Signal, info: In(&SIGINFO), flags: Int(&ANY));
+        424 pidfd_send_signal(fd: Fd(PidFile), signal: Signal, info: In(&SIGINFO), flags: Options(&PIDFD_SIGNAL))
+        lacks "directories of /proc as descriptors" = process::sys_pidfd_send_signal;
     425 io_uring_setup(entries: Int(&ANY), parameters: Addr) -> Any;
     426 io_uring_enter(fd: Fd(Any), submit: Int(&ANY), complete: Int(&ANY), flags: Int(&ANY), argument: Addr, size: Size) ;
     427 io_uring_register(fd: Fd(Any), command: Int(&ANY), argument: Addr, count: Size);
@@ -389,11 +390,11 @@ calls! {
     431 fsconfig(fd: Fd(Any), command: Int(&ANY), key: Text, value: Addr, extra: Int(&ANY));
     432 fsmount(fd: Fd(Any), flags: Int(&ANY), attributes: Int(&ANY)) -> Any;
     433 fspick(dir: DirFd, path: Path, flags: Int(&ANY)) -> Any;
-    434 pidfd_open(pid: Pid, flags: Int(&ANY)) -> PidFile;
+    434 pidfd_open(pid: Pid, flags: Options(&PIDFD_OPEN)) -> PidFile = process::sys_pidfd_open;
     435 clone3(arguments: In(&CLONE_ARGS), size: Int(&CLONE_SIZES)) => regs process::sys_clone3;
     436 close_range(first: Int(&FDS), last: Int(&FDS), flags: Options(&CLOSE_RANGE)) = file::sys_close_range;
     437 openat2(dir: DirFd, path: Path, how: Addr, size: Size) -> Any;
-    438 pidfd_getfd(fd: Fd(PidFile), number: Int(&FDS), flags: Int(&ANY)) -> Any;
+    438 pidfd_getfd(fd: Fd(PidFile), number: Int(&FDS), flags: Int(&ANY)) -> Any = process::sys_pidfd_getfd;
     439 faccessat2(dir: DirFd, path: Path, mode: Options(&ACCESS), flags: Options(&AT_ACCESS)) = path::sys_faccessat2;
     440 process_madvise(fd: Fd(PidFile), segments: InVector(2), count: Size, advice: Options(&MADV), flags: Int(&ANY)) ;
         441 epoll_pwait2(epoll: Fd(EpollFile), events: OutMany(&EPOLL_EVENT, 2), most: Size, timeout: In(&TIMESPEC), mask: In(&SIGSET),

@@ -218,7 +218,7 @@ pub fn sys_tgkill(group: i32, tid: i32, signal: u32) -> Result<usize> {
 }
 
 /// A siginfo that a program made up. Only to itself may it claim to be the kernel or kill.
-fn checked_info(bytes: &[u8; 128], signal: u32, target: i32) -> Result<Info> {
+pub(super) fn checked_info(bytes: &[u8; 128], signal: u32, target: i32) -> Result<Info> {
     let info = Info { signal, ..Info::from_bytes(bytes) };
     let own = process::current().tid() as i32 == target;
     if (info.code >= 0 || info.code == abi::SI_TKILL) && !own {

@@ -109,6 +109,7 @@ pub fn add(child: &Arc<Process>) {
 pub fn tell_end(parent: &Arc<Process>, child: &Arc<Process>, end: End) {
     signal::send::child_event(parent, child, wait::exit_event(child));
     parent.family.events.wake_all();
+    child.watched.wake();
     if matches!(end, End::Reaped) {
         forget(child);
     }
@@ -121,6 +122,7 @@ pub fn forget(child: &Arc<Process>) {
     child.id.withdraw_process();
     session::group::leader_is_gone(child.pid());
     child.family.set_parent(None, &mut Held::clean());
+    child.watched.wake();
 }
 
 /// A list of children is locked: what may be locked next.

@@ -1,7 +1,10 @@
 //! fork, exec, exit, wait, ids, groups, sessions.
 #![forbid(unsafe_code)]
 
+mod pidfd;
 pub(super) mod prctl;
+
+pub use pidfd::{sys_pidfd_getfd, sys_pidfd_open, sys_pidfd_send_signal};
 
 use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};
@@ -40,6 +43,7 @@ pub fn sys_clone(regs: &mut UserRegs) -> Result<usize> {
         child_tid,
         tls,
         exit_signal: flags as u32 & abi::CSIGNAL,
+        pidfd: parent_tid,
     };
     process::clone(&request, regs).map(|pid| pid as usize)
 }
@@ -67,7 +71,7 @@ pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
         }
         at += part.len();
     }
-    let [flags, _pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls] = words;
+    let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls] = words;
     if flags & u64::from(abi::CSIGNAL | abi::CLONE_DETACHED) != 0
         || flags >> 33 != 0
         || exit_signal > 64
@@ -83,6 +87,7 @@ pub fn sys_clone3(regs: &mut UserRegs) -> Result<usize> {
         child_tid: child_tid as usize,
         tls: tls as usize,
         exit_signal: exit_signal as u32,
+        pidfd: pidfd as usize,
     };
     process::clone(&request, regs).map(|pid| pid as usize)
 }
@@ -221,14 +226,29 @@ pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -
     if options & !known != 0 || options & what == 0 {
         return Err(Errno::EINVAL);
     }
+    let (mut watched, mut returns) = (None, false);
     let target = match kind {
         abi::P_ALL => Target::Any,
         abi::P_PID if id > 0 => Target::Pid(id as u32),
         abi::P_PGID if id == 0 => Target::Group(process::current().process.group()),
         abi::P_PGID if id > 0 => Target::Group(id as u32),
+        abi::P_PIDFD if id >= 0 => {
+            let file = super::file::file(id)?;
+            watched = pidfd::of(&file)?.process();
+            // Of one that has been waited for the number is nobody's, or another's.
+            returns = file.nonblocking() && options & abi::WNOHANG == 0;
+            watched.as_ref().map_or(Target::Pid(0), |process| Target::Pid(process.pid()))
+        }
         _ => return Err(Errno::EINVAL),
     };
-    let result = wait::wait(&wait_options(target, options));
+    let mut asked = wait_options(target, options);
+    asked.block &= !returns;
+    let result = match wait::wait(&asked) {
+        Ok(None) if returns => Err(Errno::EAGAIN),
+        other => other,
+    };
+    // Its number was its own for as long as it was waited for by it.
+    drop(watched);
     let event = result.as_ref().ok().copied().flatten();
     if let (Some(event), true) = (&event, usage != 0) {
         UserPtr::<Rusage>::new(usage).write(&Rusage::new(&event.usage))?;

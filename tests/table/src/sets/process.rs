@@ -11,7 +11,7 @@ sets! {
     /// The low byte is the signal that tells the parent of the end.
     CLONE "clone flags" choose { }
     flags {
-        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD refused "EINVAL", CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
+        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD, CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
         CLONE_THREAD, CLONE_NEWNS refused "EINVAL", CLONE_SYSVSEM hint, CLONE_SETTLS, CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID,
         CLONE_DETACHED hint, CLONE_UNTRACED hint, CLONE_CHILD_SETTID, CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL",
         CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
@@ -19,7 +19,7 @@ sets! {
     }
     CLONE3 "clone3 flags" choose { }
     flags {
-        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD refused "EINVAL", CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
+        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD, CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
         CLONE_THREAD, CLONE_NEWNS refused "EINVAL", CLONE_SYSVSEM hint, CLONE_SETTLS, CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID,
         CLONE_UNTRACED hint, CLONE_CHILD_SETTID, CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL",
         CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
@@ -28,7 +28,10 @@ sets! {
     WAIT "wait4 options" choose { } flags { WNOHANG, WUNTRACED, WCONTINUED, __WNOTHREAD, __WALL, __WCLONE }
     WAITID "waitid options" choose { }
     flags { WNOHANG, WSTOPPED, WEXITED, WCONTINUED, WNOWAIT, __WNOTHREAD, __WALL, __WCLONE }
-    WAITID_KIND "whom waitid waits for" choose { P_ALL, P_PID, P_PGID, P_PIDFD refused "EINVAL" } flags { }
+    WAITID_KIND "whom waitid waits for" choose { P_ALL, P_PID, P_PGID, P_PIDFD } flags { }
+    PIDFD_OPEN "process descriptor" choose { } flags { PIDFD_NONBLOCK = 0x800, PIDFD_THREAD = 0x80 refused "EINVAL" }
+    PIDFD_SIGNAL "whom a signal through a process descriptor is for" choose { }
+    flags { PIDFD_SIGNAL_THREAD = 1, PIDFD_SIGNAL_THREAD_GROUP = 2, PIDFD_SIGNAL_PROCESS_GROUP = 4 refused "EINVAL" }
     RUSAGE_WHO "whose usage" choose { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 } flags { }
     RLIMITS "limit" choose {
         RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS,

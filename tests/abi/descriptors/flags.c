@@ -139,6 +139,21 @@ static void missing(void)
 	munmap(memory, 8192);
 }
 
+/* Leases, on a file that nobody else has open. */
+static void leases(void)
+{
+	section("leases");
+	int fd = open("leased", O_CREAT | O_RDWR, 0644);
+	MISSING(fcntl(fd, F_SETLEASE, F_WRLCK), EINVAL);
+	MISSING(fcntl(fd, F_GETLEASE), EINVAL);
+	MISSING(fcntl(fd, F_SETLEASE, F_UNLCK), EINVAL);
+	SHOW(fcntl(fd, F_SETLEASE, 7));
+	close(fd);
+	fd = open("leased", O_RDONLY);
+	MISSING(fcntl(fd, F_SETLEASE, F_RDLCK), EINVAL);
+	close(fd);
+}
+
 /* On a file system in memory there is nothing to force. */
 static void forcing(void)
 {
@@ -165,6 +180,7 @@ int main(void)
 	statx_masks();
 	closing();
 	missing();
+	leases();
 	forcing();
 	return 0;
 }

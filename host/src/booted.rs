@@ -1,4 +1,4 @@
-//! `darter test`: the booted tests, each a script in tests/boot.
+//! `darter test`: the booted tests, each a script in a folder of tests/boot.
 //!
 //! A script gets DARTER (this program), DARTER_KERNEL and TARGET in its environment, runs in the source tree's root
 //! without stdin, and passes by exit status 0; 77 says that it was skipped, and its last line why. It may set its own
@@ -71,19 +71,29 @@ pub fn test(options: &Test) -> Result<u8> {
     Ok(u8::from(!failed.is_empty()))
 }
 
-/// Names (boot/streams) and files, in order.
+/// Names (boot/host/streams) and files, in order.
 fn find(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(root.join(FOLDER)).with_context(|| FOLDER)? {
-        let path = entry?.path();
-        let is_program = path.metadata().is_ok_and(|about| about.permissions().mode() & 0o111 != 0);
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        if is_program && path.extension().is_some_and(|end| end == "sh") {
-            found.push((format!("boot/{name}"), path));
+    for subject in std::fs::read_dir(root.join(FOLDER)).with_context(|| FOLDER)? {
+        let folder = subject?.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let is_program = path.metadata().is_ok_and(|about| about.permissions().mode() & 0o111 != 0);
+            if is_program && path.extension().is_some_and(|end| end == "sh") {
+                found.push((format!("boot/{}/{}", stem(&folder), stem(&path)), path));
+            }
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// The last part of a path, without its ending.
+fn stem(path: &Path) -> std::borrow::Cow<'_, str> {
+    path.file_stem().unwrap_or_default().to_string_lossy()
 }
 
 fn run(paths: &Tree, script: &Path, kernel: &str) -> Result<Verdict> {
@@ -148,6 +158,14 @@ fn tail(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_of_different_folders_have_different_names() {
+        let scripts = find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
+        let names: std::collections::HashSet<_> = scripts.iter().map(|(_, path)| path.file_name()).collect();
+        assert!(names.len() > 20);
+        assert_eq!(names.len(), scripts.len());
+    }
 
     #[test]
     fn a_script_sets_its_own_limit() {

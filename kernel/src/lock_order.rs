@@ -285,7 +285,7 @@ sync::lock_order! {
     level SerialPort;
 }
 
-/// Boot option `plant=lock-inversion`: takes two locks the wrong way round, which the check is there to find (tests/boot/lock-order.sh).
+/// Boot option `plant=lock-inversion`: takes two locks the wrong way round, which the check is there to find (tests/boot/checks/lock-order.sh).
 #[cfg(feature = "lockdep")]
 pub fn plant_inversion(command_line: &str) {
     sync::lock_class! {

@@ -17,10 +17,10 @@ pub struct Claim {
 const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("exit", "-", "each program: it does not return"),
     ("exit_group", "-", "each program: it does not return"),
-    ("reboot", "-", "tests/boot/statuses.sh: it does not return"),
-    ("reboot", "RESTART", "tests/boot/statuses.sh: it does not return"),
-    ("reboot", "HALT", "tests/boot/statuses.sh: it does not return"),
-    ("reboot", "POWER_OFF", "tests/boot/statuses.sh: it does not return"),
+    ("reboot", "-", "tests/boot/host/statuses.sh: it does not return"),
+    ("reboot", "RESTART", "tests/boot/host/statuses.sh: it does not return"),
+    ("reboot", "HALT", "tests/boot/host/statuses.sh: it does not return"),
+    ("reboot", "POWER_OFF", "tests/boot/host/statuses.sh: it does not return"),
     ("reboot", "SW_SUSPEND", "no program: Linux would put the machine to sleep"),
 ];
 

@@ -42,7 +42,7 @@ pub(crate) unsafe fn find(start: *const u8, len: usize) -> Option<(usize, u64)> 
     })
 }
 
-/// Boot option `plant=`: makes a fault that the check is there to find (tests/boot/poison.sh).
+/// Boot option `plant=`: makes a fault that the check is there to find (tests/boot/checks/poison.sh).
 ///
 /// * `page-after-free`, `object-after-free`: writes to a page, or an object, that was freed
 /// * `past-object`: writes past what was asked for

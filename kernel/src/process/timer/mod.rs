@@ -8,6 +8,8 @@
 pub mod clock;
 pub mod interval;
 pub mod posix;
+#[cfg(test)]
+mod tests;
 
 use crate::fs::anon::timerfd::TimerFile;
 

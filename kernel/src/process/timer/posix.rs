@@ -64,6 +64,8 @@ struct State {
     timer: Option<Arc<Timer>>,
     /// It will expire at `next`.
     active: bool,
+    /// It is off its process's list. Who found it there before may still come to set it.
+    gone: bool,
     /// On the monotonic clock or the clock of processor time, ns.
     next: u64,
     /// The same on the wall clock, for absolute settings.
@@ -142,6 +144,7 @@ impl Timers {
         let state = State {
             timer: None,
             active: false,
+            gone: false,
             next: 0,
             wall: None,
             interval: 0,
@@ -263,6 +266,7 @@ impl Timers {
     fn stop(&self, timer: &PosixTimer) {
         let mut state = timer.state.lock();
         let (state, order) = state.split();
+        state.gone = true;
         state.active = false;
         state.interval = 0;
         state.sequence = state.sequence.wrapping_add(1);
@@ -358,9 +362,15 @@ impl PosixTimer {
     }
 
     /// timer_settime(2); returns what it was set to.
-    pub fn set(self: &Arc<Self>, to: TimerSetting, absolute: bool) -> TimerSetting {
+    ///
+    /// # Errors
+    /// EINVAL: another thread has deleted it meanwhile.
+    pub fn set(self: &Arc<Self>, to: TimerSetting, absolute: bool) -> Result<TimerSetting> {
         let mut state = self.state.lock();
         let (state, order) = state.split();
+        if state.gone {
+            return Err(Errno::EINVAL);
+        }
         let before = self.setting(state);
         if let Some(timer) = &state.timer {
             timer.cancel();
@@ -373,7 +383,7 @@ impl PosixTimer {
         state.last_overrun = 0;
         state.sequence = state.sequence.wrapping_add(1);
         if to.value == 0 {
-            return before;
+            return Ok(before);
         }
         state.active = true;
         state.interval = to.interval;
@@ -386,7 +396,7 @@ impl PosixTimer {
             (true, _) => to.value,
         };
         self.arm(state, order);
-        before
+        Ok(before)
     }
 
     /// timer_getoverrun(2).

@@ -176,7 +176,7 @@ pub fn sys_timer_settime(id: i32, flags: i32, from: usize, old: usize) -> Result
     }
     let to = Itimerspec::read(from)?.setting()?;
     let timer = process::current().process.timers.find(id)?;
-    let before = timer.set(to, flags & abi::TIMER_ABSTIME as i32 != 0);
+    let before = timer.set(to, flags & abi::TIMER_ABSTIME as i32 != 0)?;
     if old != 0 {
         Itimerspec::write(before, old)?;
     }

@@ -1,0 +1,22 @@
+use super::clock::{CpuClock, Kind};
+use super::posix::{Clock, Notify};
+use crate::errno::Errno;
+use crate::process;
+use crate::sched::TimerSetting;
+use crate::testing::in_process;
+use linux_raw_sys::general as abi;
+
+#[test]
+fn a_timer_that_another_thread_has_deleted_is_not_set_any_more() {
+    in_process(|| {
+        let process = process::current_process();
+        let clock = Clock::Cpu(CpuClock::of_process(&process, Kind::Whole));
+        let notify = Notify::Signal { signal: abi::SIGUSR1, value: None, thread: None };
+        let id = process.timers.create(&process, clock, notify).unwrap();
+        let timer = process.timers.find(id).unwrap();
+        process.timers.delete(id).unwrap();
+        let set = timer.set(TimerSetting { interval: 1, value: 1 }, false);
+        assert_eq!(set.err(), Some(Errno::EINVAL));
+        assert!(!process.timers.check(&process), "it is in the tree of timers of processor time");
+    });
+}

@@ -1,7 +1,10 @@
 //! What a thread asks for itself by prctl(2), and (but for one thing) hands to the threads and processes that it makes.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 bitflags::bitflags! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +69,7 @@ impl Attributes {
     }
 
     pub fn set_death_signal(&self, signal: u32) {
-        self.death_signal.store(signal, Relaxed);
+        self.death_signal.store(signal, SeqCst);
     }
 
     pub fn flags(&self) -> Flags {

@@ -45,10 +45,11 @@ impl Process {
 impl Thread {
     /// PR_SET_PDEATHSIG.
     pub fn set_death_signal(&self, signal: u32) {
-        self.attributes.set_death_signal(signal);
         if signal != 0 && !self.process.family.mourns.load(Relaxed) {
             self.process.family.mourns.store(true, Relaxed);
         }
+        // Both are seen by the end of a parent that getppid does not see from here on: programs ask it next.
+        self.attributes.set_death_signal(signal);
     }
 
     /// It has made a child process.

@@ -24,7 +24,17 @@ static void put(const char *path, const char *text)
 	close(fd);
 }
 
+/* A child whose file is `other`, to which `text` is written. */
 static char other[64];
+static pid_t child(const char *text)
+{
+	pid_t pid = parked(NULL);
+	snprintf(other, sizeof other, "/proc/%d/timerslack_ns", pid);
+	show(other);
+	put(other, text);
+	return pid;
+}
+
 static void as_another(void)
 {
 	syscall(SYS_setresuid, 1000, 1000, 1000);
@@ -34,13 +44,7 @@ static void as_another(void)
 	show(other);
 	put(other, "900\n");
 	/* One's own child as well. */
-	pid_t pid = must_fork();
-	if (pid == 0)
-		for (;;)
-			pause();
-	snprintf(other, sizeof other, "/proc/%d/timerslack_ns", pid);
-	show(other);
-	put(other, "900\n");
+	pid_t pid = child("900\n");
 	kill(pid, SIGKILL);
 	wait_for(pid);
 }
@@ -57,13 +61,7 @@ int main(void)
 		show("/proc/self/timerslack_ns");
 	}
 	SHOW(prctl(PR_GET_TIMERSLACK));
-	pid_t pid = must_fork();
-	if (pid == 0)
-		for (;;)
-			pause();
-	snprintf(other, sizeof other, "/proc/%d/timerslack_ns", pid);
-	show(other);
-	put(other, "4321\n");
+	pid_t pid = child("4321\n");
 	show(other);
 	put(other, "0\n");
 	show(other);

@@ -88,7 +88,7 @@ static const struct selectors kinds[] = {
 	{ 0, 0, 0, 0 }, { 0x2b, 0, 0x2b, 0 }, { 0, 0x2b, 0, 0x2b }, { 0x33, 0x2b, 0x33, 0x2b }, { 0x28, 0x2a, 0x30, 0x7b }, { 0x2b, 0x2b, 0x2b, 0x2b },
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
-#define TURNS 10000
+#define TURNS 2000
 static void *yields(void *argument)
 {
 	long kind = (long)argument;

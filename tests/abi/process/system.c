@@ -106,8 +106,8 @@ static void users(void)
 		if (theirs[i] == 0) {
 			char byte;
 			close(ends[1]);
-			setpriority(PRIO_PROCESS, 0, 3 + i);
 			setresuid(4242, 4242, 4242);
+			setpriority(PRIO_PROCESS, 0, 3 + i);
 			read(ends[0], &byte, 1);
 			_exit(0);
 		}

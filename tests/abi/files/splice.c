@@ -70,6 +70,27 @@ static void larger(void)
 	alarm(0);
 }
 
+/* Each page that a part lies in takes one of the pipe's. */
+static void in_parts(void)
+{
+	section("vmsplice of parts");
+	int ends[2];
+	pipe(ends);
+	struct iovec parts[] = { { pages, 110 }, { pages + 4096 + 752, 1 << 18 }, { pages, 8 } };
+	SHOW(vmsplice(ends[1], parts, 3, 0));
+	close(ends[0]), close(ends[1]);
+	pipe(ends);
+	struct iovec few[] = { { pages + 4090, 12 }, { pages, 0 }, { pages + 8192, 4096 }, { pages + 1, 4096 } };
+	SHOW(vmsplice(ends[1], few, 4, 0));
+	struct iovec many[20];
+	for (int i = 0; i < 20; i++)
+		many[i] = (struct iovec){ pages + 5000 * i, 10 };
+	close(ends[0]), close(ends[1]);
+	pipe(ends);
+	SHOW(vmsplice(ends[1], many, 20, 0));
+	close(ends[0]), close(ends[1]);
+}
+
 static void refused(void)
 {
 	section("refused");
@@ -97,6 +118,7 @@ int main(void)
 	pages = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(pages, 'x', 1 << 20);
 	larger();
+	in_parts();
 	refused();
 	return 0;
 }

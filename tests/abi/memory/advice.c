@@ -172,6 +172,29 @@ static void staying(void)
 	bytes(zero, 1);
 }
 
+/* What lies above user memory is not mapped; prot has 64 bits. */
+static void beyond(void)
+{
+	section("beyond user memory");
+	const size_t rest = 0x7ffffffff000 + (size_t)PAGE;
+	char *at = map(2, ANON, -1);
+	fill(at, 2);
+	SHOW(madvise(at, rest, MADV_NORMAL));
+	SHOW(madvise((char *)0x7ffffffff000, PAGE, MADV_NORMAL));
+	SHOW(madvise((char *)0x7ffffffff000, PAGE, MADV_DONTNEED));
+	SHOW(madvise((char *)0x800000000000, PAGE, MADV_COLD));
+	SHOW(madvise((char *)-PAGE, PAGE, MADV_DONTNEED));
+	SHOW(madvise(at, -(size_t)PAGE, MADV_DONTNEED));
+	SHOW(madvise((char *)0x7ffffffff000, PAGE, 9999));
+	bytes(at, 2);
+	SHOW(syscall(SYS_mprotect, at, PAGE, 1ul << 32 | PROT_READ));
+	SHOW(syscall(SYS_mprotect, at, PAGE, 1ul << 63));
+	SHOW(syscall(SYS_mprotect, at, 0, 1ul << 32));
+	SHOW(syscall(SYS_mprotect, at, PAGE, 1ul << 32 | 0x03000000));
+	bytes(at, 2);
+	munmap(at, 2 * PAGE);
+}
+
 int main(void)
 {
 	freeing();
@@ -179,5 +202,6 @@ int main(void)
 	hints();
 	large();
 	staying();
+	beyond();
 	return 0;
 }

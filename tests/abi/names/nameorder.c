@@ -243,6 +243,10 @@ static void propagation(void)
 	SHOW(mount("none", "pts", "proc", 0, ""));
 	SHOW(umount("pts"));
 	section("options of devtmpfs, sysfs and ramfs");
+	SHOW(mount("none", "pts", "devtmpfs", 0, "what"));
+	SHOW(mount("none", "pts", "devtmpfs", 0, "mode=9"));
+	SHOW(mount("none", "pts", "devtmpfs", 0, "mode=0755"));
+	SHOW(umount("pts"));
 	SHOW(mount("none", "pts", "sysfs", 0, "what"));
 	if (mount("none", "pts", "sysfs", 0, "") == 0)
 		umount("pts");

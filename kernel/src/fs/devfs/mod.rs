@@ -25,7 +25,9 @@ pub static DEVTMPFS: FsType = FsType { name: "devtmpfs", magic: tmpfs::MAGIC, no
 
 static INSTANCE: Mutex<Option<Arc<SuperBlock>>, level::Devtmpfs> = Mutex::new(None, &DEVTMPFS_LOCK);
 
-fn instance(kind: &'static FsType, _options: &[u8]) -> Result<Arc<SuperBlock>> {
+fn instance(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
+    // Those of tmpfs, which change nothing here.
+    tmpfs::options::Options::parse(options)?;
     let mut instance = INSTANCE.lock();
     if let Some(superblock) = &*instance {
         return Ok(superblock.clone());

@@ -9,7 +9,7 @@
 //! No locks: names change under those of their directories, which the VFS holds.
 #![forbid(unsafe_code)]
 
-mod options;
+pub mod options;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

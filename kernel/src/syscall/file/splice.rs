@@ -8,9 +8,10 @@ use sync::TryVec;
 use super::{file, kept_position, segments, source_and_target};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
-use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::buffer::{Input, Output, Segment};
 use crate::fs::file::{File, OpenFlags};
 use crate::memory::user::UserPtr;
+use vm::addr::PAGE_SIZE;
 
 const NONBLOCK: u32 = 2;
 /// SPLICE_F_MOVE, NONBLOCK, MORE, GIFT.
@@ -135,6 +136,23 @@ pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize>
     target.pipe.write(&mut Input::kernel(buffer.get(..n).unwrap_or(&[])), wait.then_some(&to))
 }
 
+/// As many bytes of `segments` as a pipe with `room` takes: on Linux each page of the program's takes one of the pipe's, however little of it is
+/// given.
+fn fitting(segments: &[Segment], room: usize) -> usize {
+    let (mut pages, mut bytes) = ((room / PAGE_SIZE).max(1), 0usize);
+    for segment in segments.iter().filter(|segment| segment.len > 0) {
+        let skipped = segment.addr % PAGE_SIZE;
+        let wanted = skipped.saturating_add(segment.len).div_ceil(PAGE_SIZE);
+        if wanted >= pages {
+            let last = pages.saturating_mul(PAGE_SIZE).saturating_sub(skipped);
+            return bytes.saturating_add(last.min(segment.len));
+        }
+        pages = pages.saturating_sub(wanted);
+        bytes = bytes.saturating_add(segment.len);
+    }
+    bytes
+}
+
 /// Whether the open file waits is not asked, as on Linux: the flag alone says it.
 pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result<usize> {
     if flags & !KNOWN != 0 {
@@ -163,7 +181,7 @@ pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result
     let waits = wait.then_some(&*file);
     let mut room = pipe.wait_room(waits)?;
     let mut gathered = Vec::new();
-    gathered.try_resize(from.left().min(room).min(GATHERED), 0)?;
+    gathered.try_resize(from.left().min(fitting(&segments, room)).min(GATHERED), 0)?;
     let len = from.take(&mut gathered);
     from.result()?;
     loop {

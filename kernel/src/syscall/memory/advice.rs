@@ -47,22 +47,28 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
     }
     let len = pages(len).ok_or(Errno::EINVAL)?;
     let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
-    if end > USER_END {
-        return Err(Errno::ENOMEM);
+    // Above user memory nothing is mapped, which is said when the rest is done.
+    let reached = end.min(USER_END);
+    if start < reached {
+        advise(start, reached, advice, change)?;
     }
+    if end == reached { Ok(0) } else { Err(Errno::ENOMEM) }
+}
+
+/// Gives the advice for `start..end`, which is user memory, as pages; `change` is what it changes.
+fn advise(start: usize, end: usize, advice: i32, change: Option<Advice>) -> Result {
     let current = process::current();
     let space = current.space();
     if change == Some(Advice::Free) {
         for_each_part(space, start, end, |m| if m.object.is_some() { Err(Errno::EINVAL) } else { Ok(()) })?;
     }
     if let Some(change) = change {
-        space.advise(VirtAddr(start), len, change).map_err(|e| match e {
+        return space.advise(VirtAddr(start), end.saturating_sub(start), change).map_err(|e| match e {
             VmError::TooMany => Errno::EAGAIN,
             // To populate what is not mapped.
             VmError::Fault if !is_mapped(space, start, end) => Errno::ENOMEM,
             e => e.into(),
-        })?;
-        return Ok(0);
+        });
     }
     match advice.cast_unsigned() {
         abi::MADV_REMOVE => for_each_part(space, start, end, |m| remove(m, end))?,
@@ -70,7 +76,7 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
         abi::MADV_COLLAPSE => for_each_part(space, start, end, |_| Err(Errno::EINVAL))?,
         _ => {}
     }
-    if is_mapped(space, start, end) { Ok(0) } else { Err(Errno::ENOMEM) }
+    if is_mapped(space, start, end) { Ok(()) } else { Err(Errno::ENOMEM) }
 }
 
 /// Calls `f` with the mappings of which something lies in `start..end`, until one of them is refused.

@@ -247,8 +247,8 @@ pub fn sys_munmap(start: usize, len: usize) -> Result<usize> {
 }
 
 /// mprotect(2).
-pub fn sys_mprotect(start: usize, len: usize, prot: u32) -> Result<usize> {
-    let grows = prot & (abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
+pub fn sys_mprotect(start: usize, len: usize, prot: usize) -> Result<usize> {
+    let grows = prot as u32 & (abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
     if grows == abi::PROT_GROWSDOWN | abi::PROT_GROWSUP || !start.is_multiple_of(PAGE_SIZE) {
         return Err(Errno::EINVAL);
     }
@@ -257,7 +257,7 @@ pub fn sys_mprotect(start: usize, len: usize, prot: u32) -> Result<usize> {
     }
     let len = pages(len).ok_or(Errno::ENOMEM)?;
     let end = start.checked_add(len).ok_or(Errno::ENOMEM)?;
-    let prot = protection(prot)?;
+    let prot = protection(u32::try_from(prot).map_err(|_| Errno::EINVAL)?)?;
     let current = process::current();
     let space = current.space();
     let start = match grows {

@@ -208,9 +208,39 @@ static long free_kib(void)
 	return line ? atol(line + 8) : -1;
 }
 
+/* src/paths.rs names these, too (RESTORED). */
+static struct setting {
+	const char *path;
+	char text[32];
+	ssize_t len;
+} settings[] = {
+	{ .path = "/proc/sys/fs/epoll/max_user_watches" }, { .path = "/proc/sys/fs/pipe-max-size" },
+	{ .path = "/proc/sys/fs/pipe-user-pages-hard" },   { .path = "/proc/sys/fs/pipe-user-pages-soft" },
+	{ .path = "/proc/sys/kernel/core_uses_pid" },      { .path = "/proc/sys/kernel/randomize_va_space" },
+	{ .path = "/proc/sys/vm/max_map_count" },          { .path = "/proc/sys/vm/mmap_min_addr" },
+	{ .path = "/proc/sys/vm/overcommit_memory" },      { .path = "/proc/sys/vm/overcommit_ratio" },
+	{ .path = "/proc/sys/vm/swappiness" },
+};
+#define SETTINGS (sizeof settings / sizeof *settings)
+
+static void remember_machine(void)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		int fd = open(settings[i].path, O_RDONLY | O_CLOEXEC);
+		settings[i].len = fd >= 0 ? read(fd, settings[i].text, sizeof settings[i].text) : 0;
+		close(fd);
+	}
+}
+
 /* What programs may have changed of the whole machine. */
 static void restore_machine(void)
 {
+	for (size_t i = 0; program.uid == 0 && i < SETTINGS; i++) {
+		int fd = settings[i].len > 0 ? open(settings[i].path, O_WRONLY | O_CLOEXEC) : -1;
+		if (fd >= 0)
+			(void)!write(fd, settings[i].text, (size_t)settings[i].len);
+		close(fd);
+	}
 	sethostname("darter", 6);
 	setpriority(PRIO_PROCESS, 0, 0);
 	fchdir(home);
@@ -279,6 +309,7 @@ int main(int argc, char **argv)
 		(void)!write(adjust, "-1000", 5);
 		close(adjust);
 	}
+	remember_machine();
 	mkdir(HOME, 0755);
 	home = open(HOME, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (home < 0 || fchdir(home) != 0)

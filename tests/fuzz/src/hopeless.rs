@@ -5,9 +5,10 @@
 //! | reboot | without its magic number | with it, it ends the machine, as it shall |
 //! | kill, rt_sigqueueinfo | not to -1 | kills the supervisor, as it shall |
 //! | mount, umount2, rename, unlink, chmod, … | in the program's directory alone | /proc and /dev are the supervisor's and of all later programs |
-//! | open for writing, truncate | names that are not the machine's settings | the same |
+//! | open for writing, truncate | names that are not the machine's settings, but for those that the executor puts back | the same |
 #![forbid(unsafe_code)]
 
+use crate::paths::RESTORED;
 use crate::program::{Call, Part, Program, Value};
 use crate::table;
 
@@ -101,6 +102,7 @@ fn relative(value: &mut Value) {
 fn no_setting(value: &mut Value) {
     if let Some(bytes) = first_bytes(value)
         && bytes.starts_with(b"/proc/sys")
+        && !RESTORED.iter().any(|name| bytes.strip_suffix(b"\0") == Some(name.as_bytes()))
     {
         *bytes = b"f\0".to_vec();
     }

@@ -10,6 +10,7 @@ mod comparable;
 mod data;
 mod files;
 mod numbers;
+mod settings;
 mod theme;
 mod value;
 
@@ -106,6 +107,9 @@ impl Generator {
 
     /// One more call, and before it those that make what it takes.
     pub fn call_into(&mut self, theme: &[&'static Row], calls: &mut Vec<Call>) {
+        if !self.alone && self.rng.chance(3) && (self.next_id as usize) + 8 < MOST_CALLS {
+            return self.setting(calls);
+        }
         let row = if self.rng.chance(96) && !theme.is_empty() {
             theme.get(self.rng.below(theme.len())).copied()
         } else {

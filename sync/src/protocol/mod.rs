@@ -9,6 +9,7 @@ pub mod count;
 pub mod inbox;
 pub mod period;
 pub mod quota;
+pub mod share;
 pub mod sleep;
 pub mod spin;
 pub mod visit;

@@ -21,4 +21,5 @@ mod inbox;
 mod locks;
 mod period;
 mod quota;
+mod share;
 mod visit;

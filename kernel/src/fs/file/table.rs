@@ -1,6 +1,6 @@
 //! Descriptor tables.
 //!
-//! A descriptor is looked up under RCU with no lock. Fork does not copy: parent and child share one [image](image) of the table
+//! A descriptor is looked up under RCU with no lock (`look`). Fork does not copy: parent and child share one [image](image) of the table
 //! until either changes it, so a child that only execs and exits writes to none of the files it inherited.
 //!
 //! Lock order: `change` is innermost but for the allocator; files are released after it is dropped. No holder takes longer than some ten thousand
@@ -15,6 +15,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::lock_order as level;
+use sync::protocol::share;
 use sync::rcu::{RcuArc, RcuRead};
 use sync::{SpinLock, lock_class, slab_arc};
 
@@ -84,9 +85,7 @@ impl FileTable {
             Origin::HandedOn => {
                 // It forks often. Without memory for a share of its own it goes on with the parent's.
                 if let Ok(own) = Share::try_new(share.image.clone()) {
-                    self.share.swap(Some(own.clone()));
-                    // Not the last: `own` was counted before.
-                    share.leave(false);
+                    share.change_to(&own, || self.share.swap(Some(own.clone())));
                     share = own;
                     change.origin = Origin::Own;
                 }
@@ -101,20 +100,32 @@ impl FileTable {
     pub fn get(&self, fd: i32) -> Result<Arc<File>> {
         let read = sync::rcu::read();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
-        let image = self.image(&read).ok_or(EBADF)?;
-        image.slot(index, &read).and_then(|s| s.file.get(&read)).ok_or(EBADF)
+        self.look(index, |slot| slot.and_then(|slot| slot.file.get(&read)), &read).ok_or(EBADF)
+    }
+
+    /// What `f` makes of the place `index`, or of none, without a lock. It is this table's place: should a thread take a copy of the image meanwhile, so
+    /// that another process may change the old one, `f` is asked again.
+    #[inline]
+    fn look<'r, R>(&'r self, index: usize, f: impl Fn(Option<&'r Slot>) -> R, read: &'r RcuRead) -> R {
+        let in_share = |share: Option<&'r Share>| {
+            let first = share.map_or(&[][..], |share| &share.image.first);
+            match first.get(index) {
+                Some(slot) => f(Some(slot)),
+                None => self.look_far(index, &f, read),
+            }
+        };
+        share::look(|| self.share.load(read), in_share)
+    }
+
+    /// As `look`; the place may be in a chunk, which is copied by itself.
+    #[cold]
+    fn look_far<'r, R>(&'r self, index: usize, f: &impl Fn(Option<&'r Slot>) -> R, read: &'r RcuRead) -> R {
+        share::look(|| self.image(read)?.slot(index, read), f)
     }
 
     #[inline]
     fn image<'r>(&'r self, read: &'r RcuRead) -> Option<&'r Image> {
         self.share.load(read).map(|share| &*share.image)
-    }
-
-    /// The place `index` and the file there.
-    #[inline]
-    fn find<'r>(&'r self, index: usize, read: &'r RcuRead) -> Result<(&'r Slot, &'r File)> {
-        let slot = self.image(read).and_then(|image| image.slot(index, read)).ok_or(EBADF)?;
-        Ok((slot, slot.file.load(read).ok_or(EBADF)?))
     }
 
     /// The image, and the place `index` in it, which this table alone has from now on. `change` is held.
@@ -232,7 +243,8 @@ impl FileTable {
             let mut change = self.change.lock();
             let read = sync::rcu::read();
             // Look before copying a shared image for nothing.
-            self.find(index, &read)?;
+            let slot = self.image(&read).and_then(|image| image.slot(index, &read));
+            slot.and_then(|slot| slot.file.load(&read)).ok_or(EBADF)?;
             let (image, slot) = self.own(index, &mut change, &read)?;
             let file = slot.file.take().ok_or(EBADF)?;
             if index >= CHUNK {
@@ -248,8 +260,10 @@ impl FileTable {
     pub fn close_on_exec(&self, fd: i32) -> Result<bool> {
         let read = sync::rcu::read();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
-        let (slot, _) = self.find(index, &read)?;
-        Ok(slot.close_on_exec.load(Relaxed))
+        let on = |slot: Option<&Slot>| {
+            slot?.file.load(&read).and(slot).map(|slot| slot.close_on_exec.load(Relaxed))
+        };
+        self.look(index, on, &read).ok_or(EBADF)
     }
 
     pub fn set_close_on_exec(&self, fd: i32, on: bool) -> Result {

@@ -4,16 +4,15 @@
 //! copied from each other have a chunk in common until one of them changes it. So a copy counts the chunks and no file, and a change copies one
 //! chunk. Where a descriptor is free, bits tell: a bit for each place of a chunk, and one for each chunk that is full.
 //!
-//! All changes are made under the lock of a table that has the image alone; lookups are made under RCU.
+//! All changes are made under the lock of a table that has the image alone; lookups are made under RCU. Images share a chunk as tables share an image
+//! (`sync::protocol::share`).
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Relaxed},
-};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use sync::protocol::share::RawShare;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{try_arc, try_box};
 
@@ -58,7 +57,7 @@ struct Chunk {
     slots: Box<[Slot]>,
     used: [AtomicU64; CHUNK / 64],
     /// Images that have it.
-    images: AtomicU32,
+    images: RawShare,
     rcu: RcuHead,
 }
 
@@ -67,7 +66,7 @@ sync::rcu_object!(Chunk);
 impl Chunk {
     fn try_new() -> Result<Arc<Chunk>> {
         let (slots, used) = (new_slots(CHUNK)?, [const { AtomicU64::new(0) }; CHUNK / 64]);
-        Ok(try_arc(Chunk { slots, used, images: AtomicU32::new(1), rcu: RcuHead::new() })?)
+        Ok(try_arc(Chunk { slots, used, images: RawShare::new(), rcu: RcuHead::new() })?)
     }
 
     fn try_copy(&self, read: &RcuRead) -> Result<Arc<Chunk>> {
@@ -79,7 +78,7 @@ impl Chunk {
 
     /// One image less; the last one closes the files.
     fn leave(&self, sleeps: bool) {
-        if self.images.fetch_sub(1, AcqRel) == 1 {
+        if self.images.leave() {
             close_all(&self.slots, sleeps);
         }
     }
@@ -115,7 +114,7 @@ impl Directory {
     pub fn copy(&self, from: &Directory, read: &RcuRead) {
         for (from, to) in from.chunks.iter().zip(&self.chunks) {
             if let Some(chunk) = from.get(read) {
-                chunk.images.fetch_add(1, Relaxed);
+                chunk.images.join();
                 to.swap(Some(chunk));
             }
         }
@@ -140,7 +139,7 @@ impl Directory {
             cell.swap(Some(Chunk::try_new()?));
             return Ok(());
         };
-        if old.images.load(Relaxed) != 1 {
+        if !old.images.is_alone() {
             cell.swap(Some(old.try_copy(read)?));
             // The copy has counted each file, so none is closed here.
             old.leave(false);

@@ -1,7 +1,8 @@
 //! Images: what a descriptor table shows, and what tables that were forked have in common until one of them changes it.
 //!
 //! An image has a two-level count, [`Share`]s and the tables of each: a process that forks again and again gives its children a
-//! share of its own, so that processes that inherited one image from a common ancestor do not all write its count.
+//! share of its own, so that processes that inherited one image from a common ancestor do not all write its count. Who may change an image in place, and
+//! what a lookup may see then, is `sync::protocol::share`.
 //!
 //! The first places are an array, which is copied to grow; it is short. The others are in [chunks](super::chunk), so no copy takes longer than some
 //! ten thousand instructions however many descriptors there are.
@@ -12,11 +13,9 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::{
-    AtomicBool, AtomicU32,
-    Ordering::{AcqRel, Relaxed},
-};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use sync::protocol::share::{self, RawShare};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{slab_arc, try_arc};
 
@@ -93,7 +92,7 @@ pub struct Image {
     pub first: Box<[Slot]>,
     rest: Option<Box<Directory>>,
     /// Shares of this image.
-    shares: AtomicU32,
+    shares: RawShare,
 }
 
 impl Image {
@@ -102,7 +101,7 @@ impl Image {
     }
 
     fn with(first: Box<[Slot]>, rest: Option<Box<Directory>>) -> Result<Arc<Image>> {
-        Ok(try_arc(Image { first, rest, shares: AtomicU32::new(0) })?)
+        Ok(try_arc(Image { first, rest, shares: RawShare::new() })?)
     }
 
     #[inline]
@@ -174,7 +173,7 @@ impl Image {
 pub struct Share {
     pub image: Arc<Image>,
     /// Tables that have this share.
-    tables: AtomicU32,
+    tables: RawShare,
     rcu: RcuHead,
 }
 
@@ -182,11 +181,21 @@ sync::rcu_object!(Share);
 vm::slab_type!(Share, "file-table-share", Arc);
 
 impl Share {
-    /// A share of `image` that one table has.
+    /// A share of `image` that one table has: the first one, or one that `change_to` counts.
     pub fn try_new(image: Arc<Image>) -> Result<Arc<Share>> {
-        let share = slab_arc(Share { image, tables: AtomicU32::new(1), rcu: RcuHead::new() })?;
-        share.image.shares.fetch_add(1, Relaxed);
-        Ok(share)
+        Ok(slab_arc(Share { image, tables: RawShare::new(), rcu: RcuHead::new() })?)
+    }
+
+    /// A table goes over to `own`, a new share of the same image: `enter` puts it into the table's cell.
+    pub fn change_to(&self, own: &Share, enter: impl FnOnce()) {
+        let enter = || {
+            own.image.shares.join();
+            enter();
+        };
+        if share::change_group(&self.tables, enter) {
+            // Not the last: there is `own`.
+            self.image.shares.leave();
+        }
     }
 
     /// A share of a copy of `image` with `slots` first places and room for `chunks`, none of them fewer than there are. Its descriptors count anew.
@@ -203,13 +212,13 @@ impl Share {
 
     /// One table more.
     pub fn join(&self) {
-        self.tables.fetch_add(1, Relaxed);
+        self.tables.join();
     }
 
     /// Does one table alone have the image?
     #[inline]
     fn is_alone(&self) -> bool {
-        self.tables.load(Relaxed) == 1 && self.image.shares.load(Relaxed) == 1
+        share::is_alone(&self.tables, &self.image.shares)
     }
 
     /// May the one table that asks change the place `index`, one of the first?
@@ -249,7 +258,7 @@ impl Share {
 
     /// One table less; the last one closes every file. `sleeps`: the caller may sleep.
     pub fn leave(&self, sleeps: bool) {
-        if self.tables.fetch_sub(1, AcqRel) != 1 || self.image.shares.fetch_sub(1, AcqRel) != 1 {
+        if !self.tables.leave() || !self.image.shares.leave() {
             return;
         }
         close_all(&self.image.first, sleeps);

@@ -363,6 +363,9 @@ impl FileTable {
     pub fn give_up(mut table: Arc<FileTable>) {
         if let Some(last) = Arc::get_mut(&mut table) {
             last.end(true);
+        } else if let Some(mut last) = Arc::into_inner(table) {
+            // Of several who give theirs up at once, one gets it.
+            last.end(true);
         }
     }
 }

@@ -19,3 +19,20 @@ pub use hosted::*;
 pub use trap::{PageFault, Trap};
 #[cfg(target_os = "none")]
 pub use x86_64::*;
+
+/// What became of arch_prctl(2).
+pub enum ArchPrctl {
+    Done,
+    /// The value asked for.
+    Value(usize),
+    /// The address is not one of a program's.
+    NotPermitted,
+    /// The call's result.
+    Told(usize),
+    /// The processor cannot.
+    NoDevice,
+    /// There is no such vector state that would have to be asked for.
+    NotSupported,
+    /// There is no such operation.
+    Unknown,
+}

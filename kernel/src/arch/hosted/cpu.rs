@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{time, upcall};
+use crate::arch::ArchPrctl;
 use sync::machine::hosted::{Scheduler, become_cpu, interrupt, reserve, set_scheduler};
 use sync::{CpuId, MAX_CPUS, cpu_id};
 
@@ -173,21 +174,6 @@ impl Segments {
 /// The running thread's.
 fn tls() -> usize {
     this().tls.load(Ordering::Relaxed)
-}
-
-/// What became of arch_prctl(2).
-pub enum ArchPrctl {
-    Done,
-    /// The value asked for.
-    Value(usize),
-    /// The address is not one of a program's.
-    NotPermitted,
-    /// The call's result.
-    Told(usize),
-    NoDevice,
-    NotSupported,
-    /// There is no such operation.
-    Unknown,
 }
 
 /// arch_prctl(2): this machine has none of its operations.

@@ -27,9 +27,7 @@ pub mod user;
 use super::Trap;
 use super::interrupts::Entered;
 pub use context::{Context, KernelStack, switch};
-pub use cpu::{
-    ArchPrctl, Segments, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule, start_cpus,
-};
+pub use cpu::{Segments, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule, start_cpus};
 pub use fpu::{FpuState, vector_components};
 pub use machine::Machine;
 pub use program::enter_user;

@@ -39,7 +39,7 @@ pub use ipi::call_others;
 pub use machine::Machine;
 #[cfg(feature = "lockdep")]
 pub use memory::variables::variables;
-pub use segments::{ArchPrctl, CORE_REGISTERS, Segments, arch_prctl, core_registers};
+pub use segments::{CORE_REGISTERS, Segments, arch_prctl, core_registers};
 pub use stack::{KernelStack, trim as trim_stacks};
 #[cfg(feature = "lockdep")]
 pub use stack::{SIZE as STACK_SIZE, depth::used as stack_used};

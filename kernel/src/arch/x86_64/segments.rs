@@ -14,7 +14,7 @@ use core::arch::asm;
 use super::cpu::{features, reg};
 use super::trap::UserRegs;
 use super::{disable_interrupts, enable_interrupts};
-use crate::arch::USER_END;
+use crate::arch::{ArchPrctl, USER_END};
 
 /// Selectors of DS, ES, FS and GS.
 #[repr(C, align(8))]
@@ -204,23 +204,6 @@ pub fn core_registers(regs: &UserRegs) -> [u64; CORE_REGISTERS] {
         r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi,
         r.rdi, r.original, r.rip, r.cs, r.rflags, r.rsp, r.ss, fs_base, gs_base, ds, es, fs, gs,
     ]
-}
-
-/// What became of arch_prctl(2).
-pub enum ArchPrctl {
-    Done,
-    /// The value asked for.
-    Value(usize),
-    /// The address is not one of a program's.
-    NotPermitted,
-    /// The call's result.
-    Told(usize),
-    /// The processor cannot.
-    NoDevice,
-    /// There is no such vector state that would have to be asked for.
-    NotSupported,
-    /// There is no such operation.
-    Unknown,
 }
 
 /// arch_prctl(2): sets a base of the running thread to `value`, or tells it; whether CPUID works, and which vector state there is. Shadow stacks and

@@ -395,7 +395,11 @@ impl PosixTimer {
             }
             (true, _) => to.value,
         };
-        self.arm(state, order);
+        let now = self.now();
+        // One of processor time is due at once if it is past, as on Linux: the next tick may find its clock standing still.
+        if !matches!(self.clock, Clock::Cpu(_)) || now < state.next || self.expire(state, now) {
+            self.arm(state, order);
+        }
         Ok(before)
     }
 

@@ -13,7 +13,7 @@ use crate::lock_order as level;
 use sync::{SpinLock, lock_class, try_arc};
 
 use super::async_io::Place;
-use super::watchers::{Watching, Whom};
+use super::watchers::Watching;
 use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
 use crate::sched::{Deadline, PollSet, Sleep, WaitQueue, Woken};
 
@@ -50,7 +50,7 @@ impl PollQueue {
     pub fn wake(&self) {
         self.queue.wake_all();
         if self.watched.load(SeqCst) {
-            self.tell(Whom::Watchers, &mut Pace::hurried());
+            self.tell_watchers(&mut Pace::hurried());
         }
     }
 
@@ -63,7 +63,7 @@ impl PollQueue {
     pub fn wake_at(&self, pace: &mut Pace) {
         self.queue.wake_all();
         if self.watched.load(SeqCst) {
-            self.tell(Whom::Watchers, pace);
+            self.tell_watchers(pace);
         }
     }
 
@@ -77,15 +77,15 @@ impl PollQueue {
     pub fn wake_for_io_and_give_way(&self) {
         self.queue.wake_all();
         if self.watched.load(SeqCst) {
-            self.tell(Whom::Watchers, &mut Pace::resting());
-            self.tell(Whom::Owners, &mut Pace::resting());
+            self.tell_watchers(&mut Pace::resting());
+            self.tell_owners(&mut Pace::resting());
         }
     }
 
     /// Tells the owners of files with O_ASYNC.
     pub fn signal_owners(&self) {
         if self.watched.load(SeqCst) {
-            self.tell(Whom::Owners, &mut Pace::hurried());
+            self.tell_owners(&mut Pace::hurried());
         }
     }
 
@@ -108,9 +108,16 @@ impl PollQueue {
     }
 
     #[cold]
-    fn tell(&self, whom: Whom, pace: &mut Pace) {
+    fn tell_watchers(&self, pace: &mut Pace) {
         if let Some(watching) = self.watching() {
-            watching.tell(whom, pace);
+            watching.tell_watchers(pace);
+        }
+    }
+
+    #[cold]
+    fn tell_owners(&self, pace: &mut Pace) {
+        if let Some(watching) = self.watching() {
+            watching.tell_owners(pace);
         }
     }
 

@@ -131,21 +131,6 @@ impl<W: Standing> Row<W> {
         self.next = at.saturating_add(1);
         self.list.get(at).cloned()
     }
-
-    /// Drops a few. False: none is left.
-    fn drop_some(&mut self) -> bool {
-        let len = self.list.len().saturating_sub(TURN);
-        self.list.truncate(len);
-        len != 0
-    }
-}
-
-/// Whom a wake tells.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
-    Watchers,
-    /// Of files with O_ASYNC.
-    Owners,
 }
 
 struct Rows {
@@ -197,15 +182,26 @@ impl Next {
     fn tell(self, pace: &mut Pace) -> bool {
         match self {
             Next::All(watcher) => {
-                watcher.upgrade().inspect(|watcher| _ = watcher.notify(pace));
+                tell_watcher(&watcher, pace);
                 false
             }
-            Next::Exclusive(watcher) => watcher.upgrade().is_some_and(|watcher| watcher.notify(pace)),
+            Next::Exclusive(watcher) => tell_watcher(&watcher, pace),
             Next::Owner(place) => {
-                place.to.upgrade().inspect(|io| io.tell(place.band));
+                tell_owner(&place);
                 false
             }
         }
+    }
+}
+
+/// Says whether somebody sleeps for it.
+fn tell_watcher(watcher: &Weak<dyn Watcher>, pace: &mut Pace) -> bool {
+    watcher.upgrade().is_some_and(|watcher| watcher.notify(pace))
+}
+
+fn tell_owner(place: &Place) {
+    if let Some(io) = place.to.upgrade() {
+        io.tell(place.band);
     }
 }
 
@@ -234,48 +230,64 @@ impl Watching {
     fn put(&self, put: impl FnOnce(&mut Rows) -> Result) -> Result {
         let mut rows = self.rows.lock();
         if rows.len() >= TURN && rows.leaving.is_none() {
-            rows.leaving = Some(try_box(InParts::new(Leaving(Rows::new())))?);
+            rows.leaving = Some(try_box(InParts::new(Leaving::default()))?);
         }
         put(&mut rows)
     }
 
-    /// Tells the watchers, of the exclusive ones as many as it takes to find one that somebody sleeps for; or the owners.
-    pub fn tell(self: &Arc<Self>, whom: Whom, pace: &mut Pace) {
-        let rows: [fn(&Rows, usize) -> Option<Next>; 2] = match whom {
-            Whom::Watchers => [
-                |rows, at| rows.all.list.get(at).cloned().map(Next::All),
-                |rows, at| rows.exclusive.list.get(at).cloned().map(Next::Exclusive),
-            ],
-            Whom::Owners => [|rows, at| rows.signals.list.get(at).cloned().map(Next::Owner), |_, _| None],
+    /// Tells the watchers, of the exclusive ones as many as it takes to find one that somebody sleeps for.
+    pub fn tell_watchers(self: &Arc<Self>, pace: &mut Pace) {
+        let begin = |rows: &mut Rows| {
+            rows.all.begin_round();
+            rows.exclusive.begin_round();
         };
-        // One at a time and with the lock dropped: a watcher may be the last to hold itself.
-        for row in rows {
-            for at in 0.. {
-                if pace.is_spent() && self.tell_in_parts(whom) {
-                    return;
-                }
-                let Some(next) = row(&self.rows.lock(), at) else { break };
-                if next.tell(pace) {
-                    return;
-                }
-                pace.step();
-            }
+        let each = |watcher: &_, pace: &mut _| {
+            tell_watcher(watcher, pace);
+            false
+        };
+        if !self.tell_row(|rows| &rows.all, each, begin, pace) {
+            self.tell_row(|rows| &rows.exclusive, tell_watcher, begin, pace);
         }
     }
 
+    /// Tells the owners of files with O_ASYNC. Their signals may wake watchers in turn (signalfd), but no owners.
+    pub fn tell_owners(self: &Arc<Self>, pace: &mut Pace) {
+        let each = |place: &_, _: &mut _| {
+            tell_owner(place);
+            false
+        };
+        self.tell_row(|rows| &rows.signals, each, |rows| rows.signals.begin_round(), pace);
+    }
+
+    /// Tells those of one row until `tell` says that it is enough, or all are told in parts from here on, which `begin` begins: then true.
+    fn tell_row<W: Standing>(
+        self: &Arc<Self>,
+        row: fn(&Rows) -> &Row<W>,
+        tell: impl Fn(&W, &mut Pace) -> bool,
+        begin: fn(&mut Rows),
+        pace: &mut Pace,
+    ) -> bool {
+        // One at a time and with the lock dropped: a watcher may be the last to hold itself.
+        for at in 0.. {
+            if pace.is_spent() && self.tell_in_parts(begin) {
+                return true;
+            }
+            let Some(next) = row(&self.rows.lock()).list.get(at).cloned() else { break };
+            if tell(&next, pace) {
+                return true;
+            }
+            pace.step();
+        }
+        false
+    }
+
     /// All of them are told soon, those again who were told by this wake: it costs them a look. False: they are few, or there is no memory for that.
-    fn tell_in_parts(self: &Arc<Self>, whom: Whom) -> bool {
+    fn tell_in_parts(self: &Arc<Self>, begin: fn(&mut Rows)) -> bool {
         let mut rows = self.rows.lock();
         if rows.len() == 0 {
             return false;
         }
-        match whom {
-            Whom::Watchers => {
-                rows.all.begin_round();
-                rows.exclusive.begin_round();
-            }
-            Whom::Owners => rows.signals.begin_round(),
-        }
+        begin(&mut rows);
         rows.wakes = rows.wakes.wrapping_add(1);
         if rows.in_parts {
             return true;
@@ -307,10 +319,9 @@ impl Drop for Watching {
     fn drop(&mut self) {
         let mut rows = self.rows.lock();
         if let Some(mut leaving) = rows.leaving.take() {
-            let gone = &mut leaving.value().0;
-            gone.all.list = take(&mut rows.all.list);
-            gone.exclusive.list = take(&mut rows.exclusive.list);
-            gone.signals.list = take(&mut rows.signals.list);
+            let gone = leaving.value();
+            gone.watchers = [take(&mut rows.all.list), take(&mut rows.exclusive.list)];
+            gone.owners = take(&mut rows.signals.list);
             drop(rows);
             InParts::begin_drop(leaving);
         }
@@ -347,10 +358,21 @@ impl Parts for Round {
 }
 
 /// Those of a file that is gone.
-struct Leaving(Rows);
+#[derive(Default)]
+struct Leaving {
+    watchers: [Vec<Weak<dyn Watcher>>; 2],
+    owners: Vec<Place>,
+}
 
 impl Parts for Leaving {
     fn drop_part(&mut self) -> bool {
-        self.0.all.drop_some() || self.0.exclusive.drop_some() || self.0.signals.drop_some()
+        self.watchers.iter_mut().any(drop_some) || drop_some(&mut self.owners)
     }
+}
+
+/// Drops a few. False: none is left.
+fn drop_some<W>(list: &mut Vec<W>) -> bool {
+    let len = list.len().saturating_sub(TURN);
+    list.truncate(len);
+    len != 0
 }

@@ -28,6 +28,7 @@ enum Op {
     Exit(u32),
 }
 
+/// Who waits is on one list for all files: tests that wait at the same time use other numbers, or would be each other's deadlock.
 fn owner(process: u32) -> Owner {
     Owner::of_descriptors(process as usize * 64)
 }
@@ -156,17 +157,17 @@ fn without_memory_nothing_is_locked_and_nothing_lost() {
 fn who_waits_for_a_record_lock_gets_it_when_it_is_free() {
     in_process(|| {
         let locks = Arc::new(FileLocks::new());
-        locks.lock_record(record(1, 0, 9, true), None).unwrap();
+        locks.lock_record(record(11, 0, 9, true), None).unwrap();
         let theirs = locks.clone();
-        let waiter = thread(move || theirs.lock_record(record(2, 5, 6, false), Some(1)));
+        let waiter = thread(move || theirs.lock_record(record(12, 5, 6, false), Some(11)));
         let tid = waiter.tid;
         until(|| is_asleep(tid));
-        locks.unlock_record(record(1, 0, 5, true)).unwrap();
+        locks.unlock_record(record(11, 0, 5, true)).unwrap();
         until(|| is_asleep(tid));
         // Shared is enough for it.
-        locks.lock_record(record(1, 6, 6, false), None).unwrap();
+        locks.lock_record(record(11, 6, 6, false), None).unwrap();
         assert_eq!(waiter.join(), Ok(()));
-        assert_eq!(locks.conflict(&record(1, 0, 9, true)), Some(record(2, 5, 6, false)));
+        assert_eq!(locks.conflict(&record(11, 0, 9, true)), Some(record(12, 5, 6, false)));
     });
 }
 
@@ -174,15 +175,15 @@ fn who_waits_for_a_record_lock_gets_it_when_it_is_free() {
 fn a_signal_ends_the_wait_for_a_lock() {
     in_process(|| {
         let locks = Arc::new(FileLocks::new());
-        locks.lock_record(record(1, 0, 9, true), None).unwrap();
+        locks.lock_record(record(13, 0, 9, true), None).unwrap();
         let theirs = locks.clone();
         let child = fork(move || {
-            assert_eq!(theirs.lock_record(record(2, 0, 0, true), Some(1)), Err(ERESTARTSYS));
+            assert_eq!(theirs.lock_record(record(14, 0, 0, true), Some(1)), Err(ERESTARTSYS));
         });
         until(|| is_asleep(child.pid));
         process::signal::send::kill(child.pid as i32, linux_raw_sys::general::SIGUSR1).unwrap();
         assert_eq!(child.wait(), 0);
-        assert_eq!(locks.conflict(&record(3, 0, 0, false)).map(|r| r.process), Some(1));
+        assert_eq!(locks.conflict(&record(3, 0, 0, false)).map(|r| r.process), Some(13));
     });
 }
 
@@ -213,7 +214,7 @@ fn who_closes_a_circle_of_waits_is_told_of_the_deadlock() {
     in_process(|| {
         let locks = Arc::new(FileLocks::new());
         // Process n has byte n, and waits for byte n + 1.
-        let lock = |process: u32, byte: usize| record(process, byte, byte, true);
+        let lock = |process: u32, byte: usize| record(20 + process, byte, byte, true);
         for process in 1u32..=4 {
             locks.lock_record(lock(process, process as usize), None).unwrap();
         }
@@ -232,7 +233,7 @@ fn who_closes_a_circle_of_waits_is_told_of_the_deadlock() {
         let mut process = 3;
         for waiter in waiters.into_iter().rev() {
             assert_eq!(waiter.join(), Ok(()));
-            locks.release_records(owner(process));
+            locks.release_records(owner(20 + process));
             process -= 1;
         }
         assert_eq!(locks.lock_record(lock(4, 1), Some(4)), Ok(()));

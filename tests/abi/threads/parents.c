@@ -1,5 +1,6 @@
 /* Children belong to the thread that made them: the signal at that thread's end (PR_SET_PDEATHSIG), and waiting for one's own alone (__WNOTHREAD). */
 #include "t.h"
+#include <dirent.h>
 
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -174,6 +175,20 @@ static void *leaves(void *unused)
 	return unused;
 }
 
+/* A thread that was joined may have its children for a moment yet, on Linux: until it is not listed any more. */
+static void be_alone(void)
+{
+	for (int threads = 0; threads != 1;) {
+		DIR *dir = opendir("/proc/self/task");
+		threads = 0;
+		for (struct dirent *entry; (entry = readdir(dir));)
+			threads += entry->d_name[0] != '.';
+		closedir(dir);
+		if (threads != 1)
+			nap(1);
+	}
+}
+
 static void own(void)
 {
 	section("waiting for one's own");
@@ -190,6 +205,7 @@ static void own(void)
 	section("left by a thread that ended");
 	pthread_create(&thread, 0, leaves, 0);
 	pthread_join(thread, 0);
+	be_alone();
 	wait_in("before its end", -1, __WNOTHREAD | WNOHANG);
 	send(to_child[1]);
 	wait_in("after", mine, __WNOTHREAD);

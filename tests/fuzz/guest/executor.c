@@ -108,6 +108,8 @@ static void reap(pid_t leader, int *status)
 			*status = word;
 }
 
+static void restore_machine(void);
+
 /* Ends all that a program left. */
 static void end_all(pid_t leader, int *status)
 {
@@ -117,8 +119,9 @@ static void end_all(pid_t leader, int *status)
 		reap(leader, status);
 		if (left == 0)
 			return;
+		/* There is no room for the list: the program may have seen to that (vm.max_map_count). */
 		if (left < 0)
-			break;
+			restore_machine();
 		nap(500);
 	}
 	if (each_stranger(name_undead) != 0)

@@ -46,7 +46,10 @@ impl Generator {
             (format!("{}/{name}", self.process_folder()), fitting)
         } else {
             let name = self.rng.pick(OF_PROCESS);
-            (format!("{}/{name}", self.process_folder()), NUMBERS)
+            // What the supervisor and the first program have open is their line to the host.
+            let own = name.starts_with("fd/");
+            let folder = if own { "/proc/self".to_owned() } else { self.process_folder() };
+            (format!("{folder}/{name}"), NUMBERS)
         };
         // Read and written, written, read.
         let flags = self.rng.pick(&[2, 2, 1, 0]);

@@ -3,15 +3,17 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 
-use sync::try_box;
+use sync::{TryVec, try_box};
 use vm::{Object, ObjectOwner, ObjectRef};
 
 use crate::account::{self, Charge};
 use crate::errno::{ENOSPC, EPERM, Result};
 use crate::fs::caller;
 use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::mapped;
 use crate::fs::file::regular::{self, REGULAR};
 use crate::fs::file::{File, FileOps, Mapping, OpenFlags, Order};
 use crate::fs::vfs::access::Cred;
@@ -103,7 +105,10 @@ impl FileOps for MemoryFile {
 }
 
 /// A new memory file with these seals.
-pub fn try_new(mode: u32, seals: u32) -> Result<Arc<File>> {
+///
+/// # Errors
+/// ENOSPC: memory is scarce. ENOMEM, ENFILE.
+pub fn try_new(name: &[u8], mode: u32, seals: u32) -> Result<Arc<File>> {
     if vm::frame::is_scarce() {
         return Err(ENOSPC);
     }
@@ -112,9 +117,16 @@ pub fn try_new(mode: u32, seals: u32) -> Result<Arc<File>> {
     let new = NewInode { kind: Kind::Regular, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
     let (charge, budget) = account::memory_file(caller::uid())?;
     let object = Object::try_owned_in(number as usize, Some(budget))?;
+    let mut called = Vec::new();
+    for part in [b"/memfd:", name, b" (deleted)"] {
+        called.try_extend_from_slice(part)?;
+    }
     let contents = try_box(Contents { object, seals: Seals::new(seals), _charge: charge })?;
     let inode = Inode::try_new(number, super::DEVICE, &new, contents)?;
     inode.set_links(0);
+    if let Some(object) = inode.object() {
+        mapped::enter_nameless(&object, &inode, called)?;
+    }
     let flags = OpenFlags::READ_WRITE | OpenFlags::LARGEFILE;
-    File::try_static(inode, "/memfd: (deleted)", &MEMORY_FILE, flags)
+    File::try_static(inode, "memfd", &MEMORY_FILE, flags)
 }

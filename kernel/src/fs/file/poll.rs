@@ -126,7 +126,11 @@ impl PollQueue {
         self.with_watching(|watching| watching.join(place))
     }
 
-    fn watch(&self, watcher: Weak<dyn Watcher>, exclusive: bool) -> Result {
+    /// `watcher` stays here and is told, for as long as somebody else keeps it.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn watch(&self, watcher: Weak<dyn Watcher>, exclusive: bool) -> Result {
         self.with_watching(|watching| watching.watch(watcher, exclusive))
     }
 

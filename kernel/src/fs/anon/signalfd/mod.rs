@@ -3,72 +3,27 @@
 //! What is read are the signals of whoever reads, so a descriptor handed on by fork shows the child its own. A process that
 //! asked keeps the file among its `Listeners` and wakes it when a blocked signal comes.
 //!
-//! Lock order: `signals` of the process, which the sender has dropped before it wakes → the queue's.
-#![forbid(unsafe_code)]
+//! No locks of its own.
+#![deny(unsafe_code)]
 
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
+mod listeners;
+
+use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use crate::lock_order as level;
-use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
+use sync::{try_arc, try_box};
+
+pub use listeners::Listeners;
 
 use crate::errno::{EAGAIN, EINVAL, Result};
 use crate::fs::caller::{self, SignalRecord};
 use crate::fs::file::buffer::Output;
-use crate::fs::file::poll::{self, Pace, PollQueue, Poller};
+use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
-
-lock_class! { static LISTENERS: LockClass = ("signalfd listeners", level::SignalfdListeners); }
 
 /// Bytes of what a read gives of one signal.
 const RECORD: usize = size_of::<SignalRecord>();
-
-/// The signal files that a process has looked at.
-pub struct Listeners {
-    some: AtomicBool,
-    list: SpinLock<Vec<Weak<PollQueue>>, level::SignalfdListeners>,
-}
-
-impl Listeners {
-    pub const fn new() -> Listeners {
-        Listeners { some: AtomicBool::new(false), list: SpinLock::new(Vec::new(), &LISTENERS) }
-    }
-
-    fn add(&self, queue: &Arc<PollQueue>) -> Result {
-        let mut list = self.list.lock();
-        if list.iter().any(|w| core::ptr::eq(w.as_ptr(), Arc::as_ptr(queue))) {
-            return Ok(());
-        }
-        list.retain(|w| w.strong_count() > 0);
-        list.try_push(Arc::downgrade(queue))?;
-        self.some.store(true, SeqCst);
-        Ok(())
-    }
-
-    /// A signal has come that waits. No lock is held.
-    #[inline]
-    pub fn wake(&self, pace: &mut Pace) {
-        if self.some.load(SeqCst) {
-            self.wake_all(pace);
-        }
-    }
-
-    #[cold]
-    #[expect(clippy::arithmetic_side_effects, reason = "counts no more than the array holds")]
-    fn wake_all(&self, pace: &mut Pace) {
-        let mut n = 0;
-        loop {
-            let queue = match self.list.lock().get(n) {
-                Some(queue) => queue.upgrade(),
-                None => return,
-            };
-            queue.into_iter().for_each(|q| q.wake_at(pace));
-            n += 1;
-        }
-    }
-}
 
 pub struct SignalFile {
     set: AtomicU64,

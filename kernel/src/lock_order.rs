@@ -222,8 +222,6 @@ sync::lock_order! {
     level FileTable;
     /// Who waits for whose record locks.
     level LockWaits;
-    /// Objects of mapped files, by number.
-    level MappedFiles;
     /// A super block's root, taken away at its end.
     level SuperRoot;
     /// The names of a directory that are asked for or changed. Claiming one is waited for without a directory's lock.

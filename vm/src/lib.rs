@@ -37,7 +37,7 @@ use sync::atomic;
 pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
 pub use machine::{Asid, CpuSet, Entry, FlushRange, Machine};
-pub use object::{Budget, BudgetKind, BudgetOwner, BudgetRef, Object, ObjectOwner, ObjectRef};
+pub use object::{Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectRef};
 pub use op::lock::Lock;
 pub use op::remap::MremapFlags;
 pub use op::report::{FutexKey, MappingInfo, Usage};

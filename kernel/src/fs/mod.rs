@@ -196,8 +196,10 @@ pub fn random_bytes() -> [u8; 16] {
 /// What lies behind a link of /proc to a file that has no place in the tree (a pipe): a place of its own, by which it can
 /// be opened again.
 pub fn reopen(file: &File) -> Result<Path> {
-    let file::Place::Anonymous(inode, name) = &file.place else { return Err(ENOENT) };
-    let dentry = vfs::dentry::Dentry::try_unowned(inode.clone(), None, name.as_bytes())?;
-    let mount = vfs::mount::root()?.mount;
+    let file::Place::Anonymous(inode, _) = &file.place else { return Err(ENOENT) };
+    let root = vfs::mount::root()?;
+    let name = file::describe::file(file, &root)?;
+    let dentry = vfs::dentry::Dentry::try_unowned(inode.clone(), None, &name)?;
+    let mount = root.mount;
     Ok(Path { mount, dentry })
 }

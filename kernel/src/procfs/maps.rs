@@ -4,10 +4,11 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::ptr;
 
 use sync::TryVec;
 use sync::heap::Text;
-use vm::Prot;
+use vm::{Object, Prot};
 
 use crate::errno::{ENOMEM, Result};
 use crate::fs::file::mapped;
@@ -29,7 +30,7 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
             return;
         }
         let start_of_line = out.len();
-        let file = m.object.and_then(|o| mapped::find(o.inode_number()));
+        let file = m.object.and_then(mapped::find);
         let (device, number) = file.as_ref().map_or((0, 0), |f| (f.device, f.number));
         let letter = |on: bool, c: char| if on { c } else { '-' };
         let written = write!(
@@ -46,24 +47,37 @@ pub fn maps(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resul
             device_number::minor(device),
         );
         let (ends_here, has_object) = ((m.start..m.end).contains(&stack), m.object.is_some());
-        let name: &[u8] = match &file {
-            Some(file) => &file.name,
-            None if m.growsdown || ends_here => b"[stack]",
-            None if !has_object && m.start <= heap && heap != 0 && heap <= m.end => b"[heap]",
-            None => b"",
+        let name: [&[u8]; 2] = match &file {
+            Some(file) => file.name(),
+            None if m.growsdown || ends_here => [b"[stack]", b""],
+            None if !has_object && m.start <= heap && heap != 0 && heap <= m.end => [b"[heap]", b""],
+            None => [m.object.map_or(b"", |object| nameless(object, m.shared)), b""],
         };
         outcome = written.map_err(|_| ENOMEM).and_then(|()| finish_line(out, start_of_line, name));
     });
     outcome
 }
 
+/// What an object that is no file's is called.
+fn nameless(object: &Object, shared: bool) -> &'static [u8] {
+    let is = |own: &Object| ptr::eq(own, object);
+    match crate::arch::vdso() {
+        Some(vdso) if is(&vdso.code.share()) => b"[vdso]",
+        Some(vdso) if is(&vdso.data.share()) => b"[vvar]",
+        _ if shared => mapped::SHARED,
+        _ => b"",
+    }
+}
+
 /// Puts the name in its column, if there is one, and ends the line that begins at `start`.
 #[expect(clippy::arithmetic_side_effects, reason = "a name's length in the text")]
-fn finish_line(out: &mut Vec<u8>, start: usize, name: &[u8]) -> Result {
+fn finish_line(out: &mut Vec<u8>, start: usize, name: [&[u8]; 2]) -> Result {
+    let [name, gone] = name;
     while !name.is_empty() && out.len() - start < NAMES {
         out.try_push(b' ')?;
     }
     out.try_extend_from_slice(name)?;
+    out.try_extend_from_slice(gone)?;
     out.try_push(b'\n')?;
     Ok(())
 }

@@ -190,6 +190,55 @@ static void maps(void)
 	CHECK(ordered);
 }
 
+/* The name that maps has for what lies at `at`. */
+static void show_name(const char *what, void *at)
+{
+	char *text = read_file("/proc/self/maps");
+	for (char *line = text ? strtok(text, "\n") : 0; line; line = strtok(0, "\n")) {
+		unsigned long from, number = 0;
+		int name = 0;
+		char flags[8] = "";
+		if (sscanf(line, "%lx-%*x %4s %*x %*x:%*x %lu %n", &from, flags, &number, &name) >= 3 && from == (unsigned long)at)
+			say("%s: %s %s", what, flags, name ? line + name : "?");
+	}
+}
+
+/* What a mapping is called after its file has lost its name, or never had one. */
+static void names_of_mappings(void)
+{
+	section("names of mappings");
+	int both = PROT_READ | PROT_WRITE;
+	int fd = open("mapped", O_RDWR | O_CREAT, 0600);
+	ftruncate(fd, 4096);
+	void *file = mmap(0, 4096, both, MAP_SHARED, fd, 0), *copy = mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	unlink("mapped");
+	close(fd);
+	char *text = read_file("/proc/self/maps");
+	CHECK(text && strstr(text, "/mapped (deleted)\n"));
+	(void)file, (void)copy;
+	fd = syscall(SYS_memfd_create, "a name", 0);
+	ftruncate(fd, 4096);
+	show_name("memory file", mmap(0, 4096, both, MAP_SHARED, fd, 0));
+	show_name("its copy", mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
+	char link[64], target[64] = "";
+	for (int i = 0; i < 2; i++) {
+		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+		readlink(link, target, sizeof target - 1);
+		say("link: %s", target);
+		fd = open(link, O_RDWR);
+		CHECK(fd >= 0);
+	}
+	int unnamed = syscall(SYS_memfd_create, "", 0);
+	snprintf(link, sizeof link, "/proc/self/fd/%d", unnamed);
+	target[readlink(link, target, sizeof target - 1)] = 0;
+	say("link: %s", target);
+	show_name("shared memory", mmap(0, 4096, both, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	text = read_file("/proc/self/maps");
+	CHECK(text && strstr(text, "r-xp 00000000 00:00 0                          [vdso]\n"));
+	text = read_file("/proc/self/maps");
+	CHECK(text && strstr(text, "r--p 00000000 00:00 0                          [vvar]\n"));
+}
+
 static void system_files(void)
 {
 	section("system");
@@ -258,6 +307,7 @@ int main(void)
 	status();
 	links();
 	maps();
+	names_of_mappings();
 	system_files();
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mount.h>
+#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -57,6 +58,40 @@ static void watch_timer(void)
 	timerfd_settime(fd, 0, &(struct itimerspec){ { 0, 0 }, { 0, 1000000 } }, 0);
 	usleep(10000);
 	expect_ready(e);
+}
+
+/* Signal files, each watched, and a signal that a timer sends. */
+static void signal_files(void)
+{
+	struct epoll_event ev = { EPOLLIN, { 0 } };
+	timer_t timer;
+	int e = epoll_create1(0);
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	sigprocmask(SIG_BLOCK, &set, 0);
+	for (int i = 0; i < 20000; i++)
+		if (epoll_ctl(e, EPOLL_CTL_ADD, signalfd(-1, &set, 0), &ev))
+			cannot();
+	timer_create(CLOCK_MONOTONIC, 0, &timer);
+	timer_settime(timer, 0, &(struct itimerspec){ { 0, 0 }, { 0, 1000000 } }, 0);
+	usleep(10000);
+	expect_ready(e);
+}
+
+/* Files that are mapped for the first time. */
+static void map_files(void)
+{
+	char name[32];
+	if (mkdir("mapped", 0700))
+		cannot();
+	for (int i = 0; i < 20000; i++) {
+		snprintf(name, sizeof name, "mapped/%d", i);
+		int fd = open(name, O_RDWR | O_CREAT, 0600);
+		if (fd < 0 || mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+			cannot();
+		close(fd);
+	}
 }
 
 /* The watched file goes, and nobody is told. */
@@ -309,7 +344,7 @@ static void mounts(void)
 }
 
 const struct call crowd_calls[] = {
-	CASE(closes), CASE(watch_pipe), CASE(watch_hangup), CASE(watch_event), CASE(watch_timer), CASE(watch_drop), CASE(watch_epoll),
+	CASE(closes), CASE(watch_pipe), CASE(watch_hangup), CASE(watch_event), CASE(watch_timer), CASE(signal_files), CASE(map_files), CASE(watch_drop), CASE(watch_epoll),
 	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(ignore_queued), CASE(wait_group), CASE(leave_children),
 	CASE(deep_folder), CASE(long_links), CASE(robust),
 	{ 0, 0 },

@@ -23,7 +23,11 @@ use crate::frame::{self, Frame, FrameKind};
 use crate::node::{Locked, NodeRef};
 use crate::order::Object as ObjectLevel;
 use crate::order::Order;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
 use core::sync::atomic::{AtomicU64, Ordering};
+use once_cell::race::OnceBox;
 
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
 use rmap::{Leaves, Place, ReverseOps};
@@ -56,7 +60,11 @@ pub struct Object {
     leaves: Leaves,
     /// Changes of the size.
     change: Mutex<(), ObjectLevel>,
+    label: OnceBox<Label>,
 }
+
+/// What those who make objects want to know of one again when they meet it in a mapping. Nothing here looks into it.
+pub type Label = Arc<dyn Any + Send + Sync>;
 
 crate::slab_type!(Object, "object", PerCpuArc);
 
@@ -78,6 +86,7 @@ impl Object {
             slots: Slots::new(),
             leaves: Leaves::new(),
             change: Mutex::new((), &CHANGE),
+            label: OnceBox::new(),
         })?)
     }
 
@@ -88,6 +97,15 @@ impl Object {
 
     pub fn inode_number(&self) -> usize {
         self.inode_number
+    }
+
+    pub fn label(&self) -> Option<&Label> {
+        self.label.get()
+    }
+
+    /// Sets the label, if there is none yet.
+    pub fn set_label(&self, label: Box<Label>) {
+        let _ = self.label.set(label);
     }
 
     /// What its pages are counted in.

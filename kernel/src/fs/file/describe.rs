@@ -7,7 +7,7 @@ use core::fmt::Write;
 use sync::TryVec;
 use sync::heap::Text;
 
-use super::{File, Place};
+use super::{File, Place, mapped};
 use crate::errno::{ENOMEM, Result};
 use crate::fs::vfs::mount::{self, Path};
 
@@ -25,6 +25,11 @@ pub fn file(file: &File, root: &Path) -> Result<Vec<u8>> {
         Place::Named(place) => path(place, root),
         Place::Anonymous(inode, name) => {
             let mut text = Vec::new();
+            // A memory file's own.
+            if let Some(own) = inode.object().and_then(|object| mapped::find(&object)) {
+                own.name().iter().try_for_each(|part| text.try_extend_from_slice(part))?;
+                return Ok(text);
+            }
             let written = match *name {
                 "pipe" => write!(Text(&mut text), "pipe:[{}]", inode.number),
                 name => write!(Text(&mut text), "{name}"),

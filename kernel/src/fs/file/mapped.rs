@@ -1,32 +1,43 @@
-//! Names of mapped files, for /proc/PID/maps: an object knows its inode's number, and this table knows where that lies.
+//! Names of mapped files, for /proc/PID/maps and core dumps: the label of an object.
 //!
-//! An inode is entered at its first mapping or exec; later ones only look at a flag in the inode. Entries of inodes that are
-//! gone are dropped when others come, and hold nothing but a weak reference.
-//! No locks but the table's, which is innermost.
+//! A file gets its label at its first mapping or exec; later ones only look at a flag in the inode. The label goes with the object, and
+//! refers to the inode weakly.
+//!
+//! No locks.
 #![forbid(unsafe_code)]
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
-use crate::lock_order as level;
-use sync::{SpinLock, TryVec, lock_class, try_arc};
+use sync::{try_arc, try_box};
+use vm::{Label, Object};
 
 use super::describe;
+use crate::errno::Result;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::Inode;
 use crate::fs::vfs::mount;
 
-lock_class! { static MAPPED: LockClass = ("mapped files", level::MappedFiles); }
+/// The name of memory that programs share: on Linux a file.
+pub const SHARED: &[u8] = b"/dev/zero (deleted)";
 
 /// A file that was mapped, under the name of that moment.
 pub struct Mapped {
-    pub name: Vec<u8>,
+    name: Vec<u8>,
+    /// The name is a path, under which the file may be found no more.
+    is_path: bool,
     pub device: u64,
     pub number: u64,
     inode: Weak<Inode>,
 }
 
 impl Mapped {
+    /// The name in two parts: the second says that it is gone.
+    pub fn name(&self) -> [&[u8]; 2] {
+        let gone: &[u8] = if self.is_path && !self.has_name() { b" (deleted)" } else { b"" };
+        [&self.name, gone]
+    }
+
     /// Has its file a name yet? What nobody can open any more is memory that programs share.
     pub fn has_name(&self) -> bool {
         self.inode.upgrade().is_some_and(|inode| inode.links() > 0)
@@ -38,46 +49,38 @@ impl Mapped {
     }
 }
 
-static TABLE: SpinLock<Vec<Arc<Mapped>>, level::MappedFiles> = SpinLock::new(Vec::new(), &MAPPED);
-
-/// Enters the file at `path`. Out of memory, its mappings stay without a name.
-#[expect(clippy::arithmetic_side_effects, reason = "counts no more than the array holds")]
+/// Labels the contents of the file at `path`. Out of memory, its mappings stay without a name.
 pub fn enter(path: &mount::Path) {
     let dentry: &Dentry = &path.dentry;
     if !dentry.inode.first_mapping() {
         return;
     }
-    let Ok(root) = mount::root() else { return };
+    let (Some(object), Ok(root)) = (dentry.inode.object(), mount::root()) else { return };
     let Ok(name) = describe::path(path, &root) else { return };
-    let inode = &dentry.inode;
+    let _ = label(&object, &dentry.inode, name, true);
+}
+
+/// Labels the contents of a file without a place, which is called `name`.
+///
+/// # Errors
+/// ENOMEM.
+pub fn enter_nameless(object: &Object, inode: &Arc<Inode>, name: Vec<u8>) -> Result {
+    label(object, inode, name, false)
+}
+
+fn label(object: &Object, inode: &Arc<Inode>, name: Vec<u8>, is_path: bool) -> Result {
     let (device, number) = (inode.device, inode.number);
-    let Ok(entry) = try_arc(Mapped { name, device, number, inode: Arc::downgrade(inode) }) else { return };
-    let mut dead = Vec::new();
-    let mut table = TABLE.lock();
-    let mut i = 0;
-    while let Some(old) = table.get(i) {
-        if old.inode.strong_count() > 0 {
-            i += 1;
-        } else if dead.try_push(table.swap_remove(i)).is_err() {
-            break;
-        }
-    }
-    let _ = table.try_push(entry);
-    drop(table);
-    drop(dead);
+    let label: Label = try_arc(Mapped { name, is_path, device, number, inode: Arc::downgrade(inode) })?;
+    object.set_label(try_box(label)?);
+    Ok(())
 }
 
 /// The inode that `object` is the contents of, if it is a file's that has been mapped.
-pub fn inode_of(object: &vm::Object) -> Option<Arc<Inode>> {
-    let inode = find(object.inode_number())?.inode.upgrade()?;
-    let same = inode.object().is_some_and(|own| core::ptr::eq(&*own, object));
-    same.then_some(inode)
+pub fn inode_of(object: &Object) -> Option<Arc<Inode>> {
+    find(object)?.inode.upgrade()
 }
 
-/// The mapped file with this inode number.
-pub fn find(number: usize) -> Option<Arc<Mapped>> {
-    if number == 0 {
-        return None;
-    }
-    TABLE.lock().iter().find(|m| m.number == number as u64).cloned()
+/// The file that `object` is the contents of, if it has been mapped.
+pub fn find(object: &Object) -> Option<Arc<Mapped>> {
+    object.label()?.clone().downcast().ok()
 }

@@ -112,7 +112,7 @@ pub struct Inode {
     pub locks: FileLocks,
     /// Who has it open for writing, and whether it was ever a program.
     pub writers: Writers,
-    /// It has been entered among the mapped files.
+    /// It has been mapped, and its object has a label.
     mapped: AtomicBool,
     attributes: Attributes,
     /// A write has more to do than to note its time: there are set-id bits to drop, or somebody to tell. One look on the way of all writes.

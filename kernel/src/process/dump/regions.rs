@@ -45,10 +45,10 @@ enum Source {
 }
 
 impl Source {
-    fn name(&self) -> &[u8] {
+    fn name(&self) -> [&[u8]; 2] {
         match self {
-            Source::File(file) => &file.name,
-            Source::Shared => b"/dev/zero (deleted)",
+            Source::File(file) => file.name(),
+            Source::Shared => [mapped::SHARED, b""],
         }
     }
 }
@@ -84,7 +84,9 @@ impl Regions {
             for word in [region.start as u64, region.end as u64, offset >> PAGE_SHIFT] {
                 head.try_extend_from_slice(&word.to_le_bytes())?;
             }
-            names.try_extend_from_slice(source.name())?;
+            for part in source.name() {
+                names.try_extend_from_slice(part)?;
+            }
             names.try_push(0)?;
             count = count.saturating_add(1);
         }
@@ -102,7 +104,7 @@ impl Regions {
 }
 
 fn region(space: &Space, mapping: &MappingInfo<'_>, filter: Filter) -> Region {
-    let file = mapping.object.and_then(|object| mapped::find(object.inode_number()));
+    let file = mapping.object.and_then(mapped::find);
     let size = mapping.end.saturating_sub(mapping.start);
     let written = match part(space, mapping, file.as_deref(), filter) {
         Part::Nothing => 0,

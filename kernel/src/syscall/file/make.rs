@@ -77,7 +77,7 @@ pub fn sys_memfd_create(name: usize, flags: u32) -> Result<usize> {
     }
     // 249 bytes and the NUL, as the name gets a prefix on Linux.
     let mut buffer = [0; 250];
-    UserStr::new(name).read_or(&mut buffer, EINVAL)?;
+    let name = UserStr::new(name).read_or(&mut buffer, EINVAL)?;
     if flags & HUGETLB != 0 {
         // As Linux without hugetlbfs.
         return Err(ENOSYS);
@@ -87,7 +87,7 @@ pub fn sys_memfd_create(name: usize, flags: u32) -> Result<usize> {
         ALLOW_SEALING => (0o777, 0),
         _ => (0o666, seals::EXEC),
     };
-    install(|| memfd::try_new(mode, seals), flags & CLOEXEC != 0)
+    install(|| memfd::try_new(name, mode, seals), flags & CLOEXEC != 0)
 }
 
 pub fn sys_epoll_create(size: i32) -> Result<usize> {

@@ -65,7 +65,7 @@ fn elf(parts: &[Part]) -> Vec<u8> {
 }
 
 fn file(bytes: &[u8]) -> Arc<File> {
-    let file = crate::fs::anon::memfd::try_new(0o777, 0).unwrap();
+    let file = crate::fs::anon::memfd::try_new(b"", 0o777, 0).unwrap();
     assert!(file.flags().contains(OpenFlags::READ_WRITE));
     assert_eq!(file.write(&mut Input::kernel(bytes)), Ok(bytes.len()));
     file

@@ -191,13 +191,13 @@ sync::lock_order! {
     level CpuTimers;
     /// A process's interval timers.
     level IntervalTimer;
-    /// The signals of a process as a whole: what waits, whether it stopped.
+    /// What becomes of a process by signals: whether it stopped, whether it ends. Who sends to another thread or to the whole process holds it.
     level ProcessSignals;
     /// What a process does with each signal.
     level SignalActions;
     /// A process's threads. Under it a thread is looked into, its signals changed, and it is woken.
     level ProcessThreads;
-    /// A thread's own signals. Under those of the process.
+    /// A queue of signals, a process's or a thread's.
     level PendingSignals;
     /// The signalfds that wait for a process's signals.
     level SignalfdListeners;

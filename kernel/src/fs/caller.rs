@@ -4,7 +4,6 @@
 use alloc::sync::Arc;
 use core::ops::Deref;
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
 
 use linux_raw_sys::general::{RLIMIT_NOFILE, SI_USER, SIGPIPE};
 
@@ -96,13 +95,13 @@ pub fn descriptor_limit() -> usize {
 
 /// The running thread wrote to a pipe that nobody reads.
 pub fn signal_pipe() {
-    signal::send::to_thread(&current(), Info::user(SIGPIPE, SI_USER as i32));
+    let _ = signal::send::queue_own(&current(), Info::user(SIGPIPE, SI_USER as i32), false);
 }
 
 /// `mask` holds while the call waits (ppoll, pselect6, epoll_pwait). If a signal ends it, delivery puts the old mask back.
 pub fn set_temporary_mask(mask: u64) {
     let thread = current();
-    let old = thread.blocked.load(Relaxed);
+    let old = thread.blocked.get();
     *thread.saved_mask.lock() = Some(old);
     signal::deliver::set_blocked(&thread, mask);
 }
@@ -196,7 +195,7 @@ pub fn with_signal_listeners<R>(f: impl FnOnce(&Listeners) -> R) -> R {
 #[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
 pub fn is_ignored(number: u32) -> bool {
     let thread = current();
-    let blocked = thread.blocked.load(Relaxed) >> (number - 1) & 1 != 0;
+    let blocked = thread.blocked.get() >> (number - 1) & 1 != 0;
     blocked || thread.process.signals.action(number).is_some_and(|a| a.is_ignore())
 }
 

@@ -83,6 +83,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     process.gone.add(&usage);
     drop(fs);
     files.into_iter().for_each(FileTable::give_up);
+    signal::deliver::leave_to_others(&thread);
     process.threads_remove(&thread);
     family::leave_children(&thread);
     thread.pending.end().drop_in_turns();
@@ -165,8 +166,8 @@ fn end_process(process: &Arc<Process>, status: i32) {
         session::tell_orphaned(process, &parent, Some(process));
     }
     process.status.store(status, Ordering::Release);
-    let ended = family::with_parent(process, |parent, children, order| {
-        (parent.clone(), family::end(parent, process, children, order))
+    let ended = family::with_parent(process, |parent, children, _| {
+        (parent.clone(), family::end(parent, process, children))
     });
     match ended {
         Some((parent, end)) => family::tell_end(&parent, process, end),

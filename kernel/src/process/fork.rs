@@ -26,6 +26,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general as abi;
+use sync::protocol::mask::Mask;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, TryVec, slab_arc};
 use vm::addr::VirtAddr;
@@ -122,7 +123,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let credentials = parent.copy_credentials()?;
     // The area is copied with the memory that it lies in.
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };
-    let (blocked, persona) = (parent.blocked.load(Ordering::Relaxed), parent.personality.get());
+    let (blocked, persona) = (parent.blocked.get(), parent.personality.get());
     let attributes = parent.attributes.inherit();
     let comm = parent.comm_padded();
     let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm };
@@ -241,7 +242,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         process,
         task: SpinLock::new(Weak::<Task>::new(), &THREAD_TASK),
         references: References::new(parts.files, parts.fs, parts.space, parts.credentials),
-        blocked: AtomicU64::new(parts.blocked),
+        blocked: Mask::new().inherit(parts.blocked),
         saved_mask: SpinLock::new(None, &SAVED_MASK),
         pending: signal::Queue::new(),
         sent_to_group: AtomicU64::new(0),
@@ -281,7 +282,7 @@ fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<T
         request.exit_signal
     };
     let signals =
-        if request.has(abi::CLONE_SIGHAND) { caller.signals.share() } else { caller.signals.copy()? };
+        if request.has(abi::CLONE_SIGHAND) { caller.signals.share()? } else { caller.signals.copy()? };
     if request.flags & CLEAR_SIGHAND != 0 {
         signals.reset_for_exec();
     }

@@ -74,6 +74,7 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
 use sync::level::Held;
+use sync::protocol::mask::Mask;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, lock_class};
 
@@ -163,8 +164,8 @@ pub struct Thread {
     pub process: Arc<Process>,
     task: SpinLock<Weak<Task>, level::ThreadState>,
     references: own::References,
-    /// Signals that are blocked. Written by the thread itself under the lock of `process.signals`.
-    pub(crate) blocked: AtomicU64,
+    /// Signals that are blocked. Written by the thread itself; once it ends, all.
+    pub(crate) blocked: Mask,
     /// The mask to go back to when the signal that ended a sigsuspend has been delivered.
     pub(crate) saved_mask: SpinLock<Option<u64>, level::ThreadState>,
     pub(crate) pending: signal::Queue,
@@ -472,7 +473,7 @@ pub fn signal_pending() -> bool {
 /// The running thread has hit its file size limit: SIGXFSZ.
 pub fn signal_file_size() {
     use linux_raw_sys::general::{SI_USER, SIGXFSZ};
-    signal::send::to_thread(&current(), signal::Info::user(SIGXFSZ, SI_USER as i32));
+    let _ = signal::send::queue_own(&current(), signal::Info::user(SIGXFSZ, SI_USER as i32), false);
 }
 
 /// An interrupted relative sleep: notes its deadline and where the remaining time is written, for restart_syscall.

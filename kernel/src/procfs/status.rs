@@ -4,7 +4,6 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use core::sync::atomic::Ordering::Relaxed;
 
 use linux_raw_sys::general::{RLIMIT_RSS, RLIMIT_SIGPENDING, SIGCHLD};
 use sync::TryVec;
@@ -64,7 +63,7 @@ pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> 
         (arguments, environment) = ((0, 0), (0, 0));
     }
     put!(out, "{} {} {stack} 0 0 ", code.0, code.1);
-    let blocked = thread.blocked.load(Relaxed);
+    let blocked = thread.blocked.get();
     let (ignored, caught) = actions(process);
     put!(out, "{} {} ", process.signals.pending() & 0x7fff_ffff, blocked & 0x7fff_ffff);
     put!(out, "{} {} 0 0 0 {SIGCHLD} ", ignored & 0x7fff_ffff, caught & 0x7fff_ffff);
@@ -189,7 +188,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
     let (ignored, caught) = actions(process);
     let own = thread.pending.set();
     put!(out, "SigPnd:\t{own:016x}\nShdPnd:\t{:016x}\n", process.signals.pending());
-    put!(out, "SigBlk:\t{:016x}\n", thread.blocked.load(Relaxed));
+    put!(out, "SigBlk:\t{:016x}\n", thread.blocked.get());
     put!(out, "SigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n");
     if let Some(credentials) = thread.credentials_of() {
         let sets = &credentials.sets;

@@ -8,7 +8,6 @@ use crate::process::signal::{self, Action, AltStack, Info, UNBLOCKABLE, deliver,
 use crate::process::{self, Thread};
 use crate::sched::{self, Deadline, Sleep, Woken};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 
 use super::file::{file, install};
@@ -42,7 +41,7 @@ pub fn sys_rt_sigaction(signal: u32, new: usize, old: usize, size: usize) -> Res
 pub fn sys_rt_sigprocmask(how: i32, new: usize, old: usize, size: usize) -> Result<usize> {
     check_size(size)?;
     let thread = process::current();
-    let before = thread.blocked.load(Ordering::Relaxed);
+    let before = thread.blocked.get();
     if new != 0 {
         let set = UserPtr::<u64>::new(new).read()?;
         let mask = match how as u32 {
@@ -66,7 +65,7 @@ pub fn sys_rt_sigpending(to: usize, size: usize) -> Result<usize> {
     }
     let thread = process::current();
     let set = thread.pending.set() | thread.process.signals.pending();
-    let waiting = set & thread.blocked.load(Ordering::Relaxed);
+    let waiting = set & thread.blocked.get();
     crate::memory::user::UserSlice::new(to, size).write(&waiting.to_ne_bytes()[..size])?;
     Ok(0)
 }
@@ -94,7 +93,7 @@ fn suspend(mask: Option<u64>) -> Result<usize> {
 /// Blocks just `mask` until the call has ended and signals that came have been delivered (sigsuspend, ppoll, pselect).
 pub fn set_temporary_mask(mask: u64) {
     let thread = process::current();
-    let before = thread.blocked.load(Ordering::Relaxed);
+    let before = thread.blocked.get();
     thread.saved_mask.lock().get_or_insert(before);
     deliver::set_blocked(&thread, mask & !UNBLOCKABLE);
     // Even without a signal the old mask has to come back on the way out.
@@ -191,6 +190,14 @@ pub fn sys_kill(pid: i32, signal: u32) -> Result<usize> {
 fn send_to_thread(group: Option<i32>, tid: i32, signal: u32, info: impl FnOnce() -> Info) -> Result<usize> {
     if tid <= 0 || group.is_some_and(|g| g <= 0) {
         return Err(Errno::EINVAL);
+    }
+    let caller = process::current();
+    if caller.tid() == tid as u32 && group.is_none_or(|g| caller.process.pid() == g as u32) {
+        return match signal {
+            0 => Ok(0),
+            _ if signal > signal::COUNT => Err(Errno::EINVAL),
+            _ => send::queue_own(&caller, info(), true).map(|_| 0),
+        };
     }
     let thread: Arc<Thread> = process::find_thread(tid as u32)
         .filter(|t| group.is_none_or(|g| t.process.pid() == g as u32))

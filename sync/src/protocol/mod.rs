@@ -7,8 +7,10 @@
 pub mod chain;
 pub mod count;
 pub mod inbox;
+pub mod mask;
 pub mod period;
 pub mod quota;
+pub mod sequence;
 pub mod share;
 pub mod sleep;
 pub mod spin;

@@ -198,7 +198,7 @@ fn a_change_of_size_is_told_to_the_foreground_group() {
     in_process(|| {
         let (_master, slave) = terminal();
         let thread = process::current();
-        thread.blocked.store(1 << (abi::SIGWINCH - 1), Relaxed);
+        thread.blocked.change(1 << (abi::SIGWINCH - 1));
         let size = Memory::of(&[24, 0, 80, 0, 0, 0, 0, 0]);
         let pending = || process::current_process().signals.pending() & 1 << (abi::SIGWINCH - 1) != 0;
         slave.ops().ioctl(&slave, TIOCSWINSZ, size.address).unwrap();

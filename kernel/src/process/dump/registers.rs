@@ -7,7 +7,6 @@ use crate::process::Current;
 use crate::process::wait::UsageSum;
 use crate::sched;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 /// The state of a thread that runs no more.
 pub struct Registers {
@@ -32,7 +31,7 @@ impl Registers {
             general: arch::core_registers(regs),
             extended: sched::copy_vector_registers()?,
             pending: thread.pending.set(),
-            blocked: thread.blocked.load(Ordering::Relaxed),
+            blocked: thread.blocked.get(),
             usage: UsageSum::of_thread(thread, thread.task().times()),
         })
     }

@@ -94,7 +94,7 @@ pub fn add(child: &Arc<Process>) {
                 return None;
             }
             // One that died while it changed parents is found here.
-            let ended = child.is_zombie().then(|| end(parent, child, children, order));
+            let ended = child.is_zombie().then(|| end(parent, child, children));
             Some(ended.map(|end| (parent.clone(), end)))
         });
         match added {
@@ -153,12 +153,12 @@ pub enum End {
 }
 
 /// `child` is a zombie, or becomes one, and is on the list of its parent unless it changes parents just now.
-pub fn end(parent: &Arc<Process>, child: &Process, children: &mut Children, order: &mut Order<'_>) -> End {
+pub fn end(parent: &Arc<Process>, child: &Process, children: &mut Children) -> End {
     child.zombie.store(true, Ordering::Release);
     let reaps = child.signal_to(parent) == linux_raw_sys::general::SIGCHLD
         && parent
             .signals
-            .action_in(order, linux_raw_sys::general::SIGCHLD)
+            .action(linux_raw_sys::general::SIGCHLD)
             .is_some_and(|action| action.reaps_children());
     if reaps && children.reap(child) {
         return End::Reaped;

@@ -26,7 +26,7 @@ use crate::sched;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use once_cell::race::OnceBox;
 use sync::heap::{try_box, try_box_slice};
 use sync::protocol::visit::{Begun, Visits};
@@ -123,6 +123,8 @@ pub struct Group {
     pub session: Arc<Session>,
     visits: Visits,
     lists: OnceBox<Box<[Locked]>>,
+    /// Signals that a thread made for that is about to send to it.
+    pub to_send: AtomicU64,
     common: Locked,
     /// The next among those that are retained.
     next_retained: AtomicU32,
@@ -177,6 +179,7 @@ impl Group {
             session,
             visits: Visits::new(),
             lists: OnceBox::new(),
+            to_send: AtomicU64::new(0),
             common: Locked::new(),
             next_retained: AtomicU32::new(NOBODY),
             rcu: RcuHead::new(),

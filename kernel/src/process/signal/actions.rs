@@ -1,36 +1,80 @@
 //! What happens when a signal comes: the actions of a process, which processes cloned with CLONE_SIGHAND have in common.
 //!
-//! LockOrder: taken last, under a process's signal state, which is shown. A process that shares its actions with nobody takes the lock too: it lies on the actions' own line.
+//! They are read without a lock (`sync::protocol::sequence`), and found under RCU: exec ends the sharing. Writers exclude each other by a lock, which lies on
+//! the actions' own lines.
+//!
+//! LockOrder: taken under a process's signal state or alone.
 #![forbid(unsafe_code)]
 
 use super::{Action, COUNT};
 use crate::lock_order as level;
 use alloc::sync::Arc;
-use linux_raw_sys::general::{SIGKILL, SIGSTOP};
-use sync::level::Held;
-use sync::{AllocError, SpinLock, lock_class, slab_arc};
+use linux_raw_sys::general::{SA_RESETHAND, SIGKILL, SIGSTOP};
+use sync::level::{Before, Held};
+use sync::protocol::sequence::{HalfWord, Sequence, Word};
+use sync::rcu::RcuHead;
+use sync::{AllocError, SpinGuard, SpinLock, lock_class, slab_arc};
 
 lock_class! { static ACTIONS: LockClass = ("signal actions", level::SignalActions); }
 
 vm::slab_type!(Actions, "signal-actions", Arc);
 
-/// SIGKILL and SIGSTOP have the default for good, and no place: with them the rest would not fit into a slab's largest object.
+sync::rcu_object!(Actions);
+
+/// SIGKILL and SIGSTOP have the default for good, and no place.
 const PLACES: usize = COUNT as usize - 2;
 
-/// The process's signal state is locked.
-type Order<'a> = Held<'a, level::ProcessSignals>;
+/// How often a reader looks again before it takes the writers' lock.
+const LOOKS: usize = 4;
 
 /// The actions for all signals.
-pub(super) struct Actions(SpinLock<Table, level::SignalActions>);
-
-#[derive(Clone, Copy)]
-struct Table {
-    actions: [Action; PLACES],
+pub(super) struct Actions {
+    sequence: Sequence,
     /// A bit for each place whose action may be another than the default.
-    set: u64,
+    writer: SpinLock<u64, level::SignalActions>,
+    words: [Words; PLACES],
+    /// All that are known fit into half a word; apart, so that all of it fits into a slab's object.
+    flags: [HalfWord; PLACES],
+    rcu: RcuHead,
 }
 
 const _: () = assert!(PLACES <= u64::BITS as usize);
+
+/// An action without its flags.
+struct Words {
+    handler: Word,
+    restorer: Word,
+    mask: Word,
+}
+
+const _: () = assert!(super::KNOWN_FLAGS <= u32::MAX as u64);
+
+/// Where an action lies.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    words: &'a Words,
+    flags: &'a HalfWord,
+}
+
+impl Place<'_> {
+    /// The action: of one piece if no writer is there.
+    fn load(&self) -> Action {
+        Action {
+            handler: self.words.handler.load() as usize,
+            flags: self.flags.load().into(),
+            restorer: self.words.restorer.load() as usize,
+            mask: self.words.mask.load(),
+        }
+    }
+
+    /// As a writer.
+    fn store(&self, to: &Action) {
+        self.words.handler.store(to.handler as u64);
+        self.flags.store(to.flags as u32);
+        self.words.restorer.store(to.restorer as u64);
+        self.words.mask.store(to.mask);
+    }
+}
 
 /// The place of `signal`; None: it has none.
 #[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
@@ -42,57 +86,115 @@ fn place_of(signal: u32) -> Option<usize> {
     Some((signal - 1 - before) as usize)
 }
 
+/// Calls `f` for each bit that is set.
+#[expect(clippy::arithmetic_side_effects, reason = "left is not zero")]
+fn each(mut left: u64, mut f: impl FnMut(usize)) {
+    while left != 0 {
+        f(left.trailing_zeros() as usize);
+        left &= left - 1;
+    }
+}
+
 impl Actions {
     /// Every action the default.
     ///
     /// # Errors
     /// No memory.
+    #[inline(never)] // Its frame is large, and is not to lie below the rest of a fork.
     pub fn try_new() -> Result<Arc<Self>, AllocError> {
-        Self::with(Table { actions: [Action::default(); PLACES], set: 0 })
+        slab_arc(Self {
+            sequence: Sequence::new(),
+            writer: SpinLock::new(0, &ACTIONS),
+            words: [const { Words { handler: Word::new(), restorer: Word::new(), mask: Word::new() } };
+                PLACES],
+            flags: [const { HalfWord::new() }; PLACES],
+            rcu: RcuHead::new(),
+        })
     }
 
-    fn with(table: Table) -> Result<Arc<Self>, AllocError> {
-        slab_arc(Self(SpinLock::new(table, &ACTIONS)))
+    fn place(&self, number: usize) -> Option<Place<'_>> {
+        Some(Place { words: self.words.get(number)?, flags: self.flags.get(number)? })
     }
 
     /// The same actions, apart from now on.
     ///
     /// # Errors
     /// No memory.
-    pub fn copy(&self, order: &mut Order<'_>) -> Result<Arc<Self>, AllocError> {
-        let table = *self.0.lock_in(order);
-        Self::with(table)
+    pub fn copy(
+        &self,
+        order: &mut Held<'_, impl Before<level::SignalActions>>,
+    ) -> Result<Arc<Self>, AllocError> {
+        let copy = Self::try_new()?;
+        let set = {
+            let set = self.writer.lock_in(order);
+            each(*set, |number| {
+                if let (Some(from), Some(to)) = (self.place(number), copy.place(number)) {
+                    to.store(&from.load());
+                }
+            });
+            *set
+        };
+        *copy.writer.lock_in(order) = set;
+        Ok(copy)
     }
 
     /// The action for `signal`; None: no such signal.
-    pub fn get(&self, signal: u32, order: &mut Order<'_>) -> Option<Action> {
-        match place_of(signal) {
-            Some(place) => self.0.lock_in(order).actions.get(place).copied(),
-            None => (signal != 0).then(Action::default),
-        }
+    #[inline]
+    pub fn get(&self, signal: u32) -> Option<Action> {
+        let Some(place) = place_of(signal) else { return (signal != 0).then(Action::default) };
+        let place = self.place(place)?;
+        (0..LOOKS).find_map(|_| self.sequence.read(|| place.load())).or_else(|| self.get_of_writers(place))
+    }
+
+    #[cold]
+    fn get_of_writers(&self, place: Place<'_>) -> Option<Action> {
+        let _writer = self.writer.lock();
+        Some(place.load())
     }
 
     /// Sets the action for `signal` and returns the old one; None: there is no such signal, or its action is fixed.
-    pub fn set(&self, signal: u32, to: Action, order: &mut Order<'_>) -> Option<Action> {
-        let place = place_of(signal)?;
-        let mut table = self.0.lock_in(order);
-        table.set |= 1 << place;
-        table.actions.get_mut(place).map(|place| core::mem::replace(place, to))
+    pub fn set(
+        &self,
+        signal: u32,
+        to: &Action,
+        order: &mut Held<'_, impl Before<level::SignalActions>>,
+    ) -> Option<Action> {
+        let number = place_of(signal)?;
+        let place = self.place(number)?;
+        let mut set = self.writer.lock_in(order);
+        let old = place.load();
+        *set |= 1 << number;
+        self.write(&set, place, to);
+        Some(old)
+    }
+
+    fn write(&self, _lock: &SpinGuard<'_, u64, level::SignalActions>, place: Place<'_>, to: &Action) {
+        self.sequence.write(|| place.store(to));
+    }
+
+    /// `signal` was taken, and its action was found to have a handler for once (SA_RESETHAND). Gives the action that holds for this signal: of several
+    /// threads that take one at the same time, one has the handler.
+    pub fn take_handler(&self, signal: u32) -> Option<Action> {
+        let place = self.place(place_of(signal)?)?;
+        let lock = self.writer.lock();
+        let action = place.load();
+        if action.has(SA_RESETHAND) && !action.is_ignore() {
+            // The handler goes; flags and mask stay, as on Linux.
+            self.write(&lock, place, &Action { handler: Action::DEFAULT, ..action });
+        }
+        Some(action)
     }
 
     /// exec: handlers become the default, ignored signals stay ignored.
-    #[expect(clippy::arithmetic_side_effects, reason = "left is not zero")]
-    pub fn reset_for_exec(&self, order: &mut Order<'_>) {
-        let mut table = self.0.lock_in(order);
-        let mut left = core::mem::take(&mut table.set);
-        while left != 0 {
-            let place = left.trailing_zeros();
-            left &= left - 1;
-            let Some(action) = table.actions.get_mut(place as usize) else { continue };
-            let ignored = action.is_ignore();
+    pub fn reset_for_exec(&self, order: &mut Held<'_, impl Before<level::SignalActions>>) {
+        let mut set = self.writer.lock_in(order);
+        let was = core::mem::take(&mut *set);
+        each(was, |number| {
+            let Some(place) = self.place(number) else { return };
+            let ignored = place.load().is_ignore();
             let handler = if ignored { Action::IGNORE } else { Action::DEFAULT };
-            *action = Action { handler, ..Action::default() };
-            table.set |= u64::from(ignored) << place;
-        }
+            self.write(&set, place, &Action { handler, ..Action::default() });
+            *set |= u64::from(ignored) << number;
+        });
     }
 }

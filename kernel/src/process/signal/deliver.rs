@@ -5,7 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
-use super::super::{Current, Process, dump, exit, family, limits, rseq, timer::posix, wait};
+use super::super::{Current, Process, Thread, dump, exit, family, limits, rseq, timer::posix, wait};
 use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{Delivery, SignalStack};
@@ -14,6 +14,8 @@ use crate::sched::{self, Sleep, Work};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
+use sync::level::Held;
+use sync::protocol::mask;
 
 /// Work flag: a saved mask waits to be put back (sigsuspend, ppoll, pselect, epoll_pwait).
 pub const RESTORE_MASK: u32 = Work::PROCESS << 1;
@@ -56,6 +58,7 @@ enum Verdict {
 fn deliver(regs: &mut UserRegs) {
     let thread = super::super::current();
     sched::current().work.clear(Work::SIGNAL | Work::KILL);
+    mask::before_look();
     loop {
         if thread.process.signals.must_end(&thread) {
             dump::take_part(regs, &thread);
@@ -97,40 +100,17 @@ fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
 /// Takes the next signal and decides.
 fn next(thread: &Current) -> Verdict {
     let process = &thread.process;
-    let mut state = process.signals.state.lock();
     loop {
-        let blocked = thread.blocked.load(Ordering::Relaxed);
-        let own = thread.pending.lock(state.held()).take(blocked);
-        let Some(mut info) = own.or_else(|| state.shared.take(blocked)) else { return Verdict::Nothing };
-        if info.timer.is_some() {
-            drop(state);
-            posix::delivered(&mut info);
-            state = process.signals.state.lock();
-        }
-        let (locked, held) = state.split();
-        let Some(action) = locked.actions.get(info.signal, held) else { continue };
+        let Some((info, action)) = take(thread, thread.blocked.get()) else { return Verdict::Nothing };
         if action.discards(info.signal) {
             continue;
         }
         if !action.is_default() && bit(info.signal) & UNBLOCKABLE == 0 {
-            if action.has(abi::SA_RESETHAND) {
-                // The handler goes; flags and mask stay, as on Linux.
-                locked.actions.set(info.signal, Action { handler: Action::DEFAULT, ..action }, held);
-            }
-            // More may wait: look again after the handler has been entered.
-            let own = thread.pending.lock(held).set;
-            if (own | locked.shared.set) & !(blocked | action.mask) != 0 {
-                sched::current().work.set(Work::SIGNAL);
-            }
+            // More may wait: the handler's mask, once it is set, looks again.
             return Verdict::Handle(info, action);
         }
         if STOPPING & bit(info.signal) != 0 {
-            if locked.run == Run::Runs {
-                locked.run = Run::Stopping;
-            }
-            drop(state);
             if info.signal != abi::SIGSTOP && super::super::session::is_orphaned(process.group(), None) {
-                state = process.signals.state.lock();
                 continue;
             }
             return Verdict::Stop(info.signal);
@@ -140,6 +120,38 @@ fn next(thread: &Current) -> Verdict {
         }
         return Verdict::End(info);
     }
+}
+
+/// Takes the next signal that is not blocked, with what is to be done about it.
+fn take(thread: &Current, blocked: u64) -> Option<(Info, Action)> {
+    let signals = &thread.process.signals;
+    let (own, shared) = (thread.pending.set() & !blocked, signals.shared.set() & !blocked);
+    if own | shared == 0 {
+        return None;
+    }
+    let (mut info, mut action);
+    if shared == 0 && own & STOPPING == 0 {
+        // The thread's own affair.
+        info = thread.pending.take(&mut Held::clean(), blocked | STOPPING)?;
+        action = signals.action(info.signal)?;
+    } else {
+        let mut state = signals.state.lock();
+        let own = thread.pending.take(state.held(), blocked);
+        info = own.or_else(|| signals.shared.take(state.held(), blocked))?;
+        action = signals.action(info.signal)?;
+        // SIGCONT finds a stop signal in a queue, or that it was taken.
+        if STOPPING & bit(info.signal) != 0
+            && (action.is_default() || info.signal == abi::SIGSTOP)
+            && state.run == Run::Runs
+        {
+            state.run = Run::Stopping;
+        }
+    }
+    posix::delivered(&mut info);
+    if action.has(abi::SA_RESETHAND) && !action.is_default() {
+        action = signals.take_handler(info.signal)?;
+    }
+    Some((info, action))
 }
 
 /// The default action of a stop signal. False: the process ends, or was continued since the signal was taken.
@@ -221,7 +233,7 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
     let on_it = altstack.contains(regs.sp());
     let saved = thread.saved_mask.lock().take();
     sched::current().work.clear(RESTORE_MASK);
-    let blocked = thread.blocked.load(Ordering::Relaxed);
+    let blocked = thread.blocked.get();
     let mask = saved.unwrap_or(blocked);
     let flags = if altstack.size == 0 {
         abi::SS_DISABLE
@@ -265,13 +277,27 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
     set_blocked(thread, now);
 }
 
-/// Sets the running thread's mask; signals that are no longer blocked are delivered on the way out.
+/// Sets the running thread's mask; signals that are no longer blocked are delivered on the way out, and those for the whole process that are from now on
+/// are left to other threads. Gives way; no lock is held.
 pub fn set_blocked(thread: &Current, mask: u64) {
-    let mut state = thread.process.signals.state.lock();
-    thread.blocked.store(mask & !UNBLOCKABLE, Ordering::Relaxed);
-    let own = thread.pending.lock(state.held()).set;
-    if (own | state.shared.set) & !mask != 0 {
+    let mask = mask & !UNBLOCKABLE;
+    let before = thread.blocked.change(mask);
+    let shared = thread.process.signals.shared.set();
+    if (thread.pending.set() | shared) & !mask != 0 {
         sched::current().work.set(Work::SIGNAL);
+    }
+    let left = shared & mask & !before;
+    if left != 0 {
+        super::send::pass_on(&thread.process, left);
+    }
+}
+
+/// The thread ends: it takes no signal any more. Gives way; no lock is held.
+pub fn leave_to_others(thread: &Thread) {
+    let before = thread.blocked.change(u64::MAX);
+    let left = thread.process.signals.shared.set() & !before;
+    if left != 0 {
+        super::send::pass_on(&thread.process, left);
     }
 }
 

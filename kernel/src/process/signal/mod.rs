@@ -1,9 +1,11 @@
 //! Signals (signal(7)).
 //!
-//! One lock per process guards its actions, its queue and its threads' queues. A thread writes its own blocked mask, under that
-//! lock. A sender sets a flag in a thread's `work`; the thread delivers the signal on its way back to user mode.
+//! One lock per process guards what becomes of it (`State`), and is held by who sends a signal of another thread or of a whole process, and by who changes an
+//! action. Its queue and its threads' queues have locks of their own; a thread takes from its own queue, and sends to it, under that alone. Actions are read
+//! without a lock. A thread writes its own blocked mask: `sync::protocol::mask` says how a sender finds who takes a signal. A sender sets a flag in a
+//! thread's `work`; the thread delivers the signal on its way back to user mode.
 //!
-//! LockOrder: `Signals` of one process at a time → `threads` → wait queue and run queue.
+//! LockOrder: `Signals` of one process at a time → actions, `threads` → a queue → wait queue and run queue.
 #![deny(unsafe_code)]
 
 mod actions;
@@ -23,12 +25,13 @@ use actions::Actions;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_raw_sys::general as abi;
-use sync::level::{Before, Held};
+use sync::level::Held;
+use sync::rcu::RcuArc;
 use sync::{AllocError, SpinLock, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use info::{Info, TimerSignal};
-pub use pending::{Allowance, Gone, PendingSet, Queue};
+pub use pending::{Allowance, Gone, Queue};
 pub use send::kernel as send_kernel;
 use stop::Run;
 pub use stop::any_stopped;
@@ -126,9 +129,6 @@ impl AltStack {
 }
 
 struct State {
-    /// Perhaps other processes' too (CLONE_SIGHAND).
-    actions: Arc<Actions>,
-    shared: PendingSet,
     /// All threads are to end; the status of the process.
     exit: Option<i32>,
     /// A core is being written: of signals only SIGKILL counts.
@@ -143,8 +143,14 @@ struct State {
 /// The signal side of a process.
 pub struct Signals {
     state: SpinLock<State, level::ProcessSignals>,
+    /// The signals for the whole process. Put in and thrown away under `state`.
+    shared: Queue,
+    /// Perhaps other processes' too (CLONE_SIGHAND). Replaced under `state`.
+    actions: RcuArc<Actions>,
     /// Mirrors `state.run`, for looks without the lock.
     stopped: AtomicBool,
+    /// Threads are to end, all or but one: `state` says which. For looks without the lock.
+    ending: AtomicBool,
     /// Stopped threads wait here.
     resumed: WaitQueue,
     /// The stop that the parent has not waited for yet; 0: none.
@@ -156,18 +162,13 @@ pub struct Signals {
 
 impl Signals {
     fn with(actions: Arc<Actions>) -> Self {
-        let state = State {
-            actions,
-            shared: PendingSet::new(),
-            exit: None,
-            dumping: false,
-            exec: None,
-            run: Run::Runs,
-            tell_continued: false,
-        };
+        let state = State { exit: None, dumping: false, exec: None, run: Run::Runs, tell_continued: false };
         Self {
             state: SpinLock::new(state, &SIGNALS),
+            shared: Queue::new(),
+            actions: RcuArc::new(Some(actions)),
             stopped: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             resumed: WaitQueue::new(),
             stop_event: AtomicU32::new(0),
             continue_event: AtomicBool::new(false),
@@ -188,14 +189,20 @@ impl Signals {
     /// # Errors
     /// ENOMEM.
     pub fn copy(&self) -> Result<Self> {
-        let mut state = self.state.lock();
-        let (state, order) = state.split();
-        Ok(Self::with(state.actions.copy(order)?))
+        Ok(Self::with(self.shared_actions()?.copy(&mut Held::clean())?))
     }
 
     /// These very actions and nothing pending, for CLONE_SIGHAND.
-    pub fn share(&self) -> Self {
-        Self::with(self.state.lock().actions.clone())
+    ///
+    /// # Errors
+    /// None.
+    pub fn share(&self) -> Result<Self> {
+        Ok(Self::with(self.shared_actions()?))
+    }
+
+    /// There always are some.
+    fn shared_actions(&self) -> core::result::Result<Arc<Actions>, AllocError> {
+        self.actions.get(&sync::rcu::read()).ok_or(AllocError)
     }
 
     /// Ends the sharing of actions with other processes, as exec does.
@@ -204,27 +211,30 @@ impl Signals {
     /// ENOMEM.
     pub fn unshare(&self) -> Result {
         let mut state = self.state.lock();
-        let (state, order) = state.split();
-        if Arc::strong_count(&state.actions) > 1 {
-            state.actions = state.actions.copy(order)?;
+        let actions = self.shared_actions()?;
+        // This reference and the process's own.
+        if Arc::strong_count(&actions) > 2 {
+            self.actions.swap(Some(actions.copy(state.held())?));
         }
         Ok(())
     }
 
     /// The action for `signal`; None: no such signal.
+    #[inline]
     pub fn action(&self, signal: u32) -> Option<Action> {
-        self.action_in(&mut Held::clean(), signal)
+        self.actions.load(&sync::rcu::read())?.get(signal)
     }
 
-    /// As `action`, under locks that come before a process's signals.
-    pub fn action_in(
-        &self,
-        order: &mut Held<'_, impl Before<level::ProcessSignals>>,
-        signal: u32,
-    ) -> Option<Action> {
-        let mut state = self.state.lock_in(order);
-        let (state, order) = state.split();
-        state.actions.get(signal, order)
+    /// `signal` was taken, and its action has a handler for once: gives the action that holds for it.
+    fn take_handler(&self, signal: u32) -> Option<Action> {
+        self.actions.load(&sync::rcu::read())?.take_handler(signal)
+    }
+
+    /// Makes the action for `signal` the default.
+    fn reset_action(&self, signal: u32, order: &mut Held<'_, level::ProcessSignals>) {
+        if let Some(actions) = self.actions.load(&sync::rcu::read()) {
+            actions.set(signal, &Action::default(), order);
+        }
     }
 
     /// Sets the action for a signal and returns the old one. Pending signals that are ignored from now on go.
@@ -243,13 +253,13 @@ impl Signals {
     fn exchange_action(&self, signal: u32, to: Action) -> Option<(Action, Gone)> {
         let process = super::current_process();
         let mut state = self.state.lock();
-        let (state, order) = state.split();
+        let order = state.held();
         let mut gone = Gone::default();
         // What is not known is cleared, so that a program can see which flags there are.
         let to = Action { mask: to.mask & !UNBLOCKABLE, flags: to.flags & KNOWN_FLAGS, ..to };
-        let old = state.actions.set(signal, to, order)?;
+        let old = self.actions.load(&sync::rcu::read())?.set(signal, &to, order)?;
         if to.discards(signal) {
-            state.shared.discard(bit(signal), &mut gone);
+            self.shared.discard(order, bit(signal), &mut gone);
             process.for_each_thread_in(order, |t, held| t.pending.discard(held, bit(signal), &mut gone));
         }
         Some((old, gone))
@@ -258,15 +268,18 @@ impl Signals {
     /// exec: handlers become the default, ignored signals stay ignored.
     pub fn reset_for_exec(&self) {
         let mut state = self.state.lock();
-        let (state, order) = state.split();
-        state.actions.reset_for_exec(order);
+        if let Some(actions) = self.actions.load(&sync::rcu::read()) {
+            actions.reset_for_exec(state.held());
+        }
     }
 
     /// All threads are to end. The first call decides the status, which is returned, and whether this one was the first.
     pub fn begin_exit(&self, status: i32) -> (i32, bool) {
         let mut state = self.state.lock();
         let first = state.exit.is_none();
-        (*state.exit.get_or_insert(status), first)
+        let status = *state.exit.get_or_insert(status);
+        self.show_ending(&state);
+        (status, first)
     }
 
     /// As `begin_exit`, for the running thread to write a core first; `publish` makes that known to the others. False: they end already, or
@@ -278,6 +291,7 @@ impl Signals {
             publish();
             state.exit = Some(status);
             state.dumping = true;
+            self.show_ending(&state);
         }
         first
     }
@@ -296,8 +310,18 @@ impl Signals {
 
     /// The last thread ends: what `begin_exit` made the status, and the signals that waited.
     pub fn end(&self) -> (Option<i32>, Gone) {
-        let mut state = self.state.lock();
-        (state.exit, state.shared.take_many())
+        (self.exit_status(), self.shared.end())
+    }
+
+    /// Are threads to end, all or but one?
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Before threads are told.
+    fn show_ending(&self, state: &State) {
+        self.ending.store(state.exit.is_some() || state.exec.is_some(), Ordering::SeqCst);
+        sync::protocol::mask::before_choice();
     }
 
     /// False: the process is being killed, or another of its threads called exec first.
@@ -306,12 +330,15 @@ impl Signals {
         let free = state.exit.is_none() && state.exec.is_none();
         if free {
             state.exec = Some(tid);
+            self.show_ending(&state);
         }
         free
     }
 
     pub fn end_exec(&self) {
-        self.state.lock().exec = None;
+        let mut state = self.state.lock();
+        state.exec = None;
+        self.show_ending(&state);
     }
 
     /// Runs `add`, which adds a thread, unless all threads are to end: then false.
@@ -328,23 +355,25 @@ impl Signals {
 
     /// Is the running thread to end: the process is, or another thread takes its place by exec?
     pub fn must_end(&self, thread: &super::Current) -> bool {
+        self.ending.load(Ordering::SeqCst) && self.ends(thread)
+    }
+
+    #[cold]
+    fn ends(&self, thread: &super::Current) -> bool {
         let state = self.state.lock();
         state.exit.is_some() || state.exec.is_some_and(|tid| tid != thread.tid())
     }
 
     /// Signals that wait for the whole process.
     pub fn pending(&self) -> u64 {
-        self.state.lock().shared.set
+        self.shared.set()
     }
 }
 
 /// Takes a signal of `set` that waits for the running thread or its process.
 pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
-    let found = {
-        let mut state = thread.process.signals.state.lock();
-        let own = thread.pending.lock(state.held()).take(!set);
-        own.or_else(|| state.shared.take(!set))
-    };
+    let own = thread.pending.take(&mut Held::clean(), !set);
+    let found = own.or_else(|| thread.process.signals.shared.take(&mut Held::clean(), !set));
     found.map(|mut info| {
         super::timer::posix::delivered(&mut info);
         info

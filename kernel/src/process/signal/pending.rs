@@ -4,7 +4,7 @@
 //! number lie there, go to a list of their number ([`Many`]). So of one number those in the short queue are the older ones, and neither sending nor taking
 //! a signal takes longer the more there are. What is thrown away is only unlinked under the lock, and dropped by the caller ([`Gone`]).
 //!
-//! A process's set is under its signals' lock; a thread's has a lock of its own, taken under that or alone.
+//! A process has a [`Queue`] of such a set, and each of its threads.
 #![deny(unsafe_code)]
 
 use super::{COUNT, Info, SYNCHRONOUS, TimerSignal, bit};
@@ -14,13 +14,14 @@ use crate::lock_order as level;
 use crate::process::Process;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use intrusive_collections::{LinkedList, LinkedListLink, intrusive_adapter};
 use linux_raw_sys::general as abi;
 use sync::level::{Before, Held};
+use sync::protocol::mask::Waiting;
 use sync::quota::UNLIMITED;
 use sync::rcu::{InParts, Parts};
-use sync::{AllocError, SpinGuard, SpinLock, lock_class, try_box};
+use sync::{AllocError, SpinLock, lock_class, try_box};
 
 lock_class! { static PENDING: LockClass = ("pending signals", level::PendingSignals); }
 
@@ -287,54 +288,69 @@ impl PendingSet {
     }
 }
 
-/// A thread's own queue. Its lock is taken under the process's.
+/// A queue of signals with a lock of its own, which is taken under the process's signals or alone. Which signals wait can be seen without it.
 pub struct Queue {
-    waiting: SpinLock<PendingSet, level::PendingSignals>,
-    /// Signals may wait here. Under the process's signals: whoever asks all threads passes by those that have none.
-    any: AtomicBool,
+    queued: SpinLock<PendingSet, level::PendingSignals>,
+    /// The set of `queued`.
+    waiting: Waiting,
 }
 
 impl Queue {
     pub fn new() -> Self {
-        Self { waiting: SpinLock::new(PendingSet::new(), &PENDING), any: AtomicBool::new(false) }
+        Self { queued: SpinLock::new(PendingSet::new(), &PENDING), waiting: Waiting::new() }
     }
 
-    /// As [`PendingSet::put`], under the process's signals.
+    fn change<R>(
+        &self,
+        held: &mut Held<'_, impl Before<level::PendingSignals>>,
+        f: impl FnOnce(&mut PendingSet) -> R,
+    ) -> R {
+        let mut queued = self.queued.lock_in(held);
+        let result = f(&mut queued);
+        self.waiting.store(queued.set);
+        result
+    }
+
+    /// As [`PendingSet::put`].
     pub(super) fn put(
         &self,
-        held: &mut Held<'_, level::ProcessSignals>,
+        held: &mut Held<'_, impl Before<level::PendingSignals>>,
         info: &Info,
         must_queue: bool,
         of: Allowance,
     ) -> Result {
-        self.any.store(true, Ordering::Relaxed);
-        self.lock(held).put(info, must_queue, of)
+        self.change(held, |queued| queued.put(info, must_queue, of))
     }
 
-    /// As [`PendingSet::discard`], under the process's signals.
-    pub(super) fn discard(&self, held: &mut Held<'_, level::ProcessThreads>, signals: u64, gone: &mut Gone) {
-        if self.any.load(Ordering::Relaxed) {
-            let mut waiting = self.lock(held);
-            waiting.discard(signals, gone);
-            self.any.store(waiting.set != 0, Ordering::Relaxed);
+    /// As [`PendingSet::take`].
+    pub(super) fn take(
+        &self,
+        held: &mut Held<'_, impl Before<level::PendingSignals>>,
+        blocked: u64,
+    ) -> Option<Info> {
+        self.change(held, |queued| queued.take(blocked))
+    }
+
+    /// As [`PendingSet::discard`]. Under the process's signals, so that none of `signals` comes meanwhile but from a thread for itself.
+    pub(super) fn discard(
+        &self,
+        held: &mut Held<'_, impl Before<level::PendingSignals>>,
+        signals: u64,
+        gone: &mut Gone,
+    ) {
+        if self.set() & signals != 0 {
+            self.change(held, |queued| queued.discard(signals, gone));
         }
     }
 
-    /// Under the process's signals, or under no lock.
-    pub fn lock<'a>(
-        &'a self,
-        held: &'a mut Held<'_, impl Before<level::PendingSignals>>,
-    ) -> SpinGuard<'a, PendingSet, level::PendingSignals> {
-        self.waiting.lock_in(held)
-    }
-
-    /// The thread ends.
+    /// Nobody takes signals from it any more.
     pub fn end(&self) -> Gone {
-        self.lock(&mut Held::clean()).take_many()
+        self.change(&mut Held::clean(), PendingSet::take_many)
     }
 
     /// The signals that wait in it.
+    #[inline]
     pub fn set(&self) -> u64 {
-        self.lock(&mut Held::clean()).set
+        self.waiting.set()
     }
 }

@@ -2,29 +2,25 @@
 #![forbid(unsafe_code)]
 
 use super::super::wait::Event;
-use super::super::{Capability, Pid, Process, Thread, ids, session};
+use super::super::{Capability, Current, Pid, Process, Thread, ids, session};
 use super::{Action, Allowance, Gone, Info, Run, STOPPING, State, bit};
 use crate::errno::{Errno, Result};
 use crate::fs::file::poll::Pace;
 use crate::lock_order as level;
-use crate::sched::spawn;
+use crate::sched::{Work, spawn};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 use sync::SpinGuard;
 use sync::level::Held;
+use sync::protocol::mask;
 
 /// Sends to a process; any thread that does not block the signal may take it.
 pub fn to_process(process: &Arc<Process>, info: Info) {
     let _ = queue(process, None, info, false);
 }
 
-/// Sends to one thread.
-pub fn to_thread(thread: &Arc<Thread>, info: Info) {
-    let _ = queue(&thread.process, Some(thread), info, false);
-}
-
-/// As the two above, for senders that want to know when a real-time signal could not be queued. False: nobody will see it.
+/// As `to_process`, or to one thread, for senders that want to know when a real-time signal could not be queued. False: nobody will see it.
 ///
 /// # Errors
 /// EAGAIN.
@@ -81,28 +77,12 @@ fn queue_locked(
         // Only timers make standard signals many.
         cancel_opposite(process, locked, held, info.signal).drop_soon();
     }
-    let Some(action) = locked.actions.get(info.signal, held) else { return Ok(false) };
-    // A blocked signal is queued even if it would be ignored: the program may change its mind, or sigwait.
-    let blocks = |t: &Thread| t.blocked.load(Ordering::Relaxed) & this != 0;
-    let blocked = match thread {
-        Some(thread) => blocks(thread),
-        None => {
-            let mut all = true;
-            process.for_each_thread(|t| all &= blocks(t));
-            all
-        }
-    };
-    // Whoever sends it, and to whichever thread; only its own faults end the first process.
-    let first = process.pid() == 1 && action.is_default() && info.code <= 0;
-    if (action.discards(info.signal) && !blocked) || first {
+    let Some(action) = process.signals.action(info.signal) else { return Ok(false) };
+    if !is_seen(process, thread, &action, &info) {
         return Ok(false);
     }
-    let of = Allowance::of(process);
-    match thread {
-        Some(thread) => thread.pending.put(state.held(), &info, must_queue, of)?,
-        None => state.shared.put(&info, must_queue, of)?,
-    }
-    let kill = info.signal == abi::SIGKILL || fatal(&action, info.signal);
+    let queue = thread.map_or(&process.signals.shared, |thread| &thread.pending);
+    queue.put(state.held(), &info, must_queue, Allowance::of(process))?;
     if info.signal == abi::SIGKILL {
         if rests {
             // Whichever thread takes it tells those that are made meanwhile.
@@ -115,31 +95,103 @@ fn queue_locked(
         process.signals.wake_stopped();
         return Ok(true);
     }
-    match thread {
-        Some(thread) if !blocked => thread.notify(kill),
-        None if !blocked => {
-            let mut target = None;
+    mask::before_choice();
+    let taker = match thread {
+        Some(thread) => (!blocks(thread, this)).then(|| thread.clone()),
+        None => {
+            let mut taker = None;
             process.for_each_thread(|t| {
-                if target.is_none() && !blocks(t) {
-                    target = Some(t.clone());
+                if taker.is_none() && !blocks(t, this) {
+                    taker = Some(t.clone());
                 }
             });
-            drop(state);
-            target.into_iter().for_each(|t| t.notify(kill));
+            taker
         }
-        // sigtimedwait and signalfd wait for blocked signals.
+    };
+    if let Some(taker) = taker {
+        drop(state);
+        taker.notify(fatal(&action, info.signal));
+        return Ok(true);
+    }
+    // sigtimedwait and signalfd wait for blocked signals.
+    match thread {
         Some(thread) => {
             thread.notify_waiting(this);
-            drop(state);
-            process.signals.listeners.wake(pace);
         }
+        None => super::tell_waiting(process, this),
+    }
+    drop(state);
+    process.signals.listeners.wake(pace);
+    Ok(true)
+}
+
+fn blocks(thread: &Thread, signals: u64) -> bool {
+    thread.blocked.get() & signals != 0
+}
+
+/// Will anybody come to see the signal? One that is blocked is queued even if it would be ignored: the program may change its mind, or sigwait.
+fn is_seen(process: &Process, thread: Option<&Arc<Thread>>, action: &Action, info: &Info) -> bool {
+    // Whoever sends it, and to whichever thread; only its own faults end the first process.
+    if process.pid() == 1 && action.is_default() && info.code <= 0 {
+        return false;
+    }
+    if !action.discards(info.signal) {
+        return true;
+    }
+    match thread {
+        Some(thread) => blocks(thread, bit(info.signal)),
         None => {
-            super::tell_waiting(process, this);
-            drop(state);
-            process.signals.listeners.wake(pace);
+            let mut all = true;
+            process.for_each_thread(|t| all &= blocks(t, bit(info.signal)));
+            all
         }
     }
+}
+
+/// As `queue_resting`, to the running thread itself. No lock is taken that other threads take, but for signals that concern them too.
+///
+/// # Errors
+/// EAGAIN.
+pub fn queue_own(thread: &Current, info: Info, must_queue: bool) -> Result<bool> {
+    let process = &thread.process;
+    let this = bit(info.signal);
+    if (STOPPING | bit(abi::SIGCONT) | bit(abi::SIGKILL)) & this != 0 || process.signals.is_ending() {
+        return queue_resting(process, Some(thread), info, must_queue);
+    }
+    let Some(action) = process.signals.action(info.signal) else { return Ok(false) };
+    if !is_seen(process, Some(thread), &action, &info) {
+        return Ok(false);
+    }
+    thread.pending.put(&mut Held::clean(), &info, must_queue, Allowance::of(process))?;
+    if blocks(thread, this) {
+        process.signals.listeners.wake(&mut Pace::resting());
+    } else {
+        let kill = if fatal(&action, info.signal) { Work::KILL } else { 0 };
+        thread.task().work.set(Work::SIGNAL | kill);
+    }
     Ok(true)
+}
+
+/// Leaves `signals`, which wait for the process, and which the running thread has just come to block, to others: one that was told of them may not take them
+/// any more. Gives way; no lock is held.
+pub(super) fn pass_on(process: &Arc<Process>, signals: u64) {
+    if process.thread_count() == 1 {
+        return;
+    }
+    mask::before_choice();
+    let is_fatal = |signal: &u32| process.signals.action(*signal).is_some_and(|a| fatal(&a, *signal));
+    let mut left = signals;
+    process.visit_threads(|thread| {
+        let takes = left & !thread.blocked.get();
+        if takes != 0 {
+            left &= !takes;
+            thread.notify((1..=super::COUNT).filter(|s| bit(*s) & takes != 0).any(|s| is_fatal(&s)));
+        }
+    });
+    if left != 0 {
+        super::tell_waiting(process, left);
+        process.signals.listeners.wake(&mut Pace::resting());
+    }
 }
 
 /// Will the default action end the process?
@@ -156,7 +208,7 @@ fn cancel_opposite(
 ) -> Gone {
     let mut gone = Gone::default();
     if signal == abi::SIGCONT {
-        state.shared.discard(STOPPING, &mut gone);
+        process.signals.shared.discard(held, STOPPING, &mut gone);
         process.for_each_thread_in(held, |t, held| t.pending.discard(held, STOPPING, &mut gone));
         if state.run == Run::Stopping {
             state.run = Run::Runs;
@@ -171,7 +223,7 @@ fn cancel_opposite(
         }
     } else {
         let this = bit(abi::SIGCONT);
-        state.shared.discard(this, &mut gone);
+        process.signals.shared.discard(held, this, &mut gone);
         process.for_each_thread_in(held, |t, held| t.pending.discard(held, this, &mut gone));
     }
     gone
@@ -187,13 +239,12 @@ pub fn kernel(process: &Arc<Process>, signal: u32) {
 pub fn forced(info: Info) {
     let thread = super::super::current();
     let mut state = thread.process.signals.state.lock();
-    let (locked, held) = state.split();
     let this = bit(info.signal);
-    let Some(action) = locked.actions.get(info.signal, held) else { return };
-    let blocked = thread.blocked.load(Ordering::Relaxed);
+    let Some(action) = thread.process.signals.action(info.signal) else { return };
+    let blocked = thread.blocked.get();
     if blocked & this != 0 || action.is_ignore() {
-        locked.actions.set(info.signal, Action::default(), held);
-        thread.blocked.store(blocked & !this, Ordering::Relaxed);
+        thread.process.signals.reset_action(info.signal, state.held());
+        thread.blocked.change(blocked & !this);
     }
     // Under the same lock: another thread may have it ignored in between.
     let _ = queue_locked(&thread.process, state, Some(&thread), info, false, false);
@@ -222,17 +273,34 @@ const FEW: usize = 64;
 /// As `to_group`, a signal of the kernel's, for the lower half of an interrupt, where nobody may rest: if the members are many, a thread made for that sends
 /// it. Without memory for one it is sent in one go.
 pub fn to_group_soon(number: Pid, signal: u32) {
-    fn send(packed: usize) {
-        to_group((packed >> 8) as Pid, Info::kernel(packed as u32 & 0xff));
-    }
     let Some(group) = ids::find_group(number) else { return };
     let mut members = 0usize;
     let are_few = group.visit(false, |_| {
         members = members.saturating_add(1);
         members <= FEW
     });
-    if are_few || spawn(None, send, (number as usize) << 8 | signal as usize).is_err() {
-        group.visit(false, |p| {
+    if !are_few {
+        // The thread finds by the number whoever has it then; what it sends lies with the group.
+        group.to_send.fetch_or(bit(signal), Ordering::AcqRel);
+        if spawn(None, send_left, number as usize).is_ok() {
+            return;
+        }
+        group.to_send.fetch_and(!bit(signal), Ordering::AcqRel);
+    }
+    group.visit(false, |p| {
+        to_member(p, Info::kernel(signal));
+        true
+    });
+}
+
+/// Sends what was left with the group of this number.
+pub(super) fn send_left(number: usize) {
+    let Some(group) = ids::find_group(number as Pid) else { return };
+    let mut signals = group.to_send.swap(0, Ordering::AcqRel);
+    while signals != 0 {
+        let signal = signals.trailing_zeros().saturating_add(1);
+        signals &= signals.wrapping_sub(1);
+        group.visit(true, |p| {
             to_member(p, Info::kernel(signal));
             true
         });
@@ -242,6 +310,10 @@ pub fn to_group_soon(number: Pid, signal: u32) {
 /// May the running thread send `signal` to `target` (kill(2))?
 pub fn permitted(target: &Arc<Process>, signal: u32) -> bool {
     let caller = super::super::current();
+    // A process may always: also where a thread of it has changed its ids alone.
+    if Arc::ptr_eq(target, &caller.process) {
+        return true;
+    }
     if signal == abi::SIGCONT && target.session_id() == caller.process.session_id() {
         return true;
     }

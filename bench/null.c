@@ -4,12 +4,14 @@
  *   clock      clock_gettime(CLOCK_MONOTONIC), which a good kernel answers without being entered
  *   openclose  open and close a file: path lookup, a file object, a descriptor. -o: one file for all tasks
  *   pipe       write and read BYTES through a pipe of the task's own
+ *   raise      a signal to oneself, with a handler: as raise(3), also two changes of the mask, and the return from the handler
  */
 #include "bench.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +120,35 @@ static uint64_t op(struct task *task)
 static const struct bench bench = {
 	.name = "pipe", .what = "write and read through an own pipe", .flags = "tb", .warm = 200, .bytes = 512,
 	.setup = setup, .op = op,
+};
+
+#elif defined(CALL_RAISE)
+static _Thread_local volatile uint64_t taken;
+
+static void handler(int signal)
+{
+	(void)signal;
+	taken++;
+}
+
+static void setup(struct task *task)
+{
+	(void)task;
+	if (signal(SIGUSR1, handler) == SIG_ERR)
+		bench_fail("signal");
+}
+
+static uint64_t op(struct task *task)
+{
+	(void)task;
+	uint64_t before = taken;
+	if (raise(SIGUSR1) != 0 || taken != before + 1)
+		bench_fail("raise");
+	return 1;
+}
+
+static const struct bench bench = {
+	.name = "raise", .what = "a signal to oneself", .flags = "t", .warm = 500, .setup = setup, .op = op,
 };
 #endif
 

@@ -23,7 +23,7 @@ struct Row(&'static str, &'static str, &'static [&'static str], &'static str, u6
 
 /// Operations of each of two tasks in a window, by program: as many as take a few tenths of a second with every access watched, and
 /// so many that a page which goes from one CPU to another (64 lines) weighs little. Faults come in rounds of 2048.
-const WINDOW_OPS: [(&str, u64); 13] = [
+const WINDOW_OPS: [(&str, u64); 14] = [
     ("brk", 500),
     ("clock", 20_000),
     ("doexec", 100),
@@ -35,6 +35,7 @@ const WINDOW_OPS: [(&str, u64); 13] = [
     ("mmap", 1500),
     ("openclose", 4000),
     ("pipe", 5000),
+    ("raise", 3000),
     ("threads", 500),
     ("tmpfs", 1000),
 ];
@@ -59,7 +60,7 @@ const USUAL: [Row; 14] = [
 ];
 
 /// What runs when it is named.
-const MORE: [Row; 13] = [
+const MORE: [Row; 15] = [
     Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
     Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
     Row("faultzf-span", "faultzf", &["-t", "-o"], "the same, each thread its part of one mapping", 0),
@@ -71,6 +72,8 @@ const MORE: [Row; 13] = [
     Row("openclose", "openclose", &[], "open and close a file", 1000),
     Row("openclose-one", "openclose", &["-o"], "open and close one file for all tasks", 0),
     Row("pipe", "pipe", &[], "write and read through an own pipe", 1000),
+    Row("raise", "raise", &[], "a signal to oneself", 1000),
+    Row("raise-threads", "raise", &["-t"], "the same, threads of one process", 1000),
     Row("getppid", "getppid", &[], "one trivial system call", 2000),
     Row("clock", "clock", &[], "clock_gettime(CLOCK_MONOTONIC)", 2000),
 ];

@@ -281,7 +281,7 @@ pub fn mounts(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
 
 pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     for_each_mount(thread, |mount, point| {
-        let parent = mount.point.as_ref().map_or(0, |p| p.mount.id);
+        let parent = mount.point(&sync::rcu::read()).map_or(0, |p| p.mount.id);
         let device = mount.superblock.device;
         put!(out, "{} {parent} {}:{} ", mount.id, device_number::major(device), device_number::minor(device));
         let whole = mount.superblock.root()?;

@@ -6,6 +6,10 @@
 //! Lock order: `MOUNTS` before directory locks.
 #![forbid(unsafe_code)]
 
+mod change;
+
+pub use change::{bind_tree, check_expired, mount, move_to, set_unbindable, unmount};
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,9 +22,8 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 
 use super::dentry::{Dentry, DentryRef, Seen};
-use super::lookup;
 use super::superblock::SuperBlock;
-use crate::errno::{EAGAIN, EBUSY, EINVAL, ENOENT, ENOMEM, ENOTDIR, ESTALE, Result};
+use crate::errno::{ENOENT, Result};
 use crate::sched::schedule_if_needed;
 
 lock_class! { pub static MOUNT: LockClass = ("mount", level::Mounts); }
@@ -56,9 +59,19 @@ pub struct Mount {
     /// It cannot be bound elsewhere (MS_UNBINDABLE).
     unbindable: AtomicBool,
     expiry: AtomicU8,
-    /// Mount and dentry it hangs on; `None` for the root of everything and for mounts without a place.
-    pub point: Option<Path>,
+    /// It hung somewhere and was taken off. Changed under `MOUNTS`.
+    gone: AtomicBool,
+    /// Where it hangs; nothing for the root of everything and for mounts without a place. Changed under `MOUNTS`.
+    point: RcuArc<Point>,
 }
+
+/// Mount and dentry that a mount hangs on.
+struct Point {
+    path: Path,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Point);
 
 vm::slab_type!(Mount, "mount", PerCpuArc);
 
@@ -69,6 +82,30 @@ impl Mount {
 
     pub fn set_flags(&self, flags: u32) {
         self.flags.store(flags & KEPT, Relaxed);
+    }
+
+    /// Mount and dentry it hangs on just now; `None` for the root of everything and for what hangs nowhere.
+    #[inline]
+    pub fn point<'r>(&'r self, read: &'r RcuRead) -> Option<&'r Path> {
+        self.point.load(read).map(|point| &point.path)
+    }
+
+    /// Is it in the tree? With `MOUNTS` it stays so.
+    fn is_attached(&self) -> bool {
+        let read = sync::rcu::read();
+        self.point(&read).is_some() || ROOT.load(&read).is_some_and(|root| ptr::eq(&*root.path.mount, self))
+    }
+
+    /// Does it hang on `upper`, or on what hangs there?
+    fn hangs_below(&self, upper: &Mount, read: &RcuRead) -> bool {
+        let mut at = self.point(read);
+        while let Some(point) = at {
+            if ptr::eq(&*point.mount, upper) {
+                return true;
+            }
+            at = point.mount.point(read);
+        }
+        false
     }
 
     pub fn is_unbindable(&self) -> bool {
@@ -114,6 +151,10 @@ fn try_mount(
     flags: u32,
     point: Option<Path>,
 ) -> Result<Owner<Mount>> {
+    let point = match point {
+        Some(path) => Some(try_arc(Point { path, rcu: RcuHead::new() })?),
+        None => None,
+    };
     Ok(Owner::try_slab(Mount {
         id: NEXT_ID.fetch_add(1, Relaxed),
         root,
@@ -122,7 +163,8 @@ fn try_mount(
         flags: AtomicU32::new(flags & KEPT),
         unbindable: AtomicBool::new(false),
         expiry: AtomicU8::new(IN_USE),
-        point,
+        gone: AtomicBool::new(false),
+        point: RcuArc::new(point),
     })?)
 }
 
@@ -174,96 +216,11 @@ pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
     Ok(path)
 }
 
-/// Mounts `root`, a dentry of `superblock`, on `point`.
-pub fn mount(
-    superblock: Arc<SuperBlock>,
-    root: DentryRef,
-    source: &[u8],
-    flags: u32,
-    mut point: Path,
-) -> Result<()> {
-    if root.inode.is_dir() != point.dentry.inode.is_dir() {
-        return Err(ENOTDIR);
-    }
-    // From here on the point is neither removed nor evicted. One that has left the cache is looked for once more: without memory to
-    // keep it there nothing can be mounted.
-    match point.dentry.add_mount() {
-        Err(ESTALE) => {
-            point = lookup::again(&point)?;
-            point.dentry.add_mount().map_err(|e| if e == ESTALE { ENOMEM } else { e })?;
-        }
-        added => added?,
-    }
-    let _lock = MOUNTS.lock();
-    let made = try_mount(superblock, root, source, flags, Some(point.clone()));
-    let entered =
-        made.and_then(|mount| Ok(try_arc(mount)?)).and_then(|mount| change(|all| Ok(all.try_push(mount)?)));
-    if entered.is_err() {
-        point.dentry.drop_mount();
-    }
-    entered
-}
-
-/// Makes a mount one that cannot be bound elsewhere, or one that can; with `below` those that hang on it too.
-pub fn set_unbindable(mount: &Mount, to: bool, below: bool) {
-    let _lock = MOUNTS.lock();
-    mount.unbindable.store(to, Relaxed);
-    let hangs_below = |m: &Mount| {
-        let mut at = m.point.as_ref();
-        while let Some(point) = at {
-            if ptr::eq(&*point.mount, mount) {
-                return true;
-            }
-            at = point.mount.point.as_ref();
-        }
-        false
-    };
-    if below {
-        with_table(|all| {
-            for m in all.iter().filter(|m| hangs_below(m)) {
-                m.unbindable.store(to, Relaxed);
-            }
-        });
-    }
-}
-
-/// MNT_EXPIRE: may the mount be taken off, because nobody has used it since the last call for it?
-///
-/// # Errors
-/// EBUSY: `busy` says so. EAGAIN: from now on it is looked whether anybody does.
-pub fn check_expired(mount: &Mount, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
-    if busy(mount) {
-        return Err(EBUSY);
-    }
-    if mount.expiry.swap(MARKED, Relaxed) == SEEN { Ok(()) } else { Err(EAGAIN) }
-}
-
-/// Takes a mount off. EINVAL if `path` is not the root of one, EBUSY if it bears others or `busy` says so.
-pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
-    let _lock = MOUNTS.lock();
-    let mount: &Mount = &path.mount;
-    if !ptr::eq(&*mount.root, &*path.dentry) {
-        return Err(EINVAL);
-    }
-    let Some(point) = &mount.point else { return Err(EINVAL) };
-    let hangs_on = |m: &Mount| m.point.as_ref().is_some_and(|p| ptr::eq(&*p.mount, mount));
-    if with_table(|all| all.iter().any(|m| hangs_on(m))) || (!detach && busy(mount)) {
-        return Err(EBUSY);
-    }
-    let before = with_table(|all| all.len());
-    change(|all| {
-        all.retain(|m| !ptr::eq(&***m, mount));
-        if all.len() == before { Err(EINVAL) } else { Ok(()) }
-    })?;
-    point.dentry.drop_mount();
-    Ok(())
-}
-
 /// The mount that covers `dentry` in `mount`: the last one made there.
 pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<Seen<'g, Mount>> {
     let table = TABLE.load(read)?;
     table.mounts.iter().rev().find_map(|m| {
-        let point = m.point.as_ref()?;
+        let point = m.point(read)?;
         (ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)).then(|| {
             m.note_use();
             Seen::Owned(m)
@@ -320,7 +277,7 @@ fn climb(from: &Path, root: &Path, text: &mut Vec<u8>) -> Result<Climb> {
             return Ok(Climb::Top(true));
         }
         if ptr::eq(&**dentry, &*mount.root) {
-            match &mount.point {
+            match mount.point(&read) {
                 Some(point) => (mount, dentry) = (&point.mount, &point.dentry),
                 None => return Ok(Climb::Top(false)),
             }

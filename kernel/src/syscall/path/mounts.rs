@@ -56,12 +56,11 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
     if flags & REMOUNT != 0 {
         remount(&point, flags, options.bytes())?;
     } else if flags & BIND != 0 {
-        bind(source.bytes(), point)?;
+        mount::bind_tree(&resolve(source.bytes())?, point, flags & RECURSIVE != 0)?;
     } else if flags & PROPAGATION != 0 {
         propagate(&point, flags)?;
     } else if flags & MOVE != 0 {
-        // It is missing.
-        return resolve(source.bytes()).and(Err(EINVAL));
+        mount::move_to(&resolve(source.bytes())?, point)?;
     } else if no_kind {
         return Err(EINVAL);
     } else {
@@ -105,16 +104,6 @@ fn resolve(source: &[u8]) -> Result<Path> {
         return Err(EINVAL);
     }
     At::new(AT_FDCWD, source)?.resolve(source, true)
-}
-
-/// MS_BIND. The flags are those of the mount that is bound.
-fn bind(source: &[u8], point: Path) -> Result {
-    let from = resolve(source)?;
-    if from.mount.is_unbindable() {
-        return Err(EINVAL);
-    }
-    let superblock = from.mount.superblock.clone();
-    mount::mount(superblock, from.dentry, &from.mount.source, from.mount.flags(), point)
 }
 
 /// MS_PRIVATE and its kin. Nothing is ever shared, so nothing is a slave either, and MS_SHARED is refused.

@@ -86,7 +86,7 @@ sets! {
     flags {
         MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_SYNCHRONOUS = 16, MS_REMOUNT = 32, MS_MANDLOCK = 64 hint,
         MS_DIRSYNC = 128 hint, MS_NOSYMFOLLOW = 256, MS_NOATIME = 1024, MS_NODIRATIME = 2048,
-        MS_BIND = 4096 partly "of one mount", MS_MOVE = 8192 refused "EINVAL", MS_REC = 16384 partly "of one mount", MS_SILENT = 32768 hint,
+        MS_BIND = 4096, MS_MOVE = 8192, MS_REC = 16384, MS_SILENT = 32768 hint,
         MS_UNBINDABLE = 0x20000, MS_PRIVATE = 0x40000 hint, MS_SLAVE = 0x80000 hint, MS_SHARED = 0x10_0000 refused "EINVAL",
         MS_RELATIME = 0x20_0000, MS_STRICTATIME = 0x100_0000, MS_LAZYTIME = 0x200_0000 hint,
         MS_POSIXACL = 0x1_0000 hint, MS_KERNMOUNT = 0x40_0000 hint, MS_I_VERSION = 0x80_0000 hint, BIT_9 = 0x200 hint, BIT_26 = 0x400_0000 hint,

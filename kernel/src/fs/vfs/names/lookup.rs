@@ -447,7 +447,7 @@ fn up<'g>(
             return (mount, dentry);
         }
         if ptr::eq(dentry.as_ref(), &*mount.root) {
-            match &mount.as_ref().point {
+            match mount.as_ref().point(read) {
                 Some(point) => {
                     mount = Seen::Held(&point.mount);
                     dentry = Seen::Held(&point.dentry);

@@ -1,0 +1,269 @@
+//! What mount(2) and umount2(2) do to the tree of mounts. All of it under `MOUNTS`.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use sync::rcu::RcuHead;
+use sync::{TryVec, try_arc};
+
+use super::{MARKED, MOUNTS, Mount, Owner, Path, Point, SEEN, change, try_mount, with_table};
+use crate::errno::{EAGAIN, EBUSY, EINTR, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
+use crate::fs::vfs::dentry::DentryRef;
+use crate::fs::vfs::lookup;
+use crate::fs::vfs::superblock::SuperBlock;
+use crate::sched::give_way;
+
+/// Most mounts: Linux's fs.mount-max, which cannot be changed here.
+const MOUNTS_MAX: usize = 100_000;
+
+/// Keeps the point from being removed or evicted, until `drop_mount`. One that has left the cache is looked for once more: without memory to keep it
+/// there nothing can be mounted.
+fn hold_point(mut point: Path) -> Result<Path> {
+    match point.dentry.add_mount() {
+        Err(ESTALE) => {
+            point = lookup::again(&point)?;
+            point.dentry.add_mount().map_err(|e| if e == ESTALE { ENOMEM } else { e })?;
+        }
+        added => added?,
+    }
+    Ok(point)
+}
+
+/// With `MOUNTS`: may `more` mounts hang at `point`?
+///
+/// # Errors
+/// ENOENT: the point's own mount is in no tree. ENOSPC: there are too many mounts.
+fn check_room(point: &Path, more: usize) -> Result {
+    if point.mount.gone.load(Relaxed) {
+        return Err(ENOENT);
+    }
+    if with_table(|all| all.len().saturating_add(more)) > MOUNTS_MAX { Err(ENOSPC) } else { Ok(()) }
+}
+
+/// Mounts `root`, a dentry of `superblock`, on `point`.
+///
+/// # Errors
+/// ENOTDIR: one is a directory and the other is not. ENOENT: the point is removed. ENOMEM, and those of `check_room`.
+pub fn mount(
+    superblock: Arc<SuperBlock>,
+    root: DentryRef,
+    source: &[u8],
+    flags: u32,
+    point: Path,
+) -> Result<()> {
+    if root.inode.is_dir() != point.dentry.inode.is_dir() {
+        return Err(if point.mount.gone.load(Relaxed) { ENOENT } else { ENOTDIR });
+    }
+    let point = hold_point(point)?;
+    let _lock = MOUNTS.lock();
+    let entered = check_room(&point, 1)
+        .and_then(|()| try_mount(superblock, root, source, flags, Some(point.clone())))
+        .and_then(|mount| Ok(try_arc(mount)?))
+        .and_then(|mount| change(|all| Ok(all.try_push(mount)?)));
+    if entered.is_err() {
+        point.dentry.drop_mount();
+    }
+    entered
+}
+
+/// Does `lower` lie in the mount below `upper`, or is it that?
+fn is_inside(lower: &DentryRef, upper: &DentryRef) -> bool {
+    let mut here = lower.clone();
+    loop {
+        if ptr::eq(&*here, &**upper) {
+            return true;
+        }
+        match here.parent() {
+            Some(parent) => here = parent,
+            None => return false,
+        }
+    }
+}
+
+/// MS_BIND: what lies at `from` is at `point` too; with `below` also what is mounted below it, but for what must not be bound.
+///
+/// # Errors
+/// EINVAL: it must not be bound, or is in no tree. EINTR: a fatal signal came. Those of `mount`.
+pub fn bind_tree(from: &Path, point: Path, below: bool) -> Result {
+    if from.mount.is_unbindable() || !from.mount.is_attached() {
+        return Err(EINVAL);
+    }
+    let superblock = from.mount.superblock.clone();
+    if !below {
+        return mount(superblock, from.dentry.clone(), &from.mount.source, from.mount.flags(), point);
+    }
+    if from.dentry.inode.is_dir() != point.dentry.inode.is_dir() {
+        return Err(if point.mount.gone.load(Relaxed) { ENOENT } else { ENOTDIR });
+    }
+    let point = hold_point(point)?;
+    let _lock = MOUNTS.lock();
+    let mut copies = Vec::new();
+    let entered = copy_tree(from, &point, &mut copies).and_then(|()| {
+        check_room(&point, copies.len())?;
+        change(|all| copies.iter().try_for_each(|copy| Ok(all.try_push(copy.clone())?)))
+    });
+    if entered.is_err() {
+        // The first copy is to hang at `point`, which is held also where there is no copy yet.
+        point.dentry.drop_mount();
+        copies.iter().skip(1).for_each(|copy| take_off(copy));
+    }
+    entered
+}
+
+/// The mount hangs nowhere from now on.
+fn take_off(mount: &Mount) {
+    if let Some(point) = mount.point(&sync::rcu::read()) {
+        point.dentry.drop_mount();
+    }
+    mount.gone.store(true, Relaxed);
+    mount.point.swap(None);
+}
+
+type Held = Arc<Owner<Mount>>;
+
+/// What bind_tree copies: `from`'s mount, then those that hang below it, each with the place in the list of the one it hangs on. In the order in which
+/// Linux goes through a tree, which /proc/mounts shows: a mount, then what hangs on it, each with all below it.
+fn list_tree(from: &Path) -> Result<Vec<(Held, usize)>> {
+    let all = with_table(Vec::try_from_slice)?;
+    let first = all.iter().find(|m| ptr::eq::<Mount>(&****m, &*from.mount)).ok_or(EINVAL)?;
+    let (mut list, mut left) = (Vec::new(), Vec::new());
+    left.try_push((first.clone(), 0))?;
+    while let Some((upper, on)) = left.pop() {
+        let at = list.len();
+        for mount in all.iter().rev() {
+            if give_way() {
+                return Err(EINTR);
+            }
+            let place = mount.point(&sync::rcu::read()).cloned();
+            let Some(place) = place.filter(|place| ptr::eq(&*place.mount, &**upper)) else { continue };
+            if !mount.is_unbindable() && (at != 0 || is_inside(&place.dentry, &from.dentry)) {
+                left.try_push((mount.clone(), at))?;
+            }
+        }
+        list.try_push((upper, on))?;
+    }
+    Ok(list)
+}
+
+/// Copies what lies at `from` and the mounts below it. The first is the copy of `from`, at `point`.
+fn copy_tree(from: &Path, point: &Path, copies: &mut Vec<Held>) -> Result {
+    for (mount, on) in list_tree(from)? {
+        let (superblock, source, flags) = (mount.superblock.clone(), &mount.source, mount.flags());
+        let Some(upper) = copies.get(on).map(|upper| upper.share()) else {
+            let first = try_mount(superblock, from.dentry.clone(), source, flags, Some(point.clone()))?;
+            copies.try_push(try_arc(first)?)?;
+            continue;
+        };
+        let Some(place) = mount.point(&sync::rcu::read()).map(|place| place.dentry.clone()) else { continue };
+        // It is held already, by the mount that is copied.
+        place.add_mount()?;
+        let point = Path { mount: upper, dentry: place.clone() };
+        let entered = try_mount(superblock, mount.root.clone(), source, flags, Some(point))
+            .and_then(|copy| Ok(copies.try_push(try_arc(copy)?)?));
+        if entered.is_err() {
+            place.drop_mount();
+        }
+        entered?;
+    }
+    Ok(())
+}
+
+/// MS_MOVE: what is mounted at `from` hangs at `point` instead, with all that hangs below it.
+///
+/// # Errors
+/// EINVAL: `from` is not the root of a mount that hangs somewhere, or one is a directory and the other is not. ELOOP: the
+/// point lies in what is moved. ENOENT: it is removed, or its mount is in no tree. ENOMEM.
+pub fn move_to(from: &Path, point: Path) -> Result {
+    let mount: &Mount = &from.mount;
+    let point = hold_point(point)?;
+    let _lock = MOUNTS.lock();
+    let made = check_move(from, &point)
+        .and_then(|()| Ok(try_arc(Point { path: point.clone(), rcu: RcuHead::new() })?));
+    match made {
+        Ok(to) => {
+            let old = mount.point(&sync::rcu::read()).map(|old| old.dentry.clone());
+            mount.point.swap(Some(to));
+            if let Some(old) = old {
+                old.drop_mount();
+            }
+            Ok(())
+        }
+        Err(error) => {
+            point.dentry.drop_mount();
+            Err(error)
+        }
+    }
+}
+
+fn check_move(from: &Path, point: &Path) -> Result {
+    let mount: &Mount = &from.mount;
+    let read = sync::rcu::read();
+    if point.mount.gone.load(Relaxed) {
+        return Err(ENOENT);
+    }
+    let hangs = mount.point(&read).is_some();
+    let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
+    if !hangs || !same || !ptr::eq(&*mount.root, &*from.dentry) {
+        return Err(EINVAL);
+    }
+    let inside = ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &read);
+    if inside { Err(ELOOP) } else { Ok(()) }
+}
+
+/// Makes a mount one that cannot be bound elsewhere, or one that can; with `below` those that hang on it too.
+pub fn set_unbindable(mount: &Mount, to: bool, below: bool) {
+    let _lock = MOUNTS.lock();
+    mount.unbindable.store(to, Relaxed);
+    if below {
+        let read = sync::rcu::read();
+        with_table(|all| {
+            for m in all.iter().filter(|m| m.hangs_below(mount, &read)) {
+                m.unbindable.store(to, Relaxed);
+            }
+        });
+    }
+}
+
+/// Does another hang on it?
+fn bears(mount: &Mount) -> bool {
+    let read = sync::rcu::read();
+    with_table(|all| all.iter().any(|m| m.point(&read).is_some_and(|p| ptr::eq(&*p.mount, mount))))
+}
+
+/// MNT_EXPIRE: may the mount be taken off, because nobody has used it since the last call for it?
+///
+/// # Errors
+/// EBUSY: it bears others, or `busy` says so. EAGAIN: from now on it is looked whether anybody does.
+pub fn check_expired(mount: &Mount, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
+    if bears(mount) || busy(mount) {
+        return Err(EBUSY);
+    }
+    if mount.expiry.swap(MARKED, Relaxed) == SEEN { Ok(()) } else { Err(EAGAIN) }
+}
+
+/// Takes a mount off; with `detach` also those that hang below it, each from the one it hangs on, though they be used.
+///
+/// # Errors
+/// EINVAL: `path` is not the root of a mount that hangs somewhere. EBUSY, not with `detach`: it bears others or `busy` says so.
+pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
+    let _lock = MOUNTS.lock();
+    let mount: &Mount = &path.mount;
+    if !ptr::eq(&*mount.root, &*path.dentry) || mount.point(&sync::rcu::read()).is_none() {
+        return Err(EINVAL);
+    }
+    if !detach && (bears(mount) || busy(mount)) {
+        return Err(EBUSY);
+    }
+    let mut gone = Vec::new();
+    change(|all| {
+        let goes = |m: &Mount| ptr::eq(m, mount) || (detach && m.hangs_below(mount, &sync::rcu::read()));
+        all.iter().filter(|m| goes(m)).try_for_each(|m| gone.try_push(m.clone()))?;
+        all.retain(|m| !goes(m));
+        Ok(())
+    })?;
+    gone.iter().for_each(|mount| take_off(mount));
+    Ok(())
+}

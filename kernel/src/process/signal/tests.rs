@@ -284,6 +284,28 @@ fn sigtimedwait_takes_what_is_blocked_and_only_what_it_names() {
 }
 
 #[test]
+fn a_thread_that_ends_leaves_the_processs_signals_to_another() {
+    in_process(|| {
+        block(&[abi::SIGUSR1]);
+        // The first that does not block it is told, and ends without taking it.
+        let told = thread(|| {
+            block(&[]);
+            until(process::signal_pending);
+        });
+        let other = thread(|| {
+            block(&[]);
+            until(process::signal_pending);
+            take_waiting(&process::current(), bit(abi::SIGUSR1)).map(|info| info.signal)
+        });
+        let lets = |tid| process::find_thread(tid).is_some_and(|t| t.blocked.get() == 0);
+        until(|| lets(told.tid) && lets(other.tid));
+        send(abi::SIGUSR1);
+        told.join();
+        assert_eq!(other.join(), Some(abi::SIGUSR1));
+    });
+}
+
+#[test]
 fn who_may_send_is_decided_by_user_ids() {
     in_process(|| {
         let victim = fork(|| until(process::signal_pending));

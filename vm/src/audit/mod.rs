@@ -36,6 +36,9 @@ use sync::heap::{TryVec, try_vec};
 /// As many findings are told.
 const MOST: usize = 1024;
 
+/// As much is planted.
+const LOST: usize = 8;
+
 /// One thing that does not agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Finding {
@@ -308,8 +311,8 @@ impl Cache {
     }
 }
 
-/// Loses something, for [`audit`] to find: `lost-object`, a block of the heap; `lost-block`, a large one; `lost-frame`, a page;
-/// `lost-reference`, references to a page.
+/// Loses something, for [`audit`] to find: `lost-object`, blocks of the heap; `lost-block`, large ones; `lost-frame`, pages;
+/// `lost-reference`, references to a page. [`LOST`] of each: a word that is left over somewhere may pass for an address or a reference.
 pub fn plant(what: &str) {
     use core::hint::black_box;
     use core::mem::forget;
@@ -317,13 +320,12 @@ pub fn plant(what: &str) {
         sync::SpinLock::new(None, &PLANTED);
     sync::lock_class! { static PLANTED: LockClass = ("planted loss", crate::order::FrameList); }
     match what {
-        "lost-object" => forget(black_box(sync::heap::try_box([1u64; 13]))),
-        "lost-block" => forget(black_box(sync::heap::try_box_slice(1000, |n| n))),
-        "lost-frame" => forget(black_box(frame::alloc_dirty())),
+        "lost-object" => (0..LOST).for_each(|_| forget(black_box(sync::heap::try_box([1u64; 13])))),
+        "lost-block" => (0..LOST).for_each(|_| forget(black_box(sync::heap::try_box_slice(1000, |n| n)))),
+        "lost-frame" => (0..LOST).for_each(|_| forget(black_box(frame::alloc_dirty()))),
         "lost-reference" => {
             let page = frame::alloc_dirty();
-            // A word that is left over somewhere may pass for one reference.
-            page.iter().for_each(|page| (0..8).for_each(|_| page.frame().get()));
+            page.iter().for_each(|page| (0..LOST).for_each(|_| page.frame().get()));
             *KEPT.lock() = page;
         }
         _ => {}

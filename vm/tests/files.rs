@@ -3,7 +3,7 @@
 
 mod soft;
 
-use soft::requests::{RW, alone, file, object, space};
+use soft::requests::{RW, alone, at, file, object, space};
 use soft::{free_frames, read, switch_to, write};
 use vm::*;
 
@@ -224,4 +224,77 @@ fn processes_share_the_tables_of_shared_memory_for_good() {
     switch_to(&parent);
     drop((object, children, parent));
     assert_eq!(free_frames(), all);
+}
+
+/// A leaf that other mappings keep: what was mapped there once goes with its last mapping.
+#[test]
+fn an_object_goes_when_nobody_maps_it_any_more() {
+    let _g = alone();
+    let s = space();
+    let stays = s.map(&at(0x4000_0000, 4096, RW)).unwrap().0;
+    write(&s, stays, 1).unwrap();
+    let map = |object: &ObjectRef, fixed: usize, shared: bool| {
+        let flags = if shared { MapFlags::FIXED | MapFlags::SHARED } else { MapFlags::FIXED };
+        s.map(&MapRequest { hint: VirtAddr(fixed), flags, ..file(object, shared, 16 * 4096) }).unwrap();
+        for page in 0..16 {
+            write(&s, fixed + page * 4096, 7).unwrap();
+        }
+    };
+    let before = free_frames();
+    for i in 0..80 {
+        let object = object(16 * 4096);
+        let addr = stays + (1 + i % 3) * 16 * 4096;
+        map(&object, addr, i % 5 != 0);
+        match i % 4 {
+            // In parts, the last one first.
+            0 => {
+                s.unmap(VirtAddr(addr + 8 * 4096), 8 * 4096).unwrap();
+                assert_eq!(read(&s, addr), Ok(7));
+                s.unmap(VirtAddr(addr), 8 * 4096).unwrap();
+            }
+            // By what is mapped in its place.
+            1 => {
+                s.map(&at(addr, 16 * 4096, RW)).unwrap();
+                s.unmap(VirtAddr(addr), 16 * 4096).unwrap();
+            }
+            // It moves on.
+            2 => {
+                let to = addr + (64 << 20);
+                let how = MremapFlags::MAYMOVE | MremapFlags::FIXED;
+                s.remap(VirtAddr(addr), 16 * 4096, 16 * 4096, how, VirtAddr(to)).unwrap();
+                assert_eq!(read(&s, to), Ok(7));
+                s.unmap(VirtAddr(to), 16 * 4096).unwrap();
+            }
+            _ => s.unmap(VirtAddr(addr), 16 * 4096).unwrap(),
+        }
+    }
+    let kept = before - free_frames();
+    assert!(kept <= 4, "{kept} frames");
+}
+
+/// With several threads, and a file that is made shorter while it is unmapped: what another CPU may still read is not freed before it has flushed.
+#[test]
+fn an_object_outlives_what_other_cpus_may_read_of_it() {
+    let _g = alone();
+    let s = space();
+    let stays = s.map(&at(0x4000_0000, 4096, RW)).unwrap().0;
+    write(&s, stays, 1).unwrap();
+    s.set_multithreaded();
+    let addr = stays + 16 * 4096;
+    let before = free_frames();
+    for _ in 0..20 {
+        let object = object(16 * 4096);
+        let flags = MapFlags::FIXED | MapFlags::SHARED;
+        s.map(&MapRequest { hint: VirtAddr(addr), flags, ..file(&object, true, 16 * 4096) }).unwrap();
+        write(&s, addr, 7).unwrap();
+        drop(object);
+        sync::machine::hosted::as_cpu(7, || {
+            switch_to(&s);
+            assert_eq!(read(&s, addr), Ok(7));
+        });
+        s.unmap(VirtAddr(addr), 16 * 4096).unwrap();
+        sync::machine::hosted::as_cpu(7, || assert_eq!(read(&s, addr), Err(FaultError::NotMapped)));
+    }
+    let kept = before - free_frames();
+    assert!(kept <= 16, "{kept} frames");
 }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::segment::Removed;
-use super::{DetachedLeaf, Locked, Node, Retired, Taken};
+use super::{DetachedLeaf, Locked, Node, Registration, Retired, Taken};
 use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::object::rmap::ReverseOps;
 use crate::order::Leaf;
@@ -244,6 +244,8 @@ pub struct Gather<'g> {
     entries: ArrayVec<Taken, 64>,
     leaves: ArrayVec<DetachedLeaf<'g>, 16>,
     pub removed: Removed,
+    /// Of objects in `removed`: lists that a leaf is on and need not be. No more than `removed` has.
+    left: ArrayVec<Registration, { Removed::MOST }>,
 }
 
 impl<'g> Gather<'g> {
@@ -254,6 +256,7 @@ impl<'g> Gather<'g> {
             entries: ArrayVec::new_const(),
             leaves: ArrayVec::new_const(),
             removed: Removed::new(),
+            left: ArrayVec::new_const(),
         }
     }
 
@@ -275,6 +278,17 @@ impl<'g> Gather<'g> {
     pub fn add_page(&mut self, page: Taken) {
         let fits = self.entries.try_push(page);
         debug_assert!(fits.is_ok());
+    }
+
+    /// Segments of `leaf` were cut out, those in `removed` after the first `known`: after the flush the leaf goes off the lists of objects that it names
+    /// no more. Another thread that took pages of such an object out of this leaf has the object among its own `removed` until it has flushed.
+    #[inline]
+    pub fn leave_unnamed(&mut self, leaf: &mut Locked<'_>, known: usize) {
+        for object in self.removed.objects_after(known) {
+            let Some(registration) = leaf.take_unnamed(object) else { continue };
+            let fits = self.left.try_push(registration);
+            debug_assert!(fits.is_ok(), "more lists than objects that were cut out");
+        }
     }
 
     /// The space's views do not link to `leaf` any more either; the space leaves it after the flush. If there is no room, never: the caller
@@ -300,13 +314,16 @@ impl<'g> Gather<'g> {
                 Retired::leave_leaf::<M>(leaf, proof, order);
             }
         }
+        for registration in self.left.drain(..) {
+            registration.undo(order);
+        }
         self.removed.let_go();
     }
 }
 
 impl Drop for Gather<'_> {
     fn drop(&mut self) {
-        debug_assert!(self.range.is_empty(), "gathered pages were not flushed");
+        debug_assert!(self.range.is_empty() && self.left.is_empty(), "what was gathered was not flushed");
     }
 }
 

@@ -341,12 +341,15 @@ impl Default for SegmentList {
     }
 }
 
-/// Segments cut out of a list under its lock. Dropped outside, because letting an object go may be slow. That may be before a flush: the
-/// leaves that map the object refer to it too (`Registration`), until they are left.
+/// Segments cut out of a list under its lock. Dropped outside, because letting an object go may be slow, and after the flush: nobody else may refer to
+/// the object by then, and it owns the pages that were mapped.
 #[derive(Default)]
-pub struct Removed(ArrayVec<Segment, 4>);
+pub struct Removed(ArrayVec<Segment, { Removed::MOST }>);
 
 impl Removed {
+    /// Objects' references that have a place.
+    pub const MOST: usize = 4;
+
     pub const fn new() -> Self {
         Self(ArrayVec::new_const())
     }
@@ -355,6 +358,21 @@ impl Removed {
     #[inline]
     pub fn capacity_left(&self) -> usize {
         self.0.remaining_capacity()
+    }
+
+    /// References that are there.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The objects that were cut out after the first `known`.
+    pub fn objects_after(&self, known: usize) -> impl Iterator<Item = &ObjectRef> {
+        self.0.iter().skip(known).filter_map(|segment| segment.attrs.object.as_ref())
     }
 
     /// Lets go what is there. No lock is held.

@@ -17,11 +17,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use super::segment::SegmentList;
+use super::segment::{Segment, SegmentList};
 use super::{PoolShare, Registration, Sharer};
 use crate::addr::ENTRIES;
 use crate::machine::CpuSet;
 use crate::object::ObjectRef;
+use crate::protocol::evict;
 use crate::small::SmallList;
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -92,6 +93,16 @@ impl NodeState {
 
     pub fn is_registered(&self, object: &ObjectRef) -> bool {
         self.registrations.as_slice().iter().any(|r| r.is_of(object))
+    }
+
+    /// Where the leaf is on `object`'s list, taken out, if no segment names the object any more.
+    pub(super) fn take_unnamed(&mut self, object: &ObjectRef) -> Option<Registration> {
+        let names = |s: &Segment| s.attrs.object.as_ref().is_some_and(|o| ObjectRef::ptr_eq(o, object));
+        if !evict::may_leave(self.segments.as_slice().iter().any(names)) {
+            return None;
+        }
+        let place = self.registrations.as_slice().iter().position(|r| r.is_of(object))?;
+        self.registrations.swap_remove(place)
     }
 
     /// Entries of `range` that may be other than absent.

@@ -13,6 +13,7 @@
 //!
 //! ReadSlotUnderLeaf: a page is mapped only from a slot read under the leaf's lock ([`Slot::frame_for`] wants to see it).
 //! RegisterBeforeMap: a leaf is on the object's list before the first entry for the object (`evict.first`).
+//! A leaf goes off the list when its last segment of the object is gone (`evict.named`), after the flush of what was cleared with it.
 //! MatchBeforeClear: a visit clears only entries that show the frame that it looks for (`evict.match`).
 //!
 //! - A fault whose lock came before the visit's: the visit finds its entry. After it: the lock orders the tag before its reading.
@@ -125,6 +126,13 @@ pub fn register<R>(add: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn registers_first(is_registered: bool) -> bool {
     !is_registered && step("evict.first")
+}
+
+/// May a leaf that is locked go off an object's list? `named`: a segment of it names the object, so a fault maps pages of it without looking for the list. It
+/// goes when what was taken out of it is flushed: until then nobody else keeps the object.
+#[inline]
+pub fn may_leave(named: bool) -> bool {
+    !named || !step("evict.named")
 }
 
 /// Does the entry show the frame as an object's page?

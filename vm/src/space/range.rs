@@ -325,7 +325,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 Ok(upto) => upto,
                 Err(lack) => {
                     drop(locked);
-                    lack.end(node, gather, order)?;
+                    lack.end(space, node, gather, order)?;
                     continue;
                 }
             };
@@ -374,7 +374,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 Ok(upto) => range.end = upto,
                 Err(lack) => {
                     drop(locked);
-                    lack.end(leaf, gather, order)?;
+                    lack.end(space, leaf, gather, order)?;
                     continue;
                 }
             }
@@ -389,7 +389,9 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             } else {
                 op.entries(&mut locked, range.clone(), gather);
             }
+            let known = gather.removed.len();
             op.segments(&mut locked, range.start..upto, gather);
+            gather.leave_unnamed(&mut locked, known);
             drop(locked);
             if gather.is_full() {
                 gather.finish::<M>(&space.tlb, order);
@@ -439,10 +441,16 @@ enum Lack {
 
 impl Lack {
     /// Makes the capacity. The node is not locked.
-    fn end(self, node: &Node, gather: &mut Gather<'_>, order: &mut Order<'_>) -> Result<(), VmError> {
+    fn end<M: Machine>(
+        self,
+        space: &Space<M>,
+        node: &Node,
+        gather: &mut Gather<'_>,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         match self {
             Lack::Removed => {
-                gather.removed.let_go();
+                gather.finish::<M>(&space.tlb, order);
                 Ok(())
             }
             Lack::Segments => make_capacity(node, order),

@@ -129,6 +129,62 @@ model! { mapped_first (5)
 
 model! { mapped_again (5) breaks if_nobody_visits_the_leaves: "evict.visit" }
 
+impl World {
+    /// Takes the page out of the leaf, which has another segment of the object (`named`) or none.
+    fn unmap(&self, named: bool) {
+        let mut locked = self.lock();
+        locked.exchange(0, Entry::ABSENT);
+        let leaves = evict::may_leave(named);
+        *locked.state &= !leaves;
+        drop(locked);
+        // Here the space flushes.
+        if leaves {
+            *self.listed.lock().unwrap() = false;
+        }
+    }
+}
+
+/// A part of what the leaf maps is unmapped while the page is taken away, and then the rest touched.
+fn unmapped_in_part() {
+    let world = World::new(object_page(), true);
+    in_turn(
+        &world,
+        |world| world.evict(forget),
+        |world| {
+            world.unmap(true);
+            let locked = world.lock();
+            if let Some(frame) = world.slot.frame_for(&locked) {
+                leaf::fill(&world.leaf.cells[0], Entry::page::<Format>(frame, Prot::READ, false));
+            }
+        },
+    );
+    assert!(walk(&world.leaf.cells[0]).is_absent(), "a freed frame is mapped");
+}
+
+model! { unmapped_in_part (5)
+    breaks if_it_leaves_a_list_that_it_needs: "evict.named"
+    breaks if_nobody_visits_the_leaves: "evict.visit"
+}
+
+/// All of it is unmapped, and mapped again.
+fn unmapped_whole() {
+    let world = World::new(object_page(), true);
+    in_turn(
+        &world,
+        |world| world.evict(forget),
+        |world| {
+            world.unmap(false);
+            world.map();
+        },
+    );
+    assert!(walk(&world.leaf.cells[0]).is_absent(), "a freed frame is mapped");
+}
+
+model! { unmapped_whole (5)
+    breaks if_the_leaf_maps_before_it_is_listed: "evict.first"
+    breaks if_nobody_visits_the_leaves: "evict.visit"
+}
+
 /// The file is made shorter while a private copy of the page is made.
 fn copied() {
     let world = World::new(Entry::ABSENT, true);

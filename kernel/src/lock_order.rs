@@ -252,8 +252,6 @@ sync::lock_order! {
     level CorePattern;
     /// The threads that a core dump tells of.
     level CoreDump;
-    /// The names of this host and its domain.
-    level HostName;
     /// The state of the random number generator.
     level RandomPool;
 

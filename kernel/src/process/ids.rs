@@ -120,6 +120,11 @@ per_cpu! {
     static LOCAL: LocalCell<Local> = LocalCell::new(Local { block: NONE, next: BLOCK, fresh: 0..0, retired: Queue::new(), allowed: 0 });
 }
 
+/// How many numbers are in use: threads, and groups and sessions whose first process is gone.
+pub fn live() -> u64 {
+    LIVE.sum()
+}
+
 fn block(index: u32) -> Option<&'static Block> {
     if index >= BLOCKS {
         return None;

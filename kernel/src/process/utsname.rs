@@ -1,11 +1,8 @@
-//! What the system is called (uname(2)): names that are set, and the kernel's own. One for all processes.
+//! What the system is called (uname(2)): names that are set, and the kernel's own. One for all processes. Who asks takes no lock (RCU).
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
-use crate::lock_order as level;
-use sync::{SpinLock, lock_class};
-
-lock_class! { static HOST_NAME: LockClass = ("host name", level::HostName); }
+use sync::rcu::{self, RcuArc, RcuHead};
 
 /// Bytes of a name, with the NUL (__NEW_UTS_LEN and one).
 pub const LENGTH: usize = 65;
@@ -19,9 +16,17 @@ pub const RELEASE: &str = "6.12.0-darter";
 pub const RELEASE_26: &str = "2.6.72-darter";
 pub const VERSION: &str = concat!("#1 SMP Darter ", env!("CARGO_PKG_VERSION"));
 
-/// Host and domain name.
-static NAMES: SpinLock<(Name, Name), level::HostName> =
-    SpinLock::new((padded(b"darter"), padded(b"(none)")), &HOST_NAME);
+/// A name that was set.
+struct Set {
+    name: Name,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Set);
+
+/// Nothing: as at the boot.
+static HOST: RcuArc<Set> = RcuArc::empty();
+static DOMAIN: RcuArc<Set> = RcuArc::empty();
 
 /// `text` with NULs behind it; what does not fit is cut off.
 #[expect(clippy::arithmetic_side_effects, reason = "the array ends the loop")]
@@ -37,26 +42,31 @@ pub const fn padded(text: &[u8]) -> Name {
 
 /// The host name and the domain name.
 pub fn names() -> (Name, Name) {
-    *NAMES.lock()
+    let read = rcu::read();
+    let now =
+        |name: &RcuArc<Set>, first: &[u8]| name.load(&read).map_or_else(|| padded(first), |set| set.name);
+    (now(&HOST, b"darter"), now(&DOMAIN, b"(none)"))
 }
 
 /// Sets the host name. The caller has checked permissions.
 ///
 /// # Errors
-/// EINVAL: it is too long.
+/// EINVAL: it is too long. ENOMEM.
 pub fn set_host_name(text: &[u8]) -> Result {
-    let name = checked(text)?;
-    NAMES.lock().0 = name;
-    Ok(())
+    set(&HOST, text)
 }
 
 /// Sets the domain name. The caller has checked permissions.
 ///
 /// # Errors
-/// EINVAL: it is too long.
+/// EINVAL: it is too long. ENOMEM.
 pub fn set_domain_name(text: &[u8]) -> Result {
+    set(&DOMAIN, text)
+}
+
+fn set(what: &RcuArc<Set>, text: &[u8]) -> Result {
     let name = checked(text)?;
-    NAMES.lock().1 = name;
+    what.swap(Some(sync::try_arc(Set { name, rcu: RcuHead::new() })?));
     Ok(())
 }
 

@@ -7,9 +7,9 @@
 //! LockOrder: bucket → run queue; two buckets (requeue) in the order of their index. The word is read under the bucket's
 //! lock without faulting; a page that is not there is brought in with the lock dropped.
 
-use super::deadline::Deadline;
 use super::give_way;
 use super::task::current;
+use super::timer::Deadline;
 use super::wait::{Sleep, WaitAdapter, WaitNode, Woken, sleep_alone};
 use crate::arch;
 use crate::errno::{Errno, Result};

@@ -16,7 +16,6 @@
 //! CountLocal: waking, sleeping and switching on one CPU write only that CPU's queue and the tasks themselves.
 
 mod affinity;
-mod deadline;
 #[cfg(feature = "lockdep")]
 pub mod depth;
 pub mod futex;
@@ -34,7 +33,6 @@ mod wait;
 mod work;
 
 use crate::arch::interrupts::Interrupted;
-pub use deadline::Deadline;
 pub use pending::{Pending, run_pending};
 #[cfg(target_os = "none")]
 pub use plant::{booted, plant};
@@ -46,6 +44,7 @@ pub use switch::{
     start, yield_now,
 };
 pub use task::{Current, Task, Times, current, try_current};
+pub use timer::Deadline;
 pub use timer::{Expire, Timer, TimerSetting, forward};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 pub use work::Work;

@@ -7,10 +7,10 @@
 //! MaskBeforeRoot: `Space::switch_in` sets this CPU in the space's mask before it loads the root. Kernel threads and the
 //! idle task run on whatever root is loaded; a space that dies makes the CPUs that still have it loaded leave it.
 
-use super::deadline::Deadline;
 use super::policy::Schedule;
 use super::runqueue::{self, lock_this};
 use super::task::{self, Hardware, State, Task, current};
+use super::timer::Deadline;
 use super::wait::{Sleep, Woken};
 use super::work::Work;
 use super::{pending, timer};

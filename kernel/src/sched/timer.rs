@@ -12,7 +12,12 @@
 //!
 //! LockOrder: timer queue is innermost.
 
-use super::deadline::Deadline;
+mod deadline;
+#[cfg(test)]
+mod tests;
+
+pub use deadline::Deadline;
+
 use super::task::current;
 use super::work::Work;
 use super::{latency, runqueue};
@@ -62,9 +67,12 @@ pub struct Timer {
     soft: AtomicU64,
     /// When it goes off at the latest.
     hard: AtomicU64,
+    /// Whose tree it is on, or was; [`NO_CPU`]: it was never set.
     cpu: AtomicU32,
     action: Action,
 }
+
+const NO_CPU: u32 = u32::MAX;
 
 vm::slab_type!(Timer, "timer", Arc);
 intrusive_adapter!(TimerAdapter = Arc<Timer>: Timer { link => RBTreeAtomicLink });
@@ -129,7 +137,7 @@ impl Timer {
             link: RBTreeAtomicLink::new(),
             soft: AtomicU64::new(0),
             hard: AtomicU64::new(0),
-            cpu: AtomicU32::new(0),
+            cpu: AtomicU32::new(NO_CPU),
             action,
         }
     }
@@ -164,7 +172,11 @@ impl Timer {
 
     /// Takes the timer back; false if it was not armed, or its callback has begun.
     pub fn cancel(&self) -> bool {
-        let timers = QUEUE.of(self.cpu.load(Ordering::Relaxed));
+        let cpu = self.cpu.load(Ordering::Relaxed);
+        if cpu == NO_CPU {
+            return false;
+        }
+        let timers = QUEUE.of(cpu);
         let mut trees = timers.trees.lock();
         if !self.link.is_linked() {
             return false;
@@ -269,6 +281,3 @@ pub(super) fn start_tick() {
     timers.next_tick.store(next, Ordering::Relaxed);
     program(timers, next);
 }
-
-#[cfg(test)]
-mod tests;

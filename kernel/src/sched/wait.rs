@@ -11,11 +11,11 @@
 //!
 //! LockOrder: wait queue → run queue. Wakers call from thread context (see `pending`).
 
-use super::deadline::Deadline;
 use super::futex::FutexWait;
 use super::runqueue::Order;
 use super::switch::schedule;
 use super::task::{State, Task, current};
+use super::timer::Deadline;
 use super::work::Work;
 use crate::lock_order as level;
 use alloc::sync::Arc;

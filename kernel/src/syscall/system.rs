@@ -50,31 +50,13 @@ pub fn sys_setdomainname(from: usize, len: i32) -> Result<usize> {
 /// sysinfo(2).
 #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn sys_sysinfo(to: usize) -> Result<usize> {
-    let mut processes = 0u16;
-    process::walk_processes(|_| {
-        processes = processes.saturating_add(1);
-        true
-    });
+    let threads = process::ids::live().min(u64::from(u16::MAX));
     let page = vm::addr::PAGE_SIZE as u64;
     let (total, free) = (vm::frame::total_frames() * page, vm::frame::free_frames() * page);
     // struct sysinfo: uptime, three loads, then totalram, freeram, sharedram, bufferram, totalswap, freeswap,
     // procs (16 bits, padded), totalhigh, freehigh, mem_unit (32 bits).
-    let words: [u64; 14] = [
-        arch::time::now() / super::time::NS_PER_SEC,
-        0,
-        0,
-        0,
-        total,
-        free,
-        0,
-        0,
-        0,
-        0,
-        u64::from(processes),
-        0,
-        0,
-        1,
-    ];
+    let words: [u64; 14] =
+        [arch::time::now() / super::time::NS_PER_SEC, 0, 0, 0, total, free, 0, 0, 0, 0, threads, 0, 0, 1];
     UserPtr::<[u64; 14]>::new(to).write(&words).map(|()| 0)
 }
 

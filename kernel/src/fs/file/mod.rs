@@ -20,7 +20,6 @@ pub mod regular;
 pub mod special;
 pub mod table;
 pub mod truncate;
-mod watchers;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

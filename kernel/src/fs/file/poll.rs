@@ -1,10 +1,12 @@
 //! Readiness: queues that a file wakes, and the two kinds of waiter: a thread in read, write, poll or select, which joins
 //! for one sleep, and an epoll, which stays.
 //!
-//! Those who stay, and how many of them are told, are in [`watchers`](super::watchers).
+//! Those who stay, and how many of them are told, are in [`watchers`](watchers).
 //!
 //! Lock order: what the file holds when it wakes → `watching`, innermost.
 #![forbid(unsafe_code)]
+
+mod watchers;
 
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,11 +15,11 @@ use crate::lock_order as level;
 use sync::{SpinLock, lock_class, try_arc};
 
 use super::async_io::Place;
-use super::watchers::Watching;
 use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
 use crate::sched::{Deadline, PollSet, Sleep, WaitQueue, Woken};
+use watchers::Watching;
 
-pub use super::watchers::{Pace, Watcher};
+pub use watchers::{Pace, Watcher};
 
 lock_class! { static WATCHING: LockClass = ("poll queue", level::PollQueue); }
 

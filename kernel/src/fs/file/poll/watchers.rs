@@ -19,8 +19,8 @@ use crate::lock_order as level;
 use sync::rcu::{InParts, Parts};
 use sync::{SpinLock, TryVec, lock_class, try_box};
 
-use super::async_io::Place;
 use crate::errno::Result;
+use crate::fs::file::async_io::Place;
 use crate::sched::schedule_if_needed;
 
 lock_class! { static WATCHERS: LockClass = ("poll watchers", level::PollWatchers); }

@@ -4,8 +4,8 @@
 //! times are woken by one interrupt. Which sleeps have a slack says prctl(2), PR_SET_TIMERSLACK: those of programs, but not their timers.
 #![forbid(unsafe_code)]
 
-use super::task::current;
 use crate::arch;
+use crate::sched::task::current;
 use core::num::NonZeroU64;
 
 /// The most slack that the length of a wait alone gives, ns.

@@ -93,6 +93,10 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     }
     let last = process.alive.fetch_sub(1, Ordering::AcqRel) == 1;
     if last {
+        if process.pid() == 1 {
+            // Its last threads ended together.
+            first_process_ended(process.signals.exit_status().unwrap_or(status));
+        }
         // Two threads that ended together may each have left this to the other.
         process.set_space(None).into_iter().for_each(Space::let_go);
         release_vfork(&process);

@@ -225,7 +225,8 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
     };
     match joined {
         Ok(true) => {}
-        Ok(false) => family::add(process),
+        // CLONE_PARENT.
+        Ok(false) => family::add_sibling(process, &maker.process),
         Err(errno) => {
             process.id.withdraw_process();
             process.threads.lock().clear();
@@ -269,12 +270,15 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
 
 fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<Thread>> {
     let caller = super::current_process();
-    let (parent, parent_thread) = if request.has(abi::CLONE_PARENT) {
-        (caller.family.parent().unwrap_or_else(|| caller.clone()), caller.parent_thread())
-    } else {
-        let thread = super::current();
-        thread.note_child();
-        (caller.clone(), thread.tid())
+    // As it stands now; `family::add_sibling` asks once more, and for the thread.
+    let sibling_of = if request.has(abi::CLONE_PARENT) { caller.family.parent() } else { None };
+    let (parent, parent_thread) = match sibling_of {
+        Some(parent) => (parent, 0),
+        None => {
+            let thread = super::current();
+            thread.note_child();
+            (caller.clone(), thread.tid())
+        }
     };
     let exit_signal = if request.has(abi::CLONE_PARENT) {
         caller.exit_signal.load(Ordering::Relaxed)

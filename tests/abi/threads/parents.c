@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/prctl.h>
 
 #ifndef __WNOTHREAD
@@ -267,6 +268,94 @@ static void crowd(void)
 	say("killed %d", killed);
 }
 
+/* A subreaper whose first thread has ended: orphans come to a thread that lives, and are told of its end. */
+static pid_t orphan;
+static int ended[2];
+
+static void *adopts(void *unused)
+{
+	/* The first thread ends meanwhile. */
+	nap(100);
+	pid_t middle = must_fork();
+	if (middle == 0) {
+		pid_t pid = must_fork();
+		if (pid == 0) {
+			sigset_t set;
+			sigemptyset(&set);
+			sigaddset(&set, SIGUSR1);
+			sigprocmask(SIG_BLOCK, &set, 0);
+			receive(to_child[0]);
+			prctl(PR_SET_PDEATHSIG, SIGUSR1);
+			send(to_parent[1]);
+			receive(to_child[0]);
+			say("the orphan got %s", sent(SIGUSR1, 1));
+			_exit(8);
+		}
+		write(within[1], &pid, sizeof pid);
+		_exit(0);
+	}
+	wait_for(middle);
+	read(within[0], &orphan, sizeof orphan);
+	wait_in("adopted, by number", orphan, __WNOTHREAD | WNOHANG);
+	wait_in("adopted, any", -1, __WNOTHREAD | WNOHANG);
+	send(to_child[1]);
+	receive(to_parent[0]);
+	send(ended[1]);
+	return unused;
+}
+
+static void *stays(void *unused)
+{
+	receive(ended[0]);
+	nap(20);
+	wait_in("left to the other", orphan, __WNOTHREAD | WNOHANG);
+	send(to_child[1]);
+	say("then: %s", status_text(wait_for(orphan)));
+	_exit(0);
+	return unused;
+}
+
+/* A sibling made by CLONE_PARENT belongs to the thread that its maker belongs to by then. */
+static pid_t sibling;
+static void *has_two(void *unused)
+{
+	mine = must_fork();
+	if (mine == 0) {
+		receive(to_child[0]);
+		pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT, 0, 0, 0, 0);
+		if (pid == 0)
+			_exit(9);
+		write(within[1], &pid, sizeof pid);
+		_exit(4);
+	}
+	return unused;
+}
+
+static void adopted(void)
+{
+	section("a subreaper whose first thread has ended");
+	pipe(ended);
+	pid_t pid = must_fork();
+	if (pid == 0) {
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+		pthread_t thread;
+		pthread_create(&thread, 0, adopts, 0);
+		pthread_create(&thread, 0, stays, 0);
+		syscall(SYS_exit, 0);
+	}
+	say("%s", status_text(wait_for(pid)));
+	section("a sibling of one that was left to another thread");
+	pthread_t thread;
+	pthread_create(&thread, 0, has_two, 0);
+	pthread_join(thread, 0);
+	be_alone();
+	send(to_child[1]);
+	read(within[0], &sibling, sizeof sibling);
+	wait_in("its maker", mine, __WNOTHREAD);
+	wait_in("the sibling", sibling, __WNOTHREAD | __WALL);
+	wait_in("and then", -1, __WNOTHREAD | __WALL);
+}
+
 int main(int count, char **arguments)
 {
 	setvbuf(stdout, 0, _IONBF, 0);
@@ -283,5 +372,6 @@ int main(int count, char **arguments)
 	own();
 	executed();
 	crowd();
+	adopted();
 	return 0;
 }

@@ -1,13 +1,13 @@
 //! Parents and children.
 //!
 //! A child's birth, death and stopping are published under its parent's `children` lock. When a parent exits, its children get a
-//! new parent, the reaper. A child first names the reaper as its parent and is then put on the reaper's list. A child that dies in
-//! between stays a zombie, and whoever puts it on the list tells the reaper.
+//! new parent, the reaper. A child first names the reaper as its parent and is then put on the reaper's list, as a child of one of its threads that
+//! live. A child that dies in between stays a zombie, and whoever puts it on the list tells the reaper.
 //!
 //! Nobody looks at children that are not concerned: `children` keeps those apart for which a parent can wait, and a child leaves without being
 //! looked for.
 //!
-//! LockOrder: `children` → `parent` of a child, the signals of the process. Never two `children` locks at once.
+//! LockOrder: `children` → `parent` of a child, the signals of the process, `threads`. Never two `children` locks at once.
 #![forbid(unsafe_code)]
 
 mod children;
@@ -17,6 +17,7 @@ pub mod wait;
 pub use children::Children;
 pub use threads::{leave_children, rename_thread};
 
+use super::list::NOBODY;
 use super::{Pid, Process, credentials, ids, session, signal};
 use crate::lock_order as level;
 use crate::sched::{self, WaitQueue};
@@ -68,6 +69,7 @@ impl Family {
         self.parent.lock().clone()
     }
 
+    /// The new parent's thread is named once the child is on its list.
     fn set_parent(
         &self,
         parent: Option<Arc<Process>>,
@@ -75,7 +77,7 @@ impl Family {
     ) {
         let pid = parent.as_ref().map_or(0, |p| p.pid());
         self.parent_pid.store(pid, Ordering::Relaxed);
-        self.parent_thread.store(pid, Ordering::Relaxed);
+        self.parent_thread.store(NOBODY, Ordering::Relaxed);
         let old = core::mem::replace(&mut *self.parent.lock_in(order), parent);
         drop(old);
     }
@@ -88,20 +90,56 @@ impl Family {
 /// `child`, which names its parent and is on no list, becomes its parent's child. If that has ended, its reaper's.
 pub fn add(child: &Arc<Process>) {
     loop {
-        let added = with_parent(child, |parent, children, order| {
-            if !children.add(child) {
-                child.family.set_parent(find_reaper(parent), order);
-                return None;
-            }
-            // One that died while it changed parents is found here.
-            let ended = child.is_zombie().then(|| end(parent, child, children));
-            Some(ended.map(|end| (parent.clone(), end)))
-        });
-        match added {
+        match with_parent(child, |parent, children, order| join(child, parent, children, order)) {
             Some(None) => {}
-            Some(Some(Some((parent, end)))) => return tell_end(&parent, child, end),
-            Some(Some(None)) | None => return,
+            Some(Some(joined)) => return tell_early_end(child, joined),
+            None => return,
         }
+    }
+}
+
+/// `child`, which is on no list, becomes a child of the parent that `maker` has now (CLONE_PARENT), and of the same thread.
+pub fn add_sibling(child: &Arc<Process>, maker: &Process) {
+    let joined = with_parent(maker, |parent, children, order| {
+        child.family.set_parent(Some(parent.clone()), order);
+        child.family.parent_thread.store(maker.parent_thread(), Ordering::Relaxed);
+        child.exit_signal.store(maker.exit_signal.load(Ordering::Relaxed), Ordering::Relaxed);
+        join(child, parent, children, order)
+    });
+    match joined.flatten() {
+        Some(joined) => tell_early_end(child, joined),
+        None => add(child),
+    }
+}
+
+/// The parent that a child has come to, and what became of the child if it had ended before.
+type Joined = (Arc<Process>, Option<End>);
+
+/// Puts `child` on the list of `parent`, whom it names. One that belongs to no thread yet goes to one that lives. None: `parent` ends, and the child
+/// names the reaper instead.
+fn join(
+    child: &Process,
+    parent: &Arc<Process>,
+    children: &mut Children,
+    order: &mut Order<'_>,
+) -> Option<Joined> {
+    let mut has_thread = child.parent_thread() != NOBODY;
+    if !has_thread && let Some(heir) = threads::find_heir(parent) {
+        child.family.parent_thread.store(heir, Ordering::Relaxed);
+        has_thread = true;
+    }
+    // The first process has no reaper.
+    if !(has_thread || parent.pid() == 1) || !children.add(child) {
+        child.family.set_parent(find_reaper(parent), order);
+        return None;
+    }
+    // One that died while it changed parents is found here.
+    Some((parent.clone(), child.is_zombie().then(|| end(parent, child, children))))
+}
+
+fn tell_early_end(child: &Arc<Process>, (parent, ended): Joined) {
+    if let Some(end) = ended {
+        tell_end(&parent, child, end);
     }
 }
 
@@ -186,10 +224,10 @@ pub fn reparent_children(process: &Arc<Process>) {
                 break;
             };
             orphan.family.set_parent(Some(reaper.clone()), order);
+            orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
             orphan
         };
         orphan.tell_death_of_parent();
-        orphan.exit_signal.store(linux_raw_sys::general::SIGCHLD, Ordering::Relaxed);
         add(&orphan);
         if signal::any_stopped() {
             session::tell_orphaned(&orphan, process, None);
@@ -218,7 +256,8 @@ fn find_reaper(process: &Arc<Process>) -> Option<Arc<Process>> {
     }
     let mut ancestor = process.family.parent();
     while let Some(candidate) = ancestor {
-        if candidate.pid() == 1 || (candidate.subreaper.load(Ordering::Relaxed) && !candidate.is_zombie()) {
+        let reaps = candidate.subreaper.load(Ordering::Relaxed) && threads::has_living(&candidate);
+        if candidate.pid() == 1 || reaps {
             return Some(candidate);
         }
         ancestor = candidate.family.parent();

@@ -69,7 +69,7 @@ pub fn leave_children(thread: &Thread) {
     }
     loop {
         let Some(heir) = find_heir(process) else { return };
-        let (told, all) = pass_on(process, thread.tid(), heir.tid());
+        let (told, all) = pass_on(process, thread.tid(), heir);
         for child in &told {
             child.tell_death_of_parent();
         }
@@ -82,18 +82,24 @@ pub fn leave_children(thread: &Thread) {
     }
 }
 
-/// A thread of the process that has not begun to end, and will look for children when it does.
-fn find_heir(process: &Process) -> Option<Arc<Thread>> {
-    let mut heir = None;
-    process.for_each_thread(|thread| {
-        if heir.is_none() && !thread.exiting.load(SeqCst) {
-            thread.has_children.store(true, SeqCst);
-            if !thread.exiting.load(SeqCst) {
-                heir = Some(thread.clone());
-            }
+/// The first thread of the process that has not begun to end, and will look for children when it does. Children are given to it under the lock of its
+/// process's children, which it takes when it looks.
+pub(super) fn find_heir(process: &Process) -> Option<Pid> {
+    let heirs = |thread: &&Arc<Thread>| {
+        if thread.exiting.load(SeqCst) {
+            return false;
         }
-    });
-    heir
+        if !thread.has_children.load(SeqCst) {
+            thread.has_children.store(true, SeqCst);
+        }
+        !thread.exiting.load(SeqCst)
+    };
+    process.threads.lock().iter().find(heirs).map(|heir| heir.tid())
+}
+
+/// Has it a thread that has not begun to end?
+pub(super) fn has_living(process: &Process) -> bool {
+    process.threads.lock().iter().any(|thread| !thread.exiting.load(SeqCst))
 }
 
 /// Children of thread `from` become those of thread `to`: all (true), or so many that `AT_ONCE` of them may want to be told.

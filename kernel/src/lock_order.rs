@@ -133,12 +133,12 @@ sync::lock_order! {
     /// A directory's names. Nested: the upper one first, two that are not above each other by address, and under them the one that is
     /// removed or replaced.
     level Directory;
+    /// A file of /proc: its text. Its holder looks into processes and their epolls, and copies the text to the reader.
+    level ProcContent;
     /// The graph of epolls that watch each other changes or is walked.
     level EpollNesting;
     /// An epoll's list of interests. Its holder asks the files of the list whether they are ready.
     level EpollInterests;
-    /// A file of /proc: its text. Its holder looks into processes, and copies the text to the reader.
-    level ProcContent;
     /// Writes, truncations and the like of one inode. Its holder changes the inode's object.
     level InodeWrite;
     /// A fifo's pipe, while it is looked up or made.

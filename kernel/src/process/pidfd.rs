@@ -12,8 +12,11 @@ use crate::fs::anon;
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::any::Any;
+use core::fmt::Write;
 use once_cell::race::OnceBox;
+use sync::heap::Text;
 use sync::{try_arc, try_box};
 
 /// A process's side of it.
@@ -89,6 +92,11 @@ impl FileOps for PidFile {
             Some(process) if process.is_zombie() => poll::IN | poll::RDNORM,
             Some(_) => 0,
         }
+    }
+
+    fn tell(&self, _: &File, out: &mut Vec<u8>) -> Result {
+        let number = self.process().map_or(-1, |_| i64::from(self.pid));
+        write!(Text(out), "Pid:\t{number}\nNSpid:\t{number}\n").map_err(|_| Errno::ENOMEM)
     }
 
     fn as_any(&self) -> &dyn Any {

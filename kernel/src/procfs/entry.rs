@@ -42,6 +42,7 @@ pub enum WhatOf {
     Inner(MakeOf),
     Link(MakeOf, LinkTo),
     Fds,
+    FdInfos,
     Tasks,
 }
 

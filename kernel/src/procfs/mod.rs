@@ -9,6 +9,7 @@
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod descriptors;
 mod entry;
 mod general;
 mod latency;

@@ -59,6 +59,7 @@ pub static PROCESS: &[Of] = &[
     inner("environ", 0o400, files::environ),
     Of { name: "exe", mode: 0o777, what: WhatOf::Link(files::exe, LinkTo::Exe) },
     Of { name: "fd", mode: 0o500, what: WhatOf::Fds },
+    Of { name: "fdinfo", mode: 0o555, what: WhatOf::FdInfos },
     of("limits", 0o444, files::limits),
     inner("maps", 0o444, maps::maps),
     of("mountinfo", 0o444, files::mountinfo),

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use sync::{TryVec, try_box};
 
+use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, process as files, status};
@@ -14,7 +15,7 @@ use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::FileTable;
 use crate::fs::caller;
 use crate::fs::file::describe;
-use crate::fs::file::{File, FileOps, OpenFlags, Place};
+use crate::fs::file::{FileOps, OpenFlags, Place};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
@@ -38,14 +39,16 @@ enum Node {
     LinkOf(Who, MakeOf, LinkTo),
     Fds(Who),
     Fd(Who, i32),
+    FdInfos(Who),
+    FdInfo(Who, i32),
 }
 
 /// Whom a file of /proc/PID is about: a process, and a thread of it or (`tid` 0) its first. A number is used again when its process is gone, so
 /// when the process began belongs to its name: an open file never comes to show another process.
 #[derive(Clone, Copy)]
-struct Who {
-    pid: u32,
-    tid: u32,
+pub(super) struct Who {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
     began: u64,
 }
 
@@ -65,7 +68,7 @@ impl Who {
     }
 
     /// The process and the thread.
-    fn find(self) -> Result<(Arc<Process>, Arc<Thread>)> {
+    pub(super) fn find(self) -> Result<(Arc<Process>, Arc<Thread>)> {
         let process = self.process().ok_or(ESRCH)?;
         let thread = if self.tid == 0 { process.leader() } else { process.thread(self.tid) };
         let thread = thread.ok_or(ESRCH)?;
@@ -75,7 +78,7 @@ impl Who {
 
 /// First of the numbers of processes' inodes; fixed ones lie below.
 const PER_PROCESS: u64 = 1 << 32;
-const PER_NAME: u64 = 1 << 40;
+pub(super) const PER_NAME: u64 = 1 << 40;
 
 fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 };
@@ -108,7 +111,7 @@ fn find_fixed(device: u64, base: u64, list: &'static [Entry], name: &[u8]) -> Re
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of processes and names are small")]
-fn number_of(pid: u32, tid: u32, name: u64) -> u64 {
+pub(super) fn number_of(pid: u32, tid: u32, name: u64) -> u64 {
     PER_PROCESS + u64::from(if tid == 0 { pid } else { tid }) + name * PER_NAME
 }
 
@@ -123,30 +126,6 @@ fn parse(name: &[u8]) -> Option<u32> {
 /// May the caller look into the process (its memory, its files)?
 fn check_access(process: &Process) -> Result {
     if access::may_inspect(&caller::current(), process, By::FsIds) { Ok(()) } else { Err(EACCES) }
-}
-
-/// A number as text, on the stack.
-struct Decimal([u8; 10], usize);
-
-impl Decimal {
-    #[expect(clippy::arithmetic_side_effects, reason = "ten digits hold every number")]
-    fn new(mut n: u32) -> Self {
-        let mut text = Decimal([0; 10], 10);
-        loop {
-            text.1 -= 1;
-            if let Some(slot) = text.0.get_mut(text.1) {
-                *slot = b'0' + (n % 10) as u8;
-            }
-            n /= 10;
-            if n == 0 || text.1 == 0 {
-                return text;
-            }
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.0.get(self.1..).unwrap_or(&[])
-    }
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
@@ -171,7 +150,7 @@ fn list_fixed(
 }
 
 /// Where numbers begin in a listing that names come before: position `NUMBERS + n` is at or after number n.
-const NUMBERS: u64 = 1 << 20;
+pub(super) const NUMBERS: u64 = 1 << 20;
 
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of processes are small")]
 fn list_numbers(
@@ -190,25 +169,6 @@ fn list_numbers(
     }
 }
 
-#[expect(clippy::arithmetic_side_effects, reason = "numbers of descriptors are small")]
-fn list_descriptors(files: &FileTable, who: Who, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) {
-    let mut from = position.saturating_sub(NUMBERS) as usize;
-    while let Some(fd) = files.next_used(from) {
-        let n = fd.cast_unsigned();
-        from = n as usize + 1;
-        let (name, next) = (Decimal::new(n), NUMBERS + u64::from(n) + 1);
-        let entry = DirEntry { name: name.bytes(), number: fd_number(who, fd), kind: Kind::Symlink, next };
-        if !emit(&entry) || crate::sched::give_way() {
-            return;
-        }
-    }
-}
-
-/// The open file that a thread's descriptor refers to.
-fn file_of(thread: &Thread, fd: i32) -> Result<Arc<File>> {
-    thread.with_files(|files| files.get(fd)).ok_or(ENOENT)?.map_err(|_| ENOENT)
-}
-
 impl Node {
     #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
     fn lookup_in_process(device: u64, who: Who, name: &[u8]) -> Result<Arc<Inode>> {
@@ -222,6 +182,7 @@ impl Node {
             }
             WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
             WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(who)),
+            WhatOf::FdInfos => make(device, number, Kind::Directory, entry.mode, Node::FdInfos(who)),
             WhatOf::Tasks if who.tid != 0 => Err(ENOENT),
             WhatOf::Tasks => make(device, number, Kind::Directory, entry.mode, Node::Tasks(who)),
         }
@@ -234,16 +195,12 @@ impl Node {
             | Node::TextOf(who, ..)
             | Node::LinkOf(who, ..)
             | Node::Fds(who)
-            | Node::Fd(who, ..) => who.process(),
+            | Node::Fd(who, ..)
+            | Node::FdInfos(who)
+            | Node::FdInfo(who, ..) => who.process(),
             _ => None,
         }
     }
-}
-
-/// A descriptor's inode number leaves room for all descriptors.
-#[expect(clippy::arithmetic_side_effects, reason = "descriptors are below 2^31")]
-fn fd_number(who: Who, fd: i32) -> u64 {
-    number_of(who.pid, who.tid, 64) + (u64::from(fd.cast_unsigned()) + 1) * PER_NAME
 }
 
 impl InodeOps for Node {
@@ -265,14 +222,17 @@ impl InodeOps for Node {
                 let number = number_of(who.pid, tid, 512);
                 make(device, number, Kind::Directory, 0o555, Node::Process(Who { tid, ..who }))
             }
-            Node::Fds(who) => {
+            Node::Fds(who) | Node::FdInfos(who) => {
                 let fd = parse(name).and_then(|n| i32::try_from(n).ok()).ok_or(ENOENT)?;
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_access(&process)?;
                 let file = file_of(&thread, fd)?;
+                if let Node::FdInfos(_) = self {
+                    return make(device, inode_of_info(who, fd), Kind::Regular, 0o444, Node::FdInfo(who, fd));
+                }
                 let mode = if file.flags().reads() { 0o500 } else { 0 }
                     | if file.flags().writes() { 0o300 } else { 0 };
-                make(device, fd_number(who, fd), Kind::Symlink, mode, Node::Fd(who, fd))
+                make(device, inode_of_fd(who, fd), Kind::Symlink, mode, Node::Fd(who, fd))
             }
             _ => Err(ENOENT),
         }
@@ -331,7 +291,7 @@ impl InodeOps for Node {
                         WhatOf::Text(_) | WhatOf::Inner(_) => Kind::Regular,
                         WhatOf::Link(..) => Kind::Symlink,
                         WhatOf::Tasks if who.tid != 0 => continue,
-                        WhatOf::Fds | WhatOf::Tasks => Kind::Directory,
+                        WhatOf::Fds | WhatOf::FdInfos | WhatOf::Tasks => Kind::Directory,
                     };
                     let (number, next) = (number_of(who.pid, who.tid, i as u64 + 1), i as u64 + 3);
                     if !emit(&DirEntry { name: entry.name.as_bytes(), number, kind, next }) {
@@ -350,10 +310,11 @@ impl InodeOps for Node {
                 outcome?;
                 list_numbers(&mut tids, position, Kind::Directory, |tid| number_of(who.pid, tid, 512), emit);
             }
-            Node::Fds(who) => {
+            Node::Fds(who) | Node::FdInfos(who) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_access(&process)?;
-                let list = |files: &FileTable| list_descriptors(files, who, position, emit);
+                let infos = matches!(self, Node::FdInfos(_));
+                let list = |files: &FileTable| list_descriptors(files, who, infos, position, emit);
                 thread.with_files(list).ok_or(ENOENT)?;
             }
             _ => return Err(crate::errno::ENOTDIR),
@@ -407,7 +368,7 @@ impl InodeOps for Node {
     fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
         let writable = match self {
             Node::Setting(setting) => setting.write.is_some(),
-            Node::TextOf(..) => true,
+            Node::TextOf(..) | Node::FdInfo(..) => true,
             _ => false,
         };
         if !writable && (flags.writes() || flags.contains(OpenFlags::TRUNCATE)) {
@@ -424,6 +385,8 @@ impl InodeOps for Node {
                 }
                 TextFile::open(OfProcess(who, make)).map(Some)
             }
+            Node::FdInfos(who) => check_access(&*who.process().ok_or(ENOENT)?).map(|()| None),
+            Node::FdInfo(who, fd) => TextFile::open(InfoOf { who, fd }).map(Some),
             _ => Ok(None),
         }
     }

@@ -2,12 +2,16 @@
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::lock_order as level;
+use sync::heap::Text;
 use sync::{SpinLock, lock_class, try_box};
 
-use crate::errno::{EAGAIN, EFAULT, EINVAL, Result};
+use crate::errno::{EAGAIN, EFAULT, EINVAL, ENOMEM, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
@@ -17,11 +21,17 @@ lock_class! { static EVENT: LockClass = ("eventfd", level::Eventfd); }
 struct Event {
     count: SpinLock<u64, level::Eventfd>,
     semaphore: bool,
+    /// Which one it is, for /proc/PID/fdinfo.
+    id: u32,
     changed: PollQueue,
 }
 
+/// How many were made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
 pub fn try_new(count: u64, semaphore: bool, flags: OpenFlags) -> Result<Arc<File>> {
-    let event = Event { count: SpinLock::new(count, &EVENT), semaphore, changed: PollQueue::new() };
+    let id = MADE.fetch_add(1, Relaxed) & i32::MAX.cast_unsigned();
+    let event = Event { count: SpinLock::new(count, &EVENT), semaphore, id, changed: PollQueue::new() };
     let inode = super::nameless()?;
     File::try_anonymous(inode, "anon_inode:[eventfd]", try_box(event)?, flags | OpenFlags::READ_WRITE)
 }
@@ -110,6 +120,15 @@ impl FileOps for Event {
 
     fn ignores_seek(&self) -> bool {
         true
+    }
+
+    fn tell(&self, _: &File, out: &mut Vec<u8>) -> Result {
+        let (count, id, semaphore) = (*self.count.lock(), self.id, u8::from(self.semaphore));
+        let written = write!(
+            Text(out),
+            "eventfd-count: {count:16x}\neventfd-id: {id}\neventfd-semaphore: {semaphore}\n"
+        );
+        written.map_err(|_| ENOMEM)
     }
 
     fn as_any(&self) -> &dyn Any {

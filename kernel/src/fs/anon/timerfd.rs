@@ -7,13 +7,16 @@
 #![forbid(unsafe_code)]
 
 use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::any::Any;
+use core::fmt::Write;
 
 use crate::lock_order as level;
+use sync::heap::Text;
 use sync::{SpinLock, lock_class, try_arc, try_box};
 
 use crate::arch::time;
-use crate::errno::{EAGAIN, ECANCELED, EINVAL, Result};
+use crate::errno::{EAGAIN, ECANCELED, EINVAL, ENOMEM, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
@@ -36,12 +39,23 @@ struct State {
     /// The wall clock was set and the timer's owner wants to know: the next read says so.
     wants_cancel: bool,
     cancelled: bool,
+    /// As it was set last: bits of timerfd_settime.
+    how: u32,
 }
 
 impl State {
     fn arm(&self) {
         if let Some(timer) = &self.timer {
             timer.arm(self.next);
+        }
+    }
+
+    /// How long until it goes off; 0: not set, or it has gone off.
+    fn left(&self) -> u64 {
+        match self.next {
+            0 => 0,
+            _ if self.expired => 0,
+            next => next.saturating_sub(time::now()).max(1),
         }
     }
 
@@ -61,6 +75,8 @@ impl State {
 struct Core {
     /// It goes by the wall clock.
     wall: bool,
+    /// The clock it was made with, by its number.
+    clock: i32,
     state: SpinLock<State, level::Timerfd>,
     ready: PollQueue,
 }
@@ -82,13 +98,13 @@ impl Expire for Core {
 }
 
 impl TimerFile {
-    /// A timer that is not set. `wall`: absolute times are on the wall clock.
+    /// A timer of `clock` that is not set. `wall`: absolute times are on the wall clock.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn try_new(wall: bool, flags: OpenFlags) -> Result<Arc<File>> {
+    pub fn try_new(clock: i32, wall: bool, flags: OpenFlags) -> Result<Arc<File>> {
         let state = SpinLock::new(State::default(), &TIMERFD);
-        let core = try_arc(Core { wall, state, ready: PollQueue::new() })?;
+        let core = try_arc(Core { wall, clock, state, ready: PollQueue::new() })?;
         let owner: Weak<dyn Expire> = Arc::downgrade(&core) as _;
         core.state.lock().timer = Some(try_arc(Timer::of(owner))?);
         let inode = super::nameless()?;
@@ -98,12 +114,7 @@ impl TimerFile {
 
     fn setting(state: &mut State) -> TimerSetting {
         state.catch_up();
-        let value = match state.next {
-            0 => 0,
-            _ if state.expired => 0,
-            next => next.saturating_sub(time::now()).max(1),
-        };
-        TimerSetting { interval: state.interval, value }
+        TimerSetting { interval: state.interval, value: state.left() }
     }
 
     /// timerfd_gettime(2).
@@ -131,6 +142,7 @@ impl TimerFile {
             next,
             wall,
             interval: to.interval,
+            how: u32::from(absolute) | u32::from(cancel_on_set) << 1,
             wants_cancel: absolute && self.0.wall && cancel_on_set,
             ..State::default()
         };
@@ -215,6 +227,24 @@ impl FileOps for TimerFile {
 
     fn ignores_seek(&self) -> bool {
         true
+    }
+
+    fn tell(&self, _: &File, out: &mut Vec<u8>) -> Result {
+        const SECOND: u64 = 1_000_000_000;
+        let (ticks, how, left, interval) = {
+            let state = self.0.state.lock();
+            (state.ticks, state.how, state.left(), state.interval)
+        };
+        let written = write!(
+            Text(out),
+            "clockid: {}\nticks: {ticks}\nsettime flags: 0{how:o}\nit_value: ({}, {})\nit_interval: ({}, {})\n",
+            self.0.clock,
+            left / SECOND,
+            left % SECOND,
+            interval / SECOND,
+            interval % SECOND,
+        );
+        written.map_err(|_| ENOMEM)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -203,6 +203,15 @@ impl File {
         OpenFlags::from_bits_retain(self.flags.load(Relaxed))
     }
 
+    /// As programs are told of them (F_GETFL): a 64-bit program's files are all "large".
+    pub fn flags_told(&self) -> OpenFlags {
+        let mut flags = self.flags();
+        flags.set(OpenFlags::ASYNC, self.is_async());
+        let large = self.path().is_some() && !flags.contains(OpenFlags::PATH);
+        flags.set(OpenFlags::LARGEFILE, large || flags.contains(OpenFlags::LARGEFILE));
+        flags
+    }
+
     /// F_SETFL.
     pub fn set_flags(&self, flags: OpenFlags) {
         let keep = self.flags().difference(OpenFlags::SETTABLE);
@@ -359,6 +368,18 @@ impl File {
         let mut position = self.position.lock();
         *position = self.ops().seek(self, offset, whence, *position)?;
         Ok(*position)
+    }
+
+    /// The position, as somebody sees it who does not wait for a long read or write: 0 while one is under way.
+    pub fn position_seen(&self) -> u64 {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            if let Some(position) = self.position.try_lock() {
+                return *position;
+            }
+            crate::sched::yield_now();
+        }
+        0
     }
 
     /// Reads for the kernel itself, whatever the file was opened for; short only at the end of the file.

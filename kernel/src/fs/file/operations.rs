@@ -8,6 +8,7 @@ use super::poll::{self, Poller};
 use crate::errno::{EINVAL, ENODEV, ENOTDIR, ENOTTY, ENXIO, EOVERFLOW, Result};
 use crate::fs::vfs::operations::DirEntry;
 use crate::lock_order as level;
+use alloc::vec::Vec;
 use core::any::Any;
 use sync::level::Held;
 use vm::ObjectRef;
@@ -100,6 +101,11 @@ pub trait FileOps: Send + Sync + Any {
     /// Pages that go with the file, about, for the choice when memory is out. Waits for nobody.
     fn held_pages(&self, _file: &File) -> u64 {
         0
+    }
+
+    /// What /proc/PID/fdinfo tells of its kind, in lines.
+    fn tell(&self, _file: &File, _out: &mut Vec<u8>) -> Result {
+        Ok(())
     }
 
     /// The last descriptor is gone.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod records;
+mod tell;
 mod tree;
 mod waits;
 
@@ -23,6 +24,7 @@ pub use self::records::{Owner, Record};
 use self::records::{Payer, Records};
 use self::waits::Waiting;
 use crate::errno::{EAGAIN, ENOLCK, ERESTARTSYS, Result};
+use crate::fs::caller;
 use crate::sched::{Sleep, WaitQueue};
 
 lock_class! { static FILE_LOCKS: LockClass = ("file locks", level::FileLocks); }
@@ -30,6 +32,8 @@ lock_class! { static FILE_LOCKS: LockClass = ("file locks", level::FileLocks); }
 #[derive(Clone, Copy)]
 struct Whole {
     holder: Owner,
+    /// Who asked for it, for /proc/PID/fdinfo.
+    process: u32,
     exclusive: bool,
 }
 
@@ -111,7 +115,9 @@ impl FileLocks {
                 if !held.whole.iter().any(|w| w.holder != me && (w.exclusive || exclusive)) {
                     match held.whole.iter_mut().find(|w| w.holder == me) {
                         Some(mine) => mine.exclusive = exclusive,
-                        None => held.whole.try_push(Whole { holder: me, exclusive })?,
+                        None => {
+                            held.whole.try_push(Whole { holder: me, process: caller::pid(), exclusive })?
+                        }
                     }
                     lists.changed(); // an exclusive lock may have become a shared one
                     return Ok(());

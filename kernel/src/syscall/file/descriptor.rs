@@ -121,11 +121,7 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
         F_DUPFD_QUERY => Ok(usize::from(Arc::ptr_eq(&file, &files.get(argument as i32)?))),
         F_GETFD => Ok(usize::from(files.close_on_exec(fd)?)),
         F_SETFD => files.set_close_on_exec(fd, argument & 1 != 0).map(|()| 0),
-        F_GETFL => {
-            // A 64-bit program's files are all "large".
-            let told = if file.is_async() { OpenFlags::ASYNC } else { OpenFlags::empty() };
-            Ok((file.flags() | large(&file) | told).bits() as usize)
-        }
+        F_GETFL => Ok(file.flags_told().bits() as usize),
         F_SETFL => {
             set_flags(fd, &file, OpenFlags::from_bits_retain(argument as u32))?;
             Ok(0)
@@ -184,11 +180,6 @@ fn set_flags(fd: i32, file: &File, flags: OpenFlags) -> Result {
     file.set_async(fd, flags.contains(OpenFlags::ASYNC))?;
     file.set_flags(flags);
     Ok(())
-}
-
-fn large(file: &File) -> OpenFlags {
-    let large = file.path().is_some() && !file.flags().contains(OpenFlags::PATH);
-    if large { OpenFlags::LARGEFILE } else { OpenFlags::empty() }
 }
 
 pub fn sys_ftruncate(fd: i32, size: i64) -> Result<usize> {

@@ -203,6 +203,7 @@ pub fn sys_timer_delete(id: i32) -> Result<usize> {
 #[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
 pub fn sys_timerfd_create(clock: i32, flags: u32) -> Result<usize> {
     let flags = OpenFlags::from_bits_retain(flags);
+    let number = clock;
     let (clock, wakes) = time_clock(clock).ok_or(Errno::EINVAL)?;
     if !(flags - OpenFlags::CLOEXEC - OpenFlags::NONBLOCK).is_empty() {
         return Err(Errno::EINVAL);
@@ -210,7 +211,8 @@ pub fn sys_timerfd_create(clock: i32, flags: u32) -> Result<usize> {
     if wakes && !caller::capable(Capability::WAKE_ALARM) {
         return Err(Errno::EPERM);
     }
-    install(|| TimerFile::try_new(clock == Clock::Wall, flags), flags.contains(OpenFlags::CLOEXEC))
+    let make = || TimerFile::try_new(number, clock == Clock::Wall, flags);
+    install(make, flags.contains(OpenFlags::CLOEXEC))
 }
 
 /// timerfd_settime(2).

@@ -7,6 +7,8 @@
 #![deny(unsafe_code)]
 
 use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::fmt::Write;
 use core::ops::Deref;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -16,10 +18,12 @@ use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adap
 
 use super::{ALWAYS, BEHAVIOUR, Core, EXCLUSIVE, Event, TURN};
 use crate::account::Charge;
-use crate::errno::Result;
+use crate::errno::{EINTR, ENOMEM, Result};
 use crate::fs::file::File;
 use crate::fs::file::poll::{Pace, Poller, Watcher};
-use crate::sched::schedule_if_needed;
+use crate::fs::vfs::device_number;
+use crate::sched::{give_way, schedule_if_needed};
+use sync::heap::Text;
 
 /// The interests of an epoll, by file and descriptor. Those whose file is closed go when as many have been added as were there.
 pub(super) struct Interests {
@@ -58,6 +62,31 @@ impl Interests {
         let first = self.tree.front_mut().remove()?;
         self.count = self.count.saturating_sub(1);
         Some(first)
+    }
+
+    /// A line of each whose file is open. Gives way, and ends at a signal that kills.
+    pub(super) fn tell(&self, out: &mut Vec<u8>) -> Result {
+        for interest in self.tree.iter() {
+            if give_way() {
+                return Err(EINTR);
+            }
+            if interest.file.is_closed() {
+                continue;
+            }
+            let inode = interest.file.inode();
+            let device = device_number::major(inode.device) << 20 | device_number::minor(inode.device);
+            let written = writeln!(
+                Text(out),
+                "tfd: {:8} events: {:8x} data: {:16x}  pos:{} ino:{:x} sdev:{device:x}",
+                interest.fd,
+                interest.events.load(SeqCst),
+                interest.data.load(SeqCst),
+                interest.file.position_seen(),
+                inode.number,
+            );
+            written.map_err(|_| ENOMEM)?;
+        }
+        Ok(())
     }
 
     /// Gives way: no lock is held but sleeping ones.

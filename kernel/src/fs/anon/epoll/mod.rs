@@ -14,6 +14,7 @@ mod nest;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::mem::{replace, take};
 use core::sync::atomic::Ordering::SeqCst;
@@ -286,6 +287,10 @@ impl FileOps for Epoll {
 
     fn ignores_seek(&self) -> bool {
         true
+    }
+
+    fn tell(&self, _: &File, out: &mut Vec<u8>) -> Result {
+        self.core.interests.lock().tell(out)
     }
 
     fn as_any(&self) -> &dyn Any {

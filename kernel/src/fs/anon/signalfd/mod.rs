@@ -9,14 +9,17 @@
 mod listeners;
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
+use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use sync::heap::Text;
 use sync::{try_arc, try_box};
 
 pub use listeners::Listeners;
 
-use crate::errno::{EAGAIN, EINVAL, Result};
+use crate::errno::{EAGAIN, EINVAL, ENOMEM, Result};
 use crate::fs::caller::{self, SignalRecord};
 use crate::fs::file::buffer::Output;
 use crate::fs::file::poll::{self, PollQueue, Poller};
@@ -91,6 +94,10 @@ impl FileOps for SignalFile {
 
     fn ignores_seek(&self) -> bool {
         true
+    }
+
+    fn tell(&self, _: &File, out: &mut Vec<u8>) -> Result {
+        writeln!(Text(out), "sigmask:\t{:016x}", self.set.load(SeqCst)).map_err(|_| ENOMEM)
     }
 
     fn as_any(&self) -> &dyn Any {

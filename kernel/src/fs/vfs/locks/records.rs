@@ -251,7 +251,7 @@ impl Records {
     }
 
     /// The owner's first lock behind `old` that begins in `around`.
-    fn own_after(&self, old: &Record, around: &Record) -> Option<Record> {
+    pub fn own_after(&self, old: &Record, around: &Record) -> Option<Record> {
         let after = self.by_owner.first_above(&(around.owner, old.end)).map(|r| r.record);
         after.filter(|r| r.owner == around.owner && r.start <= around.end)
     }

@@ -106,6 +106,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     } else {
         process.release.wake_all();
     }
+    thread.watched.wake();
     drop(thread);
     drop(process);
     sched::exit_current()

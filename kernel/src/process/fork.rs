@@ -75,8 +75,8 @@ impl CloneRequest {
         {
             return Err(Errno::EINVAL);
         }
-        // Namespaces are not there, as on a Linux without them; nor descriptors of threads.
-        if self.flags & namespaces != 0 || self.has(abi::CLONE_PIDFD) && self.has(abi::CLONE_THREAD) {
+        // Namespaces are not there, as on a Linux without them.
+        if self.flags & namespaces != 0 {
             return Err(Errno::EINVAL);
         }
         let same = self.has(abi::CLONE_PARENT_SETTID) && self.pidfd == self.parent_tid;
@@ -154,12 +154,10 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, arch::Segments::of_child(tls))?;
     rseq::inherit(&thread, &task);
     *thread.task.lock() = Arc::downgrade(&task);
-    let pidfd = if request.has(abi::CLONE_PIDFD) { Some(give_pidfd(&thread, request)?) } else { None };
-    if let Err(errno) = publish(&thread, request, start) {
-        if let Some(fd) = pidfd {
-            let _ = parent.files().close(fd);
-        }
-        return Err(errno);
+    let pidfd = if request.has(abi::CLONE_PIDFD) { Some(promise_pidfd(&thread, request)?) } else { None };
+    publish(&thread, request, start)?;
+    if let Some(promised) = pidfd {
+        promised.give();
     }
     let child = thread.process.clone();
     drop(thread);
@@ -173,9 +171,9 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
 }
 
 #[cold]
-fn give_pidfd(child: &Arc<Thread>, request: &CloneRequest) -> Result<i32> {
-    let limit = limits::limit_now(abi::RLIMIT_NOFILE);
-    pidfd::give(child, request.pidfd, usize::try_from(limit).unwrap_or(usize::MAX))
+fn promise_pidfd(child: &Arc<Thread>, request: &CloneRequest) -> Result<pidfd::Promised> {
+    let limit = usize::try_from(limits::limit_now(abi::RLIMIT_NOFILE)).unwrap_or(usize::MAX);
+    pidfd::Promised::try_new(child, request.has(abi::CLONE_THREAD), request.pidfd, limit)
 }
 
 /// What a new thread refers to.
@@ -264,6 +262,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
         has_children: AtomicBool::new(false),
+        watched: pidfd::Watched::new(),
         rcu: RcuHead::new(),
     })?)
 }

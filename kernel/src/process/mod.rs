@@ -193,6 +193,8 @@ pub struct Thread {
     pub(crate) exiting: AtomicBool,
     /// Children of its process belong to it, or did (`family::threads`).
     pub(crate) has_children: AtomicBool,
+    /// Who has a descriptor of it alone and watches that.
+    watched: pidfd::Watched,
     rcu: RcuHead,
 }
 
@@ -395,8 +397,9 @@ impl Thread {
         self.withdraw();
         credentials::count::thread_ends(self);
         let old = core::mem::replace(&mut *self.id.lock(), self.process.id.share());
-        self.tid.store(pid, Ordering::Relaxed);
+        self.tid.store(pid, Ordering::SeqCst);
         drop(old);
+        self.watched.wake();
     }
 
     /// exec: the new program has not asked for a word to be cleared; the one of the old program is, for vfork's sake.

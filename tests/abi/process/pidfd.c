@@ -81,8 +81,7 @@ static void opening(void)
 	SHOW(OPEN(0x7fffffff, 0));
 	/* A thread is no process, nor is a group without its leader. */
 	not_processes();
-	if (MISSING(OPEN(pid, O_EXCL) < 0 ? -1 : 0, EINVAL) < 0)
-		errno = 0;
+	SHOW(OPEN(pid, O_EXCL) >= 0);
 	char byte = 0;
 	SHOW(read(fd, &byte, 1));
 	SHOW(read(fd, &byte, 0));
@@ -221,8 +220,7 @@ static void sending(void)
 	int other = OPEN(pid, 0);
 	SHOW(SEND(other, SIGUSR1, &info, 0));
 	info.si_code = SI_QUEUE, info.si_signo = SIGTERM;
-	if (MISSING(SEND(other, 0, NULL, 4) == 0 || errno == ESRCH ? 0 : -1, EINVAL) < 0)
-		errno = 0;
+	SHOW(SEND(other, 0, NULL, 4));
 	pid_t stranger = must_fork();
 	if (stranger == 0) {
 		syscall(SYS_setresuid, 1000, 1000, 1000);

@@ -218,6 +218,11 @@ impl File {
         self.flags.store(keep.union(flags.intersection(OpenFlags::SETTABLE)).bits(), Relaxed);
     }
 
+    /// One of the flags that are not kept otherwise.
+    pub fn keep_flag(&self, flag: OpenFlags) {
+        self.flags.fetch_or(flag.bits(), Relaxed);
+    }
+
     pub fn nonblocking(&self) -> bool {
         self.flags().contains(OpenFlags::NONBLOCK)
     }

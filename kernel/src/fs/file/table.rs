@@ -11,19 +11,20 @@ mod chunk;
 mod image;
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::lock_order as level;
 use sync::protocol::share;
 use sync::rcu::{RcuArc, RcuRead};
-use sync::{SpinLock, lock_class, slab_arc};
+use sync::{SpinLock, TryVec, lock_class, slab_arc};
 
 use self::chunk::CHUNK;
 use self::image::{Found, Image, Share, Slot};
 use super::File;
 use crate::account::limits;
-use crate::errno::{EBADF, EMFILE, Result};
+use crate::errno::{EBADF, EBUSY, EMFILE, Result};
 use crate::fs::vfs::locks::Owner;
 
 lock_class! { static TABLE: LockClass = ("file table", level::FileTable); }
@@ -48,6 +49,14 @@ struct Change {
     /// The lowest descriptor that may be free.
     free: usize,
     origin: Origin,
+    /// Free descriptors that are promised (`reserve`). `free` stays at or below them.
+    reserved: Vec<usize>,
+}
+
+impl Change {
+    fn end_reservation(&mut self, index: usize) {
+        self.reserved.retain(|reserved| *reserved != index);
+    }
 }
 
 /// Whose share a table has.
@@ -67,7 +76,10 @@ impl FileTable {
     }
 
     fn with(image: Arc<Image>, free: usize) -> Result<Arc<FileTable>> {
-        FileTable::with_share(Share::try_new(image)?, Change { free, origin: Origin::Own })
+        FileTable::with_share(
+            Share::try_new(image)?,
+            Change { free, origin: Origin::Own, reserved: Vec::new() },
+        )
     }
 
     fn with_share(share: Arc<Share>, change: Change) -> Result<Arc<FileTable>> {
@@ -91,8 +103,10 @@ impl FileTable {
                 }
             }
         }
-        let table =
-            FileTable::with_share(share.clone(), Change { free: change.free, origin: Origin::Inherited })?;
+        let table = FileTable::with_share(
+            share.clone(),
+            Change { free: change.free, origin: Origin::Inherited, reserved: Vec::new() },
+        )?;
         share.join();
         Ok(table)
     }
@@ -178,21 +192,80 @@ impl FileTable {
         let mut change = self.change.lock();
         let limit = limit.min(most());
         let read = sync::rcu::read();
-        let index = self.image(&read).ok_or(EBADF)?.next_free(from.max(change.free), &read);
+        let index = self.next_free(from, &change, &read)?;
         if index >= limit {
             return Err(EMFILE);
         }
-        let (image, slot) = self.own(index, &mut change, &read)?;
+        self.enter(index, file, close_on_exec, &mut change, &read)?;
+        if from <= change.free && change.reserved.is_empty() {
+            change.free = index + 1;
+        }
+        Ok(index as i32)
+    }
+
+    /// The lowest descriptor at or above `from` that is free and promised to nobody.
+    #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
+    fn next_free(&self, from: usize, change: &Change, read: &RcuRead) -> Result<usize> {
+        let image = self.image(read).ok_or(EBADF)?;
+        let mut index = image.next_free(from.max(change.free), read);
+        while change.reserved.contains(&index) {
+            index = image.next_free(index + 1, read);
+        }
+        Ok(index)
+    }
+
+    #[inline]
+    fn enter(
+        &self,
+        index: usize,
+        file: Arc<File>,
+        close_on_exec: bool,
+        change: &mut Change,
+        read: &RcuRead,
+    ) -> Result {
+        let (image, slot) = self.own(index, change, read)?;
         file.add_open();
         slot.close_on_exec.store(close_on_exec, Relaxed);
         slot.file.swap(Some(file));
         if index >= CHUNK {
-            image.mark_far(index, true, &read);
+            image.mark_far(index, true, read);
         }
-        if from <= change.free {
-            change.free = index + 1;
+        Ok(())
+    }
+
+    /// The lowest free descriptor below `limit`, which is the caller's to use (`install_reserved`) or to give back (`end_reservation`). Till then nobody
+    /// finds a file there, and nobody else gets it.
+    ///
+    /// # Errors
+    /// EMFILE, ENOMEM.
+    pub fn reserve(&self, limit: usize) -> Result<i32> {
+        let mut change = self.change.lock();
+        let read = sync::rcu::read();
+        let index = self.next_free(0, &change, &read)?;
+        if index >= limit.min(most()) {
+            return Err(EMFILE);
         }
+        change.reserved.try_push(index)?;
+        self.own(index, &mut change, &read).inspect_err(|_| change.end_reservation(index))?;
         Ok(index as i32)
+    }
+
+    /// Enters `file` at a descriptor that was reserved, closed by exec.
+    ///
+    /// # Errors
+    /// ENOMEM: the descriptor is free.
+    pub fn install_reserved(&self, file: Arc<File>, fd: i32) -> Result {
+        let index = usize::try_from(fd).map_err(|_| EBADF)?;
+        let mut change = self.change.lock();
+        change.end_reservation(index);
+        self.enter(index, file, true, &mut change, &sync::rcu::read())
+    }
+
+    pub fn end_reservation(&self, fd: i32) {
+        if let Ok(index) = usize::try_from(fd) {
+            self.change.lock().end_reservation(index);
+        }
     }
 
     /// One more descriptor for `file`, as `install`. dup and F_DUPFD.
@@ -207,7 +280,7 @@ impl FileTable {
     /// One more descriptor for `file`, `fd`; closes what is there. dup2 and dup3.
     ///
     /// # Errors
-    /// EBADF: its last descriptor was closed meanwhile, or `fd` is none. ENOMEM.
+    /// EBADF: its last descriptor was closed meanwhile, or `fd` is none. EBUSY: it is promised to another. ENOMEM.
     pub fn duplicate_at(&self, file: &Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
         let _kept = file.keep_open()?;
         self.install_at(file.clone(), fd, limit, close_on_exec)
@@ -221,6 +294,9 @@ impl FileTable {
         let old = {
             let mut change = self.change.lock();
             let read = sync::rcu::read();
+            if change.reserved.contains(&index) {
+                return Err(EBUSY);
+            }
             let (image, slot) = self.own(index, &mut change, &read)?;
             file.add_open();
             slot.close_on_exec.store(close_on_exec, Relaxed);

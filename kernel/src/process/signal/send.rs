@@ -332,11 +332,11 @@ pub fn kill(pid: i32, signal: u32) -> Result {
     if signal > super::COUNT {
         return Err(Errno::EINVAL);
     }
+    let info = Info::user(signal, abi::SI_USER as i32);
     let send = |target: &Arc<Process>| {
         if !permitted(target, signal) {
             return Err(Errno::EPERM);
         }
-        let info = Info::user(signal, abi::SI_USER as i32);
         match signal {
             0 => {}
             _ if pid > 0 => {
@@ -356,10 +356,20 @@ pub fn kill(pid: i32, signal: u32) -> Result {
         i32::MIN => return Err(Errno::ESRCH),
         _ => pid.unsigned_abs(),
     };
-    // One that was sent it is enough; else the last error.
+    kill_group(group, signal, info)
+}
+
+/// Sends `info`, with signal 0 nothing, to those members of a group to whom the running thread may. One that was sent it is enough.
+///
+/// # Errors
+/// Else the last one: EPERM. ESRCH.
+pub fn kill_group(group: Pid, signal: u32, info: Info) -> Result {
     let mut result = Err(Errno::ESRCH);
     session::for_each_member(group, |p| {
-        let sent = send(p);
+        let sent = if permitted(p, signal) { Ok(()) } else { Err(Errno::EPERM) };
+        if sent.is_ok() && signal != 0 {
+            to_member(p, info);
+        }
         if result.is_err() {
             result = sent;
         }

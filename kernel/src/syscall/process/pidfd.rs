@@ -7,17 +7,20 @@ use crate::memory::user::UserPtr;
 use crate::process::access::{self, By};
 use crate::process::pidfd::PidFile;
 use crate::process::signal::{self, Info, send};
-use crate::process::{self, Process, Thread, ids, session};
+use crate::process::{self, ids, session};
 use crate::syscall::file::{file, install};
 use crate::syscall::signal::checked_info;
-use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
-/// pidfd_open(2). PIDFD_THREAD is refused: there are no descriptors of threads.
+/// PIDFD_THREAD.
+const PIDFD_THREAD: OpenFlags = OpenFlags::EXCLUSIVE;
+
+/// pidfd_open(2).
+#[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
 pub fn sys_pidfd_open(pid: i32, flags: u32) -> Result<usize> {
     let flags = OpenFlags::from_bits_retain(flags);
     let pid = u32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(Errno::EINVAL)?;
-    if !OpenFlags::NONBLOCK.contains(flags) {
+    if !(OpenFlags::NONBLOCK | PIDFD_THREAD).contains(flags) {
         return Err(Errno::EINVAL);
     }
     // A number that only a thread, a group or a session has is no process's.
@@ -25,6 +28,15 @@ pub fn sys_pidfd_open(pid: i32, flags: u32) -> Result<usize> {
         process::find_thread(pid).is_some() || ids::find_group(pid).is_some() || session::find(pid).is_some()
     };
     let none = || if is_other() { Errno::EINVAL } else { Errno::ESRCH };
+    if flags.contains(PIDFD_THREAD) {
+        let kept = flags - PIDFD_THREAD;
+        let Some(thread) = process::find_thread(pid) else {
+            // The first of a process that has exited is there until the process is waited for.
+            let process = process::find_process(pid).ok_or_else(none)?;
+            return install(|| PidFile::try_of_first(&process, kept), true);
+        };
+        return install(|| PidFile::try_of_thread(&thread, kept), true);
+    }
     let process = process::find_process(pid).ok_or_else(none)?;
     install(|| PidFile::try_new(&process, flags), true)
 }
@@ -37,22 +49,18 @@ pub(super) fn of(file: &File) -> Result<&PidFile> {
     file.downcast::<PidFile>().ok_or(Errno::EBADF)
 }
 
-/// The thread with the number of the process, unless it has exited before the others.
-fn leader_of(process: &Process) -> Option<Arc<Thread>> {
-    process.leader().filter(|thread| thread.tid() == process.pid())
-}
-
 /// pidfd_send_signal(2).
 pub fn sys_pidfd_send_signal(fd: i32, signal: u32, info: usize, flags: u32) -> Result<usize> {
     const THREAD: u32 = 1;
     const THREAD_GROUP: u32 = 2;
-    // To a group (4) is missing.
-    if !matches!(flags, 0 | THREAD | THREAD_GROUP) {
+    const PROCESS_GROUP: u32 = 4;
+    if !matches!(flags, 0 | THREAD | THREAD_GROUP | PROCESS_GROUP) {
         return Err(Errno::EINVAL);
     }
     let file = file(fd)?;
     let descriptor = of(&file)?;
-    let one = flags == THREAD;
+    let one = flags == THREAD || flags == 0 && descriptor.is_of_thread();
+    let to_group = flags == PROCESS_GROUP;
     let info = if info == 0 {
         Info::user(signal, if one { abi::SI_TKILL } else { abi::SI_USER as i32 })
     } else {
@@ -61,9 +69,23 @@ pub fn sys_pidfd_send_signal(fd: i32, signal: u32, info: usize, flags: u32) -> R
         if u32::from_ne_bytes([a, b, c, d]) != signal {
             return Err(Errno::EINVAL);
         }
-        checked_info(&bytes, signal, descriptor.pid() as i32)?
+        // To a group nobody is alone.
+        checked_info(&bytes, signal, if to_group { 0 } else { descriptor.pid() as i32 })?
     };
-    let target = descriptor.process().ok_or(Errno::ESRCH)?;
+    if to_group {
+        if !descriptor.has_group() {
+            return Err(Errno::ESRCH);
+        }
+        if signal > signal::COUNT {
+            return if ids::find_group(descriptor.pid()).is_some() {
+                Err(Errno::EINVAL)
+            } else {
+                Err(Errno::ESRCH)
+            };
+        }
+        return send::kill_group(descriptor.pid(), signal, info).map(|()| 0);
+    }
+    let target = descriptor.process_of_any().ok_or(Errno::ESRCH)?;
     if signal > signal::COUNT {
         return Err(Errno::EINVAL);
     }
@@ -77,8 +99,8 @@ pub fn sys_pidfd_send_signal(fd: i32, signal: u32, info: usize, flags: u32) -> R
     let must_queue = info.code != abi::SI_USER as i32;
     if !one {
         send::queue_resting(&target, None, info, must_queue)?;
-    } else if let Some(leader) = leader_of(&target) {
-        send::queue_resting(&target, Some(&leader), info, must_queue)?;
+    } else if let Some(thread) = descriptor.thread() {
+        send::queue_resting(&target, Some(&thread), info, must_queue)?;
     }
     Ok(0)
 }
@@ -89,11 +111,12 @@ pub fn sys_pidfd_getfd(fd: i32, number: i32, flags: u32) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let file = file(fd)?;
-    let target = of(&file)?.process().ok_or(Errno::ESRCH)?;
+    let descriptor = of(&file)?;
+    let target = descriptor.process_of_any().ok_or(Errno::ESRCH)?;
     if !access::may_inspect(&process::current(), &target, By::RealIds) {
         return Err(Errno::EPERM);
     }
-    let found = leader_of(&target).and_then(|thread| thread.with_files(|files| files.get(number)));
+    let found = descriptor.thread().and_then(|thread| thread.with_files(|files| files.get(number)));
     // One that has exited has none.
     let found = found.ok_or(Errno::ESRCH)??;
     install(|| Ok(found), true)

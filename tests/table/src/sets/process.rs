@@ -29,9 +29,9 @@ sets! {
     WAITID "waitid options" choose { }
     flags { WNOHANG, WSTOPPED, WEXITED, WCONTINUED, WNOWAIT, __WNOTHREAD, __WALL, __WCLONE }
     WAITID_KIND "whom waitid waits for" choose { P_ALL, P_PID, P_PGID, P_PIDFD } flags { }
-    PIDFD_OPEN "process descriptor" choose { } flags { PIDFD_NONBLOCK = 0x800, PIDFD_THREAD = 0x80 refused "EINVAL" }
+    PIDFD_OPEN "process descriptor" choose { } flags { PIDFD_NONBLOCK = 0x800, PIDFD_THREAD = 0x80 }
     PIDFD_SIGNAL "whom a signal through a process descriptor is for" choose { }
-    flags { PIDFD_SIGNAL_THREAD = 1, PIDFD_SIGNAL_THREAD_GROUP = 2, PIDFD_SIGNAL_PROCESS_GROUP = 4 refused "EINVAL" }
+    flags { PIDFD_SIGNAL_THREAD = 1, PIDFD_SIGNAL_THREAD_GROUP = 2, PIDFD_SIGNAL_PROCESS_GROUP = 4 }
     RUSAGE_WHO "whose usage" choose { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 } flags { }
     RLIMITS "limit" choose {
         RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS,

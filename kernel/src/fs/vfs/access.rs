@@ -1,7 +1,7 @@
 //! Who may do what with an inode: owner, group, others, and who has the capability.
 #![forbid(unsafe_code)]
 
-use super::inode::{Inode, Kind, STICKY};
+use super::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID, STICKY};
 use super::mount::Mount;
 use crate::errno::{EACCES, EPERM, EROFS, Result};
 use crate::fs::caller::{self, Caller, Capability, SecureBits};
@@ -100,6 +100,15 @@ pub fn check_on(mount: &Mount, inode: &Inode, cred: &Cred, want: u32) -> Result<
         inode.check_writing()?;
     }
     check(inode, cred, want)
+}
+
+/// May `cred` give the file another name? Not somebody else's that is no plain file, changes who runs it, or could not be read and written: what
+/// Linux has with fs.protected_hardlinks, which distributions turn on. EPERM.
+pub fn check_link(inode: &Inode, cred: &Cred) -> Result<()> {
+    const GROUP_RUNS: u32 = SET_GROUP_ID | 0o010;
+    let mode = inode.mode();
+    let harmless = inode.kind == Kind::Regular && mode & SET_USER_ID == 0 && mode & GROUP_RUNS != GROUP_RUNS;
+    if cred.owns(inode) || harmless && check(inode, cred, READ | WRITE).is_ok() { Ok(()) } else { Err(EPERM) }
 }
 
 /// May `cred` remove or move `victim` out of `dir`? Write and search permission, and in a sticky directory only the

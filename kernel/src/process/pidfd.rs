@@ -104,7 +104,7 @@ impl PidFile {
         let group = ids::find_group(pid).map_or(Weak::new(), |group| Arc::downgrade(&group));
         let file = PidFile { pid, whom, group, watched };
         let flags = flags | OpenFlags::READ_WRITE;
-        File::try_anonymous(anon::nameless()?, "anon_inode:[pidfd]", try_box(file)?, flags)
+        File::try_anonymous(anon::immutable()?, "anon_inode:[pidfd]", try_box(file)?, flags)
     }
 
     /// Does it stand for a thread alone?
@@ -157,6 +157,23 @@ impl FileOps for PidFile {
 
     fn can_write(&self) -> bool {
         false
+    }
+
+    fn takes_places(&self) -> bool {
+        true
+    }
+
+    /// On Linux it is a file of a file system of its own, whose files nobody changes.
+    fn has_no_size(&self) -> (Errno, Errno) {
+        (Errno::EOPNOTSUPP, Errno::EPERM)
+    }
+
+    /// Its own commands, which lead to namespaces, take nothing.
+    fn ioctl(&self, _: &File, _command: u32, argument: usize) -> Result<usize> {
+        if argument != 0 {
+            return Err(Errno::EINVAL);
+        }
+        Err(if self.process().is_some() { Errno::ENOTTY } else { Errno::ESRCH })
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

@@ -10,7 +10,7 @@ use crate::sched::{self, Deadline, Sleep, Woken};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
-use super::file::{file, install};
+use super::file::{install, opened};
 use super::time::read_timespec;
 use crate::fs::anon::signalfd::SignalFile;
 use crate::fs::file::OpenFlags;
@@ -274,7 +274,7 @@ pub fn sys_signalfd4(fd: i32, set: usize, size: usize, flags: u32) -> Result<usi
     if fd == -1 {
         return install(|| SignalFile::try_new(set, flags), flags.contains(OpenFlags::CLOEXEC));
     }
-    file(fd)?.downcast::<SignalFile>().ok_or(Errno::EINVAL)?.set(set);
+    opened(fd)?.downcast::<SignalFile>().ok_or(Errno::EINVAL)?.set(set);
     Ok(fd as usize)
 }
 

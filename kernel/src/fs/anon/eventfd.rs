@@ -67,6 +67,10 @@ impl Event {
 }
 
 impl FileOps for Event {
+    fn splices(&self) -> bool {
+        false
+    }
+
     #[expect(clippy::arithmetic_side_effects, reason = "n is at most the count")]
     fn read(&self, file: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         if out.left() < 8 {

@@ -15,14 +15,15 @@ use alloc::sync::Arc;
 
 use sync::try_box;
 
-use crate::errno::{ENXIO, Result};
+use crate::errno::{ENXIO, EPERM, Result};
 use crate::fs::file::regular::Regular;
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::fs::vfs::access::Cred;
+use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
-use crate::fs::vfs::operations::InodeOps;
+use crate::fs::vfs::operations::{InodeOps, Writing};
 
 /// `st_dev` of all of them; no mount has this number.
 const DEVICE: u64 = 0xf;
@@ -37,6 +38,24 @@ impl InodeOps for Nameless {
     }
 }
 
+/// What keeps its owner and mode.
+struct Immutable;
+
+impl InodeOps for Immutable {
+    fn open(&self, dentry: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        Nameless.open(dentry, flags)
+    }
+
+    fn set_attributes(&self, _: &Inode, _: &Changes, _: Writing<'_>) -> Result {
+        Err(EPERM)
+    }
+}
+
+/// As `nameless`, but nobody changes its attributes.
+pub fn immutable() -> Result<Arc<Inode>> {
+    make(&Cred::root(), Kind::Anonymous, 0o600, try_box(Immutable)?)
+}
+
 /// The inode of what is no file at all (eventfd, epoll and their like): nobody's but root's.
 pub fn nameless() -> Result<Arc<Inode>> {
     made_by(&Cred::root(), Kind::Anonymous, 0o600)
@@ -47,6 +66,10 @@ pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
 }
 
 pub fn made_by(cred: &Cred, kind: Kind, mode: u32) -> Result<Arc<Inode>> {
+    make(cred, kind, mode, try_box(Nameless)?)
+}
+
+fn make(cred: &Cred, kind: Kind, mode: u32, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
-    Inode::try_new(numbers::next(), DEVICE, &new, try_box(Nameless)?)
+    Inode::try_new(numbers::next(), DEVICE, &new, ops)
 }

@@ -198,6 +198,10 @@ impl Drop for TimerFile {
 }
 
 impl FileOps for TimerFile {
+    fn splices(&self) -> bool {
+        false
+    }
+
     fn can_write(&self) -> bool {
         false
     }

@@ -96,6 +96,10 @@ impl FileOps for Memory {
         }
     }
 
+    fn splices(&self) -> bool {
+        !matches!(self, Memory::Null | Memory::Log)
+    }
+
     fn seeks(&self) -> bool {
         true
     }

@@ -293,7 +293,7 @@ impl File {
         if self.flags().contains(OpenFlags::PATH) {
             return Err(EBADF);
         }
-        if self.ops().seeks() { Ok(()) } else { Err(ESPIPE) }
+        if self.ops().takes_places() { Ok(()) } else { Err(ESPIPE) }
     }
 
     pub fn read(&self, out: &mut Output<'_>) -> Result<usize> {
@@ -335,7 +335,10 @@ impl File {
         let (position, order) = position.split();
         if appends {
             let (n, end) = regular::append(self, from, order.reborrow())?;
-            *position = end;
+            // To write nothing is not to go to the end.
+            if n > 0 {
+                *position = end;
+            }
             return Ok(n);
         }
         let n = self.ops().write(self, *position, from, order.reborrow())?;
@@ -407,9 +410,9 @@ impl File {
         Ok(done)
     }
 
-    /// May epoll watch it? No file with a name in a file system, and not every device.
+    /// May epoll watch it? Nothing that has contents (a memory file neither), and not every device.
     pub fn can_be_watched(&self) -> bool {
-        let stored = matches!(self.inode().kind, Kind::Regular | Kind::Directory) && self.path().is_some();
+        let stored = matches!(self.inode().kind, Kind::Regular | Kind::Directory);
         !stored && self.ops().can_be_watched()
     }
 

@@ -11,7 +11,7 @@ use crate::fs::vfs::access::{self, Cred, EXEC, READ, WRITE};
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::inode::Kind;
-use crate::fs::vfs::lookup::{self, Child, Start, Walk};
+use crate::fs::vfs::lookup::{self, Child, Last, Start, Walk};
 use crate::fs::vfs::mount::{NO_DEV, NO_EXEC, Path};
 
 /// EINVAL: O_CREAT of a directory, or O_TMPFILE without O_DIRECTORY or to read only.
@@ -60,6 +60,10 @@ pub fn open(
         check(&found, cred, flags)?;
     }
     let file = File::try_open_counted(found, flags, counted)?;
+    // Told once it is open: a fifo may have no reader.
+    if flags.contains(OpenFlags::DIRECT) && !file.inode().is_direct() {
+        return Err(EINVAL);
+    }
     if flags.contains(OpenFlags::TRUNCATE) && !made && file.inode().kind == Kind::Regular {
         if flags.writes() {
             truncate::set_size(file.inode(), 0)?;
@@ -87,10 +91,11 @@ fn find(
     let exclusive = flags.contains(OpenFlags::EXCLUSIVE);
     loop {
         let parent = walk.parent()?;
-        if parent.slash {
+        if parent.slash && matches!(parent.last, Last::Name(_) | Last::TooLong) {
             return Err(EISDIR);
         }
-        let name = parent.name(EISDIR)?;
+        // `.` and `..` are there.
+        let name = parent.name(if exclusive { EEXIST } else { EISDIR })?;
         match walk.child(&parent, name, follow && !exclusive)? {
             Child::Followed => {}
             Child::Found(_) if exclusive => return Err(EEXIST),
@@ -141,9 +146,6 @@ fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     access::check_on(&found.mount, inode, cred, want)?;
     if flags.contains(OpenFlags::NOATIME) && !cred.owns(inode) {
         return Err(EPERM);
-    }
-    if flags.contains(OpenFlags::DIRECT) && !inode.is_direct() {
-        return Err(EINVAL);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::File;
 use super::async_io::AsyncQueues;
 use super::buffer::{Input, Output};
 use super::poll::{self, Poller};
-use crate::errno::{EINVAL, ENODEV, ENOTDIR, ENOTTY, ENXIO, EOVERFLOW, Result};
+use crate::errno::{EINVAL, ENODEV, ENOTDIR, ENOTTY, ENXIO, EOVERFLOW, Errno, Result};
 use crate::fs::vfs::operations::DirEntry;
 use crate::lock_order as level;
 use alloc::vec::Vec;
@@ -43,6 +43,11 @@ pub trait FileOps: Send + Sync + Any {
         true
     }
 
+    /// Do splice and sendfile take bytes from it? On Linux not from what is read in one way alone.
+    fn splices(&self) -> bool {
+        true
+    }
+
     /// Does it take flags of preadv2 and pwritev2 beyond RWF_HIPRI? On Linux what is read or written
     /// a segment at a time does not.
     fn takes_flags(&self, _writing: bool) -> bool {
@@ -52,6 +57,16 @@ pub trait FileOps: Send + Sync + Any {
     /// Has a position: lseek, pread and pwrite work.
     fn seeks(&self) -> bool {
         false
+    }
+
+    /// Do pread and pwrite take a place, be it that they are refused for a better reason?
+    fn takes_places(&self) -> bool {
+        self.seeks()
+    }
+
+    /// What ftruncate and fallocate say where there is nothing that has a size.
+    fn has_no_size(&self) -> (Errno, Errno) {
+        (EINVAL, ENODEV)
     }
 
     /// Has no position, but lseek succeeds and says 0, as Linux has it for what is no stream.

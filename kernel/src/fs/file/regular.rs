@@ -61,6 +61,9 @@ impl FileOps for Regular {
     }
 }
 
+/// Largest position in a directory whose names are made up.
+const MADE_UP_MAX: u64 = i32::MAX as u64;
+
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
@@ -151,7 +154,8 @@ impl FileOps for Directory {
         if whence > 1 && !file.inode().ops.names_are_given() {
             return Err(EINVAL);
         }
-        seek_in(0, offset, whence, now)
+        let at = seek_in(0, offset, whence, now)?;
+        if at > MADE_UP_MAX && file.inode().ops.names_are_given() { Err(EINVAL) } else { Ok(at) }
     }
 
     fn poll<'a>(&'a self, _file: &'a File, _poller: &mut Poller<'_, 'a>) -> u32 {

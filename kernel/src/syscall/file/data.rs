@@ -197,7 +197,9 @@ pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Resul
     let position = UserPtr::<i64>::new(offset);
     let given = position.non_null().map(UserPtr::read).transpose()?;
     let from = file(in_fd)?;
-    from.check_reads()?;
+    if !from.flags().reads() {
+        return Err(EBADF);
+    }
     let at = match given {
         Some(at) => {
             from.check_seeks()?;
@@ -214,6 +216,9 @@ pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Resul
         return Err(EBADF);
     }
     if !from.ops().seeks() || to.flags().contains(OpenFlags::APPEND) {
+        return Err(EINVAL);
+    }
+    if len > 0 && !from.ops().splices() {
         return Err(EINVAL);
     }
     let mut from = Side { file: &from, at };

@@ -188,8 +188,11 @@ pub fn sys_ftruncate(fd: i32, size: i64) -> Result<usize> {
     if file.flags().contains(OpenFlags::PATH) {
         return Err(EBADF);
     }
-    if !file.flags().writes() || file.inode().kind != Kind::Regular {
+    if !file.flags().writes() {
         return Err(EINVAL);
+    }
+    if file.inode().kind != Kind::Regular {
+        return Err(file.ops().has_no_size().0);
     }
     truncate::set_size(file.inode(), size)?;
     Ok(0)
@@ -211,7 +214,7 @@ pub fn sys_fallocate(fd: i32, mode: u32, start: i64, len: i64) -> Result<usize> 
     }
     if file.path().is_none() && file.object().is_none() {
         // An eventfd and its like.
-        return Err(ENODEV);
+        return Err(file.ops().has_no_size().1);
     }
     // The fuzzer has to find this (`make fuzz-planted`).
     #[cfg(feature = "planted")]

@@ -121,6 +121,10 @@ pub fn set(fd: i32, file: &File, address: usize, wait: bool, of_file: bool) -> R
 }
 
 pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
+    // LOCK_MAND, which says nothing any more.
+    if operation & 32 != 0 {
+        return Ok(0);
+    }
     let wait = operation & 4 == 0;
     let exclusive = match operation & !4 {
         1 => Some(false),
@@ -129,7 +133,9 @@ pub fn sys_flock(fd: i32, operation: u32) -> Result<usize> {
         _ => return Err(EINVAL),
     };
     let file = file(fd)?;
-    if file.flags().contains(OpenFlags::PATH) {
+    let opened = file.flags();
+    // One that was opened for nothing (access mode 3) gives up a lock, but has none.
+    if opened.contains(OpenFlags::PATH) || exclusive.is_some() && !opened.reads() && !opened.writes() {
         return Err(EBADF);
     }
     // The last close gives the lock up, so it must not come before the lock.

@@ -34,6 +34,11 @@ pub fn file(fd: i32) -> Result<Arc<File>> {
     caller::files().get(fd)
 }
 
+/// The same of one that is open for more than its place (O_PATH); EBADF otherwise.
+pub fn opened(fd: i32) -> Result<Arc<File>> {
+    file(fd).and_then(|file| if file.flags().contains(OpenFlags::PATH) { Err(EBADF) } else { Ok(file) })
+}
+
 /// The files that a call takes bytes from and puts them into. EBADF: they are not open for that.
 fn source_and_target(from: i32, to: i32) -> Result<(Arc<File>, Arc<File>)> {
     let (from, to) = (file(from)?, file(to)?);
@@ -62,14 +67,14 @@ fn offset(at: i64) -> Result<u64> {
     u64::try_from(at).map_err(|_| EINVAL)
 }
 
-/// Reads an array of `struct iovec`.
+/// Reads an array of `struct iovec`. In Linux's order: no length is negative, then all lie in user space; of one that is alone only what is moved
+/// has to.
 #[expect(clippy::arithmetic_side_effects, reason = "at most 1,024 of them; len is at most what is left")]
 pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
     if count > SEGMENTS_MAX {
         return Err(EINVAL);
     }
     let mut list = Vec::new();
-    let mut left = TRANSFER_MAX;
     for i in 0..count {
         let mut bytes = [0; 16];
         UserSlice::new(addr.wrapping_add(i * 16), 16).read(&mut bytes)?;
@@ -77,10 +82,14 @@ pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
         if isize::try_from(len).is_err() {
             return Err(EINVAL);
         }
-        UserSlice::new(base, len).check()?;
-        let len = len.min(left);
-        left -= len;
         list.try_push(Segment { addr: base, len })?;
+    }
+    let mut left = TRANSFER_MAX;
+    for segment in &mut list {
+        let reached = if count == 1 { segment.len.min(left) } else { segment.len };
+        UserSlice::new(segment.addr, reached).check()?;
+        segment.len = segment.len.min(left);
+        left -= segment.len;
     }
     Ok(list)
 }

@@ -95,6 +95,7 @@ pub fn sys_splice(
         let mut out = Output::kernel(&mut buffer);
         match (source, in_at.at) {
             (Some(end), _) => end.pipe.read(&mut out, (wait && !from.nonblocking()).then_some(&from))?,
+            (None, _) if !from.ops().splices() => return Err(EINVAL),
             (None, Some(at)) => from.read_at(at, &mut out)?,
             (None, None) => from.read(&mut out)?,
         }

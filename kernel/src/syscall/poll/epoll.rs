@@ -11,7 +11,7 @@ use crate::errno::*;
 use crate::fs::anon::epoll::{Epoll, Event};
 use crate::fs::caller;
 use crate::memory::user::UserSlice;
-use crate::syscall::file::file;
+use crate::syscall::file::opened;
 
 /// `struct epoll_event` has no padding on x86-64: events, then data.
 const EVENT_SIZE: usize = 12;
@@ -29,7 +29,7 @@ pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Res
         };
         event = Event { events: number(0, 4) as u32, data: number(4, 8) };
     }
-    let (holder, target) = (file(epoll)?, file(fd)?);
+    let (holder, target) = (opened(epoll)?, opened(fd)?);
     if !target.can_be_watched() {
         return Err(EPERM);
     }
@@ -51,7 +51,7 @@ fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> R
     let most =
         usize::try_from(most).ok().filter(|&n| n > 0 && n <= i32::MAX as usize / EVENT_SIZE).ok_or(EINVAL)?;
     UserSlice::new(address, most * EVENT_SIZE).check()?;
-    let holder = file(epoll)?;
+    let holder = opened(epoll)?;
     let epoll = holder.downcast::<Epoll>().ok_or(EINVAL)?;
     // More than these are left for the next call.
     let mut events: Vec<Event> = Vec::new();

@@ -62,6 +62,10 @@ impl SignalFile {
 }
 
 impl FileOps for SignalFile {
+    fn splices(&self) -> bool {
+        false
+    }
+
     fn can_write(&self) -> bool {
         false
     }

@@ -127,6 +127,7 @@ impl Rename<'_> {
         if locked.source().dead || locked.target().dead {
             return Err(ENOENT);
         }
+        self.check_kinds(&old, target.as_ref())?;
         if let Locked::Two { shape, .. } = locked {
             self.check_shape(shape, &old, target.as_ref())?;
         }
@@ -219,21 +220,24 @@ impl Rename<'_> {
         Ok(())
     }
 
-    /// Permissions and kinds. `false`: both names are the same file, and nothing is to be done.
-    fn check(&self, old: &Found, target: Option<&Found>) -> Result<bool> {
-        let source = &old.inode;
-        if self.from.slash && !source.is_dir() {
-            return Err(ENOTDIR);
-        }
-        if self.to.slash && !source.is_dir() && self.flags & EXCHANGE == 0 {
-            return Err(ENOTDIR);
-        }
+    /// Is there what the flags ask for, and is what is named with a slash a directory? All this is told first.
+    fn check_kinds(&self, old: &Found, target: Option<&Found>) -> Result {
         if target.is_some() && self.flags & NO_REPLACE != 0 {
             return Err(EEXIST);
         }
-        if target.is_none() && self.flags & EXCHANGE != 0 {
-            return Err(ENOENT);
+        if self.exchanges() {
+            let other = target.ok_or(ENOENT)?;
+            if self.to.slash && !other.inode.is_dir() {
+                return Err(ENOTDIR);
+            }
         }
+        let slash = self.from.slash || self.to.slash && !self.exchanges();
+        if slash && !old.inode.is_dir() { Err(ENOTDIR) } else { Ok(()) }
+    }
+
+    /// Permissions. `false`: both names are the same file, and nothing is to be done.
+    fn check(&self, old: &Found, target: Option<&Found>) -> Result<bool> {
+        let source = &old.inode;
         if let Some(target) = target
             && ptr::eq(&*target.inode, &**source)
         {

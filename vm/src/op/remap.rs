@@ -158,14 +158,12 @@ impl<M: Machine> Space<M> {
     ) -> Result<VirtAddr, VmError> {
         // A length that is rounded up past the last address is none.
         let round = |len: usize| len.checked_next_multiple_of(PAGE_SIZE).unwrap_or(0);
+        let resized = old_len != new_len;
         let (old_len, new_len) = (round(old_len), round(new_len));
         let fixed = flags.contains(MremapFlags::FIXED);
         let keep = flags.contains(MremapFlags::DONTUNMAP);
         let may_move = flags.contains(MremapFlags::MAYMOVE);
-        if !old.is_page_aligned()
-            || new_len == 0
-            || (fixed && !may_move)
-            || (keep && (!may_move || old_len != new_len))
+        if !old.is_page_aligned() || new_len == 0 || (fixed && !may_move) || (keep && (!may_move || resized))
         {
             return Err(VmError::Invalid);
         }
@@ -270,6 +268,11 @@ impl<M: Machine> Space<M> {
             tally.of(self, start..end, || self.unmap_counted(start, end))?;
         }
         moved.map(|()| target)
+    }
+
+    /// Does one mapping hold all of `start..end`?
+    pub fn is_one_mapping(&self, start: usize, end: usize) -> bool {
+        self.mapping_at(start, &mut order::begin()).is_some_and(|piece| piece.end >= end)
     }
 
     /// The mapping that holds `addr`, from there on.

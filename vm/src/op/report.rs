@@ -198,14 +198,16 @@ impl<M: Machine> Space<M> {
     /// `invalidate`: `Busy` (EBUSY) where it is locked.
     pub fn sync(&self, start: VirtAddr, len: usize, invalidate: bool) -> Result<(), VmError> {
         let len = len.checked_next_multiple_of(PAGE_SIZE).ok_or(VmError::NoSpace)?;
-        let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
+        let end = start.0.checked_add(len).ok_or(VmError::NoSpace)?;
         if !start.is_page_aligned() {
             return Err(VmError::Invalid);
         }
-        if invalidate && self.unlocked_until(start.0, end) < end {
+        // What is locked is told before what is not mapped.
+        let reached = end.min(M::USER_END);
+        if invalidate && start.0 < reached && self.unlocked_until(start.0, reached) < reached {
             return Err(VmError::Busy);
         }
-        if len == 0 || self.is_mapped(start.0, end, &mut order::begin()) {
+        if len == 0 || (end == reached && self.is_mapped(start.0, end, &mut order::begin())) {
             Ok(())
         } else {
             Err(VmError::NoSpace)

@@ -10,12 +10,13 @@
 
 use super::pieces::{Piece, between_pieces};
 use super::{AddressLayout, Placement, Space, USER_START};
-use crate::addr::PAGE_SIZE;
+use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::segment::SegFlags;
 use crate::op::map::MapOp;
 use crate::order::Order;
+use crate::request::MapFlags;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use sync::level::Held;
@@ -65,17 +66,52 @@ impl<M: Machine> Space<M> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
+        op.start = self.find(hint, len, low, layout, order)?;
+        self.apply(op.start, op.start + len, op, order)
+    }
+
+    /// `hint`, whole pages, if it is free, else where there is room.
+    #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
+    fn find(
+        &self,
+        hint: usize,
+        len: usize,
+        low: bool,
+        layout: &mut AddressLayout,
+        order: &mut Order<'_>,
+    ) -> Result<usize, VmError> {
         let wanted = hint != 0
             && (!low || hint.saturating_add(len) <= LOW_2G.end)
             && self.check_range(hint, len, false).is_ok()
             && self.is_free(hint, hint + len, order)
             && self.next_piece(hint + len, order).is_none_or(|p| guarded_start(&p) >= hint + len);
-        op.start = match wanted {
-            true => hint,
-            false if low => self.find_low(len, order)?,
-            false => self.find_gap(layout, len, order)?,
-        };
-        self.apply(op.start, op.start + len, op, order)
+        match wanted {
+            true => Ok(hint),
+            false if low => self.find_low(len, order),
+            false => self.find_gap(layout, len, order),
+        }
+    }
+
+    /// Would `map` find a place for `len` bytes, whole pages, now? For who says first what else is wrong.
+    ///
+    /// # Errors
+    /// As `map`: `Exists`, `NoSpace`.
+    pub fn check_place(&self, hint: VirtAddr, len: usize, flags: MapFlags) -> Result<(), VmError> {
+        let mut clean = Held::clean();
+        let mut layout = self.layout.lock_in(&mut clean);
+        let (layout, order) = layout.split();
+        if flags.contains(MapFlags::NOREPLACE) {
+            let end = hint.0.saturating_add(len);
+            return if self.is_free(hint.0, end, order) { Ok(()) } else { Err(VmError::Exists) };
+        }
+        if flags.contains(MapFlags::FIXED) {
+            return Ok(());
+        }
+        let hint = hint.0 & !(PAGE_SIZE - 1);
+        let start = self.find(hint, len, flags.contains(MapFlags::LOW_2G), layout, order)?;
+        // Nothing was mapped there.
+        layout.note_free(start, start.saturating_add(len));
+        Ok(())
     }
 
     /// The lowest free run of `len` bytes where MAP_32BIT wants one.

@@ -154,13 +154,16 @@ pub fn sys_mincore(start: usize, len: usize, to: usize) -> Result<usize> {
     while left > 0 {
         let n = left.min(CHUNK);
         let (mut bytes, mut count) = ([0u8; CHUNK], 0);
-        space.incore(VirtAddr(at), n * PAGE_SIZE, &mut |resident| {
+        let found = space.incore(VirtAddr(at), n * PAGE_SIZE, &mut |resident| {
             if let Some(byte) = bytes.get_mut(count) {
                 *byte = u8::from(resident);
             }
             count += 1;
-        })?;
-        UserSlice::new(to, n).write(&bytes[..n])?;
+        });
+        // Of what lies before a hole, too.
+        let told = count.min(n);
+        UserSlice::new(to, told).write(&bytes[..told])?;
+        found?;
         if crate::sched::give_way() {
             return Err(Errno::EINTR);
         }

@@ -13,6 +13,8 @@ mod lock;
 pub use advice::{sys_madvise, sys_mincore, sys_msync};
 pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall};
 
+use alloc::sync::Arc;
+
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::fs;
@@ -105,6 +107,41 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
         return Err(Errno::EINVAL);
     }
     let len = pages(len).filter(|n| *n <= USER_END).ok_or(Errno::ENOMEM)?;
+    if flags & FIXED != 0 {
+        check_fixed(hint, len)?;
+    }
+    map(hint, len, prot, flags, file, offset).map_err(|error| {
+        // That there is no place is told before all this.
+        let mut map = MapFlags::empty();
+        map.set(MapFlags::FIXED, flags & FIXED != 0);
+        map.set(MapFlags::NOREPLACE, flags & abi::MAP_FIXED_NOREPLACE != 0);
+        map.set(MapFlags::LOW_2G, flags & MAP_32BIT != 0);
+        space.check_place(VirtAddr(hint), len, map).err().map_or(error, Into::into)
+    })
+}
+
+const FIXED: u32 = abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE;
+
+/// mmap, where the address and the descriptor are good.
+fn map(
+    hint: usize,
+    len: usize,
+    prot: u32,
+    flags: u32,
+    file: Option<Arc<fs::File>>,
+    offset: usize,
+) -> Result<usize> {
+    let current = process::current();
+    let space = current.space();
+    let anonymous = file.is_none();
+    let fixed = flags & FIXED != 0;
+    let locked = flags & abi::MAP_LOCKED != 0;
+    if locked {
+        limits::check_may_lock()?;
+    }
+    if locked || space.locks_future() {
+        limits::check_lock_room(len)?;
+    }
     // What has no size, or is memory without a file, has no place that could be too far.
     let sized = file.as_ref().is_some_and(|file| {
         matches!(file.inode().kind, fs::vfs::inode::Kind::Regular | fs::vfs::inode::Kind::Block)
@@ -117,17 +154,6 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     let mut prot = protection(prot & (abi::PROT_READ | abi::PROT_WRITE | abi::PROT_EXEC))?;
     if prot.contains(Prot::READ) && !no_exec && current.personality.get().has(READ_IMPLIES_EXEC) {
         prot |= Prot::EXEC;
-    }
-    let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
-    if fixed {
-        check_fixed(hint, len)?;
-    }
-    let locked = flags & abi::MAP_LOCKED != 0;
-    if locked {
-        limits::check_may_lock()?;
-    }
-    if locked || space.locks_future() {
-        limits::check_lock_room(len)?;
     }
     let shared = match flags & abi::MAP_TYPE {
         abi::MAP_SHARED => true,
@@ -197,8 +223,11 @@ fn map_sealed(file: &fs::File, seals: &fs::Seals, request: &mut MapRequest) -> R
 /// May a mapping be put at just `hint`?
 ///
 /// # Errors
-/// EINVAL: not at a page. ENOMEM: not in user memory. EPERM: too low for the caller.
+/// EINVAL: not at a page. ENOMEM: not in user memory. EPERM: too low for the caller. The last addresses of all are errors themselves.
 fn check_fixed(hint: usize, len: usize) -> Result {
+    if let -4095..=-1 = hint.cast_signed() {
+        return Err(Errno(hint.wrapping_neg() as i32));
+    }
     if hint.checked_add(len).is_none_or(|end| end > USER_END) {
         return Err(Errno::ENOMEM);
     }
@@ -291,10 +320,11 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
     if more > 0
         && let Some((locked, is_data)) = space.kind_at(VirtAddr(old))
     {
-        if locked {
-            limits::check_lock_room(more)?;
-        }
-        limits::check_room(more, is_data, None)?;
+        let room = if locked { limits::check_lock_room(more) } else { Ok(()) };
+        room.and_then(|()| limits::check_room(more, is_data, None)).map_err(|error| {
+            // That it is not one mapping is told first.
+            if space.is_one_mapping(old, old.saturating_add(old_len)) { error } else { Errno::EFAULT }
+        })?;
     }
     let at = space.remap(VirtAddr(old), old_len, new_len, flags, VirtAddr(new))?.0;
     if more > 0 && space.may_have_locks() {

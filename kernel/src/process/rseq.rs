@@ -88,6 +88,8 @@ pub fn register(thread: &Current, address: usize, len: u32, signature: u32) -> R
     if !user::in_user_half(address, len as usize) {
         return Err(Errno::EFAULT);
     }
+    // It begins outside all sections, whatever the area says.
+    UserPtr::<u64>::new(address.saturating_add(SECTION)).write(&0)?;
     mine.address.store(address, Relaxed);
     mine.len.store(len, Relaxed);
     mine.signature.store(signature, Relaxed);

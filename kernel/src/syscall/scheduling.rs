@@ -351,10 +351,13 @@ pub fn sys_sched_setparam(tid: i32, param: usize) -> Result<usize> {
     )
 }
 
+/// The class of a scheduler that is loaded.
+const SCHED_EXT: u32 = 7;
+
 fn priority_bound(policy: u32, real_time: usize) -> Result<usize> {
     match policy {
         abi::SCHED_FIFO | abi::SCHED_RR => Ok(real_time),
-        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE | abi::SCHED_DEADLINE => Ok(0),
+        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE | abi::SCHED_DEADLINE | SCHED_EXT => Ok(0),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -129,18 +129,20 @@ impl Timers {
         }
     }
 
-    /// Makes a timer of process `of`, whose timers these are. It is not set.
+    /// A number for a new timer. One that is not made in the end has used up its number, as on Linux.
+    pub fn next_id(&self) -> i32 {
+        let mut list = self.list.lock();
+        let id = list.1;
+        list.1 = id.wrapping_add(1).max(0);
+        id
+    }
+
+    /// Makes timer `id` of process `of`, whose timers these are. It is not set.
     ///
     /// # Errors
     /// EAGAIN: its user has as many timers and signals that wait as RLIMIT_SIGPENDING allows. ENOMEM.
-    pub fn create(&self, of: &Process, clock: Clock, notify: Notify) -> Result<i32> {
+    pub fn create(&self, of: &Process, id: i32, clock: Clock, notify: Notify) -> Result {
         let charge = signal::Allowance::of(of).charge()?;
-        let id = {
-            let mut list = self.list.lock();
-            let id = list.1;
-            list.1 = id.wrapping_add(1).max(0);
-            id
-        };
         let state = State {
             timer: None,
             active: false,
@@ -172,7 +174,7 @@ impl Timers {
         if let Some(moved) = list.0.get_mut(at..) {
             moved.rotate_right(1);
         }
-        Ok(id)
+        Ok(())
     }
 
     /// # Errors

@@ -12,7 +12,8 @@ fn a_timer_that_another_thread_has_deleted_is_not_set_any_more() {
         let process = process::current_process();
         let clock = Clock::Cpu(CpuClock::of_process(&process, Kind::Whole));
         let notify = Notify::Signal { signal: abi::SIGUSR1, value: None, thread: None };
-        let id = process.timers.create(&process, clock, notify).unwrap();
+        let id = process.timers.next_id();
+        process.timers.create(&process, id, clock, notify).unwrap();
         let timer = process.timers.find(id).unwrap();
         process.timers.delete(id).unwrap();
         let set = timer.set(TimerSetting { interval: 1, value: 1 }, false);

@@ -12,7 +12,7 @@ use crate::process::timer::interval::Itimer;
 use crate::process::timer::posix::{Clock, Notify, valid_signal};
 use crate::process::{self, Capability, current_process};
 use crate::sched::TimerSetting;
-use crate::syscall::file::{file, install};
+use crate::syscall::file::{install, opened};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -115,8 +115,18 @@ fn timer_clock(clock: i32) -> Result<Clock> {
         }
         _ => {}
     }
+    if clock < 0 && !is_cpu_clock(clock) {
+        // That of a device.
+        return Err(Errno::EOPNOTSUPP);
+    }
     // Timers on what other processes use are not there.
     CpuClock::from_id(clock).filter(CpuClock::is_own).map(Clock::Cpu).ok_or(Errno::EINVAL)
+}
+
+/// Does the number mean a clock of some process's or thread's processor time, be it there or not?
+fn is_cpu_clock(clock: i32) -> bool {
+    const OF_FILE: i32 = 3;
+    clock < 0 && clock & 7 != OF_FILE
 }
 
 /// struct sigevent up to what is used.
@@ -152,15 +162,20 @@ impl Sigevent {
 pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
     let event = UserPtr::<Sigevent>::new(event).non_null().map(UserPtr::read).transpose()?;
     let wakes = time_clock(clock).is_some_and(|(_, wakes)| wakes);
-    let clock = timer_clock(clock)?;
+    let process = current_process();
+    let (found, id) = match timer_clock(clock) {
+        // A clock of processor time is looked for when all else is there.
+        Err(Errno::EINVAL) if is_cpu_clock(clock) => (Err(Errno::EINVAL), process.timers.next_id()),
+        found => (Ok(found?), process.timers.next_id()),
+    };
     let notify = match event {
         Some(event) => event.notify()?,
         None => Notify::Signal { signal: abi::SIGALRM, value: None, thread: None },
     };
-    let process = current_process();
-    let id = process.timers.create(&process, clock, notify)?;
+    let made = found.and_then(|clock| process.timers.create(&process, id, clock, notify));
     // That the caller may not wake the machine is told last.
     let written = UserPtr::<i32>::new(to).write(&id);
+    made?;
     let may = if wakes && !caller::capable(Capability::WAKE_ALARM) { Err(Errno::EPERM) } else { Ok(()) };
     if let Err(errno) = written.and(may) {
         let _ = process.timers.delete(id);
@@ -224,7 +239,7 @@ pub fn sys_timerfd_settime(fd: i32, flags: i32, from: usize, old: usize) -> Resu
         return Err(Errno::EINVAL);
     }
     let to = to.setting()?;
-    let file = file(fd)?;
+    let file = opened(fd)?;
     let timer = file.downcast::<TimerFile>().ok_or(Errno::EINVAL)?;
     let before = timer.set(to, flags & ABSOLUTE != 0, flags & CANCEL_ON_SET != 0);
     if old != 0 {
@@ -235,7 +250,7 @@ pub fn sys_timerfd_settime(fd: i32, flags: i32, from: usize, old: usize) -> Resu
 
 /// timerfd_gettime(2).
 pub fn sys_timerfd_gettime(fd: i32, to: usize) -> Result<usize> {
-    let file = file(fd)?;
+    let file = opened(fd)?;
     let timer = file.downcast::<TimerFile>().ok_or(Errno::EINVAL)?;
     Itimerspec::write(timer.get(), to).map(|()| 0)
 }

@@ -96,8 +96,8 @@ impl Machine {
             .arg(format!("{}:/fuzz/executor", self.root.join("target/fuzz/executor").display()));
         command.arg("--add").arg(format!("{}:/fuzz/batch", file.display()));
         if self.kernel == "linux" {
-            // Programs have 47 bits of addresses on Darter.
-            command.args(["--append", "no5lvl"]);
+            // Programs have 47 bits of addresses on Darter, and no protection keys, by which Linux keeps others from reading what may be executed alone.
+            command.args(["--append", "no5lvl nopku"]);
         }
         if batch.results && batch.cpus == 1 {
             // Time is counted in instructions: how busy this computer is changes nothing of what programs see.

@@ -105,6 +105,19 @@ pub fn clears(call: &Call, differing: &HashSet<u32>) -> bool {
     output(&table::name(call.number)) || call.arguments.iter().any(holds_one)
 }
 
+/// Does the call write more than it was given room for? What it writes beyond that is not cleared after it.
+pub fn spoils(call: &Call) -> bool {
+    const PAGE: u64 = 4096;
+    let room = |at: usize| match call.arguments.get(at) {
+        Some(Value::Data(data)) => Some(data.size() as u64),
+        _ => None,
+    };
+    match (table::name(call.number).as_str(), call.arguments.get(1)) {
+        ("mincore", Some(Value::Number(len))) => room(2).is_some_and(|room| len.div_ceil(PAGE) > room),
+        _ => false,
+    }
+}
+
 /// Does the table say that an option of the call is refused with this error?
 pub fn is_refused(call: &Call, returned: i64) -> bool {
     let Some(row) = CALLS.iter().find(|row| row.number == call.number) else { return false };

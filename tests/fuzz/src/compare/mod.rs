@@ -16,7 +16,7 @@ use self::known::known;
 use crate::encode;
 use crate::generate::Generator;
 use crate::machine::{Batch, End, Machine, Outcome};
-use crate::program::{Call, Program, Value};
+use crate::program::{Call, Part, Program, Value};
 use crate::table;
 
 const ENDED: u32 = 2;
@@ -178,6 +178,8 @@ fn part(program: &Program, number: usize, linux: &Outcome, darter: &Outcome) -> 
     };
     let differing = masks::differing(program);
     let mut compared = 0;
+    // Something that is not compared has been written beyond what is cleared.
+    let mut spoiled = false;
     for call in program.calls() {
         let name = table::name(call.number);
         let (on_linux, on_darter) = (result(linux, call), result(darter, call));
@@ -187,6 +189,7 @@ fn part(program: &Program, number: usize, linux: &Outcome, darter: &Outcome) -> 
             return (compared, None);
         };
         compared += 1;
+        spoiled |= masks::spoils(call);
         let masked = value >= 0 && here >= 0 && masks::value(&name);
         // Interrupted by the nudge on one side: time, not meaning.
         if value == -4 || here == -4 {
@@ -199,28 +202,62 @@ fn part(program: &Program, number: usize, linux: &Outcome, darter: &Outcome) -> 
         if value != here && !masked {
             return (
                 compared,
-                Some(Difference { call: said(call, &name), linux: show(value), darter: show(here) }),
+                Some(Difference { call: said(program, call, &name), linux: show(value), darter: show(here) }),
             );
         }
-        if digest != digest_here && !masks::clears(call, &differing) {
+        if digest != digest_here && !spoiled && !masks::clears(call, &differing) {
             let bytes = || "other bytes".to_owned();
-            return (compared, Some(Difference { call: said(call, &name), linux: bytes(), darter: bytes() }));
+            return (
+                compared,
+                Some(Difference { call: said(program, call, &name), linux: bytes(), darter: bytes() }),
+            );
         }
     }
     (compared, None)
 }
 
-/// The call's name, with its command where the first numbers say which it is.
-fn said(call: &Call, name: &str) -> String {
+/// The call's name, with the one argument that says which of its differences it can be: a command, what a descriptor is, the name of a file system.
+fn said(program: &Program, call: &Call, name: &str) -> String {
+    let argument = |at: usize| call.arguments.get(at);
     let command = match name {
-        "fcntl" | "ioctl" | "futex" => call.arguments.get(1),
-        "madvise" => call.arguments.get(2),
-        "prctl" | "arch_prctl" => call.arguments.first(),
+        "fcntl" | "ioctl" | "futex" => argument(1),
+        "madvise" => argument(2),
+        "prctl" | "arch_prctl" => argument(0),
         _ => None,
     };
-    match command {
-        Some(Value::Number(number)) => format!("{name} {number:#x}"),
-        _ => name.to_owned(),
+    if let Some(Value::Number(number)) = command {
+        return format!("{name} {number:#x}");
+    }
+    let detail = match name {
+        "mount" => argument(2).and_then(text),
+        "fchown" | "fchmod" => argument(0).and_then(|value| maker(program, value)),
+        "getsid" | "getpgid" | "pidfd_open" | "prlimit64" | "sched_setattr" => {
+            argument(0).and_then(|value| is_low(value).then(|| "low".to_owned()))
+        }
+        _ => None,
+    };
+    detail.map_or_else(|| name.to_owned(), |detail| format!("{name} {detail}"))
+}
+
+/// The call whose result it is.
+fn maker(program: &Program, value: &Value) -> Option<String> {
+    let Value::Result { id, .. } = value else { return None };
+    program.calls().find(|call| call.id == *id).map(|call| table::name(call.number))
+}
+
+/// May it be the number of a thread of Linux's kernel?
+fn is_low(value: &Value) -> bool {
+    matches!(value, Value::Number(number) | Value::Result { instead: number, .. } if (1..200).contains(&(*number as u32)))
+}
+
+/// A string.
+fn text(value: &Value) -> Option<String> {
+    let Value::Data(data) = value else { return None };
+    match data.parts.first() {
+        Some(Part::Bytes(bytes)) => {
+            Some(String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned())
+        }
+        _ => None,
     }
 }
 

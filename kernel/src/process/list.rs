@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 use super::{Pid, Process, ids};
-use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -29,6 +28,16 @@ impl Link {
 /// Which of a process's links a list uses.
 pub trait Linked {
     fn link(process: &Process) -> &Link;
+}
+
+/// What a look along a list has come to.
+#[derive(Clone, Copy, Debug)]
+pub enum Look {
+    Found(Pid),
+    /// Nothing up to this one, and others follow.
+    Passed(Pid),
+    /// Nothing up to the end.
+    End,
 }
 
 /// A list of processes.
@@ -114,27 +123,16 @@ impl<L: Linked> List<L> {
         }
     }
 
-    /// The first process for which `test` holds.
-    pub fn find(&self, test: impl Fn(&Process) -> bool) -> Option<Arc<Process>> {
-        let mut at = self.first;
-        while at != NOBODY {
-            if ids::look_at(at, &test)? {
-                return ids::find_process(at);
-            }
-            at = self.after(at);
-        }
-        None
-    }
-
-    /// Is there one for which `test` holds?
-    pub fn any(&self, test: impl Fn(&Process) -> bool) -> bool {
-        let mut at = self.first;
-        while at != NOBODY {
-            match ids::look_at(at, &test) {
-                Some(false) => at = self.after(at),
-                found => return found.is_some(),
+    /// Looks at no more than `most` processes after number `passed`, which is on the list (after `NOBODY`: from the first), until `test` holds for one.
+    pub fn look(&self, passed: Pid, most: usize, mut test: impl FnMut(&Process) -> bool) -> Look {
+        let (mut passed, mut at) = (passed, self.after(passed));
+        for _ in 0..most {
+            match ids::look_at(at, |process| (test(process), L::link(process).after.load(Relaxed))) {
+                None => return Look::End,
+                Some((true, _)) => return Look::Found(at),
+                Some((false, after)) => (passed, at) = (at, after),
             }
         }
-        false
+        if at == NOBODY { Look::End } else { Look::Passed(passed) }
     }
 }

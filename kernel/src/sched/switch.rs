@@ -95,7 +95,10 @@ pub fn idle_main() -> ! {
             // Callbacks that the last round left, in parts as short as elsewhere.
             continue;
         }
-        arch::trim_stacks();
+        if arch::trim_stacks() {
+            // Thousands of threads may have ended: others run between two batches.
+            continue;
+        }
         vm::frame::give_back_if_called();
         runqueue::show_idle(true);
         timer::prepare_idle();

@@ -222,17 +222,24 @@ static int gate[2];
 
 static void bear(int n)
 {
-	static char stacks[3000][1024];
+	char (*stacks)[1024] = mmap(0, (size_t)n * sizeof *stacks, RW, ANON, -1, 0);
 	pipe(gate);
 	setpgid(0, 0);
 	for (int i = 0; i < n; i++)
-		if (clone(living, stacks[i] + sizeof stacks[i], CLONE_VM | CLONE_FILES | SIGCHLD, &gate[0]) < 0)
+		if (stacks == MAP_FAILED || clone(living, stacks[i] + sizeof stacks[i], CLONE_VM | CLONE_FILES | SIGCHLD, &gate[0]) < 0)
 			cannot();
+}
+
+/* As many as LONGEST_CHILDREN says. */
+static int many_children(void)
+{
+	const char *n = getenv("LONGEST_CHILDREN");
+	return n ? atoi(n) : 3000;
 }
 
 static void wait_group(void)
 {
-	bear(3000);
+	bear(many_children());
 	for (int i = 0; i < 20; i++)
 		waitpid(0, 0, WNOHANG);
 	waitpid(-99999, 0, WNOHANG);
@@ -242,7 +249,7 @@ static void wait_group(void)
 static void *mother(void *unused)
 {
 	(void)unused;
-	bear(3000);
+	bear(many_children());
 	return 0;
 }
 
@@ -251,6 +258,20 @@ static void leave_children(void)
 	pthread_t t;
 	pthread_create(&t, 0, mother, 0);
 	pthread_join(t, 0);
+	kill(0, SIGKILL);
+}
+
+/* Somebody is chosen of many when memory is out. */
+static void memory_out(void)
+{
+	bear(many_children());
+	pid_t pid = fork();
+	for (long n = 0; pid == 0; n++)
+		touched(MIB);
+	int status;
+	waitpid(pid, &status, 0);
+	if (!WIFSIGNALED(status))
+		cannot();
 	kill(0, SIGKILL);
 }
 
@@ -345,7 +366,7 @@ static void mounts(void)
 
 const struct call crowd_calls[] = {
 	CASE(closes), CASE(watch_pipe), CASE(watch_hangup), CASE(watch_event), CASE(watch_timer), CASE(signal_files), CASE(map_files), CASE(watch_drop), CASE(watch_epoll),
-	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(ignore_queued), CASE(wait_group), CASE(leave_children),
+	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(ignore_queued), CASE(wait_group), CASE(leave_children), CASE(memory_out),
 	CASE(deep_folder), CASE(long_links), CASE(robust),
 	{ 0, 0 },
 };

@@ -89,6 +89,7 @@ int main(int argc, char **argv)
 	struct rlimit many = { 1 << 20, 1 << 20 };
 	setrlimit(RLIMIT_NOFILE, &many);
 	setrlimit(RLIMIT_SIGPENDING, &many);
+	setrlimit(RLIMIT_NPROC, &many);
 	long limit = (argc > 1 ? atol(argv[1]) : 2000) * 1000, bad = 0, known = 2;
 	had = figures(before);
 	const struct call *const tables[] = { memory_calls, file_calls, task_calls, crowd_calls, root_calls };

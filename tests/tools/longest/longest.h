@@ -27,7 +27,7 @@ extern const struct call memory_calls[], file_calls[], task_calls[], crowd_calls
 
 /* Opens as many files. */
 void many_files(int n);
-/* Makes three and a half thousand threads that run `f`, and waits until they sleep. */
+/* Makes three and a half thousand threads, or LONGEST_THREADS, that run `f`, and waits until they sleep. */
 void threads(void *(*f)(void *), void *argument);
 /* Sleeps on the futex at `word`. */
 void *sleeper(void *word);

@@ -80,13 +80,20 @@ static void futex_wake_all(void) { static int word; syscall(SYS_futex, &word, 1,
 
 void *sleeper(void *word) { syscall(SYS_futex, word, 0, 0, 0, 0, 0); return 0; }
 
+/* As many as LONGEST_THREADS says. */
+static int many_threads(void)
+{
+	const char *n = getenv("LONGEST_THREADS");
+	return n ? atoi(n) : 3500;
+}
+
 void threads(void *(*f)(void *), void *argument)
 {
 	pthread_attr_t a;
 	pthread_t t;
 	pthread_attr_init(&a);
 	pthread_attr_setstacksize(&a, 16384);
-	for (int i = 0; i < 3500; i++)
+	for (int i = 0; i < many_threads(); i++)
 		if (pthread_create(&t, &a, f, argument))
 			cannot();
 	sleep(1);
@@ -98,7 +105,7 @@ static void wake_futex(void)
 	threads(sleeper, &word);
 	/* All change over to another word, and are woken there. */
 	long moved = syscall(SYS_futex, &word, 3, 0, 1 << 30, &other, 0), woken = syscall(SYS_futex, &other, 1, 1 << 30, 0, 0, 0);
-	if (moved != 0 || woken != 3500)
+	if (moved != 0 || woken != many_threads())
 		cannot();
 }
 

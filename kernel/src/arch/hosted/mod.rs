@@ -55,7 +55,9 @@ pub fn is_idle_at(_pc: usize) -> bool {
     true
 }
 
-pub fn trim_stacks() {}
+pub fn trim_stacks() -> bool {
+    false
+}
 
 pub fn percpu_ready() -> bool {
     true

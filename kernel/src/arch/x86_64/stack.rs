@@ -219,12 +219,14 @@ unsafe fn release(physical: Option<u64>) {
 }
 
 /// Gives back the memory of free stacks beyond what is worth keeping. Thread context, interrupts on, no lock held: it waits for
-/// all CPUs. Cheap if there is nothing to do; meant for the idle loop and for memory pressure.
-pub fn trim() {
+/// all CPUs. Cheap if there is nothing to do; meant for the idle loop. True: it gave a batch back, and there may be more.
+pub fn trim() -> bool {
     let kept = KEPT_PER_CPU * super::cpus() as usize;
-    while POOLED.load(Ordering::Relaxed) >= kept + BATCH {
+    let any = POOLED.load(Ordering::Relaxed) >= kept + BATCH;
+    if any {
         trim_batch(kept);
     }
+    any
 }
 
 #[cold]

@@ -1,38 +1,45 @@
-//! A process's children, sorted by what there is to wait for.
+//! A process's children: all of them in the order in which they came, and those besides of which there is something to tell.
 //!
 //! ```text
-//!   living      nothing to tell
 //!   stopped     has stopped, and the parent has not waited for that
 //!   continued   has gone on, and the parent has not waited for that
 //!   dead        a zombie
 //! ```
 //!
-//! So a wait finds what it waits for without a look at the others. Each list but the dead has the children in the order in which they came; the
-//! dead too, unless more than `SORTED` died before their elders: Linux gives several dead children in the order of their birth.
+//! So a wait finds what it waits for without a look at the others. The dead are in the order of their birth too, as Linux gives several of them, unless
+//! more than `SORTED` died before their elders.
+//!
+//! Who looks along a list does so in parts (`look`), and may rest between them: it leaves its place (`rest`), which moves back when the child there leaves
+//! the list. Children come to the end of the list of all, so none escapes there.
 //!
 //! All of it lies under the parent's `children` lock. A child that is sent SIGCONT is found among the stopped until its first thread goes on or somebody
 //! waits for it (`settle`): the sender holds locks that come later.
 #![forbid(unsafe_code)]
 
-use crate::process::list::{Link, Linked, List, NOBODY};
+use crate::process::list::{Link, Linked, List, Look, NOBODY};
 use crate::process::{Pid, Process, find_process, ids};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// How far a dead child looks for its place among others that died before.
 const SORTED: usize = 64;
+/// Children that are looked at before others may have the lock.
+const PART: usize = 256;
+/// Those who may rest in a look at the same time; others look in one go.
+const RESTING: usize = 4;
 
-/// On which list a child is.
+/// How a child stands, and on which list it is beside that of all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Standing {
-    /// On none: it is new, or changes parents.
+    /// Not even on that: it is new, or changes parents.
     Nowhere = 0,
+    /// On no other.
     Living,
     Stopped,
     Continued,
     Dead,
-    /// On none: it was waited for, and will be forgotten.
+    /// Not even on that of all: it was waited for, and will be forgotten.
     Gone,
 }
 
@@ -50,6 +57,7 @@ impl Standing {
 /// A child's place among its parent's children. Under the parent's lock. On a line of its own: it changes when its parent makes or loses another child.
 #[repr(align(64))]
 pub struct Sibling {
+    among_all: Link,
     link: Link,
     standing: AtomicU8,
     /// Children of one parent are numbered as they come.
@@ -58,11 +66,16 @@ pub struct Sibling {
 
 impl Sibling {
     pub const fn new() -> Self {
-        Self { link: Link::new(), standing: AtomicU8::new(0), birth: AtomicU64::new(0) }
+        Self {
+            among_all: Link::new(),
+            link: Link::new(),
+            standing: AtomicU8::new(0),
+            birth: AtomicU64::new(0),
+        }
     }
 }
 
-/// Lists of children use a process's link to its siblings.
+/// Lists of children that stand alike use this link to siblings.
 pub struct Siblings;
 
 impl Linked for Siblings {
@@ -71,30 +84,67 @@ impl Linked for Siblings {
     }
 }
 
+/// The list of all children uses this.
+pub struct AmongAll;
+
+impl Linked for AmongAll {
+    fn link(process: &Process) -> &Link {
+        &process.family.sibling.among_all
+    }
+}
+
+/// A list that is looked along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Among {
+    All,
+    /// Those that stand so; not for the living.
+    Those(Standing),
+}
+
+/// Where somebody rests in a look.
+pub struct Place(usize);
+
 /// The children of a process.
 pub struct Children {
-    living: List<Siblings>,
+    all: List<AmongAll>,
     stopped: List<Siblings>,
     continued: List<Siblings>,
     dead: List<Siblings>,
     births: u64,
+    /// Rises whenever a wait may find something else than before.
+    changes: u32,
     closed: bool,
+    /// How many rest, in which list, and the last child that each has passed.
+    rests: u32,
+    resting: [Option<(Among, Pid)>; RESTING],
 }
 
 impl Children {
     pub const fn new() -> Self {
         Self {
-            living: List::new(),
+            all: List::new(),
             stopped: List::new(),
             continued: List::new(),
             dead: List::new(),
             births: 0,
+            changes: 0,
             closed: false,
+            rests: 0,
+            resting: [None; RESTING],
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        [&self.living, &self.stopped, &self.continued, &self.dead].iter().all(|list| list.is_empty())
+        self.all.is_empty()
+    }
+
+    pub fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// A wait may find something else than before.
+    pub fn note_change(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// No child is added any more: the process has ended.
@@ -110,8 +160,7 @@ impl Children {
 
     fn list(&mut self, standing: Standing) -> Option<&mut List<Siblings>> {
         match standing {
-            Standing::Nowhere | Standing::Gone => None,
-            Standing::Living => Some(&mut self.living),
+            Standing::Nowhere | Standing::Gone | Standing::Living => None,
             Standing::Stopped => Some(&mut self.stopped),
             Standing::Continued => Some(&mut self.continued),
             Standing::Dead => Some(&mut self.dead),
@@ -126,6 +175,7 @@ impl Children {
         }
         self.births = self.births.wrapping_add(1);
         child.family.sibling.birth.store(self.births, Relaxed);
+        self.all.push_back(child);
         self.settle(child, Standing::Nowhere);
         true
     }
@@ -133,10 +183,36 @@ impl Children {
     /// Takes `child` off for good. False: it is on no list.
     pub fn reap(&mut self, child: &Process) -> bool {
         let standing = self.standing(child);
-        let Some(list) = self.list(standing) else { return false };
-        list.remove(child);
-        child.family.sibling.standing.store(Standing::Gone as u8, Relaxed);
+        if matches!(standing, Standing::Nowhere | Standing::Gone) {
+            return false;
+        }
+        self.take_off_all(child, standing, Standing::Gone);
         true
+    }
+
+    /// Takes `child` off its lists; it stands as `to` from now on.
+    fn take_off_all(&mut self, child: &Process, from: Standing, to: Standing) {
+        self.take_off(child, from);
+        let before = self.all.remove(child);
+        self.mend_places(Among::All, child.pid(), before);
+        child.family.sibling.standing.store(to as u8, Relaxed);
+        self.note_change();
+    }
+
+    /// Takes `child` off the list of those that stand so.
+    fn take_off(&mut self, child: &Process, standing: Standing) {
+        if let Some(list) = self.list(standing) {
+            let before = list.remove(child);
+            self.mend_places(Among::Those(standing), child.pid(), before);
+        }
+    }
+
+    /// Child `gone` has left a list, where it came after number `before`.
+    fn mend_places(&mut self, among: Among, gone: Pid, before: Pid) {
+        if self.rests != 0 {
+            let here = self.resting.iter_mut().flatten().filter(|place| **place == (among, gone));
+            here.for_each(|place| place.1 = before);
+        }
     }
 
     /// Puts `child` on the list where it belongs now.
@@ -161,9 +237,8 @@ impl Children {
         if to == from {
             return;
         }
-        if let Some(list) = self.list(from) {
-            list.remove(child);
-        }
+        self.take_off(child, from);
+        self.note_change();
         child.family.sibling.standing.store(to as u8, Relaxed);
         if to == Standing::Dead {
             self.dead.insert_after(child, self.elder_of(child));
@@ -186,37 +261,49 @@ impl Children {
         at
     }
 
-    /// The first child of list `standing` for which `test` holds. Children that belong elsewhere by now go there.
-    pub fn first(&mut self, standing: Standing, test: impl Fn(&Process) -> bool) -> Option<Arc<Process>> {
-        loop {
-            let found = self.list(standing)?.find(|child| test(child) || !is_settled(child, standing))?;
-            if is_settled(&found, standing) {
-                return Some(found);
+    /// Looks at some children of a list after number `passed` (`NOBODY`: from the first), until `test` holds for one. Those that stand otherwise by now
+    /// go where they belong.
+    pub fn look(&mut self, among: Among, passed: Pid, mut test: impl FnMut(&Process) -> bool) -> Look {
+        let Among::Those(standing) = among else { return self.all.look(passed, PART, test) };
+        let Some(list) = self.list(standing) else { return Look::End };
+        let found = list.look(passed, PART, |child| !is_settled(child, standing) || test(child));
+        let Look::Found(pid) = found else { return found };
+        let before = list.before(pid);
+        match find_process(pid).filter(|child| !is_settled(child, standing)) {
+            Some(child) => {
+                self.settle(&child, standing);
+                Look::Passed(before)
             }
-            self.settle(&found, standing);
+            None => found,
         }
     }
 
-    /// Is there a child for which `test` holds?
-    pub fn any(&self, test: impl Fn(&Process) -> bool) -> bool {
-        [&self.living, &self.stopped, &self.continued, &self.dead].iter().any(|list| list.any(&test))
+    /// Keeps the place of who has passed number `passed` while others have the lock. None: too many rest.
+    pub fn rest(&mut self, among: Among, passed: Pid) -> Option<Place> {
+        let n = self.resting.iter().position(Option::is_none)?;
+        *self.resting.get_mut(n)? = Some((among, passed));
+        self.rests = self.rests.saturating_add(1);
+        Some(Place(n))
+    }
+
+    /// The number of the last child that it has passed and that is still on the list, `NOBODY` if there is none.
+    pub fn resume(&mut self, place: Place) -> Pid {
+        self.rests = self.rests.saturating_sub(1);
+        let place = self.resting.get_mut(place.0).and_then(Option::take);
+        place.map_or(NOBODY, |(_, passed)| passed)
     }
 
     /// Takes some child off, which gets another parent.
     pub fn pop(&mut self) -> Option<Arc<Process>> {
-        let lists = [&self.living, &self.stopped, &self.continued, &self.dead];
-        let first = lists.iter().map(|list| list.first()).find(|pid| *pid != NOBODY)?;
-        let child = find_process(first)?;
+        let child = find_process(self.all.first())?;
         let standing = self.standing(&child);
-        self.list(standing)?.remove(&child);
-        child.family.sibling.standing.store(Standing::Nowhere as u8, Relaxed);
+        self.take_off_all(&child, standing, Standing::Nowhere);
         Some(child)
     }
 
-    /// Which of the two came first?
-    pub fn elder(a: Arc<Process>, b: Arc<Process>) -> Arc<Process> {
-        let birth = |child: &Process| child.family.sibling.birth.load(Relaxed);
-        if birth(&b) < birth(&a) { b } else { a }
+    /// What comes first in the order of birth.
+    pub fn birth(child: &Process) -> u64 {
+        child.family.sibling.birth.load(Relaxed)
     }
 }
 

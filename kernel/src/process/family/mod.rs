@@ -4,13 +4,14 @@
 //! new parent, the reaper. A child first names the reaper as its parent and is then put on the reaper's list, as a child of one of its threads that
 //! live. A child that dies in between stays a zombie, and whoever puts it on the list tells the reaper.
 //!
-//! Nobody looks at children that are not concerned: `children` keeps those apart for which a parent can wait, and a child leaves without being
-//! looked for.
+//! `children` keeps those apart for which a parent can wait, and a child leaves without being looked for. Where all have to be looked at, that is done in
+//! parts (`search`).
 //!
 //! LockOrder: `children` → `parent` of a child, the signals of the process, `threads`. Never two `children` locks at once.
 #![forbid(unsafe_code)]
 
 mod children;
+mod search;
 mod threads;
 pub mod wait;
 

@@ -5,16 +5,15 @@
 //! then looks whether it has children, whoever gives it some says so first and then looks whether it ends.
 #![forbid(unsafe_code)]
 
+use super::children::Among;
+use super::search::{rest, search};
+use crate::process::list::{Look, NOBODY};
 use crate::process::{Pid, Process, Thread, find_process, signal};
 use crate::sched;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use sync::TryVec;
-
-/// How many children are told of a thread's end in one go.
-const AT_ONCE: usize = 256;
 
 impl Process {
     /// The thread of its parent that it belongs to.
@@ -61,25 +60,53 @@ impl Thread {
 }
 
 /// `thread`, which has said that it ends, leaves its children to another thread of its process. Those of the last one get another parent
-/// (`reparent_children`).
+/// (`reparent_children`). Gives way.
 pub fn leave_children(thread: &Thread) {
     let process = &thread.process;
     if !thread.has_children.load(SeqCst) || process.alive.load(Relaxed) == 1 {
         return;
     }
+    let from = thread.tid();
+    let mut children = process.family.children();
+    let mut passed = NOBODY;
     loop {
+        // Once for each part: the heir may end in between, and leaves what it has got.
         let Some(heir) = find_heir(process) else { return };
-        let (told, all) = pass_on(process, thread.tid(), heir);
-        for child in &told {
+        let found = children.look(Among::All, passed, |child| {
+            let leaves = child.parent_thread() == from;
+            if leaves {
+                child.family.parent_thread.store(heir, Relaxed);
+            }
+            leaves && child.family.mourns.load(Relaxed)
+        });
+        let mut mourner = None;
+        match found {
+            Look::End => break,
+            Look::Passed(pid) => passed = pid,
+            Look::Found(pid) => {
+                mourner = find_process(pid);
+                passed = pid;
+            }
+        }
+        let tell = || {
+            if let Some(child) = mourner.take() {
+                child.tell_death_of_parent();
+            }
+            // The end of a thread is not ended early.
+            let _ = sched::give_way();
+        };
+        (children, passed) = rest(process, children, Among::All, passed, tell);
+        if let Some(child) = mourner {
+            // Too many rest, so the place is lost. What was passed has another thread already.
+            drop(children);
             child.tell_death_of_parent();
+            children = process.family.children();
+            passed = NOBODY;
         }
-        if all {
-            process.family.events.wake_all();
-            return;
-        }
-        // The end of a thread is not ended early.
-        let _ = sched::give_way();
     }
+    children.note_change();
+    drop(children);
+    process.family.events.wake_all();
 }
 
 /// The first thread of the process that has not begun to end, and will look for children when it does. Children are given to it under the lock of its
@@ -102,36 +129,11 @@ pub(super) fn has_living(process: &Process) -> bool {
     process.threads.lock().iter().any(|thread| !thread.exiting.load(SeqCst))
 }
 
-/// Children of thread `from` become those of thread `to`: all (true), or so many that `AT_ONCE` of them may want to be told.
-fn pass_on(process: &Process, from: Pid, to: Pid) -> (Vec<Arc<Process>>, bool) {
-    let told = RefCell::new(Vec::new());
-    let children = process.family.children();
-    let full = children.any(|child| {
-        if child.parent_thread() != from {
-            return false;
-        }
-        if child.family.mourns.load(Relaxed) {
-            let mut told = told.borrow_mut();
-            if told.len() == AT_ONCE {
-                return true;
-            }
-            if let Some(child) = find_process(child.pid()) {
-                // Without memory it is not told.
-                let _ = told.try_push(child);
-            }
-        }
-        child.family.parent_thread.store(to, Relaxed);
-        false
-    });
-    drop(children);
-    (told.into_inner(), !full)
-}
-
-/// The only thread that is left takes another number (exec).
+/// The only thread that is left takes another number (exec). Gives way.
 pub fn rename_thread(thread: &Thread, from: Pid, to: Pid) {
     if from != to && thread.has_children.load(Relaxed) {
-        let children = thread.process.family.children();
-        let _ = children.any(|child| {
+        let process = &thread.process;
+        let _ = search(process, process.family.children(), Among::All, false, |child| {
             if child.parent_thread() == from {
                 child.family.parent_thread.store(to, Relaxed);
             }

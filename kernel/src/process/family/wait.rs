@@ -1,9 +1,10 @@
 //! Waiting for children, and what they used.
 #![forbid(unsafe_code)]
 
-use super::children::{Children, Standing};
+use super::children::{Among, Children, Standing};
+use super::search::{Locked, search};
 use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process::{Pid, Process, Thread, family, find_process, ids};
+use crate::process::{Pid, Process, Thread, family, find_process, ids, signal_pending};
 use crate::sched::{Sleep, Times};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -166,74 +167,147 @@ pub struct WaitOptions {
 /// ECHILD: no such child. ERESTARTSYS: a signal.
 pub fn wait(options: &WaitOptions) -> Result<Option<Event>> {
     let process = crate::process::current_process();
-    let look = || match find(&process, options) {
-        Err(errno) => Some(Err(errno)),
-        Ok(Some(event)) => Some(Ok(Some(event))),
-        Ok(None) if !options.block => Some(Ok(None)),
-        Ok(None) => None,
-    };
-    process.family.events.wait_shared(Sleep::Interruptible, None, look).unwrap_or(Err(ERESTARTSYS))
+    loop {
+        let seen = match find(&process, options)? {
+            Found::Event(event) => return Ok(Some(event)),
+            Found::None(_) if !options.block => return Ok(None),
+            Found::None(seen) => seen,
+        };
+        if signal_pending() {
+            return Err(ERESTARTSYS);
+        }
+        // A search gives way, so it is not made while the thread is about to sleep.
+        let changed = || (process.family.children().changes() != seen).then_some(());
+        process.family.events.wait_shared(Sleep::Interruptible, None, changed).map_err(|_| ERESTARTSYS)?;
+    }
 }
 
-fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Option<Event>> {
-    let mut guard = process.family.children();
-    let children = &mut *guard;
-    let meant = |child: &Process| {
-        let matches = match options.target {
+enum Found {
+    Event(Event),
+    /// Nothing, before this change of the children.
+    None(u32),
+}
+
+/// What is looked for, and among whose children.
+struct Search<'a> {
+    process: &'a Process,
+    options: &'a WaitOptions,
+}
+
+impl<'a> Search<'a> {
+    fn means(&self, child: &Process) -> bool {
+        let matches = match self.options.target {
             Target::Any => true,
             Target::Pid(pid) => child.pid() == pid,
             Target::Group(group) => child.group() == group,
         };
         let normal = child.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD;
-        let made_here = options.thread.is_none_or(|tid| child.parent_thread() == tid);
-        matches && made_here && if normal { options.normal } else { options.clones }
-    };
-    let asked = [
-        (Standing::Dead, options.exited),
-        (Standing::Stopped, options.stopped),
-        (Standing::Continued, options.continued),
-    ];
-    let found = if let Target::Pid(pid) = options.target {
+        let made_here = self.options.thread.is_none_or(|tid| child.parent_thread() == tid);
+        matches && made_here && if normal { self.options.normal } else { self.options.clones }
+    }
+
+    fn asks(&self, standing: Standing) -> bool {
+        match standing {
+            Standing::Dead => self.options.exited,
+            Standing::Stopped => self.options.stopped,
+            Standing::Continued => self.options.continued,
+            Standing::Nowhere | Standing::Living | Standing::Gone => false,
+        }
+    }
+
+    /// The child with the target's number, if it has what is asked for.
+    ///
+    /// # Errors
+    /// ECHILD.
+    fn by_number(&self, children: &mut Children, pid: Pid) -> Result<Option<Pid>> {
         let look = |child: &Process| {
-            (child.parent_pid() == process.pid() && meant(child)).then(|| {
+            (child.parent_pid() == self.process.pid() && self.means(child)).then(|| {
                 children.update(child);
                 children.standing(child)
             })
         };
         match ids::look_at(pid, look).flatten() {
-            None | Some(Standing::Gone) => return Err(Errno::ECHILD),
-            Some(standing) if asked.contains(&(standing, true)) => find_process(pid),
-            Some(_) => None,
+            None | Some(Standing::Gone) => Err(Errno::ECHILD),
+            // One that changes parents just now is on no list. Waiters are woken when it is.
+            Some(standing) => Ok(self.asks(standing).then_some(pid)),
         }
-    } else {
-        if options.continued {
+    }
+
+    /// The eldest child that has what is asked for, as it was when it was passed. Gives way.
+    fn eldest(&self, mut children: Locked<'a>) -> (Locked<'a>, Option<Pid>) {
+        if self.options.continued {
             // Those who were sent SIGCONT just now are among the stopped.
-            let _ = children.first(Standing::Stopped, |_| false);
+            let stopped = Among::Those(Standing::Stopped);
+            (children, _) = search(self.process, children, stopped, true, |_| false);
         }
-        let firsts = asked.iter().filter(|(_, asked)| *asked);
-        firsts.filter_map(|(standing, _)| children.first(*standing, meant)).reduce(Children::elder)
-    };
-    let Some(child) = found else {
-        // One found by its number may change parents just now, and be on no list. Waiters are woken when it is.
-        let any = matches!(options.target, Target::Pid(_)) || children.any(meant);
-        return if any { Ok(None) } else { Err(Errno::ECHILD) };
-    };
-    let event = match children.standing(&child) {
-        Standing::Dead => exit_event(&child),
-        _ => stop_event(&child, options).ok_or(Errno::ECHILD)?,
-    };
-    if options.leave_waitable {
-        return Ok(Some(event));
+        let mut eldest: Option<(u64, Pid)> = None;
+        for standing in [Standing::Dead, Standing::Stopped, Standing::Continued] {
+            if !self.asks(standing) {
+                continue;
+            }
+            let found;
+            (children, found) =
+                search(self.process, children, Among::Those(standing), true, |child| self.means(child));
+            let this = found.and_then(|pid| ids::look_at(pid, |child| (Children::birth(child), pid)));
+            eldest = eldest.into_iter().chain(this).min();
+        }
+        (children, eldest.map(|(_, pid)| pid))
     }
-    if event.is_end() {
-        children.reap(&child);
-        drop(guard);
-        process.children_usage.add(&event.usage);
-        family::forget(&child);
-    } else {
-        children.update(&child);
+
+    /// Is there a child that is meant? Gives way.
+    fn has_any(&self, children: Locked<'a>) -> bool {
+        search(self.process, children, Among::All, true, |child| self.means(child)).1.is_some()
     }
-    Ok(Some(event))
+}
+
+fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Found> {
+    let search = Search { process, options };
+    loop {
+        let mut children = process.family.children();
+        let seen = children.changes();
+        let (by_number, found);
+        if let Target::Pid(pid) = options.target {
+            (by_number, found) = (true, search.by_number(&mut children, pid)?);
+        } else {
+            by_number = false;
+            (children, found) = search.eldest(children);
+        }
+        let Some(pid) = found else {
+            let any = by_number || search.has_any(children);
+            return if any { Ok(Found::None(seen)) } else { Err(Errno::ECHILD) };
+        };
+        // Another thread may have waited for it, where the search gave way.
+        let is_still = |child: &Process| {
+            child.parent_pid() == process.pid()
+                && search.means(child)
+                && search.asks(children.standing(child))
+        };
+        if ids::look_at(pid, is_still) != Some(true) {
+            continue;
+        }
+        let Some(child) = find_process(pid) else { continue };
+        let event = match children.standing(&child) {
+            Standing::Dead => Some(exit_event(&child)),
+            _ => stop_event(&child, options),
+        };
+        let Some(event) = event else {
+            // It went on just now.
+            children.update(&child);
+            continue;
+        };
+        if options.leave_waitable {
+            return Ok(Found::Event(event));
+        }
+        if event.is_end() {
+            children.reap(&child);
+            drop(children);
+            process.children_usage.add(&event.usage);
+            family::forget(&child);
+        } else {
+            children.update(&child);
+        }
+        return Ok(Found::Event(event));
+    }
 }
 
 fn stop_event(child: &Arc<Process>, options: &WaitOptions) -> Option<Event> {

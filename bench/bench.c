@@ -137,7 +137,7 @@ static void wait_for(volatile uint32_t *flag, uint32_t least)
  */
 void bench_settle(void)
 {
-	struct timespec pause = { 0, 100000000 };
+	struct timespec pause = { 0, opt.nap_ms ? opt.nap_ms * 1000000l : 100000000 };
 	nanosleep(&pause, 0);
 }
 
@@ -398,6 +398,12 @@ void bench_processes(const struct bench *bench, struct shared *shared, void (*bo
 int bench_main(int argc, char **argv, const struct bench *bench)
 {
 	bench_options(argc, argv, bench);
+	bench_run(bench);
+	return 0;
+}
+
+void bench_run(const struct bench *bench)
+{
 	struct shared *shared = bench_map_shared(-1, opt.tasks);
 	bench_begin(shared);
 	if (bench->prepare)
@@ -409,5 +415,4 @@ int bench_main(int argc, char **argv, const struct bench *bench)
 	if (bench->cleanup)
 		bench->cleanup();
 	bench_report(bench, shared);
-	return 0;
 }

@@ -56,6 +56,7 @@ struct options {
 	int unpinned;              /* -n */
 	int spin;                  /* -S: barriers spin and never sleep */
 	int quiet;                 /* -q: the closing line alone */
+	unsigned nap_ms;           /* of bench_settle; 0: 100 */
 	uint64_t mib;              /* -m */
 	uint64_t bytes;            /* -b */
 	const char *program;       /* -x */
@@ -83,6 +84,9 @@ struct bench {
 };
 
 int bench_main(int argc, char **argv, const struct bench *bench);
+
+/* With the options in `opt`. */
+void bench_run(const struct bench *bench);
 
 /* The program's main. In `grid`, which is linked from all of them, its operation under the name that -DGRID gives it. */
 #ifdef GRID

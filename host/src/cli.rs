@@ -185,10 +185,16 @@ pub enum CpuModels {
 #[derive(Args)]
 pub struct Lines {
     /// Benchmarks, each with its options if it is one word: "faultzf -t"
-    #[arg(required_unless_present_any = ["self_test", "gate", "grid"], value_name = "BENCH")]
+    #[arg(required_unless_present_any = ["self_test", "gate", "grid", "calls"], value_name = "BENCH")]
     pub benchmarks: Vec<String>,
     /// CPU counts, a machine each
-    #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "2,4",
+        default_value_if("calls", "true", "2"),
+        value_name = "N,..."
+    )]
     pub cpus: Vec<u32>,
     #[command(flatten)]
     pub machine: LineMachine,
@@ -204,7 +210,10 @@ pub struct Lines {
     /// Which operations share lines when two of them run side by side, every pair of those named
     #[arg(long, conflicts_with_all = ["self_test", "gate", "ops"])]
     pub grid: bool,
-    /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones
+    /// Every system call and each variant of it, or the calls and cases named: instructions, shared lines and turns per operation
+    #[arg(long, conflicts_with_all = ["self_test", "gate", "grid", "cost", "instructions", "predict"])]
+    pub calls: bool,
+    /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too
     #[arg(long)]
     pub names: bool,
     /// With --grid or --predict: a picture (a pointer held over a square of the grid shows its lines)

@@ -5,6 +5,7 @@
 //! with the number of windows that showed them.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod cost;
 mod gate;
 mod grid;
@@ -47,6 +48,9 @@ fn count(options: &Lines) -> Result<u8> {
     }
     if options.self_test {
         return selftest::run(options);
+    }
+    if options.calls {
+        return calls::run(options);
     }
     if options.gate {
         return gate::run(options);

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod judge;
-mod table;
+pub mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

@@ -1,0 +1,88 @@
+//! The table of calls: kernels beside each other, then who takes which line.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{Column, Run, Shown, calls};
+
+/// Names shown of Linux's lines of one case, unless all are wanted.
+const SHOWN: usize = 3;
+
+fn cells(shown: &Shown) -> [String; 3] {
+    let instructions = shown.instructions.map_or_else(|| "-".to_owned(), |count| format!("{count:.0}"));
+    if shown.failed.is_some() {
+        return [instructions, "failed".into(), String::new()];
+    }
+    let lines = if shown.shared.is_empty() { "·".to_owned() } else { shown.shared.len().to_string() };
+    let turns = if shown.shared.is_empty() { "·".to_owned() } else { format!("{:.2}", shown.turns()) };
+    [instructions, lines, turns]
+}
+
+pub fn table(runs: &[Run], columns: &[Column]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let mut header = vec!["call".to_owned(), "case".into(), "form".into()];
+    for column in columns {
+        header.extend([format!("{}: instructions", column.kernel), "lines".into(), "turns".into()]);
+    }
+    table.set_header(header);
+    for (at, run) in runs.iter().enumerate() {
+        let mut row = vec![run.call.clone(), run.case.clone(), run.form.clone()];
+        row.extend(columns.iter().filter_map(|column| column.shown.get(at)).flat_map(cells));
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// The shared lines of each case of the first kernel (with `all`: of each), and why cases failed.
+pub fn lines(runs: &[Run], columns: &[Column], all: bool) -> String {
+    let mut text = String::new();
+    for (place, column) in columns.iter().enumerate() {
+        for (run, shown) in runs.iter().zip(&column.shown) {
+            if let Some(why) = &shown.failed {
+                let _ = writeln!(text, "{} {} on {}: failed: {why}", run.case, run.form, column.kernel);
+            }
+            if (place > 0 && !all) || shown.shared.is_empty() {
+                continue;
+            }
+            let _ = writeln!(text, "{} {} on {}:", run.case, run.form, column.kernel);
+            let mut worst: Vec<_> = shown.shared.iter().collect();
+            worst.sort_by(|(_, one), (_, other)| other.turns.total_cmp(&one.turns));
+            let most = if place > 0 { SHOWN } else { usize::MAX };
+            for (name, line) in worst.iter().take(most) {
+                let _ = writeln!(text, "    {:.2} turns  {name}\n        {}", line.turns, line.how);
+            }
+        }
+    }
+    text
+}
+
+/// A sentence a kernel and form.
+pub fn summary(runs: &[Run], columns: &[Column], cpus: u32, seconds: f64) -> String {
+    let mut text =
+        format!("{} calls, {} cases and forms, {cpus} CPUs: {seconds:.0} s\n", calls(runs).len(), runs.len());
+    for column in columns {
+        let mut forms: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+        for (run, shown) in runs.iter().zip(&column.shown) {
+            let [of, share, failed] = forms.entry(&run.form).or_default();
+            *of += 1;
+            *share += usize::from(!shown.shared.is_empty());
+            *failed += usize::from(shown.failed.is_some());
+        }
+        let said: Vec<String> = forms
+            .iter()
+            .map(|(form, [of, share, failed])| {
+                let failed = if *failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+                format!("{form}: {share} of {of} share a line{failed}")
+            })
+            .collect();
+        let _ = writeln!(text, "{}: {}", column.kernel, said.join(", "));
+    }
+    text
+}

@@ -204,14 +204,14 @@ pub struct Lines {
     /// Show that the detector finds lines planted in known ways, and calls each by what it is
     #[arg(long, conflicts_with = "benchmarks")]
     pub self_test: bool,
-    /// Compare instructions, lines and transfers with the table in tests/gate; status 1 where they differ for the worse
+    /// Compare instructions, lines and transfers with the table in tests/gate; status 1 where they differ for the worse; with --calls: shared lines of system calls
     #[arg(long, conflicts_with_all = ["self_test", "vs", "ops"])]
     pub gate: bool,
     /// Which operations share lines when two of them run side by side, every pair of those named
     #[arg(long, conflicts_with_all = ["self_test", "gate", "ops"])]
     pub grid: bool,
     /// Every system call and each variant of it, or the calls and cases named: instructions, shared lines and turns per operation
-    #[arg(long, conflicts_with_all = ["self_test", "gate", "grid", "cost", "instructions", "predict"])]
+    #[arg(long, conflicts_with_all = ["self_test", "grid", "cost", "instructions", "predict"])]
     pub calls: bool,
     /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too
     #[arg(long)]

@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod cases;
 pub mod claims;
 pub mod page;
 pub mod record;

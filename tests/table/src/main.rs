@@ -1,11 +1,13 @@
 //! `darter-table`: the page of calls, and whether the table claims what nobody has shown.
 //!
-//!     darter-table check            is the page as the table and the record say, and is all shown (`make check`)
+//!     darter-table check            is the page as the table and the record say, is all shown, and has each call a case in
+//!                                   bench/calls (`make check`)
 //!     darter-table check FILE       the same claims against another record
 //!     darter-table page             writes docs/syscalls.md
 //!     darter-table unshown          prints the claims that no program shows
 #![forbid(unsafe_code)]
 
+use darter_table::cases;
 use darter_table::claims::{claims, findings};
 use darter_table::page::page;
 use darter_table::record::Record;
@@ -20,6 +22,17 @@ fn root() -> PathBuf {
 
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|e| Error::other(format!("{}: {e}", path.display())))
+}
+
+/// The C sources of a folder.
+fn sources(folder: &Path) -> Result<Vec<String>, Error> {
+    let files = std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let files: Vec<PathBuf> = files.collect::<Result<_, _>>()?;
+    files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "c"))
+        .map(|file| read(file))
+        .collect()
 }
 
 fn run(words: &[&str]) -> Result<bool, Error> {
@@ -50,6 +63,9 @@ fn run(words: &[&str]) -> Result<bool, Error> {
             let mut found = findings(&record, &read(&unshown)?);
             if stale {
                 found.push("docs/syscalls.md is stale: make table".to_owned());
+            }
+            if rest.is_empty() {
+                found.extend(cases::findings(&sources(&root.join("bench/calls"))?));
             }
             found.iter().for_each(|finding| println!("{finding}"));
             return Ok(found.is_empty());

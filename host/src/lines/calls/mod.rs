@@ -6,6 +6,7 @@
 //! windows show it. Instructions come from one task on one CPU, in machines of their own.
 #![forbid(unsafe_code)]
 
+mod gate;
 mod table;
 
 use std::cell::Cell;
@@ -18,6 +19,7 @@ use darter_measure::{LineWindow, Names};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use self::gate::Bounds;
 use super::gate::table::{Allowed, allowed_file};
 use super::windows::{Watched, Watcher};
 use super::{names, write};
@@ -118,12 +120,18 @@ pub fn run(options: &Lines) -> Result<u8> {
     let runs = chosen(&cases(&paths)?, &options.benchmarks)?;
     let allowed = Allowed::read(&allowed_file(paths.root()))?;
     let mut signals = Signals::catch()?;
+    if options.gate {
+        return held(options, &paths, &runs, &allowed, &mut signals);
+    }
     let mut failed = 0;
     for &cpus in &options.cpus {
         let mut columns = Vec::new();
         for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
-            let shown = Measurer { options, paths: &paths, kernel, allowed: &allowed, cpus }
-                .measure(&runs, &mut signals)?;
+            let shown = Measurer { options, paths: &paths, kernel, allowed: &allowed, cpus }.measure(
+                &runs,
+                &mut signals,
+                true,
+            )?;
             columns.push(Column { kernel: kernel.name(), shown });
         }
         out!("{}", table::table(&runs, &columns));
@@ -137,6 +145,31 @@ pub fn run(options: &Lines) -> Result<u8> {
         }
     }
     Ok(u8::from(failed > 0))
+}
+
+/// Against tests/gate/calls.toml, or into it.
+fn held(options: &Lines, paths: &Tree, runs: &[Run], allowed: &Allowed, signals: &mut Signals) -> Result<u8> {
+    let began = Instant::now();
+    let [cpus] = options.cpus[..] else {
+        return Err(usage("--calls --gate: the bounds are those of one number of CPUs"));
+    };
+    let (file, all) = (gate::file(paths.root()), cases(paths)?);
+    let mut bounds = Bounds::read(&file)?;
+    let kernel = &options.machine.kernel;
+    let shown = Measurer { options, paths, kernel, allowed, cpus }.measure(runs, signals, false)?;
+    let shares = shown.iter().filter(|shown| !shown.shared.is_empty()).count();
+    let said = format!("{} cases and forms, {shares} share lines", runs.len());
+    if options.update {
+        bounds.update(runs, &shown, &all);
+        bounds.write(&file)?;
+        out!("{said}, written to {} ({:.0} s)", file.display(), began.elapsed().as_secs_f64());
+        return Ok(u8::from(shown.iter().any(|shown| shown.failed.is_some())));
+    }
+    let verdict = bounds.judge(runs, &shown, &all);
+    verdict.worse.iter().for_each(|text| out!("FAILED  {text}"));
+    verdict.ask.iter().for_each(|text| out!("ok      {text}: the bound could be lower"));
+    out!("{said}, {} failed: {:.0} s", verdict.worse.len(), began.elapsed().as_secs_f64());
+    Ok(u8::from(!verdict.worse.is_empty()))
 }
 
 /// All cases in all their forms, as the program itself names them.
@@ -186,9 +219,9 @@ pub struct Measurer<'a> {
 }
 
 impl Measurer<'_> {
-    pub fn measure(&self, runs: &[Run], signals: &mut Signals) -> Result<Vec<Shown>> {
+    pub fn measure(&self, runs: &[Run], signals: &mut Signals, count: bool) -> Result<Vec<Shown>> {
         let names = &symbols::names(self.kernel, self.paths)?;
-        let progress = progress_bar(2 * runs.len() as u64);
+        let progress = progress_bar((1 + u64::from(count)) * runs.len() as u64);
         let all: Vec<&Run> = runs.iter().collect();
         let began = Instant::now();
         let mut shown = self.look(&all, names, signals, &progress)?;
@@ -207,6 +240,10 @@ impl Measurer<'_> {
             }
         }
         self.phase(&progress, "further looks", began);
+        if !count {
+            progress.finish_and_clear();
+            return Ok(shown);
+        }
         let began = Instant::now();
         let counts = self.count(&all, signals, &progress)?;
         for (shown, count) in shown.iter_mut().zip(counts) {

@@ -114,6 +114,7 @@ static inline long ok(const struct work *w, long result)
 void s_dir(struct work *);
 void s_file(struct work *);
 void s_names(struct work *);
+void s_link(struct work *);
 void s_map(struct work *);
 void s_shared(struct work *);
 void s_pipe(struct work *);

@@ -148,6 +148,13 @@ void s_names(struct work *w)
 	ok(w, symlink("file", w->own2));
 }
 
+/* The file, and own2, a link to it. */
+void s_link(struct work *w)
+{
+	s_names(w);
+	unlink(w->own);
+}
+
 void s_map(struct work *w)
 {
 	w->len = 16 * 4096;
@@ -209,8 +216,22 @@ static void prepare(void)
 		chosen->setup(common);
 }
 
+/* What the shell gave to all workers: each process opens its own, or whoever copies its table counts on the others' lines. */
+static void own_streams(void)
+{
+	for (int fd = 0; fd < 3; fd++) {
+		int own = open(fd == 2 ? "/proc/self/fd/2" : "/dev/null", fd ? O_WRONLY : O_RDONLY);
+		if (own >= 0) {
+			dup2(own, fd);
+			close(own);
+		}
+	}
+}
+
 static void setup(struct task *task)
 {
+	if (!opt.threads)
+		own_streams();
 	struct work *w = new_work(task->index, common != 0);
 	if (common) {
 		char *page = w->buf;
@@ -218,11 +239,12 @@ static void setup(struct task *task)
 		w->i = task->index, w->buf = page;
 		if (*w->dir) {
 			own_names(w);
-			if (chosen->setup == s_dir)
+			if (w->i && chosen->setup != s_file) {
 				unlink(w->own), unlink(w->own2);
-			if (chosen->setup == s_names && w->i) {
-				close(open(w->own, O_RDWR | O_CREAT, 0644));
-				(void)!symlink("file", w->own2);
+				if (chosen->setup == s_names)
+					close(open(w->own, O_RDWR | O_CREAT, 0644));
+				if (chosen->setup == s_names || chosen->setup == s_link)
+					ok(w, symlink("file", w->own2));
 			}
 			if (w->fd >= 0 && !(chosen->forms & SAME))
 				w->fd = (int)ok(w, open(w->path, O_RDWR));

@@ -156,12 +156,6 @@ static void s_move_dir(struct work *w)
 	ok(w, mkdir(w->own2, 0755));
 }
 
-static void s_one_name(struct work *w)
-{
-	s_names(w);
-	unlink(w->own);
-}
-
 static long op_truncate(struct work *w)
 {
 	ok(w, truncate(w->path, 65536 + 4096));
@@ -228,16 +222,16 @@ const struct kase names[] = {
 	OP("mknod-file", mknod, PT, s_dir, op_mknod, S_IFREG),
 	OP("mknod-device", mknod, PT, s_dir, op_mknod, S_IFCHR, 0x103),
 	OP("mknodat", mknodat, PT, s_dir, op_mknodat),
-	OP("link", link, PTO, s_one_name, op_link),
-	OP("unlink", unlink, P, s_one_name, op_link),
-	OP("linkat", linkat, PT, s_one_name, op_linkat),
-	OP("unlinkat", unlinkat, P, s_one_name, op_linkat),
+	OP("link", link, PTO, s_link, op_link),
+	OP("unlink", unlink, P, s_link, op_link),
+	OP("linkat", linkat, PT, s_link, op_linkat),
+	OP("unlinkat", unlinkat, P, s_link, op_linkat),
 	OP("symlink", symlink, PTO, s_dir, op_symlink),
 	OP("symlinkat", symlinkat, PT, s_dir, op_symlinkat),
-	OP("rename", rename, PT, s_one_name, op_rename),
-	OP("renameat", renameat, PT, s_one_name, op_renameat),
+	OP("rename", rename, PT, s_link, op_rename),
+	OP("renameat", renameat, PT, s_link, op_renameat),
 	OP("renameat2-exchange", renameat2, PTO, s_names, op_renameat2),
-	OP("renameat2-noreplace", renameat2, PT, s_one_name, op_noreplace),
+	OP("renameat2-noreplace", renameat2, PT, s_link, op_noreplace),
 	OP("rename-move", rename, PT, s_move, op_move),
 	OP("rename-move-directory", rename, PT, s_move_dir, op_move_dir),
 	RAW("chmod", chmod, PTO, s_file, PATH, 0644),

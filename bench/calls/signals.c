@@ -41,12 +41,13 @@ static void s_suspend(struct work *w)
 	s_timedwait(w);
 }
 
+/* It comes again and again: the first may come before the pause. */
 static long op_pause(struct work *w)
 {
-	struct itimerval soon = { .it_value = { 0, 50 } };
+	struct itimerval soon = { .it_interval = { 0, 1000 }, .it_value = { 0, 100 } };
 	ok(w, syscall(SYS_setitimer, ITIMER_REAL, &soon, 0));
 	syscall(SYS_pause);
-	return 0;
+	return ok(w, syscall(SYS_setitimer, ITIMER_REAL, w->buf + C_OFF, 0));
 }
 
 static void s_signalfd(struct work *w)

@@ -213,6 +213,9 @@ pub struct Lines {
     /// Every system call and each variant of it, or the calls and cases named: instructions, shared lines and turns per operation
     #[arg(long, conflicts_with_all = ["self_test", "grid", "cost", "instructions", "predict"])]
     pub calls: bool,
+    /// With --calls: write the page of them
+    #[arg(long, requires = "calls", value_name = "FILE")]
+    pub page: Option<PathBuf>,
     /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too
     #[arg(long)]
     pub names: bool,

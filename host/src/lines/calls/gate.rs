@@ -72,6 +72,12 @@ impl Bounds {
         text
     }
 
+    /// Seems worse than the file, which further looks must confirm.
+    pub fn suspects(&self, run: &Run, shown: &Shown) -> bool {
+        let bound = self.0.get(&key(run)).map_or(0.0, |row| row.turns);
+        shown.failed.is_some() || shown.turns() > bound
+    }
+
     pub fn judge(&self, runs: &[Run], shown: &[Shown], all: &[Run]) -> Verdict {
         let mut verdict = Verdict::default();
         for (run, shown) in runs.iter().zip(shown) {

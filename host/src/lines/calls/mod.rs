@@ -42,6 +42,8 @@ const OPS: u64 = 100;
 const LIMIT: u32 = 30;
 /// Turns per operation from which on a line is shared: below are ends of grace periods, batches handed on, ticks.
 const FLOOR: f64 = 0.05;
+/// Turns per operation from which on a line is shared without a further look, in the table.
+const UNSURE: f64 = 0.5;
 /// Looks at what seems shared, after the first.
 const LOOKS: usize = 2;
 /// The name by which tests/gate/allowed.toml may know all cases.
@@ -131,20 +133,29 @@ pub fn run(options: &Lines) -> Result<u8> {
                 &runs,
                 &mut signals,
                 true,
+                &unsure,
             )?;
             columns.push(Column { kernel: kernel.name(), shown });
         }
         out!("{}", table::table(&runs, &columns));
         out!("{}", table::lines(&runs, &columns, options.names));
-        out!("{}", table::summary(&runs, &columns, cpus, began.elapsed().as_secs_f64()));
+        out!("{}", table::summary(&runs, &columns, cpus, Some(began.elapsed().as_secs_f64())));
         failed +=
             columns.first().map_or(0, |own| own.shown.iter().filter(|shown| shown.failed.is_some()).count());
+        if let Some(file) = &options.page {
+            write(file, &table::page(&runs, &columns, &table::summary(&runs, &columns, cpus, None)))?;
+        }
         if let Some(file) = &options.json {
             let value = serde_json::json!({ "cpus": cpus, "runs": runs, "kernels": columns });
             write(file, &serde_json::to_string_pretty(&value)?)?;
         }
     }
     Ok(u8::from(failed > 0))
+}
+
+/// Failed, or shares a line in so few operations that it may not do so again.
+fn unsure(_: &Run, shown: &Shown) -> bool {
+    shown.failed.is_some() || shown.shared.values().any(|line| line.turns < UNSURE)
 }
 
 /// Against tests/gate/calls.toml, or into it.
@@ -156,7 +167,9 @@ fn held(options: &Lines, paths: &Tree, runs: &[Run], allowed: &Allowed, signals:
     let (file, all) = (gate::file(paths.root()), cases(paths)?);
     let mut bounds = Bounds::read(&file)?;
     let kernel = &options.machine.kernel;
-    let shown = Measurer { options, paths, kernel, allowed, cpus }.measure(runs, signals, false)?;
+    let shown =
+        Measurer { options, paths, kernel, allowed, cpus }
+            .measure(runs, signals, false, &|run, shown| options.update || bounds.suspects(run, shown))?;
     let shares = shown.iter().filter(|shown| !shown.shared.is_empty()).count();
     let said = format!("{} cases and forms, {shares} share lines", runs.len());
     if options.update {
@@ -219,7 +232,13 @@ pub struct Measurer<'a> {
 }
 
 impl Measurer<'_> {
-    pub fn measure(&self, runs: &[Run], signals: &mut Signals, count: bool) -> Result<Vec<Shown>> {
+    pub fn measure(
+        &self,
+        runs: &[Run],
+        signals: &mut Signals,
+        count: bool,
+        suspect: &dyn Fn(&Run, &Shown) -> bool,
+    ) -> Result<Vec<Shown>> {
         let names = &symbols::names(self.kernel, self.paths)?;
         let progress = progress_bar((1 + u64::from(count)) * runs.len() as u64);
         let all: Vec<&Run> = runs.iter().collect();
@@ -228,10 +247,8 @@ impl Measurer<'_> {
         self.phase(&progress, "lines", began);
         let began = Instant::now();
         for _ in 0..LOOKS {
-            let suspect = |shown: &Shown| shown.failed.is_some() || !shown.shared.is_empty();
-            // What Linux shares is not looked at again: it is most of it.
             let places: Vec<usize> = (0..runs.len())
-                .filter(|&at| shown.get(at).is_some_and(suspect) && *self.kernel != Kernel::Linux)
+                .filter(|&at| runs.get(at).zip(shown.get(at)).is_some_and(|(run, shown)| suspect(run, shown)))
                 .collect();
             let again: Vec<&Run> = places.iter().filter_map(|&at| runs.get(at)).collect();
             progress.inc_length(again.len() as u64);

@@ -4,12 +4,21 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::{Column, Run, Shown, calls};
+use crate::bench::results::command;
 
 /// Names shown of Linux's lines of one case, unless all are wanted.
 const SHOWN: usize = 3;
+
+const PAGE: &str = "\
+Each case of `bench/calls` does one call, or one of its variants that takes another path, again and again on each CPU at the same time:
+as processes, each with objects of its own; as threads of one process, each with objects of its own; all on the one object that the call
+is about. *Instructions* are the kernel's per operation, of one task on one CPU. *Lines* are the shared ones, by object and field: those
+that CPUs could take from each other at least once in twenty operations. *Turns* is how often they could in one operation, all lines
+together: what the CPUs did, whoever came first. A point: nothing is shared.
+";
 
 fn cells(shown: &Shown) -> [String; 3] {
     let instructions = shown.instructions.map_or_else(|| "-".to_owned(), |count| format!("{count:.0}"));
@@ -19,6 +28,17 @@ fn cells(shown: &Shown) -> [String; 3] {
     let lines = if shown.shared.is_empty() { "·".to_owned() } else { shown.shared.len().to_string() };
     let turns = if shown.shared.is_empty() { "·".to_owned() } else { format!("{:.2}", shown.turns()) };
     [instructions, lines, turns]
+}
+
+/// The page.
+pub fn page(runs: &[Run], columns: &[Column], summary: &str) -> String {
+    let mut table = table(runs, columns);
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    format!(
+        "# Lines that system calls share\n\nPrinted by `{}`; not written by hand.\n\n{PAGE}\n{}\n{table}\n",
+        command(),
+        summary.lines().map(|line| format!("- {line}\n")).collect::<String>()
+    )
 }
 
 pub fn table(runs: &[Run], columns: &[Column]) -> Table {
@@ -64,9 +84,10 @@ pub fn lines(runs: &[Run], columns: &[Column], all: bool) -> String {
 }
 
 /// A sentence a kernel and form.
-pub fn summary(runs: &[Run], columns: &[Column], cpus: u32, seconds: f64) -> String {
+pub fn summary(runs: &[Run], columns: &[Column], cpus: u32, seconds: Option<f64>) -> String {
+    let seconds = seconds.map_or_else(String::new, |seconds| format!(": {seconds:.0} s"));
     let mut text =
-        format!("{} calls, {} cases and forms, {cpus} CPUs: {seconds:.0} s\n", calls(runs).len(), runs.len());
+        format!("{} calls, {} cases and forms, {cpus} CPUs{seconds}\n", calls(runs).len(), runs.len());
     for column in columns {
         let mut forms: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
         for (run, shown) in runs.iter().zip(&column.shown) {

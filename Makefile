@@ -69,7 +69,7 @@ lockdep: setup ## The kernel that checks lock order at every lock, beside the ot
 
 guest: target/guest/init target/guest/line-selftest ## The guest's first program, and the line detector's test
 
-target/guest/init: host/guest/init.c host/guest/frames.h | setup
+target/guest/init: host/guest/init.c host/guest/frames.h host/guest/audit.h | setup
 	@mkdir -p $(@D)
 	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -o $@ $<
 
@@ -124,9 +124,9 @@ fuzzer: setup target/fuzz/executor ## The fuzzer
 	@$(CARGO) build --quiet --release -p darter-fuzz
 
 EXECUTOR := $(addprefix tests/fuzz/guest/,executor.c program.c home.c)
-target/fuzz/executor: $(EXECUTOR) tests/fuzz/guest/executor.h lines/guest/markers.h | setup
+target/fuzz/executor: $(EXECUTOR) tests/fuzz/guest/executor.h lines/guest/markers.h host/guest/audit.h | setup
 	@mkdir -p $(@D)
-	$(MUSL_CC) -static -O1 -std=gnu11 -Wall -Wextra -fno-strict-aliasing -Ilines/guest -o $@ $(EXECUTOR)
+	$(MUSL_CC) -static -O1 -std=gnu11 -Wall -Wextra -fno-strict-aliasing -Ilines/guest -Ihost/guest -o $@ $(EXECUTOR)
 
 stack: kernel lockdep ## How deep the kernel's stack gets, and its recursions, against tests/stack/stack.toml
 	$(CARGO) run --quiet --release -p darter-stack $(KERNEL) $(LOCKDEP_KERNEL)

@@ -30,6 +30,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "audit.h"
 #include "frames.h"
 
 #define TERMINAL "/dev/ttyS1"
@@ -256,17 +257,6 @@ static void take_frame(unsigned char type, const unsigned char *data, size_t len
 	case 'K':
 		reboot(RB_POWER_OFF);
 		break;
-	}
-}
-
-/* A kernel that checks itself looks whether anything was lost; what it finds is its last word. */
-static void audit(void)
-{
-	char nothing;
-	int fd = open("/proc/darter/audit", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		(void)!read(fd, &nothing, 1);
-		close(fd);
 	}
 }
 

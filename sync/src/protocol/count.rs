@@ -78,7 +78,7 @@ impl RawCount {
     fn get_shared(&self, cpu: u32) -> Got {
         self.shared.fetch_add(1, Ordering::Relaxed);
         let heat = self.heat.load(Ordering::Relaxed);
-        if heat & 0xffff == cpu {
+        if heat & 0xffff == cpu || self.is_dead() {
             return Got::Reference;
         }
         // On the line that was written above, and a guess: races lose a change of CPU.

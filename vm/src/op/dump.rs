@@ -26,7 +26,7 @@ impl<M: Machine> Space<M> {
     pub fn next_page_in_memory(&self, start: usize, end: usize) -> Option<usize> {
         let mut at = start;
         while at < end {
-            let piece = self.next_piece_in(at, end, &mut order::begin()).filter(|p| p.start < end)?;
+            let piece = self.next_piece_in(at, end, &mut order::begin())?;
             let stop = piece.end.min(end);
             let mapped = self.next_entry(piece.start, stop, |entry| !entry.is_absent());
             let limit = mapped.unwrap_or(stop);

@@ -100,8 +100,7 @@ impl<M: Machine> Space<M> {
     pub fn populate_locked(&self, start: usize, end: usize, on: bool) -> Result<(), VmError> {
         let mut at = start;
         while at < end {
-            let Some(piece) = self.next_piece_in(at, end, &mut order::begin()).filter(|p| p.start < end)
-            else {
+            let Some(piece) = self.next_piece_in(at, end, &mut order::begin()) else {
                 break;
             };
             let stop = piece.end.min(end);
@@ -128,7 +127,7 @@ impl<M: Machine> Space<M> {
     pub fn count_pages(&self, start: usize, end: usize, locked: bool) -> usize {
         let mut pages = 0usize;
         let mut at = start;
-        while let Some(piece) = self.next_piece_in(at, end, &mut order::begin()).filter(|p| p.start < end) {
+        while let Some(piece) = self.next_piece_in(at, end, &mut order::begin()) {
             let counts =
                 !piece.attrs.is_quarantine() && (!locked || piece.attrs.flags.contains(SegFlags::LOCKED));
             let stop = piece.end.min(end);

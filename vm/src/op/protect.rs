@@ -130,8 +130,7 @@ impl<M: Machine> Space<M> {
     /// nothing is mapped there; `Invalid` (EINVAL): it does not grow. May sleep.
     pub fn start_of_stack(&self, start: usize, end: usize) -> Result<usize, VmError> {
         let order = &mut order::begin();
-        let piece =
-            self.next_piece_in(start, end, order).filter(|p| p.start < end).ok_or(VmError::NoSpace)?;
+        let piece = self.next_piece_in(start, end, order).ok_or(VmError::NoSpace)?;
         if !piece.attrs.flags.contains(SegFlags::GROWSDOWN) {
             return Err(VmError::Invalid);
         }

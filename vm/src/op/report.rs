@@ -69,12 +69,10 @@ impl<M: Machine> Space<M> {
         self.for_each_mapping_in(0..M::USER_END, f);
     }
 
-    /// The same for what lies in `range`. The first begins there at the earliest, the last may end beyond.
+    /// The same for what lies in `range`. The first begins there at the earliest; the last may end beyond, or there though it goes on.
     pub fn for_each_mapping_in(&self, range: Range<usize>, f: &mut dyn FnMut(&MappingInfo<'_>)) {
         let mut at = range.start;
-        while let Some(mapping) = self.next_mapping(at, &mut order::begin())
-            && mapping.start < range.end
-        {
+        while let Some(mapping) = self.next_mapping_in(at, range.end, &mut order::begin()) {
             let attrs = &mapping.attrs;
             f(&MappingInfo {
                 start: mapping.start,

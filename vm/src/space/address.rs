@@ -118,7 +118,7 @@ impl<M: Machine> Space<M> {
     fn find_low(&self, len: usize, order: &mut Order<'_>) -> Result<usize, VmError> {
         let mut start = LOW_2G.start;
         loop {
-            let above = self.next_piece_in(start, LOW_2G.end, order);
+            let above = self.next_piece(start, order);
             let ceiling = above.as_ref().map_or(LOW_2G.end, guarded_start).min(LOW_2G.end);
             if ceiling.saturating_sub(start) >= len {
                 return Ok(start);

@@ -200,7 +200,7 @@ impl<M: Machine> Space<M> {
             .previous_piece_in(range.start, range.start.saturating_sub(PAGE_SIZE), order)
             .filter(|p| p.end == range.start);
         let (mut starts, mut at) = (0usize, range.start);
-        while let Some(piece) = self.next_piece_in(at, last, order).filter(|p| p.start < last) {
+        while let Some(piece) = self.next_piece_in(at, last, order) {
             starts = starts.saturating_add(usize::from(begins(before.as_ref(), &piece)));
             at = piece.end;
             before = Some(piece);

@@ -36,7 +36,7 @@ impl<M: Machine> Space<M> {
         self.next_piece_in(addr, M::USER_END, order)
     }
 
-    /// The same, but nodes from `limit` on are not looked at: they may be another CPU's.
+    /// The same, if it begins below `limit`. Nodes from there on are not looked at, and what is mapped there is not counted: it may be another CPU's.
     #[expect(clippy::arithmetic_side_effects, reason = "places in a node")]
     pub(crate) fn next_piece_in(&self, addr: usize, limit: usize, order: &mut Order<'_>) -> Option<Piece> {
         let rcu = rcu::read();
@@ -60,6 +60,9 @@ impl<M: Machine> Space<M> {
             if let Some(segment) = found {
                 let first = segment.start.max(index);
                 let start = node.address(first).max(at);
+                if start >= limit {
+                    return None;
+                }
                 let attrs = segment.at(first, node.shift());
                 let skipped = ((start - node.address(first)) >> PAGE_SHIFT) as u64;
                 return Some(Piece {
@@ -118,7 +121,7 @@ impl<M: Machine> Space<M> {
 
     /// Is nothing mapped in the range?
     pub(crate) fn is_free(&self, start: usize, end: usize, order: &mut Order<'_>) -> bool {
-        self.next_piece_in(start, end, order).is_none_or(|p| p.start >= end)
+        self.next_piece_in(start, end, order).is_none()
     }
 
     /// How far the range is mapped without a hole. May sleep.
@@ -157,7 +160,7 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Option<Piece> {
         let mut at = start;
-        while let Some(piece) = self.next_piece_in(at, end, order).filter(|p| p.start < end) {
+        while let Some(piece) = self.next_piece_in(at, end, order) {
             if is(&piece.attrs) {
                 return Some(piece);
             }
@@ -172,14 +175,19 @@ impl<M: Machine> Space<M> {
     }
 
     /// The mapping around or after `addr`, neighbours joined upwards from there: a piece for each leaf that was touched, at least. May sleep.
-    #[expect(clippy::arithmetic_side_effects, reason = "an end is not before its start")]
     pub(crate) fn next_mapping(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
-        let mut whole = self.next_piece(addr, order)?;
+        self.next_mapping_in(addr, M::USER_END, order)
+    }
+
+    /// The same, if it begins below `limit`; it is joined up to there.
+    #[expect(clippy::arithmetic_side_effects, reason = "an end is not before its start")]
+    pub(crate) fn next_mapping_in(&self, addr: usize, limit: usize, order: &mut Order<'_>) -> Option<Piece> {
+        let mut whole = self.next_piece_in(addr, limit, order)?;
         while whole.attrs.is_quarantine() {
             between_pieces();
-            whole = self.next_piece(whole.end, order)?;
+            whole = self.next_piece_in(whole.end, limit, order)?;
         }
-        while let Some(next) = self.next_piece(whole.end, order) {
+        while let Some(next) = self.next_piece_in(whole.end, limit, order) {
             let pages = ((whole.end - whole.start) >> PAGE_SHIFT) as u64;
             if next.start != whole.end || !whole.attrs.continued_by(&next.attrs, pages) {
                 break;

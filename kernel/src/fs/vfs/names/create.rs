@@ -32,7 +32,7 @@ pub struct Making<'a> {
 
 /// Owner, group and mode of what `cred` makes in `dir`: a directory with set-group-id hands its group on, but no right to act as that
 /// group to those who are not of it.
-fn attributes(dir: &Dentry, cred: &Cred, making: &Making<'_>, umask: u32) -> NewInode {
+pub(super) fn attributes(dir: &Dentry, cred: &Cred, making: &Making<'_>, umask: u32) -> NewInode {
     let mut new = NewInode {
         kind: making.kind,
         mode: if making.kind == Kind::Symlink { 0o777 } else { making.mode & !umask & 0o7777 },

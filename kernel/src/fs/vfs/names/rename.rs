@@ -13,23 +13,29 @@ use core::ptr;
 
 use sync::level::Held;
 use sync::percpu_ref::PerCpuOwner as Owner;
+use sync::try_arc;
 
+use super::create::{Making, attributes};
 use super::dentry::{Dentry, Link};
 use super::directory::Names;
 use super::lookup::{Last, Parent};
 use super::site::Site;
 use crate::errno::*;
 use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
+use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::operations::Moving;
 use crate::fs::vfs::superblock::Shape;
 use crate::lock_order as level;
 
 pub const NO_REPLACE: u32 = 1;
 pub const EXCHANGE: u32 = 2;
+/// The old name stays, as that of a device of number 0.
+pub const WHITEOUT: u32 = 4;
 
 /// EINVAL: flags that are not known, or not together.
 pub fn check_flags(flags: u32) -> Result {
-    if flags & !(NO_REPLACE | EXCHANGE) != 0 || flags == NO_REPLACE | EXCHANGE { Err(EINVAL) } else { Ok(()) }
+    let known = flags & !(NO_REPLACE | EXCHANGE | WHITEOUT) == 0;
+    if !known || flags & EXCHANGE != 0 && flags != EXCHANGE { Err(EINVAL) } else { Ok(()) }
 }
 
 /// Moves the name `from` to the name `to`. `flags` are checked. May sleep.
@@ -177,9 +183,14 @@ impl Rename<'_> {
             None => self.new.prepare_new(locked.target(), old)?,
         };
         let back = match swapped {
+            None if self.flags & WHITEOUT != 0 => {
+                let mark = self.make_whiteout()?;
+                let place = self.old.prepare(locked.source(), &mark)?;
+                Some((mark, None, place))
+            }
             Some(other) => {
                 let link = Link::try_new(Some(self.from.dir.dentry.clone()), self.old.name.clone())?;
-                Some((other, link, self.old.prepare(locked.source(), other)?))
+                Some((other.clone(), Some(link), self.old.prepare(locked.source(), other)?))
             }
             None => None,
         };
@@ -201,12 +212,23 @@ impl Rename<'_> {
         old.set_link(link);
         match back {
             Some((other, link, place)) => {
-                self.old.enter(locked.source(), place, other);
-                other.set_link(link);
+                self.old.enter(locked.source(), place, &other);
+                if let Some(link) = link {
+                    other.set_link(link);
+                }
             }
             None => self.old.leave(locked.source()),
         }
         Ok(())
+    }
+
+    /// What gets the old name, in its place.
+    fn make_whiteout(&self) -> Result<Found> {
+        let making = Making { kind: Kind::Character, mode: 0, rdev: 0, target: &[] };
+        let (dir, parent) = (&self.from.dir.dentry, self.old.parent());
+        let new = attributes(dir, self.cred, &making, 0);
+        let inode = parent.ops.mknod(parent, &self.old.name.bytes, &new)?;
+        Ok(try_arc(Dentry::try_new(inode, Some(dir.clone()), self.old.name.clone())?)?)
     }
 
     /// Between two directories: not into itself, and nothing that lies above the old name can be replaced.

@@ -69,7 +69,7 @@ int main(void)
 	SHOW(put(fd, "ab", 0, DSYNC | SYNC));
 	SHOW(get(fd, 0, HIPRI));
 	say("%.4s, at %ld", room, (long)lseek(fd, 0, SEEK_CUR));
-	/* Files in memory know of no waiting, and of no writes that are all or nothing. */
+	/* Files in memory know of no waiting (as nowait shows of others), and of no writes that are all or nothing. */
 	SHOW(get(fd, 0, NOWAIT));
 	SHOW(put(fd, "n", 0, NOWAIT));
 	SHOW(get(fd, 0, ATOMIC));

@@ -86,7 +86,7 @@ impl FileOps for Event {
         };
         let n = match take() {
             Some(n) => n,
-            None if file.nonblocking() => return Err(EAGAIN),
+            None if file.nonblocking() || out.nowait => return Err(EAGAIN),
             None => self.changed.wait(None, take)?,
         };
         self.changed.wake_and_give_way();
@@ -112,6 +112,10 @@ impl FileOps for Event {
     /// Each segment is written by itself.
     fn takes_flags(&self, writing: bool) -> bool {
         !writing
+    }
+
+    fn takes_nowait(&self, _: &File) -> bool {
+        true
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

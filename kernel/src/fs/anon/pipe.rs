@@ -344,14 +344,21 @@ impl FileOps for End {
         if !self.reads {
             return Err(EBADF);
         }
-        self.pipe.read(out, (!file.nonblocking()).then_some(file))
+        let waits = !(file.nonblocking() || out.nowait);
+        self.pipe.read(out, waits.then_some(file))
     }
 
     fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         if !self.writes {
             return Err(EBADF);
         }
-        self.pipe.write(from, (!file.nonblocking()).then_some(file))
+        let waits = !(file.nonblocking() || from.nowait);
+        self.pipe.write(from, waits.then_some(file))
+    }
+
+    /// Not what was opened by a name, as on Linux.
+    fn takes_nowait(&self, file: &File) -> bool {
+        file.path().is_none()
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

@@ -212,7 +212,7 @@ impl FileOps for TimerFile {
         }
         let ticks = match self.take() {
             Some(ticks) => ticks,
-            None if file.nonblocking() => return Err(EAGAIN),
+            None if file.nonblocking() || out.nowait => return Err(EAGAIN),
             None => self.0.ready.wait(None, || self.take())?,
         }?;
         out.put(&ticks.to_ne_bytes());
@@ -221,6 +221,10 @@ impl FileOps for TimerFile {
 
     fn write(&self, _: &File, _: u64, _: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         Err(EINVAL)
+    }
+
+    fn takes_nowait(&self, _: &File) -> bool {
+        true
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

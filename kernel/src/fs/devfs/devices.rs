@@ -108,6 +108,10 @@ impl FileOps for Memory {
         if whence > 4 { Err(EINVAL) } else { Ok(0) }
     }
 
+    fn takes_nowait(&self, _: &File) -> bool {
+        !matches!(self, Memory::Full | Memory::Log)
+    }
+
     fn can_be_watched(&self) -> bool {
         matches!(self, Memory::Random | Memory::Log)
     }

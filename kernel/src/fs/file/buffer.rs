@@ -121,17 +121,19 @@ enum Target<'a> {
 pub struct Output<'a> {
     target: Target<'a>,
     progress: Progress,
+    /// What would wait is EAGAIN (RWF_NOWAIT).
+    pub nowait: bool,
 }
 
 impl<'a> Output<'a> {
     pub fn user(segments: &'a [Segment]) -> Self {
         let progress = Progress::new(total(segments));
-        Output { target: Target::User(Cursor { segments, offset: 0 }), progress }
+        Output { target: Target::User(Cursor { segments, offset: 0 }), progress, nowait: false }
     }
 
     pub fn kernel(buffer: &'a mut [u8]) -> Self {
         let progress = Progress::new(buffer.len());
-        Output { target: Target::Kernel(buffer), progress }
+        Output { target: Target::Kernel(buffer), progress, nowait: false }
     }
 
     /// Bytes that can still be put; none after a fault.
@@ -215,16 +217,18 @@ enum Origin<'a> {
 pub struct Input<'a> {
     origin: Origin<'a>,
     progress: Progress,
+    /// What would wait is EAGAIN (RWF_NOWAIT).
+    pub nowait: bool,
 }
 
 impl<'a> Input<'a> {
     pub fn user(segments: &'a [Segment]) -> Self {
         let progress = Progress::new(total(segments));
-        Input { origin: Origin::User(Cursor { segments, offset: 0 }), progress }
+        Input { origin: Origin::User(Cursor { segments, offset: 0 }), progress, nowait: false }
     }
 
     pub fn kernel(data: &'a [u8]) -> Self {
-        Input { progress: Progress::new(data.len()), origin: Origin::Kernel(data) }
+        Input { progress: Progress::new(data.len()), origin: Origin::Kernel(data), nowait: false }
     }
 
     pub fn left(&self) -> usize {

@@ -54,6 +54,11 @@ pub trait FileOps: Send + Sync + Any {
         true
     }
 
+    /// Does it know RWF_NOWAIT? It then looks at its buffer's `nowait` before it waits.
+    fn takes_nowait(&self, _file: &File) -> bool {
+        false
+    }
+
     /// Has a position: lseek, pread and pwrite work.
     fn seeks(&self) -> bool {
         false

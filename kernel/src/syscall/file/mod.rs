@@ -138,13 +138,22 @@ const WRITE_THROUGH: u32 = 2 | 4;
 const APPEND: u32 = 16;
 const NO_APPEND: u32 = 32;
 
+/// RWF_NOWAIT.
+const NO_WAIT: u32 = 8;
+
 /// May a transfer to or from this file have these flags?
 fn check_flags(file: &File, writing: bool, flags: u32) -> Result {
+    if flags == 0 {
+        return Ok(());
+    }
     let refused = flags & !HIGH_PRIORITY != 0 && !file.ops().takes_flags(writing);
-    if refused || flags & !(HIGH_PRIORITY | WRITE_THROUGH | APPEND | NO_APPEND) != 0 {
+    if refused || flags & !(HIGH_PRIORITY | WRITE_THROUGH | APPEND | NO_APPEND | NO_WAIT) != 0 {
         return Err(EOPNOTSUPP);
     }
-    if flags & (APPEND | NO_APPEND) == APPEND | NO_APPEND { Err(EINVAL) } else { Ok(()) }
+    if flags & (APPEND | NO_APPEND) == APPEND | NO_APPEND {
+        return Err(EINVAL);
+    }
+    if flags & NO_WAIT != 0 && !file.ops().takes_nowait(file) { Err(EOPNOTSUPP) } else { Ok(()) }
 }
 
 /// Is it the end of the file to which a write with these flags goes?
@@ -166,6 +175,7 @@ fn read_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) 
     }
     check_flags(&file, false, flags)?;
     let mut out = Output::user(&segments);
+    out.nowait = flags & NO_WAIT != 0;
     match at {
         Some(at) => file.read_at(at, &mut out),
         None => file.read(&mut out),
@@ -186,6 +196,7 @@ fn write_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32)
     }
     check_flags(&file, true, flags)?;
     let mut from = Input::user(&segments);
+    from.nowait = flags & NO_WAIT != 0;
     match at {
         Some(at) => file.write_at_or_append(at, &mut from, appends(&file, flags)),
         None => file.write_or_append(&mut from, appends(&file, flags)),

@@ -59,7 +59,7 @@ sets! {
     AT_ACCESS "flags of faccessat2" choose { } flags { AT_EACCESS, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH }
     AT_UNLINK "flags of unlinkat" choose { } flags { AT_REMOVEDIR }
     AT_LINK "flags of linkat" choose { } flags { AT_SYMLINK_FOLLOW, AT_EMPTY_PATH }
-    RENAME "flags of renameat2" choose { } flags { RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT refused "EINVAL" }
+    RENAME "flags of renameat2" choose { } flags { RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT }
     XATTR "flags of setxattr" choose { ANY_XATTR = 0 refused "EOPNOTSUPP", XATTR_CREATE = 1 refused "EOPNOTSUPP", XATTR_REPLACE = 2 refused "EOPNOTSUPP" } flags { }
     FADVISE "advice" choose {
         POSIX_FADV_NORMAL hint, POSIX_FADV_RANDOM hint, POSIX_FADV_SEQUENTIAL hint, POSIX_FADV_WILLNEED hint, POSIX_FADV_DONTNEED hint,
@@ -73,7 +73,7 @@ sets! {
     SPLICE "splice flags" choose { } flags { SPLICE_F_MOVE = 1 hint, SPLICE_F_NONBLOCK = 2, SPLICE_F_MORE = 4 hint, SPLICE_F_GIFT = 8 hint }
     RWF "preadv2 and pwritev2 flags" choose { }
     flags {
-        RWF_HIPRI = 1 hint, RWF_DSYNC = 2, RWF_SYNC = 4, RWF_NOWAIT = 8 refused "EOPNOTSUPP", RWF_APPEND = 16,
+        RWF_HIPRI = 1 hint, RWF_DSYNC = 2, RWF_SYNC = 4, RWF_NOWAIT = 8, RWF_APPEND = 16,
         RWF_NOAPPEND = 32, RWF_ATOMIC = 64 refused "EOPNOTSUPP"
     }
     MEMFD "memfd_create flags" choose { }

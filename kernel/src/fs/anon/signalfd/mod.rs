@@ -77,7 +77,7 @@ impl FileOps for SignalFile {
         self.listen()?;
         let mut next = match self.take() {
             Some(record) => Some(record),
-            None if file.nonblocking() => return Err(EAGAIN),
+            None if file.nonblocking() || out.nowait => return Err(EAGAIN),
             None => Some(self.changed.wait(None, || self.take())?),
         };
         while let Some(record) = next {
@@ -87,6 +87,10 @@ impl FileOps for SignalFile {
             next = self.take();
         }
         out.whole_records(RECORD)
+    }
+
+    fn takes_nowait(&self, _: &File) -> bool {
+        true
     }
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {

@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 use super::clock::{CpuClock, Kind};
+use super::number::take_id;
 use crate::account::Charge;
 use crate::arch;
 use crate::errno::{Errno, Result};
@@ -131,16 +132,14 @@ impl Timers {
 
     /// A number for a new timer. One that is not made in the end has used up its number, as on Linux.
     pub fn next_id(&self) -> i32 {
-        let mut list = self.list.lock();
-        let id = list.1;
-        list.1 = id.wrapping_add(1).max(0);
-        id
+        let (timers, next) = &mut *self.list.lock();
+        take_id(timers, next, |timer| timer.id)
     }
 
     /// Makes timer `id` of process `of`, whose timers these are. It is not set.
     ///
     /// # Errors
-    /// EAGAIN: its user has as many timers and signals that wait as RLIMIT_SIGPENDING allows. ENOMEM.
+    /// EAGAIN: its user has as many timers and signals that wait as RLIMIT_SIGPENDING allows, or the number is in use. ENOMEM.
     pub fn create(&self, of: &Process, id: i32, clock: Clock, notify: Notify) -> Result {
         let charge = signal::Allowance::of(of).charge()?;
         let state = State {
@@ -170,6 +169,9 @@ impl Timers {
         let mut list = self.list.lock();
         // Almost always at the end. Not if numbers have begun anew, or another thread was faster.
         let at = list.0.partition_point(|t| t.id < id);
+        if list.0.get(at).is_some_and(|t| t.id == id) {
+            return Err(Errno::EAGAIN);
+        }
         list.0.try_push(made)?;
         if let Some(moved) = list.0.get_mut(at..) {
             moved.rotate_right(1);

@@ -4,6 +4,7 @@
 use alloc::sync::Arc;
 use core::ops::Deref;
 use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
 
 use linux_raw_sys::general::{RLIMIT_NOFILE, SI_USER, SIGPIPE};
 
@@ -129,8 +130,27 @@ pub fn is_session_leader() -> bool {
 }
 
 pub fn controlling_tty() -> Option<Arc<Tty>> {
-    let session = current().process.session()?;
+    tty_of(&current().process)
+}
+
+/// The controlling terminal of a process.
+pub fn tty_of(process: &process::Process) -> Option<Arc<Tty>> {
+    if process.without_tty.load(Relaxed) {
+        return None;
+    }
+    let session = process.session()?;
     session.tty.lock().clone()
+}
+
+/// The running process does without its session's terminal from now on, and so do the children that it makes.
+pub fn leave_tty() {
+    current().process.without_tty.store(true, Relaxed);
+}
+
+/// The session whose terminal may be the running process's; 0: it does without.
+pub fn tty_session() -> u32 {
+    let process = &current().process;
+    if process.without_tty.load(Relaxed) { 0 } else { process.session_id() }
 }
 
 pub fn set_controlling_tty(tty: Option<Arc<Tty>>) {
@@ -146,6 +166,11 @@ pub fn drop_session_tty(id: u32) {
         let old = session.tty.lock().take();
         drop(old);
     }
+}
+
+/// Has the session of this number a process group of that one?
+pub fn is_group_of(group: u32, session: u32) -> bool {
+    process::ids::look_at_group(group, |group| group.session.id()) == Some(session)
 }
 
 /// To all of a process group; 0 is none. No spinning lock is held.

@@ -302,6 +302,7 @@ fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<T
         dumpable: AtomicBool::new(caller.dumpable.load(Ordering::Relaxed)),
         dump_filter: AtomicU32::new(caller.dump_filter.load(Ordering::Relaxed)),
         dump: RcuArc::empty(),
+        without_tty: AtomicBool::new(caller.without_tty.load(Ordering::Relaxed)),
         parents_programs: if request.has(abi::CLONE_PARENT) {
             caller.parents_programs
         } else {
@@ -342,6 +343,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         dump_filter: AtomicU32::new(dump::Filter::DEFAULT.bits()),
         dump: RcuArc::empty(),
         subreaper: AtomicBool::new(false),
+        without_tty: AtomicBool::new(false),
         no_large_pages: AtomicBool::new(false),
         adjustment: badness::Adjustment::new(),
         executed: AtomicBool::new(false),

@@ -132,6 +132,8 @@ pub struct Process {
     /// The core dump that is being written.
     pub(crate) dump: RcuArc<dump::Dump>,
     pub(crate) subreaper: AtomicBool,
+    /// It does without the terminal of its session (TIOCNOTTY).
+    pub(crate) without_tty: AtomicBool,
     /// PR_SET_THP_DISABLE.
     pub(crate) no_large_pages: AtomicBool,
     /// What is said about choosing it when memory is out.
@@ -260,6 +262,11 @@ impl Process {
     /// Threads that have not exited.
     pub fn thread_count(&self) -> u32 {
         self.alive.load(Ordering::Relaxed)
+    }
+
+    /// The first thread for which `test` holds, which is asked under the lock of the list.
+    pub fn find_thread(&self, mut test: impl FnMut(&Thread) -> bool) -> Option<Arc<Thread>> {
+        self.threads.lock().iter().find(|thread| test(thread)).cloned()
     }
 
     /// Calls `f` for each thread, under the lock of the list.

@@ -29,7 +29,7 @@ pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> 
     let memory = space.as_ref().map(|s| s.usage()).unwrap_or_default();
     let (usage, children) = (process.usage(), process.children_usage());
     let session = process.session_id();
-    let tty = process.session().and_then(|s| s.tty.lock().clone());
+    let tty = caller::tty_of(process);
     let (name, len) = thread.comm();
     put!(out, "{} (", thread.tid());
     out.try_extend_from_slice(name.get(..len).unwrap_or(&[]))?;

@@ -292,6 +292,22 @@ static void control(void)
 		say("background read: %s", status_text(status));
 		kill(background, SIGKILL);
 		wait_for(background);
+		pid_t without = must_fork();
+		if (without == 0) {
+			SHOW(ioctl(slave, TIOCNOTTY));
+			SHOW_OK(open("/dev/tty", O_RDWR));
+			SHOW(ioctl(slave, TIOCNOTTY));
+			SHOW(tcgetpgrp(slave));
+			pid_t heir = must_fork();
+			if (heir == 0) {
+				SHOW_OK(open("/dev/tty", O_RDWR));
+				_exit(0);
+			}
+			wait_for(heir);
+			_exit(0);
+		}
+		wait_for(without);
+		CHECK(tcgetpgrp(slave) == getpgrp());
 		write(ready[1], "4", 1);
 		next("the master's end");
 		show("after it", slave, 0);

@@ -119,9 +119,8 @@ pub fn ioctl(tty: &Arc<Tty>, _file: &File, command: u32, argument: usize) -> Res
                 let mut kept = tty.window.lock();
                 core::mem::replace(&mut *kept, window) != window
             };
-            let foreground = tty.foreground();
-            if changed && foreground != 0 {
-                caller::signal_group(foreground, SIGWINCH);
+            if changed {
+                caller::signal_group(tty.told(), SIGWINCH);
             }
             Ok(0)
         }

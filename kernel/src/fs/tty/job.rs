@@ -17,7 +17,7 @@ pub const SIGTTOU: u32 = 22;
 /// Is this the caller's controlling terminal, with another group in the foreground?
 fn in_background(tty: &Tty) -> bool {
     let session = tty.session.load(SeqCst);
-    session != 0 && session == caller::session() && {
+    session != 0 && session == caller::tty_session() && {
         let foreground = tty.foreground.load(SeqCst);
         foreground != 0 && foreground != caller::group()
     }
@@ -80,10 +80,10 @@ pub fn take(tty: &Arc<Tty>, steal: bool) -> Result {
     Ok(())
 }
 
-/// TIOCNOTTY: the leader gives the terminal up for the whole session, others for themselves, which is the same here.
+/// TIOCNOTTY: the leader gives the terminal up for the whole session, others for themselves.
 pub fn give_up(tty: &Tty) -> Result {
     let session = tty.session.load(SeqCst);
-    if session != caller::session() {
+    if session == 0 || session != caller::tty_session() {
         return Err(ENOTTY);
     }
     if caller::is_session_leader() {
@@ -92,6 +92,8 @@ pub fn give_up(tty: &Tty) -> Result {
         let group = tty.release();
         caller::signal_group(group, SIGHUP);
         caller::signal_group(group, SIGCONT);
+    } else {
+        caller::leave_tty();
     }
     Ok(())
 }
@@ -99,7 +101,7 @@ pub fn give_up(tty: &Tty) -> Result {
 /// TIOCGPGRP.
 pub fn foreground(tty: &Tty) -> Result<u32> {
     let session = tty.session.load(SeqCst);
-    if session == 0 || session != caller::session() {
+    if session == 0 || session != caller::tty_session() {
         return Err(ENOTTY);
     }
     Ok(tty.foreground.load(SeqCst))
@@ -109,7 +111,7 @@ pub fn foreground(tty: &Tty) -> Result<u32> {
 pub fn set_foreground(tty: &Tty, group: i32) -> Result {
     check_change(tty)?;
     let session = tty.session.load(SeqCst);
-    if session == 0 || session != caller::session() {
+    if session == 0 || session != caller::tty_session() {
         return Err(ENOTTY);
     }
     let group = u32::try_from(group).map_err(|_| EINVAL)?;

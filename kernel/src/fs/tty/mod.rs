@@ -161,6 +161,12 @@ impl Tty {
         self.foreground.load(Relaxed)
     }
 
+    /// The foreground group, to be told of something; 0: none. A group that has ended leaves its number behind, which may be another's by now.
+    fn told(&self) -> u32 {
+        let (session, group) = (self.session.load(SeqCst), self.foreground());
+        if caller::is_group_of(group, session) { group } else { 0 }
+    }
+
     fn settings(&self) -> Termios {
         *self.settings.lock()
     }
@@ -187,8 +193,8 @@ impl Tty {
         for signal in (1..32).filter(|signal| signals.wrapping_shr(*signal) & 1 != 0) {
             match self.line {
                 // What was typed may be handled in the idle loop.
-                Line::Port(_) => caller::signal_group_soon(self.foreground(), signal),
-                Line::Pseudo(_) => caller::signal_group(self.foreground(), signal),
+                Line::Port(_) => caller::signal_group_soon(self.told(), signal),
+                Line::Pseudo(_) => caller::signal_group(self.told(), signal),
             }
         }
         if let Some(stop) = all.stop {
@@ -225,8 +231,10 @@ impl Tty {
 
     /// No session has it any more. Returns the foreground group, which is to be told.
     fn release(&self) -> u32 {
+        let group = self.told();
         self.session.store(0, SeqCst);
-        self.foreground.swap(0, SeqCst)
+        self.foreground.store(0, SeqCst);
+        group
     }
 
     /// The leader of its session ends. A line is hung up by that; a pseudo-terminal is not, for its master is still there.

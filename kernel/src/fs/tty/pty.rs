@@ -331,7 +331,7 @@ impl FileOps for Master {
                 if !(1..=31).contains(&signal) {
                     return Err(EINVAL);
                 }
-                caller::signal_group(self.tty.foreground(), signal);
+                caller::signal_group(self.tty.told(), signal);
                 Ok(0)
             }
             // Packets are not there: switching them off is what all do who do not want them.

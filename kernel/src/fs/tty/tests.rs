@@ -180,6 +180,25 @@ fn the_interrupt_character_ends_the_foreground_job() {
     });
 }
 
+/// As if the number of a job that has ended had gone to it.
+#[test]
+fn a_group_of_another_session_is_not_told() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    in_process(|| {
+        let (master, slave) = terminal();
+        let other = fork(|| {
+            process::session::create().unwrap();
+            until(|| DONE.load(SeqCst));
+            assert_eq!(process::current_process().signals.pending(), 0);
+        });
+        until(|| process::find_process(other.pid).is_some_and(|p| p.session_id() == other.pid));
+        tty(&slave).foreground.store(other.pid, SeqCst);
+        write(&master, b"\x03").unwrap();
+        DONE.store(true, SeqCst);
+        assert_eq!(other.wait(), 0);
+    });
+}
+
 #[test]
 fn a_background_job_that_reads_is_sent_sigttin() {
     in_process(|| {

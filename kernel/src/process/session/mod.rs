@@ -63,7 +63,9 @@ pub fn create() -> Result<Pid> {
         return Err(Errno::EPERM);
     }
     let old = ids::find_group(process.group()).ok_or(Errno::EPERM)?;
-    found(&group, &old, &process).map(|()| pid)
+    found(&group, &old, &process)?;
+    process.without_tty.store(false, Ordering::Relaxed);
+    Ok(pid)
 }
 
 /// The first process's session.
@@ -109,12 +111,18 @@ pub fn set_group(pid: Pid, group: Pid) -> Result {
         return Err(Errno::EPERM);
     }
     let old = ids::find_group(target.group()).ok_or(Errno::ESRCH)?;
-    match (group::find(number), spare) {
-        (Some(new), _) if new.session.id() != caller.session_id() => Err(Errno::EPERM),
-        (Some(new), _) if Arc::ptr_eq(&old, &new) => Ok(()),
-        (Some(new), _) => new.take_from(&old, &target),
-        (None, Some(new)) => found(&new, &old, &target),
-        (None, None) => Err(Errno::EPERM),
+    loop {
+        return match (group::find(number), &spare) {
+            (Some(new), _) if new.session.id() != caller.session_id() => Err(Errno::EPERM),
+            (Some(new), _) if Arc::ptr_eq(&old, &new) => Ok(()),
+            (Some(new), _) => match new.take_from(&old, &target) {
+                // It has ended in between: its last member has left. It is not found again.
+                Err(Errno::EPERM) => continue,
+                result => result,
+            },
+            (None, Some(new)) => found(new, &old, &target),
+            (None, None) => Err(Errno::EPERM),
+        };
     }
 }
 

@@ -299,13 +299,21 @@ impl Watching {
         true
     }
 
-    /// Owners are told by signal no more.
+    /// Owners are told by signal no more. Gives way: no spinning lock is held.
     pub fn stop_signals(&self) {
-        for at in 0.. {
-            let Some(place) = self.rows.lock().signals.list.get(at).cloned() else { return };
-            if let Some(io) = place.to.upgrade() {
+        // From the last to the first: where one in between is gone, the rest moves towards what has been visited.
+        let mut left = usize::MAX;
+        while left != 0 {
+            let place = {
+                let rows = self.rows.lock();
+                left = left.min(rows.signals.list.len()).saturating_sub(1);
+                rows.signals.list.get(left).cloned()
+            };
+            if let Some(io) = place.and_then(|place| place.to.upgrade()) {
                 io.turn_off();
             }
+            // A terminal is hung up for all of them.
+            schedule_if_needed();
         }
     }
 

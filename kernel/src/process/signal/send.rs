@@ -95,18 +95,15 @@ fn queue_locked(
         process.signals.wake_stopped();
         return Ok(true);
     }
+    if rests && thread.is_none() && process.thread_count() > MANY {
+        drop(state);
+        pass_on(process, this);
+        return Ok(true);
+    }
     mask::before_choice();
     let taker = match thread {
         Some(thread) => (!blocks(thread, this)).then(|| thread.clone()),
-        None => {
-            let mut taker = None;
-            process.for_each_thread(|t| {
-                if taker.is_none() && !blocks(t, this) {
-                    taker = Some(t.clone());
-                }
-            });
-            taker
-        }
+        None => process.find_thread(|t| !blocks(t, this)),
     };
     if let Some(taker) = taker {
         drop(state);
@@ -125,6 +122,9 @@ fn queue_locked(
     Ok(true)
 }
 
+/// Threads that are asked for who takes a signal in one go, by a sender that may rest.
+const MANY: u32 = 256;
+
 fn blocks(thread: &Thread, signals: u64) -> bool {
     thread.blocked.get() & signals != 0
 }
@@ -140,11 +140,7 @@ fn is_seen(process: &Process, thread: Option<&Arc<Thread>>, action: &Action, inf
     }
     match thread {
         Some(thread) => blocks(thread, bit(info.signal)),
-        None => {
-            let mut all = true;
-            process.for_each_thread(|t| all &= blocks(t, bit(info.signal)));
-            all
-        }
+        None => process.find_thread(|t| !blocks(t, bit(info.signal))).is_none(),
     }
 }
 
@@ -172,8 +168,8 @@ pub fn queue_own(thread: &Current, info: Info, must_queue: bool) -> Result<bool>
     Ok(true)
 }
 
-/// Leaves `signals`, which wait for the process, and which the running thread has just come to block, to others: one that was told of them may not take them
-/// any more. Gives way; no lock is held.
+/// Finds who takes `signals`, which wait for the process: new ones, or such as the running thread has just come to block, and may have been told of. Gives
+/// way; no lock is held.
 pub(super) fn pass_on(process: &Arc<Process>, signals: u64) {
     if process.thread_count() == 1 {
         return;

@@ -1,14 +1,15 @@
 /*
  * culprit KIND...: when memory is out, who filled it in the kernel is killed, and not the process that has most pages of its own.
  *
- * For each KIND: an innocent process of one user takes 30 per cent of free memory. Another user's processes, two of which hold nothing, fill 45 per cent
- * with what the kernel keeps for them (pipes, memfds that nobody has mapped), with limits that root has raised for that, or as its own.
+ * For each KIND: an innocent process of one user takes 30 per cent of free memory. Another user's processes, two of which hold little, fill 45 per cent
+ * with what the kernel keeps for them (pipes, memfds that nobody has mapped, pipes in descriptors of another thread than the first), with limits that root has raised for that, or as its own.
  * Then a third user's process takes 30 per cent: more than there is. The filler has to die, alone, and the third to get its memory.
  * KIND locks, signals and watches: a user cannot fill memory with them, for it is refused long before.
  * Status 0: so it is; 1: not.
  */
 #include "meminfo.h"
 #include "t.h"
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -52,6 +53,9 @@ static int memfds(void)
 	return write(fd, bytes, sizeof bytes) > 0;
 }
 
+/* As pipes, in descriptors that are not the first thread's. */
+static int apart(void) { return pipes(); }
+
 static int watches(void)
 {
 	static int files[1000], epoll, next;
@@ -92,7 +96,7 @@ static int locks(void)
 static const struct kind {
 	const char *name;
 	int (*more)(void);
-} kinds[] = { { "pipes", pipes }, { "memfds", memfds }, { "own", own } };
+} kinds[] = { { "pipes", pipes }, { "memfds", memfds }, { "apart", apart }, { "own", own } };
 
 static void say_ready(int to) { write(to, "", 1); }
 
@@ -111,15 +115,39 @@ static pid_t child(uid_t uid, int to, void (*body)(void))
 
 static int (*more)(void);
 
-static void nothing(void) {}
+static void little(void) { take(1024); }
 static void innocent(void) { take(start * 30 / 100); }
-static void fill(void)
+static void fill_now(void)
 {
 	while (used() < start * 75 / 100)
 		if (!more()) {
 			say("refused: %s", error_name(errno));
 			break;
 		}
+}
+
+/* A thread that has descriptors of its own fills. */
+static volatile int filled_apart;
+static void *fill_apart(void *unused)
+{
+	unshare(CLONE_FILES);
+	fill_now();
+	filled_apart = 1;
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void fill(void)
+{
+	pthread_t thread;
+	if (more != apart) {
+		fill_now();
+		return;
+	}
+	pthread_create(&thread, 0, fill_apart, 0);
+	while (!filled_apart)
+		nap(1);
 }
 
 static int ended(pid_t pid)
@@ -137,7 +165,7 @@ static int try(const struct kind *kind)
 	char byte;
 	pid_t big = child(2000, ends[1], innocent);
 	read(ends[0], &byte, 1);
-	pid_t idle[2] = { child(1000, ends[1], nothing), child(1000, ends[1], nothing) };
+	pid_t idle[2] = { child(1000, ends[1], little), child(1000, ends[1], little) };
 	read(ends[0], &byte, 1);
 	read(ends[0], &byte, 1);
 	pid_t filler = child(1000, ends[1], fill);

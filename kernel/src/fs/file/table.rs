@@ -13,7 +13,7 @@ mod image;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
 use sync::protocol::share;
@@ -43,6 +43,8 @@ pub struct FileTable {
     share: RcuArc<Share>,
     /// Guards changes.
     change: SpinLock<Change, level::FileTable>,
+    /// The last walk that has come by (`come_by`).
+    walked: AtomicU64,
 }
 
 struct Change {
@@ -71,6 +73,11 @@ enum Origin {
 }
 
 impl FileTable {
+    /// Does the walk of this number come by for the first time? Of two walks at once each may think so again.
+    pub fn come_by(&self, walk: u64) -> bool {
+        self.walked.swap(walk, Relaxed) != walk
+    }
+
     pub fn try_new() -> Result<Arc<FileTable>> {
         FileTable::with(Image::try_new(FIRST)?, 0)
     }
@@ -83,7 +90,8 @@ impl FileTable {
     }
 
     fn with_share(share: Arc<Share>, change: Change) -> Result<Arc<FileTable>> {
-        Ok(slab_arc(FileTable { share: RcuArc::new(Some(share)), change: SpinLock::new(change, &TABLE) })?)
+        let (share, change) = (RcuArc::new(Some(share)), SpinLock::new(change, &TABLE));
+        Ok(slab_arc(FileTable { share, change, walked: AtomicU64::new(0) })?)
     }
 
     /// A table of its own with the same descriptors, for fork.

@@ -12,10 +12,10 @@
 
 use super::badness;
 use crate::account;
-use crate::fs::FileTable;
 use crate::process::{Pid, Process, ids};
 use crate::sched::schedule_if_needed;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The process that is to die, and what it weighs with its user. Not one that dies already, nor `last`, which had its time.
 pub fn heaviest(last: Pid) -> Option<(Arc<Process>, i64)> {
@@ -52,17 +52,24 @@ fn user(process: &Process) -> Option<u32> {
     Some(process.leader()?.credentials_of()?.uid)
 }
 
-/// Pages in what its descriptors lead to. Gives way.
+/// Walks over descriptors: each has a number, so that it counts a table once that many threads have.
+static WALKS: AtomicU64 = AtomicU64::new(0);
+
+/// Pages in what its threads' descriptors lead to. Gives way.
 fn in_descriptors(process: &Process) -> i64 {
-    let count = |files: &FileTable| {
-        let mut pages = 0u64;
-        files.for_each(|fd| {
-            if let Ok(file) = files.get(fd) {
-                pages = pages.saturating_add(file.ops().held_pages(&file));
+    let walk = WALKS.fetch_add(1, Relaxed).wrapping_add(1);
+    let mut pages = 0u64;
+    process.walk_threads(|thread| {
+        thread.with_files(|files| {
+            if files.come_by(walk) {
+                files.for_each(|fd| {
+                    if let Ok(file) = files.get(fd) {
+                        pages = pages.saturating_add(file.ops().held_pages(&file));
+                    }
+                    schedule_if_needed();
+                });
             }
-            schedule_if_needed();
         });
-        i64::try_from(pages).unwrap_or(i64::MAX)
-    };
-    process.leader().and_then(|leader| leader.with_files(count)).unwrap_or(0)
+    });
+    i64::try_from(pages).unwrap_or(i64::MAX)
 }

@@ -246,6 +246,8 @@ sync::lock_order! {
     level FileOwner;
     /// What is ready in an epoll.
     level EpollReady;
+    /// The epolls' watches that end with an open file.
+    level FileWatches;
     /// An epoll's place in the graph of those that watch each other. One at a time.
     level EpollNest;
     /// How core dumps are called.

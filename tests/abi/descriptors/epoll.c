@@ -1,4 +1,4 @@
-/* epoll: which flags and files EPOLL_CTL_ADD and MOD take, and whom a wake reaches: one of the exclusive ones, each of the others. */
+/* epoll: which flags and files EPOLL_CTL_ADD and MOD take, whom a wake reaches (one of the exclusive ones, each of the others), and what is counted. */
 #include "t.h"
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -147,6 +147,100 @@ static void many(void)
 	look("all closed", epoll, 0);
 }
 
+#define WATCHES "/proc/sys/fs/epoll/max_user_watches"
+
+static void limit_to(const char *value)
+{
+	int fd = open(WATCHES, O_WRONLY);
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		say("cannot set the limit");
+	close(fd);
+}
+
+/* Adds one watch after the other until it is refused. Each is removed again, or its file is closed, or it stays. */
+static void fill(const char *text, int ready, void (*after)(int, int))
+{
+	int epoll = epoll_create1(0), added = 0;
+	for (int n = 0; n < 300; n++) {
+		int event = eventfd(ready, 0);
+		if (control(epoll, EPOLL_CTL_ADD, event, EPOLLIN))
+			break;
+		added++;
+		after(epoll, event);
+	}
+	say("%s: %d added", text, added);
+	look(text, epoll, 0);
+}
+
+static void keep(int epoll, int fd)
+{
+	(void)epoll, (void)fd;
+}
+
+static void del(int epoll, int fd)
+{
+	control(epoll, EPOLL_CTL_DEL, fd, 0);
+	close(fd);
+}
+
+static void close_it(int epoll, int fd)
+{
+	(void)epoll;
+	close(fd);
+}
+
+static void in_a_user(const char *text, int ready, void (*after)(int, int))
+{
+	pid_t pid = must_fork();
+	if (pid == 0) {
+		setuid(1003);
+		fill(text, ready, after);
+		fflush(stdout);
+		_exit(0);
+	}
+	wait_for(pid);
+}
+
+/* A hundred files are watched by one epoll and closed; then as many again by another. */
+static void two(void)
+{
+	pid_t pid = must_fork();
+	if (pid == 0) {
+		setuid(1003);
+		int a = epoll_create1(0), b = epoll_create1(0), events[100], added = 0;
+		for (int n = 0; n < 100; n++)
+			added += control(a, EPOLL_CTL_ADD, events[n] = eventfd(n & 1, 0), EPOLLIN) == 0;
+		for (int n = 0; n < 100; n++)
+			close(events[n]);
+		for (int n = 0; n < 100; n++)
+			added += control(b, EPOLL_CTL_ADD, events[n] = eventfd(n & 1, 0), EPOLLIN) == 0;
+		say("two epolls: %d added", added);
+		close(b);
+		for (int n = 0; n < 100; n++)
+			added += control(a, EPOLL_CTL_ADD, events[n], EPOLLIN) == 0;
+		say("the second closed: %d added", added);
+		fflush(stdout);
+		_exit(0);
+	}
+	wait_for(pid);
+}
+
+/* A watch counts until it is removed, or its file or its epoll closed. */
+static void limit(void)
+{
+	section("limit");
+	char *before = read_file(WATCHES);
+	limit_to("100");
+	in_a_user("kept", 0, keep);
+	in_a_user("kept, ready", 1, keep);
+	in_a_user("removed", 0, del);
+	in_a_user("removed, ready", 1, del);
+	in_a_user("closed", 0, close_it);
+	in_a_user("closed, ready", 1, close_it);
+	two();
+	limit_to(before);
+}
+
 int main(void)
 {
 	flags();
@@ -158,5 +252,6 @@ int main(void)
 	herd("exclusive, two events", EPOLLEXCLUSIVE, 2, 0);
 	herd("exclusive, nested", EPOLLEXCLUSIVE, 1, 1);
 	many();
+	limit();
 	return 0;
 }

@@ -4,7 +4,7 @@
 //! close takes effect at once (end of file in a pipe, release of locks) though the memory waits for an RCU grace period.
 //!
 //! Lock order: `position` → the inode's `write_lock` → what the file itself takes.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod async_io;
 pub mod buffer;
@@ -41,7 +41,7 @@ pub use operations::{FileOps, Mapping, Order, seek_in};
 use self::async_io::AsyncIo;
 use self::buffer::{Input, Output};
 use self::count::Counted;
-use self::poll::Poller;
+use self::poll::{Poller, Stays};
 use crate::errno::{EBADF, EINVAL, EISDIR, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::locks::Owner;
@@ -91,6 +91,8 @@ pub struct File {
     /// It counts among the inode's writers.
     writer: AtomicBool,
     async_io: RcuArc<AsyncIo>,
+    /// The watches that end with it.
+    pub stays: Stays,
     pub position: Mutex<u64, level::FilePosition>,
     rcu: RcuHead,
 }
@@ -168,6 +170,7 @@ impl File {
             counted,
             writer: AtomicBool::new(false),
             async_io: RcuArc::empty(),
+            stays: Stays::new(),
             position: Mutex::new(0, &POSITION),
             rcu: RcuHead::new(),
         })?)
@@ -254,6 +257,7 @@ impl File {
             self.inode().locks.release_file(self.lock_holder());
             self.end_write();
             self.stop_async();
+            self.stays.end();
             self.ops().release(self);
         }
     }

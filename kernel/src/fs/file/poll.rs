@@ -1,11 +1,12 @@
 //! Readiness: queues that a file wakes, and the two kinds of waiter: a thread in read, write, poll or select, which joins
 //! for one sleep, and an epoll, which stays.
 //!
-//! Those who stay, and how many of them are told, are in [`watchers`](watchers).
+//! Those who stay, and how many of them are told, are in [`watchers`]; which of them end with an open file, in [`stays`].
 //!
 //! Lock order: what the file holds when it wakes → `watching`, innermost.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod stays;
 mod watchers;
 
 use alloc::sync::{Arc, Weak};
@@ -19,6 +20,7 @@ use crate::errno::{EINTR, ERESTARTSYS, ETIMEDOUT, Errno, Result};
 use crate::sched::{Deadline, PollSet, Sleep, WaitQueue, Woken};
 use watchers::Watching;
 
+pub use stays::Stays;
 pub use watchers::{Pace, Watcher};
 
 lock_class! { static WATCHING: LockClass = ("poll queue", level::PollQueue); }

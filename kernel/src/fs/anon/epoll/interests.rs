@@ -1,7 +1,7 @@
 //! What an epoll watches, by file and descriptor, in a red-black tree; and one watch, which a file's queues tell of changes.
 //!
-//! An epoll that watches another refers to it until its next look, be it closed. Such references form chains of any length, so an interest's file is let
-//! go behind a grace period, each link by a callback of its own.
+//! An interest ends by EPOLL_CTL_DEL, or with the last close of its file or its epoll; then nothing keeps it but who looks at it just now. An interest's
+//! file may be an epoll with interests of its own, so it is let go behind a grace period, each link of such a chain by a callback of its own.
 //!
 //! Lock order: as the epoll's (`super`).
 #![deny(unsafe_code)]
@@ -16,27 +16,31 @@ use scopeguard::ScopeGuard;
 
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 
-use super::{ALWAYS, BEHAVIOUR, Core, EXCLUSIVE, Event, TURN};
+use super::{ALWAYS, BEHAVIOUR, Core, EXCLUSIVE, Event};
 use crate::account::Charge;
 use crate::errno::{EINTR, ENOMEM, Result};
 use crate::fs::file::File;
 use crate::fs::file::poll::{Pace, Poller, Watcher};
 use crate::fs::vfs::device_number;
-use crate::sched::{give_way, schedule_if_needed};
+use crate::sched::give_way;
 use sync::heap::Text;
 
-/// The interests of an epoll, by file and descriptor. Those whose file is closed go when as many have been added as were there.
+/// The interests of an epoll, by file and descriptor.
 pub(super) struct Interests {
     tree: RBTree<ByPlace>,
     count: usize,
-    sweep_at: usize,
+    /// The epoll is closed: none comes any more.
+    pub(super) ended: bool,
 }
 
 impl Interests {
-    const SWEEP: usize = 32;
-
     pub(super) const fn new() -> Self {
-        Interests { tree: RBTree::new(ByPlace::NEW), count: 0, sweep_at: Self::SWEEP }
+        Interests { tree: RBTree::new(ByPlace::NEW), count: 0, ended: false }
+    }
+
+    /// For an epoll that is closed.
+    pub(super) fn ended() -> Self {
+        Interests { ended: true, ..Self::new() }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -88,28 +92,6 @@ impl Interests {
         }
         Ok(())
     }
-
-    /// Gives way: no lock is held but sleeping ones.
-    pub(super) fn sweep(&mut self) {
-        if self.count < self.sweep_at {
-            return;
-        }
-        let mut at = self.tree.front_mut();
-        let mut steps = 0u32;
-        while let Some(interest) = at.get() {
-            if interest.file.is_closed() {
-                drop(at.remove());
-                self.count = self.count.saturating_sub(1);
-            } else {
-                at.move_next();
-            }
-            steps = steps.wrapping_add(1);
-            if steps.is_multiple_of(TURN) {
-                schedule_if_needed();
-            }
-        }
-        self.sweep_at = self.count.saturating_mul(2).max(Self::SWEEP);
-    }
 }
 
 pub(super) struct Interest {
@@ -121,6 +103,11 @@ pub(super) struct Interest {
     pub(super) queued: AtomicBool,
     pub(super) removed: AtomicBool,
     link: RBTreeAtomicLink,
+    /// Its place among what is ready, and its number there.
+    pub(super) ready: RBTreeAtomicLink,
+    pub(super) turn: AtomicU64,
+    /// As what it leaves the file's watches. 0: it is not there.
+    stay: AtomicU64,
     core: Weak<Core>,
     me: Weak<Interest>,
     _charge: Charge,
@@ -166,21 +153,40 @@ impl Watcher for Interest {
         if self.queued.swap(true, SeqCst) {
             return waited_for;
         }
-        {
-            let mut ready = core.ready.lock();
-            // `add` reserved a place for every interest.
-            if ready.len() == ready.capacity() && ready.try_reserve(1).is_err() {
-                self.queued.store(false, SeqCst);
-                return false;
-            }
-            ready.push_back(me);
-        }
+        core.ready.lock().push(me);
         core.queue.wake_at(pace);
         waited_for
+    }
+
+    fn file_closed(&self) {
+        if let Some(core) = self.core.upgrade() {
+            let gone = core.interests.lock().remove(self.fd, &self.file);
+            core.end(self);
+            drop(gone);
+        }
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        match *self.stay.get_mut() {
+            0 => {}
+            stay => self.file.stays.remove(stay),
+        }
     }
 }
 
 impl Interest {
+    /// It ends with its file, which the caller keeps open.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(super) fn stay(self: &Arc<Self>) -> Result {
+        let watcher: Weak<dyn Watcher> = Arc::<Interest>::downgrade(self);
+        self.stay.store(self.file.stays.put(watcher)?, SeqCst);
+        Ok(())
+    }
+
     pub(super) fn try_new(
         fd: i32,
         file: Arc<File>,
@@ -196,6 +202,9 @@ impl Interest {
             queued: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             link: RBTreeAtomicLink::new(),
+            ready: RBTreeAtomicLink::new(),
+            turn: AtomicU64::new(0),
+            stay: AtomicU64::new(0),
             core: Arc::downgrade(core),
             me: me.clone(),
             _charge: charge,

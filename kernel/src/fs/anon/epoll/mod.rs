@@ -1,22 +1,22 @@
 //! epoll(7): interests in files that stay, and a list of those that became ready.
 //!
 //! An interest watches its file's queues and puts itself on the ready list when they are woken; `wait` asks the file whether
-//! it is so. Level-triggered interests stay on the list while they are ready. A file whose last descriptor is closed drops out.
+//! it is so. Level-triggered interests stay on the list while they are ready. A file whose last descriptor is closed takes its interests with it.
 //!
-//! [`interests`] has what an epoll watches, [`nest`] how epolls hang in each other. The last close of an epoll drops its interests, and gives way
-//! meanwhile.
+//! [`interests`] has what an epoll watches, [`ready`] the list, [`nest`] how epolls hang in each other. The last close of an epoll drops its interests,
+//! and gives way meanwhile.
 //!
-//! Lock order: `NESTING` (sleeping) → `interests` (sleeping) → a file's queues → `ready` or `nest`, innermost.
+//! Lock order: `NESTING` (sleeping) → `interests` (sleeping) → a file's queues → `ready`, `nest` or a file's watches, innermost.
 #![deny(unsafe_code)]
 
 mod interests;
 mod nest;
+mod ready;
 
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::mem::{replace, take};
+use core::mem::replace;
 use core::sync::atomic::Ordering::SeqCst;
 
 use crate::lock_order as level;
@@ -25,8 +25,9 @@ use sync::{Mutex, SpinLock, lock_class, try_arc, try_box};
 
 use self::interests::{Interest, Interests};
 use self::nest::{Graph, NESTING, Nest};
+use self::ready::Ready;
 use crate::account::{Charge, Denied, Kind, limits};
-use crate::errno::{EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Result};
+use crate::errno::{EBADF, EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Result};
 use crate::fs::caller;
 use crate::fs::file::poll::{self, Pace, PollQueue, Poller, Watcher};
 use crate::fs::file::{File, FileOps, OpenFlags};
@@ -52,7 +53,7 @@ const TURN: u32 = 64;
 const ALWAYS: u32 = poll::ERR | poll::HUP;
 struct Core {
     interests: Mutex<Interests, level::EpollInterests>,
-    ready: SpinLock<VecDeque<Arc<Interest>>, level::EpollReady>,
+    ready: SpinLock<Ready, level::EpollReady>,
     queue: PollQueue,
     nest: SpinLock<Nest, level::EpollNest>,
     /// Who made it: what it watches is counted for him.
@@ -60,24 +61,25 @@ struct Core {
 }
 
 impl Core {
-    /// Nobody asks any more what is ready: drops all interests, and gives way meanwhile. What a call that is under way adds yet goes with the epoll.
+    /// Nobody asks any more what is ready: drops all interests, and gives way meanwhile.
     fn forget_all(&self) {
-        let mut interests = replace(&mut *self.interests.lock(), Interests::new());
-        let mut ready = take(&mut *self.ready.lock());
+        let mut interests = replace(&mut *self.interests.lock(), Interests::ended());
         let mut steps = 0u32;
-        loop {
-            // One is freed when it has left both.
-            let (one, other) = (interests.take_first(), ready.pop_front());
-            if one.is_none() && other.is_none() {
-                break;
-            }
-            one.iter().for_each(|interest| interest.removed.store(true, SeqCst));
+        while let Some(interest) = interests.take_first() {
+            self.end(&interest);
+            drop(interest);
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(TURN) {
-                drop((one, other));
                 schedule_if_needed();
             }
         }
+    }
+
+    /// The interest is watched no more: it is ready no more.
+    fn end(&self, interest: &Interest) {
+        interest.removed.store(true, SeqCst);
+        let gone = self.ready.lock().remove(interest);
+        drop(gone);
     }
 }
 
@@ -95,7 +97,7 @@ pub struct Event {
 pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
     let core = try_arc(Core {
         interests: Mutex::new(Interests::new(), &INTERESTS),
-        ready: SpinLock::new(VecDeque::new(), &READY),
+        ready: SpinLock::new(Ready::new(), &READY),
         queue: PollQueue::new(),
         nest: SpinLock::new(Nest::default(), &NEST),
         uid: caller::uid(),
@@ -116,6 +118,9 @@ impl Epoll {
         if event.events & EXCLUSIVE != 0 && (nested || event.events & !WITH_EXCLUSIVE != 0) {
             return Err(EINVAL);
         }
+        // A close that comes meanwhile finds what was added.
+        let watched = file.clone();
+        let _kept = watched.keep_open()?;
         let Some(other) = file.downcast::<Epoll>().map(|other| other.core.clone()) else {
             return self.watch(fd, file, event, &mut Held::clean().lower());
         };
@@ -133,20 +138,16 @@ impl Epoll {
     /// `graph`: `NESTING` may be held.
     fn watch(&self, fd: i32, file: Arc<File>, event: Event, graph: &mut Graph<'_>) -> Result {
         let mut interests = self.core.interests.lock_in(graph);
-        let (interests, order) = interests.split();
-        interests.sweep();
+        if interests.ended {
+            return Err(EBADF);
+        }
         if interests.find(fd, &file).is_some() {
             return Err(EEXIST);
         }
         let charge = Charge::try_new(self.core.uid, Kind::Watches, 1, limits::watches());
         let charge = charge.map_err(|e| if e == Denied::Full { ENOSPC } else { ENOMEM })?;
-        let count = interests.count().saturating_add(1);
-        {
-            let mut ready = self.core.ready.lock_in(order);
-            let missing = count.saturating_sub(ready.len());
-            ready.try_reserve(missing).map_err(|_| ENOMEM)?;
-        }
         let interest = Interest::try_new(fd, file, event, &self.core, charge)?;
+        interest.stay()?;
         let watcher: Arc<dyn Watcher> = interest.clone();
         let mut outcome = Ok(());
         let now = interest.file.poll(&mut Poller::Watcher(&watcher, &mut outcome));
@@ -196,7 +197,9 @@ impl Epoll {
     /// `graph`: `NESTING` may be held.
     fn forget(&self, fd: i32, file: &File, graph: &mut Graph<'_>) -> Result {
         let mut interests = self.core.interests.lock_in(graph);
-        interests.remove(fd, file).ok_or(ENOENT)?.removed.store(true, SeqCst);
+        let interest = interests.remove(fd, file).ok_or(ENOENT)?;
+        drop(interests);
+        self.core.end(&interest);
         Ok(())
     }
 
@@ -221,16 +224,18 @@ impl Epoll {
         }
     }
 
-    #[expect(clippy::arithmetic_side_effects, reason = "n and left share the caller's maximum")]
+    #[expect(clippy::arithmetic_side_effects, reason = "n is at most as many as fit")]
     fn collect(&self, events: &mut [Event]) -> usize {
         let mut n = 0;
-        let mut left = self.core.ready.lock().len();
-        while left > 0 && n < events.len() {
-            left -= 1;
-            if left.is_multiple_of(64) {
+        let mut steps = 0u32;
+        // None is looked at twice.
+        let last = self.core.ready.lock().last();
+        while n < events.len() {
+            let Some(interest) = self.core.ready.lock().pop(last) else { break };
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(TURN) {
                 schedule_if_needed();
             }
-            let Some(interest) = self.core.ready.lock().pop_front() else { break };
             // Cleared before the file is asked: what happens after the answer queues it again.
             interest.queued.store(false, SeqCst);
             let now = interest.current();
@@ -245,10 +250,7 @@ impl Epoll {
             if behaviour & ONE_SHOT != 0 {
                 interest.events.store(behaviour & BEHAVIOUR, SeqCst);
             } else if behaviour & EDGE == 0 && !interest.queued.swap(true, SeqCst) {
-                let mut ready = self.core.ready.lock();
-                if ready.len() < ready.capacity() {
-                    ready.push_back(interest);
-                }
+                self.core.ready.lock().push(interest);
             }
         }
         n
@@ -271,8 +273,7 @@ impl FileOps for Epoll {
 
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
         poller.add(&self.core.queue);
-        let some = self.core.ready.lock().iter().any(|i| !i.removed.load(SeqCst) && !i.file.is_closed());
-        if some { poll::IN | poll::RDNORM } else { 0 }
+        if self.core.ready.lock().is_empty() { 0 } else { poll::IN | poll::RDNORM }
     }
 
     fn held_pages(&self, _: &File) -> u64 {

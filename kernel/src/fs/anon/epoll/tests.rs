@@ -123,6 +123,41 @@ fn what_is_removed_or_closed_is_not_reported() {
     });
 }
 
+/// Of a ready watch that is removed, or whose file or epoll is closed, nothing stays: neither in the epoll nor at the file, nor in its user's count.
+#[test]
+fn a_watch_that_ends_leaves_nothing() {
+    in_process(|| {
+        crate::testing::syscall(linux_raw_sys::general::__NR_setuid, &[1077]).unwrap();
+        let (epoll, other, (reader, writer), (closed, theirs)) = (epoll(), epoll(), pipe(), pipe());
+        let before = watches();
+        put(&writer);
+        put(&theirs);
+        for _ in 0..100 {
+            of(&epoll).add(3, reader.clone(), event(poll::IN, 1)).unwrap();
+            of(&epoll).remove(3, &reader).unwrap();
+        }
+        assert_eq!(watches(), before, "removed");
+        assert!(of(&epoll).core.ready.lock().is_empty());
+        of(&epoll).add(4, closed.clone(), event(poll::IN, 2)).unwrap();
+        of(&other).add(4, closed.clone(), event(poll::IN, 2)).unwrap();
+        of(&other).add(5, reader.clone(), event(poll::IN, 2)).unwrap();
+        assert_eq!(watches(), before + 3);
+        closed.drop_open();
+        assert_eq!(watches(), before + 1, "the file is closed");
+        assert!(of(&epoll).core.ready.lock().is_empty());
+        assert_eq!(of(&epoll).add(4, closed.clone(), event(poll::IN, 2)), Err(EBADF));
+        other.drop_open();
+        assert_eq!(watches(), before, "the epoll is closed");
+        assert_eq!(of(&other).add(5, reader.clone(), event(poll::IN, 2)), Err(EBADF));
+        assert_eq!(watches(), before);
+    });
+}
+
+/// Watches that are counted for the caller.
+fn watches() -> u64 {
+    crate::account::used(caller::uid(), Kind::Watches)
+}
+
 #[test]
 fn an_interest_is_a_descriptor_and_a_file() {
     in_process(|| {

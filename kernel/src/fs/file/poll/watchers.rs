@@ -37,6 +37,9 @@ pub trait Watcher: Send + Sync {
     fn is_exclusive(&self) -> bool {
         false
     }
+
+    /// The last descriptor of the file that it watches is closed (`Stays`). May sleep.
+    fn file_closed(&self) {}
 }
 
 /// How many have been told, and whether the caller may rest.

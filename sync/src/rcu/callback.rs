@@ -25,7 +25,7 @@ const LEAST: u64 = 2;
 const POLLS_PER_MS: u64 = 4;
 
 /// Callbacks between two looks at the clock.
-const LOOK: u64 = 16;
+const LOOK: u64 = 4;
 
 /// A function and what it is called with.
 #[derive(Clone, Copy)]

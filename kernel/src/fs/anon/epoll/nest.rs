@@ -154,9 +154,11 @@ impl Core {
         };
         for other in inner.iter().filter_map(Weak::upgrade) {
             cut(&mut other.nest.lock_in(graph).outer, self);
+            schedule_if_needed();
         }
         for other in outer.iter().filter_map(Weak::upgrade) {
             cut(&mut other.nest.lock_in(graph).inner, self);
+            schedule_if_needed();
         }
     }
 }

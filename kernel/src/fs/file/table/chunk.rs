@@ -16,7 +16,7 @@ use sync::protocol::share::RawShare;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{try_arc, try_box};
 
-use super::image::{Found, Slot, close_all, copy_slots, new_slots, search_slots};
+use super::image::{Found, Slot, close_all, copy_slots, drop_late, new_slots, search_slots};
 use crate::errno::{EMFILE, Result};
 use crate::fs::file::File;
 
@@ -81,6 +81,12 @@ impl Chunk {
         if self.images.leave() {
             close_all(&self.slots, sleeps);
         }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        drop_late(&self.slots);
     }
 }
 

@@ -19,6 +19,7 @@ use sync::protocol::share::{self, RawShare};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{slab_arc, try_arc};
 
+use super::FIRST;
 use super::chunk::{CHUNK, Directory};
 use crate::errno::Result;
 use crate::fs::file::File;
@@ -61,6 +62,11 @@ pub fn close_all(slots: &[Slot], sleeps: bool) {
             let _ = crate::sched::give_way();
         }
     }
+}
+
+/// The slots are dropped next: their files are first given to callbacks of their own, for what a file has may be much to drop.
+pub fn drop_late(slots: &[Slot]) {
+    slots.iter().for_each(|slot| drop(slot.file.take()));
 }
 
 /// What a search of one array of places came to.
@@ -166,6 +172,13 @@ impl Image {
     pub fn size(&self, read: &RcuRead) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| rest.size(read));
         rest.next_power_of_two().max(self.first.len())
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // Most have few.
+        drop_late(self.first.get(FIRST..).unwrap_or(&[]));
     }
 }
 

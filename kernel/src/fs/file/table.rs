@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod chunk;
+mod directory;
 mod image;
 
 use alloc::sync::Arc;

@@ -4,8 +4,8 @@
 //! share of its own, so that processes that inherited one image from a common ancestor do not all write its count. Who may change an image in place, and
 //! what a lookup may see then, is `sync::protocol::share`.
 //!
-//! The first places are an array, which is copied to grow; it is short. The others are in [chunks](super::chunk), so no copy takes longer than some
-//! ten thousand instructions however many descriptors there are.
+//! The first places are an array, which is copied to grow; it is short. The others are in a [directory](super::directory) of chunks, so no copy takes
+//! longer than some ten thousand instructions however many descriptors there are.
 //!
 //! A lookup that began before a table went over to another image goes on in the old one. So nothing is taken out of an image that ends:
 //! its files are closed at once, and dropped with it, after the lookups.
@@ -20,7 +20,8 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{slab_arc, try_arc};
 
 use super::FIRST;
-use super::chunk::{CHUNK, Directory};
+use super::chunk::CHUNK;
+use super::directory::Directory;
 use crate::errno::Result;
 use crate::fs::file::File;
 
@@ -211,10 +212,10 @@ impl Share {
         }
     }
 
-    /// A share of a copy of `image` with `slots` first places and room for `chunks`, none of them fewer than there are. Its descriptors count anew.
-    fn try_copy(image: &Image, slots: usize, chunks: usize, read: &RcuRead) -> Result<Arc<Share>> {
+    /// A share of a copy of `image` with `slots` first places and room for `groups`, none of them fewer than there are. Its descriptors count anew.
+    fn try_copy(image: &Image, slots: usize, groups: usize, read: &RcuRead) -> Result<Arc<Share>> {
         // Nothing is counted before all that can fail is done.
-        let rest = if chunks == 0 { None } else { Some(Directory::try_new(chunks)?) };
+        let rest = if groups == 0 { None } else { Some(Directory::try_new(groups)?) };
         let copy = Share::try_new(Image::with(new_slots(slots)?, rest)?)?;
         copy_slots(&image.first, &copy.image.first, read);
         if let (Some(from), Some(to)) = (&image.rest, &copy.image.rest) {
@@ -250,13 +251,13 @@ impl Share {
     pub fn make_own(&self, index: usize, read: &RcuRead) -> Result<Option<Arc<Share>>> {
         let is_far = index >= CHUNK;
         let slots = self.image.first.len();
-        let chunks = self.image.rest.as_ref().map_or(0, |rest| rest.chunks());
+        let groups = self.image.rest.as_ref().map_or(0, |rest| rest.groups());
         let wanted = (index + 1).next_power_of_two().min(CHUNK).max(slots);
-        let wanted_chunks = if is_far { Directory::chunks_for(index).max(chunks) } else { chunks };
-        let own = if self.is_alone() && (wanted, wanted_chunks) == (slots, chunks) {
+        let wanted_groups = if is_far { Directory::groups_for(index).max(groups) } else { groups };
+        let own = if self.is_alone() && (wanted, wanted_groups) == (slots, groups) {
             None
         } else {
-            Some(Share::try_copy(&self.image, wanted, wanted_chunks, read)?)
+            Some(Share::try_copy(&self.image, wanted, wanted_groups, read)?)
         };
         let image = own.as_ref().map_or(&self.image, |own| &own.image);
         if is_far

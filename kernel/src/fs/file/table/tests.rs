@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
+/// As many as fs.nr_open always allows here.
+const END: usize = 1 << 20;
 /// More than two chunks.
 const LIMIT: usize = 3 * CHUNK - 40;
 
@@ -270,7 +272,7 @@ fn threads_that_open_and_close_at_once_never_get_one_descriptor_twice() {
 fn full_table(file: &Arc<File>, end: usize) -> Arc<FileTable> {
     let table = FileTable::try_new().unwrap();
     for n in 0..end {
-        assert_eq!(table.install(file.clone(), 0, most(), false), Ok(n as i32));
+        assert_eq!(table.install(file.clone(), 0, END, false), Ok(n as i32));
     }
     table
 }
@@ -288,14 +290,14 @@ fn the_lowest_free_descriptor_is_found_behind_full_chunks() {
             assert_eq!(table.next_used(hole), Some(hole as i32 + 1));
         }
         let from = 2 * CHUNK + 64;
-        assert_eq!(table.install(file.clone(), from, most(), false), Ok(from as i32));
-        assert_eq!(table.install(file.clone(), from, most(), false), Ok(4 * CHUNK as i32 - 1));
+        assert_eq!(table.install(file.clone(), from, END, false), Ok(from as i32));
+        assert_eq!(table.install(file.clone(), from, END, false), Ok(4 * CHUNK as i32 - 1));
         assert_eq!(table.install(file.clone(), from, end, false), Err(EMFILE));
         for hole in holes.into_iter().take(3) {
-            assert_eq!(table.install(file.clone(), 0, most(), false), Ok(hole as i32));
+            assert_eq!(table.install(file.clone(), 0, END, false), Ok(hole as i32));
         }
         assert_eq!(table.install(file.clone(), 0, end, false), Err(EMFILE));
-        assert_eq!(table.install(file, 0, most(), false), Ok(end as i32));
+        assert_eq!(table.install(file, 0, END, false), Ok(end as i32));
     });
 }
 
@@ -303,19 +305,46 @@ fn the_lowest_free_descriptor_is_found_behind_full_chunks() {
 fn the_last_descriptor_of_all_can_be_had_and_nothing_lies_between() {
     in_process(|| {
         let (table, file) = (FileTable::try_new().unwrap(), file());
-        let last = most() as i32 - 1;
-        assert_eq!(table.install_at(file.clone(), last, most(), true), Ok(()));
-        assert_eq!(table.install(file.clone(), 0, most(), false), Ok(0));
-        assert_eq!(table.install(file.clone(), most() - 1, most(), false), Err(EMFILE));
-        assert_eq!(table.install(file.clone(), most() - 2, most(), false), Ok(last - 1));
-        assert_eq!(descriptors(&table), [0, most() - 2, most() - 1]);
-        assert_eq!(table.size(), most());
-        for missing in [CHUNK, 2 * CHUNK, most() - 3] {
+        let last = END as i32 - 1;
+        assert_eq!(table.install_at(file.clone(), last, END, true), Ok(()));
+        assert_eq!(table.install(file.clone(), 0, END, false), Ok(0));
+        assert_eq!(table.install(file.clone(), END - 1, END, false), Err(EMFILE));
+        assert_eq!(table.install(file.clone(), END - 2, END, false), Ok(last - 1));
+        assert_eq!(descriptors(&table), [0, END - 2, END - 1]);
+        assert_eq!(table.size(), END);
+        for missing in [CHUNK, 2 * CHUNK, END - 3] {
             assert_eq!(table.get(missing as i32).err(), Some(EBADF));
             assert_eq!(table.close(missing as i32), Err(EBADF));
         }
         table.exec();
-        assert_eq!(descriptors(&table), [0, most() - 2]);
+        assert_eq!(descriptors(&table), [0, END - 2]);
+    });
+}
+
+/// With fs.nr_open at its highest.
+#[test]
+fn descriptors_lie_as_far_as_a_number_goes() {
+    in_process(|| {
+        let before = limits::NR_OPEN.get();
+        limits::NR_OPEN.set(*limits::NR_OPEN_RANGE.end());
+        let (table, file) = (FileTable::try_new().unwrap(), file());
+        let far: Vec<usize> = (0..4).map(|n| (1 << 30) + n * (1 << 28)).collect();
+        for &fd in &far {
+            assert_eq!(table.install_at(file.clone(), fd as i32, most(), false), Ok(()));
+            assert_eq!(table.install(file.clone(), fd, most(), false), Ok(fd as i32 + 1));
+        }
+        let ends: Vec<usize> = far.iter().flat_map(|&fd| [fd, fd + 1]).collect();
+        assert_eq!(descriptors(&table), ends);
+        assert_eq!(table.size(), 1 << 31);
+        let child = table.try_clone().unwrap();
+        child.close(far[1] as i32).unwrap();
+        assert_eq!(descriptors(&table), ends);
+        assert_eq!(descriptors(&child).len(), ends.len() - 1);
+        assert_eq!(file.opens.load(Relaxed) as usize, ends.len() + 1, "one chunk was copied");
+        assert_eq!(child.install(file.clone(), far[1], most(), false), Ok(far[1] as i32));
+        drop((table, child));
+        assert!(file.is_closed());
+        limits::NR_OPEN.set(before);
     });
 }
 

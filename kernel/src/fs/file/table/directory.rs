@@ -1,0 +1,279 @@
+//! The places of a descriptor table from [`CHUNK`] on: chunks of places, in groups of chunks, under a directory.
+//!
+//! Images that were copied from each other have a group in common until one of them changes a place in it, and groups a chunk. So a copy counts the groups
+//! and no file, and a change copies one group, which counts its chunks, and one chunk. With that, no step is longer than one array, be there 2³¹ places
+//! (fs.nr_open). Where a descriptor is free, or used, bits tell: a bit for each place of a chunk, for each chunk of a group, and for each group.
+//!
+//! All changes are made under the lock of a table that has the image alone; lookups are made under RCU. Images share a group, and groups a chunk, as
+//! tables share an image (`sync::protocol::share`).
+#![forbid(unsafe_code)]
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::sync::atomic::AtomicU64;
+
+use sync::protocol::share::RawShare;
+use sync::rcu::{RcuArc, RcuHead, RcuRead};
+use sync::{try_arc, try_box};
+
+use super::chunk::{CHUNK, Chunk, copy_bits, next_bit, set_bit};
+use super::image::{Found, Slot, search_slots};
+use crate::errno::{EMFILE, Result};
+use crate::fs::file::File;
+
+/// Chunks of a group.
+const CHUNKS: usize = 1024;
+/// Places of a group.
+pub const GROUP: usize = CHUNKS * CHUNK;
+
+struct Group {
+    /// The first of the first group is never there: those places are the image's own.
+    chunks: Box<[RcuArc<Chunk>]>,
+    full: [AtomicU64; CHUNKS / 64],
+    used: [AtomicU64; CHUNKS / 64],
+    /// Images that have it.
+    images: RawShare,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Group);
+
+/// Places count from the first of the group.
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of places, below 2^31")]
+impl Group {
+    fn try_new() -> Result<Arc<Group>> {
+        let none = || [const { AtomicU64::new(0) }; CHUNKS / 64];
+        let chunks = sync::heap::try_box_slice(CHUNKS, |_| RcuArc::empty())?;
+        let (images, rcu) = (RawShare::new(), RcuHead::new());
+        Ok(try_arc(Group { chunks, full: none(), used: none(), images, rcu })?)
+    }
+
+    fn try_copy(&self, read: &RcuRead) -> Result<Arc<Group>> {
+        let copy = Group::try_new()?;
+        for (from, to) in self.chunks.iter().zip(&copy.chunks) {
+            if let Some(chunk) = from.get(read) {
+                chunk.groups.join();
+                to.swap(Some(chunk));
+            }
+        }
+        copy_bits(&self.full, &copy.full);
+        copy_bits(&self.used, &copy.used);
+        Ok(copy)
+    }
+
+    fn chunk<'r>(&'r self, at: usize, read: &'r RcuRead) -> Option<&'r Chunk> {
+        self.chunks.get(at / CHUNK)?.load(read)
+    }
+
+    fn own(&self, at: usize, read: &RcuRead) -> Result {
+        let cell = self.chunks.get(at / CHUNK).ok_or(EMFILE)?;
+        let Some(old) = cell.load(read) else {
+            cell.swap(Some(Chunk::try_new()?));
+            return Ok(());
+        };
+        if !old.groups.is_alone() {
+            cell.swap(Some(old.try_copy(read)?));
+            // The copy has counted each file, so none is closed here.
+            old.leave(false);
+        }
+        Ok(())
+    }
+
+    fn mark(&self, at: usize, used: bool, read: &RcuRead) {
+        let Some(chunk) = self.chunk(at, read) else { return };
+        set_bit(&chunk.used, at % CHUNK, used);
+        set_bit(&self.full, at / CHUNK, used && next_bit(&chunk.used, 0, false).is_none());
+        set_bit(&self.used, at / CHUNK, used || next_bit(&chunk.used, 0, true).is_some());
+    }
+
+    /// The first place without a file at or after `from`.
+    fn next_free(&self, from: usize, read: &RcuRead) -> Option<usize> {
+        let free_in = |from: usize| match self.chunk(from, read) {
+            Some(chunk) => Some(from / CHUNK * CHUNK + next_bit(&chunk.used, from % CHUNK, false)?),
+            None => Some(from),
+        };
+        free_in(from).or_else(|| free_in(next_bit(&self.full, from / CHUNK + 1, false)? * CHUNK))
+    }
+
+    /// The next chunk that has files, from that of `from` on, and its first place.
+    fn next_chunk<'r>(&'r self, from: usize, read: &'r RcuRead) -> Option<(usize, &'r Chunk)> {
+        let at = next_bit(&self.used, from / CHUNK, true)? * CHUNK;
+        Some((at, self.chunk(at, read)?))
+    }
+
+    /// Places up to the end of the last chunk.
+    fn size(&self, read: &RcuRead) -> usize {
+        self.chunks.iter().rposition(|chunk| chunk.load(read).is_some()).map_or(0, |last| (last + 1) * CHUNK)
+    }
+
+    /// One image less; the last one leaves the chunks. `sleeps`: the caller may sleep.
+    fn leave(&self, sleeps: bool) {
+        if !self.images.leave() {
+            return;
+        }
+        for cell in &self.chunks {
+            let chunk = cell.get(&sync::rcu::read());
+            if let Some(chunk) = chunk {
+                chunk.leave(sleeps);
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    /// Each chunk is dropped in a callback of its own: all together may be too much to do at once.
+    fn drop(&mut self) {
+        self.chunks.iter().for_each(|chunk| drop(chunk.take()));
+    }
+}
+
+pub struct Directory {
+    groups: Box<[RcuArc<Group>]>,
+    full: Box<[AtomicU64]>,
+    used: Box<[AtomicU64]>,
+}
+
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of places, below 2^31")]
+impl Directory {
+    /// How many groups a directory has room for in which the place `index` is.
+    pub fn groups_for(index: usize) -> usize {
+        (index / GROUP + 1).next_power_of_two()
+    }
+
+    pub fn try_new(groups: usize) -> Result<Box<Directory>> {
+        let bits = || sync::heap::try_box_slice(groups.div_ceil(64), |_| AtomicU64::new(0));
+        let (full, used) = (bits()?, bits()?);
+        let groups = sync::heap::try_box_slice(groups, |_| RcuArc::empty())?;
+        Ok(try_box(Directory { groups, full, used })?)
+    }
+
+    /// How many groups it has room for.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// This one, which is new and not smaller, has the same groups as `from`.
+    pub fn copy(&self, from: &Directory, read: &RcuRead) {
+        for (from, to) in from.groups.iter().zip(&self.groups) {
+            if let Some(group) = from.get(read) {
+                group.images.join();
+                to.swap(Some(group));
+            }
+        }
+        copy_bits(&from.full, &self.full);
+        copy_bits(&from.used, &self.used);
+    }
+
+    fn group<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<&'r Group> {
+        self.groups.get(index / GROUP)?.load(read)
+    }
+
+    pub fn slot<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<&'r Slot> {
+        self.group(index, read)?.chunk(index % GROUP, read)?.slots.get(index % CHUNK)
+    }
+
+    /// The chunk of `index` is there, and this image's alone, from now on. The image is the caller's alone.
+    ///
+    /// # Errors
+    /// ENOMEM. EMFILE: the directory has no room for it.
+    pub fn own(&self, index: usize, read: &RcuRead) -> Result {
+        let cell = self.groups.get(index / GROUP).ok_or(EMFILE)?;
+        match cell.load(read) {
+            None => {
+                let group = Group::try_new()?;
+                if index < GROUP {
+                    // No place of the first chunk is looked for here.
+                    set_bit(&group.full, 0, true);
+                }
+                cell.swap(Some(group));
+            }
+            Some(old) if !old.images.is_alone() => {
+                cell.swap(Some(old.try_copy(read)?));
+                // The copy has counted each chunk, so none is closed here.
+                old.leave(false);
+            }
+            Some(_) => {}
+        }
+        cell.load(read).ok_or(EMFILE)?.own(index % GROUP, read)
+    }
+
+    /// The place `index` has a file from now on, or none. `own` was called for it.
+    pub fn mark(&self, index: usize, used: bool, read: &RcuRead) {
+        let Some(group) = self.group(index, read) else { return };
+        group.mark(index % GROUP, used, read);
+        set_bit(&self.full, index / GROUP, used && next_bit(&group.full, 0, false).is_none());
+        set_bit(&self.used, index / GROUP, used || next_bit(&group.used, 0, true).is_some());
+    }
+
+    /// The first place without a file at or after `from`, which is at least [`CHUNK`]; perhaps one that the directory has no room for.
+    pub fn next_free(&self, from: usize, read: &RcuRead) -> usize {
+        let free_in = |from: usize| match self.group(from, read) {
+            Some(group) => Some(from / GROUP * GROUP + group.next_free(from % GROUP, read)?),
+            None => Some(from),
+        };
+        let later = || free_in(next_bit(&self.full, from / GROUP + 1, false)? * GROUP);
+        free_in(from).or_else(later).unwrap_or(from.max(self.groups.len() * GROUP))
+    }
+
+    /// The next chunk that has files, from that of `from` on, and its first place.
+    fn next_chunk<'r>(&'r self, mut from: usize, read: &'r RcuRead) -> Option<(usize, &'r Chunk)> {
+        loop {
+            let number = next_bit(&self.used, from / GROUP, true)?;
+            from = from.max(number * GROUP);
+            let next = self.group(from, read).and_then(|group| group.next_chunk(from % GROUP, read));
+            if let Some((at, chunk)) = next {
+                return Some((number * GROUP + at, chunk));
+            }
+            from = (number + 1) * GROUP;
+        }
+    }
+
+    /// The first place with a file at or after `from`.
+    pub fn next_used(&self, mut from: usize, read: &RcuRead) -> Option<usize> {
+        loop {
+            let (at, chunk) = self.next_chunk(from, read)?;
+            if let Some(place) = next_bit(&chunk.used, from.saturating_sub(at), true) {
+                return Some(at + place);
+            }
+            from = at + CHUNK;
+        }
+    }
+
+    /// As [`Image::search`](super::image::Image::search), in the next chunk.
+    pub fn search(
+        &self,
+        from: usize,
+        wanted: impl Fn(&Slot, &File) -> bool,
+        read: &RcuRead,
+    ) -> Option<Found> {
+        let (at, chunk) = self.next_chunk(from, read)?;
+        let found = search_slots(&chunk.slots, from, at, wanted, read);
+        Some(found.map_or(Found::NotBefore(at + CHUNK), Found::At))
+    }
+
+    /// Places up to the end of the last chunk.
+    pub fn size(&self, read: &RcuRead) -> usize {
+        let size = |(number, group): (usize, &RcuArc<Group>)| Some(number * GROUP + group.load(read)?.size(read));
+        self.groups.iter().enumerate().rev().find_map(size).unwrap_or(0)
+    }
+
+    /// The image has ended. `sleeps`: the caller may sleep.
+    pub fn leave(&self, sleeps: bool) {
+        for cell in &self.groups {
+            let group = cell.get(&sync::rcu::read());
+            if let Some(group) = group {
+                group.leave(sleeps);
+                if sleeps {
+                    crate::sched::schedule_if_needed();
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Directory {
+    /// As of groups.
+    fn drop(&mut self) {
+        self.groups.iter().for_each(|group| drop(group.take()));
+    }
+}

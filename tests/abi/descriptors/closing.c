@@ -1,8 +1,11 @@
 /* A call goes on with the file that it found, whatever becomes of its descriptor meanwhile; and a descriptor that is replaced is never without a file. */
 #include "t.h"
+#include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/select.h>
 
 static int fds[2], others[2];
 static char bytes[3 << 16];
@@ -140,6 +143,93 @@ static void epolls(void)
 	close(fds[1]);
 }
 
+static long poll_it(void)
+{
+	struct pollfd asked[2] = { { .fd = fds[0], .events = POLLIN }, { .fd = -1 } };
+	long n = poll(asked, 2, 5000);
+	return n < 0 ? n : n << 16 | asked[0].revents;
+}
+
+static long poll_many(void)
+{
+	struct pollfd asked[20];
+	for (int i = 0; i < 20; i++)
+		asked[i] = (struct pollfd){ .fd = fds[0], .events = POLLIN };
+	long n = poll(asked, 20, 5000);
+	return n < 0 ? n : n << 16 | asked[19].revents;
+}
+
+static long select_it(void)
+{
+	fd_set set;
+	FD_ZERO(&set);
+	FD_SET(fds[0], &set);
+	struct timespec most = { 5, 0 };
+	return pselect(fds[0] + 1, &set, 0, 0, &most, 0);
+}
+
+static void polled(const char *name, long (*body)(void))
+{
+	struct call call;
+	pipe(fds);
+	signal(SIGPIPE, SIG_IGN);
+	start(&call, body);
+	close(fds[0]);
+	SHOW(write(fds[1], "x", 1));
+	finish(name, &call);
+	SHOW(write(fds[1], "x", 1));
+	close(fds[1]);
+}
+
+static void polls(void)
+{
+	section("a file is closed under the one who waits in poll and select");
+	polled("poll", poll_it);
+	polled("poll of many", poll_many);
+	polled("pselect", select_it);
+}
+
+/* fds: master, slave. */
+static void terminal(void)
+{
+	char name[64];
+	fds[0] = posix_openpt(O_RDWR | O_NOCTTY);
+	grantpt(fds[0]);
+	unlockpt(fds[0]);
+	ptsname_r(fds[0], name, sizeof name);
+	fds[1] = open(name, O_RDWR | O_NOCTTY);
+}
+
+static long read_slave(void) { return read(fds[1], bytes, 10); }
+
+static void terminals(void)
+{
+	struct call call;
+	section("a terminal is closed under the one who reads it");
+	terminal();
+	start(&call, read_slave);
+	close(fds[1]);
+	struct pollfd asked = { .fd = fds[0], .events = POLLIN };
+	SHOW(poll(&asked, 1, 100));
+	SHOW(write(fds[0], "line\n", 5));
+	finish("slave", &call);
+	nap(50);
+	/* Its echo first, and then that nobody is there. */
+	SHOW(read(fds[0], bytes, 100));
+	SHOW(read(fds[0], bytes, 100));
+	close(fds[0]);
+
+	terminal();
+	start(&call, read_it);
+	close(fds[0]);
+	SHOW(write(fds[1], "ab", 2));
+	finish("master", &call);
+	nap(50);
+	SHOW(write(fds[1], "ab", 2));
+	SHOW(read(fds[1], bytes, 10));
+	close(fds[1]);
+}
+
 static volatile int stop, looks;
 
 static void *look(void *unused)
@@ -176,6 +266,8 @@ int main(void)
 	locks("a file is closed under the one who waits to lock it", lock_it);
 	locks("the same with a record lock of the open file", lock_record);
 	epolls();
+	polls();
+	terminals();
 	replaced();
 	return 0;
 }

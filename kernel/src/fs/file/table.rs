@@ -126,6 +126,15 @@ impl FileTable {
         self.look(index, |slot| slot.and_then(|slot| slot.file.get(&read)), &read).ok_or(EBADF)
     }
 
+    /// Does the descriptor mean `file`?
+    pub fn is(&self, fd: i32, file: &File) -> bool {
+        let read = sync::rcu::read();
+        let is = |slot: Option<&Slot>| {
+            slot.and_then(|slot| slot.file.load(&read)).is_some_and(|there| ptr::eq(there, file))
+        };
+        usize::try_from(fd).is_ok_and(|index| self.look(index, is, &read))
+    }
+
     /// What `f` makes of the place `index`, or of none, without a lock. It is this table's place: should a thread take a copy of the image meanwhile, so
     /// that another process may change the old one, `f` is asked again.
     #[inline]

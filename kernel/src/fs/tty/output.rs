@@ -99,6 +99,7 @@ impl Tty {
     /// Writes all that `from` has, unless output is stopped or the writer is killed.
     pub(super) fn write(&self, file: &File, from: &mut Input<'_>) -> Result<usize> {
         let mut buffer = [0; PIECE];
+        let mut kept = None;
         while from.left() > 0 {
             if self.is_blocked() {
                 if file.nonblocking() {
@@ -107,6 +108,10 @@ impl Tty {
                 }
                 if self.is_ended() {
                     return Err(EIO);
+                }
+                if kept.is_none() {
+                    // Closed meanwhile it keeps its terminal.
+                    kept = Some(file.keep_open()?);
                 }
                 let woken =
                     self.writable.wait(None, || (!self.is_blocked() || self.is_ended()).then_some(()));

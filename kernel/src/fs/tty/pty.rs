@@ -225,10 +225,12 @@ impl FileOps for Master {
         }
         let ended = || pty.slave_gone.load(SeqCst) || pty.is_ended();
         let ready = || (!pty.output.lock().is_empty() || ended()).then_some(());
+        let mut kept = None;
         if ready().is_none() {
             if file.nonblocking() {
                 return Err(EAGAIN);
             }
+            kept = Some(file.keep_open()?);
             pty.changed.wait(None, ready)?;
         }
         loop {
@@ -246,6 +248,7 @@ impl FileOps for Master {
             }
         }
         self.tty.wake_writers();
+        drop(kept);
         match out.result() {
             Ok(0) => Err(EIO),
             result => result,
@@ -255,6 +258,7 @@ impl FileOps for Master {
     fn write(&self, file: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         let pty = self.pty()?;
         let mut buffer = [0; 256];
+        let mut kept = None;
         while from.left() > 0 {
             if pty.slave_gone.load(SeqCst) || pty.is_ended() {
                 return if from.done() > 0 { Ok(from.done()) } else { Err(EIO) };
@@ -266,6 +270,9 @@ impl FileOps for Master {
                 }
                 let more =
                     || (self.room() > 0 || pty.slave_gone.load(SeqCst) || pty.is_ended()).then_some(());
+                if kept.is_none() {
+                    kept = Some(file.keep_open()?);
+                }
                 if let Err(e) = pty.changed.wait(None, more) {
                     return if from.done() > 0 { Ok(from.done()) } else { Err(e) };
                 }

@@ -18,6 +18,7 @@ impl Tty {
         if out.left() == 0 {
             return Ok(0);
         }
+        let mut kept = None;
         loop {
             if open.is_hung_up() {
                 return Ok(0);
@@ -48,6 +49,10 @@ impl Tty {
                     let some = !canonical && self.input.lock().available(false) > 0;
                     return if some { self.take(out, false) } else { Err(EAGAIN) };
                 }
+                if kept.is_none() {
+                    // Closed meanwhile it keeps its terminal.
+                    kept = Some(file.keep_open()?);
+                }
                 let deadline = (least == 0).then(|| (crate::arch::time::now() + tenths * 100_000_000).into());
                 match self.readable.wait(deadline, ready) {
                     Ok(()) => {}
@@ -58,6 +63,7 @@ impl Tty {
                 continue;
             }
             if !canonical && tenths > 0 && least > 1 && !file.nonblocking() {
+                let _kept = file.keep_open()?;
                 self.gather(least.min(out.left()), tenths)?;
             }
             return self.take(out, canonical);

@@ -33,7 +33,10 @@ fn terminal() -> (Arc<File>, Arc<File>) {
     let number = u32::from_ne_bytes(word.bytes(4).try_into().unwrap());
     let device = device_number::number(pty::MAJOR + u64::from(number / 256), u64::from(number % 256));
     let slave = pty::open_slave(device, flags).unwrap();
-    (master, File::try_anonymous(inode, "pts", slave, flags).unwrap())
+    let slave = File::try_anonymous(inode, "pts", slave, flags).unwrap();
+    // As if descriptors referred to them: who sleeps keeps them open.
+    [&master, &slave].iter().for_each(|file| file.add_open());
+    (master, slave)
 }
 
 fn write(file: &File, bytes: &[u8]) -> Result<usize> {

@@ -11,7 +11,7 @@ pub use select::{sys_pselect6, sys_select};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use core::mem::offset_of;
+use core::mem::{self, offset_of};
 
 use sync::TryVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -19,11 +19,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::arch;
 use crate::errno::*;
 use crate::fs::file::poll::{ERR, HUP, NVAL, Poller};
-use crate::fs::{File, caller};
+use crate::fs::{File, FileTable, caller};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process;
 use crate::process::personality::STICKY_TIMEOUTS;
-use crate::sched::{Deadline, PollSet, Sleep, Woken, give_way};
+use crate::sched::{Deadline, PollSet, Sleep, Woken, give_way, schedule_if_needed};
 
 /// So many descriptors are few.
 const FEW: usize = 8;
@@ -32,15 +32,25 @@ const PART: usize = 256;
 
 /// One descriptor that is waited for, what for, and what came.
 struct Entry {
+    fd: i32,
     /// None: there is nothing to look at, and `result` stays as it is.
     file: Option<Arc<File>>,
     events: u32,
     result: Cell<u32>,
+    /// The call keeps it open.
+    kept: Cell<bool>,
 }
 
 impl Entry {
     const fn empty() -> Entry {
-        Entry { file: None, events: 0, result: Cell::new(0) }
+        Entry { fd: -1, file: None, events: 0, result: Cell::new(0), kept: Cell::new(false) }
+    }
+}
+
+impl Entry {
+    /// Does the descriptor mean another file by now, or none?
+    fn is_changed(&self, files: &FileTable) -> bool {
+        self.file.as_ref().is_some_and(|file| !files.is(self.fd, file))
     }
 }
 
@@ -64,27 +74,104 @@ fn with_entries<R>(count: usize, f: impl FnOnce(&mut [Entry]) -> Result<R>) -> R
 }
 
 /// Waits until an entry has a result or the deadline is past (`Some(0)`: does not wait). Returns how many have.
-fn wait(entries: &[Entry], deadline: Option<u64>) -> Result<usize> {
+fn wait(entries: &mut [Entry], deadline: Option<u64>) -> Result<usize> {
     // Most calls find something at once and join no queue.
     let n = look(entries, &mut Poller::Nobody)?;
     if n > 0 || deadline == Some(0) {
         return Ok(n);
     }
     let deadline = deadline.map(Deadline::of_poll);
+    loop {
+        let n = keep(entries).and_then(|()| sleep(entries, deadline));
+        let_go(entries);
+        match n? {
+            Some(n) => return Ok(n),
+            None => look_up(entries)?,
+        }
+    }
+}
+
+/// After a sleep: looks up the descriptors again. NVAL: it is closed.
+fn look_up(entries: &mut [Entry]) -> Result {
+    let files = caller::files();
+    for part in entries.chunks_mut(PART) {
+        for entry in part.iter_mut().filter(|entry| entry.is_changed(&files)) {
+            entry.file = files.get(entry.fd).ok();
+            entry.result.set(if entry.file.is_none() { NVAL } else { 0 });
+        }
+        if give_way() {
+            return Err(EINTR);
+        }
+    }
+    Ok(())
+}
+
+/// A file that is closed while the call sleeps stays open for it. One that was closed before it could be kept is none: NVAL.
+fn keep(entries: &mut [Entry]) -> Result {
+    for part in entries.chunks_mut(PART) {
+        for entry in part {
+            let Some(file) = &entry.file else { continue };
+            if let Ok(kept) = file.keep_open() {
+                // `let_go` closes it.
+                mem::forget(kept);
+                entry.kept.set(true);
+            } else {
+                entry.file = None;
+                entry.result.set(NVAL);
+            }
+        }
+        if give_way() {
+            return Err(EINTR);
+        }
+    }
+    Ok(())
+}
+
+/// The end of `keep`. All are let go, whatever signal has come.
+fn let_go(entries: &[Entry]) {
+    for part in entries.chunks(PART) {
+        let files =
+            part.iter().filter(|entry| entry.kept.replace(false)).filter_map(|entry| entry.file.as_ref());
+        files.for_each(|file| file.drop_open());
+        schedule_if_needed();
+    }
+}
+
+/// None: a descriptor means another file than before the sleep, or none.
+fn sleep(entries: &[Entry], deadline: Option<Deadline>) -> Result<Option<usize>> {
+    let files = caller::files();
     PollSet::with(|set| {
         loop {
             let n = look(entries, &mut Poller::Sleeper(set))?;
             if n > 0 {
-                return Ok(n);
+                return Ok(Some(n));
             }
             set.complete()?;
-            match set.wait(Sleep::Interruptible, deadline) {
+            let woken = set.wait(Sleep::Interruptible, deadline);
+            if woken == Err(Woken::Signal) {
+                return Err(EINTR);
+            }
+            if any_changed(entries, &files)? {
+                return Ok(None);
+            }
+            match woken {
                 Ok(()) => set.clear(),
-                Err(Woken::Timeout) => return look(entries, &mut Poller::Nobody),
-                Err(Woken::Signal) => return Err(EINTR),
+                Err(_) => return look(entries, &mut Poller::Nobody).map(Some),
             }
         }
     })
+}
+
+fn any_changed(entries: &[Entry], files: &FileTable) -> Result<bool> {
+    for part in entries.chunks(PART) {
+        if part.iter().any(|entry| entry.is_changed(files)) {
+            return Ok(true);
+        }
+        if give_way() {
+            return Err(EINTR);
+        }
+    }
+    Ok(false)
 }
 
 /// How many entries have a result now. EINTR: the process is being killed.
@@ -196,6 +283,7 @@ fn poll_these(
         }
         // A negative descriptor is left out.
         if asked.fd >= 0 {
+            entry.fd = asked.fd;
             match files.get(asked.fd) {
                 Ok(file) => entry.file = Some(file),
                 Err(_) => entry.result = Cell::new(NVAL),

@@ -9,13 +9,13 @@ use zerocopy::IntoBytes;
 use super::{deadline, deadline_and_mask, end, wait, with_entries};
 use crate::errno::*;
 use crate::fs::caller;
-use crate::fs::file::poll::{ERR, HUP, IN, OUT, PRI, RDNORM, WRNORM};
+use crate::fs::file::poll::{ERR, HUP, IN, NVAL, OUT, PRI, RDNORM, WRNORM};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::sched::give_way;
 
 const SETS: usize = 3;
-/// What each set asks for: errors and hang-ups wake only where they count for it.
-const WANTED: [u32; SETS] = [IN | RDNORM | HUP | ERR, OUT | WRNORM | ERR, PRI];
+/// What each set asks for: errors and hang-ups wake only where they count for it. What is no file any more counts for all.
+const WANTED: [u32; SETS] = [IN | RDNORM | HUP | ERR | NVAL, OUT | WRNORM | ERR | NVAL, PRI | NVAL];
 /// As many descriptors as a table has room for at least, on Linux.
 const FEWEST: usize = 64;
 /// Words of three sets of 512 descriptors, which lie on the stack.
@@ -67,7 +67,8 @@ fn select_these(
         let mut left = entries.iter_mut();
         for word in 0..words {
             for (bit, entry) in bits(asked(sets, word)).zip(&mut left) {
-                entry.file = Some(files.get((word * 64 + bit) as i32)?);
+                entry.fd = (word * 64 + bit) as i32;
+                entry.file = Some(files.get(entry.fd)?);
                 for (set, wanted) in sets.chunks_exact(words).zip(WANTED) {
                     if set.get(word).is_some_and(|set| set >> bit & 1 != 0) {
                         entry.events |= wanted;

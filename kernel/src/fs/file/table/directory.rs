@@ -253,7 +253,8 @@ impl Directory {
 
     /// Places up to the end of the last chunk.
     pub fn size(&self, read: &RcuRead) -> usize {
-        let size = |(number, group): (usize, &RcuArc<Group>)| Some(number * GROUP + group.load(read)?.size(read));
+        let size =
+            |(number, group): (usize, &RcuArc<Group>)| Some(number * GROUP + group.load(read)?.size(read));
         self.groups.iter().enumerate().rev().find_map(size).unwrap_or(0)
     }
 

@@ -133,6 +133,8 @@ static void processes(void)
 	char byte;
 	SHOW(ftruncate(fd, 8));
 	SHOW(ftruncate(fd, -1));
+	SHOW(ftruncate(fd, 0x7fffffff));
+	SHOW(ftruncate(fd, 0x80000000));
 	SHOW(fallocate(fd, 0, 0, 8));
 	SHOW(fallocate(fd, 0x80, 0, 8));
 	SHOW(pread(fd, &byte, 1, 0));
@@ -211,6 +213,33 @@ static void memory(void)
 	SHOW(mincore(page, 4 * PAGE, in));
 	say("%d %d %d", in[0], in[1], in[2]);
 	SHOW(mincore(page, 4 * PAGE, (unsigned char *)page + PAGE));
+	section("advice for all that is mapped");
+	static const int advice[] = { MADV_NORMAL, MADV_WILLNEED, MADV_DONTFORK, MADV_DOFORK, MADV_KEEPONFORK, MADV_DONTDUMP, MADV_DODUMP, MADV_COLD };
+	for (unsigned n = 0; n < sizeof advice / sizeof *advice; n++)
+		SHOW(madvise(0, 0x7ffffffff000, advice[n]));
+	SHOW(madvise(page, 8 * PAGE, MADV_COLD));
+	section("a hole in what is sealed");
+	int sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
+	if (ftruncate(sealed, 2 * PAGE) != 0)
+		exit(1);
+	char *before = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, sealed, 0);
+	before[0] = 1;
+	SHOW(madvise(before, PAGE, MADV_REMOVE));
+	SHOW(fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+	SHOW(madvise(before, PAGE, MADV_REMOVE));
+	char *after = mmap(0, PAGE, PROT_READ, MAP_SHARED, sealed, 0);
+	SHOW(madvise(after, PAGE, MADV_REMOVE));
+	SHOW(fallocate(sealed, 3, 0, PAGE));
+	munmap(before, 2 * PAGE), munmap(after, PAGE), close(sealed);
+	section("mlock2");
+	static const unsigned wild[] = { 0, 1, 2, 3, 0x80000000, 0xffffffff };
+	for (unsigned n = 0; n < sizeof wild / sizeof *wild; n++) {
+		SHOW(syscall(SYS_mlock2, page, 0, wild[n]));
+		SHOW(syscall(SYS_mlock2, page + 1, 0, wild[n]));
+		SHOW(syscall(SYS_mlock2, page + 2 * PAGE, 0, wild[n]));
+		SHOW(syscall(SYS_mlock2, page + PAGE, PAGE, wild[n]));
+		SHOW(syscall(SYS_mlock2, page, -1, wild[n]));
+	}
 	section("msync");
 	SHOW(mlock(page, PAGE));
 	SHOW(msync(0, LONG_MAX, MS_ASYNC | MS_INVALIDATE));
@@ -251,6 +280,24 @@ static void threads(void)
 	SHOW(syscall(SYS_rseq, &area, 32, 0, 3));
 	say("section %lx", (long)*(uint64_t *)&area.words[2]);
 	SHOW(syscall(SYS_rseq, &area, 32, 1, 3));
+	section("attributes of real-time");
+	struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t times[3]; } asked;
+	static const struct { uint32_t policy, priority; uint64_t flags; } wishes[] = {
+		{ 1, 0, 0 }, { 1, 100, 0 }, { 1, 1, 0x80 }, { 1, 0, 8 }, { 0, 5, 0 }, { 2, 0, 0 }, { 6, 0, 0 }, { 9, 0, 0 }, { 4, 0, 0 }, { 1, 0, 16 }, { 1, -1, 0 },
+	};
+	for (unsigned n = 0; n < sizeof wishes / sizeof *wishes; n++) {
+		memset(&asked, 0, sizeof asked);
+		asked.size = sizeof asked, asked.policy = wishes[n].policy, asked.priority = wishes[n].priority, asked.flags = wishes[n].flags;
+		errno = 0;
+		long result = syscall(SYS_sched_setattr, 0, &asked, 0);
+		say("policy %u priority %d flags %#lx: %s", asked.policy, (int)asked.priority, (long)asked.flags, result == 0 ? "set" : error_name(errno));
+	}
+	if (geteuid() != 0) {
+		asked.policy = 1, asked.priority = 10, asked.flags = 0;
+		SHOW(syscall(SYS_sched_setattr, 0, &asked, 0));
+		SHOW(syscall(SYS_sched_setattr, 1, &asked, 0));
+		SHOW(syscall(SYS_sched_setattr, 99999, &asked, 0));
+	}
 	section("priorities");
 	for (int policy = -1; policy < 9; policy++)
 		say("%d: %d %d", policy, sched_get_priority_min(policy), sched_get_priority_max(policy));

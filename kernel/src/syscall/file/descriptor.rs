@@ -192,7 +192,8 @@ pub fn sys_ftruncate(fd: i32, size: i64) -> Result<usize> {
         return Err(EINVAL);
     }
     if file.inode().kind != Kind::Regular {
-        return Err(file.ops().has_no_size().0);
+        // What was not opened for large files: that is told first.
+        return Err(if size > i32::MAX as u64 { EINVAL } else { file.ops().has_no_size().0 });
     }
     truncate::set_size(file.inode(), size)?;
     Ok(0)

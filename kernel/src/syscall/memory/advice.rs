@@ -49,10 +49,38 @@ pub fn sys_madvise(start: usize, len: usize, advice: i32) -> Result<usize> {
     let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
     // Above user memory nothing is mapped, which is said when the rest is done.
     let reached = end.min(USER_END);
-    if start < reached {
-        advise(start, reached, advice, change)?;
+    let result = if start < reached { advise(start, reached, advice, change) } else { Ok(()) };
+    match result.and(if end == reached { Ok(0) } else { Err(Errno::ENOMEM) }) {
+        Err(Errno::ENOMEM) if change.is_some_and(needs_own_pages) && holds_clock(start, reached) => {
+            Err(Errno::EINVAL)
+        }
+        result => result,
     }
-    if end == reached { Ok(0) } else { Err(Errno::ENOMEM) }
+}
+
+/// Does Linux refuse the advice for what is the kernel's own?
+fn needs_own_pages(advice: Advice) -> bool {
+    matches!(
+        advice,
+        Advice::DontNeed
+            | Advice::DontNeedLocked
+            | Advice::Free
+            | Advice::Cold
+            | Advice::DoFork
+            | Advice::DoDump
+    )
+}
+
+/// Does the kernel's clock ([vvar]) lie in `start..end`? That is told before holes. (Asked only when there are some, since it costs a walk.)
+fn holds_clock(start: usize, end: usize) -> bool {
+    let Some(vdso) = crate::arch::vdso() else { return false };
+    let clock = vdso.data.share();
+    let current = process::current();
+    let mut holds = false;
+    current.space().for_each_mapping_in(start..end, &mut |m| {
+        holds |= m.object.is_some_and(|object| core::ptr::eq(object, &*clock));
+    });
+    holds
 }
 
 /// Gives the advice for `start..end`, which is user memory, as pages; `change` is what it changes.

@@ -231,9 +231,11 @@ fn said(program: &Program, call: &Call, name: &str) -> String {
     let detail = match name {
         "mount" => argument(2).and_then(text),
         "fchown" | "fchmod" => argument(0).and_then(|value| maker(program, value)),
-        "getsid" | "getpgid" | "pidfd_open" | "prlimit64" | "sched_setattr" => {
+        "getsid" | "getpgid" | "pidfd_open" | "prlimit64" => {
             argument(0).and_then(|value| is_low(value).then(|| "low".to_owned()))
         }
+        "sched_setattr" if argument(0).is_some_and(is_low) => Some("low".to_owned()),
+        "sched_setattr" => argument(1).and_then(|value| is_real_time(value).then(|| "real-time".to_owned())),
         _ => None,
     };
     detail.map_or_else(|| name.to_owned(), |detail| format!("{name} {detail}"))
@@ -248,6 +250,12 @@ fn maker(program: &Program, value: &Value) -> Option<String> {
 /// May it be the number of a thread of Linux's kernel?
 fn is_low(value: &Value) -> bool {
     matches!(value, Value::Number(number) | Value::Result { instead: number, .. } if (1..200).contains(&(*number as u32)))
+}
+
+/// struct sched_attr with SCHED_FIFO, SCHED_RR or SCHED_DEADLINE: the second of its fields.
+fn is_real_time(value: &Value) -> bool {
+    let Value::Data(data) = value else { return false };
+    matches!(data.parts.get(1), Some(Part::Value(_, Value::Number(1 | 2 | 6))))
 }
 
 /// A string.

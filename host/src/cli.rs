@@ -216,6 +216,9 @@ pub struct Lines {
     /// With --calls: write the page of them
     #[arg(long, requires = "calls", value_name = "FILE")]
     pub page: Option<PathBuf>,
+    /// With --calls: measure nothing, and show what earlier runs wrote with --json, beside each other
+    #[arg(long, requires = "calls", conflicts_with = "gate", value_delimiter = ',', value_name = "FILE,...")]
+    pub from: Vec<PathBuf>,
     /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too
     #[arg(long)]
     pub names: bool,

@@ -11,13 +11,14 @@ mod table;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::process::Command as Process;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use darter_measure::{LineWindow, Names};
 use indicatif::ProgressBar;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::gate::Bounds;
 use super::gate::table::{Allowed, allowed_file};
@@ -50,7 +51,7 @@ const LOOKS: usize = 2;
 const BENCH: &str = "calls";
 
 /// One case in one form.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Run {
     /// The system call.
     pub call: String,
@@ -59,7 +60,7 @@ pub struct Run {
 }
 
 /// What one run showed on one kernel.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Shown {
     pub failed: Option<String>,
     /// The kernel's, of one task on one CPU.
@@ -70,7 +71,7 @@ pub struct Shown {
     pub shared: BTreeMap<String, SharedLine>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SharedLine {
     /// Per operation.
     pub turns: f64,
@@ -110,10 +111,18 @@ impl Shown {
 }
 
 /// One kernel's column.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Column {
     pub kernel: String,
     pub shown: Vec<Shown>,
+}
+
+/// What `--json` writes.
+#[derive(Serialize, Deserialize)]
+pub struct Measured {
+    cpus: u32,
+    runs: Vec<Run>,
+    kernels: Vec<Column>,
 }
 
 pub fn run(options: &Lines) -> Result<u8> {
@@ -125,32 +134,58 @@ pub fn run(options: &Lines) -> Result<u8> {
     if options.gate {
         return held(options, &paths, &runs, &allowed, &mut signals);
     }
+    if !options.from.is_empty() {
+        let measured = earlier(&options.from)?;
+        return show(options, &measured, None);
+    }
     let mut failed = 0;
     for &cpus in &options.cpus {
-        let mut columns = Vec::new();
+        let mut measured = Measured { cpus, runs: runs.clone(), kernels: Vec::new() };
         for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
-            let shown = Measurer { options, paths: &paths, kernel, allowed: &allowed, cpus }.measure(
-                &runs,
-                &mut signals,
-                true,
-                &unsure,
-            )?;
-            columns.push(Column { kernel: kernel.name(), shown });
+            let measurer = Measurer { options, paths: &paths, kernel, allowed: &allowed, cpus };
+            let shown = measurer.measure(&runs, &mut signals, true, &unsure)?;
+            measured.kernels.push(Column { kernel: kernel.name(), shown });
         }
-        out!("{}", table::table(&runs, &columns));
-        out!("{}", table::lines(&runs, &columns, options.names));
-        out!("{}", table::summary(&runs, &columns, cpus, Some(began.elapsed().as_secs_f64())));
-        failed +=
-            columns.first().map_or(0, |own| own.shown.iter().filter(|shown| shown.failed.is_some()).count());
-        if let Some(file) = &options.page {
-            write(file, &table::page(&runs, &columns, &table::summary(&runs, &columns, cpus, None)))?;
-        }
-        if let Some(file) = &options.json {
-            let value = serde_json::json!({ "cpus": cpus, "runs": runs, "kernels": columns });
-            write(file, &serde_json::to_string_pretty(&value)?)?;
+        failed |= show(options, &measured, Some(began.elapsed().as_secs_f64()))?;
+    }
+    Ok(failed)
+}
+
+/// What earlier runs wrote, kernels beside each other.
+fn earlier(files: &[PathBuf]) -> Result<Measured> {
+    let mut all: Option<Measured> = None;
+    for file in files {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let one: Measured = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+        match &mut all {
+            Some(all) if (all.cpus, &all.runs) != (one.cpus, &one.runs) => {
+                return Err(usage(format!(
+                    "{}: other cases, or other CPUs, than in the first",
+                    file.display()
+                )));
+            }
+            Some(all) => all.kernels.extend(one.kernels),
+            None => all = Some(one),
         }
     }
-    Ok(u8::from(failed > 0))
+    all.context("--from names no file")
+}
+
+/// Prints what was measured, and writes it where the options say. 1: a case failed on the first kernel.
+fn show(options: &Lines, measured: &Measured, seconds: Option<f64>) -> Result<u8> {
+    let Measured { cpus, runs, kernels } = measured;
+    out!("{}", table::table(runs, kernels));
+    out!("{}", table::lines(runs, kernels, options.names));
+    out!("{}", table::summary(runs, kernels, *cpus, seconds));
+    if let Some(file) = &options.page {
+        write(file, &table::page(runs, kernels, &table::summary(runs, kernels, *cpus, None)))?;
+    }
+    if let Some(file) = &options.json {
+        write(file, &serde_json::to_string_pretty(measured)?)?;
+    }
+    let failed = kernels.first().is_some_and(|own| own.shown.iter().any(|shown| shown.failed.is_some()));
+    Ok(u8::from(failed))
 }
 
 /// Failed, or shares a line in so few operations that it may not do so again.
@@ -372,6 +407,9 @@ impl Measurer<'_> {
             all.extend(got.into_iter().take(begun.get().max(1)));
             if all.len() == from {
                 all.push(T::default());
+            }
+            if progress.is_hidden() && runs.len() > BATCH {
+                note!("calls: {}: {} of {}", self.kernel.name(), all.len(), runs.len());
             }
         }
         Ok(all)

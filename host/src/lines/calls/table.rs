@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::{Column, Run, Shown, calls};
-use crate::bench::results::command;
 
 /// Names shown of Linux's lines of one case, unless all are wanted.
 const SHOWN: usize = 3;
@@ -35,8 +34,7 @@ pub fn page(runs: &[Run], columns: &[Column], summary: &str) -> String {
     let mut table = table(runs, columns);
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     format!(
-        "# Lines that system calls share\n\nPrinted by `{}`; not written by hand.\n\n{PAGE}\n{}\n{table}\n",
-        command(),
+        "# Lines that system calls share\n\nPrinted by `./darter lines --calls --vs linux --page docs/calls.md`; not written by hand.\n\n{PAGE}\n{}\n{table}\n",
         summary.lines().map(|line| format!("- {line}\n")).collect::<String>()
     )
 }

@@ -145,14 +145,20 @@ fn without_one(program: &Program) -> Vec<Program> {
     all
 }
 
-/// Runs the programs on both kernels: each with the number of calls compared and where the two part first.
+/// Runs the programs on both kernels: each with the number of calls compared and where the two part first. Those that a machine was too slow
+/// for are not among them.
+///
+/// # Errors
+/// A kernel died, or what else ends a machine early.
 fn both(machine: &Machine, programs: &[Program]) -> Result<Vec<(Program, usize, Option<Difference>)>> {
     let batch = Batch { cpus: 1, rounds: 1, coverage: false, results: true };
     let darter = machine.run(programs, batch)?;
     let linux = Machine { kernel: "linux".into(), ..machine.clone() }.run(programs, batch)?;
     for (name, outcome) in [("Darter", &darter), ("Linux", &linux)] {
-        if outcome.end != End::Whole {
-            println!("{name}: the batch ended early, at program {}: {:?}", outcome.last, outcome.end);
+        match outcome.end {
+            End::Whole => {}
+            End::Slow => println!("{name}: the batch ended early, at program {}: slow", outcome.last),
+            _ => anyhow::bail!("{name}: the batch ended at program {}: {:?}", outcome.last, outcome.end),
         }
     }
     Ok((1..)

@@ -107,10 +107,17 @@ static void arguments(void)
 	execv("/bin/true", list);
 }
 
+/* In small pages. */
+static void exit_large(void)
+{
+	for (int i = 0; i < 256; i++)
+		touched(MIB);
+}
+
 const struct call memory_calls[] = {
 	CASE(unmap), CASE(unmap_sparse), CASE(protect), CASE(protect_sparse), CASE(dont_need), CASE(dont_need_sparse), CASE(dont_fork),
 	CASE(lock_sparse), CASE(sync_sparse), CASE(map_over), CASE(move_touched), CASE(move_sparse), CASE(exit_touched), CASE(exit_sparse),
 	CASE(pieces), CASE(fork_touched), CASE(fork_sparse), CASE(fork_leaves), CASE(exit_leaves), CASE(status_leaves), CASE(move_leaves),
-	CASE(empty_tables), CASE(lock_pieces), CASE(exec_sparse), CASE(mincore_), CASE(maps), CASE(proc_stat), CASE(arguments),
+	CASE(empty_tables), CASE(lock_pieces), CASE(exec_sparse), CASE(exit_large), CASE(mincore_), CASE(maps), CASE(proc_stat), CASE(arguments),
 	{ 0, 0 },
 };

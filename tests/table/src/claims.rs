@@ -240,7 +240,7 @@ mod tests {
     fn what_is_accepted_must_be_claimed() {
         let unshown = others()
             + "close_range - -\nclose_range flags CLOSE_RANGE_CLOEXEC\nclose_range flags CLOSE_RANGE_UNSHARE\nno such claim\n";
-        let lines = ["renameat2 flags RENAME_WHITEOUT ok files", "close_range flags 0x8 ok files"];
+        let lines = ["pipe2 flags O_NOTIFICATION_PIPE ok files", "close_range flags 0x8 ok files"];
         let found = findings(&record(&lines), &unshown);
         for part in [
             "refused with EINVAL, says the table; accepted",

@@ -111,17 +111,17 @@ impl Model {
         let source = self.get(from)?.clone();
         let target = self.get(to).ok().cloned();
         let is_below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
-        if is_below(to, from) {
-            return Err(EINVAL);
-        }
-        if is_below(from, to) {
-            return Err(if flags == EXCHANGE { EINVAL } else { ENOTEMPTY });
-        }
         if target.is_some() && flags == NO_REPLACE {
             return Err(EEXIST);
         }
         if target.is_none() && flags == EXCHANGE {
             return Err(ENOENT);
+        }
+        if is_below(to, from) {
+            return Err(EINVAL);
+        }
+        if is_below(from, to) {
+            return Err(if flags == EXCHANGE { EINVAL } else { ENOTEMPTY });
         }
         let same_file = matches!((&source, &target), (Thing::File(a), Some(Thing::File(b))) if a == b);
         if from == to || same_file {

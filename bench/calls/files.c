@@ -173,6 +173,7 @@ const struct kase files[] = {
 	RAW("fstatfs", fstatfs, PTO, s_file, FD, BUF(0)),
 	RAW("fsync", fsync, PTO, s_file, FD),
 	RAW("fdatasync", fdatasync, PTO, s_file, FD),
+	RAW("sync_file_range", sync_file_range, PTO, s_file, FD, 0, 0, 2),
 	RAW("sync", sync, P, 0, 0),
 	RAW("syncfs", syncfs, PTO, s_file, FD),
 	OP("ftruncate", ftruncate, PTO, s_file, op_ftruncate),

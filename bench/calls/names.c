@@ -11,6 +11,12 @@ static long op_openat(struct work *w)
 	return close((int)ok(w, openat(w->fd2, "file", O_RDWR)));
 }
 
+static long op_openat2(struct work *w)
+{
+	uint64_t how[3] = { O_RDWR, 0, 8 };
+	return close((int)ok(w, syscall(SYS_openat2, w->fd2, "file", how, sizeof how)));
+}
+
 static long op_open_own(struct work *w)
 {
 	return close((int)ok(w, open(w->own, (int)w->k->v[0], 0644)));
@@ -201,6 +207,7 @@ const struct kase names[] = {
 	OP("open-proc", open, PT, 0, op_open_text, TEXT("/proc/self/status"), O_RDONLY),
 	OP("open-proc-dir", open, PT, 0, op_open_text, TEXT("/proc/self"), O_RDONLY),
 	OP("openat", openat, PTO, s_file, op_openat),
+	OP("openat2", openat2, PTO, s_file, op_openat2),
 	OP("creat", creat, PTO, s_dir, op_creat),
 	RAW("stat", stat, PTO, s_file, PATH, BUF(0)),
 	RAW("lstat", lstat, PTO, s_names, OWN2, BUF(0)),

@@ -20,12 +20,14 @@ bitflags::bitflags! {
 /// How late a sleep of the first thread may end, in nanoseconds, as on Linux.
 const FIRST_SLACK: u64 = 50_000;
 
-/// Written by the thread itself alone.
+/// Written by the thread itself alone, where nothing else is said.
 pub struct Attributes {
     slack: AtomicU64,
     /// What the thread began with.
     first_slack: AtomicU64,
     flags: AtomicU32,
+    /// Class and level of its I/O (ioprio_set), by whoever may. 0: as its nice value says.
+    io_priority: AtomicU32,
     /// PR_SET_PDEATHSIG. Not handed on.
     death_signal: AtomicU32,
 }
@@ -37,6 +39,7 @@ impl Attributes {
             slack: AtomicU64::new(FIRST_SLACK),
             first_slack: AtomicU64::new(FIRST_SLACK),
             flags: AtomicU32::new(0),
+            io_priority: AtomicU32::new(0),
             death_signal: AtomicU32::new(0),
         }
     }
@@ -48,6 +51,7 @@ impl Attributes {
             slack: AtomicU64::new(slack),
             first_slack: AtomicU64::new(slack),
             flags: AtomicU32::new(self.flags.load(Relaxed)),
+            io_priority: AtomicU32::new(self.io_priority()),
             death_signal: AtomicU32::new(0),
         }
     }
@@ -61,6 +65,14 @@ impl Attributes {
     pub fn set_slack(&self, slack: u64) {
         let slack = if slack == 0 { self.first_slack.load(Relaxed) } else { slack };
         self.slack.store(slack, Relaxed);
+    }
+
+    pub fn io_priority(&self) -> u32 {
+        self.io_priority.load(Relaxed)
+    }
+
+    pub fn set_io_priority(&self, to: u32) {
+        self.io_priority.store(to, Relaxed);
     }
 
     /// The signal for the end of the thread that made its process; 0: none.

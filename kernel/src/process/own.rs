@@ -7,6 +7,7 @@
 //! |-------------|--------------|-----------------------------------------------------------------------------------------------|
 //! | credentials | set*id       | nothing leaves this file: ids are copied, the whole is counted                                |
 //! | files, space | exec        | stays: the old ones are kept until no code is left that was lent them (`before_user_mode`)     |
+//! | files, fs   | unshare     | stays likewise                                                                                 |
 //! | files, fs, space | exit    | is not used any more: `give_up` does not return, and goes on in a function that was lent nothing |
 //!
 //! A `Current` is not kept: nothing but the running code's stack has one.
@@ -39,10 +40,11 @@ pub(super) struct References {
     replaced: SpinLock<Replaced, level::ThreadReference>,
 }
 
-/// What the thread referred to before an exec.
+/// What the thread referred to before an exec, or an unshare.
 #[derive(Default)]
 struct Replaced {
     files: Option<Arc<FileTable>>,
+    fs: Option<Arc<FsContext>>,
     space: Option<Arc<Space>>,
 }
 
@@ -65,7 +67,7 @@ impl References {
             fs: Private::new(fs, &REFERENCES),
             space: Private::new(space, &REFERENCES),
             credentials: Private::new(credentials, &REFERENCES),
-            replaced: SpinLock::new(Replaced { files: None, space: None }, &REPLACED),
+            replaced: SpinLock::new(Replaced { files: None, fs: None, space: None }, &REPLACED),
         }
     }
 }
@@ -149,6 +151,12 @@ impl Current {
         unsafe { self.references.space.references() }
     }
 
+    /// Has another process the same memory? One that looks into it just now counts as well.
+    pub fn shares_space(&self) -> bool {
+        // The thread's reference, its task's and its process's.
+        self.space_references() > 3
+    }
+
     /// Puts `space` in place of its own. The old one is kept until `before_user_mode`.
     pub(super) fn replace_space(&self, space: Arc<Space>) {
         // SAFETY: as above; what is returned is kept until nobody has a look at it.
@@ -181,6 +189,21 @@ impl Current {
         let old = unsafe { self.references.files.replace(Some(files)) };
         let before = core::mem::replace(&mut self.references.replaced.lock().files, old);
         note_replaced(before);
+    }
+
+    /// Root, working directory and umask that are shared with other threads (CLONE_FS) stay theirs: the thread gets its own.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn unshare_fs(&self) -> Result {
+        if self.fs_references() > 1 {
+            let fs = self.fs().try_clone()?;
+            // SAFETY: as above; what is returned is kept until nobody has a look at it.
+            let old = unsafe { self.references.fs.replace(Some(fs)) };
+            let before = core::mem::replace(&mut self.references.replaced.lock().fs, old);
+            note_replaced(before);
+        }
+        Ok(())
     }
 
     /// Its user and group ids.
@@ -281,7 +304,8 @@ pub unsafe fn before_user_mode() -> bool {
 #[cold]
 unsafe fn drop_replaced() {
     sched::current().work.clear(HAS_REPLACED);
-    let Replaced { files, space } = core::mem::take(&mut *super::current().references.replaced.lock());
+    let Replaced { files, fs, space } = core::mem::take(&mut *super::current().references.replaced.lock());
+    drop(fs);
     files.into_iter().for_each(FileTable::give_up);
     space.into_iter().for_each(Space::let_go);
 }

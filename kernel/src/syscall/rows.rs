@@ -288,8 +288,8 @@ calls! {
     248 add_key(kind: Text, description: Text, payload: InBytes(3), len: Size, keyring: Int(&ANY));
     249 request_key(kind: Text, description: Text, callout: Text, keyring: Int(&ANY));
     250 keyctl(command: Int(&ANY), a: Addr, b: Addr, c: Addr, d: Addr);
-    251 ioprio_set(which: Int(&ANY), who: Pid, priority: Int(&ANY));
-    252 ioprio_get(which: Int(&ANY), who: Pid);
+    251 ioprio_set(which: Int(&ANY), who: Pid, priority: Int(&ANY)) = scheduling::sys_ioprio_set;
+    252 ioprio_get(which: Int(&ANY), who: Pid) = scheduling::sys_ioprio_get;
     253 inotify_init() -> Any;
     254 inotify_add_watch(fd: Fd(Any), path: Path, mask: Int(&ANY));
     255 inotify_rm_watch(fd: Fd(Any), watch: Int(&ANY));
@@ -310,13 +310,13 @@ calls! {
         270 pselect6(count: Int(&FDS), read: InOut(&FD_SET), write: InOut(&FD_SET), except: InOut(&FD_SET), timeout: InOut(&TIMESPEC),
         mask: In(&MASK_AND_SIZE)) = poll::sys_pselect6;
     271 ppoll(fds: InOutMany(&POLLFD, 1), count: Size, timeout: InOut(&TIMESPEC), mask: In(&SIGSET), size: Int(&EIGHT)) = poll::sys_ppoll;
-    272 unshare(flags: Options(&CLONE));
+    272 unshare(flags: Options(&UNSHARE)) = process::sys_unshare;
     273 set_robust_list(head: In(&ROBUST_LIST), size: Int(&TWENTY_FOUR)) = process::sys_set_robust_list;
     274 get_robust_list(pid: Pid, head: Out(&LONG), size: Out(&LONG)) = process::sys_get_robust_list;
         275 splice(from: Fd(Any), from_at: InOut(&LONG), to: Fd(Any), to_at: InOut(&LONG), len: Len, flags: Options(&SPLICE)) =
         file::sys_splice;
     276 tee(from: Fd(Pipe), to: Fd(Pipe), len: Len, flags: Options(&SPLICE)) = file::sys_tee;
-    277 sync_file_range(fd: Fd(Regular), at: Offset, len: Offset, flags: Int(&ANY));
+    277 sync_file_range(fd: Fd(Regular), at: Offset, len: Offset, flags: Int(&ANY)) = file::sys_sync_file_range;
     278 vmsplice(fd: Fd(Pipe), segments: InVector(2), count: Size, flags: Options(&SPLICE)) = file::sys_vmsplice;
     279 move_pages(pid: Pid, count: Size, pages: Addr, nodes: Addr, status: Addr, flags: Int(&ANY));
     280 utimensat(dir: DirFd, path: Path, times: In(&TIMESPECS), flags: Options(&AT_PATH)) = path::sys_utimensat;
@@ -393,7 +393,7 @@ calls! {
     434 pidfd_open(pid: Pid, flags: Options(&PIDFD_OPEN)) -> PidFile = process::sys_pidfd_open;
     435 clone3(arguments: In(&CLONE_ARGS), size: Int(&CLONE_SIZES)) => regs process::sys_clone3;
     436 close_range(first: Int(&FDS), last: Int(&FDS), flags: Options(&CLOSE_RANGE)) = file::sys_close_range;
-    437 openat2(dir: DirFd, path: Path, how: Addr, size: Size) -> Any;
+    437 openat2(dir: DirFd, path: Path, how: Addr, size: Size) -> Any = path::sys_openat2;
     438 pidfd_getfd(fd: Fd(PidFile), number: Int(&FDS), flags: Int(&ANY)) -> Any = process::sys_pidfd_getfd;
     439 faccessat2(dir: DirFd, path: Path, mode: Options(&ACCESS), flags: Options(&AT_ACCESS)) = path::sys_faccessat2;
     440 process_madvise(fd: Fd(PidFile), segments: InVector(2), count: Size, advice: Options(&MADV), flags: Int(&ANY)) ;

@@ -153,6 +153,61 @@ pub fn sys_setpriority(which: u32, who: i32, nice: i32) -> Result<usize> {
     result
 }
 
+/// Classes of I/O priorities, and the bits of class and level.
+const IO_REALTIME: u32 = 1;
+const IO_BEST_EFFORT: u32 = 2;
+const IO_IDLE: u32 = 3;
+const IO_CLASS_SHIFT: u32 = 13;
+const IO_LEVEL: u32 = 7;
+
+/// ioprio_set(2). Nothing goes by it: there are no disks.
+pub fn sys_ioprio_set(which: u32, who: i32, priority: u32) -> Result<usize> {
+    let caller = process::current();
+    let level = priority & IO_LEVEL;
+    match priority >> IO_CLASS_SHIFT & 7 {
+        0 if level == 0 => {}
+        IO_REALTIME if !(caller.capable(Capability::SYS_ADMIN) || caller.capable(Capability::SYS_NICE)) => {
+            return Err(Errno::EPERM);
+        }
+        IO_REALTIME | IO_BEST_EFFORT | IO_IDLE => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    let ids = caller.ids();
+    let mut result = Err(Errno::ESRCH);
+    each_of(which.wrapping_sub(1), who, |thread| {
+        // The first refusal is the end.
+        if result == Err(Errno::EPERM) {
+            return;
+        }
+        let owns = thread.credentials_of().is_some_and(|owner| [ids.uid, ids.euid].contains(&owner.uid));
+        result = if owns || caller.capable(Capability::SYS_NICE) {
+            thread.attributes.set_io_priority(priority & 0xffff);
+            Ok(0)
+        } else {
+            Err(Errno::EPERM)
+        };
+    })?;
+    result
+}
+
+/// ioprio_get(2): of one thread what was set, of many the best that is in effect.
+#[expect(clippy::arithmetic_side_effects, reason = "nice is between -20 and 19")]
+pub fn sys_ioprio_get(which: u32, who: i32) -> Result<usize> {
+    let which = which.wrapping_sub(1);
+    let mut best: Option<u32> = None;
+    each_of(which, who, |thread| {
+        let set = thread.attributes.io_priority();
+        let effective = || {
+            let nice = thread.task().map_or(0, |task| task.nice());
+            IO_BEST_EFFORT << IO_CLASS_SHIFT | ((nice + 20) / 5).cast_unsigned()
+        };
+        let by_nice = set >> IO_CLASS_SHIFT == 0 && which != abi::PRIO_PROCESS;
+        let own = if by_nice { effective() } else { set };
+        best = Some(best.map_or(own, |best| best.min(own)));
+    })?;
+    best.map(|priority| priority as usize).ok_or(Errno::ESRCH)
+}
+
 /// As `thread`, for the calls that refuse a number below zero at once.
 fn found(tid: i32) -> Result<Arc<Thread>> {
     if tid < 0 { Err(Errno::EINVAL) } else { thread(tid) }

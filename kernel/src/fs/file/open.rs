@@ -11,7 +11,7 @@ use crate::fs::vfs::access::{self, Cred, EXEC, READ, WRITE};
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::inode::Kind;
-use crate::fs::vfs::lookup::{self, Child, Last, Start, Walk};
+use crate::fs::vfs::lookup::{self, Child, Last, Limits, Start, Walk};
 use crate::fs::vfs::mount::{NO_DEV, NO_EXEC, Path};
 
 /// EINVAL: O_CREAT of a directory, or O_TMPFILE without O_DIRECTORY or to read only.
@@ -37,25 +37,39 @@ pub fn open(
     flags: OpenFlags,
     mode: u32,
 ) -> Result<Arc<File>> {
+    open_within(context, cred, start, path, (flags, mode), Limits::empty())
+}
+
+/// As `open`, where the walk goes no further than `limits` allow.
+pub fn open_within(
+    context: &FsContext,
+    cred: &Cred,
+    start: Start<'_>,
+    path: &[u8],
+    (flags, mode): (OpenFlags, u32),
+    limits: Limits,
+) -> Result<Arc<File>> {
+    let walk = || Walk::limited(context, cred, start, path, limits);
     let counted = Counted::try_new()?;
     if flags.contains(OpenFlags::PATH) {
         let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::CLOEXEC;
         let flags = flags & kept;
-        let found = lookup::resolve(context, cred, start, path, !flags.contains(OpenFlags::NOFOLLOW))?;
+        let found = walk()?.target(!flags.contains(OpenFlags::NOFOLLOW))?;
         if flags.contains(OpenFlags::DIRECTORY) && !found.dentry.inode.is_dir() {
             return Err(ENOTDIR);
         }
         return File::try_open_counted(found, flags, counted);
     }
     if flags.contains(OpenFlags::TMPFILE) {
-        let found = make_unnamed(context, cred, start, path, flags, mode)?;
+        let dir = walk()?.target(!flags.contains(OpenFlags::NOFOLLOW))?;
+        let found = make_unnamed(context, cred, dir, mode)?;
         return File::try_open_counted(
             found,
             flags.difference(OpenFlags::TMPFILE | OpenFlags::DIRECTORY),
             counted,
         );
     }
-    let (found, made) = find(context, cred, start, path, flags, mode)?;
+    let (found, made) = find(context, cred, walk()?, flags, mode)?;
     if !made {
         check(&found, cred, flags)?;
     }
@@ -78,13 +92,11 @@ pub fn open(
 fn find(
     context: &FsContext,
     cred: &Cred,
-    start: Start<'_>,
-    path: &[u8],
+    mut walk: Walk<'_>,
     flags: OpenFlags,
     mode: u32,
 ) -> Result<(Path, bool)> {
     let follow = !flags.contains(OpenFlags::NOFOLLOW);
-    let mut walk = Walk::new(context, cred, start, path)?;
     if !flags.contains(OpenFlags::CREATE) {
         return Ok((walk.target(follow)?, false));
     }
@@ -150,15 +162,7 @@ fn check(found: &Path, cred: &Cred, flags: OpenFlags) -> Result {
     Ok(())
 }
 
-fn make_unnamed(
-    context: &FsContext,
-    cred: &Cred,
-    start: Start<'_>,
-    path: &[u8],
-    flags: OpenFlags,
-    mode: u32,
-) -> Result<Path> {
-    let dir = lookup::resolve(context, cred, start, path, !flags.contains(OpenFlags::NOFOLLOW))?;
+fn make_unnamed(context: &FsContext, cred: &Cred, dir: Path, mode: u32) -> Result<Path> {
     let making = Making { kind: Kind::Regular, mode, rdev: 0, target: &[] };
     let dentry = create::make_unnamed(&dir, cred, &making, context.umask())?;
     Ok(Path { mount: dir.mount, dentry })

@@ -205,6 +205,12 @@ impl Signals {
         self.actions.get(&sync::rcu::read()).ok_or(AllocError)
     }
 
+    /// Has another process the same actions (CLONE_SIGHAND)?
+    pub fn shares_actions(&self) -> bool {
+        // The process's own reference, and the one that is counted here.
+        self.shared_actions().is_ok_and(|actions| Arc::strong_count(&actions) > 2)
+    }
+
     /// Ends the sharing of actions with other processes, as exec does.
     ///
     /// # Errors

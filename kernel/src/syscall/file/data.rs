@@ -110,6 +110,22 @@ pub fn sys_syncfs(fd: i32) -> Result<usize> {
     Ok(0)
 }
 
+/// sync_file_range(2). What lies in memory alone has nothing to wait for; who wants a promise asks fsync.
+pub fn sys_sync_file_range(fd: i32, start: i64, len: i64, flags: u32) -> Result<usize> {
+    let file = file(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
+    let end = start.wrapping_add(len);
+    if flags & !7 != 0 || start < 0 || end < start {
+        return Err(EINVAL);
+    }
+    match file.inode().kind {
+        Kind::Regular | Kind::Block | Kind::Directory => Ok(0),
+        _ => Err(ESPIPE),
+    }
+}
+
 pub fn sys_fadvise64(fd: i32, _start: i64, len: i64, advice: i32) -> Result<usize> {
     let file = file(fd)?;
     if file.flags().contains(OpenFlags::PATH) {

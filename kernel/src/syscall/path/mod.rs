@@ -4,11 +4,13 @@
 mod attributes;
 mod mounts;
 mod names;
+mod openat2;
 mod xattr;
 
 pub use attributes::*;
 pub use mounts::*;
 pub use names::*;
+pub use openat2::*;
 pub use xattr::*;
 
 use alloc::sync::Arc;
@@ -90,6 +92,11 @@ impl At {
         Ok(At { cred: Cred::current(), context: caller::context(), dir })
     }
 
+    /// As `new`, where an absolute path starts at `fd` too.
+    pub fn rooted(fd: i32) -> Result<At> {
+        At::new(fd, b".")
+    }
+
     pub fn start(&self) -> Start<'_> {
         match self.dir.as_ref().and_then(|d| d.path()) {
             Some(path) => Start::At(path),
@@ -159,7 +166,12 @@ pub fn sys_openat(fd: i32, path: usize, flags: u32, mode: u32) -> Result<usize> 
     caller::files().check_room(limit)?;
     let at = At::new(fd, text.bytes())?;
     let file = open::open(&at.context, &at.cred, at.start(), text.bytes(), known, mode & 0o7777)?;
-    let close_on_exec = known.contains(OpenFlags::CLOEXEC);
+    enter(file, known, limit)
+}
+
+/// Gives a file that was opened a descriptor.
+fn enter(file: Arc<File>, flags: OpenFlags, limit: usize) -> Result<usize> {
+    let close_on_exec = flags.contains(OpenFlags::CLOEXEC);
     let files = caller::files();
     let entered = files.install(file.clone(), 0, limit, close_on_exec);
     if entered.is_err() {

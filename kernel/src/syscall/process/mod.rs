@@ -12,7 +12,7 @@ use crate::fs::Executable;
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::access::{self, By};
 use crate::process::wait::{self, Event, Target, UsageSum, WaitOptions};
-use crate::process::{self, CloneRequest, exec, session};
+use crate::process::{self, Capability, CloneRequest, exec, session};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -263,6 +263,47 @@ pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -
         UserPtr::<[i32; 3]>::new(info + 16).write(&[words[4], words[5], words[6]])?;
     }
     result.map(|_| 0)
+}
+
+/// unshare(2). Namespaces are not there, as on a Linux without them.
+pub fn sys_unshare(flags: u32) -> Result<usize> {
+    const SPACES: u32 = abi::CLONE_NEWNS
+        | abi::CLONE_NEWCGROUP
+        | abi::CLONE_NEWUTS
+        | abi::CLONE_NEWIPC
+        | abi::CLONE_NEWUSER
+        | abi::CLONE_NEWPID
+        | abi::CLONE_NEWNET
+        | abi::CLONE_NEWTIME;
+    const ALONE: u32 = abi::CLONE_THREAD | abi::CLONE_SIGHAND | abi::CLONE_VM;
+    let known = SPACES | ALONE | abi::CLONE_FS | abi::CLONE_FILES | abi::CLONE_SYSVSEM;
+    if flags & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let thread = process::current();
+    // These are there to be said: a thread that has something in common with another keeps it.
+    let alone = if flags & abi::CLONE_NEWUSER != 0 { ALONE } else { flags & ALONE };
+    if alone != 0 && thread.process.thread_count() > 1 {
+        return Err(Errno::EINVAL);
+    }
+    let with_handlers = flags & (abi::CLONE_SIGHAND | abi::CLONE_VM) != 0;
+    let shares_memory = flags & abi::CLONE_VM != 0 && thread.shares_space();
+    if shares_memory || with_handlers && thread.process.signals.shares_actions() {
+        return Err(Errno::EINVAL);
+    }
+    if flags & abi::CLONE_NEWUSER != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & SPACES != 0 {
+        return Err(if thread.capable(Capability::SYS_ADMIN) { Errno::EINVAL } else { Errno::EPERM });
+    }
+    if flags & abi::CLONE_FS != 0 {
+        thread.unshare_fs()?;
+    }
+    if flags & abi::CLONE_FILES != 0 {
+        thread.unshare_files()?;
+    }
+    Ok(0)
 }
 
 /// getpid(2).

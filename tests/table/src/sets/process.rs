@@ -25,6 +25,12 @@ sets! {
         CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
         CLONE_IO hint, CLONE_CLEAR_SIGHAND = 0x1_0000_0000, CLONE_INTO_CGROUP = 0x2_0000_0000 refused "EINVAL"
     }
+    UNSHARE "unshare flags" choose { }
+    flags {
+        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_THREAD, CLONE_SYSVSEM hint, CLONE_NEWNS refused "EINVAL",
+        CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL", CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL",
+        CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL", CLONE_NEWTIME = 0x80 refused "EINVAL"
+    }
     WAIT "wait4 options" choose { } flags { WNOHANG, WUNTRACED, WCONTINUED, __WNOTHREAD, __WALL, __WCLONE }
     WAITID "waitid options" choose { }
     flags { WNOHANG, WSTOPPED, WEXITED, WCONTINUED, WNOWAIT, __WNOTHREAD, __WALL, __WCLONE }

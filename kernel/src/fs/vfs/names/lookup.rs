@@ -17,8 +17,9 @@ use sync::rcu::RcuRead;
 
 use super::cache::{self, Cache};
 use super::dentry::{self, Dentry, DentryRef, NAME_MAX, Name, Seen};
+pub use super::limits::Limits;
 use crate::bytes;
-use crate::errno::{EACCES, EINTR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, Errno, Result};
+use crate::errno::{EACCES, EAGAIN, EINTR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EXDEV, Errno, Result};
 use crate::fs::vfs::access::{self, Cred, EXEC};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::context::FsContext;
@@ -86,17 +87,20 @@ enum Step {
 }
 
 pub struct Walk<'a> {
-    context: &'a FsContext,
+    pub(super) context: &'a FsContext,
     cred: &'a Cred,
     start: Start<'a>,
     /// Where the walk stands, once it had to take references.
     here: Option<Path>,
-    first: &'a [u8],
+    pub(super) first: &'a [u8],
     /// The text, once a link has replaced it.
-    text: Option<Vec<u8>>,
+    pub(super) text: Option<Vec<u8>>,
     /// What is walked already.
     at: usize,
     links: u32,
+    pub(super) limits: Limits,
+    /// The directory that the walk does not leave, with `BENEATH` and `IN_ROOT`.
+    pub(super) scope: Option<Path>,
 }
 
 /// The component that begins at or after `at`: its range, and where the text goes on after it and its slashes.
@@ -139,7 +143,8 @@ impl<'a> Walk<'a> {
         if path.len() >= PATH_MAX {
             return Err(ENAMETOOLONG);
         }
-        Ok(Walk { context, cred, start, here: None, first: path, text: None, at: 0, links: 0 })
+        let (limits, scope) = (Limits::empty(), None);
+        Ok(Walk { context, cred, start, here: None, first: path, text: None, at: 0, links: 0, limits, scope })
     }
 
     fn text(&self) -> &[u8] {
@@ -151,6 +156,7 @@ impl<'a> Walk<'a> {
             Step::Done(path) => path,
             _ => return Err(ENOENT),
         };
+        self.check_end(&path)?;
         if self.text().last() == Some(&b'/') && !path.dentry.inode.is_dir() {
             return Err(ENOTDIR);
         }
@@ -160,6 +166,7 @@ impl<'a> Walk<'a> {
     pub fn parent(&mut self) -> Result<Parent> {
         match self.run(Want::Parent)? {
             Step::Parent(dir) => {
+                self.check_end(&dir)?;
                 let text = self.text();
                 let part = component(text, self.at).ok_or(ENOENT)?;
                 let name = text.get(part.start..part.end).unwrap_or(&[]);
@@ -204,6 +211,9 @@ impl<'a> Walk<'a> {
         }
         match found {
             None => Ok(Child::Missing),
+            Some(path) if self.limits.contains(Limits::ONE_MOUNT) && path.mount.id != parent.dir.mount.id => {
+                Err(EXDEV)
+            }
             Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
                 match self.follow(parent.dir.clone(), &path.dentry)? {
                     Some(target) => Ok(Child::Found(target)),
@@ -234,7 +244,13 @@ impl<'a> Walk<'a> {
                     self.at = at;
                     let part = component(self.text(), at).ok_or(ENOENT)?;
                     let name = self.text().get(part.start..part.end).unwrap_or(&[]);
+                    if self.limits.contains(Limits::CACHED) {
+                        return Err(EAGAIN);
+                    }
                     let found = ask(&dir, name)?;
+                    if self.limits.contains(Limits::ONE_MOUNT) && found.mount.id != dir.mount.id {
+                        return Err(EXDEV);
+                    }
                     let last = part.next == self.text().len();
                     let slash = part.end < self.text().len();
                     let follow = !last || slash || want == Want::Target { follow: true };
@@ -271,12 +287,12 @@ impl<'a> Walk<'a> {
         if give_way() {
             return Err(EINTR);
         }
-        if dir.mount.flags() & NO_SYMFOLLOW != 0 {
+        if dir.mount.flags() & NO_SYMFOLLOW != 0 || self.limits.contains(Limits::NO_LINKS) {
             return Err(ELOOP);
         }
         let inode = &link.inode;
         if let Some(path) = inode.ops.follow(inode) {
-            return path.map(Some);
+            return self.check_jump(&dir, path?).map(Some);
         }
         let mut target = inode.ops.read_link(inode)?;
         if target.is_empty() {
@@ -287,7 +303,7 @@ impl<'a> Walk<'a> {
         if target.len() >= PATH_MAX {
             return Err(ENAMETOOLONG);
         }
-        self.here = Some(if target.first() == Some(&b'/') { self.context.root()? } else { dir });
+        self.here = Some(if target.first() == Some(&b'/') { self.root_from(&dir)? } else { dir });
         self.text = Some(target);
         self.at = 0;
         Ok(None)
@@ -297,7 +313,7 @@ impl<'a> Walk<'a> {
     fn fast<'g>(&'g self, want: Want, read: &'g RcuRead) -> Result<(Step, usize)> {
         let text = self.text();
         let paths = self.context.paths(read).ok_or(ENOENT)?;
-        let root = &paths.root;
+        let root = self.scope.as_ref().unwrap_or(&paths.root);
         let begin = match (&self.here, self.start) {
             (Some(path), _) => path,
             (None, _) if text.first() == Some(&b'/') => root,
@@ -307,6 +323,7 @@ impl<'a> Walk<'a> {
         let mut here = (Seen::Held(&begin.mount), Seen::Held(&begin.dentry));
         let mut at = self.at;
         while let Some(part) = component(text, at) {
+            let before = here;
             let dentry = here.1;
             if !dentry.inode.is_dir() {
                 return Err(ENOTDIR);
@@ -323,7 +340,13 @@ impl<'a> Walk<'a> {
             }
             here = match name {
                 b"." => here,
-                b".." => up(here, root, read),
+                b".." => {
+                    let above = up(here, root, read);
+                    if !self.limits.is_empty() {
+                        self.check_step(before, above, name, root)?;
+                    }
+                    above
+                }
                 _ => match lookup(dentry, name, dentry::hash(name), read) {
                     Some(child) => {
                         let found = match if child.is_plain() { Said::There } else { attend(&here.0, &child) }
@@ -332,6 +355,9 @@ impl<'a> Walk<'a> {
                             Said::Absent => return Err(ENOENT),
                             Said::Unknown => return Ok((Step::Ask { dir: keep(here) }, at)),
                         };
+                        if !self.limits.is_empty() {
+                            self.check_step(before, found, name, root)?;
+                        }
                         let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
                         if found.1.inode.kind == Kind::Symlink && follow {
                             return Ok((Step::Link { dir: keep(here), link: found.1.keep() }, at));
@@ -360,10 +386,10 @@ pub enum Child {
 }
 
 /// A mount and a dentry in it, met under RCU.
-type Here<'g> = (Seen<'g, Mount>, Seen<'g, Dentry>);
+pub(super) type Here<'g> = (Seen<'g, Mount>, Seen<'g, Dentry>);
 
 #[inline(always)]
-fn keep((mount, dentry): Here<'_>) -> Path {
+pub(super) fn keep((mount, dentry): Here<'_>) -> Path {
     Path { mount: mount.keep(), dentry: dentry.keep() }
 }
 
@@ -437,7 +463,7 @@ fn cross<'g>(
 }
 
 /// `..`: not above the caller's root, and out of a mount where it begins.
-fn up<'g>(
+pub(super) fn up<'g>(
     (mut mount, mut dentry): (Seen<'g, Mount>, Seen<'g, Dentry>),
     root: &Path,
     read: &'g RcuRead,

@@ -49,7 +49,10 @@ pub fn compare(
     let mut total = Compared { programs: 0, calls: 0 };
     let mut found: BTreeMap<Difference, (usize, Program)> = BTreeMap::new();
     let mut needed: HashMap<usize, usize> = HashMap::new();
+    // Batches one after the other of which nothing could be compared.
+    let mut empty = 0;
     while total.programs < count {
+        let before = total.programs;
         let programs: Vec<Program> = (0..batch).map(|_| generator.program()).collect();
         for (program, calls, difference) in both(machine, &programs)? {
             total.programs += 1;
@@ -65,6 +68,8 @@ pub fn compare(
                 entry.1 = program;
             }
         }
+        empty = if total.programs == before { empty + 1 } else { 0 };
+        anyhow::ensure!(empty < 3, "three batches gave nothing to compare");
         println!("{} programs, {} calls compared, {} differences", total.programs, total.calls, found.len());
     }
     small(machine, &mut found, rounds)?;
@@ -149,7 +154,7 @@ fn without_one(program: &Program) -> Vec<Program> {
 /// for are not among them.
 ///
 /// # Errors
-/// A kernel died, or what else ends a machine early.
+/// Darter died, or what else ends its machine early.
 fn both(machine: &Machine, programs: &[Program]) -> Result<Vec<(Program, usize, Option<Difference>)>> {
     let batch = Batch { cpus: 1, rounds: 1, coverage: false, results: true };
     let darter = machine.run(programs, batch)?;
@@ -158,6 +163,9 @@ fn both(machine: &Machine, programs: &[Program]) -> Result<Vec<(Program, usize, 
         match outcome.end {
             End::Whole => {}
             End::Slow => println!("{name}: the batch ended early, at program {}: slow", outcome.last),
+            _ if name == "Linux" => {
+                println!("{name}: the batch ended at program {}: {:?}", outcome.last, outcome.end)
+            }
             _ => anyhow::bail!("{name}: the batch ended at program {}: {:?}", outcome.last, outcome.end),
         }
     }

@@ -36,6 +36,7 @@ mod procfs;
 #[cfg(target_os = "none")]
 mod report;
 mod sched;
+mod sort;
 mod syscall;
 #[cfg(test)]
 mod testing;

@@ -86,7 +86,9 @@ pub fn set_files(to: u64) {
 
 /// fs.nr_open: no process may allow itself more descriptors (RLIMIT_NOFILE), or has one above.
 pub static NR_OPEN: Setting = Setting(AtomicU64::new(1 << 20));
-/// What it may be, on Linux: a word of bits, and what an array of pointers is that an `int` counts.
+/// fs.mount-max: so many mounts there may be.
+pub static MOUNTS: Setting = Setting(AtomicU64::new(100_000));
+/// What NR_OPEN may be, on Linux: a word of bits, and what an array of pointers is that an `int` counts.
 pub const NR_OPEN_RANGE: core::ops::RangeInclusive<u64> = 64..=0x7fff_ffc0;
 
 /// RLIMIT_SIGPENDING of the first process. Linux allows half as many as there may be threads, and those to fill an eighth of memory with stacks

@@ -36,6 +36,19 @@ static FS: &[Entry] = &[
     ),
     setting("file-nr", &Setting { read: file_nr, write: None }),
     setting(
+        "mount-max",
+        &Setting {
+            read: |out| line(out, limits::MOUNTS.get()),
+            write: Some(|data| match unsigned(data)? {
+                n if n == 0 || i32::try_from(n).is_err() => Err(EINVAL),
+                n => {
+                    limits::MOUNTS.set(n);
+                    Ok(())
+                }
+            }),
+        },
+    ),
+    setting(
         "nr_open",
         &Setting {
             read: |out| line(out, limits::NR_OPEN.get()),

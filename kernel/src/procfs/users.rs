@@ -30,7 +30,7 @@ pub fn users(out: &mut Vec<u8>) -> Result {
     };
     account::for_each(&mut list, schedule_if_needed);
     outcome?;
-    rows.sort_unstable();
+    crate::sort::by_key(&mut rows, |row: &(u32, _, _)| row.0);
     for (uid, counts, pages) in rows {
         put!(out, "{uid}");
         for n in counts {

@@ -140,6 +140,77 @@ static void expires(void)
 	options("then", "m");
 }
 
+#define MOST "/proc/sys/fs/mount-max"
+
+static void most(const char *value)
+{
+	int fd = open(MOST, O_WRONLY);
+	int got = write(fd, value, strlen(value));
+	char *now = read_file(MOST);
+	say("fs.mount-max to %s: %s; %.*s", value, got < 0 ? error_name(errno) : "ok", now ? (int)strcspn(now, "\n") : 0, now ? now : "");
+	free(now);
+	close(fd);
+}
+
+static void number(void)
+{
+	section("as many as there may be");
+	most("x");
+	most("-1");
+	most("0");
+	most("2147483648");
+	most("2147483647");
+	most("1");
+	SHOW(mounts("none", "m", "tmpfs", 0));
+	SHOW(mounts("/", "m", 0, MS_BIND));
+	SHOW(mounts("/", "m", 0, MS_BIND | MS_REC));
+	most("100000");
+	SHOW(mounts("none", "m", "tmpfs", 0));
+	SHOW(umount("m"));
+}
+
+/* Some hundreds, each found at its directory, and on the last some that hang upon each other. */
+static void many(void)
+{
+	section("many");
+	char name[32], text[32];
+	int made = 0, found = 0, gone = 0;
+	mounts("none", "m", "tmpfs", 0);
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof name, "m/%d", i);
+		mkdir(name, 0755);
+		made += mounts("none", name, "tmpfs", 0) == 0;
+		snprintf(name, sizeof name, "m/%d/own", i);
+		snprintf(text, sizeof text, "%d", i);
+		write_file(name, text);
+	}
+	for (int i = 0; i < 20; i++) {
+		made += mounts("none", "m/299", "tmpfs", 0) == 0;
+		snprintf(text, sizeof text, "%d", 1000 + i);
+		write_file("m/299/own", text);
+	}
+	for (int i = 0; i < 300; i += 3) {
+		snprintf(name, sizeof name, "m/%d", i);
+		gone += umount(name) == 0;
+	}
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof name, "m/%d/own", i);
+		char *own = read_file(name);
+		found += own != 0 && atoi(own) == i;
+		free(own);
+	}
+	say("%d made, %d gone, %d found", made, gone, found);
+	for (int i = 0; i < 21; i++) {
+		char *own = read_file("m/299/own");
+		say("on top: %s", own ? own : "nothing");
+		free(own);
+		umount("m/299");
+	}
+	SHOW(umount("m"));
+	SHOW(umount2("m", MNT_DETACH));
+	options("then", "m");
+}
+
 int main(void)
 {
 	setvbuf(stdout, 0, _IONBF, 0);
@@ -150,5 +221,7 @@ int main(void)
 	links();
 	which();
 	expires();
+	number();
+	many();
 	return 0;
 }

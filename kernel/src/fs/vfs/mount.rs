@@ -1,12 +1,13 @@
 //! Mounts: where in the tree a file system hangs, and with which flags. There is one namespace.
 //!
-//! The walk reads the mount table under RCU and only at dentries that say they are mount points. Changes copy the table
-//! under one lock. A mount is held by per-CPU counts, as dentries are.
+//! The walk looks into the [table](table) under RCU and only at dentries that say they are mount points. Changes are made under one lock. A mount is
+//! held by per-CPU counts, as dentries are.
 //!
 //! Lock order: `MOUNTS` before directory locks.
 #![forbid(unsafe_code)]
 
 mod change;
+mod table;
 
 pub use change::{bind_tree, check_expired, mount, move_to, set_unbindable, unmount};
 
@@ -21,10 +22,12 @@ use sync::percpu_ref::{PerCpuArc as HotRef, PerCpuOwner as Owner};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, TryVec, lock_class, try_arc};
 
+use self::table::Link;
 use super::dentry::{Dentry, DentryRef, Seen};
 use super::superblock::SuperBlock;
-use crate::errno::{ENOENT, Result};
-use crate::sched::schedule_if_needed;
+use crate::errno::{EINTR, ENOENT, Result};
+use crate::sched::give_way;
+use crate::sort;
 
 lock_class! { pub static MOUNT: LockClass = ("mount", level::Mounts); }
 
@@ -59,6 +62,10 @@ pub struct Mount {
     /// It cannot be bound elsewhere (MS_UNBINDABLE).
     unbindable: AtomicBool,
     expiry: AtomicU8,
+    /// How many mounts hang on it. Changed under `MOUNTS`.
+    hanging: AtomicU32,
+    /// The last walk over all mounts that came by, and what it found (`change::below_or`).
+    walk: AtomicU64,
     /// It hung somewhere and was taken off. Changed under `MOUNTS`.
     gone: AtomicBool,
     /// Where it hangs; nothing for the root of everything and for mounts without a place. Changed under `MOUNTS`.
@@ -132,15 +139,6 @@ pub struct Path {
     pub dentry: DentryRef,
 }
 
-/// The owning handles of all mounts, in the order they were made.
-struct Table {
-    mounts: Vec<Arc<Owner<Mount>>>,
-    rcu: RcuHead,
-}
-
-sync::rcu_object!(Table);
-
-static TABLE: RcuArc<Table> = RcuArc::empty();
 static MOUNTS: Mutex<(), level::Mounts> = Mutex::new((), &MOUNT);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -163,6 +161,8 @@ fn try_mount(
         flags: AtomicU32::new(flags & KEPT),
         unbindable: AtomicBool::new(false),
         expiry: AtomicU8::new(IN_USE),
+        hanging: AtomicU32::new(0),
+        walk: AtomicU64::new(0),
         gone: AtomicBool::new(false),
         point: RcuArc::new(point),
     })?)
@@ -172,18 +172,6 @@ fn try_mount(
 pub fn detached(superblock: Arc<SuperBlock>) -> Result<MountRef> {
     let root = superblock.root()?;
     Ok(try_mount(superblock, root, b"none", 0, None)?.share())
-}
-
-fn with_table<R>(f: impl FnOnce(&[Arc<Owner<Mount>>]) -> R) -> R {
-    let read = sync::rcu::read();
-    f(TABLE.load(&read).map_or(&[], |t| t.mounts.as_slice()))
-}
-
-fn change(f: impl FnOnce(&mut Vec<Arc<Owner<Mount>>>) -> Result<()>) -> Result<()> {
-    let mut mounts = with_table(Vec::try_from_slice)?;
-    f(&mut mounts)?;
-    TABLE.swap(Some(try_arc(Table { mounts, rcu: RcuHead::new() })?));
-    Ok(())
 }
 
 /// The root of everything, kept for those who have no root of their own.
@@ -211,32 +199,25 @@ pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
     let root = superblock.root()?;
     let mount = try_arc(try_mount(superblock, root.clone(), b"rootfs", 0, None)?)?;
     let path = Path { mount: mount.share(), dentry: root };
-    change(|all| Ok(all.try_push(mount)?))?;
+    table::enter(Link::try_new(mount)?, None);
     ROOT.swap(Some(try_arc(Root { path: path.clone(), rcu: RcuHead::new() })?));
     Ok(path)
 }
 
 /// The mount that covers `dentry` in `mount`: the last one made there.
 pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<Seen<'g, Mount>> {
-    let table = TABLE.load(read)?;
-    table.mounts.iter().rev().find_map(|m| {
-        let point = m.point(read)?;
-        (ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)).then(|| {
-            m.note_use();
-            Seen::Owned(m)
-        })
-    })
+    table::find(mount, dentry, read)
 }
 
-/// All mounts, for /proc/mounts.
+/// All mounts in the order they were made, for /proc/mounts. Gives way.
 pub fn all() -> Result<Vec<MountRef>> {
-    let mut list = Vec::new();
-    let read = sync::rcu::read();
-    if let Some(table) = TABLE.load(&read) {
-        for mount in &table.mounts {
-            list.try_push(mount.share())?;
-        }
-    }
+    let mut list = table::unmoved(|| {
+        let mut list = Vec::new();
+        table::for_each(|mount, _| Ok(list.try_push(mount.share())?))?;
+        Ok(list)
+    })?;
+    sort::by_key(&mut list, |mount| mount.id);
+    list.dedup_by_key(|mount| mount.id);
     Ok(list)
 }
 
@@ -252,6 +233,9 @@ enum Climb {
 
 /// The text of a path as seen from `root`, for getcwd and /proc. `false`: it cannot be reached from there. Gives way: a program chooses how deep it lies. What
 /// is renamed meanwhile is shown under its old or its new name.
+///
+/// # Errors
+/// EINTR: a fatal signal came. ENOMEM.
 pub fn text_of(path: &Path, root: &Path) -> Result<(Vec<u8>, bool)> {
     let (mut text, mut higher) = (Vec::new(), None);
     let reached = loop {
@@ -259,7 +243,9 @@ pub fn text_of(path: &Path, root: &Path) -> Result<(Vec<u8>, bool)> {
             Climb::Higher(path) => higher = Some(path),
             Climb::Top(reached) => break reached,
         }
-        schedule_if_needed();
+        if give_way() {
+            return Err(EINTR);
+        }
     };
     if text.is_empty() {
         text.try_push(b'/')?;

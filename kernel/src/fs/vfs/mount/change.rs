@@ -4,20 +4,20 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sync::rcu::RcuHead;
+use sync::rcu::{RcuHead, RcuRead};
 use sync::{TryVec, try_arc};
 
-use super::{MARKED, MOUNTS, Mount, Owner, Path, Point, SEEN, change, try_mount, with_table};
+use super::table::{self, Held, Link};
+use super::{MARKED, MOUNTS, Mount, Path, Point, SEEN, try_mount};
+use crate::account::limits;
 use crate::errno::{EAGAIN, EBUSY, EINTR, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
 use crate::fs::vfs::dentry::DentryRef;
 use crate::fs::vfs::lookup;
 use crate::fs::vfs::superblock::SuperBlock;
-use crate::sched::give_way;
-
-/// Most mounts: Linux's fs.mount-max, which cannot be changed here.
-const MOUNTS_MAX: usize = 100_000;
+use crate::sched::{give_way, schedule_if_needed};
+use crate::sort;
 
 /// Keeps the point from being removed or evicted, until `drop_mount`. One that has left the cache is looked for once more: without memory to keep it
 /// there nothing can be mounted.
@@ -35,12 +35,13 @@ fn hold_point(mut point: Path) -> Result<Path> {
 /// With `MOUNTS`: may `more` mounts hang at `point`?
 ///
 /// # Errors
-/// ENOENT: the point's own mount is in no tree. ENOSPC: there are too many mounts.
+/// ENOENT: the point's own mount is in no tree. ENOSPC: there are too many mounts (fs.mount-max).
 fn check_room(point: &Path, more: usize) -> Result {
     if point.mount.gone.load(Relaxed) {
         return Err(ENOENT);
     }
-    if with_table(|all| all.len().saturating_add(more)) > MOUNTS_MAX { Err(ENOSPC) } else { Ok(()) }
+    let all = table::count().saturating_add(more) as u64;
+    if all > limits::MOUNTS.get() { Err(ENOSPC) } else { Ok(()) }
 }
 
 /// Mounts `root`, a dentry of `superblock`, on `point`.
@@ -61,12 +62,18 @@ pub fn mount(
     let _lock = MOUNTS.lock();
     let entered = check_room(&point, 1)
         .and_then(|()| try_mount(superblock, root, source, flags, Some(point.clone())))
-        .and_then(|mount| Ok(try_arc(mount)?))
-        .and_then(|mount| change(|all| Ok(all.try_push(mount)?)));
+        .and_then(|mount| Link::try_new(try_arc(mount)?));
+    let entered = entered.map(|link| hang(link, &point));
     if entered.is_err() {
         point.dentry.drop_mount();
     }
     entered
+}
+
+/// The mount of `link` is in the tree from now on, on `point`.
+fn hang(link: Arc<Link>, point: &Path) {
+    point.mount.hanging.fetch_add(1, Relaxed);
+    table::enter(link, Some(point));
 }
 
 /// Does `lower` lie in the mount below `upper`, or is it that?
@@ -101,33 +108,68 @@ pub fn bind_tree(from: &Path, point: Path, below: bool) -> Result {
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
     let mut copies = Vec::new();
-    let entered = copy_tree(from, &point, &mut copies).and_then(|()| {
-        check_room(&point, copies.len())?;
-        change(|all| copies.iter().try_for_each(|copy| Ok(all.try_push(copy.clone())?)))
-    });
-    if entered.is_err() {
-        // The first copy is to hang at `point`, which is held also where there is no copy yet.
-        point.dentry.drop_mount();
-        copies.iter().skip(1).for_each(|copy| take_off(copy));
+    let entered = copy_tree(from, &point, &mut copies)
+        .and_then(|()| check_room(&point, copies.len()))
+        .and_then(|()| links_of(&copies));
+    match entered {
+        Ok(links) => {
+            // The first comes last, and with it all at once.
+            for (copy, link) in copies.iter().zip(links).rev() {
+                if let Some(point) = mount_point(copy) {
+                    hang(link, &point);
+                }
+                schedule_if_needed();
+            }
+            Ok(())
+        }
+        Err(error) => {
+            // The first copy is to hang at `point`, which is held also where there is no copy yet.
+            point.dentry.drop_mount();
+            copies.iter().skip(1).for_each(|copy| forget(copy));
+            Err(error)
+        }
     }
-    entered
 }
 
-/// The mount hangs nowhere from now on.
+fn links_of(mounts: &[Held]) -> Result<Vec<Arc<Link>>> {
+    let mut links = Vec::new();
+    for mount in mounts {
+        links.try_push(Link::try_new(mount.clone())?)?;
+        if give_way() {
+            return Err(EINTR);
+        }
+    }
+    Ok(links)
+}
+
+fn mount_point(mount: &Mount) -> Option<Path> {
+    mount.point(&sync::rcu::read()).cloned()
+}
+
+/// The mount is taken out of the tree, and hangs nowhere from now on.
 fn take_off(mount: &Mount) {
-    if let Some(point) = mount.point(&sync::rcu::read()) {
+    if let Some(point) = mount_point(mount) {
+        table::leave(mount, &point);
+        point.mount.hanging.fetch_sub(1, Relaxed);
+    }
+    forget(mount);
+}
+
+/// The mount, which is not in the tree, hangs nowhere from now on.
+fn forget(mount: &Mount) {
+    if let Some(point) = mount_point(mount) {
         point.dentry.drop_mount();
     }
     mount.gone.store(true, Relaxed);
     mount.point.swap(None);
 }
 
-type Held = Arc<Owner<Mount>>;
-
 /// What bind_tree copies: `from`'s mount, then those that hang below it, each with the place in the list of the one it hangs on. In the order in which
 /// Linux goes through a tree, which /proc/mounts shows: a mount, then what hangs on it, each with all below it.
 fn list_tree(from: &Path) -> Result<Vec<(Held, usize)>> {
-    let all = with_table(Vec::try_from_slice)?;
+    let mut all = Vec::new();
+    table::for_each(|mount, _| Ok(all.try_push(mount.clone())?))?;
+    sort::by_key(&mut all, |mount| mount.id);
     let first = all.iter().find(|m| ptr::eq::<Mount>(&****m, &*from.mount)).ok_or(EINVAL)?;
     let (mut list, mut left) = (Vec::new(), Vec::new());
     left.try_push((first.clone(), 0))?;
@@ -180,15 +222,16 @@ pub fn move_to(from: &Path, point: Path) -> Result {
     let mount: &Mount = &from.mount;
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
-    let made = check_move(from, &point)
-        .and_then(|()| Ok(try_arc(Point { path: point.clone(), rcu: RcuHead::new() })?));
+    let made = check_move(from, &point).and_then(|(held, old)| {
+        let to = try_arc(Point { path: point.clone(), rcu: RcuHead::new() })?;
+        Ok((Link::try_new(held)?, old, to))
+    });
     match made {
-        Ok(to) => {
-            let old = mount.point(&sync::rcu::read()).map(|old| old.dentry.clone());
-            mount.point.swap(Some(to));
-            if let Some(old) = old {
-                old.drop_mount();
-            }
+        Ok((link, old, to)) => {
+            point.mount.hanging.fetch_add(1, Relaxed);
+            table::change(link, &old, &point, || mount.point.swap(Some(to)));
+            old.mount.hanging.fetch_sub(1, Relaxed);
+            old.dentry.drop_mount();
             Ok(())
         }
         Err(error) => {
@@ -198,19 +241,20 @@ pub fn move_to(from: &Path, point: Path) -> Result {
     }
 }
 
-fn check_move(from: &Path, point: &Path) -> Result {
+/// Gives the mount, and where it hangs.
+fn check_move(from: &Path, point: &Path) -> Result<(Held, Path)> {
     let mount: &Mount = &from.mount;
     let read = sync::rcu::read();
     if point.mount.gone.load(Relaxed) {
         return Err(ENOENT);
     }
-    let hangs = mount.point(&read).is_some();
+    let old = mount.point(&read);
     let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
-    if !hangs || !same || !ptr::eq(&*mount.root, &*from.dentry) {
-        return Err(EINVAL);
+    let Some(old) = old.filter(|_| same && ptr::eq(&*mount.root, &*from.dentry)) else { return Err(EINVAL) };
+    if ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &read) {
+        return Err(ELOOP);
     }
-    let inside = ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &read);
-    if inside { Err(ELOOP) } else { Ok(()) }
+    Ok((table::held(mount, old, &read).ok_or(EINVAL)?, old.clone()))
 }
 
 /// Makes a mount one that cannot be bound elsewhere, or one that can; with `below` those that hang on it too.
@@ -218,19 +262,46 @@ pub fn set_unbindable(mount: &Mount, to: bool, below: bool) {
     let _lock = MOUNTS.lock();
     mount.unbindable.store(to, Relaxed);
     if below {
-        let read = sync::rcu::read();
-        with_table(|all| {
-            for m in all.iter().filter(|m| m.hangs_below(mount, &read)) {
-                m.unbindable.store(to, Relaxed);
-            }
+        // It fails only where the closure does.
+        let _ = below_or(mount, |below| {
+            below.unbindable.store(to, Relaxed);
+            Ok(())
         });
     }
 }
 
+/// Calls `f` for a mount and each that hangs below it. `MOUNTS` is held. Each that a climb comes by notes what was found, so that none is climbed from twice.
+fn below_or(upper: &Mount, mut f: impl FnMut(&Held) -> Result) -> Result {
+    static WALKS: AtomicU64 = AtomicU64::new(1);
+    let number = WALKS.fetch_add(1, Relaxed).wrapping_mul(2);
+    let is_below = |mount: &Mount, read: &RcuRead| {
+        let known = |mount: &Mount| match mount.walk.load(Relaxed) {
+            walk if walk & !1 == number => Some(walk & 1 != 0),
+            _ => ptr::eq(mount, upper).then_some(true),
+        };
+        let climb = |each: &dyn Fn(&Mount)| {
+            let mut at = mount;
+            loop {
+                if let Some(known) = known(at) {
+                    return known;
+                }
+                each(at);
+                match at.point(read) {
+                    Some(point) => at = &point.mount,
+                    None => return false,
+                }
+            }
+        };
+        let is = climb(&|_| ());
+        climb(&|mount| mount.walk.store(number | u64::from(is), Relaxed));
+        is
+    };
+    table::for_each(|mount, read| if is_below(mount, read) { f(mount) } else { Ok(()) })
+}
+
 /// Does another hang on it?
 fn bears(mount: &Mount) -> bool {
-    let read = sync::rcu::read();
-    with_table(|all| all.iter().any(|m| m.point(&read).is_some_and(|p| ptr::eq(&*p.mount, mount))))
+    mount.hanging.load(Relaxed) != 0
 }
 
 /// MNT_EXPIRE: may the mount be taken off, because nobody has used it since the last call for it?
@@ -257,13 +328,17 @@ pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> 
     if !detach && (bears(mount) || busy(mount)) {
         return Err(EBUSY);
     }
-    let mut gone = Vec::new();
-    change(|all| {
-        let goes = |m: &Mount| ptr::eq(m, mount) || (detach && m.hangs_below(mount, &sync::rcu::read()));
-        all.iter().filter(|m| goes(m)).try_for_each(|m| gone.try_push(m.clone()))?;
-        all.retain(|m| !goes(m));
-        Ok(())
-    })?;
-    gone.iter().for_each(|mount| take_off(mount));
+    let mut gone: Vec<Held> = Vec::new();
+    if detach {
+        below_or(mount, |below| Ok(gone.try_push(below.clone())?))?;
+    }
+    // With it none of the others can be come to.
+    take_off(mount);
+    for below in gone {
+        if !ptr::eq::<Mount>(&**below, mount) {
+            take_off(&below);
+        }
+        schedule_if_needed();
+    }
     Ok(())
 }

@@ -1,0 +1,166 @@
+//! All mounts, found by the place that they hang on: a hash table of chains, which are read under RCU, and changed under `MOUNTS`.
+//!
+//! A mount that moves is in two chains meanwhile, and found in that of the place it hangs on just then. What hangs nowhere is in no chain but the root of
+//! everything.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use core::ptr;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use sync::rcu::{RcuArc, RcuHead, RcuRead};
+use sync::try_arc;
+
+use super::{Mount, Owner, Path};
+use crate::errno::Result;
+use crate::fs::vfs::dentry::{Dentry, Seen};
+use crate::sched::schedule_if_needed;
+
+/// The owning handle of a mount.
+pub(super) type Held = Arc<Owner<Mount>>;
+
+/// With as many mounts as fs.mount-max allows by default, each chain has a hundred.
+const CHAINS: usize = 1024;
+
+pub(super) struct Link {
+    mount: Held,
+    next: RcuArc<Link>,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Link);
+
+impl Drop for Link {
+    /// Of links that have left one after the other each is dropped in a callback of its own.
+    fn drop(&mut self) {
+        drop(self.next.take());
+    }
+}
+
+static TABLE: [RcuArc<Link>; CHAINS] = [const { RcuArc::empty() }; CHAINS];
+/// How many mounts there are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// How many have moved.
+static MOVES: AtomicU64 = AtomicU64::new(0);
+
+/// The chain of what hangs on `dentry` in `mount`. The root of everything hangs on nothing.
+fn chain(place: Option<(&Mount, &Dentry)>) -> &'static RcuArc<Link> {
+    let key = place.map_or(0, |(mount, dentry)| {
+        (ptr::from_ref(mount).addr() as u64).rotate_left(32) ^ ptr::from_ref(dentry).addr() as u64
+    });
+    let [first, ..] = &TABLE;
+    TABLE.get((key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize).unwrap_or(first)
+}
+
+fn chain_of(point: Option<&Path>) -> &'static RcuArc<Link> {
+    chain(point.map(|point| (&*point.mount, &*point.dentry)))
+}
+
+pub(super) fn count() -> usize {
+    COUNT.load(Relaxed)
+}
+
+impl Link {
+    /// # Errors
+    /// ENOMEM.
+    pub(super) fn try_new(mount: Held) -> Result<Arc<Link>> {
+        Ok(try_arc(Link { mount, next: RcuArc::empty(), rcu: RcuHead::new() })?)
+    }
+}
+
+/// The mount of `link` is in the tree from now on. `point` is where it hangs.
+pub(super) fn enter(link: Arc<Link>, point: Option<&Path>) {
+    put(link, point);
+    COUNT.fetch_add(1, Relaxed);
+}
+
+fn put(link: Arc<Link>, point: Option<&Path>) {
+    let head = chain_of(point);
+    link.next.swap(head.get(&sync::rcu::read()));
+    head.swap(Some(link));
+}
+
+/// A mount that hung on `point` is in the tree no more.
+pub(super) fn leave(mount: &Mount, point: &Path) {
+    if take(mount, point, None) {
+        COUNT.fetch_sub(1, Relaxed);
+    }
+}
+
+fn take(mount: &Mount, point: &Path, but: Option<&Link>) -> bool {
+    let read = sync::rcu::read();
+    let mut cell = chain_of(Some(point));
+    while let Some(link) = cell.load(&read) {
+        if ptr::eq::<Mount>(&**link.mount, mount) && !but.is_some_and(|but| ptr::eq(but, link)) {
+            cell.swap(link.next.get(&read));
+            return true;
+        }
+        cell = &link.next;
+    }
+    false
+}
+
+/// The mount of `link`, which hangs on `from`, hangs on `to` once `change` was called.
+pub(super) fn change(link: Arc<Link>, from: &Path, to: &Path, change: impl FnOnce()) {
+    MOVES.fetch_add(1, Relaxed);
+    put(link.clone(), Some(to));
+    change();
+    take(&link.mount, from, Some(&link));
+    MOVES.fetch_add(1, Relaxed);
+}
+
+/// The mount that covers `dentry` in `mount`: the last one made there.
+pub(super) fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<Seen<'g, Mount>> {
+    let mut at = chain(Some((mount, dentry))).load(read);
+    while let Some(link) = at {
+        let point = link.mount.point(read);
+        if point.is_some_and(|point| ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)) {
+            link.mount.note_use();
+            return Some(Seen::Owned(&link.mount));
+        }
+        at = link.next.load(read);
+    }
+    None
+}
+
+/// The owning handle of a mount that hangs on `point`.
+pub(super) fn held(mount: &Mount, point: &Path, read: &RcuRead) -> Option<Held> {
+    let mut at = chain_of(Some(point)).load(read);
+    while let Some(link) = at {
+        if ptr::eq::<Mount>(&**link.mount, mount) {
+            return Some(link.mount.clone());
+        }
+        at = link.next.load(read);
+    }
+    None
+}
+
+/// Calls `f` for each mount, and gives way between chains. One that comes or goes meanwhile is there or not; without `MOUNTS` one that moves may be there
+/// twice, or not.
+pub(super) fn for_each(mut f: impl FnMut(&Held, &RcuRead) -> Result) -> Result {
+    for chain in &TABLE {
+        {
+            let read = sync::rcu::read();
+            let mut at = chain.load(&read);
+            while let Some(link) = at {
+                f(&link.mount, &read)?;
+                at = link.next.load(&read);
+            }
+        }
+        schedule_if_needed();
+    }
+    Ok(())
+}
+
+/// What `collect` gathers of all mounts: once more if any has moved meanwhile, unless they move again and again.
+pub(super) fn unmoved<R>(collect: impl Fn() -> Result<R>) -> Result<R> {
+    const TRIES: u32 = 8;
+    for _ in 1..TRIES {
+        let before = MOVES.load(Relaxed);
+        let all = collect()?;
+        if MOVES.load(Relaxed) == before && before.is_multiple_of(2) {
+            return Ok(all);
+        }
+    }
+    collect()
+}

@@ -339,6 +339,9 @@ impl InodeOps for Node {
             }
             _ => return Err(crate::errno::EINVAL),
         }
+        if out.len() >= crate::fs::vfs::lookup::PATH_MAX {
+            return Err(crate::errno::ENAMETOOLONG);
+        }
         Ok(out)
     }
 

@@ -302,10 +302,42 @@ static void system_files(void)
 	SHOW_OK(open(name, O_RDONLY));
 }
 
+/* A link of /proc to where no path of PATH_MAX bytes leads. */
+static void far_links(void)
+{
+	section("far links");
+	char name[201], text[8192];
+	memset(name, 'd', 200);
+	name[200] = 0;
+	int back = open(".", O_RDONLY | O_DIRECTORY), shown = 0;
+	for (int i = 0; i < 25; i++) {
+		mkdir(name, 0755);
+		chdir(name);
+		int n = readlink("/proc/self/cwd", text, sizeof text);
+		if (n > 0)
+			shown++;
+		else if (i == 24)
+			say("the last: %s", error_name(errno));
+	}
+	say("%s", shown >= 18 && shown <= 20 ? "as long as a path" : "otherwise");
+	int fd = open("f", O_RDWR | O_CREAT, 0600);
+	snprintf(text, sizeof text, "/proc/self/fd/%d", fd);
+	SHOW(readlink(text, name, 100));
+	close(fd);
+	unlink("f");
+	for (int i = 0; i < 25; i++) {
+		chdir("..");
+		rmdir(name);
+	}
+	fchdir(back);
+	close(back);
+}
+
 int main(void)
 {
 	status();
 	links();
+	far_links();
 	maps();
 	names_of_mappings();
 	system_files();

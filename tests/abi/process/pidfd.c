@@ -85,6 +85,9 @@ static void opening(void)
 	char byte = 0;
 	SHOW(read(fd, &byte, 1));
 	SHOW(read(fd, &byte, 0));
+	SHOW(ftruncate(fd, 0));
+	SHOW(ftruncate(fd, 4096));
+	SHOW(ftruncate(fd, -1));
 	SHOW(write(fd, &byte, 1));
 	SHOW(lseek(fd, 0, SEEK_SET));
 	SHOW_PTR(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0));

@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -36,6 +36,12 @@ test: setup hosted-test booted-test lockdep-test fuzz-test gate ## All tests, ho
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
+
+calls: build ## What each system call shares, Darter beside Linux: docs/calls.md (half an hour)
+	target/release/darter lines --calls --vs linux --page docs/calls.md
+
+calls-gate: build ## Shared lines of every system call against tests/gate/calls.toml
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --calls --gate --kernel $(DARTER_KERNEL)
 
 check: setup ## Formatting and lints, warnings as errors; which room uses which (tests/structure/rooms.toml)
 	$(CARGO) fmt --all --check

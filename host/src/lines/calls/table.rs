@@ -33,8 +33,9 @@ fn cells(shown: &Shown) -> [String; 3] {
 pub fn page(runs: &[Run], columns: &[Column], summary: &str) -> String {
     let mut table = table(runs, columns);
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    let vs: String = columns.iter().skip(1).map(|column| format!(" --vs {}", column.kernel)).collect();
     format!(
-        "# Lines that system calls share\n\nPrinted by `./darter lines --calls --vs linux --page docs/calls.md`; not written by hand.\n\n{PAGE}\n{}\n{table}\n",
+        "# Lines that system calls share\n\nPrinted by `./darter lines --calls{vs} --page docs/calls.md`; not written by hand.\n\n{PAGE}\n{}\n{table}\n",
         summary.lines().map(|line| format!("- {line}\n")).collect::<String>()
     )
 }

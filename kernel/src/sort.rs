@@ -3,15 +3,8 @@
 
 use crate::sched::schedule_if_needed;
 
-/// So many are sorted in one go.
-const FEW: usize = 1024;
-
-/// Sorts in place, and gives way among many, which are made a heap. Equal ones come in any order. The caller holds no lock but sleeping ones.
+/// Sorts in place by a heap, which takes no stack, and gives way. Equal ones come in any order. The caller holds no lock but sleeping ones.
 pub fn by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {
-    if list.len() <= FEW {
-        list.sort_unstable_by_key(key);
-        return;
-    }
     for root in (0..list.len() / 2).rev() {
         sift(list, root, &key);
     }
@@ -49,7 +42,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn few_and_many_are_sorted() {
+    fn lists_of_any_length_are_sorted() {
         crate::testing::in_process(|| {
             for count in [0u64, 1, 2, 1000, 1024, 1025, 1026, 5000] {
                 let mut list: Vec<u64> =

@@ -240,10 +240,10 @@ pub fn sys_rt_sigqueueinfo(pid: i32, signal: u32, info: usize) -> Result<usize> 
     if pid <= 0 {
         return Err(Errno::ESRCH);
     }
+    let target = process::find_process(pid as u32).ok_or(Errno::ESRCH)?;
     if signal > signal::COUNT {
         return Err(Errno::EINVAL);
     }
-    let target = process::find_process(pid as u32).ok_or(Errno::ESRCH)?;
     if !send::permitted(&target, signal) {
         return Err(Errno::EPERM);
     }

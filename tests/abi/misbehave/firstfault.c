@@ -144,6 +144,10 @@ static void processes(void)
 	SHOW(ioctl(fd, 0x5413, bytes));
 	SHOW(ioctl(fd, 0x5413, 0));
 	SHOW(ioctl(fd, 0x12345678, 1));
+	SHOW(fcntl(fd, 1036, &(uint64_t){ 3 }));
+	SHOW(fcntl(file, 1036, &(uint64_t){ 3 }));
+	SHOW(fcntl(file, 1036, &(uint64_t){ 9 }));
+	SHOW(fcntl(file, 1036, (void *)16));
 	SHOW(fchmod(fd, 0600));
 	SHOW(fchown(fd, 0, 0));
 	SHOW(futimens(fd, (struct timespec[]){ { 1, 1 }, { 1, 1 } }));
@@ -155,6 +159,17 @@ static void processes(void)
 	SHOW(flock(fd, LOCK_SH));
 	SHOW(syscall(SYS_getdents64, fd, bytes, sizeof bytes));
 	close(fd);
+	section("signals");
+	siginfo_t made = { .si_code = SI_QUEUE };
+	SHOW(syscall(SYS_rt_sigqueueinfo, 0x7fffffff, -1, &made));
+	SHOW(syscall(SYS_rt_sigqueueinfo, getpid(), -1, &made));
+	SHOW(syscall(SYS_rt_tgsigqueueinfo, getpid(), 0x7fffffff, -1, &made));
+	SHOW(kill(0x7fffffff, 99));
+	SHOW(syscall(SYS_tkill, 0x7fffffff, 99));
+	SHOW(kill(getpid(), 99));
+	SHOW(kill(0, 99));
+	SHOW(kill(-0x7ffffff, 99));
+	SHOW(kill(-1, 99));
 	section("devices");
 	SHOW(mknod("nothing", S_IFCHR | 0600, 0));
 	SHOW(open("nothing", O_RDONLY));

@@ -325,14 +325,9 @@ pub fn permitted(target: &Arc<Process>, signal: u32) -> bool {
 /// # Errors
 /// ESRCH, EPERM, EINVAL.
 pub fn kill(pid: i32, signal: u32) -> Result {
-    if signal > super::COUNT {
-        return Err(Errno::EINVAL);
-    }
     let info = Info::user(signal, abi::SI_USER as i32);
     let send = |target: &Arc<Process>| {
-        if !permitted(target, signal) {
-            return Err(Errno::EPERM);
-        }
+        check(target, signal)?;
         match signal {
             0 => {}
             _ if pid > 0 => {
@@ -362,7 +357,7 @@ pub fn kill(pid: i32, signal: u32) -> Result {
 pub fn kill_group(group: Pid, signal: u32, info: Info) -> Result {
     let mut result = Err(Errno::ESRCH);
     session::for_each_member(group, |p| {
-        let sent = if permitted(p, signal) { Ok(()) } else { Err(Errno::EPERM) };
+        let sent = check(p, signal);
         if sent.is_ok() && signal != 0 {
             to_member(p, info);
         }
@@ -374,13 +369,20 @@ pub fn kill_group(group: Pid, signal: u32, info: Info) -> Result {
     result
 }
 
+/// May the running thread send the signal, if there is such a one? Asked only where there is somebody to send it to.
+fn check(target: &Arc<Process>, signal: u32) -> Result {
+    if signal > super::COUNT {
+        return Err(Errno::EINVAL);
+    }
+    if permitted(target, signal) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
 /// All processes but the first and the caller. That some may not be sent it is no error, as on Linux.
 fn to_all(caller: &Arc<Process>, send: impl Fn(&Arc<Process>) -> Result) -> Result {
     let mut result = Err(Errno::ESRCH);
     ids::walk_processes(|p| {
         if p.pid() != 1 && !Arc::ptr_eq(p, caller) {
-            let _ = send(p);
-            result = Ok(());
+            result = send(p).or_else(|e| if e == Errno::EPERM { Ok(()) } else { Err(e) });
         }
         true
     });

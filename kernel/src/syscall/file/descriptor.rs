@@ -11,6 +11,7 @@ use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::seals;
 use crate::memory::user::UserPtr;
+use crate::process::pidfd::PidFile;
 use alloc::sync::Arc;
 
 pub fn sys_close(fd: i32) -> Result<usize> {
@@ -154,6 +155,10 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             Ok(0)
         }
         F_SET_RW_HINT => {
+            // Nobody changes anything of a process's file.
+            if file.downcast::<PidFile>().is_some() {
+                return Err(EPERM);
+            }
             let hint = UserPtr::<u64>::new(argument).read()?;
             file.inode().set_write_hint(u8::try_from(hint).ok().filter(|n| *n <= WRITE_HINTS).ok_or(EINVAL)?);
             Ok(0)

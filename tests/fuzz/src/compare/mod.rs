@@ -236,6 +236,7 @@ fn said(program: &Program, call: &Call, name: &str) -> String {
     let command = match name {
         "fcntl" | "ioctl" | "futex" => argument(1),
         "madvise" => argument(2),
+        "pidfd_send_signal" => argument(3),
         "prctl" | "arch_prctl" => argument(0),
         _ => None,
     };

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #define P(...) SHOW(syscall(SYS_prctl, __VA_ARGS__))
@@ -126,6 +127,20 @@ static void arguments(void)
 	P(PR_SET_NAME, "", 0, 0, 0);
 	P(PR_GET_NAME, name, 0, 0, 0);
 	say("'%s'", name);
+	/* What ends with a page is read to its last byte; of what does not, as much as is there. */
+	char *end = (char *)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+	munmap(end, 4096);
+	memcpy(end - 5, "edge", 5);
+	P(PR_SET_NAME, end - 5, 0, 0, 0);
+	P(PR_SET_NAME, end - 4, 0, 0, 0);
+	P(PR_SET_NAME, end - 1, 0, 0, 0);
+	P(PR_SET_NAME, end, 0, 0, 0);
+	int file = memfd_create("edge", 0);
+	SHOW(write(file, end - 5, 16));
+	SHOW(write(file, end - 13, 61));
+	SHOW(pread(file, end - 3, 16, 0));
+	SHOW(pread(file, end - 11, 61, 0));
+	close(file);
 	int *cleared = 0, word;
 	syscall(SYS_set_tid_address, &word);
 	P(40, &cleared, 0, 0, 0);

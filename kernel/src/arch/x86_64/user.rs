@@ -116,8 +116,9 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
                 "jnz 6b",
                 "9:",
                 clac!(),
-                fixup!("2", "9"),
-                fixup!("3", "9"),
+                // What is left of a word before the fault is copied byte by byte.
+                fixup!("2", "6"),
+                fixup!("3", "6"),
                 fixup!("6", "9"),
                 fixup!("7", "9"),
                 left = inout(reg) len => left,

@@ -158,6 +158,11 @@ sync::lock_order! {
     from vm::order::Space;
     from vm::order::Object;
 
+    // Sleeping locks: processes.
+
+    /// Who looks along many children of a process, and rests between.
+    level ChildSearch;
+
     // Spinning locks: terminals. Input makes signals.
 
     /// The table of pseudo-terminals.

@@ -246,6 +246,27 @@ static void wait_group(void)
 	kill(0, SIGKILL);
 }
 
+static void *seeker(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 3; i++)
+		waitpid(-99999, 0, WNOHANG);
+	return 0;
+}
+
+/* More threads at once than had places in a list of children. */
+static void wait_crowd(void)
+{
+	pthread_t t[16];
+	bear(many_children());
+	for (int i = 0; i < 16; i++)
+		if (pthread_create(&t[i], 0, seeker, 0))
+			cannot();
+	for (int i = 0; i < 16; i++)
+		pthread_join(t[i], 0);
+	kill(0, SIGKILL);
+}
+
 static void *mother(void *unused)
 {
 	(void)unused;
@@ -366,7 +387,7 @@ static void mounts(void)
 
 const struct call crowd_calls[] = {
 	CASE(closes), CASE(watch_pipe), CASE(watch_hangup), CASE(watch_event), CASE(watch_timer), CASE(signal_files), CASE(map_files), CASE(watch_drop), CASE(watch_epoll),
-	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(ignore_queued), CASE(wait_group), CASE(leave_children), CASE(memory_out),
+	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(ignore_queued), CASE(wait_group), CASE(wait_crowd), CASE(leave_children), CASE(memory_out),
 	CASE(deep_folder), CASE(long_links), CASE(robust),
 	{ 0, 0 },
 };

@@ -9,13 +9,14 @@
 //! So a wait finds what it waits for without a look at the others. The dead are in the order of their birth too, as Linux gives several of them, unless
 //! more than `SORTED` died before their elders.
 //!
-//! Who looks along a list does so in parts (`look`), and may rest between them: it leaves its place (`rest`), which moves back when the child there leaves
-//! the list. Children come to the end of the list of all, so none escapes there.
+//! Who looks along a list does so in parts (`look`), and rests between them if it is its turn (`search`): it leaves its place (`rest`), which moves back
+//! when the child there leaves the list. Children come to the end of the list of all, so none escapes there.
 //!
 //! All of it lies under the parent's `children` lock. A child that is sent SIGCONT is found among the stopped until its first thread goes on or somebody
 //! waits for it (`settle`): the sender holds locks that come later.
 #![forbid(unsafe_code)]
 
+use super::search::Turn;
 use crate::process::list::{Link, Linked, List, Look, NOBODY};
 use crate::process::{Pid, Process, find_process, ids};
 use alloc::sync::Arc;
@@ -24,9 +25,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 /// How far a dead child looks for its place among others that died before.
 const SORTED: usize = 64;
 /// Children that are looked at before others may have the lock.
-const PART: usize = 256;
-/// Those who may rest in a look at the same time; others look in one go.
-const RESTING: usize = 4;
+pub(super) const PART: usize = if cfg!(test) { 4 } else { 256 };
 
 /// How a child stands, and on which list it is beside that of all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,9 +100,6 @@ pub enum Among {
     Those(Standing),
 }
 
-/// Where somebody rests in a look.
-pub struct Place(usize);
-
 /// The children of a process.
 pub struct Children {
     all: List<AmongAll>,
@@ -114,9 +110,8 @@ pub struct Children {
     /// Rises whenever a wait may find something else than before.
     changes: u32,
     closed: bool,
-    /// How many rest, in which list, and the last child that each has passed.
-    rests: u32,
-    resting: [Option<(Among, Pid)>; RESTING],
+    /// Where the one rests whose turn it is: in which list, and the last child that it has passed.
+    resting: Option<(Among, Pid)>,
 }
 
 impl Children {
@@ -129,8 +124,7 @@ impl Children {
             births: 0,
             changes: 0,
             closed: false,
-            rests: 0,
-            resting: [None; RESTING],
+            resting: None,
         }
     }
 
@@ -194,7 +188,7 @@ impl Children {
     fn take_off_all(&mut self, child: &Process, from: Standing, to: Standing) {
         self.take_off(child, from);
         let before = self.all.remove(child);
-        self.mend_places(Among::All, child.pid(), before);
+        self.mend_place(Among::All, child.pid(), before);
         child.family.sibling.standing.store(to as u8, Relaxed);
         self.note_change();
     }
@@ -203,15 +197,16 @@ impl Children {
     fn take_off(&mut self, child: &Process, standing: Standing) {
         if let Some(list) = self.list(standing) {
             let before = list.remove(child);
-            self.mend_places(Among::Those(standing), child.pid(), before);
+            self.mend_place(Among::Those(standing), child.pid(), before);
         }
     }
 
     /// Child `gone` has left a list, where it came after number `before`.
-    fn mend_places(&mut self, among: Among, gone: Pid, before: Pid) {
-        if self.rests != 0 {
-            let here = self.resting.iter_mut().flatten().filter(|place| **place == (among, gone));
-            here.for_each(|place| place.1 = before);
+    fn mend_place(&mut self, among: Among, gone: Pid, before: Pid) {
+        if let Some(place) = &mut self.resting
+            && *place == (among, gone)
+        {
+            place.1 = before;
         }
     }
 
@@ -278,19 +273,14 @@ impl Children {
         }
     }
 
-    /// Keeps the place of who has passed number `passed` while others have the lock. None: too many rest.
-    pub fn rest(&mut self, among: Among, passed: Pid) -> Option<Place> {
-        let n = self.resting.iter().position(Option::is_none)?;
-        *self.resting.get_mut(n)? = Some((among, passed));
-        self.rests = self.rests.saturating_add(1);
-        Some(Place(n))
+    /// Keeps the place of the one whose turn it is, and who has passed number `passed`, while others have the lock.
+    pub fn rest(&mut self, _turn: &Turn<'_>, among: Among, passed: Pid) {
+        self.resting = Some((among, passed));
     }
 
     /// The number of the last child that it has passed and that is still on the list, `NOBODY` if there is none.
-    pub fn resume(&mut self, place: Place) -> Pid {
-        self.rests = self.rests.saturating_sub(1);
-        let place = self.resting.get_mut(place.0).and_then(Option::take);
-        place.map_or(NOBODY, |(_, passed)| passed)
+    pub fn resume(&mut self, _turn: &Turn<'_>) -> Pid {
+        self.resting.take().map_or(NOBODY, |(_, passed)| passed)
     }
 
     /// Takes some child off, which gets another parent.

@@ -7,13 +7,16 @@
 //! `children` keeps those apart for which a parent can wait, and a child leaves without being looked for. Where all have to be looked at, that is done in
 //! parts (`search`).
 //!
-//! LockOrder: `children` → `parent` of a child, the signals of the process, `threads`. Never two `children` locks at once.
+//! LockOrder: `turns` → `children` → `parent` of a child, the signals of the process, `threads`. Never two `children` locks at once.
 #![forbid(unsafe_code)]
 
 mod children;
 mod search;
 mod threads;
 pub mod wait;
+
+#[cfg(test)]
+mod tests;
 
 pub use children::Children;
 pub use threads::{leave_children, rename_thread};
@@ -26,10 +29,11 @@ use alloc::sync::Arc;
 use children::Sibling;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sync::level::{Before, Held};
-use sync::{SpinGuard, SpinLock, lock_class};
+use sync::{Mutex, SpinGuard, SpinLock, lock_class};
 
 lock_class! {
     static CHILDREN: LockClass = ("process children", level::ProcessChildren);
+    static TURNS: LockClass = ("search of children", level::ChildSearch);
     static PARENT: LockClass = ("process parent", level::ProcessParent);
 }
 
@@ -44,6 +48,8 @@ pub struct Family {
     /// Its place among its parent's children.
     sibling: Sibling,
     children: SpinLock<Children, level::ProcessChildren>,
+    /// Who rests in a look along the children (`search`).
+    turns: Mutex<(), level::ChildSearch>,
     /// Threads that wait for a child to change.
     pub events: WaitQueue,
 }
@@ -58,6 +64,7 @@ impl Family {
             parent: SpinLock::new(parent, &PARENT),
             sibling: Sibling::new(),
             children: SpinLock::new(Children::new(), &CHILDREN),
+            turns: Mutex::new((), &TURNS),
             events: WaitQueue::new(),
         }
     }

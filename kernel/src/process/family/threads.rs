@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 use super::children::Among;
-use super::search::{rest, search};
-use crate::process::list::{Look, NOBODY};
+use super::search::{Search, search};
+use crate::process::list::Look;
 use crate::process::{Pid, Process, Thread, find_process, signal};
 use crate::sched;
 use alloc::sync::Arc;
@@ -68,41 +68,29 @@ pub fn leave_children(thread: &Thread) {
     }
     let from = thread.tid();
     let mut children = process.family.children();
-    let mut passed = NOBODY;
+    let mut search = Search::new(process, Among::All);
     loop {
         // Once for each part: the heir may end in between, and leaves what it has got.
         let Some(heir) = find_heir(process) else { return };
-        let found = children.look(Among::All, passed, |child| {
+        let found = search.look(&mut children, |child| {
             let leaves = child.parent_thread() == from;
             if leaves {
                 child.family.parent_thread.store(heir, Relaxed);
             }
             leaves && child.family.mourns.load(Relaxed)
         });
-        let mut mourner = None;
-        match found {
+        let mourner = match found {
             Look::End => break,
-            Look::Passed(pid) => passed = pid,
-            Look::Found(pid) => {
-                mourner = find_process(pid);
-                passed = pid;
-            }
-        }
-        let tell = || {
-            if let Some(child) = mourner.take() {
+            Look::Passed(_) => None,
+            Look::Found(pid) => find_process(pid),
+        };
+        children = search.rest(children, || {
+            if let Some(child) = mourner {
                 child.tell_death_of_parent();
             }
             // The end of a thread is not ended early.
             let _ = sched::give_way();
-        };
-        (children, passed) = rest(process, children, Among::All, passed, tell);
-        if let Some(child) = mourner {
-            // Too many rest, so the place is lost. What was passed has another thread already.
-            drop(children);
-            child.tell_death_of_parent();
-            children = process.family.children();
-            passed = NOBODY;
-        }
+        });
     }
     children.note_change();
     drop(children);

@@ -125,29 +125,25 @@ static long op_noreplace(struct work *w)
 	return ok(w, syscall(SYS_renameat2, AT_FDCWD, w->own, AT_FDCWD, w->own2, 1));
 }
 
-/* From the worker's directory into one below it, and back. */
-static long op_move(struct work *w)
+/* The name, in the worker's directory, that a file or a directory moves to. */
+static const char *below(struct work *w)
 {
-	char below[80];
-	snprintf(below, sizeof below, "%s/below%u", w->own, w->i);
-	ok(w, rename(w->own2, below));
-	return ok(w, rename(below, w->own2));
+	static _Thread_local char name[80];
+	snprintf(name, sizeof name, "%s/below%u", w->own, w->i);
+	return name;
 }
 
-static long op_move_dir(struct work *w)
+/* From beside the worker's directory into it, and back. */
+static long op_move(struct work *w)
 {
-	char below[80];
-	snprintf(below, sizeof below, "%s/dir%u", w->own, w->i);
-	ok(w, rename(w->own2, below));
-	return ok(w, rename(below, w->own2));
+	ok(w, rename(w->own2, below(w)));
+	return ok(w, rename(below(w), w->own2));
 }
 
 static void s_move(struct work *w)
 {
 	s_dir(w);
-	char below[80];
-	snprintf(below, sizeof below, "%s/below%u", w->own, w->i);
-	unlink(below), rmdir(w->own);
+	remove(below(w)), rmdir(w->own);
 	ok(w, mkdir(w->own, 0755));
 	close((int)ok(w, open(w->own2, O_RDWR | O_CREAT, 0644)));
 }
@@ -155,9 +151,7 @@ static void s_move(struct work *w)
 static void s_move_dir(struct work *w)
 {
 	s_dir(w);
-	char below[80];
-	snprintf(below, sizeof below, "%s/dir%u", w->own, w->i);
-	rmdir(below), rmdir(w->own);
+	remove(below(w)), rmdir(w->own);
 	ok(w, mkdir(w->own, 0755));
 	ok(w, mkdir(w->own2, 0755));
 }
@@ -240,7 +234,7 @@ const struct kase names[] = {
 	OP("renameat2-exchange", renameat2, PTO, s_names, op_renameat2),
 	OP("renameat2-noreplace", renameat2, PT, s_link, op_noreplace),
 	OP("rename-move", rename, PT, s_move, op_move),
-	OP("rename-move-directory", rename, PT, s_move_dir, op_move_dir),
+	OP("rename-move-directory", rename, PT, s_move_dir, op_move),
 	RAW("chmod", chmod, PTO, s_file, PATH, 0644),
 	RAW("fchmodat", fchmodat, PT, s_file, FD2, TEXT("file"), 0644),
 	RAW("fchmodat2", fchmodat2, PT, s_file, FD2, TEXT("file"), 0644, 0),

@@ -4,7 +4,8 @@
 mod soft;
 
 use soft::requests::{RW, alone, anon, file, space};
-use soft::{LOCAL_FLUSHES, read, switch_to, write};
+use soft::{LOCAL_FLUSHES, Soft, read, switch_to, write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use sync::machine::hosted::{killed, pressed};
 use vm::*;
@@ -12,15 +13,20 @@ use vm::*;
 const LEAF: usize = 512 * 4096;
 const LEAVES: usize = 40;
 
+fn space_of(multithreaded: bool) -> Arc<Space<Soft>> {
+    let s = space();
+    if multithreaded {
+        s.set_multithreaded();
+    }
+    switch_to(&s);
+    s
+}
+
 #[test]
 fn an_operation_over_many_leaves_gives_way_between_them_and_does_each_once() {
     let _g = alone();
     for multithreaded in [false, true] {
-        let s = space();
-        if multithreaded {
-            s.set_multithreaded();
-        }
-        switch_to(&s);
+        let s = space_of(multithreaded);
         let a = s.map(&anon(LEAVES * LEAF)).unwrap().0;
         let (start, len) = (VirtAddr(a + 4096), LEAVES * LEAF - 2 * 4096);
         let fill = || (0..LEAVES).for_each(|n| write(&s, a + n * LEAF + 8192, n as u64 + 1).unwrap());
@@ -96,11 +102,7 @@ fn who_looks_at_many_pieces_gives_way_between_them() {
 fn fork_gives_way_between_leaves_and_ends_at_a_fatal_signal() {
     let _g = alone();
     for multithreaded in [false, true] {
-        let s = space();
-        if multithreaded {
-            s.set_multithreaded();
-        }
-        switch_to(&s);
+        let s = space_of(multithreaded);
         // In three nodes of the level above leaves, and a leaf of which the child gets only a part.
         let a = s.map(&anon(1100 * LEAF)).unwrap().0;
         let place = |n: usize| a + n * 27 * LEAF;

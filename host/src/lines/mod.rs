@@ -33,6 +33,7 @@ use darter_measure::LineWindow;
 use indicatif::ProgressBar;
 use modelled::ModelledCache;
 use report::Figures;
+use serde::de::DeserializeOwned;
 use windows::Watcher;
 
 /// The plugin tells 63 CPUs apart.
@@ -124,6 +125,15 @@ fn count(options: &Lines) -> Result<u8> {
     }
     failed.iter().for_each(|why| out!("{why}"));
     Ok(u8::from(!failed.is_empty()))
+}
+
+/// What the file says; what is the default if it is not there.
+fn read<T: Default + DeserializeOwned>(file: &Path) -> Result<T> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => toml::from_str(&text).with_context(|| file.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {

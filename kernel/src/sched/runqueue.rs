@@ -429,14 +429,7 @@ mod tests {
 
     /// A task that never runs, with `only` for its one CPU.
     fn task(vruntime: u64, only: Option<CpuId>) -> Arc<Task> {
-        let hardware = Hardware {
-            context: arch::Context::running(),
-            stack: None,
-            fpu: None,
-            segments: arch::Segments::default(),
-            space: None,
-            start: None,
-        };
+        let hardware = Hardware::kernel(arch::Context::running());
         let task = Task::try_new(None, hardware, Schedule::NORMAL).unwrap();
         task.vruntime.store(vruntime, Ordering::Relaxed);
         only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));

@@ -58,14 +58,7 @@ per_cpu! {
 /// # Safety
 /// Once on each CPU, before its first `schedule`. The code runs on a stack that stays.
 pub unsafe fn init_cpu() -> Result<()> {
-    let hardware = Hardware {
-        context: arch::Context::running(),
-        stack: None,
-        fpu: None,
-        segments: arch::Segments::default(),
-        space: None,
-        start: None,
-    };
+    let hardware = Hardware::kernel(arch::Context::running());
     let idle = Task::try_new(None, hardware, Schedule::NORMAL)?;
     idle.on_cpu.store(true, Ordering::Relaxed);
     idle.set_affinity_at_birth(machine::cpu_id());
@@ -297,14 +290,7 @@ pub fn start(task: NewTask) {
 pub fn spawn(cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Task>> {
     let stack = arch::KernelStack::try_new().ok_or(Errno::ENOMEM)?;
     let context = arch::Context::new(&stack, kernel_entry, 0);
-    let hardware = Hardware {
-        context,
-        stack: Some(stack),
-        fpu: None,
-        segments: arch::Segments::default(),
-        space: None,
-        start: Some((f, argument)),
-    };
+    let hardware = Hardware { stack: Some(stack), start: Some((f, argument)), ..Hardware::kernel(context) };
     let task = Task::try_new(None, hardware, Schedule::NORMAL)?;
     if let Some(cpu) = cpu {
         task.set_affinity_at_birth(cpu);

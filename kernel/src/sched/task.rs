@@ -66,6 +66,14 @@ pub(super) struct Hardware {
     pub start: Option<(fn(usize), usize)>,
 }
 
+impl Hardware {
+    /// Of a task of the kernel's own, which keeps its place in `context`.
+    pub fn kernel(context: arch::Context) -> Hardware {
+        let segments = arch::Segments::default();
+        Hardware { context, stack: None, fpu: None, segments, space: None, start: None }
+    }
+}
+
 /// A thread, as the scheduler sees it.
 pub struct Task {
     pub work: Work,

@@ -12,17 +12,14 @@ enum { HIPRI = 1, NOWAIT = 8, APPEND = 16 };
 
 static char room[8192];
 
-static long put(int fd, size_t length, int flags)
+static long move(long call, int fd, size_t length, int flags)
 {
 	struct iovec one = { room, length };
-	return syscall(SYS_pwritev2, fd, &one, 1, -1L, 0L, flags);
+	return syscall(call, fd, &one, 1, -1L, 0L, flags);
 }
 
-static long get(int fd, size_t length, int flags)
-{
-	struct iovec one = { room, length };
-	return syscall(SYS_preadv2, fd, &one, 1, -1L, 0L, flags);
-}
+#define put(fd, length, flags) move(SYS_pwritev2, fd, length, flags)
+#define get(fd, length, flags) move(SYS_preadv2, fd, length, flags)
 
 static void pipes(void)
 {

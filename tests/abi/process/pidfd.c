@@ -1,35 +1,8 @@
 /* Descriptors of processes: made, watched, waited for, sent signals through, and asked for files. */
-#include "t.h"
+#include "pidfd.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-
-#define OPEN(pid, flags) ((int)syscall(434, pid, flags))
-#define SEND(fd, signal, info, flags) syscall(424, fd, signal, info, flags)
-#define GETFD(fd, number, flags) ((int)syscall(438, fd, number, flags))
-#ifndef CLONE_PIDFD
-#define CLONE_PIDFD 0x1000
-#endif
-#define ID_PIDFD 3
-
-static const char *ready(int fd, int wait)
-{
-	struct pollfd p = { fd, POLLIN | POLLOUT | POLLPRI, 0 };
-	int n = poll(&p, 1, wait);
-	static char text[64];
-	snprintf(text, sizeof text, "%d%s%s%s%s", n, p.revents & POLLIN ? " in" : "", p.revents & POLLHUP ? " hup" : "", p.revents & POLLOUT ? " out" : "", p.revents & POLLERR ? " err" : "");
-	return text;
-}
-
-static void waited(int fd, int options)
-{
-	siginfo_t info;
-	memset(&info, 0, sizeof info);
-	errno = 0;
-	long n = syscall(SYS_waitid, ID_PIDFD, fd, &info, options, NULL);
-	say("waitid: %ld %s, code %d, status %d", n, error_name(errno), info.si_code, info.si_status);
-}
 
 static int thread_runs(void *tid)
 {
@@ -44,21 +17,10 @@ static void not_processes(void)
 	int tid = clone(thread_runs, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, NULL);
 	SHOW(OPEN(tid, 0));
 	/* A leader that is gone, and a member that stays. */
-	int ends[2];
-	pipe(ends);
-	pid_t leader = must_fork();
-	if (leader == 0) {
-		setpgid(0, 0);
-		pid_t member = parked(NULL);
-		write(ends[1], &member, sizeof member);
-		_exit(0);
-	}
-	pid_t member = 0;
-	read(ends[0], &member, sizeof member);
+	pid_t leader, member = group_without_leader(&leader);
 	wait_for(leader);
 	SHOW(OPEN(leader, 0));
 	kill(member, SIGKILL);
-	close(ends[0]), close(ends[1]);
 }
 
 static void opening(void)

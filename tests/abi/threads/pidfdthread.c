@@ -1,36 +1,11 @@
 /* Descriptors of threads (PIDFD_THREAD), and whom a signal through a process descriptor reaches: a thread, a process, a group. */
-#include "t.h"
+#include "pidfd.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
-#define OPEN(pid, flags) ((int)syscall(434, pid, flags))
-#define SEND(fd, signal, info, flags) syscall(424, fd, signal, info, flags)
-#define GETFD(fd, number, flags) ((int)syscall(438, fd, number, flags))
 #define THREAD O_EXCL
-#ifndef CLONE_PIDFD
-#define CLONE_PIDFD 0x1000
-#endif
 #define TID() ((int)syscall(SYS_gettid))
-
-static const char *ready(int fd, int wait)
-{
-	struct pollfd p = { fd, POLLIN | POLLOUT | POLLPRI, 0 };
-	int n = poll(&p, 1, wait);
-	static char text[64];
-	snprintf(text, sizeof text, "%d%s%s%s%s", n, p.revents & POLLIN ? " in" : "", p.revents & POLLHUP ? " hup" : "", p.revents & POLLOUT ? " out" : "", p.revents & POLLERR ? " err" : "");
-	return text;
-}
-
-static void waited(int fd, int options)
-{
-	siginfo_t info;
-	memset(&info, 0, sizeof info);
-	errno = 0;
-	long n = syscall(SYS_waitid, 3, fd, &info, options, NULL);
-	say("waitid: %ld %s, code %d, status %d", n, error_name(errno), info.si_code, info.si_status);
-}
 
 static int told[2], end[2];
 
@@ -82,17 +57,7 @@ static void opening(void)
 	SHOW(OPEN(tid, THREAD));
 	close(fd), close(main_fd);
 	/* A group without its leader. */
-	int ends[2];
-	pipe(ends);
-	pid_t leader = must_fork();
-	if (leader == 0) {
-		setpgid(0, 0);
-		pid_t member = parked(NULL);
-		write(ends[1], &member, sizeof member);
-		_exit(0);
-	}
-	pid_t member = 0;
-	read(ends[0], &member, sizeof member);
+	pid_t leader, member = group_without_leader(&leader);
 	fd = OPEN(leader, 0);
 	siginfo_t info;
 	waitid(P_PID, leader, &info, WEXITED | WNOWAIT);
@@ -106,7 +71,7 @@ static void opening(void)
 	/* Nobody's child but the first process's. */
 	for (int i = 0; i < 1000 && kill(member, 0) == 0; i++)
 		nap(5);
-	close(fd), close(ends[0]), close(ends[1]);
+	close(fd);
 }
 
 static int leader_fd, leader_thread;

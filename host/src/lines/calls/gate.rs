@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 
 use super::{Run, Shown};
+use crate::lines;
 
 const HEAD: &str = "\
 # What system calls may share: case and form of bench/calls, the most turns of shared lines per operation of two CPUs, and why. Read by
@@ -53,15 +54,11 @@ fn key(run: &Run) -> String {
 impl Bounds {
     /// None where the file is not there.
     pub fn read(file: &Path) -> Result<Bounds> {
-        match std::fs::read_to_string(file) {
-            Ok(text) => toml::from_str(&text).with_context(|| file.display().to_string()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Bounds::default()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
-        }
+        lines::read(file)
     }
 
     pub fn write(&self, file: &Path) -> Result<()> {
-        std::fs::write(file, self.text()).with_context(|| format!("cannot write {}", file.display()))
+        lines::write(file, &self.text())
     }
 
     fn text(&self) -> String {

@@ -139,10 +139,13 @@ pub fn run(options: &Lines) -> Result<u8> {
         return show(options, &measured, None);
     }
     let mut failed = 0;
+    let ops = options.ops.unwrap_or(OPS);
     for &cpus in &options.cpus {
         let mut measured = Measured { cpus, runs: runs.clone(), kernels: Vec::new() };
         for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
-            let measurer = Measurer { options, paths: &paths, kernel, allowed: &allowed, cpus };
+            let names = symbols::names(kernel, &paths)?;
+            let watcher = watcher(options, kernel, &names, &paths);
+            let measurer = Measurer { watcher, allowed: &allowed, cpus, ops };
             let shown = measurer.measure(&runs, &mut signals, true, &unsure)?;
             measured.kernels.push(Column { kernel: kernel.name(), shown });
         }
@@ -202,9 +205,14 @@ fn held(options: &Lines, paths: &Tree, runs: &[Run], allowed: &Allowed, signals:
     let (file, all) = (gate::file(paths.root()), cases(paths)?);
     let mut bounds = Bounds::read(&file)?;
     let kernel = &options.machine.kernel;
-    let shown =
-        Measurer { options, paths, kernel, allowed, cpus }
-            .measure(runs, signals, false, &|run, shown| options.update || bounds.suspects(run, shown))?;
+    let names = symbols::names(kernel, paths)?;
+    let watcher = watcher(options, kernel, &names, paths);
+    let shown = Measurer { watcher, allowed, cpus, ops: options.ops.unwrap_or(OPS) }.measure(
+        runs,
+        signals,
+        false,
+        &|run, shown| options.update || bounds.suspects(run, shown),
+    )?;
     let shares = shown.iter().filter(|shown| !shown.shared.is_empty()).count();
     let said = format!("{} cases and forms, {shares} share lines", runs.len());
     if options.update {
@@ -258,27 +266,31 @@ fn chosen(all: &[Run], names: &[String]) -> Result<Vec<Run>> {
     Ok(all.iter().filter(wanted).cloned().collect())
 }
 
-pub struct Measurer<'a> {
-    pub options: &'a Lines,
-    pub paths: &'a Tree,
-    pub kernel: &'a Kernel,
-    pub allowed: &'a Allowed,
-    pub cpus: u32,
+fn watcher<'a>(options: &'a Lines, kernel: &'a Kernel, names: &'a Names, paths: &'a Tree) -> Watcher<'a> {
+    Watcher { options: &options.machine, kernel, names, paths, limit: LIMIT }
+}
+
+/// Measures on one kernel.
+struct Measurer<'a> {
+    watcher: Watcher<'a>,
+    allowed: &'a Allowed,
+    cpus: u32,
+    /// Operations of each task.
+    ops: u64,
 }
 
 impl Measurer<'_> {
-    pub fn measure(
+    fn measure(
         &self,
         runs: &[Run],
         signals: &mut Signals,
         count: bool,
         suspect: &dyn Fn(&Run, &Shown) -> bool,
     ) -> Result<Vec<Shown>> {
-        let names = &symbols::names(self.kernel, self.paths)?;
         let progress = progress_bar((1 + u64::from(count)) * runs.len() as u64);
         let all: Vec<&Run> = runs.iter().collect();
         let began = Instant::now();
-        let mut shown = self.look(&all, names, signals, &progress)?;
+        let mut shown = self.look(&all, signals, &progress)?;
         self.phase(&progress, "lines", began);
         let began = Instant::now();
         for _ in 0..LOOKS {
@@ -287,7 +299,7 @@ impl Measurer<'_> {
                 .collect();
             let again: Vec<&Run> = places.iter().filter_map(|&at| runs.get(at)).collect();
             progress.inc_length(again.len() as u64);
-            for (at, again) in places.into_iter().zip(self.look(&again, names, signals, &progress)?) {
+            for (at, again) in places.into_iter().zip(self.look(&again, signals, &progress)?) {
                 shown.get_mut(at).into_iter().for_each(|first| first.confirm(&again));
             }
         }
@@ -309,34 +321,26 @@ impl Measurer<'_> {
     /// Where people see no bar, a line a phase.
     fn phase(&self, progress: &ProgressBar, what: &str, began: Instant) {
         if progress.is_hidden() {
-            note!("calls: {}: {what}: {:.0} s", self.kernel.name(), began.elapsed().as_secs_f64());
+            note!("calls: {}: {what}: {:.0} s", self.watcher.kernel.name(), began.elapsed().as_secs_f64());
         }
     }
 
     fn commands(&self, runs: &[&Run], cpus: u32) -> Vec<Command> {
-        let ops = self.options.ops.unwrap_or(OPS);
         runs.iter()
             .map(|run| Command {
-                line: format!("calls run {} {} {cpus} {ops}", run.case, run.form),
+                line: format!("calls run {} {} {cpus} {}", run.case, run.form, self.ops),
                 huge_pages: false,
             })
             .collect()
     }
 
     /// One window of each.
-    fn look(
-        &self,
-        runs: &[&Run],
-        names: &Names,
-        signals: &mut Signals,
-        progress: &ProgressBar,
-    ) -> Result<Vec<Shown>> {
-        let &Measurer { options, paths, kernel, cpus, .. } = self;
-        let watcher = Watcher { options: &options.machine, kernel, names, paths, limit: LIMIT };
-        self.batches(runs, cpus, progress, &mut |commands, begun| {
-            let watched = watcher.watch(cpus, commands, signals, begun)?;
+    fn look(&self, runs: &[&Run], signals: &mut Signals, progress: &ProgressBar) -> Result<Vec<Shown>> {
+        let Measurer { watcher, allowed, cpus, .. } = self;
+        self.batches(runs, *cpus, progress, &mut |commands, begun| {
+            let watched = watcher.watch(*cpus, commands, signals, begun)?;
             let shown = |watched: Watched| match watched {
-                Ok((ops, window)) => Shown::of(&window, ops, names, self.allowed),
+                Ok((ops, window)) => Shown::of(&window, ops, watcher.names, allowed),
                 Err(why) => Shown { failed: Some(why), ..Shown::default() },
             };
             Ok(watched.into_iter().map(shown).collect())
@@ -350,15 +354,15 @@ impl Measurer<'_> {
         signals: &mut Signals,
         progress: &ProgressBar,
     ) -> Result<Vec<Option<f64>>> {
-        let &Measurer { options, paths, kernel, .. } = self;
+        let Watcher { options, kernel, paths, .. } = self.watcher;
         self.batches(runs, 1, progress, &mut |commands, begun| {
             let folder = tempfile::tempdir_in(paths.cache("run")?)?;
             let out = folder.path().join("counts.json");
-            let mut machine = boot::machine(1, options.machine.memory, Accel::Tcg, "max");
+            let mut machine = boot::machine(1, options.memory, Accel::Tcg, "max");
             machine.deterministic = true;
             let plugin = darter_measure::instructions_plugin(&paths.lines_plugin(), &out, false);
             machine.extra = vec!["-plugin".into(), plugin];
-            let mut words = append(kernel, &options.machine.append);
+            let mut words = append(kernel, &options.append);
             words.push(symbols::COUNTED_APPEND.into());
             let boot =
                 Boot { paths, kernel, machine, append: words, settle: 0.5, limit: LIMIT, undisturbed: true };
@@ -399,7 +403,12 @@ impl Measurer<'_> {
                 begun.set(begun.get().max(number + 1));
                 progress.inc(1);
                 if let Some(run) = part.get(number) {
-                    progress.set_message(format!("{}: {} {}", self.kernel.name(), run.case, run.form));
+                    progress.set_message(format!(
+                        "{}: {} {}",
+                        self.watcher.kernel.name(),
+                        run.case,
+                        run.form
+                    ));
                 }
             };
             let got = watch(&commands, &tell)?;
@@ -409,7 +418,7 @@ impl Measurer<'_> {
                 all.push(T::default());
             }
             if progress.is_hidden() && runs.len() > BATCH {
-                note!("calls: {}: {} of {}", self.kernel.name(), all.len(), runs.len());
+                note!("calls: {}: {} of {}", self.watcher.kernel.name(), all.len(), runs.len());
             }
         }
         Ok(all)

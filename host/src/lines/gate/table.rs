@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use crate::lines;
+
 const HEAD: &str = "\
 # What each benchmark costs on Darter; read by `darter lines --gate`, written by `darter lines --gate --update`.
 #
@@ -83,15 +85,11 @@ pub fn allowed_file(root: &Path) -> PathBuf {
 impl Table {
     /// An empty one if the file is not there.
     pub fn read(file: &Path) -> Result<Table> {
-        match std::fs::read_to_string(file) {
-            Ok(text) => toml::from_str(&text).with_context(|| file.display().to_string()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Table::default()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
-        }
+        lines::read(file)
     }
 
     pub fn write(&self, file: &Path) -> Result<()> {
-        std::fs::write(file, self.text()).with_context(|| format!("cannot write {}", file.display()))
+        lines::write(file, &self.text())
     }
 
     fn text(&self) -> String {

@@ -13,6 +13,12 @@ use crate::fs::vfs::seals;
 use crate::memory::user::UserPtr;
 use crate::process::pidfd::PidFile;
 use alloc::sync::Arc;
+use linux_raw_sys::general::{
+    F_ADD_SEALS, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_RW_HINT, F_GET_SEALS, F_GETFD, F_GETFL,
+    F_GETLK, F_GETOWN, F_GETOWN_EX, F_GETOWNER_UIDS, F_GETPIPE_SZ, F_GETSIG, F_OFD_GETLK, F_OFD_SETLK,
+    F_OFD_SETLKW, F_SEAL_SEAL, F_SET_RW_HINT, F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETOWN_EX,
+    F_SETPIPE_SZ, F_SETSIG,
+};
 
 pub fn sys_close(fd: i32) -> Result<usize> {
     caller::files().close(fd).map(|()| 0)
@@ -71,35 +77,8 @@ pub fn sys_dup3(old: i32, new: i32, flags: u32) -> Result<usize> {
     Ok(new as usize)
 }
 
-const F_DUPFD: u32 = 0;
-const F_GETFD: u32 = 1;
-const F_SETFD: u32 = 2;
-const F_GETFL: u32 = 3;
-const F_SETFL: u32 = 4;
-const F_GETLK: u32 = 5;
-const F_SETLK: u32 = 6;
-const F_SETLKW: u32 = 7;
-const F_SETOWN: u32 = 8;
-const F_GETOWN: u32 = 9;
-const F_SETSIG: u32 = 10;
-const F_GETSIG: u32 = 11;
-const F_SETOWN_EX: u32 = 15;
-const F_GETOWN_EX: u32 = 16;
-const F_GETOWNER_UIDS: u32 = 17;
-const F_OFD_GETLK: u32 = 36;
-const F_OFD_SETLK: u32 = 37;
-const F_OFD_SETLKW: u32 = 38;
-const F_DUPFD_QUERY: u32 = 1027;
-const F_DUPFD_CLOEXEC: u32 = 1030;
-const F_SETPIPE_SZ: u32 = 1031;
-const F_GETPIPE_SZ: u32 = 1032;
-const F_ADD_SEALS: u32 = 1033;
-const F_GET_SEALS: u32 = 1034;
-const F_GET_RW_HINT: u32 = 1035;
-const F_SET_RW_HINT: u32 = 1036;
 /// The last hint (RWH_WRITE_LIFE_EXTREME).
 const WRITE_HINTS: u8 = 5;
-const F_SEAL_SEAL: usize = 1;
 
 pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
     let files = caller::files();
@@ -147,7 +126,7 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
         F_GET_SEALS => match file.inode().ops.seals() {
             Some(seals) => Ok(seals.get() as usize),
             // What was not made to be sealed is sealed against that.
-            None if file.object().is_some() => Ok(F_SEAL_SEAL),
+            None if file.object().is_some() => Ok(F_SEAL_SEAL as usize),
             None => Err(EINVAL),
         },
         F_GET_RW_HINT => {

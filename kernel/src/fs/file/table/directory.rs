@@ -17,9 +17,8 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{try_arc, try_box};
 
 use super::chunk::{CHUNK, Chunk, copy_bits, next_bit, set_bit};
-use super::image::{Found, Slot, search_slots};
+use super::image::{Found, Slot, Wanted, search_slots};
 use crate::errno::{EMFILE, Result};
-use crate::fs::file::File;
 
 /// Chunks of a group.
 const CHUNKS: usize = 1024;
@@ -240,12 +239,7 @@ impl Directory {
     }
 
     /// As [`Image::search`](super::image::Image::search), in the next chunk.
-    pub fn search(
-        &self,
-        from: usize,
-        wanted: impl Fn(&Slot, &File) -> bool,
-        read: &RcuRead,
-    ) -> Option<Found> {
+    pub fn search(&self, from: usize, wanted: impl Wanted, read: &RcuRead) -> Option<Found> {
         let (at, chunk) = self.next_chunk(from, read)?;
         let found = search_slots(&chunk.slots, from, at, wanted, read);
         Some(found.map_or(Found::NotBefore(at + CHUNK), Found::At))

@@ -77,6 +77,11 @@ pub enum Found {
     NotBefore(usize),
 }
 
+/// What a search asks of a place and its file.
+pub trait Wanted: Fn(&Slot, &File) -> bool {}
+
+impl<T: Fn(&Slot, &File) -> bool> Wanted for T {}
+
 /// The first place at or after `from` that has a file and is `wanted`, in `slots`, the first of which is place `start`.
 #[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
@@ -84,7 +89,7 @@ pub fn search_slots(
     slots: &[Slot],
     from: usize,
     start: usize,
-    wanted: impl Fn(&Slot, &File) -> bool,
+    wanted: impl Wanted,
     read: &RcuRead,
 ) -> Option<usize> {
     let from = from.saturating_sub(start);
@@ -149,12 +154,7 @@ impl Image {
     }
 
     /// Looks for the first place at or after `from` that has a file and is `wanted`, as far as one array goes.
-    pub fn search(
-        &self,
-        from: usize,
-        wanted: impl Fn(&Slot, &File) -> bool,
-        read: &RcuRead,
-    ) -> Option<Found> {
+    pub fn search(&self, from: usize, wanted: impl Wanted, read: &RcuRead) -> Option<Found> {
         match search_slots(&self.first, from, 0, &wanted, read) {
             Some(at) => Some(Found::At(at)),
             None => self.rest.as_ref()?.search(from.max(CHUNK), &wanted, read),

@@ -67,6 +67,10 @@ impl Event {
 }
 
 impl FileOps for Event {
+    fn takes_spliced(&self) -> bool {
+        false
+    }
+
     fn splices(&self) -> bool {
         false
     }

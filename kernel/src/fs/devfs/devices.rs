@@ -79,7 +79,6 @@ impl FileOps for Memory {
     fn write(&self, _: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
         match self {
             Memory::Null | Memory::Zero => Ok(from.skip()),
-            Memory::Full if from.left() == 0 => Ok(0),
             Memory::Full => Err(ENOSPC),
             Memory::Random | Memory::Urandom => {
                 random::stir(from)?;
@@ -98,6 +97,14 @@ impl FileOps for Memory {
 
     fn splices(&self) -> bool {
         !matches!(self, Memory::Null | Memory::Log)
+    }
+
+    fn takes_spliced(&self) -> bool {
+        !matches!(self, Memory::Full | Memory::Log)
+    }
+
+    fn takes_flags(&self, writing: bool) -> bool {
+        !(writing && matches!(self, Memory::Full))
     }
 
     fn seeks(&self) -> bool {

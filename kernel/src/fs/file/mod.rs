@@ -52,7 +52,7 @@ use vm::ObjectRef;
 lock_class! { static POSITION: LockClass = ("file position", level::FilePosition); }
 
 /// No place of a file is past what a signed offset can name.
-fn check_end(at: u64, len: usize) -> Result<()> {
+pub fn check_range(at: u64, len: usize) -> Result<()> {
     match at.checked_add(len as u64) {
         Some(end) if i64::try_from(end).is_ok() => Ok(()),
         _ => Err(EINVAL),
@@ -300,11 +300,18 @@ impl File {
         if self.ops().takes_places() { Ok(()) } else { Err(ESPIPE) }
     }
 
+    /// EINVAL: a transfer of `len` bytes at a place, or where the file stands, would end past all offsets.
+    pub fn check_range(&self, at: Option<u64>, len: usize) -> Result {
+        let own = || if self.ops().seeks() { *self.position.lock() } else { 0 };
+        check_range(at.unwrap_or_else(own), len)
+    }
+
     pub fn read(&self, out: &mut Output<'_>) -> Result<usize> {
         self.may_read()?;
         let n = if self.ops().seeks() {
             let mut position = self.position.lock();
             let (position, order) = position.split();
+            check_range(*position, out.left())?;
             let n = self.ops().read(self, *position, out, order.reborrow())?;
             *position = position.saturating_add(n as u64);
             n
@@ -318,7 +325,7 @@ impl File {
     pub fn read_at(&self, at: u64, out: &mut Output<'_>) -> Result<usize> {
         self.check_seeks()?;
         self.may_read()?;
-        check_end(at, out.left())?;
+        check_range(at, out.left())?;
         let n = self.ops().read(self, at, out, Held::clean().lower())?;
         self.touch();
         Ok(n)
@@ -337,6 +344,7 @@ impl File {
         }
         let mut position = self.position.lock();
         let (position, order) = position.split();
+        check_range(*position, from.left())?;
         if appends {
             let (n, end) = regular::append(self, from, order.reborrow())?;
             // To write nothing is not to go to the end.
@@ -359,7 +367,7 @@ impl File {
     pub fn write_at_or_append(&self, at: u64, from: &mut Input<'_>, appends: bool) -> Result<usize> {
         self.check_seeks()?;
         self.may_write()?;
-        check_end(at, from.left())?;
+        check_range(at, from.left())?;
         if appends {
             // As Linux does, against POSIX: O_APPEND wins over the offset.
             return Ok(regular::append(self, from, Held::clean().lower())?.0);

@@ -48,6 +48,11 @@ pub trait FileOps: Send + Sync + Any {
         true
     }
 
+    /// Do splice and sendfile put bytes into it? On Linux not into what is written in one way alone.
+    fn takes_spliced(&self) -> bool {
+        self.can_write()
+    }
+
     /// Does it take flags of preadv2 and pwritev2 beyond RWF_HIPRI? On Linux what is read or written
     /// a segment at a time does not.
     fn takes_flags(&self, _writing: bool) -> bool {

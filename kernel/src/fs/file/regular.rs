@@ -141,6 +141,10 @@ impl FileOps for Directory {
         Err(EISDIR)
     }
 
+    fn splices(&self) -> bool {
+        false
+    }
+
     fn takes_flags(&self, _: bool) -> bool {
         false
     }

@@ -180,6 +180,7 @@ fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
         };
         let mut input = Input::kernel(part.get(..n).unwrap_or(&[]));
         let written = match to.at {
+            _ if !to.file.ops().takes_spliced() => Err(EINVAL),
             Some(at) => to.file.write_at(at, &mut input),
             None => to.file.write(&mut input),
         };
@@ -272,6 +273,9 @@ pub fn sys_copy_file_range(
     }
     if !from.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {
         return Err(EBADF);
+    }
+    if from.inode().device != to.inode().device {
+        return Err(EXDEV);
     }
     if [in_at, out_at].into_iter().flatten().any(|at| at.cast_unsigned().checked_add(len as u64).is_none()) {
         return Err(EOVERFLOW);

@@ -21,8 +21,9 @@ use sync::TryVec;
 
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output, Segment};
+use crate::fs::file::check_range;
 use crate::fs::{File, OpenFlags, caller};
-use crate::memory::user::{UserPtr, UserSlice};
+use crate::memory::user::UserSlice;
 
 /// Most that one call moves, as on Linux.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
@@ -48,17 +49,34 @@ fn source_and_target(from: i32, to: i32) -> Result<(Arc<File>, Arc<File>)> {
     Ok((from, to))
 }
 
-/// A place in a file that the program keeps; without a pointer to it, the file's own position counts.
-fn kept_position(pointer: UserPtr<i64>) -> Result<Option<u64>> {
-    match pointer.non_null() {
-        Some(pointer) => Ok(Some(u64::try_from(pointer.read()?).map_err(|_| EINVAL)?)),
-        None => Ok(None),
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+}
+
+impl Way {
+    /// EBADF: `file` is not open for it; EINVAL: a file of its kind has nothing to read or write.
+    fn check(self, file: &File) -> Result {
+        if self == Way::Read { file.check_reads() } else { file.check_writes() }
     }
 }
 
-/// The segment of a plain read or write; EFAULT if it reaches out of user space.
-fn segment(addr: usize, len: usize) -> Result<Segment> {
-    UserSlice::new(addr, len).check()?;
+/// The segment of a plain read or write, at a place or at the file's own.
+///
+/// # Errors
+/// EFAULT: it reaches out of user space; EINVAL: the range ends past all offsets. What is wrong with the file is told before.
+fn segment(file: &File, way: Way, addr: usize, len: usize, at: Option<u64>) -> Result<Segment> {
+    let in_memory = UserSlice::new(addr, len).check();
+    let in_file = || at.map_or(Ok(()), |at| check_range(at, len));
+    if let Err(error) = in_memory.and_then(|_| in_file()) {
+        if at.is_some() {
+            file.check_seeks()?;
+        }
+        way.check(file)?;
+        return Err(error);
+    }
     Ok(Segment { addr, len: len.min(TRANSFER_MAX) })
 }
 
@@ -102,27 +120,27 @@ fn words(bytes: &[u8; 16]) -> (usize, usize) {
 
 pub fn sys_read(fd: i32, addr: usize, len: usize) -> Result<usize> {
     let file = file(fd)?;
-    let segment = [segment(addr, len)?];
+    let segment = [segment(&file, Way::Read, addr, len, None)?];
     file.read(&mut Output::user(&segment))
 }
 
 pub fn sys_write(fd: i32, addr: usize, len: usize) -> Result<usize> {
     let file = file(fd)?;
-    let segment = [segment(addr, len)?];
+    let segment = [segment(&file, Way::Write, addr, len, None)?];
     file.write(&mut Input::user(&segment))
 }
 
 pub fn sys_pread64(fd: i32, addr: usize, len: usize, at: i64) -> Result<usize> {
     let at = offset(at)?;
     let file = file(fd)?;
-    let segment = [segment(addr, len)?];
+    let segment = [segment(&file, Way::Read, addr, len, Some(at))?];
     file.read_at(at, &mut Output::user(&segment))
 }
 
 pub fn sys_pwrite64(fd: i32, addr: usize, len: usize, at: i64) -> Result<usize> {
     let at = offset(at)?;
     let file = file(fd)?;
-    let segment = [segment(addr, len)?];
+    let segment = [segment(&file, Way::Write, addr, len, Some(at))?];
     file.write_at(at, &mut Input::user(&segment))
 }
 
@@ -141,12 +159,13 @@ const NO_APPEND: u32 = 32;
 /// RWF_NOWAIT.
 const NO_WAIT: u32 = 8;
 
-/// May a transfer to or from this file have these flags?
-fn check_flags(file: &File, writing: bool, flags: u32) -> Result {
+/// May a transfer of `len` bytes to or from this file, at a place or at its own, have these flags? Before them the place is looked at.
+fn check_flags(file: &File, way: Way, at: Option<u64>, len: usize, flags: u32) -> Result {
     if flags == 0 {
         return Ok(());
     }
-    let refused = flags & !HIGH_PRIORITY != 0 && !file.ops().takes_flags(writing);
+    file.check_range(at, len)?;
+    let refused = flags & !HIGH_PRIORITY != 0 && !file.ops().takes_flags(way == Way::Write);
     if refused || flags & !(HIGH_PRIORITY | WRITE_THROUGH | APPEND | NO_APPEND | NO_WAIT) != 0 {
         return Err(EOPNOTSUPP);
     }
@@ -168,13 +187,13 @@ fn read_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) 
     if at.is_some() {
         file.check_seeks()?;
     }
-    file.check_reads()?;
+    Way::Read.check(&file)?;
     let segments = segments(addr, count)?;
     if is_empty(&segments) {
         return Ok(0);
     }
-    check_flags(&file, false, flags)?;
     let mut out = Output::user(&segments);
+    check_flags(&file, Way::Read, at, out.left(), flags)?;
     out.nowait = flags & NO_WAIT != 0;
     match at {
         Some(at) => file.read_at(at, &mut out),
@@ -189,13 +208,13 @@ fn write_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32)
     if at.is_some() {
         file.check_seeks()?;
     }
-    file.check_writes()?;
+    Way::Write.check(&file)?;
     let segments = segments(addr, count)?;
     if is_empty(&segments) {
         return Ok(0);
     }
-    check_flags(&file, true, flags)?;
     let mut from = Input::user(&segments);
+    check_flags(&file, Way::Write, at, from.left(), flags)?;
     from.nowait = flags & NO_WAIT != 0;
     match at {
         Some(at) => file.write_at_or_append(at, &mut from, appends(&file, flags)),

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use sync::TryVec;
 
-use super::{file, kept_position, segments, source_and_target};
+use super::{file, opened, segments, source_and_target};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::file::buffer::{Input, Output, Segment};
@@ -22,25 +22,37 @@ const CHUNK: usize = 64 << 10;
 /// Most that vmsplice takes at once: as much as a pipe of an ordinary user holds.
 const GATHERED: usize = 1 << 20;
 
-/// A position given by the program.
+/// A place in a file that the program may have given.
 struct Position {
     pointer: UserPtr<i64>,
-    at: Option<u64>,
+    given: Option<i64>,
 }
 
-fn position(address: usize, pipe: bool) -> Result<Position> {
-    let pointer = UserPtr::new(address);
-    if address != 0 && pipe {
-        return Err(ESPIPE);
+impl Position {
+    fn read(address: usize) -> Result<Position> {
+        let pointer = UserPtr::<i64>::new(address);
+        Ok(Position { pointer, given: pointer.non_null().map(UserPtr::read).transpose()? })
     }
-    Ok(Position { pointer, at: kept_position(pointer)? })
-}
 
-fn advance(position: &Position, n: usize) -> Result {
-    if let Some(at) = position.at {
-        position.pointer.write(&at.saturating_add(n as u64).cast_signed())?;
+    /// Where `len` bytes go in a file that is no pipe.
+    ///
+    /// # Errors
+    /// EINVAL: the file has no places, or the range none of its own.
+    fn check(&self, file: &File, len: usize) -> Result<Option<u64>> {
+        if self.given.is_some() && !file.ops().takes_places() {
+            return Err(EINVAL);
+        }
+        let at = self.given.map(|at| u64::try_from(at).map_err(|_| EINVAL)).transpose()?;
+        file.check_range(at, len)?;
+        Ok(at)
     }
-    Ok(())
+
+    fn advance(&self, n: usize) -> Result {
+        if let Some(at) = self.given {
+            self.pointer.write(&at.saturating_add_unsigned(n as u64))?;
+        }
+        Ok(())
+    }
 }
 
 fn buffer(len: usize) -> Result<Vec<u8>> {
@@ -63,12 +75,13 @@ pub fn sys_splice(
     if len == 0 {
         return Ok(0);
     }
-    let (from, to) = (file(in_fd)?, file(out_fd)?);
+    let (from, to) = (opened(in_fd)?, opened(out_fd)?);
     let (source, target) = (from.downcast::<End>(), to.downcast::<End>());
     // A place in a pipe is told before what the descriptors are open for.
     if source.is_some() && in_offset != 0 || target.is_some() && out_offset != 0 {
         return Err(ESPIPE);
     }
+    let (out_position, in_position) = (Position::read(out_offset)?, Position::read(in_offset)?);
     if !from.flags().reads() || !to.flags().writes() {
         return Err(EBADF);
     }
@@ -83,7 +96,11 @@ pub fn sys_splice(
     if to.flags().contains(OpenFlags::APPEND) && target.is_none() {
         return Err(EINVAL);
     }
-    let (in_at, out_at) = (position(in_offset, source.is_some())?, position(out_offset, target.is_some())?);
+    let in_at = if source.is_none() { in_position.check(&from, len)? } else { None };
+    let out_at = if target.is_none() { out_position.check(&to, len)? } else { None };
+    if target.is_none() && !to.ops().takes_spliced() {
+        return Err(EINVAL);
+    }
     let wait = flags & NONBLOCK == 0;
     // No more is taken than there is room for: what has left one pipe must arrive.
     let room = match target {
@@ -93,7 +110,7 @@ pub fn sys_splice(
     let mut buffer = buffer(len.min(room))?;
     let n = {
         let mut out = Output::kernel(&mut buffer);
-        match (source, in_at.at) {
+        match (source, in_at) {
             (Some(end), _) => end.pipe.read(&mut out, (wait && !from.nonblocking()).then_some(&from))?,
             (None, _) if !from.ops().splices() => return Err(EINVAL),
             (None, Some(at)) => from.read_at(at, &mut out)?,
@@ -101,13 +118,13 @@ pub fn sys_splice(
         }
     };
     let mut data = Input::kernel(buffer.get(..n).unwrap_or(&[]));
-    let written = match (target, out_at.at) {
+    let written = match (target, out_at) {
         (Some(end), _) => end.pipe.write(&mut data, Some(&to))?,
         (None, Some(at)) => to.write_at(at, &mut data)?,
         (None, None) => to.write(&mut data)?,
     };
-    advance(&in_at, n)?;
-    advance(&out_at, written)?;
+    in_position.advance(n)?;
+    out_position.advance(written)?;
     Ok(written)
 }
 

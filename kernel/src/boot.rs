@@ -54,6 +54,9 @@ fn finish_boot(_: usize) {
     #[cfg(feature = "lockdep")]
     crate::audit::plant(arch::command_line());
     fs::init(&FILE_SYSTEMS, arch::initramfs());
+    if let Err(errno) = process::signal::errand::start() {
+        panic!("no memory for the thread that sends signals: {errno:?}");
+    }
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");
     }

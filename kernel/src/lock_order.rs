@@ -204,6 +204,10 @@ sync::lock_order! {
     level ProcessThreads;
     /// A queue of signals, a process's or a thread's.
     level PendingSignals;
+    /// When something happened to each signal in a process of many threads.
+    level SignalMarks;
+    /// What senders of signals leave to a thread of the kernel's.
+    level SignalErrands;
     /// The signalfds that wait for a process's signals.
     level SignalfdListeners;
     /// A process's space.

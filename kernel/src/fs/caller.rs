@@ -208,7 +208,7 @@ pub fn take_signal(set: u64) -> Option<SignalRecord> {
 /// The signals that wait for the running thread or its process.
 pub fn pending_signals() -> u64 {
     let thread = current();
-    thread.pending.set() | thread.process.signals.pending()
+    thread.pending_signals() | thread.process.signals.pending()
 }
 
 /// The signal files that the running process has looked at.

@@ -195,6 +195,7 @@ struct Parts {
 fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Result {
     let process = &thread.process;
     if request.has(abi::CLONE_THREAD) {
+        process.expect_thread()?;
         if !process.signals.admit(|| {
             let added = process.threads.lock().try_push(thread.clone());
             if added.is_ok() {

@@ -73,7 +73,6 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
-use sync::level::Held;
 use sync::protocol::mask::Mask;
 use sync::rcu::{RcuArc, RcuHead};
 use sync::{SpinLock, lock_class};
@@ -264,25 +263,9 @@ impl Process {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// The first thread for which `test` holds, which is asked under the lock of the list.
-    pub fn find_thread(&self, mut test: impl FnMut(&Thread) -> bool) -> Option<Arc<Thread>> {
-        self.threads.lock().iter().find(|thread| test(thread)).cloned()
-    }
-
     /// Calls `f` for each thread, under the lock of the list.
     pub fn for_each_thread(&self, mut f: impl FnMut(&Arc<Thread>)) {
         self.threads.lock().iter().for_each(&mut f);
-    }
-
-    /// As `for_each_thread`, under the process's signals: `f` gets what the lock of a thread's own signals takes.
-    pub fn for_each_thread_in(
-        &self,
-        held: &mut Held<'_, level::ProcessSignals>,
-        mut f: impl FnMut(&Arc<Thread>, &mut Held<'_, level::ProcessThreads>),
-    ) {
-        let mut threads = self.threads.lock_in(held);
-        let (threads, held) = threads.split();
-        threads.iter().for_each(|thread| f(thread, held));
     }
 
     pub fn is_zombie(&self) -> bool {

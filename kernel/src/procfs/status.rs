@@ -186,7 +186,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
     let limit = process.limits.soft(RLIMIT_SIGPENDING);
     put!(out, "Threads:\t{}\nSigQ:\t{signals}/{limit}\n", process.thread_count());
     let (ignored, caught) = actions(process);
-    let own = thread.pending.set();
+    let own = thread.pending_signals();
     put!(out, "SigPnd:\t{own:016x}\nShdPnd:\t{:016x}\n", process.signals.pending());
     put!(out, "SigBlk:\t{:016x}\n", thread.blocked.get());
     put!(out, "SigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n");

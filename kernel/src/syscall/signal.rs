@@ -64,7 +64,7 @@ pub fn sys_rt_sigpending(to: usize, size: usize) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let thread = process::current();
-    let set = thread.pending.set() | thread.process.signals.pending();
+    let set = thread.pending_signals() | thread.process.signals.pending();
     let waiting = set & thread.blocked.get();
     crate::memory::user::UserSlice::new(to, size).write(&waiting.to_ne_bytes()[..size])?;
     Ok(0)

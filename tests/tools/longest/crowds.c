@@ -187,6 +187,46 @@ static void signal_threads(void)
 	kill(getpid(), SIGCONT);
 }
 
+/* All block it, and who sends it, a timer, may not rest. Then all stop and go on. */
+static void signal_crowd(void)
+{
+	static int word;
+	timer_t timer;
+	all_blocked();
+	threads(sleeper, &word);
+	timer_create(CLOCK_MONOTONIC, &(struct sigevent){ .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 }, &timer);
+	timer_settime(timer, 0, &(struct itimerspec){ { 0, 0 }, { 0, 1000000 } }, 0);
+	usleep(10000);
+	pid_t pid = fork();
+	if (pid == 0) {
+		kill(getppid(), SIGSTOP);
+		usleep(100000);
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	waitpid(pid, 0, 0);
+}
+
+/* What all threads of a process have used, and what is set for all of them. */
+static void thread_sums(void)
+{
+	static int word;
+	static char buffer[65536];
+	struct rusage usage;
+	struct timespec now;
+	threads(sleeper, &word);
+	getrusage(RUSAGE_SELF, &usage);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	setpriority(PRIO_USER, getuid(), 5);
+	setpriority(PRIO_PGRP, 0, 6);
+	int fd = open("/proc/self/stat", O_RDONLY);
+	read(fd, buffer, sizeof buffer);
+	close(fd);
+	fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+	syscall(SYS_getdents64, fd, buffer, sizeof buffer);
+	close(fd);
+}
+
 /* As the header for futexes has them, which musl lacks. */
 struct link { struct link *next; };
 struct links { struct link first; long offset; struct link *pending; };
@@ -387,7 +427,7 @@ static void mounts(void)
 
 const struct call crowd_calls[] = {
 	CASE(closes), CASE(watch_pipe), CASE(watch_hangup), CASE(watch_event), CASE(watch_timer), CASE(signal_files), CASE(map_files), CASE(watch_drop), CASE(watch_epoll),
-	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(ignore_queued), CASE(wait_group), CASE(wait_crowd), CASE(leave_children), CASE(memory_out),
+	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(signal_crowd), CASE(thread_sums), CASE(ignore_queued), CASE(wait_group), CASE(wait_crowd), CASE(leave_children), CASE(memory_out),
 	CASE(deep_folder), CASE(long_links), CASE(robust),
 	{ 0, 0 },
 };

@@ -30,7 +30,7 @@ impl Registers {
             tid: thread.tid(),
             general: arch::core_registers(regs),
             extended: sched::copy_vector_registers()?,
-            pending: thread.pending.set(),
+            pending: thread.pending_signals(),
             blocked: thread.blocked.get(),
             usage: UsageSum::of_thread(thread, thread.task().times()),
         })

@@ -4,8 +4,8 @@ use super::children::{Among, PART};
 use super::search::Search;
 use crate::process::list::Look;
 use crate::process::{Pid, current_process};
-use crate::sched::{self, Sleep};
-use crate::testing::{Child, fork, in_process, thread, until};
+use crate::sched::{self, Sleep, WaitQueue};
+use crate::testing::{Child, fork, in_process, thread};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -17,18 +17,22 @@ const CHILDREN: usize = 12 * PART;
 /// A child, and what lets it go.
 struct Held {
     child: Child,
-    free: Arc<AtomicBool>,
+    free: Arc<(AtomicBool, WaitQueue)>,
 }
 
 fn hold() -> Held {
-    let free = Arc::new(AtomicBool::new(false));
+    let free = Arc::new((AtomicBool::new(false), WaitQueue::new()));
     let told = free.clone();
-    Held { child: fork(move || until(|| told.load(SeqCst))), free }
+    let is_free = move || {
+        let _ = told.1.wait_until(Sleep::Killable, None, || told.0.load(SeqCst).then_some(()));
+    };
+    Held { child: fork(is_free), free }
 }
 
 impl Held {
     fn let_go(self) {
-        self.free.store(true, SeqCst);
+        self.free.0.store(true, SeqCst);
+        self.free.1.wake_all();
         self.child.wait();
     }
 }

@@ -27,6 +27,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use intrusive_collections::LinkedListAtomicLink;
 use once_cell::race::OnceBox;
 use sync::heap::{try_box, try_box_slice};
 use sync::protocol::visit::{Begun, Visits};
@@ -123,8 +124,9 @@ pub struct Group {
     pub session: Arc<Session>,
     visits: Visits,
     lists: OnceBox<Box<[Locked]>>,
-    /// Signals that a thread made for that is about to send to it.
+    /// Signals that are left to be sent to it, and its place among such groups (`signal::errand`).
     pub to_send: AtomicU64,
+    pub errand: LinkedListAtomicLink,
     common: Locked,
     /// The next among those that are retained.
     next_retained: AtomicU32,
@@ -135,7 +137,12 @@ sync::rcu_object!(Group);
 
 /// What a fork knows of its caller's group at its beginning.
 #[derive(Clone, Copy)]
-pub struct ForkStart(Pid, Option<Begun>);
+pub struct ForkStart {
+    group: Pid,
+    begun: Option<Begun>,
+    /// What its process had been sent as one of its group by then (`signal::Crowd`).
+    sent: u64,
+}
 
 /// A fork by the running thread begins.
 ///
@@ -145,7 +152,8 @@ pub fn start_fork(maker: &Current) -> Result<ForkStart> {
     maker.sent_to_group.swap(0, AcqRel);
     let group = maker.process.group();
     let begun = ids::look_at_group(group, |group| group.visits.start());
-    if signal_pending() { Err(ERESTARTNOINTR) } else { Ok(ForkStart(group, begun)) }
+    let sent = maker.process.signals.crowd().map_or(0, |crowd| crowd.sent_now());
+    if signal_pending() { Err(ERESTARTNOINTR) } else { Ok(ForkStart { group, begun, sent }) }
 }
 
 /// `child`, which has not run yet, joins the group of its maker, the running thread's process, whose `children` the caller has locked: so it stays in its
@@ -155,12 +163,12 @@ pub fn start_fork(maker: &Current) -> Result<ForkStart> {
 /// None, unless the maker is in no group.
 pub fn join(child: &Arc<Process>, maker: &Current, _children: &mut Children, start: ForkStart) -> Result {
     let group = maker.process.group();
-    let begun = start.1.filter(|_| start.0 == group);
+    let begun = start.begun.filter(|_| start.group == group);
     ids::look_at_group(group, |found| {
         // A visitor may ask for them.
         child.group.store(group, Relaxed);
         child.session.store(found.session.id(), Relaxed);
-        found.add(child, maker, begun);
+        found.add(child, maker, begun, start.sent);
     })
     .ok_or(Errno::EAGAIN)
 }
@@ -180,6 +188,7 @@ impl Group {
             visits: Visits::new(),
             lists: OnceBox::new(),
             to_send: AtomicU64::new(0),
+            errand: LinkedListAtomicLink::new(),
             common: Locked::new(),
             next_retained: AtomicU32::new(NOBODY),
             rcu: RcuHead::new(),
@@ -200,7 +209,7 @@ impl Group {
         cpu.and_then(|cpu| self.own_lists().get(cpu as usize)).unwrap_or(&self.common)
     }
 
-    fn add(&self, child: &Arc<Process>, maker: &Current, begun: Option<Begun>) {
+    fn add(&self, child: &Arc<Process>, maker: &Current, begun: Option<Begun>, sent_before: u64) {
         let cpu = sync::cpu_id();
         let (list, number) = match self.own_lists().get(cpu as usize) {
             Some(list) => (list, FIRST_CPU.saturating_add(cpu)),
@@ -227,6 +236,9 @@ impl Group {
         child.member.list.store(number, Relaxed);
         // Who has visited the maker does not come by its child.
         let mut sent = maker.sent_to_group.load(Acquire);
+        if let Some(crowd) = maker.process.signals.crowd() {
+            sent |= crowd.sent_since(part.held(), sent_before);
+        }
         while sent != 0 {
             let signal = sent.trailing_zeros().saturating_add(1);
             sent &= sent.wrapping_sub(1);

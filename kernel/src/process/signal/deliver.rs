@@ -125,19 +125,19 @@ fn next(thread: &Current) -> Verdict {
 /// Takes the next signal that is not blocked, with what is to be done about it.
 fn take(thread: &Current, blocked: u64) -> Option<(Info, Action)> {
     let signals = &thread.process.signals;
-    let (own, shared) = (thread.pending.set() & !blocked, signals.shared.set() & !blocked);
+    let (own, shared) = (thread.pending_signals() & !blocked, signals.shared.set() & !blocked);
     if own | shared == 0 {
         return None;
     }
     let (mut info, mut action);
     if shared == 0 && own & STOPPING == 0 {
         // The thread's own affair.
-        info = thread.pending.take(&mut Held::clean(), blocked | STOPPING)?;
+        info = thread.pending.take(&mut Held::clean(), signals.crowd(), blocked | STOPPING)?;
         action = signals.action(info.signal)?;
     } else {
         let mut state = signals.state.lock();
-        let own = thread.pending.take(state.held(), blocked);
-        info = own.or_else(|| signals.shared.take(state.held(), blocked))?;
+        let own = thread.pending.take(state.held(), signals.crowd(), blocked);
+        info = own.or_else(|| signals.shared.take(state.held(), None, blocked))?;
         action = signals.action(info.signal)?;
         // SIGCONT finds a stop signal in a queue, or that it was taken.
         if STOPPING & bit(info.signal) != 0
@@ -167,7 +167,6 @@ fn stop(thread: &Current, signal: u32) -> bool {
         state.tell_continued = false;
         process.signals.continue_event.store(false, Ordering::Relaxed);
         process.signals.stop_event.store(signal, Ordering::Relaxed);
-        process.for_each_thread(|t| t.notify(false));
         (true, true)
     };
     let stopped = family::with_parent(process, |_, children, order| {
@@ -177,6 +176,7 @@ fn stop(thread: &Current, signal: u32) -> bool {
     });
     let (stopped, tells) = stopped.unwrap_or_default();
     if tells {
+        process.visit_threads(|t| t.notify(false));
         tell_parent(process, abi::CLD_STOPPED, signal as i32);
     }
     stopped

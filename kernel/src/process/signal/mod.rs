@@ -9,7 +9,9 @@
 #![deny(unsafe_code)]
 
 mod actions;
+mod crowd;
 pub mod deliver;
+pub mod errand;
 mod info;
 pub mod io;
 mod pending;
@@ -30,6 +32,7 @@ use sync::rcu::RcuArc;
 use sync::{AllocError, SpinLock, lock_class};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+pub use crowd::Crowd;
 pub use info::{Info, TimerSignal};
 pub use pending::{Allowance, Gone, Queue};
 pub use send::kernel as send_kernel;
@@ -158,6 +161,8 @@ pub struct Signals {
     continue_event: AtomicBool,
     /// Waiters on this process's signalfd files.
     pub listeners: Listeners,
+    /// Once it has many threads.
+    crowd: crowd::Place,
 }
 
 impl Signals {
@@ -173,6 +178,7 @@ impl Signals {
             stop_event: AtomicU32::new(0),
             continue_event: AtomicBool::new(false),
             listeners: Listeners::new(),
+            crowd: crowd::Place::new(),
         }
     }
 
@@ -266,7 +272,7 @@ impl Signals {
         let old = self.actions.load(&sync::rcu::read())?.set(signal, &to, order)?;
         if to.discards(signal) {
             self.shared.discard(order, bit(signal), &mut gone);
-            process.for_each_thread_in(order, |t, held| t.pending.discard(held, bit(signal), &mut gone));
+            self.discard_of_threads(&process, order, bit(signal), &mut gone);
         }
         Some((old, gone))
     }
@@ -378,8 +384,9 @@ impl Signals {
 
 /// Takes a signal of `set` that waits for the running thread or its process.
 pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
-    let own = thread.pending.take(&mut Held::clean(), !set);
-    let found = own.or_else(|| thread.process.signals.shared.take(&mut Held::clean(), !set));
+    let signals = &thread.process.signals;
+    let own = thread.pending.take(&mut Held::clean(), signals.crowd(), !set);
+    let found = own.or_else(|| signals.shared.take(&mut Held::clean(), None, !set));
     found.map(|mut info| {
         super::timer::posix::delivered(&mut info);
         info
@@ -410,15 +417,22 @@ pub fn wait_for(
 /// Threads that are told of a signal that waits for their process.
 const TOLD: u32 = 64;
 
-/// Tells threads of `process` that wait for one of `signals`, which wait for the whole process: not all of them, but whoever leaves [`wait_for`] while
-/// such a signal is left tells others.
-fn tell_waiting(process: &super::Process, signals: u64) {
-    let mut told = 0u32;
-    process.for_each_thread(|thread| {
-        if told < TOLD && thread.notify_waiting(signals) {
-            told = told.saturating_add(1);
+/// How many were told that a signal waits for the whole process. Not all are, but whoever leaves [`wait_for`] while such a signal is left tells others.
+#[derive(Default)]
+struct Told(u32);
+
+impl Told {
+    fn tell(&mut self, thread: &super::Thread, signals: u64) {
+        if self.0 < TOLD && thread.notify_waiting(signals) {
+            self.0 = self.0.saturating_add(1);
         }
-    });
+    }
+}
+
+/// Tells threads of `process` that wait for one of `signals`, which wait for the whole process. Gives way.
+fn tell_waiting(process: &super::Process, signals: u64) {
+    let mut told = Told::default();
+    process.visit_threads(|thread| told.tell(thread, signals));
 }
 
 #[cfg(test)]

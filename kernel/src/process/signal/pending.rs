@@ -7,13 +7,14 @@
 //! A process has a [`Queue`] of such a set, and each of its threads.
 #![deny(unsafe_code)]
 
-use super::{COUNT, Info, SYNCHRONOUS, TimerSignal, bit};
+use super::{COUNT, Crowd, Info, SYNCHRONOUS, TimerSignal, bit};
 use crate::account::{Charge, Kind};
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::process::Process;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use intrusive_collections::{LinkedList, LinkedListLink, intrusive_adapter};
 use linux_raw_sys::general as abi;
@@ -289,46 +290,69 @@ impl PendingSet {
 }
 
 /// A queue of signals with a lock of its own, which is taken under the process's signals or alone. Which signals wait can be seen without it.
+///
+/// Where a process has a [`Crowd`], what was thrown away of all its threads is still there until a thread's queue is locked next, and shown with it.
 pub struct Queue {
-    queued: SpinLock<PendingSet, level::PendingSignals>,
+    queued: SpinLock<Settled, level::PendingSignals>,
     /// The set of `queued`.
     waiting: Waiting,
 }
 
+/// The signals of a queue, and up to which mark of its crowd it is settled.
+struct Settled {
+    signals: PendingSet,
+    settled: u64,
+}
+
 impl Queue {
     pub fn new() -> Self {
-        Self { queued: SpinLock::new(PendingSet::new(), &PENDING), waiting: Waiting::new() }
+        let queued = Settled { signals: PendingSet::new(), settled: 0 };
+        Self { queued: SpinLock::new(queued, &PENDING), waiting: Waiting::new() }
     }
 
     fn change<R>(
         &self,
         held: &mut Held<'_, impl Before<level::PendingSignals>>,
+        crowd: Option<&Arc<Crowd>>,
         f: impl FnOnce(&mut PendingSet) -> R,
     ) -> R {
         let mut queued = self.queued.lock_in(held);
-        let result = f(&mut queued);
-        self.waiting.store(queued.set);
+        let (Settled { signals, settled }, order) = queued.split();
+        let gone = crowd.map(|crowd| crowd.settle(order, signals, settled));
+        let result = f(signals);
+        self.waiting.store(signals.set);
+        drop(queued);
+        if let Some(gone) = gone {
+            gone.drop_soon();
+        }
         result
+    }
+
+    /// The signals that wait in a thread's queue, without those that were thrown away.
+    pub(super) fn settled_set(&self, crowd: &Arc<Crowd>) -> u64 {
+        self.change(&mut Held::clean(), Some(crowd), |queued| queued.set)
     }
 
     /// As [`PendingSet::put`].
     pub(super) fn put(
         &self,
         held: &mut Held<'_, impl Before<level::PendingSignals>>,
+        crowd: Option<&Arc<Crowd>>,
         info: &Info,
         must_queue: bool,
         of: Allowance,
     ) -> Result {
-        self.change(held, |queued| queued.put(info, must_queue, of))
+        self.change(held, crowd, |queued| queued.put(info, must_queue, of))
     }
 
     /// As [`PendingSet::take`].
     pub(super) fn take(
         &self,
         held: &mut Held<'_, impl Before<level::PendingSignals>>,
+        crowd: Option<&Arc<Crowd>>,
         blocked: u64,
     ) -> Option<Info> {
-        self.change(held, |queued| queued.take(blocked))
+        self.change(held, crowd, |queued| queued.take(blocked))
     }
 
     /// As [`PendingSet::discard`]. Under the process's signals, so that none of `signals` comes meanwhile but from a thread for itself.
@@ -339,16 +363,16 @@ impl Queue {
         gone: &mut Gone,
     ) {
         if self.set() & signals != 0 {
-            self.change(held, |queued| queued.discard(signals, gone));
+            self.change(held, None, |queued| queued.discard(signals, gone));
         }
     }
 
     /// Nobody takes signals from it any more.
     pub fn end(&self) -> Gone {
-        self.change(&mut Held::clean(), PendingSet::take_many)
+        self.change(&mut Held::clean(), None, PendingSet::take_many)
     }
 
-    /// The signals that wait in it.
+    /// The signals that wait in it, and those of a crowd's that were thrown away and are still there.
     #[inline]
     pub fn set(&self) -> u64 {
         self.waiting.set()

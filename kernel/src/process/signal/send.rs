@@ -3,11 +3,11 @@
 
 use super::super::wait::Event;
 use super::super::{Capability, Current, Pid, Process, Thread, ids, session};
-use super::{Action, Allowance, Gone, Info, Run, STOPPING, State, bit};
+use super::{Action, Allowance, Gone, Info, Run, STOPPING, State, bit, errand};
 use crate::errno::{Errno, Result};
 use crate::fs::file::poll::Pace;
 use crate::lock_order as level;
-use crate::sched::{Work, spawn};
+use crate::sched::Work;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
@@ -81,30 +81,28 @@ fn queue_locked(
     if !is_seen(process, thread, &action, &info) {
         return Ok(false);
     }
-    let queue = thread.map_or(&process.signals.shared, |thread| &thread.pending);
-    queue.put(state.held(), &info, must_queue, Allowance::of(process))?;
+    let (queue, crowd) = match thread {
+        Some(thread) => (&thread.pending, process.signals.crowd()),
+        None => (&process.signals.shared, None),
+    };
+    queue.put(state.held(), crowd, &info, must_queue, Allowance::of(process))?;
     if info.signal == abi::SIGKILL {
-        if rests {
-            // Whichever thread takes it tells those that are made meanwhile.
-            drop(state);
-            process.visit_threads(|t| t.notify(true));
-        } else {
-            process.for_each_thread(|t| t.notify(true));
-            drop(state);
-        }
-        process.signals.wake_stopped();
-        return Ok(true);
-    }
-    if rests && thread.is_none() && process.thread_count() > MANY {
-        drop(state);
-        pass_on(process, this);
+        kill_threads(process, state, rests);
         return Ok(true);
     }
     mask::before_choice();
-    let taker = match thread {
-        Some(thread) => (!blocks(thread, this)).then(|| thread.clone()),
-        None => process.find_thread(|t| !blocks(t, this)),
+    let (taker, are_others) = match thread {
+        Some(thread) => ((!blocks(thread, this)).then(|| thread.clone()), false),
+        None => process.find_of_first(|t| !blocks(t, this)),
     };
+    if taker.is_none() && are_others {
+        drop(state);
+        match process.signals.crowd() {
+            Some(crowd) if !rests => errand::leave_to_tell(crowd, this),
+            _ => tell_threads(process, this),
+        }
+        return Ok(true);
+    }
     if let Some(taker) = taker {
         drop(state);
         taker.notify(fatal(&action, info.signal));
@@ -115,21 +113,38 @@ fn queue_locked(
         Some(thread) => {
             thread.notify_waiting(this);
         }
-        None => super::tell_waiting(process, this),
+        None => {
+            let mut told = super::Told::default();
+            process.for_each_thread(|t| told.tell(t, this));
+        }
     }
     drop(state);
     process.signals.listeners.wake(pace);
     Ok(true)
 }
 
-/// Threads that are asked for who takes a signal in one go, by a sender that may rest.
-const MANY: u32 = 256;
+/// SIGKILL waits for the process: all its threads are told.
+fn kill_threads(process: &Arc<Process>, state: SpinGuard<'_, State, level::ProcessSignals>, rests: bool) {
+    if rests {
+        // Whichever thread takes it tells those that are made meanwhile.
+        drop(state);
+        process.visit_threads(|t| t.notify(true));
+    } else if let (Some(crowd), (_, true)) = (process.signals.crowd(), process.find_of_first(|_| true)) {
+        drop(state);
+        errand::leave_to_tell(crowd, bit(abi::SIGKILL));
+    } else {
+        process.for_each_thread(|t| t.notify(true));
+        drop(state);
+    }
+    process.signals.wake_stopped();
+}
 
 fn blocks(thread: &Thread, signals: u64) -> bool {
     thread.blocked.get() & signals != 0
 }
 
-/// Will anybody come to see the signal? One that is blocked is queued even if it would be ignored: the program may change its mind, or sigwait.
+/// Will anybody come to see the signal? One that is blocked is queued even if it would be ignored: the program may change its mind, or sigwait. Of one for the
+/// whole process, the first thread decides, as on Linux.
 fn is_seen(process: &Process, thread: Option<&Arc<Thread>>, action: &Action, info: &Info) -> bool {
     // Whoever sends it, and to whichever thread; only its own faults end the first process.
     if process.pid() == 1 && action.is_default() && info.code <= 0 {
@@ -140,7 +155,7 @@ fn is_seen(process: &Process, thread: Option<&Arc<Thread>>, action: &Action, inf
     }
     match thread {
         Some(thread) => blocks(thread, bit(info.signal)),
-        None => process.find_thread(|t| !blocks(t, bit(info.signal))).is_none(),
+        None => process.threads.lock().first().is_some_and(|t| blocks(t, bit(info.signal))),
     }
 }
 
@@ -158,7 +173,8 @@ pub fn queue_own(thread: &Current, info: Info, must_queue: bool) -> Result<bool>
     if !is_seen(process, Some(thread), &action, &info) {
         return Ok(false);
     }
-    thread.pending.put(&mut Held::clean(), &info, must_queue, Allowance::of(process))?;
+    let crowd = process.signals.crowd();
+    thread.pending.put(&mut Held::clean(), crowd, &info, must_queue, Allowance::of(process))?;
     if blocks(thread, this) {
         process.signals.listeners.wake(&mut Pace::resting());
     } else {
@@ -171,9 +187,13 @@ pub fn queue_own(thread: &Current, info: Info, must_queue: bool) -> Result<bool>
 /// Finds who takes `signals`, which wait for the process: new ones, or such as the running thread has just come to block, and may have been told of. Gives
 /// way; no lock is held.
 pub(super) fn pass_on(process: &Arc<Process>, signals: u64) {
-    if process.thread_count() == 1 {
-        return;
+    if process.thread_count() > 1 {
+        tell_threads(process, signals);
     }
+}
+
+/// As `pass_on`, for whoever is no thread of the process.
+pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
     mask::before_choice();
     let is_fatal = |signal: &u32| process.signals.action(*signal).is_some_and(|a| fatal(&a, *signal));
     let mut left = signals;
@@ -205,7 +225,7 @@ fn cancel_opposite(
     let mut gone = Gone::default();
     if signal == abi::SIGCONT {
         process.signals.shared.discard(held, STOPPING, &mut gone);
-        process.for_each_thread_in(held, |t, held| t.pending.discard(held, STOPPING, &mut gone));
+        process.signals.discard_of_threads(process, held, STOPPING, &mut gone);
         if state.run == Run::Stopping {
             state.run = Run::Runs;
         }
@@ -220,7 +240,7 @@ fn cancel_opposite(
     } else {
         let this = bit(abi::SIGCONT);
         process.signals.shared.discard(held, this, &mut gone);
-        process.for_each_thread_in(held, |t, held| t.pending.discard(held, this, &mut gone));
+        process.signals.discard_of_threads(process, held, this, &mut gone);
     }
     gone
 }
@@ -255,19 +275,16 @@ pub fn to_group(group: Pid, info: Info) {
 }
 
 /// To a process of many that are sent it at once, and to those that it forks just now.
-fn to_member(process: &Arc<Process>, info: Info) {
+pub(super) fn to_member(process: &Arc<Process>, info: Info) {
     if queue(process, None, info, false) == Ok(true) {
-        process.for_each_thread(|thread| {
-            thread.sent_to_group.fetch_or(bit(info.signal), Ordering::AcqRel);
-        });
+        process.note_sent_to_group(info.signal);
     }
 }
 
 /// Members of a group that are sent a signal in one go.
 const FEW: usize = 64;
 
-/// As `to_group`, a signal of the kernel's, for the lower half of an interrupt, where nobody may rest: if the members are many, a thread made for that sends
-/// it. Without memory for one it is sent in one go.
+/// As `to_group`, a signal of the kernel's, for the lower half of an interrupt, where nobody may rest: if the members are many, it is left to who may.
 pub fn to_group_soon(number: Pid, signal: u32) {
     let Some(group) = ids::find_group(number) else { return };
     let mut members = 0usize;
@@ -276,31 +293,12 @@ pub fn to_group_soon(number: Pid, signal: u32) {
         members <= FEW
     });
     if !are_few {
-        // The thread finds by the number whoever has it then; what it sends lies with the group.
-        group.to_send.fetch_or(bit(signal), Ordering::AcqRel);
-        if spawn(None, send_left, number as usize).is_ok() {
-            return;
-        }
-        group.to_send.fetch_and(!bit(signal), Ordering::AcqRel);
+        return errand::leave_to_send(&group, signal);
     }
     group.visit(false, |p| {
         to_member(p, Info::kernel(signal));
         true
     });
-}
-
-/// Sends what was left with the group of this number.
-pub(super) fn send_left(number: usize) {
-    let Some(group) = ids::find_group(number as Pid) else { return };
-    let mut signals = group.to_send.swap(0, Ordering::AcqRel);
-    while signals != 0 {
-        let signal = signals.trailing_zeros().saturating_add(1);
-        signals &= signals.wrapping_sub(1);
-        group.visit(true, |p| {
-            to_member(p, Info::kernel(signal));
-            true
-        });
-    }
 }
 
 /// May the running thread send `signal` to `target` (kill(2))?

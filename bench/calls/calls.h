@@ -33,6 +33,8 @@
 enum { P = 1, T = 2, O = 4, OT = 8 | O, PT = P | T, PTO = P | T | O };
 /* With O: the workers use one open description, not one each. */
 enum { SAME = 16 };
+/* The worker's pages lie below one table with the area that all workers share, which the bench maps. */
+enum { BESIDE = 32 };
 
 struct work;
 

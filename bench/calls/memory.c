@@ -247,6 +247,7 @@ static long op_zero_then_write(struct work *w)
 
 const struct kase faults[] = {
 	DEAR("fault-cow", fork, P, s_map, op_cow),
+	DEAR("fault-cow-beside-shared", fork, P | BESIDE, s_map, op_cow),
 	OP("fault-read", madvise, PT | OT, s_map, op_read_fault),
 	OP("fault-read-then-write", madvise, PT, s_map, op_zero_then_write),
 	OP("fault-shared-read", madvise, PT | OT, s_shared, op_read_fault),

@@ -75,11 +75,16 @@ impl MappingAttrs {
 
     /// Is `next`, `pages` further on, a continuation of this?
     pub fn continued_by(&self, next: &MappingAttrs, pages: u64) -> bool {
+        self.continued_within(next, 0, pages)
+    }
+
+    /// Is what lies `skipped` pages after the start of `next`, `pages` further on, a continuation of this?
+    pub fn continued_within(&self, next: &MappingAttrs, skipped: u64, pages: u64) -> bool {
         self.prot == next.prot
             && self.flags == next.flags
             && match (&self.object, &next.object) {
                 (None, None) => true,
-                (Some(a), Some(b)) => ObjectRef::ptr_eq(a, b) && self.offset + pages == next.offset,
+                (Some(a), Some(b)) => ObjectRef::ptr_eq(a, b) && self.offset + pages == next.offset + skipped,
                 _ => false,
             }
     }

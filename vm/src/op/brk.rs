@@ -62,7 +62,7 @@ impl<M: Machine> Space<M> {
         let new_end = want.0.next_multiple_of(PAGE_SIZE);
         if new_end > old_end {
             let clear = self
-                .next_piece(old_end, order)
+                .next_extent(old_end, order)
                 .is_none_or(|p| guarded_start(&p).min(p.start.saturating_sub(PAGE_SIZE)) >= new_end);
             let attrs = MappingAttrs { prot, flags: self.future_flags(), object: None, offset: 0 };
             if attrs.flags.contains(SegFlags::LOCKED) {

@@ -11,6 +11,7 @@ use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::order;
 use crate::request::{Access, Prot};
 use crate::space::Space;
+use crate::space::pieces::Extent;
 use core::sync::atomic::Ordering;
 use sync::machine::give_way;
 
@@ -34,10 +35,10 @@ impl Lock {
 }
 
 /// What a program does with a page to have it in memory: a write, where that makes a page of its own. None: it may do nothing with it.
-fn touch(attrs: &MappingAttrs) -> Option<Access> {
-    match attrs.prot {
+fn touch(extent: &Extent) -> Option<Access> {
+    match extent.prot {
         prot if prot.is_empty() => None,
-        prot if prot.contains(Prot::WRITE) && !attrs.is_shared() => Some(Access::WRITE),
+        prot if prot.contains(Prot::WRITE) && !extent.flags.contains(SegFlags::SHARED) => Some(Access::WRITE),
         _ => Some(Access::READ),
     }
 }
@@ -78,8 +79,8 @@ impl<M: Machine> Space<M> {
     /// Is the page at `addr` of a locked mapping, and of one whose private pages count as data (RLIMIT_DATA)? None: nothing is mapped there.
     pub fn kind_at(&self, addr: VirtAddr) -> Option<(bool, bool)> {
         let page = addr.page_start().0;
-        let piece = self.next_piece(page, &mut order::begin()).filter(|p| p.start == page)?;
-        let (prot, flags) = (piece.attrs.prot, piece.attrs.flags);
+        let Extent { prot, flags, .. } =
+            self.next_extent(page, &mut order::begin()).filter(|p| p.start == page)?;
         let is_data = prot.contains(Prot::WRITE) && !flags.intersects(SegFlags::SHARED | SegFlags::GROWSDOWN);
         Some((flags.contains(SegFlags::LOCKED), is_data))
     }
@@ -100,12 +101,12 @@ impl<M: Machine> Space<M> {
     pub fn populate_locked(&self, start: usize, end: usize, on: bool) -> Result<(), VmError> {
         let mut at = start;
         while at < end {
-            let Some(piece) = self.next_piece_in(at, end, &mut order::begin()) else {
+            let Some(piece) = self.next_extent_in(at, end, &mut order::begin()) else {
                 break;
             };
             let stop = piece.end.min(end);
-            if piece.attrs.flags.intersection(SegFlags::OF_PARENT) == SegFlags::LOCKED {
-                let populated = match touch(&piece.attrs) {
+            if piece.flags.intersection(SegFlags::OF_PARENT) == SegFlags::LOCKED {
+                let populated = match touch(&piece) {
                     Some(access) => {
                         self.populate(VirtAddr(piece.start), stop.saturating_sub(piece.start), access)
                     }
@@ -127,9 +128,8 @@ impl<M: Machine> Space<M> {
     pub fn count_pages(&self, start: usize, end: usize, locked: bool) -> usize {
         let mut pages = 0usize;
         let mut at = start;
-        while let Some(piece) = self.next_piece_in(at, end, &mut order::begin()) {
-            let counts =
-                !piece.attrs.is_quarantine() && (!locked || piece.attrs.flags.contains(SegFlags::LOCKED));
+        while let Some(piece) = self.next_extent_in(at, end, &mut order::begin()) {
+            let counts = !piece.is_quarantine() && (!locked || piece.flags.contains(SegFlags::LOCKED));
             let stop = piece.end.min(end);
             if counts {
                 pages = pages.saturating_add(stop.saturating_sub(piece.start) / PAGE_SIZE);
@@ -148,6 +148,6 @@ impl<M: Machine> Space<M> {
             return end;
         }
         let locked = |attrs: &MappingAttrs| attrs.flags.contains(SegFlags::LOCKED);
-        self.find_piece(start, end, &locked, &mut order::begin()).map_or(end, |piece| piece.start)
+        self.find_piece(start, end, &locked, &mut order::begin()).unwrap_or(end)
     }
 }

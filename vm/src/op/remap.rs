@@ -288,7 +288,7 @@ impl<M: Machine> Space<M> {
         let order = layout.held();
         let Some(new_end) = end.checked_add(more).filter(|e| *e <= M::USER_END) else { return Ok(false) };
         let free =
-            piece.end == end && self.next_piece(end, order).is_none_or(|p| guarded_start(&p) >= new_end);
+            piece.end == end && self.next_extent(end, order).is_none_or(|p| guarded_start(&p) >= new_end);
         if !free {
             return Ok(false);
         }

@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::order::{self, Order};
 use crate::request::{Access, Prot};
 use crate::space::Space;
-use crate::space::pieces::between_pieces;
+use crate::space::pieces::{Found, between_pieces};
 use core::ops::Range;
 use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
@@ -97,21 +97,28 @@ impl<M: Machine> Space<M> {
     #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     pub fn usage(&self) -> Usage {
         let mut usage = self.count_leaves();
-        self.for_each_mapping(&mut |m| {
-            let pages = (m.end - m.start) / PAGE_SIZE;
-            usage.virtual_pages += pages;
-            if m.growsdown {
-                usage.stack += pages;
-            } else if m.prot.contains(Prot::WRITE) && !m.shared {
-                usage.data += pages;
+        let mut at = 0;
+        while let Some(m) = self.next_extent(at, &mut order::begin()) {
+            at = m.end;
+            if !m.is_quarantine() {
+                let pages = (m.end - m.start) / PAGE_SIZE;
+                usage.virtual_pages += pages;
+                if m.flags.contains(SegFlags::GROWSDOWN) {
+                    usage.stack += pages;
+                } else if m.prot.contains(Prot::WRITE) && !m.flags.contains(SegFlags::SHARED) {
+                    usage.data += pages;
+                }
+                if m.flags.contains(SegFlags::LOCKED) {
+                    usage.locked += pages;
+                }
+                if m.prot.contains(Prot::EXEC) {
+                    usage.exec += pages;
+                }
             }
-            if m.locked {
-                usage.locked += pages;
+            if give_way() {
+                break;
             }
-            if m.prot.contains(Prot::EXEC) {
-                usage.exec += pages;
-            }
-        });
+        }
         usage
     }
 
@@ -213,23 +220,26 @@ impl<M: Machine> Space<M> {
     }
 
     /// The identity of the futex word at `addr`, which the program may read.
-    #[expect(clippy::arithmetic_side_effects, reason = "a file's pages are below 2^51")]
     pub fn futex_key(&self, addr: VirtAddr) -> Result<FutexKey, FaultError> {
         let page = addr.page_start().0;
-        let piece = self
-            .next_piece(page, &mut order::begin())
-            .filter(|p| p.start == page)
-            .ok_or(FaultError::NotMapped)?;
-        if !Access::READ.allowed(piece.attrs.prot) {
+        let key = |(_, attrs, pages): Found<'_>| self.futex_key_in(addr, attrs, pages);
+        self.look_at_next(page, page.saturating_add(1), &mut order::begin(), key)
+            .unwrap_or(Err(FaultError::NotMapped))
+    }
+
+    /// The same of a word in a mapping that is `attrs` so many pages before.
+    #[expect(clippy::arithmetic_side_effects, reason = "a file's pages are below 2^51")]
+    fn futex_key_in(&self, addr: VirtAddr, attrs: &MappingAttrs, pages: u64) -> Result<FutexKey, FaultError> {
+        if !Access::READ.allowed(attrs.prot) {
             return Err(FaultError::Denied);
         }
         // What cannot be written through this mapping is known by its object; without one it cannot change, and there is
         // nothing to wait for, as Linux judges it.
-        let written = Access::WRITE.allowed(piece.attrs.prot);
-        Ok(match &piece.attrs.object {
+        let written = Access::WRITE.allowed(attrs.prot);
+        Ok(match &attrs.object {
             None if !written => return Err(FaultError::Denied),
-            Some(object) if piece.attrs.is_shared() || !written => {
-                let offset = (piece.attrs.offset << PAGE_SHIFT) + addr.page_offset() as u64;
+            Some(object) if attrs.is_shared() || !written => {
+                let offset = ((attrs.offset + pages) << PAGE_SHIFT) + addr.page_offset() as u64;
                 FutexKey::Shared(core::ptr::from_ref::<Object>(object) as usize, offset)
             }
             _ => FutexKey::Private(self.id(), addr.0),

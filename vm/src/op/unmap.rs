@@ -183,7 +183,7 @@ impl<M: Machine> Space<M> {
                 let mut until = self.unlocked_until(start.0, end);
                 if advice == Advice::Free {
                     let of_object = |m: &MappingAttrs| m.object.is_some();
-                    until = self.find_piece(start.0, until, &of_object, order).map_or(until, |m| m.start);
+                    until = self.find_piece(start.0, until, &of_object, order).unwrap_or(until);
                 }
                 if until > start.0 && advice != Advice::Cold {
                     self.apply(start.0, until, &mut DropPagesOp, order)?;
@@ -215,8 +215,8 @@ impl<M: Machine> Space<M> {
     /// Faults pages in up to the first mapping that has not the right `needs`, though the hardware may allow the access there.
     fn populate_allowed(&self, range: Range<usize>, access: Access, needs: Prot) -> Result<(), VmError> {
         let refuses = |m: &MappingAttrs| !m.prot.contains(needs);
-        let piece = self.find_piece(range.start, range.end, &refuses, &mut order::begin());
-        let until = piece.map_or(range.end, |m| m.start);
+        let refused = self.find_piece(range.start, range.end, &refuses, &mut order::begin());
+        let until = refused.unwrap_or(range.end);
         self.populate(VirtAddr(range.start), until.saturating_sub(range.start), access)?;
         if until < range.end { Err(VmError::Invalid) } else { Ok(()) }
     }

@@ -8,7 +8,7 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
-use super::pieces::{Piece, between_pieces};
+use super::pieces::{Extent, between_pieces};
 use super::{AddressLayout, Placement, Space, USER_START};
 use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
@@ -84,7 +84,7 @@ impl<M: Machine> Space<M> {
             && (!low || hint.saturating_add(len) <= LOW_2G.end)
             && self.check_range(hint, len, false).is_ok()
             && self.is_free(hint, hint + len, order)
-            && self.next_piece(hint + len, order).is_none_or(|p| guarded_start(&p) >= hint + len);
+            && self.next_extent(hint + len, order).is_none_or(|p| guarded_start(&p) >= hint + len);
         match wanted {
             true => Ok(hint),
             false if low => self.find_low(len, order),
@@ -118,7 +118,7 @@ impl<M: Machine> Space<M> {
     fn find_low(&self, len: usize, order: &mut Order<'_>) -> Result<usize, VmError> {
         let mut start = LOW_2G.start;
         loop {
-            let above = self.next_piece(start, order);
+            let above = self.next_extent(start, order);
             let ceiling = above.as_ref().map_or(LOW_2G.end, guarded_start).min(LOW_2G.end);
             if ceiling.saturating_sub(start) >= len {
                 return Ok(start);
@@ -158,7 +158,7 @@ impl<M: Machine> Space<M> {
     ) -> Result<usize, VmError> {
         let mut start = layout.hint;
         loop {
-            let above = self.next_piece(start, order);
+            let above = self.next_extent(start, order);
             let ceiling = above.as_ref().map_or(M::USER_END, guarded_start);
             let room = ceiling.saturating_sub(start);
             if room >= len {
@@ -188,7 +188,7 @@ impl<M: Machine> Space<M> {
     ) -> Result<usize, VmError> {
         let mut end = layout.hint;
         loop {
-            let below = self.previous_piece(end, order);
+            let below = self.previous_extent_in(end, 0, order);
             let floor = below.as_ref().map_or(USER_START, |p| p.end.max(USER_START));
             let room = end.saturating_sub(floor);
             if room >= len {
@@ -219,8 +219,8 @@ impl<M: Machine> Space<M> {
     }
 }
 
-/// Where what must stay free below `piece` begins. A guard that would reach below address 0 ends there.
-pub(crate) fn guarded_start(piece: &Piece) -> usize {
-    let guard = if piece.attrs.flags.contains(SegFlags::GROWSDOWN) { STACK_GUARD } else { 0 };
-    piece.start.saturating_sub(guard)
+/// Where what must stay free below `extent` begins. A guard that would reach below address 0 ends there.
+pub(crate) fn guarded_start(extent: &Extent) -> usize {
+    let guard = if extent.flags.contains(SegFlags::GROWSDOWN) { STACK_GUARD } else { 0 };
+    extent.start.saturating_sub(guard)
 }

@@ -80,8 +80,8 @@ impl Tally {
     /// `range` was free, and is mapped now.
     pub fn mapped<M: Machine>(&mut self, space: &Space<M>, range: Range<usize>) {
         if self.exact {
-            let next = space.next_piece_in(range.end, range.end.saturating_add(1), &mut order::begin());
-            let before = next.is_some_and(|p| p.start == range.end && !p.attrs.is_quarantine());
+            let next = space.next_extent_in(range.end, range.end.saturating_add(1), &mut order::begin());
+            let before = next.is_some_and(|p| p.start == range.end && !p.is_quarantine());
             self.add(space.starts_in(&range), usize::from(before));
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! A piece is a run with one set of attributes inside one node; neighbours are joined by who asks. Each step is a walk of its own, so
 //! nothing is locked between two pieces, and what changes meanwhile may be seen before or after.
+//!
+//! A piece holds its object, whose count other processes may use. Who needs the object no longer than the node is locked, or not at all,
+//! looks at the attributes in place or takes an extent: beside a mapping that a process inherited it writes nothing.
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
 
@@ -9,8 +12,10 @@ use super::Space;
 use crate::addr::PAGE_SHIFT;
 use crate::machine::Machine;
 use crate::node::WalkPath;
-use crate::node::segment::MappingAttrs;
+use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::order::Order;
+use crate::request::Prot;
+use core::ops::Range;
 use sync::rcu;
 
 /// A run of addresses with one set of attributes.
@@ -18,6 +23,31 @@ pub(crate) struct Piece {
     pub start: usize,
     pub end: usize,
     pub attrs: MappingAttrs,
+}
+
+/// A piece without its object.
+pub(crate) struct Extent {
+    pub start: usize,
+    pub end: usize,
+    pub prot: Prot,
+    pub flags: SegFlags,
+}
+
+impl Extent {
+    fn of((range, attrs, _): Found<'_>) -> Self {
+        Extent { start: range.start, end: range.end, prot: attrs.prot, flags: attrs.flags }
+    }
+
+    pub fn is_quarantine(&self) -> bool {
+        self.flags.contains(SegFlags::QUARANTINE)
+    }
+}
+
+/// A piece in place: where it lies, and what its segment says at the place so many pages before.
+pub(crate) type Found<'a> = (Range<usize>, &'a MappingAttrs, u64);
+
+fn piece((range, attrs, pages): Found<'_>) -> Piece {
+    Piece { start: range.start, end: range.end, attrs: attrs.advanced(pages) }
 }
 
 /// A program chooses how many pieces there are: whoever looks at one after the other gives way.
@@ -36,9 +66,30 @@ impl<M: Machine> Space<M> {
         self.next_piece_in(addr, M::USER_END, order)
     }
 
-    /// The same, if it begins below `limit`. Nodes from there on are not looked at, and what is mapped there is not counted: it may be another CPU's.
-    #[expect(clippy::arithmetic_side_effects, reason = "places in a node")]
+    /// The same, if it begins below `limit`. Nodes from there on are not looked at: they may be another CPU's.
     pub(crate) fn next_piece_in(&self, addr: usize, limit: usize, order: &mut Order<'_>) -> Option<Piece> {
+        self.look_at_next(addr, limit, order, piece)
+    }
+
+    /// As `next_piece`, without the object.
+    pub(crate) fn next_extent(&self, addr: usize, order: &mut Order<'_>) -> Option<Extent> {
+        self.next_extent_in(addr, M::USER_END, order)
+    }
+
+    /// As `next_piece_in`, without the object.
+    pub(crate) fn next_extent_in(&self, addr: usize, limit: usize, order: &mut Order<'_>) -> Option<Extent> {
+        self.look_at_next(addr, limit, order, Extent::of)
+    }
+
+    /// `look` at what `next_piece_in` finds, under its node's lock.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a node")]
+    pub(crate) fn look_at_next<R>(
+        &self,
+        addr: usize,
+        limit: usize,
+        order: &mut Order<'_>,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Option<R> {
         let rcu = rcu::read();
         let mut at = addr;
         while at < limit {
@@ -63,13 +114,9 @@ impl<M: Machine> Space<M> {
                 if start >= limit {
                     return None;
                 }
-                let attrs = segment.at(first, node.shift());
-                let skipped = ((start - node.address(first)) >> PAGE_SHIFT) as u64;
-                return Some(Piece {
-                    start,
-                    end: node.address(segment.end.min(border)),
-                    attrs: attrs.advanced(skipped),
-                });
+                let end = node.address(segment.end.min(border));
+                let pages = ((start - node.address(segment.start)) >> PAGE_SHIFT) as u64;
+                return Some(look((start..end, &segment.attrs, pages)));
             }
             at = child.map_or(node.end(), |c| node.address(c));
         }
@@ -82,13 +129,34 @@ impl<M: Machine> Space<M> {
     }
 
     /// The same, but nodes that end at or below `floor` are not looked at.
-    #[expect(clippy::arithmetic_side_effects, reason = "end is not zero; places in a node")]
     pub(crate) fn previous_piece_in(
         &self,
         addr: usize,
         floor: usize,
         order: &mut Order<'_>,
     ) -> Option<Piece> {
+        self.look_at_previous(addr, floor, order, piece)
+    }
+
+    /// As `previous_piece_in`, without the object.
+    pub(crate) fn previous_extent_in(
+        &self,
+        addr: usize,
+        floor: usize,
+        order: &mut Order<'_>,
+    ) -> Option<Extent> {
+        self.look_at_previous(addr, floor, order, Extent::of)
+    }
+
+    /// `look` at what `previous_piece_in` finds, under its node's lock.
+    #[expect(clippy::arithmetic_side_effects, reason = "end is not zero; places in a node")]
+    fn look_at_previous<R>(
+        &self,
+        addr: usize,
+        floor: usize,
+        order: &mut Order<'_>,
+        look: impl FnOnce(Found<'_>) -> R,
+    ) -> Option<R> {
         let rcu = rcu::read();
         let mut end = addr;
         while end > floor {
@@ -107,12 +175,9 @@ impl<M: Machine> Space<M> {
             let limit = child.map_or(0, |c| c + 1);
             let found = locked.segments.as_slice().iter().rev().find(|s| s.start <= index && s.end > limit);
             if let Some(segment) = found {
-                let first = segment.start.max(limit);
-                return Some(Piece {
-                    start: node.address(first),
-                    end: node.address(segment.end).min(end),
-                    attrs: segment.at(first, node.shift()),
-                });
+                let start = node.address(segment.start.max(limit));
+                let pages = ((start - node.address(segment.start)) >> PAGE_SHIFT) as u64;
+                return Some(look((start..node.address(segment.end).min(end), &segment.attrs, pages)));
             }
             end = child.map_or(node.base(), |c| node.address(c + 1));
         }
@@ -121,7 +186,7 @@ impl<M: Machine> Space<M> {
 
     /// Is nothing mapped in the range?
     pub(crate) fn is_free(&self, start: usize, end: usize, order: &mut Order<'_>) -> bool {
-        self.next_piece_in(start, end, order).is_none()
+        self.look_at_next(start, end, order, |_| ()).is_none()
     }
 
     /// How far the range is mapped without a hole. May sleep.
@@ -140,9 +205,12 @@ impl<M: Machine> Space<M> {
     ) -> usize {
         let mut at = start;
         while at < end {
-            match self.next_piece_in(at, end, order) {
-                Some(p) if p.start == at && !p.attrs.is_quarantine() && is(&p.attrs) => at = p.end,
-                _ => return at,
+            let mapped = self.look_at_next(at, end, order, |(range, attrs, _)| {
+                (range.start == at && !attrs.is_quarantine() && is(attrs)).then_some(range.end)
+            });
+            match mapped.flatten() {
+                Some(until) => at = until,
+                None => return at,
             }
             if at < end {
                 between_pieces();
@@ -151,23 +219,24 @@ impl<M: Machine> Space<M> {
         end
     }
 
-    /// The first piece in `start..end` of which `is` holds. May sleep.
+    /// Where the first piece in `start..end` begins of which `is` holds, wherever in its mapping that is. May sleep.
     pub(crate) fn find_piece(
         &self,
         start: usize,
         end: usize,
         is: &dyn Fn(&MappingAttrs) -> bool,
         order: &mut Order<'_>,
-    ) -> Option<Piece> {
+    ) -> Option<usize> {
         let mut at = start;
-        while let Some(piece) = self.next_piece_in(at, end, order) {
-            if is(&piece.attrs) {
-                return Some(piece);
+        loop {
+            let look = |(range, attrs, _): Found<'_>| (range.start, range.end, is(attrs));
+            let (start, end, found) = self.look_at_next(at, end, order, look)?;
+            if found {
+                return Some(start);
             }
-            at = piece.end;
+            at = end;
             between_pieces();
         }
-        None
     }
 
     pub(crate) fn is_mapped(&self, start: usize, end: usize, order: &mut Order<'_>) -> bool {
@@ -187,12 +256,14 @@ impl<M: Machine> Space<M> {
             between_pieces();
             whole = self.next_piece_in(whole.end, limit, order)?;
         }
-        while let Some(next) = self.next_piece_in(whole.end, limit, order) {
+        loop {
             let pages = ((whole.end - whole.start) >> PAGE_SHIFT) as u64;
-            if next.start != whole.end || !whole.attrs.continued_by(&next.attrs, pages) {
-                break;
-            }
-            whole.end = next.end;
+            let next = limit.min(whole.end.saturating_add(1));
+            let joined = self.look_at_next(whole.end, next, order, |(range, attrs, skipped)| {
+                whole.attrs.continued_within(attrs, skipped, pages).then_some(range.end)
+            });
+            let Some(end) = joined.flatten() else { break };
+            whole.end = end;
             between_pieces();
         }
         Some(whole)

@@ -124,7 +124,7 @@ impl<M: Machine> Space<M> {
     ) -> Option<usize> {
         let mut end = span.end;
         while end > span.start {
-            let below = self.previous_piece_in(end, span.start, order);
+            let below = self.previous_extent_in(end, span.start, order);
             let floor = below.as_ref().map_or(span.start, |p| p.end.max(span.start));
             if let Some(start) = place(end, floor) {
                 return Some(start);

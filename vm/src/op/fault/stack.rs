@@ -36,10 +36,8 @@ impl<M: Machine> Space<M> {
         let fits = above.attrs.flags.contains(SegFlags::GROWSDOWN)
             && start >= USER_START
             && top.saturating_sub(start) <= limit
-            && self.previous_piece(start, order).is_none_or(|p| {
-                p.attrs.flags.contains(SegFlags::GROWSDOWN)
-                    || p.attrs.prot.is_empty()
-                    || start - p.end >= STACK_GUARD
+            && self.previous_extent_in(start, 0, order).is_none_or(|p| {
+                p.flags.contains(SegFlags::GROWSDOWN) || p.prot.is_empty() || start - p.end >= STACK_GUARD
             });
         if !fits || used.saturating_add(above.start.saturating_sub(start)) > total {
             return Err(FaultError::NotMapped);

@@ -8,8 +8,8 @@
 //! undone: on an error the name, or the inode, is as it was, as far as the file system can tell.
 //!
 //! **Locks**: a method that changes names is called with the lock of each directory that it changes (`Directory::names`), and those names
-//! are claimed: nobody else asks for them, changes them or enters them in the cache until it returns. `rename` between two directories
-//! holds the super block's rename lock besides. `lookup` and `revalidate` hold the claim of the one name alone, so names of one directory are
+//! are claimed: nobody else asks for them, changes them or enters them in the cache until it returns. `rename` of a directory, or over one,
+//! between two directories holds the super block's rename lock besides. `lookup` and `revalidate` hold the claim of the one name alone, so names of one directory are
 //! asked for in parallel. `set_attributes` holds the inode's lock of writes, and is shown it ([`Writing`]). All others are called with no
 //! lock of the VFS.
 //!

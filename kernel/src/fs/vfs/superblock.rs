@@ -59,7 +59,7 @@ pub struct SuperBlock {
     root: SpinLock<Option<Arc<Owner<Dentry>>>, level::SuperRoot>,
     /// Where its names come apart at its end.
     remains: Option<Box<InParts<Remains>>>,
-    /// Held by a rename that moves between directories, so that the shape of the tree stands still for it.
+    /// Held by a rename that moves a directory between directories, so that the shape of the tree stands still for it.
     pub rename: Mutex<Shape, level::Rename>,
 }
 

@@ -1,7 +1,8 @@
 //! rename(2) and renameat2(2).
 //!
-//! Within one directory its lock is enough. Between two, the super block's rename lock keeps the shape of the tree still
-//! while it is asked who lies above whom, and orders the two directory locks: the upper one first, else by address.
+//! Within one directory its lock is enough. Between two, what is no directory moves under both their locks, where the second is free: it lies
+//! above nothing, so the shape of the tree stays as it is, and who does not wait needs no order. Else the super block's rename lock keeps that shape
+//! still while it is asked who lies above whom, and orders the two directory locks: the upper one first, else by address.
 //!
 //! The two names are claimed before, where names are cached (`site`). What may fail for want of memory is done before the file system is asked.
 //!
@@ -11,7 +12,7 @@
 use alloc::sync::Arc;
 use core::ptr;
 
-use sync::level::Held;
+use sync::level::{Clean, Held};
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::try_arc;
 
@@ -64,7 +65,10 @@ pub fn rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32) -> Result {
     if ptr::eq(old_dir, new_dir) {
         let mut names = old_dir.names.lock_in(&mut clean);
         let (names, order) = names.split();
-        return rename.run(&mut Locked::One(names), order);
+        return rename.run(&mut Locked::One(names), order).map(|_| ());
+    }
+    if let Ran::Done = rename.run_in_two(&mut clean)? {
+        return Ok(());
     }
     let mut still = from.dir.mount.superblock.rename.lock_in(&mut clean);
     let (shape, order) = still.split();
@@ -75,20 +79,32 @@ pub fn rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32) -> Result {
         let (old, order) = first.split();
         let mut second = new_dir.names.lock_nested_in(order);
         let (new, order) = second.split();
-        rename.run(&mut Locked::Two { old, new, shape }, order)
+        rename.run(&mut Locked::Two { old, new, shape: Some(shape) }, order).map(|_| ())
     } else {
         let mut first = new_dir.names.lock_in(order);
         let (new, order) = first.split();
         let mut second = old_dir.names.lock_nested_in(order);
         let (old, order) = second.split();
-        rename.run(&mut Locked::Two { old, new, shape }, order)
+        rename.run(&mut Locked::Two { old, new, shape: Some(shape) }, order).map(|_| ())
     }
 }
 
 /// The names of the directories concerned, locked.
 enum Locked<'a> {
     One(&'a mut Names),
-    Two { old: &'a mut Names, new: &'a mut Names, shape: &'a Shape },
+    /// Without the shape no directory moves.
+    Two {
+        old: &'a mut Names,
+        new: &'a mut Names,
+        shape: Option<&'a Shape>,
+    },
+}
+
+/// What became of a rename.
+enum Ran {
+    Done,
+    /// Nothing: it asks which directory lies in which.
+    NeedsShape,
 }
 
 impl Locked<'_> {
@@ -124,9 +140,22 @@ impl Rename<'_> {
         self.flags & EXCHANGE != 0
     }
 
-    fn run(&self, locked: &mut Locked<'_>, order: &mut Order<'_>) -> Result {
+    /// Between two directories without their super block's lock, if the second is free and no directory moves.
+    fn run_in_two(&self, clean: &mut Held<'_, Clean>) -> Result<Ran> {
+        let mut first = self.old.here.names.lock_in(clean);
+        let Some(mut second) = self.new.here.names.try_lock() else { return Ok(Ran::NeedsShape) };
+        let (old, order) = first.split();
+        self.run(&mut Locked::Two { old, new: &mut second, shape: None }, order)
+    }
+
+    fn run(&self, locked: &mut Locked<'_>, order: &mut Order<'_>) -> Result<Ran> {
         let old = self.old.there(locked.source()).ok_or(ENOENT)?;
         let target = self.new.there(locked.target());
+        if let Locked::Two { shape: None, .. } = locked
+            && (old.inode.is_dir() || target.as_ref().is_some_and(|target| target.inode.is_dir()))
+        {
+            return Ok(Ran::NeedsShape);
+        }
         if target.is_none() {
             self.new.check_makes()?;
         }
@@ -134,14 +163,14 @@ impl Rename<'_> {
             return Err(ENOENT);
         }
         self.check_kinds(&old, target.as_ref())?;
-        if let Locked::Two { shape, .. } = locked {
+        if let Locked::Two { shape: Some(shape), .. } = locked {
             self.check_shape(shape, &old, target.as_ref())?;
         }
         if !self.check(&old, target.as_ref())? {
-            return Ok(());
+            return Ok(Ran::Done);
         }
         match target.as_ref().filter(|_| !self.exchanges()) {
-            None => self.change(locked, &old, target.as_ref()),
+            None => self.change(locked, &old, target.as_ref())?,
             Some(replaced) => {
                 replaced.begin_removal()?;
                 let changed = self.replace(locked, order, &old, replaced);
@@ -149,9 +178,10 @@ impl Rename<'_> {
                     Ok(()) => self.new.bury(replaced, order),
                     Err(_) => replaced.end_removal(false),
                 }
-                changed
+                changed?;
             }
         }
+        Ok(Ran::Done)
     }
 
     /// A directory that is to be replaced must be empty, and nothing may be entered in it any more.

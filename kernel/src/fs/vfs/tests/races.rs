@@ -302,6 +302,27 @@ fn a_mount_below_a_directory_that_is_just_found_stale_stays_with_those_who_are_t
 }
 
 #[test]
+fn a_file_moves_between_directories_while_a_directory_is_moved() {
+    in_both(|world| {
+        for name in ["a", "a/dir", "b", "d", "e"] {
+            mkdir(name).unwrap();
+        }
+        create("d/x").unwrap();
+        create("e/y").unwrap();
+        let gate = world.fs.gate("rename", "dir", When::Before);
+        let directory = world.spawn(|_| mv("a/dir", "b/dir", 0));
+        until(|| gate.arrived() == 1);
+        let file = world.spawn(|_| mv("d/x", "e/x", 0).and_then(|()| mv("e/y", "d/x", rename::NO_REPLACE)));
+        until(|| number("d/x").is_ok() && number("e/x").is_ok());
+        file.join().unwrap();
+        assert_eq!(number("e/y"), Err(ENOENT));
+        gate.open();
+        directory.join().unwrap();
+        number("b/dir").unwrap();
+    });
+}
+
+#[test]
 fn two_renames_that_cross_do_not_wait_for_each_other_for_ever() {
     in_both(|world| {
         mkdir("d").unwrap();

@@ -49,19 +49,22 @@ pub fn open_within(
     (flags, mode): (OpenFlags, u32),
     limits: Limits,
 ) -> Result<Arc<File>> {
-    let walk = || Walk::limited(context, cred, start, path, limits);
     let counted = Counted::try_new()?;
+    let walk = &mut Walk::new(context, cred, start, path)?;
+    if !limits.is_empty() {
+        walk.limit(limits)?;
+    }
     if flags.contains(OpenFlags::PATH) {
         let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::CLOEXEC;
         let flags = flags & kept;
-        let found = walk()?.target(!flags.contains(OpenFlags::NOFOLLOW))?;
+        let found = walk.target(!flags.contains(OpenFlags::NOFOLLOW))?;
         if flags.contains(OpenFlags::DIRECTORY) && !found.dentry.inode.is_dir() {
             return Err(ENOTDIR);
         }
         return File::try_open_counted(found, flags, counted);
     }
     if flags.contains(OpenFlags::TMPFILE) {
-        let dir = walk()?.target(!flags.contains(OpenFlags::NOFOLLOW))?;
+        let dir = walk.target(!flags.contains(OpenFlags::NOFOLLOW))?;
         let found = make_unnamed(context, cred, dir, mode)?;
         return File::try_open_counted(
             found,
@@ -69,7 +72,7 @@ pub fn open_within(
             counted,
         );
     }
-    let (found, made) = find(context, cred, walk()?, flags, mode)?;
+    let (found, made) = find(context, cred, walk, flags, mode)?;
     if !made {
         check(&found, cred, flags)?;
     }
@@ -92,7 +95,7 @@ pub fn open_within(
 fn find(
     context: &FsContext,
     cred: &Cred,
-    mut walk: Walk<'_>,
+    walk: &mut Walk<'_>,
     flags: OpenFlags,
     mode: u32,
 ) -> Result<(Path, bool)> {

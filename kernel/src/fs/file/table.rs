@@ -205,8 +205,30 @@ impl FileTable {
     }
 
     /// Enters `file` at the lowest free descriptor that is at least `from` and below `limit`.
-    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
     pub fn install(&self, file: Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
+        self.put(&mut Some(file), from, limit, close_on_exec)
+    }
+
+    /// Enters `file`, which no descriptor has referred to, at the lowest free descriptor below `limit`, or closes it.
+    pub fn install_new(&self, file: Arc<File>, limit: usize, close_on_exec: bool) -> Result<i32> {
+        let file = &mut Some(file);
+        let entered = self.put(file, 0, limit, close_on_exec);
+        if let Some(file) = file {
+            file.ops().release(file);
+        }
+        entered
+    }
+
+    /// As `install`; where that fails the file stays the caller's.
+    #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "indices of descriptors are below 2^31")]
+    fn put(
+        &self,
+        file: &mut Option<Arc<File>>,
+        from: usize,
+        limit: usize,
+        close_on_exec: bool,
+    ) -> Result<i32> {
         let mut change = self.change.lock();
         let limit = limit.min(most());
         let read = sync::rcu::read();
@@ -237,15 +259,15 @@ impl FileTable {
     fn enter(
         &self,
         index: usize,
-        file: Arc<File>,
+        file: &mut Option<Arc<File>>,
         close_on_exec: bool,
         change: &mut Change,
         read: &RcuRead,
     ) -> Result {
         let (image, slot) = self.own(index, change, read)?;
-        file.add_open();
+        file.iter().for_each(|file| file.add_open());
         slot.close_on_exec.store(close_on_exec, Relaxed);
-        slot.file.swap(Some(file));
+        slot.file.swap(file.take());
         if index >= CHUNK {
             image.mark_far(index, true, read);
         }
@@ -277,7 +299,7 @@ impl FileTable {
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         let mut change = self.change.lock();
         change.end_reservation(index);
-        self.enter(index, file, true, &mut change, &sync::rcu::read())
+        self.enter(index, &mut Some(file), true, &mut change, &sync::rcu::read())
     }
 
     pub fn end_reservation(&self, fd: i32) {

@@ -172,12 +172,7 @@ pub fn sys_openat(fd: i32, path: usize, flags: u32, mode: u32) -> Result<usize> 
 /// Gives a file that was opened a descriptor.
 fn enter(file: Arc<File>, flags: OpenFlags, limit: usize) -> Result<usize> {
     let close_on_exec = flags.contains(OpenFlags::CLOEXEC);
-    let files = caller::files();
-    let entered = files.install(file.clone(), 0, limit, close_on_exec);
-    if entered.is_err() {
-        file.ops().release(&file);
-    }
-    Ok(entered? as usize)
+    Ok(caller::files().install_new(file, limit, close_on_exec)? as usize)
 }
 
 pub fn sys_chdir(path: usize) -> Result<usize> {

@@ -7,9 +7,9 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Weak;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
+use once_cell::race::OnceBox;
 
 use crate::lock_order as level;
 use sync::{SpinLock, lock_class, try_box};
@@ -44,17 +44,19 @@ struct Tree {
     last: u64,
 }
 
-/// All of one file.
-pub struct Stays {
-    /// There was one: the last close of other files takes no lock.
-    any: AtomicBool,
-    stays: SpinLock<Tree, level::FileWatches>,
-}
+/// All of one file. There from the first on: most files have none, and their last close takes no lock.
+pub struct Stays(OnceBox<SpinLock<Tree, level::FileWatches>>);
 
 impl Stays {
     pub const fn new() -> Self {
-        let tree = Tree { by_number: RBTree::new(ByNumber::NEW), last: 0 };
-        Stays { any: AtomicBool::new(false), stays: SpinLock::new(tree, &STAYS) }
+        Stays(OnceBox::new())
+    }
+
+    fn tree(&self) -> Result<&SpinLock<Tree, level::FileWatches>> {
+        self.0.get_or_try_init(|| {
+            let tree = Tree { by_number: RBTree::new(ByNumber::NEW), last: 0 };
+            Ok(try_box(SpinLock::new(tree, &STAYS))?)
+        })
     }
 
     /// Says as what it leaves, which is not 0. The caller keeps the file open, so its last close sees it.
@@ -63,8 +65,7 @@ impl Stays {
     /// ENOMEM.
     pub fn put(&self, watcher: Weak<dyn Watcher>) -> Result<u64> {
         let mut stay = try_box(Stay { watcher, number: 0, link: RBTreeAtomicLink::new() })?;
-        self.any.store(true, Relaxed);
-        let mut tree = self.stays.lock();
+        let mut tree = self.tree()?.lock();
         let number = tree.last.wrapping_add(1);
         stay.number = number;
         tree.last = number;
@@ -73,17 +74,15 @@ impl Stays {
     }
 
     pub fn remove(&self, number: u64) {
-        let gone = self.stays.lock().by_number.find_mut(&number).remove();
+        let gone = self.0.get().and_then(|tree| tree.lock().by_number.find_mut(&number).remove());
         drop(gone);
     }
 
     /// The file is closed: tells the watchers of it, and gives way meanwhile.
     pub fn end(&self) {
-        if !self.any.load(Relaxed) {
-            return;
-        }
+        let Some(tree) = self.0.get() else { return };
         for step in 1u32.. {
-            let Some(first) = self.stays.lock().by_number.front_mut().remove() else { break };
+            let Some(first) = tree.lock().by_number.front_mut().remove() else { break };
             if let Some(watcher) = first.watcher.upgrade() {
                 watcher.file_closed();
             }

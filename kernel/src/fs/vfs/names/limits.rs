@@ -11,8 +11,6 @@ use core::ptr;
 use super::dentry::Seen;
 use super::lookup::{Here, Start, Walk, keep, up};
 use crate::errno::{EAGAIN, EINTR, ELOOP, EXDEV, Result};
-use crate::fs::vfs::access::Cred;
-use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::mount::Path;
 use crate::sched::give_way;
 
@@ -45,30 +43,24 @@ fn is_same(a: &Path, b: &Path) -> bool {
     ptr::eq(&*a.dentry, &*b.dentry) && a.mount.id == b.mount.id
 }
 
-impl<'a> Walk<'a> {
-    /// A walk that ends with an error where it would go further than `limits` allow.
+impl Walk<'_> {
+    /// The walk, which has not begun, ends with an error where it would go further than `limits` allow.
     ///
     /// # Errors
     /// EXDEV: an absolute path leaves the directory where the walk starts.
-    pub fn limited(
-        context: &'a FsContext,
-        cred: &'a Cred,
-        start: Start<'a>,
-        path: &'a [u8],
-        limits: Limits,
-    ) -> Result<Self> {
-        let mut walk = Walk::new(context, cred, start, path)?;
-        walk.limits = limits;
-        if limits.contains(Limits::BENEATH) && path.first() == Some(&b'/') {
+    #[cold]
+    pub fn limit(&mut self, limits: Limits) -> Result {
+        self.limits = limits;
+        if limits.contains(Limits::BENEATH) && self.first.first() == Some(&b'/') {
             return Err(EXDEV);
         }
         if limits.is_scoped() {
-            walk.scope = Some(match start {
-                Start::Cwd => context.cwd()?,
+            self.scope = Some(match self.start {
+                Start::Cwd => self.context.cwd()?,
                 Start::At(path) => path.clone(),
             });
         }
-        Ok(walk)
+        Ok(())
     }
 
     /// Where an absolute link in `dir` starts.
@@ -96,8 +88,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Is the end still in the scope? A directory may have been moved out of it while the walk stood there, and `..` led on from its new place.
+    #[inline]
     pub(super) fn check_end(&self, path: &Path) -> Result {
-        let Some(scope) = &self.scope else { return Ok(()) };
+        self.scope.as_ref().map_or(Ok(()), |scope| self.check_within(scope, path))
+    }
+
+    #[cold]
+    fn check_within(&self, scope: &Path, path: &Path) -> Result {
         let has_dots = |text: &[u8]| text.windows(2).any(|two| two == b"..");
         if !has_dots(self.first) && !self.text.as_deref().is_some_and(has_dots) {
             return Ok(());

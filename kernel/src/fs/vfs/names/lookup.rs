@@ -89,7 +89,7 @@ enum Step {
 pub struct Walk<'a> {
     pub(super) context: &'a FsContext,
     cred: &'a Cred,
-    start: Start<'a>,
+    pub(super) start: Start<'a>,
     /// Where the walk stands, once it had to take references.
     here: Option<Path>,
     pub(super) first: &'a [u8],
@@ -323,7 +323,6 @@ impl<'a> Walk<'a> {
         let mut here = (Seen::Held(&begin.mount), Seen::Held(&begin.dentry));
         let mut at = self.at;
         while let Some(part) = component(text, at) {
-            let before = here;
             let dentry = here.1;
             if !dentry.inode.is_dir() {
                 return Err(ENOTDIR);
@@ -343,7 +342,7 @@ impl<'a> Walk<'a> {
                 b".." => {
                     let above = up(here, root, read);
                     if !self.limits.is_empty() {
-                        self.check_step(before, above, name, root)?;
+                        self.check_step(here, above, name, root)?;
                     }
                     above
                 }
@@ -356,7 +355,7 @@ impl<'a> Walk<'a> {
                             Said::Unknown => return Ok((Step::Ask { dir: keep(here) }, at)),
                         };
                         if !self.limits.is_empty() {
-                            self.check_step(before, found, name, root)?;
+                            self.check_step(here, found, name, root)?;
                         }
                         let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
                         if found.1.inode.kind == Kind::Symlink && follow {

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
+use darter_table::{CALLS, Kind};
 
 use self::known::known;
 use crate::encode;
@@ -246,10 +247,8 @@ fn said(program: &Program, call: &Call, name: &str) -> String {
     let detail = match name {
         "mount" => argument(2).and_then(text),
         "fchown" | "fchmod" => argument(0).and_then(|value| maker(program, value)),
-        "getsid" | "getpgid" | "pidfd_open" | "prlimit64" => {
-            argument(0).and_then(|value| is_low(value).then(|| "low".to_owned()))
-        }
-        "sched_setattr" if argument(0).is_some_and(is_low) => Some("low".to_owned()),
+        "getpriority" | "setpriority" => None,
+        _ if names_low(call) => Some("low".to_owned()),
         "sched_setattr" => argument(1).and_then(|value| is_real_time(value).then(|| "real-time".to_owned())),
         _ => None,
     };
@@ -260,6 +259,16 @@ fn said(program: &Program, call: &Call, name: &str) -> String {
 fn maker(program: &Program, value: &Value) -> Option<String> {
     let Value::Result { id, .. } = value else { return None };
     program.calls().find(|call| call.id == *id).map(|call| table::name(call.number))
+}
+
+/// Does the call name a process by a number that may be that of a thread of Linux's kernel?
+fn names_low(call: &Call) -> bool {
+    let row = CALLS.iter().find(|row| row.number == call.number);
+    let arguments = row.map_or(&[][..], |row| row.arguments);
+    arguments
+        .iter()
+        .zip(&call.arguments)
+        .any(|(argument, value)| matches!(argument.kind, Kind::Pid) && is_low(value))
 }
 
 /// May it be the number of a thread of Linux's kernel?

@@ -159,7 +159,7 @@ impl FileOps for PidFile {
         false
     }
 
-    fn takes_places(&self) -> bool {
+    fn takes_places(&self, _writing: bool) -> bool {
         true
     }
 

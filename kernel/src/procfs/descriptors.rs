@@ -8,6 +8,7 @@ use core::fmt::Write;
 use sync::heap::Text;
 
 use super::Source;
+use super::manner::Manner;
 use super::nodes::{NUMBERS, PER_NAME, Who, number_of};
 use crate::errno::{ENOENT, ENOMEM, Result};
 use crate::fs::FileTable;
@@ -91,7 +92,9 @@ pub(super) struct InfoOf {
 }
 
 impl Source for InfoOf {
-    const OF_PROCESS: bool = true;
+    fn manner(&self) -> Manner {
+        Manner::Lines
+    }
 
     fn text(&self, out: &mut Vec<u8>) -> Result {
         let (_, thread) = self.who.find().map_err(|_| ENOENT)?;

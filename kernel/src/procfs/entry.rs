@@ -4,6 +4,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::manner::Manner;
 use crate::errno::Result;
 use crate::process::{Process, Thread};
 
@@ -33,6 +34,8 @@ pub struct Of {
     pub name: &'static str,
     pub mode: u32,
     pub what: WhatOf,
+    /// Of a text.
+    pub manner: Manner,
 }
 
 #[derive(Clone, Copy)]

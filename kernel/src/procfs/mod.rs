@@ -14,6 +14,7 @@ mod entry;
 mod general;
 mod latency;
 mod lockstat;
+mod manner;
 mod maps;
 mod names;
 mod nodes;
@@ -32,13 +33,14 @@ use core::any::Any;
 use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_box};
 
-use crate::errno::{EINVAL, Result};
+use self::manner::Manner;
+use crate::errno::{EFAULT, EINVAL, EIO, ENODEV, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, Poller};
-use crate::fs::file::{File, FileOps, Order};
+use crate::fs::file::{File, FileOps, Mapping, Order};
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
-use crate::fs::vfs::operations::Plain;
+use crate::fs::vfs::operations::{Plain, SuperOps};
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
 lock_class! { static CONTENT: LockClass = ("proc file", level::ProcContent); }
@@ -52,10 +54,18 @@ fn check_no_options(text: &[u8]) -> Result {
     if text.iter().all(|&byte| byte == b',') { Ok(()) } else { Err(EINVAL) }
 }
 
+struct Proc;
+
+impl SuperOps for Proc {
+    fn largest_file(&self) -> u64 {
+        manner::LARGEST
+    }
+}
+
 fn mount_proc(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
     check_no_options(options)?;
     let device = new_device();
-    SuperBlock::try_new(kind, Cache::Uncached, device, nodes::root(device)?, try_box(Plain)?)
+    SuperBlock::try_new(kind, Cache::Uncached, device, nodes::root(device)?, try_box(Proc)?)
 }
 
 fn mount_sysfs(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
@@ -68,8 +78,7 @@ fn mount_sysfs(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>>
 
 /// Makes a file's text.
 pub trait Source: Send + Sync + 'static {
-    /// Is it one of a process's own texts?
-    const OF_PROCESS: bool = false;
+    fn manner(&self) -> Manner;
 
     fn text(&self, out: &mut Vec<u8>) -> Result;
 
@@ -105,10 +114,18 @@ impl<S: Source> FileOps for TextFile<S> {
     }
 
     fn write(&self, _: &File, _: u64, from: &mut Input<'_>, _: Order<'_>) -> Result<usize> {
+        match self.source.manner() {
+            Manner::Machine => return Err(EIO),
+            manner if !manner.is_written() => return Err(EINVAL),
+            _ => {}
+        }
         let mut data = [0; 512];
         let n = from.take(&mut data);
-        if n == 0 || from.left() > 0 {
-            return if from.faulted() { from.result() } else { Err(EINVAL) };
+        if from.faulted() {
+            return Err(EFAULT);
+        }
+        if from.left() > 0 {
+            return Err(EINVAL);
         }
         self.source.write(data.get(..n).unwrap_or(&[]))?;
         Ok(n)
@@ -118,12 +135,39 @@ impl<S: Source> FileOps for TextFile<S> {
         true
     }
 
-    fn takes_flags(&self, _: bool) -> bool {
-        !S::OF_PROCESS
+    fn seek(&self, _: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        self.source.manner().seek(offset, whence, now)
+    }
+
+    fn can_write(&self) -> bool {
+        self.source.manner().is_written()
+    }
+
+    fn takes_places(&self, writing: bool) -> bool {
+        !writing || self.source.manner().is_written_at()
+    }
+
+    fn takes_flags(&self, writing: bool) -> bool {
+        self.source.manner().takes_flags(writing)
+    }
+
+    fn splices(&self) -> bool {
+        self.source.manner().takes_flags(false)
+    }
+
+    fn takes_spliced(&self) -> bool {
+        self.source.manner().takes_flags(true)
     }
 
     fn poll<'a>(&'a self, _: &'a File, _: &mut Poller<'_, 'a>) -> u32 {
-        poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM
+        match self.source.manner() {
+            Manner::Mounts => poll::IN | poll::RDNORM,
+            _ => poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM,
+        }
+    }
+
+    fn mapping(&self, _: &File) -> Result<Mapping> {
+        Err(if self.source.manner() == Manner::Machine { EIO } else { ENODEV })
     }
 
     fn as_any(&self) -> &dyn Any {

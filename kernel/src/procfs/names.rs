@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
+use super::manner::Manner;
 use super::{general, latency, lockstat, maps, process as files, settings, status, users};
 
 const fn text(name: &'static str, make: Make) -> Entry {
@@ -42,37 +43,59 @@ static DARTER: &[Entry] = &[
     text("users", users::users),
 ];
 
+/// Does anybody write a file with this mode?
+const fn is_written(mode: u32) -> bool {
+    mode & 0o200 != 0
+}
+
 const fn of(name: &'static str, mode: u32, make: MakeOf) -> Of {
-    Of { name, mode, what: WhatOf::Text(make) }
+    let manner = if is_written(mode) { Manner::WritableLines } else { Manner::Lines };
+    Of { name, mode, what: WhatOf::Text(make), manner }
 }
 
 const fn inner(name: &'static str, mode: u32, make: MakeOf) -> Of {
-    Of { name, mode, what: WhatOf::Inner(make) }
+    Of { name, mode, what: WhatOf::Inner(make), manner: Manner::Lines }
+}
+
+impl Of {
+    /// A text in one piece.
+    const fn piece(self) -> Of {
+        let manner = if is_written(self.mode) { Manner::WritablePiece } else { Manner::Piece };
+        self.made(manner)
+    }
+
+    const fn made(self, manner: Manner) -> Of {
+        Of { manner, ..self }
+    }
+}
+
+const fn other(name: &'static str, mode: u32, what: WhatOf) -> Of {
+    Of { name, mode, what, manner: Manner::Lines }
 }
 
 pub static PROCESS: &[Of] = &[
-    inner("auxv", 0o400, files::auxv),
-    of("cmdline", 0o444, files::cmdline),
+    inner("auxv", 0o400, files::auxv).piece(),
+    of("cmdline", 0o444, files::cmdline).piece(),
     of("comm", 0o644, files::comm),
-    of("coredump_filter", 0o644, files::coredump_filter),
-    Of { name: "cwd", mode: 0o777, what: WhatOf::Link(files::cwd, LinkTo::Cwd) },
-    inner("environ", 0o400, files::environ),
-    Of { name: "exe", mode: 0o777, what: WhatOf::Link(files::exe, LinkTo::Exe) },
-    Of { name: "fd", mode: 0o500, what: WhatOf::Fds },
-    Of { name: "fdinfo", mode: 0o555, what: WhatOf::FdInfos },
+    of("coredump_filter", 0o644, files::coredump_filter).piece(),
+    other("cwd", 0o777, WhatOf::Link(files::cwd, LinkTo::Cwd)),
+    inner("environ", 0o400, files::environ).piece(),
+    other("exe", 0o777, WhatOf::Link(files::exe, LinkTo::Exe)),
+    other("fd", 0o500, WhatOf::Fds),
+    other("fdinfo", 0o555, WhatOf::FdInfos),
     of("limits", 0o444, files::limits),
     inner("maps", 0o444, maps::maps),
-    of("mountinfo", 0o444, files::mountinfo),
-    of("mounts", 0o444, files::mounts),
-    of("oom_adj", 0o644, files::oom_adj),
+    of("mountinfo", 0o444, files::mountinfo).made(Manner::Mounts),
+    of("mounts", 0o444, files::mounts).made(Manner::Mounts),
+    of("oom_adj", 0o644, files::oom_adj).piece(),
     of("oom_score", 0o444, files::oom_score),
-    of("oom_score_adj", 0o644, files::oom_score_adj),
-    Of { name: "root", mode: 0o777, what: WhatOf::Link(files::root, LinkTo::Root) },
+    of("oom_score_adj", 0o644, files::oom_score_adj).made(Manner::Number),
+    other("root", 0o777, WhatOf::Link(files::root, LinkTo::Root)),
     inner("smaps_rollup", 0o444, maps::rollup),
     of("stat", 0o444, status::stat),
     of("statm", 0o444, status::statm),
     of("status", 0o444, status::status),
-    Of { name: "task", mode: 0o555, what: WhatOf::Tasks },
+    other("task", 0o555, WhatOf::Tasks),
     of("timerslack_ns", 0o666, files::timerslack),
     of("wchan", 0o444, files::wchan),
 ];

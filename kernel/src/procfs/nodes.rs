@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use sync::{TryVec, try_box};
 
 use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
-use super::entry::{Entry, LinkTo, Make, MakeOf, Setting, What, WhatOf};
+use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
+use super::manner::Manner;
 use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, process as files, status};
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
@@ -34,8 +35,7 @@ enum Node {
     /// Directory of a process or of one of its threads.
     Process(Who),
     Tasks(Who),
-    /// True: it tells of the process's memory.
-    TextOf(Who, MakeOf, bool),
+    TextOf(Who, MakeOf, &'static Of),
     LinkOf(Who, MakeOf, LinkTo),
     Fds(Who),
     Fd(Who, i32),
@@ -177,8 +177,7 @@ impl Node {
         let number = number_of(who.pid, who.tid, i as u64 + 1);
         match entry.what {
             WhatOf::Text(f) | WhatOf::Inner(f) => {
-                let inner = matches!(entry.what, WhatOf::Inner(_));
-                make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f, inner))
+                make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f, entry))
             }
             WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
             WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(who)),
@@ -369,24 +368,20 @@ impl InodeOps for Node {
     }
 
     fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
-        let writable = match self {
-            Node::Setting(setting) => setting.write.is_some(),
-            Node::TextOf(..) | Node::FdInfo(..) => true,
-            _ => false,
-        };
-        if !writable && (flags.writes() || flags.contains(OpenFlags::TRUNCATE)) {
+        let read_only = matches!(self, Node::Setting(setting) if setting.write.is_none());
+        if read_only && (flags.writes() || flags.contains(OpenFlags::TRUNCATE)) {
             return Err(EACCES);
         }
         match *self {
             Node::Text(make) => TextFile::open(OfMachine(make)).map(Some),
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
-            Node::TextOf(who, make, inner) => {
+            Node::TextOf(who, make, entry) => {
                 // A zombie has no thread, but still something to say.
                 let process = who.process().ok_or(ENOENT)?;
-                if inner {
+                if matches!(entry.what, WhatOf::Inner(_)) {
                     check_access(&process)?;
                 }
-                TextFile::open(OfProcess(who, make)).map(Some)
+                TextFile::open(OfProcess(who, make, entry.manner)).map(Some)
             }
             Node::FdInfos(who) => check_access(&*who.process().ok_or(ENOENT)?).map(|()| None),
             Node::FdInfo(who, fd) => TextFile::open(InfoOf { who, fd }).map(Some),
@@ -415,6 +410,10 @@ impl InodeOps for Node {
 struct OfMachine(Make);
 
 impl Source for OfMachine {
+    fn manner(&self) -> Manner {
+        Manner::Machine
+    }
+
     fn text(&self, out: &mut Vec<u8>) -> Result {
         (self.0)(out)
     }
@@ -423,6 +422,10 @@ impl Source for OfMachine {
 struct OfSetting(&'static Setting);
 
 impl Source for OfSetting {
+    fn manner(&self) -> Manner {
+        Manner::Setting
+    }
+
     fn text(&self, out: &mut Vec<u8>) -> Result {
         (self.0.read)(out)
     }
@@ -432,14 +435,19 @@ impl Source for OfSetting {
         if caller::current().ids().euid != 0 {
             return Err(EPERM);
         }
+        if data.is_empty() {
+            return Ok(());
+        }
         self.0.write.map_or(Err(EACCES), |f| f(data))
     }
 }
 
-struct OfProcess(Who, MakeOf);
+struct OfProcess(Who, MakeOf, Manner);
 
 impl Source for OfProcess {
-    const OF_PROCESS: bool = true;
+    fn manner(&self) -> Manner {
+        self.2
+    }
 
     fn text(&self, out: &mut Vec<u8>) -> Result {
         let process = self.0.process().ok_or(ESRCH)?;

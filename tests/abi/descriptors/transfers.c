@@ -272,6 +272,9 @@ int main(void)
 	add("full", open("/dev/full", O_RDWR));
 	add("random", open("/dev/urandom", O_RDONLY));
 	add("terminal", open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK));
+	add("text of /proc", open("/proc/self/stat", O_RDONLY));
+	add("setting", open("/proc/self/comm", O_RDWR));
+	add("directory of /proc", open("/proc/self", O_RDONLY));
 	for (unsigned k = 0; k < count; k++) {
 		section(kinds[k].name);
 		plain(&kinds[k]);

@@ -293,11 +293,11 @@ impl File {
     }
 
     /// ESPIPE comes before a descriptor that is open for the other direction only.
-    pub fn check_seeks(&self) -> Result<()> {
+    pub fn check_places(&self, writing: bool) -> Result<()> {
         if self.flags().contains(OpenFlags::PATH) {
             return Err(EBADF);
         }
-        if self.ops().takes_places() { Ok(()) } else { Err(ESPIPE) }
+        if self.ops().takes_places(writing) { Ok(()) } else { Err(ESPIPE) }
     }
 
     /// EINVAL: a transfer of `len` bytes at a place, or where the file stands, would end past all offsets.
@@ -323,7 +323,7 @@ impl File {
     }
 
     pub fn read_at(&self, at: u64, out: &mut Output<'_>) -> Result<usize> {
-        self.check_seeks()?;
+        self.check_places(false)?;
         self.may_read()?;
         check_range(at, out.left())?;
         let n = self.ops().read(self, at, out, Held::clean().lower())?;
@@ -365,7 +365,7 @@ impl File {
     /// As `write_at`, whether or not the file was opened to append.
     #[inline]
     pub fn write_at_or_append(&self, at: u64, from: &mut Input<'_>, appends: bool) -> Result<usize> {
-        self.check_seeks()?;
+        self.check_places(true)?;
         self.may_write()?;
         check_range(at, from.left())?;
         if appends {

@@ -5,7 +5,7 @@ use super::File;
 use super::async_io::AsyncQueues;
 use super::buffer::{Input, Output};
 use super::poll::{self, Poller};
-use crate::errno::{EINVAL, ENODEV, ENOTDIR, ENOTTY, ENXIO, EOVERFLOW, Errno, Result};
+use crate::errno::{EINVAL, ENODEV, ENOTDIR, ENOTTY, ENXIO, Errno, Result};
 use crate::fs::vfs::operations::DirEntry;
 use crate::lock_order as level;
 use alloc::vec::Vec;
@@ -70,7 +70,7 @@ pub trait FileOps: Send + Sync + Any {
     }
 
     /// Do pread and pwrite take a place, be it that they are refused for a better reason?
-    fn takes_places(&self) -> bool {
+    fn takes_places(&self, _writing: bool) -> bool {
         self.seeks()
     }
 
@@ -157,6 +157,6 @@ pub fn seek_in(size: u64, offset: i64, whence: u32, now: u64) -> Result<u64> {
         }
         _ => return Err(EINVAL),
     };
-    let at = i64::try_from(base).map_err(|_| EOVERFLOW)?.checked_add(offset).ok_or(EOVERFLOW)?;
+    let at = i64::try_from(base).map_err(|_| EINVAL)?.checked_add(offset).ok_or(EINVAL)?;
     u64::try_from(at).map_err(|_| EINVAL)
 }

@@ -279,6 +279,11 @@ pub trait SuperOps: Send + Sync + Any {
         Ok(StatFs::default())
     }
 
+    /// Where files end at the latest. sendfile goes no further, and other calls know better.
+    fn largest_file(&self) -> u64 {
+        i64::MAX as u64
+    }
+
     /// Changes the options that the file system was mounted with, as mount(2) with MS_REMOUNT gives them.
     ///
     /// # Errors

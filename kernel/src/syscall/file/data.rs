@@ -209,6 +209,11 @@ fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
     Ok(done)
 }
 
+/// Where files end at the latest on the file's file system.
+fn largest(file: &File) -> u64 {
+    file.path().map_or(i64::MAX as u64, |path| path.mount.superblock.ops.largest_file())
+}
+
 pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Result<usize> {
     // In this order, for the errors: the place, where it is taken from, where it goes.
     let position = UserPtr::<i64>::new(offset);
@@ -219,7 +224,7 @@ pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Resul
     }
     let at = match given {
         Some(at) => {
-            from.check_seeks()?;
+            from.check_places(false)?;
             Some(u64::try_from(at).map_err(|_| EINVAL)?)
         }
         None => None,
@@ -232,6 +237,14 @@ pub fn sys_sendfile(out_fd: i32, in_fd: i32, offset: usize, len: usize) -> Resul
     if !to.flags().writes() {
         return Err(EBADF);
     }
+    // What lies past the end of either file system's files is not asked for.
+    let last = largest(&from).min(largest(&to));
+    let len = if start.saturating_add(len as u64) > last {
+        let left = last.checked_sub(start).filter(|&left| left > 0).ok_or(EOVERFLOW)?;
+        usize::try_from(left).unwrap_or(usize::MAX)
+    } else {
+        len
+    };
     if !from.ops().seeks() || to.flags().contains(OpenFlags::APPEND) {
         return Err(EINVAL);
     }

@@ -72,7 +72,7 @@ fn segment(file: &File, way: Way, addr: usize, len: usize, at: Option<u64>) -> R
     let in_file = || at.map_or(Ok(()), |at| check_range(at, len));
     if let Err(error) = in_memory.and_then(|_| in_file()) {
         if at.is_some() {
-            file.check_seeks()?;
+            file.check_places(way == Way::Write)?;
         }
         way.check(file)?;
         return Err(error);
@@ -185,7 +185,7 @@ fn read_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) 
     let at = at.map(offset).transpose()?;
     let file = file(fd)?;
     if at.is_some() {
-        file.check_seeks()?;
+        file.check_places(false)?;
     }
     Way::Read.check(&file)?;
     let segments = segments(addr, count)?;
@@ -206,7 +206,7 @@ fn write_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32)
     let at = at.map(offset).transpose()?;
     let file = file(fd)?;
     if at.is_some() {
-        file.check_seeks()?;
+        file.check_places(true)?;
     }
     Way::Write.check(&file)?;
     let segments = segments(addr, count)?;

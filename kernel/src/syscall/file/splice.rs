@@ -38,8 +38,8 @@ impl Position {
     ///
     /// # Errors
     /// EINVAL: the file has no places, or the range none of its own.
-    fn check(&self, file: &File, len: usize) -> Result<Option<u64>> {
-        if self.given.is_some() && !file.ops().takes_places() {
+    fn check(&self, file: &File, writing: bool, len: usize) -> Result<Option<u64>> {
+        if self.given.is_some() && !file.ops().takes_places(writing) {
             return Err(EINVAL);
         }
         let at = self.given.map(|at| u64::try_from(at).map_err(|_| EINVAL)).transpose()?;
@@ -96,8 +96,8 @@ pub fn sys_splice(
     if to.flags().contains(OpenFlags::APPEND) && target.is_none() {
         return Err(EINVAL);
     }
-    let in_at = if source.is_none() { in_position.check(&from, len)? } else { None };
-    let out_at = if target.is_none() { out_position.check(&to, len)? } else { None };
+    let in_at = if source.is_none() { in_position.check(&from, false, len)? } else { None };
+    let out_at = if target.is_none() { out_position.check(&to, true, len)? } else { None };
     if target.is_none() && !to.ops().takes_spliced() {
         return Err(EINVAL);
     }

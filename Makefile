@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -42,6 +42,12 @@ calls: build ## What each system call shares, Darter beside Linux: docs/calls.md
 
 calls-gate: build ## Shared lines of every system call against tests/gate/calls.toml
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --calls --gate --kernel $(DARTER_KERNEL)
+
+growth: build ## What system calls cost among 10 to 10,000 of what they might look at, Darter beside Linux: docs/growth.md (ten minutes)
+	target/release/darter growth --vs linux --page docs/growth.md
+
+growth-gate: build ## Costs that grow, against tests/gate/growth.toml
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter growth --gate --kernel $(DARTER_KERNEL)
 
 check: setup ## Formatting and lints, warnings as errors; which room uses which (tests/structure/rooms.toml)
 	$(CARGO) fmt --all --check

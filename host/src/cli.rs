@@ -45,6 +45,11 @@ pub enum Command {
     /// Emulates the machine with a host thread for each CPU and watches every load and store. Counts depend on who comes first;
     /// conflict lines (a writer and another CPU in the same window) do not.
     Lines(Lines),
+    /// Count what system calls cost among 10 to 10,000 of what they might look at, and name the growth
+    ///
+    /// Kernel instructions for one operation among so many processes, threads, descriptors, mappings, names, timers or locks, counted
+    /// exactly on one CPU. A cost that grows where Linux's does not is a defect.
+    Growth(Growth),
     /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
@@ -248,6 +253,52 @@ pub struct Lines {
     /// Lines shown of each run
     #[arg(long, default_value_t = 12, value_name = "N")]
     pub top: usize,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Growth {
+    /// Worlds, operations, or both: children, setsid, "children setsid"; all if none is named
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Among how many, ascending; with --gate 10,100,1000
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "10,100,1000,10000",
+        default_value_if("gate", "true", "10,100,1000"),
+        value_name = "N,..."
+    )]
+    pub sizes: Vec<u32>,
+    /// Compare with tests/gate/growth.toml; status 1 where a cost grows that may not
+    #[arg(long, conflicts_with_all = ["vs", "page", "json", "from"])]
+    pub gate: bool,
+    /// With --gate: another file than that
+    #[arg(long, requires = "gate", value_name = "FILE")]
+    pub bounds: Option<PathBuf>,
+    /// With --gate: write the figures into the file instead
+    #[arg(long, requires = "gate")]
+    pub update: bool,
+    /// Measure nothing, and show what earlier runs wrote with --json, beside each other
+    #[arg(long, value_delimiter = ',', value_name = "FILE,...")]
+    pub from: Vec<PathBuf>,
+    /// Memory of the machines
+    #[arg(long, short = 'm', default_value = "3G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Write the page of them
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
     /// Write all results there too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -11,6 +11,7 @@ mod booted;
 mod cli;
 mod doctor;
 mod exit;
+mod growth;
 mod lines;
 mod machine;
 mod paths;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Shell(options) => run::shell(&options),
         Command::Bench(options) => bench::bench(&options),
         Command::Lines(options) => lines::lines(&options),
+        Command::Growth(options) => growth::growth(&options),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

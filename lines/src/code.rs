@@ -11,6 +11,8 @@ pub enum Marker {
     /// The number of the window stands in RAX.
     Open,
     Close,
+    /// No windows follow until the next mark: the guest runs at full speed.
+    Rest,
 }
 
 /// `nopl 0x444152xx(%rax)`: a NOP on every kernel and processor since the Pentium Pro (SDM volume 2, NOP), with a
@@ -20,6 +22,7 @@ pub fn marker(code: &[u8]) -> Option<Marker> {
         [0x0f, 0x1f, 0x80, 0x01, 0x52, 0x41, 0x44] => Some(Marker::Open),
         [0x0f, 0x1f, 0x80, 0x02, 0x52, 0x41, 0x44] => Some(Marker::Close),
         [0x0f, 0x1f, 0x80, 0x03, 0x52, 0x41, 0x44] => Some(Marker::Watch),
+        [0x0f, 0x1f, 0x80, 0x04, 0x52, 0x41, 0x44] => Some(Marker::Rest),
         _ => None,
     }
 }
@@ -65,6 +68,7 @@ mod tests {
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 1, 0x52, 0x41, 0x44]), Some(Marker::Open));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 2, 0x52, 0x41, 0x44]), Some(Marker::Close));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 3, 0x52, 0x41, 0x44]), Some(Marker::Watch));
+        assert_eq!(marker(&[0x0f, 0x1f, 0x80, 4, 0x52, 0x41, 0x44]), Some(Marker::Rest));
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]), None);
         assert_eq!(marker(&[0x0f, 0x1f, 0x80, 1, 0x52, 0x41]), None);
     }

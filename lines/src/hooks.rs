@@ -2,7 +2,7 @@
 //!
 //! Until a block with a marker is translated, nothing is counted and the guest runs at full speed. Then the plugin
 //! resets itself, which makes QEMU drop every translated block before the marker executes, and from there on what is
-//! translated carries callbacks.
+//! translated carries callbacks. `Marker::Rest` takes that back in the same way, until the next marker is translated.
 //!
 //! Trap: until that happens another CPU may execute the block. So the first marker is one that the first process executes while it
 //! is alone, long before any window opens (`Marker::Watch`).
@@ -41,6 +41,8 @@ static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 static WINDOWS: Windows = Windows::new();
 static BLOCKS: Blocks = Blocks::new();
 static ARMED: AtomicBool = AtomicBool::new(false);
+/// What QEMU calls this plugin; set at installation.
+static PLUGIN: OnceLock<PluginId> = OnceLock::new();
 /// What is written instead of counts.
 const REFUSAL: &str = "{\"format\":\"darter-lines/1\",\"error\":\"several CPUs on one host thread: QEMU names the wrong CPU\"}\n";
 const NO_REGISTER: &str =
@@ -140,7 +142,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("darter-lines: {error}");
         return 1;
     }
-    if OPTIONS.set(options).is_err() {
+    if OPTIONS.set(options).is_err() || PLUGIN.set(id).is_err() {
         return 1;
     }
     // SAFETY: QEMU's functions, called as its interface says, from the installation call.
@@ -197,7 +199,7 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
         let bytes = bytes.get(..length).unwrap_or(&[]);
         let marker = if code::in_kernel(pc) { None } else { code::marker(bytes) };
         if !armed_already {
-            if marker.is_some() && !ARMED.swap(true, Relaxed) {
+            if marker.is_some_and(|marker| marker != Marker::Rest) && !ARMED.swap(true, Relaxed) {
                 // SAFETY: a reset may be asked for from any callback but the installation.
                 unsafe { qemu_plugin_reset(id, armed) };
                 return;
@@ -206,6 +208,7 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
         }
         match marker {
             Some(Marker::Watch) => {}
+            Some(Marker::Rest) => register(insn, rests, CB_NO_REGS, None),
             Some(Marker::Open) => register(insn, opened, CB_READS_REGS, None),
             Some(Marker::Close) => register(insn, closed, CB_NO_REGS, None),
             None if options.mode == Mode::Instructions => {
@@ -220,6 +223,16 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
                 unsafe { qemu_plugin_register_vcpu_mem_cb(insn, called, CB_NO_REGS, MEM_RW, place) };
             }
         }
+    }
+}
+
+/// Drops the callbacks of all blocks. The block that this is called from runs to its end before.
+extern "C" fn rests(_: c_uint, _: *mut c_void) {
+    if let Some(&id) = PLUGIN.get()
+        && ARMED.swap(false, Relaxed)
+    {
+        // SAFETY: a reset may be asked for from any callback but the installation.
+        unsafe { qemu_plugin_reset(id, armed) };
     }
 }
 

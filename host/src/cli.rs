@@ -279,7 +279,7 @@ pub struct Growth {
     )]
     pub sizes: Vec<u32>,
     /// Compare with tests/gate/growth.toml; status 1 where a cost grows that may not
-    #[arg(long, conflicts_with_all = ["vs", "page", "json", "from"])]
+    #[arg(long, conflicts_with_all = ["vs", "page", "json"])]
     pub gate: bool,
     /// With --gate: another file than that
     #[arg(long, requires = "gate", value_name = "FILE")]
@@ -287,8 +287,8 @@ pub struct Growth {
     /// With --gate: write the figures into the file instead
     #[arg(long, requires = "gate")]
     pub update: bool,
-    /// Measure nothing, and show what earlier runs wrote with --json, beside each other
-    #[arg(long, value_delimiter = ',', value_name = "FILE,...")]
+    /// Measure nothing, and show (with --gate: judge) what earlier runs wrote with --json, beside each other
+    #[arg(long, value_delimiter = ',', conflicts_with = "cases", value_name = "FILE,...")]
     pub from: Vec<PathBuf>,
     /// Memory of the machines
     #[arg(long, short = 'm', default_value = "3G", value_parser = parse_bytes, value_name = "SIZE")]

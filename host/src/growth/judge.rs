@@ -23,8 +23,8 @@ pub enum Growth {
 /// How much a flat cost may vary: so many instructions, or such a part of the least.
 const STEADY: f64 = 64.0;
 const STEADY_PART: f64 = 0.05;
-/// Instructions for each thing from which on all are looked at: a word of a bitmap has 64 of them.
-const LEAST_EACH: f64 = 0.03;
+/// A step that adds less is no walk, but one more level of a tree.
+const LEVEL: f64 = 256.0;
 /// Between what a step adds when N grows tenfold: 1 for a logarithm, 10 for each thing, 100 for each pair.
 const LINEAR: f64 = 4.0;
 const QUADRATIC: f64 = 40.0;
@@ -51,7 +51,7 @@ impl Growth {
         let steps: Vec<f64> = figures.windows(2).filter_map(step).collect();
         let (&last, before) = steps.split_last()?;
         let before = before.iter().copied().fold(0.0, f64::max);
-        Some(if each(figures) < LEAST_EACH || (before > steady && last < LINEAR * before) {
+        Some(if last < LEVEL || (before > steady && last < LINEAR * before) {
             Growth::Log
         } else if before > steady && last >= QUADRATIC * before {
             Growth::Quadratic
@@ -77,9 +77,12 @@ pub fn each(figures: &[(u32, f64)]) -> f64 {
 /// Room for what each thing costs, before it is worse than another kernel's.
 const DEARER: f64 = 1.5;
 
-/// Does the cost grow faster than the other one?
+/// Does the cost grow faster than the other one? A tree that is searched in less than the other takes among the most is none the worse.
 pub fn worse(own: &[(u32, f64)], other: &[(u32, f64)]) -> bool {
+    let below =
+        matches!((own.last(), other.last()), (Some((n, own)), Some((of, other))) if n == of && own <= other);
     match (Growth::of(own), Growth::of(other)) {
+        (Some(Growth::Log), Some(_)) if below => false,
         (Some(ours), Some(theirs)) if ours == theirs => {
             ours >= Growth::Linear && each(own) > DEARER * each(other)
         }
@@ -113,6 +116,7 @@ mod tests {
             |costs: [f64; 4]| Growth::of(&[10, 100, 1000, 10000].into_iter().zip(costs).collect::<Vec<_>>());
         assert_eq!(of([300.0, 300.0, 300.0, 400.0]), Some(Growth::Log), "a tree one deeper");
         assert_eq!(of([300.0, 600.0, 600.0, 600.0]), Some(Growth::Log));
+        assert_eq!(of([300.0, 300.0, 300.0, 900.0]), Some(Growth::Linear), "so much is more than a level");
         assert_eq!(of([900.0, 300.0, 310.0, 305.0]), Some(Growth::Flat), "a first use");
     }
 
@@ -128,6 +132,8 @@ mod tests {
         let (flat, cheap, dear) =
             (figures(|_| 500.0), figures(|n| 500.0 + 4.0 * n), figures(|n| 500.0 + 9.0 * n));
         assert!(worse(&cheap, &flat) && worse(&dear, &cheap));
+        let tree = |all: f64| figures(|n| all + 100.0 * n.log10());
+        assert!(worse(&tree(200.0), &flat) && !worse(&tree(50.0), &flat), "by what the tree costs");
         assert!(!worse(&flat, &cheap) && !worse(&cheap, &dear) && !worse(&cheap, &cheap));
     }
 }

@@ -75,22 +75,10 @@ fn run(options: &Options) -> Result<u8> {
         return Err(usage("--sizes: ascending numbers"));
     }
     let paths = Tree::find();
-    let measured = if options.from.is_empty() {
-        let all = rows(&paths)?;
-        let rows = chosen(&all, &options.cases)?;
-        let mut signals = Signals::catch()?;
-        let mut measured = Measured { sizes: options.sizes.clone(), rows, kernels: Vec::new() };
-        for kernel in [Some(&options.kernel), options.vs.as_ref()].into_iter().flatten() {
-            let shown = measure::measure(options, &paths, kernel, &measured.rows, &mut signals)?;
-            measured.kernels.push(Column { kernel: kernel.name(), shown });
-        }
-        if options.gate {
-            return held(options, &paths, &measured, &all, began);
-        }
-        measured
-    } else {
-        earlier(&options.from)?
-    };
+    let measured = if options.from.is_empty() { measured(options, &paths)? } else { earlier(&options.from)? };
+    if options.gate {
+        return held(options, &paths, &measured, began);
+    }
     out!("{}", table::table(&measured));
     out!("{}", table::failures(&measured));
     out!("{}", table::summary(&measured));
@@ -105,23 +93,34 @@ fn run(options: &Options) -> Result<u8> {
     Ok(u8::from(failed))
 }
 
+fn measured(options: &Options, paths: &Tree) -> Result<Measured> {
+    let rows = chosen(&rows(paths)?, &options.cases)?;
+    let mut signals = Signals::catch()?;
+    let mut measured = Measured { sizes: options.sizes.clone(), rows, kernels: Vec::new() };
+    for kernel in [Some(&options.kernel), options.vs.as_ref()].into_iter().flatten() {
+        let shown = measure::measure(options, paths, kernel, &measured.rows, &mut signals)?;
+        measured.kernels.push(Column { kernel: kernel.name(), shown });
+    }
+    Ok(measured)
+}
+
 fn write(file: &std::path::Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Against tests/gate/growth.toml, or into it.
-fn held(options: &Options, paths: &Tree, measured: &Measured, all: &[Row], began: Instant) -> Result<u8> {
+fn held(options: &Options, paths: &Tree, measured: &Measured, began: Instant) -> Result<u8> {
     let file = options.bounds.clone().unwrap_or_else(|| gate::file(paths.root()));
-    let mut bounds = Bounds::read(&file)?;
+    let (mut bounds, all) = (Bounds::read(&file)?, rows(paths)?);
     let Some(own) = measured.kernels.first() else { return Ok(1) };
     let seconds = || began.elapsed().as_secs_f64();
     if options.update {
-        bounds.update(&measured.rows, &own.shown, all);
+        bounds.update(&measured.rows, &own.shown, &all);
         bounds.write(&file)?;
         out!("{} rows, written to {} ({:.0} s)", measured.rows.len(), file.display(), seconds());
         return Ok(u8::from(own.shown.iter().any(|shown| shown.failed.is_some())));
     }
-    let verdict = bounds.judge(&measured.rows, &own.shown, all);
+    let verdict = bounds.judge(&measured.rows, &own.shown, &all);
     verdict.worse.iter().for_each(|text| out!("FAILED  {text}"));
     verdict.ask.iter().for_each(|text| out!("ok      {text}"));
     out!("{} rows, {} failed: {:.0} s", measured.rows.len(), verdict.worse.len(), seconds());

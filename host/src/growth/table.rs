@@ -12,8 +12,8 @@ const PAGE: &str = "\
 Each row is an operation of `bench/growth`, measured among N of something that it might look at. The figures are the kernel's instructions
 for one operation (64 iterations of a string instruction count as one), counted on one CPU; each is the median of three windows. *Growth* is
 told from the figures: *flat*; *log n*, where a step to ten times as many adds no more than the step before, or hardly anything; *n*, with
-what each further thing adds. A row is **worse** where Darter's cost grows faster than Linux's, or as fast and each thing costs half as much
-again.
+what each further thing adds. A row is **worse** where Darter's cost grows faster than Linux's (as *log n* only if it is dearer among the most), or
+as *n* on both and each thing costs half as much again.
 ";
 
 /// The figures by N and the growth.

@@ -10,7 +10,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use sync::protocol::share::RawShare;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
@@ -28,6 +28,8 @@ pub const GROUP: usize = CHUNKS * CHUNK;
 struct Group {
     /// The first of the first group is never there: those places are the image's own.
     chunks: Box<[RcuArc<Chunk>]>,
+    /// One after the last chunk that is there: none goes before the group does.
+    end: AtomicUsize,
     full: [AtomicU64; CHUNKS / 64],
     used: [AtomicU64; CHUNKS / 64],
     /// Images that have it.
@@ -43,8 +45,8 @@ impl Group {
     fn try_new() -> Result<Arc<Group>> {
         let none = || [const { AtomicU64::new(0) }; CHUNKS / 64];
         let chunks = sync::heap::try_box_slice(CHUNKS, |_| RcuArc::empty())?;
-        let (images, rcu) = (RawShare::new(), RcuHead::new());
-        Ok(try_arc(Group { chunks, full: none(), used: none(), images, rcu })?)
+        let (images, rcu, end) = (RawShare::new(), RcuHead::new(), AtomicUsize::new(0));
+        Ok(try_arc(Group { chunks, end, full: none(), used: none(), images, rcu })?)
     }
 
     fn try_copy(&self, read: &RcuRead) -> Result<Arc<Group>> {
@@ -55,6 +57,7 @@ impl Group {
                 to.swap(Some(chunk));
             }
         }
+        copy.end.store(self.end.load(Relaxed), Relaxed);
         copy_bits(&self.full, &copy.full);
         copy_bits(&self.used, &copy.used);
         Ok(copy)
@@ -68,6 +71,7 @@ impl Group {
         let cell = self.chunks.get(at / CHUNK).ok_or(EMFILE)?;
         let Some(old) = cell.load(read) else {
             cell.swap(Some(Chunk::try_new()?));
+            self.end.store(self.end.load(Relaxed).max(at / CHUNK + 1), Relaxed);
             return Ok(());
         };
         if !old.groups.is_alone() {
@@ -101,8 +105,8 @@ impl Group {
     }
 
     /// Places up to the end of the last chunk.
-    fn size(&self, read: &RcuRead) -> usize {
-        self.chunks.iter().rposition(|chunk| chunk.load(read).is_some()).map_or(0, |last| (last + 1) * CHUNK)
+    fn size(&self) -> usize {
+        self.end.load(Relaxed) * CHUNK
     }
 
     /// One image less; the last one leaves the chunks. `sleeps`: the caller may sleep.
@@ -247,8 +251,7 @@ impl Directory {
 
     /// Places up to the end of the last chunk.
     pub fn size(&self, read: &RcuRead) -> usize {
-        let size =
-            |(number, group): (usize, &RcuArc<Group>)| Some(number * GROUP + group.load(read)?.size(read));
+        let size = |(number, group): (usize, &RcuArc<Group>)| Some(number * GROUP + group.load(read)?.size());
         self.groups.iter().enumerate().rev().find_map(size).unwrap_or(0)
     }
 

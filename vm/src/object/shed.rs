@@ -56,14 +56,17 @@ impl Large {
             // SAFETY: as the caller promises.
             Large::shed_part(unsafe { Box::from_raw(large.cast()) });
         }
-        let Large { t2, t3, t4, t5, gone, .. } = &mut *large;
+        let Large { t2, t3, t4, t5, t6, t7, t8, gone, .. } = &mut *large;
         let Some(told) = gone else { return };
         let (mut part, mut left) = (Part::new(told), PART);
         let f = &mut |frame| part.add(frame);
         let is_empty = shed_in(t2, &mut left, f)
             && shed_in(t3, &mut left, f)
             && shed_in(t4, &mut left, f)
-            && shed_in(t5, &mut left, f);
+            && shed_in(t5, &mut left, f)
+            && shed_in(t6, &mut left, f)
+            && shed_in(t7, &mut left, f)
+            && shed_in(t8, &mut left, f);
         drop(part);
         if is_empty {
             told.give_back_tables();

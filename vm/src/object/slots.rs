@@ -21,8 +21,8 @@ use sync::slab_box;
 
 const BITS: u32 = 6;
 const WIDTH: usize = 1 << BITS;
-/// Pages that an object can have: 256 TiB.
-pub const MAX_PAGES: u64 = 1 << (6 * BITS);
+/// Pages that an object can have: as many as a file's size, a signed number of 64 bits, can tell of.
+pub const MAX_PAGES: u64 = 1 << 51;
 
 /// Slots from that of `page` to the end of its last-level table.
 #[expect(clippy::arithmetic_side_effects, reason = "a remainder is below WIDTH")]
@@ -143,6 +143,9 @@ crate::slab_type!(Upper<Upper<Last>>, "object-tree-2", Box);
 crate::slab_type!(Upper<Upper<Upper<Last>>>, "object-tree-3", Box);
 crate::slab_type!(Upper<Upper<Upper<Upper<Last>>>>, "object-tree-4", Box);
 crate::slab_type!(Upper<Upper<Upper<Upper<Upper<Last>>>>>, "object-tree-5", Box);
+crate::slab_type!(Upper<L5>, "object-tree-6", Box);
+crate::slab_type!(Upper<L6>, "object-tree-7", Box);
+crate::slab_type!(Upper<L7>, "object-tree-8", Box);
 
 impl<T: Tree> Tree for Upper<T>
 where
@@ -191,6 +194,9 @@ type L2 = Upper<L1>;
 type L3 = Upper<L2>;
 type L4 = Upper<L3>;
 type L5 = Upper<L4>;
+type L6 = Upper<L5>;
+type L7 = Upper<L6>;
+type L8 = Upper<L7>;
 
 /// All slots of an object.
 pub struct Slots {
@@ -205,6 +211,9 @@ pub(super) struct Large {
     pub t3: OnceBox<L3>,
     pub t4: OnceBox<L4>,
     pub t5: OnceBox<L5>,
+    pub t6: OnceBox<L6>,
+    pub t7: OnceBox<L7>,
+    pub t8: OnceBox<L8>,
     /// Where the object is gone and the trees are taken apart.
     pub gone: Option<Gone>,
     pub rcu: RcuHead,
@@ -248,6 +257,9 @@ impl Slots {
             3 => self.large.get()?.t3.get()?.get(page),
             4 => self.large.get()?.t4.get()?.get(page),
             5 => self.large.get()?.t5.get()?.get(page),
+            6 => self.large.get()?.t6.get()?.get(page),
+            7 => self.large.get()?.t7.get()?.get(page),
+            8 => self.large.get()?.t8.get()?.get(page),
             _ => None,
         }
     }
@@ -262,22 +274,30 @@ impl Slots {
             3 => self.large.get()?.t3.get()?.last(page),
             4 => self.large.get()?.t4.get()?.last(page),
             5 => self.large.get()?.t5.get()?.last(page),
+            6 => self.large.get()?.t6.get()?.last(page),
+            7 => self.large.get()?.t7.get()?.last(page),
+            8 => self.large.get()?.t8.get()?.last(page),
             _ => None,
         };
         last?.0.get(page as usize % WIDTH..)
     }
 
-    /// The end of the part without a place in which `page` lies; `page` itself if that has one.
+    /// The end of the part without a place in which `page`, which is below [`MAX_PAGES`], lies; `page` itself if that has one.
     pub fn absent_until(&self, page: u64) -> u64 {
-        match page.checked_ilog2().map_or(0, |l| l / BITS) {
+        let end = match page.checked_ilog2().map_or(0, |l| l / BITS) {
             0 => absent_in(&self.t0, page),
             1 => absent_in(&self.t1, page),
             2 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t2, page)),
             3 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t3, page)),
             4 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t4, page)),
             5 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t5, page)),
-            _ => u64::MAX,
-        }
+            6 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t6, page)),
+            7 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t7, page)),
+            8 => self.large.get().map_or(MAX_PAGES, |large| absent_in(&large.t8, page)),
+            _ => MAX_PAGES,
+        };
+        // The last tree has places for more.
+        end.min(MAX_PAGES)
     }
 
     /// The slot of `page`, which is below [`MAX_PAGES`]. `count` is asked before each table that is made for it, but for the one that an object of
@@ -290,6 +310,9 @@ impl Slots {
             3 => make_in(&self.large()?.t3, page, count),
             4 => make_in(&self.large()?.t4, page, count),
             5 => make_in(&self.large()?.t5, page, count),
+            6 => make_in(&self.large()?.t6, page, count),
+            7 => make_in(&self.large()?.t7, page, count),
+            8 => make_in(&self.large()?.t8, page, count),
             _ => Err(VmError::Overflow),
         }
     }
@@ -301,6 +324,9 @@ impl Slots {
                 t3: OnceBox::new(),
                 t4: OnceBox::new(),
                 t5: OnceBox::new(),
+                t6: OnceBox::new(),
+                t7: OnceBox::new(),
+                t8: OnceBox::new(),
                 gone: None,
                 rcu: RcuHead::new(),
             })

@@ -16,8 +16,8 @@ use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::operations::{DirEntry, Writing};
 use crate::fs::vfs::seals;
 
-/// Largest offset: `s64` on Linux, and less here, so that page numbers never overflow.
-pub const SIZE_MAX: u64 = i64::MAX as u64 & !0xfff;
+/// Largest size of a file: what a signed number of 64 bits can tell, as on Linux.
+pub const SIZE_MAX: u64 = i64::MAX as u64;
 
 pub struct Regular;
 pub struct Directory;

@@ -78,9 +78,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let process = thread.process.clone();
     leave_user_memory(&process, space);
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
-    // Before it looks whether it has children (`family::threads`).
-    thread.exiting.store(true, Ordering::SeqCst);
-    process.gone.add(&usage);
+    process.thread_ends(&thread, &usage);
     drop(fs);
     files.into_iter().for_each(FileTable::give_up);
     signal::deliver::leave_to_others(&thread);

@@ -397,9 +397,12 @@ pub fn next_process(from: Pid) -> Option<Arc<Process>> {
 }
 
 /// Calls `f` for every process until it answers false. Processes that come or go meanwhile may be missed.
+pub fn for_each_process(f: impl FnMut(&Arc<Process>) -> bool) {
+    for_each_from(1, f);
+}
+
 #[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
-pub fn for_each_process(mut f: impl FnMut(&Arc<Process>) -> bool) {
-    let mut from = 1;
+fn for_each_from(mut from: Pid, mut f: impl FnMut(&Arc<Process>) -> bool) {
     while let Some(process) = next_process(from) {
         from = process.pid() + 1;
         if !f(&process) {
@@ -410,8 +413,13 @@ pub fn for_each_process(mut f: impl FnMut(&Arc<Process>) -> bool) {
 
 /// As [`for_each_process`], for system calls: gives way after each. May sleep: no spinning lock is held and no RCU section open. A fatal signal
 /// does not end it, as on Linux.
-pub fn walk_processes(mut f: impl FnMut(&Arc<Process>) -> bool) {
-    for_each_process(|process| {
+pub fn walk_processes(f: impl FnMut(&Arc<Process>) -> bool) {
+    walk_processes_from(1, f);
+}
+
+/// Those from a number on, in the order of their numbers.
+pub fn walk_processes_from(from: Pid, mut f: impl FnMut(&Arc<Process>) -> bool) {
+    for_each_from(from, |process| {
         let goes_on = f(process);
         let _ = crate::sched::give_way();
         goes_on

@@ -9,7 +9,7 @@
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
 //! * `utsname`      host and domain name, release; `personality` what old programs want different
-//! * `walk`         over all threads and files of a process
+//! * `usage`        what a process has used; `walk` over all threads and files of a process
 //!
 //! There is no list of processes and no tree lock: a process is found by its number, parent and children meet under the
 //! parent's lock alone, and a group has its members on lists per CPU.
@@ -41,6 +41,7 @@ pub mod signal;
 mod start;
 pub mod timer;
 pub mod trap;
+mod usage;
 pub mod utsname;
 mod walk;
 
@@ -51,7 +52,7 @@ pub use credentials::{Credentials, access, capabilities, set_credentials};
 pub use exit::{exit_group, exit_thread};
 pub use family::wait;
 pub use fork::{CloneRequest, clone};
-pub use ids::{Pid, find_process, find_thread, for_each_process, walk_processes};
+pub use ids::{Pid, find_process, find_thread, for_each_process, walk_processes, walk_processes_from};
 pub use limits::{file_size_limit, limit_now};
 pub use oom::{badness, drain_and_retry};
 pub use own::before_user_mode;
@@ -294,24 +295,6 @@ impl Process {
             return b'T';
         }
         self.leader().and_then(|t| t.task()).map_or(b'S', |task| task.state_letter())
-    }
-
-    /// Processor time of all threads, living and dead.
-    #[expect(clippy::arithmetic_side_effects, reason = "nanoseconds of five hundred years")]
-    pub fn cpu_time_ns(&self) -> u64 {
-        let usage = self.usage();
-        usage.user_ns + usage.system_ns
-    }
-
-    /// What all threads have used.
-    pub fn usage(&self) -> wait::UsageSum {
-        let mut sum = self.gone.sum();
-        self.for_each_thread(|thread| {
-            if !thread.exiting.load(Ordering::Relaxed) {
-                sum.add_thread(thread);
-            }
-        });
-        sum
     }
 
     pub fn children_usage(&self) -> wait::UsageSum {

@@ -18,6 +18,7 @@ mod manner;
 mod maps;
 mod names;
 mod nodes;
+mod numbers;
 mod process;
 mod settings;
 #[cfg(feature = "lockdep")]

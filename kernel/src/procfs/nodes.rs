@@ -5,13 +5,13 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use sync::{TryVec, try_box};
+use sync::try_box;
 
 use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::manner::Manner;
 use super::names::{PROCESS, ROOT};
-use super::{Source, TextFile, process as files, status};
+use super::{Source, TextFile, numbers, process as files, status};
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::FileTable;
 use crate::fs::caller;
@@ -23,7 +23,7 @@ use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
 use crate::fs::vfs::mount::Path;
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Writing};
 use crate::process::access::{self, By};
-use crate::process::{Process, Thread, find_process, for_each_process};
+use crate::process::{Pid, Process, Thread, find_process, walk_processes_from};
 
 /// What an inode of /proc stands for.
 enum Node {
@@ -152,21 +152,16 @@ fn list_fixed(
 /// Where numbers begin in a listing that names come before: position `NUMBERS + n` is at or after number n.
 pub(super) const NUMBERS: u64 = 1 << 20;
 
+/// The first number at or after `position`.
+fn first_number(position: u64) -> Pid {
+    Pid::try_from(position.saturating_sub(NUMBERS)).unwrap_or(Pid::MAX)
+}
+
+/// The folder of a process or thread.
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of processes are small")]
-fn list_numbers(
-    numbers: &mut [u32],
-    position: u64,
-    kind: Kind,
-    inode: impl Fn(u32) -> u64,
-    emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
-) {
-    numbers.sort_unstable();
-    for &n in numbers.iter().filter(|&&n| u64::from(n) + NUMBERS >= position) {
-        let next = NUMBERS + u64::from(n) + 1;
-        if !emit(&DirEntry { name: Decimal::new(n).bytes(), number: inode(n), kind, next }) {
-            return;
-        }
-    }
+fn emit_number(n: Pid, inode: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> bool {
+    let next = NUMBERS + u64::from(n) + 1;
+    emit(&DirEntry { name: Decimal::new(n).bytes(), number: inode, kind: Kind::Directory, next })
 }
 
 impl Node {
@@ -271,14 +266,9 @@ impl InodeOps for Node {
                 if position < NUMBERS && !list_fixed(0, ROOT, position, emit) {
                     return Ok(());
                 }
-                let mut pids: Vec<u32> = Vec::new();
-                let mut outcome = Ok(());
-                for_each_process(|p| {
-                    outcome = pids.try_push(p.pid());
-                    outcome.is_ok()
+                walk_processes_from(first_number(position), |p| {
+                    emit_number(p.pid(), number_of(p.pid(), 0, 0), emit)
                 });
-                outcome?;
-                list_numbers(&mut pids, position, Kind::Directory, |pid| number_of(pid, 0, 0), emit);
             }
             Node::Fixed(list, number) => {
                 list_fixed(number, list, position, emit);
@@ -299,15 +289,10 @@ impl InodeOps for Node {
                 }
             }
             Node::Tasks(who) => {
-                let mut tids: Vec<u32> = Vec::new();
-                let mut outcome = Ok(());
-                who.process().ok_or(ENOENT)?.for_each_thread(|t| {
-                    if outcome.is_ok() {
-                        outcome = tids.try_push(t.tid());
-                    }
-                });
-                outcome?;
-                list_numbers(&mut tids, position, Kind::Directory, |tid| number_of(who.pid, tid, 512), emit);
+                let process = who.process().ok_or(ENOENT)?;
+                numbers::each_thread(&process, first_number(position), |tid| {
+                    emit_number(tid, number_of(who.pid, tid, 512), emit)
+                })?;
             }
             Node::Fds(who) | Node::FdInfos(who) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;

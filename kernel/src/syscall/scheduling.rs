@@ -101,16 +101,29 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
         abi::PRIO_PROCESS => f(&thread(who).map_err(|_| Errno::ESRCH)?),
         abi::PRIO_PGRP => {
             let group = if who == 0 { process::current().process.group() } else { who as u32 };
+            let mut are_many = false;
             process::session::for_each_member(group, |p| {
-                p.for_each_thread(&mut f);
+                match p.signals.crowd() {
+                    Some(_) => are_many = true,
+                    None => p.for_each_thread(&mut f),
+                }
                 true
             });
+            // Many threads are not come by under the group's lock.
+            if are_many {
+                process::walk_processes(|p| {
+                    if p.group() == group && p.signals.crowd().is_some() {
+                        p.visit_threads(&mut f);
+                    }
+                    true
+                });
+            }
         }
         abi::PRIO_USER => {
             let uid = if who == 0 { process::credentials().uid } else { who as u32 };
             process::walk_processes(|p| {
                 if p.uid_at_exit() == uid {
-                    p.for_each_thread(&mut f);
+                    p.visit_threads(&mut f);
                 }
                 true
             });

@@ -139,7 +139,8 @@ pub fn exit_event(child: &Process) -> Event {
         _ if status & 0x80 != 0 => abi::CLD_DUMPED,
         _ => abi::CLD_KILLED,
     };
-    let mut usage = child.usage();
+    // Its threads are gone.
+    let mut usage = child.gone.sum();
     usage.add(&child.children_usage());
     Event { pid: child.pid(), uid: uid_of(child), code, status, usage }
 }
@@ -295,21 +296,24 @@ fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Found> {
             children.update(&child);
             continue;
         };
-        if options.leave_waitable {
-            return Ok(Found::Event(event));
+        if !event.is_end() {
+            if !options.leave_waitable {
+                children.update(&child);
+            }
+            drop(children);
+            return Ok(Found::Event(Event { usage: child.usage(), ..event }));
         }
-        if event.is_end() {
+        if !options.leave_waitable {
             children.reap(&child);
             drop(children);
             process.children_usage.add(&event.usage);
             family::forget(&child);
-        } else {
-            children.update(&child);
         }
         return Ok(Found::Event(event));
     }
 }
 
+/// What it has used is left to the caller, who has locked its parent's children.
 fn stop_event(child: &Arc<Process>, options: &WaitOptions) -> Option<Event> {
     let (code, status) = if options.stopped
         && let Some(signal) = child.signals.take_stop(options.leave_waitable)
@@ -320,5 +324,5 @@ fn stop_event(child: &Arc<Process>, options: &WaitOptions) -> Option<Event> {
     } else {
         return None;
     };
-    Some(Event { pid: child.pid(), uid: uid_of(child), code, status, usage: child.usage() })
+    Some(Event { pid: child.pid(), uid: uid_of(child), code, status, usage: UsageSum::default() })
 }

@@ -14,6 +14,7 @@
 use super::pending::PendingSet;
 use super::{COUNT, Gone, Signals, bit};
 use crate::lock_order as level;
+use crate::process::usage::Used;
 use crate::process::{Process, Thread};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -69,6 +70,7 @@ pub struct Crowd {
     thrown: Marks,
     /// When the process was sent a signal as one of its group.
     sent_to_group: Marks,
+    pub used: Used,
 }
 
 impl Crowd {
@@ -142,6 +144,7 @@ impl Process {
                 to_tell: AtomicU64::new(0),
                 thrown: Marks::new(),
                 sent_to_group: Marks::new(),
+                used: Used::new(),
             };
             // Another thread may have made one meanwhile.
             let _ = self.signals.crowd.set(try_box(Own(try_arc(crowd)?))?);

@@ -311,10 +311,18 @@ impl Timers {
 }
 
 impl PosixTimer {
-    /// Now, on the clock that `next` is on. A clock whose thread is gone stands still.
+    /// Now, on the clock that `next` is on. A clock whose thread is gone stands still. Gives way: no spinning lock is held.
     fn now(&self) -> u64 {
         match self.clock {
             Clock::Cpu(clock) => clock.read().unwrap_or(0),
+            _ => arch::time::now(),
+        }
+    }
+
+    /// As `now`, for callers that may not rest: of the processor time of many threads when it was read last.
+    fn known_now(&self) -> u64 {
+        match self.clock {
+            Clock::Cpu(clock) => clock.read_known().unwrap_or(0),
             _ => arch::time::now(),
         }
     }
@@ -345,12 +353,11 @@ impl PosixTimer {
         }
     }
 
-    fn setting(&self, state: &mut State) -> TimerSetting {
+    fn setting(&self, state: &mut State, now: u64) -> TimerSetting {
         let silent = matches!(self.notify, Notify::Nothing);
         if !state.active && state.interval == 0 {
             return TimerSetting::default();
         }
-        let now = self.now();
         if state.interval != 0 && state.next <= now {
             // Its signal is pending, or it sends none: its periods go on.
             state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
@@ -362,7 +369,8 @@ impl PosixTimer {
 
     /// timer_gettime(2).
     pub fn get(&self) -> TimerSetting {
-        self.setting(&mut self.state.lock())
+        let now = self.now();
+        self.setting(&mut self.state.lock(), now)
     }
 
     /// timer_settime(2); returns what it was set to.
@@ -370,12 +378,13 @@ impl PosixTimer {
     /// # Errors
     /// EINVAL: another thread has deleted it meanwhile.
     pub fn set(self: &Arc<Self>, to: TimerSetting, absolute: bool) -> Result<TimerSetting> {
+        let now = self.now();
         let mut state = self.state.lock();
         let (state, order) = state.split();
         if state.gone {
             return Err(Errno::EINVAL);
         }
-        let before = self.setting(state);
+        let before = self.setting(state, now);
         if let Some(timer) = &state.timer {
             timer.cancel();
         }
@@ -392,14 +401,13 @@ impl PosixTimer {
         state.active = true;
         state.interval = to.interval;
         state.next = match (absolute, self.clock) {
-            (false, _) => self.now().saturating_add(to.value),
+            (false, _) => now.saturating_add(to.value),
             (true, Clock::Wall) => {
                 state.wall = Some(to.value);
                 to.value.saturating_sub(arch::time::wall_offset())
             }
             (true, _) => to.value,
         };
-        let now = self.now();
         // One of processor time is due at once if it is past, as on Linux: the next tick may find its clock standing still.
         if !matches!(self.clock, Clock::Cpu(_)) || now < state.next || self.expire(state, now) {
             self.arm(state, order);
@@ -459,7 +467,7 @@ impl PosixTimer {
         if state.sequence != sequence || state.interval == 0 {
             return state.last_overrun;
         }
-        let now = self.now();
+        let now = self.known_now();
         let passed = forward(state.interval, now, &mut state.next);
         state.last_overrun = state.overrun.saturating_add(passed).saturating_sub(1);
         state.overrun = 0;

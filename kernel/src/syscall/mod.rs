@@ -35,14 +35,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub fn dispatch(regs: &mut UserRegs) {
     let number = regs.number();
-    let args = regs.args();
-    let result = match table::call(number, args, regs) {
-        Some(result) => result,
-        None => Err(missing(number)),
-    };
-    if trace::enabled() {
-        trace::trace(number, args, &result);
-    }
+    let result = if trace::enabled() { traced(number, regs) } else { table::call(number, regs) };
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
         regs.set_result(match result {
@@ -50,6 +43,15 @@ pub fn dispatch(regs: &mut UserRegs) {
             Err(errno) => failed(errno),
         });
     }
+}
+
+#[cold]
+fn traced(number: usize, regs: &mut UserRegs) -> Result<usize> {
+    // The call may write another frame.
+    let args = regs.args();
+    let result = table::call(number, regs);
+    trace::trace(number, args, &result);
+    result
 }
 
 /// The result of a call that failed.

@@ -12,16 +12,19 @@ macro_rules! calls {
         use crate::errno::Result;
         use crate::syscall::trace::Asks;
         use crate::syscall::{
-            Handler, barrier, capability, file, futex, identity, memory, path, poll, prctl, process, scheduling, signal, system, time, timer, tty,
+            Handler, barrier, capability, file, futex, identity, memory, missing, path, poll, prctl, process,
+            scheduling, signal, system, time, timer, tty,
         };
 
-        /// Makes call `number`; None: there is none.
-        #[inline]
-        pub fn call(number: usize, args: [usize; 6], regs: &mut UserRegs) -> Option<Result<usize>> {
+        /// Makes call `number`. Each reads no more of the registers than it has arguments, and its result is written once.
+        ///
+        /// # Errors
+        /// The call's own; ENOSYS: there is none.
+        pub fn call(number: usize, regs: &mut UserRegs) -> Result<usize> {
             match number {
-                $($($number => Some(Handler::call($handler, args)),)?)*
-                $($($number => Some($special(regs)),)?)*
-                _ => None,
+                $($($number => Handler::call($handler, regs.args()),)?)*
+                $($($number => $special(regs),)?)*
+                _ => Err(missing(number)),
             }
         }
 

@@ -7,7 +7,6 @@
 //! No locks of its own. Who wakes the queue has set what a watcher looks at and passed a full fence since, as `WaitQueue` asks.
 #![forbid(unsafe_code)]
 
-use super::session::Group;
 use super::{Pid, Process, Thread, current, ids};
 use crate::errno::{Errno, Result};
 use crate::fs::anon;
@@ -58,8 +57,8 @@ enum Whom {
 pub struct PidFile {
     pid: Pid,
     whom: Whom,
-    /// The group that had the number when the descriptor was made: it may outlive the process.
-    group: Weak<Group>,
+    /// When the process began: a group that it has led may outlive it. None: a thread that leads none.
+    began: Option<u64>,
     watched: Arc<PollQueue>,
 }
 
@@ -70,7 +69,7 @@ impl PidFile {
     /// ENOMEM, ENFILE.
     pub fn try_new(process: &Arc<Process>, flags: OpenFlags) -> Result<Arc<File>> {
         let whom = Whom::Process(Arc::downgrade(process));
-        PidFile::try_with(process.pid(), whom, process.watched.queue()?, flags)
+        PidFile::try_with(process.pid(), Some(process.started), whom, process.watched.queue()?, flags)
     }
 
     /// A file for `thread` alone.
@@ -83,7 +82,7 @@ impl PidFile {
             return PidFile::try_of_first(&thread.process, flags);
         }
         let whom = Whom::Thread(Arc::downgrade(thread));
-        let file = PidFile::try_with(tid, whom, thread.watched.queue()?, flags)?;
+        let file = PidFile::try_with(tid, None, whom, thread.watched.queue()?, flags)?;
         // PIDFD_THREAD, by which fcntl tells it.
         file.keep_flag(OpenFlags::EXCLUSIVE);
         Ok(file)
@@ -95,14 +94,20 @@ impl PidFile {
     /// ENOMEM, ENFILE.
     pub fn try_of_first(process: &Arc<Process>, flags: OpenFlags) -> Result<Arc<File>> {
         let whom = Whom::First(Arc::downgrade(process));
-        let file = PidFile::try_with(process.pid(), whom, process.watched.queue()?, flags)?;
+        let file =
+            PidFile::try_with(process.pid(), Some(process.started), whom, process.watched.queue()?, flags)?;
         file.keep_flag(OpenFlags::EXCLUSIVE);
         Ok(file)
     }
 
-    fn try_with(pid: Pid, whom: Whom, watched: Arc<PollQueue>, flags: OpenFlags) -> Result<Arc<File>> {
-        let group = ids::find_group(pid).map_or(Weak::new(), |group| Arc::downgrade(&group));
-        let file = PidFile { pid, whom, group, watched };
+    fn try_with(
+        pid: Pid,
+        began: Option<u64>,
+        whom: Whom,
+        watched: Arc<PollQueue>,
+        flags: OpenFlags,
+    ) -> Result<Arc<File>> {
+        let file = PidFile { pid, whom, began, watched };
         let flags = flags | OpenFlags::READ_WRITE;
         File::try_anonymous(anon::immutable()?, "anon_inode:[pidfd]", try_box(file)?, flags)
     }
@@ -140,7 +145,7 @@ impl PidFile {
 
     /// Is a group with the number that which the process leads, or led?
     pub fn has_group(&self) -> bool {
-        let found = || ids::find_group(self.pid).is_some_and(|g| Arc::as_ptr(&g) == self.group.as_ptr());
+        let found = || ids::find_group(self.pid).is_some_and(|group| self.began == Some(group.led_from));
         self.process().is_some() || found()
     }
 
@@ -160,6 +165,10 @@ impl FileOps for PidFile {
     }
 
     fn takes_places(&self, _writing: bool) -> bool {
+        true
+    }
+
+    fn is_regular(&self, _: &File) -> bool {
         true
     }
 

@@ -267,6 +267,7 @@ int main(void)
 	add("timer", timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK));
 	add("signals", signalfd(-1, &usr1, SFD_NONBLOCK));
 	add("epoll", epoll_create1(0));
+	add("process", (int)syscall(SYS_pidfd_open, getpid(), 0));
 	add("null", open("/dev/null", O_RDWR));
 	add("zero", open("/dev/zero", O_RDWR));
 	add("full", open("/dev/full", O_RDWR));

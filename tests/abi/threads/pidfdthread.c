@@ -210,6 +210,29 @@ static void groups(void)
 	waited(fd, WEXITED), waited(other, WEXITED);
 	SHOW(SEND(fd, SIGTERM, NULL, 4));
 	close(fd), close(other), close(thread);
+	/* A group that is made after the descriptor, and outlives its leader. */
+	int begin[2], made[2];
+	char byte = 0;
+	pipe(begin), pipe(made);
+	leader = must_fork();
+	if (leader == 0) {
+		read(begin[0], &byte, 1);
+		setpgid(0, 0);
+		parked(NULL);
+		write(made[1], &byte, 1);
+		_exit(0);
+	}
+	fd = OPEN(leader, 0);
+	SHOW(SEND(fd, 0, NULL, 4));
+	write(begin[1], &byte, 1), read(made[0], &byte, 1);
+	wait_for(leader);
+	SHOW(SEND(fd, 0, NULL, 0));
+	SHOW(SEND(fd, 0, NULL, 4));
+	SHOW(SEND(fd, SIGKILL, NULL, 4));
+	struct stat st;
+	SHOW(fstat(fd, &st));
+	say("%o", st.st_mode);
+	close(fd), close(begin[0]), close(begin[1]), close(made[0]), close(made[1]);
 }
 
 static char stack[65536] __attribute__((aligned(16)));

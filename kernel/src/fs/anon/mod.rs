@@ -25,8 +25,9 @@ use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::{InodeOps, Writing};
 
-/// `st_dev` of all of them; no mount has this number.
+/// `st_dev` of all of them, and of what nobody changes; no mount has these numbers (`superblock::new_device`).
 const DEVICE: u64 = 0xf;
+const IMMUTABLE_DEVICE: u64 = 0x10;
 
 /// Opened once more by way of /proc/PID/fd, a memory file is empty: its object is known to the first open file alone. What is of no kind is
 /// not opened again.
@@ -53,7 +54,7 @@ impl InodeOps for Immutable {
 
 /// As `nameless`, but nobody changes its attributes.
 pub fn immutable() -> Result<Arc<Inode>> {
-    make(&Cred::root(), Kind::Anonymous, 0o600, try_box(Immutable)?)
+    make(&Cred::root(), IMMUTABLE_DEVICE, Kind::Anonymous, 0o700, try_box(Immutable)?)
 }
 
 /// The inode of what is no file at all (eventfd, epoll and their like): nobody's but root's.
@@ -66,10 +67,10 @@ pub fn inode(kind: Kind, mode: u32) -> Result<Arc<Inode>> {
 }
 
 pub fn made_by(cred: &Cred, kind: Kind, mode: u32) -> Result<Arc<Inode>> {
-    make(cred, kind, mode, try_box(Nameless)?)
+    make(cred, DEVICE, kind, mode, try_box(Nameless)?)
 }
 
-fn make(cred: &Cred, kind: Kind, mode: u32, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
+fn make(cred: &Cred, device: u64, kind: Kind, mode: u32, ops: Box<dyn InodeOps>) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: cred.uid, gid: cred.gid, rdev: 0 };
-    Inode::try_new(numbers::next(), DEVICE, &new, ops)
+    Inode::try_new(numbers::next(), device, &new, ops)
 }

@@ -6,6 +6,7 @@ use super::async_io::AsyncQueues;
 use super::buffer::{Input, Output};
 use super::poll::{self, Poller};
 use crate::errno::{EINVAL, ENODEV, ENOTDIR, ENOTTY, ENXIO, Errno, Result};
+use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::operations::DirEntry;
 use crate::lock_order as level;
 use alloc::vec::Vec;
@@ -72,6 +73,11 @@ pub trait FileOps: Send + Sync + Any {
     /// Do pread and pwrite take a place, be it that they are refused for a better reason?
     fn takes_places(&self, _writing: bool) -> bool {
         self.seeks()
+    }
+
+    /// Is it a regular file for calls that want one? A process's is, though stat does not say so.
+    fn is_regular(&self, file: &File) -> bool {
+        file.inode().kind == Kind::Regular
     }
 
     /// What ftruncate and fallocate say where there is nothing that has a size.

@@ -88,8 +88,8 @@ impl Shape {
     }
 }
 
-/// Anonymous device numbers: major 0, as Linux numbers file systems without a disk.
-static NEXT_DEVICE: AtomicU64 = AtomicU64::new(1);
+/// Anonymous device numbers: major 0, as Linux numbers file systems without a disk. Those before are of files without a mount (`anon`).
+static NEXT_DEVICE: AtomicU64 = AtomicU64::new(0x11);
 
 pub fn new_device() -> u64 {
     NEXT_DEVICE.fetch_add(1, Relaxed)

@@ -121,6 +121,8 @@ impl Locked {
 /// A process group.
 pub struct Group {
     id: Id,
+    /// When the process began that has, or had, the group's number.
+    pub led_from: u64,
     pub session: Arc<Session>,
     visits: Visits,
     lists: OnceBox<Box<[Locked]>>,
@@ -181,9 +183,11 @@ pub fn leave(process: &Process) {
 
 impl Group {
     /// A group that nobody is in yet.
-    pub fn try_new(id: Id, session: Arc<Session>) -> Result<Arc<Self>> {
+    /// The group that `process` may lead.
+    pub fn try_new(process: &Process, session: Arc<Session>) -> Result<Arc<Self>> {
         Ok(try_arc(Self {
-            id,
+            id: process.id.share(),
+            led_from: process.started,
             session,
             visits: Visits::new(),
             lists: OnceBox::new(),

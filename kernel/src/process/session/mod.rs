@@ -57,7 +57,7 @@ pub fn create() -> Result<Pid> {
     let process = super::current_process();
     let pid = process.pid();
     // Memory first.
-    let group = Group::try_new(process.id.share(), Session::try_new(&process)?)?;
+    let group = Group::try_new(&process, Session::try_new(&process)?)?;
     let _still = process.family.children();
     if process.session_id() == pid || group::find(pid).is_some() {
         return Err(Errno::EPERM);
@@ -70,7 +70,7 @@ pub fn create() -> Result<Pid> {
 
 /// The first process's session.
 pub fn create_first(process: &Process) -> Result {
-    let group = Group::try_new(process.id.share(), Session::try_new(process)?)?;
+    let group = Group::try_new(process, Session::try_new(process)?)?;
     process.id.publish_group(group.clone());
     group.add_first(process);
     Ok(())
@@ -128,7 +128,7 @@ pub fn set_group(pid: Pid, group: Pid) -> Result {
 
 /// A group that `process` may lead, which nobody finds yet.
 fn spare_group(process: &Process) -> Result<Arc<Group>> {
-    Group::try_new(process.id.share(), of(process).ok_or(Errno::ESRCH)?)
+    Group::try_new(process, of(process).ok_or(Errno::ESRCH)?)
 }
 
 /// `process`, whose `children` the caller has locked, leaves `old` for `new`, which it leads and nobody knew.

@@ -121,7 +121,8 @@ pub fn sys_sync_file_range(fd: i32, start: i64, len: i64, flags: u32) -> Result<
         return Err(EINVAL);
     }
     match file.inode().kind {
-        Kind::Regular | Kind::Block | Kind::Directory => Ok(0),
+        Kind::Block | Kind::Directory => Ok(0),
+        _ if file.ops().is_regular(&file) => Ok(0),
         _ => Err(ESPIPE),
     }
 }
@@ -143,7 +144,7 @@ pub fn sys_readahead(fd: i32, _start: i64, len: usize) -> Result<usize> {
         return Err(EBADF);
     }
     let negative = isize::try_from(len).is_err();
-    if file.inode().kind == Kind::Regular && !negative { Ok(0) } else { Err(EINVAL) }
+    if file.ops().is_regular(&file) && !negative { Ok(0) } else { Err(EINVAL) }
 }
 
 /// Bytes that go through the kernel at a time.
@@ -281,7 +282,7 @@ pub fn sys_copy_file_range(
     if from.inode().is_dir() || to.inode().is_dir() {
         return Err(EISDIR);
     }
-    if from.inode().kind != Kind::Regular || to.inode().kind != Kind::Regular {
+    if !from.ops().is_regular(&from) || !to.ops().is_regular(&to) {
         return Err(EINVAL);
     }
     if !from.flags().reads() || !to.flags().writes() || to.flags().contains(OpenFlags::APPEND) {

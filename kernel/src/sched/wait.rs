@@ -2,8 +2,8 @@
 //!
 //! The sleeper puts its node on the queue, says that it sleeps, looks at the condition, and only then gives the CPU up; the
 //! waker makes the condition true, and only then looks at the queue. Both put a full fence between, so one sees the other.
-//! A node is taken off by the waker, so each `wake_one` reaches another sleeper; a sleeper that was woken but leaves for
-//! another reason passes the wake on.
+//! A node is taken off by the waker, so each `wake_one` reaches another exclusive sleeper; one that was woken but leaves for
+//! another reason passes the wake on. Those who share a change are woken by every wake, wherever exclusive ones stand.
 //!
 //! Of many sleepers `wake_all` wakes [`TURN`], and remembers how many it owes a wake. Each that it woke wakes as many more on its way off the queue, so
 //! nobody holds the lock for long. An owed sleeper is woken after the change, and so sees it. If the front of the queue was taken by others meanwhile, a newcomer
@@ -53,7 +53,7 @@ pub(super) struct WaitNode {
     task: AtomicPtr<Task>,
     /// A waker took the node off the list.
     pub(super) woken: AtomicBool,
-    /// `wake_one` stops here.
+    /// `wake_one` wakes one of these.
     exclusive: AtomicBool,
     /// Others were owed a wake when this one was woken. Under the queue's lock.
     passes_on: AtomicBool,
@@ -90,13 +90,58 @@ impl WaitNode {
     }
 }
 
+/// Sleepers in the order in which they came.
+struct Line {
+    nodes: LinkedList<WaitAdapter>,
+    len: u32,
+    /// How many at the front are owed a wake, at most. While it is not 0 somebody is awake who passes it on.
+    owed: u32,
+}
+
+impl Line {
+    const fn new() -> Self {
+        Line { nodes: LinkedList::new(WaitAdapter::NEW), len: 0, owed: 0 }
+    }
+
+    /// So many more at the front are owed a wake; all that there are together.
+    fn owe(&mut self, more: u32) -> u32 {
+        self.owed = self.owed.saturating_add(more).min(self.len);
+        self.owed
+    }
+
+    /// The next who is owed a wake, off the line.
+    fn next_owed(&mut self) -> Option<Arc<WaitNode>> {
+        self.owed = self.owed.checked_sub(1)?;
+        let Some(node) = self.nodes.pop_front() else {
+            self.owed = 0;
+            return None;
+        };
+        self.len = self.len.saturating_sub(1);
+        Some(node)
+    }
+}
+
+/// The two kinds of sleepers: each change wakes all who share it, and one of those who take it for themselves.
+struct Lines {
+    shared: Line,
+    exclusive: Line,
+}
+
+impl Lines {
+    fn of(&mut self, node: &WaitNode) -> &mut Line {
+        if node.exclusive.load(Ordering::Relaxed) { &mut self.exclusive } else { &mut self.shared }
+    }
+
+    fn len(&self) -> u32 {
+        self.shared.len.saturating_add(self.exclusive.len)
+    }
+}
+
 /// Tasks that wait for something.
 pub struct WaitQueue {
-    waiters: SpinLock<LinkedList<WaitAdapter>, level::WaitQueue>,
-    /// Nodes on the list, so that a wake with nobody there takes no lock.
+    waiters: SpinLock<Lines, level::WaitQueue>,
+    /// Nodes in both lines, so that a wake with nobody there takes no lock.
     count: AtomicU32,
-    /// How many at the front are owed a wake, at most. While it is not 0 somebody is awake who passes it on. Under the lock.
-    owed: AtomicU32,
 }
 
 impl Default for WaitQueue {
@@ -107,11 +152,8 @@ impl Default for WaitQueue {
 
 impl WaitQueue {
     pub const fn new() -> Self {
-        Self {
-            waiters: SpinLock::new(LinkedList::new(WaitAdapter::NEW), &WAIT_QUEUE),
-            count: AtomicU32::new(0),
-            owed: AtomicU32::new(0),
-        }
+        let lines = Lines { shared: Line::new(), exclusive: Line::new() };
+        Self { waiters: SpinLock::new(lines, &WAIT_QUEUE), count: AtomicU32::new(0) }
     }
 
     /// Is anybody waiting? Ordered after what the caller wrote before.
@@ -121,9 +163,9 @@ impl WaitQueue {
         self.count.load(Ordering::Relaxed) != 0
     }
 
-    /// Wakes the first exclusive sleeper and all non-exclusive ones before it; true if it woke an exclusive one.
-    pub fn wake_one(&self) -> bool {
-        self.wake_exclusive(1) > 0
+    /// Wakes all sleepers but the exclusive ones, and of these the first.
+    pub fn wake_one(&self) {
+        self.wake_exclusive(1);
     }
 
     /// Wakes everybody, if they are many some of them through others.
@@ -131,72 +173,55 @@ impl WaitQueue {
         self.wake_exclusive(u32::MAX);
     }
 
-    fn wake_exclusive(&self, limit: u32) -> u32 {
+    fn wake_exclusive(&self, limit: u32) {
         if !self.has_waiters() {
-            return 0;
+            return;
         }
-        let mut woken = 0;
-        let mut waiters = self.waiters.lock();
-        if limit == u32::MAX {
-            let count = self.count.load(Ordering::Relaxed);
-            if count > TURN {
-                self.owed.store(count, Ordering::Relaxed);
-                self.pay(waiters);
-                return 0;
-            }
-        }
-        let (waiters, order) = waiters.split();
-        while woken < limit {
-            let Some(node) = waiters.pop_front() else { break };
-            self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-            woken += u32::from(node.exclusive.load(Ordering::Relaxed));
-            node.wake(order.reborrow().lower());
-        }
-        woken
+        let mut lines = self.waiters.lock();
+        lines.shared.owe(u32::MAX);
+        lines.exclusive.owe(limit);
+        self.pay(lines);
     }
 
-    /// Wakes some of those who are owed a wake.
-    #[cold]
-    fn pay(&self, mut waiters: SpinGuard<'_, LinkedList<WaitAdapter>, level::WaitQueue>) {
-        let (waiters, order) = waiters.split();
-        let owed = self.owed.load(Ordering::Relaxed);
-        let now = owed.min(TURN);
-        let mut left = owed - now;
-        for _ in 0..now {
-            let Some(node) = waiters.pop_front() else {
-                left = 0;
-                break;
-            };
-            self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-            node.passes_on.store(true, Ordering::Relaxed);
+    /// Wakes those who are owed a wake, or if they are many some of them.
+    fn pay(&self, mut lines: SpinGuard<'_, Lines, level::WaitQueue>) {
+        let (lines, order) = lines.split();
+        let many = lines.shared.owed.saturating_add(lines.exclusive.owed) > TURN;
+        for _ in 0..TURN {
+            let Some(node) = lines.shared.next_owed().or_else(|| lines.exclusive.next_owed()) else { break };
+            node.passes_on.store(many, Ordering::Relaxed);
             node.wake(order.reborrow().lower());
         }
-        self.owed.store(left, Ordering::Relaxed);
+        self.count.store(lines.len(), Ordering::Relaxed);
     }
 
     fn put(&self, node: &Arc<WaitNode>, exclusive: bool) {
         node.woken.store(false, Ordering::Relaxed);
         node.exclusive.store(exclusive, Ordering::Relaxed);
-        let mut waiters = self.waiters.lock();
-        waiters.push_back(node.clone());
-        self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        drop(waiters);
+        let mut lines = self.waiters.lock();
+        let line = lines.of(node);
+        line.nodes.push_back(node.clone());
+        line.len = line.len.saturating_add(1);
+        self.count.store(lines.len(), Ordering::Relaxed);
+        drop(lines);
         fence(Ordering::SeqCst);
     }
 
     /// Takes the node off, if it is still on; true if a waker did it before.
     fn take(&self, node: &WaitNode) -> bool {
-        let mut waiters = self.waiters.lock();
+        let mut lines = self.waiters.lock();
         if node.woken.load(Ordering::Relaxed) || !node.link.is_linked() {
             if node.passes_on.load(Ordering::Relaxed) {
                 node.passes_on.store(false, Ordering::Relaxed);
-                self.pay(waiters);
+                self.pay(lines);
             }
             return true;
         }
-        // SAFETY: linked, and only ever put on this queue while the caller waits; the lock is held.
-        drop(unsafe { waiters.cursor_mut_from_ptr(node) }.remove());
-        self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        let line = lines.of(node);
+        // SAFETY: linked, and only ever put on this line while the caller waits; the lock is held.
+        drop(unsafe { line.nodes.cursor_mut_from_ptr(node) }.remove());
+        line.len = line.len.saturating_sub(1);
+        self.count.store(lines.len(), Ordering::Relaxed);
         false
     }
 

@@ -111,8 +111,13 @@ impl Pipe {
         loop {
             let mut ring = self.ring.lock();
             let n = ring.read(out);
-            self.len.store(ring.len(), SeqCst);
+            let left = ring.len();
+            self.len.store(left, SeqCst);
             drop(ring);
+            if left > 0 {
+                // Of those who sleep for bytes one was woken, perhaps this one.
+                self.readable.wake_next();
+            }
             if n > 0 {
                 self.writable.wake_for_io_and_give_way();
                 return Ok(n);
@@ -129,7 +134,7 @@ impl Pipe {
                 kept = Some(file.ok_or(EAGAIN)?.keep_open()?);
             }
             self.readable
-                .wait(None, || (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
+                .wait_alone(|| (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
         }
     }
 
@@ -155,7 +160,7 @@ impl Pipe {
             drop(ring);
             done += n;
             if n > 0 {
-                self.readable.wake_for_io_and_give_way();
+                self.readable.wake_one_for_io_and_give_way();
             }
             if from.faulted() {
                 return ended(done, EFAULT);

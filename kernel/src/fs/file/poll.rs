@@ -80,6 +80,21 @@ impl PollQueue {
     /// As `wake_for_io`, for callers that hold no lock but sleeping ones.
     pub fn wake_for_io_and_give_way(&self) {
         self.queue.wake_all();
+        self.tell_all();
+    }
+
+    /// As `wake_for_io_and_give_way`; but of those who `wait_alone` one is woken, who passes on what it leaves (`wake_next`).
+    pub fn wake_one_for_io_and_give_way(&self) {
+        self.queue.wake_one();
+        self.tell_all();
+    }
+
+    /// Wakes another of those who `wait_alone`, since there is more than the one before has taken.
+    pub fn wake_next(&self) {
+        self.queue.wake_one();
+    }
+
+    fn tell_all(&self) {
         if self.watched.load(SeqCst) {
             self.tell_watchers(&mut Pace::resting());
             self.tell_owners(&mut Pace::resting());
@@ -151,6 +166,12 @@ impl PollQueue {
     /// Sleeps, open to signals, until `condition` gives a value; a signal gives ERESTARTSYS.
     pub fn wait<R>(&self, deadline: Option<Deadline>, condition: impl FnMut() -> Option<R>) -> Result<R> {
         self.queue.wait_shared(Sleep::Interruptible, deadline, condition).map_err(woken)
+    }
+
+    /// As `wait`, for something that one takes and no other has then: of such sleepers each wake wakes one. The caller takes what there is, and
+    /// calls `wake_next` if it leaves anything, whatever else becomes of it.
+    pub fn wait_alone<R>(&self, condition: impl FnMut() -> Option<R>) -> Result<R> {
+        self.queue.wait_until(Sleep::Interruptible, None, condition).map_err(woken)
     }
 }
 

@@ -5,9 +5,13 @@ use std::vec::Vec;
 
 /// Sleepers that are no task: they are woken as far as the queue goes, and leave when the test says so.
 fn sleepers(queue: &WaitQueue, n: usize) -> Vec<Arc<WaitNode>> {
+    put(queue, n, false)
+}
+
+fn put(queue: &WaitQueue, n: usize, exclusive: bool) -> Vec<Arc<WaitNode>> {
     let node = |_| {
         let node = Arc::new(WaitNode::new());
-        queue.put(&node, false);
+        queue.put(&node, exclusive);
         node
     };
     (0..n).map(node).collect()
@@ -52,4 +56,31 @@ fn a_wake_that_is_owed_reaches_all_who_slept_at_its_time() {
         queue.take(node);
     }
     assert_eq!((woken(&nodes), woken(&later), queue.has_waiters()), (180, 100, false));
+}
+
+#[test]
+fn of_exclusive_sleepers_each_wake_reaches_one_and_of_the_others_all() {
+    let queue = WaitQueue::new();
+    let (early, takers, late) = (sleepers(&queue, 2), put(&queue, 3, true), sleepers(&queue, 2));
+    queue.wake_one();
+    assert_eq!((woken(&early), woken(&takers), woken(&late)), (2, 1, 2));
+    queue.wake_one();
+    assert!(
+        takers[1].woken.load(Ordering::SeqCst) && !takers[2].woken.load(Ordering::SeqCst),
+        "in their order"
+    );
+    queue.wake_all();
+    assert_eq!((woken(&takers), queue.has_waiters()), (3, false));
+}
+
+#[test]
+fn a_wake_for_one_stands_behind_many_who_share_the_change() {
+    let queue = WaitQueue::new();
+    let (takers, others) = (put(&queue, 3, true), sleepers(&queue, 200));
+    queue.wake_one();
+    assert_eq!((woken(&others), woken(&takers)), (64, 0), "in one go");
+    for node in &others {
+        assert!(queue.take(node));
+    }
+    assert_eq!((woken(&takers), queue.has_waiters()), (1, true));
 }

@@ -420,7 +420,15 @@ pub fn current() -> Current {
     Current(sched::current())
 }
 
-/// The running process.
+/// Sets what threads of one process have once for all. Who sets what is set already writes no line of the others.
+#[inline]
+pub fn set_flag(flag: &AtomicBool, to: bool) {
+    if flag.load(Ordering::Relaxed) != to {
+        flag.store(to, Ordering::Relaxed);
+    }
+}
+
+/// The running process, counted: for who keeps it.
 #[inline]
 pub fn current_process() -> Arc<Process> {
     current().process.clone()

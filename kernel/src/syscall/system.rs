@@ -60,10 +60,8 @@ pub fn sys_sysinfo(to: usize) -> Result<usize> {
     UserPtr::<[u64; 14]>::new(to).write(&words).map(|()| 0)
 }
 
+/// Another process than the caller's, or that by a number.
 fn limit_target(pid: i32) -> Result<Arc<Process>> {
-    if pid == 0 {
-        return Ok(process::current_process());
-    }
     // The number of any thread names its process.
     let thread = process::find_thread(pid as u32).ok_or(Errno::ESRCH)?;
     let caller = process::current();
@@ -80,7 +78,14 @@ fn limit_target(pid: i32) -> Result<Arc<Process>> {
 /// prlimit64(2).
 pub fn sys_prlimit64(pid: i32, resource: u32, new: usize, old: usize) -> Result<usize> {
     let wanted = if new == 0 { None } else { Some(UserPtr::<[u64; 2]>::new(new).read()?) };
-    let target = limit_target(pid)?;
+    let (caller, other);
+    let target = if pid == 0 {
+        caller = process::current();
+        &caller.process
+    } else {
+        other = limit_target(pid)?;
+        &other
+    };
     let before = target.limits.get(resource)?;
     if let Some([soft, hard]) = wanted {
         target.limits.set(resource, soft, hard, process::current().capable(Capability::SYS_RESOURCE))?;

@@ -20,7 +20,7 @@ impl<M: Machine> Space<M> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         layout.brk_start = base.0;
-        layout.brk = base.0;
+        self.brk.store(base.0, Ordering::Release);
     }
 
     /// As `brk_with`, for memory that may be read and written.
@@ -30,7 +30,7 @@ impl<M: Machine> Space<M> {
 
     /// Moves the end of the heap to `want` and returns where it is then: unchanged if that cannot be. What is new allows `prot`. May sleep.
     pub fn brk_with(&self, want: VirtAddr, prot: Prot) -> VirtAddr {
-        let now = || VirtAddr(self.layout.lock_in(&mut Held::clean()).brk);
+        let now = || VirtAddr(self.brk.load(Ordering::Acquire));
         if want.0 == 0 {
             return now();
         }
@@ -54,7 +54,7 @@ impl<M: Machine> Space<M> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
-        let now = layout.brk;
+        let now = self.brk.load(Ordering::Relaxed);
         if layout.brk_start == 0 || want.0 < layout.brk_start || want.0 >= M::USER_END - PAGE_SIZE {
             return VirtAddr(now);
         }
@@ -79,7 +79,7 @@ impl<M: Machine> Space<M> {
                 return VirtAddr(now);
             }
         }
-        layout.brk = want.0;
+        self.brk.store(want.0, Ordering::Release);
         want
     }
 }

@@ -33,6 +33,7 @@ impl<M: Machine> Space<M> {
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
         let child = Self::with_layout(*layout)?;
+        child.brk.store(self.brk.load(Ordering::Relaxed), Ordering::Relaxed);
         child.credit.0.store(self.credit.0.load(Ordering::Relaxed), Ordering::Relaxed);
         self.hand_exec_gain_to(&child);
         child.set_limits(self.stack_limit.load(Ordering::Relaxed), self.total_limit.load(Ordering::Relaxed));

@@ -71,7 +71,6 @@ impl Placement {
 #[derive(Clone, Copy)]
 pub(crate) struct AddressLayout {
     pub brk_start: usize,
-    pub brk: usize,
     pub placement: Placement,
     /// There is no free run of more than `hole` bytes between here and the placement's base.
     pub hint: usize,
@@ -85,6 +84,8 @@ pub struct Space<M: Machine> {
     pub(crate) root: Root,
     pub(crate) tlb: OwnTlb,
     pub(crate) layout: Mutex<AddressLayout, SpaceLevel>,
+    /// The end of the heap. It changes under `layout`; who asks where it is writes nothing.
+    pub(crate) brk: AtomicUsize,
     /// A mremap moves pages, or a fork copies: only where there are several threads.
     pub(crate) moving: Mutex<(), MovingLevel>,
     /// A fork is between its first shared leaf and its flush.
@@ -133,7 +134,6 @@ impl<M: Machine> Space<M> {
         let placement = Placement::new::<M>();
         Self::with_layout(AddressLayout {
             brk_start: 0,
-            brk: 0,
             placement,
             hint: placement.base,
             hole: 0,
@@ -148,6 +148,7 @@ impl<M: Machine> Space<M> {
             root,
             tlb: OwnTlb::try_new()?,
             layout: Mutex::new(layout, &LAYOUT),
+            brk: AtomicUsize::new(0),
             moving: Mutex::new((), &MOVING),
             forking: AtomicBool::new(false),
             multithreaded: AtomicBool::new(false),

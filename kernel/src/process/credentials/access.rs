@@ -50,7 +50,7 @@ impl Process {
     }
 
     pub fn set_dumpable(&self, dumpable: bool) {
-        self.dumpable.store(dumpable, Ordering::Relaxed);
+        crate::process::set_flag(&self.dumpable, dumpable);
     }
 }
 

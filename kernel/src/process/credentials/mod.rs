@@ -100,7 +100,10 @@ pub fn set_credentials(new: Credentials) -> Result {
     count::follow(&thread, &new)?;
     let new = slab_arc(new)?;
     thread.note_new_credentials(&thread.credentials(), &new);
-    thread.process.uid.store(new.uid, Ordering::Relaxed);
+    // Threads that keep the user write nothing of their process.
+    if thread.process.uid.load(Ordering::Relaxed) != new.uid {
+        thread.process.uid.store(new.uid, Ordering::Relaxed);
+    }
     thread.set_credentials(new);
     Ok(())
 }

@@ -254,7 +254,7 @@ pub fn set_subreaper(process: &Process, to: bool) {
     if to && !SUBREAPERS.load(Ordering::Relaxed) {
         SUBREAPERS.store(true, Ordering::SeqCst);
     }
-    process.subreaper.store(to, Ordering::Relaxed);
+    super::set_flag(&process.subreaper, to);
 }
 
 fn find_reaper(process: &Arc<Process>) -> Option<Arc<Process>> {

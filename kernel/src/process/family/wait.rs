@@ -167,9 +167,10 @@ pub struct WaitOptions {
 /// # Errors
 /// ECHILD: no such child. ERESTARTSYS: a signal.
 pub fn wait(options: &WaitOptions) -> Result<Option<Event>> {
-    let process = crate::process::current_process();
+    let thread = crate::process::current();
+    let process = &thread.process;
     loop {
-        let seen = match find(&process, options)? {
+        let seen = match find(process, options)? {
             Found::Event(event) => return Ok(Some(event)),
             Found::None(_) if !options.block => return Ok(None),
             Found::None(seen) => seen,

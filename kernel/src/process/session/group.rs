@@ -26,7 +26,7 @@ use crate::sched;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use intrusive_collections::LinkedListAtomicLink;
 use once_cell::race::OnceBox;
 use sync::heap::{try_box, try_box_slice};
@@ -411,6 +411,9 @@ struct Retained {
 static RETAINED: SpinLock<Retained, level::SessionTable> =
     SpinLock::new(Retained { first: NOBODY, last: NOBODY }, &RETAINED_CLASS);
 
+/// Is there any? Changes with `RETAINED`, under its lock; who sees none leaves that lock alone.
+static ANY_RETAINED: AtomicBool = AtomicBool::new(false);
+
 /// The leader of group `number` was reaped.
 pub fn leader_is_gone(number: Pid) {
     // Most processes lead no group.
@@ -428,11 +431,15 @@ pub fn leader_is_gone(number: Pid) {
 
 /// A group that is retained stays in the table, so a number in the queue leads to it.
 fn pop_retained() -> Option<Arc<Group>> {
+    if !ANY_RETAINED.load(Acquire) {
+        return None;
+    }
     let mut retained = RETAINED.lock();
     let group = ids::find_group(retained.first)?;
     retained.first = group.next_retained.load(Relaxed);
     if retained.first == NOBODY {
         retained.last = NOBODY;
+        ANY_RETAINED.store(false, Release);
     }
     Some(group)
 }
@@ -443,6 +450,7 @@ fn retain(number: Pid) {
     group.next_retained.store(NOBODY, Relaxed);
     if ids::look_at_group(retained.last, |last| last.next_retained.store(number, Relaxed)).is_none() {
         retained.first = number;
+        ANY_RETAINED.store(true, Release);
     }
     retained.last = number;
 }

@@ -62,8 +62,8 @@ pub fn create() -> Result<Pid> {
     if process.session_id() == pid || group::find(pid).is_some() {
         return Err(Errno::EPERM);
     }
-    let old = ids::find_group(process.group()).ok_or(Errno::EPERM)?;
-    found(&group, &old, &process)?;
+    // The old group is its members', so it is not counted.
+    ids::look_at_group(process.group(), |old| found(&group, old, &process)).ok_or(Errno::EPERM)??;
     process.without_tty.store(false, Ordering::Relaxed);
     Ok(pid)
 }
@@ -110,17 +110,19 @@ pub fn set_group(pid: Pid, group: Pid) -> Result {
     if target.session_id() == target.pid() {
         return Err(Errno::EPERM);
     }
-    let old = ids::find_group(target.group()).ok_or(Errno::ESRCH)?;
+    // The target stays in its group meanwhile, and the group in the table.
+    let old = target.group();
+    let leave = |f: &dyn Fn(&Group) -> Result| ids::look_at_group(old, f).unwrap_or(Err(Errno::ESRCH));
     loop {
         return match (group::find(number), &spare) {
             (Some(new), _) if new.session.id() != caller.session_id() => Err(Errno::EPERM),
-            (Some(new), _) if Arc::ptr_eq(&old, &new) => Ok(()),
-            (Some(new), _) => match new.take_from(&old, &target) {
+            (Some(new), _) if new.number() == old => Ok(()),
+            (Some(new), _) => match leave(&|old| new.take_from(old, &target)) {
                 // It has ended in between: its last member has left. It is not found again.
                 Err(Errno::EPERM) => continue,
                 result => result,
             },
-            (None, Some(new)) => found(new, &old, &target),
+            (None, Some(new)) => leave(&|old| found(new, old, &target)),
             (None, None) => Err(Errno::EPERM),
         };
     }

@@ -335,13 +335,17 @@ pub fn kill(pid: i32, signal: u32) -> Result {
         }
         Ok(())
     };
+    let thread = super::super::current();
+    let caller = &thread.process;
+    if u32::try_from(pid) == Ok(caller.pid()) {
+        return send(caller);
+    }
     if pid > 0 {
         return send(&ids::find_process(pid as u32).ok_or(Errno::ESRCH)?);
     }
-    let caller = super::super::current_process();
     let group = match pid {
         0 => caller.group(),
-        -1 => return to_all(&caller, send),
+        -1 => return to_all(caller, send),
         i32::MIN => return Err(Errno::ESRCH),
         _ => pid.unsigned_abs(),
     };

@@ -337,18 +337,23 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
 pub fn sys_brk(want: usize) -> Result<usize> {
     let current = process::current();
     let space = current.space();
+    let now = space.brk(VirtAddr(0)).0;
+    if want == 0 {
+        return Ok(now);
+    }
     let mut prot = Prot::READ | Prot::WRITE;
     prot.set(Prot::EXEC, current.personality.get().has(READ_IMPLIES_EXEC));
-    let (base, data) = {
-        let layout = current.process.memory.lock();
-        (layout.brk, layout.data)
-    };
-    let limit = current.process.limits.soft(abi::RLIMIT_DATA);
-    let now = space.brk(VirtAddr(0)).0;
     let more = want.saturating_sub(now);
-    let heap = want.saturating_sub(base).saturating_add(data.1.saturating_sub(data.0));
+    let is_too_much = || {
+        let (base, data) = {
+            let layout = current.process.memory.lock();
+            (layout.brk, layout.data)
+        };
+        let heap = want.saturating_sub(base).saturating_add(data.1.saturating_sub(data.0));
+        heap as u64 > current.process.limits.soft(abi::RLIMIT_DATA)
+    };
     let refused = more > 0
-        && (heap as u64 > limit
+        && (is_too_much()
             || check_commit(more).is_err()
             || limits::check_room(more, true, None).is_err()
             || (space.locks_future() && limits::check_lock_room(more).is_err()));

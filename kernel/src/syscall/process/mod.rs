@@ -326,22 +326,24 @@ pub fn sys_setsid() -> Result<usize> {
     session::create().map(|id| id as usize)
 }
 
-fn find(pid: i32) -> Result<alloc::sync::Arc<process::Process>> {
-    match pid {
-        0 => Ok(process::current_process()),
-        pid if pid < 0 => Err(Errno::ESRCH),
-        pid => process::find_process(pid as u32).ok_or(Errno::ESRCH),
-    }
+/// What `f` says of the process with this number; of the caller's own, if it is 0, without counting it.
+fn look_at(pid: i32, f: impl FnOnce(&process::Process) -> u32) -> Result<usize> {
+    let number = match pid {
+        0 => f(&process::current().process),
+        pid if pid < 0 => return Err(Errno::ESRCH),
+        pid => f(&*process::find_process(pid as u32).ok_or(Errno::ESRCH)?),
+    };
+    Ok(number as usize)
 }
 
 /// getsid(2).
 pub fn sys_getsid(pid: i32) -> Result<usize> {
-    Ok(find(pid)?.session_id() as usize)
+    look_at(pid, process::Process::session_id)
 }
 
 /// getpgid(2).
 pub fn sys_getpgid(pid: i32) -> Result<usize> {
-    Ok(find(pid)?.group() as usize)
+    look_at(pid, process::Process::group)
 }
 
 /// getpgrp(2).

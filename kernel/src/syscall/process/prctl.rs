@@ -69,7 +69,7 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
 
         // No large page is ever made, nor memory reclaimed by writing to a device, nor a page lost: the wish is kept, and holds.
         pr::PR_SET_THP_DISABLE if [b, c, d] == [0; 3] => {
-            process.no_large_pages.store(a != 0, Relaxed);
+            process::set_flag(&process.no_large_pages, a != 0);
             Ok(0)
         }
         pr::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => {

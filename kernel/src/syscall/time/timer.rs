@@ -10,7 +10,7 @@ use crate::memory::user::UserPtr;
 use crate::process::timer::clock::CpuClock;
 use crate::process::timer::interval::Itimer;
 use crate::process::timer::posix::{Clock, Notify, valid_signal};
-use crate::process::{self, Capability, current_process};
+use crate::process::{self, Capability, current};
 use crate::sched::TimerSetting;
 use crate::syscall::file::{install, opened};
 use linux_raw_sys::general as abi;
@@ -33,8 +33,9 @@ fn itimerval(setting: TimerSetting) -> Itimerval {
 /// getitimer(2).
 pub fn sys_getitimer(which: i32, to: usize) -> Result<usize> {
     let which = Itimer::from_number(which)?;
-    let process = current_process();
-    let setting = process.itimers.get(&process, which);
+    let thread = current();
+    let process = &thread.process;
+    let setting = process.itimers.get(process, which);
     UserPtr::<Itimerval>::new(to).write(&itimerval(setting)).map(|()| 0)
 }
 
@@ -47,8 +48,9 @@ pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
         TimerSetting { interval: new.interval.to_ns()?, value: new.value.to_ns()? }
     };
     let which = Itimer::from_number(which)?;
-    let process = current_process();
-    let before = process.itimers.set(&process, which, to)?;
+    let thread = current();
+    let process = &thread.process;
+    let before = process.itimers.set(process, which, to)?;
     if old != 0 {
         UserPtr::<Itimerval>::new(old).write(&itimerval(before))?;
     }
@@ -57,9 +59,10 @@ pub fn sys_setitimer(which: i32, from: usize, old: usize) -> Result<usize> {
 
 /// alarm(2): seconds left of the alarm before, rounded to the nearest and at least 1.
 pub fn sys_alarm(seconds: u32) -> Result<usize> {
-    let process = current_process();
+    let thread = current();
+    let process = &thread.process;
     let to = TimerSetting { interval: 0, value: u64::from(seconds) * NS_PER_SEC };
-    let before = process.itimers.set(&process, Itimer::Real, to)?.value;
+    let before = process.itimers.set(process, Itimer::Real, to)?.value;
     if before == 0 {
         return Ok(0);
     }
@@ -149,7 +152,7 @@ impl Sigevent {
             abi::SIGEV_SIGNAL | abi::SIGEV_THREAD => None,
             abi::SIGEV_THREAD_ID => {
                 let tid = u32::try_from(self.thread).map_err(|_| Errno::EINVAL)?;
-                Some(current_process().thread(tid).ok_or(Errno::EINVAL)?.tid())
+                Some(current().process.thread(tid).ok_or(Errno::EINVAL)?.tid())
             }
             _ => return Err(Errno::EINVAL),
         };
@@ -162,7 +165,8 @@ impl Sigevent {
 pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
     let event = UserPtr::<Sigevent>::new(event).non_null().map(UserPtr::read).transpose()?;
     let wakes = time_clock(clock).is_some_and(|(_, wakes)| wakes);
-    let process = current_process();
+    let thread = current();
+    let process = &thread.process;
     let (found, id) = match timer_clock(clock) {
         // A clock of processor time is looked for when all else is there.
         Err(Errno::EINVAL) if is_cpu_clock(clock) => (Err(Errno::EINVAL), process.timers.next_id()),
@@ -172,7 +176,7 @@ pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
         Some(event) => event.notify()?,
         None => Notify::Signal { signal: abi::SIGALRM, value: None, thread: None },
     };
-    let made = found.and_then(|clock| process.timers.create(&process, id, clock, notify));
+    let made = found.and_then(|clock| process.timers.create(process, id, clock, notify));
     // That the caller may not wake the machine is told last.
     let written = UserPtr::<i32>::new(to).write(&id);
     made?;

@@ -233,10 +233,10 @@ pub fn session_of_group(group: u32) -> Option<u32> {
     sessions::of_group(group)
 }
 
-/// Does any process run this file as its program, or is about to?
+/// Does any process run this file as its program, or is about to? Gives way: no spinning lock is held.
 pub fn is_executed(inode: &Inode) -> bool {
     let mut found = false;
-    process::for_each_process(|p| {
+    process::walk_processes(|p| {
         found = p.executes(|file| ptr::eq(file.inode(), inode));
         !found
     });
@@ -246,7 +246,7 @@ pub fn is_executed(inode: &Inode) -> bool {
 /// Does any process map shared memory of `object` that it may write, or could be allowed to by mprotect? May sleep.
 pub fn is_mapped_writable(object: &vm::Object) -> bool {
     let mut found = false;
-    process::for_each_process(|p| {
+    process::walk_processes(|p| {
         if let Some(space) = p.space() {
             space.for_each_mapping(&mut |mapping| {
                 let same = mapping.object.is_some_and(|other| ptr::eq(other, object));
@@ -262,7 +262,7 @@ pub fn is_mapped_writable(object: &vm::Object) -> bool {
 /// Does any process have something open on the mount, or stand in it?
 pub fn uses_mount(mount: &Mount) -> bool {
     let mut busy = false;
-    process::for_each_process(|p| {
+    process::walk_processes(|p| {
         let inside = |path: &super::Path| ptr::eq(&*path.mount, mount);
         p.walk_threads(|thread| {
             if let Some(context) = thread.fs_of() {

@@ -396,34 +396,23 @@ pub fn next_process(from: Pid) -> Option<Arc<Process>> {
     None
 }
 
-/// Calls `f` for every process until it answers false. Processes that come or go meanwhile may be missed.
-pub fn for_each_process(f: impl FnMut(&Arc<Process>) -> bool) {
-    for_each_from(1, f);
-}
-
-#[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
-fn for_each_from(mut from: Pid, mut f: impl FnMut(&Arc<Process>) -> bool) {
-    while let Some(process) = next_process(from) {
-        from = process.pid() + 1;
-        if !f(&process) {
-            return;
-        }
-    }
-}
-
-/// As [`for_each_process`], for system calls: gives way after each. May sleep: no spinning lock is held and no RCU section open. A fatal signal
-/// does not end it, as on Linux.
+/// Calls `f` for every process until it answers false. Processes that come or go meanwhile may be missed. Gives way after each, and `f` may sleep: no spinning
+/// lock is held and no RCU section open. A fatal signal does not end it, as on Linux.
 pub fn walk_processes(f: impl FnMut(&Arc<Process>) -> bool) {
     walk_processes_from(1, f);
 }
 
 /// Those from a number on, in the order of their numbers.
-pub fn walk_processes_from(from: Pid, mut f: impl FnMut(&Arc<Process>) -> bool) {
-    for_each_from(from, |process| {
-        let goes_on = f(process);
+#[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
+pub fn walk_processes_from(mut from: Pid, mut f: impl FnMut(&Arc<Process>) -> bool) {
+    while let Some(process) = next_process(from) {
+        from = process.pid() + 1;
+        let goes_on = f(&process);
         let _ = crate::sched::give_way();
-        goes_on
-    });
+        if !goes_on {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub use credentials::{Credentials, access, capabilities, set_credentials};
 pub use exit::{exit_group, exit_thread};
 pub use family::wait;
 pub use fork::{CloneRequest, clone};
-pub use ids::{Pid, find_process, find_thread, for_each_process, walk_processes, walk_processes_from};
+pub use ids::{Pid, find_process, find_thread, walk_processes, walk_processes_from};
 pub use limits::{file_size_limit, limit_now};
 pub use oom::{badness, drain_and_retry};
 pub use own::before_user_mode;
@@ -301,13 +301,13 @@ impl Process {
         self.children_usage.sum()
     }
 
-    /// Does `test` hold of the program that it runs, or of a file that one of its threads is executing?
+    /// Does `test` hold of the program that it runs, or of a file that one of its threads is executing? Gives way: no spinning lock is held.
     pub fn executes(&self, test: impl Fn(&File) -> bool) -> bool {
         // What it ran is no program any more when its space is gone.
         let runs =
             self.space.lock().is_some() && self.memory.lock().exe.as_ref().is_some_and(|exe| test(&exe.file));
         let mut found = runs;
-        self.for_each_thread(|t| found |= t.executing.lock().as_ref().is_some_and(|f| test(f)));
+        self.visit_threads(|t| found |= t.executing.lock().as_ref().is_some_and(|f| test(f)));
         found
     }
 

@@ -307,6 +307,21 @@ static void wait_crowd(void)
 	kill(0, SIGKILL);
 }
 
+/* A program that nobody runs any more: all processes are asked. */
+static void write_program(void)
+{
+	if (system("mkdir program && cp /bin/busybox program && program/busybox true"))
+		cannot();
+	bear(many_children());
+	int fd = open("program/busybox", O_WRONLY);
+	if (fd < 0)
+		cannot();
+	close(fd);
+	unlink("program/busybox");
+	rmdir("program");
+	kill(0, SIGKILL);
+}
+
 static void *mother(void *unused)
 {
 	(void)unused;
@@ -427,7 +442,7 @@ static void mounts(void)
 
 const struct call crowd_calls[] = {
 	CASE(closes), CASE(watch_pipe), CASE(watch_hangup), CASE(watch_event), CASE(watch_timer), CASE(signal_files), CASE(map_files), CASE(watch_drop), CASE(watch_epoll),
-	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(signal_crowd), CASE(thread_sums), CASE(ignore_queued), CASE(wait_group), CASE(wait_crowd), CASE(leave_children), CASE(memory_out),
+	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(signal_crowd), CASE(thread_sums), CASE(ignore_queued), CASE(wait_group), CASE(wait_crowd), CASE(write_program), CASE(leave_children), CASE(memory_out),
 	CASE(deep_folder), CASE(long_links), CASE(robust),
 	{ 0, 0 },
 };

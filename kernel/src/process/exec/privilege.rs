@@ -159,7 +159,7 @@ pub fn shares_fs(thread: &Current) -> bool {
     let mut shared = false;
     walk_processes(|process| {
         if !Arc::ptr_eq(process, &thread.process) {
-            process.for_each_thread(|other| {
+            process.visit_threads(|other| {
                 shared |= other.fs_of().is_some_and(|fs| ptr::eq(&*fs, thread.fs()));
             });
         }

@@ -29,7 +29,7 @@ impl Process {
         }
         // A signal is not sent under the lock of the threads. Without memory it is not sent.
         let mut signals = Vec::new();
-        self.for_each_thread(|thread| {
+        self.visit_threads(|thread| {
             let signal = thread.attributes.death_signal();
             if signal != 0 {
                 let _ = signals.try_push(signal);

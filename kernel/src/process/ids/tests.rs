@@ -113,7 +113,7 @@ fn a_walk_meets_every_process_that_stays() {
     in_process(|| {
         let children: Vec<_> = (0..3).map(|_| fork(|| until(process::signal_pending))).collect();
         let mut found = BTreeSet::new();
-        for_each_process(|process| found.insert(process.pid()));
+        walk_processes(|process| found.insert(process.pid()));
         for child in &children {
             assert!(found.contains(&child.pid));
             process::signal::send::kill(child.pid as i32, linux_raw_sys::general::SIGTERM).unwrap();

@@ -21,7 +21,7 @@ pub enum Growth {
 }
 
 /// How much a flat cost may vary: so many instructions, or such a part of the least.
-const STEADY: f64 = 64.0;
+const STEADY: f64 = 150.0;
 const STEADY_PART: f64 = 0.05;
 /// A step that adds less is no walk, but one more level of a tree.
 const LEVEL: f64 = 256.0;
@@ -114,7 +114,7 @@ mod tests {
     fn a_step_that_comes_once_is_no_walk() {
         let of =
             |costs: [f64; 4]| Growth::of(&[10, 100, 1000, 10000].into_iter().zip(costs).collect::<Vec<_>>());
-        assert_eq!(of([300.0, 300.0, 300.0, 400.0]), Some(Growth::Log), "a tree one deeper");
+        assert_eq!(of([300.0, 300.0, 300.0, 500.0]), Some(Growth::Log), "a tree one deeper");
         assert_eq!(of([300.0, 600.0, 600.0, 600.0]), Some(Growth::Log));
         assert_eq!(of([300.0, 300.0, 300.0, 900.0]), Some(Growth::Linear), "so much is more than a level");
         assert_eq!(of([900.0, 300.0, 310.0, 305.0]), Some(Growth::Flat), "a first use");

@@ -56,10 +56,11 @@ impl Entry {
 
 /// Calls `f` with room for `count` entries, on the stack if they are few.
 fn with_entries<R>(count: usize, f: impl FnOnce(&mut [Entry]) -> Result<R>) -> Result<R> {
-    let mut few = [const { Entry::empty() }; FEW];
-    match few.get_mut(..count) {
-        Some(entries) => f(entries),
-        None => {
+    match count {
+        // One is asked for most often, and eight are made and dropped for many times its price.
+        0..=1 => f([const { Entry::empty() }; 1].get_mut(..count).unwrap_or(&mut [])),
+        2..=FEW => f([const { Entry::empty() }; FEW].get_mut(..count).unwrap_or(&mut [])),
+        _ => {
             let mut many = Vec::new();
             many.try_reserve(count).map_err(|_| ENOMEM)?;
             for n in 0..count {

@@ -1,16 +1,16 @@
 #!/bin/sh
 # time limit: 400
-# No cost grows with what the call has no business with (tests/gate/growth.toml). Where the walk that wait makes along all children is not
-# allowed, the gate is red and names it.
+# No cost grows with what the call has no business with (tests/gate/growth.toml). Where the walk that getpriority makes along a user's processes
+# is not allowed, the gate is red and names it.
 . tests/boot/common
 [ "$DARTER_KERNEL" != linux ] || skip 'the bounds are those of Darter'
 gate() { "$DARTER" growth --gate --kernel "$DARTER_KERNEL" "$@" 2>"$work/err"; }
 out=$(gate)
 rc=$?
 expect "status ($(printf '%s\n' "$out" | grep FAILED))" $rc 0
-grep -v '^"children wait-none"' tests/gate/growth.toml >"$work/bounds"
-out=$(gate --bounds "$work/bounds" 'children wait-none' 'children getpid')
+grep -v '^"children getpriority-user"' tests/gate/growth.toml >"$work/bounds"
+out=$(gate --bounds "$work/bounds" 'children getpriority-user' 'children getpid')
 expect 'status with a walk that is not allowed' $? 1
-expect 'the walk, named' "$(printf '%s\n' "$out" | grep -c '^FAILED  children wait-none: grows as n, allowed is flat')" 1
+expect 'the walk, named' "$(printf '%s\n' "$out" | grep -c '^FAILED  children getpriority-user: grows as n, allowed is flat')" 1
 expect 'what failed' "$(printf '%s\n' "$out" | grep -c '^FAILED')" 1
 exit $status

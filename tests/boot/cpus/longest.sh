@@ -17,7 +17,7 @@ run --deterministic --cpus 1 --memory 1G --append latency --timeout 480 --add "$
 expect status "$rc" 0
 # Twenty thousand children need memory for as many kernel stacks.
 run --deterministic --cpus 1 --memory 3G --append latency --timeout 280 --add "$TARGET/tests/abi/tools/longest:/abi/longest" -- \
-    sh -c "cd /tmp; chmod 1777 .; LONGEST_CHILDREN=20000 exec /abi/longest 4000 wait_group wait_crowd write_program leave_children" </dev/null
+    sh -c "cd /tmp; chmod 1777 .; LONGEST_CHILDREN=20000 exec /abi/longest 4000 wait_group wait_crowd kill_crowd write_program leave_children" </dev/null
 [ "$rc" = 0 ] || echo "$out"
 expect 'status with many children' "$rc" 0
 exit $status

@@ -294,18 +294,29 @@ static void *seeker(void *unused)
 	return 0;
 }
 
-/* More threads at once than had places in a list of children. */
-static void wait_crowd(void)
+static void *killer(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 3; i++)
+		kill(0, 0);
+	return 0;
+}
+
+/* More threads at once than had places in a list of children, or of a group's members. */
+static void crowd(void *(*does)(void *))
 {
 	pthread_t t[16];
 	bear(many_children());
 	for (int i = 0; i < 16; i++)
-		if (pthread_create(&t[i], 0, seeker, 0))
+		if (pthread_create(&t[i], 0, does, 0))
 			cannot();
 	for (int i = 0; i < 16; i++)
 		pthread_join(t[i], 0);
 	kill(0, SIGKILL);
 }
+
+static void wait_crowd(void) { crowd(seeker); }
+static void kill_crowd(void) { crowd(killer); }
 
 /* A program that nobody runs any more: all processes are asked. */
 static void write_program(void)
@@ -442,7 +453,7 @@ static void mounts(void)
 
 const struct call crowd_calls[] = {
 	CASE(closes), CASE(watch_pipe), CASE(watch_hangup), CASE(watch_event), CASE(watch_timer), CASE(signal_files), CASE(map_files), CASE(watch_drop), CASE(watch_epoll),
-	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(signal_crowd), CASE(thread_sums), CASE(ignore_queued), CASE(wait_group), CASE(wait_crowd), CASE(write_program), CASE(leave_children), CASE(memory_out),
+	CASE(wake_readers), CASE(wake_pollers), CASE(signal_waiters), CASE(signal_threads), CASE(signal_crowd), CASE(thread_sums), CASE(ignore_queued), CASE(wait_group), CASE(wait_crowd), CASE(kill_crowd), CASE(write_program), CASE(leave_children), CASE(memory_out),
 	CASE(deep_folder), CASE(long_links), CASE(robust),
 	{ 0, 0 },
 };

@@ -25,14 +25,14 @@ use crate::process::{Current, Pid, Process, signal, signal_pending};
 use crate::sched;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use core::{mem, ptr};
 use intrusive_collections::LinkedListAtomicLink;
 use once_cell::race::OnceBox;
 use sync::heap::{try_box, try_box_slice};
 use sync::protocol::visit::{Begun, Visits};
 use sync::rcu::RcuHead;
-use sync::{SpinLock, lock_class, try_arc};
+use sync::{SpinGuard, SpinLock, lock_class, try_arc};
 
 lock_class! {
     static MEMBERS: LockClass = ("group members", level::GroupMembers);
@@ -41,7 +41,7 @@ lock_class! {
 
 /// A group is spread over CPUs when it has had a member of another CPU this often.
 const TURNS: u32 = 8;
-/// Visitors of one list that may rest at the same time; others visit it in one go.
+/// Visitors of one list that may rest at the same time without more memory.
 const RESTING: usize = 4;
 /// Members that are visited before the visitor gives way.
 const STRIDE: u32 = 32;
@@ -77,8 +77,9 @@ impl Linked for Members {
 /// One list of a group.
 struct Part {
     list: List<Members>,
-    /// The last member that each resting visitor has come by.
+    /// The last member that each visitor that rests at times has come by, and more of these.
     resting: [Option<Pid>; RESTING],
+    more_resting: Box<[Option<Pid>]>,
     /// Of the common list: which CPU made the last member, and how often it was another than before.
     cpu: u32,
     turns: u32,
@@ -113,8 +114,45 @@ struct Locked(SpinLock<Part, level::GroupMembers>);
 
 impl Locked {
     fn new() -> Self {
-        let (list, resting) = (List::new(), [None; RESTING]);
-        Self(SpinLock::new(Part { list, resting, cpu: u32::MAX, turns: 0, state: State::New }, &MEMBERS))
+        let (list, resting, more_resting) = (List::new(), [None; RESTING], Box::default());
+        let (cpu, turns, state) = (u32::MAX, 0, State::New);
+        Self(SpinLock::new(Part { list, resting, more_resting, cpu, turns, state }, &MEMBERS))
+    }
+
+    /// Locks it for a visitor that rests at times, with the number of a place that is the visitor's until it is emptied. No spinning lock is held.
+    fn lock_to_rest(&self) -> (SpinGuard<'_, Part, level::GroupMembers>, usize) {
+        loop {
+            let mut part = self.0.lock();
+            let free = part.places().position(|place| place.is_none());
+            if let Some(number) = free {
+                part.rest_at(number, Some(NOBODY));
+                return (part, number);
+            }
+            let wanted = part.more_resting.len().saturating_add(RESTING).next_power_of_two();
+            drop(part);
+            let Ok(mut more) = try_box_slice(wanted, |_| None) else {
+                // Without memory it waits until another has visited all.
+                let _ = sched::give_way();
+                continue;
+            };
+            let mut part = self.0.lock();
+            if part.more_resting.len() < wanted {
+                more.iter_mut().zip(&part.more_resting).for_each(|(to, from)| *to = *from);
+                mem::swap(&mut more, &mut part.more_resting);
+            }
+            drop(part);
+        }
+    }
+}
+
+impl Part {
+    fn places(&mut self) -> impl Iterator<Item = &mut Option<Pid>> {
+        self.resting.iter_mut().chain(&mut self.more_resting)
+    }
+
+    /// What was in a place until now.
+    fn rest_at(&mut self, number: usize, at: Option<Pid>) -> Option<Pid> {
+        self.places().nth(number).and_then(|place| mem::replace(place, at))
     }
 }
 
@@ -272,7 +310,7 @@ impl Group {
         process.member.list.store(NOWHERE, Relaxed);
         if self.visits.is_on() {
             let pid = process.pid();
-            part.resting.iter_mut().filter(|at| **at == Some(pid)).for_each(|at| *at = Some(before));
+            part.places().filter(|at| **at == Some(pid)).for_each(|at| *at = Some(before));
         }
     }
 
@@ -325,28 +363,38 @@ impl Group {
     }
 
     fn visit_list(&self, list: &Locked, rests: bool, f: &mut impl FnMut(&Arc<Process>) -> bool) -> bool {
-        let mut part = list.0.lock();
+        // The place comes first: where none is free, nobody was visited yet.
+        let (mut part, place) = match rests {
+            true => {
+                let (part, place) = list.lock_to_rest();
+                (part, Some(place))
+            }
+            false => (list.0.lock(), None),
+        };
         let (mut at, mut n) = (NOBODY, 0u32);
-        loop {
+        let goes_on = loop {
             at = part.list.after(at);
-            let Some(process) = ids::find_process(at) else { return true };
+            let Some(process) = ids::find_process(at) else { break true };
             if !f(&process) {
-                return false;
+                break false;
             }
             n = n.wrapping_add(1);
-            if rests
-                && n.is_multiple_of(STRIDE)
-                && let Some(place) = part.resting.iter().position(Option::is_none)
+            if n.is_multiple_of(STRIDE)
+                && let Some(place) = place
             {
-                part.resting[place] = Some(at);
+                part.rest_at(place, Some(at));
                 drop(part);
                 drop(process);
                 // A fatal signal does not end it, as on Linux.
                 let _ = sched::give_way();
                 part = list.0.lock();
-                at = part.resting[place].take().unwrap_or(NOBODY);
+                at = part.rest_at(place, Some(NOBODY)).unwrap_or(NOBODY);
             }
+        };
+        if let Some(place) = place {
+            part.rest_at(place, None);
         }
+        goes_on
     }
 
     /// Is nobody in it? Then it has ended, unless it is new, and its number leads to no group any more.

@@ -129,6 +129,11 @@ static void s_proc(struct work *w)
 	w->fd = (int)ok(w, open("/proc/self/status", O_RDONLY));
 }
 
+static void s_fdinfo(struct work *w)
+{
+	w->fd = (int)ok(w, open("/proc/self/fdinfo/0", O_RDONLY));
+}
+
 static long op_seal(struct work *w)
 {
 	int fd = (int)ok(w, syscall(SYS_memfd_create, "x", 2));
@@ -144,6 +149,7 @@ const struct kase files[] = {
 	RAW("read-null", read, PT | O | SAME, s_null, FD, BUF(0), 64),
 	RAW("read-zero", read, PT | O | SAME, s_zero, FD, BUF(0), 64),
 	OP("read-proc", read, PT, s_proc, op_read),
+	OP("read-fdinfo", read, P, s_fdinfo, op_read),
 	OP("write", write, PTO, s_file, op_write),
 	OP("write-description", write, O | SAME, s_file, op_write),
 	RAW("write-null", write, PT | O | SAME, s_null, FD, BUF(0), 64),

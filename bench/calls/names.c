@@ -13,7 +13,7 @@ static long op_openat(struct work *w)
 
 static long op_openat2(struct work *w)
 {
-	uint64_t how[3] = { O_RDWR, 0, 8 };
+	uint64_t how[3] = { O_RDWR, 0, (uint64_t)w->arg[0] };
 	return close((int)ok(w, syscall(SYS_openat2, w->fd2, "file", how, sizeof how)));
 }
 
@@ -201,7 +201,11 @@ const struct kase names[] = {
 	OP("open-proc", open, PT, 0, op_open_text, TEXT("/proc/self/status"), O_RDONLY),
 	OP("open-proc-dir", open, PT, 0, op_open_text, TEXT("/proc/self"), O_RDONLY),
 	OP("openat", openat, PTO, s_file, op_openat),
-	OP("openat2", openat2, PTO, s_file, op_openat2),
+	OP("openat2", openat2, PTO, s_file, op_openat2, 8),
+	OP("openat2-no-xdev", openat2, P, s_file, op_openat2, 1),
+	OP("openat2-no-magiclinks", openat2, P, s_file, op_openat2, 2),
+	OP("openat2-no-symlinks", openat2, P, s_file, op_openat2, 4),
+	OP("openat2-in-root", openat2, P, s_file, op_openat2, 0x10),
 	OP("creat", creat, PTO, s_dir, op_creat),
 	RAW("stat", stat, PTO, s_file, PATH, BUF(0)),
 	RAW("lstat", lstat, PTO, s_names, OWN2, BUF(0)),

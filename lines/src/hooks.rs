@@ -212,9 +212,8 @@ extern "C" fn translated(id: PluginId, tb: *mut Tb) {
             Some(Marker::Open) => register(insn, opened, CB_READS_REGS, None),
             Some(Marker::Close) => register(insn, closed, CB_NO_REGS, None),
             None if options.mode == Mode::Instructions => {
-                let repeats = code::repeats(bytes);
-                let called = if repeats { repeated } else { executed };
-                register(insn, called, CB_NO_REGS, Some(COUNTER.site(pc, repeats)));
+                let called = if code::repeats(bytes) { repeated } else { executed };
+                register(insn, called, CB_NO_REGS, Some(COUNTER.site(pc, bytes)));
             }
             None => {
                 let place = Place::new(pc, code::locks(bytes)).0 as *mut c_void;

@@ -10,6 +10,7 @@
 
 use crate::code;
 use crate::directory::MAX_CPUS;
+use crate::expensive::{Kind, NAMES};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -20,6 +21,8 @@ pub struct Site {
     pc: u64,
     /// Never 0: tells sites apart where their addresses are the same.
     id: u64,
+    /// What it is, if it costs more than others.
+    kind: Option<Kind>,
     executions: AtomicU64,
     iterations: AtomicU64,
 }
@@ -35,9 +38,12 @@ struct Cpu {
     kernel_iterations: AtomicU64,
 }
 
+/// An address and what stands there, since a kernel patches its code and programs have the same addresses: whether it repeats, and its kind.
+type Place = (u64, bool, Option<Kind>);
+
 pub struct Counter {
     cpus: [Cpu; MAX_CPUS],
-    sites: Mutex<Option<HashMap<(u64, bool), &'static Site>>>,
+    sites: Mutex<Option<HashMap<Place, &'static Site>>>,
 }
 
 /// Adds one on the only thread that writes this count.
@@ -64,12 +70,14 @@ impl Counter {
     }
 
     /// The site of an instruction, made when it is first translated.
-    pub fn site(&self, pc: u64, repeats: bool) -> &'static Site {
+    pub fn site(&self, pc: u64, bytes: &[u8]) -> &'static Site {
+        let (repeats, kind) = (code::repeats(bytes), Kind::of(bytes));
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         let sites = sites.get_or_insert_default();
         let id = sites.len() as u64 + 1;
-        sites.entry((pc, repeats)).or_insert_with(|| {
-            Box::leak(Box::new(Site { pc, id, executions: AtomicU64::new(0), iterations: AtomicU64::new(0) }))
+        sites.entry((pc, repeats, kind)).or_insert_with(|| {
+            let (executions, iterations) = (AtomicU64::new(0), AtomicU64::new(0));
+            Box::leak(Box::new(Site { pc, id, kind, executions, iterations }))
         })
     }
 
@@ -126,9 +134,18 @@ impl Counter {
         }
         let mut text = format!("\"cpus\":[{cpus}],{}", fields(sum));
         let executed = self.take_sites();
+        let mut amounts = [0; NAMES.len()];
+        for (site, executions, iterations) in &executed {
+            if let Some(kind) = site.kind {
+                amounts[kind.place()] += kind.amount(*executions, *iterations);
+            }
+        }
+        let expensive: Vec<String> =
+            NAMES.iter().zip(amounts).map(|(name, amount)| format!("\"{name}\":{amount}")).collect();
+        let _ = write!(text, ",\"expensive\":{{{}}}", expensive.join(","));
         if profile {
             text.push_str(",\"profile\":[");
-            for (index, (pc, executions, iterations)) in executed.iter().enumerate() {
+            for (index, (Site { pc, .. }, executions, iterations)) in executed.iter().enumerate() {
                 let comma = if index == 0 { "" } else { "," };
                 let _ = write!(text, "{comma}[{pc},{executions},{iterations}]");
             }
@@ -138,15 +155,15 @@ impl Counter {
     }
 
     /// The kernel's sites that were executed, by address, with their counts, which begin anew.
-    fn take_sites(&self) -> Vec<(u64, u64, u64)> {
+    fn take_sites(&self) -> Vec<(&'static Site, u64, u64)> {
         let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         let mut executed: Vec<_> = sites
             .iter()
             .flat_map(HashMap::values)
-            .map(|site| (site.pc, site.executions.swap(0, Relaxed), site.iterations.swap(0, Relaxed)))
-            .filter(|&(pc, executions, iterations)| code::in_kernel(pc) && executions + iterations > 0)
+            .map(|&site| (site, site.executions.swap(0, Relaxed), site.iterations.swap(0, Relaxed)))
+            .filter(|&(site, executions, iterations)| code::in_kernel(site.pc) && executions + iterations > 0)
             .collect();
-        executed.sort_unstable();
+        executed.sort_unstable_by_key(|&(site, ..)| (site.pc, site.id));
         executed
     }
 }
@@ -162,13 +179,15 @@ mod tests {
     use super::*;
 
     const KERNEL: u64 = 0xffff_ffff_8100_0000;
+    const NOP: &[u8] = &[0x90];
+    const REP_STOSQ: &[u8] = &[0xf3, 0x48, 0xab];
 
     #[test]
     fn nothing_counts_outside_a_window() {
         let counter = Counter::new();
-        let site = counter.site(KERNEL, false);
+        let site = counter.site(KERNEL, NOP);
         counter.executed(0, site);
-        counter.repeated(0, counter.site(KERNEL + 8, true));
+        counter.repeated(0, counter.site(KERNEL + 8, REP_STOSQ));
         counter.open(0);
         counter.executed(0, site);
         counter.executed(1, site);
@@ -182,7 +201,7 @@ mod tests {
     #[test]
     fn a_repeated_instruction_counts_once_and_its_iterations_apart() {
         let counter = Counter::new();
-        let (stos, other) = (counter.site(KERNEL, true), counter.site(0x1000, false));
+        let (stos, other) = (counter.site(KERNEL, REP_STOSQ), counter.site(0x1000, NOP));
         counter.open(3);
         for _ in 0..4097 {
             counter.repeated(3, stos);
@@ -192,19 +211,37 @@ mod tests {
             counter.repeated(3, stos);
         }
         counter.close(3);
-        assert_eq!(
-            counter.harvest(true),
-            format!(
-                "\"cpus\":[{{\"cpu\":3,\"user\":1,\"kernel\":2,\"user_iterations\":0,\"kernel_iterations\":4098}}],\
-                 \"user\":1,\"kernel\":2,\"user_iterations\":0,\"kernel_iterations\":4098,\"profile\":[[{KERNEL},2,4098]]"
-            )
-        );
+        let text = counter.harvest(true);
+        for part in [
+            "\"cpus\":[{\"cpu\":3,\"user\":1,\"kernel\":2,\"user_iterations\":0,\"kernel_iterations\":4098}],",
+            "],\"user\":1,\"kernel\":2,\"user_iterations\":0,\"kernel_iterations\":4098,\"expensive\":{",
+            "\"filled_bytes\":32784,\"copied_bytes\":0},",
+            &format!(",\"profile\":[[{KERNEL},2,4098]]"),
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_expensive_instructions_are_counted_by_kind() {
+        const XCHG: &[u8] = &[0x48, 0x87, 0x07];
+        let counter = Counter::new();
+        let sites =
+            [(KERNEL, XCHG), (0x1000, XCHG), (KERNEL, &[0x0f, 0x30]), (KERNEL + 9, &[0xf0, 0xff, 0x03])];
+        let sites = sites.map(|(pc, bytes)| counter.site(pc, bytes));
+        counter.open(0);
+        sites.iter().for_each(|site| counter.executed(0, site));
+        counter.close(0);
+        let text = counter.harvest(false);
+        assert!(text.contains("\"expensive\":{\"locked\":2,\"fence\":0,"), "{text}");
+        assert!(text.contains("\"wrmsr\":1,"), "{text}");
+        assert!(counter.harvest(false).contains("\"locked\":0,"));
     }
 
     #[test]
     fn a_string_instruction_of_another_window_is_no_iteration() {
         let counter = Counter::new();
-        let stos = counter.site(0x2000, true);
+        let stos = counter.site(0x2000, REP_STOSQ);
         for _ in 0..2 {
             counter.open(0);
             counter.repeated(0, stos);
@@ -217,8 +254,8 @@ mod tests {
     fn a_cpu_beyond_the_last_is_left_out() {
         let counter = Counter::new();
         counter.open(MAX_CPUS);
-        counter.executed(MAX_CPUS, counter.site(0, false));
-        counter.repeated(MAX_CPUS, counter.site(0, true));
+        counter.executed(MAX_CPUS, counter.site(0, NOP));
+        counter.repeated(MAX_CPUS, counter.site(0, REP_STOSQ));
         counter.close(MAX_CPUS);
         assert!(counter.harvest(false).starts_with("\"cpus\":[],"));
     }

@@ -1,7 +1,7 @@
 //! A QEMU plugin that measures a kernel from outside, by windows that the measured program opens and closes with marker
 //! instructions that are NOPs everywhere else.
 //!
-//! - instruction mode: exact counts of executed instructions, user and kernel apart (`instructions`);
+//! - instruction mode: exact counts of executed instructions, user and kernel apart (`instructions`), and of those that cost more than others (`expensive`);
 //! - line mode: cache lines that CPUs take from each other (`directory`), and lines that more than one CPU uses while one of them
 //!   writes (`recorder`, `sharing`), with what the guest's memory says of their pages (`guest`);
 //! - block mode: which of the kernel's code was executed, and by which program first (`blocks`).
@@ -19,6 +19,7 @@ mod cache;
 mod code;
 #[cfg_attr(test, allow(dead_code))]
 mod directory;
+mod expensive;
 #[cfg_attr(test, allow(dead_code))]
 mod guest;
 #[cfg(not(test))]

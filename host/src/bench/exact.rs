@@ -5,7 +5,7 @@
 //! of what belongs to no operation. Repeated string instructions count once, and their iterations apart.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -28,6 +28,25 @@ use crate::symbols;
 
 /// Functions shown with --profile.
 const SHOWN: usize = 25;
+/// For Linux, which on a machine with one CPU overwrites the LOCK prefixes of its code. On the machines that people have it does not.
+const KEEP_LOCKS: &str = "noreplace-smp";
+/// Kinds of expensive instructions, as the plugin and the table call them.
+const EXPENSIVE: [(&str, &str); 12] = [
+    ("locked", "locked"),
+    ("fence", "fences"),
+    ("cr3", "CR3"),
+    ("invalidate", "INVLPG"),
+    ("wrmsr", "WRMSR"),
+    ("iret", "IRET"),
+    ("sysret", "SYSRET"),
+    ("port", "port I/O"),
+    ("save", "XSAVE"),
+    ("restore", "XRSTOR"),
+    ("filled_bytes", "bytes filled"),
+    ("copied_bytes", "copied"),
+];
+/// Below this per operation nothing is shown: what ticks and grace periods do now and then.
+const RARE: f64 = 0.005;
 
 #[derive(Serialize)]
 pub struct Count {
@@ -36,6 +55,8 @@ pub struct Count {
     pub user: Option<f64>,
     pub kernel_instructions: Option<f64>,
     pub iterations: Option<f64>,
+    /// Of the kernel's instructions, those that cost more than others, by kind.
+    pub expensive: BTreeMap<String, f64>,
     pub failed: Option<String>,
     profile: Vec<(String, f64, f64)>,
 }
@@ -115,6 +136,9 @@ pub fn count_on(
     machine.extra = vec!["-plugin".into(), plugin];
     let mut words = append(kernel, options.append);
     words.push(symbols::COUNTED_APPEND.into());
+    if *kernel == Kernel::Linux {
+        words.push(KEEP_LOCKS.into());
+    }
     let boot =
         Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600, undisturbed: false };
     let commands: Vec<Command> = specs
@@ -172,12 +196,41 @@ fn row(spec: &Spec, kernel: &Kernel, figures: Result<PerOp, String>, profile: Ve
     Count {
         benchmark: spec.name.clone(),
         kernel: kernel.name(),
-        user: good.map(|figures| figures.user),
-        kernel_instructions: good.map(|figures| figures.kernel),
-        iterations: good.map(|figures| figures.iterations),
+        user: good.as_ref().map(|figures| figures.user),
+        kernel_instructions: good.as_ref().map(|figures| figures.kernel),
+        iterations: good.as_ref().map(|figures| figures.iterations),
+        expensive: good.map(|figures| figures.expensive).unwrap_or_default(),
         failed,
         profile: profile.into_iter().map(|cost| (cost.name, cost.instructions, cost.iterations)).collect(),
     }
+}
+
+/// A row for each benchmark and kernel; a point where there is none.
+fn print_expensive(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
+    out!("\nof these, what costs more than others; bytes by repeated string instructions:");
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    let mut header = vec!["operation".to_owned(), "kernel".to_owned()];
+    header.extend(EXPENSIVE.iter().map(|(_, title)| (*title).to_owned()));
+    table.set_header(header);
+    for spec in specs {
+        for kernel in kernels {
+            let found = counts.counts.iter().find(|count| {
+                count.benchmark == spec.name && count.kernel == kernel.name() && count.failed.is_none()
+            });
+            let Some(count) = found else { continue };
+            let mut cells = vec![spec.name.clone(), kernel.name()];
+            cells.extend(EXPENSIVE.iter().map(|&(kind, _)| match count.expensive.get(kind) {
+                Some(&each) if each >= RARE => format!("{each:.2}"),
+                _ => "·".to_owned(),
+            }));
+            table.add_row(cells);
+        }
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    out!("{table}");
 }
 
 fn print(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
@@ -219,6 +272,7 @@ fn print(counts: &Counts, specs: &[Spec], kernels: &[Kernel]) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     out!("{table}");
+    print_expensive(counts, specs, kernels);
     for count in &counts.counts {
         if let Some(why) = &count.failed {
             out!("failed: {} on {}: {why}", count.benchmark, count.kernel);

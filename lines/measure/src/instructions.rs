@@ -4,7 +4,7 @@
 
 use crate::{Error, Symbols, refused};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What one window counted, all CPUs together. A repeated string instruction counts once; its iterations are apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -15,18 +15,24 @@ pub struct Window {
     pub kernel: u64,
     pub user_iterations: u64,
     pub kernel_iterations: u64,
+    /// The kernel's instructions that cost more than others, by kind; bytes of string instructions.
+    #[serde(default)]
+    pub expensive: BTreeMap<String, u64>,
     /// The kernel's program counters with executions and iterations; empty without `hist=on`.
     #[serde(default)]
     pub profile: Vec<(u64, u64, u64)>,
 }
 
 /// Instructions per operation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PerOp {
     pub user: f64,
     pub kernel: f64,
     /// Iterations of repeated string instructions, user and kernel.
     pub iterations: f64,
+    /// Of the kernel's, those that cost more than others, by kind: locked ones, writes of CR3, bytes that string instructions fill.
+    /// Below zero where the larger window has fewer, by what belongs to no operation.
+    pub expensive: BTreeMap<String, f64>,
 }
 
 /// One function's share of an operation.
@@ -74,6 +80,14 @@ pub fn per_op(small: &Window, small_ops: u64, big: &Window, big_ops: u64) -> Res
             small.user_iterations + small.kernel_iterations,
             big.user_iterations + big.kernel_iterations,
         )?,
+        expensive: big
+            .expensive
+            .iter()
+            .map(|(kind, &big)| {
+                let small = small.expensive.get(kind).copied().unwrap_or_default();
+                (kind.clone(), (big as f64 - small as f64) / operations)
+            })
+            .collect(),
     })
 }
 
@@ -114,16 +128,17 @@ mod tests {
 
     const FILE: &str = r#"{"format":"darter-lines/1","mode":"instructions","tasks":1,"windows":[
         {"number":0,"cpus":[{"cpu":0,"user":6009,"kernel":318000,"user_iterations":0,"kernel_iterations":8}],
-         "user":6009,"kernel":318000,"user_iterations":0,"kernel_iterations":8,"profile":[[4096,1000,8],[8192,500,0]]},
+         "user":6009,"kernel":318000,"user_iterations":0,"kernel_iterations":8,"expensive":{"locked":1001,"iret":2},"profile":[[4096,1000,8],[8192,500,0]]},
         {"number":1,"cpus":[],"user":12009,"kernel":636000,"user_iterations":0,"kernel_iterations":4108,
-         "profile":[[4096,2000,4108],[4100,1000,0],[8192,500,0]]}
+         "expensive":{"locked":3001,"iret":1},"profile":[[4096,2000,4108],[4100,1000,0],[8192,500,0]]}
     ]}"#;
 
     #[test]
     fn an_operation_is_the_difference_of_two_windows() {
         let windows = parse_instructions(FILE).unwrap();
         let cost = per_op(&windows[0], 1000, &windows[1], 2000).unwrap();
-        assert_eq!(cost, PerOp { user: 6.0, kernel: 318.0, iterations: 4.1 });
+        let expensive = [("locked".into(), 2.0), ("iret".into(), -0.001)].into();
+        assert_eq!(cost, PerOp { user: 6.0, kernel: 318.0, iterations: 4.1, expensive });
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Shared {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Measured {
     pub instructions: Option<f64>,
+    /// Of them, those that cost more than others, by kind (lines/src/expensive.rs); bytes of string instructions.
+    pub expensive: BTreeMap<String, f64>,
     /// By number of CPUs.
     pub seen: BTreeMap<u32, Seen>,
     /// What did not run, and why.
@@ -206,13 +208,21 @@ impl Rules<'_> {
         let row = self.row;
         let mut verdict = Verdict::default();
         verdict.worse.extend(measured.failed.iter().cloned());
-        if let (Some(now), Some(then)) = (measured.instructions, row.instructions) {
+        let mut exact = |what: &str, now: f64, then: f64| {
             let room = if let Exactness::Within(part) = self.exactness { then * part } else { 0.0 };
-            let text = format!("{} instructions, the table says {}", show(now), show(then));
+            let text = format!("{} {what}, the table says {}", show(now), show(then));
             if now > then + room {
                 verdict.worse.push(text);
             } else if now < then - room {
                 verdict.lower.push(text);
+            }
+        };
+        if let (Some(now), Some(then)) = (measured.instructions, row.instructions) {
+            exact("instructions", now, then);
+            let kinds: BTreeSet<&String> = measured.expensive.keys().chain(row.expensive.keys()).collect();
+            for kind in kinds {
+                let of = |counts: &BTreeMap<String, f64>| counts.get(kind).copied().unwrap_or_default();
+                exact(kind, of(&measured.expensive), of(&row.expensive));
             }
         } else if measured.instructions.is_some() {
             verdict.lower.push("it has no instructions in the table".into());
@@ -252,7 +262,9 @@ impl Rules<'_> {
     /// The row that what was measured makes: allowed lines are left out. What was not measured stays as it was.
     pub fn row(&self, measured: &Measured) -> Row {
         let mut row = self.row.clone();
-        row.instructions = measured.instructions.or(row.instructions);
+        if measured.instructions.is_some() {
+            (row.instructions, row.expensive) = (measured.instructions, measured.expensive.clone());
+        }
         for (cpus, seen) in &measured.seen {
             let target = self.allowed.target(self.bench);
             if target.is_some_and(|target| seen.most <= target) {
@@ -284,6 +296,11 @@ fn bound(transfers: f64) -> f64 {
     format!("{rounded:.4}").parse().unwrap_or(rounded)
 }
 
+/// The same of what is more than nothing.
+pub fn rounded_all(counts: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    counts.into_iter().map(|(kind, count)| (kind, rounded(count))).filter(|&(_, count)| count > 0.0).collect()
+}
+
 /// Three digits behind the point, as the table holds them.
 pub fn rounded(instructions: f64) -> f64 {
     (instructions * 1000.0).round() / 1000.0
@@ -311,12 +328,18 @@ mod tests {
     }
 
     fn measured(instructions: f64, seen: Seen) -> Measured {
-        Measured { instructions: Some(instructions), seen: [(2, seen)].into(), failed: Vec::new() }
+        Measured {
+            instructions: Some(instructions),
+            expensive: [("locked".into(), 2.0)].into(),
+            seen: [(2, seen)].into(),
+            failed: Vec::new(),
+        }
     }
 
     fn known() -> Row {
         Row {
             instructions: Some(608.0),
+            expensive: [("locked".into(), 2.0)].into(),
             transfers: [("2".into(), 0.5)].into(),
             lines: ["old".into()].into(),
             ..Row::default()
@@ -389,6 +412,20 @@ mod tests {
         assert_eq!(verdict(&fewer).lower, ["607 instructions, the table says 608"]);
         let near = with(Exactness::Within(0.01), |rules| rules.judge(&fewer));
         assert_eq!(near, Verdict::default());
+    }
+
+    #[test]
+    fn each_kind_of_expensive_instructions_is_held_exactly() {
+        let windows: &[(f64, &[(&str, u64)])] = &[(0.4, &[OLD])];
+        let with = |kinds: &[(&str, f64)]| {
+            let expensive = kinds.iter().map(|&(kind, count)| (kind.to_owned(), count)).collect();
+            verdict(&Measured { expensive, ..measured(608.0, seen(windows)) })
+        };
+        assert_eq!(with(&[("locked", 2.5)]).worse, ["2.5 locked, the table says 2"]);
+        assert_eq!(with(&[("locked", 2.0), ("cr3", 1.0)]).worse, ["1 cr3, the table says 0"]);
+        assert_eq!(with(&[]).lower, ["0 locked, the table says 2"]);
+        let rounded = rounded_all([("locked".into(), 2.000_4), ("iret".into(), -0.001)].into());
+        assert_eq!(rounded, [("locked".into(), 2.0)].into());
     }
 
     #[test]

@@ -156,6 +156,7 @@ impl Gate<'_> {
             for count in count_on(&mut self.signals, &self.paths, &self.kernel, only, &how, &tell)? {
                 all.push(Measured {
                     instructions: count.kernel_instructions.map(judge::rounded),
+                    expensive: judge::rounded_all(count.expensive),
                     failed: count.failed.into_iter().map(|why| format!("instructions: {why}")).collect(),
                     ..Measured::default()
                 });

@@ -16,7 +16,8 @@ use crate::lines;
 const HEAD: &str = "\
 # What each benchmark costs on Darter; read by `darter lines --gate`, written by `darter lines --gate --update`.
 #
-# instructions: the kernel's per operation, exact, one CPU. transfers: bound of the lines taken from another CPU per operation,
+# instructions: the kernel's per operation, exact, one CPU. expensive: those of them that cost more than others, by kind, and the bytes that
+# repeated string instructions move (lines/src/expensive.rs). transfers: bound of the lines taken from another CPU per operation,
 # by number of CPUs, where the target in allowed.toml is missed or there is none. inherited: the same of lines that no other CPU used in
 # the window. lines: what CPUs share, by object and field, and should not; what they may share is in allowed.toml.
 ";
@@ -27,6 +28,9 @@ const HEAD: &str = "\
 pub struct Row {
     #[serde(default)]
     pub instructions: Option<f64>,
+    /// Of them, by kind; what is not here is nothing.
+    #[serde(default)]
+    pub expensive: BTreeMap<String, f64>,
     /// By number of CPUs.
     #[serde(default)]
     pub transfers: BTreeMap<String, f64>,
@@ -100,9 +104,10 @@ impl Table {
             if let Some(instructions) = row.instructions {
                 let _ = writeln!(text, "instructions = {instructions:?}");
             }
-            for (what, bounds) in [("transfers", &row.transfers), ("inherited", &row.inherited)] {
-                let bounds: Vec<_> =
-                    bounds.iter().map(|(cpus, bound)| format!("{cpus} = {bound:?}")).collect();
+            let maps =
+                [("expensive", &row.expensive), ("transfers", &row.transfers), ("inherited", &row.inherited)];
+            for (what, bounds) in maps {
+                let bounds: Vec<_> = bounds.iter().map(|(key, bound)| format!("{key} = {bound:?}")).collect();
                 if !bounds.is_empty() {
                     let _ = writeln!(text, "{what} = {{ {} }}", bounds.join(", "));
                 }
@@ -163,6 +168,7 @@ mod tests {
     fn a_table_is_read_as_it_was_written() {
         let row = Row {
             instructions: Some(608.031),
+            expensive: [("locked".into(), 1.5)].into(),
             transfers: [("2".into(), 0.01), ("4".into(), 2.0)].into(),
             inherited: [("4".into(), 64.0)].into(),
             lines: ["vm::A.b \"quoted\"".into(), "user page".into()].into(),

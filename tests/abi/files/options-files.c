@@ -116,6 +116,10 @@ static void names(void)
 	SHOW(CALL(faccessat2, file, "", R_OK, AT_EMPTY_PATH));
 	SHOW(CALL(newfstatat, dir, "to", &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT));
 	say("%o", st.st_mode);
+	SHOW(CALL(newfstatat, dir, "to", &st, AT_STATX_FORCE_SYNC));
+	SHOW(CALL(newfstatat, dir, "to", &st, AT_STATX_DONT_SYNC));
+	SHOW(CALL(newfstatat, dir, "to", &st, AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC));
+	SHOW(CALL(newfstatat, dir, "to", &st, 0x8000));
 	struct timeval times[2] = { { 1000, 5 }, { 2000, 6 } };
 	SHOW(CALL(futimesat, dir, "renamed", times));
 	size_and_mode("d/renamed");

@@ -88,7 +88,9 @@ pub fn sys_fstat(fd: i32, address: usize) -> Result<usize> {
 }
 
 pub fn sys_newfstatat(fd: i32, path: usize, address: usize, flags: u32) -> Result<usize> {
-    if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH) != 0 {
+    // Attributes are never stale here, so how they are asked for makes no difference.
+    let known = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
+    if flags & !known != 0 {
         return Err(EINVAL);
     }
     let follow = flags & AT_SYMLINK_NOFOLLOW == 0;

@@ -48,7 +48,8 @@ sets! {
     NODE "kind and mode of a node" choose { S_IFREG, S_IFCHR, S_IFBLK, S_IFIFO, S_IFSOCK, S_IFDIR refused "EPERM" }
     flags { S_ISUID, S_ISGID, S_ISVTX, S_IRUSR, S_IWUSR, S_IXUSR }
     AT_PATH "flags of a path" choose { } flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH }
-    AT_STAT "flags of fstatat" choose { } flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, AT_NO_AUTOMOUNT hint }
+    AT_STAT "flags of fstatat" choose { }
+    flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, AT_NO_AUTOMOUNT hint, AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC hint }
     AT_STATX "flags of statx" choose { }
     flags { AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, AT_NO_AUTOMOUNT hint, AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC hint }
     STATX_MASK "fields of statx" choose { }

@@ -258,7 +258,7 @@ pub struct Lines {
     pub json: Option<PathBuf>,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct Growth {
     /// Worlds, operations, or both: children, setsid, "children setsid"; all if none is named
     #[arg(value_name = "CASE")]

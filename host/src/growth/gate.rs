@@ -80,36 +80,45 @@ impl Bounds {
     pub fn judge(&self, rows: &[Row], shown: &[Shown], all: &[Row]) -> Verdict {
         let mut verdict = Verdict::default();
         for (row, shown) in rows.iter().zip(shown) {
-            let (key, adds) = (row.key(), each(&shown.figures));
-            let growth = match (&shown.failed, Growth::of(&shown.figures)) {
-                (Some(why), _) => {
-                    verdict.worse.push(format!("{key}: {why}"));
-                    continue;
-                }
-                // One figure does not say anything.
-                (None, None) => continue,
-                (None, Some(growth)) => growth,
-            };
-            let bound = self.0.get(&key);
-            let (allowed, most, why) = bound
-                .map_or((Growth::Flat, 0.0, "flat"), |bound| (bound.growth, bound.each, bound.why.trim()));
-            let name = growth.name();
-            if why.is_empty() {
-                verdict.worse.push(format!("{key}: may grow without a reason: say why"));
-            } else if growth > allowed {
-                let allowed = allowed.name();
-                verdict.worse.push(format!("{key}: grows as {name}, allowed is {allowed}: {}", said(shown)));
-            } else if growth == Growth::Linear && adds > most {
-                verdict
-                    .worse
-                    .push(format!("{key}: each adds {adds:.2}, the bound is {most}: {}", said(shown)));
-            } else if growth < allowed {
-                verdict.ask.push(format!("{key}: grows as {name}, the file allows {}", allowed.name()));
-            }
+            self.judge_row(row, shown, &mut verdict);
         }
         let unknown = self.0.keys().filter(|key| !all.iter().any(|row| row.key() == **key));
         verdict.worse.extend(unknown.map(|key| format!("{key}: there is no such world and operation")));
         verdict
+    }
+
+    /// Is it worse than it may be, by what was measured?
+    pub fn suspects(&self, row: &Row, shown: &Shown) -> bool {
+        let mut verdict = Verdict::default();
+        self.judge_row(row, shown, &mut verdict);
+        shown.failed.is_none() && !verdict.worse.is_empty()
+    }
+
+    fn judge_row(&self, row: &Row, shown: &Shown, verdict: &mut Verdict) {
+        let (key, adds) = (row.key(), each(&shown.figures));
+        let growth = match (&shown.failed, Growth::of(&shown.figures)) {
+            (Some(why), _) => {
+                verdict.worse.push(format!("{key}: {why}"));
+                return;
+            }
+            // One figure does not say anything.
+            (None, None) => return,
+            (None, Some(growth)) => growth,
+        };
+        let bound = self.0.get(&key);
+        let (allowed, most, why) =
+            bound.map_or((Growth::Flat, 0.0, "flat"), |bound| (bound.growth, bound.each, bound.why.trim()));
+        let name = growth.name();
+        if why.is_empty() {
+            verdict.worse.push(format!("{key}: may grow without a reason: say why"));
+        } else if growth > allowed {
+            let allowed = allowed.name();
+            verdict.worse.push(format!("{key}: grows as {name}, allowed is {allowed}: {}", said(shown)));
+        } else if growth == Growth::Linear && adds > most {
+            verdict.worse.push(format!("{key}: each adds {adds:.2}, the bound is {most}: {}", said(shown)));
+        } else if growth < allowed {
+            verdict.ask.push(format!("{key}: grows as {name}, the file allows {}", allowed.name()));
+        }
     }
 
     /// Bounds from what was measured; other rows stay.

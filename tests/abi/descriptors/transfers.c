@@ -47,6 +47,8 @@ static const struct { char *at; long len; } buffers[] = {
 	{ room, 0 }, { FAR, 0 }, { UNMAPPED, 0 }, { FAR, 8 }, { UNMAPPED, 8 }, { room, -1 }, { room, 1l << 62 },
 };
 static const long places[] = { -1, -2, LONG_MIN, TOP, TOP - 4 };
+/* From here on no file here knows them. Nothing is moved with any of them, so such calls would show nothing. */
+enum { UNKNOWN = 64 };
 static const int flags[] = { 1, 2, 8, 16, 32, 48, 64, 128, 0x40000000 };
 #define EACH(index, list) for (unsigned index = 0; index < sizeof list / sizeof *list; index++)
 
@@ -120,14 +122,16 @@ static void vectors(const struct kind *kind)
 		begin("preadv2", kind);
 		EACH(f, flags) {
 			result(syscall(SYS_preadv2, fd, &some, 1, places[p], 0, flags[f]));
-			result(syscall(SYS_preadv2, fd, &none, 1, places[p], 0, flags[f]));
+			if (flags[f] < UNKNOWN)
+				result(syscall(SYS_preadv2, fd, &none, 1, places[p], 0, flags[f]));
 		}
 		result(syscall(SYS_preadv2, fd, &bad, 1, places[p], 0, 0x40000000));
 		say("%s, at %lx", line, places[p]);
 		begin("pwritev2", kind);
 		EACH(f, flags) {
 			result(syscall(SYS_pwritev2, fd, &some, 1, places[p], 0, flags[f]));
-			result(syscall(SYS_pwritev2, fd, &none, 1, places[p], 0, flags[f]));
+			if (flags[f] < UNKNOWN)
+				result(syscall(SYS_pwritev2, fd, &none, 1, places[p], 0, flags[f]));
 		}
 		result(syscall(SYS_pwritev2, fd, &bad, 1, places[p], 0, 0x40000000));
 		say("%s, at %lx", line, places[p]);

@@ -15,6 +15,14 @@
 
 int home = -1;
 
+/* Is it the root of something mounted? A program may mount /proc, where nothing can be taken away. */
+static int is_mounted(int dir, int below)
+{
+	struct stat here, there;
+
+	return fstat(dir, &here) == 0 && fstat(below, &there) == 0 && here.st_dev != there.st_dev;
+}
+
 /* Empties a directory, whatever a program made of it. */
 void empty(int dir, int depth)
 {
@@ -30,10 +38,13 @@ void empty(int dir, int depth)
 				break;
 			if (errno == EISDIR || errno == EPERM) {
 				int below = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-				if (below >= 0 && depth < DEEPEST)
+				int mounted = below >= 0 && is_mounted(dir, below);
+				if (below >= 0 && !mounted && depth < DEEPEST)
 					empty(below, depth + 1);
 				if (below >= 0)
 					close(below);
+				if (mounted && fchdir(dir) == 0)
+					umount2(entry->d_name, MNT_DETACH | UMOUNT_NOFOLLOW);
 				if (unlinkat(dir, entry->d_name, AT_REMOVEDIR) == 0)
 					break;
 			}

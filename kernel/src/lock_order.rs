@@ -10,7 +10,7 @@
 //! * Memory is allocated and freed under any lock but a run queue, so the allocator's locks come last.
 //!
 //! Two locks of one level are held at once only where `lock_nested_in` says so, with the rule for their order: directories (the upper one
-//! first, else by address), page-table nodes (the upper one first), futex buckets (by index).
+//! first, else by address), page-table nodes (the upper one first), pipes (by address), futex buckets (by index).
 //!
 //! To add a lock: find what is held where it is taken and what is taken under it, and put a level between them.
 //!
@@ -113,10 +113,15 @@
 #![recursion_limit = "256"]
 
 sync::lock_order! {
+    // Sleeping locks: pipes.
+
+    /// What is in a pipe. Programs' memory is copied under it, and splice(2) writes to any file. Nested: by address.
+    level Pipe = 1;
+
     // Sleeping locks: names.
 
     /// The table of mounts changes.
-    level Mounts = 1;
+    level Mounts;
     /// A super block's renames between directories, for which the shape of the tree stands still. Before the directories.
     level Rename;
     /// The one devpts: its directory and options. Its holder makes and removes names.
@@ -143,8 +148,6 @@ sync::lock_order! {
     level InodeWrite;
     /// A fifo's pipe, while it is looked up or made.
     level Fifo;
-    /// What is in a pipe. Programs' memory is copied under it.
-    level Pipe;
     /// The locks of a file, while they are looked at or changed. Whoever changes many gives way.
     level FileLocks;
     /// Who writes to a terminal's line.

@@ -1,5 +1,8 @@
 /* vmsplice, splice and tee at the edges of a pipe; and calls on files that must not say yes to what they do not do. */
 #include "t.h"
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 enum { MOVE = 1, NONBLOCK = 2, MORE = 4, GIFT = 8 };
@@ -70,6 +73,67 @@ static void larger(void)
 	alarm(0);
 }
 
+/* What the file does not take stays in the pipe. */
+static void does_not_fit(void)
+{
+	section("splice where a file takes less");
+	static char out[1 << 21];
+	int ends[2], left;
+	pipe(ends);
+	for (int i = 0; i < 26; i++)
+		memset(out + 100 * i, 'a' + i, 100);
+	SHOW(write(ends[1], out, 2600));
+	int sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
+	SHOW(fcntl(sealed, F_ADD_SEALS, F_SEAL_GROW));
+	SHOW(splice(ends[0], 0, sealed, 0, 1000, 0));
+	SHOW(ioctl(ends[0], FIONREAD, &left)), SHOW(left);
+	signal(SIGXFSZ, SIG_IGN);
+	int file = open("short", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	SHOW(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 1050, RLIM_INFINITY }));
+	SHOW(splice(ends[0], 0, file, 0, 2000, 0));
+	SHOW(lseek(file, 0, SEEK_CUR));
+	SHOW(ioctl(ends[0], FIONREAD, &left)), SHOW(left);
+	SHOW(splice(ends[0], 0, file, 0, 2000, 0));
+	loff_t at = 1040;
+	SHOW(splice(ends[0], 0, file, &at, 2000, 0)), SHOW(at);
+	SHOW(ioctl(ends[0], FIONREAD, &left)), SHOW(left);
+	SHOW(read(ends[0], out, sizeof out)), SHOW(out[0]), SHOW(out[1539]);
+	SHOW(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ RLIM_INFINITY, RLIM_INFINITY }));
+	SHOW(mkdir("small", 0700));
+	SHOW(mount("none", "small", "tmpfs", 0, "size=64k"));
+	int small = open("small/file", O_RDWR | O_CREAT, 0600);
+	SHOW(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20));
+	SHOW(write(ends[1], out, 1 << 20));
+	SHOW(splice(ends[0], 0, small, 0, 1 << 20, 0));
+	SHOW(splice(ends[0], 0, small, 0, 1 << 20, 0));
+	SHOW(ioctl(ends[0], FIONREAD, &left)), SHOW(left);
+	int big = open("big", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	SHOW(splice(ends[0], 0, big, 0, 500000, 0));
+	SHOW(splice(ends[0], 0, big, 0, 1 << 20, 0));
+	SHOW(splice(ends[0], 0, big, 0, 1 << 20, NONBLOCK));
+	SHOW(ftruncate(big, 1 << 20));
+	SHOW(lseek(big, 0, SEEK_SET));
+	SHOW(splice(big, 0, ends[1], 0, 1 << 21, 0));
+	SHOW(lseek(big, 0, SEEK_CUR));
+	SHOW(splice(big, 0, ends[1], 0, 1 << 21, NONBLOCK));
+	close(small), umount("small");
+	/* Between pipes: one end that does not wait is enough. */
+	int next[2];
+	pipe(next);
+	SHOW(splice(ends[0], 0, next[1], 0, 1 << 20, 0));
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	SHOW(splice(ends[0], 0, next[1], 0, 1 << 20, 0));
+	SHOW(tee(ends[0], next[1], 1 << 20, 0));
+	SHOW(read(next[0], out, 4096));
+	SHOW(tee(ends[0], next[1], 1 << 20, 0));
+	SHOW(ioctl(ends[0], FIONREAD, &left)), SHOW(left);
+	close(next[0]);
+	signal(SIGPIPE, SIG_IGN);
+	SHOW(splice(ends[0], 0, next[1], 0, 1 << 20, 0));
+	SHOW(tee(ends[0], next[1], 1 << 20, 0));
+	SHOW(ioctl(ends[0], FIONREAD, &left)), SHOW(left);
+}
+
 /* Each page that a part lies in takes one of the pipe's. */
 static void in_parts(void)
 {
@@ -119,6 +183,7 @@ int main(void)
 	memset(pages, 'x', 1 << 20);
 	larger();
 	in_parts();
+	does_not_fit();
 	refused();
 	return 0;
 }

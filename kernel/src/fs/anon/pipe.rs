@@ -1,7 +1,7 @@
 //! Pipes: 64 KiB of bytes between writers and readers. Writes of up to PIPE_BUF bytes are not mixed with others'.
 //!
 //! The counts of bytes and ends are atomics beside the ring, so that a sleeper's condition takes no lock.
-//! Lock order: `ring` (sleeping, held across user copies) is outermost here.
+//! Lock order: `ring` (sleeping, held across user copies and while a splice writes to a file) is outermost; two by address.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
@@ -32,6 +32,8 @@ lock_class! {
 const PAGES: usize = 16;
 /// Those of a pipe whose user has many.
 const FEW_PAGES: usize = 2;
+/// Most that splice(2) holds in a buffer at a time.
+const CHUNK: usize = 64 << 10;
 /// Largest size that can be asked for.
 const SIZE_MAX: usize = 1 << 31;
 const PIPE_BUF: usize = 4096;
@@ -156,7 +158,7 @@ impl Pipe {
             let mut ring = self.ring.lock();
             let room = ring.capacity() - ring.len();
             let n = if room >= whole { ring.write(from) } else { 0 };
-            self.len.store(ring.len(), SeqCst);
+            self.publish(&ring);
             drop(ring);
             done += n;
             if n > 0 {
@@ -230,9 +232,17 @@ impl Pipe {
         Ok(found)
     }
 
-    /// Puts out what is there and leaves it there.
-    pub fn peek(&self, out: &mut Output<'_>) -> usize {
-        self.ring.lock().peek(out)
+    /// The ring changed under its lock.
+    fn publish(&self, ring: &Ring) {
+        self.len.store(ring.len(), SeqCst);
+    }
+
+    /// Bytes were taken: whoever else waits for bytes looks whether there are more, and a writer whether there is room.
+    fn tell_of_room(&self) {
+        if self.len.load(SeqCst) > 0 {
+            self.readable.wake_next();
+        }
+        self.writable.wake_for_io_and_give_way();
     }
 
     /// The pages count while there is an end: the pipe itself may wait for a grace period. (A fifo's may be opened once more meanwhile.)
@@ -429,6 +439,9 @@ pub fn pair(flags: OpenFlags) -> Result<(Arc<File>, Arc<File>)> {
     let writer = File::try_anonymous(inode, "pipe", writer, flags | OpenFlags::WRITE_ONLY)?;
     Ok((reader, writer))
 }
+
+mod splice;
+pub use splice::Given;
 
 #[cfg(test)]
 mod tests;

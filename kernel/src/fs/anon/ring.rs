@@ -71,6 +71,33 @@ impl Ring {
         done
     }
 
+    /// Copies up to `most` bytes into another ring, as many as there is room for. Out of memory it copies less.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
+    pub fn copy_to(&self, other: &mut Ring, most: usize) -> usize {
+        let (mut done, most) = (0, most.min(self.len));
+        while done < most {
+            let Some(bytes) = self.bytes(self.head + done, most - done) else { break };
+            let taken = other.write(&mut Input::kernel(bytes));
+            done += taken;
+            if taken < bytes.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Takes out the first `n` bytes, which there must be.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in the ring; no more than there is")]
+    pub fn skip(&mut self, n: usize) {
+        let mut left = n.min(self.len);
+        while left > 0 {
+            let (_, offset) = self.place(self.head);
+            let part = left.min(PAGE - offset);
+            self.consume(part);
+            left -= part;
+        }
+    }
+
     /// Takes in as much as there is room for. Out of memory it takes less.
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn write(&mut self, from: &mut Input<'_>) -> usize {

@@ -7,7 +7,7 @@ use sync::TryVec;
 
 use super::{file, opened, segments, source_and_target};
 use crate::errno::*;
-use crate::fs::anon::pipe::End;
+use crate::fs::anon::pipe::{End, Given};
 use crate::fs::file::buffer::{Input, Output, Segment};
 use crate::fs::file::{File, OpenFlags};
 use crate::memory::user::UserPtr;
@@ -16,10 +16,7 @@ use vm::addr::PAGE_SIZE;
 const NONBLOCK: u32 = 2;
 /// SPLICE_F_MOVE, NONBLOCK, MORE, GIFT.
 const KNOWN: u32 = 15;
-/// Most that one call moves; callers go on with the rest.
-const CHUNK: usize = 64 << 10;
-
-/// Most that vmsplice takes at once: as much as a pipe of an ordinary user holds.
+/// Most that goes into a pipe at once: as much as one of an ordinary user holds.
 const GATHERED: usize = 1 << 20;
 
 /// A place in a file that the program may have given.
@@ -53,12 +50,6 @@ impl Position {
         }
         Ok(())
     }
-}
-
-fn buffer(len: usize) -> Result<Vec<u8>> {
-    let mut buffer = Vec::new();
-    buffer.try_resize(len.min(CHUNK), 0)?;
-    Ok(buffer)
 }
 
 pub fn sys_splice(
@@ -102,30 +93,53 @@ pub fn sys_splice(
         return Err(EINVAL);
     }
     let wait = flags & NONBLOCK == 0;
-    // No more is taken than there is room for: what has left one pipe must arrive.
-    let room = match target {
-        Some(end) => end.pipe.wait_room((wait && !to.nonblocking()).then_some(&to))?,
-        None => CHUNK,
-    };
-    let mut buffer = buffer(len.min(room))?;
-    let n = {
-        let mut out = Output::kernel(&mut buffer);
-        match (source, in_at) {
-            (Some(end), _) => end.pipe.read(&mut out, (wait && !from.nonblocking()).then_some(&from))?,
-            (None, _) if !from.ops().splices() => return Err(EINVAL),
-            (None, Some(at)) => from.read_at(at, &mut out)?,
-            (None, None) => from.read(&mut out)?,
+    let moved = match (source, target) {
+        (Some(source), Some(target)) => {
+            let waits = wait && !from.nonblocking() && !to.nonblocking();
+            return source.pipe.give(&target.pipe, len, Given::Moved, waits.then_some((&from, &to)));
         }
+        (Some(source), None) => {
+            let waits = wait && !from.nonblocking();
+            let mut at = out_at;
+            source.pipe.splice_to(len, waits.then_some(&from), |data| match &mut at {
+                Some(place) => {
+                    let written = to.write_at(*place, data)?;
+                    *place = place.saturating_add(written as u64);
+                    Ok(written)
+                }
+                None => to.write(data),
+            })?
+        }
+        (None, Some(target)) => into_pipe(&from, in_at, target, &to, len, wait && !to.nonblocking())?,
+        (None, None) => return Err(EINVAL),
     };
-    let mut data = Input::kernel(buffer.get(..n).unwrap_or(&[]));
-    let written = match (target, out_at) {
-        (Some(end), _) => end.pipe.write(&mut data, Some(&to))?,
-        (None, Some(at)) => to.write_at(at, &mut data)?,
-        (None, None) => to.write(&mut data)?,
+    in_position.advance(moved)?;
+    out_position.advance(moved)?;
+    Ok(moved)
+}
+
+/// From a file into the pipe of `to`: no more is read than there is room for, since what was read must arrive. `waits`: for room.
+fn into_pipe(
+    from: &File,
+    at: Option<u64>,
+    target: &End,
+    to: &File,
+    len: usize,
+    waits: bool,
+) -> Result<usize> {
+    let room = target.pipe.wait_room(waits.then_some(to))?;
+    if !from.ops().splices() {
+        return Err(EINVAL);
+    }
+    let mut buffer: Vec<u8> = Vec::new();
+    buffer.try_resize(len.min(room).min(GATHERED), 0)?;
+    let mut out = Output::kernel(&mut buffer);
+    let n = match at {
+        Some(at) => from.read_at(at, &mut out)?,
+        None => from.read(&mut out)?,
     };
-    in_position.advance(n)?;
-    out_position.advance(written)?;
-    Ok(written)
+    // Another writer may have been faster: then this waits, asked to or not.
+    target.pipe.write(&mut Input::kernel(buffer.get(..n).unwrap_or(&[])), Some(to))
 }
 
 fn ends<'a>(from: &'a File, to: &'a File) -> Result<(&'a End, &'a End)> {
@@ -145,13 +159,7 @@ pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize>
     let (from, to) = source_and_target(in_fd, out_fd)?;
     let (source, target) = ends(&from, &to)?;
     let wait = flags & NONBLOCK == 0 && !from.nonblocking() && !to.nonblocking();
-    if !source.pipe.wait_data(wait.then_some(&from))? {
-        return Ok(0);
-    }
-    let room = target.pipe.wait_room(wait.then_some(&to))?;
-    let mut buffer = buffer(len.min(room))?;
-    let n = source.pipe.peek(&mut Output::kernel(&mut buffer));
-    target.pipe.write(&mut Input::kernel(buffer.get(..n).unwrap_or(&[])), wait.then_some(&to))
+    source.pipe.give(&target.pipe, len, Given::Copied, wait.then_some((&from, &to)))
 }
 
 /// As many bytes of `segments` as a pipe with `room` takes: on Linux each page of the program's takes one of the pipe's, however little of it is

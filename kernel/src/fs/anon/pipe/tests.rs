@@ -13,7 +13,7 @@ use std::vec::Vec;
 /// The default of fs.pipe-max-size, which does not hold for the superuser.
 const LARGEST: usize = 1 << 20;
 
-fn nonblocking() -> (Arc<File>, Arc<File>) {
+pub(super) fn nonblocking() -> (Arc<File>, Arc<File>) {
     pair(OpenFlags::NONBLOCK).unwrap()
 }
 
@@ -25,11 +25,11 @@ fn waiting() -> (Arc<File>, Arc<File>) {
     (reader, writer)
 }
 
-fn write(file: &File, bytes: &[u8]) -> Result<usize> {
+pub(super) fn write(file: &File, bytes: &[u8]) -> Result<usize> {
     file.write(&mut Input::kernel(bytes))
 }
 
-fn read(file: &File, len: usize) -> Result<Vec<u8>> {
+pub(super) fn read(file: &File, len: usize) -> Result<Vec<u8>> {
     let mut buffer = vec![0; len];
     let n = file.read(&mut Output::kernel(&mut buffer))?;
     buffer.truncate(n);

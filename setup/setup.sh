@@ -14,6 +14,7 @@ unset CDPATH
 
 stamp=.cache/setup-ok
 linux=.cache/linux/vmlinuz
+modules=.cache/linux/modules    # with which that Linux runs machines under KVM (darter run --accel nested)
 qemu_wanted=9          # the plugin API that `darter bench --instructions` uses appeared in QEMU 9
 toolchain=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
 target=x86_64-unknown-none
@@ -24,7 +25,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # --- what is missing ------------------------------------------------------------------------------------
 
 unchanged() {
-    [ -e $stamp ] && [ -e $linux ] || return 1
+    [ -e $stamp ] && has_linux || return 1
     for tool in qemu-system-x86_64 musl-gcc busybox gcc make cargo; do
         path=$(command -v $tool) || return 1
         [ "$path" -nt $stamp ] && return 1
@@ -58,6 +59,8 @@ has_gcc() { have gcc && [ -e /usr/include/stdio.h ]; }
 # A dynamic program names its loader within its first page.
 has_busybox() { have busybox && ! head -c 4096 "$(command -v busybox)" | grep -aq ld-linux; }
 
+has_linux() { [ -e $linux ] && [ -e $modules/kvm-amd.ko ]; }
+
 missing() {
     has_rust || echo rust
     has_qemu || echo qemu
@@ -65,7 +68,7 @@ missing() {
     has_busybox || echo busybox-static
     has_gcc || echo gcc
     have make || echo make
-    [ -e $linux ] || echo linux
+    has_linux || echo linux
 }
 
 unchanged && exit 0
@@ -212,6 +215,13 @@ newest_linux() {
     apt-cache search --names-only '^linux-image-6\.12\.[0-9.]+\+[a-z0-9.]+-amd64$' 2>/dev/null |
         cut -d ' ' -f 1 | sort -V | tail -n 1
 }
+# Modules are compressed, or not, as Debian pleases.
+unpack_module() {
+    if [ -e "$1" ]; then cp "$1" "$2"
+    elif [ -e "$1.xz" ]; then busybox xz -dc "$1.xz" > "$2"
+    else return 1
+    fi
+}
 fetch_linux() {
     package=$(newest_linux)
     [ -n "$package" ] || return 1
@@ -223,11 +233,16 @@ fetch_linux() {
     for option in SERIAL_8250=y SERIAL_8250_CONSOLE=y DEVTMPFS=y BLK_DEV_INITRD=y TMPFS=y; do
         grep -qx "CONFIG_$option" "$config" || { say "$package lacks CONFIG_$option"; return 1; }
     done
-    rm -rf ".cache/linux/$version" && mkdir ".cache/linux/$version"
+    rm -rf ".cache/linux/$version" && mkdir -p ".cache/linux/$version/modules"
     for part in vmlinuz System.map config; do
         mv ".cache/linux/new/unpacked/boot/$part-$version" ".cache/linux/$version/$part"
     done
+    for module in virt/lib/irqbypass drivers/crypto/ccp/ccp arch/x86/kvm/kvm arch/x86/kvm/kvm-amd; do
+        unpack_module ".cache/linux/new/unpacked/lib/modules/$version/kernel/$module.ko" ".cache/linux/$version/modules/${module##*/}.ko" ||
+            { say "$package lacks the module ${module##*/}, or it cannot be unpacked"; return 1; }
+    done
     rm -rf .cache/linux/new
+    ln -sfn "$version/modules" $modules
     ln -sfn "$version/System.map" .cache/linux/System.map
     ln -sfn "$version/vmlinuz" $linux
 }

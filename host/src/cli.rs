@@ -64,7 +64,7 @@ pub enum Command {
     },
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct MachineOptions {
     /// Which kernel to boot: darter, linux (6.12, as `make setup` fetched it) or a file
     #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
@@ -112,6 +112,9 @@ pub struct MachineOptions {
     /// Show the kernel's console on stderr
     #[arg(long, short = 'v')]
     pub verbose: bool,
+    /// The guest's files as an archive that darter made before, instead of --root and --add: for --accel nested
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub initramfs: Option<PathBuf>,
 }
 
 #[derive(Args)]

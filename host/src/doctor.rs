@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::machine::accel;
-use crate::paths::Tree;
+use crate::paths::{Tree, program};
 use crate::root::busybox;
 
 /// The plugin API that the exact counts use appeared in QEMU 9.
@@ -42,6 +42,7 @@ pub fn doctor() -> Result<u8> {
         ("guest init", file(&paths.guest_init(), "make guest")),
         ("benchmarks", file(&paths.benchmarks(), "make benchmarks")),
         ("linux kernel", linux(&paths)),
+        ("linux modules", modules(&paths)),
         ("lines plugin", optional(&paths.lines_plugin(), "make plugin")),
     ];
     let mut missing = 0;
@@ -72,8 +73,7 @@ fn first_line(program: &str, argument: &str) -> Option<String> {
 }
 
 fn tool(name: &str) -> Finding {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    match std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file()) {
+    match program(name) {
         Some(file) => Finding::Good(file.display().to_string()),
         None => Finding::Missing(format!("no {name} in PATH"), "make setup".into()),
     }
@@ -121,6 +121,15 @@ fn linux(paths: &Tree) -> Finding {
             "no Linux to compare with (--kernel linux, --vs linux)".into(),
             "make setup".into(),
         ),
+    }
+}
+
+fn modules(paths: &Tree) -> Finding {
+    let folder = paths.linux_modules();
+    if folder.join("kvm-amd.ko").is_file() {
+        Finding::Good(folder.display().to_string())
+    } else {
+        Finding::Better("no KVM modules of Linux (--accel nested)".into(), "make setup".into())
     }
 }
 

@@ -21,6 +21,11 @@ impl Tree {
         Self { root: root.unwrap_or_else(|| built_in.parent().unwrap_or(built_in).to_owned()) }
     }
 
+    /// A tree elsewhere, as in a guest.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -31,6 +36,11 @@ impl Tree {
 
     pub fn linux_kernel(&self) -> PathBuf {
         self.root.join(".cache/linux/vmlinuz")
+    }
+
+    /// The modules of that Linux with which it runs machines under KVM.
+    pub fn linux_modules(&self) -> PathBuf {
+        self.root.join(".cache/linux/modules")
     }
 
     pub fn guest_init(&self) -> PathBuf {
@@ -57,6 +67,12 @@ impl Tree {
         std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(path)
     }
+}
+
+/// A program of this machine, found as a shell finds it.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 fn is_root(at: &Path) -> bool {

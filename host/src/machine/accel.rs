@@ -12,6 +12,8 @@ pub enum Wanted {
     Auto,
     Kvm,
     Tcg,
+    /// KVM without its hardware: in an emulated machine with Linux, whose KVM runs this one (slow; for run and shell)
+    Nested,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,7 @@ impl Accel {
         match (wanted, kvm_lack()) {
             (Wanted::Tcg, _) | (Wanted::Auto, Some(_)) => Ok(Accel::Tcg),
             (Wanted::Auto | Wanted::Kvm, None) => Ok(Accel::Kvm),
+            (Wanted::Nested, _) => Err(usage("--accel nested: only run and shell take it")),
             (Wanted::Kvm, Some(lack)) => {
                 Err(usage(format!("--accel kvm: {lack}; leave the option away to use emulation")))
             }

@@ -41,14 +41,24 @@ impl Kernel {
         }
     }
 
+    /// Where its file lies.
+    pub fn path(&self, tree: &Tree) -> PathBuf {
+        match self {
+            Kernel::Darter => tree.darter_kernel(),
+            Kernel::Linux => tree.linux_kernel(),
+            Kernel::File(path) => path.clone(),
+        }
+    }
+
     /// The file that QEMU loads; an error that names the remedy if it is not there.
     pub fn image(&self, tree: &Tree) -> Result<PathBuf> {
-        let (path, remedy) = match self {
-            Kernel::Darter => (tree.darter_kernel(), "run 'make kernel'"),
-            Kernel::Linux => (tree.linux_kernel(), "run 'make setup'"),
-            Kernel::File(path) => (path.clone(), "check the name"),
-        };
+        let path = self.path(tree);
         if !path.is_file() {
+            let remedy = match self {
+                Kernel::Darter => "run 'make kernel'",
+                Kernel::Linux => "run 'make setup'",
+                Kernel::File(_) => "check the name",
+            };
             bail!("there is no kernel at {}: {remedy}", path.display());
         }
         Ok(path)

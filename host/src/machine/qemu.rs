@@ -18,7 +18,7 @@ use rustix::process::Signal;
 
 use crate::machine::{Boot, Machine};
 
-const QEMU: &str = "qemu-system-x86_64";
+pub const QEMU: &str = "qemu-system-x86_64";
 /// The hidden subcommand that becomes QEMU.
 pub const GUARD: &str = "machine-guard";
 

@@ -9,14 +9,13 @@ use anyhow::{Context, Result, bail};
 
 use super::elf;
 use super::tree::{Entry, Tree};
+use crate::paths::program;
 
 const PROFILE: &str = "export PS1='\\w \\$ '\n";
 
 /// The static busybox of this machine.
 pub fn find() -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join("busybox")).find(|file| file.is_file());
-    let Some(found) = found else {
+    let Some(found) = program("busybox") else {
         bail!("busybox is missing: run 'make setup'");
     };
     if elf::interpreter(&found)?.is_some() {

@@ -3,6 +3,7 @@
 
 mod capture;
 mod last_words;
+mod nested;
 mod start;
 
 use std::cell::RefCell;
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use crate::cli::{MachineOptions, Run, Shell};
 use crate::machine::Machine;
-use crate::machine::accel::Accel;
+use crate::machine::accel::{Accel, Wanted};
 use crate::machine::qemu::Vm;
 use crate::paths::Tree;
 use crate::relay::outcome::{self, End, Outcome};
@@ -53,11 +54,20 @@ struct Report {
 }
 
 pub fn run(options: &Run) -> Result<u8> {
-    if options.json { run_json(options) } else { run_plain(&options.machine, &options.command) }
+    let (machine, command) = (&options.machine, options.command.as_slice());
+    match (machine.accel, options.json) {
+        (Wanted::Nested, json) => {
+            let (outer, command) = nested::outer(&Tree::find(), machine, json, command)?;
+            run_plain(&outer, &command)
+        }
+        (_, true) => run_json(options),
+        (_, false) => run_plain(machine, command),
+    }
 }
 
 pub fn shell(options: &Shell) -> Result<u8> {
-    run_plain(&options.machine, &["sh".into(), "-l".into()])
+    let command = vec!["sh".into(), "-l".into()];
+    run(&Run { machine: options.machine.clone(), json: false, command })
 }
 
 fn run_plain(options: &MachineOptions, command: &[String]) -> Result<u8> {
@@ -153,7 +163,7 @@ fn explain(end: &End, stall: Option<&str>, options: &MachineOptions) -> Option<S
 
 /// Which accelerator `--accel` means here; exact counting needs emulation.
 fn accel(options: &MachineOptions) -> Result<Accel> {
-    if options.deterministic && options.accel == crate::machine::accel::Wanted::Auto {
+    if options.deterministic && options.accel == Wanted::Auto {
         return Ok(Accel::Tcg);
     }
     Accel::choose(options.accel)
@@ -172,7 +182,10 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
     machine.check()?;
     let paths = Tree::find();
     let kernel = options.kernel.image(&paths)?;
-    let shared = root::prepare(&paths, &options.root, &options.add, options.memory)?;
+    let shared = match &options.initramfs {
+        Some(made) => made.clone(),
+        None => root::prepare(&paths, &options.root, &options.add, options.memory)?,
+    };
     let job =
         Job { tty, input: true, environment: environment(&options.env, tty), arguments: command.to_vec() };
     let initramfs = root::with_job(&paths, &shared, &job)?;

@@ -12,6 +12,7 @@ mod futex;
 mod identity;
 pub mod memory;
 pub mod path;
+mod plant;
 pub mod poll;
 pub mod process;
 pub mod scheduling;
@@ -35,7 +36,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub fn dispatch(regs: &mut UserRegs) {
     let number = regs.number();
-    let result = if trace::enabled() { traced(number, regs) } else { table::call(number, regs) };
+    let result = if trace::enabled() { watched(number, regs) } else { table::call(number, regs) };
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
         regs.set_result(match result {
@@ -46,7 +47,8 @@ pub fn dispatch(regs: &mut UserRegs) {
 }
 
 #[cold]
-fn traced(number: usize, regs: &mut UserRegs) -> Result<usize> {
+fn watched(number: usize, regs: &mut UserRegs) -> Result<usize> {
+    plant::count(number);
     // The call may write another frame.
     let args = regs.args();
     let result = table::call(number, regs);

@@ -15,8 +15,11 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use once_cell::race::OnceBox;
 use sync::{TryVec, try_box};
 
-/// Some option is on.
-static TRACE: AtomicBool = AtomicBool::new(false);
+/// Some option is on, be it one of `plant`.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// `strace` is.
+static LOGGED: AtomicBool = AtomicBool::new(false);
 
 /// What `strace=shown` has told, as hashes, none of them zero. What finds no place is told again.
 static TOLD: OnceBox<Places> = OnceBox::new();
@@ -27,13 +30,17 @@ const PLACES: usize = 1 << 16;
 pub fn configure(command_line: &str) {
     for word in command_line.split_ascii_whitespace() {
         match word {
-            "strace" => TRACE.store(true, Ordering::Relaxed),
+            "strace" => {
+                LOGGED.store(true, Ordering::Relaxed);
+                WATCHED.store(true, Ordering::Relaxed);
+            }
             "strace=shown" => {
                 if let Ok(places) = places() {
                     let _ = TOLD.set(places);
-                    TRACE.store(true, Ordering::Relaxed);
+                    WATCHED.store(true, Ordering::Relaxed);
                 }
             }
+            _ if super::plant::configure(word) => WATCHED.store(true, Ordering::Relaxed),
             _ => {}
         }
     }
@@ -49,7 +56,7 @@ fn places() -> Result<Box<Places>> {
 
 #[inline]
 pub fn enabled() -> bool {
-    TRACE.load(Ordering::Relaxed)
+    WATCHED.load(Ordering::Relaxed)
 }
 
 /// A call that has ended.
@@ -57,7 +64,8 @@ pub fn enabled() -> bool {
 pub fn trace(number: usize, args: [usize; 6], result: &Result<usize>) {
     match TOLD.get() {
         Some(Places(told)) => show(told, number, args, result),
-        None => log(number, args, result),
+        None if LOGGED.load(Ordering::Relaxed) => log(number, args, result),
+        None => {}
     }
 }
 

@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -60,6 +60,9 @@ table: build ## What the ABI programs show of each call and flag (tests/table/sh
 	tests/run --shown tests/table/shown
 	$(CARGO) run --quiet -p darter-table -- page
 
+exits: build ## How often an operation makes a CPU leave the guest under KVM, Darter beside Linux: docs/exits.md (five minutes)
+	target/release/darter exits --vs linux --page docs/exits.md
+
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
 	target/release/darter bench --vs linux $(BENCH)
 
@@ -79,11 +82,15 @@ kernel: setup ## The Darter kernel
 lockdep: setup ## The kernel that checks lock order at every lock, beside the other
 	@$(CARGO) build --quiet --profile lockdep $(KERNEL_FLAGS) --features lockdep
 
-guest: target/guest/init target/guest/line-selftest ## The guest's first program, and the line detector's test
+guest: target/guest/init target/guest/line-selftest target/guest/exits ## The guest's first program, the line detector's test, and the operations of `darter exits`
 
 target/guest/init: host/guest/init.c host/guest/frames.h host/guest/audit.h | setup
 	@mkdir -p $(@D)
 	$(MUSL_CC) -static -Os -std=gnu11 -Wall -Wextra -o $@ $<
+
+target/guest/exits: host/guest/exits.c | setup
+	@mkdir -p $(@D)
+	$(MUSL_CC) -static -O2 -std=gnu11 -Wall -Wextra -pthread -o $@ $<
 
 target/guest/line-selftest: lines/guest/selftest.c lines/guest/markers.h | setup
 	@mkdir -p $(@D)

@@ -50,12 +50,19 @@ pub enum Command {
     /// Kernel instructions for one operation among so many processes, threads, descriptors, mappings, names, timers or locks, counted
     /// exactly on one CPU. A cost that grows where Linux's does not is a defect.
     Growth(Growth),
+    /// Count how often an operation makes a CPU leave the guest under KVM, by cause
+    ///
+    /// The machine runs as with `run --accel nested`, and KVM's own trace is counted between marks around the operations.
+    Exits(Exits),
     /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
     Doctor,
     /// Print the completions for a shell
     Completions { shell: clap_complete::Shell },
+    /// Counts a trace of KVM on stdin, for `exits`
+    #[command(name = crate::exits::COUNT, hide = true)]
+    ExitsCount,
     #[command(name = crate::machine::qemu::GUARD, hide = true)]
     Guard {
         parent: String,
@@ -299,6 +306,40 @@ pub struct Growth {
     /// Words for both kernels' command lines
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,
+    /// Write the page of them
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Exits {
+    /// Operations; all if none is named (`darter exits list` names them)
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// CPUs of the machine that is measured
+    #[arg(long, short = 'c', default_value_t = 2, value_name = "N")]
+    pub cpus: u32,
+    /// Memory of that machine
+    #[arg(long, short = 'm', default_value = "256M", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Measure nothing, and show what earlier runs wrote with --json, beside each other
+    #[arg(long, value_delimiter = ',', conflicts_with = "cases", value_name = "FILE,...")]
+    pub from: Vec<PathBuf>,
+    /// Give a kernel up after so many seconds
+    #[arg(long, default_value = "400", value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: f64,
     /// Write the page of them
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,

@@ -11,6 +11,7 @@ mod booted;
 mod cli;
 mod doctor;
 mod exit;
+mod exits;
 mod growth;
 mod lines;
 mod machine;
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::bench(&options),
         Command::Lines(options) => lines::lines(&options),
         Command::Growth(options) => growth::growth(&options),
+        Command::Exits(options) => exits::exits(&options),
+        Command::ExitsCount => exits::count(),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

@@ -47,6 +47,11 @@ impl Tree {
         self.root.join("target/guest/init")
     }
 
+    /// Operations between marks that a hypervisor sees.
+    pub fn exits(&self) -> PathBuf {
+        self.root.join("target/guest/exits")
+    }
+
     /// A program with lines planted in known ways.
     pub fn line_selftest(&self) -> PathBuf {
         self.root.join("target/guest/line-selftest")

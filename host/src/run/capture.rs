@@ -50,14 +50,24 @@ pub fn capture(
         verbose: false,
     };
     let end = Relay::new(vm, &mut signals, options).run()?.end;
+    let command = short(command);
     let said = String::from_utf8_lossy(&stderr.borrow()).trim().to_owned();
     match end {
         End::Program(0) => Ok(String::from_utf8_lossy(&stdout.borrow()).into_owned()),
         End::Program(_) => {
-            bail!("{command:?} failed in the guest with status {}: {said}", outcome::status_of(&end))
+            bail!("'{command}' failed in the guest with status {}: {said}", outcome::status_of(&end))
         }
-        End::TimeLimit => bail!("{command:?} took longer than {} s in the guest", limit.as_secs()),
+        End::TimeLimit => bail!("'{command}' took longer than {} s in the guest", limit.as_secs()),
         End::Interrupted(signal) => bail!("ended by signal {signal}"),
         End::Machine { why, last_words } => bail!(explain_machine(kernel, &why, &last_words)),
     }
+}
+
+/// The command's first line, as far as a message can take it.
+fn short(command: &[String]) -> String {
+    const MOST: usize = 60;
+    let line = command.join(" ");
+    let first = line.lines().next().unwrap_or_default();
+    let cut: String = first.chars().take(MOST).collect();
+    if cut.len() < line.len() { format!("{cut} …") } else { cut }
 }

@@ -3,7 +3,7 @@
 
 mod capture;
 mod last_words;
-mod nested;
+pub mod nested;
 mod start;
 
 use std::cell::RefCell;
@@ -27,6 +27,7 @@ use crate::symbols;
 pub use capture::capture;
 pub use last_words::explain_machine;
 use last_words::explain_stall;
+use nested::Around;
 pub use start::{boot, environment};
 
 /// What `--json` prints.
@@ -57,7 +58,7 @@ pub fn run(options: &Run) -> Result<u8> {
     let (machine, command) = (&options.machine, options.command.as_slice());
     match (machine.accel, options.json) {
         (Wanted::Nested, json) => {
-            let (outer, command) = nested::outer(&Tree::find(), machine, json, command)?;
+            let (outer, command) = nested::outer(&Tree::find(), machine, json, command, &Around::default())?;
             run_plain(&outer, &command)
         }
         (_, true) => run_json(options),

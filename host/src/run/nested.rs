@@ -20,6 +20,8 @@ use crate::root::{self, Addition, Root};
 
 /// The tree in the outer machine.
 const INSIDE: &str = "/darter";
+/// This program there.
+pub const DARTER: &str = "/darter/bin/darter";
 /// In the order in which they are loaded.
 const MODULES: [&str; 4] = ["irqbypass", "ccp", "kvm", "kvm-amd"];
 /// What QEMU loads for a machine without disk and network.
@@ -40,7 +42,15 @@ const OUTER_MEMORY: u64 = 768 << 20;
 const MOST_CPUS: u32 = 16;
 /// Seconds for the outer machine, beside what its inner machine may take.
 const OUTER_SECONDS: f64 = 240.0;
-const LOAD: &str = "for module in /modules/*.ko; do insmod $module || exit 125; done; exec \"$@\"";
+const LOAD: &str = "for module in /modules/*.ko; do insmod $module || exit 125; done";
+
+/// What the outer machine does around the run of the inner one.
+#[derive(Default)]
+pub struct Around {
+    /// Shell commands before it, when KVM is there, and after it, if its program ended well.
+    pub before: String,
+    pub after: String,
+}
 
 /// The outer machine, and the command in it that runs the inner one.
 pub fn outer(
@@ -48,6 +58,7 @@ pub fn outer(
     inner: &MachineOptions,
     json: bool,
     command: &[String],
+    around: &Around,
 ) -> Result<(MachineOptions, Vec<String>)> {
     if inner.deterministic {
         return Err(usage("--deterministic counts instructions, which needs emulation: --accel tcg"));
@@ -79,14 +90,16 @@ pub fn outer(
         deterministic: false,
         append: Vec::new(),
         qemu_arg: Vec::new(),
-        env: vec![format!("DARTER_ROOT={INSIDE}")],
+        env: Vec::new(),
         timeout: inner.timeout.map(|seconds| seconds + OUTER_SECONDS),
         boot_timeout: OUTER_SECONDS,
         verbose: false,
         initramfs: None,
     };
-    let mut words: Vec<String> = ["sh", "-c", LOAD, "sh"].map(String::from).into();
-    words.extend([format!("{INSIDE}/bin/darter"), "run".into()]);
+    let Around { before, after } = around;
+    let script = format!("{LOAD}\nexport DARTER_ROOT={INSIDE}\n{before}\n\"$@\" || exit\n{after}");
+    let mut words: Vec<String> = vec!["sh".into(), "-c".into(), script, "sh".into()];
+    words.extend([DARTER.into(), "run".into()]);
     words.extend(run_words(inner, &kernel.name(), json));
     words.push("--".into());
     words.extend(command.iter().cloned());
@@ -126,7 +139,7 @@ fn tools() -> Result<Vec<Addition>> {
     let myself = std::env::current_exe().context("cannot find this program's own file")?;
     let mut add = vec![
         Addition { source: qemu, destination: Path::new("/usr/bin").join(QEMU) },
-        Addition { source: myself, destination: inside("bin/darter") },
+        Addition { source: myself, destination: DARTER.into() },
     ];
     let places =
         ROM_FOLDERS.iter().flat_map(|folder| ROMS.iter().map(move |rom| Path::new(folder).join(rom)));

@@ -31,13 +31,14 @@ pub fn interpreter(program: &Path) -> Result<Option<PathBuf>> {
     Ok(read(program)?.and_then(|linking| linking.interpreter))
 }
 
-/// The interpreter and all libraries, found as the loader would find them. A library that is nowhere is left out:
-/// the loader in the guest names it, as it would here.
+/// A program's interpreter, and all libraries that it or a library needs, found as the loader would find them. One that is nowhere
+/// is left out: the loader in the guest names it, as it would here.
 pub fn dependencies(program: &Path) -> Result<Libraries> {
     let mut found = Libraries::new();
     let Some(linking) = read(program)? else { return Ok(found) };
-    let Some(interpreter) = linking.interpreter.clone() else { return Ok(found) };
-    found.insert(interpreter.clone(), real(&interpreter)?);
+    if let Some(interpreter) = &linking.interpreter {
+        found.insert(interpreter.clone(), real(interpreter)?);
+    }
     let configured = configured_folders(Path::new("/etc/ld.so.conf"), 0);
     let mut todo = vec![linking];
     while let Some(object) = todo.pop() {
@@ -154,6 +155,17 @@ mod tests {
         };
         assert!(has("libc.so") && has("ld-linux"), "{found:?}");
         assert!(found.values().all(|path| path.is_file()));
+    }
+
+    #[test]
+    fn a_library_brings_what_it_needs() {
+        let myself = std::env::current_exe().unwrap();
+        let library = |found: &Libraries, start: &str| {
+            let is = |path: &&PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(start);
+            found.iter().find(|(path, _)| is(path)).map(|(_, file)| file.clone())
+        };
+        let support = library(&dependencies(&myself).unwrap(), "libgcc_s.so").unwrap();
+        assert!(library(&dependencies(&support).unwrap(), "libc.so").is_some());
     }
 
     #[test]

@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -48,6 +48,12 @@ growth: build ## What system calls cost among 10 to 10,000 of what they might lo
 
 growth-gate: build ## Costs that grow, against tests/gate/growth.toml
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter growth --gate --kernel $(DARTER_KERNEL)
+
+# The programs and libraries are no part of the ordinary guest (setup/allocators.sh, bench/allocators).
+allocators: build ## malloc and free by threads with musl, glibc, jemalloc and mimalloc, Darter beside Linux: docs/allocators.md
+	@setup/allocators.sh
+	@$(MAKE) --no-print-directory -s -C bench/allocators OUT=$(CURDIR)/target/allocators
+	target/release/darter allocators --vs linux --page docs/allocators.md
 
 check: setup ## Formatting and lints, warnings as errors; which room uses which (tests/structure/rooms.toml)
 	$(CARGO) fmt --all --check

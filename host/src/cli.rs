@@ -54,6 +54,11 @@ pub enum Command {
     ///
     /// The machine runs as with `run --accel nested`, and KVM's own trace is counted between marks around the operations.
     Exits(Exits),
+    /// Count what malloc and free by threads cost in the kernel, with musl, glibc, jemalloc and mimalloc
+    ///
+    /// Shared lines, the kernel's instructions and rates of each pattern with each allocator (bench/allocators); `make allocators` fetches
+    /// the libraries, and those that are missing are left out.
+    Allocators(Allocators),
     /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
@@ -340,6 +345,39 @@ pub struct Exits {
     /// Give a kernel up after so many seconds
     #[arg(long, default_value = "400", value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: f64,
+    /// Write the page of them
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Allocators {
+    /// Allocators, patterns, or both: jemalloc, churn, "jemalloc churn"; all if none is named
+    #[arg(value_name = "ROW")]
+    pub rows: Vec<String>,
+    /// CPUs, a thread on each
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub cpus: u32,
+    #[command(flatten)]
+    pub machine: LineMachine,
+    /// The kernel to compare with
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Boots of each kernel, in turns, that measure rates; 0: no rates
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub runs: u32,
+    /// Seconds that each rate is measured for
+    #[arg(long, default_value_t = 0.5, value_parser = parse_seconds, value_name = "SECONDS")]
+    pub seconds: f64,
+    /// Name the lines of the other kernel too
+    #[arg(long)]
+    pub names: bool,
+    /// Measure nothing, and show what earlier runs wrote with --json, beside each other
+    #[arg(long, value_delimiter = ',', conflicts_with = "rows", value_name = "FILE,...")]
+    pub from: Vec<PathBuf>,
     /// Write the page of them
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,

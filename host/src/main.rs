@@ -6,6 +6,7 @@
 #[macro_use]
 mod say;
 
+mod allocators;
 mod bench;
 mod booted;
 mod cli;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Growth(options) => growth::growth(&options),
         Command::Exits(options) => exits::exits(&options),
         Command::ExitsCount => exits::count(),
+        Command::Allocators(options) => allocators::allocators(&options),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

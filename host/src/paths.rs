@@ -62,6 +62,16 @@ impl Tree {
         self.root.join("target/bench")
     }
 
+    /// The programs of bench/allocators, which no other guest has.
+    pub fn allocators(&self) -> PathBuf {
+        self.root.join("target/allocators")
+    }
+
+    /// Debian's jemalloc and mimalloc, as `make allocators` fetched them.
+    pub fn allocator_libraries(&self) -> PathBuf {
+        self.root.join(".cache/allocators")
+    }
+
     pub fn lines_plugin(&self) -> PathBuf {
         self.root.join("target/release/libdarter_lines.so")
     }

@@ -16,13 +16,15 @@ use crate::relay::outcome::End;
 use crate::relay::output::Sink;
 use crate::relay::signals::Signals;
 use crate::relay::{self, Relay};
-use crate::root::{self, Job, Root};
+use crate::root::{self, Addition, Job, Root};
 use crate::run;
 
 pub struct Boot<'a> {
     pub paths: &'a Tree,
     pub kernel: &'a Kernel,
     pub machine: Machine,
+    /// For the guest's root, beside what every guest has.
+    pub add: &'a [Addition],
     /// Words for the kernel's command line.
     pub append: Vec<String>,
     /// Seconds to wait after the boot until the guest is quiet.
@@ -56,7 +58,7 @@ impl std::error::Error for Interrupted {}
 impl Boot<'_> {
     /// `begun` is told of each command as it begins.
     pub fn run(&self, signals: &mut Signals, commands: &[Command], begun: &dyn Fn(usize)) -> Result<Ran> {
-        let shared = root::prepare(self.paths, &Root::Busybox, &[], self.machine.memory)?;
+        let shared = root::prepare(self.paths, &Root::Busybox, self.add, self.machine.memory)?;
         let script = guest::script(commands, self.settle, self.limit, self.undisturbed);
         let job = Job {
             tty: false,

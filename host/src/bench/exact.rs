@@ -139,8 +139,16 @@ pub fn count_on(
     if *kernel == Kernel::Linux {
         words.push(KEEP_LOCKS.into());
     }
-    let boot =
-        Boot { paths, kernel, machine, append: words, settle: super::SETTLE, limit: 600, undisturbed: false };
+    let boot = Boot {
+        paths,
+        kernel,
+        machine,
+        add: &[],
+        append: words,
+        settle: super::SETTLE,
+        limit: 600,
+        undisturbed: false,
+    };
     let commands: Vec<Command> = specs
         .iter()
         .flat_map(|spec| [spec.exact_ops, 2 * spec.exact_ops].map(|ops| spec.counted(ops)))

@@ -21,7 +21,7 @@ use crate::cli::Bench;
 use crate::machine::kernel::Kernel;
 use boot::Interrupted;
 
-const FULL: &str = "max";
+pub const FULL: &str = "max";
 /// Without fast string instructions: emulation pays for each iteration of one, hardware does not.
 pub const PLAIN: &str = "max,-erms,-fsrm";
 /// Linux's transparent huge pages are off, but for the benchmarks that are about them.

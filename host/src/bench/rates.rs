@@ -121,6 +121,7 @@ impl Session<'_> {
             paths: &self.paths,
             kernel,
             machine,
+            add: &[],
             append: append(kernel, &self.options.append),
             settle: SETTLE,
             // Dozens of emulated CPUs on few real ones take their time to start as many tasks.

@@ -68,7 +68,7 @@ fn section(results: &Results, specs: &[Spec], cpus: u32, model: &str) -> Table {
 }
 
 /// None as soon as one run has failed: a median of the rest would hide it.
-fn median(rates: &[Option<f64>]) -> Option<f64> {
+pub fn median(rates: &[Option<f64>]) -> Option<f64> {
     let mut good: Vec<f64> = rates.iter().copied().collect::<Option<_>>()?;
     good.sort_by(f64::total_cmp);
     let middle = good.len() / 2;

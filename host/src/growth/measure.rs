@@ -70,7 +70,8 @@ pub fn measure(
         let mut words = append(kernel, &options.append);
         words.push(symbols::COUNTED_APPEND.into());
         let settle = if *kernel == Kernel::Linux { 3.0 } else { 0.5 };
-        let boot = Boot { paths, kernel, machine, append: words, settle, limit: LIMIT, undisturbed: true };
+        let boot =
+            Boot { paths, kernel, machine, add: &[], append: words, settle, limit: LIMIT, undisturbed: true };
         let commands: Vec<Command> = parts
             .iter()
             .filter_map(|part| Some(Command { line: part.line(whole)?, huge_pages: false }))

@@ -91,8 +91,16 @@ fn seconds(
         .collect();
     // Its beginning is the last benchmark's end.
     commands.push(Command { line: "getppid 1 -q -c 1".into(), huge_pages: false });
-    let boot =
-        Boot { paths, kernel, machine, append: words, settle: SETTLE, limit: LIMIT, undisturbed: true };
+    let boot = Boot {
+        paths,
+        kernel,
+        machine,
+        add: &[],
+        append: words,
+        settle: SETTLE,
+        limit: LIMIT,
+        undisturbed: true,
+    };
     let begun = RefCell::new(Vec::new());
     let ran = boot.run(signals, &commands, &|_| begun.borrow_mut().push(children_seconds()))?;
     let begun = begun.into_inner();

@@ -7,14 +7,15 @@
 
 mod calls;
 mod cost;
-mod gate;
+pub mod gate;
 mod grid;
+pub mod measurer;
 mod modelled;
-mod names;
+pub mod names;
 mod predict;
 mod report;
 mod selftest;
-mod windows;
+pub mod windows;
 
 use std::path::Path;
 
@@ -71,8 +72,14 @@ fn count(options: &Lines) -> Result<u8> {
     let progress = progress_bar((machines * specs.len() * (1 + options.windows as usize)) as u64);
     for kernel in kernels.iter().flatten() {
         let names = &symbols::names(kernel, &paths)?;
-        let watcher =
-            Watcher { options: &options.machine, kernel, names, paths: &paths, limit: windows::LIMIT };
+        let watcher = Watcher {
+            options: &options.machine,
+            kernel,
+            names,
+            paths: &paths,
+            add: &[],
+            limit: windows::LIMIT,
+        };
         for &cpus in &options.cpus {
             let windows = measure(options, &watcher, cpus, &specs, &mut signals, &progress)?;
             for (spec, windows) in specs.iter().zip(windows) {

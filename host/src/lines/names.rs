@@ -36,10 +36,28 @@ pub struct Sharing {
     pub turns: u64,
 }
 
+/// Does the kernel's code have a part in it? Of the most frequent transfer, or else of what the CPUs did first.
+pub fn is_of_kernel(line: &Line) -> bool {
+    let kernel = |pc: u64| pc >> 63 != 0;
+    match line.pairs.iter().find(|pair| pair.from_pc != 0) {
+        Some(pair) => kernel(pair.pc) || kernel(pair.from_pc),
+        None => line.cpus.iter().any(|user| kernel(user.read_pc) || kernel(user.write_pc)),
+    }
+}
+
 /// The window's conflict lines by object and field.
 pub fn conflicts(names: &Names, window: &LineWindow) -> BTreeMap<String, Sharing> {
+    conflicts_where(names, window, |_| true)
+}
+
+/// Those of the window's conflict lines that are `wanted`, by object and field.
+pub fn conflicts_where(
+    names: &Names,
+    window: &LineWindow,
+    wanted: impl Fn(&Line) -> bool,
+) -> BTreeMap<String, Sharing> {
     let mut named: BTreeMap<String, Sharing> = BTreeMap::new();
-    for line in window.conflicts() {
+    for line in window.conflicts().filter(|line| wanted(line)) {
         for name in names.line(window, line).names() {
             let sharing = named.entry(name).or_default();
             if sharing.how.is_empty() {
@@ -50,4 +68,28 @@ pub fn conflicts(names: &Names, window: &LineWindow) -> BTreeMap<String, Sharing
         }
     }
     named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use darter_measure::{Pair, User};
+
+    #[test]
+    fn a_line_that_only_programs_pass_on_is_not_the_kernels() {
+        let kernel = 0xffff_ffff_8000_0000;
+        let line = |pairs: &[(u64, u64)], first: u64| Line {
+            physical: 64,
+            vaddr: 64,
+            class: Some(Class::Shared),
+            transfers: 1,
+            remote: 0,
+            cpus: vec![User { cpu: 0, write_pc: first, ..User::default() }],
+            pairs: pairs.iter().map(|&(pc, from_pc)| Pair { write: 1, pc, from_pc, count: 1 }).collect(),
+        };
+        assert!(!is_of_kernel(&line(&[(4096, 4100), (kernel, 4100)], kernel)));
+        assert!(is_of_kernel(&line(&[(4096, kernel)], 4096)));
+        assert!(is_of_kernel(&line(&[(4096, 0)], kernel)));
+        assert!(!is_of_kernel(&line(&[], 4096)));
+    }
 }

@@ -16,6 +16,7 @@ use crate::machine::accel::Accel;
 use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
 use crate::relay::signals::Signals;
+use crate::root::Addition;
 use crate::symbols;
 
 /// Seconds that one command may take.
@@ -34,6 +35,8 @@ pub struct Watcher<'a> {
     pub kernel: &'a Kernel,
     pub names: &'a Names,
     pub paths: &'a Tree,
+    /// For the guest's root, beside what every guest has.
+    pub add: &'a [Addition],
     /// Seconds that one command may take.
     pub limit: u32,
 }
@@ -47,14 +50,14 @@ impl Watcher<'_> {
         signals: &mut Signals,
         begun: &dyn Fn(usize),
     ) -> Result<Vec<Watched>> {
-        let Watcher { options, kernel, names, paths, limit } = *self;
+        let Watcher { options, kernel, names, paths, add, limit } = *self;
         let folder = tempfile::tempdir_in(paths.cache("run")?)?;
         let out = folder.path().join("lines.json");
         let machine = machine(options, cpus, paths, &out, &names.plugin_options(cpus))?;
         let mut words = append(kernel, &options.append);
         words.push(symbols::COUNTED_APPEND.into());
         let settle = if *kernel == Kernel::Darter { SETTLE_DARTER } else { SETTLE };
-        let boot = Boot { paths, kernel, machine, append: words, settle, limit, undisturbed: true };
+        let boot = Boot { paths, kernel, machine, add, append: words, settle, limit, undisturbed: true };
         let ran = boot.run(signals, commands, begun)?;
         let (windows, unread) = match read(&out) {
             Ok(windows) => (windows, None),

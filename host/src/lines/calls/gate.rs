@@ -142,7 +142,7 @@ fn who(shown: &Shown) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lines::calls::SharedLine;
+    use crate::lines::measurer::SharedLine;
 
     fn run(case: &str) -> Run {
         Run { call: case.into(), case: case.into(), form: "one".into() }

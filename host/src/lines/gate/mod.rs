@@ -198,7 +198,7 @@ impl Gate<'_> {
             progress.set_message(format!("{cpus} CPUs: {name}"));
         };
         let Gate { options, kernel, names, paths, signals, .. } = &mut *self;
-        let watcher = Watcher { options: &options.machine, kernel, names, paths, limit: LIMIT };
+        let watcher = Watcher { options: &options.machine, kernel, names, paths, add: &[], limit: LIMIT };
         let ran = watcher.watch(cpus, &commands, signals, &tell)?;
         self.phase(&format!("{cpus} CPUs"), began);
         let fold = |windows: &[Watched]| {

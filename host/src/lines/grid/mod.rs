@@ -78,7 +78,8 @@ pub fn run(options: &Lines) -> Result<u8> {
     let mut grids = Vec::new();
     for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
         let names = &symbols::names(kernel, &paths)?;
-        let watcher = Watcher { options: &options.machine, kernel, names, paths: &paths, limit: LIMIT };
+        let watcher =
+            Watcher { options: &options.machine, kernel, names, paths: &paths, add: &[], limit: LIMIT };
         let grid = measure(&watcher, &specs, &mut signals)?;
         grid.print(options.names || specs.len() < 4);
         grids.push(grid);

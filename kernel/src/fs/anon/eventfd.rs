@@ -5,16 +5,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
 use crate::lock_order as level;
 use sync::heap::Text;
-use sync::{SpinLock, lock_class, try_box};
+use sync::percpu::Padded;
+use sync::{LocalCell, SpinLock, lock_class, per_cpu, try_box};
 
 use crate::errno::{EAGAIN, EFAULT, EINVAL, ENOMEM, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
+use crate::fs::vfs::numbers::{self, Blocks, Mine};
 
 lock_class! { static EVENT: LockClass = ("eventfd", level::Eventfd); }
 
@@ -26,11 +28,11 @@ struct Event {
     changed: PollQueue,
 }
 
-/// How many were made.
-static MADE: AtomicU32 = AtomicU32::new(0);
+static NEXT: Blocks = Padded(AtomicU64::new(0));
+per_cpu! { static MINE: Mine = LocalCell::new((0, 0)); }
 
 pub fn try_new(count: u64, semaphore: bool, flags: OpenFlags) -> Result<Arc<File>> {
-    let id = MADE.fetch_add(1, Relaxed) & i32::MAX.cast_unsigned();
+    let id = numbers::take(&NEXT, MINE.this()) as u32 & i32::MAX.cast_unsigned();
     let event = Event { count: SpinLock::new(count, &EVENT), semaphore, id, changed: PollQueue::new() };
     let inode = super::nameless()?;
     File::try_anonymous(inode, "anon_inode:[eventfd]", try_box(event)?, flags | OpenFlags::READ_WRITE)

@@ -16,7 +16,7 @@ use scopeguard::ScopeGuard;
 
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 
-use super::{ALWAYS, BEHAVIOUR, Core, EXCLUSIVE, Event};
+use super::{ALWAYS, BEHAVIOUR, Core, EDGE, EXCLUSIVE, Event, ONE_SHOT};
 use crate::account::Charge;
 use crate::errno::{EINTR, ENOMEM, Result};
 use crate::fs::file::File;
@@ -218,6 +218,16 @@ impl Interest {
     /// None once `ONE_SHOT` has had its one.
     pub(super) fn wants(&self) -> u32 {
         self.events.load(SeqCst) & !BEHAVIOUR
+    }
+
+    /// Is it told of again and again while it is ready?
+    pub(super) fn is_level(&self) -> bool {
+        self.events.load(SeqCst) & (EDGE | ONE_SHOT) == 0
+    }
+
+    /// `ONE_SHOT` has its one, if it still wants what it wanted.
+    pub(super) fn fire(&self, wanted: u32) -> bool {
+        self.events.compare_exchange(wanted, wanted & BEHAVIOUR, SeqCst, SeqCst).is_ok()
     }
 
     pub(super) fn current(&self) -> u32 {

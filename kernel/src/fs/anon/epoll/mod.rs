@@ -1,7 +1,7 @@
 //! epoll(7): interests in files that stay, and a list of those that became ready.
 //!
 //! An interest watches its file's queues and puts itself on the ready list when they are woken; `wait` asks the file whether
-//! it is so. Level-triggered interests stay on the list while they are ready. A file whose last descriptor is closed takes its interests with it.
+//! it is so. Level-triggered interests stay on the list while they are ready, and while a file is asked, so that all who wait find them. A file whose last descriptor is closed takes its interests with it.
 //!
 //! [`interests`] has what an epoll watches, [`ready`] the list, [`nest`] how epolls hang in each other. The last close of an epoll drops its interests,
 //! and gives way meanwhile.
@@ -72,6 +72,28 @@ impl Core {
             if steps.is_multiple_of(TURN) {
                 schedule_if_needed();
             }
+        }
+    }
+
+    /// A level-triggered interest was not ready: takes it from the list. What happened since then is asked for again, and returned.
+    fn take_out(&self, interest: &Arc<Interest>) -> u32 {
+        let gone = {
+            let mut ready = self.ready.lock();
+            ready.take_out(interest).inspect(|gone| gone.queued.store(false, SeqCst))
+        };
+        drop(gone);
+        let now = interest.current();
+        if now != 0 {
+            self.put_back(interest.clone());
+            // Whoever was woken for it may have looked while it was out.
+            self.queue.wake_at(&mut Pace::resting());
+        }
+        now
+    }
+
+    fn put_back(&self, interest: Arc<Interest>) {
+        if !interest.queued.swap(true, SeqCst) {
+            self.ready.lock().push(interest);
         }
     }
 
@@ -228,29 +250,45 @@ impl Epoll {
     fn collect(&self, events: &mut [Event]) -> usize {
         let mut n = 0;
         let mut steps = 0u32;
-        // None is looked at twice.
-        let last = self.core.ready.lock().last();
+        // None is told of twice.
+        let mut last = 0;
         while n < events.len() {
-            let Some(interest) = self.core.ready.lock().pop(last) else { break };
+            let next = {
+                let mut ready = self.core.ready.lock();
+                // While nothing was found, those that others have moved to the end meanwhile are looked at, too.
+                if n == 0 && steps < TURN {
+                    last = ready.last();
+                }
+                ready.next(last, Interest::is_level)
+            };
+            let Some((interest, stays)) = next else { break };
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(TURN) {
                 schedule_if_needed();
             }
-            // Cleared before the file is asked: what happens after the answer queues it again.
-            interest.queued.store(false, SeqCst);
-            let now = interest.current();
+            if !stays {
+                // Cleared before the file is asked: what happens after the answer queues it again.
+                interest.queued.store(false, SeqCst);
+            }
+            let mut now = interest.current();
+            if now == 0 && stays {
+                now = self.core.take_out(&interest);
+            }
             if now == 0 {
+                continue;
+            }
+            let behaviour = interest.events.load(SeqCst);
+            if behaviour & ONE_SHOT != 0 && !interest.fire(behaviour) {
+                // Another had its one, or it was changed: it is looked at anew.
+                interest.notify(&mut Pace::resting());
                 continue;
             }
             if let Some(slot) = events.get_mut(n) {
                 *slot = Event { events: now, data: interest.data.load(SeqCst) };
                 n += 1;
             }
-            let behaviour = interest.events.load(SeqCst);
-            if behaviour & ONE_SHOT != 0 {
-                interest.events.store(behaviour & BEHAVIOUR, SeqCst);
-            } else if behaviour & EDGE == 0 && !interest.queued.swap(true, SeqCst) {
-                self.core.ready.lock().push(interest);
+            if !stays && interest.is_level() {
+                self.core.put_back(interest);
             }
         }
         n

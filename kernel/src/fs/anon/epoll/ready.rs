@@ -51,11 +51,27 @@ impl Ready {
         self.tree.back_mut().insert_after(interest);
     }
 
-    /// The first, if it came no later than `last`.
-    pub(super) fn pop(&mut self, last: u64) -> Option<Arc<Interest>> {
+    /// The first, if it came no later than `last`. One that `stays` goes to the end of the queue, so that whoever looks meanwhile finds it
+    /// there; others are taken out. True: it stayed.
+    pub(super) fn next(
+        &mut self,
+        last: u64,
+        stays: impl FnOnce(&Interest) -> bool,
+    ) -> Option<(Arc<Interest>, bool)> {
         let mut front = self.tree.front_mut();
         front.get().filter(|first| first.turn.load(Relaxed) <= last)?;
-        front.remove()
+        let first = front.remove()?;
+        if !stays(&first) {
+            return Some((first, false));
+        }
+        self.push(first.clone());
+        Some((first, true))
+    }
+
+    /// Takes it out and says so, if it is there: then the caller marks it as not queued.
+    pub(super) fn take_out(&mut self, interest: &Interest) -> Option<Arc<Interest>> {
+        // Who has marked it as queued may be about to push it.
+        if interest.ready.is_linked() { self.remove(interest) } else { None }
     }
 
     /// Takes it out, if it is there. It is marked as removed, so it does not come back.

@@ -67,6 +67,44 @@ fn a_level_is_reported_as_long_as_it_holds() {
     });
 }
 
+/// Nobody finds the list empty because another is just asking the file.
+#[test]
+fn a_level_is_there_for_all_who_look_at_once() {
+    in_process(|| {
+        let (epoll, (reader, writer)) = (epoll(), pipe());
+        of(&epoll).add(3, reader.clone(), event(poll::IN, 7)).unwrap();
+        put(&writer);
+        let looks = |epoll: Arc<File>| (0..3000).filter(|_| ready(&epoll) != [(7, poll::IN)]).count();
+        let theirs = epoll.clone();
+        let other = thread(move || looks(theirs));
+        assert_eq!((looks(epoll.clone()), other.join()), (0, 0));
+        drain(&reader);
+        assert_eq!(ready(&epoll), []);
+    });
+}
+
+/// Among many who look, one gets it.
+#[test]
+fn a_one_shot_is_reported_once_though_two_look_and_it_happens_again() {
+    in_process(|| {
+        let (epoll, (reader, writer)) = (epoll(), pipe());
+        let once = event(poll::IN | ONE_SHOT, 7);
+        of(&epoll).add(3, reader.clone(), once).unwrap();
+        for _ in 0..500 {
+            let (theirs, writes) = (epoll.clone(), writer.clone());
+            let other = thread(move || {
+                put(&writes);
+                ready(&theirs).len()
+            });
+            put(&writer);
+            let mine = ready(&epoll).len();
+            assert_eq!(mine + other.join() + ready(&epoll).len(), 1);
+            drain(&reader);
+            of(&epoll).modify(3, &reader, once).unwrap();
+        }
+    });
+}
+
 #[test]
 fn an_edge_is_reported_once_for_each_event() {
     in_process(|| {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::machine::Model;
 use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
 use crate::root::{Addition, Root};
@@ -81,6 +82,9 @@ pub struct MachineOptions {
     /// Which kernel to boot: darter, linux (6.12, as `make setup` fetched it) or a file
     #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
     pub kernel: Kernel,
+    /// Which machine QEMU makes
+    #[arg(long, value_enum, default_value_t = Model::Q35)]
+    pub machine: Model,
     /// CPUs of the machine
     #[arg(long, short = 'c', default_value_t = 2, value_name = "N")]
     pub cpus: u32,

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use darter_measure::{Names, Symbols};
 
-use crate::machine::Machine;
 use crate::machine::accel::Accel;
 use crate::machine::kernel::Kernel;
+use crate::machine::{Machine, Model};
 use crate::paths::Tree;
 use crate::run::capture;
 
@@ -48,6 +48,7 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
     }
     note!("darter: asking Linux for its symbols, once");
     let machine = Machine {
+        model: Model::Q35,
         cpus: 1,
         sockets: 1,
         memory: 1 << 30,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::guest::{self, Command, Event, Measured, Reader};
-use crate::machine::Machine;
 use crate::machine::accel::Accel;
 use crate::machine::kernel::Kernel;
+use crate::machine::{Machine, Model};
 use crate::paths::Tree;
 use crate::relay::outcome::End;
 use crate::relay::output::Sink;
@@ -163,6 +163,7 @@ impl Boot<'_> {
 /// The machine that both kernels get.
 pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine {
     Machine {
+        model: Model::Q35,
         cpus,
         sockets: 1,
         memory,

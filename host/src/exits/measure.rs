@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::{COUNT, Causes, count};
+use crate::bench::boot;
 use crate::cli::{Exits as Options, MachineOptions};
-use crate::machine::Machine;
+use crate::machine::Model;
 use crate::machine::accel::{Accel, Wanted};
 use crate::machine::kernel::Kernel;
 use crate::paths::Tree;
@@ -34,6 +35,7 @@ pub fn cases(paths: &Tree) -> Result<Vec<String>> {
 pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(String, Causes)>> {
     let inner = MachineOptions {
         kernel: kernel.clone(),
+        machine: Model::Q35,
         cpus: options.cpus,
         sockets: 1,
         memory: options.memory,
@@ -53,15 +55,8 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
     let mut command = vec![IN_GUEST.to_owned()];
     command.extend(options.cases.iter().cloned());
     let (outer, words) = nested::outer(paths, &inner, false, &command, &around())?;
-    let machine = Machine {
-        cpus: outer.cpus,
-        sockets: outer.sockets,
-        memory: outer.memory + (u64::from(outer.cpus * BUFFER) << 10),
-        accel: Accel::Tcg,
-        cpu_model: outer.cpu_model,
-        deterministic: false,
-        extra: Vec::new(),
-    };
+    let memory = outer.memory + (u64::from(outer.cpus * BUFFER) << 10);
+    let machine = boot::machine(outer.cpus, memory, Accel::Tcg, &outer.cpu_model);
     note!("{}: {} CPUs under KVM, in an emulated machine (a minute or two)", kernel.name(), options.cpus);
     let limit = Duration::from_secs_f64(options.timeout + OUTER_SECONDS);
     let said = run::capture(&machine, &outer.kernel, &outer.append, &outer.add, &words, limit)

@@ -13,9 +13,11 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::{MachineOptions, Run, Shell};
-use crate::machine::Machine;
+use crate::exit::usage;
 use crate::machine::accel::{Accel, Wanted};
+use crate::machine::kernel::Kernel;
 use crate::machine::qemu::Vm;
+use crate::machine::{Machine, Model};
 use crate::paths::Tree;
 use crate::relay::outcome::{self, End, Outcome};
 use crate::relay::output::Sink;
@@ -172,6 +174,7 @@ fn accel(options: &MachineOptions) -> Result<Accel> {
 
 fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> {
     let machine = Machine {
+        model: options.machine,
         cpus: options.cpus,
         sockets: options.sockets,
         memory: options.memory,
@@ -181,6 +184,11 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         extra: options.qemu_arg.clone(),
     };
     machine.check()?;
+    if (machine.model, machine.accel, &options.kernel) == (Model::Microvm, Accel::Tcg, &Kernel::Linux) {
+        return Err(usage(
+            "--machine microvm --kernel linux: emulated it has no clock by which Linux could tell the time; give --accel nested, or kvm",
+        ));
+    }
     let paths = Tree::find();
     let kernel = options.kernel.image(&paths)?;
     let shared = match &options.initramfs {

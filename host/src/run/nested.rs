@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cli::MachineOptions;
 use crate::exit::usage;
+use crate::machine::Model;
 use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
 use crate::machine::qemu::QEMU;
@@ -79,6 +80,7 @@ pub fn outer(
     add.push(Addition { source: image, destination: kernel.path(&Tree::at(INSIDE)) });
     let outer = MachineOptions {
         kernel: Kernel::Linux,
+        machine: Model::Q35,
         cpus: inner.cpus.clamp(2, MOST_CPUS),
         sockets: 1,
         // The archive stands there as itself, with the job behind it, and in the inner machine's memory.
@@ -113,6 +115,7 @@ fn run_words(inner: &MachineOptions, kernel: &str, json: bool) -> Vec<String> {
     option("accel", "kvm".into());
     option("kernel", kernel.into());
     option("initramfs", format!("{INSIDE}/initramfs"));
+    option("machine", inner.machine.name().into());
     option("cpus", inner.cpus.to_string());
     option("sockets", inner.sockets.to_string());
     option("memory", (inner.memory >> 20).to_string());
@@ -177,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_inner_machine_is_as_it_was_asked_for() {
-        let line = "--accel nested -c 4 --sockets 2 -m 512M -e A=b --append -x=1 --timeout 9 -v -- ls -l";
+        let line = "--accel nested --machine microvm -c 4 --sockets 2 -m 512M -e A=b --append -x=1 --timeout 9 -v -- ls -l";
         let asked = parse(&line.split(' ').map(String::from).collect::<Vec<_>>());
         let mut words = run_words(&asked.machine, "darter", true);
         words.extend(["--".into(), "true".into()]);
@@ -187,7 +190,7 @@ mod tests {
             let machine = &run.machine;
             let numbers =
                 (machine.cpus, machine.sockets, machine.memory, machine.timeout, machine.boot_timeout);
-            (numbers, machine.env.clone(), machine.append.clone(), machine.cpu_model.clone())
+            (numbers, machine.machine, machine.env.clone(), machine.append.clone(), machine.cpu_model.clone())
         };
         assert_eq!(facts(&inner), facts(&asked));
     }

@@ -11,6 +11,8 @@ const MOST_LINES: usize = 60;
 
 /// How Darter's reports of stalls begin.
 const STALL: &str = "stall: ";
+/// How the lines begin in which Darter's audit says what it found. A panic of any length follows them.
+const AUDIT: &str = "audit: ";
 
 #[derive(Default)]
 pub struct Console {
@@ -48,7 +50,7 @@ impl Console {
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let tells = |line: &&str| {
             let line = line.to_ascii_lowercase();
-            ["panic", "init: ", "bug: ", "fatal", "oops", STALL].iter().any(|word| line.contains(word))
+            ["panic", "init: ", "bug: ", "fatal", "oops", STALL, AUDIT].iter().any(|word| line.contains(word))
         };
         let cause = lines.iter().position(tells).unwrap_or(lines.len());
         let from = cause.min(lines.len().saturating_sub(LAST_LINES));
@@ -74,6 +76,14 @@ mod tests {
         let words = console.last_words();
         assert!(words.starts_with("[31mKernel panic"), "{words}");
         assert!(words.ends_with("frame 29"));
+    }
+
+    #[test]
+    fn what_an_audit_found_is_told_before_a_long_panic() {
+        let mut console = Console::default();
+        console.take(b"up\naudit: nothing refers to an object\n\nkernel panic on CPU 1: the audit found 1\n");
+        (0..30).for_each(|i| console.take(format!("frame {i}\n").as_bytes()));
+        assert!(console.last_words().starts_with("audit: nothing refers to an object\nkernel panic"));
     }
 
     #[test]

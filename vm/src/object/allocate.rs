@@ -7,6 +7,9 @@ use crate::error::VmError;
 use crate::frame;
 use sync::machine;
 
+/// Who wants this part of memory or more asks first how much is free, which adds up what all CPUs have.
+const MUCH: u64 = 1024;
+
 impl Object {
     /// Makes the pages `first..end` resident, wherever the object ends. Where it is plain that they do not fit, none is; where memory or the
     /// budget ends in the midst, or `stop` says so (then the answer is false), those made so far stay: a program may have written them. May sleep.
@@ -23,8 +26,12 @@ impl Object {
             return Err(VmError::Full);
         }
         let Some(missing) = self.missing(first, end, stop) else { return Ok(false) };
-        let left = limit.zip(self.budget()).map(|(limit, b)| limit.saturating_sub(b.used(BudgetKind::Pages)));
-        if missing > frame::free_frames() || left.is_some_and(|left| missing > left) {
+        // Whole or not at all: charged and given back, so that nobody adds up what all CPUs use.
+        if let Some(budget) = self.budget().filter(|_| missing > 0) {
+            budget.charge(BudgetKind::Pages, missing)?;
+            budget.give_back(BudgetKind::Pages, missing);
+        }
+        if missing > frame::total_frames() / MUCH && missing > frame::free_frames() {
             return Err(VmError::Full);
         }
         for page in first..end {

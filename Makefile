@@ -32,16 +32,18 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table (about ten minutes)
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test lockdep-test fuzz-test gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gate
+test: setup hosted-test booted-test lockdep-test fuzz-test gate calls-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
 
-calls: build ## What each system call shares, Darter beside Linux: docs/calls.md (half an hour)
-	target/release/darter lines --calls --vs linux --page docs/calls.md
+calls: build ## What each system call shares, by itself and beside others, Darter beside Linux: docs/calls.md (half an hour)
+	target/release/darter lines --calls --vs linux --beside idle,busy,program --svg docs/calls.svg --page docs/calls.md
 
-calls-gate: build ## Shared lines of every system call against tests/gate/calls.toml
-	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --calls --gate --kernel $(DARTER_KERNEL)
+# What runs beside the calls in the gate, after the calls by themselves.
+BESIDE ?= idle,program
+calls-gate: build ## Shared lines of every system call, by itself and beside BESIDE, against tests/gate/calls.toml
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --calls --gate --beside $(BESIDE) --kernel $(DARTER_KERNEL)
 
 growth: build ## What system calls cost among 10 to 10,000 of what they might look at, Darter beside Linux: docs/growth.md (ten minutes)
 	target/release/darter growth --vs linux --page docs/growth.md

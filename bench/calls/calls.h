@@ -112,6 +112,10 @@ static inline long ok(const struct work *w, long result)
 	return result;
 }
 
+/* What a process does that is to share nothing with the others, main.c. */
+void own_streams(void);
+void own_table(void);
+
 /* Setups, main.c. Directories, the file (64 KiB, open as fd), names beside it. */
 void s_dir(struct work *);
 void s_file(struct work *);

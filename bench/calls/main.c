@@ -1,15 +1,19 @@
 /*
  * calls: one case of the table in one form, between the markers (calls.h).
  *
- *     calls list                     a line for each case: its name, its call, its forms
- *     calls run NAME FORM CPUS OPS   OPS operations of each worker; prints a benchmark's closing line
+ *     calls list                              a line for each case: its name, its call, its forms
+ *     calls run NAME FORM CPUS OPS [BESIDE]   OPS operations of each worker; prints a benchmark's closing line
+ *
+ * BESIDE: idle, busy or program runs on the next CPU (companion.c).
  */
 #include "calls.h"
+#include "companion.h"
 
 #include "../bench.h"
 #include "../pin.h"
 
 #include <poll.h>
+#include <time.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
@@ -18,6 +22,7 @@ static const struct kase *const tables[] = { ids, files, names, memory, faults, 
 static const char *const forms[] = { "processes", "threads", "one" };
 static const struct kase *chosen;
 static struct work *common;
+static int beside = -1;
 
 _Noreturn void wrong(const struct work *w, long result)
 {
@@ -209,7 +214,7 @@ void s_handler(struct work *w)
 	ok(w, sigaction(SIGALRM, &action, 0));
 }
 
-static void prepare(void)
+static void prepare_common(void)
 {
 	common = new_work(0, 1);
 	if (chosen->setup)
@@ -217,7 +222,7 @@ static void prepare(void)
 }
 
 /* What the shell gave to all workers: each process opens its own, or whoever copies its table counts on the others' lines. */
-static void own_streams(void)
+void own_streams(void)
 {
 	for (int fd = 0; fd < 3; fd++) {
 		int own = open(fd == 2 ? "/proc/self/fd/2" : "/dev/null", fd ? O_WRONLY : O_RDONLY);
@@ -228,20 +233,34 @@ static void own_streams(void)
 	}
 }
 
-/* What a process maps from here on lies below other tables than the area that all share: whoever copies a table counts what it maps. */
-static void own_table(void)
+/*
+ * What a worker maps from here on lies below a page table of its own: a process's not below that of the area that all share, since whoever
+ * copies a table counts what it maps; a thread's not below that of another thread's stack, whose CPU would be told of each change.
+ */
+void own_table(void)
 {
 	if (mmap(0, 2 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
 		bench_fail("mmap");
 }
 
+/* All threads are there: the stack of none lies below a page table that one of them takes for itself. */
+static void meet_threads(void)
+{
+	static unsigned arrived;
+	struct timespec pause = { 0, 1000000 };
+	__atomic_add_fetch(&arrived, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < opt.tasks)
+		nanosleep(&pause, 0);
+}
+
 static void setup(struct task *task)
 {
-	if (!opt.threads) {
+	if (opt.threads)
+		meet_threads();
+	else
 		own_streams();
-		if (!(chosen->forms & BESIDE))
-			own_table();
-	}
+	if (!(chosen->forms & BESIDE))
+		own_table();
 	struct work *w = new_work(task->index, common != 0);
 	if (common) {
 		char *page = w->buf;
@@ -273,6 +292,24 @@ static uint64_t operation(struct task *task)
 	struct work *w = task->state;
 	w->k->op(w);
 	return 1;
+}
+
+static void prepare(void)
+{
+	if (beside >= 0)
+		companion_start(beside, opt.tasks);
+}
+
+static void between(struct task *task)
+{
+	if (task->index == 0)
+		companion_begin(task->shared->window);
+}
+
+static void teardown(struct task *task)
+{
+	if (task->index == 0)
+		companion_end();
 }
 
 static int has(const struct kase *k, int form)
@@ -313,11 +350,14 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	int form = 0;
-	if (argc == 6 && strcmp(argv[1], "run") == 0)
+	int run = (argc == 6 || argc == 7) && strcmp(argv[1], "run") == 0;
+	if (run)
 		while (form < 3 && strcmp(forms[form], argv[3]) != 0)
 			form++;
-	if (argc != 6 || !find(argv[2]) || form == 3 || !has(chosen, form)) {
-		fprintf(stderr, "usage: calls list | calls run NAME FORM CPUS OPS\n");
+	if (run && argc == 7)
+		beside = companion_kind(argv[6]);
+	if (!run || !find(argv[2]) || form == 3 || !has(chosen, form) || (argc == 7 && beside < 0)) {
+		fprintf(stderr, "usage: calls list | calls run NAME FORM CPUS OPS [idle|busy|program]\n");
 		return 2;
 	}
 	uint64_t ops = strtoul(argv[5], 0, 10) / (chosen->part ? chosen->part : 1);
@@ -325,9 +365,10 @@ int main(int argc, char **argv)
 	opt.ops = opt.warm = ops ? ops : 1;
 	opt.threads = form == 1 || (form == 2 && (chosen->forms & 8));
 	pin_prepare();
-	struct bench bench = { .name = chosen->name, .setup = setup, .op = operation };
-	if (form == 2)
-		bench.prepare = prepare;
+	struct bench bench = {
+		.name = chosen->name, .prepare = form == 2 ? prepare_common : prepare, .setup = setup, .op = operation,
+		.between = between, .teardown = teardown, .cleanup = companion_leave,
+	};
 	bench_run(&bench);
 	return 0;
 }

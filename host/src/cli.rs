@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::lines::Beside;
 use crate::machine::Model;
 use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
@@ -237,6 +238,9 @@ pub struct Lines {
     /// Every system call and each variant of it, or the calls and cases named: instructions, shared lines and turns per operation
     #[arg(long, conflicts_with_all = ["self_test", "grid", "cost", "instructions", "predict"])]
     pub calls: bool,
+    /// With --calls: also with something else on the last CPU: one that idles, one in a loop that makes no call, or a program that works as a build does
+    #[arg(long, requires = "calls", value_delimiter = ',', value_name = "KIND,...")]
+    pub beside: Vec<Beside>,
     /// With --calls: write the page of them
     #[arg(long, requires = "calls", value_name = "FILE")]
     pub page: Option<PathBuf>,
@@ -246,7 +250,7 @@ pub struct Lines {
     /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too
     #[arg(long)]
     pub names: bool,
-    /// With --grid or --predict: a picture (a pointer held over a square of the grid shows its lines)
+    /// With --grid, --calls or --predict: a picture (a pointer held over a square shows its lines)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Count instructions per operation too, exactly, in another machine

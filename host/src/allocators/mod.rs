@@ -111,10 +111,11 @@ fn measured(options: &Options, paths: &Tree) -> Result<Measured> {
             what: WHAT,
             cpus: options.cpus,
             floor: FLOOR,
+            rare: &|_| 0,
             wanted: is_of_kernel,
             line: &line,
         };
-        let shown = measurer.measure(&rows, &mut signals, true, &unsure)?;
+        let shown = measurer.measure(&rows, &mut signals, &|_| true, &unsure)?;
         measured.kernels.push(Column {
             kernel: kernel.name(),
             version: version(paths, kernel),

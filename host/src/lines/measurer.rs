@@ -86,6 +86,8 @@ pub struct Measurer<'a, R> {
     pub cpus: u32,
     /// Turns per operation from which on a line is shared: below are ends of grace periods, batches handed on, ticks.
     pub floor: f64,
+    /// Turns of a whole window up to which a line is not shared either: what happens once in it weighs much where it has few operations.
+    pub rare: &'a dyn Fn(&R) -> u64,
     /// The lines that count.
     pub wanted: fn(&Line) -> bool,
     /// The command of a run with so many tasks.
@@ -93,16 +95,19 @@ pub struct Measurer<'a, R> {
 }
 
 impl<R> Measurer<'_, R> {
-    /// `count`: instructions too. What is `suspect` is looked at again.
+    /// `count`: of which runs instructions too. What is `suspect` is looked at again.
     pub fn measure(
         &self,
         runs: &[R],
         signals: &mut Signals,
-        count: bool,
+        count: &dyn Fn(&R) -> bool,
         suspect: &dyn Fn(&R, &Shown) -> bool,
     ) -> Result<Vec<Shown>> {
-        let progress = progress_bar((1 + u64::from(count)) * runs.len() as u64);
         let all: Vec<&R> = runs.iter().collect();
+        let places: Vec<usize> =
+            (0..all.len()).filter(|&at| all.get(at).is_some_and(|run| count(run))).collect();
+        let counted: Vec<&R> = places.iter().filter_map(|&at| runs.get(at)).collect();
+        let progress = progress_bar((all.len() + counted.len()) as u64);
         let began = Instant::now();
         let mut shown = self.look(&all, signals, &progress)?;
         self.phase(&progress, "lines", began);
@@ -118,10 +123,11 @@ impl<R> Measurer<'_, R> {
             }
         }
         self.phase(&progress, "further looks", began);
-        if count {
+        if !counted.is_empty() {
             let began = Instant::now();
-            let counts = self.count(&all, signals, &progress)?;
-            for (shown, (ops, window)) in shown.iter_mut().zip(counts) {
+            let counts = self.count(&counted, signals, &progress)?;
+            for (at, (ops, window)) in places.into_iter().zip(counts) {
+                let Some(shown) = shown.get_mut(at) else { continue };
                 let each = |count: u64| (ops > 0).then(|| count as f64 / ops as f64);
                 let of = |kind: &str| window.expensive.get(kind).copied().unwrap_or_default();
                 shown.instructions = each(window.kernel);
@@ -144,20 +150,21 @@ impl<R> Measurer<'_, R> {
 
     /// One window of each.
     fn look(&self, runs: &[&R], signals: &mut Signals, progress: &ProgressBar) -> Result<Vec<Shown>> {
-        self.batches(runs, self.cpus, progress, &mut |commands, begun| {
+        self.batches(runs, self.cpus, progress, &mut |of, commands, begun| {
             let watched = self.watcher.watch(self.cpus, commands, signals, begun)?;
-            let shown = |watched: Watched| match watched {
-                Ok((ops, window)) => self.shown(&window, ops, self.watcher.names),
+            let shown = |(run, watched): (&&R, Watched)| match watched {
+                Ok((ops, window)) => self.shown(&window, ops, (self.rare)(run), self.watcher.names),
                 Err(why) => Shown { failed: Some(why), ..Shown::default() },
             };
-            Ok(watched.into_iter().map(shown).collect())
+            Ok(of.iter().zip(watched).map(shown).collect())
         })
     }
 
-    fn shown(&self, window: &LineWindow, ops: u64, names: &Names) -> Shown {
+    fn shown(&self, window: &LineWindow, ops: u64, rare: u64, names: &Names) -> Shown {
         let each = |count: u64| count as f64 / ops.max(1) as f64;
         let shared = names::conflicts_where(names, window, self.wanted)
             .into_iter()
+            .filter(|(_, sharing)| sharing.turns > rare)
             .map(|(name, sharing)| (name, SharedLine { turns: each(sharing.turns), how: sharing.how }))
             .filter(|(name, line)| line.turns >= self.floor && self.allowed.why(self.what, name).is_none())
             .collect();
@@ -173,7 +180,7 @@ impl<R> Measurer<'_, R> {
         progress: &ProgressBar,
     ) -> Result<Vec<(u64, Window)>> {
         let Watcher { options, kernel, paths, limit, add, .. } = self.watcher;
-        self.batches(runs, 1, progress, &mut |commands, begun| {
+        self.batches(runs, 1, progress, &mut |_, commands, begun| {
             let folder = tempfile::tempdir_in(paths.cache("run")?)?;
             let out = folder.path().join("counts.json");
             let mut machine = boot::machine(1, options.memory, Accel::Tcg, "max");
@@ -204,18 +211,15 @@ impl<R> Measurer<'_, R> {
         runs: &[&R],
         cpus: u32,
         progress: &ProgressBar,
-        watch: &mut Watch<'_, T>,
+        watch: &mut Watch<'_, R, T>,
     ) -> Result<Vec<T>> {
         let kernel = self.watcher.kernel.name();
         let mut all = Vec::with_capacity(runs.len());
         while all.len() < runs.len() {
             let from = all.len();
-            let commands: Vec<Command> = runs
-                .iter()
-                .skip(from)
-                .take(BATCH)
-                .map(|run| Command { line: (self.line)(run, cpus), huge_pages: false })
-                .collect();
+            let of: Vec<&R> = runs.iter().skip(from).take(BATCH).copied().collect();
+            let commands: Vec<Command> =
+                of.iter().map(|run| Command { line: (self.line)(run, cpus), huge_pages: false }).collect();
             let begun = Cell::new(0);
             let tell = |number: usize| {
                 begun.set(begun.get().max(number + 1));
@@ -224,7 +228,7 @@ impl<R> Measurer<'_, R> {
                     progress.set_message(format!("{kernel}: {}", command.line));
                 }
             };
-            let got = watch(&commands, &tell)?;
+            let got = watch(&of, &commands, &tell)?;
             // One at least: it does not even come up, or it was the first that ended the machine.
             all.extend(got.into_iter().take(begun.get().max(1)));
             if all.len() == from {
@@ -238,8 +242,8 @@ impl<R> Measurer<'_, R> {
     }
 }
 
-/// Runs commands in a machine; tells of each as it begins.
-type Watch<'a, T> = dyn FnMut(&[Command], &dyn Fn(usize)) -> Result<Vec<T>> + 'a;
+/// Runs commands, those of these runs, in a machine; tells of each as it begins.
+type Watch<'a, R, T> = dyn FnMut(&[&R], &[Command], &dyn Fn(usize)) -> Result<Vec<T>> + 'a;
 
 #[cfg(test)]
 mod tests {

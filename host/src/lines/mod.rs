@@ -21,6 +21,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+pub use calls::Beside;
+
 use crate::bench::exact::{self, Exact};
 use crate::bench::guest::Command;
 use crate::bench::suite::{self, Spec};

@@ -6,17 +6,25 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::{Column, Run, Shown, calls};
+use super::{Beside, Column, Run, Shown, calls};
 
 /// Names shown of Linux's lines of one case, unless all are wanted.
 const SHOWN: usize = 3;
+
+/// Cases listed whose instructions come nearest to the other kernel's.
+const CLOSEST: usize = 10;
 
 const PAGE: &str = "\
 Each case of `bench/calls` does one call, or one of its variants that takes another path, again and again on each CPU at the same time:
 as processes, each with objects of its own; as threads of one process, each with objects of its own; all on the one object that the call
 is about. *Instructions* are the kernel's per operation, of one task on one CPU. *Lines* are the shared ones, by object and field: those
 that CPUs could take from each other at least once in twenty operations. *Turns* is how often they could in one operation, all lines
-together: what the CPUs did, whoever came first. A point: nothing is shared.
+together: what the CPUs did, whoever came first. A point: nothing is shared. tests/gate/calls.toml names each line that may be shared, and why.
+";
+
+const BESIDE: &str = "\
+Beside others: one worker, and on the other CPU nothing (*idle*), a loop that makes no call (*busy*), or a program that works as a build does:
+it reads, writes, maps, forks, executes and waits (*program*). Turns are of one operation of the worker. Those that share a line:
 ";
 
 fn cells(shown: &Shown) -> [String; 3] {
@@ -30,17 +38,87 @@ fn cells(shown: &Shown) -> [String; 3] {
 }
 
 /// The page.
-pub fn page(runs: &[Run], columns: &[Column], summary: &str) -> String {
+pub fn page(runs: &[Run], columns: &[Column], summary: &str, picture: Option<&str>) -> String {
     let mut table = table(runs, columns);
-    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    let beside = beside(runs, columns);
     let vs: String = columns.iter().skip(1).map(|column| format!(" --vs {}", column.kernel)).collect();
+    let (mut options, mut text) = (vs, String::new());
+    if let Some(mut beside) = beside {
+        options.push_str(" --beside idle,busy,program");
+        let _ = write!(text, "\n{BESIDE}\n{}\n", markdown(&mut beside));
+    }
+    let picture = picture.map_or_else(String::new, |name| {
+        let _ = write!(options, " --svg docs/{name}");
+        format!("![Which system calls share lines]({name})\n\n")
+    });
     format!(
-        "# Lines that system calls share\n\nPrinted by `./darter lines --calls{vs} --page docs/calls.md`; not written by hand.\n\n{PAGE}\n{}\n{table}\n",
-        summary.lines().map(|line| format!("- {line}\n")).collect::<String>()
+        "# Lines that system calls share\n\nPrinted by `./darter lines --calls{options} --page docs/calls.md`; not written by hand.\n\n{PAGE}\n{}\n{picture}{}\n{}{text}",
+        summary.lines().map(|line| format!("- {line}\n")).collect::<String>(),
+        markdown(&mut table),
+        closest_text(runs, columns),
     )
 }
 
+fn markdown(table: &mut Table) -> String {
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    format!("{table}\n")
+}
+
+/// Cases by how near the first kernel's instructions are to the second's.
+fn closest(runs: &[Run], columns: &[Column]) -> Vec<(f64, String)> {
+    let [first, second, ..] = columns else { return Vec::new() };
+    let mut ratios: Vec<(f64, String)> = runs
+        .iter()
+        .zip(first.shown.iter().zip(&second.shown))
+        .filter_map(|(run, (own, other))| {
+            let (own, other) = (own.instructions?, other.instructions.filter(|&count| count > 0.0)?);
+            Some((own / other, format!("{}: {own:.0} beside {other:.0}", run.key())))
+        })
+        .collect();
+    ratios.sort_by(|one, other| other.0.total_cmp(&one.0));
+    ratios
+}
+
+/// Those that cost more than on the second kernel, and the nearest of those that do not.
+pub fn closest_text(runs: &[Run], columns: &[Column]) -> String {
+    let ratios = closest(runs, columns);
+    let Some(second) = columns.get(1).filter(|_| !ratios.is_empty()) else { return String::new() };
+    let (above, below): (Vec<_>, Vec<_>) = ratios.iter().partition(|(ratio, _)| *ratio > 1.0);
+    let mut text = format!(
+        "\nInstructions above {}'s: {}.\n\n",
+        second.kernel,
+        if above.is_empty() { "none" } else { "these" }
+    );
+    for (ratio, what) in &above {
+        let _ = writeln!(text, "- {what}: {ratio:.2}");
+    }
+    let _ = writeln!(text, "\nThe {CLOSEST} that come nearest to {}'s instructions:\n", second.kernel);
+    for (ratio, what) in below.iter().take(CLOSEST) {
+        let _ = writeln!(text, "- {what}: {ratio:.2}");
+    }
+    text
+}
+
+/// What shares a line beside something else; none where nothing was run beside others.
+fn beside(runs: &[Run], columns: &[Column]) -> Option<Table> {
+    runs.iter().any(|run| run.beside.is_some()).then(|| {
+        let own = |run: &Run| run.beside.is_some();
+        let shares = |at: usize| columns.first().and_then(|column| column.shown.get(at)).is_some_and(shows);
+        rows(runs, columns, &|at, run| own(run) && shares(at))
+    })
+}
+
+/// Shares a line, or failed.
+fn shows(shown: &Shown) -> bool {
+    shown.failed.is_some() || !shown.shared.is_empty()
+}
+
+/// All that was run by itself.
 pub fn table(runs: &[Run], columns: &[Column]) -> Table {
+    rows(runs, columns, &|_, run| run.beside.is_none())
+}
+
+fn rows(runs: &[Run], columns: &[Column], wanted: &dyn Fn(usize, &Run) -> bool) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let mut header = vec!["call".to_owned(), "case".into(), "form".into()];
@@ -48,8 +126,9 @@ pub fn table(runs: &[Run], columns: &[Column]) -> Table {
         header.extend([format!("{}: instructions", column.kernel), "lines".into(), "turns".into()]);
     }
     table.set_header(header);
-    for (at, run) in runs.iter().enumerate() {
-        let mut row = vec![run.call.clone(), run.case.clone(), run.form.clone()];
+    for (at, run) in runs.iter().enumerate().filter(|(at, run)| wanted(*at, run)) {
+        let beside = run.beside.map_or_else(String::new, |beside| format!(", beside {}", beside.name()));
+        let mut row = vec![run.call.clone(), run.case.clone(), format!("{}{beside}", run.form)];
         row.extend(columns.iter().filter_map(|column| column.shown.get(at)).flat_map(cells));
         table.add_row(row);
     }
@@ -65,12 +144,12 @@ pub fn lines(runs: &[Run], columns: &[Column], all: bool) -> String {
     for (place, column) in columns.iter().enumerate() {
         for (run, shown) in runs.iter().zip(&column.shown) {
             if let Some(why) = &shown.failed {
-                let _ = writeln!(text, "{} {} on {}: failed: {why}", run.case, run.form, column.kernel);
+                let _ = writeln!(text, "{} on {}: failed: {why}", run.key(), column.kernel);
             }
             if (place > 0 && !all) || shown.shared.is_empty() {
                 continue;
             }
-            let _ = writeln!(text, "{} {} on {}:", run.case, run.form, column.kernel);
+            let _ = writeln!(text, "{} on {}:", run.key(), column.kernel);
             let mut worst: Vec<_> = shown.shared.iter().collect();
             worst.sort_by(|(_, one), (_, other)| other.turns.total_cmp(&one.turns));
             let most = if place > 0 { SHOWN } else { usize::MAX };
@@ -88,18 +167,19 @@ pub fn summary(runs: &[Run], columns: &[Column], cpus: u32, seconds: Option<f64>
     let mut text =
         format!("{} calls, {} cases and forms, {cpus} CPUs{seconds}\n", calls(runs).len(), runs.len());
     for column in columns {
-        let mut forms: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+        let mut forms: BTreeMap<(Option<Beside>, &str), [usize; 3]> = BTreeMap::new();
         for (run, shown) in runs.iter().zip(&column.shown) {
-            let [of, share, failed] = forms.entry(&run.form).or_default();
+            let [of, share, failed] = forms.entry((run.beside, &run.form)).or_default();
             *of += 1;
             *share += usize::from(!shown.shared.is_empty());
             *failed += usize::from(shown.failed.is_some());
         }
         let said: Vec<String> = forms
             .iter()
-            .map(|(form, [of, share, failed])| {
+            .map(|((beside, form), [of, share, failed])| {
+                let beside = beside.map_or_else(String::new, |beside| format!(" beside {}", beside.name()));
                 let failed = if *failed > 0 { format!(" ({failed} failed)") } else { String::new() };
-                format!("{form}: {share} of {of} share a line{failed}")
+                format!("{form}{beside}: {share} of {of} share a line{failed}")
             })
             .collect();
         let _ = writeln!(text, "{}: {}", column.kernel, said.join(", "));

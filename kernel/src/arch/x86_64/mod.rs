@@ -247,7 +247,7 @@ pub fn min_signal_stack() -> usize {
 
 /// AT_HWCAP: the feature word of CPUID leaf 1, as on Linux.
 pub fn hwcap() -> usize {
-    features::cpuid(1, 0).edx as usize
+    features::get().leaf_1_edx as usize
 }
 
 /// The `si_code` of SIGFPE for a floating-point trap of the current thread, whose registers are live: which exceptions are

@@ -24,6 +24,8 @@ pub struct Features {
     pub rdrand: bool,
     /// The CPU runs under a hypervisor that says so.
     pub hypervisor: bool,
+    /// The feature word itself of leaf 1: CPUID leaves the guest, so nobody asks for it again.
+    pub leaf_1_edx: u32,
     /// The bits of XCR0 that the kernel enables.
     pub xcr0: u64,
     /// Bytes of an XSAVE area (standard format) with those bits.
@@ -47,6 +49,7 @@ static FEATURES: BootCell<Features> = BootCell::new(Features {
     erms: false,
     rdrand: false,
     hypervisor: false,
+    leaf_1_edx: 0,
     xcr0: 3,
     xsave_size: 512,
 });
@@ -103,6 +106,7 @@ pub unsafe fn detect() {
         erms: has(seven.ebx, 9),
         rdrand: has(one.ecx, 30),
         hypervisor: has(one.ecx, 31),
+        leaf_1_edx: one.edx,
         xcr0: 3,
         xsave_size: 512,
     };

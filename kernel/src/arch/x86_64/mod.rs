@@ -12,6 +12,7 @@ mod fpu;
 mod hooks;
 mod ipi;
 mod irq;
+mod kvm;
 mod machine;
 mod memory;
 mod segments;

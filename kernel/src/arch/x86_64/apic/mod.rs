@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::boot::topology;
 use super::cpu::reg::{self, IA32_APIC_BASE, IA32_TSC_DEADLINE};
 use super::cpu::{BootCell, features};
-use super::irq;
 use super::memory::tables;
+use super::{irq, kvm};
 
 // Register offsets (table 12-1); the x2APIC MSR is 0x800 + offset / 16.
 const TASK_PRIORITY: u32 = 0x80;
@@ -121,9 +121,12 @@ pub unsafe fn init_cpu() {
     write(EOI, 0);
 }
 
+/// Interrupts are off.
 #[inline]
 pub fn end_of_interrupt() {
-    write(EOI, 0);
+    if !kvm::end_of_interrupt() {
+        write(EOI, 0);
+    }
 }
 
 /// Clears the error status (12.5.3): write, then it is latched anew.

@@ -8,7 +8,7 @@ pub mod topology;
 use super::acpi::MachineTables;
 use super::cpu::{features, percpu};
 use super::memory::{direct_map, early, frames, tables};
-use super::{apic, exit, time, trap, user};
+use super::{apic, exit, kvm, time, trap, user};
 pub use start_info::{PhysRange, boot_info};
 
 /// End of what the first page tables reach.
@@ -25,6 +25,7 @@ pub unsafe fn early_init(start_info: usize) {
     unsafe {
         start_info::read(start_info);
         features::detect();
+        kvm::detect();
         if !features::get().smap {
             trap::patch_smap();
         }
@@ -44,6 +45,7 @@ pub unsafe fn early_init(start_info: usize) {
         sync::rcu::idle_exit();
         apic::init();
         apic::init_cpu();
+        kvm::init_cpu();
         exit::init(&machine);
         apic::io::init(&machine);
         time::init(machine.pm_timer());
@@ -52,6 +54,7 @@ pub unsafe fn early_init(start_info: usize) {
     }
     super::enable_interrupts();
     topology::show();
+    kvm::show();
 }
 
 /// The initramfs, where the loader put it: it stays there for good.

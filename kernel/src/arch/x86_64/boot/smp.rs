@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::super::cpu::percpu::{self, MAX_CPUS};
 use super::super::cpu::{BootCell, features};
 use super::super::memory::{direct_map, tables};
-use super::super::{apic, stack, time, trap};
+use super::super::{apic, kvm, stack, time, trap};
 use super::topology;
 
 /// Where the start-up code runs; conventional memory that no firmware table uses.
@@ -199,6 +199,7 @@ extern "C" fn ap_main(cpu: u32) -> ! {
         percpu::load(cpu);
         trap::load();
         apic::init_cpu();
+        kvm::init_cpu();
     }
     percpu::set_online();
     let entry = ENTRY.load(Ordering::Acquire);

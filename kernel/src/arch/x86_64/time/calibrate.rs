@@ -5,6 +5,7 @@ use super::super::apic;
 use super::super::cpu::features::{cpuid, get, max_leaf};
 use super::super::cpu::port::{inb, inl, outb};
 use super::super::cpu::reg::rdtsc;
+use super::super::kvm;
 
 /// Frequencies in Hz.
 pub struct Rates {
@@ -17,10 +18,11 @@ const PM_TIMER_HZ: u64 = 3_579_545;
 const PIT_HZ: u64 = 1_193_182;
 
 pub fn measure(pm_timer: Option<u16>) -> Rates {
-    if let Some(tsc) = stated()
+    let stated = stated();
+    if let Some((tsc, source)) = stated
         && apic::has_deadline()
     {
-        return Rates { tsc, timer: tsc, source: "cpuid" };
+        return Rates { tsc, timer: tsc, source };
     }
     apic::mask_timer(true);
     apic::set_count(u32::MAX);
@@ -31,71 +33,40 @@ pub fn measure(pm_timer: Option<u16>) -> Rates {
         warn!("no timer to measure the clock with: taking 1 GHz");
         Rates { tsc: 1_000_000_000, timer: 1_000_000_000, source: "nothing" }
     });
-    if let Some(tsc) = stated() {
+    if let Some((tsc, _)) = stated {
         rates.tsc = tsc;
     }
     rates
 }
 
-/// The counter's frequency as the hypervisor (leaf 0x40000010) or the processor (leaf 0x15) states it.
-fn stated() -> Option<u64> {
+/// The counter's frequency, and who says so: the hypervisor (leaf 0x40000010, or KVM's clock) or the processor (leaf 0x15).
+fn stated() -> Option<(u64, &'static str)> {
+    let kvm = kvm::clock::counter();
+    if kvm.as_ref().is_some_and(|counter| !counter.together) {
+        warn!(
+            "KVM does not vouch that the time-stamp counters of all CPUs run together: their clocks may differ"
+        );
+    }
     if get().hypervisor {
         let top = cpuid(0x4000_0000, 0).eax;
         if (0x4000_0010..0x4001_0000).contains(&top) {
             let khz = cpuid(0x4000_0010, 0).eax;
             if khz != 0 {
-                return Some(u64::from(khz) * 1000);
+                return Some((u64::from(khz) * 1000, "the hypervisor"));
             }
         }
-        if let Some(hz) = kvm_clock() {
-            return Some(hz);
-        }
+    }
+    if let Some(counter) = kvm {
+        return Some((counter.hz, "KVM's clock"));
     }
     if max_leaf() >= 0x15 {
         let leaf = cpuid(0x15, 0);
         if leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0 {
-            return Some(u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax));
+            let hz = u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax);
+            return Some((hz, "the processor"));
         }
     }
     None
-}
-
-/// KVM's paravirtual clock (Linux: Documentation/virt/kvm/x86/msr.rst) states the counter's scale. It is read once; the
-/// page is taken back, since the counter itself is the clock.
-fn kvm_clock() -> Option<u64> {
-    #[repr(C, align(64))]
-    struct Page {
-        version: u32,
-        pad: u32,
-        tsc: u64,
-        system: u64,
-        multiplier: u32,
-        shift: i8,
-        flags: u8,
-        pad2: [u8; 2],
-    }
-    static mut PAGE: Page =
-        Page { version: 0, pad: 0, tsc: 0, system: 0, multiplier: 0, shift: 0, flags: 0, pad2: [0; 2] };
-    const MSR_KVM_SYSTEM_TIME_NEW: u32 = 0x4b56_4d01;
-    let id = cpuid(0x4000_0000, 0);
-    if (id.ebx, id.ecx, id.edx) != (0x4b4d_564b, 0x564b_4d56, 0x4d) || cpuid(0x4000_0001, 0).eax & 8 == 0 {
-        return None;
-    }
-    let address = super::super::memory::physical_of_image(&raw const PAGE as usize);
-    // SAFETY: KVM offers the register; the page is the kernel's, aligned, and only read here, after KVM filled it.
-    let (multiplier, shift) = unsafe {
-        super::super::cpu::reg::wrmsr(MSR_KVM_SYSTEM_TIME_NEW, address | 1);
-        let page = (&raw const PAGE).read_volatile();
-        super::super::cpu::reg::wrmsr(MSR_KVM_SYSTEM_TIME_NEW, 0);
-        (u64::from(page.multiplier), page.shift)
-    };
-    if multiplier == 0 {
-        return None;
-    }
-    // ns = (cycles << shift) * multiplier >> 32
-    let hz = (1_000_000_000u128 << 32) / u128::from(multiplier);
-    let hz = if shift < 0 { hz << -shift } else { hz >> shift };
-    u64::try_from(hz).ok()
 }
 
 /// The counters at one moment: of several tries the one that took least.

@@ -8,9 +8,9 @@ mod rtc;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::apic;
 use super::cpu::BootCell;
 use super::cpu::reg::rdtsc;
+use super::{apic, kvm};
 
 /// The facts that turn cycles into time.
 #[derive(Clone, Copy)]
@@ -94,5 +94,7 @@ pub unsafe fn init(pm_timer: Option<u16>) {
     clock.ticks_per_ns = inverse(rates.timer);
     set_wall_offset(rtc::read().unwrap_or(0) * 1_000_000_000);
     sync::machine::set_cycles_per_ms(rates.tsc / 1000);
-    debug!("clock: {} kHz, timer {} kHz, from {}", rates.tsc / 1000, rates.timer / 1000, rates.source);
+    let (tsc, timer) = (rates.tsc / 1000, rates.timer / 1000);
+    let level = if kvm::is_host() { crate::log::INFO } else { crate::log::DEBUG };
+    crate::log::print(level, format_args!("clock: {tsc} kHz, timer {timer} kHz, from {}", rates.source));
 }

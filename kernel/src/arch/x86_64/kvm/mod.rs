@@ -1,0 +1,93 @@
+//! What KVM offers its guests, where it spares them exits (Linux: Documentation/virt/kvm/x86/cpuid.rst, msr.rst, hypercalls.rst).
+//!
+//! * `eoi`    the end of an interrupt is a bit in memory
+//! * `clock`  the frequency of the time-stamp counter
+//!
+//! Not used: the kick of a halted CPU (PV unhalt) and the yield to another, since a lock that is waited for long puts its thread to sleep; the
+//! control of the host's polling in HLT, since this kernel does not poll before it halts.
+
+pub mod clock;
+mod eoi;
+
+pub use eoi::end_of_interrupt;
+
+use core::arch::x86_64::CpuidResult;
+
+use super::cpu::features::{self, cpuid};
+use super::cpu::{BootCell, reg};
+use super::memory::DIRECT_MAP;
+
+/// Bits of EAX in the leaf of features.
+const CLOCK: u32 = 1 << 3;
+const EOI: u32 = 1 << 6;
+const CLOCK_STABLE: u32 = 1 << 24;
+
+/// The lowest bit of the registers that hold an address: it is in use.
+const ENABLED: u64 = 1;
+
+struct Kvm {
+    features: u32,
+}
+
+/// Without KVM nothing is offered.
+static KVM: BootCell<Kvm> = BootCell::new(Kvm { features: 0 });
+
+/// Asks the hypervisor.
+///
+/// # Safety
+/// Once, on the boot CPU, alone, after [`features::detect`].
+pub unsafe fn detect() {
+    let Some(base) = leaf() else { return };
+    // SAFETY: boot CPU, alone.
+    unsafe { *KVM.get_mut() = Kvm { features: cpuid(base + 1, 0).eax } };
+}
+
+/// Where KVM's leaves begin. A KVM that passes for Hyper-V as well has that one's first.
+fn leaf() -> Option<u32> {
+    let leaves = [0x4000_0000, 0x4000_0100];
+    leaves.into_iter().take_while(|_| features::get().hypervisor).find(|leaf| {
+        let CpuidResult { ebx, ecx, edx, .. } = cpuid(*leaf, 0);
+        // "KVMKVMKVM"
+        (ebx, ecx, edx) == (0x4b4d_564b, 0x564b_4d56, 0x4d)
+    })
+}
+
+#[inline]
+fn offers(feature: u32) -> bool {
+    KVM.get().features & feature != 0
+}
+
+/// This is a guest of KVM, which offers something.
+pub fn is_host() -> bool {
+    KVM.get().features != 0
+}
+
+/// Takes on this CPU what is each CPU's own.
+///
+/// # Safety
+/// Each CPU once, after [`detect`], with its area loaded.
+pub unsafe fn init_cpu() {
+    // SAFETY: as the caller says.
+    unsafe {
+        eoi::init_cpu();
+    }
+}
+
+/// Says on the console what is used.
+pub fn show() {
+    if is_host() {
+        let said = |feature, name| if offers(feature) { name } else { "" };
+        info!("KVM:{}", said(EOI, " EOI in memory"));
+    }
+}
+
+/// Gives the host `value`, a per-CPU variable, in register `msr`.
+///
+/// # Safety
+/// KVM offers the register, and may write all of `value` from now on.
+unsafe fn share<T>(msr: u32, value: &'static T) {
+    // Areas of CPUs lie in the direct map.
+    let address = (core::ptr::from_ref(value) as usize - DIRECT_MAP) as u64;
+    // SAFETY: as the caller says; the variable stays for good.
+    unsafe { reg::wrmsr(msr, address | ENABLED) };
+}

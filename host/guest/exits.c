@@ -27,6 +27,7 @@
 #define PAGE 4096
 #define PAGES 512
 #define WARM_BYTES (64ul << 20)
+#define MOST_CPUS 64
 
 static unsigned number, cpus;
 
@@ -182,27 +183,31 @@ static unsigned timers(void)
 	return 50;
 }
 
-/* A page that both CPUs have read is unmapped: the other one, which is busy in user mode, must forget it. */
+/* A page that all CPUs have read is unmapped: the others, which are busy in user mode, must forget it. */
 static char *volatile shared;
-static volatile unsigned turn, seen, over;
+static volatile unsigned turn, over, seen[MOST_CPUS];
 
-static void *reader(void *nothing)
+static void *reader(void *cpu)
 {
-	pin(1);
+	volatile unsigned *own = &seen[(uintptr_t)cpu];
+	pin((unsigned)(uintptr_t)cpu);
 	while (!over)
-		if (seen != turn) {
+		if (*own != turn) {
 			(void)*(volatile char *)shared;
-			seen = turn;
+			*own = turn;
 		}
-	return nothing;
+	return cpu;
 }
 
 static unsigned flushes(void)
 {
-	pthread_t thread;
-	turn = seen = over = 0;
-	if (pthread_create(&thread, 0, reader, 0) != 0)
-		fail("pthread_create");
+	pthread_t thread[MOST_CPUS];
+	turn = over = 0;
+	for (unsigned cpu = 1; cpu < cpus; cpu++) {
+		seen[cpu] = 0;
+		if (pthread_create(&thread[cpu], 0, reader, (void *)(uintptr_t)cpu) != 0)
+			fail("pthread_create");
+	}
 	mark(OPEN);
 	for (unsigned i = 1; i <= 100; i++) {
 		char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -211,13 +216,15 @@ static unsigned flushes(void)
 		*at = 1;
 		shared = at;
 		turn = i;
-		while (seen != i)
-			;
+		for (unsigned cpu = 1; cpu < cpus; cpu++)
+			while (seen[cpu] != i)
+				;
 		munmap(at, PAGE);
 	}
 	mark(CLOSE);
 	over = 1;
-	pthread_join(thread, 0);
+	for (unsigned cpu = 1; cpu < cpus; cpu++)
+		pthread_join(thread[cpu], 0);
 	return 100;
 }
 
@@ -286,6 +293,7 @@ int main(int argc, char **argv)
 {
 	/* Before this one is pinned: musl counts the CPUs that it may run on. */
 	cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+	cpus = cpus < MOST_CPUS ? cpus : MOST_CPUS;
 	int list = argc == 2 && !strcmp(argv[1], "list");
 	if (!list) {
 		char *warm = map(WARM_BYTES);

@@ -2,6 +2,8 @@
 //!
 //! The files beside this one are what both folders give the rooms above in the same form.
 
+#[cfg(any(test, target_os = "none"))]
+mod apic_ids;
 mod entry;
 pub mod interrupts;
 mod signal;

@@ -12,7 +12,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::per_cpu;
 
 use super::cpu::percpu::MAX_CPUS;
-use super::{apic, cpu_id, irq};
+use super::kvm::Interrupts;
+use super::{cpu_id, irq};
 
 /// Runs on the called CPU with interrupts off; the argument is what the asker gave.
 pub type Call = fn(usize);
@@ -49,14 +50,16 @@ pub fn call_others_by(targets: impl Iterator<Item = u32>, call: Call, argument: 
     // One too many until all are asked, so that early answers do not end the call.
     request.left.store(1, Ordering::Relaxed);
     let (word, bit) = (own as usize / 64, 1u64 << (own % 64));
+    let mut interrupts = Interrupts::new(vector);
     for cpu in targets.filter(|&cpu| cpu != own) {
         request.left.fetch_add(1, Ordering::Relaxed);
         // Release: whoever takes the bit sees the request.
         let before = INBOX.of(cpu).0[word].fetch_or(bit, Ordering::AcqRel);
         if before == 0 {
-            apic::send(cpu, vector);
+            interrupts.add(cpu);
         }
     }
+    interrupts.send();
     request.left.fetch_sub(1, Ordering::Release);
     // Acquire: what the targets did before they answered is seen after this.
     while request.left.load(Ordering::Acquire) != 0 {

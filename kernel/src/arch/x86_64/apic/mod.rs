@@ -143,7 +143,7 @@ fn command(destination: u32, low: u32) {
     if MODE.get().x2 {
         // SAFETY: the command register, and x2APIC is on.
         unsafe {
-            core::arch::asm!("mfence", "lfence", options(nostack, preserves_flags));
+            reg::mfence();
             reg::wrmsr(0x800 + COMMAND_LOW / 16, u64::from(destination) << 32 | u64::from(low));
         }
     } else {
@@ -162,10 +162,15 @@ fn command(destination: u32, low: u32) {
 
 /// Sends interrupt `vector` to `cpu`. Does nothing before the APIC is on: no other CPU runs then.
 pub fn send(cpu: u32, vector: u8) {
+    send_to(topology::apic_id(cpu), vector);
+}
+
+/// As [`send`], by APIC id.
+pub fn send_to(id: u32, vector: u8) {
     if !ready() {
         return;
     }
-    command(topology::apic_id(cpu), ASSERT | u32::from(vector));
+    command(id, ASSERT | u32::from(vector));
 }
 
 /// Sends a non-maskable interrupt to `cpu`.

@@ -25,9 +25,17 @@ fn name(words: impl IntoIterator<Item = u32>) -> Name {
     Name { bytes }
 }
 
-pub fn vendor() -> Name {
+/// The words of a vendor's name, in the order of its letters.
+pub const AMD: [u32; 3] = [0x6874_7541, 0x6974_6e65, 0x444d_4163];
+pub const HYGON: [u32; 3] = [0x6f67_7948, 0x6e65_476e, 0x656e_6975];
+
+pub fn vendor_words() -> [u32; 3] {
     let leaf = cpuid(0, 0);
-    name([leaf.ebx, leaf.edx, leaf.ecx])
+    [leaf.ebx, leaf.edx, leaf.ecx]
+}
+
+pub fn vendor() -> Name {
+    name(vendor_words())
 }
 
 /// The names that Linux gives the features of leaf 1 (EDX, ECX), leaf 7 (EBX) and leaf 80000001h (EDX), by bit; "" is none.

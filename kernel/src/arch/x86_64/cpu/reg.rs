@@ -65,6 +65,13 @@ pub unsafe fn wrmsr(msr: u32, value: u64) {
     }
 }
 
+/// What was stored before is seen by all before what comes after it; the end of it is waited for.
+#[inline]
+pub fn mfence() {
+    // SAFETY: fences.
+    unsafe { asm!("mfence", "lfence", options(nostack, preserves_flags)) };
+}
+
 /// The linear address of the last page fault.
 #[inline]
 pub fn cr2() -> usize {

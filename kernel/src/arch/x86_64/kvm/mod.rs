@@ -1,6 +1,7 @@
 //! What KVM offers its guests, where it spares them exits (Linux: Documentation/virt/kvm/x86/cpuid.rst, msr.rst, hypercalls.rst).
 //!
 //! * `eoi`    the end of an interrupt is a bit in memory
+//! * `ipi`    one call of the host interrupts many CPUs
 //! * `clock`  the frequency of the time-stamp counter
 //!
 //! Not used: the kick of a halted CPU (PV unhalt) and the yield to another, since a lock that is waited for long puts its thread to sleep; the
@@ -8,18 +9,21 @@
 
 pub mod clock;
 mod eoi;
+mod ipi;
 
 pub use eoi::end_of_interrupt;
+pub use ipi::Interrupts;
 
 use core::arch::x86_64::CpuidResult;
 
 use super::cpu::features::{self, cpuid};
-use super::cpu::{BootCell, reg};
+use super::cpu::{BootCell, identity, reg};
 use super::memory::DIRECT_MAP;
 
 /// Bits of EAX in the leaf of features.
 const CLOCK: u32 = 1 << 3;
 const EOI: u32 = 1 << 6;
+const SEND_IPI: u32 = 1 << 11;
 const CLOCK_STABLE: u32 = 1 << 24;
 
 /// The lowest bit of the registers that hold an address: it is in use.
@@ -27,10 +31,12 @@ const ENABLED: u64 = 1;
 
 struct Kvm {
     features: u32,
+    /// VMMCALL is this processor's instruction, not VMCALL.
+    amd: bool,
 }
 
 /// Without KVM nothing is offered.
-static KVM: BootCell<Kvm> = BootCell::new(Kvm { features: 0 });
+static KVM: BootCell<Kvm> = BootCell::new(Kvm { features: 0, amd: false });
 
 /// Asks the hypervisor.
 ///
@@ -38,8 +44,9 @@ static KVM: BootCell<Kvm> = BootCell::new(Kvm { features: 0 });
 /// Once, on the boot CPU, alone, after [`features::detect`].
 pub unsafe fn detect() {
     let Some(base) = leaf() else { return };
+    let amd = [identity::AMD, identity::HYGON].contains(&identity::vendor_words());
     // SAFETY: boot CPU, alone.
-    unsafe { *KVM.get_mut() = Kvm { features: cpuid(base + 1, 0).eax } };
+    unsafe { *KVM.get_mut() = Kvm { features: cpuid(base + 1, 0).eax, amd } };
 }
 
 /// Where KVM's leaves begin. A KVM that passes for Hyper-V as well has that one's first.
@@ -77,7 +84,7 @@ pub unsafe fn init_cpu() {
 pub fn show() {
     if is_host() {
         let said = |feature, name| if offers(feature) { name } else { "" };
-        info!("KVM:{}", said(EOI, " EOI in memory"));
+        info!("KVM:{}{}", said(EOI, " EOI in memory"), said(SEND_IPI, ", IPIs by hypercall"));
     }
 }
 

@@ -111,22 +111,23 @@ pub fn stat(out: &mut Vec<u8>) -> Result {
         switches += usage.voluntary + usage.involuntary;
         true
     });
-    let mut total = [0u64; 3];
+    let mut total = [0u64; 4];
     let mut lines = Vec::new();
     for cpu in 0..sync::cpus() {
-        // A CPU knows how long it idled. What it was busy with is split as the living processes' time is.
+        // A CPU knows how long it idled, and its host how long it let it wait. What it was busy with is split as the living processes' time is.
         let idle = sched::idle_ns(cpu).min(now);
-        let busy = now - idle;
+        let stolen = arch::stolen_ns(cpu).min(now - idle);
+        let busy = now - idle - stolen;
         let in_user = (u128::from(busy) * u128::from(user) / u128::from(all)) as u64;
-        let values = [in_user / tick, (busy - in_user) / tick, idle / tick];
+        let values = [in_user / tick, (busy - in_user) / tick, idle / tick, stolen / tick];
         for (sum, value) in total.iter_mut().zip(values) {
             *sum += value;
         }
-        let [user, system, idle] = values;
-        put!(&mut lines, "cpu{cpu} {user} 0 {system} {idle} 0 0 0 0 0 0\n");
+        let [user, system, idle, stolen] = values;
+        put!(&mut lines, "cpu{cpu} {user} 0 {system} {idle} 0 0 0 {stolen} 0 0\n");
     }
-    let [user, system, idle] = total;
-    put!(out, "cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\n");
+    let [user, system, idle, stolen] = total;
+    put!(out, "cpu  {user} 0 {system} {idle} 0 0 0 {stolen} 0 0\n");
     out.try_extend_from_slice(&lines)?;
     let boot = arch::time::wall_offset() / NS;
     let running = (0..sync::cpus()).filter(|cpu| !sched::load_of(*cpu).idle).count();

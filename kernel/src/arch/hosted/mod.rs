@@ -90,6 +90,11 @@ pub fn hwcap() -> usize {
     0
 }
 
+/// How long a host above this one let `cpu` wait, ns.
+pub fn stolen_ns(_cpu: sync::CpuId) -> u64 {
+    0
+}
+
 /// Programs here raise no floating-point traps.
 pub fn float_code(_trap: Trap) -> u32 {
     linux_raw_sys::general::FPE_FLTINV

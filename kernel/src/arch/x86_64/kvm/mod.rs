@@ -2,6 +2,7 @@
 //!
 //! * `eoi`    the end of an interrupt is a bit in memory
 //! * `ipi`    one call of the host interrupts many CPUs
+//! * `steal`  how long the host let a CPU wait
 //! * `clock`  the frequency of the time-stamp counter
 //!
 //! Not used: the kick of a halted CPU (PV unhalt) and the yield to another, since a lock that is waited for long puts its thread to sleep; the
@@ -10,9 +11,11 @@
 pub mod clock;
 mod eoi;
 mod ipi;
+mod steal;
 
 pub use eoi::end_of_interrupt;
 pub use ipi::Interrupts;
+pub use steal::stolen_ns;
 
 use core::arch::x86_64::CpuidResult;
 
@@ -22,6 +25,7 @@ use super::memory::DIRECT_MAP;
 
 /// Bits of EAX in the leaf of features.
 const CLOCK: u32 = 1 << 3;
+const STEAL_TIME: u32 = 1 << 5;
 const EOI: u32 = 1 << 6;
 const SEND_IPI: u32 = 1 << 11;
 const CLOCK_STABLE: u32 = 1 << 24;
@@ -77,6 +81,7 @@ pub unsafe fn init_cpu() {
     // SAFETY: as the caller says.
     unsafe {
         eoi::init_cpu();
+        steal::init_cpu();
     }
 }
 
@@ -84,7 +89,12 @@ pub unsafe fn init_cpu() {
 pub fn show() {
     if is_host() {
         let said = |feature, name| if offers(feature) { name } else { "" };
-        info!("KVM:{}{}", said(EOI, " EOI in memory"), said(SEND_IPI, ", IPIs by hypercall"));
+        info!(
+            "KVM:{}{}{}",
+            said(EOI, " EOI in memory"),
+            said(SEND_IPI, ", IPIs by hypercall"),
+            said(STEAL_TIME, ", steal time")
+        );
     }
 }
 

@@ -8,11 +8,12 @@
 //!
 //! A timer belongs to the CPU that armed it. Callbacks run in thread context (`pending`), after the timer is off the tree and
 //! with no lock held, so a callback may arm it again. A busy CPU ticks every 10 ms, for time slices, accounting and RCU; an
-//! idle one does not tick, and is woken for its next deadline or for RCU callbacks that wait on it.
+//! idle one does not tick (but see `idle`), and is woken for its next deadline or for RCU callbacks that wait on it.
 //!
 //! LockOrder: timer queue is innermost.
 
 mod deadline;
+mod idle;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use crate::arch;
 use crate::lock_order as level;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use idle::LastIdle;
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use sync::{SpinLock, lock_class, machine, per_cpu};
 
@@ -108,6 +110,7 @@ struct CpuTimers {
     programmed: AtomicU64,
     /// When the next tick is due.
     next_tick: AtomicU64,
+    idle: LastIdle,
 }
 
 per_cpu! {
@@ -118,6 +121,7 @@ per_cpu! {
         ),
         programmed: AtomicU64::new(u64::MAX),
         next_tick: AtomicU64::new(0),
+        idle: LastIdle::new(),
     };
 }
 
@@ -263,12 +267,12 @@ fn run_due(tree: fn(&mut Trees) -> &mut RBTree<TimerAdapter>) {
     }
 }
 
-/// This CPU is about to idle: no tick, only deadlines, and RCU if callbacks wait here.
+/// This CPU is about to idle: only deadlines, and RCU if callbacks wait here; no tick, but for one that may stay set (`idle`).
 pub(super) fn prepare_idle() {
     let timers = QUEUE.this();
     let rcu = if sync::rcu::pending() { arch::time::now() + RCU_WAIT } else { u64::MAX };
     let deadline = first_deadline(timers).unwrap_or(u64::MAX).min(rcu);
-    if deadline != timers.programmed.load(Ordering::Relaxed) {
+    if let Some(deadline) = timers.idle.begin(timers.programmed.load(Ordering::Relaxed), deadline) {
         timers.programmed.store(deadline, Ordering::Relaxed);
         arch::time::set_deadline(deadline);
     }
@@ -277,7 +281,9 @@ pub(super) fn prepare_idle() {
 /// This CPU is about to run tasks, for the first time or after it idled: it ticks from here on.
 pub(super) fn start_tick() {
     let timers = QUEUE.this();
-    let next = arch::time::now() + latency::tick_ns();
+    let now = arch::time::now();
+    timers.idle.end(now);
+    let next = now + latency::tick_ns();
     timers.next_tick.store(next, Ordering::Relaxed);
     program(timers, next);
 }

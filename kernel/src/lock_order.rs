@@ -250,6 +250,8 @@ sync::lock_order! {
     level Eventfd;
     /// A timerfd's setting. Its timer is set under it.
     level Timerfd;
+    /// The timerfds that watch the wall clock, on one CPU.
+    level ClockWatches;
     /// Who watches a queue at all.
     level PollQueue;
     /// The epolls that watch a queue.

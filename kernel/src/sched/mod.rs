@@ -44,8 +44,7 @@ pub use switch::{
     start, yield_now,
 };
 pub use task::{Current, Task, Times, current, try_current};
-pub use timer::Deadline;
-pub use timer::{Expire, Timer, TimerSetting, forward};
+pub use timer::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, wall_clock_was_set};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 pub use work::Work;
 
@@ -65,7 +64,7 @@ pub fn timer_interrupt(interrupted: Interrupted) {
 
 /// Called by `arch` on a reschedule interrupt, with interrupts disabled.
 pub fn reschedule_interrupt() {
-    pending::raise(Pending::Reschedule);
+    pending::raise(if timer::take_clock_was_set() { Pending::Timer } else { Pending::Reschedule });
 }
 
 /// Gives the CPU up if another task should run. For long kernel work, at points where no lock is held.

@@ -6,18 +6,23 @@
 //! A timer goes off in a span of time ([`Deadline`]): the CPU's timer is set for the ends of the spans, and each interrupt lets go off
 //! those whose span has begun. The span of a program's sleep is its timer slack; other timers have none.
 //!
+//! A timer on the wall clock is on trees of its own (`armed`). Setting that clock tells the CPUs that have such ([`wall_clock_was_set`]), and these look anew
+//! for what is due and when the next is. An offset is read under the lock of the trees, and the clock is set before the lock is taken to look whether
+//! there is somebody to tell: so a timer that is armed meanwhile is either found, or armed with the new offset.
+//!
 //! A timer belongs to the CPU that armed it. Callbacks run in thread context (`pending`), after the timer is off the tree and
 //! with no lock held, so a callback may arm it again. A busy CPU ticks every 10 ms, for time slices, accounting and RCU; an
 //! idle one does not tick (but see `idle`), and is woken for its next deadline or for RCU callbacks that wait on it.
 //!
 //! LockOrder: timer queue is innermost.
 
+mod armed;
 mod deadline;
 mod idle;
 #[cfg(test)]
 mod tests;
 
-pub use deadline::Deadline;
+pub use deadline::{ClockBase, Deadline, TimeClock};
 
 use super::task::current;
 use super::work::Work;
@@ -25,14 +30,15 @@ use super::{latency, runqueue};
 use crate::arch;
 use crate::lock_order as level;
 use alloc::sync::{Arc, Weak};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use armed::{Armed, Kind, Turn};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use idle::LastIdle;
-use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
+use intrusive_collections::{KeyAdapter, RBTreeAtomicLink, intrusive_adapter};
 use sync::{SpinLock, lock_class, machine, per_cpu};
 
 lock_class! { static TIMERS: LockClass = ("timer queue", level::TimerQueue); }
 
-/// How long the due timers of one tree may take at a tick, ns. What is left goes off after a pause as long as the tick took: the
+/// How long the due timers of one kind may take at a tick, ns. What is left goes off after a pause as long as the tick took: the
 /// thread that runs does this work on its way to user mode, whoever's the timers are, and keeps half of the CPU.
 const SHARE: u64 = 500_000;
 
@@ -69,12 +75,14 @@ pub struct Timer {
     soft: AtomicU64,
     /// When it goes off at the latest.
     hard: AtomicU64,
-    /// Whose tree it is on, or was; [`NO_CPU`]: it was never set.
-    cpu: AtomicU32,
+    /// On whose tree it is, or was, and [`ON_WALL`]; [`NOWHERE`]: it was never set.
+    place: AtomicU32,
     action: Action,
 }
 
-const NO_CPU: u32 = u32::MAX;
+/// In a timer's place: it is on the wall clock.
+const ON_WALL: u32 = 1 << 31;
+const NOWHERE: u32 = u32::MAX;
 
 vm::slab_type!(Timer, "timer", Arc);
 intrusive_adapter!(TimerAdapter = Arc<Timer>: Timer { link => RBTreeAtomicLink });
@@ -86,42 +94,25 @@ impl<'a> KeyAdapter<'a> for TimerAdapter {
     }
 }
 
-/// The armed timers of one CPU, by what they do.
-struct Trees {
-    /// Sleeps and the kernel's own: [`Action::Call`].
-    calls: RBTree<TimerAdapter>,
-    /// What programs made: [`Action::Tell`].
-    owned: RBTree<TimerAdapter>,
-}
-
-impl Trees {
-    fn of(&mut self, action: &Action) -> &mut RBTree<TimerAdapter> {
-        match action {
-            Action::Call(..) => &mut self.calls,
-            Action::Tell(_) => &mut self.owned,
-        }
-    }
-}
-
 #[repr(align(64))]
 struct CpuTimers {
-    trees: SpinLock<Trees, level::TimerQueue>,
+    armed: SpinLock<Armed, level::TimerQueue>,
     /// What the CPU's timer is set to; `u64::MAX`: nothing. Written by the CPU itself.
     programmed: AtomicU64,
     /// When the next tick is due.
     next_tick: AtomicU64,
     idle: LastIdle,
+    /// The wall clock was set, and the CPU has timers on it.
+    clock_was_set: AtomicBool,
 }
 
 per_cpu! {
     static QUEUE: CpuTimers = CpuTimers {
-        trees: SpinLock::new(
-            Trees { calls: RBTree::new(TimerAdapter::NEW), owned: RBTree::new(TimerAdapter::NEW) },
-            &TIMERS,
-        ),
+        armed: SpinLock::new(Armed::new(), &TIMERS),
         programmed: AtomicU64::new(u64::MAX),
         next_tick: AtomicU64::new(0),
         idle: LastIdle::new(),
+        clock_was_set: AtomicBool::new(false),
     };
 }
 
@@ -141,7 +132,7 @@ impl Timer {
             link: RBTreeAtomicLink::new(),
             soft: AtomicU64::new(0),
             hard: AtomicU64::new(0),
-            cpu: AtomicU32::new(NO_CPU),
+            place: AtomicU32::new(NOWHERE),
             action,
         }
     }
@@ -153,20 +144,49 @@ impl Timer {
         }
     }
 
-    /// Sets the timer off at `deadline` (ns, monotonic clock) on this CPU. Armed already: the new deadline counts.
+    /// Sets the timer off at `deadline` on this CPU. Armed already: the new deadline counts.
     /// The owner arms and cancels one timer from one thread at a time.
-    pub fn arm(self: &Arc<Self>, deadline: u64) {
-        self.cancel();
-        self.arm_idle(deadline.into());
+    pub fn arm(self: &Arc<Self>, deadline: impl Into<Deadline>) {
+        let deadline = deadline.into();
+        let here = machine::cpu_id();
+        if deadline.base() == ClockBase::Wall || self.place.load(Ordering::Relaxed) != here {
+            self.cancel();
+            return self.arm_idle(deadline);
+        }
+        // It was set here before: the lock is taken once.
+        let timers = QUEUE.this();
+        {
+            let mut armed = timers.armed.lock();
+            // SAFETY: the lock of the CPU that its place says is held.
+            let timer = unsafe { self.take_out(&mut armed, here) }.unwrap_or_else(|| self.clone());
+            self.set_moments(deadline);
+            armed.on_monotonic(Kind::of(&self.action)).insert(timer);
+        }
+        program(timers, deadline.hard());
     }
 
     /// As `arm`, for a timer that is not armed.
     pub(super) fn arm_idle(self: &Arc<Self>, deadline: Deadline) {
         self.set_moments(deadline);
-        self.cpu.store(machine::cpu_id(), Ordering::Relaxed);
+        if deadline.base() == ClockBase::Wall {
+            return self.arm_on_wall(deadline);
+        }
+        self.place.store(machine::cpu_id(), Ordering::Relaxed);
         let timers = QUEUE.this();
-        timers.trees.lock().of(&self.action).insert(self.clone());
+        timers.armed.lock().on_monotonic(Kind::of(&self.action)).insert(self.clone());
         program(timers, deadline.hard());
+    }
+
+    fn arm_on_wall(self: &Arc<Self>, deadline: Deadline) {
+        self.place.store(machine::cpu_id() | ON_WALL, Ordering::Relaxed);
+        let timers = QUEUE.this();
+        let at = {
+            let mut armed = timers.armed.lock();
+            armed.enter_wall(Kind::of(&self.action)).insert(self.clone());
+            // Under the lock: see the head.
+            ClockBase::Wall.to_monotonic(deadline.hard())
+        };
+        program(timers, at);
     }
 
     fn set_moments(&self, deadline: Deadline) {
@@ -176,18 +196,27 @@ impl Timer {
 
     /// Takes the timer back; false if it was not armed, or its callback has begun.
     pub fn cancel(&self) -> bool {
-        let cpu = self.cpu.load(Ordering::Relaxed);
-        if cpu == NO_CPU {
+        let place = self.place.load(Ordering::Relaxed);
+        if place == NOWHERE {
             return false;
         }
-        let timers = QUEUE.of(cpu);
-        let mut trees = timers.trees.lock();
+        let mut armed = QUEUE.of(place & !ON_WALL).armed.lock();
+        // SAFETY: the lock of the CPU that its place says is held.
+        unsafe { self.take_out(&mut armed, place) }.is_some()
+    }
+
+    /// Takes the timer off the tree that it is on, if it is on one.
+    ///
+    /// # Safety
+    /// `place` is its place, and `armed` are the timers of that CPU.
+    unsafe fn take_out(&self, armed: &mut Armed, place: u32) -> Option<Arc<Self>> {
         if !self.link.is_linked() {
-            return false;
+            return None;
         }
-        // SAFETY: linked, so on the tree for its action of `self.cpu`, whose lock is held: nobody but the owner moves it elsewhere.
-        drop(unsafe { trees.of(&self.action).cursor_mut_from_ptr(self) }.remove());
-        true
+        let kind = Kind::of(&self.action);
+        let tree = if place < ON_WALL { armed.on_monotonic(kind) } else { armed.leave_wall(kind) };
+        // SAFETY: linked, so on the tree for its kind and clock of the CPU of its place, which the caller has locked: nobody but the owner moves it.
+        unsafe { tree.cursor_mut_from_ptr(self) }.remove()
     }
 }
 
@@ -214,9 +243,7 @@ pub(super) fn tick() {
     let timers = QUEUE.this();
     timers.programmed.store(u64::MAX, Ordering::Relaxed);
     let began = arch::time::now();
-    run_due(|trees| &mut trees.calls);
-    run_due(|trees| &mut trees.owned);
-    let now = arch::time::now();
+    let (now, first) = run_due(timers, began);
     let mut next = timers.next_tick.load(Ordering::Relaxed);
     if now >= next {
         if runqueue::has_waiting() {
@@ -225,7 +252,6 @@ pub(super) fn tick() {
         next = now + latency::tick_ns();
         timers.next_tick.store(next, Ordering::Relaxed);
     }
-    let first = first_deadline(timers).unwrap_or(u64::MAX);
     let first = if first <= now { now + (now - began) } else { first };
     program(timers, first.min(next));
 }
@@ -236,34 +262,52 @@ pub(super) fn set_tick_in_kernel(at: u64) {
     arch::time::set_deadline(at);
 }
 
-fn first_deadline(timers: &CpuTimers) -> Option<u64> {
-    let trees = timers.trees.lock();
-    let first =
-        |tree: &RBTree<TimerAdapter>| tree.front().get().map(|timer| timer.hard.load(Ordering::Relaxed));
-    first(&trees.calls).into_iter().chain(first(&trees.owned)).min()
-}
-
-/// Takes a timer out that may go off by `now`. The tree is in the order of the last moments; one that may go off already, and that lies behind one
-/// that may not, waits on, as on Linux: to find it, each change of the tree would cost more.
-fn take_due(tree: &mut RBTree<TimerAdapter>, now: u64) -> Option<Arc<Timer>> {
-    let mut first = tree.front_mut();
-    match first.get() {
-        Some(timer) if timer.soft.load(Ordering::Relaxed) <= now => first.remove(),
-        _ => None,
+/// The wall clock has been set: timers on it come earlier or later. CPUs that have such look at them at once.
+pub fn wall_clock_was_set() {
+    let here = machine::cpu_id();
+    let mut is_here = false;
+    for cpu in 0..machine::cpus() {
+        let timers = QUEUE.of(cpu);
+        if !timers.armed.lock().any_on_wall() {
+            continue;
+        }
+        if cpu == here {
+            is_here = true;
+        } else {
+            timers.clock_was_set.store(true, Ordering::SeqCst);
+            arch::send_reschedule(cpu);
+        }
+    }
+    if is_here {
+        tick();
     }
 }
 
-/// Calls back the timers of one tree of this CPU that are due, for a [`SHARE`] at most.
-fn run_due(tree: fn(&mut Trees) -> &mut RBTree<TimerAdapter>) {
-    let began = arch::time::now();
-    let mut now = began;
-    while now - began < SHARE {
-        let Some(timer) = take_due(tree(&mut QUEUE.this().trees.lock()), now) else { return };
-        match &timer.action {
+/// Another CPU has set the wall clock, and this one has timers on it. In the interrupt handler.
+pub(super) fn take_clock_was_set() -> bool {
+    let was_set = &QUEUE.this().clock_was_set;
+    was_set.load(Ordering::Relaxed) && was_set.swap(false, Ordering::SeqCst)
+}
+
+/// Calls back the timers of this CPU that are due, those of each kind for a [`SHARE`] at most. Gives the time then, and when the next goes off.
+fn run_due(timers: &CpuTimers, began: u64) -> (u64, u64) {
+    let (mut now, mut turn, mut began) = (began, Turn::Calls, began);
+    loop {
+        let due = match timers.armed.lock().next(turn, now) {
+            Ok(due) => due,
+            Err(first) => return (now, first),
+        };
+        match &due.timer.action {
             Action::Call(call, argument) => call(argument.load(Ordering::Relaxed)),
             Action::Tell(owner) => owner.upgrade().into_iter().for_each(|owner| owner.expired()),
         }
+        if due.kind == Kind::Owned && turn == Turn::Calls {
+            (turn, began) = (Turn::Owned, now);
+        }
         now = arch::time::now();
+        if now - began >= SHARE {
+            (turn, began) = (turn.next(), now);
+        }
     }
 }
 
@@ -271,7 +315,7 @@ fn run_due(tree: fn(&mut Trees) -> &mut RBTree<TimerAdapter>) {
 pub(super) fn prepare_idle() {
     let timers = QUEUE.this();
     let rcu = if sync::rcu::pending() { arch::time::now() + RCU_WAIT } else { u64::MAX };
-    let deadline = first_deadline(timers).unwrap_or(u64::MAX).min(rcu);
+    let deadline = timers.armed.lock().first().min(rcu);
     if let Some(deadline) = timers.idle.begin(timers.programmed.load(Ordering::Relaxed), deadline) {
         timers.programmed.store(deadline, Ordering::Relaxed);
         arch::time::set_deadline(deadline);

@@ -303,12 +303,15 @@ pub(super) fn sleep_alone<R>(
             break Err(Woken::Signal);
         }
         if let Some(deadline) = deadline {
-            if crate::arch::time::now() >= deadline.soft() {
+            if deadline.has_come() {
                 break Err(Woken::Timeout);
             }
             if !armed {
                 task.sleep_timer.arm_idle(deadline);
                 armed = true;
+            } else if deadline.may_move() {
+                // It may have gone off before the wall clock was set back.
+                task.sleep_timer.arm(deadline);
             }
         }
         schedule();

@@ -4,9 +4,9 @@
 
 use crate::errno::{Errno, Result};
 use crate::process;
-use crate::sched::Deadline;
 use crate::sched::futex::{self, ANY, Key};
-use crate::syscall::time::{deadline_of, read_timespec};
+use crate::sched::{Deadline, TimeClock};
+use crate::syscall::time::{read_timespec, sleep_on_clock};
 use linux_raw_sys::general as abi;
 
 /// What the word at `address` of the running program is.
@@ -17,10 +17,10 @@ fn key(address: usize, private: bool) -> Result<Key> {
     Key::of(process::current().space(), address, private)
 }
 
-/// The deadline of a wait, on the monotonic clock. FUTEX_WAIT counts from now, FUTEX_WAIT_BITSET names a moment.
-fn deadline(timeout: Option<u64>, relative: bool, realtime: bool) -> Result<Option<u64>> {
-    let clock = if realtime { abi::CLOCK_REALTIME } else { abi::CLOCK_MONOTONIC };
-    timeout.map(|time| deadline_of(clock, time, relative)).transpose()
+/// The deadline of a wait. FUTEX_WAIT counts from now, FUTEX_WAIT_BITSET names a moment.
+fn deadline(timeout: Option<u64>, relative: bool, realtime: bool) -> Option<Deadline> {
+    let clock = if realtime { TimeClock::Realtime } else { TimeClock::Monotonic };
+    timeout.map(|time| sleep_on_clock(clock, time, relative))
 }
 
 /// Is `extra` the address of a time? It is looked at before all else, also for commands that are not there.
@@ -52,9 +52,8 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
             if bits == 0 {
                 return Err(Errno::EINVAL);
             }
-            let deadline = deadline(timeout, relative, realtime)?;
-            let result =
-                futex::wait(key(word, private)?, word, value, bits, deadline.map(Deadline::of_sleep));
+            let deadline = deadline(timeout, relative, realtime);
+            let result = futex::wait(key(word, private)?, word, value, bits, deadline);
             match result {
                 // Without a timeout the call is as good when it is made again.
                 Err(Errno::EINTR) if deadline.is_none() => Err(crate::errno::ERESTARTSYS),

@@ -3,42 +3,53 @@
 //! When it goes off it wakes whoever waits, once; a periodic one is set anew when it is read, and what passed meanwhile is
 //! counted then, so that a timer that nobody reads costs nothing.
 //!
-//! Lock order: `state` → timer queue; the waiters are woken with no lock held.
-#![forbid(unsafe_code)]
+//! One that is set to a moment on the wall clock goes off when that clock shows it, however it is set meanwhile. If it wants to know
+//! (TFD_TIMER_CANCEL_ON_SET), it is on a list (`watches`), and notes the wall clock's offset: where the offset is another, the clock was set.
+//!
+//! Lock order: `state` → list of watches, timer queue; the waiters are woken with no lock held.
+#![deny(unsafe_code)]
+
+mod watches;
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt::Write;
+use core::num::NonZeroU64;
+use core::sync::atomic::AtomicU64;
+use intrusive_collections::RBTreeAtomicLink;
 
 use crate::lock_order as level;
 use sync::heap::Text;
-use sync::{SpinLock, lock_class, try_arc, try_box};
+use sync::{CpuId, SpinLock, lock_class, try_arc, try_box};
 
 use crate::arch::time;
 use crate::errno::{EAGAIN, ECANCELED, EINVAL, ENOMEM, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, PollQueue, Poller};
 use crate::fs::file::{File, FileOps, OpenFlags, Order};
-use crate::sched::{Expire, Timer, TimerSetting, forward};
+use crate::sched::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward};
 
 lock_class! { static TIMERFD: LockClass = ("timerfd", level::Timerfd); }
+
+/// An offset that the wall clock does not have.
+const NO_OFFSET: u64 = u64::MAX;
 
 #[derive(Default)]
 struct State {
     timer: Option<Arc<Timer>>,
-    /// On the monotonic clock, ns; 0: not set.
+    /// On `base`, ns; 0: not set.
     next: u64,
     interval: u64,
-    /// What `next` is on the wall clock, for absolute settings of a timer that goes by it.
-    wall: Option<u64>,
+    base: ClockBase,
     /// It went off and has not been set anew.
     expired: bool,
-    /// Times it went off since it was read.
+    /// Times it went off since it was read, and one if the clock was set.
     ticks: u64,
-    /// The wall clock was set and the timer's owner wants to know: the next read says so.
-    wants_cancel: bool,
-    cancelled: bool,
+    /// It wants to know when the wall clock is set, and is on the list of this CPU.
+    watches: Option<CpuId>,
+    /// The offset of the wall clock that its owner knows; [`NO_OFFSET`]: of none since.
+    offset: u64,
     /// As it was set last: bits of timerfd_settime.
     how: u32,
 }
@@ -46,39 +57,42 @@ struct State {
 impl State {
     fn arm(&self) {
         if let Some(timer) = &self.timer {
-            timer.arm(self.next);
+            timer.arm(Deadline::from(self.next).on(self.base));
         }
     }
 
-    /// How long until it goes off; 0: not set, or it has gone off.
+    /// How long until it goes off; 0: not set, or it was due before.
     fn left(&self) -> u64 {
-        match self.next {
-            0 => 0,
-            _ if self.expired => 0,
-            next => next.saturating_sub(time::now()).max(1),
-        }
+        if self.next == 0 { 0 } else { self.next.saturating_sub(self.base.now()) }
     }
 
-    /// Counts the periods that passed since a periodic timer went off, and sets it anew.
+    /// Counts the periods that passed since a periodic timer went off, and sets it anew. If the clock was set back, none has passed.
     fn catch_up(&mut self) {
         if !self.expired || self.interval == 0 {
             return;
         }
         self.expired = false;
-        self.wall = None;
-        let passed = forward(self.interval, time::now(), &mut self.next);
-        self.ticks = self.ticks.saturating_add(passed.saturating_sub(1));
+        let passed = forward(self.interval, self.base.now(), &mut self.next);
+        self.ticks = self.ticks.saturating_add(passed).saturating_sub(1);
         self.arm();
+    }
+
+    /// Was the wall clock set since its owner was told, who wants to know? He is told now.
+    fn take_cancelled(&mut self) -> bool {
+        let offset = time::wall_offset();
+        self.watches.is_some() && core::mem::replace(&mut self.offset, offset) != offset
     }
 }
 
 struct Core {
-    /// It goes by the wall clock.
-    wall: bool,
+    clock: TimeClock,
     /// The clock it was made with, by its number.
-    clock: i32,
+    number_of_clock: i32,
     state: SpinLock<State, level::Timerfd>,
     ready: PollQueue,
+    /// Its place on a list of `watches`, and its number there.
+    watch: RBTreeAtomicLink,
+    number: AtomicU64,
 }
 
 pub struct TimerFile(Arc<Core>);
@@ -87,7 +101,14 @@ impl Expire for Core {
     fn expired(&self) {
         {
             let mut state = self.state.lock();
-            if state.next == 0 || state.expired || time::now() < state.next {
+            if state.next == 0 || state.expired {
+                return;
+            }
+            if state.base.now() < state.next {
+                // It was set later meanwhile, or the wall clock back.
+                if state.base == ClockBase::Wall {
+                    state.arm();
+                }
                 return;
             }
             state.expired = true;
@@ -97,14 +118,41 @@ impl Expire for Core {
     }
 }
 
+impl Core {
+    /// The wall clock was set.
+    fn clock_was_set(&self) {
+        {
+            let mut state = self.state.lock();
+            if state.watches.is_none() || state.offset == time::wall_offset() {
+                return;
+            }
+            state.offset = NO_OFFSET;
+            state.ticks = state.ticks.saturating_add(1);
+        }
+        self.ready.wake();
+    }
+}
+
+/// The wall clock was set: tells those who want to know. Gives way.
+pub fn clock_was_set() {
+    watches::visit(Core::clock_was_set);
+}
+
 impl TimerFile {
-    /// A timer of `clock` that is not set. `wall`: absolute times are on the wall clock.
+    /// A timer of `clock`, whose number is `number`, that is not set.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn try_new(clock: i32, wall: bool, flags: OpenFlags) -> Result<Arc<File>> {
-        let state = SpinLock::new(State::default(), &TIMERFD);
-        let core = try_arc(Core { wall, clock, state, ready: PollQueue::new() })?;
+    pub fn try_new(number: i32, clock: TimeClock, flags: OpenFlags) -> Result<Arc<File>> {
+        let state = State { offset: time::wall_offset(), ..State::default() };
+        let core = try_arc(Core {
+            clock,
+            number_of_clock: number,
+            state: SpinLock::new(state, &TIMERFD),
+            ready: PollQueue::new(),
+            watch: RBTreeAtomicLink::new(),
+            number: AtomicU64::new(0),
+        })?;
         let owner: Weak<dyn Expire> = Arc::downgrade(&core) as _;
         core.state.lock().timer = Some(try_arc(Timer::of(owner))?);
         let inode = super::nameless()?;
@@ -123,65 +171,64 @@ impl TimerFile {
     }
 
     /// timerfd_settime(2); returns what it was set to.
-    pub fn set(&self, to: TimerSetting, absolute: bool, cancel_on_set: bool) -> TimerSetting {
+    ///
+    /// # Errors
+    /// ECANCELED: it is set, but the wall clock was set since its owner was told, who wants to know.
+    pub fn set(&self, to: TimerSetting, absolute: bool, cancel_on_set: bool) -> Result<TimerSetting> {
         let mut state = self.0.state.lock();
-        let before = Self::setting(&mut state);
-        if let Some(timer) = &state.timer {
+        let state = &mut *state;
+        self.watch(state, absolute && cancel_on_set && self.0.clock != TimeClock::Monotonic);
+        let before = Self::setting(state);
+        // It may go off until it is armed anew; then it finds that it is not time yet.
+        state.base = self.0.clock.base(absolute);
+        state.next = match to.value {
+            0 => 0,
+            value if absolute => value,
+            value => state.base.now().saturating_add(value),
+        };
+        state.interval = to.interval;
+        state.expired = false;
+        state.ticks = 0;
+        if state.next != 0 {
+            state.arm();
+            if state.take_cancelled() {
+                return Err(ECANCELED);
+            }
+        } else if let Some(timer) = &state.timer {
             timer.cancel();
         }
-        let timer = state.timer.take();
-        let wall = (absolute && self.0.wall && to.value != 0).then_some(to.value);
-        let next = match (to.value, wall) {
-            (0, _) => 0,
-            (_, Some(at)) => at.saturating_sub(time::wall_offset()).max(1),
-            (value, None) if absolute => value,
-            (value, None) => time::now().saturating_add(value),
-        };
-        *state = State {
-            timer,
-            next,
-            wall,
-            interval: to.interval,
-            how: u32::from(absolute) | u32::from(cancel_on_set) << 1,
-            wants_cancel: absolute && self.0.wall && cancel_on_set,
-            ..State::default()
-        };
-        if next != 0 {
-            state.arm();
-        }
-        before
+        state.how = u32::from(absolute) | u32::from(cancel_on_set) << 1;
+        Ok(before)
     }
 
-    /// The wall clock was set.
-    pub fn clock_was_set(&self) {
-        let cancelled = {
-            let mut state = self.0.state.lock();
-            if let Some(at) = state.wall
-                && !state.expired
-                && state.next != 0
-            {
-                state.next = at.saturating_sub(time::wall_offset()).max(1);
-                state.arm();
+    /// It wants to know when the wall clock is set, or no longer.
+    fn watch(&self, state: &mut State, wants: bool) {
+        match state.watches {
+            None if wants => state.watches = Some(watches::enter(&self.0)),
+            Some(cpu) if !wants => {
+                watches::leave(&self.0, cpu);
+                state.watches = None;
             }
-            state.cancelled |= state.wants_cancel;
-            state.wants_cancel
-        };
-        if cancelled {
-            self.0.ready.wake();
+            _ => {}
         }
     }
 
-    /// What a read finds; None: it has to wait.
-    fn take(&self) -> Option<Result<u64>> {
+    /// What a read finds; None: it has to wait. One that does not wait asks whether the clock was set; one that waits is woken for that.
+    fn take(&self, waits: bool) -> Option<Result<u64>> {
         let mut state = self.0.state.lock();
-        if core::mem::take(&mut state.cancelled) {
+        if waits && state.ticks == 0 {
+            return None;
+        }
+        if state.take_cancelled() {
             state.ticks = 0;
+            state.expired = false;
             return Some(Err(ECANCELED));
         }
         if state.ticks == 0 {
             return None;
         }
         state.catch_up();
+        state.expired = false;
         Some(Ok(core::mem::take(&mut state.ticks)))
     }
 }
@@ -194,6 +241,7 @@ impl Drop for TimerFile {
         if let Some(timer) = &state.timer {
             timer.cancel();
         }
+        self.watch(&mut state, false);
     }
 }
 
@@ -210,12 +258,15 @@ impl FileOps for TimerFile {
         if out.left() < 8 {
             return Err(EINVAL);
         }
-        let ticks = match self.take() {
-            Some(ticks) => ticks,
-            None if file.nonblocking() || out.nowait => return Err(EAGAIN),
-            None => self.0.ready.wait(None, || self.take())?,
-        }?;
-        out.put(&ticks.to_ne_bytes());
+        let waits = !file.nonblocking() && !out.nowait;
+        let found = if waits {
+            self.0.ready.wait(None, || self.take(true))?
+        } else {
+            self.take(false).ok_or(EAGAIN)?
+        };
+        // None: the clock was set back after a periodic timer went off.
+        let Some(ticks) = NonZeroU64::new(found?) else { return if waits { Ok(0) } else { Err(EAGAIN) } };
+        out.put(&ticks.get().to_ne_bytes());
         out.result()
     }
 
@@ -230,7 +281,7 @@ impl FileOps for TimerFile {
     fn poll<'a>(&'a self, _: &'a File, poller: &mut Poller<'_, 'a>) -> u32 {
         poller.add(&self.0.ready);
         let state = self.0.state.lock();
-        if state.ticks > 0 || state.cancelled { poll::IN } else { 0 }
+        if state.ticks > 0 { poll::IN } else { 0 }
     }
 
     fn ignores_seek(&self) -> bool {
@@ -246,7 +297,7 @@ impl FileOps for TimerFile {
         let written = write!(
             Text(out),
             "clockid: {}\nticks: {ticks}\nsettime flags: 0{how:o}\nit_value: ({}, {})\nit_interval: ({}, {})\n",
-            self.0.clock,
+            self.0.number_of_clock,
             left / SECOND,
             left % SECOND,
             interval / SECOND,

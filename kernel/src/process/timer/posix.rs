@@ -19,7 +19,7 @@ use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::process::signal::{self, Info, send};
 use crate::process::{self, Pid, Process, ids};
-use crate::sched::{Expire, Timer, TimerSetting, forward, give_way};
+use crate::sched::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, give_way};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -43,9 +43,7 @@ const BATCH: usize = 16;
 /// The clock that a timer runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    Monotonic,
-    /// Moved by clock_settime: absolute times move with it.
-    Wall,
+    Time(TimeClock),
     Cpu(CpuClock),
 }
 
@@ -67,10 +65,10 @@ struct State {
     active: bool,
     /// It is off its process's list. Who found it there before may still come to set it.
     gone: bool,
-    /// On the monotonic clock or the clock of processor time, ns.
+    /// On `base` or the clock of processor time, ns.
     next: u64,
-    /// The same on the wall clock, for absolute settings.
-    wall: Option<u64>,
+    /// The clock that a timer that is not of processor time goes by since it was set.
+    base: ClockBase,
     interval: u64,
     /// Periods that passed since the last signal.
     overrun: u64,
@@ -80,6 +78,12 @@ struct State {
     signalled: bool,
     /// Rises with each setting and each signal, so that a signal of an earlier setting is recognized.
     sequence: u32,
+}
+
+impl State {
+    fn deadline(&self) -> Deadline {
+        Deadline::from(self.next).on(self.base)
+    }
 }
 
 /// One timer.
@@ -147,7 +151,7 @@ impl Timers {
             active: false,
             gone: false,
             next: 0,
-            wall: None,
+            base: ClockBase::Monotonic,
             interval: 0,
             overrun: 0,
             last_overrun: 0,
@@ -279,39 +283,10 @@ impl Timers {
             timer.cancel();
         }
     }
-
-    /// The wall clock was set: absolute times on it come earlier or later. Gives way.
-    pub fn clock_was_set(&self) {
-        self.each(|timer| {
-            let mut state = timer.state.lock();
-            let (state, order) = state.split();
-            if state.active
-                && let Some(wall) = state.wall
-            {
-                state.next = wall.saturating_sub(arch::time::wall_offset());
-                timer.arm(state, order);
-            }
-        });
-    }
-
-    /// Calls `f` for each timer in the order of their numbers, with the list's lock dropped.
-    fn each(&self, mut f: impl FnMut(&Arc<PosixTimer>)) {
-        let mut from = 0;
-        loop {
-            let list = self.list.lock();
-            let at = list.0.partition_point(|t| t.id < from);
-            let Some(timer) = list.0.get(at).cloned() else { return };
-            drop(list);
-            f(&timer);
-            let _ = give_way();
-            let Some(next) = timer.id.checked_add(1) else { return };
-            from = next;
-        }
-    }
 }
 
 impl PosixTimer {
-    /// Now, on the clock that `next` is on. A clock whose thread is gone stands still. Gives way: no spinning lock is held.
+    /// Now, on the clock of processor time or the monotonic one. A clock whose thread is gone stands still. Gives way: no spinning lock is held.
     fn now(&self) -> u64 {
         match self.clock {
             Clock::Cpu(clock) => clock.read().unwrap_or(0),
@@ -331,7 +306,7 @@ impl PosixTimer {
     fn tree_key(&self) -> TreeKey {
         let clock = match self.clock {
             Clock::Cpu(clock) => clock,
-            Clock::Monotonic | Clock::Wall => CpuClock::NONE,
+            Clock::Time(_) => CpuClock::NONE,
         };
         (clock, self.due.load(Ordering::Relaxed), self.id)
     }
@@ -349,7 +324,7 @@ impl PosixTimer {
                 process.timers.enqueue(self, state, order);
                 process.itimers.watch_cpu();
             }
-            (.., Some(timer)) => timer.arm(state.next),
+            (.., Some(timer)) => timer.arm(state.deadline()),
         }
     }
 
@@ -370,7 +345,9 @@ impl PosixTimer {
     /// timer_gettime(2).
     pub fn get(&self) -> TimerSetting {
         let now = self.now();
-        self.setting(&mut self.state.lock(), now)
+        let mut state = self.state.lock();
+        let now = state.base.at(now);
+        self.setting(&mut state, now)
     }
 
     /// timer_settime(2); returns what it was set to.
@@ -384,30 +361,26 @@ impl PosixTimer {
         if state.gone {
             return Err(Errno::EINVAL);
         }
-        let before = self.setting(state, now);
-        if let Some(timer) = &state.timer {
-            timer.cancel();
-        }
+        let before = self.setting(state, state.base.at(now));
         process::current().process.timers.dequeue(self, order);
         state.active = false;
         state.interval = 0;
-        state.wall = None;
+        state.base = ClockBase::Monotonic;
         state.overrun = 0;
         state.last_overrun = 0;
         state.sequence = state.sequence.wrapping_add(1);
         if to.value == 0 {
+            if let Some(timer) = &state.timer {
+                timer.cancel();
+            }
             return Ok(before);
         }
         state.active = true;
         state.interval = to.interval;
-        state.next = match (absolute, self.clock) {
-            (false, _) => now.saturating_add(to.value),
-            (true, Clock::Wall) => {
-                state.wall = Some(to.value);
-                to.value.saturating_sub(arch::time::wall_offset())
-            }
-            (true, _) => to.value,
-        };
+        if let Clock::Time(clock) = self.clock {
+            state.base = clock.base(absolute);
+        }
+        state.next = if absolute { to.value } else { state.base.at(now).saturating_add(to.value) };
         // One of processor time is due at once if it is past, as on Linux: the next tick may find its clock standing still.
         if !matches!(self.clock, Clock::Cpu(_)) || now < state.next || self.expire(state, now) {
             self.arm(state, order);
@@ -455,7 +428,6 @@ impl PosixTimer {
         }
         // The signal is ignored, or was not queued: the timer goes on.
         state.overrun = state.overrun.saturating_add(forward(state.interval, now, &mut state.next));
-        state.wall = None;
         true
     }
 
@@ -467,11 +439,10 @@ impl PosixTimer {
         if state.sequence != sequence || state.interval == 0 {
             return state.last_overrun;
         }
-        let now = self.known_now();
+        let now = state.base.at(self.known_now());
         let passed = forward(state.interval, now, &mut state.next);
         state.last_overrun = state.overrun.saturating_add(passed).saturating_sub(1);
         state.overrun = 0;
-        state.wall = None;
         state.sequence = state.sequence.wrapping_add(1);
         state.active = true;
         self.arm(state, order);
@@ -482,13 +453,18 @@ impl PosixTimer {
 impl Expire for PosixTimer {
     fn expired(&self) {
         let mut state = self.state.lock();
-        let now = arch::time::now();
-        if state.active
-            && now >= state.next
-            && self.expire(&mut state, now)
-            && let Some(timer) = &state.timer
-        {
-            timer.arm(state.next);
+        if !state.active {
+            return;
+        }
+        let now = state.base.now();
+        let again = if now < state.next {
+            // It was set later meanwhile, or the wall clock back.
+            state.base == ClockBase::Wall
+        } else {
+            self.expire(&mut state, now)
+        };
+        if again && let Some(timer) = &state.timer {
+            timer.arm(state.deadline());
         }
     }
 }

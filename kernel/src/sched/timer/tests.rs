@@ -1,9 +1,10 @@
+use super::armed::{Tree, take_due};
 use super::*;
 
 const MS: u64 = 1_000_000;
 
-fn armed(deadlines: impl Iterator<Item = Deadline>) -> RBTree<TimerAdapter> {
-    let mut tree = RBTree::new(TimerAdapter::NEW);
+fn armed(deadlines: impl Iterator<Item = Deadline>) -> Tree {
+    let mut tree = Tree::new(TimerAdapter::NEW);
     for deadline in deadlines {
         let timer = Timer::new(|_| {}, 0);
         timer.set_moments(deadline);
@@ -13,7 +14,7 @@ fn armed(deadlines: impl Iterator<Item = Deadline>) -> RBTree<TimerAdapter> {
 }
 
 /// Lets all go off, as a CPU does that is interrupted for the first last moment and at the times of `others`; how many times it was for a timer.
-fn interrupts(mut tree: RBTree<TimerAdapter>, mut others: impl Iterator<Item = u64>) -> usize {
+fn interrupts(mut tree: Tree, mut others: impl Iterator<Item = u64>) -> usize {
     let (mut count, mut other) = (0, others.next());
     while let Some(last) = tree.front().get().map(|timer| timer.hard.load(Ordering::Relaxed)) {
         let now = other.map_or(last, |at| at.min(last));
@@ -22,7 +23,7 @@ fn interrupts(mut tree: RBTree<TimerAdapter>, mut others: impl Iterator<Item = u
         } else {
             count += 1;
         }
-        while let Some(timer) = take_due(&mut tree, now) {
+        while let Ok(timer) = take_due(&mut tree, Some(now)) {
             assert!(timer.soft.load(Ordering::Relaxed) <= now, "early");
             assert!(now <= timer.hard.load(Ordering::Relaxed), "late");
         }
@@ -30,7 +31,7 @@ fn interrupts(mut tree: RBTree<TimerAdapter>, mut others: impl Iterator<Item = u
     count
 }
 
-fn sleeps(slack: u64) -> RBTree<TimerAdapter> {
+fn sleeps(slack: u64) -> Tree {
     armed((1..=100).map(move |n| Deadline::after(n * MS, slack)))
 }
 
@@ -55,8 +56,110 @@ fn what_interrupts_for_another_reason_ends_sleeps_too() {
 
 #[test]
 fn slack_beyond_the_end_of_time_is_no_early_end() {
-    let deadline = Deadline::after(u64::MAX - 1, u64::MAX);
-    assert_eq!((deadline.soft(), deadline.hard()), (u64::MAX - 1, u64::MAX));
+    const END: u64 = i64::MAX as u64;
+    let deadline = Deadline::after(END - 1, u64::MAX);
+    assert_eq!((deadline.soft(), deadline.hard()), (END - 1, END));
+    assert_eq!(Deadline::after(u64::MAX, 0).base(), ClockBase::Monotonic);
+}
+
+#[test]
+fn a_deadline_keeps_its_moments_on_either_clock() {
+    let deadline = Deadline::after(3 * MS, MS);
+    for base in [ClockBase::Wall, ClockBase::Monotonic] {
+        let on = deadline.on(ClockBase::Wall).on(base);
+        assert_eq!((on.soft(), on.hard(), on.base()), (3 * MS, 4 * MS, base));
+        assert_eq!(on.without_slack().base(), base);
+    }
+}
+
+#[test]
+fn what_a_clock_moves() {
+    use ClockBase::{Monotonic, Wall};
+    let bases = |clock: TimeClock| (clock.base(true), clock.base(false));
+    assert_eq!(bases(TimeClock::Monotonic), (Monotonic, Monotonic));
+    assert_eq!(bases(TimeClock::Realtime), (Wall, Monotonic));
+    assert_eq!(bases(TimeClock::RealtimeThroughout), (Wall, Wall));
+}
+
+/// Timers that are armed with a number each; `due` are those that go off by a moment on the monotonic clock.
+mod on_clocks {
+    use super::super::armed::Armed;
+    use super::*;
+    use std::vec::Vec;
+
+    fn timer(deadline: Deadline, number: usize) -> Arc<Timer> {
+        let timer = Timer::new(|_| {}, number);
+        timer.set_moments(deadline);
+        Arc::new(timer)
+    }
+
+    fn due(armed: &mut Armed, now: u64) -> Vec<usize> {
+        let due = core::iter::from_fn(|| armed.next(Turn::Calls, now).ok());
+        let numbers = due.map(|due| match &due.timer.action {
+            Action::Call(_, number) => number.load(Ordering::Relaxed),
+            Action::Tell(_) => OWNED,
+        });
+        numbers.collect()
+    }
+
+    const OWNED: usize = 1000;
+
+    struct Nobody;
+
+    impl Expire for Nobody {
+        fn expired(&self) {}
+    }
+
+    fn owned(deadline: Deadline) -> Arc<Timer> {
+        let owner: Weak<dyn Expire> = Weak::<Nobody>::new();
+        let timer = Timer::of(owner);
+        timer.set_moments(deadline);
+        Arc::new(timer)
+    }
+
+    #[test]
+    fn sleeps_come_before_the_timers_of_programs_and_when_their_time_is_over_these() {
+        let offset = arch::time::wall_offset();
+        let mut armed = Armed::new();
+        for n in 1..=2 {
+            armed.on_monotonic(Kind::Calls).insert(timer(Deadline::after(n * MS, 0), n as usize));
+            armed.on_monotonic(Kind::Owned).insert(owned(Deadline::after(n * MS, 0)));
+            let wall = Deadline::after(offset + n * MS, 0).on(ClockBase::Wall);
+            armed.enter_wall(Kind::Calls).insert(timer(wall, 10));
+        }
+        let mut kind = |turn| armed.next(turn, MS).map(|due| due.kind);
+        assert_eq!(kind(Turn::Over), Err(MS));
+        assert_eq!(kind(Turn::Owned), Ok(Kind::Owned));
+        assert_eq!(kind(Turn::Owned), Err(MS), "a sleep is due");
+        assert_eq!(due(&mut armed, 2 * MS), [1, 2, 10, 10, OWNED]);
+        assert_eq!(armed.first(), u64::MAX);
+    }
+
+    #[test]
+    fn timers_on_the_wall_clock_go_off_when_it_shows_their_time() {
+        let offset = arch::time::wall_offset();
+        let mut armed = Armed::new();
+        assert!(armed.first() == u64::MAX && !armed.any_on_wall());
+        armed.on_monotonic(Kind::Calls).insert(timer(Deadline::after(5 * MS, 0), 5));
+        for n in [3, 7] {
+            let at = Deadline::after(offset + n * MS, 0).on(ClockBase::Wall);
+            armed.enter_wall(Kind::Calls).insert(timer(at, n as usize));
+        }
+        assert_eq!(armed.first(), 3 * MS);
+        assert_eq!(due(&mut armed, 2 * MS), []);
+        assert_eq!(due(&mut armed, 5 * MS), [5, 3], "those on the monotonic clock first");
+        assert_eq!((armed.first(), armed.any_on_wall()), (7 * MS, true));
+        assert_eq!(due(&mut armed, 7 * MS), [7]);
+        assert!(armed.first() == u64::MAX && !armed.any_on_wall());
+    }
+
+    #[test]
+    fn a_moment_before_boot_is_due_at_once() {
+        let mut armed = Armed::new();
+        armed.enter_wall(Kind::Calls).insert(timer(Deadline::after(MS, 0).on(ClockBase::Wall), 1));
+        assert_eq!(armed.first(), 0);
+        assert_eq!(due(&mut armed, 0), [1]);
+    }
 }
 
 mod of_threads {

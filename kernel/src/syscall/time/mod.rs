@@ -7,10 +7,11 @@ pub mod timer;
 
 use crate::arch;
 use crate::errno::{ERESTARTNOHAND, Errno, Result};
+use crate::fs::anon::timerfd;
 use crate::memory::user::UserPtr;
 use crate::process::timer::clock::CpuClock;
 use crate::process::{self, Capability};
-use crate::sched::{self, Deadline, Sleep};
+use crate::sched::{self, Deadline, Sleep, TimeClock};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -81,19 +82,25 @@ pub fn read_timespec(address: usize) -> Result<u64> {
     UserPtr::<Timespec>::new(address).read()?.to_ns()
 }
 
-/// The moment on the monotonic clock at which `clock` reads `time`, or that lies `time` ahead.
+/// The clock of that number, for sleeps and timers.
 ///
 /// # Errors
 /// EINVAL: no such clock to wait on.
-pub fn deadline_of(clock: u32, time: u64, relative: bool) -> Result<u64> {
-    let offset = match clock {
-        abi::CLOCK_REALTIME | abi::CLOCK_REALTIME_ALARM | abi::CLOCK_TAI => arch::time::wall_offset(),
-        abi::CLOCK_MONOTONIC | abi::CLOCK_BOOTTIME | abi::CLOCK_BOOTTIME_ALARM => 0,
-        _ => return Err(Errno::EINVAL),
-    };
+fn time_clock(clock: u32) -> Result<TimeClock> {
+    match clock {
+        abi::CLOCK_REALTIME => Ok(TimeClock::Realtime),
+        abi::CLOCK_REALTIME_ALARM | abi::CLOCK_TAI => Ok(TimeClock::RealtimeThroughout),
+        abi::CLOCK_MONOTONIC | abi::CLOCK_BOOTTIME | abi::CLOCK_BOOTTIME_ALARM => Ok(TimeClock::Monotonic),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// A sleep until `clock` shows `time`, or until that much has passed.
+pub fn sleep_on_clock(clock: TimeClock, time: u64, relative: bool) -> Deadline {
+    let base = clock.base(!relative);
     // Never "no deadline": the longest sleep ends too.
-    Ok(if relative { arch::time::now().saturating_add(time) } else { time.saturating_sub(offset) }
-        .min(u64::MAX - 1))
+    let at = if relative { base.now().saturating_add(time) } else { time };
+    Deadline::of_sleep(at).on(base)
 }
 
 fn read_clock(clock: i32) -> Result<u64> {
@@ -153,7 +160,8 @@ fn check_may_set() -> Result {
 fn set_wall_clock(time: u64) -> Result<usize> {
     let offset = time.checked_sub(arch::time::now()).ok_or(Errno::EINVAL)?;
     arch::time::set_wall_offset(offset);
-    process::timer::clock_was_set();
+    sched::wall_clock_was_set();
+    timerfd::clock_was_set();
     Ok(0)
 }
 
@@ -212,30 +220,28 @@ pub fn sys_time(to: usize) -> Result<usize> {
 /// nanosleep(2).
 pub fn sys_nanosleep(request: usize, remain: usize) -> Result<usize> {
     let time = read_timespec(request)?;
-    sleep(Deadline::of_sleep(deadline_of(abi::CLOCK_MONOTONIC, time, true)?), Some(remain))
+    sleep(sleep_on_clock(TimeClock::Monotonic, time, true), Some(remain))
 }
 
 /// clock_nanosleep(2).
 pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize) -> Result<usize> {
-    let own = u32::try_from(clock).ok().filter(|&clock| clock != abi::CLOCK_PROCESS_CPUTIME_ID);
-    match own {
-        Some(
+    let own = match u32::try_from(clock) {
+        Ok(
             abi::CLOCK_THREAD_CPUTIME_ID
             | abi::CLOCK_MONOTONIC_RAW
             | abi::CLOCK_REALTIME_COARSE
             | abi::CLOCK_MONOTONIC_COARSE,
         ) => return Err(Errno::EOPNOTSUPP),
-        // Is there such a clock?
-        Some(clock) => drop(deadline_of(clock, 0, true)?),
-        None => {}
-    }
+        Ok(abi::CLOCK_PROCESS_CPUTIME_ID) | Err(_) => None,
+        Ok(number) => Some(time_clock(number)?),
+    };
     let time = read_timespec(request)?;
     let absolute = flags & abi::TIMER_ABSTIME as i32 != 0;
-    let Some(clock) = own else {
+    let Some(own) = own else {
         let clock = CpuClock::from_id(clock).ok_or(Errno::EINVAL)?;
         return sleep_on(&clock, time, absolute, remain);
     };
-    let is_alarm = matches!(clock, abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM);
+    let is_alarm = matches!(clock as u32, abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM);
     if is_alarm {
         // These alone know their flags.
         if flags & !(abi::TIMER_ABSTIME as i32) != 0 {
@@ -245,8 +251,8 @@ pub fn sys_clock_nanosleep(clock: i32, flags: i32, request: usize, remain: usize
             return Err(Errno::EPERM);
         }
     }
-    let deadline = deadline_of(clock, time, !absolute)?;
-    let deadline = if is_alarm { deadline.into() } else { Deadline::of_sleep(deadline) };
+    let deadline = sleep_on_clock(own, time, !absolute);
+    let deadline = if is_alarm { deadline.without_slack() } else { deadline };
     sleep(deadline, (!absolute).then_some(remain))
 }
 
@@ -281,7 +287,7 @@ fn sleep(deadline: Deadline, remain: Option<usize>) -> Result<usize> {
         return Ok(0);
     }
     let Some(remain) = remain else { return Err(ERESTARTNOHAND) };
-    let left = deadline.soft().saturating_sub(arch::time::now());
+    let left = deadline.left();
     if left == 0 {
         return Ok(0);
     }

@@ -1,7 +1,7 @@
 //! Timers: interval timers of processes, POSIX timers, and timers that are files.
 #![forbid(unsafe_code)]
 
-use super::{NS_PER_SEC, Timespec, Timeval};
+use super::{NS_PER_SEC, Timespec, Timeval, time_clock};
 use crate::errno::{Errno, Result};
 use crate::fs::anon::timerfd::TimerFile;
 use crate::fs::caller;
@@ -92,15 +92,9 @@ impl Itimerspec {
     }
 }
 
-/// A clock of the wall or the monotonic kind that a timer may go by, and whether it is one that would wake the machine.
-fn time_clock(clock: i32) -> Option<(Clock, bool)> {
-    Some(match u32::try_from(clock).ok()? {
-        abi::CLOCK_REALTIME => (Clock::Wall, false),
-        abi::CLOCK_MONOTONIC | abi::CLOCK_BOOTTIME => (Clock::Monotonic, false),
-        abi::CLOCK_REALTIME_ALARM => (Clock::Wall, true),
-        abi::CLOCK_BOOTTIME_ALARM => (Clock::Monotonic, true),
-        _ => return None,
-    })
+/// Is it a clock whose timers would wake the machine?
+fn wakes(clock: i32) -> bool {
+    matches!(clock as u32, abi::CLOCK_REALTIME_ALARM | abi::CLOCK_BOOTTIME_ALARM)
 }
 
 /// The clock of a POSIX timer.
@@ -108,11 +102,10 @@ fn time_clock(clock: i32) -> Option<(Clock, bool)> {
 /// # Errors
 /// EINVAL: no such clock. EOPNOTSUPP: not for timers.
 fn timer_clock(clock: i32) -> Result<Clock> {
-    if let Some((found, _)) = time_clock(clock) {
-        return Ok(found);
+    if let Ok(found) = time_clock(clock as u32) {
+        return Ok(Clock::Time(found));
     }
     match clock as u32 {
-        abi::CLOCK_TAI => return Ok(Clock::Wall),
         abi::CLOCK_MONOTONIC_RAW | abi::CLOCK_REALTIME_COARSE | abi::CLOCK_MONOTONIC_COARSE => {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -164,7 +157,6 @@ impl Sigevent {
 /// timer_create(2).
 pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
     let event = UserPtr::<Sigevent>::new(event).non_null().map(UserPtr::read).transpose()?;
-    let wakes = time_clock(clock).is_some_and(|(_, wakes)| wakes);
     let thread = current();
     let process = &thread.process;
     let (found, id) = match timer_clock(clock) {
@@ -180,7 +172,8 @@ pub fn sys_timer_create(clock: i32, event: usize, to: usize) -> Result<usize> {
     // That the caller may not wake the machine is told last.
     let written = UserPtr::<i32>::new(to).write(&id);
     made?;
-    let may = if wakes && !caller::capable(Capability::WAKE_ALARM) { Err(Errno::EPERM) } else { Ok(()) };
+    let may =
+        if wakes(clock) && !caller::capable(Capability::WAKE_ALARM) { Err(Errno::EPERM) } else { Ok(()) };
     if let Err(errno) = written.and(may) {
         let _ = process.timers.delete(id);
         return Err(errno);
@@ -222,15 +215,18 @@ pub fn sys_timer_delete(id: i32) -> Result<usize> {
 #[expect(clippy::arithmetic_side_effects, reason = "flags without some of them")]
 pub fn sys_timerfd_create(clock: i32, flags: u32) -> Result<usize> {
     let flags = OpenFlags::from_bits_retain(flags);
-    let number = clock;
-    let (clock, wakes) = time_clock(clock).ok_or(Errno::EINVAL)?;
+    let number = clock as u32;
+    if number == abi::CLOCK_TAI {
+        return Err(Errno::EINVAL);
+    }
+    let found = time_clock(number)?;
     if !(flags - OpenFlags::CLOEXEC - OpenFlags::NONBLOCK).is_empty() {
         return Err(Errno::EINVAL);
     }
-    if wakes && !caller::capable(Capability::WAKE_ALARM) {
+    if wakes(clock) && !caller::capable(Capability::WAKE_ALARM) {
         return Err(Errno::EPERM);
     }
-    let make = || TimerFile::try_new(number, clock == Clock::Wall, flags);
+    let make = || TimerFile::try_new(clock, found, flags);
     install(make, flags.contains(OpenFlags::CLOEXEC))
 }
 
@@ -245,7 +241,7 @@ pub fn sys_timerfd_settime(fd: i32, flags: i32, from: usize, old: usize) -> Resu
     let to = to.setting()?;
     let file = opened(fd)?;
     let timer = file.downcast::<TimerFile>().ok_or(Errno::EINVAL)?;
-    let before = timer.set(to, flags & ABSOLUTE != 0, flags & CANCEL_ON_SET != 0);
+    let before = timer.set(to, flags & ABSOLUTE != 0, flags & CANCEL_ON_SET != 0)?;
     if old != 0 {
         Itimerspec::write(before, old)?;
     }

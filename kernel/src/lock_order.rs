@@ -10,7 +10,7 @@
 //! * Memory is allocated and freed under any lock but a run queue, so the allocator's locks come last.
 //!
 //! Two locks of one level are held at once only where `lock_nested_in` says so, with the rule for their order: directories (the upper one
-//! first, else by address), page-table nodes (the upper one first), pipes (by address), futex buckets (by index).
+//! first, else by address), page-table nodes (the upper one first), pipes (by address), futex buckets (by address; a bucket before its children).
 //!
 //! To add a lock: find what is held where it is taken and what is taken under it, and put a level between them.
 //!
@@ -273,7 +273,7 @@ sync::lock_order! {
 
     // Spinning locks: the scheduler. Any of the above may wake somebody or set a timer.
 
-    /// Who waits on words of user memory. Nested: two buckets, the lower index first.
+    /// Who waits on words of user memory. Nested: two buckets, the lower address first; a bucket and its children.
     level Futex;
     /// Who waits for an event.
     level WaitQueue;

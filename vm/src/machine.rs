@@ -108,6 +108,8 @@ fn members(i: usize, word: u64) -> impl Iterator<Item = CpuId> {
 
 /// The machine. A zero-sized type; all functions are small and inlined.
 pub trait Machine: Sized + Send + Sync + 'static {
+    /// What else a space has, from its beginning to its end (`Space::attached`).
+    type Attached: Default + Send + Sync;
     /// First address above what a program may use, a multiple of the page size.
     const USER_END: usize;
     /// Levels of the page table; 4 on x86-64.

@@ -9,14 +9,6 @@ use crate::sched::{Deadline, TimeClock};
 use crate::syscall::time::{read_timespec, sleep_on_clock};
 use linux_raw_sys::general as abi;
 
-/// What the word at `address` of the running program is.
-///
-/// # Errors
-/// EINVAL: misaligned. EFAULT.
-fn key(address: usize, private: bool) -> Result<Key> {
-    Key::of(process::current().space(), address, private)
-}
-
 /// The deadline of a wait. FUTEX_WAIT counts from now, FUTEX_WAIT_BITSET names a moment.
 fn deadline(timeout: Option<u64>, relative: bool, realtime: bool) -> Option<Deadline> {
     let clock = if realtime { TimeClock::Realtime } else { TimeClock::Monotonic };
@@ -45,6 +37,8 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
     if realtime && command != abi::FUTEX_WAIT_BITSET {
         return Err(Errno::ENOSYS);
     }
+    let current = process::current();
+    let key = |word| Key::of(current.space(), word, private);
     match command {
         abi::FUTEX_WAIT | abi::FUTEX_WAIT_BITSET => {
             let relative = command == abi::FUTEX_WAIT;
@@ -53,7 +47,7 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
                 return Err(Errno::EINVAL);
             }
             let deadline = deadline(timeout, relative, realtime);
-            let result = futex::wait(key(word, private)?, word, value, bits, deadline);
+            let result = futex::wait(key(word)?, word, value, bits, deadline);
             match result {
                 // Without a timeout the call is as good when it is made again.
                 Err(Errno::EINTR) if deadline.is_none() => Err(crate::errno::ERESTARTSYS),
@@ -66,7 +60,7 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
                 return Err(Errno::EINVAL);
             }
             // Linux wakes one waiter even when asked for none.
-            Ok(futex::wake(key(word, private)?, value.max(1), bits) as usize)
+            Ok(futex::wake(key(word)?, value.max(1), bits) as usize)
         }
         abi::FUTEX_REQUEUE | abi::FUTEX_CMP_REQUEUE => {
             let moved = extra as u32;
@@ -74,17 +68,24 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
                 return Err(Errno::EINVAL);
             }
             let expected = (command == abi::FUTEX_CMP_REQUEUE).then_some(value3);
-            let (from, to) = (key(word, private)?, key(word2, private)?);
+            let (from, to) = (key(word)?, key(word2)?);
             let (woken, moved) = futex::requeue(from, to, value, moved, word, expected)?;
-            Ok(woken as usize + if expected.is_some() { moved as usize } else { 0 })
+            // Linux counts those who were moved for both commands.
+            Ok(woken as usize + moved as usize)
         }
-        abi::FUTEX_WAKE_OP => wake_op(word, private, value, extra as u32, word2, value3),
+        abi::FUTEX_WAKE_OP => wake_op(&key, word, (value, extra as u32), word2, value3),
         _ => Err(Errno::ENOSYS),
     }
 }
 
-/// `code` packs an operation, a comparison and an operand for each, as futex(2) draws it.
-fn wake_op(word: usize, private: bool, count: u32, count2: u32, word2: usize, code: u32) -> Result<usize> {
+/// `code` packs an operation, a comparison and an operand for each, as futex(2) draws it; `key` says what a word is.
+fn wake_op<'a>(
+    key: &dyn Fn(usize) -> Result<Key<'a>>,
+    word: usize,
+    (count, count2): (u32, u32),
+    word2: usize,
+    code: u32,
+) -> Result<usize> {
     let (operation, comparison) = (code >> 28, code >> 24 & 15);
     let operand = sign_extend(code >> 12 & 0xfff);
     let against = sign_extend(code & 0xfff);
@@ -112,7 +113,7 @@ fn wake_op(word: usize, private: bool, count: u32, count2: u32, word2: usize, co
             _ => old >= against,
         }
     };
-    let (first, second) = (key(word, private)?, key(word2, private)?);
+    let (first, second) = (key(word)?, key(word2)?);
     futex::wake_op((first, count), (second, count2), word2, change, test).map(|n| n as usize)
 }
 

@@ -110,6 +110,7 @@ pub struct Space<M: Machine> {
     pub(crate) spans_end: AtomicUsize,
     /// Everything has been taken out of it (op/exit.rs).
     pub(crate) exited: bool,
+    attached: M::Attached,
     machine: PhantomData<M>,
 }
 
@@ -163,6 +164,7 @@ impl<M: Machine> Space<M> {
             views: Views::new(),
             spans_end: AtomicUsize::new(layout.placement.spans_end()),
             exited: false,
+            attached: M::Attached::default(),
             machine: PhantomData,
         })?)
     }
@@ -175,6 +177,12 @@ impl<M: Machine> Space<M> {
     /// Unique among all spaces that ever were.
     pub fn id(&self) -> u64 {
         self.tlb.id()
+    }
+
+    /// What the kernel keeps with the space.
+    #[inline]
+    pub fn attached(&self) -> &M::Attached {
+        &self.attached
     }
 
     /// Which CPUs may hold translations of this space.

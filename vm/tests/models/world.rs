@@ -16,6 +16,7 @@ const IGNORED: u64 = 0b111 << 9 | 0x7f << 52;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 impl Machine for Format {
+    type Attached = ();
     const USER_END: usize = 1 << 47;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;

@@ -79,6 +79,7 @@ fn cell(table: u64, index: usize) -> &'static AtomicU64 {
 pub struct Soft;
 
 impl Machine for Soft {
+    type Attached = ();
     const USER_END: usize = 0x7fff_ffff_f000;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;

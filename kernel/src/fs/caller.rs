@@ -7,12 +7,14 @@ use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use linux_raw_sys::general::{RLIMIT_NOFILE, SI_USER, SIGPIPE};
+use sync::rcu::Lent;
 
 use super::anon::signalfd::Listeners;
 use super::tty::Tty;
 use super::vfs::inode::Inode;
 use super::vfs::mount::Mount;
-use super::{FileTable, FsContext};
+use super::{File, FileTable, FsContext};
+use crate::errno::Result;
 use crate::process::signal::{self, Info};
 use crate::process::{self, Current, session as sessions};
 
@@ -57,7 +59,7 @@ pub fn is_interrupted() -> bool {
 ///
 /// # Errors
 /// ENOMEM.
-pub fn unshare_files() -> crate::errno::Result {
+pub fn unshare_files() -> Result {
     current().unshare_files()
 }
 
@@ -73,6 +75,15 @@ impl Deref for Files {
 
 pub fn files() -> Files {
     Files(current())
+}
+
+/// The file of one of the running thread's descriptors, for the length of a call.
+///
+/// # Errors
+/// EBADF.
+#[inline]
+pub fn file(fd: i32) -> Result<Lent<File>> {
+    current().file(fd)
 }
 
 /// The running thread's root, working directory and umask, for the length of a call.

@@ -31,7 +31,7 @@ use core::fmt::Write;
 use sync::TryVec;
 use sync::heap::Text;
 
-pub use file::table::FileTable;
+pub use file::table::{FileTable, Shown};
 pub use file::{File, Mapping, OpenFlags};
 pub use vfs::context::FsContext;
 pub use vfs::lookup::Start;
@@ -157,7 +157,7 @@ pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
         }
         Executable::At { path: b"", .. } => Err(ENOENT),
         Executable::At { dir: Some(dir), path, follow } if path.first() != Some(&b'/') => {
-            let file = caller::files().get(dir)?;
+            let file = caller::file(dir)?;
             let start = file.path().filter(|p| p.dentry.inode.is_dir()).ok_or(ENOTDIR)?;
             file::open::open_exec(&context, Start::At(start), path, follow)
         }

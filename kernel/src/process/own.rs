@@ -15,12 +15,14 @@
 use super::capabilities::{Capability, Sets};
 use super::credentials::{Credentials, Ids};
 use super::{Current, Thread};
-use crate::errno::Result;
-use crate::fs::{FileTable, FsContext};
+use crate::errno::{Errno, Result};
+use crate::fs::{File, FileTable, FsContext, Shown};
 use crate::lock_order as level;
 use crate::memory::Space;
 use crate::sched::{self, Work};
 use alloc::sync::Arc;
+use core::sync::atomic::{Ordering::Acquire, fence};
+use sync::rcu::Lent;
 use sync::{Private, SpinLock, lock_class};
 
 lock_class! {
@@ -75,9 +77,9 @@ impl References {
 /// For other threads; None once the thread has exited.
 impl Thread {
     /// What `f` makes of its descriptors. The caller may sleep: should the thread exit meanwhile, they are closed here.
-    pub fn with_files<R>(&self, f: impl FnOnce(&FileTable) -> R) -> Option<R> {
+    pub fn with_files<R>(&self, f: impl FnOnce(Shown<'_>) -> R) -> Option<R> {
         let files = self.references.files.shared()?;
-        let result = f(&files);
+        let result = f(files.show());
         FileTable::give_up(files);
         Some(result)
     }
@@ -105,8 +107,40 @@ impl Current {
         unsafe { self.references.files.look() }.unwrap_or_else(|| given_up())
     }
 
+    /// The file of a descriptor, for the length of a call. It is counted only where others have the table too, and so may close the descriptor.
+    ///
+    /// # Errors
+    /// EBADF.
+    #[inline]
+    pub fn file(&self, fd: i32) -> Result<Lent<File>> {
+        self.find_file(fd).ok_or(Errno::EBADF)
+    }
+
+    fn find_file(&self, fd: i32) -> Option<Lent<File>> {
+        let references = &self.references.files;
+        // SAFETY: as above.
+        let (alone, files) = unsafe { (references.references() == 1, references.look()?) };
+        // What others who had the table did to it is seen.
+        fence(Acquire);
+        let read = sync::rcu::read();
+        match files.own_place(fd, &read) {
+            // SAFETY: this thread's reference to the table is the only one, and no other thread makes one by which it could change the table: others
+            // are shown it (`with_files`), and children share it by `share_files`, which is called by this thread and while nothing is lent. Where
+            // the table goes over to another image, that holds the files too. What the table closes is settled with its lender. The table is kept
+            // until `before_user_mode`, as the head of the file says.
+            Some(place) if alone => unsafe { Lent::lend(place, files.lender(), &read) },
+            _ => self.count_file(fd),
+        }
+    }
+
+    #[cold]
+    fn count_file(&self, fd: i32) -> Option<Lent<File>> {
+        self.files().get(fd).ok().map(Lent::counted)
+    }
+
     /// A counted reference to its descriptors, for a child that shares them.
     pub(super) fn share_files(&self) -> Arc<FileTable> {
+        assert!(!self.files().lender().is_lending(), "a table that lends is shared");
         // SAFETY: as above.
         unsafe { self.references.files.count() }.unwrap_or_else(|| given_up())
     }

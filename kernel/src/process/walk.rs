@@ -55,7 +55,7 @@ impl Process {
         self.walk_threads(|thread| {
             thread.with_files(|files| {
                 // Most threads have the table of the one before.
-                let this = core::ptr::from_ref(files).addr();
+                let this = files.address();
                 if core::mem::replace(&mut last, this) == this {
                     return;
                 }

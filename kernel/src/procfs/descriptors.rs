@@ -11,7 +11,7 @@ use super::Source;
 use super::manner::Manner;
 use super::nodes::{NUMBERS, PER_NAME, Who, number_of};
 use crate::errno::{ENOENT, ENOMEM, Result};
-use crate::fs::FileTable;
+use crate::fs::Shown;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::operations::DirEntry;
@@ -58,7 +58,7 @@ pub(super) fn inode_of_info(who: Who, fd: i32) -> u64 {
 /// `infos`: as files of text, not as links.
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of descriptors are small")]
 pub(super) fn list_descriptors(
-    files: &FileTable,
+    files: Shown<'_>,
     who: Who,
     infos: bool,
     position: u64,
@@ -98,7 +98,7 @@ impl Source for InfoOf {
 
     fn text(&self, out: &mut Vec<u8>) -> Result {
         let (_, thread) = self.who.find().map_err(|_| ENOENT)?;
-        let look = |files: &FileTable| -> Result<_> {
+        let look = |files: Shown<'_>| -> Result<_> {
             Ok((files.get(self.fd)?, files.close_on_exec(self.fd)?, files.lock_owner()))
         };
         let found = thread.with_files(look).ok_or(ENOENT)?;

@@ -13,7 +13,7 @@ use super::manner::Manner;
 use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, numbers, process as files, status};
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
-use crate::fs::FileTable;
+use crate::fs::Shown;
 use crate::fs::caller;
 use crate::fs::file::describe;
 use crate::fs::file::{FileOps, OpenFlags, Place};
@@ -298,7 +298,7 @@ impl InodeOps for Node {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
                 check_access(&process)?;
                 let infos = matches!(self, Node::FdInfos(_));
-                let list = |files: &FileTable| list_descriptors(files, who, infos, position, emit);
+                let list = |files: Shown<'_>| list_descriptors(files, who, infos, position, emit);
                 thread.with_files(list).ok_or(ENOENT)?;
             }
             _ => return Err(crate::errno::ENOTDIR),

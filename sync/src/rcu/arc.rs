@@ -252,7 +252,7 @@ impl<T: RcuObject> fmt::Debug for RcuArc<T> {
 }
 
 /// A reference taken out of an [`RcuArc`], whose drop waits for a grace period.
-pub struct Deferred<T: RcuObject>(Option<Arc<T>>);
+pub struct Deferred<T: RcuObject>(pub(super) Option<Arc<T>>);
 
 impl<T: RcuObject> core::ops::Deref for Deferred<T> {
     type Target = Arc<T>;

@@ -21,12 +21,14 @@
 mod arc;
 pub mod callback;
 mod chain;
+mod lent;
 mod parts;
 mod wait;
 
 pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, call_soon, defer_arc, defer_box};
 pub use callback::pending;
 pub use chain::{Chain, Prepared};
+pub use lent::{Lender, Lent};
 pub use parts::{InParts, Parts};
 pub use wait::synchronize;
 

@@ -84,6 +84,9 @@ static void positions(void)
 	SHOW(lseek(directory, 0, 99));
 	SHOW(lseek(null, 5, 99));
 	SHOW(lseek(null, 5, SEEK_SET));
+	/* What is written there moves nothing. */
+	SHOW(write(null, "abc", 3));
+	SHOW(lseek(null, 0, SEEK_CUR));
 	SHOW(lseek(directory, 0, SEEK_END));
 	SHOW(lseek(proc_directory, 0x740, SEEK_END));
 	SHOW(lseek(proc_directory, 0, SEEK_DATA));

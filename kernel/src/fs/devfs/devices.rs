@@ -111,6 +111,10 @@ impl FileOps for Memory {
         true
     }
 
+    fn moves(&self) -> bool {
+        false
+    }
+
     fn seek(&self, _: &File, _: i64, whence: u32, _: u64) -> Result<u64> {
         if whence > 4 { Err(EINVAL) } else { Ok(0) }
     }

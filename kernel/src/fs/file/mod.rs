@@ -302,13 +302,13 @@ impl File {
 
     /// EINVAL: a transfer of `len` bytes at a place, or where the file stands, would end past all offsets.
     pub fn check_range(&self, at: Option<u64>, len: usize) -> Result {
-        let own = || if self.ops().seeks() { *self.position.lock() } else { 0 };
+        let own = || if self.ops().moves() { *self.position.lock() } else { 0 };
         check_range(at.unwrap_or_else(own), len)
     }
 
     pub fn read(&self, out: &mut Output<'_>) -> Result<usize> {
         self.may_read()?;
-        let n = if self.ops().seeks() {
+        let n = if self.ops().moves() {
             let mut position = self.position.lock();
             let (position, order) = position.split();
             check_range(*position, out.left())?;
@@ -339,7 +339,7 @@ impl File {
     #[inline]
     pub fn write_or_append(&self, from: &mut Input<'_>, appends: bool) -> Result<usize> {
         self.may_write()?;
-        if !self.ops().seeks() {
+        if !self.ops().moves() {
             return self.ops().write(self, 0, from, Held::clean().lower());
         }
         let mut position = self.position.lock();
@@ -382,12 +382,24 @@ impl File {
         if whence > SEEK_HOLE {
             return Err(EINVAL);
         }
-        if !self.ops().seeks() {
-            return if self.ops().ignores_seek() { Ok(0) } else { Err(ESPIPE) };
+        if !self.ops().moves() {
+            return self.seek_in_place(offset, whence);
         }
         let mut position = self.position.lock();
         *position = self.ops().seek(self, offset, whence, *position)?;
         Ok(*position)
+    }
+
+    /// lseek on a file whose position, if it has one, stays 0.
+    #[cold]
+    fn seek_in_place(&self, offset: i64, whence: u32) -> Result<u64> {
+        if self.ops().seeks() {
+            self.ops().seek(self, offset, whence, 0)
+        } else if self.ops().ignores_seek() {
+            Ok(0)
+        } else {
+            Err(ESPIPE)
+        }
     }
 
     /// The position, as somebody sees it who does not wait for a long read or write: 0 while one is under way.

@@ -70,6 +70,11 @@ pub trait FileOps: Send + Sync + Any {
         false
     }
 
+    /// Do read, write and lseek move its position? Where not, though it has one, that is 0 and nobody locks it.
+    fn moves(&self) -> bool {
+        self.seeks()
+    }
+
     /// Do pread and pwrite take a place, be it that they are refused for a better reason?
     fn takes_places(&self, _writing: bool) -> bool {
         self.seeks()

@@ -10,6 +10,7 @@
 mod chunk;
 mod directory;
 mod image;
+mod shown;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,11 +19,12 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::lock_order as level;
 use sync::protocol::share;
-use sync::rcu::{RcuArc, RcuRead};
+use sync::rcu::{Deferred, Lender, RcuArc, RcuRead};
 use sync::{SpinLock, TryVec, lock_class, slab_arc};
 
 use self::chunk::CHUNK;
 use self::image::{Found, Image, Share, Slot};
+pub use self::shown::Shown;
 use super::File;
 use crate::account::limits;
 use crate::errno::{EBADF, EBUSY, EMFILE, Result};
@@ -44,6 +46,8 @@ pub struct FileTable {
     share: RcuArc<Share>,
     /// Guards changes.
     change: SpinLock<Change, level::FileTable>,
+    /// What a thread that has the table alone looks at without counting it (`Current::file`).
+    lender: Lender,
     /// The last walk that has come by (`come_by`).
     walked: AtomicU64,
 }
@@ -92,7 +96,7 @@ impl FileTable {
 
     fn with_share(share: Arc<Share>, change: Change) -> Result<Arc<FileTable>> {
         let (share, change) = (RcuArc::new(Some(share)), SpinLock::new(change, &TABLE));
-        Ok(slab_arc(FileTable { share, change, walked: AtomicU64::new(0) })?)
+        Ok(slab_arc(FileTable { share, change, lender: Lender::new(), walked: AtomicU64::new(0) })?)
     }
 
     /// A table of its own with the same descriptors, for fork.
@@ -124,6 +128,17 @@ impl FileTable {
         let read = sync::rcu::read();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         self.look(index, |slot| slot.and_then(|slot| slot.file.get(&read)), &read).ok_or(EBADF)
+    }
+
+    /// The place of a descriptor, if it is one of the first. The caller alone has the table: otherwise it might be another table's by now (`look`).
+    #[inline]
+    pub fn own_place<'r>(&'r self, fd: i32, read: &'r RcuRead) -> Option<&'r RcuArc<File>> {
+        // A negative one is none of the first.
+        self.image(read)?.first.get(fd as usize).map(|slot| &slot.file)
+    }
+
+    pub fn lender(&self) -> &Lender {
+        &self.lender
     }
 
     /// Does the descriptor mean `file`?
@@ -348,7 +363,7 @@ impl FileTable {
             old
         };
         if let Some(old) = old {
-            self.closed(&old);
+            self.closed(old);
         }
         Ok(())
     }
@@ -369,7 +384,7 @@ impl FileTable {
             change.free = change.free.min(index);
             file
         };
-        self.closed(&file);
+        self.closed(file);
         Ok(())
     }
 
@@ -451,9 +466,10 @@ impl FileTable {
     }
 
     /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), and perhaps the file.
-    fn closed(&self, file: &File) {
+    fn closed(&self, file: Deferred<File>) {
         file.inode().locks.release_records(self.lock_owner());
         file.drop_open();
+        self.lender.settle(file);
     }
 
     /// Nobody has the table any more, and its record locks go with it.

@@ -12,7 +12,7 @@ use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::seals;
 use crate::memory::user::UserPtr;
 use crate::process::pidfd::PidFile;
-use alloc::sync::Arc;
+use core::ptr;
 use linux_raw_sys::general::{
     F_ADD_SEALS, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_RW_HINT, F_GET_SEALS, F_GETFD, F_GETFL,
     F_GETLK, F_GETOWN, F_GETOWN_EX, F_GETOWNER_UIDS, F_GETPIPE_SZ, F_GETSIG, F_OFD_GETLK, F_OFD_SETLK,
@@ -82,7 +82,7 @@ const WRITE_HINTS: u8 = 5;
 
 pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
     let files = caller::files();
-    let file = files.get(fd)?;
+    let file = file(fd)?;
     let path_only = file.flags().contains(OpenFlags::PATH);
     if path_only
         && !matches!(command, F_DUPFD | F_DUPFD_CLOEXEC | F_DUPFD_QUERY | F_GETFD | F_SETFD | F_GETFL)
@@ -95,10 +95,11 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
             if argument as u32 as usize >= limit {
                 return Err(EINVAL);
             }
+            let file = file.into_counted();
             let new = files.duplicate(&file, argument as u32 as usize, limit, command == F_DUPFD_CLOEXEC)?;
             Ok(new as usize)
         }
-        F_DUPFD_QUERY => Ok(usize::from(Arc::ptr_eq(&file, &files.get(argument as i32)?))),
+        F_DUPFD_QUERY => Ok(usize::from(ptr::eq(&*file, &*self::file(argument as i32)?))),
         F_GETFD => Ok(usize::from(files.close_on_exec(fd)?)),
         F_SETFD => files.set_close_on_exec(fd, argument & 1 != 0).map(|()| 0),
         F_GETFL => Ok(file.flags_told().bits() as usize),

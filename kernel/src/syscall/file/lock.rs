@@ -112,7 +112,7 @@ pub fn set(fd: i32, file: &File, address: usize, wait: bool, of_file: bool) -> R
     let _kept = if of_file { Some(file.keep_open()?) } else { None };
     locks.lock_record(record, wait.then(caller::tid))?;
     // Another thread may have closed the descriptor meanwhile: the process's locks on the file were given up then, but for this one.
-    let still = || caller::files().get(fd).is_ok_and(|now| core::ptr::eq(&*now, file));
+    let still = || caller::files().is(fd, file);
     if !of_file && !still() {
         locks.release_records(record.owner);
         return Err(EBADF);

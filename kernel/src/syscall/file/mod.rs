@@ -14,10 +14,10 @@ pub use lock::sys_flock;
 pub use make::*;
 pub use splice::*;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use sync::TryVec;
+use sync::rcu::Lent;
 
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output, Segment};
@@ -30,18 +30,15 @@ pub const TRANSFER_MAX: usize = 0x7fff_f000;
 /// UIO_MAXIOV.
 const SEGMENTS_MAX: usize = 1024;
 
-/// The file of a descriptor.
-pub fn file(fd: i32) -> Result<Arc<File>> {
-    caller::files().get(fd)
-}
+pub use caller::file;
 
 /// The same of one that is open for more than its place (O_PATH); EBADF otherwise.
-pub fn opened(fd: i32) -> Result<Arc<File>> {
+pub fn opened(fd: i32) -> Result<Lent<File>> {
     file(fd).and_then(|file| if file.flags().contains(OpenFlags::PATH) { Err(EBADF) } else { Ok(file) })
 }
 
 /// The files that a call takes bytes from and puts them into. EBADF: they are not open for that.
-fn source_and_target(from: i32, to: i32) -> Result<(Arc<File>, Arc<File>)> {
+fn source_and_target(from: i32, to: i32) -> Result<(Lent<File>, Lent<File>)> {
     let (from, to) = (file(from)?, file(to)?);
     if !from.flags().reads() || !to.flags().writes() {
         return Err(EBADF);

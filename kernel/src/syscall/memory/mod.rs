@@ -13,8 +13,6 @@ mod lock;
 pub use advice::{sys_madvise, sys_mincore, sys_msync};
 pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall};
 
-use alloc::sync::Arc;
-
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::fs;
@@ -22,6 +20,7 @@ use crate::process::personality::READ_IMPLIES_EXEC;
 use crate::process::{self, Capability};
 use linux_raw_sys::general as abi;
 use sync::level::Held;
+use sync::rcu::Lent;
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, MremapFlags, Object, Prot};
 
@@ -96,7 +95,7 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     let current = process::current();
     let space = current.space();
     let anonymous = flags & abi::MAP_ANONYMOUS != 0;
-    let file = if anonymous { None } else { Some(current.files().get(fd)?) };
+    let file = if anonymous { None } else { Some(current.file(fd)?) };
     if file.as_ref().is_some_and(|f| f.flags().contains(fs::OpenFlags::PATH)) {
         return Err(Errno::EBADF);
     }
@@ -128,7 +127,7 @@ fn map(
     len: usize,
     prot: u32,
     flags: u32,
-    file: Option<Arc<fs::File>>,
+    file: Option<Lent<fs::File>>,
     offset: usize,
 ) -> Result<usize> {
     let current = process::current();

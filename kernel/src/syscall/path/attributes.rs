@@ -84,7 +84,7 @@ pub fn sys_lstat(path: usize, address: usize) -> Result<usize> {
 }
 
 pub fn sys_fstat(fd: i32, address: usize) -> Result<usize> {
-    write_stat(caller::files().get(fd)?.inode(), address)
+    write_stat(caller::file(fd)?.inode(), address)
 }
 
 pub fn sys_newfstatat(fd: i32, path: usize, address: usize, flags: u32) -> Result<usize> {
@@ -211,7 +211,7 @@ pub fn sys_chmod(path: usize, mode: u32) -> Result<usize> {
 }
 
 pub fn sys_fchmod(fd: i32, mode: u32) -> Result<usize> {
-    let file = caller::files().get(fd)?;
+    let file = caller::file(fd)?;
     if file.flags().contains(OpenFlags::PATH) {
         return Err(EBADF);
     }
@@ -265,7 +265,7 @@ pub fn sys_lchown(path: usize, uid: u32, gid: u32) -> Result<usize> {
 }
 
 pub fn sys_fchown(fd: i32, uid: u32, gid: u32) -> Result<usize> {
-    let file = caller::files().get(fd)?;
+    let file = caller::file(fd)?;
     if file.flags().contains(OpenFlags::PATH) {
         return Err(EBADF);
     }
@@ -323,7 +323,7 @@ pub fn sys_utimensat(fd: i32, path: usize, times: usize, flags: u32) -> Result<u
         if fd == AT_FDCWD {
             return Err(EFAULT);
         }
-        Target::File(caller::files().get(fd)?)
+        Target::File(caller::file(fd)?)
     } else {
         target(fd, path, flags & AT_SYMLINK_NOFOLLOW == 0, flags & AT_EMPTY_PATH != 0)?
     };
@@ -365,8 +365,7 @@ pub fn sys_futimesat(fd: i32, path: usize, times: usize) -> Result<usize> {
         let time = |s: i64, us: i64| Some(s.saturating_mul(SECOND).saturating_add(us * 1000));
         given = Some([time(a, b), time(c, d)]);
     }
-    let found =
-        if path == 0 { Target::File(caller::files().get(fd)?) } else { target(fd, path, true, false)? };
+    let found = if path == 0 { Target::File(caller::file(fd)?) } else { target(fd, path, true, false)? };
     change_times(&found, given, [false; 2])
 }
 
@@ -437,5 +436,5 @@ pub fn sys_statfs(path: usize, address: usize) -> Result<usize> {
 }
 
 pub fn sys_fstatfs(fd: i32, address: usize) -> Result<usize> {
-    write_statfs(&Target::File(caller::files().get(fd)?), address)
+    write_statfs(&Target::File(caller::file(fd)?), address)
 }

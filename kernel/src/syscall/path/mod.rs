@@ -17,6 +17,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use sync::TryVec;
+use sync::rcu::Lent;
 
 use crate::errno::*;
 use crate::fs::Start;
@@ -76,14 +77,14 @@ impl PathText {
 pub struct At {
     pub cred: Cred,
     pub context: caller::Context,
-    dir: Option<Arc<File>>,
+    dir: Option<Lent<File>>,
 }
 
 impl At {
     /// ENOENT if `path` is empty; EBADF or ENOTDIR if it is relative and `fd` no directory.
     pub fn new(fd: i32, path: &[u8]) -> Result<At> {
         let absolute = *path.first().ok_or(ENOENT)? == b'/';
-        let dir = if absolute || fd == AT_FDCWD { None } else { Some(caller::files().get(fd)?) };
+        let dir = if absolute || fd == AT_FDCWD { None } else { Some(caller::file(fd)?) };
         if let Some(dir) = &dir
             && !dir.inode().is_dir()
         {
@@ -112,7 +113,7 @@ impl At {
 /// What a path with flags leads to: a place in the tree, or (AT_EMPTY_PATH) any open file.
 pub enum Target {
     Path(Path),
-    File(Arc<File>),
+    File(Lent<File>),
 }
 
 impl Target {
@@ -139,7 +140,7 @@ pub fn target(fd: i32, address: usize, follow: bool, empty: bool) -> Result<Targ
         return if fd == AT_FDCWD {
             Ok(Target::Path(caller::context().cwd()?))
         } else {
-            Ok(Target::File(caller::files().get(fd)?))
+            Ok(Target::File(caller::file(fd)?))
         };
     }
     Ok(Target::Path(At::new(fd, bytes)?.resolve(bytes, follow)?))
@@ -185,7 +186,7 @@ pub fn sys_chdir(path: usize) -> Result<usize> {
 }
 
 pub fn sys_fchdir(fd: i32) -> Result<usize> {
-    let file = caller::files().get(fd)?;
+    let file = caller::file(fd)?;
     let path = file.path().ok_or(ENOTDIR)?;
     lookup::check_directory(path, &Cred::current())?;
     caller::context().set_cwd(path.clone())?;

@@ -17,7 +17,7 @@ const NAME_MAX: usize = 255;
 const SIZE_MAX: usize = 65536;
 
 fn open_file(fd: i32) -> Result<Target> {
-    let file = caller::files().get(fd)?;
+    let file = caller::file(fd)?;
     if file.flags().contains(OpenFlags::PATH) { Err(EBADF) } else { Ok(Target::File(file)) }
 }
 

@@ -1,8 +1,8 @@
 //! epoll (epoll(7)).
 #![forbid(unsafe_code)]
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ptr;
 
 use sync::TryVec;
 
@@ -33,12 +33,12 @@ pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Res
     if !target.can_be_watched() {
         return Err(EPERM);
     }
-    if Arc::ptr_eq(&holder, &target) {
+    if ptr::eq(&*holder, &*target) {
         return Err(EINVAL);
     }
     let epoll = holder.downcast::<Epoll>().ok_or(EINVAL)?;
     match operation {
-        ADD => epoll.add(fd, target, event)?,
+        ADD => epoll.add(fd, target.into_counted(), event)?,
         DELETE => epoll.remove(fd, &target)?,
         MODIFY => epoll.modify(fd, &target, event)?,
         _ => return Err(EINVAL),

@@ -8,12 +8,12 @@ mod select;
 pub use epoll::{sys_epoll_ctl, sys_epoll_pwait, sys_epoll_pwait2, sys_epoll_wait};
 pub use select::{sys_pselect6, sys_select};
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::mem::{self, offset_of};
 
 use sync::TryVec;
+use sync::rcu::Lent;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::arch;
@@ -34,7 +34,7 @@ const PART: usize = 256;
 struct Entry {
     fd: i32,
     /// None: there is nothing to look at, and `result` stays as it is.
-    file: Option<Arc<File>>,
+    file: Option<Lent<File>>,
     events: u32,
     result: Cell<u32>,
     /// The call keeps it open.
@@ -97,7 +97,7 @@ fn look_up(entries: &mut [Entry]) -> Result {
     let files = caller::files();
     for part in entries.chunks_mut(PART) {
         for entry in part.iter_mut().filter(|entry| entry.is_changed(&files)) {
-            entry.file = files.get(entry.fd).ok();
+            entry.file = caller::file(entry.fd).ok();
             entry.result.set(if entry.file.is_none() { NVAL } else { 0 });
         }
         if give_way() {
@@ -277,7 +277,6 @@ fn poll_these(
 ) -> Result<usize> {
     let bytes = asked.as_mut_bytes();
     UserSlice::new(address, bytes.len()).read(bytes)?;
-    let files = caller::files();
     for (n, (asked, entry)) in asked.iter().zip(&mut *entries).enumerate() {
         if n % PART == PART - 1 && give_way() {
             return Err(EINTR);
@@ -285,7 +284,7 @@ fn poll_these(
         // A negative descriptor is left out.
         if asked.fd >= 0 {
             entry.fd = asked.fd;
-            match files.get(asked.fd) {
+            match caller::file(asked.fd) {
                 Ok(file) => entry.file = Some(file),
                 Err(_) => entry.result = Cell::new(NVAL),
             }

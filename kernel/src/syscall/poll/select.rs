@@ -63,12 +63,11 @@ fn select_these(
     };
     let several: usize = (0..words).map(|word| asked(sets, word).count_ones() as usize).sum();
     with_entries(several, |entries| {
-        let files = caller::files();
         let mut left = entries.iter_mut();
         for word in 0..words {
             for (bit, entry) in bits(asked(sets, word)).zip(&mut left) {
                 entry.fd = (word * 64 + bit) as i32;
-                entry.file = Some(files.get(entry.fd)?);
+                entry.file = Some(caller::file(entry.fd)?);
                 for (set, wanted) in sets.chunks_exact(words).zip(WANTED) {
                     if set.get(word).is_some_and(|set| set >> bit & 1 != 0) {
                         entry.events |= wanted;

@@ -166,6 +166,43 @@ fn numbers_that_are_no_descriptors_are_refused() {
 }
 
 #[test]
+fn a_thread_that_has_its_table_alone_counts_no_file_that_it_looks_at() {
+    in_process(|| {
+        let (me, file) = (crate::process::current(), file());
+        let fd = me.files().install(file.clone(), 0, LIMIT, false).unwrap();
+        assert_eq!(Arc::strong_count(&file), 2);
+        let lent = me.file(fd).unwrap();
+        // A child's image is copied when either changes its own.
+        let child = crate::testing::fork(move || {
+            let me = crate::process::current();
+            me.files().close(fd).unwrap();
+            assert_eq!(me.file(fd).err(), Some(EBADF));
+        });
+        assert_eq!(child.wait(), 0);
+        let other =
+            me.files().install(eventfd::try_new(0, false, OpenFlags::empty()).unwrap(), 0, LIMIT, false);
+        assert_eq!(lent.inode().number, file.inode().number);
+        drop(lent);
+        assert!(!me.files().lender().is_lending());
+        me.files().close(other.unwrap()).unwrap();
+        // Where a thread has the table too, it is counted.
+        let before = Arc::strong_count(&file);
+        let counted = thread(move || {
+            let lent = crate::process::current().file(fd).unwrap();
+            let lends = crate::process::current().files().lender().is_lending();
+            drop(lent);
+            lends
+        });
+        assert!(!counted.join());
+        assert_eq!(Arc::strong_count(&file), before);
+        me.files().close(fd).unwrap();
+        for fd in [fd, -1, i32::MIN, i32::MAX] {
+            assert_eq!(me.file(fd).err(), Some(EBADF));
+        }
+    });
+}
+
+#[test]
 fn the_last_close_is_the_files_end_though_a_read_holds_it() {
     in_process(|| {
         let (reader, writer) = pipe::pair(OpenFlags::NONBLOCK).unwrap();

@@ -37,7 +37,9 @@ use sync::atomic;
 pub use addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 pub use error::{FaultError, VmError};
 pub use machine::{Asid, CpuSet, Entry, FlushRange, Machine};
-pub use object::{Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectRef};
+pub use object::{
+    Budget, BudgetKind, BudgetOwner, BudgetRef, Label, Object, ObjectOwner, ObjectRef, Sink, Source,
+};
 pub use once::OnceBox;
 pub use op::lock::Lock;
 pub use op::remap::MremapFlags;

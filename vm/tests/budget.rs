@@ -8,7 +8,7 @@ use soft::requests::alone;
 use vm::{Budget, BudgetKind, Object, PAGE_SIZE, VmError};
 
 fn fill(object: &Object, page: u64) -> Result<(), VmError> {
-    object.write(page * PAGE_SIZE as u64, 1, &mut |mut bytes| {
+    object.write(page * PAGE_SIZE as u64, 1, |mut bytes| {
         bytes.clear();
         1
     })?;

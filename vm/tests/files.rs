@@ -5,6 +5,7 @@ mod soft;
 
 use soft::requests::{RW, alone, at, file, object, space};
 use soft::{free_frames, read, switch_to, write};
+use vm::frame::{SharedBytes, SharedBytesMut};
 use vm::*;
 
 #[test]
@@ -32,9 +33,9 @@ fn a_shared_mapping_is_the_file_and_a_private_one_is_a_copy() {
     write(&s, private + 4096, 8).unwrap();
     assert_eq!(read(&s, shared + 4096), Ok(7));
     let mut word = [0; 8];
-    object.read(4096, 8, &mut |b| b.copy_to(&mut word)).unwrap();
+    object.read(4096, 8, |b| b.copy_to(&mut word)).unwrap();
     assert_eq!(u64::from_le_bytes(word), 7);
-    object.write(8192, 8, &mut |mut b| b.copy_from(9u64.to_le_bytes()[..].into())).unwrap();
+    object.write(8192, 8, |mut b| b.copy_from(9u64.to_le_bytes()[..].into())).unwrap();
     assert_eq!(read(&s, private + 8192), Ok(9));
     let child = s.fork().unwrap();
     switch_to(&child);
@@ -137,6 +138,79 @@ fn every_one_of_many_sharers_forgets_what_a_truncation_took() {
     }
 }
 
+/// Takes or gives bytes; at most `most` of them without sleeping.
+struct Buffer {
+    bytes: Vec<u8>,
+    most: usize,
+    /// How often it was asked without sleeping, and with.
+    asked: (usize, usize),
+}
+
+impl Buffer {
+    fn take_in(&mut self, bytes: SharedBytes<'_>, most: usize) -> usize {
+        let start = self.bytes.len();
+        let n = bytes.len().min(most);
+        self.bytes.resize(start + n, 0);
+        bytes.copy_to(&mut self.bytes[start..])
+    }
+
+    fn give_out(&mut self, mut bytes: SharedBytesMut<'_>, most: usize) -> usize {
+        let n = bytes.len().min(most);
+        let given: Vec<u8> = self.bytes.drain(..n).collect();
+        bytes.copy_from(given[..].into())
+    }
+}
+
+impl Sink for Buffer {
+    fn put_now(&mut self, bytes: SharedBytes<'_>) -> usize {
+        self.asked.0 += 1;
+        self.take_in(bytes, self.most)
+    }
+
+    fn put(&mut self, bytes: SharedBytes<'_>) -> usize {
+        self.asked.1 += 1;
+        self.take_in(bytes, usize::MAX)
+    }
+
+    fn rest(&mut self) {}
+}
+
+impl Source for Buffer {
+    fn take_now(&mut self, bytes: SharedBytesMut<'_>) -> usize {
+        self.asked.0 += 1;
+        self.give_out(bytes, self.most)
+    }
+
+    fn take(&mut self, bytes: SharedBytesMut<'_>) -> usize {
+        self.asked.1 += 1;
+        self.give_out(bytes, usize::MAX)
+    }
+
+    fn rest(&mut self) {}
+}
+
+#[test]
+fn what_a_copy_without_sleep_leaves_is_copied_with_sleep() {
+    let _g = alone();
+    let text: Vec<u8> = (0..3 * 4096).map(|n| (n % 251) as u8).collect();
+    for (most, asked) in [(0, (1, 4)), (5, (1, 4)), (4095, (2, 3)), (4096, (4, 0))] {
+        let object = Object::try_new(0).unwrap();
+        let mut from = Buffer { bytes: text.clone(), most, asked: (0, 0) };
+        assert_eq!(object.write_from(4090, text.len(), &mut from), Ok(text.len()));
+        assert_eq!((from.bytes.len(), from.asked), (0, asked), "most {most}");
+        assert_eq!(object.size(), 4090 + text.len() as u64);
+        let mut to = Buffer { bytes: Vec::new(), most, asked: (0, 0) };
+        assert_eq!(object.read_to(4090, usize::MAX >> 1, &mut to), Ok(text.len()));
+        assert_eq!(to.asked, asked, "most {most}");
+        assert!(to.bytes == text, "most {most}");
+        // A hole is no page, and is read with sleep.
+        object.set_size(1 << 20).unwrap();
+        let mut to = Buffer { bytes: Vec::new(), most, asked: (0, 0) };
+        assert_eq!(object.read_to(100_000, 10, &mut to), Ok(10));
+        assert_eq!((to.bytes, to.asked), (vec![0; 10], (0, 1)));
+    }
+}
+
 #[test]
 fn data_and_holes_are_found_by_the_tree() {
     let _g = alone();
@@ -146,7 +220,7 @@ fn data_and_holes_are_found_by_the_tree() {
     assert_eq!(object.seek(5, end, false), Some(5));
     let pages = [0, 1, 63, 64, 65, 4095, 4096, 1 << 20, (1 << 20) + 4096, 262_143, end - 1];
     for page in pages {
-        object.write(page * 4096, 1, &mut |mut b| b.copy_from([1][..].into())).unwrap();
+        object.write(page * 4096, 1, |mut b| b.copy_from([1][..].into())).unwrap();
     }
     let mut data: Vec<u64> = pages.into();
     data.sort_unstable();

@@ -1,6 +1,8 @@
 //! Reading and writing an object's bytes, for read(2), write(2) and the kernel itself.
 //!
-//! The copy function may sleep and fault: the frame is pinned and no lock is held while it runs.
+//! Bytes are copied within an RCU section, for which a page that its slot has shown stays memory, whoever takes it away (`vm::protocol::evict`,
+//! evict.grace): so nobody writes the frame's count. Such a copy does not sleep, and ends short where it would have to, or is too long. What is left
+//! goes by a copy that may sleep and fault: the frame is pinned and no lock is held while it runs.
 #![forbid(unsafe_code)]
 
 use super::Object;
@@ -8,20 +10,75 @@ use super::slots::MAX_PAGES;
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{Pin, SharedBytes, SharedBytesMut};
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use sync::rcu;
+
+/// Where bytes go that are read.
+pub trait Sink {
+    /// Takes what can be had of `bytes` without sleeping; says how many. Interrupts may be off meanwhile.
+    fn put_now(&mut self, bytes: SharedBytes<'_>) -> usize;
+    /// Takes bytes; may sleep. Fewer than offered ends the reading.
+    fn put(&mut self, bytes: SharedBytes<'_>) -> usize;
+    /// A page is done, and what was held for it is let go.
+    fn rest(&mut self);
+}
+
+/// Where bytes come from that are written.
+pub trait Source {
+    /// Fills what can be filled of `bytes` without sleeping; says how many.
+    fn take_now(&mut self, bytes: SharedBytesMut<'_>) -> usize;
+    /// Fills bytes; may sleep. Fewer than asked ends the writing.
+    fn take(&mut self, bytes: SharedBytesMut<'_>) -> usize;
+    /// A page is done, and what was held for it is let go.
+    fn rest(&mut self);
+}
+
+/// Is pinned for.
+struct Copy<F>(F);
+
+impl<F: FnMut(SharedBytes<'_>) -> usize> Sink for Copy<F> {
+    fn put_now(&mut self, _: SharedBytes<'_>) -> usize {
+        0
+    }
+
+    fn put(&mut self, bytes: SharedBytes<'_>) -> usize {
+        self.0(bytes)
+    }
+
+    fn rest(&mut self) {}
+}
+
+impl<F: FnMut(SharedBytesMut<'_>) -> usize> Source for Copy<F> {
+    fn take_now(&mut self, _: SharedBytesMut<'_>) -> usize {
+        0
+    }
+
+    fn take(&mut self, bytes: SharedBytesMut<'_>) -> usize {
+        self.0(bytes)
+    }
+
+    fn rest(&mut self) {}
+}
 
 impl Object {
     /// Passes up to `len` bytes from `offset` on to `copy`, page by page, up to the object's end. `copy` says how many it took;
     /// fewer than offered ends the reading. Returns the bytes taken. May sleep.
-    #[expect(clippy::arithmetic_side_effects, reason = "done is at most len, start inside its page")]
     pub fn read(
         &self,
         offset: u64,
         len: usize,
-        copy: &mut dyn FnMut(SharedBytes<'_>) -> usize,
+        copy: impl FnMut(SharedBytes<'_>) -> usize,
     ) -> Result<usize, VmError> {
+        self.read_to(offset, len, &mut Copy(copy))
+    }
+
+    /// As [`read`](Self::read), for who can take bytes without sleeping.
+    #[expect(clippy::arithmetic_side_effects, reason = "done is at most len, start inside its page")]
+    pub fn read_to(&self, offset: u64, len: usize, to: &mut impl Sink) -> Result<usize, VmError> {
         let mut done = 0;
+        // Where one copy has ended short, the next would.
+        let mut now = true;
         while done < len {
             let Some(at) = offset.checked_add(done as u64) else { break };
             let left = self.size().saturating_sub(at).min((len - done) as u64) as usize;
@@ -31,9 +88,15 @@ impl Object {
                 break;
             }
             let page = at >> PAGE_SHIFT;
-            let pinned = self.pinned(page);
-            let page = pinned.as_ref().map_or(SharedBytes::zeros(), Pin::bytes);
-            let taken = page.get(start..start + n).map_or(0, &mut *copy).min(n);
+            let mut taken = if now { self.read_now(page, start..start + n, to).min(n) } else { 0 };
+            now = taken == n;
+            if taken < n {
+                let pinned = self.pinned(page);
+                let bytes = pinned.as_ref().map_or(SharedBytes::zeros(), Pin::bytes);
+                taken += bytes.get(start + taken..start + n).map_or(0, |bytes| to.put(bytes)).min(n - taken);
+            } else {
+                to.rest();
+            }
             done += taken;
             if taken < n {
                 break;
@@ -42,22 +105,36 @@ impl Object {
         Ok(done)
     }
 
+    /// What can be read of one page without sleeping, and without counting its frame.
+    #[inline]
+    fn read_now(&self, page: u64, part: Range<usize>, to: &mut impl Sink) -> usize {
+        let rcu = rcu::read();
+        let bytes = self.slots.get(page).and_then(|slot| slot.bytes(&rcu));
+        bytes.map_or(0, |bytes| bytes.to_read().get(part).map_or(0, |bytes| to.put_now(bytes)))
+    }
+
     /// Has `copy` fill up to `len` bytes from `offset` on, page by page; the object grows as far as bytes were filled. `copy`
     /// says how many it filled; fewer than asked ends the writing. Returns the bytes filled. May sleep.
-    #[expect(
-        clippy::arithmetic_side_effects,
-        reason = "the caller found the range to end at the largest file size"
-    )]
     pub fn write(
         &self,
         offset: u64,
         len: usize,
-        copy: &mut dyn FnMut(SharedBytesMut<'_>) -> usize,
+        copy: impl FnMut(SharedBytesMut<'_>) -> usize,
     ) -> Result<usize, VmError> {
+        self.write_from(offset, len, &mut Copy(copy))
+    }
+
+    /// As [`write`](Self::write), for who can fill bytes without sleeping.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "the caller found the range to end at the largest file size"
+    )]
+    pub fn write_from(&self, offset: u64, len: usize, from: &mut impl Source) -> Result<usize, VmError> {
         if offset.checked_add(len as u64).is_none_or(|end| end > MAX_PAGES << PAGE_SHIFT) {
             return Err(VmError::Overflow);
         }
         let mut done = 0;
+        let mut now = true;
         while done < len {
             let at = offset + done as u64;
             let start = at as usize % PAGE_SIZE;
@@ -67,8 +144,22 @@ impl Object {
                 Err(_) if done > 0 => break,
                 Err(e) => return Err(e),
             }
-            let Some(mut pin) = self.pinned(at >> PAGE_SHIFT) else { continue };
-            let filled = pin.bytes_mut().get_mut(start..start + n).map_or(0, &mut *copy).min(n);
+            let page = at >> PAGE_SHIFT;
+            let mut filled = if now { self.write_now(page, start..start + n, from).min(n) } else { 0 };
+            now = filled == n;
+            if filled < n {
+                let pinned = self.pinned(page);
+                // Otherwise it has been taken away meanwhile.
+                if let Some(mut pin) = pinned {
+                    let bytes = &mut pin.bytes_mut();
+                    let rest = bytes.get_mut(start + filled..start + n).map_or(0, |bytes| from.take(bytes));
+                    filled += rest.min(n - filled);
+                } else if filled == 0 {
+                    continue;
+                }
+            } else {
+                from.rest();
+            }
             done += filled;
             if filled > 0 {
                 self.grow_to(offset + done as u64);
@@ -78,6 +169,14 @@ impl Object {
             }
         }
         Ok(done)
+    }
+
+    /// What can be written of one page without sleeping, and without counting its frame.
+    #[inline]
+    fn write_now(&self, page: u64, part: Range<usize>, from: &mut impl Source) -> usize {
+        let rcu = rcu::read();
+        let bytes = self.slots.get(page).and_then(|slot| slot.bytes(&rcu));
+        bytes.map_or(0, |mut bytes| bytes.get_mut(part).map_or(0, |bytes| from.take_now(bytes)))
     }
 
     pub(super) fn pinned(&self, page: u64) -> Option<Pin> {

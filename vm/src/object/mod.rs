@@ -30,6 +30,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use once_cell::race::OnceBox;
 
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
+pub use io::{Sink, Source};
 use rmap::{Leaves, Place, ReverseOps};
 use shed::Gone;
 use slots::{MAX_PAGES, Slots};

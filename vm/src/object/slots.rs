@@ -11,7 +11,7 @@
 use super::shed::Gone;
 use crate::addr::PhysAddr;
 use crate::error::VmError;
-use crate::frame::{Evicted, Frame, OwnedFrame, Pin};
+use crate::frame::{Evicted, Frame, OwnedFrame, Pin, SharedBytesMut};
 use crate::node::Locked;
 use crate::once::OnceBox;
 use crate::protocol::evict;
@@ -45,6 +45,14 @@ impl Slot {
     #[inline]
     pub fn frame_for(&self, leaf: &Locked<'_>) -> Option<PhysAddr> {
         self.0.frame_for(leaf)
+    }
+
+    /// The page's bytes, unless it is being taken away: they are there as long as the section lasts.
+    #[inline]
+    pub fn bytes<'r>(&self, _rcu: &'r RcuRead) -> Option<SharedBytesMut<'r>> {
+        // SAFETY: the slot's reference is dropped a grace period after the slot was emptied, so not within this section. Nobody makes a reference to
+        // the bytes of a page of an object's.
+        self.frame().map(|frame| unsafe { frame.shared_bytes() })
     }
 
     /// A reference to the frame, unless it is being taken away.

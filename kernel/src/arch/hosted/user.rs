@@ -16,8 +16,8 @@ pub fn in_user_half(start: usize, len: usize) -> bool {
     len <= USER_END && start <= USER_END - len
 }
 
-/// Runs `f` on the page at `address`, which is brought in first. None: there is none.
-fn with_page<R>(address: usize, write: bool, f: impl Fn(*mut u8) -> R) -> Option<R> {
+/// Runs `f` on the page at `address`, which is brought in first if the caller `waits`. None: there is none.
+fn with_page<R>(address: usize, write: bool, waits: bool, f: impl Fn(*mut u8) -> R) -> Option<R> {
     if !in_user_half(address, 1) {
         return None;
     }
@@ -25,7 +25,7 @@ fn with_page<R>(address: usize, write: bool, f: impl Fn(*mut u8) -> R) -> Option
         if let Some(result) = access(address, write, &f) {
             return Some(result);
         }
-        if !upcall::kernel_fault(address, write) {
+        if !waits || !upcall::kernel_fault(address, write) {
             return None;
         }
     }
@@ -33,12 +33,18 @@ fn with_page<R>(address: usize, write: bool, f: impl Fn(*mut u8) -> R) -> Option
 
 /// Runs `f` on `len` bytes at `address`, page by page: with the place of the part that lies in the page, and which part that is. How many
 /// bytes come before the first page that is not there.
-fn with_pages(address: usize, len: usize, write: bool, f: impl Fn(*mut u8, Range<usize>)) -> usize {
+fn with_pages(
+    address: usize,
+    len: usize,
+    write: bool,
+    waits: bool,
+    f: impl Fn(*mut u8, Range<usize>),
+) -> usize {
     let mut done = 0;
     while done < len {
         let at = address.wrapping_add(done);
         let part = done..len.min(done + PAGE_SIZE - at % PAGE_SIZE);
-        if with_page(at, write, |page| f(page, part.clone())).is_none() {
+        if with_page(at, write, waits, |page| f(page, part.clone())).is_none() {
             break;
         }
         done = part.end;
@@ -47,9 +53,18 @@ fn with_pages(address: usize, len: usize, write: bool, f: impl Fn(*mut u8, Range
 }
 
 /// Copies as much as can be had; returns the bytes copied.
-pub fn copy_from_user_partial(mut dst: SharedBytesMut<'_>, src: usize) -> usize {
+pub fn copy_from_user_partial(dst: SharedBytesMut<'_>, src: usize) -> usize {
+    copy_in(dst, src, true)
+}
+
+/// The same of the pages that are there; never waits.
+pub fn copy_from_user_nofault(dst: SharedBytesMut<'_>, src: usize) -> usize {
+    copy_in(dst, src, false)
+}
+
+fn copy_in(mut dst: SharedBytesMut<'_>, src: usize, waits: bool) -> usize {
     let to = dst.as_mut_ptr();
-    with_pages(src, dst.len(), false, |page, part| {
+    with_pages(src, dst.len(), false, waits, |page, part| {
         // SAFETY: the part lies in `dst` and in the page. Other programs may write the page meanwhile: the bytes mix.
         unsafe { to.add(part.start).copy_from_nonoverlapping(page, part.len()) }
     })
@@ -57,8 +72,17 @@ pub fn copy_from_user_partial(mut dst: SharedBytesMut<'_>, src: usize) -> usize 
 
 /// Copies as much as there is room for; returns the bytes copied.
 pub fn copy_to_user_partial(dst: usize, src: SharedBytes<'_>) -> usize {
+    copy_out(dst, src, true)
+}
+
+/// The same to the pages that are there; never waits.
+pub fn copy_to_user_nofault(dst: usize, src: SharedBytes<'_>) -> usize {
+    copy_out(dst, src, false)
+}
+
+fn copy_out(dst: usize, src: SharedBytes<'_>, waits: bool) -> usize {
     let from = src.as_ptr();
-    with_pages(dst, src.len(), true, |page, part| {
+    with_pages(dst, src.len(), true, waits, |page, part| {
         // SAFETY: as above.
         unsafe { page.copy_from_nonoverlapping(from.add(part.start), part.len()) }
     })
@@ -105,7 +129,7 @@ fn with_word<R>(address: usize, write: bool, f: impl Fn(&AtomicU32) -> R) -> Use
         return Err(UserFault);
     }
     // SAFETY: aligned, and used at once.
-    with_page(address, write, |page| f(unsafe { word(page) })).ok_or(UserFault)
+    with_page(address, write, true, |page| f(unsafe { word(page) })).ok_or(UserFault)
 }
 
 /// Reads an aligned word at once (a futex).

@@ -182,6 +182,29 @@ pub fn copy_to_user_partial(dst: usize, src: SharedBytes<'_>) -> usize {
     len - unsafe { copy(dst as *mut u8, src.as_ptr(), len) }
 }
 
+/// Runs `copy`, which never waits meanwhile.
+#[inline(always)]
+fn without_faults(copy: impl FnOnce() -> usize) -> usize {
+    let was = super::disable_interrupts();
+    let n = copy();
+    if was {
+        super::enable_interrupts();
+    }
+    n
+}
+
+/// As `copy_from_user_partial`, of the pages that are there; never waits. At most a page.
+#[inline]
+pub fn copy_from_user_nofault(dst: SharedBytesMut<'_>, src: usize) -> usize {
+    without_faults(|| copy_from_user_partial(dst, src))
+}
+
+/// As `copy_to_user_partial`, to the pages that are there; never waits. At most a page.
+#[inline]
+pub fn copy_to_user_nofault(dst: usize, src: SharedBytes<'_>) -> usize {
+    without_faults(|| copy_to_user_partial(dst, src))
+}
+
 /// Fills `dst` from user memory.
 #[inline]
 pub fn copy_from_user(dst: &mut [u8], src: usize) -> UserResult {

@@ -11,6 +11,7 @@ use crate::arch;
 use crate::errno::{EFAULT, Result};
 use crate::sched::give_way;
 use vm::frame::{SharedBytes, SharedBytesMut};
+use vm::{Sink, Source};
 
 /// One piece of a program's memory, as in `struct iovec`.
 #[derive(Clone, Copy, Default)]
@@ -30,6 +31,8 @@ const TURN: usize = 64 << 10;
 struct Progress {
     left: usize,
     done: usize,
+    /// Of the bytes done, for how many the transfer has given way.
+    turns: usize,
     fault: bool,
 }
 
@@ -45,11 +48,24 @@ impl Progress {
 
     /// `n` bytes were moved. Gives way now and then; a killed program's transfer ends there.
     #[inline]
-    #[expect(clippy::arithmetic_side_effects, reason = "n is at most what is left")]
     fn moved(&mut self, n: usize) {
+        self.count(n);
+        self.rest();
+    }
+
+    /// `n` bytes were moved by who must not give way.
+    #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "n is at most what is left")]
+    fn count(&mut self, n: usize) {
         self.done += n;
         self.left -= n;
-        if self.done / TURN != (self.done - n) / TURN && give_way() {
+    }
+
+    /// Gives way if there were many bytes since the last time.
+    #[inline]
+    fn rest(&mut self) {
+        let turns = self.done / TURN;
+        if core::mem::replace(&mut self.turns, turns) != turns && give_way() {
             self.left = 0;
         }
     }
@@ -175,6 +191,26 @@ impl<'a> Output<'a> {
         done
     }
 
+    /// As `put_shared`, as far as that goes without sleeping.
+    #[expect(clippy::arithmetic_side_effects, reason = "what was moved is within the buffer")]
+    fn put_shared_now(&mut self, data: SharedBytes<'_>) -> usize {
+        let Target::User(cursor) = &mut self.target else { return 0 };
+        let mut done = 0;
+        while let Some(piece) = cursor.piece((data.len() - done).min(self.progress.left()))
+            && piece.len > 0
+            && let Some(from) = data.get(done..done + piece.len)
+        {
+            let n = arch::user::copy_to_user_nofault(piece.addr, from);
+            cursor.offset += n;
+            done += n;
+            self.progress.count(n);
+            if n < piece.len {
+                break;
+            }
+        }
+        done
+    }
+
     /// Puts `len` zero bytes, or as many as there is room for.
     #[expect(clippy::arithmetic_side_effects, reason = "what was moved is within the buffer")]
     pub fn put_zeros(&mut self, len: usize) -> usize {
@@ -205,6 +241,34 @@ impl<'a> Output<'a> {
 
     pub fn faulted(&self) -> bool {
         self.progress.fault
+    }
+}
+
+impl Sink for Output<'_> {
+    fn put_now(&mut self, bytes: SharedBytes<'_>) -> usize {
+        self.put_shared_now(bytes)
+    }
+
+    fn put(&mut self, bytes: SharedBytes<'_>) -> usize {
+        self.put_shared(bytes)
+    }
+
+    fn rest(&mut self) {
+        self.progress.rest();
+    }
+}
+
+impl Source for Input<'_> {
+    fn take_now(&mut self, bytes: SharedBytesMut<'_>) -> usize {
+        self.take_shared_now(bytes)
+    }
+
+    fn take(&mut self, bytes: SharedBytesMut<'_>) -> usize {
+        self.take_shared(bytes)
+    }
+
+    fn rest(&mut self) {
+        self.progress.rest();
     }
 }
 
@@ -287,6 +351,26 @@ impl<'a> Input<'a> {
             };
             done += taken;
             self.progress.moved(taken);
+        }
+        done
+    }
+
+    /// As `take_shared`, as far as that goes without sleeping.
+    #[expect(clippy::arithmetic_side_effects, reason = "what was moved is within the buffer")]
+    fn take_shared_now(&mut self, mut into: SharedBytesMut<'_>) -> usize {
+        let Origin::User(cursor) = &mut self.origin else { return 0 };
+        let mut done = 0;
+        while let Some(piece) = cursor.piece((into.len() - done).min(self.progress.left()))
+            && piece.len > 0
+            && let Some(to) = into.get_mut(done..done + piece.len)
+        {
+            let n = arch::user::copy_from_user_nofault(to, piece.addr);
+            cursor.offset += n;
+            done += n;
+            self.progress.count(n);
+            if n < piece.len {
+                break;
+            }
         }
         done
     }

@@ -31,7 +31,7 @@ impl FileOps for Regular {
     fn read(&self, file: &File, at: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         let object = file.inode().object().ok_or(EINVAL)?;
         let left = out.left();
-        let n = object.read(at, left, &mut |bytes| out.put_shared(bytes))?;
+        let n = object.read_to(at, left, out)?;
         if n == 0 { out.result() } else { Ok(n) }
     }
 
@@ -117,7 +117,7 @@ pub fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writin
     from.limit(usize::try_from(limit - at).unwrap_or(usize::MAX));
     let object = inode.object().ok_or(EINVAL)?;
     let left = from.left();
-    let n = object.write(at, left, &mut |bytes| from.take_shared(bytes))?;
+    let n = object.write_from(at, left, from)?;
     if n == 0 {
         return from.result();
     }

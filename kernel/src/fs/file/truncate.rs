@@ -125,7 +125,7 @@ fn zero(object: &vm::Object, offset: u64, end: u64) -> Result {
         } else {
             let n = (PAGE - at % PAGE).min(end - at);
             if object.frame(at / PAGE).is_some() {
-                object.write(at, n as usize, &mut |mut bytes| bytes.clear())?;
+                object.write(at, n as usize, |mut bytes| bytes.clear())?;
             }
             n
         };

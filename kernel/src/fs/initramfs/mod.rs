@@ -78,7 +78,7 @@ fn enter(context: &FsContext, cred: &Cred, member: &Member<'_>, linked: &mut Vec
             && !rest.is_empty()
         {
             let mut copied = 0;
-            let n = object.write(done as u64, rest.len(), &mut |mut to| {
+            let n = object.write(done as u64, rest.len(), |mut to| {
                 let n = to.copy_from(rest.get(copied..).unwrap_or(&[]).into());
                 copied += n;
                 n

@@ -141,6 +141,11 @@ pub struct FlushRequest<'a> {
 }
 
 impl FlushRequest<'_> {
+    /// No CPU must do more than drop translations of [`Self::range`]: whoever does that for it spares it the answer.
+    pub fn only_drops(&self) -> bool {
+        !self.leave
+    }
+
     /// Does what is asked, on a CPU that was asked. Called from the interrupt handler, interrupts disabled.
     pub fn answer<M: Machine>(&self) {
         TLB_COUNTS.this().received.add(1);

@@ -9,6 +9,7 @@ pub mod count;
 pub mod inbox;
 pub mod mask;
 pub mod period;
+pub mod preempted;
 pub mod presence;
 pub mod quota;
 pub mod sequence;

@@ -21,6 +21,7 @@ mod inbox;
 mod locks;
 mod mask;
 mod period;
+mod preempted;
 mod presence;
 mod quota;
 mod sequence;

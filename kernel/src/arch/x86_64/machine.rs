@@ -6,7 +6,7 @@ use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PhysAddr, Prot};
 
 use super::cpu::{features, reg};
 use super::memory::tables::{kernel_half, kernel_root};
-use super::{ipi, irq};
+use super::{ipi, irq, kvm};
 use crate::arch::entry::{self, ADDRESS, IGNORED, LARGE, PRESENT, USER_END};
 
 /// The machine that the kernel's address spaces live on.
@@ -91,8 +91,10 @@ impl vm::Machine for Machine {
     }
 
     fn flush_remote(cpus: &CpuSet, request: &FlushRequest<'_>) {
-        let request = core::ptr::from_ref(request) as usize;
-        ipi::call_others_by(cpus.iter(), answer, request, irq::FLUSH);
+        let only_drops = request.only_drops();
+        // A root that is to be left must be left by the CPU itself. And a CPU that the host flushed stays among those of the space.
+        let running = cpus.iter().filter(|cpu| !only_drops || !kvm::leave_flush(*cpu));
+        ipi::call_others_by(running, answer, core::ptr::from_ref(request) as usize, irq::FLUSH);
     }
 }
 

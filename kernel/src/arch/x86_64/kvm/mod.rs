@@ -2,7 +2,7 @@
 //!
 //! * `eoi`    the end of an interrupt is a bit in memory
 //! * `ipi`    one call of the host interrupts many CPUs
-//! * `steal`  how long the host let a CPU wait
+//! * `steal`  how long the host let a CPU wait, and whether it runs now: one that does not is flushed by the host
 //! * `clock`  the frequency of the time-stamp counter
 //!
 //! Not used: the kick of a halted CPU (PV unhalt) and the yield to another, since a lock that is waited for long puts its thread to sleep; the
@@ -15,7 +15,7 @@ mod steal;
 
 pub use eoi::end_of_interrupt;
 pub use ipi::Interrupts;
-pub use steal::stolen_ns;
+pub use steal::{leave_flush, stolen_ns};
 
 use core::arch::x86_64::CpuidResult;
 
@@ -27,6 +27,7 @@ use super::memory::DIRECT_MAP;
 const CLOCK: u32 = 1 << 3;
 const STEAL_TIME: u32 = 1 << 5;
 const EOI: u32 = 1 << 6;
+const FLUSH: u32 = 1 << 9;
 const SEND_IPI: u32 = 1 << 11;
 const CLOCK_STABLE: u32 = 1 << 24;
 
@@ -64,8 +65,8 @@ fn leaf() -> Option<u32> {
 }
 
 #[inline]
-fn offers(feature: u32) -> bool {
-    KVM.get().features & feature != 0
+fn offers(features: u32) -> bool {
+    KVM.get().features & features == features
 }
 
 /// This is a guest of KVM, which offers something.
@@ -88,12 +89,13 @@ pub unsafe fn init_cpu() {
 /// Says on the console what is used.
 pub fn show() {
     if is_host() {
-        let said = |feature, name| if offers(feature) { name } else { "" };
+        let said = |features, name| if offers(features) { name } else { "" };
         info!(
-            "KVM:{}{}{}",
+            "KVM:{}{}{}{}",
             said(EOI, " EOI in memory"),
             said(SEND_IPI, ", IPIs by hypercall"),
-            said(STEAL_TIME, ", steal time")
+            said(STEAL_TIME, ", steal time"),
+            said(STEAL_TIME | FLUSH, ", flushes by the host"),
         );
     }
 }

@@ -20,7 +20,7 @@ rare() {
 }
 bound system-call 0.02
 bound fault 0.2
-bound wake-up-elsewhere 3.5
+bound wake-up-elsewhere 6
 bound idle-second 1
 rare timer 'write EOI' 0.1
 rare busy-second 'write EOI' 5

@@ -22,7 +22,7 @@ use sync::protocol::share;
 use sync::rcu::{Deferred, Lender, RcuArc, RcuRead};
 use sync::{SpinLock, TryVec, lock_class, slab_arc};
 
-use self::chunk::CHUNK;
+use self::directory::Place;
 use self::image::{Found, Image, Share, Slot};
 pub use self::shown::Shown;
 use super::File;
@@ -75,6 +75,36 @@ enum Origin {
     Inherited,
     /// The parent's, and it has given it to a child.
     HandedOn,
+}
+
+/// As `FileTable::look`, for a place of a chunk, which is copied by itself.
+#[cold]
+fn look_far<'r, R>(
+    share: Option<&'r Share>,
+    index: usize,
+    f: &impl Fn(Option<&'r Slot>) -> R,
+    read: &'r RcuRead,
+) -> R {
+    match share.and_then(|share| share.image.rest.as_ref()) {
+        Some(rest) => rest.look(index, f, read),
+        None => f(None),
+    }
+}
+
+/// A place that a table has to itself, under its lock.
+struct Own<'r> {
+    slot: &'r Slot,
+    far: Option<Place<'r>>,
+}
+
+impl Own<'_> {
+    /// The place has a file from now on, or none.
+    #[inline]
+    fn mark(&self, used: bool) {
+        if let Some(place) = &self.far {
+            place.mark(used);
+        }
+    }
 }
 
 impl FileTable {
@@ -158,16 +188,10 @@ impl FileTable {
             let first = share.map_or(&[][..], |share| &share.image.first);
             match first.get(index) {
                 Some(slot) => f(Some(slot)),
-                None => self.look_far(index, &f, read),
+                None => look_far(share, index, &f, read),
             }
         };
         share::look(|| self.share.load(read), in_share)
-    }
-
-    /// As `look`; the place may be in a chunk, which is copied by itself.
-    #[cold]
-    fn look_far<'r, R>(&'r self, index: usize, f: &impl Fn(Option<&'r Slot>) -> R, read: &'r RcuRead) -> R {
-        share::look(|| self.image(read)?.slot(index, read), f)
     }
 
     #[inline]
@@ -175,24 +199,35 @@ impl FileTable {
         self.share.load(read).map(|share| &*share.image)
     }
 
-    /// The image, and the place `index` in it, which this table alone has from now on. `change` is held.
-    fn own<'r>(
-        &'r self,
-        index: usize,
-        change: &mut Change,
-        read: &'r RcuRead,
-    ) -> Result<(&'r Image, &'r Slot)> {
+    /// The place `index`, if this table alone has it. `change` is held.
+    #[inline]
+    fn owned<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Own<'r>> {
+        let share = self.share.load(read)?;
+        if share.owns(index) {
+            return share.image.first.get(index).map(|slot| Own { slot, far: None });
+        }
+        share.far(index, read).map(|place| Own { slot: place.slot, far: Some(place) })
+    }
+
+    /// The place `index`, which this table alone has from now on. `change` is held.
+    #[inline]
+    fn own<'r>(&'r self, index: usize, change: &mut Change, read: &'r RcuRead) -> Result<Own<'r>> {
+        match self.owned(index, read) {
+            Some(own) => Ok(own),
+            None => self.make_own(index, change, read),
+        }
+    }
+
+    #[cold]
+    fn make_own<'r>(&'r self, index: usize, change: &mut Change, read: &'r RcuRead) -> Result<Own<'r>> {
         let share = self.share.load(read).ok_or(EBADF)?;
-        if !share.owns(index)
-            && let Some(own) = share.make_own(index, read)?
-        {
+        if let Some(own) = share.make_own(index, read)? {
             self.share.swap(Some(own));
             change.origin = Origin::Own;
             // Perhaps the last by now; but the copy has counted each file, so none is closed here.
             share.leave(false);
         }
-        let image = self.image(read).ok_or(EBADF)?;
-        Ok((image, image.slot(index, read).ok_or(EBADF)?))
+        self.owned(index, read).ok_or(EBADF)
     }
 
     /// Is there a free descriptor below `limit`? Asked before a file is made, or opened with what that changes. Linux reserves the descriptor;
@@ -279,13 +314,11 @@ impl FileTable {
         change: &mut Change,
         read: &RcuRead,
     ) -> Result {
-        let (image, slot) = self.own(index, change, read)?;
+        let own = self.own(index, change, read)?;
         file.iter().for_each(|file| file.add_open());
-        slot.close_on_exec.store(close_on_exec, Relaxed);
-        slot.file.swap(file.take());
-        if index >= CHUNK {
-            image.mark_far(index, true, read);
-        }
+        own.slot.close_on_exec.store(close_on_exec, Relaxed);
+        own.slot.file.swap(file.take());
+        own.mark(true);
         Ok(())
     }
 
@@ -352,14 +385,12 @@ impl FileTable {
             if change.reserved.contains(&index) {
                 return Err(EBUSY);
             }
-            let (image, slot) = self.own(index, &mut change, &read)?;
+            let own = self.own(index, &mut change, &read)?;
             file.add_open();
-            slot.close_on_exec.store(close_on_exec, Relaxed);
+            own.slot.close_on_exec.store(close_on_exec, Relaxed);
             // In one step: no lookup finds the place empty.
-            let old = slot.file.replace(Some(file));
-            if index >= CHUNK {
-                image.mark_far(index, true, &read);
-            }
+            let old = own.slot.file.replace(Some(file));
+            own.mark(true);
             old
         };
         if let Some(old) = old {
@@ -373,14 +404,17 @@ impl FileTable {
         let file = {
             let mut change = self.change.lock();
             let read = sync::rcu::read();
-            // Look before copying a shared image for nothing.
-            let slot = self.image(&read).and_then(|image| image.slot(index, &read));
-            slot.and_then(|slot| slot.file.load(&read)).ok_or(EBADF)?;
-            let (image, slot) = self.own(index, &mut change, &read)?;
-            let file = slot.file.take().ok_or(EBADF)?;
-            if index >= CHUNK {
-                image.mark_far(index, false, &read);
-            }
+            let own = match self.owned(index, &read) {
+                Some(own) => own,
+                None => {
+                    // Look before copying a shared image for nothing.
+                    let slot = self.image(&read).and_then(|image| image.slot(index, &read));
+                    slot.and_then(|slot| slot.file.load(&read)).ok_or(EBADF)?;
+                    self.make_own(index, &mut change, &read)?
+                }
+            };
+            let file = own.slot.file.take().ok_or(EBADF)?;
+            own.mark(false);
             change.free = change.free.min(index);
             file
         };
@@ -404,7 +438,7 @@ impl FileTable {
         let mut change = self.change.lock();
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         let read = sync::rcu::read();
-        self.own(index, &mut change, &read)?.1.close_on_exec.store(on, Relaxed);
+        self.own(index, &mut change, &read)?.slot.close_on_exec.store(on, Relaxed);
         Ok(())
     }
 

@@ -21,25 +21,40 @@ use crate::errno::Result;
 pub const CHUNK: usize = 512;
 
 /// The first bit that is `on`, at or after `from`. Only the holder of a lock changes the bits.
+#[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of bits, below those that there are")]
 pub fn next_bit(words: &[AtomicU64], from: usize, on: bool) -> Option<usize> {
-    let mut wanted = u64::MAX << (from % 64);
-    for (i, word) in words.iter().enumerate().skip(from / 64) {
-        let word = word.load(Relaxed);
-        let found = if on { word } else { !word } & wanted;
-        if found != 0 {
-            return Some(i * 64 + found.trailing_zeros() as usize);
-        }
-        wanted = u64::MAX;
+    let first = bits(words.get(from / 64)?, on) & u64::MAX << (from % 64);
+    match first {
+        0 => first_bit(words, from / 64 + 1, on),
+        first => Some(from / 64 * 64 + first.trailing_zeros() as usize),
     }
-    None
 }
 
-pub fn set_bit(words: &[AtomicU64], at: usize, on: bool) {
-    if let Some(word) = words.get(at / 64) {
-        let (bit, old) = (1 << (at % 64), word.load(Relaxed));
-        word.store(if on { old | bit } else { old & !bit }, Relaxed);
-    }
+/// The first bit that is `on` in the words from `from` on.
+#[cold]
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of bits, below those that there are")]
+fn first_bit(words: &[AtomicU64], from: usize, on: bool) -> Option<usize> {
+    let mut later = words.iter().enumerate().skip(from);
+    later.find_map(|(i, word)| match bits(word, on) {
+        0 => None,
+        found => Some(i * 64 + found.trailing_zeros() as usize),
+    })
+}
+
+fn bits(word: &AtomicU64, on: bool) -> u64 {
+    let word = word.load(Relaxed);
+    if on { word } else { !word }
+}
+
+/// False: its word has bits of both kinds, before and after, so that what can be said of all bits is as it was.
+pub fn set_bit(words: &[AtomicU64], at: usize, on: bool) -> bool {
+    let Some(word) = words.get(at / 64) else { return false };
+    let (bit, old) = (1 << (at % 64), word.load(Relaxed));
+    let new = if on { old | bit } else { old & !bit };
+    word.store(new, Relaxed);
+    let is_mixed = |word| word != 0 && word != u64::MAX;
+    !is_mixed(old) || !is_mixed(new)
 }
 
 pub fn copy_bits(from: &[AtomicU64], to: &[AtomicU64]) {

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use sync::protocol::share::RawShare;
+use sync::protocol::share::{self, RawShare};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{try_arc, try_box};
 
@@ -63,6 +63,7 @@ impl Group {
         Ok(copy)
     }
 
+    #[inline]
     fn chunk<'r>(&'r self, at: usize, read: &'r RcuRead) -> Option<&'r Chunk> {
         self.chunks.get(at / CHUNK)?.load(read)
     }
@@ -80,13 +81,6 @@ impl Group {
             old.leave(false);
         }
         Ok(())
-    }
-
-    fn mark(&self, at: usize, used: bool, read: &RcuRead) {
-        let Some(chunk) = self.chunk(at, read) else { return };
-        set_bit(&chunk.used, at % CHUNK, used);
-        set_bit(&self.full, at / CHUNK, used && next_bit(&chunk.used, 0, false).is_none());
-        set_bit(&self.used, at / CHUNK, used || next_bit(&chunk.used, 0, true).is_some());
     }
 
     /// The first place without a file at or after `from`.
@@ -167,12 +161,28 @@ impl Directory {
         copy_bits(&from.used, &self.used);
     }
 
+    #[inline]
     fn group<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<&'r Group> {
         self.groups.get(index / GROUP)?.load(read)
     }
 
-    pub fn slot<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<&'r Slot> {
-        self.group(index, read)?.chunk(index % GROUP, read)?.slots.get(index % CHUNK)
+    /// What `f` makes of the place `index`, or of none, as `FileTable::look`: it is of this directory still.
+    #[inline]
+    pub fn look<'r, R>(&'r self, index: usize, f: impl Fn(Option<&'r Slot>) -> R, read: &'r RcuRead) -> R {
+        let in_chunk = |chunk: Option<&'r Chunk>| f(chunk.and_then(|chunk| chunk.slots.get(index % CHUNK)));
+        let in_group = |group: Option<&'r Group>| match group {
+            Some(group) => share::look(|| group.chunk(index % GROUP, read), in_chunk),
+            None => f(None),
+        };
+        share::look(|| self.group(index, read), in_group)
+    }
+
+    /// The place `index`; None: its chunk is not there.
+    #[inline]
+    pub fn place<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Place<'r>> {
+        let group = self.group(index, read)?;
+        let chunk = group.chunk(index % GROUP, read)?;
+        Some(Place { directory: self, group, chunk, slot: chunk.slots.get(index % CHUNK)?, index })
     }
 
     /// The chunk of `index` is there, and this image's alone, from now on. The image is the caller's alone.
@@ -186,7 +196,7 @@ impl Directory {
                 let group = Group::try_new()?;
                 if index < GROUP {
                     // No place of the first chunk is looked for here.
-                    set_bit(&group.full, 0, true);
+                    let _ = set_bit(&group.full, 0, true);
                 }
                 cell.swap(Some(group));
             }
@@ -200,16 +210,19 @@ impl Directory {
         cell.load(read).ok_or(EMFILE)?.own(index % GROUP, read)
     }
 
-    /// The place `index` has a file from now on, or none. `own` was called for it.
-    pub fn mark(&self, index: usize, used: bool, read: &RcuRead) {
-        let Some(group) = self.group(index, read) else { return };
-        group.mark(index % GROUP, used, read);
-        set_bit(&self.full, index / GROUP, used && next_bit(&group.full, 0, false).is_none());
-        set_bit(&self.used, index / GROUP, used || next_bit(&group.used, 0, true).is_some());
+    /// The first place without a file at or after `from`, which is at least [`CHUNK`]; perhaps one that the directory has no room for.
+    #[inline]
+    pub fn next_free(&self, from: usize, read: &RcuRead) -> usize {
+        let chunk = self.group(from, read).and_then(|group| group.chunk(from % GROUP, read));
+        match chunk.and_then(|chunk| next_bit(&chunk.used, from % CHUNK, false)) {
+            Some(at) => from / CHUNK * CHUNK + at,
+            None => self.free_beyond(from, read),
+        }
     }
 
-    /// The first place without a file at or after `from`, which is at least [`CHUNK`]; perhaps one that the directory has no room for.
-    pub fn next_free(&self, from: usize, read: &RcuRead) -> usize {
+    /// As `next_free`, where the chunk of `from` has none, or is not there.
+    #[cold]
+    fn free_beyond(&self, from: usize, read: &RcuRead) -> usize {
         let free_in = |from: usize| match self.group(from, read) {
             Some(group) => Some(from / GROUP * GROUP + group.next_free(from % GROUP, read)?),
             None => Some(from),
@@ -219,6 +232,7 @@ impl Directory {
     }
 
     /// The next chunk that has files, from that of `from` on, and its first place.
+    #[inline(never)]
     fn next_chunk<'r>(&'r self, mut from: usize, read: &'r RcuRead) -> Option<(usize, &'r Chunk)> {
         loop {
             let number = next_bit(&self.used, from / GROUP, true)?;
@@ -266,6 +280,46 @@ impl Directory {
                 }
             }
         }
+    }
+}
+
+/// A place, and what leads to it.
+pub struct Place<'r> {
+    directory: &'r Directory,
+    group: &'r Group,
+    chunk: &'r Chunk,
+    pub slot: &'r Slot,
+    index: usize,
+}
+
+impl Place<'_> {
+    /// Does who has the image alone have the place alone?
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.group.images.is_alone() && self.chunk.groups.is_alone()
+    }
+
+    /// The place has a file from now on, or none. Who marks it has it alone.
+    #[inline]
+    pub fn mark(&self, used: bool) {
+        let used_in_chunk = &self.chunk.used;
+        // Else the chunk has free places and used ones, as before.
+        if set_bit(used_in_chunk, self.index % CHUNK, used) {
+            self.mark_above(used);
+        }
+    }
+
+    /// The chunk may be full or empty, or have been.
+    #[cold]
+    fn mark_above(&self, used: bool) {
+        let (places, group, above) = (&self.chunk.used, self.group, self.directory);
+        let (chunk, number) = (self.index % GROUP / CHUNK, self.index / GROUP);
+        let is_full = |bits: &[AtomicU64]| used && next_bit(bits, 0, false).is_none();
+        let is_used = |bits: &[AtomicU64]| used || next_bit(bits, 0, true).is_some();
+        let _ = set_bit(&group.full, chunk, is_full(places));
+        let _ = set_bit(&group.used, chunk, is_used(places));
+        let _ = set_bit(&above.full, number, is_full(&group.full));
+        let _ = set_bit(&above.used, number, is_used(&group.used));
     }
 }
 

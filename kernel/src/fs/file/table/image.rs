@@ -21,7 +21,7 @@ use sync::{slab_arc, try_arc};
 
 use super::FIRST;
 use super::chunk::CHUNK;
-use super::directory::Directory;
+use super::directory::{Directory, Place};
 use crate::errno::Result;
 use crate::fs::file::File;
 
@@ -102,7 +102,7 @@ pub fn search_slots(
 pub struct Image {
     /// The first places: at most [`CHUNK`], and so many once there are chunks.
     pub first: Box<[Slot]>,
-    rest: Option<Box<Directory>>,
+    pub rest: Option<Box<Directory>>,
     /// Shares of this image.
     shares: RawShare,
 }
@@ -126,7 +126,7 @@ impl Image {
 
     #[cold]
     fn far_slot<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<&'r Slot> {
-        self.rest.as_ref()?.slot(index, read)
+        self.rest.as_ref()?.place(index, read).map(|place| place.slot)
     }
 
     /// The first place without a file at or after `from`; perhaps none that is there yet.
@@ -158,14 +158,6 @@ impl Image {
         match search_slots(&self.first, from, 0, &wanted, read) {
             Some(at) => Some(Found::At(at)),
             None => self.rest.as_ref()?.search(from.max(CHUNK), &wanted, read),
-        }
-    }
-
-    /// The place `index`, from [`CHUNK`] on, has a file from now on, or none.
-    #[cold]
-    pub fn mark_far(&self, index: usize, used: bool, read: &RcuRead) {
-        if let Some(rest) = &self.rest {
-            rest.mark(index, used, read);
         }
     }
 
@@ -239,6 +231,16 @@ impl Share {
     #[inline]
     pub fn owns(&self, index: usize) -> bool {
         self.is_alone() && index < self.image.first.len()
+    }
+
+    /// The place `index`, from [`CHUNK`] on, if the one table that asks may change it.
+    #[cold]
+    pub fn far<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Place<'r>> {
+        if !self.is_alone() {
+            return None;
+        }
+        let place = self.image.rest.as_ref()?.place(index, read)?;
+        place.is_alone().then_some(place)
     }
 
     /// What a table that wants to change the place `index` goes on with: None where it is this share still. In the result it has the place to itself.

@@ -1,5 +1,6 @@
 //! Descriptor tables against a plain map, with forks; and what a close does to the file.
 
+use super::chunk::CHUNK;
 use super::*;
 use crate::fs::anon::{eventfd, pipe};
 use crate::fs::file::OpenFlags;

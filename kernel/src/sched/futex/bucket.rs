@@ -24,7 +24,7 @@ const CHILDREN: usize = 16;
 /// A bucket does not split where so many bits of the hash lead to it.
 const MOST_BITS: u32 = 14;
 /// A bucket splits when so many are in it who wait on other futexes than the one who comes,
-const CROWD: usize = 4;
+const CROWD: usize = 2;
 /// of so many that are looked at.
 const LOOKED_AT: usize = 16;
 
@@ -117,19 +117,13 @@ impl<'a> Place<'a> {
         SHARED.as_ptr_range().contains(&core::ptr::from_ref(self.bucket))
     }
 
-    /// Is nobody in the bucket, and was it not split? Of wakers, as `may_have_waiters`.
+    /// Is nobody there? Of wakers behind `presence::before_look`. Writes nothing.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.bucket.presence.look() == Found::Nobody
-    }
-
-    /// Is there anybody? Of wakers behind `presence::before_look`. Writes nothing.
-    #[inline]
-    pub(super) fn may_have_waiters(&self) -> bool {
         match self.bucket.presence.look() {
-            Found::Nobody => false,
-            Found::Waiters(_) => true,
-            Found::Split => self.settled().bucket.presence.look() != Found::Nobody,
+            Found::Nobody => true,
+            Found::Waiters(_) => false,
+            Found::Split => self.below().bucket.presence.look() == Found::Nobody,
         }
     }
 
@@ -289,6 +283,7 @@ impl Members<'_> {
     }
 
     /// Wakes up to `count` who wait on `word` with one of `bits`; returns how many.
+    #[inline]
     pub(super) fn wake(&mut self, word: Word, count: u32, bits: u32, order: &mut Order<'_>) -> u32 {
         let mut woken = 0;
         let mut cursor = self.list.front_mut();

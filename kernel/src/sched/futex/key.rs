@@ -66,7 +66,7 @@ impl<'a> Key<'a> {
         Place::in_table(&SHARED, self.hash())
     }
 
-    /// Surely nobody waits for it: so a look that writes nothing and is short finds. Of wakers behind `presence::before_look`.
+    /// Surely nobody waits for it: what a short look finds that writes nothing. Of wakers behind `presence::before_look`.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
         match self.private {
@@ -79,7 +79,7 @@ impl<'a> Key<'a> {
     }
 
     /// Where those lie who wait for it: in the table of its space, and in the shared one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn places(&self) -> [Option<Place<'a>>; 2] {
         let Some(private) = self.private else { return [None, Some(self.shared_place())] };
         let own = private.buckets().map(|buckets| Place::in_table(buckets, self.hash()));

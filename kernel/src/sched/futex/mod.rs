@@ -80,11 +80,11 @@ const TURN: u32 = 64;
 struct Left(u32);
 
 impl Left {
-    /// One round was made with the bucket locked, and `woken` is how many it woke. True: another is to be made, after a rest. It wakes no more than
+    /// A full round was made with the bucket locked, and `woken` is how many it woke. True: another is to be made, after a rest. It wakes no more than
     /// wait by the end of the first round, or waiters that wait again at once could keep it busy for ever.
     fn goes_on(&mut self, woken: u32, members: &Members<'_>, word: Word, bits: u32) -> bool {
         self.0 = self.0.saturating_sub(woken);
-        if woken < TURN || self.0 == 0 {
+        if self.0 == 0 {
             return false;
         }
         self.0 = self.0.min(u32::try_from(members.count(word, bits)).unwrap_or(u32::MAX));
@@ -101,11 +101,19 @@ pub fn wake(key: Key<'_>, count: u32, bits: u32) -> u32 {
 
 #[inline(never)]
 fn wake_waiters(key: Key<'_>, count: u32, bits: u32) -> u32 {
+    match key.places() {
+        [None, None] => 0,
+        [Some(place), None] | [None, Some(place)] => wake_at(place, key.word, count, bits),
+        [Some(_), Some(_)] => wake_in_both(key, count, bits),
+    }
+}
+
+#[cold]
+fn wake_in_both(key: Key<'_>, count: u32, bits: u32) -> u32 {
     let mut all = 0u32;
-    for place in key.places().into_iter().flatten().filter(Place::may_have_waiters) {
-        all = all.saturating_add(wake_at(place, key.word, count.saturating_sub(all), bits));
-        if all >= count {
-            break;
+    for place in key.places().into_iter().flatten() {
+        if all < count {
+            all = all.saturating_add(wake_at(place, key.word, count.saturating_sub(all), bits));
         }
     }
     all
@@ -117,7 +125,7 @@ fn wake_at(place: Place<'_>, word: Word, count: u32, bits: u32) -> u32 {
         let goes_on = place.with(|members, order| {
             let woken = members.wake(word, left.0.min(TURN), bits, order);
             all = all.saturating_add(woken);
-            left.goes_on(woken, members, word, bits)
+            woken == TURN && left.goes_on(woken, members, word, bits)
         });
         if !goes_on || give_way() {
             return all;
@@ -147,8 +155,7 @@ pub fn requeue(
 ) -> Result<(u32, u32)> {
     let (mut call, mut expected) = (Requeue { from: from.word, to: to.word, woken: 0, moved: 0 }, expected);
     presence::before_look();
-    let places = if from.is_free() { [None, None] } else { from.places() };
-    for place in places.into_iter().flatten().filter(Place::may_have_waiters) {
+    for place in from.places().into_iter().flatten().filter(|place| !place.is_empty()) {
         let target = to.place_after(place);
         let limits = (count.saturating_sub(call.woken), moved.saturating_sub(call.moved));
         if !call.at(place, target, limits, address, &mut expected)? {
@@ -192,7 +199,7 @@ impl Requeue {
                 }
                 let woken = source.wake(self.from, left.0.min(TURN), ANY, order);
                 self.woken = self.woken.saturating_add(woken);
-                if left.goes_on(woken, source, self.from, ANY) {
+                if woken == TURN && left.goes_on(woken, source, self.from, ANY) {
                     return Some(Ok(false));
                 }
                 let moved = source.requeue(target, self.from, self.to, limit);

@@ -66,7 +66,7 @@ impl<M: Machine> Space<M> {
                 .is_none_or(|p| guarded_start(&p).min(p.start.saturating_sub(PAGE_SIZE)) >= new_end);
             let attrs = MappingAttrs { prot, flags: self.future_flags(), object: None, offset: 0 };
             if attrs.flags.contains(SegFlags::LOCKED) {
-                self.has_parts.store(true, Ordering::SeqCst);
+                self.note_parts();
             }
             let mut grow =
                 || self.apply(old_end, new_end, &mut MapOp { start: old_end, attrs: attrs.clone() }, order);

@@ -17,7 +17,6 @@ use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
 use crate::space::range::RangeOp;
 use crate::space::{Space, USER_START};
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 use sync::level::Held;
 use sync::machine::give_way;
 
@@ -61,7 +60,7 @@ impl<M: Machine> Space<M> {
         attrs.flags |= self.future_flags();
         let locked = attrs.flags.contains(SegFlags::LOCKED);
         if locked {
-            self.has_parts.store(true, Ordering::SeqCst);
+            self.note_parts();
         }
         let fixed = flags.intersects(MapFlags::FIXED | MapFlags::NOREPLACE);
         let hint = request.hint.0;

@@ -249,7 +249,7 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
         if set.intersects(SegFlags::PARTS) {
-            self.has_parts.store(true, Ordering::SeqCst);
+            self.note_parts();
         }
         self.apply(start, end, &mut FlagsOp { set, clear }, order)
     }

@@ -190,6 +190,13 @@ impl<M: Machine> Space<M> {
         &self.tlb
     }
 
+    /// Something is about to be in it that is not for children. It stays said, so that threads that say it again write nothing.
+    pub(crate) fn note_parts(&self) {
+        if !self.has_parts.load(Ordering::SeqCst) {
+            self.has_parts.store(true, Ordering::SeqCst);
+        }
+    }
+
     pub fn set_multithreaded(&self) {
         if !self.multithreaded.load(Ordering::Relaxed) {
             self.multithreaded.store(true, Ordering::SeqCst);

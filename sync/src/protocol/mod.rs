@@ -7,6 +7,7 @@
 pub mod chain;
 pub mod count;
 pub mod inbox;
+pub mod list;
 pub mod mask;
 pub mod period;
 pub mod preempted;

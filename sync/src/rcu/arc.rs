@@ -201,6 +201,16 @@ impl<T: RcuObject> RcuArc<T> {
         }
     }
 
+    /// What is held, outside of a read section.
+    ///
+    /// # Safety
+    /// The caller alone exchanges the content, and does not use the result once what it took out may be dropped.
+    #[inline(always)]
+    pub unsafe fn look(&self) -> Option<&T> {
+        // SAFETY: the caller's promise. Its own store is what it reads.
+        unsafe { self.object.load(Ordering::Relaxed).as_ref() }
+    }
+
     /// Holds `object` from now on; the old content is dropped after a grace period.
     pub fn swap(&self, object: Option<Arc<T>>) {
         drop(self.replace(object));
@@ -253,6 +263,20 @@ impl<T: RcuObject> fmt::Debug for RcuArc<T> {
 
 /// A reference taken out of an [`RcuArc`], whose drop waits for a grace period.
 pub struct Deferred<T: RcuObject>(pub(super) Option<Arc<T>>);
+
+impl<T: RcuObject> Deferred<T> {
+    pub(super) fn new(object: Arc<T>) -> Self {
+        Deferred(Some(object))
+    }
+
+    /// Drops the reference now.
+    ///
+    /// # Safety
+    /// Another reference is dropped a grace period from now at the earliest.
+    pub unsafe fn drop_now(mut self) {
+        drop(self.0.take());
+    }
+}
 
 impl<T: RcuObject> core::ops::Deref for Deferred<T> {
     type Target = Arc<T>;

@@ -22,6 +22,7 @@ mod arc;
 pub mod callback;
 mod chain;
 mod lent;
+mod list;
 mod parts;
 mod wait;
 
@@ -29,6 +30,7 @@ pub use arc::{Deferred, RcuArc, RcuHead, RcuObject, call_rcu, call_soon, defer_a
 pub use callback::pending;
 pub use chain::{Chain, Prepared};
 pub use lent::{Lender, Lent};
+pub use list::{Iter, List, Listed, Locked, Met, Objects, Place};
 pub use parts::{InParts, Parts};
 pub use wait::synchronize;
 

@@ -18,6 +18,7 @@ mod protocol;
 mod chain;
 mod count;
 mod inbox;
+mod list;
 mod locks;
 mod mask;
 mod period;

@@ -71,6 +71,12 @@ impl Word {
         }
     }
 
+    const_new! {
+        pub fn with(word: u64) -> Self {
+            Word(AtomicU64::new(word))
+        }
+    }
+
     #[inline(always)]
     pub fn load(&self) -> u64 {
         self.0.load(site("sequence.load", Ordering::Acquire))
@@ -96,6 +102,12 @@ impl HalfWord {
     const_new! {
         pub fn new() -> Self {
             HalfWord(AtomicU32::new(0))
+        }
+    }
+
+    const_new! {
+        pub fn with(word: u32) -> Self {
+            HalfWord(AtomicU32::new(word))
         }
     }
 

@@ -9,26 +9,24 @@ use super::own::References;
 use super::personality::{Persona, Personality};
 use super::session::group::ForkStart;
 use super::{
-    ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREAD_TASK,
-    THREADS, TRAP,
+    ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREADS, TRAP,
 };
 use super::{
-    Attributes, Credentials, Pid, Process, Thread, badness, dump, exec, family, limits, oom, pidfd, rseq,
-    session, signal, timer, wait,
+    Attributes, Credentials, Pid, Process, Thread, Threads, badness, dump, exec, family, limits, oom, pidfd,
+    rseq, session, signal, timer, wait,
 };
 use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::{FileTable, FsContext};
 use crate::memory::Space;
-use crate::sched::{self, Sleep, Task, WaitQueue};
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
+use crate::sched::{self, Sleep, TaskLink, WaitQueue};
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general as abi;
 use sync::protocol::mask::Mask;
-use sync::rcu::{RcuArc, RcuHead};
-use sync::{SpinLock, TryVec, slab_arc};
+use sync::rcu::{Place, RcuArc, RcuHead};
+use sync::{SpinLock, slab_arc};
 use vm::addr::VirtAddr;
 
 /// Arguments of clone(2) and clone3(2).
@@ -153,7 +151,6 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let space = thread.space_of().ok_or(Errno::ENOMEM)?;
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, arch::Segments::of_child(tls))?;
     rseq::inherit(&thread, &task);
-    *thread.task.lock() = Arc::downgrade(&task);
     let pidfd = if request.has(abi::CLONE_PIDFD) { Some(promise_pidfd(&thread, request)?) } else { None };
     publish(&thread, request, start)?;
     if let Some(promised) = pidfd {
@@ -197,12 +194,9 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
     if request.has(abi::CLONE_THREAD) {
         process.expect_thread()?;
         if !process.signals.admit(|| {
-            let added = process.threads.lock().try_push(thread.clone());
-            if added.is_ok() {
-                process.alive.fetch_add(1, Ordering::AcqRel);
-            }
-            added
-        })? {
+            process.threads.lock().push_back(thread.clone());
+            process.alive.fetch_add(1, Ordering::AcqRel);
+        }) {
             // The process is being killed or replaces itself: the caller goes the same way before it sees this.
             return Err(crate::errno::ERESTARTNOINTR);
         }
@@ -213,7 +207,7 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
         }
         return Ok(());
     }
-    process.threads.lock().try_push(thread.clone())?;
+    process.threads.lock().push_back(thread.clone());
     process.id.publish_process(process.clone());
     let maker = super::current();
     let joined = {
@@ -228,7 +222,7 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
         Ok(false) => family::add_sibling(process, &maker.process),
         Err(errno) => {
             process.id.withdraw_process();
-            process.threads.lock().clear();
+            process.threads_remove(thread);
             return Err(errno);
         }
     }
@@ -240,7 +234,8 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         tid: AtomicU32::new(id.number()),
         id: SpinLock::new(id, &THREAD_ID),
         process,
-        task: SpinLock::new(Weak::<Task>::new(), &THREAD_TASK),
+        task: TaskLink::new(),
+        place: Place::new(),
         references: References::new(parts.files, parts.fs, parts.space, parts.credentials),
         blocked: Mask::new().inherit(parts.blocked),
         saved_mask: SpinLock::new(None, &SAVED_MASK),
@@ -324,7 +319,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         session: AtomicU32::new(0),
         member: session::group::Member::new(),
         family: family::Family::new(None, 0),
-        threads: SpinLock::new(Vec::new(), &THREADS),
+        threads: Threads::new(&THREADS),
         alive: AtomicU32::new(1),
         space: SpinLock::new(Some(space), &SPACE),
         signals,
@@ -374,13 +369,8 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
-    process.threads.lock().try_push(thread.clone())?;
+    process.threads.lock().push_back(thread.clone());
     process.id.publish_process(process.clone());
     session::create_first(&process)?;
     Ok(thread)
-}
-
-/// Ties a thread to its task.
-pub(super) fn tie(thread: &Arc<Thread>, task: &Arc<Task>) {
-    *thread.task.lock() = Arc::downgrade(task);
 }

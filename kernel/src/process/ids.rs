@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use once_cell::race::OnceBox;
 use sync::SpinLock;
 use sync::percpu::Padded;
-use sync::rcu::RcuArc;
+use sync::rcu::{Met, RcuArc, RcuRead};
 use sync::{Count, LocalCell, per_cpu, slab_box};
 
 pub type Pid = u32;
@@ -368,8 +368,26 @@ pub fn look_at_group<R>(number: Pid, f: impl FnOnce(&Group) -> R) -> Option<R> {
 
 /// The thread with this number.
 pub fn find_thread(tid: Pid) -> Option<Arc<Thread>> {
-    let thread = find(tid, |block| &block.threads)?.get(&sync::rcu::read());
-    thread.or_else(|| find_process(tid)?.thread(tid))
+    let read = sync::rcu::read();
+    let thread = find(tid, |block| &block.threads)?.get(&read);
+    thread.or_else(|| leader(tid, &read).map(|leader| leader.count()))
+}
+
+/// What `f` says of that thread, which is not counted for it. `f` does not sleep.
+#[inline]
+pub fn look_at_thread<R>(tid: Pid, f: impl FnOnce(&Thread) -> R) -> Option<R> {
+    let read = sync::rcu::read();
+    match find(tid, |block| &block.threads)?.load(&read) {
+        Some(thread) => Some(f(thread)),
+        None => leader(tid, &read).map(|leader| f(&leader)),
+    }
+}
+
+/// The leading thread of process `pid`, which comes first among its threads.
+#[inline]
+fn leader(pid: Pid, read: &RcuRead) -> Option<Met<'_, Thread>> {
+    let process = find(pid, |block| &block.processes)?.load(read)?;
+    process.threads.first(read).filter(|first| first.tid() == pid)
 }
 
 /// The process with the lowest number that is not below `from`. For a walk over all processes that holds no lock between its steps.

@@ -68,15 +68,14 @@ use crate::errno::Errno;
 use crate::fs::File;
 use crate::lock_order as level;
 use crate::memory::{HeldSpace, Space};
-use crate::sched::{self, Deadline, Task, WaitQueue, Work};
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
+use crate::sched::{self, Deadline, Task, TaskLink, WaitQueue, Work};
+use alloc::sync::Arc;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use ids::Id;
 use sync::protocol::mask::Mask;
-use sync::rcu::{RcuArc, RcuHead};
-use sync::{SpinLock, lock_class};
+use sync::rcu::{List, Place, RcuArc, RcuHead};
+use sync::{SpinLock, lock_class, rcu};
 
 lock_class! {
     static THREADS: LockClass = ("process threads", level::ProcessThreads);
@@ -84,7 +83,6 @@ lock_class! {
     static MEMORY: LockClass = ("process memory layout", level::ProcessMemory);
     static NAME_AT_EXIT: LockClass = ("process name at exit", level::ThreadState);
     static THREAD_ID: LockClass = ("thread id", level::ThreadState);
-    static THREAD_TASK: LockClass = ("thread task", level::ThreadState);
     static SAVED_MASK: LockClass = ("saved signal mask", level::ThreadState);
     static ALTSTACK: LockClass = ("alternate signal stack", level::ThreadState);
     static COMM: LockClass = ("thread name", level::ThreadState);
@@ -101,7 +99,8 @@ pub struct Process {
     /// Its place in the group.
     pub(crate) member: session::group::Member,
     pub(crate) family: family::Family,
-    threads: SpinLock<Vec<Arc<Thread>>, level::ProcessThreads>,
+    /// Its leading thread comes first, while it has not exited.
+    threads: Threads,
     /// Threads that have not exited.
     pub(crate) alive: AtomicU32,
     /// For others than its own threads; None once it has exited.
@@ -157,6 +156,9 @@ vm::slab_type!(Process, "process", Arc);
 
 sync::rcu_object!(Process);
 
+/// The threads of a process, in the order in which they came.
+type Threads = List<Thread, level::ProcessThreads>;
+
 /// A thread.
 pub struct Thread {
     /// Its number. One that executes a program takes its process's, whichever thread it was.
@@ -164,7 +166,9 @@ pub struct Thread {
     /// The use of that number that the thread owns.
     id: SpinLock<Id, level::ThreadState>,
     pub process: Arc<Process>,
-    task: SpinLock<Weak<Task>, level::ThreadState>,
+    task: TaskLink,
+    /// Among the threads of its process.
+    place: Place<Thread>,
     references: own::References,
     /// Signals that are blocked. Written by the thread itself; once it ends, all.
     pub(crate) blocked: Mask,
@@ -239,19 +243,25 @@ impl Process {
 
     /// A thread of this process.
     pub fn thread(&self, tid: Pid) -> Option<Arc<Thread>> {
-        self.threads.lock().iter().find(|t| t.tid() == tid).cloned()
+        ids::find_thread(tid).filter(|thread| core::ptr::eq(&*thread.process, self))
     }
 
     /// The leading thread; once it has exited, the first that has not.
     pub fn leader(&self) -> Option<Arc<Thread>> {
-        self.threads.lock().first().cloned()
+        self.threads.first(&rcu::read()).map(|leader| leader.count())
+    }
+
+    /// What `f` says of that thread, which is not counted for it. `f` does not sleep.
+    #[inline]
+    pub fn look_at_leader<R>(&self, f: impl FnOnce(&Thread) -> R) -> Option<R> {
+        self.threads.first(&rcu::read()).map(|leader| f(&leader))
     }
 
     pub(crate) fn threads_remove(&self, thread: &Arc<Thread>) {
         if thread.tid() == self.pid() {
             *self.name_at_exit.lock() = thread.comm_padded();
         }
-        self.threads.lock().retain(|t| !Arc::ptr_eq(t, thread));
+        own::take_off(&self.threads, thread);
     }
 
     /// The name of its first thread, once that has exited; NUL padded.
@@ -265,8 +275,8 @@ impl Process {
     }
 
     /// Calls `f` for each thread, under the lock of the list.
-    pub fn for_each_thread(&self, mut f: impl FnMut(&Arc<Thread>)) {
-        self.threads.lock().iter().for_each(&mut f);
+    pub fn for_each_thread(&self, f: impl FnMut(&Arc<Thread>)) {
+        self.threads.lock().for_each(f);
     }
 
     pub fn is_zombie(&self) -> bool {
@@ -294,7 +304,7 @@ impl Process {
         if self.is_stopped() {
             return b'T';
         }
-        self.leader().and_then(|t| t.task()).map_or(b'S', |task| task.state_letter())
+        self.look_at_leader(|t| t.look_at_task(|task| task.state_letter())).flatten().unwrap_or(b'S')
     }
 
     pub fn children_usage(&self) -> wait::UsageSum {
@@ -324,7 +334,18 @@ impl Thread {
 
     /// The scheduler's side; None before it first runs and after it is gone.
     pub fn task(&self) -> Option<Arc<Task>> {
-        self.task.lock().upgrade()
+        self.task.get()
+    }
+
+    /// What `f` says of that, which is not counted for it. `f` does not sleep.
+    #[inline(always)]
+    pub fn look_at_task<R>(&self, f: impl FnOnce(&Task) -> R) -> Option<R> {
+        self.task.look(f)
+    }
+
+    /// For the scheduler, which sets it.
+    pub(crate) fn task_link(&self) -> &TaskLink {
+        &self.task
     }
 
     /// The name, without trailing NULs.
@@ -382,9 +403,7 @@ impl Thread {
 
     /// Makes the thread look at its signals.
     pub(crate) fn notify(&self, kill: bool) {
-        if let Some(task) = self.task() {
-            if kill { task.notify_kill() } else { task.notify() }
-        }
+        self.look_at_task(|task| if kill { task.notify_kill() } else { task.notify() });
     }
 }
 

@@ -14,7 +14,7 @@
 
 use super::capabilities::{Capability, Sets};
 use super::credentials::{Credentials, Ids};
-use super::{Current, Thread};
+use super::{Current, Thread, Threads};
 use crate::errno::{Errno, Result};
 use crate::fs::{File, FileTable, FsContext, Shown};
 use crate::lock_order as level;
@@ -22,8 +22,8 @@ use crate::memory::Space;
 use crate::sched::{self, Work};
 use alloc::sync::Arc;
 use core::sync::atomic::{Ordering::Acquire, fence};
-use sync::rcu::Lent;
-use sync::{Private, SpinLock, lock_class};
+use sync::rcu::{Lent, Listed, Place, RcuArc};
+use sync::{Private, SpinLock, lock_class, rcu};
 
 lock_class! {
     static REFERENCES: LockClass = ("thread's references", level::ThreadReference);
@@ -38,7 +38,8 @@ pub(super) struct References {
     files: Private<FileTable, level::ThreadReference>,
     fs: Private<FsContext, level::ThreadReference>,
     space: Private<Space, level::ThreadReference>,
-    credentials: Private<Credentials, level::ThreadReference>,
+    /// Others look at them under RCU.
+    credentials: RcuArc<Credentials>,
     replaced: SpinLock<Replaced, level::ThreadReference>,
 }
 
@@ -68,9 +69,18 @@ impl References {
             files: Private::new(files, &REFERENCES),
             fs: Private::new(fs, &REFERENCES),
             space: Private::new(space, &REFERENCES),
-            credentials: Private::new(credentials, &REFERENCES),
+            credentials: RcuArc::new(Some(credentials)),
             replaced: SpinLock::new(Replaced { files: None, fs: None, space: None }, &REPLACED),
         }
+    }
+}
+
+/// Takes `thread`, which runs or was never started, off the threads of its process.
+pub(super) fn take_off(threads: &Threads, thread: &Arc<Thread>) {
+    let taken = threads.lock().remove(thread);
+    if let Some(taken) = taken {
+        // SAFETY: its task has a reference, and is itself dropped a grace period after it has run for the last time, or was given up.
+        unsafe { taken.drop_now() };
     }
 }
 
@@ -95,7 +105,20 @@ impl Thread {
     }
 
     pub fn credentials_of(&self) -> Option<Arc<Credentials>> {
-        self.references.credentials.shared()
+        self.references.credentials.get(&rcu::read())
+    }
+
+    /// What `f` says of its credentials, which are not counted for it. `f` does not sleep.
+    #[inline]
+    pub fn look_at_credentials<R>(&self, f: impl FnOnce(&Credentials) -> R) -> Option<R> {
+        self.references.credentials.load(&rcu::read()).map(f)
+    }
+}
+
+// SAFETY: a field of the thread, which nobody else gives. Its maker puts a thread on the list of its process, which lies in an `Arc`.
+unsafe impl Listed for Thread {
+    fn place(&self) -> &Place<Self> {
+        &self.place
     }
 }
 
@@ -270,8 +293,7 @@ impl Current {
 
     /// A counted reference to its credentials.
     pub fn credentials(&self) -> Arc<Credentials> {
-        // SAFETY: as above.
-        unsafe { self.references.credentials.count() }.unwrap_or_else(|| given_up())
+        self.references.credentials.get(&rcu::read()).unwrap_or_else(|| given_up())
     }
 
     /// Credentials for a child: the same, in memory of its own.
@@ -280,8 +302,8 @@ impl Current {
     }
 
     pub fn set_credentials(&self, to: Arc<Credentials>) {
-        // SAFETY: as above; of looks none is alive: `with_credentials` is private, and no function given to it comes here.
-        drop(unsafe { self.references.credentials.replace(Some(to)) });
+        // Of looks without a read section none is alive: `with_credentials` is private, and no function given to it comes here.
+        self.references.credentials.swap(Some(to));
     }
 
     /// `look` does not exchange the credentials.

@@ -28,9 +28,7 @@ pub(crate) fn make_first(files: Arc<FileTable>, context: Arc<FsContext>, regs: &
     let space = Space::try_new()?;
     let thread = fork::first(space.clone(), files, context)?;
     let fpu = FpuState::try_new().ok_or(Errno::ENOMEM)?;
-    let task = sched::new_user(thread.clone(), regs, space, fpu, crate::arch::Segments::default())?;
-    fork::tie(&thread, &task);
-    Ok(task)
+    sched::new_user(thread, regs, space, fpu, crate::arch::Segments::default())
 }
 
 /// The first process's way into its program, on its own stack.

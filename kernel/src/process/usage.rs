@@ -68,7 +68,7 @@ impl Process {
         let Some(crowd) = self.signals.crowd() else { return self.usage_of_few() };
         crowd.used.add_up(|| {
             let mut sum = self.gone.sum();
-            self.visit_threads(|thread| add(&mut sum, thread));
+            self.look_at_threads(|thread| add(&mut sum, thread));
             sum
         })
     }
@@ -80,7 +80,7 @@ impl Process {
 
     fn usage_of_few(&self) -> UsageSum {
         let mut sum = self.gone.sum();
-        self.for_each_thread(|thread| add(&mut sum, thread));
+        self.look_at_few_threads(|thread| add(&mut sum, thread));
         sum
     }
 

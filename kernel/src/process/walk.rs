@@ -3,9 +3,10 @@
 
 use alloc::sync::Arc;
 
-use super::{Process, Thread};
+use super::{Process, Thread, Threads};
 use crate::fs::File;
 use crate::sched::give_way;
+use sync::rcu;
 
 /// Threads that are visited under the lock before others may run.
 const TURN: usize = 64;
@@ -13,39 +14,86 @@ const TURN: usize = 64;
 impl Process {
     /// As `for_each_thread`, giving way at times: `f` does not sleep, the caller may. Threads that are made meanwhile are left out.
     pub fn visit_threads(&self, mut f: impl FnMut(&Arc<Thread>)) {
-        // From the last to the first, as below.
-        let mut left = usize::MAX;
+        let (mut last, mut passed) = (None, None::<Arc<Thread>>);
         loop {
+            let (mut left, mut rests) = (TURN, None);
             {
                 let threads = self.threads.lock();
-                left = left.min(threads.len());
-                let first = left.saturating_sub(TURN);
-                threads.get(first..left).unwrap_or(&[]).iter().for_each(&mut f);
-                left = first;
+                let last = *last.get_or_insert_with(|| self.threads.last_birth(&rcu::read()));
+                threads.visit(passed.as_deref(), |thread| {
+                    if Threads::birth_of(thread) > last {
+                        return false;
+                    }
+                    f(thread);
+                    left = left.saturating_sub(1);
+                    if left == 0 {
+                        rests = Some(thread.clone());
+                    }
+                    left != 0
+                });
             }
-            if left == 0 {
+            passed = rests;
+            if passed.is_none() {
                 return;
             }
             let _ = give_way();
         }
     }
 
+    /// As `visit_threads`, for who only asks: no lock is taken, and no thread is counted where there are few.
+    pub fn look_at_threads(&self, mut f: impl FnMut(&Thread)) {
+        let last = self.threads.last_birth(&rcu::read());
+        let mut passed = self.look_at_some(None, last, TURN, &mut f);
+        while let Some(rests) = passed {
+            let _ = give_way();
+            passed = self.look_at_some(Some(&rests), last, TURN, &mut f);
+        }
+    }
+
+    /// As `look_at_threads`, for who may not give way: of those that are come by in one go.
+    pub fn look_at_few_threads(&self, mut f: impl FnMut(&Thread)) {
+        let _ = self.look_at_some(None, u64::MAX, usize::MAX, &mut f);
+    }
+
+    /// Those after `passed` up to the birth `last`. Gives the last one if others may follow after `most`.
+    #[inline]
+    fn look_at_some(
+        &self,
+        passed: Option<&Thread>,
+        last: u64,
+        most: usize,
+        f: &mut impl FnMut(&Thread),
+    ) -> Option<Arc<Thread>> {
+        let read = rcu::read();
+        let threads = match passed {
+            Some(passed) => self.threads.iter_after(passed, &read),
+            None => self.threads.iter(&read),
+        };
+        let mut left = most;
+        for thread in threads {
+            if Threads::birth_of(&thread) > last {
+                return None;
+            }
+            f(&thread);
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return Some(thread.count());
+            }
+        }
+        None
+    }
+
     /// As `for_each_thread`, without a lock: `f` may sleep. Threads that are made meanwhile are left out.
     pub fn walk_threads(&self, mut f: impl FnMut(&Arc<Thread>)) {
-        // From the last to the first: where one in between is gone, the rest moves towards what has been visited.
-        let mut left = usize::MAX;
-        loop {
-            let thread = {
-                let threads = self.threads.lock();
-                left = left.min(threads.len()).saturating_sub(1);
-                threads.get(left).cloned()
-            };
-            let Some(thread) = thread else { return };
-            f(&thread);
-            let _ = give_way();
-            if left == 0 {
+        let last = self.threads.last_birth(&rcu::read());
+        let mut passed = self.threads.first(&rcu::read()).map(|first| first.count());
+        while let Some(thread) = passed {
+            if Threads::birth_of(&thread) > last {
                 return;
             }
+            f(&thread);
+            let _ = give_way();
+            passed = self.threads.iter_after(&thread, &rcu::read()).next().map(|next| next.count());
         }
     }
 

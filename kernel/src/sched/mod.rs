@@ -16,6 +16,7 @@
 //! CountLocal: waking, sleeping and switching on one CPU write only that CPU's queue and the tasks themselves.
 
 mod affinity;
+mod clock;
 #[cfg(feature = "lockdep")]
 pub mod depth;
 pub mod futex;
@@ -43,7 +44,7 @@ pub use switch::{
     replace_space, reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn,
     start, yield_now,
 };
-pub use task::{Current, Task, Times, current, try_current};
+pub use task::{Current, Task, TaskLink, Times, current, try_current};
 pub use timer::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, wall_clock_was_set};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 pub use work::Work;

@@ -232,7 +232,7 @@ impl Queue {
         if Arc::ptr_eq(current, idle) {
             return true;
         }
-        let ran = arch::time::now().saturating_sub(current.since.load(Ordering::Relaxed));
+        let ran = arch::time::now().saturating_sub(current.clock.since());
         task.vruntime.load(Ordering::Relaxed) + PREEMPTION_LEAD
             < current.vruntime.load(Ordering::Relaxed) + ran
             && task.preempts()

@@ -62,7 +62,7 @@ pub unsafe fn init_cpu() -> Result<()> {
     let idle = Task::try_new(None, hardware, Schedule::NORMAL)?;
     idle.on_cpu.store(true, Ordering::Relaxed);
     idle.set_affinity_at_birth(machine::cpu_id());
-    idle.since.store(arch::time::now(), Ordering::Relaxed);
+    idle.clock.start(arch::time::now());
     task::set_current(&idle);
     let mut queue = lock_this();
     queue.current = Some(idle.clone());
@@ -121,14 +121,15 @@ pub fn schedule() {
     let mut queue = lock_this();
     let Some(previous) = queue.current.take() else { return };
     previous.work.clear(Work::RESCHED);
-    previous.account(now);
     let is_idle = queue.idle.as_ref().is_some_and(|idle| Arc::ptr_eq(idle, &previous));
     let state = previous.state();
     if state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting() {
+        previous.account(now, true);
         pending::pass_on(&previous);
         queue.current = Some(previous);
         return;
     }
+    previous.account(now, false);
     let from = Arc::as_ptr(&previous);
     let waited = state != State::Running;
     let then = match state {
@@ -150,7 +151,7 @@ pub fn schedule() {
         (None, Some(idle)) => idle.clone(),
         (None, None) => unreachable!("every CPU has its idle task from `init_cpu` on"),
     };
-    next.since.store(now, Ordering::Relaxed);
+    next.clock.start(now);
     pending::pass_on(&next);
     let to = Arc::as_ptr(&next);
     next.on_cpu.store(true, Ordering::Relaxed);
@@ -222,7 +223,10 @@ fn finish_switch() {
     match then {
         Then::Settled => {}
         Then::Moves(task) => runqueue::start(task),
-        Then::Dies(task) => sync::rcu::defer_arc(task),
+        Then::Dies(task) => {
+            task.unlink();
+            sync::rcu::defer_arc(task);
+        }
     }
 }
 
@@ -268,22 +272,38 @@ pub fn new_user(
         Hardware { context, stack: Some(stack), fpu: Some(fpu), segments, space: Some(space), start: None };
     let task = Task::try_new(Some(thread), hardware, parent.schedule().inherit())?;
     task.inherit_affinity(&parent);
-    Ok(NewTask(task))
+    task.link();
+    Ok(NewTask(Some(task)))
 }
 
 /// A task that has not run. A task that runs or waits for a CPU is not started, nor is one started twice: two CPUs would run on its stack.
-pub struct NewTask(Arc<Task>);
+pub struct NewTask(Option<Arc<Task>>);
 
 impl Deref for NewTask {
     type Target = Arc<Task>;
     fn deref(&self) -> &Arc<Task> {
-        &self.0
+        match &self.0 {
+            Some(task) => task,
+            None => unreachable!("taken only by start and drop"),
+        }
+    }
+}
+
+impl Drop for NewTask {
+    /// One that is not started. Somebody may have found it by its thread.
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            task.unlink();
+            sync::rcu::defer_arc(task);
+        }
     }
 }
 
 /// Lets a task of `new_user` run: on an idle CPU if there is one that it may use, else here.
-pub fn start(task: NewTask) {
-    runqueue::start(task.0);
+pub fn start(mut task: NewTask) {
+    if let Some(task) = task.0.take() {
+        runqueue::start(task);
+    }
 }
 
 /// A kernel thread that runs `f(argument)`, on `cpu` alone if one is given.

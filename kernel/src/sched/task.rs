@@ -6,6 +6,7 @@
 //! that does not sleep, stays valid.
 
 use super::affinity::Affinity;
+use super::clock::Clock;
 use super::policy::{Policy, RESETS, Schedule, weight};
 use super::work::Work;
 use super::{runqueue::Order, timer::Timer, wait::WaitNode};
@@ -87,8 +88,8 @@ pub struct Task {
     pub(super) run_link: RBTreeAtomicLink,
     /// Weighted run time, ns: the key in the run queue. Changes only while the task is not queued.
     pub(super) vruntime: AtomicU64,
-    /// When it was last switched in or accounted, ns.
-    pub(super) since: AtomicU64,
+    /// The processor time that it has used.
+    pub(super) clock: Clock,
     nice: AtomicI32,
     /// What its share is taken from: the nice value, or worse.
     rank: AtomicI32,
@@ -97,12 +98,6 @@ pub struct Task {
     affinity: Affinity,
     /// It is counted among the tasks of its queue that other CPUs may take. Under that queue's lock.
     pub(super) movable: AtomicBool,
-    exec_ns: AtomicU64,
-    user_ticks: AtomicU64,
-    system_ticks: AtomicU64,
-    /// What `times` has answered before.
-    shown_user_ns: AtomicU64,
-    shown_system_ns: AtomicU64,
     pub(super) voluntary: AtomicU64,
     pub(super) involuntary: AtomicU64,
     /// Work flags that are set each time the task is switched in.
@@ -187,17 +182,12 @@ impl Task {
             permit: AtomicBool::new(false),
             run_link: RBTreeAtomicLink::new(),
             vruntime: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+            clock: Clock::new(),
             nice: AtomicI32::new(schedule.nice),
             rank: AtomicI32::new(schedule.rank()),
             policy: AtomicU32::new(schedule.word()),
             affinity: Affinity::all(),
             movable: AtomicBool::new(false),
-            exec_ns: AtomicU64::new(0),
-            user_ticks: AtomicU64::new(0),
-            system_ticks: AtomicU64::new(0),
-            shown_user_ns: AtomicU64::new(0),
-            shown_system_ns: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
             on_resume: AtomicU32::new(0),
@@ -310,7 +300,7 @@ impl Task {
 
     /// Lets the tasks that wait with the same virtual time go first.
     pub(super) fn yield_turn(&self) {
-        self.account(arch::time::now());
+        self.account(arch::time::now(), true);
         self.vruntime.fetch_add(YIELD, Ordering::Relaxed);
     }
 
@@ -346,26 +336,9 @@ impl Task {
         self.policy.load(Ordering::Relaxed) & !RESETS == Policy::Normal as u32
     }
 
-    /// Processor time used so far. The whole is exact; user and system are told apart by ticks, as Linux does.
+    /// Processor time used so far (`clock`).
     pub fn times(&self) -> Times {
-        let running = self.on_cpu.load(Ordering::Relaxed);
-        let since = self.since.load(Ordering::Relaxed);
-        let tail = if running { arch::time::now().saturating_sub(since) } else { 0 };
-        let total = self.exec_ns.load(Ordering::Relaxed) + tail;
-        let user = self.user_ticks.load(Ordering::Relaxed);
-        let system = self.system_ticks.load(Ordering::Relaxed);
-        let estimate = match user + system {
-            0 => 0,
-            ticks => (u128::from(total) * u128::from(system) / u128::from(ticks)) as u64,
-        };
-        // Neither part ever goes back, however the estimate moves: what is known of one bounds the other.
-        let known_user = self.shown_user_ns.load(Ordering::Relaxed);
-        let known_system = self.shown_system_ns.load(Ordering::Relaxed);
-        let total = total.max(known_user + known_system);
-        let system_ns = estimate.clamp(known_system, total - known_user);
-        let user_ns = total - system_ns;
-        self.shown_user_ns.fetch_max(user_ns, Ordering::Relaxed);
-        self.shown_system_ns.fetch_max(system_ns, Ordering::Relaxed);
+        let (user_ns, system_ns) = self.clock.read();
         Times {
             user_ns,
             system_ns,
@@ -374,20 +347,22 @@ impl Task {
         }
     }
 
+    /// A timer interrupt has come upon it.
     pub(super) fn count_tick(&self, from_user: bool) {
-        let ticks = if from_user { &self.user_ticks } else { &self.system_ticks };
-        ticks.store(ticks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.count_ran(self.clock.tick(from_user));
     }
 
-    /// Adds the time since the last call to what the task has used. Its own CPU only.
-    pub(super) fn account(&self, now: u64) {
-        let ran = now.saturating_sub(self.since.load(Ordering::Relaxed));
-        self.since.store(now, Ordering::Relaxed);
-        self.exec_ns.store(self.exec_ns.load(Ordering::Relaxed) + ran, Ordering::Relaxed);
+    /// Counts the time since the last call. The task runs on, or is switched away. Its own CPU only.
+    pub(super) fn account(&self, now: u64, runs_on: bool) {
+        self.count_ran(self.clock.advance(now, runs_on));
+    }
+
+    fn count_ran(&self, ran: u64) {
         let weighted = match self.rank.load(Ordering::Relaxed) {
             0 => ran,
             rank => (u128::from(ran) * 1024 / u128::from(weight(rank))) as u64,
         };
+        // A timer interrupt in between would be lost here, which is seldom, and costs nobody more than a tick.
         self.vruntime.store(self.vruntime.load(Ordering::Relaxed) + weighted, Ordering::Relaxed);
     }
 
@@ -431,6 +406,58 @@ impl Task {
     pub(super) unsafe fn take_run_reference(&self) -> Arc<Task> {
         // SAFETY: the strong count that `switch` forgot is ours now, once.
         unsafe { Arc::from_raw(core::ptr::from_ref(self)) }
+    }
+}
+
+/// The task that a thread is: from `new_user` on until it has run for the last time.
+///
+/// It is not counted. `unlink` empties it before the task's run reference is dropped behind a grace period, so what a read section finds here stays valid
+/// until the section ends.
+pub struct TaskLink(AtomicPtr<Task>);
+
+impl TaskLink {
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(core::ptr::null_mut()))
+    }
+
+    /// What `f` says of the task, which is not counted for it. `f` does not sleep.
+    #[inline(always)]
+    pub fn look<R>(&self, f: impl FnOnce(&Task) -> R) -> Option<R> {
+        let _read = sync::rcu::read();
+        // SAFETY: as the head of the type says. Acquire: the task is seen whole.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }.map(f)
+    }
+
+    /// A reference of the caller's own.
+    pub fn get(&self) -> Option<Arc<Task>> {
+        self.look(|task| {
+            let task = core::ptr::from_ref(task);
+            // SAFETY: the run reference is not dropped before the read section ends, so the count is not zero, and the pointer came from an `Arc`.
+            unsafe {
+                Arc::increment_strong_count(task);
+                Arc::from_raw(task)
+            }
+        })
+    }
+}
+
+impl Task {
+    /// The thread leads to its task from now on. The reference that the caller has is given up by way of `unlink` and a grace period.
+    pub(super) fn link(self: &Arc<Self>) {
+        if let Some(thread) = &self.thread {
+            thread.task_link().0.store(Arc::as_ptr(self).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// It has run for the last time, or will not run at all.
+    pub(super) fn unlink(&self) {
+        if let Some(thread) = &self.thread {
+            let link = &thread.task_link().0;
+            // Another may have come in its place.
+            if core::ptr::eq(link.load(Ordering::Relaxed), self) {
+                link.store(core::ptr::null_mut(), Ordering::Relaxed);
+            }
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::wait::UsageSum;
-use crate::process::{self, Capability, Thread};
-use crate::sched::{self, Policy, Schedule};
+use crate::process::{self, Capability, Thread, ids};
+use crate::sched::{self, Policy, Schedule, Task};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use sync::MAX_CPUS;
@@ -23,11 +23,33 @@ fn thread(tid: i32) -> Result<Arc<Thread>> {
     }
 }
 
+/// What `f` says of a thread, which is not counted for it; 0 is the caller. `f` does not sleep.
+///
+/// # Errors
+/// ESRCH.
+#[inline]
+fn look_at<R>(tid: i32, f: impl FnOnce(&Thread) -> R) -> Result<R> {
+    match tid {
+        0 => Ok(f(&process::current())),
+        tid if tid < 0 => Err(Errno::ESRCH),
+        tid => ids::look_at_thread(tid.unsigned_abs(), f).ok_or(Errno::ESRCH),
+    }
+}
+
+/// As `look_at`, at the task of a thread that has not ended.
+#[inline]
+fn look_at_task<R>(tid: i32, f: impl FnOnce(&Task) -> R) -> Result<R> {
+    match tid {
+        0 => Ok(f(&sched::current())),
+        tid => look_at(tid, |thread| thread.look_at_task(f))?.ok_or(Errno::ESRCH),
+    }
+}
+
 /// May the caller change how `thread` is scheduled?
 fn check_owner(thread: &Thread) -> Result {
     let caller = process::current();
     let user = caller.ids().euid;
-    let owns = thread.credentials_of().is_some_and(|owner| [owner.uid, owner.euid].contains(&user));
+    let owns = thread.look_at_credentials(|owner| [owner.uid, owner.euid].contains(&user)).unwrap_or(false);
     if owns || caller.capable(Capability::SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
@@ -68,18 +90,13 @@ pub fn sys_sched_getaffinity(tid: i32, len: usize, mask: usize) -> Result<usize>
     if len < size || !len.is_multiple_of(8) {
         return Err(Errno::EINVAL);
     }
-    let task = thread(tid)?.task().ok_or(Errno::ESRCH)?;
-    let mut bytes = [0u8; MAX_CPUS / 8];
-    for (word, to) in task.affinity().words().iter().zip(bytes.chunks_exact_mut(8)) {
-        to.copy_from_slice(&word.to_ne_bytes());
+    let mut words = look_at_task(tid, |task| task.affinity().words())?;
+    // Bits of CPUs that are not there are not shown.
+    let words = words.get_mut(..size / 8).unwrap_or_default();
+    if let (Some(last), left @ 1..) = (words.last_mut(), cpus % 64) {
+        *last &= (1 << left) - 1;
     }
-    for (n, byte) in bytes.iter_mut().enumerate() {
-        let left = cpus.saturating_sub(n * 8);
-        if left < 8 {
-            *byte &= (1u16 << left).wrapping_sub(1) as u8;
-        }
-    }
-    UserSlice::new(mask, size).write(&bytes[..size])?;
+    UserSlice::new(mask, size).write(words.as_bytes())?;
     Ok(size)
 }
 
@@ -96,16 +113,16 @@ pub fn sys_getcpu(cpu: usize, node: usize) -> Result<usize> {
 }
 
 /// Threads that getpriority and setpriority mean.
-fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
+fn each_of(which: u32, who: i32, mut f: impl FnMut(&Thread)) -> Result {
     match which {
-        abi::PRIO_PROCESS => f(&thread(who).map_err(|_| Errno::ESRCH)?),
+        abi::PRIO_PROCESS => look_at(who, f)?,
         abi::PRIO_PGRP => {
             let group = if who == 0 { process::current().process.group() } else { who as u32 };
             let mut are_many = false;
             process::session::for_each_member(group, |p| {
                 match p.signals.crowd() {
                     Some(_) => are_many = true,
-                    None => p.for_each_thread(&mut f),
+                    None => p.look_at_few_threads(&mut f),
                 }
                 true
             });
@@ -113,17 +130,17 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
             if are_many {
                 process::walk_processes(|p| {
                     if p.group() == group && p.signals.crowd().is_some() {
-                        p.visit_threads(&mut f);
+                        p.look_at_threads(&mut f);
                     }
                     true
                 });
             }
         }
         abi::PRIO_USER => {
-            let uid = if who == 0 { process::credentials().uid } else { who as u32 };
+            let uid = if who == 0 { process::current().ids().uid } else { who as u32 };
             process::walk_processes(|p| {
                 if p.uid_at_exit() == uid {
-                    p.visit_threads(&mut f);
+                    p.look_at_threads(&mut f);
                 }
                 true
             });
@@ -138,8 +155,8 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Arc<Thread>)) -> Result {
 pub fn sys_getpriority(which: u32, who: i32) -> Result<usize> {
     let mut best: Option<i32> = None;
     each_of(which, who, |t| {
-        if let Some(task) = t.task() {
-            best = Some(best.map_or(task.nice(), |b| b.min(task.nice())));
+        if let Some(nice) = t.look_at_task(|task| task.nice()) {
+            best = Some(best.map_or(nice, |best| best.min(nice)));
         }
     })?;
     Ok((20 - best.ok_or(Errno::ESRCH)?) as usize)
@@ -151,17 +168,18 @@ pub fn sys_setpriority(which: u32, who: i32, nice: i32) -> Result<usize> {
     // The first refusal is told, whatever becomes of the others.
     let mut result = Err(Errno::ESRCH);
     each_of(which, who, |t| {
-        let Some(task) = t.task() else { return };
-        if check_owner(t).is_err() {
-            result = Err(Errno::EPERM);
-        } else if nice < task.nice() && !may_raise(t, nice) {
-            result = Err(Errno::EACCES);
-        } else {
-            task.set_nice(nice);
-            if result == Err(Errno::ESRCH) {
-                result = Ok(0);
+        t.look_at_task(|task| {
+            if check_owner(t).is_err() {
+                result = Err(Errno::EPERM);
+            } else if nice < task.nice() && !may_raise(t, nice) {
+                result = Err(Errno::EACCES);
+            } else {
+                task.set_nice(nice);
+                if result == Err(Errno::ESRCH) {
+                    result = Ok(0);
+                }
             }
-        }
+        });
     })?;
     result
 }
@@ -192,7 +210,8 @@ pub fn sys_ioprio_set(which: u32, who: i32, priority: u32) -> Result<usize> {
         if result == Err(Errno::EPERM) {
             return;
         }
-        let owns = thread.credentials_of().is_some_and(|owner| [ids.uid, ids.euid].contains(&owner.uid));
+        let owner = thread.look_at_credentials(|owner| owner.uid);
+        let owns = owner.is_some_and(|owner| [ids.uid, ids.euid].contains(&owner));
         result = if owns || caller.capable(Capability::SYS_NICE) {
             thread.attributes.set_io_priority(priority & 0xffff);
             Ok(0)
@@ -211,7 +230,7 @@ pub fn sys_ioprio_get(which: u32, who: i32) -> Result<usize> {
     each_of(which, who, |thread| {
         let set = thread.attributes.io_priority();
         let effective = || {
-            let nice = thread.task().map_or(0, |task| task.nice());
+            let nice = thread.look_at_task(|task| task.nice()).unwrap_or(0);
             IO_BEST_EFFORT << IO_CLASS_SHIFT | ((nice + 20) / 5).cast_unsigned()
         };
         let by_nice = set >> IO_CLASS_SHIFT == 0 && which != abi::PRIO_PROCESS;
@@ -227,7 +246,7 @@ fn found(tid: i32) -> Result<Arc<Thread>> {
 }
 
 fn schedule_of(tid: i32) -> Result<Schedule> {
-    Ok(found(tid)?.task().ok_or(Errno::ESRCH)?.schedule())
+    if tid < 0 { Err(Errno::EINVAL) } else { look_at_task(tid, |task| task.schedule()) }
 }
 
 /// sched_getscheduler(2).
@@ -400,10 +419,10 @@ pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
 
 /// sched_getparam(2).
 pub fn sys_sched_getparam(tid: i32, param: usize) -> Result<usize> {
-    if param == 0 {
+    if param == 0 || tid < 0 {
         return Err(Errno::EINVAL);
     }
-    found(tid)?;
+    look_at(tid, |_| ())?;
     UserPtr::<i32>::new(param).write(&0).map(|()| 0)
 }
 
@@ -442,7 +461,10 @@ pub fn sys_sched_get_priority_min(policy: u32) -> Result<usize> {
 
 /// sched_rr_get_interval(2).
 pub fn sys_sched_rr_get_interval(tid: i32, to: usize) -> Result<usize> {
-    found(tid)?;
+    if tid < 0 {
+        return Err(Errno::EINVAL);
+    }
+    look_at(tid, |_| ())?;
     UserPtr::new(to).write(&super::time::Timespec::from_ns(10_000_000)).map(|()| 0)
 }
 

@@ -9,8 +9,7 @@ use crate::log;
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::access::{self, By};
 use crate::process::personality::{Persona, UNAME26};
-use crate::process::{self, Capability, Process, utsname};
-use alloc::sync::Arc;
+use crate::process::{self, Capability, Process, Thread, ids, utsname};
 use linux_raw_sys::general::{RLIMIT_AS, RLIMIT_STACK};
 
 /// uname(2).
@@ -60,41 +59,59 @@ pub fn sys_sysinfo(to: usize) -> Result<usize> {
     UserPtr::<[u64; 14]>::new(to).write(&words).map(|()| 0)
 }
 
-/// Another process than the caller's, or that by a number.
-fn limit_target(pid: i32) -> Result<Arc<Process>> {
-    // The number of any thread names its process.
-    let thread = process::find_thread(pid as u32).ok_or(Errno::ESRCH)?;
+/// May the caller ask for the limits of `thread`'s process, and set them?
+///
+/// # Errors
+/// EPERM.
+fn check_limits_of(thread: &Thread) -> Result {
     let caller = process::current();
-    let target = thread.process.clone();
     // Nobody needs leave for what is his own, though his ids differ from each other.
     if thread.tid() == caller.tid() {
-        return Ok(target);
+        return Ok(());
     }
-    let theirs = target.leader().and_then(|thread| thread.credentials_of());
-    let same = theirs.is_some_and(|theirs| access::has_only_ids_of(&caller.ids(), &theirs, By::RealIds));
-    if same || caller.capable(Capability::SYS_RESOURCE) { Ok(target) } else { Err(Errno::EPERM) }
+    let mine = caller.ids();
+    let same = |leader: &Thread| {
+        leader.look_at_credentials(|theirs| access::has_only_ids_of(&mine, theirs, By::RealIds))
+    };
+    let same = thread.process.look_at_leader(same).flatten().unwrap_or(false);
+    if same || caller.capable(Capability::SYS_RESOURCE) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// The limits before; `wanted` are those from now on.
+fn change_limits(target: &Process, resource: u32, wanted: Option<[u64; 2]>) -> Result<(u64, u64)> {
+    let before = target.limits.get(resource)?;
+    if let Some([soft, hard]) = wanted {
+        target.limits.set(resource, soft, hard, process::current().capable(Capability::SYS_RESOURCE))?;
+        // A stack asks its space when it grows.
+        if matches!(resource, RLIMIT_STACK | RLIMIT_AS)
+            && let Some(space) = target.space()
+        {
+            let limit = |resource| target.limits.soft(resource) as usize;
+            space.set_limits(limit(RLIMIT_STACK), limit(RLIMIT_AS));
+        }
+    }
+    Ok(before)
 }
 
 /// prlimit64(2).
 pub fn sys_prlimit64(pid: i32, resource: u32, new: usize, old: usize) -> Result<usize> {
     let wanted = if new == 0 { None } else { Some(UserPtr::<[u64; 2]>::new(new).read()?) };
-    let (caller, other);
-    let target = if pid == 0 {
-        caller = process::current();
-        &caller.process
+    // The number of any thread names its process.
+    let tid = pid.cast_unsigned();
+    let before = if pid == 0 {
+        change_limits(&process::current().process, resource, wanted)?
+    } else if wanted.is_none() {
+        let look = |thread: &Thread| {
+            check_limits_of(thread)?;
+            thread.process.limits.get(resource)
+        };
+        ids::look_at_thread(tid, look).ok_or(Errno::ESRCH)??
     } else {
-        other = limit_target(pid)?;
-        &other
+        // It may sleep.
+        let thread = process::find_thread(tid).ok_or(Errno::ESRCH)?;
+        check_limits_of(&thread)?;
+        change_limits(&thread.process, resource, wanted)?
     };
-    let before = target.limits.get(resource)?;
-    if let Some([soft, hard]) = wanted {
-        target.limits.set(resource, soft, hard, process::current().capable(Capability::SYS_RESOURCE))?;
-        // A stack asks its space when it grows.
-        if let Some(space) = target.space() {
-            let limit = |resource| target.limits.soft(resource) as usize;
-            space.set_limits(limit(RLIMIT_STACK), limit(RLIMIT_AS));
-        }
-    }
     if old != 0 {
         UserPtr::<[u64; 2]>::new(old).write(&[before.0, before.1])?;
     }

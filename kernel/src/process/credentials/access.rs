@@ -22,15 +22,15 @@ pub fn may_inspect(caller: &Current, target: &Process, by: By) -> bool {
     if caller.process.pid() == target.pid() || caller.capable(Capability::SYS_PTRACE) {
         return true;
     }
-    let Some(theirs) = target.leader().and_then(|thread| thread.credentials_of()) else { return false };
-    let own = caller.capabilities();
+    let (ids, own) = (caller.ids(), caller.capabilities());
     let counted = match by {
         By::FsIds => own.effective,
         By::RealIds => own.permitted,
     };
-    has_only_ids_of(&caller.ids(), &theirs, by)
-        && target.is_dumpable()
-        && counted.contains(theirs.sets.permitted)
+    let may = |theirs: &Credentials| {
+        has_only_ids_of(&ids, theirs, by) && target.is_dumpable() && counted.contains(theirs.sets.permitted)
+    };
+    target.look_at_leader(|thread| thread.look_at_credentials(may)).flatten().unwrap_or(false)
 }
 
 /// Are all ids of `theirs` the caller's, whose are `mine`?

@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
+use sync::rcu::RcuHead;
 use sync::{TryVec, slab_arc};
 
 /// Ids of a thread.
@@ -37,7 +38,10 @@ pub struct Credentials {
     pub no_new_privileges: bool,
     /// When it took its real user id, that user had more processes than RLIMIT_NPROC: exec looks again.
     pub over_process_limit: bool,
+    pub rcu: RcuHead,
 }
+
+sync::rcu_object!(Credentials);
 
 impl Deref for Credentials {
     type Target = Ids;
@@ -69,7 +73,14 @@ impl Credentials {
     pub fn copy(&self) -> Result<Self> {
         let mut groups = Vec::new();
         groups.try_extend_from_slice(&self.groups)?;
-        Ok(Self { groups, ..*self })
+        Ok(Self {
+            ids: self.ids,
+            groups,
+            sets: self.sets,
+            no_new_privileges: self.no_new_privileges,
+            over_process_limit: self.over_process_limit,
+            rcu: RcuHead::new(),
+        })
     }
 
     pub fn try_clone(&self) -> Result<Arc<Self>> {

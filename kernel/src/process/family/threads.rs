@@ -100,7 +100,7 @@ pub fn leave_children(thread: &Thread) {
 /// The first thread of the process that has not begun to end, and will look for children when it does. Children are given to it under the lock of its
 /// process's children, which it takes when it looks.
 pub(super) fn find_heir(process: &Process) -> Option<Pid> {
-    let heirs = |thread: &&Arc<Thread>| {
+    let inherits = |thread: &Thread| {
         if thread.exiting.load(SeqCst) {
             return false;
         }
@@ -109,12 +109,17 @@ pub(super) fn find_heir(process: &Process) -> Option<Pid> {
         }
         !thread.exiting.load(SeqCst)
     };
-    process.threads.lock().iter().find(heirs).map(|heir| heir.tid())
+    let mut heir = None;
+    process.threads.lock().visit(None, |thread| {
+        heir = inherits(thread).then(|| thread.tid());
+        heir.is_none()
+    });
+    heir
 }
 
 /// Has it a thread that has not begun to end?
 pub(super) fn has_living(process: &Process) -> bool {
-    process.threads.lock().iter().any(|thread| !thread.exiting.load(SeqCst))
+    process.threads.iter(&sync::rcu::read()).any(|thread| !thread.exiting.load(SeqCst))
 }
 
 /// The only thread that is left takes another number (exec). Gives way.

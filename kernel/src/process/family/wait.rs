@@ -84,8 +84,8 @@ impl UsageSum {
     }
 
     pub fn add_thread(&mut self, thread: &Thread) {
-        if let Some(task) = thread.task() {
-            self.add(&Self::of_thread(thread, task.times()));
+        if let Some(times) = thread.look_at_task(|task| task.times()) {
+            self.add(&Self::of_thread(thread, times));
         }
     }
 }

@@ -125,8 +125,11 @@ impl Signals {
         let mut threads = process.threads.lock_in(held);
         let (threads, held) = threads.split();
         match self.crowd() {
-            Some(crowd) if threads.len() > MANY => crowd.thrown.mark(held, signals),
-            _ => threads.iter().for_each(|thread| thread.pending.discard(held, signals, gone)),
+            Some(crowd) if threads.count() > MANY => crowd.thrown.mark(held, signals),
+            _ => threads.visit(None, |thread| {
+                thread.pending.discard(held, signals, gone);
+                true
+            }),
         }
     }
 }
@@ -155,8 +158,15 @@ impl Process {
     /// The first thread for which `test` holds, of those that are come by in one go; and whether there are others.
     pub(super) fn find_of_first(&self, mut test: impl FnMut(&Thread) -> bool) -> (Option<Arc<Thread>>, bool) {
         let threads = self.threads.lock();
-        let found = threads.iter().take(MANY).find(|thread| test(thread)).cloned();
-        (found, threads.len() > MANY && self.signals.crowd().is_some())
+        let (mut found, mut left) = (None, MANY);
+        threads.visit(None, |thread| {
+            if test(thread) {
+                found = Some(thread.clone());
+            }
+            left = left.saturating_sub(1);
+            found.is_none() && left != 0
+        });
+        (found, threads.count() > MANY && self.signals.crowd().is_some())
     }
 
     /// It was sent `signal` as one of its group: a fork by one of its threads that is under way sends it to the child.
@@ -164,9 +174,10 @@ impl Process {
         let mut threads = self.threads.lock();
         let (threads, held) = threads.split();
         match self.signals.crowd() {
-            Some(crowd) if threads.len() > MANY => crowd.sent_to_group.mark(held, bit(signal)),
-            _ => threads.iter().for_each(|thread| {
+            Some(crowd) if threads.count() > MANY => crowd.sent_to_group.mark(held, bit(signal)),
+            _ => threads.visit(None, |thread| {
                 thread.sent_to_group.fetch_or(bit(signal), Ordering::AcqRel);
+                true
             }),
         }
     }

@@ -354,15 +354,13 @@ impl Signals {
     }
 
     /// Runs `add`, which adds a thread, unless all threads are to end: then false.
-    pub fn admit<E>(
-        &self,
-        add: impl FnOnce() -> core::result::Result<(), E>,
-    ) -> core::result::Result<bool, E> {
+    pub fn admit(&self, add: impl FnOnce()) -> bool {
         let state = self.state.lock();
-        if state.exit.is_some() || state.exec.is_some() {
-            return Ok(false);
+        let may = state.exit.is_none() && state.exec.is_none();
+        if may {
+            add();
         }
-        add().map(|()| true)
+        may
     }
 
     /// Is the running thread to end: the process is, or another thread takes its place by exec?

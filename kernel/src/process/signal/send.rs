@@ -155,7 +155,7 @@ fn is_seen(process: &Process, thread: Option<&Arc<Thread>>, action: &Action, inf
     }
     match thread {
         Some(thread) => blocks(thread, bit(info.signal)),
-        None => process.threads.lock().first().is_some_and(|t| blocks(t, bit(info.signal))),
+        None => process.look_at_leader(|t| blocks(t, bit(info.signal))).unwrap_or(false),
     }
 }
 
@@ -302,20 +302,18 @@ pub fn to_group_soon(number: Pid, signal: u32) {
 }
 
 /// May the running thread send `signal` to `target` (kill(2))?
-pub fn permitted(target: &Arc<Process>, signal: u32) -> bool {
+pub fn permitted(target: &Process, signal: u32) -> bool {
     let caller = super::super::current();
     // A process may always: also where a thread of it has changed its ids alone.
-    if Arc::ptr_eq(target, &caller.process) {
+    if core::ptr::eq(target, &*caller.process) {
         return true;
     }
     if signal == abi::SIGCONT && target.session_id() == caller.process.session_id() {
         return true;
     }
-    let ids = match target.leader().and_then(|t| t.credentials_of()) {
-        Some(credentials) => caller.ids().may_signal(&credentials),
-        None => caller.ids().uid == target.uid_at_exit(),
-    };
-    ids || caller.capable(Capability::KILL)
+    let ids = caller.ids();
+    let may = target.look_at_leader(|t| t.look_at_credentials(|theirs| ids.may_signal(theirs)));
+    may.flatten().unwrap_or_else(|| ids.uid == target.uid_at_exit()) || caller.capable(Capability::KILL)
 }
 
 /// kill(2): `pid` as the call takes it, `signal` 0 to 64.
@@ -339,6 +337,9 @@ pub fn kill(pid: i32, signal: u32) -> Result {
     let caller = &thread.process;
     if u32::try_from(pid) == Ok(caller.pid()) {
         return send(caller);
+    }
+    if pid > 0 && signal == 0 {
+        return ids::look_at(pid.unsigned_abs(), |target| check(target, 0)).unwrap_or(Err(Errno::ESRCH));
     }
     if pid > 0 {
         return send(&ids::find_process(pid as u32).ok_or(Errno::ESRCH)?);
@@ -372,7 +373,7 @@ pub fn kill_group(group: Pid, signal: u32, info: Info) -> Result {
 }
 
 /// May the running thread send the signal, if there is such a one? Asked only where there is somebody to send it to.
-fn check(target: &Arc<Process>, signal: u32) -> Result {
+fn check(target: &Process, signal: u32) -> Result {
     if signal > super::COUNT {
         return Err(Errno::EINVAL);
     }

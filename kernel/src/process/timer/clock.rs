@@ -78,14 +78,25 @@ impl CpuClock {
         Self { target: thread.tid(), thread: true, kind }
     }
 
-    fn thread(&self) -> Option<Arc<Thread>> {
-        let thread = ids::find_thread(self.target)?;
-        Arc::ptr_eq(&thread.process, &process::current().process).then_some(thread)
+    /// What `f` says of its thread, if that is one of the running process. `f` does not sleep.
+    fn look_at_thread<R>(&self, f: impl FnOnce(&Thread) -> R) -> Option<R> {
+        let me = process::current();
+        if self.target == me.tid() {
+            return Some(f(&me));
+        }
+        ids::look_at_thread(self.target, |thread| {
+            Arc::ptr_eq(&thread.process, &me.process).then(|| f(thread))
+        })
+        .flatten()
     }
 
     /// Does the clock count the running process, or a thread of it?
     pub fn is_own(&self) -> bool {
-        if self.thread { self.thread().is_some() } else { self.target == process::current_pid() }
+        if self.thread {
+            self.look_at_thread(|_| ()).is_some()
+        } else {
+            self.target == process::current_pid()
+        }
     }
 
     /// Nanoseconds used. Gives way: no spinning lock is held. Of threads, those of the running process alone can be asked.
@@ -106,11 +117,16 @@ impl CpuClock {
 
     fn read_of(&self, usage: fn(&Process) -> UsageSum) -> Result<u64> {
         if self.thread {
-            let task = self.thread().and_then(|t| t.task()).ok_or(Errno::EINVAL)?;
-            let times = task.times();
+            let times = self.look_at_thread(|t| t.look_at_task(|task| task.times())).flatten();
+            let times = times.ok_or(Errno::EINVAL)?;
             let usage = UsageSum { user_ns: times.user_ns, system_ns: times.system_ns, ..Default::default() };
             return Ok(self.kind.of(&usage));
         }
+        let me = process::current();
+        if self.target == me.process.pid() {
+            return Ok(self.kind.of(&usage(&me.process)));
+        }
+        // It may rest between threads.
         let process = ids::find_process(self.target).ok_or(Errno::EINVAL)?;
         Ok(self.kind.of(&usage(&process)))
     }

@@ -5,7 +5,7 @@ use super::change;
 use crate::errno::{Errno, Result};
 use crate::memory::user::UserPtr;
 use crate::process::capabilities::{SecureBits, Sets};
-use crate::process::{self, Capability};
+use crate::process::{self, Capability, ids};
 
 /// The version that a program without one is told to use.
 const NEWEST: u32 = 0x2008_0522;
@@ -44,8 +44,8 @@ pub fn sys_capget(header: usize, data: usize) -> Result<usize> {
         tid if tid < 0 => return Err(Errno::EINVAL),
         0 => process::current().capabilities(),
         tid => {
-            let thread = process::find_thread(tid as u32).ok_or(Errno::ESRCH)?;
-            thread.credentials_of().ok_or(Errno::ESRCH)?.sets
+            let look = |thread: &process::Thread| thread.look_at_credentials(|theirs| theirs.sets);
+            ids::look_at_thread(tid.unsigned_abs(), look).flatten().ok_or(Errno::ESRCH)?
         }
     };
     let sets = [sets.effective, sets.permitted, sets.inheritable].map(|set| set.bits());

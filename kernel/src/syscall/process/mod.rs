@@ -12,7 +12,7 @@ use crate::fs::Executable;
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::access::{self, By};
 use crate::process::wait::{self, Event, Target, UsageSum, WaitOptions};
-use crate::process::{self, Capability, CloneRequest, exec, session};
+use crate::process::{self, Capability, CloneRequest, exec, ids, session};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -331,7 +331,7 @@ fn look_at(pid: i32, f: impl FnOnce(&process::Process) -> u32) -> Result<usize> 
     let number = match pid {
         0 => f(&process::current().process),
         pid if pid < 0 => return Err(Errno::ESRCH),
-        pid => f(&*process::find_process(pid as u32).ok_or(Errno::ESRCH)?),
+        pid => ids::look_at(pid.unsigned_abs(), f).ok_or(Errno::ESRCH)?,
     };
     Ok(number as usize)
 }
@@ -381,14 +381,16 @@ pub fn sys_set_robust_list(head: usize, size: usize) -> Result<usize> {
 
 /// get_robust_list(2).
 pub fn sys_get_robust_list(pid: i32, head: usize, size: usize) -> Result<usize> {
-    let thread = match pid {
-        0 => (*process::current()).clone(),
-        pid => process::find_thread(pid as u32).ok_or(Errno::ESRCH)?,
+    let caller = process::current();
+    let look = |thread: &process::Thread| {
+        let may = access::may_inspect(&caller, &thread.process, By::RealIds);
+        may.then(|| thread.robust_list.load(Ordering::Relaxed)).ok_or(Errno::EPERM)
     };
-    if !access::may_inspect(&process::current(), &thread.process, By::RealIds) {
-        return Err(Errno::EPERM);
-    }
+    let list = match pid {
+        0 => look(&caller)?,
+        pid => ids::look_at_thread(pid.cast_unsigned(), look).ok_or(Errno::ESRCH)??,
+    };
     UserPtr::<usize>::new(size).write(&24)?;
-    UserPtr::<usize>::new(head).write(&thread.robust_list.load(Ordering::Relaxed))?;
+    UserPtr::<usize>::new(head).write(&list)?;
     Ok(0)
 }

@@ -54,14 +54,13 @@ impl<T: Listed> Linked for T {
 /// See the head of the file.
 pub struct List<T: Listed, L: Level> {
     head: Head<T>,
-    /// How many there are.
-    writer: SpinLock<usize, L>,
+    writer: SpinLock<(), L>,
     _owns: PhantomData<Arc<T>>,
 }
 
 impl<T: Listed, L: Level> List<T, L> {
     pub const fn new(class: &'static LockClass<L>) -> Self {
-        List { head: Head::new(), writer: SpinLock::new(0, class), _owns: PhantomData }
+        List { head: Head::new(), writer: SpinLock::new((), class), _owns: PhantomData }
     }
 
     fn address(&self) -> *mut () {
@@ -104,14 +103,14 @@ impl<T: Listed, L: Level> List<T, L> {
     #[track_caller]
     #[inline(always)]
     pub fn lock(&self) -> Locked<'_, T, L> {
-        Locked { list: self, count: self.writer.lock() }
+        Locked { list: self, writer: self.writer.lock() }
     }
 
     /// As `lock`, under a lock that is shown.
     #[track_caller]
     #[inline(always)]
     pub fn lock_in<'a, H: Before<L>>(&'a self, held: &'a mut Held<'_, H>) -> Locked<'a, T, L> {
-        Locked { list: self, count: self.writer.lock_in(held) }
+        Locked { list: self, writer: self.writer.lock_in(held) }
     }
 }
 
@@ -173,15 +172,10 @@ impl<'r, T: Listed> Iterator for Iter<'r, T> {
 /// A list, locked: nothing comes or goes.
 pub struct Locked<'a, T: Listed, L: Level> {
     list: &'a List<T, L>,
-    count: SpinGuard<'a, usize, L>,
+    writer: SpinGuard<'a, (), L>,
 }
 
 impl<'a, T: Listed, L: Level> Locked<'a, T, L> {
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        *self.count
-    }
-
     /// Calls `f` for each object, in the order in which they came.
     pub fn for_each(&self, mut f: impl FnMut(&Arc<T>)) {
         self.visit(None, |object| {
@@ -192,7 +186,7 @@ impl<'a, T: Listed, L: Level> Locked<'a, T, L> {
 
     /// Calls `f` for those that came after `passed`, until it answers false.
     pub fn visit(&self, passed: Option<&T>, f: impl FnMut(&Arc<T>) -> bool) {
-        Objects { list: self.list, count: *self.count }.visit(passed, f);
+        Objects { list: self.list }.visit(passed, f);
     }
 
     /// Puts `object` at the end. Not one that has been on a list before.
@@ -203,7 +197,6 @@ impl<'a, T: Listed, L: Level> Locked<'a, T, L> {
         assert!(place.birth.load(Ordering::Relaxed) == 0, "an object is put on a list for the second time");
         place.birth.store(birth, Ordering::Relaxed);
         place.list.store(self.list.address(), Ordering::Relaxed);
-        *self.count = self.count.saturating_add(1);
         // SAFETY: the lock excludes other writers. The object was on no list, and its reference, the list's from now on, is dropped a grace period after
         // it was taken out.
         unsafe { self.list.head.push_back(Arc::into_raw(object).cast_mut()) };
@@ -217,7 +210,6 @@ impl<'a, T: Listed, L: Level> Locked<'a, T, L> {
         }
         // First: who rests there and sees that it is on the list goes on to what it leads to.
         place.list.store(ptr::null_mut(), Ordering::Release);
-        *self.count = self.count.saturating_sub(1);
         let address = Arc::as_ptr(object).cast_mut();
         // SAFETY: the lock excludes other writers. The object is on this list; what is on it is in place. The list's reference came from `into_raw`, and
         // nobody takes it again.
@@ -229,9 +221,7 @@ impl<'a, T: Listed, L: Level> Locked<'a, T, L> {
 
     /// What `lock_in` of the next lock takes. The list stays as it is meanwhile: `self` is borrowed.
     pub fn split(&mut self) -> (Objects<'_, T, L>, &mut Held<'a, L>) {
-        let list = self.list;
-        let (count, held) = self.count.split();
-        (Objects { list, count: *count }, held)
+        (Objects { list: self.list }, self.writer.held())
     }
 }
 
@@ -239,14 +229,9 @@ impl<'a, T: Listed, L: Level> Locked<'a, T, L> {
 #[derive(Clone, Copy)]
 pub struct Objects<'a, T: Listed, L: Level> {
     list: &'a List<T, L>,
-    count: usize,
 }
 
 impl<T: Listed, L: Level> Objects<'_, T, L> {
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     /// Calls `f` for those that came after `passed`, until it answers false.
     pub fn visit(&self, passed: Option<&T>, mut f: impl FnMut(&Arc<T>) -> bool) {
         let read = super::read();
@@ -325,7 +310,7 @@ mod tests {
     #[test]
     fn objects_come_and_go_at_every_place_and_are_dropped_after_a_grace_period() {
         let (list, objects) = with(1..=4);
-        assert_eq!((values(list.iter(&read())), list.lock().count()), (vec![1, 2, 3, 4], 4));
+        assert_eq!(values(list.iter(&read())), [1, 2, 3, 4]);
         for (gone, left) in [(2, vec![1, 2, 4]), (0, vec![2, 4]), (3, vec![2])] {
             assert!(list.lock().remove(&objects[gone]).is_some());
             assert!(list.lock().remove(&objects[gone]).is_none(), "it is not there any more");

@@ -1,5 +1,6 @@
 //! Lists: a reader meets what is there throughout, whole and in order, while others put nodes at the end and take them out.
 
+use crate::explore::in_turn;
 use crate::model;
 use crate::protocol::list::{Head, Link, Linked};
 use loom::cell::UnsafeCell;
@@ -107,17 +108,16 @@ fn list() {
 /// The last is met whole.
 fn last() {
     let world = Arc::new(World { head: Head::new(), writer: Mutex::new(()) });
-    let writer = world.clone();
-    let writes = thread::spawn(move || {
-        writer.push(1);
-        writer.push(2);
-        writer.remove(2);
-    });
-    // SAFETY: nodes stay.
-    if let Some(node) = unsafe { world.head.last().as_ref() } {
-        assert!((1..=2).contains(&node.value()));
-    }
-    writes.join().unwrap();
+    in_turn(
+        &world,
+        |world| world.push(1),
+        |world| {
+            // SAFETY: nodes stay.
+            if let Some(node) = unsafe { world.head.last().as_ref() } {
+                assert_eq!(node.value(), 1);
+            }
+        },
+    );
 }
 
 /// What is put into an empty list is met whole, and what stays is met beside what goes.

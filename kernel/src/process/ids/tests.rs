@@ -6,6 +6,7 @@ use crate::process::{self, session};
 use crate::testing::{check, fork, in_process, thread, until};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::vec::Vec;
 
 /// How many uses the table counts of a number.
@@ -92,6 +93,58 @@ fn a_number_leads_to_its_process_until_it_is_reaped() {
         assert_eq!(find_process(pid).unwrap().parent_pid(), process::current_pid());
         child.wait();
         assert!(find_process(pid).is_none());
+    });
+}
+
+#[test]
+fn who_asks_by_a_number_counts_nobody() {
+    in_process(|| {
+        let goes = Arc::new(AtomicBool::new(false));
+        let gate = goes.clone();
+        let other = thread(move || until(|| gate.load(SeqCst)));
+        let found = find_thread(other.tid).unwrap();
+        let counts = || (Arc::strong_count(&found), Arc::strong_count(&found.process));
+        let before = counts();
+        let mut seen = Vec::new();
+        found.process.look_at_threads(|thread| {
+            assert_eq!(counts(), before);
+            seen.push(thread.tid());
+        });
+        assert_eq!(seen, [process::current_pid(), other.tid], "in the order in which they came");
+        for tid in seen {
+            let look = |thread: &Thread| (thread.tid(), thread.look_at_task(|task| task.nice()), counts());
+            assert_eq!(look_at_thread(tid, look), Some((tid, Some(0), before)));
+        }
+        goes.store(true, SeqCst);
+        other.join();
+        until(|| found.look_at_task(|_| ()).is_none());
+        assert!(found.task().is_none() && look_at_thread(found.tid(), |_| ()).is_none());
+    });
+}
+
+#[test]
+fn all_threads_are_come_by_though_those_on_which_a_walk_rests_end() {
+    in_process(|| {
+        let goes = Arc::new(AtomicBool::new(false));
+        let threads: Vec<_> = (0..20)
+            .map(|_| {
+                let gate = goes.clone();
+                thread(move || until(|| gate.load(SeqCst)))
+            })
+            .collect();
+        let own = process::current_process();
+        let mut seen = 0;
+        own.walk_threads(|_| {
+            // From here on they end one after the other.
+            goes.store(true, SeqCst);
+            seen += 1;
+        });
+        assert!((1..=21).contains(&seen));
+        threads.into_iter().for_each(|thread| thread.join());
+        until(|| own.thread_count() == 1);
+        let mut left = Vec::new();
+        own.visit_threads(|thread| left.push(thread.tid()));
+        assert_eq!(left, [own.pid()]);
     });
 }
 

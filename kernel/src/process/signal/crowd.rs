@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use intrusive_collections::LinkedListAtomicLink;
 use once_cell::race::OnceBox;
 use sync::level::{Before, Held};
-use sync::{AllocError, SpinLock, lock_class, try_arc, try_box};
+use sync::{AllocError, SpinLock, lock_class, rcu, try_arc, try_box};
 
 lock_class! { static MARKS: LockClass = ("signal marks", level::SignalMarks); }
 
@@ -122,15 +122,21 @@ impl Signals {
         signals: u64,
         gone: &mut Gone,
     ) {
+        let Some(crowd) = self.crowd() else {
+            // None is added under the process's signals, so none that has any is missed.
+            let read = rcu::read();
+            process.threads.iter(&read).for_each(|thread| thread.pending.discard(held, signals, gone));
+            return;
+        };
         let mut threads = process.threads.lock_in(held);
         let (threads, held) = threads.split();
-        match self.crowd() {
-            Some(crowd) if threads.count() > MANY => crowd.thrown.mark(held, signals),
-            _ => threads.visit(None, |thread| {
-                thread.pending.discard(held, signals, gone);
-                true
-            }),
+        if process.thread_count() as usize > MANY {
+            return crowd.thrown.mark(held, signals);
         }
+        threads.visit(None, |thread| {
+            thread.pending.discard(held, signals, gone);
+            true
+        });
     }
 }
 
@@ -166,7 +172,7 @@ impl Process {
             left = left.saturating_sub(1);
             found.is_none() && left != 0
         });
-        (found, threads.count() > MANY && self.signals.crowd().is_some())
+        (found, self.thread_count() as usize > MANY && self.signals.crowd().is_some())
     }
 
     /// It was sent `signal` as one of its group: a fork by one of its threads that is under way sends it to the child.
@@ -174,7 +180,7 @@ impl Process {
         let mut threads = self.threads.lock();
         let (threads, held) = threads.split();
         match self.signals.crowd() {
-            Some(crowd) if threads.count() > MANY => crowd.sent_to_group.mark(held, bit(signal)),
+            Some(crowd) if self.thread_count() as usize > MANY => crowd.sent_to_group.mark(held, bit(signal)),
             _ => threads.visit(None, |thread| {
                 thread.sent_to_group.fetch_or(bit(signal), Ordering::AcqRel);
                 true

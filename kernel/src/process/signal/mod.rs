@@ -257,24 +257,29 @@ impl Signals {
         if signal == 0 || signal > COUNT || bit(signal) & UNBLOCKABLE != 0 {
             return Err(Errno::EINVAL);
         }
-        let (old, gone) = self.exchange_action(signal, to).ok_or(Errno::EINVAL)?;
+        let mut gone = Gone::default();
+        let old = self.exchange_action(signal, to, &mut gone).ok_or(Errno::EINVAL)?;
         gone.drop_in_turns();
         Ok(old)
     }
 
-    fn exchange_action(&self, signal: u32, to: Action) -> Option<(Action, Gone)> {
-        let process = super::current_process();
+    #[inline]
+    fn exchange_action(&self, signal: u32, to: Action, gone: &mut Gone) -> Option<Action> {
+        let me = super::current();
+        let process = &me.process;
         let mut state = self.state.lock();
         let order = state.held();
-        let mut gone = Gone::default();
         // What is not known is cleared, so that a program can see which flags there are.
         let to = Action { mask: to.mask & !UNBLOCKABLE, flags: to.flags & KNOWN_FLAGS, ..to };
         let old = self.actions.load(&sync::rcu::read())?.set(signal, &to, order)?;
         if to.discards(signal) {
-            self.shared.discard(order, bit(signal), &mut gone);
-            self.discard_of_threads(&process, order, bit(signal), &mut gone);
+            self.shared.discard(order, bit(signal), gone);
+            // None is added under the process's signals.
+            if process.thread_count() > 1 || me.pending.set() & bit(signal) != 0 {
+                self.discard_of_threads(process, order, bit(signal), gone);
+            }
         }
-        Some((old, gone))
+        Some(old)
     }
 
     /// exec: handlers become the default, ignored signals stay ignored.

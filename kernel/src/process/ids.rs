@@ -10,7 +10,7 @@
 //!
 //! The table from number to process or thread has three levels: root, directories, blocks. Directories and blocks are never freed;
 //! there are as many as the most processes at one time needed, plus the quarantine. Entries are found under RCU: a lookup takes no
-//! lock, and writes only the count of what it finds.
+//! lock, and writes only the count of what it finds; a look (`look_at`) not even that.
 //!
 //! Lock order: `OVERFLOW` is a leaf, nothing is taken under it.
 #![forbid(unsafe_code)]
@@ -412,6 +412,35 @@ pub fn next_process(from: Pid) -> Option<Arc<Process>> {
         number = (number / BLOCK + 1) * BLOCK;
     }
     None
+}
+
+/// Calls `f` for every process, without counting it, and gives way at times. `f` does not sleep. If it answers false, it is called once more, with `true`:
+/// the process is counted then, and `f` may sleep. Processes that come or go meanwhile may be missed.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
+pub fn look_at_processes(mut f: impl FnMut(&Process, bool) -> bool) {
+    for index in 0..FRESH.0.load(Relaxed).min(BLOCKS) {
+        let Some(block) = block(index).filter(|block| block.live.load(Relaxed) != 0) else { continue };
+        let mut from = 0;
+        while from < BLOCK {
+            let mut refused = None;
+            {
+                let read = sync::rcu::read();
+                while let Some(slot) = block.processes.get(from as usize) {
+                    from += 1;
+                    if let Some(process) = slot.load(&read)
+                        && !f(process, false)
+                    {
+                        refused = slot.get(&read);
+                        break;
+                    }
+                }
+            }
+            if let Some(process) = refused {
+                f(&process, true);
+            }
+            let _ = crate::sched::give_way();
+        }
+    }
 }
 
 /// Calls `f` for every process until it answers false. Processes that come or go meanwhile may be missed. Gives way after each, and `f` may sleep: no spinning

@@ -316,9 +316,12 @@ impl Task {
     /// Two who set it at once may leave a share that belongs to either.
     pub fn set_schedule(&self, schedule: Schedule) {
         let schedule = Schedule { nice: schedule.nice.clamp(-20, 19), ..schedule };
-        self.nice.store(schedule.nice, Ordering::Relaxed);
-        self.rank.store(schedule.rank(), Ordering::Relaxed);
-        self.policy.store(schedule.word(), Ordering::Relaxed);
+        // Most who set it find it so, and write no line of the task's.
+        if self.schedule() != schedule {
+            self.nice.store(schedule.nice, Ordering::Relaxed);
+            self.rank.store(schedule.rank(), Ordering::Relaxed);
+            self.policy.store(schedule.word(), Ordering::Relaxed);
+        }
     }
 
     pub fn schedule(&self) -> Schedule {

@@ -7,7 +7,7 @@ use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::wait::UsageSum;
-use crate::process::{self, Capability, Thread, ids};
+use crate::process::{self, Capability, Process, Thread, ids, session};
 use crate::sched::{self, Policy, Schedule, Task};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -119,13 +119,17 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Thread)) -> Result {
         abi::PRIO_PGRP => {
             let group = if who == 0 { process::current().process.group() } else { who as u32 };
             let mut are_many = false;
-            process::session::for_each_member(group, |p| {
-                match p.signals.crowd() {
-                    Some(_) => are_many = true,
-                    None => p.look_at_few_threads(&mut f),
-                }
-                true
-            });
+            let mut look = |p: &Process| match p.signals.crowd() {
+                Some(_) => are_many = true,
+                None => p.look_at_few_threads(&mut f),
+            };
+            // Those of a large group are come by again by who may rest.
+            if session::look_at_members(group, &mut look) == Some(false) {
+                session::for_each_member(group, |p| {
+                    look(p);
+                    true
+                });
+            }
             // Many threads are not come by under the group's lock.
             if are_many {
                 process::walk_processes(|p| {
@@ -138,12 +142,18 @@ fn each_of(which: u32, who: i32, mut f: impl FnMut(&Thread)) -> Result {
         }
         abi::PRIO_USER => {
             let uid = if who == 0 { process::current().ids().uid } else { who as u32 };
-            process::walk_processes(|p| {
-                if p.uid_at_exit() == uid {
-                    p.look_at_threads(&mut f);
+            let mut look = |p: &Process, rests: bool| {
+                let skips = p.uid_at_exit() != uid;
+                let few = p.signals.crowd().is_none();
+                match (skips, few || rests) {
+                    (true, _) => {}
+                    (_, false) => return false,
+                    _ if few => p.look_at_few_threads(&mut f),
+                    _ => p.look_at_threads(&mut f),
                 }
                 true
-            });
+            };
+            ids::look_at_processes(&mut look);
         }
         _ => return Err(Errno::EINVAL),
     }

@@ -20,7 +20,7 @@ use crate::errno::{ERESTARTNOINTR, Errno, Result};
 use crate::lock_order as level;
 use crate::process::family::Children;
 use crate::process::ids::{self, Id};
-use crate::process::list::{Link, Linked, List, NOBODY};
+use crate::process::list::{Link, Linked, List, Look, NOBODY};
 use crate::process::{Current, Pid, Process, signal, signal_pending};
 use crate::sched;
 use alloc::boxed::Box;
@@ -347,7 +347,7 @@ impl Group {
         new.list.push_back(process);
         process.member.list.store(COMMON, Relaxed);
         process.session.store(self.session.id.number(), Relaxed);
-        process.group.store(self.number(), Relaxed);
+        process.group.store(self.number(), Release);
         Ok(())
     }
 
@@ -395,6 +395,21 @@ impl Group {
             part.rest_at(place, None);
         }
         goes_on
+    }
+
+    /// Calls `f` for its members if they are few, under a list's lock, without counting them. One that is made meanwhile may be missed. False: there are
+    /// more, for whom a visit has to rest.
+    pub fn look_at_members(&self, mut f: impl FnMut(&Process)) -> bool {
+        let mut left = STRIDE as usize;
+        let mut look = |list: &Locked| {
+            let looked = list.0.lock().list.look(NOBODY, left, |process| {
+                left = left.saturating_sub(1);
+                f(process);
+                false
+            });
+            matches!(looked, Look::End)
+        };
+        look(&self.common) && self.own_lists().iter().all(look)
     }
 
     /// Is nobody in it? Then it has ended, unless it is new, and its number leads to no group any more.

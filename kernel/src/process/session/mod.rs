@@ -81,6 +81,40 @@ pub fn create_first(process: &Process) -> Result {
 /// # Errors
 /// ESRCH, EPERM, EACCES, EINVAL as the manual says.
 pub fn set_group(pid: Pid, group: Pid) -> Result {
+    // Shells call for each child twice, in it and in itself: one of the calls finds everything as it is to be.
+    let me = super::current();
+    let is_there = |target: &Process| {
+        let number = if group == 0 { target.pid() } else { group };
+        // The group comes first: it is stored after the session.
+        (target.group.load(Ordering::Acquire) == number).then(|| may_move(&me.process, target))
+    };
+    let found = match pid {
+        0 => is_there(&me.process),
+        pid => ids::look_at(pid, is_there).flatten(),
+    };
+    found.unwrap_or_else(|| move_to_group(pid, group))
+}
+
+/// May `caller` put `target` into another group?
+///
+/// # Errors
+/// ESRCH, EPERM, EACCES.
+fn may_move(caller: &Process, target: &Process) -> Result {
+    if !core::ptr::eq(target, caller) {
+        if target.parent_pid() != caller.pid() {
+            return Err(Errno::ESRCH);
+        }
+        if target.session_id() != caller.session_id() {
+            return Err(Errno::EPERM);
+        }
+        if target.executed.load(Ordering::Relaxed) {
+            return Err(Errno::EACCES);
+        }
+    }
+    if target.session_id() == target.pid() { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+fn move_to_group(pid: Pid, group: Pid) -> Result {
     let caller = super::current_process();
     let target = if pid == 0 || pid == caller.pid() {
         caller.clone()
@@ -96,20 +130,7 @@ pub fn set_group(pid: Pid, group: Pid) -> Result {
     let spare = if number == target.pid() { Some(spare_group(&target)?) } else { None };
     // It forks, changes groups and is reaped under this lock.
     let _still = target.family.children();
-    if !Arc::ptr_eq(&target, &caller) {
-        if target.parent_pid() != caller.pid() {
-            return Err(Errno::ESRCH);
-        }
-        if target.session_id() != caller.session_id() {
-            return Err(Errno::EPERM);
-        }
-        if target.executed.load(Ordering::Relaxed) {
-            return Err(Errno::EACCES);
-        }
-    }
-    if target.session_id() == target.pid() {
-        return Err(Errno::EPERM);
-    }
+    may_move(&caller, &target)?;
     // The target stays in its group meanwhile, and the group in the table.
     let old = target.group();
     let leave = |f: &dyn Fn(&Group) -> Result| ids::look_at_group(old, f).unwrap_or(Err(Errno::ESRCH));
@@ -137,6 +158,11 @@ fn spare_group(process: &Process) -> Result<Arc<Group>> {
 fn found(new: &Arc<Group>, old: &Group, process: &Process) -> Result {
     process.id.publish_group(new.clone());
     new.take_from(old, process).inspect_err(|_| process.id.withdraw_group())
+}
+
+/// Calls `f` for every member of a group, zombies too, as `Group::look_at_members` does. None: there is no such group. False: some are left out.
+pub fn look_at_members(group: Pid, f: impl FnMut(&Process)) -> Option<bool> {
+    ids::look_at_group(group, |group| group.look_at_members(f))
 }
 
 /// Calls `f` for every member of a group, zombies too, under a lock of the group, until it answers false. Gives way at times: no spinning lock is held.

@@ -100,18 +100,24 @@ pub fn set_temporary_mask(mask: u64) {
     sched::current().work.set(deliver::RESTORE_MASK);
 }
 
+fn after(ns: u64) -> Deadline {
+    Deadline::of_sleep(arch::time::now().saturating_add(ns))
+}
+
 /// rt_sigtimedwait(2).
 pub fn sys_rt_sigtimedwait(set: usize, info: usize, timeout: usize, size: usize) -> Result<usize> {
     check_size(size)?;
     let set = UserPtr::<u64>::new(set).read()? & !UNBLOCKABLE;
-    let deadline = match timeout {
-        0 => None,
-        address => Some(Deadline::of_sleep(arch::time::now().saturating_add(read_timespec(address)?))),
-    };
+    let timeout = UserPtr::<()>::new(timeout).non_null().map(|_| read_timespec(timeout)).transpose()?;
     let thread = process::current();
-    let found = match signal::take_waiting(&thread, set) {
-        Some(found) => found,
-        None => match signal::wait_for(&thread, set, deadline) {
+    // What waits is seen without a lock.
+    let waits = (thread.pending_signals() | thread.process.signals.pending()) & set != 0;
+    let found = if waits { signal::take_waiting(&thread, set) } else { None };
+    let found = match (found, timeout) {
+        (Some(found), _) => found,
+        // Nobody sleeps.
+        (None, Some(0)) => return Err(Errno::EAGAIN),
+        (None, timeout) => match signal::wait_for(&thread, set, timeout.map(after)) {
             Ok(found) => found,
             Err(Woken::Timeout) => return Err(Errno::EAGAIN),
             Err(Woken::Signal) => return Err(Errno::EINTR),

@@ -8,7 +8,8 @@
 #![forbid(unsafe_code)]
 
 use super::{Signals, State};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
+use sync::{Count, per_cpu};
 
 /// Does the process run?
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,11 +20,16 @@ pub(super) enum Run {
     Stopped,
 }
 
-/// Processes that are stopped: while it is 0, nobody looks for orphaned stopped groups.
-static STOPPED: AtomicU32 = AtomicU32::new(0);
+per_cpu! {
+    /// Processes that were stopped here less those that were continued here: while their sum is 0, nobody looks for orphaned stopped groups.
+    static STOPPED: Count = Count::new();
+}
+
+/// A process has been stopped since the boot. Until then nobody adds up.
+static EVER: AtomicBool = AtomicBool::new(false);
 
 pub fn any_stopped() -> bool {
-    STOPPED.load(Ordering::Relaxed) != 0
+    EVER.load(Ordering::Relaxed) && STOPPED.sum() != 0
 }
 
 impl Signals {
@@ -37,10 +43,11 @@ impl Signals {
         if was != to {
             self.stopped.store(to, Ordering::SeqCst);
             if to {
-                STOPPED.fetch_add(1, Ordering::Relaxed)
+                STOPPED.this().add(1);
+                crate::process::set_flag(&EVER, true);
             } else {
-                STOPPED.fetch_sub(1, Ordering::Relaxed)
-            };
+                STOPPED.this().sub(1);
+            }
         }
     }
 

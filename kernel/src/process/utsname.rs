@@ -40,12 +40,28 @@ pub const fn padded(text: &[u8]) -> Name {
     name
 }
 
-/// The host name and the domain name.
-pub fn names() -> (Name, Name) {
+/// What uname says unless something else was set: system, host, release, version, machine, domain.
+const FIRST: [Name; 6] = [
+    padded(b"Linux"),
+    padded(b"darter"),
+    padded(RELEASE.as_bytes()),
+    padded(VERSION.as_bytes()),
+    padded(b"x86_64"),
+    padded(b"(none)"),
+];
+
+/// What uname says: system, host, release, version, machine, domain.
+#[inline]
+pub fn names() -> [Name; 6] {
+    let mut names = FIRST;
+    let [_, host, .., domain] = &mut names;
     let read = rcu::read();
-    let now =
-        |name: &RcuArc<Set>, first: &[u8]| name.load(&read).map_or_else(|| padded(first), |set| set.name);
-    (now(&HOST, b"darter"), now(&DOMAIN, b"(none)"))
+    for (name, set) in [(host, &HOST), (domain, &DOMAIN)] {
+        if let Some(set) = set.load(&read) {
+            *name = set.name;
+        }
+    }
+    names
 }
 
 /// Sets the host name. The caller has checked permissions.

@@ -161,7 +161,7 @@ fn text(out: &mut Vec<u8>, text: &str) -> Result {
 }
 
 fn host_name(out: &mut Vec<u8>) -> Result {
-    let (name, _) = utsname::names();
+    let [_, name, ..] = utsname::names();
     out.try_extend_from_slice(name.split(|&b| b == 0).next().unwrap_or(&[]))?;
     out.try_push(b'\n')?;
     Ok(())

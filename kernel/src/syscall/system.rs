@@ -15,13 +15,16 @@ use linux_raw_sys::general::{RLIMIT_AS, RLIMIT_STACK};
 /// uname(2).
 #[expect(clippy::arithmetic_side_effects, reason = "a few hundred bytes")]
 pub fn sys_uname(to: usize) -> Result<usize> {
-    let (host, domain) = utsname::names();
-    let own = |text: &str| utsname::padded(text.as_bytes());
+    let mut names = utsname::names();
+    let [_, _, release, _, machine, _] = &mut names;
     let persona = process::current().personality.get();
-    let release = if persona.has(UNAME26) { utsname::RELEASE_26 } else { utsname::RELEASE };
-    let machine = if persona.is_linux32() { "i686" } else { "x86_64" };
-    let fields = [own("Linux"), host, own(release), own(utsname::VERSION), own(machine), domain];
-    UserSlice::new(to, utsname::LENGTH * fields.len()).write(fields.as_flattened())?;
+    if persona.has(UNAME26) {
+        *release = utsname::padded(utsname::RELEASE_26.as_bytes());
+    }
+    if persona.is_linux32() {
+        *machine = utsname::padded(b"i686");
+    }
+    UserSlice::new(to, utsname::LENGTH * names.len()).write(names.as_flattened())?;
     Ok(0)
 }
 

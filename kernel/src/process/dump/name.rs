@@ -108,7 +108,7 @@ fn expand(code: u8, thread: &Current, info: &Info, out: &mut Vec<u8>) -> Result 
         b'c' => number(process.limits.soft(abi::RLIMIT_CORE))?,
         b'C' => number(u64::from(sync::machine::cpu_id()))?,
         b'h' => {
-            let (host, _) = utsname::names();
+            let [_, host, ..] = utsname::names();
             put_name(out, host.split(|b| *b == 0).next().unwrap_or_default())?;
         }
         b'e' => {

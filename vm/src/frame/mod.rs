@@ -51,7 +51,7 @@ pub use owned::{OwnedFrame, alloc_dirty, alloc_zeroed, release};
 pub use pin::Pin;
 
 use crate::addr::{PAGE_SIZE, PhysAddr};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use sync::machine;
 
 /// NUMA nodes that the allocator tells apart.
@@ -77,6 +77,8 @@ unsafe extern "Rust" {
 
 static ZERO: AtomicPtr<Frame> = AtomicPtr::new(core::ptr::null_mut());
 static TOTAL: AtomicU64 = AtomicU64::new(0);
+/// NUMA nodes that have memory, and those before them.
+static NUMA_NODES: AtomicUsize = AtomicUsize::new(0);
 
 /// Hands the pages of `start..end`, which lie on NUMA node `numa_node`, to the allocator. Part pages at the ends are left out.
 ///
@@ -94,6 +96,7 @@ pub unsafe fn add_region(start: PhysAddr, end: PhysAddr, numa_node: u32) {
         Frame::by_number(number as u32).set_home(numa_node as u8);
     }
     buddy::of_numa_node(numa_node).add(first as u32, last as u32);
+    NUMA_NODES.fetch_max(numa_node + 1, Ordering::Relaxed);
     TOTAL.fetch_add(last - first, Ordering::Relaxed);
     #[cfg(all(debug_assertions, target_os = "none"))]
     census::add(first as u32, last as u32);
@@ -125,7 +128,9 @@ pub fn total_frames() -> u64 {
 /// Pages free now: a sum over CPUs and NUMA nodes, exact when nothing allocates meanwhile.
 pub fn free_frames() -> u64 {
     let cached: u64 = magazine::cached_everywhere();
-    (0..MAX_NUMA_NODES).map(|n| colour::of_numa_node(n).free() + buddy::of_numa_node(n).free()).sum::<u64>()
+    (0..NUMA_NODES.load(Ordering::Relaxed))
+        .map(|n| colour::of_numa_node(n).free() + buddy::of_numa_node(n).free())
+        .sum::<u64>()
         + cached
 }
 

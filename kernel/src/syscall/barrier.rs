@@ -23,6 +23,10 @@ const ALL: u32 = (1 << 10) - 1;
 /// one interrupt to every CPU that may run the program.
 pub fn sys_membarrier(command: u32, flags: u32, cpu: u32) -> Result<usize> {
     const FLAG_CPU: u32 = 1;
+    if (command, flags) == (GLOBAL, 0) {
+        sync::rcu::synchronize();
+        return Ok(0);
+    }
     if flags & !(if command == PRIVATE_RSEQ { FLAG_CPU } else { 0 }) != 0 {
         return Err(Errno::EINVAL);
     }
@@ -36,13 +40,15 @@ pub fn sys_membarrier(command: u32, flags: u32, cpu: u32) -> Result<usize> {
             let special = registered & (REGISTER_PRIVATE_SYNC_CORE | REGISTER_PRIVATE_RSEQ) != 0;
             return Ok((registered | if special { REGISTER_PRIVATE_EXPEDITED } else { 0 }) as usize);
         }
-        GLOBAL => sync::rcu::synchronize(),
         GLOBAL_EXPEDITED => arch::call_others(0..sync::machine::cpus(), barrier, 0),
         REGISTER_GLOBAL_EXPEDITED
         | REGISTER_PRIVATE_EXPEDITED
         | REGISTER_PRIVATE_SYNC_CORE
         | REGISTER_PRIVATE_RSEQ => {
-            barriers.fetch_or(command, Ordering::SeqCst);
+            // Threads that register what is registered write no common line.
+            if barriers.load(Ordering::SeqCst) & command == 0 {
+                barriers.fetch_or(command, Ordering::SeqCst);
+            }
         }
         PRIVATE_EXPEDITED | PRIVATE_SYNC_CORE | PRIVATE_RSEQ => {
             if barriers.load(Ordering::Relaxed) & command << 1 == 0 {

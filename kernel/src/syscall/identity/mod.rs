@@ -119,18 +119,19 @@ pub fn sys_setregid(real: u32, effective: u32) -> Result<usize> {
     })
 }
 
-/// What setresuid and setresgid make of real, effective, saved and file-system id.
+/// Are these calls of setresuid and setresgid no change? They leave the file-system id alone too then.
+fn changes_nothing(own: [u32; 4], wanted: [u32; 3]) -> bool {
+    let [real, effective, saved] = wanted;
+    let is = |id: u32, own: u32| given(id).is_none_or(|id| id == own);
+    is(real, own[0]) && is(effective, own[1]) && is(saved, own[2]) && is(effective, own[3])
+}
+
+/// What setresuid and setresgid, which change something, make of real, effective, saved and file-system id.
 ///
 /// # Errors
 /// EPERM.
 fn all_three(own: [u32; 4], wanted: [u32; 3], any: bool) -> Result<[u32; 4]> {
     let [real, effective, saved] = wanted.map(given);
-    let same = |id: Option<u32>, own: u32| id.is_none_or(|id| id == own);
-    // A call that changes nothing leaves the file-system id alone too.
-    let fs_stays = effective.is_none_or(|id| id == own[3]);
-    if same(real, own[0]) && same(effective, own[1]) && same(saved, own[2]) && fs_stays {
-        return Ok(own);
-    }
     if !any && [real, effective, saved].iter().flatten().any(|id| !own[..3].contains(id)) {
         return Err(Errno::EPERM);
     }
@@ -140,6 +141,10 @@ fn all_three(own: [u32; 4], wanted: [u32; 3], any: bool) -> Result<[u32; 4]> {
 
 /// setresuid(2).
 pub fn sys_setresuid(real: u32, effective: u32, saved: u32) -> Result<usize> {
+    let c = process::current().ids();
+    if changes_nothing([c.uid, c.euid, c.suid, c.fsuid], [real, effective, saved]) {
+        return Ok(0);
+    }
     change_user(|c| {
         let any = c.capable(Capability::SETUID);
         let own = [c.uid, c.euid, c.suid, c.fsuid];
@@ -150,6 +155,10 @@ pub fn sys_setresuid(real: u32, effective: u32, saved: u32) -> Result<usize> {
 
 /// setresgid(2).
 pub fn sys_setresgid(real: u32, effective: u32, saved: u32) -> Result<usize> {
+    let c = process::current().ids();
+    if changes_nothing([c.gid, c.egid, c.sgid, c.fsgid], [real, effective, saved]) {
+        return Ok(0);
+    }
     change(|c| {
         let any = c.capable(Capability::SETGID);
         let own = [c.gid, c.egid, c.sgid, c.fsgid];

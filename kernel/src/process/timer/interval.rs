@@ -93,8 +93,12 @@ impl Itimers {
             Itimer::Profiling => 1,
         };
         let timer = self.cpu.lock()[place];
-        let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
-        let value = if timer.next == 0 { 0 } else { timer.next.saturating_sub(used).max(1) };
+        // Of a timer that is not set the clock is not asked.
+        let left = || {
+            let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
+            timer.next.saturating_sub(used).max(1)
+        };
+        let value = if timer.next == 0 { 0 } else { left() };
         TimerSetting { interval: timer.interval, value }
     }
 

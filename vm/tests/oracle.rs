@@ -269,8 +269,7 @@ impl World {
             Op::WriteFile { object, page, value } => {
                 let (o, words) = &mut self.objects[pick(object, OBJECTS)];
                 let bytes = value.to_le_bytes();
-                let written =
-                    o.write(page * PAGE_SIZE as u64, 8, |mut to| to.copy_from(bytes[..].into()));
+                let written = o.write(page * PAGE_SIZE as u64, 8, |mut to| to.copy_from(bytes[..].into()));
                 assert_eq!(written, Ok(8));
                 // A size that ends inside a page reaches to its end here.
                 o.set_size(o.size().next_multiple_of(PAGE_SIZE as u64)).unwrap();

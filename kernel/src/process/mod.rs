@@ -367,10 +367,16 @@ impl Thread {
         *self.comm.lock() = comm;
     }
 
+    /// What sigtimedwait waits for. Set before the thread looks at what is queued.
+    #[inline]
+    pub(crate) fn waits_for(&self) -> u64 {
+        self.waits_for.load(Ordering::SeqCst)
+    }
+
     /// A signal has come that it blocks: sigtimedwait may be waiting for it.
     /// False: it waits for none of `signals`.
     pub(crate) fn notify_waiting(&self, signals: u64) -> bool {
-        let waits = self.waits_for.load(Ordering::SeqCst) & signals != 0;
+        let waits = self.waits_for() & signals != 0;
         if waits {
             self.signal_queue.wake_all();
         }

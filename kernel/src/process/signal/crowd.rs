@@ -164,7 +164,9 @@ impl Process {
     /// The first thread for which `test` holds, of those that are come by in one go; and whether there are others.
     pub(super) fn find_of_first(&self, mut test: impl FnMut(&Thread) -> bool) -> (Option<Arc<Thread>>, bool) {
         let threads = self.threads.lock();
-        let (mut found, mut left) = (None, MANY);
+        let are_others = self.thread_count() as usize > MANY && self.signals.crowd().is_some();
+        let mut found = None;
+        let mut left = if are_others { MANY } else { usize::MAX };
         threads.visit(None, |thread| {
             if test(thread) {
                 found = Some(thread.clone());
@@ -172,7 +174,7 @@ impl Process {
             left = left.saturating_sub(1);
             found.is_none() && left != 0
         });
-        (found, self.thread_count() as usize > MANY && self.signals.crowd().is_some())
+        (found, are_others)
     }
 
     /// It was sent `signal` as one of its group: a fork by one of its threads that is under way sends it to the child.

@@ -91,9 +91,13 @@ fn queue_locked(
         return Ok(true);
     }
     mask::before_choice();
+    let mut waits = 0;
     let (taker, are_others) = match thread {
         Some(thread) => ((!blocks(thread, this)).then(|| thread.clone()), false),
-        None => process.find_of_first(|t| !blocks(t, this)),
+        None => process.find_of_first(|t| {
+            waits |= t.waits_for();
+            !blocks(t, this)
+        }),
     };
     if taker.is_none() && are_others {
         drop(state);
@@ -113,10 +117,12 @@ fn queue_locked(
         Some(thread) => {
             thread.notify_waiting(this);
         }
-        None => {
+        // Who begins to wait after it was looked at finds the signal queued.
+        None if waits & this != 0 => {
             let mut told = super::Told::default();
             process.for_each_thread(|t| told.tell(t, this));
         }
+        None => {}
     }
     drop(state);
     process.signals.listeners.wake(pace);
@@ -196,8 +202,9 @@ pub(super) fn pass_on(process: &Arc<Process>, signals: u64) {
 pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
     mask::before_choice();
     let is_fatal = |signal: &u32| process.signals.action(*signal).is_some_and(|a| fatal(&a, *signal));
-    let mut left = signals;
+    let (mut left, mut waits) = (signals, 0);
     process.visit_threads(|thread| {
+        waits |= thread.waits_for();
         let takes = left & !thread.blocked.get();
         if takes != 0 {
             left &= !takes;
@@ -205,7 +212,10 @@ pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
         }
     });
     if left != 0 {
-        super::tell_waiting(process, left);
+        // As above: who begins to wait later finds them.
+        if left & waits != 0 {
+            super::tell_waiting(process, left);
+        }
         process.signals.listeners.wake(&mut Pace::resting());
     }
 }

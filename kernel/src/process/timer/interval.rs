@@ -8,7 +8,7 @@
 //! LockOrder: the timer's state → `signals` → `threads`; the timer queue is innermost.
 #![forbid(unsafe_code)]
 
-use super::clock::{CpuClock, Kind};
+use super::clock::Kind;
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
@@ -59,6 +59,14 @@ struct Cpu {
     interval: u64,
 }
 
+impl Cpu {
+    /// What it is set to while its process has used so much.
+    fn setting(self, used: u64) -> TimerSetting {
+        let value = if self.next == 0 { 0 } else { self.next.saturating_sub(used).max(1) };
+        TimerSetting { interval: self.interval, value }
+    }
+}
+
 /// The two timers of processor time: what each counts and what it sends.
 const CPU: [(Kind, u32); 2] = [(Kind::User, abi::SIGVTALRM), (Kind::Whole, abi::SIGPROF)];
 
@@ -93,13 +101,9 @@ impl Itimers {
             Itimer::Profiling => 1,
         };
         let timer = self.cpu.lock()[place];
-        // Of a timer that is not set the clock is not asked.
-        let left = || {
-            let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
-            timer.next.saturating_sub(used).max(1)
-        };
-        let value = if timer.next == 0 { 0 } else { left() };
-        TimerSetting { interval: timer.interval, value }
+        // Of a timer that is not set the clock is not asked; and it is asked without the lock, since it gives way.
+        let used = if timer.next == 0 { 0 } else { CPU[place].0.of(&process.usage()) };
+        timer.setting(used)
     }
 
     /// Sets a timer of `process`, whose timers these are; returns what it was set to.
@@ -112,10 +116,12 @@ impl Itimers {
             Itimer::Virtual => 0,
             Itimer::Profiling => 1,
         };
-        let before = self.get(process, which);
-        let used = CpuClock::of_process(process, CPU[place].0).read().unwrap_or(0);
+        let used = CPU[place].0.of(&process.usage());
         let next = if to.value == 0 { 0 } else { used.saturating_add(to.value) };
-        self.cpu.lock()[place] = Cpu { next, interval: to.interval };
+        let before = {
+            let timer = &mut self.cpu.lock()[place];
+            core::mem::replace(timer, Cpu { next, interval: to.interval }).setting(used)
+        };
         if next != 0 {
             self.watch_cpu();
         }

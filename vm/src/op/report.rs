@@ -181,22 +181,40 @@ impl<M: Machine> Space<M> {
         None
     }
 
-    /// mincore: calls `f` for each page of the range with whether it is in memory. `NoSpace` (ENOMEM) at a hole.
+    /// mincore: calls `f` for each page of the range with whether it is in memory. `NoSpace` (ENOMEM) at a hole. Nodes are locked meanwhile: the
+    /// range is short, and `f` does not wait.
     pub fn incore(&self, start: VirtAddr, len: usize, f: &mut dyn FnMut(bool)) -> Result<(), VmError> {
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
-        for page in (start.page_start().0..end).step_by(PAGE_SIZE) {
-            let piece = self
-                .next_piece(page, &mut order::begin())
-                .filter(|p| p.start == page)
-                .ok_or(VmError::NoSpace)?;
-            let rcu = rcu::read();
-            let path = WalkPath::walk::<M>(self.root(), page, &rcu);
-            let node = path.node();
-            let mapped = node.is_leaf() && !node.peek(node.index(page)).is_absent();
-            let MappingAttrs { object, offset, .. } = &piece.attrs;
-            f(mapped || object.as_ref().is_some_and(|o| o.frame(*offset).is_some()));
+        let mut at = start.page_start().0;
+        while at < end {
+            let piece = |(range, attrs, pages): Found<'_>| {
+                (range.start == at).then(|| self.incore_piece(at..range.end.min(end), attrs, pages, f))
+            };
+            let done = self.look_at_next(at, at.saturating_add(1), &mut order::begin(), piece);
+            at = done.flatten().ok_or(VmError::NoSpace)?;
         }
         Ok(())
+    }
+
+    /// The same of a part of a piece, which is `attrs` so many pages before; its node is locked. Returns the end of the part.
+    #[expect(clippy::arithmetic_side_effects, reason = "a file's pages are below 2^51")]
+    fn incore_piece(
+        &self,
+        part: Range<usize>,
+        attrs: &MappingAttrs,
+        pages: u64,
+        f: &mut dyn FnMut(bool),
+    ) -> usize {
+        let rcu = rcu::read();
+        let path = WalkPath::walk::<M>(self.root(), part.start, &rcu);
+        let node = path.node();
+        let is_leaf = node.is_leaf();
+        let object = attrs.object.as_deref();
+        for (page, offset) in part.clone().step_by(PAGE_SIZE).zip(attrs.offset + pages..) {
+            let mapped = is_leaf && !node.peek(node.index(page)).is_absent();
+            f(mapped || object.is_some_and(|object| object.frame(offset).is_some()));
+        }
+        part.end
     }
 
     /// msync. Pages of memory objects have nowhere to be written to, so this only checks that the range is mapped (`NoSpace`, ENOMEM).

@@ -188,6 +188,14 @@ impl SegmentList {
         all.get(i).filter(|s| s.start <= index)
     }
 
+    /// Does a segment cover anything of `range`?
+    #[inline]
+    pub fn any_in(&self, range: &Range<u16>) -> bool {
+        let all = self.as_slice();
+        let i = all.partition_point(|s| s.end <= range.start);
+        all.get(i).is_some_and(|s| s.start < range.end)
+    }
+
     /// Is there room for a change of `range`, which is made at once or in parts from its start on? `inserts`: it puts a segment in.
     #[inline]
     pub fn has_capacity(&self, range: &Range<u16>, inserts: bool) -> bool {

@@ -15,6 +15,7 @@ use crate::request::Prot;
 use crate::space::Space;
 use crate::space::pieces::between_pieces;
 use crate::space::range::RangeOp;
+use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
@@ -83,14 +84,16 @@ impl<M: Machine> Space<M> {
         }
         let end = start.0.checked_add(len).filter(|e| *e <= M::USER_END).ok_or(VmError::NoSpace)?;
         let order = &mut order::begin();
-        let (reached, stop) = self.may_protect_until(start.0, end, prot, implied, order);
-        if reached > start.0 {
-            let implied = implied && prot.contains(Prot::READ);
+        let mut change = ProtectOp { prot, implied: implied && prot.contains(Prot::READ) };
+        let (reached, is_same, stop) = self.may_protect_until(start.0, end, &change, order);
+        // What has the protection already is left as it is; but another thread may have changed it just now and not flushed yet, for which this one waits
+        // by flushing too.
+        let is_done = is_same && !self.multithreaded.load(Ordering::Relaxed);
+        if reached > start.0 && !is_done {
             let range = start.0..reached;
             let refused = |count, limit| self.is_change_refused(count, limit, &range);
             self.counted(2, refused, |tally| {
-                let change = || self.apply(range.start, range.end, &mut ProtectOp { prot, implied }, order);
-                tally.of(self, range.clone(), change)
+                tally.of(self, range.clone(), || self.apply(range.start, range.end, &mut change, order))
             })?;
             if prot.contains(Prot::WRITE) && self.has_parts.load(Ordering::Relaxed) {
                 // What is locked stays in memory: pages that a write would copy are copied now.
@@ -100,19 +103,21 @@ impl<M: Machine> Space<M> {
         stop
     }
 
-    /// How far `start..end` can be given `prot`, and why no further.
+    /// How far `start..end` can be changed so, whether all that has the protection already, and why no further.
     fn may_protect_until(
         &self,
         start: usize,
         end: usize,
-        prot: Prot,
-        implied: bool,
+        change: &ProtectOp,
         order: &mut Order<'_>,
-    ) -> (usize, Result<(), VmError>) {
+    ) -> (usize, bool, Result<(), VmError>) {
+        let &ProtectOp { prot, implied } = change;
+        let is_same = Cell::new(true);
         let mut forbidden = SegFlags::empty();
         forbidden.set(SegFlags::NO_WRITE, prot.contains(Prot::WRITE));
         forbidden.set(SegFlags::NO_EXEC, prot.contains(Prot::EXEC));
         let is_allowed = |attrs: &MappingAttrs| {
+            is_same.set(is_same.get() && attrs.prot == change.prot_of(attrs));
             !attrs.flags.intersects(forbidden) && self.allows_change(attrs, prot, implied)
         };
         let reached = self.mapped_while(start, end, &is_allowed, order);
@@ -123,7 +128,7 @@ impl<M: Machine> Space<M> {
         } else {
             Err(VmError::NoSpace)
         };
-        (reached, stop)
+        (reached, is_same.get(), stop)
     }
 
     /// PROT_GROWSDOWN: where a change of `start..end` begins that is to go down to the start of the mapping, which grows downwards. `NoSpace` (ENOMEM):

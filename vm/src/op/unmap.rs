@@ -5,7 +5,7 @@
 //! nobody who could map it meanwhile.
 #![forbid(unsafe_code)]
 
-use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::addr::{LEAF_SPAN, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::Locked;
@@ -19,7 +19,11 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 /// Removes what is mapped.
-struct UnmapOp;
+#[derive(Default)]
+struct UnmapOp {
+    /// Something was mapped, or a leaf detached.
+    found: bool,
+}
 
 impl<M: Machine> RangeOp<M> for UnmapOp {
     const CLEARS: bool = true;
@@ -27,18 +31,24 @@ impl<M: Machine> RangeOp<M> for UnmapOp {
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let shift = node.node().shift();
+        self.found |= node.segments.any_in(&range);
         node.segments.remove(range, shift, &mut gather.removed);
     }
 }
 
 /// Makes what is mapped inaccessible, but keeps the addresses taken. Holes stay holes: another thread's mmap may take them.
-struct QuarantineOp;
+#[derive(Default)]
+struct QuarantineOp {
+    /// Something was mapped or taken, or a leaf detached.
+    found: bool,
+}
 
 impl<M: Machine> RangeOp<M> for QuarantineOp {
     const CLEARS: bool = true;
     const DETACHES: bool = true;
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        self.found |= node.segments.any_in(&range);
         put_into_quarantine(node, range, gather);
     }
 }
@@ -138,18 +148,33 @@ impl<M: Machine> Space<M> {
     /// As `unmap`, of a checked range, and for who sees to the number of mappings.
     pub(crate) fn unmap_counted(&self, start: usize, end: usize) -> Result<(), VmError> {
         let mut order = order::begin();
-        self.remove(start, end, &mut order)?;
-        self.note_free(start, end);
+        if self.remove_what_is(start, end, &mut order)? {
+            self.note_free(start, end);
+        }
         Ok(())
     }
 
     /// Unmaps a checked range without telling the address allocator.
     pub(crate) fn remove(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<(), VmError> {
+        self.remove_what_is(start, end, order).map(|_| ())
+    }
+
+    /// The same. False: there was nothing.
+    #[expect(clippy::arithmetic_side_effects, reason = "the range is not empty")]
+    fn remove_what_is(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<bool, VmError> {
+        // Leaves that lie whole in the range are detached, and their segments not shown.
+        let detaches = end - start >= LEAF_SPAN || start / LEAF_SPAN != (end - 1) / LEAF_SPAN;
         if self.multithreaded.load(Ordering::Relaxed) {
-            self.apply(start, end, &mut QuarantineOp, order)?;
-            self.apply(start, end, &mut ReleaseOp, order)
+            let mut quarantine = QuarantineOp { found: detaches };
+            self.apply(start, end, &mut quarantine, order)?;
+            if quarantine.found {
+                self.apply(start, end, &mut ReleaseOp, order)?;
+            }
+            Ok(quarantine.found)
         } else {
-            self.apply(start, end, &mut UnmapOp, order)
+            let mut unmap = UnmapOp { found: detaches };
+            self.apply(start, end, &mut unmap, order)?;
+            Ok(unmap.found)
         }
     }
 
@@ -161,9 +186,9 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
         if self.multithreaded.load(Ordering::Relaxed) {
-            self.reserve(start, end, &QuarantineOp, order)
+            self.reserve(start, end, &QuarantineOp::default(), order)
         } else {
-            self.reserve(start, end, &UnmapOp, order)
+            self.reserve(start, end, &UnmapOp::default(), order)
         }
     }
 
@@ -195,21 +220,39 @@ impl<M: Machine> Space<M> {
             Advice::DontNeedLocked => self.apply(start.0, end, &mut DropPagesOp, order)?,
             Advice::PopulateRead => self.populate_allowed(start.0..end, Access::READ, Prot::READ)?,
             Advice::PopulateWrite => self.populate_allowed(start.0..end, Access::WRITE, Prot::WRITE)?,
-            Advice::DontFork => self.change_flags(start.0..end, SegFlags::NO_FORK, SegFlags::empty())?,
-            Advice::DoFork => self.change_flags(start.0..end, SegFlags::empty(), SegFlags::NO_FORK)?,
-            Advice::DontDump => self.change_flags(start.0..end, SegFlags::NO_DUMP, SegFlags::empty())?,
-            Advice::DoDump => self.change_flags(start.0..end, SegFlags::empty(), SegFlags::NO_DUMP)?,
+            Advice::WipeOnFork if self.find_piece(start.0, end, &|m| m.object.is_some(), order).is_some() => {
+                return Err(VmError::Invalid);
+            }
+            Advice::DontFork => return self.advise_flags(start.0..end, SegFlags::NO_FORK, true, order),
+            Advice::DoFork => return self.advise_flags(start.0..end, SegFlags::NO_FORK, false, order),
+            Advice::DontDump => return self.advise_flags(start.0..end, SegFlags::NO_DUMP, true, order),
+            Advice::DoDump => return self.advise_flags(start.0..end, SegFlags::NO_DUMP, false, order),
             Advice::WipeOnFork => {
-                if self.find_piece(start.0, end, &|m| m.object.is_some(), order).is_some() {
-                    return Err(VmError::Invalid);
-                }
-                self.change_flags(start.0..end, SegFlags::WIPE_ON_FORK, SegFlags::empty())?;
+                return self.advise_flags(start.0..end, SegFlags::WIPE_ON_FORK, true, order);
             }
             Advice::KeepOnFork => {
-                self.change_flags(start.0..end, SegFlags::empty(), SegFlags::WIPE_ON_FORK)?
+                return self.advise_flags(start.0..end, SegFlags::WIPE_ON_FORK, false, order);
             }
         }
         if self.is_mapped(start.0, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
+    }
+
+    /// Sets or clears a flag of what is mapped, unless it is so already.
+    fn advise_flags(
+        &self,
+        range: Range<usize>,
+        flag: SegFlags,
+        set: bool,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
+        let (start, end) = (range.start, range.end);
+        if self.mapped_while(start, end, &|m| m.flags.contains(flag) == set, order) == end {
+            return Ok(());
+        }
+        let none = SegFlags::empty();
+        let (set, clear) = if set { (flag, none) } else { (none, flag) };
+        self.change_flags(range, set, clear)?;
+        if self.is_mapped(start, end, order) { Ok(()) } else { Err(VmError::NoSpace) }
     }
 
     /// Faults pages in up to the first mapping that has not the right `needs`, though the hardware may allow the access there.

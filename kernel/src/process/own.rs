@@ -146,13 +146,16 @@ impl Current {
         // What others who had the table did to it is seen.
         fence(Acquire);
         let read = sync::rcu::read();
+        if !alone {
+            return self.count_file(fd);
+        }
         match files.own_place(fd, &read) {
             // SAFETY: this thread's reference to the table is the only one, and no other thread makes one by which it could change the table: others
             // are shown it (`with_files`), and children share it by `share_files`, which is called by this thread and while nothing is lent. Where
             // the table goes over to another image, that holds the files too. What the table closes is settled with its lender. The table is kept
             // until `before_user_mode`, as the head of the file says.
-            Some(place) if alone => unsafe { Lent::lend(place, files.lender(), &read) },
-            _ => self.count_file(fd),
+            Some(place) => unsafe { Lent::lend(place, files.lender(), &read) },
+            None => self.count_file(fd),
         }
     }
 

@@ -33,8 +33,13 @@ const SEGMENTS_MAX: usize = 1024;
 pub use caller::file;
 
 /// The same of one that is open for more than its place (O_PATH); EBADF otherwise.
+#[inline]
 pub fn opened(fd: i32) -> Result<Lent<File>> {
-    file(fd).and_then(|file| if file.flags().contains(OpenFlags::PATH) { Err(EBADF) } else { Ok(file) })
+    let file = file(fd)?;
+    if file.flags().contains(OpenFlags::PATH) {
+        return Err(EBADF);
+    }
+    Ok(file)
 }
 
 /// The files that a call takes bytes from and puts them into. EBADF: they are not open for that.

@@ -131,8 +131,11 @@ static void by_mprotect(void)
 	SHOW_PTR(mmap(0, PAGE, RW, ANON, -1, 0));
 }
 
+static pthread_barrier_t all_made;
+
 static void *map_many(void *unused)
 {
+	pthread_barrier_wait(&all_made);
 	map_until_refused();
 	return unused;
 }
@@ -141,6 +144,8 @@ static void by_threads(void)
 {
 	pthread_t threads[4];
 
+	/* A thread's stack is a mapping, too. */
+	pthread_barrier_init(&all_made, NULL, 4);
 	for (int i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, map_many, NULL);
 	for (int i = 0; i < 4; i++)

@@ -19,11 +19,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 /// Removes what is mapped.
-#[derive(Default)]
-struct UnmapOp {
-    /// Something was mapped, or a leaf detached.
-    found: bool,
-}
+struct UnmapOp;
 
 impl<M: Machine> RangeOp<M> for UnmapOp {
     const CLEARS: bool = true;
@@ -31,7 +27,6 @@ impl<M: Machine> RangeOp<M> for UnmapOp {
 
     fn segments(&mut self, node: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
         let shift = node.node().shift();
-        self.found |= node.segments.any_in(&range);
         node.segments.remove(range, shift, &mut gather.removed);
     }
 }
@@ -159,12 +154,13 @@ impl<M: Machine> Space<M> {
         self.remove_what_is(start, end, order).map(|_| ())
     }
 
-    /// The same. False: there was nothing.
+    /// The same. False: there was nothing. Not asked by who has one thread.
+    #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "the range is not empty")]
     fn remove_what_is(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<bool, VmError> {
-        // Leaves that lie whole in the range are detached, and their segments not shown.
-        let detaches = end - start >= LEAF_SPAN || start / LEAF_SPAN != (end - 1) / LEAF_SPAN;
         if self.multithreaded.load(Ordering::Relaxed) {
+            // Leaves that lie whole in the range are detached, and their segments not shown.
+            let detaches = end - start >= LEAF_SPAN || start / LEAF_SPAN != (end - 1) / LEAF_SPAN;
             let mut quarantine = QuarantineOp { found: detaches };
             self.apply(start, end, &mut quarantine, order)?;
             if quarantine.found {
@@ -172,9 +168,8 @@ impl<M: Machine> Space<M> {
             }
             Ok(quarantine.found)
         } else {
-            let mut unmap = UnmapOp { found: detaches };
-            self.apply(start, end, &mut unmap, order)?;
-            Ok(unmap.found)
+            self.apply(start, end, &mut UnmapOp, order)?;
+            Ok(true)
         }
     }
 
@@ -188,7 +183,7 @@ impl<M: Machine> Space<M> {
         if self.multithreaded.load(Ordering::Relaxed) {
             self.reserve(start, end, &QuarantineOp::default(), order)
         } else {
-            self.reserve(start, end, &UnmapOp::default(), order)
+            self.reserve(start, end, &UnmapOp, order)
         }
     }
 

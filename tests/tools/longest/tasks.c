@@ -105,7 +105,7 @@ static void wake_futex(void)
 	threads(sleeper, &word);
 	/* All change over to another word, and are woken there. */
 	long moved = syscall(SYS_futex, &word, 3, 0, 1 << 30, &other, 0), woken = syscall(SYS_futex, &other, 1, 1 << 30, 0, 0, 0);
-	if (moved != 0 || woken != many_threads())
+	if (moved != many_threads() || woken != many_threads())
 		cannot();
 }
 

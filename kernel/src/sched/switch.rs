@@ -290,11 +290,13 @@ impl Deref for NewTask {
 }
 
 impl Drop for NewTask {
-    /// One that is not started. Somebody may have found it by its thread.
+    /// One that is not started. Somebody may have found it by its thread, so its end waits for a grace period; but here, not in a callback: its
+    /// thread still refers to descriptors and a space, whose end may sleep. May sleep.
     fn drop(&mut self) {
         if let Some(task) = self.0.take() {
             task.unlink();
-            sync::rcu::defer_arc(task);
+            sync::rcu::synchronize();
+            drop(task);
         }
     }
 }

@@ -34,10 +34,10 @@ pub trait Source {
     fn rest(&mut self);
 }
 
-/// Is pinned for.
-struct Copy<F>(F);
+/// A copy that may sleep: pages are pinned for it.
+struct MaySleep<F>(F);
 
-impl<F: FnMut(SharedBytes<'_>) -> usize> Sink for Copy<F> {
+impl<F: FnMut(SharedBytes<'_>) -> usize> Sink for MaySleep<F> {
     fn put_now(&mut self, _: SharedBytes<'_>) -> usize {
         0
     }
@@ -49,7 +49,7 @@ impl<F: FnMut(SharedBytes<'_>) -> usize> Sink for Copy<F> {
     fn rest(&mut self) {}
 }
 
-impl<F: FnMut(SharedBytesMut<'_>) -> usize> Source for Copy<F> {
+impl<F: FnMut(SharedBytesMut<'_>) -> usize> Source for MaySleep<F> {
     fn take_now(&mut self, _: SharedBytesMut<'_>) -> usize {
         0
     }
@@ -70,7 +70,7 @@ impl Object {
         len: usize,
         copy: impl FnMut(SharedBytes<'_>) -> usize,
     ) -> Result<usize, VmError> {
-        self.read_to(offset, len, &mut Copy(copy))
+        self.read_to(offset, len, &mut MaySleep(copy))
     }
 
     /// As [`read`](Self::read), for who can take bytes without sleeping.
@@ -121,7 +121,7 @@ impl Object {
         len: usize,
         copy: impl FnMut(SharedBytesMut<'_>) -> usize,
     ) -> Result<usize, VmError> {
-        self.write_from(offset, len, &mut Copy(copy))
+        self.write_from(offset, len, &mut MaySleep(copy))
     }
 
     /// As [`write`](Self::write), for who can fill bytes without sleeping.

@@ -109,6 +109,21 @@ static void wake_futex(void)
 		cannot();
 }
 
+/* Many wait on one word, and others on words beside it: a bucket with the many splits. */
+static void split_bucket(void)
+{
+	static int word, others[1024];
+	pthread_attr_t a;
+	pthread_t t;
+	threads(sleeper, &word);
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, 16384);
+	for (int i = 0; i < 1024; i++)
+		if (pthread_create(&t, &a, sleeper, &others[i]))
+			cannot();
+	sleep(1);
+}
+
 static void kill_threads(void)
 {
 	static int word;
@@ -118,6 +133,6 @@ static void kill_threads(void)
 
 const struct call task_calls[] = {
 	CASE(kill_group), CASE(kill_all), CASE(set_priority), CASE(zombies), CASE(queued), CASE(exit_timers), CASE(exec_timers), CASE(due_timers),
-	CASE(futex_wake_all), CASE(wake_futex), CASE(kill_threads),
+	CASE(futex_wake_all), CASE(wake_futex), CASE(split_bucket), CASE(kill_threads),
 	{ 0, 0 },
 };

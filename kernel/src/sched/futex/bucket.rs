@@ -27,6 +27,8 @@ const MOST_BITS: u32 = 14;
 const CROWD: usize = 2;
 /// of so many that are looked at.
 const LOOKED_AT: usize = 16;
+/// A bucket with more does not split: it is split in one go, with its lock held.
+const MOST_MOVED: usize = 2048;
 
 type List = LinkedList<WaitAdapter>;
 pub(super) type Order<'a> = Held<'a, level::Futex>;
@@ -250,9 +252,9 @@ pub(super) struct Members<'m> {
 }
 
 impl Members<'_> {
-    /// Are there many who wait on other futexes than `word`?
+    /// Are there many who wait on other futexes than `word`, and not too many to be moved?
     fn are_a_crowd_beside(&self, word: Word) -> bool {
-        matches!(self.bucket.presence.look(), Found::Waiters(count) if count as usize >= CROWD)
+        matches!(self.bucket.presence.look(), Found::Waiters(count) if (CROWD..=MOST_MOVED).contains(&(count as usize)))
             && self.has_crowd_beside(word)
     }
 

@@ -48,7 +48,7 @@ static void opening(void)
 	waited(main_fd, WEXITED);
 	SHOW(GETFD(fd, 0, 0) >= 0);
 	write(end[1], "x", 1);
-	say("ended: %s", ready(fd, 10000));
+	say("ended: %s", gone(fd));
 	pthread_join(thread, NULL);
 	say("joined: %s", ready(fd, 0));
 	say("first: %s", ready(main_fd, 0));
@@ -259,7 +259,7 @@ static void cloning(void)
 	SHOW(fcntl(fd, F_GETFD));
 	say("alive: %s", ready(fd, 0));
 	write(end[1], "x", 1);
-	say("ended: %s", ready(fd, 10000));
+	say("ended: %s", gone(fd));
 	while (cleared)
 		sched_yield();
 	close(fd);

@@ -16,10 +16,12 @@ mod exits;
 mod growth;
 mod lines;
 mod machine;
+mod paced;
 mod paths;
 mod relay;
 mod root;
 mod run;
+mod shares;
 mod size;
 mod symbols;
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Exits(options) => exits::exits(&options),
         Command::ExitsCount => exits::count(),
         Command::Allocators(options) => allocators::allocators(&options),
+        Command::Shares(options) => shares::shares(&options),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares loads test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -73,6 +73,9 @@ exits: build ## How often an operation makes a CPU leave the guest under KVM, Da
 
 shares: build ## Which part of the CPUs busy processes get, and how late a sleeper wakes among them, Darter beside Linux: docs/shares.md (half an hour)
 	target/release/darter shares --vs linux --page docs/shares.md
+
+loads: build ## Tasks that sleep and wake, on 2 and 4 CPUs, Darter beside Linux: docs/loads.md (five minutes)
+	target/release/darter loads --vs linux --page docs/loads.md
 
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
 	target/release/darter bench --vs linux $(BENCH)

@@ -65,6 +65,8 @@ pub enum Command {
     ///
     /// Time is counted in instructions, and CPUs take turns of a few thousand of them, so that the host's own scheduling does not show.
     Shares(Shares),
+    /// Run loads that sleep and wake (messages, pairs, wakes, a build): rates, how late who is woken runs, moves between CPUs, instructions
+    Loads(Loads),
     /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
@@ -445,6 +447,34 @@ pub struct Shares {
     pub from: Vec<PathBuf>,
     /// Memory of the machines
     #[arg(long, short = 'm', default_value = "2G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Write the page of them
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Loads {
+    /// Loads; all if none is named
+    #[arg(value_name = "LOAD")]
+    pub names: Vec<String>,
+    /// CPU counts, a machine each
+    #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
+    pub cpus: Vec<u32>,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Memory of the machines
+    #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,
     /// Words for both kernels' command lines
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]

@@ -15,6 +15,7 @@ mod exit;
 mod exits;
 mod growth;
 mod lines;
+mod loads;
 mod machine;
 mod paced;
 mod paths;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::ExitsCount => exits::count(),
         Command::Allocators(options) => allocators::allocators(&options),
         Command::Shares(options) => shares::shares(&options),
+        Command::Loads(options) => loads::loads(&options),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

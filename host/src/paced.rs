@@ -22,8 +22,10 @@ use crate::symbols;
 
 use anyhow::{Context, Result};
 
-/// In which each CPU has its turn, in virtual microseconds: at least, and for each CPU, below which the host does little but change from CPU to CPU.
+/// In which each CPU has its turn, in virtual microseconds.
 const ROUND_US: u32 = 100;
+/// With more CPUs than so many a turn would be so short that the host does little but change from CPU to CPU: then it has so many microseconds.
+const FEW_CPUS: u32 = 16;
 const TURN_US: u32 = 10;
 /// Virtual seconds after the boot.
 const SETTLE: f64 = 2.0;
@@ -33,7 +35,7 @@ const LIMIT: u32 = 900;
 const GUEST: &str = "/sched";
 
 fn round_us(cpus: u32) -> u32 {
-    (cpus * TURN_US).max(ROUND_US)
+    if cpus > FEW_CPUS { cpus * TURN_US } else { ROUND_US }
 }
 
 pub fn machine(cpus: u32, memory: u64) -> Machine {
@@ -85,4 +87,20 @@ pub fn run(
     let commands: Vec<Command> =
         lines.iter().map(|line| Command { line: format!("{GUEST}/{line}"), huge_pages: false }).collect();
     boot.run_all(signals, &commands, begun)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_short_beside_what_is_measured_and_not_too_short_for_the_host() {
+        let turn = |cpus: u32| f64::from(round_us(cpus)) / f64::from(cpus);
+        assert!([1, 2, 4, 16, 17, 48, 255].into_iter().all(|cpus| (6.0..=100.0).contains(&turn(cpus))));
+        let words = machine(48, 1 << 30).extra;
+        assert!(
+            words.iter().any(|word| word == "filter-buffer,id=rounds,netdev=none,interval=480"),
+            "{words:?}"
+        );
+    }
 }

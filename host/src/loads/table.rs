@@ -12,7 +12,7 @@ const PAGE: &str = "\
 Programs that sleep and wake in the ways that schedulers are tried by (`bench/sched`): `messages` as hackbench and perf's bench sched messaging do, `pairs` as perf's bench sched
 pipe, `wakes` as schbench, `build` as make -j. Nothing is pinned. *Rate* is operations a second; the last column is the first kernel's by the
 second's. *Late* is how long who was woken took to run, in microseconds: the median, the 99th percentile and the worst; of `messages` it is how long a message took, its time in the pipe
-with it. *Used* is which part of the CPUs' time the tasks had. *Moves* is how often a task found itself on another CPU, in a thousand operations. *Instructions* are the kernel's for one operation, ticks
+with it. *Used* is which part of the CPUs' time the tasks had, their start and end with it. *Moves* is how often a task found itself on another CPU, in a thousand operations. *Instructions* are the kernel's for one operation, ticks
 with them, on a machine with one CPU.
 
 Time counts in instructions (2 ns each, of all CPUs in turn: `host/src/paced.rs`), so rates compare how much the kernels do, and not what a cache

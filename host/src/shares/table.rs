@@ -20,7 +20,7 @@ more than one CPU: what it cannot use the others share by weight (max-min fairne
 rest the kernel spent outside of any task, or let idle. *Moves* is how often in a second a task found itself on another CPU. *Late* is how much later than
 asked the sleeper woke, in milliseconds: the median, the 99th percentile and the worst.
 
-Time counts in instructions, 2 ns each, and one host thread runs all CPUs in turns of at most 50 µs, 10 with more than 4 CPUs (`host/src/paced.rs`), so runs repeat exactly
+Time counts in instructions, 2 ns each, and one host thread runs all CPUs in turns of at most 50 µs, with 16 and more CPUs 10 (`host/src/paced.rs`), so runs repeat exactly
 and the host's own scheduling does not show. A CPU of N busy ones is therefore as slow as 500/N million instructions a second: with 48 CPUs
 the way through a kernel weighs as much as on a machine of ten megahertz. The window is 4 seconds, with more than 16 CPUs 20, and opens a second after the tasks began.
 ";

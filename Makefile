@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares loads test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -71,6 +71,12 @@ table: build ## What the ABI programs show of each call and flag (tests/table/sh
 exits: build ## How often an operation makes a CPU leave the guest under KVM, Darter beside Linux: docs/exits.md (five minutes)
 	target/release/darter exits --vs linux --page docs/exits.md
 
+shares: build ## Which part of the CPUs busy processes get, and how late a sleeper wakes among them, Darter beside Linux: docs/shares.md (half an hour)
+	target/release/darter shares --vs linux --page docs/shares.md
+
+loads: build ## Tasks that sleep and wake, on 2 and 4 CPUs, Darter beside Linux: docs/loads.md (five minutes)
+	target/release/darter loads --vs linux --page docs/loads.md
+
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses
 	target/release/darter bench --vs linux $(BENCH)
 
@@ -104,8 +110,9 @@ target/guest/line-selftest: lines/guest/selftest.c lines/guest/markers.h | setup
 	@mkdir -p $(@D)
 	$(MUSL_CC) -static -O2 -std=gnu11 -Wall -Wextra -pthread -o $@ $<
 
-benchmarks: setup ## The benchmarks, into target/bench
+benchmarks: setup ## The benchmarks, into target/bench, and the loads of the scheduler, into target/sched
 	@if [ -e bench/Makefile ]; then $(MAKE) --no-print-directory -s -C bench OUT=$(CURDIR)/target/bench; fi
+	@$(MAKE) --no-print-directory -s -C bench/sched OUT=$(CURDIR)/target/sched
 
 plugin: setup ## The QEMU plugin that counts instructions and cache lines
 	@$(CARGO) build --quiet --release -p darter-lines

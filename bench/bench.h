@@ -53,6 +53,7 @@ struct options {
 	int keep;                  /* -k: faultzf does not unmap */
 	int vfork;                 /* -v */
 	int private_map;           /* -p */
+	int across;                /* -a: a task's partner is on the next CPU */
 	int unpinned;              /* -n */
 	int spin;                  /* -S: barriers spin and never sleep */
 	int quiet;                 /* -q: the closing line alone */
@@ -72,7 +73,7 @@ extern struct options opt;
 struct bench {
 	const char *name;
 	const char *what;          /* one line for -h */
-	const char *flags;         /* which of the optional letters (t o k v p m b x) it takes */
+	const char *flags;         /* which of the optional letters (t o k v p a m b x) it takes */
 	uint64_t warm;             /* default of -w */
 	uint64_t mib, bytes;       /* defaults of -m and -b */
 	void (*prepare)(void);                 /* once, before the tasks start; may be null */

@@ -37,6 +37,7 @@ static void usage(const struct bench *bench, int status)
 		{ 'k', "keep what was mapped: no unmapping" },
 		{ 'v', "vfork instead of fork" },
 		{ 'p', "map privately" },
+		{ 'a', "each task's partner is on the next CPU" },
 		{ 'm', "memory per task, in MiB" },
 		{ 'b', "bytes per operation" },
 		{ 'x', "the program to execute, a path" },
@@ -63,7 +64,7 @@ void bench_options(int argc, char **argv, const struct bench *bench)
 {
 	opt = (struct options){ .seconds = 5, .warm = bench->warm, .mib = bench->mib, .bytes = bench->bytes };
 	for (;;) {
-		int letter = getopt(argc, argv, "+s:c:w:nqShtokvpm:b:x:");
+		int letter = getopt(argc, argv, "+s:c:w:nqShtokvpam:b:x:");
 		if (letter == -1) {
 			/* N may stand before options: "+" stops there (glibc would move it), and the loop goes on after it. */
 			if (optind >= argc)
@@ -73,7 +74,7 @@ void bench_options(int argc, char **argv, const struct bench *bench)
 				usage(bench, 2);
 			continue;
 		}
-		if (strchr("tokvpmbx", letter) && !strchr(bench->flags, letter))
+		if (strchr("tokvpambx", letter) && !strchr(bench->flags, letter))
 			usage(bench, 2);
 		switch (letter) {
 		case 's': {
@@ -93,6 +94,7 @@ void bench_options(int argc, char **argv, const struct bench *bench)
 		case 'k': opt.keep = 1; break;
 		case 'v': opt.vfork = 1; break;
 		case 'p': opt.private_map = 1; break;
+		case 'a': opt.across = 1; break;
 		case 'm': opt.mib = number(bench, optarg); break;
 		case 'b': opt.bytes = number(bench, optarg); break;
 		case 'x': opt.program = optarg; break;

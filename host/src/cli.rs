@@ -61,6 +61,12 @@ pub enum Command {
     /// Shared lines, the kernel's instructions and rates of each pattern with each allocator (bench/allocators); `make allocators` fetches
     /// the libraries, and those that are missing are left out.
     Allocators(Allocators),
+    /// Measure which part of the CPUs each of many busy processes gets, beside its due, and how late a sleeper wakes among them
+    ///
+    /// Time is counted in instructions, and CPUs take turns of a few thousand of them, so that the host's own scheduling does not show.
+    Shares(Shares),
+    /// Run loads that sleep and wake (messages, pairs, wakes, a build): rates, how late who is woken runs, moves between CPUs, instructions
+    Loads(Loads),
     /// Run the booted tests in tests/boot
     Test(Test),
     /// Say what this machine lacks, and the command that mends it
@@ -386,6 +392,93 @@ pub struct Allocators {
     /// Measure nothing, and show what earlier runs wrote with --json, beside each other
     #[arg(long, value_delimiter = ',', conflicts_with = "rows", value_name = "FILE,...")]
     pub from: Vec<PathBuf>,
+    /// Write the page of them
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args, Clone)]
+pub struct Shares {
+    /// CPU counts, a machine each
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "2,4,16,48",
+        default_value_if("gate", "true", "2,4,16"),
+        value_name = "N,..."
+    )]
+    pub cpus: Vec<u32>,
+    /// Busy processes for each CPU
+    #[arg(long, value_delimiter = ',', default_value = "1.5,2.5,10", value_name = "X,...")]
+    pub load: Vec<f64>,
+    /// Their nice values in turn, by colons; several such patterns by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0,0:5:10",
+        allow_hyphen_values = true,
+        value_parser = crate::shares::due::Nices::parse,
+        value_name = "NICE:NICE:...,..."
+    )]
+    pub nice: Vec<crate::shares::due::Nices>,
+    /// Seconds of the window [default: 4, with more than 16 CPUs 20]
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Compare with tests/gate/shares.toml; status 1 where a share is further from its due, or the sleeper later, than it says
+    #[arg(long, conflicts_with_all = ["vs", "page", "json"])]
+    pub gate: bool,
+    /// With --gate: another file than that
+    #[arg(long, requires = "gate", value_name = "FILE")]
+    pub bounds: Option<PathBuf>,
+    /// With --gate: write the figures into the file instead
+    #[arg(long, requires = "gate")]
+    pub update: bool,
+    /// Measure nothing, and show (with --gate: judge) what earlier runs wrote with --json, beside each other
+    #[arg(long, value_delimiter = ',', value_name = "FILE,...")]
+    pub from: Vec<PathBuf>,
+    /// Memory of the machines
+    #[arg(long, short = 'm', default_value = "2G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// Write the page of them
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Write all results there too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Loads {
+    /// Loads; all if none is named
+    #[arg(value_name = "LOAD")]
+    pub names: Vec<String>,
+    /// CPU counts, a machine each
+    #[arg(long, value_delimiter = ',', default_value = "2,4", value_name = "N,...")]
+    pub cpus: Vec<u32>,
+    /// The kernel to measure
+    #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
+    pub kernel: Kernel,
+    /// The kernel to compare with
+    #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
+    pub vs: Option<Kernel>,
+    /// Memory of the machines
+    #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
+    pub memory: u64,
+    /// Words for both kernels' command lines
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Vec<String>,
     /// Write the page of them
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,

@@ -15,11 +15,14 @@ mod exit;
 mod exits;
 mod growth;
 mod lines;
+mod loads;
 mod machine;
+mod paced;
 mod paths;
 mod relay;
 mod root;
 mod run;
+mod shares;
 mod size;
 mod symbols;
 
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
         Command::Exits(options) => exits::exits(&options),
         Command::ExitsCount => exits::count(),
         Command::Allocators(options) => allocators::allocators(&options),
+        Command::Shares(options) => shares::shares(&options),
+        Command::Loads(options) => loads::loads(&options),
         Command::Test(options) => booted::test(&options),
         Command::Doctor => doctor::doctor(),
         Command::Completions { shell } => {

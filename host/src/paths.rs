@@ -62,6 +62,11 @@ impl Tree {
         self.root.join("target/bench")
     }
 
+    /// The programs of bench/sched, which no other guest has.
+    pub fn sched(&self) -> PathBuf {
+        self.root.join("target/sched")
+    }
+
     /// The programs of bench/allocators, which no other guest has.
     pub fn allocators(&self) -> PathBuf {
         self.root.join("target/allocators")

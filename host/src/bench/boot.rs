@@ -19,6 +19,9 @@ use crate::relay::{self, Relay};
 use crate::root::{self, Addition, Job, Root};
 use crate::run;
 
+/// For a kernel to start init: Linux with 48 CPUs on one host thread takes some minutes.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
+
 pub struct Boot<'a> {
     pub paths: &'a Tree,
     pub kernel: &'a Kernel,
@@ -96,7 +99,7 @@ impl Boot<'_> {
             // A kernel that hangs under a benchmark says nothing more.
             forward_signals: false,
             silence_limit: Some(Duration::from_secs(u64::from(self.limit) + 10)),
-            boot_limit: Duration::from_secs(180),
+            boot_limit: BOOT_LIMIT,
             verbose: false,
         };
         let outcome = Relay::new(vm, signals, options).run()?;

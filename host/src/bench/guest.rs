@@ -1,7 +1,7 @@
 //! The script that runs benchmarks one after another in a guest, and what is read off its output.
 //!
 //! Each command stands between a line `@begin NUMBER` and a line `@end NUMBER STATUS`; a benchmark's closing line
-//! (`bench=… key=value …`) is its result, and everything else it prints is why it failed.
+//! (`bench=… key=value …`) is its result, and everything else it prints is kept beside it, or is why it failed.
 #![forbid(unsafe_code)]
 
 use serde::Serialize;
@@ -17,6 +17,9 @@ pub struct Measured {
     pub max_per_task: u64,
     pub user: f64,
     pub sys: f64,
+    /// What else it printed, line by line.
+    #[serde(skip)]
+    pub said: Vec<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -95,14 +98,14 @@ impl Reader {
                 let number = words.next()?.parse().ok()?;
                 let status: i32 = words.next()?.parse().ok()?;
                 self.current = None;
-                let said = std::mem::take(&mut self.said).join("; ");
+                let said = std::mem::take(&mut self.said);
                 let result = match (status, self.measured.take()) {
-                    (0, Some(measured)) => Ok(measured),
-                    (0, None) => Err(format!("it printed no result: {said}")),
+                    (0, Some(measured)) => Ok(Measured { said, ..measured }),
+                    (0, None) => Err(format!("it printed no result: {}", said.join("; "))),
                     // SIGTERM from timeout, or SIGALRM.
                     (124 | 142 | 143, _) => Err("it did not end in time".into()),
                     (status, _) if said.is_empty() => Err(format!("status {status}")),
-                    (status, _) => Err(format!("status {status}: {said}")),
+                    (status, _) => Err(format!("status {status}: {}", said.join("; "))),
                 };
                 Some(Event::Ended(number, result))
             }
@@ -132,6 +135,7 @@ fn parse(line: &str) -> Option<Measured> {
         max_per_task: value("max_per_task")?.parse().ok()?,
         user: value("user")?.parse().ok()?,
         sys: value("sys")?.parse().ok()?,
+        said: Vec::new(),
     })
 }
 

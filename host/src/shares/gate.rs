@@ -1,0 +1,151 @@
+//! `darter shares --gate`: is a share further from its due, or the sleeper later, than tests/gate/shares.toml allows?
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::table::GOAL;
+use super::{Case, Shown};
+
+const HEAD: &str = "\
+# How far from its due the share of a task may be, in per cent, and how late the sleeper may wake, in microseconds, by CPUs, tasks for each CPU
+# and nice values. Read by `darter shares --gate`, written by `darter shares --gate --update`.
+
+";
+/// Above what was measured when the file was written, so much is still within the bound: another kernel meets other moments.
+const ROOM: f64 = 1.3;
+/// No sleeper is held to less.
+const LEAST_US: f64 = 200.0;
+/// Below such a part of the bound it may be taken back.
+const FAR_BELOW: f64 = 0.5;
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    share: f64,
+    late_us: f64,
+}
+
+/// By [`Case::key`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Bounds(BTreeMap<String, Bound>);
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Verdict {
+    pub worse: Vec<String>,
+    /// May be taken back.
+    pub ask: Vec<String>,
+}
+
+pub fn file(root: &Path) -> PathBuf {
+    root.join("tests/gate/shares.toml")
+}
+
+/// Per cent and microseconds; None where the case failed.
+fn figures(case: &Case, shown: &Shown) -> Option<[f64; 2]> {
+    let share = shown.worst(case).filter(|_| shown.failed.is_none())?.deviation().abs();
+    Some([share, shown.ticker.worst_us as f64])
+}
+
+impl Bounds {
+    /// None where the file is not there.
+    pub fn read(file: &Path) -> Result<Bounds> {
+        match std::fs::read_to_string(file) {
+            Ok(text) => toml::from_str(&text).with_context(|| file.display().to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Bounds::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+        }
+    }
+
+    pub fn write(&self, file: &Path) -> Result<()> {
+        std::fs::write(file, self.text()).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    fn text(&self) -> String {
+        let mut text = HEAD.to_owned();
+        for (key, Bound { share, late_us }) in &self.0 {
+            let _ = writeln!(text, "{key:?} = {{ share = {share:?}, late_us = {late_us:?} }}");
+        }
+        text
+    }
+
+    pub fn judge(&self, cases: &[Case], shown: &[Shown]) -> Verdict {
+        let mut verdict = Verdict::default();
+        for (case, shown) in cases.iter().zip(shown) {
+            let key = case.key();
+            let (Some(figures), Some(bound)) = (figures(case, shown), self.0.get(&key)) else {
+                let why = shown.failed.as_deref().unwrap_or("there is no bound: --update");
+                verdict.worse.push(format!("{key}: {why}"));
+                continue;
+            };
+            let bounds = [(bound.share, "% from its due", GOAL), (bound.late_us, "us late", LEAST_US)];
+            for (figure, (bound, what, least)) in figures.into_iter().zip(bounds) {
+                let text = format!("{key}: {figure:.1} {what}, the bound is {bound}");
+                if figure > bound {
+                    verdict.worse.push(text);
+                } else if figure < bound * FAR_BELOW && bound > least {
+                    verdict.ask.push(text);
+                }
+            }
+        }
+        verdict
+    }
+
+    /// Bounds from what was measured; other rows stay.
+    pub fn update(&mut self, cases: &[Case], shown: &[Shown]) {
+        for (case, shown) in cases.iter().zip(shown) {
+            let Some([share, late]) = figures(case, shown) else { continue };
+            let bound = Bound {
+                share: (share * ROOM).ceil().max(GOAL),
+                late_us: ((late * ROOM / 100.0).ceil() * 100.0).max(LEAST_US),
+            };
+            self.0.insert(case.key(), bound);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::due::Nices;
+    use super::super::{Task, Ticker};
+    use super::*;
+
+    fn case(load: f64) -> Case {
+        Case { cpus: 2, load, nice: Nices::parse("0").unwrap(), seconds: 4.0 }
+    }
+
+    fn shown(seconds: [f64; 3], worst_us: u64) -> Shown {
+        let tasks = seconds.map(|seconds| Task { nice: 0, seconds, moves: 0 }).to_vec();
+        Shown { tasks, ticker: Ticker { worst_us, ..Ticker::default() }, failed: None }
+    }
+
+    #[test]
+    fn a_share_or_a_sleeper_beyond_its_bound_fails_and_so_does_a_row_without_one() {
+        let mut bounds = Bounds::default();
+        let fair = shown([8.0 / 3.0; 3], 150);
+        bounds.update(&[case(1.5)], std::slice::from_ref(&fair));
+        let read: Bounds = toml::from_str(&bounds.text()).unwrap();
+        assert_eq!(read, bounds);
+        assert_eq!(read.0["2 CPUs x 1.5, nice 0"], Bound { share: GOAL, late_us: 200.0 });
+        assert_eq!(read.judge(&[case(1.5)], std::slice::from_ref(&fair)), Verdict::default());
+        let unfair = read.judge(&[case(1.5)], &[shown([4.0, 2.0, 2.0], 5000)]);
+        assert_eq!(unfair.worse.len(), 2, "{unfair:?}");
+        assert!(unfair.worse[0].contains("50.0 % from its due, the bound is 10"), "{unfair:?}");
+        assert!(read.judge(&[case(2.5)], &[fair]).worse[0].contains("no bound"));
+        let failed = Shown { failed: Some("hung".into()), ..Shown::default() };
+        assert_eq!(read.judge(&[case(1.5)], &[failed]).worse, ["2 CPUs x 1.5, nice 0: hung"]);
+    }
+
+    #[test]
+    fn a_bound_far_above_is_asked_for() {
+        let mut bounds = Bounds::default();
+        bounds.update(&[case(1.5)], &[shown([4.0, 2.0, 2.0], 5000)]);
+        let verdict = bounds.judge(&[case(1.5)], &[shown([8.0 / 3.0; 3], 100)]);
+        assert!(verdict.worse.is_empty());
+        assert_eq!(verdict.ask.len(), 2, "{verdict:?}");
+    }
+}

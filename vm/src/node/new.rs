@@ -1,6 +1,6 @@
 //! Nodes that are being made.
 
-use super::{Detached, DetachedInterior, NODE, Node, NodeState, Sharer, Used, node_of};
+use super::{Counts, Detached, DetachedInterior, NODE, Node, NodeState, Sharer, UpperUsed, node_of};
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::frame::{self, Frame, FrameKind};
@@ -23,6 +23,7 @@ impl NewNode {
         let table = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
         let node = slab_box(Node {
             state: SpinLock::new(NodeState::new(), &NODE),
+            counts: Counts::new(level),
             table,
             base,
             level,
@@ -149,7 +150,7 @@ impl<'g> Ending<'g> {
         let mut locked = node.lock(order);
         locked.stray = true;
         let segments = locked.segments.clear();
-        let (used, present) = (locked.used(), locked.present());
+        let (used, present) = (locked.upper_used_from(0), locked.present());
         drop(locked);
         drop(segments);
         Stray { node, used, present }
@@ -159,7 +160,7 @@ impl<'g> Ending<'g> {
 /// An interior node of a space that has gone. Nobody puts anything in any more.
 pub struct Stray<'g> {
     node: &'g Node,
-    used: Used,
+    used: UpperUsed,
     present: u16,
 }
 

@@ -71,8 +71,9 @@ pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
 
 /// Always succeeds, as on Linux; what could not be written is said by fsync.
 pub fn sys_sync() -> Result<usize> {
+    let mounts = mount::all()?;
     for wait in [false, true] {
-        for mount in mount::all()? {
+        for mount in &mounts {
             if let Err(error) = mount.superblock.ops.sync(&mount.superblock, wait) {
                 crate::warn!("sync of {}: {error:?}", mount.superblock.kind.name);
             }

@@ -23,16 +23,6 @@ static const char *ready(int fd, int wait)
 	return text;
 }
 
-/* Whether a thread that ends unwaited-for has: poll tells of it (in), and then that nobody has its number any more (hup). Both come at the thread's own time: who wakes at the first may see the second already. */
-static const char *gone(int fd)
-{
-	struct pollfd p = { fd, POLLIN, 0 };
-	int first = poll(&p, 1, 10000) == 1 && p.revents & POLLIN;
-	for (int i = 0; first && i < 2000 && !(p.revents & POLLHUP); i++)
-		nap(5), poll(&p, 1, 0);
-	return p.revents & POLLHUP ? "in, then hup" : first ? "in" : "no";
-}
-
 static void waited(int fd, int options)
 {
 	siginfo_t info;

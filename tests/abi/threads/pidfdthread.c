@@ -28,6 +28,16 @@ static pthread_t start(int *tid)
 	return thread;
 }
 
+/* Whether a thread that ends unwaited-for has: poll tells of it (in), and then that nobody has its number any more (hup). Both come at the thread's own time: who wakes at the first may see the second already. */
+static const char *gone(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	int first = poll(&p, 1, 10000) == 1 && p.revents & POLLIN;
+	for (int i = 0; first && i < 2000 && !(p.revents & POLLHUP); i++)
+		nap(5), poll(&p, 1, 0);
+	return p.revents & POLLHUP ? "in, then hup" : first ? "in" : "no";
+}
+
 static void opening(void)
 {
 	section("opening");

@@ -237,6 +237,11 @@ impl Signals {
         self.actions.load(&sync::rcu::read())?.get(signal)
     }
 
+    /// Masks of the signals that are ignored, and of those that have a handler.
+    pub fn action_masks(&self) -> (u64, u64) {
+        self.actions.load(&sync::rcu::read()).map_or((0, 0), Actions::masks)
+    }
+
     /// `signal` was taken, and its action has a handler for once: gives the action that holds for it.
     fn take_handler(&self, signal: u32) -> Option<Action> {
         self.actions.load(&sync::rcu::read())?.take_handler(signal)

@@ -16,6 +16,7 @@ mod info;
 pub mod io;
 mod pending;
 pub mod robust;
+mod saved;
 pub mod send;
 mod stop;
 
@@ -35,6 +36,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub use crowd::Crowd;
 pub use info::{Info, TimerSignal};
 pub use pending::{Allowance, Gone, Queue};
+pub use saved::SavedMask;
 pub use send::kernel as send_kernel;
 use stop::Run;
 pub use stop::any_stopped;

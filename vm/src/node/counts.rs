@@ -1,17 +1,21 @@
-//! How many entries of a node are in use, and about where.
+//! What anybody may read of a node without its lock: how many entries are in use, and about where; its level.
 //!
-//! Invariants: changed under the node's lock, and whoever holds that finds them exact (LeafOwns). Anybody may read them: whoever adds up many nodes
+//! Invariants: the counts are changed under the node's lock, and whoever holds that finds them exact (LeafOwns). Anybody may read them: whoever adds up many nodes
 //! writes no line of theirs, and counts what comes or goes meanwhile or does not.
 #![forbid(unsafe_code)]
 
 use crate::addr::ENTRIES;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 pub struct Counts {
     /// Interior nodes: bit `p`: some entry may be other than absent whose number modulo 8 is `p`. They have few entries, so who looks for them need not
     /// look at a whole line. In a leaf all are set.
     places: AtomicU8,
+    /// 0: leaf.
+    level: u8,
+    /// A hint for the fault: some segment of the leaf may name an object.
+    maps_objects: AtomicBool,
     /// Bit `g`: among the entries `8 * g..8 * g + 8`, one line, some may be other than absent.
     groups: AtomicU64,
     /// Entries that are not absent.
@@ -31,10 +35,26 @@ impl Counts {
     pub const fn new(level: u8) -> Self {
         Self {
             places: AtomicU8::new(if level == 0 { u8::MAX } else { 0 }),
+            level,
+            maps_objects: AtomicBool::new(false),
             groups: AtomicU64::new(0),
             present: AtomicU16::new(0),
             private: AtomicU16::new(0),
         }
+    }
+
+    #[inline]
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    #[inline]
+    pub fn maps_objects(&self) -> bool {
+        self.maps_objects.load(Relaxed)
+    }
+
+    pub(super) fn set_maps_objects(&self) {
+        self.maps_objects.store(true, Relaxed);
     }
 
     #[inline]

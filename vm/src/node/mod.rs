@@ -51,7 +51,7 @@ use crate::order::{Leaf, Order};
 use crate::protocol::leaf;
 use crate::small::SmallList;
 use core::ops::ControlFlow;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use sync::level::{Before, Held};
 use sync::rcu::{RcuHead, RcuRead};
 use sync::{AllocError, SpinLock, lock_class};
@@ -66,15 +66,11 @@ const INDEX_BITS: u32 = ENTRIES.trailing_zeros();
 /// One page-table page.
 pub struct Node {
     state: SpinLock<NodeState, Leaf>,
-    /// How many entries are in use: written under the lock.
+    /// What is read without the lock.
     counts: Counts,
     table: OwnedFrame,
     /// First address that the node translates.
     base: usize,
-    /// 0: leaf.
-    level: u8,
-    /// A hint for the fault: some segment of the leaf may name an object.
-    maps_objects: AtomicBool,
     rcu: RcuHead,
 }
 
@@ -85,17 +81,17 @@ sync::rcu_object!(Node);
 impl Node {
     #[inline]
     pub fn maps_objects(&self) -> bool {
-        self.maps_objects.load(Ordering::Relaxed)
+        self.counts.maps_objects()
     }
 
     fn set_maps_objects(&self) {
-        self.maps_objects.store(true, Ordering::Relaxed);
+        self.counts.set_maps_objects();
     }
 
     /// log2 of the pages that one entry spans.
     #[inline]
     pub fn shift(&self) -> u32 {
-        u32::from(self.level) * INDEX_BITS
+        u32::from(self.level()) * INDEX_BITS
     }
 
     /// Bytes that one entry spans.
@@ -106,11 +102,12 @@ impl Node {
 
     #[inline]
     pub fn is_leaf(&self) -> bool {
-        self.level == 0
+        self.level() == 0
     }
 
+    #[inline]
     pub fn level(&self) -> u8 {
-        self.level
+        self.counts.level()
     }
 
     pub fn base(&self) -> usize {
@@ -125,7 +122,7 @@ impl Node {
     /// Entry that translates `addr`, which lies in the node.
     #[inline]
     pub fn index(&self, addr: usize) -> u16 {
-        index_of(addr, self.level)
+        index_of(addr, self.level())
     }
 
     /// First address of entry `index`.
@@ -175,7 +172,7 @@ impl Node {
     /// The node that entry `index` of this interior node leads to.
     #[inline]
     pub fn child<'g, M: Machine>(&'g self, index: u16, rcu: &'g RcuRead) -> Option<&'g Node> {
-        debug_assert!(self.level > 0);
+        debug_assert!(self.level() > 0);
         // SAFETY: an interior node's entry, read within this section.
         self.peek(index).table::<M>().map(|table| unsafe { node_of(table, rcu) })
     }
@@ -193,7 +190,7 @@ impl Node {
         rcu: &RcuRead,
         mut f: impl FnMut(&Node) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        debug_assert!(self.level > 0);
+        debug_assert!(self.level() > 0);
         for (_, entry) in self.entries(self.counts.upper_used_from(0)) {
             if let Some(table) = entry.table::<M>() {
                 // SAFETY: an interior node's entry, read within this section.

@@ -10,7 +10,7 @@ use crate::protocol::leaf;
 use crate::tlb::OwnTlb;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use sync::rcu::{RcuHead, RcuRead};
 use sync::{SpinLock, slab_box};
 
@@ -26,8 +26,6 @@ impl NewNode {
             counts: Counts::new(level),
             table,
             base,
-            level,
-            maps_objects: AtomicBool::new(false),
             rcu: RcuHead::new(),
         })?;
         node.table.set_kind(FrameKind::Table);

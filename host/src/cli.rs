@@ -160,7 +160,7 @@ pub struct Shell {
 
 #[derive(Args)]
 pub struct Bench {
-    /// Benchmarks to run; all if none is named
+    /// Benchmarks to run; all if none is named. With --instructions also a case of `lines --calls`: "calls sync", "calls read threads"
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// CPU counts, a machine each

@@ -44,6 +44,9 @@ const WINDOW_OPS: [(&str, u64); 17] = [
 ];
 const WINDOW_OPS_OF_OTHERS: u64 = 100;
 
+/// The program of bench/calls, each of whose cases may be counted.
+const CALLS: &str = "calls";
+
 /// What runs when no benchmark is named.
 const USUAL: [Row; 14] = [
     Row("doexec", "doexec", &[], "exec of a program of each task's own, static", 0),
@@ -164,7 +167,10 @@ impl Spec {
 
     /// The command for so many operations of each task.
     pub fn counted_on(&self, tasks: u32, ops: u64) -> String {
-        format!("{} -q -c {ops}", self.start(tasks))
+        match self.program.as_str() {
+            CALLS => format!("{CALLS} run {} {tasks} {ops}", self.options.join(" ")),
+            _ => format!("{} -q -c {ops}", self.start(tasks)),
+        }
     }
 }
 
@@ -196,10 +202,32 @@ pub fn choose(names: &[String]) -> anyhow::Result<Vec<Spec>> {
     Ok(chosen)
 }
 
-/// Those of which an exact count is asked for.
+/// A case of bench/calls: "calls sync", "calls sync threads".
+fn call(name: &str) -> Option<Spec> {
+    let mut words = name.split_whitespace();
+    let (program, case) = (words.next()?, words.next()?);
+    let options = vec![case.to_owned(), words.next().unwrap_or("processes").to_owned()];
+    (program == CALLS && words.next().is_none()).then(|| Spec {
+        name: name.to_owned(),
+        program: program.to_owned(),
+        options,
+        what: "",
+        huge_pages: false,
+        exact_ops: 0,
+        window_ops: WINDOW_OPS_OF_OTHERS,
+    })
+}
+
+/// Those of which an exact count is asked for; cases of `lines --calls` too: "calls CASE [FORM]".
 pub fn choose_exact(names: &[String]) -> anyhow::Result<Vec<Spec>> {
     if !names.is_empty() {
-        let mut chosen = choose(names)?;
+        let mut chosen = Vec::new();
+        for name in names {
+            match call(name) {
+                Some(spec) => chosen.push(spec),
+                None => chosen.extend(choose(std::slice::from_ref(name))?),
+            }
+        }
         for spec in &mut chosen {
             spec.exact_ops = spec.or_some_ops();
         }
@@ -224,6 +252,10 @@ mod tests {
         assert!(brk.beside(1, brk, 1).is_some() && brk.beside(1, &chosen[1], 1).is_none());
         assert!(choose(&["nothing".into()]).is_err());
         assert!(choose(&["all".into()]).unwrap().len() > choose(&[]).unwrap().len());
+        let calls = choose_exact(&["calls sync".into(), "calls read one".into()]).unwrap();
+        assert_eq!(calls[0].counted(100), "calls run sync processes 1 100");
+        assert_eq!(calls[1].counted(100), "calls run read one 1 100");
+        assert!(choose_exact(&["calls".into()]).is_err() && choose(&["calls sync".into()]).is_err());
         assert!(choose_exact(&[]).unwrap().iter().all(|spec| spec.exact_ops > 0 && !spec.huge_pages));
     }
 }

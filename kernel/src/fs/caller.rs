@@ -114,15 +114,14 @@ pub fn signal_pipe() {
 pub fn set_temporary_mask(mask: u64) {
     let thread = current();
     let old = thread.blocked.get();
-    *thread.saved_mask.lock() = Some(old);
+    thread.saved_mask.set(old);
     signal::deliver::set_blocked(&thread, mask);
 }
 
 /// The wait is over and no signal ended it.
 pub fn end_temporary_mask() {
     let thread = current();
-    let saved = thread.saved_mask.lock().take();
-    if let Some(mask) = saved {
+    if let Some(mask) = thread.saved_mask.take() {
         signal::deliver::set_blocked(&thread, mask);
     }
 }

@@ -53,7 +53,7 @@ impl<T: FromBytes + IntoBytes> UserPtr<T> {
     #[inline]
     pub fn read(self) -> Result<T> {
         let mut value = T::new_zeroed();
-        raw::copy_from_user(value.as_mut_bytes(), self.address)?;
+        raw::value_from_user(value.as_mut_bytes(), self.address)?;
         Ok(value)
     }
 }
@@ -62,7 +62,7 @@ impl<T: IntoBytes + Immutable> UserPtr<T> {
     /// Writes the value: EFAULT if there is no room for all of it; a part may have been written.
     #[inline]
     pub fn write(self, value: &T) -> Result {
-        raw::copy_to_user(self.address, value.as_bytes())?;
+        raw::value_to_user(self.address, value.as_bytes())?;
         Ok(())
     }
 }

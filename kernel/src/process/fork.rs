@@ -8,9 +8,7 @@ use super::ids::Id;
 use super::own::References;
 use super::personality::{Persona, Personality};
 use super::session::group::ForkStart;
-use super::{
-    ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SAVED_MASK, SPACE, THREAD_ID, THREADS, TRAP,
-};
+use super::{ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SPACE, THREAD_ID, THREADS, TRAP};
 use super::{
     Attributes, Credentials, Pid, Process, Thread, Threads, badness, dump, exec, family, limits, oom, pidfd,
     rseq, session, signal, timer, wait,
@@ -238,7 +236,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         place: Place::new(),
         references: References::new(parts.files, parts.fs, parts.space, parts.credentials),
         blocked: Mask::new().inherit(parts.blocked),
-        saved_mask: SpinLock::new(None, &SAVED_MASK),
+        saved_mask: signal::SavedMask::none(),
         pending: signal::Queue::new(),
         sent_to_group: AtomicU64::new(0),
         waits_for: AtomicU64::new(0),

@@ -83,7 +83,6 @@ lock_class! {
     static MEMORY: LockClass = ("process memory layout", level::ProcessMemory);
     static NAME_AT_EXIT: LockClass = ("process name at exit", level::ThreadState);
     static THREAD_ID: LockClass = ("thread id", level::ThreadState);
-    static SAVED_MASK: LockClass = ("saved signal mask", level::ThreadState);
     static ALTSTACK: LockClass = ("alternate signal stack", level::ThreadState);
     static COMM: LockClass = ("thread name", level::ThreadState);
     static RESTART: LockClass = ("restarted sleep", level::ThreadState);
@@ -173,7 +172,7 @@ pub struct Thread {
     /// Signals that are blocked. Written by the thread itself; once it ends, all.
     pub(crate) blocked: Mask,
     /// The mask to go back to when the signal that ended a sigsuspend has been delivered.
-    pub(crate) saved_mask: SpinLock<Option<u64>, level::ThreadState>,
+    pub(crate) saved_mask: signal::SavedMask,
     pub(crate) pending: signal::Queue,
     /// Signals that its process was sent as one of its group since the thread's last fork began.
     pub(crate) sent_to_group: AtomicU64,

@@ -24,6 +24,7 @@ mod settings;
 #[cfg(feature = "lockdep")]
 mod stack;
 mod status;
+mod text;
 mod users;
 
 use alloc::boxed::Box;

@@ -7,10 +7,10 @@ use core::fmt::Write;
 
 use linux_raw_sys::general::{RLIMIT_RSS, RLIMIT_SIGPENDING, SIGCHLD};
 use sync::TryVec;
-use sync::heap::Text;
 
 use super::entry::MakeOf;
 use super::process::comm;
+use super::text::Text;
 use crate::account;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
@@ -18,7 +18,7 @@ use crate::process::access::{self, By};
 use crate::process::{Process, Thread};
 
 macro_rules! put {
-    ($out:expr, $($arg:tt)*) => { write!(Text($out), $($arg)*).map_err(|_| ENOMEM)? };
+    ($out:expr, $($arg:tt)*) => { write!(sync::heap::Text($out), $($arg)*).map_err(|_| ENOMEM)? };
 }
 
 const TICK: u64 = 10_000_000;
@@ -64,7 +64,7 @@ pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> 
     }
     put!(out, "{} {} {stack} 0 0 ", code.0, code.1);
     let blocked = thread.blocked.get();
-    let (ignored, caught) = actions(process);
+    let (ignored, caught) = process.signals.action_masks();
     put!(out, "{} {} ", process.signals.pending() & 0x7fff_ffff, blocked & 0x7fff_ffff);
     put!(out, "{} {} 0 0 0 {SIGCHLD} ", ignored & 0x7fff_ffff, caught & 0x7fff_ffff);
     let cpu = thread.task().map_or(0, |t| t.cpu());
@@ -106,21 +106,7 @@ fn letter(process: &Process, thread: &Thread) -> u8 {
     if process.is_zombie() || process.is_stopped() {
         return process.state_letter();
     }
-    thread.task().map_or(process.state_letter(), |t| t.state_letter())
-}
-
-/// Masks of ignored and caught signals.
-#[expect(clippy::arithmetic_side_effects, reason = "signals are numbered from 1 to 64")]
-fn actions(process: &Process) -> (u64, u64) {
-    let (mut ignored, mut caught) = (0, 0);
-    for signal in 1..=64 {
-        match process.signals.action(signal) {
-            Some(a) if a.is_ignore() => ignored |= 1 << (signal - 1),
-            Some(a) if !a.is_default() => caught |= 1 << (signal - 1),
-            _ => {}
-        }
-    }
-    (ignored, caught)
+    thread.look_at_task(|task| task.state_letter()).unwrap_or_else(|| process.state_letter())
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
@@ -131,101 +117,137 @@ pub fn statm(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
+/// Bytes that a status has at most, as a rule.
+const STATUS: usize = 1536;
+
 pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    out.try_reserve(STATUS).map_err(|_| ENOMEM)?;
     let (name, len) = thread.comm();
-    put!(out, "Name:\t");
+    out.try_extend_from_slice(b"Name:\t")?;
     out.try_extend_from_slice(name.get(..len).unwrap_or(&[]))?;
-    let context = thread.fs_of();
-    put!(out, "\nUmask:\t{:04o}\n", context.map_or(0, |c| c.umask()));
-    let letter = letter(process, thread);
-    let word = match letter {
-        b'R' => "running",
-        b'D' => "disk sleep",
-        b'T' => "stopped",
-        b'Z' => "zombie",
-        _ => "sleeping",
-    };
-    put!(out, "State:\t{} ({word})\nTgid:\t{}\nNgid:\t0\n", char::from(letter), process.pid());
-    put!(out, "Pid:\t{}\nPPid:\t{}\nTracerPid:\t0\n", thread.tid(), process.parent_pid());
-    if let Some(c) = thread.credentials_of() {
-        put!(out, "Uid:\t{}\t{}\t{}\t{}\n", c.uid, c.euid, c.suid, c.fsuid);
-        put!(out, "Gid:\t{}\t{}\t{}\t{}\n", c.gid, c.egid, c.sgid, c.fsgid);
-        put!(out, "FDSize:\t{}\nGroups:\t", thread.with_files(|files| files.size()).unwrap_or(0));
-        for group in &c.groups {
-            put!(out, "{group} ");
+    let mut text = Text(out);
+    text.put("\nUmask:\t")?;
+    text.octal(thread.fs_of().map_or(0, |context| context.umask()).into(), 4, "\nState:\t")?;
+    text.put(match letter(process, thread) {
+        b'R' => "R (running)",
+        b'D' => "D (disk sleep)",
+        b'T' => "T (stopped)",
+        b'Z' => "Z (zombie)",
+        _ => "S (sleeping)",
+    })?;
+    text.put("\nTgid:\t")?;
+    text.number(process.pid().into(), "\nNgid:\t0\nPid:\t")?;
+    text.number(thread.tid().into(), "\nPPid:\t")?;
+    text.number(process.parent_pid().into(), "\nTracerPid:\t0\n")?;
+    let credentials = thread.credentials_of();
+    if let Some(c) = &credentials {
+        for (name, ids) in
+            [("Uid:", [c.uid, c.euid, c.suid, c.fsuid]), ("\nGid:", [c.gid, c.egid, c.sgid, c.fsgid])]
+        {
+            text.put(name)?;
+            for id in ids {
+                text.put("\t")?;
+                text.number(id.into(), "")?;
+            }
         }
-        put!(out, "\n");
+        text.put("\nFDSize:\t")?;
+        text.number(thread.with_files(|files| files.size()).unwrap_or(0) as u64, "\nGroups:\t")?;
+        for group in &c.groups {
+            text.number((*group).into(), " ")?;
+        }
+        text.put("\n")?;
     }
     if let Some(space) = process.space() {
-        let memory = space.usage();
-        let kib = |pages: usize| pages * 4;
         let code = process.memory.lock().code;
-        let rows = [
-            ("VmPeak", kib(memory.virtual_pages)),
-            ("VmSize", kib(memory.virtual_pages)),
-            ("VmLck", kib(memory.locked)),
-            ("VmPin", 0),
-            ("VmHWM", kib(memory.resident_pages)),
-            ("VmRSS", kib(memory.resident_pages)),
-            ("RssAnon", kib(memory.anon)),
-            ("RssFile", kib(memory.file)),
-            ("RssShmem", 0),
-            ("VmData", kib(memory.data)),
-            ("VmStk", kib(memory.stack)),
-            ("VmExe", code.1.saturating_sub(code.0) / 1024),
-            ("VmLib", 0),
-            ("VmPTE", kib(memory.tables)),
-            ("VmSwap", 0),
-        ];
-        for (name, value) in rows {
-            put!(out, "{name}:\t{value:>8} kB\n");
-        }
+        memory(&space.usage(), code.1.saturating_sub(code.0), &mut text)?;
     }
-    let signals = account::used(process.uid_at_exit(), account::Kind::Signals);
-    let limit = process.limits.soft(RLIMIT_SIGPENDING);
-    put!(out, "Threads:\t{}\nSigQ:\t{signals}/{limit}\n", process.thread_count());
-    let (ignored, caught) = actions(process);
-    let own = thread.pending_signals();
-    put!(out, "SigPnd:\t{own:016x}\nShdPnd:\t{:016x}\n", process.signals.pending());
-    put!(out, "SigBlk:\t{:016x}\n", thread.blocked.get());
-    put!(out, "SigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n");
-    if let Some(credentials) = thread.credentials_of() {
-        let sets = &credentials.sets;
-        let rows = [
-            ("Inh", sets.inheritable),
-            ("Prm", sets.permitted),
-            ("Eff", sets.effective),
-            ("Bnd", sets.bounding),
-            ("Amb", sets.ambient),
-        ];
-        for (name, set) in rows {
-            put!(out, "Cap{name}:\t{:016x}\n", set.bits());
-        }
-        put!(out, "NoNewPrivs:\t{}\nSeccomp:\t0\n", u32::from(credentials.no_new_privileges));
+    text.put("Threads:\t")?;
+    text.number(process.thread_count() as u64, "\nSigQ:\t")?;
+    text.number(account::used(process.uid_at_exit(), account::Kind::Signals), "/")?;
+    text.number(process.limits.soft(RLIMIT_SIGPENDING), "\n")?;
+    let (ignored, caught) = process.signals.action_masks();
+    let pending = (thread.pending_signals(), process.signals.pending());
+    masks(
+        &[
+            ("SigPnd:\t", pending.0),
+            ("ShdPnd:\t", pending.1),
+            ("SigBlk:\t", thread.blocked.get()),
+            ("SigIgn:\t", ignored),
+            ("SigCgt:\t", caught),
+        ],
+        &mut text,
+    )?;
+    if let Some(c) = &credentials {
+        let sets = &c.sets;
+        masks(
+            &[
+                ("CapInh:\t", sets.inheritable.bits()),
+                ("CapPrm:\t", sets.permitted.bits()),
+                ("CapEff:\t", sets.effective.bits()),
+                ("CapBnd:\t", sets.bounding.bits()),
+                ("CapAmb:\t", sets.ambient.bits()),
+            ],
+            &mut text,
+        )?;
+        text.put("NoNewPrivs:\t")?;
+        text.number(c.no_new_privileges.into(), "\nSeccomp:\t0\n")?;
     }
-    cpus(thread, out)?;
+    cpus(thread, &mut text)?;
     let usage = process.usage();
-    put!(out, "voluntary_ctxt_switches:\t{}\n", usage.voluntary);
-    put!(out, "nonvoluntary_ctxt_switches:\t{}\n", usage.involuntary);
+    text.put("voluntary_ctxt_switches:\t")?;
+    text.number(usage.voluntary, "\nnonvoluntary_ctxt_switches:\t")?;
+    text.number(usage.involuntary, "\n")
+}
+
+/// A row for each size in memory; `code`: bytes of the program.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
+fn memory(memory: &vm::Usage, code: usize, text: &mut Text<'_>) -> Result {
+    let kib = |pages: usize| pages * 4;
+    let rows = [
+        ("VmPeak:\t", kib(memory.virtual_pages)),
+        ("VmSize:\t", kib(memory.virtual_pages)),
+        ("VmLck:\t", kib(memory.locked)),
+        ("VmPin:\t", 0),
+        ("VmHWM:\t", kib(memory.resident_pages)),
+        ("VmRSS:\t", kib(memory.resident_pages)),
+        ("RssAnon:\t", kib(memory.anon)),
+        ("RssFile:\t", kib(memory.file)),
+        ("RssShmem:\t", 0),
+        ("VmData:\t", kib(memory.data)),
+        ("VmStk:\t", kib(memory.stack)),
+        ("VmExe:\t", code / 1024),
+        ("VmLib:\t", 0),
+        ("VmPTE:\t", kib(memory.tables)),
+        ("VmSwap:\t", 0),
+    ];
+    for (name, value) in rows {
+        text.put(name)?;
+        text.padded(value as u64, 8, " kB\n")?;
+    }
+    Ok(())
+}
+
+fn masks(rows: &[(&str, u64)], text: &mut Text<'_>) -> Result {
+    for (name, mask) in rows {
+        text.put(name)?;
+        text.hex(*mask, 16, "\n")?;
+    }
     Ok(())
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of CPUs")]
-fn cpus(thread: &Thread, out: &mut Vec<u8>) -> Result {
-    let Some(task) = thread.task() else { return Ok(()) };
+fn cpus(thread: &Thread, text: &mut Text<'_>) -> Result {
+    let Some(words) = thread.look_at_task(|task| task.affinity().words()) else { return Ok(()) };
     let present = sync::cpus() as usize;
-    let words = task.affinity().words();
-    put!(out, "Cpus_allowed:\t");
+    text.put("Cpus_allowed:\t")?;
     let groups = present.div_ceil(32);
     for group in (0..groups).rev() {
         let word = words.get(group / 2).copied().unwrap_or(0) >> (group % 2 * 32);
         let bits = (present - group * 32).min(32);
         let mask = if bits == 32 { u32::MAX } else { (1 << bits) - 1 };
-        put!(out, "{:0width$x}", word as u32 & mask, width = bits.div_ceil(4));
-        put!(out, "{}", if group > 0 { "," } else { "\n" });
+        let shown = word as u32 & mask;
+        text.hex(shown.into(), bits.div_ceil(4), if group > 0 { "," } else { "\nCpus_allowed_list:\t" })?;
     }
-    put!(out, "Cpus_allowed_list:\t");
     let allows = |cpu: usize| cpu < present && words.get(cpu / 64).is_some_and(|w| w >> (cpu % 64) & 1 != 0);
     let (mut cpu, mut first) = (0, true);
     while cpu < present {
@@ -237,13 +259,14 @@ fn cpus(thread: &Thread, out: &mut Vec<u8>) -> Result {
         while allows(cpu + 1) {
             cpu += 1;
         }
-        put!(out, "{}{start}", if first { "" } else { "," });
+        text.put(if first { "" } else { "," })?;
+        text.number(start as u64, "")?;
         if cpu > start {
-            put!(out, "-{cpu}");
+            text.put("-")?;
+            text.number(cpu as u64, "")?;
         }
         first = false;
         cpu += 1;
     }
-    put!(out, "\n");
-    Ok(())
+    text.put("\n")
 }

@@ -94,7 +94,7 @@ fn suspend(mask: Option<u64>) -> Result<usize> {
 pub fn set_temporary_mask(mask: u64) {
     let thread = process::current();
     let before = thread.blocked.get();
-    thread.saved_mask.lock().get_or_insert(before);
+    thread.saved_mask.set_if_none(before);
     deliver::set_blocked(&thread, mask & !UNBLOCKABLE);
     // Even without a signal the old mask has to come back on the way out.
     sched::current().work.set(deliver::RESTORE_MASK);

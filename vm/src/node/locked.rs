@@ -31,7 +31,10 @@
 
 use super::flush::{DebugOnly, Extent};
 use super::segment::MappingAttrs;
-use super::{DetachedLeaf, LockedEntry, NewNode, Node, NodeState, OwnPage, RegisteredLeaf, Taken, node_of};
+use super::{
+    DetachedLeaf, LockedEntry, NewNode, Node, NodeState, OwnPage, RegisteredLeaf, Taken, UpperUsed, Used,
+    node_of,
+};
 use crate::addr::PhysAddr;
 use crate::frame::{self, OwnedFrame};
 use crate::machine::{Entry, Machine};
@@ -86,6 +89,37 @@ impl<'g> Locked<'g> {
         LockedEntry::new(self, index, self.entry(index))
     }
 
+    /// Entries that are not absent.
+    #[inline]
+    pub fn present(&self) -> u16 {
+        self.node.counts.present()
+    }
+
+    /// Of these, private memory.
+    #[inline]
+    pub fn private(&self) -> u16 {
+        self.node.counts.private()
+    }
+
+    /// Entries that may be other than absent, lines of absent ones left out.
+    #[inline]
+    pub fn used(&self) -> Used {
+        self.node.counts.used()
+    }
+
+    /// Entries of `range` that may be other than absent.
+    #[inline]
+    pub fn used_in(&self, range: &Range<u16>) -> Used {
+        self.node.counts.used_in(range)
+    }
+
+    /// Entries of this interior node from `first` on that may be other than absent.
+    #[inline]
+    pub fn upper_used_from(&self, first: u16) -> UpperUsed {
+        debug_assert!(!self.node.is_leaf());
+        self.node.counts.upper_used_from(first)
+    }
+
     /// The spaces that use the leaf: a space takes itself off its leaves before its TLB state waits for a grace period and goes, so what is
     /// found on the list under the lock stays until the RCU section ends.
     pub fn spaces<'r>(
@@ -113,8 +147,7 @@ impl<'g> Locked<'g> {
         debug_assert!(self.entry(index).is_absent() && !entry.is_absent());
         self.assert_kind::<M>(entry);
         leaf::fill(self.node.cell(index), entry);
-        let private = self.node.is_leaf() && entry.is_private();
-        self.state.count_in(index, private);
+        self.count_in(index, entry);
     }
 
     /// Sets an absent entry to a page that the leaf will own.
@@ -124,7 +157,7 @@ impl<'g> Locked<'g> {
         debug_assert!(self.entry(index).is_absent() && self.node.is_leaf());
         self.assert_kind::<M>(entry);
         leaf::fill(self.node.cell(index), entry);
-        self.state.count_in(index, true);
+        self.node.counts.count_in(index, true);
     }
 
     /// Sets an absent entry to the page of zeros.
@@ -176,11 +209,8 @@ impl<'g> Locked<'g> {
             }
         }
         if count > 0 {
-            // Which of the groups got something matters little: they only say where to look.
-            let last = usize::from(first) + frames.len() - 1;
-            let (low, high) = (u32::from(first >> 3) & 63, (last as u32 >> 3).min(63));
-            self.state.groups |= (u64::MAX << low) & (u64::MAX >> (63 - high));
-            self.state.present += count;
+            let last = first + (frames.len() - 1) as u16;
+            self.node.counts.count_in_run(first, last, count);
         }
         count
     }
@@ -226,7 +256,7 @@ impl<'g> Locked<'g> {
         let old = leaf::exchange(self.node.cell(index), Entry::ABSENT);
         self.assert_kind::<M>(old);
         if !old.is_absent() {
-            self.state.count_out(old.is_private());
+            self.node.counts.count_out(old.is_private());
         }
         Taken::new(old, DebugOnly::new(|| self.extent(index)))
     }
@@ -290,17 +320,26 @@ impl<'g> Locked<'g> {
         Extent { space, leaf: core::ptr::from_ref(self.node).addr(), start, end }
     }
 
+    /// Entry `index` is `entry`, and was absent.
+    #[inline]
+    fn count_in(&self, index: u16, entry: Entry) {
+        if self.node.is_leaf() {
+            self.node.counts.count_in(index, entry.is_private());
+        } else {
+            self.node.counts.count_in_upper(index);
+        }
+    }
+
     /// Exchanges an entry, whatever it is.
     #[inline]
     fn exchange<M: Machine>(&mut self, index: u16, entry: Entry) -> Taken {
         let old = leaf::exchange(self.node.cell(index), entry);
         self.assert_kind::<M>(old);
-        let is_leaf = self.node.is_leaf();
         if !old.is_absent() {
-            self.state.count_out(is_leaf && old.is_private());
+            self.node.counts.count_out(self.node.is_leaf() && old.is_private());
         }
         if !entry.is_absent() {
-            self.state.count_in(index, is_leaf && entry.is_private());
+            self.count_in(index, entry);
         }
         Taken::new(old, DebugOnly::new(|| self.extent(index)))
     }

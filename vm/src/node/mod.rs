@@ -13,6 +13,7 @@
 //! This is a low room: page-table memory is raw, so there is `unsafe` here and a safe interface above.
 
 mod copy;
+mod counts;
 mod detached;
 mod entry;
 pub mod flush;
@@ -28,6 +29,7 @@ mod state;
 mod view;
 
 pub use copy::copy_entries;
+pub use counts::{UpperUsed, Used};
 pub use detached::{Detached, DetachedInterior, DetachedLeaf};
 pub use entry::{LockedEntry, OwnPage, Taken};
 pub use locked::{Locked, MapObject};
@@ -36,9 +38,10 @@ pub use path::{Shared, WalkPath};
 pub use pool::{NewPoolShare, PoolShare};
 pub use registered::{NodeRef, RegisteredLeaf, Registration};
 pub use retire::Retired;
-pub use state::{NodeState, Used};
+pub use state::NodeState;
 pub use view::ViewTables;
 
+use counts::Counts;
 use sharer::Sharer;
 
 use crate::addr::{ENTRIES, PAGE_SHIFT, PhysAddr};
@@ -47,7 +50,8 @@ use crate::machine::{Entry, Machine};
 use crate::order::{Leaf, Order};
 use crate::protocol::leaf;
 use crate::small::SmallList;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicU64, Ordering};
 use sync::level::{Before, Held};
 use sync::rcu::{RcuHead, RcuRead};
 use sync::{AllocError, SpinLock, lock_class};
@@ -62,13 +66,11 @@ const INDEX_BITS: u32 = ENTRIES.trailing_zeros();
 /// One page-table page.
 pub struct Node {
     state: SpinLock<NodeState, Leaf>,
+    /// What is read without the lock.
+    counts: Counts,
     table: OwnedFrame,
     /// First address that the node translates.
     base: usize,
-    /// 0: leaf.
-    level: u8,
-    /// A hint for the fault: some segment of the leaf may name an object.
-    maps_objects: AtomicBool,
     rcu: RcuHead,
 }
 
@@ -79,17 +81,17 @@ sync::rcu_object!(Node);
 impl Node {
     #[inline]
     pub fn maps_objects(&self) -> bool {
-        self.maps_objects.load(Ordering::Relaxed)
+        self.counts.maps_objects()
     }
 
     fn set_maps_objects(&self) {
-        self.maps_objects.store(true, Ordering::Relaxed);
+        self.counts.set_maps_objects();
     }
 
     /// log2 of the pages that one entry spans.
     #[inline]
     pub fn shift(&self) -> u32 {
-        u32::from(self.level) * INDEX_BITS
+        u32::from(self.level()) * INDEX_BITS
     }
 
     /// Bytes that one entry spans.
@@ -100,11 +102,12 @@ impl Node {
 
     #[inline]
     pub fn is_leaf(&self) -> bool {
-        self.level == 0
+        self.level() == 0
     }
 
+    #[inline]
     pub fn level(&self) -> u8 {
-        self.level
+        self.counts.level()
     }
 
     pub fn base(&self) -> usize {
@@ -119,7 +122,7 @@ impl Node {
     /// Entry that translates `addr`, which lies in the node.
     #[inline]
     pub fn index(&self, addr: usize) -> u16 {
-        index_of(addr, self.level)
+        index_of(addr, self.level())
     }
 
     /// First address of entry `index`.
@@ -158,7 +161,7 @@ impl Node {
 
     /// Those of `used` that are not absent when they are looked at, with what they say; unlocked.
     #[inline]
-    pub fn entries(&self, used: Used) -> impl Iterator<Item = (u16, Entry)> {
+    pub fn entries(&self, used: impl Iterator<Item = u16>) -> impl Iterator<Item = (u16, Entry)> {
         let cells = self.cells(0, ENTRIES);
         used.filter_map(move |index| {
             let entry = leaf::look(cells.get(usize::from(index))?);
@@ -169,9 +172,32 @@ impl Node {
     /// The node that entry `index` of this interior node leads to.
     #[inline]
     pub fn child<'g, M: Machine>(&'g self, index: u16, rcu: &'g RcuRead) -> Option<&'g Node> {
-        debug_assert!(self.level > 0);
+        debug_assert!(self.level() > 0);
         // SAFETY: an interior node's entry, read within this section.
         self.peek(index).table::<M>().map(|table| unsafe { node_of(table, rcu) })
+    }
+
+    /// How many entries are in use; unlocked, so what comes or goes meanwhile is counted or not.
+    #[inline]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Calls `f` with the nodes that the entries of this interior node lead to, until it breaks; unlocked.
+    #[inline]
+    pub fn each_child<M: Machine, B>(
+        &self,
+        rcu: &RcuRead,
+        mut f: impl FnMut(&Node) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        debug_assert!(self.level() > 0);
+        for (_, entry) in self.entries(self.counts.upper_used_from(0)) {
+            if let Some(table) = entry.table::<M>() {
+                // SAFETY: an interior node's entry, read within this section.
+                f(unsafe { node_of(table, rcu) })?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Makes room for one more sharer of this leaf, with nothing locked.

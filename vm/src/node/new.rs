@@ -1,6 +1,6 @@
 //! Nodes that are being made.
 
-use super::{Detached, DetachedInterior, NODE, Node, NodeState, Sharer, Used, node_of};
+use super::{Counts, Detached, DetachedInterior, NODE, Node, NodeState, Sharer, UpperUsed, node_of};
 use crate::addr::PhysAddr;
 use crate::error::VmError;
 use crate::frame::{self, Frame, FrameKind};
@@ -10,7 +10,7 @@ use crate::protocol::leaf;
 use crate::tlb::OwnTlb;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use sync::rcu::{RcuHead, RcuRead};
 use sync::{SpinLock, slab_box};
 
@@ -23,10 +23,9 @@ impl NewNode {
         let table = frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
         let node = slab_box(Node {
             state: SpinLock::new(NodeState::new(), &NODE),
+            counts: Counts::new(level),
             table,
             base,
-            level,
-            maps_objects: AtomicBool::new(false),
             rcu: RcuHead::new(),
         })?;
         node.table.set_kind(FrameKind::Table);
@@ -149,7 +148,7 @@ impl<'g> Ending<'g> {
         let mut locked = node.lock(order);
         locked.stray = true;
         let segments = locked.segments.clear();
-        let (used, present) = (locked.used(), locked.present());
+        let (used, present) = (locked.upper_used_from(0), locked.present());
         drop(locked);
         drop(segments);
         Stray { node, used, present }
@@ -159,7 +158,7 @@ impl<'g> Ending<'g> {
 /// An interior node of a space that has gone. Nobody puts anything in any more.
 pub struct Stray<'g> {
     node: &'g Node,
-    used: Used,
+    used: UpperUsed,
     present: u16,
 }
 

@@ -41,7 +41,7 @@ impl<'g> WalkPath<'g> {
     pub fn walk<M: Machine>(root: &'g Node, addr: usize, rcu: &'g RcuRead) -> Self {
         let mut table = root.table();
         let mut upper = None;
-        let mut level = root.level;
+        let mut level = root.level();
         while level > 0 {
             // SAFETY: the root's table, or one that an entry led to within this section.
             let entry = unsafe { cell(table, index_of(addr, level)) };

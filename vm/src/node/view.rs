@@ -93,7 +93,7 @@ fn free_interior<M: Machine>(node: &mut NewNode) {
     if node.node().level() == 1 {
         return;
     }
-    for index in node.state().used() {
+    for index in node.node().counts().upper_used_from(0) {
         let entry = Entry(node.node().cell(index).swap(0, Ordering::Relaxed));
         if !entry.is_absent() {
             // SAFETY: a view alone has its interior nodes, and this one has just been taken out.

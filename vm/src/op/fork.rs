@@ -95,7 +95,7 @@ impl<M: Machine> Space<M> {
             self.share_segments(node, copy, order)?;
         }
         let first = if from > node.base() { node.index(from) } else { 0 };
-        let used = node.lock(order).used_in(&(first..ENTRIES as u16));
+        let used = node.lock(order).upper_used_from(first);
         let mut is_first = true;
         let mut may_stop = |index: u16, reached: &mut usize| {
             if core::mem::replace(&mut is_first, false) || !should_give_way() {

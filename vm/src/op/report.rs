@@ -9,11 +9,11 @@ use crate::machine::Machine;
 use crate::node::segment::{MappingAttrs, SegFlags};
 use crate::node::{Node, WalkPath};
 use crate::object::Object;
-use crate::order::{self, Order};
+use crate::order;
 use crate::request::{Access, Prot};
 use crate::space::Space;
 use crate::space::pieces::{Found, between_pieces};
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 use sync::machine::{give_way, should_give_way};
 use sync::rcu::{self, RcuRead};
 
@@ -96,7 +96,7 @@ impl<M: Machine> Space<M> {
     /// Sizes, added up now.
     #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     pub fn usage(&self) -> Usage {
-        let mut usage = self.count_leaves();
+        let mut usage = self.count_nodes();
         let mut at = 0;
         while let Some(m) = self.next_extent(at, &mut order::begin()) {
             at = m.end;
@@ -122,63 +122,45 @@ impl<M: Machine> Space<M> {
         usage
     }
 
-    /// Pages in memory: a walk over the leaves, without looking at mappings. For ru_maxrss at exit.
+    /// Pages in memory: a walk over the nodes, without looking at mappings. For ru_maxrss.
+    #[expect(clippy::arithmetic_side_effects, reason = "a count of pages of user memory")]
     pub fn resident_pages(&self) -> usize {
-        self.count_leaves().resident_pages
+        let mut pages = 0;
+        self.for_each_node(|node| {
+            if node.is_leaf() {
+                pages += usize::from(node.counts().present());
+            }
+        });
+        pages
     }
 
-    /// What nodes know without their mappings; gives way between two of them.
-    fn count_leaves(&self) -> Usage {
+    /// What nodes know without their mappings.
+    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
+    fn count_nodes(&self) -> Usage {
         let mut usage = Usage::default();
+        self.for_each_node(|node| {
+            usage.tables += 1;
+            if node.is_leaf() {
+                let (present, private) = (node.counts().present(), node.counts().private());
+                usage.resident_pages += usize::from(present);
+                usage.anon += usize::from(private);
+                // Unlocked, the two need not be of one moment.
+                usage.file += usize::from(present.saturating_sub(private));
+            }
+        });
+        usage
+    }
+
+    /// Calls `f` with each node and gives way between two of them. Nothing is locked, so no line of a node is written.
+    #[inline]
+    fn for_each_node(&self, mut f: impl FnMut(&Node)) {
         let mut reached = Some(0);
         while let Some(from) = reached {
-            let rcu = rcu::read();
-            reached = self.count(self.root(), from, &mut usage, &mut order::begin(), &rcu);
-            drop(rcu);
+            reached = nodes_from::<M>(self.root(), from, &mut f, &rcu::read());
             if reached.is_some() {
                 between_pieces();
             }
         }
-        usage
-    }
-
-    /// Counts `node`, if it begins at `from` or later, and what is below it from there on. Returns where it stopped for another thread to run.
-    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
-    fn count(
-        &self,
-        node: &Node,
-        from: usize,
-        usage: &mut Usage,
-        order: &mut Order<'_>,
-        rcu: &RcuRead,
-    ) -> Option<usize> {
-        usage.tables += usize::from(node.base() >= from);
-        let locked = node.lock(order);
-        if node.is_leaf() {
-            usage.resident_pages += usize::from(locked.present());
-            usage.anon += usize::from(locked.private());
-            usage.file += usize::from(locked.present() - locked.private());
-            return None;
-        }
-        let used = locked.used();
-        drop(locked);
-        let mut is_first = true;
-        for index in used {
-            let start = node.address(index);
-            if from > start && from - start >= node.span() {
-                continue;
-            }
-            let Some(child) = node.child::<M>(index, rcu) else { continue };
-            // Before the first child of this walk nothing was done here: whoever stopped would come to the same place again.
-            if !is_first && should_give_way() {
-                return Some(start);
-            }
-            is_first = false;
-            if let Some(stopped) = self.count(child, from, usage, order, rcu) {
-                return Some(stopped);
-            }
-        }
-        None
     }
 
     /// mincore: calls `f` for each page of the range with whether it is in memory. `NoSpace` (ENOMEM) at a hole. Nodes are locked meanwhile: the
@@ -263,4 +245,35 @@ impl<M: Machine> Space<M> {
             _ => FutexKey::Private(self.id(), addr.0),
         })
     }
+}
+
+/// Calls `f` with the interior node `node`, if it begins at `from` or later, and with what is below it from there on. Returns where it stopped for
+/// another thread to run.
+fn nodes_from<M: Machine>(
+    node: &Node,
+    from: usize,
+    f: &mut impl FnMut(&Node),
+    rcu: &RcuRead,
+) -> Option<usize> {
+    let is_whole = node.base() >= from;
+    if is_whole {
+        f(node);
+    }
+    // Before the first child of this walk nothing was done here: whoever stopped would come to the same place again.
+    let mut is_first = true;
+    node.each_child::<M, usize>(rcu, |child| {
+        if !is_whole && child.end() <= from {
+            return ControlFlow::Continue(());
+        }
+        if !is_first && should_give_way() {
+            return ControlFlow::Break(child.base());
+        }
+        is_first = false;
+        if child.is_leaf() {
+            f(child);
+            return ControlFlow::Continue(());
+        }
+        nodes_from::<M>(child, from, f, rcu).map_or(ControlFlow::Continue(()), ControlFlow::Break)
+    })
+    .break_value()
 }

@@ -104,7 +104,7 @@ impl<M: Machine> Space<M> {
             let child = if node.is_leaf() {
                 None
             } else {
-                locked.used_in(&(index..512)).find(|i| !locked.entry(*i).is_absent())
+                locked.upper_used_from(index).find(|i| !locked.entry(*i).is_absent())
             };
             let border = child.unwrap_or(512);
             let found = locked.segments.as_slice().iter().find(|s| s.end > index && s.start < border);

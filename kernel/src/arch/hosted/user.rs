@@ -104,6 +104,16 @@ pub fn copy_to_user(dst: usize, src: &[u8]) -> UserResult {
     Ok(())
 }
 
+/// As `copy_from_user`, of a value whose size is known where this is compiled.
+pub fn value_from_user(dst: &mut [u8], src: usize) -> UserResult {
+    copy_from_user(dst, src)
+}
+
+/// As `copy_to_user`, of a value whose size is known where this is compiled.
+pub fn value_to_user(dst: usize, src: &[u8]) -> UserResult {
+    copy_to_user(dst, src)
+}
+
 /// Copies a NUL-terminated string; returns its length without the NUL.
 pub fn strncpy_from_user(dst: &mut [u8], src: usize) -> Result<usize, StringError> {
     for (n, to) in dst.iter_mut().enumerate() {

@@ -6,7 +6,7 @@
 //! LockOrder: taken under a process's signal state or alone.
 #![forbid(unsafe_code)]
 
-use super::{Action, COUNT};
+use super::{Action, COUNT, bit};
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use linux_raw_sys::general::{SA_RESETHAND, SIGKILL, SIGSTOP};
@@ -86,6 +86,14 @@ fn place_of(signal: u32) -> Option<usize> {
     Some((signal - 1 - before) as usize)
 }
 
+/// The signal whose place that is.
+#[expect(clippy::arithmetic_side_effects, reason = "there are as many places as signals, but for two")]
+fn signal_at(place: usize) -> u32 {
+    let signal = place as u32 + 1;
+    let behind = signal + u32::from(signal >= SIGKILL);
+    behind + u32::from(behind >= SIGSTOP)
+}
+
 /// Calls `f` for each bit that is set.
 #[expect(clippy::arithmetic_side_effects, reason = "left is not zero")]
 fn each(mut left: u64, mut f: impl FnMut(usize)) {
@@ -144,6 +152,19 @@ impl Actions {
         let Some(place) = place_of(signal) else { return (signal != 0).then(Action::default) };
         let place = self.place(place)?;
         (0..LOOKS).find_map(|_| self.sequence.read(|| place.load())).or_else(|| self.get_of_writers(place))
+    }
+
+    /// Masks of the signals that are ignored, and of those that have a handler, each as it is when it is looked at.
+    pub fn masks(&self) -> (u64, u64) {
+        let (mut ignored, mut caught) = (0, 0);
+        for (place, words) in self.words.iter().enumerate() {
+            let action = Action { handler: words.handler.load() as usize, ..Action::default() };
+            if !action.is_default() {
+                let mask = if action.is_ignore() { &mut ignored } else { &mut caught };
+                *mask |= bit(signal_at(place));
+            }
+        }
+        (ignored, caught)
     }
 
     #[cold]

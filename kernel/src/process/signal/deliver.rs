@@ -231,7 +231,7 @@ fn restart(regs: &mut UserRegs, handler: Option<&Action>) {
 fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
     let altstack = *thread.altstack.lock();
     let on_it = altstack.contains(regs.sp());
-    let saved = thread.saved_mask.lock().take();
+    let saved = thread.saved_mask.take();
     sched::current().work.clear(RESTORE_MASK);
     let blocked = thread.blocked.get();
     let mask = saved.unwrap_or(blocked);
@@ -303,7 +303,7 @@ pub fn leave_to_others(thread: &Thread) {
 
 fn restore_saved_mask(thread: &Current) {
     sched::current().work.clear(RESTORE_MASK);
-    let saved = thread.saved_mask.lock().take();
+    let saved = thread.saved_mask.take();
     if let Some(mask) = saved {
         set_blocked(thread, mask);
     }

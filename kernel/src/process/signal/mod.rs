@@ -16,6 +16,7 @@ mod info;
 pub mod io;
 mod pending;
 pub mod robust;
+mod saved;
 pub mod send;
 mod stop;
 
@@ -35,6 +36,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub use crowd::Crowd;
 pub use info::{Info, TimerSignal};
 pub use pending::{Allowance, Gone, Queue};
+pub use saved::SavedMask;
 pub use send::kernel as send_kernel;
 use stop::Run;
 pub use stop::any_stopped;
@@ -235,6 +237,11 @@ impl Signals {
     #[inline]
     pub fn action(&self, signal: u32) -> Option<Action> {
         self.actions.load(&sync::rcu::read())?.get(signal)
+    }
+
+    /// Masks of the signals that are ignored, and of those that have a handler.
+    pub fn action_masks(&self) -> (u64, u64) {
+        self.actions.load(&sync::rcu::read()).map_or((0, 0), Actions::masks)
     }
 
     /// `signal` was taken, and its action has a handler for once: gives the action that holds for it.

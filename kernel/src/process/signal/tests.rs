@@ -402,6 +402,25 @@ fn actions_survive_fork_and_only_ignored_ones_survive_exec() {
 }
 
 #[test]
+fn the_masks_of_actions_have_the_bit_of_each_signal() {
+    in_process(|| {
+        let signals = &process::current().process.signals;
+        let before = signals.action_masks();
+        for signal in (1..=64).filter(|&signal| bit(signal) & UNBLOCKABLE == 0) {
+            for (handler, expected) in [
+                (0x4000, (before.0 & !bit(signal), before.1 | bit(signal))),
+                (Action::IGNORE, (before.0 | bit(signal), before.1 & !bit(signal))),
+            ] {
+                let old = signals.set_action(signal, Action { handler, ..Action::default() }).unwrap();
+                assert_eq!(signals.action_masks(), expected, "{signal}");
+                signals.set_action(signal, old).unwrap();
+            }
+        }
+        assert_eq!(signals.action_masks(), before);
+    });
+}
+
+#[test]
 fn sigkill_and_sigstop_have_no_action_and_no_mask() {
     in_process_of(Credentials::default(), || {
         let signals = &process::current().process.signals;

@@ -19,6 +19,8 @@ pub fn sys_lseek(fd: i32, offset: i64, whence: u32) -> Result<usize> {
 
 /// Entries are gathered here and copied out afterwards, so that no fault is taken under a directory's lock.
 const LISTING_MAX: usize = 32 << 10;
+/// Bytes of them for which room is made first.
+const LISTING_FIRST: usize = 512;
 
 #[expect(clippy::arithmetic_side_effects, reason = "names are short, and the list is below its limit")]
 pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
@@ -31,6 +33,8 @@ pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
     }
     let room = len.min(LISTING_MAX);
     let mut list: Vec<u8> = Vec::new();
+    // A small directory takes no more; whether there is memory is found out below.
+    let _ = list.try_reserve(room.min(LISTING_FIRST));
     let mut full = false;
     let mut failed = false;
     let start = *file.position.lock();
@@ -71,8 +75,9 @@ pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
 
 /// Always succeeds, as on Linux; what could not be written is said by fsync.
 pub fn sys_sync() -> Result<usize> {
+    let mounts = mount::all()?;
     for wait in [false, true] {
-        for mount in mount::all()? {
+        for mount in &mounts {
             if let Err(error) = mount.superblock.ops.sync(&mount.superblock, wait) {
                 crate::warn!("sync of {}: {error:?}", mount.superblock.kind.name);
             }

@@ -46,6 +46,9 @@ pub fn sys_close_range(first: u32, last: u32, flags: u32) -> Result<usize> {
         } else {
             files.close(fd)
         };
+        if fd.cast_unsigned() == last {
+            break;
+        }
         from = fd.cast_unsigned().saturating_add(1);
     }
     Ok(0)

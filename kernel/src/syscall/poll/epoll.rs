@@ -16,6 +16,9 @@ use crate::syscall::file::opened;
 /// `struct epoll_event` has no padding on x86-64: events, then data.
 const EVENT_SIZE: usize = 12;
 
+/// So many events need no memory.
+const FEW: usize = 8;
+
 pub fn sys_epoll_ctl(epoll: i32, operation: i32, fd: i32, address: usize) -> Result<usize> {
     const ADD: i32 = 1;
     const DELETE: i32 = 2;
@@ -54,9 +57,15 @@ fn epoll_wait(epoll: i32, address: usize, most: i32, deadline: Option<u64>) -> R
     let holder = opened(epoll)?;
     let epoll = holder.downcast::<Epoll>().ok_or(EINVAL)?;
     // More than these are left for the next call.
-    let mut events: Vec<Event> = Vec::new();
-    events.try_resize(most.min(512), Event::default())?;
-    let n = epoll.wait(&holder, &mut events, deadline)?;
+    let (mut few, mut many) = ([Event::default(); FEW], Vec::new());
+    let events = match few.get_mut(..most) {
+        Some(few) => few,
+        None => {
+            many.try_resize(most.min(512), Event::default())?;
+            &mut many
+        }
+    };
+    let n = epoll.wait(&holder, events, deadline)?;
     for (i, event) in events.iter().take(n).enumerate() {
         let at = UserSlice::new(address + i * EVENT_SIZE, EVENT_SIZE);
         at.take(4).write(&event.events.to_ne_bytes())?;

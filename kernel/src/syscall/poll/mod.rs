@@ -233,7 +233,8 @@ fn end(result: Result<usize>, timeout: usize, deadline: Option<u64>, unit: u64) 
     let (Some(p), Some(deadline)) = (UserPtr::<[i64; 2]>::new(timeout).non_null(), deadline) else {
         return result;
     };
-    let rest = deadline.saturating_sub(arch::time::now());
+    // Of a call that did not want to wait there is nothing left.
+    let rest = if deadline == 0 { 0 } else { deadline.saturating_sub(arch::time::now()) };
     let (seconds, nanos) = (rest / 1_000_000_000, rest % 1_000_000_000);
     let sticky = process::current().personality.get().has(STICKY_TIMEOUTS);
     if sticky || p.write(&[seconds.cast_signed(), (nanos / unit).cast_signed()]).is_err() {

@@ -51,7 +51,10 @@ fn select_these(
     let words = words.max(1);
     for (set, address) in sets.chunks_exact_mut(words).zip(addresses) {
         if address != 0 {
-            UserSlice::new(address, size_of_val(set)).read(set.as_mut_bytes())?;
+            match set {
+                [word] => *word = UserPtr::new(address).read()?,
+                _ => UserSlice::new(address, size_of_val(set)).read(set.as_mut_bytes())?,
+            }
         }
         // What lies behind the last descriptor is not asked for.
         if let (Some(last), rest @ 1..) = (set.last_mut(), count % 64) {
@@ -97,7 +100,10 @@ fn select_these(
         }
         for (set, address) in sets.chunks_exact(words).zip(addresses) {
             if address != 0 {
-                UserSlice::new(address, size_of_val(set)).write(set.as_bytes())?;
+                match set {
+                    [word] => UserPtr::new(address).write(word)?,
+                    _ => UserSlice::new(address, size_of_val(set)).write(set.as_bytes())?,
+                }
             }
         }
         Ok(n)

@@ -6,7 +6,10 @@
 
 use alloc::sync::Arc;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::try_arc;
@@ -38,22 +41,39 @@ impl Drop for Link {
 }
 
 static TABLE: [RcuArc<Link>; CHAINS] = [const { RcuArc::empty() }; CHAINS];
+/// Bit `n % 64` of word `n / 64`: chain `n` may have something. Set before it has, and cleared when it has not, under `MOUNTS`.
+static OCCUPIED: [AtomicU64; CHAINS / 64] = [const { AtomicU64::new(0) }; CHAINS / 64];
 /// How many mounts there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// How many have moved.
 static MOVES: AtomicU64 = AtomicU64::new(0);
 
-/// The chain of what hangs on `dentry` in `mount`. The root of everything hangs on nothing.
-fn chain(place: Option<(&Mount, &Dentry)>) -> &'static RcuArc<Link> {
+/// The number of the chain of what hangs on `dentry` in `mount`. The root of everything hangs on nothing.
+fn number(place: Option<(&Mount, &Dentry)>) -> usize {
     let key = place.map_or(0, |(mount, dentry)| {
         (ptr::from_ref(mount).addr() as u64).rotate_left(32) ^ ptr::from_ref(dentry).addr() as u64
     });
-    let [first, ..] = &TABLE;
-    TABLE.get((key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize).unwrap_or(first)
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
 }
 
-fn chain_of(point: Option<&Path>) -> &'static RcuArc<Link> {
-    chain(point.map(|point| (&*point.mount, &*point.dentry)))
+fn number_of(point: Option<&Path>) -> usize {
+    number(point.map(|point| (&*point.mount, &*point.dentry)))
+}
+
+fn chain(number: usize) -> &'static RcuArc<Link> {
+    let [first, ..] = &TABLE;
+    TABLE.get(number).unwrap_or(first)
+}
+
+/// Says of chain `number` whether it has something. With `MOUNTS`.
+fn set_occupied(number: usize, occupied: bool) {
+    let Some(word) = OCCUPIED.get(number / 64) else { return };
+    let bit = 1 << (number % 64);
+    if occupied {
+        word.fetch_or(bit, Release);
+    } else {
+        word.fetch_and(!bit, Release);
+    }
 }
 
 pub(super) fn count() -> usize {
@@ -75,8 +95,10 @@ pub(super) fn enter(link: Arc<Link>, point: Option<&Path>) {
 }
 
 fn put(link: Arc<Link>, point: Option<&Path>) {
-    let head = chain_of(point);
+    let number = number_of(point);
+    let head = chain(number);
     link.next.swap(head.get(&sync::rcu::read()));
+    set_occupied(number, true);
     head.swap(Some(link));
 }
 
@@ -89,10 +111,14 @@ pub(super) fn leave(mount: &Mount, point: &Path) {
 
 fn take(mount: &Mount, point: &Path, but: Option<&Link>) -> bool {
     let read = sync::rcu::read();
-    let mut cell = chain_of(Some(point));
+    let number = number_of(Some(point));
+    let mut cell = chain(number);
     while let Some(link) = cell.load(&read) {
         if ptr::eq::<Mount>(&**link.mount, mount) && !but.is_some_and(|but| ptr::eq(but, link)) {
             cell.swap(link.next.get(&read));
+            if chain(number).load(&read).is_none() {
+                set_occupied(number, false);
+            }
             return true;
         }
         cell = &link.next;
@@ -111,7 +137,7 @@ pub(super) fn change(link: Arc<Link>, from: &Path, to: &Path, change: impl FnOnc
 
 /// The mount that covers `dentry` in `mount`: the last one made there.
 pub(super) fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<Seen<'g, Mount>> {
-    let mut at = chain(Some((mount, dentry))).load(read);
+    let mut at = chain(number(Some((mount, dentry)))).load(read);
     while let Some(link) = at {
         let point = link.mount.point(read);
         if point.is_some_and(|point| ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)) {
@@ -125,7 +151,7 @@ pub(super) fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Opt
 
 /// The owning handle of a mount that hangs on `point`.
 pub(super) fn held(mount: &Mount, point: &Path, read: &RcuRead) -> Option<Held> {
-    let mut at = chain_of(Some(point)).load(read);
+    let mut at = chain(number_of(Some(point))).load(read);
     while let Some(link) = at {
         if ptr::eq::<Mount>(&**link.mount, mount) {
             return Some(link.mount.clone());
@@ -138,16 +164,20 @@ pub(super) fn held(mount: &Mount, point: &Path, read: &RcuRead) -> Option<Held> 
 /// Calls `f` for each mount, and gives way between chains. One that comes or goes meanwhile is there or not; without `MOUNTS` one that moves may be there
 /// twice, or not.
 pub(super) fn for_each(mut f: impl FnMut(&Held, &RcuRead) -> Result) -> Result {
-    for chain in &TABLE {
-        {
-            let read = sync::rcu::read();
-            let mut at = chain.load(&read);
-            while let Some(link) = at {
-                f(&link.mount, &read)?;
-                at = link.next.load(&read);
+    for (chains, occupied) in TABLE.chunks(64).zip(&OCCUPIED) {
+        let mut left = occupied.load(Acquire);
+        while let Some(chain) = chains.get(left.trailing_zeros() as usize) {
+            left &= left.wrapping_sub(1);
+            {
+                let read = sync::rcu::read();
+                let mut at = chain.load(&read);
+                while let Some(link) = at {
+                    f(&link.mount, &read)?;
+                    at = link.next.load(&read);
+                }
             }
+            schedule_if_needed();
         }
-        schedule_if_needed();
     }
     Ok(())
 }

@@ -69,6 +69,41 @@ fn truncation_takes_pages_away_from_every_mapping() {
 }
 
 #[test]
+fn pages_mapped_beside_others_of_a_leaf_are_found_by_the_next_cut() {
+    let _g = alone();
+    for shared in [true, false] {
+        let object = object(16 << 12);
+        let (s, other) = (space(), space());
+        let piece = |space: &Space<soft::Soft>, page: u64, len: usize| {
+            let backing = Backing::Object { object: object.clone(), offset: page << 12 };
+            let mut request = MapRequest { backing, ..file(&object, shared, len << 12) };
+            request.hint = VirtAddr((1 << 30) + ((page as usize) << 12));
+            request.flags |= MapFlags::FIXED;
+            let at = space.map(&request).unwrap().0;
+            write(space, at, 1 + page).unwrap();
+            at
+        };
+        switch_to(&other);
+        piece(&other, 0, 16);
+        switch_to(&s);
+        let first = piece(&s, 4, 1);
+        // The leaf has its place among those that a cut looks at.
+        object.set_size(16 << 12).unwrap();
+        object.set_size(12 << 12).unwrap();
+        object.set_size(16 << 12).unwrap();
+        let (below, above) = (piece(&s, 1, 1), piece(&s, 14, 2));
+        object.set_size(14 << 12).unwrap();
+        assert_eq!(read(&s, above), Err(FaultError::Bus));
+        object.set_size(2 << 12).unwrap();
+        assert_eq!((read(&s, first), read(&s, below)), (Err(FaultError::Bus), Ok(2)));
+        object.set_size(1 << 12).unwrap();
+        assert_eq!(read(&s, below), Err(FaultError::Bus));
+        drop((s, other, object));
+        sync::rcu::drain();
+    }
+}
+
+#[test]
 fn truncation_takes_private_copies_away_too() {
     let _g = alone();
     let object = object(1 << 20);

@@ -14,9 +14,18 @@ const TURN: usize = if cfg!(test) { 4 } else { 64 };
 impl Process {
     /// As `for_each_thread`, giving way at times: `f` does not sleep, the caller may. Threads that are made meanwhile are left out.
     pub fn visit_threads(&self, mut f: impl FnMut(&Arc<Thread>)) {
+        self.visit_threads_while(TURN, |thread| {
+            f(thread);
+            true
+        });
+    }
+
+    /// As `visit_threads`, until `f` answers false; `turn` threads before others may run.
+    #[inline]
+    pub fn visit_threads_while(&self, turn: usize, mut f: impl FnMut(&Arc<Thread>) -> bool) {
         let (mut last, mut passed) = (None, None::<Arc<Thread>>);
         loop {
-            let (mut left, mut rests) = (TURN, None);
+            let (mut left, mut rests) = (turn, None);
             {
                 let threads = self.threads.lock();
                 let last = *last.get_or_insert_with(|| self.threads.last_birth(&rcu::read()));
@@ -24,7 +33,9 @@ impl Process {
                     if Threads::birth_of(thread) > last {
                         return false;
                     }
-                    f(thread);
+                    if !f(thread) {
+                        return false;
+                    }
                     left = left.saturating_sub(1);
                     if left == 0 {
                         rests = Some(thread.clone());

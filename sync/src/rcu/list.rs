@@ -81,17 +81,25 @@ impl<T: Listed, L: Level> List<T, L> {
     /// The objects. One that comes or goes meanwhile may be among them or not.
     #[inline]
     pub fn iter<'r>(&'r self, _read: &'r RcuRead) -> Iter<'r, T> {
-        Iter { at: self.head.first(), passed: 0, _read: PhantomData }
+        Iter { at: self.head.first(), _read: PhantomData }
     }
 
     /// Those that came after `passed`, which was on the list and may be gone since. Then it has to be looked for where they begin.
     #[inline]
-    pub fn iter_after<'r>(&'r self, passed: &T, _read: &'r RcuRead) -> Iter<'r, T> {
+    pub fn iter_after<'r>(&'r self, passed: &T, read: &'r RcuRead) -> Iter<'r, T> {
         let place = passed.place();
         // While it is on the list in a read section, what it leads to is in place until the section ends.
         let is_on = place.list.load(Ordering::Acquire) == self.address();
-        let at = if is_on { place.link.next() } else { self.head.first() };
-        Iter { at, passed: place.birth.load(Ordering::Relaxed), _read: PhantomData }
+        if is_on {
+            return Iter { at: place.link.next(), _read: PhantomData };
+        }
+        // Births ascend along the list: whoever comes after the first of the later ones is later still.
+        let (passed, mut iter) = (place.birth.load(Ordering::Relaxed), self.iter(read));
+        // SAFETY: as in `Iter::next`.
+        while unsafe { iter.at.as_ref() }.is_some_and(|object| Self::birth_of(object) <= passed) {
+            let _ = iter.next();
+        }
+        iter
     }
 
     /// The first object.
@@ -146,8 +154,6 @@ impl<'r, T: Listed> Met<'r, T> {
 /// Objects of a list.
 pub struct Iter<'r, T> {
     at: *const T,
-    /// Who came up to then is left out.
-    passed: u64,
     _read: PhantomData<&'r T>,
 }
 
@@ -156,16 +162,11 @@ impl<'r, T: Listed> Iterator for Iter<'r, T> {
 
     #[inline]
     fn next(&mut self) -> Option<Met<'r, T>> {
-        loop {
-            // SAFETY: an object met in the read section is dropped a grace period after it could be met last, or by the drop of the list, which is
-            // borrowed.
-            let object: &'r T = unsafe { self.at.as_ref() }?;
-            let place = object.place();
-            self.at = place.link.next();
-            if place.birth.load(Ordering::Relaxed) > self.passed {
-                return Some(Met(object));
-            }
-        }
+        // SAFETY: an object met in the read section is dropped a grace period after it could be met last, or by the drop of the list, which is
+        // borrowed.
+        let object: &'r T = unsafe { self.at.as_ref() }?;
+        self.at = object.place().link.next();
+        Some(Met(object))
     }
 }
 

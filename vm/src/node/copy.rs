@@ -51,7 +51,7 @@ pub fn copy_entries<M: Machine>(
         if !run.contains(&index) {
             let Some(segment) = copy.segments.find(index) else { continue };
             debug_assert!(
-                segment.attrs.object.as_ref().is_none_or(|o| copy.is_registered(o)),
+                segment.object_pages().is_none_or(|(object, pages)| copy.is_registered(object, pages)),
                 "RegisterBeforeMap"
             );
             let Some((object, page)) = segment.object_page(index) else {

@@ -180,8 +180,8 @@ impl<'g> Locked<'g> {
             let high = ((index | (AROUND - 1)) + 1).min(segment.end);
             let Some((object, first)) = segment.object_page(low) else { return MapObject::Nothing };
             debug_assert!(
-                self.is_registered(object),
-                "RegisterBeforeMap: the leaf is not on the object's list"
+                segment.object_pages().is_some_and(|(object, pages)| self.is_registered(object, pages)),
+                "RegisterBeforeMap: the leaf is not on the object's list, or not for this page"
             );
             let around = frames.get_mut(..usize::from(high - low)).unwrap_or_default();
             object.resident(first, around, self);

@@ -15,11 +15,12 @@
 //! }
 //! ```
 
-use super::{NewNode, Node, Retired, WalkPath};
+use super::segment::Segment;
+use super::{Locked, NewNode, Node, Retired, WalkPath};
 use crate::error::VmError;
 use crate::machine::{Entry, Machine};
-use crate::object::ObjectRef;
 use crate::object::rmap::{Place, ReverseOps};
+use crate::object::{ObjectRef, Pages};
 use crate::order::Order;
 use crate::small::SmallList;
 use crate::tlb::OwnTlb;
@@ -43,6 +44,11 @@ impl NodeRef {
         Self(NonNull::from(node))
     }
 
+    /// A number for the leaf's place in a tree, which no program chooses.
+    pub(crate) fn draw(&self) -> u32 {
+        ((self.0.addr().get() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
     /// The node. The reference is not copied off a list; so what is found on a list within an RCU section lives until the section ends.
     pub(crate) fn get<'g>(&self, _rcu: &'g RcuRead) -> &'g Node {
         // SAFETY: see above.
@@ -50,17 +56,27 @@ impl NodeRef {
     }
 }
 
-/// "This leaf is on that object's list": where, so that it can be taken off.
+/// "This leaf is on that object's list, for these pages": where, so that it can be taken off.
 pub struct Registration {
     object: ObjectRef,
     place: Place,
+    pages: Pages,
 }
 
 impl Registration {
     /// Puts `leaf` on the list.
-    fn try_new<M: Machine>(leaf: &Node, object: ObjectRef, order: &mut Order<'_>) -> Result<Self, VmError> {
-        let place = object.register(NodeRef::new(leaf), ReverseOps::of::<M>(), order)?;
-        Ok(Self { object, place })
+    fn try_new<M: Machine>(
+        leaf: &Node,
+        object: ObjectRef,
+        pages: Pages,
+        order: &mut Order<'_>,
+    ) -> Result<Self, VmError> {
+        let place = object.register(NodeRef::new(leaf), pages, ReverseOps::of::<M>(), order)?;
+        Ok(Self { object, place, pages })
+    }
+
+    pub(super) fn pages(&self) -> Pages {
+        self.pages
     }
 
     pub(super) fn is_of(&self, object: &ObjectRef) -> bool {
@@ -86,12 +102,13 @@ impl RegisteredLeaf {
     /// Puts `leaf` on the lists.
     pub fn try_new<M: Machine>(mut leaf: NewNode, order: &mut Order<'_>) -> Result<Self, VmError> {
         // What it names is looked up first: registered for one object, the leaf is known to that object's visits.
-        let mut objects: ArrayVec<ObjectRef, 8> = ArrayVec::new_const();
+        let mut objects: ArrayVec<(ObjectRef, Pages), 8> = ArrayVec::new_const();
         let segments = leaf.state().segments.as_slice();
         let mut all = true;
-        for object in segments.iter().filter_map(|s| s.attrs.object.as_ref()) {
-            if !objects.iter().any(|o| ObjectRef::ptr_eq(o, object)) {
-                all &= objects.try_push(object.clone()).is_ok();
+        for (object, pages) in segments.iter().filter_map(Segment::object_pages) {
+            match objects.iter_mut().find(|(known, _)| ObjectRef::ptr_eq(known, object)) {
+                Some((_, known)) => *known = known.joined(pages),
+                None => all &= objects.try_push((object.clone(), pages)).is_ok(),
             }
         }
         let len = if all { objects.len() } else { segments.len() };
@@ -101,17 +118,18 @@ impl RegisteredLeaf {
         }
         let leaf = Self::from(leaf);
         let mut result = Ok(());
-        for object in objects {
-            result = result.and_then(|()| leaf.add::<M>(object, order));
+        for (object, pages) in objects {
+            result = result.and_then(|()| leaf.add::<M>(object, pages, order));
         }
         let mut i = 0;
         while !all && result.is_ok() {
             // Very many objects in one leaf.
             let locked = leaf.node().lock(order);
             let Some(segment) = locked.segments.as_slice().get(i) else { break };
-            let object = segment.attrs.object.clone().filter(|o| !locked.is_registered(o));
+            let object = segment.attrs.object.clone().filter(|o| locked.registration(o).is_none());
+            let object = object.and_then(|object| Some((locked.pages_of(&object)?, object)));
             drop(locked);
-            result = object.map_or(Ok(()), |object| leaf.add::<M>(object, order));
+            result = object.map_or(Ok(()), |(pages, object)| leaf.add::<M>(object, pages, order));
             i += 1;
         }
         match result {
@@ -129,8 +147,8 @@ impl RegisteredLeaf {
     }
 
     /// Puts the leaf, which has room for it, on `object`'s list.
-    fn add<M: Machine>(&self, object: ObjectRef, order: &mut Order<'_>) -> Result<(), VmError> {
-        let registration = Registration::try_new::<M>(self.node(), object, order)?;
+    fn add<M: Machine>(&self, object: ObjectRef, pages: Pages, order: &mut Order<'_>) -> Result<(), VmError> {
+        let registration = Registration::try_new::<M>(self.node(), object, pages, order)?;
         self.node().lock(order).registrations.push(registration);
         self.node().set_maps_objects();
         Ok(())
@@ -160,18 +178,29 @@ impl RegisteredLeaf {
 }
 
 impl WalkPath<'_> {
-    /// Puts the leaf, which is in a tree, on `object`'s list. It may have changed in any way when this returns.
-    pub fn register<M: Machine>(&self, object: &ObjectRef, order: &mut Order<'_>) -> Result<(), VmError> {
+    /// Puts the leaf, which is in a tree, on `object`'s list for `pages`. It may have changed in any way when this returns.
+    pub fn register<M: Machine>(
+        &self,
+        object: &ObjectRef,
+        pages: Pages,
+        order: &mut Order<'_>,
+    ) -> Result<(), VmError> {
         let leaf = self.node();
-        let len = leaf.lock(order).registrations.len();
+        let locked = leaf.lock(order);
+        let (len, list) = (locked.registrations.len(), locked.registration(object).map(|r| r.place.list()));
+        drop(locked);
+        if let Some(list) = list {
+            object.widen(list, order, |held| leaf.lock(held).widen(object, list, pages));
+            return Ok(());
+        }
         let mut spare = SmallList::<Registration, 2>::bigger(len)?;
-        let registration = Registration::try_new::<M>(leaf, object.clone(), order)?;
+        let registration = Registration::try_new::<M>(leaf, object.clone(), pages, order)?;
         let mut locked = leaf.lock(order);
         if !locked.registrations.has_capacity(1) {
             spare = locked.registrations.adopt(spare);
         }
         if self.is_current::<M>(&locked)
-            && !locked.is_registered(object)
+            && locked.registration(object).is_none()
             && locked.registrations.has_capacity(1)
         {
             locked.registrations.push(registration);
@@ -184,5 +213,21 @@ impl WalkPath<'_> {
         }
         drop(spare);
         Ok(())
+    }
+}
+
+impl Locked<'_> {
+    /// The leaf is on list `list` of the object, which is locked: says that it is there for `pages` too, and where and for which in all. None: it has left.
+    fn widen(&mut self, object: &ObjectRef, list: u32, pages: Pages) -> Option<(u32, Pages)> {
+        let of_it = |r: &&mut Registration| r.is_of(object) && r.place.list() == list;
+        let registration = self.registrations.as_mut_slice().iter_mut().find(of_it)?;
+        registration.pages = registration.pages.joined(pages);
+        Some((registration.place.index(), registration.pages))
+    }
+
+    /// The pages of `object` that the leaf's segments name, and those between.
+    fn pages_of(&self, object: &ObjectRef) -> Option<Pages> {
+        let named = self.segments.as_slice().iter().filter_map(Segment::object_pages);
+        named.filter(|(of, _)| ObjectRef::ptr_eq(of, object)).map(|(_, pages)| pages).reduce(Pages::joined)
     }
 }

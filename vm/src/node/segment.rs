@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use crate::addr::ENTRIES;
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, Pages};
 use crate::request::Prot;
 use crate::small::SmallList;
 use alloc::vec::Vec;
@@ -118,6 +118,13 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// The object that a leaf's segment shows, and which pages of it.
+    #[inline]
+    pub fn object_pages(&self) -> Option<(&ObjectRef, Pages)> {
+        let (first, len) = (self.attrs.offset, u64::from(self.end - self.start));
+        Some((self.attrs.object.as_ref()?, Pages { start: first, end: first.wrapping_add(len) }))
+    }
+
     /// Object and page behind entry `index` of a leaf. No reference is taken: that would write a line of the object.
     #[inline]
     pub fn object_page(&self, index: u16) -> Option<(&ObjectRef, u64)> {

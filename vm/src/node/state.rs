@@ -20,7 +20,7 @@
 use super::segment::{Segment, SegmentList};
 use super::{PoolShare, Registration, Sharer};
 use crate::machine::CpuSet;
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, Pages};
 use crate::protocol::evict;
 use crate::small::SmallList;
 use alloc::sync::Arc;
@@ -32,7 +32,7 @@ pub struct NodeState {
     pub segments: SegmentList,
     /// Spaces that use the leaf; one, unless fork shared it. Unused in interior nodes.
     pub(super) sharers: SmallList<Sharer, 2>,
-    /// Objects on whose lists the leaf is (RegisterBeforeMap): all that its segments name.
+    /// Objects on whose lists the leaf is, and for which pages (RegisterBeforeMap): all that its segments name.
     pub(super) registrations: SmallList<Registration, 2>,
     /// CPUs whose views (space/view.rs) link to the leaf, or did so: all CPUs with a view that may hold translations through it.
     pub(super) viewers: CpuSet,
@@ -66,8 +66,13 @@ impl NodeState {
         self.viewers
     }
 
-    pub fn is_registered(&self, object: &ObjectRef) -> bool {
-        self.registrations.as_slice().iter().any(|r| r.is_of(object))
+    /// Is the leaf on `object`'s list, for those pages?
+    pub fn is_registered(&self, object: &ObjectRef, pages: Pages) -> bool {
+        self.registration(object).is_some_and(|r| r.pages().hold(pages))
+    }
+
+    pub(super) fn registration(&self, object: &ObjectRef) -> Option<&Registration> {
+        self.registrations.as_slice().iter().find(|r| r.is_of(object))
     }
 
     /// Where the leaf is on `object`'s list, taken out, if no segment names the object any more.

@@ -11,6 +11,7 @@
 mod allocate;
 mod budget;
 mod io;
+mod list;
 
 pub mod rmap;
 mod shed;
@@ -21,8 +22,8 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr};
 use crate::error::{FaultError, VmError};
 use crate::frame::{self, Frame, FrameKind};
 use crate::node::{Locked, NodeRef};
-use crate::order::Object as ObjectLevel;
 use crate::order::Order;
+use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -31,9 +32,11 @@ use once_cell::race::OnceBox;
 
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
 pub use io::{Sink, Source};
+pub use list::Pages;
 use rmap::{Leaves, Place, ReverseOps};
 use shed::Gone;
 use slots::{MAX_PAGES, Slots};
+use sync::level::Held;
 use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
 use sync::{AllocError, Mutex, lock_class};
 
@@ -273,10 +276,21 @@ impl Object {
     pub(crate) fn register(
         &self,
         node: NodeRef,
+        pages: Pages,
         ops: &'static ReverseOps,
         order: &mut Order<'_>,
     ) -> Result<Place, AllocError> {
-        self.leaves.register(node, ops, order)
+        self.leaves.register(node, pages, ops, order)
+    }
+
+    /// See [`Leaves::widen`].
+    pub(crate) fn widen(
+        &self,
+        list: u32,
+        order: &mut Order<'_>,
+        find: impl FnOnce(&mut Held<'_, ReverseMapLevel>) -> Option<(u32, Pages)>,
+    ) {
+        self.leaves.widen(list, order, find);
     }
 
     pub(crate) fn unregister(&self, place: &Place, order: &mut Order<'_>) {

@@ -1,7 +1,8 @@
-//! The reverse map: which leaves map an object. One entry per leaf and object, on lists kept per CPU.
+//! The reverse map: which leaves map an object. One entry per leaf and object, on lists kept per CPU, each of which finds leaves by the pages that
+//! they may show (list.rs).
 //!
 //! Invariants: RegisterBeforeMap, MatchBeforeClear (protocol/evict.rs) — a leaf is registered before a segment of the object is put
-//! into it, so before its first entry. An entry on a list keeps no
+//! into it, so before its first entry, and for all pages of the object that its segments name. An entry on a list keeps no
 //! reference to its leaf; the leaf takes itself off the lists before its grace period begins.
 //!
 //! The first CPU that maps the object uses the list in the object; others get a list each, allocated when they come.
@@ -9,6 +10,7 @@
 //! Lock order: a list's lock is of level Object; a visit locks one leaf after the other under it.
 #![forbid(unsafe_code)]
 
+use super::list::{self, List, Pages};
 use crate::machine::{CpuSet, FlushRange, Machine};
 use crate::node::flush::SharersFlushed;
 use crate::node::{Locked, Node, NodeRef, OwnPage, Retired, Taken};
@@ -18,11 +20,10 @@ use crate::order::{Object as ObjectLevel, ReverseMap as ReverseMapLevel};
 use crate::protocol::evict;
 use crate::tlb::SpaceTlb;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use sync::level::Held;
 use sync::rcu::RcuRead;
-use sync::{AllocError, SpinLock, TryVec, lock_class, machine};
+use sync::{AllocError, SpinLock, lock_class, machine};
 
 lock_class! {
     static REVERSE: LockClass = ("vm reverse map", ReverseMapLevel);
@@ -33,6 +34,16 @@ pub struct Place {
     /// 0: the list in the object; else the CPU's number plus one.
     list: u32,
     index: u32,
+}
+
+impl Place {
+    pub fn list(&self) -> u32 {
+        self.list
+    }
+
+    pub fn index(&self) -> u32 {
+        self.index
+    }
 }
 
 /// What a visit needs of the machine whose entries the leaf holds: objects do not know the machine's type.
@@ -84,54 +95,8 @@ struct Listed {
     ops: &'static ReverseOps,
 }
 
-/// Leaves of one CPU. Places stay valid while others come and go.
-struct List {
-    leaves: Vec<Result<Listed, u32>>,
-    /// First free place; `u32::MAX`: none.
-    free: u32,
-    used: usize,
-}
-
-impl List {
-    const fn new() -> Self {
-        Self { leaves: Vec::new(), free: u32::MAX, used: 0 }
-    }
-
-    #[expect(clippy::arithmetic_side_effects, reason = "counts of leaves in memory")]
-    fn add(&mut self, leaf: Listed) -> Result<u32, AllocError> {
-        let index = match self.leaves.get_mut(self.free as usize) {
-            Some(place) => {
-                let index = self.free;
-                if let Err(next) = *place {
-                    self.free = next;
-                }
-                *place = Ok(leaf);
-                index
-            }
-            None => {
-                self.leaves.try_push(Ok(leaf))?;
-                self.leaves.len() as u32 - 1
-            }
-        };
-        self.used += 1;
-        Ok(index)
-    }
-
-    #[expect(clippy::arithmetic_side_effects, reason = "each leaf that leaves was counted")]
-    fn remove(&mut self, index: u32) {
-        if let Some(place) = self.leaves.get_mut(index as usize) {
-            *place = Err(self.free);
-            self.free = index;
-            self.used -= 1;
-        }
-        if self.used == 0 && self.leaves.len() > 64 {
-            *self = Self::new();
-        }
-    }
-}
-
 #[repr(align(64))]
-struct PaddedList(SpinLock<List, ReverseMapLevel>);
+struct PaddedList(SpinLock<List<Listed>, ReverseMapLevel>);
 
 /// All leaves that map an object.
 pub struct Leaves {
@@ -150,7 +115,7 @@ impl Leaves {
         }
     }
 
-    fn list(&self, number: u32) -> &SpinLock<List, ReverseMapLevel> {
+    fn list(&self, number: u32) -> &SpinLock<List<Listed>, ReverseMapLevel> {
         let other = number.checked_sub(1).and_then(|cpu| self.others.get()?.get(cpu as usize));
         &other.unwrap_or(&self.inline).0
     }
@@ -178,21 +143,38 @@ impl Leaves {
         if lists.is_ok_and(|l| l.len() > cpu as usize) { cpu + 1 } else { 0 }
     }
 
-    /// Puts `node` on this CPU's list.
+    /// Puts `node`, which may show `pages`, on this CPU's list.
     pub fn register(
         &self,
         node: NodeRef,
+        pages: Pages,
         ops: &'static ReverseOps,
         order: &mut Order<'_>,
     ) -> Result<Place, AllocError> {
         let list = self.my_number();
-        let add = || self.list(list).lock_in(order).add(Listed { node, ops });
+        let draw = node.draw();
+        let add = || self.list(list).lock_in(order).add(Listed { node, ops }, pages, draw);
         let index = evict::register(add)?;
         Ok(Place { list, index })
     }
 
     pub fn unregister(&self, place: &Place, order: &mut Order<'_>) {
         self.list(place.list).lock_in(order).remove(place.index);
+    }
+
+    /// Has what is on list `number` show more pages. `find` is called with that list locked, and says at which place and what in all; it has looked there
+    /// whether the leaf still is on this list.
+    pub fn widen(
+        &self,
+        number: u32,
+        order: &mut Order<'_>,
+        find: impl FnOnce(&mut Held<'_, ReverseMapLevel>) -> Option<(u32, Pages)>,
+    ) {
+        let mut list = self.list(number).lock_in(order);
+        let (list, held) = list.split();
+        if let Some((index, pages)) = find(held) {
+            list.widen(index, pages);
+        }
     }
 
     /// Was a leaf ever put on a list?
@@ -203,13 +185,14 @@ impl Leaves {
     /// Does any leaf map the object?
     pub fn is_empty(&self, order: &mut Held<'_, ObjectLevel>) -> bool {
         let others = self.others.get().map_or(&[][..], |l| l);
-        self.inline.0.lock_in(order).used == 0 && others.iter().all(|l| l.0.lock_in(order).used == 0)
+        self.inline.0.lock_in(order).is_empty() && others.iter().all(|l| l.0.lock_in(order).is_empty())
     }
 
-    /// Calls `f` for each leaf from `reached` on, and says there how far it came: false if it stopped between two leaves, for another thread to run. A leaf
-    /// that is on a list from before the first call until after the last is visited. The leaves live as long as `rcu`.
+    /// Calls `f` for each leaf that may show some of `pages`, from `reached` on, and says there how far it came: false if it stopped between two leaves, for
+    /// another thread to run. A leaf that is on a list from before the first call until after the last is visited. The leaves live as long as `rcu`.
     pub fn visit(
         &self,
+        pages: Pages,
         reached: &mut Reached,
         rcu: &RcuRead,
         order: &mut Held<'_, ObjectLevel>,
@@ -219,26 +202,25 @@ impl Leaves {
         for list in core::iter::once(&self.inline).chain(others).skip(reached.list) {
             let mut list = list.0.lock_in(order);
             let (list, held) = list.split();
-            for leaf in list.leaves.iter().skip(reached.place) {
-                reached.place = reached.place.saturating_add(1);
-                if let Ok(leaf) = leaf {
+            while let Some(step) = list.next(pages, &mut reached.within) {
+                if let Some(leaf) = step.leaf {
                     f(leaf.node.get(rcu), leaf.ops, held);
                 }
                 if machine::should_give_way() {
                     return false;
                 }
             }
-            *reached = Reached { list: reached.list.saturating_add(1), place: 0 };
+            *reached = Reached { list: reached.list.saturating_add(1), within: list::Reached::default() };
         }
         true
     }
 }
 
-/// How far a visit of all leaves has come. Places stay: a leaf that comes to one before it came after the visit began.
+/// How far a visit of all leaves has come.
 #[derive(Default)]
 pub struct Reached {
     list: usize,
-    place: usize,
+    within: list::Reached,
 }
 
 impl Default for Leaves {

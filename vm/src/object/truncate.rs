@@ -10,8 +10,8 @@
 //!
 //! A low room: it says when nobody maps a page any more.
 
-use super::Object;
 use super::slots::MAX_PAGES;
+use super::{Object, Pages};
 use crate::addr::{ENTRIES, PAGE_SHIFT, PAGE_SIZE};
 use crate::error::VmError;
 use crate::frame::{EvictedFrames, Pin};
@@ -67,19 +67,25 @@ impl Object {
         self.evict(first, MAX_PAGES, false, change);
     }
 
-    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`, so nobody else tags meanwhile. Each leaf is
-    /// visited once, however many pages there are. Gives way; what has begun is made whole, whatever signal has come.
+    /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`, so nobody else tags meanwhile. Each leaf that
+    /// may show some of them is visited once, however many pages there are. Gives way; what has begun is made whole, whatever signal has come.
     fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
         let visit = |tagged: &u64| {
-            if (*tagged == 0 && !copies) || self.leaves.is_empty(change) {
+            if first >= end || (*tagged == 0 && !copies) || self.leaves.is_empty(change) {
                 return;
             }
             let (mut reached, mut done) = (Reached::default(), false);
             while !done {
                 let rcu = rcu::read();
-                done = self.leaves.visit(&mut reached, &rcu, change, |leaf, ops, held| {
-                    self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
-                });
+                done = self.leaves.visit(
+                    Pages::new(first, end),
+                    &mut reached,
+                    &rcu,
+                    change,
+                    |leaf, ops, held| {
+                        self.clear_leaf(leaf, ops, first..end, copies, held, &rcu);
+                    },
+                );
                 drop(rcu);
                 let _ = give_way();
             }

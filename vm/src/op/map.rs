@@ -4,14 +4,14 @@
 //! Lock order: layout → node.
 #![forbid(unsafe_code)]
 
-use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use crate::addr::{ENTRIES, LEAF_SPAN, PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::Locked;
 use crate::node::flush::Gather;
 use crate::node::segment::{MappingAttrs, SegFlags};
-use crate::object::ObjectRef;
 use crate::object::slots::MAX_PAGES;
+use crate::object::{ObjectRef, Pages};
 use crate::order;
 use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
 use crate::space::range::RangeOp;
@@ -31,8 +31,29 @@ impl<M: Machine> RangeOp<M> for MapOp {
     const CLEARS: bool = true;
     const DETACHES: bool = true;
 
-    fn object(&self) -> Option<&ObjectRef> {
-        self.attrs.object.as_ref()
+    #[inline]
+    fn object(&self, start: usize, end: usize) -> Option<(&ObjectRef, Pages)> {
+        // No sum wraps: the mapping lies in user memory and in what an object can hold.
+        let page = |addr: usize| {
+            self.attrs.offset.wrapping_add((addr.wrapping_sub(self.start) >> PAGE_SHIFT) as u64)
+        };
+        Some((self.attrs.object.as_ref()?, Pages { start: page(start), end: page(end) }))
+    }
+
+    /// Programs are mapped piece by piece, and privately; they are not cut. So a leaf registers once, for all that the file has for it.
+    #[cold]
+    #[inline(never)]
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf; pages of an object")]
+    fn registered(&self, start: usize, pages: Pages) -> Pages {
+        match &self.attrs.object {
+            Some(object) if !self.attrs.is_shared() => {
+                let before = ((start % LEAF_SPAN) >> PAGE_SHIFT) as u64;
+                let after = ENTRIES as u64 - before;
+                let end = object.pages().min(pages.start + after).max(pages.end);
+                Pages::new(pages.start.saturating_sub(before), end)
+            }
+            _ => pages,
+        }
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "at is not before start")]

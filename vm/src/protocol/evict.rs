@@ -8,11 +8,12 @@
 //!
 //! ```text
 //! fault   register the leaf; lock it, read the slot, fill, unlock
-//! evict   tag each slot, visit each leaf on the lists (lock it, clear what matches, unlock, flush), empty each slot, after readers: free the frame
+//! evict   tag each slot, visit each leaf that is on the lists for such pages (lock it, clear what matches, unlock, flush), empty each slot, after readers: free the frame
 //! ```
 //!
 //! ReadSlotUnderLeaf: a page is mapped only from a slot read under the leaf's lock ([`Slot::frame_for`] wants to see it).
-//! RegisterBeforeMap: a leaf is on the object's list before the first entry for the object (`evict.first`).
+//! RegisterBeforeMap: a leaf is on the object's list, for the page, before the first entry for it (`evict.first`). It comes there for more pages under the lock
+//! of the list, which a visit holds when it passes the leaf by.
 //! A leaf goes off the list when its last segment of the object is gone (`evict.named`), after the flush of what was cleared with it.
 //! MatchBeforeClear: a visit clears only entries that show the frame that it looks for (`evict.match`).
 //!

@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::node::flush::Gather;
 use crate::node::segment::SegmentList;
 use crate::node::{Locked, Node};
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, Pages};
 use crate::order::Order;
 use crate::protocol::evict;
 use core::ops::Range;
@@ -32,9 +32,14 @@ pub(crate) trait RangeOp<M: Machine> {
     /// Segments change.
     const CHANGES_SEGMENTS: bool = true;
 
-    /// The object whose segments are put in; leaves register with it first.
-    fn object(&self) -> Option<&ObjectRef> {
+    /// The object whose segments are put in at `start..end`, and which pages of it; leaves register with it first.
+    fn object(&self, _start: usize, _end: usize) -> Option<(&ObjectRef, Pages)> {
         None
+    }
+
+    /// For which pages a leaf registers that is not registered for `pages`, which are to lie at `start`: for more than these, if more are likely to come.
+    fn registered(&self, _start: usize, pages: Pages) -> Pages {
+        pages
     }
 
     /// Changes what `range` of `node` means.
@@ -241,6 +246,12 @@ fn is_part_of_entry(node: &Node, start: usize, end: usize) -> bool {
     (start ^ (end - 1)) < span && (start | end) & (span - 1) != 0
 }
 
+/// Has the leaf to come onto the object's list first, for those pages?
+#[inline]
+fn registers_first(leaf: &Locked<'_>, object: &ObjectRef, pages: Pages) -> bool {
+    evict::registers_first(leaf.is_registered(object, pages))
+}
+
 /// Does everything that [`Change`] may find no memory for, so that an operation that fails has changed nothing: tables at the ends, leaves of
 /// the space's own, capacity for segments, places on the object's list. (Another thread that changes the same nodes meanwhile may use the
 /// capacity up.)
@@ -265,12 +276,12 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Prepare<'_, O> {
             let range = leaf.index(start)..leaf.index(end - 1) + 1;
             let own = path.is_exclusive::<M>(&locked);
             let has_capacity = !O::CHANGES_SEGMENTS || locked.segments.has_capacity(&range, O::CREATES);
-            let object = op.object().filter(|o| evict::registers_first(locked.is_registered(o)));
+            let object = op.object(start, end).filter(|&(o, pages)| registers_first(&locked, o, pages));
             drop(locked);
             match object {
                 _ if !own => space.unshare_leaf(&path, order)?,
                 _ if !has_capacity => make_capacity(leaf, order)?,
-                Some(object) => path.register::<M>(object, order)?,
+                Some((object, pages)) => path.register::<M>(object, op.registered(start, pages), order)?,
                 None => return Ok(()),
             }
         }
@@ -378,9 +389,10 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                     continue;
                 }
             }
-            if let Some(object) = op.object().filter(|o| evict::registers_first(locked.is_registered(o))) {
+            let object = op.object(at, end).filter(|&(o, pages)| registers_first(&locked, o, pages));
+            if let Some((object, pages)) = object {
                 drop(locked);
-                path.register::<M>(object, order)?;
+                path.register::<M>(object, op.registered(at, pages), order)?;
                 continue;
             }
             let mut upto = range.end;

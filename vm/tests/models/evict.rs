@@ -120,12 +120,57 @@ fn mapped_again() {
     mapped(true);
 }
 
+impl World {
+    /// A fault that maps the page in a leaf that is on the list for other pages, whose visits pass it.
+    fn map_more(&self) {
+        let mut locked = self.lock();
+        while evict::registers_first(*locked.state) {
+            drop(locked);
+            let mut listed = self.listed.lock().unwrap();
+            locked = self.lock();
+            *locked.state = true;
+            drop(locked);
+            *listed = true;
+            drop(listed);
+            locked = self.lock();
+        }
+        if let Some(frame) = self.slot.frame_for(&locked) {
+            leaf::fill(&self.leaf.cells[0], Entry::page::<Format>(frame, Prot::READ, false));
+        }
+    }
+}
+
+fn mapped_beside() {
+    let world = World::new(Entry::ABSENT, false);
+    world.list_made.store(true, Ordering::Relaxed);
+    in_turn(&world, |world| world.evict(forget), World::map_more);
+    assert!(walk(&world.leaf.cells[0]).is_absent(), "a freed frame is mapped");
+}
+
+/// As `map_more`, by a second thread of the process: the leaf says already that it is on the list for the page.
+fn mapped_beside_by_two() {
+    let world = World::new(Entry::ABSENT, false);
+    world.list_made.store(true, Ordering::Relaxed);
+    let (one, other) = (world.clone(), world.clone());
+    let threads = [thread::spawn(move || one.map_more()), thread::spawn(move || other.map_more())];
+    world.evict(forget);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(walk(&world.leaf.cells[0]).is_absent(), "a freed frame is mapped");
+}
+
 model! { mapped_first (5)
     breaks without_the_fence_behind_the_tag: "evict.tag"
     breaks without_the_fence_behind_the_list: "evict.register"
     breaks if_the_leaf_maps_before_it_is_listed: "evict.first"
     breaks if_nobody_visits_the_leaves: "evict.visit"
 }
+
+model! { mapped_beside (5)
+    breaks if_the_leaf_maps_before_it_is_listed: "evict.first"
+    breaks if_nobody_visits_the_leaves: "evict.visit"
+}
+
+model! { mapped_beside_by_two (3) breaks if_the_leaf_maps_before_it_is_listed: "evict.first" }
 
 model! { mapped_again (5) breaks if_nobody_visits_the_leaves: "evict.visit" }
 

@@ -161,10 +161,15 @@ impl Process {
         Ok(())
     }
 
+    /// Has it more threads than are come by in one go?
+    pub(super) fn is_crowd(&self) -> bool {
+        self.thread_count() as usize > MANY && self.signals.crowd().is_some()
+    }
+
     /// The first thread for which `test` holds, of those that are come by in one go; and whether there are others.
     pub(super) fn find_of_first(&self, mut test: impl FnMut(&Thread) -> bool) -> (Option<Arc<Thread>>, bool) {
         let threads = self.threads.lock();
-        let are_others = self.thread_count() as usize > MANY && self.signals.crowd().is_some();
+        let are_others = self.is_crowd();
         let mut found = None;
         let mut left = if are_others { MANY } else { usize::MAX };
         threads.visit(None, |thread| {

@@ -94,6 +94,8 @@ fn queue_locked(
     let mut waits = 0;
     let (taker, are_others) = match thread {
         Some(thread) => ((!blocks(thread, this)).then(|| thread.clone()), false),
+        // All are asked below, by who may rest on the way.
+        None if rests && process.is_crowd() => (None, true),
         None => process.find_of_first(|t| {
             waits |= t.waits_for();
             !blocks(t, this)
@@ -203,13 +205,16 @@ pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
     mask::before_choice();
     let is_fatal = |signal: &u32| process.signals.action(*signal).is_some_and(|a| fatal(&a, *signal));
     let (mut left, mut waits) = (signals, 0);
-    process.visit_threads(|thread| {
+    // One takes it, or each is only looked at.
+    process.visit_threads_while(super::crowd::MANY, |thread| {
         waits |= thread.waits_for();
         let takes = left & !thread.blocked.get();
-        if takes != 0 {
-            left &= !takes;
-            thread.notify((1..=super::COUNT).filter(|s| bit(*s) & takes != 0).any(|s| is_fatal(&s)));
+        if takes == 0 {
+            return true;
         }
+        left &= !takes;
+        thread.notify((1..=super::COUNT).filter(|s| bit(*s) & takes != 0).any(|s| is_fatal(&s)));
+        left != 0
     });
     if left != 0 {
         // As above: who begins to wait later finds them.

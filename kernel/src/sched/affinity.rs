@@ -70,11 +70,6 @@ impl Affinity {
         });
     }
 
-    /// The first CPU present that is allowed.
-    pub(super) fn first(&self) -> Option<CpuId> {
-        (0..sync::machine::cpus()).find(|cpu| self.allows(*cpu))
-    }
-
     /// The one CPU that is allowed, if it is only one.
     pub(super) fn only(&self) -> Option<CpuId> {
         Some(self.only.load()).filter(|cpu| *cpu != MANY)

@@ -126,11 +126,19 @@ per_cpu! {
 /// Nanoseconds between ticks of a busy CPU.
 static TICK: AtomicU64 = AtomicU64::new(10_000_000);
 const SHORT_TICK: u64 = 100_000;
+/// The same where somebody waits for the CPU: Linux's.
+const CONTENDED_TICK: u64 = 4_000_000;
 
 /// Nanoseconds between ticks of a busy CPU.
 #[inline]
 pub fn tick_ns() -> u64 {
     TICK.load(Ordering::Relaxed)
+}
+
+/// Nanoseconds between ticks of a CPU that somebody waits for.
+#[inline]
+pub fn contended_tick_ns() -> u64 {
+    tick_ns().min(CONTENDED_TICK)
 }
 
 /// Takes the word `latency` of the kernel's command line: ticks ten times a millisecond, so that figures are exact to that.

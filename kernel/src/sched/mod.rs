@@ -2,7 +2,8 @@
 //!
 //! * `task`      the scheduler's thread: state, kernel stack, registers, times; `affinity` where it may run; `policy` its share;
 //!   `work` what waits to be done for it
-//! * `runqueue`  one queue per CPU, ordered by virtual run time; wake-up, placement, preemption, stealing
+//! * `fair`      whose turn it is: virtual deadlines
+//! * `runqueue`  one queue per CPU; wake-up, placement, preemption, balance between CPUs
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
 //! * `depth`     how deep stacks get
@@ -19,6 +20,7 @@ mod affinity;
 mod clock;
 #[cfg(feature = "lockdep")]
 pub mod depth;
+mod fair;
 pub mod futex;
 pub mod latency;
 pub mod pending;

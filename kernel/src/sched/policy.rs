@@ -23,8 +23,8 @@ pub struct Schedule {
 
 /// The flag of `Task::policy` for `Schedule::resets`.
 pub(super) const RESETS: u32 = 1 << 30;
-/// The rank of `Policy::Idle`: Linux's share of 3, where nice 19 has 15.
-const IDLE_RANK: i32 = 26;
+/// The rank of `Policy::Idle`, behind every nice value.
+const IDLE_RANK: i32 = 20;
 
 impl Schedule {
     pub(super) const NORMAL: Self = Self { policy: Policy::Normal, nice: 0, resets: false };
@@ -35,6 +35,7 @@ impl Schedule {
         Self { nice, resets: false, ..self }
     }
 
+    /// What its weight is taken from (`fair::weight`): the nice value, or worse.
     pub(super) fn rank(self) -> i32 {
         if self.policy == Policy::Idle { IDLE_RANK } else { self.nice }
     }
@@ -42,13 +43,4 @@ impl Schedule {
     pub(super) fn word(self) -> u32 {
         self.policy as u32 | if self.resets { RESETS } else { 0 }
     }
-}
-
-/// Share of the processor for a nice value; each step is a factor of about 1.25, and 0 is 1,024 (sched(7)).
-pub(super) fn weight(nice: i32) -> u64 {
-    let mut w: u64 = 1 << 20;
-    for _ in 0..nice.unsigned_abs() {
-        w = if nice < 0 { w * 5 / 4 } else { w * 4 / 5 };
-    }
-    (w >> 10).max(1)
 }

@@ -125,28 +125,41 @@ pub fn schedule() {
     let state = previous.state();
     if state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting() {
         previous.account(now, true);
+        if previous.fair.weight_changed() {
+            queue.reweigh_running(&previous);
+        }
         pending::pass_on(&previous);
         queue.current = Some(previous);
         return;
     }
     previous.account(now, false);
+    if previous.fair.weight_changed() {
+        queue.reweigh_running(&previous);
+    }
     let from = Arc::as_ptr(&previous);
     let waited = state != State::Running;
     let then = match state {
         // The idle task's other reference is `queue.idle`.
         State::Running if is_idle => Then::Settled,
-        State::Running if !previous.affinity().allows(here) => Then::Moves(previous),
+        State::Running if !previous.affinity().allows(here) => {
+            queue.leave(&previous);
+            Then::Moves(previous)
+        }
         State::Running => {
-            queue.put_back(here, previous);
+            queue.put_back(previous);
             Then::Settled
         }
-        State::Dead => Then::Dies(previous),
+        State::Dead => {
+            queue.leave(&previous);
+            Then::Dies(previous)
+        }
         _ => {
+            queue.leave(&previous);
             core::mem::forget(previous);
             Then::Settled
         }
     };
-    let next = match (queue.take_first(here), &queue.idle) {
+    let next = match (queue.take_first(), &queue.idle) {
         (Some(next), _) => next,
         (None, Some(idle)) => idle.clone(),
         (None, None) => unreachable!("every CPU has its idle task from `init_cpu` on"),
@@ -157,6 +170,9 @@ pub fn schedule() {
     next.on_cpu.store(true, Ordering::Relaxed);
     queue.current = Some(next);
     drop(queue);
+    if runqueue::has_waiting() {
+        timer::tick_sooner(now);
+    }
     if from == to {
         return;
     }
@@ -222,7 +238,7 @@ fn finish_switch() {
     task.on_cpu.store(false, Ordering::Release);
     match then {
         Then::Settled => {}
-        Then::Moves(task) => runqueue::start(task),
+        Then::Moves(task) => runqueue::send_away(task),
         Then::Dies(task) => {
             task.unlink();
             sync::rcu::defer_arc(task);
@@ -272,6 +288,7 @@ pub fn new_user(
         Hardware { context, stack: Some(stack), fpu: Some(fpu), segments, space: Some(space), start: None };
     let task = Task::try_new(Some(thread), hardware, parent.schedule().inherit())?;
     task.inherit_affinity(&parent);
+    task.fair.inherit(&parent.fair);
     task.link();
     Ok(NewTask(Some(task)))
 }

@@ -7,7 +7,8 @@
 
 use super::affinity::Affinity;
 use super::clock::Clock;
-use super::policy::{Policy, RESETS, Schedule, weight};
+use super::fair::Entity;
+use super::policy::{Policy, RESETS, Schedule};
 use super::work::Work;
 use super::{runqueue::Order, timer::Timer, wait::WaitNode};
 use crate::arch;
@@ -18,14 +19,11 @@ use alloc::sync::Arc;
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use intrusive_collections::RBTreeAtomicLink;
+use intrusive_collections::{LinkedListAtomicLink, RBTreeAtomicLink};
 use sync::level::Held;
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::per_cpu;
 use sync::rcu::RcuHead;
-
-/// What a yield costs, ns of virtual time: the next in turn goes first.
-const YIELD: u64 = 1_000_000;
 
 /// What a task is doing. Only its own CPU makes it sleep; it is made `Running` under the lock of its run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,18 +84,18 @@ pub struct Task {
     /// `park` returns at once, and takes this back.
     pub(super) permit: AtomicBool,
     pub(super) run_link: RBTreeAtomicLink,
-    /// Weighted run time, ns: the key in the run queue. Changes only while the task is not queued.
-    pub(super) vruntime: AtomicU64,
+    /// Links it to those of its queue that other CPUs may take. Under that queue's lock.
+    pub(super) movable_link: LinkedListAtomicLink,
+    /// Its place among those that want the CPU.
+    pub(super) fair: Entity,
     /// The processor time that it has used.
     pub(super) clock: Clock,
     nice: AtomicI32,
-    /// What its share is taken from: the nice value, or worse.
-    rank: AtomicI32,
     /// A `Policy`, and `RESETS`.
     policy: AtomicU32,
     affinity: Affinity,
-    /// It is counted among the tasks of its queue that other CPUs may take. Under that queue's lock.
-    pub(super) movable: AtomicBool,
+    /// Moves to another CPU.
+    pub(super) migrations: AtomicU64,
     pub(super) voluntary: AtomicU64,
     pub(super) involuntary: AtomicU64,
     /// Work flags that are set each time the task is switched in.
@@ -181,13 +179,13 @@ impl Task {
             on_cpu: AtomicBool::new(false),
             permit: AtomicBool::new(false),
             run_link: RBTreeAtomicLink::new(),
-            vruntime: AtomicU64::new(0),
+            movable_link: LinkedListAtomicLink::new(),
+            fair: Entity::new(schedule.rank()),
             clock: Clock::new(),
             nice: AtomicI32::new(schedule.nice),
-            rank: AtomicI32::new(schedule.rank()),
             policy: AtomicU32::new(schedule.word()),
             affinity: Affinity::all(),
-            movable: AtomicBool::new(false),
+            migrations: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
             on_resume: AtomicU32::new(0),
@@ -298,10 +296,10 @@ impl Task {
         self.affinity.inherit(&parent.affinity);
     }
 
-    /// Lets the tasks that wait with the same virtual time go first.
+    /// Lets the tasks that wait go first, as far as their turn has come.
     pub(super) fn yield_turn(&self) {
         self.account(arch::time::now(), true);
-        self.vruntime.fetch_add(YIELD, Ordering::Relaxed);
+        self.fair.yield_turn(super::runqueue::slice());
     }
 
     /// Nice value, -20 (most) to 19 (least).
@@ -313,14 +311,17 @@ impl Task {
         self.set_schedule(Schedule { nice, ..self.schedule() });
     }
 
-    /// Two who set it at once may leave a share that belongs to either.
+    /// Two who set it at once may leave a share that belongs to either. Takes the lock of the task's queue.
     pub fn set_schedule(&self, schedule: Schedule) {
         let schedule = Schedule { nice: schedule.nice.clamp(-20, 19), ..schedule };
         // Most who set it find it so, and write no line of the task's.
         if self.schedule() != schedule {
             self.nice.store(schedule.nice, Ordering::Relaxed);
-            self.rank.store(schedule.rank(), Ordering::Relaxed);
             self.policy.store(schedule.word(), Ordering::Relaxed);
+            self.fair.set_rank(schedule.rank());
+            if self.fair.weight_changed() {
+                super::runqueue::reweigh(self);
+            }
         }
     }
 
@@ -339,6 +340,11 @@ impl Task {
         self.policy.load(Ordering::Relaxed) & !RESETS == Policy::Normal as u32
     }
 
+    /// Does it run only when nobody else wants to?
+    pub(super) fn is_background(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) & !RESETS == Policy::Idle as u32
+    }
+
     /// Processor time used so far (`clock`).
     pub fn times(&self) -> Times {
         let (user_ns, system_ns) = self.clock.read();
@@ -352,21 +358,12 @@ impl Task {
 
     /// A timer interrupt has come upon it.
     pub(super) fn count_tick(&self, from_user: bool) {
-        self.count_ran(self.clock.tick(from_user));
+        self.fair.count(self.clock.tick(from_user));
     }
 
     /// Counts the time since the last call. The task runs on, or is switched away. Its own CPU only.
     pub(super) fn account(&self, now: u64, runs_on: bool) {
-        self.count_ran(self.clock.advance(now, runs_on));
-    }
-
-    fn count_ran(&self, ran: u64) {
-        let weighted = match self.rank.load(Ordering::Relaxed) {
-            0 => ran,
-            rank => (u128::from(ran) * 1024 / u128::from(weight(rank))) as u64,
-        };
-        // A timer interrupt in between would be lost here, which is seldom, and costs nobody more than a tick.
-        self.vruntime.store(self.vruntime.load(Ordering::Relaxed) + weighted, Ordering::Relaxed);
+        self.fair.count(self.clock.advance(now, runs_on));
     }
 
     /// Wakes the task if it sleeps.

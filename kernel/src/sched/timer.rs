@@ -246,14 +246,25 @@ pub(super) fn tick() {
     let (now, first) = run_due(timers, began);
     let mut next = timers.next_tick.load(Ordering::Relaxed);
     if now >= next {
-        if runqueue::has_waiting() {
+        let contended = runqueue::tick();
+        if contended {
             current().work.set(Work::RESCHED);
         }
-        next = now + latency::tick_ns();
+        next = now + if contended { latency::contended_tick_ns() } else { latency::tick_ns() };
         timers.next_tick.store(next, Ordering::Relaxed);
     }
     let first = if first <= now { now + (now - began) } else { first };
     program(timers, first.min(next));
+}
+
+/// Somebody waits for this CPU now, which is not idle: the next tick is one of those.
+pub(super) fn tick_sooner(now: u64) {
+    let timers = QUEUE.this();
+    let at = now + latency::contended_tick_ns();
+    if at < timers.next_tick.load(Ordering::Relaxed) {
+        timers.next_tick.store(at, Ordering::Relaxed);
+        program(timers, at);
+    }
 }
 
 /// The kernel was interrupted at a tick: without [`tick`] there would be no other until it gives way. In the interrupt handler.

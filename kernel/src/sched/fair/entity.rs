@@ -1,0 +1,187 @@
+//! What the order on a CPU knows of a task.
+//!
+//! The words change under the lock of the task's queue, or by its own CPU while it runs; a timer interrupt of that CPU alone adds run time in between.
+//! So plain loads and stores do. While the task waits none that its place depends on changes. An interrupt that comes between the queue's lock and the switch
+//! has no time to add, and writes nothing: others may have woken the task by then.
+#![forbid(unsafe_code)]
+
+use super::weight::{virtual_ns, weight};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// The shortest request of a task that runs for short times, ns.
+const SHORTEST: u64 = 500_000;
+
+/// See `is_served`, ns.
+const NEARLY: u64 = 250_000;
+
+/// Virtual time of a task of weight `old`, for as much run time at weight `new`.
+fn scaled(n: i64, old: u64, new: u64) -> i64 {
+    i64::try_from(i128::from(n) * i128::from(old) / i128::from(new)).unwrap_or(0)
+}
+
+/// See the head of the file.
+pub struct Entity {
+    vruntime: AtomicU64,
+    /// When it is to have had its request, in the time of `vruntime`.
+    deadline: AtomicU64,
+    /// What it was owed as it went to sleep, in the time of `vruntime`.
+    lag: AtomicI64,
+    /// Its weight now.
+    weight: AtomicU64,
+    /// The nice value that it is to have, or worse: becomes `weight` where the queue is locked.
+    rank: AtomicI32,
+    /// Run time since it last woke, ns, and how much that was before, on average.
+    ran: AtomicU64,
+    burst: AtomicU64,
+    /// Its virtual run time as it last got the CPU.
+    turn: AtomicU64,
+    /// Waits among the eligible.
+    pub(super) is_ready: AtomicBool,
+}
+
+/// What runs on a CPU, while others look at its queue.
+#[derive(Clone, Copy)]
+pub struct Running {
+    pub vruntime: u64,
+    pub deadline: u64,
+    pub weight: u64,
+    /// Its virtual run time as it got the CPU.
+    pub turn: u64,
+}
+
+impl Entity {
+    pub fn new(rank: i32) -> Self {
+        Self {
+            vruntime: AtomicU64::new(0),
+            deadline: AtomicU64::new(0),
+            lag: AtomicI64::new(0),
+            weight: AtomicU64::new(weight(rank)),
+            rank: AtomicI32::new(rank),
+            ran: AtomicU64::new(0),
+            burst: AtomicU64::new(u64::MAX),
+            turn: AtomicU64::new(0),
+            is_ready: AtomicBool::new(false),
+        }
+    }
+
+    /// A child is taken to run for as long at a time as its parent.
+    pub fn inherit(&self, parent: &Entity) {
+        self.burst.store(parent.burst.load(Relaxed), Relaxed);
+    }
+
+    pub fn vruntime(&self) -> u64 {
+        self.vruntime.load(Relaxed)
+    }
+
+    pub fn deadline(&self) -> u64 {
+        self.deadline.load(Relaxed)
+    }
+
+    pub fn weight(&self) -> u64 {
+        self.weight.load(Relaxed)
+    }
+
+    pub fn lag(&self) -> i64 {
+        self.lag.load(Relaxed)
+    }
+
+    pub fn rank(&self) -> i32 {
+        self.rank.load(Relaxed)
+    }
+
+    /// The weight follows where the queue is locked: `take_weight`.
+    pub fn set_rank(&self, rank: i32) {
+        self.rank.store(rank, Relaxed);
+    }
+
+    /// It gets the CPU.
+    #[inline]
+    pub(super) fn begin_turn(&self) {
+        self.turn.store(self.vruntime(), Relaxed);
+    }
+
+    /// How it stands if it has run for `more` ns since it was last counted.
+    pub fn running(&self, more: u64) -> Running {
+        let weight = self.weight();
+        let vruntime = self.vruntime().saturating_add(virtual_ns(more, weight));
+        Running { vruntime, deadline: self.deadline(), weight, turn: self.turn.load(Relaxed) }
+    }
+
+    /// It has run for `ns`.
+    #[inline]
+    pub fn count(&self, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        // A timer interrupt in between would be lost here, which is seldom, and costs nobody more than a tick.
+        self.vruntime.store(self.vruntime().wrapping_add(virtual_ns(ns, self.weight())), Relaxed);
+        self.ran.store(self.ran.load(Relaxed).saturating_add(ns), Relaxed);
+    }
+
+    /// What it asks for at a time, ns: little if it runs for short times and then sleeps. `slice` is what others ask for.
+    fn request(&self, slice: u64) -> u64 {
+        self.burst.load(Relaxed).saturating_mul(2).clamp(SHORTEST.min(slice), slice)
+    }
+
+    /// It stands at `vruntime` from now on, with a request that begins at `now` at the earliest: who is owed much is eligible for long, but no more
+    /// urgent than who comes with a short request.
+    pub(super) fn stand(&self, vruntime: u64, now: u64, slice: u64) {
+        let begin = vruntime.max(now);
+        self.vruntime.store(vruntime, Relaxed);
+        self.deadline.store(begin.saturating_add(virtual_ns(self.request(slice), self.weight())), Relaxed);
+    }
+
+    /// Has it had its request? One that lacks less than [`NEARLY`] does not come a tick sooner for that.
+    #[inline]
+    pub fn is_served(&self) -> bool {
+        self.vruntime().saturating_add(virtual_ns(NEARLY, self.weight())) >= self.deadline()
+    }
+
+    /// Begins the next request, at `now` at the earliest.
+    pub(super) fn renew(&self, now: u64, slice: u64) {
+        self.burst.store(u64::MAX, Relaxed);
+        self.stand(self.vruntime(), now, slice);
+    }
+
+    /// It lets others go first: its deadline is a request later.
+    pub fn yield_turn(&self, slice: u64) {
+        let ns = virtual_ns(self.request(slice), self.weight());
+        self.deadline.store(self.vruntime().saturating_add(ns.saturating_mul(2)), Relaxed);
+    }
+
+    /// It sleeps, and is owed `lag`.
+    pub(super) fn sleep(&self, lag: i64) {
+        self.lag.store(lag, Relaxed);
+        let (ran, burst) = (self.ran.load(Relaxed), self.burst.load(Relaxed));
+        self.ran.store(0, Relaxed);
+        self.burst.store(if burst == u64::MAX { ran } else { burst - burst / 4 + ran / 4 }, Relaxed);
+    }
+
+    /// Is another weight to become its own?
+    #[inline]
+    pub fn weight_changed(&self) -> bool {
+        weight(self.rank()) != self.weight()
+    }
+
+    /// Takes the weight that it is to have, at the virtual time `now`: what it is owed, and what its request lacks, stays as much run time.
+    pub(super) fn take_weight(&self, now: u64) {
+        let (old, new) = (self.weight(), weight(self.rank()));
+        let scaled = |n| scaled(n, old, new);
+        let lag = now.wrapping_sub(self.vruntime()).cast_signed();
+        let left = self.deadline().wrapping_sub(self.vruntime()).cast_signed();
+        let vruntime = now.saturating_add_signed(scaled(lag).saturating_neg());
+        self.weight.store(new, Relaxed);
+        self.vruntime.store(vruntime, Relaxed);
+        self.deadline.store(vruntime.saturating_add_signed(scaled(left)), Relaxed);
+    }
+
+    /// As `take_weight`, of a task that does not wait and is owed `lag`: what it is owed then.
+    pub(super) fn take_weight_asleep(&self, lag: i64) -> i64 {
+        let (old, new) = (self.weight(), weight(self.rank()));
+        if old == new {
+            return lag;
+        }
+        self.weight.store(new, Relaxed);
+        scaled(lag, old, new)
+    }
+}

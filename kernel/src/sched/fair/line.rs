@@ -1,0 +1,229 @@
+//! Those that wait for one CPU.
+//!
+//! They stand on two trees: the eligible by their deadlines, the others by their virtual run times. Before a choice is made, those whose time has come move
+//! over from the second, at most [`RIPEN`] at once: whoever stays behind has more run time than all that moved. Once eligible, a task stays so until it
+//! has run: the virtual time may go back a little when somebody leaves, its request has begun all the same.
+//!
+//! The sums over all that wait give the virtual time exactly, without a walk. The task that runs is in none of them; who asks says how it stands.
+//! Everything here is under the queue's lock, and takes steps that grow with the logarithm of how many wait.
+
+use super::super::task::Task;
+use super::entity::{Entity, Running};
+use super::weight::virtual_ns;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::Relaxed;
+use intrusive_collections::{KeyAdapter, RBTree, intrusive_adapter};
+
+intrusive_adapter!(pub ByDeadline = Arc<Task>: Task { run_link => intrusive_collections::RBTreeAtomicLink });
+intrusive_adapter!(pub ByRunTime = Arc<Task>: Task { run_link => intrusive_collections::RBTreeAtomicLink });
+
+impl<'a> KeyAdapter<'a> for ByDeadline {
+    type Key = u64;
+    fn get_key(&self, task: &'a Task) -> u64 {
+        task.fair.deadline()
+    }
+}
+
+impl<'a> KeyAdapter<'a> for ByRunTime {
+    type Key = u64;
+    fn get_key(&self, task: &'a Task) -> u64 {
+        task.fair.vruntime()
+    }
+}
+
+/// Tasks that become eligible in one look: thousands may at once, and the queue is locked meanwhile.
+const RIPEN: u32 = 16;
+
+/// How much run time a task can be owed, or owe, at its weight, in its requests.
+const MOST_LAG: u64 = 2;
+
+/// See the head of the file.
+pub struct Line {
+    ready: RBTree<ByDeadline>,
+    early: RBTree<ByRunTime>,
+    /// The weights of all that wait.
+    load: u64,
+    /// Their virtual run times, each times its weight.
+    sum: u128,
+    /// The virtual time as the last one left.
+    time: u64,
+}
+
+fn weighted(vruntime: u64, weight: u64) -> u128 {
+    u128::from(vruntime) * u128::from(weight)
+}
+
+/// `lag` of a task of this weight, within bounds.
+fn bounded(lag: i64, weight: u64, slice: u64) -> i64 {
+    let most = i64::try_from(virtual_ns(slice.saturating_mul(MOST_LAG), weight)).unwrap_or(i64::MAX);
+    lag.clamp(most.saturating_neg(), most)
+}
+
+impl Line {
+    pub const fn new() -> Self {
+        let ready = RBTree::new(ByDeadline::NEW);
+        let early = RBTree::new(ByRunTime::NEW);
+        Self { ready, early, load: 0, sum: 0, time: 0 }
+    }
+
+    /// The weight of all that wait.
+    pub fn load(&self) -> u64 {
+        self.load
+    }
+
+    /// The CPU's virtual time.
+    #[inline]
+    pub fn time(&self, running: Option<Running>) -> u64 {
+        match (running, self.load) {
+            (None, 0) => self.time,
+            (Some(running), 0) => running.vruntime,
+            (None, load) => u64::try_from(self.sum / u128::from(load)).unwrap_or(u64::MAX),
+            (Some(running), load) => {
+                let sum = self.sum + weighted(running.vruntime, running.weight);
+                u64::try_from(sum / u128::from(load + running.weight)).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Puts a task in its place.
+    pub fn insert(&mut self, task: Arc<Task>) {
+        let (vruntime, weight) = (task.fair.vruntime(), task.fair.weight());
+        self.load += weight;
+        self.sum += weighted(vruntime, weight);
+        let is_ready = weighted(vruntime, self.load) <= self.sum;
+        task.fair.is_ready.store(is_ready, Relaxed);
+        if is_ready {
+            self.ready.insert(task);
+        } else {
+            self.early.insert(task);
+        }
+    }
+
+    fn gone(&mut self, entity: &Entity) {
+        let (vruntime, weight) = (entity.vruntime(), entity.weight());
+        self.load -= weight;
+        self.sum -= weighted(vruntime, weight);
+        if self.load == 0 {
+            self.time = vruntime;
+        }
+    }
+
+    /// Takes the task whose turn it is.
+    pub fn take_first(&mut self) -> Option<Arc<Task>> {
+        if !self.early.is_empty() {
+            self.ripen();
+        }
+        let task = self.ready.front_mut().remove()?;
+        self.gone(&task.fair);
+        task.fair.begin_turn();
+        Some(task)
+    }
+
+    /// Those whose time has come become eligible. The one with the least run time always does if no other is.
+    fn ripen(&mut self) {
+        for _ in 0..RIPEN {
+            let mut first = self.early.front_mut();
+            let Some(task) = first.get() else { return };
+            if weighted(task.fair.vruntime(), self.load) > self.sum && !self.ready.is_empty() {
+                return;
+            }
+            if let Some(task) = first.remove() {
+                task.fair.is_ready.store(true, Relaxed);
+                self.ready.insert(task);
+            }
+        }
+    }
+
+    /// Takes out one that waits here.
+    ///
+    /// # Safety
+    /// `task` waits on this line.
+    pub unsafe fn take(&mut self, task: &Task) -> Option<Arc<Task>> {
+        // SAFETY: as the caller says; `is_ready` tells on which tree.
+        let task = unsafe {
+            if task.fair.is_ready.load(Relaxed) {
+                self.ready.cursor_mut_from_ptr(task).remove()
+            } else {
+                self.early.cursor_mut_from_ptr(task).remove()
+            }
+        }?;
+        self.gone(&task.fair);
+        Some(task)
+    }
+
+    /// Gives a task that is to wait here its place: so that it is owed `lag` then.
+    pub fn place(&self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
+        let lag = entity.take_weight_asleep(lag);
+        let (now, load) = (self.time(running), self.load + running.map_or(0, |r| r.weight));
+        let lag = if lag == 0 || load == 0 {
+            0
+        } else {
+            // Who comes takes the mean with it.
+            i64::try_from(i128::from(lag) * i128::from(load + entity.weight()) / i128::from(load))
+                .unwrap_or(0)
+        };
+        entity.stand(now.saturating_add_signed(lag.saturating_neg()), 0, slice);
+    }
+
+    /// As `place`, for a task that stands `lag` behind the virtual time before it comes. Its requests are no more urgent than others', but it is eligible for long.
+    pub fn place_behind(&self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
+        let (lag, now) = (entity.take_weight_asleep(lag), self.time(running));
+        let late = now.saturating_sub(virtual_ns(slice, entity.weight()));
+        entity.stand(now.saturating_add_signed(lag.saturating_neg()), late, slice);
+    }
+
+    /// The running task goes back among those that wait: if it has had its request, with the next one.
+    #[inline]
+    pub fn renew(&self, entity: &Entity, slice: u64) {
+        if self.load != 0 && entity.is_served() {
+            entity.renew(self.time(Some(entity.running(0))), slice);
+        }
+    }
+
+    /// The task that ran here goes to sleep, or ends.
+    pub fn leave(&mut self, entity: &Entity, slice: u64) {
+        let vruntime = entity.vruntime();
+        let lag = if self.load == 0 {
+            self.time = vruntime;
+            0
+        } else {
+            let now = self.time(Some(entity.running(0)));
+            bounded(now.wrapping_sub(vruntime).cast_signed(), entity.weight(), slice)
+        };
+        entity.sleep(lag);
+    }
+
+    /// What a task is owed that went to sleep here. A debt is paid off by the time that has passed for those who stayed.
+    pub fn lag_of(&self, entity: &Entity, running: Option<Running>) -> i64 {
+        let kept = entity.lag();
+        if kept >= 0 {
+            return kept;
+        }
+        self.time(running).wrapping_sub(entity.vruntime()).cast_signed().clamp(kept, 0)
+    }
+
+    /// Gives a task that runs here the weight that it is to have.
+    pub fn reweigh_running(&self, entity: &Entity) {
+        entity.take_weight(self.time(Some(entity.running(0))));
+    }
+
+    /// Gives a task that waits here the weight that it is to have.
+    ///
+    /// # Safety
+    /// As `take`.
+    pub unsafe fn reweigh(&mut self, task: &Task, running: Option<Running>) {
+        let now = self.time(running);
+        // SAFETY: as the caller says.
+        if let Some(task) = unsafe { self.take(task) } {
+            task.fair.take_weight(now);
+            self.insert(task);
+        }
+    }
+
+    /// Is what `entity` asks for due before what runs has had its own, by more than `lead` ns? Who has just got the CPU keeps it for that long.
+    pub fn is_due_before(&self, entity: &Entity, running: Running, lead: u64) -> bool {
+        running.vruntime.saturating_sub(running.turn) >= virtual_ns(lead, running.weight)
+            && entity.deadline().saturating_add(lead) < running.deadline.max(running.vruntime)
+            && entity.vruntime() <= self.time(Some(running))
+    }
+}

@@ -1,0 +1,275 @@
+//! Tasks that move because one CPU has more to do than another.
+//!
+//! A CPU's virtual time goes the slower the more it has to do. So of two CPUs the one whose time is behind owes its tasks what the other's have had
+//! already: at ticks a CPU compares times with one other, and a task that is owed more than [`GAP`] moves to the CPU whose time is ahead. There it
+//! runs first. So each task gets its share of all CPUs, also where tasks cannot be divided evenly: three on two CPUs take turns at having one for
+//! themselves. What a task is ever owed stays about [`GAP`], however long it runs.
+//!
+//! Times are compared through an `offset`. A CPU whose tasks cannot be helped, as one that has a whole CPU for itself and is due more, falls behind no
+//! further than [`MOST`]; one that has idled begins anew.
+//!
+//! Two are looked at: one at a distance of a power of two, which changes from look to look, so that a difference gets everywhere in as many looks as the
+//! number of CPUs has digits; and each other CPU in turn. Nobody looks at all. A CPU that finds nothing to do looks half as often the next time. Where
+//! nobody has tasks to give away, the look reads lines that nobody writes.
+//!
+//! An idle CPU takes the task that has waited longest where tasks are shown, without comparing. A CPU with tasks to give away
+//! wakes an idle one.
+
+use super::super::fair::{UNIT, virtual_ns};
+use super::super::task::Task;
+use super::machine::Machine;
+use super::place::enqueue_placed;
+use super::queue::Queue;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use sync::machine::CpuId;
+
+/// What a task of nice 0 is owed when it moves, ns of run time. Between two nodes it is twice that.
+const GAP: u64 = 12_000_000;
+/// The same at least, however many tasks a CPU has.
+const LEAST_GAP: u64 = 3_000_000;
+/// Tasks of less weight move as soon as one of this.
+const LIGHT: u64 = UNIT / 3;
+/// How far a CPU's time may lie behind another's, ns, where nothing can be done about it.
+const MOST: i64 = 300_000_000;
+/// The most ticks between two comparisons.
+const REST: u32 = 4;
+/// Other CPUs that one with tasks to give away looks at for an idle one, at each tick.
+const AWAKE: u32 = 4;
+/// Other CPUs that an idle one looks at.
+const SEARCH: u32 = 16;
+
+/// What a CPU's balancer remembers; its own CPU comes here alone.
+pub struct Looks {
+    /// Looks for an idle CPU so far, and for a task elsewhere.
+    step: AtomicU32,
+    /// Comparisons so far.
+    compared: AtomicU32,
+    /// Ticks until times are compared next, and how many there were before.
+    rest: AtomicU32,
+    interval: AtomicU32,
+    /// The weight of the CPU's tasks, over the last ticks.
+    load: AtomicU64,
+}
+
+impl Looks {
+    pub const fn new() -> Self {
+        Self {
+            step: AtomicU32::new(0),
+            compared: AtomicU32::new(0),
+            rest: AtomicU32::new(1),
+            interval: AtomicU32::new(1),
+            load: AtomicU64::new(0),
+        }
+    }
+
+    /// Is it time to compare?
+    fn is_time(&self) -> bool {
+        let rest = self.rest.load(Relaxed).saturating_sub(1);
+        self.rest.store(rest, Relaxed);
+        rest == 0
+    }
+
+    /// The CPU idles: what it had to do before says nothing any more.
+    pub fn forget_load(&self) {
+        self.load.store(0, Relaxed);
+    }
+
+    /// Something was to be done, or not.
+    fn end(&self, found: bool) {
+        let interval = if found { 1 } else { (self.interval.load(Relaxed) * 2).min(REST) };
+        self.interval.store(interval, Relaxed);
+        self.rest.store(interval, Relaxed);
+    }
+}
+
+/// The CPU to compare with at the `step`th look.
+fn partner(here: CpuId, cpus: u32, step: u32) -> CpuId {
+    // As many distances as `cpus` has digits; then the same in the other direction.
+    let digits = u32::BITS - (cpus - 1).leading_zeros();
+    let distance = 1 << (step % digits);
+    let forward = (step / digits).is_multiple_of(2);
+    (here + if forward { distance } else { cpus - distance % cpus }) % cpus
+}
+
+/// A tick of this CPU: should another task run?
+pub fn tick(machine: &impl Machine) -> bool {
+    let own = machine.own_queue();
+    if machine.cpus() > 1 {
+        look(machine);
+        show_load(machine);
+    }
+    own.waiting() != 0
+}
+
+/// Shows the CPU's load when it has changed by a quarter.
+fn show_load(machine: &impl Machine) {
+    let own = machine.own_queue();
+    let now = own.queue.lock().load();
+    let load = (own.looks.load.load(Relaxed) * 3 + now) / 4;
+    own.looks.load.store(load, Relaxed);
+    let shown = own.load.0.load(Relaxed);
+    if load.abs_diff(shown) > shown / 4 {
+        own.load.0.store(load, Relaxed);
+    }
+}
+
+fn look(machine: &impl Machine) {
+    let own = machine.own_queue();
+    if own.is_stealable() {
+        wake_idle(machine);
+    }
+    if !own.looks.is_time() {
+        return;
+    }
+    let (here, cpus) = (machine.here(), machine.cpus());
+    let n = own.looks.compared.load(Relaxed);
+    own.looks.compared.store(n.wrapping_add(1), Relaxed);
+    // Every other CPU in turn, beside that at a distance of a power of two.
+    let pair = [partner(here, cpus, n), (here + 1 + n % (cpus - 1)) % cpus];
+    let found = pair.into_iter().any(|other| {
+        let queue = machine.queue(other);
+        other != here
+            && queue.shown.online.load(Relaxed)
+            && (own.is_stealable() || queue.is_stealable())
+            && compare(machine, here, other)
+    });
+    own.looks.end(found);
+}
+
+/// Wakes an idle CPU, if one of those that are looked at this time may run what waits here.
+fn wake_idle(machine: &impl Machine) {
+    let (own, here, cpus) = (machine.own_queue(), machine.here(), machine.cpus());
+    let step = own.looks.step.load(Relaxed);
+    own.looks.step.store(step.wrapping_add(AWAKE), Relaxed);
+    let idle = (0..AWAKE)
+        .map(|n| (here + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
+        .find(|cpu| machine.queue(*cpu).idles() && own.queue.lock().first_allows(*cpu));
+    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).take_idle()) {
+        machine.kick(idle);
+    }
+}
+
+/// Compares the times of two busy CPUs, and lets a task of the one that is behind move. Was it worth it?
+fn compare(machine: &impl Machine, here: CpuId, other: CpuId) -> bool {
+    let now = machine.now();
+    let (own, others) = (machine.queue(here), machine.queue(other));
+    let (mine, begins) = {
+        let queue = own.queue.lock();
+        let Some(time) = queue.time(now) else { return false };
+        (time, queue.is_fresh)
+    };
+    let gap = {
+        let Some(mut queue) = others.queue.try_lock() else { return false };
+        let Some(theirs) = queue.time(now) else { return false };
+        let gap = mine.wrapping_sub(theirs).cast_signed();
+        // What is taken back: all of it where they begin anew, and what is too much where nothing can be done about it.
+        let back = match gap {
+            _ if begins => 0,
+            _ if queue.is_fresh => gap,
+            _ if others.is_stealable() => 0,
+            _ => gap.saturating_sub(MOST).max(0),
+        };
+        queue.offset = queue.offset.wrapping_add(back);
+        queue.is_fresh &= begins;
+        gap.wrapping_sub(back)
+    };
+    if begins || gap < -MOST && !own.is_stealable() {
+        let mut queue = own.queue.lock();
+        queue.offset = queue.offset.wrapping_sub(if begins { gap } else { gap.wrapping_add(MOST) });
+        queue.is_fresh = false;
+        return false;
+    }
+    if gap > 0 {
+        transfer(machine, other, here, mine)
+    } else {
+        transfer(machine, here, other, mine.wrapping_add_signed(gap.wrapping_neg()))
+    }
+}
+
+/// What a task of nice 0 is owed, ns, before it moves to a CPU with this load: where many share a CPU each gets less in the same time.
+fn least_gap(machine: &impl Machine, from: CpuId, to: CpuId, load: u64) -> u64 {
+    let near = (GAP * UNIT / load.max(UNIT)).max(LEAST_GAP);
+    if machine.node_of(from) == machine.node_of(to) { near } else { near * 2 }
+}
+
+/// Moves a task from a CPU to another whose time is `time`, if it is owed enough there.
+fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
+    let (source, target) = (machine.queue(from), machine.queue(to));
+    if !source.is_stealable() {
+        return false;
+    }
+    let now = machine.now();
+    let load = target.queue.lock().load();
+    let least = least_gap(machine, from, to, load);
+    let (task, lag) = {
+        let mut queue = source.queue.lock();
+        // Whoever has less to do catches up by itself; unless that was only so just now, and the time goes on to fall behind.
+        let enough = if queue.load() < load { least * 4 } else { least };
+        let offset = queue.offset;
+        let lag =
+            |task: &Task| time.wrapping_sub(task.fair.vruntime().wrapping_add_signed(offset)).cast_signed();
+        let bound = |ns: u64, task: &Task| virtual_ns(ns, task.fair.weight().max(LIGHT)).cast_signed();
+        let owed = |task: &Task| lag(task) > bound(enough, task);
+        let Some(task) = queue.take_for(source, to, owed) else { return false };
+        // Those that are there wait until it has caught up.
+        let lag = lag(&task).min(bound(least * 4, &task));
+        (task, lag)
+    };
+    count_move(&task);
+    let queue = target.queue.lock();
+    queue.place_behind(&task, lag, now, machine.slice());
+    enqueue_placed(machine, queue, to, task, now);
+    true
+}
+
+fn count_move(task: &Task) {
+    task.migrations.store(task.migrations.load(Relaxed) + 1, Relaxed);
+}
+
+/// Looks for a task that waits elsewhere and puts it on this CPU's queue. Called by an idle CPU.
+pub fn steal(machine: &impl Machine) -> bool {
+    let (here, cpus) = (machine.here(), machine.cpus());
+    let step = machine.own_queue().looks.step.load(Relaxed);
+    // The near ones, and of the others some more each time.
+    let near = (1..cpus).take(SEARCH as usize);
+    let others = cpus.saturating_sub(1 + SEARCH);
+    let far =
+        (0..others.min(SEARCH)).map(|i| 1 + SEARCH + step.wrapping_mul(SEARCH).wrapping_add(i) % others);
+    if others > 0 {
+        machine.own_queue().looks.step.store(step.wrapping_add(1), Relaxed);
+    }
+    near.chain(far).any(|distance| take_from(machine, (here + distance) % cpus, here))
+}
+
+fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {
+    let source = machine.queue(victim);
+    if !source.is_stealable() || !source.shown.online.load(Relaxed) {
+        return false;
+    }
+    let now = machine.now();
+    let Some((task, time)) = source.queue.try_lock().and_then(|mut queue| {
+        let time = queue.time(now);
+        queue.take_for(source, here, |_| true).map(|task| (task, time))
+    }) else {
+        return false;
+    };
+    count_move(&task);
+    put_stolen(machine, here, task, time, now);
+    true
+}
+
+fn put_stolen(machine: &impl Machine, here: CpuId, task: Arc<Task>, time: Option<u64>, now: u64) {
+    let own = machine.queue(here);
+    let mut queue = own.queue.lock();
+    adopt(&mut queue, time, now);
+    queue.place(&task, 0, now, machine.slice());
+    queue.put(own, here, task);
+}
+
+/// An idle CPU takes over the time of the one that it takes a task from.
+fn adopt(queue: &mut Queue, time: Option<u64>, now: u64) {
+    if let (None, Some(time)) = (queue.time(now), time) {
+        queue.adopt(time);
+    }
+}

@@ -1,0 +1,93 @@
+//! What the run queues see of the machine: the real one, or in tests a simulated one of any size whose time is a number.
+#![forbid(unsafe_code)]
+
+use super::super::timer;
+use super::queue::CpuQueue;
+use crate::arch;
+use sync::machine::{self, CpuId};
+use sync::per_cpu;
+
+/// How long a task runs at a time, ns, while others wait: a tick of a CPU that somebody waits for.
+const SLICE: u64 = 4_000_000;
+
+/// See the head of the file.
+pub(super) trait Machine {
+    fn cpus(&self) -> u32;
+    /// The CPU that this code runs on.
+    fn here(&self) -> CpuId;
+    /// The monotonic clock, ns.
+    fn now(&self) -> u64;
+    fn queue(&self, cpu: CpuId) -> &CpuQueue;
+    /// The queue of `here`.
+    fn own_queue(&self) -> &CpuQueue {
+        self.queue(self.here())
+    }
+    /// CPUs of one node are near each other.
+    fn node_of(&self, cpu: CpuId) -> u32;
+    fn nodes(&self) -> u32;
+    /// Makes `cpu` look at its queue.
+    fn kick(&self, cpu: CpuId);
+    /// Somebody waits here now: this CPU looks again soon.
+    fn tick_sooner(&self, now: u64);
+
+    /// How long a task runs at a time, ns, while others wait.
+    fn slice(&self) -> u64 {
+        SLICE
+    }
+}
+
+per_cpu! {
+    static QUEUES: CpuQueue = CpuQueue::new();
+}
+
+/// This CPU's queue.
+#[inline]
+pub(super) fn this() -> &'static CpuQueue {
+    QUEUES.this()
+}
+
+/// The machine that the kernel runs on.
+pub(super) struct Real;
+
+impl Machine for Real {
+    #[inline]
+    fn cpus(&self) -> u32 {
+        machine::cpus()
+    }
+
+    #[inline]
+    fn here(&self) -> CpuId {
+        machine::cpu_id()
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        arch::time::now()
+    }
+
+    #[inline]
+    fn queue(&self, cpu: CpuId) -> &CpuQueue {
+        QUEUES.of(cpu)
+    }
+
+    #[inline]
+    fn own_queue(&self) -> &CpuQueue {
+        QUEUES.this()
+    }
+
+    fn node_of(&self, cpu: CpuId) -> u32 {
+        machine::node_of(cpu)
+    }
+
+    fn nodes(&self) -> u32 {
+        machine::nodes()
+    }
+
+    fn kick(&self, cpu: CpuId) {
+        arch::send_reschedule(cpu);
+    }
+
+    fn tick_sooner(&self, now: u64) {
+        timer::tick_sooner(now);
+    }
+}

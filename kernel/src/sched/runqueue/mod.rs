@@ -1,0 +1,170 @@
+//! One run queue per CPU, and everything that puts tasks on queues.
+//!
+//! * `queue`   the tasks of one CPU, in the order of `fair`, and what the CPU shows of them
+//! * `place`   wake-up, birth, a change of affinity or weight: which queue a task goes to
+//! * `balance` tasks that move because one CPU has more to do than another
+//! * `machine` what all of it sees of the machine; `simulation` is another one, for tests
+//!
+//! A task that waits for a CPU is on the queue of `task.cpu`; the running one is that queue's `current`. A task is made
+//! `Running` only under the lock of its queue, where it is clear whether it has already left the CPU:
+//!
+//! * still `current`: it has not yet gone to sleep and simply goes on;
+//! * gone, but its registers are not saved yet (`on_cpu`): it goes on its own CPU's queue, whose next switch comes after;
+//! * else it may go anywhere.
+//!
+//! CountLocal: there is no list or mask of idle CPUs. What a CPU shows to others lies on lines that it writes only when it starts or stops to
+//! idle, has or no longer has tasks to give away, or has become clearly busier or less busy.
+
+mod balance;
+mod machine;
+mod place;
+mod queue;
+#[cfg(test)]
+mod simulation;
+
+use super::task::{State, Task};
+use crate::arch;
+use alloc::sync::Arc;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering;
+use machine::{Machine, Real};
+use queue::Queue;
+use sync::SpinGuard;
+use sync::level::Held;
+use sync::machine::CpuId;
+
+use crate::lock_order as level;
+
+/// A CPU's load, for `/proc`.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuLoad {
+    /// Tasks that wait for the CPU.
+    pub waiting: u32,
+    pub idle: bool,
+}
+
+/// Load of `cpu`, read without a lock.
+pub fn load_of(cpu: CpuId) -> CpuLoad {
+    let queue = Real.queue(cpu);
+    CpuLoad { waiting: queue.waiting(), idle: queue.idles() }
+}
+
+/// How long `cpu` has idled, ns. Takes its queue's lock for a moment.
+pub fn idle_ns(cpu: CpuId) -> u64 {
+    let idle = Real.queue(cpu).queue.lock().idle.clone();
+    idle.map_or(0, |task| {
+        let times = task.times();
+        times.user_ns + times.system_ns
+    })
+}
+
+/// This CPU's queue, locked.
+pub(super) struct This(SpinGuard<'static, Queue, level::RunQueue>);
+
+impl Deref for This {
+    type Target = Queue;
+    fn deref(&self) -> &Queue {
+        &self.0
+    }
+}
+
+impl DerefMut for This {
+    fn deref_mut(&mut self) -> &mut Queue {
+        &mut self.0
+    }
+}
+
+/// Locks this CPU's queue.
+pub(super) fn lock_this() -> This {
+    This(machine::this().queue.lock())
+}
+
+impl This {
+    /// The running task, which is `current` no more, goes to sleep, ends, or leaves for another CPU.
+    pub fn leave(&mut self, task: &Task) {
+        self.0.leave(task, slice());
+    }
+
+    /// Puts the running task, which is `current` no more, back among the waiting.
+    pub fn put_back(&mut self, task: Arc<Task>) {
+        self.0.put_back(machine::this(), Real.here(), task, slice());
+    }
+
+    /// Takes the task whose turn it is.
+    pub fn take_first(&mut self) -> Option<Arc<Task>> {
+        self.0.take_first(machine::this())
+    }
+}
+
+/// The CPU has a current task and may be given others.
+pub(super) fn set_online() {
+    Real.own_queue().shown.online.store(true, Ordering::Release);
+}
+
+pub(super) fn has_waiting() -> bool {
+    Real.own_queue().waiting() != 0
+}
+
+/// Says that this CPU idles or no longer does.
+pub(super) fn show_idle(idle: bool) {
+    Real.own_queue().show_idle(idle);
+}
+
+/// What a task that asks for nothing else runs at a time while others wait, ns.
+pub(super) fn slice() -> u64 {
+    Real.slice()
+}
+
+/// The locks that a waker holds come before the run queues: the last level that does.
+pub(super) type Order<'a> = Held<'a, level::TimerQueue>;
+
+/// Wakes `task` if it is in one of `states`.
+pub(super) fn wake(task: &Task, states: &[State], _order: Order<'_>) -> bool {
+    place::wake(&Real, task, states)
+}
+
+/// Puts a new task, whose run reference this is, on a queue.
+pub(super) fn start(task: Arc<Task>) {
+    place::start(&Real, task);
+}
+
+/// The task that has just left this CPU may not run on it any more.
+pub(super) fn send_away(task: Arc<Task>) {
+    place::send_away(&Real, task);
+}
+
+/// Looks for a task that waits elsewhere and puts it on this CPU's queue. Called by an idle CPU.
+pub(super) fn steal() -> bool {
+    balance::steal(&Real)
+}
+
+/// A tick of this CPU, in a thread's context: should another task run? When the CPU wants to look again, at the latest.
+pub(super) fn tick() -> bool {
+    balance::tick(&Real)
+}
+
+/// The affinity of `task` has changed: gets it off a CPU where it may no longer be.
+///
+/// A task that waits moves to another queue now. Every other is told to reschedule, and looks at its affinity there, before
+/// it is next in user mode: the running one at once, and when they get a CPU the one whose registers are still being saved, the
+/// one that sleeps, and the one that is between two queues, on its way to a CPU that its old affinity allowed.
+pub(super) fn move_if_needed(task: &Task) {
+    match place::move_if_needed(&Real, task) {
+        Some(_) if is_current(task) => super::switch::schedule(),
+        Some(cpu) => arch::send_reschedule(cpu),
+        None => {}
+    }
+}
+
+/// The weight of `task` has changed: it counts from the next time on that the CPU comes by. Does not sleep.
+pub(super) fn reweigh(task: &Task) {
+    if let Some(cpu) = place::reweigh(&Real, task)
+        && !is_current(task)
+    {
+        arch::send_reschedule(cpu);
+    }
+}
+
+fn is_current(task: &Task) -> bool {
+    super::task::current_address() == core::ptr::from_ref(task) as usize
+}

@@ -1,0 +1,184 @@
+//! Wake-up, birth, a change of affinity or of weight: which queue a task goes to.
+
+use super::super::task::{State, Task};
+use super::super::work::Work;
+use super::machine::Machine;
+use super::queue::Queue;
+use crate::lock_order as level;
+use alloc::sync::Arc;
+use core::sync::atomic::{Ordering, fence};
+use sync::SpinGuard;
+use sync::machine::CpuId;
+
+/// CPUs looked at when an idle one is wanted.
+const SEARCH: u32 = 16;
+
+type Locked<'a> = SpinGuard<'a, Queue, level::RunQueue>;
+
+/// Wakes `task` if it is in one of `states`.
+pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
+    // The waker's condition before the look at the state; `WaitQueue` has the other half.
+    fence(Ordering::SeqCst);
+    if !states.contains(&task.state()) {
+        return false;
+    }
+    let (queue, home) = lock_queue_of(machine, task);
+    if !states.contains(&task.state()) {
+        return false;
+    }
+    task.set_state(State::Running);
+    if queue.is_current(task) {
+        return true;
+    }
+    // SAFETY: made `Running` just now under the lock, and not current: see the head of `runqueue`.
+    let owned = unsafe { task.take_run_reference() };
+    let now = machine.now();
+    let lag = queue.lag_of(task, now);
+    let target = if task.on_cpu.load(Ordering::Acquire) { home } else { choose(machine, task, home) };
+    if target == home {
+        enqueue(machine, queue, home, owned, lag, now);
+    } else {
+        drop(queue);
+        enqueue(machine, machine.queue(target).queue.lock(), target, owned, lag, now);
+    }
+    true
+}
+
+/// Puts a new task, whose run reference this is, on a queue.
+pub fn start(machine: &impl Machine, task: Arc<Task>) {
+    let here = machine.here();
+    let target = match task.affinity().only() {
+        Some(cpu) if cpu < machine.cpus() => cpu,
+        _ => find_idle(machine, &task, here).unwrap_or_else(|| find_least(machine, &task, here)),
+    };
+    let queue = machine.queue(target).queue.lock();
+    enqueue(machine, queue, target, task, 0, machine.now());
+}
+
+/// As `start`, for a task that has just left this CPU.
+pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
+    let here = machine.here();
+    let lag = machine.own_queue().queue.lock().lag_of(&task, machine.now());
+    let target = find_idle(machine, &task, here).unwrap_or_else(|| find_least(machine, &task, here));
+    let queue = machine.queue(target).queue.lock();
+    enqueue(machine, queue, target, task, lag, machine.now());
+}
+
+/// Locks the queue that `task` belongs to.
+fn lock_queue_of<'a>(machine: &'a impl Machine, task: &Task) -> (Locked<'a>, CpuId) {
+    loop {
+        let cpu = task.cpu.load(Ordering::Acquire);
+        let queue = machine.queue(cpu).queue.lock();
+        if task.cpu.load(Ordering::Relaxed) == cpu {
+            return (queue, cpu);
+        }
+    }
+}
+
+/// Puts a task that is owed `lag` on a queue, and makes its CPU look if it should.
+fn enqueue(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, lag: i64, now: u64) {
+    queue.place(&task, lag, now, machine.slice());
+    enqueue_placed(machine, queue, cpu, task, now);
+}
+
+/// Puts a task that has its place on a queue, and makes its CPU look if it should.
+pub fn enqueue_placed(machine: &impl Machine, mut queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, now: u64) {
+    let own = machine.queue(cpu);
+    let preempts = queue.preempts(&task, now);
+    queue.put(own, cpu, task);
+    if preempts && let Some(current) = &queue.current {
+        current.work.set(Work::RESCHED);
+    }
+    drop(queue);
+    if cpu == machine.here() {
+        if !preempts {
+            machine.tick_sooner(now);
+        }
+    } else if own.take_idle() || preempts {
+        machine.kick(cpu);
+    }
+}
+
+/// Where a woken task should run: where it was if that CPU idles or it must; else on an idle one; else where it was.
+fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
+    if let Some(only) = task.affinity().only() {
+        return if only < machine.cpus() { only } else { home };
+    }
+    let allowed = task.affinity().allows(home);
+    if allowed && machine.queue(home).idles() {
+        return home;
+    }
+    find_idle(machine, task, home).unwrap_or(if allowed { home } else { first_of(machine, task, home) })
+}
+
+fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
+    (0..machine.cpus()).find(|cpu| task.affinity().allows(*cpu)).unwrap_or(home)
+}
+
+/// The CPUs looked at for one near `start`: its own node first.
+fn near(machine: &impl Machine, start: CpuId) -> impl Iterator<Item = CpuId> {
+    let cpus = machine.cpus();
+    let node = machine.node_of(start);
+    let both = if machine.nodes() == 1 { &[true][..] } else { &[true, false] };
+    both.iter().copied().flat_map(move |own_node| {
+        (1..cpus)
+            .map(move |i| (start + i) % cpus)
+            .filter(move |cpu| (machine.node_of(*cpu) == node) == own_node)
+            .take(SEARCH as usize)
+    })
+}
+
+/// An idle CPU that `task` may run on.
+fn find_idle(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
+    near(machine, start).find(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu))
+}
+
+/// A CPU that has clearly less to do than `start`, as they show it; else `start`.
+fn find_least(machine: &impl Machine, task: &Task, start: CpuId) -> CpuId {
+    let load = |cpu: CpuId| machine.queue(cpu).load.0.load(Ordering::Relaxed);
+    let allowed = task.affinity().allows(start);
+    let mut least = if allowed { load(start) / 4 * 3 } else { u64::MAX };
+    let mut best = if allowed { start } else { first_of(machine, task, start) };
+    for cpu in near(machine, start).filter(|cpu| task.affinity().allows(*cpu)) {
+        if machine.queue(cpu).shown.online.load(Ordering::Relaxed) && load(cpu) < least {
+            (least, best) = (load(cpu), cpu);
+        }
+    }
+    best
+}
+
+/// See `runqueue::move_if_needed`: the CPU that runs the task, if it may not any more.
+pub fn move_if_needed(machine: &impl Machine, task: &Task) -> Option<CpuId> {
+    let (mut queue, cpu) = lock_queue_of(machine, task);
+    let (own, runs) = (machine.queue(cpu), queue.is_current(task));
+    let waits = queue.is_waiting_here(cpu, task);
+    if (runs || waits) && task.affinity().allows(cpu) {
+        if waits {
+            queue.affinity_changed(own, task);
+        }
+        return None;
+    }
+    if waits && !task.on_cpu.load(Ordering::Acquire) {
+        // SAFETY: `is_waiting_here` said so, under this lock.
+        let owned = unsafe { queue.take(own, task) };
+        drop(queue);
+        owned.into_iter().for_each(|task| start(machine, task));
+        return None;
+    }
+    task.work.set(Work::RESCHED);
+    runs.then_some(cpu)
+}
+
+/// The weight of `task` has changed. The CPU that runs it, where it is to take it up; one that sleeps does when it wakes.
+pub fn reweigh(machine: &impl Machine, task: &Task) -> Option<CpuId> {
+    let (mut queue, cpu) = lock_queue_of(machine, task);
+    if queue.is_current(task) {
+        task.work.set(Work::RESCHED);
+        return Some(cpu);
+    }
+    if queue.is_waiting_here(cpu, task) {
+        // SAFETY: as it says, under this lock.
+        unsafe { queue.reweigh(task, machine.now()) };
+    }
+    None
+}

@@ -1,0 +1,331 @@
+//! The tasks of one CPU, and what it shows of them to others.
+
+use super::super::fair::{Line, Running};
+use super::super::task::Task;
+use crate::lock_order as level;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use intrusive_collections::{LinkedList, LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
+use sync::machine::CpuId;
+use sync::{SpinLock, lock_class};
+
+lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
+
+intrusive_adapter!(MovableAdapter = UnsafeRef<Task>: Task { movable_link => LinkedListAtomicLink });
+
+/// Tasks looked at for one that another CPU may take: as many may wait as a program likes, and the queue is locked meanwhile.
+const LOOKS: u32 = 32;
+
+/// The tasks of one CPU.
+pub struct Queue {
+    /// Those on the line that may run elsewhere, in the order in which they came. It does not own them, and so is dropped before the line.
+    movable: LinkedList<MovableAdapter>,
+    line: Line,
+    /// The running task's run reference.
+    pub current: Option<Arc<Task>>,
+    /// Runs when nothing else does; never on the line.
+    pub idle: Option<Arc<Task>>,
+    /// What is to be added to the CPU's virtual time where it is compared with another's.
+    pub(super) offset: i64,
+    /// The CPU has idled since its time was last compared: the comparison begins anew.
+    pub(super) is_fresh: bool,
+}
+
+/// See the head of the file.
+#[repr(align(64))]
+pub struct CpuQueue {
+    pub queue: SpinLock<Queue, level::RunQueue>,
+    /// Tasks that wait; changes at every wake-up, and is looked at by the CPU itself.
+    waiting: AtomicU32,
+    /// What the balancer of this CPU remembers; the CPU's own.
+    pub(super) looks: super::balance::Looks,
+    pub shown: Shown,
+    pub load: ShownLoad,
+    stealable: Stealable,
+}
+
+/// What CPUs that wake a task look at, on a line of its own, which a busy CPU does not write.
+#[repr(align(64))]
+pub struct Shown {
+    /// The CPU idles and has not been given anything.
+    pub idle: AtomicBool,
+    /// The CPU takes tasks.
+    pub online: AtomicBool,
+}
+
+/// What CPUs that start a task look at where none idles, on a line of its own.
+#[repr(align(64))]
+pub struct ShownLoad(
+    /// The weight of the CPU's tasks as it was over the last ticks; written when that has changed by a quarter.
+    pub AtomicU64,
+);
+
+/// What CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
+#[repr(align(64))]
+struct Stealable(
+    /// More tasks wait than the CPU is about to run, and some may run elsewhere.
+    AtomicBool,
+);
+
+impl CpuQueue {
+    pub const fn new() -> Self {
+        Self {
+            queue: SpinLock::new(Queue::new(), &RUN_QUEUE),
+            waiting: AtomicU32::new(0),
+            looks: super::balance::Looks::new(),
+            shown: Shown { idle: AtomicBool::new(false), online: AtomicBool::new(false) },
+            load: ShownLoad(AtomicU64::new(0)),
+            stealable: Stealable(AtomicBool::new(false)),
+        }
+    }
+
+    #[inline]
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn idles(&self) -> bool {
+        self.shown.idle.load(Ordering::Relaxed)
+    }
+
+    /// The CPU has tasks that others may take.
+    #[inline]
+    pub fn is_stealable(&self) -> bool {
+        self.stealable.0.load(Ordering::Relaxed)
+    }
+
+    pub fn show_idle(&self, idle: bool) {
+        if self.idles() != idle {
+            self.shown.idle.store(idle, Ordering::SeqCst);
+        }
+        if idle && self.load.0.load(Ordering::Relaxed) != 0 {
+            self.load.0.store(0, Ordering::Relaxed);
+            self.looks.forget_load();
+        }
+    }
+
+    /// The CPU has been given something: true if it idled, and nobody has woken it yet.
+    pub fn take_idle(&self) -> bool {
+        self.shown.idle.load(Ordering::SeqCst) && self.shown.idle.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Queue {
+    const fn new() -> Queue {
+        Queue {
+            line: Line::new(),
+            movable: LinkedList::new(MovableAdapter::NEW),
+            current: None,
+            idle: None,
+            offset: 0,
+            is_fresh: true,
+        }
+    }
+
+    /// Does the CPU run its idle task?
+    #[inline]
+    pub fn idles(&self) -> bool {
+        matches!((&self.current, &self.idle), (Some(now), Some(idle)) if Arc::ptr_eq(now, idle))
+    }
+
+    #[inline]
+    pub fn is_current(&self, task: &Task) -> bool {
+        self.current.as_ref().is_some_and(|c| core::ptr::eq(Arc::as_ptr(c), task))
+    }
+
+    /// How the running task stands; None: the CPU idles.
+    #[inline]
+    pub fn running(&self, now: u64) -> Option<Running> {
+        let current = self.current.as_ref().filter(|_| !self.idles())?;
+        let since = current.clock.since();
+        Some(current.fair.running(if since == 0 { 0 } else { now.saturating_sub(since) }))
+    }
+
+    /// The weight of all tasks.
+    pub fn load(&self) -> u64 {
+        let running = if self.idles() { None } else { self.current.as_ref() };
+        self.line.load() + running.map_or(0, |task| task.fair.weight())
+    }
+
+    /// The CPU's virtual time, to be compared with that of others; None: there is nothing to do.
+    pub fn time(&self, now: u64) -> Option<u64> {
+        let running = self.running(now);
+        if running.is_none() && self.line.load() == 0 {
+            return None;
+        }
+        Some(self.line.time(running).wrapping_add_signed(self.offset))
+    }
+
+    /// From now on the CPU, which has nothing to do, compares its time as if it were `time`.
+    pub fn adopt(&mut self, time: u64) {
+        self.offset = time.wrapping_sub(self.line.time(None)).cast_signed();
+        self.is_fresh = false;
+    }
+
+    /// Puts a task on the queue that has its place; `own` is this queue's CPU.
+    pub fn put(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>) {
+        task.cpu.store(cpu, Ordering::Relaxed);
+        // Who sees the link sees the CPU too: `is_waiting_here`.
+        fence(Ordering::Release);
+        if task.affinity().only().is_none() {
+            // SAFETY: the line keeps the task until `taken`, which takes it off this list.
+            self.movable.push_back(unsafe { UnsafeRef::from_raw(Arc::as_ptr(&task)) });
+        }
+        self.line.insert(task);
+        let waiting = own.waiting() + 1;
+        own.waiting.store(waiting, Ordering::SeqCst);
+        self.show_stealable(own, waiting);
+    }
+
+    /// Puts the running task, which is `current` no more, back among the waiting.
+    pub fn put_back(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>, slice: u64) {
+        self.line.renew(&task.fair, slice);
+        self.put(own, cpu, task);
+    }
+
+    /// Takes the task whose turn it is.
+    pub fn take_first(&mut self, own: &CpuQueue) -> Option<Arc<Task>> {
+        let task = self.line.take_first()?;
+        self.taken(own, &task);
+        Some(task)
+    }
+
+    fn unlist(&mut self, task: &Task) {
+        if task.movable_link.is_linked() {
+            // SAFETY: who waits here is on this list or on none.
+            unsafe { self.movable.cursor_mut_from_ptr(task) }.remove();
+        }
+    }
+
+    fn taken(&mut self, own: &CpuQueue, task: &Task) {
+        self.unlist(task);
+        let waiting = own.waiting() - 1;
+        own.waiting.store(waiting, Ordering::Relaxed);
+        self.show_stealable(own, waiting);
+    }
+
+    /// Says whether others may take tasks. An idle CPU has one that it was woken for.
+    fn show_stealable(&self, own: &CpuQueue, waiting: u32) {
+        let stealable = !self.movable.is_empty() && waiting > u32::from(self.idles());
+        if own.is_stealable() != stealable {
+            own.stealable.0.store(stealable, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a task that may run on `thief`, whose registers are saved, and that `wants` takes: the one that has waited longest of those looked
+    /// at. Whoever is not taken waits behind the others for the next look.
+    pub fn take_for(
+        &mut self,
+        own: &CpuQueue,
+        thief: CpuId,
+        wants: impl Fn(&Task) -> bool,
+    ) -> Option<Arc<Task>> {
+        let mut first: *const Task = core::ptr::null();
+        for _ in 0..LOOKS {
+            let task = self.movable.pop_front()?;
+            if core::ptr::eq(first, &raw const *task) {
+                self.movable.push_back(task);
+                break;
+            }
+            if first.is_null() {
+                first = &raw const *task;
+            }
+            if task.affinity().allows(thief) && !task.on_cpu.load(Ordering::Acquire) && wants(&task) {
+                // SAFETY: who was on the list waits on the line.
+                let task = unsafe { self.line.take(&task) }?;
+                self.taken(own, &task);
+                return Some(task);
+            }
+            self.movable.push_back(task);
+        }
+        None
+    }
+
+    /// May the task that has waited longest here run on `cpu`, of those that may run elsewhere?
+    pub fn first_allows(&self, cpu: CpuId) -> bool {
+        self.movable.front().get().is_some_and(|task| task.affinity().allows(cpu))
+    }
+
+    /// Does `task` wait here? Another CPU may link it to its own queue meanwhile.
+    pub fn is_waiting_here(&self, cpu: CpuId, task: &Task) -> bool {
+        if !task.run_link.is_linked() {
+            return false;
+        }
+        fence(Ordering::Acquire);
+        task.cpu.load(Ordering::Relaxed) == cpu
+    }
+
+    /// Takes out a task that waits here.
+    ///
+    /// # Safety
+    /// `is_waiting_here` says so, under the same lock.
+    pub unsafe fn take(&mut self, own: &CpuQueue, task: &Task) -> Option<Arc<Task>> {
+        // SAFETY: as the caller says.
+        let task = unsafe { self.line.take(task) }?;
+        self.taken(own, &task);
+        Some(task)
+    }
+
+    /// A task that waits here may or may not run elsewhere, other than before.
+    pub fn affinity_changed(&mut self, own: &CpuQueue, task: &Task) {
+        self.unlist(task);
+        if task.affinity().only().is_none() {
+            // SAFETY: as in `put`.
+            self.movable.push_back(unsafe { UnsafeRef::from_raw(task) });
+        }
+        self.show_stealable(own, own.waiting());
+    }
+
+    /// A task that waits here gets the weight that it is to have.
+    ///
+    /// # Safety
+    /// As `take`.
+    pub unsafe fn reweigh(&mut self, task: &Task, now: u64) {
+        let running = self.running(now);
+        // SAFETY: as the caller says.
+        unsafe { self.line.reweigh(task, running) };
+    }
+
+    /// The running task gets the weight that it is to have. On its own CPU.
+    pub fn reweigh_running(&self, task: &Task) {
+        self.line.reweigh_running(&task.fair);
+    }
+
+    /// The running task, which is `current` no more, goes to sleep, or ends.
+    pub fn leave(&mut self, task: &Task, slice: u64) {
+        self.line.leave(&task.fair, slice);
+        self.is_fresh |= self.line.load() == 0;
+    }
+
+    /// What a task is owed that went to sleep here.
+    pub fn lag_of(&self, task: &Task, now: u64) -> i64 {
+        match task.fair.lag() {
+            kept @ 0.. => kept,
+            _ => self.line.lag_of(&task.fair, self.running(now)),
+        }
+    }
+
+    /// Gives a task that comes its place.
+    pub fn place(&self, task: &Task, lag: i64, now: u64, slice: u64) {
+        self.line.place(&task.fair, lag, self.running(now), slice);
+    }
+
+    /// Gives a task that comes from another CPU, `lag` behind the time of this one, its place.
+    pub fn place_behind(&self, task: &Task, lag: i64, now: u64, slice: u64) {
+        self.line.place_behind(&task.fair, lag, self.running(now), slice);
+    }
+
+    /// Should `task`, which has its place, take the CPU from the running one?
+    pub fn preempts(&self, task: &Task, now: u64) -> bool {
+        /// Two that are nearly as urgent do not take the CPU from each other, ns.
+        const LEAD: u64 = 250_000;
+        if self.idles() {
+            return true;
+        }
+        let (Some(current), Some(running)) = (&self.current, self.running(now)) else { return false };
+        task.preempts()
+            && (!current.is_background() && self.line.is_due_before(&task.fair, running, LEAD)
+                || current.is_background() && !task.is_background())
+    }
+}

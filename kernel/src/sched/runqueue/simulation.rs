@@ -1,0 +1,373 @@
+//! A machine of any size whose time is a number: the queues, the order, wake-up and the balancer are the kernel's own code, over tasks that only spin or sleep.
+//!
+//! Events are handled one after the other, so no two CPUs do anything at the same moment: what CPUs do to each other at once is for the models of
+//! `sync` and for the booted tests.
+
+mod shares;
+
+use super::super::policy::Schedule;
+use super::super::task::{Hardware, State, Task};
+use super::super::work::Work;
+use super::balance;
+use super::machine::Machine;
+use super::place;
+use super::queue::CpuQueue;
+use crate::arch;
+use alloc::sync::Arc;
+use core::cell::{Cell, RefCell};
+use core::cmp::Reverse;
+use core::sync::atomic::Ordering::Relaxed;
+use std::collections::{BinaryHeap, HashMap};
+use std::vec::Vec;
+use sync::machine::CpuId;
+
+pub const MS: u64 = 1_000_000;
+const TICK: u64 = 10 * MS;
+const CONTENDED_TICK: u64 = 4 * MS;
+
+/// What a task does: runs for so long, then sleeps for so long; None: it spins.
+#[derive(Clone, Copy, Debug)]
+pub struct Habit(pub Option<(u64, u64)>);
+
+pub const SPINS: Habit = Habit(None);
+
+/// What becomes of a task.
+struct Life {
+    task: Arc<Task>,
+    habit: Habit,
+    /// What is left of the time that it runs.
+    left: u64,
+    since: u64,
+    ran: u64,
+    woken: Option<u64>,
+    latest: u64,
+}
+
+/// What a task came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub ran: u64,
+    /// The longest that it waited for a CPU after a wake-up.
+    pub latest: u64,
+    pub moves: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Wake(usize),
+    Tick(CpuId),
+    Done(CpuId, usize),
+}
+
+struct Cpu {
+    queue: CpuQueue,
+    next_tick: Cell<u64>,
+    kicked: Cell<bool>,
+    idle: Arc<Task>,
+}
+
+/// See the head of the file.
+pub struct Simulation {
+    cpus: Vec<Cpu>,
+    per_node: u32,
+    here: Cell<CpuId>,
+    now: Cell<u64>,
+    lives: RefCell<Vec<Life>>,
+    numbers: RefCell<HashMap<*const Task, usize>>,
+    events: RefCell<BinaryHeap<Reverse<(u64, Event)>>>,
+    /// Looks at a queue of another CPU.
+    pub looks: Cell<u64>,
+    /// Since when a CPU idles while a task that others may take waits, and how long that was at most.
+    wasted_since: Cell<Option<u64>>,
+    pub wasted: Cell<u64>,
+    watched: Cell<u64>,
+    kicks: RefCell<Vec<CpuId>>,
+}
+
+impl Machine for Simulation {
+    fn cpus(&self) -> u32 {
+        self.cpus.len() as u32
+    }
+
+    fn here(&self) -> CpuId {
+        self.here.get()
+    }
+
+    fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    fn queue(&self, cpu: CpuId) -> &CpuQueue {
+        if cpu != self.here.get() {
+            self.looks.set(self.looks.get() + 1);
+        }
+        &self.cpus[cpu as usize].queue
+    }
+
+    fn node_of(&self, cpu: CpuId) -> u32 {
+        cpu / self.per_node
+    }
+
+    fn nodes(&self) -> u32 {
+        self.node_of(self.cpus() - 1) + 1
+    }
+
+    fn kick(&self, cpu: CpuId) {
+        self.cpus[cpu as usize].kicked.set(true);
+        self.kicks.borrow_mut().push(cpu);
+    }
+
+    fn tick_sooner(&self, _now: u64) {
+        self.set_tick(self.here.get(), CONTENDED_TICK);
+    }
+}
+
+fn new_task(schedule: Schedule) -> Arc<Task> {
+    Task::try_new(None, Hardware::kernel(arch::Context::running()), schedule).unwrap()
+}
+
+impl Simulation {
+    pub fn new(cpus: u32, nodes: u32) -> Self {
+        let cpu = |cpu: CpuId| {
+            let idle = new_task(Schedule::NORMAL);
+            let queue = CpuQueue::new();
+            {
+                let mut locked = queue.queue.lock();
+                (locked.current, locked.idle) = (Some(idle.clone()), Some(idle.clone()));
+            }
+            queue.shown.online.store(true, Relaxed);
+            queue.shown.idle.store(true, Relaxed);
+            idle.set_affinity_at_birth(cpu);
+            Cpu { queue, next_tick: Cell::new(u64::MAX), kicked: Cell::new(false), idle }
+        };
+        Self {
+            cpus: (0..cpus).map(cpu).collect(),
+            per_node: cpus.div_ceil(nodes),
+            here: Cell::new(0),
+            now: Cell::new(MS),
+            lives: RefCell::new(Vec::new()),
+            numbers: RefCell::new(HashMap::new()),
+            events: RefCell::new(BinaryHeap::new()),
+            looks: Cell::new(0),
+            wasted_since: Cell::new(None),
+            wasted: Cell::new(0),
+            watched: Cell::new(0),
+            kicks: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// A task that begins now, on `parent`'s behalf: its number.
+    pub fn start(&self, parent: CpuId, nice: i32, habit: Habit, only: Option<CpuId>) -> usize {
+        let task = new_task(Schedule { nice, ..Schedule::NORMAL });
+        only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));
+        let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
+        let number = {
+            let mut lives = self.lives.borrow_mut();
+            let life = Life { task: task.clone(), habit, left, since: 0, ran: 0, woken: None, latest: 0 };
+            lives.push(life);
+            self.numbers.borrow_mut().insert(Arc::as_ptr(&task), lives.len() - 1);
+            lives.len() - 1
+        };
+        self.here.set(parent);
+        place::start(self, task);
+        self.settle();
+        number
+    }
+
+    pub fn task(&self, number: usize) -> Arc<Task> {
+        self.lives.borrow()[number].task.clone()
+    }
+
+    /// Changes what a task's share is.
+    pub fn set_nice(&self, number: usize, nice: i32) {
+        let task = self.task(number);
+        task.fair.set_rank(nice);
+        if let Some(cpu) = place::reweigh(self, &task) {
+            self.kick(cpu);
+        }
+        self.settle();
+    }
+
+    fn number_of(&self, task: &Task) -> Option<usize> {
+        self.numbers.borrow().get(&core::ptr::from_ref(task)).copied()
+    }
+
+    fn at(&self, time: u64, event: Event) {
+        self.events.borrow_mut().push(Reverse((time, event)));
+    }
+
+    fn set_tick(&self, cpu: CpuId, after: u64) {
+        let (time, next) = (self.now.get() + after, &self.cpus[cpu as usize].next_tick);
+        if time < next.get() {
+            next.set(time);
+            self.at(time, Event::Tick(cpu));
+        }
+    }
+
+    /// Goes on until `until`.
+    pub fn run(&self, until: u64) {
+        loop {
+            let next = self.events.borrow().peek().map(|Reverse(next)| *next);
+            let Some((time, event)) = next.filter(|(time, _)| *time <= until) else { break };
+            self.events.borrow_mut().pop();
+            self.now.set(time);
+            self.handle(event);
+            self.settle();
+        }
+        self.now.set(until);
+    }
+
+    fn handle(&self, event: Event) {
+        match event {
+            Event::Wake(number) => {
+                let task = self.task(number);
+                self.here.set(task.cpu());
+                self.lives.borrow_mut()[number].woken = Some(self.now.get());
+                place::wake(self, &task, &[State::Interruptible]);
+            }
+            Event::Tick(cpu) => {
+                let this = &self.cpus[cpu as usize];
+                if this.next_tick.get() != self.now.get() {
+                    return;
+                }
+                this.next_tick.set(u64::MAX);
+                self.here.set(cpu);
+                let current = self.current(cpu);
+                if Arc::ptr_eq(&current, &this.idle) {
+                    return;
+                }
+                self.count(&current, true);
+                let contended = balance::tick(self);
+                if contended {
+                    current.work.set(Work::RESCHED);
+                }
+                self.set_tick(cpu, if contended { CONTENDED_TICK } else { TICK });
+            }
+            Event::Done(cpu, number) => {
+                self.here.set(cpu);
+                let current = self.current(cpu);
+                let mut lives = self.lives.borrow_mut();
+                let (life, now) = (&mut lives[number], self.now.get());
+                let is_over = Arc::ptr_eq(&life.task, &current) && now - life.since >= life.left;
+                if let (true, Some((runs, sleeps))) = (is_over, life.habit.0) {
+                    current.set_state(State::Interruptible);
+                    current.work.set(Work::RESCHED);
+                    drop(lives);
+                    self.count(&current, true);
+                    self.lives.borrow_mut()[number].left = runs;
+                    self.at(now + sleeps, Event::Wake(number));
+                }
+            }
+        }
+    }
+
+    fn current(&self, cpu: CpuId) -> Arc<Task> {
+        self.cpus[cpu as usize].queue.queue.lock().current.clone().unwrap()
+    }
+
+    /// Counts what a running task has used up to now.
+    fn count(&self, task: &Task, runs_on: bool) {
+        let now = self.now.get();
+        task.account(now, runs_on);
+        if let Some(number) = self.number_of(task) {
+            let life = &mut self.lives.borrow_mut()[number];
+            life.ran += now - life.since;
+            life.left = life.left.saturating_sub(now - life.since);
+            life.since = now;
+        }
+    }
+
+    /// Lets this CPU, and those that were kicked, do what they have been told to.
+    fn settle(&self) {
+        let mut next = Some(self.here.get());
+        while let Some(cpu) = next {
+            let this = &self.cpus[cpu as usize];
+            let current = self.current(cpu);
+            let idles = Arc::ptr_eq(&current, &this.idle);
+            if this.kicked.take() || current.work.any(Work::RESCHED) || idles && this.queue.waiting() > 0 {
+                self.here.set(cpu);
+                self.schedule(cpu);
+            } else {
+                next = self.kicks.borrow_mut().pop();
+            }
+        }
+        self.watch_waste();
+    }
+
+    /// Once in a millisecond.
+    fn watch_waste(&self) {
+        if self.now.get() < self.watched.get() + MS {
+            return;
+        }
+        self.watched.set(self.now.get());
+        let is_wasted = self.cpus.iter().any(|cpu| cpu.queue.idles())
+            && self.cpus.iter().any(|cpu| cpu.queue.is_stealable());
+        let since = self.wasted_since.get().filter(|_| is_wasted).or(is_wasted.then_some(self.now.get()));
+        self.wasted.set(self.wasted.get().max(since.map_or(0, |since| self.now.get() - since)));
+        self.wasted_since.set(since);
+    }
+
+    /// As `switch::schedule` and `switch::idle_main`.
+    fn schedule(&self, cpu: CpuId) {
+        let (this, now) = (&self.cpus[cpu as usize], self.now.get());
+        let own = &this.queue;
+        own.show_idle(false);
+        let mut queue = own.queue.lock();
+        let previous = queue.current.take().unwrap();
+        previous.work.clear(Work::RESCHED);
+        let (idles, state) = (Arc::ptr_eq(&previous, &this.idle), previous.state());
+        if idles && own.waiting() == 0 {
+            queue.current = Some(previous);
+            drop(queue);
+            if !balance::steal(self) {
+                return own.show_idle(true);
+            }
+            return self.schedule(cpu);
+        }
+        if !idles {
+            self.count(&previous, false);
+            if previous.fair.weight_changed() {
+                queue.reweigh_running(&previous);
+            }
+            previous.on_cpu.store(false, Relaxed);
+            if state == State::Running {
+                queue.put_back(own, cpu, previous, self.slice());
+            } else {
+                queue.leave(&previous, self.slice());
+                core::mem::forget(previous);
+            }
+        }
+        let next = queue.take_first(own).unwrap_or_else(|| this.idle.clone());
+        let goes_idle = Arc::ptr_eq(&next, &this.idle);
+        queue.current = Some(next.clone());
+        if goes_idle {
+            drop(queue);
+            return self.schedule(cpu);
+        }
+        next.clock.start(now);
+        next.on_cpu.store(true, Relaxed);
+        drop(queue);
+        let number = self.number_of(&next).unwrap();
+        let life = &mut self.lives.borrow_mut()[number];
+        life.since = now;
+        if let Some(woken) = life.woken.take() {
+            life.latest = life.latest.max(now - woken);
+        }
+        if life.habit.0.is_some() {
+            self.at(now + life.left, Event::Done(cpu, number));
+        }
+        self.set_tick(cpu, if own.waiting() > 0 { CONTENDED_TICK } else { TICK });
+    }
+
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        for cpu in 0..self.cpus.len() as CpuId {
+            self.count(&self.current(cpu), true);
+        }
+        let outcome = |life: &Life| Outcome {
+            ran: life.ran,
+            latest: life.latest,
+            moves: life.task.migrations.load(Relaxed),
+        };
+        self.lives.borrow().iter().map(outcome).collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! Does each get its share, in time, while no CPU idles?
+
+use super::super::super::fair::weight;
+use super::{Habit, MS, SPINS, Simulation};
+use crate::testing::{check, in_process};
+use proptest::prelude::*;
+use std::vec::Vec;
+
+const SECOND: u64 = 1000 * MS;
+/// A task that sleeps 2 ms at a time, and runs shortly.
+const TICKER: Habit = Habit(Some((50_000, 2 * MS)));
+
+/// What each of tasks with these weights is due of `cpus` CPUs over `time`: by weight, and nobody more than one CPU.
+fn dues(weights: &[u64], cpus: u32, time: u64) -> Vec<f64> {
+    let mut dues: Vec<Option<f64>> = weights.iter().map(|_| None).collect();
+    loop {
+        let open: u64 = weights.iter().zip(&dues).filter(|(_, due)| due.is_none()).map(|(w, _)| w).sum();
+        let left = f64::from(cpus) - dues.iter().flatten().sum::<f64>();
+        let share = |weight: u64| left * weight as f64 / open as f64;
+        let Some(capped) = (0..weights.len()).find(|n| dues[*n].is_none() && share(weights[*n]) > 1.0) else {
+            let due =
+                |(weight, due): (&u64, &Option<f64>)| due.unwrap_or_else(|| share(*weight)) * time as f64;
+            return weights.iter().zip(&dues).map(due).collect();
+        };
+        dues[capped] = Some(1.0);
+    }
+}
+
+/// What becomes of tasks that spin.
+struct Spun {
+    /// The worst deviation from what a task is due, of 1.
+    deviation: f64,
+    /// How late the ticker was at worst, ns.
+    late: u64,
+    moves: u64,
+    /// How long a CPU idled at most while a task waited that it might have taken, ns.
+    wasted: u64,
+}
+
+/// `tasks` tasks begin on one CPU, a second before they are looked at.
+fn spin(cpus: u32, nodes: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
+    let machine = Simulation::new(cpus, nodes);
+    let nice = |n: u32| nices[n as usize % nices.len()];
+    (0..tasks).for_each(|n| {
+        machine.start(0, nice(n), SPINS, None);
+    });
+    let ticker = machine.start(0, 0, TICKER, None);
+    machine.run(SECOND);
+    let before = machine.outcomes();
+    machine.run(SECOND + seconds * SECOND);
+    let after = machine.outcomes();
+    let ran = |n: usize| (after[n].ran - before[n].ran) as f64;
+    let weights: Vec<u64> = (0..tasks).map(|n| weight(nice(n))).collect();
+    let dues = dues(&weights, cpus, seconds * SECOND);
+    // What the ticker has used was not there for the others.
+    let left = 1.0 - ran(ticker) / (u64::from(cpus) * seconds * SECOND) as f64;
+    let deviation = (0..tasks as usize).map(|n| (ran(n) / (dues[n] * left) - 1.0).abs()).fold(0.0, f64::max);
+    let moves = after.iter().map(|o| o.moves).sum();
+    Spun { deviation, late: after[ticker].latest, moves, wasted: machine.wasted.get() }
+}
+
+/// Each within a tenth of its due, for so many CPUs with `loads` tenths of a task for each. The ticker may wait until somebody who was moved to its CPU has caught
+/// up.
+fn shares_on(cpus: u32, nodes: u32, loads: &[u32], seconds: u64) {
+    for load in loads {
+        for nices in [&[0][..], &[0, 5], &[0, 5, 10]] {
+            let tasks = (cpus * load).div_ceil(10);
+            let spun = spin(cpus, nodes, tasks, nices, seconds);
+            let told = std::format!(
+                "{cpus} CPUs, {tasks} tasks, nice {nices:?}: {:.1} % off, ticker {} us late, {} moves, {} us wasted",
+                spun.deviation * 100.0,
+                spun.late / 1000,
+                spun.moves,
+                spun.wasted / 1000
+            );
+            assert!(
+                spun.deviation < 0.1 && spun.late < 200 * MS && spun.wasted < u64::from(cpus.max(8)) * 4 * MS,
+                "{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn on_few_cpus_each_gets_its_share() {
+    in_process(|| [1, 2, 4].into_iter().for_each(|cpus| shares_on(cpus, 1, &[15, 25, 100], 4)));
+}
+
+#[test]
+fn on_16_cpus_each_gets_its_share() {
+    in_process(|| shares_on(16, 1, &[15, 25], 4));
+}
+
+#[test]
+fn on_16_cpus_160_tasks_get_their_shares() {
+    in_process(|| shares_on(16, 1, &[100], 20));
+}
+
+#[test]
+fn on_48_cpus_each_gets_its_share() {
+    in_process(|| shares_on(48, 1, &[15], 20));
+}
+
+#[test]
+fn on_four_nodes_each_gets_its_share() {
+    in_process(|| shares_on(16, 4, &[25], 10));
+}
+
+#[test]
+fn for_long_the_shares_stay_equal() {
+    in_process(|| {
+        let spun = spin(2, 1, 3, &[0], 1200);
+        assert!(spun.deviation < 0.001, "{} after twenty minutes", spun.deviation);
+    });
+}
+
+#[test]
+fn thousands_of_tasks_on_256_cpus_all_run() {
+    in_process(|| {
+        let machine = Simulation::new(256, 8);
+        (0..3000).for_each(|n| {
+            machine.start(n % 256, 0, SPINS, None);
+        });
+        machine.run(2 * SECOND);
+        let outcomes = machine.outcomes();
+        let least = outcomes.iter().map(|o| o.ran).min().unwrap();
+        assert!(least > SECOND / 15, "one had {least} ns of two seconds");
+        assert_eq!(outcomes.iter().map(|o| o.ran).sum::<u64>() / (256 * MS), 2000 - 1);
+    });
+}
+
+#[test]
+fn a_machine_with_a_task_for_each_cpu_rests() {
+    in_process(|| {
+        let machine = Simulation::new(16, 1);
+        (0..16).for_each(|_| {
+            machine.start(0, 0, SPINS, None);
+        });
+        machine.run(2 * SECOND);
+        let moves = || machine.outcomes().iter().map(|o| o.moves).sum::<u64>();
+        let (looks, moved) = (machine.looks.get(), moves());
+        machine.run(12 * SECOND);
+        assert_eq!(moves(), moved, "tasks move for nothing");
+        // Some looks at two flags each, at every eighth tick.
+        let per_tick = (machine.looks.get() - looks) as f64 / (16.0 * 1000.0);
+        assert!(per_tick < 1.0, "{per_tick} looks at others at each tick");
+    });
+}
+
+#[test]
+fn a_task_whose_weight_changes_gets_its_new_share() {
+    in_process(|| {
+        let machine = Simulation::new(1, 1);
+        let tasks: Vec<usize> = (0..2).map(|_| machine.start(0, 0, SPINS, None)).collect();
+        machine.run(SECOND);
+        machine.set_nice(tasks[0], 5);
+        let before = machine.outcomes();
+        machine.run(5 * SECOND);
+        let after = machine.outcomes();
+        let ran = |n: usize| (after[n].ran - before[n].ran) as f64;
+        let ratio = ran(1) / ran(0);
+        assert!((ratio / 3.05 - 1.0).abs() < 0.05, "{ratio}");
+    });
+}
+
+#[test]
+fn who_sleeps_half_the_time_is_not_starved_and_takes_no_more_than_its_due() {
+    in_process(|| {
+        let machine = Simulation::new(1, 1);
+        let spins = machine.start(0, 0, SPINS, None);
+        let sleeps = machine.start(0, 0, Habit(Some((10 * MS, 10 * MS))), None);
+        machine.run(10 * SECOND);
+        let outcomes = machine.outcomes();
+        // Alone it would run half of the time. While it runs it has half of the CPU: a third of the time.
+        let (spun, slept) = (outcomes[spins].ran / MS, outcomes[sleeps].ran / MS);
+        assert!((3000..5001).contains(&slept) && spun > 4900, "{spun} and {slept} ms of 10000");
+    });
+}
+
+/// A task of a random machine: its nice value, how long it runs and sleeps, the one CPU that it may use.
+fn any_task() -> impl Strategy<Value = (i32, Habit, Option<u32>)> {
+    let habit = prop_oneof![
+        3 => Just(SPINS),
+        2 => (1..20_000u64, 1..20_000u64).prop_map(|(runs, sleeps)| Habit(Some((runs * 1000, sleeps * 1000)))),
+    ];
+    (
+        prop_oneof![3 => Just(0), 1 => -20..20],
+        habit,
+        prop_oneof![4 => Just(None), 1 => (0..8u32).prop_map(Some)],
+    )
+}
+
+#[test]
+fn on_any_machine_work_is_not_left_and_nobody_starves() {
+    in_process(|| {
+        let any = (1..9u32, 1..3u32, prop::collection::vec(any_task(), 1..24));
+        check(64, &any, |(cpus, nodes, tasks)| {
+            let machine = Simulation::new(cpus, nodes);
+            for (n, (nice, habit, only)) in tasks.iter().enumerate() {
+                machine.start(n as u32 % cpus, *nice, *habit, only.map(|cpu| cpu % cpus));
+            }
+            machine.run(3 * SECOND);
+            assert!(
+                machine.wasted.get() < 30 * MS,
+                "{} us idle while a task waits",
+                machine.wasted.get() / 1000
+            );
+            let most: u64 = tasks.iter().map(|(nice, ..)| weight(*nice)).sum();
+            for (n, outcome) in machine.outcomes().iter().enumerate() {
+                let (nice, habit, _) = tasks[n];
+                // Were all of them on its one CPU: that much is the least that a task that spins gets.
+                let due = 3 * SECOND as u128 * u128::from(weight(nice)) / u128::from(most);
+                let least = (due as u64 / 2).saturating_sub(20 * MS);
+                let wants = habit.0.is_none();
+                assert!(!wants || outcome.ran >= least, "task {n} ran {} of {least} us", outcome.ran / 1000);
+            }
+        });
+    });
+}

@@ -156,6 +156,8 @@ impl Object {
     /// Clears the entries of `leaf` that hold tagged frames of `first..end`, and with `copies` those that hold private copies of
     /// these pages; flushes its sharers.
     #[expect(clippy::arithmetic_side_effects, reason = "pages of a segment, which an object has")]
+    // With checks what is gathered takes much of the stack: not that of the visit, too.
+    #[cfg_attr(debug_assertions, inline(never))]
     fn clear_leaf(
         &self,
         leaf: &Node,

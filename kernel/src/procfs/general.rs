@@ -11,7 +11,7 @@ use crate::arch;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
 use crate::fs::vfs::superblock;
-use crate::process::{utsname, walk_processes};
+use crate::process::{ids, utsname, walk_processes};
 use crate::sched;
 
 const NS: u64 = 1_000_000_000;
@@ -34,30 +34,32 @@ pub fn version(out: &mut Vec<u8>) -> Result {
 
 pub fn uptime(out: &mut Vec<u8>) -> Result {
     let now = arch::time::now();
-    let idle: u64 = (0..sync::cpus()).map(sched::idle_ns).sum();
+    let idle: u64 = (0..sync::cpus()).map(|cpu| sched::times_of(cpu).idle).sum();
     let part = |ns: u64| (ns / NS, ns % NS / (NS / 100));
     let ((a, b), (c, d)) = (part(now), part(idle));
     put!(out, "{a}.{b:02} {c}.{d:02}\n");
     Ok(())
 }
 
-/// Averages are not kept: the number that run now stands for all three.
+/// Linux's rounding: to the nearest hundredth.
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn loadavg(out: &mut Vec<u8>) -> Result {
-    let (mut threads, mut last) = (0u64, 0);
-    walk_processes(|p| {
-        threads += u64::from(p.thread_count());
-        last = last.max(p.pid());
-        true
-    });
-    let running: u64 = (0..sync::cpus())
-        .map(|cpu| {
-            let load = sched::load_of(cpu);
-            u64::from(load.waiting) + u64::from(!load.idle)
-        })
-        .sum();
-    put!(out, "{running}.00 {running}.00 {running}.00 {running}/{threads} {last}\n");
+    for average in sched::load_averages() {
+        let hundredths = (average * 100 + (1 << 15)) >> 16;
+        put!(out, "{}.{:02} ", hundredths / 100, hundredths % 100);
+    }
+    put!(out, "{}/{} {}\n", running(), ids::live(), sched::last_born());
     Ok(())
+}
+
+/// Tasks that run or wait for a CPU.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
+fn running() -> u64 {
+    let of = |cpu| {
+        let load = sched::load_of(cpu);
+        u64::from(load.waiting) + u64::from(!load.idle)
+    };
+    (0..sync::cpus()).map(of).sum()
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
@@ -95,44 +97,34 @@ pub fn meminfo(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "sums of counts that the kernel keeps; idle is at most now, all at least 1"
-)]
+/// Nothing is done in interrupts that would be worth a column, and no CPU waits for a device.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
 pub fn stat(out: &mut Vec<u8>) -> Result {
     let tick = NS / TICKS;
-    let now = arch::time::now();
-    let (mut processes, mut user, mut all, mut switches) = (0u64, 0u64, 1u64, 0u64);
-    walk_processes(|p| {
-        let usage = p.usage();
-        processes += 1;
-        user = user.saturating_add(usage.user_ns);
-        all = all.saturating_add(usage.user_ns + usage.system_ns);
-        switches += usage.voluntary + usage.involuntary;
-        true
-    });
-    let mut total = [0u64; 4];
-    let mut lines = Vec::new();
+    let mut total = sched::CpuTimes::default();
+    let (mut lines, mut switches) = (Vec::new(), 0);
+    let line = |out: &mut Vec<u8>, name: core::fmt::Arguments<'_>, times: &sched::CpuTimes| -> Result {
+        let [user, nice, system] = [times.user, times.nice, times.system].map(|ns| ns / tick);
+        let (idle, stolen) = (times.idle / tick, times.stolen / tick);
+        put!(out, "{name} {user} {nice} {system} {idle} 0 0 0 {stolen} 0 0\n");
+        Ok(())
+    };
     for cpu in 0..sync::cpus() {
-        // A CPU knows how long it idled, and its host how long it let it wait. What it was busy with is split as the living processes' time is.
-        let idle = sched::idle_ns(cpu).min(now);
-        let stolen = arch::stolen_ns(cpu).min(now - idle);
-        let busy = now - idle - stolen;
-        let in_user = (u128::from(busy) * u128::from(user) / u128::from(all)) as u64;
-        let values = [in_user / tick, (busy - in_user) / tick, idle / tick, stolen / tick];
-        for (sum, value) in total.iter_mut().zip(values) {
-            *sum += value;
-        }
-        let [user, system, idle, stolen] = values;
-        put!(&mut lines, "cpu{cpu} {user} 0 {system} {idle} 0 0 0 {stolen} 0 0\n");
+        let times = sched::times_of(cpu);
+        line(&mut lines, format_args!("cpu{cpu}"), &times)?;
+        total.user += times.user;
+        total.nice += times.nice;
+        total.system += times.system;
+        total.idle += times.idle;
+        total.stolen += times.stolen;
+        switches += sched::switches_of(cpu);
     }
-    let [user, system, idle, stolen] = total;
-    put!(out, "cpu  {user} 0 {system} {idle} 0 0 0 {stolen} 0 0\n");
+    line(out, format_args!("cpu "), &total)?;
     out.try_extend_from_slice(&lines)?;
     let boot = arch::time::wall_offset() / NS;
-    let running = (0..sync::cpus()).filter(|cpu| !sched::load_of(*cpu).idle).count();
-    put!(out, "intr 0\nctxt {switches}\nbtime {boot}\nprocesses {processes}\n");
-    put!(out, "procs_running {running}\nprocs_blocked 0\n");
+    let interrupts: u64 = INTERRUPTS.iter().map(|(_, counts, _)| counts.sum()).sum();
+    put!(out, "intr {interrupts}\nctxt {switches}\nbtime {boot}\nprocesses {}\n", sched::ever_born());
+    put!(out, "procs_running {}\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n", running());
     Ok(())
 }
 
@@ -153,21 +145,22 @@ pub fn cpuinfo(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
+const INTERRUPTS: [(&str, &sync::PerCpu<sync::Count>, &str); 6] = [
+    ("DEV", &arch::interrupts::DEVICE_INTERRUPTS, "Device interrupts"),
+    ("LOC", &arch::interrupts::TIMER_INTERRUPTS, "Local timer interrupts"),
+    ("RES", &arch::interrupts::RESCHEDULE_INTERRUPTS, "Rescheduling interrupts"),
+    ("CAL", &arch::interrupts::CALL_INTERRUPTS, "Function call interrupts"),
+    ("TLB", &arch::interrupts::FLUSH_INTERRUPTS, "TLB shootdowns"),
+    ("SPU", &arch::interrupts::SPURIOUS_INTERRUPTS, "Spurious interrupts"),
+];
+
 pub fn interrupts(out: &mut Vec<u8>) -> Result {
     put!(out, "           ");
     for cpu in 0..sync::cpus() {
         put!(out, "{:>11}", Cpu(cpu));
     }
     put!(out, "\n");
-    let kinds: [(&str, &sync::PerCpu<sync::Count>, &str); 6] = [
-        ("DEV", &arch::interrupts::DEVICE_INTERRUPTS, "Device interrupts"),
-        ("LOC", &arch::interrupts::TIMER_INTERRUPTS, "Local timer interrupts"),
-        ("RES", &arch::interrupts::RESCHEDULE_INTERRUPTS, "Rescheduling interrupts"),
-        ("CAL", &arch::interrupts::CALL_INTERRUPTS, "Function call interrupts"),
-        ("TLB", &arch::interrupts::FLUSH_INTERRUPTS, "TLB shootdowns"),
-        ("SPU", &arch::interrupts::SPURIOUS_INTERRUPTS, "Spurious interrupts"),
-    ];
-    for (short, counts, long) in kinds {
+    for (short, counts, long) in INTERRUPTS {
         put!(out, "{short:>9}: ");
         for count in counts.iter() {
             put!(out, "{:>11}", count.get());

@@ -20,6 +20,7 @@ mod names;
 mod nodes;
 mod numbers;
 mod process;
+mod sched;
 mod settings;
 #[cfg(feature = "lockdep")]
 mod stack;

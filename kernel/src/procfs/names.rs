@@ -3,7 +3,7 @@
 
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
 use super::manner::Manner;
-use super::{general, latency, lockstat, maps, process as files, settings, status, users};
+use super::{general, latency, lockstat, maps, process as files, sched, settings, status, users};
 
 const fn text(name: &'static str, make: Make) -> Entry {
     Entry { name, what: What::Text(make) }
@@ -23,6 +23,7 @@ pub static ROOT: &[Entry] = &[
     text("meminfo", general::meminfo),
     Entry { name: "mounts", what: What::Link(general::link_mounts) },
     text("partitions", general::partitions),
+    text("schedstat", sched::schedstat),
     Entry { name: "self", what: What::Link(general::link_self) },
     Entry { name: "slabinfo", what: What::Secret(general::slabinfo) },
     text("stat", general::stat),
@@ -38,6 +39,7 @@ pub static ROOT: &[Entry] = &[
 static DARTER: &[Entry] = &[
     #[cfg(all(feature = "lockdep", target_os = "none"))]
     Entry { name: "audit", what: What::Secret(|_| crate::audit::audit()) },
+    text("sched", sched::queues),
     #[cfg(feature = "lockdep")]
     text("stack", super::stack::text),
     text("users", users::users),
@@ -91,6 +93,8 @@ pub static PROCESS: &[Of] = &[
     of("oom_score", 0o444, files::oom_score),
     of("oom_score_adj", 0o644, files::oom_score_adj).made(Manner::Number),
     other("root", 0o777, WhatOf::Link(files::root, LinkTo::Root)),
+    of("sched", 0o644, sched::sched),
+    of("schedstat", 0o444, sched::schedstat_of),
     inner("smaps_rollup", 0o444, maps::rollup),
     of("stat", 0o444, status::stat),
     of("statm", 0o444, status::statm),

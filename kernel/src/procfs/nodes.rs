@@ -440,7 +440,8 @@ impl Source for OfProcess {
             return status::zombie(self.1, &process, out);
         }
         let (process, thread) = self.0.find()?;
-        (self.1)(&process, &thread, out)
+        let make = if self.0.tid == 0 { self.1 } else { status::of_thread(self.1) };
+        make(&process, &thread, out)
     }
 
     fn write(&self, data: &[u8]) -> Result {

@@ -15,6 +15,7 @@ use crate::account;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
 use crate::process::access::{self, By};
+use crate::process::wait::UsageSum;
 use crate::process::{Process, Thread};
 
 macro_rules! put {
@@ -23,11 +24,31 @@ macro_rules! put {
 
 const TICK: u64 = 10_000_000;
 
-#[expect(clippy::arithmetic_side_effects, reason = "nice is between -20 and 19")]
+/// What stands in the directory of a thread in place of `file` in that of its process.
+pub fn of_thread(file: MakeOf) -> MakeOf {
+    if core::ptr::fn_addr_eq(file, stat as MakeOf) { stat_of_thread } else { file }
+}
+
 pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    put_stat(process, thread, &process.usage(), out)
+}
+
+/// The same with what the thread alone has used.
+fn stat_of_thread(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    put_stat(process, thread, &used_by(thread), out)
+}
+
+fn used_by(thread: &Thread) -> UsageSum {
+    let mut usage = UsageSum::default();
+    usage.add_thread(thread);
+    usage
+}
+
+#[expect(clippy::arithmetic_side_effects, reason = "nice is between -20 and 19")]
+fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out: &mut Vec<u8>) -> Result {
     let space = process.space();
     let memory = space.as_ref().map(|s| s.usage()).unwrap_or_default();
-    let (usage, children) = (process.usage(), process.children_usage());
+    let children = process.children_usage();
     let session = process.session_id();
     let tty = caller::tty_of(process);
     let (name, len) = thread.comm();
@@ -193,7 +214,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
         text.number(c.no_new_privileges.into(), "\nSeccomp:\t0\n")?;
     }
     cpus(thread, &mut text)?;
-    let usage = process.usage();
+    let usage = used_by(thread);
     text.put("voluntary_ctxt_switches:\t")?;
     text.number(usage.voluntary, "\nnonvoluntary_ctxt_switches:\t")?;
     text.number(usage.involuntary, "\n")

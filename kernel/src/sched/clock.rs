@@ -1,11 +1,12 @@
 //! The processor time that a task has used, in user mode and in the kernel.
 //!
-//! The whole is exact. Each timer interrupt says in which mode it came upon the task, and the time until the next counts as that. So neither part ever
+//! The whole is exact, and counted for the CPU too (`cpustat`). Each timer interrupt says in which mode it came upon the task, and the time until the next counts as that. So neither part ever
 //! goes back, and who asks writes nothing: the words are the CPU's that runs the task, and are read together by `sync::protocol::sequence`.
 #![forbid(unsafe_code)]
 
+use super::cpustat::{self, Share};
 use crate::arch;
-use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 use sync::protocol::sequence::{Sequence, Word};
 
 /// How often a reader looks again. Who changes the words is not interrupted for long: its CPU takes interrupts alone meanwhile.
@@ -16,22 +17,28 @@ pub(super) struct Clock {
     sequence: Sequence,
     /// When it was last switched in or accounted, ns; 0: it does not run.
     since: Word,
-    /// What was used up to then.
-    user_ns: Word,
-    system_ns: Word,
+    /// What was used up to then, in user mode and in the kernel.
+    ns: [Word; 2],
     /// Is it the kernel's time that runs?
     in_kernel: Word,
+    /// Which time of its CPU it is, in user mode: a [`Share`].
+    share: AtomicU8,
 }
 
 impl Clock {
-    pub const fn new() -> Self {
+    pub const fn new(share: Share) -> Self {
         Self {
             sequence: Sequence::new(),
             since: Word::new(),
-            user_ns: Word::new(),
-            system_ns: Word::new(),
+            ns: [const { Word::new() }; 2],
             in_kernel: Word::new(),
+            share: AtomicU8::new(share as u8),
         }
+    }
+
+    /// From now on it is this time of its CPU.
+    pub fn set_share(&self, share: Share) {
+        self.share.store(share as u8, Relaxed);
     }
 
     /// The task runs from now on.
@@ -41,10 +48,6 @@ impl Clock {
 
     pub fn since(&self) -> u64 {
         self.since.load()
-    }
-
-    fn running(&self) -> &Word {
-        if self.in_kernel.load() == 0 { &self.user_ns } else { &self.system_ns }
     }
 
     /// Counts the time up to now, which it gives. The task runs on, or not.
@@ -57,8 +60,10 @@ impl Clock {
             let since = self.since.load();
             // One that came since `now` was read has counted up to a later time.
             ran = now.saturating_sub(since);
-            let used = self.running();
-            used.store(used.load() + ran);
+            let in_kernel = self.in_kernel.load() != 0;
+            let used = &self.ns[usize::from(in_kernel)];
+            used.store(used.load().wrapping_add(ran));
+            cpustat::charge(self.share.load(Relaxed), in_kernel, ran);
             self.since.store(if runs_on { now.max(since) } else { 0 });
         });
         ran
@@ -84,7 +89,7 @@ impl Clock {
         let read = || {
             let since = self.since.load();
             let tail = if since == 0 { 0 } else { arch::time::now().saturating_sub(since) };
-            let (user, system) = (self.user_ns.load(), self.system_ns.load());
+            let (user, system) = (self.ns[0].load(), self.ns[1].load());
             if self.in_kernel.load() == 0 { (user + tail, system) } else { (user, system + tail) }
         };
         for _ in 0..TRIES {
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_has_run_stays_as_it_was_counted() {
-        let clock = Clock::new();
+        let clock = Clock::new(Share::User);
         assert_eq!(clock.read(), (0, 0), "it has not run");
         clock.start(100);
         assert_eq!(clock.advance(130, false), 30);
@@ -117,17 +122,17 @@ mod tests {
 
     #[test]
     fn time_that_an_interrupt_has_counted_is_not_counted_again() {
-        let clock = Clock::new();
+        let clock = Clock::new(Share::User);
         clock.start(100);
         clock.advance(150, true);
         // `now` was read before that.
         assert_eq!(clock.advance(120, true), 0);
-        assert_eq!((clock.since(), clock.user_ns.load()), (150, 50));
+        assert_eq!((clock.since(), clock.ns[0].load()), (150, 50));
     }
 
     #[test]
     fn neither_part_ever_goes_back() {
-        let clock = Clock::new();
+        let clock = Clock::new(Share::User);
         clock.start(arch::time::now());
         let mut last = clock.read();
         for round in 0..1000 {

@@ -7,6 +7,7 @@
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
 //! * `depth`     how deep stacks get
+//! * `cpustat`   what each CPU's time went to; `loadavg` how many tasks want one
 //! * `latency`   how long CPUs do not give way; `stall` says when that is too long
 //! * `pending`   what interrupt handlers leave to be done by threads (bottom halves)
 //!
@@ -18,15 +19,18 @@
 
 mod affinity;
 mod clock;
+mod cpustat;
 #[cfg(feature = "lockdep")]
 pub mod depth;
 mod fair;
 pub mod futex;
 pub mod latency;
+mod loadavg;
 pub mod pending;
 #[cfg(target_os = "none")]
 mod plant;
 mod policy;
+mod report;
 mod runqueue;
 mod stall;
 mod switch;
@@ -36,11 +40,13 @@ mod wait;
 mod work;
 
 use crate::arch::interrupts::Interrupted;
+pub use cpustat::{CpuTimes, ever_born, last_born, switches_of, taken_of, times_of};
+pub use loadavg::load_averages;
 pub use pending::{Pending, run_pending};
 #[cfg(target_os = "none")]
 pub use plant::{booted, plant};
 pub use policy::{Policy, Schedule};
-pub use runqueue::{idle_ns, load_of};
+pub use runqueue::{load_of, look_at_queue};
 pub use switch::{
     NewTask, clone_fpu, copy_vector_registers, exit_current, idle_main, init_cpu, leave_space, new_user,
     replace_space, reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn,

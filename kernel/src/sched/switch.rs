@@ -13,7 +13,7 @@ use super::task::{self, Hardware, State, Task, current};
 use super::timer::Deadline;
 use super::wait::{Sleep, Woken};
 use super::work::Work;
-use super::{pending, timer};
+use super::{cpustat, pending, timer};
 use crate::arch::user::UserResult;
 use crate::arch::{self, signal_frame};
 use crate::errno::{Errno, Result};
@@ -62,6 +62,7 @@ pub unsafe fn init_cpu() -> Result<()> {
     let idle = Task::try_new(None, hardware, Schedule::NORMAL)?;
     idle.on_cpu.store(true, Ordering::Relaxed);
     idle.set_affinity_at_birth(machine::cpu_id());
+    cpustat::begin(&idle)?;
     idle.clock.start(arch::time::now());
     task::set_current(&idle);
     let mut queue = lock_this();
@@ -123,18 +124,16 @@ pub fn schedule() {
     previous.work.clear(Work::RESCHED);
     let is_idle = queue.idle.as_ref().is_some_and(|idle| Arc::ptr_eq(idle, &previous));
     let state = previous.state();
-    if state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting() {
-        previous.account(now, true);
-        if previous.fair.weight_changed() {
-            queue.reweigh_running(&previous);
-        }
+    let goes_on =
+        state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting();
+    previous.account(now, goes_on);
+    if previous.fair.weight_changed() {
+        queue.reweigh_running(&previous);
+    }
+    if goes_on {
         pending::pass_on(&previous);
         queue.current = Some(previous);
         return;
-    }
-    previous.account(now, false);
-    if previous.fair.weight_changed() {
-        queue.reweigh_running(&previous);
     }
     let from = Arc::as_ptr(&previous);
     let waited = state != State::Running;
@@ -146,6 +145,7 @@ pub fn schedule() {
             Then::Moves(previous)
         }
         State::Running => {
+            previous.waits.begin(now);
             queue.put_back(previous);
             Then::Settled
         }
@@ -155,6 +155,9 @@ pub fn schedule() {
         }
         _ => {
             queue.leave(&previous);
+            if state != State::Interruptible {
+                cpustat::blocks();
+            }
             core::mem::forget(previous);
             Then::Settled
         }
@@ -180,6 +183,7 @@ pub fn schedule() {
     let (from, to) = unsafe { (&*from, &*to) };
     let counter = if waited { &from.voluntary } else { &from.involuntary };
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    cpustat::switched(to.waits.end(now));
     to.raise_again();
     // An interrupt between here and the new stack would see one task's name on another's stack.
     let interrupts = machine::irq_save();
@@ -321,6 +325,7 @@ impl Drop for NewTask {
 /// Lets a task of `new_user` run: on an idle CPU if there is one that it may use, else here.
 pub fn start(mut task: NewTask) {
     if let Some(task) = task.0.take() {
+        cpustat::born(task.thread.as_ref().map_or(0, |thread| thread.tid()));
         runqueue::start(task);
     }
 }
@@ -334,6 +339,7 @@ pub fn spawn(cpu: Option<CpuId>, f: fn(usize), argument: usize) -> Result<Arc<Ta
     if let Some(cpu) = cpu {
         task.set_affinity_at_birth(cpu);
     }
+    cpustat::born(0);
     runqueue::start(task.clone());
     Ok(task)
 }

@@ -7,8 +7,10 @@
 
 use super::affinity::Affinity;
 use super::clock::Clock;
+use super::cpustat::Share;
 use super::fair::Entity;
 use super::policy::{Policy, RESETS, Schedule};
+use super::report::Waits;
 use super::work::Work;
 use super::{runqueue::Order, timer::Timer, wait::WaitNode};
 use crate::arch;
@@ -94,6 +96,8 @@ pub struct Task {
     /// A `Policy`, and `RESETS`.
     policy: AtomicU32,
     affinity: Affinity,
+    /// How long it waited for a CPU.
+    pub(super) waits: Waits,
     /// Moves to another CPU.
     pub(super) migrations: AtomicU64,
     pub(super) voluntary: AtomicU64,
@@ -181,10 +185,11 @@ impl Task {
             run_link: RBTreeAtomicLink::new(),
             movable_link: LinkedListAtomicLink::new(),
             fair: Entity::new(schedule.rank()),
-            clock: Clock::new(),
+            clock: Clock::new(Share::of(schedule.nice)),
             nice: AtomicI32::new(schedule.nice),
             policy: AtomicU32::new(schedule.word()),
             affinity: Affinity::all(),
+            waits: Waits::new(),
             migrations: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
@@ -317,6 +322,7 @@ impl Task {
         // Most who set it find it so, and write no line of the task's.
         if self.schedule() != schedule {
             self.nice.store(schedule.nice, Ordering::Relaxed);
+            self.clock.set_share(Share::of(schedule.nice));
             self.policy.store(schedule.word(), Ordering::Relaxed);
             self.fair.set_rank(schedule.rank());
             if self.fair.weight_changed() {

@@ -26,7 +26,7 @@ pub use deadline::{ClockBase, Deadline, TimeClock};
 
 use super::task::current;
 use super::work::Work;
-use super::{latency, runqueue};
+use super::{latency, loadavg, runqueue};
 use crate::arch;
 use crate::lock_order as level;
 use alloc::sync::{Arc, Weak};
@@ -246,6 +246,7 @@ pub(super) fn tick() {
     let (now, first) = run_due(timers, began);
     let mut next = timers.next_tick.load(Ordering::Relaxed);
     if now >= next {
+        loadavg::tick(now);
         let contended = runqueue::tick();
         if contended {
             current().work.set(Work::RESCHED);

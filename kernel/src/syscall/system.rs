@@ -10,6 +10,7 @@ use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::access::{self, By};
 use crate::process::personality::{Persona, UNAME26};
 use crate::process::{self, Capability, Process, Thread, ids, utsname};
+use crate::sched;
 use linux_raw_sys::general::{RLIMIT_AS, RLIMIT_STACK};
 
 /// uname(2).
@@ -57,8 +58,9 @@ pub fn sys_sysinfo(to: usize) -> Result<usize> {
     let (total, free) = (vm::frame::total_frames() * page, vm::frame::free_frames() * page);
     // struct sysinfo: uptime, three loads, then totalram, freeram, sharedram, bufferram, totalswap, freeswap,
     // procs (16 bits, padded), totalhigh, freehigh, mem_unit (32 bits).
-    let words: [u64; 14] =
-        [arch::time::now() / super::time::NS_PER_SEC, 0, 0, 0, total, free, 0, 0, 0, 0, threads, 0, 0, 1];
+    let uptime = arch::time::now() / super::time::NS_PER_SEC;
+    let [one, five, fifteen] = sched::load_averages();
+    let words: [u64; 14] = [uptime, one, five, fifteen, total, free, 0, 0, 0, 0, threads, 0, 0, 1];
     UserPtr::<[u64; 14]>::new(to).write(&words).map(|()| 0)
 }
 

@@ -95,6 +95,11 @@ pub fn stolen_ns(_cpu: sync::CpuId) -> u64 {
     0
 }
 
+/// The same of this CPU.
+pub fn stolen_here_ns() -> u64 {
+    0
+}
+
 /// Programs here raise no floating-point traps.
 pub fn float_code(_trap: Trap) -> u32 {
     linux_raw_sys::general::FPE_FLTINV

@@ -9,23 +9,12 @@ const IDLE: u64 = 3;
 
 const NICES: usize = 40;
 
-/// Weights of the nice values from -20 on: each step is a factor of 1.25 (sched(7)).
-const WEIGHTS: [u64; NICES] = {
-    let mut weights = [0; NICES];
-    let mut n = 0;
-    while n < NICES {
-        // In units of 2^-24, so that nineteen steps round once.
-        let mut weight = UNIT << 24;
-        let mut step = n.abs_diff(20);
-        while step > 0 {
-            weight = if n < 20 { weight / 4 * 5 } else { weight / 5 * 4 };
-            step -= 1;
-        }
-        weights[n] = (weight + (1 << 23)) >> 24;
-        n += 1;
-    }
-    weights
-};
+/// Weights of the nice values from -20 on, as Linux 6.12 tells them in /proc/PID/sched: each is about 1.25 of the next (sched(7)).
+const WEIGHTS: [u64; NICES] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121,
+    2501, 1991, 1586, 1277, UNIT, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29,
+    23, 18, 15,
+];
 
 /// The weight of a nice value; of SCHED_IDLE beyond the last.
 pub fn weight(rank: i32) -> u64 {
@@ -44,8 +33,13 @@ mod tests {
 
     #[test]
     fn weights_are_powers_of_one_and_a_quarter() {
-        assert_eq!([-20, -1, 0, 1, 5, 10, 19].map(weight), [88818, 1280, 1024, 819, 336, 110, 15]);
+        for nice in -20..=10 {
+            let exact = 1024.0 * 0.8f64.powi(nice);
+            let off = weight(nice) as f64 / exact - 1.0;
+            assert!(off.abs() < 0.02, "nice {nice} is {off} off");
+        }
+        assert_eq!([-20, -1, 0, 1, 5, 10, 19].map(weight), [88761, 1277, 1024, 820, 335, 110, 15]);
         assert_eq!(weight(26), 3);
-        assert_eq!(virtual_ns(1000, weight(5)), 3047);
+        assert_eq!(virtual_ns(1000, weight(5)), 3056);
     }
 }

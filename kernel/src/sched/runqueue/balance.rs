@@ -216,15 +216,10 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
         let lag = lag(&task).min(bound(least * 4, &task));
         (task, lag)
     };
-    count_move(&task);
     let queue = target.queue.lock();
     queue.place_behind(&task, lag, now, machine.slice());
     enqueue_placed(machine, queue, to, task, now);
     true
-}
-
-fn count_move(task: &Task) {
-    task.migrations.store(task.migrations.load(Relaxed) + 1, Relaxed);
 }
 
 /// Looks for a task that waits elsewhere and puts it on this CPU's queue. Called by an idle CPU.
@@ -254,7 +249,6 @@ fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {
     }) else {
         return false;
     };
-    count_move(&task);
     put_stolen(machine, here, task, time, now);
     true
 }

@@ -49,13 +49,35 @@ pub fn load_of(cpu: CpuId) -> CpuLoad {
     CpuLoad { waiting: queue.waiting(), idle: queue.idles() }
 }
 
-/// How long `cpu` has idled, ns. Takes its queue's lock for a moment.
-pub fn idle_ns(cpu: CpuId) -> u64 {
-    let idle = Real.queue(cpu).queue.lock().idle.clone();
-    idle.map_or(0, |task| {
-        let times = task.times();
-        times.user_ns + times.system_ns
-    })
+/// What a CPU has to do, for `/proc`.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLook {
+    /// The number of the thread that runs; None: the CPU idles, or runs a thread of the kernel's own.
+    pub running: Option<u32>,
+    /// Tasks that wait.
+    pub waiting: u32,
+    /// The weight of all.
+    pub weight: u64,
+    /// The weight that it shows to CPUs that start a task.
+    pub shown_weight: u64,
+    /// Its virtual time, as it is compared with that of other CPUs, ns; None: it has nothing to do.
+    pub time: Option<u64>,
+    /// It shows tasks that others may take.
+    pub gives_away: bool,
+}
+
+/// Looks at the queue of `cpu`. Takes its lock for a moment.
+pub fn look_at_queue(cpu: CpuId) -> QueueLook {
+    let own = Real.queue(cpu);
+    let queue = own.queue.lock();
+    QueueLook {
+        running: queue.current.as_ref().and_then(|task| task.thread.as_ref()).map(|thread| thread.tid()),
+        waiting: own.waiting(),
+        weight: queue.load(),
+        shown_weight: own.load.0.load(Ordering::Relaxed),
+        time: queue.time(Real.now()),
+        gives_away: own.is_stealable(),
+    }
 }
 
 /// This CPU's queue, locked.

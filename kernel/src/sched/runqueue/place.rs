@@ -1,5 +1,6 @@
 //! Wake-up, birth, a change of affinity or of weight: which queue a task goes to.
 
+use super::super::cpustat;
 use super::super::task::{State, Task};
 use super::super::work::Work;
 use super::machine::Machine;
@@ -23,12 +24,16 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
         return false;
     }
     let (queue, home) = lock_queue_of(machine, task);
-    if !states.contains(&task.state()) {
+    let state = task.state();
+    if !states.contains(&state) {
         return false;
     }
     task.set_state(State::Running);
     if queue.is_current(task) {
         return true;
+    }
+    if state != State::Interruptible {
+        cpustat::unblocks();
     }
     // SAFETY: made `Running` just now under the lock, and not current: see the head of `runqueue`.
     let owned = unsafe { task.take_run_reference() };
@@ -46,11 +51,23 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
 
 /// Puts a new task, whose run reference this is, on a queue.
 pub fn start(machine: &impl Machine, task: Arc<Task>) {
+    let target = place_of(machine, &task);
+    // The first place is no move.
+    task.cpu.store(target, Ordering::Relaxed);
+    put_on(machine, target, task);
+}
+
+/// Where a task is to be that has no place.
+fn place_of(machine: &impl Machine, task: &Task) -> CpuId {
     let here = machine.here();
-    let target = match task.affinity().only() {
+    match task.affinity().only() {
         Some(cpu) if cpu < machine.cpus() => cpu,
-        _ => find_idle(machine, &task, here).unwrap_or_else(|| find_least(machine, &task, here)),
-    };
+        _ => find_idle(machine, task, here).unwrap_or_else(|| find_least(machine, task, here)),
+    }
+}
+
+/// Puts a task that is owed nothing on the queue of `target`.
+fn put_on(machine: &impl Machine, target: CpuId, task: Arc<Task>) {
     let queue = machine.queue(target).queue.lock();
     enqueue(machine, queue, target, task, 0, machine.now());
 }
@@ -78,6 +95,7 @@ fn lock_queue_of<'a>(machine: &'a impl Machine, task: &Task) -> (Locked<'a>, Cpu
 /// Puts a task that is owed `lag` on a queue, and makes its CPU look if it should.
 fn enqueue(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, lag: i64, now: u64) {
     queue.place(&task, lag, now, machine.slice());
+    task.waits.begin(now);
     enqueue_placed(machine, queue, cpu, task, now);
 }
 
@@ -162,7 +180,7 @@ pub fn move_if_needed(machine: &impl Machine, task: &Task) -> Option<CpuId> {
         // SAFETY: `is_waiting_here` said so, under this lock.
         let owned = unsafe { queue.take(own, task) };
         drop(queue);
-        owned.into_iter().for_each(|task| start(machine, task));
+        owned.into_iter().for_each(|task| put_on(machine, place_of(machine, &task), task));
         return None;
     }
     task.work.set(Work::RESCHED);

@@ -165,7 +165,10 @@ impl Queue {
 
     /// Puts a task on the queue that has its place; `own` is this queue's CPU.
     pub fn put(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>) {
-        task.cpu.store(cpu, Ordering::Relaxed);
+        if task.cpu.load(Ordering::Relaxed) != cpu {
+            task.migrations.store(task.migrations.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            task.cpu.store(cpu, Ordering::Relaxed);
+        }
         // Who sees the link sees the CPU too: `is_waiting_here`.
         fence(Ordering::Release);
         if task.affinity().only().is_none() {

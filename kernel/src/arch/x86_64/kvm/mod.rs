@@ -15,7 +15,7 @@ mod steal;
 
 pub use eoi::end_of_interrupt;
 pub use ipi::Interrupts;
-pub use steal::{leave_flush, stolen_ns};
+pub use steal::{leave_flush, stolen_here_ns, stolen_ns};
 
 use core::arch::x86_64::CpuidResult;
 

@@ -52,6 +52,12 @@ pub fn stolen_ns(cpu: CpuId) -> u64 {
     STEAL.of(cpu).ns.load(Ordering::Relaxed)
 }
 
+/// The same of this CPU.
+#[inline]
+pub fn stolen_here_ns() -> u64 {
+    STEAL.this().ns.load(Ordering::Relaxed)
+}
+
 /// Leaves it to the host that `cpu` drops all translations before it runs on. False: it may be running, or the host does not offer that.
 #[inline]
 pub fn leave_flush(cpu: CpuId) -> bool {

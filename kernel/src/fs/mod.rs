@@ -197,6 +197,7 @@ pub fn random_bytes() -> [u8; 16] {
 /// be opened again.
 pub fn reopen(file: &File) -> Result<Path> {
     let file::Place::Anonymous(inode, _) = &file.place else { return Err(ENOENT) };
+    anon::fifo::show(file)?;
     let root = vfs::mount::root()?;
     let name = file::describe::file(file, &root)?;
     let dentry = vfs::dentry::Dentry::try_unowned(inode.clone(), None, &name)?;

@@ -35,7 +35,12 @@ struct Nameless;
 
 impl InodeOps for Nameless {
     fn open(&self, dentry: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
-        if dentry.inode.kind == Kind::Anonymous { Err(ENXIO) } else { Ok(Some(try_box(Regular)?)) }
+        match dentry.inode.kind {
+            Kind::Anonymous => Err(ENXIO),
+            // As any fifo: `fifo::show`.
+            Kind::Fifo => Ok(None),
+            _ => Ok(Some(try_box(Regular)?)),
+        }
     }
 }
 

@@ -275,7 +275,8 @@ fn climb(from: &Path, root: &Path, text: &mut Vec<u8>) -> Result<Climb> {
         if let Some(name) = text.get_mut(start..) {
             name.reverse();
         }
-        if link.name.bytes.first() != Some(&b'/') {
+        // What has no parent has a text for its name (`reopen`).
+        if link.parent.is_some() && link.name.bytes.first() != Some(&b'/') {
             text.try_push(b'/')?;
         }
         match &link.parent {

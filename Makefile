@@ -32,7 +32,7 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table (about ten minutes)
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test lockdep-test fuzz-test gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gate
+test: setup hosted-test booted-test lockdep-test fuzz-test gate calls-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
@@ -42,7 +42,7 @@ calls: build ## What each system call shares, by itself and beside others, Darte
 
 # What runs beside the calls in the gate, after the calls by themselves.
 BESIDE ?= idle
-calls-gate: build ## Shared lines of every system call, by itself and beside BESIDE, against tests/gate/calls.toml
+calls-gate: build ## Shared lines of every system call, by itself and beside BESIDE, against tests/gate/calls.toml (two to three minutes)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --calls --gate --beside $(BESIDE) --kernel $(DARTER_KERNEL)
 
 growth: build ## What system calls cost among 10 to 10,000 of what they might look at, Darter beside Linux: docs/growth.md (ten minutes)

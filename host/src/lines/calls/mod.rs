@@ -159,6 +159,7 @@ fn show(options: &Lines, measured: &Measured, seconds: Option<f64>) -> Result<u8
     let Measured { cpus, runs, kernels } = measured;
     out!("{}", table::table(runs, kernels));
     out!("{}", table::closest_text(runs, kernels));
+    table::beside(runs, kernels).iter().for_each(|table| out!("{table}\n"));
     out!("{}", table::lines(runs, kernels, options.names));
     out!("{}", table::summary(runs, kernels, *cpus, seconds));
     if let Some(file) = &options.page {

@@ -1,7 +1,7 @@
 //! The table of calls: kernels beside each other, then who takes which line.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -24,7 +24,8 @@ together: what the CPUs did, whoever came first. A point: nothing is shared. tes
 
 const BESIDE: &str = "\
 Beside others: one worker, and on the other CPU nothing (*idle*), a loop that makes no call (*busy*), or a program that works as a build does:
-it reads, writes, maps, forks, executes and waits (*program*). Turns are of one operation of the worker. Those that share a line:
+it reads, writes, maps, forks, executes and waits (*program*). Shared lines, and in brackets turns in one operation of the worker. Those that
+share a line on one kernel at least:
 ";
 
 fn cells(shown: &Shown) -> [String; 3] {
@@ -99,13 +100,39 @@ pub fn closest_text(runs: &[Run], columns: &[Column]) -> String {
     text
 }
 
-/// What shares a line beside something else; none where nothing was run beside others.
-fn beside(runs: &[Run], columns: &[Column]) -> Option<Table> {
-    runs.iter().any(|run| run.beside.is_some()).then(|| {
-        let own = |run: &Run| run.beside.is_some();
-        let shares = |at: usize| columns.first().and_then(|column| column.shown.get(at)).is_some_and(shows);
-        rows(runs, columns, &|at, run| own(run) && shares(at))
-    })
+/// What shares a line beside something else, on any kernel: a column for each companion. None where nothing was run beside others.
+pub fn beside(runs: &[Run], columns: &[Column]) -> Option<Table> {
+    let kinds: BTreeSet<Beside> = runs.iter().filter_map(|run| run.beside).collect();
+    if kinds.is_empty() {
+        return None;
+    }
+    let mut places: BTreeMap<(&str, &str, &str), BTreeMap<Beside, usize>> = BTreeMap::new();
+    for (at, run) in runs.iter().enumerate() {
+        let Some(kind) = run.beside else { continue };
+        places.entry((&run.call, &run.case, &run.form)).or_default().insert(kind, at);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let heads = columns.iter().flat_map(|column| kinds.iter().map(|kind| (&column.kernel, kind.name())));
+    let heads = heads.map(|(kernel, kind)| format!("{kernel}: {kind}"));
+    table.set_header(["call", "case", "form"].map(str::to_owned).into_iter().chain(heads));
+    for ((call, case, form), at) in places {
+        let of = |column: &'_ Column, kind| at.get(kind).and_then(|&at| column.shown.get(at)).cloned();
+        let shown: Vec<Option<Shown>> =
+            columns.iter().flat_map(|column| kinds.iter().map(|kind| of(column, kind))).collect();
+        if shown.iter().flatten().any(shows) {
+            let cells = shown.iter().map(|shown| shown.as_ref().map_or_else(String::new, cell));
+            table.add_row([call, case, form].map(str::to_owned).into_iter().chain(cells));
+        }
+    }
+    right(&mut table);
+    Some(table)
+}
+
+/// Lines and turns in one.
+fn cell(shown: &Shown) -> String {
+    let [_, lines, turns] = cells(shown);
+    if shown.failed.is_some() || shown.shared.is_empty() { lines } else { format!("{lines} ({turns})") }
 }
 
 /// Shares a line, or failed.
@@ -115,10 +142,6 @@ fn shows(shown: &Shown) -> bool {
 
 /// All that was run by itself.
 pub fn table(runs: &[Run], columns: &[Column]) -> Table {
-    rows(runs, columns, &|_, run| run.beside.is_none())
-}
-
-fn rows(runs: &[Run], columns: &[Column], wanted: &dyn Fn(usize, &Run) -> bool) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let mut header = vec!["call".to_owned(), "case".into(), "form".into()];
@@ -126,16 +149,20 @@ fn rows(runs: &[Run], columns: &[Column], wanted: &dyn Fn(usize, &Run) -> bool) 
         header.extend([format!("{}: instructions", column.kernel), "lines".into(), "turns".into()]);
     }
     table.set_header(header);
-    for (at, run) in runs.iter().enumerate().filter(|(at, run)| wanted(*at, run)) {
-        let beside = run.beside.map_or_else(String::new, |beside| format!(", beside {}", beside.name()));
-        let mut row = vec![run.call.clone(), run.case.clone(), format!("{}{beside}", run.form)];
+    for (at, run) in runs.iter().enumerate().filter(|(_, run)| run.beside.is_none()) {
+        let mut row = vec![run.call.clone(), run.case.clone(), run.form.clone()];
         row.extend(columns.iter().filter_map(|column| column.shown.get(at)).flat_map(cells));
         table.add_row(row);
     }
+    right(&mut table);
+    table
+}
+
+/// Numbers stand at the right of their columns.
+fn right(table: &mut Table) {
     for column in table.column_iter_mut().skip(3) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table
 }
 
 /// The shared lines of each case of the first kernel (with `all`: of each), and why cases failed.
@@ -185,4 +212,50 @@ pub fn summary(runs: &[Run], columns: &[Column], cpus: u32, seconds: Option<f64>
         let _ = writeln!(text, "{}: {}", column.kernel, said.join(", "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lines::measurer::SharedLine;
+
+    fn shown(turns: &[f64]) -> Shown {
+        let line =
+            |(at, &turns): (usize, &f64)| (format!("line {at}"), SharedLine { turns, how: String::new() });
+        Shown { shared: turns.iter().enumerate().map(line).collect(), ..Shown::default() }
+    }
+
+    #[test]
+    fn what_any_kernel_shares_beside_others_is_shown_of_all() {
+        let run = |case: &str, beside| Run {
+            call: case.into(),
+            case: case.into(),
+            form: "processes".into(),
+            beside: Some(beside),
+        };
+        let runs = [
+            run("read", Beside::Idle),
+            run("stat", Beside::Idle),
+            run("read", Beside::Program),
+            run("stat", Beside::Program),
+        ];
+        let column = |kernel: &str, shown: [&[f64]; 4]| Column {
+            kernel: kernel.into(),
+            shown: shown.into_iter().map(self::shown).collect(),
+        };
+        let darter = column("darter", [&[], &[], &[], &[]]);
+        let linux = column("linux", [&[], &[], &[1.5, 2.0], &[]]);
+        let text = beside(&runs, &[darter, linux]).unwrap().to_string();
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[0],
+            [
+                "call", "case", "form", "darter:", "idle", "darter:", "program", "linux:", "idle", "linux:",
+                "program"
+            ]
+        );
+        assert_eq!(lines[1], ["read", "read", "processes", "·", "·", "·", "2", "(3.50)"]);
+        assert_eq!(lines.len(), 2);
+        assert!(beside(&[], &[]).is_none());
+    }
 }

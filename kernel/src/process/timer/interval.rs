@@ -5,6 +5,8 @@
 //! with what the process has used at every tick that finds it running, as are POSIX timers of such clocks; `watched` says whether
 //! there is anything to compare.
 //!
+//! What a timer is set to is changed under a lock and read without it (`sync::protocol::sequence`), so threads that ask write nothing.
+//!
 //! LockOrder: the timer's state → `signals` → `threads`; the timer queue is innermost.
 #![forbid(unsafe_code)]
 
@@ -17,6 +19,7 @@ use crate::sched::{Timer, TimerSetting, forward};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as abi;
+use sync::protocol::sequence::{Sequence, Word};
 use sync::{SpinLock, lock_class};
 
 lock_class! { static ITIMER: LockClass = ("interval timer", level::IntervalTimer); }
@@ -44,26 +47,63 @@ impl Itimer {
     }
 }
 
-struct Real {
-    timer: Option<Arc<Timer>>,
-    interval: u64,
-    /// When it goes off next; 0: it is not set.
-    next: u64,
-}
-
-/// A timer of processor time, on the process's clock.
-#[derive(Clone, Copy, Default)]
-struct Cpu {
-    /// 0: not set.
+/// What a timer is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Set {
+    /// When it goes off next, on its clock; 0: it is not set.
     next: u64,
     interval: u64,
 }
 
-impl Cpu {
-    /// What it is set to while its process has used so much.
-    fn setting(self, used: u64) -> TimerSetting {
-        let value = if self.next == 0 { 0 } else { self.next.saturating_sub(used).max(1) };
+impl Set {
+    /// As a program sees it at `now` of its clock.
+    fn setting(self, now: u64) -> TimerSetting {
+        let value = if self.next == 0 { 0 } else { self.next.saturating_sub(now).max(1) };
         TimerSetting { interval: self.interval, value }
+    }
+
+    /// Is it due at `now`? Then it is set anew, or not at all. Expiries that were missed are not made up for.
+    fn take_due(&mut self, now: u64) -> bool {
+        let due = self.next != 0 && now >= self.next;
+        if due && self.interval != 0 {
+            forward(self.interval, now, &mut self.next);
+        } else if due {
+            self.next = 0;
+        }
+        due
+    }
+}
+
+/// The same where it may be read without the lock under which it is changed.
+struct Shown {
+    sequence: Sequence,
+    next: Word,
+    interval: Word,
+}
+
+impl Shown {
+    /// A reader that comes upon so many changes takes the lock.
+    const TRIES: usize = 8;
+
+    const fn new() -> Self {
+        Shown { sequence: Sequence::new(), next: Word::new(), interval: Word::new() }
+    }
+
+    /// For who has the lock.
+    fn get(&self) -> Set {
+        Set { next: self.next.load(), interval: self.interval.load() }
+    }
+
+    fn look(&self) -> Option<Set> {
+        (0..Self::TRIES).find_map(|_| self.sequence.read(|| self.get()))
+    }
+
+    /// For who has the lock.
+    fn set(&self, to: Set) {
+        self.sequence.write(|| {
+            self.next.store(to.next);
+            self.interval.store(to.interval);
+        });
     }
 }
 
@@ -72,8 +112,12 @@ const CPU: [(Kind, u32); 2] = [(Kind::User, abi::SIGVTALRM), (Kind::Whole, abi::
 
 /// The interval timers of one process.
 pub struct Itimers {
-    real: SpinLock<Real, level::IntervalTimer>,
-    cpu: SpinLock<[Cpu; 2], level::IntervalTimer>,
+    /// ITIMER_REAL is changed under it.
+    real: SpinLock<Option<Arc<Timer>>, level::IntervalTimer>,
+    real_set: Shown,
+    /// The timers of processor time are changed under it.
+    cpu: SpinLock<(), level::IntervalTimer>,
+    cpu_set: [Shown; 2],
     /// A timer of processor time may be set, here or among the POSIX timers. Set after the timer is; cleared before timers are looked at.
     watched: AtomicBool,
 }
@@ -87,8 +131,10 @@ impl Default for Itimers {
 impl Itimers {
     pub const fn new() -> Self {
         Self {
-            real: SpinLock::new(Real { timer: None, interval: 0, next: 0 }, &ITIMER),
-            cpu: SpinLock::new([Cpu { next: 0, interval: 0 }; 2], &ITIMER),
+            real: SpinLock::new(None, &ITIMER),
+            real_set: Shown::new(),
+            cpu: SpinLock::new((), &ITIMER),
+            cpu_set: [const { Shown::new() }; 2],
             watched: AtomicBool::new(false),
         }
     }
@@ -100,7 +146,11 @@ impl Itimers {
             Itimer::Virtual => 0,
             Itimer::Profiling => 1,
         };
-        let timer = self.cpu.lock()[place];
+        let shown = &self.cpu_set[place];
+        let timer = shown.look().unwrap_or_else(|| {
+            let _writer = self.cpu.lock();
+            shown.get()
+        });
         // Of a timer that is not set the clock is not asked; and it is asked without the lock, since it gives way.
         let used = if timer.next == 0 { 0 } else { CPU[place].0.of(&process.usage()) };
         timer.setting(used)
@@ -119,8 +169,10 @@ impl Itimers {
         let used = CPU[place].0.of(&process.usage());
         let next = if to.value == 0 { 0 } else { used.saturating_add(to.value) };
         let before = {
-            let timer = &mut self.cpu.lock()[place];
-            core::mem::replace(timer, Cpu { next, interval: to.interval }).setting(used)
+            let _writer = self.cpu.lock();
+            let before = self.cpu_set[place].get();
+            self.cpu_set[place].set(Set { next, interval: to.interval });
+            before.setting(used)
         };
         if next != 0 {
             self.watch_cpu();
@@ -149,12 +201,11 @@ impl Itimers {
         for (place, (kind, signal)) in CPU.into_iter().enumerate() {
             let used = kind.of(&usage);
             let due = {
-                let timer = &mut self.cpu.lock()[place];
-                let due = timer.next != 0 && used >= timer.next;
-                if due && timer.interval != 0 {
-                    forward(timer.interval, used, &mut timer.next);
-                } else if due {
-                    timer.next = 0;
+                let _writer = self.cpu.lock();
+                let mut timer = self.cpu_set[place].get();
+                let due = timer.take_due(used);
+                if due {
+                    self.cpu_set[place].set(timer);
                 }
                 more |= timer.next != 0;
                 due
@@ -170,63 +221,58 @@ impl Itimers {
 
     /// What ITIMER_REAL is set to now.
     fn real(&self) -> TimerSetting {
-        let real = self.real.lock();
-        let value = match real.next {
-            0 => 0,
-            next => next.saturating_sub(arch::time::now()).max(1),
-        };
-        TimerSetting { interval: real.interval, value }
+        let set = self.real_set.look().unwrap_or_else(|| {
+            let _writer = self.real.lock();
+            self.real_set.get()
+        });
+        // Of a timer that is not set the clock is not asked.
+        let now = if set.next == 0 { 0 } else { arch::time::now() };
+        set.setting(now)
     }
 
     fn set_real(&self, pid: u32, to: TimerSetting) -> Result<TimerSetting> {
-        let before = self.real();
         let spare =
             if to.value != 0 { Some(sync::try_arc(Timer::new(expired, pid as usize))?) } else { None };
-        let mut real = self.real.lock();
-        if let Some(timer) = &real.timer {
+        let mut timer = self.real.lock();
+        if let Some(timer) = &*timer {
             timer.cancel();
         }
-        real.interval = to.interval;
-        real.next = 0;
-        if to.value != 0 {
-            real.next = arch::time::now().saturating_add(to.value);
-            let next = real.next;
-            if real.timer.is_none() {
-                real.timer = spare;
+        let before = self.real_set.get();
+        let now = arch::time::now();
+        let next = if to.value == 0 { 0 } else { now.saturating_add(to.value) };
+        self.real_set.set(Set { next, interval: to.interval });
+        if next != 0 {
+            if timer.is_none() {
+                *timer = spare;
             }
-            if let Some(timer) = &real.timer {
+            if let Some(timer) = &*timer {
                 timer.arm(next);
             }
         }
-        Ok(before)
+        Ok(before.setting(now))
     }
 
     /// The process ends: no timer expires any more.
     pub fn cancel(&self) {
-        let mut real = self.real.lock();
-        real.next = 0;
-        if let Some(timer) = real.timer.take() {
+        let mut timer = self.real.lock();
+        self.real_set.set(Set { next: 0, interval: self.real_set.get().interval });
+        if let Some(timer) = timer.take() {
             timer.cancel();
         }
     }
 
     /// Is ITIMER_REAL due? Then it is set anew, or not at all. A timer that was set later meanwhile is not.
     fn take_due(&self) -> bool {
-        let mut real = self.real.lock();
-        let now = arch::time::now();
-        if real.next == 0 || now < real.next {
+        let timer = self.real.lock();
+        let mut set = self.real_set.get();
+        if !set.take_due(arch::time::now()) {
             return false;
         }
-        if real.interval == 0 {
-            real.next = 0;
-            return true;
-        }
-        // Expiries that were missed are not made up for.
-        let mut next = real.next;
-        forward(real.interval, now, &mut next);
-        real.next = next;
-        if let Some(timer) = &real.timer {
-            timer.arm(next);
+        self.real_set.set(set);
+        if set.next != 0
+            && let Some(timer) = &*timer
+        {
+            timer.arm(set.next);
         }
         true
     }
@@ -236,5 +282,37 @@ fn expired(pid: usize) {
     let Some(process) = ids::find_process(pid as u32) else { return };
     if process.itimers.take_due() {
         signal::send_kernel(&process, abi::SIGALRM);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+    use crate::testing::in_process;
+
+    #[test]
+    fn who_asks_takes_no_lock_and_sees_what_was_set_last() {
+        in_process(|| {
+            let process = process::current_process();
+            let itimers = &process.itimers;
+            let hour = TimerSetting { interval: 7, value: 3_600_000_000_000 };
+            let never = TimerSetting { interval: 8, value: 0 };
+            assert_eq!(itimers.set(&process, Itimer::Real, hour), Ok(TimerSetting::default()));
+            assert_eq!(itimers.set(&process, Itimer::Profiling, never), Ok(TimerSetting::default()));
+            {
+                // Who asked for these would wait for ever.
+                let _real = itimers.real.lock();
+                let _cpu = itimers.cpu.lock_nested();
+                let now = itimers.get(&process, Itimer::Real);
+                assert!(
+                    now.interval == 7 && now.value > 3_000_000_000_000 && now.value <= hour.value,
+                    "{now:?}"
+                );
+                assert_eq!(itimers.get(&process, Itimer::Profiling), never);
+            }
+            itimers.cancel();
+            assert_eq!(itimers.get(&process, Itimer::Real).value, 0);
+        });
     }
 }

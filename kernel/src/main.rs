@@ -38,6 +38,7 @@ mod report;
 mod sched;
 mod sort;
 mod syscall;
+mod sysfs;
 #[cfg(test)]
 mod testing;
 
@@ -48,7 +49,7 @@ static FILE_SYSTEMS: fs::vfs::superblock::Types = fs::vfs::superblock::Types(&[
     &fs::devfs::DEVTMPFS,
     &fs::tty::devpts::DEVPTS,
     &procfs::PROC,
-    &procfs::SYSFS,
+    &sysfs::SYSFS,
 ]);
 
 /// For the host, the kernel is there to be tested.

@@ -6,6 +6,7 @@
 mod apic_ids;
 mod entry;
 pub mod interrupts;
+pub mod seat;
 mod signal;
 mod trap;
 mod user_fault;

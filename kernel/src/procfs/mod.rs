@@ -2,7 +2,6 @@
 //!
 //! Nothing is kept: each lookup makes an inode for the moment, each open file makes its text at the first read and keeps it until it is
 //! read again from the start. Inode numbers are made of what the file shows, so that they stay the same.
-//! sysfs is here as an empty directory, so that programs that mount it go on; it shows nothing yet.
 //!
 //! No locks but those of what is shown.
 #![forbid(unsafe_code)]
@@ -36,21 +35,18 @@ use core::any::Any;
 use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_box};
 
-use self::manner::Manner;
+pub use self::manner::Manner;
 use crate::errno::{EFAULT, EINVAL, EIO, ENODEV, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, Poller};
 use crate::fs::file::{File, FileOps, Mapping, Order};
 use crate::fs::vfs::cache::Cache;
-use crate::fs::vfs::inode::{Inode, Kind, NewInode};
-use crate::fs::vfs::operations::{Plain, SuperOps};
+use crate::fs::vfs::operations::SuperOps;
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
 lock_class! { static CONTENT: LockClass = ("proc file", level::ProcContent); }
 
 pub static PROC: FsType = FsType { name: "proc", magic: 0x9fa0, nodev: true, mount: mount_proc };
-
-pub static SYSFS: FsType = FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, mount: mount_sysfs };
 
 /// There are no options: hidepid=, gid= and subset= are refused as words that mean nothing are.
 fn check_no_options(text: &[u8]) -> Result {
@@ -69,14 +65,6 @@ fn mount_proc(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> 
     check_no_options(options)?;
     let device = new_device();
     SuperBlock::try_new(kind, Cache::Uncached, device, nodes::root(device)?, try_box(Proc)?)
-}
-
-fn mount_sysfs(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
-    check_no_options(options)?;
-    let device = new_device();
-    let new = NewInode { kind: Kind::Directory, mode: 0o555, uid: 0, gid: 0, rdev: 0 };
-    let root = Inode::try_new(1, device, &new, try_box(Plain)?)?;
-    SuperBlock::try_new(kind, Cache::Complete, device, root, try_box(Plain)?)
 }
 
 /// Makes a file's text.

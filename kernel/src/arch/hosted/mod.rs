@@ -90,6 +90,20 @@ pub fn hwcap() -> usize {
     0
 }
 
+/// Each CPU has a core of its own.
+pub fn seat(cpu: sync::CpuId) -> crate::arch::seat::Seat {
+    crate::arch::seat::Seat { place: cpu, core: cpu, core_in_package: cpu, package: 0 }
+}
+
+/// Caches are not known.
+pub fn cache(_index: u32) -> Option<crate::arch::seat::Cache> {
+    None
+}
+
+pub fn distance(a: u32, b: u32) -> u8 {
+    if a == b { 10 } else { 20 }
+}
+
 /// How long a host above this one let `cpu` wait, ns.
 pub fn stolen_ns(_cpu: sync::CpuId) -> u64 {
     0

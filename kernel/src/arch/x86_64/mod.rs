@@ -28,7 +28,8 @@ use core::arch::{asm, naked_asm};
 
 use super::Trap;
 use super::interrupts::Entered;
-pub use boot::topology::{cpus, nodes};
+pub use boot::siblings::{cache, seat};
+pub use boot::topology::{cpus, distance, nodes};
 pub use boot::{command_line, early_init, initramfs};
 pub use context::{Context, switch};
 pub use cpu::identity;

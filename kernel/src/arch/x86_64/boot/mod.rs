@@ -1,6 +1,7 @@
 //! From the loader to a machine that the rest of the kernel can use.
 
 mod entry;
+pub mod siblings;
 pub mod smp;
 mod start_info;
 pub mod topology;

@@ -60,6 +60,13 @@ pub fn apic_id(cpu: u32) -> u32 {
     TOPOLOGY.get().apic_ids.get(cpu as usize).copied().unwrap_or(u32::MAX)
 }
 
+/// How far the memory of node `b` is from the CPUs of node `a`; 10: they are the same.
+pub fn distance(a: u32, b: u32) -> u8 {
+    let fallback = if a == b { 10 } else { 20 };
+    let row = TOPOLOGY.get().distances.get(a as usize);
+    row.and_then(|row| row.get(b as usize)).copied().unwrap_or(fallback)
+}
+
 /// APIC id and node of a CPU.
 pub fn cpu(cpu: u32) -> (u32, u32) {
     (apic_id(cpu), node_of(cpu))

@@ -1,0 +1,141 @@
+//! sysfs: the machine's CPUs and nodes as files, as Linux's sysfs-devices-system-cpu shows them. What is not known of the machine has no name.
+//!
+//! * `tree`  which names there are, and where they lead
+//! * `texts` what the files say
+//!
+//! Nothing is kept: a lookup makes an inode for the moment, as in procfs, and an open file makes its text when it is read. Nothing changes while the
+//! machine runs, and nothing can be written.
+//!
+//! No locks.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+mod texts;
+mod tree;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use sync::{TryVec, try_box};
+
+use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EPERM, Errno, Result};
+use crate::fs::file::{FileOps, OpenFlags};
+use crate::fs::vfs::attributes::Changes;
+use crate::fs::vfs::cache::Cache;
+use crate::fs::vfs::dentry::Dentry;
+use crate::fs::vfs::inode::{Inode, Kind, NewInode};
+use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Plain, Writing};
+use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
+use crate::procfs::{Manner, Source, TextFile};
+use texts::Text;
+use tree::{Folder, Leads};
+
+pub static SYSFS: FsType = FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, mount };
+
+/// What every text says its size is: Linux's page.
+const SIZE: u64 = 4096;
+
+fn mount(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
+    if options.iter().any(|&byte| byte != b',') {
+        return Err(EINVAL);
+    }
+    let device = new_device();
+    SuperBlock::try_new(
+        kind,
+        Cache::Uncached,
+        device,
+        make(device, 1, Leads::Folder(Folder::Root))?,
+        try_box(Plain)?,
+    )
+}
+
+fn kind_of(leads: &Leads) -> (Kind, u32) {
+    match leads {
+        Leads::Folder(_) => (Kind::Directory, 0o755),
+        Leads::Text(_) => (Kind::Regular, 0o444),
+        Leads::Link(_) => (Kind::Symlink, 0o777),
+    }
+}
+
+fn make(device: u64, number: u64, leads: Leads) -> Result<Arc<Inode>> {
+    let (kind, mode) = kind_of(&leads);
+    let new = NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 };
+    Inode::try_new(number, device, &new, try_box(Node(leads))?)
+}
+
+struct Node(Leads);
+
+impl InodeOps for Node {
+    fn size(&self, _: &Inode) -> u64 {
+        if matches!(self.0, Leads::Text(_)) { SIZE } else { 0 }
+    }
+
+    fn lookup(&self, dir: &Inode, name: &[u8]) -> Result<Arc<Inode>> {
+        let Leads::Folder(folder) = self.0 else { return Err(ENOTDIR) };
+        let mut found = Err(ENOENT);
+        folder.each(&mut |n, entry, leads| {
+            let is_it = entry == name;
+            if is_it {
+                found = make(dir.device, folder.number(n), leads);
+            }
+            !is_it
+        });
+        found
+    }
+
+    fn read_dir(&self, _: &Inode, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result {
+        let Leads::Folder(folder) = self.0 else { return Err(ENOTDIR) };
+        // The first two are `.` and `..`.
+        let from = position.saturating_sub(2);
+        folder.each(&mut |n, name, leads| {
+            let next = n.saturating_add(3);
+            n < from || emit(&DirEntry { name, number: folder.number(n), kind: kind_of(&leads).0, next })
+        });
+        Ok(())
+    }
+
+    fn read_link(&self, _: &Inode) -> Result<Vec<u8>> {
+        let Leads::Link(link) = self.0 else { return Err(EINVAL) };
+        let mut out = Vec::new();
+        link.write(&mut out)?;
+        Ok(out)
+    }
+
+    fn open(&self, _: &Dentry, flags: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
+        match self.0 {
+            // Whoever it is: nothing here takes what is written.
+            Leads::Text(_) if flags.writes() || flags.contains(OpenFlags::TRUNCATE) => Err(EACCES),
+            Leads::Text(text) => TextFile::open(Shown(text)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn refuses_writing(&self) -> Option<Errno> {
+        Some(EPERM)
+    }
+
+    fn rename(&self, _: &Moving<'_>) -> Result {
+        Err(EPERM)
+    }
+
+    fn set_attributes(&self, _: &Inode, _: &Changes, _: Writing<'_>) -> Result {
+        Err(EPERM)
+    }
+}
+
+struct Shown(Text);
+
+impl Source for Shown {
+    fn manner(&self) -> Manner {
+        Manner::Lines
+    }
+
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        self.0.write(out)?;
+        Ok(out.try_push(b'\n')?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! What the files of sysfs say, in Linux's formats: sets of CPUs and nodes as lists (0-3,8) or as masks (words of 32 bits, the highest first), and numbers.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use sync::heap::Text as Out;
+use sync::machine;
+
+use crate::arch;
+use crate::arch::seat::{CacheKind, Seat};
+use crate::errno::{ENOMEM, Result};
+
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { write!(Out($out), $($arg)*).map_err(|_| ENOMEM)? };
+}
+
+/// CPUs or nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Set {
+    Cpus,
+    Nodes,
+    NodesWithCpus,
+    OfNode(u32),
+    /// Those that sit with a CPU.
+    With(OfCpu, u32),
+    /// Those that share the second's cache with the first.
+    Sharing(u32, u32),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfCpu {
+    Core,
+    Package,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfCache {
+    Line,
+    Id,
+    Level,
+    Sets,
+    Partitions,
+    Size,
+    Kind,
+    Ways,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfNode {
+    Distances,
+}
+
+/// A file's text, without the end of its line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Text {
+    Nothing,
+    Zero,
+    One,
+    /// The highest number that a CPU could have.
+    LastCpu,
+    List(Set),
+    Mask(Set),
+    CoreId(u32),
+    PackageId(u32),
+    /// Of a cache of a CPU, by their numbers.
+    Cache(OfCache, u32, u32),
+    Node(OfNode, u32),
+}
+
+impl Set {
+    /// As many as it could have.
+    fn most(self) -> u32 {
+        if matches!(self, Set::Nodes | Set::NodesWithCpus) { machine::nodes() } else { machine::cpus() }
+    }
+
+    fn has(self, n: u32) -> bool {
+        let alike = |cpu: u32, what: fn(Seat) -> u32| what(arch::seat(cpu)) == what(arch::seat(n));
+        match self {
+            Set::Cpus | Set::Nodes => true,
+            Set::NodesWithCpus => (0..machine::cpus()).any(|cpu| machine::node_of(cpu) == n),
+            Set::OfNode(node) => machine::node_of(n) == node,
+            Set::With(OfCpu::Core, cpu) => alike(cpu, |seat| seat.core),
+            Set::With(OfCpu::Package, cpu) => alike(cpu, |seat| seat.package),
+            Set::Sharing(cpu, cache) => {
+                arch::cache(cache).is_some_and(|cache| cache.is_shared(arch::seat(cpu), arch::seat(n)))
+            }
+        }
+    }
+
+    fn list(self, out: &mut Vec<u8>) -> Result {
+        let (most, mut n, mut between) = (self.most(), 0u32, "");
+        while n < most {
+            if !self.has(n) {
+                n = n.saturating_add(1);
+                continue;
+            }
+            let first = n;
+            while n.saturating_add(1) < most && self.has(n.saturating_add(1)) {
+                n = n.saturating_add(1);
+            }
+            if first == n {
+                put!(out, "{between}{n}")
+            } else {
+                put!(out, "{between}{first}-{n}")
+            }
+            between = ",";
+            n = n.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn mask(self, out: &mut Vec<u8>) -> Result {
+        let most = self.most();
+        for word in (0..most.div_ceil(32)).rev() {
+            let base = word.saturating_mul(32);
+            let width = most.saturating_sub(base).min(32);
+            let set = (0..width).filter(|bit| self.has(base.saturating_add(*bit)));
+            let bits = set.fold(0u32, |bits, bit| bits | 1 << bit);
+            put!(
+                out,
+                "{bits:0width$x}{}",
+                if word == 0 { "" } else { "," },
+                width = width.div_ceil(4) as usize
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Text {
+    pub fn write(self, out: &mut Vec<u8>) -> Result {
+        match self {
+            Text::Nothing => {}
+            Text::Zero => put!(out, "0"),
+            Text::One => put!(out, "1"),
+            Text::LastCpu => put!(out, "{}", machine::MAX_CPUS.saturating_sub(1)),
+            Text::List(set) => set.list(out)?,
+            Text::Mask(set) => set.mask(out)?,
+            Text::CoreId(cpu) => put!(out, "{}", arch::seat(cpu).core_in_package),
+            Text::PackageId(cpu) => put!(out, "{}", arch::seat(cpu).package),
+            Text::Cache(of, cpu, n) => of_cache(of, cpu, n, out)?,
+            Text::Node(OfNode::Distances, node) => {
+                for other in 0..machine::nodes() {
+                    put!(out, "{}{}", if other == 0 { "" } else { " " }, arch::distance(node, other));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of_cache(of: OfCache, cpu: u32, n: u32, out: &mut Vec<u8>) -> Result {
+    let Some(cache) = arch::cache(n) else { return Ok(()) };
+    match of {
+        OfCache::Line => put!(out, "{}", cache.line),
+        OfCache::Id => put!(out, "{}", cache.id(arch::seat(cpu))),
+        OfCache::Level => put!(out, "{}", cache.level),
+        OfCache::Sets => put!(out, "{}", cache.sets),
+        OfCache::Partitions => put!(out, "{}", cache.partitions),
+        OfCache::Size => put!(out, "{}K", cache.size() / 1024),
+        OfCache::Kind => put!(
+            out,
+            "{}",
+            match cache.kind {
+                CacheKind::Data => "Data",
+                CacheKind::Instruction => "Instruction",
+                CacheKind::Unified => "Unified",
+            }
+        ),
+        OfCache::Ways => put!(out, "{}", cache.ways),
+    }
+    Ok(())
+}

@@ -305,7 +305,7 @@ impl<'g> Gather<'g> {
     #[inline]
     pub fn finish<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
         // Where there was nothing to change.
-        if !self.range.is_empty() || self.removed.len() != 0 || !self.left.is_empty() {
+        if !self.range.is_empty() || !self.removed.is_empty() || !self.left.is_empty() {
             self.flush_and_free::<M>(space, order);
         }
     }

@@ -112,7 +112,7 @@ impl<M: Machine> Space<M> {
             // What has the protection already is left as it is; but another thread may have changed it just now and not flushed yet, for which this one
             // waits by flushing too.
             if self.multithreaded.load(Ordering::Relaxed) {
-                self.apply(start.0, reached, &mut FlushOp, order)?;
+                self.flush_unchanged(start.0, reached, order)?;
             }
         } else {
             let range = start.0..reached;
@@ -126,6 +126,12 @@ impl<M: Machine> Space<M> {
             }
         }
         stop
+    }
+
+    /// Flushes what is mapped in the range. Not in the frame of who changes it otherwise: what is gathered takes some KiB of the stack.
+    #[inline(never)]
+    fn flush_unchanged(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<(), VmError> {
+        self.apply(start, end, &mut FlushOp, order)
     }
 
     /// How far `start..end` can be changed so, whether all that has the protection already, and why no further.

@@ -25,6 +25,8 @@ pub(super) type Held = Arc<Owner<Mount>>;
 /// With as many mounts as fs.mount-max allows by default, each chain has two dozen.
 const CHAINS: usize = 4096;
 const WORDS: usize = CHAINS / 64;
+/// The highest bits of a hash are the number of its chain.
+const SHIFT: u32 = 64 - CHAINS.ilog2();
 
 pub(super) struct Link {
     mount: Held,
@@ -68,7 +70,7 @@ fn hash_of(point: Option<&Path>) -> u64 {
 
 /// The number of its chain.
 fn number(hash: u64) -> usize {
-    (hash >> (64 - CHAINS.ilog2())) as usize
+    (hash >> SHIFT) as usize
 }
 
 fn chain(number: usize) -> &'static RcuArc<Link> {
@@ -183,11 +185,11 @@ pub(super) fn held(mount: &Mount, point: &Path, read: &RcuRead) -> Option<Held> 
 pub(super) fn for_each(mut f: impl FnMut(&Held, &RcuRead) -> Result) -> Result {
     let mut words = WORDS_OCCUPIED.load(Acquire);
     while let Some(occupied) = OCCUPIED.get(words.trailing_zeros() as usize) {
-        let first = words.trailing_zeros() as usize * 64;
+        let first = (words.trailing_zeros() as usize) << 6;
         words &= words.wrapping_sub(1);
         let mut left = occupied.load(Acquire);
         while left != 0 {
-            let chain = chain(first + left.trailing_zeros() as usize);
+            let chain = chain(first | left.trailing_zeros() as usize);
             left &= left.wrapping_sub(1);
             {
                 let read = sync::rcu::read();

@@ -42,6 +42,8 @@ struct world {
 
 #define CHEAP 32
 #define DEAR 8
+/* Of what frees much by callbacks: so many that a batch of these more or less in a window counts little. */
+#define FREEING 128
 #define ROW(name, op, times) { name, op, times, 0 }
 #define ALONE(name, op) { name, op, 1, 1 }
 #define END { 0, 0, 0, 0 }

@@ -390,26 +390,38 @@ fn leader(pid: Pid, read: &RcuRead) -> Option<Met<'_, Thread>> {
     process.threads.first(read).filter(|first| first.tid() == pid)
 }
 
+/// The first block at or after block `index` that has numbers in use. There may be many that have none: as many as there ever were processes at one time.
+#[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
+fn next_in_use(index: u32) -> Option<(u32, &'static Block)> {
+    let (mut index, end) = (index as usize, FRESH.0.load(Relaxed).min(BLOCKS) as usize);
+    while index < end {
+        let first = index % FANOUT;
+        let blocks =
+            ROOT.get(index / FANOUT).and_then(OnceBox::get).map_or(&[][..], |directory| &directory.0);
+        for (n, block) in blocks.iter().enumerate().skip(first) {
+            if let Some(block) = block.get()
+                && block.live.load(Relaxed) != 0
+            {
+                return Some(((index - first + n) as u32, block));
+            }
+        }
+        index += FANOUT - first;
+    }
+    None
+}
+
 /// The process with the lowest number that is not below `from`. For a walk over all processes that holds no lock between its steps.
 #[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
 pub fn next_process(from: Pid) -> Option<Arc<Process>> {
-    let mut number = from;
-    let end = FRESH.0.load(Relaxed).min(BLOCKS) * BLOCK;
-    while number < end {
-        let Some(block) = block(number / BLOCK) else {
-            number = (number / BLOCK + 1) * BLOCK;
-            continue;
-        };
-        if block.live.load(Relaxed) == 0 {
-            number = (number / BLOCK + 1) * BLOCK;
-            continue;
-        }
+    let mut from = from;
+    while let Some((index, block)) = next_in_use(from / BLOCK) {
+        from = from.max(index * BLOCK);
         let read = sync::rcu::read();
-        let mut rest = block.processes.iter().skip((number % BLOCK) as usize);
+        let mut rest = block.processes.iter().skip((from % BLOCK) as usize);
         if let Some(process) = rest.find_map(|slot| slot.get(&read)) {
             return Some(process);
         }
-        number = (number / BLOCK + 1) * BLOCK;
+        from = (index + 1) * BLOCK;
     }
     None
 }
@@ -418,8 +430,9 @@ pub fn next_process(from: Pid) -> Option<Arc<Process>> {
 /// the process is counted then, and `f` may sleep. Processes that come or go meanwhile may be missed.
 #[expect(clippy::arithmetic_side_effects, reason = "counts of numbers, of which there are 2^22")]
 pub fn look_at_processes(mut f: impl FnMut(&Process, bool) -> bool) {
-    for index in 0..FRESH.0.load(Relaxed).min(BLOCKS) {
-        let Some(block) = block(index).filter(|block| block.live.load(Relaxed) != 0) else { continue };
+    let mut next = 0;
+    while let Some((index, block)) = next_in_use(next) {
+        next = index + 1;
         let mut from = 0;
         while from < BLOCK {
             let mut refused = None;

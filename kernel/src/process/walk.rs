@@ -28,11 +28,9 @@ impl Process {
             let (mut left, mut rests) = (turn, None);
             {
                 let threads = self.threads.lock();
-                let last = *last.get_or_insert_with(|| self.threads.last_birth(&rcu::read()));
-                threads.visit(passed.as_deref(), |thread| {
-                    if Threads::birth_of(thread) > last {
-                        return false;
-                    }
+                let newest = self.threads.last_birth(&rcu::read());
+                let last = *last.get_or_insert(newest);
+                let mut visit = |thread: &Arc<Thread>| {
                     if !f(thread) {
                         return false;
                     }
@@ -41,7 +39,12 @@ impl Process {
                         rests = Some(thread.clone());
                     }
                     left != 0
-                });
+                };
+                if newest <= last {
+                    threads.visit(passed.as_deref(), visit);
+                } else {
+                    threads.visit(passed.as_deref(), |t| Threads::birth_of(t) <= last && visit(t));
+                }
             }
             passed = rests;
             if passed.is_none() {

@@ -352,6 +352,7 @@ impl Task {
     }
 
     /// Processor time used so far (`clock`).
+    #[inline]
     pub fn times(&self) -> Times {
         let (user_ns, system_ns) = self.clock.read();
         Times {

@@ -302,7 +302,15 @@ impl<'g> Gather<'g> {
     }
 
     /// Flushes and frees. No leaf is locked.
+    #[inline]
     pub fn finish<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
+        // Where there was nothing to change.
+        if !self.range.is_empty() || !self.removed.is_empty() || !self.left.is_empty() {
+            self.flush_and_free::<M>(space, order);
+        }
+    }
+
+    fn flush_and_free<M: Machine>(&mut self, space: &SpaceTlb, order: &mut Order<'_>) {
         if !self.range.is_empty() {
             let proof = Flushed::by_flushing::<M>(space, self.range, &self.viewers);
             self.range = FlushRange::EMPTY;

@@ -60,6 +60,25 @@ impl<M: Machine> RangeOp<M> for ProtectOp {
     }
 }
 
+/// Changes nothing, and flushes what is mapped.
+struct FlushOp;
+
+impl<M: Machine> RangeOp<M> for FlushOp {
+    const CLEARS: bool = false;
+    const DETACHES: bool = false;
+    const CHANGES_SEGMENTS: bool = false;
+
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a leaf")]
+    fn entries(&mut self, leaf: &mut Locked<'_>, range: Range<u16>, gather: &mut Gather<'_>) {
+        for index in leaf.used_in(&range) {
+            let entry = leaf.look(index);
+            if !(entry.is_absent() || entry.is_busy()) {
+                gather.touched(leaf, index..index + 1);
+            }
+        }
+    }
+}
+
 impl<M: Machine> Space<M> {
     /// As `protect_with`, with no more rights than `prot`.
     pub fn protect(&self, start: VirtAddr, len: usize, prot: Prot) -> Result<(), VmError> {
@@ -86,10 +105,16 @@ impl<M: Machine> Space<M> {
         let order = &mut order::begin();
         let mut change = ProtectOp { prot, implied: implied && prot.contains(Prot::READ) };
         let (reached, is_same, stop) = self.may_protect_until(start.0, end, &change, order);
-        // What has the protection already is left as it is; but another thread may have changed it just now and not flushed yet, for which this one waits
-        // by flushing too.
-        let is_done = is_same && !self.multithreaded.load(Ordering::Relaxed);
-        if reached > start.0 && !is_done {
+        if reached <= start.0 {
+            return stop;
+        }
+        if is_same {
+            // What has the protection already is left as it is; but another thread may have changed it just now and not flushed yet, for which this one
+            // waits by flushing too.
+            if self.multithreaded.load(Ordering::Relaxed) {
+                self.flush_unchanged(start.0, reached, order)?;
+            }
+        } else {
             let range = start.0..reached;
             let refused = |count, limit| self.is_change_refused(count, limit, &range);
             self.counted(2, refused, |tally| {
@@ -101,6 +126,12 @@ impl<M: Machine> Space<M> {
             }
         }
         stop
+    }
+
+    /// Flushes what is mapped in the range. Not in the frame of who changes it otherwise: what is gathered takes some KiB of the stack.
+    #[inline(never)]
+    fn flush_unchanged(&self, start: usize, end: usize, order: &mut Order<'_>) -> Result<(), VmError> {
+        self.apply(start, end, &mut FlushOp, order)
     }
 
     /// How far `start..end` can be changed so, whether all that has the protection already, and why no further.

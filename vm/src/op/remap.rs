@@ -168,10 +168,12 @@ impl<M: Machine> Space<M> {
             return Err(VmError::Invalid);
         }
         let order = &mut order::begin();
-        let piece = self.mapping_at(old.0, order).ok_or(VmError::Fault)?;
         if !fixed && !keep && old_len == new_len {
-            return Ok(old);
+            let limit = old.0.saturating_add(PAGE_SIZE).min(M::USER_END);
+            let mapped = self.look_at_next(old.0, limit, order, |(_, attrs, _)| !attrs.is_quarantine());
+            return if mapped == Some(true) { Ok(old) } else { Err(VmError::Fault) };
         }
+        let piece = self.mapping_at(old.0, order).ok_or(VmError::Fault)?;
         let grows = !fixed && !keep && old_len < new_len;
         let past = if grows { VmError::Fault } else { VmError::Invalid };
         let old_end = old.0.checked_add(old_len).filter(|e| *e <= M::USER_END).ok_or(past)?;

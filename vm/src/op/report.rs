@@ -247,8 +247,8 @@ impl<M: Machine> Space<M> {
     }
 }
 
-/// Calls `f` with the interior node `node`, if it begins at `from` or later, and with what is below it from there on. Returns where it stopped for
-/// another thread to run.
+/// Calls `f` with the interior node `node`, which has interior nodes below it, if it begins at `from` or later, and with what is below it from there on.
+/// Returns where it stopped for another thread to run: where a node above leaves begins, or one further up.
 fn nodes_from<M: Machine>(
     node: &Node,
     from: usize,
@@ -269,11 +269,21 @@ fn nodes_from<M: Machine>(
             return ControlFlow::Break(child.base());
         }
         is_first = false;
-        if child.is_leaf() {
-            f(child);
+        if child.level() == 1 {
+            leaves_of::<M>(child, f, rcu);
             return ControlFlow::Continue(());
         }
         nodes_from::<M>(child, from, f, rcu).map_or(ControlFlow::Continue(()), ControlFlow::Break)
     })
     .break_value()
+}
+
+/// The same of a node above leaves, and of these: all at once.
+#[inline(always)]
+fn leaves_of<M: Machine>(node: &Node, f: &mut impl FnMut(&Node), rcu: &RcuRead) {
+    f(node);
+    let _all = node.each_child::<M, ()>(rcu, |leaf| {
+        f(leaf);
+        ControlFlow::Continue(())
+    });
 }

@@ -22,7 +22,7 @@ use sync::protocol::share;
 use sync::rcu::{Deferred, Lender, RcuArc, RcuRead};
 use sync::{SpinLock, TryVec, lock_class, slab_arc};
 
-use self::directory::Place;
+use self::chunk::Chunk;
 use self::image::{Found, Image, Share, Slot};
 pub use self::shown::Shown;
 use super::File;
@@ -92,19 +92,11 @@ fn look_far<'r, R>(
 }
 
 /// A place that a table has to itself, under its lock.
+#[derive(Clone, Copy)]
 struct Own<'r> {
     slot: &'r Slot,
-    far: Option<Place<'r>>,
-}
-
-impl Own<'_> {
-    /// The place has a file from now on, or none.
-    #[inline]
-    fn mark(&self, used: bool) {
-        if let Some(place) = &self.far {
-            place.mark(used);
-        }
-    }
+    /// In which it lies, unless it is one of the first.
+    chunk: Option<&'r Chunk>,
 }
 
 impl FileTable {
@@ -202,11 +194,38 @@ impl FileTable {
     /// The place `index`, if this table alone has it. `change` is held.
     #[inline]
     fn owned<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Own<'r>> {
-        let share = self.share.load(read)?;
-        if share.owns(index) {
-            return share.image.first.get(index).map(|slot| Own { slot, far: None });
+        let share = self.share.load(read).filter(|share| share.is_alone())?;
+        match share.image.first.get(index) {
+            Some(slot) => Some(Own { slot, chunk: None }),
+            None => share.far(index, read).map(|(slot, chunk)| Own { slot, chunk: Some(chunk) }),
         }
-        share.far(index, read).map(|place| Own { slot: place.slot, far: Some(place) })
+    }
+
+    /// The place `index`, which is `own`, has a file from now on, or none.
+    #[inline]
+    fn mark(&self, own: Own<'_>, index: usize, used: bool, read: &RcuRead) {
+        let Some(chunk) = own.chunk else { return };
+        let (old, new) = chunk.mark(index, used);
+        if old == u64::MAX || new == u64::MAX {
+            self.mark_full(index, used && chunk.is_full(), read);
+        }
+        if old == 0 || new == 0 {
+            self.mark_used(index, used || chunk.is_used(), read);
+        }
+    }
+
+    #[cold]
+    fn mark_full(&self, index: usize, full: bool, read: &RcuRead) {
+        if let Some(rest) = self.image(read).and_then(|image| image.rest.as_ref()) {
+            rest.mark_full(index, full, read);
+        }
+    }
+
+    #[cold]
+    fn mark_used(&self, index: usize, used: bool, read: &RcuRead) {
+        if let Some(rest) = self.image(read).and_then(|image| image.rest.as_ref()) {
+            rest.mark_used(index, used, read);
+        }
     }
 
     /// The place `index`, which this table alone has from now on. `change` is held.
@@ -318,7 +337,7 @@ impl FileTable {
         file.iter().for_each(|file| file.add_open());
         own.slot.close_on_exec.store(close_on_exec, Relaxed);
         own.slot.file.swap(file.take());
-        own.mark(true);
+        self.mark(own, index, true, read);
         Ok(())
     }
 
@@ -390,7 +409,7 @@ impl FileTable {
             own.slot.close_on_exec.store(close_on_exec, Relaxed);
             // In one step: no lookup finds the place empty.
             let old = own.slot.file.replace(Some(file));
-            own.mark(true);
+            self.mark(own, index, true, &read);
             old
         };
         if let Some(old) = old {
@@ -414,7 +433,7 @@ impl FileTable {
                 }
             };
             let file = own.slot.file.take().ok_or(EBADF)?;
-            own.mark(false);
+            self.mark(own, index, false, &read);
             change.free = change.free.min(index);
             file
         };

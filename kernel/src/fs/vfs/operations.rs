@@ -84,6 +84,9 @@ pub enum XattrMode {
 /// The inode's lock of writes is held: what a method locks next comes after it.
 pub type Writing<'a> = Held<'a, level::InodeWrite>;
 
+/// Makes a link's text for the running thread: appends it.
+pub type LinkText = fn(&mut Vec<u8>) -> Result;
+
 /// What a file system does for one inode.
 pub trait InodeOps: Send + Sync + Any {
     // Every inode.
@@ -160,6 +163,11 @@ pub trait InodeOps: Send + Sync + Any {
     /// ENOENT: there is none, which the cache remembers; all others it does not.
     fn lookup(&self, _dir: &Inode, _name: &[u8]) -> Result<Arc<Inode>> {
         Err(ENOENT)
+    }
+
+    /// Makes the text of a link of that name, if it is one that needs no inode to be followed. Where names are made up. Does not sleep.
+    fn link_at(&self, _name: &[u8]) -> Option<LinkText> {
+        None
     }
 
     /// Does the name still lead to `child` (`None`: nowhere)? Asked at each use that comes later than `lifetime` after the last answer.

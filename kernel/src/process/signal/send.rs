@@ -203,7 +203,6 @@ pub(super) fn pass_on(process: &Arc<Process>, signals: u64) {
 /// As `pass_on`, for whoever is no thread of the process.
 pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
     mask::before_choice();
-    let is_fatal = |signal: &u32| process.signals.action(*signal).is_some_and(|a| fatal(&a, *signal));
     let (mut left, mut waits) = (signals, 0);
     // One takes it, or each is only looked at.
     process.visit_threads_while(super::crowd::MANY, |thread| {
@@ -213,7 +212,7 @@ pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
             return true;
         }
         left &= !takes;
-        thread.notify((1..=super::COUNT).filter(|s| bit(*s) & takes != 0).any(|s| is_fatal(&s)));
+        notify_of(process, thread, takes);
         left != 0
     });
     if left != 0 {
@@ -223,6 +222,13 @@ pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
         }
         process.signals.listeners.wake(&mut Pace::resting());
     }
+}
+
+/// `thread` is to take the signals of a set.
+#[cold]
+fn notify_of(process: &Process, thread: &Thread, signals: u64) {
+    let is_fatal = |signal: u32| process.signals.action(signal).is_some_and(|a| fatal(&a, signal));
+    thread.notify((1..=super::COUNT).filter(|s| bit(*s) & signals != 0).any(is_fatal));
 }
 
 /// Will the default action end the process?

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::weight::{virtual_ns, weight};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// The shortest request of a task that runs for short times, ns.
 const SHORTEST: u64 = 500_000;
@@ -28,8 +28,8 @@ pub struct Entity {
     lag: AtomicI64,
     /// Its weight now.
     weight: AtomicU64,
-    /// The nice value that it is to have, or worse: becomes `weight` where the queue is locked.
-    rank: AtomicI32,
+    /// The weight that it is to have: becomes `weight` where the queue is locked.
+    wanted: AtomicU64,
     /// Run time since it last woke, ns, and how much that was before, on average.
     ran: AtomicU64,
     burst: AtomicU64,
@@ -56,7 +56,7 @@ impl Entity {
             deadline: AtomicU64::new(0),
             lag: AtomicI64::new(0),
             weight: AtomicU64::new(weight(rank)),
-            rank: AtomicI32::new(rank),
+            wanted: AtomicU64::new(weight(rank)),
             ran: AtomicU64::new(0),
             burst: AtomicU64::new(u64::MAX),
             turn: AtomicU64::new(0),
@@ -85,13 +85,9 @@ impl Entity {
         self.lag.load(Relaxed)
     }
 
-    pub fn rank(&self) -> i32 {
-        self.rank.load(Relaxed)
-    }
-
-    /// The weight follows where the queue is locked: `take_weight`.
+    /// The weight of a nice value, or of a worse one. It follows where the queue is locked: `take_weight`.
     pub fn set_rank(&self, rank: i32) {
-        self.rank.store(rank, Relaxed);
+        self.wanted.store(weight(rank), Relaxed);
     }
 
     /// It gets the CPU.
@@ -160,12 +156,12 @@ impl Entity {
     /// Is another weight to become its own?
     #[inline]
     pub fn weight_changed(&self) -> bool {
-        weight(self.rank()) != self.weight()
+        self.wanted.load(Relaxed) != self.weight()
     }
 
     /// Takes the weight that it is to have, at the virtual time `now`: what it is owed, and what its request lacks, stays as much run time.
     pub(super) fn take_weight(&self, now: u64) {
-        let (old, new) = (self.weight(), weight(self.rank()));
+        let (old, new) = (self.weight(), self.wanted.load(Relaxed));
         let scaled = |n| scaled(n, old, new);
         let lag = now.wrapping_sub(self.vruntime()).cast_signed();
         let left = self.deadline().wrapping_sub(self.vruntime()).cast_signed();
@@ -177,7 +173,7 @@ impl Entity {
 
     /// As `take_weight`, of a task that does not wait and is owed `lag`: what it is owed then.
     pub(super) fn take_weight_asleep(&self, lag: i64) -> i64 {
-        let (old, new) = (self.weight(), weight(self.rank()));
+        let (old, new) = (self.weight(), self.wanted.load(Relaxed));
         if old == new {
             return lag;
         }

@@ -53,6 +53,15 @@ fn weighted(vruntime: u64, weight: u64) -> u128 {
     u128::from(vruntime) * u128::from(weight)
 }
 
+/// The mean of virtual run times whose weighted sum this is. A division of 64 bits does for few tasks and months of run time.
+#[inline]
+fn mean(sum: u128, load: u64) -> u64 {
+    match u64::try_from(sum) {
+        Ok(sum) => sum / load.max(1),
+        Err(_) => u64::try_from(sum / u128::from(load)).unwrap_or(u64::MAX),
+    }
+}
+
 /// `lag` of a task of this weight, within bounds.
 fn bounded(lag: i64, weight: u64, slice: u64) -> i64 {
     let most = i64::try_from(virtual_ns(slice.saturating_mul(MOST_LAG), weight)).unwrap_or(i64::MAX);
@@ -77,10 +86,9 @@ impl Line {
         match (running, self.load) {
             (None, 0) => self.time,
             (Some(running), 0) => running.vruntime,
-            (None, load) => u64::try_from(self.sum / u128::from(load)).unwrap_or(u64::MAX),
+            (None, load) => mean(self.sum, load),
             (Some(running), load) => {
-                let sum = self.sum + weighted(running.vruntime, running.weight);
-                u64::try_from(sum / u128::from(load + running.weight)).unwrap_or(u64::MAX)
+                mean(self.sum + weighted(running.vruntime, running.weight), load + running.weight)
             }
         }
     }

@@ -110,6 +110,10 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
         check_fixed(hint, len)?;
     }
     map(hint, len, prot, flags, file, offset).map_err(|error| {
+        // It says that there is no place.
+        if error == Errno::EEXIST {
+            return error;
+        }
         // That there is no place is told before all this.
         let mut map = MapFlags::empty();
         map.set(MapFlags::FIXED, flags & FIXED != 0);

@@ -47,14 +47,32 @@ fn bits(word: &AtomicU64, on: bool) -> u64 {
     if on { word } else { !word }
 }
 
-/// False: its word has bits of both kinds, before and after, so that what can be said of all bits is as it was.
-pub fn set_bit(words: &[AtomicU64], at: usize, on: bool) -> bool {
-    let Some(word) = words.get(at / 64) else { return false };
+/// The bit's word before and after.
+#[inline]
+fn change_bit(words: &[AtomicU64], at: usize, on: bool) -> (u64, u64) {
+    let Some(word) = words.get(at / 64) else { return (0, 0) };
     let (bit, old) = (1 << (at % 64), word.load(Relaxed));
     let new = if on { old | bit } else { old & !bit };
     word.store(new, Relaxed);
+    (old, new)
+}
+
+/// False: its word has bits of both kinds, before and after, so that what can be said of all bits is as it was.
+#[inline]
+pub fn set_bit(words: &[AtomicU64], at: usize, on: bool) -> bool {
+    let (old, new) = change_bit(words, at, on);
     let is_mixed = |word| word != 0 && word != u64::MAX;
     !is_mixed(old) || !is_mixed(new)
+}
+
+/// Are all bits on?
+pub fn are_full(words: &[AtomicU64]) -> bool {
+    words.iter().all(|word| word.load(Relaxed) == u64::MAX)
+}
+
+/// Is any bit on?
+pub fn are_used(words: &[AtomicU64]) -> bool {
+    words.iter().any(|word| word.load(Relaxed) != 0)
 }
 
 pub fn copy_bits(from: &[AtomicU64], to: &[AtomicU64]) {
@@ -77,6 +95,21 @@ impl Chunk {
     pub fn try_new() -> Result<Arc<Chunk>> {
         let (slots, used) = (new_slots(CHUNK)?, [const { AtomicU64::new(0) }; CHUNK / 64]);
         Ok(try_arc(Chunk { slots, used, groups: RawShare::new(), rcu: RcuHead::new() })?)
+    }
+
+    /// The place `index` of the table has a file from now on, or none. Who marks it has it alone. Gives its word of `used` before and after: where that has
+    /// free places and used ones both times, the chunk has too.
+    #[inline]
+    pub fn mark(&self, index: usize, used: bool) -> (u64, u64) {
+        change_bit(&self.used, index % CHUNK, used)
+    }
+
+    pub fn is_full(&self) -> bool {
+        are_full(&self.used)
+    }
+
+    pub fn is_used(&self) -> bool {
+        are_used(&self.used)
     }
 
     pub fn try_copy(&self, read: &RcuRead) -> Result<Arc<Chunk>> {

@@ -16,7 +16,7 @@ use sync::protocol::share::{self, RawShare};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{try_arc, try_box};
 
-use super::chunk::{CHUNK, Chunk, copy_bits, next_bit, set_bit};
+use super::chunk::{CHUNK, Chunk, are_full, are_used, copy_bits, next_bit, set_bit};
 use super::image::{Found, Slot, Wanted, search_slots};
 use crate::errno::{EMFILE, Result};
 
@@ -182,7 +182,7 @@ impl Directory {
     pub fn place<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Place<'r>> {
         let group = self.group(index, read)?;
         let chunk = group.chunk(index % GROUP, read)?;
-        Some(Place { directory: self, group, chunk, slot: chunk.slots.get(index % CHUNK)?, index })
+        Some(Place { group, chunk, slot: chunk.slots.get(index % CHUNK)? })
     }
 
     /// The chunk of `index` is there, and this image's alone, from now on. The image is the caller's alone.
@@ -208,6 +208,22 @@ impl Directory {
             Some(_) => {}
         }
         cell.load(read).ok_or(EMFILE)?.own(index % GROUP, read)
+    }
+
+    /// The chunk of the place `index` is full from now on, or not. Who says so has it alone.
+    pub fn mark_full(&self, index: usize, full: bool, read: &RcuRead) {
+        let Some(group) = self.group(index, read) else { return };
+        if set_bit(&group.full, index % GROUP / CHUNK, full) {
+            let _ = set_bit(&self.full, index / GROUP, full && are_full(&group.full));
+        }
+    }
+
+    /// The chunk of the place `index` has files from now on, or none. As `mark_full`.
+    pub fn mark_used(&self, index: usize, used: bool, read: &RcuRead) {
+        let Some(group) = self.group(index, read) else { return };
+        if set_bit(&group.used, index % GROUP / CHUNK, used) {
+            let _ = set_bit(&self.used, index / GROUP, used || are_used(&group.used));
+        }
     }
 
     /// The first place without a file at or after `from`, which is at least [`CHUNK`]; perhaps one that the directory has no room for.
@@ -285,11 +301,9 @@ impl Directory {
 
 /// A place, and what leads to it.
 pub struct Place<'r> {
-    directory: &'r Directory,
     group: &'r Group,
-    chunk: &'r Chunk,
+    pub chunk: &'r Chunk,
     pub slot: &'r Slot,
-    index: usize,
 }
 
 impl Place<'_> {
@@ -297,29 +311,6 @@ impl Place<'_> {
     #[inline]
     pub fn is_alone(&self) -> bool {
         self.group.images.is_alone() && self.chunk.groups.is_alone()
-    }
-
-    /// The place has a file from now on, or none. Who marks it has it alone.
-    #[inline]
-    pub fn mark(&self, used: bool) {
-        let used_in_chunk = &self.chunk.used;
-        // Else the chunk has free places and used ones, as before.
-        if set_bit(used_in_chunk, self.index % CHUNK, used) {
-            self.mark_above(used);
-        }
-    }
-
-    /// The chunk may be full or empty, or have been.
-    #[cold]
-    fn mark_above(&self, used: bool) {
-        let (places, group, above) = (&self.chunk.used, self.group, self.directory);
-        let (chunk, number) = (self.index % GROUP / CHUNK, self.index / GROUP);
-        let is_full = |bits: &[AtomicU64]| used && next_bit(bits, 0, false).is_none();
-        let is_used = |bits: &[AtomicU64]| used || next_bit(bits, 0, true).is_some();
-        let _ = set_bit(&group.full, chunk, is_full(places));
-        let _ = set_bit(&group.used, chunk, is_used(places));
-        let _ = set_bit(&above.full, number, is_full(&group.full));
-        let _ = set_bit(&above.used, number, is_used(&group.used));
     }
 }
 

@@ -20,8 +20,8 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{slab_arc, try_arc};
 
 use super::FIRST;
-use super::chunk::CHUNK;
-use super::directory::{Directory, Place};
+use super::chunk::{CHUNK, Chunk};
+use super::directory::Directory;
 use crate::errno::Result;
 use crate::fs::file::File;
 
@@ -223,24 +223,15 @@ impl Share {
 
     /// Does one table alone have the image?
     #[inline]
-    fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         share::is_alone(&self.tables, &self.image.shares)
     }
 
-    /// May the one table that asks change the place `index`, one of the first?
+    /// The place `index`, from [`CHUNK`] on, and its chunk, if the one table that asks, and has the image alone, may change it.
     #[inline]
-    pub fn owns(&self, index: usize) -> bool {
-        self.is_alone() && index < self.image.first.len()
-    }
-
-    /// The place `index`, from [`CHUNK`] on, if the one table that asks may change it.
-    #[cold]
-    pub fn far<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Place<'r>> {
-        if !self.is_alone() {
-            return None;
-        }
+    pub fn far<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<(&'r Slot, &'r Chunk)> {
         let place = self.image.rest.as_ref()?.place(index, read)?;
-        place.is_alone().then_some(place)
+        place.is_alone().then_some((place.slot, place.chunk))
     }
 
     /// What a table that wants to change the place `index` goes on with: None where it is this share still. In the result it has the place to itself.

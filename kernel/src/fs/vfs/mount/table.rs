@@ -22,11 +22,16 @@ use crate::sched::schedule_if_needed;
 /// The owning handle of a mount.
 pub(super) type Held = Arc<Owner<Mount>>;
 
-/// With as many mounts as fs.mount-max allows by default, each chain has a hundred.
-const CHAINS: usize = 1024;
+/// With as many mounts as fs.mount-max allows by default, each chain has two dozen.
+const CHAINS: usize = 4096;
+const WORDS: usize = CHAINS / 64;
+/// The highest bits of a hash are the number of its chain.
+const SHIFT: u32 = 64 - CHAINS.ilog2();
 
 pub(super) struct Link {
     mount: Held,
+    /// The hash of the place that it is in the table for: of the others on its chain nothing else is looked at.
+    hash: AtomicU64,
     next: RcuArc<Link>,
     rcu: RcuHead,
 }
@@ -42,22 +47,30 @@ impl Drop for Link {
 
 static TABLE: [RcuArc<Link>; CHAINS] = [const { RcuArc::empty() }; CHAINS];
 /// Bit `n % 64` of word `n / 64`: chain `n` may have something. Set before it has, and cleared when it has not, under `MOUNTS`.
-static OCCUPIED: [AtomicU64; CHAINS / 64] = [const { AtomicU64::new(0) }; CHAINS / 64];
+static OCCUPIED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// Bit `n`: word `n` of `OCCUPIED` may have a bit. As above.
+static WORDS_OCCUPIED: AtomicU64 = AtomicU64::new(0);
+const _: () = assert!(WORDS <= 64);
 /// How many mounts there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// How many have moved.
 static MOVES: AtomicU64 = AtomicU64::new(0);
 
-/// The number of the chain of what hangs on `dentry` in `mount`. The root of everything hangs on nothing.
-fn number(place: Option<(&Mount, &Dentry)>) -> usize {
+/// The hash of what hangs on `dentry` in `mount`. The root of everything hangs on nothing.
+fn hash(place: Option<(&Mount, &Dentry)>) -> u64 {
     let key = place.map_or(0, |(mount, dentry)| {
         (ptr::from_ref(mount).addr() as u64).rotate_left(32) ^ ptr::from_ref(dentry).addr() as u64
     });
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn number_of(point: Option<&Path>) -> usize {
-    number(point.map(|point| (&*point.mount, &*point.dentry)))
+fn hash_of(point: Option<&Path>) -> u64 {
+    hash(point.map(|point| (&*point.mount, &*point.dentry)))
+}
+
+/// The number of its chain.
+fn number(hash: u64) -> usize {
+    (hash >> SHIFT) as usize
 }
 
 fn chain(number: usize) -> &'static RcuArc<Link> {
@@ -69,10 +82,12 @@ fn chain(number: usize) -> &'static RcuArc<Link> {
 fn set_occupied(number: usize, occupied: bool) {
     let Some(word) = OCCUPIED.get(number / 64) else { return };
     let bit = 1 << (number % 64);
+    let above = 1 << (number / 64);
     if occupied {
         word.fetch_or(bit, Release);
-    } else {
-        word.fetch_and(!bit, Release);
+        WORDS_OCCUPIED.fetch_or(above, Release);
+    } else if word.fetch_and(!bit, Release) == bit {
+        WORDS_OCCUPIED.fetch_and(!above, Release);
     }
 }
 
@@ -84,7 +99,8 @@ impl Link {
     /// # Errors
     /// ENOMEM.
     pub(super) fn try_new(mount: Held) -> Result<Arc<Link>> {
-        Ok(try_arc(Link { mount, next: RcuArc::empty(), rcu: RcuHead::new() })?)
+        let hash = AtomicU64::new(0);
+        Ok(try_arc(Link { mount, hash, next: RcuArc::empty(), rcu: RcuHead::new() })?)
     }
 }
 
@@ -95,8 +111,10 @@ pub(super) fn enter(link: Arc<Link>, point: Option<&Path>) {
 }
 
 fn put(link: Arc<Link>, point: Option<&Path>) {
-    let number = number_of(point);
+    let hash = hash_of(point);
+    let number = number(hash);
     let head = chain(number);
+    link.hash.store(hash, Relaxed);
     link.next.swap(head.get(&sync::rcu::read()));
     set_occupied(number, true);
     head.swap(Some(link));
@@ -111,7 +129,7 @@ pub(super) fn leave(mount: &Mount, point: &Path) {
 
 fn take(mount: &Mount, point: &Path, but: Option<&Link>) -> bool {
     let read = sync::rcu::read();
-    let number = number_of(Some(point));
+    let number = number(hash_of(Some(point)));
     let mut cell = chain(number);
     while let Some(link) = cell.load(&read) {
         if ptr::eq::<Mount>(&**link.mount, mount) && !but.is_some_and(|but| ptr::eq(but, link)) {
@@ -137,10 +155,11 @@ pub(super) fn change(link: Arc<Link>, from: &Path, to: &Path, change: impl FnOnc
 
 /// The mount that covers `dentry` in `mount`: the last one made there.
 pub(super) fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<Seen<'g, Mount>> {
-    let mut at = chain(number(Some((mount, dentry)))).load(read);
+    let hash = hash(Some((mount, dentry)));
+    let is_here = |point: &Path| ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry);
+    let mut at = chain(number(hash)).load(read);
     while let Some(link) = at {
-        let point = link.mount.point(read);
-        if point.is_some_and(|point| ptr::eq(&*point.mount, mount) && ptr::eq(&*point.dentry, dentry)) {
+        if link.hash.load(Relaxed) == hash && link.mount.point(read).is_some_and(is_here) {
             link.mount.note_use();
             return Some(Seen::Owned(&link.mount));
         }
@@ -151,7 +170,7 @@ pub(super) fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Opt
 
 /// The owning handle of a mount that hangs on `point`.
 pub(super) fn held(mount: &Mount, point: &Path, read: &RcuRead) -> Option<Held> {
-    let mut at = chain(number_of(Some(point))).load(read);
+    let mut at = chain(number(hash_of(Some(point)))).load(read);
     while let Some(link) = at {
         if ptr::eq::<Mount>(&**link.mount, mount) {
             return Some(link.mount.clone());
@@ -164,9 +183,13 @@ pub(super) fn held(mount: &Mount, point: &Path, read: &RcuRead) -> Option<Held> 
 /// Calls `f` for each mount, and gives way between chains. One that comes or goes meanwhile is there or not; without `MOUNTS` one that moves may be there
 /// twice, or not.
 pub(super) fn for_each(mut f: impl FnMut(&Held, &RcuRead) -> Result) -> Result {
-    for (chains, occupied) in TABLE.chunks(64).zip(&OCCUPIED) {
+    let mut words = WORDS_OCCUPIED.load(Acquire);
+    while let Some(occupied) = OCCUPIED.get(words.trailing_zeros() as usize) {
+        let first = (words.trailing_zeros() as usize) << 6;
+        words &= words.wrapping_sub(1);
         let mut left = occupied.load(Acquire);
-        while let Some(chain) = chains.get(left.trailing_zeros() as usize) {
+        while left != 0 {
+            let chain = chain(first | left.trailing_zeros() as usize);
             left &= left.wrapping_sub(1);
             {
                 let read = sync::rcu::read();

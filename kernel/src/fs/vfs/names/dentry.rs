@@ -38,7 +38,42 @@ pub const NAME_MAX: usize = 255;
 /// A component's text with its hash.
 pub struct Name {
     pub hash: u64,
-    pub bytes: Box<[u8]>,
+    pub bytes: Text,
+}
+
+/// The bytes of a name: a short one lies in place, so that it is one object, and one cache line.
+pub enum Text {
+    Short(u8, [u8; SHORT]),
+    Long(Box<[u8]>),
+}
+
+/// So many that a name with its count fills a cache line.
+const SHORT: usize = 38;
+
+impl Text {
+    fn try_new(bytes: &[u8]) -> Result<Text> {
+        let mut short = [0; SHORT];
+        if let (Ok(len), Some(place)) = (u8::try_from(bytes.len()), short.get_mut(..bytes.len())) {
+            place.copy_from_slice(bytes);
+            return Ok(Text::Short(len, short));
+        }
+        // Of the exact size, so that making it a box moves nothing.
+        let mut copy = sync::heap::try_vec(bytes.len())?;
+        copy.try_extend_from_slice(bytes)?;
+        Ok(Text::Long(copy.into_boxed_slice()))
+    }
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Text::Short(len, short) => short.get(..usize::from(*len)).unwrap_or(&[]),
+            Text::Long(long) => long,
+        }
+    }
 }
 
 vm::slab_type!(Name, "name", Arc);
@@ -48,10 +83,7 @@ impl Name {
         if bytes.len() > NAME_MAX {
             return Err(ENAMETOOLONG);
         }
-        // Of the exact size, so that making it a box moves nothing.
-        let mut copy = sync::heap::try_vec(bytes.len())?;
-        copy.try_extend_from_slice(bytes)?;
-        Ok(slab_arc(Name { hash: hash(bytes), bytes: copy.into_boxed_slice() })?)
+        Ok(slab_arc(Name { hash: hash(bytes), bytes: Text::try_new(bytes)? })?)
     }
 }
 
@@ -356,5 +388,22 @@ impl<'g, T: Send + Sync> Seen<'g, T> {
             Seen::Owned(owner) => owner.share(),
             Seen::Held(held) => held.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_same_wherever_its_bytes_lie() {
+        for len in [0, 1, SHORT - 1, SHORT, SHORT + 1, NAME_MAX] {
+            let bytes: alloc::vec::Vec<u8> = (0..len).map(|n| n as u8 | 1).collect();
+            let name = Name::try_new(&bytes).unwrap();
+            assert_eq!((&*name.bytes, name.hash), (&*bytes, hash(&bytes)));
+            assert_eq!(matches!(name.bytes, Text::Short(..)), len <= SHORT);
+        }
+        assert_eq!(Name::try_new(&[b'a'; NAME_MAX + 1]).err(), Some(ENAMETOOLONG));
+        assert_eq!(size_of::<Name>(), 48, "with the counts of an `Arc` a cache line");
     }
 }

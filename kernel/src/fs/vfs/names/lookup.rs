@@ -10,6 +10,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::ptr;
 
 use sync::TryVec;
@@ -25,6 +26,7 @@ use crate::fs::vfs::clock;
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::mount::{self, Mount, NO_SYMFOLLOW, Path};
+use crate::fs::vfs::operations::LinkText;
 use crate::sched::give_way;
 
 /// Longest path, with its NUL.
@@ -97,6 +99,8 @@ pub struct Walk<'a> {
     pub(super) text: Option<Vec<u8>>,
     /// What is walked already.
     at: usize,
+    /// The component at which `fast` stopped, for a link or to ask.
+    part: Cell<Component>,
     links: u32,
     pub(super) limits: Limits,
     /// The directory that the walk does not leave, with `BENEATH` and `IN_ROOT`.
@@ -104,6 +108,7 @@ pub struct Walk<'a> {
 }
 
 /// The component that begins at or after `at`: its range, and where the text goes on after it and its slashes.
+#[derive(Clone, Copy)]
 struct Component {
     start: usize,
     end: usize,
@@ -144,7 +149,9 @@ impl<'a> Walk<'a> {
             return Err(ENAMETOOLONG);
         }
         let (limits, scope) = (Limits::empty(), None);
-        Ok(Walk { context, cred, start, here: None, first: path, text: None, at: 0, links: 0, limits, scope })
+        let part = Cell::new(Component { start: 0, end: 0, next: 0 });
+        let (here, text) = (None, None);
+        Ok(Walk { context, cred, start, here, first: path, text, at: 0, part, links: 0, limits, scope })
     }
 
     fn text(&self) -> &[u8] {
@@ -215,7 +222,8 @@ impl<'a> Walk<'a> {
                 Err(EXDEV)
             }
             Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
-                match self.follow(parent.dir.clone(), &path.dentry)? {
+                let end = component(self.text(), self.at).map_or(self.text().len(), |c| c.end);
+                match self.follow(parent.dir.clone(), &path.dentry, end)? {
                     Some(target) => Ok(Child::Found(target)),
                     None => Ok(Child::Followed),
                 }
@@ -236,24 +244,24 @@ impl<'a> Walk<'a> {
                     self.at = at;
                     return Ok(step);
                 }
-                Step::Link { dir, link } => {
-                    self.at = at;
-                    self.link(dir, &link)?;
-                }
+                Step::Link { dir, link } => self.link(dir, &link)?,
                 Step::Ask { dir } => {
-                    self.at = at;
-                    let part = component(self.text(), at).ok_or(ENOENT)?;
-                    let name = self.text().get(part.start..part.end).unwrap_or(&[]);
+                    let part = self.part.get();
                     if self.limits.contains(Limits::CACHED) {
                         return Err(EAGAIN);
+                    }
+                    let name = self.text().get(part.start..part.end).unwrap_or(&[]);
+                    let last = part.next == self.text().len();
+                    let slash = part.end < self.text().len();
+                    let follow = !last || slash || want == Want::Target { follow: true };
+                    if follow && let Some(text) = dir.dentry.inode.ops.link_at(name) {
+                        self.follow_text(dir, part.end, text)?;
+                        continue;
                     }
                     let found = ask(&dir, name)?;
                     if self.limits.contains(Limits::ONE_MOUNT) && found.mount.id != dir.mount.id {
                         return Err(EXDEV);
                     }
-                    let last = part.next == self.text().len();
-                    let slash = part.end < self.text().len();
-                    let follow = !last || slash || want == Want::Target { follow: true };
                     if found.dentry.inode.kind == Kind::Symlink && follow {
                         self.link(dir, &found.dentry)?;
                     } else {
@@ -265,20 +273,20 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The link's component begins at `self.at`.
+    /// The link's component is `self.part`.
     fn link(&mut self, dir: Path, link: &DentryRef) -> Result<()> {
-        let target = self.follow(dir, link)?;
+        let part = self.part.get();
+        let target = self.follow(dir, link, part.end)?;
         if let Some(path) = target {
-            let next = component(self.text(), self.at).map_or(self.text().len(), |c| c.next);
             self.here = Some(path);
-            self.at = next;
+            self.at = part.next;
         }
         Ok(())
     }
 
-    /// Goes where a link leads: a place (links of /proc), or a new text that is walked from the link's directory.
+    /// Before one more link of `dir` is followed.
     #[expect(clippy::arithmetic_side_effects, reason = "at most MAX_LINKS")]
-    fn follow(&mut self, dir: Path, link: &DentryRef) -> Result<Option<Path>> {
+    fn begin_link(&mut self, dir: &Path) -> Result {
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(ELOOP);
@@ -290,15 +298,36 @@ impl<'a> Walk<'a> {
         if dir.mount.flags() & NO_SYMFOLLOW != 0 || self.limits.contains(Limits::NO_LINKS) {
             return Err(ELOOP);
         }
+        Ok(())
+    }
+
+    /// Goes where a link leads: a place (links of /proc), or a new text that is walked from the link's directory. The link's component ends at `end`.
+    fn follow(&mut self, dir: Path, link: &DentryRef, end: usize) -> Result<Option<Path>> {
+        self.begin_link(&dir)?;
         let inode = &link.inode;
         if let Some(path) = inode.ops.follow(inode) {
             return self.check_jump(&dir, path?).map(Some);
         }
-        let mut target = inode.ops.read_link(inode)?;
+        let target = inode.ops.read_link(inode)?;
+        self.go(dir, end, target)?;
+        Ok(None)
+    }
+
+    /// As `follow`, a link that `text` makes the text of, without a dentry.
+    fn follow_text(&mut self, dir: Path, end: usize, text: LinkText) -> Result {
+        /// What such a text is not longer than, as a rule.
+        const SHORT: usize = 32;
+        self.begin_link(&dir)?;
+        let mut target = sync::try_vec(self.text().len().saturating_add(SHORT))?;
+        text(&mut target)?;
+        self.go(dir, end, target)
+    }
+
+    /// Walks on in `target`, a link's text, and in what follows `end` in the text so far.
+    fn go(&mut self, dir: Path, end: usize, mut target: Vec<u8>) -> Result {
         if target.is_empty() {
             return Err(ENOENT);
         }
-        let end = component(self.text(), self.at).map_or(self.text().len(), |c| c.end);
         target.try_extend_from_slice(self.text().get(end..).unwrap_or(&[]))?;
         if target.len() >= PATH_MAX {
             return Err(ENAMETOOLONG);
@@ -306,7 +335,7 @@ impl<'a> Walk<'a> {
         self.here = Some(if target.first() == Some(&b'/') { self.root_from(&dir)? } else { dir });
         self.text = Some(target);
         self.at = 0;
-        Ok(None)
+        Ok(())
     }
 
     /// Walks as far as it goes without sleeping. The number is where the walk of the text stopped.
@@ -352,13 +381,17 @@ impl<'a> Walk<'a> {
                         {
                             Said::There => cross(here.0, child, read),
                             Said::Absent => return Err(ENOENT),
-                            Said::Unknown => return Ok((Step::Ask { dir: keep(here) }, at)),
+                            Said::Unknown => {
+                                self.part.set(part);
+                                return Ok((Step::Ask { dir: keep(here) }, at));
+                            }
                         };
                         if !self.limits.is_empty() {
                             self.check_step(here, found, name, root)?;
                         }
                         let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
                         if found.1.inode.kind == Kind::Symlink && follow {
+                            self.part.set(part);
                             return Ok((Step::Link { dir: keep(here), link: found.1.keep() }, at));
                         }
                         found
@@ -366,7 +399,10 @@ impl<'a> Walk<'a> {
                     None if here.0.superblock.cache == Cache::Complete => return Err(ENOENT),
                     None => match missed(&dentry) {
                         Said::Absent => return Err(ENOENT),
-                        _ => return Ok((Step::Ask { dir: keep(here) }, at)),
+                        _ => {
+                            self.part.set(part);
+                            return Ok((Step::Ask { dir: keep(here) }, at));
+                        }
                     },
                 },
             };
@@ -432,6 +468,9 @@ fn missed(dir: &Dentry) -> Said {
 /// Asks the file system for a name that the cache does not hold. May sleep.
 fn ask(dir: &Path, name: &[u8]) -> Result<Path> {
     let dentry = cache::ask(dir, name)?;
+    if !dentry.is_mount_point() {
+        return Ok(Path { mount: dir.mount.clone(), dentry });
+    }
     let read = sync::rcu::read();
     Ok(keep(cross(Seen::Held(&dir.mount), Seen::Held(&dentry), &read)))
 }

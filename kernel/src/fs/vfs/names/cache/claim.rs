@@ -65,7 +65,7 @@ impl Claims {
 
     fn try_claim(&self, name: &Arc<Name>) -> Result<bool> {
         let mut names = self.names.lock();
-        if names.iter().any(|n| n.bytes == name.bytes) {
+        if names.iter().any(|n| *n.bytes == *name.bytes) {
             return Ok(false);
         }
         names.try_push(name.clone())?;
@@ -73,7 +73,7 @@ impl Claims {
     }
 
     pub fn is_claimed(&self, name: &Name) -> bool {
-        self.names.lock().iter().any(|n| n.bytes == name.bytes)
+        self.names.lock().iter().any(|n| *n.bytes == *name.bytes)
     }
 
     /// Is no name claimed?

@@ -178,7 +178,7 @@ impl Asking<'_> {
             alias.link(&read).map(|old| (old.parent.clone(), old.name.clone()))
         };
         if let Some((Some(parent), name)) = old
-            && !(ptr::eq(&*parent, &**self.dir) && name.bytes == self.name.bytes)
+            && !(ptr::eq(&*parent, &**self.dir) && *name.bytes == *self.name.bytes)
         {
             if let Some(there) = parent.directory.as_deref() {
                 self.cache.take_out(there, &name, &alias, false, order);

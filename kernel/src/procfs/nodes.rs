@@ -23,6 +23,7 @@ use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
 use crate::fs::vfs::mount::Path;
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Writing};
 use crate::process::access::{self, By};
+use crate::process::ids::look_at;
 use crate::process::{Pid, Process, Thread, find_process, walk_processes_from};
 
 /// What an inode of /proc stands for.
@@ -60,6 +61,11 @@ impl Who {
     /// The process, if it is there still. A zombie is.
     fn process(self) -> Option<Arc<Process>> {
         find_process(self.pid).filter(|process| process.started == self.began)
+    }
+
+    /// What `f` says of the process, which is not counted for it. None: it is gone. `f` does not sleep.
+    fn look_at<R>(self, f: impl FnOnce(&Process) -> R) -> Option<R> {
+        look_at(self.pid, |process| (process.started == self.began).then(|| f(process))).flatten()
     }
 
     fn is_caller(self) -> bool {
@@ -167,7 +173,7 @@ fn emit_number(n: Pid, inode: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) 
 impl Node {
     #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
     fn lookup_in_process(device: u64, who: Who, name: &[u8]) -> Result<Arc<Inode>> {
-        who.process().ok_or(ENOENT)?;
+        who.look_at(|_| ()).ok_or(ENOENT)?;
         let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
         let number = number_of(who.pid, who.tid, i as u64 + 1);
         match entry.what {
@@ -182,7 +188,8 @@ impl Node {
         }
     }
 
-    fn process(&self) -> Option<Arc<Process>> {
+    /// Whom it is about.
+    fn who(&self) -> Option<Who> {
         match *self {
             Node::Process(who)
             | Node::Tasks(who)
@@ -191,7 +198,7 @@ impl Node {
             | Node::Fds(who)
             | Node::Fd(who, ..)
             | Node::FdInfos(who)
-            | Node::FdInfo(who, ..) => who.process(),
+            | Node::FdInfo(who, ..) => Some(who),
             _ => None,
         }
     }
@@ -203,7 +210,7 @@ impl InodeOps for Node {
         match *self {
             Node::Root => match parse(name) {
                 Some(pid) => {
-                    let who = Who::of(&*find_process(pid).ok_or(ENOENT)?, 0);
+                    let who = look_at(pid, |process| Who::of(process, 0)).ok_or(ENOENT)?;
                     make(device, number_of(pid, 0, 0), Kind::Directory, 0o555, Node::Process(who))
                 }
                 None => find_fixed(device, 0, ROOT, name),
@@ -362,9 +369,9 @@ impl InodeOps for Node {
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
             Node::TextOf(who, make, entry) => {
                 // A zombie has no thread, but still something to say.
-                let process = who.process().ok_or(ENOENT)?;
-                if matches!(entry.what, WhatOf::Inner(_)) {
-                    check_access(&process)?;
+                match entry.what {
+                    WhatOf::Inner(_) => check_access(&*who.process().ok_or(ENOENT)?)?,
+                    _ => who.look_at(|_| ()).ok_or(ENOENT)?,
                 }
                 TextFile::open(OfProcess(who, make, entry.manner)).map(Some)
             }
@@ -381,10 +388,14 @@ impl InodeOps for Node {
 
     /// Files of a process are its user's; those of one whose user may not look into it are root's, but for its directories.
     fn refresh(&self, inode: &Inode) -> Result {
-        let Some(process) = self.process() else { return Ok(()) };
-        let Some(owner) = process.leader().and_then(|t| t.credentials_of()) else { return Ok(()) };
-        let shown = process.is_dumpable() || matches!(self, Node::Process(_) | Node::Tasks(_));
-        let (uid, gid) = if shown { (owner.euid, owner.egid) } else { (0, 0) };
+        let Some(who) = self.who() else { return Ok(()) };
+        let is_open = matches!(self, Node::Process(_) | Node::Tasks(_));
+        let owner = |process: &Process| {
+            let ids = |thread: &Thread| thread.look_at_credentials(|owner| (owner.euid, owner.egid));
+            let owner = process.look_at_leader(ids).flatten()?;
+            Some(if process.is_dumpable() || is_open { owner } else { (0, 0) })
+        };
+        let Some((uid, gid)) = who.look_at(owner).flatten() else { return Ok(()) };
         if inode.uid() != uid || inode.gid() != gid {
             inode.apply(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() });
         }

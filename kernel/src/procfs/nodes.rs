@@ -193,6 +193,7 @@ impl Node {
         }
     }
 
+    /// Whom it is about.
     fn who(&self) -> Option<Who> {
         match *self {
             Node::Process(who)

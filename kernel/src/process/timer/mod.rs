@@ -2,7 +2,7 @@
 //!
 //! * `interval`  setitimer(2), alarm(2)
 //! * `posix`     timer_create(2)
-//! * `number`    the numbers of those
+//! * `number`    those by their numbers
 //! * `clock`     the clocks of processor time that both may run on
 #![deny(unsafe_code)]
 

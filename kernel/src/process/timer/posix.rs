@@ -7,12 +7,14 @@
 //! When a timer expires its signal is queued. A periodic timer is set anew only when that signal is delivered (`delivered`): however
 //! short its period, a program that does not take the signals costs nothing. Periods that passed meanwhile are its overrun.
 //!
-//! LockOrder: `list` → a timer's state → `signals` → `threads`; `tree` and the timer queue are innermost.
+//! A timer is found by its number under RCU (`number`), so threads that ask of timers of their own share no line.
+//!
+//! LockOrder: a timer's state → `signals` → `threads`; `tree` and the timer queue are innermost. The lock of `numbers` is held with none of these.
 // Not forbidden: the macro that makes the tree's adapter has code of its own that it vouches for.
 #![deny(unsafe_code)]
 
 use super::clock::{CpuClock, Kind};
-use super::number::take_id;
+use super::number::Numbers;
 use crate::account::Charge;
 use crate::arch;
 use crate::errno::{Errno, Result};
@@ -21,15 +23,14 @@ use crate::process::signal::{self, Info, send};
 use crate::process::{self, Pid, Process, ids};
 use crate::sched::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, give_way};
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use linux_raw_sys::general as abi;
 use sync::level::Held;
-use sync::{SpinLock, TryVec, lock_class, try_arc};
+use sync::rcu::RcuHead;
+use sync::{SpinLock, lock_class, try_arc};
 
 lock_class! {
-    static LIST: LockClass = ("POSIX timers", level::PosixTimers);
     static TIMER: LockClass = ("POSIX timer", level::PosixTimer);
     static CPU_TIMERS: LockClass = ("timers of processor time", level::CpuTimers);
 }
@@ -63,7 +64,7 @@ struct State {
     timer: Option<Arc<Timer>>,
     /// It will expire at `next`.
     active: bool,
-    /// It is off its process's list. Who found it there before may still come to set it.
+    /// It is off its process's numbers. Who found it there before may still come to set it.
     gone: bool,
     /// On `base` or the clock of processor time, ns.
     next: u64,
@@ -78,6 +79,8 @@ struct State {
     signalled: bool,
     /// Rises with each setting and each signal, so that a signal of an earlier setting is recognized.
     sequence: u32,
+    /// The one signal that it may have waiting, until it is gone.
+    charge: Option<Charge>,
 }
 
 impl State {
@@ -96,9 +99,10 @@ pub struct PosixTimer {
     link: RBTreeAtomicLink,
     /// Its time in the tree of timers of processor time. Written while it is not in the tree.
     due: AtomicU64,
-    /// The one signal that it may have waiting.
-    _charge: Charge,
+    rcu: RcuHead,
 }
+
+sync::rcu_object!(PosixTimer);
 
 /// The tree's key: a clock, a time on it, and the timer's number.
 type TreeKey = (CpuClock, u64, i32);
@@ -114,8 +118,7 @@ impl<'a> KeyAdapter<'a> for ByTime {
 
 /// The timers of one process.
 pub struct Timers {
-    /// By number, and the number of the next one made.
-    list: SpinLock<(Vec<Arc<PosixTimer>>, i32), level::PosixTimers>,
+    numbers: Numbers<PosixTimer>,
     /// Those of processor time that are set.
     tree: SpinLock<RBTree<ByTime>, level::CpuTimers>,
 }
@@ -128,16 +131,12 @@ impl Default for Timers {
 
 impl Timers {
     pub const fn new() -> Self {
-        Self {
-            list: SpinLock::new((Vec::new(), 0), &LIST),
-            tree: SpinLock::new(RBTree::new(ByTime::NEW), &CPU_TIMERS),
-        }
+        Self { numbers: Numbers::new(), tree: SpinLock::new(RBTree::new(ByTime::NEW), &CPU_TIMERS) }
     }
 
     /// A number for a new timer. One that is not made in the end has used up its number, as on Linux.
     pub fn next_id(&self) -> i32 {
-        let (timers, next) = &mut *self.list.lock();
-        take_id(timers, next, |timer| timer.id)
+        self.numbers.take()
     }
 
     /// Makes timer `id` of process `of`, whose timers these are. It is not set.
@@ -157,6 +156,7 @@ impl Timers {
             last_overrun: 0,
             signalled: false,
             sequence: 0,
+            charge: Some(charge),
         };
         let made = try_arc(PosixTimer {
             id,
@@ -166,29 +166,17 @@ impl Timers {
             state: SpinLock::new(state, &TIMER),
             link: RBTreeAtomicLink::new(),
             due: AtomicU64::new(0),
-            _charge: charge,
+            rcu: RcuHead::new(),
         })?;
         let owner: Weak<dyn Expire> = Arc::downgrade(&made) as _;
         made.state.lock().timer = Some(try_arc(Timer::of(owner))?);
-        let mut list = self.list.lock();
-        // Almost always at the end. Not if numbers have begun anew, or another thread was faster.
-        let at = list.0.partition_point(|t| t.id < id);
-        if list.0.get(at).is_some_and(|t| t.id == id) {
-            return Err(Errno::EAGAIN);
-        }
-        list.0.try_push(made)?;
-        if let Some(moved) = list.0.get_mut(at..) {
-            moved.rotate_right(1);
-        }
-        Ok(())
+        self.numbers.insert(id, made)
     }
 
     /// # Errors
     /// EINVAL: there is none of that number.
     pub fn find(&self, id: i32) -> Result<Arc<PosixTimer>> {
-        let list = self.list.lock();
-        let at = list.0.binary_search_by_key(&id, |t| t.id).map_err(|_| Errno::EINVAL)?;
-        list.0.get(at).cloned().ok_or(Errno::EINVAL)
+        self.numbers.find(id).ok_or(Errno::EINVAL)
     }
 
     /// timer_delete(2).
@@ -196,24 +184,16 @@ impl Timers {
     /// # Errors
     /// EINVAL: there is none of that number.
     pub fn delete(&self, id: i32) -> Result {
-        let gone = {
-            let mut list = self.list.lock();
-            let at = list.0.binary_search_by_key(&id, |t| t.id).map_err(|_| Errno::EINVAL)?;
-            list.0.remove(at)
-        };
-        self.stop(&gone);
-        Ok(())
+        self.numbers.remove(id).map(|gone| self.stop(&gone)).ok_or(Errno::EINVAL)
     }
 
     /// exec and exit: all of them go. Gives way.
     pub fn clear(&self) {
-        let gone = core::mem::take(&mut self.list.lock().0);
-        for timer in gone {
-            self.stop(&timer);
-            drop(timer);
+        self.numbers.clear(|timer| {
+            self.stop(timer);
             // All go, whatever signal has come.
             let _ = give_way();
-        }
+        });
     }
 
     /// Expires the timers of processor time that are due, on the clocks of the running process and thread; other clocks stood still.
@@ -272,16 +252,21 @@ impl Timers {
     }
 
     fn stop(&self, timer: &PosixTimer) {
-        let mut state = timer.state.lock();
-        let (state, order) = state.split();
-        state.gone = true;
-        state.active = false;
-        state.interval = 0;
-        state.sequence = state.sequence.wrapping_add(1);
-        self.dequeue(timer, order);
-        if let Some(timer) = &state.timer {
-            timer.cancel();
-        }
+        let charge = {
+            let mut state = timer.state.lock();
+            let (state, order) = state.split();
+            state.gone = true;
+            state.active = false;
+            state.interval = 0;
+            state.sequence = state.sequence.wrapping_add(1);
+            self.dequeue(timer, order);
+            if let Some(timer) = &state.timer {
+                timer.cancel();
+            }
+            state.charge.take()
+        };
+        // The memory of the timer waits for those that have found it, but its user may make another at once.
+        drop(charge);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The signal files that a process has looked at. A program chooses how many, so they are found by a tree, and told and dropped in parts.
 //!
-//! A file stays known for as long as anybody else refers to its queue. Of those that are gone, each newcomer takes some away.
+//! A file stays known for as long as anybody else refers to its queue. Of those that are gone, each newcomer takes some away. It remembers by which
+//! process it was made known last ([`KnownTo`]), so threads that read signal files of their own take no lock for that.
 //!
 //! Lock order: `known`, innermost but for the allocator.
 #![deny(unsafe_code)]
@@ -8,6 +9,7 @@
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::mem::take;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use once_cell::race::OnceBox;
@@ -26,12 +28,25 @@ const TURN: usize = 64;
 /// Known listeners that a newcomer looks at for one that is gone.
 const LOOKS: usize = 2;
 
+/// The last of a process's [`Listeners`] to which a file has made itself known.
+pub(super) struct KnownTo(AtomicU64);
+
+impl KnownTo {
+    pub const fn nobody() -> Self {
+        KnownTo(AtomicU64::new(0))
+    }
+}
+
+/// Numbers of those that have been made: no two are the same. A process takes one when it first has a signal file.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
 /// Whom a process tells of signals that wait. Made for the first signal file.
 pub struct Listeners(OnceBox<Told>);
 
 struct Told {
     /// Each listener watches it.
     queue: PollQueue,
+    number: u64,
     known: SpinLock<Known, level::SignalfdListeners>,
 }
 
@@ -102,26 +117,18 @@ impl Listeners {
         Listeners(OnceBox::new())
     }
 
-    /// `queue` is woken from now on.
+    /// `queue` is woken from now on, that of a file which was last made known to `last`.
     ///
     /// # Errors
     /// ENOMEM.
-    pub(super) fn add(&self, queue: &Arc<PollQueue>) -> Result {
+    pub(super) fn add(&self, queue: &Arc<PollQueue>, last: &KnownTo) -> Result {
         let told = self.0.get_or_try_init(Told::try_new)?;
-        let key = Arc::as_ptr(queue).addr();
-        if !told.known.lock().tree.find(&key).is_null() {
-            return Ok(());
+        // Acquire and release: who finds it known relies on what made it so.
+        if last.0.load(Ordering::Acquire) != told.number {
+            told.add(queue)?;
+            last.0.store(told.number, Ordering::Release);
         }
-        // It is told before it is known: another thread that finds it relies on that.
-        let listener = try_arc(Listener { queue: Arc::downgrade(queue), link: RBTreeAtomicLink::new() })?;
-        let (weak, exclusive) = (Arc::downgrade(&listener), false);
-        told.queue.watch(weak, exclusive)?;
-        let mut known = told.known.lock();
-        let gone = known.sweep();
-        let entered = if known.tree.find(&key).is_null() { known.insert(listener) } else { Ok(()) };
-        drop(known);
-        drop(gone);
-        entered
+        Ok(())
     }
 
     /// A signal has come that waits. No lock is held.
@@ -141,7 +148,25 @@ impl Listeners {
 impl Told {
     fn try_new() -> Result<Box<Told>> {
         let known = Known { tree: RBTree::new(ByQueue::NEW), count: 0, hand: 0, leaving: None };
-        Ok(try_box(Told { queue: PollQueue::new(), known: SpinLock::new(known, &LISTENERS) })?)
+        let number = MADE.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        Ok(try_box(Told { queue: PollQueue::new(), number, known: SpinLock::new(known, &LISTENERS) })?)
+    }
+
+    fn add(&self, queue: &Arc<PollQueue>) -> Result {
+        let key = Arc::as_ptr(queue).addr();
+        if !self.known.lock().tree.find(&key).is_null() {
+            return Ok(());
+        }
+        // It is told before it is known: another thread that finds it relies on that.
+        let listener = try_arc(Listener { queue: Arc::downgrade(queue), link: RBTreeAtomicLink::new() })?;
+        let (weak, exclusive) = (Arc::downgrade(&listener), false);
+        self.queue.watch(weak, exclusive)?;
+        let mut known = self.known.lock();
+        let gone = known.sweep();
+        let entered = if known.tree.find(&key).is_null() { known.insert(listener) } else { Ok(()) };
+        drop(known);
+        drop(gone);
+        entered
     }
 }
 
@@ -185,9 +210,24 @@ mod tests {
         crate::testing::in_process(|| {
             let (listeners, queues) = (Listeners::new(), queues(100));
             for queue in queues.iter().chain(&queues) {
-                listeners.add(queue).unwrap();
+                listeners.add(queue, &KnownTo::nobody()).unwrap();
             }
             assert_eq!(listeners.known(), 100);
+        });
+    }
+
+    #[test]
+    fn a_file_that_another_process_has_read_meanwhile_is_known_to_both_and_found_without_a_lock() {
+        crate::testing::in_process(|| {
+            let (one, other, last) = (Listeners::new(), Listeners::new(), KnownTo::nobody());
+            let queue = Arc::new(PollQueue::new());
+            for listeners in [&one, &other, &one, &other] {
+                listeners.add(&queue, &last).unwrap();
+                assert_eq!(listeners.known(), 1);
+            }
+            // Who wanted it would wait for ever.
+            let _held = other.0.get().unwrap().known.lock();
+            other.add(&queue, &last).unwrap();
         });
     }
 
@@ -196,7 +236,7 @@ mod tests {
         crate::testing::in_process(|| {
             let listeners = Listeners::new();
             for _ in 0..1000 {
-                listeners.add(&Arc::new(PollQueue::new())).unwrap();
+                listeners.add(&Arc::new(PollQueue::new()), &KnownTo::nobody()).unwrap();
             }
             assert!(listeners.known() < 10, "{} are kept", listeners.known());
         });
@@ -206,7 +246,7 @@ mod tests {
     fn many_are_dropped_in_parts() {
         sync::machine::hosted::as_cpu(142, || {
             let (listeners, queues) = (Listeners::new(), queues(1000));
-            queues.iter().for_each(|queue| listeners.add(queue).unwrap());
+            queues.iter().for_each(|queue| listeners.add(queue, &KnownTo::nobody()).unwrap());
             drop(listeners);
             let kept = queues.iter().filter(|queue| Arc::weak_count(queue) == 1).count();
             assert_eq!(kept, 1000 - TURN, "a part at once");

@@ -1,7 +1,7 @@
 //! signalfd(2): signals that are read and waited for as a file.
 //!
 //! What is read are the signals of whoever reads, so a descriptor handed on by fork shows the child its own. A process that
-//! asked keeps the file among its `Listeners` and wakes it when a blocked signal comes.
+//! has read or polled the file keeps it among its `Listeners` and wakes it when a blocked signal comes; one that only makes it does not.
 //!
 //! No locks of its own.
 #![deny(unsafe_code)]
@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use sync::heap::Text;
 use sync::{try_arc, try_box};
 
+use listeners::KnownTo;
 pub use listeners::Listeners;
 
 use crate::errno::{EAGAIN, EINVAL, ENOMEM, Result};
@@ -31,6 +32,7 @@ const RECORD: usize = size_of::<SignalRecord>();
 pub struct SignalFile {
     set: AtomicU64,
     changed: Arc<PollQueue>,
+    known: KnownTo,
 }
 
 impl SignalFile {
@@ -39,9 +41,11 @@ impl SignalFile {
     /// # Errors
     /// ENOMEM.
     pub fn try_new(set: u64, flags: OpenFlags) -> Result<Arc<File>> {
-        let file =
-            SignalFile { set: AtomicU64::new(set & caller::BLOCKABLE), changed: try_arc(PollQueue::new())? };
-        file.listen()?;
+        let file = SignalFile {
+            set: AtomicU64::new(set & caller::BLOCKABLE),
+            changed: try_arc(PollQueue::new())?,
+            known: KnownTo::nobody(),
+        };
         let inode = super::nameless()?;
         File::try_anonymous(inode, "anon_inode:[signalfd]", try_box(file)?, flags | OpenFlags::READ_WRITE)
     }
@@ -53,11 +57,16 @@ impl SignalFile {
     }
 
     fn listen(&self) -> Result {
-        caller::with_signal_listeners(|listeners| listeners.add(&self.changed))
+        caller::with_signal_listeners(|listeners| listeners.add(&self.changed, &self.known))
     }
 
     fn take(&self) -> Option<SignalRecord> {
         caller::take_signal(self.set.load(SeqCst))
+    }
+
+    /// Does one of them wait? Who is about to sleep takes it instead, under the lock of those that wait.
+    fn is_ready(&self) -> bool {
+        caller::pending_signals() & self.set.load(SeqCst) != 0
     }
 }
 
@@ -75,7 +84,7 @@ impl FileOps for SignalFile {
             return Err(EINVAL);
         }
         self.listen()?;
-        let mut next = match self.take() {
+        let mut next = match self.is_ready().then(|| self.take()).flatten() {
             Some(record) => Some(record),
             None if file.nonblocking() || out.nowait => return Err(EAGAIN),
             None => Some(self.changed.wait(None, || self.take())?),
@@ -97,7 +106,7 @@ impl FileOps for SignalFile {
         poller.add(&self.changed);
         // Without memory it is not woken: a look still tells.
         let _ = self.listen();
-        if caller::pending_signals() & self.set.load(SeqCst) != 0 { poll::IN } else { 0 }
+        if self.is_ready() { poll::IN } else { 0 }
     }
 
     fn ignores_seek(&self) -> bool {

@@ -125,16 +125,16 @@ pub fn schedule() {
     let state = previous.state();
     if state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting() {
         previous.account(now, true);
-        if previous.fair.weight_changed() {
-            queue.reweigh_running(&previous);
+        if previous.has_changed() {
+            queue.take_change(&previous, now);
         }
         pending::pass_on(&previous);
         queue.current = Some(previous);
         return;
     }
     previous.account(now, false);
-    if previous.fair.weight_changed() {
-        queue.reweigh_running(&previous);
+    if previous.has_changed() {
+        queue.take_change(&previous, now);
     }
     let from = Arc::as_ptr(&previous);
     let waited = state != State::Running;
@@ -159,7 +159,7 @@ pub fn schedule() {
             Then::Settled
         }
     };
-    let next = match (queue.take_first(), &queue.idle) {
+    let next = match (queue.take_first(now), &queue.idle) {
         (Some(next), _) => next,
         (None, Some(idle)) => idle.clone(),
         (None, None) => unreachable!("every CPU has its idle task from `init_cpu` on"),

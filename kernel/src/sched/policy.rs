@@ -31,6 +31,8 @@ pub struct Schedule {
     pub priority: u32,
     /// -20 (most) to 19 (least). A real-time policy keeps it for the next one.
     pub nice: i32,
+    /// What a fair task asks for at a time, ns; 0: it has not been said.
+    pub slice: u32,
     /// A child gets neither a nice value below 0 nor a real-time policy (SCHED_RESET_ON_FORK).
     pub resets: bool,
 }
@@ -72,14 +74,15 @@ impl Class {
 }
 
 impl Schedule {
-    pub(super) const NORMAL: Self = Self { policy: Policy::Normal, priority: 0, nice: 0, resets: false };
+    pub(super) const NORMAL: Self =
+        Self { policy: Policy::Normal, priority: 0, nice: 0, slice: 0, resets: false };
 
     /// What a child begins with.
     pub(super) fn inherit(self) -> Self {
         match self.resets {
             false => self,
             true if self.policy.is_realtime() => Self::NORMAL,
-            true => Self { nice: self.nice.max(0), resets: false, ..self },
+            true => Self { nice: self.nice.max(0), slice: 0, resets: false, ..self },
         }
     }
 
@@ -96,9 +99,9 @@ impl Schedule {
         self.class().0 | if self.resets { RESETS } else { 0 }
     }
 
-    pub(super) fn from_word(word: u32, nice: i32) -> Self {
+    pub(super) fn from_word(word: u32, nice: i32, slice: u32) -> Self {
         let class = Class(word & !RESETS);
-        Self { policy: class.policy(), priority: class.priority(), nice, resets: word & RESETS != 0 }
+        Self { policy: class.policy(), priority: class.priority(), nice, slice, resets: word & RESETS != 0 }
     }
 }
 
@@ -110,18 +113,18 @@ mod tests {
     fn a_word_says_all_but_the_nice_value() {
         for policy in [Policy::Normal, Policy::Fifo, Policy::RoundRobin, Policy::Batch, Policy::Idle] {
             let priority = if policy.is_realtime() { 99 } else { 0 };
-            let schedule = Schedule { policy, priority, nice: -3, resets: priority == 0 };
-            assert_eq!(Schedule::from_word(schedule.word(), -3), schedule);
+            let schedule = Schedule { policy, priority, nice: -3, slice: 7, resets: priority == 0 };
+            assert_eq!(Schedule::from_word(schedule.word(), -3, 7), schedule);
             assert_eq!(schedule.class().is_realtime(), policy.is_realtime());
         }
     }
 
     #[test]
     fn a_child_of_one_that_resets_has_neither_priority_nor_a_nice_value_below_zero() {
-        let fifo = Schedule { policy: Policy::Fifo, priority: 9, nice: 4, resets: false };
+        let fifo = Schedule { policy: Policy::Fifo, priority: 9, nice: 4, ..Schedule::NORMAL };
         assert_eq!(fifo.inherit(), fifo);
         assert_eq!(Schedule { resets: true, ..fifo }.inherit(), Schedule::NORMAL);
-        let batch = Schedule { policy: Policy::Batch, nice: -4, resets: true, ..Schedule::NORMAL };
-        assert_eq!(batch.inherit(), Schedule { nice: 0, resets: false, ..batch });
+        let batch = Schedule { policy: Policy::Batch, nice: -4, slice: 7, resets: true, ..Schedule::NORMAL };
+        assert_eq!(batch.inherit(), Schedule { nice: 0, slice: 0, resets: false, ..batch });
     }
 }

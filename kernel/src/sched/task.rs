@@ -208,6 +208,7 @@ impl Task {
             locks: sync::lock::order::HeldLocks::new(),
             hardware: UnsafeCell::new(hardware),
         })?;
+        task.fair.set_slice(schedule.slice);
         let address = Arc::as_ptr(&task);
         task.sleep_node.set_task(address);
         task.sleep_timer.set_argument(address as usize);
@@ -336,6 +337,7 @@ impl Task {
         self.nice.store(schedule.nice, Ordering::Relaxed);
         self.policy.store(schedule.word(), Ordering::Relaxed);
         self.fair.set_rank(schedule.rank());
+        self.fair.set_slice(schedule.slice);
         let class = schedule.class();
         let is_new = class != self.class() || self.fair.weight_changed();
         self.class.store(class.0, Ordering::Relaxed);
@@ -347,7 +349,7 @@ impl Task {
     }
 
     pub fn schedule(&self) -> Schedule {
-        Schedule::from_word(self.policy.load(Ordering::Relaxed), self.nice())
+        Schedule::from_word(self.policy.load(Ordering::Relaxed), self.nice(), self.fair.slice())
     }
 
     /// As what it is to run.

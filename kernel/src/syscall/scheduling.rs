@@ -273,6 +273,8 @@ struct Wish {
     /// None: that of a real-time task stays, another's has to be 0.
     priority: Option<u32>,
     nice: Option<i32>,
+    /// What a fair task asks for at a time, ns; 0: what others do.
+    slice: Option<u32>,
     /// With SCHED_FLAG_KEEP_PARAMS the policy stays too, once it has been judged; what it resets does not.
     keeps_policy: bool,
     /// Limits of the processor's speed, too.
@@ -297,7 +299,8 @@ fn set_schedule(thread: &Thread, wish: &Wish) -> Result<usize> {
     // The nice value of an idle thread waits for its next policy, and so does that of one of real time.
     let is_fair = matches!(policy, Policy::Normal | Policy::Batch);
     let nice = wish.nice.filter(|_| is_fair).unwrap_or(old.nice);
-    let new = Schedule { policy, priority, nice, resets };
+    let slice = wish.slice.filter(|_| is_fair).unwrap_or(old.slice);
+    let new = Schedule { policy, priority, nice, slice, resets };
     let better = nice < old.nice && !may_raise(thread, nice);
     let leaves_idle = old.policy == Policy::Idle && policy != Policy::Idle && !may_raise(thread, old.nice);
     let needs_right = old.resets && !resets || policy.is_realtime() && !may_be_realtime(thread, old, new);
@@ -357,6 +360,7 @@ pub fn sys_sched_setscheduler(tid: i32, policy: i32, param: usize) -> Result<usi
             policy: Some((policy, resets)),
             priority: Some(priority),
             nice: None,
+            slice: None,
             keeps_policy: false,
             utilization: false,
         },
@@ -394,6 +398,7 @@ pub fn sys_sched_getattr(tid: i32, to: usize, size: u32, flags: u32) -> Result<u
         flags: if schedule.resets { RESET_ON_FORK } else { 0 },
         nice: if schedule.policy.is_realtime() { 0 } else { schedule.nice },
         priority: schedule.priority,
+        runtime: if schedule.policy.is_realtime() { 0 } else { told_slice(schedule) },
         ..SchedAttr::default()
     };
     let bytes = attr.as_bytes().get(..size as usize).unwrap_or_default();
@@ -449,6 +454,7 @@ pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
         policy: (!keeps(KEEP_POLICY)).then_some((attr.policy, keeps(RESET_ON_FORK))),
         priority: (!keeps(KEEP_PARAMS) || !is_realtime(&target)).then_some(attr.priority),
         nice: (!keeps(KEEP_PARAMS)).then_some(attr.nice.clamp(-20, 19)),
+        slice: (!keeps(KEEP_PARAMS)).then_some(slice_of(attr.runtime)),
         keeps_policy: keeps(KEEP_PARAMS),
         utilization: keeps(UTILIZATION),
     };
@@ -472,7 +478,14 @@ pub fn sys_sched_setparam(tid: i32, param: usize) -> Result<usize> {
     let priority = UserPtr::<u32>::new(param).read()?;
     set_schedule(
         &*found(tid)?,
-        &Wish { policy: None, priority: Some(priority), nice: None, keeps_policy: false, utilization: false },
+        &Wish {
+            policy: None,
+            priority: Some(priority),
+            nice: None,
+            slice: None,
+            keeps_policy: false,
+            utilization: false,
+        },
     )
 }
 
@@ -497,18 +510,37 @@ pub fn sys_sched_get_priority_min(policy: u32) -> Result<usize> {
     priority_bound(policy, 1)
 }
 
-/// What is told of tasks whose turns depend on their shares, ns.
-const FAIR_TURN: u64 = 10_000_000;
+/// ns.
+const LINUX_TICK: u64 = 4_000_000;
+
+/// The slice of a fair task, as Linux tells it, ns: where none was set its base slice, which grows with the number of CPUs. Without a slice of its own a
+/// task's requests are as long as it has run (`sched::fair`).
+fn told_slice(schedule: Schedule) -> u64 {
+    const BASE: u64 = 700_000;
+    match schedule.slice {
+        0 => BASE.saturating_mul(1 + u64::from(sync::cpus().clamp(1, 8).ilog2())),
+        slice => u64::from(slice),
+    }
+}
+
+/// The slice that `runtime` of sched_setattr asks for, ns.
+fn slice_of(runtime: u64) -> u32 {
+    if runtime == 0 { 0 } else { runtime.clamp(100_000, 100_000_000) as u32 }
+}
 
 /// sched_rr_get_interval(2).
 pub fn sys_sched_rr_get_interval(tid: i32, to: usize) -> Result<usize> {
     if tid < 0 {
         return Err(Errno::EINVAL);
     }
-    let turn = match schedule_of(tid)?.policy {
+    let schedule = schedule_of(tid)?;
+    let turn = match schedule.policy {
         Policy::Fifo => 0,
         Policy::RoundRobin => realtime_settings::slice(),
-        Policy::Normal | Policy::Batch | Policy::Idle => FAIR_TURN,
+        // Linux counts in ticks.
+        Policy::Normal | Policy::Batch | Policy::Idle => {
+            (told_slice(schedule) / LINUX_TICK).saturating_mul(LINUX_TICK)
+        }
     };
     UserPtr::new(to).write(&super::time::Timespec::from_ns(turn)).map(|()| 0)
 }

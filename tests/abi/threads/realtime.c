@@ -20,6 +20,7 @@ enum { OTHER = 0, FIFO = 1, RR = 2, BATCH = 3, IDLE = 5, RESET = 0x40000000 };
 
 static struct shared {
 	volatile int at, last, turns, signals;
+	int words[2];
 	char log[64];
 } *shared;
 
@@ -216,6 +217,47 @@ static void yields(char letter)
 	for (int n = 0; n < 3; n++) {
 		note(letter);
 		syscall(SYS_sched_yield);
+	}
+}
+
+static long futex(int word, int operation, long value, long more, int other)
+{
+	return syscall(SYS_futex, &shared->words[word], operation, value, more, &shared->words[other], 0);
+}
+
+static void waits(char letter)
+{
+	futex(0, 0, 0, 0, 0);
+	note(letter);
+}
+
+/* Those who wait on a futex are woken by priority; fair ones last, as they came. */
+static void futexes(void)
+{
+	section("futexes");
+	pin();
+	set(0, FIFO, 99);
+	static const int priorities[] = { 0, 10, 30, 20, 0, 30 };
+	for (int n = 0; n < 2; n++) {
+		for (int i = 0; i < 6; i++) {
+			task(priorities[i] ? FIFO : OTHER, priorities[i], waits, (char)('a' + i));
+			nap(20);
+		}
+		if (n == 1) {
+			/* FUTEX_REQUEUE */
+			say("moved: %ld", futex(0, 3, 0, 4, 1));
+			for (int i = 0; i < 4; i++) {
+				futex(1, 1, 1, 0, 0);
+				nap(20);
+			}
+			note(',');
+		}
+		for (int i = 0; i < 6; i++) {
+			futex(0, 1, 1, 0, 0);
+			nap(20);
+		}
+		wait_all();
+		tell("woken one by one");
 	}
 }
 
@@ -458,11 +500,62 @@ static void settings(void)
 	}
 }
 
+static void slice(const char *when)
+{
+	struct attr attr = { 0 };
+	long got = syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0);
+	say("%s: %ld: policy %u, runtime %ld", when, got, attr.policy, (long)attr.runtime);
+	interval("  of it");
+}
+
+static long set_slice(uint32_t policy, uint64_t flags, uint64_t runtime)
+{
+	struct attr attr = { sizeof attr, policy, flags, 0, policy == FIFO, runtime, 0, 0, 0, 0 };
+	return syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+static void slices(void)
+{
+	section("slices");
+	slice("first");
+	static const long runtimes[] = { 1, 99999, 4000000, 9000000, 100000000, 100000001, -1, 0, 5000000 };
+	for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
+		SHOW(set_slice(OTHER, 0, (uint64_t)runtimes[i]));
+		slice("  set");
+	}
+	SHOW(set(0, BATCH, 0));
+	slice("  batch");
+	SHOW(set(0, IDLE, 0));
+	slice("  idle");
+	SHOW(set(0, OTHER, 0));
+	slice("  other");
+	SHOW(set_slice(FIFO, 0, 7000000));
+	slice("  FIFO");
+	SHOW(set(0, OTHER, 0));
+	slice("  other");
+	SHOW(set_param(0, 0));
+	slice("  set_param");
+	SHOW(setpriority(PRIO_PROCESS, 0, 3));
+	slice("  nice");
+	SHOW(set_slice(OTHER, 0x10, 7000000));
+	slice("  keeps parameters");
+	for (int n = 0; n < 2; n++) {
+		pid_t pid = must_fork();
+		if (pid == 0) {
+			slice("  child");
+			_exit(0);
+		}
+		wait_for(pid);
+		SHOW(set_slice(OTHER, 1, 6000000));
+	}
+	slice("  resets");
+}
+
 int main(void)
 {
 	setvbuf(stdout, 0, _IONBF, 0);
 	shared = mmap(0, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	static void (*const bodies[])(void) = { as_root, users, order, turns, times, leaves, settings };
+	static void (*const bodies[])(void) = { as_root, users, order, futexes, slices, turns, times, leaves, settings };
 	for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
 		pid_t pid = must_fork();
 		if (pid == 0) {
@@ -472,8 +565,10 @@ int main(void)
 		say("ended: %s", status_text(wait_for(pid)));
 	}
 	section("bounds");
+	/* 7 is a class that not every Linux has. */
 	for (int policy = -1; policy <= 8; policy++)
-		say("%d: %ld to %ld", policy, syscall(SYS_sched_get_priority_min, policy), syscall(SYS_sched_get_priority_max, policy));
+		if (policy != 7)
+			say("%d: %ld to %ld", policy, syscall(SYS_sched_get_priority_min, policy), syscall(SYS_sched_get_priority_max, policy));
 	char *text = read_file("/proc/sys/kernel/sched_rr_timeslice_ms");
 	say("sched_rr_timeslice_ms: %s", text ? text : "none");
 	text = read_file("/proc/sys/kernel/sched_rt_period_us");

@@ -12,19 +12,19 @@ pub struct Entity {
     is_first: AtomicBool,
     /// It waits, and may run elsewhere.
     is_movable: AtomicBool,
-    /// What is left of its slice, ns.
+    /// What is left of its slice, ns; 0: it has not begun.
     left: AtomicU64,
     /// How long it has run since it last slept, as its ticks tell, ns.
     ran: AtomicU64,
 }
 
 impl Entity {
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             priority: AtomicU32::new(0),
             is_first: AtomicBool::new(false),
             is_movable: AtomicBool::new(false),
-            left: AtomicU64::new(slice()),
+            left: AtomicU64::new(0),
             ran: AtomicU64::new(0),
         }
     }
@@ -59,8 +59,12 @@ impl Entity {
     /// Its CPU has ticked, after `ns` of its time. Is its slice over? Then the next one begins.
     pub fn tick(&self, ns: u64) -> bool {
         self.ran.store(self.ran.load(Relaxed).saturating_add(ns), Relaxed);
-        let left = self.left.load(Relaxed).saturating_sub(ns);
-        self.left.store(if left == 0 { slice() } else { left }, Relaxed);
+        let left = match self.left.load(Relaxed) {
+            0 => slice(),
+            left => left,
+        };
+        let left = left.saturating_sub(ns);
+        self.left.store(left, Relaxed);
         left == 0
     }
 

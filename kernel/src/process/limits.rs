@@ -4,6 +4,7 @@
 use super::{Process, signal};
 use crate::account;
 use crate::errno::{Errno, Result};
+use crate::sched;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as abi;
@@ -116,6 +117,21 @@ pub fn check_cpu_time(process: &Arc<Process>) {
         signal::send_kernel(process, abi::SIGKILL);
     } else if used >= soft {
         process.limits.store(abi::RLIMIT_CPU as usize, soft + 1, hard);
+        signal::send_kernel(process, abi::SIGXCPU);
+    }
+}
+
+/// RLIMIT_RTTIME, in microseconds: the same for the time that the running thread has run in a real-time class since it last slept.
+pub fn check_realtime(process: &Arc<Process>) {
+    let Ok((soft, hard)) = process.limits.get(abi::RLIMIT_RTTIME) else { return };
+    if soft == INFINITY {
+        return;
+    }
+    let ran = sched::current().realtime_ns() / 1000;
+    if hard != INFINITY && ran >= hard {
+        signal::send_kernel(process, abi::SIGKILL);
+    } else if ran >= soft {
+        process.limits.store(abi::RLIMIT_RTTIME as usize, soft.saturating_add(1_000_000), hard);
         signal::send_kernel(process, abi::SIGXCPU);
     }
 }

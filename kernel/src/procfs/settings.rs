@@ -15,6 +15,7 @@ use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::count;
 use crate::process::{self, dump, exec, utsname};
+use crate::sched::realtime_settings;
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
@@ -112,6 +113,27 @@ static KERNEL: &[Entry] = &[
     setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
     Entry { name: "random", what: What::Dir(RANDOM) },
     setting("randomize_va_space", &Setting { read: randomize, write: Some(set_randomize) }),
+    setting(
+        "sched_rr_timeslice_ms",
+        &Setting {
+            read: |out| line(out, realtime_settings::slice() / 1_000_000),
+            write: Some(|data| number(data).map(realtime_settings::set_slice)),
+        },
+    ),
+    setting(
+        "sched_rt_period_us",
+        &Setting {
+            read: |out| signed_line(out, realtime_settings::bound().0),
+            write: Some(|data| set_realtime_bound(data, |period, (_, runtime)| (period, runtime))),
+        },
+    ),
+    setting(
+        "sched_rt_runtime_us",
+        &Setting {
+            read: |out| signed_line(out, realtime_settings::bound().1),
+            write: Some(|data| set_realtime_bound(data, |runtime, (period, _)| (period, runtime))),
+        },
+    ),
     setting("threads-max", &Setting { read: |out| line(out, 1 << 20), write: None }),
     setting("version", &Setting { read: |out| text(out, utsname::VERSION), write: None }),
 ];
@@ -142,6 +164,15 @@ fn line(out: &mut Vec<u8>, n: u64) -> Result {
 fn unsigned(data: &[u8]) -> Result<u64> {
     let text = core::str::from_utf8(data.trim_ascii()).map_err(|_| EINVAL)?;
     text.parse().map_err(|_| EINVAL)
+}
+
+fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {
+    writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
+}
+
+fn set_realtime_bound(data: &[u8], change: impl Fn(i32, (i32, i32)) -> (i32, i32)) -> Result {
+    let n = number(data)?;
+    realtime_settings::set_bound(|both| change(n, both))
 }
 
 /// Rounded as F_SETPIPE_SZ rounds.

@@ -65,8 +65,10 @@ fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out:
     put!(out, "{} {} ", usage.major_faults, children.major_faults);
     put!(out, "{} {} ", usage.user_ns / TICK, usage.system_ns / TICK);
     put!(out, "{} {} ", children.user_ns / TICK, children.system_ns / TICK);
-    let nice = thread.task().map_or(0, |t| t.nice());
-    put!(out, "{} {nice} {} 0 {} ", 20 + nice, process.thread_count(), process.started / TICK);
+    let (schedule, class) = thread.task().map_or_else(Default::default, |t| (t.schedule(), t.class()));
+    let (nice, priority) = (schedule.nice, class.priority().cast_signed());
+    let shown = if priority == 0 { 20 + nice } else { -1 - priority };
+    put!(out, "{shown} {nice} {} 0 {} ", process.thread_count(), process.started / TICK);
     put!(
         out,
         "{} {} {} ",
@@ -89,7 +91,7 @@ fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out:
     put!(out, "{} {} ", process.signals.pending() & 0x7fff_ffff, blocked & 0x7fff_ffff);
     put!(out, "{} {} 0 0 0 {SIGCHLD} ", ignored & 0x7fff_ffff, caught & 0x7fff_ffff);
     let cpu = thread.task().map_or(0, |t| t.cpu());
-    put!(out, "{cpu} 0 0 0 0 0 {} {} {brk} ", data.0, data.1);
+    put!(out, "{cpu} {} {} 0 0 0 {} {} {brk} ", schedule.priority, schedule.policy as u32, data.0, data.1);
     put!(out, "{} {} {} {} 0\n", arguments.0, arguments.1, environment.0, environment.1);
     Ok(())
 }

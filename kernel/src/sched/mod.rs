@@ -2,7 +2,7 @@
 //!
 //! * `task`      the scheduler's thread: state, kernel stack, registers, times; `affinity` where it may run; `policy` its share;
 //!   `work` what waits to be done for it
-//! * `fair`      whose turn it is: virtual deadlines
+//! * `realtime`  who goes first: priorities; `fair` whose turn it is among all others: virtual deadlines
 //! * `runqueue`  one queue per CPU; wake-up, placement, preemption, balance between CPUs
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
@@ -30,6 +30,7 @@ pub mod pending;
 #[cfg(target_os = "none")]
 mod plant;
 mod policy;
+mod realtime;
 mod report;
 mod runqueue;
 mod stall;
@@ -46,6 +47,7 @@ pub use pending::{Pending, run_pending};
 #[cfg(target_os = "none")]
 pub use plant::{booted, plant};
 pub use policy::{Policy, Schedule};
+pub use realtime::settings as realtime_settings;
 pub use runqueue::{load_of, look_at_queue};
 pub use switch::{
     NewTask, clone_fpu, copy_vector_registers, exit_current, idle_main, init_cpu, leave_space, new_user,

@@ -6,7 +6,7 @@
 
 use super::task::{Task, try_current};
 use super::work::Work;
-use super::{latency, stall, timer};
+use super::{latency, runqueue, stall, timer};
 use crate::arch;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use sync::per_cpu;
@@ -21,9 +21,11 @@ pub enum Pending {
     Reschedule = 1,
     /// A serial port has received.
     Serial = 2,
+    /// Real-time tasks may have to go to another CPU, or come from there.
+    Realtime = 3,
 }
 
-const KINDS: usize = 3;
+const KINDS: usize = 4;
 
 per_cpu! {
     static RAISED: AtomicU32 = AtomicU32::new(0);
@@ -42,6 +44,11 @@ pub fn raise(kind: Pending) {
     if let Some(task) = try_current() {
         task.work.set(Work::PENDING);
     }
+}
+
+/// Leaves work for the task to which this CPU is about to change.
+pub(super) fn leave(kind: Pending) {
+    RAISED.this().fetch_or(1 << kind as u32, Ordering::Relaxed);
 }
 
 /// The CPU changes to `next`: what is left for the CPU is now that task's to do.
@@ -94,6 +101,9 @@ fn lower_halves(bits: u32) {
         timer::tick();
         vm::frame::give_back_if_called();
         stall::look_at_grace_period();
+    }
+    if bits & 1 << Pending::Realtime as u32 != 0 {
+        runqueue::even_out();
     }
     if bits & 1 << Pending::Serial as u32 != 0 {
         let handler = HANDLERS[Pending::Serial as usize].load(Ordering::Acquire);

@@ -1,23 +1,39 @@
-//! How a task is scheduled: policy, nice value, and the share of the processor that they give (sched(7)).
+//! How a task is scheduled: policy, nice value or priority, and what follows from them (sched(7)).
 #![forbid(unsafe_code)]
 
 /// How a task is scheduled (sched(7)). The numbers are Linux's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
+    #[default]
     Normal = 0,
+    /// Real time: runs until it sleeps, gives way, or one of a higher priority comes.
+    Fifo = 1,
+    /// As FIFO, in turn with others of its priority.
+    RoundRobin = 2,
     /// It computes: when it wakes, it waits for its turn.
     Batch = 3,
     /// As batch, with a smaller share than any nice value gives.
     Idle = 5,
 }
 
+impl Policy {
+    /// Does it have priorities?
+    pub fn is_realtime(self) -> bool {
+        matches!(self, Policy::Fifo | Policy::RoundRobin)
+    }
+}
+
 /// What sched_setscheduler and setpriority say of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
     pub policy: Policy,
-    /// -20 (most) to 19 (least).
+    /// Of a real-time policy: 1 (least) to 99 (most). Else 0.
+    pub priority: u32,
+    /// -20 (most) to 19 (least). A real-time policy keeps it for the next one.
     pub nice: i32,
-    /// A child does not get a nice value below 0 (SCHED_RESET_ON_FORK).
+    /// What a fair task asks for at a time, ns; 0: it has not been said.
+    pub slice: u32,
+    /// A child gets neither a nice value below 0 nor a real-time policy (SCHED_RESET_ON_FORK).
     pub resets: bool,
 }
 
@@ -26,13 +42,48 @@ pub(super) const RESETS: u32 = 1 << 30;
 /// The rank of `Policy::Idle`, behind every nice value.
 const IDLE_RANK: i32 = 20;
 
+/// As what a task runs: a policy, and a priority above it. So real-time classes are those from [`Class::REALTIME`] on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Class(pub(super) u32);
+
+impl Class {
+    pub(super) const NORMAL: Class = Class(Policy::Normal as u32);
+    const SHIFT: u32 = 8;
+    const REALTIME: Class = Class(1 << Self::SHIFT);
+
+    #[inline]
+    pub(super) fn is_realtime(self) -> bool {
+        self >= Self::REALTIME
+    }
+
+    /// 1 to 99; 0: it is not a real-time class.
+    #[inline]
+    pub fn priority(self) -> u32 {
+        self.0 >> Self::SHIFT
+    }
+
+    pub(super) fn policy(self) -> Policy {
+        match self.0 & 0xff {
+            0 => Policy::Normal,
+            1 => Policy::Fifo,
+            2 => Policy::RoundRobin,
+            3 => Policy::Batch,
+            _ => Policy::Idle,
+        }
+    }
+}
+
 impl Schedule {
-    pub(super) const NORMAL: Self = Self { policy: Policy::Normal, nice: 0, resets: false };
+    pub(super) const NORMAL: Self =
+        Self { policy: Policy::Normal, priority: 0, nice: 0, slice: 0, resets: false };
 
     /// What a child begins with.
     pub(super) fn inherit(self) -> Self {
-        let nice = if self.resets { self.nice.max(0) } else { self.nice };
-        Self { nice, resets: false, ..self }
+        match self.resets {
+            false => self,
+            true if self.policy.is_realtime() => Self::NORMAL,
+            true => Self { nice: self.nice.max(0), slice: 0, resets: false, ..self },
+        }
     }
 
     /// What its weight is taken from (`fair::weight`): the nice value, or worse.
@@ -40,7 +91,40 @@ impl Schedule {
         if self.policy == Policy::Idle { IDLE_RANK } else { self.nice }
     }
 
+    pub(super) fn class(self) -> Class {
+        Class(self.policy as u32 | self.priority << Class::SHIFT)
+    }
+
     pub(super) fn word(self) -> u32 {
-        self.policy as u32 | if self.resets { RESETS } else { 0 }
+        self.class().0 | if self.resets { RESETS } else { 0 }
+    }
+
+    pub(super) fn from_word(word: u32, nice: i32, slice: u32) -> Self {
+        let class = Class(word & !RESETS);
+        Self { policy: class.policy(), priority: class.priority(), nice, slice, resets: word & RESETS != 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_all_but_the_nice_value() {
+        for policy in [Policy::Normal, Policy::Fifo, Policy::RoundRobin, Policy::Batch, Policy::Idle] {
+            let priority = if policy.is_realtime() { 99 } else { 0 };
+            let schedule = Schedule { policy, priority, nice: -3, slice: 7, resets: priority == 0 };
+            assert_eq!(Schedule::from_word(schedule.word(), -3, 7), schedule);
+            assert_eq!(schedule.class().is_realtime(), policy.is_realtime());
+        }
+    }
+
+    #[test]
+    fn a_child_of_one_that_resets_has_neither_priority_nor_a_nice_value_below_zero() {
+        let fifo = Schedule { policy: Policy::Fifo, priority: 9, nice: 4, ..Schedule::NORMAL };
+        assert_eq!(fifo.inherit(), fifo);
+        assert_eq!(Schedule { resets: true, ..fifo }.inherit(), Schedule::NORMAL);
+        let batch = Schedule { policy: Policy::Batch, nice: -4, slice: 7, resets: true, ..Schedule::NORMAL };
+        assert_eq!(batch.inherit(), Schedule { nice: 0, slice: 0, resets: false, ..batch });
     }
 }

@@ -54,7 +54,7 @@ pub struct Report {
 impl Task {
     #[expect(
         clippy::arithmetic_side_effects,
-        reason = "nice is between -20 and 19, and counts of switches are small"
+        reason = "nice is between -20 and 19, a priority at most 99, and counts of switches are small"
     )]
     pub fn report(&self) -> Report {
         let (times, schedule) = (self.times(), self.schedule());
@@ -67,7 +67,10 @@ impl Task {
             waited_ns: self.waits.ns.load(Relaxed),
             taken: times.voluntary + times.involuntary + u64::from(runs),
             policy: schedule.policy as u64,
-            priority: i64::from(schedule.nice) + 120,
+            priority: match schedule.priority {
+                0 => i64::from(schedule.nice) + 120,
+                realtime => 99 - i64::from(realtime),
+            },
         }
     }
 }

@@ -127,8 +127,8 @@ pub fn schedule() {
     let goes_on =
         state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting();
     previous.account(now, goes_on);
-    if previous.fair.weight_changed() {
-        queue.reweigh_running(&previous);
+    if previous.has_changed() {
+        queue.take_change(&previous, now);
     }
     if goes_on {
         pending::pass_on(&previous);
@@ -162,7 +162,7 @@ pub fn schedule() {
             Then::Settled
         }
     };
-    let next = match (queue.take_first(), &queue.idle) {
+    let next = match (queue.take_first(now), &queue.idle) {
         (Some(next), _) => next,
         (None, Some(idle)) => idle.clone(),
         (None, None) => unreachable!("every CPU has its idle task from `init_cpu` on"),

@@ -9,7 +9,8 @@ use super::affinity::Affinity;
 use super::clock::Clock;
 use super::cpustat::Share;
 use super::fair::Entity;
-use super::policy::{Policy, RESETS, Schedule};
+use super::policy::{Class, Policy, Schedule};
+use super::realtime;
 use super::report::Waits;
 use super::work::Work;
 use super::{runqueue::Order, timer::Timer, wait::WaitNode};
@@ -86,15 +87,21 @@ pub struct Task {
     /// `park` returns at once, and takes this back.
     pub(super) permit: AtomicBool,
     pub(super) run_link: RBTreeAtomicLink,
-    /// Links it to those of its queue that other CPUs may take. Under that queue's lock.
-    pub(super) movable_link: LinkedListAtomicLink,
+    /// Links it to those of its queue that other CPUs may take or, without `run_link`, to the real-time tasks of its priority. Under that queue's
+    /// lock.
+    pub(super) list_link: LinkedListAtomicLink,
     /// Its place among those that want the CPU.
     pub(super) fair: Entity,
+    pub(super) realtime: realtime::Entity,
     /// The processor time that it has used.
     pub(super) clock: Clock,
     nice: AtomicI32,
-    /// A `Policy`, and `RESETS`.
+    /// `Schedule::word`.
     policy: AtomicU32,
+    /// The `Class` in which it is to run.
+    class: AtomicU32,
+    /// Its class or its weight is another since its CPU last took them up.
+    changed: AtomicBool,
     affinity: Affinity,
     /// How long it waited for a CPU.
     pub(super) waits: Waits,
@@ -183,11 +190,14 @@ impl Task {
             on_cpu: AtomicBool::new(false),
             permit: AtomicBool::new(false),
             run_link: RBTreeAtomicLink::new(),
-            movable_link: LinkedListAtomicLink::new(),
+            list_link: LinkedListAtomicLink::new(),
             fair: Entity::new(schedule.rank()),
+            realtime: realtime::Entity::new(),
             clock: Clock::new(Share::of(schedule.nice)),
             nice: AtomicI32::new(schedule.nice),
             policy: AtomicU32::new(schedule.word()),
+            class: AtomicU32::new(schedule.class().0),
+            changed: AtomicBool::new(false),
             affinity: Affinity::all(),
             waits: Waits::new(),
             migrations: AtomicU64::new(0),
@@ -203,6 +213,7 @@ impl Task {
             locks: sync::lock::order::HeldLocks::new(),
             hardware: UnsafeCell::new(hardware),
         })?;
+        task.fair.set_slice(schedule.slice);
         let address = Arc::as_ptr(&task);
         task.sleep_node.set_task(address);
         task.sleep_timer.set_argument(address as usize);
@@ -301,8 +312,9 @@ impl Task {
         self.affinity.inherit(&parent.affinity);
     }
 
-    /// Lets the tasks that wait go first, as far as their turn has come.
+    /// Lets the tasks that wait go first, as far as their turn has come, or their priority is the same.
     pub(super) fn yield_turn(&self) {
+        self.realtime.set_first(false);
         self.account(arch::time::now(), true);
         self.fair.yield_turn(super::runqueue::slice());
     }
@@ -320,35 +332,59 @@ impl Task {
     pub fn set_schedule(&self, schedule: Schedule) {
         let schedule = Schedule { nice: schedule.nice.clamp(-20, 19), ..schedule };
         // Most who set it find it so, and write no line of the task's.
-        if self.schedule() != schedule {
-            self.nice.store(schedule.nice, Ordering::Relaxed);
-            self.clock.set_share(Share::of(schedule.nice));
-            self.policy.store(schedule.word(), Ordering::Relaxed);
-            self.fair.set_rank(schedule.rank());
-            if self.fair.weight_changed() {
-                super::runqueue::reweigh(self);
-            }
+        if self.schedule() != schedule && self.note_schedule(schedule) {
+            super::runqueue::changed(self);
         }
     }
 
-    pub fn schedule(&self) -> Schedule {
-        let word = self.policy.load(Ordering::Relaxed);
-        let policy = match word & !RESETS {
-            0 => Policy::Normal,
-            3 => Policy::Batch,
-            _ => Policy::Idle,
-        };
-        Schedule { policy, nice: self.nice(), resets: word & RESETS != 0 }
+    /// Writes down how it is to be scheduled; true: its queue has to know.
+    pub(super) fn note_schedule(&self, schedule: Schedule) -> bool {
+        self.nice.store(schedule.nice, Ordering::Relaxed);
+        self.clock.set_share(Share::of(schedule.nice));
+        self.policy.store(schedule.word(), Ordering::Relaxed);
+        self.fair.set_rank(schedule.rank());
+        self.fair.set_slice(schedule.slice);
+        let class = schedule.class();
+        let is_new = class != self.class() || self.fair.weight_changed();
+        self.class.store(class.0, Ordering::Relaxed);
+        if is_new {
+            // Release: with `take_change`.
+            self.changed.store(true, Ordering::Release);
+        }
+        is_new
     }
 
-    /// Does it take the CPU from another when it wakes?
-    pub(super) fn preempts(&self) -> bool {
-        self.policy.load(Ordering::Relaxed) & !RESETS == Policy::Normal as u32
+    pub fn schedule(&self) -> Schedule {
+        Schedule::from_word(self.policy.load(Ordering::Relaxed), self.nice(), self.fair.slice())
+    }
+
+    /// As what it is to run.
+    #[inline]
+    pub fn class(&self) -> Class {
+        Class(self.class.load(Ordering::Relaxed))
+    }
+
+    /// How long it has run in a real-time class since it last slept, as ticks tell, ns; 0: it is in none.
+    pub fn realtime_ns(&self) -> u64 {
+        if self.class().is_realtime() { self.realtime.ran() } else { 0 }
+    }
+
+    /// Are its class and weight to be taken up?
+    #[inline]
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// The class that is to be taken up; the weight may be another too.
+    pub(super) fn take_change(&self) -> Class {
+        // Who changes them stores first what they are and then that they have changed.
+        self.changed.swap(false, Ordering::AcqRel);
+        self.class()
     }
 
     /// Does it run only when nobody else wants to?
     pub(super) fn is_background(&self) -> bool {
-        self.policy.load(Ordering::Relaxed) & !RESETS == Policy::Idle as u32
+        self.class.load(Ordering::Relaxed) == Policy::Idle as u32
     }
 
     /// Processor time used so far (`clock`).

@@ -8,7 +8,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::wait::UsageSum;
 use crate::process::{self, Capability, Process, Thread, ids, session};
-use crate::sched::{self, Policy, Schedule, Task};
+use crate::sched::{self, Policy, Schedule, Task, realtime_settings};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use sync::MAX_CPUS;
@@ -270,8 +270,11 @@ pub fn sys_sched_getscheduler(tid: i32) -> Result<usize> {
 struct Wish {
     /// Policy and whether it resets on fork.
     policy: Option<(u32, bool)>,
-    priority: u32,
+    /// None: that of a real-time task stays, another's has to be 0.
+    priority: Option<u32>,
     nice: Option<i32>,
+    /// What a fair task asks for at a time, ns; 0: what others do.
+    slice: Option<u32>,
     /// With SCHED_FLAG_KEEP_PARAMS the policy stays too, once it has been judged; what it resets does not.
     keeps_policy: bool,
     /// Limits of the processor's speed, too.
@@ -287,33 +290,60 @@ fn set_schedule(thread: &Thread, wish: &Wish) -> Result<usize> {
     let old = task.schedule();
     let (policy, resets) = match wish.policy {
         None => (old.policy, old.resets),
-        Some((abi::SCHED_NORMAL, resets)) => (Policy::Normal, resets),
-        Some((abi::SCHED_BATCH, resets)) => (Policy::Batch, resets),
-        Some((abi::SCHED_IDLE, resets)) => (Policy::Idle, resets),
-        // Real-time classes are not there: refused as to somebody without the right.
-        Some((abi::SCHED_FIFO | abi::SCHED_RR, _)) if (1..=99).contains(&wish.priority) => {
-            return Err(Errno::EPERM);
-        }
-        Some(_) => return Err(Errno::EINVAL),
+        Some((number, resets)) => (policy_of(number)?, resets),
     };
-    if wish.priority != 0 {
+    let priority = wish.priority.unwrap_or(old.priority);
+    if priority > HIGHEST || policy.is_realtime() != (priority != 0) {
         return Err(Errno::EINVAL);
     }
-    // The nice value of an idle thread waits for its next policy.
-    let nice = wish.nice.filter(|_| policy != Policy::Idle).unwrap_or(old.nice);
+    // The nice value of an idle thread waits for its next policy, and so does that of one of real time.
+    let is_fair = matches!(policy, Policy::Normal | Policy::Batch);
+    let nice = wish.nice.filter(|_| is_fair).unwrap_or(old.nice);
+    let slice = wish.slice.filter(|_| is_fair).unwrap_or(old.slice);
+    let new = Schedule { policy, priority, nice, slice, resets };
     let better = nice < old.nice && !may_raise(thread, nice);
     let leaves_idle = old.policy == Policy::Idle && policy != Policy::Idle && !may_raise(thread, old.nice);
-    let forgets = old.resets && !resets;
-    if forgets && !process::current().capable(Capability::SYS_NICE) || better || leaves_idle {
+    let needs_right = old.resets && !resets || policy.is_realtime() && !may_be_realtime(thread, old, new);
+    if needs_right && !process::current().capable(Capability::SYS_NICE) || better || leaves_idle {
         return Err(Errno::EPERM);
     }
     check_owner(thread)?;
     if wish.utilization {
         return Err(Errno::EOPNOTSUPP);
     }
-    let policy = if wish.keeps_policy { old.policy } else { policy };
-    task.set_schedule(Schedule { policy, nice, resets });
+    let new = if wish.keeps_policy { Schedule { resets, ..old } } else { new };
+    if old.policy.is_realtime() && !new.policy.is_realtime() {
+        // Its timers had none meanwhile.
+        thread.attributes.set_slack(0);
+    }
+    task.set_schedule(new);
     Ok(0)
+}
+
+fn policy_of(number: u32) -> Result<Policy> {
+    match number {
+        abi::SCHED_NORMAL => Ok(Policy::Normal),
+        abi::SCHED_FIFO => Ok(Policy::Fifo),
+        abi::SCHED_RR => Ok(Policy::RoundRobin),
+        abi::SCHED_BATCH => Ok(Policy::Batch),
+        abi::SCHED_IDLE => Ok(Policy::Idle),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn is_realtime(thread: &Thread) -> bool {
+    thread.look_at_task(|task| task.schedule().policy.is_realtime()).unwrap_or(false)
+}
+
+/// The highest real-time priority.
+const HIGHEST: u32 = 99;
+
+/// May `thread` be of this real-time class without its being the superuser's wish? RLIMIT_RTPRIO bounds what it rises to, and says with 0 that it may not change
+/// to such a policy at all.
+fn may_be_realtime(thread: &Thread, old: Schedule, new: Schedule) -> bool {
+    let limit = thread.process.limits.soft(abi::RLIMIT_RTPRIO);
+    (new.policy == old.policy || limit != 0)
+        && (new.priority <= old.priority || u64::from(new.priority) <= limit)
 }
 
 /// sched_setscheduler(2).
@@ -328,8 +358,9 @@ pub fn sys_sched_setscheduler(tid: i32, policy: i32, param: usize) -> Result<usi
         &*found(tid)?,
         &Wish {
             policy: Some((policy, resets)),
-            priority,
+            priority: Some(priority),
             nice: None,
+            slice: None,
             keeps_policy: false,
             utilization: false,
         },
@@ -365,7 +396,9 @@ pub fn sys_sched_getattr(tid: i32, to: usize, size: u32, flags: u32) -> Result<u
         size,
         policy: schedule.policy as u32,
         flags: if schedule.resets { RESET_ON_FORK } else { 0 },
-        nice: schedule.nice,
+        nice: if schedule.policy.is_realtime() { 0 } else { schedule.nice },
+        priority: schedule.priority,
+        runtime: if schedule.policy.is_realtime() { 0 } else { told_slice(schedule) },
         ..SchedAttr::default()
     };
     let bytes = attr.as_bytes().get(..size as usize).unwrap_or_default();
@@ -419,8 +452,9 @@ pub fn sys_sched_setattr(tid: i32, from: usize, flags: u32) -> Result<usize> {
     let keeps = |flag| attr.flags & flag != 0;
     let wish = Wish {
         policy: (!keeps(KEEP_POLICY)).then_some((attr.policy, keeps(RESET_ON_FORK))),
-        priority: attr.priority,
+        priority: (!keeps(KEEP_PARAMS) || !is_realtime(&target)).then_some(attr.priority),
         nice: (!keeps(KEEP_PARAMS)).then_some(attr.nice.clamp(-20, 19)),
+        slice: (!keeps(KEEP_PARAMS)).then_some(slice_of(attr.runtime)),
         keeps_policy: keeps(KEEP_PARAMS),
         utilization: keeps(UTILIZATION),
     };
@@ -432,8 +466,8 @@ pub fn sys_sched_getparam(tid: i32, param: usize) -> Result<usize> {
     if param == 0 || tid < 0 {
         return Err(Errno::EINVAL);
     }
-    look_at(tid, |_| ())?;
-    UserPtr::<i32>::new(param).write(&0).map(|()| 0)
+    let priority = schedule_of(tid)?.priority;
+    UserPtr::<u32>::new(param).write(&priority).map(|()| 0)
 }
 
 /// sched_setparam(2).
@@ -444,7 +478,14 @@ pub fn sys_sched_setparam(tid: i32, param: usize) -> Result<usize> {
     let priority = UserPtr::<u32>::new(param).read()?;
     set_schedule(
         &*found(tid)?,
-        &Wish { policy: None, priority, nice: None, keeps_policy: false, utilization: false },
+        &Wish {
+            policy: None,
+            priority: Some(priority),
+            nice: None,
+            slice: None,
+            keeps_policy: false,
+            utilization: false,
+        },
     )
 }
 
@@ -469,13 +510,39 @@ pub fn sys_sched_get_priority_min(policy: u32) -> Result<usize> {
     priority_bound(policy, 1)
 }
 
+/// ns.
+const LINUX_TICK: u64 = 4_000_000;
+
+/// The slice of a fair task, as Linux tells it, ns: where none was set its base slice, which grows with the number of CPUs. Without a slice of its own a
+/// task's requests are as long as it has run (`sched::fair`).
+fn told_slice(schedule: Schedule) -> u64 {
+    const BASE: u64 = 700_000;
+    match schedule.slice {
+        0 => BASE.saturating_mul(1 + u64::from(sync::cpus().clamp(1, 8).ilog2())),
+        slice => u64::from(slice),
+    }
+}
+
+/// The slice that `runtime` of sched_setattr asks for, ns.
+fn slice_of(runtime: u64) -> u32 {
+    if runtime == 0 { 0 } else { runtime.clamp(100_000, 100_000_000) as u32 }
+}
+
 /// sched_rr_get_interval(2).
 pub fn sys_sched_rr_get_interval(tid: i32, to: usize) -> Result<usize> {
     if tid < 0 {
         return Err(Errno::EINVAL);
     }
-    look_at(tid, |_| ())?;
-    UserPtr::new(to).write(&super::time::Timespec::from_ns(10_000_000)).map(|()| 0)
+    let schedule = schedule_of(tid)?;
+    let turn = match schedule.policy {
+        Policy::Fifo => 0,
+        Policy::RoundRobin => realtime_settings::slice(),
+        // Linux counts in ticks.
+        Policy::Normal | Policy::Batch | Policy::Idle => {
+            (told_slice(schedule) / LINUX_TICK).saturating_mul(LINUX_TICK)
+        }
+    };
+    UserPtr::new(to).write(&super::time::Timespec::from_ns(turn)).map(|()| 0)
 }
 
 /// getrusage(2).

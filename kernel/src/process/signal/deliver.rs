@@ -10,7 +10,7 @@ use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{Delivery, SignalStack};
 use crate::errno::{ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, Errno};
-use crate::sched::{self, Sleep, Work};
+use crate::sched::{self, Sleep, Task, Work};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
@@ -31,17 +31,28 @@ pub fn return_work(regs: &mut UserRegs) {
     let process = &super::super::current().process;
     limits::check_cpu_time(process);
     process.itimers.check_cpu(process);
-    if task.work.any(super::super::exec::FIRST_EXEC) {
-        super::super::exec::first(regs);
-    }
-    if task.work.any(rseq::MOVED) {
-        rseq::resume(regs);
+    if task.work.any(super::super::exec::FIRST_EXEC | rseq::MOVED | Work::REALTIME) {
+        seldom_work(regs, &task, process);
     }
     if task.work.any(Work::SIGNAL | Work::KILL) {
         deliver(regs);
     } else if task.work.any(RESTORE_MASK) {
         // No signal came, or none that ends in a handler.
         restore_saved_mask(&super::super::current());
+    }
+}
+
+/// The part of `return_work` that most threads have nothing to do with.
+fn seldom_work(regs: &mut UserRegs, task: &Task, process: &Arc<Process>) {
+    if task.work.any(Work::REALTIME) {
+        task.work.clear(Work::REALTIME);
+        limits::check_realtime(process);
+    }
+    if task.work.any(super::super::exec::FIRST_EXEC) {
+        super::super::exec::first(regs);
+    }
+    if task.work.any(rseq::MOVED) {
+        rseq::resume(regs);
     }
 }
 

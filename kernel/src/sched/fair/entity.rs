@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::weight::{virtual_ns, weight};
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The shortest request of a task that runs for short times, ns.
 const SHORTEST: u64 = 500_000;
@@ -33,6 +33,8 @@ pub struct Entity {
     /// Run time since it last woke, ns, and how much that was before, on average.
     ran: AtomicU64,
     burst: AtomicU64,
+    /// What it asks for at a time, ns, if a program has said so; else 0.
+    slice: AtomicU32,
     /// Its virtual run time as it last got the CPU.
     turn: AtomicU64,
     /// Waits among the eligible.
@@ -59,6 +61,7 @@ impl Entity {
             wanted: AtomicU64::new(weight(rank)),
             ran: AtomicU64::new(0),
             burst: AtomicU64::new(u64::MAX),
+            slice: AtomicU32::new(0),
             turn: AtomicU64::new(0),
             is_ready: AtomicBool::new(false),
         }
@@ -90,6 +93,16 @@ impl Entity {
         self.wanted.store(weight(rank), Relaxed);
     }
 
+    /// What a program has said that it asks for at a time, ns; 0: nothing.
+    pub fn slice(&self) -> u32 {
+        self.slice.load(Relaxed)
+    }
+
+    /// Counts from its next request on.
+    pub fn set_slice(&self, ns: u32) {
+        self.slice.store(ns, Relaxed);
+    }
+
     /// It gets the CPU.
     #[inline]
     pub(super) fn begin_turn(&self) {
@@ -116,6 +129,10 @@ impl Entity {
 
     /// What it asks for at a time, ns: little if it runs for short times and then sleeps. `slice` is what others ask for.
     fn request(&self, slice: u64) -> u64 {
+        let own = self.slice();
+        if own != 0 {
+            return u64::from(own);
+        }
         self.burst.load(Relaxed).saturating_mul(2).clamp(SHORTEST.min(slice), slice)
     }
 

@@ -5,6 +5,7 @@
 //!
 //! Lock order: a bucket → its child (while it splits, nobody holds the child and waits for another); two buckets of a requeue by address.
 
+use super::super::task::current;
 use super::super::wait::{WaitAdapter, WaitNode};
 use super::FUTEX;
 use super::key::Word;
@@ -38,6 +39,8 @@ pub(in crate::sched) struct FutexWait {
     owner: AtomicUsize,
     place: AtomicUsize,
     bits: AtomicU32,
+    /// The real-time priority of who waits; 0: it has none.
+    priority: AtomicU32,
     /// The bucket that the node is in; changes under the locks of both buckets.
     bucket: AtomicPtr<Bucket>,
 }
@@ -48,6 +51,7 @@ impl FutexWait {
             owner: AtomicUsize::new(0),
             place: AtomicUsize::new(0),
             bits: AtomicU32::new(0),
+            priority: AtomicU32::new(0),
             bucket: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
@@ -231,7 +235,8 @@ impl<'a> Place<'a> {
                 node.futex.bits.store(bits, Ordering::Relaxed);
                 node.futex.set_bucket(members.bucket);
                 node.woken.store(false, Ordering::Relaxed);
-                members.list.push_back(node.clone());
+                node.futex.priority.store(current().class().priority(), Ordering::Relaxed);
+                members.insert(node.clone());
                 Some(may_wait)
             });
             if let Some(joined) = joined {
@@ -277,6 +282,26 @@ impl Members<'_> {
         }
         self.bucket.presence.split();
         true
+    }
+
+    /// Puts a waiter in its place: by its priority when it began to wait, and then behind those that came before, as Linux does.
+    #[inline]
+    fn insert(&mut self, node: Arc<WaitNode>) {
+        if node.futex.priority.load(Ordering::Relaxed) == 0 {
+            self.list.push_back(node);
+        } else {
+            self.insert_by_priority(node);
+        }
+    }
+
+    #[cold]
+    fn insert_by_priority(&mut self, node: Arc<WaitNode>) {
+        let priority = |node: &WaitNode| node.futex.priority.load(Ordering::Relaxed);
+        let mut cursor = self.list.front_mut();
+        while cursor.get().is_some_and(|other| priority(other) >= priority(&node)) {
+            cursor.move_next();
+        }
+        cursor.insert_before(node);
     }
 
     /// How many wait on `word` with one of `bits`.
@@ -331,7 +356,7 @@ impl Members<'_> {
                 target.bucket.presence.enter();
                 node.futex.set_word(to);
                 node.futex.set_bucket(target.bucket);
-                target.list.push_back(node);
+                target.insert(node);
             }
         }
         moved

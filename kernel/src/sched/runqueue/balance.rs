@@ -20,6 +20,7 @@ use super::super::task::Task;
 use super::machine::Machine;
 use super::place::enqueue_placed;
 use super::queue::Queue;
+use super::realtime;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use sync::machine::CpuId;
@@ -95,11 +96,19 @@ fn partner(here: CpuId, cpus: u32, step: u32) -> CpuId {
 /// A tick of this CPU: should another task run?
 pub fn tick(machine: &impl Machine) -> bool {
     let own = machine.own_queue();
+    if own.priority() != 0 {
+        return realtime::tick(machine);
+    }
+    look_around(machine);
+    own.waiting() != 0
+}
+
+/// The part of a tick that has to do with other CPUs.
+pub fn look_around(machine: &impl Machine) {
     if machine.cpus() > 1 {
         look(machine);
         show_load(machine);
     }
-    own.waiting() != 0
 }
 
 /// Shows the CPU's load when it has changed by a quarter.
@@ -239,8 +248,11 @@ pub fn steal(machine: &impl Machine) -> bool {
 
 fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {
     let source = machine.queue(victim);
-    if !source.is_stealable() || !source.shown.online.load(Relaxed) {
+    if !source.gives() || !source.shown.online.load(Relaxed) {
         return false;
+    }
+    if source.priority_to_give() != 0 && realtime::pull(machine, victim) {
+        return true;
     }
     let now = machine.now();
     let Some((task, time)) = source.queue.try_lock().and_then(|mut queue| {

@@ -2,7 +2,7 @@
 //!
 //! * `queue`   the tasks of one CPU, in the order of `fair`, and what the CPU shows of them
 //! * `place`   wake-up, birth, a change of affinity or weight: which queue a task goes to
-//! * `balance` tasks that move because one CPU has more to do than another
+//! * `balance` tasks that move because one CPU has more to do than another; `realtime` because one of a lower priority runs elsewhere
 //! * `machine` what all of it sees of the machine; `simulation` is another one, for tests
 //!
 //! A task that waits for a CPU is on the queue of `task.cpu`; the running one is that queue's `current`. A task is made
@@ -19,6 +19,7 @@ mod balance;
 mod machine;
 mod place;
 mod queue;
+mod realtime;
 #[cfg(test)]
 mod simulation;
 
@@ -113,8 +114,13 @@ impl This {
     }
 
     /// Takes the task whose turn it is.
-    pub fn take_first(&mut self) -> Option<Arc<Task>> {
-        self.0.take_first(machine::this())
+    pub fn take_first(&mut self, now: u64) -> Option<Arc<Task>> {
+        self.0.take_first(machine::this(), now)
+    }
+
+    /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have.
+    pub fn take_change(&mut self, task: &Task, now: u64) {
+        self.0.take_change(machine::this(), task, now, slice());
     }
 }
 
@@ -165,6 +171,13 @@ pub(super) fn tick() -> bool {
     balance::tick(&Real)
 }
 
+/// Looks whether real-time tasks should go from here to other CPUs, or come from there.
+pub(super) fn even_out() {
+    if Real.own_queue().queue.lock().take_uneven() {
+        realtime::even_out(&Real);
+    }
+}
+
 /// The affinity of `task` has changed: gets it off a CPU where it may no longer be.
 ///
 /// A task that waits moves to another queue now. Every other is told to reschedule, and looks at its affinity there, before
@@ -178,9 +191,9 @@ pub(super) fn move_if_needed(task: &Task) {
     }
 }
 
-/// The weight of `task` has changed: it counts from the next time on that the CPU comes by. Does not sleep.
-pub(super) fn reweigh(task: &Task) {
-    if let Some(cpu) = place::reweigh(&Real, task)
+/// The weight or the class of `task` has changed: the CPU that runs it takes it up the next time that it comes by. Does not sleep.
+pub(super) fn changed(task: &Task) {
+    if let Some(cpu) = place::changed(&Real, task)
         && !is_current(task)
     {
         arch::send_reschedule(cpu);

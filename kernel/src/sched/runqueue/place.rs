@@ -5,6 +5,7 @@ use super::super::task::{State, Task};
 use super::super::work::Work;
 use super::machine::Machine;
 use super::queue::Queue;
+use super::realtime;
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
@@ -12,9 +13,9 @@ use sync::SpinGuard;
 use sync::machine::CpuId;
 
 /// CPUs looked at when an idle one is wanted.
-const SEARCH: u32 = 16;
+pub const SEARCH: u32 = 16;
 
-type Locked<'a> = SpinGuard<'a, Queue, level::RunQueue>;
+pub type Locked<'a> = SpinGuard<'a, Queue, level::RunQueue>;
 
 /// Wakes `task` if it is in one of `states`.
 pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
@@ -37,6 +38,10 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
     }
     // SAFETY: made `Running` just now under the lock, and not current: see the head of `runqueue`.
     let owned = unsafe { task.take_run_reference() };
+    if task.class().is_realtime() {
+        realtime::woken(machine, queue, home, owned);
+        return true;
+    }
     let now = machine.now();
     let lag = queue.lag_of(task, now);
     let target = if task.on_cpu.load(Ordering::Acquire) { home } else { choose(machine, task, home) };
@@ -51,8 +56,12 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
 
 /// Puts a new task, whose run reference this is, on a queue.
 pub fn start(machine: &impl Machine, task: Arc<Task>) {
-    let target = place_of(machine, &task);
     // The first place is no move.
+    if task.class().is_realtime() {
+        task.cpu.store(realtime::choose(machine, &task, machine.here()), Ordering::Relaxed);
+        return realtime::begin(machine, task);
+    }
+    let target = place_of(machine, &task);
     task.cpu.store(target, Ordering::Relaxed);
     put_on(machine, target, task);
 }
@@ -76,6 +85,9 @@ fn put_on(machine: &impl Machine, target: CpuId, task: Arc<Task>) {
 pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
     let here = machine.here();
     let lag = machine.own_queue().queue.lock().lag_of(&task, machine.now());
+    if task.class().is_realtime() {
+        return realtime::begin(machine, task);
+    }
     let target = find_idle(machine, &task, here).unwrap_or_else(|| find_least(machine, &task, here));
     let queue = machine.queue(target).queue.lock();
     enqueue(machine, queue, target, task, lag, machine.now());
@@ -93,7 +105,7 @@ fn lock_queue_of<'a>(machine: &'a impl Machine, task: &Task) -> (Locked<'a>, Cpu
 }
 
 /// Puts a task that is owed `lag` on a queue, and makes its CPU look if it should.
-fn enqueue(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, lag: i64, now: u64) {
+pub fn enqueue(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, lag: i64, now: u64) {
     queue.place(&task, lag, now, machine.slice());
     task.waits.begin(now);
     enqueue_placed(machine, queue, cpu, task, now);
@@ -104,6 +116,13 @@ pub fn enqueue_placed(machine: &impl Machine, mut queue: Locked<'_>, cpu: CpuId,
     let own = machine.queue(cpu);
     let preempts = queue.preempts(&task, now);
     queue.put(own, cpu, task);
+    make_look(machine, queue, cpu, preempts, now);
+}
+
+/// Something was put on a queue: its CPU looks now if that preempts what runs there, else when it likes.
+#[inline(always)]
+pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, preempts: bool, now: u64) {
+    let own = machine.queue(cpu);
     if preempts && let Some(current) = &queue.current {
         current.work.set(Work::RESCHED);
     }
@@ -129,12 +148,12 @@ fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     find_idle(machine, task, home).unwrap_or(if allowed { home } else { first_of(machine, task, home) })
 }
 
-fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
+pub fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     (0..machine.cpus()).find(|cpu| task.affinity().allows(*cpu)).unwrap_or(home)
 }
 
 /// The CPUs looked at for one near `start`: its own node first.
-fn near(machine: &impl Machine, start: CpuId) -> impl Iterator<Item = CpuId> {
+pub fn near(machine: &impl Machine, start: CpuId) -> impl Iterator<Item = CpuId> {
     let cpus = machine.cpus();
     let node = machine.node_of(start);
     let both = if machine.nodes() == 1 { &[true][..] } else { &[true, false] };
@@ -180,23 +199,41 @@ pub fn move_if_needed(machine: &impl Machine, task: &Task) -> Option<CpuId> {
         // SAFETY: `is_waiting_here` said so, under this lock.
         let owned = unsafe { queue.take(own, task) };
         drop(queue);
-        owned.into_iter().for_each(|task| put_on(machine, place_of(machine, &task), task));
+        if let Some(task) = owned {
+            if task.class().is_realtime() {
+                realtime::begin(machine, task);
+            } else {
+                put_on(machine, place_of(machine, &task), task);
+            }
+        }
         return None;
     }
     task.work.set(Work::RESCHED);
     runs.then_some(cpu)
 }
 
-/// The weight of `task` has changed. The CPU that runs it, where it is to take it up; one that sleeps does when it wakes.
-pub fn reweigh(machine: &impl Machine, task: &Task) -> Option<CpuId> {
+/// The weight or the class of `task` has changed. The CPU that runs it, where it is to take it up; one that sleeps does when it wakes.
+pub fn changed(machine: &impl Machine, task: &Task) -> Option<CpuId> {
     let (mut queue, cpu) = lock_queue_of(machine, task);
     if queue.is_current(task) {
         task.work.set(Work::RESCHED);
         return Some(cpu);
     }
     if queue.is_waiting_here(cpu, task) {
-        // SAFETY: as it says, under this lock.
-        unsafe { queue.reweigh(task, machine.now()) };
+        let (from, to) = (queue.priority_of_waiting(task), task.class().priority());
+        if from != to {
+            // SAFETY: as it says, under this lock.
+            let owned = unsafe { queue.take(machine.queue(cpu), task) };
+            if let Some(task) = owned {
+                realtime::put_changed(machine, queue, cpu, task, from, to);
+            }
+        } else if to == 0 {
+            // SAFETY: as it says, under this lock.
+            unsafe { queue.reweigh(task, machine.now()) };
+        }
+    } else if task.state() == State::Running {
+        // It is on its way to a queue, and may have been looked at before the change.
+        task.work.set(Work::RESCHED);
     }
     None
 }

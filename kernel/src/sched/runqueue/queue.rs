@@ -1,6 +1,12 @@
 //! The tasks of one CPU, and what it shows of them to others.
+//!
+//! * `realtime` what is different where real-time tasks are: no other CPU's code comes there
 
-use super::super::fair::{Line, Running};
+mod realtime;
+
+use super::super::fair::{Line, Running, UNIT};
+use super::super::policy::Class;
+use super::super::realtime::Realtime;
 use super::super::task::Task;
 use crate::lock_order as level;
 use alloc::sync::Arc;
@@ -11,16 +17,23 @@ use sync::{SpinLock, lock_class};
 
 lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
 
-intrusive_adapter!(MovableAdapter = UnsafeRef<Task>: Task { movable_link => LinkedListAtomicLink });
+intrusive_adapter!(MovableAdapter = UnsafeRef<Task>: Task { list_link => LinkedListAtomicLink });
 
 /// Tasks looked at for one that another CPU may take: as many may wait as a program likes, and the queue is locked meanwhile.
 const LOOKS: u32 = 32;
+
+/// What a real-time task that runs counts as where the loads of CPUs are compared.
+const REALTIME_LOAD: u64 = 64 * UNIT;
 
 /// The tasks of one CPU.
 pub struct Queue {
     /// Those on the line that may run elsewhere, in the order in which they came. It does not own them, and so is dropped before the line.
     movable: LinkedList<MovableAdapter>,
     line: Line,
+    /// Those that go before all on the line.
+    realtime: Realtime,
+    /// A fair task runs: neither the idle one nor one of real time.
+    runs_fair: bool,
     /// The running task's run reference.
     pub current: Option<Arc<Task>>,
     /// Runs when nothing else does; never on the line.
@@ -51,6 +64,8 @@ pub struct Shown {
     pub idle: AtomicBool,
     /// The CPU takes tasks.
     pub online: AtomicBool,
+    /// The highest priority of the CPU's real-time tasks; 0, and not written, where there are none.
+    pub priority: AtomicU32,
 }
 
 /// What CPUs that start a task look at where none idles, on a line of its own.
@@ -63,9 +78,13 @@ pub struct ShownLoad(
 /// What CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
 #[repr(align(64))]
 struct Stealable(
-    /// More tasks wait than the CPU is about to run, and some may run elsewhere.
-    AtomicBool,
+    /// [`FAIR`]: more tasks wait than the CPU is about to run, and some may run elsewhere. Above it the highest priority of real-time tasks that wait,
+    /// if some may run elsewhere.
+    AtomicU32,
 );
+
+/// In `Stealable`.
+const FAIR: u32 = 1;
 
 impl CpuQueue {
     pub const fn new() -> Self {
@@ -73,9 +92,13 @@ impl CpuQueue {
             queue: SpinLock::new(Queue::new(), &RUN_QUEUE),
             waiting: AtomicU32::new(0),
             looks: super::balance::Looks::new(),
-            shown: Shown { idle: AtomicBool::new(false), online: AtomicBool::new(false) },
+            shown: Shown {
+                idle: AtomicBool::new(false),
+                online: AtomicBool::new(false),
+                priority: AtomicU32::new(0),
+            },
             load: ShownLoad(AtomicU64::new(0)),
-            stealable: Stealable(AtomicBool::new(false)),
+            stealable: Stealable(AtomicU32::new(0)),
         }
     }
 
@@ -89,10 +112,16 @@ impl CpuQueue {
         self.shown.idle.load(Ordering::Relaxed)
     }
 
-    /// The CPU has tasks that others may take.
+    /// The CPU has fair tasks that others may take.
     #[inline]
     pub fn is_stealable(&self) -> bool {
-        self.stealable.0.load(Ordering::Relaxed)
+        self.stealable.0.load(Ordering::Relaxed) & FAIR != 0
+    }
+
+    /// The CPU has tasks of any kind that others may take.
+    #[inline]
+    pub fn gives(&self) -> bool {
+        self.stealable.0.load(Ordering::Relaxed) != 0
     }
 
     pub fn show_idle(&self, idle: bool) {
@@ -115,6 +144,8 @@ impl Queue {
     const fn new() -> Queue {
         Queue {
             line: Line::new(),
+            realtime: Realtime::new(),
+            runs_fair: false,
             movable: LinkedList::new(MovableAdapter::NEW),
             current: None,
             idle: None,
@@ -134,18 +165,22 @@ impl Queue {
         self.current.as_ref().is_some_and(|c| core::ptr::eq(Arc::as_ptr(c), task))
     }
 
-    /// How the running task stands; None: the CPU idles.
+    /// How the running task stands; None: the CPU idles, or runs a real-time task.
     #[inline]
     pub fn running(&self, now: u64) -> Option<Running> {
-        let current = self.current.as_ref().filter(|_| !self.idles())?;
+        let current = self.current.as_ref().filter(|_| self.runs_fair)?;
         let since = current.clock.since();
         Some(current.fair.running(if since == 0 { 0 } else { now.saturating_sub(since) }))
     }
 
-    /// The weight of all tasks.
+    /// The weight of all tasks. One of real time leaves others next to nothing.
     pub fn load(&self) -> u64 {
-        let running = if self.idles() { None } else { self.current.as_ref() };
-        self.line.load() + running.map_or(0, |task| task.fair.weight())
+        let running = match &self.current {
+            Some(task) if self.runs_fair => task.fair.weight(),
+            _ if self.realtime.running != 0 => REALTIME_LOAD,
+            _ => 0,
+        };
+        self.line.load() + running
     }
 
     /// The CPU's virtual time, to be compared with that of others; None: there is nothing to do.
@@ -163,14 +198,20 @@ impl Queue {
         self.is_fresh = false;
     }
 
-    /// Puts a task on the queue that has its place; `own` is this queue's CPU.
-    pub fn put(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>) {
+    /// The task is about to wait on the queue of `cpu`.
+    #[inline(always)]
+    fn move_to(cpu: CpuId, task: &Task) {
         if task.cpu.load(Ordering::Relaxed) != cpu {
             task.migrations.store(task.migrations.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             task.cpu.store(cpu, Ordering::Relaxed);
         }
         // Who sees the link sees the CPU too: `is_waiting_here`.
         fence(Ordering::Release);
+    }
+
+    /// Puts a fair task on the queue that has its place; `own` is this queue's CPU.
+    pub fn put(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>) {
+        Queue::move_to(cpu, &task);
         if task.affinity().only().is_none() {
             // SAFETY: the line keeps the task until `taken`, which takes it off this list.
             self.movable.push_back(unsafe { UnsafeRef::from_raw(Arc::as_ptr(&task)) });
@@ -183,19 +224,29 @@ impl Queue {
 
     /// Puts the running task, which is `current` no more, back among the waiting.
     pub fn put_back(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>, slice: u64) {
+        if !self.runs_fair {
+            return self.put_realtime(own, cpu, task, self.realtime.running);
+        }
         self.line.renew(&task.fair, slice);
         self.put(own, cpu, task);
     }
 
     /// Takes the task whose turn it is.
-    pub fn take_first(&mut self, own: &CpuQueue) -> Option<Arc<Task>> {
-        let task = self.line.take_first()?;
+    pub fn take_first(&mut self, own: &CpuQueue, now: u64) -> Option<Arc<Task>> {
+        if self.realtime.any
+            && let Some(task) = self.take_first_realtime(own, now)
+        {
+            return Some(task);
+        }
+        let task = self.line.take_first();
+        self.runs_fair = task.is_some();
+        let task = task?;
         self.taken(own, &task);
         Some(task)
     }
 
     fn unlist(&mut self, task: &Task) {
-        if task.movable_link.is_linked() {
+        if task.list_link.is_linked() {
             // SAFETY: who waits here is on this list or on none.
             unsafe { self.movable.cursor_mut_from_ptr(task) }.remove();
         }
@@ -211,12 +262,13 @@ impl Queue {
     /// Says whether others may take tasks. An idle CPU has one that it was woken for.
     fn show_stealable(&self, own: &CpuQueue, waiting: u32) {
         let stealable = !self.movable.is_empty() && waiting > u32::from(self.idles());
-        if own.is_stealable() != stealable {
-            own.stealable.0.store(stealable, Ordering::Relaxed);
+        let word = own.stealable.0.load(Ordering::Relaxed);
+        if (word & FAIR != 0) != stealable {
+            own.stealable.0.store(word ^ FAIR, Ordering::Relaxed);
         }
     }
 
-    /// Takes a task that may run on `thief`, whose registers are saved, and that `wants` takes: the one that has waited longest of those looked
+    /// Takes a fair task that may run on `thief`, whose registers are saved, and that `wants` takes: the one that has waited longest of those looked
     /// at. Whoever is not taken waits behind the others for the next look.
     pub fn take_for(
         &mut self,
@@ -252,7 +304,7 @@ impl Queue {
 
     /// Does `task` wait here? Another CPU may link it to its own queue meanwhile.
     pub fn is_waiting_here(&self, cpu: CpuId, task: &Task) -> bool {
-        if !task.run_link.is_linked() {
+        if !task.run_link.is_linked() && !task.list_link.is_linked() {
             return false;
         }
         fence(Ordering::Acquire);
@@ -264,6 +316,10 @@ impl Queue {
     /// # Safety
     /// `is_waiting_here` says so, under the same lock.
     pub unsafe fn take(&mut self, own: &CpuQueue, task: &Task) -> Option<Arc<Task>> {
+        if !task.run_link.is_linked() {
+            // SAFETY: it waits here, and not among the fair ones.
+            return unsafe { self.take_realtime(own, task) };
+        }
         // SAFETY: as the caller says.
         let task = unsafe { self.line.take(task) }?;
         self.taken(own, &task);
@@ -272,6 +328,9 @@ impl Queue {
 
     /// A task that waits here may or may not run elsewhere, other than before.
     pub fn affinity_changed(&mut self, own: &CpuQueue, task: &Task) {
+        if !task.run_link.is_linked() {
+            return self.realtime_affinity_changed(own, task);
+        }
         self.unlist(task);
         if task.affinity().only().is_none() {
             // SAFETY: as in `put`.
@@ -290,13 +349,22 @@ impl Queue {
         unsafe { self.line.reweigh(task, running) };
     }
 
-    /// The running task gets the weight that it is to have. On its own CPU.
-    pub fn reweigh_running(&self, task: &Task) {
-        self.line.reweigh_running(&task.fair);
+    /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have. On its own CPU.
+    #[cold]
+    pub fn take_change(&mut self, own: &CpuQueue, task: &Task, now: u64, slice: u64) {
+        let class = task.take_change();
+        if class.priority() != self.realtime.running {
+            self.change_running(own, task, class.priority(), now, slice);
+        } else if !class.is_realtime() && task.fair.weight_changed() {
+            self.line.reweigh_running(&task.fair);
+        }
     }
 
     /// The running task, which is `current` no more, goes to sleep, or ends.
     pub fn leave(&mut self, task: &Task, slice: u64) {
+        if !self.runs_fair {
+            return task.realtime.sleep();
+        }
         self.line.leave(&task.fair, slice);
         self.is_fresh |= self.line.load() == 0;
     }
@@ -319,16 +387,17 @@ impl Queue {
         self.line.place_behind(&task.fair, lag, self.running(now), slice);
     }
 
-    /// Should `task`, which has its place, take the CPU from the running one?
+    /// Should `task`, a fair one which has its place, take the CPU from the running one?
     pub fn preempts(&self, task: &Task, now: u64) -> bool {
         /// Two that are nearly as urgent do not take the CPU from each other, ns.
         const LEAD: u64 = 250_000;
         if self.idles() {
             return true;
         }
+        if task.class() != Class::NORMAL {
+            return false;
+        }
         let (Some(current), Some(running)) = (&self.current, self.running(now)) else { return false };
-        task.preempts()
-            && (!current.is_background() && self.line.is_due_before(&task.fair, running, LEAD)
-                || current.is_background() && !task.is_background())
+        current.is_background() || self.line.is_due_before(&task.fair, running, LEAD)
     }
 }

@@ -3,6 +3,7 @@
 //! Events are handled one after the other, so no two CPUs do anything at the same moment: what CPUs do to each other at once is for the models of
 //! `sync` and for the booted tests.
 
+mod priorities;
 mod shares;
 
 use super::super::policy::Schedule;
@@ -12,6 +13,7 @@ use super::balance;
 use super::machine::Machine;
 use super::place;
 use super::queue::CpuQueue;
+use super::realtime;
 use crate::arch;
 use alloc::sync::Arc;
 use core::cell::{Cell, RefCell};
@@ -158,7 +160,12 @@ impl Simulation {
 
     /// A task that begins now, on `parent`'s behalf: its number.
     pub fn start(&self, parent: CpuId, nice: i32, habit: Habit, only: Option<CpuId>) -> usize {
-        let task = new_task(Schedule { nice, ..Schedule::NORMAL });
+        self.start_as(parent, Schedule { nice, ..Schedule::NORMAL }, habit, only)
+    }
+
+    /// As `start`, of any policy.
+    pub fn start_as(&self, parent: CpuId, schedule: Schedule, habit: Habit, only: Option<CpuId>) -> usize {
+        let task = new_task(schedule);
         only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {
@@ -178,11 +185,21 @@ impl Simulation {
         self.lives.borrow()[number].task.clone()
     }
 
+    /// Changes how a task is scheduled.
+    pub fn set_schedule(&self, number: usize, schedule: Schedule) {
+        let task = self.task(number);
+        task.note_schedule(schedule);
+        if let Some(cpu) = place::changed(self, &task) {
+            self.kick(cpu);
+        }
+        self.settle();
+    }
+
     /// Changes what a task's share is.
     pub fn set_nice(&self, number: usize, nice: i32) {
         let task = self.task(number);
         task.fair.set_rank(nice);
-        if let Some(cpu) = place::reweigh(self, &task) {
+        if let Some(cpu) = place::changed(self, &task) {
             self.kick(cpu);
         }
         self.settle();
@@ -290,6 +307,11 @@ impl Simulation {
             } else {
                 next = self.kicks.borrow_mut().pop();
             }
+            if this.queue.queue.lock().take_uneven() {
+                self.here.set(cpu);
+                realtime::even_out(self);
+                next = next.or(Some(cpu));
+            }
         }
         self.watch_waste();
     }
@@ -326,8 +348,8 @@ impl Simulation {
         }
         if !idles {
             self.count(&previous, false);
-            if previous.fair.weight_changed() {
-                queue.reweigh_running(&previous);
+            if previous.has_changed() {
+                queue.take_change(own, &previous, now, self.slice());
             }
             previous.on_cpu.store(false, Relaxed);
             if state == State::Running {
@@ -337,7 +359,7 @@ impl Simulation {
                 core::mem::forget(previous);
             }
         }
-        let next = queue.take_first(own).unwrap_or_else(|| this.idle.clone());
+        let next = queue.take_first(own, now).unwrap_or_else(|| this.idle.clone());
         let goes_idle = Arc::ptr_eq(&next, &this.idle);
         queue.current = Some(next.clone());
         if goes_idle {

@@ -58,10 +58,12 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
 
         // How late a sleep may end so that others end with it: `sched::Deadline`.
         pr::PR_SET_TIMERSLACK => {
-            thread.attributes.set_slack(a as u64);
+            if !is_realtime() {
+                thread.attributes.set_slack(a as u64);
+            }
             Ok(0)
         }
-        pr::PR_GET_TIMERSLACK => Ok(thread.attributes.slack() as usize),
+        pr::PR_GET_TIMERSLACK => Ok(if is_realtime() { 0 } else { thread.attributes.slack() as usize }),
         pr::PR_GET_TIMING => Ok(pr::PR_TIMING_STATISTICAL as usize),
         pr::PR_SET_TIMING if a == pr::PR_TIMING_STATISTICAL as usize => Ok(0),
         pr::PR_GET_TSC => write_word(a, pr::PR_TSC_ENABLE),
@@ -170,4 +172,9 @@ fn read_auxv(thread: &Current, to: usize, len: usize) -> Result<usize> {
     let fits = pairs.len().min(len);
     UserSlice::new(to, fits).write(&pairs[..fits])?;
     Ok(pairs.len())
+}
+
+/// Timers of real-time threads have no slack.
+fn is_realtime() -> bool {
+    crate::sched::current().schedule().policy.is_realtime()
 }

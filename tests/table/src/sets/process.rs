@@ -45,10 +45,10 @@ sets! {
     } flags { }
     PRIO "whose priority" choose { PRIO_PROCESS, PRIO_PGRP, PRIO_USER } flags { }
     SCHED_CLASS "scheduling policy" choose {
-        SCHED_NORMAL, SCHED_FIFO refused "EPERM", SCHED_RR refused "EPERM", SCHED_BATCH, SCHED_IDLE, SCHED_DEADLINE refused "EINVAL"
+        SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE, SCHED_DEADLINE refused "EINVAL"
     } flags { }
     PRIORITY_CLASS "scheduling policy" choose { SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE, SCHED_DEADLINE } flags { }
-    SCHED_POLICY "scheduling policy" choose { SCHED_NORMAL, SCHED_FIFO refused "EPERM", SCHED_RR refused "EPERM", SCHED_BATCH, SCHED_IDLE }
+    SCHED_POLICY "scheduling policy" choose { SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE }
     flags { SCHED_RESET_ON_FORK }
     SCHED_ATTR_FLAGS "sched_attr flags" choose { }
     flags {

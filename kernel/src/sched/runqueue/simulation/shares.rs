@@ -1,7 +1,7 @@
 //! Does each get its share, in time, while no CPU idles?
 
 use super::super::super::fair::weight;
-use super::{Habit, MS, SPINS, Simulation};
+use super::{Habit, MS, SPINS, Schedule, Simulation};
 use crate::testing::{check, in_process};
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -215,5 +215,20 @@ fn on_any_machine_work_is_not_left_and_nobody_starves() {
                 assert!(!wants || outcome.ran >= least, "task {n} ran {} of {least} us", outcome.ran / 1000);
             }
         });
+    });
+}
+
+#[test]
+fn whoever_asks_for_more_or_less_at_a_time_gets_its_share_and_no_more() {
+    in_process(|| {
+        let machine = Simulation::new(1, 1);
+        let slices = [100_000, 0, 20_000_000];
+        let tasks =
+            slices.map(|slice| machine.start_as(0, Schedule { slice, ..Schedule::NORMAL }, SPINS, None));
+        machine.run(6 * SECOND);
+        let outcomes = machine.outcomes();
+        for task in tasks {
+            assert!(outcomes[task].ran.abs_diff(2 * SECOND) < SECOND / 20, "{outcomes:?}");
+        }
     });
 }

@@ -76,48 +76,33 @@ impl Set {
 
 /// The same where it may be read without the lock under which it is changed.
 struct Shown {
-    sequence: Sequence,
     next: Word,
     interval: Word,
 }
 
 impl Shown {
-    /// A reader that comes upon so many changes takes the lock.
-    const TRIES: usize = 8;
-
     const fn new() -> Self {
-        Shown { sequence: Sequence::new(), next: Word::new(), interval: Word::new() }
+        Shown { next: Word::new(), interval: Word::new() }
     }
 
-    /// For who has the lock.
     fn get(&self) -> Set {
         Set { next: self.next.load(), interval: self.interval.load() }
-    }
-
-    fn look(&self) -> Option<Set> {
-        (0..Self::TRIES).find_map(|_| self.sequence.read(|| self.get()))
-    }
-
-    /// For who has the lock.
-    fn set(&self, to: Set) {
-        self.sequence.write(|| {
-            self.next.store(to.next);
-            self.interval.store(to.interval);
-        });
     }
 }
 
 /// The two timers of processor time: what each counts and what it sends.
-const CPU: [(Kind, u32); 2] = [(Kind::User, abi::SIGVTALRM), (Kind::Whole, abi::SIGPROF)];
+const CPU: [(Itimer, Kind, u32); 2] =
+    [(Itimer::Virtual, Kind::User, abi::SIGVTALRM), (Itimer::Profiling, Kind::Whole, abi::SIGPROF)];
+/// A reader that comes upon so many changes takes the lock.
+const TRIES: usize = 8;
 
 /// The interval timers of one process.
 pub struct Itimers {
-    /// ITIMER_REAL is changed under it.
+    /// All are changed under it. What makes ITIMER_REAL expire.
     real: SpinLock<Option<Arc<Timer>>, level::IntervalTimer>,
-    real_set: Shown,
-    /// The timers of processor time are changed under it.
-    cpu: SpinLock<(), level::IntervalTimer>,
-    cpu_set: [Shown; 2],
+    sequence: Sequence,
+    /// By [`Itimer`].
+    shown: [Shown; 3],
     /// A timer of processor time may be set, here or among the POSIX timers. Set after the timer is; cleared before timers are looked at.
     watched: AtomicBool,
 }
@@ -132,11 +117,33 @@ impl Itimers {
     pub const fn new() -> Self {
         Self {
             real: SpinLock::new(None, &ITIMER),
-            real_set: Shown::new(),
-            cpu: SpinLock::new((), &ITIMER),
-            cpu_set: [const { Shown::new() }; 2],
+            sequence: Sequence::new(),
+            shown: [const { Shown::new() }; 3],
             watched: AtomicBool::new(false),
         }
+    }
+
+    /// For who has the lock.
+    fn known(&self, which: Itimer) -> Set {
+        self.shown[which as usize].get()
+    }
+
+    /// For who has the lock.
+    fn change(&self, which: Itimer, to: Set) {
+        let shown = &self.shown[which as usize];
+        self.sequence.write(|| {
+            shown.next.store(to.next);
+            shown.interval.store(to.interval);
+        });
+    }
+
+    /// What it is set to, without the lock.
+    fn look(&self, which: Itimer) -> Set {
+        let found = (0..TRIES).find_map(|_| self.sequence.read(|| self.known(which)));
+        found.unwrap_or_else(|| {
+            let _writer = self.real.lock();
+            self.known(which)
+        })
     }
 
     /// What a timer of `process`, whose timers these are, is set to now.
@@ -146,13 +153,9 @@ impl Itimers {
             Itimer::Virtual => 0,
             Itimer::Profiling => 1,
         };
-        let shown = &self.cpu_set[place];
-        let timer = shown.look().unwrap_or_else(|| {
-            let _writer = self.cpu.lock();
-            shown.get()
-        });
+        let timer = self.look(which);
         // Of a timer that is not set the clock is not asked; and it is asked without the lock, since it gives way.
-        let used = if timer.next == 0 { 0 } else { CPU[place].0.of(&process.usage()) };
+        let used = if timer.next == 0 { 0 } else { CPU[place].1.of(&process.usage()) };
         timer.setting(used)
     }
 
@@ -166,12 +169,12 @@ impl Itimers {
             Itimer::Virtual => 0,
             Itimer::Profiling => 1,
         };
-        let used = CPU[place].0.of(&process.usage());
+        let used = CPU[place].1.of(&process.usage());
         let next = if to.value == 0 { 0 } else { used.saturating_add(to.value) };
         let before = {
-            let _writer = self.cpu.lock();
-            let before = self.cpu_set[place].get();
-            self.cpu_set[place].set(Set { next, interval: to.interval });
+            let _writer = self.real.lock();
+            let before = self.known(which);
+            self.change(which, Set { next, interval: to.interval });
             before.setting(used)
         };
         if next != 0 {
@@ -198,14 +201,14 @@ impl Itimers {
         self.watched.store(false, Ordering::SeqCst);
         let usage = process.usage();
         let mut more = false;
-        for (place, (kind, signal)) in CPU.into_iter().enumerate() {
+        for (which, kind, signal) in CPU {
             let used = kind.of(&usage);
             let due = {
-                let _writer = self.cpu.lock();
-                let mut timer = self.cpu_set[place].get();
+                let _writer = self.real.lock();
+                let mut timer = self.known(which);
                 let due = timer.take_due(used);
                 if due {
-                    self.cpu_set[place].set(timer);
+                    self.change(which, timer);
                 }
                 more |= timer.next != 0;
                 due
@@ -221,10 +224,7 @@ impl Itimers {
 
     /// What ITIMER_REAL is set to now.
     fn real(&self) -> TimerSetting {
-        let set = self.real_set.look().unwrap_or_else(|| {
-            let _writer = self.real.lock();
-            self.real_set.get()
-        });
+        let set = self.look(Itimer::Real);
         // Of a timer that is not set the clock is not asked.
         let now = if set.next == 0 { 0 } else { arch::time::now() };
         set.setting(now)
@@ -237,10 +237,10 @@ impl Itimers {
         if let Some(timer) = &*timer {
             timer.cancel();
         }
-        let before = self.real_set.get();
+        let before = self.known(Itimer::Real);
         let now = arch::time::now();
         let next = if to.value == 0 { 0 } else { now.saturating_add(to.value) };
-        self.real_set.set(Set { next, interval: to.interval });
+        self.change(Itimer::Real, Set { next, interval: to.interval });
         if next != 0 {
             if timer.is_none() {
                 *timer = spare;
@@ -255,7 +255,7 @@ impl Itimers {
     /// The process ends: no timer expires any more.
     pub fn cancel(&self) {
         let mut timer = self.real.lock();
-        self.real_set.set(Set { next: 0, interval: self.real_set.get().interval });
+        self.change(Itimer::Real, Set { next: 0, ..self.known(Itimer::Real) });
         if let Some(timer) = timer.take() {
             timer.cancel();
         }
@@ -264,11 +264,11 @@ impl Itimers {
     /// Is ITIMER_REAL due? Then it is set anew, or not at all. A timer that was set later meanwhile is not.
     fn take_due(&self) -> bool {
         let timer = self.real.lock();
-        let mut set = self.real_set.get();
+        let mut set = self.known(Itimer::Real);
         if !set.take_due(arch::time::now()) {
             return false;
         }
-        self.real_set.set(set);
+        self.change(Itimer::Real, set);
         if set.next != 0
             && let Some(timer) = &*timer
         {
@@ -302,8 +302,7 @@ mod tests {
             assert_eq!(itimers.set(&process, Itimer::Profiling, never), Ok(TimerSetting::default()));
             {
                 // Who asked for these would wait for ever.
-                let _real = itimers.real.lock();
-                let _cpu = itimers.cpu.lock_nested();
+                let _held = itimers.real.lock();
                 let now = itimers.get(&process, Itimer::Real);
                 assert!(
                     now.interval == 7 && now.value > 3_000_000_000_000 && now.value <= hour.value,

@@ -6,7 +6,7 @@
 
 use super::task::{Task, try_current};
 use super::work::Work;
-use super::{latency, stall, timer};
+use super::{latency, runqueue, stall, timer};
 use crate::arch;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use sync::per_cpu;
@@ -94,6 +94,9 @@ fn lower_halves(bits: u32) {
         timer::tick();
         vm::frame::give_back_if_called();
         stall::look_at_grace_period();
+    }
+    if bits & 1 << Pending::Reschedule as u32 != 0 {
+        runqueue::expect_turn();
     }
     if bits & 1 << Pending::Serial as u32 != 0 {
         let handler = HANDLERS[Pending::Serial as usize].load(Ordering::Acquire);

@@ -23,6 +23,7 @@ mod queue;
 mod simulation;
 
 use super::task::{State, Task};
+use super::work::Work;
 use crate::arch;
 use alloc::sync::Arc;
 use core::ops::{Deref, DerefMut};
@@ -141,6 +142,19 @@ pub(super) fn steal() -> bool {
 /// A tick of this CPU, in a thread's context: should another task run? When the CPU wants to look again, at the latest.
 pub(super) fn tick() -> bool {
     balance::tick(&Real)
+}
+
+/// How long the running task keeps this CPU yet from those that wait, ns; None: nobody waits.
+pub(super) fn turn_left(now: u64) -> Option<u64> {
+    has_waiting().then(|| queue::turn_left(&super::task::current(), now))
+}
+
+/// Another CPU has made this one look, perhaps for a task that is due when the turn of the running one is over.
+pub(super) fn expect_turn() {
+    if !super::task::current().work.any(Work::RESCHED) {
+        let now = Real.now();
+        turn_left(now).into_iter().for_each(|left| Real.look_at(now + left));
+    }
 }
 
 /// The affinity of `task` has changed: gets it off a CPU where it may no longer be.

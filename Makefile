@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares loads test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares shares-gate loads test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -32,7 +32,7 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table (about ten minutes)
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test lockdep-test fuzz-test gate calls-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates
+test: setup hosted-test booted-test lockdep-test fuzz-test gate shares-gate calls-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
@@ -73,6 +73,10 @@ exits: build ## How often an operation makes a CPU leave the guest under KVM, Da
 
 shares: build ## Which part of the CPUs busy processes get, and how late a sleeper wakes among them, Darter beside Linux: docs/shares.md (half an hour)
 	target/release/darter shares --vs linux --page docs/shares.md
+
+# Two CPUs, half a minute: the whole takes ten (`darter shares --gate --cpus 2,4,16`).
+shares-gate: build ## Shares of busy processes, and how late a sleeper wakes among them, against tests/gate/shares.toml
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter shares --gate --cpus 2 --load 1.5,2.5 --kernel $(DARTER_KERNEL)
 
 loads: build ## Tasks that sleep and wake, on 2 and 4 CPUs, Darter beside Linux: docs/loads.md (five minutes)
 	target/release/darter loads --vs linux --page docs/loads.md

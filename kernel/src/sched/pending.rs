@@ -105,6 +105,9 @@ fn lower_halves(bits: u32) {
     if bits & 1 << Pending::Realtime as u32 != 0 {
         runqueue::even_out();
     }
+    if bits & 1 << Pending::Reschedule as u32 != 0 {
+        runqueue::expect_turn();
+    }
     if bits & 1 << Pending::Serial as u32 != 0 {
         let handler = HANDLERS[Pending::Serial as usize].load(Ordering::Acquire);
         if !handler.is_null() {

@@ -101,6 +101,8 @@ struct CpuTimers {
     programmed: AtomicU64,
     /// When the next tick is due.
     next_tick: AtomicU64,
+    /// When the turn of a running task is over that somebody waits for; `u64::MAX`: nobody does.
+    turn_end: AtomicU64,
     idle: LastIdle,
     /// The wall clock was set, and the CPU has timers on it.
     clock_was_set: AtomicBool,
@@ -111,6 +113,7 @@ per_cpu! {
         armed: SpinLock::new(Armed::new(), &TIMERS),
         programmed: AtomicU64::new(u64::MAX),
         next_tick: AtomicU64::new(0),
+        turn_end: AtomicU64::new(u64::MAX),
         idle: LastIdle::new(),
         clock_was_set: AtomicBool::new(false),
     };
@@ -255,7 +258,35 @@ pub(super) fn tick() {
         timers.next_tick.store(next, Ordering::Relaxed);
     }
     let first = if first <= now { now + (now - began) } else { first };
-    program(timers, first.min(next));
+    program(timers, first.min(next).min(end_turn(timers, now)));
+}
+
+/// Lets others run if the turn of the running task is over. When to look again.
+fn end_turn(timers: &CpuTimers, now: u64) -> u64 {
+    let end = timers.turn_end.load(Ordering::Relaxed);
+    if now < end {
+        return end;
+    }
+    // Another task may have got the CPU since, or nobody waits any more.
+    let next = match runqueue::turn_left(now) {
+        Some(0) => {
+            current().work.set(Work::RESCHED);
+            u64::MAX
+        }
+        Some(left) => now + left,
+        None => u64::MAX,
+    };
+    timers.turn_end.store(next, Ordering::Relaxed);
+    next
+}
+
+/// Somebody is to have this CPU when the turn of the running task is over, at `time`.
+pub(super) fn look_at(time: u64) {
+    let timers = QUEUE.this();
+    if time < timers.turn_end.load(Ordering::Relaxed) {
+        timers.turn_end.store(time, Ordering::Relaxed);
+    }
+    program(timers, time);
 }
 
 /// Somebody waits for this CPU now, which is not idle: the next tick is one of those.

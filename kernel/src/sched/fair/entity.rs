@@ -5,7 +5,7 @@
 //! has no time to add, and writes nothing: others may have woken the task by then.
 #![forbid(unsafe_code)]
 
-use super::weight::{virtual_ns, weight};
+use super::weight::{real_ns, virtual_ns, weight};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The shortest request of a task that runs for short times, ns.
@@ -49,6 +49,16 @@ pub struct Running {
     pub weight: u64,
     /// Its virtual run time as it got the CPU.
     pub turn: u64,
+}
+
+impl Running {
+    /// Who has just got the CPU keeps it for `lead` ns: what is left of them.
+    #[inline]
+    pub fn turn_left(&self, lead: u64) -> u64 {
+        let ran = self.vruntime.saturating_sub(self.turn);
+        let whole = virtual_ns(lead, self.weight);
+        if ran >= whole { 0 } else { real_ns(whole - ran, self.weight).max(1) }
+    }
 }
 
 impl Entity {

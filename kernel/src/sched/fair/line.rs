@@ -228,10 +228,9 @@ impl Line {
         }
     }
 
-    /// Is what `entity` asks for due before what runs has had its own, by more than `lead` ns? Who has just got the CPU keeps it for that long.
+    /// Is what `entity` asks for due before what runs has had its own, by more than `lead` ns?
     pub fn is_due_before(&self, entity: &Entity, running: Running, lead: u64) -> bool {
-        running.vruntime.saturating_sub(running.turn) >= virtual_ns(lead, running.weight)
-            && entity.deadline().saturating_add(lead) < running.deadline.max(running.vruntime)
+        entity.deadline().saturating_add(lead) < running.deadline.max(running.vruntime)
             && entity.vruntime() <= self.time(Some(running))
     }
 }

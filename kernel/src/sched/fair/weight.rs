@@ -27,6 +27,12 @@ pub fn virtual_ns(ns: u64, weight: u64) -> u64 {
     if weight == UNIT { ns } else { ns.saturating_mul(UNIT) / weight.max(1) }
 }
 
+/// The run time that takes a task of this weight so far: the inverse.
+#[inline]
+pub fn real_ns(virtual_ns: u64, weight: u64) -> u64 {
+    if weight == UNIT { virtual_ns } else { virtual_ns.saturating_mul(weight) / UNIT }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +47,6 @@ mod tests {
         assert_eq!([-20, -1, 0, 1, 5, 10, 19].map(weight), [88761, 1277, 1024, 820, 335, 110, 15]);
         assert_eq!(weight(26), 3);
         assert_eq!(virtual_ns(1000, weight(5)), 3056);
+        assert_eq!(real_ns(3057, weight(5)), 1000);
     }
 }

@@ -30,6 +30,9 @@ pub(super) trait Machine {
     /// Somebody waits here now: this CPU looks again soon.
     fn tick_sooner(&self, now: u64);
 
+    /// This CPU looks at `time` whether another task should run: the turn of the running one is over then.
+    fn look_at(&self, time: u64);
+
     /// How long a task runs at a time, ns, while others wait.
     fn slice(&self) -> u64 {
         SLICE
@@ -89,5 +92,9 @@ impl Machine for Real {
 
     fn tick_sooner(&self, now: u64) {
         timer::tick_sooner(now);
+    }
+
+    fn look_at(&self, time: u64) {
+        timer::look_at(time);
     }
 }

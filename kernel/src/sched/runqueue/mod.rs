@@ -24,6 +24,7 @@ mod realtime;
 mod simulation;
 
 use super::task::{State, Task};
+use super::work::Work;
 use crate::arch;
 use alloc::sync::Arc;
 use core::ops::{Deref, DerefMut};
@@ -175,6 +176,20 @@ pub(super) fn tick() -> bool {
 pub(super) fn even_out() {
     if Real.own_queue().queue.lock().take_uneven() {
         realtime::even_out(&Real);
+    }
+}
+
+/// How long the running task keeps this CPU yet from those that wait, ns; None: nobody waits, or it is a real-time task, which has no such turn.
+pub(super) fn turn_left(now: u64) -> Option<u64> {
+    let current = super::task::current();
+    (has_waiting() && !current.class().is_realtime()).then(|| queue::turn_left(&current, now))
+}
+
+/// Another CPU has made this one look, perhaps for a task that is due when the turn of the running one is over.
+pub(super) fn expect_turn() {
+    if !super::task::current().work.any(Work::RESCHED) {
+        let now = Real.now();
+        turn_left(now).into_iter().for_each(|left| Real.look_at(now + left));
     }
 }
 

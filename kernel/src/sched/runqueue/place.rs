@@ -4,7 +4,7 @@ use super::super::cpustat;
 use super::super::task::{State, Task};
 use super::super::work::Work;
 use super::machine::Machine;
-use super::queue::Queue;
+use super::queue::{Queue, Turn};
 use super::realtime;
 use crate::lock_order as level;
 use alloc::sync::Arc;
@@ -113,26 +113,32 @@ pub fn enqueue(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, task: Arc<
 
 /// Puts a task that has its place on a queue, and makes its CPU look if it should.
 pub fn enqueue_placed(machine: &impl Machine, mut queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, now: u64) {
-    let own = machine.queue(cpu);
-    let preempts = queue.preempts(&task, now);
-    queue.put(own, cpu, task);
-    make_look(machine, queue, cpu, preempts, now);
+    let turn = queue.turn_of(&task, now);
+    queue.put(machine.queue(cpu), cpu, task);
+    make_look(machine, queue, cpu, turn, now);
 }
 
-/// Something was put on a queue: its CPU looks now if that preempts what runs there, else when it likes.
+/// Something was put on a queue: its CPU looks when that is to have its turn.
 #[inline(always)]
-pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, preempts: bool, now: u64) {
+pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Turn, now: u64) {
     let own = machine.queue(cpu);
-    if preempts && let Some(current) = &queue.current {
+    if turn == Turn::Now
+        && let Some(current) = &queue.current
+    {
         current.work.set(Work::RESCHED);
     }
     drop(queue);
-    if cpu == machine.here() {
-        if !preempts {
-            machine.tick_sooner(now);
+    if cpu != machine.here() {
+        // A CPU that is told looks when the turn of its task is over: `expect_turn`.
+        if own.take_idle() || turn != Turn::Waits {
+            machine.kick(cpu);
         }
-    } else if own.take_idle() || preempts {
-        machine.kick(cpu);
+        return;
+    }
+    match turn {
+        Turn::Now => {}
+        Turn::In(left) => machine.look_at(now + left),
+        Turn::Waits => machine.tick_sooner(now),
     }
 }
 

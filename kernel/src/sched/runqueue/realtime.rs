@@ -11,6 +11,7 @@ use super::super::task::Task;
 use super::balance::look_around;
 use super::machine::Machine;
 use super::place::{self, Locked, SEARCH, first_of, make_look, near};
+use super::queue::Turn;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use sync::machine::CpuId;
@@ -116,9 +117,9 @@ fn enqueue(machine: &impl Machine, mut queue: Locked<'_>, cpu: CpuId, task: Arc<
         return place::enqueue(machine, queue, cpu, task, 0, now);
     }
     let own = machine.queue(cpu);
-    let preempts = queue.idles() || queue.gives_way_to(priority, now);
+    let turn = if queue.idles() || queue.gives_way_to(priority, now) { Turn::Now } else { Turn::Waits };
     queue.put_realtime(own, cpu, task, priority);
-    make_look(machine, queue, cpu, preempts, now);
+    make_look(machine, queue, cpu, turn, now);
 }
 
 /// A tick of this CPU, which has real-time tasks: should another task run?

@@ -12,7 +12,7 @@ use super::super::work::Work;
 use super::balance;
 use super::machine::Machine;
 use super::place;
-use super::queue::CpuQueue;
+use super::queue::{CpuQueue, turn_left};
 use super::realtime;
 use crate::arch;
 use alloc::sync::Arc;
@@ -43,6 +43,7 @@ struct Life {
     ran: u64,
     woken: Option<u64>,
     latest: u64,
+    late: u64,
 }
 
 /// What a task came to.
@@ -51,6 +52,8 @@ pub struct Outcome {
     pub ran: u64,
     /// The longest that it waited for a CPU after a wake-up.
     pub latest: u64,
+    /// How often it waited for more than a millisecond then.
+    pub late: u64,
     pub moves: u64,
 }
 
@@ -58,12 +61,14 @@ pub struct Outcome {
 enum Event {
     Wake(usize),
     Tick(CpuId),
+    TurnEnd(CpuId),
     Done(CpuId, usize),
 }
 
 struct Cpu {
     queue: CpuQueue,
     next_tick: Cell<u64>,
+    turn_end: Cell<u64>,
     kicked: Cell<bool>,
     idle: Arc<Task>,
 }
@@ -77,6 +82,8 @@ pub struct Simulation {
     lives: RefCell<Vec<Life>>,
     numbers: RefCell<HashMap<*const Task, usize>>,
     events: RefCell<BinaryHeap<Reverse<(u64, Event)>>>,
+    /// The CPU that wakes whoever sleeps; None: that where it slept.
+    pub waker: Cell<Option<CpuId>>,
     /// Looks at a queue of another CPU.
     pub looks: Cell<u64>,
     /// Since when a CPU idles while a task that others may take waits, and how long that was at most.
@@ -122,6 +129,14 @@ impl Machine for Simulation {
     fn tick_sooner(&self, _now: u64) {
         self.set_tick(self.here.get(), CONTENDED_TICK);
     }
+
+    fn look_at(&self, time: u64) {
+        let (here, end) = (self.here.get(), &self.cpus[self.here.get() as usize].turn_end);
+        if time < end.get() {
+            end.set(time);
+            self.at(time, Event::TurnEnd(here));
+        }
+    }
 }
 
 fn new_task(schedule: Schedule) -> Arc<Task> {
@@ -140,7 +155,13 @@ impl Simulation {
             queue.shown.online.store(true, Relaxed);
             queue.shown.idle.store(true, Relaxed);
             idle.set_affinity_at_birth(cpu);
-            Cpu { queue, next_tick: Cell::new(u64::MAX), kicked: Cell::new(false), idle }
+            Cpu {
+                queue,
+                next_tick: Cell::new(u64::MAX),
+                turn_end: Cell::new(u64::MAX),
+                kicked: Cell::new(false),
+                idle,
+            }
         };
         Self {
             cpus: (0..cpus).map(cpu).collect(),
@@ -150,6 +171,7 @@ impl Simulation {
             lives: RefCell::new(Vec::new()),
             numbers: RefCell::new(HashMap::new()),
             events: RefCell::new(BinaryHeap::new()),
+            waker: Cell::new(None),
             looks: Cell::new(0),
             wasted_since: Cell::new(None),
             wasted: Cell::new(0),
@@ -170,7 +192,8 @@ impl Simulation {
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {
             let mut lives = self.lives.borrow_mut();
-            let life = Life { task: task.clone(), habit, left, since: 0, ran: 0, woken: None, latest: 0 };
+            let life =
+                Life { task: task.clone(), habit, left, since: 0, ran: 0, woken: None, latest: 0, late: 0 };
             lives.push(life);
             self.numbers.borrow_mut().insert(Arc::as_ptr(&task), lives.len() - 1);
             lives.len() - 1
@@ -238,7 +261,7 @@ impl Simulation {
         match event {
             Event::Wake(number) => {
                 let task = self.task(number);
-                self.here.set(task.cpu());
+                self.here.set(self.waker.get().unwrap_or(task.cpu()));
                 self.lives.borrow_mut()[number].woken = Some(self.now.get());
                 place::wake(self, &task, &[State::Interruptible]);
             }
@@ -259,6 +282,22 @@ impl Simulation {
                     current.work.set(Work::RESCHED);
                 }
                 self.set_tick(cpu, if contended { CONTENDED_TICK } else { TICK });
+            }
+            Event::TurnEnd(cpu) => {
+                let this = &self.cpus[cpu as usize];
+                if this.turn_end.get() != self.now.get() {
+                    return;
+                }
+                this.turn_end.set(u64::MAX);
+                self.here.set(cpu);
+                let current = self.current(cpu);
+                if this.queue.waiting() == 0 || Arc::ptr_eq(&current, &this.idle) {
+                    return;
+                }
+                match turn_left(&current, self.now.get()) {
+                    0 => current.work.set(Work::RESCHED),
+                    left => self.look_at(self.now.get() + left),
+                }
             }
             Event::Done(cpu, number) => {
                 self.here.set(cpu);
@@ -301,7 +340,12 @@ impl Simulation {
             let this = &self.cpus[cpu as usize];
             let current = self.current(cpu);
             let idles = Arc::ptr_eq(&current, &this.idle);
-            if this.kicked.take() || current.work.any(Work::RESCHED) || idles && this.queue.waiting() > 0 {
+            let kicked = this.kicked.take();
+            if kicked && !idles && !current.work.any(Work::RESCHED) && this.queue.waiting() > 0 {
+                // As `expect_turn`.
+                self.here.set(cpu);
+                self.look_at(self.now.get() + turn_left(&current, self.now.get()));
+            } else if kicked || current.work.any(Work::RESCHED) || idles && this.queue.waiting() > 0 {
                 self.here.set(cpu);
                 self.schedule(cpu);
             } else {
@@ -374,6 +418,7 @@ impl Simulation {
         life.since = now;
         if let Some(woken) = life.woken.take() {
             life.latest = life.latest.max(now - woken);
+            life.late += u64::from(now - woken > MS);
         }
         if life.habit.0.is_some() {
             self.at(now + life.left, Event::Done(cpu, number));
@@ -388,6 +433,7 @@ impl Simulation {
         let outcome = |life: &Life| Outcome {
             ran: life.ran,
             latest: life.latest,
+            late: life.late,
             moves: life.task.migrations.load(Relaxed),
         };
         self.lives.borrow().iter().map(outcome).collect()

@@ -164,6 +164,25 @@ fn a_task_whose_weight_changes_gets_its_new_share() {
 }
 
 #[test]
+fn who_wakes_in_the_turn_of_another_waits_for_its_end_and_not_for_a_tick() {
+    in_process(|| {
+        // Woken on its own CPU, and from another.
+        for waker in [0, 1] {
+            let machine = Simulation::new(2, 1);
+            machine.waker.set(Some(waker));
+            (0..5).for_each(|n| {
+                machine.start(0, 0, SPINS, Some(n % 2));
+            });
+            let ticker = machine.start(0, 0, TICKER, Some(0));
+            machine.run(10 * SECOND);
+            let outcome = machine.outcomes()[ticker];
+            let wakes = outcome.ran / 50_000;
+            assert!(outcome.late * 10 < wakes, "{} of {wakes} late, woken by {waker}", outcome.late);
+        }
+    });
+}
+
+#[test]
 fn who_sleeps_half_the_time_is_not_starved_and_takes_no_more_than_its_due() {
     in_process(|| {
         let machine = Simulation::new(1, 1);

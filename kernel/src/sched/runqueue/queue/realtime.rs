@@ -7,7 +7,7 @@ use super::super::super::task::Task;
 use super::super::super::work::Work;
 use super::{CpuQueue, FAIR, Queue};
 use alloc::sync::Arc;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 use sync::machine::CpuId;
 
 impl CpuQueue {

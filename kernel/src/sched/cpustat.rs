@@ -28,6 +28,8 @@ pub(super) enum Share {
 /// Added to a share: in the kernel.
 const IN_KERNEL: usize = 4;
 
+/// On lines of its own: who asks takes no other from the CPU.
+#[repr(align(64))]
 struct Own {
     /// By [`Share`]: in user mode, then the same in the kernel.
     ns: [Count; IN_KERNEL * 2],

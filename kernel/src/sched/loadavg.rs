@@ -28,6 +28,15 @@ struct Averages {
     of: [i64; 3],
 }
 
+/// What is counted of a CPU.
+#[derive(Clone, Copy)]
+struct Tasks {
+    /// Those that sleep where no signal wakes them.
+    blocked: i64,
+    /// Those that run or wait.
+    running: i64,
+}
+
 /// `keep` to the power of `n`, of 2^32.
 #[expect(clippy::arithmetic_side_effects, reason = "factors of at most 2^32")]
 fn power(keep: i64, mut n: u64) -> i64 {
@@ -54,12 +63,13 @@ impl Averages {
         }
     }
 
-    /// Takes the samples that are due, of which all but the last were of an idle CPU with `blocked` sleepers. True: there were some.
+    /// Takes the samples that are due, of which all but the last were of a CPU that idled. True: there were some.
     #[expect(clippy::arithmetic_side_effects, reason = "now is not before due, and a period is not zero")]
-    fn catch_up(&mut self, now: u64, blocked: i64, running: i64) -> bool {
+    fn catch_up(&mut self, now: u64, tasks: impl FnOnce() -> Tasks) -> bool {
         if now < self.due {
             return false;
         }
+        let Tasks { blocked, running } = tasks();
         let missed = (now - self.due) / PERIOD;
         self.take(missed, blocked.saturating_mul(ONE));
         self.take(1, blocked.saturating_add(running).saturating_mul(ONE));
@@ -68,6 +78,8 @@ impl Averages {
     }
 }
 
+/// On a line of its own: who asks takes no other from the CPU.
+#[repr(align(64))]
 struct Own {
     sequence: Sequence,
     due: Word,
@@ -98,9 +110,13 @@ per_cpu! {
     };
 }
 
-fn running(cpu: CpuId) -> i64 {
+/// Those of `cpu` now.
+fn tasks_of(cpu: CpuId) -> Tasks {
     let load = runqueue::load_of(cpu);
-    i64::from(load.waiting).saturating_add(i64::from(!load.idle))
+    Tasks {
+        blocked: cpustat::blocked(cpu),
+        running: i64::from(load.waiting).saturating_add(i64::from(!load.idle)),
+    }
 }
 
 /// A tick of this CPU, in a thread's context.
@@ -116,7 +132,7 @@ pub(super) fn tick(now: u64) {
 fn sample(own: &Own, now: u64) {
     let here = sync::cpu_id();
     let mut averages = own.load();
-    averages.catch_up(now, cpustat::blocked(here), running(here));
+    averages.catch_up(now, || tasks_of(here));
     own.sequence.write(|| {
         own.due.store(averages.due);
         for (word, average) in own.of.iter().zip(averages.of) {
@@ -131,7 +147,7 @@ pub fn load_averages() -> [u64; 3] {
     let mut sum = [0i64; 3];
     for cpu in 0..sync::cpus() {
         let mut averages = OWN.of(cpu).read();
-        averages.catch_up(now, cpustat::blocked(cpu), running(cpu));
+        averages.catch_up(now, || tasks_of(cpu));
         for (sum, average) in sum.iter_mut().zip(averages.of) {
             *sum = sum.saturating_add(average);
         }
@@ -152,7 +168,7 @@ mod tests {
     fn each_average_comes_as_near_as_its_time_says() {
         let mut averages = Averages { due: PERIOD, of: [0; 3] };
         for second in 1..=120 {
-            averages.catch_up(second * 1_000_000_000, 0, 3);
+            averages.catch_up(second * 1_000_000_000, || Tasks { blocked: 0, running: 3 });
         }
         for (average, minutes) in averages.of.into_iter().zip([1.0, 5.0, 15.0]) {
             let expected = 3.0 * (1.0 - left(120.0, minutes));
@@ -165,15 +181,15 @@ mod tests {
         let mut stepwise = Averages { due: PERIOD, of: [5 * ONE; 3] };
         let mut late = stepwise;
         for n in 1..=99 {
-            stepwise.catch_up(n * PERIOD, 2, 0);
+            stepwise.catch_up(n * PERIOD, || Tasks { blocked: 2, running: 0 });
         }
-        stepwise.catch_up(100 * PERIOD, 2, 4);
-        assert!(late.catch_up(100 * PERIOD + 1, 2, 4));
+        stepwise.catch_up(100 * PERIOD, || Tasks { blocked: 2, running: 4 });
+        assert!(late.catch_up(100 * PERIOD + 1, || Tasks { blocked: 2, running: 4 }));
         assert_eq!(late.due, stepwise.due);
         for (a, b) in late.of.into_iter().zip(stepwise.of) {
             assert!(a.abs_diff(b) < 200, "{a} {b}");
         }
-        assert!(!late.catch_up(101 * PERIOD - 1, 2, 4), "none is due");
+        assert!(!late.catch_up(101 * PERIOD - 1, || Tasks { blocked: 2, running: 4 }), "none is due");
     }
 
     #[test]
@@ -181,9 +197,9 @@ mod tests {
         // One CPU's sleepers are woken by another.
         let (mut a, mut b, mut all) = (Averages::default(), Averages::default(), Averages::default());
         for n in 1..=60 {
-            a.catch_up(n * PERIOD, n as i64, 1);
-            b.catch_up(n * PERIOD, -(n as i64) / 2, 0);
-            all.catch_up(n * PERIOD, n as i64 - n as i64 / 2, 1);
+            a.catch_up(n * PERIOD, || Tasks { blocked: n as i64, running: 1 });
+            b.catch_up(n * PERIOD, || Tasks { blocked: -(n as i64) / 2, running: 0 });
+            all.catch_up(n * PERIOD, || Tasks { blocked: n as i64 - n as i64 / 2, running: 1 });
         }
         for i in 0..3 {
             assert!((a.of[i] + b.of[i]).abs_diff(all.of[i]) < 200);
@@ -193,7 +209,7 @@ mod tests {
     #[test]
     fn a_day_without_a_sample_leaves_nothing() {
         let mut averages = Averages { due: PERIOD, of: [1000 * ONE; 3] };
-        averages.catch_up(24 * 3600 * 1_000_000_000, 0, 0);
+        averages.catch_up(24 * 3600 * 1_000_000_000, || Tasks { blocked: 0, running: 0 });
         assert_eq!(averages.of, [0; 3]);
     }
 }

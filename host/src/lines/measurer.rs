@@ -24,8 +24,9 @@ use crate::symbols;
 
 /// Windows of one machine: its script is one argument, and the plugin writes all of them at each.
 const BATCH: usize = 150;
-/// Looks at what seems shared, after the first.
-const LOOKS: usize = 2;
+/// Looks at what seems worse, after the first. What is shared shows at each of them; what one window in five shows, as batches that go from CPU to CPU now and
+/// then, is left of two thousand cases once in some hundred runs.
+const LOOKS: usize = 8;
 
 /// What one run showed on one kernel.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

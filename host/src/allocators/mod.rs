@@ -21,7 +21,7 @@ use crate::bench::{append, interrupted, progress_bar};
 use crate::cli::Allocators as Options;
 use crate::exit::usage;
 use crate::lines::gate::table::{Allowed, allowed_file};
-use crate::lines::measurer::{Measurer, Shown};
+use crate::lines::measurer::{LOOKS_OF_A_TABLE, Measurer, Shown};
 use crate::lines::names::is_of_kernel;
 use crate::lines::windows::Watcher;
 use crate::machine::accel::{Accel, Wanted};
@@ -112,6 +112,7 @@ fn measured(options: &Options, paths: &Tree) -> Result<Measured> {
             cpus: options.cpus,
             floor: FLOOR,
             rare: &|_| 0,
+            looks: LOOKS_OF_A_TABLE,
             wanted: is_of_kernel,
             line: &line,
         };

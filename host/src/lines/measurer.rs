@@ -1,6 +1,6 @@
 //! Some hundred windows to a machine, each of another operation: shared lines by name, and in machines of their own instructions.
 //!
-//! What seems shared is looked at again, and counts only if both windows show it. Instructions come from one task on one CPU.
+//! What seems shared is looked at again, and counts only if all windows show it. Instructions come from one task on one CPU.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -24,9 +24,11 @@ use crate::symbols;
 
 /// Windows of one machine: its script is one argument, and the plugin writes all of them at each.
 const BATCH: usize = 150;
-/// Looks at what seems worse, after the first. What is shared shows at each of them; what one window in five shows, as batches that go from CPU to CPU now and
-/// then, is left of two thousand cases once in some hundred runs.
-const LOOKS: usize = 8;
+/// Looks of a gate at what seems worse, after the first. What is shared shows at each of them; what one window in five shows, as batches that go from CPU to
+/// CPU now and then, is left of two thousand cases once in some hundred runs.
+pub const LOOKS_OF_A_GATE: usize = 8;
+/// Looks of a table.
+pub const LOOKS_OF_A_TABLE: usize = 2;
 
 /// What one run showed on one kernel.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -89,6 +91,8 @@ pub struct Measurer<'a, R> {
     pub floor: f64,
     /// Turns of a whole window up to which a line is not shared either: what happens once in it weighs much where it has few operations.
     pub rare: &'a dyn Fn(&R) -> u64,
+    /// How often what seems shared is looked at again.
+    pub looks: usize,
     /// The lines that count.
     pub wanted: fn(&Line) -> bool,
     /// The command of a run with so many tasks.
@@ -113,7 +117,7 @@ impl<R> Measurer<'_, R> {
         let mut shown = self.look(&all, signals, &progress)?;
         self.phase(&progress, "lines", began);
         let began = Instant::now();
-        for _ in 0..LOOKS {
+        for _ in 0..self.looks {
             let places: Vec<usize> = (0..runs.len())
                 .filter(|&at| runs.get(at).zip(shown.get(at)).is_some_and(|(run, shown)| suspect(run, shown)))
                 .collect();

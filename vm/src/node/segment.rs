@@ -184,6 +184,12 @@ impl SegmentList {
         self.0.as_slice()
     }
 
+    /// The number of the first segment of `all` that ends behind `index`.
+    #[inline]
+    fn first_beyond(all: &[Segment], index: u16) -> usize {
+        all.partition_point(|s| s.end <= index)
+    }
+
     /// The segment that covers `index`.
     #[inline]
     pub fn find(&self, index: u16) -> Option<&Segment> {
@@ -191,16 +197,29 @@ impl SegmentList {
         if all.len() <= 8 {
             return all.iter().find(|s| s.start <= index && index < s.end);
         }
-        let i = all.partition_point(|s| s.end <= index);
+        let i = Self::first_beyond(all, index);
         all.get(i).filter(|s| s.start <= index)
+    }
+
+    /// The first segment that covers anything of `range`.
+    #[inline]
+    pub fn first_in(&self, range: &Range<u16>) -> Option<&Segment> {
+        let all = self.as_slice();
+        all.get(Self::first_beyond(all, range.start)).filter(|s| s.start < range.end)
+    }
+
+    /// The last segment that covers anything of `range`.
+    #[inline]
+    pub fn last_in(&self, range: &Range<u16>) -> Option<&Segment> {
+        let all = self.as_slice();
+        let behind = all.partition_point(|s| s.start < range.end);
+        all.get(..behind)?.last().filter(|s| s.end > range.start)
     }
 
     /// Does a segment cover anything of `range`?
     #[inline]
     pub fn any_in(&self, range: &Range<u16>) -> bool {
-        let all = self.as_slice();
-        let i = all.partition_point(|s| s.end <= range.start);
-        all.get(i).is_some_and(|s| s.start < range.end)
+        self.first_in(range).is_some()
     }
 
     /// Is there room for a change of `range`, which is made at once or in parts from its start on? `inserts`: it puts a segment in.
@@ -220,7 +239,8 @@ impl SegmentList {
 
     /// How many segments a border at `at` cuts.
     fn cuts(&self, at: u16) -> usize {
-        usize::from(self.as_slice().iter().any(|s| s.start < at && at < s.end))
+        let all = self.as_slice();
+        usize::from(all.get(Self::first_beyond(all, at)).is_some_and(|s| s.start < at))
     }
 
     /// How far into `range` a change can go if no more than `objects` references to objects can be taken out.
@@ -230,10 +250,9 @@ impl SegmentList {
         if all.len() <= objects {
             return range.end;
         }
-        let mut named = all
-            .iter()
-            .filter(|s| s.attrs.object.is_some() && s.end > range.start && s.start < range.end)
-            .skip(objects);
+        let within =
+            all.iter().skip(Self::first_beyond(all, range.start)).take_while(|s| s.start < range.end);
+        let mut named = within.filter(|s| s.attrs.object.is_some()).skip(objects);
         named.next().map_or(range.end, |s| s.start.max(range.start))
     }
 
@@ -273,7 +292,7 @@ impl SegmentList {
     /// Makes a segment border at `index`, in a node whose entries span `1 << shift` pages; the list is then no longer joined
     /// there. Returns the number of the first segment that begins at or after `index`.
     fn split(&mut self, index: u16, shift: u32) -> usize {
-        let i = self.as_slice().partition_point(|s| s.end <= index);
+        let i = Self::first_beyond(self.as_slice(), index);
         match self.as_slice().get(i) {
             Some(s) if s.start < index => {
                 let tail = Segment { start: index, end: s.end, attrs: s.at(index, shift) };
@@ -315,7 +334,7 @@ impl SegmentList {
             return;
         }
         self.remove(range.clone(), shift, removed);
-        let i = self.as_slice().partition_point(|s| s.end <= range.start);
+        let i = Self::first_beyond(self.as_slice(), range.start);
         self.0.insert(i, Segment { start: range.start, end: range.end, attrs });
         self.join(i + 1, shift);
         self.join(i, shift);

@@ -107,8 +107,7 @@ impl<M: Machine> Space<M> {
                 locked.upper_used_from(index).find(|i| !locked.entry(*i).is_absent())
             };
             let border = child.unwrap_or(512);
-            let found = locked.segments.as_slice().iter().find(|s| s.end > index && s.start < border);
-            if let Some(segment) = found {
+            if let Some(segment) = locked.segments.first_in(&(index..border)) {
                 let first = segment.start.max(index);
                 let start = node.address(first).max(at);
                 if start >= limit {
@@ -173,8 +172,7 @@ impl<M: Machine> Space<M> {
                 locked.used_in(&(0..index)).rev().find(|i| !locked.entry(*i).is_absent())
             };
             let limit = child.map_or(0, |c| c + 1);
-            let found = locked.segments.as_slice().iter().rev().find(|s| s.start <= index && s.end > limit);
-            if let Some(segment) = found {
+            if let Some(segment) = locked.segments.last_in(&(limit..index + 1)) {
                 let start = node.address(segment.start.max(limit));
                 let pages = ((start - node.address(segment.start)) >> PAGE_SHIFT) as u64;
                 return Some(look((start..node.address(segment.end).min(end), &segment.attrs, pages)));

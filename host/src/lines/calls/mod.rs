@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use self::gate::Bounds;
 use super::gate::table::{Allowed, allowed_file};
-use super::measurer::{Measurer, Shown};
+use super::measurer::{LOOKS_OF_A_GATE, LOOKS_OF_A_TABLE, Measurer, Shown};
 use super::windows::Watcher;
 use super::write;
 use crate::cli::Lines;
@@ -120,12 +120,9 @@ pub fn run(options: &Lines) -> Result<u8> {
         for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
             let names = symbols::names(kernel, &paths)?;
             let watcher = watcher(options, kernel, &names, &paths);
-            let shown = measurer(watcher, &allowed, cpus, &|run, cpus| line(run, cpus, ops)).measure(
-                &runs,
-                &mut signals,
-                &|run| run.beside.is_none(),
-                &unsure,
-            )?;
+            let shown =
+                measurer(watcher, &allowed, cpus, LOOKS_OF_A_TABLE, &|run, cpus| line(run, cpus, ops))
+                    .measure(&runs, &mut signals, &|run| run.beside.is_none(), &unsure)?;
             measured.kernels.push(Column { kernel: kernel.name(), shown });
         }
         failed |= show(options, &measured, Some(began.elapsed().as_secs_f64()))?;
@@ -194,12 +191,8 @@ fn held(options: &Lines, paths: &Tree, runs: &[Run], allowed: &Allowed, signals:
     let names = symbols::names(kernel, paths)?;
     let watcher = watcher(options, kernel, &names, paths);
     let ops = options.ops.unwrap_or(OPS);
-    let shown = measurer(watcher, allowed, cpus, &|run, cpus| line(run, cpus, ops)).measure(
-        runs,
-        signals,
-        &|_| false,
-        &|run, shown| options.update || bounds.suspects(run, shown),
-    )?;
+    let shown = measurer(watcher, allowed, cpus, LOOKS_OF_A_GATE, &|run, cpus| line(run, cpus, ops))
+        .measure(runs, signals, &|_| false, &|run, shown| options.update || bounds.suspects(run, shown))?;
     let shares = shown.iter().filter(|shown| !shown.shared.is_empty()).count();
     let said = format!("{} cases and forms, {shares} share lines", runs.len());
     if options.update {
@@ -282,10 +275,11 @@ fn measurer<'a>(
     watcher: Watcher<'a>,
     allowed: &'a Allowed,
     cpus: u32,
+    looks: usize,
     line: &'a dyn Fn(&Run, u32) -> String,
 ) -> Measurer<'a, Run> {
     let rare = &|run: &Run| if run.beside.is_some() { RARE } else { 0 };
-    Measurer { watcher, allowed, what: WHAT, cpus, floor: FLOOR, rare, wanted: |_| true, line }
+    Measurer { watcher, allowed, what: WHAT, cpus, floor: FLOOR, rare, looks, wanted: |_| true, line }
 }
 
 /// The calls that have a run.

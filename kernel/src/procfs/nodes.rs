@@ -17,6 +17,7 @@ use crate::fs::Shown;
 use crate::fs::caller;
 use crate::fs::file::describe;
 use crate::fs::file::{FileOps, OpenFlags, Place};
+use crate::fs::vfs::access::EXEC;
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Attributes, Inode, Kind, NewInode};
@@ -92,8 +93,17 @@ pub(super) const PER_NAME: u64 = 1 << 40;
 fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<Arc<Inode>> {
     let new = NewInode { kind, mode, uid: 0, gid: 0, rdev: 0 };
     let inode = Inode::try_with(number, device, &new, try_box(node)?, Attributes::Elsewhere)?;
-    inode.refresh()?;
+    // Whoever opens a file or shows its attributes refreshes it; a walk goes through a directory as it is.
+    if kind == Kind::Directory && mode & EXEC == 0 {
+        inode.refresh()?;
+    }
     Ok(inode)
+}
+
+/// Is this the name of an entry? Most differ in length or in the first byte, so that few are compared.
+#[inline]
+fn is_named(own: &'static str, name: &[u8]) -> bool {
+    own.len() == name.len() && own.as_bytes().first() == name.first() && own.as_bytes() == name
 }
 
 pub fn root(device: u64) -> Result<Arc<Inode>> {
@@ -115,7 +125,7 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
 
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of fixed entries are small")]
 fn find_fixed(device: u64, base: u64, list: &'static [Entry], name: &[u8]) -> Result<Arc<Inode>> {
-    let (i, entry) = list.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
+    let (i, entry) = list.iter().enumerate().find(|(_, e)| is_named(e.name, name)).ok_or(ENOENT)?;
     fixed(device, base * 64 + 2 + i as u64, entry.what)
 }
 
@@ -179,7 +189,7 @@ impl Node {
         if !who.is_there() {
             return Err(ENOENT);
         }
-        let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| e.name.as_bytes() == name).ok_or(ENOENT)?;
+        let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| is_named(e.name, name)).ok_or(ENOENT)?;
         let number = number_of(who.pid, who.tid, i as u64 + 1);
         match entry.what {
             WhatOf::Text(f) | WhatOf::Inner(f) => {
@@ -249,7 +259,7 @@ impl InodeOps for Node {
             return None;
         }
         ROOT.iter().find_map(|entry| match entry.what {
-            What::Link(text) if entry.name.as_bytes() == name => Some(text),
+            What::Link(text) if is_named(entry.name, name) => Some(text),
             _ => None,
         })
     }

@@ -264,6 +264,8 @@ impl<'a> Walk<'a> {
                     }
                     if found.dentry.inode.kind == Kind::Symlink && follow {
                         self.link(dir, &found.dentry)?;
+                    } else if last {
+                        return Ok(Step::Done(found));
                     } else {
                         self.here = Some(found);
                         self.at = part.next;

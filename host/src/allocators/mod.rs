@@ -138,7 +138,7 @@ fn measured(options: &Options, paths: &Tree) -> Result<Measured> {
 
 /// Failed, or shares lines in so few operations that it may not do so again.
 fn unsure(_: &Row, shown: &Shown) -> bool {
-    shown.failed.is_some() || (!shown.shared.is_empty() && shown.turns() < UNSURE)
+    shown.failed.is_some() || (!shown.shared.is_empty() && shown.turns < UNSURE)
 }
 
 /// One boot: operations a second of each row.

@@ -42,7 +42,7 @@ fn cells(column: &Column, at: usize) -> Vec<String> {
     if shown.failed.is_some() {
         return vec![instructions, returns, "failed".into(), String::new(), String::new(), rate];
     }
-    let turns = point(shown, format!("{:.2}", shown.turns()));
+    let turns = point(shown, format!("{:.2}", shown.turns));
     vec![instructions, returns, point(shown, shown.shared.len().to_string()), turns, moved, rate]
 }
 
@@ -122,12 +122,8 @@ pub fn summary(measured: &Measured) -> String {
     let above = |own: Option<f64>, other: Option<f64>| {
         own.zip(other).is_some_and(|(own, other)| own > other * (1.0 + NEAR) + 0.5)
     };
-    let _ = writeln!(
-        text,
-        "More turns than {}: {}",
-        other.kernel,
-        named(&|own, other| own.turns() > other.turns())
-    );
+    let _ =
+        writeln!(text, "More turns than {}: {}", other.kernel, named(&|own, other| own.turns > other.turns));
     let _ = writeln!(
         text,
         "More instructions than {}: {}",

@@ -46,8 +46,11 @@ pub struct Shown {
     /// Of these, the ones that the kernel's code took, the program's memory among them.
     #[serde(default)]
     pub moved: f64,
-    /// Shared lines by object and field.
+    /// Shared lines by object and field: a line is under each name that it has.
     pub shared: BTreeMap<String, SharedLine>,
+    /// Turns per operation of the shared lines, each counted once.
+    #[serde(default)]
+    pub turns: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -59,18 +62,16 @@ pub struct SharedLine {
 }
 
 impl Shown {
-    pub fn turns(&self) -> f64 {
-        self.shared.values().map(|line| line.turns).sum()
-    }
-
     /// Only what a further look shows too remains.
     fn confirm(&mut self, again: &Shown) {
         if self.failed.is_some() {
             self.failed = again.failed.clone();
-            (self.transfers, self.moved, self.shared) = (again.transfers, again.moved, again.shared.clone());
+            (self.transfers, self.moved, self.turns) = (again.transfers, again.moved, again.turns);
+            self.shared = again.shared.clone();
         } else if again.failed.is_none() {
             self.transfers = self.transfers.min(again.transfers);
             self.moved = self.moved.min(again.moved);
+            self.turns = self.turns.min(again.turns);
             self.shared.retain(|name, line| {
                 let turns = again.shared.get(name).map_or(0.0, |line| line.turns);
                 line.turns = line.turns.min(turns);
@@ -167,14 +168,19 @@ impl<R> Measurer<'_, R> {
 
     fn shown(&self, window: &LineWindow, ops: u64, rare: u64, names: &Names) -> Shown {
         let each = |count: u64| count as f64 / ops.max(1) as f64;
-        let shared = names::conflicts_where(names, window, self.wanted)
+        let shared: BTreeMap<_, _> = names::conflicts_where(names, window, self.wanted)
             .into_iter()
             .filter(|(_, sharing)| sharing.turns > rare)
             .map(|(name, sharing)| (name, SharedLine { turns: each(sharing.turns), how: sharing.how }))
             .filter(|(name, line)| line.turns >= self.floor && self.allowed.why(self.what, name).is_none())
             .collect();
+        let is_shared = |line: &&Line| {
+            (self.wanted)(line)
+                && names.line(window, line).names().iter().any(|name| shared.contains_key(name))
+        };
+        let turns = each(window.conflicts().filter(is_shared).map(Line::turns).sum());
         let moved = each(window.kernel_reads + window.kernel_writes);
-        Shown { transfers: each(window.transfers()), moved, shared, ..Shown::default() }
+        Shown { transfers: each(window.transfers()), moved, shared, turns, ..Shown::default() }
     }
 
     /// Operations and instructions of each, without lines; no operations where it failed.
@@ -261,13 +267,15 @@ mod tests {
                 .iter()
                 .map(|&(name, turns)| (name.to_owned(), SharedLine { turns, how: String::new() }))
                 .collect(),
+            turns: lines.iter().map(|(_, turns)| turns).sum(),
             ..Shown::default()
         };
         let mut first = shown(&[("a", 2.0), ("b", 1.0)]);
         first.confirm(&shown(&[("a", 1.5)]));
         assert_eq!(first.shared, shown(&[("a", 1.5)]).shared);
+        assert_eq!(first.turns, 1.5);
         let mut lost = Shown { failed: Some("machine".into()), ..Shown::default() };
         lost.confirm(&shown(&[("a", 1.0)]));
-        assert!(lost.failed.is_none() && lost.turns() == 1.0);
+        assert!(lost.failed.is_none() && lost.turns == 1.0);
     }
 }

@@ -81,7 +81,7 @@ fn square(run: &Run, shown: &Shown, x: usize, y: usize) -> Group {
     if let Some(why) = &shown.failed {
         title.push_str(&format!("\n{why}"));
     } else if !shown.shared.is_empty() {
-        title.push_str(&format!("\n{} lines, {:.2} turns an operation", shown.shared.len(), shown.turns()));
+        title.push_str(&format!("\n{} lines, {:.2} turns an operation", shown.shared.len(), shown.turns));
     }
     for name in shown.shared.keys().take(NAMES) {
         title.push_str(&format!("\n{name}"));
@@ -130,7 +130,8 @@ mod tests {
             |case: &str, beside| Run { call: "read".into(), case: case.into(), form: "one".into(), beside };
         let runs = [run("read", None), run("pread", Some(Beside::Idle))];
         let line = SharedLine { turns: 2.5, how: String::new() };
-        let shares = Shown { shared: [("file.references".to_owned(), line)].into(), ..Shown::default() };
+        let shared = [("file.references".to_owned(), line)].into();
+        let shares = Shown { shared, turns: 2.5, ..Shown::default() };
         let columns = [Column { kernel: "darter".into(), shown: vec![shares, Shown::default()] }];
         let picture = draw(&runs, &columns);
         assert!(

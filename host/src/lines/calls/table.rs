@@ -18,8 +18,8 @@ const PAGE: &str = "\
 Each case of `bench/calls` does one call, or one of its variants that takes another path, again and again on each CPU at the same time:
 as processes, each with objects of its own; as threads of one process, each with objects of its own; all on the one object that the call
 is about. *Instructions* are the kernel's per operation, of one task on one CPU. *Lines* are the shared ones, by object and field: those
-that CPUs could take from each other at least once in twenty operations. *Turns* is how often they could in one operation, all lines
-together: what the CPUs did, whoever came first. A point: nothing is shared. tests/gate/calls.toml names each line that may be shared, and why.
+that CPUs could take from each other at least once in twenty operations; one with several fields has as many names. *Turns* is how often they could in one
+operation, each line counted once: what the CPUs did, whoever came first. A point: nothing is shared. tests/gate/calls.toml names each line that may be shared, and why.
 ";
 
 const BESIDE: &str = "\
@@ -34,7 +34,7 @@ fn cells(shown: &Shown) -> [String; 3] {
         return [instructions, "failed".into(), String::new()];
     }
     let lines = if shown.shared.is_empty() { "·".to_owned() } else { shown.shared.len().to_string() };
-    let turns = if shown.shared.is_empty() { "·".to_owned() } else { format!("{:.2}", shown.turns()) };
+    let turns = if shown.shared.is_empty() { "·".to_owned() } else { format!("{:.2}", shown.turns) };
     [instructions, lines, turns]
 }
 
@@ -222,7 +222,8 @@ mod tests {
     fn shown(turns: &[f64]) -> Shown {
         let line =
             |(at, &turns): (usize, &f64)| (format!("line {at}"), SharedLine { turns, how: String::new() });
-        Shown { shared: turns.iter().enumerate().map(line).collect(), ..Shown::default() }
+        let shared = turns.iter().enumerate().map(line).collect();
+        Shown { shared, turns: turns.iter().sum(), ..Shown::default() }
     }
 
     #[test]

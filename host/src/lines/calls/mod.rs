@@ -9,7 +9,7 @@ mod gate;
 mod picture;
 mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command as Process;
 use std::time::Instant;
@@ -128,25 +128,43 @@ pub fn run(options: &Lines) -> Result<u8> {
     Ok(failed)
 }
 
-/// What earlier runs wrote, kernels beside each other.
+/// What earlier runs wrote, kernels beside each other. Each may have measured some of the cases; of what several have, the last one counts.
 fn earlier(files: &[PathBuf]) -> Result<Measured> {
-    let mut all: Option<Measured> = None;
+    let mut read = Vec::new();
     for file in files {
         let text =
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let one: Measured = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-        match &mut all {
-            Some(all) if (all.cpus, &all.runs) != (one.cpus, &one.runs) => {
-                return Err(usage(format!(
-                    "{}: other cases, or other CPUs, than in the first",
-                    file.display()
-                )));
+        read.push(one);
+    }
+    let cpus = read.first().context("--from names no file")?.cpus;
+    if read.iter().any(|one| one.cpus != cpus) {
+        return Err(usage("--from: the files are of machines with different numbers of CPUs"));
+    }
+    Ok(joined(cpus, read))
+}
+
+fn joined(cpus: u32, read: Vec<Measured>) -> Measured {
+    let mut runs: Vec<Run> = read.iter().flat_map(|one| one.runs.iter().cloned()).collect();
+    runs.sort_by(|one, other| (one.beside, one).cmp(&(other.beside, other)));
+    runs.dedup();
+    let mut kernels: Vec<(String, BTreeMap<Run, Shown>)> = Vec::new();
+    for one in read {
+        for Column { kernel, shown } in one.kernels {
+            let seen = one.runs.iter().cloned().zip(shown);
+            match kernels.iter_mut().find(|(name, _)| *name == kernel) {
+                Some((_, all)) => all.extend(seen),
+                None => kernels.push((kernel, seen.collect())),
             }
-            Some(all) => all.kernels.extend(one.kernels),
-            None => all = Some(one),
         }
     }
-    all.context("--from names no file")
+    let column = |(kernel, mut all): (String, BTreeMap<Run, Shown>)| {
+        let missing = || Shown { failed: Some("not measured".into()), ..Shown::default() };
+        let shown = runs.iter().map(|run| all.remove(run).unwrap_or_else(missing)).collect();
+        Column { kernel, shown }
+    };
+    let kernels = kernels.into_iter().map(column).collect();
+    Measured { cpus, runs, kernels }
 }
 
 /// Prints what was measured, and writes it where the options say. 1: a case failed on the first kernel.
@@ -290,6 +308,35 @@ mod tests {
     use super::*;
 
     const LIST: &str = "write-null write processes one\nread read processes\n";
+
+    #[test]
+    fn earlier_runs_are_joined_by_case_and_the_last_counts() {
+        let run =
+            |case: &str, beside| Run { call: case.into(), case: case.into(), form: "one".into(), beside };
+        let shown = |turns| Shown { turns, ..Shown::default() };
+        let column = |kernel: &str, turns: &[f64]| Column {
+            kernel: kernel.into(),
+            shown: turns.iter().copied().map(shown).collect(),
+        };
+        let (beside, read, write) = (run("read", Some(Beside::Idle)), run("read", None), run("write", None));
+        let first = Measured {
+            cpus: 2,
+            runs: vec![read.clone(), beside.clone()],
+            kernels: vec![column("darter", &[1.0, 2.0])],
+        };
+        let second = Measured {
+            cpus: 2,
+            runs: vec![write.clone(), read.clone()],
+            kernels: vec![column("darter", &[3.0, 4.0]), column("linux", &[5.0, 6.0])],
+        };
+        let all = joined(2, vec![first, second]);
+        assert_eq!(all.runs, [read, write, beside]);
+        let turns =
+            |place: usize| -> Vec<f64> { all.kernels[place].shown.iter().map(|shown| shown.turns).collect() };
+        assert_eq!(turns(0), [4.0, 3.0, 2.0]);
+        assert_eq!(turns(1), [6.0, 5.0, 0.0]);
+        assert!(all.kernels[1].shown[2].failed.is_some());
+    }
 
     #[test]
     fn cases_come_by_call_and_are_chosen_by_any_of_their_names() {

@@ -421,12 +421,17 @@ impl FileTable {
     pub fn close(&self, fd: i32) -> Result {
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         let file = {
-            let mut change = self.change.lock();
             let read = sync::rcu::read();
+            // Who closes what is not open writes nothing, and copies no shared image.
+            let is_open = |slot: Option<&Slot>| slot.is_some_and(|slot| slot.file.load(&read).is_some());
+            if !self.look(index, is_open, &read) {
+                return Err(EBADF);
+            }
+            let mut change = self.change.lock();
             let own = match self.owned(index, &read) {
                 Some(own) => own,
                 None => {
-                    // Look before copying a shared image for nothing.
+                    // Another thread may have closed it meanwhile.
                     let slot = self.image(&read).and_then(|image| image.slot(index, &read));
                     slot.and_then(|slot| slot.file.load(&read)).ok_or(EBADF)?;
                     self.make_own(index, &mut change, &read)?

@@ -153,7 +153,7 @@ impl Watcher for Interest {
         if self.queued.swap(true, SeqCst) {
             return waited_for;
         }
-        core.ready.lock().push(me);
+        core.ready.change(|ready| ready.push(me));
         core.queue.wake_at(pace);
         waited_for
     }

@@ -25,7 +25,7 @@ use sync::{Mutex, SpinLock, lock_class, try_arc, try_box};
 
 use self::interests::{Interest, Interests};
 use self::nest::{Graph, NESTING, Nest};
-use self::ready::Ready;
+use self::ready::ReadyList;
 use crate::account::{Charge, Denied, Kind, limits};
 use crate::errno::{EBADF, EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC, ETIMEDOUT, Result};
 use crate::fs::caller;
@@ -35,7 +35,6 @@ use crate::sched::{Deadline, schedule_if_needed};
 
 lock_class! {
     static INTERESTS: LockClass = ("epoll interests", level::EpollInterests);
-    static READY: LockClass = ("epoll ready list", level::EpollReady);
     static NEST: LockClass = ("epoll nest", level::EpollNest);
 }
 
@@ -53,7 +52,7 @@ const TURN: u32 = 64;
 const ALWAYS: u32 = poll::ERR | poll::HUP;
 struct Core {
     interests: Mutex<Interests, level::EpollInterests>,
-    ready: SpinLock<Ready, level::EpollReady>,
+    ready: ReadyList,
     queue: PollQueue,
     nest: SpinLock<Nest, level::EpollNest>,
     /// Who made it: what it watches is counted for him.
@@ -77,10 +76,9 @@ impl Core {
 
     /// A level-triggered interest was not ready: takes it from the list. What happened since then is asked for again, and returned.
     fn take_out(&self, interest: &Arc<Interest>) -> u32 {
-        let gone = {
-            let mut ready = self.ready.lock();
+        let gone = self.ready.change(|ready| {
             ready.take_out(interest).inspect(|gone| gone.queued.store(false, SeqCst))
-        };
+        });
         drop(gone);
         let now = interest.current();
         if now != 0 {
@@ -93,14 +91,14 @@ impl Core {
 
     fn put_back(&self, interest: Arc<Interest>) {
         if !interest.queued.swap(true, SeqCst) {
-            self.ready.lock().push(interest);
+            self.ready.change(|ready| ready.push(interest));
         }
     }
 
     /// The interest is watched no more: it is ready no more.
     fn end(&self, interest: &Interest) {
         interest.removed.store(true, SeqCst);
-        let gone = self.ready.lock().remove(interest);
+        let gone = self.ready.change(|ready| ready.remove(interest));
         drop(gone);
     }
 }
@@ -119,7 +117,7 @@ pub struct Event {
 pub fn try_new(flags: OpenFlags) -> Result<Arc<File>> {
     let core = try_arc(Core {
         interests: Mutex::new(Interests::new(), &INTERESTS),
-        ready: SpinLock::new(Ready::new(), &READY),
+        ready: ReadyList::new(),
         queue: PollQueue::new(),
         nest: SpinLock::new(Nest::default(), &NEST),
         uid: caller::uid(),
@@ -253,14 +251,17 @@ impl Epoll {
         // None is told of twice.
         let mut last = 0;
         while n < events.len() {
-            let next = {
-                let mut ready = self.core.ready.lock();
+            // Who looks while nothing is ready writes nothing.
+            if self.core.ready.is_empty() {
+                break;
+            }
+            let next = self.core.ready.change(|ready| {
                 // While nothing was found, those that others have moved to the end meanwhile are looked at, too.
                 if n == 0 && steps < TURN {
                     last = ready.last();
                 }
                 ready.next(last, Interest::is_level)
-            };
+            });
             let Some((interest, stays)) = next else { break };
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(TURN) {

@@ -1,16 +1,22 @@
 //! What is ready in an epoll: a queue in which each interest has its own link, so that coming takes no memory, and one that is removed leaves at once.
 //!
-//! It is a red-black tree by the order of coming.
+//! It is a red-black tree by the order of coming. Whether there is anything is known without the lock ([`ReadyList::is_empty`]): who asks while nothing is
+//! ready writes nothing.
 //!
 //! Lock order: as the epoll's (`super`).
 #![deny(unsafe_code)]
 
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
+use crate::lock_order as level;
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 
 use super::interests::Interest;
+use sync::{SpinGuard, SpinLock, lock_class};
+
+lock_class! { static READY: LockClass = ("epoll ready list", level::EpollReady); }
 
 intrusive_adapter!(ByTurn = Arc<Interest>: Interest { ready => RBTreeAtomicLink });
 
@@ -18,6 +24,42 @@ impl<'a> KeyAdapter<'a> for ByTurn {
     type Key = u64;
     fn get_key(&self, interest: &'a Interest) -> u64 {
         interest.turn.load(Relaxed)
+    }
+}
+
+/// The queue and its lock.
+pub(super) struct ReadyList {
+    ready: SpinLock<Ready, level::EpollReady>,
+    /// Is there anything in the queue? Written under the lock, and only where it changes.
+    some: AtomicBool,
+}
+
+impl ReadyList {
+    pub(super) const fn new() -> Self {
+        ReadyList { ready: SpinLock::new(Ready::new(), &READY), some: AtomicBool::new(false) }
+    }
+
+    /// Is nothing there, just now? What came before the caller asks is seen.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        !self.some.load(Acquire)
+    }
+
+    /// To look at it while nobody changes it.
+    pub(super) fn lock(&self) -> SpinGuard<'_, Ready, level::EpollReady> {
+        self.ready.lock()
+    }
+
+    /// Changes the queue by `f`, under the lock.
+    #[inline]
+    pub(super) fn change<R>(&self, f: impl FnOnce(&mut Ready) -> R) -> R {
+        let mut ready = self.ready.lock();
+        let result = f(&mut ready);
+        let some = !ready.is_empty();
+        if self.some.load(Relaxed) != some {
+            self.some.store(some, Release);
+        }
+        result
     }
 }
 

@@ -5,7 +5,7 @@ use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::process::{self, rseq};
 use crate::sched;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 
 const GLOBAL: u32 = 1;
 const GLOBAL_EXPEDITED: u32 = 1 << 1;
@@ -18,6 +18,9 @@ const PRIVATE_RSEQ: u32 = 1 << 7;
 const REGISTER_PRIVATE_RSEQ: u32 = 1 << 8;
 const GET_REGISTRATIONS: u32 = 1 << 9;
 const ALL: u32 = (1 << 10) - 1;
+
+/// Some process has registered for barriers by all others, or had done so: while none has, nobody is interrupted for them. Never falls.
+static GLOBAL_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// membarrier(2). An interrupt is a full barrier, and leaving it serialises the processor, so the expedited commands are
 /// one interrupt to every CPU that may run the program.
@@ -40,11 +43,21 @@ pub fn sys_membarrier(command: u32, flags: u32, cpu: u32) -> Result<usize> {
             let special = registered & (REGISTER_PRIVATE_SYNC_CORE | REGISTER_PRIVATE_RSEQ) != 0;
             return Ok((registered | if special { REGISTER_PRIVATE_EXPEDITED } else { 0 }) as usize);
         }
-        GLOBAL_EXPEDITED => arch::call_others(0..sync::machine::cpus(), barrier, 0),
+        GLOBAL_EXPEDITED => {
+            // A barrier of the caller's own, before and behind. Pairs with the one of who registers: a registration that is over is seen.
+            fence(Ordering::SeqCst);
+            if GLOBAL_REGISTERED.load(Ordering::Relaxed) {
+                arch::call_others(0..sync::machine::cpus(), barrier, 0);
+                fence(Ordering::SeqCst);
+            }
+        }
         REGISTER_GLOBAL_EXPEDITED
         | REGISTER_PRIVATE_EXPEDITED
         | REGISTER_PRIVATE_SYNC_CORE
         | REGISTER_PRIVATE_RSEQ => {
+            if command == REGISTER_GLOBAL_EXPEDITED && !GLOBAL_REGISTERED.load(Ordering::Relaxed) {
+                GLOBAL_REGISTERED.store(true, Ordering::SeqCst);
+            }
             // Threads that register what is registered write no common line.
             if barriers.load(Ordering::SeqCst) & command == 0 {
                 barriers.fetch_or(command, Ordering::SeqCst);

@@ -3,12 +3,14 @@
 //! Nothing is allocated, so nothing fails at exit, and a process leaves without being looked for. Every process on a list is in the table of numbers
 //! (`ids`): it goes on after it was published and leaves before it is withdrawn. So a number in a link always leads to a process.
 //!
-//! A list and the links of all that are on it belong to one lock, which the list's owner names.
+//! A list and the links of all that are on it belong to one lock, which the list's owner names. Links forward may be read without it
+//! ([`after_unlocked`]), by who can tell that the list was not changed meanwhile.
 #![forbid(unsafe_code)]
 
 use super::{Pid, Process, ids};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use sync::protocol::sequence::HalfWord;
 
 /// No process: number 0 is nobody's.
 pub const NOBODY: Pid = 0;
@@ -16,12 +18,12 @@ pub const NOBODY: Pid = 0;
 /// The neighbours of a process on one list.
 pub struct Link {
     before: AtomicU32,
-    after: AtomicU32,
+    after: HalfWord,
 }
 
 impl Link {
     pub const fn new() -> Self {
-        Self { before: AtomicU32::new(NOBODY), after: AtomicU32::new(NOBODY) }
+        Self { before: AtomicU32::new(NOBODY), after: HalfWord::with(NOBODY) }
     }
 }
 
@@ -69,7 +71,7 @@ impl<L: Linked> List<L> {
     pub fn after(&self, pid: Pid) -> Pid {
         match pid {
             NOBODY => self.first,
-            _ => ids::look_at(pid, |process| L::link(process).after.load(Relaxed)).unwrap_or(NOBODY),
+            _ => ids::look_at(pid, |process| L::link(process).after.load()).unwrap_or(NOBODY),
         }
     }
 
@@ -81,7 +83,7 @@ impl<L: Linked> List<L> {
     fn insert(&mut self, process: &Process, before: Pid, after: Pid) {
         let (pid, link) = (process.pid(), L::link(process));
         link.before.store(before, Relaxed);
-        link.after.store(after, Relaxed);
+        link.after.store(after);
         self.set_after(before, pid);
         self.set_before(after, pid);
     }
@@ -103,7 +105,7 @@ impl<L: Linked> List<L> {
     /// Takes `process` off. Answers the number before it.
     pub fn remove(&mut self, process: &Process) -> Pid {
         let link = L::link(process);
-        let (before, after) = (link.before.load(Relaxed), link.after.load(Relaxed));
+        let (before, after) = (link.before.load(Relaxed), link.after.load());
         self.set_after(before, after);
         self.set_before(after, before);
         before
@@ -112,7 +114,7 @@ impl<L: Linked> List<L> {
     fn set_after(&mut self, pid: Pid, to: Pid) {
         match pid {
             NOBODY => self.first = to,
-            _ => ids::look_at(pid, |process| L::link(process).after.store(to, Relaxed)).unwrap_or(()),
+            _ => ids::look_at(pid, |process| L::link(process).after.store(to)).unwrap_or(()),
         }
     }
 
@@ -127,7 +129,7 @@ impl<L: Linked> List<L> {
     pub fn look(&self, passed: Pid, most: usize, mut test: impl FnMut(&Process) -> bool) -> Look {
         let (mut passed, mut at) = (passed, self.after(passed));
         for _ in 0..most {
-            match ids::look_at(at, |process| (test(process), L::link(process).after.load(Relaxed))) {
+            match ids::look_at(at, |process| (test(process), L::link(process).after.load())) {
                 None => return Look::End,
                 Some((true, _)) => return Look::Found(at),
                 Some((false, after)) => (passed, at) = (at, after),
@@ -135,4 +137,10 @@ impl<L: Linked> List<L> {
         }
         if at == NOBODY { Look::End } else { Look::Passed(passed) }
     }
+}
+
+/// The number of the process after `process`, without the list's lock: it may have left the list meanwhile, or be on another.
+#[inline]
+pub fn after_unlocked<L: Linked>(process: &Process) -> Pid {
+    L::link(process).after.load()
 }

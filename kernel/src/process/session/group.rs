@@ -20,7 +20,7 @@ use crate::errno::{ERESTARTNOINTR, Errno, Result};
 use crate::lock_order as level;
 use crate::process::family::Children;
 use crate::process::ids::{self, Id};
-use crate::process::list::{Link, Linked, List, Look, NOBODY};
+use crate::process::list::{Link, Linked, List, Look, NOBODY, after_unlocked};
 use crate::process::{Current, Pid, Process, signal, signal_pending};
 use crate::sched;
 use alloc::boxed::Box;
@@ -30,6 +30,7 @@ use core::{mem, ptr};
 use intrusive_collections::LinkedListAtomicLink;
 use once_cell::race::OnceBox;
 use sync::heap::{try_box, try_box_slice};
+use sync::protocol::sequence::{HalfWord, Sequence};
 use sync::protocol::visit::{Begun, Visits};
 use sync::rcu::RcuHead;
 use sync::{SpinGuard, SpinLock, lock_class, try_arc};
@@ -108,21 +109,76 @@ impl State {
     }
 }
 
-/// On lines of its own.
+/// One list and its lock, on lines of their own. Who only asks about the members reads the list by its sequence, and writes nothing
+/// (`look_at_members`).
 #[repr(align(64))]
-struct Locked(SpinLock<Part, level::GroupMembers>);
+struct Locked {
+    part: SpinLock<Part, level::GroupMembers>,
+    /// Changes of the list, under the lock; the number of its first member, which is read by it as the members' links are.
+    changes: Sequence,
+    first: HalfWord,
+}
 
 impl Locked {
     fn new() -> Self {
         let (list, resting, more_resting) = (List::new(), [None; RESTING], Box::default());
         let (cpu, turns, state) = (u32::MAX, 0, State::New);
-        Self(SpinLock::new(Part { list, resting, more_resting, cpu, turns, state }, &MEMBERS))
+        let part = SpinLock::new(Part { list, resting, more_resting, cpu, turns, state }, &MEMBERS);
+        Self { part, changes: Sequence::new(), first: HalfWord::with(NOBODY) }
+    }
+
+    /// Changes the list by `f`. `part` is this one, locked.
+    #[inline]
+    fn change<R: Default>(&self, part: &mut Part, f: impl FnOnce(&mut List<Members>) -> R) -> R {
+        let mut result = R::default();
+        self.changes.write(|| {
+            result = f(&mut part.list);
+            self.first.store(part.list.first());
+        });
+        result
+    }
+
+    /// Calls `f` for the members of group `number` on this list, without its lock, and for no more than `left` of them. False: there are more. None: the list
+    /// was changed meanwhile, so some may have been missed.
+    #[inline]
+    fn look(&self, number: Pid, left: &mut usize, mut f: impl FnMut(&Process)) -> Option<bool> {
+        if self.first.load() == NOBODY {
+            return Some(true);
+        }
+        let mut ends = || {
+            let mut at = self.first.load();
+            while at != NOBODY {
+                let Some(rest) = left.checked_sub(1) else { return Some(false) };
+                *left = rest;
+                // The walk may come to another group's list.
+                at = ids::look_at(at, |process| {
+                    (process.group() == number).then(|| {
+                        f(process);
+                        after_unlocked::<Members>(process)
+                    })
+                })
+                .flatten()?;
+            }
+            Some(true)
+        };
+        self.changes.read(&mut ends).flatten()
+    }
+
+    /// The same under the lock.
+    #[cold]
+    fn look_locked(&self, left: &mut usize, mut f: impl FnMut(&Process)) -> bool {
+        let looked = self.part.lock().list.look(NOBODY, *left, |process| {
+            *left = left.saturating_sub(1);
+            f(process);
+            false
+        });
+        matches!(looked, Look::End)
     }
 
     /// Locks it for a visitor that rests at times, with the number of a place that is the visitor's until it is emptied. No spinning lock is held.
     fn lock_to_rest(&self) -> (SpinGuard<'_, Part, level::GroupMembers>, usize) {
         loop {
-            let mut part = self.0.lock();
+            let mut part = self.part.lock();
             let free = part.places().position(|place| place.is_none());
             if let Some(number) = free {
                 part.rest_at(number, Some(NOBODY));
@@ -135,7 +191,7 @@ impl Locked {
                 let _ = sched::give_way();
                 continue;
             };
-            let mut part = self.0.lock();
+            let mut part = self.part.lock();
             if part.more_resting.len() < wanted {
                 more.iter_mut().zip(&part.more_resting).for_each(|(to, from)| *to = *from);
                 mem::swap(&mut more, &mut part.more_resting);
@@ -257,9 +313,9 @@ impl Group {
             Some(list) => (list, FIRST_CPU.saturating_add(cpu)),
             None => (&self.common, COMMON),
         };
-        let mut part = list.0.lock();
+        let mut part = list.part.lock();
         if begun.is_some_and(|begun| self.visits.are_none_since(begun)) {
-            part.list.push_back(child);
+            list.change(&mut part, |list| list.push_back(child));
             child.member.list.store(number, Relaxed);
             if number == COMMON && part.cpu != cpu {
                 part.cpu = cpu;
@@ -273,8 +329,9 @@ impl Group {
         }
         drop(part);
         let number = maker.process.member.list.load(Relaxed);
-        let mut part = self.list_of(number).0.lock();
-        part.list.insert_before(child, &maker.process);
+        let list = self.list_of(number);
+        let mut part = list.part.lock();
+        list.change(&mut part, |list| list.insert_before(child, &maker.process));
         child.member.list.store(number, Relaxed);
         // Who has visited the maker does not come by its child.
         let mut sent = maker.sent_to_group.load(Acquire);
@@ -295,18 +352,19 @@ impl Group {
         if let Ok(lists) = lists
             && self.lists.set(lists).is_ok()
         {
-            let _common = self.common.0.lock();
+            let _common = self.common.part.lock();
             self.visits.spread();
         }
     }
 
     fn take_off(&self, process: &Process) {
-        let mut part = self.list_of(process.member.list.load(Relaxed)).0.lock();
-        self.take_off_list(process, &mut part);
+        let list = self.list_of(process.member.list.load(Relaxed));
+        let mut part = list.part.lock();
+        self.take_off_list(process, list, &mut part);
     }
 
-    fn take_off_list(&self, process: &Process, part: &mut Part) {
-        let before = part.list.remove(process);
+    fn take_off_list(&self, process: &Process, list: &Locked, part: &mut Part) {
+        let before = list.change(part, |list| list.remove(process));
         process.member.list.store(NOWHERE, Relaxed);
         if self.visits.is_on() {
             let pid = process.pid();
@@ -316,9 +374,9 @@ impl Group {
 
     /// The first process, which was in no group, joins.
     pub fn add_first(&self, process: &Process) {
-        let mut common = self.common.0.lock();
+        let mut common = self.common.part.lock();
         common.state = State::Open;
-        common.list.push_back(process);
+        self.common.change(&mut common, |list| list.push_back(process));
         process.member.list.store(COMMON, Relaxed);
     }
 
@@ -328,23 +386,23 @@ impl Group {
         if number == NOWHERE {
             return Err(Errno::ESRCH);
         }
-        let (old, new) = (from.list_of(number), &self.common);
+        let (list, common) = (from.list_of(number), &self.common);
         // By address.
-        let (mut old, mut new) = if ptr::from_ref(old) < ptr::from_ref(new) {
-            let old = old.0.lock();
-            (old, new.0.lock_nested())
+        let (mut old, mut new) = if ptr::from_ref(list) < ptr::from_ref(common) {
+            let old = list.part.lock();
+            (old, common.part.lock_nested())
         } else {
-            let new = new.0.lock();
-            (old.0.lock_nested(), new)
+            let new = common.part.lock();
+            (list.part.lock_nested(), new)
         };
         if new.state.has_ended() {
             return Err(Errno::EPERM);
         }
-        from.take_off_list(process, &mut old);
+        from.take_off_list(process, list, &mut old);
         if new.state == State::New {
             new.state = State::Open;
         }
-        new.list.push_back(process);
+        common.change(&mut new, |list| list.push_back(process));
         process.member.list.store(COMMON, Relaxed);
         process.session.store(self.session.id.number(), Relaxed);
         process.group.store(self.number(), Release);
@@ -369,7 +427,7 @@ impl Group {
                 let (part, place) = list.lock_to_rest();
                 (part, Some(place))
             }
-            false => (list.0.lock(), None),
+            false => (list.part.lock(), None),
         };
         let (mut at, mut n) = (NOBODY, 0u32);
         let goes_on = loop {
@@ -387,7 +445,7 @@ impl Group {
                 drop(process);
                 // A fatal signal does not end it, as on Linux.
                 let _ = sched::give_way();
-                part = list.0.lock();
+                part = list.part.lock();
                 at = part.rest_at(place, Some(NOBODY)).unwrap_or(NOBODY);
             }
         };
@@ -397,31 +455,28 @@ impl Group {
         goes_on
     }
 
-    /// Calls `f` for its members if they are few, under a list's lock, without counting them. One that is made meanwhile may be missed. False: there are
-    /// more, for whom a visit has to rest.
+    /// Calls `f` for its members if they are few, without counting them, and for some perhaps twice. One that is made meanwhile may be missed. False: there
+    /// are more, for whom a visit has to rest.
     pub fn look_at_members(&self, mut f: impl FnMut(&Process)) -> bool {
-        let mut left = STRIDE as usize;
-        let mut look = |list: &Locked| {
-            let looked = list.0.lock().list.look(NOBODY, left, |process| {
-                left = left.saturating_sub(1);
-                f(process);
-                false
-            });
-            matches!(looked, Look::End)
+        let (number, mut left) = (self.number(), STRIDE as usize);
+        let mut look = |list: &Locked| match list.look(number, &mut left, &mut f) {
+            Some(all) => all,
+            // Somebody joins or leaves: once more, while nobody does.
+            None => list.look_locked(&mut left, &mut f),
         };
         look(&self.common) && self.own_lists().iter().all(look)
     }
 
     /// Is nobody in it? Then it has ended, unless it is new, and its number leads to no group any more.
     pub fn is_empty(&self) -> bool {
-        if !self.common.0.lock().list.is_empty() {
+        if !self.common.part.lock().list.is_empty() {
             return false;
         }
         self.visits.begin();
         // As `visit`, but the common list once more at the end: there others join by setpgid.
-        let mut empty = self.own_lists().iter().all(|list| list.0.lock().list.is_empty());
+        let mut empty = self.own_lists().iter().all(|list| list.part.lock().list.is_empty());
         if empty {
-            let mut common = self.common.0.lock();
+            let mut common = self.common.part.lock();
             empty = common.list.is_empty();
             if empty {
                 self.end(&mut common);
@@ -446,7 +501,7 @@ impl Group {
 
     /// It is among those that are looked through, from now on, or no more. False: it has ended.
     fn set_retained(&self, to: bool) -> bool {
-        let mut common = self.common.0.lock();
+        let mut common = self.common.part.lock();
         common.state = match common.state {
             State::Open if to => State::Retained,
             State::Retained if !to => State::Open,

@@ -18,6 +18,8 @@ pub struct Counts {
     maps_objects: AtomicBool,
     /// Bit `g`: among the entries `8 * g..8 * g + 8`, one line, some may be other than absent.
     groups: AtomicU64,
+    /// Interior nodes. Bit `g`: a segment may speak for some of those entries. Who finds none knows without the lock that nothing is mapped there.
+    meant: AtomicU64,
     /// Entries that are not absent.
     present: AtomicU16,
     /// Of these, private memory: entries that own a reference to their frame, or are pooled.
@@ -38,6 +40,7 @@ impl Counts {
             level,
             maps_objects: AtomicBool::new(false),
             groups: AtomicU64::new(0),
+            meant: AtomicU64::new(0),
             present: AtomicU16::new(0),
             private: AtomicU16::new(0),
         }
@@ -65,6 +68,32 @@ impl Counts {
     #[inline]
     pub fn private(&self) -> u16 {
         self.private.load(Relaxed)
+    }
+
+    /// Interior nodes: may a segment speak for entry `index`? A segment that was put in before the caller asks is seen.
+    #[inline]
+    pub fn may_mean(&self, index: u16) -> bool {
+        self.meant.load(Relaxed) >> ((index >> 3) & 63) & 1 != 0
+    }
+
+    /// A segment is about to speak for entries of `range`, which is not empty. The node is locked, or nobody else knows it.
+    #[inline]
+    pub fn note_meant(&self, range: &Range<u16>) {
+        let (low, high) = (u32::from(range.start >> 3) & 63, u32::from((range.end - 1) >> 3).min(63));
+        change!(self.meant, |meant| meant | (u64::MAX << low) & (u64::MAX >> (63 - high)));
+    }
+
+    /// As `note_meant`, for all that `other` has.
+    pub fn note_meant_of(&self, other: &Counts) {
+        self.meant.store(other.meant.load(Relaxed), Relaxed);
+    }
+
+    /// There are no segments any more. The node is locked.
+    #[inline]
+    pub fn note_nothing_meant(&self) {
+        if self.meant.load(Relaxed) != 0 {
+            self.meant.store(0, Relaxed);
+        }
     }
 
     /// Entries that may be other than absent, lines of absent ones left out.
@@ -245,6 +274,20 @@ mod tests {
                 assert_eq!(used().collect::<Vec<_>>(), expected, "{groups:#x}, {range:?}");
                 assert_eq!(backwards, expected, "{groups:#x}, {range:?}, backwards");
             }
+        }
+    }
+
+    #[test]
+    fn an_entry_for_which_a_segment_was_put_in_may_mean_something() {
+        for range in [0..1, 0..512, 7..8, 7..9, 8..16, 63..65, 511..512, 500..512, 130..131] {
+            let counts = Counts::new(1);
+            counts.note_meant(&range);
+            for index in 0..512 {
+                let near = (range.start / 8..=(range.end - 1) / 8).contains(&(index / 8));
+                assert_eq!(counts.may_mean(index), near, "{index} of {range:?}");
+            }
+            counts.note_nothing_meant();
+            assert!(!(0..512).any(|index| counts.may_mean(index)));
         }
     }
 

@@ -164,6 +164,7 @@ impl<M: Machine> Space<M> {
             }
             let mut new = copy.lock_below(&locked);
             let replaced = room.map(|room| new.segments.adopt(room));
+            copy.counts().note_meant_of(node.counts());
             new.segments.inherit_from(segments, self.may_differ_in_child());
             drop((new, locked));
             drop(replaced);

@@ -355,7 +355,13 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                     }
                 }
             }
+            if O::CREATES && at < upto {
+                node.counts().note_meant(&(at..upto));
+            }
             op.segments(&mut locked, at..upto, gather);
+            if locked.segments.as_slice().is_empty() {
+                node.counts().note_nothing_meant();
+            }
             drop(locked);
             if gather.is_full() {
                 gather.finish::<M>(&space.tlb, order);

@@ -53,6 +53,14 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Result<bool, VmError> {
         let index = parent.index(addr);
+        if !create && !parent.counts().may_mean(index) {
+            #[cfg(debug_assertions)]
+            {
+                let locked = parent.lock(order);
+                assert!(parent.counts().may_mean(index) || locked.segments.find(index).is_none());
+            }
+            return Ok(false);
+        }
         let attrs_now =
             |locked: &Locked<'_>| locked.segments.find(index).map(|s| s.at(index, parent.shift()));
         let locked = parent.lock(order);
@@ -104,6 +112,7 @@ impl<M: Machine> Space<M> {
         if let Some(attrs) = attrs {
             let mut none = crate::node::segment::Removed::new();
             let shift = child.node().shift();
+            child.node().counts().note_meant(&(0..crate::addr::ENTRIES as u16));
             child.state().segments.insert(0..crate::addr::ENTRIES as u16, attrs.clone(), shift, &mut none);
         }
         Ok(if is_leaf {

@@ -116,6 +116,10 @@ impl<M: Machine> Space<M> {
         if !flags.contains(MapFlags::NOREPLACE) {
             return self.apply(start, start + len, op, &mut order::begin());
         }
+        // What is there is seen without the layout: who is refused writes no line of the space. That nothing is there is decided under its lock.
+        if !self.is_free(start, start + len, &mut order::begin()) {
+            return Err(VmError::Exists);
+        }
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let order = layout.held();

@@ -44,7 +44,8 @@ sync::lock_order! {
 
     /// The number of a space's mappings, where it is near the limit and counted: held by each change.
     level Exact = 195;
-    /// Pages of a space on their way: held by a mremap that moves, and by fork, in spaces with several threads.
+    /// Pages of a space on their way: held by a mremap that moves (a CPU's lock), and by fork (the common one, then each CPU's in turn), in spaces with
+    /// several threads.
     level Moving;
     /// A CPU's span of a space. Its holder maps in the span, and asks the layout for another when it is full.
     level Span;

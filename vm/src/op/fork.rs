@@ -29,7 +29,7 @@ impl<M: Machine> Space<M> {
     pub fn fork(&self) -> Result<Arc<Self>, VmError> {
         let mut clean = Held::clean();
         // While another thread's mremap moves pages, some are at neither place.
-        let moving = self.multithreaded.load(Ordering::Relaxed).then(|| self.moving.lock());
+        let standing = self.stop_moving();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
         let child = Self::with_layout(*layout)?;
@@ -44,7 +44,7 @@ impl<M: Machine> Space<M> {
         };
         let flush = || _ = Flushed::by_flushing_all::<M>(&self.tlb);
         let forked = protocol::fork(&self.forking, share, flush);
-        drop(moving);
+        drop(standing);
         match forked {
             Ok(()) => Ok(child),
             Err(e) => {

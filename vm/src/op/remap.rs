@@ -21,7 +21,7 @@ use crate::node::{Locked, OwnPage, WalkPath};
 use crate::order::{self, Order};
 use crate::protocol::busy;
 use crate::space::Space;
-use crate::space::address::guarded_start;
+use crate::space::address::{STACK_GUARD, guarded_start};
 use crate::space::count::Tally;
 use crate::space::pieces::Piece;
 use crate::space::range::RangeOp;
@@ -235,7 +235,7 @@ impl<M: Machine> Space<M> {
         let (fixed, keep) = (flags.contains(MremapFlags::FIXED), flags.contains(MremapFlags::DONTUNMAP));
         let used = old_len.min(new_len);
         // A child would not have the pages that are on their way, and a leaf that a fork has shared meanwhile would need memory anew.
-        let _moving = self.multithreaded.load(Ordering::Relaxed).then(|| self.moving.lock());
+        let _moving = self.start_moving();
         let target = if fixed {
             let (start, end) = (new_addr.0, new_addr.0 + new_len);
             tally.of(self, start..end, || {
@@ -285,13 +285,20 @@ impl<M: Machine> Space<M> {
     /// Extends the mapping that ends at `end`, where the addresses after it are free.
     #[expect(clippy::arithmetic_side_effects, reason = "the range was checked to lie in user memory")]
     fn grow_in_place(&self, piece: &Piece, end: usize, more: usize) -> Result<bool, VmError> {
+        let Some(new_end) = end.checked_add(more).filter(|e| *e <= M::USER_END) else { return Ok(false) };
+        // No mapping from there on is in the way, be it one that grows downwards.
+        let limit = new_end.saturating_add(STACK_GUARD);
+        let is_free = |order: &mut Order<'_>| {
+            self.next_extent_in(end, limit, order).is_none_or(|p| guarded_start(&p) >= new_end)
+        };
+        // Looked at without the layout first: what has to move, as most do, writes no line of the space for this.
+        if piece.end != end || !is_free(&mut order::begin()) {
+            return Ok(false);
+        }
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let order = layout.held();
-        let Some(new_end) = end.checked_add(more).filter(|e| *e <= M::USER_END) else { return Ok(false) };
-        let free =
-            piece.end == end && self.next_extent(end, order).is_none_or(|p| guarded_start(&p) >= new_end);
-        if !free {
+        if !is_free(order) {
             return Ok(false);
         }
         let attrs = piece.attrs.advanced(((end - piece.start) >> PAGE_SHIFT) as u64);

@@ -12,6 +12,7 @@ pub mod busy;
 pub mod evict;
 pub mod leaf;
 pub mod mask;
+pub mod moving;
 pub mod pool;
 pub mod refs;
 pub mod share;

@@ -12,6 +12,7 @@
 pub(crate) mod address;
 pub(crate) mod count;
 mod gain;
+mod moving;
 pub(crate) mod pieces;
 pub(crate) mod range;
 mod spans;
@@ -26,7 +27,7 @@ use crate::entry::assert_fits;
 use crate::error::VmError;
 use crate::machine::Machine;
 use crate::node::{Node, Root};
-use crate::order::{Exact as ExactLevel, Moving as MovingLevel, Space as SpaceLevel};
+use crate::order::{Exact as ExactLevel, Space as SpaceLevel};
 use crate::tlb::{OwnTlb, SpaceTlb};
 use alloc::sync::Arc;
 use core::marker::PhantomData;
@@ -37,7 +38,6 @@ use sync::{Mutex, lock_class, try_arc};
 lock_class! {
     static LAYOUT: LockClass = ("vm space", SpaceLevel);
     static EXACT: LockClass = ("mappings counted", ExactLevel);
-    static MOVING: LockClass = ("pages that move", MovingLevel);
 }
 
 /// Addresses below are given only to who asks for them and may have them (vm.mmap_min_addr).
@@ -86,8 +86,8 @@ pub struct Space<M: Machine> {
     pub(crate) layout: Mutex<AddressLayout, SpaceLevel>,
     /// The end of the heap. It changes under `layout`; who asks where it is writes nothing.
     pub(crate) brk: AtomicUsize,
-    /// A mremap moves pages, or a fork copies: only where there are several threads.
-    pub(crate) moving: Mutex<(), MovingLevel>,
+    /// Who moves pages and who forks, where there are several threads (moving.rs).
+    pub(crate) moving: moving::Moving,
     /// A fork is between its first shared leaf and its flush.
     pub(crate) forking: AtomicBool,
     pub(crate) multithreaded: AtomicBool,
@@ -150,7 +150,7 @@ impl<M: Machine> Space<M> {
             tlb: OwnTlb::try_new()?,
             layout: Mutex::new(layout, &LAYOUT),
             brk: AtomicUsize::new(0),
-            moving: Mutex::new((), &MOVING),
+            moving: moving::Moving::new(),
             forking: AtomicBool::new(false),
             multithreaded: AtomicBool::new(false),
             has_parts: AtomicBool::new(false),

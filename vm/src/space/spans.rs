@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::Space;
+use super::moving::OwnMoving;
 use super::pieces::between_pieces;
 use crate::addr::{LEAF_SPAN, PAGE_SIZE};
 use crate::error::VmError;
@@ -41,6 +42,7 @@ struct Slot {
     span: Mutex<Span, SpanLevel>,
     /// See count.rs; written by this CPU, but for being set to 0.
     credit: AtomicUsize,
+    moving: OwnMoving,
 }
 
 /// The spans of a space; allocated with its second thread.
@@ -56,6 +58,7 @@ impl Spans {
             let slots = sync::heap::try_box_slice(machine::cpus() as usize, |_| Slot {
                 span: Mutex::new(Span { start: 0, end: 0, next: 0 }, &SPAN),
                 credit: AtomicUsize::new(0),
+                moving: OwnMoving::new(),
             })?;
             try_box(slots)
         })?;
@@ -65,6 +68,16 @@ impl Spans {
     /// This CPU's credit; None: no memory.
     pub fn credit(&self) -> Option<&AtomicUsize> {
         self.this().ok().flatten().map(|slot| &slot.credit)
+    }
+
+    /// What this CPU's moves of pages hold; None: no memory.
+    pub fn own_moving(&self) -> Option<&OwnMoving> {
+        self.this().ok().flatten().map(|slot| &slot.moving)
+    }
+
+    /// What the moves of all CPUs hold.
+    pub fn each_moving(&self) -> impl Iterator<Item = &OwnMoving> {
+        self.0.get().into_iter().flat_map(|slots| slots.iter()).map(|slot| &slot.moving)
     }
 
     /// No CPU has credit any more.

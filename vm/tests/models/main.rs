@@ -13,6 +13,7 @@
 //! | leaf.rs | LeafOwns | leaf.enter, leaf.last, leaf.look, leaf.fill, leaf.take |
 //! | view.rs | LinkUnderLeaf | view.note, view.cut, leaf.enter |
 //! | mask.rs | MaskBeforeRoot | mask.come, mask.flush, mask.view, mask.reload |
+//! | moving.rs | (no fork finds a page on its way) | moving.note, moving.announce, moving.look, moving.over, moving.end |
 //! | refs.rs | (what "the only reference" means) | refs.sole, refs.put, refs.last |
 //! | share.rs | CopyBeforeWrite | share.protect, share.flush, share.flushed, share.over, share.forking, share.alone, share.count, share.old, share.copy, share.replace, share.sole |
 //! | pool.rs | PooledByFamily, FreeAfterFlush | pool.fits, pool.keep, pool.mark, pool.grace, leaf.grace, share.pooled |
@@ -47,6 +48,7 @@ mod busy;
 mod evict;
 mod leaf;
 mod mask;
+mod moving;
 mod pool;
 mod refs;
 mod share;
@@ -62,7 +64,7 @@ macro_rules! sources {
 
 #[test]
 fn each_name_is_broken_in_a_model_and_listed() {
-    let sources = sources!["busy.rs" "evict.rs" "pool.rs" "leaf.rs" "mask.rs" "refs.rs" "share.rs" "view.rs"];
+    let sources = sources!["busy.rs" "evict.rs" "pool.rs" "leaf.rs" "mask.rs" "moving.rs" "refs.rs" "share.rs" "view.rs"];
     let list = include_str!("main.rs");
     for (file, protocol, _) in &sources {
         let calls = ["site(\"", "step(\"", "fence_at(\"", "fence_after_rmw(\"", "after_readers(\""];

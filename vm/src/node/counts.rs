@@ -76,6 +76,12 @@ impl Counts {
         self.meant.load(Relaxed) >> ((index >> 3) & 63) & 1 != 0
     }
 
+    /// May a segment speak for any entry?
+    #[inline]
+    pub fn may_mean_any(&self) -> bool {
+        self.meant.load(Relaxed) != 0
+    }
+
     /// A segment is about to speak for entries of `range`, which is not empty. The node is locked, or nobody else knows it.
     #[inline]
     pub fn note_meant(&self, range: &Range<u16>) {

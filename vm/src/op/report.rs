@@ -97,24 +97,27 @@ impl<M: Machine> Space<M> {
     #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     pub fn usage(&self) -> Usage {
         let mut usage = self.count_nodes();
-        let mut at = 0;
-        while let Some(m) = self.next_extent(at, &mut order::begin()) {
-            at = m.end;
-            if !m.is_quarantine() {
-                let pages = (m.end - m.start) / PAGE_SIZE;
-                usage.virtual_pages += pages;
-                if m.flags.contains(SegFlags::GROWSDOWN) {
-                    usage.stack += pages;
-                } else if m.prot.contains(Prot::WRITE) && !m.flags.contains(SegFlags::SHARED) {
-                    usage.data += pages;
-                }
-                if m.flags.contains(SegFlags::LOCKED) {
-                    usage.locked += pages;
-                }
-                if m.prot.contains(Prot::EXEC) {
-                    usage.exec += pages;
-                }
+        let mut add = |(range, attrs, _): Found<'_>| {
+            if attrs.is_quarantine() {
+                return;
             }
+            let pages = (range.end - range.start) / PAGE_SIZE;
+            usage.virtual_pages += pages;
+            if attrs.flags.contains(SegFlags::GROWSDOWN) {
+                usage.stack += pages;
+            } else if attrs.prot.contains(Prot::WRITE) && !attrs.flags.contains(SegFlags::SHARED) {
+                usage.data += pages;
+            }
+            if attrs.flags.contains(SegFlags::LOCKED) {
+                usage.locked += pages;
+            }
+            if attrs.prot.contains(Prot::EXEC) {
+                usage.exec += pages;
+            }
+        };
+        let mut at = 0;
+        while at < M::USER_END {
+            at = self.look_at_run(at, &mut order::begin(), &mut add);
             if give_way() {
                 break;
             }

@@ -122,6 +122,46 @@ impl<M: Machine> Space<M> {
         None
     }
 
+    /// Calls `look` with each piece of the run that begins at `addr` and lies in one node, under its lock, and says where the next run begins. For who wants
+    /// all of a space: each node is locked once for what lies between two of its children, and not at all where it has no segment.
+    #[expect(clippy::arithmetic_side_effects, reason = "places in a node")]
+    pub(crate) fn look_at_run(
+        &self,
+        addr: usize,
+        order: &mut Order<'_>,
+        mut look: impl FnMut(Found<'_>),
+    ) -> usize {
+        let rcu = rcu::read();
+        loop {
+            let path = WalkPath::walk::<M>(self.root(), addr, &rcu);
+            let node = path.node();
+            let index = node.index(addr);
+            let next_child =
+                || node.entries(node.counts().upper_used_from(index)).next().map(|(child, _)| child);
+            let next = |child: Option<u16>| child.map_or(node.end(), |child| node.address(child));
+            if !node.is_leaf() && !node.counts().may_mean_any() {
+                let child = next_child();
+                if child == Some(index) {
+                    continue;
+                }
+                return next(child);
+            }
+            let Some(locked) = path.enter::<M>(order) else { continue };
+            if !node.is_leaf() && !locked.entry(index).is_absent() {
+                continue;
+            }
+            let child = if node.is_leaf() { None } else { next_child() };
+            let border = child.unwrap_or(512);
+            let all = locked.segments.as_slice().iter();
+            for segment in all.filter(|s| s.end > index && s.start < border) {
+                let start = node.address(segment.start.max(index)).max(addr);
+                let pages = ((start - node.address(segment.start)) >> PAGE_SHIFT) as u64;
+                look((start..node.address(segment.end.min(border)), &segment.attrs, pages));
+            }
+            return next(child);
+        }
+    }
+
     /// The last piece that begins below `addr`; it ends at `addr` if what lies before `addr` is mapped.
     pub(crate) fn previous_piece(&self, addr: usize, order: &mut Order<'_>) -> Option<Piece> {
         self.previous_piece_in(addr, 0, order)

@@ -31,7 +31,8 @@ const LOOKS: usize = 4;
 pub(super) struct Actions {
     sequence: Sequence,
     /// A bit for each place whose action may be another than the default.
-    writer: SpinLock<u64, level::SignalActions>,
+    set: Word,
+    writer: SpinLock<(), level::SignalActions>,
     words: [Words; PLACES],
     /// All that are known fit into half a word; apart, so that all of it fits into a slab's object.
     flags: [HalfWord; PLACES],
@@ -112,7 +113,8 @@ impl Actions {
     pub fn try_new() -> Result<Arc<Self>, AllocError> {
         slab_arc(Self {
             sequence: Sequence::new(),
-            writer: SpinLock::new(0, &ACTIONS),
+            set: Word::new(),
+            writer: SpinLock::new((), &ACTIONS),
             words: [const { Words { handler: Word::new(), restorer: Word::new(), mask: Word::new() } };
                 PLACES],
             flags: [const { HalfWord::new() }; PLACES],
@@ -124,26 +126,24 @@ impl Actions {
         Some(Place { words: self.words.get(number)?, flags: self.flags.get(number)? })
     }
 
-    /// The same actions, apart from now on.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn copy(
-        &self,
-        order: &mut Held<'_, impl Before<level::SignalActions>>,
-    ) -> Result<Arc<Self>, AllocError> {
-        let copy = Self::try_new()?;
-        let set = {
-            let set = self.writer.lock_in(order);
-            each(*set, |number| {
+    /// Gives `copy`, which is new and nobody else's, the same actions. Whoever forks writes no line of these.
+    pub fn copy_to(&self, copy: &Self) {
+        // What was read while a writer was there is read again, also if it is said to be the default by then.
+        let mut tried = 0;
+        let mut read = || {
+            let set = self.set.load();
+            tried |= set;
+            each(tried, |number| {
                 if let (Some(from), Some(to)) = (self.place(number), copy.place(number)) {
                     to.store(&from.load());
                 }
             });
-            *set
+            copy.set.store(set);
         };
-        *copy.writer.lock_in(order) = set;
-        Ok(copy)
+        if !(0..LOOKS).any(|_| self.sequence.read(&mut read).is_some()) {
+            let _writer = self.writer.lock();
+            read();
+        }
     }
 
     /// The action for `signal`; None: no such signal.
@@ -182,14 +182,21 @@ impl Actions {
     ) -> Option<Action> {
         let number = place_of(signal)?;
         let place = self.place(number)?;
-        let mut set = self.writer.lock_in(order);
-        let old = place.load();
-        *set |= 1 << number;
-        self.write(&set, place, to);
+        let _writer = self.writer.lock_in(order);
+        let mut old = Action::default();
+        // Lock and sequence are on one line, which is used before and after the action's.
+        self.sequence.write(|| {
+            let (set, bit) = (self.set.load(), 1 << number);
+            if set & bit == 0 {
+                self.set.store(set | bit);
+            }
+            old = place.load();
+            place.store(to);
+        });
         Some(old)
     }
 
-    fn write(&self, _lock: &SpinGuard<'_, u64, level::SignalActions>, place: Place<'_>, to: &Action) {
+    fn write(&self, _lock: &SpinGuard<'_, (), level::SignalActions>, place: Place<'_>, to: &Action) {
         self.sequence.write(|| place.store(to));
     }
 
@@ -208,14 +215,15 @@ impl Actions {
 
     /// exec: handlers become the default, ignored signals stay ignored.
     pub fn reset_for_exec(&self, order: &mut Held<'_, impl Before<level::SignalActions>>) {
-        let mut set = self.writer.lock_in(order);
-        let was = core::mem::take(&mut *set);
-        each(was, |number| {
+        let writer = self.writer.lock_in(order);
+        let mut set = 0;
+        each(self.set.load(), |number| {
             let Some(place) = self.place(number) else { return };
             let ignored = place.load().is_ignore();
             let handler = if ignored { Action::IGNORE } else { Action::DEFAULT };
-            self.write(&set, place, &Action { handler, ..Action::default() });
-            *set |= u64::from(ignored) << number;
+            self.write(&writer, place, &Action { handler, ..Action::default() });
+            set |= u64::from(ignored) << number;
         });
+        self.sequence.write(|| self.set.store(set));
     }
 }

@@ -197,7 +197,9 @@ impl Signals {
     /// # Errors
     /// ENOMEM.
     pub fn copy(&self) -> Result<Self> {
-        Ok(Self::with(self.shared_actions()?.copy(&mut Held::clean())?))
+        let copy = Actions::try_new()?;
+        self.actions.load(&sync::rcu::read()).ok_or(AllocError)?.copy_to(&copy);
+        Ok(Self::with(copy))
     }
 
     /// These very actions and nothing pending, for CLONE_SIGHAND.
@@ -224,11 +226,13 @@ impl Signals {
     /// # Errors
     /// ENOMEM.
     pub fn unshare(&self) -> Result {
-        let mut state = self.state.lock();
+        let _state = self.state.lock();
         let actions = self.shared_actions()?;
         // This reference and the process's own.
         if Arc::strong_count(&actions) > 2 {
-            self.actions.swap(Some(actions.copy(state.held())?));
+            let copy = Actions::try_new()?;
+            actions.copy_to(&copy);
+            self.actions.swap(Some(copy));
         }
         Ok(())
     }

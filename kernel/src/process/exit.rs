@@ -75,8 +75,8 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let GivenUp { files, fs, space } = given_up;
     let current = super::current();
     let thread = (*current).clone();
-    let process = thread.process.clone();
-    leave_user_memory(&process, space);
+    let process = &thread.process;
+    leave_user_memory(process, space);
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
     process.thread_ends(&thread, &usage);
     drop(fs);
@@ -97,16 +97,15 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
         }
         // Two threads that ended together may each have left this to the other.
         process.set_space(None).into_iter().for_each(Space::let_go);
-        release_vfork(&process);
+        release_vfork(process);
         let (decided, waited) = process.signals.end();
         waited.drop_in_turns();
-        end_process(&process, decided.unwrap_or(status));
+        end_process(process, decided.unwrap_or(status));
     } else {
         process.release.wake_all();
     }
     thread.watched.wake();
     drop(thread);
-    drop(process);
     sched::exit_current()
 }
 
@@ -145,7 +144,7 @@ fn leave_user_memory(process: &Process, own: Option<Arc<Space>>) {
         }
         None => 0,
     };
-    process.gone.add(&wait::UsageSum { max_rss: max_rss as u64, ..Default::default() });
+    process.gone.note_size(max_rss as u64);
     if process.alive.load(Ordering::Acquire) == 1 {
         release_vfork(process);
     }

@@ -262,15 +262,15 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
 }
 
 fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<Thread>> {
-    let caller = super::current_process();
+    let maker = super::current();
+    let caller = &maker.process;
     // As it stands now; `family::add_sibling` asks once more, and for the thread.
     let sibling_of = if request.has(abi::CLONE_PARENT) { caller.family.parent() } else { None };
     let (parent, parent_thread) = match sibling_of {
         Some(parent) => (parent, 0),
         None => {
-            let thread = super::current();
-            thread.note_child();
-            (caller.clone(), thread.tid())
+            maker.note_child();
+            (caller.clone(), maker.tid())
         }
     };
     let exit_signal = if request.has(abi::CLONE_PARENT) {

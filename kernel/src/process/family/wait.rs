@@ -49,13 +49,26 @@ impl Usage {
     }
 
     pub fn add(&self, sum: &UsageSum) {
-        self.user_ns.fetch_add(sum.user_ns, Ordering::Relaxed);
-        self.system_ns.fetch_add(sum.system_ns, Ordering::Relaxed);
-        self.voluntary.fetch_add(sum.voluntary, Ordering::Relaxed);
-        self.involuntary.fetch_add(sum.involuntary, Ordering::Relaxed);
-        self.minor_faults.fetch_add(sum.minor_faults, Ordering::Relaxed);
-        self.major_faults.fetch_add(sum.major_faults, Ordering::Relaxed);
-        self.max_rss.fetch_max(sum.max_rss, Ordering::Relaxed);
+        let add = |to: &AtomicU64, more: u64| {
+            // Most have no major faults, and many were never switched away from.
+            if more != 0 {
+                to.fetch_add(more, Ordering::Relaxed);
+            }
+        };
+        add(&self.user_ns, sum.user_ns);
+        add(&self.system_ns, sum.system_ns);
+        add(&self.voluntary, sum.voluntary);
+        add(&self.involuntary, sum.involuntary);
+        add(&self.minor_faults, sum.minor_faults);
+        add(&self.major_faults, sum.major_faults);
+        self.note_size(sum.max_rss);
+    }
+
+    /// It was once so large, pages.
+    pub fn note_size(&self, max_rss: u64) {
+        if max_rss > self.max_rss.load(Ordering::Relaxed) {
+            self.max_rss.fetch_max(max_rss, Ordering::Relaxed);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::search::Turn;
 use crate::process::list::{Link, Linked, List, Look, NOBODY};
 use crate::process::{Pid, Process, find_process, ids};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// How far a dead child looks for its place among others that died before.
 const SORTED: usize = 64;
@@ -100,6 +100,19 @@ pub enum Among {
     Those(Standing),
 }
 
+/// Whether a process has children, known without a lock: who asks for one while there is none writes nothing. Written under the lock of its children.
+pub struct HasChildren(AtomicBool);
+
+impl HasChildren {
+    pub const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    pub fn get(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
 /// The children of a process.
 pub struct Children {
     all: List<AmongAll>,
@@ -163,9 +176,12 @@ impl Children {
 
     /// Adds `child`, which is on no list. False: the process has ended, and adds none.
     #[must_use]
-    pub fn add(&mut self, child: &Process) -> bool {
+    pub fn add(&mut self, child: &Process, has: &HasChildren) -> bool {
         if self.closed {
             return false;
+        }
+        if self.all.is_empty() {
+            has.0.store(true, Relaxed);
         }
         self.births = self.births.wrapping_add(1);
         child.family.sibling.birth.store(self.births, Relaxed);
@@ -175,19 +191,22 @@ impl Children {
     }
 
     /// Takes `child` off for good. False: it is on no list.
-    pub fn reap(&mut self, child: &Process) -> bool {
+    pub fn reap(&mut self, child: &Process, has: &HasChildren) -> bool {
         let standing = self.standing(child);
         if matches!(standing, Standing::Nowhere | Standing::Gone) {
             return false;
         }
-        self.take_off_all(child, standing, Standing::Gone);
+        self.take_off_all(child, standing, Standing::Gone, has);
         true
     }
 
     /// Takes `child` off its lists; it stands as `to` from now on.
-    fn take_off_all(&mut self, child: &Process, from: Standing, to: Standing) {
+    fn take_off_all(&mut self, child: &Process, from: Standing, to: Standing, has: &HasChildren) {
         self.take_off(child, from);
         let before = self.all.remove(child);
+        if self.all.is_empty() {
+            has.0.store(false, Relaxed);
+        }
         self.mend_place(Among::All, child.pid(), before);
         child.family.sibling.standing.store(to as u8, Relaxed);
         self.note_change();
@@ -284,10 +303,10 @@ impl Children {
     }
 
     /// Takes some child off, which gets another parent.
-    pub fn pop(&mut self) -> Option<Arc<Process>> {
+    pub fn pop(&mut self, has: &HasChildren) -> Option<Arc<Process>> {
         let child = find_process(self.all.first())?;
         let standing = self.standing(&child);
-        self.take_off_all(&child, standing, Standing::Nowhere);
+        self.take_off_all(&child, standing, Standing::Nowhere, has);
         Some(child)
     }
 

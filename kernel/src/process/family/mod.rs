@@ -26,7 +26,7 @@ use super::{Pid, Process, credentials, ids, session, signal};
 use crate::lock_order as level;
 use crate::sched::{self, WaitQueue};
 use alloc::sync::Arc;
-use children::Sibling;
+use children::{HasChildren, Sibling};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sync::level::{Before, Held};
 use sync::{Mutex, SpinGuard, SpinLock, lock_class};
@@ -35,6 +35,13 @@ lock_class! {
     static CHILDREN: LockClass = ("process children", level::ProcessChildren);
     static TURNS: LockClass = ("search of children", level::ChildSearch);
     static PARENT: LockClass = ("process parent", level::ProcessParent);
+}
+
+/// Whether a process has children, and they: on one line, since who waits asks the one before the other.
+#[repr(C, align(64))]
+struct OwnChildren {
+    any: HasChildren,
+    children: SpinLock<Children, level::ProcessChildren>,
 }
 
 /// A process's parent and children.
@@ -47,7 +54,7 @@ pub struct Family {
     parent: SpinLock<Option<Arc<Process>>, level::ProcessParent>,
     /// Its place among its parent's children.
     sibling: Sibling,
-    children: SpinLock<Children, level::ProcessChildren>,
+    own: OwnChildren,
     /// Who rests in a look along the children (`search`).
     turns: Mutex<(), level::ChildSearch>,
     /// Threads that wait for a child to change.
@@ -63,7 +70,10 @@ impl Family {
             parent_pid: AtomicU32::new(parent.as_ref().map_or(0, |p| p.pid())),
             parent: SpinLock::new(parent, &PARENT),
             sibling: Sibling::new(),
-            children: SpinLock::new(Children::new(), &CHILDREN),
+            own: OwnChildren {
+                any: HasChildren::new(),
+                children: SpinLock::new(Children::new(), &CHILDREN),
+            },
             turns: Mutex::new((), &TURNS),
             events: WaitQueue::new(),
         }
@@ -91,7 +101,12 @@ impl Family {
     }
 
     pub fn children(&self) -> SpinGuard<'_, Children, level::ProcessChildren> {
-        self.children.lock()
+        self.own.children.lock()
+    }
+
+    /// Whether there are any.
+    pub fn has_children(&self) -> &HasChildren {
+        &self.own.any
     }
 }
 
@@ -137,7 +152,7 @@ fn join(
         has_thread = true;
     }
     // The first process has no reaper.
-    if !(has_thread || parent.pid() == 1) || !children.add(child) {
+    if !(has_thread || parent.pid() == 1) || !children.add(child, parent.family.has_children()) {
         child.family.set_parent(find_reaper(parent), order);
         return None;
     }
@@ -206,7 +221,7 @@ pub fn end(parent: &Arc<Process>, child: &Process, children: &mut Children) -> E
             .signals
             .action(linux_raw_sys::general::SIGCHLD)
             .is_some_and(|action| action.reaps_children());
-    if reaps && children.reap(child) {
+    if reaps && children.reap(child, parent.family.has_children()) {
         return End::Reaped;
     }
     children.update(child);
@@ -227,7 +242,7 @@ pub fn reparent_children(process: &Arc<Process>) {
         let orphan = {
             let mut children = process.family.children();
             let (children, order) = children.split();
-            let Some(orphan) = children.pop() else {
+            let Some(orphan) = children.pop(process.family.has_children()) else {
                 children.close();
                 break;
             };

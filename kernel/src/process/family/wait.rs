@@ -275,7 +275,17 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Is there clearly no child that is meant? Looks without a lock, so who asks in vain writes nothing. One that changes parents just now names its new one
+/// before it is on a list, and may be waited for by number.
+fn has_none(process: &Process, target: Target) -> bool {
+    let names_it = |pid| ids::look_at(pid, |child| child.parent_pid() == process.pid()) == Some(true);
+    !process.family.has_children().get() && !matches!(target, Target::Pid(pid) if names_it(pid))
+}
+
 fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Found> {
+    if has_none(process, options.target) {
+        return Err(Errno::ECHILD);
+    }
     let search = Search { process, options };
     loop {
         let mut children = process.family.children();
@@ -318,7 +328,7 @@ fn find(process: &Arc<Process>, options: &WaitOptions) -> Result<Found> {
             return Ok(Found::Event(Event { usage: child.usage(), ..event }));
         }
         if !options.leave_waitable {
-            children.reap(&child);
+            children.reap(&child, process.family.has_children());
             drop(children);
             process.children_usage.add(&event.usage);
             family::forget(&child);

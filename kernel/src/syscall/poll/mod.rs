@@ -225,19 +225,24 @@ fn deadline_and_mask(timeout: usize, mask: usize, size: usize) -> Result<Option<
     Ok(deadline)
 }
 
-/// The end of ppoll, select and pselect6, which write back what was left of the timeout. Where they do not, because it lies in read-only memory or
-/// the program has STICKY_TIMEOUTS, a call that was interrupted is not restarted: it would wait for the whole time again.
+/// The end of ppoll, select and pselect6, which write back what was left of the timeout, but not one of no time. Where they do not, because it lies in
+/// read-only memory or the program has STICKY_TIMEOUTS, a call that was interrupted is not restarted: it would wait for the whole time again.
 #[expect(clippy::arithmetic_side_effects, reason = "the unit is 1 or 1,000")]
 fn end(result: Result<usize>, timeout: usize, deadline: Option<u64>, unit: u64) -> Result<usize> {
     let result = end_mask(result);
     let (Some(p), Some(deadline)) = (UserPtr::<[i64; 2]>::new(timeout).non_null(), deadline) else {
         return result;
     };
-    // Of a call that did not want to wait there is nothing left.
-    let rest = if deadline == 0 { 0 } else { deadline.saturating_sub(arch::time::now()) };
-    let (seconds, nanos) = (rest / 1_000_000_000, rest % 1_000_000_000);
+    if deadline == 0 && result.is_ok() {
+        return result;
+    }
     let sticky = process::current().personality.get().has(STICKY_TIMEOUTS);
-    if sticky || p.write(&[seconds.cast_signed(), (nanos / unit).cast_signed()]).is_err() {
+    let write_rest = || {
+        let rest = deadline.saturating_sub(arch::time::now());
+        let (seconds, nanos) = (rest / 1_000_000_000, rest % 1_000_000_000);
+        p.write(&[seconds.cast_signed(), (nanos / unit).cast_signed()])
+    };
+    if sticky || (deadline != 0 && write_rest().is_err()) {
         return result.map_err(|e| if e == ERESTARTNOHAND { EINTR } else { e });
     }
     result

@@ -35,7 +35,7 @@ use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, slab_arc};
 
 pub use flags::OpenFlags;
-use operations::SEEK_HOLE;
+use operations::{SEEK_HOLE, SEEK_SET};
 pub use operations::{FileOps, Mapping, Order, seek_in};
 
 use self::async_io::AsyncIo;
@@ -384,6 +384,12 @@ impl File {
         }
         if !self.ops().moves() {
             return self.seek_in_place(offset, whence);
+        }
+        if whence == SEEK_SET {
+            // Where it was does not matter, so that the position is all that is used while it is locked.
+            let to = self.ops().seek(self, offset, whence, 0)?;
+            *self.position.lock() = to;
+            return Ok(to);
         }
         let mut position = self.position.lock();
         *position = self.ops().seek(self, offset, whence, *position)?;

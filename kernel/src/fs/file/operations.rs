@@ -151,12 +151,13 @@ pub trait FileOps: Send + Sync + Any {
 }
 
 /// The last of the places from which lseek counts.
+pub(super) const SEEK_SET: u32 = 0;
 pub(super) const SEEK_HOLE: u32 = 4;
 
 /// lseek's arithmetic. SEEK_DATA and SEEK_HOLE see a file without holes.
 pub fn seek_in(size: u64, offset: i64, whence: u32, now: u64) -> Result<u64> {
     let base = match whence {
-        0 => 0,
+        SEEK_SET => 0,
         1 => now,
         2 => size,
         3 | 4 => {

@@ -1,7 +1,7 @@
 //! Advisory locks on files: flock, whole and by open file description, and record locks (fcntl(2)), by range and process or open
 //! file description.
 //!
-//! The lists are made at the first lock, so an inode that is never locked carries one pointer. Their lock is a sleeping one: a program may
+//! The lists are made at the first lock and stay, so an inode that is never locked carries one pointer, and who locks counts nothing. Their lock is a sleeping one: a program may
 //! hold any number of record locks, and whoever changes many gives way.
 //! Who waits looks again whenever a lock of the file went or became weaker.
 //! Lock order: `held` → `waits` → wait queue.
@@ -14,11 +14,12 @@ mod waits;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::replace;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::lock_order as level;
-use sync::rcu::{RcuArc, RcuHead};
-use sync::{Mutex, TryVec, lock_class, try_arc};
+use once_cell::race::OnceBox;
+use sync::{Mutex, TryVec, lock_class, try_arc, try_box};
 
 pub use self::records::{Owner, Record};
 use self::records::{Payer, Records};
@@ -47,10 +48,7 @@ struct Lists {
     /// How often a lock went or became weaker.
     changes: AtomicU64,
     freed: WaitQueue,
-    rcu: RcuHead,
 }
-
-sync::rcu_object!(Lists);
 
 impl Lists {
     /// Sleeps, open to signals, until a lock has gone since `changes` was `seen`.
@@ -67,20 +65,20 @@ impl Lists {
 }
 
 pub struct FileLocks {
-    lists: RcuArc<Lists>,
+    /// Counted by who waits, so that others can ask what for.
+    lists: OnceBox<Arc<Lists>>,
 }
 
 impl FileLocks {
     pub const fn new() -> Self {
-        FileLocks { lists: RcuArc::empty() }
+        FileLocks { lists: OnceBox::new() }
     }
 
-    fn lists(&self) -> Option<Arc<Lists>> {
-        let read = sync::rcu::read();
-        self.lists.get(&read)
+    fn lists(&self) -> Option<&Arc<Lists>> {
+        self.lists.get()
     }
 
-    fn make(&self) -> Result<Arc<Lists>> {
+    fn make(&self) -> Result<&Arc<Lists>> {
         if let Some(lists) = self.lists() {
             return Ok(lists);
         }
@@ -89,17 +87,15 @@ impl FileLocks {
             held,
             changes: AtomicU64::new(0),
             freed: WaitQueue::new(),
-            rcu: RcuHead::new(),
         })?;
-        match self.lists.put_if_empty(new.clone()) {
-            Ok(()) => Ok(new),
-            Err(_) => self.lists().ok_or(EAGAIN),
-        }
+        // Another may have been the first.
+        let _ = self.lists.set(try_box(new)?);
+        self.lists().ok_or(EAGAIN)
     }
 
     /// Was anything of the file ever locked?
     pub fn is_used(&self) -> bool {
-        self.lists.load(&sync::rcu::read()).is_some()
+        self.lists().is_some()
     }
 
     /// flock(2). `exclusive`: `None` unlocks.
@@ -114,12 +110,15 @@ impl FileLocks {
                 let mut held = lists.held.lock();
                 if !held.whole.iter().any(|w| w.holder != me && (w.exclusive || exclusive)) {
                     match held.whole.iter_mut().find(|w| w.holder == me) {
-                        Some(mine) => mine.exclusive = exclusive,
+                        Some(mine) => {
+                            if replace(&mut mine.exclusive, exclusive) && !exclusive {
+                                lists.changed();
+                            }
+                        }
                         None => {
                             held.whole.try_push(Whole { holder: me, process: caller::pid(), exclusive })?
                         }
                     }
-                    lists.changed(); // an exclusive lock may have become a shared one
                     return Ok(());
                 }
                 // A conversion gives up the old lock first, as Linux does, even if it fails then.
@@ -192,7 +191,7 @@ impl FileLocks {
                 };
                 let Some(thread) = wait else { return Err(EAGAIN) };
                 let seen = lists.changes.load(SeqCst);
-                let begin = || Waiting::begin(want.owner, thread, other.owner, &lists, seen);
+                let begin = || Waiting::begin(want.owner, thread, other.owner, lists, seen);
                 (seen, if want.owner.is_open_file() { None } else { Some(begin()?) })
             };
             let result = lists.wait(seen);

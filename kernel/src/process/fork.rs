@@ -211,11 +211,10 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
     let joined = {
         let mut children = maker.process.family.children();
         // Most are their maker's children, and become so under the same lock.
-        session::group::join(process, &maker, &mut children, start)
-            .map(|()| {
-                let has = maker.process.family.has_children();
-                process.parent_pid() == maker.process.pid() && children.add(process, has)
-            })
+        session::group::join(process, &maker, &mut children, start).map(|()| {
+            let has = maker.process.family.has_children();
+            process.parent_pid() == maker.process.pid() && children.add(process, has)
+        })
     };
     match joined {
         Ok(true) => {}

@@ -35,8 +35,8 @@ use sync::rcu::{RcuArc, RcuHead};
 use sync::{Mutex, lock_class, slab_arc};
 
 pub use flags::OpenFlags;
-use operations::{SEEK_HOLE, SEEK_SET};
 pub use operations::{FileOps, Mapping, Order, seek_in};
+use operations::{SEEK_HOLE, SEEK_SET};
 
 use self::async_io::AsyncIo;
 use self::buffer::{Input, Output};

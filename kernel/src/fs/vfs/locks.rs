@@ -83,11 +83,7 @@ impl FileLocks {
             return Ok(lists);
         }
         let held = Mutex::new(Held { whole: Vec::new(), records: Records::new() }, &FILE_LOCKS);
-        let new = try_arc(Lists {
-            held,
-            changes: AtomicU64::new(0),
-            freed: WaitQueue::new(),
-        })?;
+        let new = try_arc(Lists { held, changes: AtomicU64::new(0), freed: WaitQueue::new() })?;
         // Another may have been the first.
         let _ = self.lists.set(try_box(new)?);
         self.lists().ok_or(EAGAIN)

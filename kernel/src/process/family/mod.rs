@@ -70,10 +70,7 @@ impl Family {
             parent_pid: AtomicU32::new(parent.as_ref().map_or(0, |p| p.pid())),
             parent: SpinLock::new(parent, &PARENT),
             sibling: Sibling::new(),
-            own: OwnChildren {
-                any: HasChildren::new(),
-                children: SpinLock::new(Children::new(), &CHILDREN),
-            },
+            own: OwnChildren { any: HasChildren::new(), children: SpinLock::new(Children::new(), &CHILDREN) },
             turns: Mutex::new((), &TURNS),
             events: WaitQueue::new(),
         }

@@ -76,9 +76,9 @@ impl Core {
 
     /// A level-triggered interest was not ready: takes it from the list. What happened since then is asked for again, and returned.
     fn take_out(&self, interest: &Arc<Interest>) -> u32 {
-        let gone = self.ready.change(|ready| {
-            ready.take_out(interest).inspect(|gone| gone.queued.store(false, SeqCst))
-        });
+        let gone = self
+            .ready
+            .change(|ready| ready.take_out(interest).inspect(|gone| gone.queued.store(false, SeqCst)));
         drop(gone);
         let now = interest.current();
         if now != 0 {

@@ -10,6 +10,7 @@ pub mod inbox;
 pub mod list;
 pub mod mask;
 pub mod period;
+pub mod pi;
 pub mod preempted;
 pub mod presence;
 pub mod quota;

@@ -22,6 +22,7 @@ mod list;
 mod locks;
 mod mask;
 mod period;
+mod pi;
 mod preempted;
 mod presence;
 mod quota;

@@ -23,7 +23,7 @@
 //! * terminal output → settings, echo, pseudo-terminal's output
 //! * a process's children → parent, signals → actions; signals → threads → a thread's signals
 //! * POSIX timer → timers of processor time
-//! * wait queue, or two futex buckets → run queue
+//! * wait queue, or two futex buckets → run queue; state of a futex that lends priority → a task's part in it
 //!
 //! ```
 //! # use lock_order::*;
@@ -275,6 +275,10 @@ sync::lock_order! {
 
     /// Who waits on words of user memory. Nested: two buckets, the lower address first; a bucket and its children.
     level Futex;
+    /// The owner and the waiters of a futex that lends priority. Whom it is given to is woken under it.
+    level PiState;
+    /// What a task has of such futexes, and is lent. One at a time.
+    level PiTask;
     /// Who waits for an event.
     level WaitQueue;
     /// A CPU's deadlines.

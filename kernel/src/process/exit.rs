@@ -119,6 +119,7 @@ fn is_alone(thread: &Current) -> bool {
 /// What a dying thread does to user memory.
 fn wake_users_of_memory(thread: &Current) {
     super::signal::robust::release(thread);
+    futex::pi::end(thread.task());
     let clear = thread.clear_tid.load(Ordering::Relaxed);
     if clear != 0 && !is_alone(thread) {
         // A bad address is the program's affair.

@@ -65,9 +65,10 @@ fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out:
     put!(out, "{} {} ", usage.major_faults, children.major_faults);
     put!(out, "{} {} ", usage.user_ns / TICK, usage.system_ns / TICK);
     put!(out, "{} {} ", children.user_ns / TICK, children.system_ns / TICK);
-    let (schedule, class) = thread.task().map_or_else(Default::default, |t| (t.schedule(), t.class()));
-    let (nice, priority) = (schedule.nice, class.priority().cast_signed());
-    let shown = if priority == 0 { 20 + nice } else { -1 - priority };
+    let (schedule, (priority, shown_nice)) =
+        thread.task().map_or_else(Default::default, |t| (t.schedule(), t.shown_priority()));
+    let nice = schedule.nice;
+    let shown = if priority == 0 { 20 + shown_nice } else { -1 - priority.cast_signed() };
     put!(out, "{shown} {nice} {} 0 {} ", process.thread_count(), process.started / TICK);
     put!(
         out,

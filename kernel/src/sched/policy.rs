@@ -62,6 +62,16 @@ impl Class {
         self.0 >> Self::SHIFT
     }
 
+    /// This class, of a task to which others lend that. A fair task runs until it gives way then.
+    pub(super) fn with(self, loan: Loan) -> Class {
+        let priority = loan.priority();
+        match self.policy() {
+            _ if priority <= self.priority() => self,
+            Policy::RoundRobin => Class(Policy::RoundRobin as u32 | priority << Self::SHIFT),
+            _ => Class(Policy::Fifo as u32 | priority << Self::SHIFT),
+        }
+    }
+
     pub(super) fn policy(self) -> Policy {
         match self.0 & 0xff {
             0 => Policy::Normal,
@@ -69,6 +79,39 @@ impl Class {
             2 => Policy::RoundRobin,
             3 => Policy::Batch,
             _ => Policy::Idle,
+        }
+    }
+}
+
+/// What one who waits lends to whom it waits for: a real-time priority, by which loans are ordered; or nothing but what is shown of it, as Linux shows
+/// a nice value that is better, and gives nothing for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Loan(pub(super) u32);
+
+impl Loan {
+    /// Nobody waits.
+    pub(super) const NONE: Loan = Loan(0);
+    const SHIFT: u32 = 8;
+
+    /// Of one of this priority or, if that is 0, of this nice value.
+    pub(super) fn of(priority: u32, nice: i32) -> Loan {
+        Loan(if priority == 0 { (20 - nice.clamp(-20, 19)).unsigned_abs() } else { priority << Self::SHIFT })
+    }
+
+    pub(super) fn priority(self) -> u32 {
+        self.0 >> Self::SHIFT
+    }
+
+    /// What is left of it when its owner's nice value is set.
+    pub(super) fn without_nice(self) -> Loan {
+        Loan(self.0 >> Self::SHIFT << Self::SHIFT)
+    }
+
+    /// The nice value that is shown of one who has `nice`.
+    pub(super) fn shown(self, nice: i32) -> i32 {
+        match (self.0 & ((1 << Self::SHIFT) - 1)).cast_signed() {
+            0 => nice,
+            lent => nice.min(20 - lent),
         }
     }
 }
@@ -117,6 +160,31 @@ mod tests {
             assert_eq!(Schedule::from_word(schedule.word(), -3, 7), schedule);
             assert_eq!(schedule.class().is_realtime(), policy.is_realtime());
         }
+    }
+
+    #[test]
+    fn who_is_lent_a_priority_has_the_higher_of_two_and_keeps_its_turns() {
+        let class = |policy, priority| Schedule { policy, priority, ..Schedule::NORMAL }.class();
+        for policy in [Policy::Normal, Policy::Batch, Policy::Idle] {
+            assert_eq!(class(policy, 0).with(Loan::NONE), class(policy, 0));
+            assert_eq!(class(policy, 0).with(Loan::of(7, 0)), class(Policy::Fifo, 7));
+        }
+        for policy in [Policy::Fifo, Policy::RoundRobin] {
+            assert_eq!(class(policy, 5).with(Loan::of(5, 0)), class(policy, 5));
+            assert_eq!(class(policy, 5).with(Loan::of(3, 0)), class(policy, 5));
+            assert_eq!(class(policy, 5).with(Loan::of(9, 0)), class(policy, 9));
+        }
+    }
+
+    #[test]
+    fn a_nice_value_is_shown_of_a_loan_that_is_no_priority() {
+        assert_eq!((Loan::NONE.priority(), Loan::NONE.shown(5)), (0, 5));
+        for (lent, own, shown) in [(-20, 0, -20), (19, 0, 0), (19, 19, 19), (3, 7, 3), (-1, -2, -2)] {
+            let loan = Loan::of(0, lent);
+            assert_eq!((loan.priority(), loan.shown(own), loan.without_nice()), (0, shown, Loan::NONE));
+            assert!(Loan::NONE < loan && loan < Loan::of(1, 0));
+        }
+        assert_eq!(Loan::of(9, -5).shown(4), 4);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Task {
         reason = "nice is between -20 and 19, a priority at most 99, and counts of switches are small"
     )]
     pub fn report(&self) -> Report {
-        let (times, schedule) = (self.times(), self.schedule());
+        let (times, shown) = (self.times(), self.shown_priority());
         let runs = self.on_cpu.load(Relaxed) && self.state() != State::Dead;
         Report {
             counted_at: self.clock.since(),
@@ -66,10 +66,10 @@ impl Task {
             migrations: self.migrations.load(Relaxed),
             waited_ns: self.waits.ns.load(Relaxed),
             taken: times.voluntary + times.involuntary + u64::from(runs),
-            policy: schedule.policy as u64,
-            priority: match schedule.priority {
-                0 => i64::from(schedule.nice) + 120,
-                realtime => 99 - i64::from(realtime),
+            policy: self.schedule().policy as u64,
+            priority: match shown {
+                (0, nice) => i64::from(nice) + 120,
+                (realtime, _) => 99 - i64::from(realtime),
             },
         }
     }

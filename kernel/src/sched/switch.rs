@@ -316,6 +316,7 @@ impl Drop for NewTask {
     fn drop(&mut self) {
         if let Some(task) = self.0.take() {
             task.unlink();
+            super::futex::pi::end(&task);
             sync::rcu::synchronize();
             drop(task);
         }

@@ -9,7 +9,8 @@ use super::affinity::Affinity;
 use super::clock::Clock;
 use super::cpustat::Share;
 use super::fair::Entity;
-use super::policy::{Class, Policy, Schedule};
+use super::futex::pi::PiSlot;
+use super::policy::{Class, Loan, Policy, RESETS, Schedule};
 use super::realtime;
 use super::report::Waits;
 use super::work::Work;
@@ -98,7 +99,9 @@ pub struct Task {
     nice: AtomicI32,
     /// `Schedule::word`.
     policy: AtomicU32,
-    /// The `Class` in which it is to run.
+    /// The `Loan` of those that wait for a futex of its (`futex::pi`).
+    lent: AtomicU32,
+    /// The `Class` in which it is to run: that of its policy, or what it is lent.
     class: AtomicU32,
     /// Its class or its weight is another since its CPU last took them up.
     changed: AtomicBool,
@@ -111,6 +114,8 @@ pub struct Task {
     pub(super) involuntary: AtomicU64,
     /// Work flags that are set each time the task is switched in.
     pub(super) on_resume: AtomicU32,
+    /// Its part in futexes that lend priority.
+    pub(super) pi: PiSlot,
     pub(super) sleep_node: Arc<WaitNode>,
     pub(super) sleep_timer: Arc<Timer>,
     /// It has left its space, and ends.
@@ -196,6 +201,7 @@ impl Task {
             clock: Clock::new(Share::of(schedule.nice)),
             nice: AtomicI32::new(schedule.nice),
             policy: AtomicU32::new(schedule.word()),
+            lent: AtomicU32::new(Loan::NONE.0),
             class: AtomicU32::new(schedule.class().0),
             changed: AtomicBool::new(false),
             affinity: Affinity::all(),
@@ -204,6 +210,7 @@ impl Task {
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
             on_resume: AtomicU32::new(0),
+            pi: PiSlot::new(),
             sleep_node,
             sleep_timer,
             leaves: AtomicBool::new(false),
@@ -325,6 +332,10 @@ impl Task {
     }
 
     pub fn set_nice(&self, nice: i32) {
+        let loan = self.lent();
+        if loan != loan.without_nice() {
+            self.lent.store(loan.without_nice().0, Ordering::SeqCst);
+        }
         self.set_schedule(Schedule { nice, ..self.schedule() });
     }
 
@@ -341,17 +352,59 @@ impl Task {
     pub(super) fn note_schedule(&self, schedule: Schedule) -> bool {
         self.nice.store(schedule.nice, Ordering::Relaxed);
         self.clock.set_share(Share::of(schedule.nice));
-        self.policy.store(schedule.word(), Ordering::Relaxed);
+        self.policy.store(schedule.word(), Ordering::SeqCst);
         self.fair.set_rank(schedule.rank());
         self.fair.set_slice(schedule.slice);
-        let class = schedule.class();
-        let is_new = class != self.class() || self.fair.weight_changed();
-        self.class.store(class.0, Ordering::Relaxed);
+        let is_new = self.settle_class() | self.fair.weight_changed();
         if is_new {
             // Release: with `take_change`.
             self.changed.store(true, Ordering::Release);
         }
         is_new
+    }
+
+    /// Others lend it that from now on. True: its queue has to know. Under the lock of its record (`futex::pi`).
+    pub(super) fn note_lent(&self, loan: Loan) -> bool {
+        self.lent.store(loan.0, Ordering::SeqCst);
+        let is_new = self.settle_class();
+        if is_new {
+            self.changed.store(true, Ordering::Release);
+        }
+        is_new
+    }
+
+    /// As `note_lent`, and says so to its queue. Takes the lock of that.
+    pub(super) fn set_lent(&self, loan: Loan) {
+        if self.lent() != loan && self.note_lent(loan) {
+            super::runqueue::changed(self);
+        }
+    }
+
+    fn lent(&self) -> Loan {
+        Loan(self.lent.load(Ordering::SeqCst))
+    }
+
+    /// What others would be lent by this task, and what is shown of it: its priority or, where that is 0, a nice value, both with what it is lent itself.
+    pub fn shown_priority(&self) -> (u32, i32) {
+        (self.class().priority(), self.lent().shown(self.nice()))
+    }
+
+    /// What it is given and what it is lent may change at once. Each who changes one looks once more after it has written the class: so the last of them
+    /// has written what follows from both.
+    fn settle_class(&self) -> bool {
+        let mut is_new = false;
+        loop {
+            let class = self.own_class().with(self.lent());
+            is_new |= self.class.swap(class.0, Ordering::SeqCst) != class.0;
+            if self.own_class().with(self.lent()) == class {
+                return is_new;
+            }
+        }
+    }
+
+    /// The class of its policy, whatever it is lent.
+    pub(super) fn own_class(&self) -> Class {
+        Class(self.policy.load(Ordering::SeqCst) & !RESETS)
     }
 
     pub fn schedule(&self) -> Schedule {

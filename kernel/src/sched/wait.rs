@@ -80,6 +80,15 @@ impl WaitNode {
         self.task.store(task.cast_mut(), Ordering::Relaxed);
     }
 
+    /// The task whose node it is.
+    ///
+    /// # Safety
+    /// It has not ended yet, and does not while it is looked at.
+    pub(super) unsafe fn task(&self) -> Option<&Task> {
+        // SAFETY: the caller's promise.
+        unsafe { self.task.load(Ordering::Relaxed).as_ref() }
+    }
+
     /// Wakes the sleeper. The list's lock is held, which is shown, and the node is off it.
     pub(super) fn wake(&self, order: Order<'_>) {
         self.woken.store(true, Ordering::SeqCst);

@@ -1,12 +1,11 @@
 //! futex(2): decodes and calls `sched::futex`.
-//!
-//! The priority-inheriting operations are ENOSYS.
 
-use crate::errno::{Errno, Result};
-use crate::process;
-use crate::sched::futex::{self, ANY, Key};
+use crate::errno::{ERESTARTNOINTR, Errno, Result};
+use crate::process::{self, ids};
+use crate::sched::futex::{self, ANY, Key, pi};
 use crate::sched::{Deadline, TimeClock};
 use crate::syscall::time::{read_timespec, sleep_on_clock};
+use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
 /// The deadline of a wait. FUTEX_WAIT counts from now, FUTEX_WAIT_BITSET names a moment.
@@ -27,6 +26,11 @@ fn has_timeout(command: u32) -> bool {
     )
 }
 
+/// Does the command go by the clock that FUTEX_CLOCK_REALTIME names?
+fn has_two_clocks(command: u32) -> bool {
+    matches!(command, abi::FUTEX_WAIT_BITSET | abi::FUTEX_WAIT_REQUEUE_PI | abi::FUTEX_LOCK_PI2)
+}
+
 /// futex(2). `extra` is the timeout or the second count.
 #[expect(clippy::arithmetic_side_effects, reason = "counts of tasks")]
 pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, value3: u32) -> Result<usize> {
@@ -34,7 +38,7 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
     let realtime = op & abi::FUTEX_CLOCK_REALTIME != 0;
     let command = op & !(abi::FUTEX_PRIVATE_FLAG | abi::FUTEX_CLOCK_REALTIME);
     let timeout = if extra != 0 && has_timeout(command) { Some(read_timespec(extra)?) } else { None };
-    if realtime && command != abi::FUTEX_WAIT_BITSET {
+    if realtime && !has_two_clocks(command) {
         return Err(Errno::ENOSYS);
     }
     let current = process::current();
@@ -60,7 +64,7 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
                 return Err(Errno::EINVAL);
             }
             // Linux wakes one waiter even when asked for none.
-            Ok(futex::wake(key(word)?, value.max(1), bits) as usize)
+            Ok(futex::wake(key(word)?, value.max(1), bits)? as usize)
         }
         abi::FUTEX_REQUEUE | abi::FUTEX_CMP_REQUEUE => {
             let moved = extra as u32;
@@ -74,8 +78,37 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
             Ok(woken as usize + moved as usize)
         }
         abi::FUTEX_WAKE_OP => wake_op(&key, word, (value, extra as u32), word2, value3),
+        abi::FUTEX_LOCK_PI | abi::FUTEX_LOCK_PI2 | abi::FUTEX_TRYLOCK_PI => {
+            let deadline = deadline(timeout, false, realtime || command == abi::FUTEX_LOCK_PI);
+            let tries = command == abi::FUTEX_TRYLOCK_PI;
+            let result = pi::lock(key(word)?, word, current.tid(), deadline, tries, &find);
+            result.map(|()| 0).map_err(|errno| if errno == Errno::EINTR { ERESTARTNOINTR } else { errno })
+        }
+        abi::FUTEX_UNLOCK_PI => pi::unlock(|| key(word), word, current.tid()).map(|()| 0),
+        abi::FUTEX_WAIT_REQUEUE_PI => {
+            if word == word2 {
+                return Err(Errno::EINVAL);
+            }
+            let deadline = deadline(timeout, false, realtime);
+            let to = (key(word2)?, word2);
+            pi::wait_requeue((key(word)?, word), to, value, current.tid(), deadline).map(|()| 0)
+        }
+        abi::FUTEX_CMP_REQUEUE_PI => {
+            let limit = extra as u32;
+            if (limit as i32) < 0 || word == word2 || value != 1 {
+                return Err(Errno::EINVAL);
+            }
+            let (from, to) = ((key(word)?, word), (key(word2)?, word2));
+            pi::requeue(from, to, limit, value3, &find).map(|moved| moved as usize)
+        }
         _ => Err(Errno::ENOSYS),
     }
+}
+
+/// The part that the thread `tid` has in futexes that lend priority.
+fn find(tid: u32) -> Result<Option<Arc<pi::PiTask>>> {
+    let part = ids::look_at_thread(tid, |thread| thread.look_at_task(|task| task.pi(tid)));
+    Ok(part.flatten().transpose()?.flatten())
 }
 
 /// `code` packs an operation, a comparison and an operand for each, as futex(2) draws it; `key` says what a word is.

@@ -8,6 +8,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::wait::UsageSum;
 use crate::process::{self, Capability, Process, Thread, ids, session};
+use crate::sched::futex::pi;
 use crate::sched::{self, Policy, Schedule, Task, realtime_settings};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -317,6 +318,7 @@ fn set_schedule(thread: &Thread, wish: &Wish) -> Result<usize> {
         thread.attributes.set_slack(0);
     }
     task.set_schedule(new);
+    pi::priority_changed(&task);
     Ok(0)
 }
 
@@ -533,9 +535,11 @@ pub fn sys_sched_rr_get_interval(tid: i32, to: usize) -> Result<usize> {
     if tid < 0 {
         return Err(Errno::EINVAL);
     }
-    let schedule = schedule_of(tid)?;
+    let (schedule, priority) = look_at_task(tid, |task| (task.schedule(), task.class().priority()))?;
     let turn = match schedule.policy {
         Policy::Fifo => 0,
+        // It is lent a priority, and has no turns.
+        Policy::Normal | Policy::Batch | Policy::Idle if priority != 0 => 0,
         Policy::RoundRobin => realtime_settings::slice(),
         // Linux counts in ticks.
         Policy::Normal | Policy::Batch | Policy::Idle => {

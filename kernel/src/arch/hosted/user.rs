@@ -161,6 +161,18 @@ pub fn store_u32(address: usize, value: u32) -> UserResult {
     with_word(address, true, |word| word.store(value, Ordering::SeqCst))
 }
 
+/// As `compare_exchange_u32`, if the page is there and may be written; never waits.
+pub fn compare_exchange_u32_nofault(address: usize, old: u32, new: u32) -> UserResult<u32> {
+    if !in_user_half(address, 4) || !address.is_multiple_of(4) {
+        return Err(UserFault);
+    }
+    let exchange = |word: &AtomicU32| {
+        word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).unwrap_or_else(|was| was)
+    };
+    // SAFETY: aligned, and used at once.
+    access(address, true, |page| exchange(unsafe { word(page) })).ok_or(UserFault)
+}
+
 /// Compares an aligned word with `old` and exchanges it for `new`; returns what was there.
 pub fn compare_exchange_u32(address: usize, old: u32, new: u32) -> UserResult<u32> {
     with_word(address, true, |word| {

@@ -359,6 +359,16 @@ pub fn store_u32(address: usize, value: u32) -> UserResult {
     if bad == 0 { Ok(()) } else { Err(UserFault) }
 }
 
+/// As `compare_exchange_u32`, if the page is there and may be written; never waits.
+pub fn compare_exchange_u32_nofault(address: usize, old: u32, new: u32) -> UserResult<u32> {
+    let was = super::disable_interrupts();
+    let value = compare_exchange_u32(address, old, new);
+    if was {
+        super::enable_interrupts();
+    }
+    value
+}
+
 /// Compares an aligned word with `old` and exchanges it for `new`; returns what was there.
 pub fn compare_exchange_u32(address: usize, old: u32, new: u32) -> UserResult<u32> {
     assert_may_fault();

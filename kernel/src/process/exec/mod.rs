@@ -379,6 +379,8 @@ fn replace(current: &super::Current, space: Arc<Space>, path: &[u8]) {
     let number = thread.tid();
     thread.become_leader();
     family::rename_thread(thread, number, thread.tid());
+    super::signal::robust::release(thread);
+    sched::futex::pi::leave_all(current.task());
     current.space().hand_exec_gain_to(&space);
     current.replace_space(space.clone());
     let shared = process.set_space(Some(space.clone()));

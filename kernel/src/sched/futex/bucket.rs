@@ -1,14 +1,20 @@
 //! The buckets in which waiters lie, by a hash of their futex. A bucket has a line of its own. One in which waiters on several futexes crowd splits into
 //! children, once; so what a wake costs does not grow with the waiters on other futexes, and a process has memory for as many as it needs.
 //!
+//! Of a futex that lends priority its state lies here, in which its waiters are (`pi`). Who waits to be moved to such a futex lies here with no bits,
+//! and no wake is meant for it.
+//!
 //! How a split and wakes without a lock go together: `sync::protocol::presence`.
 //!
 //! Lock order: a bucket → its child (while it splits, nobody holds the child and waits for another); two buckets of a requeue by address.
+
+mod members;
 
 use super::super::task::current;
 use super::super::wait::{WaitAdapter, WaitNode};
 use super::FUTEX;
 use super::key::Word;
+use super::pi::StateAdapter;
 use crate::lock_order as level;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -31,7 +37,11 @@ const LOOKED_AT: usize = 16;
 /// A bucket with more does not split: it is split in one go, with its lock held.
 const MOST_MOVED: usize = 2048;
 
+/// The bits of who waits to be moved to a futex that lends priority.
+pub(super) const TO_BE_MOVED: u32 = 0;
+
 type List = LinkedList<WaitAdapter>;
+type States = LinkedList<StateAdapter>;
 pub(super) type Order<'a> = Held<'a, level::Futex>;
 
 /// The futex that a node in a bucket waits on.
@@ -73,15 +83,28 @@ impl FutexWait {
         self.bucket.store(core::ptr::from_ref(bucket).cast_mut(), Ordering::Release);
     }
 
+    /// Does it wait to be moved to a futex that lends priority?
+    pub(super) fn is_to_be_moved(&self) -> bool {
+        self.bits.load(Ordering::Relaxed) == TO_BE_MOVED
+    }
+
     fn is_meant(&self, word: Word, bits: u32) -> bool {
         self.word() == word && self.bits.load(Ordering::Relaxed) & bits != 0
     }
 }
 
-/// Waiters, or children.
+/// What lies in a bucket.
+struct Lists {
+    waiters: List,
+    /// Of futexes that lend priority, and have waiters.
+    states: States,
+}
+
+/// Waiters, or children. A line.
 #[repr(align(64))]
 pub(super) struct Bucket {
-    waiters: SpinLock<List, level::Futex>,
+    lists: SpinLock<Lists, level::Futex>,
+    /// Waiters and states.
     presence: Presence,
     children: OnceBox<[Bucket; CHILDREN]>,
 }
@@ -96,8 +119,10 @@ pub(super) fn table<const N: usize>() -> Result<Box<[Bucket; N]>, AllocError> {
 
 impl Bucket {
     const fn new() -> Self {
-        let waiters = SpinLock::new(LinkedList::new(WaitAdapter::NEW), &FUTEX);
-        Self { waiters, presence: Presence::new(), children: OnceBox::new() }
+        const { assert!(size_of::<Bucket>() == 64) };
+        let lists =
+            Lists { waiters: LinkedList::new(WaitAdapter::NEW), states: LinkedList::new(StateAdapter::NEW) };
+        Self { lists: SpinLock::new(lists, &FUTEX), presence: Presence::new(), children: OnceBox::new() }
     }
 }
 
@@ -162,10 +187,10 @@ impl<'a> Place<'a> {
     fn lock<R>(self, f: impl FnOnce(Self, Members<'_>, &mut Order<'_>) -> R) -> R {
         loop {
             let place = self.settled();
-            let mut waiters = place.bucket.waiters.lock();
+            let mut lists = place.bucket.lists.lock();
             if place.bucket.presence.look() != Found::Split {
-                let (list, order) = waiters.split();
-                return f(place, Members { list, bucket: place.bucket }, order);
+                let (lists, order) = lists.split();
+                return f(place, Members { lists, bucket: place.bucket }, order);
             }
         }
     }
@@ -185,18 +210,18 @@ impl<'a> Place<'a> {
             let (first, second) = (self.settled().bucket, other.settled().bucket);
             let in_order = core::ptr::from_ref(first) <= core::ptr::from_ref(second);
             let (lower, upper) = if in_order { (first, second) } else { (second, first) };
-            let mut lower_lock = lower.waiters.lock();
-            let (list, order) = lower_lock.split();
-            let mut lower_members = Members { list, bucket: lower };
+            let mut lower_lock = lower.lists.lock();
+            let (lists, order) = lower_lock.split();
+            let mut lower_members = Members { lists, bucket: lower };
             if lower.presence.look() == Found::Split {
                 continue;
             }
             if core::ptr::eq(lower, upper) {
                 return f(&mut lower_members, None, order);
             }
-            let mut upper_lock = upper.waiters.lock_nested_in(order);
-            let (list, order) = upper_lock.split();
-            let mut upper_members = Members { list, bucket: upper };
+            let mut upper_lock = upper.lists.lock_nested_in(order);
+            let (lists, order) = upper_lock.split();
+            let mut upper_members = Members { lists, bucket: upper };
             if upper.presence.look() == Found::Split {
                 continue;
             }
@@ -235,7 +260,8 @@ impl<'a> Place<'a> {
                 node.futex.bits.store(bits, Ordering::Relaxed);
                 node.futex.set_bucket(members.bucket);
                 node.woken.store(false, Ordering::Relaxed);
-                node.futex.priority.store(current().class().priority(), Ordering::Relaxed);
+                // Its own: what others lend it does not count, as on Linux.
+                node.futex.priority.store(current().own_class().priority(), Ordering::Relaxed);
                 members.insert(node.clone());
                 Some(may_wait)
             });
@@ -252,131 +278,28 @@ fn child_index(hash: u64, bits: u32) -> usize {
 
 /// The waiters of a bucket that is not split, which is locked.
 pub(super) struct Members<'m> {
-    list: &'m mut List,
+    lists: &'m mut Lists,
     bucket: &'m Bucket,
 }
 
-impl Members<'_> {
-    /// Are there many who wait on other futexes than `word`, and not too many to be moved?
-    fn are_a_crowd_beside(&self, word: Word) -> bool {
-        matches!(self.bucket.presence.look(), Found::Waiters(count) if (CROWD..=MOST_MOVED).contains(&(count as usize)))
-            && self.has_crowd_beside(word)
-    }
-
-    #[cold]
-    fn has_crowd_beside(&self, word: Word) -> bool {
-        self.list.iter().take(LOOKED_AT).filter(|node| node.futex.word() != word).count() >= CROWD
-    }
-
-    /// Puts all into children of the bucket. False: there is no memory for them.
-    #[cold]
-    fn split(&mut self, bits: u32, order: &mut Order<'_>) -> bool {
-        let Ok(children) = self.bucket.children.get_or_try(table) else { return false };
-        while let Some(node) = self.list.pop_front() {
-            let child = &children[child_index(node.futex.word().hash(), bits)];
-            let mut waiters = child.waiters.lock_nested_in(order);
-            // Who leaves finds the child by this, and locks it.
-            node.futex.set_bucket(child);
-            child.presence.receive();
-            waiters.push_back(node);
-        }
-        self.bucket.presence.split();
-        true
-    }
-
-    /// Puts a waiter in its place: by its priority when it began to wait, and then behind those that came before, as Linux does.
-    #[inline]
-    fn insert(&mut self, node: Arc<WaitNode>) {
-        if node.futex.priority.load(Ordering::Relaxed) == 0 {
-            self.list.push_back(node);
-        } else {
-            self.insert_by_priority(node);
-        }
-    }
-
-    #[cold]
-    fn insert_by_priority(&mut self, node: Arc<WaitNode>) {
-        let priority = |node: &WaitNode| node.futex.priority.load(Ordering::Relaxed);
-        let mut cursor = self.list.front_mut();
-        while cursor.get().is_some_and(|other| priority(other) >= priority(&node)) {
-            cursor.move_next();
-        }
-        cursor.insert_before(node);
-    }
-
-    /// How many wait on `word` with one of `bits`.
-    pub(super) fn count(&self, word: Word, bits: u32) -> usize {
-        self.list.iter().filter(|node| node.futex.is_meant(word, bits)).count()
-    }
-
-    /// Wakes up to `count` who wait on `word` with one of `bits`; returns how many.
-    #[inline]
-    pub(super) fn wake(&mut self, word: Word, count: u32, bits: u32, order: &mut Order<'_>) -> u32 {
-        let mut woken = 0;
-        let mut cursor = self.list.front_mut();
-        while woken < count {
-            let Some(node) = cursor.get() else { break };
-            if !node.futex.is_meant(word, bits) {
-                cursor.move_next();
-                continue;
-            }
-            if let Some(node) = cursor.remove() {
-                self.bucket.presence.leave();
-                node.wake(order.reborrow().lower());
-                woken += 1;
-            }
-        }
-        woken
-    }
-
-    /// Lets up to `limit` who wait on `from` wait on `to` instead, which lies in `target`, or in this bucket. Returns how many.
-    pub(super) fn requeue(
-        &mut self,
-        mut target: Option<&mut Members<'_>>,
-        from: Word,
-        to: Word,
-        limit: u32,
-    ) -> u32 {
-        let mut moved = 0;
-        let mut cursor = self.list.front_mut();
-        while moved < limit {
-            let Some(node) = cursor.get() else { break };
-            if node.futex.word() != from {
-                cursor.move_next();
-                continue;
-            }
-            moved += 1;
-            let Some(target) = &mut target else {
-                node.futex.set_word(to);
-                cursor.move_next();
-                continue;
-            };
-            if let Some(node) = cursor.remove() {
-                self.bucket.presence.leave();
-                target.bucket.presence.enter();
-                node.futex.set_word(to);
-                node.futex.set_bucket(target.bucket);
-                target.insert(node);
-            }
-        }
-        moved
-    }
-}
-
-/// Takes the caller's node off whatever bucket it is in by now.
-pub(super) fn leave(node: &Arc<WaitNode>) {
+/// Takes the caller's node off whatever bucket it is in by now. False: it was in none any more.
+#[inline(always)]
+pub(super) fn leave(node: &Arc<WaitNode>) -> bool {
     loop {
         // SAFETY: the bucket that the caller joined or was moved to: one of the shared table, or of the space that the caller has (`Key::place_after`).
-        let Some(bucket) = (unsafe { node.futex.bucket.load(Ordering::Acquire).as_ref() }) else { return };
-        let mut waiters = bucket.waiters.lock();
+        let Some(bucket) = (unsafe { node.futex.bucket.load(Ordering::Acquire).as_ref() }) else {
+            return false;
+        };
+        let mut lists = bucket.lists.lock();
         if !node.futex.is_in(bucket) {
             continue;
         }
-        if !node.woken.load(Ordering::Relaxed) && node.link.is_linked() {
+        let is_linked = node.link.is_linked();
+        if is_linked {
             // SAFETY: linked in this bucket, whose lock is held.
-            drop(unsafe { waiters.cursor_mut_from_ptr(Arc::as_ptr(node)) }.remove());
+            drop(unsafe { lists.waiters.cursor_mut_from_ptr(Arc::as_ptr(node)) }.remove());
             bucket.presence.leave();
         }
-        return;
+        return is_linked;
     }
 }

@@ -95,6 +95,17 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// Where all wait for it who wait in a table: for a futex that lends priority, which has no other place.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(super) fn place_with_table(&self) -> Result<Place<'a>> {
+        match self.private {
+            Some(private) => Ok(Place::in_table(private.buckets_or_make()?, self.hash())),
+            None => Ok(self.shared_place()),
+        }
+    }
+
     /// Where one waits for it who cannot be in the space's table: who was not in it before, and any if there is no memory for a table.
     pub(super) fn place_elsewhere(&self) -> Place<'a> {
         if let Some(private) = self.private {

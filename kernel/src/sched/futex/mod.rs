@@ -3,15 +3,17 @@
 //! * `key`      what a word *is*: address space and address for a private futex, object and offset for a shared one
 //! * `bucket`   where waiters lie, by a hash of that, and how a bucket splits
 //! * `private`  the table of a space: private futexes of unrelated processes share no line
+//! * `pi`       futexes that lend priority
 //!
 //! A waiter compares the word under its bucket's lock, counted as a waiter, so a wake that comes after the word was changed finds it. A wake that finds nobody
 //! counted takes no lock and writes nothing (`sync::protocol::presence`).
 //!
-//! LockOrder: bucket → run queue; two buckets (requeue) in the order of their addresses, a bucket before its children. The word is read under the
+//! LockOrder: bucket → run queue (`pi` has more); two buckets (requeue) in the order of their addresses, a bucket before its children. The word is read under the
 //! bucket's lock without faulting; a page that is not there is brought in with the lock dropped.
 
 mod bucket;
 mod key;
+pub mod pi;
 mod private;
 #[cfg(test)]
 mod tests;
@@ -93,42 +95,45 @@ impl Left {
 }
 
 /// Wakes up to `count` waiters on `key` whose bits meet `bits`; returns how many. Gives way; a fatal signal ends it.
+///
+/// # Errors
+/// EINVAL: the futex lends priority, or who waits there is to be moved to one that does.
 #[inline]
-pub fn wake(key: Key<'_>, count: u32, bits: u32) -> u32 {
+pub fn wake(key: Key<'_>, count: u32, bits: u32) -> Result<u32> {
     presence::before_look();
-    if key.is_free() { 0 } else { wake_waiters(key, count, bits) }
+    if key.is_free() { Ok(0) } else { wake_waiters(key, count, bits) }
 }
 
 #[inline(never)]
-fn wake_waiters(key: Key<'_>, count: u32, bits: u32) -> u32 {
+fn wake_waiters(key: Key<'_>, count: u32, bits: u32) -> Result<u32> {
     match key.places() {
-        [None, None] => 0,
+        [None, None] => Ok(0),
         [Some(place), None] | [None, Some(place)] => wake_at(place, key.word, count, bits),
         [Some(_), Some(_)] => wake_in_both(key, count, bits),
     }
 }
 
 #[cold]
-fn wake_in_both(key: Key<'_>, count: u32, bits: u32) -> u32 {
+fn wake_in_both(key: Key<'_>, count: u32, bits: u32) -> Result<u32> {
     let mut all = 0u32;
     for place in key.places().into_iter().flatten() {
         if all < count {
-            all = all.saturating_add(wake_at(place, key.word, count.saturating_sub(all), bits));
+            all = all.saturating_add(wake_at(place, key.word, count.saturating_sub(all), bits)?);
         }
     }
-    all
+    Ok(all)
 }
 
-fn wake_at(place: Place<'_>, word: Word, count: u32, bits: u32) -> u32 {
+fn wake_at(place: Place<'_>, word: Word, count: u32, bits: u32) -> Result<u32> {
     let (mut left, mut all) = (Left(count), 0u32);
     loop {
-        let goes_on = place.with(|members, order| {
-            let woken = members.wake(word, left.0.min(TURN), bits, order);
+        let goes_on: Result<bool> = place.with(|members, order| {
+            let woken = members.wake(word, left.0.min(TURN), bits, order)?;
             all = all.saturating_add(woken);
-            woken == TURN && left.goes_on(woken, members, word, bits)
+            Ok(woken == TURN && left.goes_on(woken, members, word, bits))
         });
-        if !goes_on || give_way() {
-            return all;
+        if !goes_on? || give_way() {
+            return Ok(all);
         }
     }
 }
@@ -136,7 +141,7 @@ fn wake_at(place: Place<'_>, word: Word, count: u32, bits: u32) -> u32 {
 /// Wakes one waiter on the word at `address` of `space`, as FUTEX_WAKE does for a futex that is not said to be private. A bad address wakes nobody.
 pub fn wake_one_at(space: &Space, address: usize) {
     if let Ok(key) = Key::of(space, address, false) {
-        wake(key, 1, ANY);
+        let _ = wake(key, 1, ANY);
     }
 }
 
@@ -144,7 +149,7 @@ pub fn wake_one_at(space: &Space, address: usize) {
 /// `address` still holds it. Returns how many were woken, and how many were moved.
 ///
 /// # Errors
-/// EAGAIN: the word has changed. EFAULT.
+/// EAGAIN: the word has changed. EFAULT. EINVAL: as `wake`.
 pub fn requeue(
     from: Key<'_>,
     to: Key<'_>,
@@ -197,14 +202,18 @@ impl Requeue {
                     }
                     *expected = None;
                 }
-                let woken = source.wake(self.from, left.0.min(TURN), ANY, order);
+                let woken = match source.wake(self.from, left.0.min(TURN), ANY, order) {
+                    Ok(woken) => woken,
+                    Err(errno) => return Some(Err(errno)),
+                };
                 self.woken = self.woken.saturating_add(woken);
                 if woken == TURN && left.goes_on(woken, source, self.from, ANY) {
                     return Some(Ok(false));
                 }
-                let moved = source.requeue(target, self.from, self.to, limit);
-                self.moved = self.moved.saturating_add(moved);
-                Some(Ok(true))
+                Some(source.requeue(target, self.from, self.to, limit).map(|moved| {
+                    self.moved = self.moved.saturating_add(moved);
+                    true
+                }))
             });
             match done {
                 Some(Ok(true)) => return Ok(true),
@@ -225,7 +234,7 @@ impl Requeue {
 /// if `test` holds of the old value.
 ///
 /// # Errors
-/// EFAULT.
+/// EFAULT. EINVAL: as `wake`.
 pub fn wake_op(
     (first, count): (Key<'_>, u32),
     (second, count_second): (Key<'_>, u32),
@@ -240,9 +249,9 @@ pub fn wake_op(
             seen => old = seen,
         }
     }
-    let mut woken = wake(first, count, ANY);
+    let mut woken = wake(first, count, ANY)?;
     if test(old) {
-        woken += wake(second, count_second, ANY);
+        woken = woken.saturating_add(wake(second, count_second, ANY)?);
     }
     Ok(woken)
 }

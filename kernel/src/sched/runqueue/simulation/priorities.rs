@@ -1,6 +1,6 @@
 //! Do real-time tasks run by their priorities, on as many CPUs as there are, and do fair ones get what is left to them?
 
-use super::super::super::policy::{Policy, Schedule};
+use super::super::super::policy::{Loan, Policy, Schedule};
 use super::{Habit, MS, Machine, SPINS, Simulation, TICK};
 use crate::testing::{check, in_process};
 use core::sync::atomic::Ordering::Relaxed;
@@ -184,5 +184,72 @@ fn nobody_waits_for_longer_than_a_tick_while_a_lower_one_runs_where_it_might() {
             let worst = machine.watch_priorities(SECOND);
             assert!(worst <= 2 * TICK, "{} ms", worst / MS);
         });
+    });
+}
+
+impl Simulation {
+    /// From now on others lend the task this priority; 0: nobody does.
+    fn lend(&self, number: usize, priority: u32) {
+        let task = self.task(number);
+        if task.note_lent(Loan::of(priority, 0))
+            && let Some(cpu) = super::place::changed(self, &task)
+        {
+            self.kick(cpu);
+        }
+        self.settle();
+    }
+}
+
+#[test]
+fn who_is_lent_a_priority_runs_before_those_between_and_gives_it_back() {
+    in_process(|| {
+        for own in [Schedule::NORMAL, of(Policy::Idle, 0), fifo(3), of(Policy::RoundRobin, 3)] {
+            let machine = Simulation::new(1, 1);
+            let low = machine.start_as(0, own, SPINS, None);
+            let middle = machine.start_as(0, fifo(40), SPINS, None);
+            let ran = || {
+                let ran = machine.ran_for(100 * MS);
+                (ran[low] / MS, ran[middle] / MS)
+            };
+            assert_eq!(ran(), (0, 100), "{own:?}");
+            machine.lend(low, 50);
+            assert_eq!(ran(), (100, 0), "{own:?} is lent 50");
+            assert_eq!(machine.task(low).schedule(), own, "what it was given has changed");
+            // What it is given meanwhile counts if it is more.
+            machine.set_schedule(low, fifo(20));
+            assert_eq!(ran(), (100, 0), "{own:?} is lent 50");
+            machine.lend(low, 30);
+            assert_eq!(ran(), (0, 100), "{own:?} is lent 30");
+            machine.set_schedule(low, fifo(60));
+            assert_eq!(ran(), (100, 0), "60 of its own");
+            machine.lend(low, 0);
+            machine.set_schedule(low, own);
+            assert_eq!(ran(), (0, 100), "{own:?} again");
+        }
+    });
+}
+
+#[test]
+fn on_many_cpus_who_is_lent_a_priority_is_found_one() {
+    in_process(|| {
+        for cpus in [2, 5, 16] {
+            let machine = Simulation::new(cpus, 1);
+            let low = machine.start_as(0, Schedule::NORMAL, SPINS, None);
+            let others: Vec<usize> = (0..cpus).map(|_| machine.start_as(0, fifo(40), SPINS, None)).collect();
+            machine.run(machine.now() + 50 * MS);
+            machine.lend(low, 50);
+            machine.run(machine.now() + 50 * MS);
+            let ran = machine.ran_for(SECOND / 2);
+            assert_eq!(ran[low], SECOND / 2, "{cpus} CPUs: {ran:?}");
+            machine.lend(low, 0);
+            machine.run(machine.now() + 50 * MS);
+            let ran = machine.ran_for(SECOND / 2);
+            // But for what is left to fair ones.
+            let due = SECOND / 2 - 60 * MS;
+            assert!(
+                others.iter().all(|other| ran[*other] >= due) && ran[low] <= 60 * MS,
+                "{cpus} CPUs: {ran:?}"
+            );
+        }
     });
 }

@@ -1,0 +1,269 @@
+//! A task's part in futexes that lend priority: those that it owns and others wait for, and the one that it waits for.
+//!
+//! Most tasks have no part in any: the record is made when a task first waits for such a futex, or another waits for one of its.
+
+use super::super::super::policy::Loan;
+use super::super::super::task::Task;
+use super::super::super::wait::WaitNode;
+use super::super::key::Word;
+use super::state::{ByLoan, PiState};
+use crate::lock_order as level;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
+use sync::heap::try_box;
+use sync::level::Held;
+use sync::protocol::pi::Ended;
+use sync::{AllocError, SpinLock, lock_class};
+use vm::OnceBox;
+
+lock_class! { static PI_TASK: LockClass = ("task's part in PI futexes", level::PiTask); }
+
+/// Where a task that waits to be moved to a futex that lends priority has got to. Changes under the lock of the bucket, and then of the state, where it waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Stage {
+    /// It waits for the move.
+    Waits,
+    /// It waits for the futex.
+    Moved,
+    /// The futex is its.
+    Owns,
+    /// It would have waited for itself: it is to wait for a move again.
+    Back,
+}
+
+/// A task's part in futexes that lend priority.
+pub struct PiTask {
+    /// The thread's number; another after execve by a thread that is not the first.
+    tid: AtomicU32,
+    /// What the task is woken by, and found by while it lives.
+    node: Arc<WaitNode>,
+    /// Its place among those that wait for a futex. This and the next two are under the lock of the futex's state.
+    pub(super) wait_link: RBTreeAtomicLink,
+    /// The priority at which it waits there.
+    pub(super) priority: AtomicU32,
+    /// When it came there, as the number of those that came before.
+    pub(super) arrival: AtomicU64,
+    stage: AtomicU8,
+    /// The futex to which it is to be moved.
+    target: (AtomicUsize, AtomicUsize),
+    own: SpinLock<Own, level::PiTask>,
+}
+
+struct Own {
+    /// It owns no more.
+    ended: bool,
+    /// The futexes that it owns and others wait for, by what they lend it.
+    owned: RBTree<ByLoan>,
+    /// The futex that it waits for, or is about to.
+    waits_for: Option<Arc<PiState>>,
+}
+
+intrusive_adapter!(pub ByPriority = Arc<PiTask>: PiTask { wait_link => RBTreeAtomicLink });
+
+/// Those of a higher priority first, and of one priority those that came first.
+impl<'a> KeyAdapter<'a> for ByPriority {
+    type Key = (u32, u64);
+    fn get_key(&self, task: &'a PiTask) -> (u32, u64) {
+        task.place()
+    }
+}
+
+impl PiTask {
+    fn new(task: &Task) -> Self {
+        let own = Own { ended: false, owned: RBTree::new(ByLoan::NEW), waits_for: None };
+        Self {
+            tid: AtomicU32::new(0),
+            node: task.sleep_node.clone(),
+            wait_link: RBTreeAtomicLink::new(),
+            priority: AtomicU32::new(0),
+            arrival: AtomicU64::new(0),
+            stage: AtomicU8::new(0),
+            target: (AtomicUsize::new(0), AtomicUsize::new(0)),
+            own: SpinLock::new(own, &PI_TASK),
+        }
+    }
+
+    pub fn tid(&self) -> u32 {
+        self.tid.load(Relaxed)
+    }
+
+    pub(super) fn node(&self) -> &Arc<WaitNode> {
+        &self.node
+    }
+
+    /// Its key among those that wait.
+    pub(super) fn place(&self) -> (u32, u64) {
+        (u32::MAX - self.priority.load(Relaxed), self.arrival.load(Relaxed))
+    }
+
+    /// The priority that the task has now, of its own or lent; 0: it has none.
+    ///
+    /// # Safety
+    /// It waits, and cannot go on: the lock of the bucket or of the state in which it waits is held. Or it is the running one.
+    pub(super) unsafe fn priority_now(&self) -> u32 {
+        // SAFETY: the caller's promise: who cannot go on does not end.
+        unsafe { self.node.task() }.map_or(0, |task| task.class().priority())
+    }
+
+    /// What it lends to whom it waits for: what its task has now.
+    ///
+    /// # Safety
+    /// As `priority_now`.
+    pub(super) unsafe fn loan_now(&self) -> Loan {
+        // SAFETY: as above.
+        unsafe { self.node.task() }.map_or(Loan::NONE, |task| {
+            let (priority, nice) = task.shown_priority();
+            Loan::of(priority, nice)
+        })
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match self.stage.load(Relaxed) {
+            0 => Stage::Waits,
+            1 => Stage::Moved,
+            2 => Stage::Owns,
+            _ => Stage::Back,
+        }
+    }
+
+    pub(super) fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Relaxed);
+    }
+
+    /// The futex to which it is to be moved. Under the lock of the bucket where it waits.
+    pub(super) fn target(&self) -> Word {
+        Word { owner: self.target.0.load(Relaxed), place: self.target.1.load(Relaxed) }
+    }
+
+    pub(super) fn set_target(&self, word: Word) {
+        self.target.0.store(word.owner, Relaxed);
+        self.target.1.store(word.place, Relaxed);
+    }
+
+    /// It is about to wait for this futex, or waits for none any more. Whether it really waits there, its state says.
+    pub(super) fn set_waits_for(&self, state: Option<Arc<PiState>>) {
+        let old = core::mem::replace(&mut self.own.lock().waits_for, state);
+        drop(old);
+    }
+
+    /// It does not wait for the futex of `state`, whatever else it waits for by now.
+    pub(super) fn waits_no_more_for(&self, state: &Arc<PiState>) {
+        let mut own = self.own.lock();
+        if own.waits_for.as_ref().is_some_and(|other| Arc::ptr_eq(other, state)) {
+            own.waits_for = None;
+        }
+    }
+
+    pub(super) fn waits_for(&self) -> Option<Arc<PiState>> {
+        self.own.lock().waits_for.clone()
+    }
+
+    /// It owns the futex of `state` from now on, which lends it nothing yet. False: it has ended. The state is locked, or nobody knows it yet.
+    pub(super) fn own(&self, state: &Arc<PiState>, held: &mut Held<'_, impl InFront>) -> bool {
+        let mut own = self.own.lock_in(held);
+        if !own.ended {
+            state.set_loan(Loan::NONE);
+            own.owned.insert(state.clone());
+        }
+        !own.ended
+    }
+
+    /// It owns the futex of `state`, which is locked, no more.
+    pub(super) fn disown(&self, state: &PiState, held: &mut Held<'_, impl InFront>) {
+        let mut own = self.own.lock_in(held);
+        drop(own.take(state));
+    }
+
+    /// The futex of `state`, which is locked, and which it owns, lends it `loan` from now on.
+    pub(super) fn set_loan(&self, state: &PiState, loan: Loan, held: &mut Held<'_, impl InFront>) {
+        if state.loan() == loan {
+            return;
+        }
+        let mut own = self.own.lock_in(held);
+        if let Some(state) = own.take(state) {
+            state.set_loan(loan);
+            own.owned.insert(state);
+        }
+    }
+
+    /// Its task runs at the highest priority that its futexes lend it. What it waits for; None: nothing, or its priority is as it was, and `always` is not
+    /// said.
+    pub(super) fn settle(&self, always: bool) -> Option<Arc<PiState>> {
+        let own = self.own.lock();
+        if own.ended {
+            return None;
+        }
+        let lent = own.owned.front().get().map_or(Loan::NONE, PiState::loan);
+        // SAFETY: a task ends only after `end`, which waits for the lock.
+        let task = unsafe { self.node.task() }?;
+        let before = task.class();
+        task.set_lent(lent);
+        (always || task.class() != before).then(|| own.waits_for.clone()).flatten()
+    }
+
+    /// One of the futexes that it owns and others wait for.
+    pub(super) fn first_owned(&self) -> Option<Arc<PiState>> {
+        self.own.lock().owned.front().clone_pointer()
+    }
+
+    /// Nobody is attached to it from now on.
+    fn close(&self) {
+        self.own.lock().ended = true;
+    }
+}
+
+impl Own {
+    fn take(&mut self, state: &PiState) -> Option<Arc<PiState>> {
+        let mut cursor = self.owned.lower_bound_mut(Bound::Included(&state.loan_key()));
+        match cursor.get() {
+            Some(found) if core::ptr::eq(found, state) => cursor.remove(),
+            _ => None,
+        }
+    }
+}
+
+/// The locks under which a task's part is locked.
+pub trait InFront: sync::level::Before<level::PiTask> {}
+impl<L: sync::level::Before<level::PiTask>> InFront for L {}
+
+/// Where a task's record lies, if it has one.
+pub struct PiSlot {
+    record: OnceBox<Arc<PiTask>>,
+    ended: Ended,
+}
+
+impl PiSlot {
+    pub(in crate::sched) const fn new() -> Self {
+        Self { record: OnceBox::new(), ended: Ended::new() }
+    }
+}
+
+impl Task {
+    /// Its part in futexes that lend priority, which is made if there is none; None: it has ended. `tid` is the thread's number.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn pi(&self, tid: u32) -> Result<Option<Arc<PiTask>>, AllocError> {
+        let record = self.pi.record.get_or_try(|| try_box(sync::try_arc(PiTask::new(self))?))?;
+        if self.pi.ended.has_ended() {
+            return Ok(None);
+        }
+        record.tid.store(tid, Relaxed);
+        Ok(Some(record.clone()))
+    }
+
+    /// The record, if there is one.
+    pub(super) fn pi_record(&self) -> Option<&Arc<PiTask>> {
+        self.pi.record.get()
+    }
+
+    /// It owns no such futex from now on. Its record, if it has one.
+    pub(super) fn pi_end(&self) -> Option<&Arc<PiTask>> {
+        self.pi.ended.end();
+        let record = self.pi.record.get()?;
+        record.close();
+        Some(record)
+    }
+}

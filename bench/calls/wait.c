@@ -102,13 +102,30 @@ static long op_requeue(struct work *w)
 	return ok(w, syscall(SYS_futex, word(w), w->k->v[0], 1, 1, w->buf + C_WORD2, 0));
 }
 
+/* A futex that lends priority, through the kernel: the word is v[1] before. */
 static long op_pi(struct work *w)
 {
-	void *at = w->buf + C_WORD;
+	unsigned *at = (unsigned *)(w->buf + C_WORD);
+	*at = (unsigned)w->k->v[1];
 	/* Not every kernel has it. */
 	if (syscall(SYS_futex, at, w->k->v[0], 0, 0, 0, 0) != 0 && errno == ENOSYS)
 		return 0;
 	return ok(w, syscall(SYS_futex, at, 7 | 128, 0, 0, 0, 0));
+}
+
+/* One that another thread of the worker's process has, x[0]. */
+static long op_pi_held(struct work *w)
+{
+	*(unsigned *)(w->buf + C_WORD) = (unsigned)w->x[0];
+	return op_futex(w);
+}
+
+/* Nobody waits to be moved to one. */
+static long op_pi_requeue(struct work *w)
+{
+	if (syscall(SYS_futex, word(w), 12 | 128, 1, 1, w->buf + C_WORD2, 0) < 0 && errno != ENOSYS)
+		wrong(w, -1);
+	return 0;
 }
 
 /* Two threads of one CPU hand a word to and fro. */
@@ -137,6 +154,22 @@ static void s_partner(struct work *w)
 	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 	memset(w->buf + C_WORD, 0, 4);
 	ok(w, clone(partner, w->map + w->len, flags, w->buf + C_WORD));
+}
+
+static int owner(void *argument)
+{
+	for (;;)
+		syscall(SYS_futex, argument, 128, 0, 0, 0, 0);
+	return 0;
+}
+
+static void s_owner(struct work *w)
+{
+	s_map(w);
+	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+	memset(w->buf + C_WORD2, 0, 4);
+	w->x[0] = ok(w, clone(owner, w->map + w->len, flags, w->buf + C_WORD2));
+	w->map = 0;
 }
 
 static long op_handoff(struct work *w)
@@ -212,8 +245,13 @@ const struct kase waits[] = {
 	OP("futex-requeue", futex, PT, 0, op_requeue, 3 | PRIVATE),
 	OP("futex-cmp-requeue", futex, PT, 0, op_requeue, 4 | PRIVATE),
 	OP("futex-lock-pi", futex, PT, 0, op_pi, 6 | PRIVATE),
+	OP("futex-lock-pi-waiters", futex, PT, 0, op_pi, 6 | PRIVATE, 1l << 31),
+	OP("futex-lock-pi-held", futex, PT, s_owner, op_pi_held, 6 | PRIVATE, 0, C_50US, 0, ETIMEDOUT),
 	OP("futex-trylock-pi", futex, PT, 0, op_pi, 8 | PRIVATE),
+	OP("futex-trylock-pi-held", futex, PT, s_owner, op_pi_held, 8 | PRIVATE, 0, 0, 0, EAGAIN),
 	OP("futex-lock-pi2", futex, PT, 0, op_pi, 13 | PRIVATE),
+	OP("futex-wait-requeue-pi-late", futex, PT, 0, op_futex, 11 | PRIVATE, 0, C_50US, 0, ETIMEDOUT),
+	OP("futex-cmp-requeue-pi", futex, PT, 0, op_pi_requeue),
 	OP("futex-handoff", futex, PT, s_partner, op_handoff),
 	OP("pipe-echo", read, P, s_echo, op_echo),
 	END

@@ -1,9 +1,9 @@
-/* Futexes: the clocks of a wait, and the commands that Darter has not (those that lend priority). */
+/* Futexes: the clocks of a wait, and who is woken. Those that lend priority are in pifutex.c. */
 #include "t.h"
 #include <pthread.h>
 #include <sys/time.h>
 
-enum { WAIT, WAKE, FD, REQUEUE, CMP_REQUEUE, WAKE_OP, LOCK_PI, UNLOCK_PI, TRYLOCK_PI, WAIT_BITSET, WAKE_BITSET, WAIT_REQUEUE_PI, CMP_REQUEUE_PI, LOCK_PI2 };
+enum { WAIT, WAKE, FD, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET = 9, WAKE_BITSET };
 enum { PRIVATE = 128, REALTIME = 256 };
 
 static int word, other;
@@ -71,17 +71,6 @@ static void missing(void)
 	section("missing");
 	SHOW(call(FD, 0, 0, 0, 0));
 	SHOW(call(14, 0, 0, 0, 0));
-	struct timespec past = { 1, 0 };
-	word = 0;
-	MISSING(call(LOCK_PI, 0, &past, 0, 0), ENOSYS);
-	MISSING(call(UNLOCK_PI, 0, 0, 0, 0), ENOSYS);
-	MISSING(call(TRYLOCK_PI, 0, 0, 0, 0), ENOSYS);
-	MISSING(call(UNLOCK_PI, 0, 0, 0, 0), ENOSYS);
-	MISSING(call(LOCK_PI2, 0, &past, 0, 0), ENOSYS);
-	MISSING(call(UNLOCK_PI, 0, 0, 0, 0), ENOSYS);
-	word = 1;
-	say("%d", call(WAIT_REQUEUE_PI, 1, &past, &other, 0) == -1 && (errno == ETIMEDOUT || errno == ENOSYS));
-	MISSING(call(CMP_REQUEUE_PI, 1, (void *)1, &other, 1), ENOSYS);
 }
 
 enum { CROWD = 600 };

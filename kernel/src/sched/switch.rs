@@ -80,7 +80,7 @@ pub fn idle_main() -> ! {
     loop {
         let no_sleep = sync::lock::order::no_sleep();
         pending::run_pending();
-        if runqueue::has_waiting() || runqueue::steal() {
+        if runqueue::has_work() || runqueue::steal() {
             drop(no_sleep);
             schedule();
             continue;
@@ -98,11 +98,11 @@ pub fn idle_main() -> ! {
         timer::prepare_idle();
         // Work that came between the look and the flag: whoever queues looks at the flag after queueing.
         core::sync::atomic::fence(Ordering::SeqCst);
-        if !runqueue::has_waiting() {
+        if !runqueue::has_work() {
             sync::rcu::idle_enter();
-            arch::idle_wait(|| runqueue::has_waiting() || current().work_pending());
+            arch::idle_wait(|| runqueue::has_work() || current().work_pending());
             sync::rcu::idle_exit();
-            if !runqueue::has_waiting() {
+            if !runqueue::has_work() {
                 // Nothing came but a deadline, perhaps that for RCU: callbacks need not wait for more to come.
                 sync::rcu::hurry();
             }
@@ -117,6 +117,7 @@ pub fn idle_main() -> ! {
 pub fn schedule() {
     sync::lock::order::assert_may_sleep();
     sync::rcu::quiescent();
+    runqueue::answer_calls();
     let here = machine::cpu_id();
     let now = arch::time::now();
     let mut queue = lock_this();
@@ -243,11 +244,16 @@ fn finish_switch() {
     match then {
         Then::Settled => {}
         Then::Moves(task) => runqueue::send_away(task),
-        Then::Dies(task) => {
-            task.unlink();
-            sync::rcu::defer_arc(task);
-        }
+        Then::Dies(task) if task.call.end() => bury(task),
+        // Whoever answers the call that has reached it buries it.
+        Then::Dies(task) => core::mem::forget(task),
     }
+}
+
+/// A task that has run for the last time is dropped when nobody looks at it any more.
+pub(super) fn bury(task: Arc<Task>) {
+    task.unlink();
+    sync::rcu::defer_arc(task);
 }
 
 /// First code of every user thread.

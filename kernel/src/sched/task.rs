@@ -26,6 +26,7 @@ use intrusive_collections::{LinkedListAtomicLink, RBTreeAtomicLink};
 use sync::level::Held;
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::per_cpu;
+use sync::protocol::call::Call;
 use sync::rcu::RcuHead;
 
 /// What a task is doing. Only its own CPU makes it sleep; it is made `Running` under the lock of its run queue.
@@ -84,6 +85,9 @@ pub struct Task {
     pub(super) cpu: AtomicU32,
     /// Set while a CPU runs on the task's stack.
     pub(super) on_cpu: AtomicBool,
+    /// Whether another CPU has called it, to be woken by its own; and who is next among the called.
+    pub(super) call: Call,
+    pub(super) next_called: AtomicU64,
     /// `park` returns at once, and takes this back.
     pub(super) permit: AtomicBool,
     pub(super) run_link: RBTreeAtomicLink,
@@ -188,6 +192,8 @@ impl Task {
             state: AtomicU32::new(State::Running as u32),
             cpu: AtomicU32::new(sync::cpu_id()),
             on_cpu: AtomicBool::new(false),
+            call: Call::new(),
+            next_called: AtomicU64::new(0),
             permit: AtomicBool::new(false),
             run_link: RBTreeAtomicLink::new(),
             list_link: LinkedListAtomicLink::new(),

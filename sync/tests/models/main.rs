@@ -15,6 +15,7 @@ mod explore;
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
 
+mod call;
 mod chain;
 mod count;
 mod inbox;

@@ -154,7 +154,7 @@ fn wake_idle(machine: &impl Machine) {
     let idle = (0..AWAKE)
         .map(|n| (here + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
         .find(|cpu| machine.queue(*cpu).idles() && own.queue.lock().first_allows(*cpu));
-    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).take_idle()) {
+    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).shown.take_idle()) {
         machine.kick(idle);
     }
 }

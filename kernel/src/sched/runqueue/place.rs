@@ -3,6 +3,7 @@
 use super::super::cpustat;
 use super::super::task::{State, Task};
 use super::super::work::Work;
+use super::calls;
 use super::machine::Machine;
 use super::queue::{Queue, Turn};
 use super::realtime;
@@ -17,21 +18,28 @@ pub const SEARCH: u32 = 16;
 
 pub type Locked<'a> = SpinGuard<'a, Queue, level::RunQueue>;
 
-/// Wakes `task` if it is in one of `states`.
-pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
+/// Wakes `task` if it is in one of `states`; or another sleep that it has begun since, which is then over for nothing.
+pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) {
     // The waker's condition before the look at the state; `WaitQueue` has the other half.
     fence(Ordering::SeqCst);
-    if !states.contains(&task.state()) {
-        return false;
+    if states.contains(&task.state()) {
+        match calls::home_afar(machine, task) {
+            Some(home) => calls::call(machine, task, home),
+            None => wake_from_here(machine, task, states),
+        }
     }
+}
+
+/// As `wake`, by this CPU's own hands.
+pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[State]) {
     let (queue, home) = lock_queue_of(machine, task);
     let state = task.state();
     if !states.contains(&state) {
-        return false;
+        return;
     }
     task.set_state(State::Running);
     if queue.is_current(task) {
-        return true;
+        return;
     }
     if state != State::Interruptible {
         cpustat::unblocks();
@@ -39,8 +47,7 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
     // SAFETY: made `Running` just now under the lock, and not current: see the head of `runqueue`.
     let owned = unsafe { task.take_run_reference() };
     if task.class().is_realtime() {
-        realtime::woken(machine, queue, home, owned);
-        return true;
+        return realtime::woken(machine, queue, home, owned);
     }
     let now = machine.now();
     let lag = queue.lag_of(task, now);
@@ -51,7 +58,6 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
         drop(queue);
         enqueue(machine, machine.queue(target).queue.lock(), target, owned, lag, now);
     }
-    true
 }
 
 /// Puts a new task, whose run reference this is, on a queue.
@@ -130,7 +136,7 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
     drop(queue);
     if cpu != machine.here() {
         // A CPU that is told looks when the turn of its task is over: `expect_turn`.
-        if own.take_idle() || turn != Turn::Waits {
+        if own.shown.take_idle() || turn != Turn::Waits {
             machine.kick(cpu);
         }
         return;

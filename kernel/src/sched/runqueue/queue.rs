@@ -13,6 +13,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
 use sync::machine::CpuId;
+use sync::protocol::inbox::Inbox;
 use sync::{SpinLock, lock_class};
 
 lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
@@ -79,6 +80,15 @@ pub struct Shown {
     pub online: AtomicBool,
     /// The highest priority of the CPU's real-time tasks; 0, and not written, where there are none.
     pub priority: AtomicU32,
+    /// Tasks of this CPU that others want to be woken: see `calls`.
+    pub called: Inbox,
+}
+
+impl Shown {
+    /// The CPU has been given something: true if it idled, and nobody has woken it yet.
+    pub fn take_idle(&self) -> bool {
+        self.idle.load(Ordering::SeqCst) && self.idle.swap(false, Ordering::SeqCst)
+    }
 }
 
 /// What CPUs that start a task look at where none idles, on a line of its own.
@@ -109,6 +119,7 @@ impl CpuQueue {
                 idle: AtomicBool::new(false),
                 online: AtomicBool::new(false),
                 priority: AtomicU32::new(0),
+                called: Inbox::new(),
             },
             load: ShownLoad(AtomicU64::new(0)),
             stealable: Stealable(AtomicU32::new(0)),
@@ -145,11 +156,6 @@ impl CpuQueue {
             self.load.0.store(0, Ordering::Relaxed);
             self.looks.forget_load();
         }
-    }
-
-    /// The CPU has been given something: true if it idled, and nobody has woken it yet.
-    pub fn take_idle(&self) -> bool {
-        self.shown.idle.load(Ordering::SeqCst) && self.shown.idle.swap(false, Ordering::SeqCst)
     }
 }
 

@@ -10,6 +10,7 @@ use super::super::policy::Schedule;
 use super::super::task::{Hardware, State, Task};
 use super::super::work::Work;
 use super::balance;
+use super::calls;
 use super::machine::Machine;
 use super::place;
 use super::queue::{CpuQueue, turn_left};
@@ -341,6 +342,10 @@ impl Simulation {
             let current = self.current(cpu);
             let idles = Arc::ptr_eq(&current, &this.idle);
             let kicked = this.kicked.take();
+            if kicked {
+                self.here.set(cpu);
+                calls::answer(self);
+            }
             if kicked && !idles && !current.work.any(Work::RESCHED) && this.queue.waiting() > 0 {
                 // As `expect_turn`.
                 self.here.set(cpu);

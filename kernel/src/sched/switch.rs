@@ -244,7 +244,7 @@ fn finish_switch() {
     match then {
         Then::Settled => {}
         Then::Moves(task) => runqueue::send_away(task),
-        Then::Dies(task) if task.call.end() => bury(task),
+        Then::Dies(task) if task.sleep_node.call.end() => bury(task),
         // Whoever answers the call that has reached it buries it.
         Then::Dies(task) => core::mem::forget(task),
     }

@@ -11,9 +11,8 @@ use super::FUTEX;
 use super::key::Word;
 use crate::lock_order as level;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use intrusive_collections::LinkedList;
+use core::sync::atomic::Ordering;
+use intrusive_collections::{LinkedList, UnsafeRef};
 use sync::heap::try_box_slice;
 use sync::level::Held;
 use sync::protocol::presence::{Found, Presence};
@@ -34,43 +33,23 @@ const MOST_MOVED: usize = 2048;
 type List = LinkedList<WaitAdapter>;
 pub(super) type Order<'a> = Held<'a, level::Futex>;
 
-/// The futex that a node in a bucket waits on.
-pub(in crate::sched) struct FutexWait {
-    owner: AtomicUsize,
-    place: AtomicUsize,
-    bits: AtomicU32,
-    /// The real-time priority of who waits; 0: it has none.
-    priority: AtomicU32,
-    /// The bucket that the node is in; changes under the locks of both buckets.
-    bucket: AtomicPtr<Bucket>,
-}
-
-impl FutexWait {
-    pub(in crate::sched) const fn new() -> Self {
-        Self {
-            owner: AtomicUsize::new(0),
-            place: AtomicUsize::new(0),
-            bits: AtomicU32::new(0),
-            priority: AtomicU32::new(0),
-            bucket: AtomicPtr::new(core::ptr::null_mut()),
-        }
-    }
-
+/// What a node in a bucket knows of the futex that its task waits on.
+impl WaitNode {
     fn word(&self) -> Word {
-        Word { owner: self.owner.load(Ordering::Relaxed), place: self.place.load(Ordering::Relaxed) }
+        Word { owner: self.futex.owner.load(Ordering::Relaxed), place: self.futex.place.load(Ordering::Relaxed) }
     }
 
     fn set_word(&self, word: Word) {
-        self.owner.store(word.owner, Ordering::Relaxed);
-        self.place.store(word.place, Ordering::Relaxed);
+        self.futex.owner.store(word.owner, Ordering::Relaxed);
+        self.futex.place.store(word.place, Ordering::Relaxed);
     }
 
     fn is_in(&self, bucket: &Bucket) -> bool {
-        core::ptr::eq(self.bucket.load(Ordering::Relaxed), bucket)
+        core::ptr::eq(self.futex.bucket.load(Ordering::Relaxed), bucket)
     }
 
     fn set_bucket(&self, bucket: &Bucket) {
-        self.bucket.store(core::ptr::from_ref(bucket).cast_mut(), Ordering::Release);
+        self.futex.bucket.store(core::ptr::from_ref(bucket).cast_mut(), Ordering::Release);
     }
 
     fn is_meant(&self, word: Word, bits: u32) -> bool {
@@ -80,7 +59,7 @@ impl FutexWait {
 
 /// Waiters, or children.
 #[repr(align(64))]
-pub(super) struct Bucket {
+pub(in crate::sched) struct Bucket {
     waiters: SpinLock<List, level::Futex>,
     presence: Presence,
     children: OnceBox<[Bucket; CHILDREN]>,
@@ -212,7 +191,7 @@ impl<'a> Place<'a> {
     /// say now.
     pub(super) fn join(
         self,
-        node: &Arc<WaitNode>,
+        node: &WaitNode,
         word: Word,
         bits: u32,
         may_wait: impl Fn() -> Option<bool>,
@@ -231,12 +210,13 @@ impl<'a> Place<'a> {
                     members.bucket.presence.leave();
                     return Some(may_wait);
                 }
-                node.futex.set_word(word);
-                node.futex.bits.store(bits, Ordering::Relaxed);
-                node.futex.set_bucket(members.bucket);
+                node.set_word(word);
+                node.bits.store(bits, Ordering::Relaxed);
+                node.set_bucket(members.bucket);
                 node.woken.store(false, Ordering::Relaxed);
-                node.futex.priority.store(current().class().priority(), Ordering::Relaxed);
-                members.insert(node.clone());
+                node.priority.store(current().class().priority() as u8, Ordering::Relaxed);
+                // SAFETY: it is the running task's, which takes it off before it goes on: `leave`.
+                members.insert(unsafe { UnsafeRef::from_raw(node) });
                 Some(may_wait)
             });
             if let Some(joined) = joined {
@@ -265,7 +245,7 @@ impl Members<'_> {
 
     #[cold]
     fn has_crowd_beside(&self, word: Word) -> bool {
-        self.list.iter().take(LOOKED_AT).filter(|node| node.futex.word() != word).count() >= CROWD
+        self.list.iter().take(LOOKED_AT).filter(|node| node.word() != word).count() >= CROWD
     }
 
     /// Puts all into children of the bucket. False: there is no memory for them.
@@ -273,10 +253,10 @@ impl Members<'_> {
     fn split(&mut self, bits: u32, order: &mut Order<'_>) -> bool {
         let Ok(children) = self.bucket.children.get_or_try(table) else { return false };
         while let Some(node) = self.list.pop_front() {
-            let child = &children[child_index(node.futex.word().hash(), bits)];
+            let child = &children[child_index(node.word().hash(), bits)];
             let mut waiters = child.waiters.lock_nested_in(order);
             // Who leaves finds the child by this, and locks it.
-            node.futex.set_bucket(child);
+            node.set_bucket(child);
             child.presence.receive();
             waiters.push_back(node);
         }
@@ -286,8 +266,8 @@ impl Members<'_> {
 
     /// Puts a waiter in its place: by its priority when it began to wait, and then behind those that came before, as Linux does.
     #[inline]
-    fn insert(&mut self, node: Arc<WaitNode>) {
-        if node.futex.priority.load(Ordering::Relaxed) == 0 {
+    fn insert(&mut self, node: UnsafeRef<WaitNode>) {
+        if node.priority.load(Ordering::Relaxed) == 0 {
             self.list.push_back(node);
         } else {
             self.insert_by_priority(node);
@@ -295,8 +275,8 @@ impl Members<'_> {
     }
 
     #[cold]
-    fn insert_by_priority(&mut self, node: Arc<WaitNode>) {
-        let priority = |node: &WaitNode| node.futex.priority.load(Ordering::Relaxed);
+    fn insert_by_priority(&mut self, node: UnsafeRef<WaitNode>) {
+        let priority = |node: &WaitNode| node.priority.load(Ordering::Relaxed);
         let mut cursor = self.list.front_mut();
         while cursor.get().is_some_and(|other| priority(other) >= priority(&node)) {
             cursor.move_next();
@@ -306,7 +286,7 @@ impl Members<'_> {
 
     /// How many wait on `word` with one of `bits`.
     pub(super) fn count(&self, word: Word, bits: u32) -> usize {
-        self.list.iter().filter(|node| node.futex.is_meant(word, bits)).count()
+        self.list.iter().filter(|node| node.is_meant(word, bits)).count()
     }
 
     /// Wakes up to `count` who wait on `word` with one of `bits`; returns how many.
@@ -316,7 +296,7 @@ impl Members<'_> {
         let mut cursor = self.list.front_mut();
         while woken < count {
             let Some(node) = cursor.get() else { break };
-            if !node.futex.is_meant(word, bits) {
+            if !node.is_meant(word, bits) {
                 cursor.move_next();
                 continue;
             }
@@ -341,21 +321,21 @@ impl Members<'_> {
         let mut cursor = self.list.front_mut();
         while moved < limit {
             let Some(node) = cursor.get() else { break };
-            if node.futex.word() != from {
+            if node.word() != from {
                 cursor.move_next();
                 continue;
             }
             moved += 1;
             let Some(target) = &mut target else {
-                node.futex.set_word(to);
+                node.set_word(to);
                 cursor.move_next();
                 continue;
             };
             if let Some(node) = cursor.remove() {
                 self.bucket.presence.leave();
                 target.bucket.presence.enter();
-                node.futex.set_word(to);
-                node.futex.set_bucket(target.bucket);
+                node.set_word(to);
+                node.set_bucket(target.bucket);
                 target.insert(node);
             }
         }
@@ -364,17 +344,17 @@ impl Members<'_> {
 }
 
 /// Takes the caller's node off whatever bucket it is in by now.
-pub(super) fn leave(node: &Arc<WaitNode>) {
+pub(super) fn leave(node: &WaitNode) {
     loop {
         // SAFETY: the bucket that the caller joined or was moved to: one of the shared table, or of the space that the caller has (`Key::place_after`).
         let Some(bucket) = (unsafe { node.futex.bucket.load(Ordering::Acquire).as_ref() }) else { return };
         let mut waiters = bucket.waiters.lock();
-        if !node.futex.is_in(bucket) {
+        if !node.is_in(bucket) {
             continue;
         }
         if !node.woken.load(Ordering::Relaxed) && node.link.is_linked() {
             // SAFETY: linked in this bucket, whose lock is held.
-            drop(unsafe { waiters.cursor_mut_from_ptr(Arc::as_ptr(node)) }.remove());
+            unsafe { waiters.cursor_mut_from_ptr(node) }.remove();
             bucket.presence.leave();
         }
         return;

@@ -17,7 +17,7 @@ const ASLEEP: [State; 3] = [State::Interruptible, State::Killable, State::Uninte
 /// The other CPU to which a task is sure to go back when it is woken.
 #[inline]
 pub fn home_afar(machine: &impl Machine, task: &Task) -> Option<CpuId> {
-    let home = task.cpu.load(Ordering::Acquire);
+    let home = task.sleep_node.cpu.load(Ordering::Acquire);
     if home == machine.here() || task.class().is_realtime() {
         return None;
     }
@@ -30,12 +30,12 @@ pub fn home_afar(machine: &impl Machine, task: &Task) -> Option<CpuId> {
 
 /// Leaves `task` to `home`.
 pub fn call(machine: &impl Machine, task: &Task, home: CpuId) {
-    if !task.call.call() {
+    if !task.sleep_node.call.call() {
         return;
     }
     let shown = &machine.queue(home).shown;
     let is_first =
-        shown.called.put(core::ptr::from_ref(task).expose_provenance() as u64, |next| task.next_called.store(next, Ordering::Relaxed));
+        shown.called.put(core::ptr::from_ref(task).expose_provenance() as u64, |next| task.sleep_node.next.store(next, Ordering::Relaxed));
     // Who was there first kicks for all.
     if is_first {
         shown.take_idle();
@@ -57,8 +57,8 @@ pub fn answer(machine: &impl Machine) {
         // SAFETY: the task was there when it was called, and since then its end leaves its reference to who answers. After the answer it may end, but is freed only
         // after a grace period, and this function does not sleep.
         let called = unsafe { &*task };
-        address = called.next_called.load(Ordering::Relaxed);
-        if called.call.answer(|| place::wake_from_here(machine, called, &ASLEEP)) {
+        address = called.sleep_node.next.load(Ordering::Relaxed);
+        if called.sleep_node.call.answer(|| place::wake_from_here(machine, called, &ASLEEP)) {
             // SAFETY: its end left us the strong count that was its run reference.
             switch::bury(unsafe { Arc::from_raw(task) });
         }

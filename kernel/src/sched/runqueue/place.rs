@@ -64,11 +64,11 @@ pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[Stat
 pub fn start(machine: &impl Machine, task: Arc<Task>) {
     // The first place is no move.
     if task.class().is_realtime() {
-        task.cpu.store(realtime::choose(machine, &task, machine.here()), Ordering::Relaxed);
+        task.sleep_node.cpu.store(realtime::choose(machine, &task, machine.here()), Ordering::Relaxed);
         return realtime::begin(machine, task);
     }
     let target = place_of(machine, &task);
-    task.cpu.store(target, Ordering::Relaxed);
+    task.sleep_node.cpu.store(target, Ordering::Relaxed);
     put_on(machine, target, task);
 }
 
@@ -102,9 +102,9 @@ pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
 /// Locks the queue that `task` belongs to.
 fn lock_queue_of<'a>(machine: &'a impl Machine, task: &Task) -> (Locked<'a>, CpuId) {
     loop {
-        let cpu = task.cpu.load(Ordering::Acquire);
+        let cpu = task.sleep_node.cpu.load(Ordering::Acquire);
         let queue = machine.queue(cpu).queue.lock();
-        if task.cpu.load(Ordering::Relaxed) == cpu {
+        if task.sleep_node.cpu.load(Ordering::Relaxed) == cpu {
             return (queue, cpu);
         }
     }

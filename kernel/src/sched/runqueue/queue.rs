@@ -220,9 +220,9 @@ impl Queue {
     /// The task is about to wait on the queue of `cpu`.
     #[inline(always)]
     fn move_to(cpu: CpuId, task: &Task) {
-        if task.cpu.load(Ordering::Relaxed) != cpu {
+        if task.sleep_node.cpu.load(Ordering::Relaxed) != cpu {
             task.migrations.store(task.migrations.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            task.cpu.store(cpu, Ordering::Relaxed);
+            task.sleep_node.cpu.store(cpu, Ordering::Relaxed);
         }
         // Who sees the link sees the CPU too: `is_waiting_here`.
         fence(Ordering::Release);
@@ -327,7 +327,7 @@ impl Queue {
             return false;
         }
         fence(Ordering::Acquire);
-        task.cpu.load(Ordering::Relaxed) == cpu
+        task.sleep_node.cpu.load(Ordering::Relaxed) == cpu
     }
 
     /// Takes out a task that waits here.

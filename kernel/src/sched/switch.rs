@@ -127,6 +127,7 @@ pub fn schedule() {
     let state = previous.state();
     let goes_on =
         state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting();
+    let moves = state == State::Running && (previous.moves.load(Ordering::Relaxed) || !previous.affinity().allows(here));
     previous.account(now, goes_on);
     if previous.has_changed() {
         queue.take_change(&previous, now);
@@ -141,7 +142,7 @@ pub fn schedule() {
     let then = match state {
         // The idle task's other reference is `queue.idle`.
         State::Running if is_idle => Then::Settled,
-        State::Running if !previous.affinity().allows(here) => {
+        State::Running if moves => {
             queue.leave(&previous);
             Then::Moves(previous)
         }
@@ -355,6 +356,17 @@ pub fn yield_now() {
     pending::run_pending();
     current().yield_turn();
     schedule();
+}
+
+/// The current task is about to begin a new program, whose memory is not there yet: it goes to another CPU if that has clearly less to do. Where it has its CPU
+/// for itself nothing is looked at.
+pub fn find_place_for_exec() {
+    let task = current();
+    if runqueue::is_better_elsewhere(&task) {
+        task.moves.store(true, Ordering::Relaxed);
+        schedule();
+        task.moves.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Ends the current task. Its space has been left before (`leave_space`); stack and task are released by the next one.

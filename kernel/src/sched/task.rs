@@ -9,6 +9,7 @@ use super::affinity::Affinity;
 use super::clock::Clock;
 use super::cpustat::Share;
 use super::fair::Entity;
+use super::partner::Partner;
 use super::policy::{Class, Policy, Schedule};
 use super::realtime;
 use super::report::Waits;
@@ -101,6 +102,7 @@ pub struct Task {
     /// Its place among those that want the CPU.
     pub(super) fair: Entity,
     pub(super) realtime: realtime::Entity,
+    pub(super) partner: Partner,
     /// The processor time that it has used.
     pub(super) clock: Clock,
     /// Its class or its weight is another since its CPU last took them up.
@@ -117,6 +119,8 @@ pub struct Task {
     /// What wakers touch: where it sleeps, its state and its CPU.
     pub(super) sleep_node: WaitNode,
     pub(super) sleep_timer: Arc<Timer>,
+    /// It is to go to another CPU at its next switch.
+    pub(super) moves: AtomicBool,
     /// It has left its space, and ends.
     leaves: AtomicBool,
     /// The user thread that this is; None for kernel threads.
@@ -194,6 +198,7 @@ impl Task {
             list_link: LinkedListAtomicLink::new(),
             fair: Entity::new(schedule.rank()),
             realtime: realtime::Entity::new(),
+            partner: Partner::new(),
             clock: Clock::new(Share::of(schedule.nice)),
             changed: AtomicBool::new(false),
             place: Place {
@@ -210,6 +215,7 @@ impl Task {
             // SAFETY: that of this task.
             sleep_node: unsafe { WaitNode::of_task(sync::cpu_id()) },
             sleep_timer,
+            moves: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
             thread,
             rcu: RcuHead::new(),

@@ -6,7 +6,7 @@
 use super::super::switch;
 use super::super::task::{State, Task};
 use super::machine::Machine;
-use super::place;
+use super::place::{self, Wanted};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use sync::machine::CpuId;
@@ -23,7 +23,9 @@ pub fn home_afar(machine: &impl Machine, task: &Task) -> Option<CpuId> {
     }
     let returns = match task.affinity().only() {
         Some(only) => only == home,
-        None => machine.queue(home).idles() && task.affinity().allows(home),
+        None => {
+            machine.queue(home).idles() && task.affinity().allows(home) && place::is_alone(machine, home)
+        }
     };
     returns.then_some(home)
 }
@@ -51,14 +53,20 @@ pub fn none_called(machine: &impl Machine) -> bool {
 
 /// Wakes those of this CPU's tasks whom others have called.
 pub fn answer(machine: &impl Machine) {
-    let mut address = machine.own_queue().shown.called.take();
+    let own = machine.own_queue();
+    let is_idle = own.queue.lock().idles();
+    let mut address = own.shown.called.take();
     while address != 0 {
         let task = core::ptr::with_exposed_provenance::<Task>(address as usize);
         // SAFETY: the task was there when it was called, and since then its end leaves its reference to who answers. After the answer it may end, but is freed only
         // after a grace period, and this function does not sleep.
         let called = unsafe { &*task };
         address = called.sleep_node.next.load(Ordering::Relaxed);
-        if called.sleep_node.call.answer(|| place::wake_from_here(machine, called, &ASLEEP)) {
+        if called.sleep_node.call.answer(|| {
+            let has_time = is_idle && own.waiting() == 0;
+            let wanted = if has_time { Wanted::Here } else { Wanted::Anywhere };
+            place::wake_from_here(machine, called, &ASLEEP, wanted);
+        }) {
             // SAFETY: its end left us the strong count that was its run reference.
             switch::bury(unsafe { Arc::from_raw(task) });
         }

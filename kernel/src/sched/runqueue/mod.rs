@@ -177,6 +177,11 @@ pub(super) fn send_away(task: Arc<Task>) {
     place::send_away(&Real, task);
 }
 
+/// The running task begins a new program: is that better done on another CPU?
+pub(super) fn is_better_elsewhere(task: &Task) -> bool {
+    place::is_better_elsewhere(&Real, task)
+}
+
 /// Looks for a task that waits elsewhere and puts it on this CPU's queue. Called by an idle CPU.
 pub(super) fn steal() -> bool {
     balance::steal(&Real)

@@ -23,15 +23,37 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) {
     // The waker's condition before the look at the state; `WaitQueue` has the other half.
     fence(Ordering::SeqCst);
     if states.contains(&task.state()) {
+        let wanted = if come_together(machine, task) { Wanted::Here } else { Wanted::Anywhere };
         match calls::home_afar(machine, task) {
-            Some(home) => calls::call(machine, task, home),
-            None => wake_from_here(machine, task, states),
+            Some(home) if wanted != Wanted::Here => calls::call(machine, task, home),
+            _ => wake_from_here(machine, task, states, wanted),
         }
     }
 }
 
+/// Where a task that is woken is best.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// On this CPU.
+    Here,
+    Anywhere,
+}
+
+/// Is `task` best on this CPU, since it and who wakes it take turns? Nobody else is to wait here, and it is to stay near its memory.
+#[inline]
+fn come_together(machine: &impl Machine, task: &Task) -> bool {
+    let here = machine.here();
+    let home = task.sleep_node.cpu.load(Ordering::Relaxed);
+    // What is counted is counted for all.
+    machine.wakes()
+        && task.partner.takes_turns()
+        && machine.own_queue().waiting() == 0
+        && task.affinity().allows(here)
+        && machine.node_of(home) == machine.node_of(here)
+}
+
 /// As `wake`, by this CPU's own hands.
-pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[State]) {
+pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[State], wanted: Wanted) {
     let (queue, home) = lock_queue_of(machine, task);
     let state = task.state();
     if !states.contains(&state) {
@@ -51,7 +73,11 @@ pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[Stat
     }
     let now = machine.now();
     let lag = queue.lag_of(task, now);
-    let target = if task.on_cpu.load(Ordering::Acquire) { home } else { choose(machine, task, home) };
+    let target = match wanted {
+        _ if task.on_cpu.load(Ordering::Acquire) => home,
+        Wanted::Here if task.affinity().allows(machine.here()) => machine.here(),
+        _ => choose(machine, task, home),
+    };
     if target == home {
         enqueue(machine, queue, home, owned, lag, now);
     } else {
@@ -148,14 +174,15 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
     }
 }
 
-/// Where a woken task should run: where it was if that CPU idles or it must; else on an idle one; else where it was.
+/// Where a woken task should run: where it was if it must, or that CPU idles and no core as a whole; else on an idle one; else where it was.
 fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     if let Some(only) = task.affinity().only() {
         return if only < machine.cpus() { only } else { home };
     }
     let allowed = task.affinity().allows(home);
     if allowed && machine.queue(home).idles() {
-        return home;
+        let is_best = is_alone(machine, home);
+        return if is_best { home } else { find_core(machine, task, home).unwrap_or(home) };
     }
     find_idle(machine, task, home).unwrap_or(if allowed { home } else { first_of(machine, task, home) })
 }
@@ -177,9 +204,53 @@ pub fn near(machine: &impl Machine, start: CpuId) -> impl Iterator<Item = CpuId>
     })
 }
 
-/// An idle CPU that `task` may run on.
+/// Do all other threads of the core of `cpu` idle?
+#[inline]
+pub fn is_alone(machine: &impl Machine, cpu: CpuId) -> bool {
+    if !machine.has_threads() {
+        return true;
+    }
+    let mut other = machine.next_thread(cpu);
+    while other != cpu {
+        if !machine.queue(other).idles() {
+            return false;
+        }
+        other = machine.next_thread(other);
+    }
+    true
+}
+
+/// An idle CPU that `task` may run on: of a core that idles as a whole if there is one, but not on another node if there is one on this.
 fn find_idle(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
-    near(machine, start).find(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu))
+    let mut idle = near(machine, start)
+        .filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
+    if !machine.has_threads() {
+        return idle.next();
+    }
+    let first = idle.next()?;
+    if is_alone(machine, first) {
+        return Some(first);
+    }
+    let node = machine.node_of(first);
+    Some(idle.take_while(|cpu| machine.node_of(*cpu) == node).find(|cpu| is_alone(machine, *cpu)).unwrap_or(first))
+}
+
+/// A CPU on the node of `start` that `task` may run on, whose core idles as a whole.
+#[cold]
+pub fn find_core(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
+    let node = machine.node_of(start);
+    near(machine, start)
+        .take_while(|cpu| machine.node_of(*cpu) == node)
+        .find(|cpu| machine.queue(*cpu).idles() && is_alone(machine, *cpu) && task.affinity().allows(*cpu))
+}
+
+/// Would the running task, whose memory and caches are new, do better elsewhere? Not if nobody else wants this CPU: then nothing of another is looked at.
+pub fn is_better_elsewhere(machine: &impl Machine, task: &Task) -> bool {
+    let here = machine.here();
+    machine.own_queue().waiting() != 0
+        && task.affinity().only().is_none()
+        && !task.class().is_realtime()
+        && find_idle(machine, task, here).unwrap_or_else(|| find_least(machine, task, here)) != here
 }
 
 /// A CPU that has clearly less to do than `start`, as they show it; else `start`.

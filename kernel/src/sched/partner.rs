@@ -38,19 +38,17 @@ impl Partner {
         self.times.load(Relaxed) >= SURE
     }
 
-    /// It sleeps, and has run for `ran` ns since it last did.
+    /// It sleeps, and has `ran` for so long since it last did, ns.
     #[inline]
-    pub fn sleeps(&self, ran: u64) {
+    pub fn sleeps(&self, ran: impl FnOnce() -> u64) {
         let wakes = self.wakes.load(Relaxed);
-        if wakes == 1 && ran < SHORT {
+        if wakes != 0 {
             self.wakes.store(0, Relaxed);
             let times = self.times.load(Relaxed);
-            if times < SURE {
-                self.times.store(times + 1, Relaxed);
+            let again = if wakes == 1 && ran() < SHORT { (times + 1).min(SURE) } else { 0 };
+            if again != times {
+                self.times.store(again, Relaxed);
             }
-        } else if wakes != 0 {
-            self.wakes.store(0, Relaxed);
-            self.times.store(0, Relaxed);
         }
     }
 }
@@ -64,11 +62,11 @@ mod tests {
         let partner = Partner::new();
         for _ in 0..SURE {
             assert!(!partner.wakes());
-            partner.sleeps(5000);
+            partner.sleeps(|| 5000);
         }
         assert!(partner.wakes(), "it is seen now");
         assert!(!partner.wakes(), "the second is another");
-        partner.sleeps(5000);
+        partner.sleeps(|| 5000);
         assert!(!partner.wakes(), "it woke two");
     }
 
@@ -77,7 +75,7 @@ mod tests {
         let partner = Partner::new();
         for _ in 0..2 * SURE {
             assert!(!partner.wakes());
-            partner.sleeps(SHORT);
+            partner.sleeps(|| SHORT);
         }
     }
 }

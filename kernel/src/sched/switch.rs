@@ -127,7 +127,6 @@ pub fn schedule() {
     let state = previous.state();
     let goes_on =
         state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting();
-    let moves = state == State::Running && (previous.moves.load(Ordering::Relaxed) || !previous.affinity().allows(here));
     previous.account(now, goes_on);
     if previous.has_changed() {
         queue.take_change(&previous, now);
@@ -142,7 +141,7 @@ pub fn schedule() {
     let then = match state {
         // The idle task's other reference is `queue.idle`.
         State::Running if is_idle => Then::Settled,
-        State::Running if moves => {
+        State::Running if !previous.affinity().allows(here) || previous.moves.load(Ordering::Relaxed) => {
             queue.leave(&previous);
             Then::Moves(previous)
         }
@@ -361,6 +360,13 @@ pub fn yield_now() {
 /// The current task is about to begin a new program, whose memory is not there yet: it goes to another CPU if that has clearly less to do. Where it has its CPU
 /// for itself nothing is looked at.
 pub fn find_place_for_exec() {
+    if runqueue::has_waiting() {
+        find_place_beside_others();
+    }
+}
+
+#[cold]
+fn find_place_beside_others() {
     let task = current();
     if runqueue::is_better_elsewhere(&task) {
         task.moves.store(true, Ordering::Relaxed);

@@ -31,6 +31,7 @@ pub fn home_afar(machine: &impl Machine, task: &Task) -> Option<CpuId> {
 }
 
 /// Leaves `task` to `home`.
+#[inline(never)]
 pub fn call(machine: &impl Machine, task: &Task, home: CpuId) {
     if !task.sleep_node.call.call() {
         return;
@@ -52,6 +53,8 @@ pub fn none_called(machine: &impl Machine) -> bool {
 }
 
 /// Wakes those of this CPU's tasks whom others have called.
+#[cold]
+#[inline(never)]
 pub fn answer(machine: &impl Machine) {
     let own = machine.own_queue();
     let is_idle = own.queue.lock().idles();

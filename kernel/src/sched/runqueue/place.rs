@@ -23,10 +23,12 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) {
     // The waker's condition before the look at the state; `WaitQueue` has the other half.
     fence(Ordering::SeqCst);
     if states.contains(&task.state()) {
-        let wanted = if come_together(machine, task) { Wanted::Here } else { Wanted::Anywhere };
+        if task.affinity().only().is_none() && come_together(machine, task) {
+            return wake_from_here(machine, task, states, Wanted::Here);
+        }
         match calls::home_afar(machine, task) {
-            Some(home) if wanted != Wanted::Here => calls::call(machine, task, home),
-            _ => wake_from_here(machine, task, states, wanted),
+            Some(home) => calls::call(machine, task, home),
+            None => wake_from_here(machine, task, states, Wanted::Anywhere),
         }
     }
 }
@@ -42,14 +44,16 @@ pub enum Wanted {
 /// Is `task` best on this CPU, since it and who wakes it take turns? Nobody else is to wait here, and it is to stay near its memory.
 #[inline]
 fn come_together(machine: &impl Machine, task: &Task) -> bool {
-    let here = machine.here();
-    let home = task.sleep_node.cpu.load(Ordering::Relaxed);
-    // What is counted is counted for all.
     machine.wakes()
         && task.partner.takes_turns()
         && machine.own_queue().waiting() == 0
-        && task.affinity().allows(here)
-        && machine.node_of(home) == machine.node_of(here)
+        && task.affinity().allows(machine.here())
+        && is_on_our_node(machine, task)
+}
+
+fn is_on_our_node(machine: &impl Machine, task: &Task) -> bool {
+    let home = task.sleep_node.cpu.load(Ordering::Relaxed);
+    machine.nodes() == 1 || machine.node_of(home) == machine.node_of(machine.here())
 }
 
 /// As `wake`, by this CPU's own hands.
@@ -252,11 +256,10 @@ pub fn find_core(machine: &impl Machine, task: &Task, start: CpuId) -> Option<Cp
         .find(|cpu| machine.queue(*cpu).idles() && is_alone(machine, *cpu) && task.affinity().allows(*cpu))
 }
 
-/// Would the running task, whose memory and caches are new, do better elsewhere? Not if nobody else wants this CPU: then nothing of another is looked at.
+/// Would the running task, whose memory and caches are new, do better elsewhere? It has this CPU not for itself.
 pub fn is_better_elsewhere(machine: &impl Machine, task: &Task) -> bool {
     let here = machine.here();
-    machine.own_queue().waiting() != 0
-        && task.affinity().only().is_none()
+    task.affinity().only().is_none()
         && !task.class().is_realtime()
         && find_idle(machine, task, here, Cores::Any).unwrap_or_else(|| find_least(machine, task, here)) != here
 }

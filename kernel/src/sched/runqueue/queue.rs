@@ -384,7 +384,7 @@ impl Queue {
         if !self.runs_fair {
             return task.realtime.sleep();
         }
-        task.partner.sleeps(task.fair.ran());
+        task.partner.sleeps(|| task.fair.ran());
         self.line.leave(&task.fair, slice);
         self.is_fresh |= self.line.load() == 0;
     }

@@ -96,8 +96,7 @@ pub fn idle_main() -> ! {
         vm::frame::give_back_if_called();
         runqueue::show_idle(true);
         timer::prepare_idle();
-        // Work that came between the look and the flag: whoever queues looks at the flag after queueing.
-        core::sync::atomic::fence(Ordering::SeqCst);
+        // Work that came between the look and what is shown: `protocol::idle`.
         if !runqueue::has_work() {
             sync::rcu::idle_enter();
             arch::idle_wait(|| runqueue::has_work() || current().work_pending());

@@ -7,6 +7,7 @@
 pub mod call;
 pub mod chain;
 pub mod count;
+pub mod idle;
 pub mod inbox;
 pub mod list;
 pub mod mask;

@@ -18,6 +18,7 @@ mod protocol;
 mod call;
 mod chain;
 mod count;
+mod idle;
 mod inbox;
 mod list;
 mod locks;

@@ -157,7 +157,7 @@ fn wake_idle(machine: &impl Machine) {
     // One that shares its core with others only if there is no other.
     let first = idle.next();
     let idle = first.filter(|cpu| is_alone(machine, *cpu)).or_else(|| idle.find(|cpu| is_alone(machine, *cpu))).or(first);
-    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).shown.take_idle()) {
+    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).shown.idle.take()) {
         machine.kick(idle);
     }
 }

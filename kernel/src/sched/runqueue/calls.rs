@@ -41,7 +41,7 @@ pub fn call(machine: &impl Machine, task: &Task, home: CpuId) {
         shown.called.put(core::ptr::from_ref(task).expose_provenance() as u64, |next| task.sleep_node.next.store(next, Ordering::Relaxed));
     // Who was there first kicks for all.
     if is_first {
-        shown.take_idle();
+        shown.idle.take();
         machine.kick(home);
     }
 }

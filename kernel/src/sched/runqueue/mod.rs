@@ -112,6 +112,7 @@ impl This {
     }
 
     /// Puts the running task, which is `current` no more, back among the waiting.
+    #[inline(always)]
     pub fn put_back(&mut self, task: Arc<Task>) {
         self.0.put_back(machine::this(), Real.here(), task, slice());
     }

@@ -23,13 +23,14 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) {
     // The waker's condition before the look at the state; `WaitQueue` has the other half.
     fence(Ordering::SeqCst);
     if states.contains(&task.state()) {
-        if task.affinity().only().is_none() && come_together(machine, task) {
-            return wake_from_here(machine, task, states, Wanted::Here);
-        }
-        match calls::home_afar(machine, task) {
-            Some(home) => calls::call(machine, task, home),
-            None => wake_from_here(machine, task, states, Wanted::Anywhere),
-        }
+        let wanted = if task.affinity().only().is_none() && come_together(machine, task) {
+            Wanted::Here
+        } else if let Some(home) = calls::home_afar(machine, task) {
+            return calls::call(machine, task, home);
+        } else {
+            Wanted::Anywhere
+        };
+        wake_from_here(machine, task, states, wanted);
     }
 }
 
@@ -166,7 +167,7 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
     drop(queue);
     if cpu != machine.here() {
         // A CPU that is told looks when the turn of its task is over: `expect_turn`.
-        if own.shown.take_idle() || turn != Turn::Waits {
+        if own.shown.idle.take() || turn != Turn::Waits {
             machine.kick(cpu);
         }
         return;

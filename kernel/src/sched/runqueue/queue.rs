@@ -13,6 +13,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
 use sync::machine::CpuId;
+use sync::protocol::idle::Idle;
 use sync::protocol::inbox::Inbox;
 use sync::{SpinLock, lock_class};
 
@@ -75,7 +76,7 @@ pub struct CpuQueue {
 #[repr(align(64))]
 pub struct Shown {
     /// The CPU idles and has not been given anything.
-    pub idle: AtomicBool,
+    pub idle: Idle,
     /// The CPU takes tasks.
     pub online: AtomicBool,
     /// The highest priority of the CPU's real-time tasks; 0, and not written, where there are none.
@@ -84,12 +85,6 @@ pub struct Shown {
     pub called: Inbox,
 }
 
-impl Shown {
-    /// The CPU has been given something: true if it idled, and nobody has woken it yet.
-    pub fn take_idle(&self) -> bool {
-        self.idle.load(Ordering::SeqCst) && self.idle.swap(false, Ordering::SeqCst)
-    }
-}
 
 /// What CPUs that start a task look at where none idles, on a line of its own.
 #[repr(align(64))]
@@ -116,7 +111,7 @@ impl CpuQueue {
             waiting: AtomicU32::new(0),
             looks: super::balance::Looks::new(),
             shown: Shown {
-                idle: AtomicBool::new(false),
+                idle: Idle::new(),
                 online: AtomicBool::new(false),
                 priority: AtomicU32::new(0),
                 called: Inbox::new(),
@@ -133,7 +128,7 @@ impl CpuQueue {
 
     #[inline]
     pub fn idles(&self) -> bool {
-        self.shown.idle.load(Ordering::Relaxed)
+        self.shown.idle.is_shown()
     }
 
     /// The CPU has fair tasks that others may take.
@@ -149,9 +144,7 @@ impl CpuQueue {
     }
 
     pub fn show_idle(&self, idle: bool) {
-        if self.idles() != idle {
-            self.shown.idle.store(idle, Ordering::SeqCst);
-        }
+        self.shown.idle.show(idle);
         if idle && self.load.0.load(Ordering::Relaxed) != 0 {
             self.load.0.store(0, Ordering::Relaxed);
             self.looks.forget_load();
@@ -237,11 +230,13 @@ impl Queue {
         }
         self.line.insert(task);
         let waiting = own.waiting() + 1;
-        own.waiting.store(waiting, Ordering::SeqCst);
+        // Who puts it on the queue of another CPU looks whether that idles: `protocol::idle`.
+        own.waiting.store(waiting, Ordering::Relaxed);
         self.show_stealable(own, waiting);
     }
 
     /// Puts the running task, which is `current` no more, back among the waiting.
+    #[inline(always)]
     pub fn put_back(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>, slice: u64) {
         if !self.runs_fair {
             return self.put_realtime(own, cpu, task, self.realtime.running);

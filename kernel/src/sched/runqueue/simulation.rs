@@ -179,7 +179,7 @@ impl Simulation {
                 (locked.current, locked.idle) = (Some(idle.clone()), Some(idle.clone()));
             }
             queue.shown.online.store(true, Relaxed);
-            queue.shown.idle.store(true, Relaxed);
+            queue.shown.idle.show(true);
             idle.set_affinity_at_birth(cpu);
             Cpu {
                 queue,

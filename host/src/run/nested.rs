@@ -190,8 +190,14 @@ mod tests {
         assert!(inner.json && inner.machine.verbose && inner.machine.accel == Wanted::Kvm);
         let facts = |run: &Run| {
             let machine = &run.machine;
-            let numbers =
-                (machine.cpus, machine.sockets, machine.threads, machine.memory, machine.timeout, machine.boot_timeout);
+            let numbers = (
+                machine.cpus,
+                machine.sockets,
+                machine.threads,
+                machine.memory,
+                machine.timeout,
+                machine.boot_timeout,
+            );
             (numbers, machine.machine, machine.env.clone(), machine.append.clone(), machine.cpu_model.clone())
         };
         assert_eq!(facts(&inner), facts(&asked));

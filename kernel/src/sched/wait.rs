@@ -15,12 +15,12 @@ use super::switch::schedule;
 use super::task::{State, current};
 use super::timer::Deadline;
 use super::work::Work;
-pub(super) use node::{WaitAdapter, WaitNode};
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use intrusive_collections::{LinkedList, UnsafeRef};
+pub(super) use node::{WaitAdapter, WaitNode};
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 
 lock_class! { static WAIT_QUEUE: LockClass = ("wait queue", level::WaitQueue); }

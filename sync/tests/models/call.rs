@@ -114,7 +114,10 @@ impl World {
             self.answer();
         }
         let sleeps = self.state.load(Ordering::Relaxed) == SLEEPS;
-        assert!(!sleeps || self.conditions[which].load(Ordering::Relaxed) == 0, "it sleeps though it may go on");
+        assert!(
+            !sleeps || self.conditions[which].load(Ordering::Relaxed) == 0,
+            "it sleeps though it may go on"
+        );
     }
 }
 

@@ -32,7 +32,8 @@ impl World {
 }
 
 fn idling() {
-    let world = Arc::new(World { idle: Idle::new(), work: [0; 2].map(AtomicU32::new), kicks: AtomicU32::new(0) });
+    let world =
+        Arc::new(World { idle: Idle::new(), work: [0; 2].map(AtomicU32::new), kicks: AtomicU32::new(0) });
     let givers = [0, 1].map(|n| {
         let world = world.clone();
         thread::spawn(move || world.give(n))

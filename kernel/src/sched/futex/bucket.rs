@@ -36,7 +36,10 @@ pub(super) type Order<'a> = Held<'a, level::Futex>;
 /// What a node in a bucket knows of the futex that its task waits on.
 impl WaitNode {
     fn word(&self) -> Word {
-        Word { owner: self.futex.owner.load(Ordering::Relaxed), place: self.futex.place.load(Ordering::Relaxed) }
+        Word {
+            owner: self.futex.owner.load(Ordering::Relaxed),
+            place: self.futex.place.load(Ordering::Relaxed),
+        }
     }
 
     fn set_word(&self, word: Word) {

@@ -156,7 +156,10 @@ fn wake_idle(machine: &impl Machine) {
         .filter(|cpu| machine.queue(*cpu).idles() && own.queue.lock().first_allows(*cpu));
     // One that shares its core with others only if there is no other.
     let first = idle.next();
-    let idle = first.filter(|cpu| is_alone(machine, *cpu)).or_else(|| idle.find(|cpu| is_alone(machine, *cpu))).or(first);
+    let idle = first
+        .filter(|cpu| is_alone(machine, *cpu))
+        .or_else(|| idle.find(|cpu| is_alone(machine, *cpu)))
+        .or(first);
     if let Some(idle) = idle.filter(|idle| machine.queue(*idle).shown.idle.take()) {
         machine.kick(idle);
     }

@@ -23,9 +23,7 @@ pub fn home_afar(machine: &impl Machine, task: &Task) -> Option<CpuId> {
     }
     let returns = match task.affinity().only() {
         Some(only) => only == home,
-        None => {
-            machine.queue(home).idles() && task.affinity().allows(home) && place::is_alone(machine, home)
-        }
+        None => machine.queue(home).idles() && task.affinity().allows(home) && place::is_alone(machine, home),
     };
     returns.then_some(home)
 }
@@ -37,8 +35,9 @@ pub fn call(machine: &impl Machine, task: &Task, home: CpuId) {
         return;
     }
     let shown = &machine.queue(home).shown;
-    let is_first =
-        shown.called.put(core::ptr::from_ref(task).expose_provenance() as u64, |next| task.sleep_node.next.store(next, Ordering::Relaxed));
+    let is_first = shown.called.put(core::ptr::from_ref(task).expose_provenance() as u64, |next| {
+        task.sleep_node.next.store(next, Ordering::Relaxed)
+    });
     // Who was there first kicks for all.
     if is_first {
         shown.idle.take();

@@ -125,7 +125,8 @@ pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
     if task.class().is_realtime() {
         return realtime::begin(machine, task);
     }
-    let target = find_idle(machine, &task, here, Cores::Any).unwrap_or_else(|| find_least(machine, &task, here));
+    let target =
+        find_idle(machine, &task, here, Cores::Any).unwrap_or_else(|| find_least(machine, &task, here));
     let queue = machine.queue(target).queue.lock();
     enqueue(machine, queue, target, task, lag, machine.now());
 }
@@ -189,7 +190,11 @@ fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
         let is_best = is_alone(machine, home);
         return if is_best { home } else { find_core(machine, task, home).unwrap_or(home) };
     }
-    find_idle(machine, task, home, Cores::OfNode).unwrap_or(if allowed { home } else { first_of(machine, task, home) })
+    find_idle(machine, task, home, Cores::OfNode).unwrap_or(if allowed {
+        home
+    } else {
+        first_of(machine, task, home)
+    })
 }
 
 pub fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
@@ -235,8 +240,8 @@ enum Cores {
 
 /// An idle CPU that `task` may run on: of a core that idles as a whole if there is one.
 fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) -> Option<CpuId> {
-    let mut idle = near(machine, start)
-        .filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
+    let mut idle =
+        near(machine, start).filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
     if !machine.has_threads() {
         return idle.next();
     }
@@ -245,7 +250,11 @@ fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) ->
         return Some(first);
     }
     let node = machine.node_of(first);
-    Some(idle.take_while(|cpu| cores == Cores::Any || machine.node_of(*cpu) == node).find(|cpu| is_alone(machine, *cpu)).unwrap_or(first))
+    Some(
+        idle.take_while(|cpu| cores == Cores::Any || machine.node_of(*cpu) == node)
+            .find(|cpu| is_alone(machine, *cpu))
+            .unwrap_or(first),
+    )
 }
 
 /// A CPU on the node of `start` that `task` may run on, whose core idles as a whole.
@@ -262,7 +271,8 @@ pub fn is_better_elsewhere(machine: &impl Machine, task: &Task) -> bool {
     let here = machine.here();
     task.affinity().only().is_none()
         && !task.class().is_realtime()
-        && find_idle(machine, task, here, Cores::Any).unwrap_or_else(|| find_least(machine, task, here)) != here
+        && find_idle(machine, task, here, Cores::Any).unwrap_or_else(|| find_least(machine, task, here))
+            != here
 }
 
 /// A CPU that has clearly less to do than `start`, as they show it; else `start`.

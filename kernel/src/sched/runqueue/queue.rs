@@ -85,7 +85,6 @@ pub struct Shown {
     pub called: Inbox,
 }
 
-
 /// What CPUs that start a task look at where none idles, on a line of its own.
 #[repr(align(64))]
 pub struct ShownLoad(

@@ -219,8 +219,18 @@ impl Simulation {
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {
             let mut lives = self.lives.borrow_mut();
-            let life =
-                Life { task: task.clone(), habit, partner: None, has_turn: false, left, since: 0, ran: 0, woken: None, latest: 0, late: 0 };
+            let life = Life {
+                task: task.clone(),
+                habit,
+                partner: None,
+                has_turn: false,
+                left,
+                since: 0,
+                ran: 0,
+                woken: None,
+                latest: 0,
+                late: 0,
+            };
             lives.push(life);
             self.numbers.borrow_mut().insert(Arc::as_ptr(&task), lives.len() - 1);
             lives.len() - 1

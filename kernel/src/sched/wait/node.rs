@@ -6,7 +6,9 @@
 use super::super::runqueue::Order;
 use super::super::task::Task;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use intrusive_collections::{LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::protocol::call::Call;

@@ -88,9 +88,8 @@ fn two_that_work_for_long_stay_where_they_are() {
 fn sleepers_stay_on_their_node() {
     in_process(|| {
         let machine = Simulation::new(16, 4);
-        let tasks: Vec<usize> = (0..8)
-            .map(|n| machine.start(n / 2 * 4, 0, Habit(Some((2 * MS, MS))), None))
-            .collect();
+        let tasks: Vec<usize> =
+            (0..8).map(|n| machine.start(n / 2 * 4, 0, Habit(Some((2 * MS, MS))), None)).collect();
         machine.run(100 * MS);
         let nodes = || -> Vec<u32> { tasks.iter().map(|n| machine.task(*n).cpu() / 4).collect() };
         let before = nodes();

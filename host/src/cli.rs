@@ -98,6 +98,9 @@ pub struct MachineOptions {
     /// Sockets, each a NUMA node with its part of CPUs and memory
     #[arg(long, default_value_t = 1, value_name = "S")]
     pub sockets: u32,
+    /// Threads of each core: CPUs 0 to N - 1 are those of the first
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub threads: u32,
     /// Memory of the machine (512M, 4G; a bare number is MiB)
     #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,

@@ -51,6 +51,7 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
         model: Model::Q35,
         cpus: 1,
         sockets: 1,
+        threads: 1,
         memory: 1 << 30,
         accel: Accel::Tcg,
         cpu_model: "max".into(),

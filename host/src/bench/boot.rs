@@ -169,6 +169,7 @@ pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine
         model: Model::Q35,
         cpus,
         sockets: 1,
+        threads: 1,
         memory,
         accel,
         cpu_model: cpu_model.into(),

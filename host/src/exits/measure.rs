@@ -38,6 +38,7 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
         machine: Model::Q35,
         cpus: options.cpus,
         sockets: 1,
+        threads: 1,
         memory: options.memory,
         root: Root::Busybox,
         add: vec![Addition { source: paths.exits(), destination: IN_GUEST.into() }],

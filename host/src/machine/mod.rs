@@ -52,6 +52,8 @@ pub struct Machine {
     pub cpus: u32,
     /// NUMA nodes, a socket each; CPUs and memory are split evenly.
     pub sockets: u32,
+    /// Threads of each core.
+    pub threads: u32,
     /// Bytes.
     pub memory: u64,
     pub accel: Accel,
@@ -82,6 +84,12 @@ impl Machine {
             return Err(usage(format!(
                 "--cpus {} cannot be split evenly over --sockets {}",
                 self.cpus, self.sockets
+            )));
+        }
+        if self.threads == 0 || !(self.cpus / self.sockets).is_multiple_of(self.threads) {
+            return Err(usage(format!(
+                "--cpus {} with --sockets {} cannot be split evenly over cores of --threads {}",
+                self.cpus, self.sockets, self.threads
             )));
         }
         if self.model == Model::Microvm && self.sockets > 1 {
@@ -121,7 +129,13 @@ impl Machine {
         push(&["-m", &format!("{memory}M")]);
         push(&[
             "-smp",
-            &format!("{},sockets={},cores={},threads=1", self.cpus, self.sockets, self.cpus / self.sockets),
+            &format!(
+                "{},sockets={},cores={},threads={}",
+                self.cpus,
+                self.sockets,
+                self.cpus / self.sockets / self.threads,
+                self.threads
+            ),
         ]);
         if self.sockets > 1 {
             for words in self.nodes(memory) {
@@ -219,6 +233,7 @@ mod tests {
             model: Model::Q35,
             cpus,
             sockets,
+            threads: 1,
             memory,
             accel: Accel::Tcg,
             cpu_model: "max".into(),

@@ -177,6 +177,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         model: options.machine,
         cpus: options.cpus,
         sockets: options.sockets,
+        threads: options.threads,
         memory: options.memory,
         accel: accel(options)?,
         cpu_model: options.cpu_model.clone(),

@@ -83,6 +83,7 @@ pub fn outer(
         machine: Model::Q35,
         cpus: inner.cpus.clamp(2, MOST_CPUS),
         sockets: 1,
+        threads: 1,
         // The archive stands there as itself, with the job behind it, and in the inner machine's memory.
         memory: (inner.memory + OUTER_MEMORY + about.len() * 4) >> 20 << 20,
         root: Root::Busybox,
@@ -118,6 +119,7 @@ fn run_words(inner: &MachineOptions, kernel: &str, json: bool) -> Vec<String> {
     option("machine", inner.machine.name().into());
     option("cpus", inner.cpus.to_string());
     option("sockets", inner.sockets.to_string());
+    option("threads", inner.threads.to_string());
     option("memory", (inner.memory >> 20).to_string());
     option("cpu-model", inner.cpu_model.clone());
     option("boot-timeout", inner.boot_timeout.to_string());
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_inner_machine_is_as_it_was_asked_for() {
-        let line = "--accel nested --machine microvm -c 4 --sockets 2 -m 512M -e A=b --append -x=1 --timeout 9 -v -- ls -l";
+        let line = "--accel nested --machine microvm -c 8 --sockets 2 --threads 2 -m 512M -e A=b --append -x=1 --timeout 9 -v -- ls -l";
         let asked = parse(&line.split(' ').map(String::from).collect::<Vec<_>>());
         let mut words = run_words(&asked.machine, "darter", true);
         words.extend(["--".into(), "true".into()]);
@@ -188,8 +190,14 @@ mod tests {
         assert!(inner.json && inner.machine.verbose && inner.machine.accel == Wanted::Kvm);
         let facts = |run: &Run| {
             let machine = &run.machine;
-            let numbers =
-                (machine.cpus, machine.sockets, machine.memory, machine.timeout, machine.boot_timeout);
+            let numbers = (
+                machine.cpus,
+                machine.sockets,
+                machine.threads,
+                machine.memory,
+                machine.timeout,
+                machine.boot_timeout,
+            );
             (numbers, machine.machine, machine.env.clone(), machine.append.clone(), machine.cpu_model.clone())
         };
         assert_eq!(facts(&inner), facts(&asked));

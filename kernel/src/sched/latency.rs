@@ -225,6 +225,11 @@ pub(super) fn in_halves(are: bool) {
     OWN.this().in_halves.set(u64::from(are));
 }
 
+/// Does this CPU do bottom halves just now?
+pub(super) fn are_in_halves() -> bool {
+    OWN.this().in_halves.get() != 0
+}
+
 /// A batch of bottom halves began at `began`.
 pub(super) fn halves_took(began: u64) {
     note(HALVES, arch::time::now().saturating_sub(began), 0);

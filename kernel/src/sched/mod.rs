@@ -3,6 +3,7 @@
 //! * `task`      the scheduler's thread: state, kernel stack, registers, times; `affinity` where it may run; `policy` its share;
 //!   `work` what waits to be done for it
 //! * `realtime`  who goes first: priorities; `fair` whose turn it is among all others: virtual deadlines
+//! * `partner`   who takes turns with another
 //! * `runqueue`  one queue per CPU; wake-up, placement, preemption, balance between CPUs
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
@@ -26,6 +27,7 @@ mod fair;
 pub mod futex;
 pub mod latency;
 mod loadavg;
+mod partner;
 pub mod pending;
 #[cfg(target_os = "none")]
 mod plant;
@@ -50,9 +52,9 @@ pub use policy::{Policy, Schedule};
 pub use realtime::settings as realtime_settings;
 pub use runqueue::{load_of, look_at_queue};
 pub use switch::{
-    NewTask, clone_fpu, copy_vector_registers, exit_current, idle_main, init_cpu, leave_space, new_user,
-    replace_space, reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until, spawn,
-    start, yield_now,
+    NewTask, clone_fpu, copy_vector_registers, exit_current, find_place_for_exec, idle_main, init_cpu,
+    leave_space, new_user, replace_space, reset_for_exec, restore_signal_frame, schedule, setup_signal_frame,
+    sleep_until, spawn, start, yield_now,
 };
 pub use task::{Current, Task, TaskLink, Times, current, try_current};
 pub use timer::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, wall_clock_was_set};

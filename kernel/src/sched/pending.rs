@@ -106,6 +106,7 @@ fn lower_halves(bits: u32) {
         runqueue::even_out();
     }
     if bits & 1 << Pending::Reschedule as u32 != 0 {
+        runqueue::answer_calls();
         runqueue::expect_turn();
     }
     if bits & 1 << Pending::Serial as u32 != 0 {

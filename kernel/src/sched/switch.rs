@@ -80,7 +80,7 @@ pub fn idle_main() -> ! {
     loop {
         let no_sleep = sync::lock::order::no_sleep();
         pending::run_pending();
-        if runqueue::has_waiting() || runqueue::steal() {
+        if runqueue::has_work() || runqueue::steal() {
             drop(no_sleep);
             schedule();
             continue;
@@ -96,13 +96,12 @@ pub fn idle_main() -> ! {
         vm::frame::give_back_if_called();
         runqueue::show_idle(true);
         timer::prepare_idle();
-        // Work that came between the look and the flag: whoever queues looks at the flag after queueing.
-        core::sync::atomic::fence(Ordering::SeqCst);
-        if !runqueue::has_waiting() {
+        // Work that came between the look and what is shown: `protocol::idle`.
+        if !runqueue::has_work() {
             sync::rcu::idle_enter();
-            arch::idle_wait(|| runqueue::has_waiting() || current().work_pending());
+            arch::idle_wait(|| runqueue::has_work() || current().work_pending());
             sync::rcu::idle_exit();
-            if !runqueue::has_waiting() {
+            if !runqueue::has_work() {
                 // Nothing came but a deadline, perhaps that for RCU: callbacks need not wait for more to come.
                 sync::rcu::hurry();
             }
@@ -117,6 +116,7 @@ pub fn idle_main() -> ! {
 pub fn schedule() {
     sync::lock::order::assert_may_sleep();
     sync::rcu::quiescent();
+    runqueue::answer_calls();
     let here = machine::cpu_id();
     let now = arch::time::now();
     let mut queue = lock_this();
@@ -140,7 +140,7 @@ pub fn schedule() {
     let then = match state {
         // The idle task's other reference is `queue.idle`.
         State::Running if is_idle => Then::Settled,
-        State::Running if !previous.affinity().allows(here) => {
+        State::Running if !previous.affinity().allows(here) || previous.moves.load(Ordering::Relaxed) => {
             queue.leave(&previous);
             Then::Moves(previous)
         }
@@ -243,11 +243,16 @@ fn finish_switch() {
     match then {
         Then::Settled => {}
         Then::Moves(task) => runqueue::send_away(task),
-        Then::Dies(task) => {
-            task.unlink();
-            sync::rcu::defer_arc(task);
-        }
+        Then::Dies(task) if task.sleep_node.call.end() => bury(task),
+        // Whoever answers the call that has reached it buries it.
+        Then::Dies(task) => core::mem::forget(task),
     }
+}
+
+/// A task that has run for the last time is dropped when nobody looks at it any more.
+pub(super) fn bury(task: Arc<Task>) {
+    task.unlink();
+    sync::rcu::defer_arc(task);
 }
 
 /// First code of every user thread.
@@ -350,6 +355,24 @@ pub fn yield_now() {
     pending::run_pending();
     current().yield_turn();
     schedule();
+}
+
+/// The current task is about to begin a new program, whose memory is not there yet: it goes to another CPU if that has clearly less to do. Where it has its CPU
+/// for itself nothing is looked at.
+pub fn find_place_for_exec() {
+    if runqueue::has_waiting() {
+        find_place_beside_others();
+    }
+}
+
+#[cold]
+fn find_place_beside_others() {
+    let task = current();
+    if runqueue::is_better_elsewhere(&task) {
+        task.moves.store(true, Ordering::Relaxed);
+        schedule();
+        task.moves.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Ends the current task. Its space has been left before (`leave_space`); stack and task are released by the next one.

@@ -10,6 +10,7 @@ use super::clock::Clock;
 use super::cpustat::Share;
 use super::fair::Entity;
 use super::futex::pi::PiSlot;
+use super::partner::Partner;
 use super::policy::{Class, Loan, Policy, RESETS, Schedule};
 use super::realtime;
 use super::report::Waits;
@@ -31,7 +32,7 @@ use sync::rcu::RcuHead;
 
 /// What a task is doing. Only its own CPU makes it sleep; it is made `Running` under the lock of its run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
+#[repr(u8)]
 pub(super) enum State {
     /// Runs or waits for a CPU.
     Running = 0,
@@ -77,12 +78,20 @@ impl Hardware {
     }
 }
 
+/// What wakers read and nobody writes when it sleeps or wakes, on a line of its own.
+#[repr(align(64))]
+struct Place {
+    affinity: Affinity,
+    nice: AtomicI32,
+    /// `Schedule::word`.
+    policy: AtomicU32,
+    /// The `Class` in which it is to run: that of its policy, or what it is lent.
+    class: AtomicU32,
+}
+
 /// A thread, as the scheduler sees it.
 pub struct Task {
     pub work: Work,
-    pub(super) state: AtomicU32,
-    /// The CPU whose queue the task is on or was last on. Changes under that queue's lock, while the task is not queued.
-    pub(super) cpu: AtomicU32,
     /// Set while a CPU runs on the task's stack.
     pub(super) on_cpu: AtomicBool,
     /// `park` returns at once, and takes this back.
@@ -94,18 +103,14 @@ pub struct Task {
     /// Its place among those that want the CPU.
     pub(super) fair: Entity,
     pub(super) realtime: realtime::Entity,
+    pub(super) partner: Partner,
     /// The processor time that it has used.
     pub(super) clock: Clock,
-    nice: AtomicI32,
-    /// `Schedule::word`.
-    policy: AtomicU32,
     /// The `Loan` of those that wait for a futex of its (`futex::pi`).
     lent: AtomicU32,
-    /// The `Class` in which it is to run: that of its policy, or what it is lent.
-    class: AtomicU32,
     /// Its class or its weight is another since its CPU last took them up.
     changed: AtomicBool,
-    affinity: Affinity,
+    place: Place,
     /// How long it waited for a CPU.
     pub(super) waits: Waits,
     /// Moves to another CPU.
@@ -116,8 +121,11 @@ pub struct Task {
     pub(super) on_resume: AtomicU32,
     /// Its part in futexes that lend priority.
     pub(super) pi: PiSlot,
-    pub(super) sleep_node: Arc<WaitNode>,
+    /// What wakers touch: where it sleeps, its state and its CPU.
+    pub(super) sleep_node: WaitNode,
     pub(super) sleep_timer: Arc<Timer>,
+    /// It is to go to another CPU at its next switch.
+    pub(super) moves: AtomicBool,
     /// It has left its space, and ends.
     leaves: AtomicBool,
     /// The user thread that this is; None for kernel threads.
@@ -186,33 +194,35 @@ impl Task {
         hardware: Hardware,
         schedule: Schedule,
     ) -> Result<Arc<Self>> {
-        let sleep_node = sync::slab_arc(WaitNode::new())?;
         let sleep_timer = sync::slab_arc(Timer::new(wake_at, 0))?;
         let task = sync::slab_arc(Task {
             work: Work::new(),
-            state: AtomicU32::new(State::Running as u32),
-            cpu: AtomicU32::new(sync::cpu_id()),
             on_cpu: AtomicBool::new(false),
             permit: AtomicBool::new(false),
             run_link: RBTreeAtomicLink::new(),
             list_link: LinkedListAtomicLink::new(),
             fair: Entity::new(schedule.rank()),
             realtime: realtime::Entity::new(),
+            partner: Partner::new(),
             clock: Clock::new(Share::of(schedule.nice)),
-            nice: AtomicI32::new(schedule.nice),
-            policy: AtomicU32::new(schedule.word()),
             lent: AtomicU32::new(Loan::NONE.0),
-            class: AtomicU32::new(schedule.class().0),
             changed: AtomicBool::new(false),
-            affinity: Affinity::all(),
+            place: Place {
+                affinity: Affinity::all(),
+                nice: AtomicI32::new(schedule.nice),
+                policy: AtomicU32::new(schedule.word()),
+                class: AtomicU32::new(schedule.class().0),
+            },
             waits: Waits::new(),
             migrations: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
             on_resume: AtomicU32::new(0),
             pi: PiSlot::new(),
-            sleep_node,
+            // SAFETY: that of this task.
+            sleep_node: unsafe { WaitNode::of_task(sync::cpu_id()) },
             sleep_timer,
+            moves: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
             thread,
             rcu: RcuHead::new(),
@@ -222,7 +232,6 @@ impl Task {
         })?;
         task.fair.set_slice(schedule.slice);
         let address = Arc::as_ptr(&task);
-        task.sleep_node.set_task(address);
         task.sleep_timer.set_argument(address as usize);
         Ok(task)
     }
@@ -237,7 +246,7 @@ impl Task {
     }
 
     pub(super) fn state(&self) -> State {
-        match self.state.load(Ordering::SeqCst) {
+        match self.sleep_node.state.load(Ordering::SeqCst) {
             0 => State::Running,
             1 => State::Interruptible,
             2 => State::Killable,
@@ -247,7 +256,7 @@ impl Task {
     }
 
     pub(super) fn set_state(&self, state: State) {
-        self.state.store(state as u32, Ordering::SeqCst);
+        self.sleep_node.state.store(state as u8, Ordering::SeqCst);
     }
 
     /// Is there anything to do before this task returns to user mode?
@@ -290,11 +299,11 @@ impl Task {
 
     /// The CPU it runs on or ran on last.
     pub fn cpu(&self) -> CpuId {
-        self.cpu.load(Ordering::Relaxed)
+        self.sleep_node.cpu.load(Ordering::Relaxed)
     }
 
     pub fn affinity(&self) -> &Affinity {
-        &self.affinity
+        &self.place.affinity
     }
 
     /// Restricts the task to the CPUs of `words` (64 CPUs each, lowest first). False: none of them is present.
@@ -304,7 +313,7 @@ impl Task {
         if !(0..present).any(|cpu| words[cpu as usize / 64] >> (cpu % 64) & 1 != 0) {
             return false;
         }
-        self.affinity.store(words);
+        self.place.affinity.store(words);
         super::runqueue::move_if_needed(self);
         true
     }
@@ -312,11 +321,11 @@ impl Task {
     pub(super) fn set_affinity_at_birth(&self, cpu: CpuId) {
         let mut words = [0; MAX_CPUS / 64];
         words[cpu as usize / 64 % words.len()] = 1 << (cpu % 64);
-        self.affinity.store(words);
+        self.place.affinity.store(words);
     }
 
     pub(super) fn inherit_affinity(&self, parent: &Task) {
-        self.affinity.inherit(&parent.affinity);
+        self.place.affinity.inherit(&parent.place.affinity);
     }
 
     /// Lets the tasks that wait go first, as far as their turn has come, or their priority is the same.
@@ -328,7 +337,7 @@ impl Task {
 
     /// Nice value, -20 (most) to 19 (least).
     pub fn nice(&self) -> i32 {
-        self.nice.load(Ordering::Relaxed)
+        self.place.nice.load(Ordering::Relaxed)
     }
 
     pub fn set_nice(&self, nice: i32) {
@@ -350,9 +359,9 @@ impl Task {
 
     /// Writes down how it is to be scheduled; true: its queue has to know.
     pub(super) fn note_schedule(&self, schedule: Schedule) -> bool {
-        self.nice.store(schedule.nice, Ordering::Relaxed);
+        self.place.nice.store(schedule.nice, Ordering::Relaxed);
         self.clock.set_share(Share::of(schedule.nice));
-        self.policy.store(schedule.word(), Ordering::SeqCst);
+        self.place.policy.store(schedule.word(), Ordering::SeqCst);
         self.fair.set_rank(schedule.rank());
         self.fair.set_slice(schedule.slice);
         let is_new = self.settle_class() | self.fair.weight_changed();
@@ -395,7 +404,7 @@ impl Task {
         let mut is_new = false;
         loop {
             let class = self.own_class().with(self.lent());
-            is_new |= self.class.swap(class.0, Ordering::SeqCst) != class.0;
+            is_new |= self.place.class.swap(class.0, Ordering::SeqCst) != class.0;
             if self.own_class().with(self.lent()) == class {
                 return is_new;
             }
@@ -404,17 +413,17 @@ impl Task {
 
     /// The class of its policy, whatever it is lent.
     pub(super) fn own_class(&self) -> Class {
-        Class(self.policy.load(Ordering::SeqCst) & !RESETS)
+        Class(self.place.policy.load(Ordering::SeqCst) & !RESETS)
     }
 
     pub fn schedule(&self) -> Schedule {
-        Schedule::from_word(self.policy.load(Ordering::Relaxed), self.nice(), self.fair.slice())
+        Schedule::from_word(self.place.policy.load(Ordering::Relaxed), self.nice(), self.fair.slice())
     }
 
     /// As what it is to run.
     #[inline]
     pub fn class(&self) -> Class {
-        Class(self.class.load(Ordering::Relaxed))
+        Class(self.place.class.load(Ordering::Relaxed))
     }
 
     /// How long it has run in a real-time class since it last slept, as ticks tell, ns; 0: it is in none.
@@ -437,7 +446,7 @@ impl Task {
 
     /// Does it run only when nobody else wants to?
     pub(super) fn is_background(&self) -> bool {
-        self.class.load(Ordering::Relaxed) == Policy::Idle as u32
+        self.place.class.load(Ordering::Relaxed) == Policy::Idle as u32
     }
 
     /// Processor time used so far (`clock`).

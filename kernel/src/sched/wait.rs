@@ -11,17 +11,16 @@
 //!
 //! LockOrder: wait queue → run queue. Wakers call from thread context (see `pending`).
 
-use super::futex::FutexWait;
-use super::runqueue::Order;
 use super::switch::schedule;
-use super::task::{State, Task, current};
+use super::task::{State, current};
 use super::timer::Deadline;
 use super::work::Work;
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
-use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+use intrusive_collections::{LinkedList, UnsafeRef};
+pub(super) use node::{WaitAdapter, WaitNode};
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 
 lock_class! { static WAIT_QUEUE: LockClass = ("wait queue", level::WaitQueue); }
@@ -47,58 +46,6 @@ pub enum Woken {
     Timeout,
 }
 
-/// A sleeper's place on one list: a wait queue's, or a futex bucket's. A task sleeps on one of its own at a time; `poll` makes more.
-pub(super) struct WaitNode {
-    pub(super) link: LinkedListAtomicLink,
-    task: AtomicPtr<Task>,
-    /// A waker took the node off the list.
-    pub(super) woken: AtomicBool,
-    /// `wake_one` wakes one of these.
-    exclusive: AtomicBool,
-    /// Others were owed a wake when this one was woken. Under the queue's lock.
-    passes_on: AtomicBool,
-    /// In a futex bucket: the futex that the task waits on.
-    pub(super) futex: FutexWait,
-}
-
-vm::slab_type!(WaitNode, "wait-node", Arc);
-intrusive_adapter!(pub(super) WaitAdapter = Arc<WaitNode>: WaitNode { link => LinkedListAtomicLink });
-
-impl WaitNode {
-    pub(super) fn new() -> Self {
-        Self {
-            link: LinkedListAtomicLink::new(),
-            task: AtomicPtr::new(core::ptr::null_mut()),
-            woken: AtomicBool::new(false),
-            exclusive: AtomicBool::new(false),
-            passes_on: AtomicBool::new(false),
-            futex: FutexWait::new(),
-        }
-    }
-
-    pub(super) fn set_task(&self, task: *const Task) {
-        self.task.store(task.cast_mut(), Ordering::Relaxed);
-    }
-
-    /// The task whose node it is.
-    ///
-    /// # Safety
-    /// It has not ended yet, and does not while it is looked at.
-    pub(super) unsafe fn task(&self) -> Option<&Task> {
-        // SAFETY: the caller's promise.
-        unsafe { self.task.load(Ordering::Relaxed).as_ref() }
-    }
-
-    /// Wakes the sleeper. The list's lock is held, which is shown, and the node is off it.
-    pub(super) fn wake(&self, order: Order<'_>) {
-        self.woken.store(true, Ordering::SeqCst);
-        // SAFETY: the node was on the list, whose lock is held; its task takes that lock before it goes on, so it lives.
-        if let Some(task) = unsafe { self.task.load(Ordering::Relaxed).as_ref() } {
-            task.wake_in(order);
-        }
-    }
-}
-
 /// Sleepers in the order in which they came.
 struct Line {
     nodes: LinkedList<WaitAdapter>,
@@ -119,7 +66,7 @@ impl Line {
     }
 
     /// The next who is owed a wake, off the line.
-    fn next_owed(&mut self) -> Option<Arc<WaitNode>> {
+    fn next_owed(&mut self) -> Option<UnsafeRef<WaitNode>> {
         self.owed = self.owed.checked_sub(1)?;
         let Some(node) = self.nodes.pop_front() else {
             self.owed = 0;
@@ -204,12 +151,15 @@ impl WaitQueue {
         self.count.store(lines.len(), Ordering::Relaxed);
     }
 
-    fn put(&self, node: &Arc<WaitNode>, exclusive: bool) {
+    /// # Safety
+    /// The node stays where it is until `take` is called.
+    unsafe fn put(&self, node: &WaitNode, exclusive: bool) {
         node.woken.store(false, Ordering::Relaxed);
         node.exclusive.store(exclusive, Ordering::Relaxed);
         let mut lines = self.waiters.lock();
         let line = lines.of(node);
-        line.nodes.push_back(node.clone());
+        // SAFETY: as the caller says.
+        line.nodes.push_back(unsafe { UnsafeRef::from_raw(node) });
         line.len = line.len.saturating_add(1);
         self.count.store(lines.len(), Ordering::Relaxed);
         drop(lines);
@@ -228,7 +178,7 @@ impl WaitQueue {
         }
         let line = lines.of(node);
         // SAFETY: linked, and only ever put on this line while the caller waits; the lock is held.
-        drop(unsafe { line.nodes.cursor_mut_from_ptr(node) }.remove());
+        unsafe { line.nodes.cursor_mut_from_ptr(node) }.remove();
         line.len = line.len.saturating_sub(1);
         self.count.store(lines.len(), Ordering::Relaxed);
         false
@@ -267,7 +217,8 @@ impl WaitQueue {
         }
         let task = current();
         loop {
-            self.put(&task.sleep_node, exclusive);
+            // SAFETY: it is the running task's, and `take` follows.
+            unsafe { self.put(&task.sleep_node, exclusive) };
             let result = sleep_alone(how, deadline, || match condition() {
                 Some(result) => Some(Some(result)),
                 None => task.sleep_node.woken.load(Ordering::SeqCst).then_some(None),
@@ -353,10 +304,10 @@ impl<'a> PollSet<'a> {
     }
 
     fn try_add(&mut self, queue: &'a WaitQueue) -> Result<(), AllocError> {
-        let node = sync::try_arc(WaitNode::new())?;
-        node.set_task(&raw const *current());
+        let node = sync::try_arc(WaitNode::of(&raw const *current()))?;
         self.places.try_push((node.clone(), queue))?;
-        queue.put(&node, false);
+        // SAFETY: `places` has it until `clear` takes it off.
+        unsafe { queue.put(&node, false) };
         Ok(())
     }
 
@@ -387,5 +338,6 @@ impl Drop for PollSet<'_> {
     }
 }
 
+mod node;
 #[cfg(test)]
 mod tests;

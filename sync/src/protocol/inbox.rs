@@ -23,18 +23,24 @@ impl Inbox {
     }
 
     /// Puts the chain that begins with the object at `first`. `link` makes its last object lead to the one that it is told, 0 none; it may be called
-    /// more than once.
+    /// more than once. True: nothing was there before.
     #[inline]
-    pub fn put(&self, first: u64, link: impl Fn(u64)) {
+    pub fn put(&self, first: u64, link: impl Fn(u64)) -> bool {
         let mut below = self.first.load(Ordering::Relaxed);
         loop {
             link(below);
             let order = site("inbox.put", Ordering::Release);
             match self.first.compare_exchange_weak(below, first, order, Ordering::Relaxed) {
-                Ok(_) => return,
+                Ok(_) => return below == 0,
                 Err(now) => below = now,
             }
         }
+    }
+
+    /// Is nothing there? Ordered by a fence of the caller's, if by anything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.first.load(Ordering::Relaxed) == 0
     }
 
     /// Takes all: the first object of the chain, 0 if there is none. Only the owner calls it; while nobody gives back it writes nothing.

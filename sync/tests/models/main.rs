@@ -15,8 +15,10 @@ mod explore;
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
 
+mod call;
 mod chain;
 mod count;
+mod idle;
 mod inbox;
 mod list;
 mod locks;

@@ -95,6 +95,14 @@ pub fn seat(cpu: sync::CpuId) -> crate::arch::seat::Seat {
     crate::arch::seat::Seat { place: cpu, core: cpu, core_in_package: cpu, package: 0 }
 }
 
+pub fn next_thread(cpu: sync::CpuId) -> sync::CpuId {
+    cpu
+}
+
+pub fn has_threads() -> bool {
+    false
+}
+
 /// Caches are not known.
 pub fn cache(_index: u32) -> Option<crate::arch::seat::Cache> {
     None

@@ -29,7 +29,7 @@ use core::arch::{asm, naked_asm};
 use super::Trap;
 use super::interrupts::Entered;
 pub use boot::siblings::{cache, seat};
-pub use boot::topology::{cpus, distance, nodes};
+pub use boot::topology::{cpus, distance, has_threads, next_thread, nodes};
 pub use boot::{command_line, early_init, initramfs};
 pub use context::{Context, switch};
 pub use cpu::identity;

@@ -97,6 +97,7 @@ pub fn exec(regs: &mut UserRegs, what: Executable<'_>, mut argv: Strings, envp: 
     if argv.count == 0 {
         argv.push(b"")?;
     }
+    sched::find_place_for_exec();
     let file = oom::drain_and_retry(|| fs::open_exec(what))?;
     let path = &*what.name()?;
     let unreachable = what.is_closed_by_exec();

@@ -94,6 +94,11 @@ impl Entity {
         self.weight.load(Relaxed)
     }
 
+    /// Run time since it last woke, ns.
+    pub fn ran(&self) -> u64 {
+        self.ran.load(Relaxed)
+    }
+
     pub fn lag(&self) -> i64 {
         self.lag.load(Relaxed)
     }

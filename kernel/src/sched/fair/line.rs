@@ -181,7 +181,7 @@ impl Line {
     }
 
     /// The running task goes back among those that wait: if it has had its request, with the next one.
-    #[inline]
+    #[inline(always)]
     pub fn renew(&self, entity: &Entity, slice: u64) {
         if self.load != 0 && entity.is_served() {
             entity.renew(self.time(Some(entity.running(0))), slice);

@@ -17,9 +17,8 @@ use super::key::Word;
 use super::pi::StateAdapter;
 use crate::lock_order as level;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use intrusive_collections::LinkedList;
+use core::sync::atomic::Ordering;
+use intrusive_collections::{LinkedList, UnsafeRef};
 use sync::heap::try_box_slice;
 use sync::level::Held;
 use sync::protocol::presence::{Found, Presence};
@@ -44,43 +43,26 @@ type List = LinkedList<WaitAdapter>;
 type States = LinkedList<StateAdapter>;
 pub(super) type Order<'a> = Held<'a, level::Futex>;
 
-/// The futex that a node in a bucket waits on.
-pub(in crate::sched) struct FutexWait {
-    owner: AtomicUsize,
-    place: AtomicUsize,
-    bits: AtomicU32,
-    /// The real-time priority of who waits; 0: it has none.
-    priority: AtomicU32,
-    /// The bucket that the node is in; changes under the locks of both buckets.
-    bucket: AtomicPtr<Bucket>,
-}
-
-impl FutexWait {
-    pub(in crate::sched) const fn new() -> Self {
-        Self {
-            owner: AtomicUsize::new(0),
-            place: AtomicUsize::new(0),
-            bits: AtomicU32::new(0),
-            priority: AtomicU32::new(0),
-            bucket: AtomicPtr::new(core::ptr::null_mut()),
+/// What a node in a bucket knows of the futex that its task waits on.
+impl WaitNode {
+    fn word(&self) -> Word {
+        Word {
+            owner: self.futex.owner.load(Ordering::Relaxed),
+            place: self.futex.place.load(Ordering::Relaxed),
         }
     }
 
-    fn word(&self) -> Word {
-        Word { owner: self.owner.load(Ordering::Relaxed), place: self.place.load(Ordering::Relaxed) }
-    }
-
     fn set_word(&self, word: Word) {
-        self.owner.store(word.owner, Ordering::Relaxed);
-        self.place.store(word.place, Ordering::Relaxed);
+        self.futex.owner.store(word.owner, Ordering::Relaxed);
+        self.futex.place.store(word.place, Ordering::Relaxed);
     }
 
     fn is_in(&self, bucket: &Bucket) -> bool {
-        core::ptr::eq(self.bucket.load(Ordering::Relaxed), bucket)
+        core::ptr::eq(self.futex.bucket.load(Ordering::Relaxed), bucket)
     }
 
     fn set_bucket(&self, bucket: &Bucket) {
-        self.bucket.store(core::ptr::from_ref(bucket).cast_mut(), Ordering::Release);
+        self.futex.bucket.store(core::ptr::from_ref(bucket).cast_mut(), Ordering::Release);
     }
 
     /// Does it wait to be moved to a futex that lends priority?
@@ -102,7 +84,7 @@ struct Lists {
 
 /// Waiters, or children. A line.
 #[repr(align(64))]
-pub(super) struct Bucket {
+pub(in crate::sched) struct Bucket {
     lists: SpinLock<Lists, level::Futex>,
     /// Waiters and states.
     presence: Presence,
@@ -237,7 +219,7 @@ impl<'a> Place<'a> {
     /// say now.
     pub(super) fn join(
         self,
-        node: &Arc<WaitNode>,
+        node: &WaitNode,
         word: Word,
         bits: u32,
         may_wait: impl Fn() -> Option<bool>,
@@ -256,13 +238,14 @@ impl<'a> Place<'a> {
                     members.bucket.presence.leave();
                     return Some(may_wait);
                 }
-                node.futex.set_word(word);
-                node.futex.bits.store(bits, Ordering::Relaxed);
-                node.futex.set_bucket(members.bucket);
+                node.set_word(word);
+                node.bits.store(bits, Ordering::Relaxed);
+                node.set_bucket(members.bucket);
                 node.woken.store(false, Ordering::Relaxed);
                 // Its own: what others lend it does not count, as on Linux.
-                node.futex.priority.store(current().own_class().priority(), Ordering::Relaxed);
-                members.insert(node.clone());
+                node.priority.store(current().own_class().priority() as u8, Ordering::Relaxed);
+                // SAFETY: it is the running task's, which takes it off before it goes on: `leave`.
+                members.insert(unsafe { UnsafeRef::from_raw(node) });
                 Some(may_wait)
             });
             if let Some(joined) = joined {
@@ -284,20 +267,20 @@ pub(super) struct Members<'m> {
 
 /// Takes the caller's node off whatever bucket it is in by now. False: it was in none any more.
 #[inline(always)]
-pub(super) fn leave(node: &Arc<WaitNode>) -> bool {
+pub(super) fn leave(node: &WaitNode) -> bool {
     loop {
         // SAFETY: the bucket that the caller joined or was moved to: one of the shared table, or of the space that the caller has (`Key::place_after`).
         let Some(bucket) = (unsafe { node.futex.bucket.load(Ordering::Acquire).as_ref() }) else {
             return false;
         };
         let mut lists = bucket.lists.lock();
-        if !node.futex.is_in(bucket) {
+        if !node.is_in(bucket) {
             continue;
         }
         let is_linked = node.link.is_linked();
         if is_linked {
             // SAFETY: linked in this bucket, whose lock is held.
-            drop(unsafe { lists.waiters.cursor_mut_from_ptr(Arc::as_ptr(node)) }.remove());
+            unsafe { lists.waiters.cursor_mut_from_ptr(node) }.remove();
             bucket.presence.leave();
         }
         return is_linked;

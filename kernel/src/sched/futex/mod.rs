@@ -30,7 +30,7 @@ use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::memory::Space;
-pub(super) use bucket::FutexWait;
+pub(super) use bucket::Bucket;
 use core::sync::atomic::Ordering;
 use sync::lock_class;
 use sync::protocol::presence;

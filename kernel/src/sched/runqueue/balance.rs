@@ -18,7 +18,7 @@
 use super::super::fair::{UNIT, virtual_ns};
 use super::super::task::Task;
 use super::machine::Machine;
-use super::place::enqueue_placed;
+use super::place::{enqueue_placed, is_alone, near};
 use super::queue::Queue;
 use super::realtime;
 use alloc::sync::Arc;
@@ -151,10 +151,16 @@ fn wake_idle(machine: &impl Machine) {
     let (own, here, cpus) = (machine.own_queue(), machine.here(), machine.cpus());
     let step = own.looks.step.load(Relaxed);
     own.looks.step.store(step.wrapping_add(AWAKE), Relaxed);
-    let idle = (0..AWAKE)
+    let mut idle = (0..AWAKE)
         .map(|n| (here + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
-        .find(|cpu| machine.queue(*cpu).idles() && own.queue.lock().first_allows(*cpu));
-    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).take_idle()) {
+        .filter(|cpu| machine.queue(*cpu).idles() && own.queue.lock().first_allows(*cpu));
+    // One that shares its core with others only if there is no other.
+    let first = idle.next();
+    let idle = first
+        .filter(|cpu| is_alone(machine, *cpu))
+        .or_else(|| idle.find(|cpu| is_alone(machine, *cpu)))
+        .or(first);
+    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).shown.idle.take()) {
         machine.kick(idle);
     }
 }
@@ -235,15 +241,15 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
 pub fn steal(machine: &impl Machine) -> bool {
     let (here, cpus) = (machine.here(), machine.cpus());
     let step = machine.own_queue().looks.step.load(Relaxed);
-    // The near ones, and of the others some more each time.
-    let near = (1..cpus).take(SEARCH as usize);
+    // The near ones, those of the own node first, and of the others some more each time.
     let others = cpus.saturating_sub(1 + SEARCH);
     let far =
         (0..others.min(SEARCH)).map(|i| 1 + SEARCH + step.wrapping_mul(SEARCH).wrapping_add(i) % others);
     if others > 0 {
         machine.own_queue().looks.step.store(step.wrapping_add(1), Relaxed);
     }
-    near.chain(far).any(|distance| take_from(machine, (here + distance) % cpus, here))
+    let far = far.map(|distance| (here + distance) % cpus);
+    near(machine, here).chain(far).any(|victim| take_from(machine, victim, here))
 }
 
 fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {

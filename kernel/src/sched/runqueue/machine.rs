@@ -1,7 +1,7 @@
 //! What the run queues see of the machine: the real one, or in tests a simulated one of any size whose time is a number.
 #![forbid(unsafe_code)]
 
-use super::super::timer;
+use super::super::{latency, task, timer};
 use super::queue::CpuQueue;
 use crate::arch;
 use sync::machine::{self, CpuId};
@@ -25,6 +25,12 @@ pub(super) trait Machine {
     /// CPUs of one node are near each other.
     fn node_of(&self, cpu: CpuId) -> u32;
     fn nodes(&self) -> u32;
+    /// The next thread of the core of `cpu`, round and round; itself if it has no other.
+    fn next_thread(&self, cpu: CpuId) -> CpuId;
+    /// Has any core several threads?
+    fn has_threads(&self) -> bool;
+    /// The running task wakes somebody. True: it is about to sleep, as far as one can tell (`partner`).
+    fn wakes(&self) -> bool;
     /// Makes `cpu` look at its queue.
     fn kick(&self, cpu: CpuId);
     /// Somebody waits here now: this CPU looks again soon.
@@ -84,6 +90,21 @@ impl Machine for Real {
 
     fn nodes(&self) -> u32 {
         machine::nodes()
+    }
+
+    fn next_thread(&self, cpu: CpuId) -> CpuId {
+        arch::next_thread(cpu)
+    }
+
+    #[inline]
+    fn has_threads(&self) -> bool {
+        arch::has_threads()
+    }
+
+    #[inline]
+    fn wakes(&self) -> bool {
+        // What bottom halves wake is not the running task's doing.
+        task::try_current().is_some_and(|task| task.partner.wakes()) && !latency::are_in_halves()
     }
 
     fn kick(&self, cpu: CpuId) {

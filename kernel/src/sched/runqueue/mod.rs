@@ -2,6 +2,7 @@
 //!
 //! * `queue`   the tasks of one CPU, in the order of `fair`, and what the CPU shows of them
 //! * `place`   wake-up, birth, a change of affinity or weight: which queue a task goes to
+//! * `calls`   wake-ups that leave the work to another CPU
 //! * `balance` tasks that move because one CPU has more to do than another; `realtime` because one of a lower priority runs elsewhere
 //! * `machine` what all of it sees of the machine; `simulation` is another one, for tests
 //!
@@ -16,6 +17,7 @@
 //! idle, has or no longer has tasks to give away, or has become clearly busier or less busy.
 
 mod balance;
+mod calls;
 mod machine;
 mod place;
 mod queue;
@@ -110,6 +112,7 @@ impl This {
     }
 
     /// Puts the running task, which is `current` no more, back among the waiting.
+    #[inline(always)]
     pub fn put_back(&mut self, task: Arc<Task>) {
         self.0.put_back(machine::this(), Real.here(), task, slice());
     }
@@ -134,6 +137,19 @@ pub(super) fn has_waiting() -> bool {
     Real.own_queue().waiting() != 0
 }
 
+/// Has this CPU something to do?
+pub(super) fn has_work() -> bool {
+    has_waiting() || !calls::none_called(&Real)
+}
+
+/// Wakes those of this CPU's tasks whom other CPUs have called.
+#[inline]
+pub(super) fn answer_calls() {
+    if !calls::none_called(&Real) {
+        calls::answer(&Real);
+    }
+}
+
 /// Says that this CPU idles or no longer does.
 pub(super) fn show_idle(idle: bool) {
     Real.own_queue().show_idle(idle);
@@ -147,9 +163,9 @@ pub(super) fn slice() -> u64 {
 /// The locks that a waker holds come before the run queues: the last level that does.
 pub(super) type Order<'a> = Held<'a, level::TimerQueue>;
 
-/// Wakes `task` if it is in one of `states`.
-pub(super) fn wake(task: &Task, states: &[State], _order: Order<'_>) -> bool {
-    place::wake(&Real, task, states)
+/// Wakes `task` if it is in one of `states`; sometimes also when it has begun another sleep meanwhile.
+pub(super) fn wake(task: &Task, states: &[State], _order: Order<'_>) {
+    place::wake(&Real, task, states);
 }
 
 /// Puts a new task, whose run reference this is, on a queue.
@@ -160,6 +176,11 @@ pub(super) fn start(task: Arc<Task>) {
 /// The task that has just left this CPU may not run on it any more.
 pub(super) fn send_away(task: Arc<Task>) {
     place::send_away(&Real, task);
+}
+
+/// The running task begins a new program: is that better done on another CPU?
+pub(super) fn is_better_elsewhere(task: &Task) -> bool {
+    place::is_better_elsewhere(&Real, task)
 }
 
 /// Looks for a task that waits elsewhere and puts it on this CPU's queue. Called by an idle CPU.

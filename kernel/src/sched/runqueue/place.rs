@@ -3,6 +3,7 @@
 use super::super::cpustat;
 use super::super::task::{State, Task};
 use super::super::work::Work;
+use super::calls;
 use super::machine::Machine;
 use super::queue::{Queue, Turn};
 use super::realtime;
@@ -17,21 +18,55 @@ pub const SEARCH: u32 = 16;
 
 pub type Locked<'a> = SpinGuard<'a, Queue, level::RunQueue>;
 
-/// Wakes `task` if it is in one of `states`.
-pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
+/// Wakes `task` if it is in one of `states`; or another sleep that it has begun since, which is then over for nothing.
+pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) {
     // The waker's condition before the look at the state; `WaitQueue` has the other half.
     fence(Ordering::SeqCst);
-    if !states.contains(&task.state()) {
-        return false;
+    if states.contains(&task.state()) {
+        let wanted = if task.affinity().only().is_none() && come_together(machine, task) {
+            Wanted::Here
+        } else if let Some(home) = calls::home_afar(machine, task) {
+            return calls::call(machine, task, home);
+        } else {
+            Wanted::Anywhere
+        };
+        wake_from_here(machine, task, states, wanted);
     }
+}
+
+/// Where a task that is woken is best.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// On this CPU.
+    Here,
+    Anywhere,
+}
+
+/// Is `task` best on this CPU, since it and who wakes it take turns? Nobody else is to wait here, and it is to stay near its memory.
+#[inline]
+fn come_together(machine: &impl Machine, task: &Task) -> bool {
+    machine.wakes()
+        && task.partner.takes_turns()
+        && machine.own_queue().waiting() == 0
+        && task.affinity().allows(machine.here())
+        && is_on_our_node(machine, task)
+}
+
+fn is_on_our_node(machine: &impl Machine, task: &Task) -> bool {
+    let home = task.sleep_node.cpu.load(Ordering::Relaxed);
+    machine.nodes() == 1 || machine.node_of(home) == machine.node_of(machine.here())
+}
+
+/// As `wake`, by this CPU's own hands.
+pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[State], wanted: Wanted) {
     let (queue, home) = lock_queue_of(machine, task);
     let state = task.state();
     if !states.contains(&state) {
-        return false;
+        return;
     }
     task.set_state(State::Running);
     if queue.is_current(task) {
-        return true;
+        return;
     }
     if state != State::Interruptible {
         cpustat::unblocks();
@@ -39,30 +74,32 @@ pub fn wake(machine: &impl Machine, task: &Task, states: &[State]) -> bool {
     // SAFETY: made `Running` just now under the lock, and not current: see the head of `runqueue`.
     let owned = unsafe { task.take_run_reference() };
     if task.class().is_realtime() {
-        realtime::woken(machine, queue, home, owned);
-        return true;
+        return realtime::woken(machine, queue, home, owned);
     }
     let now = machine.now();
     let lag = queue.lag_of(task, now);
-    let target = if task.on_cpu.load(Ordering::Acquire) { home } else { choose(machine, task, home) };
+    let target = match wanted {
+        _ if task.on_cpu.load(Ordering::Acquire) => home,
+        Wanted::Here if task.affinity().allows(machine.here()) => machine.here(),
+        _ => choose(machine, task, home),
+    };
     if target == home {
         enqueue(machine, queue, home, owned, lag, now);
     } else {
         drop(queue);
         enqueue(machine, machine.queue(target).queue.lock(), target, owned, lag, now);
     }
-    true
 }
 
 /// Puts a new task, whose run reference this is, on a queue.
 pub fn start(machine: &impl Machine, task: Arc<Task>) {
     // The first place is no move.
     if task.class().is_realtime() {
-        task.cpu.store(realtime::choose(machine, &task, machine.here()), Ordering::Relaxed);
+        task.sleep_node.cpu.store(realtime::choose(machine, &task, machine.here()), Ordering::Relaxed);
         return realtime::begin(machine, task);
     }
     let target = place_of(machine, &task);
-    task.cpu.store(target, Ordering::Relaxed);
+    task.sleep_node.cpu.store(target, Ordering::Relaxed);
     put_on(machine, target, task);
 }
 
@@ -71,7 +108,7 @@ fn place_of(machine: &impl Machine, task: &Task) -> CpuId {
     let here = machine.here();
     match task.affinity().only() {
         Some(cpu) if cpu < machine.cpus() => cpu,
-        _ => find_idle(machine, task, here).unwrap_or_else(|| find_least(machine, task, here)),
+        _ => find_idle(machine, task, here, Cores::Any).unwrap_or_else(|| find_least(machine, task, here)),
     }
 }
 
@@ -88,7 +125,8 @@ pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
     if task.class().is_realtime() {
         return realtime::begin(machine, task);
     }
-    let target = find_idle(machine, &task, here).unwrap_or_else(|| find_least(machine, &task, here));
+    let target =
+        find_idle(machine, &task, here, Cores::Any).unwrap_or_else(|| find_least(machine, &task, here));
     let queue = machine.queue(target).queue.lock();
     enqueue(machine, queue, target, task, lag, machine.now());
 }
@@ -96,9 +134,9 @@ pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
 /// Locks the queue that `task` belongs to.
 fn lock_queue_of<'a>(machine: &'a impl Machine, task: &Task) -> (Locked<'a>, CpuId) {
     loop {
-        let cpu = task.cpu.load(Ordering::Acquire);
+        let cpu = task.sleep_node.cpu.load(Ordering::Acquire);
         let queue = machine.queue(cpu).queue.lock();
-        if task.cpu.load(Ordering::Relaxed) == cpu {
+        if task.sleep_node.cpu.load(Ordering::Relaxed) == cpu {
             return (queue, cpu);
         }
     }
@@ -130,7 +168,7 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
     drop(queue);
     if cpu != machine.here() {
         // A CPU that is told looks when the turn of its task is over: `expect_turn`.
-        if own.take_idle() || turn != Turn::Waits {
+        if own.shown.idle.take() || turn != Turn::Waits {
             machine.kick(cpu);
         }
         return;
@@ -142,16 +180,21 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
     }
 }
 
-/// Where a woken task should run: where it was if that CPU idles or it must; else on an idle one; else where it was.
+/// Where a woken task should run: where it was if it must, or that CPU idles and no core as a whole; else on an idle one; else where it was.
 fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     if let Some(only) = task.affinity().only() {
         return if only < machine.cpus() { only } else { home };
     }
     let allowed = task.affinity().allows(home);
     if allowed && machine.queue(home).idles() {
-        return home;
+        let is_best = is_alone(machine, home);
+        return if is_best { home } else { find_core(machine, task, home).unwrap_or(home) };
     }
-    find_idle(machine, task, home).unwrap_or(if allowed { home } else { first_of(machine, task, home) })
+    find_idle(machine, task, home, Cores::OfNode).unwrap_or(if allowed {
+        home
+    } else {
+        first_of(machine, task, home)
+    })
 }
 
 pub fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
@@ -171,9 +214,65 @@ pub fn near(machine: &impl Machine, start: CpuId) -> impl Iterator<Item = CpuId>
     })
 }
 
-/// An idle CPU that `task` may run on.
-fn find_idle(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
-    near(machine, start).find(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu))
+/// Do all other threads of the core of `cpu` idle?
+#[inline]
+pub fn is_alone(machine: &impl Machine, cpu: CpuId) -> bool {
+    if !machine.has_threads() {
+        return true;
+    }
+    let mut other = machine.next_thread(cpu);
+    while other != cpu {
+        if !machine.queue(other).idles() {
+            return false;
+        }
+        other = machine.next_thread(other);
+    }
+    true
+}
+
+/// Which cores that idle as a whole are better than an idle thread of one that does not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cores {
+    /// Those of other nodes too: for who has little memory here yet.
+    Any,
+    OfNode,
+}
+
+/// An idle CPU that `task` may run on: of a core that idles as a whole if there is one.
+fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) -> Option<CpuId> {
+    let mut idle =
+        near(machine, start).filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
+    if !machine.has_threads() {
+        return idle.next();
+    }
+    let first = idle.next()?;
+    if is_alone(machine, first) {
+        return Some(first);
+    }
+    let node = machine.node_of(first);
+    Some(
+        idle.take_while(|cpu| cores == Cores::Any || machine.node_of(*cpu) == node)
+            .find(|cpu| is_alone(machine, *cpu))
+            .unwrap_or(first),
+    )
+}
+
+/// A CPU on the node of `start` that `task` may run on, whose core idles as a whole.
+#[cold]
+pub fn find_core(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
+    let node = machine.node_of(start);
+    near(machine, start)
+        .take_while(|cpu| machine.node_of(*cpu) == node)
+        .find(|cpu| machine.queue(*cpu).idles() && is_alone(machine, *cpu) && task.affinity().allows(*cpu))
+}
+
+/// Would the running task, whose memory and caches are new, do better elsewhere? It has this CPU not for itself.
+pub fn is_better_elsewhere(machine: &impl Machine, task: &Task) -> bool {
+    let here = machine.here();
+    task.affinity().only().is_none()
+        && !task.class().is_realtime()
+        && find_idle(machine, task, here, Cores::Any).unwrap_or_else(|| find_least(machine, task, here))
+            != here
 }
 
 /// A CPU that has clearly less to do than `start`, as they show it; else `start`.

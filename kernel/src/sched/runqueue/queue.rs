@@ -13,6 +13,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
 use sync::machine::CpuId;
+use sync::protocol::idle::Idle;
+use sync::protocol::inbox::Inbox;
 use sync::{SpinLock, lock_class};
 
 lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
@@ -74,11 +76,13 @@ pub struct CpuQueue {
 #[repr(align(64))]
 pub struct Shown {
     /// The CPU idles and has not been given anything.
-    pub idle: AtomicBool,
+    pub idle: Idle,
     /// The CPU takes tasks.
     pub online: AtomicBool,
     /// The highest priority of the CPU's real-time tasks; 0, and not written, where there are none.
     pub priority: AtomicU32,
+    /// Tasks of this CPU that others want to be woken: see `calls`.
+    pub called: Inbox,
 }
 
 /// What CPUs that start a task look at where none idles, on a line of its own.
@@ -106,9 +110,10 @@ impl CpuQueue {
             waiting: AtomicU32::new(0),
             looks: super::balance::Looks::new(),
             shown: Shown {
-                idle: AtomicBool::new(false),
+                idle: Idle::new(),
                 online: AtomicBool::new(false),
                 priority: AtomicU32::new(0),
+                called: Inbox::new(),
             },
             load: ShownLoad(AtomicU64::new(0)),
             stealable: Stealable(AtomicU32::new(0)),
@@ -122,7 +127,7 @@ impl CpuQueue {
 
     #[inline]
     pub fn idles(&self) -> bool {
-        self.shown.idle.load(Ordering::Relaxed)
+        self.shown.idle.is_shown()
     }
 
     /// The CPU has fair tasks that others may take.
@@ -138,18 +143,11 @@ impl CpuQueue {
     }
 
     pub fn show_idle(&self, idle: bool) {
-        if self.idles() != idle {
-            self.shown.idle.store(idle, Ordering::SeqCst);
-        }
+        self.shown.idle.show(idle);
         if idle && self.load.0.load(Ordering::Relaxed) != 0 {
             self.load.0.store(0, Ordering::Relaxed);
             self.looks.forget_load();
         }
-    }
-
-    /// The CPU has been given something: true if it idled, and nobody has woken it yet.
-    pub fn take_idle(&self) -> bool {
-        self.shown.idle.load(Ordering::SeqCst) && self.shown.idle.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -214,9 +212,9 @@ impl Queue {
     /// The task is about to wait on the queue of `cpu`.
     #[inline(always)]
     fn move_to(cpu: CpuId, task: &Task) {
-        if task.cpu.load(Ordering::Relaxed) != cpu {
+        if task.sleep_node.cpu.load(Ordering::Relaxed) != cpu {
             task.migrations.store(task.migrations.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            task.cpu.store(cpu, Ordering::Relaxed);
+            task.sleep_node.cpu.store(cpu, Ordering::Relaxed);
         }
         // Who sees the link sees the CPU too: `is_waiting_here`.
         fence(Ordering::Release);
@@ -231,11 +229,13 @@ impl Queue {
         }
         self.line.insert(task);
         let waiting = own.waiting() + 1;
-        own.waiting.store(waiting, Ordering::SeqCst);
+        // Who puts it on the queue of another CPU looks whether that idles: `protocol::idle`.
+        own.waiting.store(waiting, Ordering::Relaxed);
         self.show_stealable(own, waiting);
     }
 
     /// Puts the running task, which is `current` no more, back among the waiting.
+    #[inline(always)]
     pub fn put_back(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>, slice: u64) {
         if !self.runs_fair {
             return self.put_realtime(own, cpu, task, self.realtime.running);
@@ -321,7 +321,7 @@ impl Queue {
             return false;
         }
         fence(Ordering::Acquire);
-        task.cpu.load(Ordering::Relaxed) == cpu
+        task.sleep_node.cpu.load(Ordering::Relaxed) == cpu
     }
 
     /// Takes out a task that waits here.
@@ -378,6 +378,7 @@ impl Queue {
         if !self.runs_fair {
             return task.realtime.sleep();
         }
+        task.partner.sleeps(|| task.fair.ran());
         self.line.leave(&task.fair, slice);
         self.is_fresh |= self.line.load() == 0;
     }

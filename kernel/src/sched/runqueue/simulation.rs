@@ -3,6 +3,7 @@
 //! Events are handled one after the other, so no two CPUs do anything at the same moment: what CPUs do to each other at once is for the models of
 //! `sync` and for the booted tests.
 
+mod cores;
 mod priorities;
 mod shares;
 
@@ -10,6 +11,7 @@ use super::super::policy::Schedule;
 use super::super::task::{Hardware, State, Task};
 use super::super::work::Work;
 use super::balance;
+use super::calls;
 use super::machine::Machine;
 use super::place;
 use super::queue::{CpuQueue, turn_left};
@@ -37,6 +39,10 @@ pub const SPINS: Habit = Habit(None);
 struct Life {
     task: Arc<Task>,
     habit: Habit,
+    /// Whom it wakes when it sleeps, and by whom it is woken; None: by the time.
+    partner: Option<usize>,
+    /// Of the two it is the one whose turn it is.
+    has_turn: bool,
     /// What is left of the time that it runs.
     left: u64,
     since: u64,
@@ -77,6 +83,8 @@ struct Cpu {
 pub struct Simulation {
     cpus: Vec<Cpu>,
     per_node: u32,
+    /// Threads of each core.
+    threads: u32,
     here: Cell<CpuId>,
     now: Cell<u64>,
     lives: RefCell<Vec<Life>>,
@@ -121,6 +129,19 @@ impl Machine for Simulation {
         self.node_of(self.cpus() - 1) + 1
     }
 
+    fn next_thread(&self, cpu: CpuId) -> CpuId {
+        let core = cpu / self.threads * self.threads;
+        core + (cpu - core + 1) % self.threads
+    }
+
+    fn has_threads(&self) -> bool {
+        self.threads > 1
+    }
+
+    fn wakes(&self) -> bool {
+        self.current(self.here()).partner.wakes()
+    }
+
     fn kick(&self, cpu: CpuId) {
         self.cpus[cpu as usize].kicked.set(true);
         self.kicks.borrow_mut().push(cpu);
@@ -145,6 +166,11 @@ fn new_task(schedule: Schedule) -> Arc<Task> {
 
 impl Simulation {
     pub fn new(cpus: u32, nodes: u32) -> Self {
+        Self::with_threads(cpus, nodes, 1)
+    }
+
+    /// One whose cores have so many threads each.
+    pub fn with_threads(cpus: u32, nodes: u32, threads: u32) -> Self {
         let cpu = |cpu: CpuId| {
             let idle = new_task(Schedule::NORMAL);
             let queue = CpuQueue::new();
@@ -153,7 +179,7 @@ impl Simulation {
                 (locked.current, locked.idle) = (Some(idle.clone()), Some(idle.clone()));
             }
             queue.shown.online.store(true, Relaxed);
-            queue.shown.idle.store(true, Relaxed);
+            queue.shown.idle.show(true);
             idle.set_affinity_at_birth(cpu);
             Cpu {
                 queue,
@@ -166,6 +192,7 @@ impl Simulation {
         Self {
             cpus: (0..cpus).map(cpu).collect(),
             per_node: cpus.div_ceil(nodes),
+            threads,
             here: Cell::new(0),
             now: Cell::new(MS),
             lives: RefCell::new(Vec::new()),
@@ -192,8 +219,18 @@ impl Simulation {
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {
             let mut lives = self.lives.borrow_mut();
-            let life =
-                Life { task: task.clone(), habit, left, since: 0, ran: 0, woken: None, latest: 0, late: 0 };
+            let life = Life {
+                task: task.clone(),
+                habit,
+                partner: None,
+                has_turn: false,
+                left,
+                since: 0,
+                ran: 0,
+                woken: None,
+                latest: 0,
+                late: 0,
+            };
             lives.push(life);
             self.numbers.borrow_mut().insert(Arc::as_ptr(&task), lives.len() - 1);
             lives.len() - 1
@@ -202,6 +239,16 @@ impl Simulation {
         place::start(self, task);
         self.settle();
         number
+    }
+
+    /// Two tasks that take turns from now on: who has run for so long wakes the other and sleeps. Both begin.
+    pub fn start_pair(&self, parent: CpuId, runs: u64) -> [usize; 2] {
+        let pair = [0, 1].map(|_| self.start(parent, 0, Habit(Some((runs, 0))), None));
+        for n in 0..2 {
+            self.lives.borrow_mut()[pair[n]].partner = Some(pair[1 - n]);
+        }
+        self.lives.borrow_mut()[pair[0]].has_turn = true;
+        pair
     }
 
     pub fn task(&self, number: usize) -> Arc<Task> {
@@ -306,12 +353,26 @@ impl Simulation {
                 let (life, now) = (&mut lives[number], self.now.get());
                 let is_over = Arc::ptr_eq(&life.task, &current) && now - life.since >= life.left;
                 if let (true, Some((runs, sleeps))) = (is_over, life.habit.0) {
+                    let partner = life.partner;
+                    if partner.is_some() && core::mem::take(&mut life.has_turn) {
+                        let partner = partner.unwrap();
+                        (lives[partner].has_turn, lives[partner].woken) = (true, Some(now));
+                        drop(lives);
+                        place::wake(self, &self.task(partner), &[State::Interruptible]);
+                        lives = self.lives.borrow_mut();
+                    }
+                    if lives[number].has_turn {
+                        lives[number].left = runs;
+                        return self.at(now + runs, Event::Done(cpu, number));
+                    }
                     current.set_state(State::Interruptible);
                     current.work.set(Work::RESCHED);
                     drop(lives);
                     self.count(&current, true);
                     self.lives.borrow_mut()[number].left = runs;
-                    self.at(now + sleeps, Event::Wake(number));
+                    if partner.is_none() {
+                        self.at(now + sleeps, Event::Wake(number));
+                    }
                 }
             }
         }
@@ -341,6 +402,10 @@ impl Simulation {
             let current = self.current(cpu);
             let idles = Arc::ptr_eq(&current, &this.idle);
             let kicked = this.kicked.take();
+            if kicked {
+                self.here.set(cpu);
+                calls::answer(self);
+            }
             if kicked && !idles && !current.work.any(Work::RESCHED) && this.queue.waiting() > 0 {
                 // As `expect_turn`.
                 self.here.set(cpu);

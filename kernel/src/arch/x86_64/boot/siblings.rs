@@ -19,6 +19,11 @@ fn bits(n: u32) -> u32 {
     n.max(1).next_power_of_two().trailing_zeros()
 }
 
+/// CPUs whose APIC ids differ in so many low bits at most are threads of one core.
+pub fn thread_bits() -> u32 {
+    levels().core
+}
+
 fn levels() -> Bits {
     const THREADS: u32 = 1;
     for leaf in [0x1f, 0xb] {

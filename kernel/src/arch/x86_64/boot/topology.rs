@@ -4,7 +4,7 @@
 use super::super::acpi::{MAX_MEMORY_RANGES, MachineTables};
 use super::super::cpu::percpu::MAX_CPUS;
 use super::super::cpu::{BootCell, features};
-use super::PhysRange;
+use super::{PhysRange, siblings};
 
 /// The most nodes there can be.
 pub const MAX_NODES: usize = 64;
@@ -18,6 +18,9 @@ struct NodeMemory {
 struct Topology {
     apic_ids: [u32; MAX_CPUS],
     node_of: [u32; MAX_CPUS],
+    /// The next thread of the same core, and after the last the first: a CPU whose core has one thread leads to itself.
+    next_thread: [u32; MAX_CPUS],
+    has_threads: bool,
     cpus: u32,
     nodes: u32,
     memory: [NodeMemory; MAX_MEMORY_RANGES],
@@ -29,6 +32,8 @@ struct Topology {
 static TOPOLOGY: BootCell<Topology> = BootCell::new(Topology {
     apic_ids: [0; MAX_CPUS],
     node_of: [0; MAX_CPUS],
+    next_thread: [0; MAX_CPUS],
+    has_threads: false,
     cpus: 1,
     nodes: 1,
     memory: [NodeMemory { range: PhysRange { start: 0, end: 0 }, node: 0 }; MAX_MEMORY_RANGES],
@@ -52,6 +57,18 @@ pub fn nodes() -> u32 {
 #[inline]
 pub fn node_of(cpu: u32) -> u32 {
     TOPOLOGY.get().node_of.get(cpu as usize).copied().unwrap_or(0)
+}
+
+/// The next thread of the core of a CPU, round and round; itself if there is no other.
+#[inline]
+pub fn next_thread(cpu: u32) -> u32 {
+    TOPOLOGY.get().next_thread.get(cpu as usize).copied().unwrap_or(cpu)
+}
+
+/// Has any core several threads?
+#[inline]
+pub fn has_threads() -> bool {
+    TOPOLOGY.get().has_threads
 }
 
 /// APIC id of a CPU.
@@ -124,6 +141,13 @@ pub unsafe fn init(tables: &MachineTables) {
             t.apic_ids[t.cpus as usize] = id;
             t.cpus += 1;
         }
+    }
+    let (cpus, bits) = (t.cpus as usize, siblings::thread_bits());
+    let core = |cpu: usize| t.apic_ids[cpu].checked_shr(bits).unwrap_or(0);
+    for cpu in 0..cpus {
+        let next = (1..=cpus).map(|n| (cpu + n) % cpus).find(|other| core(*other) == core(cpu));
+        t.next_thread[cpu] = next.unwrap_or(cpu) as u32;
+        t.has_threads |= next != Some(cpu);
     }
     for (id, domain) in tables.cpu_domains() {
         if let Some(cpu) = t.apic_ids[..t.cpus as usize].iter().position(|&i| i == id) {

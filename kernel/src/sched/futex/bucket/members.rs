@@ -7,6 +7,7 @@ use super::{CROWD, LOOKED_AT, MOST_MOVED, Members, Order, child_index, table};
 use crate::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use intrusive_collections::UnsafeRef;
 use sync::protocol::presence::Found;
 
 impl Members<'_> {
@@ -18,7 +19,7 @@ impl Members<'_> {
 
     #[cold]
     fn has_crowd_beside(&self, word: Word) -> bool {
-        let waiters = self.lists.waiters.iter().map(|node| node.futex.word());
+        let waiters = self.lists.waiters.iter().map(|node| node.word());
         let words = self.lists.states.iter().map(PiState::word).chain(waiters);
         words.take(LOOKED_AT).filter(|other| *other != word).count() >= CROWD
     }
@@ -28,10 +29,10 @@ impl Members<'_> {
     pub(super) fn split(&mut self, bits: u32, order: &mut Order<'_>) -> bool {
         let Ok(children) = self.bucket.children.get_or_try(table) else { return false };
         while let Some(node) = self.lists.waiters.pop_front() {
-            let child = &children[child_index(node.futex.word().hash(), bits)];
+            let child = &children[child_index(node.word().hash(), bits)];
             let mut lists = child.lists.lock_nested_in(order);
             // Who leaves finds the child by this, and locks it.
-            node.futex.set_bucket(child);
+            node.set_bucket(child);
             child.presence.receive();
             lists.waiters.push_back(node);
         }
@@ -47,8 +48,8 @@ impl Members<'_> {
 
     /// Puts a waiter in its place: by its priority when it began to wait, and then behind those that came before, as Linux does.
     #[inline]
-    pub(super) fn insert(&mut self, node: Arc<WaitNode>) {
-        if node.futex.priority.load(Ordering::Relaxed) == 0 {
+    pub(super) fn insert(&mut self, node: UnsafeRef<WaitNode>) {
+        if node.priority.load(Ordering::Relaxed) == 0 {
             self.lists.waiters.push_back(node);
         } else {
             self.insert_by_priority(node);
@@ -56,8 +57,8 @@ impl Members<'_> {
     }
 
     #[cold]
-    fn insert_by_priority(&mut self, node: Arc<WaitNode>) {
-        let priority = |node: &WaitNode| node.futex.priority.load(Ordering::Relaxed);
+    fn insert_by_priority(&mut self, node: UnsafeRef<WaitNode>) {
+        let priority = |node: &WaitNode| node.priority.load(Ordering::Relaxed);
         let mut cursor = self.lists.waiters.front_mut();
         while cursor.get().is_some_and(|other| priority(other) >= priority(&node)) {
             cursor.move_next();
@@ -67,7 +68,7 @@ impl Members<'_> {
 
     /// How many wait on `word` with one of `bits`.
     pub(in crate::sched::futex) fn count(&self, word: Word, bits: u32) -> usize {
-        self.lists.waiters.iter().filter(|node| node.futex.is_meant(word, bits)).count()
+        self.lists.waiters.iter().filter(|node| node.is_meant(word, bits)).count()
     }
 
     /// Is there a futex at `word` that lends priority? Nobody else wakes its waiters.
@@ -99,8 +100,8 @@ impl Members<'_> {
         let mut cursor = self.lists.waiters.front_mut();
         while woken < count {
             let Some(node) = cursor.get() else { break };
-            if !node.futex.is_meant(word, bits) {
-                if node.futex.is_to_be_moved() && node.futex.word() == word {
+            if !node.is_meant(word, bits) {
+                if node.is_to_be_moved() && node.word() == word {
                     return Err(Errno::EINVAL);
                 }
                 cursor.move_next();
@@ -130,24 +131,24 @@ impl Members<'_> {
         let mut cursor = self.lists.waiters.front_mut();
         while moved < limit {
             let Some(node) = cursor.get() else { break };
-            if node.futex.word() != from {
+            if node.word() != from {
                 cursor.move_next();
                 continue;
             }
-            if node.futex.is_to_be_moved() {
+            if node.is_to_be_moved() {
                 return Err(Errno::EINVAL);
             }
             moved += 1;
             let Some(target) = &mut target else {
-                node.futex.set_word(to);
+                node.set_word(to);
                 cursor.move_next();
                 continue;
             };
             if let Some(node) = cursor.remove() {
                 self.bucket.presence.leave();
                 target.bucket.presence.enter();
-                node.futex.set_word(to);
-                node.futex.set_bucket(target.bucket);
+                node.set_word(to);
+                node.set_bucket(target.bucket);
                 target.insert(node);
             }
         }
@@ -187,13 +188,13 @@ impl Members<'_> {
 
     /// The first who waits on `word`, in no state.
     pub(in crate::sched::futex) fn first_of(&self, word: Word) -> Option<&WaitNode> {
-        self.lists.waiters.iter().find(|node| node.futex.word() == word)
+        self.lists.waiters.iter().find(|node| node.word() == word)
     }
 
     /// Takes the first who waits on `word` off.
-    pub(in crate::sched::futex) fn take_first_of(&mut self, word: Word) -> Option<Arc<WaitNode>> {
+    pub(in crate::sched::futex) fn take_first_of(&mut self, word: Word) -> Option<UnsafeRef<WaitNode>> {
         let mut cursor = self.lists.waiters.front_mut();
-        while cursor.get().is_some_and(|node| node.futex.word() != word) {
+        while cursor.get().is_some_and(|node| node.word() != word) {
             cursor.move_next();
         }
         let node = cursor.remove()?;
@@ -203,6 +204,6 @@ impl Members<'_> {
 
     /// How many wait on `word`, in no state.
     pub(in crate::sched::futex) fn count_of(&self, word: Word) -> usize {
-        self.lists.waiters.iter().filter(|node| node.futex.word() == word).count()
+        self.lists.waiters.iter().filter(|node| node.word() == word).count()
     }
 }

@@ -8,7 +8,6 @@ use super::task::PiTask;
 use super::{Find, bring_in, rest};
 use crate::errno::{Errno, Result};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 use sync::protocol::pi::{self, Claim, Fault, OWNER, Word as _};
 
 /// An attempt to get a futex, by who wants it or by another on its behalf.
@@ -116,7 +115,7 @@ impl Entry<'_> {
     }
 
     fn wait_in(&self, locked: &mut state::Locked<'_>) {
-        self.who.node().woken.store(false, Ordering::Relaxed);
+        self.who.has_looked(false);
         locked.insert(self.who.clone(), self.priority());
     }
 

@@ -22,7 +22,7 @@ mod tests;
 
 use self::attempt::{Entry, Step, Tried, prepare};
 pub(super) use self::state::{PiState, StateAdapter};
-use self::state::{UserWord, leave_to_first, take, was_woken};
+use self::state::{UserWord, leave_to_first, take};
 pub(in crate::sched) use self::task::PiSlot;
 pub use self::task::PiTask;
 use self::task::Stage;
@@ -35,7 +35,6 @@ use crate::sched::timer::Deadline;
 use crate::sched::wait::{Sleep, Woken, sleep_alone};
 use crate::sched::{current, give_way};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 pub use requeue::{requeue, wait_requeue};
 use sync::protocol::pi::{self, Fault, HandedOver, OWNER};
 
@@ -121,11 +120,11 @@ fn why(woken: Woken) -> Errno {
 
 /// Takes the futex if it has been left for the running thread. None: it has not.
 fn poll(state: &Arc<PiState>, own: &Arc<PiTask>, at: &UserWord) -> Option<Tried<()>> {
-    if !was_woken(own) {
+    if !own.was_woken() {
         return None;
     }
     let mut locked = state.lock();
-    own.node().woken.store(false, Ordering::Relaxed);
+    own.has_looked(false);
     // SAFETY: the running task's.
     let priority = unsafe { own.priority_now() };
     if !locked.has(own) || locked.held || !locked.may_take(own, priority) {
@@ -133,7 +132,7 @@ fn poll(state: &Arc<PiState>, own: &Arc<PiTask>, at: &UserWord) -> Option<Tried<
     }
     let taken = take(state, &mut locked, own, at);
     // It is to be looked at again once the page is there.
-    own.node().woken.store(taken.is_err(), Ordering::Relaxed);
+    own.has_looked(taken.is_err());
     Some(taken)
 }
 
@@ -205,7 +204,8 @@ fn withdraw(
         let (inner, held) = locked.split();
         if was_there && how == Leaves::Back {
             who.set_stage(Stage::Back);
-            who.node().wake(held.reborrow().lower());
+            // SAFETY: it was among those that wait for the futex of the state, which is locked, and takes that lock before it goes on.
+            unsafe { who.wake(held.reborrow().lower()) };
         }
         if inner.is_empty() {
             members.remove_state(state);

@@ -85,7 +85,7 @@ fn look(own: &Arc<PiTask>, at: &UserWord) -> Option<Seen> {
 fn until_moved(
     target: Place<'_>,
     own: &Arc<PiTask>,
-    node: &Arc<WaitNode>,
+    node: &WaitNode,
     at: &UserWord,
     deadline: Option<Deadline>,
 ) -> Option<Result> {
@@ -194,11 +194,11 @@ impl Call<'_> {
                     return Moved::Fails(Errno::EINVAL);
                 }
                 let Some(first) = source.first_of(self.from.word) else { return Moved::Nobody };
-                if !first.futex.is_to_be_moved() {
+                if !first.is_to_be_moved() {
                     return Moved::Fails(Errno::EINVAL);
                 }
                 // SAFETY: it lies in this bucket, whose lock is held, and takes that lock before it goes on.
-                let who = unsafe { first.task() }.and_then(|task| task.pi_record()).cloned();
+                let who = unsafe { first.task().as_ref() }.and_then(|task| task.pi_record()).cloned();
                 let Some(who) = who.filter(|who| who.target() == self.to.word) else {
                     return Moved::Fails(Errno::EINVAL);
                 };
@@ -220,7 +220,7 @@ impl Call<'_> {
                         Moved::Owns
                     }
                     Step::Waits(state) => {
-                        drop(source.take_first_of(self.from.word));
+                        let _it = source.take_first_of(self.from.word);
                         Moved::Waits(who, state)
                     }
                     Step::Fails(errno) => {

@@ -9,7 +9,7 @@ use super::task::{ByPriority, PiTask};
 use crate::arch::user;
 use crate::lock_order as level;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use intrusive_collections::{
     Bound, KeyAdapter, LinkedListAtomicLink, RBTree, RBTreeAtomicLink, intrusive_adapter,
 };
@@ -217,11 +217,7 @@ pub fn leave_to_first(state: &Arc<PiState>, locked: &mut Locked<'_>, is_named: b
 pub fn wake_first(locked: &mut Locked<'_>) {
     let (inner, held) = locked.split();
     if let Some(first) = inner.first() {
-        first.node().wake(held.reborrow().lower());
+        // SAFETY: it waits for the futex of the state, which is locked, and takes that lock before it goes on.
+        unsafe { first.wake(held.reborrow().lower()) };
     }
-}
-
-/// Was `task` woken since it last looked? Only then is there anything to see.
-pub fn was_woken(task: &PiTask) -> bool {
-    task.node().woken.load(SeqCst)
 }

@@ -4,12 +4,15 @@
 
 use super::super::super::policy::Loan;
 use super::super::super::task::Task;
-use super::super::super::wait::WaitNode;
+use super::super::super::runqueue::Order;
 use super::super::key::Word;
 use super::state::{ByLoan, PiState};
 use crate::lock_order as level;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use sync::heap::try_box;
 use sync::level::Held;
@@ -37,8 +40,10 @@ pub enum Stage {
 pub struct PiTask {
     /// The thread's number; another after execve by a thread that is not the first.
     tid: AtomicU32,
-    /// What the task is woken by, and found by while it lives.
-    node: Arc<WaitNode>,
+    /// The task, which this may outlive: only looked at where it cannot end (`task`).
+    task: AtomicPtr<Task>,
+    /// It was woken since it last looked.
+    woken: AtomicBool,
     /// Its place among those that wait for a futex. This and the next two are under the lock of the futex's state.
     pub(super) wait_link: RBTreeAtomicLink,
     /// The priority at which it waits there.
@@ -75,7 +80,8 @@ impl PiTask {
         let own = Own { ended: false, owned: RBTree::new(ByLoan::NEW), waits_for: None };
         Self {
             tid: AtomicU32::new(0),
-            node: task.sleep_node.clone(),
+            task: AtomicPtr::new(core::ptr::from_ref(task).cast_mut()),
+            woken: AtomicBool::new(false),
             wait_link: RBTreeAtomicLink::new(),
             priority: AtomicU32::new(0),
             arrival: AtomicU64::new(0),
@@ -89,8 +95,33 @@ impl PiTask {
         self.tid.load(Relaxed)
     }
 
-    pub(super) fn node(&self) -> &Arc<WaitNode> {
-        &self.node
+    /// # Safety
+    /// The task has not ended, and does not while it is looked at.
+    unsafe fn task(&self) -> Option<&Task> {
+        // SAFETY: the caller's promise.
+        unsafe { self.task.load(Relaxed).as_ref() }
+    }
+
+    /// Was the task woken since it last looked? Only then is there anything to see.
+    pub(super) fn was_woken(&self) -> bool {
+        self.woken.load(SeqCst)
+    }
+
+    /// The running task, or one that cannot go on, has looked; `again`: it is to do so once more.
+    pub(super) fn has_looked(&self, again: bool) {
+        self.woken.store(again, Relaxed);
+    }
+
+    /// Wakes the task.
+    ///
+    /// # Safety
+    /// It waits, and cannot go on: as for `priority_now`.
+    pub(super) unsafe fn wake(&self, order: Order<'_>) {
+        self.woken.store(true, SeqCst);
+        // SAFETY: the caller's promise: who cannot go on does not end.
+        if let Some(task) = unsafe { self.task() } {
+            task.wake_in(order);
+        }
     }
 
     /// Its key among those that wait.
@@ -104,7 +135,7 @@ impl PiTask {
     /// It waits, and cannot go on: the lock of the bucket or of the state in which it waits is held. Or it is the running one.
     pub(super) unsafe fn priority_now(&self) -> u32 {
         // SAFETY: the caller's promise: who cannot go on does not end.
-        unsafe { self.node.task() }.map_or(0, |task| task.class().priority())
+        unsafe { self.task() }.map_or(0, |task| task.class().priority())
     }
 
     /// What it lends to whom it waits for: what its task has now.
@@ -113,7 +144,7 @@ impl PiTask {
     /// As `priority_now`.
     pub(super) unsafe fn loan_now(&self) -> Loan {
         // SAFETY: as above.
-        unsafe { self.node.task() }.map_or(Loan::NONE, |task| {
+        unsafe { self.task() }.map_or(Loan::NONE, |task| {
             let (priority, nice) = task.shown_priority();
             Loan::of(priority, nice)
         })
@@ -197,7 +228,7 @@ impl PiTask {
         }
         let lent = own.owned.front().get().map_or(Loan::NONE, PiState::loan);
         // SAFETY: a task ends only after `end`, which waits for the lock.
-        let task = unsafe { self.node.task() }?;
+        let task = unsafe { self.task() }?;
         let before = task.class();
         task.set_lent(lent);
         (always || task.class() != before).then(|| own.waits_for.clone()).flatten()

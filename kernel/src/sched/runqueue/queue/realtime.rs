@@ -37,7 +37,7 @@ impl Queue {
             current.realtime.set_first(true);
         }
         self.realtime.line.insert(task, priority, end);
-        own.waiting.store(own.waiting() + 1, Ordering::SeqCst);
+        own.waiting.store(own.waiting() + 1, Ordering::Relaxed);
         self.show_realtime(own);
     }
 

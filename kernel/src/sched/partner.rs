@@ -1,0 +1,81 @@
+//! Who takes turns with another: wakes one task, and sleeps at once. Two such are partners, as the ends of a pipe or of a futex by which one hands the other work and
+//! waits for the answer. They never run at the same time, so they are best on one CPU: no line moves when one wakes the other, and no CPU is woken.
+//!
+//! A task keeps this by itself; whoever wakes it looks at it if he is so himself.
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Sleeps that show it.
+const SURE: u32 = 4;
+/// Who runs longer between two sleeps does something by itself, ns.
+const SHORT: u64 = 30_000;
+
+/// See the head of the file. Written by the task's own CPU.
+pub struct Partner {
+    /// Whom it has woken since it last slept.
+    wakes: AtomicU32,
+    /// How often in a row it woke one task, and slept soon after.
+    times: AtomicU32,
+}
+
+impl Partner {
+    pub const fn new() -> Self {
+        Self { wakes: AtomicU32::new(0), times: AtomicU32::new(0) }
+    }
+
+    /// It wakes a task. True: it sleeps after this one, as far as one can tell.
+    #[inline]
+    pub fn wakes(&self) -> bool {
+        let wakes = self.wakes.load(Relaxed);
+        self.wakes.store(wakes.wrapping_add(1), Relaxed);
+        wakes == 0 && self.takes_turns()
+    }
+
+    /// Does it take turns?
+    #[inline]
+    pub fn takes_turns(&self) -> bool {
+        self.times.load(Relaxed) >= SURE
+    }
+
+    /// It sleeps, and has `ran` for so long since it last did, ns.
+    #[inline]
+    pub fn sleeps(&self, ran: impl FnOnce() -> u64) {
+        let wakes = self.wakes.load(Relaxed);
+        if wakes != 0 {
+            self.wakes.store(0, Relaxed);
+            let times = self.times.load(Relaxed);
+            let again = if wakes == 1 && ran() < SHORT { (times + 1).min(SURE) } else { 0 };
+            if again != times {
+                self.times.store(again, Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wakes_one_and_sleeps_again_and_again_takes_turns() {
+        let partner = Partner::new();
+        for _ in 0..SURE {
+            assert!(!partner.wakes());
+            partner.sleeps(|| 5000);
+        }
+        assert!(partner.wakes(), "it is seen now");
+        assert!(!partner.wakes(), "the second is another");
+        partner.sleeps(|| 5000);
+        assert!(!partner.wakes(), "it woke two");
+    }
+
+    #[test]
+    fn who_works_before_it_sleeps_does_not() {
+        let partner = Partner::new();
+        for _ in 0..2 * SURE {
+            assert!(!partner.wakes());
+            partner.sleeps(|| SHORT);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A sleeper's place on a list: of a wait queue or of a futex bucket.
+//!
+//! Each task has one of its own, which is one line of memory with all in it that a waker touches of the task: where it waits, its state, its CPU, and the call
+//! that makes its CPU wake it. `poll` makes more.
+
+use super::super::runqueue::Order;
+use super::super::task::Task;
+use core::mem::offset_of;
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use intrusive_collections::{LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
+use sync::machine::{CpuId, MAX_CPUS};
+use sync::protocol::call::Call;
+
+/// See the head of the file.
+#[repr(align(64))]
+pub(in crate::sched) struct WaitNode {
+    pub link: LinkedListAtomicLink,
+    /// In a futex bucket: the futex that the task waits on.
+    pub futex: FutexWait,
+    /// Of a task's own node: the next among those whom other CPUs have called. Of one for `poll`: the task.
+    pub next: AtomicU64,
+    pub bits: AtomicU32,
+    /// Of a task's own, as the next two: whether another CPU has called it, to be woken by its own.
+    pub call: Call,
+    /// The CPU whose queue the task is on or was last on. Changes under that queue's lock, while the task is not queued.
+    pub cpu: CpuWord,
+    /// What the task is doing: a `State`.
+    pub state: AtomicU8,
+    is_own: bool,
+    /// A waker took the node off the list.
+    pub woken: AtomicBool,
+    /// `wake_one` wakes one of these.
+    pub exclusive: AtomicBool,
+    /// Others were owed a wake when this one was woken. Under the queue's lock.
+    pub passes_on: AtomicBool,
+    /// In a futex bucket: the real-time priority of who waits; 0: it has none.
+    pub priority: AtomicU8,
+}
+
+const _: () = assert!(size_of::<WaitNode>() == 64, "a waker writes one line of a task");
+const _: () = assert!(MAX_CPUS <= 1 << 16);
+
+/// The number of a CPU.
+pub(in crate::sched) struct CpuWord(AtomicU16);
+
+impl CpuWord {
+    #[inline]
+    pub fn load(&self, order: Ordering) -> CpuId {
+        self.0.load(order).into()
+    }
+
+    #[inline]
+    pub fn store(&self, cpu: CpuId, order: Ordering) {
+        self.0.store(cpu as u16, order);
+    }
+}
+
+/// What a futex is, and the bucket in which a waiter on it lies: `futex::bucket` has the rules.
+pub(in crate::sched) struct FutexWait {
+    pub owner: AtomicUsize,
+    pub place: AtomicUsize,
+    /// The bucket that the node is in; changes under the locks of both buckets.
+    pub bucket: AtomicPtr<super::super::futex::Bucket>,
+}
+
+vm::slab_type!(WaitNode, "wait-node", Arc);
+// A list does not own its nodes: whoever waits takes his off before he goes on.
+intrusive_adapter!(pub(in crate::sched) WaitAdapter = UnsafeRef<WaitNode>: WaitNode { link => LinkedListAtomicLink });
+
+impl WaitNode {
+    const fn blank(is_own: bool, cpu: u16, task: u64) -> Self {
+        Self {
+            link: LinkedListAtomicLink::new(),
+            futex: FutexWait {
+                owner: AtomicUsize::new(0),
+                place: AtomicUsize::new(0),
+                bucket: AtomicPtr::new(core::ptr::null_mut()),
+            },
+            next: AtomicU64::new(task),
+            bits: AtomicU32::new(0),
+            call: Call::new(),
+            cpu: CpuWord(AtomicU16::new(cpu)),
+            state: AtomicU8::new(0),
+            is_own,
+            woken: AtomicBool::new(false),
+            exclusive: AtomicBool::new(false),
+            passes_on: AtomicBool::new(false),
+            priority: AtomicU8::new(0),
+        }
+    }
+
+    /// That of a task itself, which runs.
+    ///
+    /// # Safety
+    /// It becomes the `sleep_node` of a task.
+    pub(in crate::sched) const unsafe fn of_task(cpu: CpuId) -> Self {
+        Self::blank(true, cpu as u16, 0)
+    }
+
+    /// Another place of `task`, which outlives it; null: of nobody, for tests.
+    pub(super) fn of(task: *const Task) -> Self {
+        Self::blank(false, 0, task.expose_provenance() as u64)
+    }
+
+    pub(in crate::sched) fn task(&self) -> *const Task {
+        if self.is_own {
+            let node: *const WaitNode = self;
+            // SAFETY: a field of its task, as `of_task` was promised.
+            unsafe { node.byte_sub(offset_of!(Task, sleep_node)).cast() }
+        } else {
+            core::ptr::with_exposed_provenance(self.next.load(Ordering::Relaxed) as usize)
+        }
+    }
+
+    /// Wakes the sleeper. The list's lock is held, which is shown, and the node is off it.
+    pub(in crate::sched) fn wake(&self, order: Order<'_>) {
+        self.woken.store(true, Ordering::SeqCst);
+        // SAFETY: the node was on the list, whose lock is held; its task takes that lock before it goes on, so it lives.
+        if let Some(task) = unsafe { self.task().as_ref() } {
+            task.wake_in(order);
+        }
+    }
+}

@@ -354,8 +354,8 @@ impl Simulation {
                 let is_over = Arc::ptr_eq(&life.task, &current) && now - life.since >= life.left;
                 if let (true, Some((runs, sleeps))) = (is_over, life.habit.0) {
                     let partner = life.partner;
-                    if partner.is_some() && core::mem::take(&mut life.has_turn) {
-                        let partner = partner.unwrap();
+                    let had_turn = core::mem::take(&mut life.has_turn);
+                    if let Some(partner) = partner.filter(|_| had_turn) {
                         (lives[partner].has_turn, lives[partner].woken) = (true, Some(now));
                         drop(lives);
                         place::wake(self, &self.task(partner), &[State::Interruptible]);

@@ -1,6 +1,7 @@
 //! What a task tells of itself, for /proc: how long it waited for a CPU, and what its turn depends on.
 #![forbid(unsafe_code)]
 
+use super::policy::Policy;
 use super::task::{State, Task};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -49,6 +50,8 @@ pub struct Report {
     /// Linux's numbers.
     pub policy: u64,
     pub priority: i64,
+    /// Of one with a deadline: what it has left of its run time, and until when it is to have that.
+    pub deadline: Option<(i64, u64)>,
 }
 
 impl Task {
@@ -58,6 +61,7 @@ impl Task {
     )]
     pub fn report(&self) -> Report {
         let (times, schedule) = (self.times(), self.schedule());
+        let is_deadline = schedule.policy == Policy::Deadline;
         let runs = self.on_cpu.load(Relaxed) && self.state() != State::Dead;
         Report {
             counted_at: self.clock.since(),
@@ -67,7 +71,9 @@ impl Task {
             waited_ns: self.waits.ns.load(Relaxed),
             taken: times.voluntary + times.involuntary + u64::from(runs),
             policy: schedule.policy as u64,
+            deadline: self.deadline.get().filter(|_| is_deadline).map(|entity| (entity.left(), entity.at())),
             priority: match schedule.priority {
+                _ if is_deadline => -1,
                 0 => i64::from(schedule.nice) + 120,
                 realtime => 99 - i64::from(realtime),
             },

@@ -3,6 +3,7 @@
 //! Events are handled one after the other, so no two CPUs do anything at the same moment: what CPUs do to each other at once is for the models of
 //! `sync` and for the booted tests.
 
+mod deadlines;
 mod priorities;
 mod shares;
 
@@ -10,6 +11,7 @@ use super::super::policy::Schedule;
 use super::super::task::{Hardware, State, Task};
 use super::super::work::Work;
 use super::balance;
+use super::deadline;
 use super::machine::Machine;
 use super::place;
 use super::queue::{CpuQueue, turn_left};
@@ -44,6 +46,7 @@ struct Life {
     woken: Option<u64>,
     latest: u64,
     late: u64,
+    jobs: Option<deadlines::Jobs>,
 }
 
 /// What a task came to.
@@ -192,8 +195,17 @@ impl Simulation {
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {
             let mut lives = self.lives.borrow_mut();
-            let life =
-                Life { task: task.clone(), habit, left, since: 0, ran: 0, woken: None, latest: 0, late: 0 };
+            let life = Life {
+                task: task.clone(),
+                habit,
+                left,
+                since: 0,
+                ran: 0,
+                woken: None,
+                latest: 0,
+                late: 0,
+                jobs: None,
+            };
             lives.push(life);
             self.numbers.borrow_mut().insert(Arc::as_ptr(&task), lives.len() - 1);
             lives.len() - 1
@@ -290,8 +302,12 @@ impl Simulation {
                 }
                 this.turn_end.set(u64::MAX);
                 self.here.set(cpu);
+                deadline::look_soon(self);
                 let current = self.current(cpu);
-                if this.queue.waiting() == 0 || Arc::ptr_eq(&current, &this.idle) {
+                if this.queue.waiting() == 0
+                    || current.class().is_realtime()
+                    || Arc::ptr_eq(&current, &this.idle)
+                {
                     return;
                 }
                 match turn_left(&current, self.now.get()) {
@@ -310,8 +326,10 @@ impl Simulation {
                     current.work.set(Work::RESCHED);
                     drop(lives);
                     self.count(&current, true);
-                    self.lives.borrow_mut()[number].left = runs;
-                    self.at(now + sleeps, Event::Wake(number));
+                    let life = &mut self.lives.borrow_mut()[number];
+                    life.left = runs;
+                    let wakes = life.jobs.as_mut().map_or(now + sleeps, |jobs| jobs.done(now));
+                    self.at(wakes, Event::Wake(number));
                 }
             }
         }

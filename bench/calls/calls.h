@@ -90,7 +90,7 @@ enum constants {
 	C_ZERO = 2048, C_50US = 2064, C_HOUR = 2080, C_OFF = 2112, C_ITIMER = 2144, C_USR1 = 2176, C_NONE = 2184, C_IOV = 2208,
 	C_RLIMIT = 2272, C_IGNORE = 2304, C_POLL = 2368, C_EVENT = 2400, C_CAPS = 2464, C_CAPDATA = 2480, C_SIGEV = 2688,
 	C_PARAM = 2752, C_ATTR = 2784, C_LOCK = 3040, C_UNLOCK = 3080, C_MASK = 3136, C_WORD = 3200, C_WORD2 = 3264, C_INFO = 3328,
-	C_STACK = 3472, C_ROBUST = 3520, C_SPLIT = 3584, C_NOW = 3648,
+	C_STACK = 3472, C_ROBUST = 3520, C_SPLIT = 3584, C_NOW = 3648, C_DEADLINE = 3712,
 };
 
 /* Rows. tests/table reads them: each names its case and its call at the beginning of a line. */

@@ -12,6 +12,27 @@ static void s_groups(struct work *w)
 	*(uint32_t *)w->buf = 7;
 }
 
+/* The workers stay on their CPUs: so nothing may bound what is promised. */
+static void s_unbound(struct work *w)
+{
+	int fd = open("/proc/sys/kernel/sched_rt_runtime_us", O_WRONLY);
+	ok(w, fd);
+	ok(w, write(fd, "-1", 2));
+	close(fd);
+	uint32_t *attr = (uint32_t *)(w->buf + C_DEADLINE);
+	uint64_t *times = (uint64_t *)(w->buf + C_DEADLINE + 24);
+	attr[0] = 48;
+	attr[1] = 6;
+	times[0] = 50000000;
+	times[1] = times[2] = 100000000;
+}
+
+static long op_deadline(struct work *w)
+{
+	ok(w, syscall(SYS_sched_setattr, 0, w->buf + C_DEADLINE, 0));
+	return ok(w, syscall(SYS_sched_setattr, 0, w->buf + C_ATTR, 0));
+}
+
 static long op_none(struct work *w)
 {
 	(void)w;
@@ -131,6 +152,7 @@ const struct kase ids[] = {
 	RAW("sched_rr_get_interval", sched_rr_get_interval, PT, 0, 0, BUF(0)),
 	RAW("sched_getattr", sched_getattr, PT, 0, 0, BUF(0), 48, 0),
 	RAW("sched_setattr", sched_setattr, PT, 0, 0, BUF(C_ATTR), 0),
+	OP("sched_setattr-deadline", sched_setattr, PT, s_unbound, op_deadline),
 	RAW("sched_getaffinity", sched_getaffinity, PT, 0, 0, 128, BUF(0)),
 	RAW("sched_getaffinity-parent", sched_getaffinity, PTO, 0, PPID, 128, BUF(0)),
 	RAW("getcpu", getcpu, PT, 0, BUF(0), BUF(4), 0),

@@ -273,6 +273,8 @@ sync::lock_order! {
 
     // Spinning locks: the scheduler. Any of the above may wake somebody or set a timer.
 
+    /// What tasks with deadlines have been promised. A task's class changes under it.
+    level Admission;
     /// Who waits on words of user memory. Nested: two buckets, the lower address first; a bucket and its children.
     level Futex;
     /// The owner and the waiters of a futex that lends priority. Whom it is given to is woken under it.

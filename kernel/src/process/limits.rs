@@ -121,8 +121,12 @@ pub fn check_cpu_time(process: &Arc<Process>) {
     }
 }
 
-/// RLIMIT_RTTIME, in microseconds: the same for the time that the running thread has run in a real-time class since it last slept.
+/// RLIMIT_RTTIME, in microseconds: the same for the time that the running thread has run in a real-time class since it last slept. And SIGXCPU for one with a
+/// deadline that has run for longer than it has said, if it asked for that.
 pub fn check_realtime(process: &Arc<Process>) {
+    if sched::current().take_overrun() {
+        signal::send_kernel(process, abi::SIGXCPU);
+    }
     let Ok((soft, hard)) = process.limits.get(abi::RLIMIT_RTTIME) else { return };
     if soft == INFINITY {
         return;

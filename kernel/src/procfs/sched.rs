@@ -70,6 +70,9 @@ pub fn sched(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) ->
         put!(out, "{name:<45}:{n:>21}\n");
     }
     put!(out, "{:<45}:{:>21}\n", "prio", report.priority);
+    if let Some((left, at)) = report.deadline {
+        put!(out, "{:<45}:{left:>21}\n{:<45}:{at:>21}\n", "dl.runtime", "dl.deadline");
+    }
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::count;
 use crate::process::{self, dump, exec, utsname};
-use crate::sched::realtime_settings;
+use crate::sched::{deadline, realtime_settings};
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
@@ -114,6 +114,26 @@ static KERNEL: &[Entry] = &[
     Entry { name: "random", what: What::Dir(RANDOM) },
     setting("randomize_va_space", &Setting { read: randomize, write: Some(set_randomize) }),
     setting(
+        "sched_deadline_period_max_us",
+        &Setting {
+            read: |out| line(out, u64::from(deadline::Limits::now().most)),
+            write: Some(|data| {
+                let most = unsigned_half(data)?;
+                deadline::set_limits(|limits| deadline::Limits { most, ..limits })
+            }),
+        },
+    ),
+    setting(
+        "sched_deadline_period_min_us",
+        &Setting {
+            read: |out| line(out, u64::from(deadline::Limits::now().least)),
+            write: Some(|data| {
+                let least = unsigned_half(data)?;
+                deadline::set_limits(|limits| deadline::Limits { least, ..limits })
+            }),
+        },
+    ),
+    setting(
         "sched_rr_timeslice_ms",
         &Setting {
             read: |out| line(out, realtime_settings::slice() / 1_000_000),
@@ -164,6 +184,11 @@ fn line(out: &mut Vec<u8>, n: u64) -> Result {
 fn unsigned(data: &[u8]) -> Result<u64> {
     let text = core::str::from_utf8(data.trim_ascii()).map_err(|_| EINVAL)?;
     text.parse().map_err(|_| EINVAL)
+}
+
+/// A number of 32 bits.
+fn unsigned_half(data: &[u8]) -> Result<u32> {
+    u32::try_from(unsigned(data)?).map_err(|_| EINVAL)
 }
 
 fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {

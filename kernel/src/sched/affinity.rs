@@ -23,6 +23,11 @@ pub struct Affinity {
 
 const MANY: u32 = u32::MAX;
 
+/// Are all CPUs of the machine in this mask?
+pub fn is_everywhere(words: &[u64; MAX_CPUS / 64]) -> bool {
+    (0..sync::machine::cpus()).all(|cpu| words[cpu as usize / 64] >> (cpu % 64) & 1 != 0)
+}
+
 impl Affinity {
     pub(super) fn all() -> Self {
         Self {

@@ -2,7 +2,7 @@
 //!
 //! * `task`      the scheduler's thread: state, kernel stack, registers, times; `affinity` where it may run; `policy` its share;
 //!   `work` what waits to be done for it
-//! * `realtime`  who goes first: priorities; `fair` whose turn it is among all others: virtual deadlines
+//! * `deadline`  who goes first: run times in periods; `realtime` who goes next: priorities; `fair` whose turn it is among all others: virtual deadlines
 //! * `partner`   who takes turns with another
 //! * `runqueue`  one queue per CPU; wake-up, placement, preemption, balance between CPUs
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks
@@ -21,6 +21,7 @@
 mod affinity;
 mod clock;
 mod cpustat;
+pub mod deadline;
 #[cfg(feature = "lockdep")]
 pub mod depth;
 mod fair;
@@ -43,6 +44,7 @@ mod wait;
 mod work;
 
 use crate::arch::interrupts::Interrupted;
+pub use affinity::is_everywhere;
 pub use cpustat::{CpuTimes, ever_born, last_born, switches_of, taken_of, times_of};
 pub use loadavg::load_averages;
 pub use pending::{Pending, run_pending};
@@ -85,8 +87,22 @@ pub fn schedule_if_needed() {
     if current().work.any(Work::RESCHED | Work::PENDING) {
         run_pending();
         if current().work.any(Work::RESCHED) {
-            schedule();
+            schedule_in_call();
         }
+    }
+}
+
+/// Gives the CPU up in the middle of a call. The thread may have sleeping locks: if it has a deadline it is not throttled here.
+#[cold]
+fn schedule_in_call() {
+    let task = current();
+    let deadline = task.deadline.get();
+    if let Some(entity) = deadline {
+        entity.hold(true);
+    }
+    schedule();
+    if let Some(entity) = deadline {
+        entity.hold(false);
     }
 }
 

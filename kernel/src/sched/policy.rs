@@ -14,12 +14,19 @@ pub enum Policy {
     Batch = 3,
     /// As batch, with a smaller share than any nice value gives.
     Idle = 5,
+    /// It has a run time in each period (`deadline`), and goes before all others.
+    Deadline = 6,
 }
 
 impl Policy {
     /// Does it have priorities?
     pub fn is_realtime(self) -> bool {
         matches!(self, Policy::Fifo | Policy::RoundRobin)
+    }
+
+    /// Does it go before all fair ones?
+    pub fn goes_first(self) -> bool {
+        self.is_realtime() || self == Policy::Deadline
     }
 }
 
@@ -50,13 +57,15 @@ impl Class {
     pub(super) const NORMAL: Class = Class(Policy::Normal as u32);
     const SHIFT: u32 = 8;
     const REALTIME: Class = Class(1 << Self::SHIFT);
+    /// What is above all priorities: the one of classes with deadlines.
+    pub(super) const DEADLINES: u32 = 100;
 
     #[inline]
     pub(super) fn is_realtime(self) -> bool {
         self >= Self::REALTIME
     }
 
-    /// 1 to 99; 0: it is not a real-time class.
+    /// 1 to 99, or [`Self::DEADLINES`]; 0: it is a fair class.
     #[inline]
     pub fn priority(self) -> u32 {
         self.0 >> Self::SHIFT
@@ -72,12 +81,18 @@ impl Class {
         }
     }
 
+    #[inline]
+    pub(super) fn has_deadline(self) -> bool {
+        self >= Class(Self::DEADLINES << Self::SHIFT)
+    }
+
     pub(super) fn policy(self) -> Policy {
         match self.0 & 0xff {
             0 => Policy::Normal,
             1 => Policy::Fifo,
             2 => Policy::RoundRobin,
             3 => Policy::Batch,
+            6 => Policy::Deadline,
             _ => Policy::Idle,
         }
     }
@@ -93,8 +108,9 @@ impl Loan {
     pub(super) const NONE: Loan = Loan(0);
     const SHIFT: u32 = 8;
 
-    /// Of one of this priority or, if that is 0, of this nice value.
+    /// Of one of this priority or, if that is 0, of this nice value. One with a deadline lends the highest priority, and no run time of its own.
     pub(super) fn of(priority: u32, nice: i32) -> Loan {
+        let priority = priority.min(Class::DEADLINES - 1);
         Loan(if priority == 0 { (20 - nice.clamp(-20, 19)).unsigned_abs() } else { priority << Self::SHIFT })
     }
 
@@ -120,12 +136,13 @@ impl Schedule {
     pub(super) const NORMAL: Self =
         Self { policy: Policy::Normal, priority: 0, nice: 0, slice: 0, resets: false };
 
-    /// What a child begins with.
-    pub(super) fn inherit(self) -> Self {
+    /// What a child begins with; None: nobody inherits a deadline.
+    pub(super) fn inherit(self) -> Option<Self> {
         match self.resets {
-            false => self,
-            true if self.policy.is_realtime() => Self::NORMAL,
-            true => Self { nice: self.nice.max(0), slice: 0, resets: false, ..self },
+            false if self.policy == Policy::Deadline => None,
+            false => Some(self),
+            true if self.policy.goes_first() => Some(Self::NORMAL),
+            true => Some(Self { nice: self.nice.max(0), slice: 0, resets: false, ..self }),
         }
     }
 
@@ -135,7 +152,8 @@ impl Schedule {
     }
 
     pub(super) fn class(self) -> Class {
-        Class(self.policy as u32 | self.priority << Class::SHIFT)
+        let priority = if self.policy == Policy::Deadline { Class::DEADLINES } else { self.priority };
+        Class(self.policy as u32 | priority << Class::SHIFT)
     }
 
     pub(super) fn word(self) -> u32 {
@@ -144,7 +162,8 @@ impl Schedule {
 
     pub(super) fn from_word(word: u32, nice: i32, slice: u32) -> Self {
         let class = Class(word & !RESETS);
-        Self { policy: class.policy(), priority: class.priority(), nice, slice, resets: word & RESETS != 0 }
+        let priority = if class.priority() < Class::DEADLINES { class.priority() } else { 0 };
+        Self { policy: class.policy(), priority, nice, slice, resets: word & RESETS != 0 }
     }
 }
 
@@ -154,11 +173,12 @@ mod tests {
 
     #[test]
     fn a_word_says_all_but_the_nice_value() {
-        for policy in [Policy::Normal, Policy::Fifo, Policy::RoundRobin, Policy::Batch, Policy::Idle] {
+        let real = [Policy::Fifo, Policy::RoundRobin, Policy::Deadline];
+        for policy in [Policy::Normal, Policy::Batch, Policy::Idle].into_iter().chain(real) {
             let priority = if policy.is_realtime() { 99 } else { 0 };
             let schedule = Schedule { policy, priority, nice: -3, slice: 7, resets: priority == 0 };
             assert_eq!(Schedule::from_word(schedule.word(), -3, 7), schedule);
-            assert_eq!(schedule.class().is_realtime(), policy.is_realtime());
+            assert_eq!(schedule.class().is_realtime(), policy.goes_first());
         }
     }
 
@@ -190,9 +210,12 @@ mod tests {
     #[test]
     fn a_child_of_one_that_resets_has_neither_priority_nor_a_nice_value_below_zero() {
         let fifo = Schedule { policy: Policy::Fifo, priority: 9, nice: 4, ..Schedule::NORMAL };
-        assert_eq!(fifo.inherit(), fifo);
-        assert_eq!(Schedule { resets: true, ..fifo }.inherit(), Schedule::NORMAL);
+        assert_eq!(fifo.inherit(), Some(fifo));
+        assert_eq!(Schedule { resets: true, ..fifo }.inherit(), Some(Schedule::NORMAL));
+        let deadline = Schedule { policy: Policy::Deadline, nice: 4, ..Schedule::NORMAL };
+        assert_eq!(deadline.inherit(), None);
+        assert_eq!(Schedule { resets: true, ..deadline }.inherit(), Some(Schedule::NORMAL));
         let batch = Schedule { policy: Policy::Batch, nice: -4, slice: 7, resets: true, ..Schedule::NORMAL };
-        assert_eq!(batch.inherit(), Schedule { nice: 0, slice: 0, resets: false, ..batch });
+        assert_eq!(batch.inherit(), Some(Schedule { nice: 0, slice: 0, resets: false, ..batch }));
     }
 }

@@ -1,6 +1,7 @@
 //! What a task tells of itself, for /proc: how long it waited for a CPU, and what its turn depends on.
 #![forbid(unsafe_code)]
 
+use super::policy::Policy;
 use super::task::{State, Task};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -49,6 +50,8 @@ pub struct Report {
     /// Linux's numbers.
     pub policy: u64,
     pub priority: i64,
+    /// Of one with a deadline: what it has left of its run time, and until when it is to have that.
+    pub deadline: Option<(i64, u64)>,
 }
 
 impl Task {
@@ -57,7 +60,8 @@ impl Task {
         reason = "nice is between -20 and 19, a priority at most 99, and counts of switches are small"
     )]
     pub fn report(&self) -> Report {
-        let (times, shown) = (self.times(), self.shown_priority());
+        let (times, schedule, shown) = (self.times(), self.schedule(), self.shown_priority());
+        let is_deadline = schedule.policy == Policy::Deadline;
         let runs = self.on_cpu.load(Relaxed) && self.state() != State::Dead;
         Report {
             counted_at: self.clock.since(),
@@ -66,8 +70,10 @@ impl Task {
             migrations: self.migrations.load(Relaxed),
             waited_ns: self.waits.ns.load(Relaxed),
             taken: times.voluntary + times.involuntary + u64::from(runs),
-            policy: self.schedule().policy as u64,
+            policy: schedule.policy as u64,
+            deadline: self.deadline.get().filter(|_| is_deadline).map(|entity| (entity.left(), entity.at())),
             priority: match shown {
+                _ if is_deadline => -1,
                 (0, nice) => i64::from(nice) + 120,
                 (realtime, _) => 99 - i64::from(realtime),
             },

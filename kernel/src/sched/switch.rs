@@ -13,7 +13,7 @@ use super::task::{self, Hardware, State, Task, current};
 use super::timer::Deadline;
 use super::wait::{Sleep, Woken};
 use super::work::Work;
-use super::{cpustat, pending, timer};
+use super::{cpustat, deadline, pending, timer};
 use crate::arch::user::UserResult;
 use crate::arch::{self, signal_frame};
 use crate::errno::{Errno, Result};
@@ -124,11 +124,13 @@ pub fn schedule() {
     previous.work.clear(Work::RESCHED);
     let is_idle = queue.idle.as_ref().is_some_and(|idle| Arc::ptr_eq(idle, &previous));
     let state = previous.state();
-    let goes_on =
+    let mut goes_on =
         state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting();
     previous.account(now, goes_on);
-    if previous.has_changed() {
-        queue.take_change(&previous, now);
+    if previous.has_changed() && !queue.take_change(&previous, now) && goes_on {
+        // It has had its run time, and waits for its next period.
+        previous.account(now, false);
+        goes_on = false;
     }
     if goes_on {
         pending::pass_on(&previous);
@@ -295,7 +297,8 @@ pub fn new_user(
     let parent = current();
     let hardware =
         Hardware { context, stack: Some(stack), fpu: Some(fpu), segments, space: Some(space), start: None };
-    let task = Task::try_new(Some(thread), hardware, parent.schedule().inherit())?;
+    let schedule = parent.schedule().inherit().ok_or(Errno::EAGAIN)?;
+    let task = Task::try_new(Some(thread), hardware, schedule)?;
     task.inherit_affinity(&parent);
     task.fair.inherit(&parent.fair);
     task.link();
@@ -398,6 +401,9 @@ pub fn replace_space(space: Arc<Space>) -> Option<Arc<Space>> {
 pub fn leave_space() -> Option<Arc<Space>> {
     let task = current();
     task.set_leaves();
+    if task.deadline.get().is_some() {
+        deadline::release(&task);
+    }
     // SAFETY: the current task's own hardware.
     let hardware = unsafe { task.hardware() };
     let old = hardware.space.take();

@@ -8,11 +8,12 @@
 use super::affinity::Affinity;
 use super::clock::Clock;
 use super::cpustat::Share;
+use super::deadline;
 use super::fair::Entity;
 use super::futex::pi::PiSlot;
 use super::partner::Partner;
 use super::policy::{Class, Loan, Policy, RESETS, Schedule};
-use super::realtime;
+use super::realtime::{self, Rank};
 use super::report::Waits;
 use super::work::Work;
 use super::{runqueue::Order, timer::Timer, wait::WaitNode};
@@ -104,6 +105,7 @@ pub struct Task {
     pub(super) fair: Entity,
     pub(super) realtime: realtime::Entity,
     pub(super) partner: Partner,
+    pub(super) deadline: deadline::Slot,
     /// The processor time that it has used.
     pub(super) clock: Clock,
     /// The `Loan` of those that wait for a futex of its (`futex::pi`).
@@ -204,6 +206,7 @@ impl Task {
             fair: Entity::new(schedule.rank()),
             realtime: realtime::Entity::new(),
             partner: Partner::new(),
+            deadline: deadline::Slot::new(),
             clock: Clock::new(Share::of(schedule.nice)),
             lent: AtomicU32::new(Loan::NONE.0),
             changed: AtomicBool::new(false),
@@ -331,6 +334,11 @@ impl Task {
     /// Lets the tasks that wait go first, as far as their turn has come, or their priority is the same.
     pub(super) fn yield_turn(&self) {
         self.realtime.set_first(false);
+        if self.class().has_deadline()
+            && let Some(entity) = self.deadline.get()
+        {
+            entity.yield_turn();
+        }
         self.account(arch::time::now(), true);
         self.fair.yield_turn(super::runqueue::slice());
     }
@@ -426,15 +434,50 @@ impl Task {
         Class(self.place.class.load(Ordering::Relaxed))
     }
 
-    /// How long it has run in a real-time class since it last slept, as ticks tell, ns; 0: it is in none.
+    /// How urgent it is, before all fair ones. Of one with a deadline under the lock of its queue, or where it runs.
+    pub(super) fn rank(&self) -> Rank {
+        self.rank_in(self.class())
+    }
+
+    /// As `rank`, in `class`.
+    pub(super) fn rank_in(&self, class: Class) -> Rank {
+        match self.deadline.get() {
+            Some(entity) if class.has_deadline() => Rank::of_deadline(entity.at()),
+            _ => Rank::of_priority(class.priority()),
+        }
+    }
+
+    /// How long it has run in a class with priorities since it last slept, as ticks tell, ns; 0: it is in none.
     pub fn realtime_ns(&self) -> u64 {
-        if self.class().is_realtime() { self.realtime.ran() } else { 0 }
+        let class = self.class();
+        if class.is_realtime() && !class.has_deadline() { self.realtime.ran() } else { 0 }
+    }
+
+    /// What it was admitted with, if it has a deadline.
+    pub fn deadline_parameters(&self) -> Option<deadline::Parameters> {
+        let is_set = self.schedule().policy == Policy::Deadline;
+        self.deadline.get().filter(|_| is_set).map(deadline::Entity::parameters)
+    }
+
+    /// It has run for longer than it has said, and asked to be told so: once.
+    pub fn take_overrun(&self) -> bool {
+        self.deadline.get().is_some_and(deadline::Entity::take_overrun)
+    }
+
+    /// May it run on all CPUs?
+    pub fn runs_everywhere(&self) -> bool {
+        super::affinity::is_everywhere(&self.place.affinity.words())
     }
 
     /// Are its class and weight to be taken up?
     #[inline]
     pub(super) fn has_changed(&self) -> bool {
         self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Its CPU looks at it when it switches the next time.
+    pub(super) fn expect_change(&self) {
+        self.changed.store(true, Ordering::Relaxed);
     }
 
     /// The class that is to be taken up; the weight may be another too.

@@ -101,7 +101,7 @@ struct CpuTimers {
     programmed: AtomicU64,
     /// When the next tick is due.
     next_tick: AtomicU64,
-    /// When the turn of a running task is over that somebody waits for; `u64::MAX`: nobody does.
+    /// When the turn of a running task is over that somebody waits for, or tasks with deadlines are to be looked at; `u64::MAX`: neither is.
     turn_end: AtomicU64,
     idle: LastIdle,
     /// The wall clock was set, and the CPU has timers on it.
@@ -261,7 +261,7 @@ pub(super) fn tick() {
     program(timers, first.min(next).min(end_turn(timers, now)));
 }
 
-/// Lets others run if the turn of the running task is over. When to look again.
+/// Lets others run if the turn of the running task is over, and looks at tasks with deadlines. When to look again.
 fn end_turn(timers: &CpuTimers, now: u64) -> u64 {
     let end = timers.turn_end.load(Ordering::Relaxed);
     if now < end {
@@ -276,6 +276,7 @@ fn end_turn(timers: &CpuTimers, now: u64) -> u64 {
         Some(left) => now + left,
         None => u64::MAX,
     };
+    let next = next.min(runqueue::look_at_deadlines());
     timers.turn_end.store(next, Ordering::Relaxed);
     next
 }
@@ -358,7 +359,7 @@ fn run_due(timers: &CpuTimers, began: u64) -> (u64, u64) {
 pub(super) fn prepare_idle() {
     let timers = QUEUE.this();
     let rcu = if sync::rcu::pending() { arch::time::now() + RCU_WAIT } else { u64::MAX };
-    let deadline = timers.armed.lock().first().min(rcu);
+    let deadline = timers.armed.lock().first().min(rcu).min(runqueue::next_period());
     if let Some(deadline) = timers.idle.begin(timers.programmed.load(Ordering::Relaxed), deadline) {
         timers.programmed.store(deadline, Ordering::Relaxed);
         arch::time::set_deadline(deadline);

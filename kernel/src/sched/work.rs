@@ -15,7 +15,7 @@ impl Work {
     pub const KILL: u32 = 4;
     /// An interrupt handler left work for this CPU (`pending`).
     pub const PENDING: u32 = 8;
-    /// A tick has found the task in a real-time class.
+    /// A tick has found the task in a real-time class, or it has run for longer than its deadline's run time.
     pub const REALTIME: u32 = 16;
     /// The first bit that `process` may use as it likes.
     pub const PROCESS: u32 = 1 << 16;

@@ -13,6 +13,7 @@ mod identity;
 pub mod memory;
 pub mod path;
 mod plant;
+pub mod policies;
 pub mod poll;
 pub mod process;
 pub mod scheduling;

@@ -63,7 +63,7 @@ structs! {
     SCHED_PARAM "sched_param" 4 { priority 0 4 Int(&PRIORITIES) }
     SCHED_ATTR "sched_attr" 56 {
         size 0 4 Int(&SCHED_ATTR_SIZES), policy 4 4 Options(&SCHED_CLASS), flags 8 8 Options(&SCHED_ATTR_FLAGS), nice 16 4 Int(&NICE),
-        priority 20 4 Int(&PRIORITIES), runtime 24 8 Int(&NANOSECONDS), deadline 32 8 Int(&NANOSECONDS), period 40 8 Int(&NANOSECONDS),
+        priority 20 4 Int(&PRIORITIES), runtime 24 8 Int(&RUN_TIMES), deadline 32 8 Int(&PERIODS), period 40 8 Int(&PERIODS),
         least 48 4 Int(&ANY), most 52 4 Int(&ANY),
     }
     CLONE_ARGS "clone_args" 88 {

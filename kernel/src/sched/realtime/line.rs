@@ -1,6 +1,10 @@
-//! Those that wait for one CPU, a list for each priority, and a bitmap of the lists that are not empty. Under the queue's lock.
+//! Those that wait for one CPU, a list for each priority, and a bitmap of the lists that are not empty; the last bit is for those with deadlines, which have trees
+//! of their own (`deadline::Line`). Under the queue's lock.
 
+use super::super::deadline;
+use super::super::policy::Class;
 use super::super::task::Task;
+use super::rank::Rank;
 use alloc::sync::Arc;
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
 
@@ -22,6 +26,7 @@ pub enum End {
 /// See the head of the file.
 pub struct Line {
     lists: [LinkedList<ByPriority>; PRIORITIES],
+    pub deadlines: deadline::Line,
     /// A bit for each list that is not empty.
     present: u128,
     waiting: u32,
@@ -32,16 +37,28 @@ pub struct Line {
 impl Line {
     pub const fn new() -> Self {
         let lists = [const { LinkedList::new(ByPriority::NEW) }; PRIORITIES];
-        Self { lists, present: 0, waiting: 0, movable: 0 }
+        Self { lists, deadlines: deadline::Line::new(), present: 0, waiting: 0, movable: 0 }
     }
 
     pub fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// The highest priority of those that wait; 0: nobody does.
-    pub fn highest(&self) -> u32 {
-        if self.present == 0 { 0 } else { self.present.ilog2() }
+    /// The highest rank of those that wait.
+    pub fn highest(&self) -> Rank {
+        match self.deadlines.earliest() {
+            Some(at) => Rank::of_deadline(at),
+            None if self.present == 0 => Rank::NONE,
+            None => Rank::of_priority(self.present.ilog2()),
+        }
+    }
+
+    /// The rank at which a task waits, or last waited.
+    pub fn rank_of(task: &Task) -> Rank {
+        match (task.realtime.priority(), task.deadline.get()) {
+            (Class::DEADLINES, Some(entity)) => Rank::of_deadline(entity.at()),
+            (priority, _) => Rank::of_priority(priority),
+        }
     }
 
     /// Does anybody of this priority wait?
@@ -49,19 +66,23 @@ impl Line {
         self.present >> priority & 1 != 0
     }
 
-    /// The highest priority that waits, if any of those that wait may run elsewhere; else 0.
-    pub fn highest_to_give(&self) -> u32 {
-        if self.movable == 0 { 0 } else { self.highest() }
+    /// The highest rank that waits, if any of those that wait may run elsewhere.
+    pub fn highest_to_give(&self) -> Rank {
+        if self.movable == 0 { Rank::NONE } else { self.highest() }
     }
 
-    /// Puts a task among those of its priority.
+    /// Puts a task among those of its priority, or with deadlines.
     pub fn insert(&mut self, task: Arc<Task>, priority: u32, end: End) {
-        let priority = priority.min(PRIORITIES as u32 - 1);
+        let entity = if priority < Class::DEADLINES { None } else { task.deadline.shared() };
+        let priority = if entity.is_some() { Class::DEADLINES } else { priority.min(Class::DEADLINES - 1) };
         task.realtime.set_priority(priority);
         task.realtime.set_movable(false);
         self.waiting += 1;
         self.update_movable(&task);
         self.present |= 1 << priority;
+        if let Some(entity) = entity {
+            return self.deadlines.insert(entity, task);
+        }
         let list = &mut self.lists[priority as usize];
         match end {
             End::First => list.push_front(task),
@@ -71,8 +92,11 @@ impl Line {
 
     /// Takes the first of those of the highest priority.
     pub fn take_first(&mut self) -> Option<Arc<Task>> {
-        let highest = self.highest();
-        let task = self.lists[highest as usize].pop_front()?;
+        let highest = self.highest().priority();
+        let task = match self.lists.get_mut(highest as usize) {
+            Some(list) => list.pop_front(),
+            None => self.deadlines.take_first(),
+        }?;
         self.gone(&task, highest);
         Some(task)
     }
@@ -81,35 +105,58 @@ impl Line {
         self.waiting -= 1;
         self.movable -= u32::from(task.realtime.is_movable());
         task.realtime.set_movable(false);
-        if self.lists[priority as usize].is_empty() {
+        let is_empty = match self.lists.get(priority as usize) {
+            Some(list) => list.is_empty(),
+            None => self.deadlines.earliest().is_none(),
+        };
+        if is_empty {
             self.present &= !(1 << priority);
         }
     }
 
-    /// Takes out one that waits here.
+    /// Takes out one that waits here, for the CPU or for its next period. Did it wait for the CPU?
     ///
     /// # Safety
     /// `task` waits on this line.
-    pub unsafe fn take(&mut self, task: &Task) -> Option<Arc<Task>> {
+    pub unsafe fn take(&mut self, task: &Task) -> Option<(Arc<Task>, bool)> {
         let priority = task.realtime.priority();
+        if priority == Class::DEADLINES {
+            // SAFETY: as the caller says.
+            let (task, is_ready) = unsafe { self.deadlines.take(task) }?;
+            if is_ready {
+                self.gone(&task, priority);
+            }
+            return Some((task, is_ready));
+        }
         // SAFETY: as the caller says; `insert` has noted the list.
         let task = unsafe { self.lists[priority as usize].cursor_mut_from_ptr(task) }.remove()?;
         self.gone(&task, priority);
-        Some(task)
+        Some((task, true))
     }
 
     /// One that waits here may or may not run elsewhere, other than before.
     pub fn update_movable(&mut self, task: &Task) {
+        if task.deadline.get().is_some_and(deadline::Entity::is_throttled) {
+            return;
+        }
         let is_movable = task.affinity().only().is_none();
         self.movable -= u32::from(task.realtime.is_movable());
         self.movable += u32::from(is_movable);
         task.realtime.set_movable(is_movable);
     }
 
-    /// Takes the first by priority of those that may run elsewhere, and that `wants` takes, of those looked at. What `wants` said goes with it.
+    /// Takes the first by rank of those that may run elsewhere, and that `wants` takes, of those looked at. What `wants` said goes with it.
     pub fn take_for<R>(&mut self, mut wants: impl FnMut(&Task) -> Option<R>) -> Option<(Arc<Task>, R)> {
         let mut looks = LOOKS;
         let mut present = if self.movable == 0 { 0 } else { self.present };
+        if self.deadlines.earliest().is_some() {
+            let mut wants = |task: &Task| if task.realtime.is_movable() { wants(task) } else { None };
+            if let Some((task, said)) = self.deadlines.take_for(&mut looks, &mut wants) {
+                self.gone(&task, Class::DEADLINES);
+                return Some((task, said));
+            }
+            present &= !(1 << Class::DEADLINES);
+        }
         while present != 0 {
             let priority = present.ilog2();
             present &= !(1 << priority);
@@ -213,7 +260,8 @@ mod tests {
                             }
                         }
                     }
-                    assert_eq!(line.highest(), list.iter().map(|(p, _)| *p).max().unwrap_or(0));
+                    let highest = list.iter().map(|(p, _)| *p).max().unwrap_or(0);
+                    assert_eq!(line.highest(), Rank::of_priority(highest));
                     assert_eq!((line.waiting() as usize, line.movable as usize), (list.len(), list.len()));
                 }
                 while line.take_first().is_some() {}

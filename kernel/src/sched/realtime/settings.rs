@@ -3,6 +3,7 @@
 //! The last two bound what tasks with deadlines may ask for, on Linux 6.12 as here; what is left to fair tasks (`throttle`) does not go by them.
 #![forbid(unsafe_code)]
 
+use super::super::deadline;
 use crate::errno::{Errno, Result};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -37,7 +38,7 @@ pub fn bound() -> (i32, i32) {
 /// Changes both as `change` does.
 ///
 /// # Errors
-/// EINVAL: they do not go together; EBUSY: no run time at all, as on Linux.
+/// EINVAL: they do not go together; EBUSY: no run time at all, as on Linux, or less than tasks with deadlines have been promised.
 pub fn set_bound(change: impl Fn((i32, i32)) -> (i32, i32)) -> Result {
     let old = bound();
     let (period, runtime) = change(old);
@@ -48,8 +49,7 @@ pub fn set_bound(change: impl Fn((i32, i32)) -> (i32, i32)) -> Result {
         return Err(Errno::EBUSY);
     }
     // Of two who write at once one has written before the other.
-    BOUND.store(word(period, runtime), Relaxed);
-    Ok(())
+    deadline::allows_bound(period, runtime, || BOUND.store(word(period, runtime), Relaxed))
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 //! loop of a real-time task takes a CPU from all others.
 //!
 //! A period begins with the first real-time task that runs after the last one. Where no fair task waits, nobody is held back.
+//!
+//! Tasks with deadlines count for both, but have a bound of their own, which is reached only where they were promised more than that, or a promise of long ago
+//! is made good: they go on while those with priorities are held back, and fair tasks have their part of that time too before the period is over. So neither makes the other late.
 #![forbid(unsafe_code)]
 
 /// ns.
@@ -27,6 +30,12 @@ impl Throttle {
             *self = Self { began: now.saturating_sub(ns.min(PERIOD - 1)), ran: 0 };
         }
         self.ran = self.ran.saturating_add(ns);
+    }
+
+    /// Others have run for `ns` while all of these were held back: the period takes so much longer, and by what fair tasks are due of that.
+    pub fn postpone(&mut self, ns: u64) {
+        self.began =
+            self.began.saturating_add(ns.saturating_mul(PERIOD / (PERIOD - MOST)) / (MOST / (PERIOD - MOST)));
     }
 
     fn is_past(&self, now: u64) -> bool {

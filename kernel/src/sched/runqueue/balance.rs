@@ -96,7 +96,7 @@ fn partner(here: CpuId, cpus: u32, step: u32) -> CpuId {
 /// A tick of this CPU: should another task run?
 pub fn tick(machine: &impl Machine) -> bool {
     let own = machine.own_queue();
-    if own.priority() != 0 {
+    if !own.rank().is_none() {
         return realtime::tick(machine);
     }
     look_around(machine);
@@ -257,7 +257,7 @@ fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {
     if !source.gives() || !source.shown.online.load(Relaxed) {
         return false;
     }
-    if source.priority_to_give() != 0 && realtime::pull(machine, victim) {
+    if !source.rank_to_give().is_none() && realtime::pull(machine, victim) {
         return true;
     }
     let now = machine.now();

@@ -3,7 +3,8 @@
 //! * `queue`   the tasks of one CPU, in the order of `fair`, and what the CPU shows of them
 //! * `place`   wake-up, birth, a change of affinity or weight: which queue a task goes to
 //! * `calls`   wake-ups that leave the work to another CPU
-//! * `balance` tasks that move because one CPU has more to do than another; `realtime` because one of a lower priority runs elsewhere
+//! * `balance` tasks that move because one CPU has more to do than another; `realtime` because one of a lower rank runs elsewhere
+//! * `deadline` when a CPU looks at run times and periods
 //! * `machine` what all of it sees of the machine; `simulation` is another one, for tests
 //!
 //! A task that waits for a CPU is on the queue of `task.cpu`; the running one is that queue's `current`. A task is made
@@ -18,6 +19,7 @@
 
 mod balance;
 mod calls;
+mod deadline;
 mod machine;
 mod place;
 mod queue;
@@ -123,8 +125,9 @@ impl This {
     }
 
     /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have.
-    pub fn take_change(&mut self, task: &Task, now: u64) {
-        self.0.take_change(machine::this(), task, now, slice());
+    /// False: it has a deadline and has had its run time.
+    pub fn take_change(&mut self, task: &Task, now: u64) -> bool {
+        self.0.take_change(machine::this(), task, now, slice())
     }
 }
 
@@ -204,6 +207,16 @@ pub(super) fn even_out() {
 pub(super) fn turn_left(now: u64) -> Option<u64> {
     let current = super::task::current();
     (has_waiting() && !current.class().is_realtime()).then(|| queue::turn_left(&current, now))
+}
+
+/// Looks at tasks with deadlines. When to look again; `u64::MAX`: this CPU has none.
+pub(super) fn look_at_deadlines() -> u64 {
+    if deadline::has_any(&Real) { deadline::look(&Real) } else { u64::MAX }
+}
+
+/// When the next period begins of a task that is throttled here; `u64::MAX`: none is.
+pub(super) fn next_period() -> u64 {
+    machine::this().next_period()
 }
 
 /// Another CPU has made this one look, perhaps for a task that is due when the turn of the running one is over.

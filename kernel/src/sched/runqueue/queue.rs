@@ -1,8 +1,12 @@
 //! The tasks of one CPU, and what it shows of them to others.
 //!
 //! * `realtime` what is different where real-time tasks are: no other CPU's code comes there
+//! * `deadline` and where those with deadlines are
 
+mod deadline;
 mod realtime;
+
+pub use deadline::throttled;
 
 use super::super::fair::{Line, Running, UNIT};
 use super::super::policy::Class;
@@ -65,6 +69,8 @@ pub struct CpuQueue {
     pub queue: SpinLock<Queue, level::RunQueue>,
     /// Tasks that wait; changes at every wake-up, and is looked at by the CPU itself.
     waiting: AtomicU32,
+    /// When the first of those that are throttled here is to have its next budget; `u64::MAX`: none is. Written under the queue's lock, and looked at by the CPU itself.
+    next_period: AtomicU64,
     /// What the balancer of this CPU remembers; the CPU's own.
     pub(super) looks: super::balance::Looks,
     pub shown: Shown,
@@ -79,8 +85,8 @@ pub struct Shown {
     pub idle: Idle,
     /// The CPU takes tasks.
     pub online: AtomicBool,
-    /// The highest priority of the CPU's real-time tasks; 0, and not written, where there are none.
-    pub priority: AtomicU32,
+    /// The highest rank (`realtime::Rank`) of the CPU's real-time tasks; 0, and not written, where there are none.
+    rank: AtomicU64,
     /// Tasks of this CPU that others want to be woken: see `calls`.
     pub called: Inbox,
 }
@@ -95,28 +101,29 @@ pub struct ShownLoad(
 /// What CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
 #[repr(align(64))]
 struct Stealable(
-    /// [`FAIR`]: more tasks wait than the CPU is about to run, and some may run elsewhere. Above it the highest priority of real-time tasks that wait,
+    /// [`FAIR`]: more tasks wait than the CPU is about to run, and some may run elsewhere. Above it the highest rank (`realtime::Rank`) of real-time tasks that wait,
     /// if some may run elsewhere.
-    AtomicU32,
+    AtomicU64,
 );
 
 /// In `Stealable`.
-const FAIR: u32 = 1;
+const FAIR: u64 = 1;
 
 impl CpuQueue {
     pub const fn new() -> Self {
         Self {
             queue: SpinLock::new(Queue::new(), &RUN_QUEUE),
             waiting: AtomicU32::new(0),
+            next_period: AtomicU64::new(u64::MAX),
             looks: super::balance::Looks::new(),
             shown: Shown {
                 idle: Idle::new(),
                 online: AtomicBool::new(false),
-                priority: AtomicU32::new(0),
+                rank: AtomicU64::new(0),
                 called: Inbox::new(),
             },
             load: ShownLoad(AtomicU64::new(0)),
-            stealable: Stealable(AtomicU32::new(0)),
+            stealable: Stealable(AtomicU64::new(0)),
         }
     }
 
@@ -188,7 +195,7 @@ impl Queue {
     pub fn load(&self) -> u64 {
         let running = match &self.current {
             Some(task) if self.runs_fair => task.fair.weight(),
-            _ if self.realtime.running != 0 => REALTIME_LOAD,
+            _ if !self.realtime.running.is_none() => REALTIME_LOAD,
             _ => 0,
         };
         self.line.load() + running
@@ -238,7 +245,7 @@ impl Queue {
     #[inline(always)]
     pub fn put_back(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>, slice: u64) {
         if !self.runs_fair {
-            return self.put_realtime(own, cpu, task, self.realtime.running);
+            return self.put_back_realtime(own, cpu, task);
         }
         self.line.renew(&task.fair, slice);
         self.put(own, cpu, task);
@@ -317,7 +324,7 @@ impl Queue {
 
     /// Does `task` wait here? Another CPU may link it to its own queue meanwhile.
     pub fn is_waiting_here(&self, cpu: CpuId, task: &Task) -> bool {
-        if !task.run_link.is_linked() && !task.list_link.is_linked() {
+        if !task.run_link.is_linked() && !task.list_link.is_linked() && !Queue::is_on_deadlines(task) {
             return false;
         }
         fence(Ordering::Acquire);
@@ -362,21 +369,23 @@ impl Queue {
         unsafe { self.line.reweigh(task, running) };
     }
 
-    /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have. On its own CPU.
+    /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have. On its own CPU. May it go on?
     #[cold]
-    pub fn take_change(&mut self, own: &CpuQueue, task: &Task, now: u64, slice: u64) {
+    pub fn take_change(&mut self, own: &CpuQueue, task: &Task, now: u64, slice: u64) -> bool {
         let class = task.take_change();
-        if class.priority() != self.realtime.running {
-            self.change_running(own, task, class.priority(), now, slice);
+        let rank = task.rank_in(class);
+        if rank.priority() != self.realtime.running.priority() {
+            self.change_running(own, task, rank, now, slice);
         } else if !class.is_realtime() && task.fair.weight_changed() {
             self.line.reweigh_running(&task.fair);
         }
+        !self.realtime.running.has_deadline() || self.go_on_with_deadline(own, task, now)
     }
 
     /// The running task, which is `current` no more, goes to sleep, or ends.
     pub fn leave(&mut self, task: &Task, slice: u64) {
         if !self.runs_fair {
-            return task.realtime.sleep();
+            return self.leave_realtime(task);
         }
         task.partner.sleeps(|| task.fair.ran());
         self.line.leave(&task.fair, slice);

@@ -1,17 +1,20 @@
-//! Which CPU a real-time task runs on: so that those of the highest priorities run, each on a CPU that it may use.
+//! Which CPU a real-time task runs on: so that those of the highest ranks run, each on a CPU that it may use. A rank is a priority or, above all those, how early a
+//! deadline is: so the tasks with the earliest deadlines run.
 //!
-//! * A task that wakes, or begins, goes where it was if it may run there at once, else to a CPU that runs one of a lower priority.
+//! * A task that wakes, or begins, goes where it was if it may run there at once, else to a CPU that runs one of a lower rank.
 //! * A CPU that has tasks to give away looks for such CPUs when it switches, and at ticks.
-//! * A CPU whose own priority has become lower, or that idles, looks for a task of a higher one elsewhere.
+//! * A CPU whose own rank has become lower, or that idles, looks for a task of a higher one elsewhere.
 //!
-//! Each look is at a few CPUs, the near ones and some more each time. What a CPU shows (`Shown::priority`, `Stealable`) it writes only while it has
+//! Each look is at a few CPUs, the near ones and some more each time. What a CPU shows (`Shown::rank`, `Stealable`) it writes only while it has
 //! real-time tasks, and nobody reads it but for a real-time task: where there are none, no line is touched for them.
 
+use super::super::realtime::{Line, Rank};
 use super::super::task::Task;
 use super::balance::look_around;
+use super::deadline;
 use super::machine::Machine;
 use super::place::{self, Locked, SEARCH, first_of, make_look, near};
-use super::queue::Turn;
+use super::queue::{Turn, throttled};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use sync::machine::CpuId;
@@ -31,24 +34,24 @@ fn around(machine: &impl Machine) -> impl Iterator<Item = CpuId> {
     (1..cpus.min(1 + SEARCH)).map(move |n| (here + n) % cpus).chain(far)
 }
 
-/// Of these CPUs an idle one or, if there is none, that of the lowest priority, if it is lower than `priority`.
+/// Of these CPUs an idle one or, if there is none, that of the lowest rank, if it is lower than `rank`.
 fn lowest(
     machine: &impl Machine,
     task: &Task,
-    priority: u32,
+    rank: Rank,
     cpus: impl Iterator<Item = CpuId>,
 ) -> Option<CpuId> {
-    let (mut best, mut least) = (None, priority);
+    let (mut best, mut least) = (None, rank);
     for cpu in cpus {
         let queue = machine.queue(cpu);
-        let other = queue.priority();
+        let other = queue.rank();
         if other >= least || !queue.shown.online.load(Ordering::Relaxed) || !task.affinity().allows(cpu) {
             continue;
         }
-        if other == 0 && queue.idles() {
+        if other.is_none() && queue.idles() {
             return Some(cpu);
         }
-        (best, least) = (Some(cpu), other.max(1));
+        (best, least) = (Some(cpu), other.max(Rank::of_priority(1)));
     }
     best
 }
@@ -58,18 +61,21 @@ pub fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     if let Some(only) = task.affinity().only() {
         return if only < machine.cpus() { only } else { home };
     }
-    let priority = task.class().priority();
+    let rank = task.rank();
     let is_allowed = task.affinity().allows(home);
-    if is_allowed && machine.queue(home).priority() < priority {
+    if is_allowed && machine.queue(home).rank() < rank {
         return home;
     }
     let fallback = || if is_allowed { home } else { first_of(machine, task, home) };
-    lowest(machine, task, priority, near(machine, home)).unwrap_or_else(fallback)
+    lowest(machine, task, rank, near(machine, home)).unwrap_or_else(fallback)
 }
 
 /// Puts a real-time task that has just been woken on a queue; `queue` is that of its CPU.
 #[cold]
-pub fn woken(machine: &impl Machine, queue: Locked<'_>, home: CpuId, task: Arc<Task>) {
+pub fn woken(machine: &impl Machine, mut queue: Locked<'_>, home: CpuId, task: Arc<Task>) {
+    if task.class().has_deadline() {
+        queue.arrive(&task, machine.now());
+    }
     // Its registers are still being saved: it goes on there.
     let target = if task.on_cpu.load(Ordering::Acquire) { home } else { choose(machine, &task, home) };
     task.waits.begin(machine.now());
@@ -96,6 +102,11 @@ pub fn put_changed(
     to: u32,
 ) {
     task.realtime.set_first(to < from && to != 0);
+    if let Some(entity) = task.deadline.get()
+        && task.class().has_deadline()
+    {
+        entity.arrive(machine.now());
+    }
     let stays = to == 0 || task.on_cpu.load(Ordering::Acquire);
     let target = if stays { cpu } else { choose(machine, &task, cpu) };
     go_to(machine, queue, cpu, target, task);
@@ -112,13 +123,17 @@ fn go_to(machine: &impl Machine, queue: Locked<'_>, home: CpuId, target: CpuId, 
 
 /// Puts a task of real time, or one that was of it just now, on a queue, and makes its CPU look if it should.
 fn enqueue(machine: &impl Machine, mut queue: Locked<'_>, cpu: CpuId, task: Arc<Task>) {
-    let (now, priority) = (machine.now(), task.class().priority());
-    if priority == 0 {
+    let (now, rank) = (machine.now(), task.rank());
+    if rank.is_none() {
         return place::enqueue(machine, queue, cpu, task, 0, now);
     }
+    if let Some(entity) = throttled(&task, rank, now) {
+        drop(queue);
+        return deadline::throttle(machine, entity, task);
+    }
     let own = machine.queue(cpu);
-    let turn = if queue.idles() || queue.gives_way_to(priority, now) { Turn::Now } else { Turn::Waits };
-    queue.put_realtime(own, cpu, task, priority);
+    let turn = if queue.idles() || queue.gives_way_to(rank, now) { Turn::Now } else { Turn::Waits };
+    queue.put_realtime(own, cpu, task, rank);
     make_look(machine, queue, cpu, turn, now);
 }
 
@@ -137,31 +152,31 @@ pub fn even_out(machine: &impl Machine) {
     push(machine);
     let own = machine.own_queue();
     for cpu in around(machine) {
-        if machine.queue(cpu).priority_to_give() > own.priority() && pull(machine, cpu) {
-            return;
+        if machine.queue(cpu).rank_to_give() > own.rank() && pull(machine, cpu) {
+            break;
         }
     }
+    deadline::look_soon(machine);
 }
 
-/// Sends tasks that wait here to CPUs of lower priorities.
+/// Sends tasks that wait here to CPUs of lower ranks.
 fn push(machine: &impl Machine) {
     let own = machine.own_queue();
     for _ in 0..PUSHES {
-        if own.priority_to_give() == 0 {
+        if own.rank_to_give().is_none() {
             return;
         }
-        let place = |task: &Task| lowest(machine, task, task.realtime.priority(), around(machine));
+        let place = |task: &Task| lowest(machine, task, Line::rank_of(task), around(machine));
         let Some((task, target)) = own.queue.lock().take_realtime_for(own, place) else { return };
         enqueue(machine, machine.queue(target).queue.lock(), target, task);
     }
 }
 
-/// Takes a task that waits on `victim`, if its priority is higher than this CPU's.
+/// Takes a task that waits on `victim`, if its rank is higher than this CPU's.
 pub fn pull(machine: &impl Machine, victim: CpuId) -> bool {
     let (here, source) = (machine.here(), machine.queue(victim));
-    let least = machine.own_queue().priority();
-    let place =
-        |task: &Task| (task.realtime.priority() > least && task.affinity().allows(here)).then_some(here);
+    let least = machine.own_queue().rank();
+    let place = |task: &Task| (Line::rank_of(task) > least && task.affinity().allows(here)).then_some(here);
     let Some((task, _)) =
         source.queue.try_lock().and_then(|mut queue| queue.take_realtime_for(source, place))
     else {

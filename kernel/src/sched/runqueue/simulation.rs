@@ -4,6 +4,7 @@
 //! `sync` and for the booted tests.
 
 mod cores;
+mod deadlines;
 mod priorities;
 mod shares;
 
@@ -12,6 +13,7 @@ use super::super::task::{Hardware, State, Task};
 use super::super::work::Work;
 use super::balance;
 use super::calls;
+use super::deadline;
 use super::machine::Machine;
 use super::place;
 use super::queue::{CpuQueue, turn_left};
@@ -50,6 +52,7 @@ struct Life {
     woken: Option<u64>,
     latest: u64,
     late: u64,
+    jobs: Option<deadlines::Jobs>,
 }
 
 /// What a task came to.
@@ -230,6 +233,7 @@ impl Simulation {
                 woken: None,
                 latest: 0,
                 late: 0,
+                jobs: None,
             };
             lives.push(life);
             self.numbers.borrow_mut().insert(Arc::as_ptr(&task), lives.len() - 1);
@@ -337,8 +341,12 @@ impl Simulation {
                 }
                 this.turn_end.set(u64::MAX);
                 self.here.set(cpu);
+                deadline::look_soon(self);
                 let current = self.current(cpu);
-                if this.queue.waiting() == 0 || Arc::ptr_eq(&current, &this.idle) {
+                if this.queue.waiting() == 0
+                    || current.class().is_realtime()
+                    || Arc::ptr_eq(&current, &this.idle)
+                {
                     return;
                 }
                 match turn_left(&current, self.now.get()) {
@@ -369,9 +377,13 @@ impl Simulation {
                     current.work.set(Work::RESCHED);
                     drop(lives);
                     self.count(&current, true);
-                    self.lives.borrow_mut()[number].left = runs;
+                    let wakes = {
+                        let life = &mut self.lives.borrow_mut()[number];
+                        life.left = runs;
+                        life.jobs.as_mut().map_or(now + sleeps, |jobs| jobs.done(now))
+                    };
                     if partner.is_none() {
-                        self.at(now + sleeps, Event::Wake(number));
+                        self.at(wakes, Event::Wake(number));
                     }
                 }
             }

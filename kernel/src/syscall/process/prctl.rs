@@ -176,5 +176,5 @@ fn read_auxv(thread: &Current, to: usize, len: usize) -> Result<usize> {
 
 /// Timers of real-time threads have no slack.
 fn is_realtime() -> bool {
-    crate::sched::current().schedule().policy.is_realtime()
+    crate::sched::current().schedule().policy.goes_first()
 }

@@ -14,6 +14,9 @@ pub static CPUS: [i64; 5] = [0, 1, 15, 4096, -1];
 pub static WAITS: [i64; 5] = [0, 1, 10, -1, i32::MAX as i64];
 pub static SECONDS: [i64; 5] = [0, 1, 1 << 32, -1, i64::MAX];
 pub static NANOSECONDS: [i64; 6] = [0, 1, 1_000_000, 999_999_999, 1_000_000_000, -1];
+/// Of tasks with deadlines, none so short for its period that a program would not get on. As NANOSECONDS, they are refused in part.
+pub static RUN_TIMES: [i64; 5] = [0, 500_000, 1_000_000, 5_000_000, -1];
+pub static PERIODS: [i64; 5] = [0, 1_000_000, 10_000_000, 20_000_000, -1];
 /// The last two are UTIME_NOW and UTIME_OMIT.
 pub static FILE_NANOSECONDS: [i64; 6] = [0, 1, 999_999_999, 1_000_000_000, 0x3fff_ffff, 0x3fff_fffe];
 pub static MICROSECONDS: [i64; 6] = [0, 1, 1000, 999_999, 1_000_000, -1];

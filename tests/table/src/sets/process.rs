@@ -45,7 +45,7 @@ sets! {
     } flags { }
     PRIO "whose priority" choose { PRIO_PROCESS, PRIO_PGRP, PRIO_USER } flags { }
     SCHED_CLASS "scheduling policy" choose {
-        SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE, SCHED_DEADLINE refused "EINVAL"
+        SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE, SCHED_DEADLINE
     } flags { }
     PRIORITY_CLASS "scheduling policy" choose { SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE, SCHED_DEADLINE } flags { }
     SCHED_POLICY "scheduling policy" choose { SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE }

@@ -3,8 +3,8 @@
 //! Most tasks have no part in any: the record is made when a task first waits for such a futex, or another waits for one of its.
 
 use super::super::super::policy::Loan;
-use super::super::super::task::Task;
 use super::super::super::runqueue::Order;
+use super::super::super::task::Task;
 use super::super::key::Word;
 use super::state::{ByLoan, PiState};
 use crate::lock_order as level;

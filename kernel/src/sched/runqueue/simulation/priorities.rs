@@ -1,6 +1,7 @@
 //! Do real-time tasks run by their priorities, on as many CPUs as there are, and do fair ones get what is left to them?
 
 use super::super::super::policy::{Loan, Policy, Schedule};
+use super::super::super::realtime::{Line, Rank};
 use super::{Habit, MS, Machine, SPINS, Simulation, TICK};
 use crate::testing::{check, in_process};
 use core::sync::atomic::Ordering::Relaxed;
@@ -22,8 +23,8 @@ impl Simulation {
     /// Does a real-time task wait that might run on a CPU that runs one of a lower priority?
     fn is_inverted(&self) -> bool {
         let now = self.now();
-        let running: Vec<Option<u32>> =
-            self.cpus.iter().map(|cpu| cpu.queue.queue.lock().running_priority(now)).collect();
+        let running: Vec<Option<Rank>> =
+            self.cpus.iter().map(|cpu| cpu.queue.queue.lock().running_rank(now)).collect();
         self.lives.borrow().iter().any(|life| {
             let task = &life.task;
             // Where the CPU that it waits on is held back it may stay.
@@ -31,7 +32,7 @@ impl Simulation {
                 task.list_link.is_linked() && running[task.sleep_node.cpu.load(Relaxed) as usize].is_some();
             let could = |cpu: CpuId| {
                 task.affinity().allows(cpu)
-                    && running[cpu as usize].is_some_and(|p| p < task.realtime.priority())
+                    && running[cpu as usize].is_some_and(|rank| rank < Line::rank_of(task))
             };
             waits && task.class().is_realtime() && (0..self.cpus.len() as CpuId).any(could)
         })
@@ -159,7 +160,7 @@ fn a_machine_of_fair_tasks_shows_no_priority_and_nothing_to_give() {
         });
         machine.run(SECOND);
         assert!(
-            machine.cpus.iter().all(|cpu| cpu.queue.priority() == 0 && cpu.queue.priority_to_give() == 0)
+            machine.cpus.iter().all(|cpu| cpu.queue.rank().is_none() && cpu.queue.rank_to_give().is_none())
         );
     });
 }

@@ -53,6 +53,12 @@ impl Call {
         has_ended
     }
 
+    /// Has it been called, and not been answered yet? To be shown and no more.
+    #[inline]
+    pub fn is_called(&self) -> bool {
+        self.0.load(Ordering::Acquire) & CALLED != 0
+    }
+
     #[inline]
     fn cleared(&self) -> bool {
         self.0.fetch_and(!CALLED, site("call.answer", Ordering::Acquire)) & ENDED != 0

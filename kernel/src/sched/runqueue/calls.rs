@@ -8,7 +8,7 @@ use super::super::task::{State, Task};
 use super::machine::Machine;
 use super::place::{self, Wanted};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use sync::machine::CpuId;
 
 /// All sleeps: who was called may sleep anew when its CPU answers.
@@ -64,11 +64,15 @@ pub fn answer(machine: &impl Machine) {
         // after a grace period, and this function does not sleep.
         let called = unsafe { &*task };
         address = called.sleep_node.next.load(Ordering::Relaxed);
-        if called.sleep_node.call.answer(|| {
+        called.wakes.store(true, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let has_ended = called.sleep_node.call.answer(|| {
             let has_time = is_idle && own.waiting() == 0;
             let wanted = if has_time { Wanted::Here } else { Wanted::Anywhere };
             place::wake_from_here(machine, called, &ASLEEP, wanted);
-        }) {
+        });
+        called.wakes.store(false, Ordering::Release);
+        if has_ended {
             // SAFETY: its end left us the strong count that was its run reference.
             switch::bury(unsafe { Arc::from_raw(task) });
         }

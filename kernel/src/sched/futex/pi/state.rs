@@ -9,6 +9,7 @@ use super::task::{ByPriority, PiTask};
 use crate::arch::user;
 use crate::lock_order as level;
 use alloc::sync::Arc;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use intrusive_collections::{
     Bound, KeyAdapter, LinkedListAtomicLink, RBTree, RBTreeAtomicLink, intrusive_adapter,
@@ -47,7 +48,8 @@ pub struct Inner {
     pub owner: Option<Arc<PiTask>>,
     /// The owner has it, and does not only find it left for it.
     pub held: bool,
-    waiters: RBTree<ByPriority>,
+    /// Empty when the state goes, since each that waits has it; so it is not dropped, which would go down the tree.
+    waiters: ManuallyDrop<RBTree<ByPriority>>,
     /// How many have come.
     arrivals: u64,
 }
@@ -67,8 +69,8 @@ impl<'a> KeyAdapter<'a> for ByLoan {
 impl PiState {
     /// Of a futex for which nobody waits yet, and that `owner` has.
     pub fn try_new(word: Word, owner: Arc<PiTask>) -> Result<Arc<Self>, AllocError> {
-        let inner =
-            Inner { owner: Some(owner), held: true, waiters: RBTree::new(ByPriority::NEW), arrivals: 0 };
+        let waiters = ManuallyDrop::new(RBTree::new(ByPriority::NEW));
+        let inner = Inner { owner: Some(owner), held: true, waiters, arrivals: 0 };
         sync::try_arc(Self {
             word,
             link: LinkedListAtomicLink::new(),

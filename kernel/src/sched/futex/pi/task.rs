@@ -9,6 +9,7 @@ use super::super::key::Word;
 use super::state::{ByLoan, PiState};
 use crate::lock_order as level;
 use alloc::sync::Arc;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -60,7 +61,8 @@ struct Own {
     /// It owns no more.
     ended: bool,
     /// The futexes that it owns and others wait for, by what they lend it.
-    owned: RBTree<ByLoan>,
+    /// Empty when the record goes: its task has left them all. So it is not dropped, which would go down the tree.
+    owned: ManuallyDrop<RBTree<ByLoan>>,
     /// The futex that it waits for, or is about to.
     waits_for: Option<Arc<PiState>>,
 }
@@ -77,7 +79,8 @@ impl<'a> KeyAdapter<'a> for ByPriority {
 
 impl PiTask {
     fn new(task: &Task) -> Self {
-        let own = Own { ended: false, owned: RBTree::new(ByLoan::NEW), waits_for: None };
+        let owned = ManuallyDrop::new(RBTree::new(ByLoan::NEW));
+        let own = Own { ended: false, owned, waits_for: None };
         Self {
             tid: AtomicU32::new(0),
             task: AtomicPtr::new(core::ptr::from_ref(task).cast_mut()),

@@ -34,7 +34,10 @@ pub struct Limits {
 
 impl Limits {
     pub fn now() -> Self {
-        let word = PERIODS.load(Relaxed);
+        Self::of(PERIODS.load(Relaxed))
+    }
+
+    fn of(word: u64) -> Self {
         Self { least: word as u32, most: (word >> 32) as u32 }
     }
 
@@ -49,13 +52,12 @@ impl Limits {
 /// # Errors
 /// EINVAL: the shortest would be longer than the longest.
 pub fn set_limits(change: impl Fn(Limits) -> Limits) -> Result {
-    let new = change(Limits::now());
-    if new.least > new.most {
-        return Err(Errno::EINVAL);
-    }
-    // Of two who write at once one has written before the other.
-    PERIODS.store(u64::from(new.most) << 32 | u64::from(new.least), Relaxed);
-    Ok(())
+    let changed = |word| {
+        let new = change(Limits::of(word));
+        (new.least <= new.most).then_some(u64::from(new.most) << 32 | u64::from(new.least))
+    };
+    // In one step: of two who write one each at once neither is lost.
+    PERIODS.fetch_update(Relaxed, Relaxed, changed).map(drop).map_err(|_| Errno::EINVAL)
 }
 
 /// Does anything bound the sum?

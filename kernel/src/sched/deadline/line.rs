@@ -43,7 +43,7 @@ fn put_into(entity: &Entity, task: Arc<Task>) {
 /// Takes the run reference of one that is off its tree.
 fn out_of(entity: &Entity) -> Option<Arc<Task>> {
     let task = entity.task.swap(core::ptr::null_mut(), Ordering::Relaxed);
-    // SAFETY: `into_entity` left the reference there, once.
+    // SAFETY: `put_into` left the reference there, once.
     (!task.is_null()).then(|| unsafe { Arc::from_raw(task) })
 }
 

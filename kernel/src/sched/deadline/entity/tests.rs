@@ -96,7 +96,7 @@ fn one_with_an_early_deadline_never_has_two_run_times_in_a_period() {
     );
     assert_eq!(entity.arrive(99 * MS), Arrival::Waits(100 * MS));
     assert_eq!(entity.arrive(130 * MS), Arrival::Ready);
-    assert_eq!(stands(&entity), (10, 150), "");
+    assert_eq!(stands(&entity), (10, 150));
 }
 
 #[test]

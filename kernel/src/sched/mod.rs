@@ -5,7 +5,7 @@
 //! * `deadline`  who goes first: run times in periods; `realtime` who goes next: priorities; `fair` whose turn it is among all others: virtual deadlines
 //! * `partner`   who takes turns with another
 //! * `runqueue`  one queue per CPU; wake-up, placement, preemption, balance between CPUs
-//! * `switch`    from one task to the next on this CPU; birth and death of tasks
+//! * `switch`    from one task to the next on this CPU; birth and death of tasks; `idle` what a CPU does that has none
 //! * `wait`      wait queues; `timer` deadlines; `futex` waiting on user memory
 //! * `depth`     how deep stacks get
 //! * `cpustat`   what each CPU's time went to; `loadavg` how many tasks want one
@@ -26,6 +26,7 @@ pub mod deadline;
 pub mod depth;
 mod fair;
 pub mod futex;
+mod idle;
 pub mod latency;
 mod loadavg;
 mod partner;
@@ -46,6 +47,7 @@ mod work;
 use crate::arch::interrupts::Interrupted;
 pub use affinity::is_everywhere;
 pub use cpustat::{CpuTimes, ever_born, last_born, switches_of, taken_of, times_of};
+pub use idle::idle_main;
 pub use loadavg::load_averages;
 pub use pending::{Pending, run_pending};
 #[cfg(target_os = "none")]
@@ -54,9 +56,9 @@ pub use policy::{Policy, Schedule};
 pub use realtime::settings as realtime_settings;
 pub use runqueue::{load_of, look_at_queue};
 pub use switch::{
-    NewTask, clone_fpu, copy_vector_registers, exit_current, find_place_for_exec, idle_main, init_cpu,
-    leave_space, new_user, replace_space, reset_for_exec, restore_signal_frame, schedule, setup_signal_frame,
-    sleep_until, spawn, start, yield_now,
+    NewTask, clone_fpu, copy_vector_registers, exit_current, find_place_for_exec, init_cpu, leave_space,
+    new_user, replace_space, reset_for_exec, restore_signal_frame, schedule, setup_signal_frame, sleep_until,
+    spawn, start, yield_now,
 };
 pub use task::{Current, Task, TaskLink, Times, current, try_current};
 pub use timer::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, wall_clock_was_set};

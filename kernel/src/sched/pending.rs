@@ -51,8 +51,13 @@ pub(super) fn leave(kind: Pending) {
     RAISED.this().fetch_or(1 << kind as u32, Ordering::Relaxed);
 }
 
-/// The CPU changes to `next`: what is left for the CPU is now that task's to do.
+/// The CPU changes to `next`: what is left for the CPU is now that task's to do. Interrupts are disabled until it is the current one, or it is that already.
 pub(super) fn pass_on(next: &Task) {
+    #[cfg(feature = "lockdep")]
+    assert!(
+        !arch::interrupts_enabled() || try_current().is_some_and(|now| core::ptr::eq(&*now, next)),
+        "an interrupt may leave work to the task that goes"
+    );
     if RAISED.this().load(Ordering::Relaxed) != 0 {
         next.work.set(Work::PENDING);
         latency::gave_way(arch::time::now());

@@ -73,44 +73,6 @@ pub unsafe fn init_cpu() -> Result<()> {
     Ok(())
 }
 
-/// What a CPU does with no task to run; never returns.
-pub fn idle_main() -> ! {
-    // Before the first task: the CPU may have one to run without ever having idled.
-    timer::start_tick();
-    loop {
-        let no_sleep = sync::lock::order::no_sleep();
-        pending::run_pending();
-        if runqueue::has_work() || runqueue::steal() {
-            drop(no_sleep);
-            schedule();
-            continue;
-        }
-        if sync::rcu::any_ripe() {
-            // Callbacks that the last round left, in parts as short as elsewhere.
-            continue;
-        }
-        if arch::trim_stacks() {
-            // Thousands of threads may have ended: others run between two batches.
-            continue;
-        }
-        vm::frame::give_back_if_called();
-        runqueue::show_idle(true);
-        timer::prepare_idle();
-        // Work that came between the look and what is shown: `protocol::idle`.
-        if !runqueue::has_work() {
-            sync::rcu::idle_enter();
-            arch::idle_wait(|| runqueue::has_work() || current().work_pending());
-            sync::rcu::idle_exit();
-            if !runqueue::has_work() {
-                // Nothing came but a deadline, perhaps that for RCU: callbacks need not wait for more to come.
-                sync::rcu::hurry();
-            }
-        }
-        runqueue::show_idle(false);
-        timer::start_tick();
-    }
-}
-
 /// Runs another task if one should run. The current task has set its state before: `Running` means that it only
 /// lets others run. No lock is held, and the caller is in no RCU read section.
 pub fn schedule() {
@@ -170,7 +132,6 @@ pub fn schedule() {
         (None, None) => unreachable!("every CPU has its idle task from `init_cpu` on"),
     };
     next.clock.start(now);
-    pending::pass_on(&next);
     let to = Arc::as_ptr(&next);
     next.on_cpu.store(true, Ordering::Relaxed);
     queue.current = Some(next);
@@ -178,17 +139,20 @@ pub fn schedule() {
     if runqueue::has_waiting() {
         timer::tick_sooner(now);
     }
-    if from == to {
-        return;
-    }
     // SAFETY: the running task, and the one that runs next, whose reference lies in `current` of this CPU's queue.
     let (from, to) = unsafe { (&*from, &*to) };
+    if core::ptr::eq(from, to) {
+        pending::pass_on(to);
+        return;
+    }
     let counter = if waited { &from.voluntary } else { &from.involuntary };
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     cpustat::switched(to.waits.end(now));
     to.raise_again();
-    // An interrupt between here and the new stack would see one task's name on another's stack.
+    // An interrupt between here and the new stack would see one task's name on another's stack, and one between the two lines leave its work to a task
+    // that is not there: a lost tick is the last, since each sets the next.
     let interrupts = machine::irq_save();
+    pending::pass_on(to);
     task::set_current(to);
     switch_to(Previous { task: from, then }, from, to);
     machine::irq_restore(interrupts);

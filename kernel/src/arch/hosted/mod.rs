@@ -122,6 +122,11 @@ pub fn stolen_here_ns() -> u64 {
     0
 }
 
+/// A thread of the host that waits does not spin.
+pub fn may_poll_idle() -> bool {
+    false
+}
+
 /// Programs here raise no floating-point traps.
 pub fn float_code(_trap: Trap) -> u32 {
     linux_raw_sys::general::FPE_FLTINV

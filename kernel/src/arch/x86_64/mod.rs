@@ -38,7 +38,7 @@ pub use cpu::port;
 pub use exit::{exit_vm, halt_forever, power_off};
 pub use fpu::{FpuState, vector_components};
 pub use ipi::call_others;
-pub use kvm::{stolen_here_ns, stolen_ns};
+pub use kvm::{may_poll_idle, stolen_here_ns, stolen_ns};
 pub use machine::Machine;
 #[cfg(feature = "lockdep")]
 pub use memory::variables::variables;

@@ -10,6 +10,7 @@ use super::place::{self, Wanted};
 use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
 use sync::machine::CpuId;
+use sync::protocol::idle::Found;
 
 /// All sleeps: who was called may sleep anew when its CPU answers.
 const ASLEEP: [State; 3] = [State::Interruptible, State::Killable, State::Uninterruptible];
@@ -39,8 +40,7 @@ pub fn call(machine: &impl Machine, task: &Task, home: CpuId) {
         task.sleep_node.next.store(next, Ordering::Relaxed)
     });
     // Who was there first kicks for all.
-    if is_first {
-        shown.idle.take();
+    if is_first && shown.idle.take() != Found::Looking {
         machine.kick(home);
     }
 }

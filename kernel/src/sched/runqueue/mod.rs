@@ -158,6 +158,16 @@ pub(super) fn show_idle(idle: bool) {
     Real.own_queue().show_idle(idle);
 }
 
+/// Does this CPU still show that it idles? If not, it was given something.
+pub(super) fn shows_idle() -> bool {
+    Real.own_queue().idles()
+}
+
+/// This CPU, which idles, says that it halts unless it finds work in a last look. False: it was given something.
+pub(super) fn show_halt() -> bool {
+    Real.own_queue().shown.idle.halt()
+}
+
 /// What a task that asks for nothing else runs at a time while others wait, ns.
 pub(super) fn slice() -> u64 {
     Real.slice()

@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
 use sync::SpinGuard;
 use sync::machine::CpuId;
+use sync::protocol::idle::Found;
 
 /// CPUs looked at when an idle one is wanted.
 pub const SEARCH: u32 = 16;
@@ -168,7 +169,12 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
     drop(queue);
     if cpu != machine.here() {
         // A CPU that is told looks when the turn of its task is over: `expect_turn`.
-        if own.shown.idle.take() || turn != Turn::Waits {
+        let is_told = match own.shown.idle.take() {
+            Found::Looking => false,
+            Found::Halted => true,
+            Found::Busy => turn != Turn::Waits,
+        };
+        if is_told {
             machine.kick(cpu);
         }
         return;

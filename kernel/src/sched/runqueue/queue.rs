@@ -149,6 +149,7 @@ impl CpuQueue {
         self.stealable.0.load(Ordering::Relaxed) != 0
     }
 
+    /// Of its own CPU, which idles and looks for work, or does so no more.
     pub fn show_idle(&self, idle: bool) {
         self.shown.idle.show(idle);
         if idle && self.load.0.load(Ordering::Relaxed) != 0 {

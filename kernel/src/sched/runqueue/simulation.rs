@@ -183,6 +183,7 @@ impl Simulation {
             }
             queue.shown.online.store(true, Relaxed);
             queue.shown.idle.show(true);
+            assert!(queue.shown.idle.halt());
             idle.set_affinity_at_birth(cpu);
             Cpu {
                 queue,
@@ -450,7 +451,7 @@ impl Simulation {
         self.wasted_since.set(since);
     }
 
-    /// As `switch::schedule` and `switch::idle_main`.
+    /// As `switch::schedule` and `idle::idle_main`.
     fn schedule(&self, cpu: CpuId) {
         let (this, now) = (&self.cpus[cpu as usize], self.now.get());
         let own = &this.queue;
@@ -463,7 +464,9 @@ impl Simulation {
             queue.current = Some(previous);
             drop(queue);
             if !balance::steal(self) {
-                return own.show_idle(true);
+                own.show_idle(true);
+                assert!(own.shown.idle.halt(), "no other CPU runs between the two");
+                return;
             }
             return self.schedule(cpu);
         }

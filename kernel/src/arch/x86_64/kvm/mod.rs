@@ -5,8 +5,9 @@
 //! * `steal`  how long the host let a CPU wait, and whether it runs now: one that does not is flushed by the host
 //! * `clock`  the frequency of the time-stamp counter
 //!
-//! Not used: the kick of a halted CPU (PV unhalt) and the yield to another, since a lock that is waited for long puts its thread to sleep; the
-//! control of the host's polling in HLT, since this kernel does not poll before it halts.
+//! Where the host lets guests turn off its own polling in HLT, this kernel looks for work itself before it halts (`sched::idle`).
+//!
+//! Not used: the kick of a halted CPU (PV unhalt) and the yield to another, since a lock that is waited for long puts its thread to sleep.
 
 pub mod clock;
 mod eoi;
@@ -29,7 +30,10 @@ const STEAL_TIME: u32 = 1 << 5;
 const EOI: u32 = 1 << 6;
 const FLUSH: u32 = 1 << 9;
 const SEND_IPI: u32 = 1 << 11;
+const POLL_CONTROL: u32 = 1 << 12;
 const CLOCK_STABLE: u32 = 1 << 24;
+
+const MSR_KVM_POLL_CONTROL: u32 = 0x4b56_4d05;
 
 /// The lowest bit of the registers that hold an address: it is in use.
 const ENABLED: u64 = 1;
@@ -84,6 +88,16 @@ pub unsafe fn init_cpu() {
         eoi::init_cpu();
         steal::init_cpu();
     }
+    if may_poll_idle() {
+        // SAFETY: the host offers the register; 0: it does not poll where this CPU halts.
+        unsafe { reg::wrmsr(MSR_KVM_POLL_CONTROL, 0) };
+    }
+}
+
+/// May a CPU that idles look for work for a while before it halts? The host has been told not to.
+#[inline]
+pub fn may_poll_idle() -> bool {
+    offers(POLL_CONTROL)
 }
 
 /// Says on the console what is used.
@@ -91,11 +105,12 @@ pub fn show() {
     if is_host() {
         let said = |features, name| if offers(features) { name } else { "" };
         info!(
-            "KVM:{}{}{}{}",
+            "KVM:{}{}{}{}{}",
             said(EOI, " EOI in memory"),
             said(SEND_IPI, ", IPIs by hypercall"),
             said(STEAL_TIME, ", steal time"),
             said(STEAL_TIME | FLUSH, ", flushes by the host"),
+            said(POLL_CONTROL, ", polls before it halts"),
         );
     }
 }

@@ -103,6 +103,60 @@ fn a_fork_among_threads_is_one_moment() {
     });
 }
 
+/// A thread maps where there is room, and another asks for just the addresses that come next in the first one's span: in one leaf, across two, and over
+/// whole ones. Both get theirs only if they do not overlap.
+#[test]
+fn two_threads_never_get_the_same_addresses() {
+    const ROUNDS: usize = 500;
+    let _g = alone();
+    for len in [4096, 3 * 4096, 3 << 20, 5 << 20] {
+        let s = space();
+        let (place, other, both) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let barrier = std::sync::Barrier::new(2);
+        // Nobody sleeps between this and the race.
+        let arrived = AtomicUsize::new(0);
+        on_threads(2, s.clone(), |me, s| {
+            for round in 0..ROUNDS {
+                if me == 0 {
+                    // The next mapping comes where this one was.
+                    let a = s.map(&anon(len)).unwrap().0;
+                    s.unmap(VirtAddr(a), len).unwrap();
+                    place.store(a, Ordering::SeqCst);
+                }
+                barrier.wait();
+                let wanted = place.load(Ordering::SeqCst);
+                let flags = MapFlags::FIXED | MapFlags::NOREPLACE;
+                arrived.fetch_add(1, Ordering::SeqCst);
+                while arrived.load(Ordering::SeqCst) < 2 * (round + 1) {
+                    std::hint::spin_loop();
+                }
+                // Now the one comes first, now the other.
+                let delay = if me == 0 { round % 32 * 8 } else { round / 32 % 32 * 4 };
+                (0..delay).for_each(|_| std::hint::spin_loop());
+                let got = match me {
+                    0 => s.map(&anon(len)),
+                    _ => s.map(&MapRequest { flags, ..at(wanted, len, RW) }),
+                };
+                let got = got.map_or(0, |addr| addr.0);
+                if me == 1 {
+                    other.store(got, Ordering::SeqCst);
+                }
+                barrier.wait();
+                let theirs = other.load(Ordering::SeqCst);
+                if me == 0 && theirs != 0 && got < theirs + len && theirs < got + len {
+                    both.fetch_add(1, Ordering::SeqCst);
+                }
+                barrier.wait();
+                if got != 0 {
+                    s.unmap(VirtAddr(got), len).unwrap();
+                }
+                barrier.wait();
+            }
+        });
+        assert_eq!(both.into_inner(), 0, "rounds in which both have the same addresses, {len} bytes");
+    }
+}
+
 /// Says that a thread is done, or has failed.
 struct Ends<'a>(&'a AtomicBool);
 

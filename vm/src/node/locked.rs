@@ -30,7 +30,7 @@
 //! ```
 
 use super::flush::{DebugOnly, Extent};
-use super::segment::MappingAttrs;
+use super::segment::{MappingAttrs, Segment};
 use super::{
     DetachedLeaf, LockedEntry, NewNode, Node, NodeState, OwnPage, RegisteredLeaf, Taken, UpperUsed, Used,
     node_of,
@@ -128,6 +128,18 @@ impl<'g> Locked<'g> {
     ) -> impl DoubleEndedIterator<Item = &'r SpaceTlb> + ExactSizeIterator {
         // SAFETY: see above.
         self.state.sharers.as_slice().iter().map(|sharer| unsafe { sharer.space() })
+    }
+
+    /// Does no segment speak for an entry of `range`? Where an interior node has children, they say the rest.
+    #[inline]
+    pub fn is_free(&self, range: &Range<u16>) -> bool {
+        !self.segments.any_in(range) || (!self.node.is_leaf() && self.is_free_beside_children(range))
+    }
+
+    #[cold]
+    fn is_free_beside_children(&self, range: &Range<u16>) -> bool {
+        let within = |s: &Segment| s.start.max(range.start)..s.end.min(range.end);
+        self.segments.as_slice().iter().all(|s| within(s).all(|index| !self.entry(index).is_absent()))
     }
 
     /// Changes what is mapped in `range`: not what is in quarantine.

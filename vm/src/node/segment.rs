@@ -56,7 +56,7 @@ pub struct MappingAttrs {
     pub flags: SegFlags,
     /// None: private anonymous memory.
     pub object: Option<ObjectRef>,
-    /// Page of the object at the run's first entry; 0 without an object.
+    /// Page of the object at the run's first entry; without an object 0, or the number of a claim (op/fresh.rs).
     pub offset: u64,
 }
 
@@ -69,7 +69,7 @@ impl MappingAttrs {
     /// The same, `pages` further on.
     #[inline]
     pub fn advanced(&self, pages: u64) -> Self {
-        let offset = if self.object.is_some() { self.offset + pages } else { 0 };
+        let offset = self.offset + if self.object.is_some() { pages } else { 0 };
         Self { prot: self.prot, flags: self.flags, object: self.object.clone(), offset }
     }
 
@@ -83,7 +83,7 @@ impl MappingAttrs {
         self.prot == next.prot
             && self.flags == next.flags
             && match (&self.object, &next.object) {
-                (None, None) => true,
+                (None, None) => self.offset == next.offset,
                 (Some(a), Some(b)) => ObjectRef::ptr_eq(a, b) && self.offset + pages == next.offset + skipped,
                 _ => false,
             }

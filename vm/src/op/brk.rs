@@ -69,7 +69,7 @@ impl<M: Machine> Space<M> {
                 self.note_parts();
             }
             let mut grow =
-                || self.apply(old_end, new_end, &mut MapOp { start: old_end, attrs: attrs.clone() }, order);
+                || self.map_free(&mut MapOp { start: old_end, attrs: attrs.clone() }, new_end, order);
             if !clear || tally.of(self, old_end..new_end, &mut grow).is_err() {
                 return VirtAddr(now);
             }

@@ -17,7 +17,6 @@ use crate::request::{Access, Backing, MapFlags, MapRequest, Prot};
 use crate::space::range::RangeOp;
 use crate::space::{Space, USER_START};
 use core::ops::Range;
-use sync::level::Held;
 use sync::machine::give_way;
 
 /// Puts `attrs`, which holds at `start`, over the range.
@@ -116,17 +115,12 @@ impl<M: Machine> Space<M> {
         if !flags.contains(MapFlags::NOREPLACE) {
             return self.apply(start, start + len, op, &mut order::begin());
         }
-        // What is there is seen without the layout: who is refused writes no line of the space. That nothing is there is decided under its lock.
-        if !self.is_free(start, start + len, &mut order::begin()) {
-            return Err(VmError::Exists);
-        }
-        let mut clean = Held::clean();
-        let mut layout = self.layout.lock_in(&mut clean);
-        let order = layout.held();
+        // Who is refused makes no table.
+        let order = &mut order::begin();
         if !self.is_free(start, start + len, order) {
             return Err(VmError::Exists);
         }
-        self.apply(start, start + len, op, order)
+        self.map_free(op, start + len, order)
     }
 
     /// Is `start..start + len` a run of whole pages that a program may have? Below `USER_START` only with `low`.

@@ -8,6 +8,7 @@ mod dump;
 mod exit;
 pub mod fault;
 mod fork;
+mod fresh;
 pub mod lock;
 pub(crate) mod map;
 mod protect;

@@ -29,7 +29,6 @@ use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use sync::level::Held;
 use sync::machine::give_way;
 use sync::rcu;
 
@@ -288,22 +287,17 @@ impl<M: Machine> Space<M> {
         let Some(new_end) = end.checked_add(more).filter(|e| *e <= M::USER_END) else { return Ok(false) };
         // No mapping from there on is in the way, be it one that grows downwards.
         let limit = new_end.saturating_add(STACK_GUARD);
-        let is_free = |order: &mut Order<'_>| {
-            self.next_extent_in(end, limit, order).is_none_or(|p| guarded_start(&p) >= new_end)
-        };
-        // Looked at without the layout first: what has to move, as most do, writes no line of the space for this.
-        if piece.end != end || !is_free(&mut order::begin()) {
-            return Ok(false);
-        }
-        let mut clean = Held::clean();
-        let mut layout = self.layout.lock_in(&mut clean);
-        let order = layout.held();
-        if !is_free(order) {
+        let order = &mut order::begin();
+        let is_free = piece.end == end
+            && self.next_extent_in(end, limit, order).is_none_or(|p| guarded_start(&p) >= new_end);
+        if !is_free {
             return Ok(false);
         }
         let attrs = piece.attrs.advanced(((end - piece.start) >> PAGE_SHIFT) as u64);
-        self.apply(end, new_end, &mut MapOp { start: end, attrs }, order)?;
-        Ok(true)
+        match self.map_free(&mut MapOp { start: end, attrs }, new_end, order) {
+            Err(VmError::Exists) => Ok(false),
+            result => result.map(|()| true),
+        }
     }
 
     /// Moves the private pages of `from..from + len` to `to`, which is mapped as `from` was, with `attrs`. An error comes before the

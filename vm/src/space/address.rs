@@ -66,8 +66,14 @@ impl<M: Machine> Space<M> {
         let mut clean = Held::clean();
         let mut layout = self.layout.lock_in(&mut clean);
         let (layout, order) = layout.split();
-        op.start = self.find(hint, len, low, layout, order)?;
-        self.apply(op.start, op.start + len, op, order)
+        loop {
+            op.start = self.find(hint, len, low, layout, order)?;
+            match self.map_free(op, op.start + len, order) {
+                // Another thread was faster.
+                Err(VmError::Exists) => between_pieces(),
+                result => return result,
+            }
+        }
     }
 
     /// `hint`, whole pages, if it is free, else where there is room.

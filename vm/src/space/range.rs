@@ -31,6 +31,10 @@ pub(crate) trait RangeOp<M: Machine> {
     const DETACHES: bool;
     /// Segments change.
     const CHANGES_SEGMENTS: bool = true;
+    /// What may find no memory comes first, so that an operation that fails has changed nothing.
+    const PREPARES: bool = true;
+    /// Lists of segments may become longer.
+    const NEEDS_CAPACITY: bool = true;
 
     /// The object whose segments are put in at `start..end`, and which pages of it; leaves register with it first.
     fn object(&self, _start: usize, _end: usize) -> Option<(&ObjectRef, Pages)> {
@@ -40,6 +44,12 @@ pub(crate) trait RangeOp<M: Machine> {
     /// For which pages a leaf registers that is not registered for `pages`, which are to lie at `start`: for more than these, if more are likely to come.
     fn registered(&self, _start: usize, pages: Pages) -> Pages {
         pages
+    }
+
+    /// May `range` of `node` be changed? Else the operation ends with this error.
+    #[inline]
+    fn admits(&self, _node: &Locked<'_>, _range: &Range<u16>) -> Result<(), VmError> {
+        Ok(())
     }
 
     /// Changes what `range` of `node` means.
@@ -61,7 +71,8 @@ impl<M: Machine> Space<M> {
         order: &mut Order<'_>,
     ) -> Result<(), VmError> {
         // Within one leaf everything happens under one lock, or not at all.
-        let mut is_prepared = start / LEAF_SPAN == (end - 1) / LEAF_SPAN;
+        let needs_none = !O::PREPARES || start / LEAF_SPAN == (end - 1) / LEAF_SPAN;
+        let mut is_prepared = needs_none;
         // How far the one pass and the other have come.
         let (mut prepared, mut changed) = (start, start);
         loop {
@@ -88,7 +99,7 @@ impl<M: Machine> Space<M> {
                 Err(Stop::Forking) => {
                     self.wait_for_fork();
                     // The fork has shared what was this space's own.
-                    is_prepared &= start / LEAF_SPAN == (end - 1) / LEAF_SPAN;
+                    is_prepared &= needs_none;
                     prepared = changed;
                 }
             }
@@ -307,7 +318,8 @@ fn part<M: Machine, O: RangeOp<M>>(
         return Ok(range.end);
     }
     let segments = &locked.segments;
-    if !(segments.has_capacity(range, O::CREATES) || !first && segments.has_capacity_for_more()) {
+    let fits = || segments.has_capacity(range, O::CREATES) || !first && segments.has_capacity_for_more();
+    if O::NEEDS_CAPACITY && !fits() {
         return Err(Lack::Segments);
     }
     match segments.reach(range, gather.removed.capacity_left()) {
@@ -332,6 +344,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
             if locked.is_stray() {
                 return Err(VmError::Fault.into());
             }
+            op.admits(&locked, &(at..whole.end))?;
             let mut upto = match part::<M, O>(&locked, &(at..whole.end), at == whole.start, gather) {
                 Ok(upto) => upto,
                 Err(lack) => {
@@ -387,6 +400,7 @@ impl<'g, M: Machine, O: RangeOp<M>> Pass<'g, M> for Change<'_, 'g, O> {
                 continue;
             }
             let mut range = leaf.index(at)..leaf.index(end - 1) + 1;
+            op.admits(&locked, &range)?;
             match part::<M, O>(&locked, &range, at == start, gather) {
                 Ok(upto) => range.end = upto,
                 Err(lack) => {

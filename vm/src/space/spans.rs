@@ -116,16 +116,17 @@ impl<M: Machine> Space<M> {
                 }
             },
         };
-        // Another thread may have asked for just this address (MAP_FIXED) in what looks like free space.
-        if !self.is_free(start, start + len, order) {
-            span.next = 0;
-            span.start = 0;
-            return Ok(false);
-        }
         span.next = span.next.min(start);
         op.start = start;
-        self.apply(start, start + len, op, order)?;
-        Ok(true)
+        match self.map_free(op, start + len, order) {
+            // Another thread has asked for just this address.
+            Err(VmError::Exists) => {
+                span.next = 0;
+                span.start = 0;
+                Ok(false)
+            }
+            result => result.map(|()| true),
+        }
     }
 
     /// A hole in the span, from the top.

@@ -5,7 +5,7 @@
 
 use super::no_memory;
 use crate::addr::PAGE_SIZE;
-use crate::error::FaultError;
+use crate::error::{FaultError, VmError};
 use crate::machine::Machine;
 use crate::node::segment::SegFlags;
 use crate::op::map::MapOp;
@@ -47,6 +47,10 @@ impl<M: Machine> Space<M> {
             return Err(FaultError::NotMapped);
         }
         attrs.offset = 0;
-        self.apply(start, above.start, &mut MapOp { start, attrs }, order).map_err(no_memory)
+        match self.map_free(&mut MapOp { start, attrs }, above.start, order) {
+            // Another thread has mapped something there: the access finds it, or comes again.
+            Err(VmError::Exists) => Ok(()),
+            result => result.map_err(no_memory),
+        }
     }
 }

@@ -20,7 +20,7 @@ static uint64_t op(struct task *task)
 }
 
 static const struct bench bench = {
-	.name = "threads", .what = "create and join a thread", .flags = "t", .warm = 500, .op = op,
+	.name = "threads", .what = "create and join a thread", .flags = "t", .warm = 4000, .op = op,
 };
 
 BENCH_MAIN(bench)

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::arch;
 
@@ -19,6 +19,8 @@ const PATIENCE: u32 = 2_000_000;
 static TURN: AtomicU32 = AtomicU32::new(0);
 /// The CPU that is to say where it is, plus one; 0: none.
 static ASKED: AtomicU32 = AtomicU32::new(0);
+/// The grace period that it may hold up; 0: none.
+static ASKED_OF: AtomicU64 = AtomicU64::new(0);
 
 /// Text straight to the console.
 pub struct Console;
@@ -89,17 +91,34 @@ pub fn place(pc: usize, frame: usize) {
     locks();
 }
 
-/// Has `cpu` say where it is, though it may have interrupts off.
-pub fn ask(cpu: u32) {
+/// Has `cpu` say where it is, though it may have interrupts off. With the number of a grace period that it holds up: only if it has.
+pub fn ask(cpu: u32, period: Option<u64>) {
+    ASKED_OF.store(period.unwrap_or(0), Ordering::Relaxed);
     ASKED.store(cpu + 1, Ordering::Release);
     arch::interrupt_unmasked(cpu);
 }
 
 /// This CPU's non-maskable interrupt came: perhaps it is asked where it is.
-pub fn asked(pc: usize, frame: usize) {
-    if arch::percpu_ready()
-        && ASKED.compare_exchange(arch::cpu_id() + 1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+pub fn asked(pc: usize, frame: usize, takes_interrupts: bool) {
+    let here = arch::cpu_id();
+    if !arch::percpu_ready()
+        || ASKED.compare_exchange(here + 1, 0, Ordering::AcqRel, Ordering::Relaxed).is_err()
     {
-        in_turn(|| place(pc, frame));
+        return;
     }
+    let period = ASKED_OF.load(Ordering::Relaxed);
+    if period != 0 && takes_interrupts {
+        return;
+    }
+    in_turn(|| {
+        if period != 0 {
+            late_period(period, here);
+        }
+        place(pc, frame);
+    });
+}
+
+/// Says that CPU `by` holds up a grace period.
+pub fn late_period(number: u64, by: u32) {
+    let _ = writeln!(Console, "\nstall: grace period {number} does not end: CPU {by} holds it up");
 }

@@ -4,7 +4,8 @@
 //!   host that does not let it run is no stall; on such a host a stall is told later.
 //! * A grace period that does not end. The CPU that tries to end it sees it ([`look_at_grace_period`]), if it has itself run for a
 //!   second meanwhile, and in a second thereafter the CPU that holds the period up has run for a second as well, or has not had a tick at all: then
-//!   it has interrupts off, and is asked by the interrupt that cannot be masked. In the first second nothing of the other CPU is read.
+//!   it may have interrupts off, and is asked by the interrupt that cannot be masked. It says so if it has; if not, the host may not have let it run, and it
+//!   has a second more for its tick. In the first second nothing of the other CPU is read.
 //! * A spinning lock that is held or waited for makes its CPU one of the first kind; the report says which lock.
 //!
 //! `darter run` repeats what was said if the machine fails.
@@ -77,19 +78,23 @@ pub(super) fn look_at_grace_period() {
         return;
     }
     let other_ran = latency::ran(late.by);
-    if own.watches.get() == 0 {
-        own.watches.set(1);
-        own.ran.set(ran);
-        own.other_ran.set(other_ran);
+    let (here, there) = (ran.saturating_sub(own.ran.get()), other_ran.saturating_sub(own.other_ran.get()));
+    let watches = own.watches.get();
+    if watches != 0 && (own.told_period.get() == late.number || !is_stall(here, there)) {
         return;
     }
-    if own.told_period.get() != late.number
-        && is_stall(ran.saturating_sub(own.ran.get()), other_ran.saturating_sub(own.other_ran.get()))
-    {
-        own.told_period.set(late.number);
-        if may_say() {
-            say::period(late.number, late.by);
+    if watches == 0 || (watches == 1 && there == 0) {
+        own.watches.set(watches + 1);
+        own.ran.set(ran);
+        own.other_ran.set(other_ran);
+        if watches == 1 && may_say() {
+            say::if_masked(late.number, late.by);
         }
+        return;
+    }
+    own.told_period.set(late.number);
+    if may_say() {
+        say::period(late.number, late.by);
     }
 }
 
@@ -115,10 +120,12 @@ mod say {
     }
 
     pub fn period(number: u64, by: CpuId) {
-        report::in_turn(|| {
-            let _ = writeln!(Console, "\nstall: grace period {number} does not end: CPU {by} holds it up");
-        });
-        report::ask(by);
+        report::in_turn(|| report::late_period(number, by));
+        report::ask(by, None);
+    }
+
+    pub fn if_masked(number: u64, by: CpuId) {
+        report::ask(by, Some(number));
     }
 }
 
@@ -127,6 +134,7 @@ mod say {
 mod say {
     pub fn cpu(_: &super::Stretch) {}
     pub fn period(_: u64, _: super::CpuId) {}
+    pub fn if_masked(_: u64, _: super::CpuId) {}
 }
 
 #[cfg(test)]

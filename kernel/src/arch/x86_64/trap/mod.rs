@@ -229,7 +229,8 @@ extern "C" fn paranoid_trap(regs: &mut UserRegs) {
             if crate::panic::in_progress() {
                 crate::panic::stop_this_cpu(regs.rip as usize, regs.rbp as usize);
             }
-            crate::report::asked(regs.rip as usize, regs.rbp as usize);
+            let takes_interrupts = regs.rflags & reg::FLAG_IF != 0;
+            crate::report::asked(regs.rip as usize, regs.rbp as usize, takes_interrupts);
             apic::count_nmi();
         }
         1 => clear_debug_status(),

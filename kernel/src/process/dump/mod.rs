@@ -80,7 +80,7 @@ pub fn write(regs: &UserRegs, thread: &Current, info: &Info) {
     if DUMPING & bit(info.signal) == 0 || !process.is_dumpable() || limit < PAGE_SIZE as u64 {
         return;
     }
-    let Ok(own) = Registers::of(thread, regs) else { return };
+    let Ok(own) = Registers::boxed(thread, regs) else { return };
     let Ok(dump) = Dump::try_new() else { return };
     let publish = || process.dump.swap(Some(dump.clone()));
     if !process.signals.begin_dump(info.signal as i32, publish) {

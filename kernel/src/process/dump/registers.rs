@@ -6,7 +6,9 @@ use crate::errno::Result;
 use crate::process::Current;
 use crate::process::wait::UsageSum;
 use crate::sched;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use sync::try_box;
 
 /// The state of a thread that runs no more.
 pub struct Registers {
@@ -34,5 +36,14 @@ impl Registers {
             blocked: thread.blocked.get(),
             usage: UsageSum::of_thread(thread, thread.task().times()),
         })
+    }
+
+    /// The same, not on the stack of who writes the core.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    #[inline(never)]
+    pub fn boxed(thread: &Current, regs: &UserRegs) -> Result<Box<Self>> {
+        Ok(try_box(Self::of(thread, regs)?)?)
     }
 }

@@ -87,9 +87,6 @@ fn holds_clock(start: usize, end: usize) -> bool {
 fn advise(start: usize, end: usize, advice: i32, change: Option<Advice>) -> Result {
     let current = process::current();
     let space = current.space();
-    if change == Some(Advice::Free) {
-        for_each_part(space, start, end, |m| if m.object.is_some() { Err(Errno::EINVAL) } else { Ok(()) })?;
-    }
     if let Some(change) = change {
         return space.advise(VirtAddr(start), end.saturating_sub(start), change).map_err(|e| match e {
             VmError::TooMany => Errno::EAGAIN,

@@ -474,7 +474,12 @@ static void set_and_show(const char *name, const char *value)
 	int fd = open(path, O_RDWR);
 	errno = 0;
 	long wrote = write(fd, value, strlen(value));
-	int error = errno;
+	/* The bandwidth of a task with a deadline stays for some time after it. */
+	for (int tries = 0; wrote < 0 && errno == EBUSY && tries < 100; tries++) {
+		nap(50);
+		wrote = write(fd, value, strlen(value));
+	}
+	int error = wrote < 0 ? errno : 0;
 	close(fd);
 	fd = open(path, O_RDONLY);
 	long got = read(fd, now, sizeof now - 1);
@@ -486,7 +491,7 @@ static void set_and_show(const char *name, const char *value)
 static void settings(void)
 {
 	section("settings");
-	/* What Linux says of less goes by what programs with deadlines have left behind: a bandwidth stays for some time after its task. */
+	/* What Linux says of less goes by what programs with deadlines have left behind. */
 	static const char *const values[] = { "-1", "-2", "900000", "1000001", "2147483648", "none", "", "950000" };
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++)
 		set_and_show("sched_rt_runtime_us", values[i]);

@@ -3,7 +3,7 @@
 //! ```text
 //!   the CPU                            who gives it work
 //!   shows that it idles                puts it where the CPU looks
-//!   looks for work, as long as it will --- idle.give ---
+//!   looks for work, as long as it will   --- idle.give ---
 //!   shows that it halts                idles or halts? takes that back
 //!   --- idle.halt ---                  it halted: kicks the CPU
 //!   looks once more; none: halts

@@ -117,7 +117,8 @@ impl<M: Machine> Space<M> {
     /// Maps `op.start..end`, a checked range, if nothing is mapped there. Who has one thread has looked. May sleep unless the layout is locked.
     ///
     /// # Errors
-    /// `Exists`: something is. Then, and where there is no memory, nothing has changed.
+    /// `Exists`: something is. Then nothing has changed, nor where there is no memory; but for what was settled before a fork shared the rest of the
+    /// claims, if there is no memory to copy those.
     #[inline]
     #[expect(clippy::arithmetic_side_effects, reason = "end is not zero")]
     pub(crate) fn map_free(&self, op: &mut MapOp, end: usize, order: &mut Order<'_>) -> Result<(), VmError> {

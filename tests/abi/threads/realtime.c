@@ -491,8 +491,8 @@ static void set_and_show(const char *name, const char *value)
 static void settings(void)
 {
 	section("settings");
-	/* What Linux says of less goes by what programs with deadlines have left behind. */
-	static const char *const values[] = { "-1", "-2", "900000", "1000001", "2147483648", "none", "", "950000" };
+	/* What Linux says of 0 goes by what programs with deadlines have left behind. */
+	static const char *const values[] = { "-1", "-2", "50", "1000001", "2147483648", "none", "", "950000" };
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++)
 		set_and_show("sched_rt_runtime_us", values[i]);
 	static const char *const periods[] = { "0", "-1", "1", "949999", "950000", "1000000" };

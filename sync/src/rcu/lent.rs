@@ -26,11 +26,14 @@ impl Lender {
         self.0.load(Relaxed) != 0
     }
 
-    /// Lets go of what was taken out of one of the cells.
+    /// Lets go of what was taken out of one of the cells, and shows it to `last` just before, so that what that writes and the reference are
+    /// written one after the other. `last` lends nothing of the cells.
     #[inline]
-    pub fn settle<T: RcuObject>(&self, mut taken: Deferred<T>) {
-        debug_assert!(!self.is_lending(), "taken out while something is lent");
-        if self.is_lending() {
+    pub fn settle<T: RcuObject>(&self, mut taken: Deferred<T>, last: impl FnOnce(&T)) {
+        let lending = self.is_lending();
+        debug_assert!(!lending, "taken out while something is lent");
+        last(&taken);
+        if lending {
             core::mem::forget(taken.0.take());
         }
     }
@@ -156,7 +159,7 @@ mod tests {
         // SAFETY: this thread alone has them, and what is taken out goes through `settle`.
         let _lent = unsafe { Lent::lend(&cell, &lender, &rcu::read()) };
         if let Some(taken) = cell.take() {
-            lender.settle(taken);
+            lender.settle(taken, |_| {});
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod truncate;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::mem::{forget, offset_of};
 use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -63,6 +64,13 @@ pub fn check_range(at: u64, len: usize) -> Result<()> {
 #[must_use]
 pub struct KeptOpen<'a>(&'a File);
 
+impl KeptOpen<'_> {
+    /// A descriptor, which is about to refer to the file, keeps it open instead; should none come, `File::drop_open` is due.
+    fn hand_over(self) {
+        forget(self);
+    }
+}
+
 impl Drop for KeptOpen<'_> {
     fn drop(&mut self) {
         self.0.drop_open();
@@ -81,21 +89,27 @@ pub enum Place {
     Anonymous(Arc<Inode>, &'static str),
 }
 
+/// Descriptors of several processes may be of one file. What who gets or closes one writes lies on one line, with the counts of the `Arc`; what all
+/// look at on the next one; the position on the last.
+#[repr(C)]
 pub struct File {
-    pub place: Place,
-    ops: Ops,
-    flags: AtomicU32,
     /// Descriptors that refer to it, in all tables, and calls that keep it open.
     opens: AtomicU32,
     counted: Counted,
     /// It counts among the inode's writers.
     writer: AtomicBool,
+    rcu: RcuHead,
     async_io: RcuArc<AsyncIo>,
+    pub place: Place,
+    ops: Ops,
     /// The watches that end with it.
     pub stays: Stays,
+    flags: AtomicU32,
     pub position: Mutex<u64, level::FilePosition>,
-    rcu: RcuHead,
 }
+
+// Behind the two counts of the `Arc`, 16 bytes.
+const _: () = assert!(offset_of!(File, place) == 48 && offset_of!(File, position) == 112);
 
 vm::slab_type!(File, "file", Arc);
 
@@ -163,16 +177,16 @@ impl File {
                 .union(OpenFlags::CLOEXEC),
         );
         Ok(slab_arc(File {
-            place,
-            ops,
-            flags: AtomicU32::new(kept.bits()),
             opens: AtomicU32::new(0),
             counted,
             writer: AtomicBool::new(false),
-            async_io: RcuArc::empty(),
-            stays: Stays::new(),
-            position: Mutex::new(0, &POSITION),
             rcu: RcuHead::new(),
+            async_io: RcuArc::empty(),
+            place,
+            ops,
+            stays: Stays::new(),
+            flags: AtomicU32::new(kept.bits()),
+            position: Mutex::new(0, &POSITION),
         })?)
     }
 

@@ -66,6 +66,14 @@ impl Change {
     }
 }
 
+/// Is a file that comes to a table counted as open for the descriptor?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opens {
+    Counted,
+    /// It is to be.
+    Coming,
+}
+
 /// Whose share a table has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
@@ -275,13 +283,13 @@ impl FileTable {
 
     /// Enters `file` at the lowest free descriptor that is at least `from` and below `limit`.
     pub fn install(&self, file: Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
-        self.put(&mut Some(file), from, limit, close_on_exec)
+        self.put(&mut Some(file), Opens::Coming, from, limit, close_on_exec)
     }
 
     /// Enters `file`, which no descriptor has referred to, at the lowest free descriptor below `limit`, or closes it.
     pub fn install_new(&self, file: Arc<File>, limit: usize, close_on_exec: bool) -> Result<i32> {
         let file = &mut Some(file);
-        let entered = self.put(file, 0, limit, close_on_exec);
+        let entered = self.put(file, Opens::Coming, 0, limit, close_on_exec);
         if let Some(file) = file {
             file.ops().release(file);
         }
@@ -294,6 +302,7 @@ impl FileTable {
     fn put(
         &self,
         file: &mut Option<Arc<File>>,
+        opens: Opens,
         from: usize,
         limit: usize,
         close_on_exec: bool,
@@ -305,7 +314,7 @@ impl FileTable {
         if index >= limit {
             return Err(EMFILE);
         }
-        self.enter(index, file, close_on_exec, &mut change, &read)?;
+        self.enter(index, file, opens, close_on_exec, &mut change, &read)?;
         if from <= change.free && change.reserved.is_empty() {
             change.free = index + 1;
         }
@@ -329,12 +338,15 @@ impl FileTable {
         &self,
         index: usize,
         file: &mut Option<Arc<File>>,
+        opens: Opens,
         close_on_exec: bool,
         change: &mut Change,
         read: &RcuRead,
     ) -> Result {
         let own = self.own(index, change, read)?;
-        file.iter().for_each(|file| file.add_open());
+        if opens == Opens::Coming {
+            file.iter().for_each(|file| file.add_open());
+        }
         own.slot.close_on_exec.store(close_on_exec, Relaxed);
         own.slot.file.swap(file.take());
         self.mark(own, index, true, read);
@@ -366,7 +378,7 @@ impl FileTable {
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         let mut change = self.change.lock();
         change.end_reservation(index);
-        self.enter(index, &mut Some(file), true, &mut change, &sync::rcu::read())
+        self.enter(index, &mut Some(file), Opens::Coming, true, &mut change, &sync::rcu::read())
     }
 
     pub fn end_reservation(&self, fd: i32) {
@@ -379,21 +391,43 @@ impl FileTable {
     ///
     /// # Errors
     /// EBADF: its last descriptor was closed meanwhile. EMFILE, ENOMEM.
-    pub fn duplicate(&self, file: &Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
-        let _kept = file.keep_open()?;
-        self.install(file.clone(), from, limit, close_on_exec)
+    pub fn duplicate(&self, file: Arc<File>, from: usize, limit: usize, close_on_exec: bool) -> Result<i32> {
+        file.keep_open()?.hand_over();
+        let file = &mut Some(file);
+        let entered = self.put(file, Opens::Counted, from, limit, close_on_exec);
+        if let Some(file) = file {
+            file.drop_open();
+        }
+        entered
     }
 
     /// One more descriptor for `file`, `fd`; closes what is there. dup2 and dup3.
     ///
     /// # Errors
     /// EBADF: its last descriptor was closed meanwhile, or `fd` is none. EBUSY: it is promised to another. ENOMEM.
-    pub fn duplicate_at(&self, file: &Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
-        let _kept = file.keep_open()?;
-        self.install_at(file.clone(), fd, limit, close_on_exec)
+    pub fn duplicate_at(&self, file: Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
+        file.keep_open()?.hand_over();
+        let file = &mut Some(file);
+        let entered = self.put_at(file, fd, limit, close_on_exec);
+        if let Some(file) = file {
+            file.drop_open();
+        }
+        entered
     }
 
+    #[cfg(test)]
     fn install_at(&self, file: Arc<File>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
+        file.add_open();
+        let file = &mut Some(file);
+        let entered = self.put_at(file, fd, limit, close_on_exec);
+        if let Some(file) = file {
+            file.drop_open();
+        }
+        entered
+    }
+
+    /// Enters `file`, which is open once more for it, at `fd`, and closes what is there; where that fails the file stays the caller's.
+    fn put_at(&self, file: &mut Option<Arc<File>>, fd: i32, limit: usize, close_on_exec: bool) -> Result {
         let index = usize::try_from(fd).map_err(|_| EBADF)?;
         if index >= limit.min(most()) {
             return Err(EBADF);
@@ -405,10 +439,9 @@ impl FileTable {
                 return Err(EBUSY);
             }
             let own = self.own(index, &mut change, &read)?;
-            file.add_open();
             own.slot.close_on_exec.store(close_on_exec, Relaxed);
             // In one step: no lookup finds the place empty.
-            let old = own.slot.file.replace(Some(file));
+            let old = own.slot.file.replace(file.take());
             self.mark(own, index, true, &read);
             old
         };
@@ -526,8 +559,7 @@ impl FileTable {
     /// A descriptor is gone: the record locks on the file that were taken by this table go with it (POSIX), and perhaps the file.
     fn closed(&self, file: Deferred<File>) {
         file.inode().locks.release_records(self.lock_owner());
-        file.drop_open();
-        self.lender.settle(file);
+        self.lender.settle(file, |file| file.drop_open());
     }
 
     /// Nobody has the table any more, and its record locks go with it.

@@ -56,7 +56,7 @@ pub fn sys_close_range(first: u32, last: u32, flags: u32) -> Result<usize> {
 
 pub fn sys_dup(fd: i32) -> Result<usize> {
     let files = caller::files();
-    let new = files.duplicate(&files.get(fd)?, 0, caller::descriptor_limit(), false)?;
+    let new = files.duplicate(files.get(fd)?, 0, caller::descriptor_limit(), false)?;
     Ok(new as usize)
 }
 
@@ -64,7 +64,7 @@ pub fn sys_dup2(old: i32, new: i32) -> Result<usize> {
     let files = caller::files();
     let file = files.get(old)?;
     if old != new {
-        files.duplicate_at(&file, new, caller::descriptor_limit(), false)?;
+        files.duplicate_at(file, new, caller::descriptor_limit(), false)?;
     }
     Ok(new as usize)
 }
@@ -76,7 +76,7 @@ pub fn sys_dup3(old: i32, new: i32, flags: u32) -> Result<usize> {
     }
     let files = caller::files();
     let close_on_exec = flags.contains(OpenFlags::CLOEXEC);
-    files.duplicate_at(&files.get(old)?, new, caller::descriptor_limit(), close_on_exec)?;
+    files.duplicate_at(files.get(old)?, new, caller::descriptor_limit(), close_on_exec)?;
     Ok(new as usize)
 }
 
@@ -99,7 +99,7 @@ pub fn sys_fcntl(fd: i32, command: u32, argument: usize) -> Result<usize> {
                 return Err(EINVAL);
             }
             let file = file.into_counted();
-            let new = files.duplicate(&file, argument as u32 as usize, limit, command == F_DUPFD_CLOEXEC)?;
+            let new = files.duplicate(file, argument as u32 as usize, limit, command == F_DUPFD_CLOEXEC)?;
             Ok(new as usize)
         }
         F_DUPFD_QUERY => Ok(usize::from(ptr::eq(&*file, &*self::file(argument as i32)?))),

@@ -270,15 +270,15 @@ fn a_file_that_was_found_just_before_its_last_close_gets_no_descriptor_any_more(
     in_process(|| {
         let (table, file) = (FileTable::try_new().unwrap(), file());
         assert_eq!(table.install(file.clone(), 0, LIMIT, false), Ok(0));
-        assert_eq!(table.duplicate(&file, 0, LIMIT, false), Ok(1));
+        assert_eq!(table.duplicate(file.clone(), 0, LIMIT, false), Ok(1));
         let kept = file.keep_open().unwrap();
         table.close(0).unwrap();
         table.close(1).unwrap();
         assert!(!file.is_closed(), "a call keeps it open");
         drop(kept);
         assert!(file.is_closed());
-        assert_eq!(table.duplicate(&file, 0, LIMIT, false), Err(EBADF));
-        assert_eq!(table.duplicate_at(&file, 1, LIMIT, false), Err(EBADF));
+        assert_eq!(table.duplicate(file.clone(), 0, LIMIT, false), Err(EBADF));
+        assert_eq!(table.duplicate_at(file.clone(), 1, LIMIT, false), Err(EBADF));
         assert_eq!(descriptors(&table), []);
     });
 }

@@ -110,10 +110,7 @@ pub fn sys_rt_sigtimedwait(set: usize, info: usize, timeout: usize, size: usize)
     let set = UserPtr::<u64>::new(set).read()? & !UNBLOCKABLE;
     let timeout = UserPtr::<()>::new(timeout).non_null().map(|_| read_timespec(timeout)).transpose()?;
     let thread = process::current();
-    // What waits is seen without a lock.
-    let waits = (thread.pending_signals() | thread.process.signals.pending()) & set != 0;
-    let found = if waits { signal::take_waiting(&thread, set) } else { None };
-    let found = match (found, timeout) {
+    let found = match (signal::take_waiting(&thread, set), timeout) {
         (Some(found), _) => found,
         // Nobody sleeps.
         (None, Some(0)) => return Err(Errno::EAGAIN),

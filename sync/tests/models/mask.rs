@@ -3,7 +3,7 @@
 use crate::model;
 use crate::protocol::mask::{Mask, Waiting, before_choice, before_look};
 use loom::sync::Mutex;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use loom::thread;
 use std::sync::Arc;
 
@@ -121,6 +121,61 @@ fn told_before() {
     world.run([World::send, |world| world.deliver(0)]);
 }
 
+/// A thread that sleeps until a signal that it blocks comes (sigtimedwait). It looks at what waits without the queue's lock, behind the fence with which it
+/// came to its wait queue.
+#[derive(Default)]
+struct Sleeper {
+    queue: Mutex<()>,
+    waiting: Waiting,
+    wants: AtomicU64,
+    /// It is on its wait queue, whose wakers have a fence of their own.
+    listed: AtomicBool,
+    woken: AtomicBool,
+}
+
+impl Sleeper {
+    fn send(&self) {
+        {
+            let _lock = self.queue.lock().unwrap();
+            self.waiting.store(SIGNAL);
+        }
+        before_choice();
+        if self.wants.load(Ordering::SeqCst) & SIGNAL != 0 {
+            fence(Ordering::SeqCst);
+            if self.listed.load(Ordering::Relaxed) {
+                self.woken.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Does it sleep?
+    fn sleeps(&self) -> bool {
+        self.wants.store(SIGNAL, Ordering::SeqCst);
+        if self.waiting.set() & SIGNAL != 0 {
+            return false;
+        }
+        self.listed.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.waiting.set() & SIGNAL == 0
+    }
+}
+
+/// A thread begins to wait for a signal while it is sent.
+fn waiting_for_what_is_blocked() {
+    let sleeper = Arc::new(Sleeper::default());
+    let other = sleeper.clone();
+    let sender = thread::spawn(move || other.send());
+    let sleeps = sleeper.sleeps();
+    sender.join().unwrap();
+    assert!(
+        !sleeps || sleeper.woken.load(Ordering::Relaxed),
+        "a thread sleeps beside the signal that it waits for"
+    );
+}
+
+model! { waiting_for_what_is_blocked (3)
+    breaks without_a_fence_of_the_sender: "mask.choose"
+}
 model! { unblocking (3)
     breaks without_a_fence_of_the_sender: "mask.choose"
     breaks without_a_fence_of_the_thread: "mask.changed"

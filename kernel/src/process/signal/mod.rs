@@ -74,7 +74,7 @@ const KNOWN_FLAGS: u64 = {
 };
 
 /// struct sigaction as the kernel takes it.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Action {
     pub handler: usize,
@@ -260,7 +260,8 @@ impl Signals {
         }
     }
 
-    /// Sets the action for a signal and returns the old one. Pending signals that are ignored from now on go.
+    /// Sets the action for a signal and returns the old one. Pending signals that are ignored from now on go. Who sets what is set, with nothing to
+    /// throw away, writes nothing.
     ///
     /// # Errors
     /// EINVAL: no such signal, or SIGKILL or SIGSTOP.
@@ -268,10 +269,27 @@ impl Signals {
         if signal == 0 || signal > COUNT || bit(signal) & UNBLOCKABLE != 0 {
             return Err(Errno::EINVAL);
         }
+        // What is not known is cleared, so that a program can see which flags there are.
+        let to = Action { mask: to.mask & !UNBLOCKABLE, flags: to.flags & KNOWN_FLAGS, ..to };
+        if self.action(signal) == Some(to) && !(to.discards(signal) && self.may_wait(signal)) {
+            return Ok(to);
+        }
         let mut gone = Gone::default();
         let old = self.exchange_action(signal, to, &mut gone).ok_or(Errno::EINVAL)?;
         gone.drop_in_turns();
         Ok(old)
+    }
+
+    /// Does the signal wait for this process, the running thread's, or for one of its threads? Seen without a lock: who sent it before sees that it
+    /// does. Of many threads it may.
+    fn may_wait(&self, signal: u32) -> bool {
+        let me = super::current();
+        let waits = |queue: &Queue| queue.set() & bit(signal) != 0;
+        let of_threads = || {
+            let read = sync::rcu::read();
+            self.crowd().is_some() || me.process.threads.iter(&read).any(|thread| waits(&thread.pending))
+        };
+        waits(&self.shared) || if me.process.thread_count() > 1 { of_threads() } else { waits(&me.pending) }
     }
 
     #[inline]
@@ -280,8 +298,6 @@ impl Signals {
         let process = &me.process;
         let mut state = self.state.lock();
         let order = state.held();
-        // What is not known is cleared, so that a program can see which flags there are.
-        let to = Action { mask: to.mask & !UNBLOCKABLE, flags: to.flags & KNOWN_FLAGS, ..to };
         let old = self.actions.load(&sync::rcu::read())?.set(signal, &to, order)?;
         if to.discards(signal) {
             self.shared.discard(order, bit(signal), gone);
@@ -396,11 +412,14 @@ impl Signals {
     }
 }
 
-/// Takes a signal of `set` that waits for the running thread or its process.
+/// Takes a signal of `set` that waits for the running thread or its process. A queue without one is not locked: who sleeps looks here behind the full
+/// fence with which it came to its wait queue, and who sends looks at sleepers behind one (`sync::protocol::mask`), so one sees the other.
 pub fn take_waiting(thread: &super::Current, set: u64) -> Option<Info> {
     let signals = &thread.process.signals;
-    let own = thread.pending.take(&mut Held::clean(), signals.crowd(), !set);
-    let found = own.or_else(|| signals.shared.take(&mut Held::clean(), None, !set));
+    let take = |queue: &Queue, crowd| {
+        if queue.set() & set == 0 { None } else { queue.take(&mut Held::clean(), crowd, !set) }
+    };
+    let found = take(&thread.pending, signals.crowd()).or_else(|| take(&signals.shared, None));
     found.map(|mut info| {
         super::timer::posix::delivered(&mut info);
         info

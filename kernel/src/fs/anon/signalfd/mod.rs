@@ -1,7 +1,8 @@
 //! signalfd(2): signals that are read and waited for as a file.
 //!
 //! What is read are the signals of whoever reads, so a descriptor handed on by fork shows the child its own. A process that
-//! has read or polled the file keeps it among its `Listeners` and wakes it when a blocked signal comes; one that only makes it does not.
+//! has polled the file, or slept in a read of it, keeps it among its `Listeners` and wakes it when a blocked signal comes; one that only makes it, or
+//! reads what is there, does not.
 //!
 //! No locks of its own.
 #![deny(unsafe_code)]
@@ -64,7 +65,7 @@ impl SignalFile {
         caller::take_signal(self.set.load(SeqCst))
     }
 
-    /// Does one of them wait? Who is about to sleep takes it instead, under the lock of those that wait.
+    /// Does one of them wait?
     fn is_ready(&self) -> bool {
         caller::pending_signals() & self.set.load(SeqCst) != 0
     }
@@ -83,11 +84,13 @@ impl FileOps for SignalFile {
         if out.left() < RECORD {
             return Err(EINVAL);
         }
-        self.listen()?;
         let mut next = match self.is_ready().then(|| self.take()).flatten() {
             Some(record) => Some(record),
             None if file.nonblocking() || out.nowait => return Err(EAGAIN),
-            None => Some(self.changed.wait(None, || self.take())?),
+            None => {
+                self.listen()?;
+                Some(self.changed.wait(None, || self.take())?)
+            }
         };
         while let Some(record) = next {
             if out.put(&record) < RECORD || out.left() < RECORD {

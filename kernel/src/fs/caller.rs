@@ -148,8 +148,7 @@ pub fn tty_of(process: &process::Process) -> Option<Arc<Tty>> {
     if process.without_tty.load(Relaxed) {
         return None;
     }
-    let session = process.session()?;
-    session.tty.lock().clone()
+    sessions::with(process, |session| session.tty()).flatten()
 }
 
 /// The running process does without its session's terminal from now on, and so do the children that it makes.
@@ -165,16 +164,14 @@ pub fn tty_session() -> u32 {
 
 pub fn set_controlling_tty(tty: Option<Arc<Tty>>) {
     if let Some(session) = current().process.session() {
-        let old = core::mem::replace(&mut *session.tty.lock(), tty);
-        drop(old);
+        drop(session.set_tty(tty));
     }
 }
 
 /// Another session loses its terminal.
 pub fn drop_session_tty(id: u32) {
     if let Some(session) = sessions::find(id) {
-        let old = session.tty.lock().take();
-        drop(old);
+        drop(session.set_tty(None));
     }
 }
 

@@ -111,11 +111,7 @@ impl Pipe {
         }
         let mut kept = None;
         loop {
-            let mut ring = self.ring.lock();
-            let n = ring.read(out);
-            let left = ring.len();
-            self.len.store(left, SeqCst);
-            drop(ring);
+            let (n, left) = self.take_some(out);
             if left > 0 {
                 // Of those who sleep for bytes one was woken, perhaps this one.
                 self.readable.wake_next();
@@ -138,6 +134,18 @@ impl Pipe {
             self.readable
                 .wait_alone(|| (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
         }
+    }
+
+    /// Reads what is there: bytes read, and bytes left. Who finds nothing takes no lock.
+    #[inline]
+    fn take_some(&self, out: &mut Output<'_>) -> (usize, usize) {
+        if self.len.load(SeqCst) == 0 {
+            return (0, 0);
+        }
+        let mut ring = self.ring.lock();
+        let n = ring.read(out);
+        self.publish(&ring);
+        (n, ring.len())
     }
 
     /// `file`: as for `read`.

@@ -46,10 +46,13 @@ impl FileOps for Regular {
     }
 
     fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
-        match (whence, file.inode().object()) {
-            (SEEK_DATA | SEEK_HOLE, Some(object)) => seek_hole(&object, offset, whence),
-            _ => seek_in(file.inode().size(), offset, whence, now),
+        // Only these ask for the object, which is counted meanwhile.
+        if matches!(whence, SEEK_DATA | SEEK_HOLE)
+            && let Some(object) = file.inode().object()
+        {
+            return seek_hole(&object, offset, whence);
         }
+        seek_in(file.inode().size(), offset, whence, now)
     }
 
     fn mapping(&self, file: &File) -> Result<Mapping> {

@@ -14,7 +14,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::tty::Tty;
 use crate::lock_order as level;
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as abi;
 use sync::{SpinLock, lock_class, try_arc};
 
@@ -25,18 +25,40 @@ lock_class! {
 /// A session.
 pub struct Session {
     id: Id,
-    /// The controlling terminal.
-    pub tty: SpinLock<Option<Arc<Tty>>, level::Session>,
+    tty: SpinLock<Option<Arc<Tty>>, level::Session>,
+    /// There is a `tty`. Who asks a session without one takes no lock.
+    has_tty: AtomicBool,
 }
 
 impl Session {
     fn try_new(leader: &Process) -> Result<Arc<Self>> {
-        Ok(try_arc(Session { id: leader.id.share(), tty: SpinLock::new(None, &SESSION) })?)
+        Ok(try_arc(Session {
+            id: leader.id.share(),
+            tty: SpinLock::new(None, &SESSION),
+            has_tty: AtomicBool::new(false),
+        })?)
+    }
+
+    /// The controlling terminal.
+    pub fn tty(&self) -> Option<Arc<Tty>> {
+        if self.has_tty.load(Ordering::Acquire) { self.tty.lock().clone() } else { None }
+    }
+
+    /// It has that controlling terminal from now on. Gives the one that it had, to be dropped.
+    pub fn set_tty(&self, to: Option<Arc<Tty>>) -> Option<Arc<Tty>> {
+        let mut tty = self.tty.lock();
+        self.has_tty.store(to.is_some(), Ordering::Release);
+        core::mem::replace(&mut *tty, to)
     }
 
     pub fn id(&self) -> Pid {
         self.id.number()
     }
+}
+
+/// What `f` says of the session of a process, which is not counted. `f` does not sleep.
+pub fn with<R>(process: &Process, f: impl FnOnce(&Session) -> R) -> Option<R> {
+    ids::look_at_group(process.group(), |group| f(&group.session))
 }
 
 /// The session of a process.
@@ -207,7 +229,7 @@ pub fn leave(process: &Arc<Process>) {
         return;
     }
     let Some(session) = of(process) else { return };
-    let tty = session.tty.lock().take();
+    let tty = session.set_tty(None);
     if let Some(tty) = tty {
         hang_up(tty.disassociate());
     }

@@ -118,7 +118,7 @@ static void wait_for(volatile uint32_t *flag, uint32_t least)
 {
 	long nap = 1000000;
 	for (unsigned spins = 0; __atomic_load_n(flag, __ATOMIC_ACQUIRE) < least;) {
-		if (opt.spin || spins < 20000) {
+		if (opt.spin || spins < (opt.spins ? opt.spins : 20000)) {
 			spins++;
 			CPU_RELAX();
 			continue;
@@ -191,8 +191,9 @@ void bench_processor_time(uint64_t *user, uint64_t *sys)
 static void warm_up_in_turns(struct task *task)
 {
 	uint64_t done = 0;
-	for (unsigned part = 1; part <= WARM_PARTS; part++) {
-		while (done < opt.warm * part / WARM_PARTS)
+	unsigned parts = opt.parts ? opt.parts : WARM_PARTS;
+	for (unsigned part = 1; part <= parts; part++) {
+		while (done < opt.warm * part / parts)
 			done += task->bench->op(task);
 		__atomic_store_n(&task->slot->ready, part, __ATOMIC_RELEASE);
 		for (unsigned i = 0; i < opt.tasks; i++)

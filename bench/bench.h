@@ -58,6 +58,8 @@ struct options {
 	int spin;                  /* -S: barriers spin and never sleep */
 	int quiet;                 /* -q: the closing line alone */
 	unsigned nap_ms;           /* of bench_settle; 0: 100 */
+	unsigned spins;            /* of a wait for another task, before it sleeps; 0: 20000 */
+	unsigned parts;            /* of the warm-up in turns, 32 at most; 0: 32 */
 	uint64_t mib;              /* -m */
 	uint64_t bytes;            /* -b */
 	const char *program;       /* -x */

@@ -32,7 +32,7 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table (about ten minutes)
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test lockdep-test fuzz-test gate shares-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates of costs and shares
+test: setup hosted-test booted-test lockdep-test fuzz-test gate shares-gate calls-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates of costs, shares and calls
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)

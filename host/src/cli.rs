@@ -256,7 +256,7 @@ pub struct Lines {
     /// With --calls: measure nothing, and show what earlier runs wrote with --json, beside each other
     #[arg(long, requires = "calls", conflicts_with = "gate", value_delimiter = ',', value_name = "FILE,...")]
     pub from: Vec<PathBuf>,
-    /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too
+    /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too, or with --gate the lines that some windows showed
     #[arg(long)]
     pub names: bool,
     /// With --grid, --calls or --predict: a picture (a pointer held over a square shows its lines)

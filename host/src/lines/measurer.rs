@@ -24,11 +24,24 @@ use crate::symbols;
 
 /// Windows of one machine: its script is one argument, and the plugin writes all of them at each.
 const BATCH: usize = 150;
-/// Looks of a gate at what seems worse, after the first. What is shared shows at each of them; what one window in five shows, as batches that go from CPU to
-/// CPU now and then, is left of two thousand cases once in some hundred runs.
-pub const LOOKS_OF_A_GATE: usize = 8;
-/// Looks of a table.
-pub const LOOKS_OF_A_TABLE: usize = 2;
+/// How what seems shared is looked at again: in so many further machines, so many windows in each.
+///
+/// A line is shared if all windows show it. A line of what a call does is in each of them, since turns follow from what CPUs did. What is
+/// there by chance is not: several machines, since what lies beside what differs between them; several windows of one, since its first is that of a
+/// machine that has done nothing else yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Looks {
+    pub machines: usize,
+    pub windows: usize,
+}
+
+/// Of a gate: 33 windows with the first one, in nine machines. What eight windows in ten show, as lines of CPUs that meet do, all of them show once in
+/// fifteen hundred times.
+pub const LOOKS_OF_A_GATE: Looks = Looks { machines: 8, windows: 4 };
+/// Of a table.
+pub const LOOKS_OF_A_TABLE: Looks = Looks { machines: 2, windows: 1 };
+/// So many runs that two machines confirm are no chance, and are not looked at any more: all calls with a new shared line would take an hour.
+const NO_CHANCE: usize = 100;
 
 /// What one run showed on one kernel.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -51,6 +64,12 @@ pub struct Shown {
     /// Turns per operation of the shared lines, each counted once.
     #[serde(default)]
     pub turns: f64,
+    /// Lines that the first windows showed, so many in a row, and a later one did not.
+    #[serde(skip)]
+    pub lost: BTreeMap<String, usize>,
+    /// Windows that showed what is left.
+    #[serde(skip)]
+    pub windows: usize,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -72,11 +91,16 @@ impl Shown {
             self.transfers = self.transfers.min(again.transfers);
             self.moved = self.moved.min(again.moved);
             self.turns = self.turns.min(again.turns);
+            let (windows, lost) = (self.windows.max(1), &mut self.lost);
             self.shared.retain(|name, line| {
                 let turns = again.shared.get(name).map_or(0.0, |line| line.turns);
                 line.turns = line.turns.min(turns);
+                if turns == 0.0 {
+                    lost.insert(name.clone(), windows);
+                }
                 turns > 0.0
             });
+            self.windows = windows.saturating_add(1);
         }
     }
 }
@@ -92,8 +116,8 @@ pub struct Measurer<'a, R> {
     pub floor: f64,
     /// Turns of a whole window up to which a line is not shared either: what happens once in it weighs much where it has few operations.
     pub rare: &'a dyn Fn(&R) -> u64,
-    /// How often what seems shared is looked at again.
-    pub looks: usize,
+    /// How what seems shared is looked at again.
+    pub looks: Looks,
     /// The lines that count.
     pub wanted: fn(&Line) -> bool,
     /// The command of a run with so many tasks.
@@ -118,10 +142,16 @@ impl<R> Measurer<'_, R> {
         let mut shown = self.look(&all, signals, &progress)?;
         self.phase(&progress, "lines", began);
         let began = Instant::now();
-        for _ in 0..self.looks {
+        for machine in 0..self.looks.machines {
             let places: Vec<usize> = (0..runs.len())
                 .filter(|&at| runs.get(at).zip(shown.get(at)).is_some_and(|(run, shown)| suspect(run, shown)))
                 .collect();
+            if places.is_empty() || (machine >= 2 && self.looks.machines > 2 && places.len() > NO_CHANCE) {
+                break;
+            }
+            // All of them, then all again: in one machine, unless they are too many.
+            let windows = (BATCH / places.len()).clamp(1, self.looks.windows);
+            let places = places.repeat(windows);
             let again: Vec<&R> = places.iter().filter_map(|&at| runs.get(at)).collect();
             progress.inc_length(again.len() as u64);
             for (at, again) in places.into_iter().zip(self.look(&again, signals, &progress)?) {
@@ -274,6 +304,11 @@ mod tests {
         first.confirm(&shown(&[("a", 1.5)]));
         assert_eq!(first.shared, shown(&[("a", 1.5)]).shared);
         assert_eq!(first.turns, 1.5);
+        first.confirm(&shown(&[("a", 1.0), ("c", 1.0)]));
+        first.confirm(&shown(&[]));
+        assert!(first.shared.is_empty());
+        let lost: Vec<_> = first.lost.iter().map(|(name, &windows)| (name.as_str(), windows)).collect();
+        assert_eq!(lost, [("a", 3), ("b", 1)], "and how many windows showed it before");
         let mut lost = Shown { failed: Some("machine".into()), ..Shown::default() };
         lost.confirm(&shown(&[("a", 1.0)]));
         assert!(lost.failed.is_none() && lost.turns == 1.0);

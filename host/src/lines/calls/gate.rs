@@ -180,6 +180,20 @@ impl Bounds {
         verdict
     }
 
+    /// Lines that nothing allows and that not all windows showed: those that the first windows showed one after the other.
+    pub fn rare(&self, runs: &[Run], shown: &[Shown]) -> Vec<String> {
+        let none = Row::default();
+        let mut found = Vec::new();
+        for (run, shown) in runs.iter().zip(shown) {
+            let row = self.rows.get(&run.key()).unwrap_or(&none);
+            let unnamed = |name: &&String| !self.is_waiting(name) && !self.allows(row, name);
+            for (name, windows) in shown.lost.iter().filter(|(name, _)| unnamed(name)) {
+                found.push(format!("{}: {windows} windows showed {name}, the next did not", run.key()));
+            }
+        }
+        found
+    }
+
     /// What the file says that means nothing.
     fn unfounded(&self, all: &[Run]) -> Vec<String> {
         let mut found = Vec::new();
@@ -290,6 +304,15 @@ mod tests {
         assert!(!unnamed.contains("file.references"), "{unnamed}");
         assert!(bad([&[], &[("file.references", 0.1)], &[]]).contains("say why"));
         assert!(bad([&[], &[], &[("task.state", 0.1)]]).starts_with("stat one: shares lines"));
+    }
+
+    #[test]
+    fn what_some_windows_showed_is_told_unless_a_reason_allows_it() {
+        let bounds: Bounds = toml::from_str(FILE).unwrap();
+        let lost = [("file.references", 9), ("inode.size", 2), ("task.state", 1)];
+        let lost = lost.map(|(name, windows)| (name.to_owned(), windows)).into();
+        let told = bounds.rare(&[run("read")], &[Shown { lost, ..Shown::default() }]);
+        assert_eq!(told, ["read one: 2 windows showed inode.size, the next did not"]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use self::gate::Bounds;
 use super::gate::table::{Allowed, allowed_file};
-use super::measurer::{LOOKS_OF_A_GATE, LOOKS_OF_A_TABLE, Measurer, Shown};
+use super::measurer::{LOOKS_OF_A_GATE, LOOKS_OF_A_TABLE, Looks, Measurer, Shown};
 use super::windows::Watcher;
 use super::write;
 use crate::cli::Lines;
@@ -220,6 +220,9 @@ fn held(options: &Lines, paths: &Tree, runs: &[Run], allowed: &Allowed, signals:
     let verdict = bounds.judge(runs, &shown, &all);
     verdict.worse.iter().for_each(|text| out!("FAILED  {text}"));
     verdict.ask.iter().for_each(|text| out!("ok      {text}"));
+    if options.names {
+        bounds.rare(runs, &shown).iter().for_each(|text| out!("rare    {text}"));
+    }
     out!("{said}, {} failed: {:.0} s", verdict.worse.len(), began.elapsed().as_secs_f64());
     Ok(u8::from(!verdict.worse.is_empty()))
 }
@@ -291,7 +294,7 @@ fn measurer<'a>(
     watcher: Watcher<'a>,
     allowed: &'a Allowed,
     cpus: u32,
-    looks: usize,
+    looks: Looks,
     line: &'a dyn Fn(&Run, u32) -> String,
 ) -> Measurer<'a, Run> {
     let rare = &|run: &Run| if run.beside.is_some() { RARE } else { 0 };

@@ -39,4 +39,6 @@ pub struct Returned {
     pub stack: SignalStack,
     /// The processor would not go on in the segments that the frame names: SIGSEGV. Its handler is shown them (`UserRegs::mend_segments`).
     pub trap: Option<TrapRecord>,
+    /// False: the vector registers could not be had. SIGSEGV, once the mask is the frame's.
+    pub whole: bool,
 }

@@ -14,8 +14,7 @@ use super::timer::Deadline;
 use super::wait::{Sleep, Woken};
 use super::work::Work;
 use super::{cpustat, deadline, pending, timer};
-use crate::arch::user::UserResult;
-use crate::arch::{self, signal_frame};
+use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::memory::Space;
 use crate::process::Thread;
@@ -375,40 +374,12 @@ pub fn leave_space() -> Option<Arc<Space>> {
     old
 }
 
-/// Writes the frame of a signal handler: see `arch::signal_frame`.
-pub fn setup_signal_frame(regs: &mut arch::UserRegs, delivery: &signal_frame::Delivery<'_>) -> UserResult {
-    // SAFETY: the function does not come here again.
-    unsafe { with_fpu(|fpu| signal_frame::setup(regs, delivery, fpu)) }
-}
-
-/// Takes over what a signal handler returns to: see `arch::signal_frame`.
-pub fn restore_signal_frame(regs: &mut arch::UserRegs) -> UserResult<signal_frame::Returned> {
-    // SAFETY: the function does not come here again.
-    unsafe { with_fpu(|fpu| signal_frame::restore(regs, fpu)) }
-}
-
-/// Runs `f` on the saved vector registers of the current thread, which are up to date with the processor's. What `f`
-/// changes in memory it loads itself.
-///
-/// # Safety
-/// `f` does not come here again: it is lent the registers alone.
-unsafe fn with_fpu<R>(f: impl FnOnce(&mut arch::FpuState) -> R) -> R {
-    let task = current();
-    // SAFETY: the current task's own hardware, lent once, as the caller says; `f` may sleep, and a switch then saves into the same area,
-    // which is what the area is for.
-    let hardware = unsafe { task.hardware() };
-    let Some(fpu) = &mut hardware.fpu else { unreachable!("a user thread has vector registers") };
-    fpu.save_whole();
-    f(fpu)
-}
-
 /// A copy of the current thread's vector registers, for fork.
 ///
 /// # Errors
 /// ENOMEM.
 pub fn clone_fpu() -> Result<arch::FpuState> {
-    // SAFETY: copying does not come here again.
-    unsafe { with_fpu(|fpu| fpu.try_clone()) }.ok_or(Errno::ENOMEM)
+    arch::FpuState::try_of_registers().ok_or(Errno::ENOMEM)
 }
 
 /// The current thread's vector registers, as a core dump has them.
@@ -416,19 +387,12 @@ pub fn clone_fpu() -> Result<arch::FpuState> {
 /// # Errors
 /// ENOMEM.
 pub fn copy_vector_registers() -> Result<Vec<u8>> {
-    // SAFETY: copying does not come here again.
-    Ok(unsafe { with_fpu(|fpu| fpu.to_core()) }?)
+    Ok(clone_fpu()?.to_core()?)
 }
 
 /// The current thread begins a new program: vector and segment registers as at birth.
 pub fn reset_for_exec() {
-    // SAFETY: neither of the two comes here again.
-    unsafe {
-        with_fpu(|fpu| {
-            fpu.reset();
-            fpu.restore();
-        });
-    }
+    arch::load_initial_vectors();
     arch::Segments::reset();
 }
 

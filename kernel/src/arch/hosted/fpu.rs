@@ -7,6 +7,8 @@ pub fn vector_components() -> impl Iterator<Item = [u32; 4]> {
     core::iter::empty()
 }
 
+pub fn load_initial_vectors() {}
+
 /// Nothing to save.
 pub struct FpuState;
 
@@ -15,13 +17,11 @@ impl FpuState {
         Some(FpuState)
     }
 
-    pub fn try_clone(&self) -> Option<FpuState> {
+    pub fn try_of_registers() -> Option<FpuState> {
         Some(FpuState)
     }
 
-    pub fn reset(&mut self) {}
     pub fn save(&mut self) {}
-    pub fn save_whole(&mut self) {}
     pub fn restore(&self) {}
 
     pub fn to_core(&self) -> Result<Vec<u8>, AllocError> {

@@ -28,7 +28,7 @@ use super::Trap;
 use super::interrupts::Entered;
 pub use context::{Context, KernelStack, switch};
 pub use cpu::{Segments, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule, start_cpus};
-pub use fpu::{FpuState, vector_components};
+pub use fpu::{FpuState, load_initial_vectors, vector_components};
 pub use machine::Machine;
 pub use program::enter_user;
 pub use sync::machine::hosted::{cpu_id, nodes};

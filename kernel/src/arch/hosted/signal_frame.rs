@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
-use super::{FpuState, UserRegs};
+use super::UserRegs;
 pub use crate::arch::signal::{Delivery, Returned, SignalStack};
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -23,7 +23,7 @@ pub fn max_size() -> usize {
 }
 
 /// Puts a frame on the program's stack and makes `regs` enter the handler. A fault leaves `regs` as they were.
-pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, _fpu: &mut FpuState) -> UserResult {
+pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>) -> UserResult {
     let sp = if delivery.switch_stack {
         (delivery.stack.sp as usize).wrapping_add(delivery.stack.size as usize)
     } else {
@@ -52,7 +52,7 @@ pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, _fpu: &mut FpuState) 
 }
 
 /// rt_sigreturn: takes registers, mask and alternate stack from the frame that the stack pointer is in.
-pub fn restore(regs: &mut UserRegs, _fpu: &mut FpuState) -> UserResult<Returned> {
+pub fn restore(regs: &mut UserRegs) -> UserResult<Returned> {
     let mut frame = Frame::read_from_bytes(&[0; size_of::<Frame>()]).map_err(|_| UserFault)?;
     // The handler's return has taken the restorer's address.
     copy_from_user(frame.as_mut_bytes(), regs.sp().wrapping_sub(8))?;
@@ -60,5 +60,5 @@ pub fn restore(regs: &mut UserRegs, _fpu: &mut FpuState) -> UserResult<Returned>
     regs.set_sp(frame.sp as usize);
     regs.set_result(frame.result as isize);
     regs.leave_syscall();
-    Ok(Returned { mask: frame.mask, stack: frame.stack, trap: None })
+    Ok(Returned { mask: frame.mask, stack: frame.stack, trap: None, whole: true })
 }

@@ -2,7 +2,8 @@
 //! registers are the running thread's until it is switched away from.
 //!
 //! An area is saved and restored in the standard format. XSAVEOPT may skip what has not changed since the XRSTOR from
-//! the same area on this CPU, which holds because a thread's area is restored before it runs and only then saved to.
+//! the same area on this CPU, which holds because a thread's area is restored before it runs and only then saved to. What is loaded from elsewhere
+//! meanwhile (a signal's frame, the registers of a fresh program) is another area, so all is saved.
 
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
@@ -10,6 +11,9 @@ use core::arch::asm;
 use core::ptr::NonNull;
 
 use super::cpu::features;
+use super::user::{
+    UserFault, UserResult, assert_may_fault, clac, in_user_half, on_fault, stac, value_from_user, value_to_user,
+};
 use alloc::vec::Vec;
 use sync::{AllocError, TryVec};
 
@@ -22,6 +26,98 @@ const HEADER_END: usize = 576;
 const SOFTWARE: usize = 464;
 /// MXCSR bits that every processor with SSE2 and DAZ accepts.
 const MXCSR_VALID: u32 = 0xffff;
+
+/// The registers of a fresh program, as an area. It has no component but MXCSR, which is loaded from memory all the same (13.8.1).
+#[repr(C, align(64))]
+struct Initial([u8; 4096]);
+
+static INITIAL: Initial = {
+    let mut bytes = [0; 4096];
+    [bytes[0], bytes[1]] = 0x37fu16.to_le_bytes();
+    [bytes[MXCSR], bytes[MXCSR + 1], _, _] = 0x1f80u32.to_le_bytes();
+    [bytes[MXCSR + 4], bytes[MXCSR + 5], _, _] = MXCSR_VALID.to_le_bytes();
+    Initial(bytes)
+};
+
+/// Gives the running thread the registers of a fresh program.
+pub fn load_initial_vectors() {
+    load_initial_of(features::get().xcr0);
+}
+
+/// The same for the components of `mask`, or without XSAVE for all.
+fn load_initial_of(mask: u64) {
+    // SAFETY: a header without components, and an MXCSR that the processor accepts. A component that is not there is not read.
+    unsafe {
+        if features::get().xsave {
+            asm!("xrstor64 [{}]", in(reg) &raw const INITIAL, in("eax") mask as u32, in("edx") (mask >> 32) as u32,
+                 options(nostack));
+        } else {
+            asm!("fxrstor64 [{}]", in(reg) &raw const INITIAL, options(nostack));
+        }
+    }
+}
+
+/// Runs `$instruction` on user memory at `$at`. Gives `UserFault` if the processor does not take it.
+macro_rules! on_user_memory {
+    ($instruction:literal, $at:expr, $mask:expr) => {{
+        assert_may_fault();
+        let bad: u32;
+        // SAFETY: the caller has looked that the area lies in the user half. A fault goes on at 3 with `bad` at 1; one that is served begins anew, and if that
+        // slept, the registers are those of this thread again.
+        unsafe {
+            asm!(stac!(), concat!("2: ", $instruction, " [{at}]"), "xor {bad:e}, {bad:e}", "3:", clac!(),
+                 on_fault!("2", "3"), at = in(reg) $at, bad = inout(reg) 1u32 => bad, in("eax") $mask as u32,
+                 in("edx") ($mask >> 32) as u32, options(nostack));
+        }
+        if bad == 0 { Ok(()) } else { Err(UserFault) }
+    }};
+}
+
+/// Bytes of an area in user memory.
+pub fn user_size() -> usize {
+    let f = features::get();
+    if f.xsave { f.xsave_size } else { HEADER }
+}
+
+/// Writes the registers of the running thread to user memory, which is aligned to 64, with every component. May sleep.
+pub fn save_to_user(at: usize) -> UserResult {
+    let f = features::get();
+    if !in_user_half(at, user_size()) {
+        return Err(UserFault);
+    }
+    if !f.xsave {
+        return on_user_memory!("fxsave64", at, f.xcr0);
+    }
+    // XSAVE leaves of the header what is not its own.
+    value_to_user(at + HEADER, &[0; HEADER_END - HEADER])?;
+    on_user_memory!("xsave64", at, f.xcr0)?;
+    // As Linux: programs may count on the legacy components being there even if they were in their initial state.
+    let mut present = [0u8; 8];
+    value_from_user(&mut present, at + HEADER)?;
+    present[0] |= 3;
+    value_to_user(at + HEADER, &present)
+}
+
+/// Loads the registers of the running thread from user memory: the components of `mask` from there, or of the legacy area alone if `legacy`, and the others as
+/// in a fresh program. The processor refuses what it would refuse a program. May sleep.
+///
+/// After a fault the registers are those of a fresh program, as on Linux.
+pub fn load_from_user(at: usize, mask: u64, legacy: bool) -> UserResult {
+    let f = features::get();
+    let loaded = if !in_user_half(at, user_size()) {
+        Err(UserFault)
+    } else if legacy || !f.xsave {
+        on_user_memory!("fxrstor64", at, mask)
+    } else {
+        on_user_memory!("xrstor64", at, mask)
+    };
+    if loaded.is_err() {
+        load_initial_vectors();
+    } else if f.xsave && f.xcr0 & !mask != 0 {
+        load_initial_of(f.xcr0 & !mask);
+    }
+    loaded
+}
 
 /// The saved state of one thread.
 pub struct FpuState {
@@ -50,15 +146,15 @@ impl FpuState {
         Some(state)
     }
 
-    /// A copy.
-    pub fn try_clone(&self) -> Option<FpuState> {
+    /// A copy of this CPU's registers, with every component written. `None`: no memory.
+    pub fn try_of_registers() -> Option<FpuState> {
         let mut copy = FpuState::try_new()?;
-        copy.bytes_mut().copy_from_slice(self.bytes());
+        copy.save_whole();
         Some(copy)
     }
 
-    /// Makes it the state of a fresh program (in memory: `restore` loads it).
-    pub fn reset(&mut self) {
+    /// Makes it the state of a fresh program.
+    fn reset(&mut self) {
         let bytes = self.bytes_mut();
         bytes.fill(0);
         bytes[0..2].copy_from_slice(&0x37fu16.to_le_bytes());
@@ -108,9 +204,8 @@ impl FpuState {
         }
     }
 
-    /// Saves this CPU's registers with every component written, even those in their initial state: for a signal frame,
-    /// which a program reads.
-    pub fn save_whole(&mut self) {
+    /// Saves this CPU's registers with every component written, even those in their initial state.
+    fn save_whole(&mut self) {
         let f = features::get();
         if !f.xsave {
             return self.save();
@@ -128,8 +223,8 @@ impl FpuState {
     pub fn restore(&self) {
         let f = features::get();
         let area = self.area.as_ptr();
-        // SAFETY: the area was filled by `reset`, by the processor, or by `load_untrusted`, which all leave a header
-        // and an MXCSR that the processor accepts.
+        // SAFETY: the area was filled by `reset` or by the processor, which both leave a header and an MXCSR that the processor
+        // accepts.
         unsafe {
             if f.xsave {
                 asm!("xrstor64 [{}]", in(reg) area, in("eax") f.xcr0 as u32, in("edx") (f.xcr0 >> 32) as u32,
@@ -138,29 +233,6 @@ impl FpuState {
                 asm!("fxrstor64 [{}]", in(reg) area, options(nostack));
             }
         }
-    }
-
-    /// Fills the area with bytes from a program: `fill` writes them; `extended` says that they go past the legacy area.
-    /// What the processor would refuse is mended: unknown components, a compacted format, reserved MXCSR bits.
-    pub fn load_untrusted<E>(
-        &mut self,
-        extended: bool,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let xcr0 = features::get().xcr0;
-        let bytes = self.bytes_mut();
-        let part = if extended { bytes.len() } else { HEADER };
-        let filled = fill(&mut bytes[..part]);
-        // Also if it failed half way: the area is one that the processor accepts, whatever becomes of it.
-        let word = u32::from_le_bytes([bytes[MXCSR], bytes[MXCSR + 1], bytes[MXCSR + 2], bytes[MXCSR + 3]]);
-        bytes[MXCSR..MXCSR + 4].copy_from_slice(&(word & MXCSR_VALID).to_le_bytes());
-        let mut present = 3u64;
-        if extended && let Some(field) = bytes.get(HEADER..HEADER + 8).and_then(|f| f.try_into().ok()) {
-            present = u64::from_le_bytes(field) & xcr0;
-        }
-        bytes[HEADER..HEADER_END].fill(0);
-        bytes[HEADER..HEADER + 8].copy_from_slice(&present.to_le_bytes());
-        filled
     }
 }
 

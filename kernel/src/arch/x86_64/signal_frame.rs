@@ -5,16 +5,16 @@
 //! software bytes in its legacy part and a second magic number behind it.
 //!
 //! What sigreturn reads is a program's word: a code or stack segment that IRET would refuse is SIGSEGV, flags are masked, an address outside the user
-//! half faults in user mode, and the XSAVE area is mended before the processor sees it.
+//! half faults in user mode, and what the processor refuses of the XSAVE area, which it reads where it lies, is a fault.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::cpu::features;
 use super::cpu::gdt::USER_DATA;
 use super::cpu::reg::{FLAG_DF, FLAG_RF, FLAG_TF};
-use super::fpu::FpuState;
+use super::fpu;
 use super::trap::UserRegs;
-use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
+use super::user::{UserFault, UserResult, copy_to_user, in_user_half, value_from_user, value_to_user};
 use crate::arch::Trap;
 pub use crate::arch::signal::{Delivery, Returned, SignalStack};
 
@@ -29,7 +29,12 @@ const SW_BYTES: usize = 464;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
 const LEGACY: usize = 512;
+/// The legacy part and a header.
+const LEAST_EXTENDED: usize = LEGACY + 64;
+/// x87 and SSE.
+const LEGACY_COMPONENTS: u64 = 3;
 
+/// `struct sigcontext` but for the words at its end that nobody uses.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct SigContext {
@@ -60,24 +65,25 @@ struct SigContext {
     oldmask: u64,
     cr2: u64,
     fpstate: u64,
-    reserved: [u64; 8],
 }
 
+/// What lies before the context: the restorer's address, and the first words of `struct ucontext`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Frame {
+struct Head {
     restorer: u64,
     uc_flags: u64,
     uc_link: u64,
     uc_stack: SignalStack,
-    context: SigContext,
-    mask: u64,
-    info: [u8; 128],
 }
 
+/// Where the parts of a frame lie.
 const UC_OFFSET: usize = 8;
-const INFO_OFFSET: usize = core::mem::offset_of!(Frame, info);
-const _: () = assert!(size_of::<SigContext>() == 256 && INFO_OFFSET == 8 + 304 && size_of::<Frame>() == 440);
+const CONTEXT_OFFSET: usize = size_of::<Head>();
+const MASK_OFFSET: usize = CONTEXT_OFFSET + size_of::<SigContext>() + 64;
+const INFO_OFFSET: usize = MASK_OFFSET + 8;
+const FRAME: usize = INFO_OFFSET + 128;
+const _: () = assert!(CONTEXT_OFFSET == 48 && size_of::<SigContext>() == 192 && INFO_OFFSET == 8 + 304);
 
 /// `struct _fpx_sw_bytes`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -92,7 +98,7 @@ struct SwBytes {
 
 /// The most that a frame needs, for AT_MINSIGSTKSZ.
 pub fn max_size() -> usize {
-    size_of::<Frame>() + fpu_size() + 64 + 16 + RED_ZONE
+    FRAME + fpu_size() + 64 + 16 + RED_ZONE
 }
 
 /// Bytes of the XSAVE area in a frame, second magic number included.
@@ -101,11 +107,10 @@ fn fpu_size() -> usize {
     if f.xsave { f.xsave_size + 4 } else { LEGACY }
 }
 
-/// Puts a frame on the program's stack and makes `regs` enter the handler. `fpu` is the current thread's saved state, whose
-/// registers are live; they are reset for the handler. May sleep.
+/// Puts a frame on the program's stack and makes `regs` enter the handler, with the vector registers of a fresh program. May sleep.
 ///
 /// A fault leaves `regs` as they were; the caller then forces SIGSEGV.
-pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, fpu: &mut FpuState) -> UserResult {
+pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>) -> UserResult {
     let mut sp = regs.sp().wrapping_sub(RED_ZONE);
     let (low, size) = (delivery.stack.sp as usize, delivery.stack.size as usize);
     let on_alternate = delivery.switch_stack || sp.wrapping_sub(low).wrapping_sub(1) < size;
@@ -114,7 +119,7 @@ pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, fpu: &mut FpuState) -
     }
     let fpstate = sp.wrapping_sub(fpu_size()) & !63;
     // The ABI wants the stack pointer 8 off a multiple of 16 at a function's entry, with the return address pushed.
-    let at = (fpstate.wrapping_sub(size_of::<Frame>()) & !15).wrapping_sub(8);
+    let at = (fpstate.wrapping_sub(FRAME) & !15).wrapping_sub(8);
     if !in_user_half(at, sp.wrapping_sub(at)) || sp < at {
         return Err(UserFault);
     }
@@ -122,17 +127,17 @@ pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, fpu: &mut FpuState) -
     if on_alternate && size != 0 && at < low {
         return Err(UserFault);
     }
-    let extended = save_fpu(fpstate, fpu)?;
-    let frame = Frame {
+    let extended = save_fpu(fpstate)?;
+    let head = Head {
         restorer: delivery.restorer as u64,
         uc_flags: UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS | if extended { UC_FP_XSTATE } else { 0 },
         uc_link: 0,
         uc_stack: delivery.stack,
-        context: context_of(regs, delivery, fpstate),
-        mask: delivery.mask,
-        info: *delivery.info,
     };
-    copy_to_user(at, frame.as_bytes())?;
+    value_to_user(at, head.as_bytes())?;
+    value_to_user(at + CONTEXT_OFFSET, context_of(regs, delivery, fpstate).as_bytes())?;
+    value_to_user(at + MASK_OFFSET, &delivery.mask.to_ne_bytes())?;
+    copy_to_user(at + INFO_OFFSET, delivery.info)?;
     regs.set_arg(0, delivery.signal as usize);
     regs.set_arg(1, at + INFO_OFFSET);
     regs.set_arg(2, at + UC_OFFSET);
@@ -141,8 +146,7 @@ pub fn setup(regs: &mut UserRegs, delivery: &Delivery<'_>, fpu: &mut FpuState) -
     regs.set_pc(delivery.handler);
     regs.mend_segments();
     regs.set_flags(regs.flags() & !(FLAG_DF | FLAG_TF));
-    fpu.reset();
-    fpu.restore();
+    fpu::load_initial_vectors();
     Ok(())
 }
 
@@ -175,16 +179,14 @@ fn context_of(regs: &UserRegs, delivery: &Delivery<'_>, fpstate: usize) -> SigCo
         oldmask: delivery.mask,
         cr2: delivery.trap.address,
         fpstate: fpstate as u64,
-        reserved: [0; 8],
     }
 }
 
-/// Writes the live vector registers to user memory; true if the area is more than the legacy part.
-fn save_fpu(at: usize, fpu: &mut FpuState) -> UserResult<bool> {
-    fpu.save_whole();
+/// Writes the vector registers to user memory; true if the area is more than the legacy part.
+fn save_fpu(at: usize) -> UserResult<bool> {
+    fpu::save_to_user(at)?;
     let f = features::get();
-    let area = fpu.bytes();
-    let size = if f.xsave { f.xsave_size } else { LEGACY };
+    let size = fpu::user_size();
     let sw = SwBytes {
         magic1: if f.xsave { FP_XSTATE_MAGIC1 } else { 0 },
         extended_size: fpu_size() as u32,
@@ -192,30 +194,23 @@ fn save_fpu(at: usize, fpu: &mut FpuState) -> UserResult<bool> {
         xstate_size: size as u32,
         padding: [0; 7],
     };
-    copy_to_user(at, area.get(..SW_BYTES).unwrap_or(&[]))?;
-    copy_to_user(at + SW_BYTES, sw.as_bytes())?;
-    copy_to_user(at + LEGACY, area.get(LEGACY..size).unwrap_or(&[]))?;
+    value_to_user(at + SW_BYTES, sw.as_bytes())?;
     if f.xsave {
-        // As Linux: programs may count on the legacy components being there even if they were in their initial state.
-        let mut present = [0u8; 8];
-        present.copy_from_slice(area.get(LEGACY..LEGACY + 8).unwrap_or(&[0; 8]));
-        present[0] |= 3;
-        copy_to_user(at + LEGACY, &present)?;
-        copy_to_user(at + size, &FP_XSTATE_MAGIC2.to_le_bytes())?;
+        value_to_user(at + size, &FP_XSTATE_MAGIC2.to_le_bytes())?;
     }
     Ok(f.xsave)
 }
 
 /// rt_sigreturn: takes registers, vector state, mask and alternate stack from the frame that the stack pointer is in. May sleep.
 ///
-/// A fault leaves the program's registers half restored; the caller forces SIGSEGV, as Linux does.
-pub fn restore(regs: &mut UserRegs, fpu: &mut FpuState) -> UserResult<Returned> {
+/// A fault leaves the program's registers as they were; the caller forces SIGSEGV, as Linux does.
+pub fn restore(regs: &mut UserRegs) -> UserResult<Returned> {
     // The handler's RET has taken the restorer's address.
     let at = regs.sp().wrapping_sub(8);
-    let mut frame = Frame::new_zeroed();
-    copy_from_user(frame.as_mut_bytes(), at)?;
-    let c = &frame.context;
-    restore_fpu(c.fpstate as usize, fpu)?;
+    let (mut head, mut c, mut mask) = (Head::new_zeroed(), SigContext::new_zeroed(), [0; 8]);
+    value_from_user(head.as_mut_bytes(), at)?;
+    value_from_user(&mut mask, at.wrapping_add(MASK_OFFSET))?;
+    value_from_user(c.as_mut_bytes(), at.wrapping_add(CONTEXT_OFFSET))?;
     regs.r8 = c.r8;
     regs.r9 = c.r9;
     regs.r10 = c.r10;
@@ -237,40 +232,48 @@ pub fn restore(regs: &mut UserRegs, fpu: &mut FpuState) -> UserResult<Returned> 
     regs.rflags |= c.rflags & FLAG_RF;
     regs.leave_syscall();
     // A program that does not know of `ss` in the frame is not held to it.
-    let strict = frame.uc_flags & UC_STRICT_RESTORE_SS != 0;
+    let strict = head.uc_flags & UC_STRICT_RESTORE_SS != 0;
     let refused = regs.set_segments(c.cs, if strict { c.ss } else { USER_DATA });
+    regs.choose_return();
     let trap = refused.map(|selector| Trap::Protection(u32::from(selector)).record());
-    Ok(Returned { mask: frame.mask, stack: frame.uc_stack, trap })
+    let whole = restore_fpu(c.fpstate as usize).is_ok();
+    Ok(Returned { mask: u64::from_ne_bytes(mask), stack: head.uc_stack, trap, whole })
 }
 
-/// Loads the vector registers from a frame. The bytes go into an area of their own first, because reading them may sleep, and
-/// a switch saves the live registers into the thread's area.
-fn restore_fpu(at: usize, fpu: &mut FpuState) -> UserResult {
+/// Loads the vector registers from a frame.
+fn restore_fpu(at: usize) -> UserResult {
     if at == 0 {
-        fpu.reset();
-        fpu.restore();
+        fpu::load_initial_vectors();
         return Ok(());
     }
     let f = features::get();
-    let mut sw = SwBytes::new_zeroed();
-    copy_from_user(sw.as_mut_bytes(), at.wrapping_add(SW_BYTES))?;
-    let size = sw.xstate_size as usize;
-    // Linux's check: anything odd means that only the legacy part is trusted.
-    let mut extended = f.xsave
-        && sw.magic1 == FP_XSTATE_MAGIC1
-        && size == f.xsave_size
-        && sw.extended_size as usize >= size + 4;
-    if extended {
-        let mut magic2 = [0u8; 4];
-        copy_from_user(&mut magic2, at.wrapping_add(size))?;
-        extended = u32::from_le_bytes(magic2) == FP_XSTATE_MAGIC2;
+    if !f.xsave {
+        return fpu::load_from_user(at, 0, true);
     }
-    let mut fresh = FpuState::try_new().ok_or(UserFault)?;
-    fresh.load_untrusted(extended, |area| {
-        let len = if extended { size } else { LEGACY };
-        copy_from_user(area.get_mut(..len).unwrap_or(&mut []), at)
-    })?;
-    core::mem::swap(fpu, &mut fresh);
-    fpu.restore();
-    Ok(())
+    let mut sw = SwBytes::new_zeroed();
+    let read = read_extent(at, &mut sw);
+    if read.is_err() {
+        fpu::load_initial_vectors();
+    }
+    if read? {
+        fpu::load_from_user(at, sw.xfeatures & f.xcr0, false)
+    } else {
+        fpu::load_from_user(at, LEGACY_COMPONENTS, true)
+    }
+}
+
+/// Reads what the area says of itself. False: only the legacy part is trusted, as something is odd (Linux's check).
+fn read_extent(at: usize, sw: &mut SwBytes) -> UserResult<bool> {
+    value_from_user(sw.as_mut_bytes(), at.wrapping_add(SW_BYTES))?;
+    let size = sw.xstate_size as usize;
+    if sw.magic1 != FP_XSTATE_MAGIC1
+        || size < LEAST_EXTENDED
+        || size > fpu::user_size()
+        || sw.xstate_size > sw.extended_size
+    {
+        return Ok(false);
+    }
+    let mut magic2 = [0u8; 4];
+    value_from_user(&mut magic2, at.wrapping_add(size))?;
+    Ok(u32::from_le_bytes(magic2) == FP_XSTATE_MAGIC2)
 }

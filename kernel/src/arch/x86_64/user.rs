@@ -67,15 +67,16 @@ macro_rules! clac {
     };
 }
 /// Says that the instruction at label `$from` goes on at `$to` after a fault.
-macro_rules! fixup {
+macro_rules! on_fault {
     ($from:literal, $to:literal) => {
         concat!(".pushsection .ex_table, \"a\"\n.quad ", $from, "b, ", $to, "b\n.popsection")
     };
 }
+pub(super) use {clac, on_fault, stac};
 
 /// Before an access that may fault and then sleep: with interrupts off a fault is not served.
 #[inline(always)]
-fn assert_may_fault() {
+pub(super) fn assert_may_fault() {
     if sync::lock::order::CHECKED && super::interrupts_enabled() {
         sync::lock::order::assert_may_sleep();
     }
@@ -117,10 +118,10 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
                 "9:",
                 clac!(),
                 // What is left of a word before the fault is copied byte by byte.
-                fixup!("2", "6"),
-                fixup!("3", "6"),
-                fixup!("6", "9"),
-                fixup!("7", "9"),
+                on_fault!("2", "6"),
+                on_fault!("3", "6"),
+                on_fault!("6", "9"),
+                on_fault!("7", "9"),
                 left = inout(reg) len => left,
                 from = inout(reg) from => _,
                 to = inout(reg) to => _,
@@ -130,7 +131,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
     } else if features::get().erms {
         // SAFETY: as the caller says; a fault goes on at 3 with RCX bytes left.
         unsafe {
-            asm!(stac!(), "2: rep movsb", "3:", clac!(), fixup!("2", "3"),
+            asm!(stac!(), "2: rep movsb", "3:", clac!(), on_fault!("2", "3"),
                  inout("rcx") len => left, inout("rsi") from => _, inout("rdi") to => _);
         }
     } else {
@@ -146,7 +147,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
                 "xchg rcx, {bytes}",
                 "4:",
                 clac!(),
-                fixup!("2", "4"),
+                on_fault!("2", "4"),
                 // After the exchange: RCX bytes left, and no words.
                 ".pushsection .ex_table, \"a\"\n.quad 3b, 5f\n.popsection",
                 "jmp 6f",
@@ -204,6 +205,13 @@ unsafe fn copy_fixed(to: *mut u8, from: *const u8, len: usize) -> UserResult {
         8 => moves!(to, from, ":r", 0),
         16 => moves!(to, from, ":r", 0, 8),
         32 => moves!(to, from, ":r", 0, 8, 16, 24),
+        // A signal's frame.
+        48 => moves!(to, from, ":r", 0, 8, 16, 24, 32, 40),
+        64 => moves!(to, from, ":r", 0, 8, 16, 24, 32, 40, 48, 56),
+        192 => moves!(
+            to, from, ":r", 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144,
+            152, 160, 168, 176, 184
+        ),
         _ => false,
     };
     // SAFETY: as the caller says.
@@ -327,7 +335,7 @@ pub fn load_u32(address: usize) -> UserResult<u32> {
     let (value, bad): (u32, u32);
     // SAFETY: in the user half; a fault leaves `bad` at 1.
     unsafe {
-        asm!(stac!(), "2: mov {value:e}, [{address}]", "xor {bad:e}, {bad:e}", "3:", clac!(), fixup!("2", "3"),
+        asm!(stac!(), "2: mov {value:e}, [{address}]", "xor {bad:e}, {bad:e}", "3:", clac!(), on_fault!("2", "3"),
              value = out(reg) value, address = in(reg) address, bad = inout(reg) 1u32 => bad, options(nostack));
     }
     if bad == 0 { Ok(value) } else { Err(UserFault) }
@@ -353,7 +361,7 @@ pub fn store_u32(address: usize, value: u32) -> UserResult {
     let bad: u32;
     // SAFETY: in the user half; a fault leaves `bad` at 1.
     unsafe {
-        asm!(stac!(), "2: mov [{address}], {value:e}", "xor {bad:e}, {bad:e}", "3:", clac!(), fixup!("2", "3"),
+        asm!(stac!(), "2: mov [{address}], {value:e}", "xor {bad:e}, {bad:e}", "3:", clac!(), on_fault!("2", "3"),
              value = in(reg) value, address = in(reg) address, bad = inout(reg) 1u32 => bad, options(nostack));
     }
     if bad == 0 { Ok(()) } else { Err(UserFault) }
@@ -378,7 +386,7 @@ pub fn compare_exchange_u32(address: usize, old: u32, new: u32) -> UserResult<u3
     let (was, bad): (u32, u32);
     // SAFETY: in the user half; a fault leaves `bad` at 1.
     unsafe {
-        asm!(stac!(), "2: lock cmpxchg [{address}], {new:e}", "mov {bad:e}, 0", "3:", clac!(), fixup!("2", "3"),
+        asm!(stac!(), "2: lock cmpxchg [{address}], {new:e}", "mov {bad:e}, 0", "3:", clac!(), on_fault!("2", "3"),
              new = in(reg) new, address = in(reg) address, inout("eax") old => was,
              bad = inout(reg) 1u32 => bad, options(nostack));
     }
@@ -390,7 +398,7 @@ pub fn peek_kernel(address: usize) -> Option<usize> {
     let (value, bad): (usize, u32);
     // SAFETY: a fault goes on at 3 with `bad` at 1; reading memory has no effect.
     unsafe {
-        asm!("2: mov {value}, [{address}]", "xor {bad:e}, {bad:e}", "3:", fixup!("2", "3"),
+        asm!("2: mov {value}, [{address}]", "xor {bad:e}, {bad:e}", "3:", on_fault!("2", "3"),
              value = out(reg) value, address = in(reg) address, bad = inout(reg) 1u32 => bad, options(nostack, readonly));
     }
     (bad == 0).then_some(value)

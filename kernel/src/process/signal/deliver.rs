@@ -8,7 +8,7 @@
 use super::super::{Current, Process, Thread, dump, exit, family, limits, rseq, timer::posix, wait};
 use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit};
 use crate::arch::UserRegs;
-use crate::arch::signal_frame::{Delivery, SignalStack};
+use crate::arch::signal_frame::{self, Delivery, SignalStack};
 use crate::errno::{ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, Errno};
 use crate::sched::{self, Sleep, Task, Work};
 use alloc::sync::Arc;
@@ -269,7 +269,7 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
         trap: *thread.trap.lock(),
     };
     let entered =
-        rseq::interrupted(thread, regs).is_ok() && sched::setup_signal_frame(regs, &delivery).is_ok();
+        rseq::interrupted(thread, regs).is_ok() && signal_frame::setup(regs, &delivery).is_ok();
     if !entered {
         // Linux: a frame that cannot be written is a SIGSEGV; for SIGSEGV itself the default action.
         if info.signal == abi::SIGSEGV {
@@ -323,9 +323,13 @@ fn restore_saved_mask(thread: &Current) {
 /// rt_sigreturn(2): goes back to what the handler interrupted.
 pub fn sigreturn(regs: &mut UserRegs) {
     let thread = super::super::current();
-    match sched::restore_signal_frame(regs) {
+    match signal_frame::restore(regs) {
         Ok(returned) => {
             set_blocked(&thread, returned.mask);
+            if !returned.whole {
+                super::send::forced(Info::kernel(abi::SIGSEGV));
+                return;
+            }
             let stack = returned.stack;
             let sp_now = regs.sp();
             let mut altstack = thread.altstack.lock();

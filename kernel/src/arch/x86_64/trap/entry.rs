@@ -15,7 +15,7 @@ use core::arch::global_asm;
 
 use super::super::cpu::gdt::{USER_CODE, USER_DATA};
 use super::super::cpu::percpu::{KERNEL_STACK, USER_SP};
-use super::frame::{CS, RIP, SIZE, VECTOR, VECTOR_SYSCALL};
+use super::frame::{CS, RIP, SIZE, VECTOR, VECTOR_SYSCALL, VECTOR_SYSRET};
 
 global_asm!(
     r#"
@@ -103,9 +103,9 @@ syscall_entry:
     sti
     call {syscall}                  // returns with interrupts off
     cmp qword ptr [rsp + {vector}], {vector_syscall}
-    jne return_full
+    jne 7f
     // The frame is as SYSCALL made it: RBX, RBP and R12 to R15 still hold the program's values but for RBP.
-    mov rcx, [rsp + {rip}]
+6:  mov rcx, [rsp + {rip}]
     bt rcx, 47
     jc return_full
     mov rbp, [rsp + 4 * 8]
@@ -120,6 +120,15 @@ syscall_entry:
     mov rsp, [rsp + 20 * 8]
     swapgs
     sysretq
+    // After sigreturn they do not.
+7:  cmp qword ptr [rsp + {vector}], {vector_sysret}
+    jne return_full
+    mov r15, [rsp]
+    mov r14, [rsp + 1 * 8]
+    mov r13, [rsp + 2 * 8]
+    mov r12, [rsp + 3 * 8]
+    mov rbx, [rsp + 5 * 8]
+    jmp 6b
 
     // Interrupts off, a whole user frame at RSP.
     .global return_full
@@ -222,6 +231,7 @@ vector_stubs:
     user_data = const USER_DATA,
     user_code = const USER_CODE,
     vector_syscall = const VECTOR_SYSCALL,
+    vector_sysret = const VECTOR_SYSRET,
     vector = const VECTOR,
     rip = const RIP,
     cs = const CS,

@@ -6,7 +6,7 @@
 use core::mem::offset_of;
 
 use super::super::cpu::gdt::{USER_CODE, USER_DATA};
-use super::super::cpu::reg::FLAG_IF;
+use super::super::cpu::reg::{FLAG_IF, FLAG_RF, FLAG_TF};
 use crate::arch::USER_END;
 
 /// `vector` of a frame that SYSCALL made and nobody has changed since: SYSRET may return to it, because RCX and R11
@@ -14,6 +14,8 @@ use crate::arch::USER_END;
 pub const VECTOR_SYSCALL: u64 = 0x100;
 /// `vector` of a frame that only IRET can return to.
 pub const VECTOR_FULL: u64 = 0x101;
+/// `vector` of a frame that SYSRET may return to, but with no register as the program had it when it made its call.
+pub const VECTOR_SYSRET: u64 = 0x102;
 
 /// The flags that a program may set: status flags, TF, DF, NT, AC, ID (Linux's FIX_EFLAGS and ID). IOPL, IF and the
 /// virtual-8086 flags are the kernel's; RF is allowed by sigreturn alone.
@@ -29,13 +31,13 @@ pub struct UserRegs {
     pub r12: u64,
     pub rbp: u64,
     pub rbx: u64,
-    /// With [`VECTOR_SYSCALL`], what SYSRET takes for the flags.
+    /// With [`VECTOR_SYSCALL`] and [`VECTOR_SYSRET`], what SYSRET takes for the flags.
     pub(in super::super) r11: u64,
     pub r10: u64,
     pub r9: u64,
     pub r8: u64,
     pub rax: u64,
-    /// With [`VECTOR_SYSCALL`], what SYSRET takes for RIP: an address that is not canonical would fault in the kernel.
+    /// RIP, with [`VECTOR_SYSCALL`] and [`VECTOR_SYSRET`].
     pub(in super::super) rcx: u64,
     pub rdx: u64,
     pub rsi: u64,
@@ -167,6 +169,18 @@ impl UserRegs {
             (USER_CODE, _) => Some(ss & !3),
             _ => Some(cs & !3),
         }
+    }
+
+    /// Every register is set, and the kernel was entered by a system call (sigreturn). Chooses SYSRET where it does the same as IRET: it takes RCX for RIP and
+    /// R11 for the flags, as they are where a signal came at the end of a system call, and cannot set RF; with TF its step is not what IRET's is. The entry
+    /// code looks itself whether RIP is canonical.
+    pub fn choose_return(&mut self) {
+        let can = self.rcx == self.rip
+            && self.r11 == self.rflags
+            && self.rflags & (FLAG_TF | FLAG_RF) == 0
+            && self.cs == u64::from(USER_CODE)
+            && self.ss == u64::from(USER_DATA);
+        self.vector = if can { VECTOR_SYSRET } else { VECTOR_FULL };
     }
 
     /// The segments that a program has in its code.

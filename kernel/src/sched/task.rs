@@ -25,7 +25,7 @@ use alloc::sync::Arc;
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use intrusive_collections::{LinkedListAtomicLink, RBTreeAtomicLink};
+use intrusive_collections::{LinkedListAtomicLink, RBTreeLink};
 use sync::level::Held;
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::per_cpu;
@@ -97,7 +97,7 @@ pub struct Task {
     pub(super) on_cpu: AtomicBool,
     /// `park` returns at once, and takes this back.
     pub(super) permit: AtomicBool,
-    pub(super) run_link: RBTreeAtomicLink,
+    pub(super) run_link: RBTreeLink,
     /// Links it to those of its queue that other CPUs may take or, without `run_link`, to the real-time tasks of its priority. Under that queue's
     /// lock.
     pub(super) list_link: LinkedListAtomicLink,
@@ -203,7 +203,7 @@ impl Task {
             work: Work::new(),
             on_cpu: AtomicBool::new(false),
             permit: AtomicBool::new(false),
-            run_link: RBTreeAtomicLink::new(),
+            run_link: RBTreeLink::new(),
             list_link: LinkedListAtomicLink::new(),
             fair: Entity::new(schedule.rank()),
             realtime: realtime::Entity::new(),
@@ -261,8 +261,9 @@ impl Task {
         }
     }
 
+    /// Who begins to sleep puts a full fence behind it, before it looks at what it waits for.
     pub(super) fn set_state(&self, state: State) {
-        self.sleep_node.state.store(state as u8, Ordering::SeqCst);
+        self.sleep_node.state.store(state as u8, Ordering::Release);
     }
 
     /// Is there anything to do before this task returns to user mode?
@@ -500,7 +501,7 @@ impl Task {
     }
 
     /// Processor time used so far (`clock`).
-    #[inline]
+    #[inline(always)]
     pub fn times(&self) -> Times {
         let (user_ns, system_ns) = self.clock.read();
         Times {

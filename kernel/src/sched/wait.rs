@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use intrusive_collections::{LinkedList, UnsafeRef};
 pub(super) use node::{WaitAdapter, WaitNode};
+use sync::atomic::fence_after_rmw;
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 
 lock_class! { static WAIT_QUEUE: LockClass = ("wait queue", level::WaitQueue); }
@@ -119,20 +120,46 @@ impl WaitQueue {
         self.count.load(Ordering::Relaxed) != 0
     }
 
+    /// As [`has_waiters`](Self::has_waiters), where since the write the caller has changed something by a read-modify-write, as by giving back a sleeping
+    /// lock: on x86 that is a fence.
+    #[inline]
+    fn has_waiters_after_rmw(&self) -> bool {
+        fence_after_rmw("wait.look");
+        self.count.load(Ordering::Relaxed) != 0
+    }
+
     /// Wakes all sleepers but the exclusive ones, and of these the first.
     pub fn wake_one(&self) {
-        self.wake_exclusive(1);
+        if self.has_waiters() {
+            self.wake_exclusive(1);
+        }
     }
 
     /// Wakes everybody, if they are many some of them through others.
     pub fn wake_all(&self) {
-        self.wake_exclusive(u32::MAX);
+        if self.has_waiters() {
+            self.wake_exclusive(u32::MAX);
+        }
     }
 
-    fn wake_exclusive(&self, limit: u32) {
-        if !self.has_waiters() {
-            return;
+    /// As `wake_one`, right behind the caller's giving back of the sleeping lock under which it made its change.
+    #[inline]
+    pub fn wake_one_after_unlock(&self) {
+        if self.has_waiters_after_rmw() {
+            self.wake_exclusive(1);
         }
+    }
+
+    /// As `wake_all`, likewise.
+    #[inline]
+    pub fn wake_all_after_unlock(&self) {
+        if self.has_waiters_after_rmw() {
+            self.wake_exclusive(u32::MAX);
+        }
+    }
+
+    #[inline(never)]
+    fn wake_exclusive(&self, limit: u32) {
         let mut lines = self.waiters.lock();
         lines.shared.owe(u32::MAX);
         lines.exclusive.owe(limit);
@@ -151,6 +178,8 @@ impl WaitQueue {
         self.count.store(lines.len(), Ordering::Relaxed);
     }
 
+    /// The caller puts a full fence behind it, before it looks at its condition.
+    ///
     /// # Safety
     /// The node stays where it is until `take` is called.
     unsafe fn put(&self, node: &WaitNode, exclusive: bool) {
@@ -162,8 +191,6 @@ impl WaitQueue {
         line.nodes.push_back(unsafe { UnsafeRef::from_raw(node) });
         line.len = line.len.saturating_add(1);
         self.count.store(lines.len(), Ordering::Relaxed);
-        drop(lines);
-        fence(Ordering::SeqCst);
     }
 
     /// Takes the node off, if it is still on; true if a waker did it before.
@@ -217,7 +244,7 @@ impl WaitQueue {
         }
         let task = current();
         loop {
-            // SAFETY: it is the running task's, and `take` follows.
+            // SAFETY: it is the running task's, and `take` follows. `sleep_alone` has the fence.
             unsafe { self.put(&task.sleep_node, exclusive) };
             let result = sleep_alone(how, deadline, || match condition() {
                 Some(result) => Some(Some(result)),
@@ -275,6 +302,10 @@ pub(super) fn sleep_alone<R>(
             }
         }
         schedule();
+        // Mostly it was woken for a reason; else it looks again, behind a fence.
+        if let Some(result) = condition() {
+            break Ok(result);
+        }
     };
     task.set_state(State::Running);
     if armed {
@@ -308,6 +339,7 @@ impl<'a> PollSet<'a> {
         self.places.try_push((node.clone(), queue))?;
         // SAFETY: `places` has it until `clear` takes it off.
         unsafe { queue.put(&node, false) };
+        fence(Ordering::SeqCst);
         Ok(())
     }
 

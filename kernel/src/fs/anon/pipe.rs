@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::{Release, SeqCst}};
 
 use crate::lock_order as level;
 use sync::quota::UNLIMITED;
@@ -144,7 +144,9 @@ impl Pipe {
         }
         let mut ring = self.ring.lock();
         let n = ring.read(out);
-        self.publish(&ring);
+        if n > 0 {
+            self.publish(&ring);
+        }
         (n, ring.len())
     }
 
@@ -240,9 +242,9 @@ impl Pipe {
         Ok(found)
     }
 
-    /// The ring changed under its lock.
+    /// The ring changed under its lock. Giving that back is the fence between this and the look for sleepers.
     fn publish(&self, ring: &Ring) {
-        self.len.store(ring.len(), SeqCst);
+        self.len.store(ring.len(), Release);
     }
 
     /// Bytes were taken: whoever else waits for bytes looks whether there are more, and a writer whether there is room.

@@ -77,15 +77,15 @@ impl PollQueue {
         self.signal_owners();
     }
 
-    /// As `wake_for_io`, for callers that hold no lock but sleeping ones.
+    /// As `wake_for_io`, for callers that hold no lock but sleeping ones and have just given back the one under which bytes moved.
     pub fn wake_for_io_and_give_way(&self) {
-        self.queue.wake_all();
+        self.queue.wake_all_after_unlock();
         self.tell_all();
     }
 
     /// As `wake_for_io_and_give_way`; but of those who `wait_alone` one is woken, who passes on what it leaves (`wake_next`).
     pub fn wake_one_for_io_and_give_way(&self) {
-        self.queue.wake_one();
+        self.queue.wake_one_after_unlock();
         self.tell_all();
     }
 

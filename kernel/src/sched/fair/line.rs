@@ -14,8 +14,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use intrusive_collections::{KeyAdapter, RBTree, intrusive_adapter};
 
-intrusive_adapter!(pub ByDeadline = Arc<Task>: Task { run_link => intrusive_collections::RBTreeAtomicLink });
-intrusive_adapter!(pub ByRunTime = Arc<Task>: Task { run_link => intrusive_collections::RBTreeAtomicLink });
+intrusive_adapter!(pub ByDeadline = Arc<Task>: Task { run_link => intrusive_collections::RBTreeLink });
+intrusive_adapter!(pub ByRunTime = Arc<Task>: Task { run_link => intrusive_collections::RBTreeLink });
 
 impl<'a> KeyAdapter<'a> for ByDeadline {
     type Key = u64;

@@ -9,14 +9,15 @@ use core::mem::offset_of;
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-use intrusive_collections::{LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
+use intrusive_collections::{LinkedListLink, UnsafeRef, intrusive_adapter};
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::protocol::call::Call;
 
 /// See the head of the file.
 #[repr(align(64))]
 pub(in crate::sched) struct WaitNode {
-    pub link: LinkedListAtomicLink,
+    /// Looked at and changed under the lock of the list that the node is on, or by its task where it is on none.
+    pub link: LinkedListLink,
     /// In a futex bucket: the futex that the task waits on.
     pub futex: FutexWait,
     /// Of a task's own node: the next among those whom other CPUs have called. Of one for `poll`: the task.
@@ -65,14 +66,19 @@ pub(in crate::sched) struct FutexWait {
     pub bucket: AtomicPtr<super::super::futex::Bucket>,
 }
 
+// SAFETY: all but `link` is atomic, and that is used as its line says: the lock of one list orders those who touch it, and a node comes to another list
+// only after it was taken off under the lock of the one before.
+unsafe impl Send for WaitNode {}
+// SAFETY: as above.
+unsafe impl Sync for WaitNode {}
 vm::slab_type!(WaitNode, "wait-node", Arc);
 // A list does not own its nodes: whoever waits takes his off before he goes on.
-intrusive_adapter!(pub(in crate::sched) WaitAdapter = UnsafeRef<WaitNode>: WaitNode { link => LinkedListAtomicLink });
+intrusive_adapter!(pub(in crate::sched) WaitAdapter = UnsafeRef<WaitNode>: WaitNode { link => LinkedListLink });
 
 impl WaitNode {
     const fn blank(is_own: bool, cpu: u16, task: u64) -> Self {
         Self {
-            link: LinkedListAtomicLink::new(),
+            link: LinkedListLink::new(),
             futex: FutexWait {
                 owner: AtomicUsize::new(0),
                 place: AtomicUsize::new(0),
@@ -116,7 +122,8 @@ impl WaitNode {
 
     /// Wakes the sleeper. The list's lock is held, which is shown, and the node is off it.
     pub(in crate::sched) fn wake(&self, order: Order<'_>) {
-        self.woken.store(true, Ordering::SeqCst);
+        // `wake_in` has the fence between this and the look at the task's state.
+        self.woken.store(true, Ordering::Release);
         // SAFETY: the node was on the list, whose lock is held; its task takes that lock before it goes on, so it lives.
         if let Some(task) = unsafe { self.task().as_ref() } {
             task.wake_in(order);

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Relaxed, Release, SeqCst},
 };
 use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
 use sync::heap::try_box;
@@ -120,7 +120,8 @@ impl PiTask {
     /// # Safety
     /// It waits, and cannot go on: as for `priority_now`.
     pub(super) unsafe fn wake(&self, order: Order<'_>) {
-        self.woken.store(true, SeqCst);
+        // As in `WaitNode::wake`.
+        self.woken.store(true, Release);
         // SAFETY: the caller's promise: who cannot go on does not end.
         if let Some(task) = unsafe { self.task() } {
             task.wake_in(order);

@@ -30,7 +30,7 @@ pub mod protocol;
 pub mod quota;
 pub mod rcu;
 
-pub use heap::{AllocError, TryString, TryVec, slab_arc, slab_box, try_arc, try_box, try_vec};
+pub use heap::{AllocError, TryString, TryVec, slab_arc, slab_arc_of, slab_box, try_arc, try_box, try_vec};
 pub use level::{Before, Held, Level};
 pub use lock::{IrqSpinGuard, IrqSpinLock, LockClass, Mutex, MutexGuard, SpinGuard, SpinLock};
 pub use machine::{CpuId, MAX_CPUS, cpu_id, cpus};

@@ -160,7 +160,26 @@ pub fn slab_box<T: SlabType>(value: T) -> Result<Box<T>, AllocError> {
 pub fn slab_arc<T: SlabType>(value: T) -> Result<Arc<T>, AllocError> {
     const { assert!(T::CACHE.fits(arc_layout::<T>())) };
     T::CACHE.prepare()?;
-    Ok(Arc::new(value))
+    Ok(fill_arc(|| value))
+}
+
+/// As [`slab_arc`], of what `make` gives, which is made in its place where that is inlined. It is not called if memory is exhausted.
+#[inline(always)]
+pub fn slab_arc_of<T: SlabType>(make: impl FnOnce() -> T) -> Result<Arc<T>, AllocError> {
+    const { assert!(T::CACHE.fits(arc_layout::<T>())) };
+    T::CACHE.prepare()?;
+    Ok(fill_arc(make))
+}
+
+/// `Arc::new`, which writes the value once: that one puts it and the counts together on the stack before it moves them.
+#[inline(always)]
+fn fill_arc<T>(make: impl FnOnce() -> T) -> Arc<T> {
+    let empty = Arc::into_raw(Arc::<T>::new_uninit()).cast_mut();
+    // SAFETY: it is the only reference, and the value is there when it becomes one to a `T`. A panic of `make`'s leaks the block.
+    unsafe {
+        (*empty).write(make());
+        Arc::from_raw(empty.cast::<T>())
+    }
 }
 
 /// `Box::new` that can fail; `value` is dropped if it does.
@@ -210,7 +229,7 @@ pub const fn arc_value_offset<T>() -> usize {
 #[inline]
 pub fn try_arc<T>(value: T) -> Result<Arc<T>, AllocError> {
     reserve(arc_layout::<T>())?;
-    Ok(Arc::new(value))
+    Ok(fill_arc(|| value))
 }
 
 /// `Arc::new_cyclic` that can fail. `make` may allocate, fallibly, only through what it returns: it cannot report failure itself.

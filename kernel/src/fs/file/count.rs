@@ -43,7 +43,9 @@ impl Counted {
     /// The last descriptor is closed.
     #[inline]
     pub fn end(&self) {
-        if self.0.load(Relaxed) && self.0.swap(false, Relaxed) {
+        // Whoever drops the file does so after that, and nobody else comes here.
+        if self.0.load(Relaxed) {
+            self.0.store(false, Relaxed);
             OPEN.give_back(1);
         }
     }

@@ -33,7 +33,7 @@ use core::sync::atomic::{
 use crate::lock_order as level;
 use sync::level::Held;
 use sync::rcu::{RcuArc, RcuHead};
-use sync::{Mutex, lock_class, slab_arc};
+use sync::{Mutex, lock_class, slab_arc_of};
 
 pub use flags::OpenFlags;
 pub use operations::{FileOps, Mapping, Order, seek_in};
@@ -176,7 +176,7 @@ impl File {
                 .union(OpenFlags::TRUNCATE)
                 .union(OpenFlags::CLOEXEC),
         );
-        Ok(slab_arc(File {
+        Ok(slab_arc_of(|| File {
             opens: AtomicU32::new(0),
             counted,
             writer: AtomicBool::new(false),

@@ -47,17 +47,22 @@ pub enum PathText {
 const SHORT: usize = 128;
 
 impl PathText {
-    /// EFAULT, or ENAMETOOLONG.
+    /// EFAULT, or ENAMETOOLONG. Inlined, so that the text is read to where it stays.
+    #[inline(always)]
     pub fn read(address: usize) -> Result<PathText> {
         let mut short = [0; SHORT];
         match UserStr::new(address).read(&mut short) {
             Ok(text) => {
                 let len = text.len();
-                return Ok(PathText::Short(short, len));
+                Ok(PathText::Short(short, len))
             }
-            Err(ENAMETOOLONG) => {}
-            Err(e) => return Err(e),
+            Err(ENAMETOOLONG) => PathText::read_long(address),
+            Err(e) => Err(e),
         }
+    }
+
+    #[cold]
+    fn read_long(address: usize) -> Result<PathText> {
         let mut long = Vec::new();
         long.try_resize(PATH_MAX, 0)?;
         let len = UserStr::new(address).read(&mut long)?.len();

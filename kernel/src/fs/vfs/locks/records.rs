@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
+use core::mem::replace;
 
 use super::tree::{Item, Node, Tree};
 use crate::account::{Charge, Kind, limits};
@@ -21,6 +22,7 @@ use crate::sched::schedule_if_needed;
 pub struct Owner(usize);
 
 impl Owner {
+    const NOBODY: Owner = Owner(0);
     /// What has an address is not at an odd one.
     const OPEN_FILE: usize = 1;
 
@@ -72,34 +74,51 @@ impl Item for ByOwner {
         (self.record.owner, self.record.start)
     }
     fn summary(&self) {}
-    fn joined(_: (), _: ()) {}
+    fn join(_: &mut (), _: &()) {}
 }
 
-/// How far the locks of the two owners reach that reach farthest.
-#[derive(Clone, Copy, Default)]
-struct Reach([Option<(Owner, u64)>; 2]);
+/// How far the locks of the two owners reach that reach farthest. A place that nobody has is [`Owner::NOBODY`]'s.
+#[derive(Clone, Copy)]
+struct Reach([(Owner, u64); 2]);
 
 impl Reach {
-    fn add(&mut self, new: Option<(Owner, u64)>) {
-        let Some((owner, end)) = new else { return };
+    const NONE: Reach = Reach([(Owner::NOBODY, 0); 2]);
+
+    fn of(owner: Owner, end: u64) -> Reach {
+        Reach([(owner, end), (Owner::NOBODY, 0)])
+    }
+
+    #[inline]
+    fn add(&mut self, (owner, end): (Owner, u64)) {
         let [first, second] = &mut self.0;
-        match first {
-            Some((o, e)) if *o == owner => *e = end.max(*e),
-            Some((_, e)) if end <= *e => match second {
-                Some((o, e)) if *o != owner && end <= *e => {}
-                Some((o, e)) if *o == owner => *e = end.max(*e),
-                _ => *second = new,
-            },
-            _ => {
-                *second = *first;
-                *first = new;
-            }
+        if owner == first.0 {
+            first.1 = end.max(first.1);
+        } else if owner != Owner::NOBODY {
+            Self::add_another(first, second, (owner, end));
         }
+    }
+
+    /// Of an owner that is not the first.
+    fn add_another(first: &mut (Owner, u64), second: &mut (Owner, u64), new: (Owner, u64)) {
+        if first.0 == Owner::NOBODY || new.1 > first.1 {
+            *second = *first;
+            *first = new;
+        } else if second.0 == new.0 {
+            second.1 = new.1.max(second.1);
+        } else if second.0 == Owner::NOBODY || new.1 > second.1 {
+            *second = new;
+        }
+    }
+
+    #[inline]
+    fn join(&mut self, other: &Reach) {
+        self.add(other.0[0]);
+        self.add(other.0[1]);
     }
 
     /// The end of the farthest lock that is not `owner`'s.
     fn of_others(&self, owner: Owner) -> Option<u64> {
-        self.0.iter().flatten().find(|(o, _)| *o != owner).map(|(_, end)| *end)
+        self.0.iter().find(|(o, _)| *o != owner && *o != Owner::NOBODY).map(|(_, end)| *end)
     }
 }
 
@@ -122,14 +141,13 @@ impl Item for ByStart {
     }
 
     fn summary(&self) -> Reaches {
-        let all = Reach([Some((self.0.owner, self.0.end)), None]);
-        Reaches { all, exclusive: if self.0.exclusive { all } else { Reach::default() } }
+        let all = Reach::of(self.0.owner, self.0.end);
+        Reaches { all, exclusive: if self.0.exclusive { all } else { Reach::NONE } }
     }
 
-    fn joined(mut a: Reaches, b: Reaches) -> Reaches {
-        b.all.0.into_iter().for_each(|reach| a.all.add(reach));
-        b.exclusive.0.into_iter().for_each(|reach| a.exclusive.add(reach));
-        a
+    fn join(sum: &mut Reaches, other: &Reaches) {
+        sum.all.join(&other.all);
+        sum.exclusive.join(&other.exclusive);
     }
 }
 
@@ -215,6 +233,12 @@ impl Records {
         Some(Place { by_owner, by_start })
     }
 
+    /// Lets a lock end elsewhere; it overlaps no other of its owner's then.
+    fn set_end(&mut self, record: &Record, end: u64) {
+        self.by_owner.change(&(record.owner, record.start), |item| item.record.end = end);
+        self.by_start.change(&ByStart(*record).key(), |item| item.0.end = end);
+    }
+
     /// The lock of somebody else that is in the way of `want`: the one that begins first.
     pub fn conflict(&self, want: &Record) -> Option<Record> {
         let reaches = |node: &Node<ByStart>| {
@@ -256,11 +280,11 @@ impl Records {
         after.filter(|r| r.owner == around.owner && r.start <= around.end)
     }
 
-    /// How many locks there are more after a change (`change`).
+    /// How many locks there are more after a change (`change`), whose `first` lock of the owner's lies in `around`.
     #[expect(clippy::arithmetic_side_effects, reason = "no more than three on either side")]
-    fn more_after(&self, range: &Record, around: &Record, add: bool) -> usize {
+    fn more_after(&self, range: &Record, around: &Record, first: Option<Record>, add: bool) -> usize {
         let (mut gone, mut left) = (0usize, usize::from(add));
-        let mut next = self.own(around);
+        let mut next = first;
         while let Some(old) = next.filter(|_| gone <= 2) {
             if add && old.exclusive == range.exclusive {
                 gone += 1;
@@ -282,32 +306,33 @@ impl Records {
     /// ENOLCK: there would be more locks than `payer` may have, or than there is memory for. Nothing is changed then.
     pub fn change(&mut self, range: &Record, add: bool, payer: Payer) -> Result<bool> {
         let mut new = *range;
-        let (mut freed, mut grown) = (false, false);
+        let (mut freed, mut grown, mut grows) = (false, false, None);
         // With its neighbours, which it may be joined with.
         let around =
             Record { start: range.start.saturating_sub(1), end: range.end.saturating_add(1), ..*range };
-        let mut spare = Spare::try_new(range, self.more_after(range, &around, add), payer)?;
         let mut next = self.own(&around);
+        let mut spare = Spare::try_new(range, self.more_after(range, &around, next, add), payer)?;
         let mut steps = 0u32;
         while let Some(old) = next {
             if add && old.exclusive == range.exclusive {
-                // It is the old lock that grows.
-                if !grown {
-                    new.process = old.process;
-                    grown = true;
-                }
                 new.start = new.start.min(old.start);
                 new.end = new.end.max(old.end);
-                if let Some(place) = self.take(&old) {
+                // It is the old lock that grows, and where its start stays, it does so in its place.
+                if !replace(&mut grown, true) {
+                    new.process = old.process;
+                    grows = Some(old).filter(|old| old.start <= range.start);
+                }
+                if grows != Some(old)
+                    && let Some(place) = self.take(&old)
+                {
                     spare.give(place);
                 }
             } else if old.overlaps(range) {
                 freed |= !add || old.exclusive;
-                if let Some(place) = self.take(&old) {
-                    spare.give(place);
-                }
                 if old.start < range.start {
-                    self.put(Record { end: range.start.saturating_sub(1), ..old }, &mut spare);
+                    self.set_end(&old, range.start.saturating_sub(1));
+                } else if let Some(place) = self.take(&old) {
+                    spare.give(place);
                 }
                 if old.end > range.end {
                     self.put(Record { start: range.end.saturating_add(1), ..old }, &mut spare);
@@ -319,8 +344,10 @@ impl Records {
                 schedule_if_needed();
             }
         }
-        if add {
-            self.put(new, &mut spare);
+        match grows {
+            Some(old) if old.end != new.end => self.set_end(&old, new.end),
+            None if add => self.put(new, &mut spare),
+            _ => {}
         }
         Ok(freed)
     }

@@ -30,7 +30,7 @@ enum Op {
 
 /// Who waits is on one list for all files: tests that wait at the same time use other numbers, or would be each other's deadlock.
 fn owner(process: u32) -> Owner {
-    Owner::of_descriptors(process as usize * 64)
+    Owner::of_descriptors((process as usize + 1) * 64)
 }
 
 fn record(process: u32, first: usize, last: usize, exclusive: bool) -> Record {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
+use core::cmp::Ordering;
 
 use sync::{AllocError, try_box};
 
@@ -16,7 +17,8 @@ pub trait Item {
 
     fn key(&self) -> Self::Key;
     fn summary(&self) -> Self::Summary;
-    fn joined(a: Self::Summary, b: Self::Summary) -> Self::Summary;
+    /// Adds `other` to `sum`.
+    fn join(sum: &mut Self::Summary, other: &Self::Summary);
 }
 
 pub struct Node<I: Item> {
@@ -55,8 +57,11 @@ impl<I: Item> Node<I> {
     fn update(&mut self) {
         self.height = height(&self.left).max(height(&self.right)).saturating_add(1);
         let mut summary = self.item.summary();
-        for below in [&self.left, &self.right].into_iter().flatten() {
-            summary = I::joined(summary, below.summary);
+        if let Some(left) = &self.left {
+            I::join(&mut summary, &left.summary);
+        }
+        if let Some(right) = &self.right {
+            I::join(&mut summary, &right.summary);
         }
         self.summary = summary;
     }
@@ -113,6 +118,23 @@ impl<I: Item> Node<I> {
             None => new,
         });
         self.balanced()
+    }
+
+    /// Changes the item with `key`, which stays its key.
+    fn change(&mut self, key: &I::Key, f: impl FnOnce(&mut I)) {
+        let here = self.item.key();
+        let side = match key.cmp(&here) {
+            Ordering::Equal => {
+                f(&mut self.item);
+                return self.update();
+            }
+            Ordering::Less => &mut self.left,
+            Ordering::Greater => &mut self.right,
+        };
+        if let Some(below) = side {
+            below.change(key, f);
+            self.update();
+        }
     }
 
     /// What is left, and what was taken out.
@@ -172,6 +194,13 @@ impl<I: Item> Tree<I> {
         });
     }
 
+    /// Changes the item with `key`, if there is one; its key stays.
+    pub fn change(&mut self, key: &I::Key, f: impl FnOnce(&mut I)) {
+        if let Some(root) = &mut self.root {
+            root.change(key, f);
+        }
+    }
+
     pub fn remove(&mut self, key: &I::Key) -> Option<Box<Node<I>>> {
         let (rest, taken) = self.root.take()?.without(key);
         self.root = rest;
@@ -227,8 +256,8 @@ mod tests {
         fn summary(&self) -> (usize, u64) {
             (1, u64::from(self.0))
         }
-        fn joined(a: (usize, u64), b: (usize, u64)) -> (usize, u64) {
-            (a.0 + b.0, a.1 + b.1)
+        fn join(sum: &mut (usize, u64), other: &(usize, u64)) {
+            *sum = (sum.0 + other.0, sum.1 + other.1);
         }
     }
 
@@ -253,6 +282,8 @@ mod tests {
                 } else if map.insert(key, ()).is_none() {
                     tree.insert(Node::try_new(Number(key)).unwrap());
                 }
+                assert_eq!(examine(&tree.root), map.len());
+                tree.change(&key, |_| ());
                 assert_eq!(examine(&tree.root), map.len());
                 let sum: u64 = map.keys().map(|&k| u64::from(k)).sum();
                 assert_eq!(tree.root().map_or(0, |n| n.summary().1), sum);

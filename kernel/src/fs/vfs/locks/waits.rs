@@ -46,7 +46,7 @@ impl Item for Wait {
         (self.waiter, self.thread)
     }
     fn summary(&self) {}
-    fn joined((): (), (): ()) {}
+    fn join(_: &mut (), _: &()) {}
 }
 
 static WAITS: SpinLock<Tree<Wait>, level::LockWaits> = SpinLock::new(Tree::new(), &BLOCKED);

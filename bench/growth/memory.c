@@ -87,7 +87,7 @@ const struct world mappings = { "mappings", "mappings-of-the-process", 10000, ma
 	ROW("mincore", op_mincore, CHEAP),
 	ROW("brk", op_brk, CHEAP),
 	ROW("thread", op_thread, CHEAP),
-	ROW("vfork-exec-wait", op_exec, DEAR),
+	ROW("vfork-exec-wait", op_exec, FREEING),
 	ROW("fork-exit-wait", op_fork, DEAR),
 	END }, 0 };
 

@@ -76,7 +76,7 @@ const struct world children = { "children", "sleeping-children", 10000, make_chi
 	ROW("getpid", op_getpid, CHEAP),
 	ROW("fork-exit-wait", op_fork, DEAR),
 	ROW("fork-exit-wait-any", op_fork_any, DEAR),
-	ROW("vfork-exec-wait", op_exec, DEAR),
+	ROW("vfork-exec-wait", op_exec, FREEING),
 	ROW("wait-none", op_wait_none, DEAR),
 	ROW("wait-one-none", op_wait_one, CHEAP),
 	ROW("kill-self", op_kill, CHEAP),
@@ -214,7 +214,7 @@ static void op_usage_self(void)
 const struct world threads = { "threads", "threads-of-the-process", 10000, make_threads, (const struct row[]){
 	ROW("getpid", op_getpid, CHEAP),
 	ROW("fork-exit-wait", op_fork, DEAR),
-	ROW("vfork-exec-wait", op_exec, DEAR),
+	ROW("vfork-exec-wait", op_exec, FREEING),
 	ROW("thread", op_thread, CHEAP),
 	ROW("kill-self", op_kill, CHEAP),
 	ROW("signal", op_signal, CHEAP),
@@ -242,7 +242,7 @@ static void make_elsewhere(unsigned n)
 
 const struct world elsewhere = { "elsewhere", "threads-of-another-process", 10000, make_elsewhere, (const struct row[]){
 	ROW("fork-exit-wait", op_fork, DEAR),
-	ROW("vfork-exec-wait", op_exec, DEAR),
+	ROW("vfork-exec-wait", op_exec, FREEING),
 	ROW("thread", op_thread, CHEAP),
 	ROW("kill-self", op_kill, CHEAP),
 	ROW("futex-wake", op_wake, CHEAP),

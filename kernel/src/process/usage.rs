@@ -56,6 +56,7 @@ impl Used {
     }
 }
 
+#[inline(always)]
 fn add(sum: &mut UsageSum, thread: &Thread) {
     if !thread.exiting.load(Ordering::SeqCst) {
         sum.add_thread(thread);

@@ -25,7 +25,7 @@ impl Process {
     pub fn visit_threads_while(&self, turn: usize, mut f: impl FnMut(&Arc<Thread>) -> bool) {
         let (mut last, mut passed) = (None, None::<Arc<Thread>>);
         loop {
-            let (mut left, mut rests) = (turn, None);
+            let (mut left, mut rests) = (turn.max(1), None);
             {
                 let threads = self.threads.lock();
                 let newest = self.threads.last_birth(&rcu::read());
@@ -34,7 +34,7 @@ impl Process {
                     if !f(thread) {
                         return false;
                     }
-                    left = left.saturating_sub(1);
+                    left = left.wrapping_sub(1);
                     if left == 0 {
                         rests = Some(thread.clone());
                     }
@@ -83,13 +83,13 @@ impl Process {
             Some(passed) => self.threads.iter_after(passed, &read),
             None => self.threads.iter(&read),
         };
-        let mut left = most;
+        let mut left = most.max(1);
         for thread in threads {
             if Threads::birth_of(&thread) > last {
                 return None;
             }
             f(&thread);
-            left = left.saturating_sub(1);
+            left = left.wrapping_sub(1);
             if left == 0 {
                 return Some(thread.count());
             }

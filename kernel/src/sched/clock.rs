@@ -84,21 +84,34 @@ impl Clock {
     }
 
     /// Nanoseconds in user mode and in the kernel.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self) -> (u64, u64) {
-        let read = || {
-            let since = self.since.load();
-            let tail = if since == 0 { 0 } else { arch::time::now().saturating_sub(since) };
-            let (user, system) = (self.ns[0].load(), self.ns[1].load());
-            if self.in_kernel.load() == 0 { (user + tail, system) } else { (user, system + tail) }
-        };
+        match self.sequence.read(|| self.read_words()) {
+            Some(times) => times,
+            None => self.read_again(),
+        }
+    }
+
+    #[cold]
+    fn read_again(&self) -> (u64, u64) {
         for _ in 0..TRIES {
-            if let Some(times) = self.sequence.read(read) {
+            if let Some(times) = self.sequence.read(|| self.read_words()) {
                 return times;
             }
             core::hint::spin_loop();
         }
-        read()
+        self.read_words()
+    }
+
+    #[inline(always)]
+    fn read_words(&self) -> (u64, u64) {
+        let (user, system) = (self.ns[0].load(), self.ns[1].load());
+        let since = self.since.load();
+        if since == 0 {
+            return (user, system);
+        }
+        let tail = arch::time::now().saturating_sub(since);
+        if self.in_kernel.load() == 0 { (user + tail, system) } else { (user, system + tail) }
     }
 }
 

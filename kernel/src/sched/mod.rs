@@ -57,8 +57,7 @@ pub use realtime::settings as realtime_settings;
 pub use runqueue::{load_of, look_at_queue};
 pub use switch::{
     NewTask, clone_fpu, copy_vector_registers, exit_current, find_place_for_exec, init_cpu, leave_space,
-    new_user, replace_space, reset_for_exec, schedule, sleep_until,
-    spawn, start, yield_now,
+    new_user, replace_space, reset_for_exec, schedule, sleep_until, spawn, start, yield_now,
 };
 pub use task::{Current, Task, TaskLink, Times, current, try_current};
 pub use timer::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, wall_clock_was_set};

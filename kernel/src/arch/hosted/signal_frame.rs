@@ -2,8 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
 use super::UserRegs;
+use super::user::{UserFault, UserResult, copy_from_user, copy_to_user, in_user_half};
 pub use crate::arch::signal::{Delivery, Returned, SignalStack};
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]

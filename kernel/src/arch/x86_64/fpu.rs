@@ -12,7 +12,8 @@ use core::ptr::NonNull;
 
 use super::cpu::features;
 use super::user::{
-    UserFault, UserResult, assert_may_fault, clac, in_user_half, on_fault, stac, value_from_user, value_to_user,
+    UserFault, UserResult, assert_may_fault, clac, in_user_half, on_fault, stac, value_from_user,
+    value_to_user,
 };
 use alloc::vec::Vec;
 use sync::{AllocError, TryVec};

@@ -7,7 +7,10 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::{Release, SeqCst}};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicUsize,
+    Ordering::{Release, SeqCst},
+};
 
 use crate::lock_order as level;
 use sync::quota::UNLIMITED;

@@ -73,6 +73,7 @@ impl Usage {
 }
 
 impl UsageSum {
+    #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "sums of counts that the kernel keeps")]
     pub fn add(&mut self, other: &UsageSum) {
         self.user_ns += other.user_ns;
@@ -84,6 +85,7 @@ impl UsageSum {
         self.max_rss = self.max_rss.max(other.max_rss);
     }
 
+    #[inline(always)]
     pub fn of_thread(thread: &Thread, times: Times) -> Self {
         Self {
             user_ns: times.user_ns,
@@ -96,6 +98,7 @@ impl UsageSum {
         }
     }
 
+    #[inline(always)]
     pub fn add_thread(&mut self, thread: &Thread) {
         if let Some(times) = thread.look_at_task(|task| task.times()) {
             self.add(&Self::of_thread(thread, times));

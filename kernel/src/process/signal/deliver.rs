@@ -268,8 +268,7 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
         switch_stack: action.has(abi::SA_ONSTACK) && altstack.size != 0 && !on_it,
         trap: *thread.trap.lock(),
     };
-    let entered =
-        rseq::interrupted(thread, regs).is_ok() && signal_frame::setup(regs, &delivery).is_ok();
+    let entered = rseq::interrupted(thread, regs).is_ok() && signal_frame::setup(regs, &delivery).is_ok();
     if !entered {
         // Linux: a frame that cannot be written is a SIGSEGV; for SIGSEGV itself the default action.
         if info.signal == abi::SIGSEGV {

@@ -150,7 +150,7 @@ impl<I: Item> Node<I> {
                 }
                 (left, None) => left,
             };
-            self.update();
+            // What it knows of those below it is made anew where it is put in again.
             return (rest, Some(self));
         }
         let side = if *key < here { &mut self.left } else { &mut self.right };

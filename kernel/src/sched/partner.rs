@@ -8,6 +8,9 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Sleeps that show it.
 const SURE: u32 = 4;
+/// The most that is remembered. One sleep that speaks against it leaves half: a tick, or a first look at new memory, does not part the two, since it
+/// would take them apart and four sleeps later together again. Two in a row do.
+const MOST: u32 = 2 * SURE;
 /// Who runs longer between two sleeps does something by itself, ns.
 const SHORT: u64 = 30_000;
 
@@ -15,7 +18,7 @@ const SHORT: u64 = 30_000;
 pub struct Partner {
     /// Whom it has woken since it last slept.
     wakes: AtomicU32,
-    /// How often in a row it woke one task, and slept soon after.
+    /// How often it woke one task and slept soon after, of late.
     times: AtomicU32,
 }
 
@@ -45,7 +48,7 @@ impl Partner {
         if wakes != 0 {
             self.wakes.store(0, Relaxed);
             let times = self.times.load(Relaxed);
-            let again = if wakes == 1 && ran() < SHORT { (times + 1).min(SURE) } else { 0 };
+            let again = if wakes == 1 && ran() < SHORT { (times + 1).min(MOST) } else { times / 2 };
             if again != times {
                 self.times.store(again, Relaxed);
             }
@@ -68,6 +71,23 @@ mod tests {
         assert!(!partner.wakes(), "the second is another");
         partner.sleeps(|| 5000);
         assert!(!partner.wakes(), "it woke two");
+    }
+
+    #[test]
+    fn once_is_not_enough_to_part_who_has_long_taken_turns() {
+        let partner = Partner::new();
+        (0..MOST).for_each(|_| {
+            partner.wakes();
+            partner.sleeps(|| 5000);
+        });
+        let late = |ran| {
+            partner.wakes();
+            partner.sleeps(|| ran);
+            partner.takes_turns()
+        };
+        assert!(late(SHORT), "one tick in between");
+        assert!((0..SURE).all(|_| late(5000)));
+        assert!(late(SHORT) && !late(SHORT), "two in a row");
     }
 
     #[test]

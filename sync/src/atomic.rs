@@ -33,6 +33,12 @@ pub fn fence_at(_name: &'static str) {
     fence(Ordering::SeqCst);
 }
 
+/// A fence of this order called `name`.
+#[inline(always)]
+pub fn fence_with(_name: &'static str, order: Ordering) {
+    fence(order);
+}
+
 /// A full fence called `name`, right behind a read-modify-write. On x86 that is one already (SDM vol. 3, 10.2.2: locked
 /// instructions have a total order, and loads and stores do not pass them), so that only the compiler has to be told.
 #[inline(always)]

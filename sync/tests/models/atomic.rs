@@ -1,6 +1,8 @@
 //! The facade `sync::atomic`, over loom, and with one name broken. The models of `vm` use it too.
 
-pub use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+};
 use std::cell::Cell;
 
 std::thread_local! {
@@ -41,6 +43,12 @@ pub fn step(name: &'static str) -> bool {
 pub fn fence_at(name: &'static str) {
     if !is_broken(name) {
         fence(Ordering::SeqCst);
+    }
+}
+
+pub fn fence_with(name: &'static str, order: Ordering) {
+    if !is_broken(name) {
+        fence(order);
     }
 }
 

@@ -39,6 +39,7 @@ pub static ROOT: &[Entry] = &[
 static DARTER: &[Entry] = &[
     #[cfg(all(feature = "lockdep", target_os = "none"))]
     Entry { name: "audit", what: What::Secret(|_| crate::audit::audit()) },
+    text("moves", sched::moves),
     text("sched", sched::queues),
     #[cfg(feature = "lockdep")]
     text("stack", super::stack::text),

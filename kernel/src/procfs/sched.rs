@@ -87,3 +87,13 @@ pub fn queues(out: &mut Vec<u8>) -> Result {
     }
     Ok(())
 }
+
+/// Why tasks went from one CPU to another, counted on the CPU that moved them. As `queues`, but takes no lock.
+pub fn moves(out: &mut Vec<u8>) -> Result {
+    put!(out, "version 1\ncpu woken partners idle owed left between-nodes\n");
+    for cpu in 0..sync::cpus() {
+        let ([woken, partners, idle, owed, left], between) = sched::moves_of(cpu);
+        put!(out, "{cpu} {woken} {partners} {idle} {owed} {left} {between}\n");
+    }
+    Ok(())
+}

@@ -54,7 +54,7 @@ pub use pending::{Pending, run_pending};
 pub use plant::{booted, plant};
 pub use policy::{Policy, Schedule};
 pub use realtime::settings as realtime_settings;
-pub use runqueue::{load_of, look_at_queue};
+pub use runqueue::{load_of, look_at_queue, moves_of};
 pub use switch::{
     NewTask, clone_fpu, copy_vector_registers, exit_current, find_place_for_exec, init_cpu, leave_space,
     new_user, replace_space, reset_for_exec, schedule, sleep_until, spawn, start, yield_now,

@@ -85,8 +85,10 @@ pub fn schedule() {
     previous.work.clear(Work::RESCHED);
     let is_idle = queue.idle.as_ref().is_some_and(|idle| Arc::ptr_eq(idle, &previous));
     let state = previous.state();
-    let mut goes_on =
-        state == State::Running && (is_idle || previous.affinity().allows(here)) && !runqueue::has_waiting();
+    let mut goes_on = state == State::Running
+        && !runqueue::has_waiting()
+        && (is_idle || previous.affinity().allows(here))
+        && !previous.moves.load(Ordering::Relaxed);
     previous.account(now, goes_on);
     if previous.has_changed() && !queue.take_change(&previous, now) && goes_on {
         // It has had its run time, and waits for its next period.
@@ -104,6 +106,7 @@ pub fn schedule() {
         // The idle task's other reference is `queue.idle`.
         State::Running if is_idle => Then::Settled,
         State::Running if !previous.affinity().allows(here) || previous.moves.load(Ordering::Relaxed) => {
+            previous.moves.store(false, Ordering::Relaxed);
             queue.leave(&previous);
             Then::Moves(previous)
         }

@@ -18,7 +18,9 @@
 use super::super::fair::{UNIT, virtual_ns};
 use super::super::task::Task;
 use super::machine::Machine;
+use super::moves::{self, Why};
 use super::place::{enqueue_placed, is_alone, near};
+use super::push;
 use super::queue::Queue;
 use super::realtime;
 use alloc::sync::Arc;
@@ -52,6 +54,8 @@ pub struct Looks {
     interval: AtomicU32,
     /// The weight of the CPU's tasks, over the last ticks.
     load: AtomicU64,
+    /// Ticks in a row at which the running task would have been better elsewhere: see `push`.
+    pub(super) crowded: AtomicU32,
 }
 
 impl Looks {
@@ -62,6 +66,7 @@ impl Looks {
             rest: AtomicU32::new(1),
             interval: AtomicU32::new(1),
             load: AtomicU64::new(0),
+            crowded: AtomicU32::new(0),
         }
     }
 
@@ -108,6 +113,7 @@ pub fn tick(machine: &impl Machine) -> bool {
 pub fn look_around(machine: &impl Machine) {
     if machine.cpus() > 1 {
         look(machine);
+        push::look(machine);
         show_load(machine);
     }
 }
@@ -154,7 +160,7 @@ fn wake_idle(machine: &impl Machine) {
     own.looks.step.store(step.wrapping_add(AWAKE), Relaxed);
     let mut idle = (0..AWAKE)
         .map(|n| (here + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
-        .filter(|cpu| machine.queue(*cpu).idles() && own.queue.lock().first_allows(*cpu));
+        .filter(|cpu| machine.queue(*cpu).idles() && own.queue.lock().has_for(*cpu));
     // One that shares its core with others only if there is no other.
     let first = idle.next();
     let idle = first
@@ -232,6 +238,7 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
         let lag = lag(&task).min(bound(least * 4, &task));
         (task, lag)
     };
+    moves::count(machine, Why::IsOwed, from, to);
     let queue = target.queue.lock();
     queue.place_behind(&task, lag, now, machine.slice());
     enqueue_placed(machine, queue, to, task, now);
@@ -268,6 +275,7 @@ fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {
     }) else {
         return false;
     };
+    moves::count(machine, Why::Idles, victim, here);
     put_stolen(machine, here, task, time, now);
     true
 }

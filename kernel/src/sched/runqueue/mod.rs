@@ -4,6 +4,8 @@
 //! * `place`   wake-up, birth, a change of affinity or weight: which queue a task goes to
 //! * `calls`   wake-ups that leave the work to another CPU
 //! * `balance` tasks that move because one CPU has more to do than another; `realtime` because one of a lower rank runs elsewhere
+//! * `push`    the running task goes to another CPU
+//! * `moves`   how many went where, and why
 //! * `deadline` when a CPU looks at run times and periods
 //! * `machine` what all of it sees of the machine; `simulation` is another one, for tests
 //!
@@ -21,7 +23,9 @@ mod balance;
 mod calls;
 mod deadline;
 mod machine;
+mod moves;
 mod place;
+mod push;
 mod queue;
 mod realtime;
 #[cfg(test)]
@@ -84,6 +88,12 @@ pub fn look_at_queue(cpu: CpuId) -> QueueLook {
         time: queue.time(Real.now()),
         gives_away: own.is_stealable(),
     }
+}
+
+/// What `cpu` has moved to other CPUs, or to itself: woken, woken by a partner, taken while it idled, owed more than others, sent away; and how many of
+/// those went to another node. Read without a lock.
+pub fn moves_of(cpu: CpuId) -> ([u64; 5], u64) {
+    moves::of(cpu)
 }
 
 /// This CPU's queue, locked.

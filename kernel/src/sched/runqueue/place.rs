@@ -5,6 +5,7 @@ use super::super::task::{State, Task};
 use super::super::work::Work;
 use super::calls;
 use super::machine::Machine;
+use super::moves::{self, Why};
 use super::queue::{Queue, Turn};
 use super::realtime;
 use crate::lock_order as level;
@@ -88,6 +89,8 @@ pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[Stat
         enqueue(machine, queue, home, owned, lag, now);
     } else {
         drop(queue);
+        let why = if wanted == Wanted::Here { Why::TakesTurns } else { Why::Wakes };
+        moves::count(machine, why, home, target);
         enqueue(machine, machine.queue(target).queue.lock(), target, owned, lag, now);
     }
 }
@@ -128,6 +131,7 @@ pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
     }
     let target =
         find_idle(machine, &task, here, Cores::Any).unwrap_or_else(|| find_least(machine, &task, here));
+    moves::count(machine, Why::Leaves, here, target);
     let queue = machine.queue(target).queue.lock();
     enqueue(machine, queue, target, task, lag, machine.now());
 }
@@ -194,7 +198,7 @@ fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     let allowed = task.affinity().allows(home);
     if allowed && machine.queue(home).idles() {
         let is_best = is_alone(machine, home);
-        return if is_best { home } else { find_core(machine, task, home).unwrap_or(home) };
+        return if is_best { home } else { find_core(machine, task, home, Cores::OfNode).unwrap_or(home) };
     }
     find_idle(machine, task, home, Cores::OfNode).unwrap_or(if allowed {
         home
@@ -238,14 +242,14 @@ pub fn is_alone(machine: &impl Machine, cpu: CpuId) -> bool {
 
 /// Which cores that idle as a whole are better than an idle thread of one that does not.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cores {
+pub enum Cores {
     /// Those of other nodes too: for who has little memory here yet.
     Any,
     OfNode,
 }
 
 /// An idle CPU that `task` may run on: of a core that idles as a whole if there is one.
-fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) -> Option<CpuId> {
+pub fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) -> Option<CpuId> {
     let mut idle =
         near(machine, start).filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
     if !machine.has_threads() {
@@ -263,12 +267,12 @@ fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) ->
     )
 }
 
-/// A CPU on the node of `start` that `task` may run on, whose core idles as a whole.
+/// A CPU that `task` may run on, whose core idles as a whole.
 #[cold]
-pub fn find_core(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
+pub fn find_core(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) -> Option<CpuId> {
     let node = machine.node_of(start);
     near(machine, start)
-        .take_while(|cpu| machine.node_of(*cpu) == node)
+        .take_while(|cpu| cores == Cores::Any || machine.node_of(*cpu) == node)
         .find(|cpu| machine.queue(*cpu).idles() && is_alone(machine, *cpu) && task.affinity().allows(*cpu))
 }
 

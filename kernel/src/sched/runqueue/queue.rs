@@ -192,6 +192,11 @@ impl Queue {
         Some(current.fair.running(if since == 0 { 0 } else { now.saturating_sub(since) }))
     }
 
+    /// The running task, if it is a fair one.
+    pub fn running_fair(&self) -> Option<&Arc<Task>> {
+        self.current.as_ref().filter(|_| self.runs_fair)
+    }
+
     /// The weight of all tasks. One of real time leaves others next to nothing.
     pub fn load(&self) -> u64 {
         let running = match &self.current {
@@ -318,9 +323,18 @@ impl Queue {
         None
     }
 
-    /// May the task that has waited longest here run on `cpu`, of those that may run elsewhere?
-    pub fn first_allows(&self, cpu: CpuId) -> bool {
-        self.movable.front().get().is_some_and(|task| task.affinity().allows(cpu))
+    /// Does a task wait here that may run on `cpu`? Those looked at that may not wait behind the others for the next look.
+    pub fn has_for(&mut self, cpu: CpuId) -> bool {
+        for _ in 0..LOOKS {
+            let Some(task) = self.movable.front().get() else { return false };
+            if task.affinity().allows(cpu) {
+                return true;
+            }
+            if let Some(task) = self.movable.pop_front() {
+                self.movable.push_back(task);
+            }
+        }
+        false
     }
 
     /// Does `task` wait here? Another CPU may link it to its own queue meanwhile.

@@ -100,6 +100,9 @@ pub struct Simulation {
     /// Since when a CPU idles while a task that others may take waits, and how long that was at most.
     wasted_since: Cell<Option<u64>>,
     pub wasted: Cell<u64>,
+    /// The same of any task that waits, or runs where others wait, as far as its affinity allows: how long at most, and since when.
+    pub stranded: Cell<u64>,
+    stranded_since: Cell<Option<u64>>,
     watched: Cell<u64>,
     kicks: RefCell<Vec<CpuId>>,
 }
@@ -206,6 +209,8 @@ impl Simulation {
             looks: Cell::new(0),
             wasted_since: Cell::new(None),
             wasted: Cell::new(0),
+            stranded: Cell::new(0),
+            stranded_since: Cell::new(None),
             watched: Cell::new(0),
             kicks: RefCell::new(Vec::new()),
         }
@@ -218,8 +223,19 @@ impl Simulation {
 
     /// As `start`, of any policy.
     pub fn start_as(&self, parent: CpuId, schedule: Schedule, habit: Habit, only: Option<CpuId>) -> usize {
+        self.begin(parent, schedule, habit, |task| {
+            only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));
+        })
+    }
+
+    /// As `start`, of a task that may run on the CPUs of this mask.
+    pub fn start_on(&self, parent: CpuId, habit: Habit, cpus: u64) -> usize {
+        self.begin(parent, Schedule::NORMAL, habit, |task| Simulation::restrict(task, cpus))
+    }
+
+    fn begin(&self, parent: CpuId, schedule: Schedule, habit: Habit, restrict: impl FnOnce(&Task)) -> usize {
         let task = new_task(schedule);
-        only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));
+        restrict(&task);
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {
             let mut lives = self.lives.borrow_mut();
@@ -278,6 +294,13 @@ impl Simulation {
             self.kick(cpu);
         }
         self.settle();
+    }
+
+    /// Lets a task run on these CPUs alone, at its next place.
+    fn restrict(task: &Task, cpus: u64) {
+        let mut words = [0; sync::machine::MAX_CPUS / 64];
+        words[0] = cpus;
+        task.affinity().store(words);
     }
 
     fn number_of(&self, task: &Task) -> Option<usize> {
@@ -449,6 +472,26 @@ impl Simulation {
         let since = self.wasted_since.get().filter(|_| is_wasted).or(is_wasted.then_some(self.now.get()));
         self.wasted.set(self.wasted.get().max(since.map_or(0, |since| self.now.get() - since)));
         self.wasted_since.set(since);
+        let since = self
+            .stranded_since
+            .get()
+            .filter(|_| self.is_stranded())
+            .or(self.is_stranded().then_some(self.now.get()));
+        self.stranded.set(self.stranded.get().max(since.map_or(0, |since| self.now.get() - since)));
+        self.stranded_since.set(since);
+    }
+
+    /// Does a CPU idle that might run a task of a CPU where others wait?
+    fn is_stranded(&self) -> bool {
+        let idle = |cpu: CpuId| self.cpus[cpu as usize].queue.idles();
+        let waits = |cpu: CpuId| self.cpus[cpu as usize].queue.waiting() > 0;
+        (0..self.cpus.len() as CpuId).filter(|cpu| idle(*cpu)).any(|cpu| {
+            let tasks = self.lives.borrow();
+            tasks.iter().map(|life| &life.task).any(|task| {
+                let home = task.cpu();
+                task.state() == State::Running && !idle(home) && waits(home) && task.affinity().allows(cpu)
+            })
+        })
     }
 
     /// As `switch::schedule` and `idle::idle_main`.
@@ -470,13 +513,17 @@ impl Simulation {
             }
             return self.schedule(cpu);
         }
+        let mut leaves = None;
         if !idles {
             self.count(&previous, false);
             if previous.has_changed() {
                 queue.take_change(own, &previous, now, self.slice());
             }
             previous.on_cpu.store(false, Relaxed);
-            if state == State::Running {
+            if state == State::Running && previous.moves.swap(false, Relaxed) {
+                queue.leave(&previous, self.slice());
+                leaves = Some(previous);
+            } else if state == State::Running {
                 queue.put_back(own, cpu, previous, self.slice());
             } else {
                 queue.leave(&previous, self.slice());
@@ -486,6 +533,11 @@ impl Simulation {
         let next = queue.take_first(own, now).unwrap_or_else(|| this.idle.clone());
         let goes_idle = Arc::ptr_eq(&next, &this.idle);
         queue.current = Some(next.clone());
+        if let Some(task) = leaves {
+            drop(queue);
+            place::send_away(self, task);
+            queue = own.queue.lock();
+        }
         if goes_idle {
             drop(queue);
             return self.schedule(cpu);

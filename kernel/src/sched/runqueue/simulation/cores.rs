@@ -1,7 +1,8 @@
 //! Threads of a core, nodes, and tasks that take turns: who runs where?
 
 use super::{Habit, MS, SPINS, Simulation};
-use crate::testing::in_process;
+use crate::testing::{check, in_process};
+use proptest::prelude::*;
 use std::vec::Vec;
 
 const SECOND: u64 = 1000 * MS;
@@ -95,5 +96,76 @@ fn sleepers_stay_on_their_node() {
         let before = nodes();
         machine.run(3 * SECOND);
         assert_eq!(nodes(), before);
+    });
+}
+
+/// Two that run beside each other, though a core idles: one of them goes there, and stays.
+#[test]
+fn who_runs_beside_another_goes_to_a_core_that_idles() {
+    in_process(|| {
+        for (cpus, nodes, threads) in [(4, 1, 2), (8, 2, 2), (8, 1, 4), (16, 4, 2)] {
+            let machine = Simulation::with_threads(cpus, nodes, threads);
+            let pinned = machine.start(0, 0, SPINS, Some(0));
+            let free = machine.start(0, 0, SPINS, Some(1));
+            Simulation::restrict(&machine.task(free), u64::MAX);
+            machine.run(50 * MS);
+            let home = machine.task(free).cpu();
+            assert_ne!(home / threads, 0, "of {cpus} CPUs, {threads} threads each");
+            machine.run(SECOND);
+            assert_eq!(machine.task(free).cpu(), home);
+            assert_eq!([pinned, free].map(|n| machine.outcomes()[n].moves), [0, 1]);
+        }
+    });
+}
+
+/// Both might go, and there are two cores: one stays. Where no core of the node idles it takes longer.
+#[test]
+fn of_two_beside_each_other_one_goes() {
+    in_process(|| {
+        for (cpus, nodes, after) in [(8, 1, 40 * MS), (4, 2, 300 * MS)] {
+            let machine = Simulation::with_threads(cpus, nodes, 2);
+            let both = [0, 1].map(|cpu| machine.start(0, 0, SPINS, Some(cpu)));
+            both.iter().for_each(|n| Simulation::restrict(&machine.task(*n), u64::MAX));
+            machine.run(after);
+            assert_eq!(both.map(|n| machine.outcomes()[n].moves), [0, 1], "of {cpus} CPUs");
+            machine.run(2 * SECOND);
+            assert_eq!(both.map(|n| machine.outcomes()[n].moves), [0, 1], "of {cpus} CPUs, later");
+        }
+    });
+}
+
+/// A task that may run on one CPU alone wakes where another runs, while a CPU idles: the other goes there.
+#[test]
+fn who_runs_makes_place_for_one_that_may_run_nowhere_else() {
+    in_process(|| {
+        let machine = Simulation::new(2, 1);
+        let free = machine.start(0, 0, SPINS, None);
+        let home = machine.task(free).cpu();
+        let pinned = machine.start(0, 0, SPINS, Some(home));
+        machine.run(SECOND);
+        let outcomes = machine.outcomes();
+        assert!(outcomes[free].ran > 980 * MS && outcomes[pinned].ran > 980 * MS, "{outcomes:?}");
+        assert_eq!(outcomes[free].moves, 1);
+    });
+}
+
+#[test]
+fn with_any_affinities_no_cpu_idles_beside_a_task_that_it_may_run() {
+    in_process(|| {
+        let habit = prop_oneof![
+            2 => Just(SPINS),
+            1 => (1..20_000u64, 1..20_000u64).prop_map(|(runs, sleeps)| Habit(Some((runs * 1000, sleeps * 1000)))),
+        ];
+        let any = (1..9u32, 1..3u32, 1..3u32, prop::collection::vec((habit, 1..256u64), 1..24));
+        check(64, &any, |(cpus, nodes, threads, tasks)| {
+            let machine = Simulation::with_threads(cpus * threads, nodes, threads);
+            for (n, (habit, mask)) in tasks.iter().enumerate() {
+                let there = (1 << (cpus * threads).min(63)) - 1;
+                let mask = if *mask & there == 0 { there } else { mask & there };
+                machine.start_on(n as u32 % cpus, *habit, mask);
+            }
+            machine.run(2 * SECOND);
+            assert!(machine.stranded.get() < 30 * MS, "{} us", machine.stranded.get() / 1000);
+        });
     });
 }

@@ -62,7 +62,7 @@ impl Task {
     pub fn report(&self) -> Report {
         let (times, schedule, shown) = (self.times(), self.schedule(), self.shown_priority());
         let is_deadline = schedule.policy == Policy::Deadline;
-        let runs = self.on_cpu.load(Relaxed) && self.state() != State::Dead;
+        let runs = self.on_cpu.is_on() && self.state() != State::Dead;
         Report {
             counted_at: self.clock.since(),
             vruntime: self.fair.vruntime(),

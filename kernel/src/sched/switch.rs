@@ -25,6 +25,7 @@ use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use sync::machine::{self, CpuId};
 use sync::per_cpu;
+use sync::protocol::home::Home;
 
 /// The task that this CPU has just switched away from, for the next one to finish (`finish_switch`).
 struct SwitchedFrom(UnsafeCell<Option<Previous>>);
@@ -59,7 +60,7 @@ per_cpu! {
 pub unsafe fn init_cpu() -> Result<()> {
     let hardware = Hardware::kernel(arch::Context::running());
     let idle = Task::try_new(None, hardware, Schedule::NORMAL)?;
-    idle.on_cpu.store(true, Ordering::Relaxed);
+    idle.on_cpu.on();
     idle.set_affinity_at_birth(machine::cpu_id());
     cpustat::begin(&idle)?;
     idle.clock.start(arch::time::now());
@@ -135,7 +136,8 @@ pub fn schedule() {
     };
     next.clock.start(now);
     let to = Arc::as_ptr(&next);
-    next.on_cpu.store(true, Ordering::Relaxed);
+    next.on_cpu.on();
+    Home::taken();
     queue.current = Some(next);
     drop(queue);
     if runqueue::has_waiting() {
@@ -207,7 +209,7 @@ fn finish_switch() {
         hardware.stack = None;
         hardware.fpu = None;
     }
-    task.on_cpu.store(false, Ordering::Release);
+    task.on_cpu.off();
     match then {
         Then::Settled => {}
         Then::Moves(task) => runqueue::send_away(task),

@@ -29,6 +29,7 @@ use intrusive_collections::{LinkedListAtomicLink, RBTreeLink};
 use sync::level::Held;
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::per_cpu;
+use sync::protocol::saved::OnCpu;
 use sync::rcu::RcuHead;
 
 /// What a task is doing. Only its own CPU makes it sleep; it is made `Running` under the lock of its run queue.
@@ -94,7 +95,7 @@ struct Place {
 pub struct Task {
     pub work: Work,
     /// Set while a CPU runs on the task's stack.
-    pub(super) on_cpu: AtomicBool,
+    pub(super) on_cpu: OnCpu,
     /// `park` returns at once, and takes this back.
     pub(super) permit: AtomicBool,
     pub(super) run_link: RBTreeLink,
@@ -201,7 +202,7 @@ impl Task {
         let sleep_timer = sync::slab_arc(Timer::new(wake_at, 0))?;
         let task = sync::slab_arc(Task {
             work: Work::new(),
-            on_cpu: AtomicBool::new(false),
+            on_cpu: OnCpu::new(),
             permit: AtomicBool::new(false),
             run_link: RBTreeLink::new(),
             list_link: LinkedListAtomicLink::new(),
@@ -310,7 +311,7 @@ impl Task {
 
     /// The CPU it runs on or ran on last.
     pub fn cpu(&self) -> CpuId {
-        self.sleep_node.cpu.load(Ordering::Relaxed)
+        self.sleep_node.cpu.get()
     }
 
     pub fn affinity(&self) -> &Affinity {
@@ -549,7 +550,7 @@ impl Task {
 
     /// If the task runs on another CPU, makes that CPU enter the kernel so that it sees its `work`.
     pub fn kick(&self) {
-        if self.on_cpu.load(Ordering::SeqCst) && current_address() != core::ptr::from_ref(self) as usize {
+        if self.on_cpu.is_on_after() && current_address() != core::ptr::from_ref(self) as usize {
             arch::send_reschedule(self.cpu());
         }
     }

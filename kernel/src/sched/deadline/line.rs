@@ -94,7 +94,7 @@ impl Line {
         let entity = first.get().filter(|entity| entity.until() <= now)?;
         // SAFETY: its run reference lies in the entity.
         let task = unsafe { entity.task.load(Ordering::Relaxed).as_ref() }?;
-        if task.on_cpu.load(Ordering::Acquire) {
+        if task.on_cpu.is_on() {
             return None;
         }
         let entity = first.remove()?;

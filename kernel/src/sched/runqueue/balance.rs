@@ -26,7 +26,6 @@ use super::realtime;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use sync::machine::CpuId;
-use sync::protocol::idle::Found;
 
 /// What a task of nice 0 is owed when it moves, ns of run time. Between two nodes it is twice that.
 const GAP: u64 = 12_000_000;
@@ -167,7 +166,7 @@ fn wake_idle(machine: &impl Machine) {
         .filter(|cpu| is_alone(machine, *cpu))
         .or_else(|| idle.find(|cpu| is_alone(machine, *cpu)))
         .or(first);
-    if let Some(idle) = idle.filter(|idle| machine.queue(*idle).shown.idle.take() == Found::Halted) {
+    if let Some(idle) = idle.filter(|idle| own.offer_to(machine.queue(*idle))) {
         machine.kick(idle);
     }
 }

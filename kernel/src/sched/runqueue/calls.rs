@@ -18,7 +18,7 @@ const ASLEEP: [State; 3] = [State::Interruptible, State::Killable, State::Uninte
 /// The other CPU to which a task is sure to go back when it is woken.
 #[inline]
 pub fn home_afar(machine: &impl Machine, task: &Task) -> Option<CpuId> {
-    let home = task.sleep_node.cpu.load(Ordering::Acquire);
+    let home = task.sleep_node.cpu.get_acquire();
     if home == machine.here() || task.class().is_realtime() {
         return None;
     }

@@ -55,14 +55,14 @@ fn come_together(machine: &impl Machine, task: &Task) -> bool {
 }
 
 fn is_on_our_node(machine: &impl Machine, task: &Task) -> bool {
-    let home = task.sleep_node.cpu.load(Ordering::Relaxed);
+    let home = task.sleep_node.cpu.get();
     machine.nodes() == 1 || machine.node_of(home) == machine.node_of(machine.here())
 }
 
 /// As `wake`, by this CPU's own hands.
 pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[State], wanted: Wanted) {
-    let (queue, home) = lock_queue_of(machine, task);
-    let state = task.state();
+    let lock = |cpu| machine.queue(cpu).queue.lock();
+    let (queue, home, state) = task.sleep_node.cpu.lock_seeing(lock, || task.state());
     if !states.contains(&state) {
         return;
     }
@@ -81,7 +81,7 @@ pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[Stat
     let now = machine.now();
     let lag = queue.lag_of(task, now);
     let target = match wanted {
-        _ if task.on_cpu.load(Ordering::Acquire) => home,
+        _ if task.on_cpu.is_on() => home,
         Wanted::Here if task.affinity().allows(machine.here()) => machine.here(),
         _ => choose(machine, task, home),
     };
@@ -99,11 +99,11 @@ pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[Stat
 pub fn start(machine: &impl Machine, task: Arc<Task>) {
     // The first place is no move.
     if task.class().is_realtime() {
-        task.sleep_node.cpu.store(realtime::choose(machine, &task, machine.here()), Ordering::Relaxed);
+        task.sleep_node.cpu.begin(realtime::choose(machine, &task, machine.here()));
         return realtime::begin(machine, task);
     }
     let target = place_of(machine, &task);
-    task.sleep_node.cpu.store(target, Ordering::Relaxed);
+    task.sleep_node.cpu.begin(target);
     put_on(machine, target, task);
 }
 
@@ -138,13 +138,7 @@ pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
 
 /// Locks the queue that `task` belongs to.
 fn lock_queue_of<'a>(machine: &'a impl Machine, task: &Task) -> (Locked<'a>, CpuId) {
-    loop {
-        let cpu = task.sleep_node.cpu.load(Ordering::Acquire);
-        let queue = machine.queue(cpu).queue.lock();
-        if task.sleep_node.cpu.load(Ordering::Relaxed) == cpu {
-            return (queue, cpu);
-        }
-    }
+    task.sleep_node.cpu.lock(|cpu| machine.queue(cpu).queue.lock())
 }
 
 /// Puts a task that is owed `lag` on a queue, and makes its CPU look if it should.
@@ -310,7 +304,7 @@ pub fn move_if_needed(machine: &impl Machine, task: &Task) -> Option<CpuId> {
         }
         return None;
     }
-    if waits && !task.on_cpu.load(Ordering::Acquire) {
+    if waits && !task.on_cpu.is_on() {
         // SAFETY: `is_waiting_here` said so, under this lock.
         let owned = unsafe { queue.take(own, task) };
         drop(queue);
@@ -323,8 +317,11 @@ pub fn move_if_needed(machine: &impl Machine, task: &Task) -> Option<CpuId> {
         }
         return None;
     }
-    task.work.set(Work::RESCHED);
-    runs.then_some(cpu)
+    drop(queue);
+    // Perhaps it was between two queues, and runs by now: `protocol::home`.
+    let lock = |cpu| machine.queue(cpu).queue.lock();
+    let (queue, cpu) = task.sleep_node.cpu.tell(|| task.work.set(Work::RESCHED), lock);
+    queue.is_current(task).then_some(cpu)
 }
 
 /// The weight or the class of `task` has changed. The CPU that runs it, where it is to take it up; one that sleeps does when it wakes.

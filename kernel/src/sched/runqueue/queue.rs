@@ -14,11 +14,12 @@ use super::super::realtime::Realtime;
 use super::super::task::Task;
 use crate::lock_order as level;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
 use sync::machine::CpuId;
 use sync::protocol::idle::Idle;
 use sync::protocol::inbox::Inbox;
+use sync::protocol::offer::Offer;
 use sync::{SpinLock, lock_class};
 
 lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
@@ -103,7 +104,7 @@ pub struct ShownLoad(
 struct Stealable(
     /// [`FAIR`]: more tasks wait than the CPU is about to run, and some may run elsewhere. Above it the highest rank (`realtime::Rank`) of real-time tasks that wait,
     /// if some may run elsewhere.
-    AtomicU64,
+    Offer,
 );
 
 /// In `Stealable`.
@@ -123,7 +124,7 @@ impl CpuQueue {
                 called: Inbox::new(),
             },
             load: ShownLoad(AtomicU64::new(0)),
-            stealable: Stealable(AtomicU64::new(0)),
+            stealable: Stealable(Offer::new()),
         }
     }
 
@@ -140,13 +141,18 @@ impl CpuQueue {
     /// The CPU has fair tasks that others may take.
     #[inline]
     pub fn is_stealable(&self) -> bool {
-        self.stealable.0.load(Ordering::Relaxed) & FAIR != 0
+        self.stealable.0.shown() & FAIR != 0
     }
 
     /// The CPU has tasks of any kind that others may take.
     #[inline]
     pub fn gives(&self) -> bool {
-        self.stealable.0.load(Ordering::Relaxed) != 0
+        self.stealable.0.shown() != 0
+    }
+
+    /// This CPU, which shows tasks to give away, lets one that idles take them. True: the caller kicks that.
+    pub fn offer_to(&self, other: &CpuQueue) -> bool {
+        self.stealable.0.make(&other.shown.idle)
     }
 
     /// Of its own CPU, which idles and looks for work, or does so no more.
@@ -225,12 +231,9 @@ impl Queue {
     /// The task is about to wait on the queue of `cpu`.
     #[inline(always)]
     fn move_to(cpu: CpuId, task: &Task) {
-        if task.sleep_node.cpu.load(Ordering::Relaxed) != cpu {
+        if task.sleep_node.cpu.move_to(cpu) {
             task.migrations.store(task.migrations.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            task.sleep_node.cpu.store(cpu, Ordering::Relaxed);
         }
-        // Who sees the link sees the CPU too: `is_waiting_here`.
-        fence(Ordering::Release);
     }
 
     /// Puts a fair task on the queue that has its place; `own` is this queue's CPU.
@@ -288,9 +291,9 @@ impl Queue {
     /// Says whether others may take tasks. An idle CPU has one that it was woken for.
     fn show_stealable(&self, own: &CpuQueue, waiting: u32) {
         let stealable = !self.movable.is_empty() && waiting > u32::from(self.idles());
-        let word = own.stealable.0.load(Ordering::Relaxed);
+        let word = own.stealable.0.shown();
         if (word & FAIR != 0) != stealable {
-            own.stealable.0.store(word ^ FAIR, Ordering::Relaxed);
+            own.stealable.0.show(word ^ FAIR);
         }
     }
 
@@ -312,7 +315,7 @@ impl Queue {
             if first.is_null() {
                 first = &raw const *task;
             }
-            if task.affinity().allows(thief) && !task.on_cpu.load(Ordering::Acquire) && wants(&task) {
+            if task.affinity().allows(thief) && !task.on_cpu.is_on() && wants(&task) {
                 // SAFETY: who was on the list waits on the line.
                 let task = unsafe { self.line.take(&task) }?;
                 self.taken(own, &task);
@@ -339,11 +342,9 @@ impl Queue {
 
     /// Does `task` wait here? Another CPU may link it to its own queue meanwhile.
     pub fn is_waiting_here(&self, cpu: CpuId, task: &Task) -> bool {
-        if !task.run_link.is_linked() && !task.list_link.is_linked() && !Queue::is_on_deadlines(task) {
-            return false;
-        }
-        fence(Ordering::Acquire);
-        task.sleep_node.cpu.load(Ordering::Relaxed) == cpu
+        let is_linked =
+            task.run_link.is_linked() || task.list_link.is_linked() || Queue::is_on_deadlines(task);
+        task.sleep_node.cpu.is_at(cpu, is_linked)
     }
 
     /// Takes out a task that waits here.

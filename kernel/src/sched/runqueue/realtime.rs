@@ -77,7 +77,7 @@ pub fn woken(machine: &impl Machine, mut queue: Locked<'_>, home: CpuId, task: A
         queue.arrive(&task, machine.now());
     }
     // Its registers are still being saved: it goes on there.
-    let target = if task.on_cpu.load(Ordering::Acquire) { home } else { choose(machine, &task, home) };
+    let target = if task.on_cpu.is_on() { home } else { choose(machine, &task, home) };
     task.waits.begin(machine.now());
     go_to(machine, queue, home, target, task);
 }
@@ -107,7 +107,7 @@ pub fn put_changed(
     {
         entity.arrive(machine.now());
     }
-    let stays = to == 0 || task.on_cpu.load(Ordering::Acquire);
+    let stays = to == 0 || task.on_cpu.is_on();
     let target = if stays { cpu } else { choose(machine, &task, cpu) };
     go_to(machine, queue, cpu, target, task);
 }

@@ -519,7 +519,7 @@ impl Simulation {
             if previous.has_changed() {
                 queue.take_change(own, &previous, now, self.slice());
             }
-            previous.on_cpu.store(false, Relaxed);
+            previous.on_cpu.off();
             if state == State::Running && previous.moves.swap(false, Relaxed) {
                 queue.leave(&previous, self.slice());
                 leaves = Some(previous);
@@ -543,7 +543,7 @@ impl Simulation {
             return self.schedule(cpu);
         }
         next.clock.start(now);
-        next.on_cpu.store(true, Relaxed);
+        next.on_cpu.on();
         drop(queue);
         let number = self.number_of(&next).unwrap();
         let life = &mut self.lives.borrow_mut()[number];

@@ -6,12 +6,11 @@
 use super::super::runqueue::Order;
 use super::super::task::Task;
 use core::mem::offset_of;
-use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use intrusive_collections::{LinkedListLink, UnsafeRef, intrusive_adapter};
 use sync::machine::{CpuId, MAX_CPUS};
 use sync::protocol::call::Call;
+use sync::protocol::home::Home;
 
 /// See the head of the file.
 #[repr(align(64))]
@@ -26,7 +25,7 @@ pub(in crate::sched) struct WaitNode {
     /// Of a task's own, as the next two: whether another CPU has called it, to be woken by its own.
     pub call: Call,
     /// The CPU whose queue the task is on or was last on. Changes under that queue's lock, while the task is not queued.
-    pub cpu: CpuWord,
+    pub cpu: Home,
     /// What the task is doing: a `State`.
     pub state: AtomicU8,
     is_own: bool,
@@ -42,21 +41,6 @@ pub(in crate::sched) struct WaitNode {
 
 const _: () = assert!(size_of::<WaitNode>() == 64, "a waker writes one line of a task");
 const _: () = assert!(MAX_CPUS <= 1 << 16);
-
-/// The number of a CPU.
-pub(in crate::sched) struct CpuWord(AtomicU16);
-
-impl CpuWord {
-    #[inline]
-    pub fn load(&self, order: Ordering) -> CpuId {
-        self.0.load(order).into()
-    }
-
-    #[inline]
-    pub fn store(&self, cpu: CpuId, order: Ordering) {
-        self.0.store(cpu as u16, order);
-    }
-}
 
 /// What a futex is, and the bucket in which a waiter on it lies: `futex::bucket` has the rules.
 pub(in crate::sched) struct FutexWait {
@@ -87,7 +71,7 @@ impl WaitNode {
             next: AtomicU64::new(task),
             bits: AtomicU32::new(0),
             call: Call::new(),
-            cpu: CpuWord(AtomicU16::new(cpu)),
+            cpu: Home::new(cpu),
             state: AtomicU8::new(0),
             is_own,
             woken: AtomicBool::new(false),

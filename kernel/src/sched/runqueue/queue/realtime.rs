@@ -19,7 +19,7 @@ impl CpuQueue {
 
     /// The highest rank of real-time tasks that wait, if others may take some.
     pub fn rank_to_give(&self) -> Rank {
-        Rank::from_word(self.stealable.0.load(Ordering::Relaxed) >> 1)
+        Rank::from_word(self.stealable.0.shown() >> 1)
     }
 }
 
@@ -97,10 +97,10 @@ impl Queue {
         if own.rank() != highest {
             own.shown.rank.store(highest.word(), Ordering::Relaxed);
         }
-        let word = own.stealable.0.load(Ordering::Relaxed);
+        let word = own.stealable.0.shown();
         let to_give = self.realtime.line.highest_to_give().word() << 1 | word & FAIR;
         if word != to_give {
-            own.stealable.0.store(to_give, Ordering::Relaxed);
+            own.stealable.0.show(to_give);
         }
     }
 
@@ -214,10 +214,7 @@ impl Queue {
         own: &CpuQueue,
         place: impl Fn(&Task) -> Option<CpuId>,
     ) -> Option<(Arc<Task>, CpuId)> {
-        let found = self
-            .realtime
-            .line
-            .take_for(|task| place(task).filter(|_| !task.on_cpu.load(Ordering::Acquire)))?;
+        let found = self.realtime.line.take_for(|task| place(task).filter(|_| !task.on_cpu.is_on()))?;
         own.waiting.store(own.waiting() - 1, Ordering::Relaxed);
         self.show_realtime(own);
         Some(found)

@@ -28,8 +28,7 @@ impl Simulation {
         self.lives.borrow().iter().any(|life| {
             let task = &life.task;
             // Where the CPU that it waits on is held back it may stay.
-            let waits =
-                task.list_link.is_linked() && running[task.sleep_node.cpu.load(Relaxed) as usize].is_some();
+            let waits = task.list_link.is_linked() && running[task.sleep_node.cpu.get() as usize].is_some();
             let could = |cpu: CpuId| {
                 task.affinity().allows(cpu)
                     && running[cpu as usize].is_some_and(|rank| rank < Line::rank_of(task))

@@ -24,7 +24,9 @@ pub struct Entity {
     vruntime: AtomicU64,
     /// When it is to have had its request, in the time of `vruntime`.
     deadline: AtomicU64,
-    /// What it was owed as it went to sleep, in the time of `vruntime`.
+    /// The virtual run time at which it has had it.
+    end: AtomicU64,
+    /// What it was owed as it went to sleep, or as it last came to a CPU, in the time of `vruntime`.
     lag: AtomicI64,
     /// Its weight now.
     weight: AtomicU64,
@@ -66,6 +68,7 @@ impl Entity {
         Self {
             vruntime: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
+            end: AtomicU64::new(0),
             lag: AtomicI64::new(0),
             weight: AtomicU64::new(weight(rank)),
             wanted: AtomicU64::new(weight(rank)),
@@ -154,15 +157,16 @@ impl Entity {
     /// It stands at `vruntime` from now on, with a request that begins at `now` at the earliest: who is owed much is eligible for long, but no more
     /// urgent than who comes with a short request.
     pub(super) fn stand(&self, vruntime: u64, now: u64, slice: u64) {
-        let begin = vruntime.max(now);
+        let request = virtual_ns(self.request(slice), self.weight());
         self.vruntime.store(vruntime, Relaxed);
-        self.deadline.store(begin.saturating_add(virtual_ns(self.request(slice), self.weight())), Relaxed);
+        self.end.store(vruntime.saturating_add(request), Relaxed);
+        self.deadline.store(vruntime.max(now).saturating_add(request), Relaxed);
     }
 
-    /// Has it had its request? One that lacks less than [`NEARLY`] does not come a tick sooner for that.
+    /// Has it had its request? One that is owed much has had it long before its deadline, and does not run on until all is paid off: others may be due. One that lacks less than [`NEARLY`] does not come a tick sooner for that.
     #[inline]
     pub fn is_served(&self) -> bool {
-        self.vruntime().saturating_add(virtual_ns(NEARLY, self.weight())) >= self.deadline()
+        self.vruntime().saturating_add(virtual_ns(NEARLY, self.weight())) >= self.end.load(Relaxed)
     }
 
     /// Begins the next request, at `now` at the earliest.
@@ -174,7 +178,21 @@ impl Entity {
     /// It lets others go first: its deadline is a request later.
     pub fn yield_turn(&self, slice: u64) {
         let ns = virtual_ns(self.request(slice), self.weight());
-        self.deadline.store(self.vruntime().saturating_add(ns.saturating_mul(2)), Relaxed);
+        let deadline = self.vruntime().saturating_add(ns.saturating_mul(2));
+        self.deadline.store(deadline, Relaxed);
+        self.end.store(deadline, Relaxed);
+    }
+
+    /// It comes to a CPU, where it is owed `lag`.
+    pub(super) fn comes(&self, lag: i64) {
+        self.lag.store(lag, Relaxed);
+    }
+
+    /// What it can owe at most that has run for so long since it came: what it owed then, and what it has had. It may stand further ahead of the others where one has come
+    /// that is owed much; but those wait for that one who want to run meanwhile, and not who sleeps most of the time.
+    pub(super) fn most_debt(&self) -> i64 {
+        let ran = i64::try_from(virtual_ns(self.ran(), self.weight())).unwrap_or(i64::MAX);
+        self.lag().min(0).saturating_sub(ran)
     }
 
     /// It sleeps, and is owed `lag`.
@@ -196,11 +214,13 @@ impl Entity {
         let (old, new) = (self.weight(), self.wanted.load(Relaxed));
         let scaled = |n| scaled(n, old, new);
         let lag = now.wrapping_sub(self.vruntime()).cast_signed();
-        let left = self.deadline().wrapping_sub(self.vruntime()).cast_signed();
+        let left = |moment: u64| scaled(moment.wrapping_sub(self.vruntime()).cast_signed());
+        let (deadline, end) = (left(self.deadline()), left(self.end.load(Relaxed)));
         let vruntime = now.saturating_add_signed(scaled(lag).saturating_neg());
         self.weight.store(new, Relaxed);
         self.vruntime.store(vruntime, Relaxed);
-        self.deadline.store(vruntime.saturating_add_signed(scaled(left)), Relaxed);
+        self.deadline.store(vruntime.saturating_add_signed(deadline), Relaxed);
+        self.end.store(vruntime.saturating_add_signed(end), Relaxed);
     }
 
     /// As `take_weight`, of a task that does not wait and is owed `lag`: what it is owed then.

@@ -162,6 +162,7 @@ impl Line {
     /// Gives a task that is to wait here its place: so that it is owed `lag` then.
     pub fn place(&self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
         let lag = entity.take_weight_asleep(lag);
+        entity.comes(lag);
         let (now, load) = (self.time(running), self.load + running.map_or(0, |r| r.weight));
         let lag = if lag == 0 || load == 0 {
             0
@@ -176,6 +177,7 @@ impl Line {
     /// As `place`, for a task that stands `lag` behind the virtual time before it comes. Its requests are no more urgent than others', but it is eligible for long.
     pub fn place_behind(&self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
         let (lag, now) = (entity.take_weight_asleep(lag), self.time(running));
+        entity.comes(lag);
         let late = now.saturating_sub(virtual_ns(slice, entity.weight()));
         entity.stand(now.saturating_add_signed(lag.saturating_neg()), late, slice);
     }
@@ -196,7 +198,10 @@ impl Line {
             0
         } else {
             let now = self.time(Some(entity.running(0)));
-            bounded(now.wrapping_sub(vruntime).cast_signed(), entity.weight(), slice)
+            match bounded(now.wrapping_sub(vruntime).cast_signed(), entity.weight(), slice) {
+                lag @ 0.. => lag,
+                debt => debt.max(entity.most_debt()),
+            }
         };
         entity.sleep(lag);
     }

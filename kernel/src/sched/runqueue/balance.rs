@@ -221,7 +221,14 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
         return false;
     }
     let now = machine.now();
-    let load = target.queue.lock().load();
+    let load = {
+        let queue = target.queue.lock();
+        // One after the other: those that are there would wait for all of them.
+        if queue.owes(now) {
+            return false;
+        }
+        queue.load()
+    };
     let least = least_gap(machine, from, to, load);
     let (task, lag) = {
         let mut queue = source.queue.lock();
@@ -238,7 +245,7 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
         (task, lag)
     };
     moves::count(machine, Why::IsOwed, from, to);
-    let queue = target.queue.lock();
+    let mut queue = target.queue.lock();
     queue.place_behind(&task, lag, now, machine.slice());
     enqueue_placed(machine, queue, to, task, now);
     true

@@ -62,6 +62,8 @@ pub struct Queue {
     pub(super) offset: i64,
     /// The CPU has idled since its time was last compared: the comparison begins anew.
     pub(super) is_fresh: bool,
+    /// The CPU's virtual time as a task came that was owed much, and which the others wait for.
+    owes_from: u64,
 }
 
 /// See the head of the file.
@@ -176,6 +178,7 @@ impl Queue {
             idle: None,
             offset: 0,
             is_fresh: true,
+            owes_from: 0,
         }
     }
 
@@ -422,8 +425,15 @@ impl Queue {
     }
 
     /// Gives a task that comes from another CPU, `lag` behind the time of this one, its place.
-    pub fn place_behind(&self, task: &Task, lag: i64, now: u64, slice: u64) {
-        self.line.place_behind(&task.fair, lag, self.running(now), slice);
+    pub fn place_behind(&mut self, task: &Task, lag: i64, now: u64, slice: u64) {
+        let running = self.running(now);
+        self.owes_from = self.line.time(running);
+        self.line.place_behind(&task.fair, lag, running, slice);
+    }
+
+    /// Are those that are here still waiting for one that came from another CPU and was owed much?
+    pub fn owes(&self, now: u64) -> bool {
+        self.line.time(self.running(now)) < self.owes_from
     }
 
     /// When may `task`, a fair one which has its place, take the CPU from the running one?

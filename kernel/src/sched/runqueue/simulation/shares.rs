@@ -251,3 +251,33 @@ fn whoever_asks_for_more_or_less_at_a_time_gets_its_share_and_no_more() {
         }
     });
 }
+
+/// Tasks that are owed much come from other CPUs; who sleeps most of the time owes them nothing, and they have a request's time before it at most.
+#[test]
+fn who_sleeps_does_not_wait_for_those_that_catch_up() {
+    in_process(|| {
+        for (cpus, tasks, nices) in
+            [(2, 5, &[0][..]), (2, 5, &[0, 5, 10]), (4, 10, &[0]), (16, 24, &[0, 5, 10])]
+        {
+            let spun = spin(cpus, 1, tasks, nices, 4);
+            assert!(spun.late < 10 * MS, "{cpus} CPUs, {tasks} tasks, {nices:?}: {} us", spun.late / 1000);
+        }
+    });
+}
+
+/// Many that run shortly and sleep shortly, more than the CPUs can do. Those that come from a CPU with more to do come one after the other.
+#[test]
+fn among_many_that_run_shortly_none_waits_for_long() {
+    in_process(|| {
+        for (cpus, seed) in [(2, 0), (2, 1), (2, 4), (4, 0), (4, 2)] {
+            let machine = Simulation::new(cpus, 1);
+            (0..14u64).for_each(|n| {
+                let sleeps = 150_000 + (seed * 7919 + n * 104_729) % 700_000;
+                machine.start(0, 0, Habit(Some((250_000 * u64::from(cpus), sleeps))), None);
+            });
+            machine.run(2 * SECOND);
+            let worst = machine.outcomes().iter().map(|o| o.latest).max().unwrap();
+            assert!(worst < 20 * MS, "{cpus} CPUs, {seed}: {} us", worst / 1000);
+        }
+    });
+}

@@ -272,17 +272,36 @@ pub fn find_core(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores
 
 /// Would the running task, whose memory and caches are new, do better elsewhere? It has this CPU not for itself.
 pub fn is_better_elsewhere(machine: &impl Machine, task: &Task) -> bool {
-    let here = machine.here();
+    let (here, waiting) = (machine.here(), machine.own_queue().waiting());
     task.affinity().only().is_none()
         && !task.class().is_realtime()
-        && find_idle(machine, task, here, Cores::Any).unwrap_or_else(|| find_least(machine, task, here))
-            != here
+        && (find_idle(machine, task, here, Cores::Any).is_some()
+            || find_shortest(machine, task, here, waiting.saturating_sub(1)).is_some())
 }
 
-/// A CPU that has clearly less to do than `start`, as they show it; else `start`.
+/// A CPU on which fewer than `most` tasks wait, and the fewest. What waits is counted exactly and read from lines that others write, but only by who comes where tasks wait.
+fn find_shortest(machine: &impl Machine, task: &Task, start: CpuId, mut most: u32) -> Option<CpuId> {
+    let mut best = None;
+    if most == 0 {
+        return None;
+    }
+    for cpu in near(machine, start).filter(|cpu| task.affinity().allows(*cpu)) {
+        let queue = machine.queue(cpu);
+        if queue.shown.online.load(Ordering::Relaxed) && queue.waiting() < most {
+            (most, best) = (queue.waiting(), Some(cpu));
+        }
+    }
+    best
+}
+
+/// A CPU that has clearly less to do than `start`, as tasks wait there or as CPUs show it; else `start`.
 fn find_least(machine: &impl Machine, task: &Task, start: CpuId) -> CpuId {
     let load = |cpu: CpuId| machine.queue(cpu).load.0.load(Ordering::Relaxed);
     let allowed = task.affinity().allows(start);
+    let waiting = machine.queue(start).waiting();
+    if allowed && waiting > 0 {
+        return find_shortest(machine, task, start, waiting).unwrap_or(start);
+    }
     let mut least = if allowed { load(start) / 4 * 3 } else { u64::MAX };
     let mut best = if allowed { start } else { first_of(machine, task, start) };
     for cpu in near(machine, start).filter(|cpu| task.affinity().allows(*cpu)) {

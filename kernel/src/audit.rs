@@ -92,6 +92,7 @@ fn look() -> Result<Findings> {
 
 /// Lets go of what is only waiting to be freed, and has every CPU give back what it keeps for later.
 fn settle() {
+    crate::net::collect();
     sync::rcu::expedite();
     sync::rcu::hurry();
     sync::rcu::synchronize();

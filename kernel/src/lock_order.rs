@@ -118,6 +118,15 @@ sync::lock_order! {
     /// What is in a pipe. Programs' memory is copied under it, and splice(2) writes to any file. Nested: by address.
     level Pipe = 1;
 
+    // Sleeping locks: sockets.
+
+    /// What a socket has received. Programs' memory is copied under it.
+    level SocketReceive;
+    /// The messages in flight that have sockets in them.
+    level SocketsInFlight;
+    /// A socket is given a name, which may be made in a directory.
+    level SocketBind;
+
     // Sleeping locks: names.
 
     /// The table of mounts changes.
@@ -226,7 +235,7 @@ sync::lock_order! {
     /// A user is put among those for whom something is counted.
     level Users;
 
-    // Spinning locks: files. None is held while another is taken.
+    // Spinning locks: files. None is held while another is taken, but for sockets.
 
     /// A process's root and working directory change.
     level WorkingDirectory;
@@ -246,6 +255,18 @@ sync::lock_order! {
     level NameCaches;
     /// How many pages a pipe is counted as.
     level PipeCharge;
+    /// A bucket of the table of sockets' abstract names.
+    level SocketNames;
+    /// A socket's name, and who waits to be accepted. Nested: who listens, and a new end that nobody else has.
+    level SocketState;
+    /// Whose a socket is, or its peer. One at a time, but for the one that listens under the new one's.
+    level SocketIdentity;
+    /// What has arrived at a socket.
+    level SocketQueue;
+    /// How many pages a socket is counted as.
+    level SocketCharge;
+    /// The sockets that a CPU has made.
+    level SocketList;
     /// An eventfd's count.
     level Eventfd;
     /// A timerfd's setting. Its timer is set under it.

@@ -29,6 +29,7 @@ mod device;
 mod errno;
 mod fs;
 mod memory;
+mod net;
 #[cfg(target_os = "none")]
 mod panic;
 mod process;

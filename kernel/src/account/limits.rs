@@ -36,6 +36,16 @@ pub static PIPE_PAGES_HARD: Setting = Setting(AtomicU64::new(0));
 /// fs.pipe-max-size, in bytes: how large an ordinary user makes a pipe.
 pub static PIPE_SIZE: Setting = Setting(AtomicU64::new(1 << 20));
 
+/// net.unix.max_dgram_qlen: a new socket's queue takes so many datagrams before the last.
+pub static MAX_DGRAM_QLEN: Setting = Setting(AtomicU64::new(10));
+/// net.core.somaxconn: so many connections wait to be accepted at the most.
+pub static SOMAXCONN: Setting = Setting(AtomicU64::new(4096));
+/// net.core.wmem_default, rmem_default, wmem_max and rmem_max: bytes of a socket's buffers, at first and at the most.
+pub static SEND_DEFAULT: Setting = Setting(AtomicU64::new(212_992));
+pub static RECEIVE_DEFAULT: Setting = Setting(AtomicU64::new(212_992));
+pub static SEND_MOST: Setting = Setting(AtomicU64::new(212_992));
+pub static RECEIVE_MOST: Setting = Setting(AtomicU64::new(212_992));
+
 static WATCHES: Setting = Setting(AtomicU64::new(DEFAULT));
 
 /// fs.epoll.max_user_watches. By default, as on Linux, as many as 4 % of memory hold, where one takes two objects of 192 bytes together.

@@ -34,9 +34,13 @@ pub enum Kind {
     RecordLocks,
     /// Memory files; their pages are counted apart ([`memory_file`]).
     MemoryFiles,
+    /// Pages that sockets have had under way at once.
+    SocketPages,
+    /// Files in messages that nobody has received.
+    FilesInFlight,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 8;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
@@ -47,17 +51,20 @@ impl Kind {
         (Kind::Threads, "threads"),
         (Kind::RecordLocks, "record-locks"),
         (Kind::MemoryFiles, "memory-files"),
+        (Kind::SocketPages, "socket-pages"),
+        (Kind::FilesInFlight, "files-in-flight"),
     ];
 
     /// Bytes that one takes in the kernel, about: objects with what stands beside them in the slabs. A thread has a stack.
     const fn size(self) -> u64 {
         match self {
-            Kind::PipePages => PAGE,
+            Kind::PipePages | Kind::SocketPages => PAGE,
             Kind::Watches => 256,
             Kind::Signals => 128,
             Kind::Threads => 5 * PAGE,
             Kind::RecordLocks => 256,
             Kind::MemoryFiles => 1024,
+            Kind::FilesInFlight => 64,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::process::{self, Current, session as sessions};
 
 pub use crate::process::capabilities::SecureBits;
 pub use crate::process::signal::io::{Band, Owner, OwnerKind};
-pub use crate::process::{Capability, Current as Caller, file_size_limit, signal_file_size};
+pub use crate::process::{Capability, Credentials, Current as Caller, file_size_limit, signal_file_size};
 
 /// The running thread.
 pub fn current() -> Caller {
@@ -43,6 +43,27 @@ pub fn capable(what: Capability) -> bool {
 /// May it have more of the machine than others (CAP_SYS_RESOURCE)?
 pub fn may_use_resources() -> bool {
     capable(Capability::SYS_RESOURCE)
+}
+
+/// Whose a socket is, as the other side is told.
+#[derive(Clone)]
+pub struct Identity {
+    pub pid: u32,
+    /// When that process began: the number may be another's later.
+    pub started: u64,
+    pub credentials: Arc<Credentials>,
+}
+
+/// The running thread's.
+pub fn identity() -> Identity {
+    let thread = current();
+    Identity { pid: pid(), started: thread.process.started, credentials: thread.credentials() }
+}
+
+/// The process and real ids that go with what the running thread sends.
+pub fn sender() -> (u32, u32, u32) {
+    let ids = current().ids();
+    (pid(), ids.uid, ids.gid)
 }
 
 /// The running thread's real user.

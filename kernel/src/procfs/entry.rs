@@ -44,6 +44,8 @@ pub enum WhatOf {
     /// A text about what is in the process, for those who may look into it.
     Inner(MakeOf),
     Link(MakeOf, LinkTo),
+    /// A directory that is the same for all, whose entries' numbers begin there.
+    Fixed(&'static [Entry], u64),
     Fds,
     FdInfos,
     Tasks,

@@ -247,6 +247,11 @@ pub fn link_mounts(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
+pub fn link_net(out: &mut Vec<u8>) -> Result {
+    put!(out, "self/net");
+    Ok(())
+}
+
 pub fn link_self(out: &mut Vec<u8>) -> Result {
     put!(out, "{}", caller::pid());
     Ok(())

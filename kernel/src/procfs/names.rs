@@ -22,6 +22,7 @@ pub static ROOT: &[Entry] = &[
     text("lockstat", lockstat::text),
     text("meminfo", general::meminfo),
     Entry { name: "mounts", what: What::Link(general::link_mounts) },
+    Entry { name: "net", what: What::Link(general::link_net) },
     text("partitions", general::partitions),
     text("schedstat", sched::schedstat),
     Entry { name: "self", what: What::Link(general::link_self) },
@@ -45,6 +46,11 @@ static DARTER: &[Entry] = &[
     text("stack", super::stack::text),
     text("users", users::users),
 ];
+
+/// /proc/PID/net. There is one network for all.
+static NET: &[Entry] = &[text("unix", crate::net::list::text)];
+/// Where the numbers of its entries begin: behind those of all other fixed directories.
+const NET_NUMBERS: u64 = 1 << 20;
 
 /// Does anybody write a file with this mode?
 const fn is_written(mode: u32) -> bool {
@@ -90,6 +96,7 @@ pub static PROCESS: &[Of] = &[
     inner("maps", 0o444, maps::maps),
     of("mountinfo", 0o444, files::mountinfo).made(Manner::Mounts),
     of("mounts", 0o444, files::mounts).made(Manner::Mounts),
+    other("net", 0o555, WhatOf::Fixed(NET, NET_NUMBERS)),
     of("oom_adj", 0o644, files::oom_adj).piece(),
     of("oom_score", 0o444, files::oom_score),
     of("oom_score_adj", 0o644, files::oom_score_adj).made(Manner::Number),

@@ -196,6 +196,9 @@ impl Node {
                 make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f, entry))
             }
             WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
+            WhatOf::Fixed(list, base) => {
+                make(device, number, Kind::Directory, entry.mode, Node::Fixed(list, base))
+            }
             WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(who)),
             WhatOf::FdInfos => make(device, number, Kind::Directory, entry.mode, Node::FdInfos(who)),
             WhatOf::Tasks if who.tid != 0 => Err(ENOENT),
@@ -312,7 +315,7 @@ impl InodeOps for Node {
                         WhatOf::Text(_) | WhatOf::Inner(_) => Kind::Regular,
                         WhatOf::Link(..) => Kind::Symlink,
                         WhatOf::Tasks if who.tid != 0 => continue,
-                        WhatOf::Fds | WhatOf::FdInfos | WhatOf::Tasks => Kind::Directory,
+                        WhatOf::Fixed(..) | WhatOf::Fds | WhatOf::FdInfos | WhatOf::Tasks => Kind::Directory,
                     };
                     let (number, next) = (number_of(who.pid, who.tid, i as u64 + 1), i as u64 + 3);
                     if !emit(&DirEntry { name: entry.name.as_bytes(), number, kind, next }) {

@@ -14,6 +14,7 @@ use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::count;
+use crate::net::options;
 use crate::process::{self, dump, exec, utsname};
 use crate::sched::{deadline, realtime_settings};
 
@@ -24,6 +25,7 @@ const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
 pub static SYS: &[Entry] = &[
     Entry { name: "fs", what: What::Dir(FS) },
     Entry { name: "kernel", what: What::Dir(KERNEL) },
+    Entry { name: "net", what: What::Dir(NET) },
     Entry { name: "vm", what: What::Dir(VM) },
 ];
 
@@ -96,6 +98,63 @@ static EPOLL: &[Entry] = &[setting(
         }),
     },
 )];
+
+static NET: &[Entry] =
+    &[Entry { name: "core", what: What::Dir(NET_CORE) }, Entry { name: "unix", what: What::Dir(NET_UNIX) }];
+
+static NET_CORE: &[Entry] = &[
+    setting(
+        "rmem_default",
+        &Setting {
+            read: |out| line(out, limits::RECEIVE_DEFAULT.get()),
+            write: Some(|data| set_at_least(&limits::RECEIVE_DEFAULT, data, options::RECEIVE_LEAST)),
+        },
+    ),
+    setting(
+        "rmem_max",
+        &Setting {
+            read: |out| line(out, limits::RECEIVE_MOST.get()),
+            write: Some(|data| set_at_least(&limits::RECEIVE_MOST, data, options::RECEIVE_LEAST)),
+        },
+    ),
+    setting(
+        "somaxconn",
+        &Setting {
+            read: |out| line(out, limits::SOMAXCONN.get()),
+            write: Some(|data| set_at_least(&limits::SOMAXCONN, data, 0)),
+        },
+    ),
+    setting(
+        "wmem_default",
+        &Setting {
+            read: |out| line(out, limits::SEND_DEFAULT.get()),
+            write: Some(|data| set_at_least(&limits::SEND_DEFAULT, data, options::SEND_LEAST)),
+        },
+    ),
+    setting(
+        "wmem_max",
+        &Setting {
+            read: |out| line(out, limits::SEND_MOST.get()),
+            write: Some(|data| set_at_least(&limits::SEND_MOST, data, options::SEND_LEAST)),
+        },
+    ),
+];
+
+static NET_UNIX: &[Entry] = &[setting(
+    "max_dgram_qlen",
+    &Setting {
+        read: |out| line(out, limits::MAX_DGRAM_QLEN.get()),
+        write: Some(|data| set_at_least(&limits::MAX_DGRAM_QLEN, data, 0)),
+    },
+)];
+
+/// A number of 31 bits that is not less than `least`.
+fn set_at_least(setting: &limits::Setting, data: &[u8], least: usize) -> Result {
+    let n = number(data)?;
+    let n = u64::try_from(n).ok().filter(|n| *n >= least as u64).ok_or(EINVAL)?;
+    setting.set(n);
+    Ok(())
+}
 
 static KERNEL: &[Entry] = &[
     setting("core_pattern", &Setting { read: core_pattern, write: Some(dump::set_pattern) }),

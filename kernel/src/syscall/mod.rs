@@ -18,6 +18,7 @@ pub mod poll;
 pub mod process;
 pub mod scheduling;
 pub mod signal;
+mod socket;
 pub mod system;
 mod table;
 pub mod time;

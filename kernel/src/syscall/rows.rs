@@ -75,21 +75,26 @@ calls! {
     38 setitimer(which: Options(&ITIMER), new: In(&ITIMERVAL), old: Out(&ITIMERVAL)) = timer::sys_setitimer;
     39 getpid() = process::sys_getpid;
     40 sendfile(out: Fd(Any), from: Fd(Regular), offset: InOut(&LONG), count: Size) = file::sys_sendfile;
-    41 socket(domain: Int(&ANY), kind: Int(&ANY), protocol: Int(&ANY)) -> Socket;
-    42 connect(fd: Fd(Socket), address: InBytes(2), len: Size);
-    43 accept(fd: Fd(Socket), address: Addr, len: InOut(&WORD)) -> Socket;
-    44 sendto(fd: Fd(Socket), buffer: InBytes(2), len: Size, flags: Int(&ANY), address: InBytes(5), address_len: Size) ;
-    45 recvfrom(fd: Fd(Socket), buffer: OutBytes(2), len: Size, flags: Int(&ANY), address: Addr, address_len: InOut(&WORD)) ;
-    46 sendmsg(fd: Fd(Socket), message: Addr, flags: Int(&ANY));
-    47 recvmsg(fd: Fd(Socket), message: Addr, flags: Int(&ANY));
-    48 shutdown(fd: Fd(Socket), how: Int(&ANY));
-    49 bind(fd: Fd(Socket), address: InBytes(2), len: Size);
-    50 listen(fd: Fd(Socket), backlog: Int(&ANY));
-    51 getsockname(fd: Fd(Socket), address: Addr, len: InOut(&WORD));
-    52 getpeername(fd: Fd(Socket), address: Addr, len: InOut(&WORD));
-    53 socketpair(domain: Int(&ANY), kind: Int(&ANY), protocol: Int(&ANY), to: Out(&TWO_FDS));
-    54 setsockopt(fd: Fd(Socket), level: Int(&ANY), option: Int(&ANY), value: InBytes(4), len: Size);
-    55 getsockopt(fd: Fd(Socket), level: Int(&ANY), option: Int(&ANY), value: Addr, len: InOut(&WORD));
+    41 socket(domain: Options(&SOCKET_FAMILY), kind: Options(&SOCKET_KIND), protocol: Int(&SOCKET_PROTOCOLS)) -> Socket = socket::sys_socket;
+    42 connect(fd: Fd(Socket), address: In(&SOCKADDR), len: Int(&SOCKADDR_SIZES)) = socket::sys_connect;
+    43 accept(fd: Fd(Socket), address: Out(&SOCKADDR), len: InOut(&SOCKADDR_LEN)) -> Socket = socket::sys_accept;
+        44 sendto(fd: Fd(Socket), buffer: InBytes(2), len: Size, flags: Options(&SEND), address: In(&SOCKADDR), address_len:
+        Int(&SOCKADDR_SIZES)) = socket::sys_sendto;
+        45 recvfrom(fd: Fd(Socket), buffer: OutBytes(2), len: Size, flags: Options(&RECEIVE), address: Out(&SOCKADDR), address_len:
+        InOut(&SOCKADDR_LEN)) = socket::sys_recvfrom;
+    46 sendmsg(fd: Fd(Socket), message: InOut(&MSGHDR), flags: Options(&SEND)) = socket::sys_sendmsg;
+    47 recvmsg(fd: Fd(Socket), message: InOut(&MSGHDR), flags: Options(&RECEIVE)) = socket::sys_recvmsg;
+    48 shutdown(fd: Fd(Socket), how: Options(&SHUTDOWN)) = socket::sys_shutdown;
+    49 bind(fd: Fd(Socket), address: In(&SOCKADDR), len: Int(&SOCKADDR_SIZES)) = socket::sys_bind;
+    50 listen(fd: Fd(Socket), backlog: Int(&SMALL)) = socket::sys_listen;
+    51 getsockname(fd: Fd(Socket), address: Out(&SOCKADDR), len: InOut(&SOCKADDR_LEN)) = socket::sys_getsockname;
+    52 getpeername(fd: Fd(Socket), address: Out(&SOCKADDR), len: InOut(&SOCKADDR_LEN)) = socket::sys_getpeername;
+        53 socketpair(domain: Options(&SOCKET_FAMILY), kind: Options(&SOCKET_KIND), protocol: Int(&SOCKET_PROTOCOLS), to: Out(&TWO_FDS)) =
+        socket::sys_socketpair;
+        54 setsockopt(fd: Fd(Socket), level: Options(&SOCKET_LEVEL), option: Options(&SOCKET_OPTION), value: InBytes(4), len: Size) =
+        socket::sys_setsockopt;
+        55 getsockopt(fd: Fd(Socket), level: Options(&SOCKET_LEVEL), option: Options(&SOCKET_ASKED), value: Out(&SOCKADDR), len:
+        InOut(&SOCKADDR_LEN)) = socket::sys_getsockopt;
     56 clone(flags: Options(&CLONE), stack: Addr, parent_tid: Out(&WORD), child_tid: Out(&WORD), tls: Addr) => regs process::sys_clone;
     57 fork() => regs process::sys_fork;
     58 vfork() => regs process::sys_vfork;
@@ -329,7 +334,7 @@ calls! {
         286 timerfd_settime(fd: Fd(TimerFile), flags: Options(&TIMERFD_HOW), new: In(&ITIMERSPEC), old: Out(&ITIMERSPEC)) =
         timer::sys_timerfd_settime;
     287 timerfd_gettime(fd: Fd(TimerFile), to: Out(&ITIMERSPEC)) = timer::sys_timerfd_gettime;
-    288 accept4(fd: Fd(Socket), address: Addr, len: InOut(&WORD), flags: Int(&ANY)) -> Socket;
+    288 accept4(fd: Fd(Socket), address: Out(&SOCKADDR), len: InOut(&SOCKADDR_LEN), flags: Options(&NEW_FILE)) -> Socket = socket::sys_accept4;
         289 signalfd4(fd: Fd(SignalFile), set: In(&SIGSET), size: Int(&EIGHT), flags: Options(&NEW_FILE)) -> SignalFile =
         signal::sys_signalfd4;
     290 eventfd2(count: Int(&ANY), flags: Options(&EVENTFD)) -> EventFile = file::sys_eventfd2;
@@ -341,7 +346,8 @@ calls! {
     296 pwritev(fd: Fd(Any), segments: InVector(2), count: Size, at: Offset, at_high: Unused) = file::sys_pwritev;
     297 rt_tgsigqueueinfo(group: Pid, tid: Pid, signal: Signal, info: In(&SIGINFO)) = signal::sys_rt_tgsigqueueinfo;
     298 perf_event_open(attributes: Addr, pid: Pid, cpu: Int(&ANY), group: Fd(Any), flags: Int(&ANY)) -> Any;
-    299 recvmmsg(fd: Fd(Socket), messages: Addr, count: Size, flags: Int(&ANY), timeout: In(&TIMESPEC));
+        299 recvmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&RECEIVE_MANY), timeout: InOut(&TIMESPEC)) =
+        socket::sys_recvmmsg;
     300 fanotify_init(flags: Int(&ANY), file_flags: Options(&OPEN)) -> Any;
     301 fanotify_mark(fd: Fd(Any), flags: Int(&ANY), mask: Int(&ANY), dir: DirFd, path: Path);
     302 prlimit64(pid: Pid, resource: Options(&RLIMITS), new: In(&RLIMIT), old: Out(&RLIMIT)) = system::sys_prlimit64;
@@ -349,7 +355,7 @@ calls! {
     304 open_by_handle_at(mount: Fd(Any), handle: Addr, flags: Options(&OPEN)) -> Any;
     305 clock_adjtime(clock: Options(&CLOCKS), to: Addr);
     306 syncfs(fd: Fd(Any)) = file::sys_syncfs;
-    307 sendmmsg(fd: Fd(Socket), messages: Addr, count: Size, flags: Int(&ANY));
+    307 sendmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&SEND)) = socket::sys_sendmmsg;
     308 setns(fd: Fd(Any), kind: Int(&ANY));
     309 getcpu(cpu: Out(&WORD), node: Out(&WORD), cache: Unused) = scheduling::sys_getcpu;
     310 process_vm_readv(pid: Pid, to: OutVector(2), count: Size, from: InVector(4), from_count: Size, flags: Int(&ANY)) ;

@@ -13,7 +13,7 @@ macro_rules! calls {
         use crate::syscall::trace::Asks;
         use crate::syscall::{
             Handler, barrier, capability, file, futex, identity, memory, missing, path, policies, poll, prctl, process,
-            scheduling, signal, system, time, timer, tty,
+            scheduling, signal, socket, system, time, timer, tty,
         };
 
         /// Makes call `number`. Each reads no more of the registers than it has arguments, and its result is written once.

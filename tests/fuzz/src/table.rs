@@ -31,6 +31,7 @@ pub type Left = (usize, usize, usize, Resource);
 /// The results of a call that others can use: what it returns, and what it leaves in memory.
 pub fn results(name: &str, makes: Option<Sort>) -> (Option<Resource>, &'static [Left]) {
     const PIPE: &[Left] = &[(0, 0, 4, Resource::File(Sort::Pipe)), (0, 4, 4, Resource::File(Sort::Pipe))];
+    const PAIR: &[Left] = &[(3, 0, 4, Resource::File(Sort::Socket)), (3, 4, 4, Resource::File(Sort::Socket))];
     const TIMER: &[Left] = &[(2, 0, 4, Resource::Timer)];
     let returned = match (name, makes) {
         (_, Some(Sort::Memory)) => Some(Resource::Memory),
@@ -43,6 +44,7 @@ pub fn results(name: &str, makes: Option<Sort>) -> (Option<Resource>, &'static [
     };
     let left = match name {
         "pipe" | "pipe2" => PIPE,
+        "socketpair" => PAIR,
         "timer_create" => TIMER,
         _ => &[],
     };

@@ -78,5 +78,16 @@ structs! {
         effective_high 12 4 Int(&CAP_SETS), permitted_high 16 4 Int(&CAP_SETS), inheritable_high 20 4 Int(&CAP_SETS),
     }
     TERMIOS "termios" 36 { input 0 4 Int(&ANY), output 4 4 Int(&ANY), control 8 4 Int(&ANY), local 12 4 Int(&ANY) }
+    SOCKADDR "sockaddr_un" 110 { family 0 2 Int(&FAMILIES), name 2 8 Int(&SOCKET_NAMES) }
+    SOCKADDR_LEN "socklen_t" 4 { value 0 4 Int(&SOCKADDR_SIZES) }
+    MSGHDR "msghdr" 56 {
+        name 0 8 Addr, name_len 8 4 Int(&SOCKADDR_SIZES), segments 16 8 InVector(0), count 24 8 Int(&SMALL), control 32 8 In(&CMSGHDR),
+        control_len 40 8 Int(&CONTROL_SIZES), flags 48 4 Int(&ANY),
+    }
+    MMSGHDR "mmsghdr" 64 {
+        name 0 8 Addr, name_len 8 4 Int(&SOCKADDR_SIZES), segments 16 8 Addr, count 24 8 Int(&SMALL), control 32 8 In(&CMSGHDR),
+        control_len 40 8 Int(&CONTROL_SIZES), flags 48 4 Int(&ANY),
+    }
+    CMSGHDR "cmsghdr" 28 { len 0 8 Int(&CONTROL_SIZES), level 8 4 Int(&SMALL), kind 12 4 Int(&CONTROL_TYPES), first 16 4 Fd(Any), second 20 4 Int(&ANY), third 24 4 Int(&ANY) }
     WINSIZE "winsize" 8 { rows 0 2 Int(&ANY), columns 2 2 Int(&ANY) }
 }

@@ -36,7 +36,7 @@ struct Nameless;
 impl InodeOps for Nameless {
     fn open(&self, dentry: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
         match dentry.inode.kind {
-            Kind::Anonymous => Err(ENXIO),
+            Kind::Anonymous | Kind::Socket => Err(ENXIO),
             // As any fifo: `fifo::show`.
             Kind::Fifo => Ok(None),
             _ => Ok(Some(try_box(Regular)?)),

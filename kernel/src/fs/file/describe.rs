@@ -31,7 +31,7 @@ pub fn file(file: &File, root: &Path) -> Result<Vec<u8>> {
                 return Ok(text);
             }
             let written = match *name {
-                "pipe" => write!(Text(&mut text), "pipe:[{}]", inode.number),
+                "pipe" | "socket" => write!(Text(&mut text), "{name}:[{}]", inode.number),
                 name => write!(Text(&mut text), "{name}"),
             };
             written.map_err(|_| ENOMEM)?;

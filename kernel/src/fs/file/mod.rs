@@ -282,6 +282,16 @@ impl File {
         }
     }
 
+    /// Descriptors that refer to it, calls that keep it open, and messages that carry it.
+    pub fn openings(&self) -> u32 {
+        self.opens.load(Relaxed)
+    }
+
+    /// Is there one of these alone, which is the caller's to end?
+    pub fn is_open_once(&self) -> bool {
+        self.openings() == 1
+    }
+
     /// No descriptor refers to it any more.
     pub fn is_closed(&self) -> bool {
         self.opens.load(Relaxed) == 0

@@ -33,6 +33,8 @@ pub const HUP: u32 = 0x010;
 pub const NVAL: u32 = 0x020;
 pub const RDNORM: u32 = 0x040;
 pub const WRNORM: u32 = 0x100;
+pub const WRBAND: u32 = 0x200;
+pub const RDHUP: u32 = 0x2000;
 
 pub struct PollQueue {
     queue: WaitQueue,
@@ -171,7 +173,16 @@ impl PollQueue {
     /// As `wait`, for something that one takes and no other has then: of such sleepers each wake wakes one. The caller takes what there is, and
     /// calls `wake_next` if it leaves anything, whatever else becomes of it.
     pub fn wait_alone<R>(&self, condition: impl FnMut() -> Option<R>) -> Result<R> {
-        self.queue.wait_until(Sleep::Interruptible, None, condition).map_err(woken)
+        self.wait_alone_until(None, condition)
+    }
+
+    /// As `wait_alone`, until `deadline` at the latest: ETIMEDOUT.
+    pub fn wait_alone_until<R>(
+        &self,
+        deadline: Option<Deadline>,
+        condition: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        self.queue.wait_until(Sleep::Interruptible, deadline, condition).map_err(woken)
     }
 }
 

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, 
 
 use crate::lock_order as level;
 use sync::level::{Before, Held};
-use sync::rcu::{RcuArc, RcuHead};
+use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, MutexGuard, lock_class, try_arc};
 
 use super::attributes::Changes;
@@ -368,6 +368,15 @@ impl Inode {
         if let Ok(kept) = try_arc(Kept { version, what: image, rcu: RcuHead::new() }) {
             self.kept.swap(Some(kept));
         }
+    }
+
+    /// What `attached` has made, if it has.
+    pub fn look_attached<T: Any + Send + Sync, R>(
+        &self,
+        read: &RcuRead,
+        show: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        self.kept.load(read).and_then(|kept| kept.what.downcast_ref::<T>()).map(show)
     }
 
     /// What is kept with an inode that has no contents (a fifo's pipe), made by `make` the first time and there as long as the inode.

@@ -25,6 +25,8 @@ bitflags::bitflags! {
         const SETUID = 1 << 7;
         const SETPCAP = 1 << 8;
         const LINUX_IMMUTABLE = 1 << 9;
+        const NET_ADMIN = 1 << 12;
+        const NET_RAW = 1 << 13;
         const IPC_LOCK = 1 << 14;
         const SYS_RAWIO = 1 << 17;
         const SYS_CHROOT = 1 << 18;

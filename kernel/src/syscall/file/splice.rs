@@ -11,6 +11,7 @@ use crate::fs::anon::pipe::{End, Given};
 use crate::fs::file::buffer::{Input, Output, Segment};
 use crate::fs::file::{File, OpenFlags};
 use crate::memory::user::UserPtr;
+use crate::net;
 use vm::addr::PAGE_SIZE;
 
 const NONBLOCK: u32 = 2;
@@ -110,7 +111,7 @@ pub fn sys_splice(
                 None => to.write(data),
             })?
         }
-        (None, Some(target)) => into_pipe(&from, in_at, target, &to, len, wait && !to.nonblocking())?,
+        (None, Some(target)) => into_pipe((&from, wait), in_at, target, &to, len, wait && !to.nonblocking())?,
         (None, None) => return Err(EINVAL),
     };
     in_position.advance(moved)?;
@@ -118,9 +119,10 @@ pub fn sys_splice(
     Ok(moved)
 }
 
-/// From a file into the pipe of `to`: no more is read than there is room for, since what was read must arrive. `waits`: for room.
+/// From a file into the pipe of `to`: no more is read than there is room for, since what was read must arrive. `waits`: for room. Whether it
+/// waits for bytes, a socket is told; other files know only how they are open, as on Linux.
 fn into_pipe(
-    from: &File,
+    (from, waits_for_bytes): (&File, bool),
     at: Option<u64>,
     target: &End,
     to: &File,
@@ -134,6 +136,7 @@ fn into_pipe(
     let mut buffer: Vec<u8> = Vec::new();
     buffer.try_resize(len.min(room).min(GATHERED), 0)?;
     let mut out = Output::kernel(&mut buffer);
+    out.nowait = !waits_for_bytes && net::of_file(from).is_some();
     let n = match at {
         Some(at) => from.read_at(at, &mut out)?,
         None => from.read(&mut out)?,

@@ -40,6 +40,7 @@ mod memory;
 mod numbers;
 mod process;
 mod signals;
+mod sockets;
 
 pub use control::*;
 pub use files::*;
@@ -47,3 +48,4 @@ pub use memory::*;
 pub use numbers::*;
 pub use process::*;
 pub use signals::*;
+pub use sockets::*;

@@ -3,6 +3,14 @@
 
 pub static ANY: [i64; 12] =
     [0, 1, 2, 3, 7, 64, 4096, -1, i32::MAX as i64, i32::MIN as i64, i64::MAX, i64::MIN];
+/// Lengths of `struct sockaddr_un`, and protocols of sockets.
+pub static SOCKADDR_SIZES: [i64; 8] = [110, 8, 3, 2, 0, 111, 200, -1];
+pub static SOCKET_PROTOCOLS: [i64; 4] = [0, 1, 2, -1];
+pub static FAMILIES: [i64; 3] = [1, 0, 2];
+/// The beginnings of names: an abstract one, and paths.
+pub static SOCKET_NAMES: [i64; 5] = [0x6100, 0x6200, 0x61, 0x0062, 0x2f];
+pub static CONTROL_SIZES: [i64; 6] = [20, 24, 28, 16, 0, 200];
+pub static CONTROL_TYPES: [i64; 4] = [1, 2, 3, 4];
 pub static SMALL: [i64; 5] = [0, 1, 2, 3, 32];
 pub static EIGHT: [i64; 4] = [8, 0, 4, 128];
 pub static TWENTY_FOUR: [i64; 3] = [24, 0, 12];

@@ -381,13 +381,17 @@ static void listed(void)
 	bind_to(d, "@listed too");
 	char *text = read_file("/proc/net/unix"), *line = strtok(text, "\n");
 	say("%s", line);
+	char shown[2][64] = { "", "" };
 	while ((line = strtok(0, "\n"))) {
 		unsigned long number, references, protocol, flags, inode;
 		unsigned kind, state;
 		char name[128] = "";
 		if (sscanf(line, "%lx: %lx %lx %lx %x %x %lu %127[^\n]", &number, &references, &protocol, &flags, &kind, &state, &inode, name) == 8 && strstr(name, "listed"))
-			say("%lx %lx %x %x %s", protocol, flags, kind, state, name);
+			snprintf(shown[name[0] == '@'], 64, "%lx %lx %x %x %.40s", protocol, flags, kind, state, name);
 	}
+	/* In which order they come is the kernel's own affair. */
+	say("%s", shown[0]);
+	say("%s", shown[1]);
 	close(l);
 	close(d);
 	text = read_file("/proc/net/unix");

@@ -410,7 +410,7 @@ impl Control {
         let (files, limit) = (caller::files(), caller::descriptor_limit());
         let mut done = 0usize;
         for file in rights.files().iter().take(room) {
-            let Ok(fd) = files.duplicate(file, 0, limit, close_on_exec) else { break };
+            let Ok(fd) = files.duplicate(file.clone(), 0, limit, close_on_exec) else { break };
             let at = self.at.wrapping_add(CONTROL_HEADER).wrapping_add(done.wrapping_mul(4));
             if UserPtr::<i32>::new(at).write(&fd).is_err() {
                 let _ = files.close(fd);

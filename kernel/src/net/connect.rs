@@ -119,7 +119,9 @@ impl Socket {
         end.peer.swap(Some(self.clone()));
         end.set_phase(Phase::Connected);
         *end.peer_identity.lock() = Some(whose.clone());
-        *end.identity.lock() = listener.identity.lock().clone();
+        // One at a time: they are of one class.
+        let listens = listener.identity.lock().clone();
+        *end.identity.lock() = listens.clone();
         {
             // Nobody else has it yet.
             let mut new = end.state.lock_nested();
@@ -127,7 +129,7 @@ impl Socket {
             new.listener = Arc::downgrade(listener);
         }
         *self.identity.lock() = Some(whose);
-        *self.peer_identity.lock() = listener.identity.lock().clone();
+        *self.peer_identity.lock() = listens;
         self.peer.swap(Some(end.clone()));
         state.waiting.push_back(end.clone());
         listener.waiting.store(u32::try_from(state.waiting.len()).unwrap_or(u32::MAX), Release);

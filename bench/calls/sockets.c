@@ -38,6 +38,8 @@ static void s_listener(struct work *w)
 	struct sockaddr_un *name = (struct sockaddr_un *)(w->buf + 512);
 	s_dir(w);
 	w->len = name_of(w, name, w->k->v[0] == 1);
+	if (w->k->v[0] == 1)
+		unlink(name->sun_path); /* of an earlier window */
 	w->fd = (int)ok(w, socket(AF_UNIX, SOCK_STREAM, 0));
 	ok(w, bind(w->fd, (struct sockaddr *)name, (socklen_t)w->len));
 	ok(w, listen(w->fd, 16));

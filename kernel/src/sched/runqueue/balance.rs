@@ -24,7 +24,7 @@ use super::push;
 use super::queue::Queue;
 use super::realtime;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use sync::machine::CpuId;
 
 /// What a task of nice 0 is owed when it moves, ns of run time. Between two nodes it is twice that.
@@ -55,6 +55,8 @@ pub struct Looks {
     load: AtomicU64,
     /// Ticks in a row at which the running task would have been better elsewhere: see `push`.
     pub(super) crowded: AtomicU32,
+    /// At the last tick an idle CPU was woken for a task that waits here.
+    offered: AtomicBool,
 }
 
 impl Looks {
@@ -66,6 +68,7 @@ impl Looks {
             interval: AtomicU32::new(1),
             load: AtomicU64::new(0),
             crowded: AtomicU32::new(0),
+            offered: AtomicBool::new(false),
         }
     }
 
@@ -104,17 +107,22 @@ pub fn tick(machine: &impl Machine) -> bool {
     if !own.rank().is_none() {
         return realtime::tick(machine);
     }
-    look_around(machine);
-    own.waiting() != 0
+    // Who waits and is offered would else run here before the other CPU comes for it, and wait again at the next offer. Not twice in a row, should nobody come.
+    let offered = look_around(machine);
+    let stays = offered && !own.looks.offered.load(Relaxed);
+    own.looks.offered.store(offered, Relaxed);
+    own.waiting() != 0 && !stays
 }
 
-/// The part of a tick that has to do with other CPUs.
-pub fn look_around(machine: &impl Machine) {
-    if machine.cpus() > 1 {
-        look(machine);
-        push::look(machine);
-        show_load(machine);
+/// The part of a tick that has to do with other CPUs. Does one come for a task that waits here?
+pub fn look_around(machine: &impl Machine) -> bool {
+    if machine.cpus() == 1 {
+        return false;
     }
+    let offered = look(machine);
+    push::look(machine);
+    show_load(machine);
+    offered
 }
 
 /// Shows the CPU's load when it has changed by a quarter.
@@ -129,13 +137,11 @@ fn show_load(machine: &impl Machine) {
     }
 }
 
-fn look(machine: &impl Machine) {
+fn look(machine: &impl Machine) -> bool {
     let own = machine.own_queue();
-    if own.is_stealable() {
-        wake_idle(machine);
-    }
+    let offered = own.is_stealable() && wake_idle(machine);
     if !own.looks.is_time() {
-        return;
+        return offered;
     }
     let (here, cpus) = (machine.here(), machine.cpus());
     let n = own.looks.compared.load(Relaxed);
@@ -150,25 +156,35 @@ fn look(machine: &impl Machine) {
             && compare(machine, here, other)
     });
     own.looks.end(found);
+    offered
 }
 
-/// Wakes an idle CPU, if one of those that are looked at this time may run what waits here.
-fn wake_idle(machine: &impl Machine) {
+/// Wakes an idle CPU, if one of those that are looked at this time may run what waits here. May none, but one may run who runs here, that one goes there: so it
+/// does not depend on who waits at a tick how soon an idle CPU is found. True: a CPU comes for what waits.
+fn wake_idle(machine: &impl Machine) -> bool {
     let (own, here, cpus) = (machine.own_queue(), machine.here(), machine.cpus());
     let step = own.looks.step.load(Relaxed);
     own.looks.step.store(step.wrapping_add(AWAKE), Relaxed);
-    let mut idle = (0..AWAKE)
-        .map(|n| (here + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
-        .filter(|cpu| machine.queue(*cpu).idles() && own.queue.lock().has_for(*cpu));
+    let idles = || {
+        (0..AWAKE)
+            .map(|n| (here + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
+            .filter(|cpu| machine.queue(*cpu).idles())
+    };
+    let mut idle = idles().filter(|cpu| own.queue.lock().has_for(*cpu));
     // One that shares its core with others only if there is no other.
-    let first = idle.next();
-    let idle = first
+    let Some(first) = idle.next() else {
+        push::move_to_any(machine, idles());
+        return false;
+    };
+    let idle = Some(first)
         .filter(|cpu| is_alone(machine, *cpu))
         .or_else(|| idle.find(|cpu| is_alone(machine, *cpu)))
-        .or(first);
-    if let Some(idle) = idle.filter(|idle| own.offer_to(machine.queue(*idle))) {
+        .unwrap_or(first);
+    let offered = own.offer_to(machine.queue(idle));
+    if offered {
         machine.kick(idle);
     }
+    offered
 }
 
 /// Compares the times of two busy CPUs, and lets a task of the one that is behind move. Was it worth it?

@@ -1,7 +1,7 @@
 //! Who runs goes to another CPU, where that leaves more of the machine at work:
 //!
 //! * beside a busy thread of its core, while another core idles as a whole;
-//! * where tasks wait that may run nowhere else, while another CPU idles.
+//! * where tasks wait that may not run where another CPU idles.
 //!
 //! A CPU looks by itself, at ticks, at what the others show anyway: so an idle CPU asks nobody and sleeps on, and where nothing is shown no line moves. The task
 //! is marked (`Task::moves`), and goes when it is next on its way to user mode.
@@ -13,6 +13,7 @@ use super::super::work::Work;
 use super::machine::Machine;
 use super::place::{Cores, find_core, find_idle};
 use core::sync::atomic::Ordering::Relaxed;
+use sync::machine::CpuId;
 
 /// Ticks in a row at which a core has to idle before a task goes there, and one of another node.
 const NEAR: u32 = 2;
@@ -44,6 +45,17 @@ pub fn look(machine: &impl Machine) {
         task.work.set(Work::RESCHED);
     }
     ticks.store(if goes { 0 } else { (seen + 1).min(FAR) }, Relaxed);
+}
+
+/// Who runs here, where others wait, goes away if it may run on one of these idle CPUs.
+pub fn move_to_any(machine: &impl Machine, mut idle: impl Iterator<Item = CpuId>) {
+    let queue = machine.own_queue().queue.lock();
+    if let Some(task) = queue.running_fair()
+        && idle.any(|cpu| task.affinity().allows(cpu))
+    {
+        task.moves.store(true, Relaxed);
+        task.work.set(Work::RESCHED);
+    }
 }
 
 /// Does another thread of this CPU's core run something, and is this the last that does?

@@ -140,6 +140,7 @@ fn number(error: &str) -> i32 {
         "ENOTTY" => 25,
         "ENOSYS" => 38,
         "EOPNOTSUPP" => 95,
+        "EAFNOSUPPORT" => 97,
         _ => 0,
     }
 }

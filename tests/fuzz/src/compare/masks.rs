@@ -139,6 +139,7 @@ fn number(error: &str) -> i32 {
         "EINVAL" => 22,
         "ENOTTY" => 25,
         "ENOSYS" => 38,
+        "ENOPROTOOPT" => 92,
         "EOPNOTSUPP" => 95,
         "EAFNOSUPPORT" => 97,
         _ => 0,

@@ -57,10 +57,10 @@ fn finish_boot(_: usize) {
     if let Err(errno) = process::signal::errand::start() {
         panic!("no memory for the thread that sends signals: {errno:?}");
     }
+    sched::booted();
     if let Err(errno) = process::start_init() {
         panic!("no first process: {errno:?}");
     }
-    sched::booted();
 }
 
 /// What the other CPUs do.

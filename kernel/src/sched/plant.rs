@@ -1,20 +1,23 @@
 //! Stalls that a test asks for on the kernel's command line, to see that the watch finds them ([`stall`](super::stall)):
 //!
 //! * `plant=stall`         a thread holds a spinning lock and never gives way; the last CPU, if there is another, waits for the lock
-//! * `plant=stall-masked`  the last CPU has interrupts off for ever, so that no grace period ends
+//! * `plant=stall-masked`  the last CPU has interrupts off for ever, before a process runs there, so that no grace period ends
+//! * `plant=stall-call`    the last CPU has interrupts off for ever, and the first waits for its answer to a call
 
 use super::switch::spawn;
-use crate::lock_order as level;
+use crate::{arch, lock_order as level};
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::{SpinLock, lock_class, machine};
 
 lock_class! { static PLANTED: LockClass = ("planted stall", level::TimerQueue); }
 static HELD: SpinLock<(), level::TimerQueue> = SpinLock::new((), &PLANTED);
 
-/// The first process has been started.
+/// The first process is to be started.
 static BOOTED: AtomicBool = AtomicBool::new(false);
+/// The last CPU has interrupts off.
+static MASKED: AtomicBool = AtomicBool::new(false);
 
-/// The boot is over, which gives way and must not wait behind what never does.
+/// The boot is over, but for the first process: what gives way must not wait behind what never does.
 pub fn booted() {
     BOOTED.store(true, Ordering::Release);
 }
@@ -35,6 +38,10 @@ pub fn plant(command_line: &str) {
             }
         }
         Some("stall-masked") => start(last, mask),
+        Some("stall-call") if last != 0 => {
+            start(last, mask);
+            start(0, call);
+        }
         _ => {}
     }
 }
@@ -58,7 +65,15 @@ fn mask(_: usize) {
         super::yield_now();
     }
     machine::irq_save();
+    MASKED.store(true, Ordering::Release);
     loop {
         machine::relax();
     }
+}
+
+fn call(_: usize) {
+    while !MASKED.load(Ordering::Acquire) {
+        super::yield_now();
+    }
+    arch::call_others(sync::cpus() - 1..sync::cpus(), |_| {}, 0);
 }

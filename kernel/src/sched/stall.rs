@@ -7,6 +7,7 @@
 //!   it may have interrupts off, and is asked by the interrupt that cannot be masked. It says so if it has; if not, the host may not have let it run, and it
 //!   has a second more for its tick. In the first second nothing of the other CPU is read.
 //! * A spinning lock that is held or waited for makes its CPU one of the first kind; the report says which lock.
+//! * So does another CPU that does not take up a call (a flush of its TLB): the report names it, and it is asked where it is as above.
 //!
 //! `darter run` repeats what was said if the machine fails.
 #![forbid(unsafe_code)]
@@ -106,17 +107,25 @@ fn is_stall(here: u64, there: u64) -> bool {
 #[cfg(target_os = "none")]
 mod say {
     use super::{CpuId, Stretch};
+    use crate::arch;
     use crate::report::{self, Console};
     use core::fmt::Write;
 
     pub fn cpu(stretch: &Stretch) {
+        let other = arch::waited_for();
         report::in_turn(|| {
             let (cpu, ms) = (sync::cpu_id(), stretch.ran / 1_000_000);
             let _ =
                 writeln!(Console, "\nstall: CPU {cpu} has not given way for {ms} ms, in {}", stretch.kind);
             report::place(stretch.pc, stretch.frame);
+            if let Some(other) = other {
+                let _ = writeln!(Console, "  waits for CPU {other} to take up a call");
+            }
             let _ = writeln!(Console, "end of stall");
         });
+        if let Some(other) = other {
+            report::ask(other, None);
+        }
     }
 
     pub fn period(number: u64, by: CpuId) {

@@ -68,6 +68,13 @@ pub fn call_others_by(targets: impl Iterator<Item = u32>, call: Call, argument: 
     }
 }
 
+/// A CPU that has not taken up the call that this CPU waits for.
+pub fn waited_for() -> Option<u32> {
+    let own = cpu_id();
+    let (word, bit) = (own as usize / 64, 1u64 << (own % 64));
+    (0..super::online_cpus()).find(|&cpu| INBOX.of(cpu).0[word].load(Ordering::Relaxed) & bit != 0)
+}
+
 /// Runs what other CPUs asked of this one.
 pub fn serve() {
     let inbox = &INBOX.this().0;

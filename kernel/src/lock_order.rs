@@ -259,6 +259,10 @@ sync::lock_order! {
     level SocketNames;
     /// A socket's name, and who waits to be accepted. Nested: who listens, and a new end that nobody else has.
     level SocketState;
+    /// At which other a socket looks for room.
+    level SocketLooking;
+    /// The sockets that look at one.
+    level SocketLookers;
     /// Whose a socket is, or its peer. One at a time, but for the one that listens under the new one's.
     level SocketIdentity;
     /// What has arrived at a socket.

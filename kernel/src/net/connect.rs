@@ -8,7 +8,7 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering::*;
 
 use super::address::{self, Address};
-use super::{Kind, NO_RECEIVE, Phase, Socket, Wait};
+use super::{Kind, NO_RECEIVE, Phase, Socket, Turn, Wait};
 use crate::account::limits;
 use crate::errno::*;
 use crate::fs::caller;
@@ -74,15 +74,19 @@ impl Socket {
     }
 
     fn connect_with(self: &Arc<Socket>, end: &Arc<Socket>, name: &Address, wait: &Wait<'_>) -> Result {
+        let mut turn: Option<Turn> = None;
         loop {
             let listener = address::find(self.kind, name)?;
-            match self.try_connect(end, &listener) {
+            let connected = self.try_connect(end, &listener);
+            drop(turn.take());
+            match connected {
                 // It is just being closed: another may have the name.
                 Err(ESTALE) => {}
                 Err(EAGAIN) if wait.may_wait() => {
-                    wait.on(&listener.room, || {
+                    wait.alone(&listener.room, || {
                         (!listener.is_full() || !listener.is_listening()).then_some(())
                     })?;
+                    turn = Some(Turn(listener));
                 }
                 result => return result,
             }
@@ -95,6 +99,11 @@ impl Socket {
     /// Do as many wait to be accepted as may?
     fn is_full(&self) -> bool {
         self.waiting.load(Acquire) > self.backlog.load(Relaxed)
+    }
+
+    /// Is there a place for one more who waits for it?
+    pub(super) fn has_room(&self) -> bool {
+        if self.kind.is_connected() { !self.is_full() } else { !self.is_crowded() }
     }
 
     fn try_connect(self: &Arc<Socket>, end: &Arc<Socket>, listener: &Arc<Socket>) -> Result {
@@ -164,7 +173,7 @@ impl Socket {
                 if self.waiting.load(Relaxed) > 0 {
                     self.readable.wake_next();
                 }
-                self.room.wake();
+                self.room.wake_next();
                 return Ok(end);
             }
             if ended {

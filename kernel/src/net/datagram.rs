@@ -7,13 +7,11 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 
-use sync::TryVec;
-
 use super::address::{self, Address};
 use super::message::{self, Message};
 use super::rights::{Heap, Rights};
 use super::stream::{Incoming, Outgoing};
-use super::{Kind, NO_RECEIVE, Phase, Socket, Wait};
+use super::{Kind, NO_RECEIVE, Phase, Socket, Turn, Wait};
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output};
 
@@ -54,12 +52,15 @@ impl Socket {
         message.sender = with.sender;
         message.from = Some(self.clone());
         let (mut message, mut rights) = (Some(message), with.rights);
+        let mut turn: Option<Turn> = None;
         loop {
             let other = match name {
                 Some(name) => address::find(self.kind, name)?,
                 None => self.peer_counted().ok_or(ECONNRESET)?,
             };
-            match self.try_send(&other, &mut message, &mut rights) {
+            let sent = self.try_send(&other, &mut message, &mut rights);
+            drop(turn.take());
+            match sent {
                 Err(ECONNREFUSED) if self.kind == Kind::SeqPacket => return Err(EPIPE),
                 Err(ECONNREFUSED) if self.is_peer(&other) => {
                     self.disconnect_from_dead(&other);
@@ -69,7 +70,8 @@ impl Socket {
                 Err(ECONNREFUSED) if name.is_some() => {}
                 Err(EAGAIN) if wait.may_wait() => {
                     let may_go_on = || !other.is_crowded() || other.is_dead() || other.may_not(NO_RECEIVE);
-                    wait.on(&other.room, || may_go_on().then_some(()))?;
+                    wait.alone(&other.room, || may_go_on().then_some(()))?;
+                    turn = Some(Turn(other));
                 }
                 Ok(()) => return Ok(len),
                 Err(error) => return Err(error),
@@ -81,7 +83,7 @@ impl Socket {
     }
 
     /// Has it as many messages as it takes?
-    fn is_crowded(&self) -> bool {
+    pub(super) fn is_crowded(&self) -> bool {
         self.queue.count() > self.backlog.load(Relaxed) as usize
     }
 
@@ -176,12 +178,13 @@ impl Socket {
 
     /// It is connected to `old` no more: what it has not received is lost, and `old` is told if it sends here.
     fn forget_peer(self: &Arc<Socket>, old: &Socket) {
+        self.look_no_more();
         let mut heap = Heap::new();
         let had_some = self.queue.has_some();
         self.queue.drain(self, &mut heap);
         drop(heap);
         if had_some {
-            self.tell_of_room();
+            self.tell_of_room(true);
         }
         if !old.is_dead() && old.is_peer(self) {
             old.set_error(ECONNRESET);
@@ -189,24 +192,14 @@ impl Socket {
         }
     }
 
-    /// Messages were taken out.
-    fn tell_of_room(&self) {
-        self.room.wake();
-        if self.has_lookers.load(Acquire) {
-            self.tell_lookers();
+    /// One message was taken out, or all. The caller has given back the sleeping lock under which it did so, and holds no spinning one. Gives way.
+    fn tell_of_room(&self, all: bool) {
+        if all {
+            self.room.wake_and_give_way();
+        } else {
+            self.room.wake_one_after_unlock();
         }
-    }
-
-    #[cold]
-    fn tell_lookers(&self) {
-        let lookers = {
-            let mut state = self.state.lock();
-            self.has_lookers.store(false, Release);
-            core::mem::take(&mut state.lookers)
-        };
-        for looker in lookers.iter().filter_map(alloc::sync::Weak::upgrade) {
-            looker.writable.wake();
-        }
+        self.lookers.tell();
     }
 
     /// Does poll say that messages can be sent? If the peer's queue is full, this socket is told when it is not.
@@ -218,15 +211,8 @@ impl Socket {
         if !other.is_crowded() {
             return true;
         }
-        let looked = {
-            let mut state = other.state.lock();
-            state.lookers.retain(|looker| looker.strong_count() > 0 && !looker.ptr_eq(&Arc::downgrade(self)));
-            state.lookers.try_push(Arc::downgrade(self))
-        };
-        other.has_lookers.store(true, SeqCst);
-        core::sync::atomic::fence(SeqCst);
-        // Without memory to be told it may try at once; and it may have become empty just now.
-        looked.is_err() || !other.is_crowded()
+        // Without memory to be told it may try at once; and it may have become empty, or closed, just now.
+        self.look_at(&other).is_err() || !other.is_crowded() || other.is_dead()
     }
 
     /// Receives one message. What does not fit is lost.
@@ -262,7 +248,7 @@ impl Socket {
     fn take_message(&self, out: &mut Output<'_>) -> Result<Option<(Received, Incoming)>> {
         let Some(mut message) = self.queue.receive().pop() else { return Ok(None) };
         self.options.peeked_back(message.len);
-        self.tell_of_room();
+        self.tell_of_room(false);
         let n = message.put(0, out);
         let mut got = self.told(&message);
         got.truncated = n < message.len;

@@ -9,6 +9,8 @@
 //! * `rights`    open files in messages (SCM_RIGHTS); `collect` those that nobody can receive any more
 //! * `options`   what getsockopt and setsockopt know
 //! * `file`      a socket as an open file: read, write, poll, ioctl
+//! * `lookers`   who is told by poll when there is room in another's queue
+//! * `roster`    sockets in the order in which they came
 //! * `list`      all sockets, for /proc/net/unix
 //!
 //! What one socket sends lies in the other's queue. So each direction of a connection has a lock of its own, and two CPUs that send to each
@@ -20,7 +22,7 @@
 //!
 //! Lock order: `queue::reading` (sleeping, user memory is copied under it) → files in flight (sleeping) → a socket's state → its queue.
 //! A bind holds its own sleeping lock while a name is made.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -30,10 +32,12 @@ mod connect;
 mod datagram;
 mod file;
 pub mod list;
+mod lookers;
 pub mod message;
 pub mod options;
 mod queue;
 pub mod rights;
+mod roster;
 mod stream;
 
 use alloc::collections::VecDeque;
@@ -51,6 +55,7 @@ use crate::fs::file::poll::PollQueue;
 use crate::fs::vfs::mount::Path;
 use crate::lock_order as level;
 use crate::sched::Deadline;
+use lookers::{Lookers, Looking};
 use options::Options;
 use queue::Queue;
 use sync::quota::UNLIMITED;
@@ -111,8 +116,6 @@ struct State {
     file: Weak<File>,
     /// Where it waits for that.
     listener: Weak<Socket>,
-    /// Sockets connected to this one that look whether there is room in its queue (`datagram`).
-    lookers: alloc::vec::Vec<Weak<Socket>>,
 }
 
 pub struct Socket {
@@ -142,8 +145,9 @@ pub struct Socket {
     waiting: AtomicU32,
     /// How many messages, or connections, wait at the most before the last.
     backlog: AtomicU32,
-    /// Somebody is to be told when there is room in the queue.
-    has_lookers: AtomicBool,
+    /// Who is told when there is room in the queue; and at whose it looks.
+    lookers: Lookers,
+    looking: Looking,
     /// Whose it is: who made the pair, connected, or listens.
     identity: SpinLock<Option<Identity>, level::SocketIdentity>,
     /// The same of the other side.
@@ -171,7 +175,6 @@ impl Socket {
             waiting: VecDeque::new(),
             file: Weak::new(),
             listener: Weak::new(),
-            lookers: alloc::vec::Vec::new(),
         };
         let socket = slab_arc(Socket {
             kind,
@@ -192,7 +195,8 @@ impl Socket {
             state: SpinLock::new(state, &STATE),
             waiting: AtomicU32::new(0),
             backlog: AtomicU32::new(limits::MAX_DGRAM_QLEN.get() as u32),
-            has_lookers: AtomicBool::new(false),
+            lookers: Lookers::new(),
+            looking: Looking::new(),
             identity: SpinLock::new(None, &IDENTITY),
             peer_identity: SpinLock::new(None, &IDENTITY),
             binding: Mutex::new((), &BIND),
@@ -312,7 +316,7 @@ impl Socket {
         collect::collect_if_needed();
     }
 
-    /// Makes it dead, and gives out what it has not received. Waits for who receives just now.
+    /// Makes it dead, and gives out what it has not received. Waits for who receives just now. May sleep; gives way.
     fn close(self: &Arc<Socket>) -> rights::Heap {
         let mut heap = rights::Heap::new();
         if self.released.swap(true, AcqRel) {
@@ -323,16 +327,17 @@ impl Socket {
         self.forget_name();
         self.queue.close();
         self.shutdown.store(NEITHER, Release);
-        let (waiting, lookers) = {
+        let waiting = {
             let mut state = self.state.lock();
             self.set_phase(Phase::Unconnected);
             self.waiting.store(0, Relaxed);
-            (core::mem::take(&mut state.waiting), core::mem::take(&mut state.lookers))
+            core::mem::take(&mut state.waiting)
         };
         self.wake_all();
-        lookers.iter().filter_map(Weak::upgrade).for_each(|looker| looker.writable.wake());
         let had_unread = self.queue.has_some();
         self.queue.drain(self, &mut heap);
+        self.look_no_more();
+        self.lookers.tell();
         if let Some(peer) = self.peer.take()
             && self.kind.is_connected()
         {
@@ -439,9 +444,20 @@ impl<'a> Wait<'a> {
         queue.wait(deadline, condition).map_err(|error| self.failed(error))
     }
 
-    /// The same for what one takes and no other has then: the caller wakes the next if it leaves anything.
+    /// The same for what one takes and no other has then: the caller wakes the next if it leaves anything (`Turn`).
     fn alone<R>(&self, queue: &PollQueue, condition: impl FnMut() -> Option<R>) -> Result<R> {
         let (_kept, deadline) = self.prepare()?;
         queue.wait_alone_until(deadline, condition).map_err(|error| self.failed(error))
+    }
+}
+
+/// Who was woken alone for room at a socket. What it leaves, whatever became of it, is for the next.
+struct Turn(Arc<Socket>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.0.has_room() {
+            self.0.room.wake_next();
+        }
     }
 }

@@ -91,6 +91,11 @@ impl PollQueue {
         self.tell_all();
     }
 
+    /// Wakes one of those who `wait_alone`, on a queue that no poll comes to. The caller has just given back the sleeping lock under which it made its change.
+    pub fn wake_one_after_unlock(&self) {
+        self.queue.wake_one_after_unlock();
+    }
+
     /// Wakes another of those who `wait_alone`, since there is more than the one before has taken.
     pub fn wake_next(&self) {
         self.queue.wake_one();

@@ -1,42 +1,34 @@
 //! All sockets, for /proc/net/unix: a list for each CPU, which sockets made there are on until they are closed.
 #![forbid(unsafe_code)]
 
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use sync::heap::Text;
 use sync::{SpinLock, TryVec, cpu_id, lock_class, per_cpu};
 
+use super::roster::{Entry, Roster};
 use super::{Phase, Socket};
 use crate::errno::{ENOMEM, Result};
 use crate::lock_order as level;
 
 lock_class! { static LIST: LockClass = ("socket list", level::SocketList); }
 
-struct Shelf {
-    sockets: Vec<Weak<Socket>>,
-    free: Vec<u32>,
-}
-
 per_cpu! {
-    static SHELF: SpinLock<Shelf, level::SocketList> =
-        SpinLock::new(Shelf { sockets: Vec::new(), free: Vec::new() }, &LIST);
+    static MADE_HERE: SpinLock<Roster, level::SocketList> = SpinLock::new(Roster::new(), &LIST);
 }
 
-/// Where a socket is: a CPU, and a place on its list.
+/// Where a socket is: a CPU, and its number there. 0: on no list.
 pub struct Place {
     cpu: AtomicU32,
-    index: AtomicU32,
+    number: AtomicU64,
 }
-
-/// It is on no list.
-const NOWHERE: u32 = u32::MAX;
 
 impl Place {
     pub const fn new() -> Place {
-        Place { cpu: AtomicU32::new(0), index: AtomicU32::new(NOWHERE) }
+        Place { cpu: AtomicU32::new(0), number: AtomicU64::new(0) }
     }
 }
 
@@ -45,38 +37,21 @@ impl Place {
 /// # Errors
 /// ENOMEM.
 pub fn enter(socket: &Arc<Socket>) -> Result {
+    let entry = Entry::try_new(socket)?;
     let cpu = cpu_id();
-    let mut shelf = SHELF.of(cpu).lock();
-    let index = match shelf.free.pop() {
-        Some(index) => index,
-        None => {
-            let room = shelf.sockets.len().saturating_add(1);
-            let free = shelf.free.len();
-            // `leave` needs no memory then.
-            shelf.free.try_reserve(room.saturating_sub(free)).map_err(|_| ENOMEM)?;
-            shelf.sockets.try_push(Weak::new())?;
-            room.saturating_sub(1) as u32
-        }
-    };
-    if let Some(place) = shelf.sockets.get_mut(index as usize) {
-        *place = Arc::downgrade(socket);
-    }
+    let number = MADE_HERE.of(cpu).lock().put(entry);
     socket.place.cpu.store(cpu, Relaxed);
-    socket.place.index.store(index, Relaxed);
+    socket.place.number.store(number, Relaxed);
     Ok(())
 }
 
 /// Takes it off its list.
 pub fn leave(socket: &Socket) {
-    let index = socket.place.index.swap(NOWHERE, Relaxed);
-    if index == NOWHERE {
-        return;
+    let number = socket.place.number.load(Relaxed);
+    if number != 0 {
+        let gone = MADE_HERE.of(socket.place.cpu.load(Relaxed)).lock().remove(number);
+        drop(gone);
     }
-    let mut shelf = SHELF.of(socket.place.cpu.load(Relaxed)).lock();
-    let gone = shelf.sockets.get_mut(index as usize).map(core::mem::take);
-    let _ = shelf.free.push_reserved(index);
-    drop(shelf);
-    drop(gone);
 }
 
 /// Sockets of one list that are looked at between two points at which the walk gives way.
@@ -89,16 +64,18 @@ const TURN: usize = 64;
 pub fn text(out: &mut Vec<u8>) -> Result {
     writeln!(Text(out), "Num       RefCount Protocol Flags    Type St Inode Path").map_err(|_| ENOMEM)?;
     for cpu in 0..sync::cpus() {
-        let mut from = 0usize;
+        let mut last = 0;
         loop {
             let mut some: Vec<Arc<Socket>> = Vec::new();
             some.try_reserve(TURN).map_err(|_| ENOMEM)?;
-            {
-                let shelf = SHELF.of(cpu).lock();
-                let Some(rest) = shelf.sockets.get(from..).filter(|rest| !rest.is_empty()) else { break };
-                let part = rest.iter().take(TURN);
-                from = from.saturating_add(part.len());
-                some.try_extend(part.filter_map(Weak::upgrade))?;
+            let mut seen = 0usize;
+            for (number, socket) in MADE_HERE.of(cpu).lock().after(last).take(TURN) {
+                some.try_extend(socket.upgrade())?;
+                last = number;
+                seen = seen.saturating_add(1);
+            }
+            if seen == 0 {
+                break;
             }
             some.iter().try_for_each(|socket| line(socket, out))?;
             if crate::sched::give_way() {

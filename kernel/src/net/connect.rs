@@ -166,6 +166,10 @@ impl Socket {
             let taken = {
                 let mut state = self.state.lock();
                 let taken = state.waiting.pop_front();
+                if let Some(end) = &taken {
+                    // From now on it is received from by itself (`collect`).
+                    end.state.lock_nested().listener = Weak::new();
+                }
                 self.waiting.store(u32::try_from(state.waiting.len()).unwrap_or(u32::MAX), Release);
                 taken
             };

@@ -22,7 +22,7 @@ impl Socket {
     /// Sends all of `from` as one message, to `name` or to the peer.
     ///
     /// # Errors
-    /// ENOTCONN, ECONNREFUSED, EPERM: the other end listens to another; EMSGSIZE, EPIPE, EAGAIN; those of the name; EFAULT, ENOMEM,
+    /// ENOTCONN, ECONNREFUSED, EPERM: the other end listens to another; EMSGSIZE, ENOBUFS, EPIPE, EAGAIN; those of the name; EFAULT, ENOMEM,
     /// ETOOMANYREFS; a signal.
     pub fn send_message_to(
         self: &Arc<Socket>,
@@ -48,6 +48,9 @@ impl Socket {
             return Err(EMSGSIZE);
         }
         self.wait_to_send(wait)?;
+        if message::is_too_long(len) {
+            return Err(ENOBUFS);
+        }
         let mut message = Message::try_new(len, message::datagram_size(len), from)?;
         message.sender = with.sender;
         message.from = Some(self.clone());
@@ -266,21 +269,21 @@ impl Socket {
     }
 
     fn peek_message(&self, out: &mut Output<'_>) -> Result<Option<(Received, Incoming)>> {
-        let mut receiver = self.queue.receive();
-        let mut skip = self.options.peek_at();
-        for message in receiver.all()?.iter() {
+        let (mut found, mut skip) = (None, self.options.peek_at());
+        self.queue.receive().look_through(|message| {
             if skip > 0 && skip >= message.len {
                 skip = skip.saturating_sub(message.len);
-                continue;
+                return Ok(true);
             }
             let n = message.put(skip, out);
             self.options.peeked(n);
             let mut got = self.told(message);
             got.truncated = n < message.len.saturating_sub(skip);
             got.rights = message.rights.as_ref().map(|rights| rights.copy()).transpose()?;
-            return Ok(Some((Received { copied: n, len: message.len.saturating_sub(skip) }, got)));
-        }
-        Ok(None)
+            found = Some((Received { copied: n, len: message.len.saturating_sub(skip) }, got));
+            Ok(false)
+        })?;
+        Ok(found)
     }
 
     fn told(&self, message: &Message) -> Incoming {

@@ -49,6 +49,8 @@ pub struct Message {
     pub rights: Option<Box<Rights>>,
     /// Of a datagram: whose buffer it is counted against, and whose name is told. Of a stream that is the peer.
     pub from: Option<Arc<Socket>>,
+    /// The next in its queue.
+    pub(super) next: Option<Box<Message>>,
 }
 
 vm::slab_type!(Message, "message", Box);
@@ -67,7 +69,17 @@ impl Message {
             left = left.saturating_sub(next.len());
             more.try_push(next)?;
         }
-        let message = Message { first, more, len, consumed: 0, size, sender: None, rights: None, from: None };
+        let message = Message {
+            first,
+            more,
+            len,
+            consumed: 0,
+            size,
+            sender: None,
+            rights: None,
+            from: None,
+            next: None,
+        };
         Ok(slab_box(message)?)
     }
 
@@ -117,6 +129,12 @@ fn counted(head: usize, pages: usize) -> usize {
     let wanted = head.next_multiple_of(64).saturating_add(BEHIND);
     let block = wanted.max(LEAST).next_power_of_two();
     block.saturating_add(OBJECT).saturating_add(pages.next_multiple_of(PAGE))
+}
+
+/// Is a datagram with `len` bytes too long for any buffer? Its part in one block takes more than the largest block there is (KMALLOC_MAX_SIZE).
+pub fn is_too_long(len: usize) -> bool {
+    const LARGEST: usize = 4 << 20;
+    len.saturating_sub(DATAGRAM_PAGES).next_multiple_of(64).saturating_add(BEHIND) > LARGEST
 }
 
 /// What Linux counts for a piece of a stream with `len` bytes.

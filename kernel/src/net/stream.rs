@@ -12,6 +12,7 @@ use super::{NO_RECEIVE, NO_SEND, Phase, Socket, Wait};
 use crate::errno::*;
 use crate::fs::caller;
 use crate::fs::file::buffer::{Input, Output};
+use crate::sched::give_way;
 
 /// What goes with the bytes of one call.
 #[derive(Default)]
@@ -56,6 +57,10 @@ impl Socket {
             match self.send_piece(len, from, &mut with, wait) {
                 Ok(()) => done = done.saturating_add(len),
                 Err(error) => break error,
+            }
+            // Who receives meanwhile makes it go on as long as the program likes.
+            if from.left() > 0 && give_way() {
+                break EINTR;
             }
         };
         if error == EPIPE && done == 0 && !with.no_signal {
@@ -111,9 +116,9 @@ impl Socket {
             peer.note_sender(self, &mut message);
             self.count_sent(size);
             let pushed = peer.queue.push(&mut Some(message), |n| !peer.may_not(NO_RECEIVE) && may(n));
-            if let Err(error) = pushed {
+            if pushed.is_err() {
                 self.count_received(size);
-                return Err(if error == ENOMEM { ENOMEM } else { EPIPE });
+                return Err(EPIPE);
             }
             peer.readable.wake_for_io();
         }
@@ -123,7 +128,7 @@ impl Socket {
     /// As `send_message`, by `from`, for what has files with it. May sleep.
     ///
     /// # Errors
-    /// ECONNREFUSED: it is closed; EAGAIN: `may` says no; ENOMEM, ETOOMANYREFS. Message and rights are the caller's then.
+    /// ECONNREFUSED: it is closed; EAGAIN: `may` says no; ENOMEM or ETOOMANYREFS, of the rights. Message and rights are the caller's then.
     pub(super) fn receive_with_rights(
         self: &Arc<Socket>,
         from: &Socket,
@@ -256,7 +261,7 @@ impl Socket {
                     heap.put(rights);
                 }
             }
-            if !ends || has_rights || out.left() == 0 {
+            if !ends || has_rights || out.left() == 0 || give_way() {
                 break false;
             }
         };
@@ -277,15 +282,15 @@ impl Socket {
         got: &mut Incoming,
     ) -> Result<(usize, bool)> {
         let (mut done, mut skip, mut first) = (0usize, self.options.peek_at(), true);
-        for message in receiver.all()?.iter() {
+        receiver.look_through(|message| {
             if skip >= message.left() {
                 skip = skip.saturating_sub(message.left());
-                continue;
+                return Ok(true);
             }
             if first {
                 got.sender = message.sender;
             } else if got.sender != message.sender && self.options.wants_credentials() {
-                break;
+                return Ok(false);
             }
             first = false;
             let n = message.put(message.consumed.saturating_add(skip), out);
@@ -298,12 +303,10 @@ impl Socket {
                 if n > 0 {
                     got.rights = Some(rights.copy()?);
                 }
-                break;
+                return Ok(false);
             }
-            if out.left() == 0 {
-                break;
-            }
-        }
+            Ok(out.left() > 0)
+        })?;
         Ok((done, first))
     }
 }

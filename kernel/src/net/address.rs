@@ -1,17 +1,21 @@
 //! Names of sockets: a path, or an abstract name, which no file system holds and which begins with a zero byte.
 //!
 //! An abstract name belongs to sockets of one kind and is free again when its socket is closed. They lie in a table of buckets, each with a lock
-//! on a line of its own. A name that is a path hangs on its inode: who connects finds the socket there, while it is open.
+//! on a line of its own and a red-black tree by name: programs choose how many names fall into one bucket, and a look there stays short. A name that is a path hangs on its inode: who connects finds the socket there, while it is open.
 //!
 //! Lock order: a socket's `binding` → what making a name takes; a bucket → nothing.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::cmp;
 
+use intrusive_collections::rbtree::Entry;
+use intrusive_collections::{KeyAdapter, RBTree, RBTreeLink, intrusive_adapter};
 use sync::percpu::Padded;
 use sync::rcu::RcuArc;
-use sync::{SpinLock, TryVec, lock_class, try_arc};
+use sync::{SpinLock, TryVec, lock_class, try_arc, try_box};
 
 use super::{Kind, Phase, Socket};
 use crate::errno::*;
@@ -97,26 +101,64 @@ pub fn family(given: &[u8]) -> Option<u16> {
     Some(u16::from_ne_bytes(given.get(..BEFORE)?.try_into().ok()?))
 }
 
+/// An abstract name, and of which kind of sockets it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    kind: Kind,
+    name: Address,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> cmp::Ordering {
+        (self.kind as u8, self.name.bytes()).cmp(&(other.kind as u8, other.name.bytes()))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A socket with an abstract name.
+struct Named {
+    key: Key,
+    socket: Arc<Socket>,
+    link: RBTreeLink,
+}
+
+intrusive_adapter!(ByName = Box<Named>: Named { link => RBTreeLink });
+
+impl<'a> KeyAdapter<'a> for ByName {
+    type Key = &'a Key;
+    fn get_key(&self, named: &'a Named) -> &'a Key {
+        &named.key
+    }
+}
+
 const BUCKETS: usize = 1024;
 
-type Bucket = Padded<SpinLock<Vec<Arc<Socket>>, level::SocketNames>>;
+type Bucket = Padded<SpinLock<RBTree<ByName>, level::SocketNames>>;
 
-static ABSTRACT: [Bucket; BUCKETS] = [const { Padded(SpinLock::new(Vec::new(), &BUCKET)) }; BUCKETS];
+static ABSTRACT: [Bucket; BUCKETS] =
+    [const { Padded(SpinLock::new(RBTree::new(ByName::NEW), &BUCKET)) }; BUCKETS];
 
 /// FNV-1a, with the kind, so that names of different kinds are apart.
-fn bucket(kind: Kind, name: &Address) -> Result<&'static Bucket> {
-    let first = 0xcbf2_9ce4_8422_2325_u64 ^ kind as u64;
-    let hash =
-        name.bytes().iter().fold(first, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+fn bucket(key: &Key) -> Result<&'static Bucket> {
+    let first = 0xcbf2_9ce4_8422_2325_u64 ^ key.kind as u64;
+    let hash = key
+        .name
+        .bytes()
+        .iter()
+        .fold(first, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
     ABSTRACT.get((hash ^ hash >> 32) as usize % BUCKETS).ok_or(EINVAL)
 }
 
 /// The socket of `kind` with an abstract name.
 fn find_abstract(kind: Kind, name: &Address) -> Result<Arc<Socket>> {
-    let sockets = bucket(kind, name)?.0.lock();
-    let found =
-        sockets.iter().find(|socket| socket.kind == kind && socket.name().is_some_and(|n| *n == *name));
-    found.cloned().ok_or(ECONNREFUSED)
+    let key = Key { kind, name: *name };
+    let names = bucket(&key)?.0.lock();
+    names.find(&key).get().map(|named| named.socket.clone()).ok_or(ECONNREFUSED)
 }
 
 /// What an inode knows of the socket that is bound there.
@@ -194,17 +236,21 @@ impl Socket {
     }
 
     fn enter_abstract(self: &Arc<Socket>, name: Address) -> Result {
-        let bucket = bucket(self.kind, &name)?;
-        let name = try_arc(name)?;
-        let mut sockets = bucket.0.lock();
-        let is_taken =
-            |socket: &Arc<Socket>| socket.kind == self.kind && socket.name().is_some_and(|n| n == name);
-        if sockets.iter().any(is_taken) {
-            return Err(EADDRINUSE);
+        let key = Key { kind: self.kind, name };
+        let (bucket, name) = (bucket(&key)?, try_arc(name)?);
+        let named = try_box(Named { key, socket: self.clone(), link: RBTreeLink::new() })?;
+        let mut names = bucket.0.lock();
+        match names.entry(&key) {
+            Entry::Occupied(_) => {
+                drop(names);
+                Err(EADDRINUSE)
+            }
+            Entry::Vacant(place) => {
+                place.insert(named);
+                self.state.lock().name = Some(name);
+                Ok(())
+            }
         }
-        sockets.try_push(self.clone())?;
-        self.state.lock().name = Some(name);
-        Ok(())
     }
 
     fn bind_to_path(self: &Arc<Socket>, name: Address) -> Result {
@@ -262,12 +308,14 @@ impl Socket {
         // An accepted socket has the name of the one that listens, and does not stand in the table.
         if let Some(name) = name
             && name.is_abstract()
-            && let Ok(bucket) = bucket(self.kind, &name)
         {
-            let mut sockets = bucket.0.lock();
-            let place = sockets.iter().position(|socket| Arc::ptr_eq(socket, self));
-            let gone = place.map(|place| sockets.swap_remove(place));
-            drop(sockets);
+            let key = Key { kind: self.kind, name: *name };
+            let Ok(bucket) = bucket(&key) else { return };
+            let mut names = bucket.0.lock();
+            let mut found = names.find_mut(&key);
+            let is_own = found.get().is_some_and(|named| Arc::ptr_eq(&named.socket, self));
+            let gone = if is_own { found.remove() } else { None };
+            drop(names);
             drop(gone);
         }
     }

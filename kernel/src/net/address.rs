@@ -154,6 +154,12 @@ fn bucket(key: &Key) -> Result<&'static Bucket> {
     ABSTRACT.get((hash ^ hash >> 32) as usize % BUCKETS).ok_or(EINVAL)
 }
 
+#[cfg(test)]
+pub fn bucket_of(kind: Kind, name: &Address) -> Option<usize> {
+    let bucket = bucket(&Key { kind, name: *name }).ok()?;
+    Some(core::ptr::from_ref(bucket).addr())
+}
+
 /// The socket of `kind` with an abstract name.
 fn find_abstract(kind: Kind, name: &Address) -> Result<Arc<Socket>> {
     let key = Key { kind, name: *name };

@@ -19,9 +19,9 @@
 //! way; if an accept has changed it meanwhile, what hangs on the socket was looked for in the wrong place, and the round condemns nothing.
 //!
 //! **What it costs.** A round looks at each message of the table, and at each socket in it, four times, and gives way. It is begun by a close or a send once
-//! there were as many of these as the last round left messages and sockets, so it costs each a bounded amount; or once sixteen times as long has passed
-//! as the last one took, so that rounds never take more than a part of the time. What became garbage between two rounds waits for the next close of a
-//! socket.
+//! there were as many of these as the last round left messages and sockets, so it costs each a bounded amount; or once four times as long has passed
+//! as the last one took, so that rounds never take more than a part of the time. What became garbage between two rounds waits until the next socket
+//! is closed or made, or its user is refused to send more.
 //!
 //! Lock order: a queue's `held` → the table (sleeping) → sockets' states.
 #![forbid(unsafe_code)]
@@ -49,8 +49,10 @@ const NONE: usize = usize::MAX;
 const FEW: usize = 64;
 /// Messages and sockets between two points at which a round gives way.
 const TURN: usize = 256;
-/// Rounds take at most one part in so many of the time, unless there were enough events.
-const REST: u64 = 16;
+/// So many times as long as the last round took passes before the next, unless there were enough events: for closes and new sockets, and for who is
+/// refused to send.
+const REST: u64 = 4;
+const REST_IF_REFUSED: u64 = 1;
 
 /// What a round knows of a socket. Under the table's lock.
 pub struct Mark {
@@ -134,7 +136,7 @@ pub fn enter(files: &[Arc<File>], receiver: &Arc<Socket>) -> Result<Flight> {
         Entry { files: sockets, receiver: Arc::downgrade(receiver), condemned: false, door: 0, next: NONE };
     let weight = entry.weight();
     if COUNT.load(Relaxed) > 0 {
-        note_events(weight);
+        note_events(weight, REST);
     }
     let mut table = IN_FLIGHT.lock();
     let place = match table.free.pop() {
@@ -186,17 +188,30 @@ fn is_condemned(flight: &Flight) -> bool {
 #[inline]
 pub fn collect_if_needed() {
     if COUNT.load(Relaxed) > 0 {
-        note_events(1);
+        note_events(1, REST);
     }
 }
 
+/// A socket is made: looks for garbage that the last closes left, if a round is due by time. May sleep.
+#[inline]
+pub fn collect_what_is_left() {
+    if COUNT.load(Relaxed) > 0 {
+        note_events(0, REST);
+    }
+}
+
+/// Files are refused since their sender has too many under way, which may be garbage. As `collect_what_is_left`.
+pub fn collect_for_refused() {
+    note_events(0, REST_IF_REFUSED);
+}
+
 #[cold]
-fn note_events(n: usize) {
+fn note_events(n: usize, rest: u64) {
     let due = {
         let mut table = IN_FLIGHT.lock();
         table.events = table.events.saturating_add(n);
-        let rested = now().saturating_sub(table.ended) >= table.took.saturating_mul(REST);
-        table.events >= table.left || table.weight <= FEW || rested
+        let rested = || now().saturating_sub(table.ended) >= table.took.saturating_mul(rest);
+        table.events > 0 && (table.events >= table.left || table.weight <= FEW || rested())
     };
     if due {
         collect_in_turn();

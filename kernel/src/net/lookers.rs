@@ -55,6 +55,11 @@ impl Lookers {
         Ok(roster.put(entry))
     }
 
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.roster.lock().after(0).count()
+    }
+
     fn has(&self, number: u64) -> bool {
         self.roster.lock().has(number)
     }

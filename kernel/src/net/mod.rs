@@ -11,6 +11,7 @@
 //! * `file`      a socket as an open file: read, write, poll, ioctl
 //! * `lookers`   who is told by poll when there is room in another's queue
 //! * `roster`    sockets in the order in which they came
+//! * `count`     how many sockets there may be
 //! * `list`      all sockets, for /proc/net/unix
 //!
 //! What one socket sends lies in the other's queue. So each direction of a connection has a lock of its own, and two CPUs that send to each
@@ -29,6 +30,7 @@
 pub mod address;
 mod collect;
 mod connect;
+mod count;
 mod datagram;
 mod file;
 pub mod list;
@@ -39,6 +41,8 @@ mod queue;
 pub mod rights;
 mod roster;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
@@ -157,6 +161,7 @@ pub struct Socket {
     place: list::Place,
     mark: collect::Mark,
     uid: u32,
+    counted: count::Counted,
     rcu: RcuHead,
 }
 
@@ -164,11 +169,12 @@ vm::slab_type!(Socket, "socket", Arc);
 sync::rcu_object!(Socket);
 
 impl Socket {
-    /// A socket that no descriptor refers to yet.
+    /// A socket that no descriptor refers to yet. May sleep.
     ///
     /// # Errors
-    /// ENOMEM.
+    /// ENOMEM. ENFILE: there are too many.
     pub fn try_new(kind: Kind) -> Result<Arc<Socket>> {
+        collect::collect_what_is_left();
         let state = State {
             name: None,
             path: None,
@@ -203,6 +209,7 @@ impl Socket {
             place: list::Place::new(),
             mark: collect::Mark::new(),
             uid: caller::uid(),
+            counted: count::Counted::try_new()?,
             rcu: RcuHead::new(),
         })?;
         list::enter(&socket)?;
@@ -323,6 +330,7 @@ impl Socket {
             return heap;
         }
         list::leave(self);
+        self.counted.end();
         let was = self.phase();
         self.forget_name();
         self.queue.close();

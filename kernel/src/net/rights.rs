@@ -74,7 +74,14 @@ impl Rights {
         let privileged = caller::may_use_resources() || caller::capable(Capability::SYS_ADMIN);
         let limit =
             if privileged { UNLIMITED } else { (caller::descriptor_limit() as u64).saturating_add(n) };
-        let charged = Charge::try_new(caller::uid(), Kind::FilesInFlight, n, limit);
+        let try_charge = || Charge::try_new(caller::uid(), Kind::FilesInFlight, n, limit);
+        let charged = match try_charge() {
+            Err(Denied::Full) => {
+                collect::collect_what_is_left();
+                try_charge()
+            }
+            charged => charged,
+        };
         self.charge = Some(charged.map_err(|why| if why == Denied::Full { ETOOMANYREFS } else { ENOMEM })?);
         Ok(())
     }

@@ -253,7 +253,9 @@ impl Socket {
             }
             Entry::Vacant(place) => {
                 place.insert(named);
-                self.state.lock().name = Some(name);
+                let mut state = self.state.lock();
+                state.name = Some(name);
+                state.is_in_table = true;
                 Ok(())
             }
         }
@@ -295,12 +297,8 @@ impl Socket {
         Ok(())
     }
 
-    /// It is being closed: its name leads nowhere. A file stays.
-    pub(super) fn forget_name(self: &Arc<Socket>) {
-        let (name, path) = {
-            let mut state = self.state.lock();
-            (state.name.clone(), state.path.take())
-        };
+    /// It is being closed: its path, or its name in the table, leads nowhere. A file stays.
+    pub(super) fn forget_name(self: &Arc<Socket>, name: Option<Arc<Address>>, path: Option<Path>) {
         if let Some(path) = path {
             let read = sync::rcu::read();
             path.dentry.inode.look_attached(&read, |bound: &Bound| {
@@ -311,19 +309,15 @@ impl Socket {
             drop(read);
             return;
         }
-        // An accepted socket has the name of the one that listens, and does not stand in the table.
-        if let Some(name) = name
-            && name.is_abstract()
-        {
-            let key = Key { kind: self.kind, name: *name };
-            let Ok(bucket) = bucket(&key) else { return };
-            let mut names = bucket.0.lock();
-            let mut found = names.find_mut(&key);
-            let is_own = found.get().is_some_and(|named| Arc::ptr_eq(&named.socket, self));
-            let gone = if is_own { found.remove() } else { None };
-            drop(names);
-            drop(gone);
-        }
+        let Some(name) = name else { return };
+        let key = Key { kind: self.kind, name: *name };
+        let Ok(bucket) = bucket(&key) else { return };
+        let mut names = bucket.0.lock();
+        let mut found = names.find_mut(&key);
+        let is_own = found.get().is_some_and(|named| Arc::ptr_eq(&named.socket, self));
+        let gone = if is_own { found.remove() } else { None };
+        drop(names);
+        drop(gone);
     }
 
     /// The permissions that fchmod has given it.

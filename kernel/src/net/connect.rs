@@ -18,12 +18,10 @@ use crate::fs::caller;
 /// # Errors
 /// ENOMEM.
 pub fn pair(kind: Kind) -> Result<(Arc<Socket>, Arc<Socket>)> {
-    let first = Socket::try_new(kind)?;
-    let second = Socket::try_new(kind).inspect_err(|_| first.release())?;
     let whose = caller::identity();
+    let first = Socket::try_new_for(kind, Some(whose.clone()))?;
+    let second = Socket::try_new_for(kind, Some(whose)).inspect_err(|_| first.release())?;
     for (one, other) in [(&first, &second), (&second, &first)] {
-        *one.identity.lock() = Some(whose.clone());
-        *one.peer_identity.lock() = Some(whose.clone());
         one.peer.swap(Some(other.clone()));
         one.set_phase(Phase::Connected);
     }
@@ -63,7 +61,7 @@ impl Socket {
     /// ECONNREFUSED: nobody listens. EAGAIN: too many wait. EISCONN, EINVAL: it is connected already, or listens. Those of the name.
     pub fn connect(self: &Arc<Socket>, name: &Address, wait: &Wait<'_>) -> Result {
         self.name_for_credentials()?;
-        let end = Socket::try_new(self.kind)?;
+        let end = Socket::try_new_for(self.kind, Some(caller::identity()))?;
         let connected = self.connect_with(&end, name, wait);
         if connected.is_err() {
             // Nobody has seen it.
@@ -107,7 +105,6 @@ impl Socket {
     }
 
     fn try_connect(self: &Arc<Socket>, end: &Arc<Socket>, listener: &Arc<Socket>) -> Result {
-        let whose = caller::identity();
         let mut state = listener.state.lock();
         if listener.is_dead() {
             return Err(ESTALE);
@@ -127,17 +124,14 @@ impl Socket {
         }
         end.peer.swap(Some(self.clone()));
         end.set_phase(Phase::Connected);
-        *end.peer_identity.lock() = Some(whose.clone());
         // One at a time: they are of one class.
         let listens = listener.identity.lock().clone();
-        *end.identity.lock() = listens.clone();
         {
             // Nobody else has it yet.
             let mut new = end.state.lock_nested();
             new.name = state.name.clone();
             new.listener = Arc::downgrade(listener);
         }
-        *self.identity.lock() = Some(whose);
         *self.peer_identity.lock() = listens;
         self.peer.swap(Some(end.clone()));
         state.waiting.push_back(end.clone());

@@ -112,6 +112,8 @@ pub const NEITHER: u8 = NO_RECEIVE | NO_SEND;
 /// What changes seldom. Under a lock of its own.
 struct State {
     name: Option<Arc<Address>>,
+    /// Its name stands in the table of abstract names.
+    is_in_table: bool,
     /// Where a name that is a path leads, until the socket is closed.
     path: Option<Path>,
     /// Connections that wait to be accepted.
@@ -152,7 +154,7 @@ pub struct Socket {
     /// Who is told when there is room in the queue; and at whose it looks.
     lookers: Lookers,
     looking: Looking,
-    /// Whose it is: who made the pair, connected, or listens.
+    /// Whose it is, if it listens.
     identity: SpinLock<Option<Identity>, level::SocketIdentity>,
     /// The same of the other side.
     peer_identity: SpinLock<Option<Identity>, level::SocketIdentity>,
@@ -174,9 +176,15 @@ impl Socket {
     /// # Errors
     /// ENOMEM. ENFILE: there are too many.
     pub fn try_new(kind: Kind) -> Result<Arc<Socket>> {
+        Socket::try_new_for(kind, None)
+    }
+
+    /// The same, whose peer is `peer`'s.
+    fn try_new_for(kind: Kind, peer: Option<Identity>) -> Result<Arc<Socket>> {
         collect::collect_what_is_left();
         let state = State {
             name: None,
+            is_in_table: false,
             path: None,
             waiting: VecDeque::new(),
             file: Weak::new(),
@@ -204,7 +212,7 @@ impl Socket {
             lookers: Lookers::new(),
             looking: Looking::new(),
             identity: SpinLock::new(None, &IDENTITY),
-            peer_identity: SpinLock::new(None, &IDENTITY),
+            peer_identity: SpinLock::new(peer, &IDENTITY),
             binding: Mutex::new((), &BIND),
             place: list::Place::new(),
             mark: collect::Mark::new(),
@@ -332,15 +340,16 @@ impl Socket {
         list::leave(self);
         self.counted.end();
         let was = self.phase();
-        self.forget_name();
         self.queue.close();
         self.shutdown.store(NEITHER, Release);
-        let waiting = {
+        let (waiting, name, path) = {
             let mut state = self.state.lock();
             self.set_phase(Phase::Unconnected);
             self.waiting.store(0, Relaxed);
-            core::mem::take(&mut state.waiting)
+            let name = if state.is_in_table { state.name.clone() } else { None };
+            (core::mem::take(&mut state.waiting), name, state.path.take())
         };
+        self.forget_name(name, path);
         self.wake_all();
         let had_unread = self.queue.has_some();
         self.queue.drain(self, &mut heap);

@@ -60,6 +60,28 @@ impl Rights {
         &self.files
     }
 
+    /// Gives the files to `enter`, in their order, with what keeps each open: at most so many, and until it leaves one or says that it was the last
+    /// (false). How many were entered; the others stay.
+    pub fn hand_out(&mut self, most: usize, mut enter: impl FnMut(&mut Option<Arc<File>>) -> bool) -> usize {
+        let mut done = 0usize;
+        self.files.reverse();
+        while done < most {
+            let mut file = self.files.pop();
+            let goes_on = file.is_some() && enter(&mut file);
+            if let Some(file) = file {
+                // Where it came from there is room.
+                let _ = self.files.push_reserved(file);
+                break;
+            }
+            if !goes_on {
+                break;
+            }
+            done = done.saturating_add(1);
+        }
+        self.files.reverse();
+        done
+    }
+
     /// Are there sockets among them?
     fn has_sockets(&self) -> bool {
         self.files.iter().any(|file| of_file(file).is_some())
@@ -77,7 +99,7 @@ impl Rights {
         let try_charge = || Charge::try_new(caller::uid(), Kind::FilesInFlight, n, limit);
         let charged = match try_charge() {
             Err(Denied::Full) => {
-                collect::collect_what_is_left();
+                collect::collect_for_refused();
                 try_charge()
             }
             charged => charged,

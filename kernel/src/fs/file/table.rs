@@ -401,6 +401,19 @@ impl FileTable {
         entered
     }
 
+    /// A descriptor for `file`, which the caller keeps open for it; where that fails the file stays the caller's.
+    ///
+    /// # Errors
+    /// EMFILE, ENOMEM.
+    pub fn install_open(
+        &self,
+        file: &mut Option<Arc<File>>,
+        limit: usize,
+        close_on_exec: bool,
+    ) -> Result<i32> {
+        self.put(file, Opens::Counted, 0, limit, close_on_exec)
+    }
+
     /// One more descriptor for `file`, `fd`; closes what is there. dup2 and dup3.
     ///
     /// # Errors

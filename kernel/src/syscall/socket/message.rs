@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use sync::TryVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{STORAGE, read_address, socket, told, write_address};
+use super::{STORAGE, open_file, read_address, socket_of, told, write_address};
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
 use crate::fs::file::File;
@@ -117,19 +117,21 @@ fn send(
 pub fn sys_sendto(fd: i32, buffer: usize, len: usize, flags: u32, to: usize, to_len: i32) -> Result<usize> {
     let len = len.min(TRANSFER_MAX);
     UserSlice::new(buffer, len).check()?;
-    let (file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     let mut name = [0; STORAGE];
     let given = if to == 0 { &[][..] } else { read_address(to, to_len, &mut name)? };
     let segment = [Segment { addr: buffer, len }];
-    send(&file, &socket, given, &mut Input::user(&segment), Outgoing::default(), flags)
+    send(&file, socket, given, &mut Input::user(&segment), Outgoing::default(), flags)
 }
 
 pub fn sys_sendmsg(fd: i32, message: usize, flags: u32) -> Result<usize> {
     if flags & COMPAT != 0 {
         return Err(EINVAL);
     }
-    let (file, socket) = socket(fd)?;
-    send_one(&file, &socket, message, flags)
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
+    send_one(&file, socket, message, flags)
 }
 
 fn send_one(file: &File, socket: &alloc::sync::Arc<Socket>, message: usize, flags: u32) -> Result<usize> {
@@ -230,11 +232,12 @@ pub fn sys_sendmmsg(fd: i32, messages: usize, count: u32, flags: u32) -> Result<
     if flags & COMPAT != 0 {
         return Err(EINVAL);
     }
-    let (file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     let mut done = 0usize;
     for n in 0..count.min(MESSAGES_MAX) as usize {
         let at = messages.wrapping_add(n.wrapping_mul(MANY_SIZE));
-        let sent = send_one(&file, &socket, at, flags)
+        let sent = send_one(&file, socket, at, flags)
             .and_then(|len| UserPtr::<u32>::new(at.wrapping_add(MANY_LEN_AT)).write(&(len as u32)));
         match sent {
             Ok(()) => done = done.saturating_add(1),
@@ -297,9 +300,10 @@ pub fn sys_recvfrom(
 ) -> Result<usize> {
     let len = len.min(TRANSFER_MAX);
     UserSlice::new(buffer, len).check()?;
-    let (file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     let segment = [Segment { addr: buffer, len }];
-    let (n, mut got) = receive(&file, &socket, &mut Output::user(&segment), flags, false)?;
+    let (n, mut got) = receive(&file, socket, &mut Output::user(&segment), flags, false)?;
     close_rights(&mut got);
     if from != 0 {
         let (name, name_len) = sender_name(&got);
@@ -312,8 +316,9 @@ pub fn sys_recvmsg(fd: i32, message: usize, flags: u32) -> Result<usize> {
     if flags & COMPAT != 0 {
         return Err(EINVAL);
     }
-    let (file, socket) = socket(fd)?;
-    receive_one(&file, &socket, message, flags)
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
+    receive_one(&file, socket, message, flags)
 }
 
 fn receive_one(file: &File, socket: &Socket, message: usize, flags: u32) -> Result<usize> {
@@ -362,7 +367,7 @@ impl Control {
             data.iter_mut().zip(words.iter().flatten()).for_each(|(to, from)| *to = *from);
             self.put(SCM_CREDENTIALS, &data);
         }
-        if let Some(rights) = &got.rights {
+        if let Some(rights) = &mut got.rights {
             self.put_rights(rights, close_on_exec);
         }
         if pidfd {
@@ -405,26 +410,27 @@ impl Control {
     }
 
     /// New descriptors for the files, as many as there is room for here and in the table.
-    fn put_rights(&mut self, rights: &Rights, close_on_exec: bool) {
+    fn put_rights(&mut self, rights: &mut Rights, close_on_exec: bool) {
         let room = self.left.saturating_sub(CONTROL_HEADER) / 4;
+        let all = rights.files().len();
         let (files, limit) = (caller::files(), caller::descriptor_limit());
-        let mut done = 0usize;
-        for file in rights.files().iter().take(room) {
-            let Ok(fd) = files.duplicate(file.clone(), 0, limit, close_on_exec) else { break };
-            let at = self.at.wrapping_add(CONTROL_HEADER).wrapping_add(done.wrapping_mul(4));
+        let mut at = self.at.wrapping_add(CONTROL_HEADER);
+        let done = rights.hand_out(room, |file| {
+            let Ok(fd) = files.install_open(file, limit, close_on_exec) else { return false };
             if UserPtr::<i32>::new(at).write(&fd).is_err() {
                 let _ = files.close(fd);
-                break;
+                return false;
             }
-            done = done.saturating_add(1);
-        }
+            at = at.wrapping_add(4);
+            true
+        });
         if done > 0 {
             let len = CONTROL_HEADER.saturating_add(done.saturating_mul(4));
             if self.put_header(SCM_RIGHTS, len).is_ok() {
                 self.advance(len.next_multiple_of(8));
             }
         }
-        if done < rights.files().len() {
+        if done < all {
             self.flags |= CTRUNC;
         }
     }
@@ -468,12 +474,13 @@ pub fn sys_recvmmsg(fd: i32, messages: usize, count: u32, flags: u32, timeout: u
             Some(crate::arch::time::now().saturating_add(length))
         }
     };
-    let (file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     socket.take_error()?;
     let (mut done, mut flags, mut failed) = (0usize, flags, None);
     while done < count as usize {
         let at = messages.wrapping_add(done.wrapping_mul(MANY_SIZE));
-        let received = receive_one(&file, &socket, at, flags & !WAIT_FOR_ONE)
+        let received = receive_one(&file, socket, at, flags & !WAIT_FOR_ONE)
             .and_then(|len| UserPtr::<u32>::new(at.wrapping_add(MANY_LEN_AT)).write(&(len as u32)));
         if let Err(error) = received {
             failed = Some(error);

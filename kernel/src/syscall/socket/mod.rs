@@ -29,14 +29,15 @@ const FAMILIES: i32 = 46;
 /// SOCK_RAW: of this family the same as SOCK_DGRAM.
 const RAW: u32 = 3;
 
-/// A descriptor's file and its socket.
-fn socket(fd: i32) -> Result<(Lent<File>, Arc<Socket>)> {
+/// A descriptor's file, for `socket_of`.
+fn open_file(fd: i32) -> Result<Lent<File>> {
     let file = file(fd)?;
-    if file.flags().contains(OpenFlags::PATH) {
-        return Err(EBADF);
-    }
-    let socket = net::of_file(&file).ok_or(ENOTSOCK)?.clone();
-    Ok((file, socket))
+    if file.flags().contains(OpenFlags::PATH) { Err(EBADF) } else { Ok(file) }
+}
+
+/// A file's socket. It is not counted: the file keeps it.
+fn socket_of(file: &File) -> Result<&Arc<Socket>> {
+    net::of_file(file).ok_or(ENOTSOCK)
 }
 
 /// SOCK_CLOEXEC and SOCK_NONBLOCK.
@@ -139,24 +140,27 @@ fn write_name(name: Option<&address::Address>, to: usize, len: usize) -> Result 
 }
 
 pub fn sys_bind(fd: i32, address: usize, len: i32) -> Result<usize> {
-    let (_file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     let mut buffer = [0; STORAGE];
     socket.bind(read_address(address, len, &mut buffer)?)?;
     Ok(0)
 }
 
 pub fn sys_listen(fd: i32, backlog: i32) -> Result<usize> {
-    socket(fd)?.1.listen(backlog)?;
+    let file = open_file(fd)?;
+    socket_of(&file)?.listen(backlog)?;
     Ok(0)
 }
 
 pub fn sys_connect(fd: i32, address: usize, len: i32) -> Result<usize> {
-    let (file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     let mut buffer = [0; STORAGE];
     let given = read_address(address, len, &mut buffer)?;
     if socket.kind.is_connected() {
         let name = address::Address::parse(given)?;
-        socket.connect(&name, &net::send_wait(&file, &socket, false))?;
+        socket.connect(&name, &net::send_wait(&file, socket, false))?;
         return Ok(0);
     }
     // AF_UNSPEC ends a connection.
@@ -174,10 +178,11 @@ pub fn sys_accept(fd: i32, address: usize, len: usize) -> Result<usize> {
 
 pub fn sys_accept4(fd: i32, address: usize, len: usize, flags: u32) -> Result<usize> {
     let flags = new_flags(flags)?;
-    let (file, listener) = socket(fd)?;
+    let file = open_file(fd)?;
+    let listener = socket_of(&file)?;
     let files = caller::files();
     files.check_room(caller::descriptor_limit())?;
-    let end = listener.accept(&net::receive_wait(&file, &listener, false))?;
+    let end = listener.accept(&net::receive_wait(&file, listener, false))?;
     if address != 0 {
         let named = end
             .peer_counted()
@@ -192,20 +197,23 @@ pub fn sys_accept4(fd: i32, address: usize, len: usize, flags: u32) -> Result<us
 }
 
 pub fn sys_getsockname(fd: i32, address: usize, len: usize) -> Result<usize> {
-    let (_file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     write_name(socket.name().as_deref(), address, len)?;
     Ok(0)
 }
 
 pub fn sys_getpeername(fd: i32, address: usize, len: usize) -> Result<usize> {
-    let (_file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     let peer = socket.peer_counted().ok_or(ENOTCONN)?;
     write_name(peer.name().as_deref(), address, len)?;
     Ok(0)
 }
 
 pub fn sys_shutdown(fd: i32, how: i32) -> Result<usize> {
-    let (_file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     match how {
         0 => socket.shut_down(net::NO_RECEIVE),
         1 => socket.shut_down(net::NO_SEND),

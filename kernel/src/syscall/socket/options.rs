@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{socket, told};
+use super::{open_file, socket_of, told};
 use crate::account::limits;
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
@@ -34,7 +34,8 @@ fn flag(option: u32) -> Option<u32> {
 
 pub fn sys_setsockopt(fd: i32, level: i32, option: u32, value: usize, len: i32) -> Result<usize> {
     let len = usize::try_from(len).map_err(|_| EINVAL)?;
-    let (_file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     if level != SOL_SOCKET {
         return Err(EOPNOTSUPP);
     }
@@ -137,7 +138,8 @@ fn told_timeout(nanoseconds: u64) -> [u8; 16] {
 }
 
 pub fn sys_getsockopt(fd: i32, level: i32, option: u32, value: usize, len: usize) -> Result<usize> {
-    let (_file, socket) = socket(fd)?;
+    let file = open_file(fd)?;
+    let socket = socket_of(&file)?;
     if level != SOL_SOCKET {
         return Err(EOPNOTSUPP);
     }
@@ -161,8 +163,8 @@ pub fn sys_getsockopt(fd: i32, level: i32, option: u32, value: usize, len: usize
                 .for_each(|(to, from)| *to = *from);
             put(&bytes)
         }
-        abi::SO_PEERGROUPS => peer_groups(&socket, value, room, len),
-        abi::SO_PEERPIDFD => peer_process(&socket, value, room, len),
+        abi::SO_PEERGROUPS => peer_groups(socket, value, room, len),
+        abi::SO_PEERPIDFD => peer_process(socket, value, room, len),
         abi::SO_PEERNAME => {
             let peer = socket.peer_counted().ok_or(ENOTCONN)?;
             let name = peer.name();
@@ -184,7 +186,7 @@ pub fn sys_getsockopt(fd: i32, level: i32, option: u32, value: usize, len: usize
             let kept = socket.options.linger.load(Relaxed);
             put(&kept.rotate_left(32).to_ne_bytes())
         }
-        _ => put(&number(&socket, option)?.to_ne_bytes()),
+        _ => put(&number(socket, option)?.to_ne_bytes()),
     }
 }
 

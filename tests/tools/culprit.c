@@ -2,7 +2,7 @@
  * culprit KIND...: when memory is out, who filled it in the kernel is killed, and not the process that has most pages of its own.
  *
  * For each KIND: an innocent process of one user takes 30 per cent of free memory. Another user's processes, two of which hold little, fill 45 per cent
- * with what the kernel keeps for them (pipes, memfds that nobody has mapped, pipes in descriptors of another thread than the first), with limits that root has raised for that, or as its own.
+ * with what the kernel keeps for them (pipes, sockets, memfds that nobody has mapped, pipes in descriptors of another thread than the first), with limits that root has raised for that, or as its own.
  * Then a third user's process takes 30 per cent: more than there is. The filler has to die, alone, and the third to get its memory.
  * KIND locks, signals and watches: a user cannot fill memory with them, for it is refused long before.
  * Status 0: so it is; 1: not.
@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #define MANY_FILES 20000
 
@@ -40,6 +41,15 @@ static int pipes(void)
 {
 	int ends[2];
 	if (pipe2(ends, O_NONBLOCK) != 0)
+		return 0;
+	return write(ends[1], bytes, sizeof bytes) > 0;
+}
+
+/* Bytes that nobody reads. */
+static int sockets(void)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0)
 		return 0;
 	return write(ends[1], bytes, sizeof bytes) > 0;
 }
@@ -95,7 +105,7 @@ static int locks(void)
 static const struct kind {
 	const char *name;
 	int (*more)(void);
-} kinds[] = { { "pipes", pipes }, { "memfds", memfds }, { "apart", apart }, { "own", own } };
+} kinds[] = { { "pipes", pipes }, { "sockets", sockets }, { "memfds", memfds }, { "apart", apart }, { "own", own } };
 
 static void say_ready(int to) { write(to, "", 1); }
 

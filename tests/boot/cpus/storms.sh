@@ -1,6 +1,6 @@
 #!/bin/sh
 # time limit: 600
-# Storms of an ordinary user: tasks, memory, open files, names, signals, timers. Beside each a sleeper wakes in time, and then memory is back.
+# Storms of an ordinary user: tasks, memory, open files, names, signals, timers, sockets. Beside each a sleeper wakes in time, and then memory is back.
 #
 # Time is counted in instructions, so that it is the kernel's and not the host's.
 . tests/boot/common

@@ -4,7 +4,7 @@
 . tests/boot/common
 make --no-print-directory -s -C tests OUT="$TARGET/tests" >/dev/null
 run --deterministic --cpus 1 --memory 256M --timeout 480 --add "$TARGET/tests/abi/tools/culprit:/abi/culprit" -- \
-    sh -c 'chmod 1777 /tmp; exec /abi/culprit pipes apart memfds own locks signals watches' </dev/null
+    sh -c 'chmod 1777 /tmp; exec /abi/culprit pipes sockets apart memfds own locks signals watches' </dev/null
 [ "$rc" = 0 ] || echo "$out"
 expect status "$rc" 0
 exit $status

@@ -20,7 +20,7 @@ for file in "$abi"/misbehave/*; do
     set -- "$@" --add "$file:/abi/$name"
     script="$script; /abi/leakcheck 1 $kib /abi/$name || status=1"
 done
-for name in memory threads signals sigcontext pipes exec process files names; do
+for name in memory threads signals sigcontext pipes exec process files names rights streams; do
     set -- "$@" --add "$abi/$name:/abi/$name"
     script="$script; /abi/leakcheck 2 $kib /abi/$name || status=1"
 done

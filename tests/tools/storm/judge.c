@@ -256,7 +256,7 @@ static int judge(const struct storm *storm, int is_darter, int again)
 	return *verdict == 0;
 }
 
-static const struct storm *const kinds[] = { task_storms, memory_storms, file_storms, name_storms, signal_storms };
+static const struct storm *const kinds[] = { task_storms, memory_storms, file_storms, name_storms, signal_storms, socket_storms };
 
 int main(int argc, char **argv)
 {

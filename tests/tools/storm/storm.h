@@ -20,7 +20,7 @@ struct storm {
 	const char *size; /* of the tmpfs in which it runs; null: 64 MiB */
 };
 
-extern const struct storm task_storms[], memory_storms[], file_storms[], name_storms[], signal_storms[];
+extern const struct storm task_storms[], memory_storms[], file_storms[], name_storms[], signal_storms[], socket_storms[];
 
 /* In memory that all tasks of a storm share; also those that have called exec, as descriptor TOLD_FD. */
 struct told {

@@ -8,7 +8,8 @@
 //! | files that count as open (fs.file-nr) | no more than there are |
 //! | what `account` counts for a user | nothing, where no process is that user's |
 //!
-//! What waits for a grace period, or on its way to another CPU, is let go first, and what is wrong counts only where it is found [`TURNS`] times one
+//! Sockets that only messages in flight refer to are closed when the file is opened (`net::collect`), where no lock is held. What waits for a grace
+//! period, or on its way to another CPU, is let go first, and what is wrong counts only where it is found [`TURNS`] times one
 //! after the other. Then it is a panic. Where other processes run meanwhile, what they do to memory is different each time, and the last three rows
 //! are left out.
 //!
@@ -92,7 +93,6 @@ fn look() -> Result<Findings> {
 
 /// Lets go of what is only waiting to be freed, and has every CPU give back what it keeps for later.
 fn settle() {
-    crate::net::collect();
     sync::rcu::expedite();
     sync::rcu::hurry();
     sync::rcu::synchronize();

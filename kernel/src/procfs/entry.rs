@@ -22,8 +22,8 @@ pub struct Entry {
 #[derive(Clone, Copy)]
 pub enum What {
     Text(Make),
-    /// A text that only root reads.
-    Secret(Make),
+    /// A text that only root reads. The first is done when it is opened, with no lock held; locks of the file are held where its text is made.
+    Secret(fn(), Make),
     Link(Make),
     Dir(&'static [Entry]),
     Setting(&'static Setting),

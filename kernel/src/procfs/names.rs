@@ -26,7 +26,7 @@ pub static ROOT: &[Entry] = &[
     text("partitions", general::partitions),
     text("schedstat", sched::schedstat),
     Entry { name: "self", what: What::Link(general::link_self) },
-    Entry { name: "slabinfo", what: What::Secret(general::slabinfo) },
+    Entry { name: "slabinfo", what: What::Secret(|| (), general::slabinfo) },
     text("stat", general::stat),
     text("swaps", general::swaps),
     Entry { name: "sys", what: What::Dir(settings::SYS) },
@@ -39,7 +39,7 @@ pub static ROOT: &[Entry] = &[
 /// What Linux does not show.
 static DARTER: &[Entry] = &[
     #[cfg(all(feature = "lockdep", target_os = "none"))]
-    Entry { name: "audit", what: What::Secret(|_| crate::audit::audit()) },
+    Entry { name: "audit", what: What::Secret(crate::net::collect, |_| crate::audit::audit()) },
     text("moves", sched::moves),
     text("sched", sched::queues),
     #[cfg(feature = "lockdep")]

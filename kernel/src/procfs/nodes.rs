@@ -31,6 +31,8 @@ enum Node {
     Root,
     Fixed(&'static [Entry], u64),
     Text(Make),
+    /// The first is done at each open.
+    Secret(fn(), Make),
     Link(Make),
     Setting(&'static Setting),
     /// Directory of a process or of one of its threads.
@@ -113,7 +115,7 @@ pub fn root(device: u64) -> Result<Arc<Inode>> {
 fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
     match what {
         What::Text(f) => make(device, number, Kind::Regular, 0o444, Node::Text(f)),
-        What::Secret(f) => make(device, number, Kind::Regular, 0o400, Node::Text(f)),
+        What::Secret(before, f) => make(device, number, Kind::Regular, 0o400, Node::Secret(before, f)),
         What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
         What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
         What::Setting(s) => {
@@ -156,7 +158,7 @@ fn list_fixed(
 ) -> bool {
     for (i, entry) in list.iter().enumerate().skip(position.saturating_sub(2) as usize) {
         let kind = match entry.what {
-            What::Text(_) | What::Secret(_) | What::Setting(_) => Kind::Regular,
+            What::Text(_) | What::Secret(..) | What::Setting(_) => Kind::Regular,
             What::Link(_) => Kind::Symlink,
             What::Dir(_) => Kind::Directory,
         };
@@ -394,6 +396,10 @@ impl InodeOps for Node {
         }
         match *self {
             Node::Text(make) => TextFile::open(OfMachine(make)).map(Some),
+            Node::Secret(before, make) => {
+                before();
+                TextFile::open(OfMachine(make)).map(Some)
+            }
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
             Node::TextOf(who, make, entry) => {
                 // A zombie has no thread, but still something to say.

@@ -182,6 +182,12 @@ impl Socket {
     /// The same, whose peer is `peer`'s.
     fn try_new_for(kind: Kind, peer: Option<Identity>) -> Result<Arc<Socket>> {
         collect::collect_what_is_left();
+        Socket::build(kind, peer)
+    }
+
+    /// Apart: the socket is built on the stack, below which nothing deep is called.
+    #[inline(never)]
+    fn build(kind: Kind, peer: Option<Identity>) -> Result<Arc<Socket>> {
         let state = State {
             name: None,
             is_in_table: false,

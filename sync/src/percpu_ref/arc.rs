@@ -2,7 +2,8 @@
 //!
 //! An object has one [`PerCpuOwner`] and any number of [`PerCpuArc`]s. It lives until the owner is dropped, a grace period has
 //! passed, and the last `PerCpuArc` is gone; if there is none when the owner is dropped, no longer than the owner. Cloning and
-//! dropping a `PerCpuArc` of a hot object writes lines of this CPU alone.
+//! dropping a `PerCpuArc` of a hot object writes lines of this CPU alone. An object that nobody is to find has no owner
+//! ([`PerCpuArc::try_slab`]): it is counted in one place and lives until the last `PerCpuArc` is gone.
 
 use super::{PerCpuRef, counters};
 use crate::heap;
@@ -39,13 +40,35 @@ unsafe impl<T: Send + Sync> Send for PerCpuArc<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for PerCpuArc<T> {}
 
+/// Puts what `make` gives, from its count's `zero`, into the type's own slab cache.
+#[inline(always)]
+fn in_slab<T: SlabType>(
+    make: impl FnOnce(unsafe fn(NonNull<PerCpuRef>)) -> Inner<T>,
+) -> Result<NonNull<Inner<T>>, AllocError> {
+    const { assert!(T::CACHE.fits(Layout::new::<Inner<T>>())) };
+    heap::allowed()?;
+    let inner = NonNull::new(T::CACHE.take().cast::<Inner<T>>()).ok_or(AllocError)?;
+    // SAFETY: `take` gave a block of this layout (asserted above) that the global allocator takes back, as `free` will.
+    unsafe { inner.write(make(free::<T>)) };
+    Ok(inner)
+}
+
 impl<T: Send + Sync> PerCpuArc<T> {
+    /// An object without an owner, from the type's own slab cache, and the first reference to it. May sleep for memory.
+    pub fn try_slab(value: T) -> Result<Self, AllocError>
+    where
+        T: SlabType,
+    {
+        let inner = in_slab(|zero| Inner { count: PerCpuRef::unowned(zero), value })?;
+        Ok(PerCpuArc { inner, _owns: PhantomData })
+    }
+
     fn inner(&self) -> &Inner<T> {
         // SAFETY: the reference keeps the object in place.
         unsafe { self.inner.as_ref() }
     }
 
-    /// Whether the owner has let go of the object.
+    /// Whether the owner has let go of the object, or there never was one.
     pub fn is_dead(this: &Self) -> bool {
         this.inner().count.is_dead()
     }
@@ -115,12 +138,8 @@ impl<T: Send + Sync> PerCpuOwner<T> {
     where
         T: SlabType,
     {
-        const { assert!(T::CACHE.fits(Self::LAYOUT)) };
         let _ = counters::prepare();
-        heap::allowed()?;
-        let inner = NonNull::new(T::CACHE.take().cast::<Inner<T>>()).ok_or(AllocError)?;
-        // SAFETY: `take` gave a block of this layout (asserted above) that the global allocator takes back, as `free` will.
-        unsafe { inner.write(Inner { count: PerCpuRef::new(free::<T>), value }) };
+        let inner = in_slab(|zero| Inner { count: PerCpuRef::new(zero), value })?;
         Ok(Self::from_raw(inner))
     }
 

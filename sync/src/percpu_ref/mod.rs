@@ -37,6 +37,11 @@ impl PerCpuRef {
         PerCpuRef { raw: RawCount::new(), head: RawHead::new(), zero }
     }
 
+    /// A count without an owner, shared for good, with one reference, the caller's. `zero` as with [`new`](Self::new).
+    pub const fn unowned(zero: unsafe fn(NonNull<PerCpuRef>)) -> Self {
+        PerCpuRef { raw: RawCount::unowned(), head: RawHead::new(), zero }
+    }
+
     /// Takes one more reference; the caller has one or knows that the owner's is there.
     #[inline]
     pub fn get(&self) {

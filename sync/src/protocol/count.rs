@@ -58,6 +58,13 @@ impl RawCount {
         }
     }
 
+    const_new! {
+        /// A count that no owner has, as after `finish`: shared for good, with one reference, the caller's, that `put` gives up.
+        pub fn unowned() -> Self {
+            RawCount { mode: AtomicU32::new(DEAD), heat: AtomicU32::new(0), shared: AtomicI64::new(1) }
+        }
+    }
+
     fn local<'a>(&self, locals: &'a impl Locals) -> Option<&'a AtomicI64> {
         let mode = self.mode.load(Ordering::Acquire);
         (mode != 0 && mode & DEAD == 0).then(|| locals.this(mode - 1))

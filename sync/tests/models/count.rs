@@ -150,6 +150,29 @@ fn bare() {
 
 model! { bare (2) breaks without_release_on_put: "count.put" }
 
+/// Nobody owns the object: CPU 0 made it and gave CPU 1 a reference, and each uses it and puts its own.
+fn unowned() {
+    let world = World { count: RawCount::unowned(), ..World::unshared() };
+    world.count.get(&On(&world, 0), 0);
+    let world = Arc::new(world);
+    let drop_one = |world: &World, cpu| {
+        world.use_object();
+        if world.count.put(&On(world, cpu)) {
+            world.free();
+        }
+    };
+    let other = world.clone();
+    let user = thread::spawn(move || drop_one(&other, 1));
+    drop_one(&world, 0);
+    user.join().unwrap();
+    freed_once(&world);
+}
+
+model! { unowned (2)
+    breaks without_release_on_put: "count.put"
+    breaks without_acquire_by_the_last: "count.last"
+}
+
 /// CPU 0 frees the object at once if it has the only reference. CPU 1 has another, uses the object and gives it back.
 fn leaving(world: &Arc<World>, put: impl Fn(&World) + Send + 'static) {
     let other = world.clone();

@@ -139,6 +139,8 @@ const EVICTED: u32 = 1 << 27;
 const UNNAMED: u32 = 1 << 25;
 /// The file system has no such name.
 const ABSENT: u32 = 1 << 26;
+/// No table has it: it lives as long as it is held.
+const UNOWNED: u32 = 1 << 24;
 
 pub struct Dentry {
     pub inode: Arc<Inode>,
@@ -155,6 +157,12 @@ vm::slab_type!(Dentry, "dentry", PerCpuArc);
 impl Dentry {
     /// A new dentry and its owner.
     pub fn try_new(inode: Arc<Inode>, parent: Option<DentryRef>, name: Arc<Name>) -> Result<Owner<Dentry>> {
+        Ok(Owner::try_slab(Dentry::below(inode, parent, name, 0)?)?)
+    }
+
+    /// What a dentry of that name has.
+    #[inline(always)]
+    fn below(inode: Arc<Inode>, parent: Option<DentryRef>, name: Arc<Name>, state: u32) -> Result<Dentry> {
         let directory = match inode.kind {
             Kind::Directory => {
                 let above = parent.as_ref().and_then(|p| p.directory.as_deref());
@@ -163,19 +171,19 @@ impl Dentry {
             _ => None,
         };
         let link = Link::try_new(parent, name)?;
-        Dentry::with(inode, Some(link), directory, 0)
+        Ok(Dentry::with(inode, Some(link), directory, state))
     }
 
     /// The root of a file system whose directories are cached.
     pub fn try_cached_root(inode: Arc<Inode>) -> Result<Owner<Dentry>> {
         let directory = slab_box(Directory::try_cached()?)?;
         let link = Link::try_new(None, Name::try_new(b"/")?)?;
-        Dentry::with(inode, Some(link), Some(directory), CACHED)
+        Ok(Owner::try_slab(Dentry::with(inode, Some(link), Some(directory), CACHED))?)
     }
 
     /// For a name that is not there. `inode` is any; nobody sees it.
     pub fn try_absent(inode: Arc<Inode>) -> Result<Owner<Dentry>> {
-        Dentry::with(inode, None, None, ABSENT | CACHED)
+        Ok(Owner::try_slab(Dentry::with(inode, None, None, ABSENT | CACHED))?)
     }
 
     #[inline(always)]
@@ -184,20 +192,19 @@ impl Dentry {
         link: Option<Arc<Link>>,
         directory: Option<Box<Directory>>,
         state: u32,
-    ) -> Result<Owner<Dentry>> {
-        Ok(Owner::try_slab(Dentry {
+    ) -> Dentry {
+        Dentry {
             inode,
             link: RcuArc::new(link),
             directory,
             state: AtomicU32::new(state),
             until: AtomicU64::new(0),
-        })?)
+        }
     }
 
     /// A dentry that nobody owns: it lives as long as it is held.
     pub fn try_unowned(inode: Arc<Inode>, parent: Option<DentryRef>, name: &[u8]) -> Result<DentryRef> {
-        let owner = Dentry::try_new(inode, parent, Name::try_new(name)?)?;
-        Ok(owner.share())
+        Ok(HotRef::try_slab(Dentry::below(inode, parent, Name::try_new(name)?, UNOWNED)?)?)
     }
 
     pub fn link<'g>(&'g self, read: &'g RcuRead) -> Option<&'g Link> {
@@ -341,9 +348,10 @@ impl Dentry {
 
 impl Drop for Dentry {
     /// A removed directory may be the last to hold its parent, and that its own, and so on up a tree as deep as a program
-    /// likes. Each link is dropped by a callback of its own, so that no stack is asked for all of them.
+    /// likes. Each link is dropped by a callback of its own, so that no stack is asked for all of them. Names that are made up go no deeper
+    /// than their file system makes them.
     fn drop(&mut self) {
-        if self.directory.is_some() {
+        if self.directory.is_some() && *self.state.get_mut() & UNOWNED == 0 {
             self.link.swap(None);
         }
     }

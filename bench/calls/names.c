@@ -212,6 +212,7 @@ const struct kase names[] = {
 	RAW("stat-link", stat, PT, s_names, OWN2, BUF(0)),
 	FAILS("stat-missing", stat, PTO, s_dir, ENOENT, OWN, BUF(0)),
 	RAW("stat-root", stat, PTO, s_file, TEXT("/"), BUF(0)),
+	RAW("stat-proc", stat, PT, 0, TEXT("/proc/1/stat"), BUF(0)),
 	RAW("newfstatat", newfstatat, PTO, s_file, FD2, TEXT("file"), BUF(0), 0),
 	RAW("newfstatat-empty", newfstatat, PTO, s_file, FD, TEXT(""), BUF(0), 0x1000),
 	RAW("statx", statx, PTO, s_file, FD2, TEXT("file"), 0, 0x7ff, BUF(0)),

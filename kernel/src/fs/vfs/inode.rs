@@ -153,7 +153,7 @@ impl Inode {
         attributes: Attributes,
     ) -> Result<Arc<Inode>> {
         let now = clock::coarse();
-        Ok(sync::slab_arc(Inode {
+        Ok(sync::slab_arc_of(|| Inode {
             number,
             device,
             kind: new.kind,

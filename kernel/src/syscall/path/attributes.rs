@@ -14,7 +14,7 @@ use crate::fs::vfs::attributes::{self, Changes};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID};
-use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::mount::MountRef;
 use crate::memory::user::{UserPtr, UserSlice};
 
 const SECOND: i64 = 1_000_000_000;
@@ -109,8 +109,7 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
     let found = target(fd, path, flags & AT_SYMLINK_NOFOLLOW == 0, flags & AT_EMPTY_PATH != 0)?;
     let inode = found.inode();
     inode.refresh()?;
-    let mount = found.path().map(|p| &p.mount);
-    let is_mount_root = found.path().is_some_and(|p| core::ptr::eq(&*p.mount.root, &*p.dentry));
+    let (mount, is_mount_root) = (found.mount(), found.is_mount_root());
     let mut s = Fields::<256>::new();
     // One or the other: no number of a mount is used again, so each is as unique as it has to be.
     let unique = mask & UNIQUE_MOUNT_ID != 0;
@@ -161,18 +160,18 @@ pub fn sys_faccessat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usi
     } else {
         let text = PathText::read(path)?;
         let at = At::new(fd, text.bytes())?;
-        Target::Path(crate::fs::vfs::lookup::resolve(&at.context, &cred, at.start(), text.bytes(), follow)?)
+        at.find(&cred, text.bytes(), follow)?
     };
     let inode = found.inode();
     inode.refresh()?;
     if mode != 0 {
-        match found.path() {
-            Some(path) => {
-                let no_exec = path.mount.flags() & crate::fs::vfs::mount::NO_EXEC != 0;
+        match found.mount() {
+            Some(mount) => {
+                let no_exec = mount.flags() & crate::fs::vfs::mount::NO_EXEC != 0;
                 if mode & access::EXEC != 0 && inode.kind == Kind::Regular && no_exec {
                     return Err(EACCES);
                 }
-                access::check_on(&path.mount, inode, &cred, mode)?;
+                access::check_on(mount, inode, &cred, mode)?;
             }
             None => access::check(inode, &cred, mode)?,
         }
@@ -181,15 +180,15 @@ pub fn sys_faccessat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usi
 }
 
 /// EROFS if the place is on a read-only mount.
-pub(super) fn writable(path: Option<&Path>) -> Result {
-    match path {
-        Some(path) if path.mount.is_read_only() => Err(EROFS),
+pub(super) fn writable(mount: Option<&MountRef>) -> Result {
+    match mount {
+        Some(mount) if mount.is_read_only() => Err(EROFS),
         _ => Ok(()),
     }
 }
 
 fn change_mode(found: &Target, mode: u32) -> Result<usize> {
-    writable(found.path())?;
+    writable(found.mount())?;
     let inode = found.inode();
     if inode.kind == Kind::Symlink {
         return Err(EOPNOTSUPP);
@@ -231,7 +230,7 @@ pub fn sys_fchmodat2(fd: i32, path: usize, mode: u32, flags: u32) -> Result<usiz
 }
 
 fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
-    writable(found.path())?;
+    writable(found.mount())?;
     let inode = found.inode();
     let cred = Cred::current();
     let id = |n: u32| (n != u32::MAX).then_some(n);
@@ -289,7 +288,7 @@ fn change_times(found: &Target, times: Option<[Option<i64>; 2]>, now: [bool; 2])
     if times == Some([None, None]) {
         return Ok(0);
     }
-    writable(found.path())?;
+    writable(found.mount())?;
     let cred = Cred::current();
     let all_now = times.is_none() || now == [true, true];
     if !cred.owns(inode) {
@@ -394,8 +393,8 @@ pub fn sys_truncate(path: usize, size: i64) -> Result<usize> {
         Kind::Directory => return Err(EISDIR),
         _ => return Err(EINVAL),
     }
-    if let Some(path) = found.path() {
-        access::check_on(&path.mount, inode, &Cred::current(), WRITE)?;
+    if let Some(mount) = found.mount() {
+        access::check_on(mount, inode, &Cred::current(), WRITE)?;
     }
     truncate::set_size_unopened(inode, size)?;
     Ok(0)
@@ -404,9 +403,9 @@ pub fn sys_truncate(path: usize, size: i64) -> Result<usize> {
 /// `struct statfs` of x86-64.
 fn write_statfs(found: &Target, address: usize) -> Result<usize> {
     let mut s = Fields::<120>::new();
-    match found.path() {
-        Some(path) => {
-            let superblock = &path.mount.superblock;
+    match found.mount() {
+        Some(mount) => {
+            let superblock = &mount.superblock;
             let sizes = superblock.ops.statfs(superblock)?;
             s.u64(superblock.kind.magic);
             s.u64(4096);
@@ -417,7 +416,7 @@ fn write_statfs(found: &Target, address: usize) -> Result<usize> {
             s.u64(255);
             s.u64(4096);
             // ST_VALID, and the mount's flags, of which ro, nosuid, nodev and noexec have mount(2)'s bits.
-            s.u64(0x20 | u64::from(path.mount.flags() & 0xf));
+            s.u64(0x20 | u64::from(mount.flags() & 0xf));
         }
         None => {
             s.u64(0x5049_5045);

@@ -25,8 +25,9 @@ use crate::fs::caller::{self, Capability};
 use crate::fs::file::open;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::access::Cred;
-use crate::fs::vfs::lookup::{self, PATH_MAX};
-use crate::fs::vfs::mount::{self, Path};
+use crate::fs::vfs::inode::Inode;
+use crate::fs::vfs::lookup::{self, Found, PATH_MAX};
+use crate::fs::vfs::mount::{self, MountRef, Path};
 use crate::memory::user::{UserSlice, UserStr};
 
 pub const AT_FDCWD: i32 = -100;
@@ -113,32 +114,65 @@ impl At {
     pub fn resolve(&self, path: &[u8], follow: bool) -> Result<Path> {
         lookup::resolve(&self.context, &self.cred, self.start(), path, follow)
     }
+
+    /// As `resolve`, for a call that asks nothing of the last name; with the rights of `cred`.
+    pub fn find(&self, cred: &Cred, path: &[u8], follow: bool) -> Result<Target> {
+        Ok(match lookup::find(&self.context, cred, self.start(), path, follow)? {
+            Found::Place(path) => Target::Path(path),
+            Found::Inode(mount, inode) => Target::Inode(mount, inode),
+        })
+    }
 }
 
 /// What a path with flags leads to: a place in the tree, or (AT_EMPTY_PATH) any open file.
 pub enum Target {
     Path(Path),
+    /// A place whose name nobody asked for.
+    Inode(MountRef, Arc<Inode>),
     File(Lent<File>),
 }
 
 impl Target {
-    pub fn inode(&self) -> &crate::fs::vfs::inode::Inode {
+    pub fn inode(&self) -> &Inode {
         match self {
             Target::Path(path) => &path.dentry.inode,
+            Target::Inode(_, inode) => inode,
             Target::File(file) => file.inode(),
         }
     }
 
-    pub fn path(&self) -> Option<&Path> {
+    /// The mount; files without a place have none.
+    pub fn mount(&self) -> Option<&MountRef> {
         match self {
-            Target::Path(path) => Some(path),
-            Target::File(file) => file.path(),
+            Target::Path(path) => Some(&path.mount),
+            Target::Inode(mount, _) => Some(mount),
+            Target::File(file) => file.path().map(|path| &path.mount),
         }
+    }
+
+    /// Is it the root of its mount?
+    pub fn is_mount_root(&self) -> bool {
+        let path = match self {
+            Target::Path(path) => Some(path),
+            Target::Inode(..) => None,
+            Target::File(file) => file.path(),
+        };
+        path.is_some_and(|path| core::ptr::eq(&*path.mount.root, &*path.dentry))
     }
 }
 
 /// Finds what `fd` and the path at `address` mean. With AT_EMPTY_PATH an empty path (or none) means `fd` itself.
 pub fn target(fd: i32, address: usize, follow: bool, empty: bool) -> Result<Target> {
+    meant(fd, address, empty, |at, path| at.find(&at.cred, path, follow))
+}
+
+#[inline(always)]
+fn meant(
+    fd: i32,
+    address: usize,
+    empty: bool,
+    find: impl FnOnce(&At, &[u8]) -> Result<Target>,
+) -> Result<Target> {
     let text = if empty && address == 0 { None } else { Some(PathText::read(address)?) };
     let bytes = text.as_ref().map_or(&[][..], |t| t.bytes());
     if bytes.is_empty() && empty {
@@ -148,7 +182,7 @@ pub fn target(fd: i32, address: usize, follow: bool, empty: bool) -> Result<Targ
             Ok(Target::File(caller::file(fd)?))
         };
     }
-    Ok(Target::Path(At::new(fd, bytes)?.resolve(bytes, follow)?))
+    find(&At::new(fd, bytes)?, bytes)
 }
 
 pub fn sys_open(path: usize, flags: u32, mode: u32) -> Result<usize> {

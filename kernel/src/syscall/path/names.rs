@@ -1,7 +1,7 @@
 //! Making, removing and moving names.
 #![forbid(unsafe_code)]
 
-use super::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, At, PathText, Target, target};
+use super::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, At, PathText, Target, meant, target};
 use crate::errno::*;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::inode::Kind;
@@ -70,9 +70,12 @@ pub fn sys_linkat(old_fd: i32, old: usize, new_fd: i32, new: usize, flags: u32) 
     if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(EINVAL);
     }
-    let found = target(old_fd, old, flags & AT_SYMLINK_FOLLOW != 0, flags & AT_EMPTY_PATH != 0)?;
+    let follow = flags & AT_SYMLINK_FOLLOW != 0;
+    let resolve = |at: &At, path: &[u8]| at.resolve(path, follow).map(Target::Path);
+    let found = meant(old_fd, old, flags & AT_EMPTY_PATH != 0, resolve)?;
     let path = match &found {
         Target::Path(path) => path,
+        Target::Inode(..) => return Err(EXDEV),
         Target::File(file) => file.path().ok_or(EXDEV)?,
     };
     let text = PathText::read(new)?;

@@ -27,7 +27,7 @@ fn by_path(path: usize, follow: bool) -> Result<Target> {
 
 /// EROFS on a read-only mount.
 fn writable(found: &Target) -> Result {
-    super::attributes::writable(found.path())
+    super::attributes::writable(found.mount())
 }
 
 fn with_name<R>(name: usize, f: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {

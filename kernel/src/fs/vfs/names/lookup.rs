@@ -24,8 +24,8 @@ use crate::errno::{EACCES, EAGAIN, EINTR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, 
 use crate::fs::vfs::access::{self, Cred, EXEC};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::context::FsContext;
-use crate::fs::vfs::inode::Kind;
-use crate::fs::vfs::mount::{self, Mount, NO_SYMFOLLOW, Path};
+use crate::fs::vfs::inode::{Inode, Kind};
+use crate::fs::vfs::mount::{self, Mount, MountRef, NO_SYMFOLLOW, Path};
 use crate::fs::vfs::operations::LinkText;
 use crate::sched::give_way;
 
@@ -75,14 +75,36 @@ impl Parent {
     }
 }
 
+/// What a path leads to, for a call that asks nothing of the last name.
+pub enum Found {
+    Place(Path),
+    /// In a file system that makes its names up: no dentry was made for this one.
+    Inode(MountRef, Arc<Inode>),
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Want {
-    Target { follow: bool },
+    Target {
+        follow: bool,
+    },
+    /// The same, where no dentry has to be made for it.
+    Inode {
+        follow: bool,
+    },
     Parent,
+}
+
+impl Want {
+    /// Is the last name followed if it is a link?
+    #[inline(always)]
+    fn follows(self) -> bool {
+        matches!(self, Want::Target { follow: true } | Want::Inode { follow: true })
+    }
 }
 
 enum Step {
     Done(Path),
+    Inode(MountRef, Arc<Inode>),
     Parent(Path),
     Link { dir: Path, link: DentryRef },
     Ask { dir: Path },
@@ -135,6 +157,18 @@ pub fn resolve(
     Walk::new(context, cred, start, path)?.target(follow)
 }
 
+/// As `resolve`, for a call that asks nothing of the last name.
+pub fn find(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8], follow: bool) -> Result<Found> {
+    let mut walk = Walk::new(context, cred, start, path)?;
+    match walk.run(Want::Inode { follow })? {
+        Step::Inode(mount, inode) => {
+            walk.check_slash(&inode)?;
+            Ok(Found::Inode(mount, inode))
+        }
+        step => walk.reached(step).map(Found::Place),
+    }
+}
+
 /// Finds the directory that holds the last component of `path`.
 pub fn resolve_parent(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result<Parent> {
     Walk::new(context, cred, start, path)?.parent()
@@ -159,15 +193,22 @@ impl<'a> Walk<'a> {
     }
 
     pub fn target(&mut self, follow: bool) -> Result<Path> {
-        let path = match self.run(Want::Target { follow })? {
-            Step::Done(path) => path,
-            _ => return Err(ENOENT),
-        };
+        let step = self.run(Want::Target { follow })?;
+        self.reached(step)
+    }
+
+    #[inline(always)]
+    fn reached(&self, step: Step) -> Result<Path> {
+        let Step::Done(path) = step else { return Err(ENOENT) };
         self.check_end(&path)?;
-        if self.text().last() == Some(&b'/') && !path.dentry.inode.is_dir() {
-            return Err(ENOTDIR);
-        }
+        self.check_slash(&path.dentry.inode)?;
         Ok(path)
+    }
+
+    /// A slash at the end says that it is a directory.
+    #[inline(always)]
+    fn check_slash(&self, inode: &Inode) -> Result {
+        if self.text().last() == Some(&b'/') && !inode.is_dir() { Err(ENOTDIR) } else { Ok(()) }
     }
 
     pub fn parent(&mut self) -> Result<Parent> {
@@ -223,7 +264,7 @@ impl<'a> Walk<'a> {
             }
             Some(path) if follow && path.dentry.inode.kind == Kind::Symlink => {
                 let end = component(self.text(), self.at).map_or(self.text().len(), |c| c.end);
-                match self.follow(parent.dir.clone(), &path.dentry, end)? {
+                match self.follow(parent.dir.clone(), &path.dentry.inode, end)? {
                     Some(target) => Ok(Child::Found(target)),
                     None => Ok(Child::Followed),
                 }
@@ -239,12 +280,12 @@ impl<'a> Walk<'a> {
                 self.fast(want, &read)?
             };
             match step {
-                Step::Done(_) => return Ok(step),
+                Step::Done(_) | Step::Inode(..) => return Ok(step),
                 Step::Parent(_) => {
                     self.at = at;
                     return Ok(step);
                 }
-                Step::Link { dir, link } => self.link(dir, &link)?,
+                Step::Link { dir, link } => self.link(dir, &link.inode)?,
                 Step::Ask { dir } => {
                     let part = self.part.get();
                     if self.limits.contains(Limits::CACHED) {
@@ -253,17 +294,23 @@ impl<'a> Walk<'a> {
                     let name = self.text().get(part.start..part.end).unwrap_or(&[]);
                     let last = part.next == self.text().len();
                     let slash = part.end < self.text().len();
-                    let follow = !last || slash || want == Want::Target { follow: true };
+                    let follow = !last || slash || want.follows();
                     if follow && let Some(text) = dir.dentry.inode.ops.link_at(name) {
                         self.follow_text(dir, part.end, text)?;
                         continue;
+                    }
+                    if dir.mount.superblock.cache == Cache::Uncached {
+                        match self.ask_uncached(dir, follow, want)? {
+                            Some(step) => return Ok(step),
+                            None => continue,
+                        }
                     }
                     let found = ask(&dir, name)?;
                     if self.limits.contains(Limits::ONE_MOUNT) && found.mount.id != dir.mount.id {
                         return Err(EXDEV);
                     }
                     if found.dentry.inode.kind == Kind::Symlink && follow {
-                        self.link(dir, &found.dentry)?;
+                        self.link(dir, &found.dentry.inode)?;
                     } else if last {
                         return Ok(Step::Done(found));
                     } else {
@@ -275,8 +322,33 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Asks a file system that makes its names up for the component `self.part`. Such a name is in no table, so nothing is mounted on it.
+    /// `None`: the walk goes on.
+    fn ask_uncached(&mut self, dir: Path, follow: bool, want: Want) -> Result<Option<Step>> {
+        let part = self.part.get();
+        let text = self.text();
+        let name = text.get(part.start..part.end).unwrap_or(&[]);
+        let last = part.next == text.len();
+        let inode = dir.dentry.inode.ops.lookup(&dir.dentry.inode, name)?;
+        if follow && inode.kind == Kind::Symlink {
+            self.link(dir, &inode)?;
+            return Ok(None);
+        }
+        if last && matches!(want, Want::Inode { .. }) && self.limits.is_empty() {
+            return Ok(Some(Step::Inode(dir.mount, inode)));
+        }
+        let dentry = Dentry::try_unowned(inode, Some(dir.dentry), name)?;
+        let found = Path { mount: dir.mount, dentry };
+        if last {
+            return Ok(Some(Step::Done(found)));
+        }
+        self.here = Some(found);
+        self.at = part.next;
+        Ok(None)
+    }
+
     /// The link's component is `self.part`.
-    fn link(&mut self, dir: Path, link: &DentryRef) -> Result<()> {
+    fn link(&mut self, dir: Path, link: &Inode) -> Result<()> {
         let part = self.part.get();
         let target = self.follow(dir, link, part.end)?;
         if let Some(path) = target {
@@ -304,9 +376,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes where a link leads: a place (links of /proc), or a new text that is walked from the link's directory. The link's component ends at `end`.
-    fn follow(&mut self, dir: Path, link: &DentryRef, end: usize) -> Result<Option<Path>> {
+    fn follow(&mut self, dir: Path, inode: &Inode, end: usize) -> Result<Option<Path>> {
         self.begin_link(&dir)?;
-        let inode = &link.inode;
         if let Some(path) = inode.ops.follow(inode) {
             return self.check_jump(&dir, path?).map(Some);
         }
@@ -391,7 +462,7 @@ impl<'a> Walk<'a> {
                         if !self.limits.is_empty() {
                             self.check_step(here, found, name, root)?;
                         }
-                        let follow = !last || part.end < text.len() || want == Want::Target { follow: true };
+                        let follow = !last || part.end < text.len() || want.follows();
                         if found.1.inode.kind == Kind::Symlink && follow {
                             self.part.set(part);
                             return Ok((Step::Link { dir: keep(here), link: found.1.keep() }, at));

@@ -27,6 +27,14 @@ fn find_in_word(byte: u8, word: u64) -> Option<usize> {
     (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
+/// Are they the same? For names, which are short: without a call.
+#[inline]
+pub fn equal(a: &[u8], b: &[u8]) -> bool {
+    let ((words, tail), (others, other_tail)) = (a.as_chunks(), b.as_chunks());
+    let same = |(a, b): (&[u8; 8], &[u8; 8])| u64::from_le_bytes(*a) == u64::from_le_bytes(*b);
+    a.len() == b.len() && words.iter().zip(others).all(same) && word(tail) == word(other_tail)
+}
+
 /// Fewer than eight bytes as the low ones of a word, the first the lowest; the others are zero.
 #[inline]
 pub fn word(bytes: &[u8]) -> u64 {
@@ -48,6 +56,22 @@ mod tests {
     use super::*;
     use crate::testing::check;
     use proptest::prelude::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn bytes_are_equal_if_all_are() {
+        let text: Vec<u8> = (1..=40).collect();
+        for len in 0..=text.len() {
+            let own = &text[..len];
+            assert!(equal(own, &own.to_vec()));
+            assert!(len == 0 || !equal(own, &text[..len - 1]));
+            for at in 0..len {
+                let mut other = own.to_vec();
+                other[at] ^= 0x80;
+                assert!(!equal(own, &other), "{len} bytes, of which number {at} differs");
+            }
+        }
+    }
 
     #[test]
     fn a_byte_is_found_where_it_first_stands() {

@@ -12,6 +12,7 @@ use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::manner::Manner;
 use super::names::{PROCESS, ROOT};
 use super::{Source, TextFile, numbers, process as files, status};
+use crate::bytes;
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::Shown;
 use crate::fs::caller;
@@ -105,7 +106,7 @@ fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<A
 /// Is this the name of an entry? Most differ in length or in the first byte, so that few are compared.
 #[inline]
 fn is_named(own: &'static str, name: &[u8]) -> bool {
-    own.len() == name.len() && own.as_bytes().first() == name.first() && own.as_bytes() == name
+    own.len() == name.len() && own.as_bytes().first() == name.first() && bytes::equal(own.as_bytes(), name)
 }
 
 pub fn root(device: u64) -> Result<Arc<Inode>> {
@@ -138,10 +139,13 @@ pub(super) fn number_of(pid: u32, tid: u32, name: u64) -> u64 {
 
 /// A decimal number as /proc writes it: no sign, no leading zero.
 fn parse(name: &[u8]) -> Option<u32> {
-    if name.first() == Some(&b'0') && name.len() > 1 || !name.iter().all(u8::is_ascii_digit) {
+    if name.is_empty() || name.first() == Some(&b'0') && name.len() > 1 {
         return None;
     }
-    core::str::from_utf8(name).ok()?.parse().ok()
+    name.iter().try_fold(0u32, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(digit.into()) }
+    })
 }
 
 /// May the caller look into the process (its memory, its files)?

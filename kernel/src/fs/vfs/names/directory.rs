@@ -28,6 +28,7 @@ use sync::{Mutex, lock_class, slab_arc};
 use super::cache::claim::Claims;
 use super::dentry::{Dentry, Name};
 use super::order::Order;
+use crate::bytes;
 use crate::errno::{ENOMEM, Result};
 use crate::sched::schedule_if_needed;
 
@@ -46,7 +47,7 @@ vm::slab_type!(Entry, "directory-entry", Chain);
 
 impl Entry {
     fn is(&self, name: &[u8], hash: u64) -> bool {
-        self.name.hash == hash && *self.name.bytes == *name
+        self.name.hash == hash && bytes::equal(&self.name.bytes, name)
     }
 }
 

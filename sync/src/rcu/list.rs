@@ -240,12 +240,15 @@ impl<T: Listed, L: Level> Objects<'_, T, L> {
             Some(passed) => self.list.iter_after(passed, &read),
             None => self.list.iter(&read),
         };
-        for met in iter {
-            // SAFETY: it came from `Arc::into_raw`; the count is the list's, and is not given up here.
-            let object = ManuallyDrop::new(unsafe { Arc::from_raw(met.0) });
+        let mut at = iter.at;
+        while !at.is_null() {
+            // SAFETY: it came from `Arc::into_raw`; the count is the list's, and is not given up here: nothing leaves a list that is locked.
+            let object = ManuallyDrop::new(unsafe { Arc::from_raw(at) });
             if !f(&object) {
                 return;
             }
+            // For the same reason the next one may be asked for after `f`, which keeps one pointer less meanwhile.
+            at = object.place().link.next();
         }
     }
 }

@@ -207,13 +207,11 @@ pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
     // One takes it, or each is only looked at.
     process.visit_threads_while(super::crowd::MANY, |thread| {
         waits |= thread.waits_for();
-        let takes = left & !thread.blocked.get();
-        if takes == 0 {
+        // Of thousands nearly all block what is left.
+        if thread.blocked.get() & left == left {
             return true;
         }
-        left &= !takes;
-        notify_of(process, thread, takes);
-        left != 0
+        take(process, thread, &mut left)
     });
     if left != 0 {
         // As above: who begins to wait later finds them.
@@ -224,11 +222,15 @@ pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
     }
 }
 
-/// `thread` is to take the signals of a set.
+/// `thread` is to take those signals of `left` that it does not block. Are any left?
 #[cold]
-fn notify_of(process: &Process, thread: &Thread, signals: u64) {
+#[inline(never)]
+fn take(process: &Process, thread: &Thread, left: &mut u64) -> bool {
+    let signals = *left & !thread.blocked.get();
+    *left &= !signals;
     let is_fatal = |signal: u32| process.signals.action(signal).is_some_and(|a| fatal(&a, signal));
     thread.notify((1..=super::COUNT).filter(|s| bit(*s) & signals != 0).any(is_fatal));
+    *left != 0
 }
 
 /// Will the default action end the process?

@@ -43,6 +43,13 @@ impl<T, L: Level> Private<T, L> {
         unsafe { (*self.value.get()).clone() }
     }
 
+    /// What `f` makes of the object under the lock, without counting, for any thread; None once the owner has given it up. `f` is short.
+    pub fn look_locked<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        let _lock = self.lock.lock();
+        // SAFETY: the lock excludes `replace`, so the cell's reference keeps the object.
+        unsafe { (*self.value.get()).as_deref() }.map(f)
+    }
+
     /// The owner's look; None once it has given the reference up.
     ///
     /// # Safety
@@ -119,6 +126,7 @@ mod tests {
                     while let Some(seen) = number.shared() {
                         assert!(*seen >= last);
                         last = *seen;
+                        number.look_locked(|seen| assert!(*seen >= last));
                     }
                 });
             }

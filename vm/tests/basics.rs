@@ -387,3 +387,30 @@ fn a_mapping_moves_with_its_pages() {
     switch_to(&child);
     assert_eq!(read(&child, a + 5 * 4096), Ok(5));
 }
+
+#[test]
+fn sizes_that_are_remembered_for_a_leaf_are_those_of_its_segments_now() {
+    let _g = alone();
+    let s = space();
+    let a = s.map(&anon(8 << 20)).unwrap().0;
+    write(&s, a + 4096, 1).unwrap();
+    // Asked for twice, so that the second answer is what the first one left behind.
+    let sizes = || {
+        let (first, second) = (s.usage(), s.usage());
+        assert_eq!(first, second);
+        (second.virtual_pages, second.data, second.locked, second.exec)
+    };
+    assert_eq!(sizes(), (2048, 2048, 0, 0));
+    s.protect(VirtAddr(a), 16 << 12, Prot::READ).unwrap();
+    assert_eq!(sizes(), (2048, 2032, 0, 0));
+    s.protect(VirtAddr(a), 8 << 12, Prot::READ | Prot::EXEC).unwrap();
+    assert_eq!(sizes(), (2048, 2032, 0, 8));
+    s.set_lock(VirtAddr(a), 4 << 12, Some(Lock::Now)).unwrap();
+    assert_eq!(sizes(), (2048, 2032, 4, 8));
+    s.unmap(VirtAddr(a), 2 << 12).unwrap();
+    assert_eq!(sizes(), (2046, 2032, 2, 6));
+    let child = s.fork().unwrap();
+    assert_eq!((child.usage().virtual_pages, child.usage().locked), (2046, 0));
+    s.unmap(VirtAddr(a), 8 << 20).unwrap();
+    assert_eq!(sizes(), (0, 0, 0, 0));
+}

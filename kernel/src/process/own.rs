@@ -94,6 +94,16 @@ impl Thread {
         Some(result)
     }
 
+    /// The same, where `f` is short and takes no lock: nothing is counted, and nothing closed here.
+    pub fn look_at_files<R>(&self, f: impl FnOnce(Shown<'_>) -> R) -> Option<R> {
+        self.references.files.look_locked(|files| f(files.show()))
+    }
+
+    /// What `f`, which is short and takes no lock, says of its root, working directory and umask, which are not counted for it.
+    pub fn look_at_fs<R>(&self, f: impl FnOnce(&FsContext) -> R) -> Option<R> {
+        self.references.fs.look_locked(f)
+    }
+
     /// Its root, working directory and umask.
     pub fn fs_of(&self) -> Option<Arc<FsContext>> {
         self.references.fs.shared()

@@ -83,9 +83,13 @@ impl Who {
     /// The process and the thread.
     pub(super) fn find(self) -> Result<(Arc<Process>, Arc<Thread>)> {
         let process = self.process().ok_or(ESRCH)?;
-        let thread = if self.tid == 0 { process.leader() } else { process.thread(self.tid) };
-        let thread = thread.ok_or(ESRCH)?;
+        let thread = self.thread_of(&process).ok_or(ESRCH)?;
         Ok((process, thread))
+    }
+
+    /// The thread of `process`, which is the one that is meant.
+    fn thread_of(self, process: &Process) -> Option<Arc<Thread>> {
+        if self.tid == 0 { process.leader() } else { process.thread(self.tid) }
     }
 }
 
@@ -478,19 +482,28 @@ impl Source for OfSetting {
 
 struct OfProcess(Who, MakeOf, Manner);
 
+impl OfProcess {
+    fn text_of(&self, process: &Arc<Process>, out: &mut Vec<u8>) -> Result {
+        if process.is_zombie() {
+            return status::zombie(self.1, process, out);
+        }
+        let thread = self.0.thread_of(process).ok_or(ESRCH)?;
+        let make = if self.0.tid == 0 { self.1 } else { status::of_thread(self.1) };
+        make(process, &thread, out)
+    }
+}
+
 impl Source for OfProcess {
     fn manner(&self) -> Manner {
         self.2
     }
 
     fn text(&self, out: &mut Vec<u8>) -> Result {
-        let process = self.0.process().ok_or(ESRCH)?;
-        if process.is_zombie() {
-            return status::zombie(self.1, &process, out);
+        // Who asks about itself need not count its process.
+        if self.0.is_caller() {
+            return self.text_of(&crate::process::current().process, out);
         }
-        let (process, thread) = self.0.find()?;
-        let make = if self.0.tid == 0 { self.1 } else { status::of_thread(self.1) };
-        make(&process, &thread, out)
+        self.text_of(&self.0.process().ok_or(ESRCH)?, out)
     }
 
     fn write(&self, data: &[u8]) -> Result {

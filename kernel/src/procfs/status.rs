@@ -14,9 +14,12 @@ use super::text::Text;
 use crate::account;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
+use crate::memory::Space;
 use crate::process::access::{self, By};
+use crate::process::capabilities::Sets;
+use crate::process::credentials::Ids;
 use crate::process::wait::UsageSum;
-use crate::process::{Process, Thread};
+use crate::process::{Credentials, Process, Thread};
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(sync::heap::Text($out), $($arg)*).map_err(|_| ENOMEM)? };
@@ -38,6 +41,61 @@ fn stat_of_thread(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8
     put_stat(process, thread, &used_by(thread), out)
 }
 
+/// What `f` says of the process's space, which is not counted for it if it is the caller's. `f` may sleep.
+fn look_at_space<R>(process: &Process, f: impl FnOnce(&Space) -> R) -> Option<R> {
+    let caller = crate::process::current();
+    if core::ptr::eq(&*caller.process, process) {
+        return Some(f(caller.space()));
+    }
+    process.space().map(|space| f(&space))
+}
+
+/// What a status shows of a thread's credentials.
+struct Rights {
+    ids: Ids,
+    sets: Sets,
+    no_new_privileges: bool,
+    groups: Groups,
+}
+
+/// Few, copied, or the whole credentials, counted.
+enum Groups {
+    Few([u32; Groups::FEW], usize),
+    Many(Arc<Credentials>),
+}
+
+impl Groups {
+    const FEW: usize = 32;
+
+    fn all(&self) -> &[u32] {
+        match self {
+            Groups::Few(groups, len) => groups.get(..*len).unwrap_or(&[]),
+            Groups::Many(credentials) => &credentials.groups,
+        }
+    }
+}
+
+impl Rights {
+    fn of(thread: &Thread) -> Option<Rights> {
+        let few = |credentials: &Credentials| {
+            let mut groups = [0; Groups::FEW];
+            let len = credentials.groups.len();
+            groups.get_mut(..len)?.copy_from_slice(&credentials.groups);
+            Some(Rights::with(credentials, Groups::Few(groups, len)))
+        };
+        if let Some(rights) = thread.look_at_credentials(few)? {
+            return Some(rights);
+        }
+        let credentials = thread.credentials_of()?;
+        Some(Rights::with(&credentials, Groups::Many(credentials.clone())))
+    }
+
+    fn with(credentials: &Credentials, groups: Groups) -> Rights {
+        let Credentials { ids, sets, no_new_privileges, .. } = *credentials;
+        Rights { ids, sets, no_new_privileges, groups }
+    }
+}
+
 fn used_by(thread: &Thread) -> UsageSum {
     let mut usage = UsageSum::default();
     usage.add_thread(thread);
@@ -46,8 +104,7 @@ fn used_by(thread: &Thread) -> UsageSum {
 
 #[expect(clippy::arithmetic_side_effects, reason = "nice is between -20 and 19")]
 fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out: &mut Vec<u8>) -> Result {
-    let space = process.space();
-    let memory = space.as_ref().map(|s| s.usage()).unwrap_or_default();
+    let memory = look_at_space(process, Space::usage).unwrap_or_default();
     let children = process.children_usage();
     let session = process.session_id();
     let tty = caller::tty_of(process);
@@ -65,8 +122,8 @@ fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out:
     put!(out, "{} {} ", usage.major_faults, children.major_faults);
     put!(out, "{} {} ", usage.user_ns / TICK, usage.system_ns / TICK);
     put!(out, "{} {} ", children.user_ns / TICK, children.system_ns / TICK);
-    let (schedule, (priority, shown_nice)) =
-        thread.task().map_or_else(Default::default, |t| (t.schedule(), t.shown_priority()));
+    let (schedule, (priority, shown_nice), cpu) =
+        thread.look_at_task(|t| (t.schedule(), t.shown_priority(), t.cpu())).unwrap_or_default();
     let nice = schedule.nice;
     let shown = if priority == 0 { 20 + shown_nice } else { -1 - priority.cast_signed() };
     put!(out, "{shown} {nice} {} 0 {} ", process.thread_count(), process.started / TICK);
@@ -91,7 +148,6 @@ fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out:
     let (ignored, caught) = process.signals.action_masks();
     put!(out, "{} {} ", process.signals.pending() & 0x7fff_ffff, blocked & 0x7fff_ffff);
     put!(out, "{} {} 0 0 0 {SIGCHLD} ", ignored & 0x7fff_ffff, caught & 0x7fff_ffff);
-    let cpu = thread.task().map_or(0, |t| t.cpu());
     put!(out, "{cpu} {} {} 0 0 0 {} {} {brk} ", schedule.priority, schedule.policy as u32, data.0, data.1);
     put!(out, "{} {} {} {} 0\n", arguments.0, arguments.1, environment.0, environment.1);
     Ok(())
@@ -135,7 +191,7 @@ fn letter(process: &Process, thread: &Thread) -> u8 {
 
 #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn statm(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
-    let memory = process.space().map(|s| s.usage()).unwrap_or_default();
+    let memory = look_at_space(process, Space::usage).unwrap_or_default();
     let (total, resident) = (memory.virtual_pages, memory.resident_pages);
     put!(out, "{total} {resident} {} {} 0 {} 0\n", memory.file, memory.exec, memory.data + memory.stack);
     Ok(())
@@ -151,7 +207,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
     out.try_extend_from_slice(name.get(..len).unwrap_or(&[]))?;
     let mut text = Text(out);
     text.put("\nUmask:\t")?;
-    text.octal(thread.fs_of().map_or(0, |context| context.umask()).into(), 4, "\nState:\t")?;
+    text.octal(thread.look_at_fs(|context| context.umask()).unwrap_or(0).into(), 4, "\nState:\t")?;
     text.put(match letter(process, thread) {
         b'R' => "R (running)",
         b'D' => "D (disk sleep)",
@@ -163,8 +219,9 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
     text.number(process.pid().into(), "\nNgid:\t0\nPid:\t")?;
     text.number(thread.tid().into(), "\nPPid:\t")?;
     text.number(process.parent_pid().into(), "\nTracerPid:\t0\n")?;
-    let credentials = thread.credentials_of();
-    if let Some(c) = &credentials {
+    let rights = Rights::of(thread);
+    if let Some(rights) = &rights {
+        let c = &rights.ids;
         for (name, ids) in
             [("Uid:", [c.uid, c.euid, c.suid, c.fsuid]), ("\nGid:", [c.gid, c.egid, c.sgid, c.fsgid])]
         {
@@ -175,15 +232,15 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
             }
         }
         text.put("\nFDSize:\t")?;
-        text.number(thread.with_files(|files| files.size()).unwrap_or(0) as u64, "\nGroups:\t")?;
-        for group in &c.groups {
+        text.number(thread.look_at_files(|files| files.size()).unwrap_or(0) as u64, "\nGroups:\t")?;
+        for group in rights.groups.all() {
             text.number((*group).into(), " ")?;
         }
         text.put("\n")?;
     }
-    if let Some(space) = process.space() {
+    if let Some(usage) = look_at_space(process, Space::usage) {
         let code = process.memory.lock().code;
-        memory(&space.usage(), code.1.saturating_sub(code.0), &mut text)?;
+        memory(&usage, code.1.saturating_sub(code.0), &mut text)?;
     }
     text.put("Threads:\t")?;
     text.number(process.thread_count() as u64, "\nSigQ:\t")?;
@@ -201,8 +258,8 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
         ],
         &mut text,
     )?;
-    if let Some(c) = &credentials {
-        let sets = &c.sets;
+    if let Some(rights) = &rights {
+        let sets = &rights.sets;
         masks(
             &[
                 ("CapInh:\t", sets.inheritable.bits()),
@@ -214,7 +271,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
             &mut text,
         )?;
         text.put("NoNewPrivs:\t")?;
-        text.number(c.no_new_privileges.into(), "\nSeccomp:\t0\n")?;
+        text.number(rights.no_new_privileges.into(), "\nSeccomp:\t0\n")?;
     }
     cpus(thread, &mut text)?;
     let usage = used_by(thread);

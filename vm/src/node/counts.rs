@@ -1,10 +1,12 @@
-//! What anybody may read of a node without its lock: how many entries are in use, and about where; its level.
+//! What anybody may read of a node without its lock: how many entries are in use, and about where; its level; what a leaf's segments come to.
 //!
 //! Invariants: the counts are changed under the node's lock, and whoever holds that finds them exact (LeafOwns). Anybody may read them: whoever adds up many nodes
 //! writes no line of theirs, and counts what comes or goes meanwhile or does not.
 #![forbid(unsafe_code)]
 
+use super::segment::{MappingAttrs, SegFlags};
 use crate::addr::ENTRIES;
+use crate::request::Prot;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
@@ -24,6 +26,68 @@ pub struct Counts {
     present: AtomicU16,
     /// Of these, private memory: entries that own a reference to their frame, or are pooled.
     private: AtomicU16,
+    /// Of a leaf: what its segments come to (`Sizes::packed`), as whoever added them up last found; `UNKNOWN` since they were changed. Who looks at a
+    /// space that does not change so writes no line of it.
+    sizes: AtomicU64,
+}
+
+/// Pages that some segments speak for. Those in quarantine count for nothing.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    pub mapped: usize,
+    /// Private and writable, but for those of a stack.
+    pub data: usize,
+    pub stack: usize,
+    pub exec: usize,
+    pub locked: usize,
+}
+
+impl Sizes {
+    /// Bits of a number of a leaf's pages, which is 512 at most.
+    const BITS: u32 = 10;
+    /// Above all numbers: they are known.
+    const KNOWN: u64 = 1 << 63;
+    const UNKNOWN: u64 = 0;
+
+    /// `pages` more with these attributes.
+    #[inline]
+    pub fn add(&mut self, attrs: &MappingAttrs, pages: usize) {
+        if attrs.is_quarantine() {
+            return;
+        }
+        self.mapped += pages;
+        if attrs.flags.contains(SegFlags::GROWSDOWN) {
+            self.stack += pages;
+        } else if attrs.prot.contains(Prot::WRITE) && !attrs.is_shared() {
+            self.data += pages;
+        }
+        if attrs.flags.contains(SegFlags::LOCKED) {
+            self.locked += pages;
+        }
+        if attrs.prot.contains(Prot::EXEC) {
+            self.exec += pages;
+        }
+    }
+
+    /// And all of `other`.
+    pub fn add_all(&mut self, other: &Sizes) {
+        self.mapped += other.mapped;
+        self.data += other.data;
+        self.stack += other.stack;
+        self.exec += other.exec;
+        self.locked += other.locked;
+    }
+
+    fn packed(&self) -> u64 {
+        let pack = |word, pages: usize| word << Self::BITS | pages as u64;
+        [self.mapped, self.data, self.stack, self.exec, self.locked].into_iter().fold(0, pack) | Self::KNOWN
+    }
+
+    fn unpacked(word: u64) -> Option<Sizes> {
+        let number = |place: u32| (word >> (place * Self::BITS)) as usize & ((1 << Self::BITS) - 1);
+        let [locked, exec, stack, data, mapped] = [0, 1, 2, 3, 4].map(number);
+        (word & Self::KNOWN != 0).then_some(Sizes { mapped, data, stack, exec, locked })
+    }
 }
 
 /// Changes what the caller alone changes.
@@ -43,6 +107,7 @@ impl Counts {
             meant: AtomicU64::new(0),
             present: AtomicU16::new(0),
             private: AtomicU16::new(0),
+            sizes: AtomicU64::new(Sizes::UNKNOWN),
         }
     }
 
@@ -100,6 +165,23 @@ impl Counts {
         if self.meant.load(Relaxed) != 0 {
             self.meant.store(0, Relaxed);
         }
+    }
+
+    /// What the segments of a leaf come to; None: they have changed since somebody added them up.
+    #[inline]
+    pub fn sizes(&self) -> Option<Sizes> {
+        Sizes::unpacked(self.sizes.load(Relaxed))
+    }
+
+    /// The segments of a leaf come to that. The node is locked.
+    pub fn note_sizes(&self, sizes: &Sizes) {
+        self.sizes.store(sizes.packed(), Relaxed);
+    }
+
+    /// Segments are about to change. The node is locked.
+    #[inline(always)]
+    pub(super) fn forget_sizes(&self) {
+        self.sizes.store(Sizes::UNKNOWN, Relaxed);
     }
 
     /// Entries that may be other than absent, lines of absent ones left out.
@@ -268,6 +350,19 @@ impl Iterator for UpperUsed {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
+    #[test]
+    fn sizes_of_a_leaf_are_known_until_they_are_forgotten() {
+        let counts = Counts::new(0);
+        assert_eq!(counts.sizes(), None);
+        for (mapped, data) in [(0, 0), (512, 512), (512, 0), (3, 1)] {
+            let sizes = Sizes { mapped, data, stack: data / 2, exec: mapped, locked: mapped - data };
+            counts.note_sizes(&sizes);
+            assert_eq!(counts.sizes(), Some(sizes));
+        }
+        counts.forget_sizes();
+        assert_eq!(counts.sizes(), None);
+    }
 
     #[test]
     fn entries_are_gone_through_from_both_ends_as_their_lines_say() {

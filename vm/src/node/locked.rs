@@ -146,6 +146,7 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn update_mapped(&mut self, range: Range<u16>, mut change: impl FnMut(&mut MappingAttrs)) {
         let shift = self.node.shift();
+        self.node.counts.forget_sizes();
         self.state.segments.update(range, shift, |attrs| {
             if !attrs.is_quarantine() {
                 change(attrs);
@@ -365,9 +366,11 @@ impl Deref for Locked<'_> {
     }
 }
 
+/// Segments are changed by way of this, and what they come to is not known afterwards.
 impl DerefMut for Locked<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut NodeState {
+        self.node.counts.forget_sizes();
         &mut self.state
     }
 }

@@ -29,7 +29,7 @@ mod state;
 mod view;
 
 pub use copy::copy_entries;
-pub use counts::{UpperUsed, Used};
+pub use counts::{Sizes, UpperUsed, Used};
 pub use detached::{Detached, DetachedInterior, DetachedLeaf};
 pub use entry::{LockedEntry, OwnPage, Taken};
 pub use locked::{Locked, MapObject};

@@ -7,7 +7,7 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::error::{FaultError, VmError};
 use crate::machine::Machine;
 use crate::node::segment::{MappingAttrs, SegFlags};
-use crate::node::{Node, WalkPath};
+use crate::node::{Node, Sizes, WalkPath};
 use crate::object::Object;
 use crate::order;
 use crate::request::{Access, Prot};
@@ -94,35 +94,17 @@ impl<M: Machine> Space<M> {
     }
 
     /// Sizes, added up now.
-    #[expect(clippy::arithmetic_side_effects, reason = "counts of pages of user memory")]
     pub fn usage(&self) -> Usage {
-        let mut usage = self.count_nodes();
-        let mut add = |(range, attrs, _): Found<'_>| {
-            if attrs.is_quarantine() {
-                return;
-            }
-            let pages = (range.end - range.start) / PAGE_SIZE;
-            usage.virtual_pages += pages;
-            if attrs.flags.contains(SegFlags::GROWSDOWN) {
-                usage.stack += pages;
-            } else if attrs.prot.contains(Prot::WRITE) && !attrs.flags.contains(SegFlags::SHARED) {
-                usage.data += pages;
-            }
-            if attrs.flags.contains(SegFlags::LOCKED) {
-                usage.locked += pages;
-            }
-            if attrs.prot.contains(Prot::EXEC) {
-                usage.exec += pages;
-            }
-        };
+        let mut sizes = Sizes::default();
         let mut at = 0;
         while at < M::USER_END {
-            at = self.look_at_run(at, &mut order::begin(), &mut add);
+            at = self.add_run(at, &mut order::begin(), &mut sizes);
             if give_way() {
                 break;
             }
         }
-        usage
+        let Sizes { mapped, data, stack, exec, locked } = sizes;
+        Usage { virtual_pages: mapped, data, stack, exec, locked, ..self.count_nodes() }
     }
 
     /// Pages in memory: a walk over the nodes, without looking at mappings. For ru_maxrss.

@@ -11,8 +11,8 @@
 use super::Space;
 use crate::addr::PAGE_SHIFT;
 use crate::machine::Machine;
-use crate::node::WalkPath;
 use crate::node::segment::{MappingAttrs, SegFlags};
+use crate::node::{Sizes, WalkPath};
 use crate::order::Order;
 use crate::request::Prot;
 use core::ops::Range;
@@ -122,15 +122,10 @@ impl<M: Machine> Space<M> {
         None
     }
 
-    /// Calls `look` with each piece of the run that begins at `addr` and lies in one node, under its lock, and says where the next run begins. For who wants
-    /// all of a space: each node is locked once for what lies between two of its children, and not at all where it has no segment.
+    /// Adds the sizes of the run that begins at `addr` and lies in one node, and says where the next run begins. For who wants all of a space: each node
+    /// is locked once for what lies between two of its children, and not at all where it has no segment or a leaf's sizes are known.
     #[expect(clippy::arithmetic_side_effects, reason = "places in a node")]
-    pub(crate) fn look_at_run(
-        &self,
-        addr: usize,
-        order: &mut Order<'_>,
-        mut look: impl FnMut(Found<'_>),
-    ) -> usize {
+    pub(crate) fn add_run(&self, addr: usize, order: &mut Order<'_>, sizes: &mut Sizes) -> usize {
         let rcu = rcu::read();
         loop {
             let path = WalkPath::walk::<M>(self.root(), addr, &rcu);
@@ -139,6 +134,11 @@ impl<M: Machine> Space<M> {
             let next_child =
                 || node.entries(node.counts().upper_used_from(index)).next().map(|(child, _)| child);
             let next = |child: Option<u16>| child.map_or(node.end(), |child| node.address(child));
+            let is_whole_leaf = node.is_leaf() && index == 0;
+            if is_whole_leaf && let Some(known) = node.counts().sizes() {
+                sizes.add_all(&known);
+                return node.end();
+            }
             if !node.is_leaf() && !node.counts().may_mean_any() {
                 let child = next_child();
                 if child == Some(index) {
@@ -153,11 +153,15 @@ impl<M: Machine> Space<M> {
             let child = if node.is_leaf() { None } else { next_child() };
             let border = child.unwrap_or(512);
             let all = locked.segments.as_slice().iter();
+            let mut run = Sizes::default();
             for segment in all.filter(|s| s.end > index && s.start < border) {
                 let start = node.address(segment.start.max(index)).max(addr);
-                let pages = ((start - node.address(segment.start)) >> PAGE_SHIFT) as u64;
-                look((start..node.address(segment.end.min(border)), &segment.attrs, pages));
+                run.add(&segment.attrs, (node.address(segment.end.min(border)) - start) >> PAGE_SHIFT);
             }
+            if is_whole_leaf {
+                node.counts().note_sizes(&run);
+            }
+            sizes.add_all(&run);
             return next(child);
         }
     }

@@ -32,7 +32,7 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table (about ten minutes)
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test lockdep-test fuzz-test gate shares-gate calls-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates of costs, shares and calls
+test: setup hosted-test booted-test lockdep-test fuzz-test gate shares-gate calls-gate growth-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates of costs, shares, calls and growth
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
@@ -48,7 +48,7 @@ calls-gate: build ## Shared lines of every system call, by itself and beside BES
 growth: build ## What system calls cost among 10 to 10,000 of what they might look at, Darter beside Linux: docs/growth.md (ten minutes)
 	target/release/darter growth --vs linux --page docs/growth.md
 
-growth-gate: build ## Costs that grow, against tests/gate/growth.toml
+growth-gate: build ## Costs that grow, against tests/gate/growth.toml (a minute and a half; four where others use the machine)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter growth --gate --kernel $(DARTER_KERNEL)
 
 # The programs and libraries are no part of the ordinary guest (setup/allocators.sh, bench/allocators).

@@ -236,6 +236,15 @@ impl Process {
         self.space.lock().clone().map(HeldSpace::new)
     }
 
+    /// What `f` says of its space, which is not counted for it if the caller asks about itself; None once it has exited. `f` may sleep.
+    pub fn look_at_space<R>(&self, f: impl FnOnce(&Space) -> R) -> Option<R> {
+        let caller = current();
+        if core::ptr::eq(&*caller.process, self) {
+            return Some(f(caller.space()));
+        }
+        self.space().map(|space| f(&space))
+    }
+
     pub(crate) fn set_space(&self, space: Option<Arc<Space>>) -> Option<Arc<Space>> {
         core::mem::replace(&mut *self.space.lock(), space)
     }

@@ -14,7 +14,6 @@ use super::text::Text;
 use crate::account;
 use crate::errno::{ENOMEM, Result};
 use crate::fs::caller;
-use crate::memory::Space;
 use crate::process::access::{self, By};
 use crate::process::capabilities::Sets;
 use crate::process::credentials::Ids;
@@ -39,15 +38,6 @@ pub fn stat(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> 
 /// The same with what the thread alone has used.
 fn stat_of_thread(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     put_stat(process, thread, &used_by(thread), out)
-}
-
-/// What `f` says of the process's space, which is not counted for it if it is the caller's. `f` may sleep.
-fn look_at_space<R>(process: &Process, f: impl FnOnce(&Space) -> R) -> Option<R> {
-    let caller = crate::process::current();
-    if core::ptr::eq(&*caller.process, process) {
-        return Some(f(caller.space()));
-    }
-    process.space().map(|space| f(&space))
 }
 
 /// What a status shows of a thread's credentials.
@@ -104,7 +94,7 @@ fn used_by(thread: &Thread) -> UsageSum {
 
 #[expect(clippy::arithmetic_side_effects, reason = "nice is between -20 and 19")]
 fn put_stat(process: &Arc<Process>, thread: &Arc<Thread>, usage: &UsageSum, out: &mut Vec<u8>) -> Result {
-    let memory = look_at_space(process, Space::usage).unwrap_or_default();
+    let memory = process.look_at_space(|space| space.usage()).unwrap_or_default();
     let children = process.children_usage();
     let session = process.session_id();
     let tty = caller::tty_of(process);
@@ -191,7 +181,7 @@ fn letter(process: &Process, thread: &Thread) -> u8 {
 
 #[expect(clippy::arithmetic_side_effects, reason = "counts of pages in memory")]
 pub fn statm(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
-    let memory = look_at_space(process, Space::usage).unwrap_or_default();
+    let memory = process.look_at_space(|space| space.usage()).unwrap_or_default();
     let (total, resident) = (memory.virtual_pages, memory.resident_pages);
     put!(out, "{total} {resident} {} {} 0 {} 0\n", memory.file, memory.exec, memory.data + memory.stack);
     Ok(())
@@ -238,7 +228,7 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
         }
         text.put("\n")?;
     }
-    if let Some(usage) = look_at_space(process, Space::usage) {
+    if let Some(usage) = process.look_at_space(|space| space.usage()) {
         let code = process.memory.lock().code;
         memory(&usage, code.1.saturating_sub(code.0), &mut text)?;
     }

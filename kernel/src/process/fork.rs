@@ -317,6 +317,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         id,
         group: AtomicU32::new(0),
         session: AtomicU32::new(0),
+        sched: sched::Membership::none(),
         member: session::group::Member::new(),
         family: family::Family::new(None, 0),
         threads: Threads::new(&THREADS),

@@ -95,6 +95,8 @@ pub struct Process {
     id: Id,
     pub(crate) group: AtomicU32,
     pub(crate) session: AtomicU32,
+    /// Whose share of the CPUs its threads have: its session's, which it keeps.
+    pub(crate) sched: sched::Membership,
     /// Its place in the group.
     pub(crate) member: session::group::Member,
     pub(crate) family: family::Family,

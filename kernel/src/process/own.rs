@@ -14,7 +14,7 @@
 
 use super::capabilities::{Capability, Sets};
 use super::credentials::{Credentials, Ids};
-use super::{Current, Thread, Threads};
+use super::{Current, Process, Session, Thread, Threads};
 use crate::errno::{Errno, Result};
 use crate::fs::{File, FileTable, FsContext, Shown};
 use crate::lock_order as level;
@@ -352,6 +352,13 @@ fn note_replaced<T>(before: Option<Arc<T>>) {
 #[cold]
 fn given_up() -> ! {
     panic!("a thread that ends has used what it had given up");
+}
+
+/// Threads of `process` that begin from now on have the session's share of the CPUs. The process has just become the session's leader.
+pub(super) fn share_with(process: &Process, session: &Session) {
+    // SAFETY: the session keeps the group as long as it has members, and for a grace period more (`Session::drop`). A process with several threads keeps the
+    // session that it leaves until all have left that's group (`session::create`).
+    unsafe { process.sched.set(session.sched()) };
 }
 
 /// Lets go of what the running thread has exchanged since it entered the kernel. Says whether there was anything. May sleep.

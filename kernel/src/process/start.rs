@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 /// Those of making a process; a program that cannot be executed ends the machine with a message.
 pub fn start_init() -> Result {
     exec::configure(arch::command_line());
+    sched::group::configure(arch::command_line());
     let task = make_first(fs::first_files()?, fs::first_context()?, &UserRegs::new_user(0, 0))?;
     // Its first return to user mode finds the flag and executes the program.
     task.work.set(exec::FIRST_EXEC);

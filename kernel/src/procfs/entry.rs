@@ -41,6 +41,8 @@ pub struct Of {
 #[derive(Clone, Copy)]
 pub enum WhatOf {
     Text(MakeOf),
+    /// A text about a process as a whole, which its threads do not have.
+    Whole(MakeOf),
     /// A text about what is in the process, for those who may look into it.
     Inner(MakeOf),
     Link(MakeOf, LinkTo),

@@ -11,6 +11,7 @@
 mod descriptors;
 mod entry;
 mod general;
+mod groups;
 mod latency;
 mod lockstat;
 mod manner;

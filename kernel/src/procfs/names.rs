@@ -3,7 +3,7 @@
 
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
 use super::manner::Manner;
-use super::{general, latency, lockstat, maps, process as files, sched, settings, status, users};
+use super::{general, groups, latency, lockstat, maps, process as files, sched, settings, status, users};
 
 const fn text(name: &'static str, make: Make) -> Entry {
     Entry { name, what: What::Text(make) }
@@ -40,6 +40,7 @@ pub static ROOT: &[Entry] = &[
 static DARTER: &[Entry] = &[
     #[cfg(all(feature = "lockdep", target_os = "none"))]
     Entry { name: "audit", what: What::Secret(crate::net::collect, |_| crate::audit::audit()) },
+    text("groups", groups::groups),
     text("moves", sched::moves),
     text("sched", sched::queues),
     #[cfg(feature = "lockdep")]
@@ -83,6 +84,7 @@ const fn other(name: &'static str, mode: u32, what: WhatOf) -> Of {
 }
 
 pub static PROCESS: &[Of] = &[
+    Of { what: WhatOf::Whole(sched::autogroup), ..of("autogroup", 0o644, sched::autogroup) },
     inner("auxv", 0o400, files::auxv).piece(),
     of("cmdline", 0o444, files::cmdline).piece(),
     of("comm", 0o644, files::comm),

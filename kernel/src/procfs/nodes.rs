@@ -202,7 +202,8 @@ impl Node {
         let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| is_named(e.name, name)).ok_or(ENOENT)?;
         let number = number_of(who.pid, who.tid, i as u64 + 1);
         match entry.what {
-            WhatOf::Text(f) | WhatOf::Inner(f) => {
+            WhatOf::Tasks | WhatOf::Whole(_) if who.tid != 0 => Err(ENOENT),
+            WhatOf::Text(f) | WhatOf::Whole(f) | WhatOf::Inner(f) => {
                 make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f, entry))
             }
             WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
@@ -211,7 +212,6 @@ impl Node {
             }
             WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(who)),
             WhatOf::FdInfos => make(device, number, Kind::Directory, entry.mode, Node::FdInfos(who)),
-            WhatOf::Tasks if who.tid != 0 => Err(ENOENT),
             WhatOf::Tasks => make(device, number, Kind::Directory, entry.mode, Node::Tasks(who)),
         }
     }
@@ -322,9 +322,9 @@ impl InodeOps for Node {
                 who.process().ok_or(ENOENT)?;
                 for (i, entry) in PROCESS.iter().enumerate().skip(position.saturating_sub(2) as usize) {
                     let kind = match entry.what {
-                        WhatOf::Text(_) | WhatOf::Inner(_) => Kind::Regular,
+                        WhatOf::Tasks | WhatOf::Whole(_) if who.tid != 0 => continue,
+                        WhatOf::Text(_) | WhatOf::Whole(_) | WhatOf::Inner(_) => Kind::Regular,
                         WhatOf::Link(..) => Kind::Symlink,
-                        WhatOf::Tasks if who.tid != 0 => continue,
                         WhatOf::Fixed(..) | WhatOf::Fds | WhatOf::FdInfos | WhatOf::Tasks => Kind::Directory,
                     };
                     let (number, next) = (number_of(who.pid, who.tid, i as u64 + 1), i as u64 + 3);

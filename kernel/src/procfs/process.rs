@@ -77,6 +77,9 @@ pub fn write(file: MakeOf, process: &Arc<Process>, thread: &Arc<Thread>, data: &
     if core::ptr::fn_addr_eq(file, oom_score_adj as MakeOf) {
         return process.adjustment.set(signed(data)?, privileged);
     }
+    if core::ptr::fn_addr_eq(file, super::sched::autogroup as MakeOf) {
+        return super::sched::set_autogroup(process, signed(data)?);
+    }
     if core::ptr::fn_addr_eq(file, super::sched::sched as MakeOf) {
         // Linux sets back what it counts while sched_schedstats is set; nothing of that is counted here.
         return Ok(());

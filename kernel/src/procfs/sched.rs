@@ -7,13 +7,15 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sync::TryVec;
 use sync::heap::Text;
 
 use crate::arch;
-use crate::errno::{ENOMEM, ESRCH, Result};
-use crate::process::{Process, Thread};
+use crate::errno::{EAGAIN, EINVAL, ENOMEM, EPERM, ESRCH, Result};
+use crate::fs::caller;
+use crate::process::{self, Capability, Process, Thread};
 use crate::sched;
 
 macro_rules! put {
@@ -74,6 +76,47 @@ pub fn sched(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) ->
         put!(out, "{:<45}:{left:>21}\n{:<45}:{at:>21}\n", "dl.runtime", "dl.deadline");
     }
     Ok(())
+}
+
+/// The group of a process's session: its number and nice value (sched(7)). Nothing for one of the first session, which is in no group.
+pub fn autogroup(process: &Arc<Process>, _: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    let Some(session) = process.session() else { return Ok(()) };
+    if let Some(group) = session.sched() {
+        put!(out, "/autogroup-{} nice {}\n", session.id(), group.nice());
+    }
+    Ok(())
+}
+
+/// When somebody without CAP_SYS_ADMIN may set a nice value again, ns.
+static NEXT_CHANGE: AtomicU64 = AtomicU64::new(0);
+/// Ten changes in a second.
+const BETWEEN: u64 = 100_000_000;
+
+/// Sets the nice value of that group.
+///
+/// # Errors
+/// EINVAL: there is no such value, or no group; EPERM: it is better than the caller may give; EAGAIN: others have changed one just now.
+pub fn set_autogroup(process: &Arc<Process>, nice: i32) -> Result {
+    if !(-20..=19).contains(&nice) {
+        return Err(EINVAL);
+    }
+    if nice < 0 && !may_have(nice) {
+        return Err(EPERM);
+    }
+    let now = arch::time::now();
+    if !caller::capable(Capability::SYS_ADMIN) && now < NEXT_CHANGE.load(Relaxed) {
+        return Err(EAGAIN);
+    }
+    NEXT_CHANGE.store(now.saturating_add(BETWEEN), Relaxed);
+    let session = process.session().ok_or(EINVAL)?;
+    session.sched().ok_or(EINVAL)?.set_nice(nice);
+    Ok(())
+}
+
+/// May the caller have this nice value (RLIMIT_NICE)?
+fn may_have(nice: i32) -> bool {
+    let rank = u64::from(20i32.saturating_sub(nice).max(0).unsigned_abs());
+    rank <= process::limit_now(linux_raw_sys::general::RLIMIT_NICE) || caller::capable(Capability::SYS_NICE)
 }
 
 /// What each CPU has to do now. The first line says the version of the format, the second names the columns. Takes each queue's lock for a moment.

@@ -16,7 +16,7 @@ use crate::fs::devfs::random;
 use crate::fs::file::count;
 use crate::net::options;
 use crate::process::{self, dump, exec, utsname};
-use crate::sched::{deadline, realtime_settings};
+use crate::sched::{deadline, group, realtime_settings};
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
     Entry { name, what: What::Setting(setting) }
@@ -172,6 +172,19 @@ static KERNEL: &[Entry] = &[
     setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
     Entry { name: "random", what: What::Dir(RANDOM) },
     setting("randomize_va_space", &Setting { read: randomize, write: Some(set_randomize) }),
+    setting(
+        "sched_autogroup_enabled",
+        &Setting {
+            read: |out| line(out, u64::from(group::are_sessions_grouped())),
+            write: Some(|data| match number(data)? {
+                n @ (0 | 1) => {
+                    group::group_sessions(n == 1);
+                    Ok(())
+                }
+                _ => Err(EINVAL),
+            }),
+        },
+    ),
     setting(
         "sched_deadline_period_max_us",
         &Setting {

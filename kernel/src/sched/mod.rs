@@ -3,6 +3,7 @@
 //! * `task`      the scheduler's thread: state, kernel stack, registers, times; `affinity` where it may run; `policy` its share;
 //!   `work` what waits to be done for it
 //! * `deadline`  who goes first: run times in periods; `realtime` who goes next: priorities; `fair` whose turn it is among all others: virtual deadlines
+//! * `group`     tasks that have a share together
 //! * `partner`   who takes turns with another
 //! * `runqueue`  one queue per CPU; wake-up, placement, preemption, balance between CPUs
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks; `idle` what a CPU does that has none
@@ -26,6 +27,7 @@ pub mod deadline;
 pub mod depth;
 mod fair;
 pub mod futex;
+pub mod group;
 mod idle;
 pub mod latency;
 mod loadavg;
@@ -47,6 +49,7 @@ mod work;
 use crate::arch::interrupts::Interrupted;
 pub use affinity::is_everywhere;
 pub use cpustat::{CpuTimes, ever_born, last_born, switches_of, taken_of, times_of};
+pub use group::{Group, Membership};
 pub use idle::idle_main;
 pub use loadavg::load_averages;
 pub use pending::{Pending, run_pending};

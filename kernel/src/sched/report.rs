@@ -66,7 +66,7 @@ impl Task {
         Report {
             counted_at: self.clock.since(),
             vruntime: self.fair.vruntime(),
-            weight: self.fair.weight(),
+            weight: self.fair.own_weight(),
             migrations: self.migrations.load(Relaxed),
             waited_ns: self.waits.ns.load(Relaxed),
             taken: times.voluntary + times.involuntary + u64::from(runs),

@@ -77,7 +77,6 @@ pub unsafe fn init_cpu() -> Result<()> {
 /// lets others run. No lock is held, and the caller is in no RCU read section.
 pub fn schedule() {
     sync::lock::order::assert_may_sleep();
-    sync::rcu::quiescent();
     runqueue::answer_calls();
     let here = machine::cpu_id();
     let now = arch::time::now();
@@ -91,11 +90,15 @@ pub fn schedule() {
         && (is_idle || previous.affinity().allows(here))
         && !previous.moves.load(Ordering::Relaxed);
     previous.account(now, goes_on);
-    if previous.has_changed() && !queue.take_change(&previous, now) && goes_on {
+    // One that ends takes nothing up; of one with a deadline what it has used is counted.
+    let takes_up = previous.has_changed() && (state != State::Dead || previous.class().is_realtime());
+    if takes_up && !queue.take_change(&previous, now) && goes_on {
         // It has had its run time, and waits for its next period.
         previous.account(now, false);
         goes_on = false;
     }
+    // Not before a task that ends has left its group: see `group`.
+    sync::rcu::quiescent();
     if goes_on {
         pending::pass_on(&previous);
         queue.current = Some(previous);
@@ -302,7 +305,13 @@ impl Drop for NewTask {
 /// Lets a task of `new_user` run: on an idle CPU if there is one that it may use, else here.
 pub fn start(mut task: NewTask) {
     if let Some(task) = task.0.take() {
-        cpustat::born(task.thread.as_ref().map_or(0, |thread| thread.tid()));
+        let mut tid = 0;
+        if let Some(thread) = &task.thread {
+            tid = thread.tid();
+            // From here until it is on a queue nobody sleeps: see `Membership::take_up_for`.
+            task.slot.begin(thread.process.sched.get());
+        }
+        cpustat::born(tid);
         runqueue::start(task);
     }
 }

@@ -11,6 +11,7 @@ use super::cpustat::Share;
 use super::deadline;
 use super::fair::Entity;
 use super::futex::pi::PiSlot;
+use super::group;
 use super::partner::Partner;
 use super::policy::{Class, Loan, Policy, RESETS, Schedule};
 use super::realtime::{self, Rank};
@@ -107,6 +108,8 @@ pub struct Task {
     pub(super) realtime: realtime::Entity,
     pub(super) partner: Partner,
     pub(super) deadline: deadline::Slot,
+    /// The group that it is in.
+    pub(super) slot: group::Slot,
     /// The processor time that it has used.
     pub(super) clock: Clock,
     /// The `Loan` of those that wait for a futex of its (`futex::pi`).
@@ -210,6 +213,7 @@ impl Task {
             realtime: realtime::Entity::new(),
             partner: Partner::new(),
             deadline: deadline::Slot::new(),
+            slot: group::Slot::new(),
             clock: Clock::new(Share::of(schedule.nice)),
             lent: AtomicU32::new(Loan::NONE.0),
             changed: AtomicBool::new(false),
@@ -291,8 +295,10 @@ impl Task {
         self.leaves.load(Ordering::Relaxed)
     }
 
+    /// Its next switch takes it out of its group.
     pub(super) fn set_leaves(&self) {
         self.leaves.store(true, Ordering::Relaxed);
+        self.changed.store(true, Ordering::Relaxed);
     }
 
     /// Sleeping, for `ps`: 'R', 'S' or 'D'.
@@ -379,9 +385,9 @@ impl Task {
         self.place.nice.store(schedule.nice, Ordering::Relaxed);
         self.clock.set_share(Share::of(schedule.nice));
         self.place.policy.store(schedule.word(), Ordering::SeqCst);
-        self.fair.set_rank(schedule.rank());
+        let weighs_other = self.fair.set_rank(schedule.rank());
         self.fair.set_slice(schedule.slice);
-        let is_new = self.settle_class() | self.fair.weight_changed();
+        let is_new = self.settle_class() | weighs_other;
         if is_new {
             // Release: with `take_change`.
             self.changed.store(true, Ordering::Release);

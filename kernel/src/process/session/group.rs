@@ -264,6 +264,7 @@ pub fn join(child: &Arc<Process>, maker: &Current, _children: &mut Children, sta
         // A visitor may ask for them.
         child.group.store(group, Relaxed);
         child.session.store(found.session.id(), Relaxed);
+        child.sched.inherit(&maker.process.sched);
         found.add(child, maker, begun, start.sent);
     })
     .ok_or(Errno::EAGAIN)

@@ -13,6 +13,7 @@ use super::{Pid, Process, signal};
 use crate::errno::{Errno, Result};
 use crate::fs::tty::Tty;
 use crate::lock_order as level;
+use crate::sched;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as abi;
@@ -28,6 +29,15 @@ pub struct Session {
     tty: SpinLock<Option<Arc<Tty>>, level::Session>,
     /// There is a `tty`. Who asks a session without one takes no lock.
     has_tty: AtomicBool,
+    /// Its share of the CPUs. The first session has none of its own.
+    sched: sched::Group,
+}
+
+impl Drop for Session {
+    /// A group of processes ends when its last member has left, and keeps the session for a grace period more.
+    fn drop(&mut self) {
+        sched::group::end(&self.sched);
+    }
 }
 
 impl Session {
@@ -36,6 +46,7 @@ impl Session {
             id: leader.id.share(),
             tty: SpinLock::new(None, &SESSION),
             has_tty: AtomicBool::new(false),
+            sched: sched::Group::new(),
         })?)
     }
 
@@ -53,6 +64,23 @@ impl Session {
 
     pub fn id(&self) -> Pid {
         self.id.number()
+    }
+
+    /// Its share of the CPUs; None: it is the first session, whose processes are in no group.
+    pub fn sched(&self) -> Option<&sched::Group> {
+        (self.id() != FIRST).then_some(&self.sched)
+    }
+}
+
+/// The first process's session.
+const FIRST: Pid = 1;
+
+impl Session {
+    /// `process`, which has become the leader and whose `children` the caller has locked, has the session's share of the CPUs from now on. Its running thread
+    /// takes that up at once.
+    fn take_over(&self, process: &Process) {
+        super::own::share_with(process, self);
+        process.sched.take_up();
     }
 }
 
@@ -80,13 +108,24 @@ pub fn create() -> Result<Pid> {
     let pid = process.pid();
     // Memory first.
     let group = Group::try_new(&process, Session::try_new(&process)?)?;
-    let _still = process.family.children();
+    // Its other threads leave the share of the old session later.
+    let others = if process.thread_count() > 1 { of(&process) } else { None };
+    let still = process.family.children();
     if process.session_id() == pid || group::find(pid).is_some() {
         return Err(Errno::EPERM);
     }
     // The old group is its members', so it is not counted.
     ids::look_at_group(process.group(), |old| found(&group, old, &process)).ok_or(Errno::EPERM)??;
     process.without_tty.store(false, Ordering::Relaxed);
+    group.session.take_over(&process);
+    drop(still);
+    if others.is_some() {
+        // A thread that begins just now may still begin in the old one.
+        sync::rcu::synchronize();
+        process.visit_threads(|thread| {
+            thread.look_at_task(|task| process.sched.take_up_for(task));
+        });
+    }
     Ok(pid)
 }
 

@@ -5,7 +5,7 @@
 //! has no time to add, and writes nothing: others may have woken the task by then.
 #![forbid(unsafe_code)]
 
-use super::weight::{real_ns, virtual_ns, weight};
+use super::weight::{ONE, effective, real_ns, virtual_ns, weight};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The shortest request of a task that runs for short times, ns.
@@ -30,8 +30,15 @@ pub struct Entity {
     lag: AtomicI64,
     /// Its weight now.
     weight: AtomicU64,
-    /// The weight that it is to have: becomes `weight` where the queue is locked.
+    /// The weight that it is to have, as of when its queue was last told of a change of what follows: becomes `weight` where the queue is locked.
     wanted: AtomicU64,
+    /// The weight of its nice value, and what part of it counts, in [`ONE`]s.
+    own: AtomicU64,
+    factor: AtomicU64,
+    /// As what its group counts it on its CPU (`group::Cell`); 0: it does not.
+    pub(in super::super) counted: AtomicU64,
+    /// How much of `ran` is told to its group.
+    told: AtomicU64,
     /// Run time since it last woke, ns, and how much that was before, on average.
     ran: AtomicU64,
     burst: AtomicU64,
@@ -70,8 +77,12 @@ impl Entity {
             deadline: AtomicU64::new(0),
             end: AtomicU64::new(0),
             lag: AtomicI64::new(0),
-            weight: AtomicU64::new(weight(rank)),
-            wanted: AtomicU64::new(weight(rank)),
+            weight: AtomicU64::new(effective(weight(rank), ONE)),
+            wanted: AtomicU64::new(effective(weight(rank), ONE)),
+            own: AtomicU64::new(weight(rank)),
+            factor: AtomicU64::new(ONE),
+            counted: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             ran: AtomicU64::new(0),
             burst: AtomicU64::new(u64::MAX),
             slice: AtomicU32::new(0),
@@ -106,9 +117,50 @@ impl Entity {
         self.lag.load(Relaxed)
     }
 
-    /// The weight of a nice value, or of a worse one. It follows where the queue is locked: `take_weight`.
-    pub fn set_rank(&self, rank: i32) {
-        self.wanted.store(weight(rank), Relaxed);
+    /// The weight of a nice value, or of a worse one. True: it is another, and the queue has to know (`refresh`).
+    pub fn set_rank(&self, rank: i32) -> bool {
+        self.own.swap(weight(rank), Relaxed) != weight(rank)
+    }
+
+    /// What it is to weigh follows from its nice value and its factor. Under the lock of its queue.
+    pub fn refresh(&self) {
+        self.wanted.store(effective(self.own_weight(), self.factor()), Relaxed);
+    }
+
+    /// The weight of its nice value.
+    #[inline]
+    pub fn own_weight(&self) -> u64 {
+        self.own.load(Relaxed)
+    }
+
+    /// What part of that counts.
+    #[inline]
+    pub fn factor(&self) -> u64 {
+        self.factor.load(Relaxed)
+    }
+
+    /// Another part of its own weight counts. Under the lock of its queue.
+    #[cold]
+    #[inline(never)]
+    pub fn set_factor(&self, factor: u64) {
+        self.factor.store(factor, Relaxed);
+        self.refresh();
+    }
+
+    #[inline]
+    fn wanted(&self) -> u64 {
+        self.wanted.load(Relaxed)
+    }
+
+    /// The run time since it last woke that its group has not been told yet, ns.
+    #[inline]
+    pub fn untold(&self) -> u64 {
+        self.ran().wrapping_sub(self.told.load(Relaxed))
+    }
+
+    /// Its group has been told.
+    pub fn set_told(&self) {
+        self.told.store(self.ran(), Relaxed);
     }
 
     /// What a program has said that it asks for at a time, ns; 0: nothing.
@@ -200,18 +252,19 @@ impl Entity {
         self.lag.store(lag, Relaxed);
         let (ran, burst) = (self.ran.load(Relaxed), self.burst.load(Relaxed));
         self.ran.store(0, Relaxed);
+        self.told.store(0, Relaxed);
         self.burst.store(if burst == u64::MAX { ran } else { burst - burst / 4 + ran / 4 }, Relaxed);
     }
 
     /// Is another weight to become its own?
     #[inline]
     pub fn weight_changed(&self) -> bool {
-        self.wanted.load(Relaxed) != self.weight()
+        self.wanted() != self.weight()
     }
 
     /// Takes the weight that it is to have, at the virtual time `now`: what it is owed, and what its request lacks, stays as much run time.
     pub(super) fn take_weight(&self, now: u64) {
-        let (old, new) = (self.weight(), self.wanted.load(Relaxed));
+        let (old, new) = (self.weight(), self.wanted());
         let scaled = |n| scaled(n, old, new);
         let lag = now.wrapping_sub(self.vruntime()).cast_signed();
         let left = |moment: u64| scaled(moment.wrapping_sub(self.vruntime()).cast_signed());
@@ -225,7 +278,7 @@ impl Entity {
 
     /// As `take_weight`, of a task that does not wait and is owed `lag`: what it is owed then.
     pub(super) fn take_weight_asleep(&self, lag: i64) -> i64 {
-        let (old, new) = (self.weight(), self.wanted.load(Relaxed));
+        let (old, new) = (self.weight(), self.wanted());
         if old == new {
             return lag;
         }

@@ -43,22 +43,20 @@ pub struct Line {
     early: RBTree<ByRunTime>,
     /// The weights of all that wait.
     load: u64,
-    /// Their virtual run times, each times its weight.
-    sum: u128,
+    /// How far their virtual run times lie from `base`, each times its weight.
+    sum: i128,
+    base: u64,
     /// The virtual time as the last one left.
     time: u64,
 }
 
-fn weighted(vruntime: u64, weight: u64) -> u128 {
-    u128::from(vruntime) * u128::from(weight)
-}
-
-/// The mean of virtual run times whose weighted sum this is. A division of 64 bits does for few tasks and months of run time.
+/// The mean of distances whose weighted sum this is. A division of 64 bits does unless they are hours.
 #[inline]
-fn mean(sum: u128, load: u64) -> u64 {
-    match u64::try_from(sum) {
-        Ok(sum) => sum / load.max(1),
-        Err(_) => u64::try_from(sum / u128::from(load)).unwrap_or(u64::MAX),
+fn mean(sum: i128, load: u64) -> i64 {
+    let load = load.cast_signed().max(1);
+    match i64::try_from(sum) {
+        Ok(sum) => sum / load,
+        Err(_) => i64::try_from(sum / i128::from(load)).unwrap_or(0),
     }
 }
 
@@ -72,12 +70,27 @@ impl Line {
     pub const fn new() -> Self {
         let ready = RBTree::new(ByDeadline::NEW);
         let early = RBTree::new(ByRunTime::NEW);
-        Self { ready, early, load: 0, sum: 0, time: 0 }
+        Self { ready, early, load: 0, sum: 0, base: 0, time: 0 }
     }
 
     /// The weight of all that wait.
     pub fn load(&self) -> u64 {
         self.load
+    }
+
+    /// How far a virtual run time lies from `base`, times a weight.
+    #[inline]
+    fn weighted(&self, vruntime: u64, weight: u64) -> i128 {
+        i128::from(vruntime.wrapping_sub(self.base).cast_signed()) * i128::from(weight.cast_signed())
+    }
+
+    /// Measures distances from the virtual time as it is now, so that they stay short. At times.
+    pub fn rebase(&mut self) {
+        if self.load != 0 {
+            let moves = mean(self.sum, self.load);
+            self.base = self.base.wrapping_add_signed(moves);
+            self.sum -= i128::from(moves) * i128::from(self.load);
+        }
     }
 
     /// The CPU's virtual time.
@@ -86,9 +99,10 @@ impl Line {
         match (running, self.load) {
             (None, 0) => self.time,
             (Some(running), 0) => running.vruntime,
-            (None, load) => mean(self.sum, load),
+            (None, load) => self.base.wrapping_add_signed(mean(self.sum, load)),
             (Some(running), load) => {
-                mean(self.sum + weighted(running.vruntime, running.weight), load + running.weight)
+                let sum = self.sum + self.weighted(running.vruntime, running.weight);
+                self.base.wrapping_add_signed(mean(sum, load + running.weight))
             }
         }
     }
@@ -96,9 +110,14 @@ impl Line {
     /// Puts a task in its place.
     pub fn insert(&mut self, task: Arc<Task>) {
         let (vruntime, weight) = (task.fair.vruntime(), task.fair.weight());
-        self.load += weight;
-        self.sum += weighted(vruntime, weight);
-        let is_ready = weighted(vruntime, self.load) <= self.sum;
+        let is_ready = if self.load == 0 {
+            (self.load, self.base, self.sum) = (weight, vruntime, 0);
+            true
+        } else {
+            self.load += weight;
+            self.sum += self.weighted(vruntime, weight);
+            self.weighted(vruntime, self.load) <= self.sum
+        };
         task.fair.is_ready.store(is_ready, Relaxed);
         if is_ready {
             self.ready.insert(task);
@@ -110,9 +129,10 @@ impl Line {
     fn gone(&mut self, entity: &Entity) {
         let (vruntime, weight) = (entity.vruntime(), entity.weight());
         self.load -= weight;
-        self.sum -= weighted(vruntime, weight);
         if self.load == 0 {
             self.time = vruntime;
+        } else {
+            self.sum -= self.weighted(vruntime, weight);
         }
     }
 
@@ -130,11 +150,11 @@ impl Line {
     /// Those whose time has come become eligible. The one with the least run time always does if no other is.
     fn ripen(&mut self) {
         for _ in 0..RIPEN {
-            let mut first = self.early.front_mut();
-            let Some(task) = first.get() else { return };
-            if weighted(task.fair.vruntime(), self.load) > self.sum && !self.ready.is_empty() {
+            let Some(vruntime) = self.early.front().get().map(|task| task.fair.vruntime()) else { return };
+            if self.weighted(vruntime, self.load) > self.sum && !self.ready.is_empty() {
                 return;
             }
+            let mut first = self.early.front_mut();
             if let Some(task) = first.remove() {
                 task.fair.is_ready.store(true, Relaxed);
                 self.ready.insert(task);

@@ -18,6 +18,4 @@ mod weight;
 
 pub use entity::{Entity, Running};
 pub use line::Line;
-#[cfg(test)]
-pub use weight::weight;
-pub use weight::{UNIT, virtual_ns};
+pub use weight::{NICE_0, ONE, UNIT, effective, virtual_ns, weight};

@@ -15,8 +15,9 @@
 //! An idle CPU takes the task that has waited longest where tasks are shown, without comparing. A CPU with tasks to give away
 //! wakes an idle one.
 
-use super::super::fair::{UNIT, virtual_ns};
+use super::super::fair::{NICE_0, ONE, UNIT, effective, virtual_ns};
 use super::super::task::Task;
+use super::groups;
 use super::machine::Machine;
 use super::moves::{self, Why};
 use super::place::{enqueue_placed, is_alone, near};
@@ -31,8 +32,8 @@ use sync::machine::CpuId;
 const GAP: u64 = 12_000_000;
 /// The same at least, however many tasks a CPU has.
 const LEAST_GAP: u64 = 3_000_000;
-/// Tasks of less weight move as soon as one of this.
-const LIGHT: u64 = UNIT / 3;
+/// Tasks of less own weight move as soon as one of this.
+const LIGHT: u64 = NICE_0 / 3;
 /// How far a CPU's time may lie behind another's, ns, where nothing can be done about it.
 const MOST: i64 = 300_000_000;
 /// The most ticks between two comparisons.
@@ -107,6 +108,7 @@ pub fn tick(machine: &impl Machine) -> bool {
     if !own.rank().is_none() {
         return realtime::tick(machine);
     }
+    groups::tick(machine);
     // Who waits and is offered would else run here before the other CPU comes for it, and wait again at the next offer. Not twice in a row, should nobody come.
     let offered = look_around(machine);
     let stays = offered && !own.looks.offered.load(Relaxed);
@@ -224,7 +226,8 @@ fn compare(machine: &impl Machine, here: CpuId, other: CpuId) -> bool {
     }
 }
 
-/// What a task of nice 0 is owed, ns, before it moves to a CPU with this load: where many share a CPU each gets less in the same time.
+/// What a task of nice 0 is owed, ns, before it moves to a CPU with this load: where many share a CPU each gets less in the same time. Of a task that counts
+/// with a part of its weight, the load in such parts.
 fn least_gap(machine: &impl Machine, from: CpuId, to: CpuId, load: u64) -> u64 {
     let near = (GAP * UNIT / load.max(UNIT)).max(LEAST_GAP);
     if machine.node_of(from) == machine.node_of(to) { near } else { near * 2 }
@@ -245,23 +248,28 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
         }
         queue.load()
     };
-    let least = least_gap(machine, from, to, load);
+    let least =
+        |task: &Task| least_gap(machine, from, to, load.saturating_mul(ONE) / task.fair.factor().max(1));
     let (task, lag) = {
         let mut queue = source.queue.lock();
         // Whoever has less to do catches up by itself; unless that was only so just now, and the time goes on to fall behind.
-        let enough = if queue.load() < load { least * 4 } else { least };
+        let times = if queue.load() < load { 4 } else { 1 };
         let offset = queue.offset;
         let lag =
             |task: &Task| time.wrapping_sub(task.fair.vruntime().wrapping_add_signed(offset)).cast_signed();
-        let bound = |ns: u64, task: &Task| virtual_ns(ns, task.fair.weight().max(LIGHT)).cast_signed();
-        let owed = |task: &Task| lag(task) > bound(enough, task);
+        let bound = |ns: u64, task: &Task| {
+            let weight = effective(task.fair.own_weight().max(LIGHT), task.fair.factor());
+            virtual_ns(ns, weight).cast_signed()
+        };
+        let owed = |task: &Task| lag(task) > bound(least(task) * times, task);
         let Some(task) = queue.take_for(source, to, owed) else { return false };
         // Those that are there wait until it has caught up.
-        let lag = lag(&task).min(bound(least * 4, &task));
+        let lag = lag(&task).min(bound(least(&task) * 4, &task));
         (task, lag)
     };
     moves::count(machine, Why::IsOwed, from, to);
     let mut queue = target.queue.lock();
+    queue.expect(to, &task);
     queue.place_behind(&task, lag, now, machine.slice());
     enqueue_placed(machine, queue, to, task, now);
     true
@@ -306,6 +314,7 @@ fn put_stolen(machine: &impl Machine, here: CpuId, task: Arc<Task>, time: Option
     let own = machine.queue(here);
     let mut queue = own.queue.lock();
     adopt(&mut queue, time, now);
+    queue.expect(here, &task);
     queue.place(&task, 0, now, machine.slice());
     queue.put(own, here, task);
 }

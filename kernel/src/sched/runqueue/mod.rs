@@ -6,6 +6,7 @@
 //! * `balance` tasks that move because one CPU has more to do than another; `realtime` because one of a lower rank runs elsewhere
 //! * `push`    the running task goes to another CPU
 //! * `moves`   how many went where, and why
+//! * `groups` what part of its own weight a task counts with
 //! * `deadline` when a CPU looks at run times and periods
 //! * `machine` what all of it sees of the machine; `simulation` is another one, for tests
 //!
@@ -22,6 +23,7 @@
 mod balance;
 mod calls;
 mod deadline;
+mod groups;
 mod machine;
 mod moves;
 mod place;
@@ -31,6 +33,8 @@ mod realtime;
 #[cfg(test)]
 mod simulation;
 
+use super::fair::{NICE_0, UNIT};
+use super::group::Group;
 use super::task::{State, Task};
 use super::work::Work;
 use crate::arch;
@@ -66,7 +70,7 @@ pub struct QueueLook {
     pub running: Option<u32>,
     /// Tasks that wait.
     pub waiting: u32,
-    /// The weight of all.
+    /// The weight of all, where nice 0 is 1024.
     pub weight: u64,
     /// The weight that it shows to CPUs that start a task.
     pub shown_weight: u64,
@@ -83,8 +87,8 @@ pub fn look_at_queue(cpu: CpuId) -> QueueLook {
     QueueLook {
         running: queue.current.as_ref().and_then(|task| task.thread.as_ref()).map(|thread| thread.tid()),
         waiting: own.waiting(),
-        weight: queue.load(),
-        shown_weight: own.load.0.load(Ordering::Relaxed),
+        weight: queue.load() / (UNIT / NICE_0),
+        shown_weight: own.load.0.load(Ordering::Relaxed) / (UNIT / NICE_0),
         time: queue.time(Real.now()),
         gives_away: own.is_stealable(),
     }
@@ -137,7 +141,7 @@ impl This {
     /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have.
     /// False: it has a deadline and has had its run time.
     pub fn take_change(&mut self, task: &Task, now: u64) -> bool {
-        self.0.take_change(machine::this(), task, now, slice())
+        self.0.take_change(machine::this(), Real.here(), task, now, slice())
     }
 }
 
@@ -267,6 +271,16 @@ pub(super) fn changed(task: &Task) {
     {
         arch::send_reschedule(cpu);
     }
+}
+
+/// Gives `task` another group, which stays as `Membership::set` says. Does not sleep.
+pub(super) fn regroup(task: &Task, group: *const Group) {
+    groups::regroup(&Real, task, group);
+}
+
+/// The group goes: nothing of the queues leads to it any more.
+pub(super) fn end_group(group: &Group) {
+    groups::end(&Real, group);
 }
 
 fn is_current(task: &Task) -> bool {

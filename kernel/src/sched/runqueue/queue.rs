@@ -8,7 +8,8 @@ mod realtime;
 
 pub use deadline::throttled;
 
-use super::super::fair::{Line, Running, UNIT};
+use super::super::fair::{Line, ONE, Running, UNIT};
+use super::super::group::Cell;
 use super::super::policy::Class;
 use super::super::realtime::Realtime;
 use super::super::task::Task;
@@ -24,6 +25,7 @@ use sync::{SpinLock, lock_class};
 
 lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
 
+intrusive_adapter!(pub CellAdapter = UnsafeRef<Cell>: Cell { link => LinkedListAtomicLink });
 intrusive_adapter!(MovableAdapter = UnsafeRef<Task>: Task { list_link => LinkedListAtomicLink });
 
 /// Tasks looked at for one that another CPU may take: as many may wait as a program likes, and the queue is locked meanwhile.
@@ -50,6 +52,8 @@ pub struct Queue {
     /// Those on the line that may run elsewhere, in the order in which they came. It does not own them, and so is dropped before the line.
     movable: LinkedList<MovableAdapter>,
     line: Line,
+    /// What this CPU has of the groups that had tasks here lately.
+    pub(super) cells: LinkedList<CellAdapter>,
     /// Those that go before all on the line.
     realtime: Realtime,
     /// A fair task runs: neither the idle one nor one of real time.
@@ -99,7 +103,19 @@ pub struct Shown {
 pub struct ShownLoad(
     /// The weight of the CPU's tasks as it was over the last ticks; written when that has changed by a quarter.
     pub AtomicU64,
+    /// The address of the one group whose tasks it has, or [`MIXED`], as of the last tick; 0: it has idled since.
+    AtomicU64,
 );
+
+/// Instead of a group: the CPU has tasks of several, or of none.
+pub const MIXED: u64 = 1;
+
+impl ShownLoad {
+    /// The group whose tasks alone the CPU has: see the field.
+    pub fn group(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
+    }
+}
 
 /// What CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
 #[repr(align(64))]
@@ -125,7 +141,7 @@ impl CpuQueue {
                 rank: AtomicU64::new(0),
                 called: Inbox::new(),
             },
-            load: ShownLoad(AtomicU64::new(0)),
+            load: ShownLoad(AtomicU64::new(0), AtomicU64::new(0)),
             stealable: Stealable(Offer::new()),
         }
     }
@@ -162,7 +178,15 @@ impl CpuQueue {
         self.shown.idle.show(idle);
         if idle && self.load.0.load(Ordering::Relaxed) != 0 {
             self.load.0.store(0, Ordering::Relaxed);
+            self.load.1.store(0, Ordering::Relaxed);
             self.looks.forget_load();
+        }
+    }
+
+    /// Of its own CPU: says whose tasks it has.
+    pub fn show_group(&self, group: u64) {
+        if self.load.group() != group {
+            self.load.1.store(group, Ordering::Relaxed);
         }
     }
 }
@@ -171,6 +195,7 @@ impl Queue {
     const fn new() -> Queue {
         Queue {
             line: Line::new(),
+            cells: LinkedList::new(CellAdapter::NEW),
             realtime: Realtime::new(),
             runs_fair: false,
             movable: LinkedList::new(MovableAdapter::NEW),
@@ -191,6 +216,56 @@ impl Queue {
     #[inline]
     pub fn is_current(&self, task: &Task) -> bool {
         self.current.as_ref().is_some_and(|c| core::ptr::eq(Arc::as_ptr(c), task))
+    }
+
+    /// The running task; None: the CPU idles, or runs a real-time task.
+    pub fn fair_current(&self) -> Option<&Task> {
+        self.current.as_deref().filter(|_| self.runs_fair)
+    }
+
+    /// Is `task`, which runs or waits here, among the fair ones?
+    pub fn is_fair(&self, task: &Task) -> bool {
+        if self.is_current(task) { self.runs_fair } else { task.run_link.is_linked() }
+    }
+
+    /// At ticks.
+    pub fn rebase(&mut self) {
+        self.line.rebase();
+    }
+
+    /// A fair task comes to the queue: its group counts it here.
+    #[inline]
+    pub fn enter_group(&self, task: &Task) {
+        if let Some(cell) = task.slot.cell() {
+            cell.enter(&task.fair);
+        }
+    }
+
+    /// A task is to come to the queue of `cpu`, which is another than before, or has another group, or begins: `enter_group` will count it here.
+    pub fn expect(&mut self, cpu: CpuId, task: &Task) {
+        let Some(group) = task.slot.group() else { return };
+        let cell = group.cell(cpu);
+        task.slot.set_cell(cell);
+        match cell {
+            Some(cell) => self.link(cell, group),
+            None if task.fair.factor() != ONE => task.fair.set_factor(ONE),
+            None => {}
+        }
+    }
+
+    /// A task that its group counts here goes, if it does. It goes to sleep, or to another queue.
+    #[inline]
+    pub fn leave_group(&self, task: &Task) {
+        if let Some(cell) = task.slot.cell() {
+            cell.tell(&task.fair);
+            cell.leave(&task.fair);
+        }
+    }
+
+    /// As `leave_group`, of one that does not go to sleep.
+    pub fn leave_group_awake(&self, task: &Task) {
+        self.leave_group(task);
+        task.fair.set_told();
     }
 
     /// How the running task stands; None: the CPU idles, or runs a real-time task.
@@ -259,8 +334,21 @@ impl Queue {
         if !self.runs_fair {
             return self.put_back_realtime(own, cpu, task);
         }
+        if let Some(cell) = task.slot.cell()
+            && cell.factor() != task.fair.factor()
+        {
+            self.take_factor(&task, cell);
+        }
         self.line.renew(&task.fair, slice);
         self.put(own, cpu, task);
+    }
+
+    /// The running task, which is `current` no more, counts with another part of its weight.
+    #[cold]
+    #[inline(never)]
+    fn take_factor(&self, task: &Task, cell: &Cell) {
+        task.fair.set_factor(cell.factor());
+        self.line.reweigh_running(&task.fair);
     }
 
     /// Takes the task whose turn it is.
@@ -321,6 +409,7 @@ impl Queue {
             if task.affinity().allows(thief) && !task.on_cpu.is_on() && wants(&task) {
                 // SAFETY: who was on the list waits on the line.
                 let task = unsafe { self.line.take(&task) }?;
+                self.leave_group_awake(&task);
                 self.taken(own, &task);
                 return Some(task);
             }
@@ -361,6 +450,7 @@ impl Queue {
         }
         // SAFETY: as the caller says.
         let task = unsafe { self.line.take(task) }?;
+        self.leave_group_awake(&task);
         self.taken(own, &task);
         Some(task)
     }
@@ -383,18 +473,38 @@ impl Queue {
     /// # Safety
     /// As `take`.
     pub unsafe fn reweigh(&mut self, task: &Task, now: u64) {
+        self.recount(task);
         let running = self.running(now);
         // SAFETY: as the caller says.
         unsafe { self.line.reweigh(task, running) };
     }
 
+    /// Its group counts a task, if it does so here, with the weight that it has now.
+    fn recount(&self, task: &Task) {
+        if let Some(cell) = task.slot.cell() {
+            cell.leave(&task.fair);
+            cell.enter(&task.fair);
+        }
+        task.fair.refresh();
+    }
+
     /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have. On its own CPU. May it go on?
     #[cold]
-    pub fn take_change(&mut self, own: &CpuQueue, task: &Task, now: u64, slice: u64) -> bool {
+    pub fn take_change(&mut self, own: &CpuQueue, cpu: CpuId, task: &Task, now: u64, slice: u64) -> bool {
         let class = task.take_change();
+        if self.runs_fair {
+            self.recount(task);
+        } else {
+            task.fair.refresh();
+        }
+        if task.leaves() {
+            // See `group`: before this CPU is quiescent.
+            self.leave_group_awake(task);
+            task.slot.set_group(core::ptr::null());
+        }
         let rank = task.rank_in(class);
         if rank.priority() != self.realtime.running.priority() {
-            self.change_running(own, task, rank, now, slice);
+            self.change_running(own, cpu, task, rank, now, slice);
         } else if !class.is_realtime() && task.fair.weight_changed() {
             self.line.reweigh_running(&task.fair);
         }
@@ -407,6 +517,7 @@ impl Queue {
             return self.leave_realtime(task);
         }
         task.partner.sleeps(|| task.fair.ran());
+        self.leave_group(task);
         self.line.leave(&task.fair, slice);
         self.is_fresh |= self.line.load() == 0;
     }
@@ -421,11 +532,13 @@ impl Queue {
 
     /// Gives a task that comes its place.
     pub fn place(&self, task: &Task, lag: i64, now: u64, slice: u64) {
+        self.enter_group(task);
         self.line.place(&task.fair, lag, self.running(now), slice);
     }
 
     /// Gives a task that comes from another CPU, `lag` behind the time of this one, its place.
     pub fn place_behind(&mut self, task: &Task, lag: i64, now: u64, slice: u64) {
+        self.enter_group(task);
         let running = self.running(now);
         self.owes_from = self.line.time(running);
         self.line.place_behind(&task.fair, lag, running, slice);

@@ -5,9 +5,11 @@
 
 mod cores;
 mod deadlines;
+mod groups;
 mod priorities;
 mod shares;
 
+use super::super::group::Group;
 use super::super::policy::Schedule;
 use super::super::task::{Hardware, State, Task};
 use super::super::work::Work;
@@ -105,6 +107,8 @@ pub struct Simulation {
     stranded_since: Cell<Option<u64>>,
     watched: Cell<u64>,
     kicks: RefCell<Vec<CpuId>>,
+    /// Dropped after the queues that lead to them.
+    groups: RefCell<Vec<Arc<Group>>>,
 }
 
 impl Machine for Simulation {
@@ -213,6 +217,7 @@ impl Simulation {
             stranded_since: Cell::new(None),
             watched: Cell::new(0),
             kicks: RefCell::new(Vec::new()),
+            groups: RefCell::new(Vec::new()),
         }
     }
 
@@ -223,18 +228,46 @@ impl Simulation {
 
     /// As `start`, of any policy.
     pub fn start_as(&self, parent: CpuId, schedule: Schedule, habit: Habit, only: Option<CpuId>) -> usize {
-        self.begin(parent, schedule, habit, |task| {
-            only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));
-        })
+        self.start_in(None, parent, schedule, habit, only)
     }
 
     /// As `start`, of a task that may run on the CPUs of this mask.
     pub fn start_on(&self, parent: CpuId, habit: Habit, cpus: u64) -> usize {
-        self.begin(parent, Schedule::NORMAL, habit, |task| Simulation::restrict(task, cpus))
+        self.begin(None, parent, Schedule::NORMAL, habit, |task| Simulation::restrict(task, cpus))
     }
 
-    fn begin(&self, parent: CpuId, schedule: Schedule, habit: Habit, restrict: impl FnOnce(&Task)) -> usize {
+    /// A group, of this nice value.
+    pub fn group(&self, nice: i32) -> Arc<Group> {
+        let group = Arc::new(Group::new());
+        group.set_nice(nice);
+        self.groups.borrow_mut().push(group.clone());
+        group
+    }
+
+    /// As `start_as`, in a group.
+    pub fn start_in(
+        &self,
+        group: Option<&Arc<Group>>,
+        parent: CpuId,
+        schedule: Schedule,
+        habit: Habit,
+        only: Option<CpuId>,
+    ) -> usize {
+        self.begin(group, parent, schedule, habit, |task| {
+            only.into_iter().for_each(|cpu| task.set_affinity_at_birth(cpu));
+        })
+    }
+
+    fn begin(
+        &self,
+        group: Option<&Arc<Group>>,
+        parent: CpuId,
+        schedule: Schedule,
+        habit: Habit,
+        restrict: impl FnOnce(&Task),
+    ) -> usize {
         let task = new_task(schedule);
+        task.slot.begin(group.map_or(core::ptr::null(), Arc::as_ptr));
         restrict(&task);
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {
@@ -301,6 +334,18 @@ impl Simulation {
         let mut words = [0; sync::machine::MAX_CPUS / 64];
         words[0] = cpus;
         task.affinity().store(words);
+    }
+
+    /// A task that spins ends: it sleeps for ever from its next turn on.
+    pub fn stop(&self, number: usize) {
+        let life = &mut self.lives.borrow_mut()[number];
+        (life.habit, life.left) = (Habit(Some((1, u64::MAX / 4))), 1);
+    }
+
+    /// Gives a task another group.
+    pub fn regroup(&self, number: usize, group: Option<&Arc<Group>>) {
+        super::groups::regroup(self, &self.task(number), group.map_or(core::ptr::null(), Arc::as_ptr));
+        self.settle();
     }
 
     fn number_of(&self, task: &Task) -> Option<usize> {
@@ -517,7 +562,7 @@ impl Simulation {
         if !idles {
             self.count(&previous, false);
             if previous.has_changed() {
-                queue.take_change(own, &previous, now, self.slice());
+                queue.take_change(own, cpu, &previous, now, self.slice());
             }
             previous.on_cpu.off();
             if state == State::Running && previous.moves.swap(false, Relaxed) {

@@ -116,7 +116,15 @@ impl Queue {
     }
 
     /// The running task, which has left `current` for a moment, has this rank from now on.
-    pub(super) fn change_running(&mut self, own: &CpuQueue, task: &Task, rank: Rank, now: u64, slice: u64) {
+    pub(super) fn change_running(
+        &mut self,
+        own: &CpuQueue,
+        cpu: CpuId,
+        task: &Task,
+        rank: Rank,
+        now: u64,
+        slice: u64,
+    ) {
         let had = self.realtime.running;
         match task.deadline.get() {
             Some(entity) if had.has_deadline() => {
@@ -131,6 +139,7 @@ impl Queue {
             task.realtime.sleep();
             self.runs_fair = true;
             self.realtime.set_running(rank, now);
+            self.expect(cpu, task);
             self.place(task, 0, now, slice);
         } else {
             if had.is_none() {

@@ -1,0 +1,208 @@
+//! What a CPU does about groups of tasks (`super::super::group`): at ticks it shows what it has of each group and finds out which part of its own weight a
+//! task counts with; and a task changes its group.
+//!
+//! A tick looks at the group of who runs, and at [`VISITS`] of the groups that had tasks here lately. Sums are taken where somebody waits (elsewhere seldom), over
+//! [`LOOKS`] CPUs at a time. Whoever waits takes its new weight up when it has had a turn.
+
+use super::super::fair::ONE;
+use super::super::group::{Cell, Group};
+use super::super::task::{State, Task};
+use super::super::work::Work;
+use super::machine::Machine;
+use super::place::{Locked, lock_queue_of};
+use super::queue::{CpuQueue, MIXED, Queue};
+use core::ptr;
+use core::sync::atomic::Ordering::*;
+use intrusive_collections::UnsafeRef;
+use sync::machine::CpuId;
+
+/// Groups looked at in a tick, beside that of who runs.
+const VISITS: u32 = 4;
+/// Other CPUs whose part of a group is looked at in a tick.
+const LOOKS: u32 = 32;
+
+/// A tick of this CPU.
+pub fn tick(machine: &impl Machine) {
+    let (own, here) = (machine.own_queue(), machine.here());
+    let mut queue = own.queue.lock();
+    queue.rebase();
+    let Some(current) = queue.fair_current() else { return };
+    if current.slot.group().is_none() && queue.cells.is_empty() {
+        return own.show_group(MIXED);
+    }
+    let needs_cell = current.slot.group().filter(|group| group.counts() && group.cell(here).is_none());
+    if let Some(group) = needs_cell.map(ptr::from_ref) {
+        drop(queue);
+        // SAFETY: who runs this is the task itself, or a test that keeps the group; nobody sleeps here.
+        let made = unsafe { &*group }.try_cell(here, machine.cpus());
+        if made.is_err() {
+            // Without memory it counts as if it were in no group.
+            return;
+        }
+        queue = own.queue.lock();
+    }
+    look(machine, &mut queue, own, here);
+}
+
+fn look(machine: &impl Machine, queue: &mut Queue, own: &CpuQueue, here: CpuId) {
+    let Some(current) = queue.fair_current() else { return };
+    // SAFETY: it is not given up while it is `current`, which the lock keeps.
+    let current = unsafe { &*ptr::from_ref(current) };
+    let group = current.slot.group();
+    let cell = group.and_then(|group| group.cell(here));
+    if let (Some(cell), None) = (cell, current.slot.cell()) {
+        current.slot.set_cell(Some(cell));
+        cell.enter(&current.fair);
+    }
+    let is_contended = own.waiting() != 0;
+    let is_alone = cell.is_some_and(|cell| cell.count() == u64::from(own.waiting()) + 1);
+    own.show_group(match group {
+        Some(group) if is_alone => ptr::from_ref(group) as u64,
+        _ => MIXED,
+    });
+    if let (Some(cell), Some(group)) = (cell, group) {
+        cell.tell(&current.fair);
+        current.fair.set_told();
+        queue.link(cell, group);
+        visit(machine, group, cell, is_contended, is_alone);
+        if current.fair.factor() != cell.factor() {
+            current.fair.set_factor(cell.factor());
+        }
+        if current.fair.weight_changed() {
+            current.expect_change();
+            current.work.set(Work::RESCHED);
+        }
+    }
+    for _ in 0..VISITS {
+        let Some(next) = queue.cells.pop_front() else { return };
+        // SAFETY: the group is linked here as long as it is there (`end`).
+        let group = unsafe { next.group.load(Relaxed).as_ref() };
+        let is_seen = cell.is_some_and(|cell| ptr::eq(cell, &raw const *next));
+        let is_over = match group {
+            Some(group) if !is_seen => visit(machine, group, &next, is_contended, false),
+            _ => false,
+        };
+        if !is_over {
+            queue.cells.push_back(next);
+        }
+    }
+}
+
+/// Looks at what this CPU has of a group. Is there nothing left to look at?
+fn visit(machine: &impl Machine, group: &Group, cell: &Cell, is_contended: bool, is_alone: bool) -> bool {
+    let is_over = cell.follow();
+    if !group.counts() {
+        cell.set_factor(ONE);
+    } else if cell.is_time(is_contended) {
+        let id = ptr::from_ref(group) as u64;
+        cell.look_at_others(machine.cpus(), LOOKS, |cpu| {
+            let queue = machine.queue(cpu);
+            if queue.idles() {
+                return (0, false);
+            }
+            let shown = queue.load.group();
+            (group.cell(cpu).map_or(0, Cell::shown), shown != 0 && shown != id)
+        });
+        let (total, mixes) = cell.total();
+        cell.set_factor(if is_alone && !mixes { ONE } else { part(group.weight(), total) });
+    }
+    is_over
+}
+
+/// What part of its own weight each task of a group counts with, whose tasks have this weight together. They count no more than the group does, and one
+/// alone as the group.
+fn part(weight: u64, total: u64) -> u64 {
+    const MOST: u64 = ONE << 14;
+    weight.saturating_mul(ONE).checked_div(total).unwrap_or(ONE).clamp(1, MOST)
+}
+
+/// Gives a task another group. It may run, wait or sleep, on any CPU.
+pub fn regroup(machine: &impl Machine, task: &Task, group: *const Group) {
+    let Some(runs_on) = with_queue(machine, task, |queue, cpu, at| {
+        if at != At::Asleep {
+            queue.leave_group_awake(task);
+        }
+        task.slot.set_group(group);
+        task.fair.set_factor(ONE);
+        // What is counted of the new one here, if anything is; else at the next tick.
+        queue.expect(cpu, task);
+        if at != At::Asleep && queue.is_fair(task) {
+            queue.enter_group(task);
+        }
+        match at {
+            At::Runs if task.fair.weight_changed() => {
+                task.expect_change();
+                task.work.set(Work::RESCHED);
+                Some(cpu)
+            }
+            At::WaitsFair => {
+                // SAFETY: it waits here among the fair ones, under this lock.
+                unsafe { queue.reweigh(task, machine.now()) };
+                None
+            }
+            _ => None,
+        }
+    }) else {
+        return;
+    };
+    if runs_on != machine.here() {
+        machine.kick(runs_on);
+    }
+}
+
+/// What a task does that is looked at under the lock of its queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Runs,
+    WaitsFair,
+    /// Among those of real time.
+    Waits,
+    Asleep,
+}
+
+/// Calls `f` under the lock of a task's queue while the task is there. One that is between two queues gets there by steps that nobody interrupts: a
+/// move takes two locks, one after the other, and does not sleep between.
+fn with_queue<R>(machine: &impl Machine, task: &Task, f: impl FnOnce(&mut Queue, CpuId, At) -> R) -> R {
+    loop {
+        let (mut queue, cpu): (Locked<'_>, CpuId) = lock_queue_of(machine, task);
+        let at = if queue.is_current(task) {
+            At::Runs
+        } else if queue.is_waiting_here(cpu, task) {
+            if task.run_link.is_linked() { At::WaitsFair } else { At::Waits }
+        } else if task.state() != State::Running {
+            At::Asleep
+        } else {
+            drop(queue);
+            core::hint::spin_loop();
+            continue;
+        };
+        return f(&mut queue, cpu, at);
+    }
+}
+
+/// The group goes: no queue leads to it from now on. It has no tasks any more.
+pub fn end(machine: &impl Machine, group: &Group) {
+    for cell in group.cells() {
+        let mut queue = machine.queue(cell.cpu()).queue.lock();
+        queue.unlink(cell);
+    }
+}
+
+impl Queue {
+    /// The CPU looks at its part of the group from now on.
+    pub fn link(&mut self, cell: &Cell, group: &Group) {
+        if cell.link.is_linked() {
+            return;
+        }
+        cell.group.store(ptr::from_ref(group).cast_mut(), Relaxed);
+        // SAFETY: `end` takes it off the list before it goes.
+        self.cells.push_back(unsafe { UnsafeRef::from_raw(cell) });
+    }
+
+    fn unlink(&mut self, cell: &Cell) {
+        if cell.link.is_linked() {
+            // SAFETY: a cell is on the list of its CPU or on none.
+            unsafe { self.cells.cursor_mut_from_ptr(cell) }.remove();
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Does each group get its share, however many tasks it has and wherever they run?
+
+use super::super::super::fair::weight;
+use super::super::super::group::Group;
+use super::{Habit, MS, SPINS, Schedule, Simulation};
+use crate::testing::in_process;
+use alloc::sync::Arc;
+use std::vec::Vec;
+
+const SECOND: u64 = 1000 * MS;
+
+/// What each of groups with these weights and so many tasks that spin is due, of `cpus` CPUs: by weight, and none more than a CPU for each task.
+fn dues(groups: &[(u64, u32)], cpus: u32) -> Vec<f64> {
+    let mut dues: Vec<Option<f64>> = groups.iter().map(|_| None).collect();
+    loop {
+        let open: u64 = groups.iter().zip(&dues).filter(|(_, due)| due.is_none()).map(|((w, _), _)| w).sum();
+        let left = f64::from(cpus) - dues.iter().flatten().sum::<f64>();
+        let share = |n: usize| left * groups[n].0 as f64 / open as f64;
+        let Some(capped) =
+            (0..groups.len()).find(|n| dues[*n].is_none() && share(*n) > f64::from(groups[*n].1))
+        else {
+            return (0..groups.len()).map(|n| dues[n].unwrap_or_else(|| share(n))).collect();
+        };
+        dues[capped] = Some(f64::from(groups[capped].1));
+    }
+}
+
+/// Starts so many tasks that spin in each of groups with these nice values; gives the groups and the numbers of their tasks.
+fn start(machine: &Simulation, groups: &[(i32, u32)]) -> Vec<(Arc<Group>, Vec<usize>)> {
+    let start = |(nice, tasks): &(i32, u32)| {
+        let group = machine.group(*nice);
+        let tasks =
+            (0..*tasks).map(|_| machine.start_in(Some(&group), 0, Schedule::NORMAL, SPINS, None)).collect();
+        (group, tasks)
+    };
+    groups.iter().map(start).collect()
+}
+
+/// How many CPUs each group had between `from` and `to`.
+fn had(machine: &Simulation, groups: &[(Arc<Group>, Vec<usize>)], from: u64, to: u64) -> Vec<f64> {
+    machine.run(from);
+    let before = machine.outcomes();
+    machine.run(to);
+    let after = machine.outcomes();
+    let ran = |n: &usize| (after[*n].ran - before[*n].ran) as f64;
+    groups.iter().map(|(_, tasks)| tasks.iter().map(ran).sum::<f64>() / (to - from) as f64).collect()
+}
+
+fn shares_on(cpus: u32, groups: &[(i32, u32)], seconds: u64) {
+    let machine = Simulation::new(cpus, 1);
+    let started = start(&machine, groups);
+    let had = had(&machine, &started, 2 * SECOND, (2 + seconds) * SECOND);
+    let dues = dues(&groups.iter().map(|(nice, n)| (weight(*nice), *n)).collect::<Vec<_>>(), cpus);
+    let moves: u64 = machine.outcomes().iter().map(|o| o.moves).sum();
+    for (had, due) in had.iter().zip(&dues) {
+        assert!(
+            (had / due - 1.0).abs() < 0.1,
+            "{cpus} CPUs, {groups:?}: had {had:?} of {dues:?}, {moves} moves"
+        );
+    }
+    let most = u64::from(cpus) * (2 + seconds) * 250;
+    assert!(moves < most, "{cpus} CPUs, {groups:?}: {moves} moves");
+}
+
+#[test]
+fn two_groups_of_different_sizes_have_half_each() {
+    in_process(|| {
+        shares_on(1, &[(0, 1), (0, 4)], 4);
+        shares_on(1, &[(0, 3), (0, 30)], 8);
+        shares_on(2, &[(0, 1), (0, 4)], 8);
+        shares_on(2, &[(0, 2), (0, 2)], 4);
+        shares_on(2, &[(0, 3), (0, 20)], 8);
+        shares_on(4, &[(0, 4), (0, 40)], 8);
+        shares_on(16, &[(0, 16), (0, 64)], 8);
+        shares_on(64, &[(0, 64), (0, 256)], 8);
+    });
+}
+
+#[test]
+fn who_cannot_use_its_share_leaves_the_rest() {
+    in_process(|| {
+        shares_on(4, &[(0, 1), (0, 4)], 8);
+        shares_on(4, &[(0, 1), (0, 20)], 8);
+        shares_on(16, &[(0, 2), (0, 40)], 8);
+        shares_on(16, &[(0, 2), (0, 20), (0, 40)], 8);
+    });
+}
+
+#[test]
+fn groups_have_shares_by_their_nice_values() {
+    in_process(|| {
+        shares_on(1, &[(0, 2), (5, 2)], 8);
+        shares_on(2, &[(0, 4), (5, 9)], 8);
+        shares_on(4, &[(0, 8), (5, 8), (-5, 12)], 8);
+        shares_on(16, &[(0, 40), (5, 40)], 8);
+    });
+}
+
+#[test]
+fn within_a_group_tasks_have_shares_by_theirs() {
+    in_process(|| {
+        for cpus in [1, 2] {
+            let machine = Simulation::new(cpus, 1);
+            let other = start(&machine, &[(0, 2 * cpus)]);
+            let group = machine.group(0);
+            let nice = |nice| {
+                let schedule = Schedule { nice, ..Schedule::NORMAL };
+                machine.start_in(Some(&group), 0, schedule, SPINS, None)
+            };
+            let tasks: Vec<usize> = (0..2 * cpus).map(|n| nice(if n < cpus { 0 } else { 5 })).collect();
+            let halves = tasks.chunks(cpus as usize).map(|half| (group.clone(), half.to_vec()));
+            let all: Vec<_> = other.into_iter().chain(halves).collect();
+            let had = had(&machine, &all, 2 * SECOND, 10 * SECOND);
+            let (other, ratio) = (had[0] / f64::from(cpus), had[1] / had[2]);
+            assert!((other - 0.5).abs() < 0.05 && (ratio / 3.05 - 1.0).abs() < 0.15, "{other} and {ratio}");
+        }
+    });
+}
+
+#[test]
+fn a_sleeper_beside_a_group_of_hogs_wakes_in_time() {
+    in_process(|| {
+        for cpus in [1, 2, 4] {
+            let machine = Simulation::new(cpus, 1);
+            start(&machine, &[(0, 8 * cpus)]);
+            let group = machine.group(0);
+            let ticker = Habit(Some((50_000, 2 * MS)));
+            let ticker = machine.start_in(Some(&group), 0, Schedule::NORMAL, ticker, None);
+            machine.run(10 * SECOND);
+            let outcome = machine.outcomes()[ticker];
+            let wakes = outcome.ran / 50_000;
+            assert!(wakes > 4000 && outcome.late * 10 < wakes, "{} of {wakes} late", outcome.late);
+        }
+    });
+}
+
+#[test]
+fn tasks_that_sleep_now_and_then_count_for_their_group() {
+    in_process(|| {
+        let machine = Simulation::new(1, 1);
+        let hog = start(&machine, &[(0, 1)]);
+        let group = machine.group(0);
+        let habit = Habit(Some((MS, MS)));
+        let sleepers =
+            (0..20).map(|_| machine.start_in(Some(&group), 0, Schedule::NORMAL, habit, None)).collect();
+        let all: Vec<_> = hog.into_iter().chain([(group, sleepers)]).collect();
+        let had = had(&machine, &all, 2 * SECOND, 10 * SECOND);
+        assert!((had[0] - 0.5).abs() < 0.05, "{had:?}");
+    });
+}
+
+#[test]
+fn tasks_change_their_group_while_they_run_wait_and_sleep() {
+    in_process(|| {
+        for cpus in [1, 2, 5] {
+            let machine = Simulation::new(cpus, 1);
+            let groups: Vec<_> = (0..3).map(|_| machine.group(0)).collect();
+            let tasks: Vec<usize> = (0..4 * cpus)
+                .map(|n| {
+                    let habit = if n % 3 == 0 { Habit(Some((3 * MS, 5 * MS))) } else { SPINS };
+                    machine.start_in(groups.get(n as usize % 4), 0, Schedule::NORMAL, habit, None)
+                })
+                .collect();
+            for round in 0..400 {
+                machine.run((round + 1) * 7 * MS);
+                let n = round as usize * 7;
+                machine.regroup(tasks[n % tasks.len()], groups.get(n % 4));
+            }
+            // What runs and waits is what is counted.
+            machine.run(3 * SECOND);
+            tasks.iter().for_each(|task| machine.regroup(*task, None));
+            for group in &groups {
+                assert!(group.cells().all(|cell| cell.count() == 0 && cell.weight() == 0));
+            }
+            // And they have shares as if nothing had been.
+            let halves: Vec<_> =
+                groups.iter().take(2).cloned().zip(tasks.chunks(2 * cpus as usize)).collect();
+            halves
+                .iter()
+                .for_each(|(group, half)| half.iter().for_each(|n| machine.regroup(*n, Some(group))));
+            let ran = |n: &usize| machine.outcomes()[*n].ran;
+            let before: Vec<u64> = tasks.iter().map(ran).collect();
+            machine.run(6 * SECOND);
+            assert!(tasks.iter().map(ran).sum::<u64>() - before.iter().sum::<u64>() > 2 * SECOND);
+        }
+    });
+}
+
+#[test]
+fn groups_come_and_go() {
+    in_process(|| {
+        let machine = Simulation::new(4, 1);
+        let stays = start(&machine, &[(0, 8)]);
+        // Each second another group of many tasks, whose tasks leave for the first one's.
+        for round in 1..6 {
+            let other = start(&machine, &[(0, 20)]);
+            let all: Vec<_> = stays.iter().chain(&other).cloned().collect();
+            let from = round * 4 * SECOND;
+            let had = had(&machine, &all, from - 2 * SECOND, from);
+            assert!((had[0] / 2.0 - 1.0).abs() < 0.1, "round {round}: {had:?}");
+            other[0].1.iter().for_each(|task| machine.stop(*task));
+            machine.run(from + SECOND / 10);
+            super::super::groups::end(&machine, &other[0].0);
+        }
+    });
+}
+
+#[test]
+fn with_one_group_alone_all_is_as_without() {
+    in_process(|| {
+        let machine = Simulation::new(4, 1);
+        let group = start(&machine, &[(0, 10)]);
+        machine.run(2 * SECOND);
+        assert!(group[0].0.cells().all(|cell| cell.factor() == super::super::super::fair::ONE));
+    });
+}

@@ -50,13 +50,13 @@ pub struct Line {
     time: u64,
 }
 
-/// The mean of distances whose weighted sum this is. A division of 64 bits does unless they are hours.
+/// The mean of distances whose weighted sum this is, rounded down: so it does not depend on `base`. A division of 64 bits does unless they are hours.
 #[inline]
 fn mean(sum: i128, load: u64) -> i64 {
     let load = load.cast_signed().max(1);
     match i64::try_from(sum) {
-        Ok(sum) => sum / load,
-        Err(_) => i64::try_from(sum / i128::from(load)).unwrap_or(0),
+        Ok(sum) => sum.div_euclid(load),
+        Err(_) => i64::try_from(sum.div_euclid(i128::from(load))).unwrap_or(0),
     }
 }
 
@@ -257,5 +257,22 @@ impl Line {
     pub fn is_due_before(&self, entity: &Entity, running: Running, lead: u64) -> bool {
         entity.deadline().saturating_add(lead) < running.deadline.max(running.vruntime)
             && entity.vruntime() <= self.time(Some(running))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::weight::UNIT;
+    use super::*;
+
+    #[test]
+    fn the_mean_does_not_depend_on_where_distances_are_measured_from() {
+        let load = 3 * UNIT + 1;
+        for sum in [-7, -1, 0, 1, 12_345_678_901_234_567_890_123] {
+            for moves in [-5, -1, 1, 1_000_000_007] {
+                let moved = sum + i128::from(moves) * i128::from(load);
+                assert_eq!(mean(moved, load), mean(sum, load) + moves, "{sum} moved by {moves}");
+            }
+        }
     }
 }

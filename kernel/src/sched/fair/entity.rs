@@ -270,6 +270,7 @@ impl Entity {
         let left = |moment: u64| scaled(moment.wrapping_sub(self.vruntime()).cast_signed());
         let (deadline, end) = (left(self.deadline()), left(self.end.load(Relaxed)));
         let vruntime = now.saturating_add_signed(scaled(lag).saturating_neg());
+        self.lag.store(scaled(self.lag()), Relaxed);
         self.weight.store(new, Relaxed);
         self.vruntime.store(vruntime, Relaxed);
         self.deadline.store(vruntime.saturating_add_signed(deadline), Relaxed);
@@ -284,5 +285,22 @@ impl Entity {
         }
         self.weight.store(new, Relaxed);
         scaled(lag, old, new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_stays_as_much_run_time_at_another_weight() {
+        let entity = Entity::new(0);
+        entity.comes(-1_000_000);
+        entity.count(500_000);
+        let owed = |entity: &Entity| real_ns(entity.most_debt().unsigned_abs(), entity.weight());
+        assert_eq!(owed(&entity), 1_500_000);
+        entity.set_factor(ONE / 4);
+        entity.take_weight(entity.vruntime());
+        assert_eq!(owed(&entity), 1_500_000);
     }
 }

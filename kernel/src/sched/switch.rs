@@ -309,7 +309,7 @@ pub fn start(mut task: NewTask) {
         if let Some(thread) = &task.thread {
             tid = thread.tid();
             // From here until it is on a queue nobody sleeps: see `Membership::take_up_for`.
-            task.slot.begin(thread.process.sched.get());
+            task.slot.begin(thread.process.sched.get(), current().slot.is_counted());
         }
         cpustat::born(tid);
         runqueue::start(task);

@@ -13,6 +13,8 @@
 
 mod context;
 mod cpu;
+#[path = "../x86_64/divide.rs"]
+mod divide;
 mod fpu;
 pub mod identity;
 mod machine;
@@ -28,6 +30,7 @@ use super::Trap;
 use super::interrupts::Entered;
 pub use context::{Context, KernelStack, switch};
 pub use cpu::{Segments, arch_prctl, call_others, idle_wait, load_kernel_root, send_reschedule, start_cpus};
+pub use divide::divide;
 pub use fpu::{FpuState, load_initial_vectors, vector_components};
 pub use machine::Machine;
 pub use program::enter_user;

@@ -14,6 +14,11 @@ const SHORTEST: u64 = 500_000;
 /// See `is_served`, ns.
 const NEARLY: u64 = 250_000;
 
+/// The weight of a nice value, which has 17 bits.
+fn own(rank: i32) -> u32 {
+    u32::try_from(weight(rank)).unwrap_or(u32::MAX)
+}
+
 /// Virtual time of a task of weight `old`, for as much run time at weight `new`.
 fn scaled(n: i64, old: u64, new: u64) -> i64 {
     i64::try_from(i128::from(n) * i128::from(old) / i128::from(new)).unwrap_or(0)
@@ -33,10 +38,10 @@ pub struct Entity {
     /// The weight that it is to have, as of when its queue was last told of a change of what follows: becomes `weight` where the queue is locked.
     wanted: AtomicU64,
     /// The weight of its nice value, and what part of it counts, in [`ONE`]s.
-    own: AtomicU64,
+    own: AtomicU32,
     factor: AtomicU64,
-    /// As what its group counts it on its CPU (`group::Cell`); 0: it does not.
-    pub(in super::super) counted: AtomicU64,
+    /// The own weight with which its group counts it on its CPU (`group::Cell`); 0: it does not.
+    pub(in super::super) counted: AtomicU32,
     /// How much of `ran` is told to its group.
     told: AtomicU64,
     /// Run time since it last woke, ns, and how much that was before, on average.
@@ -72,16 +77,18 @@ impl Running {
 
 impl Entity {
     pub fn new(rank: i32) -> Self {
+        let own = own(rank);
+        let weight = effective(u64::from(own), ONE);
         Self {
             vruntime: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
             end: AtomicU64::new(0),
             lag: AtomicI64::new(0),
-            weight: AtomicU64::new(effective(weight(rank), ONE)),
-            wanted: AtomicU64::new(effective(weight(rank), ONE)),
-            own: AtomicU64::new(weight(rank)),
+            weight: AtomicU64::new(weight),
+            wanted: AtomicU64::new(weight),
+            own: AtomicU32::new(own),
             factor: AtomicU64::new(ONE),
-            counted: AtomicU64::new(0),
+            counted: AtomicU32::new(0),
             told: AtomicU64::new(0),
             ran: AtomicU64::new(0),
             burst: AtomicU64::new(u64::MAX),
@@ -119,7 +126,7 @@ impl Entity {
 
     /// The weight of a nice value, or of a worse one. True: it is another, and the queue has to know (`refresh`).
     pub fn set_rank(&self, rank: i32) -> bool {
-        self.own.swap(weight(rank), Relaxed) != weight(rank)
+        self.own.swap(own(rank), Relaxed) != own(rank)
     }
 
     /// What it is to weigh follows from its nice value and its factor. Under the lock of its queue.
@@ -130,7 +137,7 @@ impl Entity {
     /// The weight of its nice value.
     #[inline]
     pub fn own_weight(&self) -> u64 {
-        self.own.load(Relaxed)
+        u64::from(self.own.load(Relaxed))
     }
 
     /// What part of that counts.
@@ -153,7 +160,6 @@ impl Entity {
     }
 
     /// The run time since it last woke that its group has not been told yet, ns.
-    #[inline]
     pub fn untold(&self) -> u64 {
         self.ran().wrapping_sub(self.told.load(Relaxed))
     }
@@ -161,6 +167,18 @@ impl Entity {
     /// Its group has been told.
     pub fn set_told(&self) {
         self.told.store(self.ran(), Relaxed);
+    }
+
+    /// The same, and it goes to sleep.
+    pub fn set_told_at_sleep(&self) {
+        self.told.store(0, Relaxed);
+    }
+
+    /// The times of its queue are less by `shift` from now on.
+    pub(in super::super) fn shift_back(&self, shift: u64) {
+        for time in [&self.vruntime, &self.deadline, &self.end, &self.turn] {
+            time.store(time.load(Relaxed).saturating_sub(shift), Relaxed);
+        }
     }
 
     /// What a program has said that it asks for at a time, ns; 0: nothing.
@@ -252,7 +270,6 @@ impl Entity {
         self.lag.store(lag, Relaxed);
         let (ran, burst) = (self.ran.load(Relaxed), self.burst.load(Relaxed));
         self.ran.store(0, Relaxed);
-        self.told.store(0, Relaxed);
         self.burst.store(if burst == u64::MAX { ran } else { burst - burst / 4 + ran / 4 }, Relaxed);
     }
 
@@ -269,12 +286,14 @@ impl Entity {
         let lag = now.wrapping_sub(self.vruntime()).cast_signed();
         let left = |moment: u64| scaled(moment.wrapping_sub(self.vruntime()).cast_signed());
         let (deadline, end) = (left(self.deadline()), left(self.end.load(Relaxed)));
+        let turn = left(self.turn.load(Relaxed));
         let vruntime = now.saturating_add_signed(scaled(lag).saturating_neg());
         self.lag.store(scaled(self.lag()), Relaxed);
         self.weight.store(new, Relaxed);
         self.vruntime.store(vruntime, Relaxed);
         self.deadline.store(vruntime.saturating_add_signed(deadline), Relaxed);
         self.end.store(vruntime.saturating_add_signed(end), Relaxed);
+        self.turn.store(vruntime.saturating_add_signed(turn), Relaxed);
     }
 
     /// As `take_weight`, of a task that does not wait and is owed `lag`: what it is owed then.

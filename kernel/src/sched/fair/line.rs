@@ -10,6 +10,7 @@
 use super::super::task::Task;
 use super::entity::{Entity, Running};
 use super::weight::virtual_ns;
+use crate::arch;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use intrusive_collections::{KeyAdapter, RBTree, intrusive_adapter};
@@ -43,21 +44,20 @@ pub struct Line {
     early: RBTree<ByRunTime>,
     /// The weights of all that wait.
     load: u64,
-    /// How far their virtual run times lie from `base`, each times its weight.
-    sum: i128,
-    base: u64,
+    /// Their virtual run times, each times its weight.
+    sum: u128,
     /// The virtual time as the last one left.
     time: u64,
 }
 
-/// The mean of distances whose weighted sum this is, rounded down: so it does not depend on `base`. A division of 64 bits does unless they are hours.
+fn weighted(vruntime: u64, weight: u64) -> u128 {
+    u128::from(vruntime) * u128::from(weight)
+}
+
+/// The mean of virtual run times whose weighted sum this is, rounded down. `load`: the sum of their weights, which is not zero.
 #[inline]
-fn mean(sum: i128, load: u64) -> i64 {
-    let load = load.cast_signed().max(1);
-    match i64::try_from(sum) {
-        Ok(sum) => sum.div_euclid(load),
-        Err(_) => i64::try_from(sum.div_euclid(i128::from(load))).unwrap_or(0),
-    }
+fn mean(sum: u128, load: u64) -> u64 {
+    arch::divide(sum, load)
 }
 
 /// `lag` of a task of this weight, within bounds.
@@ -70,7 +70,7 @@ impl Line {
     pub const fn new() -> Self {
         let ready = RBTree::new(ByDeadline::NEW);
         let early = RBTree::new(ByRunTime::NEW);
-        Self { ready, early, load: 0, sum: 0, base: 0, time: 0 }
+        Self { ready, early, load: 0, sum: 0, time: 0 }
     }
 
     /// The weight of all that wait.
@@ -78,19 +78,17 @@ impl Line {
         self.load
     }
 
-    /// How far a virtual run time lies from `base`, times a weight.
-    #[inline]
-    fn weighted(&self, vruntime: u64, weight: u64) -> i128 {
-        i128::from(vruntime.wrapping_sub(self.base).cast_signed()) * i128::from(weight.cast_signed())
+    /// All times are less by `shift` from now on. Takes as long as tasks wait.
+    pub fn shift_back(&mut self, shift: u64) {
+        // All by as much, so each tree stays in order.
+        self.ready.iter().chain(self.early.iter()).for_each(|task| task.fair.shift_back(shift));
+        self.sum = self.sum.saturating_sub(weighted(shift, self.load));
+        self.time = self.time.saturating_sub(shift);
     }
 
-    /// Measures distances from the virtual time as it is now, so that they stay short. At times.
-    pub fn rebase(&mut self) {
-        if self.load != 0 {
-            let moves = mean(self.sum, self.load);
-            self.base = self.base.wrapping_add_signed(moves);
-            self.sum -= i128::from(moves) * i128::from(self.load);
-        }
+    /// Some of those that wait: the next of the eligible, and of the others.
+    pub fn next(&self, some: usize) -> impl Iterator<Item = &Task> {
+        self.ready.iter().take(some).chain(self.early.iter().take(some))
     }
 
     /// The CPU's virtual time.
@@ -99,10 +97,9 @@ impl Line {
         match (running, self.load) {
             (None, 0) => self.time,
             (Some(running), 0) => running.vruntime,
-            (None, load) => self.base.wrapping_add_signed(mean(self.sum, load)),
+            (None, load) => mean(self.sum, load),
             (Some(running), load) => {
-                let sum = self.sum + self.weighted(running.vruntime, running.weight);
-                self.base.wrapping_add_signed(mean(sum, load + running.weight))
+                mean(self.sum + weighted(running.vruntime, running.weight), load + running.weight)
             }
         }
     }
@@ -110,14 +107,9 @@ impl Line {
     /// Puts a task in its place.
     pub fn insert(&mut self, task: Arc<Task>) {
         let (vruntime, weight) = (task.fair.vruntime(), task.fair.weight());
-        let is_ready = if self.load == 0 {
-            (self.load, self.base, self.sum) = (weight, vruntime, 0);
-            true
-        } else {
-            self.load += weight;
-            self.sum += self.weighted(vruntime, weight);
-            self.weighted(vruntime, self.load) <= self.sum
-        };
+        self.load += weight;
+        self.sum += weighted(vruntime, weight);
+        let is_ready = weighted(vruntime, self.load) <= self.sum;
         task.fair.is_ready.store(is_ready, Relaxed);
         if is_ready {
             self.ready.insert(task);
@@ -129,10 +121,9 @@ impl Line {
     fn gone(&mut self, entity: &Entity) {
         let (vruntime, weight) = (entity.vruntime(), entity.weight());
         self.load -= weight;
+        self.sum -= weighted(vruntime, weight);
         if self.load == 0 {
             self.time = vruntime;
-        } else {
-            self.sum -= self.weighted(vruntime, weight);
         }
     }
 
@@ -150,11 +141,11 @@ impl Line {
     /// Those whose time has come become eligible. The one with the least run time always does if no other is.
     fn ripen(&mut self) {
         for _ in 0..RIPEN {
-            let Some(vruntime) = self.early.front().get().map(|task| task.fair.vruntime()) else { return };
-            if self.weighted(vruntime, self.load) > self.sum && !self.ready.is_empty() {
+            let mut first = self.early.front_mut();
+            let Some(task) = first.get() else { return };
+            if weighted(task.fair.vruntime(), self.load) > self.sum && !self.ready.is_empty() {
                 return;
             }
-            let mut first = self.early.front_mut();
             if let Some(task) = first.remove() {
                 task.fair.is_ready.store(true, Relaxed);
                 self.ready.insert(task);
@@ -257,22 +248,5 @@ impl Line {
     pub fn is_due_before(&self, entity: &Entity, running: Running, lead: u64) -> bool {
         entity.deadline().saturating_add(lead) < running.deadline.max(running.vruntime)
             && entity.vruntime() <= self.time(Some(running))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::weight::UNIT;
-    use super::*;
-
-    #[test]
-    fn the_mean_does_not_depend_on_where_distances_are_measured_from() {
-        let load = 3 * UNIT + 1;
-        for sum in [-7, -1, 0, 1, 12_345_678_901_234_567_890_123] {
-            for moves in [-5, -1, 1, 1_000_000_007] {
-                let moved = sum + i128::from(moves) * i128::from(load);
-                assert_eq!(mean(moved, load), mean(sum, load) + moves, "{sum} moved by {moves}");
-            }
-        }
     }
 }

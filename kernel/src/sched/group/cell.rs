@@ -1,5 +1,7 @@
 //! What one CPU has of a group.
 //!
+//! It counts while groups compete on this CPU or with it (`mix`); a task that comes or goes otherwise finds that it does not, and forgets it.
+//!
 //! Written under the lock of the CPU's queue, most often by the CPU itself; memory is that CPU's. Others read what it shows, on a line of its own.
 
 use super::super::fair::{Entity, ONE};
@@ -13,10 +15,6 @@ pub const TASK: u64 = 1 << 42;
 
 /// Ticks after which a small change is shown too.
 const PATIENCE: u64 = 12;
-
-/// Ticks between two looks at other CPUs where nobody waits: a task that has its CPU for itself is not to show a weight of long ago for long, by which
-/// it would seem to be due all of that.
-const SELDOM: u64 = 8;
 
 /// See the head of the file.
 #[repr(align(64))]
@@ -32,20 +30,17 @@ pub struct Cell {
     pub link: LinkedListAtomicLink,
     /// The group, while `link` is linked.
     pub group: AtomicPtr<Group>,
+    counts: AtomicBool,
     is_new: AtomicBool,
     /// The weight of the tasks over the last ticks.
     average: AtomicU64,
     /// Ticks since `shown` was written.
     since: AtomicU64,
-    /// Ticks since the other CPUs were looked at.
-    unseen: AtomicU64,
-    /// What the other CPUs show, as of the last whole look at them, and whether they run tasks of other groups.
+    /// What the other CPUs show, as of the last whole look at them.
     others: AtomicU64,
-    others_mix: AtomicBool,
     /// The look that goes on: the CPU that is next, and what has been found so far.
     next: AtomicU64,
     found: AtomicU64,
-    found_mix: AtomicBool,
     shown: Shown,
 }
 
@@ -61,15 +56,13 @@ impl Cell {
             cpu,
             link: LinkedListAtomicLink::new(),
             group: AtomicPtr::default(),
+            counts: AtomicBool::new(false),
             is_new: AtomicBool::new(true),
             average: AtomicU64::new(0),
             since: AtomicU64::new(0),
-            unseen: AtomicU64::new(0),
             others: AtomicU64::new(0),
-            others_mix: AtomicBool::new(true),
             next: AtomicU64::new(0),
             found: AtomicU64::new(0),
-            found_mix: AtomicBool::new(false),
             shown: Shown(AtomicU64::new(0)),
         }
     }
@@ -98,26 +91,47 @@ impl Cell {
         self.factor.load(Relaxed)
     }
 
-    /// A task comes, and counts with the factor that tasks have here.
+    /// Are tasks counted?
     #[inline]
+    pub fn counts(&self) -> bool {
+        self.counts.load(Relaxed)
+    }
+
+    /// Tasks are counted from now on, as they come and as ticks come upon them.
+    pub fn begin(&self) {
+        self.is_new.store(true, Relaxed);
+        self.counts.store(true, Relaxed);
+    }
+
+    /// Tasks are not counted any more, and count with their own weights.
+    pub fn stop(&self) {
+        self.counts.store(false, Relaxed);
+        self.factor.store(ONE, Relaxed);
+        if self.shown() != 0 {
+            self.shown.0.store(0, Relaxed);
+        }
+    }
+
+    /// A task comes, and counts with the factor that tasks have here.
     pub fn enter(&self, entity: &Entity) {
-        let counted = TASK | entity.own_weight();
-        self.tasks.store(self.tasks.load(Relaxed).wrapping_add(counted), Relaxed);
-        entity.counted.store(counted, Relaxed);
+        let weight = entity.own_weight();
+        self.tasks.store(self.tasks.load(Relaxed).wrapping_add(TASK | weight), Relaxed);
+        entity.counted.store(weight as u32, Relaxed);
         if self.factor() != entity.factor() {
             entity.set_factor(self.factor());
         }
     }
 
     /// A task goes, if it is counted.
-    #[inline]
     pub fn leave(&self, entity: &Entity) {
-        self.tasks.store(self.tasks.load(Relaxed).wrapping_sub(entity.counted.load(Relaxed)), Relaxed);
-        entity.counted.store(0, Relaxed);
+        let weight = u64::from(entity.counted.load(Relaxed));
+        if weight != 0 {
+            self.tasks.store(self.tasks.load(Relaxed).wrapping_sub(TASK | weight), Relaxed);
+            entity.counted.store(0, Relaxed);
+        }
     }
 
-    /// The run time of a task since the last time. The caller says so to the entity, or lets it sleep.
-    #[inline]
+    /// The run time of a task since the last time. The caller says so to the entity.
     pub fn tell(&self, entity: &Entity) {
         self.used.store(self.used.load(Relaxed).wrapping_add(entity.untold()), Relaxed);
     }
@@ -149,22 +163,12 @@ impl Cell {
         average == 0 && now == 0
     }
 
-    /// A tick: is it time to look at the other CPUs? At each tick where somebody waits, else seldom.
-    pub fn is_time(&self, is_contended: bool) -> bool {
-        let unseen = self.unseen.load(Relaxed).saturating_add(1);
-        let is_time = is_contended || unseen >= SELDOM;
-        self.unseen.store(if is_time { 0 } else { unseen }, Relaxed);
-        is_time
-    }
-
-    /// Looks at `looks` of the CPUs from where the last look ended: `look` gives what one shows of the group, and whether it runs others' tasks.
-    pub fn look_at_others(&self, cpus: u32, looks: u32, mut look: impl FnMut(CpuId) -> (u64, bool)) {
+    /// Looks at `looks` of the CPUs from where the last look ended: `look` gives what one shows of the group.
+    pub fn look_at_others(&self, cpus: u32, looks: u32, look: impl Fn(CpuId) -> u64) {
         for _ in 0..looks.min(cpus) {
             let cpu = self.next.load(Relaxed);
             if cpu != u64::from(self.cpu) {
-                let (weight, mixes) = look(cpu as CpuId);
-                self.found.store(self.found.load(Relaxed).saturating_add(weight), Relaxed);
-                self.found_mix.store(self.found_mix.load(Relaxed) | mixes, Relaxed);
+                self.found.store(self.found.load(Relaxed).saturating_add(look(cpu as CpuId)), Relaxed);
             }
             let next = cpu.saturating_add(1);
             if next < u64::from(cpus) {
@@ -173,13 +177,12 @@ impl Cell {
             }
             self.next.store(0, Relaxed);
             self.others.store(self.found.swap(0, Relaxed), Relaxed);
-            self.others_mix.store(self.found_mix.swap(false, Relaxed), Relaxed);
         }
     }
 
-    /// The weight of the group's tasks on all CPUs, as far as it is known here, and whether anybody else runs there.
-    pub fn total(&self) -> (u64, bool) {
-        (self.average().saturating_add(self.others.load(Relaxed)), self.others_mix.load(Relaxed))
+    /// The weight of the group's tasks on all CPUs, as far as it is known here.
+    pub fn total(&self) -> u64 {
+        self.average().saturating_add(self.others.load(Relaxed))
     }
 
     /// Tasks that come have this factor from now on, unless it is nearly what they have.

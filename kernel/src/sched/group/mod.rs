@@ -1,6 +1,7 @@
 //! Groups of tasks: whoever is in one has a part of its group's share, however many they are.
 //!
 //! * `cell`  what one CPU has of a group: the weight of its tasks there, the time that they ran, which part of its own weight each counts with
+//! * `mix`   whether tasks of several groups compete, so that they are to be counted
 //! * `slot`  how a task leads to its group and its cell
 //!
 //! Groups are flat: there is no tree of entities. A task's weight is multiplied by a *factor*, the weight of its group divided by the sum of the weights of
@@ -10,16 +11,18 @@
 //!
 //! CountLocal: whoever wakes or sleeps writes the cell of its CPU, under the queue's lock. Sums over CPUs are taken at ticks, by CPUs on which somebody
 //! waits (by others seldom), from what the cells show; that is written at ticks, when it has changed clearly (`runqueue::groups`). Where tasks of one group alone run, on all
-//! CPUs that are looked at, the factor is one: nothing is to be divided.
+//! CPUs that are looked at, nothing is to be divided: the factor is one, and nothing is counted (`mix`).
 //!
 //! A group lives in what its members belong to (a session), and tasks point to it without counting. Whoever ends leaves its group at the next switch
 //! (`Queue::take_change`), which is before its CPU is quiescent the next time; and who belongs to the session no more has no task that runs but that. So a group
 //! may go a grace period after its last member has left.
 
 mod cell;
+mod mix;
 mod slot;
 
 pub use cell::Cell;
+pub use mix::Mix;
 pub use slot::{Membership, Slot};
 
 use super::fair::{NICE_0, weight};
@@ -57,7 +60,7 @@ pub struct Group {
     /// The weight of all its tasks together, as that of a nice value.
     weight: AtomicU64,
     nice: AtomicI32,
-    /// By CPU; made at the first tick that comes upon a task of the group, and each cell at the first on that CPU.
+    /// By CPU; made at the first tick that comes upon a task of the group while groups compete, and each cell at the first on that CPU.
     cells: OnceBox<Cells>,
 }
 
@@ -67,7 +70,7 @@ pub struct Load {
     /// Tasks that run or wait for a CPU, and the sum of their own weights.
     pub tasks: u64,
     pub weight: u64,
-    /// Their run time since the group began, as ticks and sleeps have told it, ns.
+    /// Their run time while they were counted, as ticks and sleeps have told it, ns.
     pub used_ns: u64,
 }
 

@@ -3,7 +3,7 @@
 //! Both words change under the lock of the task's queue; before the task is first put on a queue, by its maker. They are not counted: see `group`.
 
 use super::{Cell, Group};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// The group of a process, for tasks that begin. Changed under its `children` lock, by what keeps the group.
 pub struct Membership(AtomicPtr<Group>);
@@ -34,47 +34,63 @@ impl Membership {
 
 /// See the head of the file.
 pub struct Slot {
+    /// The group; null: none. [`nothing`] before the task begins.
     group: AtomicPtr<Group>,
-    /// What the CPU of the task's queue has of the group; null: no group, or that CPU does not count it.
+    /// What the CPU of the task's queue has of the group; null: the task is not counted. [`nothing`]: where it comes next that is to be found.
     cell: AtomicPtr<Cell>,
-    /// The task has begun.
-    has_begun: AtomicBool,
+}
+
+/// An address at which there is nothing.
+const fn nothing<T>() -> *mut T {
+    core::ptr::without_provenance_mut(1)
 }
 
 impl Slot {
     pub const fn new() -> Self {
-        Self {
-            group: AtomicPtr::new(core::ptr::null_mut()),
-            cell: AtomicPtr::new(core::ptr::null_mut()),
-            has_begun: AtomicBool::new(false),
-        }
+        Self { group: AtomicPtr::new(nothing()), cell: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
     /// The group. By the task's own CPU in a section that does not sleep, or under the lock of its queue.
     pub fn group(&self) -> Option<&Group> {
+        let group = self.group.load(Relaxed);
+        if group == nothing() {
+            return None;
+        }
         // SAFETY: a task has left a group before that goes, and this section holds that off (see `group`).
-        unsafe { self.group.load(Relaxed).as_ref() }
+        unsafe { group.as_ref() }
     }
 
     pub fn is_in(&self, group: *const Group) -> bool {
         core::ptr::eq(self.group.load(Relaxed), group)
     }
 
-    /// Under the lock of the task's queue.
+    /// Is the task counted, or may be where it comes next? If not there is nothing to do about its group. Under the lock of its queue, or of the running task.
     #[inline]
-    pub fn cell(&self) -> Option<&Cell> {
-        // SAFETY: as in `group`: a cell goes with its group.
-        unsafe { self.cell.load(Relaxed).as_ref() }
+    pub fn is_counted(&self) -> bool {
+        !self.cell.load(Relaxed).is_null()
     }
 
-    /// The task begins, in this group.
-    pub fn begin(&self, group: *const Group) {
-        self.group.store(group.cast_mut(), Relaxed);
-        self.has_begun.store(true, Release);
+    /// Under the lock of the task's queue.
+    pub fn cell(&self) -> Option<&Cell> {
+        let cell = self.cell.load(Relaxed);
+        if cell == nothing() {
+            return None;
+        }
+        // SAFETY: as in `group`: a cell goes with its group.
+        unsafe { cell.as_ref() }
+    }
+
+    /// The task begins, in this group; `is_counted`: who makes it is.
+    #[inline]
+    pub fn begin(&self, group: *const Group, is_counted: bool) {
+        if is_counted {
+            self.find_cell();
+        }
+        self.group.store(group.cast_mut(), Release);
     }
 
     pub fn has_begun(&self) -> bool {
-        self.has_begun.load(Acquire)
+        self.group.load(Acquire) != nothing()
     }
 
     pub fn set_group(&self, group: *const Group) {
@@ -84,5 +100,10 @@ impl Slot {
 
     pub fn set_cell(&self, cell: Option<&Cell>) {
         self.cell.store(cell.map_or(core::ptr::null(), core::ptr::from_ref).cast_mut(), Relaxed);
+    }
+
+    /// What counts the task is to be found where it comes next.
+    pub fn find_cell(&self) {
+        self.cell.store(nothing(), Relaxed);
     }
 }

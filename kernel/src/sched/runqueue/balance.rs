@@ -269,8 +269,7 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
     };
     moves::count(machine, Why::IsOwed, from, to);
     let mut queue = target.queue.lock();
-    queue.expect(to, &task);
-    queue.place_behind(&task, lag, now, machine.slice());
+    queue.place_behind(to, &task, lag, now, machine.slice());
     enqueue_placed(machine, queue, to, task, now);
     true
 }
@@ -314,8 +313,7 @@ fn put_stolen(machine: &impl Machine, here: CpuId, task: Arc<Task>, time: Option
     let own = machine.queue(here);
     let mut queue = own.queue.lock();
     adopt(&mut queue, time, now);
-    queue.expect(here, &task);
-    queue.place(&task, 0, now, machine.slice());
+    queue.place(here, &task, 0, now, machine.slice());
     queue.put(own, here, task);
 }
 

@@ -1,5 +1,5 @@
-//! What a CPU does about groups of tasks (`super::super::group`): at ticks it shows what it has of each group and finds out which part of its own weight a
-//! task counts with; and a task changes its group.
+//! What a CPU does about groups of tasks (`super::super::group`): at ticks it finds out whether groups compete, shows what it has of each, and finds out which
+//! part of its own weight a task counts with; and a task changes its group.
 //!
 //! A tick looks at the group of who runs, and at [`VISITS`] of the groups that had tasks here lately. Sums are taken where somebody waits (elsewhere seldom), over
 //! [`LOOKS`] CPUs at a time. Whoever waits takes its new weight up when it has had a turn.
@@ -20,58 +20,84 @@ use sync::machine::CpuId;
 const VISITS: u32 = 4;
 /// Other CPUs whose part of a group is looked at in a tick.
 const LOOKS: u32 = 32;
+/// Tasks that wait, and are looked at in a tick: of those that may run and of the others.
+const WAITING: usize = 4;
+/// How far a virtual time may go.
+const FAR: u64 = 1 << 62;
 
 /// A tick of this CPU.
 pub fn tick(machine: &impl Machine) {
     let (own, here) = (machine.own_queue(), machine.here());
     let mut queue = own.queue.lock();
-    queue.rebase();
+    queue.keep_time_below(FAR);
     let Some(current) = queue.fair_current() else { return };
-    if current.slot.group().is_none() && queue.cells.is_empty() {
-        return own.show_group(MIXED);
+    let group = current.slot.group().filter(|group| group.counts()).map(ptr::from_ref);
+    if group.is_none() && queue.cells.is_empty() {
+        queue.mix.see_here(MIXED, false);
+        return queue.mix.shown(MIXED, MIXED).into_iter().for_each(|name| own.show_group(name));
     }
-    let needs_cell = current.slot.group().filter(|group| group.counts() && group.cell(here).is_none());
-    if let Some(group) = needs_cell.map(ptr::from_ref) {
-        drop(queue);
+    let name = name(current);
+    let sees = look_around(machine, &mut queue, own, name);
+    if let Some(group) = group
+        && queue.mix.is_certain()
+    {
         // SAFETY: who runs this is the task itself, or a test that keeps the group; nobody sleeps here.
-        let made = unsafe { &*group }.try_cell(here, machine.cpus());
-        if made.is_err() {
-            // Without memory it counts as if it were in no group.
-            return;
+        let group = unsafe { &*group };
+        if group.cell(here).is_none() {
+            drop(queue);
+            let made = group.try_cell(here, machine.cpus());
+            if made.is_err() {
+                // Without memory it counts as if it were in no group.
+                return;
+            }
+            queue = own.queue.lock();
         }
-        queue = own.queue.lock();
+        group.cell(here).filter(|cell| !cell.counts()).into_iter().for_each(Cell::begin);
     }
-    look(machine, &mut queue, own, here);
+    look(machine, &mut queue, here, sees);
 }
 
-fn look(machine: &impl Machine, queue: &mut Queue, own: &CpuQueue, here: CpuId) {
+/// How a CPU names the group of a task to others.
+fn name(task: &Task) -> u64 {
+    task.slot.group().filter(|group| group.counts()).map_or(MIXED, |group| ptr::from_ref(group) as u64)
+}
+
+/// Do groups compete here, or with other CPUs? Says whether other CPUs are looked at in this tick.
+fn look_around(machine: &impl Machine, queue: &mut Queue, own: &CpuQueue, current: u64) -> bool {
+    let is_contended = own.waiting() != 0;
+    let others_wait = is_contended && queue.next(WAITING).any(|task| name(task) != current);
+    queue.mix.see_here(current, others_wait);
+    queue.mix.shown(current, MIXED).into_iter().for_each(|name| own.show_group(name));
+    let is_time = queue.mix.is_time(is_contended);
+    if is_time {
+        let here = machine.here();
+        queue.mix.look_afar(machine.cpus(), LOOKS, |cpu| {
+            let other = machine.queue(cpu);
+            let shown = other.group();
+            cpu != here && shown != 0 && shown != current && !other.idles()
+        });
+    }
+    is_time
+}
+
+fn look(machine: &impl Machine, queue: &mut Queue, here: CpuId, sees: bool) {
     let Some(current) = queue.fair_current() else { return };
     // SAFETY: it is not given up while it is `current`, which the lock keeps.
     let current = unsafe { &*ptr::from_ref(current) };
     let group = current.slot.group();
-    let cell = group.and_then(|group| group.cell(here));
-    if let (Some(cell), None) = (cell, current.slot.cell()) {
-        current.slot.set_cell(Some(cell));
-        cell.enter(&current.fair);
-    }
-    let is_contended = own.waiting() != 0;
-    let is_alone = cell.is_some_and(|cell| cell.count() == u64::from(own.waiting()) + 1);
-    own.show_group(match group {
-        Some(group) if is_alone => ptr::from_ref(group) as u64,
-        _ => MIXED,
-    });
+    let cell = group.and_then(|group| group.cell(here)).filter(|cell| cell.counts());
+    queue.count_running(cell, current);
     if let (Some(cell), Some(group)) = (cell, group) {
-        cell.tell(&current.fair);
-        current.fair.set_told();
         queue.link(cell, group);
-        visit(machine, group, cell, is_contended, is_alone);
-        if current.fair.factor() != cell.factor() {
-            current.fair.set_factor(cell.factor());
-        }
-        if current.fair.weight_changed() {
-            current.expect_change();
-            current.work.set(Work::RESCHED);
-        }
+        visit(machine, queue, group, cell, sees);
+    }
+    let factor = cell.map_or(ONE, Cell::factor);
+    if current.fair.factor() != factor {
+        current.fair.set_factor(factor);
+    }
+    if current.fair.weight_changed() {
+        current.expect_change();
+        current.work.set(Work::RESCHED);
     }
     for _ in 0..VISITS {
         let Some(next) = queue.cells.pop_front() else { return };
@@ -79,7 +105,7 @@ fn look(machine: &impl Machine, queue: &mut Queue, own: &CpuQueue, here: CpuId) 
         let group = unsafe { next.group.load(Relaxed).as_ref() };
         let is_seen = cell.is_some_and(|cell| ptr::eq(cell, &raw const *next));
         let is_over = match group {
-            Some(group) if !is_seen => visit(machine, group, &next, is_contended, false),
+            Some(group) if !is_seen => visit(machine, queue, group, &next, sees),
             _ => false,
         };
         if !is_over {
@@ -89,24 +115,18 @@ fn look(machine: &impl Machine, queue: &mut Queue, own: &CpuQueue, here: CpuId) 
 }
 
 /// Looks at what this CPU has of a group. Is there nothing left to look at?
-fn visit(machine: &impl Machine, group: &Group, cell: &Cell, is_contended: bool, is_alone: bool) -> bool {
-    let is_over = cell.follow();
-    if !group.counts() {
-        cell.set_factor(ONE);
-    } else if cell.is_time(is_contended) {
-        let id = ptr::from_ref(group) as u64;
-        cell.look_at_others(machine.cpus(), LOOKS, |cpu| {
-            let queue = machine.queue(cpu);
-            if queue.idles() {
-                return (0, false);
-            }
-            let shown = queue.load.group();
-            (group.cell(cpu).map_or(0, Cell::shown), shown != 0 && shown != id)
-        });
-        let (total, mixes) = cell.total();
-        cell.set_factor(if is_alone && !mixes { ONE } else { part(group.weight(), total) });
+fn visit(machine: &impl Machine, queue: &Queue, group: &Group, cell: &Cell, sees: bool) -> bool {
+    if !group.counts() || queue.mix.is_over() || cell.follow() {
+        cell.stop();
+        return true;
     }
-    is_over
+    if sees {
+        cell.look_at_others(machine.cpus(), LOOKS, |cpu| {
+            if machine.queue(cpu).idles() { 0 } else { group.cell(cpu).map_or(0, Cell::shown) }
+        });
+        cell.set_factor(part(group.weight(), cell.total()));
+    }
+    false
 }
 
 /// What part of its own weight each task of a group counts with, whose tasks have this weight together. They count no more than the group does, and one
@@ -124,10 +144,9 @@ pub fn regroup(machine: &impl Machine, task: &Task, group: *const Group) {
         }
         task.slot.set_group(group);
         task.fair.set_factor(ONE);
-        // What is counted of the new one here, if anything is; else at the next tick.
-        queue.expect(cpu, task);
+        task.slot.find_cell();
         if at != At::Asleep && queue.is_fair(task) {
-            queue.enter_group(task);
+            queue.enter_group(cpu, task);
         }
         match at {
             At::Runs if task.fair.weight_changed() => {

@@ -91,7 +91,7 @@ pub(super) fn wake_from_here(machine: &impl Machine, task: &Task, states: &[Stat
         drop(queue);
         let why = if wanted == Wanted::Here { Why::TakesTurns } else { Why::Wakes };
         moves::count(machine, why, home, target);
-        enqueue_from_elsewhere(machine, machine.queue(target).queue.lock(), target, owned, lag, now);
+        enqueue(machine, machine.queue(target).queue.lock(), target, owned, lag, now);
     }
 }
 
@@ -119,7 +119,7 @@ fn place_of(machine: &impl Machine, task: &Task) -> CpuId {
 /// Puts a task that is owed nothing on the queue of `target`.
 fn put_on(machine: &impl Machine, target: CpuId, task: Arc<Task>) {
     let queue = machine.queue(target).queue.lock();
-    enqueue_from_elsewhere(machine, queue, target, task, 0, machine.now());
+    enqueue(machine, queue, target, task, 0, machine.now());
 }
 
 /// As `start`, for a task that has just left this CPU.
@@ -133,7 +133,7 @@ pub fn send_away(machine: &impl Machine, task: Arc<Task>) {
         find_idle(machine, &task, here, Cores::Any).unwrap_or_else(|| find_least(machine, &task, here));
     moves::count(machine, Why::Leaves, here, target);
     let queue = machine.queue(target).queue.lock();
-    enqueue_from_elsewhere(machine, queue, target, task, lag, machine.now());
+    enqueue(machine, queue, target, task, lag, machine.now());
 }
 
 /// Locks the queue that `task` belongs to.
@@ -141,8 +141,8 @@ pub fn lock_queue_of<'a>(machine: &'a impl Machine, task: &Task) -> (Locked<'a>,
     task.sleep_node.cpu.lock(|cpu| machine.queue(cpu).queue.lock())
 }
 
-/// As `enqueue`, for a task that was on another queue, or on none.
-pub fn enqueue_from_elsewhere(
+/// Puts a task that is owed `lag` on a queue, and makes its CPU look if it should.
+pub fn enqueue(
     machine: &impl Machine,
     mut queue: Locked<'_>,
     cpu: CpuId,
@@ -150,13 +150,7 @@ pub fn enqueue_from_elsewhere(
     lag: i64,
     now: u64,
 ) {
-    queue.expect(cpu, &task);
-    enqueue(machine, queue, cpu, task, lag, now);
-}
-
-/// Puts a task that is owed `lag` on the queue that it was on last, and makes its CPU look if it should.
-pub fn enqueue(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, lag: i64, now: u64) {
-    queue.place(&task, lag, now, machine.slice());
+    queue.place(cpu, &task, lag, now, machine.slice());
     task.waits.begin(now);
     enqueue_placed(machine, queue, cpu, task, now);
 }

@@ -9,7 +9,7 @@ mod realtime;
 pub use deadline::throttled;
 
 use super::super::fair::{Line, ONE, Running, UNIT};
-use super::super::group::Cell;
+use super::super::group::{Cell, Mix};
 use super::super::policy::Class;
 use super::super::realtime::Realtime;
 use super::super::task::Task;
@@ -54,6 +54,8 @@ pub struct Queue {
     line: Line,
     /// What this CPU has of the groups that had tasks here lately.
     pub(super) cells: LinkedList<CellAdapter>,
+    /// Are those groups to be counted?
+    pub(super) mix: Mix,
     /// Those that go before all on the line.
     realtime: Realtime,
     /// A fair task runs: neither the idle one nor one of real time.
@@ -82,6 +84,7 @@ pub struct CpuQueue {
     pub(super) looks: super::balance::Looks,
     pub shown: Shown,
     pub load: ShownLoad,
+    group: ShownGroup,
     stealable: Stealable,
 }
 
@@ -103,19 +106,18 @@ pub struct Shown {
 pub struct ShownLoad(
     /// The weight of the CPU's tasks as it was over the last ticks; written when that has changed by a quarter.
     pub AtomicU64,
-    /// The address of the one group whose tasks it has, or [`MIXED`], as of the last tick; 0: it has idled since.
+);
+
+/// Whose tasks the CPU has, while it does not idle: what CPUs whose tasks are in groups look at, on a line of its own. It is written when that has changed for
+/// several ticks.
+#[repr(align(64))]
+struct ShownGroup(
+    /// The address of the one group whose tasks it has, or [`MIXED`]; 0: no tick has come upon any.
     AtomicU64,
 );
 
 /// Instead of a group: the CPU has tasks of several, or of none.
 pub const MIXED: u64 = 1;
-
-impl ShownLoad {
-    /// The group whose tasks alone the CPU has: see the field.
-    pub fn group(&self) -> u64 {
-        self.1.load(Ordering::Relaxed)
-    }
-}
 
 /// What CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
 #[repr(align(64))]
@@ -141,7 +143,8 @@ impl CpuQueue {
                 rank: AtomicU64::new(0),
                 called: Inbox::new(),
             },
-            load: ShownLoad(AtomicU64::new(0), AtomicU64::new(0)),
+            load: ShownLoad(AtomicU64::new(0)),
+            group: ShownGroup(AtomicU64::new(0)),
             stealable: Stealable(Offer::new()),
         }
     }
@@ -178,15 +181,19 @@ impl CpuQueue {
         self.shown.idle.show(idle);
         if idle && self.load.0.load(Ordering::Relaxed) != 0 {
             self.load.0.store(0, Ordering::Relaxed);
-            self.load.1.store(0, Ordering::Relaxed);
             self.looks.forget_load();
         }
     }
 
+    /// Whose tasks it has: see [`ShownGroup`].
+    pub fn group(&self) -> u64 {
+        self.group.0.load(Ordering::Relaxed)
+    }
+
     /// Of its own CPU: says whose tasks it has.
     pub fn show_group(&self, group: u64) {
-        if self.load.group() != group {
-            self.load.1.store(group, Ordering::Relaxed);
+        if self.group() != group {
+            self.group.0.store(group, Ordering::Relaxed);
         }
     }
 }
@@ -196,6 +203,7 @@ impl Queue {
         Queue {
             line: Line::new(),
             cells: LinkedList::new(CellAdapter::NEW),
+            mix: Mix::new(),
             realtime: Realtime::new(),
             runs_fair: false,
             movable: LinkedList::new(MovableAdapter::NEW),
@@ -228,44 +236,98 @@ impl Queue {
         if self.is_current(task) { self.runs_fair } else { task.run_link.is_linked() }
     }
 
-    /// At ticks.
-    pub fn rebase(&mut self) {
-        self.line.rebase();
+    /// At ticks: where the virtual time of this CPU has come to `far`, it goes back by half of that, before it is more than a word holds. That is once in
+    /// years, or in weeks where tasks of the least weights have a CPU.
+    pub fn keep_time_below(&mut self, far: u64) {
+        let Some(running) = self.fair_current().filter(|task| task.fair.vruntime() >= far) else { return };
+        let shift = far / 2;
+        running.fair.shift_back(shift);
+        self.line.shift_back(shift);
+        self.offset = self.offset.wrapping_add_unsigned(shift);
+        self.owes_from = self.owes_from.saturating_sub(shift);
     }
 
-    /// A fair task comes to the queue: its group counts it here.
+    /// Some of the fair tasks that wait.
+    pub fn next(&self, some: usize) -> impl Iterator<Item = &Task> {
+        self.line.next(some)
+    }
+
+    /// A fair task comes to this queue, that of `cpu`: its group counts it here, if anything does and it was counted where it comes from.
     #[inline]
-    pub fn enter_group(&self, task: &Task) {
-        if let Some(cell) = task.slot.cell() {
-            cell.enter(&task.fair);
+    pub fn enter_group(&mut self, cpu: CpuId, task: &Task) {
+        if task.slot.is_counted() {
+            self.count(cpu, task);
         }
     }
 
-    /// A task is to come to the queue of `cpu`, which is another than before, or has another group, or begins: `enter_group` will count it here.
-    pub fn expect(&mut self, cpu: CpuId, task: &Task) {
-        let Some(group) = task.slot.group() else { return };
-        let cell = group.cell(cpu);
+    #[cold]
+    #[inline(never)]
+    fn count(&mut self, cpu: CpuId, task: &Task) {
+        let (group, before) = (task.slot.group(), task.slot.cell());
+        let cell = group.and_then(|group| group.cell(cpu)).filter(|cell| cell.counts());
+        let stays = before.is_some_and(|cell| cell.cpu() == cpu);
         task.slot.set_cell(cell);
-        match cell {
-            Some(cell) => self.link(cell, group),
-            None if task.fair.factor() != ONE => task.fair.set_factor(ONE),
-            None => {}
+        match (cell, group) {
+            (Some(cell), Some(group)) => {
+                task.fair.set_told();
+                cell.enter(&task.fair);
+                self.link(cell, group);
+            }
+            _ if task.fair.factor() != ONE => {
+                task.fair.set_factor(ONE);
+                if !stays {
+                    self.mix.expect();
+                }
+            }
+            _ => {}
         }
     }
 
-    /// A task that its group counts here goes, if it does. It goes to sleep, or to another queue.
+    /// A task goes to sleep, or ends: its group counts it here no more.
     #[inline]
-    pub fn leave_group(&self, task: &Task) {
+    fn leave_group(&self, task: &Task) {
+        if task.slot.is_counted() {
+            Queue::uncount(task);
+            task.fair.set_told_at_sleep();
+        }
+    }
+
+    /// As `leave_group`, of a task that goes to another queue, or is counted otherwise.
+    #[inline]
+    pub fn leave_group_awake(&self, task: &Task) {
+        if task.slot.is_counted() {
+            Queue::uncount(task);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn uncount(task: &Task) {
         if let Some(cell) = task.slot.cell() {
             cell.tell(&task.fair);
             cell.leave(&task.fair);
+            task.fair.set_told();
         }
     }
 
-    /// As `leave_group`, of one that does not go to sleep.
-    pub fn leave_group_awake(&self, task: &Task) {
-        self.leave_group(task);
-        task.fair.set_told();
+    /// A tick comes upon the running task: its group counts it here from now on where `cell`, what the CPU has of that, counts; and else no more.
+    pub fn count_running(&self, cell: Option<&Cell>, task: &Task) {
+        match (task.slot.cell(), cell.filter(|cell| cell.counts())) {
+            (None, Some(cell)) => {
+                task.slot.set_cell(Some(cell));
+                task.fair.set_told();
+                cell.enter(&task.fair);
+            }
+            (Some(_), None) => {
+                self.leave_group_awake(task);
+                task.slot.set_cell(None);
+            }
+            (Some(cell), Some(_)) => {
+                cell.tell(&task.fair);
+                task.fair.set_told();
+            }
+            (None, None) => {}
+        }
     }
 
     /// How the running task stands; None: the CPU idles, or runs a real-time task.
@@ -334,21 +396,23 @@ impl Queue {
         if !self.runs_fair {
             return self.put_back_realtime(own, cpu, task);
         }
-        if let Some(cell) = task.slot.cell()
-            && cell.factor() != task.fair.factor()
-        {
-            self.take_factor(&task, cell);
+        if task.slot.is_counted() {
+            self.take_factor(&task);
         }
         self.line.renew(&task.fair, slice);
         self.put(own, cpu, task);
     }
 
-    /// The running task, which is `current` no more, counts with another part of its weight.
+    /// The running task, which is `current` no more and is counted, counts with the part of its weight that tasks of its group have now.
     #[cold]
     #[inline(never)]
-    fn take_factor(&self, task: &Task, cell: &Cell) {
-        task.fair.set_factor(cell.factor());
-        self.line.reweigh_running(&task.fair);
+    fn take_factor(&self, task: &Task) {
+        if let Some(cell) = task.slot.cell()
+            && cell.factor() != task.fair.factor()
+        {
+            task.fair.set_factor(cell.factor());
+            self.line.reweigh_running(&task.fair);
+        }
     }
 
     /// Takes the task whose turn it is.
@@ -531,14 +595,14 @@ impl Queue {
     }
 
     /// Gives a task that comes its place.
-    pub fn place(&self, task: &Task, lag: i64, now: u64, slice: u64) {
-        self.enter_group(task);
+    pub fn place(&mut self, cpu: CpuId, task: &Task, lag: i64, now: u64, slice: u64) {
+        self.enter_group(cpu, task);
         self.line.place(&task.fair, lag, self.running(now), slice);
     }
 
     /// Gives a task that comes from another CPU, `lag` behind the time of this one, its place.
-    pub fn place_behind(&mut self, task: &Task, lag: i64, now: u64, slice: u64) {
-        self.enter_group(task);
+    pub fn place_behind(&mut self, cpu: CpuId, task: &Task, lag: i64, now: u64, slice: u64) {
+        self.enter_group(cpu, task);
         let running = self.running(now);
         self.owes_from = self.line.time(running);
         self.line.place_behind(&task.fair, lag, running, slice);

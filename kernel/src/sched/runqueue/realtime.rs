@@ -125,7 +125,7 @@ fn go_to(machine: &impl Machine, queue: Locked<'_>, home: CpuId, target: CpuId, 
 fn enqueue(machine: &impl Machine, mut queue: Locked<'_>, cpu: CpuId, task: Arc<Task>) {
     let (now, rank) = (machine.now(), task.rank());
     if rank.is_none() {
-        return place::enqueue_from_elsewhere(machine, queue, cpu, task, 0, now);
+        return place::enqueue(machine, queue, cpu, task, 0, now);
     }
     if let Some(entity) = throttled(&task, rank, now) {
         drop(queue);

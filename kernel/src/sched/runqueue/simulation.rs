@@ -267,7 +267,8 @@ impl Simulation {
         restrict: impl FnOnce(&Task),
     ) -> usize {
         let task = new_task(schedule);
-        task.slot.begin(group.map_or(core::ptr::null(), Arc::as_ptr));
+        let group = group.map_or(core::ptr::null(), Arc::as_ptr);
+        task.slot.begin(group, self.current(parent).slot.is_counted());
         restrict(&task);
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {

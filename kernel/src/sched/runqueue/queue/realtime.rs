@@ -139,8 +139,8 @@ impl Queue {
             task.realtime.sleep();
             self.runs_fair = true;
             self.realtime.set_running(rank, now);
-            self.expect(cpu, task);
-            self.place(task, 0, now, slice);
+            task.slot.find_cell();
+            self.place(cpu, task, 0, now, slice);
         } else {
             if had.is_none() {
                 self.leave(task, slice);

@@ -1,6 +1,6 @@
 //! Does each group get its share, however many tasks it has and wherever they run?
 
-use super::super::super::fair::weight;
+use super::super::super::fair::{ONE, UNIT, weight};
 use super::super::super::group::Group;
 use super::{Habit, MS, SPINS, Schedule, Simulation};
 use crate::testing::in_process;
@@ -206,11 +206,63 @@ fn groups_come_and_go() {
 }
 
 #[test]
-fn with_one_group_alone_all_is_as_without() {
+fn with_one_group_alone_nothing_is_counted() {
     in_process(|| {
-        let machine = Simulation::new(4, 1);
-        let group = start(&machine, &[(0, 10)]);
-        machine.run(2 * SECOND);
-        assert!(group[0].0.cells().all(|cell| cell.factor() == super::super::super::fair::ONE));
+        for cpus in [1, 4] {
+            let machine = Simulation::new(cpus, 1);
+            let group = start(&machine, &[(0, 10)]);
+            machine.run(2 * SECOND);
+            assert!(group[0].0.cells().next().is_none());
+        }
+    });
+}
+
+#[test]
+fn when_the_other_group_has_left_nothing_is_counted_any_more() {
+    in_process(|| {
+        for cpus in [1, 4] {
+            let machine = Simulation::new(cpus, 1);
+            let groups = start(&machine, &[(0, 10), (0, 5)]);
+            let sleeper = Habit(Some((50_000, 2 * MS)));
+            let sleeper = machine.start_in(Some(&groups[0].0), 0, Schedule::NORMAL, sleeper, None);
+            machine.run(2 * SECOND);
+            assert!(groups[0].0.cells().all(|cell| cell.counts()));
+            groups[1].1.iter().for_each(|task| machine.stop(*task));
+            machine.run(6 * SECOND);
+            let stays = &groups[0].0;
+            assert!(stays.cells().all(|cell| !cell.counts() && cell.count() == 0 && cell.shown() == 0));
+            for task in groups[0].1.iter().chain([&sleeper]).map(|task| machine.task(*task)) {
+                assert!(task.slot.cell().is_none() && task.fair.factor() == ONE);
+                assert_eq!(task.fair.weight(), UNIT);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_time_that_goes_back_changes_nothing() {
+    in_process(|| {
+        let outcomes = [false, true].map(|goes_back| {
+            let machine = Simulation::new(2, 1);
+            let groups = start(&machine, &[(0, 3), (5, 4)]);
+            for nice in [0, 3, 10] {
+                machine.start(0, nice, SPINS, None);
+            }
+            let far = 8 * SECOND;
+            for round in 1..1000 {
+                machine.run(round * 60 * MS + 1);
+                for cpu in machine.cpus.iter().filter(|_| goes_back) {
+                    cpu.queue.queue.lock().keep_time_below(far);
+                }
+            }
+            let gone_back = machine.cpus.iter().all(|cpu| {
+                let queue = cpu.queue.queue.lock();
+                queue.running_fair().is_some_and(|task| task.fair.vruntime() < far)
+            });
+            assert_eq!(gone_back, goes_back);
+            assert_eq!(groups.len(), 2);
+            machine.outcomes().iter().map(|outcome| (outcome.ran, outcome.moves)).collect::<Vec<_>>()
+        });
+        assert_eq!(outcomes[0], outcomes[1]);
     });
 }

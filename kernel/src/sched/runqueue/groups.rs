@@ -2,7 +2,7 @@
 //! part of its own weight a task counts with; and a task changes its group.
 //!
 //! A tick looks at the group of who runs, and at [`VISITS`] of the groups that had tasks here lately. Sums are taken where somebody waits (elsewhere seldom), over
-//! [`LOOKS`] CPUs at a time. Whoever waits takes its new weight up when it has had a turn.
+//! [`LOOKS`] CPUs at a time. Who runs takes its new weight up at the tick; whoever waits when it has had a turn.
 
 use super::super::fair::ONE;
 use super::super::group::{Cell, Group};
@@ -95,10 +95,7 @@ fn look(machine: &impl Machine, queue: &mut Queue, here: CpuId, sees: bool) {
     if current.fair.factor() != factor {
         current.fair.set_factor(factor);
     }
-    if current.fair.weight_changed() {
-        current.expect_change();
-        current.work.set(Work::RESCHED);
-    }
+    queue.reweigh_current(machine.now());
     for _ in 0..VISITS {
         let Some(next) = queue.cells.pop_front() else { return };
         // SAFETY: the group is linked here as long as it is there (`end`).

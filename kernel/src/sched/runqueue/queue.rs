@@ -532,6 +532,17 @@ impl Queue {
         self.show_stealable(own, own.waiting());
     }
 
+    /// The running task, which a tick has come upon, gets the weight that it is to have. It goes on: were it told to go through a switch, another that waits would
+    /// get its turn, perhaps one that an idle CPU was just woken for. On its own CPU.
+    pub fn reweigh_current(&self, now: u64) {
+        if let Some(current) = self.fair_current()
+            && current.fair.weight_changed()
+        {
+            current.account(now, true);
+            self.line.reweigh_running(&current.fair);
+        }
+    }
+
     /// A task that waits here gets the weight that it is to have.
     ///
     /// # Safety

@@ -2,7 +2,8 @@
 
 use super::super::super::fair::{ONE, UNIT, weight};
 use super::super::super::group::Group;
-use super::{Habit, MS, SPINS, Schedule, Simulation};
+use super::super::super::task::Task;
+use super::{CONTENDED_TICK, Habit, MS, SPINS, Schedule, Simulation};
 use crate::testing::in_process;
 use alloc::sync::Arc;
 use std::vec::Vec;
@@ -236,6 +237,38 @@ fn when_the_other_group_has_left_nothing_is_counted_any_more() {
                 assert_eq!(task.fair.weight(), UNIT);
             }
         }
+    });
+}
+
+#[test]
+fn who_runs_stays_at_a_tick_that_gives_it_another_weight_and_offers_who_waits_to_an_idle_cpu() {
+    in_process(|| {
+        let machine = Simulation::new(3, 1);
+        // A group beside another, which has CPU 2. CPU 1 idles, since none of them may run there.
+        let (hog, group) = (machine.group(0), machine.group(0));
+        let most = Schedule { nice: -20, ..Schedule::NORMAL };
+        machine.start_in(Some(&hog), 2, most, SPINS, Some(2));
+        let restrict = |task: &Task| Simulation::restrict(task, 0b101);
+        let tasks = [0, 1]
+            .map(|_| machine.begin(Some(&group), 0, Schedule::NORMAL, SPINS, restrict))
+            .map(|n| machine.task(n));
+        let mut now = 2 * SECOND;
+        machine.run(now);
+        while tasks.iter().any(|task| task.cpu() != 0) {
+            now += MS;
+            machine.run(now);
+        }
+        assert!(machine.cpus[1].queue.idles() && machine.cpus[0].queue.waiting() == 1);
+        let runs = machine.current(0);
+        let weight = runs.fair.weight();
+        tasks.iter().for_each(|task| Simulation::restrict(task, 0b111));
+        group.set_nice(10);
+        let tick = machine.cpus[0].next_tick.get();
+        assert!(tick <= now + CONTENDED_TICK);
+        machine.run(tick);
+        assert!(Arc::ptr_eq(&machine.current(0), &runs), "another has got the CPU");
+        assert!(runs.fair.weight() < weight, "it has another weight");
+        assert!(!machine.cpus[1].queue.idles(), "the other one has come for who waits");
     });
 }
 

@@ -308,8 +308,8 @@ pub fn start(mut task: NewTask) {
         let mut tid = 0;
         if let Some(thread) = &task.thread {
             tid = thread.tid();
-            // From here until it is on a queue nobody sleeps: see `Membership::take_up_for`.
-            task.slot.begin(thread.process.sched.get(), current().slot.is_counted());
+            // From here until it is on a queue nobody sleeps: see `sync::protocol::membership`.
+            task.slot.begin(&thread.process.sched, current().slot.is_counted());
         }
         cpustat::born(tid);
         runqueue::start(task);

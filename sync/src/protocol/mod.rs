@@ -12,6 +12,7 @@ pub mod idle;
 pub mod inbox;
 pub mod list;
 pub mod mask;
+pub mod membership;
 pub mod offer;
 pub mod period;
 pub mod pi;

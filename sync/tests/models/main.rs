@@ -24,6 +24,7 @@ mod inbox;
 mod list;
 mod locks;
 mod mask;
+mod membership;
 mod offer;
 mod period;
 mod pi;

@@ -121,9 +121,10 @@ pub fn create() -> Result<Pid> {
     drop(still);
     if others.is_some() {
         // A thread that begins just now may still begin in the old one.
-        sync::rcu::synchronize();
-        process.visit_threads(|thread| {
-            thread.look_at_task(|task| process.sched.take_up_for(task));
+        process.sched.settle(|| {
+            process.visit_threads(|thread| {
+                thread.look_at_task(|task| process.sched.take_up_for(task));
+            });
         });
     }
     Ok(pid)

@@ -15,7 +15,7 @@
 //!
 //! A group lives in what its members belong to (a session), and tasks point to it without counting. Whoever ends leaves its group at the next switch
 //! (`Queue::take_change`), which is before its CPU is quiescent the next time; and who belongs to the session no more has no task that runs but that. So a group
-//! may go a grace period after its last member has left.
+//! may go a grace period after its last member has left (`sync::protocol::membership`).
 
 mod cell;
 mod mix;
@@ -149,22 +149,6 @@ impl Group {
 pub fn end(group: &Group) {
     if group.cells.get().is_some() {
         super::runqueue::end_group(group);
-    }
-}
-
-impl Membership {
-    /// The running task's process has another group: the task goes there.
-    pub fn take_up(&self) {
-        let task = super::task::current();
-        super::runqueue::regroup(&task, self.get());
-    }
-
-    /// The same for `task`, of whatever thread of that process. A grace period lies between the change and this, so one that has not begun by now begins in
-    /// the new group.
-    pub fn take_up_for(&self, task: &super::Task) {
-        if task.slot.has_begun() && !task.slot.is_in(self.get()) && !task.leaves() {
-            super::runqueue::regroup(task, self.get());
-        }
     }
 }
 

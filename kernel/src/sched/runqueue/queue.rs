@@ -575,7 +575,7 @@ impl Queue {
         if task.leaves() {
             // See `group`: before this CPU is quiescent.
             self.leave_group_awake(task);
-            task.slot.set_group(core::ptr::null());
+            task.slot.leave();
         }
         let rank = task.rank_in(class);
         if rank.priority() != self.realtime.running.priority() {

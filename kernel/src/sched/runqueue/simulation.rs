@@ -9,7 +9,7 @@ mod groups;
 mod priorities;
 mod shares;
 
-use super::super::group::Group;
+use super::super::group::{Group, Membership};
 use super::super::policy::Schedule;
 use super::super::task::{Hardware, State, Task};
 use super::super::work::Work;
@@ -267,8 +267,10 @@ impl Simulation {
         restrict: impl FnOnce(&Task),
     ) -> usize {
         let task = new_task(schedule);
-        let group = group.map_or(core::ptr::null(), Arc::as_ptr);
-        task.slot.begin(group, self.current(parent).slot.is_counted());
+        let membership = Membership::none();
+        // SAFETY: the machine keeps its groups longer than its tasks.
+        unsafe { membership.set(group.map(|group| &**group)) };
+        task.slot.begin(&membership, self.current(parent).slot.is_counted());
         restrict(&task);
         let left = habit.0.map_or(u64::MAX, |(runs, _)| runs);
         let number = {

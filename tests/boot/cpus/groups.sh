@@ -1,5 +1,5 @@
 #!/bin/sh
-# time limit: 240
+# time limit: 300
 # Two sessions with one and with four tasks that spin, on two CPUs: half each where sessions have shares of their own, else one fifth and four fifths. A session
 # with a worse nice value has less, and sessions that come and go leave nothing behind.
 #
@@ -30,11 +30,36 @@ part() {
 part 1 4
 rows=1 part 1 4 5 | head -1
 part 2 4 5
+setsid sh /come_and_go &
+wait
 echo 0 >/proc/sys/kernel/sched_autogroup_enabled
 part 1 4
-for i in $(seq 300); do setsid sh -c ':'; done
 END
-run --deterministic --cpus 2 --memory 512M --timeout 220 --add "$work/script:/script" -- sh /script </dev/null
+cat >"$work/come_and_go" <<'END'
+# Fifty sessions compete for the CPUs and end, again and again. This one has much of the CPUs, so that it does not wait for all of them.
+echo -19 >/proc/self/autogroup
+rounds() {
+    for _ in $(seq $1); do
+        sessions=
+        for _ in $(seq 50); do
+            setsid sh -c 'while :; do :; done' &
+            sessions="$sessions $!"
+        done
+        sleep 0.2
+        counted=$(awk 'NR > 2 && $6 > 0' /proc/darter/groups | wc -l)
+        kill -9 $sessions
+        wait
+    done
+    sleep 1
+}
+free() { awk '$1 == "MemFree:" { print $2 }' /proc/meminfo; }
+# Caches fill first.
+rounds 10
+before=$(free) rows=$(wc -l </proc/darter/groups)
+rounds 20
+echo $counted $((before - $(free))) $(($(wc -l </proc/darter/groups) - rows))
+END
+run --deterministic --cpus 2 --memory 512M --timeout 280 --add "$work/script:/script" --add "$work/come_and_go:/come_and_go" -- sh /script </dev/null
 expect status "$rc" 0
 set -- $out
 # between WHAT GOT LEAST MOST
@@ -48,6 +73,9 @@ between 'one of five tasks in a session of its own' "${1:-0}" 45 55
 expect 'rows of /proc/darter/groups' "${2:-}" 2
 # 2 tasks at nice 0 beside 4 at nice 5: 1024 / (1024 + 335) of two CPUs.
 between 'a session of nice 0 beside one of nice 5' "${3:-0}" 70 80
-between 'one of five tasks, without groups' "${4:-0}" 16 25
+between 'sessions that were counted, of fifty' "${4:-0}" 25 55
+between 'KiB that a thousand sessions have left' "${5:-9999}" -2048 512
+expect 'groups that they have left' "${6:-}" 0
+between 'one of five tasks, without groups' "${7:-0}" 16 25
 [ $status = 0 ] || echo "$out"
 exit $status

@@ -1,7 +1,8 @@
 //! Names of sockets: a path, or an abstract name, which no file system holds and which begins with a zero byte.
 //!
 //! An abstract name belongs to sockets of one kind and is free again when its socket is closed. They lie in a table of buckets, each with a lock
-//! on a line of its own and a red-black tree by name: programs choose how many names fall into one bucket, and a look there stays short. A name that is a path hangs on its inode: who connects finds the socket there, while it is open.
+//! on a line of its own and a red-black tree by name: programs choose how many names fall into one bucket, and a look there stays short. A name that is
+//! a path hangs on its inode: who connects finds the socket there, while it is open.
 //!
 //! Lock order: a socket's `binding` → what making a name takes; a bucket → nothing.
 #![deny(unsafe_code)]

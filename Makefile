@@ -131,7 +131,8 @@ booted-test: build ## The ABI programs against Linux, and the scripts of tests/b
 LOCKDEP_TESTS ?= lock-order audit poison statuses stack leaks terminal
 lockdep-test: build lockdep fuzzer stack ## The same on the lockdep kernel, with a few of the scripts and the cases that the fuzzer found: a lock out of order is a panic
 	@if [ "$(DARTER_KERNEL)" = darter ]; then \
-	    tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4; abi=$$?; \
+	    tests/run --kernel $(LOCKDEP_KERNEL) --cpus 4 --shown target/shown; abi=$$?; \
+	    $(CARGO) run --quiet -p darter-table -- check target/shown && \
 	    target/release/darter test --kernel $(LOCKDEP_KERNEL) $(LOCKDEP_TESTS) && \
 	    target/release/darter-fuzz replay && exit $$abi; \
 	fi

@@ -12,7 +12,7 @@ mod program;
 mod report;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn usage(problem: &str) -> ! {
     eprintln!("  NAME     programs whose name contains it; all if none is given");
     eprintln!("  --fresh  ask Linux again instead of taking what it said last time");
     eprintln!(
-        "  --shown  write into FILE which calls, flags and commands the programs make, with which outcome"
+        "  --shown  also write into FILE which calls, flags and commands the programs make, with which outcome"
     );
     std::process::exit(2);
 }
@@ -100,11 +100,11 @@ fn compare(options: &Options) -> Result<bool, String> {
         programs.iter().for_each(|one| println!("{}", one.name));
         return Ok(true);
     }
-    let machine = Machine::new(&root, options.cpus, Duration::from_secs(PROGRAM_LIMIT));
-    if let Some(file) = &options.shown {
-        return shown(&options.kernel, &machine.telling(), &programs, file);
-    }
+    let mut machine = Machine::new(&root, options.cpus, Duration::from_secs(PROGRAM_LIMIT));
     let expected = expectations(options, &machine, &programs)?;
+    if options.shown.is_some() {
+        machine = machine.telling();
+    }
     let known = Known::load(&root, &options.kernel)?;
 
     let (mut passed, mut failed, mut skipped) = (0, Vec::new(), 0);
@@ -145,6 +145,10 @@ fn compare(options: &Options) -> Result<bool, String> {
             }
         }
     }
+    if let Some(file) = &options.shown {
+        std::fs::write(file, shown(&programs, &batch.log).text())
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     for name in &failed {
         println!("failed: {name}    again: tests/run --kernel {} {name}", options.kernel);
     }
@@ -156,23 +160,13 @@ fn compare(options: &Options) -> Result<bool, String> {
     Ok(failed.is_empty())
 }
 
-/// Writes down what the programs show that behave.
-fn shown(kernel: &str, machine: &Machine, programs: &[Program], file: &Path) -> Result<bool, String> {
-    let programs: Vec<Program> =
-        programs.iter().filter(|one| !one.file.to_string_lossy().contains("/misbehave/")).cloned().collect();
-    let names: Vec<String> = programs.iter().map(|one| one.name.clone()).collect();
-    let mut batch = Batch::new(machine, kernel, &programs);
-    let mut well = true;
-    while let Some((program, outcome)) = batch.next_outcome()? {
-        if !matches!(&outcome, Outcome::Ended(ended) if ended.status == "exit-0") {
-            println!("FAILED   {}", program.name);
-            well = false;
-        }
-    }
+/// What the programs show that behave, by a machine's log.
+fn shown(programs: &[Program], log: &str) -> Record {
+    let behave = programs.iter().filter(|one| !one.file.to_string_lossy().contains("/misbehave/"));
+    let names: Vec<String> = behave.map(|one| one.name.clone()).collect();
     let mut record = Record::default();
-    batch.log.lines().for_each(|line| record.take_line(line, &names));
-    std::fs::write(file, record.text()).map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(well)
+    log.lines().for_each(|line| record.take_line(line, &names));
+    record
 }
 
 /// What Linux prints, from the cache or from a Linux machine.

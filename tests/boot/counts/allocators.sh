@@ -3,7 +3,7 @@
 # malloc and free by threads on two CPUs, in every pattern with every allocator, and Go's garbage: no block holds foreign bytes. Replacing small blocks shares
 # no line of the kernel (but with musl, whose threads have one lock); a counter that all page faults bump is found. Without Debian's libraries (make allocators) theirs are left out, and the test says so.
 . tests/boot/common
-make --no-print-directory -s -C bench/allocators OUT="$TARGET/allocators" >/dev/null 2>"$work/built" || exit 1
+build bench/allocators allocators
 libraries=.cache/allocators
 set --
 for file in "$TARGET"/allocators/* $libraries/*.so*; do

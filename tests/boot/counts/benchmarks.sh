@@ -2,7 +2,7 @@
 # time limit: 240
 # Every benchmark runs to its end on two CPUs, by processes, by threads and on shared objects.
 set -eu
-make --no-print-directory -s -C bench OUT="$TARGET/bench" >/dev/null
+build bench bench
 set --
 for file in "$TARGET"/bench/*; do
     case $file in *.new | *-dynamic) continue ;; esac

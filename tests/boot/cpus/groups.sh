@@ -1,5 +1,6 @@
 #!/bin/sh
 # time limit: 300
+# in pairs
 # Two sessions with one and with four tasks that spin, on two CPUs: half each where sessions have shares of their own, else one fifth and four fifths. A session
 # with a worse nice value has less, and sessions that come and go leave nothing behind.
 #

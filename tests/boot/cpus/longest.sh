@@ -1,5 +1,6 @@
 #!/bin/sh
 # time limit: 800
+# in pairs
 # No system call of these, the heaviest of their kinds, keeps a CPU for more than two million instructions without giving way.
 #
 # /proc/latency tells, with a tick ten times a millisecond. Time is counted in instructions, two nanoseconds each, so that it is the kernel's and not the
@@ -10,7 +11,7 @@ cases='unmap protect dont_need map_over move_touched move_leaves fork_leaves emp
     truncate_ drop_large scattered exit_files close_range_ fork_files_close grow_table far_file fork_table large_directory poll_files kill_group arguments tiny_vectors queued exit_timers exec_timers
     due_timers wake_futex split_bucket kill_threads epoll_close closes watch_pipe watch_hangup watch_timer signal_files map_files watch_drop watch_epoll wake_readers signal_waiters signal_threads signal_crowd thread_sums
     ignore_queued deep_folder long_links robust socket_lookers socket_waiters socket_cycles socket_backlog socket_list socket_queue'
-make --no-print-directory -s -C tests OUT="$TARGET/tests" >/dev/null
+build tests tests
 run --deterministic --cpus 1 --memory 1G --append latency --timeout 480 --add "$TARGET/tests/abi/tools/longest:/abi/longest" -- \
     sh -c "cd /tmp; chmod 1777 .; exec /abi/longest 4000 $(echo $cases)" </dev/null
 [ "$rc" = 0 ] || echo "$out"

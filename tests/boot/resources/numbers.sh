@@ -3,7 +3,7 @@
 # A file of /proc/PID is about one process, whoever has its number later.
 . tests/boot/common
 case $DARTER_KERNEL in linux) skip 'Linux uses a number again after 32,768 others at the earliest' ;; esac
-make --no-print-directory -s -C tests OUT="$TARGET/tests" >/dev/null
+build tests tests
 run --cpus 1 --memory 256M --timeout 100 --add "$TARGET/tests/abi/tools/reuse:/abi/reuse" -- /abi/reuse 20000 </dev/null
 [ "$rc" = 0 ] || echo "$out"
 expect status "$rc" 0

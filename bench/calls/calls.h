@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/xattr.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,7 @@ void own_table(void);
 /* Setups, main.c. Directories, the file (64 KiB, open as fd), names beside it. */
 void s_dir(struct work *);
 void s_file(struct work *);
+void s_attribute(struct work *);
 void s_names(struct work *);
 void s_link(struct work *);
 void s_map(struct work *);

@@ -142,6 +142,12 @@ static long op_seal(struct work *w)
 }
 
 
+static long op_attribute(struct work *w)
+{
+	ok(w, fsetxattr(w->fd, "user.x", w->buf, 4, 0));
+	return ok(w, syscall(SYS_fremovexattr, w->fd, "user.x"));
+}
+
 const struct kase files[] = {
 	OP("read", read, PTO, s_file, op_read),
 	OP("read-description", read, O | SAME, s_file, op_read),
@@ -209,10 +215,11 @@ const struct kase files[] = {
 	OP("fcntl-getlk", fcntl, PTO, s_file, op_getlk, F_GETLK),
 	OP("fcntl-ofd-getlk", fcntl, PT, s_file, op_getlk, 36),
 	{ "getdents64", "getdents64", PTO, s_names, op_getdents, 0, { 0 }, 0, 0, j_dir },
-	FAILS("fsetxattr", fsetxattr, PT, s_file, ANY, FD, TEXT("user.x"), BUF(0), 4, 0),
-	FAILS("fgetxattr", fgetxattr, PT, s_file, ANY, FD, TEXT("user.x"), BUF(0), 64),
-	FAILS("flistxattr", flistxattr, PT, s_file, ANY, FD, BUF(0), 64),
-	FAILS("fremovexattr", fremovexattr, PT, s_file, ANY, FD, TEXT("user.x")),
+	RAW("fsetxattr", fsetxattr, PTO, s_attribute, FD, TEXT("user.x"), BUF(0), 4, 0),
+	RAW("fgetxattr", fgetxattr, PTO, s_attribute, FD, TEXT("user.x"), BUF(0), 64),
+	FAILS("fgetxattr-none", fgetxattr, PTO, s_file, ENODATA, FD, TEXT("user.x"), BUF(0), 64),
+	RAW("flistxattr", flistxattr, PTO, s_attribute, FD, BUF(0), 64),
+	OP("fremovexattr", fremovexattr, PT, s_file, op_attribute),
 	OP("fcntl-add-seals", fcntl, PT, 0, op_seal),
 	END
 };

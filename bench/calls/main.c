@@ -150,6 +150,13 @@ void s_file(struct work *w)
 	ok(w, ftruncate(w->fd, 65536));
 }
 
+/* The file, with an extended attribute. */
+void s_attribute(struct work *w)
+{
+	s_file(w);
+	ok(w, fsetxattr(w->fd, "user.x", w->buf, 4, 0));
+}
+
 /* The file, and names of the worker's own beside it, both there: own a file, own2 a symbolic link to it. */
 void s_names(struct work *w)
 {

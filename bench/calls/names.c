@@ -180,6 +180,18 @@ static long op_bind(struct work *w)
 	return ok(w, syscall(SYS_umount2, w->own, 2));
 }
 
+static long op_attribute(struct work *w)
+{
+	ok(w, setxattr(w->path, "user.x", w->buf, 4, 0));
+	return ok(w, syscall(SYS_removexattr, w->path, "user.x"));
+}
+
+static long op_link_attribute(struct work *w)
+{
+	ok(w, lsetxattr(w->path, "user.x", w->buf, 4, 0));
+	return ok(w, syscall(SYS_lremovexattr, w->path, "user.x"));
+}
+
 const struct kase names[] = {
 	OP("open-read", open, PTO, s_file, op_open, O_RDONLY),
 	OP("open-write", open, PTO, s_file, op_open, O_WRONLY),
@@ -263,13 +275,14 @@ const struct kase names[] = {
 	DEAR("mount", mount, P, s_mount, op_mount),
 	DEAR("mount-bind", mount, P, s_mount, op_bind),
 	DEAR("umount2", umount2, P, s_mount, op_mount),
-	FAILS("setxattr", setxattr, PT, s_file, ANY, PATH, TEXT("user.x"), BUF(0), 4, 0),
-	FAILS("lsetxattr", lsetxattr, PT, s_file, ANY, PATH, TEXT("user.x"), BUF(0), 4, 0),
-	FAILS("getxattr", getxattr, PT, s_file, ANY, PATH, TEXT("user.x"), BUF(0), 64),
-	FAILS("lgetxattr", lgetxattr, PT, s_file, ANY, PATH, TEXT("user.x"), BUF(0), 64),
-	FAILS("listxattr", listxattr, PT, s_file, ANY, PATH, BUF(0), 64),
-	FAILS("llistxattr", llistxattr, PT, s_file, ANY, PATH, BUF(0), 64),
-	FAILS("removexattr", removexattr, PT, s_file, ANY, PATH, TEXT("user.x")),
-	FAILS("lremovexattr", lremovexattr, PT, s_file, ANY, PATH, TEXT("user.x")),
+	RAW("setxattr", setxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),
+	RAW("lsetxattr", lsetxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),
+	RAW("getxattr", getxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 64),
+	FAILS("getxattr-none", getxattr, PTO, s_file, ENODATA, PATH, TEXT("user.x"), BUF(0), 64),
+	RAW("lgetxattr", lgetxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 64),
+	RAW("listxattr", listxattr, PTO, s_attribute, PATH, BUF(0), 64),
+	RAW("llistxattr", llistxattr, PTO, s_attribute, PATH, BUF(0), 64),
+	OP("removexattr", removexattr, PT, s_file, op_attribute),
+	OP("lremovexattr", lremovexattr, PT, s_file, op_link_attribute),
 	END
 };

@@ -155,6 +155,8 @@ sync::lock_order! {
     level EpollInterests;
     /// Writes, truncations and the like of one inode. Its holder changes the inode's object.
     level InodeWrite;
+    /// A file's extended attributes, where they are kept in memory.
+    level Xattrs;
     /// A fifo's pipe, while it is looked up or made.
     level Fifo;
     /// The locks of a file, while they are looked at or changed. Whoever changes many gives way.

@@ -38,9 +38,11 @@ pub enum Kind {
     SocketPages,
     /// Files in messages that nobody has received.
     FilesInFlight,
+    /// KiB of extended attributes in memory.
+    Attributes,
 }
 
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
@@ -53,6 +55,7 @@ impl Kind {
         (Kind::MemoryFiles, "memory-files"),
         (Kind::SocketPages, "socket-pages"),
         (Kind::FilesInFlight, "files-in-flight"),
+        (Kind::Attributes, "attribute-kib"),
     ];
 
     /// Bytes that one takes in the kernel, about: objects with what stands beside them in the slabs. A thread has a stack.
@@ -63,7 +66,7 @@ impl Kind {
             Kind::Signals => 128,
             Kind::Threads => 5 * PAGE,
             Kind::RecordLocks => 256,
-            Kind::MemoryFiles => 1024,
+            Kind::MemoryFiles | Kind::Attributes => 1024,
             Kind::FilesInFlight => 64,
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 
 use sync::{TryVec, try_box};
-use vm::{Object, ObjectOwner, ObjectRef};
+use vm::{BudgetRef, Object, ObjectOwner, ObjectRef};
 
 use crate::account::{self, Charge};
 use crate::errno::{ENOSPC, EPERM, Result};
@@ -23,10 +23,12 @@ use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::{InodeOps, Writing};
 use crate::fs::vfs::seals::{self, Seals};
+use crate::fs::vfs::xattr::store::Xattrs;
 
 struct Contents {
     object: ObjectOwner,
     seals: Seals,
+    xattrs: Xattrs,
     _charge: Charge,
 }
 
@@ -41,6 +43,10 @@ impl InodeOps for Contents {
 
     fn object(&self) -> Option<ObjectRef> {
         Some(self.object.share())
+    }
+
+    fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
+        Some((&self.xattrs, None))
     }
 
     fn seals(&self) -> Option<&Seals> {
@@ -121,7 +127,8 @@ pub fn try_new(name: &[u8], mode: u32, seals: u32) -> Result<Arc<File>> {
     for part in [b"/memfd:", name, b" (deleted)"] {
         called.try_extend_from_slice(part)?;
     }
-    let contents = try_box(Contents { object, seals: Seals::new(seals), _charge: charge })?;
+    let (seals, xattrs) = (Seals::new(seals), Xattrs::new());
+    let contents = try_box(Contents { object, seals, xattrs, _charge: charge })?;
     let inode = Inode::try_new(number, super::DEVICE, &new, contents)?;
     inode.set_links(0);
     if let Some(object) = inode.object() {

@@ -22,7 +22,7 @@ use sync::protocol::share;
 use sync::rcu::{Deferred, Lender, RcuArc, RcuRead};
 use sync::{SpinLock, TryVec, lock_class, slab_arc};
 
-use self::chunk::Chunk;
+use self::directory::Place;
 use self::image::{Found, Image, Share, Slot};
 pub use self::shown::Shown;
 use super::File;
@@ -103,8 +103,8 @@ fn look_far<'r, R>(
 #[derive(Clone, Copy)]
 struct Own<'r> {
     slot: &'r Slot,
-    /// In which it lies, unless it is one of the first.
-    chunk: Option<&'r Chunk>,
+    /// Where it lies, unless it is one of the first.
+    far: Option<Place<'r>>,
 }
 
 impl FileTable {
@@ -204,35 +204,30 @@ impl FileTable {
     fn owned<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Own<'r>> {
         let share = self.share.load(read).filter(|share| share.is_alone())?;
         match share.image.first.get(index) {
-            Some(slot) => Some(Own { slot, chunk: None }),
-            None => share.far(index, read).map(|(slot, chunk)| Own { slot, chunk: Some(chunk) }),
+            Some(slot) => Some(Own { slot, far: None }),
+            None => share.far(index, read).map(|place| Own { slot: place.slot, far: Some(place) }),
         }
     }
 
     /// The place `index`, which is `own`, has a file from now on, or none.
     #[inline]
     fn mark(&self, own: Own<'_>, index: usize, used: bool, read: &RcuRead) {
-        let Some(chunk) = own.chunk else { return };
-        let (old, new) = chunk.mark(index, used);
+        let Some(place) = own.far else { return };
+        let (old, new) = place.chunk.mark(index, used);
+        if old == u64::MAX || new == u64::MAX || old == 0 || new == 0 {
+            self.mark_chunk(place, index, used, (old, new), read);
+        }
+    }
+
+    /// What can be said of all places of a chunk may have changed with its word of bits, which was `old` and is `new`.
+    #[cold]
+    fn mark_chunk(&self, place: Place<'_>, index: usize, used: bool, (old, new): (u64, u64), read: &RcuRead) {
+        let Some(rest) = self.image(read).and_then(|image| image.rest.as_ref()) else { return };
         if old == u64::MAX || new == u64::MAX {
-            self.mark_full(index, used && chunk.is_full(), read);
+            rest.mark_full(place.group, index, used && place.chunk.is_full());
         }
         if old == 0 || new == 0 {
-            self.mark_used(index, used || chunk.is_used(), read);
-        }
-    }
-
-    #[cold]
-    fn mark_full(&self, index: usize, full: bool, read: &RcuRead) {
-        if let Some(rest) = self.image(read).and_then(|image| image.rest.as_ref()) {
-            rest.mark_full(index, full, read);
-        }
-    }
-
-    #[cold]
-    fn mark_used(&self, index: usize, used: bool, read: &RcuRead) {
-        if let Some(rest) = self.image(read).and_then(|image| image.rest.as_ref()) {
-            rest.mark_used(index, used, read);
+            rest.mark_used(place.group, index, used || place.chunk.is_used());
         }
     }
 

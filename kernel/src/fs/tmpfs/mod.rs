@@ -6,7 +6,7 @@
 //! inode, so names are limited with them, and a long symbolic link as a page. Files stop growing before that where little memory is left
 //! for programs.
 //!
-//! No locks: names change under those of their directories, which the VFS holds.
+//! No locks but those of extended attributes: names change under those of their directories, which the VFS holds.
 #![forbid(unsafe_code)]
 
 pub mod options;
@@ -26,6 +26,7 @@ use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::{InodeOps, Moving, SuperOps, Writing};
 use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
+use crate::fs::vfs::xattr::store::Xattrs;
 use crate::lock_order as level;
 
 lock_class! { static OPTIONS: LockClass = ("tmpfs options", level::TmpfsOptions); }
@@ -152,19 +153,26 @@ impl SuperOps for Instance {
     }
 }
 
-/// What an inode that is no regular file counts as, until it is gone.
-struct Counted(Option<BudgetRef>);
+/// What an inode that is no regular file counts as, until it is gone, and its attributes.
+struct Counted {
+    budget: Option<BudgetRef>,
+    xattrs: Xattrs,
+}
 
 impl Counted {
+    fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
+        Some((&self.xattrs, self.budget.as_ref()))
+    }
+
     fn charge(&self, what: BudgetKind) -> Result {
-        if let Some(budget) = &self.0 {
+        if let Some(budget) = &self.budget {
             budget.charge(what, 1)?;
         }
         Ok(())
     }
 
     fn give_back(&self, what: BudgetKind) {
-        if let Some(budget) = &self.0 {
+        if let Some(budget) = &self.budget {
             budget.give_back(what, 1);
         }
     }
@@ -186,7 +194,7 @@ pub fn inode(device: u64, new: &NewInode, target: &[u8], budget: Option<&BudgetR
         budget.charge(BudgetKind::Files, 1)?;
     }
     // From here on it is given back by whoever drops it.
-    let counted = || Counted(budget.cloned());
+    let counted = || Counted { budget: budget.cloned(), xattrs: Xattrs::new() };
     let ops: Box<dyn InodeOps> = match new.kind {
         Kind::Directory => try_box(Dir(counted()))?,
         Kind::Regular => slab_box(Contents::try_new(number, budget)?)?,
@@ -202,7 +210,7 @@ struct Dir(Counted);
 
 impl Dir {
     fn make(&self, dir: &Inode, new: &NewInode, target: &[u8]) -> Result<Arc<Inode>> {
-        let made = inode(dir.device, new, target, self.0.0.as_ref())?;
+        let made = inode(dir.device, new, target, self.0.budget.as_ref())?;
         dir.touch_modified();
         Ok(made)
     }
@@ -236,7 +244,7 @@ impl InodeOps for Dir {
     }
 
     fn make_unnamed(&self, dir: &Inode, new: &NewInode) -> Result<Arc<Inode>> {
-        let made = inode(dir.device, new, &[], self.0.0.as_ref())?;
+        let made = inode(dir.device, new, &[], self.0.budget.as_ref())?;
         made.set_links(0);
         Ok(made)
     }
@@ -292,13 +300,20 @@ impl InodeOps for Dir {
         Ok(())
     }
 
+    fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
+        self.0.xattrs()
+    }
+
     /// As tmpfs on Linux counts it: 20 bytes a name would need the lock; one page is what stat shows of a directory elsewhere.
     fn size(&self, _: &Inode) -> u64 {
         4096
     }
 }
 
-struct Contents(ObjectOwner);
+struct Contents {
+    object: ObjectOwner,
+    xattrs: Xattrs,
+}
 
 impl Contents {
     /// A file that is counted in `budget` already. Its object refers to that in any case.
@@ -307,13 +322,13 @@ impl Contents {
         if let (Err(_), Some(budget)) = (&object, budget) {
             budget.give_back(BudgetKind::Files, 1);
         }
-        Ok(Contents(object?))
+        Ok(Contents { object: object?, xattrs: Xattrs::new() })
     }
 }
 
 impl Drop for Contents {
     fn drop(&mut self) {
-        if let Some(budget) = self.0.budget() {
+        if let Some(budget) = self.object.budget() {
             budget.give_back(BudgetKind::Files, 1);
         }
     }
@@ -323,20 +338,24 @@ slab_type!(Contents, "tmpfs-file", Box);
 
 impl InodeOps for Contents {
     fn size(&self, _: &Inode) -> u64 {
-        self.0.size()
+        self.object.size()
     }
 
     fn blocks(&self, _: &Inode) -> u64 {
-        self.0.resident_pages().saturating_mul(8)
+        self.object.resident_pages().saturating_mul(8)
     }
 
     fn object(&self) -> Option<ObjectRef> {
-        Some(self.0.share())
+        Some(self.object.share())
+    }
+
+    fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
+        Some((&self.xattrs, self.object.budget()))
     }
 
     fn set_attributes(&self, inode: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
         if let Some(size) = changes.size {
-            self.0.set_size(size)?;
+            self.object.set_size(size)?;
             inode.touch_modified();
         }
         inode.apply(changes);
@@ -345,10 +364,13 @@ impl InodeOps for Contents {
 }
 
 /// A device node, a fifo or a socket: the VFS opens it.
-#[expect(dead_code, reason = "held until it is dropped")]
 struct Special(Counted);
 
-impl InodeOps for Special {}
+impl InodeOps for Special {
+    fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
+        self.0.xattrs()
+    }
+}
 
 struct Link {
     text: Box<[u8]>,
@@ -378,6 +400,10 @@ impl Drop for Link {
 }
 
 impl InodeOps for Link {
+    fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
+        self.counted.xattrs()
+    }
+
     fn read_link(&self, _: &Inode) -> Result<Vec<u8>> {
         Ok(Vec::try_from_slice(&self.text)?)
     }

@@ -21,26 +21,36 @@ pub struct Changes {
     pub modified: Option<i64>,
     /// Bytes.
     pub size: Option<u64>,
+    /// The capabilities that the file gives to who executes it go.
+    pub drops_capabilities: bool,
 }
 
 impl Changes {
     /// The set-id bits that `inode` loses when `cred` changes its owner, or what is in it: all, but that set-group-id without group
-    /// execution runs as no group and stays for who may set it.
+    /// execution runs as no group and stays for who may set it. And the capabilities that it gives.
     pub fn without_set_id(inode: &Inode, cred: &Cred) -> Changes {
         let mode = inode.mode();
         let group_id_stays = mode & 0o010 == 0 && cred.keeps_group_id(inode.gid());
         let lost = SET_USER_ID | if group_id_stays { 0 } else { SET_GROUP_ID };
-        Changes { mode: (mode & lost != 0).then_some(mode & !lost), ..Changes::default() }
+        Changes { mode: (mode & lost != 0).then_some(mode & !lost), ..Changes::without_capabilities(inode) }
+    }
+
+    fn without_capabilities(inode: &Inode) -> Changes {
+        Changes { drops_capabilities: inode.has_capabilities(), ..Changes::default() }
     }
 }
 
-/// As `Changes::without_set_id`, for one who changes what is in the file: with CAP_FSETID it loses nothing.
+/// As `Changes::without_set_id`, for one who changes what is in the file: with CAP_FSETID it loses no set-id bit.
 pub fn without_set_id_by_write(inode: &Inode) -> Changes {
     if inode.mode() & (SET_USER_ID | SET_GROUP_ID) == 0 {
-        return Changes::default();
+        return Changes::without_capabilities(inode);
     }
     let cred = Cred::current();
-    if cred.capable(Capability::FSETID) { Changes::default() } else { Changes::without_set_id(inode, &cred) }
+    if cred.capable(Capability::FSETID) {
+        Changes::without_capabilities(inode)
+    } else {
+        Changes::without_set_id(inode, &cred)
+    }
 }
 
 /// Makes the changes, which are permitted. May sleep; the caller does not hold the inode's `write_lock`.

@@ -22,6 +22,7 @@ use super::clock;
 use super::locks::FileLocks;
 use super::operations::InodeOps;
 use super::writers::Writers;
+use super::xattr;
 use crate::errno::{ENOMEM, Result};
 use vm::ObjectRef;
 
@@ -117,6 +118,8 @@ pub struct Inode {
     attributes: Attributes,
     /// A write has more to do than to note its time: there are set-id bits to drop, or somebody to tell. One look on the way of all writes.
     after_write: AtomicBool,
+    /// It gives capabilities to who executes it (`xattr::capabilities`). Changes under `write_lock`.
+    capabilities: AtomicBool,
     /// How long what is written to it will live (F_SET_RW_HINT). Told and no more: there is no device that could place it by that.
     write_hint: AtomicU8,
     /// What exec keeps of a program, and fifos of theirs.
@@ -174,6 +177,7 @@ impl Inode {
             mapped: AtomicBool::new(false),
             attributes,
             after_write: AtomicBool::new(has_work_after_write(new.mode, attributes)),
+            capabilities: AtomicBool::new(false),
             write_hint: AtomicU8::new(0),
             kept: RcuArc::empty(),
         })?)
@@ -218,7 +222,10 @@ impl Inode {
     pub fn apply(&self, changes: &Changes) {
         if let Some(mode) = changes.mode {
             self.mode.store(mode & 0o7777, Relaxed);
-            self.after_write.store(has_work_after_write(mode, self.attributes), Relaxed);
+            self.note_work_after_write(mode);
+        }
+        if changes.drops_capabilities {
+            xattr::drop_capabilities(self);
         }
         if let Some(uid) = changes.uid {
             self.uid.store(uid, Relaxed);
@@ -233,6 +240,23 @@ impl Inode {
             self.modified.store(t, Relaxed);
         }
         self.touch_changed();
+    }
+
+    fn note_work_after_write(&self, mode: u32) {
+        let work = has_work_after_write(mode, self.attributes) || self.has_capabilities();
+        self.after_write.store(work, Relaxed);
+    }
+
+    /// Does it give capabilities to who executes it?
+    #[inline]
+    pub fn has_capabilities(&self) -> bool {
+        self.capabilities.load(Relaxed)
+    }
+
+    /// It gives some from now on, or none. The lock of writes is held.
+    pub fn note_capabilities(&self, some: bool) {
+        self.capabilities.store(some, Relaxed);
+        self.note_work_after_write(self.mode());
     }
 
     /// Brings the attributes up to date, where that has to be asked for. May sleep.

@@ -1,7 +1,7 @@
 //! The file-system layer that all file systems stand behind: inodes, names and their cache, path lookup, mounts, permissions.
 //!
 //! Nothing here names a file system. Each is a `superblock::FsType` and implementations of the traits in `operations`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod access;
 pub mod attributes;
@@ -17,6 +17,7 @@ pub mod operations;
 pub mod seals;
 pub mod superblock;
 mod writers;
+pub mod xattr;
 
 pub use names::{cache, create, dentry, directory, lookup, remove, rename};
 

@@ -28,11 +28,12 @@ use super::inode::{Inode, Kind, NewInode};
 use super::mount::Path;
 use super::seals::Seals;
 use super::superblock::{StatFs, SuperBlock};
+use super::xattr::store::Xattrs;
 use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Errno, Result};
 use crate::fs::file::{FileOps, OpenFlags};
 use crate::lock_order as level;
 use sync::level::Held;
-use vm::ObjectRef;
+use vm::{BudgetRef, ObjectRef};
 
 /// One entry of a directory as `InodeOps::read_dir` reports it.
 pub struct DirEntry<'a> {
@@ -79,6 +80,8 @@ pub enum XattrMode {
     Create,
     /// ENODATA if it is not.
     Replace,
+    /// Both.
+    CreateAndReplace,
 }
 
 /// The inode's lock of writes is held: what a method locks next comes after it.
@@ -137,21 +140,28 @@ pub trait InodeOps: Send + Sync + Any {
     ///
     /// # Errors
     /// ENODATA: there is none of that name; EOPNOTSUPP.
-    fn get_xattr(&self, _inode: &Inode, _name: &[u8], _out: &mut Vec<u8>) -> Result {
-        Err(EOPNOTSUPP)
+    fn get_xattr(&self, _inode: &Inode, name: &[u8], out: &mut Vec<u8>) -> Result {
+        self.xattrs().map_or(Err(EOPNOTSUPP), |(xattrs, _)| xattrs.get(name, out))
     }
 
-    fn set_xattr(&self, _inode: &Inode, _name: &[u8], _value: &[u8], _mode: XattrMode) -> Result {
-        Err(EOPNOTSUPP)
+    /// The inode's lock of writes is held.
+    fn set_xattr(&self, _inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result {
+        self.xattrs().map_or(Err(EOPNOTSUPP), |(xattrs, budget)| xattrs.set(name, value, mode, budget))
     }
 
-    /// Appends all names to `out`, a NUL after each.
-    fn list_xattr(&self, _inode: &Inode, _out: &mut Vec<u8>) -> Result {
-        Err(EOPNOTSUPP)
+    /// Appends the names to `out`, a NUL after each, unless they are longer than `xattr::SIZE_MAX`; gives their length. `all`: trusted ones too.
+    fn list_xattr(&self, _inode: &Inode, all: bool, out: &mut Vec<u8>) -> Result<usize> {
+        self.xattrs().map_or(Err(EOPNOTSUPP), |(xattrs, _)| xattrs.list(all, out))
     }
 
-    fn remove_xattr(&self, _inode: &Inode, _name: &[u8]) -> Result {
-        Err(EOPNOTSUPP)
+    /// The inode's lock of writes is held.
+    fn remove_xattr(&self, _inode: &Inode, name: &[u8]) -> Result {
+        self.xattrs().map_or(Err(EOPNOTSUPP), |(xattrs, _)| xattrs.remove(name))
+    }
+
+    /// Where they are kept in memory, and in which budget they count; for the four above, which others make otherwise.
+    fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
+        None
     }
 
     // Directories: finding names. Not called where the cache is the directory.

@@ -39,6 +39,7 @@ bitflags::bitflags! {
         const SYS_TTY_CONFIG = 1 << 26;
         const MKNOD = 1 << 27;
         const LEASE = 1 << 28;
+        const SETFCAP = 1 << 31;
         const MAC_OVERRIDE = 1 << 32;
         const SYSLOG = 1 << 34;
         const WAKE_ALARM = 1 << 35;

@@ -248,7 +248,7 @@ fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
         // The bits go by a change of mode, which is the owner's.
         return Err(EPERM);
     }
-    if uid.is_none() && gid.is_none() && lost.mode.is_none() {
+    if uid.is_none() && gid.is_none() && lost == Changes::default() {
         return Ok(0);
     }
     attributes::change(inode, &Changes { uid, gid, ..lost })?;

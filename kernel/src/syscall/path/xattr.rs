@@ -10,11 +10,11 @@ use crate::errno::*;
 use crate::fs::caller;
 use crate::fs::file::OpenFlags;
 use crate::fs::vfs::operations::XattrMode;
+use crate::fs::vfs::xattr::{self, SIZE_MAX};
 use crate::memory::user::{UserSlice, UserStr};
 
-/// Longest name, longest value, and longest list of names.
+/// Longest name.
 const NAME_MAX: usize = 255;
-const SIZE_MAX: usize = 65536;
 
 fn open_file(fd: i32) -> Result<Target> {
     let file = caller::file(fd)?;
@@ -53,6 +53,7 @@ fn set(found: &Target, name: usize, value: usize, size: usize, flags: u32) -> Re
         0 => XattrMode::Any,
         1 => XattrMode::Create,
         2 => XattrMode::Replace,
+        3 => XattrMode::CreateAndReplace,
         _ => return Err(EINVAL),
     };
     with_name(name, |name| {
@@ -62,26 +63,29 @@ fn set(found: &Target, name: usize, value: usize, size: usize, flags: u32) -> Re
         let mut bytes = Vec::new();
         bytes.try_resize(size, 0)?;
         UserSlice::new(value, size).read(&mut bytes)?;
-        found.inode().ops.set_xattr(found.inode(), name, &bytes, mode)
+        xattr::set(found.inode(), name, &bytes, mode)
     })?;
     Ok(0)
 }
 
 fn get(found: &Target, name: usize, value: usize, size: usize) -> Result<usize> {
     let mut out = Vec::new();
-    with_name(name, |name| found.inode().ops.get_xattr(found.inode(), name, &mut out))?;
+    with_name(name, |name| xattr::get(found.inode(), name, &mut out))?;
     give(&out, value, size)
 }
 
 fn list(found: &Target, address: usize, size: usize) -> Result<usize> {
     let mut out = Vec::new();
-    found.inode().ops.list_xattr(found.inode(), &mut out)?;
-    give(&out, address, size)
+    let len = xattr::list(found.inode(), &mut out)?;
+    if len <= SIZE_MAX || size == 0 {
+        return if size == 0 { Ok(len) } else { give(&out, address, size) };
+    }
+    Err(if size < SIZE_MAX { ERANGE } else { E2BIG })
 }
 
 fn remove(found: &Target, name: usize) -> Result<usize> {
     writable(found)?;
-    with_name(name, |name| found.inode().ops.remove_xattr(found.inode(), name))?;
+    with_name(name, |name| xattr::remove(found.inode(), name))?;
     Ok(0)
 }
 

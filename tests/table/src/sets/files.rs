@@ -61,7 +61,7 @@ sets! {
     AT_UNLINK "flags of unlinkat" choose { } flags { AT_REMOVEDIR }
     AT_LINK "flags of linkat" choose { } flags { AT_SYMLINK_FOLLOW, AT_EMPTY_PATH }
     RENAME "flags of renameat2" choose { } flags { RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT }
-    XATTR "flags of setxattr" choose { ANY_XATTR = 0 refused "EOPNOTSUPP", XATTR_CREATE = 1 refused "EOPNOTSUPP", XATTR_REPLACE = 2 refused "EOPNOTSUPP" } flags { }
+    XATTR "flags of setxattr" choose { } flags { XATTR_CREATE = 1, XATTR_REPLACE = 2 }
     FADVISE "advice" choose {
         POSIX_FADV_NORMAL hint, POSIX_FADV_RANDOM hint, POSIX_FADV_SEQUENTIAL hint, POSIX_FADV_WILLNEED hint, POSIX_FADV_DONTNEED hint,
         POSIX_FADV_NOREUSE hint

@@ -25,7 +25,7 @@ const CHUNKS: usize = 1024;
 /// Places of a group.
 pub const GROUP: usize = CHUNKS * CHUNK;
 
-struct Group {
+pub struct Group {
     /// The first of the first group is never there: those places are the image's own.
     chunks: Box<[RcuArc<Chunk>]>,
     /// One after the last chunk that is there: none goes before the group does.
@@ -210,17 +210,17 @@ impl Directory {
         cell.load(read).ok_or(EMFILE)?.own(index % GROUP, read)
     }
 
-    /// The chunk of the place `index` is full from now on, or not. Who says so has it alone.
-    pub fn mark_full(&self, index: usize, full: bool, read: &RcuRead) {
-        let Some(group) = self.group(index, read) else { return };
+    /// The chunk of the place `index`, which is in `group`, is full from now on, or not. Who says so has both alone.
+    #[inline]
+    pub fn mark_full(&self, group: &Group, index: usize, full: bool) {
         if set_bit(&group.full, index % GROUP / CHUNK, full) {
             let _ = set_bit(&self.full, index / GROUP, full && are_full(&group.full));
         }
     }
 
     /// The chunk of the place `index` has files from now on, or none. As `mark_full`.
-    pub fn mark_used(&self, index: usize, used: bool, read: &RcuRead) {
-        let Some(group) = self.group(index, read) else { return };
+    #[inline]
+    pub fn mark_used(&self, group: &Group, index: usize, used: bool) {
         if set_bit(&group.used, index % GROUP / CHUNK, used) {
             let _ = set_bit(&self.used, index / GROUP, used || are_used(&group.used));
         }
@@ -300,8 +300,9 @@ impl Directory {
 }
 
 /// A place, and what leads to it.
+#[derive(Clone, Copy)]
 pub struct Place<'r> {
-    group: &'r Group,
+    pub group: &'r Group,
     pub chunk: &'r Chunk,
     pub slot: &'r Slot,
 }

@@ -20,8 +20,8 @@ use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{slab_arc, try_arc};
 
 use super::FIRST;
-use super::chunk::{CHUNK, Chunk};
-use super::directory::Directory;
+use super::chunk::CHUNK;
+use super::directory::{Directory, Place};
 use crate::errno::Result;
 use crate::fs::file::File;
 
@@ -229,9 +229,8 @@ impl Share {
 
     /// The place `index`, from [`CHUNK`] on, and its chunk, if the one table that asks, and has the image alone, may change it.
     #[inline]
-    pub fn far<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<(&'r Slot, &'r Chunk)> {
-        let place = self.image.rest.as_ref()?.place(index, read)?;
-        place.is_alone().then_some((place.slot, place.chunk))
+    pub fn far<'r>(&'r self, index: usize, read: &'r RcuRead) -> Option<Place<'r>> {
+        self.image.rest.as_ref()?.place(index, read).filter(Place::is_alone)
     }
 
     /// What a table that wants to change the place `index` goes on with: None where it is this share still. In the result it has the place to itself.

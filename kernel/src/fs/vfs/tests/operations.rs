@@ -146,7 +146,7 @@ fn extended_attributes_are_set_read_listed_and_removed() {
         ops.set_xattr(&inode, b"user.b", b"2", XattrMode::Any).unwrap();
         let mut out = Vec::new();
         ops.get_xattr(&inode, b"user.a", &mut out).unwrap();
-        ops.list_xattr(&inode, &mut out).unwrap();
+        ops.list_xattr(&inode, true, &mut out).unwrap();
         assert_eq!(out, b"1user.a\0user.b\0");
         ops.remove_xattr(&inode, b"user.a").unwrap();
         assert_eq!(ops.get_xattr(&inode, b"user.a", &mut out), Err(ENODATA));

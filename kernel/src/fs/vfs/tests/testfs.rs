@@ -250,13 +250,13 @@ impl InodeOps for One {
         })
     }
 
-    fn list_xattr(&self, inode: &Inode, out: &mut Vec<u8>) -> Result {
+    fn list_xattr(&self, inode: &Inode, _: bool, out: &mut Vec<u8>) -> Result<usize> {
         self.0.run("list_xattr", &[], |tree| {
             for name in tree.at(inode.number)?.xattrs.keys() {
                 out.extend(name);
                 out.push(0);
             }
-            Ok(())
+            Ok(out.len())
         })
     }
 

@@ -217,7 +217,7 @@ const struct kase files[] = {
 	{ "getdents64", "getdents64", PTO, s_names, op_getdents, 0, { 0 }, 0, 0, j_dir },
 	RAW("fsetxattr", fsetxattr, PTO, s_attribute, FD, TEXT("user.x"), BUF(0), 4, 0),
 	RAW("fgetxattr", fgetxattr, PTO, s_attribute, FD, TEXT("user.x"), BUF(0), 64),
-	FAILS("fgetxattr-none", fgetxattr, PTO, s_file, ENODATA, FD, TEXT("user.x"), BUF(0), 64),
+	FAILS("fgetxattr-none", fgetxattr, PTO, s_file, ENODATA, FD, TEXT("user.y"), BUF(0), 64),
 	RAW("flistxattr", flistxattr, PTO, s_attribute, FD, BUF(0), 64),
 	OP("fremovexattr", fremovexattr, PT, s_file, op_attribute),
 	OP("fcntl-add-seals", fcntl, PT, 0, op_seal),

@@ -278,7 +278,7 @@ const struct kase names[] = {
 	RAW("setxattr", setxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),
 	RAW("lsetxattr", lsetxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),
 	RAW("getxattr", getxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 64),
-	FAILS("getxattr-none", getxattr, PTO, s_file, ENODATA, PATH, TEXT("user.x"), BUF(0), 64),
+	FAILS("getxattr-none", getxattr, PTO, s_file, ENODATA, PATH, TEXT("user.y"), BUF(0), 64),
 	RAW("lgetxattr", lgetxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 64),
 	RAW("listxattr", listxattr, PTO, s_attribute, PATH, BUF(0), 64),
 	RAW("llistxattr", llistxattr, PTO, s_attribute, PATH, BUF(0), 64),

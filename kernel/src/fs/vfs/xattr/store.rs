@@ -20,7 +20,7 @@ use crate::fs::vfs::operations::XattrMode;
 use crate::lock_order as level;
 use sync::quota::UNLIMITED;
 use sync::rcu::{InParts, Parts};
-use sync::{Mutex, TryVec, lock_class, try_box};
+use sync::{Mutex, TryVec, lock_class, slab_box, try_box};
 use vm::{BudgetKind, BudgetRef};
 
 lock_class! { static XATTRS: LockClass = ("extended attributes", level::Xattrs); }
@@ -37,6 +37,9 @@ struct Attribute {
     name: Box<[u8]>,
     value: Box<[u8]>,
 }
+
+vm::slab_type!(Attribute, "attribute", Box);
+vm::slab_type!(Store, "attributes", Box);
 
 intrusive_adapter!(ByName = Box<Attribute>: Attribute { link => RBTreeAtomicLink });
 
@@ -141,7 +144,7 @@ impl Store {
         let charge = Charge::try_new(caller::current().ids().fsuid, Kind::Attributes, 0, UNLIMITED)
             .map_err(|_| ENOMEM)?;
         let kept = Kept { tree, space: Space::default(), charge };
-        Ok(try_box(Store { kept: Mutex::new(kept, &XATTRS), budget: budget.cloned() })?)
+        Ok(slab_box(Store { kept: Mutex::new(kept, &XATTRS), budget: budget.cloned() })?)
     }
 
     fn set(&self, new: Box<Attribute>, mode: XattrMode) -> Result {
@@ -209,7 +212,7 @@ impl Xattrs {
         kept_name(name)?;
         let boxed = |bytes: &[u8]| Vec::try_from_slice(bytes).map(Vec::into_boxed_slice);
         let (name, value) = (boxed(name)?, boxed(value)?);
-        let new = try_box(Attribute { link: RBTreeAtomicLink::new(), name, value })?;
+        let new = slab_box(Attribute { link: RBTreeAtomicLink::new(), name, value })?;
         self.0.get_or_try_init(|| Store::try_new(budget))?.set(new, mode)
     }
 

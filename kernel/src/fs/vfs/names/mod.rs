@@ -4,6 +4,7 @@
 //! * `cache/`     dentries found by parent and name, without a lock
 //! * `lookup`     a path, step by step; `limits` how far it may lead
 //! * `site`       the name that an operation is about to change; `create`, `remove` and `rename` change it
+#![forbid(unsafe_code)]
 pub mod cache;
 pub mod create;
 pub mod dentry;

@@ -1,5 +1,5 @@
 //! The capabilities that a file gives to who executes it: the attribute `security.capability` (capabilities(7), *File capabilities*; the bytes
-//! are linux/capability.h's `vfs_cap_data` and `vfs_ns_cap_data`).
+//! are `vfs_cap_data` and `vfs_ns_cap_data` of Linux's header of capabilities).
 #![forbid(unsafe_code)]
 
 use core::ops::Deref;

@@ -119,8 +119,6 @@ pub struct Task {
     place: Place,
     /// How long it waited for a CPU.
     pub(super) waits: Waits,
-    /// Its CPU is about to wake it, as another has asked. To be shown and no more.
-    pub(super) wakes: AtomicBool,
     /// Moves to another CPU.
     pub(super) migrations: AtomicU64,
     pub(super) voluntary: AtomicU64,
@@ -224,7 +222,6 @@ impl Task {
                 class: AtomicU32::new(schedule.class().0),
             },
             waits: Waits::new(),
-            wakes: AtomicBool::new(false),
             migrations: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
@@ -304,7 +301,7 @@ impl Task {
     /// Sleeping, for `ps`: 'R', 'S' or 'D'.
     pub fn state_letter(&self) -> u8 {
         // Who is woken runs, though its CPU may not have got round to it: called, then being woken, then awake, looked at in this order.
-        if self.sleep_node.call.is_called() || self.wakes.load(Ordering::Acquire) {
+        if self.sleep_node.call.is_called() || self.sleep_node.wakes.load(Ordering::Acquire) {
             return b'R';
         }
         match self.state() {

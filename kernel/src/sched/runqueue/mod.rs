@@ -182,6 +182,11 @@ pub(super) fn show_halt() -> bool {
     Real.own_queue().shown.idle.halt()
 }
 
+/// This CPU halts no more.
+pub(super) fn end_halt() {
+    Real.own_queue().shown.idle.end_halt();
+}
+
 /// What a task that asks for nothing else runs at a time while others wait, ns.
 pub(super) fn slice() -> u64 {
     Real.slice()

@@ -121,7 +121,10 @@ fn visit(machine: &impl Machine, queue: &Queue, group: &Group, cell: &Cell, sees
         cell.look_at_others(machine.cpus(), LOOKS, |cpu| {
             if machine.queue(cpu).idles() { 0 } else { group.cell(cpu).map_or(0, Cell::shown) }
         });
-        cell.set_factor(part(group.weight(), cell.total()));
+        // While none is here the sum only fades: who comes has the part that those before him had.
+        if cell.weight() != 0 {
+            cell.set_factor(part(group.weight(), cell.total().max(cell.weight())));
+        }
     }
     false
 }

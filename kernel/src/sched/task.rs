@@ -134,6 +134,8 @@ pub struct Task {
     pub(super) moves: AtomicBool,
     /// It has left its space, and ends.
     leaves: AtomicBool,
+    /// It waits for the quota of its group (`throttle`).
+    throttled: AtomicBool,
     /// The user thread that this is; None for kernel threads.
     pub thread: Option<Arc<Thread>>,
     rcu: RcuHead,
@@ -232,6 +234,7 @@ impl Task {
             sleep_timer,
             moves: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
+            throttled: AtomicBool::new(false),
             thread,
             rcu: RcuHead::new(),
             #[cfg(feature = "lockdep")]
@@ -274,9 +277,18 @@ impl Task {
         self.work.any(u32::MAX)
     }
 
-    /// From now on `flags` are set in `work` each time the task is switched in. Called by the task itself, or before its first run.
+    /// From now on `flags` are set in `work` each time the task is switched in.
     pub fn raise_on_resume(&self, flags: u32) {
-        self.on_resume.store(flags, Ordering::Relaxed);
+        if self.on_resume.load(Ordering::Relaxed) & flags != flags {
+            self.on_resume.fetch_or(flags, Ordering::Relaxed);
+        }
+    }
+
+    /// No more.
+    pub fn stop_raising(&self, flags: u32) {
+        if self.on_resume.load(Ordering::Relaxed) & flags != 0 {
+            self.on_resume.fetch_and(!flags, Ordering::Relaxed);
+        }
     }
 
     /// Sets the flags of `raise_on_resume`, as a switch in does. For interrupt handlers too.
@@ -306,10 +318,20 @@ impl Task {
         }
         match self.state() {
             State::Running => b'R',
+            _ if self.is_throttled() => b'R',
             State::Interruptible => b'S',
             State::Killable | State::Uninterruptible => b'D',
             State::Dead => b'X',
         }
+    }
+
+    /// Does it wait for the quota of its group?
+    pub(super) fn is_throttled(&self) -> bool {
+        self.throttled.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_throttled(&self, is_throttled: bool) {
+        self.throttled.store(is_throttled, Ordering::Relaxed);
     }
 
     /// The CPU it runs on or ran on last.

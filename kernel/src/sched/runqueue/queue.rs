@@ -13,6 +13,7 @@ use super::super::group::{Cell, Mix};
 use super::super::policy::Class;
 use super::super::realtime::Realtime;
 use super::super::task::Task;
+use super::super::work::Work;
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -272,6 +273,9 @@ impl Queue {
                 task.fair.set_told();
                 cell.enter(&task.fair);
                 self.link(cell, group);
+                if group.bandwidth().is_limited() {
+                    task.raise_on_resume(Work::QUOTA);
+                }
             }
             _ if task.fair.factor() != ONE => {
                 task.fair.set_factor(ONE);

@@ -9,7 +9,7 @@ mod groups;
 mod priorities;
 mod shares;
 
-use super::super::group::{Group, Membership};
+use super::super::group::{Group, Membership, Quota};
 use super::super::policy::Schedule;
 use super::super::task::{Hardware, State, Task};
 use super::super::work::Work;
@@ -19,6 +19,7 @@ use super::deadline;
 use super::machine::Machine;
 use super::place;
 use super::queue::{CpuQueue, turn_left};
+use super::quota;
 use super::realtime;
 use crate::arch;
 use alloc::sync::Arc;
@@ -351,6 +352,19 @@ impl Simulation {
         self.settle();
     }
 
+    /// A group may have so many ms in each so many from now on; None: what is free.
+    pub fn limit(&self, group: &Arc<Group>, quota: Option<(u64, u64)>) {
+        let quota = quota.map(|(quota, period)| Quota::new(quota * 1000, period * 1000).unwrap());
+        group.limit(quota, self.cpus(), self.now.get(), || quota::begin(self, group)).unwrap();
+        let tasks: Vec<_> = self.lives.borrow().iter().map(|life| life.task.clone()).collect();
+        for task in tasks {
+            if task.slot.group().is_some_and(|other| core::ptr::eq(other, &**group)) {
+                quota::expect(self, &task);
+            }
+        }
+        self.settle();
+    }
+
     fn number_of(&self, task: &Task) -> Option<usize> {
         self.numbers.borrow().get(&core::ptr::from_ref(task)).copied()
     }
@@ -415,6 +429,10 @@ impl Simulation {
                 self.here.set(cpu);
                 deadline::look_soon(self);
                 let current = self.current(cpu);
+                if current.slot.is_counted() {
+                    self.count(&current, true);
+                    quota::look_soon(self);
+                }
                 if this.queue.waiting() == 0
                     || current.class().is_realtime()
                     || Arc::ptr_eq(&current, &this.idle)
@@ -486,6 +504,7 @@ impl Simulation {
             let current = self.current(cpu);
             let idles = Arc::ptr_eq(&current, &this.idle);
             let kicked = this.kicked.take();
+            self.go_to_user_mode(cpu, &current);
             if kicked {
                 self.here.set(cpu);
                 calls::answer(self);
@@ -507,6 +526,21 @@ impl Simulation {
             }
         }
         self.watch_waste();
+    }
+
+    /// As `throttle::wait_for_quota`.
+    fn go_to_user_mode(&self, cpu: CpuId, current: &Task) {
+        if !current.work.any(Work::QUOTA) || current.state() != State::Running {
+            return;
+        }
+        current.work.clear(Work::QUOTA);
+        self.here.set(cpu);
+        if let (Some(until), Some(number)) = (quota::wait(self, current), self.number_of(current)) {
+            self.count(current, true);
+            current.set_state(State::Interruptible);
+            current.work.set(Work::RESCHED);
+            self.at(until, Event::Wake(number));
+        }
     }
 
     /// Once in a millisecond.
@@ -591,6 +625,7 @@ impl Simulation {
             return self.schedule(cpu);
         }
         next.clock.start(now);
+        next.raise_again();
         next.on_cpu.on();
         drop(queue);
         let number = self.number_of(&next).unwrap();

@@ -229,7 +229,8 @@ impl Recorder {
         if let Some(cache) = &mut self.cache {
             cache.access(line, slot.state.is_some_and(|state| state.is_held(self.cpu)), self.open);
         }
-        let taken = slot.state.and_then(|state| state.access(self.cpu, write, pc));
+        // A locked instruction has its line for itself from its read on.
+        let taken = slot.state.and_then(|state| state.access(self.cpu, write || locked, pc));
         if self.open {
             if self.last != slot.line {
                 (self.last, self.wrote) = (slot.line, false);
@@ -288,7 +289,7 @@ impl Record {
     fn taken(&mut self, access: &Access, taken: Taken) {
         let transfer = Transfer {
             line: access.line,
-            write: access.write,
+            write: access.write || access.locked,
             pc: access.pc,
             from: taken.from,
             from_pc: taken.write.map_or(0, |write| write.pc),
@@ -474,6 +475,28 @@ mod tests {
         recorder.note(&access(60, 0, false));
         let counts = Counts { accesses: 2, local: 1, remote: 0, taken: 1 };
         assert_eq!(recorder.close().unwrap().cache, Some(counts));
+    }
+
+    #[test]
+    fn a_locked_instruction_takes_its_line_once_and_a_look_before_it_once_more() {
+        let (mut one, mut other) = (Recorder::new(0, &DIRECTORY, None), Recorder::new(1, &DIRECTORY, None));
+        let exchange = |recorder: &mut Recorder, line| {
+            recorder.note(&Access { locked: true, ..access(line, 0, false) });
+            recorder.note(&Access { locked: true, ..access(line, 0, true) });
+        };
+        one.open();
+        (0..10).for_each(|_| {
+            exchange(&mut other, 61);
+            exchange(&mut one, 61);
+            exchange(&mut other, 62);
+            one.note(&access(62, 0, false));
+            exchange(&mut one, 62);
+        });
+        let taken = |record: &Record, line| {
+            record.transfers.iter().filter(|(from, _)| from.line == line).map(|(_, n)| n).sum::<u64>()
+        };
+        let record = one.close().unwrap();
+        assert_eq!((taken(&record, 61), taken(&record, 62)), (10, 20));
     }
 
     #[test]

@@ -312,6 +312,7 @@ fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<T
 }
 
 /// A process with nothing of its parent's.
+#[inline(always)]
 fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Limits) -> Process {
     Process {
         id,

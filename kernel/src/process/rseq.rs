@@ -66,8 +66,10 @@ impl Registration {
 
     /// exec: the area is gone.
     pub fn clear(&self) {
-        self.address.store(0, Relaxed);
-        sched::current().raise_on_resume(0);
+        if self.is_there() {
+            self.address.store(0, Relaxed);
+            sched::current().stop_raising(MOVED);
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub static ROOT: &[Entry] = &[
 static DARTER: &[Entry] = &[
     #[cfg(all(feature = "lockdep", target_os = "none"))]
     Entry { name: "audit", what: What::Secret(crate::net::collect, |_| crate::audit::audit()) },
-    text("groups", groups::groups),
+    Entry { name: "groups", what: What::Setting(&groups::GROUPS) },
     text("moves", sched::moves),
     text("sched", sched::queues),
     #[cfg(feature = "lockdep")]

@@ -64,6 +64,7 @@ fn halt() {
     if runqueue::show_halt() && !runqueue::has_work() {
         sync::rcu::idle_enter();
         arch::idle_wait(|| runqueue::has_work() || current().work_pending());
+        runqueue::end_halt();
         sync::rcu::idle_exit();
         if !runqueue::has_work() {
             // Nothing came but a deadline, perhaps that for RCU: callbacks need not wait for more to come.

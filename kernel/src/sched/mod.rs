@@ -4,6 +4,7 @@
 //!   `work` what waits to be done for it
 //! * `deadline`  who goes first: run times in periods; `realtime` who goes next: priorities; `fair` whose turn it is among all others: virtual deadlines
 //! * `group`     tasks that have a share together
+//! * `throttle`  who waits because its group has had its quota
 //! * `partner`   who takes turns with another
 //! * `runqueue`  one queue per CPU; wake-up, placement, preemption, balance between CPUs
 //! * `switch`    from one task to the next on this CPU; birth and death of tasks; `idle` what a CPU does that has none
@@ -42,6 +43,7 @@ mod runqueue;
 mod stall;
 mod switch;
 mod task;
+mod throttle;
 mod timer;
 mod wait;
 mod work;
@@ -63,6 +65,7 @@ pub use switch::{
     new_user, replace_space, reset_for_exec, schedule, sleep_until, spawn, start, yield_now,
 };
 pub use task::{Current, Task, TaskLink, Times, current, try_current};
+pub use throttle::{quota_changed, wait_for_quota};
 pub use timer::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, wall_clock_was_set};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 pub use work::Work;

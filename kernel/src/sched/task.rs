@@ -4,6 +4,14 @@
 //! running) and is forgotten while the task sleeps; the waker takes it up again (`Task::take_run_reference`). After
 //! the last switch away it is dropped behind an RCU grace period, so a `&Task` found under RCU, or by somebody in a section
 //! that does not sleep, stays valid.
+//!
+//! * `schedule` as what it is to run: its policy, its weight, what it is lent
+//! * `link`     how its thread leads to it
+
+mod link;
+mod schedule;
+
+pub use link::TaskLink;
 
 use super::affinity::Affinity;
 use super::clock::Clock;
@@ -13,8 +21,8 @@ use super::fair::Entity;
 use super::futex::pi::PiSlot;
 use super::group;
 use super::partner::Partner;
-use super::policy::{Class, Loan, Policy, RESETS, Schedule};
-use super::realtime::{self, Rank};
+use super::policy::{Loan, Schedule};
+use super::realtime;
 use super::report::Waits;
 use super::work::Work;
 use super::{runqueue::Order, timer::Timer, wait::WaitNode};
@@ -119,8 +127,6 @@ pub struct Task {
     place: Place,
     /// How long it waited for a CPU.
     pub(super) waits: Waits,
-    /// Its CPU is about to wake it, as another has asked. To be shown and no more.
-    pub(super) wakes: AtomicBool,
     /// Moves to another CPU.
     pub(super) migrations: AtomicU64,
     pub(super) voluntary: AtomicU64,
@@ -136,6 +142,8 @@ pub struct Task {
     pub(super) moves: AtomicBool,
     /// It has left its space, and ends.
     leaves: AtomicBool,
+    /// It waits for the quota of its group (`throttle`).
+    throttled: AtomicBool,
     /// The user thread that this is; None for kernel threads.
     pub thread: Option<Arc<Thread>>,
     rcu: RcuHead,
@@ -224,7 +232,6 @@ impl Task {
                 class: AtomicU32::new(schedule.class().0),
             },
             waits: Waits::new(),
-            wakes: AtomicBool::new(false),
             migrations: AtomicU64::new(0),
             voluntary: AtomicU64::new(0),
             involuntary: AtomicU64::new(0),
@@ -235,6 +242,7 @@ impl Task {
             sleep_timer,
             moves: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
+            throttled: AtomicBool::new(false),
             thread,
             rcu: RcuHead::new(),
             #[cfg(feature = "lockdep")]
@@ -277,9 +285,18 @@ impl Task {
         self.work.any(u32::MAX)
     }
 
-    /// From now on `flags` are set in `work` each time the task is switched in. Called by the task itself, or before its first run.
+    /// From now on `flags` are set in `work` each time the task is switched in.
     pub fn raise_on_resume(&self, flags: u32) {
-        self.on_resume.store(flags, Ordering::Relaxed);
+        if self.on_resume.load(Ordering::Relaxed) & flags != flags {
+            self.on_resume.fetch_or(flags, Ordering::Relaxed);
+        }
+    }
+
+    /// No more.
+    pub fn stop_raising(&self, flags: u32) {
+        if self.on_resume.load(Ordering::Relaxed) & flags != 0 {
+            self.on_resume.fetch_and(!flags, Ordering::Relaxed);
+        }
     }
 
     /// Sets the flags of `raise_on_resume`, as a switch in does. For interrupt handlers too.
@@ -304,15 +321,25 @@ impl Task {
     /// Sleeping, for `ps`: 'R', 'S' or 'D'.
     pub fn state_letter(&self) -> u8 {
         // Who is woken runs, though its CPU may not have got round to it: called, then being woken, then awake, looked at in this order.
-        if self.sleep_node.call.is_called() || self.wakes.load(Ordering::Acquire) {
+        if self.sleep_node.call.is_called() || self.sleep_node.wakes.load(Ordering::Acquire) {
             return b'R';
         }
         match self.state() {
             State::Running => b'R',
+            _ if self.is_throttled() => b'R',
             State::Interruptible => b'S',
             State::Killable | State::Uninterruptible => b'D',
             State::Dead => b'X',
         }
+    }
+
+    /// Does it wait for the quota of its group?
+    pub(super) fn is_throttled(&self) -> bool {
+        self.throttled.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_throttled(&self, is_throttled: bool) {
+        self.throttled.store(is_throttled, Ordering::Relaxed);
     }
 
     /// The CPU it runs on or ran on last.
@@ -344,167 +371,6 @@ impl Task {
 
     pub(super) fn inherit_affinity(&self, parent: &Task) {
         self.place.affinity.inherit(&parent.place.affinity);
-    }
-
-    /// Lets the tasks that wait go first, as far as their turn has come, or their priority is the same.
-    pub(super) fn yield_turn(&self) {
-        self.realtime.set_first(false);
-        if self.class().has_deadline()
-            && let Some(entity) = self.deadline.get()
-        {
-            entity.yield_turn();
-        }
-        self.account(arch::time::now(), true);
-        self.fair.yield_turn(super::runqueue::slice());
-    }
-
-    /// Nice value, -20 (most) to 19 (least).
-    pub fn nice(&self) -> i32 {
-        self.place.nice.load(Ordering::Relaxed)
-    }
-
-    pub fn set_nice(&self, nice: i32) {
-        let loan = self.lent();
-        if loan != loan.without_nice() {
-            self.lent.store(loan.without_nice().0, Ordering::SeqCst);
-        }
-        self.set_schedule(Schedule { nice, ..self.schedule() });
-    }
-
-    /// Two who set it at once may leave a share that belongs to either. Takes the lock of the task's queue.
-    pub fn set_schedule(&self, schedule: Schedule) {
-        let schedule = Schedule { nice: schedule.nice.clamp(-20, 19), ..schedule };
-        // Most who set it find it so, and write no line of the task's.
-        if self.schedule() != schedule && self.note_schedule(schedule) {
-            super::runqueue::changed(self);
-        }
-    }
-
-    /// Writes down how it is to be scheduled; true: its queue has to know.
-    pub(super) fn note_schedule(&self, schedule: Schedule) -> bool {
-        self.place.nice.store(schedule.nice, Ordering::Relaxed);
-        self.clock.set_share(Share::of(schedule.nice));
-        self.place.policy.store(schedule.word(), Ordering::SeqCst);
-        let weighs_other = self.fair.set_rank(schedule.rank());
-        self.fair.set_slice(schedule.slice);
-        let is_new = self.settle_class() | weighs_other;
-        if is_new {
-            // Release: with `take_change`.
-            self.changed.store(true, Ordering::Release);
-        }
-        is_new
-    }
-
-    /// Others lend it that from now on. True: its queue has to know. Under the lock of its record (`futex::pi`).
-    pub(super) fn note_lent(&self, loan: Loan) -> bool {
-        self.lent.store(loan.0, Ordering::SeqCst);
-        let is_new = self.settle_class();
-        if is_new {
-            self.changed.store(true, Ordering::Release);
-        }
-        is_new
-    }
-
-    /// As `note_lent`, and says so to its queue. Takes the lock of that.
-    pub(super) fn set_lent(&self, loan: Loan) {
-        if self.lent() != loan && self.note_lent(loan) {
-            super::runqueue::changed(self);
-        }
-    }
-
-    fn lent(&self) -> Loan {
-        Loan(self.lent.load(Ordering::SeqCst))
-    }
-
-    /// What others would be lent by this task, and what is shown of it: its priority or, where that is 0, a nice value, both with what it is lent itself.
-    pub fn shown_priority(&self) -> (u32, i32) {
-        (self.class().priority(), self.lent().shown(self.nice()))
-    }
-
-    /// What it is given and what it is lent may change at once. Each who changes one looks once more after it has written the class: so the last of them
-    /// has written what follows from both.
-    fn settle_class(&self) -> bool {
-        let mut is_new = false;
-        loop {
-            let class = self.own_class().with(self.lent());
-            is_new |= self.place.class.swap(class.0, Ordering::SeqCst) != class.0;
-            if self.own_class().with(self.lent()) == class {
-                return is_new;
-            }
-        }
-    }
-
-    /// The class of its policy, whatever it is lent.
-    pub(super) fn own_class(&self) -> Class {
-        Class(self.place.policy.load(Ordering::SeqCst) & !RESETS)
-    }
-
-    pub fn schedule(&self) -> Schedule {
-        Schedule::from_word(self.place.policy.load(Ordering::Relaxed), self.nice(), self.fair.slice())
-    }
-
-    /// As what it is to run.
-    #[inline]
-    pub fn class(&self) -> Class {
-        Class(self.place.class.load(Ordering::Relaxed))
-    }
-
-    /// How urgent it is, before all fair ones. Of one with a deadline under the lock of its queue, or where it runs.
-    pub(super) fn rank(&self) -> Rank {
-        self.rank_in(self.class())
-    }
-
-    /// As `rank`, in `class`.
-    pub(super) fn rank_in(&self, class: Class) -> Rank {
-        match self.deadline.get() {
-            Some(entity) if class.has_deadline() => Rank::of_deadline(entity.at()),
-            _ => Rank::of_priority(class.priority()),
-        }
-    }
-
-    /// How long it has run in a class with priorities since it last slept, as ticks tell, ns; 0: it is in none.
-    pub fn realtime_ns(&self) -> u64 {
-        let class = self.class();
-        if class.is_realtime() && !class.has_deadline() { self.realtime.ran() } else { 0 }
-    }
-
-    /// What it was admitted with, if it has a deadline.
-    pub fn deadline_parameters(&self) -> Option<deadline::Parameters> {
-        let is_set = self.schedule().policy == Policy::Deadline;
-        self.deadline.get().filter(|_| is_set).map(deadline::Entity::parameters)
-    }
-
-    /// It has run for longer than it has said, and asked to be told so: once.
-    pub fn take_overrun(&self) -> bool {
-        self.deadline.get().is_some_and(deadline::Entity::take_overrun)
-    }
-
-    /// May it run on all CPUs?
-    pub fn runs_everywhere(&self) -> bool {
-        super::affinity::is_everywhere(&self.place.affinity.words())
-    }
-
-    /// Are its class and weight to be taken up?
-    #[inline]
-    pub(super) fn has_changed(&self) -> bool {
-        self.changed.load(Ordering::Relaxed)
-    }
-
-    /// Its CPU looks at it when it switches the next time.
-    pub(super) fn expect_change(&self) {
-        self.changed.store(true, Ordering::Relaxed);
-    }
-
-    /// The class that is to be taken up; the weight may be another too.
-    pub(super) fn take_change(&self) -> Class {
-        // Who changes them stores first what they are and then that they have changed.
-        self.changed.swap(false, Ordering::AcqRel);
-        self.class()
-    }
-
-    /// Does it run only when nobody else wants to?
-    pub(super) fn is_background(&self) -> bool {
-        self.place.class.load(Ordering::Relaxed) == Policy::Idle as u32
     }
 
     /// Processor time used so far (`clock`).
@@ -569,58 +435,6 @@ impl Task {
     pub(super) unsafe fn take_run_reference(&self) -> Arc<Task> {
         // SAFETY: the strong count that `switch` forgot is ours now, once.
         unsafe { Arc::from_raw(core::ptr::from_ref(self)) }
-    }
-}
-
-/// The task that a thread is: from `new_user` on until it has run for the last time.
-///
-/// It is not counted. `unlink` empties it before the task's run reference is dropped behind a grace period, so what a read section finds here stays valid
-/// until the section ends.
-pub struct TaskLink(AtomicPtr<Task>);
-
-impl TaskLink {
-    pub const fn new() -> Self {
-        Self(AtomicPtr::new(core::ptr::null_mut()))
-    }
-
-    /// What `f` says of the task, which is not counted for it. `f` does not sleep.
-    #[inline(always)]
-    pub fn look<R>(&self, f: impl FnOnce(&Task) -> R) -> Option<R> {
-        let _read = sync::rcu::read();
-        // SAFETY: as the head of the type says. Acquire: the task is seen whole.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }.map(f)
-    }
-
-    /// A reference of the caller's own.
-    pub fn get(&self) -> Option<Arc<Task>> {
-        self.look(|task| {
-            let task = core::ptr::from_ref(task);
-            // SAFETY: the run reference is not dropped before the read section ends, so the count is not zero, and the pointer came from an `Arc`.
-            unsafe {
-                Arc::increment_strong_count(task);
-                Arc::from_raw(task)
-            }
-        })
-    }
-}
-
-impl Task {
-    /// The thread leads to its task from now on. The reference that the caller has is given up by way of `unlink` and a grace period.
-    pub(super) fn link(self: &Arc<Self>) {
-        if let Some(thread) = &self.thread {
-            thread.task_link().0.store(Arc::as_ptr(self).cast_mut(), Ordering::Release);
-        }
-    }
-
-    /// It has run for the last time, or will not run at all.
-    pub(super) fn unlink(&self) {
-        if let Some(thread) = &self.thread {
-            let link = &thread.task_link().0;
-            // Another may have come in its place.
-            if core::ptr::eq(link.load(Ordering::Relaxed), self) {
-                link.store(core::ptr::null_mut(), Ordering::Relaxed);
-            }
-        }
     }
 }
 

@@ -276,7 +276,7 @@ fn end_turn(timers: &CpuTimers, now: u64) -> u64 {
         Some(left) => now + left,
         None => u64::MAX,
     };
-    let next = next.min(runqueue::look_at_deadlines());
+    let next = next.min(runqueue::look_at_deadlines()).min(runqueue::look_at_quota());
     timers.turn_end.store(next, Ordering::Relaxed);
     next
 }

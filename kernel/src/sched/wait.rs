@@ -18,9 +18,10 @@ use super::work::Work;
 use crate::lock_order as level;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use intrusive_collections::{LinkedList, UnsafeRef};
-pub(super) use node::{WaitAdapter, WaitNode};
+pub(super) use node::{Released, WaitAdapter, WaitNode};
 use sync::atomic::fence_after_rmw;
 use sync::{AllocError, SpinGuard, SpinLock, TryVec, lock_class};
 
@@ -47,59 +48,87 @@ pub enum Woken {
     Timeout,
 }
 
-/// Sleepers in the order in which they came.
-struct Line {
-    nodes: LinkedList<WaitAdapter>,
-    len: u32,
-    /// How many at the front are owed a wake, at most. While it is not 0 somebody is awake who passes it on.
-    owed: u32,
-}
+type List = LinkedList<WaitAdapter>;
 
-impl Line {
-    const fn new() -> Self {
-        Line { nodes: LinkedList::new(WaitAdapter::NEW), len: 0, owed: 0 }
-    }
-
-    /// So many more at the front are owed a wake; all that there are together.
-    fn owe(&mut self, more: u32) -> u32 {
-        self.owed = self.owed.saturating_add(more).min(self.len);
-        self.owed
-    }
-
-    /// The next who is owed a wake, off the line.
-    fn next_owed(&mut self) -> Option<UnsafeRef<WaitNode>> {
-        self.owed = self.owed.checked_sub(1)?;
-        let Some(node) = self.nodes.pop_front() else {
-            self.owed = 0;
-            return None;
-        };
-        self.len = self.len.saturating_sub(1);
-        Some(node)
-    }
-}
-
-/// The two kinds of sleepers: each change wakes all who share it, and one of those who take it for themselves.
+/// The two kinds of sleepers, each in the order in which they came: each change wakes all who share it, and one of those who take it for themselves.
 struct Lines {
-    shared: Line,
-    exclusive: Line,
+    shared: List,
+    exclusive: List,
+    /// How many at the front of each are owed a wake, no more than there are. While it is not 0 somebody is awake who passes it on.
+    owed: Lens,
+}
+
+/// As many of those who share each change, and in the upper half of the exclusive ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Lens(u64);
+
+impl Lens {
+    const NONE: Lens = Lens(0);
+    const SHARED: Lens = Lens(1);
+    const EXCLUSIVE: Lens = Lens(1 << 32);
+
+    fn new(shared: u32, exclusive: u32) -> Lens {
+        Lens(u64::from(exclusive) << 32 | u64::from(shared))
+    }
+
+    fn shared(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn exclusive(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn sum(self) -> u32 {
+        self.shared().saturating_add(self.exclusive())
+    }
+
+    /// One that `node` is of.
+    fn of(node: &WaitNode) -> Lens {
+        if node.exclusive.load(Ordering::Relaxed) { Lens::EXCLUSIVE } else { Lens::SHARED }
+    }
+
+    /// No more than threads of either kind: a half does not run over.
+    fn plus(self, other: Lens) -> Lens {
+        Lens(self.0.wrapping_add(other.0))
+    }
+
+    /// Of each no more than there are.
+    fn minus(self, other: Lens) -> Lens {
+        Lens(self.0.wrapping_sub(other.0))
+    }
+
+    fn at_most(self, other: Lens) -> Lens {
+        Lens::new(self.shared().min(other.shared()), self.exclusive().min(other.exclusive()))
+    }
 }
 
 impl Lines {
-    fn of(&mut self, node: &WaitNode) -> &mut Line {
+    fn of(&mut self, node: &WaitNode) -> &mut List {
         if node.exclusive.load(Ordering::Relaxed) { &mut self.exclusive } else { &mut self.shared }
     }
 
-    fn len(&self) -> u32 {
-        self.shared.len.saturating_add(self.exclusive.len)
+    /// The next who is owed a wake, off its list; those who share come first.
+    fn next_owed(&mut self) -> Option<UnsafeRef<WaitNode>> {
+        let (list, one) = match self.owed {
+            Lens::NONE => return None,
+            owed if owed.shared() != 0 => (&mut self.shared, Lens::SHARED),
+            _ => (&mut self.exclusive, Lens::EXCLUSIVE),
+        };
+        self.owed = self.owed.minus(one);
+        list.front().get().into_iter().for_each(WaitNode::claim_line);
+        list.pop_front()
     }
 }
 
-/// Tasks that wait for something.
+/// Tasks that wait for something. A line, if it begins on one.
 pub struct WaitQueue {
     waiters: SpinLock<Lines, level::WaitQueue>,
-    /// Nodes in both lines, so that a wake with nobody there takes no lock.
-    count: AtomicU32,
+    /// How many wait (`Lens`), so that a wake with nobody there takes no lock. Written under it.
+    count: AtomicU64,
 }
+
+const _: () = assert!(size_of::<WaitQueue>() == 64, "who wakes and who sleeps write one line of a queue");
 
 impl Default for WaitQueue {
     fn default() -> Self {
@@ -109,8 +138,12 @@ impl Default for WaitQueue {
 
 impl WaitQueue {
     pub const fn new() -> Self {
-        let lines = Lines { shared: Line::new(), exclusive: Line::new() };
-        Self { waiters: SpinLock::new(lines, &WAIT_QUEUE), count: AtomicU32::new(0) }
+        let lines = Lines {
+            shared: LinkedList::new(WaitAdapter::NEW),
+            exclusive: LinkedList::new(WaitAdapter::NEW),
+            owed: Lens::NONE,
+        };
+        Self { waiters: SpinLock::new(lines, &WAIT_QUEUE), count: AtomicU64::new(0) }
     }
 
     /// Is anybody waiting? Ordered after what the caller wrote before.
@@ -131,14 +164,14 @@ impl WaitQueue {
     /// Wakes all sleepers but the exclusive ones, and of these the first.
     pub fn wake_one(&self) {
         if self.has_waiters() {
-            self.wake_exclusive(1);
+            self.wake_some(1);
         }
     }
 
     /// Wakes everybody, if they are many some of them through others.
     pub fn wake_all(&self) {
         if self.has_waiters() {
-            self.wake_exclusive(u32::MAX);
+            self.wake_some(u32::MAX);
         }
     }
 
@@ -146,7 +179,7 @@ impl WaitQueue {
     #[inline]
     pub fn wake_one_after_unlock(&self) {
         if self.has_waiters_after_rmw() {
-            self.wake_exclusive(1);
+            self.wake_some(1);
         }
     }
 
@@ -154,28 +187,44 @@ impl WaitQueue {
     #[inline]
     pub fn wake_all_after_unlock(&self) {
         if self.has_waiters_after_rmw() {
-            self.wake_exclusive(u32::MAX);
+            self.wake_some(u32::MAX);
         }
     }
 
     #[inline(never)]
-    fn wake_exclusive(&self, limit: u32) {
+    fn wake_some(&self, exclusive: u32) {
         let mut lines = self.waiters.lock();
-        lines.shared.owe(u32::MAX);
-        lines.exclusive.owe(limit);
+        let (lens, owed) = (self.lens(), lines.owed.exclusive().saturating_add(exclusive));
+        lines.owed = Lens::new(lens.shared(), owed.min(lens.exclusive()));
         self.pay(lines);
     }
 
+    /// How many wait. Under the lock.
+    fn lens(&self) -> Lens {
+        Lens(self.count.load(Ordering::Relaxed))
+    }
+
+    fn set_lens(&self, lens: Lens) {
+        self.count.store(lens.0, Ordering::Relaxed);
+    }
+
     /// Wakes those who are owed a wake, or if they are many some of them.
-    fn pay(&self, mut lines: SpinGuard<'_, Lines, level::WaitQueue>) {
-        let (lines, order) = lines.split();
-        let many = lines.shared.owed.saturating_add(lines.exclusive.owed) > TURN;
+    fn pay(&self, mut guard: SpinGuard<'_, Lines, level::WaitQueue>) {
+        let (lines, order) = guard.split();
+        let owed = lines.owed;
+        let many = owed.sum() > TURN;
+        let mut last = None;
         for _ in 0..TURN {
-            let Some(node) = lines.shared.next_owed().or_else(|| lines.exclusive.next_owed()) else { break };
+            let Some(node) = lines.next_owed() else { break };
             node.passes_on.store(many, Ordering::Relaxed);
-            node.wake(order.reborrow().lower());
+            if let Some(before) = mem::replace(&mut last, node.release()) {
+                before.wake_in(order.reborrow().lower());
+            }
         }
-        self.count.store(lines.len(), Ordering::Relaxed);
+        self.set_lens(self.lens().minus(owed.minus(lines.owed)));
+        // Mostly it is the only one, and would wait for the lock.
+        drop(guard);
+        drop(last);
     }
 
     /// The caller puts a full fence behind it, before it looks at its condition.
@@ -186,11 +235,9 @@ impl WaitQueue {
         node.woken.store(false, Ordering::Relaxed);
         node.exclusive.store(exclusive, Ordering::Relaxed);
         let mut lines = self.waiters.lock();
-        let line = lines.of(node);
         // SAFETY: as the caller says.
-        line.nodes.push_back(unsafe { UnsafeRef::from_raw(node) });
-        line.len = line.len.saturating_add(1);
-        self.count.store(lines.len(), Ordering::Relaxed);
+        lines.of(node).push_back(unsafe { UnsafeRef::from_raw(node) });
+        self.set_lens(self.lens().plus(Lens::of(node)));
     }
 
     /// Takes the node off, if it is still on; true if a waker did it before.
@@ -203,11 +250,11 @@ impl WaitQueue {
             }
             return true;
         }
-        let line = lines.of(node);
-        // SAFETY: linked, and only ever put on this line while the caller waits; the lock is held.
-        unsafe { line.nodes.cursor_mut_from_ptr(node) }.remove();
-        line.len = line.len.saturating_sub(1);
-        self.count.store(lines.len(), Ordering::Relaxed);
+        // SAFETY: linked, and only ever put on this list while the caller waits; the lock is held.
+        unsafe { lines.of(node).cursor_mut_from_ptr(node) }.remove();
+        let lens = self.lens().minus(Lens::of(node));
+        self.set_lens(lens);
+        lines.owed = lines.owed.at_most(lens);
         false
     }
 

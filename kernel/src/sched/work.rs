@@ -17,6 +17,8 @@ impl Work {
     pub const PENDING: u32 = 8;
     /// A tick has found the task in a real-time class, or it has run for longer than its deadline's run time.
     pub const REALTIME: u32 = 16;
+    /// The task's group has a quota: there may be nothing left of it (`sched::throttle`).
+    pub const QUOTA: u32 = 32;
     /// The first bit that `process` may use as it likes.
     pub const PROCESS: u32 = 1 << 16;
 

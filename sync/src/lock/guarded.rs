@@ -98,11 +98,12 @@ impl<R: RawLock, T: ?Sized, L: Level> Lock<R, T, L> {
     #[track_caller]
     #[inline(always)]
     fn acquire(&self, nested: bool) -> Guard<'_, R, T, L> {
-        let class = self.class.class();
-        order::check(class, self.address(), nested, R::SLEEPS, Location::caller());
+        order::check(self.class.class(), self.address(), nested, R::SLEEPS, Location::caller());
+        // Where nothing is checked, the exchange of the word is the first use of the lock's line (the class lies on it too): another CPU's comes over once,
+        // and not first to be read and then to be written.
         let kept = match self.raw.try_lock() {
             Some(kept) => kept,
-            None => self.raw.lock_contended(class, Location::caller()),
+            None => self.raw.lock_contended(self.class.class(), Location::caller()),
         };
         self.taken(kept, Location::caller())
     }

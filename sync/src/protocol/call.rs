@@ -17,19 +17,19 @@
 //!   (`call.end`, `call.answer`); a waker that comes after the end calls nobody.
 #![forbid(unsafe_code)]
 
-use crate::atomic::{AtomicU32, Ordering, const_new, site, step};
+use crate::atomic::{AtomicU16, Ordering, const_new, site, step};
 
-const CALLED: u32 = 1;
-const ENDED: u32 = 2;
+const CALLED: u16 = 1;
+const ENDED: u16 = 2;
 
 /// Whether a task is on its way through an inbox.
 #[derive(Debug)]
-pub struct Call(AtomicU32);
+pub struct Call(AtomicU16);
 
 impl Call {
     const_new! {
         pub fn new() -> Self {
-            Call(AtomicU32::new(0))
+            Call(AtomicU16::new(0))
         }
     }
 

@@ -52,6 +52,13 @@ impl Idle {
         }
     }
 
+    /// Of the CPU itself, which has halted: it does so no more. Written whatever is there, so that the line comes over once where another CPU has given it
+    /// something, and not first to be read and then to be written.
+    #[inline]
+    pub fn end_halt(&self) {
+        self.0.store(BUSY, Ordering::Relaxed);
+    }
+
     /// Of the CPU itself, which looks once more thereafter. False: it has been given something, and does not halt.
     #[inline]
     pub fn halt(&self) -> bool {

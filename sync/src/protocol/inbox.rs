@@ -26,7 +26,19 @@ impl Inbox {
     /// more than once. True: nothing was there before.
     #[inline]
     pub fn put(&self, first: u64, link: impl Fn(u64)) -> bool {
-        let mut below = self.first.load(Ordering::Relaxed);
+        self.put_onto(self.first.load(Ordering::Relaxed), first, link)
+    }
+
+    /// As `put`, where mostly nothing is there. The exchange is then the first use of the inbox's line, which so comes over once, and not first to be read and
+    /// then to be written.
+    #[inline]
+    pub fn put_as_first(&self, first: u64, link: impl Fn(u64)) -> bool {
+        self.put_onto(0, first, link)
+    }
+
+    /// `below`: what is there, as far as the caller knows.
+    #[inline]
+    fn put_onto(&self, mut below: u64, first: u64, link: impl Fn(u64)) -> bool {
         loop {
             link(below);
             let order = site("inbox.put", Ordering::Release);

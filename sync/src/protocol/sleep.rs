@@ -48,15 +48,15 @@ impl Waiter {
     }
 
     /// Parks until woken, and leaves only when the waker is done with this node. Gives the state.
-    fn sleep(&self, list: &List) -> u32 {
+    fn sleep(&self, list: &RawSpin) -> u32 {
         while self.state.load(Ordering::Acquire) == WAITING {
             park();
         }
         let state = self.state.load(Ordering::Relaxed);
         // Who is only woken takes the list's lock next anyway.
         if state == OWNER && step("sleep.leave") {
-            list.lock.lock(holder());
-            list.lock.unlock();
+            list.lock(holder());
+            list.unlock();
         }
         state
     }
@@ -69,9 +69,11 @@ impl Waiter {
     }
 }
 
-/// Waiters in the order in which they will be woken.
-struct List {
-    lock: RawSpin,
+/// A lock without its data.
+pub struct RawMutex {
+    word: AtomicU32,
+    /// Of the list of waiters, which `ends` are the ends of: in the order in which they will be woken.
+    list: RawSpin,
     ends: UnsafeCell<Ends>,
 }
 
@@ -80,16 +82,17 @@ struct Ends {
     last: *const Waiter,
 }
 
-// SAFETY: `ends` is used by the holder of `lock` alone, and the waiters on the list stay where they are until they are woken.
-unsafe impl Send for List {}
+// SAFETY: `ends` is used by the holder of `list` alone, and the waiters on the list stay where they are until they are woken.
+unsafe impl Send for RawMutex {}
 // SAFETY: as above.
-unsafe impl Sync for List {}
+unsafe impl Sync for RawMutex {}
 
-impl List {
+impl RawMutex {
     const_new! {
         pub fn new() -> Self {
-            List {
-                lock: RawSpin::new(),
+            RawMutex {
+                word: AtomicU32::new(0),
+                list: RawSpin::new(),
                 ends: UnsafeCell::new(Ends { first: ptr::null(), last: ptr::null() }),
             }
         }
@@ -98,7 +101,7 @@ impl List {
     /// Puts `waiter` on the list: at its end, or in front if it has lost.
     ///
     /// # Safety
-    /// The caller holds `lock`; the waiter is on no list and stays in place until taken off.
+    /// The caller holds `list`; the waiter is on no list and stays in place until taken off.
     unsafe fn insert(&self, waiter: &Waiter) {
         // SAFETY: the caller holds the lock that guards the ends and all links.
         let ends = unsafe { &mut *self.ends.get() };
@@ -119,7 +122,7 @@ impl List {
     /// The first waiter.
     ///
     /// # Safety
-    /// The caller holds `lock`, and drops the reference before it unlocks or wakes the waiter by other means.
+    /// The caller holds `list`, and drops the reference before it unlocks or wakes the waiter by other means.
     unsafe fn first(&self) -> Option<&Waiter> {
         // SAFETY: the lock guards the ends; a waiter on the list is in place.
         unsafe { (*self.ends.get()).first.as_ref() }
@@ -139,20 +142,6 @@ impl List {
             ends.last = ptr::null();
         }
         Some(waiter)
-    }
-}
-
-/// A lock without its data.
-pub struct RawMutex {
-    word: AtomicU32,
-    list: List,
-}
-
-impl RawMutex {
-    const_new! {
-        pub fn new() -> Self {
-            RawMutex { word: AtomicU32::new(0), list: List::new() }
-        }
     }
 
     /// Takes the lock if it is free.
@@ -174,15 +163,15 @@ impl RawMutex {
         }
         let waiter = Waiter::new();
         loop {
-            self.list.lock.lock(holder());
+            self.list.lock(holder());
             if self.take_or_mark() {
-                self.list.lock.unlock();
+                self.list.unlock();
                 return waiter.lost.get();
             }
             // SAFETY: the list's lock is held; the waiter is on no list (new, or taken off by its waker) and this frame does not
             // return before it is taken off.
-            unsafe { self.list.insert(&waiter) };
-            self.list.lock.unlock();
+            unsafe { self.insert(&waiter) };
+            self.list.unlock();
             if waiter.sleep(&self.list) == OWNER {
                 return true;
             }
@@ -222,11 +211,11 @@ impl RawMutex {
 
     #[cold]
     fn unlock_slow(&self) {
-        self.list.lock.lock(holder());
+        self.list.lock(holder());
         // SAFETY: the list's lock is held until after the wake-up.
-        let waiter = unsafe { self.list.take_first() };
+        let waiter = unsafe { self.take_first() };
         // SAFETY: as above; only whether there is one is asked.
-        let queued = if unsafe { self.list.first() }.is_some() { QUEUED } else { 0 };
+        let queued = if unsafe { self.first() }.is_some() { QUEUED } else { 0 };
         let owner = waiter.is_some_and(|waiter| waiter.lost.get());
         // A store is enough: LOCKED keeps others from changing the word, and QUEUED changes under the list's lock.
         let locked = if owner { LOCKED } else { 0 };
@@ -234,7 +223,7 @@ impl RawMutex {
         if let Some(waiter) = waiter {
             waiter.wake(owner);
         }
-        self.list.lock.unlock();
+        self.list.unlock();
     }
 
     /// Whether anybody holds the lock just now.

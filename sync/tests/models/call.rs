@@ -53,7 +53,7 @@ impl World {
         fence_at("waker");
         if self.state.load(Ordering::Relaxed) == SLEEPS
             && self.call.call()
-            && self.inbox.put(1, |next| self.links[1].store(next as u32, Ordering::Relaxed))
+            && self.inbox.put_as_first(1, |next| self.links[1].store(next as u32, Ordering::Relaxed))
         {
             self.kicked.store(true, Ordering::Release);
         }

@@ -38,7 +38,7 @@ impl World {
         }
         let halts = self.own.iter().all(|work| work.load(Ordering::Relaxed) == 0);
         if !halts {
-            self.idle.show(false);
+            self.idle.end_halt();
         }
         halts
     }

@@ -15,6 +15,7 @@ mod explore;
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
 
+mod bandwidth;
 mod call;
 mod chain;
 mod count;

@@ -41,21 +41,27 @@ const CHUNK: usize = 64 << 10;
 const SIZE_MAX: usize = 1 << 31;
 const PIPE_BUF: usize = 4096;
 
+/// Two lines go to and fro between who writes and who reads: the ring's, with what is in it, and that of those who wait for bytes. What they only read lies apart.
+#[repr(C, align(64))]
 pub struct Pipe {
     ring: Mutex<Ring, level::Pipe>,
-    len: AtomicUsize,
+    /// Bytes in the ring. Written under its lock.
+    len: AtomicU32,
+    /// Opens so far, by which an open of a fifo sees that the other side came, be it gone again.
+    pub reader_opens: AtomicU32,
+    /// Both kinds of end wait here: for bytes, for room, for the other side.
+    pub readable: PollQueue,
     capacity: AtomicUsize,
     pub readers: AtomicU32,
     pub writers: AtomicU32,
-    /// Opens so far, by which an open of a fifo sees that the other side came, be it gone again.
-    pub reader_opens: AtomicU32,
     pub writer_opens: AtomicU32,
-    /// Both kinds of end wait here: for bytes, for room, for the other side.
-    pub readable: PollQueue,
     pub writable: PollQueue,
     /// Its pages, counted for who made it. Changed under `ring`.
     charge: SpinLock<Charge, level::PipeCharge>,
 }
+
+const _: () = assert!(core::mem::offset_of!(Pipe, readable) == 64, "a ring and what is in it are a line");
+const _: () = assert!(core::mem::offset_of!(Pipe, capacity) >= 128, "those who wait for bytes are a line");
 
 /// How many pages the caller's user may have in pipes, and how many before they become small. The administrator may have any.
 fn user_limits() -> (u64, u64) {
@@ -92,16 +98,22 @@ impl Pipe {
         let pages = charge.n() as usize;
         Ok(slab_arc(Pipe {
             ring: Mutex::new(Ring::try_new(pages)?, &PIPE),
-            len: AtomicUsize::new(0),
+            len: AtomicU32::new(0),
+            reader_opens: AtomicU32::new(0),
+            readable: PollQueue::new(),
             capacity: AtomicUsize::new(pages.saturating_mul(PAGE)),
             readers: AtomicU32::new(0),
             writers: AtomicU32::new(0),
-            reader_opens: AtomicU32::new(0),
             writer_opens: AtomicU32::new(0),
-            readable: PollQueue::new(),
             writable: PollQueue::new(),
             charge: SpinLock::new(charge, &CHARGE),
         })?)
+    }
+
+    /// Bytes in it.
+    #[inline]
+    fn len(&self) -> usize {
+        self.len.load(SeqCst) as usize
     }
 
     /// Reads what is there. `file`: who waits for a byte, and is open meanwhile; None: nobody.
@@ -126,7 +138,7 @@ impl Pipe {
             if out.faulted() {
                 return Err(EFAULT);
             }
-            if self.writers.load(SeqCst) == 0 && self.len.load(SeqCst) == 0 {
+            if self.writers.load(SeqCst) == 0 && self.len() == 0 {
                 return Ok(0);
             }
             // Whoever finds nothing tells the other side, too, as on Linux.
@@ -134,15 +146,14 @@ impl Pipe {
             if kept.is_none() {
                 kept = Some(file.ok_or(EAGAIN)?.keep_open()?);
             }
-            self.readable
-                .wait_alone(|| (self.len.load(SeqCst) > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
+            self.readable.wait_alone(|| (self.len() > 0 || self.writers.load(SeqCst) == 0).then_some(()))?;
         }
     }
 
     /// Reads what is there: bytes read, and bytes left. Who finds nothing takes no lock.
     #[inline]
     fn take_some(&self, out: &mut Output<'_>) -> (usize, usize) {
-        if self.len.load(SeqCst) == 0 {
+        if self.len() == 0 {
             return (0, 0);
         }
         let mut ring = self.ring.lock();
@@ -200,7 +211,7 @@ impl Pipe {
                 }
             }
             let woken = self.writable.wait(None, || {
-                let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
+                let room = self.capacity.load(SeqCst).saturating_sub(self.len());
                 (room >= whole || self.readers.load(SeqCst) == 0).then_some(())
             });
             if let Err(e) = woken {
@@ -211,7 +222,7 @@ impl Pipe {
 
     /// Waits for a byte; false at the end of the pipe. `file`: as for `read`.
     pub fn wait_data(&self, file: Option<&File>) -> Result<bool> {
-        let some = || match self.len.load(SeqCst) {
+        let some = || match self.len() {
             0 if self.writers.load(SeqCst) == 0 => Some(false),
             0 => None,
             _ => Some(true),
@@ -228,7 +239,7 @@ impl Pipe {
     /// Waits for room, and returns how much there is. EPIPE if nobody reads. `file`: as for `read`.
     pub fn wait_room(&self, file: Option<&File>) -> Result<usize> {
         let room = || {
-            let room = self.capacity.load(SeqCst).saturating_sub(self.len.load(SeqCst));
+            let room = self.capacity.load(SeqCst).saturating_sub(self.len());
             (room > 0 || self.readers.load(SeqCst) == 0).then_some(room)
         };
         let found = match room() {
@@ -247,12 +258,12 @@ impl Pipe {
 
     /// The ring changed under its lock. Giving that back is the fence between this and the look for sleepers.
     fn publish(&self, ring: &Ring) {
-        self.len.store(ring.len(), Release);
+        self.len.store(ring.len() as u32, Release);
     }
 
     /// Bytes were taken: whoever else waits for bytes looks whether there are more, and a writer whether there is room.
     fn tell_of_room(&self) {
-        if self.len.load(SeqCst) > 0 {
+        if self.len() > 0 {
             self.readable.wake_next();
         }
         self.writable.wake_for_io_and_give_way();
@@ -394,7 +405,7 @@ impl FileOps for End {
         let mut events = 0;
         if self.reads {
             poller.add(&pipe.readable);
-            if pipe.len.load(SeqCst) > 0 {
+            if pipe.len() > 0 {
                 events |= poll::IN | poll::RDNORM;
             }
             // A fifo that never had a writer is not hung up, only empty.
@@ -404,7 +415,7 @@ impl FileOps for End {
         }
         if self.writes {
             poller.add(&pipe.writable);
-            if pipe.capacity.load(SeqCst).saturating_sub(pipe.len.load(SeqCst)) >= PIPE_BUF {
+            if pipe.capacity.load(SeqCst).saturating_sub(pipe.len()) >= PIPE_BUF {
                 events |= poll::OUT | poll::WRNORM;
             }
             if pipe.readers.load(SeqCst) == 0 {
@@ -417,7 +428,7 @@ impl FileOps for End {
     fn ioctl(&self, _: &File, command: u32, argument: usize) -> Result<usize> {
         match command {
             crate::fs::file::ioctl::FIONREAD => {
-                crate::fs::file::ioctl::put_u32(argument, self.pipe.len.load(SeqCst) as u32)
+                crate::fs::file::ioctl::put_u32(argument, self.pipe.len() as u32)
             }
             _ => Err(ENOTTY),
         }
@@ -430,7 +441,7 @@ impl FileOps for End {
     }
 
     fn held_pages(&self, _: &File) -> u64 {
-        self.pipe.len.load(SeqCst).div_ceil(PAGE) as u64
+        self.pipe.len().div_ceil(PAGE) as u64
     }
 
     fn release(&self, _: &File) {

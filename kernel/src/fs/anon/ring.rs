@@ -1,11 +1,15 @@
 //! A ring of pages that holds the bytes of a pipe. Pages come with the first byte and go with the last, so an idle pipe holds
 //! at most one. No locks: the pipe's own guards it.
+//!
+//! One page that has been read is kept for the bytes that come next, in the place where these go: behind the page of the last byte, and in an empty ring at its
+//! beginning. So who sends and who receives a few bytes at a time write no place of a page.
 #![forbid(unsafe_code)]
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use sync::TryVec;
+use sync::heap::try_box_slice;
 
 use crate::errno::{EBUSY, Result};
 use crate::fs::file::buffer::{Input, Output};
@@ -13,21 +17,16 @@ use crate::fs::file::buffer::{Input, Output};
 pub const PAGE: usize = 4096;
 
 pub struct Ring {
-    pages: Vec<Option<Box<[u8]>>>,
-    /// Position of the first byte and number of bytes.
-    head: usize,
-    len: usize,
-    spare: Option<Box<[u8]>>,
+    pages: Box<[Option<Box<[u8]>>]>,
+    /// Position of the first byte, below the capacity, and number of bytes. That is 2 GiB at most.
+    head: u32,
+    len: u32,
 }
 
 impl Ring {
     /// A ring of `pages` pages.
     pub fn try_new(pages: usize) -> Result<Ring> {
-        let mut slots: Vec<Option<Box<[u8]>>> = sync::heap::try_vec(pages)?;
-        for _ in 0..pages {
-            slots.try_push(None)?;
-        }
-        Ok(Ring { pages: slots, head: 0, len: 0, spare: None })
+        Ok(Ring { pages: try_box_slice(pages, |_| None)?, head: 0, len: 0 })
     }
 
     #[expect(clippy::arithmetic_side_effects, reason = "places in memory")]
@@ -36,15 +35,19 @@ impl Ring {
     }
 
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
+    }
+
+    fn head(&self) -> usize {
+        self.head as usize
     }
 
     /// Puts out as much as there is and fits.
     #[expect(clippy::arithmetic_side_effects, reason = "no more is read than is there")]
     pub fn read(&mut self, out: &mut Output<'_>) -> usize {
         let mut done = 0;
-        while self.len > 0 && out.left() > 0 {
-            let Some(bytes) = self.bytes(self.head, self.len) else { break };
+        while self.len() > 0 && out.left() > 0 {
+            let Some(bytes) = self.bytes(self.head(), self.len()) else { break };
             let taken = out.put(bytes);
             // A piece that ends in a fault stays whole.
             if taken == 0 || out.faulted() {
@@ -60,8 +63,8 @@ impl Ring {
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn peek(&self, out: &mut Output<'_>) -> usize {
         let mut done = 0;
-        while done < self.len && out.left() > 0 {
-            let Some(bytes) = self.bytes(self.head + done, self.len - done) else { break };
+        while done < self.len() && out.left() > 0 {
+            let Some(bytes) = self.bytes(self.head() + done, self.len() - done) else { break };
             let taken = out.put(bytes);
             if taken == 0 {
                 break;
@@ -74,9 +77,9 @@ impl Ring {
     /// Copies up to `most` bytes into another ring, as many as there is room for. Out of memory it copies less.
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn copy_to(&self, other: &mut Ring, most: usize) -> usize {
-        let (mut done, most) = (0, most.min(self.len));
+        let (mut done, most) = (0, most.min(self.len()));
         while done < most {
-            let Some(bytes) = self.bytes(self.head + done, most - done) else { break };
+            let Some(bytes) = self.bytes(self.head() + done, most - done) else { break };
             let taken = other.write(&mut Input::kernel(bytes));
             done += taken;
             if taken < bytes.len() {
@@ -89,9 +92,9 @@ impl Ring {
     /// Takes out the first `n` bytes, which there must be.
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring; no more than there is")]
     pub fn skip(&mut self, n: usize) {
-        let mut left = n.min(self.len);
+        let mut left = n.min(self.len());
         while left > 0 {
-            let (_, offset) = self.place(self.head);
+            let (_, offset) = self.place(self.head());
             let part = left.min(PAGE - offset);
             self.consume(part);
             left -= part;
@@ -102,21 +105,20 @@ impl Ring {
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring, which is at most a GiB")]
     pub fn write(&mut self, from: &mut Input<'_>) -> usize {
         let mut done = 0;
-        while self.len < self.capacity() && from.left() > 0 {
-            let (index, offset) = self.place(self.head + self.len);
+        while self.len() < self.capacity() && from.left() > 0 {
+            let (index, offset) = self.place(self.head() + self.len());
             // The last page may be the first one, come round.
-            let n = (PAGE - offset).min(self.capacity() - self.len);
-            let spare = &mut self.spare;
+            let n = (PAGE - offset).min(self.capacity() - self.len());
             let Some(slot) = self.pages.get_mut(index) else { break };
             if slot.is_none() {
-                *slot = spare.take().or_else(page);
+                *slot = page();
             }
             let Some(to) = slot.as_deref_mut().and_then(|p| p.get_mut(offset..offset + n)) else { break };
             let taken = from.take(to);
             if taken == 0 || from.faulted() {
                 break;
             }
-            self.len += taken;
+            self.len += taken as u32;
             done += taken;
         }
         done
@@ -134,34 +136,56 @@ impl Ring {
         (at / PAGE % self.pages.len().max(1), at % PAGE)
     }
 
+    /// Takes out the first `n` bytes, which lie in one page.
     #[expect(clippy::arithmetic_side_effects, reason = "places in the ring; n is at most what is there")]
     fn consume(&mut self, n: usize) {
-        let (index, offset) = self.place(self.head);
-        self.head += n;
-        self.len -= n;
-        if (offset + n == PAGE && self.len + PAGE <= self.capacity()) || self.len == 0 {
-            let page = self.pages.get_mut(index).and_then(Option::take);
-            if self.spare.is_none() {
-                self.spare = page;
-            }
-        }
-        if self.len == 0 || self.head >= self.capacity() * 2 {
-            self.head %= self.capacity().max(1);
-        }
+        let (index, offset) = self.place(self.head());
+        self.len -= n as u32;
         if self.len == 0 {
             self.head = 0;
+            return self.keep_one(index);
+        }
+        let (head, capacity) = (self.head() + n, self.capacity());
+        self.head = if head < capacity { head } else { head - capacity } as u32;
+        if offset + n == PAGE && self.len() + PAGE <= capacity {
+            let (last, _) = self.place(self.head() + self.len() - 1);
+            let page = self.pages.get_mut(index).and_then(Option::take);
+            let next = if last + 1 < self.pages.len() { last + 1 } else { 0 };
+            if let Some(slot) = self.pages.get_mut(next)
+                && slot.is_none()
+            {
+                *slot = page;
+            }
+        }
+    }
+
+    /// The ring is empty, and its last byte was in the page `index`: one page stays, at the beginning.
+    #[expect(clippy::arithmetic_side_effects, reason = "a place in the ring")]
+    fn keep_one(&mut self, index: usize) {
+        if index != 0 {
+            let page = self.pages.get_mut(index).and_then(Option::take);
+            if let Some(first) = self.pages.first_mut()
+                && first.is_none()
+            {
+                *first = page;
+            }
+        }
+        if let Some(kept) = self.pages.get_mut(index + 1)
+            && kept.is_some()
+        {
+            *kept = None;
         }
     }
 
     /// Changes the size. EBUSY if what is in it does not fit.
     #[expect(clippy::arithmetic_side_effects, reason = "the ring is at most a GiB")]
     pub fn resize(&mut self, pages: usize) -> Result<()> {
-        if self.len > pages * PAGE {
+        if self.len() > pages * PAGE {
             return Err(EBUSY);
         }
         let mut new = Ring::try_new(pages)?;
         let mut buffer = Vec::new();
-        buffer.try_resize(self.len, 0)?;
+        buffer.try_resize(self.len(), 0)?;
         self.read(&mut Output::kernel(&mut buffer));
         let mut from = Input::kernel(&buffer);
         while from.left() > 0 && new.write(&mut from) > 0 {}
@@ -255,7 +279,7 @@ mod tests {
         ring.write(&mut Input::kernel(&[1; 3 * PAGE]));
         assert_eq!(ring.pages.iter().flatten().count(), 3);
         read(&mut ring, 3 * PAGE);
-        assert_eq!(ring.pages.iter().flatten().count() + usize::from(ring.spare.is_some()), 1);
+        assert_eq!(ring.pages.iter().flatten().count(), 1);
     }
 
     #[test]

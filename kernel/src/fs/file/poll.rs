@@ -36,6 +36,8 @@ pub const WRNORM: u32 = 0x100;
 pub const WRBAND: u32 = 0x200;
 pub const RDHUP: u32 = 0x2000;
 
+/// Begins with those who sleep.
+#[repr(C)]
 pub struct PollQueue {
     queue: WaitQueue,
     watched: AtomicBool,

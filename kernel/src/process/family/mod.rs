@@ -63,6 +63,7 @@ pub struct Family {
 
 impl Family {
     /// Of a child of `parent` that its thread `thread` has made.
+    #[inline(always)]
     pub fn new(parent: Option<Arc<Process>>, thread: Pid) -> Self {
         Self {
             parent_thread: AtomicU32::new(thread),

@@ -31,7 +31,7 @@ pub fn return_work(regs: &mut UserRegs) {
     let process = &super::super::current().process;
     limits::check_cpu_time(process);
     process.itimers.check_cpu(process);
-    if task.work.any(super::super::exec::FIRST_EXEC | rseq::MOVED | Work::REALTIME) {
+    if task.work.any(super::super::exec::FIRST_EXEC | rseq::MOVED | Work::REALTIME | Work::QUOTA) {
         seldom_work(regs, &task, process);
     }
     if task.work.any(Work::SIGNAL | Work::KILL) {
@@ -47,6 +47,10 @@ fn seldom_work(regs: &mut UserRegs, task: &Task, process: &Arc<Process>) {
     if task.work.any(Work::REALTIME) {
         task.work.clear(Work::REALTIME);
         limits::check_realtime(process);
+    }
+    if task.work.any(Work::QUOTA) {
+        // Here it holds nothing that others wait for.
+        sched::wait_for_quota();
     }
     if task.work.any(super::super::exec::FIRST_EXEC) {
         super::super::exec::first(regs);

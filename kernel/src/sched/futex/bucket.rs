@@ -167,8 +167,11 @@ impl<'a> Place<'a> {
 
     /// Does `f` with the bucket in which waiters lie locked.
     fn lock<R>(self, f: impl FnOnce(Self, Members<'_>, &mut Order<'_>) -> R) -> R {
+        let mut place = self;
         loop {
-            let place = self.settled();
+            if place.bucket.presence.look() == Found::Split {
+                place = place.below();
+            }
             let mut lists = place.bucket.lists.lock();
             if place.bucket.presence.look() != Found::Split {
                 let (lists, order) = lists.split();
@@ -178,6 +181,7 @@ impl<'a> Place<'a> {
     }
 
     /// Does `f` with the waiters.
+    #[inline(always)]
     pub(super) fn with<R>(self, f: impl FnOnce(&mut Members<'_>, &mut Order<'_>) -> R) -> R {
         self.lock(|_, mut members, order| f(&mut members, order))
     }

@@ -127,11 +127,14 @@ fn wake_in_both(key: Key<'_>, count: u32, bits: u32) -> Result<u32> {
 fn wake_at(place: Place<'_>, word: Word, count: u32, bits: u32) -> Result<u32> {
     let (mut left, mut all) = (Left(count), 0u32);
     loop {
+        // Who was woken takes the bucket's lock at once: so the last of them, mostly the only one, is woken when it has been given back.
+        let mut last = None;
         let goes_on: Result<bool> = place.with(|members, order| {
-            let woken = members.wake(word, left.0.min(TURN), bits, order)?;
+            let woken = members.wake(word, left.0.min(TURN), bits, &mut last, order)?;
             all = all.saturating_add(woken);
             Ok(woken == TURN && left.goes_on(woken, members, word, bits))
         });
+        drop(last);
         if !goes_on? || give_way() {
             return Ok(all);
         }
@@ -195,6 +198,7 @@ impl Requeue {
         let mut left = Left(count);
         loop {
             // None: the word has to be brought in.
+            let mut last = None;
             let done = place.with_both(target, |source, target, order| {
                 if let Some(value) = *expected {
                     if !holds(address, value)? {
@@ -202,7 +206,7 @@ impl Requeue {
                     }
                     *expected = None;
                 }
-                let woken = match source.wake(self.from, left.0.min(TURN), ANY, order) {
+                let woken = match source.wake(self.from, left.0.min(TURN), ANY, &mut last, order) {
                     Ok(woken) => woken,
                     Err(errno) => return Some(Err(errno)),
                 };
@@ -215,6 +219,7 @@ impl Requeue {
                     true
                 }))
             });
+            drop(last);
             match done {
                 Some(Ok(true)) => return Ok(true),
                 Some(Err(errno)) => return Err(errno),

@@ -5,8 +5,8 @@
 //! Written under the lock of the CPU's queue, most often by the CPU itself; memory is that CPU's. Others read what it shows, on a line of its own.
 
 use super::super::fair::{Entity, ONE};
-use super::Group;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+use super::{Bandwidth, Group, Quota};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering::Relaxed};
 use intrusive_collections::LinkedListAtomicLink;
 use sync::machine::CpuId;
 
@@ -25,6 +25,8 @@ pub struct Cell {
     factor: AtomicU64,
     /// The run time that was told, ns.
     used: AtomicU64,
+    /// What tasks may run here yet before more of the group's quota is to be had, ns; below 0 what they have had too much. Means nothing where there is no quota.
+    left: AtomicI64,
     cpu: CpuId,
     /// Among those of its CPU that are looked at.
     pub link: LinkedListAtomicLink,
@@ -53,6 +55,7 @@ impl Cell {
             tasks: AtomicU64::new(0),
             factor: AtomicU64::new(ONE),
             used: AtomicU64::new(0),
+            left: AtomicI64::new(0),
             cpu,
             link: LinkedListAtomicLink::new(),
             group: AtomicPtr::default(),
@@ -133,7 +136,26 @@ impl Cell {
 
     /// The run time of a task since the last time. The caller says so to the entity.
     pub fn tell(&self, entity: &Entity) {
-        self.used.store(self.used.load(Relaxed).wrapping_add(entity.untold()), Relaxed);
+        let ran = entity.untold();
+        self.used.store(self.used.load(Relaxed).wrapping_add(ran), Relaxed);
+        self.left.store(self.left.load(Relaxed).saturating_sub_unsigned(ran), Relaxed);
+    }
+
+    /// What tasks may run here yet, ns, if the group has a quota, which gives more if nothing is left; 0: nothing is to be had in this period.
+    pub fn quota_left(&self, bandwidth: &Bandwidth, quota: Quota, now: u64) -> u64 {
+        let mut left = self.left.load(Relaxed);
+        if left <= 0 {
+            let more = bandwidth.take(quota, left.unsigned_abs(), now);
+            left = left.saturating_add_unsigned(more);
+            self.left.store(left, Relaxed);
+        }
+        u64::try_from(left).unwrap_or(0)
+    }
+
+    /// The group has a quota from now on, and did not have one: what was run before is not held against it.
+    pub fn begin_quota(&self) {
+        self.left.store(0, Relaxed);
+        self.counts.store(true, Relaxed);
     }
 
     /// What other CPUs are to see of the weight here.

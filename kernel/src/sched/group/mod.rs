@@ -1,6 +1,7 @@
 //! Groups of tasks: whoever is in one has a part of its group's share, however many they are.
 //!
 //! * `cell`  what one CPU has of a group: the weight of its tasks there, the time that they ran, which part of its own weight each counts with
+//! * `bandwidth` how much of the CPUs a group may have however much is free
 //! * `mix`   whether tasks of several groups compete, so that they are to be counted
 //! * `slot`  how a task leads to its group and its cell
 //!
@@ -17,10 +18,12 @@
 //! (`Queue::take_change`), which is before its CPU is quiescent the next time; and who belongs to the session no more has no task that runs but that. So a group
 //! may go a grace period after its last member has left (`sync::protocol::membership`).
 
+mod bandwidth;
 mod cell;
 mod mix;
 mod slot;
 
+pub use bandwidth::{Bandwidth, Quota};
 pub use cell::Cell;
 pub use mix::Mix;
 pub use slot::{Membership, Slot};
@@ -62,6 +65,7 @@ pub struct Group {
     nice: AtomicI32,
     /// By CPU; made at the first tick that comes upon a task of the group while groups compete, and each cell at the first on that CPU.
     cells: OnceBox<Cells>,
+    bandwidth: Bandwidth,
 }
 
 /// What a group's tasks do, as its cells count them: see there what is not counted.
@@ -77,7 +81,12 @@ pub struct Load {
 impl Group {
     /// A group whose weight is that of one task of nice 0. Takes no memory.
     pub const fn new() -> Self {
-        Self { weight: AtomicU64::new(NICE_0), nice: AtomicI32::new(0), cells: OnceBox::new() }
+        Self {
+            weight: AtomicU64::new(NICE_0),
+            nice: AtomicI32::new(0),
+            cells: OnceBox::new(),
+            bandwidth: Bandwidth::new(),
+        }
     }
 
     pub fn nice(&self) -> i32 {
@@ -96,9 +105,42 @@ impl Group {
         self.weight.load(Relaxed)
     }
 
+    /// As `set_nice`, by the weight: where that of nice 0 is [`NICE_0`].
+    pub fn set_weight(&self, weight: u64) {
+        self.weight.store(weight.max(1), Relaxed);
+    }
+
     /// Is the group's share its own, as things are set?
     pub(super) fn counts(&self) -> bool {
         are_sessions_grouped()
+    }
+
+    /// How much of the CPUs it may have in a period.
+    #[inline]
+    pub fn bandwidth(&self) -> &Bandwidth {
+        &self.bandwidth
+    }
+
+    /// The group may have so much in each period from now on; None: whatever is free. Its tasks that are there already are to be told (`Task::expect_quota`).
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn set_quota(&self, quota: Option<Quota>) -> Result {
+        let (cpus, now) = (sync::machine::cpus(), crate::arch::time::now());
+        self.limit(quota, cpus, now, || super::runqueue::begin_quota(self))
+    }
+
+    /// `begin`: all its cells are to count.
+    pub(super) fn limit(&self, quota: Option<Quota>, cpus: u32, now: u64, begin: impl FnOnce()) -> Result {
+        if quota.is_some() {
+            (0..cpus).try_for_each(|cpu| self.try_cell(cpu, cpus).map(drop))?;
+        }
+        let begins = quota.is_some() && !self.bandwidth.is_limited();
+        self.bandwidth.set(quota, now);
+        if begins {
+            begin();
+        }
+        Ok(())
     }
 
     /// What `cpu` has of the group.
@@ -109,7 +151,7 @@ impl Group {
         unsafe { cell.as_ref() }
     }
 
-    /// As `cell`; makes it if there is none. By that CPU, with no lock of a queue held.
+    /// As `cell`; makes it if there is none. With no lock of a queue held.
     ///
     /// # Errors
     /// ENOMEM.
@@ -121,8 +163,11 @@ impl Group {
         }
         let place = self.cells.get().and_then(|cells| cells.get(cpu as usize)).ok_or(ENOMEM)?;
         if place.load(Acquire).is_null() {
-            // Only this CPU makes one.
-            place.store(Box::into_raw(try_box(Cell::new(cpu))?), Release);
+            let made = Box::into_raw(try_box(Cell::new(cpu))?);
+            if place.compare_exchange(core::ptr::null_mut(), made, AcqRel, Acquire).is_err() {
+                // SAFETY: it came from a box just now, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(made) });
+            }
         }
         self.cell(cpu).ok_or(ENOMEM)
     }

@@ -36,7 +36,7 @@ pub fn call(machine: &impl Machine, task: &Task, home: CpuId) {
         return;
     }
     let shown = &machine.queue(home).shown;
-    let is_first = shown.called.put(core::ptr::from_ref(task).expose_provenance() as u64, |next| {
+    let is_first = shown.called.put_as_first(core::ptr::from_ref(task).expose_provenance() as u64, |next| {
         task.sleep_node.next.store(next, Ordering::Relaxed)
     });
     // Who was there first kicks for all.
@@ -63,15 +63,17 @@ pub fn answer(machine: &impl Machine) {
         // SAFETY: the task was there when it was called, and since then its end leaves its reference to who answers. After the answer it may end, but is freed only
         // after a grace period, and this function does not sleep.
         let called = unsafe { &*task };
-        address = called.sleep_node.next.load(Ordering::Relaxed);
-        called.wakes.store(true, Ordering::Relaxed);
+        let node = &called.sleep_node;
+        // Written before anything is read: so the line comes over once.
+        node.wakes.store(true, Ordering::Relaxed);
+        address = node.next.load(Ordering::Relaxed);
         fence(Ordering::Release);
-        let has_ended = called.sleep_node.call.answer(|| {
+        let has_ended = node.call.answer(|| {
             let has_time = is_idle && own.waiting() == 0;
             let wanted = if has_time { Wanted::Here } else { Wanted::Anywhere };
             place::wake_from_here(machine, called, &ASLEEP, wanted);
         });
-        called.wakes.store(false, Ordering::Release);
+        node.wakes.store(false, Ordering::Release);
         if has_ended {
             // SAFETY: its end left us the strong count that was its run reference.
             switch::bury(unsafe { Arc::from_raw(task) });

@@ -11,6 +11,7 @@ use super::super::work::Work;
 use super::machine::Machine;
 use super::place::{Locked, lock_queue_of};
 use super::queue::{CpuQueue, MIXED, Queue};
+use super::quota;
 use core::ptr;
 use core::sync::atomic::Ordering::*;
 use intrusive_collections::UnsafeRef;
@@ -27,14 +28,22 @@ const FAR: u64 = 1 << 62;
 
 /// A tick of this CPU.
 pub fn tick(machine: &impl Machine) {
+    if count(machine) {
+        quota::look_soon(machine);
+    }
+}
+
+/// Counts what runs here, if it is to be counted. Is it?
+fn count(machine: &impl Machine) -> bool {
     let (own, here) = (machine.own_queue(), machine.here());
     let mut queue = own.queue.lock();
     queue.keep_time_below(FAR);
-    let Some(current) = queue.fair_current() else { return };
+    let Some(current) = queue.fair_current() else { return false };
     let group = current.slot.group().filter(|group| group.counts()).map(ptr::from_ref);
-    if group.is_none() && queue.cells.is_empty() {
+    if group.is_none() && queue.cells.is_empty() && !current.slot.is_counted() {
         queue.mix.see_here(MIXED, false);
-        return queue.mix.shown(MIXED, MIXED).into_iter().for_each(|name| own.show_group(name));
+        queue.mix.shown(MIXED, MIXED).into_iter().for_each(|name| own.show_group(name));
+        return false;
     }
     let name = name(current);
     let sees = look_around(machine, &mut queue, own, name);
@@ -48,13 +57,14 @@ pub fn tick(machine: &impl Machine) {
             let made = group.try_cell(here, machine.cpus());
             if made.is_err() {
                 // Without memory it counts as if it were in no group.
-                return;
+                return false;
             }
             queue = own.queue.lock();
         }
         group.cell(here).filter(|cell| !cell.counts()).into_iter().for_each(Cell::begin);
     }
     look(machine, &mut queue, here, sees);
+    queue.fair_current().is_some_and(|task| task.slot.is_counted())
 }
 
 /// How a CPU names the group of a task to others.
@@ -113,7 +123,14 @@ fn look(machine: &impl Machine, queue: &mut Queue, here: CpuId, sees: bool) {
 
 /// Looks at what this CPU has of a group. Is there nothing left to look at?
 fn visit(machine: &impl Machine, queue: &Queue, group: &Group, cell: &Cell, sees: bool) -> bool {
-    if !group.counts() || queue.mix.is_over() || cell.follow() {
+    let competes = group.counts() && !queue.mix.is_over();
+    if group.bandwidth().is_limited() {
+        // It is counted whoever else is here.
+        if cell.follow() || !competes {
+            cell.set_factor(ONE);
+            return cell.weight() == 0;
+        }
+    } else if !competes || cell.follow() {
         cell.stop();
         return true;
     }
@@ -121,7 +138,10 @@ fn visit(machine: &impl Machine, queue: &Queue, group: &Group, cell: &Cell, sees
         cell.look_at_others(machine.cpus(), LOOKS, |cpu| {
             if machine.queue(cpu).idles() { 0 } else { group.cell(cpu).map_or(0, Cell::shown) }
         });
-        cell.set_factor(part(group.weight(), cell.total()));
+        // While none is here the sum only fades: who comes has the part that those before him had.
+        if cell.weight() != 0 {
+            cell.set_factor(part(group.weight(), cell.total().max(cell.weight())));
+        }
     }
     false
 }
@@ -168,7 +188,7 @@ pub fn regroup(machine: &impl Machine, task: &Task, group: *const Group) {
 
 /// What a task does that is looked at under the lock of its queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+pub enum At {
     Runs,
     WaitsFair,
     /// Among those of real time.
@@ -178,7 +198,7 @@ enum At {
 
 /// Calls `f` under the lock of a task's queue while the task is there. One that is between two queues gets there by steps that nobody interrupts: a
 /// move takes two locks, one after the other, and does not sleep between.
-fn with_queue<R>(machine: &impl Machine, task: &Task, f: impl FnOnce(&mut Queue, CpuId, At) -> R) -> R {
+pub fn with_queue<R>(machine: &impl Machine, task: &Task, f: impl FnOnce(&mut Queue, CpuId, At) -> R) -> R {
     loop {
         let (mut queue, cpu): (Locked<'_>, CpuId) = lock_queue_of(machine, task);
         let at = if queue.is_current(task) {

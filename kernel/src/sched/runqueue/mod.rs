@@ -7,6 +7,7 @@
 //! * `push`    the running task goes to another CPU
 //! * `moves`   how many went where, and why
 //! * `groups` what part of its own weight a task counts with
+//! * `quota`  whether anything is left of a group's quota
 //! * `deadline` when a CPU looks at run times and periods
 //! * `machine` what all of it sees of the machine; `simulation` is another one, for tests
 //!
@@ -29,6 +30,7 @@ mod moves;
 mod place;
 mod push;
 mod queue;
+mod quota;
 mod realtime;
 #[cfg(test)]
 mod simulation;
@@ -182,6 +184,11 @@ pub(super) fn show_halt() -> bool {
     Real.own_queue().shown.idle.halt()
 }
 
+/// This CPU halts no more.
+pub(super) fn end_halt() {
+    Real.own_queue().shown.idle.end_halt();
+}
+
 /// What a task that asks for nothing else runs at a time while others wait, ns.
 pub(super) fn slice() -> u64 {
     Real.slice()
@@ -281,6 +288,34 @@ pub(super) fn regroup(task: &Task, group: *const Group) {
 /// The group goes: nothing of the queues leads to it any more.
 pub(super) fn end_group(group: &Group) {
     groups::end(&Real, group);
+}
+
+/// The group has a quota from now on, and had none before.
+pub(super) fn begin_quota(group: &Group) {
+    quota::begin(&Real, group);
+}
+
+/// The running task is on its way to user mode: until when it has to wait for its group's quota, ns; None: not at all.
+pub(super) fn wait_for_quota() -> Option<u64> {
+    quota::wait(&Real, &super::task::current())
+}
+
+/// The running task has waited for its group's quota for `ns`.
+pub(super) fn count_throttled(ns: u64) {
+    // It may be in no group any more.
+    if let Some(group) = super::task::current().slot.group() {
+        group.bandwidth().waited(ns);
+    }
+}
+
+/// A task of a group whose quota has changed looks before it is next in user mode. Does not sleep.
+pub(super) fn expect_quota(task: &Task) {
+    quota::expect(&Real, task);
+}
+
+/// Looks whether the running task's group has used up what this CPU has of its quota. When to look again; `u64::MAX`: it has none.
+pub(super) fn look_at_quota() -> u64 {
+    if super::task::current().slot.is_counted() { quota::look(&Real) } else { u64::MAX }
 }
 
 fn is_current(task: &Task) -> bool {

@@ -1,29 +1,30 @@
-//! The tasks of one CPU, and what it shows of them to others.
+//! The tasks of one CPU.
 //!
+//! * `shown`    what it shows of them to other CPUs
+//! * `turn`     when a task that comes may have the CPU
+//! * `counted`  which group counts a task here
 //! * `realtime` what is different where real-time tasks are: no other CPU's code comes there
 //! * `deadline` and where those with deadlines are
 
+mod counted;
 mod deadline;
 mod realtime;
+mod shown;
+mod turn;
 
 pub use deadline::throttled;
+pub use shown::{CpuQueue, MIXED};
+pub use turn::{Turn, turn_left};
 
-use super::super::fair::{Line, ONE, Running, UNIT};
+use super::super::fair::{Line, Running, UNIT};
 use super::super::group::{Cell, Mix};
-use super::super::policy::Class;
 use super::super::realtime::Realtime;
 use super::super::task::Task;
-use crate::lock_order as level;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, UnsafeRef, intrusive_adapter};
+use shown::FAIR;
 use sync::machine::CpuId;
-use sync::protocol::idle::Idle;
-use sync::protocol::inbox::Inbox;
-use sync::protocol::offer::Offer;
-use sync::{SpinLock, lock_class};
-
-lock_class! { static RUN_QUEUE: LockClass = ("run queue", level::RunQueue); }
 
 intrusive_adapter!(pub CellAdapter = UnsafeRef<Cell>: Cell { link => LinkedListAtomicLink });
 intrusive_adapter!(MovableAdapter = UnsafeRef<Task>: Task { list_link => LinkedListAtomicLink });
@@ -33,19 +34,6 @@ const LOOKS: u32 = 32;
 
 /// What a real-time task that runs counts as where the loads of CPUs are compared.
 const REALTIME_LOAD: u64 = 64 * UNIT;
-
-/// Two that are nearly as urgent do not take the CPU from each other, and who has just got it keeps it for so long, ns.
-const LEAD: u64 = 250_000;
-
-/// When a task that comes may have the CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
-    Now,
-    /// It is due, but the running one keeps the CPU for so long yet, ns.
-    In(u64),
-    /// Others are as urgent.
-    Waits,
-}
 
 /// The tasks of one CPU.
 pub struct Queue {
@@ -70,132 +58,6 @@ pub struct Queue {
     pub(super) is_fresh: bool,
     /// The CPU's virtual time as a task came that was owed much, and which the others wait for.
     owes_from: u64,
-}
-
-/// See the head of the file.
-#[repr(align(64))]
-pub struct CpuQueue {
-    pub queue: SpinLock<Queue, level::RunQueue>,
-    /// Tasks that wait; changes at every wake-up, and is looked at by the CPU itself.
-    waiting: AtomicU32,
-    /// When the first of those that are throttled here is to have its next budget; `u64::MAX`: none is. Written under the queue's lock, and looked at by the CPU itself.
-    next_period: AtomicU64,
-    /// What the balancer of this CPU remembers; the CPU's own.
-    pub(super) looks: super::balance::Looks,
-    pub shown: Shown,
-    pub load: ShownLoad,
-    group: ShownGroup,
-    stealable: Stealable,
-}
-
-/// What CPUs that wake a task look at, on a line of its own, which a busy CPU does not write.
-#[repr(align(64))]
-pub struct Shown {
-    /// The CPU idles and has not been given anything.
-    pub idle: Idle,
-    /// The CPU takes tasks.
-    pub online: AtomicBool,
-    /// The highest rank (`realtime::Rank`) of the CPU's real-time tasks; 0, and not written, where there are none.
-    rank: AtomicU64,
-    /// Tasks of this CPU that others want to be woken: see `calls`.
-    pub called: Inbox,
-}
-
-/// What CPUs that start a task look at where none idles, on a line of its own.
-#[repr(align(64))]
-pub struct ShownLoad(
-    /// The weight of the CPU's tasks as it was over the last ticks; written when that has changed by a quarter.
-    pub AtomicU64,
-);
-
-/// Whose tasks the CPU has, while it does not idle: what CPUs whose tasks are in groups look at, on a line of its own. It is written when that has changed for
-/// several ticks.
-#[repr(align(64))]
-struct ShownGroup(
-    /// The address of the one group whose tasks it has, or [`MIXED`]; 0: no tick has come upon any.
-    AtomicU64,
-);
-
-/// Instead of a group: the CPU has tasks of several, or of none.
-pub const MIXED: u64 = 1;
-
-/// What CPUs that seek work look at, on a line of its own: a CPU whose tasks wait one after the other, each for a wake-up, does not write it.
-#[repr(align(64))]
-struct Stealable(
-    /// [`FAIR`]: more tasks wait than the CPU is about to run, and some may run elsewhere. Above it the highest rank (`realtime::Rank`) of real-time tasks that wait,
-    /// if some may run elsewhere.
-    Offer,
-);
-
-/// In `Stealable`.
-const FAIR: u64 = 1;
-
-impl CpuQueue {
-    pub const fn new() -> Self {
-        Self {
-            queue: SpinLock::new(Queue::new(), &RUN_QUEUE),
-            waiting: AtomicU32::new(0),
-            next_period: AtomicU64::new(u64::MAX),
-            looks: super::balance::Looks::new(),
-            shown: Shown {
-                idle: Idle::new(),
-                online: AtomicBool::new(false),
-                rank: AtomicU64::new(0),
-                called: Inbox::new(),
-            },
-            load: ShownLoad(AtomicU64::new(0)),
-            group: ShownGroup(AtomicU64::new(0)),
-            stealable: Stealable(Offer::new()),
-        }
-    }
-
-    #[inline]
-    pub fn waiting(&self) -> u32 {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub fn idles(&self) -> bool {
-        self.shown.idle.is_shown()
-    }
-
-    /// The CPU has fair tasks that others may take.
-    #[inline]
-    pub fn is_stealable(&self) -> bool {
-        self.stealable.0.shown() & FAIR != 0
-    }
-
-    /// The CPU has tasks of any kind that others may take.
-    #[inline]
-    pub fn gives(&self) -> bool {
-        self.stealable.0.shown() != 0
-    }
-
-    /// This CPU, which shows tasks to give away, lets one that idles take them. True: the caller kicks that.
-    pub fn offer_to(&self, other: &CpuQueue) -> bool {
-        self.stealable.0.make(&other.shown.idle)
-    }
-
-    /// Of its own CPU, which idles and looks for work, or does so no more.
-    pub fn show_idle(&self, idle: bool) {
-        self.shown.idle.show(idle);
-        if idle && self.load.0.load(Ordering::Relaxed) != 0 {
-            self.load.0.store(0, Ordering::Relaxed);
-            self.looks.forget_load();
-        }
-    }
-
-    /// Whose tasks it has: see [`ShownGroup`].
-    pub fn group(&self) -> u64 {
-        self.group.0.load(Ordering::Relaxed)
-    }
-
-    /// Of its own CPU: says whose tasks it has.
-    pub fn show_group(&self, group: u64) {
-        if self.group() != group {
-            self.group.0.store(group, Ordering::Relaxed);
-        }
-    }
 }
 
 impl Queue {
@@ -250,84 +112,6 @@ impl Queue {
     /// Some of the fair tasks that wait.
     pub fn next(&self, some: usize) -> impl Iterator<Item = &Task> {
         self.line.next(some)
-    }
-
-    /// A fair task comes to this queue, that of `cpu`: its group counts it here, if anything does and it was counted where it comes from.
-    #[inline]
-    pub fn enter_group(&mut self, cpu: CpuId, task: &Task) {
-        if task.slot.is_counted() {
-            self.count(cpu, task);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn count(&mut self, cpu: CpuId, task: &Task) {
-        let (group, before) = (task.slot.group(), task.slot.cell());
-        let cell = group.and_then(|group| group.cell(cpu)).filter(|cell| cell.counts());
-        let stays = before.is_some_and(|cell| cell.cpu() == cpu);
-        task.slot.set_cell(cell);
-        match (cell, group) {
-            (Some(cell), Some(group)) => {
-                task.fair.set_told();
-                cell.enter(&task.fair);
-                self.link(cell, group);
-            }
-            _ if task.fair.factor() != ONE => {
-                task.fair.set_factor(ONE);
-                if !stays {
-                    self.mix.expect();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// A task goes to sleep, or ends: its group counts it here no more.
-    #[inline]
-    fn leave_group(&self, task: &Task) {
-        if task.slot.is_counted() {
-            Queue::uncount(task);
-            task.fair.set_told_at_sleep();
-        }
-    }
-
-    /// As `leave_group`, of a task that goes to another queue, or is counted otherwise.
-    #[inline]
-    pub fn leave_group_awake(&self, task: &Task) {
-        if task.slot.is_counted() {
-            Queue::uncount(task);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn uncount(task: &Task) {
-        if let Some(cell) = task.slot.cell() {
-            cell.tell(&task.fair);
-            cell.leave(&task.fair);
-            task.fair.set_told();
-        }
-    }
-
-    /// A tick comes upon the running task: its group counts it here from now on where `cell`, what the CPU has of that, counts; and else no more.
-    pub fn count_running(&self, cell: Option<&Cell>, task: &Task) {
-        match (task.slot.cell(), cell.filter(|cell| cell.counts())) {
-            (None, Some(cell)) => {
-                task.slot.set_cell(Some(cell));
-                task.fair.set_told();
-                cell.enter(&task.fair);
-            }
-            (Some(_), None) => {
-                self.leave_group_awake(task);
-                task.slot.set_cell(None);
-            }
-            (Some(cell), Some(_)) => {
-                cell.tell(&task.fair);
-                task.fair.set_told();
-            }
-            (None, None) => {}
-        }
     }
 
     /// How the running task stands; None: the CPU idles, or runs a real-time task.
@@ -403,18 +187,6 @@ impl Queue {
         self.put(own, cpu, task);
     }
 
-    /// The running task, which is `current` no more and is counted, counts with the part of its weight that tasks of its group have now.
-    #[cold]
-    #[inline(never)]
-    fn take_factor(&self, task: &Task) {
-        if let Some(cell) = task.slot.cell()
-            && cell.factor() != task.fair.factor()
-        {
-            task.fair.set_factor(cell.factor());
-            self.line.reweigh_running(&task.fair);
-        }
-    }
-
     /// Takes the task whose turn it is.
     pub fn take_first(&mut self, own: &CpuQueue, now: u64) -> Option<Arc<Task>> {
         if self.realtime.any
@@ -441,15 +213,6 @@ impl Queue {
         let waiting = own.waiting() - 1;
         own.waiting.store(waiting, Ordering::Relaxed);
         self.show_stealable(own, waiting);
-    }
-
-    /// Says whether others may take tasks. An idle CPU has one that it was woken for.
-    fn show_stealable(&self, own: &CpuQueue, waiting: u32) {
-        let stealable = !self.movable.is_empty() && waiting > u32::from(self.idles());
-        let word = own.stealable.0.shown();
-        if (word & FAIR != 0) != stealable {
-            own.stealable.0.show(word ^ FAIR);
-        }
     }
 
     /// Takes a fair task that may run on `thief`, whose registers are saved, and that `wants` takes: the one that has waited longest of those looked
@@ -554,15 +317,6 @@ impl Queue {
         unsafe { self.line.reweigh(task, running) };
     }
 
-    /// Its group counts a task, if it does so here, with the weight that it has now.
-    fn recount(&self, task: &Task) {
-        if let Some(cell) = task.slot.cell() {
-            cell.leave(&task.fair);
-            cell.enter(&task.fair);
-        }
-        task.fair.refresh();
-    }
-
     /// The running task, which is `current` no more for a moment, takes the weight and the class that it is to have. On its own CPU. May it go on?
     #[cold]
     pub fn take_change(&mut self, own: &CpuQueue, cpu: CpuId, task: &Task, now: u64, slice: u64) -> bool {
@@ -623,31 +377,4 @@ impl Queue {
     pub fn owes(&self, now: u64) -> bool {
         self.line.time(self.running(now)) < self.owes_from
     }
-
-    /// When may `task`, a fair one which has its place, take the CPU from the running one?
-    pub fn turn_of(&self, task: &Task, now: u64) -> Turn {
-        if self.idles() {
-            return Turn::Now;
-        }
-        if task.class() != Class::NORMAL {
-            return Turn::Waits;
-        }
-        let (Some(current), Some(running)) = (&self.current, self.running(now)) else { return Turn::Waits };
-        if current.is_background() {
-            return Turn::Now;
-        }
-        if !self.line.is_due_before(&task.fair, running, LEAD) {
-            return Turn::Waits;
-        }
-        match running.turn_left(LEAD) {
-            0 => Turn::Now,
-            left => Turn::In(left),
-        }
-    }
-}
-
-/// How long the task that runs on this CPU keeps it yet, ns, whoever comes.
-pub fn turn_left(current: &Task, now: u64) -> u64 {
-    let since = current.clock.since();
-    current.fair.running(if since == 0 { 0 } else { now.saturating_sub(since) }).turn_left(LEAD)
 }

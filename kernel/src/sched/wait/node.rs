@@ -6,6 +6,7 @@
 use super::super::runqueue::Order;
 use super::super::task::Task;
 use core::mem::offset_of;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use intrusive_collections::{LinkedListLink, UnsafeRef, intrusive_adapter};
 use sync::machine::{CpuId, MAX_CPUS};
@@ -22,8 +23,10 @@ pub(in crate::sched) struct WaitNode {
     /// Of a task's own node: the next among those whom other CPUs have called. Of one for `poll`: the task.
     pub next: AtomicU64,
     pub bits: AtomicU32,
-    /// Of a task's own, as the next two: whether another CPU has called it, to be woken by its own.
+    /// Of a task's own, as the next three: whether another CPU has called it, to be woken by its own.
     pub call: Call,
+    /// Its CPU is about to wake it, as another has asked. To be shown and no more.
+    pub wakes: AtomicBool,
     /// The CPU whose queue the task is on or was last on. Changes under that queue's lock, while the task is not queued.
     pub cpu: Home,
     /// What the task is doing: a `State`.
@@ -71,6 +74,7 @@ impl WaitNode {
             next: AtomicU64::new(task),
             bits: AtomicU32::new(0),
             call: Call::new(),
+            wakes: AtomicBool::new(false),
             cpu: Home::new(cpu),
             state: AtomicU8::new(0),
             is_own,
@@ -104,13 +108,51 @@ impl WaitNode {
         }
     }
 
+    /// The list's lock is held, and the caller is about to take the node off, or nearly sure to. A write that changes nothing, before the first look: so the
+    /// line comes over once, and not first to be read and then to be written.
+    #[inline]
+    pub(in crate::sched) fn claim_line(&self) {
+        self.woken.store(false, Ordering::Relaxed);
+    }
+
     /// Wakes the sleeper. The list's lock is held, which is shown, and the node is off it.
     pub(in crate::sched) fn wake(&self, order: Order<'_>) {
-        // `wake_in` has the fence between this and the look at the task's state.
-        self.woken.store(true, Ordering::Release);
-        // SAFETY: the node was on the list, whose lock is held; its task takes that lock before it goes on, so it lives.
-        if let Some(task) = unsafe { self.task().as_ref() } {
-            task.wake_in(order);
+        if let Some(released) = self.release() {
+            released.wake_in(order);
         }
+    }
+
+    /// The sleeper is woken when what is returned is dropped. The list's lock is held, and the node is off it.
+    #[inline(always)]
+    pub(in crate::sched) fn release(&self) -> Option<Released> {
+        // The wake-up has the fence between this and the look at the task's state.
+        self.woken.store(true, Ordering::Release);
+        NonNull::new(self.task().cast_mut()).map(Released)
+    }
+}
+
+/// A sleeper that was taken off its list, and is woken when this is dropped: best when the list's lock has been given back, which the sleeper takes at once. It is
+/// not kept over a sleep.
+#[must_use]
+pub(in crate::sched) struct Released(NonNull<Task>);
+
+impl Released {
+    /// Wakes the sleeper under the list's lock, which is shown.
+    pub(in crate::sched) fn wake_in(self, order: Order<'_>) {
+        self.task().wake_in(order);
+        core::mem::forget(self);
+    }
+
+    fn task(&self) -> &Task {
+        // SAFETY: the node was on a list, whose lock was held; its task takes that lock before it goes on, so it lived then. It is freed only after a grace
+        // period, and since then this CPU has not slept.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Released {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.task().wake();
     }
 }

@@ -1,11 +1,12 @@
 //! What is done with the waiters of a bucket, which is locked and not split.
 
-use super::super::super::wait::WaitNode;
+use super::super::super::wait::{Released, WaitNode};
 use super::super::key::Word;
 use super::super::pi::PiState;
 use super::{CROWD, LOOKED_AT, MOST_MOVED, Members, Order, child_index, table};
 use crate::errno::{Errno, Result};
 use alloc::sync::Arc;
+use core::mem;
 use core::sync::atomic::Ordering;
 use intrusive_collections::UnsafeRef;
 use sync::protocol::presence::Found;
@@ -81,7 +82,7 @@ impl Members<'_> {
         self.lists.states.iter().any(|state| state.word() == word)
     }
 
-    /// Wakes up to `count` who wait on `word` with one of `bits`; returns how many.
+    /// Wakes up to `count` who wait on `word` with one of `bits`; returns how many. The last of them wakes when `last` is dropped.
     ///
     /// # Errors
     /// EINVAL: the futex lends priority, or who waits there is to be moved to one that does.
@@ -91,6 +92,7 @@ impl Members<'_> {
         word: Word,
         count: u32,
         bits: u32,
+        last: &mut Option<Released>,
         order: &mut Order<'_>,
     ) -> Result<u32> {
         if self.lends(word) {
@@ -98,6 +100,8 @@ impl Members<'_> {
         }
         let mut woken = 0;
         let mut cursor = self.lists.waiters.front_mut();
+        // Mostly it is the first.
+        cursor.get().into_iter().for_each(WaitNode::claim_line);
         while woken < count {
             let Some(node) = cursor.get() else { break };
             if !node.is_meant(word, bits) {
@@ -109,7 +113,9 @@ impl Members<'_> {
             }
             if let Some(node) = cursor.remove() {
                 self.bucket.presence.leave();
-                node.wake(order.reborrow().lower());
+                if let Some(before) = mem::replace(last, node.release()) {
+                    before.wake_in(order.reborrow().lower());
+                }
                 woken += 1;
             }
         }

@@ -299,3 +299,80 @@ fn a_time_that_goes_back_changes_nothing() {
         assert_eq!(outcomes[0], outcomes[1]);
     });
 }
+
+/// A group of `tasks` that spin may have `quota` ms in each `period` ms. Gives how many CPUs it had, in percent of what it may have, and how many another
+/// had beside it.
+fn quota_on(cpus: u32, tasks: u32, quota: u64, period: u64, others: u32) -> (f64, f64) {
+    let machine = Simulation::new(cpus, 1);
+    let groups = start(&machine, &[(0, tasks), (0, others)]);
+    machine.limit(&groups[0].0, Some((quota, period)));
+    let seconds = 10;
+    let had = had(&machine, &groups, SECOND, (1 + seconds) * SECOND);
+    (100.0 * had[0] / (quota as f64 / period as f64), had[1])
+}
+
+#[test]
+fn a_group_has_its_quota_and_no_more() {
+    in_process(|| {
+        for (cpus, tasks, quota, period) in [
+            (1, 1, 20, 100),
+            (1, 5, 20, 100),
+            (1, 40, 20, 100),
+            (2, 2, 50, 100),
+            (2, 7, 150, 100),
+            (4, 4, 100, 100),
+            (4, 40, 20, 100),
+            (16, 16, 400, 100),
+            (16, 64, 100, 50),
+            (64, 64, 1600, 100),
+            (64, 200, 320, 100),
+        ] {
+            let (part, _) = quota_on(cpus, tasks, quota, period, 0);
+            // A slice for each CPU more, once; what was too much in the first period is taken off the next.
+            let slack = 100.0 * f64::from(cpus) * 5.0 / (quota as f64 * 10_000.0 / period as f64);
+            assert!(
+                (90.0..=100.5 + slack).contains(&part),
+                "{cpus} CPUs, {tasks} tasks, {quota} of {period} ms: {part} %"
+            );
+        }
+    });
+}
+
+#[test]
+fn what_a_group_may_not_have_others_have() {
+    in_process(|| {
+        for (cpus, tasks) in [(1, 3), (2, 5), (16, 32)] {
+            let (part, others) = quota_on(cpus, tasks, 20, 100, cpus);
+            assert!((90.0..=105.0).contains(&part), "{cpus} CPUs, {tasks} tasks: {part} %");
+            assert!(others > f64::from(cpus) - 0.25, "{cpus} CPUs, {tasks} tasks: others had {others}");
+        }
+    });
+}
+
+#[test]
+fn a_quota_holds_for_tasks_that_sleep_and_for_those_that_come_later() {
+    in_process(|| {
+        let machine = Simulation::new(4, 1);
+        let group = machine.group(0);
+        machine.limit(&group, Some((50, 100)));
+        let begin = |habit| machine.start_in(Some(&group), 0, Schedule::NORMAL, habit, None);
+        let mut tasks: Vec<usize> = (0..20).map(|_| begin(Habit(Some((3 * MS, 2 * MS))))).collect();
+        machine.run(SECOND);
+        tasks.extend((0..4).map(|_| begin(SPINS)));
+        let had = had(&machine, &[(group, tasks)], 2 * SECOND, 12 * SECOND);
+        assert!((0.45..=0.53).contains(&had[0]), "{had:?}");
+    });
+}
+
+#[test]
+fn a_quota_ends() {
+    in_process(|| {
+        let machine = Simulation::new(2, 1);
+        let groups = start(&machine, &[(0, 4)]);
+        machine.limit(&groups[0].0, Some((10, 100)));
+        assert!(had(&machine, &groups, SECOND, 3 * SECOND)[0] < 0.15);
+        machine.limit(&groups[0].0, None);
+        let had = had(&machine, &groups, 4 * SECOND, 6 * SECOND);
+        assert!(had[0] > 1.99, "{had:?}");
+    });
+}

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod devices;
+mod hwrng;
 pub mod random;
 
 use alloc::sync::Arc;
@@ -9,6 +10,7 @@ use alloc::sync::Arc;
 use crate::lock_order as level;
 use sync::{Mutex, lock_class};
 
+use crate::device::virtio::entropy;
 use crate::errno::Result;
 use crate::fs::tmpfs;
 use crate::fs::vfs::access::Cred;
@@ -35,7 +37,8 @@ fn instance(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
     let root = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
     let superblock = tmpfs::instance(kind, &root)?;
     let dir = mount::Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
-    for &(name, major, minor, mode) in devices::NODES {
+    let hwrng = entropy::is_there().then_some(&devices::HWRNG);
+    for &(name, major, minor, mode) in devices::NODES.iter().chain(hwrng) {
         make(&dir, name, Kind::Character, mode, device_number::number(major, minor), "")?;
     }
     make(&dir, "fd", Kind::Symlink, 0o777, 0, "/proc/self/fd")?;

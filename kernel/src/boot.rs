@@ -26,6 +26,7 @@ extern "C" fn boot() -> ! {
     // SAFETY: as above.
     unsafe { arch::start_cpus(other_cpu) };
     sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);
+    sched::pending::set_handler(sched::Pending::Device, device::virtio::look);
     device::serial::init();
     info!(
         "Darter {}: {} CPUs, {} nodes, {} MiB free, {} ms",
@@ -53,6 +54,8 @@ fn finish_boot(_: usize) {
     sched::plant(arch::command_line());
     #[cfg(feature = "lockdep")]
     crate::audit::plant(arch::command_line());
+    device::virtio::init(arch::command_line());
+    fs::devfs::random::seed_from_device();
     fs::init(&FILE_SYSTEMS, arch::initramfs());
     if let Err(errno) = process::signal::errand::start() {
         panic!("no memory for the thread that sends signals: {errno:?}");

@@ -298,6 +298,15 @@ sync::lock_order! {
     /// The state of the random number generator.
     level RandomPool;
 
+    // Spinning locks: devices. What is done is told under a queue's lock when its device has failed.
+
+    /// A queue of a device.
+    level DeviceQueue;
+    /// What has become of a request to a device.
+    level DeviceRequest;
+    /// PCI's ports.
+    level PciPorts;
+
     // Spinning locks: the scheduler. Any of the above may wake somebody or set a timer.
 
     /// What tasks with deadlines have been promised. A task's class changes under it.
@@ -321,6 +330,8 @@ sync::lock_order! {
 
     /// Kernel stacks that are free. Pages for more are found under it.
     level KernelStacks;
+    /// Where registers of devices are mapped. Pages for tables are found under it.
+    level DeviceMappings;
     from vm::order::ReverseMap;
     from vm::order::Leaf;
     from vm::order::FrameList;

@@ -4,6 +4,9 @@
 pub mod accel;
 pub mod kernel;
 pub mod qemu;
+mod virtio;
+
+pub use virtio::Disk;
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -41,7 +44,10 @@ impl Model {
         match self {
             Model::Q35 => "q35,usb=off,sata=off,smbus=off,vmport=off,i8042=off",
             // Our serial ports instead of its own; the wall clock's chip stays.
-            Model::Microvm => "microvm,acpi=on,rtc=on,isa-serial=off,pcie=off,auto-kernel-cmdline=off",
+            // Two interrupt controllers, so that each virtio device has a line of its own.
+            Model::Microvm => {
+                "microvm,acpi=on,rtc=on,isa-serial=off,pcie=off,ioapic2=on,auto-kernel-cmdline=off"
+            }
         }
     }
 }
@@ -60,6 +66,7 @@ pub struct Machine {
     pub cpu_model: String,
     /// The same run each time, instruction for instruction: one thread, time counted in instructions.
     pub deterministic: bool,
+    pub disks: Vec<Disk>,
     /// The user's own words for QEMU, at the end.
     pub extra: Vec<OsString>,
 }
@@ -101,6 +108,7 @@ impl Machine {
                 show_bytes(self.memory)
             )));
         }
+        self.check_disks()?;
         if self.deterministic && self.accel == Accel::Kvm {
             return Err(usage("--deterministic counts instructions, which needs emulation: --accel tcg"));
         }
@@ -154,6 +162,9 @@ impl Machine {
             push(&["-device", &format!("isa-serial,chardev={id},iobase={base:#x},irq={line}")]);
         }
         push(&["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        for word in self.virtio().iter().flat_map(|device| &device.arguments) {
+            push(&[word]);
+        }
         for (option, file) in [("-kernel", &boot.kernel), ("-initrd", &boot.initramfs)] {
             if file.as_os_str().as_encoded_bytes().contains(&b',') {
                 bail!("QEMU cannot take a file name with a comma: {}", file.display());
@@ -162,7 +173,7 @@ impl Machine {
             args.push(file.into());
         }
         args.push("-append".into());
-        args.push(boot.command_line.clone().into());
+        args.push(self.with_devices(&boot.command_line).into());
         args.extend(self.extra.iter().cloned());
         Ok(args)
     }
@@ -217,7 +228,7 @@ impl Machine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -228,7 +239,7 @@ mod tests {
         assert_eq!(homes, [(0, 2 << 30, 0), (4 << 30, 5 << 30, 0), (5 << 30, 8 << 30, 1)]);
     }
 
-    fn machine(cpus: u32, sockets: u32, memory: u64) -> Machine {
+    pub(super) fn machine(cpus: u32, sockets: u32, memory: u64) -> Machine {
         Machine {
             model: Model::Q35,
             cpus,
@@ -238,6 +249,7 @@ mod tests {
             accel: Accel::Tcg,
             cpu_model: "max".into(),
             deterministic: false,
+            disks: Vec::new(),
             extra: Vec::new(),
         }
     }

@@ -1,6 +1,10 @@
 //! Devices.
+//!
+//! * `serial` the serial ports
+//! * `virtio` virtio devices: sources of entropy, disks
 
 pub mod serial;
+pub mod virtio;
 
 use crate::sched::{self, Pending};
 
@@ -9,6 +13,17 @@ pub fn interrupt(line: u8) {
     if serial::interrupt(line) {
         sched::pending::raise(Pending::Serial);
     }
+}
+
+/// A device that sends its messages to this CPU has done something; interrupts are off.
+pub fn message() {
+    sched::pending::raise(Pending::Device);
+}
+
+/// A device with a line of its own has done something; interrupts are off. Boot CPU.
+pub fn line() {
+    virtio::acknowledge();
+    sched::pending::raise(Pending::Device);
 }
 
 /// Lets others run while a device is busy.

@@ -23,9 +23,13 @@ pub enum Pending {
     Serial = 2,
     /// Real-time tasks may have to go to another CPU, or come from there.
     Realtime = 3,
+    /// A device has done something that it was asked to.
+    Device = 4,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
+/// Those that rooms above this one have a handler for.
+const HANDLED: [Pending; 2] = [Pending::Serial, Pending::Device];
 
 per_cpu! {
     static RAISED: AtomicU32 = AtomicU32::new(0);
@@ -114,13 +118,19 @@ fn lower_halves(bits: u32) {
         runqueue::answer_calls();
         runqueue::expect_turn();
     }
-    if bits & 1 << Pending::Serial as u32 != 0 {
-        let handler = HANDLERS[Pending::Serial as usize].load(Ordering::Acquire);
-        if !handler.is_null() {
-            // SAFETY: `set_handler` is the only writer and stores a `fn()`.
-            let handler = unsafe { core::mem::transmute::<*mut (), fn()>(handler) };
-            handler();
+    for kind in HANDLED {
+        if bits & 1 << kind as u32 != 0 {
+            handle(kind);
         }
     }
     latency::in_halves(false);
+}
+
+fn handle(kind: Pending) {
+    let handler = HANDLERS[kind as usize].load(Ordering::Acquire);
+    if !handler.is_null() {
+        // SAFETY: `set_handler` is the only writer and stores a `fn()`.
+        let handler = unsafe { core::mem::transmute::<*mut (), fn()>(handler) };
+        handler();
+    }
 }

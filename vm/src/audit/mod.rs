@@ -284,6 +284,7 @@ impl Audit {
             let of = match frame.kind() {
                 FrameKind::Page => "program page",
                 FrameKind::Object => "object page",
+                FrameKind::Device => "page for a device",
                 _ => continue,
             };
             let (owned, pointed) = self.marks.references(frame);

@@ -32,12 +32,14 @@ pub enum FrameKind {
     Object,
     /// A page of a kernel stack.
     Stack,
+    /// A page that a device reaches: a queue's table, or a request's buffer.
+    Device,
 }
 
 impl FrameKind {
     /// What pages of each kind are, in the order of the numbers, for tools that look at memory from outside. The flags of a page
     /// table are its level (0: leaf), those of a block log2 of its pages.
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 10] = [
         "page outside the allocator",
         "free page",
         "program page",
@@ -47,6 +49,7 @@ impl FrameKind {
         "page of zeros",
         "object page",
         "kernel stack",
+        "page for a device",
     ];
 }
 
@@ -152,6 +155,7 @@ impl Frame {
             6 => FrameKind::Zero,
             7 => FrameKind::Object,
             8 => FrameKind::Stack,
+            9 => FrameKind::Device,
             FREED.. => FrameKind::Free,
             _ => FrameKind::Reserved,
         }

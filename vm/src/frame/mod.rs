@@ -29,6 +29,7 @@ mod census;
 mod chain;
 mod colour;
 mod depot;
+mod device;
 mod evicted;
 #[cfg(not(target_os = "none"))]
 pub mod hosted;
@@ -44,6 +45,7 @@ pub(crate) mod tests;
 pub use bytes::{SharedBytes, SharedBytesMut};
 #[cfg(all(debug_assertions, target_os = "none"))]
 pub(crate) use census::{end_of_numbers, every, known, with_metadata_at, with_page_at};
+pub use device::DevicePage;
 pub use evicted::{Evicted, EvictedFrames};
 pub use magazine::{CpuFrameCounts, counts_of};
 pub use meta::{Frame, FrameKind, FrameLayout, LAYOUT};

@@ -18,8 +18,10 @@ mod divide;
 mod fpu;
 pub mod identity;
 mod machine;
+pub mod pci;
 pub mod port;
 pub mod program;
+mod registers;
 pub mod signal_frame;
 pub mod time;
 mod trap;
@@ -34,6 +36,7 @@ pub use divide::divide;
 pub use fpu::{FpuState, load_initial_vectors, vector_components};
 pub use machine::Machine;
 pub use program::enter_user;
+pub use registers::Registers;
 pub use sync::machine::hosted::{cpu_id, nodes};
 pub use trap::{CORE_REGISTERS, TrapRecord, UserRegs, core_registers};
 
@@ -79,6 +82,16 @@ pub fn power_off() -> ! {
 /// No device interrupts.
 pub fn route_isa_line(_line: u8) -> bool {
     false
+}
+
+/// As [`route_isa_line`].
+pub fn route_device_line(_interrupt: u32) -> bool {
+    false
+}
+
+/// As [`route_isa_line`].
+pub fn device_message(_cpu: u32) -> Option<virtio::pci::Message> {
+    None
 }
 
 pub fn hardware_random() -> Option<u64> {

@@ -1,5 +1,5 @@
 //! The few ACPI tables that the kernel needs (ACPI 6.5, chapter 5): CPUs and interrupt controllers (MADT), nodes
-//! (SRAT, SLIT), the power-management timer (FADT). A reader, not an interpreter: nothing here runs AML.
+//! (SRAT, SLIT), the power-management timer (FADT), PCI's configuration space (MCFG). A reader, not an interpreter: nothing here runs AML.
 //!
 //! Tables come from the firmware; a broken one is left out, never followed. Boot CPU only, on the first page tables,
 //! whose reach (4 GiB) bounds every address.
@@ -88,6 +88,14 @@ pub struct MachineTables {
     srat: Option<Table>,
     slit: Option<Table>,
     fadt: Option<Table>,
+    mcfg: Option<Table>,
+}
+
+/// Where PCI's configuration space appears in memory, 1 MiB for each of the buses up to `last_bus`.
+#[derive(Clone, Copy)]
+pub struct ConfigSpace {
+    pub address: u64,
+    pub last_bus: u8,
 }
 
 impl MachineTables {
@@ -113,6 +121,7 @@ impl MachineTables {
                 b"SRAT" => found.srat = Some(table),
                 b"SLIT" => found.slit = Some(table),
                 b"FACP" => found.fadt = Some(table),
+                b"MCFG" => found.mcfg = Some(table),
                 _ => {}
             }
         }
@@ -184,6 +193,17 @@ impl MachineTables {
         let count = slit.u64(36)?;
         (u64::from(a) < count && u64::from(b) < count).then_some(())?;
         slit.u8(44 + (u64::from(a) * count + u64::from(b)) as usize)
+    }
+
+    /// The configuration space of PCI's first segment (PCI Firmware 3.0, 4.1.2), where it appears in memory from bus 0 on.
+    pub fn config_space(&self) -> Option<ConfigSpace> {
+        let mcfg = self.mcfg?;
+        (44..mcfg.0.len()).step_by(16).find_map(|at| {
+            let is_first = mcfg.u16(at + 8)? == 0 && mcfg.u8(at + 10)? == 0;
+            let address = mcfg.u64(at)?;
+            (is_first && address != 0 && address.is_multiple_of(1 << 20))
+                .then_some(ConfigSpace { address, last_bus: mcfg.u8(at + 11)? })
+        })
     }
 
     /// The I/O port of the power-management timer, where there is one (FADT PM_TMR_BLK; absent on microvm).

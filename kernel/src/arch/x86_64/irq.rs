@@ -9,6 +9,10 @@ use crate::arch::interrupts::{
 
 /// ISA line `n` arrives at `ISA_BASE + n`.
 pub const ISA_BASE: u8 = 0x20;
+/// Messages of devices (MSI-X).
+pub const DEVICE_MESSAGE: u8 = 0x40;
+/// Lines of devices behind an I/O APIC that are no ISA lines.
+pub const DEVICE_LINE: u8 = 0x41;
 pub const TIMER: u8 = 0xec;
 pub const RESCHEDULE: u8 = 0xf0;
 pub const FLUSH: u8 = 0xf1;
@@ -49,6 +53,17 @@ pub fn interrupt(vector: u8, interrupted: Interrupted) {
             DEVICE_INTERRUPTS.add(1);
             super::upcall::isa_interrupt(vector - ISA_BASE);
             // After the device, so that a level-triggered line does not come again at once.
+            apic::end_of_interrupt();
+        }
+        DEVICE_MESSAGE => {
+            DEVICE_INTERRUPTS.add(1);
+            apic::end_of_interrupt();
+            super::upcall::device_message();
+        }
+        DEVICE_LINE => {
+            DEVICE_INTERRUPTS.add(1);
+            super::upcall::device_line();
+            // After the devices, as for an ISA line.
             apic::end_of_interrupt();
         }
         _ => {

@@ -16,6 +16,8 @@ mod irq;
 mod kvm;
 mod machine;
 mod memory;
+pub mod pci;
+mod registers;
 mod segments;
 pub mod signal_frame;
 mod stack;
@@ -44,6 +46,7 @@ pub use kvm::{may_poll_idle, stolen_here_ns, stolen_ns};
 pub use machine::Machine;
 #[cfg(feature = "lockdep")]
 pub use memory::variables::variables;
+pub use registers::Registers;
 pub use segments::{CORE_REGISTERS, Segments, arch_prctl, core_registers};
 pub use stack::{KernelStack, trim as trim_stacks};
 #[cfg(feature = "lockdep")]
@@ -226,6 +229,16 @@ pub fn is_idle_at(pc: usize) -> bool {
 /// Routes ISA interrupt line `line` to this kernel (`device::interrupt`); false if the machine cannot.
 pub fn route_isa_line(line: u8) -> bool {
     apic::io::route(line)
+}
+
+/// Routes the interrupt line of global number `interrupt` to this kernel (`device::line`), on the boot CPU; false if the machine cannot.
+pub fn route_device_line(interrupt: u32) -> bool {
+    apic::io::route_device(interrupt)
+}
+
+/// What a device writes, and where, so that `cpu` is told (`device::message`). `None`: no message reaches it.
+pub fn device_message(cpu: u32) -> Option<virtio::pci::Message> {
+    apic::message(cpu, irq::DEVICE_MESSAGE)
 }
 
 /// A random number from the processor (SDM vol. 1, 7.3.17), where it has such a source.

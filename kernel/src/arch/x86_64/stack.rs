@@ -23,7 +23,7 @@ use vm::frame::{self, Frame, OwnedFrame};
 
 use super::cpu::percpu::MAX_CPUS;
 use super::cpu::reg;
-use super::memory::tables::{self, TableSource};
+use super::memory::tables::{self, FrameTables};
 use super::memory::{STACKS, early};
 
 /// Bytes of a kernel stack.
@@ -69,16 +69,6 @@ per_cpu! {
 /// A kernel stack. Its contents are unspecified.
 pub struct KernelStack {
     slot: usize,
-}
-
-/// Page-table pages from the frame allocator; they stay in the kernel's tables for good.
-struct FrameTables;
-impl TableSource for FrameTables {
-    fn table(&mut self) -> Option<u64> {
-        let frame = frame::alloc_zeroed()?;
-        frame.set_kind(frame::FrameKind::Table);
-        Some(frame.into_frame().addr().0)
-    }
 }
 
 /// True if `address` lies in a guard: a push has run off the end of a stack.

@@ -71,3 +71,13 @@ pub fn early_console() {
 pub fn isa_interrupt(line: u8) {
     crate::device::interrupt(line);
 }
+
+/// A message of a device that sends them to this CPU.
+pub fn device_message() {
+    crate::device::message();
+}
+
+/// One of the devices whose lines are routed by `arch::route_device_line` asks for attention.
+pub fn device_line() {
+    crate::device::line();
+}

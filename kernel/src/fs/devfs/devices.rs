@@ -6,8 +6,10 @@ use core::any::Any;
 
 use sync::try_box;
 
-use super::random;
+use super::{hwrng, random};
+use crate::device::virtio::entropy;
 use crate::errno::{EINVAL, ENOSPC, ENXIO, Result};
+use crate::fs::block;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, FileOps, Mapping, OpenFlags, Order};
 use crate::fs::tty;
@@ -31,11 +33,16 @@ pub const NODES: &[(&str, u64, u64, u32)] = &[
     ("ttyS3", 4, 67, 0o660),
 ];
 
+/// The machine's source of entropy, where it has one.
+pub const HWRNG: (&str, u64, u64, u32) = ("hwrng", 10, 183, 0o600);
+
 /// Opens a device. ENXIO if there is none of that number.
 #[expect(clippy::arithmetic_side_effects, reason = "the pattern says that n is at least 64")]
 pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    if kind != Kind::Character {
-        return Err(ENXIO);
+    match kind {
+        Kind::Character => {}
+        Kind::Block => return block::open(device, flags),
+        _ => return Err(ENXIO),
     }
     let ops: Box<dyn FileOps> = match (device_number::major(device), device_number::minor(device)) {
         (1, 3) => try_box(Memory::Null)?,
@@ -47,6 +54,7 @@ pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps
         (5, 0) => return tty::open_current(flags),
         (5, 1) => return tty::open_console(),
         (5, 2) => return tty::pty::open_master(),
+        (10, 183) if entropy::is_there() => return hwrng::open(flags),
         (4, n @ 64..=67) => return tty::open_serial((n - 64) as usize, flags),
         (136..=151, _) => return tty::pty::open_slave(device, flags),
         _ => return Err(ENXIO),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod devices;
+mod hwrng;
 pub mod random;
 
 use alloc::sync::Arc;
@@ -9,8 +10,8 @@ use alloc::sync::Arc;
 use crate::lock_order as level;
 use sync::{Mutex, lock_class};
 
+use crate::device::virtio::entropy;
 use crate::errno::Result;
-use crate::fs::tmpfs;
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::dentry::Name;
@@ -18,6 +19,7 @@ use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Kind, NewInode};
 use crate::fs::vfs::mount;
 use crate::fs::vfs::superblock::{FsType, SuperBlock};
+use crate::fs::{block, tmpfs};
 
 lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", level::Devtmpfs); }
 
@@ -35,8 +37,12 @@ fn instance(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
     let root = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
     let superblock = tmpfs::instance(kind, &root)?;
     let dir = mount::Path { mount: mount::detached(superblock.clone())?, dentry: superblock.root()? };
-    for &(name, major, minor, mode) in devices::NODES {
+    let hwrng = entropy::is_there().then_some(&devices::HWRNG);
+    for &(name, major, minor, mode) in devices::NODES.iter().chain(hwrng) {
         make(&dir, name, Kind::Character, mode, device_number::number(major, minor), "")?;
+    }
+    for (n, _, name) in block::names() {
+        make(&dir, name, Kind::Block, 0o600, block::number(n), "")?;
     }
     make(&dir, "fd", Kind::Symlink, 0o777, 0, "/proc/self/fd")?;
     make(&dir, "stdin", Kind::Symlink, 0o777, 0, "/proc/self/fd/0")?;

@@ -1,15 +1,17 @@
 //! Random bytes: /dev/random, /dev/urandom, getrandom, AT_RANDOM.
 //!
 //! Each CPU has a ChaCha20 generator of its own that replaces its key with every use (fast key erasure), so a later look at memory
-//! does not tell what was given out. Keys come from a pool seeded with the processor's generator where it has one, and
-//! cycle counts; a virtual machine without RDRAND has little else.
+//! does not tell what was given out. Keys come from a pool seeded with the processor's generator where it has one, at boot with a device of the machine that
+//! gives random bytes (virtio), and cycle counts; a virtual machine without either has little else.
 #![forbid(unsafe_code)]
 
 use crate::lock_order as level;
 use sync::{LocalCell, SpinLock, lock_class, per_cpu};
 
+use crate::device::virtio::entropy;
 use crate::errno::Result;
 use crate::fs::file::buffer::{Input, Output};
+use crate::sched::{Deadline, Sleep};
 
 lock_class! { static POOL_CLASS: LockClass = ("random pool", level::RandomPool); }
 
@@ -29,6 +31,8 @@ struct Source {
 }
 
 const HALF: usize = 16;
+/// Bytes from the machine's source of entropy at boot.
+const SEED: usize = 64;
 
 per_cpu! { static MINE: LocalCell<Option<Source>> = LocalCell::new(None); }
 
@@ -107,6 +111,16 @@ impl Generator {
             }
             self.next();
         }
+    }
+}
+
+/// Puts bytes of the machine's source of entropy into the pool, if it has one; waits for it for a second. Once, at boot, before anything has been given out
+/// to a program: a CPU's generator takes its key from the pool when it is first used.
+pub fn seed_from_device() {
+    let deadline = Deadline::from(crate::arch::time::now().saturating_add(1_000_000_000));
+    let mixed = entropy::read(SEED, Sleep::Killable, Some(deadline), |bytes| POOL.lock().mix(bytes));
+    if let Some(Err(why)) = mixed {
+        crate::warn!("no random bytes from the machine's source of entropy: {why:?}");
     }
 }
 

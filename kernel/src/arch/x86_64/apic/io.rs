@@ -1,11 +1,11 @@
-//! The I/O APICs (82093AA data sheet): only ISA lines are routed, to the boot CPU. Everything else stays masked.
+//! The I/O APICs (82093AA data sheet): ISA lines, and those of devices that are told of, are routed to the boot CPU. Everything else stays masked.
 //!
 //! Set up by the boot CPU; `route` runs at boot alone.
 
 use super::super::acpi::{IoApic, MachineTables};
 use super::super::boot::topology;
 use super::super::cpu::BootCell;
-use super::super::irq::ISA_BASE;
+use super::super::irq::{DEVICE_LINE, ISA_BASE};
 use super::super::memory::tables;
 
 const MAX_IO_APICS: usize = 8;
@@ -81,11 +81,26 @@ pub unsafe fn init(machine: &MachineTables) {
 pub fn route(line: u8) -> bool {
     let io = IO_APICS.get();
     let Some(&(interrupt, low, level)) = io.isa.get(usize::from(line)) else { return false };
-    let serves = |m: &&Mapped| interrupt >= m.first && interrupt < m.first + m.count;
-    let Some(apic) = io.list[..io.count].iter().find(serves) else { return false };
-    let register = 0x10 + (interrupt - apic.first) * 2;
     let flags = if level { LEVEL } else { 0 } | if low { ACTIVE_LOW } else { 0 };
-    apic.write(register + 1, topology::apic_id(0) << 24);
-    apic.write(register, u32::from(ISA_BASE + line) | flags);
-    true
+    io.set(interrupt, u32::from(ISA_BASE + line) | flags)
+}
+
+/// Routes the line of global number `interrupt` to the boot CPU at vector `DEVICE_LINE`. False if no I/O APIC serves it, or it is an ISA line's. Active high
+/// and by its edge: a device that never lets its line fall then interrupts once, and none is missed, since who serves the device acknowledges first and
+/// looks afterwards.
+pub fn route_device(interrupt: u32) -> bool {
+    let io = IO_APICS.get();
+    let is_isa = io.isa.iter().any(|&(of_isa, ..)| of_isa == interrupt);
+    !is_isa && io.set(interrupt, u32::from(DEVICE_LINE))
+}
+
+impl IoApics {
+    fn set(&self, interrupt: u32, low: u32) -> bool {
+        let serves = |m: &&Mapped| interrupt >= m.first && interrupt - m.first < m.count;
+        let Some(apic) = self.list[..self.count].iter().find(serves) else { return false };
+        let register = 0x10 + (interrupt - apic.first) * 2;
+        apic.write(register + 1, topology::apic_id(0) << 24);
+        apic.write(register, low);
+        true
+    }
 }

@@ -10,6 +10,7 @@ use super::cpu::reg::{self, IA32_APIC_BASE, IA32_TSC_DEADLINE};
 use super::cpu::{BootCell, features};
 use super::memory::tables;
 use super::{irq, kvm};
+use virtio::pci::Message;
 
 // Register offsets (table 12-1); the x2APIC MSR is 0x800 + offset / 16.
 const TASK_PRIORITY: u32 = 0x80;
@@ -171,6 +172,13 @@ pub fn send_to(id: u32, vector: u8) {
         return;
     }
     command(id, ASSERT | u32::from(vector));
+}
+
+/// The message by which a device interrupts `cpu` at `vector`: fixed delivery, edge-triggered (SDM vol. 3, 12.11). Its destination has eight bits.
+pub fn message(cpu: u32, vector: u8) -> Option<Message> {
+    let id = topology::apic_id(cpu);
+    let address = 0xfee0_0000 | u64::from(id) << 12;
+    (id < 256).then_some(Message { address, data: u32::from(vector) })
 }
 
 /// Sends a non-maskable interrupt to `cpu`.

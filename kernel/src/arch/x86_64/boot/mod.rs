@@ -9,7 +9,7 @@ pub mod topology;
 use super::acpi::MachineTables;
 use super::cpu::{features, percpu};
 use super::memory::{direct_map, early, frames, tables};
-use super::{apic, exit, kvm, time, trap, user};
+use super::{apic, exit, kvm, pci, time, trap, user};
 pub use start_info::{PhysRange, boot_info};
 
 /// End of what the first page tables reach.
@@ -49,6 +49,7 @@ pub unsafe fn early_init(start_info: usize) {
         kvm::init_cpu();
         exit::init(&machine);
         apic::io::init(&machine);
+        pci::init(&machine);
         time::init(machine.pm_timer());
         smp::prepare();
         frames::init();

@@ -42,6 +42,15 @@ pub unsafe fn inl(port: u16) -> u32 {
     value
 }
 
+/// Writes a 32-bit word to an I/O port.
+///
+/// # Safety
+/// As [`outb`].
+pub unsafe fn outl(port: u16, value: u32) {
+    // SAFETY: the caller owns the port.
+    unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack, preserves_flags)) };
+}
+
 /// Writes bytes one after the other to an I/O port.
 ///
 /// # Safety

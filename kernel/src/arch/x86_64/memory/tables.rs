@@ -64,6 +64,17 @@ impl TableSource for EarlyTables {
     }
 }
 
+/// Page-table pages from the frame allocator; they stay in the kernel's tables for good.
+pub struct FrameTables;
+
+impl TableSource for FrameTables {
+    fn table(&mut self) -> Option<u64> {
+        let frame = vm::frame::alloc_zeroed()?;
+        frame.set_kind(vm::frame::FrameKind::Table);
+        Some(frame.into_frame().addr().0)
+    }
+}
+
 /// Index of `address` in the table whose entries cover `size` bytes.
 fn index(address: usize, size: u64) -> usize {
     (address as u64 / size) as usize & 511
@@ -232,12 +243,28 @@ pub unsafe fn map_frame_table(address: usize, physical: u64, size: u64) {
 /// Boot CPU, alone, while early memory lasts; `physical` is a device's, and stays so.
 pub unsafe fn map_device(physical: u64, size: u64) -> *mut u8 {
     // SAFETY: boot CPU, alone.
+    let mapped = unsafe { map_device_from(physical, size, &mut EarlyTables::new()) };
+    // Early memory ends the machine rather than give nothing.
+    mapped.unwrap_or(core::ptr::null_mut())
+}
+
+/// As [`map_device`], with tables from `source`; `None` if that has none.
+///
+/// # Safety
+/// The caller alone changes the tables of devices; `physical` is a device's, and stays so.
+pub unsafe fn map_device_from(physical: u64, size: u64, source: &mut impl TableSource) -> Option<*mut u8> {
+    // SAFETY: as the caller says.
     let next = unsafe { NEXT_DEVICE.get_mut() };
     let start = physical & !(SIZE_4K - 1);
     let end = (physical + size).next_multiple_of(SIZE_4K);
     let address = *next;
     *next += (end - start) as usize;
-    // SAFETY: as above.
-    unsafe { map_range(address, PhysRange { start, end }, DEVICE, SIZE_4K) };
-    (address + (physical - start) as usize) as *mut u8
+    for at in (start..end).step_by(SIZE_4K as usize) {
+        let page = address + (at - start) as usize;
+        // SAFETY: as the caller says; no page was here before.
+        if !unsafe { map_page(page, at, SIZE_4K, DEVICE, source) } {
+            return None;
+        }
+    }
+    Some((address + (physical - start) as usize) as *mut u8)
 }

@@ -1,0 +1,233 @@
+//! Which virtio devices there are: functions of PCI, and those over memory-mapped registers that words of the command line name as QEMU and Linux write
+//! them, `virtio_mmio.device=SIZE@ADDRESS:INTERRUPT`.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+
+use ::virtio::pci::{self, Config, Layout, Message, Place, Window};
+use ::virtio::transport::Error;
+use ::virtio::{Kind, Transport, queue};
+use sync::{CpuId, TryVec, try_box};
+
+use super::line::Line;
+use super::{Device, disk, entropy};
+use crate::arch::{self, Registers, pci::Pci};
+
+/// PCI functions that are looked at.
+const MOST_FUNCTIONS: usize = super::MOST;
+
+/// Looks everywhere.
+pub fn all(command_line: &str) {
+    let config = Pci::new();
+    let mut functions = Vec::new();
+    pci::each_function(&config, &mut |place, vendor, device| {
+        if let Some(kind) = pci::virtio_kind(&config, place, vendor, device)
+            && functions.len() < MOST_FUNCTIONS
+        {
+            // Without memory it is not driven.
+            let _ = functions.try_push((place, kind));
+        }
+    });
+    for (place, kind) in functions {
+        if let Some(driver) = driver_of(kind)
+            && let Err(error) = bring_up_function(&config, place, driver)
+        {
+            warn!(
+                "virtio device at {:02x}:{:02x}.{}: {error:?}; it is not used",
+                place.bus, place.device, place.function
+            );
+        }
+    }
+    for word in command_line.split_ascii_whitespace() {
+        let Some(said) = word.strip_prefix("virtio_mmio.device=") else { continue };
+        match parse(said) {
+            Some((window, interrupt)) => {
+                if let Err(error) = bring_up_mapped(window, interrupt) {
+                    warn!("virtio device at {:#x}: {error:?}; it is not used", window.address);
+                }
+            }
+            None => warn!("virtio_mmio.device={said}: not SIZE@ADDRESS:INTERRUPT"),
+        }
+    }
+}
+
+/// What drives a kind of device.
+pub(super) struct Driver {
+    name: &'static str,
+    /// Features that are taken where they are offered.
+    features: u64,
+    /// The most queues that are used, where the device has them.
+    queues: fn(&Transport<Registers>, u64) -> Result<u16, Error>,
+    /// The device is up.
+    begin: fn(&'static Device, u64) -> Result<(), Error>,
+}
+
+const ENTROPY: Driver = Driver {
+    name: "virtio entropy device",
+    features: 0,
+    queues: |_, _| Ok(1),
+    begin: |device, _| {
+        entropy::set(device);
+        Ok(())
+    },
+};
+
+pub(super) const DISK: Driver =
+    Driver { name: "virtio disk", features: disk::FEATURES, queues: disk::queues, begin: disk::begin };
+
+fn driver_of(kind: u32) -> Option<&'static Driver> {
+    match kind {
+        _ if kind == Kind::Entropy as u32 => Some(&ENTROPY),
+        _ if kind == Kind::Block as u32 => Some(&DISK),
+        _ => None,
+    }
+}
+
+fn bring_up_function(config: &Pci, place: Place, driver: &Driver) -> Result<(), Error> {
+    let layout = pci::layout(config, place).ok_or(Error::NotModern)?;
+    let map = |window: Window| Registers::map(window).ok_or(Error::Memory);
+    let device = layout.device.map(map).transpose()?;
+    let transport = Transport::pci(&layout, map(layout.common)?, map(layout.notify)?, device);
+    let table = map(layout.msi_x.table)?;
+    bring_up(transport, driver, |n, cpu| {
+        let message = arch::device_message(cpu).ok_or(Error::Vector)?;
+        set_vector(config, place, &layout, &table, n, message)
+    })
+}
+
+/// Entry `n` of the table of MSI-X.
+fn set_vector(
+    config: &impl Config,
+    place: Place,
+    layout: &Layout,
+    table: &Registers,
+    n: u16,
+    message: Message,
+) -> Result<(), Error> {
+    if !layout.msi_x.set(table, n, message) {
+        return Err(Error::Vector);
+    }
+    layout.msi_x.enable(config, place);
+    Ok(())
+}
+
+/// Registers at a place that the command line names. Nothing is there: no error.
+fn bring_up_mapped(window: Window, interrupt: u32) -> Result<(), Error> {
+    let registers = Registers::map(window).ok_or(Error::Memory)?;
+    let Some((transport, kind)) = Transport::mmio(registers)? else { return Ok(()) };
+    let Some(driver) = driver_of(kind) else { return Ok(()) };
+    let route = |_, _| if arch::route_device_line(interrupt) { Ok(()) } else { Err(Error::Vector) };
+    bring_up(transport, driver, route)
+}
+
+/// Brings a device up and hands it to its driver.
+fn bring_up(
+    transport: Transport<Registers>,
+    driver: &Driver,
+    interrupt: impl FnMut(u16, CpuId) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (device, features) = start(transport, driver, interrupt)?;
+    let device = try_box(device).ok().and_then(super::keep).ok_or(Error::Memory)?;
+    (driver.begin)(device, features)
+}
+
+/// Brings a device up; `interrupt` has interrupts of a queue come to a CPU. The device, and the features that were taken.
+pub(super) fn start(
+    mut transport: Transport<Registers>,
+    driver: &Driver,
+    mut interrupt: impl FnMut(u16, CpuId) -> Result<(), Error>,
+) -> Result<(Device, u64), Error> {
+    let features = transport.begin(driver.features)?;
+    let lines = make_lines(&mut transport, driver, features, &mut interrupt);
+    let lines = match lines {
+        Ok(lines) => lines,
+        Err(error) => {
+            // It may have been told of tables that are freed now. It was not told to go, so it uses none.
+            if !transport.stop() {
+                warn!("{}: it does not reset", driver.name);
+            }
+            return Err(error);
+        }
+    };
+    transport.go();
+    Ok((Device { name: driver.name, transport, lines, has_failed: false.into() }, features))
+}
+
+/// A queue for each CPU if the device has so many and can tell each CPU.
+fn make_lines(
+    transport: &mut Transport<Registers>,
+    driver: &Driver,
+    features: u64,
+    interrupt: &mut impl FnMut(u16, CpuId) -> Result<(), Error>,
+) -> Result<Vec<Line>, Error> {
+    let cpus = sync::cpus();
+    let wanted = if transport.is_pci() { (driver.queues)(transport, features)? } else { 1 };
+    let count = u32::from(wanted.max(1)).min(cpus) as u16;
+    let mut lines = sync::try_vec(usize::from(count)).map_err(|_| Error::Memory)?;
+    for n in 0..count {
+        let cpu = CpuId::from(n);
+        let set = transport.queue_size(n, queue::MOST).and_then(|size| {
+            let line = Line::try_new(n, size, cpu).map_err(|_| Error::Memory)?;
+            interrupt(n, cpu)?;
+            transport.set_queue(n, size, line.addresses(), n)?;
+            Ok(line)
+        });
+        match set {
+            Ok(line) => lines.try_push(line).map_err(|_| Error::Memory)?,
+            // Fewer do as well.
+            Err(Error::Vector | Error::Queue) if n > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(lines)
+}
+
+/// `SIZE@ADDRESS:INTERRUPT`, with anything after another colon; numbers as Linux's memparse takes them.
+fn parse(said: &str) -> Option<(Window, u32)> {
+    let (size, rest) = said.split_once('@')?;
+    let mut parts = rest.split(':');
+    let address = number(parts.next()?)?;
+    let interrupt = u32::try_from(number(parts.next()?)?).ok()?;
+    Some((Window { address, len: number(size)? }, interrupt))
+}
+
+fn number(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'k' | b'K' => (text.get(..text.len().checked_sub(1)?)?, 10),
+        b'm' | b'M' => (text.get(..text.len().checked_sub(1)?)?, 20),
+        _ => (text, 0),
+    };
+    let value = match digits.strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok()?,
+        None => digits.parse().ok()?,
+    };
+    value.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_devices_as_linux_takes_them() {
+        let window = |address, len| Window { address, len };
+        assert_eq!(parse("512@0xfeb00e00:12"), Some((window(0xfeb0_0e00, 512), 12)));
+        assert_eq!(parse("0x200@4K:0x18:3"), Some((window(4096, 512), 24)));
+        assert_eq!(parse("1K@1M:5"), Some((window(1 << 20, 1024), 5)));
+        for wrong in [
+            "",
+            "512",
+            "512@",
+            "512@x:1",
+            "512@1",
+            "@1:1",
+            "512@1:",
+            "1@1:4294967296",
+            "99999999999999999999@1:1",
+            "17592186044416M@1:1",
+            "K@1:1",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

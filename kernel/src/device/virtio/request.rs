@@ -1,0 +1,113 @@
+//! What is asked of a device, and who waits for it.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use ::virtio::Buffer;
+use sync::{AllocError, SpinLock, TryVec, lock_class, try_arc};
+use vm::PAGE_SIZE;
+use vm::frame::{self, FrameKind, OwnedFrame};
+
+use super::Failure;
+use super::disk::Hold;
+use crate::lock_order as level;
+use crate::sched::{Deadline, Sleep, WaitQueue};
+
+lock_class! { static DONE_CLASS: LockClass = ("device request", level::DeviceRequest); }
+
+/// Pages that a device may reach while it has a request, and which parts of them the request is made of.
+pub struct Memory {
+    pages: Vec<OwnedFrame>,
+    parts: Vec<Buffer>,
+    /// Places of a disk that nobody else writes to until the device is done.
+    holds: Vec<Hold>,
+}
+
+impl Memory {
+    /// `pages` pages with unspecified contents; no part is the device's yet.
+    pub fn try_new(pages: usize) -> Result<Memory, AllocError> {
+        let mut memory = Memory { pages: sync::try_vec(pages)?, parts: Vec::new(), holds: Vec::new() };
+        for _ in 0..pages {
+            let page = frame::alloc_dirty().ok_or(AllocError)?;
+            page.set_kind(FrameKind::Device);
+            memory.pages.try_push(page)?;
+        }
+        Ok(memory)
+    }
+
+    /// Page `n`; empty if there is none.
+    pub fn page(&mut self, n: usize) -> &mut [u8] {
+        self.pages.get_mut(n).map_or(&mut [], |page| page.bytes())
+    }
+
+    /// The next part of the request: bytes of page `n`, which the device reads, or writes. First all that it reads.
+    pub fn add(&mut self, n: usize, part: Range<usize>, writable: bool) -> Result<(), AllocError> {
+        let page = self.pages.get(n).filter(|_| part.end <= PAGE_SIZE).ok_or(AllocError)?;
+        let len = u32::try_from(part.len()).map_err(|_| AllocError)?;
+        let address = page.addr().0.checked_add(part.start as u64).ok_or(AllocError)?;
+        self.parts.try_push(Buffer { address, len, writable })
+    }
+
+    /// Keeps a place until the device is done and [`reuse`](Self::reuse) is called, or this is dropped.
+    pub(super) fn keep(&mut self, hold: Hold) -> Result<(), AllocError> {
+        self.holds.try_push(hold)
+    }
+
+    /// Makes it ready for another request: no part is the device's, no place is kept.
+    pub(super) fn reuse(&mut self) {
+        self.parts.clear();
+        self.holds.clear();
+    }
+
+    pub(super) fn parts(&self) -> &[Buffer] {
+        &self.parts
+    }
+}
+
+/// Somebody waits for this.
+pub struct Request {
+    done: SpinLock<Option<Outcome>, level::DeviceRequest>,
+    waiter: WaitQueue,
+}
+
+/// The memory comes back, but from a device that failed.
+type Outcome = Result<(Memory, u32), Failure>;
+
+impl Request {
+    pub fn try_new() -> Result<Arc<Request>, AllocError> {
+        try_arc(Request { done: SpinLock::new(None, &DONE_CLASS), waiter: WaitQueue::new() })
+    }
+
+    fn end(&self, outcome: Outcome) {
+        *self.done.lock() = Some(outcome);
+        self.waiter.wake_all();
+    }
+
+    pub fn wait(&self, how: Sleep, deadline: Option<Deadline>) -> Outcome {
+        let taken = self.waiter.wait_shared(how, deadline, || self.done.lock().take());
+        taken.unwrap_or_else(|woken| Err(Failure::Woken(woken)))
+    }
+}
+
+/// What a queue keeps of a request while the device has it.
+pub struct Token {
+    pub request: Arc<Request>,
+    pub memory: Memory,
+}
+
+impl Token {
+    /// The device is done.
+    pub fn end(self, written: u32) {
+        self.request.end(Ok((self.memory, written)));
+    }
+
+    /// It never will be. Only what was reset can reach the memory no more; else that is lost.
+    pub fn fail(self, is_reset: bool) {
+        if !is_reset {
+            core::mem::forget(self.memory);
+        }
+        self.request.end(Err(Failure::Broken));
+    }
+}

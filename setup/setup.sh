@@ -237,7 +237,7 @@ fetch_linux() {
     for part in vmlinuz System.map config; do
         mv ".cache/linux/new/unpacked/boot/$part-$version" ".cache/linux/$version/$part"
     done
-    for module in virt/lib/irqbypass drivers/crypto/ccp/ccp arch/x86/kvm/kvm arch/x86/kvm/kvm-amd; do
+    for module in virt/lib/irqbypass drivers/crypto/ccp/ccp arch/x86/kvm/kvm arch/x86/kvm/kvm-amd drivers/block/virtio_blk; do
         unpack_module ".cache/linux/new/unpacked/lib/modules/$version/kernel/$module.ko" ".cache/linux/$version/modules/${module##*/}.ko" ||
             { say "$package lacks the module ${module##*/}, or it cannot be unpacked"; return 1; }
     done

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::lines::Beside;
-use crate::machine::Model;
 use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
+use crate::machine::{Disk, Model};
 use crate::root::{Addition, Root};
 use crate::size::parse_bytes;
 
@@ -111,6 +111,10 @@ pub struct MachineOptions {
     /// Without DST an absolute SRC keeps its place, a relative one stands below /root, where programs start
     #[arg(long, value_parser = Addition::parse, value_name = "SRC[:DST]")]
     pub add: Vec<Addition>,
+    /// A file of this machine as a disk, /dev/vda, the next /dev/vdb; `:ro` for reading only. What the guest writes is in the file at once (give it
+    /// again and again)
+    #[arg(long, value_parser = Disk::parse, value_name = "FILE[:ro]")]
+    pub disk: Vec<Disk>,
     /// How to run the machine; auto takes KVM only where the processor offers it
     #[arg(long, value_enum, default_value_t = Wanted::Auto)]
     pub accel: Wanted,

@@ -56,6 +56,7 @@ fn linux(kernel: &Kernel, image: &Path) -> Result<Vec<u8>> {
         accel: Accel::Tcg,
         cpu_model: "max".into(),
         deterministic: false,
+        disks: Vec::new(),
         extra: Vec::new(),
     };
     let command = ["cat", "/proc/kallsyms"].map(String::from);

@@ -174,6 +174,7 @@ pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine
         accel,
         cpu_model: cpu_model.into(),
         deterministic: false,
+        disks: Vec::new(),
         extra: Vec::<OsString>::new(),
     }
 }

@@ -45,6 +45,7 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
         accel: Wanted::Nested,
         cpu_model: "max".into(),
         deterministic: false,
+        disk: Vec::new(),
         append: options.append.clone(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

@@ -6,6 +6,8 @@ pub mod kernel;
 pub mod qemu;
 mod virtio;
 
+pub use virtio::Disk;
+
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
@@ -64,6 +66,7 @@ pub struct Machine {
     pub cpu_model: String,
     /// The same run each time, instruction for instruction: one thread, time counted in instructions.
     pub deterministic: bool,
+    pub disks: Vec<Disk>,
     /// The user's own words for QEMU, at the end.
     pub extra: Vec<OsString>,
 }
@@ -105,6 +108,7 @@ impl Machine {
                 show_bytes(self.memory)
             )));
         }
+        self.check_disks()?;
         if self.deterministic && self.accel == Accel::Kvm {
             return Err(usage("--deterministic counts instructions, which needs emulation: --accel tcg"));
         }
@@ -245,6 +249,7 @@ pub(super) mod tests {
             accel: Accel::Tcg,
             cpu_model: "max".into(),
             deterministic: false,
+            disks: Vec::new(),
             extra: Vec::new(),
         }
     }

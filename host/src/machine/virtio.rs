@@ -2,7 +2,12 @@
 //! microvm they have registers at fixed places, of which the command line tells (QEMU would tell of them by AML, which Darter does not read).
 #![forbid(unsafe_code)]
 
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
 use super::{Machine, Model};
+use crate::exit::usage;
 
 /// Where microvm's registers are (QEMU 10, hw/i386/microvm.c): 24 places of 512 bytes, each with a line of the second I/O APIC. They are filled from the last
 /// one on, as QEMU does: the line of the first does not work (QEMU's I/O APIC takes its pin 0 for a PC's timer, and raises pin 2).
@@ -10,6 +15,50 @@ const MMIO_BASE: u64 = 0xfeb0_0000;
 const MMIO_SIZE: u64 = 512;
 const MMIO_FIRST_LINE: u64 = 24;
 const MMIO_LAST: u64 = 23;
+
+/// What Darter drives (its first 26 have names); microvm has places for fewer.
+const MOST_DISKS: usize = 20;
+const SECTOR: u64 = 512;
+
+/// A file of this machine as a disk, as `--disk FILE[:ro]` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    pub file: PathBuf,
+    pub read_only: bool,
+}
+
+impl Disk {
+    /// For clap. The file is a whole number of sectors long.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (file, read_only) = match text.strip_suffix(":ro") {
+            Some(file) => (file, true),
+            None => (text, false),
+        };
+        let shown = Path::new(file).display();
+        let metadata = std::fs::metadata(file).map_err(|error| format!("{shown}: {error}"))?;
+        if !metadata.is_file() {
+            return Err(format!("{shown} is no regular file"));
+        }
+        if metadata.len() == 0 || !metadata.len().is_multiple_of(SECTOR) {
+            return Err(format!("{shown} has {} bytes: a disk has a multiple of {SECTOR}", metadata.len()));
+        }
+        // QEMU runs in this folder too, but a name may look like one of its protocols.
+        let file = std::path::absolute(file).map_err(|error| format!("{shown}: {error}"))?;
+        Ok(Self { file, read_only })
+    }
+
+    /// What the machine does with the file: each write is in this machine's cache when it is done, and on its disk when the guest has it flushed. What fails here
+    /// (a full disk, too) fails in the guest, and does not stop the machine. What the guest discards becomes a hole.
+    fn blockdev(&self, name: &str) -> String {
+        // A comma is doubled for QEMU.
+        let file = self.file.display().to_string().replace(',', ",,");
+        let read_only = if self.read_only { "on" } else { "off" };
+        format!(
+            "driver=raw,node-name={name},read-only={read_only},discard=unmap,\
+             file.driver=file,file.filename={file}"
+        )
+    }
+}
 
 /// One device.
 pub struct Device {
@@ -21,7 +70,21 @@ pub struct Device {
 impl Machine {
     /// All virtio devices of the machine.
     pub fn virtio(&self) -> Vec<Device> {
-        vec![self.device(0, "virtio-rng", "", &[])]
+        let mut devices = vec![self.device(0, "virtio-rng", "", &[])];
+        for (disk, n) in self.disks.iter().zip(0..) {
+            let name = format!("disk{n}");
+            let before = ["-blockdev".to_owned(), disk.blockdev(&name)];
+            let properties = format!(",drive={name},werror=report,rerror=report");
+            devices.push(self.device(n + 1, "virtio-blk", &properties, &before));
+        }
+        devices
+    }
+
+    pub(super) fn check_disks(&self) -> Result<()> {
+        if self.disks.len() > MOST_DISKS {
+            return Err(usage(format!("--disk: a machine has {MOST_DISKS} disks at most")));
+        }
+        Ok(())
     }
 
     /// The `n`th device, of QEMU's kind `kind`, with `properties` and arguments that come before it.
@@ -59,6 +122,24 @@ impl Machine {
 mod tests {
     use super::super::tests::machine;
     use super::*;
+
+    #[test]
+    fn a_disk_is_a_file_of_whole_sectors_that_is_there() {
+        let folder = std::env::temp_dir().join(format!("darter-disk-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("a,b");
+        std::fs::write(&file, [0; 1024]).unwrap();
+        let name = file.to_str().unwrap();
+        let disk = Disk::parse(&format!("{name}:ro")).unwrap();
+        assert_eq!(disk, Disk { file: file.clone(), read_only: true });
+        assert!(disk.blockdev("disk0").ends_with("a,,b"));
+        assert!(!Disk::parse(name).unwrap().read_only);
+        std::fs::write(&file, [0; 1000]).unwrap();
+        assert!(Disk::parse(name).unwrap_err().contains("multiple of 512"));
+        assert!(Disk::parse(folder.to_str().unwrap()).unwrap_err().contains("no regular file"));
+        assert!(Disk::parse("/nowhere/at/all").is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn a_pc_finds_its_devices_and_microvm_is_told() {

@@ -182,6 +182,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         accel: accel(options)?,
         cpu_model: options.cpu_model.clone(),
         deterministic: options.deterministic,
+        disks: options.disk.clone(),
         extra: options.qemu_arg.clone(),
     };
     machine.check()?;

@@ -64,6 +64,9 @@ pub fn outer(
     if inner.deterministic {
         return Err(usage("--deterministic counts instructions, which needs emulation: --accel tcg"));
     }
+    if !inner.disk.is_empty() {
+        return Err(usage("--disk: --accel nested has no disks"));
+    }
     let files = match &inner.initramfs {
         Some(made) => made.clone(),
         None => root::prepare(paths, &inner.root, &inner.add, inner.memory)?,
@@ -91,6 +94,7 @@ pub fn outer(
         accel: Wanted::Tcg,
         cpu_model: "max".into(),
         deterministic: false,
+        disk: Vec::new(),
         append: Vec::new(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

@@ -9,8 +9,8 @@ use sync::heap::Text;
 
 use crate::arch;
 use crate::errno::{ENOMEM, Result};
-use crate::fs::caller;
 use crate::fs::vfs::superblock;
+use crate::fs::{block, caller};
 use crate::process::{ids, utsname, walk_processes};
 use crate::sched;
 
@@ -188,6 +188,9 @@ pub fn filesystems(out: &mut Vec<u8>) -> Result {
 
 pub fn devices(out: &mut Vec<u8>) -> Result {
     put!(out, "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n\nBlock devices:\n");
+    if block::names().next().is_some() {
+        put!(out, "{:3} virtblk\n", block::MAJOR);
+    }
     Ok(())
 }
 
@@ -232,8 +235,23 @@ pub fn swaps(out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
-/// There are no disks, and without one no heading.
-pub fn partitions(_: &mut Vec<u8>) -> Result {
+/// Without a disk there is no heading.
+pub fn partitions(out: &mut Vec<u8>) -> Result {
+    for (n, disk, name) in block::names() {
+        if n == 0 {
+            put!(out, "major minor  #blocks  name\n\n");
+        }
+        put!(out, "{:4}  {:7} {:10} {name}\n", block::MAJOR, block::minor(n), disk.shape.sectors / 2);
+    }
+    Ok(())
+}
+
+pub fn diskstats(out: &mut Vec<u8>) -> Result {
+    for (n, disk, name) in block::names() {
+        put!(out, "{:4} {:7} {name} ", block::MAJOR, block::minor(n));
+        block::columns(disk, out)?;
+        put!(out, "\n");
+    }
     Ok(())
 }
 

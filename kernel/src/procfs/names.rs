@@ -14,6 +14,7 @@ pub static ROOT: &[Entry] = &[
     text("cpuinfo", general::cpuinfo),
     Entry { name: "darter", what: What::Dir(DARTER) },
     text("devices", general::devices),
+    text("diskstats", general::diskstats),
     text("filesystems", general::filesystems),
     text("interrupts", general::interrupts),
     text("latency", latency::text),

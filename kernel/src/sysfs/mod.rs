@@ -1,4 +1,4 @@
-//! sysfs: the machine's CPUs and nodes as files, as Linux's sysfs-devices-system-cpu shows them. What is not known of the machine has no name.
+//! sysfs: the machine's CPUs, nodes and disks as files, as Linux's sysfs-devices-system-cpu and sysfs-block show them. What is not known of the machine has no name.
 //!
 //! * `tree`  which names there are, and where they lead
 //! * `texts` what the files say

@@ -9,7 +9,9 @@ use sync::machine;
 
 use crate::arch;
 use crate::arch::seat::{CacheKind, Seat};
+use crate::device::virtio::disk::{SECTOR, WINDOW};
 use crate::errno::{ENOMEM, Result};
+use crate::fs::block;
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { write!(Out($out), $($arg)*).map_err(|_| ENOMEM)? };
@@ -51,6 +53,24 @@ pub enum OfNode {
     Distances,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfDisk {
+    Zero,
+    One,
+    Number,
+    Sectors,
+    ReadOnly,
+    Stat,
+    Block,
+    PhysicalBlock,
+    /// KiB.
+    RequestMost,
+    DiscardUnit,
+    DiscardMost,
+    Cache,
+    Scheduler,
+}
+
 /// A file's text, without the end of its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
@@ -66,6 +86,7 @@ pub enum Text {
     /// Of a cache of a CPU, by their numbers.
     Cache(OfCache, u32, u32),
     Node(OfNode, u32),
+    Disk(OfDisk, u32),
 }
 
 impl Set {
@@ -140,6 +161,7 @@ impl Text {
             Text::CoreId(cpu) => put!(out, "{}", arch::seat(cpu).core_in_package),
             Text::PackageId(cpu) => put!(out, "{}", arch::seat(cpu).package),
             Text::Cache(of, cpu, n) => of_cache(of, cpu, n, out)?,
+            Text::Disk(of, n) => of_disk(of, n, out)?,
             Text::Node(OfNode::Distances, node) => {
                 for other in 0..machine::nodes() {
                     put!(out, "{}{}", if other == 0 { "" } else { " " }, arch::distance(node, other));
@@ -148,6 +170,27 @@ impl Text {
         }
         Ok(())
     }
+}
+
+fn of_disk(of: OfDisk, n: u32, out: &mut Vec<u8>) -> Result {
+    let Some((place, disk, _)) = super::tree::disk(n) else { return Ok(()) };
+    let shape = &disk.shape;
+    match of {
+        OfDisk::Zero => put!(out, "0"),
+        OfDisk::One => put!(out, "1"),
+        OfDisk::Number => put!(out, "{}:{}", block::MAJOR, block::minor(place)),
+        OfDisk::Sectors => put!(out, "{}", shape.sectors),
+        OfDisk::ReadOnly => put!(out, "{}", u8::from(shape.read_only)),
+        OfDisk::Stat => block::columns(disk, out)?,
+        OfDisk::Block => put!(out, "{}", shape.block),
+        OfDisk::PhysicalBlock => put!(out, "{}", shape.physical_block),
+        OfDisk::RequestMost => put!(out, "{}", WINDOW / 1024),
+        OfDisk::DiscardUnit => put!(out, "{}", if shape.discard_most == 0 { 0 } else { shape.block }),
+        OfDisk::DiscardMost => put!(out, "{}", u64::from(shape.discard_most).saturating_mul(SECTOR)),
+        OfDisk::Cache => put!(out, "write {}", if shape.has_cache { "back" } else { "through" }),
+        OfDisk::Scheduler => put!(out, "[none]"),
+    }
+    Ok(())
 }
 
 fn of_cache(of: OfCache, cpu: u32, n: u32, out: &mut Vec<u8>) -> Result {

@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 
 use sync::TryVec;
 
-use super::texts::{OfCache, OfCpu, OfNode, Set, Text};
+use super::texts::{OfCache, OfCpu, OfDisk, OfNode, Set, Text};
 use crate::arch;
+use crate::device::virtio::disk::Disk;
 use crate::errno::Result;
+use crate::fs::block;
 use sync::machine;
 
 /// A folder; numbers are those of CPUs, caches of each CPU, and nodes.
@@ -23,13 +25,28 @@ pub enum Folder {
     Cache(u32, u32),
     Nodes,
     Node(u32),
+    /// Links to all disks, by name; by number.
+    Block,
+    Dev,
+    DevBlock,
+    /// Where a disk lies.
+    Virtio(u32),
+    VirtioBlock(u32),
+    Disk(u32),
+    DiskQueue(u32),
+    /// Whatever a disk is part of, or is made of: nothing.
+    Holders(u32),
+    Slaves(u32),
 }
 
-/// A link between a CPU and its node.
+/// A link between a CPU and its node, or to a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
     ToNode(u32),
     ToCpu(u32),
+    /// From the folder of all disks; from that of their numbers.
+    ToDisk(u32),
+    NumberToDisk(u32),
 }
 
 impl Link {
@@ -37,11 +54,51 @@ impl Link {
         let (before, n) = match self {
             Link::ToNode(n) => (&b"../../node/node"[..], n),
             Link::ToCpu(n) => (&b"../../cpu/cpu"[..], n),
+            Link::ToDisk(n) => (&b"../devices/virtio"[..], n),
+            Link::NumberToDisk(n) => (&b"../../devices/virtio"[..], n),
         };
         out.try_extend_from_slice(before)?;
-        Ok(out.try_extend_from_slice(Numbered::new(b"", n).bytes())?)
+        out.try_extend_from_slice(Numbered::new(b"", n).bytes())?;
+        let is_disk = matches!(self, Link::ToDisk(_) | Link::NumberToDisk(_));
+        if let Some((.., name)) = disk(n).filter(|_| is_disk) {
+            out.try_extend_from_slice(b"/block/")?;
+            out.try_extend_from_slice(name.as_bytes())?;
+        }
+        Ok(())
     }
 }
+
+/// The disk in a place.
+pub fn disk(n: u32) -> Option<(usize, &'static Disk, &'static str)> {
+    block::names().nth(n as usize)
+}
+
+const DISK_FILES: &[(&str, OfDisk)] = &[
+    ("alignment_offset", OfDisk::Zero),
+    ("dev", OfDisk::Number),
+    ("discard_alignment", OfDisk::Zero),
+    ("hidden", OfDisk::Zero),
+    ("removable", OfDisk::Zero),
+    ("ro", OfDisk::ReadOnly),
+    ("size", OfDisk::Sectors),
+    ("stat", OfDisk::Stat),
+];
+
+const QUEUE_FILES: &[(&str, OfDisk)] = &[
+    ("discard_granularity", OfDisk::DiscardUnit),
+    ("discard_max_bytes", OfDisk::DiscardMost),
+    ("discard_zeroes_data", OfDisk::Zero),
+    ("hw_sector_size", OfDisk::Block),
+    ("logical_block_size", OfDisk::Block),
+    ("max_hw_sectors_kb", OfDisk::RequestMost),
+    ("max_sectors_kb", OfDisk::RequestMost),
+    ("minimum_io_size", OfDisk::PhysicalBlock),
+    ("optimal_io_size", OfDisk::Zero),
+    ("physical_block_size", OfDisk::PhysicalBlock),
+    ("rotational", OfDisk::One),
+    ("scheduler", OfDisk::Scheduler),
+    ("write_cache", OfDisk::Cache),
+];
 
 /// What a name is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,6 +177,14 @@ const OF_CACHE: &[(&str, OfCache)] = &[
     ("ways_of_associativity", OfCache::Ways),
 ];
 
+/// The major number of disks, as their names by number begin.
+const NUMBER: &[u8] = b"254:";
+const _: () = assert!(block::MAJOR == 254);
+
+fn each_disk(mut each: impl FnMut(u32, &'static str)) {
+    block::names().zip(0..).for_each(|((.., name), n)| each(n, name));
+}
+
 type Each<'a> = &'a mut dyn FnMut(u64, &[u8], Leads) -> bool;
 
 /// Numbers names while they come, until somebody has what he wants.
@@ -155,8 +220,39 @@ impl Folder {
     pub fn each(self, each: Each<'_>) {
         let mut names = Names { next: 0, each, ended: false };
         match self {
-            Folder::Root => names.folder("devices", Folder::Devices),
-            Folder::Devices => names.folder("system", Folder::System),
+            Folder::Root => {
+                names.folder("block", Folder::Block);
+                names.folder("dev", Folder::Dev);
+                names.folder("devices", Folder::Devices);
+            }
+            Folder::Devices => {
+                names.folder("system", Folder::System);
+                each_disk(|n, _| names.numbered(b"virtio", n, Leads::Folder(Folder::Virtio(n))));
+            }
+            Folder::Block => {
+                each_disk(|n, name| names.put(name.as_bytes(), Leads::Link(Link::ToDisk(n))));
+            }
+            Folder::Dev => names.folder("block", Folder::DevBlock),
+            Folder::DevBlock => each_disk(|n, _| {
+                let minor = u32::try_from(block::minor(n as usize)).unwrap_or(u32::MAX);
+                names.numbered(NUMBER, minor, Leads::Link(Link::NumberToDisk(n)));
+            }),
+            Folder::Virtio(n) => names.folder("block", Folder::VirtioBlock(n)),
+            Folder::VirtioBlock(n) => {
+                if let Some((.., name)) = disk(n) {
+                    names.folder(name, Folder::Disk(n));
+                }
+            }
+            Folder::Disk(n) => {
+                DISK_FILES.iter().for_each(|(name, of)| names.text(name, Text::Disk(*of, n)));
+                names.folder("holders", Folder::Holders(n));
+                names.folder("queue", Folder::DiskQueue(n));
+                names.folder("slaves", Folder::Slaves(n));
+            }
+            Folder::DiskQueue(n) => {
+                QUEUE_FILES.iter().for_each(|(name, of)| names.text(name, Text::Disk(*of, n)));
+            }
+            Folder::Holders(_) | Folder::Slaves(_) => {}
             Folder::System => {
                 names.folder("cpu", Folder::Cpus);
                 names.folder("node", Folder::Nodes);
@@ -224,6 +320,15 @@ impl Folder {
             Folder::Cache(cpu, cache) => (8, cpu, cache),
             Folder::Nodes => (9, 0, 0),
             Folder::Node(node) => (10, node, 0),
+            Folder::Block => (11, 0, 0),
+            Folder::Dev => (12, 0, 0),
+            Folder::DevBlock => (13, 0, 0),
+            Folder::Virtio(disk) => (14, disk, 0),
+            Folder::VirtioBlock(disk) => (15, disk, 0),
+            Folder::Disk(disk) => (16, disk, 0),
+            Folder::DiskQueue(disk) => (17, disk, 0),
+            Folder::Holders(disk) => (18, disk, 0),
+            Folder::Slaves(disk) => (19, disk, 0),
         };
         kind << 52 | u64::from(a) << 32 | u64::from(b) << 24 | n
     }

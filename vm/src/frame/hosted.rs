@@ -57,6 +57,29 @@ pub fn start(pages: usize, numa_nodes: usize) {
     });
 }
 
+/// What a device that a test plays reads of the arena.
+pub fn device_reads(at: PhysAddr, into: &mut [u8]) {
+    let from = arena(at, into.len());
+    // SAFETY: within the arena; the other side is the caller's.
+    unsafe { __darter_copy_bytes(into.as_mut_ptr(), from, into.len()) };
+}
+
+/// What such a device writes there. Earlier writes are seen first.
+pub fn device_writes(at: PhysAddr, bytes: &[u8]) {
+    let to = arena(at, bytes.len());
+    core::sync::atomic::fence(Ordering::Release);
+    // SAFETY: as above.
+    unsafe { __darter_copy_bytes(to, bytes.as_ptr(), bytes.len()) };
+}
+
+/// # Panics
+/// The driver has told the device of memory that is none.
+fn arena(at: PhysAddr, len: usize) -> *mut u8 {
+    let end = at.0.saturating_add(len as u64);
+    assert!(end <= super::total_frames() * PAGE_SIZE as u64, "{at:?} is no memory");
+    (DIRECT_MAP.load(Ordering::Relaxed) + at.0 as usize) as *mut u8
+}
+
 #[unsafe(no_mangle)]
 extern "Rust" fn __darter_direct_map_base() -> usize {
     DIRECT_MAP.load(Ordering::Relaxed)

@@ -10,7 +10,7 @@ use ::virtio::{Kind, Transport, queue};
 use sync::{CpuId, TryVec, try_box};
 
 use super::line::Line;
-use super::{Device, entropy};
+use super::{Device, disk, entropy};
 use crate::arch::{self, Registers, pci::Pci};
 
 /// PCI functions that are looked at.
@@ -52,7 +52,7 @@ pub fn all(command_line: &str) {
 }
 
 /// What drives a kind of device.
-struct Driver {
+pub(super) struct Driver {
     name: &'static str,
     /// Features that are taken where they are offered.
     features: u64,
@@ -72,8 +72,15 @@ const ENTROPY: Driver = Driver {
     },
 };
 
+pub(super) const DISK: Driver =
+    Driver { name: "virtio disk", features: disk::FEATURES, queues: disk::queues, begin: disk::begin };
+
 fn driver_of(kind: u32) -> Option<&'static Driver> {
-    (kind == Kind::Entropy as u32).then_some(&ENTROPY)
+    match kind {
+        _ if kind == Kind::Entropy as u32 => Some(&ENTROPY),
+        _ if kind == Kind::Block as u32 => Some(&DISK),
+        _ => None,
+    }
 }
 
 fn bring_up_function(config: &Pci, place: Place, driver: &Driver) -> Result<(), Error> {
@@ -113,31 +120,37 @@ fn bring_up_mapped(window: Window, interrupt: u32) -> Result<(), Error> {
     bring_up(transport, driver, route)
 }
 
-/// Brings a device up; `interrupt` has interrupts of a queue come to a CPU.
+/// Brings a device up and hands it to its driver.
 fn bring_up(
-    mut transport: Transport<Registers>,
+    transport: Transport<Registers>,
     driver: &Driver,
-    mut interrupt: impl FnMut(u16, CpuId) -> Result<(), Error>,
+    interrupt: impl FnMut(u16, CpuId) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let features = transport.begin(driver.features)?;
-    let lines = make_lines(&mut transport, driver, features, &mut interrupt);
-    let Ok(lines) = lines else {
-        // It may have been told of tables that are freed now.
-        let is_reset = transport.stop();
-        assert_reset(is_reset, driver);
-        return lines.map(|_| ());
-    };
-    transport.go();
-    let device = Device { name: driver.name, transport, lines, has_failed: false.into() };
+    let (device, features) = start(transport, driver, interrupt)?;
     let device = try_box(device).ok().and_then(super::keep).ok_or(Error::Memory)?;
     (driver.begin)(device, features)
 }
 
-/// A device that had been reset a moment ago resets again, or says nothing that could be believed. It was not told to go, so it uses no queue.
-fn assert_reset(is_reset: bool, driver: &Driver) {
-    if !is_reset {
-        warn!("{}: it does not reset", driver.name);
-    }
+/// Brings a device up; `interrupt` has interrupts of a queue come to a CPU. The device, and the features that were taken.
+pub(super) fn start(
+    mut transport: Transport<Registers>,
+    driver: &Driver,
+    mut interrupt: impl FnMut(u16, CpuId) -> Result<(), Error>,
+) -> Result<(Device, u64), Error> {
+    let features = transport.begin(driver.features)?;
+    let lines = make_lines(&mut transport, driver, features, &mut interrupt);
+    let lines = match lines {
+        Ok(lines) => lines,
+        Err(error) => {
+            // It may have been told of tables that are freed now. It was not told to go, so it uses none.
+            if !transport.stop() {
+                warn!("{}: it does not reset", driver.name);
+            }
+            return Err(error);
+        }
+    };
+    transport.go();
+    Ok((Device { name: driver.name, transport, lines, has_failed: false.into() }, features))
 }
 
 /// A queue for each CPU if the device has so many and can tell each CPU.

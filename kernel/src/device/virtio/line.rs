@@ -71,6 +71,10 @@ impl Line {
         self.queue.lock().addresses()
     }
 
+    pub fn in_flight(&self) -> u16 {
+        self.queue.lock().in_flight()
+    }
+
     /// See [`Device::ask`].
     pub fn ask(
         &self,

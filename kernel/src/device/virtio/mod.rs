@@ -18,10 +18,13 @@
 //! Interrupt handlers raise `Pending::Device`; [`look`] does the rest with interrupts on. Lock order: a line → a request → who is woken.
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod entropy;
 mod find;
 mod line;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -109,6 +112,11 @@ impl Device {
         let cpu = arch::cpu_id() as usize;
         let line = cpu.checked_rem(self.lines.len()).and_then(|n| self.lines.get(n));
         line.ok_or(Failure::Broken)?.ask(self, memory, how, deadline)
+    }
+
+    /// Requests that it has not done yet.
+    fn in_flight(&self) -> u64 {
+        self.lines.iter().map(|line| u64::from(line.in_flight())).sum()
     }
 
     /// The device has shown that it lies. It is reset; what it was asked fails.

@@ -11,6 +11,7 @@ use vm::PAGE_SIZE;
 use vm::frame::{self, FrameKind, OwnedFrame};
 
 use super::Failure;
+use super::disk::Hold;
 use crate::lock_order as level;
 use crate::sched::{Deadline, Sleep, WaitQueue};
 
@@ -20,12 +21,14 @@ lock_class! { static DONE_CLASS: LockClass = ("device request", level::DeviceReq
 pub struct Memory {
     pages: Vec<OwnedFrame>,
     parts: Vec<Buffer>,
+    /// Places of a disk that nobody else writes to until the device is done.
+    holds: Vec<Hold>,
 }
 
 impl Memory {
     /// `pages` pages with unspecified contents; no part is the device's yet.
     pub fn try_new(pages: usize) -> Result<Memory, AllocError> {
-        let mut memory = Memory { pages: sync::try_vec(pages)?, parts: Vec::new() };
+        let mut memory = Memory { pages: sync::try_vec(pages)?, parts: Vec::new(), holds: Vec::new() };
         for _ in 0..pages {
             let page = frame::alloc_dirty().ok_or(AllocError)?;
             page.set_kind(FrameKind::Device);
@@ -45,6 +48,17 @@ impl Memory {
         let len = u32::try_from(part.len()).map_err(|_| AllocError)?;
         let address = page.addr().0.checked_add(part.start as u64).ok_or(AllocError)?;
         self.parts.try_push(Buffer { address, len, writable })
+    }
+
+    /// Keeps a place until the device is done and [`reuse`](Self::reuse) is called, or this is dropped.
+    pub(super) fn keep(&mut self, hold: Hold) -> Result<(), AllocError> {
+        self.holds.try_push(hold)
+    }
+
+    /// Makes it ready for another request: no part is the device's, no place is kept.
+    pub(super) fn reuse(&mut self) {
+        self.parts.clear();
+        self.holds.clear();
     }
 
     pub(super) fn parts(&self) -> &[Buffer] {

@@ -9,6 +9,7 @@ use sync::try_box;
 use super::{hwrng, random};
 use crate::device::virtio::entropy;
 use crate::errno::{EINVAL, ENOSPC, ENXIO, Result};
+use crate::fs::block;
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, FileOps, Mapping, OpenFlags, Order};
 use crate::fs::tty;
@@ -38,8 +39,10 @@ pub const HWRNG: (&str, u64, u64, u32) = ("hwrng", 10, 183, 0o600);
 /// Opens a device. ENXIO if there is none of that number.
 #[expect(clippy::arithmetic_side_effects, reason = "the pattern says that n is at least 64")]
 pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps>> {
-    if kind != Kind::Character {
-        return Err(ENXIO);
+    match kind {
+        Kind::Character => {}
+        Kind::Block => return block::open(device, flags),
+        _ => return Err(ENXIO),
     }
     let ops: Box<dyn FileOps> = match (device_number::major(device), device_number::minor(device)) {
         (1, 3) => try_box(Memory::Null)?,

@@ -12,7 +12,6 @@ use sync::{Mutex, lock_class};
 
 use crate::device::virtio::entropy;
 use crate::errno::Result;
-use crate::fs::tmpfs;
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::dentry::Name;
@@ -20,6 +19,7 @@ use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Kind, NewInode};
 use crate::fs::vfs::mount;
 use crate::fs::vfs::superblock::{FsType, SuperBlock};
+use crate::fs::{block, tmpfs};
 
 lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", level::Devtmpfs); }
 
@@ -40,6 +40,9 @@ fn instance(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
     let hwrng = entropy::is_there().then_some(&devices::HWRNG);
     for &(name, major, minor, mode) in devices::NODES.iter().chain(hwrng) {
         make(&dir, name, Kind::Character, mode, device_number::number(major, minor), "")?;
+    }
+    for (n, _, name) in block::names() {
+        make(&dir, name, Kind::Block, 0o600, block::number(n), "")?;
     }
     make(&dir, "fd", Kind::Symlink, 0o777, 0, "/proc/self/fd")?;
     make(&dir, "stdin", Kind::Symlink, 0o777, 0, "/proc/self/fd/0")?;

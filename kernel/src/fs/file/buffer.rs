@@ -100,6 +100,11 @@ impl Cursor<'_> {
     }
 }
 
+/// Do all segments begin and end at multiples of `unit`, a power of two?
+fn are_aligned(segments: &[Segment], unit: usize) -> bool {
+    segments.iter().all(|s| s.addr.is_multiple_of(unit) && s.len.is_multiple_of(unit))
+}
+
 fn total(segments: &[Segment]) -> usize {
     segments.iter().fold(0, |sum: usize, s| sum.saturating_add(s.len))
 }
@@ -150,6 +155,14 @@ impl<'a> Output<'a> {
     pub fn kernel(buffer: &'a mut [u8]) -> Self {
         let progress = Progress::new(buffer.len());
         Output { target: Target::Kernel(buffer), progress, nowait: false }
+    }
+
+    /// Does all memory begin and end at multiples of `unit`, a power of two? The kernel's own is what a device needs.
+    pub fn is_aligned(&self, unit: usize) -> bool {
+        match &self.target {
+            Target::User(cursor) => are_aligned(cursor.segments, unit),
+            Target::Kernel(_) => true,
+        }
     }
 
     /// Bytes that can still be put; none after a fault.
@@ -297,6 +310,14 @@ impl<'a> Input<'a> {
 
     pub fn left(&self) -> usize {
         self.progress.left()
+    }
+
+    /// As `Output::is_aligned`.
+    pub fn is_aligned(&self, unit: usize) -> bool {
+        match &self.origin {
+            Origin::User(cursor) => are_aligned(cursor.segments, unit),
+            Origin::Kernel(_) => true,
+        }
     }
 
     /// Bytes left in the program's segment that comes next, which may be empty: files whose writes are messages take each as one.

@@ -369,7 +369,8 @@ impl File {
         let mut position = self.position.lock();
         let (position, order) = position.split();
         check_range(*position, from.left())?;
-        if appends {
+        // A disk has no end that could move, so O_APPEND means nothing there.
+        if appends && self.inode().kind != Kind::Block {
             let (n, end) = regular::append(self, from, order.reborrow())?;
             // To write nothing is not to go to the end.
             if n > 0 {
@@ -392,7 +393,7 @@ impl File {
         self.check_places(true)?;
         self.may_write()?;
         check_range(at, from.left())?;
-        if appends {
+        if appends && self.inode().kind != Kind::Block {
             // As Linux does, against POSIX: O_APPEND wins over the offset.
             return Ok(regular::append(self, from, Held::clean().lower())?.0);
         }

@@ -118,6 +118,11 @@ pub trait FileOps: Send + Sync + Any {
         Err(ENOTTY)
     }
 
+    /// fsync of a block device: what was written to it before is there for good. May sleep.
+    fn sync_device(&self) -> Result {
+        Ok(())
+    }
+
     /// `_shared`: a shared mapping that may be written.
     fn mapping(&self, _file: &File) -> Result<Mapping> {
         Err(ENODEV)

@@ -241,9 +241,9 @@ impl Inode {
         if self.attributes == Attributes::Elsewhere { self.ops.refresh(self) } else { Ok(()) }
     }
 
-    /// May it be opened with O_DIRECT? Files whose contents are memory may, and lose nothing by it.
+    /// May it be opened with O_DIRECT? Disks may; files whose contents are memory may too, and lose nothing by it.
     pub fn is_direct(&self) -> bool {
-        self.kind == Kind::Regular && self.ops.object().is_some()
+        self.kind == Kind::Block || self.kind == Kind::Regular && self.ops.object().is_some()
     }
 
     /// The error of the file system, if it lets nobody write here.

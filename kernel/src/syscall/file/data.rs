@@ -100,10 +100,11 @@ fn write_back(fd: i32, data_only: bool) -> Result<usize> {
         return Err(EBADF);
     }
     match file.inode().kind {
-        Kind::Regular | Kind::Directory | Kind::Block => {
+        Kind::Regular | Kind::Directory => {
             file.inode().ops.fsync(file.inode(), data_only)?;
             Ok(0)
         }
+        Kind::Block => file.ops().sync_device().map(|()| 0),
         _ => Err(EINVAL),
     }
 }

@@ -329,9 +329,7 @@ impl Disk {
 
     /// Reads the blocks that hold the bytes `from..to`, which lie on the disk and in one window. May sleep, killably.
     pub fn read(&'static self, from: u64, to: u64) -> Result<Blocks, Error> {
-        let mut blocks = Blocks::try_new(self, from, to)?;
-        // A device that says it has written and has not shows nobody what was in memory before.
-        blocks.clear(blocks.start(), blocks.end());
+        let blocks = Blocks::try_new(self, from, to)?;
         self.transfer(Kind::Read, blocks)
     }
 

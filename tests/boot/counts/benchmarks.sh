@@ -2,7 +2,7 @@
 # time limit: 240
 # Every benchmark runs to its end on two CPUs, by processes, by threads and on shared objects.
 set -eu
-build bench bench
+make --no-print-directory -s -C bench OUT="$TARGET/bench" >/dev/null
 set --
 for file in "$TARGET"/bench/*; do
     case $file in *.new | *-dynamic) continue ;; esac

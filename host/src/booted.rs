@@ -215,6 +215,16 @@ mod tests {
     }
 
     #[test]
+    fn who_uses_the_common_part_has_it() {
+        for script in find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap() {
+            let calls = ["build ", "run ", "start ", "expect ", "skip ", "wait_for "];
+            let uses = script.text.lines().any(|line| calls.iter().any(|call| line.starts_with(call)));
+            let has = script.text.contains("\n. tests/boot/common\n");
+            assert!(!uses || has, "{} does not read tests/boot/common", script.name);
+        }
+    }
+
+    #[test]
     fn a_script_says_how_it_is_run() {
         let script = |text: &str| Script { name: "a".into(), file: "a.sh".into(), text: text.into() };
         assert_eq!(script("#!/bin/sh\n# time limit: 7\n# in pairs\n").time_limit(), Duration::from_secs(7));

@@ -14,7 +14,7 @@ unset CDPATH
 
 stamp=.cache/setup-ok
 linux=.cache/linux/vmlinuz
-modules=.cache/linux/modules    # with which that Linux runs machines under KVM (darter run --accel nested)
+modules=.cache/linux/modules    # with which that Linux runs machines under KVM (darter run --accel nested), and has disks
 qemu_wanted=9          # the plugin API that `darter bench --instructions` uses appeared in QEMU 9
 toolchain=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
 target=x86_64-unknown-none
@@ -59,7 +59,7 @@ has_gcc() { have gcc && [ -e /usr/include/stdio.h ]; }
 # A dynamic program names its loader within its first page.
 has_busybox() { have busybox && ! head -c 4096 "$(command -v busybox)" | grep -aq ld-linux; }
 
-has_linux() { [ -e $linux ] && [ -e $modules/kvm-amd.ko ]; }
+has_linux() { [ -e $linux ] && [ -e $modules/kvm-amd.ko ] && [ -e $modules/virtio_blk.ko ]; }
 
 missing() {
     has_rust || echo rust

@@ -86,6 +86,9 @@ fn general(name: &str) -> String {
     }
 }
 
+/// Turns of an operation that lines of waiting have where nobody waits for the operation's own.
+const SELDOM: f64 = 1.0;
+
 impl Bounds {
     /// None where the file is not there.
     pub fn read(file: &Path) -> Result<Bounds> {
@@ -142,6 +145,11 @@ impl Bounds {
         }
         let turns = self.turns(shown);
         let Some(row) = self.rows.get(&run.key()) else {
+            // What somebody waited for would be named too: so these are of what else the machine does, now and then.
+            let all: f64 = shown.shared.values().map(|line| line.turns).sum();
+            if shown.shared.keys().all(|name| self.is_waiting(name)) && all < SELDOM {
+                return None;
+            }
             return Some(format!("shares lines, {turns:.2} turns\n{}", who(shown, &|_| true)));
         };
         if row.because.is_empty() {

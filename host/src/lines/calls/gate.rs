@@ -311,7 +311,11 @@ mod tests {
         assert!(unnamed.contains("no reason of it names\n        0.10 turns  inode.size"), "{unnamed}");
         assert!(!unnamed.contains("file.references"), "{unnamed}");
         assert!(bad([&[], &[("file.references", 0.1)], &[]]).contains("say why"));
-        assert!(bad([&[], &[], &[("task.state", 0.1)]]).starts_with("stat one: shares lines"));
+        assert!(bad([&[], &[], &[("task.state", 1.1)]]).starts_with("stat one: shares lines"));
+        assert!(
+            bad([&[], &[], &[("task.state", 0.1)]]).is_empty(),
+            "what else the machine does, now and then"
+        );
     }
 
     #[test]

@@ -312,10 +312,8 @@ mod tests {
         assert!(!unnamed.contains("file.references"), "{unnamed}");
         assert!(bad([&[], &[("file.references", 0.1)], &[]]).contains("say why"));
         assert!(bad([&[], &[], &[("task.state", 1.1)]]).starts_with("stat one: shares lines"));
-        assert!(
-            judge([&[], &[], &[("task.state", 0.1)]]).worse.is_empty(),
-            "what else the machine does, now and then"
-        );
+        let seldom = judge([&[], &[], &[("task.state", 0.1)]]).worse;
+        assert!(!seldom.iter().any(|why| why.starts_with("stat one")), "what else the machine does");
     }
 
     #[test]

@@ -86,9 +86,6 @@ fn general(name: &str) -> String {
     }
 }
 
-/// Turns of an operation that lines of waiting have where nobody waits for the operation's own.
-const SELDOM: f64 = 1.0;
-
 impl Bounds {
     /// None where the file is not there.
     pub fn read(file: &Path) -> Result<Bounds> {
@@ -145,11 +142,6 @@ impl Bounds {
         }
         let turns = self.turns(shown);
         let Some(row) = self.rows.get(&run.key()) else {
-            // What somebody waited for would be named too: so these are of what else the machine does, now and then.
-            let all: f64 = shown.shared.values().map(|line| line.turns).sum();
-            if shown.shared.keys().all(|name| self.is_waiting(name)) && all < SELDOM {
-                return None;
-            }
             return Some(format!("shares lines, {turns:.2} turns\n{}", who(shown, &|_| true)));
         };
         if row.because.is_empty() {
@@ -311,9 +303,7 @@ mod tests {
         assert!(unnamed.contains("no reason of it names\n        0.10 turns  inode.size"), "{unnamed}");
         assert!(!unnamed.contains("file.references"), "{unnamed}");
         assert!(bad([&[], &[("file.references", 0.1)], &[]]).contains("say why"));
-        assert!(bad([&[], &[], &[("task.state", 1.1)]]).starts_with("stat one: shares lines"));
-        let seldom = judge([&[], &[], &[("task.state", 0.1)]]).worse;
-        assert!(!seldom.iter().any(|why| why.starts_with("stat one")), "what else the machine does");
+        assert!(bad([&[], &[], &[("task.state", 0.1)]]).starts_with("stat one: shares lines"));
     }
 
     #[test]

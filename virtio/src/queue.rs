@@ -171,13 +171,13 @@ impl<M: QueueMemory, T> Queue<M, T> {
         if self.is_broken {
             return Err(NotPushed::Broken(token));
         }
-        let out_of_order = buffers.is_sorted_by_key(|buffer| buffer.writable);
+        let is_in_order = buffers.is_sorted_by_key(|buffer| buffer.writable);
         let count = buffers.len();
         let room = buffers
             .iter()
             .filter(|buffer| buffer.writable)
             .try_fold(0u32, |sum, buffer| sum.checked_add(buffer.len));
-        let (Some(room), true) = (room, out_of_order && buffers.iter().all(|buffer| buffer.len > 0)) else {
+        let (Some(room), true) = (room, is_in_order && buffers.iter().all(|buffer| buffer.len > 0)) else {
             return Err(NotPushed::Unfit(token));
         };
         if count == 0 || count > usize::from(self.size()) {

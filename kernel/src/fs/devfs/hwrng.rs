@@ -6,6 +6,7 @@ use core::any::Any;
 
 use sync::try_box;
 
+use super::devices::seek_nowhere;
 use crate::device::virtio::{Failure, entropy};
 use crate::errno::{EINVAL, EIO, ENODEV, ENOMEM, ERESTARTSYS, Result};
 use crate::fs::file::buffer::Output;
@@ -57,7 +58,7 @@ impl FileOps for Source {
     }
 
     fn seek(&self, _: &File, _: i64, whence: u32, _: u64) -> Result<u64> {
-        if whence > 4 { Err(EINVAL) } else { Ok(0) }
+        seek_nowhere(whence)
     }
 
     fn can_be_watched(&self) -> bool {

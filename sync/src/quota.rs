@@ -86,7 +86,7 @@ impl<const N: usize> Quota<N> {
         }
     }
 
-    /// How much is used: exact when nobody charges or gives back meanwhile.
+    /// How much is used: exact when nobody charges, gives back or closes it meanwhile.
     pub fn used(&self, kind: usize) -> u64 {
         self.taken.get(kind).map_or(0, |taken| taken.used(&self.of(kind)))
     }

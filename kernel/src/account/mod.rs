@@ -160,6 +160,20 @@ pub fn used(uid: u32, kind: Kind) -> u64 {
     find(uid, &sync::rcu::read()).map_or(0, |user| user.counts.used(kind as usize))
 }
 
+/// Waits until `seen`, which looks at what is counted, gives `expected`; ten seconds at most. While another test looks whether a user is idle, what
+/// CPUs have put by for him shows as used.
+#[cfg(test)]
+#[track_caller]
+pub fn assert_comes_to<T: PartialEq + core::fmt::Debug>(seen: impl Fn() -> T, expected: T) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let mut last = seen();
+    while last != expected && std::time::Instant::now() < end {
+        std::thread::yield_now();
+        last = seen();
+    }
+    assert_eq!(last, expected);
+}
+
 /// A memory file of user `uid`: what counts it, and what its pages are counted in.
 ///
 /// # Errors

@@ -154,7 +154,7 @@ impl RawQuota {
         found
     }
 
-    /// How much is used: exact when nobody charges or gives back meanwhile.
+    /// How much is used: exact when nobody charges, gives back or calls spares in meanwhile. What is just called in, it counts as used.
     pub fn used<S: Spares>(&self, spares: &S) -> u64 {
         let taken = self.taken.load(Relaxed);
         let mut spare = 0_u64;
@@ -164,6 +164,10 @@ impl RawQuota {
 
     /// Ends it, if nothing is used: every later charge is refused as `Closed`. One caller at a time.
     pub fn close<S: Spares>(&self, spares: &S) -> bool {
+        // Whoever uses some keeps his spares.
+        if self.used(spares) > 0 {
+            return false;
+        }
         self.call_in(spares);
         self.taken.compare_exchange(0, CLOSED, Relaxed, Relaxed).is_ok()
     }

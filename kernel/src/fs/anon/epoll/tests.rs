@@ -191,7 +191,7 @@ fn a_watch_that_ends_leaves_nothing() {
     });
 }
 
-/// Watches that are counted for the caller.
+/// Watches that are counted for the caller. His pipes keep others from looking whether he is idle.
 fn watches() -> u64 {
     crate::account::used(caller::uid(), Kind::Watches)
 }

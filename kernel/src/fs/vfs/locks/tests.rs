@@ -298,20 +298,20 @@ fn at_the_limit_what_needs_no_further_lock_still_works_and_what_does_changes_not
         assert_eq!(change(0, 9, true, true), Ok(false));
         // In the midst of one: what is left of it on both sides, and the new one.
         assert_eq!(change(4, 5, false, true), Ok(true));
-        assert_eq!(locks_of(payer.uid), 3);
+        account::assert_comes_to(|| locks_of(payer.uid), 3);
         assert_eq!(change(20, 20, true, true), Err(ENOLCK));
         // A hole would make two of one.
         assert_eq!(change(1, 1, true, false), Err(ENOLCK));
         assert_eq!(change(1, 1, false, true), Err(ENOLCK));
-        assert_eq!(locks_of(payer.uid), 3);
+        account::assert_comes_to(|| locks_of(payer.uid), 3);
         // Beside one of its kind, at an edge, and over several: no more than before.
         assert_eq!(change(10, 11, true, true), Ok(false));
         assert_eq!(change(0, 0, true, false), Ok(true));
         assert_eq!(change(4, 5, true, true), Ok(false));
-        assert_eq!(locks_of(payer.uid), 1);
+        account::assert_comes_to(|| locks_of(payer.uid), 1);
         assert_eq!(records.own(&record(1, 0, 99, true)), Some(record(1, 1, 11, true)));
         assert!(records.release(owner(1)));
-        assert_eq!(locks_of(payer.uid), 0);
+        account::assert_comes_to(|| locks_of(payer.uid), 0);
     });
 }
 
@@ -328,9 +328,9 @@ fn no_change_needs_more_memory_than_was_counted_before_it() {
             for (i, byte) in bytes.iter().enumerate() {
                 runs += u64::from(byte.is_some() && (i == 0 || bytes[i - 1] != *byte));
             }
-            assert_eq!(locks_of(payer.uid), runs);
+            account::assert_comes_to(|| locks_of(payer.uid), runs);
         }
         records.release(owner(1));
-        assert_eq!(locks_of(payer.uid), 0);
+        account::assert_comes_to(|| locks_of(payer.uid), 0);
     });
 }

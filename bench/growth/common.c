@@ -122,10 +122,17 @@ void op_signal(void)
 		fail("another signal");
 }
 
+/* Until the parent waits: while it runs, its session and the child's new one compete for the CPU. */
+static void let_parent_wait(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, 0);
+}
+
 void op_setsid(void)
 {
 	pid_t child = (pid_t)ok("fork", fork());
 	if (child == 0) {
+		let_parent_wait();
 		mark_open();
 		ok("setsid", setsid());
 		mark_close();
@@ -143,6 +150,7 @@ void op_setpgid(void)
 	pid_t child = (pid_t)ok("fork", fork());
 	if (child == 0) {
 		pid_t old = getpgrp();
+		let_parent_wait();
 		mark_open();
 		ok("setpgid", setpgid(0, 0));
 		ok("setpgid", setpgid(0, old));

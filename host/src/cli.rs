@@ -332,6 +332,9 @@ pub struct Growth {
     /// Words for both kernels' command lines
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,
+    /// The kernel functions whose costs differ most among the sizes
+    #[arg(long, conflicts_with_all = ["gate", "from"])]
+    pub profile: bool,
     /// Write the page of them
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,

@@ -160,7 +160,7 @@ mod tests {
 
     fn shown(each: f64) -> Shown {
         let figures = [10, 100, 1000].map(|n| (n, 300.0 + each * f64::from(n))).to_vec();
-        Shown { figures, failed: None }
+        Shown { figures, ..Shown::default() }
     }
 
     #[test]

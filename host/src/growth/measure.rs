@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use darter_measure::Window;
+use darter_measure::{Symbols, Window};
 
 use super::{Row, Shown};
 use crate::bench::boot::{self, Boot};
@@ -57,6 +57,7 @@ pub fn measure(
     if !plugin.is_file() {
         bail!("{} is missing: run 'make plugin'", plugin.display());
     }
+    let symbols = if options.profile { Some(symbols::of(kernel, paths)?) } else { None };
     let mut shown = vec![Shown::default(); rows.len()];
     let mut parts = parts(rows, &options.sizes);
     let whole = options.cases.is_empty();
@@ -66,7 +67,8 @@ pub fn measure(
         let out = folder.path().join("counts.json");
         let mut machine = boot::machine(1, options.memory, Accel::Tcg, "max");
         machine.deterministic = true;
-        machine.extra = vec!["-plugin".into(), darter_measure::instructions_plugin(&plugin, &out, false)];
+        machine.extra =
+            vec!["-plugin".into(), darter_measure::instructions_plugin(&plugin, &out, options.profile)];
         let mut words = append(kernel, &options.append);
         words.push(symbols::COUNTED_APPEND.into());
         let settle = if *kernel == Kernel::Linux { 3.0 } else { 0.5 };
@@ -109,8 +111,15 @@ pub fn measure(
             };
             for &(at, row) in &part.rows {
                 let Some(shown) = shown.get_mut(at) else { continue };
-                match cost(&windows, number, row) {
-                    Some(cost) => shown.figures.push((part.n, cost)),
+                match median(&windows, number, row) {
+                    Some(window) => {
+                        shown.figures.push((part.n, cost(window, row)));
+                        for (name, cost) in
+                            symbols.iter().flat_map(|symbols| by_function(window, row, symbols))
+                        {
+                            shown.functions.entry(name).or_default().push((part.n, cost));
+                        }
+                    }
                     None => {
                         let why = failed.clone().unwrap_or_else(|| "the plugin saw no window for it".into());
                         shown.failed.get_or_insert(format!("{}: {why}", part.n));
@@ -144,17 +153,30 @@ fn parts<'a>(rows: &'a [Row], sizes: &[u32]) -> Vec<Part<'a>> {
         .collect()
 }
 
-/// The median of the row's windows, for one operation.
-fn cost(windows: &HashMap<u64, Window>, number: usize, row: &Row) -> Option<f64> {
+/// The median of the row's windows.
+fn median<'a>(windows: &'a HashMap<u64, Window>, number: usize, row: &Row) -> Option<&'a Window> {
     let first = guest::window(number) * NUMBERS + row.place * ROUNDS;
-    let mut costs: Vec<f64> = (first..first + ROUNDS)
-        .filter_map(|number| windows.get(&number))
-        .map(|window| {
-            (window.kernel as f64 + window.kernel_iterations as f64 / ITERATIONS) / row.times.max(1) as f64
-        })
-        .collect();
-    costs.sort_by(f64::total_cmp);
-    costs.get(costs.len() / 2).copied()
+    let mut windows: Vec<_> = (first..first + ROUNDS).filter_map(|number| windows.get(&number)).collect();
+    windows.sort_by(|one, other| cost(one, row).total_cmp(&cost(other, row)));
+    windows.get(windows.len() / 2).copied()
+}
+
+/// Instructions for one operation.
+fn cost(window: &Window, row: &Row) -> f64 {
+    each(window.kernel, window.kernel_iterations, row)
+}
+
+fn each(instructions: u64, iterations: u64, row: &Row) -> f64 {
+    (instructions as f64 + iterations as f64 / ITERATIONS) / row.times.max(1) as f64
+}
+
+/// What each of the kernel's functions costs of one operation.
+fn by_function(window: &Window, row: &Row, symbols: &Symbols) -> HashMap<String, f64> {
+    let mut costs = HashMap::new();
+    for &(pc, executions, iterations) in &window.profile {
+        *costs.entry(symbols.name(pc).to_owned()).or_default() += each(executions, iterations, row);
+    }
+    costs
 }
 
 #[cfg(test)]
@@ -181,7 +203,8 @@ mod tests {
             (number, Window { number, kernel, kernel_iterations, ..Window::default() })
         };
         let windows = [window(2003, 600, 0), window(2004, 9000, 0), window(2005, 600, 64 * 10)].into();
-        assert_eq!(cost(&windows, 1, &row("a", 1)), Some(305.0));
-        assert_eq!(cost(&windows, 1, &row("a", 2)), None);
+        let cost_of = |row: &Row| median(&windows, 1, row).map(|window| cost(window, row));
+        assert_eq!(cost_of(&row("a", 1)), Some(305.0));
+        assert_eq!(cost_of(&row("a", 2)), None);
     }
 }

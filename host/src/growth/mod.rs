@@ -9,6 +9,7 @@ mod judge;
 mod measure;
 mod table;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command as Process;
 use std::time::Instant;
@@ -49,6 +50,9 @@ impl Row {
 pub struct Shown {
     pub figures: Vec<(u32, f64)>,
     pub failed: Option<String>,
+    /// With `--profile`: by function, what it costs among each N.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, Vec<(u32, f64)>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,6 +85,7 @@ fn run(options: &Options) -> Result<u8> {
         return held(options, &paths, &mut measured, began);
     }
     out!("{}", table::table(&measured));
+    out!("{}", table::functions(&measured));
     out!("{}", table::failures(&measured));
     out!("{}", table::summary(&measured));
     if let Some(file) = &options.page {

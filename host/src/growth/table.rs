@@ -50,6 +50,38 @@ fn is_worse(measured: &Measured, at: usize) -> bool {
     }
 }
 
+/// With `--profile`: for each row the functions whose costs differ most among the sizes.
+pub fn functions(measured: &Measured) -> String {
+    /// Functions shown for a row.
+    const SHOWN: usize = 16;
+    let mut text = String::new();
+    for column in &measured.kernels {
+        for (row, shown) in
+            measured.rows.iter().zip(&column.shown).filter(|(_, shown)| !shown.functions.is_empty())
+        {
+            let _ = writeln!(text, "{} on {}, instructions by function:", row.key(), column.kernel);
+            let mut functions: Vec<_> = shown
+                .functions
+                .iter()
+                .map(|(name, costs)| {
+                    let at = |n: &u32| costs.iter().find(|(of, _)| of == n).map_or(0.0, |(_, cost)| *cost);
+                    let costs: Vec<f64> = shown.figures.iter().map(|(n, _)| at(n)).collect();
+                    let most = costs.iter().copied().fold(0.0, f64::max);
+                    (most - costs.iter().copied().fold(most, f64::min), costs, name)
+                })
+                .collect();
+            functions.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.2.cmp(other.2)));
+            let sizes: String = shown.figures.iter().map(|(n, _)| format!("{n:10}")).collect();
+            let _ = writeln!(text, "  {sizes}");
+            for (_, costs, name) in functions.iter().take(SHOWN) {
+                let costs: String = costs.iter().map(|cost| format!("{cost:10.1}")).collect();
+                let _ = writeln!(text, "  {costs}  {name}");
+            }
+        }
+    }
+    text
+}
+
 pub fn table(measured: &Measured) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -146,7 +178,8 @@ mod tests {
     fn a_row_that_grows_where_the_others_does_not_is_said_to_be_worse() {
         let rows = super::super::parse("w things 1000 walks 1\nw things 1000 looks 1").unwrap();
         let column = |kernel: &str, last: f64| {
-            let shown = |last| Shown { figures: vec![(10, 300.0), (100, 300.0), (1000, last)], failed: None };
+            let shown =
+                |last| Shown { figures: vec![(10, 300.0), (100, 300.0), (1000, last)], ..Shown::default() };
             Column { kernel: kernel.into(), shown: vec![shown(last), shown(300.0)] }
         };
         let kernels = vec![column("darter", 5000.0), column("linux", 310.0)];
@@ -156,5 +189,21 @@ mod tests {
         let page = page(&measured);
         let line = page.lines().find(|line| line.starts_with('|') && line.contains("walks")).unwrap();
         assert!(line.contains("n, 5.22 each") && line.contains("worse"), "{line}");
+    }
+
+    #[test]
+    fn functions_are_sorted_by_how_their_costs_differ() {
+        let functions = [("same", vec![(10, 40.0), (1000, 40.0)]), ("looks", vec![(1000, 7.0)])];
+        let functions = functions.map(|(name, costs)| (name.to_owned(), costs)).into();
+        let shown = Shown { figures: vec![(10, 40.0), (1000, 47.0)], functions, ..Shown::default() };
+        let rows = super::super::parse("w things 1000 walks 1").unwrap();
+        let kernels = vec![Column { kernel: "darter".into(), shown: vec![shown] }];
+        let measured = Measured { sizes: vec![10, 1000], rows, kernels };
+        let text = super::functions(&measured);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[1..],
+            [vec!["10", "1000"], vec!["0.0", "7.0", "looks"], vec!["40.0", "40.0", "same"]]
+        );
     }
 }

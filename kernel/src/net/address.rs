@@ -268,6 +268,8 @@ impl Socket {
         let parent = lookup::resolve_parent(&context, &cred, Start::Cwd, name.path())?;
         let last = parent.name(EADDRINUSE)?;
         let mode = self.inode_mode().unwrap_or(0o777);
+        // The umask counts in a directory with a default list too.
+        let mode = mode & !context.umask();
         let making = Making { kind: FileKind::Socket, mode, rdev: 0, target: &[] };
         if parent.slash {
             // Only a directory can have a name that ends so; whether something is there is told first.

@@ -227,18 +227,18 @@ calls! {
     185 security;
     186 gettid() = process::sys_gettid;
     187 readahead(fd: Fd(Regular), at: Offset, count: Len) = file::sys_readahead;
-    188 setxattr(path: Path, name: Text, value: InBytes(3), size: Size, flags: Options(&XATTR)) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_setxattr;
-    189 lsetxattr(path: Path, name: Text, value: InBytes(3), size: Size, flags: Options(&XATTR)) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_lsetxattr;
-    190 fsetxattr(fd: Fd(Any), name: Text, value: InBytes(3), size: Size, flags: Options(&XATTR)) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_fsetxattr;
-    191 getxattr(path: Path, name: Text, value: OutBytes(3), size: Size) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_getxattr;
-    192 lgetxattr(path: Path, name: Text, value: OutBytes(3), size: Size) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_lgetxattr;
-    193 fgetxattr(fd: Fd(Any), name: Text, value: OutBytes(3), size: Size) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_fgetxattr;
+    188 setxattr(path: Path, name: Text, value: InBytes(3), size: Size, flags: Options(&XATTR)) = path::sys_setxattr;
+    189 lsetxattr(path: Path, name: Text, value: InBytes(3), size: Size, flags: Options(&XATTR)) = path::sys_lsetxattr;
+    190 fsetxattr(fd: Fd(Any), name: Text, value: InBytes(3), size: Size, flags: Options(&XATTR)) = path::sys_fsetxattr;
+    191 getxattr(path: Path, name: Text, value: OutBytes(3), size: Size) = path::sys_getxattr;
+    192 lgetxattr(path: Path, name: Text, value: OutBytes(3), size: Size) = path::sys_lgetxattr;
+    193 fgetxattr(fd: Fd(Any), name: Text, value: OutBytes(3), size: Size) = path::sys_fgetxattr;
     194 listxattr(path: Path, list: OutBytes(2), size: Size) = path::sys_listxattr;
     195 llistxattr(path: Path, list: OutBytes(2), size: Size) = path::sys_llistxattr;
     196 flistxattr(fd: Fd(Any), list: OutBytes(2), size: Size) = path::sys_flistxattr;
-    197 removexattr(path: Path, name: Text) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_removexattr;
-    198 lremovexattr(path: Path, name: Text) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_lremovexattr;
-    199 fremovexattr(fd: Fd(Any), name: Text) lacks "access lists (system.posix_acl_access and _default): EOPNOTSUPP" = path::sys_fremovexattr;
+    197 removexattr(path: Path, name: Text) = path::sys_removexattr;
+    198 lremovexattr(path: Path, name: Text) = path::sys_lremovexattr;
+    199 fremovexattr(fd: Fd(Any), name: Text) = path::sys_fremovexattr;
     200 tkill(tid: Pid, signal: Signal) = signal::sys_tkill;
     201 time(to: Out(&LONG)) = time::sys_time;
         202 futex(word: InOut(&WORD), command: Options(&FUTEX), value: Int(&ANY), timeout: Extra(0), word2: Extra(1), value3: Extra(2)) =

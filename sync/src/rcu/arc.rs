@@ -181,6 +181,12 @@ impl<T: RcuObject> RcuArc<T> {
         RcuArc { object: AtomicPtr::new(into_raw(object)), _owns: PhantomData }
     }
 
+    /// Is nothing held just now?
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.object.load(Ordering::Relaxed).is_null()
+    }
+
     /// What is held just now, for as long as the read section lasts.
     #[inline(always)]
     pub fn load<'r>(&'r self, _read: &'r RcuRead) -> Option<&'r T> {

@@ -49,6 +49,10 @@ impl InodeOps for Contents {
         Some((&self.xattrs, None))
     }
 
+    fn keeps_acls(&self) -> bool {
+        true
+    }
+
     fn seals(&self) -> Option<&Seals> {
         Some(&self.seals)
     }

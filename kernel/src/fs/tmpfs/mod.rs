@@ -304,6 +304,10 @@ impl InodeOps for Dir {
         self.0.xattrs()
     }
 
+    fn keeps_acls(&self) -> bool {
+        true
+    }
+
     /// As tmpfs on Linux counts it: 20 bytes a name would need the lock; one page is what stat shows of a directory elsewhere.
     fn size(&self, _: &Inode) -> u64 {
         4096
@@ -353,6 +357,10 @@ impl InodeOps for Contents {
         Some((&self.xattrs, self.object.budget()))
     }
 
+    fn keeps_acls(&self) -> bool {
+        true
+    }
+
     fn set_attributes(&self, inode: &Inode, changes: &Changes, _: Writing<'_>) -> Result {
         if let Some(size) = changes.size {
             self.object.set_size(size)?;
@@ -369,6 +377,10 @@ struct Special(Counted);
 impl InodeOps for Special {
     fn xattrs(&self) -> Option<(&Xattrs, Option<&BudgetRef>)> {
         self.0.xattrs()
+    }
+
+    fn keeps_acls(&self) -> bool {
+        true
     }
 }
 

@@ -1,6 +1,7 @@
-//! Who may do what with an inode: owner, group, others, and who has the capability.
+//! Who may do what with an inode: owner, whom a list names, group, others, and who has the capability.
 #![forbid(unsafe_code)]
 
+use super::acl::kept;
 use super::inode::{Inode, Kind, SET_GROUP_ID, SET_USER_ID, STICKY};
 use super::mount::Mount;
 use crate::errno::{EACCES, EPERM, EROFS, Result};
@@ -44,6 +45,12 @@ impl Cred {
         Cred { uid: 0, gid: 0, capabilities: Capability::ALL, who: None }
     }
 
+    /// A user of one group, without capabilities.
+    #[cfg(test)]
+    pub fn of(uid: u32, gid: u32) -> Cred {
+        Cred { uid, gid, capabilities: Capability::empty(), who: None }
+    }
+
     pub fn capable(&self, what: Capability) -> bool {
         self.capabilities.contains(what)
     }
@@ -69,6 +76,11 @@ pub fn check(inode: &Inode, cred: &Cred, want: u32) -> Result<()> {
     let mode = inode.mode();
     let bits = if cred.uid == inode.uid() {
         mode >> 6
+    } else if !inode.acls.is_empty()
+        && mode & 0o070 != 0
+        && let Some(permitted) = kept::permits(inode, cred, want)
+    {
+        if permitted { want } else { 0 }
     } else if cred.in_group(inode.gid()) {
         mode >> 3
     } else {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::access::Cred;
+use super::acl::kept;
 use super::inode::{Inode, SET_GROUP_ID, SET_USER_ID};
 use crate::errno::Result;
 use crate::fs::caller::Capability;
@@ -60,5 +61,13 @@ pub fn without_set_id_by_write(inode: &Inode) -> Changes {
 pub fn change(inode: &Inode, changes: &Changes) -> Result {
     let order = &mut Held::clean();
     let mut write = inode.lock_write(order);
-    inode.ops.set_attributes(inode, changes, write.held().reborrow())
+    let lists = match changes.mode {
+        Some(mode) if !inode.acls.is_empty() => kept::following(inode, mode)?,
+        _ => None,
+    };
+    inode.ops.set_attributes(inode, changes, write.held().reborrow())?;
+    if let Some(lists) = lists {
+        inode.acls.put(lists);
+    }
+    Ok(())
 }

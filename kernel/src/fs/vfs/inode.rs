@@ -17,6 +17,7 @@ use sync::level::{Before, Held};
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{Mutex, MutexGuard, lock_class, try_arc};
 
+use super::acl;
 use super::attributes::Changes;
 use super::clock;
 use super::locks::FileLocks;
@@ -120,6 +121,8 @@ pub struct Inode {
     after_write: AtomicBool,
     /// It gives capabilities to who executes it (`xattr::capabilities`). Changes under `write_lock`.
     capabilities: AtomicBool,
+    /// Who else may do what, by lists. Changes under `write_lock`.
+    pub acls: acl::kept::Place,
     /// How long what is written to it will live (F_SET_RW_HINT). Told and no more: there is no device that could place it by that.
     write_hint: AtomicU8,
     /// What exec keeps of a program, and fifos of theirs.
@@ -178,6 +181,7 @@ impl Inode {
             attributes,
             after_write: AtomicBool::new(has_work_after_write(new.mode, attributes)),
             capabilities: AtomicBool::new(false),
+            acls: acl::kept::Place::new(),
             write_hint: AtomicU8::new(0),
             kept: RcuArc::empty(),
         })?)

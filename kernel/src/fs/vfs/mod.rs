@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+pub mod acl;
 pub mod attributes;
 pub mod clock;
 pub mod context;

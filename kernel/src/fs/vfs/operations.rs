@@ -164,6 +164,11 @@ pub trait InodeOps: Send + Sync + Any {
         None
     }
 
+    /// Does the file system have access control lists of it? They are kept with the inode, in memory.
+    fn keeps_acls(&self) -> bool {
+        false
+    }
+
     // Directories: finding names. Not called where the cache is the directory.
 
     /// Finds a name that the cache does not hold. An inode that has a number of its own comes from the super block's `InodeTable`, so that

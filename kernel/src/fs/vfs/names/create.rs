@@ -15,6 +15,7 @@ use super::site::{Site, directory};
 use crate::errno::*;
 use crate::fs::caller::Capability;
 use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
+use crate::fs::vfs::acl::kept;
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
 use crate::fs::vfs::mount::Path;
@@ -30,12 +31,20 @@ pub struct Making<'a> {
     pub target: &'a [u8],
 }
 
-/// Owner, group and mode of what `cred` makes in `dir`: a directory with set-group-id hands its group on, but no right to act as that
+/// Owner, group, mode and lists of what `cred` makes in `dir`: a directory with set-group-id hands its group on, but no right to act as that
 /// group to those who are not of it.
-pub(super) fn attributes(dir: &Dentry, cred: &Cred, making: &Making<'_>, umask: u32) -> NewInode {
+///
+/// # Errors
+/// ENOMEM.
+pub(super) fn attributes(
+    dir: &Dentry,
+    cred: &Cred,
+    making: &Making<'_>,
+    umask: u32,
+) -> Result<(NewInode, Option<kept::Ready>)> {
     let mut new = NewInode {
         kind: making.kind,
-        mode: if making.kind == Kind::Symlink { 0o777 } else { making.mode & !umask & 0o7777 },
+        mode: if making.kind == Kind::Symlink { 0o777 } else { making.mode & 0o7777 },
         uid: cred.uid,
         gid: cred.gid,
         rdev: making.rdev,
@@ -49,7 +58,8 @@ pub(super) fn attributes(dir: &Dentry, cred: &Cred, making: &Making<'_>, umask: 
             new.mode &= !SET_GROUP_ID;
         }
     }
-    new
+    let lists = kept::inherited(&dir.inode, new.kind, &mut new.mode, umask)?;
+    Ok((new, lists))
 }
 
 /// Makes `name` in `dir`. May sleep.
@@ -75,7 +85,7 @@ fn make_here(site: &Site<'_>, cred: &Cred, making: &Making<'_>, umask: u32) -> R
         return Err(EPERM);
     }
     let parent = site.parent();
-    let new = attributes(&site.dir.dentry, cred, making, umask);
+    let (new, lists) = attributes(&site.dir.dentry, cred, making, umask)?;
     let (ops, name) = (&parent.ops, &site.name.bytes);
     let made = match new.kind {
         Kind::Regular => ops.create(parent, name, &new),
@@ -84,6 +94,9 @@ fn make_here(site: &Site<'_>, cred: &Cred, making: &Making<'_>, umask: u32) -> R
         _ => ops.mknod(parent, name, &new),
     };
     let inode = made.map_err(|e| site.doubt(&mut names, e))?;
+    if let Some(lists) = lists {
+        inode.acls.put(lists);
+    }
     // A directory counts in its parent's links.
     let directory = (new.kind == Kind::Directory).then(|| inode.clone());
     let entered = site.enter_made(&mut names, inode);
@@ -118,8 +131,11 @@ pub fn make_unnamed(dir: &Path, cred: &Cred, making: &Making<'_>, umask: u32) ->
     directory(&dir.dentry)?;
     let parent = &dir.dentry.inode;
     access::check_on(&dir.mount, parent, cred, WRITE | EXEC)?;
-    let new = attributes(&dir.dentry, cred, making, umask);
+    let (new, lists) = attributes(&dir.dentry, cred, making, umask)?;
     let inode = parent.ops.make_unnamed(parent, &new)?;
+    if let Some(lists) = lists {
+        inode.acls.put(lists);
+    }
     let dentry = Dentry::try_unowned(inode, Some(dir.dentry.clone()), b"#tmpfile")?;
     dentry.set_unnamed();
     Ok(dentry)

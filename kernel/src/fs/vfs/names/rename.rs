@@ -256,8 +256,11 @@ impl Rename<'_> {
     fn make_whiteout(&self) -> Result<Found> {
         let making = Making { kind: Kind::Character, mode: 0, rdev: 0, target: &[] };
         let (dir, parent) = (&self.from.dir.dentry, self.old.parent());
-        let new = attributes(dir, self.cred, &making, 0);
+        let (new, lists) = attributes(dir, self.cred, &making, 0)?;
         let inode = parent.ops.mknod(parent, &self.old.name.bytes, &new)?;
+        if let Some(lists) = lists {
+            inode.acls.put(lists);
+        }
         Ok(try_arc(Dentry::try_new(inode, Some(dir.clone()), self.old.name.clone())?)?)
     }
 

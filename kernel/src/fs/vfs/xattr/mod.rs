@@ -1,7 +1,7 @@
 //! Extended attributes (xattr(7)): who may see and change which.
 //!
 //! Here is what holds for all file systems: the rights that a name's first part asks for, and what the kernel itself makes of
-//! `security.capability`. Where the attributes are kept is the file system's (`InodeOps::set_xattr` and the like); those that keep them in memory have a
+//! `security.capability` and of access control lists (`acl`). Where the attributes are kept is the file system's (`InodeOps::set_xattr` and the like); those that keep them in memory have a
 //! [`store::Xattrs`].
 //!
 //! Lock order: the inode's `write_lock`, under which attributes change → what the file system takes inside. Reading takes no lock here.
@@ -14,10 +14,13 @@ use alloc::vec::Vec;
 
 use self::capabilities::FileCapabilities;
 use super::access::{self, Cred};
+use super::acl::Acl;
+use super::acl::kept::{self, Which};
 use super::inode::{Inode, Kind, STICKY};
 use super::operations::XattrMode;
 use crate::errno::{EINVAL, ENODATA, EOPNOTSUPP, EPERM, Result};
 use crate::fs::caller::Capability;
+use sync::TryVec;
 use sync::level::Held;
 
 /// Longest value, and longest list of names, in bytes.
@@ -33,7 +36,7 @@ pub fn is_trusted(name: &[u8]) -> bool {
     name.starts_with(TRUSTED)
 }
 
-/// Is it a name that a file system in memory keeps? Access lists (`system.`) are not.
+/// Is it a name that a file system in memory keeps? Access lists (`system.`) are kept elsewhere ([`kept`]).
 ///
 /// # Errors
 /// EOPNOTSUPP. EINVAL: it has a first part and no more.
@@ -90,6 +93,10 @@ fn permit_security(cred: &Cred, name: &[u8]) -> Result {
 /// # Errors
 /// EPERM, EACCES: the caller may not. EINVAL: no value that has a meaning, or half a name. EEXIST, ENODATA as `mode` says. EOPNOTSUPP, ENOSPC, ENOMEM.
 pub fn set(inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result {
+    if let Some(which) = Which::named(name) {
+        // Whether there is one already does not matter, as on Linux.
+        return kept::set(inode, which, Acl::parse(value)?);
+    }
     let cred = Cred::current();
     let made;
     let value = if name == CAPABILITY && !value.is_empty() {
@@ -116,6 +123,9 @@ pub fn set(inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result 
 /// # Errors
 /// EACCES. ENODATA: there is none, or it is none of the caller's. EINVAL: capabilities without a meaning, or half a name. EOPNOTSUPP, ENOMEM.
 pub fn get(inode: &Inode, name: &[u8], out: &mut Vec<u8>) -> Result {
+    if let Some(which) = Which::named(name) {
+        return kept::get(inode, which, out);
+    }
     permit(inode, &Cred::current(), name, Wants::Read)?;
     inode.ops.get_xattr(inode, name, out)?;
     if name == CAPABILITY {
@@ -129,7 +139,13 @@ pub fn get(inode: &Inode, name: &[u8], out: &mut Vec<u8>) -> Result {
 /// # Errors
 /// EOPNOTSUPP, ENOMEM.
 pub fn list(inode: &Inode, out: &mut Vec<u8>) -> Result<usize> {
-    inode.ops.list_xattr(inode, Cred::current().capable(Capability::SYS_ADMIN), out)
+    for name in kept::names(inode) {
+        out.try_extend_from_slice(name)?;
+        out.try_push(0)?;
+    }
+    let lists = out.len();
+    let others = inode.ops.list_xattr(inode, Cred::current().capable(Capability::SYS_ADMIN), out)?;
+    Ok(lists.saturating_add(others))
 }
 
 /// Takes an attribute away. May sleep.
@@ -137,6 +153,9 @@ pub fn list(inode: &Inode, out: &mut Vec<u8>) -> Result<usize> {
 /// # Errors
 /// As `set`.
 pub fn remove(inode: &Inode, name: &[u8]) -> Result {
+    if let Some(which) = Which::named(name) {
+        return kept::set(inode, which, None);
+    }
     let cred = Cred::current();
     permit(inode, &cred, name, Wants::Write)?;
     permit_security(&cred, name)?;

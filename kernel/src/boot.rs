@@ -1,7 +1,7 @@
 //! The boot sequence.
 //!
 //! Order: this CPU's early state and the console → what the machine has (memory map, ACPI) → frames and heap →
-//! the other CPUs → scheduler → file systems with the initramfs → the first process.
+//! functions of PCI → the other CPUs → scheduler → file systems with the initramfs → the first process.
 
 use crate::{FILE_SYSTEMS, arch, device, fs, process, sched, syscall};
 
@@ -23,6 +23,7 @@ extern "C" fn boot() -> ! {
     unsafe { arch::late_init() };
     sched::latency::configure(arch::command_line());
     start_scheduling();
+    device::virtio::find_functions();
     // SAFETY: as above.
     unsafe { arch::start_cpus(other_cpu) };
     sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);

@@ -138,6 +138,20 @@ impl Window {
     }
 }
 
+/// The memory of a function's BARs, each measured once: that changes the machine's map of memory.
+struct Bars<'a, C> {
+    config: &'a C,
+    place: Place,
+    seen: [Option<Option<Window>>; 6],
+}
+
+impl<C: Config> Bars<'_, C> {
+    fn window(&mut self, n: u8) -> Option<Window> {
+        let seen = self.seen.get_mut(usize::from(n))?;
+        *seen.get_or_insert_with(|| bar(self.config, self.place, n))
+    }
+}
+
 /// The memory of BAR `n`. Decoding is turned off while it is measured, so nobody uses the function.
 fn bar(config: &impl Config, place: Place, n: u8) -> Option<Window> {
     let at = FIRST_BAR.checked_add(n.checked_mul(4)?)?;
@@ -204,6 +218,7 @@ const COMMON_LEN: u64 = 56;
 /// memory and bus mastering, and line interrupts off.
 pub fn layout(config: &impl Config, place: Place) -> Option<Layout> {
     let (mut common, mut notify, mut isr, mut device, mut msi_x) = (None, None, None, None, None);
+    let mut bars = Bars { config, place, seen: [None; 6] };
     for (id, at) in capabilities(config, place) {
         let word = |n: u8| at.checked_add(n).map(|at| config.read(place, at));
         match id {
@@ -213,7 +228,7 @@ pub fn layout(config: &impl Config, place: Place) -> Option<Layout> {
                 else {
                     continue;
                 };
-                let window = || bar(config, place, second as u8)?.part(u64::from(offset), u64::from(len));
+                let mut window = || bars.window(second as u8)?.part(u64::from(offset), u64::from(len));
                 // The first of a kind that can be used counts.
                 match first >> 24 {
                     1 if common.is_none() => common = window().filter(|window| window.len >= COMMON_LEN),
@@ -229,7 +244,8 @@ pub fn layout(config: &impl Config, place: Place) -> Option<Layout> {
                 let (Some(control), Some(table)) = (word(0), word(4)) else { continue };
                 let vectors = (control >> 16 & 0x7ff).saturating_add(1) as u16;
                 let len = u64::from(vectors).saturating_mul(MSI_X_ENTRY);
-                msi_x = bar(config, place, (table & 7) as u8)
+                msi_x = bars
+                    .window((table & 7) as u8)
                     .and_then(|window| window.part(u64::from(table & !7), len))
                     .map(|table| MsiX { table, vectors, at });
             }

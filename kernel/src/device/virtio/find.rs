@@ -8,6 +8,7 @@ use ::virtio::pci::{self, Config, Layout, Message, Place, Window};
 use ::virtio::transport::Error;
 use ::virtio::{Kind, Transport, queue};
 use sync::{CpuId, TryVec, try_box};
+use vm::OnceBox;
 
 use super::line::Line;
 use super::{Device, disk, entropy};
@@ -16,22 +17,39 @@ use crate::arch::{self, Registers, pci::Pci};
 /// PCI functions that are looked at.
 const MOST_FUNCTIONS: usize = super::MOST;
 
-/// Looks everywhere.
-pub fn all(command_line: &str) {
+/// A function of PCI that is driven, and where its registers lie.
+struct Function {
+    place: Place,
+    driver: &'static Driver,
+    layout: Option<Layout>,
+}
+
+static FUNCTIONS: OnceBox<Vec<Function>> = OnceBox::new();
+
+/// Looks for functions of PCI and turns them on. On the boot CPU, before there are others: where a function's memory is measured, the machine's map of
+/// memory changes under all CPUs. (QEMU without KVM ends the machine, seldom, when another CPU uses the map just then.)
+pub fn functions() {
     let config = Pci::new();
     let mut functions = Vec::new();
     pci::each_function(&config, &mut |place, vendor, device| {
-        if let Some(kind) = pci::virtio_kind(&config, place, vendor, device)
+        if let Some(driver) = pci::virtio_kind(&config, place, vendor, device).and_then(driver_of)
             && functions.len() < MOST_FUNCTIONS
         {
             // Without memory it is not driven.
-            let _ = functions.try_push((place, kind));
+            let _ = functions.try_push(Function { place, driver, layout: None });
         }
     });
-    for (place, kind) in functions {
-        if let Some(driver) = driver_of(kind)
-            && let Err(error) = bring_up_function(&config, place, driver)
-        {
+    for function in &mut functions {
+        function.layout = pci::layout(&config, function.place);
+    }
+    let _ = FUNCTIONS.get_or_try(|| try_box(functions));
+}
+
+/// Brings up all devices.
+pub fn all(command_line: &str) {
+    let config = Pci::new();
+    for Function { place, driver, layout } in FUNCTIONS.get().into_iter().flatten() {
+        if let Err(error) = bring_up_function(&config, *place, driver, layout.as_ref()) {
             warn!(
                 "virtio device at {:02x}:{:02x}.{}: {error:?}; it is not used",
                 place.bus, place.device, place.function
@@ -83,15 +101,20 @@ fn driver_of(kind: u32) -> Option<&'static Driver> {
     }
 }
 
-fn bring_up_function(config: &Pci, place: Place, driver: &Driver) -> Result<(), Error> {
-    let layout = pci::layout(config, place).ok_or(Error::NotModern)?;
+fn bring_up_function(
+    config: &Pci,
+    place: Place,
+    driver: &Driver,
+    layout: Option<&Layout>,
+) -> Result<(), Error> {
+    let layout = layout.ok_or(Error::NotModern)?;
     let map = |window: Window| Registers::map(window).ok_or(Error::Memory);
     let device = layout.device.map(map).transpose()?;
-    let transport = Transport::pci(&layout, map(layout.common)?, map(layout.notify)?, device);
+    let transport = Transport::pci(layout, map(layout.common)?, map(layout.notify)?, device);
     let table = map(layout.msi_x.table)?;
     bring_up(transport, driver, |n, cpu| {
         let message = arch::device_message(cpu).ok_or(Error::Vector)?;
-        set_vector(config, place, &layout, &table, n, message)
+        set_vector(config, place, layout, &table, n, message)
     })
 }
 

@@ -35,6 +35,7 @@ use vm::OnceBox;
 
 use crate::arch::{self, Registers};
 use crate::sched::{Deadline, Sleep, Woken};
+pub use find::functions as find_functions;
 use line::Line;
 pub use request::Memory;
 
@@ -48,7 +49,7 @@ fn devices() -> impl Iterator<Item = &'static Device> {
     DEVICES.iter().map_while(OnceBox::get)
 }
 
-/// Looks for devices and brings them up. Once, in a thread, before anybody opens one. May sleep.
+/// Brings up what `find_functions` has found, and what the command line names. Once, in a thread, before anybody opens one. May sleep.
 pub fn init(command_line: &str) {
     find::all(command_line);
 }

@@ -301,7 +301,7 @@ impl Current {
 
     /// Is `gid` among its supplementary groups?
     pub fn has_group(&self, gid: u32) -> bool {
-        self.with_credentials(|credentials| credentials.groups.contains(&gid))
+        self.with_credentials(|credentials| credentials.groups.binary_search(&gid).is_ok())
     }
 
     /// A counted reference to its credentials.

@@ -1,7 +1,7 @@
 /*
  * longest [US [CASE]...]: what each of the calls below costs the others on its CPU: the longest time without giving way, as /proc/latency tells.
  *
- * Each case is made in a child that is an ordinary user, but for those of root_calls and socket_root_calls. Printed are the case, and the kinds whose figure has grown by it, in microseconds; with an
+ * Each case is made in a child that is an ordinary user, but for those of root_calls and the like. Printed are the case, and the kinds whose figure has grown by it, in microseconds; with an
  * exclamation mark where it is above US (2000 unless given).
  * Status 0: none is; 1: some is; 2: there is no /proc/latency.
  */
@@ -92,12 +92,13 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_NPROC, &many);
 	long limit = (argc > 1 ? atol(argv[1]) : 2000) * 1000, bad = 0, known = 2;
 	had = figures(before);
-	const struct call *const tables[] = { memory_calls, file_calls, task_calls, crowd_calls, socket_calls, root_calls, socket_root_calls };
+	const struct call *const tables[] = { memory_calls, file_calls, task_calls, crowd_calls, socket_calls, attribute_calls, root_calls, socket_root_calls, attribute_root_calls };
+	const unsigned by_root = 6;
 	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct call *call = tables[t]; call->name; call++)
 			if (wanted(argc, argv, call->name)) {
 				known++;
-				bad |= made(call, tables[t] == root_calls || tables[t] == socket_root_calls, limit);
+				bad |= made(call, t >= by_root, limit);
 			}
 	if (argc > 2 && known != argc) {
 		printf("there is no such case\n");

@@ -23,7 +23,8 @@ struct call {
 #define CASE(f) { #f, f }
 
 /* Each ends with a name that is null. */
-extern const struct call memory_calls[], file_calls[], task_calls[], crowd_calls[], socket_calls[], root_calls[], socket_root_calls[];
+extern const struct call memory_calls[], file_calls[], task_calls[], crowd_calls[], socket_calls[], attribute_calls[], root_calls[], socket_root_calls[],
+	attribute_root_calls[];
 
 /* Opens as many files. */
 void many_files(int n);

@@ -32,6 +32,7 @@ pub struct Ids {
 #[derive(Debug, Default)]
 pub struct Credentials {
     pub ids: Ids,
+    /// Ascending.
     pub groups: Vec<u32>,
     pub sets: Sets,
     /// Nothing that it executes gives it more (PR_SET_NO_NEW_PRIVS).

@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 pub(super) mod capability;
+mod groups;
+
+pub use groups::{sys_getgroups, sys_setgroups};
 
 use crate::errno::{Errno, Result};
 use crate::memory::user::UserPtr;
 use crate::process::{self, Capability, Credentials};
 use linux_raw_sys::general::RLIMIT_NPROC;
-use sync::TryVec;
 
 /// Changes the caller's credentials by `change`, which may refuse.
 pub(super) fn change(change: impl FnOnce(&mut Credentials) -> Result) -> Result<usize> {
@@ -215,42 +217,4 @@ pub fn sys_setfsgid(id: u32) -> Result<usize> {
         });
     }
     Ok(old.fsgid as usize)
-}
-
-const GROUPS_MAX: usize = 65_536;
-
-/// getgroups(2).
-pub fn sys_getgroups(size: i32, to: usize) -> Result<usize> {
-    let c = process::credentials();
-    let size = usize::try_from(size).map_err(|_| Errno::EINVAL)?;
-    if size != 0 {
-        if c.groups.len() > size {
-            return Err(Errno::EINVAL);
-        }
-        for (n, group) in c.groups.iter().enumerate() {
-            UserPtr::<u32>::new(to).at(n)?.write(group)?;
-        }
-    }
-    Ok(c.groups.len())
-}
-
-/// setgroups(2).
-pub fn sys_setgroups(size: u32, from: usize) -> Result<usize> {
-    if !process::current().capable(Capability::SETGID) {
-        return Err(Errno::EPERM);
-    }
-    if size as usize > GROUPS_MAX {
-        return Err(Errno::EINVAL);
-    }
-    let mut groups = alloc::vec::Vec::new();
-    for n in 0..size as usize {
-        let group = UserPtr::<u32>::new(from).at(n)?.read()?;
-        groups.try_push(given(group).ok_or(Errno::EINVAL)?)?;
-    }
-    // Linux keeps them sorted, and tells them so.
-    groups.sort_unstable();
-    change(|c| {
-        c.groups = groups;
-        Ok(())
-    })
 }

@@ -1,6 +1,7 @@
 /* Storms of names and files in memory: deep and wide directories, and a file system that is full. */
 #include "storm.h"
 #include <sys/resource.h>
+#include <sys/xattr.h>
 
 enum { LEVELS = 10000, NAMES = 100000 };
 
@@ -65,6 +66,43 @@ static void names(void)
 	}
 }
 
+/* One file with as many attributes as the file system takes. */
+static void attributes(void)
+{
+	static char value[960];
+	char name[32];
+	close(open("file", O_CREAT | O_RDWR, 0600));
+	for (long i = 0;; i++, did()) {
+		snprintf(name, sizeof name, "user.%ld", i);
+		if (setxattr("file", name, value, sizeof value, 0) != 0) {
+			refused(errno);
+			return;
+		}
+	}
+}
+
+/* Directories that each have two lists of 64 KB, which the file system does not count: until memory is scarce. */
+static void lists(void)
+{
+	static char list[65536];
+	uint64_t *entry = (uint64_t *)(list + 4);
+	memcpy(list, &(uint32_t){ 2 }, 4);
+	*entry++ = ~0UL << 32 | 7 << 16 | 1, *entry++ = ~0UL << 32 | 7 << 16 | 4;
+	for (uint64_t i = 0; i < 8000; i++)
+		*entry++ = (1000 + i) << 32 | 7 << 16 | 8;
+	*entry++ = ~0UL << 32 | 7 << 16 | 16, *entry++ = ~0UL << 32 | 7 << 16 | 32;
+	if (mkdir("own", 0700) != 0 || chdir("own") != 0 || setxattr(".", "system.posix_acl_default", list, (size_t)((char *)entry - list), 0) != 0)
+		_exit(7);
+	char name[32];
+	for (long i = 0;; i++, did()) {
+		snprintf(name, sizeof name, "%ld", i);
+		if (mkdir(name, 0777) != 0) {
+			refused(errno);
+			return;
+		}
+	}
+}
+
 static void fill(long step)
 {
 	static char bytes[65536];
@@ -84,6 +122,8 @@ const struct storm name_storms[] = {
 	{ "deep", deep, UNBOUNDED, LEVELS, 4000, "0,nr_inodes=0" },
 	{ "wide", wide, UNBOUNDED, NAMES, 8000, "0,nr_inodes=0" },
 	{ "names", names, ENOSPC, 20000, 4000, 0 },
+	{ "attributes", attributes, ENOSPC, 20000, 4000, 0 },
+	{ "lists", lists, ENOSPC, 500, 4000, 0 },
 	{ "full", full, ENOSPC, 900, 4000, 0 },
 	{ "sparse", sparse, ENOSPC, 3000, 4000, 0 },
 	{ 0 },

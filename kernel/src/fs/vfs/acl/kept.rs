@@ -100,6 +100,7 @@ impl Place {
         self.0.load(&sync::rcu::read()).is_some_and(|lists| lists.of(which).is_some())
     }
 
+    #[cold]
     fn get(&self, which: Which) -> Option<Arc<Acl>> {
         self.0.load(&sync::rcu::read())?.of(which).cloned()
     }
@@ -115,7 +116,6 @@ impl Place {
 }
 
 /// What the inode's list says of `cred`, if it has one.
-#[cold]
 pub fn permits(inode: &Inode, cred: &Cred, want: u32) -> Option<bool> {
     let read = sync::rcu::read();
     let lists = inode.acls.0.load(&read)?;
@@ -190,19 +190,26 @@ pub fn following(inode: &Inode, mode: u32) -> Result<Option<Ready>> {
 ///
 /// # Errors
 /// ENOMEM.
+#[inline(always)]
 pub fn inherited(dir: &Inode, kind: Kind, mode: &mut u32, umask: u32) -> Result<Option<Ready>> {
     if kind == Kind::Symlink {
         return Ok(None);
     }
-    let default = if dir.acls.is_empty() { None } else { dir.acls.get(Which::Default) };
-    let Some(default) = default else {
-        *mode &= !umask;
-        return Ok(None);
-    };
+    if !dir.acls.is_empty()
+        && let Some(default) = dir.acls.get(Which::Default)
+    {
+        return from_default(&default, kind, mode).map(Some);
+    }
+    *mode &= !umask;
+    Ok(None)
+}
+
+#[cold]
+fn from_default(default: &Acl, kind: Kind, mode: &mut u32) -> Result<Ready> {
     let mut access = default.try_clone()?;
     access.limit_by(mode)?;
     let says_more = access.mode().1;
     let access = if says_more { Some(try_arc(access)?) } else { None };
     let default = if kind == Kind::Directory { Some(try_arc(default.try_clone()?)?) } else { None };
-    Ok(Some(Ready(Lists::try_new(access, default)?)))
+    Ok(Ready(Lists::try_new(access, default)?))
 }

@@ -36,6 +36,7 @@ pub struct Making<'a> {
 ///
 /// # Errors
 /// ENOMEM.
+#[inline(always)]
 pub(super) fn attributes(
     dir: &Dentry,
     cred: &Cred,

@@ -361,5 +361,8 @@ int main(void)
 	inheriting();
 	judging();
 	who_sets();
+	chdir("..");
+	umount("t");
+	rmdir("t");
 	return 0;
 }

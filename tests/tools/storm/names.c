@@ -81,7 +81,7 @@ static void attributes(void)
 	}
 }
 
-/* Directories that each have two lists of 64 KB, which the file system does not count: until memory is scarce. */
+/* Directories that each have two lists of 64 KB, which the file system does not count. */
 static void lists(void)
 {
 	static char list[65536];
@@ -123,7 +123,7 @@ const struct storm name_storms[] = {
 	{ "wide", wide, UNBOUNDED, NAMES, 8000, "0,nr_inodes=0" },
 	{ "names", names, ENOSPC, 20000, 4000, 0 },
 	{ "attributes", attributes, ENOSPC, 20000, 4000, 0 },
-	{ "lists", lists, ENOSPC, 500, 4000, 0 },
+	{ "lists", lists, ENOSPC, 500, 4000, "64m,nr_inodes=1000" },
 	{ "full", full, ENOSPC, 900, 4000, 0 },
 	{ "sparse", sparse, ENOSPC, 3000, 4000, 0 },
 	{ 0 },

@@ -156,7 +156,8 @@ fn one_that_ends_leaves_what_it_has_to_who_waits() {
         owner.join();
         let (tid, seen) = (waiter.tid, waiter.join());
         assert_eq!(seen, tid | WAITERS | OWNER_DIED);
-        // And it ended with it, too; nobody waited.
+        // And it ends with it, too; nobody waits.
+        until(|| crate::process::find_thread(tid).is_none());
         assert_eq!(word(at) & OWNER, tid);
         assert_eq!(lock(at), Err(crate::errno::ESRCH));
     });

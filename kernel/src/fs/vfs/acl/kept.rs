@@ -152,10 +152,18 @@ fn set_access(inode: &Inode, cred: &Cred, acl: Option<Acl>) -> Result {
     put(inode, Which::Access, acl, Some(inode.mode() & !0o777 & !lost | bits))
 }
 
+/// The mode's group bits are the list's mask. So that the group never has them without the list, this comes before them, and goes after them.
 fn put(inode: &Inode, which: Which, acl: Option<Acl>, mode: Option<u32>) -> Result {
+    let changes = Changes { mode, ..Changes::default() };
+    let comes = acl.is_some();
     let ready = inode.acls.with(which, acl.map(try_arc).transpose()?)?;
-    inode.apply(&Changes { mode, ..Changes::default() });
-    inode.acls.put(ready);
+    if comes {
+        inode.acls.put(ready);
+        inode.apply(&changes);
+    } else {
+        inode.apply(&changes);
+        inode.acls.put(ready);
+    }
     Ok(())
 }
 

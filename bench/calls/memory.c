@@ -215,7 +215,10 @@ const struct kase memory[] = {
 	OP("madvise-populate-read", madvise, PT, s_map, op_madvise, 22),
 	OP("madvise-populate-write", madvise, PT, s_map, op_madvise, 23),
 	OP("madvise-collapse", madvise, PT, s_map, op_madvise, 25),
-	FAILS("process_vm_readv-own", process_vm_readv, PT, s_two_maps, ANY, PID, BUF(C_IOV), 1, BUF(C_SPLIT), 1, 0),
+	RAW("process_vm_readv-own", process_vm_readv, PT, s_two_maps, PID, BUF(C_IOV), 1, BUF(C_SPLIT), 1, 0),
+	RAW("process_vm_readv-child", process_vm_readv, P, s_child, CHILD, BUF(C_IOV), 1, BUF(C_IOV + 16), 1, 0),
+	RAW("process_vm_writev-own", process_vm_writev, PT, s_two_maps, PID, BUF(C_IOV), 1, BUF(C_SPLIT), 1, 0),
+	RAW("process_vm_writev-child", process_vm_writev, P, s_child, CHILD, BUF(C_IOV), 1, BUF(C_IOV + 16), 1, 0),
 	END
 };
 

@@ -79,14 +79,14 @@ pub struct MapRequest {
 pub struct Access {
     pub write: bool,
     pub exec: bool,
-    /// By the program itself rather than by the kernel on its behalf.
-    pub user: bool,
+    /// By another process (process_vm_readv and its kin): no stack grows for it.
+    pub foreign: bool,
 }
 
 impl Access {
-    pub const READ: Self = Self { write: false, exec: false, user: true };
-    pub const WRITE: Self = Self { write: true, exec: false, user: true };
-    pub const EXEC: Self = Self { write: false, exec: true, user: true };
+    pub const READ: Self = Self { write: false, exec: false, foreign: false };
+    pub const WRITE: Self = Self { write: true, exec: false, foreign: false };
+    pub const EXEC: Self = Self { write: false, exec: true, foreign: false };
 
     /// Does `prot` allow this access?
     #[inline]

@@ -252,6 +252,49 @@ fn remote_access_faults_pages_in() {
 }
 
 #[test]
+fn another_process_reads_what_may_be_read_and_grows_no_stack() {
+    let _g = alone();
+    let s = Space::<Soft>::try_new().unwrap();
+    for (n, prot) in [Prot::WRITE, Prot::EXEC, Prot::READ, RW, Prot::empty()].into_iter().enumerate() {
+        s.map(&at(0x40_0000 + n * 4096, 4096, prot)).unwrap();
+    }
+    let mut byte = [7];
+    let mut reads = |n: usize| s.read_for_other(VirtAddr(0x40_0000 + n * 4096), &mut byte).map(|()| byte[0]);
+    let denied = Err(FaultError::Denied);
+    // Before there is a page, and afterwards.
+    for _ in 0..2 {
+        assert_eq!([0, 1, 2, 3, 4].map(&mut reads), [denied, denied, Ok(0), Ok(0), denied]);
+    }
+    let writes = |n: usize| s.write_for_other(VirtAddr(0x40_0000 + n * 4096), b"x");
+    assert_eq!([1, 2, 4].map(writes), [Err(FaultError::Denied); 3]);
+    assert_eq!([0, 3].map(writes), [Ok(()); 2]);
+    assert_eq!([0, 3].map(&mut reads), [denied, Ok(b'x')]);
+    let mut seen = 0;
+    s.show_to_other(VirtAddr(0x40_3000), 3, &mut |bytes| seen = bytes.len()).unwrap();
+    s.lend_to_other(VirtAddr(0x40_3ffe), 2, &mut |bytes| seen += bytes.len()).unwrap();
+    assert_eq!(seen, 5);
+    s.map(&MapRequest { flags: MapFlags::FIXED | MapFlags::GROWSDOWN, ..at(0x80_0000, 4096, RW) }).unwrap();
+    assert_eq!(s.write_for_other(VirtAddr(0x7f_f000), b"x"), Err(FaultError::NotMapped));
+    assert_eq!(s.write_remote(VirtAddr(0x7f_f000), b"x"), Ok(()));
+    assert_eq!(s.write_for_other(VirtAddr(0x7f_f000), b"y"), Ok(()));
+}
+
+#[test]
+fn a_write_for_another_process_leaves_the_child_as_it_was() {
+    let _g = alone();
+    let parent = Space::<Soft>::try_new().unwrap();
+    parent.map(&at(0x40_0000, 4096, RW)).unwrap();
+    parent.write_remote(VirtAddr(0x40_0000), b"old").unwrap();
+    let child = parent.fork().unwrap();
+    child.write_for_other(VirtAddr(0x40_0000), b"new").unwrap();
+    let mut bytes = [0; 3];
+    parent.read_for_other(VirtAddr(0x40_0000), &mut bytes).unwrap();
+    assert_eq!(&bytes, b"old");
+    child.read_for_other(VirtAddr(0x40_0000), &mut bytes).unwrap();
+    assert_eq!(&bytes, b"new");
+}
+
+#[test]
 fn a_terabyte_is_mapped_in_a_few_words() {
     let _g = alone();
     let s = space();

@@ -26,6 +26,7 @@ pub mod dump;
 pub mod exec;
 mod exit;
 mod family;
+pub mod foreign;
 mod fork;
 pub mod ids;
 pub mod limits;

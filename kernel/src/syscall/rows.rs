@@ -358,8 +358,10 @@ calls! {
     307 sendmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&SEND)) = socket::sys_sendmmsg;
     308 setns(fd: Fd(Any), kind: Int(&ANY));
     309 getcpu(cpu: Out(&WORD), node: Out(&WORD), cache: Unused) = scheduling::sys_getcpu;
-    310 process_vm_readv(pid: Pid, to: OutVector(2), count: Size, from: InVector(4), from_count: Size, flags: Int(&ANY)) ;
-    311 process_vm_writev(pid: Pid, from: InVector(2), count: Size, to: OutVector(4), to_count: Size, flags: Int(&ANY)) ;
+        310 process_vm_readv(pid: Pid, to: OutVector(2), count: Size, from: InVector(4), from_count: Size, flags: Int(&ANY)) =
+        memory::sys_process_vm_readv;
+        311 process_vm_writev(pid: Pid, from: InVector(2), count: Size, to: OutVector(4), to_count: Size, flags: Int(&ANY)) =
+        memory::sys_process_vm_writev;
     312 kcmp(pid: Pid, other: Pid, kind: Int(&ANY), a: Int(&ANY), b: Int(&ANY));
     313 finit_module(fd: Fd(Regular), options: Text, flags: Int(&ANY));
     314 sched_setattr(pid: Pid, attributes: In(&SCHED_ATTR), flags: Int(&ANY)) = policies::sys_sched_setattr;

@@ -130,7 +130,7 @@ impl<M: Machine> Space<M> {
                     object.fill(page)?;
                 }
                 Step::Forking => self.wait_for_fork(),
-                Step::Unmapped => self.grow_stack(addr)?,
+                Step::Unmapped => self.grow_stack(addr, !access.foreign)?,
             }
         }
     }

@@ -22,15 +22,29 @@ pub fn may_inspect(caller: &Current, target: &Process, by: By) -> bool {
     if caller.process.pid() == target.pid() || caller.capable(Capability::SYS_PTRACE) {
         return true;
     }
+    target.look_at_leader(|thread| are_open_to(caller, thread, by)).unwrap_or(false)
+}
+
+/// May `caller` look into `target`, a thread by whose own ids it goes?
+pub fn may_inspect_thread(caller: &Current, target: &Thread, by: By) -> bool {
+    caller.process.pid() == target.process.pid()
+        || caller.capable(Capability::SYS_PTRACE)
+        || are_open_to(caller, target, by)
+}
+
+/// May `caller`, without a capability for it, look into what has the ids of `target`?
+fn are_open_to(caller: &Current, target: &Thread, by: By) -> bool {
     let (ids, own) = (caller.ids(), caller.capabilities());
     let counted = match by {
         By::FsIds => own.effective,
         By::RealIds => own.permitted,
     };
     let may = |theirs: &Credentials| {
-        has_only_ids_of(&ids, theirs, by) && target.is_dumpable() && counted.contains(theirs.sets.permitted)
+        has_only_ids_of(&ids, theirs, by)
+            && target.process.is_dumpable()
+            && counted.contains(theirs.sets.permitted)
     };
-    target.look_at_leader(|thread| thread.look_at_credentials(may)).flatten().unwrap_or(false)
+    target.look_at_credentials(may).unwrap_or(false)
 }
 
 /// Are all ids of `theirs` the caller's, whose are `mine`?

@@ -87,10 +87,12 @@ fn offset(at: i64) -> Result<u64> {
     u64::try_from(at).map_err(|_| EINVAL)
 }
 
-/// Reads an array of `struct iovec`. In Linux's order: no length is negative, then all lie in user space; of one that is alone only what is moved
-/// has to.
-#[expect(clippy::arithmetic_side_effects, reason = "at most 1,024 of them; len is at most what is left")]
-pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
+/// Reads an array of `struct iovec`, whatever its parts point at.
+///
+/// # Errors
+/// EINVAL: they are too many, or a length is negative. EFAULT. ENOMEM.
+#[expect(clippy::arithmetic_side_effects, reason = "at most 1,024 of them")]
+pub fn iovec(addr: usize, count: usize) -> Result<Vec<Segment>> {
     if count > SEGMENTS_MAX {
         return Err(EINVAL);
     }
@@ -104,6 +106,17 @@ pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
         }
         list.try_push(Segment { addr: base, len })?;
     }
+    Ok(list)
+}
+
+/// Reads an array of `struct iovec`. In Linux's order: no length is negative, then all lie in user space; of one that is alone only what is moved
+/// has to.
+///
+/// # Errors
+/// As `iovec`. EFAULT: a part does not lie in user space.
+#[expect(clippy::arithmetic_side_effects, reason = "len is at most what is left")]
+pub fn segments(addr: usize, count: usize) -> Result<Vec<Segment>> {
+    let mut list = iovec(addr, count)?;
     let mut left = TRANSFER_MAX;
     for segment in &mut list {
         let reached = if count == 1 { segment.len.min(left) } else { segment.len };

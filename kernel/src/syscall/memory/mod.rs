@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod foreign;
 mod limits;
 mod lock;
 
 pub use advice::{sys_madvise, sys_mincore, sys_msync};
+pub use foreign::{sys_process_vm_readv, sys_process_vm_writev};
 pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall};
 
 use crate::arch::USER_END;

@@ -16,9 +16,9 @@ use sync::level::Held;
 
 impl<M: Machine> Space<M> {
     /// `addr` is not mapped: extends the mapping above down to it, if that one grows downwards, the limit allows it and the guard
-    /// gap to the mapping below stays. Success means: try the access again. May sleep.
+    /// gap to the mapping below stays. Success means: try the access again. Without `may_grow` it only looks whether it is mapped by now. May sleep.
     #[expect(clippy::arithmetic_side_effects, reason = "mappings do not overlap")]
-    pub(crate) fn grow_stack(&self, addr: usize) -> Result<(), FaultError> {
+    pub(crate) fn grow_stack(&self, addr: usize, may_grow: bool) -> Result<(), FaultError> {
         // The sum is made without the lock, and only for who has a limit.
         let total = self.total_limit.load(Ordering::Relaxed);
         let used = if total == usize::MAX { 0 } else { self.usage().virtual_pages.saturating_mul(PAGE_SIZE) };
@@ -33,7 +33,8 @@ impl<M: Machine> Space<M> {
             return if above.attrs.is_quarantine() { Err(FaultError::NotMapped) } else { Ok(()) };
         }
         let limit = self.stack_limit.load(Ordering::Relaxed);
-        let fits = above.attrs.flags.contains(SegFlags::GROWSDOWN)
+        let fits = may_grow
+            && above.attrs.flags.contains(SegFlags::GROWSDOWN)
             && start >= USER_START
             && top.saturating_sub(start) <= limit
             && self.previous_extent_in(start, 0, order).is_none_or(|p| {

@@ -223,6 +223,10 @@ const struct kase process[] = {
 	OP("pidfd_open-parent", pidfd_open, PTO, 0, op_pidfd_open, 1),
 	RAW("pidfd_send_signal", pidfd_send_signal, P, s_pidfd, FD, 0, 0, 0),
 	OP("pidfd_getfd", pidfd_getfd, P, s_pidfd, op_pidfd_getfd),
+	RAW("kcmp", kcmp, PT, 0, TID, TID, 1, 0, 0),
+	RAW("kcmp-file", kcmp, PT, 0, TID, TID, 0, 1, 2),
+	RAW("kcmp-child", kcmp, P, s_child, PID, CHILD, 4, 0, 0),
+	RAW("kcmp-file-child", kcmp, P, s_child, PID, CHILD, 0, 1, 1),
 	RAW("sched_setaffinity", sched_setaffinity, PT, s_affinity, 0, 128, BUF(0)),
 	END
 };

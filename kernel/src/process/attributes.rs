@@ -75,6 +75,11 @@ impl Attributes {
         self.io_priority.store(to, Relaxed);
     }
 
+    /// What tells apart who has something of his own said of his I/O; None: nothing is said.
+    pub fn io_context(&self) -> Option<usize> {
+        (self.io_priority() != 0).then(|| core::ptr::from_ref(self).addr())
+    }
+
     /// The signal for the end of the thread that made its process; 0: none.
     pub fn death_signal(&self) -> u32 {
         self.death_signal.load(Relaxed)

@@ -5,6 +5,7 @@
 //! * `family/`      parents, children, orphans; `wait` for them; `list` lists of processes, linked by number
 //! * `attributes`   what threads ask for themselves
 //! * `fork`, `exec/`, `exit`; `dump/` core dumps
+//! * `foreign`      another process's memory, copied from and to; `compare` what two threads have in common
 //! * `oom/`         what happens when memory is out; `badness` who is chosen then
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
@@ -21,6 +22,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod attributes;
+pub mod compare;
 pub mod credentials;
 pub mod dump;
 pub mod exec;

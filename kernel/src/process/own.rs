@@ -114,6 +114,11 @@ impl Thread {
         self.references.space.shared()
     }
 
+    /// Where its space lies, which tells spaces apart.
+    pub(super) fn space_place(&self) -> Option<usize> {
+        self.references.space.look_locked(|space| core::ptr::from_ref(space).addr())
+    }
+
     pub fn credentials_of(&self) -> Option<Arc<Credentials>> {
         self.references.credentials.get(&rcu::read())
     }

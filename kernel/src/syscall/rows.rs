@@ -362,7 +362,7 @@ calls! {
         memory::sys_process_vm_readv;
         311 process_vm_writev(pid: Pid, from: InVector(2), count: Size, to: OutVector(4), to_count: Size, flags: Int(&ANY)) =
         memory::sys_process_vm_writev;
-    312 kcmp(pid: Pid, other: Pid, kind: Int(&ANY), a: Int(&ANY), b: Int(&ANY));
+    312 kcmp(pid: Pid, other: Pid, kind: Options(&KCMP), a: Extra(0), b: Extra(1)) = process::sys_kcmp;
     313 finit_module(fd: Fd(Regular), options: Text, flags: Int(&ANY));
     314 sched_setattr(pid: Pid, attributes: In(&SCHED_ATTR), flags: Int(&ANY)) = policies::sys_sched_setattr;
     315 sched_getattr(pid: Pid, attributes: OutBytes(2), size: Size, flags: Int(&ANY)) = policies::sys_sched_getattr;

@@ -70,6 +70,7 @@ structs! {
         flags 0 8 Options(&CLONE3), pidfd 8 8 Addr, child_tid 16 8 Addr, parent_tid 24 8 Addr, exit_signal 32 8 Signal,
         stack 40 8 Addr, stack_size 48 8 Len, tls 56 8 Addr, set_tid 64 8 Addr, set_tid_size 72 8 Int(&SMALL), cgroup 80 8 Int(&ANY),
     }
+    KCMP_EPOLL_SLOT "kcmp_epoll_slot" 12 { epoll 0 4 Fd(EpollFile), watched 4 4 Int(&FDS), before 8 4 Int(&SMALL) }
     ROBUST_LIST "robust_list_head" 24 { first 0 8 Addr, futex_offset 8 8 Int(&ANY), pending 16 8 Addr }
     RSEQ "rseq" 32 { cpu_start 0 4 Int(&ANY), cpu 4 4 Int(&ANY), sequence 8 8 Addr, flags 16 4 Int(&ANY), node 20 4 Int(&ANY), mm_cpu 24 4 Int(&ANY) }
     CAP_HEADER "cap_user_header" 8 { version 0 4 Int(&CAP_VERSIONS), pid 4 4 Pid }

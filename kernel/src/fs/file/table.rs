@@ -180,6 +180,15 @@ impl FileTable {
         usize::try_from(fd).is_ok_and(|index| self.look(index, is, &read))
     }
 
+    /// Where the file lies that the descriptor means, which tells files apart. Nothing is counted.
+    pub(super) fn place_of_file(&self, fd: u32) -> Option<usize> {
+        let read = sync::rcu::read();
+        let place = |slot: Option<&Slot>| {
+            slot.and_then(|slot| slot.file.load(&read)).map(|file| ptr::from_ref(file).addr())
+        };
+        self.look(fd as usize, place, &read)
+    }
+
     /// What `f` makes of the place `index`, or of none, without a lock. It is this table's place: should a thread take a copy of the image meanwhile, so
     /// that another process may change the old one, `f` is asked again.
     #[inline]

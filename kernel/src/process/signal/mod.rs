@@ -215,6 +215,11 @@ impl Signals {
         self.actions.get(&sync::rcu::read()).ok_or(AllocError)
     }
 
+    /// Where they lie, which tells apart who has them in common.
+    pub fn actions_place(&self) -> usize {
+        self.actions.load(&sync::rcu::read()).map_or(0, |actions| core::ptr::from_ref(actions).addr())
+    }
+
     /// Has another process the same actions (CLONE_SIGHAND)?
     pub fn shares_actions(&self) -> bool {
         // The process's own reference, and the one that is counted here.

@@ -1,9 +1,11 @@
 //! fork, exec, exit, wait, ids, groups, sessions.
 #![forbid(unsafe_code)]
 
+mod kcmp;
 mod pidfd;
 pub(super) mod prctl;
 
+pub use kcmp::sys_kcmp;
 pub use pidfd::{sys_pidfd_getfd, sys_pidfd_open, sys_pidfd_send_signal};
 
 use crate::arch::UserRegs;

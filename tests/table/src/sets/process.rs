@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::{ANY, State};
-use crate::structs::{TIMESPEC, WORD};
+use crate::structs::{KCMP_EPOLL_SLOT, TIMESPEC, WORD};
 #[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
-use crate::{Kind::*, Opt, Set};
+use crate::{Kind::*, Opt, Set, Sort::*};
 use linux_raw_sys::general;
 
 sets! {
@@ -38,6 +38,10 @@ sets! {
     PIDFD_OPEN "process descriptor" choose { } flags { PIDFD_NONBLOCK = 0x800, PIDFD_THREAD = 0x80 }
     PIDFD_SIGNAL "whom a signal through a process descriptor is for" choose { }
     flags { PIDFD_SIGNAL_THREAD = 1, PIDFD_SIGNAL_THREAD_GROUP = 2, PIDFD_SIGNAL_PROCESS_GROUP = 4 }
+    KCMP "what is compared" choose {
+        KCMP_FILE = 0 (Fd(Any), Fd(Any)), KCMP_VM = 1, KCMP_FILES = 2, KCMP_FS = 3, KCMP_SIGHAND = 4, KCMP_IO = 5, KCMP_SYSVSEM = 6,
+        KCMP_EPOLL_TFD = 7 (Fd(Any), In(&KCMP_EPOLL_SLOT))
+    } flags { }
     RUSAGE_WHO "whose usage" choose { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 } flags { }
     RLIMITS "limit" choose {
         RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS,

@@ -68,6 +68,26 @@ impl Interests {
         Some(first)
     }
 
+    /// Where the file lies that is watched as number `fd`: of several that with `before` others before it. None: there is none. Gives way.
+    ///
+    /// # Errors
+    /// EINTR: a fatal signal came.
+    pub(super) fn place_of_watched(&self, fd: u32, mut before: u32) -> Result<Option<usize>> {
+        for interest in self.tree.iter() {
+            if give_way() {
+                return Err(EINTR);
+            }
+            if interest.fd.cast_unsigned() != fd || interest.file.is_closed() {
+                continue;
+            }
+            match before.checked_sub(1) {
+                Some(left) => before = left,
+                None => return Ok(Some(ptr::from_ref::<File>(&interest.file).addr())),
+            }
+        }
+        Ok(None)
+    }
+
     /// A line of each whose file is open. Gives way, and ends at a signal that kills.
     pub(super) fn tell(&self, out: &mut Vec<u8>) -> Result {
         for interest in self.tree.iter() {

@@ -107,6 +107,15 @@ pub struct Epoll {
     core: Arc<Core>,
 }
 
+/// Where the file lies that the epoll `file` watches as number `fd`: of several that with `before` others before it. May sleep.
+///
+/// # Errors
+/// EINVAL: it is no epoll. ENOENT: it watches no such file. EINTR: a fatal signal came.
+pub fn place_of_watched(file: &File, fd: u32, before: u32) -> Result<usize> {
+    let epoll = file.downcast::<Epoll>().ok_or(EINVAL)?;
+    epoll.core.interests.lock().place_of_watched(fd, before)?.ok_or(ENOENT)
+}
+
 /// What `wait` reports.
 #[derive(Clone, Copy, Default)]
 pub struct Event {

@@ -30,6 +30,11 @@ impl Shown<'_> {
         self.0.get(fd)
     }
 
+    /// Tells files apart.
+    pub fn place_of_file(self, fd: u32) -> Option<usize> {
+        self.0.place_of_file(fd)
+    }
+
     pub fn close_on_exec(self, fd: i32) -> Result<bool> {
         self.0.close_on_exec(fd)
     }

@@ -27,6 +27,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+#ifndef SYS_futex_wake
+#define SYS_futex_wake 454
+#define SYS_futex_wait 455
+#define SYS_futex_requeue 456
+#endif
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif

@@ -106,7 +106,7 @@ static long op_getlk(struct work *w)
 static long op_getdents(struct work *w)
 {
 	ok(w, lseek(w->fd2, 0, SEEK_SET));
-	return ok(w, syscall(SYS_getdents64, w->fd2, w->buf, 1024));
+	return ok(w, syscall(w->k->v[0], w->fd2, w->buf, 1024));
 }
 
 static void j_dir(struct work *w)
@@ -214,7 +214,8 @@ const struct kase files[] = {
 	OP("fcntl-ofd-setlkw", fcntl, PT, s_file, op_lock, 38, F_WRLCK),
 	OP("fcntl-getlk", fcntl, PTO, s_file, op_getlk, F_GETLK),
 	OP("fcntl-ofd-getlk", fcntl, PT, s_file, op_getlk, 36),
-	{ "getdents64", "getdents64", PTO, s_names, op_getdents, 0, { 0 }, 0, 0, j_dir },
+	{ "getdents64", "getdents64", PTO, s_names, op_getdents, 0, { SYS_getdents64 }, 0, 0, j_dir },
+	{ "getdents", "getdents", PTO, s_names, op_getdents, 0, { SYS_getdents }, 0, 0, j_dir },
 	RAW("fsetxattr", fsetxattr, PTO, s_attribute, FD, TEXT("user.x"), BUF(0), 4, 0),
 	RAW("fgetxattr", fgetxattr, PTO, s_attribute, FD, TEXT("user.x"), BUF(0), 64),
 	FAILS("fgetxattr-none", fgetxattr, PTO, s_file, ENODATA, FD, TEXT("user.y"), BUF(0), 64),

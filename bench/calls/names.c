@@ -192,6 +192,15 @@ static long op_link_attribute(struct work *w)
 	return ok(w, syscall(SYS_lremovexattr, w->path, "user.x"));
 }
 
+/* The number of the file system with the worker's directory. */
+static void s_device(struct work *w)
+{
+	struct stat st;
+	s_dir(w);
+	ok(w, stat(w->dir, &st));
+	w->x[0] = (long)st.st_dev;
+}
+
 const struct kase names[] = {
 	OP("open-read", open, PTO, s_file, op_open, O_RDONLY),
 	OP("open-write", open, PTO, s_file, op_open, O_WRONLY),
@@ -267,6 +276,9 @@ const struct kase names[] = {
 	RAW("truncate-same", truncate, PT, s_file, PATH, 65536),
 	OP("truncate", truncate, PTO, s_file, op_truncate),
 	RAW("statfs", statfs, PTO, s_file, PATH, BUF(0)),
+	RAW("ustat", ustat, PTO, s_device, X(0), BUF(0)),
+	RAW("sysfs", sysfs, PT, 0, 1, TEXT("proc")),
+	RAW("sysfs-name", sysfs, PT, 0, 2, 0, BUF(0)),
 	RAW("statfs-root", statfs, PTO, s_file, TEXT("/"), BUF(0)),
 	RAW("getcwd", getcwd, PT, s_dir, BUF(0), 512),
 	RAW("chdir", chdir, PTO, s_dir, DIRECTORY),

@@ -117,7 +117,7 @@ calls! {
     75 fdatasync(fd: Fd(Any)) = file::sys_fdatasync;
     76 truncate(path: Path, size: Offset) = path::sys_truncate;
     77 ftruncate(fd: Fd(Any), size: Offset) = file::sys_ftruncate;
-    78 getdents(fd: Fd(Directory), buffer: OutBytes(2), count: Size);
+    78 getdents(fd: Fd(Directory), buffer: OutBytes(2), count: Size) = file::sys_getdents;
     79 getcwd(buffer: OutBytes(1), size: Size) = path::sys_getcwd;
     80 chdir(path: Path) = path::sys_chdir;
     81 fchdir(fd: Fd(Directory)) = path::sys_fchdir;
@@ -175,10 +175,10 @@ calls! {
     133 mknod(path: Path, mode: Options(&NODE), device: Device) = path::sys_mknod;
     134 uselib(path: Path);
     135 personality(to: Options(&PERSONALITY)) = system::sys_personality;
-    136 ustat(device: Device, to: Addr);
+    136 ustat(device: Device, to: Out(&USTAT)) = path::sys_ustat;
     137 statfs(path: Path, to: Out(&STATFS)) = path::sys_statfs;
     138 fstatfs(fd: Fd(Any), to: Out(&STATFS)) = path::sys_fstatfs;
-    139 sysfs(option: Int(&ANY), a: Addr, b: Addr);
+    139 sysfs(option: Options(&SYSFS), a: Extra(0), b: Extra(1)) = path::sys_sysfs;
     140 getpriority(which: Options(&PRIO), who: Pid) = scheduling::sys_getpriority;
     141 setpriority(which: Options(&PRIO), who: Pid, nice: Int(&NICE)) = scheduling::sys_setpriority;
     142 sched_setparam(pid: Pid, param: In(&SCHED_PARAM)) = policies::sys_sched_setparam;

@@ -44,6 +44,9 @@ structs! {
     STAT "stat" 144 { }
     STATX "statx" 256 { }
     STATFS "statfs" 120 { }
+    USTAT "ustat" 32 { }
+    CACHESTAT "cachestat" 40 { }
+    CACHESTAT_RANGE "cachestat_range" 16 { offset 0 8 Offset, len 8 8 Len }
     UTSNAME "utsname" 390 { }
     SYSINFO "sysinfo" 112 { }
     RLIMIT "rlimit" 16 { soft 0 8 Int(&LIMITS), hard 8 8 Int(&LIMITS) }

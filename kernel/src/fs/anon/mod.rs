@@ -29,6 +29,11 @@ use crate::fs::vfs::operations::{InodeOps, Writing};
 const DEVICE: u64 = 0xf;
 const IMMUTABLE_DEVICE: u64 = 0x10;
 
+/// Is that the `st_dev` of files without a mount?
+pub fn has_device(device: u64) -> bool {
+    matches!(device, DEVICE | IMMUTABLE_DEVICE)
+}
+
 /// Opened once more by way of /proc/PID/fd, a memory file is empty: its object is known to the first open file alone. What is of no kind is
 /// not opened again.
 struct Nameless;

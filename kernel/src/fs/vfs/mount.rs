@@ -221,6 +221,23 @@ pub fn all() -> Result<Vec<MountRef>> {
     Ok(list)
 }
 
+/// A mount of the file system with that device number. Gives way.
+///
+/// # Errors
+/// None.
+pub fn of_device(device: u64) -> Result<Option<MountRef>> {
+    table::unmoved(|| {
+        let mut found = None;
+        table::for_each(|mount, _| {
+            if found.is_none() && mount.superblock.device == device {
+                found = Some(mount.share());
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    })
+}
+
 /// Levels of directories that are climbed before others may run.
 const LEVELS: u32 = 256;
 

@@ -11,6 +11,7 @@ use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::mount;
+use crate::fs::vfs::operations::DirEntry;
 use crate::memory::user::{UserPtr, UserSlice};
 
 pub fn sys_lseek(fd: i32, offset: i64, whence: u32) -> Result<usize> {
@@ -22,8 +23,56 @@ const LISTING_MAX: usize = 32 << 10;
 /// Bytes of them for which room is made first.
 const LISTING_FIRST: usize = 512;
 
+/// What a record of a directory's entry looks like.
+#[derive(Clone, Copy)]
+enum Record {
+    /// `struct linux_dirent`: inode, next position, size of the record, name with its NUL; the record's last byte is the type.
+    Old,
+    /// `struct linux_dirent64`: inode, next position, size of the record, type, name with its NUL.
+    New,
+}
+
+impl Record {
+    /// How large it is with a name of `len` bytes.
+    #[expect(clippy::arithmetic_side_effects, reason = "names are short")]
+    fn size(self, len: usize) -> usize {
+        // Before a name there is a type, or behind it.
+        (match self {
+            Record::Old => 18 + len + 2,
+            Record::New => 19 + len + 1,
+        })
+        .next_multiple_of(8)
+    }
+
+    /// Appends that of `entry` to `list`.
+    #[expect(clippy::arithmetic_side_effects, reason = "names are short, and the list is below its limit")]
+    fn put(self, entry: &DirEntry<'_>, list: &mut Vec<u8>) -> Result {
+        let size = self.size(entry.name.len());
+        let end = list.len() + size;
+        list.try_reserve(size).map_err(|_| ENOMEM)?;
+        let (size, kind) = ((size as u16).to_ne_bytes(), entry.kind.dirent_type());
+        let before: &[u8] = if let Record::New = self { &[kind] } else { &[] };
+        for part in [&entry.number.to_ne_bytes()[..], &entry.next.to_ne_bytes(), &size, before, entry.name] {
+            list.try_extend_from_slice(part)?;
+        }
+        list.try_resize(end, 0)?;
+        if let (Record::Old, Some(last)) = (self, list.last_mut()) {
+            *last = kind;
+        }
+        Ok(())
+    }
+}
+
+pub fn sys_getdents(fd: i32, addr: usize, len: u32) -> Result<usize> {
+    list(Record::Old, fd, addr, len as usize)
+}
+
+pub fn sys_getdents64(fd: i32, addr: usize, len: u32) -> Result<usize> {
+    list(Record::New, fd, addr, len as usize)
+}
+
 #[expect(clippy::arithmetic_side_effects, reason = "names are short, and the list is below its limit")]
-pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
+fn list(record: Record, fd: i32, addr: usize, len: usize) -> Result<usize> {
     let file = file(fd)?;
     if file.flags().contains(OpenFlags::PATH) {
         return Err(EBADF);
@@ -39,26 +88,12 @@ pub fn sys_getdents64(fd: i32, addr: usize, len: usize) -> Result<usize> {
     let mut failed = false;
     let start = *file.position.lock();
     file.read_dir(&mut |entry| {
-        // struct linux_dirent64: inode, next position, size of the record, type, name with its NUL.
-        let size = (19 + entry.name.len() + 1).next_multiple_of(8);
-        if list.len() + size > room {
+        if list.len() + record.size(entry.name.len()) > room {
             full = true;
             return false;
         }
-        if list.try_reserve(size).is_err() {
-            failed = true;
-            return false;
-        }
-        let size_field = (size as u16).to_ne_bytes();
-        let kind = [entry.kind.dirent_type()];
-        for part in
-            [&entry.number.to_ne_bytes()[..], &entry.next.to_ne_bytes(), &size_field, &kind, entry.name]
-        {
-            failed |= list.try_extend_from_slice(part).is_err();
-        }
-        let padded = list.len() - (19 + entry.name.len()) + size;
-        failed |= list.try_resize(padded, 0).is_err();
-        true
+        failed = record.put(entry, &mut list).is_err();
+        !failed
     })?;
     if list.is_empty() && failed {
         return Err(ENOMEM);

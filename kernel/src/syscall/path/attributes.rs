@@ -6,6 +6,7 @@ use super::{
     PathText, Target, target,
 };
 use crate::errno::*;
+use crate::fs::anon;
 use crate::fs::caller::{self, Capability};
 use crate::fs::file::OpenFlags;
 use crate::fs::file::truncate;
@@ -14,7 +15,8 @@ use crate::fs::vfs::attributes::{self, Changes};
 use crate::fs::vfs::clock;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID};
-use crate::fs::vfs::mount::MountRef;
+use crate::fs::vfs::mount::{self, MountRef};
+use crate::fs::vfs::superblock::{self, StatFs};
 use crate::memory::user::{UserPtr, UserSlice};
 
 const SECOND: i64 = 1_000_000_000;
@@ -428,6 +430,46 @@ fn write_statfs(found: &Target, address: usize) -> Result<usize> {
     }
     UserSlice::new(address, 120).write(&s.bytes)?;
     Ok(0)
+}
+
+/// ustat(2): of the file system that has a device number, what is free.
+pub fn sys_ustat(device: u32, address: usize) -> Result<usize> {
+    let device = u64::from(device);
+    let sizes = match mount::of_device(device)? {
+        Some(mount) => mount.superblock.ops.statfs(&mount.superblock)?,
+        None if anon::has_device(device) => StatFs::default(),
+        None => return Err(EINVAL),
+    };
+    let mut s = Fields::<32>::new();
+    // A block's number is an int.
+    s.u32(sizes.free as u32);
+    s.u32(0);
+    s.u64(sizes.files_free);
+    UserSlice::new(address, 32).write(&s.bytes)?;
+    Ok(0)
+}
+
+/// sysfs(2): kinds of file systems by number and name, in the order of /proc/filesystems.
+pub fn sys_sysfs(option: i32, a: usize, b: usize) -> Result<usize> {
+    let types = superblock::types();
+    match option {
+        1 => {
+            let name = PathText::read(a)?;
+            if name.bytes().is_empty() {
+                return Err(ENOENT);
+            }
+            types.iter().position(|kind| kind.name.as_bytes() == name.bytes()).ok_or(EINVAL)
+        }
+        2 => {
+            let name = types.get(a as u32 as usize).ok_or(EINVAL)?.name.as_bytes();
+            let to = UserSlice::new(b, name.len().saturating_add(1));
+            to.write(name)?;
+            to.skip(name.len()).write(&[0])?;
+            Ok(0)
+        }
+        3 => Ok(types.len()),
+        _ => Err(EINVAL),
+    }
 }
 
 pub fn sys_statfs(path: usize, address: usize) -> Result<usize> {

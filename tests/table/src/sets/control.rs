@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{ANY, FDS, SMALL, State};
-use crate::structs::{F_OWNER, FLOCK, LONG, TERMIOS, TWO_FDS, WINSIZE, WORD};
+use crate::structs::{F_OWNER, FLOCK, LONG, STATFS, TERMIOS, TWO_FDS, WINSIZE, WORD};
 #[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
 use crate::{Kind::*, Opt, Set, Sort::*};
 use linux_raw_sys::general;
@@ -25,6 +25,7 @@ sets! {
     flags {
         F_SEAL_SEAL = 1, F_SEAL_SHRINK = 2, F_SEAL_GROW = 4, F_SEAL_WRITE = 8, F_SEAL_FUTURE_WRITE = 16, F_SEAL_EXEC = 32
     }
+    SYSFS "sysfs option" choose { FS_INDEX = 1 (Text), FS_NAME = 2 (Int(&SMALL), Out(&STATFS)), FS_COUNT = 3 } flags { }
     IOCTL "ioctl command" choose {
         FIOCLEX = 0x5451, FIONCLEX = 0x5450, FIONBIO = 0x5421 (In(&WORD)), FIOASYNC = 0x5452 (In(&WORD)),
         FIONREAD = 0x541b (Out(&WORD)), TCGETS = 0x5401 (Out(&TERMIOS)), TCSETS = 0x5402 (In(&TERMIOS)), TCSETSW = 0x5403 (In(&TERMIOS)),

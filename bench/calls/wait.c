@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 static void s_ready(struct work *w)
 {
@@ -100,6 +101,49 @@ static long op_futex(struct work *w)
 static long op_requeue(struct work *w)
 {
 	return ok(w, syscall(SYS_futex, word(w), w->k->v[0], 1, 1, w->buf + C_WORD2, 0));
+}
+
+/* Waits on four words, the last of which has changed (v[0]), or up to a moment. */
+static long op_waitv(struct work *w)
+{
+	struct { uint64_t value, address; uint32_t flags, reserved; } list[4];
+	struct timespec until;
+	for (int n = 0; n < 4; n++) {
+		list[n].value = n == 3 && w->k->v[0], list[n].address = (uint64_t)(uintptr_t)word(w) + 4 * (unsigned)n;
+		list[n].flags = (uint32_t)w->k->v[1], list[n].reserved = 0;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += 50000;
+	until.tv_sec += until.tv_nsec / 1000000000, until.tv_nsec %= 1000000000;
+	if (syscall(SYS_futex_waitv, list, 4, 0, &until, CLOCK_MONOTONIC) != -1 || errno != (int)w->k->v[2])
+		wrong(w, -1);
+	return 0;
+}
+
+static long op_futex_wait(struct work *w)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += 50000;
+	until.tv_sec += until.tv_nsec / 1000000000, until.tv_nsec %= 1000000000;
+	if (syscall(SYS_futex_wait, word(w), w->k->v[0], -1u, w->k->v[1], &until, CLOCK_MONOTONIC) != -1 || errno != (int)w->k->v[2])
+		wrong(w, -1);
+	return 0;
+}
+
+static long op_futex_wake(struct work *w)
+{
+	return ok(w, syscall(SYS_futex_wake, word(w), -1u, 1, w->k->v[0]));
+}
+
+static long op_futex_requeue(struct work *w)
+{
+	struct { uint64_t value, address; uint32_t flags, reserved; } list[2];
+	for (int n = 0; n < 2; n++) {
+		list[n].value = 0, list[n].address = (uint64_t)(uintptr_t)word(w) + 4 * (unsigned)n;
+		list[n].flags = (uint32_t)w->k->v[0], list[n].reserved = 0;
+	}
+	return ok(w, syscall(SYS_futex_requeue, list, 0, 1, 1));
 }
 
 /* A futex that lends priority, through the kernel: the word is v[1] before. */
@@ -237,6 +281,14 @@ const struct kase waits[] = {
 	OP("futex-wait-late", futex, PT, 0, op_futex, 0 | PRIVATE, 0, C_50US, 0, ETIMEDOUT),
 	OP("futex-wait-shared-changed", futex, PTO, s_shared, op_futex, 0, 1, 0, 0, EAGAIN),
 	OP("futex-wait-shared-late", futex, PTO, s_shared, op_futex, 0, 0, C_50US, 0, ETIMEDOUT),
+	OP("futex_waitv-changed", futex_waitv, PT, 0, op_waitv, 1, 2 | PRIVATE, EAGAIN),
+	OP("futex_waitv-late", futex_waitv, PT, 0, op_waitv, 0, 2 | PRIVATE, ETIMEDOUT),
+	OP("futex_waitv-shared-changed", futex_waitv, PTO, s_shared, op_waitv, 1, 2, EAGAIN),
+	OP("futex_wait-changed", futex_wait, PT, 0, op_futex_wait, 1, 2 | PRIVATE, EAGAIN),
+	OP("futex_wait-late", futex_wait, PT, 0, op_futex_wait, 0, 2 | PRIVATE, ETIMEDOUT),
+	OP("futex_wake-none", futex_wake, PT, 0, op_futex_wake, 2 | PRIVATE),
+	OP("futex_wake-shared-none", futex_wake, PTO, s_shared, op_futex_wake, 2),
+	OP("futex_requeue-none", futex_requeue, PT, 0, op_futex_requeue, 2 | PRIVATE),
 	OP("futex-wake-none", futex, PT, 0, op_futex, 1 | PRIVATE, 1),
 	OP("futex-wake-shared-none", futex, PTO, s_shared, op_futex, 1, 1),
 	OP("futex-wait-bitset-late", futex, PT, 0, op_futex, 9 | PRIVATE, 0, C_50US, -1, ETIMEDOUT),

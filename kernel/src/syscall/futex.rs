@@ -63,8 +63,8 @@ pub fn sys_futex(word: usize, op: u32, value: u32, extra: usize, word2: usize, v
             if bits == 0 {
                 return Err(Errno::EINVAL);
             }
-            // Linux wakes one waiter even when asked for none.
-            Ok(futex::wake(key(word)?, value.max(1), bits)? as usize)
+            // Linux wakes one waiter even when asked for none, or for less.
+            Ok(futex::wake(key(word)?, (value as i32).max(1).cast_unsigned(), bits)? as usize)
         }
         abi::FUTEX_REQUEUE | abi::FUTEX_CMP_REQUEUE => {
             let moved = extra as u32;

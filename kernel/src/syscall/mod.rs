@@ -9,6 +9,7 @@
 mod barrier;
 pub mod file;
 mod futex;
+mod futex2;
 mod identity;
 pub mod memory;
 pub mod path;

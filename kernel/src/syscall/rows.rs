@@ -414,15 +414,16 @@ calls! {
     446 landlock_restrict_self(fd: Fd(Any), flags: Int(&ANY));
     447 memfd_secret(flags: Int(&ANY)) -> MemoryFile;
     448 process_mrelease(fd: Fd(PidFile), flags: Int(&ANY));
-    449 futex_waitv(waiters: Addr, count: Size, flags: Int(&ANY), timeout: In(&TIMESPEC), clock: Options(&CLOCKS)) ;
+        449 futex_waitv(waiters: InMany(&FUTEX_WAITV, 1), count: Size, flags: Int(&ANY), timeout: In(&TIMESPEC), clock:
+        Options(&FUTEX_CLOCKS)) = futex2::sys_futex_waitv;
     450 set_mempolicy_home_node(address: Addr, len: Len, node: Int(&ANY), flags: Int(&ANY));
     451 cachestat(fd: Fd(Regular), range: Addr, to: Addr, flags: Int(&ANY));
     452 fchmodat2(dir: DirFd, path: Path, mode: Mode, flags: Options(&AT_PATH)) = path::sys_fchmodat2;
     453 map_shadow_stack(address: Addr, len: Len, flags: Int(&ANY)) -> Memory;
-    454 futex_wake(word: InOut(&WORD), mask: Int(&ANY), count: Int(&ANY), flags: Int(&ANY));
-        455 futex_wait(word: InOut(&WORD), value: Int(&ANY), mask: Int(&ANY), flags: Int(&ANY), timeout: In(&TIMESPEC), clock:
-        Options(&CLOCKS)) ;
-    456 futex_requeue(waiters: Addr, flags: Int(&ANY), wake: Int(&ANY), move: Int(&ANY));
+    454 futex_wake(word: InOut(&WORD), mask: Int(&ANY), count: Int(&ANY), flags: Options(&FUTEX2)) = futex2::sys_futex_wake;
+        455 futex_wait(word: InOut(&WORD), value: Int(&ANY), mask: Int(&ANY), flags: Options(&FUTEX2), timeout: In(&TIMESPEC), clock:
+        Options(&FUTEX_CLOCKS)) = futex2::sys_futex_wait;
+    456 futex_requeue(waiters: In(&FUTEX_WAITVS), flags: Int(&ANY), wake: Int(&ANY), move: Int(&ANY)) = futex2::sys_futex_requeue;
     457 statmount(request: Addr, buffer: OutBytes(2), size: Size, flags: Int(&ANY));
     458 listmount(request: Addr, ids: Addr, count: Size, flags: Int(&ANY));
     459 lsm_get_self_attr(which: Int(&ANY), buffer: Addr, size: InOut(&WORD), flags: Int(&ANY));

@@ -74,6 +74,11 @@ structs! {
         stack 40 8 Addr, stack_size 48 8 Len, tls 56 8 Addr, set_tid 64 8 Addr, set_tid_size 72 8 Int(&SMALL), cgroup 80 8 Int(&ANY),
     }
     KCMP_EPOLL_SLOT "kcmp_epoll_slot" 12 { epoll 0 4 Fd(EpollFile), watched 4 4 Int(&FDS), before 8 4 Int(&SMALL) }
+    FUTEX_WAITV "futex_waitv" 24 { value 0 8 Int(&ANY), word 8 8 Addr, flags 16 4 Options(&FUTEX2), reserved 20 4 Int(&ANY) }
+    FUTEX_WAITVS "futex_waitv [2]" 48 {
+        value 0 8 Int(&ANY), from 8 8 Addr, flags 16 4 Options(&FUTEX2), reserved 20 4 Int(&ANY),
+        other_value 24 8 Int(&ANY), to 32 8 Addr, other_flags 40 4 Options(&FUTEX2), other_reserved 44 4 Int(&ANY),
+    }
     ROBUST_LIST "robust_list_head" 24 { first 0 8 Addr, futex_offset 8 8 Int(&ANY), pending 16 8 Addr }
     RSEQ "rseq" 32 { cpu_start 0 4 Int(&ANY), cpu 4 4 Int(&ANY), sequence 8 8 Addr, flags 16 4 Int(&ANY), node 20 4 Int(&ANY), mm_cpu 24 4 Int(&ANY) }
     CAP_HEADER "cap_user_header" 8 { version 0 4 Int(&CAP_VERSIONS), pid 4 4 Pid }

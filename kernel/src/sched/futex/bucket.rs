@@ -248,7 +248,7 @@ impl<'a> Place<'a> {
                 node.woken.store(false, Ordering::Relaxed);
                 // Its own: what others lend it does not count, as on Linux.
                 node.priority.store(current().own_class().priority() as u8, Ordering::Relaxed);
-                // SAFETY: it is the running task's, which takes it off before it goes on: `leave`.
+                // SAFETY: it is the running task's, or one that the task keeps (`several`), and the task takes it off before it goes on: `leave`.
                 members.insert(unsafe { UnsafeRef::from_raw(node) });
                 Some(may_wait)
             });

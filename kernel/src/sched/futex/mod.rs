@@ -4,6 +4,7 @@
 //! * `bucket`   where waiters lie, by a hash of that, and how a bucket splits
 //! * `private`  the table of a space: private futexes of unrelated processes share no line
 //! * `pi`       futexes that lend priority
+//! * `several`  waits on several at once
 //!
 //! A waiter compares the word under its bucket's lock, counted as a waiter, so a wake that comes after the word was changed finds it. A wake that finds nobody
 //! counted takes no lock and writes nothing (`sync::protocol::presence`).
@@ -15,6 +16,7 @@ mod bucket;
 mod key;
 pub mod pi;
 mod private;
+pub mod several;
 #[cfg(test)]
 mod tests;
 

@@ -58,3 +58,47 @@ fn a_process_that_never_waits_has_no_table() {
         assert_eq!(wake(Key::of(space, memory.address, true).unwrap(), 1, ANY), Ok(0));
     });
 }
+
+/// Private waiters of futex_waitv on these words, each with the value that it is to hold.
+fn waiters(words: &[(usize, u64)]) -> Memory {
+    let mut bytes = Vec::new();
+    for &(address, value) in words {
+        bytes.extend(value.to_ne_bytes());
+        bytes.extend((address as u64).to_ne_bytes());
+        bytes.extend([2 | 128, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    Memory::of(&bytes)
+}
+
+#[test]
+fn a_wait_on_several_words_returns_one_that_was_woken_and_leaves_all() {
+    in_process(|| {
+        let memory = Memory::of(&[0; 4 * 128]);
+        let words: Vec<(usize, u64)> = (0..128).map(|n| (memory.address + 4 * n, 0)).collect();
+        let list = waiters(&words);
+        let address = list.address;
+        for woken in [0, 1, 64, 127] {
+            let waiter = thread(move || syscall(abi::__NR_futex_waitv, &[address, 128, 0, 0, 0]));
+            until(|| is_asleep(waiter.tid));
+            assert_eq!(futex(words[woken].0, WAKE, 9), Ok(1));
+            assert_eq!(waiter.join(), Ok(woken));
+            assert!(words.iter().all(|word| futex(word.0, WAKE, 9) == Ok(0)));
+        }
+    });
+}
+
+#[test]
+fn a_wait_on_several_words_that_fails_leaves_nobody_behind() {
+    in_process(|| {
+        let memory = Memory::of(&[0; 4 * 8]);
+        let words: Vec<(usize, u64)> = (0..8).map(|n| (memory.address + 4 * n, u64::from(n == 7))).collect();
+        let list = waiters(&words);
+        let wait = || syscall(abi::__NR_futex_waitv, &[list.address, 8, 0, 0, 0]);
+        let failed = (0..200).find(|&n| match sync::heap::hosted::fail_after(n, wait) {
+            Err(crate::errno::ENOMEM) => false,
+            result => result == Err(crate::errno::EAGAIN),
+        });
+        assert!(failed.is_some_and(|n| n > 8), "{failed:?}");
+        assert!(words.iter().all(|word| futex(word.0, WAKE, 9) == Ok(0)));
+    });
+}

@@ -1,7 +1,7 @@
 //! A sleeper's place on a list: of a wait queue or of a futex bucket.
 //!
 //! Each task has one of its own, which is one line of memory with all in it that a waker touches of the task: where it waits, its state, its CPU, and the call
-//! that makes its CPU wake it. `poll` makes more.
+//! that makes its CPU wake it. `poll`, and who waits on several futexes, makes more.
 
 use super::super::runqueue::Order;
 use super::super::task::Task;
@@ -94,7 +94,7 @@ impl WaitNode {
     }
 
     /// Another place of `task`, which outlives it; null: of nobody, for tests.
-    pub(super) fn of(task: *const Task) -> Self {
+    pub(in crate::sched) fn of(task: *const Task) -> Self {
         Self::blank(false, 0, task.expose_provenance() as u64)
     }
 

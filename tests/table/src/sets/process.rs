@@ -73,6 +73,11 @@ sets! {
         FUTEX_WAIT_REQUEUE_PI(In(&TIMESPEC), InOut(&WORD)),
         FUTEX_CMP_REQUEUE_PI(Int(&ANY), InOut(&WORD), Int(&ANY)), FUTEX_LOCK_PI2(In(&TIMESPEC))
     } flags { FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME }
+    /// The size of the word, and where its waiters are.
+    FUTEX2 "futex flags" choose {
+        FUTEX2_SIZE_U8 = 0 refused "EINVAL", FUTEX2_SIZE_U16 = 1 refused "EINVAL", FUTEX2_SIZE_U32 = 2, FUTEX2_SIZE_U64 = 3 refused "EINVAL"
+    } flags { FUTEX2_NUMA = 4 refused "EINVAL", FUTEX2_PRIVATE = 128 }
+    FUTEX_CLOCKS "clock" choose { CLOCK_REALTIME, CLOCK_MONOTONIC } flags { }
     MEMBARRIER "membarrier command" choose {
         MEMBARRIER_CMD_QUERY = 0, MEMBARRIER_CMD_GLOBAL = 1, MEMBARRIER_CMD_GLOBAL_EXPEDITED = 2,
         MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED = 4, MEMBARRIER_CMD_PRIVATE_EXPEDITED = 8,

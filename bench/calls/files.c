@@ -214,6 +214,7 @@ const struct kase files[] = {
 	OP("fcntl-ofd-setlkw", fcntl, PT, s_file, op_lock, 38, F_WRLCK),
 	OP("fcntl-getlk", fcntl, PTO, s_file, op_getlk, F_GETLK),
 	OP("fcntl-ofd-getlk", fcntl, PT, s_file, op_getlk, 36),
+	RAW("cachestat", cachestat, PTO, s_file, FD, BUF(C_ZERO), BUF(0), 0),
 	{ "getdents64", "getdents64", PTO, s_names, op_getdents, 0, { SYS_getdents64 }, 0, 0, j_dir },
 	{ "getdents", "getdents", PTO, s_names, op_getdents, 0, { SYS_getdents }, 0, 0, j_dir },
 	RAW("fsetxattr", fsetxattr, PTO, s_attribute, FD, TEXT("user.x"), BUF(0), 4, 0),

@@ -417,7 +417,7 @@ calls! {
         449 futex_waitv(waiters: InMany(&FUTEX_WAITV, 1), count: Size, flags: Int(&ANY), timeout: In(&TIMESPEC), clock:
         Options(&FUTEX_CLOCKS)) = futex2::sys_futex_waitv;
     450 set_mempolicy_home_node(address: Addr, len: Len, node: Int(&ANY), flags: Int(&ANY));
-    451 cachestat(fd: Fd(Regular), range: Addr, to: Addr, flags: Int(&ANY));
+    451 cachestat(fd: Fd(Regular), range: In(&CACHESTAT_RANGE), to: Out(&CACHESTAT), flags: Int(&ANY)) = file::sys_cachestat;
     452 fchmodat2(dir: DirFd, path: Path, mode: Mode, flags: Options(&AT_PATH)) = path::sys_fchmodat2;
     453 map_shadow_stack(address: Addr, len: Len, flags: Int(&ANY)) -> Memory;
     454 futex_wake(word: InOut(&WORD), mask: Int(&ANY), count: Int(&ANY), flags: Options(&FUTEX2)) = futex2::sys_futex_wake;

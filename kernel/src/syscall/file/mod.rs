@@ -1,6 +1,7 @@
 //! System calls on descriptors: reading and writing. The rest is in the files beside this one.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod data;
 mod descriptor;
 mod lock;
@@ -8,6 +9,7 @@ mod make;
 mod owner;
 mod splice;
 
+pub use cache::sys_cachestat;
 pub use data::*;
 pub use descriptor::*;
 pub use lock::sys_flock;

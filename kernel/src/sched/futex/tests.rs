@@ -90,15 +90,19 @@ fn a_wait_on_several_words_returns_one_that_was_woken_and_leaves_all() {
 #[test]
 fn a_wait_on_several_words_that_fails_leaves_nobody_behind() {
     in_process(|| {
+        const MONOTONIC: usize = 1;
         let memory = Memory::of(&[0; 4 * 8]);
-        let words: Vec<(usize, u64)> = (0..8).map(|n| (memory.address + 4 * n, u64::from(n == 7))).collect();
-        let list = waiters(&words);
-        let wait = || syscall(abi::__NR_futex_waitv, &[list.address, 8, 0, 0, 0]);
+        let words: Vec<(usize, u64)> = (0..8).map(|n| (memory.address + 4 * n, 0)).collect();
+        let (list, past) = (waiters(&words), Memory::of(&[0; 16]));
+        let wait = || syscall(abi::__NR_futex_waitv, &[list.address, 8, 0, past.address, MONOTONIC]);
         let failed = (0..200).find(|&n| match sync::heap::hosted::fail_after(n, wait) {
             Err(crate::errno::ENOMEM) => false,
-            result => result == Err(crate::errno::EAGAIN),
+            result => result == Err(crate::errno::ETIMEDOUT),
         });
+        // A node for each word, at least.
         assert!(failed.is_some_and(|n| n > 8), "{failed:?}");
+        let changed = waiters(&[(words[0].0, 0), (words[1].0, 1)]);
+        assert_eq!(syscall(abi::__NR_futex_waitv, &[changed.address, 2, 0, 0, 0]), Err(crate::errno::EAGAIN));
         assert!(words.iter().all(|word| futex(word.0, WAKE, 9) == Ok(0)));
     });
 }

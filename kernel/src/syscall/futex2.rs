@@ -97,7 +97,12 @@ pub fn sys_futex_waitv(list: usize, count: u32, flags: u32, timeout: usize, cloc
     let current = process::current();
     let mut parts = Vec::new();
     for (address, private, expected) in list {
-        parts.try_push(Part { key: Key::of(current.space(), address, private)?, address, expected })?;
+        parts.try_push(Part {
+            key: Key::of(current.space(), address, private)?,
+            address,
+            expected,
+            bits: futex::ANY,
+        })?;
     }
     several::wait_any(&parts, deadline).map_err(restarted)
 }
@@ -135,7 +140,8 @@ pub fn sys_futex_wait(
     }
     let current = process::current();
     let key = Key::of(current.space(), address, private)?;
-    futex::wait(key, address, value, bits, deadline).map(|()| 0).map_err(restarted)
+    // One of several: of `futex::wait` there is one copy then, in futex(2), which programs wait by.
+    several::wait_any(&[Part { key, address, expected: value, bits }], deadline).map_err(restarted)
 }
 
 /// futex_requeue(2): the first of two waiters says from where and what is to be there, the second where to. Both are of one kind, as on Linux so far.

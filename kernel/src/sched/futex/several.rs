@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::bucket::leave;
-use super::{ANY, Key, holds};
+use super::{Key, holds};
 use crate::arch;
 use crate::errno::{Errno, Result};
 use crate::sched::give_way;
@@ -19,11 +19,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use sync::{TryVec, try_arc};
 
-/// A futex, the address of its word, and what that is to hold.
+/// A futex, the address of its word, what that is to hold, and the wakes that count (`ANY`: all).
 pub struct Part<'a> {
     pub key: Key<'a>,
     pub address: usize,
     pub expected: u32,
+    pub bits: u32,
 }
 
 /// The running task's places among the waiters on each of some futexes. It leaves them when this is dropped.
@@ -53,7 +54,7 @@ impl Places {
     fn join(&mut self, parts: &[Part<'_>]) -> Joined {
         for (n, (part, node)) in parts.iter().zip(&self.nodes).enumerate() {
             let may_wait = || holds(part.address, part.expected);
-            match part.key.place_to_wait().join(node, part.key.word, ANY, may_wait) {
+            match part.key.place_to_wait().join(node, part.key.word, part.bits, may_wait) {
                 Some(true) => self.joined = n + 1,
                 other => return Joined::Not(n, other),
             }

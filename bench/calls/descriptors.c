@@ -2,6 +2,7 @@
 #include "calls.h"
 
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 
 static long op_dup(struct work *w)
 {
@@ -99,6 +100,40 @@ static void s_memfd(struct work *w)
 static long op_signalfd(struct work *w)
 {
 	return close((int)ok(w, w->k->v[0] ? syscall(SYS_signalfd4, -1, w->buf + C_USR1, 8, 0) : syscall(SYS_signalfd, -1, w->buf + C_USR1, 8)));
+}
+
+static long op_inotify(struct work *w)
+{
+	return close((int)ok(w, w->k->v[0] ? syscall(SYS_inotify_init1, IN_NONBLOCK) : syscall(SYS_inotify_init)));
+}
+
+/* fd: the instance, fd2: the file at the path, which nobody watches yet. */
+static void s_inotify(struct work *w)
+{
+	s_file(w);
+	w->fd2 = w->fd;
+	w->fd = (int)ok(w, syscall(SYS_inotify_init1, IN_NONBLOCK));
+}
+
+/* fd, fd2: as before, and the instance watches the file. */
+static void s_watched(struct work *w)
+{
+	s_inotify(w);
+	ok(w, syscall(SYS_inotify_add_watch, w->fd, w->path, IN_ALL_EVENTS));
+}
+
+/* A watch comes and goes, and what it says at its end is read. */
+static long op_watch(struct work *w)
+{
+	long number = ok(w, syscall(SYS_inotify_add_watch, w->fd, w->path, IN_OPEN));
+	ok(w, syscall(SYS_inotify_rm_watch, w->fd, number));
+	return ok(w, read(w->fd, w->buf, 256));
+}
+
+static long op_watched_write(struct work *w)
+{
+	ok(w, pwrite(w->fd2, w->buf + 512, 64, 0));
+	return ok(w, read(w->fd, w->buf, 256));
 }
 
 /* Two pipes: fd, fd2 and x[0], x[1]. */
@@ -202,6 +237,14 @@ const struct kase descriptors[] = {
 	OP("eventfd-through", write, PTO | SAME, s_eventfd, op_event),
 	OP("eventfd-through-count", write, PT, s_eventfd_count, op_event),
 	OP("signalfd", signalfd, PT, 0, op_signalfd, 0),
+	OP("inotify_init", inotify_init, PT, 0, op_inotify, 0),
+	OP("inotify_init1", inotify_init1, PT, 0, op_inotify, 1),
+	OP("inotify_rm_watch", inotify_rm_watch, PT, s_inotify, op_watch),
+	FAILS("inotify_rm_watch-none", inotify_rm_watch, PT, s_inotify, EINVAL, FD, 1),
+	RAW("inotify_add_watch-there", inotify_add_watch, PT, s_watched, FD, PATH, IN_ALL_EVENTS),
+	FAILS("inotify_add_watch-missing", inotify_add_watch, PT, s_inotify, ENOENT, FD, OWN, IN_OPEN),
+	OP("inotify-write", inotify_add_watch, PT, s_watched, op_watched_write),
+	FAILS("inotify-empty", read, PT, s_watched, EAGAIN, FD, BUF(0), 256),
 	OP("signalfd4", signalfd4, PT, 0, op_signalfd, 1),
 	OP("memfd_create", memfd_create, PT, 0, op_memfd, 0),
 	OP("memfd_create-sealing", memfd_create, PT, 0, op_memfd, 2),

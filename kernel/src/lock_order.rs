@@ -159,6 +159,8 @@ sync::lock_order! {
     level Xattrs;
     /// A fifo's pipe, while it is looked up or made.
     level Fifo;
+    /// An inotify instance gets a watch. Its holder makes one.
+    level InotifyAdding;
     /// The locks of a file, while they are looked at or changed. Whoever changes many gives way.
     level FileLocks;
     /// Who writes to a terminal's line.
@@ -279,6 +281,14 @@ sync::lock_order! {
     level Timerfd;
     /// The timerfds that watch the wall clock, on one CPU.
     level ClockWatches;
+    /// What is told later of files that a thread has closed (inotify).
+    level ClosedFiles;
+    /// The watches of an inode.
+    level InodeWatches;
+    /// The watches of an inotify instance.
+    level InotifyWatches;
+    /// What an inotify instance was told. Under the two before, where a watch begins or ends.
+    level InotifyQueue;
     /// Who watches a queue at all.
     level PollQueue;
     /// The epolls that watch a queue.

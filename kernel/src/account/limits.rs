@@ -56,6 +56,29 @@ pub fn watches() -> u64 {
     }
 }
 
+/// fs.inotify.max_user_instances: so many inotify instances a user has at the most.
+pub static INOTIFY_INSTANCES: Setting = Setting(AtomicU64::new(128));
+/// fs.inotify.max_queued_events: so many events an instance made from now on keeps.
+pub static INOTIFY_EVENTS: Setting = Setting(AtomicU64::new(16_384));
+
+static INOTIFY_WATCHES: Setting = Setting(AtomicU64::new(DEFAULT));
+
+/// fs.inotify.max_user_watches. By default, as on Linux, as many as 1 % of memory hold, where one takes 1,280 bytes with the inode that it keeps; between 8,192 and
+/// 1,048,576.
+pub fn inotify_watches() -> u64 {
+    match INOTIFY_WATCHES.get() {
+        DEFAULT => {
+            let bytes = (vm::frame::total_frames() / 100).saturating_mul(PAGE);
+            (bytes / 1280).clamp(8192, 1 << 20)
+        }
+        n => n,
+    }
+}
+
+pub fn set_inotify_watches(to: u64) {
+    INOTIFY_WATCHES.set(to);
+}
+
 /// How many things of `size` bytes, not 0, fill 4 % of memory.
 fn share(size: u64) -> u64 {
     (vm::frame::total_frames() / 25).saturating_mul(PAGE).checked_div(size).unwrap_or(0)

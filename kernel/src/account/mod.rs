@@ -40,9 +40,15 @@ pub enum Kind {
     FilesInFlight,
     /// KiB of extended attributes in memory.
     Attributes,
+    /// Inotify instances.
+    InotifyInstances,
+    /// Their watches, each of which keeps an inode.
+    InotifyWatches,
+    /// Events that they had not read, as many as there were at once.
+    InotifyEvents,
 }
 
-const KINDS: usize = 9;
+const KINDS: usize = 12;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
@@ -56,6 +62,9 @@ impl Kind {
         (Kind::SocketPages, "socket-pages"),
         (Kind::FilesInFlight, "files-in-flight"),
         (Kind::Attributes, "attribute-kib"),
+        (Kind::InotifyInstances, "inotify-instances"),
+        (Kind::InotifyWatches, "inotify-watches"),
+        (Kind::InotifyEvents, "inotify-events"),
     ];
 
     /// Bytes that one takes in the kernel, about: objects with what stands beside them in the slabs. A thread has a stack.
@@ -63,10 +72,11 @@ impl Kind {
         match self {
             Kind::PipePages | Kind::SocketPages => PAGE,
             Kind::Watches => 256,
-            Kind::Signals => 128,
+            Kind::Signals | Kind::InotifyEvents => 128,
             Kind::Threads => 5 * PAGE,
             Kind::RecordLocks => 256,
-            Kind::MemoryFiles | Kind::Attributes => 1024,
+            Kind::MemoryFiles | Kind::Attributes | Kind::InotifyInstances => 1024,
+            Kind::InotifyWatches => 1280,
             Kind::FilesInFlight => 64,
         }
     }

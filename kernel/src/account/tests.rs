@@ -38,7 +38,10 @@ fn users_who_hold_nothing_do_not_stay_and_those_who_do_are_found_in_a_few_steps(
     assert_comes_to(|| used(BASE + 2, Kind::Watches), 1);
     let shown = || {
         let mut shown = false;
-        for_each(|uid, counts, _| shown |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0, 0, 0, 0, 0], || {});
+        for_each(
+            |uid, counts, _| shown |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            || {},
+        );
         shown
     };
     assert_comes_to(shown, true);

@@ -9,10 +9,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general::{RLIMIT_NOFILE, SI_USER, SIGPIPE};
 use sync::rcu::Lent;
 
+use super::anon::inotify::Inotify;
 use super::anon::signalfd::Listeners;
 use super::tty::Tty;
+use super::vfs::dentry::Dentry;
 use super::vfs::inode::Inode;
 use super::vfs::mount::Mount;
+use super::vfs::notify::{Instance, Late};
 use super::{File, FileTable, FsContext};
 use crate::errno::Result;
 use crate::process::signal::{self, Info};
@@ -285,6 +288,47 @@ pub fn is_mapped_writable(object: &vm::Object) -> bool {
         !found
     });
     found
+}
+
+/// Does any process have open what this name leads to, run it, or stand in it? What is in messages alone is not found. May sleep.
+pub fn uses_dentry(dentry: &Dentry) -> bool {
+    let mut used = false;
+    process::walk_processes(|p| {
+        let is = |path: &super::Path| ptr::eq(&*path.dentry, dentry);
+        if dentry.inode.is_dir() {
+            p.walk_threads(|thread| {
+                if let Some(context) = thread.fs_of() {
+                    used |= context.cwd().is_ok_and(|p| is(&p)) || context.root().is_ok_and(|p| is(&p));
+                }
+            });
+        } else {
+            used |= p.executes(|file| file.path().is_some_and(is));
+        }
+        p.walk_files(|file| used |= file.path().is_some_and(is) && !file.is_closed());
+        !used
+    });
+    used
+}
+
+/// Gives `note` to what the running thread tells of files when it goes back to its program, or ends, by `keep`. A thread of the kernel's does not, nor one
+/// that has ended: the note comes back.
+pub fn tell_on_return<T>(note: T, keep: impl FnOnce(&Late, T) -> Option<T>) -> Option<T> {
+    let Some(thread) = process::current_if_any() else { return Some(note) };
+    let left = keep(&thread.late, note);
+    thread.task().work.set(process::TELLS);
+    left
+}
+
+/// Shows `f` each inotify instance that a process has open, perhaps more than once. May sleep.
+pub fn for_each_inotify(mut f: impl FnMut(&Instance)) {
+    process::walk_processes(|p| {
+        p.walk_files(|file| {
+            if let Some(inotify) = file.downcast::<Inotify>() {
+                f(&inotify.instance);
+            }
+        });
+        true
+    });
 }
 
 /// Does any process have something open on the mount, or stand in it?

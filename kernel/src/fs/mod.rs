@@ -154,7 +154,7 @@ pub fn open_exec(what: Executable<'_>) -> Result<Arc<File>> {
                 file::Place::Anonymous(..) => return Err(EACCES),
             };
             file::open::may_exec(&found, &vfs::access::Cred::current())?;
-            File::try_open(found, OpenFlags::empty())
+            Ok(file::open::opened_for_exec(File::try_open(found, OpenFlags::empty())?))
         }
         Executable::At { path: b"", .. } => Err(ENOENT),
         Executable::At { dir: Some(dir), path, follow } if path.first() != Some(&b'/') => {
@@ -181,6 +181,7 @@ pub fn create_core(path: &[u8]) -> Result<Arc<File>> {
         && inode.links() == 1
         && inode.uid() == cred.uid
         && inode.mode() & 0o677 == 0o600;
+    file.set_undescribed();
     if good { Ok(file) } else { Err(crate::errno::EPERM) }
 }
 

@@ -76,11 +76,12 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let current = super::current();
     let thread = (*current).clone();
     let process = &thread.process;
-    leave_user_memory(process, space);
+    let was_last = leave_user_memory(process, space);
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
     process.thread_ends(&thread, &usage);
     drop(fs);
     files.into_iter().for_each(FileTable::give_up);
+    super::tell_of_closed();
     signal::deliver::leave_to_others(&thread);
     process.threads_remove(&thread);
     family::leave_children(&thread);
@@ -95,9 +96,12 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
             // Its last threads ended together.
             first_process_ended(process.signals.exit_status().unwrap_or(status));
         }
-        // Two threads that ended together may each have left this to the other.
-        process.set_space(None).into_iter().for_each(Space::let_go);
-        release_vfork(process);
+        if !was_last {
+            // Two threads that ended together may each have left this to the other.
+            process.set_space(None).into_iter().for_each(Space::let_go);
+            let_go_of_program(process);
+            release_vfork(process);
+        }
         let (decided, waited) = process.signals.end();
         waited.drop_in_turns();
         end_process(process, decided.unwrap_or(status));
@@ -105,6 +109,8 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
         process.release.wake_all();
     }
     thread.watched.wake();
+    thread.late.end();
+    super::tell_of_closed();
     drop(thread);
     sched::exit_current()
 }
@@ -128,27 +134,37 @@ fn wake_users_of_memory(thread: &Current) {
     }
 }
 
-/// Leaves user memory; `own` was the thread's reference to its space.
-fn leave_user_memory(process: &Process, own: Option<Arc<Space>>) {
+/// Leaves user memory; `own` was the thread's reference to its space. Says whether it is the process's last thread, for certain.
+fn leave_user_memory(process: &Process, own: Option<Arc<Space>>) -> bool {
     let left = sched::leave_space();
-    let shared = if process.alive.load(Ordering::Acquire) == 1 { process.set_space(None) } else { None };
+    let is_last = process.alive.load(Ordering::Acquire) == 1;
+    let shared = if is_last { process.set_space(None) } else { None };
     drop((left, shared));
     let max_rss = match own.map(Space::try_end) {
         // Nobody else had it: it has ended here, and said in passing how large it was.
         Some(Ok(pages)) => pages,
         // A vfork child gives its parent's space back.
         Some(Err(space)) => {
-            let is_last_thread = process.alive.load(Ordering::Acquire) == 1;
-            let pages = if is_last_thread { space.resident_pages() } else { 0 };
+            let pages = if is_last { space.resident_pages() } else { 0 };
             Space::let_go(space);
             pages
         }
         None => 0,
     };
     process.gone.note_size(max_rss as u64);
-    if process.alive.load(Ordering::Acquire) == 1 {
+    if is_last {
+        let_go_of_program(process);
+        // Who watches the program's file is told before who waits for the process goes on.
+        super::tell_of_closed();
         release_vfork(process);
     }
+    is_last
+}
+
+/// The last reference to its file may be among this: it goes here, and not where somebody happens to be the last who knows the process.
+fn let_go_of_program(process: &Process) {
+    let program = process.memory.lock().exe.take();
+    drop(program);
 }
 
 /// A vfork parent goes on: the process has a space of its own, or none.

@@ -16,6 +16,7 @@ use super::{
 use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
+use crate::fs::vfs::notify;
 use crate::fs::{FileTable, FsContext};
 use crate::memory::Space;
 use crate::sched::{self, Sleep, TaskLink, WaitQueue};
@@ -254,6 +255,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         restart: SpinLock::new((None, 0), &RESTART),
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
         executing: SpinLock::new(None, &EXECUTING),
+        late: notify::Late::new(),
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),

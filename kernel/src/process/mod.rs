@@ -69,6 +69,7 @@ pub use trap::kernel_fault;
 use crate::arch::TrapRecord;
 use crate::errno::Errno;
 use crate::fs::File;
+use crate::fs::vfs::notify;
 use crate::lock_order as level;
 use crate::memory::{HeldSpace, Space};
 use crate::sched::{self, Deadline, Task, TaskLink, WaitQueue, Work};
@@ -198,6 +199,8 @@ pub struct Thread {
     pub(crate) trap: SpinLock<TrapRecord, level::ThreadState>,
     /// The file that an exec of it has come to.
     pub(crate) executing: SpinLock<Option<Arc<File>>, level::ThreadState>,
+    /// What it tells those who watch files.
+    pub(crate) late: notify::Late,
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
     pub(crate) exiting: AtomicBool,
@@ -456,6 +459,24 @@ impl Current {
 #[inline]
 pub fn current() -> Current {
     Current(sched::current())
+}
+
+/// The running thread; None: it is one of the kernel's.
+pub fn current_if_any() -> Option<Current> {
+    let task = sched::current();
+    task.thread.is_some().then_some(Current(task))
+}
+
+/// Work flag: it has closed files, which is to be told those who watch them (`notify::Late`).
+pub const TELLS: u32 = sched::Work::PROCESS << 4;
+
+/// The running thread tells of the files that it has closed. May sleep.
+fn tell_of_closed() {
+    let thread = current();
+    if thread.task().work.any(TELLS) {
+        thread.task().work.clear(TELLS);
+        thread.late.tell();
+    }
 }
 
 /// Sets what threads of one process have once for all. Who sets what is set already writes no line of the others.

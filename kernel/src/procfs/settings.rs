@@ -65,6 +65,7 @@ static FS: &[Entry] = &[
         },
     ),
     Entry { name: "epoll", what: What::Dir(EPOLL) },
+    Entry { name: "inotify", what: What::Dir(INOTIFY) },
     setting(
         "pipe-max-size",
         &Setting { read: |out| line(out, limits::PIPE_SIZE.get()), write: Some(set_pipe_size) },
@@ -98,6 +99,34 @@ static EPOLL: &[Entry] = &[setting(
         }),
     },
 )];
+
+static INOTIFY: &[Entry] = &[
+    setting(
+        "max_queued_events",
+        &Setting {
+            read: |out| line(out, limits::INOTIFY_EVENTS.get()),
+            write: Some(|data| set_at_least(&limits::INOTIFY_EVENTS, data, 0)),
+        },
+    ),
+    setting(
+        "max_user_instances",
+        &Setting {
+            read: |out| line(out, limits::INOTIFY_INSTANCES.get()),
+            write: Some(|data| set_at_least(&limits::INOTIFY_INSTANCES, data, 0)),
+        },
+    ),
+    setting(
+        "max_user_watches",
+        &Setting {
+            read: |out| line(out, limits::inotify_watches()),
+            write: Some(|data| {
+                let n = u64::try_from(number(data)?).map_err(|_| EINVAL)?;
+                limits::set_inotify_watches(n);
+                Ok(())
+            }),
+        },
+    ),
+];
 
 static NET: &[Entry] =
     &[Entry { name: "core", what: What::Dir(NET_CORE) }, Entry { name: "unix", what: What::Dir(NET_UNIX) }];

@@ -295,9 +295,9 @@ calls! {
     250 keyctl(command: Int(&ANY), a: Addr, b: Addr, c: Addr, d: Addr);
     251 ioprio_set(which: Int(&ANY), who: Pid, priority: Int(&ANY)) = scheduling::sys_ioprio_set;
     252 ioprio_get(which: Int(&ANY), who: Pid) = scheduling::sys_ioprio_get;
-    253 inotify_init() -> Any;
-    254 inotify_add_watch(fd: Fd(Any), path: Path, mask: Int(&ANY));
-    255 inotify_rm_watch(fd: Fd(Any), watch: Int(&ANY));
+    253 inotify_init() -> InotifyFile = path::sys_inotify_init;
+    254 inotify_add_watch(fd: Fd(InotifyFile), path: Path, mask: Options(&INOTIFY)) = path::sys_inotify_add_watch;
+    255 inotify_rm_watch(fd: Fd(InotifyFile), watch: Int(&WATCHES)) = path::sys_inotify_rm_watch;
     256 migrate_pages(pid: Pid, bits: Int(&ANY), from: Addr, to: Addr);
     257 openat(dir: DirFd, path: Path, flags: Options(&OPEN), mode: Mode) -> Any = path::sys_openat;
     258 mkdirat(dir: DirFd, path: Path, mode: Mode) = path::sys_mkdirat;
@@ -341,7 +341,7 @@ calls! {
     291 epoll_create1(flags: Options(&EPOLL_NEW)) -> EpollFile = file::sys_epoll_create1;
     292 dup3(old: Fd(Any), new: Int(&FDS), flags: Options(&DUP3)) -> Any = file::sys_dup3;
     293 pipe2(to: Out(&TWO_FDS), flags: Options(&PIPE2)) = file::sys_pipe2;
-    294 inotify_init1(flags: Options(&NEW_FILE)) -> Any;
+    294 inotify_init1(flags: Options(&NEW_FILE)) -> InotifyFile = path::sys_inotify_init1;
     295 preadv(fd: Fd(Any), segments: OutVector(2), count: Size, at: Offset, at_high: Unused) = file::sys_preadv;
     296 pwritev(fd: Fd(Any), segments: InVector(2), count: Size, at: Offset, at_high: Unused) = file::sys_pwritev;
     297 rt_tgsigqueueinfo(group: Pid, tid: Pid, signal: Signal, info: In(&SIGINFO)) = signal::sys_rt_tgsigqueueinfo;

@@ -20,7 +20,7 @@ for file in "$abi"/misbehave/*; do
     set -- "$@" --add "$file:/abi/$name"
     script="$script; /abi/leakcheck 1 $kib /abi/$name || status=1"
 done
-for name in memory threads signals sigcontext pipes exec process files names rights streams; do
+for name in memory threads signals sigcontext pipes exec process files names inotify rights streams; do
     set -- "$@" --add "$abi/$name:/abi/$name"
     # In a directory of its own: a name that another has left there is another outcome, for which the program may wait without end.
     script="$script; mkdir /tmp/for-$name && cd /tmp/for-$name && /abi/leakcheck 2 $kib /abi/$name || status=1"

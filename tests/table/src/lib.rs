@@ -113,6 +113,7 @@ pub enum Sort {
     EventFile,
     TimerFile,
     SignalFile,
+    InotifyFile,
     MemoryFile,
     PidFile,
     Socket,

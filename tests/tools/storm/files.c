@@ -2,6 +2,7 @@
 #include "storm.h"
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 
 static void open_all(void)
 {
@@ -53,6 +54,31 @@ static void watch_all(void)
 
 static void watches(void) { crowd(2, watch_all); }
 
+/* As many inotify watches as may be, of files that all instances have in common; then each opening of one is told to all, and nobody reads it. */
+static void watch_files(void)
+{
+	enum { FILES = 100, OPENINGS = 2000 };
+	char names[FILES][16];
+	many_descriptors();
+	for (int i = 0; i < FILES; i++) {
+		snprintf(names[i], sizeof names[i], "watched%d", i);
+		close(creat(names[i], 0600));
+	}
+	for (int error = 0; !error;) {
+		int in = inotify_init1(IN_NONBLOCK);
+		error = in < 0 ? errno : 0;
+		for (int i = 0; i < FILES && !error; i++, did())
+			if (inotify_add_watch(in, names[i], IN_ALL_EVENTS) < 0)
+				error = errno;
+		if (error)
+			refused(error);
+	}
+	for (int i = 0; i < OPENINGS; i++, did())
+		close(open(names[i % FILES], O_RDONLY));
+}
+
+static void inotify(void) { crowd(1, watch_files); }
+
 /* Every second byte of a file. */
 static void lock_all(void)
 {
@@ -71,6 +97,7 @@ const struct storm file_storms[] = {
 	{ "descriptors", descriptors, ENFILE, 10000, 4000, 0 },
 	{ "pipes", pipes, EMFILE, 1000, 4000, 0 },
 	{ "watches", watches, ENOSPC, 20000, 4000, 0 },
+	{ "inotify", inotify, ENOSPC, 8000, 4000, 0 },
 	{ "locks", locks, UNBOUNDED, 1000, 100, 0 },
 	{ 0 },
 };

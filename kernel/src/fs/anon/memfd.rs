@@ -90,7 +90,7 @@ impl FileOps for MemoryFile {
         let inode = file.inode();
         let mut write = inode.lock_write(&mut order);
         from.limit(seals::allowed(inode, at, from.left())?);
-        regular::write_locked(inode, at, from, write.held().reborrow())
+        regular::write_locked(file, at, from, write.held().reborrow())
     }
 
     fn seeks(&self) -> bool {

@@ -98,6 +98,17 @@ impl Cursor<'_> {
             return Some(Segment { addr, len });
         }
     }
+
+    /// Bytes left in the segment that comes next, of `left` in all. One that is used up is passed.
+    fn next_segment(&mut self, left: usize) -> usize {
+        if let Some((first, rest)) = self.segments.split_first()
+            && self.offset > 0
+            && self.offset >= first.len
+        {
+            (self.segments, self.offset) = (rest, 0);
+        }
+        self.segments.first().map_or(0, |first| first.len.saturating_sub(self.offset).min(left))
+    }
 }
 
 /// Do all segments begin and end at multiples of `unit`, a power of two?
@@ -168,6 +179,15 @@ impl<'a> Output<'a> {
     /// Bytes that can still be put; none after a fault.
     pub fn left(&self) -> usize {
         self.progress.left()
+    }
+
+    /// Bytes left in the program's segment that comes next, which may be empty: what is read a segment at a time ends with each.
+    pub fn next_segment(&mut self) -> usize {
+        let left = self.left();
+        match &mut self.target {
+            Target::User(cursor) => cursor.next_segment(left),
+            Target::Kernel(_) => left,
+        }
     }
 
     /// Puts as much of `data` as there is room for and returns how much that was.
@@ -324,13 +344,7 @@ impl<'a> Input<'a> {
     pub fn next_segment(&mut self) -> usize {
         let left = self.left();
         let Origin::User(cursor) = &mut self.origin else { return left };
-        if let Some((first, rest)) = cursor.segments.split_first()
-            && cursor.offset > 0
-            && cursor.offset >= first.len
-        {
-            (cursor.segments, cursor.offset) = (rest, 0);
-        }
-        cursor.segments.first().map_or(0, |first| first.len.saturating_sub(cursor.offset).min(left))
+        cursor.next_segment(left)
     }
 
     pub fn done(&self) -> usize {

@@ -19,6 +19,7 @@ pub mod poll;
 pub mod regular;
 pub mod special;
 pub mod table;
+pub mod told;
 pub mod truncate;
 
 use alloc::boxed::Box;
@@ -47,6 +48,7 @@ use crate::errno::{EBADF, EINVAL, EISDIR, ESPIPE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::locks::Owner;
 use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, NO_EXEC, Path, STRICT_ATIME};
+use crate::fs::vfs::notify;
 use crate::fs::vfs::operations::DirEntry;
 use vm::ObjectRef;
 
@@ -98,6 +100,8 @@ pub struct File {
     counted: Counted,
     /// It counts among the inode's writers.
     writer: AtomicBool,
+    /// No descriptor will refer to it: the kernel reads or writes it by itself, and drops it then (a program, a core).
+    undescribed: AtomicBool,
     rcu: RcuHead,
     async_io: RcuArc<AsyncIo>,
     pub place: Place,
@@ -180,6 +184,7 @@ impl File {
             opens: AtomicU32::new(0),
             counted,
             writer: AtomicBool::new(false),
+            undescribed: AtomicBool::new(false),
             rcu: RcuHead::new(),
             async_io: RcuArc::empty(),
             place,
@@ -229,6 +234,11 @@ impl File {
         flags
     }
 
+    /// The kernel has opened it for itself.
+    pub fn set_undescribed(&self) {
+        self.undescribed.store(true, Relaxed);
+    }
+
     /// F_SETFL.
     pub fn set_flags(&self, flags: OpenFlags) {
         let keep = self.flags().difference(OpenFlags::SETTABLE);
@@ -267,6 +277,9 @@ impl File {
     /// A descriptor is gone; the last one releases the file.
     pub fn drop_open(&self) {
         if self.opens.fetch_sub(1, AcqRel) == 1 {
+            if notify::is_used() {
+                told::on_close(self);
+            }
             self.counted.end();
             self.inode().locks.release_file(self.lock_holder());
             self.end_write();
@@ -529,6 +542,9 @@ impl File {
         self.ops().read_dir(self, *position, &mut list, order.reborrow())?;
         *position = at;
         self.touch();
+        if notify::is_used() {
+            told::on_file(self, notify::events::ACCESS);
+        }
         Ok(())
     }
 }
@@ -537,5 +553,8 @@ impl Drop for File {
     fn drop(&mut self) {
         // One that no descriptor ever referred to.
         self.end_write();
+        if self.undescribed.load(Relaxed) && notify::is_used() {
+            told::on_close(self);
+        }
     }
 }

@@ -4,8 +4,8 @@
 use alloc::sync::Arc;
 
 use super::count::Counted;
-use super::truncate;
 use super::{File, OpenFlags};
+use super::{told, truncate};
 use crate::errno::*;
 use crate::fs::vfs::access::{self, Cred, EXEC, READ, WRITE};
 use crate::fs::vfs::context::FsContext;
@@ -13,6 +13,7 @@ use crate::fs::vfs::create::{self, Making};
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::lookup::{self, Child, Last, Limits, Start, Walk};
 use crate::fs::vfs::mount::{NO_DEV, NO_EXEC, Path};
+use crate::fs::vfs::notify::{self, events};
 
 /// EINVAL: O_CREAT of a directory, or O_TMPFILE without O_DIRECTORY or to read only.
 pub fn check_flags(flags: OpenFlags) -> Result {
@@ -66,11 +67,12 @@ pub fn open_within(
     if flags.contains(OpenFlags::TMPFILE) {
         let dir = walk.target(!flags.contains(OpenFlags::NOFOLLOW))?;
         let found = make_unnamed(context, cred, dir, mode)?;
-        return File::try_open_counted(
-            found,
-            flags.difference(OpenFlags::TMPFILE | OpenFlags::DIRECTORY),
-            counted,
-        );
+        let flags = flags.difference(OpenFlags::TMPFILE | OpenFlags::DIRECTORY);
+        let file = File::try_open_counted(found, flags, counted)?;
+        if notify::is_used() {
+            told::on_file(&file, events::OPEN);
+        }
+        return Ok(file);
     }
     let (found, made) = find(context, cred, walk, flags, mode)?;
     if !made {
@@ -81,12 +83,23 @@ pub fn open_within(
     if flags.contains(OpenFlags::DIRECT) && !file.inode().is_direct() {
         return Err(EINVAL);
     }
+    if notify::is_used() {
+        told::on_file(&file, events::OPEN);
+    }
     if flags.contains(OpenFlags::TRUNCATE) && !made && file.inode().kind == Kind::Regular {
-        if flags.writes() {
-            truncate::set_size(file.inode(), 0)?;
+        let lost = truncate::lost_by_size(file.inode());
+        let cut = if flags.writes() {
+            truncate::set_size(file.inode(), 0)
         } else {
-            truncate::set_size_unopened(file.inode(), 0)?;
+            truncate::set_size_unopened(file.inode(), 0)
+        };
+        if notify::is_used() {
+            match cut {
+                Ok(()) => told::on_place(&file, events::MODIFY | lost),
+                Err(_) => told::on_close(&file),
+            }
         }
+        cut?;
     }
     Ok(file)
 }
@@ -177,7 +190,16 @@ pub fn open_exec(context: &FsContext, start: Start<'_>, path: &[u8], follow: boo
     let cred = Cred::current();
     let found = lookup::resolve(context, &cred, start, path, follow)?;
     may_exec(&found, &cred)?;
-    File::try_open_counted(found, OpenFlags::empty(), counted)
+    Ok(opened_for_exec(File::try_open_counted(found, OpenFlags::empty(), counted)?))
+}
+
+/// The file is executed, and no descriptor refers to it.
+pub fn opened_for_exec(file: Arc<File>) -> Arc<File> {
+    file.set_undescribed();
+    if notify::is_used() {
+        told::on_file(&file, events::OPEN | events::OPEN_EXEC);
+    }
+    file
 }
 
 /// The checks of `open_exec` for what is found already (execveat with AT_EMPTY_PATH).

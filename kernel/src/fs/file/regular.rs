@@ -8,11 +8,12 @@ use core::any::Any;
 
 use super::buffer::{Input, Output};
 use super::poll::Poller;
-use super::{File, FileOps, Mapping, Order, seek_in};
+use super::{File, FileOps, Mapping, Order, seek_in, told};
 use crate::errno::{EBADF, EFBIG, EINVAL, EISDIR, ENODEV, ENXIO, Result};
 use crate::fs::vfs::attributes::{Changes, without_set_id_by_write};
 use crate::fs::vfs::cache::Cache;
-use crate::fs::vfs::inode::{Inode, Kind};
+use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::notify::{self, events};
 use crate::fs::vfs::operations::{DirEntry, Writing};
 use crate::fs::vfs::seals;
 
@@ -38,7 +39,7 @@ impl FileOps for Regular {
     fn write(&self, file: &File, at: u64, from: &mut Input<'_>, mut order: Order<'_>) -> Result<usize> {
         let inode = file.inode();
         let mut write = inode.lock_write(&mut order);
-        write_locked(inode, at, from, write.held().reborrow())
+        write_locked(file, at, from, write.held().reborrow())
     }
 
     fn seeks(&self) -> bool {
@@ -100,13 +101,13 @@ pub fn append(file: &File, from: &mut Input<'_>, mut order: Order<'_>) -> Result
     let mut write = inode.lock_write(&mut order);
     let end = inode.size();
     from.limit(seals::allowed(inode, end, from.left())?);
-    let n = write_locked(inode, end, from, write.held().reborrow())?;
+    let n = write_locked(file, end, from, write.held().reborrow())?;
     Ok((n, end + n as u64))
 }
 
 #[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "at is below limit")]
-pub fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
+pub fn write_locked(file: &File, at: u64, from: &mut Input<'_>, locked: Writing<'_>) -> Result<usize> {
     if from.left() == 0 {
         return Ok(0);
     }
@@ -118,6 +119,7 @@ pub fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writin
         return Err(EFBIG);
     }
     from.limit(usize::try_from(limit - at).unwrap_or(usize::MAX));
+    let inode = file.inode();
     let object = inode.object().ok_or(EINVAL)?;
     let left = from.left();
     let n = object.write_from(at, left, from)?;
@@ -126,17 +128,25 @@ pub fn write_locked(inode: &Inode, at: u64, from: &mut Input<'_>, locked: Writin
     }
     inode.touch_modified();
     if inode.has_work_after_write() {
-        finish_write(inode, locked)?;
+        finish_write(file, locked)?;
     }
     Ok(n)
 }
 
 /// The file system is told of the new times, and the file loses its set-id bits, as it may.
 #[cold]
-fn finish_write(inode: &Inode, locked: Writing<'_>) -> Result {
+fn finish_write(file: &File, locked: Writing<'_>) -> Result {
+    let inode = file.inode();
     inode.tell_times();
     let lost = without_set_id_by_write(inode);
-    if lost == Changes::default() { Ok(()) } else { inode.ops.set_attributes(inode, &lost, locked) }
+    if lost == Changes::default() {
+        return Ok(());
+    }
+    inode.ops.set_attributes(inode, &lost, locked)?;
+    if notify::is_used() && lost.mode.is_some() {
+        told::on_place(file, events::ATTRIB);
+    }
+    Ok(())
 }
 
 impl FileOps for Directory {

@@ -7,6 +7,7 @@ use super::regular::SIZE_MAX;
 use crate::errno::*;
 use crate::fs::vfs::attributes::{Changes, without_set_id_by_write};
 use crate::fs::vfs::inode::{Inode, Kind};
+use crate::fs::vfs::notify::{self, events};
 use sync::level::Held;
 
 /// Sets the size of a regular file, whose permissions are checked already.
@@ -27,6 +28,13 @@ pub fn set_size(inode: &Inode, size: u64) -> Result {
     let mut write = inode.lock_write(order);
     let kept = without_set_id_by_write(inode);
     inode.ops.set_attributes(inode, &Changes { size: Some(size), ..kept }, write.held().reborrow())
+}
+
+/// What a new size does besides, as an event for those who watch the file: it may lose its set-id bits. Asked before.
+#[inline]
+pub fn lost_by_size(inode: &Inode) -> u32 {
+    let loses = notify::is_used() && without_set_id_by_write(inode).mode.is_some();
+    if loses { events::ATTRIB } else { 0 }
 }
 
 /// As `set_size`, for callers that have not opened the file for writing.

@@ -21,6 +21,7 @@ use super::acl;
 use super::attributes::Changes;
 use super::clock;
 use super::locks::FileLocks;
+use super::notify::Watched;
 use super::operations::InodeOps;
 use super::writers::Writers;
 use super::xattr;
@@ -112,6 +113,8 @@ pub struct Inode {
     /// Serialises writes that must not interleave: appends, truncation.
     write_lock: Mutex<(), level::InodeWrite>,
     pub locks: FileLocks,
+    /// Who wants to know what happens to it.
+    pub watched: Watched,
     /// Who has it open for writing, and whether it was ever a program.
     pub writers: Writers,
     /// It has been mapped, and its object has a label.
@@ -176,6 +179,7 @@ impl Inode {
             ops,
             write_lock: Mutex::new((), &INODE_WRITE),
             locks: FileLocks::new(),
+            watched: Watched::new(),
             writers: Writers::new(),
             mapped: AtomicBool::new(false),
             attributes,

@@ -13,6 +13,7 @@ pub mod inode;
 pub mod locks;
 pub mod mount;
 pub mod names;
+pub mod notify;
 pub mod numbers;
 pub mod operations;
 pub mod seals;

@@ -209,6 +209,20 @@ pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<See
     table::find(mount, dentry, read)
 }
 
+/// Is the instance of a file system mounted anywhere? Gives way.
+pub fn is_mounted(superblock: &Arc<SuperBlock>) -> bool {
+    let found = table::unmoved(|| {
+        let mut found = false;
+        table::for_each(|mount, _| {
+            found |= Arc::ptr_eq(&mount.superblock, superblock);
+            Ok(())
+        })?;
+        Ok(found)
+    });
+    // It fails only where the closure does.
+    found.unwrap_or(true)
+}
+
 /// All mounts in the order they were made, for /proc/mounts. Gives way.
 pub fn all() -> Result<Vec<MountRef>> {
     let mut list = table::unmoved(|| {

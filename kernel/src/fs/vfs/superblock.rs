@@ -18,6 +18,7 @@ use super::cache::inodes::InodeTable;
 use super::cache::{Cache, NameCache};
 use super::dentry::{Dentry, DentryRef, Name};
 use super::inode::Inode;
+use super::notify;
 use super::operations::SuperOps;
 use crate::errno::{ENODEV, ENOENT, Result};
 use crate::sched::schedule_if_needed;
@@ -213,7 +214,12 @@ impl Remains {
             Last::Below(child) => Some(child),
             Last::Taken => Some(here),
             // What lies above `top` is not its own.
-            Last::None if self.top.as_ref().is_some_and(|top| ptr::eq(&*here, &***top)) => None,
+            Last::None if self.top.as_ref().is_some_and(|top| ptr::eq(&*here, &***top)) => {
+                if notify::is_used() {
+                    notify::name_unmounted(&here.inode);
+                }
+                None
+            }
             Last::None => here.parent(),
         };
         true
@@ -237,6 +243,9 @@ fn take_last(here: &Dentry) -> Last {
         return Last::Below(entry.dentry.share());
     }
     directory.remove(&mut names, &entry.name);
+    if notify::is_used() {
+        notify::name_unmounted(&entry.dentry.inode);
+    }
     entry.dentry.cut();
     Last::Taken
 }

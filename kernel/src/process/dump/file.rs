@@ -8,6 +8,8 @@ use super::registers::Registers;
 use super::{Filter, name};
 use crate::errno::{EFBIG, EINTR, EINVAL, Result};
 use crate::fs::file::buffer::Input;
+use crate::fs::file::told;
+use crate::fs::vfs::notify;
 use crate::fs::{self, File};
 use crate::memory::Space;
 use crate::process::Current;
@@ -47,6 +49,9 @@ impl Writer {
             let n =
                 self.file.ops().write(&self.file, self.at, &mut Input::kernel(now), Held::clean().lower())?;
             self.at = self.at.saturating_add(n as u64);
+            if notify::is_used() {
+                told::on_file(&self.file, notify::events::MODIFY);
+            }
             if n < length {
                 return Err(EFBIG);
             }

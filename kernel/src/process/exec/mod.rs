@@ -19,6 +19,8 @@ use super::signal::AltStack;
 use super::{Capability, Thread, access, exit, family, oom};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
+use crate::fs::file::told;
+use crate::fs::vfs::notify;
 use crate::fs::{self, Executable, File};
 use crate::memory::Space;
 use crate::sched;
@@ -30,7 +32,7 @@ use linux_raw_sys::general as abi;
 use place::Places;
 use privilege::Privilege;
 use sync::percpu_ref::{PerCpuArc, PerCpuOwner};
-use sync::{try_arc, try_box};
+use sync::{TryVec, try_arc, try_box};
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, Prot};
 
@@ -101,7 +103,9 @@ pub fn exec(regs: &mut UserRegs, what: Executable<'_>, mut argv: Strings, envp: 
     let file = oom::drain_and_retry(|| fs::open_exec(what))?;
     let path = &*what.name()?;
     let unreachable = what.is_closed_by_exec();
-    let result = find_program(file, path, unreachable, argv)
+    // Kept open until the program runs, as on Linux.
+    let mut scripts = Vec::new();
+    let result = find_program(file, path, unreachable, argv, &mut scripts)
         .and_then(|(program, argv)| run(regs, program, path, &argv, envp));
     // From here on the process's layout names the program.
     // The file may be closed by this, which takes locks of its own.
@@ -130,7 +134,16 @@ fn check_process_limit() -> Result {
 fn claim(file: &Arc<File>) -> Result {
     let before = super::current().executing.lock().replace(file.clone());
     drop(before);
-    file.inode().check_writers()
+    file.inode().check_writers()?;
+    tell_read(file);
+    Ok(())
+}
+
+/// The file's head is read, or was for one who executed it before: either is told to those who watch it.
+fn tell_read(file: &File) {
+    if notify::is_used() {
+        told::on_file(file, notify::events::ACCESS);
+    }
 }
 
 /// The strings of a call, within the limits for the running process.
@@ -144,7 +157,7 @@ pub fn copy_strings(argv: usize, envp: usize) -> Result<(Strings, Strings)> {
     Ok((argv, envp))
 }
 
-/// Follows #! lines to an ELF program. `unreachable`: nobody who is started finds `path`.
+/// Follows #! lines to an ELF program; the `scripts` on the way are open. `unreachable`: nobody who is started finds `path`.
 ///
 /// # Errors
 /// ENOENT: it would be for an interpreter to open.
@@ -153,6 +166,7 @@ fn find_program(
     path: &[u8],
     unreachable: bool,
     mut argv: Strings,
+    scripts: &mut Vec<Arc<File>>,
 ) -> Result<(Program, Strings)> {
     // The name of a script that is another's interpreter.
     let mut name: Option<Vec<u8>> = None;
@@ -177,8 +191,9 @@ fn find_program(
             Some(argument) => argv.prepend(&[interpreter, argument, script], 1)?,
             None => argv.prepend(&[interpreter, script], 1)?,
         }
-        file = fs::open_exec(Executable::named(interpreter))?;
-        name = Some(sync::TryVec::try_from_slice(interpreter)?);
+        let opened = fs::open_exec(Executable::named(interpreter))?;
+        scripts.try_push(core::mem::replace(&mut file, opened))?;
+        name = Some(TryVec::try_from_slice(interpreter)?);
     }
     Err(Errno::ELOOP)
 }
@@ -233,11 +248,15 @@ fn parse_image(file: &File, head: &[u8]) -> Result<PerCpuArc<Image>> {
 
 fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp: &Strings) -> Result {
     let image = &program.image;
+    // Its head was read before; now what says how it is loaded.
+    tell_read(&program.file);
     let interpreter = match &image.interpreter {
         Some(name) => {
             let file = fs::open_exec(Executable::named(name))?;
             // Not written while it is being mapped; later it may be, as on Linux.
             file.inode().check_writers()?;
+            tell_read(&file);
+            tell_read(&file);
             let image = match kept_image(&file) {
                 Some(image) => image,
                 None => {

@@ -31,7 +31,9 @@ pub fn return_work(regs: &mut UserRegs) {
     let process = &super::super::current().process;
     limits::check_cpu_time(process);
     process.itimers.check_cpu(process);
-    if task.work.any(super::super::exec::FIRST_EXEC | rseq::MOVED | Work::REALTIME | Work::QUOTA) {
+    if task.work.any(
+        super::super::exec::FIRST_EXEC | rseq::MOVED | super::super::TELLS | Work::REALTIME | Work::QUOTA,
+    ) {
         seldom_work(regs, &task, process);
     }
     if task.work.any(Work::SIGNAL | Work::KILL) {
@@ -44,6 +46,7 @@ pub fn return_work(regs: &mut UserRegs) {
 
 /// The part of `return_work` that most threads have nothing to do with.
 fn seldom_work(regs: &mut UserRegs, task: &Task, process: &Arc<Process>) {
+    super::super::tell_of_closed();
     if task.work.any(Work::REALTIME) {
         task.work.clear(Work::REALTIME);
         limits::check_realtime(process);

@@ -8,9 +8,11 @@ use sync::TryVec;
 use super::{TRANSFER_MAX, file};
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output};
+use crate::fs::file::told;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::inode::Kind;
 use crate::fs::vfs::mount;
+use crate::fs::vfs::notify::{self, events};
 use crate::fs::vfs::operations::DirEntry;
 use crate::memory::user::{UserPtr, UserSlice};
 
@@ -247,6 +249,10 @@ fn copy(from: &mut Side<'_>, to: &mut Side<'_>, len: usize) -> Result<usize> {
         if crate::sched::give_way() {
             break;
         }
+    }
+    if notify::is_used() && done > 0 {
+        told::on_file(from.file, events::ACCESS);
+        told::on_file(to.file, events::MODIFY);
     }
     Ok(done)
 }

@@ -5,10 +5,12 @@ use super::{file, lock, owner};
 use crate::errno::*;
 use crate::fs::anon::pipe::End;
 use crate::fs::caller;
+use crate::fs::file::told;
 use crate::fs::file::truncate;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::notify::{self, events};
 use crate::fs::vfs::seals;
 use crate::memory::user::UserPtr;
 use crate::process::pidfd::PidFile;
@@ -183,7 +185,11 @@ pub fn sys_ftruncate(fd: i32, size: i64) -> Result<usize> {
         // What was not opened for large files: that is told first.
         return Err(if size > i32::MAX as u64 { EINVAL } else { file.ops().has_no_size().0 });
     }
+    let lost = truncate::lost_by_size(file.inode());
     truncate::set_size(file.inode(), size)?;
+    if notify::is_used() {
+        told::on_place(&file, events::MODIFY | lost);
+    }
     Ok(0)
 }
 
@@ -209,5 +215,8 @@ pub fn sys_fallocate(fd: i32, mode: u32, start: i64, len: i64) -> Result<usize> 
     #[cfg(feature = "planted")]
     assert!(mode & 2 == 0 || start % 4096 == 0, "planted: a hole that begins within a page");
     truncate::allocate(file.inode(), mode, start, len)?;
+    if notify::is_used() {
+        told::on_file(&file, events::MODIFY);
+    }
     Ok(0)
 }

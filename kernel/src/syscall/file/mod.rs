@@ -24,6 +24,8 @@ use sync::rcu::Lent;
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output, Segment};
 use crate::fs::file::check_range;
+use crate::fs::file::told;
+use crate::fs::vfs::notify::{self, events};
 use crate::fs::{File, OpenFlags, caller};
 use crate::memory::user::UserSlice;
 
@@ -135,30 +137,39 @@ fn words(bytes: &[u8; 16]) -> (usize, usize) {
     (word(0), word(8))
 }
 
+/// Tells those who watch the file that so many bytes were moved.
+#[inline(always)]
+fn told(file: &File, way: Way, moved: Result<usize>) -> Result<usize> {
+    if notify::is_used() && moved.is_ok_and(|n| n > 0) {
+        told::on_file(file, if way == Way::Read { events::ACCESS } else { events::MODIFY });
+    }
+    moved
+}
+
 pub fn sys_read(fd: i32, addr: usize, len: usize) -> Result<usize> {
     let file = file(fd)?;
     let segment = [segment(&file, Way::Read, addr, len, None)?];
-    file.read(&mut Output::user(&segment))
+    told(&file, Way::Read, file.read(&mut Output::user(&segment)))
 }
 
 pub fn sys_write(fd: i32, addr: usize, len: usize) -> Result<usize> {
     let file = file(fd)?;
     let segment = [segment(&file, Way::Write, addr, len, None)?];
-    file.write(&mut Input::user(&segment))
+    told(&file, Way::Write, file.write(&mut Input::user(&segment)))
 }
 
 pub fn sys_pread64(fd: i32, addr: usize, len: usize, at: i64) -> Result<usize> {
     let at = offset(at)?;
     let file = file(fd)?;
     let segment = [segment(&file, Way::Read, addr, len, Some(at))?];
-    file.read_at(at, &mut Output::user(&segment))
+    told(&file, Way::Read, file.read_at(at, &mut Output::user(&segment)))
 }
 
 pub fn sys_pwrite64(fd: i32, addr: usize, len: usize, at: i64) -> Result<usize> {
     let at = offset(at)?;
     let file = file(fd)?;
     let segment = [segment(&file, Way::Write, addr, len, Some(at))?];
-    file.write_at(at, &mut Input::user(&segment))
+    told(&file, Way::Write, file.write_at(at, &mut Input::user(&segment)))
 }
 
 /// Segments without a byte among them are read and written by no file.
@@ -207,14 +218,24 @@ fn read_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32) 
     Way::Read.check(&file)?;
     let segments = segments(addr, count)?;
     if is_empty(&segments) {
+        accessed(&file);
         return Ok(0);
     }
     let mut out = Output::user(&segments);
     check_flags(&file, Way::Read, at, out.left(), flags)?;
     out.nowait = flags & NO_WAIT != 0;
-    match at {
+    let n = match at {
         Some(at) => file.read_at(at, &mut out),
         None => file.read(&mut out),
+    }?;
+    accessed(&file);
+    Ok(n)
+}
+
+/// A vector was read: told even where no byte was, as on Linux.
+fn accessed(file: &File) {
+    if notify::is_used() {
+        told::on_file(file, events::ACCESS);
     }
 }
 
@@ -233,10 +254,11 @@ fn write_vector(fd: i32, addr: usize, count: usize, at: Option<i64>, flags: u32)
     let mut from = Input::user(&segments);
     check_flags(&file, Way::Write, at, from.left(), flags)?;
     from.nowait = flags & NO_WAIT != 0;
-    match at {
+    let n = match at {
         Some(at) => file.write_at_or_append(at, &mut from, appends(&file, flags)),
         None => file.write_or_append(&mut from, appends(&file, flags)),
-    }
+    };
+    told(&file, Way::Write, n)
 }
 
 pub fn sys_readv(fd: i32, addr: usize, count: usize) -> Result<usize> {

@@ -9,7 +9,9 @@ use super::{file, opened, segments, source_and_target};
 use crate::errno::*;
 use crate::fs::anon::pipe::{End, Given};
 use crate::fs::file::buffer::{Input, Output, Segment};
+use crate::fs::file::told;
 use crate::fs::file::{File, OpenFlags};
+use crate::fs::vfs::notify::{self, events};
 use crate::memory::user::UserPtr;
 use crate::net;
 use vm::addr::PAGE_SIZE;
@@ -19,6 +21,15 @@ const NONBLOCK: u32 = 2;
 const KNOWN: u32 = 15;
 /// Most that goes into a pipe at once: as much as one of an ordinary user holds.
 const GATHERED: usize = 1 << 20;
+
+/// Tells those who watch the files that bytes went from one to the other; of the other first, as on Linux.
+fn told(from: &File, to: &File, moved: usize) -> usize {
+    if notify::is_used() && moved > 0 {
+        told::on_file(to, events::MODIFY);
+        told::on_file(from, events::ACCESS);
+    }
+    moved
+}
 
 /// A place in a file that the program may have given.
 struct Position {
@@ -97,7 +108,8 @@ pub fn sys_splice(
     let moved = match (source, target) {
         (Some(source), Some(target)) => {
             let waits = wait && !from.nonblocking() && !to.nonblocking();
-            return source.pipe.give(&target.pipe, len, Given::Moved, waits.then_some((&from, &to)));
+            let moved = source.pipe.give(&target.pipe, len, Given::Moved, waits.then_some((&from, &to)))?;
+            return Ok(told(&from, &to, moved));
         }
         (Some(source), None) => {
             let waits = wait && !from.nonblocking();
@@ -114,6 +126,7 @@ pub fn sys_splice(
         (None, Some(target)) => into_pipe((&from, wait), in_at, target, &to, len, wait && !to.nonblocking())?,
         (None, None) => return Err(EINVAL),
     };
+    told(&from, &to, moved);
     in_position.advance(moved)?;
     out_position.advance(moved)?;
     Ok(moved)
@@ -162,7 +175,12 @@ pub fn sys_tee(in_fd: i32, out_fd: i32, len: usize, flags: u32) -> Result<usize>
     let (from, to) = source_and_target(in_fd, out_fd)?;
     let (source, target) = ends(&from, &to)?;
     let wait = flags & NONBLOCK == 0 && !from.nonblocking() && !to.nonblocking();
-    source.pipe.give(&target.pipe, len, Given::Copied, wait.then_some((&from, &to)))
+    let moved = source.pipe.give(&target.pipe, len, Given::Copied, wait.then_some((&from, &to)))?;
+    if notify::is_used() && moved > 0 {
+        told::on_file(&from, events::ACCESS);
+        told::on_file(&to, events::MODIFY);
+    }
+    Ok(moved)
 }
 
 /// As many bytes of `segments` as a pipe with `room` takes: on Linux each page of the program's takes one of the pipe's, however little of it is
@@ -198,7 +216,8 @@ pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result
         if out.left() == 0 {
             return Ok(0);
         }
-        return file.downcast::<End>().ok_or(EBADF)?.pipe.read(&mut out, wait.then_some(&file));
+        let read = file.downcast::<End>().ok_or(EBADF)?.pipe.read(&mut out, wait.then_some(&file));
+        return super::told(&file, super::Way::Read, read);
     }
     let mut from = Input::user(&segments);
     if from.left() == 0 {
@@ -219,7 +238,7 @@ pub fn sys_vmsplice(fd: i32, address: usize, count: usize, flags: u32) -> Result
         match pipe.write(&mut data, None) {
             // Another writer was faster.
             Err(EAGAIN) if wait => room = pipe.wait_room(waits)?,
-            result => return result,
+            written => return super::told(&file, super::Way::Write, written),
         }
     }
 }

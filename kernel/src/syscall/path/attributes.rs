@@ -16,6 +16,7 @@ use crate::fs::vfs::clock;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Inode, Kind, SET_GROUP_ID};
 use crate::fs::vfs::mount::{self, MountRef};
+use crate::fs::vfs::notify::events::{ACCESS, ATTRIB, MODIFY};
 use crate::fs::vfs::superblock::{self, StatFs};
 use crate::memory::user::{UserPtr, UserSlice};
 
@@ -204,6 +205,7 @@ fn change_mode(found: &Target, mode: u32) -> Result<usize> {
         mode &= !SET_GROUP_ID;
     }
     attributes::change(inode, &Changes { mode: Some(mode), ..Changes::default() })?;
+    found.tell(ATTRIB);
     Ok(0)
 }
 
@@ -254,6 +256,10 @@ fn change_owner(found: &Target, uid: u32, gid: u32) -> Result<usize> {
         return Ok(0);
     }
     attributes::change(inode, &Changes { uid, gid, ..lost })?;
+    // Capabilities that go alone are no attribute to Linux.
+    if uid.is_some() || gid.is_some() || lost.mode.is_some() {
+        found.tell(ATTRIB);
+    }
     Ok(0)
 }
 
@@ -302,6 +308,12 @@ fn change_times(found: &Target, times: Option<[Option<i64>; 2]>, now: [bool; 2])
     let here = clock::coarse();
     let [accessed, modified] = times.unwrap_or([Some(here), Some(here)]);
     attributes::change(inode, &Changes { accessed, modified, ..Changes::default() })?;
+    // One time alone is told as if the file had been read or written.
+    found.tell(match (accessed, modified) {
+        (Some(_), None) => ACCESS,
+        (None, _) => MODIFY,
+        _ => ATTRIB,
+    });
     Ok(0)
 }
 
@@ -398,7 +410,9 @@ pub fn sys_truncate(path: usize, size: i64) -> Result<usize> {
     if let Some(mount) = found.mount() {
         access::check_on(mount, inode, &Cred::current(), WRITE)?;
     }
+    let lost = truncate::lost_by_size(inode);
     truncate::set_size_unopened(inode, size)?;
+    found.tell(MODIFY | lost);
     Ok(0)
 }
 

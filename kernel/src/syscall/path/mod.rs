@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod inotify;
 mod mounts;
 mod names;
 mod openat2;
 mod xattr;
 
 pub use attributes::*;
+pub use inotify::*;
 pub use mounts::*;
 pub use names::*;
 pub use openat2::*;
@@ -23,11 +25,13 @@ use crate::errno::*;
 use crate::fs::Start;
 use crate::fs::caller::{self, Capability};
 use crate::fs::file::open;
+use crate::fs::file::told;
 use crate::fs::file::{File, OpenFlags};
 use crate::fs::vfs::access::Cred;
 use crate::fs::vfs::inode::Inode;
 use crate::fs::vfs::lookup::{self, Found, PATH_MAX};
 use crate::fs::vfs::mount::{self, MountRef, Path};
+use crate::fs::vfs::notify;
 use crate::memory::user::{UserSlice, UserStr};
 
 pub const AT_FDCWD: i32 = -100;
@@ -147,6 +151,17 @@ impl Target {
             Target::Path(path) => Some(&path.mount),
             Target::Inode(mount, _) => Some(mount),
             Target::File(file) => file.path().map(|path| &path.mount),
+        }
+    }
+
+    /// Tells those who watch it.
+    pub fn tell(&self, mask: u32) {
+        if notify::is_used() {
+            match self {
+                Target::Path(path) => notify::on_dentry(&path.dentry, mask),
+                Target::Inode(_, inode) => notify::on_inode(inode, mask),
+                Target::File(file) => told::on_place(file, mask),
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::{AT_FDCWD, At, PathText};
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
 use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Path, STRICT_ATIME};
+use crate::fs::vfs::notify;
 use crate::fs::vfs::superblock;
 
 const REMOUNT: u64 = 32;
@@ -137,5 +138,8 @@ pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
         mount::check_expired(&found.mount, caller::uses_mount)?;
     }
     mount::unmount(&found, flags & DETACH != 0, caller::uses_mount)?;
+    if notify::is_used() && flags & DETACH == 0 && !mount::is_mounted(&found.mount.superblock) {
+        notify::unmounted(found.mount.superblock.device);
+    }
     Ok(0)
 }

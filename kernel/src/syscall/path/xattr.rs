@@ -9,6 +9,7 @@ use super::{AT_FDCWD, Target, target};
 use crate::errno::*;
 use crate::fs::caller;
 use crate::fs::file::OpenFlags;
+use crate::fs::vfs::notify::events::ATTRIB;
 use crate::fs::vfs::operations::XattrMode;
 use crate::fs::vfs::xattr::{self, SIZE_MAX};
 use crate::memory::user::{UserSlice, UserStr};
@@ -65,6 +66,7 @@ fn set(found: &Target, name: usize, value: usize, size: usize, flags: u32) -> Re
         UserSlice::new(value, size).read(&mut bytes)?;
         xattr::set(found.inode(), name, &bytes, mode)
     })?;
+    found.tell(ATTRIB);
     Ok(0)
 }
 
@@ -86,6 +88,7 @@ fn list(found: &Target, address: usize, size: usize) -> Result<usize> {
 fn remove(found: &Target, name: usize) -> Result<usize> {
     writable(found)?;
     with_name(name, |name| xattr::remove(found.inode(), name))?;
+    found.tell(ATTRIB);
     Ok(0)
 }
 

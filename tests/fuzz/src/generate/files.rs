@@ -49,6 +49,7 @@ impl Generator {
             Sort::EventFile => ("eventfd2", &[]),
             Sort::TimerFile => ("timerfd_create", &[]),
             Sort::SignalFile => ("signalfd4", &[]),
+            Sort::InotifyFile => ("inotify_init1", &[]),
             Sort::MemoryFile => ("memfd_create", &[]),
             Sort::PidFile => ("pidfd_open", &[]),
             Sort::Socket => ("socketpair", &[]),
@@ -63,6 +64,7 @@ impl Generator {
                     Sort::EventFile,
                     Sort::TimerFile,
                     Sort::SignalFile,
+                    Sort::InotifyFile,
                     Sort::MemoryFile,
                 ];
                 let sort = any.get(self.rng.below(any.len())).copied().unwrap_or(Sort::Regular);

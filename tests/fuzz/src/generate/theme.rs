@@ -41,7 +41,7 @@ impl Generator {
             ],
             &[
                 "open", "link", "rename", "mkdir", "rmdir", "mount", "chdir", "root", "getdents", "stat",
-                "mknod", "chmod", "close", "xattr",
+                "mknod", "chmod", "close", "xattr", "inotify",
             ],
             &[
                 "splice",

@@ -1,7 +1,7 @@
 //! The commands of fcntl, ioctl, prctl and arch_prctl, with the kinds of their arguments.
 #![forbid(unsafe_code)]
 
-use super::{ANY, FDS, SMALL, State};
+use super::{ANY, FDS, SMALL, State, WATCHES};
 use crate::structs::{F_OWNER, FLOCK, LONG, STATFS, TERMIOS, TWO_FDS, WINSIZE, WORD};
 #[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
 use crate::{Kind::*, Opt, Set, Sort::*};
@@ -28,7 +28,8 @@ sets! {
     SYSFS "sysfs option" choose { FS_INDEX = 1 (Text), FS_NAME = 2 (Int(&SMALL), Out(&STATFS)), FS_COUNT = 3 } flags { }
     IOCTL "ioctl command" choose {
         FIOCLEX = 0x5451, FIONCLEX = 0x5450, FIONBIO = 0x5421 (In(&WORD)), FIOASYNC = 0x5452 (In(&WORD)),
-        FIONREAD = 0x541b (Out(&WORD)), TCGETS = 0x5401 (Out(&TERMIOS)), TCSETS = 0x5402 (In(&TERMIOS)), TCSETSW = 0x5403 (In(&TERMIOS)),
+        FIONREAD = 0x541b (Out(&WORD)), INOTIFY_IOC_SETNEXTWD = 0x4004_4900 (Int(&WATCHES)),
+        TCGETS = 0x5401 (Out(&TERMIOS)), TCSETS = 0x5402 (In(&TERMIOS)), TCSETSW = 0x5403 (In(&TERMIOS)),
         TCSETSF = 0x5404 (In(&TERMIOS)), TCSBRK = 0x5409 (Int(&SMALL)) hint, TCXONC = 0x540a (Int(&SMALL)), TCFLSH = 0x540b (Int(&SMALL)),
         TIOCEXCL = 0x540c, TIOCNXCL = 0x540d, TIOCGEXCL = 0x8004_5440 (Out(&WORD)), TIOCSCTTY = 0x540e (Int(&SMALL)), TIOCGPGRP = 0x540f (Out(&WORD)),
         TIOCSPGRP = 0x5410 (In(&WORD)), TIOCOUTQ = 0x5411 (Out(&WORD)), TIOCSTI = 0x5412 (In(&WORD)), TIOCGWINSZ = 0x5413 (Out(&WINSIZE)),

@@ -39,6 +39,14 @@ sets! {
     EVENTFD "eventfd flags" choose { } flags { EFD_SEMAPHORE = 1, EFD_NONBLOCK = 0o4000, EFD_CLOEXEC = 0o2000000 }
     /// SFD_*, TFD_*, IN_*: the same two.
     NEW_FILE "flags of a new descriptor" choose { } flags { O_NONBLOCK, O_CLOEXEC }
+    INOTIFY "inotify events and flags" choose { }
+    flags {
+        IN_ACCESS = 1, IN_MODIFY = 2, IN_ATTRIB = 4, IN_CLOSE_WRITE = 8, IN_CLOSE_NOWRITE = 0x10, IN_OPEN = 0x20, IN_MOVED_FROM = 0x40,
+        IN_MOVED_TO = 0x80, IN_CREATE = 0x100, IN_DELETE = 0x200, IN_DELETE_SELF = 0x400, IN_MOVE_SELF = 0x800, IN_UNMOUNT = 0x2000,
+        IN_Q_OVERFLOW = 0x4000, IN_IGNORED = 0x8000, IN_ONLYDIR = 0x0100_0000, IN_DONT_FOLLOW = 0x0200_0000,
+        IN_EXCL_UNLINK = 0x0400_0000, IN_MASK_CREATE = 0x1000_0000, IN_MASK_ADD = 0x2000_0000, IN_ISDIR = 0x4000_0000,
+        IN_ONESHOT = 0x8000_0000
+    }
     PIPE2 "pipe2 flags" choose { }
     flags { O_NONBLOCK, O_CLOEXEC, O_DIRECT refused "EINVAL", O_NOTIFICATION_PIPE = 0o200 refused "EINVAL" }
     DUP3 "dup3 flags" choose { } flags { O_CLOEXEC }

@@ -12,6 +12,8 @@ pub static SOCKET_NAMES: [i64; 5] = [0x6100, 0x6200, 0x61, 0x0062, 0x2f];
 pub static CONTROL_SIZES: [i64; 6] = [20, 24, 28, 16, 0, 200];
 pub static CONTROL_TYPES: [i64; 4] = [1, 2, 3, 4];
 pub static SMALL: [i64; 5] = [0, 1, 2, 3, 32];
+/// Numbers of an inotify instance's watches.
+pub static WATCHES: [i64; 6] = [1, 2, 3, 0, -1, i32::MAX as i64];
 pub static EIGHT: [i64; 4] = [8, 0, 4, 128];
 pub static TWENTY_FOUR: [i64; 3] = [24, 0, 12];
 pub static THIRTY_TWO: [i64; 4] = [32, 28, 33, 0];

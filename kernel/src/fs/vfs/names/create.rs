@@ -19,6 +19,7 @@ use crate::fs::vfs::acl::kept;
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode, SET_GROUP_ID};
 use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::notify;
 use crate::lock_order as level;
 
 /// What becomes of a name that is to be made.
@@ -104,6 +105,9 @@ fn make_here(site: &Site<'_>, cred: &Cred, making: &Making<'_>, umask: u32) -> R
     if let (Err(_), Some(inode)) = (&entered, directory) {
         ops.rmdir(parent, name, &inode)?;
     }
+    if notify::is_used() && entered.is_ok() {
+        notify::on_create(parent, site.name, new.kind == Kind::Directory);
+    }
     entered
 }
 
@@ -124,6 +128,9 @@ pub fn enter(
     }
     site.enter_made(&mut names, inode)?;
     site.parent().touch_modified();
+    if notify::is_used() {
+        notify::on_create(site.parent(), site.name, false);
+    }
     Ok(())
 }
 
@@ -194,5 +201,8 @@ pub fn link_at(context: &FsContext, cred: &Cred, old: &Path, start: Start<'_>, p
     linked.map_err(|e| site.doubt(&mut names, e))?;
     old.dentry.end_unnamed();
     site.enter(&mut names, place, &dentry);
+    if notify::is_used() {
+        notify::on_link(site.parent(), name, inode);
+    }
     Ok(())
 }

@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ops::Deref;
 use core::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
@@ -29,6 +29,7 @@ use super::directory::Directory;
 use crate::bytes;
 use crate::errno::{EBUSY, ENAMETOOLONG, ENOENT, ESTALE, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
+use crate::fs::vfs::notify;
 
 pub type DentryRef = HotRef<Dentry>;
 
@@ -148,6 +149,9 @@ pub struct Dentry {
     /// Of directories.
     pub directory: Option<Box<Directory>>,
     state: AtomicU32,
+    /// Its directory was watched while the name was there: what happens to the file is told there, if that is still so. Set and never taken off,
+    /// under the directory's lock.
+    told: AtomicBool,
     /// Until when, in nanoseconds since boot, what the file system said of the name is believed.
     until: AtomicU64,
 }
@@ -170,8 +174,11 @@ impl Dentry {
             }
             _ => None,
         };
+        let told = parent.as_ref().is_some_and(|parent| notify::wants_children(&parent.inode));
         let link = Link::try_new(parent, name)?;
-        Ok(Dentry::with(inode, Some(link), directory, state))
+        let dentry = Dentry::with(inode, Some(link), directory, state);
+        dentry.told.store(told, Relaxed);
+        Ok(dentry)
     }
 
     /// The root of a file system whose directories are cached.
@@ -198,6 +205,7 @@ impl Dentry {
             link: RcuArc::new(link),
             directory,
             state: AtomicU32::new(state),
+            told: AtomicBool::new(false),
             until: AtomicU64::new(0),
         }
     }
@@ -219,6 +227,9 @@ impl Dentry {
 
     /// Rename's last step. The caller holds both directories' locks.
     pub fn set_link(&self, link: Arc<Link>) {
+        if link.parent.as_ref().is_some_and(|parent| notify::wants_children(&parent.inode)) {
+            self.mark_told();
+        }
         self.link.swap(Some(link));
     }
 
@@ -226,6 +237,19 @@ impl Dentry {
     /// grace period after the one below.
     pub fn cut(&self) {
         self.link.swap(None);
+    }
+
+    /// What happens to the file is to be told to its directory, if that is watched.
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        self.told.load(Relaxed)
+    }
+
+    /// Its directory is watched. The caller holds that directory's lock.
+    pub fn mark_told(&self) {
+        if !self.is_told() {
+            self.told.store(true, Relaxed);
+        }
     }
 
     /// A walk passes it without another look: it is in its directory for certain, and nothing is mounted on it.
@@ -351,6 +375,9 @@ impl Drop for Dentry {
     /// likes. Each link is dropped by a callback of its own, so that no stack is asked for all of them. Names that are made up go no deeper
     /// than their file system makes them.
     fn drop(&mut self) {
+        if notify::is_used() && *self.state.get_mut() & REMOVED != 0 {
+            notify::name_dropped(&self.inode);
+        }
         if self.directory.is_some() && *self.state.get_mut() & UNOWNED == 0 {
             self.link.swap(None);
         }

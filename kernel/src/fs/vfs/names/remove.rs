@@ -15,6 +15,7 @@ use crate::errno::*;
 use crate::fs::vfs::access::{self, Cred};
 use crate::fs::vfs::context::FsContext;
 use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::notify;
 use crate::lock_order as level;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -83,6 +84,9 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     }
     site.leave(names);
     site.bury(&victim, order);
+    if notify::is_used() {
+        notify::on_remove(site.parent(), name, &victim);
+    }
     Ok(())
 }
 
@@ -97,5 +101,8 @@ pub fn withdraw(dir: &Path, name: &Arc<Name>, order: &mut Held<'_, impl Before<l
     site.leave(&mut names);
     victim.inode.drop_link();
     victim.set_removed();
+    if notify::is_used() {
+        notify::on_withdraw(site.parent(), name, &victim);
+    }
     Ok(())
 }

@@ -24,6 +24,7 @@ use super::site::Site;
 use crate::errno::*;
 use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
 use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::notify::{self, Moved};
 use crate::fs::vfs::operations::Moving;
 use crate::fs::vfs::superblock::Shape;
 use crate::lock_order as level;
@@ -169,7 +170,8 @@ impl Rename<'_> {
         if !self.check(&old, target.as_ref())? {
             return Ok(Ran::Done);
         }
-        match target.as_ref().filter(|_| !self.exchanges()) {
+        let replaced = target.as_ref().filter(|_| !self.exchanges());
+        match replaced {
             None => self.change(locked, &old, target.as_ref())?,
             Some(replaced) => {
                 replaced.begin_removal()?;
@@ -181,7 +183,20 @@ impl Rename<'_> {
                 changed?;
             }
         }
+        if notify::is_used() {
+            self.tell(&old, target.as_ref(), replaced);
+        }
         Ok(Ran::Done)
+    }
+
+    /// Tells the watches of the directories and files.
+    #[cold]
+    fn tell(&self, old: &Found, target: Option<&Found>, replaced: Option<&Found>) {
+        let (from, to) = ((self.old.parent(), self.old.name), (self.new.parent(), self.new.name));
+        notify::on_move(&Moved { from, to }, &old.inode, replaced.map(|replaced| &**replaced));
+        if let Some(other) = target.filter(|_| self.exchanges()) {
+            notify::on_move(&Moved { from: to, to: from }, &other.inode, None);
+        }
     }
 
     /// A directory that is to be replaced must be empty, and nothing may be entered in it any more.

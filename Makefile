@@ -37,8 +37,8 @@ test: setup hosted-test booted-test lockdep-test fuzz-test gate shares-gate call
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
 
-calls: build ## What each system call shares, by itself and beside others, Darter beside Linux: docs/calls.md (half an hour)
-	target/release/darter lines --calls --vs linux --beside idle,busy,program --svg docs/calls.svg --page docs/calls.md
+calls: build ## What each system call shares, by itself and beside others, Darter beside Linux: docs/calls.md (an hour and a half; goes on where it was broken off)
+	target/release/darter lines --calls --vs linux --beside idle,busy,program --json target/calls.json --resume --svg docs/calls.svg --page docs/calls.md
 
 # What runs beside the calls in the gate, after the calls by themselves.
 BESIDE ?= idle

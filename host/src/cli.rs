@@ -260,6 +260,9 @@ pub struct Lines {
     /// With --calls: measure nothing, and show what earlier runs wrote with --json, beside each other
     #[arg(long, requires = "calls", conflicts_with = "gate", value_delimiter = ',', value_name = "FILE,...")]
     pub from: Vec<PathBuf>,
+    /// With --calls: measure only what the file of --json does not have, which a run that was broken off has written (not what a changed case would show)
+    #[arg(long, requires = "calls", requires = "json", conflicts_with_all = ["gate", "from"])]
+    pub resume: bool,
     /// With --grid: name the lines of every pair; with --gate: of every benchmark, shared and rare ones; with --calls: of the other kernel too, or with --gate the lines that some windows showed
     #[arg(long)]
     pub names: bool,

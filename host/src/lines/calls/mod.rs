@@ -6,10 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod gate;
+mod kept;
 mod picture;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command as Process;
 use std::time::Instant;
@@ -20,6 +21,8 @@ use darter_measure::Names;
 use serde::{Deserialize, Serialize};
 
 use self::gate::Bounds;
+pub use self::kept::Column;
+use self::kept::{Known, Measured};
 use super::gate::table::{Allowed, allowed_file};
 use super::measurer::{LOOKS_OF_A_GATE, LOOKS_OF_A_TABLE, Looks, Measurer, Shown};
 use super::windows::Watcher;
@@ -33,6 +36,8 @@ use crate::symbols;
 
 /// Operations of each task.
 const OPS: u64 = 100;
+/// Cases and forms that are measured, with all further looks at them, before what is known is written down.
+const PART: usize = 600;
 /// Seconds that one case may take.
 const LIMIT: u32 = 30;
 /// Turns per operation from which on a line is shared.
@@ -83,21 +88,6 @@ impl Run {
     }
 }
 
-/// One kernel's column.
-#[derive(Serialize, Deserialize)]
-pub struct Column {
-    pub kernel: String,
-    pub shown: Vec<Shown>,
-}
-
-/// What `--json` writes.
-#[derive(Serialize, Deserialize)]
-pub struct Measured {
-    cpus: u32,
-    runs: Vec<Run>,
-    kernels: Vec<Column>,
-}
-
 pub fn run(options: &Lines) -> Result<u8> {
     let began = Instant::now();
     let paths = Tree::find();
@@ -108,63 +98,43 @@ pub fn run(options: &Lines) -> Result<u8> {
         return held(options, &paths, &runs, &allowed, &mut signals);
     }
     if !options.from.is_empty() {
-        let measured = earlier(&options.from)?;
+        let measured = kept::earlier(&options.from)?;
         return show(options, &measured, None);
     }
     let mut failed = 0;
-    let ops = options.ops.unwrap_or(OPS);
     for &cpus in &options.cpus {
-        let mut measured = Measured { cpus, runs: runs.clone(), kernels: Vec::new() };
-        for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
-            let names = symbols::names(kernel, &paths)?;
-            let watcher = watcher(options, kernel, &names, &paths);
-            let shown =
-                measurer(watcher, &allowed, cpus, LOOKS_OF_A_TABLE, &|run, cpus| line(run, cpus, ops))
-                    .measure(&runs, &mut signals, &|run| run.beside.is_none(), &unsure)?;
-            measured.kernels.push(Column { kernel: kernel.name(), shown });
-        }
+        let measured = measured(options, &paths, &runs, &allowed, &mut signals, cpus)?;
         failed |= show(options, &measured, Some(began.elapsed().as_secs_f64()))?;
     }
     Ok(failed)
 }
 
-/// What earlier runs wrote, kernels beside each other. Each may have measured some of the cases; of what several have, the last one counts.
-fn earlier(files: &[PathBuf]) -> Result<Measured> {
-    let mut read = Vec::new();
-    for file in files {
-        let text =
-            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let one: Measured = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-        read.push(one);
-    }
-    let cpus = read.first().context("--from names no file")?.cpus;
-    if read.iter().any(|one| one.cpus != cpus) {
-        return Err(usage("--from: the files are of machines with different numbers of CPUs"));
-    }
-    Ok(joined(cpus, read))
-}
-
-fn joined(cpus: u32, read: Vec<Measured>) -> Measured {
-    let mut runs: Vec<Run> = read.iter().flat_map(|one| one.runs.iter().cloned()).collect();
-    runs.sort_by(|one, other| (one.beside, one).cmp(&(other.beside, other)));
-    runs.dedup();
-    let mut kernels: Vec<(String, BTreeMap<Run, Shown>)> = Vec::new();
-    for one in read {
-        for Column { kernel, shown } in one.kernels {
-            let seen = one.runs.iter().cloned().zip(shown);
-            match kernels.iter_mut().find(|(name, _)| *name == kernel) {
-                Some((_, all)) => all.extend(seen),
-                None => kernels.push((kernel, seen.collect())),
+/// Measures all that `--resume` does not know, some at a time, and writes what is known after each.
+fn measured(
+    options: &Lines,
+    paths: &Tree,
+    runs: &[Run],
+    allowed: &Allowed,
+    signals: &mut Signals,
+    cpus: u32,
+) -> Result<Measured> {
+    let mut known = Known::of(options, cpus)?;
+    let ops = options.ops.unwrap_or(OPS);
+    for kernel in [Some(&options.machine.kernel), options.vs.as_ref()].into_iter().flatten() {
+        let left = known.left(kernel, paths, runs)?;
+        let names = symbols::names(kernel, paths)?;
+        let command = |run: &Run, cpus| line(run, cpus, ops);
+        for part in left.chunks(PART) {
+            let measurer =
+                measurer(watcher(options, kernel, &names, paths), allowed, cpus, LOOKS_OF_A_TABLE, &command);
+            let shown = measurer.measure(part, signals, &|run| run.beside.is_none(), &unsure)?;
+            known.add(kernel, part, shown);
+            if let Some(file) = &options.json {
+                known.write(file)?;
             }
         }
     }
-    let column = |(kernel, mut all): (String, BTreeMap<Run, Shown>)| {
-        let missing = || Shown { failed: Some("not measured".into()), ..Shown::default() };
-        let shown = runs.iter().map(|run| all.remove(run).unwrap_or_else(missing)).collect();
-        Column { kernel, shown }
-    };
-    let kernels = kernels.into_iter().map(column).collect();
-    Measured { cpus, runs, kernels }
+    Ok(known.measured())
 }
 
 /// Prints what was measured, and writes it where the options say. 1: a case failed on the first kernel.
@@ -227,9 +197,14 @@ fn held(options: &Lines, paths: &Tree, runs: &[Run], allowed: &Allowed, signals:
     Ok(u8::from(!verdict.worse.is_empty()))
 }
 
+/// Does all cases.
+fn program(paths: &Tree) -> PathBuf {
+    paths.benchmarks().join("calls")
+}
+
 /// All cases in all their forms, as the program itself names them.
 pub fn cases(paths: &Tree) -> Result<Vec<Run>> {
-    let program = paths.benchmarks().join("calls");
+    let program = program(paths);
     let said = Process::new(&program).arg("list").output();
     let said = said.with_context(|| format!("cannot ask {}: run 'make benchmarks'", program.display()))?;
     let runs = parse(&String::from_utf8_lossy(&said.stdout));
@@ -311,35 +286,6 @@ mod tests {
     use super::*;
 
     const LIST: &str = "write-null write processes one\nread read processes\n";
-
-    #[test]
-    fn earlier_runs_are_joined_by_case_and_the_last_counts() {
-        let run =
-            |case: &str, beside| Run { call: case.into(), case: case.into(), form: "one".into(), beside };
-        let shown = |turns| Shown { turns, ..Shown::default() };
-        let column = |kernel: &str, turns: &[f64]| Column {
-            kernel: kernel.into(),
-            shown: turns.iter().copied().map(shown).collect(),
-        };
-        let (beside, read, write) = (run("read", Some(Beside::Idle)), run("read", None), run("write", None));
-        let first = Measured {
-            cpus: 2,
-            runs: vec![read.clone(), beside.clone()],
-            kernels: vec![column("darter", &[1.0, 2.0])],
-        };
-        let second = Measured {
-            cpus: 2,
-            runs: vec![write.clone(), read.clone()],
-            kernels: vec![column("darter", &[3.0, 4.0]), column("linux", &[5.0, 6.0])],
-        };
-        let all = joined(2, vec![first, second]);
-        assert_eq!(all.runs, [read, write, beside]);
-        let turns =
-            |place: usize| -> Vec<f64> { all.kernels[place].shown.iter().map(|shown| shown.turns).collect() };
-        assert_eq!(turns(0), [4.0, 3.0, 2.0]);
-        assert_eq!(turns(1), [6.0, 5.0, 0.0]);
-        assert!(all.kernels[1].shown[2].failed.is_some());
-    }
 
     #[test]
     fn cases_come_by_call_and_are_chosen_by_any_of_their_names() {

@@ -132,7 +132,8 @@ mod tests {
         let line = SharedLine { turns: 2.5, how: String::new() };
         let shared = [("file.references".to_owned(), line)].into();
         let shares = Shown { shared, turns: 2.5, ..Shown::default() };
-        let columns = [Column { kernel: "darter".into(), shown: vec![shares, Shown::default()] }];
+        let columns =
+            [Column { kernel: "darter".into(), shown: vec![shares, Shown::default()], ..Column::default() }];
         let picture = draw(&runs, &columns);
         assert!(
             picture.contains("read one (read)\n1 lines, 2.50 turns an operation\nfile.references"),

@@ -243,6 +243,7 @@ mod tests {
         let column = |kernel: &str, shown: [&[f64]; 4]| Column {
             kernel: kernel.into(),
             shown: shown.into_iter().map(self::shown).collect(),
+            ..Column::default()
         };
         let darter = column("darter", [&[], &[], &[], &[]]);
         let linux = column("linux", [&[], &[], &[1.5, 2.0], &[]]);

@@ -9,7 +9,9 @@ static void open_all(void)
 	many_descriptors();
 	while (open("/dev/null", O_RDONLY) >= 0)
 		did();
-	refused(errno);
+	/* Whoever was first may have as many as one process may; the bound of all is for the others to meet. */
+	if (errno != EMFILE)
+		refused(errno);
 }
 
 /* More than one table takes. */

@@ -57,10 +57,25 @@ pub fn capture(
         End::Program(_) => {
             bail!("'{command}' failed in the guest with status {}: {said}", outcome::status_of(&end))
         }
-        End::TimeLimit => bail!("'{command}' took longer than {} s in the guest", limit.as_secs()),
+        End::TimeLimit => {
+            let printed = String::from_utf8_lossy(&stdout.borrow()).into_owned();
+            let last = [printed.trim(), &said].map(last_lines).join("\n");
+            bail!(
+                "'{command}' took longer than {} s in the guest; what it had said ends with:\n{}",
+                limit.as_secs(),
+                last.trim()
+            )
+        }
         End::Interrupted(signal) => bail!("ended by signal {signal}"),
         End::Machine { why, last_words } => bail!(explain_machine(kernel, &why, &last_words)),
     }
+}
+
+/// As many lines as a message can take.
+fn last_lines(text: &str) -> String {
+    const MOST: usize = 5;
+    let lines: Vec<&str> = text.lines().collect();
+    lines.get(lines.len().saturating_sub(MOST)..).unwrap_or_default().join("\n")
 }
 
 /// The command's first line, as far as a message can take it.

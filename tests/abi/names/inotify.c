@@ -876,8 +876,8 @@ static void others(void)
 	TOLD(close(w));
 	TOLD(read(r, b, 2));
 	TOLD(close(r));
-	SHOW(inotify_add_watch(in, "/dev/null", IN_ALL_EVENTS));
-	TOLD(r = open("/dev/null", O_RDWR));
+	SHOW(inotify_add_watch(in, "/dev/zero", IN_ALL_EVENTS));
+	TOLD(r = open("/dev/zero", O_RDWR));
 	TOLD(write(r, "x", 1));
 	TOLD(read(r, b, 1));
 	TOLD(close(r));

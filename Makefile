@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares shares-gate loads test hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares shares-gate loads test counts hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -32,10 +32,14 @@ setup: ## Install what is missing: toolchain, QEMU, musl-gcc, busybox, a Linux i
 run: build ## Build, boot Darter and Linux in turn, run the benchmarks at 1, 2 and 4 CPUs, print the table (about ten minutes)
 	target/release/darter bench --vs linux --cpus $(CPUS) --runs $(RUNS) --seconds 0.5 --budget 600 --json target/bench.json
 
-test: setup hosted-test booted-test lockdep-test fuzz-test gate shares-gate calls-gate growth-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates of costs, shares, calls and growth
+test: setup hosted-test booted-test lockdep-test fuzz-test counts shares-gate growth-gate ## All tests, hosted and booted, two minutes of the fuzzer, and the gates of costs, shares, calls and growth
 
 gate: build ## Instructions, shared lines and transfers against tests/gate/table.toml (--update: darter lines --gate --update)
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter lines --gate --kernel $(DARTER_KERNEL)
+
+# Each uses little more than one core, and what they count does not depend on how fast they are.
+counts: build ## `make gate` and `make calls-gate` beside each other
+	@$(MAKE) --no-print-directory -j2 -Otarget gate calls-gate
 
 calls: build ## What each system call shares, by itself and beside others, Darter beside Linux: docs/calls.md (an hour and a half; goes on where it was broken off)
 	target/release/darter lines --calls --vs linux --beside idle,busy,program --json target/calls.json --resume --svg docs/calls.svg --page docs/calls.md

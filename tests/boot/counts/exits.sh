@@ -4,8 +4,12 @@
 # The end of an interrupt is told in memory.
 . tests/boot/common
 [ "$DARTER_KERNEL" != linux ] || skip 'the bounds are those of Darter'
-"$DARTER" exits --kernel "$DARTER_KERNEL" --timeout 150 system-call fault wake-up-elsewhere timer busy-second idle-second >"$work/out" 2>"$work/err" ||
-    { cat "$work/out" "$work/err"; exit 1; }
+count() {
+    "$DARTER" exits --kernel "$DARTER_KERNEL" --timeout 60 system-call fault wake-up-elsewhere timer busy-second idle-second >"$work/out" 2>"$work/err"
+}
+# Once in some dozens of runs the emulated machine with Linux and KVM stands still, though what runs in it would be ended after a minute: that is not
+# what is looked at here. A Darter that hangs is ended by that Linux, which says so, and is red.
+count || { grep -q 'took longer than [0-9]* s in the guest' "$work/err" && count; } || { cat "$work/out" "$work/err"; exit 1; }
 # bound CASE MOST: exits of one operation, beside those of the host's interrupts.
 bound() {
     awk -v name="$1" -v most="$2" '$1 == name { seen = 1; bad = $2 > most } END { exit !seen || bad }' "$work/out" ||

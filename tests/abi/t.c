@@ -159,6 +159,29 @@ pid_t parked(void (*prepare)(void))
 	return pid;
 }
 
+static volatile int thread_ends;
+
+static int only_wait(void *unused)
+{
+	(void)unused;
+	while (!thread_ends)
+		nap(1);
+	return 0;
+}
+
+pid_t parked_thread(void)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	thread_ends = 0;
+	return clone(only_wait, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, NULL);
+}
+
+void let_thread_go(void)
+{
+	thread_ends = 1;
+	nap(20);
+}
+
 int wait_for(pid_t pid)
 {
 	int status = 0;

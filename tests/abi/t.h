@@ -59,6 +59,9 @@ pid_t must_fork(void);
 pid_t parked(void (*prepare)(void));
 /* Waits for that child, through interruptions; its status. */
 int wait_for(pid_t pid);
+/* A thread of this process that only waits, until it is let go of; one at a time. */
+pid_t parked_thread(void);
+void let_thread_go(void);
 void nap(int milliseconds);
 /* What the clock shows, in milliseconds. */
 long ms(clockid_t clock);

@@ -65,23 +65,11 @@ static void sharing(void)
 		waitpid(made_by[n], NULL, __WALL);
 }
 
-static volatile int tid, end;
-
-static int thread(void *zero)
-{
-	(void)zero;
-	while (!end)
-		nap(1);
-	return 0;
-}
-
 static void threads(void)
 {
 	section("threads");
-	tid = clone(thread, stacks[0] + sizeof stacks[0], CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, NULL);
-	all("thread", getpid(), tid);
-	end = 1;
-	nap(20);
+	all("thread", getpid(), parked_thread());
+	let_thread_go();
 }
 
 static void io(void)

@@ -245,24 +245,12 @@ static void rights(void)
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
-static volatile int tid, end;
-
-static int thread(void *zero)
-{
-	(void)zero;
-	while (!end)
-		nap(1);
-	return 0;
-}
-
 static void others(void)
 {
 	section("others");
-	static char stack[65536] __attribute__((aligned(16)));
 	char byte;
-	tid = clone(thread, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, NULL);
-	SHOW(get(tid, &byte, "thread", 1));
-	end = 1;
+	SHOW(get(parked_thread(), &byte, "thread", 1));
+	let_thread_go();
 	/* A zombie has no memory. */
 	pid_t pid = parked(NULL);
 	kill(pid, SIGKILL);

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | reboot | without its magic number | with it, it ends the machine, as it shall |
 //! | kill, rt_sigqueueinfo | not to -1 | kills the supervisor, as it shall |
+//! | prlimit64 | not the processor time of process 1 | SIGKILL ends it at the hard limit, as it shall |
 //! | setpriority | not of group 1 | there is none on Linux; here the supervisor is in it, and stays as nice as it is made |
 //! | mount, umount2, rename, unlink, chmod, … | in the program's directory alone | /proc and /dev are the supervisor's and of all later programs |
 //! | open for writing, truncate | names that are not the machine's settings, but for those that the executor puts back | the same |
@@ -58,6 +59,7 @@ pub fn tame(program: &mut Program) {
         match name.as_str() {
             "reboot" if uid == 0 => set(call, 0, 0),
             "kill" | "rt_sigqueueinfo" if uid == 0 && is_everybody(call.arguments.first()) => set(call, 0, 0),
+            "prlimit64" if is_time_of_the_first(call) => set(call, 0, 0),
             "setpriority" if is_first_group(call) => set(call, 1, 0),
             name if uid == 0 && NAMES.contains(&name) => call.arguments.iter_mut().for_each(relative),
             "open" | "openat" if uid == 0 => call.arguments.iter_mut().for_each(no_setting),
@@ -74,8 +76,17 @@ fn set(call: &mut Call, argument: usize, number: u64) {
 
 /// PRIO_PGRP 1.
 fn is_first_group(call: &Call) -> bool {
-    let is = |at: usize, word: u32| matches!(call.arguments.get(at), Some(Value::Number(n) | Value::Result { instead: n, .. }) if *n as u32 == word);
-    is(0, 1) && is(1, 1)
+    may_be(call, 0, 1) && may_be(call, 1, 1)
+}
+
+/// RLIMIT_CPU or RLIMIT_RTTIME of process 1.
+fn is_time_of_the_first(call: &Call) -> bool {
+    may_be(call, 0, 1) && (may_be(call, 1, 0) || may_be(call, 1, 15))
+}
+
+/// Is the argument this as an `int`, whatever calls before return?
+fn may_be(call: &Call, at: usize, word: u32) -> bool {
+    matches!(call.arguments.get(at), Some(Value::Number(n) | Value::Result { instead: n, .. }) if *n as u32 == word)
 }
 
 /// Anything that may be -1 as an `int`.

@@ -209,18 +209,30 @@ pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<See
     table::find(mount, dentry, read)
 }
 
-/// Is the instance of a file system mounted anywhere? Gives way.
-pub fn is_mounted(superblock: &Arc<SuperBlock>) -> bool {
+/// A mount of an instance of a file system that fits. Gives way.
+fn find_instance(fits: impl Fn(&Arc<SuperBlock>) -> bool) -> Option<MountRef> {
     let found = table::unmoved(|| {
-        let mut found = false;
+        let mut found = None;
         table::for_each(|mount, _| {
-            found |= Arc::ptr_eq(&mount.superblock, superblock);
+            if found.is_none() && fits(&mount.superblock) {
+                found = Some(mount.share());
+            }
             Ok(())
         })?;
         Ok(found)
     });
     // It fails only where the closure does.
-    found.unwrap_or(true)
+    found.ok().flatten()
+}
+
+/// Is the instance of a file system mounted anywhere? Gives way.
+pub fn is_mounted(superblock: &Arc<SuperBlock>) -> bool {
+    find_instance(|mounted| Arc::ptr_eq(mounted, superblock)).is_some()
+}
+
+/// A mount of the file system with that device number. Gives way.
+pub fn of_device(device: u64) -> Option<MountRef> {
+    find_instance(|mounted| mounted.device == device)
 }
 
 /// All mounts in the order they were made, for /proc/mounts. Gives way.
@@ -233,23 +245,6 @@ pub fn all() -> Result<Vec<MountRef>> {
     sort::by_key(&mut list, |mount| mount.id);
     list.dedup_by_key(|mount| mount.id);
     Ok(list)
-}
-
-/// A mount of the file system with that device number. Gives way.
-///
-/// # Errors
-/// None.
-pub fn of_device(device: u64) -> Result<Option<MountRef>> {
-    table::unmoved(|| {
-        let mut found = None;
-        table::for_each(|mount, _| {
-            if found.is_none() && mount.superblock.device == device {
-                found = Some(mount.share());
-            }
-            Ok(())
-        })?;
-        Ok(found)
-    })
 }
 
 /// Levels of directories that are climbed before others may run.

@@ -127,14 +127,15 @@ fn next(thread: &Current) -> Verdict {
             // More may wait: the handler's mask, once it is set, looks again.
             return Verdict::Handle(info, action);
         }
+        // It was blocked when it was sent.
+        if process.is_spared() && bit(info.signal) & UNBLOCKABLE == 0 {
+            continue;
+        }
         if STOPPING & bit(info.signal) != 0 {
             if info.signal != abi::SIGSTOP && super::super::session::is_orphaned(process.group(), None) {
                 continue;
             }
             return Verdict::Stop(info.signal);
-        }
-        if process.pid() == 1 && info.signal != abi::SIGKILL && info.code <= 0 {
-            continue;
         }
         return Verdict::End(info);
     }

@@ -156,6 +156,8 @@ pub struct Signals {
     stopped: AtomicBool,
     /// Threads are to end, all or but one: `state` says which. For looks without the lock.
     ending: AtomicBool,
+    /// An instruction of its own caused a signal that ends it.
+    faulted: AtomicBool,
     /// Stopped threads wait here.
     resumed: WaitQueue,
     /// The stop that the parent has not waited for yet; 0: none.
@@ -176,6 +178,7 @@ impl Signals {
             actions: RcuArc::new(Some(actions)),
             stopped: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            faulted: AtomicBool::new(false),
             resumed: WaitQueue::new(),
             stop_event: AtomicU32::new(0),
             continue_event: AtomicBool::new(false),

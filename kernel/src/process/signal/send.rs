@@ -3,7 +3,7 @@
 
 use super::super::wait::Event;
 use super::super::{Capability, Current, Pid, Process, Thread, ids, session};
-use super::{Action, Allowance, Gone, Info, Run, STOPPING, State, bit, errand};
+use super::{Action, Allowance, Gone, Info, Run, STOPPING, State, UNBLOCKABLE, bit, errand};
 use crate::errno::{Errno, Result};
 use crate::fs::file::poll::Pace;
 use crate::lock_order as level;
@@ -154,17 +154,19 @@ fn blocks(thread: &Thread, signals: u64) -> bool {
 /// Will anybody come to see the signal? One that is blocked is queued even if it would be ignored: the program may change its mind, or sigwait. Of one for the
 /// whole process, the first thread decides, as on Linux.
 fn is_seen(process: &Process, thread: Option<&Arc<Thread>>, action: &Action, info: &Info) -> bool {
-    // Whoever sends it, and to whichever thread; only its own faults end the first process.
-    if process.pid() == 1 && action.is_default() && info.code <= 0 {
-        return false;
-    }
-    if !action.discards(info.signal) {
+    if !action.discards(info.signal) && !is_spared(process, action, info) {
         return true;
     }
     match thread {
         Some(thread) => blocks(thread, bit(info.signal)),
         None => process.look_at_leader(|t| blocks(t, bit(info.signal))).unwrap_or(false),
     }
+}
+
+/// Of the first process, by whoever sends, and to whichever thread. The kernel's own SIGKILL (a hard limit) does reach it.
+fn is_spared(process: &Process, action: &Action, info: &Info) -> bool {
+    let is_order = bit(info.signal) & UNBLOCKABLE != 0 && info.code == abi::SI_KERNEL as i32;
+    process.is_spared() && action.is_default() && !is_order
 }
 
 /// As `queue_resting`, to the running thread itself. No lock is taken that other threads take, but for signals that concern them too.
@@ -281,9 +283,13 @@ pub fn forced(info: Info) {
     let this = bit(info.signal);
     let Some(action) = thread.process.signals.action(info.signal) else { return };
     let blocked = thread.blocked.get();
-    if blocked & this != 0 || action.is_ignore() {
+    let resets = blocked & this != 0 || action.is_ignore();
+    if resets {
         thread.process.signals.reset_action(info.signal, state.held());
         thread.blocked.change(blocked & !this);
+    }
+    if resets || action.is_default() {
+        thread.process.signals.faulted.store(true, Ordering::Relaxed);
     }
     // Under the same lock: another thread may have it ignored in between.
     let _ = queue_locked(&thread.process, state, Some(&thread), info, false, false);
@@ -416,6 +422,11 @@ fn to_all(caller: &Arc<Process>, send: impl Fn(&Arc<Process>) -> Result) -> Resu
 }
 
 impl Process {
+    /// Is it the first process, which ends by no signal's default action, and stops by none? Its own faults end it.
+    pub(super) fn is_spared(&self) -> bool {
+        self.pid() == 1 && !self.signals.faulted.load(Ordering::Relaxed)
+    }
+
     /// The signal that tells `parent` of its end. A program that did not make it has not asked for another than SIGCHLD, and may be its
     /// better (a set-user-id one).
     pub fn signal_to(&self, parent: &Self) -> u32 {

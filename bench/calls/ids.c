@@ -41,6 +41,44 @@ static long op_none(struct work *w)
 	return 0;
 }
 
+/* The page begins with a struct sock_fprog; its program lies in `code`, and allows every call with its last instruction. */
+static void set_filter(struct work *w, uint64_t *code, uint64_t len)
+{
+	uint64_t *program = (uint64_t *)w->buf;
+	program[0] = len;
+	program[1] = (uint64_t)code;
+	code[len - 1] = 0x7fff000000000006;
+}
+
+static void s_filtered(struct work *w)
+{
+	set_filter(w, (uint64_t *)(w->buf + 64), 1);
+	ok(w, syscall(SYS_seccomp, 1, 0, w->buf));
+}
+
+/* It has no end. */
+static void s_bad_filter(struct work *w)
+{
+	set_filter(w, (uint64_t *)(w->buf + 64), 1);
+	memset(w->buf + 64, 0, 8);
+}
+
+/* As many of the longest filters as there is room for: each jumps to its end at once. */
+static void s_full_of_filters(struct work *w)
+{
+	enum { LONGEST = 4096 };
+	uint64_t *code = mmap(0, LONGEST * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ok(w, (long)code);
+	code[0] = ((uint64_t)(LONGEST - 2) << 32) | 5;
+	set_filter(w, code, LONGEST);
+	while (syscall(SYS_seccomp, 1, 0, w->buf) == 0) {}
+}
+
+static long op_allowed(struct work *w)
+{
+	return ok(w, syscall(SYS_getppid));
+}
+
 const struct kase ids[] = {
 	OP("absent", none, PT, 0, op_none),
 	RAW("getpid", getpid, PT, 0, 0),
@@ -111,7 +149,7 @@ const struct kase ids[] = {
 	RAW("prctl-get-timing", prctl, PT, 0, 13),
 	RAW("prctl-set-name", prctl, PT, 0, 15, TEXT("name")),
 	RAW("prctl-get-name", prctl, PT, 0, 16, BUF(0)),
-	FAILS("prctl-get-seccomp", prctl, PT, 0, ANY, 21),
+	RAW("prctl-get-seccomp", prctl, PT, 0, 21),
 	RAW("prctl-capbset-read", prctl, PT, 0, 23, 1),
 	RAW("prctl-get-tsc", prctl, PT, 0, 25, BUF(0)),
 	RAW("prctl-set-tsc", prctl, PT, 0, 26, 1),
@@ -129,6 +167,10 @@ const struct kase ids[] = {
 	FAILS("prctl-cap-ambient", prctl, PT, 0, ANY, 47, 4, 0, 0, 0),
 	FAILS("prctl-get-io-flusher", prctl, PT, 0, ANY, 58, 0, 0, 0, 0),
 	FAILS("prctl-get-mdwe", prctl, PT, 0, ANY, 66, 0, 0, 0, 0),
+	OP("seccomp-allowed", seccomp, PT, s_filtered, op_allowed),
+	FAILS("seccomp-bad", seccomp, PT, s_bad_filter, EINVAL, 1, 0, BUF(0)),
+	FAILS("seccomp-full", seccomp, PT, s_full_of_filters, ENOMEM, 1, 0, BUF(0)),
+	RAW("seccomp-action", seccomp, PT, 0, 2, 0, BUF(0)),
 	RAW("getpriority", getpriority, PT, 0, 0, 0),
 	RAW("getpriority-group", getpriority, PT, 0, 1, 0),
 	RAW("getpriority-user", getpriority, PT, 0, 2, 0),

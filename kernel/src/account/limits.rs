@@ -79,6 +79,11 @@ pub fn set_inotify_watches(to: u64) {
     INOTIFY_WATCHES.set(to);
 }
 
+/// KiB of filters of system calls of a user. Linux has no bound.
+pub fn filters() -> u64 {
+    share(1024)
+}
+
 /// How many things of `size` bytes, not 0, fill 4 % of memory.
 fn share(size: u64) -> u64 {
     (vm::frame::total_frames() / 25).saturating_mul(PAGE).checked_div(size).unwrap_or(0)

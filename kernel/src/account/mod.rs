@@ -46,9 +46,11 @@ pub enum Kind {
     InotifyWatches,
     /// Events that they had not read, as many as there were at once.
     InotifyEvents,
+    /// KiB of filters of system calls.
+    Filters,
 }
 
-const KINDS: usize = 12;
+const KINDS: usize = 13;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
@@ -65,6 +67,7 @@ impl Kind {
         (Kind::InotifyInstances, "inotify-instances"),
         (Kind::InotifyWatches, "inotify-watches"),
         (Kind::InotifyEvents, "inotify-events"),
+        (Kind::Filters, "filter-kib"),
     ];
 
     /// Bytes that one takes in the kernel, about: objects with what stands beside them in the slabs. A thread has a stack.
@@ -75,7 +78,7 @@ impl Kind {
             Kind::Signals | Kind::InotifyEvents => 128,
             Kind::Threads => 5 * PAGE,
             Kind::RecordLocks => 256,
-            Kind::MemoryFiles | Kind::Attributes | Kind::InotifyInstances => 1024,
+            Kind::MemoryFiles | Kind::Attributes | Kind::InotifyInstances | Kind::Filters => 1024,
             Kind::InotifyWatches => 1280,
             Kind::FilesInFlight => 64,
         }

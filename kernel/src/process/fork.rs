@@ -11,7 +11,7 @@ use super::session::group::ForkStart;
 use super::{ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SPACE, THREAD_ID, THREADS, TRAP};
 use super::{
     Attributes, Credentials, Pid, Process, Thread, Threads, badness, dump, exec, family, limits, oom, pidfd,
-    rseq, session, signal, timer, wait,
+    rseq, seccomp, session, signal, timer, wait,
 };
 use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
@@ -150,6 +150,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let space = thread.space_of().ok_or(Errno::ENOMEM)?;
     let task = sched::new_user(thread.clone(), &child_regs, space, fpu, arch::Segments::of_child(tls))?;
     rseq::inherit(&thread, &task);
+    thread.follow_filters(&parent);
     let pidfd = if request.has(abi::CLONE_PIDFD) { Some(promise_pidfd(&thread, request)?) } else { None };
     publish(&thread, request, start)?;
     if let Some(promised) = pidfd {
@@ -193,7 +194,10 @@ fn publish(thread: &Arc<Thread>, request: &CloneRequest, start: ForkStart) -> Re
     if request.has(abi::CLONE_THREAD) {
         process.expect_thread()?;
         if !process.signals.admit(|| {
-            process.threads.lock().push_back(thread.clone());
+            let mut threads = process.threads.lock();
+            threads.push_back(thread.clone());
+            thread.follow_filters(&super::current());
+            drop(threads);
             process.alive.fetch_add(1, Ordering::AcqRel);
         }) {
             // The process is being killed or replaces itself: the caller goes the same way before it sees this.
@@ -249,6 +253,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         robust_list: AtomicUsize::new(0),
         counted: Counted::as_one(parts.counted),
         rseq: parts.rseq,
+        filters: seccomp::Filters::none(),
         personality: Personality::new(parts.persona),
         attributes: parts.attributes,
         comm: SpinLock::new(parts.comm, &COMM),
@@ -352,6 +357,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
         barriers: AtomicU32::new(0),
+        filters_change: AtomicBool::new(false),
         started: arch::time::now(),
         name_at_exit: SpinLock::new([0; 16], &NAME_AT_EXIT),
         rcu: RcuHead::new(),

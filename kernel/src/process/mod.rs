@@ -39,6 +39,7 @@ mod own;
 pub mod personality;
 pub mod pidfd;
 pub mod rseq;
+pub mod seccomp;
 pub mod session;
 pub mod signal;
 mod start;
@@ -150,6 +151,8 @@ pub struct Process {
     /// A vfork parent waits here until this process has a space of its own or is gone.
     pub(crate) released: AtomicBool,
     pub(crate) release: WaitQueue,
+    /// A thread of it gives itself or all of them filters of system calls.
+    pub(crate) filters_change: AtomicBool,
     /// What membarrier was told to be ready for.
     pub(crate) barriers: AtomicU32,
     pub started: u64,
@@ -191,6 +194,8 @@ pub struct Thread {
     /// A thread that does not lead counts for itself.
     pub(crate) counted: credentials::count::Counted,
     pub(crate) rseq: rseq::Registration,
+    /// Which system calls it may make.
+    pub filters: seccomp::Filters,
     pub personality: personality::Personality,
     pub(crate) attributes: Attributes,
     comm: SpinLock<[u8; 16], level::ThreadState>,

@@ -15,7 +15,7 @@ use crate::fs::anon::pipe;
 use crate::fs::devfs::random;
 use crate::fs::file::count;
 use crate::net::options;
-use crate::process::{self, dump, exec, utsname};
+use crate::process::{self, dump, exec, seccomp, utsname};
 use crate::sched::{deadline, group, realtime_settings};
 
 const fn setting(name: &'static str, setting: &'static Setting) -> Entry {
@@ -255,9 +255,13 @@ static KERNEL: &[Entry] = &[
             write: Some(|data| set_realtime_bound(data, |runtime, (period, _)| (period, runtime))),
         },
     ),
+    Entry { name: "seccomp", what: What::Dir(SECCOMP) },
     setting("threads-max", &Setting { read: |out| line(out, 1 << 20), write: None }),
     setting("version", &Setting { read: |out| text(out, utsname::VERSION), write: None }),
 ];
+
+static SECCOMP: &[Entry] =
+    &[setting("actions_avail", &Setting { read: |out| text(out, seccomp::ACTIONS), write: None })];
 
 static RANDOM: &[Entry] = &[
     setting("boot_id", &Setting { read: boot_id, write: None }),

@@ -44,7 +44,6 @@ fn stat_of_thread(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8
 struct Rights {
     ids: Ids,
     sets: Sets,
-    no_new_privileges: bool,
     groups: Groups,
 }
 
@@ -81,8 +80,8 @@ impl Rights {
     }
 
     fn with(credentials: &Credentials, groups: Groups) -> Rights {
-        let Credentials { ids, sets, no_new_privileges, .. } = *credentials;
-        Rights { ids, sets, no_new_privileges, groups }
+        let Credentials { ids, sets, .. } = *credentials;
+        Rights { ids, sets, groups }
     }
 }
 
@@ -260,8 +259,11 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
             ],
             &mut text,
         )?;
+        let (mode, filters) = thread.filters.show();
         text.put("NoNewPrivs:\t")?;
-        text.number(rights.no_new_privileges.into(), "\nSeccomp:\t0\n")?;
+        text.number(thread.has_no_new_privileges().into(), "\nSeccomp:\t")?;
+        text.number(mode.into(), "\nSeccomp_filters:\t")?;
+        text.number(filters as u64, "\n")?;
     }
     cpus(thread, &mut text)?;
     let usage = used_by(thread);

@@ -270,6 +270,9 @@ pub fn new_user(
         Hardware { context, stack: Some(stack), fpu: Some(fpu), segments, space: Some(space), start: None };
     let schedule = parent.schedule().inherit().ok_or(Errno::EAGAIN)?;
     let task = Task::try_new(Some(thread), hardware, schedule)?;
+    if parent.is_watched() {
+        task.watch();
+    }
     task.inherit_affinity(&parent);
     task.fair.inherit(&parent.fair);
     task.link();

@@ -142,6 +142,8 @@ pub struct Task {
     pub(super) moves: AtomicBool,
     /// It has left its space, and ends.
     leaves: AtomicBool,
+    /// Its system calls are looked at before they are made (`syscall::dispatch`).
+    watched: AtomicBool,
     /// It waits for the quota of its group (`throttle`).
     throttled: AtomicBool,
     /// The user thread that this is; None for kernel threads.
@@ -242,6 +244,7 @@ impl Task {
             sleep_timer,
             moves: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
             throttled: AtomicBool::new(false),
             thread,
             rcu: RcuHead::new(),
@@ -305,6 +308,16 @@ impl Task {
         if raised != 0 {
             self.work.set(raised);
         }
+    }
+
+    #[inline(always)]
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// For good, and so are those that it makes.
+    pub fn watch(&self) {
+        self.watched.store(true, Ordering::Relaxed);
     }
 
     /// The task ends: it has no space any more.

@@ -32,6 +32,7 @@ pub use time::timer;
 
 use crate::arch::UserRegs;
 use crate::errno::{ERESTARTSYS, Errno, Result};
+use crate::process::seccomp;
 use crate::sched::{self, Work};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +40,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub fn dispatch(regs: &mut UserRegs) {
     let number = regs.number();
-    let result = if trace::enabled() { watched(number, regs) } else { table::call(number, regs) };
+    let result =
+        if sched::current().is_watched() { watched(number, regs) } else { table::call(number, regs) };
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
         regs.set_result(match result {
@@ -51,6 +53,11 @@ pub fn dispatch(regs: &mut UserRegs) {
 
 #[cold]
 fn watched(number: usize, regs: &mut UserRegs) -> Result<usize> {
+    if let Some(result) = seccomp::judge(regs) {
+        // Number -1 is refused too, which counts as no call.
+        regs.set_result(result);
+        return Ok(result.cast_unsigned());
+    }
     plant::count(number);
     // The call may write another frame.
     let args = regs.args();

@@ -367,7 +367,7 @@ calls! {
     314 sched_setattr(pid: Pid, attributes: In(&SCHED_ATTR), flags: Int(&ANY)) = policies::sys_sched_setattr;
     315 sched_getattr(pid: Pid, attributes: OutBytes(2), size: Size, flags: Int(&ANY)) = policies::sys_sched_getattr;
     316 renameat2(old_dir: DirFd, old: Path, new_dir: DirFd, new: Path, flags: Options(&RENAME)) = path::sys_renameat2;
-    317 seccomp(command: Int(&ANY), flags: Int(&ANY), argument: Addr);
+    317 seccomp(command: Options(&SECCOMP), flags: Options(&SECCOMP_FLAGS), argument: Extra(0)) = process::sys_seccomp;
     318 getrandom(buffer: OutBytes(1), len: Size, flags: Options(&GETRANDOM)) = system::sys_getrandom;
     319 memfd_create(name: Text, flags: Options(&MEMFD)) -> MemoryFile = file::sys_memfd_create;
     320 kexec_file_load(kernel: Fd(Regular), initrd: Fd(Regular), len: Size, line: Text, flags: Int(&ANY));

@@ -8,15 +8,13 @@ use super::table;
 use crate::errno::{EINTR, ERESTARTSYS, Result};
 use crate::memory::user::UserPtr;
 use crate::process as proc;
+use crate::sched;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use once_cell::race::OnceBox;
 use sync::{TryVec, try_box};
-
-/// Some option is on, be it one of `plant`.
-static WATCHED: AtomicBool = AtomicBool::new(false);
 
 /// `strace` is.
 static LOGGED: AtomicBool = AtomicBool::new(false);
@@ -26,21 +24,21 @@ static TOLD: OnceBox<Places> = OnceBox::new();
 struct Places(Vec<AtomicU64>);
 const PLACES: usize = 1 << 16;
 
-/// Looks for the options on the kernel's command line.
+/// Looks for the options on the kernel's command line. With one, be it one of `plant`, the running task is watched, from which all others come.
 pub fn configure(command_line: &str) {
     for word in command_line.split_ascii_whitespace() {
         match word {
             "strace" => {
                 LOGGED.store(true, Ordering::Relaxed);
-                WATCHED.store(true, Ordering::Relaxed);
+                sched::current().watch();
             }
             "strace=shown" => {
                 if let Ok(places) = places() {
                     let _ = TOLD.set(places);
-                    WATCHED.store(true, Ordering::Relaxed);
+                    sched::current().watch();
                 }
             }
-            _ if super::plant::configure(word) => WATCHED.store(true, Ordering::Relaxed),
+            _ if super::plant::configure(word) => sched::current().watch(),
             _ => {}
         }
     }
@@ -52,11 +50,6 @@ fn places() -> Result<Box<Places>> {
         places.try_push(AtomicU64::new(0))?;
     }
     Ok(try_box(Places(places))?)
-}
-
-#[inline]
-pub fn enabled() -> bool {
-    WATCHED.load(Ordering::Relaxed)
 }
 
 /// A call that has ended.

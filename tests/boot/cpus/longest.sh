@@ -10,7 +10,8 @@ case $DARTER_KERNEL in linux) skip 'only Darter has /proc/latency' ;; esac
 cases='unmap protect dont_need map_over move_touched move_leaves fork_leaves empty_tables lock_pieces exec_sparse mincore_
     truncate_ drop_large scattered exit_files close_range_ fork_files_close grow_table far_file fork_table large_directory poll_files kill_group arguments tiny_vectors queued exit_timers exec_timers
     due_timers wake_futex split_bucket kill_threads epoll_close closes watch_pipe watch_hangup watch_timer signal_files map_files watch_drop watch_epoll wake_readers signal_waiters signal_threads signal_crowd thread_sums
-    ignore_queued deep_folder long_links robust socket_lookers socket_waiters socket_cycles socket_backlog socket_list socket_queue attributes long_attributes access_lists judged_by_list'
+    ignore_queued deep_folder long_links robust socket_lookers socket_waiters socket_cycles socket_backlog socket_list socket_queue attributes long_attributes access_lists judged_by_list many_filters
+    long_filters filters_of_all'
 build tests tests
 run --deterministic --cpus 1 --memory 1G --append latency --timeout 480 --add "$TARGET/tests/abi/tools/longest:/abi/longest" -- \
     sh -c "cd /tmp; chmod 1777 .; exec /abi/longest 4000 $(echo $cases)" </dev/null

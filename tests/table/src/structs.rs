@@ -73,6 +73,7 @@ structs! {
         flags 0 8 Options(&CLONE3), pidfd 8 8 Addr, child_tid 16 8 Addr, parent_tid 24 8 Addr, exit_signal 32 8 Signal,
         stack 40 8 Addr, stack_size 48 8 Len, tls 56 8 Addr, set_tid 64 8 Addr, set_tid_size 72 8 Int(&SMALL), cgroup 80 8 Int(&ANY),
     }
+    SOCK_FPROG "sock_fprog" 16 { len 0 2 Int(&SMALL), code 8 8 Addr }
     KCMP_EPOLL_SLOT "kcmp_epoll_slot" 12 { epoll 0 4 Fd(EpollFile), watched 4 4 Int(&FDS), before 8 4 Int(&SMALL) }
     FUTEX_WAITV "futex_waitv" 24 { value 0 8 Int(&ANY), word 8 8 Addr, flags 16 4 Options(&FUTEX2), reserved 20 4 Int(&ANY) }
     FUTEX_WAITVS "futex_waitv [2]" 48 {

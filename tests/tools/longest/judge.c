@@ -92,7 +92,8 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_NPROC, &many);
 	long limit = (argc > 1 ? atol(argv[1]) : 2000) * 1000, bad = 0, known = 2;
 	had = figures(before);
-	const struct call *const tables[] = { memory_calls, file_calls, task_calls, crowd_calls, socket_calls, attribute_calls, root_calls, socket_root_calls, attribute_root_calls };
+	const struct call *const tables[] = { memory_calls, file_calls, task_calls, crowd_calls, socket_calls, attribute_calls, root_calls, socket_root_calls,
+		attribute_root_calls, filter_calls };
 	const unsigned by_root = 6;
 	for (unsigned t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct call *call = tables[t]; call->name; call++)

@@ -24,7 +24,7 @@ struct call {
 
 /* Each ends with a name that is null. */
 extern const struct call memory_calls[], file_calls[], task_calls[], crowd_calls[], socket_calls[], attribute_calls[], root_calls[], socket_root_calls[],
-	attribute_root_calls[];
+	attribute_root_calls[], filter_calls[];
 
 /* Opens as many files. */
 void many_files(int n);

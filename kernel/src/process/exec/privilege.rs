@@ -61,8 +61,8 @@ impl Privilege {
     /// EPERM: it would not get all capabilities that the file puts into effect. EINVAL: the file's have no meaning. ENOMEM.
     pub fn of(thread: &Current, file: &File) -> Result<Self> {
         let old = thread.credentials();
-        let given = given(file, &old)?;
-        let refusal = Refusal { no_new_privileges: old.no_new_privileges, shared: false };
+        let refusal = Refusal { no_new_privileges: thread.has_no_new_privileges(), shared: false };
+        let given = given(file, refusal)?;
         let mut outcome = outcome(&old.ids, &old.sets, given, refusal)?;
         let shared = outcome.raised && shares_fs(thread);
         if shared {
@@ -99,10 +99,10 @@ impl Privilege {
 }
 
 /// What `file` gives to who has `old`.
-fn given(file: &File, old: &Credentials) -> Result<Given> {
+fn given(file: &File, refusal: Refusal) -> Result<Given> {
     let inode = file.inode();
     let mode = inode.mode();
-    let sets_ids = mode & (SET_USER_ID | SET_GROUP_ID) != 0 && !old.no_new_privileges;
+    let sets_ids = mode & (SET_USER_ID | SET_GROUP_ID) != 0 && !refusal.no_new_privileges;
     if !sets_ids && !inode.has_capabilities() {
         return Ok(Given::default());
     }

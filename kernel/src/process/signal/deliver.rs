@@ -110,7 +110,7 @@ fn deliver(regs: &mut UserRegs) {
 }
 
 /// The process ends by a signal, and leaves a core if that is due.
-fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
+pub fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
     dump::write(regs, thread, info);
     exit::exit_group(info.signal as i32)
 }

@@ -17,6 +17,8 @@ enum Payload {
     Fault,
     /// Events of a file, and its descriptor.
     Poll,
+    /// Where a system call was made, and which.
+    Call,
 }
 
 /// What a signal carries: the parts of siginfo_t that are used.
@@ -52,6 +54,18 @@ impl Info {
         Self { signal, errno: 0, code, rest: [address as u64, 0, 0, 0], timer: None }
     }
 
+    /// A filter of system calls has refused this one, for `reason` (SYS_SECCOMP).
+    pub const fn refused_call(pc: u64, number: i32, machine: u32, reason: u32) -> Self {
+        let call = number as u32 as u64 | (machine as u64) << 32;
+        Self {
+            signal: abi::SIGSYS,
+            errno: reason as i32,
+            code: abi::SYS_SECCOMP as i32,
+            rest: [pc, call, 0, 0],
+            timer: None,
+        }
+    }
+
     /// Sent by the running process: kill (SI_USER) or tkill (SI_TKILL).
     pub fn user(signal: u32, code: i32) -> Self {
         let pid = super::super::current_pid();
@@ -84,6 +98,8 @@ impl Info {
             bit(abi::SIGSEGV) | bit(abi::SIGBUS) | bit(abi::SIGILL) | bit(abi::SIGTRAP) | bit(abi::SIGFPE);
         /// POLL_HUP: codes up to here are of files, where a signal has none of its own.
         const LAST_POLL: i32 = 6;
+        /// SYS_USER_DISPATCH.
+        const LAST_CALL: i32 = 2;
         match self.code {
             abi::SI_TIMER => Payload::Timer,
             abi::SI_SIGIO => Payload::Poll,
@@ -91,6 +107,7 @@ impl Info {
             code if code <= 0 || code == abi::SI_KERNEL as i32 => Payload::Sender,
             _ if self.signal == abi::SIGCHLD => Payload::Child,
             _ if (1..=COUNT).contains(&self.signal) && bit(self.signal) & FAULTS != 0 => Payload::Fault,
+            1..=LAST_CALL if self.signal == abi::SIGSYS => Payload::Call,
             1..=LAST_POLL => Payload::Poll,
             _ => Payload::Sender,
         }
@@ -123,6 +140,7 @@ impl Info {
             [(16, 12, 4), (20, 16, 4), (24, 40, 4), (32, 56, 8), (40, 64, 8)];
         const POLL: [(usize, usize, usize); 2] = [(16, 28, 4), (24, 20, 4)];
         const FAULT: [(usize, usize, usize); 1] = [(16, 72, 8)];
+        const CALL: [(usize, usize, usize); 3] = [(16, 88, 8), (24, 84, 4), (28, 96, 4)];
         let mut copy = |fields: &[(usize, usize, usize)]| {
             for &(from, to, len) in fields {
                 if let (Some(to), Some(from)) = (out.get_mut(to..to + len), bytes.get(from..from + len)) {
@@ -141,6 +159,7 @@ impl Info {
             Payload::Child => copy(&CHILD),
             Payload::Fault => copy(&FAULT),
             Payload::Poll => copy(&POLL),
+            Payload::Call => copy(&CALL),
         }
         out
     }

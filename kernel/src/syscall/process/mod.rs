@@ -4,9 +4,11 @@
 mod kcmp;
 mod pidfd;
 pub(super) mod prctl;
+mod seccomp;
 
 pub use kcmp::sys_kcmp;
 pub use pidfd::{sys_pidfd_getfd, sys_pidfd_open, sys_pidfd_send_signal};
+pub use seccomp::sys_seccomp;
 
 use crate::arch::UserRegs;
 use crate::errno::{Errno, Result};

@@ -2,12 +2,13 @@
 //!
 //! An option that is not here gives EINVAL, as on a Linux that was built without it: those of other machines, and
 //!
-//! * seccomp, system call dispatch, core scheduling, pages merged alike, names of anonymous mappings, perf events, speculation control:
+//! * system call dispatch, core scheduling, pages merged alike, names of anonymous mappings, perf events, speculation control:
 //!   there is no such thing;
 //! * PR_SET_MM: where the parts of a program lie is told by exec alone;
 //! * PR_TSC_SIGSEGV: the time-stamp counter is always readable.
 #![forbid(unsafe_code)]
 
+use super::seccomp;
 use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::{self, Capability, Current, Flags};
@@ -45,9 +46,9 @@ pub fn sys_prctl(option: u32, a: usize, b: usize, c: usize, d: usize) -> Result<
             credentials.no_new_privileges = true;
             Ok(())
         }),
-        pr::PR_GET_NO_NEW_PRIVS if [a, b, c, d] == [0; 4] => {
-            Ok(usize::from(process::credentials().no_new_privileges))
-        }
+        pr::PR_GET_NO_NEW_PRIVS if [a, b, c, d] == [0; 4] => Ok(usize::from(thread.has_no_new_privileges())),
+        pr::PR_GET_SECCOMP => Ok(thread.filters.show().0 as usize),
+        pr::PR_SET_SECCOMP => seccomp::set_mode(a, b),
         pr::PR_GET_KEEPCAPS => Ok(usize::from(capability::keeps())),
         pr::PR_SET_KEEPCAPS => capability::set_keeps(a),
         pr::PR_CAPBSET_READ => capability::read_bound(a),

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{ANY, FDS, SMALL, State, WATCHES};
-use crate::structs::{F_OWNER, FLOCK, LONG, STATFS, TERMIOS, TWO_FDS, WINSIZE, WORD};
+use crate::structs::{F_OWNER, FLOCK, LONG, SOCK_FPROG, STATFS, TERMIOS, TWO_FDS, WINSIZE, WORD};
 #[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
 use crate::{Kind::*, Opt, Set, Sort::*};
 use linux_raw_sys::general;
@@ -44,7 +44,7 @@ sets! {
         PR_SET_PDEATHSIG = 1 (Signal), PR_GET_PDEATHSIG = 2 (Out(&WORD)), PR_GET_DUMPABLE = 3, PR_SET_DUMPABLE = 4 (Int(&SMALL)),
         PR_GET_UNALIGN = 5 (Out(&WORD)) refused "EINVAL", PR_GET_KEEPCAPS = 7, PR_SET_KEEPCAPS = 8 (Int(&SMALL)),
         PR_GET_TIMING = 13, PR_SET_TIMING = 14 (Int(&SMALL)), PR_SET_NAME = 15 (Text), PR_GET_NAME = 16 (Out(&TWO_FDS)),
-        PR_GET_SECCOMP = 21 refused "EINVAL", PR_SET_SECCOMP = 22 (Int(&SMALL)) refused "EINVAL", PR_CAPBSET_READ = 23 (Int(&ANY)),
+        PR_GET_SECCOMP = 21, PR_SET_SECCOMP = 22 (Int(&SMALL), In(&SOCK_FPROG)), PR_CAPBSET_READ = 23 (Int(&ANY)),
         PR_CAPBSET_DROP = 24 (Int(&ANY)), PR_GET_TSC = 25 (Out(&WORD)), PR_SET_TSC = 26 (Int(&SMALL)) partly "PR_TSC_SIGSEGV is refused",
         PR_GET_SECUREBITS = 27, PR_SET_SECUREBITS = 28 (Int(&ANY)), PR_SET_TIMERSLACK = 29 (Int(&ANY)) partly "no sleep ends late, whatever it is",
         PR_GET_TIMERSLACK = 30, PR_MCE_KILL = 33 (Int(&SMALL)), PR_MCE_KILL_GET = 34,

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{ANY, State};
-use crate::structs::{KCMP_EPOLL_SLOT, TIMESPEC, WORD};
+use crate::structs::{KCMP_EPOLL_SLOT, SOCK_FPROG, TIMESPEC, WORD};
 #[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
 use crate::{Kind::*, Opt, Set, Sort::*};
 use linux_raw_sys::general;
@@ -42,6 +42,16 @@ sets! {
         KCMP_FILE = 0 (Fd(Any), Fd(Any)), KCMP_VM = 1, KCMP_FILES = 2, KCMP_FS = 3, KCMP_SIGHAND = 4, KCMP_IO = 5, KCMP_SYSVSEM = 6,
         KCMP_EPOLL_TFD = 7 (Fd(Any), In(&KCMP_EPOLL_SLOT))
     } flags { }
+    SECCOMP "seccomp operation" choose {
+        SECCOMP_SET_MODE_STRICT = 0, SECCOMP_SET_MODE_FILTER = 1 (In(&SOCK_FPROG)), SECCOMP_GET_ACTION_AVAIL = 2 (In(&WORD)),
+        SECCOMP_GET_NOTIF_SIZES = 3 (Out(&WORD)) refused "EINVAL"
+    } flags { }
+    SECCOMP_FLAGS "seccomp flags" choose { }
+    flags {
+        SECCOMP_FILTER_FLAG_TSYNC = 1, SECCOMP_FILTER_FLAG_LOG = 2, SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4 hint,
+        SECCOMP_FILTER_FLAG_NEW_LISTENER = 8 refused "EINVAL", SECCOMP_FILTER_FLAG_TSYNC_ESRCH = 16,
+        SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 32 refused "EINVAL"
+    }
     RUSAGE_WHO "whose usage" choose { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 } flags { }
     RLIMITS "limit" choose {
         RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS,

@@ -335,7 +335,7 @@ pub struct Growth {
     /// Words for both kernels' command lines
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// The kernel functions whose costs differ most among the sizes
+    /// The kernel functions whose costs differ most among the sizes; of one size those that cost most
     #[arg(long, conflicts_with_all = ["gate", "from"])]
     pub profile: bool,
     /// Write the page of them

@@ -50,7 +50,7 @@ fn is_worse(measured: &Measured, at: usize) -> bool {
     }
 }
 
-/// With `--profile`: for each row the functions whose costs differ most among the sizes.
+/// With `--profile`: for each row the functions whose costs differ most among the sizes; of one size those that cost most.
 pub fn functions(measured: &Measured) -> String {
     /// Functions shown for a row.
     const SHOWN: usize = 16;
@@ -67,7 +67,12 @@ pub fn functions(measured: &Measured) -> String {
                     let at = |n: &u32| costs.iter().find(|(of, _)| of == n).map_or(0.0, |(_, cost)| *cost);
                     let costs: Vec<f64> = shown.figures.iter().map(|(n, _)| at(n)).collect();
                     let most = costs.iter().copied().fold(0.0, f64::max);
-                    (most - costs.iter().copied().fold(most, f64::min), costs, name)
+                    let least = if let [_] = costs.as_slice() {
+                        0.0
+                    } else {
+                        costs.iter().copied().fold(most, f64::min)
+                    };
+                    (most - least, costs, name)
                 })
                 .collect();
             functions.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.2.cmp(other.2)));

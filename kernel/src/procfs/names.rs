@@ -84,7 +84,8 @@ const fn other(name: &'static str, mode: u32, what: WhatOf) -> Of {
     Of { name, mode, what, manner: Manner::Lines }
 }
 
-pub static PROCESS: &[Of] = &[
+/// By their names' first letters, which `from_letter` relies on.
+pub const PROCESS: &[Of] = &[
     Of { what: WhatOf::Whole(sched::autogroup), ..of("autogroup", 0o644, sched::autogroup) },
     inner("auxv", 0o400, files::auxv).piece(),
     of("cmdline", 0o444, files::cmdline).piece(),
@@ -114,3 +115,38 @@ pub static PROCESS: &[Of] = &[
     of("timerslack_ns", 0o666, files::timerslack),
     of("wchan", 0o444, files::wchan),
 ];
+
+/// For each letter where the first name with it or a later one is.
+static LETTERS: [u8; 26] = {
+    let (mut letters, mut at, mut letter) = ([0; 26], 0, 0);
+    while letter < letters.len() {
+        while at < PROCESS.len() && PROCESS[at].name.as_bytes()[0] < b'a' + letter as u8 {
+            at += 1;
+        }
+        letters[letter] = at as u8;
+        letter += 1;
+    }
+    letters
+};
+
+/// The entries from the first letter of `name` on, and how many come before.
+pub fn from_letter(name: &[u8]) -> Option<(usize, &'static [Of])> {
+    let before = usize::from(*LETTERS.get(usize::from(name.first()?.wrapping_sub(b'a')))?);
+    Some((before, PROCESS.get(before..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_found_from_its_letter() {
+        assert!(PROCESS.is_sorted_by_key(|entry| entry.name.as_bytes()[0]));
+        for (at, entry) in PROCESS.iter().enumerate() {
+            let (before, entries) = from_letter(entry.name.as_bytes()).unwrap();
+            assert_eq!(entries[at - before].name, entry.name);
+        }
+        assert!(from_letter(b"").is_none() && from_letter(b"1").is_none() && from_letter(b"Z").is_none());
+        assert!(from_letter(b"zebra").unwrap().1.is_empty());
+    }
+}

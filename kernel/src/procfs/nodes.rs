@@ -10,7 +10,7 @@ use sync::try_box;
 use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::manner::Manner;
-use super::names::{PROCESS, ROOT};
+use super::names::{PROCESS, ROOT, from_letter};
 use super::{Source, TextFile, numbers, process as files, status};
 use crate::bytes;
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
@@ -199,8 +199,9 @@ impl Node {
         if !who.is_there() {
             return Err(ENOENT);
         }
-        let (i, entry) = PROCESS.iter().enumerate().find(|(_, e)| is_named(e.name, name)).ok_or(ENOENT)?;
-        let number = number_of(who.pid, who.tid, i as u64 + 1);
+        let (before, entries) = from_letter(name).ok_or(ENOENT)?;
+        let (i, entry) = entries.iter().enumerate().find(|(_, e)| is_named(e.name, name)).ok_or(ENOENT)?;
+        let number = number_of(who.pid, who.tid, (before + i) as u64 + 1);
         match entry.what {
             WhatOf::Tasks | WhatOf::Whole(_) if who.tid != 0 => Err(ENOENT),
             WhatOf::Text(f) | WhatOf::Whole(f) | WhatOf::Inner(f) => {

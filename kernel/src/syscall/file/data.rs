@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 
 use sync::TryVec;
+use zerocopy::{Immutable, IntoBytes};
 
 use super::{TRANSFER_MAX, file};
 use crate::errno::*;
@@ -49,20 +50,35 @@ impl Record {
     /// Appends that of `entry` to `list`.
     #[expect(clippy::arithmetic_side_effects, reason = "names are short, and the list is below its limit")]
     fn put(self, entry: &DirEntry<'_>, list: &mut Vec<u8>) -> Result {
-        let size = self.size(entry.name.len());
-        let end = list.len() + size;
-        list.try_reserve(size).map_err(|_| ENOMEM)?;
-        let (size, kind) = ((size as u16).to_ne_bytes(), entry.kind.dirent_type());
-        let before: &[u8] = if let Record::New = self { &[kind] } else { &[] };
-        for part in [&entry.number.to_ne_bytes()[..], &entry.next.to_ne_bytes(), &size, before, entry.name] {
-            list.try_extend_from_slice(part)?;
+        let (start, size) = (list.len(), self.size(entry.name.len()));
+        list.try_resize(start + size, 0)?;
+        let record = list.get_mut(start..).unwrap_or(&mut []);
+        let Some((head, rest)) = record.split_first_chunk_mut::<{ size_of::<Head>() }>() else {
+            return Ok(());
+        };
+        *head = zerocopy::transmute!(Head { number: entry.number, next: entry.next, size: size as u16 });
+        let (kind, name) = match self {
+            Record::Old => rest.split_last_mut(),
+            Record::New => rest.split_first_mut(),
         }
-        list.try_resize(end, 0)?;
-        if let (Record::Old, Some(last)) = (self, list.last_mut()) {
-            *last = kind;
+        .unzip();
+        if let Some(kind) = kind {
+            *kind = entry.kind.dirent_type();
+        }
+        if let Some(name) = name.and_then(|name| name.get_mut(..entry.name.len())) {
+            name.copy_from_slice(entry.name);
         }
         Ok(())
     }
+}
+
+/// What each record begins with.
+#[derive(IntoBytes, Immutable)]
+#[repr(C, packed)]
+struct Head {
+    number: u64,
+    next: u64,
+    size: u16,
 }
 
 pub fn sys_getdents(fd: i32, addr: usize, len: u32) -> Result<usize> {

@@ -19,6 +19,7 @@ use crate::fs::vfs::mount::{self, MountRef};
 use crate::fs::vfs::notify::events::{ACCESS, ATTRIB, MODIFY};
 use crate::fs::vfs::superblock::{self, StatFs};
 use crate::memory::user::{UserPtr, UserSlice};
+use zerocopy::{Immutable, IntoBytes};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -55,27 +56,54 @@ impl<const N: usize> Fields<N> {
 }
 
 /// `struct stat` of x86-64.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Stat {
+    device: u64,
+    number: u64,
+    links: u64,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    padding: u32,
+    rdev: u64,
+    size: u64,
+    block_size: u64,
+    blocks: u64,
+    /// Of the last access, modification and change: seconds and nanoseconds.
+    times: [[u64; 2]; 3],
+    unused: [u64; 3],
+}
+
 fn write_stat(inode: &Inode, address: usize) -> Result<usize> {
     inode.refresh()?;
-    let mut s = Fields::<144>::new();
-    s.u64(inode.device);
-    s.u64(inode.number);
-    s.u64(u64::from(inode.links()));
-    s.u32(inode.full_mode());
-    s.u32(inode.uid());
-    s.u32(inode.gid());
-    s.u32(0);
-    s.u64(inode.rdev);
-    s.u64(inode.size());
-    s.u64(4096);
-    s.u64(inode.ops.blocks(inode));
     let (accessed, modified, changed) = inode.times();
-    for time in [accessed, modified, changed] {
-        s.u64(time.div_euclid(SECOND).cast_unsigned());
-        s.u64(time.rem_euclid(SECOND).cast_unsigned());
-    }
-    UserSlice::new(address, 144).write(&s.bytes)?;
+    let stat = Stat {
+        device: inode.device,
+        number: inode.number,
+        links: inode.links().into(),
+        mode: inode.full_mode(),
+        uid: inode.uid(),
+        gid: inode.gid(),
+        padding: 0,
+        rdev: inode.rdev,
+        size: inode.size(),
+        block_size: 4096,
+        blocks: inode.ops.blocks(inode),
+        times: [accessed, modified, changed].map(seconds_and_rest),
+        unused: [0; 3],
+    };
+    UserSlice::new(address, size_of::<Stat>()).write(stat.as_bytes())?;
     Ok(0)
+}
+
+/// Nanoseconds as seconds, and the nanoseconds that are left.
+fn seconds_and_rest(time: i64) -> [u64; 2] {
+    const UNSIGNED: u64 = SECOND.cast_unsigned();
+    match u64::try_from(time) {
+        Ok(time) => [time / UNSIGNED, time % UNSIGNED],
+        Err(_) => [time.div_euclid(SECOND).cast_unsigned(), time.rem_euclid(SECOND).cast_unsigned()],
+    }
 }
 
 pub fn sys_stat(path: usize, address: usize) -> Result<usize> {

@@ -63,14 +63,14 @@ static void s_bad_filter(struct work *w)
 	memset(w->buf + 64, 0, 8);
 }
 
-/* As many of the longest filters as there is room for: each jumps to its end at once. */
+/* As many filters of a page as there is room for: each jumps to its end at once. */
 static void s_full_of_filters(struct work *w)
 {
-	enum { LONGEST = 4096 };
-	uint64_t *code = mmap(0, LONGEST * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	enum { COUNT = 512 };
+	uint64_t *code = mmap(0, COUNT * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ok(w, (long)code);
-	code[0] = ((uint64_t)(LONGEST - 2) << 32) | 5;
-	set_filter(w, code, LONGEST);
+	code[0] = ((uint64_t)(COUNT - 2) << 32) | 5;
+	set_filter(w, code, COUNT);
 	while (syscall(SYS_seccomp, 1, 0, w->buf) == 0) {}
 }
 

@@ -5,18 +5,29 @@
 
 enum { FIRST = 1 };
 
+/* Its row, "State:" or another. */
+static void row(const char *name, char *to, size_t size)
+{
+	FILE *f = fopen("/proc/1/status", "r");
+	*to = 0;
+	while (f && fgets(to, (int)size, f) && strncmp(to, name, strlen(name))) {}
+	if (f)
+		fclose(f);
+	to[strcspn(to, "\n")] = 0;
+}
+
+/* Once it sleeps again: who was woken may wait for a busy processor. */
 static void show_state(void)
 {
-	char path[] = "/proc/1/status", line[200];
-	FILE *f = fopen(path, "r");
-	if (!f)
-		return;
-	while (fgets(line, sizeof line, f))
-		if (!strncmp(line, "State:", 6) || !strncmp(line, "ShdPnd:", 7)) {
-			line[strcspn(line, "\n")] = 0;
-			say("  %s", line);
-		}
-	fclose(f);
+	char line[200];
+	row("State:", line, sizeof line);
+	for (int i = 0; i < 1000 && strstr(line, "R (running)"); i++) {
+		nap(5);
+		row("State:", line, sizeof line);
+	}
+	say("  %s", line);
+	row("ShdPnd:", line, sizeof line);
+	say("  %s", line);
 }
 
 static void sent(void)

@@ -298,8 +298,12 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     if !exit::end_other_threads(&thread) {
         return Err(Errno::EAGAIN);
     }
-    if privilege.forgets_personality && !privilege.shared && privilege::shares_fs(&thread) {
-        // Another thread of it has handed them on meanwhile. The old program is gone, and the new one must not run.
+    let is_bound_anew = || {
+        !privilege.shared && privilege::shares_fs(&thread)
+            || !privilege.refused && thread.has_no_new_privileges()
+    };
+    if privilege.forgets_personality && is_bound_anew() {
+        // Another thread of it has handed root and directory on meanwhile, or filters to all (TSYNC). The old program is gone, and the new one must not run.
         exit::end_process_soon(&thread, abi::SIGSEGV as i32);
         return Err(Errno::EAGAIN);
     }

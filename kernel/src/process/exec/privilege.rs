@@ -50,6 +50,8 @@ pub struct Privilege {
     pub forgets_personality: bool,
     /// Its root and working directory were another process's too.
     pub shared: bool,
+    /// It was to have no new privileges.
+    pub refused: bool,
     /// Its user may look into it.
     pub keeps_dumpable: bool,
 }
@@ -76,6 +78,7 @@ impl Privilege {
             secure,
             forgets_personality: given.user.is_some() || given.group.is_some() || raised,
             shared,
+            refused: refusal.no_new_privileges,
             keeps_dumpable: true,
         };
         if changes {
@@ -98,7 +101,7 @@ impl Privilege {
     }
 }
 
-/// What `file` gives to who has `old`.
+/// What `file` gives, unless that is refused.
 fn given(file: &File, refusal: Refusal) -> Result<Given> {
     let inode = file.inode();
     let mode = inode.mode();

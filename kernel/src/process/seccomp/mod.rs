@@ -155,7 +155,6 @@ impl Filters {
         Self(RcuArc::empty())
     }
 
-    /// The thread is in its process's list: it has what its maker has by now. Under the list's lock.
     #[inline]
     pub fn are_there(&self) -> bool {
         !self.0.is_empty()

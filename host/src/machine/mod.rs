@@ -64,7 +64,8 @@ pub struct Machine {
     pub memory: u64,
     pub accel: Accel,
     pub cpu_model: String,
-    /// The same run each time, instruction for instruction: one thread, time counted in instructions.
+    /// The same run each time, instruction for instruction: one thread, time counted in instructions, and nothing in the machine that does its work when
+    /// this machine comes to it.
     pub deterministic: bool,
     pub disks: Vec<Disk>,
     /// The user's own words for QEMU, at the end.
@@ -76,9 +77,16 @@ pub struct Boot<'a> {
     pub kernel: PathBuf,
     pub initramfs: PathBuf,
     pub command_line: String,
-    pub console: BorrowedFd<'a>,
-    pub terminal: BorrowedFd<'a>,
-    pub control: BorrowedFd<'a>,
+    pub console: Ends<'a>,
+    pub terminal: Ends<'a>,
+    pub control: Ends<'a>,
+}
+
+/// QEMU's ends of a port's two pipes.
+#[derive(Clone, Copy)]
+pub struct Ends<'a> {
+    pub input: BorrowedFd<'a>,
+    pub output: BorrowedFd<'a>,
 }
 
 impl Machine {
@@ -150,9 +158,10 @@ impl Machine {
                 push(&[&words[0], &words[1]]);
             }
         }
-        for (id, fd) in [("console", &boot.console), ("terminal", &boot.terminal), ("control", &boot.control)]
+        for (id, ends) in [("console", boot.console), ("terminal", boot.terminal), ("control", boot.control)]
         {
-            push(&["-chardev", &format!("socket,id={id},fd={}", fd.as_raw_fd())]);
+            let (input, output) = (ends.input.as_raw_fd(), ends.output.as_raw_fd());
+            push(&["-chardev", &format!("file,id={id},path=/dev/fd/{output},input-path=/dev/fd/{input}")]);
         }
         push(&["-chardev", "null,id=unused"]);
         // A line of its own for each port: two ports on one edge-triggered line lose interrupts.

@@ -1,13 +1,12 @@
-//! A running QEMU: started, watched over three sockets (its serial ports), and never left behind.
+//! A running QEMU: started, watched over its serial ports, and never left behind.
 //!
 //! QEMU is started through this same program (`darter machine-guard`), which asks the kernel to kill it when we die and
 //! then becomes QEMU. So it ends with us even where we get no chance to end it (SIGKILL, a crash).
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{PipeReader, PipeWriter, Read};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
@@ -16,18 +15,56 @@ use anyhow::{Context, Result, bail};
 use rustix::io::FdFlags;
 use rustix::process::Signal;
 
-use crate::machine::{Boot, Machine};
+use crate::machine::{Boot, Ends, Machine};
 
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The hidden subcommand that becomes QEMU.
 pub const GUARD: &str = "machine-guard";
 
+/// What a pipe from the guest holds when it must never wait for us: all that an unprivileged process may have (pipe(7)).
+const NEVER_FULL: usize = 1 << 20;
+
 pub struct Vm {
     child: Child,
-    pub console: UnixStream,
-    pub terminal: UnixStream,
-    pub control: UnixStream,
+    pub console: Port,
+    pub terminal: Port,
+    pub control: Port,
     pub stderr: ChildStderr,
+}
+
+/// Our ends of a serial port, which do not block. Pipes, since a port writes a byte at a time: a socket is full after 280 of those, as it counts what it takes to
+/// hold each, a pipe after 65,536.
+pub struct Port {
+    pub from_guest: PipeReader,
+    pub to_guest: PipeWriter,
+}
+
+/// QEMU's ends.
+struct FarPort {
+    from_us: PipeReader,
+    to_us: PipeWriter,
+}
+
+impl Port {
+    fn new(roomy: bool) -> Result<(Self, FarPort)> {
+        let pipe = || std::io::pipe().context("cannot make a pipe");
+        let ((from_us, to_guest), (from_guest, to_us)) = (pipe()?, pipe()?);
+        rustix::io::ioctl_fionbio(&from_guest, true)?;
+        rustix::io::ioctl_fionbio(&to_guest, true)?;
+        // QEMU inherits its ends; ours close at exec.
+        rustix::io::fcntl_setfd(&from_us, FdFlags::empty())?;
+        rustix::io::fcntl_setfd(&to_us, FdFlags::empty())?;
+        if roomy {
+            rustix::pipe::fcntl_setpipe_size(&to_us, NEVER_FULL).context("cannot enlarge a pipe")?;
+        }
+        Ok((Self { from_guest, to_guest }, FarPort { from_us, to_us }))
+    }
+}
+
+impl FarPort {
+    fn ends(&self) -> Ends<'_> {
+        Ends { input: self.from_us.as_fd(), output: self.to_us.as_fd() }
+    }
 }
 
 /// Files and words for one start.
@@ -40,23 +77,16 @@ pub struct Start {
 impl Vm {
     /// Must be called on the main thread: the kernel ties QEMU's life to the thread that starts it.
     pub fn start(machine: &Machine, start: Start) -> Result<Self> {
-        let pair = || -> Result<(UnixStream, UnixStream)> {
-            let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
-            ours.set_nonblocking(true)?;
-            // QEMU inherits its end; ours closes at exec.
-            rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
-            Ok((ours, theirs))
-        };
-        let (console, console_end) = pair()?;
-        let (terminal, terminal_end) = pair()?;
-        let (control, control_end) = pair()?;
+        let (console, far_console) = Port::new(machine.deterministic)?;
+        let (terminal, far_terminal) = Port::new(machine.deterministic)?;
+        let (control, far_control) = Port::new(machine.deterministic)?;
         let arguments = machine.arguments(&Boot {
             kernel: start.kernel,
             initramfs: start.initramfs,
             command_line: start.command_line,
-            console: console_end.as_fd(),
-            terminal: terminal_end.as_fd(),
-            control: control_end.as_fd(),
+            console: far_console.ends(),
+            terminal: far_terminal.ends(),
+            control: far_control.ends(),
         })?;
         let myself = std::env::current_exe().context("cannot find this program's own file")?;
         let mut child = Command::new(myself)

@@ -191,20 +191,19 @@ impl<'a> Relay<'a> {
         let (mut fds, mut sources) = (Vec::with_capacity(16), Vec::with_capacity(16));
         let mut wanted: Vec<(Source, BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(16);
         let mut add = |source, fd, flags| wanted.push((source, fd, flags));
+        let (control, terminal) = (&self.vm.control, &self.vm.terminal);
         let when = |condition: bool, flag: PollFlags| if condition { flag } else { PollFlags::empty() };
         let room = !self.stdout.is_full() && !self.stderr.is_full() && self.ended.is_none();
-        add(
-            Source::Control,
-            self.vm.control.as_fd(),
-            when(room, PollFlags::IN) | when(!self.to_guest.is_empty(), PollFlags::OUT),
-        );
-        add(Source::Console, self.vm.console.as_fd(), when(self.console_open, PollFlags::IN));
+        add(Source::Control, control.from_guest.as_fd(), when(room, PollFlags::IN));
+        add(Source::Control, control.to_guest.as_fd(), when(!self.to_guest.is_empty(), PollFlags::OUT));
+        add(Source::Console, self.vm.console.from_guest.as_fd(), when(self.console_open, PollFlags::IN));
         add(Source::QemuStderr, self.vm.stderr.as_fd(), when(self.qemu_stderr_open, PollFlags::IN));
         if self.tty {
+            add(Source::Terminal, terminal.from_guest.as_fd(), when(room, PollFlags::IN));
             add(
                 Source::Terminal,
-                self.vm.terminal.as_fd(),
-                when(room, PollFlags::IN) | when(!self.to_terminal.is_empty(), PollFlags::OUT),
+                terminal.to_guest.as_fd(),
+                when(!self.to_terminal.is_empty(), PollFlags::OUT),
             );
         }
         add(Source::Stdin, rustix::stdio::stdin(), when(self.wants_input(), PollFlags::IN));
@@ -256,7 +255,7 @@ impl<'a> Relay<'a> {
                     None
                 }
                 Source::Terminal => {
-                    write_some(&mut &self.vm.terminal, &mut self.to_terminal)?;
+                    write_some(&mut self.vm.terminal.to_guest, &mut self.to_terminal)?;
                     self.read_terminal();
                     None
                 }
@@ -311,18 +310,17 @@ impl<'a> Relay<'a> {
     }
 
     fn serve_control(&mut self) -> Result<Option<End>> {
-        write_some(&mut &self.vm.control, &mut self.to_guest)?;
+        write_some(&mut self.vm.control.to_guest, &mut self.to_guest)?;
         if self.ended.is_some() || self.stdout.is_full() || self.stderr.is_full() {
             return Ok(None);
         }
         let mut buffer = [0u8; 16 << 10];
-        let n = match (&self.vm.control).read(&mut buffer) {
+        let n = match self.vm.control.from_guest.read(&mut buffer) {
             Ok(0) => return self.machine_gone().map(Some),
             Ok(n) => n,
             Err(e) if e.kind() == ErrorKind::WouldBlock || e.kind() == ErrorKind::Interrupted => {
                 return Ok(None);
             }
-            Err(e) if e.kind() == ErrorKind::ConnectionReset => return self.machine_gone().map(Some),
             Err(e) => return Err(e).context("cannot read the machine's control port"),
         };
         let mut frames = Vec::new();
@@ -357,7 +355,7 @@ impl<'a> Relay<'a> {
             FromGuest::Ended(word) => {
                 self.ended = Some((word, Instant::now()));
                 if self.tty {
-                    // The guest has drained its terminal before it said so; what it wrote is in the socket.
+                    // The guest has drained its terminal before it said so; what it wrote is in the pipe.
                     while self.read_terminal() {}
                 }
             }
@@ -372,7 +370,7 @@ impl<'a> Relay<'a> {
 
     fn read_console(&mut self) -> bool {
         let mut buffer = [0u8; 16 << 10];
-        match (&self.vm.console).read(&mut buffer) {
+        match self.vm.console.from_guest.read(&mut buffer) {
             Ok(0) => false,
             Ok(n) => {
                 self.console.take(&buffer[..n]);
@@ -394,7 +392,7 @@ impl<'a> Relay<'a> {
     /// Whether there was anything.
     fn read_terminal(&mut self) -> bool {
         let mut buffer = [0u8; 16 << 10];
-        match (&self.vm.terminal).read(&mut buffer) {
+        match self.vm.terminal.from_guest.read(&mut buffer) {
             Ok(n) if n > 0 => {
                 self.stdout.take(&buffer[..n]);
                 true
@@ -438,7 +436,7 @@ impl<'a> Relay<'a> {
     /// QEMU has closed its ports without the program having ended.
     fn machine_gone(&mut self) -> Result<End> {
         while self.console_open && {
-            let mut peek = [PollFd::new(&self.vm.console, PollFlags::IN)];
+            let mut peek = [PollFd::new(&self.vm.console.from_guest, PollFlags::IN)];
             let second = Timespec { tv_sec: 1, tv_nsec: 0 };
             matches!(poll(&mut peek, Some(&second)), Ok(n) if n > 0)
         } {
@@ -454,18 +452,18 @@ impl<'a> Relay<'a> {
     }
 }
 
-/// Writes what the socket takes now. A closed socket is noticed by its reader.
-fn write_some(socket: &mut impl Write, pending: &mut Vec<u8>) -> Result<()> {
+/// Writes what the pipe takes now. That nobody reads it any more is noticed by who reads the other one.
+fn write_some(pipe: &mut impl Write, pending: &mut Vec<u8>) -> Result<()> {
     if pending.is_empty() {
         return Ok(());
     }
-    match socket.write(pending) {
+    match pipe.write(pending) {
         Ok(n) => {
             pending.drain(..n);
             Ok(())
         }
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
-        Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => {
             pending.clear();
             Ok(())
         }

@@ -22,7 +22,7 @@ use sync::protocol::share;
 use sync::rcu::{Deferred, Lender, RcuArc, RcuRead};
 use sync::{SpinLock, TryVec, lock_class, slab_arc};
 
-use self::directory::Place;
+use self::directory::{Group, Place};
 use self::image::{Found, Image, Share, Slot};
 pub use self::shown::Shown;
 use super::File;
@@ -218,26 +218,28 @@ impl FileTable {
         }
     }
 
-    /// The place `index`, which is `own`, has a file from now on, or none.
+    /// The place `index`, which is `own`, has a file from now on.
     #[inline]
-    fn mark(&self, own: Own<'_>, index: usize, used: bool, read: &RcuRead) {
-        let Some(place) = own.far else { return };
-        let (old, new) = place.chunk.mark(index, used);
-        if old == u64::MAX || new == u64::MAX || old == 0 || new == 0 {
-            self.mark_chunk(place, index, used, (old, new), read);
+    fn fill(&self, own: Own<'_>, index: usize, read: &RcuRead) {
+        if let Some(place) = own.far.filter(|place| place.fill(index)) {
+            self.mark_group(place.group, index, read);
         }
     }
 
-    /// What can be said of all places of a chunk may have changed with its word of bits, which was `old` and is `new`.
+    /// It has none.
+    #[inline]
+    fn empty(&self, own: Own<'_>, index: usize, read: &RcuRead) {
+        if let Some(place) = own.far.filter(|place| place.empty(index)) {
+            self.mark_group(place.group, index, read);
+        }
+    }
+
     #[cold]
-    fn mark_chunk(&self, place: Place<'_>, index: usize, used: bool, (old, new): (u64, u64), read: &RcuRead) {
-        let Some(rest) = self.image(read).and_then(|image| image.rest.as_ref()) else { return };
-        if old == u64::MAX || new == u64::MAX {
-            rest.mark_full(place.group, index, used && place.chunk.is_full());
-        }
-        if old == 0 || new == 0 {
-            rest.mark_used(place.group, index, used || place.chunk.is_used());
-        }
+    fn mark_group(&self, group: &Group, index: usize, read: &RcuRead) {
+        self.image(read)
+            .and_then(|image| image.rest.as_ref())
+            .into_iter()
+            .for_each(|rest| rest.mark(group, index));
     }
 
     /// The place `index`, which this table alone has from now on. `change` is held.
@@ -353,7 +355,7 @@ impl FileTable {
         }
         own.slot.close_on_exec.store(close_on_exec, Relaxed);
         own.slot.file.swap(file.take());
-        self.mark(own, index, true, read);
+        self.fill(own, index, read);
         Ok(())
     }
 
@@ -459,7 +461,7 @@ impl FileTable {
             own.slot.close_on_exec.store(close_on_exec, Relaxed);
             // In one step: no lookup finds the place empty.
             let old = own.slot.file.replace(file.take());
-            self.mark(own, index, true, &read);
+            self.fill(own, index, &read);
             old
         };
         if let Some(old) = old {
@@ -488,7 +490,7 @@ impl FileTable {
                 }
             };
             let file = own.slot.file.take().ok_or(EBADF)?;
-            self.mark(own, index, false, &read);
+            self.empty(own, index, &read);
             change.free = change.free.min(index);
             file
         };

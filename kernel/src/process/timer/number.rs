@@ -1,18 +1,22 @@
 //! Timers by number, found without a lock.
 //!
-//! Numbers are taken in order and begin anew when they have come to their end. 64 of them lie in a block, and the blocks that have a timer stand in
-//! a row in the order of their numbers. Who looks for a timer reads row, block and place under RCU, and writes no line but the count of the
-//! timer. Who changes something holds the lock: a place is filled or emptied where its block is; if a block comes or goes, a new row takes the old one's place.
+//! Numbers are taken in order and begin anew when they have come to their end. 64 of them lie in a block, and the blocks stand in a row in the order of
+//! their numbers, at its end free slots. Who looks for a timer reads row, block and place under RCU, and writes no line but the count of the timer.
+//!
+//! Who changes something holds the lock. A place is filled or emptied where its block is. A block that comes has the highest number but where numbers have
+//! begun anew: it goes to the first free slot, or takes the place of the last block if that has no timer any more. Both leave the row in order for who searches it
+//! meanwhile. Else a new row takes the old one's place: if there is no free slot, and where more than half of the blocks have no timer. So a timer costs the
+//! same few steps on the average, however many there are.
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
 use crate::lock_order as level;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use sync::heap::try_vec;
-use sync::rcu::{self, Deferred, RcuArc, RcuHead, RcuObject};
-use sync::{SpinLock, TryVec, lock_class, try_arc};
+use sync::heap::try_box_slice;
+use sync::rcu::{self, Deferred, RcuArc, RcuHead, RcuObject, RcuRead};
+use sync::{SpinLock, lock_class, try_arc};
 
 lock_class! { static NUMBERS: LockClass = ("numbers of POSIX timers", level::PosixTimers); }
 
@@ -33,11 +37,15 @@ struct Block<T: RcuObject> {
     /// Which places are filled. Under the lock.
     used: AtomicU64,
     places: [RcuArc<T>; BLOCK as usize],
+    rcu: RcuHead,
 }
+
+sync::rcu_object!([T: RcuObject] Block<T>);
 
 impl<T: RcuObject> Block<T> {
     fn new(number: i32) -> Self {
-        Block { number, used: AtomicU64::new(0), places: [const { RcuArc::empty() }; BLOCK as usize] }
+        let places = [const { RcuArc::empty() }; BLOCK as usize];
+        Block { number, used: AtomicU64::new(0), places, rcu: RcuHead::new() }
     }
 
     fn place(&self, id: i32) -> Option<&RcuArc<T>> {
@@ -71,47 +79,110 @@ impl<T: RcuObject> Block<T> {
     }
 }
 
-/// The blocks, by number.
+/// Slots of the first row.
+const FEWEST: usize = 2;
+
+/// The blocks, by number, then free slots.
 struct Row<T: RcuObject> {
-    blocks: Vec<Arc<Block<T>>>,
+    slots: Box<[RcuArc<Block<T>>]>,
     rcu: RcuHead,
 }
 
 sync::rcu_object!([T: RcuObject] Row<T>);
 
 impl<T: RcuObject> Row<T> {
-    /// The block of timer `id`.
-    fn block(&self, id: i32) -> Option<&Block<T>> {
-        let at = self.blocks.binary_search_by_key(&block_of(id), |block| block.number).ok()?;
-        self.blocks.get(at).map(|block| &**block)
+    /// The first slot of which the block has this number or a higher one, or that is free.
+    fn position(&self, number: i32, read: &RcuRead) -> usize {
+        self.slots.partition_point(|slot| slot.load(read).is_some_and(|block| block.number < number))
     }
+
+    fn at<'r>(&'r self, slot: usize, read: &'r RcuRead) -> Option<&'r Block<T>> {
+        self.slots.get(slot)?.load(read)
+    }
+
+    /// The block of timer `id`.
+    fn block<'r>(&'r self, id: i32, read: &'r RcuRead) -> Option<&'r Block<T>> {
+        let number = block_of(id);
+        self.at(self.position(number, read), read).filter(|block| block.number == number)
+    }
+
+    /// Puts the block where no block behind it is, if that is possible. Under the lock.
+    fn append(&self, block: Arc<Block<T>>, read: &RcuRead) -> core::result::Result<Appended, Arc<Block<T>>> {
+        let end = self.position(block.number, read);
+        if self.at(end, read).is_some() {
+            return Err(block);
+        }
+        let last = end.checked_sub(1).and_then(|last| Some((self.slots.get(last)?, self.at(last, read)?)));
+        if let Some((slot, _)) = last.filter(|(_, last)| last.is_empty()) {
+            slot.swap(Some(block));
+            return Ok(Appended::ForEmpty);
+        }
+        match self.slots.get(end) {
+            Some(slot) => slot.put_if_empty(block).map(|()| Appended::Behind),
+            None => Err(block),
+        }
+    }
+
+    /// A row of the blocks that have a timer, and of `new`, with as many free slots. Under the lock.
+    fn try_anew(row: Option<&Self>, new: Option<Arc<Block<T>>>, read: &RcuRead) -> Result<Self> {
+        let old = || row.into_iter().flat_map(|row| &*row.slots).filter_map(|slot| slot.get(read));
+        let old = || old().filter(|block| !block.is_empty());
+        let before = |block: &Arc<Block<T>>| new.as_ref().is_none_or(|new| block.number < new.number);
+        let count = old().count().saturating_add(usize::from(new.is_some()));
+        let slots = try_box_slice(count.saturating_mul(2).max(FEWEST), |_| RcuArc::empty())?;
+        let behind = old().skip_while(before);
+        let blocks = old().take_while(before).chain(new.clone()).chain(behind);
+        blocks.zip(&slots).for_each(|(block, slot)| slot.swap(Some(block)));
+        Ok(Row { slots, rcu: RcuHead::new() })
+    }
+}
+
+/// Where a block went.
+#[derive(PartialEq, Eq)]
+enum Appended {
+    /// To a free slot.
+    Behind,
+    /// To the slot of one without timers.
+    ForEmpty,
+}
+
+/// What the lock guards, beside all that is changed.
+struct Guarded {
+    /// The number that the next timer has, if it is free.
+    next: i32,
+    /// Blocks of the row.
+    blocks: usize,
+    /// Of these, the ones without a timer.
+    empty: usize,
 }
 
 /// Timers by number.
 pub(super) struct Numbers<T: RcuObject> {
-    /// Who changes anything holds it. The number that the next timer has, if it is free.
-    next: SpinLock<i32, level::PosixTimers>,
+    /// Who changes anything holds it.
+    guarded: SpinLock<Guarded, level::PosixTimers>,
     row: RcuArc<Row<T>>,
 }
 
 impl<T: RcuObject> Numbers<T> {
     pub const fn new() -> Self {
-        Numbers { next: SpinLock::new(0, &NUMBERS), row: RcuArc::empty() }
+        let guarded = Guarded { next: 0, blocks: 0, empty: 0 };
+        Numbers { guarded: SpinLock::new(guarded, &NUMBERS), row: RcuArc::empty() }
     }
 
     /// The timer with this number.
     pub fn find(&self, id: i32) -> Option<Arc<T>> {
         let read = rcu::read();
-        self.row.load(&read)?.block(id)?.place(id)?.get(&read)
+        self.row.load(&read)?.block(id, &read)?.place(id)?.get(&read)
     }
 
     /// A number for a new timer: the first that is free from the last one taken on; after the last comes 0.
     pub fn take(&self) -> i32 {
-        let mut next = self.next.lock();
+        let mut guarded = self.guarded.lock();
         let read = rcu::read();
         let row = self.row.load(&read);
-        let taken = free_from(row, *next).or_else(|| free_from(row, 0)).unwrap_or(*next);
-        *next = taken.wrapping_add(1).max(0);
+        let taken = free_from(row, guarded.next, &read).or_else(|| free_from(row, 0, &read));
+        let taken = taken.unwrap_or(guarded.next);
+        guarded.next = taken.wrapping_add(1).max(0);
         taken
     }
 
@@ -120,28 +191,46 @@ impl<T: RcuObject> Numbers<T> {
     /// # Errors
     /// EAGAIN: another has it. ENOMEM.
     pub fn insert(&self, id: i32, new: Arc<T>) -> Result {
-        let _next = self.next.lock();
+        let mut guarded = self.guarded.lock();
         let read = rcu::read();
         let row = self.row.load(&read);
-        if let Some(block) = row.and_then(|row| row.block(id)) {
-            return block.fill(id, new);
+        if let Some(block) = row.and_then(|row| row.block(id, &read)) {
+            let was_empty = block.is_empty();
+            block.fill(id, new)?;
+            guarded.empty = guarded.empty.saturating_sub(usize::from(was_empty));
+            return Ok(());
         }
         let block = try_arc(Block::new(block_of(id)))?;
         block.fill(id, new)?;
-        self.change(row, Some(block))
+        let block = match row {
+            Some(row) => match row.append(block, &read) {
+                Ok(Appended::Behind) => {
+                    guarded.blocks = guarded.blocks.saturating_add(1);
+                    return Ok(());
+                }
+                Ok(Appended::ForEmpty) => {
+                    guarded.empty = guarded.empty.saturating_sub(1);
+                    return Ok(());
+                }
+                Err(block) => block,
+            },
+            None => block,
+        };
+        self.make_row(&mut guarded, row, Some(block), &read)
     }
 
     /// No timer has number `id` any more; gives out the one that had it.
     pub fn remove(&self, id: i32) -> Option<Deferred<T>> {
-        let next = self.next.lock();
+        let mut guarded = self.guarded.lock();
         let read = rcu::read();
         let row = self.row.load(&read)?;
-        let block = row.block(id)?;
+        let block = row.block(id, &read)?;
         let gone = block.empty(id)?;
-        // The block of the next timer stays.
-        if block.is_empty() && block.number != block_of(*next) {
-            // Without memory it stays until a row is made.
-            let _ = self.change(Some(row), None);
+        guarded.empty = guarded.empty.saturating_add(usize::from(block.is_empty()));
+        // A single block stays for the next timer.
+        if guarded.blocks > 1 && guarded.empty.saturating_mul(2) > guarded.blocks {
+            // Without memory it goes on so until a row is made.
+            let _ = self.make_row(&mut guarded, Some(row), None, &read);
         }
         Some(gone)
     }
@@ -153,37 +242,36 @@ impl<T: RcuObject> Numbers<T> {
             return;
         }
         let gone = {
-            let _next = self.next.lock();
+            let mut guarded = self.guarded.lock();
+            (guarded.blocks, guarded.empty) = (0, 0);
             self.row.take()
         };
-        for block in gone.iter().flat_map(|row| &row.blocks) {
+        for block in gone.iter().flat_map(|row| &*row.slots).filter_map(RcuArc::take) {
             block.places.iter().filter_map(RcuArc::take).for_each(|timer| f(&timer));
         }
     }
 
-    /// A row of the blocks of `row` that have a timer, and of `new`, takes its place. For who has the lock.
-    fn change(&self, row: Option<&Row<T>>, new: Option<Arc<Block<T>>>) -> Result {
-        let old = row.map_or(&[][..], |row| &row.blocks);
-        let mut blocks = try_vec(old.len().saturating_add(1))?;
-        for block in old.iter().filter(|block| !block.is_empty()) {
-            blocks.try_push(block.clone())?;
-        }
-        if let Some(new) = new {
-            let at = blocks.partition_point(|block: &Arc<Block<T>>| block.number < new.number);
-            blocks.try_push(new)?;
-            if let Some(moved) = blocks.get_mut(at..) {
-                moved.rotate_right(1);
-            }
-        }
-        self.row.swap(Some(try_arc(Row { blocks, rcu: RcuHead::new() })?));
+    /// A row of the blocks that have a timer, and of `new`, takes the place of `row`.
+    #[cold]
+    fn make_row(
+        &self,
+        guarded: &mut Guarded,
+        row: Option<&Row<T>>,
+        new: Option<Arc<Block<T>>>,
+        read: &RcuRead,
+    ) -> Result {
+        let added = usize::from(new.is_some());
+        self.row.swap(Some(try_arc(Row::try_anew(row, new, read)?)?));
+        guarded.blocks = guarded.blocks.saturating_sub(guarded.empty).saturating_add(added);
+        guarded.empty = 0;
         Ok(())
     }
 }
 
 /// The first number from `id` on that is free. None: there is none up to the last.
-fn free_from<T: RcuObject>(row: Option<&Row<T>>, mut id: i32) -> Option<i32> {
+fn free_from<T: RcuObject>(row: Option<&Row<T>>, mut id: i32, read: &RcuRead) -> Option<i32> {
     loop {
-        let Some(block) = row.and_then(|row| row.block(id)) else { return Some(id) };
+        let Some(block) = row.and_then(|row| row.block(id, read)) else { return Some(id) };
         if let Some(free) = block.free_from(id) {
             return Some(free);
         }
@@ -194,6 +282,7 @@ fn free_from<T: RcuObject>(row: Option<&Row<T>>, mut id: i32) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     struct Timer {
         id: i32,
@@ -208,17 +297,25 @@ mod tests {
 
     fn with(used: &[i32], next: i32) -> Numbers<Timer> {
         let numbers = Numbers::new();
-        *numbers.next.lock() = next;
+        numbers.guarded.lock().next = next;
         used.iter().for_each(|&id| insert(&numbers, id).unwrap());
         numbers
     }
 
     fn blocks(numbers: &Numbers<Timer>) -> Vec<i32> {
         let read = rcu::read();
-        numbers
-            .row
-            .load(&read)
-            .map_or(Vec::new(), |row| row.blocks.iter().map(|block| block.number).collect())
+        let row = numbers.row.load(&read);
+        let blocks: Vec<&Block<Timer>> =
+            row.into_iter().flat_map(|row| &*row.slots).map_while(|slot| slot.load(&read)).collect();
+        let guarded = numbers.guarded.lock();
+        let empty = blocks.iter().filter(|block| block.is_empty()).count();
+        assert_eq!((blocks.len(), empty), (guarded.blocks, guarded.empty), "they are counted");
+        assert!(
+            blocks.len() < 2 || empty * 2 <= blocks.len(),
+            "{empty} of {} blocks are empty",
+            blocks.len()
+        );
+        blocks.iter().map(|block| block.number).collect()
     }
 
     #[test]
@@ -243,7 +340,7 @@ mod tests {
         let numbers = with(&[0, 1, i32::MAX - 1], i32::MAX - 1);
         assert_eq!(numbers.take(), i32::MAX);
         assert_eq!(numbers.take(), 2);
-        assert_eq!(*numbers.next.lock(), 3);
+        assert_eq!(numbers.guarded.lock().next, 3);
     }
 
     #[test]
@@ -252,7 +349,7 @@ mod tests {
         assert_eq!(blocks(&numbers), [0, 1, 15, i32::MAX / 64]);
         {
             // Who looked for one under it would wait for ever.
-            let _held = numbers.next.lock();
+            let _held = numbers.guarded.lock();
             for id in [0, 63, 64, 1000, i32::MAX] {
                 assert_eq!(numbers.find(id).map(|timer| timer.id), Some(id));
             }
@@ -263,7 +360,16 @@ mod tests {
         assert_eq!(insert(&numbers, 64), Err(Errno::EAGAIN));
         assert_eq!(numbers.remove(64).map(|timer| timer.id), Some(64));
         assert!(numbers.find(64).is_none() && numbers.remove(64).is_none());
-        assert_eq!(blocks(&numbers), [0, 15, i32::MAX / 64], "a block stays in which nothing is");
+        assert_eq!(blocks(&numbers), [0, 1, 15, i32::MAX / 64]);
+        for id in [0, 63, 1000] {
+            assert_eq!(numbers.remove(id).map(|timer| timer.id), Some(id));
+        }
+        assert_eq!(blocks(&numbers), [i32::MAX / 64], "no more than half of the blocks are empty");
+        for id in [1000, 63, 0] {
+            insert(&numbers, id).unwrap();
+            assert!(numbers.find(id).is_some() && numbers.find(i32::MAX).is_some());
+        }
+        assert_eq!(blocks(&numbers), [0, 15, i32::MAX / 64], "in order, wherever one comes");
         let mut gone = Vec::new();
         numbers.clear(|timer| gone.push(timer.id));
         assert_eq!(gone, [0, 63, 1000, i32::MAX]);

@@ -8,7 +8,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use sync::protocol::share::RawShare;
 use sync::rcu::{RcuHead, RcuRead};
@@ -81,9 +81,25 @@ pub fn copy_bits(from: &[AtomicU64], to: &[AtomicU64]) {
     }
 }
 
+/// What may have changed of a chunk as a place in it did.
+#[derive(Clone, Copy)]
+pub struct Changed {
+    /// It has no free place any more, or has one again.
+    pub full: bool,
+    /// It has a file, or has none any more.
+    pub used: bool,
+}
+
+/// The bit in [`Chunk::full`] of the word of a place.
+fn word_bit(index: usize) -> u8 {
+    1 << (index % CHUNK / 64)
+}
+
 pub struct Chunk {
     pub slots: Box<[Slot]>,
     pub used: [AtomicU64; CHUNK / 64],
+    /// Words of `used` without a free place: a bit each.
+    full: AtomicU8,
     /// Groups that have it.
     pub groups: RawShare,
     rcu: RcuHead,
@@ -94,18 +110,38 @@ sync::rcu_object!(Chunk);
 impl Chunk {
     pub fn try_new() -> Result<Arc<Chunk>> {
         let (slots, used) = (new_slots(CHUNK)?, [const { AtomicU64::new(0) }; CHUNK / 64]);
-        Ok(try_arc(Chunk { slots, used, groups: RawShare::new(), rcu: RcuHead::new() })?)
+        let (full, groups, rcu) = (AtomicU8::new(0), RawShare::new(), RcuHead::new());
+        Ok(try_arc(Chunk { slots, used, full, groups, rcu })?)
     }
 
-    /// The place `index` of the table has a file from now on, or none. Who marks it has it alone. Gives its word of `used` before and after: where that has
-    /// free places and used ones both times, the chunk has too.
+    /// The place `index` of the table has a file from now on. Who says so has it alone.
     #[inline]
-    pub fn mark(&self, index: usize, used: bool) -> (u64, u64) {
-        change_bit(&self.used, index % CHUNK, used)
+    pub fn fill(&self, index: usize) -> Changed {
+        let (old, new) = change_bit(&self.used, index % CHUNK, true);
+        Changed { full: new == u64::MAX && self.fill_word(index), used: old == 0 }
     }
 
-    pub fn is_full(&self) -> bool {
-        are_full(&self.used)
+    /// As `fill`: it has none.
+    #[inline]
+    pub fn empty(&self, index: usize) -> Changed {
+        let (old, new) = change_bit(&self.used, index % CHUNK, false);
+        Changed { full: old == u64::MAX && self.empty_word(index), used: new == 0 }
+    }
+
+    /// The word of the place is full. Are all by now?
+    #[inline]
+    fn fill_word(&self, index: usize) -> bool {
+        let full = self.full.load(Relaxed) | word_bit(index);
+        self.full.store(full, Relaxed);
+        full == u8::MAX
+    }
+
+    /// The word of the place is full no more. Were all?
+    #[inline]
+    fn empty_word(&self, index: usize) -> bool {
+        let full = self.full.load(Relaxed);
+        self.full.store(full & !word_bit(index), Relaxed);
+        full == u8::MAX
     }
 
     pub fn is_used(&self) -> bool {
@@ -116,6 +152,7 @@ impl Chunk {
         let copy = Chunk::try_new()?;
         copy_slots(&self.slots, &copy.slots, read);
         copy_bits(&self.used, &copy.used);
+        copy.full.store(self.full.load(Relaxed), Relaxed);
         Ok(copy)
     }
 

@@ -210,20 +210,10 @@ impl Directory {
         cell.load(read).ok_or(EMFILE)?.own(index % GROUP, read)
     }
 
-    /// The chunk of the place `index`, which is in `group`, is full from now on, or not. Who says so has both alone.
-    #[inline]
-    pub fn mark_full(&self, group: &Group, index: usize, full: bool) {
-        if set_bit(&group.full, index % GROUP / CHUNK, full) {
-            let _ = set_bit(&self.full, index / GROUP, full && are_full(&group.full));
-        }
-    }
-
-    /// The chunk of the place `index` has files from now on, or none. As `mark_full`.
-    #[inline]
-    pub fn mark_used(&self, group: &Group, index: usize, used: bool) {
-        if set_bit(&group.used, index % GROUP / CHUNK, used) {
-            let _ = set_bit(&self.used, index / GROUP, used || are_used(&group.used));
-        }
+    /// Whether `group`, in which the place `index` is, is full or used may have changed. Who says so has it alone.
+    pub fn mark(&self, group: &Group, index: usize) {
+        let _ = set_bit(&self.full, index / GROUP, are_full(&group.full));
+        let _ = set_bit(&self.used, index / GROUP, are_used(&group.used));
     }
 
     /// The first place without a file at or after `from`, which is at least [`CHUNK`]; perhaps one that the directory has no room for.
@@ -303,7 +293,7 @@ impl Directory {
 #[derive(Clone, Copy)]
 pub struct Place<'r> {
     pub group: &'r Group,
-    pub chunk: &'r Chunk,
+    chunk: &'r Chunk,
     pub slot: &'r Slot,
 }
 
@@ -312,6 +302,31 @@ impl Place<'_> {
     #[inline]
     pub fn is_alone(&self) -> bool {
         self.group.images.is_alone() && self.chunk.groups.is_alone()
+    }
+
+    /// The place, which is the table's number `index`, has a file from now on. Who says so has it alone. True: what can be said of the whole group may have
+    /// changed, which the directory is told next (`mark`).
+    #[inline]
+    #[must_use]
+    pub fn fill(&self, index: usize) -> bool {
+        let changed = self.chunk.fill(index);
+        let full = changed.full && set_bit(&self.group.full, index % GROUP / CHUNK, true);
+        full || (changed.used && self.mark_used(index, true))
+    }
+
+    /// As `fill`: it has none.
+    #[inline]
+    #[must_use]
+    pub fn empty(&self, index: usize) -> bool {
+        let changed = self.chunk.empty(index);
+        let full = changed.full && set_bit(&self.group.full, index % GROUP / CHUNK, false);
+        full || (changed.used && self.mark_used(index, self.chunk.is_used()))
+    }
+
+    /// The chunk has files from now on, or none.
+    #[cold]
+    fn mark_used(&self, index: usize, used: bool) -> bool {
+        set_bit(&self.group.used, index % GROUP / CHUNK, used)
     }
 }
 

@@ -1,194 +1,8 @@
-/* seccomp: which programs are taken, what their verdicts do, who has them after fork, exec and thread creation, and strict mode. */
-#include "t.h"
+/* seccomp: what verdicts do, what a filter sees, who has one after fork, exec and thread creation, and strict mode. */
+#include "rights/seccomp.h"
 
-#include <pthread.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <ucontext.h>
-
-/* Of Linux's headers, which musl comes without. */
-struct sock_filter { unsigned short code; unsigned char jt, jf; unsigned k; };
-struct sock_fprog { unsigned short len; struct sock_filter *code; };
-struct seccomp_data { int nr; unsigned arch; unsigned long instruction_pointer, args[6]; };
-#define BPF_STMT(code, k) { code, 0, 0, k }
-#define BPF_JUMP(code, k, jt, jf) { code, jt, jf, k }
-enum {
-	BPF_LD = 0, BPF_LDX = 1, BPF_ST = 2, BPF_STX = 3, BPF_ALU = 4, BPF_JMP = 5, BPF_RET = 6, BPF_MISC = 7, BPF_W = 0, BPF_IMM = 0, BPF_ABS = 0x20,
-	BPF_MEM = 0x60, BPF_LEN = 0x80, BPF_DIV = 0x30, BPF_LSH = 0x60, BPF_NEG = 0x80, BPF_JA = 0, BPF_JEQ = 0x10, BPF_JGT = 0x20, BPF_JGE = 0x30,
-	BPF_JSET = 0x40, BPF_K = 0, BPF_X = 8, BPF_A = 0x10, BPF_TAX = 0, BPF_TXA = 0x80
-};
-enum { SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER, SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES };
-enum { SECCOMP_MODE_STRICT = 1, SECCOMP_MODE_FILTER };
-enum { SECCOMP_FILTER_FLAG_TSYNC = 1, SECCOMP_FILTER_FLAG_LOG = 2, SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4, SECCOMP_FILTER_FLAG_TSYNC_ESRCH = 16 };
-#define SECCOMP_RET_KILL_PROCESS 0x80000000u
-#define SECCOMP_RET_KILL_THREAD 0u
-#define SECCOMP_RET_TRAP 0x00030000u
-#define SECCOMP_RET_ERRNO 0x00050000u
-#define SECCOMP_RET_USER_NOTIF 0x7fc00000u
-#define SECCOMP_RET_TRACE 0x7ff00000u
-#define SECCOMP_RET_LOG 0x7ffc0000u
-#define SECCOMP_RET_ALLOW 0x7fff0000u
-#define AUDIT_ARCH_X86_64 0xc000003eu
-
-#define N(array) (sizeof(array) / sizeof *(array))
-/* A call that no kernel has, for filters to refuse. */
-enum { NOWHERE = 5000 };
-
-static long seccomp(unsigned operation, unsigned flags, void *argument)
-{
-	return syscall(SYS_seccomp, operation, flags, argument);
-}
-
-static long take(struct sock_filter *code, unsigned len, unsigned flags)
-{
-	struct sock_fprog program = { (unsigned short)len, code };
-	errno = 0;
-	return seccomp(SECCOMP_SET_MODE_FILTER, flags, &program);
-}
-
-/* `verdict` for call `number`, and everything else is allowed. */
-static long refuse(int number, unsigned verdict, unsigned flags)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, verdict),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	return take(code, N(code), flags);
-}
-
-static void no_privileges(void)
-{
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
-/* Which codes are taken with `k` as their constant: all of a byte, and those with one bit above. */
-static void codes_with(unsigned k)
-{
-	int fds[2];
-	if (pipe(fds))
-		return;
-	pid_t pid = must_fork();
-	if (pid == 0) {
-		char text[4000];
-		int len = 0;
-		for (unsigned code = 0; code < 65536; code += code < 256 ? 1 : code) {
-			struct sock_filter program[] = {
-				BPF_STMT(BPF_ST, 0), { (unsigned short)code, 0, 0, k }, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-				BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-			};
-			if (take(program, N(program), 0) == 0)
-				len += snprintf(text + len, sizeof text - (size_t)len, " %x", code);
-			else if (errno != EINVAL)
-				len += snprintf(text + len, sizeof text - (size_t)len, " %x:%s", code, error_name(errno));
-		}
-		write(fds[1], text, (size_t)len);
-		_exit(0);
-	}
-	close(fds[1]);
-	static char text[4001];
-	ssize_t len = 0, n;
-	while ((n = read(fds[0], text + len, sizeof text - 1 - (size_t)len)) > 0)
-		len += n;
-	text[len] = 0;
-	close(fds[0]);
-	wait_for(pid);
-	say("codes with constant %u:%s", k, text);
-}
-
-static void programs(void)
-{
-	section("which programs are taken");
-	codes_with(0);
-	codes_with(4);
-	codes_with(15);
-	codes_with(16);
-	codes_with(31);
-	codes_with(32);
-	codes_with(60);
-	codes_with(64);
-	codes_with(0xfffff000);
-	struct sock_filter allow[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
-	SHOW(take(allow, 0, 0));
-	SHOW(take(allow, 4097, 0));
-	SHOW(take(NULL, 1, 0));
-	SHOW(seccomp(SECCOMP_SET_MODE_FILTER, 0, NULL));
-	SHOW(seccomp(SECCOMP_SET_MODE_FILTER, 0, (void *)1));
-	static struct sock_filter many[4097];
-	for (unsigned n = 0; n < N(many); n++)
-		many[n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	SHOW(take(many, 4096, 0));
-	struct sock_filter endless[] = { BPF_STMT(BPF_LD | BPF_IMM, 1) };
-	SHOW(take(endless, 1, 0));
-	struct sock_filter out[] = { BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 1, 0), BPF_STMT(BPF_RET | BPF_A, 0) };
-	SHOW(take(out, 2, 0));
-	out[0] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 255);
-	SHOW(take(out, 2, 0));
-	out[0] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0);
-	SHOW(take(out, 2, 0));
-	struct sock_filter cell[] = {
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 1, 0), BPF_STMT(BPF_ST, 3), BPF_STMT(BPF_LD | BPF_MEM, 3),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	SHOW(take(cell, 4, 0));
-	cell[0] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
-	SHOW(take(cell, 4, 0));
-}
-
-static void rights(void)
-{
-	section("who may");
-	SHOW(prctl(PR_GET_SECCOMP));
-	SHOW(refuse(NOWHERE, SECCOMP_RET_ERRNO | 7, 0));
-	SHOW(prctl(PR_GET_SECCOMP));
-	setresuid(1000, 1000, 1000);
-	SHOW(refuse(NOWHERE, SECCOMP_RET_ERRNO | 8, 0));
-	/* The length comes first, the rights next, the code last. */
-	struct sock_fprog program = { 0, NULL };
-	SHOW(seccomp(SECCOMP_SET_MODE_FILTER, 0, &program));
-	program.len = 1;
-	SHOW(seccomp(SECCOMP_SET_MODE_FILTER, 0, &program));
-	SHOW(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
-	no_privileges();
-	SHOW(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
-	SHOW(refuse(NOWHERE, SECCOMP_RET_ERRNO | 8, 0));
-	SHOW(syscall(NOWHERE));
-	SHOW(seccomp(SECCOMP_SET_MODE_FILTER, 64, &program));
-	SHOW(seccomp(SECCOMP_SET_MODE_FILTER, ~0u, &program));
-	SHOW(seccomp(SECCOMP_SET_MODE_STRICT, 1, NULL));
-	SHOW(seccomp(SECCOMP_SET_MODE_STRICT, 0, &program));
-	SHOW(seccomp(SECCOMP_SET_MODE_STRICT, 0, NULL));
-	SHOW(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0));
-	SHOW(prctl(PR_SET_SECCOMP, 0, 0));
-	SHOW(prctl(PR_SET_SECCOMP, 3, 0));
-	SHOW(seccomp(4, 0, &program));
-	SHOW(seccomp(~0u, 0, &program));
-	SHOW(refuse(NOWHERE, SECCOMP_RET_ERRNO | 9, SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW));
-	SHOW(refuse(NOWHERE, SECCOMP_RET_ERRNO | 9, SECCOMP_FILTER_FLAG_TSYNC_ESRCH));
-	SHOW(syscall(NOWHERE));
-}
-
-static void actions(void)
-{
-	section("actions that there are");
-	static const unsigned known[] = {
-		SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD, SECCOMP_RET_TRAP, SECCOMP_RET_ERRNO, SECCOMP_RET_TRACE, SECCOMP_RET_LOG,
-		SECCOMP_RET_ALLOW, 1, 0x7ffe0000, 0x00040000,
-	};
-	for (unsigned n = 0; n < N(known); n++) {
-		unsigned action = known[n];
-		say("%08x", action);
-		SHOW(seccomp(SECCOMP_GET_ACTION_AVAIL, 0, &action));
-		SHOW(seccomp(SECCOMP_GET_ACTION_AVAIL, 1, &action));
-	}
-	SHOW(seccomp(SECCOMP_GET_ACTION_AVAIL, 0, NULL));
-	unsigned listens = SECCOMP_RET_USER_NOTIF;
-	unsigned short sizes[3];
-	MISSING(seccomp(SECCOMP_GET_ACTION_AVAIL, 0, &listens), EOPNOTSUPP);
-	MISSING(seccomp(SECCOMP_GET_NOTIF_SIZES, 0, sizes), EINVAL);
-}
 
 static unsigned verdict;
 
@@ -340,23 +154,6 @@ static void several(void)
 	SHOW(refuse(NOWHERE, SECCOMP_RET_ALLOW, 0));
 }
 
-static void show_status(const char *who)
-{
-	char *text = read_file("/proc/thread-self/status");
-	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-		if (!strncmp(line, "Seccomp", 7) || !strncmp(line, "NoNewPrivs", 10))
-			say("%s: %s", who, line);
-	free(text);
-}
-
-static void *shows(void *who)
-{
-	show_status(who);
-	SHOW(syscall(NOWHERE));
-	SHOW(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
-	return NULL;
-}
-
 static void heirs(void)
 {
 	show_status("at first");
@@ -375,104 +172,6 @@ static void heirs(void)
 	pthread_t thread;
 	pthread_create(&thread, NULL, shows, "thread");
 	pthread_join(thread, NULL);
-}
-
-static pthread_barrier_t together;
-static volatile pid_t other;
-
-static void *follows(void *stray)
-{
-	other = (pid_t)syscall(SYS_gettid);
-	if (stray)
-		refuse(NOWHERE + 1, SECCOMP_RET_ERRNO | 21, 0);
-	pthread_barrier_wait(&together);
-	pthread_barrier_wait(&together);
-	shows("the other");
-	return NULL;
-}
-
-static void for_all(int is_stray)
-{
-	pthread_t thread;
-	pthread_barrier_init(&together, NULL, 2);
-	if (is_stray)
-		no_privileges();
-	pthread_create(&thread, NULL, follows, is_stray ? "" : NULL);
-	pthread_barrier_wait(&together);
-	no_privileges();
-	SHOW(refuse(NOWHERE + 2, SECCOMP_RET_ERRNO | 23, 0));
-	long result = refuse(NOWHERE, SECCOMP_RET_ERRNO | 22, SECCOMP_FILTER_FLAG_TSYNC);
-	say("for all: %s", result == 0 ? "done" : result == other ? "the other" : error_name(errno));
-	result = refuse(NOWHERE, SECCOMP_RET_ERRNO | 22, SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_TSYNC_ESRCH);
-	say("for all: %s", result == 0 ? "done" : result == other ? "the other" : error_name(errno));
-	pthread_barrier_wait(&together);
-	pthread_join(thread, NULL);
-	shows("the caller");
-}
-
-static void of_all(void)
-{
-	for_all(0);
-}
-
-static void of_strays(void)
-{
-	for_all(1);
-}
-
-/* Threads that are made while all get a filter have it too, whoever makes them. */
-enum { MAKERS = 4, MADE = 24, ROUNDS = 10 };
-static volatile int filtered;
-static volatile int free_ones;
-
-static void *is_filtered(void *unused)
-{
-	(void)unused;
-	while (!filtered)
-		sched_yield();
-	if (syscall(NOWHERE) != -1 || errno != 22)
-		__atomic_fetch_add(&free_ones, 1, __ATOMIC_SEQ_CST);
-	return NULL;
-}
-
-static void *makes(void *unused)
-{
-	(void)unused;
-	pthread_t made[MADE];
-	for (int n = 0; n < MADE; n++)
-		pthread_create(&made[n], NULL, is_filtered, NULL);
-	is_filtered(NULL);
-	for (int n = 0; n < MADE; n++)
-		pthread_join(made[n], NULL);
-	return NULL;
-}
-
-static void among_makers(void)
-{
-	no_privileges();
-	pthread_t makers[MAKERS];
-	for (int n = 0; n < MAKERS; n++)
-		pthread_create(&makers[n], NULL, makes, NULL);
-	long result = refuse(NOWHERE, SECCOMP_RET_ERRNO | 22, SECCOMP_FILTER_FLAG_TSYNC);
-	filtered = 1;
-	for (int n = 0; n < MAKERS; n++)
-		pthread_join(makers[n], NULL);
-	if (result || free_ones)
-		say("%d of %d are free, %ld", free_ones, MAKERS * (MADE + 1), result);
-}
-
-static void among_makers_again(void)
-{
-	for (int n = 0; n < ROUNDS; n++) {
-		pid_t pid = must_fork();
-		if (pid == 0) {
-			among_makers();
-			_exit(0);
-		}
-		int status = wait_for(pid);
-		if (status)
-			say("%s", status_text(status));
-	}
 }
 
 static void strict(void)
@@ -520,46 +219,6 @@ static void strict_exits_the_group(void)
 	_exit(7);
 }
 
-/* How many filters of one kind there is room for. */
-static struct sock_filter *kind;
-static unsigned kind_len;
-
-static void fills(void)
-{
-	no_privileges();
-	int n = 0;
-	while (take(kind, kind_len, 0) == 0)
-		n++;
-	int error = errno;
-	say("%d, then %s", n, error_name(error));
-}
-
-static void room(void)
-{
-	section("room");
-	struct sock_filter loads[100];
-	for (unsigned n = 0; n < N(loads); n++)
-		loads[n] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_IMM, n);
-	loads[N(loads) - 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	struct sock_filter jumps[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 5, 0, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 5, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 5, 0, 1), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 5, 0, 1), BPF_JUMP(BPF_JMP | BPF_JGE | BPF_X, 5, 1, 1),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x80000000, 1, 1), BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 0xffffffff, 0, 0), BPF_JUMP(BPF_JMP | BPF_JA, 0, 0, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_filter sums[] = {
-		BPF_STMT(BPF_LDX | BPF_W | BPF_LEN, 0), BPF_STMT(BPF_LD | BPF_IMM, 7), BPF_STMT(BPF_ALU | BPF_DIV | BPF_X, 0), BPF_STMT(BPF_ALU | BPF_DIV | BPF_K, 3),
-		BPF_STMT(BPF_ALU | BPF_LSH | BPF_X, 0), BPF_STMT(BPF_ALU | BPF_NEG, 0), BPF_STMT(BPF_STX, 3), BPF_STMT(BPF_LD | BPF_MEM, 3), BPF_STMT(BPF_MISC | BPF_TAX, 0),
-		BPF_STMT(BPF_MISC | BPF_TXA, 0), BPF_STMT(BPF_LD | BPF_IMM, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_A, 0),
-	};
-	kind = loads, kind_len = N(loads);
-	in_child("loads", fills);
-	kind = jumps, kind_len = N(jumps);
-	in_child("jumps", fills);
-	kind = sums, kind_len = N(sums);
-	in_child("sums", fills);
-}
-
 /* What a signal file says of a refused call. */
 static void file_of_signals(void)
 {
@@ -586,9 +245,6 @@ int main(int argc, char **argv)
 		shows("its program");
 		return 0;
 	}
-	in_child("programs", programs);
-	in_child("rights", rights);
-	actions();
 	verdicts();
 	section("traps");
 	in_child("handled", traps);
@@ -601,16 +257,11 @@ int main(int argc, char **argv)
 	in_child("several", several);
 	section("heirs");
 	in_child("heirs", heirs);
-	section("for all threads");
-	in_child("all", of_all);
-	in_child("one has others", of_strays);
-	in_child("while threads are made", among_makers_again);
 	section("strict");
 	in_child("allowed calls", strict);
 	in_child("another", strict_refuses);
 	in_child("a handler", strict_returns);
 	in_child("exit_group", strict_exits_the_group);
-	room();
 	file_of_signals();
 	return 0;
 }

@@ -1,7 +1,8 @@
 //! Do tasks of several groups compete? Where one group is alone its tasks need not be counted: nothing is to be divided.
 //!
-//! A CPU looks at ticks: here, at who runs and at some of those that wait; and at what other CPUs show of themselves. One look says little, as a task of
-//! the kernel runs now and then on any CPU. So counting begins when several looks in a row have seen another group, and ends after many that have not.
+//! A CPU looks at ticks: here, at who runs and at some of those that wait; and at what other CPUs show of themselves. Tasks of the kernel's own do not
+//! count. One look says little: a shell, too, runs now and then on any CPU. So counting begins when several looks in a row have seen another group, and
+//! ends after many that have not.
 //! Under the queue's lock.
 #![forbid(unsafe_code)]
 

@@ -40,13 +40,15 @@ fn count(machine: &impl Machine) -> bool {
     queue.keep_time_below(FAR);
     let Some(current) = queue.fair_current() else { return false };
     let group = current.slot.group().filter(|group| group.counts()).map(ptr::from_ref);
+    let (name, is_kernels) = (name(current), is_kernels(current));
     if group.is_none() && queue.cells.is_empty() && !current.slot.is_counted() {
-        queue.mix.see_here(MIXED, false);
-        queue.mix.shown(MIXED, MIXED).into_iter().for_each(|name| own.show_group(name));
+        if !is_kernels {
+            queue.mix.see_here(MIXED, false);
+            queue.mix.shown(MIXED, MIXED).into_iter().for_each(|name| own.show_group(name));
+        }
         return false;
     }
-    let name = name(current);
-    let sees = look_around(machine, &mut queue, own, name);
+    let sees = !is_kernels && look_around(machine, &mut queue, own, name);
     if let Some(group) = group
         && queue.mix.is_certain()
     {
@@ -72,10 +74,17 @@ fn name(task: &Task) -> u64 {
     task.slot.group().filter(|group| group.counts()).map_or(MIXED, |group| ptr::from_ref(group) as u64)
 }
 
+/// A task of the kernel's own. It runs now and then on any CPU, and not for long, which does not make groups compete: if they counted on some CPUs and not on
+/// others, tasks of one group would weigh more here than there.
+fn is_kernels(task: &Task) -> bool {
+    task.thread.is_none() && task.slot.group().is_none()
+}
+
 /// Do groups compete here, or with other CPUs? Says whether other CPUs are looked at in this tick.
 fn look_around(machine: &impl Machine, queue: &mut Queue, own: &CpuQueue, current: u64) -> bool {
     let is_contended = own.waiting() != 0;
-    let others_wait = is_contended && queue.next(WAITING).any(|task| name(task) != current);
+    let is_other = |task: &Task| !is_kernels(task) && name(task) != current;
+    let others_wait = is_contended && queue.next(WAITING).any(is_other);
     queue.mix.see_here(current, others_wait);
     queue.mix.shown(current, MIXED).into_iter().for_each(|name| own.show_group(name));
     let is_time = queue.mix.is_time(is_contended);

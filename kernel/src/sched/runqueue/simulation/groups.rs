@@ -151,6 +151,22 @@ fn tasks_that_sleep_now_and_then_count_for_their_group() {
 }
 
 #[test]
+fn tasks_of_the_kernel_do_not_make_groups_count() {
+    in_process(|| {
+        let machine = Simulation::new(16, 1);
+        let started = start(&machine, &[(0, 24)]);
+        // In no group. Ticks come upon them, and upon others while they wait.
+        (0..4).for_each(|cpu| {
+            machine.start(cpu, 0, Habit(Some((6 * MS, 20 * MS))), Some(cpu));
+        });
+        for second in 1..5 {
+            machine.run(second * SECOND);
+            assert!(started[0].0.cells().all(|cell| !cell.counts()), "where the group is the only one");
+        }
+    });
+}
+
+#[test]
 fn tasks_change_their_group_while_they_run_wait_and_sleep() {
     in_process(|| {
         for cpus in [1, 2, 5] {

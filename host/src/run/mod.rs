@@ -139,16 +139,10 @@ fn run_json(options: &Run) -> Result<u8> {
     Ok(status)
 }
 
-/// Whether our stdin can give anything. That /dev/null cannot is said before the machine starts: said by a message, it would arrive at another moment in each run.
-fn has_input() -> bool {
-    let null = rustix::fs::makedev(1, 3);
-    !rustix::fs::fstat(rustix::stdio::stdin()).is_ok_and(|stat| stat.st_rdev == null)
-}
-
 fn relay_options(options: &MachineOptions, tty: bool) -> relay::Options<'static> {
     relay::Options {
         tty,
-        input: has_input(),
+        input: true,
         stdout: Sink::Call(Box::new(|_| {})),
         stderr: Sink::Call(Box::new(|_| {})),
         time_limit: options.timeout.map(Duration::from_secs_f64),
@@ -203,12 +197,8 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         Some(made) => made.clone(),
         None => root::prepare(&paths, &options.root, &options.add, options.memory)?,
     };
-    let job = Job {
-        tty,
-        input: has_input(),
-        environment: environment(&options.env, tty),
-        arguments: command.to_vec(),
-    };
+    let job =
+        Job { tty, input: true, environment: environment(&options.env, tty), arguments: command.to_vec() };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     if options.verbose {
         note!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());

@@ -305,7 +305,7 @@ impl Place<'_> {
     }
 
     /// The place, which is the table's number `index`, has a file from now on. Who says so has it alone. True: what can be said of the whole group may have
-    /// changed, which the directory is told next (`mark`).
+    /// changed, which the directory is told next (`mark`). One bit makes a chunk full or used, never both.
     #[inline]
     #[must_use]
     pub fn fill(&self, index: usize) -> bool {

@@ -34,6 +34,26 @@ pub struct Mix {
     found: bool,
 }
 
+/// How certain a CPU was that other groups were there, and on other CPUs, as a task left it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Certainty {
+    here: u32,
+    afar: u32,
+}
+
+impl Certainty {
+    const BITS: u32 = 16;
+
+    /// In a word, for the task to keep.
+    pub fn word(self) -> u32 {
+        self.here << Self::BITS | self.afar
+    }
+
+    pub fn of(word: u32) -> Self {
+        Self { here: word >> Self::BITS, afar: word & ((1 << Self::BITS) - 1) }
+    }
+}
+
 impl Mix {
     pub const fn new() -> Self {
         Self { here: 0, afar: 0, last: 0, unseen: 0, next: 0, found: false }
@@ -74,9 +94,16 @@ impl Mix {
         }
     }
 
-    /// A task comes from a CPU where groups compete.
-    pub fn expect(&mut self) {
-        self.here = MOST;
+    /// How certain it is, for a task that goes to another CPU.
+    pub fn certainty(&self) -> Certainty {
+        Certainty { here: self.here, afar: self.afar }
+    }
+
+    /// A task comes from a CPU where groups compete, with so much certainty: it is as certain here, and no more. So that ends everywhere some time after the last other group
+    /// was seen, however many tasks move.
+    pub fn expect(&mut self, from: Certainty) {
+        self.here = self.here.max(from.here);
+        self.afar = self.afar.max(from.afar);
     }
 
     /// What the CPU is to show after a tick that came upon a task of the group `current`; None: as before, as this may pass.

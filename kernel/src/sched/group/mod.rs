@@ -25,7 +25,7 @@ mod slot;
 
 pub use bandwidth::{Bandwidth, Quota};
 pub use cell::Cell;
-pub use mix::Mix;
+pub use mix::{Certainty, Mix};
 pub use slot::{Membership, Slot};
 
 use super::fair::{NICE_0, weight};

@@ -3,8 +3,8 @@
 //! Both words change under the lock of the task's queue; before the task is first put on a queue, by its maker. They are not counted:
 //! `sync::protocol::membership` says why no task leads to a group that has ended.
 
-use super::{Cell, Group};
-use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use super::{Cell, Certainty, Group};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 use sync::protocol::membership;
 
 /// The group of a process, for tasks that begin. Changed under its `children` lock, by what keeps the group.
@@ -56,6 +56,8 @@ pub struct Slot {
     place: membership::Place<Group>,
     /// What the CPU of the task's queue has of the group; null: the task is not counted. [`NOTHING`]: where it comes next that is to be found.
     cell: AtomicPtr<Cell>,
+    /// How certain it was that groups compete on the CPU that the task has left (`Certainty::word`).
+    certainty: AtomicU32,
 }
 
 /// An address at which there is nothing.
@@ -63,7 +65,11 @@ const NOTHING: *mut Cell = core::ptr::without_provenance_mut(1);
 
 impl Slot {
     pub const fn new() -> Self {
-        Self { place: membership::Place::not_begun(), cell: AtomicPtr::new(core::ptr::null_mut()) }
+        Self {
+            place: membership::Place::not_begun(),
+            cell: AtomicPtr::new(core::ptr::null_mut()),
+            certainty: AtomicU32::new(0),
+        }
     }
 
     /// The group. By the task's own CPU in a section that does not sleep, or under the lock of its queue.
@@ -107,6 +113,16 @@ impl Slot {
     pub fn leave(&self) {
         self.place.leave();
         self.set_cell(None);
+    }
+
+    /// The task leaves a CPU that counts it. Under the lock of that queue.
+    pub fn set_certainty(&self, certainty: Certainty) {
+        self.certainty.store(certainty.word(), Relaxed);
+    }
+
+    /// How certain the CPU was that the task has left.
+    pub fn certainty(&self) -> Certainty {
+        Certainty::of(self.certainty.load(Relaxed))
     }
 
     pub fn set_cell(&self, cell: Option<&Cell>) {

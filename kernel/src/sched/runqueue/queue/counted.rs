@@ -36,7 +36,7 @@ impl Queue {
             _ if task.fair.factor() != ONE => {
                 task.fair.set_factor(ONE);
                 if !stays {
-                    self.mix.expect();
+                    self.mix.expect(task.slot.certainty());
                 }
             }
             _ => {}
@@ -48,6 +48,7 @@ impl Queue {
     pub(super) fn leave_group(&self, task: &Task) {
         if task.slot.is_counted() {
             Queue::uncount(task);
+            task.slot.set_certainty(self.mix.certainty());
             task.fair.set_told_at_sleep();
         }
     }
@@ -57,6 +58,7 @@ impl Queue {
     pub fn leave_group_awake(&self, task: &Task) {
         if task.slot.is_counted() {
             Queue::uncount(task);
+            task.slot.set_certainty(self.mix.certainty());
         }
     }
 

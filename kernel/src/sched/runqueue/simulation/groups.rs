@@ -166,6 +166,23 @@ fn tasks_of_the_kernel_do_not_make_groups_count() {
     });
 }
 
+/// Tasks that move take along how certain it was that groups compete, and not more: else they would keep each other so for ever.
+#[test]
+fn groups_do_not_count_for_long_where_another_has_had_a_cpu_once() {
+    in_process(|| {
+        let machine = Simulation::new(16, 1);
+        let started = start(&machine, &[(0, 24)]);
+        let other = machine.group(0);
+        let once = Habit(Some((SECOND, u64::MAX / 4)));
+        machine.start_in(Some(&other), 3, Schedule::NORMAL, once, None);
+        machine.run(SECOND);
+        let counts = || started[0].0.cells().filter(|cell| cell.counts()).count();
+        assert!(counts() > 8, "two groups");
+        machine.run(4 * SECOND);
+        assert_eq!(counts(), 0, "one group");
+    });
+}
+
 #[test]
 fn tasks_change_their_group_while_they_run_wait_and_sleep() {
     in_process(|| {

@@ -78,9 +78,9 @@ exits: build ## How often an operation makes a CPU leave the guest under KVM, Da
 shares: build ## Which part of the CPUs busy processes get, and how late a sleeper wakes among them, Darter beside Linux: docs/shares.md (half an hour)
 	target/release/darter shares --vs linux --page docs/shares.md
 
-# Two CPUs, half a minute: the whole takes ten (`darter shares --gate --cpus 2,4,16`).
+# Two CPUs and sixteen, a minute: the whole takes ten (`darter shares --gate --cpus 2,4,16`).
 shares-gate: build ## Shares of busy processes, and how late a sleeper wakes among them, against tests/gate/shares.toml
-	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter shares --gate --cpus 2 --load 1.5,2.5 --kernel $(DARTER_KERNEL)
+	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter shares --gate --cpus 2,16 --load 1.5,2.5 --kernel $(DARTER_KERNEL)
 
 loads: build ## Tasks that sleep and wake, on 2 and 4 CPUs, Darter beside Linux: docs/loads.md (five minutes)
 	target/release/darter loads --vs linux --page docs/loads.md

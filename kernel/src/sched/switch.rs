@@ -142,9 +142,13 @@ pub fn schedule() {
     next.on_cpu.on();
     Home::taken();
     queue.current = Some(next);
+    let turn = queue.first_turn();
     drop(queue);
     if runqueue::has_waiting() {
         timer::tick_sooner(now);
+    }
+    if let Some(left) = turn {
+        timer::look_at(now + left);
     }
     // SAFETY: the running task, and the one that runs next, whose reference lies in `current` of this CPU's queue.
     let (from, to) = unsafe { (&*from, &*to) };

@@ -53,6 +53,8 @@ pub struct Entity {
     turn: AtomicU64,
     /// Waits among the eligible.
     pub(super) is_ready: AtomicBool,
+    /// Its request is shorter than those of others.
+    is_short: AtomicBool,
 }
 
 /// What runs on a CPU, while others look at its queue.
@@ -63,6 +65,8 @@ pub struct Running {
     pub weight: u64,
     /// Its virtual run time as it got the CPU.
     pub turn: u64,
+    /// The virtual run time at which it has had its request.
+    pub end: u64,
 }
 
 impl Running {
@@ -72,6 +76,12 @@ impl Running {
         let ran = self.vruntime.saturating_sub(self.turn);
         let whole = virtual_ns(lead, self.weight);
         if ran >= whole { 0 } else { real_ns(whole - ran, self.weight).max(1) }
+    }
+
+    /// What is left of its request, ns.
+    pub fn request_left(&self) -> u64 {
+        let left = self.end.saturating_sub(self.vruntime);
+        if left == 0 { 0 } else { real_ns(left, self.weight).max(1) }
     }
 }
 
@@ -95,6 +105,7 @@ impl Entity {
             slice: AtomicU32::new(0),
             turn: AtomicU64::new(0),
             is_ready: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
         }
     }
 
@@ -201,7 +212,13 @@ impl Entity {
     pub fn running(&self, more: u64) -> Running {
         let weight = self.weight();
         let vruntime = self.vruntime().saturating_add(virtual_ns(more, weight));
-        Running { vruntime, deadline: self.deadline(), weight, turn: self.turn.load(Relaxed) }
+        Running {
+            vruntime,
+            deadline: self.deadline(),
+            weight,
+            turn: self.turn.load(Relaxed),
+            end: self.end.load(Relaxed),
+        }
     }
 
     /// It has run for `ns`.
@@ -224,10 +241,18 @@ impl Entity {
         self.burst.load(Relaxed).saturating_mul(2).clamp(SHORTEST.min(slice), slice)
     }
 
+    /// Does its request ask for less than others do?
+    #[inline]
+    pub fn asks_for_little(&self) -> bool {
+        self.is_short.load(Relaxed)
+    }
+
     /// It stands at `vruntime` from now on, with a request that begins at `now` at the earliest: who is owed much is eligible for long, but no more
     /// urgent than who comes with a short request.
     pub(super) fn stand(&self, vruntime: u64, now: u64, slice: u64) {
-        let request = virtual_ns(self.request(slice), self.weight());
+        let asked = self.request(slice);
+        let request = virtual_ns(asked, self.weight());
+        self.is_short.store(asked < slice, Relaxed);
         self.vruntime.store(vruntime, Relaxed);
         self.end.store(vruntime.saturating_add(request), Relaxed);
         self.deadline.store(vruntime.max(now).saturating_add(request), Relaxed);

@@ -46,6 +46,8 @@ pub struct Line {
     load: u64,
     /// Their virtual run times, each times its weight.
     sum: u128,
+    /// How many of them ask for little.
+    short: u32,
     /// The virtual time as the last one left.
     time: u64,
 }
@@ -70,7 +72,7 @@ impl Line {
     pub const fn new() -> Self {
         let ready = RBTree::new(ByDeadline::NEW);
         let early = RBTree::new(ByRunTime::NEW);
-        Self { ready, early, load: 0, sum: 0, time: 0 }
+        Self { ready, early, load: 0, sum: 0, short: 0, time: 0 }
     }
 
     /// The weight of all that wait.
@@ -97,19 +99,39 @@ impl Line {
         match (running, self.load) {
             (None, 0) => self.time,
             (Some(running), 0) => running.vruntime,
-            (None, load) => mean(self.sum, load),
-            (Some(running), load) => {
-                mean(self.sum + weighted(running.vruntime, running.weight), load + running.weight)
+            _ => {
+                let (load, sum) = self.sums(running);
+                mean(sum, load)
             }
         }
     }
 
-    /// Puts a task in its place.
-    pub fn insert(&mut self, task: Arc<Task>) {
+    /// The weights of all, and their virtual run times, each times its weight.
+    #[inline]
+    fn sums(&self, running: Option<Running>) -> (u64, u128) {
+        running.map_or((self.load, self.sum), |running| {
+            (self.load + running.weight, self.sum + weighted(running.vruntime, running.weight))
+        })
+    }
+
+    /// May a task that is to wait here have its turn, beside what runs? Its virtual run time is not after the virtual time.
+    #[inline]
+    fn is_eligible(&self, entity: &Entity, running: Option<Running>) -> bool {
+        if self.load == 0 {
+            // The time is that of what runs, or its own.
+            return running.is_none_or(|running| entity.vruntime() <= running.vruntime);
+        }
+        let (load, sum) = self.sums(running);
+        weighted(entity.vruntime(), load) <= sum
+    }
+
+    /// Puts a task in its place, beside what runs.
+    pub fn insert(&mut self, task: Arc<Task>, running: Option<Running>) {
+        let is_ready = self.is_eligible(&task.fair, running);
         let (vruntime, weight) = (task.fair.vruntime(), task.fair.weight());
         self.load += weight;
         self.sum += weighted(vruntime, weight);
-        let is_ready = weighted(vruntime, self.load) <= self.sum;
+        self.short += u32::from(task.fair.asks_for_little());
         task.fair.is_ready.store(is_ready, Relaxed);
         if is_ready {
             self.ready.insert(task);
@@ -122,6 +144,7 @@ impl Line {
         let (vruntime, weight) = (entity.vruntime(), entity.weight());
         self.load -= weight;
         self.sum -= weighted(vruntime, weight);
+        self.short -= u32::from(entity.asks_for_little());
         if self.load == 0 {
             self.time = vruntime;
         }
@@ -130,7 +153,7 @@ impl Line {
     /// Takes the task whose turn it is.
     pub fn take_first(&mut self) -> Option<Arc<Task>> {
         if !self.early.is_empty() {
-            self.ripen();
+            self.ripen_beside(None);
         }
         let task = self.ready.front_mut().remove()?;
         self.gone(&task.fair);
@@ -138,12 +161,13 @@ impl Line {
         Some(task)
     }
 
-    /// Those whose time has come become eligible. The one with the least run time always does if no other is.
-    fn ripen(&mut self) {
+    /// Those whose time has come become eligible. The one with the least run time always does if no other is and none runs.
+    fn ripen_beside(&mut self, running: Option<Running>) {
+        let (load, sum) = self.sums(running);
         for _ in 0..RIPEN {
             let mut first = self.early.front_mut();
             let Some(task) = first.get() else { return };
-            if weighted(task.fair.vruntime(), self.load) > self.sum && !self.ready.is_empty() {
+            if weighted(task.fair.vruntime(), load) > sum && (running.is_some() || !self.ready.is_empty()) {
                 return;
             }
             if let Some(task) = first.remove() {
@@ -189,15 +213,16 @@ impl Line {
     pub fn place_behind(&self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
         let (lag, now) = (entity.take_weight_asleep(lag), self.time(running));
         entity.comes(lag);
-        let late = now.saturating_sub(virtual_ns(slice, entity.weight()));
+        // Its first request is nearly due, but who wakes with a short one goes before it.
+        let late = now.saturating_sub(virtual_ns(slice / 4 * 3, entity.weight()));
         entity.stand(now.saturating_add_signed(lag.saturating_neg()), late, slice);
     }
 
-    /// The running task goes back among those that wait: if it has had its request, with the next one.
+    /// The running task goes back among those that wait: if it has had its request, with the next one, which begins at `earliest` at the earliest.
     #[inline(always)]
-    pub fn renew(&self, entity: &Entity, slice: u64) {
+    pub fn renew(&self, entity: &Entity, earliest: u64, slice: u64) {
         if self.load != 0 && entity.is_served() {
-            entity.renew(self.time(Some(entity.running(0))), slice);
+            entity.renew(self.time(Some(entity.running(0))).max(earliest), slice);
         }
     }
 
@@ -240,13 +265,33 @@ impl Line {
         // SAFETY: as the caller says.
         if let Some(task) = unsafe { self.take(task) } {
             task.fair.take_weight(now);
-            self.insert(task);
+            self.insert(task, running);
         }
     }
 
-    /// Is what `entity` asks for due before what runs has had its own, by more than `lead` ns?
+    /// Those whose time has come beside what runs become eligible.
+    pub fn ripen(&mut self, running: Running) {
+        if !self.early.is_empty() {
+            self.ripen_beside(Some(running));
+        }
+    }
+
+    /// Does anybody wait who asks for little?
+    #[inline]
+    pub fn any_short(&self) -> bool {
+        self.short != 0
+    }
+
+    /// The next of those that are eligible.
+    pub fn first(&self) -> Option<&Task> {
+        self.ready.front().get()
+    }
+
+    /// Is a task that is to wait here due before what runs, by more than `lead` ns? So is one that asks for little once that has had its request.
+    #[inline]
     pub fn is_due_before(&self, entity: &Entity, running: Running, lead: u64) -> bool {
-        entity.deadline().saturating_add(lead) < running.deadline.max(running.vruntime)
-            && entity.vruntime() <= self.time(Some(running))
+        let is_before = entity.deadline().saturating_add(lead) < running.deadline.max(running.vruntime)
+            || entity.asks_for_little() && running.request_left() == 0;
+        is_before && self.is_eligible(entity, Some(running))
     }
 }

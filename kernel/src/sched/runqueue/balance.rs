@@ -6,7 +6,8 @@
 //! themselves. What a task is ever owed stays about [`GAP`], however long it runs.
 //!
 //! Times are compared through an `offset`. A CPU whose tasks cannot be helped, as one that has a whole CPU for itself and is due more, falls behind no
-//! further than [`MOST`]; one that has idled begins anew.
+//! further than [`MOST`]; one that has idled begins anew. Where many tasks were and one is left, that one is not paid for those that have gone: they took
+//! along at most [`MOST_GAPS`] times what it takes to move, and the CPU has what it lies behind cut to [`MOST_OF_REST`].
 //!
 //! Two are looked at: one at a distance of a power of two, which changes from look to look, so that a difference gets everywhere in as many looks as the
 //! number of CPUs has digits; and each other CPU in turn. Nobody looks at all. A CPU that finds nothing to do looks half as often the next time. Where
@@ -34,8 +35,12 @@ const GAP: u64 = 12_000_000;
 const LEAST_GAP: u64 = 3_000_000;
 /// Tasks of less own weight move as soon as one of this.
 const LIGHT: u64 = NICE_0 / 3;
-/// How far a CPU's time may lie behind another's, ns, where nothing can be done about it.
-const MOST: i64 = 300_000_000;
+/// How many times that a task takes along at most.
+const MOST_GAPS: u64 = 5;
+/// How far a CPU's time may lie behind another's, ns, where nothing can be done about it: its one task is due more than a CPU.
+const MOST: u64 = 300_000_000;
+/// The same of a CPU that has much less to do, and so catches up: those that it owed more have gone.
+const MOST_OF_REST: u64 = 48_000_000;
 /// The most ticks between two comparisons.
 const REST: u32 = 4;
 /// Other CPUs that one with tasks to give away looks at for an idle one, at each tick.
@@ -193,12 +198,12 @@ fn wake_idle(machine: &impl Machine) -> bool {
 fn compare(machine: &impl Machine, here: CpuId, other: CpuId) -> bool {
     let now = machine.now();
     let (own, others) = (machine.queue(here), machine.queue(other));
-    let (mine, begins) = {
+    let (mine, begins, load, factor) = {
         let queue = own.queue.lock();
         let Some(time) = queue.time(now) else { return false };
-        (time, queue.is_fresh)
+        (time, queue.is_fresh, queue.load(), queue.factor())
     };
-    let gap = {
+    let (gap, most) = {
         let Some(mut queue) = others.queue.try_lock() else { return false };
         let Some(theirs) = queue.time(now) else { return false };
         let gap = mine.wrapping_sub(theirs).cast_signed();
@@ -207,15 +212,15 @@ fn compare(machine: &impl Machine, here: CpuId, other: CpuId) -> bool {
             _ if begins => 0,
             _ if queue.is_fresh => gap,
             _ if others.is_stealable() => 0,
-            _ => gap.saturating_sub(MOST).max(0),
+            _ => gap.saturating_sub(most_behind(queue.load(), load, queue.factor())).max(0),
         };
         queue.offset = queue.offset.wrapping_add(back);
         queue.is_fresh &= begins;
-        gap.wrapping_sub(back)
+        (gap.wrapping_sub(back), most_behind(load, queue.load(), factor))
     };
-    if begins || gap < -MOST && !own.is_stealable() {
+    if begins || gap < -most && !own.is_stealable() {
         let mut queue = own.queue.lock();
-        queue.offset = queue.offset.wrapping_sub(if begins { gap } else { gap.wrapping_add(MOST) });
+        queue.offset = queue.offset.wrapping_sub(if begins { gap } else { gap.wrapping_add(most) });
         queue.is_fresh = false;
         return false;
     }
@@ -224,6 +229,13 @@ fn compare(machine: &impl Machine, here: CpuId, other: CpuId) -> bool {
     } else {
         transfer(machine, here, other, mine.wrapping_add_signed(gap.wrapping_neg()))
     }
+}
+
+/// How far the time of a CPU with this load, none of whose tasks can move, may lie behind that of another. Where a task counts with a part of its weight
+/// (`factor`), times go the faster.
+fn most_behind(load: u64, others: u64, factor: u64) -> i64 {
+    let most = if load < others / 2 { MOST_OF_REST } else { MOST };
+    i64::try_from(most.saturating_mul(ONE) / factor.max(1)).unwrap_or(i64::MAX)
 }
 
 /// What a task of nice 0 is owed, ns, before it moves to a CPU with this load: where many share a CPU each gets less in the same time. Of a task that counts
@@ -240,14 +252,14 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
         return false;
     }
     let now = machine.now();
-    let load = {
+    let (load, owes) = {
         let queue = target.queue.lock();
-        // One after the other: those that are there would wait for all of them.
-        if queue.owes(now) {
-            return false;
-        }
-        queue.load()
+        (queue.load(), queue.owes(now))
     };
+    // One after the other: those that are there would wait for all of them. That matters less where far more wait elsewhere.
+    if owes && load > source.queue.lock().load() / 2 {
+        return false;
+    }
     let least =
         |task: &Task| least_gap(machine, from, to, load.saturating_mul(ONE) / task.fair.factor().max(1));
     let (task, lag) = {
@@ -264,7 +276,7 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
         let owed = |task: &Task| lag(task) > bound(least(task) * times, task);
         let Some(task) = queue.take_for(source, to, owed) else { return false };
         // Those that are there wait until it has caught up.
-        let lag = lag(&task).min(bound(least(&task) * 4, &task));
+        let lag = lag(&task).min(bound(least(&task) * MOST_GAPS, &task));
         (task, lag)
     };
     moves::count(machine, Why::IsOwed, from, to);
@@ -314,7 +326,7 @@ fn put_stolen(machine: &impl Machine, here: CpuId, task: Arc<Task>, time: Option
     let mut queue = own.queue.lock();
     adopt(&mut queue, time, now);
     queue.place(here, &task, 0, now, machine.slice());
-    queue.put(own, here, task);
+    queue.put(own, here, task, None);
 }
 
 /// An idle CPU takes over the time of the one that it takes a task from.

@@ -135,6 +135,12 @@ impl This {
         self.0.put_back(machine::this(), Real.here(), task, slice());
     }
 
+    /// How long the task that has just got this CPU keeps it from those that wait, ns; None: until the next tick.
+    #[inline]
+    pub fn first_turn(&self) -> Option<u64> {
+        self.0.first_turn()
+    }
+
     /// Takes the task whose turn it is.
     pub fn take_first(&mut self, now: u64) -> Option<Arc<Task>> {
         self.0.take_first(machine::this(), now)
@@ -234,10 +240,12 @@ pub(super) fn even_out() {
     }
 }
 
-/// How long the running task keeps this CPU yet from those that wait, ns; None: nobody waits, or it is a real-time task, which has no such turn.
+/// How long the running task keeps this CPU yet from somebody that waits, ns; None: nobody is to have it before the next tick.
 pub(super) fn turn_left(now: u64) -> Option<u64> {
-    let current = super::task::current();
-    (has_waiting() && !current.class().is_realtime()).then(|| queue::turn_left(&current, now))
+    if !has_waiting() {
+        return None;
+    }
+    Real.own_queue().queue.lock().turn_left(now)
 }
 
 /// Looks at tasks with deadlines. When to look again; `u64::MAX`: this CPU has none.

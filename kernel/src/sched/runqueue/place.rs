@@ -157,8 +157,9 @@ pub fn enqueue(
 
 /// Puts a task that has its place on a queue, and makes its CPU look if it should.
 pub fn enqueue_placed(machine: &impl Machine, mut queue: Locked<'_>, cpu: CpuId, task: Arc<Task>, now: u64) {
-    let turn = queue.turn_of(&task, now);
-    queue.put(machine.queue(cpu), cpu, task);
+    let running = queue.running(now);
+    let turn = queue.turn_of(&task, running);
+    queue.put(machine.queue(cpu), cpu, task, running);
     make_look(machine, queue, cpu, turn, now);
 }
 

@@ -14,9 +14,9 @@ mod turn;
 
 pub use deadline::throttled;
 pub use shown::{CpuQueue, MIXED};
-pub use turn::{Turn, turn_left};
+pub use turn::Turn;
 
-use super::super::fair::{Line, Running, UNIT};
+use super::super::fair::{Line, ONE, Running, UNIT};
 use super::super::group::{Cell, Mix};
 use super::super::realtime::Realtime;
 use super::super::task::Task;
@@ -146,6 +146,11 @@ impl Queue {
         Some(self.line.time(running).wrapping_add_signed(self.offset))
     }
 
+    /// Which part of its weight the running task counts with.
+    pub fn factor(&self) -> u64 {
+        self.fair_current().map_or(ONE, |task| task.fair.factor())
+    }
+
     /// From now on the CPU, which has nothing to do, compares its time as if it were `time`.
     pub fn adopt(&mut self, time: u64) {
         self.offset = time.wrapping_sub(self.line.time(None)).cast_signed();
@@ -160,14 +165,14 @@ impl Queue {
         }
     }
 
-    /// Puts a fair task on the queue that has its place; `own` is this queue's CPU.
-    pub fn put(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>) {
+    /// Puts a fair task on the queue that has its place; `own` is this queue's CPU, and `running` what runs there.
+    pub fn put(&mut self, own: &CpuQueue, cpu: CpuId, task: Arc<Task>, running: Option<Running>) {
         Queue::move_to(cpu, &task);
         if task.affinity().only().is_none() {
             // SAFETY: the line keeps the task until `taken`, which takes it off this list.
             self.movable.push_back(unsafe { UnsafeRef::from_raw(Arc::as_ptr(&task)) });
         }
-        self.line.insert(task);
+        self.line.insert(task, running);
         let waiting = own.waiting() + 1;
         // Who puts it on the queue of another CPU looks whether that idles: `protocol::idle`.
         own.waiting.store(waiting, Ordering::Relaxed);
@@ -183,8 +188,9 @@ impl Queue {
         if task.slot.is_counted() {
             self.take_factor(&task);
         }
-        self.line.renew(&task.fair, slice);
-        self.put(own, cpu, task);
+        // Who has come and is owed much has put the time back. Those that woke before that have their deadlines by the time that it was.
+        self.line.renew(&task.fair, self.owes_from, slice);
+        self.put(own, cpu, task, None);
     }
 
     /// Takes the task whose turn it is.
@@ -348,7 +354,9 @@ impl Queue {
         task.partner.sleeps(|| task.fair.ran());
         self.leave_group(task);
         self.line.leave(&task.fair, slice);
-        self.is_fresh |= self.line.load() == 0;
+        if self.line.load() == 0 {
+            (self.is_fresh, self.owes_from) = (true, 0);
+        }
     }
 
     /// What a task is owed that went to sleep here.

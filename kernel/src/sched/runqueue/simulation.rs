@@ -19,7 +19,7 @@ use super::calls;
 use super::deadline;
 use super::machine::Machine;
 use super::place;
-use super::queue::{CpuQueue, turn_left};
+use super::queue::CpuQueue;
 use super::quota;
 use super::realtime;
 use crate::arch;
@@ -345,6 +345,17 @@ impl Simulation {
     pub fn stop(&self, number: usize) {
         let life = &mut self.lives.borrow_mut()[number];
         (life.habit, life.left) = (Habit(Some((1, u64::MAX / 4))), 1);
+    }
+
+    /// How late tasks have been up to now is forgotten.
+    pub fn forget_late(&self) {
+        self.lives.borrow_mut().iter_mut().for_each(|life| (life.latest, life.late) = (0, 0));
+    }
+
+    /// A task that sleeps spins when it has woken.
+    pub fn spins_from_now(&self, number: usize) {
+        let life = &mut self.lives.borrow_mut()[number];
+        (life.habit, life.left) = (SPINS, u64::MAX);
     }
 
     /// Gives a task another group.

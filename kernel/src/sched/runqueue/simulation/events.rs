@@ -4,7 +4,6 @@
 use super::super::super::task::{State, Task};
 use super::super::super::work::Work;
 use super::super::machine::Machine;
-use super::super::queue::turn_left;
 use super::super::{balance, calls, deadline, place, quota, realtime};
 use super::{CONTENDED_TICK, Event, Habit, MS, Simulation, TICK};
 use alloc::sync::Arc;
@@ -71,9 +70,11 @@ impl Simulation {
                 {
                     return;
                 }
-                match turn_left(&current, self.now.get()) {
-                    0 => current.work.set(Work::RESCHED),
-                    left => self.look_at(self.now.get() + left),
+                let left = this.queue.queue.lock().turn_left(self.now.get());
+                match left {
+                    Some(0) => current.work.set(Work::RESCHED),
+                    Some(left) => self.look_at(self.now.get() + left),
+                    None => {}
                 }
             }
             Event::Done(cpu, number) => {
@@ -128,7 +129,8 @@ impl Simulation {
             if kicked && !idles && !current.work.any(Work::RESCHED) && this.queue.waiting() > 0 {
                 // As `expect_turn`.
                 self.here.set(cpu);
-                self.look_at(self.now.get() + turn_left(&current, self.now.get()));
+                let left = this.queue.queue.lock().turn_left(self.now.get());
+                left.into_iter().for_each(|left| self.look_at(self.now.get() + left));
             } else if kicked || current.work.any(Work::RESCHED) || idles && this.queue.waiting() > 0 {
                 self.here.set(cpu);
                 self.schedule(cpu);
@@ -243,7 +245,9 @@ impl Simulation {
         next.clock.start(now);
         next.raise_again();
         next.on_cpu.on();
+        let turn = queue.first_turn();
         drop(queue);
+        turn.into_iter().for_each(|left| self.look_at(now + left));
         let number = self.number_of(&next).unwrap();
         let life = &mut self.lives.borrow_mut()[number];
         life.since = now;

@@ -1,6 +1,7 @@
 //! Does each get its share, in time, while no CPU idles?
 
 use super::super::super::fair::weight;
+use super::super::machine::Machine;
 use super::{Habit, MS, SPINS, Schedule, Simulation};
 use crate::testing::{check, in_process};
 use proptest::prelude::*;
@@ -40,14 +41,42 @@ struct Spun {
 /// `tasks` tasks begin on one CPU, a second before they are looked at.
 fn spin(cpus: u32, nodes: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
     let machine = Simulation::new(cpus, nodes);
-    let nice = |n: u32| nices[n as usize % nices.len()];
     (0..tasks).for_each(|n| {
-        machine.start(0, nice(n), SPINS, None);
+        machine.start(0, nices[n as usize % nices.len()], SPINS, None);
     });
+    look(&machine, cpus, tasks, nices, seconds)
+}
+
+/// As `spin`: the tasks begin one after the other, get their nice value, sleep, and are woken by one CPU as all others have begun. So they lie on few CPUs then.
+fn spin_behind_a_gate(cpus: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
+    const OPENS: u64 = 200 * MS;
+    let machine = Simulation::new(cpus, 1);
+    let begun: Vec<usize> = (0..tasks)
+        .map(|n| {
+            machine.run(MS + u64::from(n) * 200_000);
+            let shortly = Habit(Some((50_000, OPENS - machine.now() - 50_000)));
+            let task = machine.start(0, 0, shortly, None);
+            machine.set_nice(task, nices[n as usize % nices.len()]);
+            task
+        })
+        .collect();
+    machine.run(OPENS - MS);
+    machine.waker.set(Some(0));
+    begun.into_iter().for_each(|task| machine.spins_from_now(task));
+    machine.run(OPENS + MS);
+    machine.waker.set(None);
+    look(&machine, cpus, tasks, nices, seconds)
+}
+
+/// What tasks that have begun, the first of the machine, come to in the window.
+fn look(machine: &Simulation, cpus: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
+    let nice = |n: u32| nices[n as usize % nices.len()];
     let ticker = machine.start(0, 0, TICKER, None);
-    machine.run(SECOND);
+    let opens = machine.now() + SECOND;
+    machine.run(opens);
+    machine.forget_late();
     let before = machine.outcomes();
-    machine.run(SECOND + seconds * SECOND);
+    machine.run(opens + seconds * SECOND);
     let after = machine.outcomes();
     let ran = |n: usize| (after[n].ran - before[n].ran) as f64;
     let weights: Vec<u64> = (0..tasks).map(|n| weight(nice(n))).collect();
@@ -94,6 +123,22 @@ fn on_16_cpus_each_gets_its_share() {
 #[test]
 fn on_16_cpus_160_tasks_get_their_shares() {
     in_process(|| shares_on(16, 1, &[100], 20));
+}
+
+/// Where many were, the last that stays is not paid for those that have gone. And who sleeps waits for no tick.
+#[test]
+fn who_is_woken_where_many_wait_gets_its_share_and_no_more() {
+    in_process(|| {
+        for (cpus, tasks, nices) in
+            [(4, 40, &[0][..]), (4, 40, &[0, 5, 10]), (16, 151, &[0, 5, 10]), (16, 159, &[0, 5, 10])]
+        {
+            let spun = spin_behind_a_gate(cpus, tasks, nices, 4);
+            let (off, late) = (spun.deviation * 100.0, spun.late / 1000);
+            let told =
+                std::format!("{cpus} CPUs, {tasks} tasks, {nices:?}: {off:.1} % off, ticker {late} us late");
+            assert!(spun.deviation < 0.1 && spun.late < 6 * MS, "{told}");
+        }
+    });
 }
 
 #[test]

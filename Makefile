@@ -20,7 +20,7 @@ CPUS ?= 1,2,4
 # What `make bench-large` runs.
 LARGE ?= faultzf faultfile forkexit vforkexec mmap tmpfs openclose
 
-.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large calls calls-gate growth growth-gate exits allocators shares shares-gate loads test counts hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
+.PHONY: help setup build host kernel lockdep guest benchmarks plugin run bench bench-large scheduler-report calls calls-gate growth growth-gate exits allocators shares shares-gate loads test counts hosted-test booted-test lockdep-test gate check table fuzz fuzz-test fuzz-compare fuzz-planted fuzzer clean
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F '|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -40,6 +40,9 @@ gate: build ## Instructions, shared lines and transfers against tests/gate/table
 # Each uses little more than one core, and what they count does not depend on how fast they are.
 counts: build ## `make gate` and `make calls-gate` beside each other
 	@$(MAKE) --no-print-directory -j2 -Otarget gate calls-gate
+
+scheduler-report: ## The scheduler's own code, simulated on 1 to 256 CPUs: docs/scheduler.md (two minutes)
+	cd kernel && SCHEDULER_REPORT=$(CURDIR)/docs/scheduler.md cargo test -q --release -p darter-kernel -- simulation::report --ignored --nocapture
 
 calls: build ## What each system call shares, by itself and beside others, Darter beside Linux: docs/calls.md (an hour and a half; goes on where it was broken off)
 	target/release/darter lines --calls --vs linux --beside idle,busy,program --json target/calls.json --resume --svg docs/calls.svg --page docs/calls.md

@@ -24,6 +24,11 @@ impl Waits {
         self.since.store(now.max(1), Relaxed);
     }
 
+    /// How long it has waited up to now, ns.
+    pub fn for_ns(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since.load(Relaxed))
+    }
+
     /// A CPU takes it: how long it has waited; None: it never began to.
     #[inline]
     pub fn end(&self, now: u64) -> Option<u64> {

@@ -38,7 +38,7 @@ impl Offer {
         self.0.store(word, Ordering::Relaxed);
     }
 
-    /// A tick of the CPU that shows something: another, which `idle` is of, may take it. True: the caller kicks that.
+    /// A tick of the CPU that shows something, or one that has just taken a part of it: another, which `idle` is of, may take it. True: the caller kicks that.
     #[inline]
     pub fn make(&self, idle: &Idle) -> bool {
         let halted = idle.is_shown() && idle.take() == Found::Halted;

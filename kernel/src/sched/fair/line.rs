@@ -50,7 +50,12 @@ pub struct Line {
     short: u32,
     /// The virtual time as the last one left.
     time: u64,
+    /// The virtual time as a task came that was owed much, which put it back. Those whose time had come by then need not wait until that task is paid.
+    was: u64,
 }
+
+/// So much later the time would have come of those who are as good as eligible: a task that sleeps most of the time has run for as long when it wakes again, virtual ns.
+const NEAR: u64 = 100_000;
 
 fn weighted(vruntime: u64, weight: u64) -> u128 {
     u128::from(vruntime) * u128::from(weight)
@@ -72,7 +77,7 @@ impl Line {
     pub const fn new() -> Self {
         let ready = RBTree::new(ByDeadline::NEW);
         let early = RBTree::new(ByRunTime::NEW);
-        Self { ready, early, load: 0, sum: 0, short: 0, time: 0 }
+        Self { ready, early, load: 0, sum: 0, short: 0, time: 0, was: 0 }
     }
 
     /// The weight of all that wait.
@@ -86,6 +91,7 @@ impl Line {
         self.ready.iter().chain(self.early.iter()).for_each(|task| task.fair.shift_back(shift));
         self.sum = self.sum.saturating_sub(weighted(shift, self.load));
         self.time = self.time.saturating_sub(shift);
+        self.was = self.was.saturating_sub(shift);
     }
 
     /// Some of those that wait: the next of the eligible, and of the others.
@@ -114,15 +120,19 @@ impl Line {
         })
     }
 
-    /// May a task that is to wait here have its turn, beside what runs? Its virtual run time is not after the virtual time.
+    /// May a task that is to wait here have its turn, beside what runs? Its virtual run time is not after the virtual time, or that which was before somebody put it back.
     #[inline]
     fn is_eligible(&self, entity: &Entity, running: Option<Running>) -> bool {
+        let vruntime = entity.vruntime();
+        if vruntime <= self.was {
+            return true;
+        }
         if self.load == 0 {
             // The time is that of what runs, or its own.
-            return running.is_none_or(|running| entity.vruntime() <= running.vruntime);
+            return running.is_none_or(|running| vruntime <= running.vruntime);
         }
         let (load, sum) = self.sums(running);
-        weighted(entity.vruntime(), load) <= sum
+        weighted(vruntime, load) <= sum
     }
 
     /// Puts a task in its place, beside what runs.
@@ -167,7 +177,9 @@ impl Line {
         for _ in 0..RIPEN {
             let mut first = self.early.front_mut();
             let Some(task) = first.get() else { return };
-            if weighted(task.fair.vruntime(), load) > sum && (running.is_some() || !self.ready.is_empty()) {
+            let vruntime = task.fair.vruntime();
+            let is_early = vruntime > self.was && weighted(vruntime, load) > sum;
+            if is_early && (running.is_some() || !self.ready.is_empty()) {
                 return;
             }
             if let Some(task) = first.remove() {
@@ -210,19 +222,21 @@ impl Line {
     }
 
     /// As `place`, for a task that stands `lag` behind the virtual time before it comes. Its requests are no more urgent than others', but it is eligible for long.
-    pub fn place_behind(&self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
+    pub fn place_behind(&mut self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
         let (lag, now) = (entity.take_weight_asleep(lag), self.time(running));
         entity.comes(lag);
+        self.was = self.was.max(now.saturating_add(NEAR));
         // Its first request is nearly due, but who wakes with a short one goes before it.
         let late = now.saturating_sub(virtual_ns(slice / 4 * 3, entity.weight()));
         entity.stand(now.saturating_add_signed(lag.saturating_neg()), late, slice);
     }
 
-    /// The running task goes back among those that wait: if it has had its request, with the next one, which begins at `earliest` at the earliest.
+    /// The running task goes back among those that wait: if it has had its request, with the next one. Where somebody has put the time back, that
+    /// begins at the time that was: those that woke before have their deadlines by that.
     #[inline(always)]
-    pub fn renew(&self, entity: &Entity, earliest: u64, slice: u64) {
+    pub fn renew(&self, entity: &Entity, slice: u64) {
         if self.load != 0 && entity.is_served() {
-            entity.renew(self.time(Some(entity.running(0))).max(earliest), slice);
+            entity.renew(self.time(Some(entity.running(0))).max(self.was), slice);
         }
     }
 
@@ -240,6 +254,16 @@ impl Line {
             }
         };
         entity.sleep(lag);
+    }
+
+    /// Are those that are here still waiting for one that came from another CPU and was owed much?
+    pub fn owes(&self, running: Option<Running>) -> bool {
+        self.time(running) < self.was.saturating_sub(NEAR)
+    }
+
+    /// The last one has left: nobody waits for anybody.
+    pub fn forget_debts(&mut self) {
+        self.was = 0;
     }
 
     /// What a task is owed that went to sleep here. A debt is paid off by the time that has passed for those who stayed.

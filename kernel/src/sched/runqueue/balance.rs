@@ -13,8 +13,8 @@
 //! number of CPUs has digits; and each other CPU in turn. Nobody looks at all. A CPU that finds nothing to do looks half as often the next time. Where
 //! nobody has tasks to give away, the look reads lines that nobody writes.
 //!
-//! An idle CPU takes the task that has waited longest where tasks are shown, without comparing. A CPU with tasks to give away
-//! wakes an idle one.
+//! An idle CPU takes the task that has waited longest where tasks are shown, without comparing; one of another node, or that has just run, only once it has
+//! waited for some time. A CPU with tasks to give away wakes an idle one at ticks, and that another one when more are left.
 
 use super::super::fair::{NICE_0, ONE, UNIT, effective, virtual_ns};
 use super::super::task::Task;
@@ -23,7 +23,7 @@ use super::machine::Machine;
 use super::moves::{self, Why};
 use super::place::{enqueue_placed, is_alone, near};
 use super::push;
-use super::queue::Queue;
+use super::queue::{Has, Queue};
 use super::realtime;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -44,7 +44,13 @@ const MOST_OF_REST: u64 = 48_000_000;
 /// The most ticks between two comparisons.
 const REST: u32 = 4;
 /// Other CPUs that one with tasks to give away looks at for an idle one, at each tick.
-const AWAKE: u32 = 4;
+const AWAKE: u32 = 16;
+/// The same for one that has just taken one of several.
+const AWAKE_MORE: u32 = 64;
+/// Who has run just now waits for so long before an idle CPU takes it, ns: it may go on at once, where its memory is near.
+const HOT: u64 = 500_000;
+/// The same before an idle CPU of another node takes whoever waits.
+const NEAR_MEMORY: u64 = 2_000_000;
 /// Other CPUs that an idle one looks at.
 const SEARCH: u32 = 16;
 
@@ -146,7 +152,7 @@ fn show_load(machine: &impl Machine) {
 
 fn look(machine: &impl Machine) -> bool {
     let own = machine.own_queue();
-    let offered = own.is_stealable() && wake_idle(machine);
+    let offered = own.is_stealable() && wake_idle(machine, machine.here(), AWAKE);
     if !own.looks.is_time() {
         return offered;
     }
@@ -166,28 +172,38 @@ fn look(machine: &impl Machine) -> bool {
     offered
 }
 
-/// Wakes an idle CPU, if one of those that are looked at this time may run what waits here. May none, but one may run who runs here, that one goes there: so it
-/// does not depend on who waits at a tick how soon an idle CPU is found. True: a CPU comes for what waits.
-fn wake_idle(machine: &impl Machine) -> bool {
-    let (own, here, cpus) = (machine.own_queue(), machine.here(), machine.cpus());
+/// Wakes an idle CPU, if one of the `looks` that are looked at this time may run what waits on `from`. May none, but one may run who runs here, that one goes there: so
+/// it does not depend on who waits at a tick how soon an idle CPU is found. True: a CPU comes for what waits.
+fn wake_idle(machine: &impl Machine, from: CpuId, looks: u32) -> bool {
+    let (own, source, cpus) = (machine.own_queue(), machine.queue(from), machine.cpus());
+    let looks = looks.min(cpus - 1);
     let step = own.looks.step.load(Relaxed);
-    own.looks.step.store(step.wrapping_add(AWAKE), Relaxed);
+    own.looks.step.store(step.wrapping_add(looks), Relaxed);
     let idles = || {
-        (0..AWAKE)
-            .map(|n| (here + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
+        (0..looks)
+            .map(|n| (machine.here() + 1 + step.wrapping_add(n) % (cpus - 1)) % cpus)
             .filter(|cpu| machine.queue(*cpu).idles())
     };
-    let mut idle = idles().filter(|cpu| own.queue.lock().has_for(*cpu));
+    let now = machine.now();
+    let mut later = false;
+    let mut idle = idles().filter(|cpu| {
+        let may_go = |task: &Task| task.waits.for_ns(now) >= stays(machine, task, from, *cpu);
+        let has = source.queue.lock().has_for(*cpu, may_go);
+        later |= has == Has::Later;
+        has == Has::Somebody
+    });
     // One that shares its core with others only if there is no other.
     let Some(first) = idle.next() else {
-        push::move_to_any(machine, idles());
+        if !later && from == machine.here() {
+            push::move_to_any(machine, idles());
+        }
         return false;
     };
     let idle = Some(first)
         .filter(|cpu| is_alone(machine, *cpu))
         .or_else(|| idle.find(|cpu| is_alone(machine, *cpu)))
         .unwrap_or(first);
-    let offered = own.offer_to(machine.queue(idle));
+    let offered = source.offer_to(from, machine.queue(idle));
     if offered {
         machine.kick(idle);
     }
@@ -242,7 +258,7 @@ fn most_behind(load: u64, others: u64, factor: u64) -> i64 {
 /// with a part of its weight, the load in such parts.
 fn least_gap(machine: &impl Machine, from: CpuId, to: CpuId, load: u64) -> u64 {
     let near = (GAP * UNIT / load.max(UNIT)).max(LEAST_GAP);
-    if machine.node_of(from) == machine.node_of(to) { near } else { near * 2 }
+    if machine.node_of(from) == machine.node_of(to) { near } else { near * 4 }
 }
 
 /// Moves a task from a CPU to another whose time is `time`, if it is owed enough there.
@@ -298,7 +314,20 @@ pub fn steal(machine: &impl Machine) -> bool {
         machine.own_queue().looks.step.store(step.wrapping_add(1), Relaxed);
     }
     let far = far.map(|distance| (here + distance) % cpus);
-    near(machine, here).chain(far).any(|victim| take_from(machine, victim, here))
+    let offered = machine.own_queue().take_offer();
+    let Some(victim) = offered
+        .into_iter()
+        .chain(near(machine, here))
+        .chain(far)
+        .find(|victim| take_from(machine, *victim, here))
+    else {
+        return false;
+    };
+    // Where more wait, another comes: many CPUs idle when all tasks woke on one node.
+    if machine.queue(victim).is_stealable() {
+        wake_idle(machine, victim, AWAKE_MORE);
+    }
+    true
 }
 
 fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {
@@ -312,13 +341,25 @@ fn take_from(machine: &impl Machine, victim: CpuId, here: CpuId) -> bool {
     let now = machine.now();
     let Some((task, time)) = source.queue.try_lock().and_then(|mut queue| {
         let time = queue.time(now);
-        queue.take_for(source, here, |_| true).map(|task| (task, time))
+        let may_go = |task: &Task| task.waits.for_ns(now) >= stays(machine, task, victim, here);
+        queue.take_for(source, here, may_go).map(|task| (task, time))
     }) else {
         return false;
     };
     moves::count(machine, Why::Idles, victim, here);
     put_stolen(machine, here, task, time, now);
     true
+}
+
+/// For how long a task waits before it goes from a CPU to one that idles, ns.
+fn stays(machine: &impl Machine, task: &Task, from: CpuId, to: CpuId) -> u64 {
+    if machine.nodes() > 1 && machine.node_of(from) != machine.node_of(to) {
+        NEAR_MEMORY
+    } else if task.fair.ran() != 0 {
+        HOT
+    } else {
+        0
+    }
 }
 
 fn put_stolen(machine: &impl Machine, here: CpuId, task: Arc<Task>, time: Option<u64>, now: u64) {

@@ -192,7 +192,8 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
     }
 }
 
-/// Where a woken task should run: where it was if it must, or that CPU idles and no core as a whole; else on an idle one; else where it was.
+/// Where a woken task should run: where it was if it must, or that CPU idles and no core as a whole; else on an idle one of the same node, where its memory
+/// is; else where it was. If it waits there for long, an idle CPU of another node comes for it: `balance`.
 fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     if let Some(only) = task.affinity().only() {
         return if only < machine.cpus() { only } else { home };
@@ -202,11 +203,11 @@ fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
         let is_best = is_alone(machine, home);
         return if is_best { home } else { find_core(machine, task, home, Cores::OfNode).unwrap_or(home) };
     }
-    find_idle(machine, task, home, Cores::OfNode).unwrap_or(if allowed {
-        home
+    if allowed {
+        find_idle_of_node(machine, task, home).unwrap_or(home)
     } else {
-        first_of(machine, task, home)
-    })
+        find_idle(machine, task, home, Cores::OfNode).unwrap_or_else(|| first_of(machine, task, home))
+    }
 }
 
 pub fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
@@ -252,8 +253,23 @@ pub enum Cores {
 
 /// An idle CPU that `task` may run on: of a core that idles as a whole if there is one.
 pub fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) -> Option<CpuId> {
-    let mut idle =
-        near(machine, start).filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
+    first_idle(machine, task, near(machine, start), cores)
+}
+
+/// The same of the node of `start` alone.
+fn find_idle_of_node(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
+    let node = machine.node_of(start);
+    let of_node = near(machine, start).take_while(|cpu| machine.node_of(*cpu) == node);
+    first_idle(machine, task, of_node, Cores::OfNode)
+}
+
+fn first_idle(
+    machine: &impl Machine,
+    task: &Task,
+    among: impl Iterator<Item = CpuId>,
+    cores: Cores,
+) -> Option<CpuId> {
+    let mut idle = among.filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
     if !machine.has_threads() {
         return idle.next();
     }

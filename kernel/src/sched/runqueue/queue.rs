@@ -35,6 +35,16 @@ const LOOKS: u32 = 32;
 /// What a real-time task that runs counts as where the loads of CPUs are compared.
 const REALTIME_LOAD: u64 = 64 * UNIT;
 
+/// Whom a CPU has for another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Has {
+    /// Nobody who may run there.
+    Nobody,
+    /// Somebody who may, but is to wait here for some time first.
+    Later,
+    Somebody,
+}
+
 /// The tasks of one CPU.
 pub struct Queue {
     /// Those on the line that may run elsewhere, in the order in which they came. It does not own them, and so is dropped before the line.
@@ -56,8 +66,6 @@ pub struct Queue {
     pub(super) offset: i64,
     /// The CPU has idled since its time was last compared: the comparison begins anew.
     pub(super) is_fresh: bool,
-    /// The CPU's virtual time as a task came that was owed much, and which the others wait for.
-    owes_from: u64,
 }
 
 impl Queue {
@@ -73,7 +81,6 @@ impl Queue {
             idle: None,
             offset: 0,
             is_fresh: true,
-            owes_from: 0,
         }
     }
 
@@ -106,7 +113,6 @@ impl Queue {
         running.fair.shift_back(shift);
         self.line.shift_back(shift);
         self.offset = self.offset.wrapping_add_unsigned(shift);
-        self.owes_from = self.owes_from.saturating_sub(shift);
     }
 
     /// Some of the fair tasks that wait.
@@ -188,8 +194,7 @@ impl Queue {
         if task.slot.is_counted() {
             self.take_factor(&task);
         }
-        // Who has come and is owed much has put the time back. Those that woke before that have their deadlines by the time that it was.
-        self.line.renew(&task.fair, self.owes_from, slice);
+        self.line.renew(&task.fair, slice);
         self.put(own, cpu, task, None);
     }
 
@@ -251,18 +256,22 @@ impl Queue {
         None
     }
 
-    /// Does a task wait here that may run on `cpu`? Those looked at that may not wait behind the others for the next look.
-    pub fn has_for(&mut self, cpu: CpuId) -> bool {
+    /// Does a task wait here for `cpu` to take it, one that `wants` takes? Those looked at that do not wait behind the others for the next look.
+    pub fn has_for(&mut self, cpu: CpuId, wants: impl Fn(&Task) -> bool) -> Has {
+        let mut has = Has::Nobody;
         for _ in 0..LOOKS {
-            let Some(task) = self.movable.front().get() else { return false };
+            let Some(task) = self.movable.front().get() else { break };
             if task.affinity().allows(cpu) {
-                return true;
+                if wants(task) {
+                    return Has::Somebody;
+                }
+                has = Has::Later;
             }
             if let Some(task) = self.movable.pop_front() {
                 self.movable.push_back(task);
             }
         }
-        false
+        has
     }
 
     /// Does `task` wait here? Another CPU may link it to its own queue meanwhile.
@@ -355,7 +364,8 @@ impl Queue {
         self.leave_group(task);
         self.line.leave(&task.fair, slice);
         if self.line.load() == 0 {
-            (self.is_fresh, self.owes_from) = (true, 0);
+            self.is_fresh = true;
+            self.line.forget_debts();
         }
     }
 
@@ -377,12 +387,11 @@ impl Queue {
     pub fn place_behind(&mut self, cpu: CpuId, task: &Task, lag: i64, now: u64, slice: u64) {
         self.enter_group(cpu, task);
         let running = self.running(now);
-        self.owes_from = self.line.time(running);
         self.line.place_behind(&task.fair, lag, running, slice);
     }
 
     /// Are those that are here still waiting for one that came from another CPU and was owed much?
     pub fn owes(&self, now: u64) -> bool {
-        self.line.time(self.running(now)) < self.owes_from
+        self.line.owes(self.running(now))
     }
 }

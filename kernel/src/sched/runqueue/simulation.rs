@@ -8,6 +8,7 @@ mod deadlines;
 mod events;
 mod groups;
 mod priorities;
+mod report;
 mod shares;
 
 use super::super::group::{Group, Membership, Quota};

@@ -4,6 +4,7 @@ use super::super::balance::Looks;
 use super::Queue;
 use crate::lock_order as level;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use sync::machine::CpuId;
 use sync::protocol::idle::Idle;
 use sync::protocol::inbox::Inbox;
 use sync::protocol::offer::Offer;
@@ -38,6 +39,8 @@ pub struct Shown {
     pub(super) rank: AtomicU64,
     /// Tasks of this CPU that others want to be woken: see `calls`.
     pub called: Inbox,
+    /// The CPU whose tasks this one was woken for, plus 1; 0: none. It says where to look first, and nothing else.
+    offered_from: AtomicU32,
 }
 
 /// What CPUs that start a task look at where none idles, on a line of its own.
@@ -81,6 +84,7 @@ impl CpuQueue {
                 online: AtomicBool::new(false),
                 rank: AtomicU64::new(0),
                 called: Inbox::new(),
+                offered_from: AtomicU32::new(0),
             },
             load: ShownLoad(AtomicU64::new(0)),
             group: ShownGroup(AtomicU64::new(0)),
@@ -110,9 +114,20 @@ impl CpuQueue {
         self.stealable.0.shown() != 0
     }
 
-    /// This CPU, which shows tasks to give away, lets one that idles take them. True: the caller kicks that.
-    pub fn offer_to(&self, other: &CpuQueue) -> bool {
-        self.stealable.0.make(&other.shown.idle)
+    /// `cpu`, whose queue this is, shows tasks to give away: another that idles may take them. True: the caller kicks that.
+    pub fn offer_to(&self, cpu: CpuId, other: &CpuQueue) -> bool {
+        let made = self.stealable.0.make(&other.shown.idle);
+        if made {
+            other.shown.offered_from.store(cpu + 1, Ordering::Relaxed);
+        }
+        made
+    }
+
+    /// Of its own CPU, which looks for work: whose tasks it was woken for.
+    pub fn take_offer(&self) -> Option<CpuId> {
+        let from = self.shown.offered_from.load(Ordering::Relaxed).checked_sub(1)?;
+        self.shown.offered_from.store(0, Ordering::Relaxed);
+        Some(from)
     }
 
     /// Of its own CPU, which idles and looks for work, or does so no more.

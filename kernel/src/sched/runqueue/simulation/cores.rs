@@ -1,5 +1,6 @@
 //! Threads of a core, nodes, and tasks that take turns: who runs where?
 
+use super::super::machine::Machine;
 use super::{Habit, MS, SPINS, Simulation};
 use crate::testing::{check, in_process};
 use proptest::prelude::*;
@@ -167,5 +168,53 @@ fn with_any_affinities_no_cpu_idles_beside_a_task_that_it_may_run() {
             machine.run(2 * SECOND);
             assert!(machine.stranded.get() < 30 * MS, "{} us", machine.stranded.get() / 1000);
         });
+    });
+}
+
+/// Six for four CPUs of each node, that run half of the time: where all of its node are busy a task waits for a moment, and does not leave its memory.
+#[test]
+fn who_wakes_stays_on_its_node() {
+    in_process(|| {
+        let machine = Simulation::new(16, 4);
+        let tasks: Vec<usize> = (0..24u64)
+            .map(|n| {
+                let habit = Habit(Some((500_000 + n * 7919, 500_000 + n * 5333)));
+                machine.start_on(n as u32 / 6 * 4, habit, 0xf << (n / 6 * 4))
+            })
+            .collect();
+        machine.run(10 * MS);
+        tasks.iter().for_each(|task| Simulation::restrict(&machine.task(*task), 0xffff));
+        let nodes =
+            || -> Vec<u32> { tasks.iter().map(|task| machine.node_of(machine.task(*task).cpu())).collect() };
+        let (mut before, mut changes) = (nodes(), 0);
+        for ms in 10..SECOND / MS {
+            machine.run(ms * MS);
+            let now = nodes();
+            changes += now.iter().zip(&before).filter(|(now, before)| now != before).count();
+            before = now;
+        }
+        assert!(changes < 100, "{changes} times in a second somebody changed its node");
+    });
+}
+
+/// All of them were on one CPU as they went to sleep.
+#[test]
+fn where_many_wake_on_one_cpu_all_others_come_for_them() {
+    in_process(|| {
+        for (cpus, nodes) in [(16, 1), (16, 4), (48, 1), (48, 2), (256, 8)] {
+            let machine = Simulation::new(cpus, nodes);
+            let tasks: Vec<usize> = (0..cpus * 2)
+                .map(|n| {
+                    machine.run(MS + u64::from(n) * 100_000);
+                    machine.start(0, 0, Habit(Some((50_000, 100 * MS - machine.now()))), None)
+                })
+                .collect();
+            machine.run(99 * MS);
+            machine.waker.set(Some(0));
+            tasks.into_iter().for_each(|task| machine.spins_from_now(task));
+            machine.run(300 * MS);
+            let wasted = machine.wasted.get();
+            assert!(wasted < 9 * MS, "{cpus} CPUs, {nodes} nodes: one idles for {} us", wasted / 1000);
+        }
     });
 }

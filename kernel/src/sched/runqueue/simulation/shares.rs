@@ -2,7 +2,7 @@
 
 use super::super::super::fair::weight;
 use super::super::machine::Machine;
-use super::{Habit, MS, SPINS, Schedule, Simulation};
+use super::{Habit, MS, Outcome, SPINS, Schedule, Simulation};
 use crate::testing::{check, in_process};
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -28,19 +28,24 @@ fn dues(weights: &[u64], cpus: u32, time: u64) -> Vec<f64> {
 }
 
 /// What becomes of tasks that spin.
-struct Spun {
+pub struct Spun {
     /// The worst deviation from what a task is due, of 1.
-    deviation: f64,
+    pub deviation: f64,
+    /// The same at worst at any time in the window, ns.
+    pub behind: f64,
     /// How late the ticker was at worst, ns, from its begin on; and in the window alone.
     late: u64,
-    late_in_window: u64,
+    pub late_in_window: u64,
     moves: u64,
+    /// Moves in a second of one CPU, and looks at another CPU in a tick, both in the window.
+    pub moves_of_cpu: f64,
+    pub looks_of_cpu: f64,
     /// How long a CPU idled at most while a task waited that it might have taken, ns.
-    wasted: u64,
+    pub wasted: u64,
 }
 
 /// `tasks` tasks begin on one CPU, a second before they are looked at.
-fn spin(cpus: u32, nodes: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
+pub fn spin(cpus: u32, nodes: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
     let machine = Simulation::new(cpus, nodes);
     (0..tasks).for_each(|n| {
         machine.start(0, nices[n as usize % nices.len()], SPINS, None);
@@ -49,9 +54,9 @@ fn spin(cpus: u32, nodes: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun 
 }
 
 /// As `spin`: the tasks begin one after the other, get their nice value, sleep, and are woken by one CPU as all others have begun. So they lie on few CPUs then.
-fn spin_behind_a_gate(cpus: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
+pub fn spin_behind_a_gate(cpus: u32, nodes: u32, tasks: u32, nices: &[i32], seconds: u64) -> Spun {
     const OPENS: u64 = 200 * MS;
-    let machine = Simulation::new(cpus, 1);
+    let machine = Simulation::new(cpus, nodes);
     let begun: Vec<usize> = (0..tasks)
         .map(|n| {
             machine.run(MS + u64::from(n) * 200_000);
@@ -76,19 +81,38 @@ fn look(machine: &Simulation, cpus: u32, tasks: u32, nices: &[i32], seconds: u64
     let opens = machine.now() + SECOND;
     machine.run(opens);
     let before = machine.outcomes();
+    let looks = machine.looks.get();
     machine.forget_late();
-    machine.run(opens + seconds * SECOND);
-    let after = machine.outcomes();
-    let ran = |n: usize| (after[n].ran - before[n].ran) as f64;
     let weights: Vec<u64> = (0..tasks).map(|n| weight(nice(n))).collect();
-    let dues = dues(&weights, cpus, seconds * SECOND);
-    // What the ticker has used was not there for the others.
-    let left = 1.0 - ran(ticker) / (u64::from(cpus) * seconds * SECOND) as f64;
-    let deviation = (0..tasks as usize).map(|n| (ran(n) / (dues[n] * left) - 1.0).abs()).fold(0.0, f64::max);
+    // What each has had more or less than its due up to now, ns, and its due. What the ticker has used was not there for the others.
+    let gaps = |after: &[Outcome]| -> Vec<(f64, f64)> {
+        let time = machine.now() - opens;
+        let ran = |n: usize| (after[n].ran - before[n].ran) as f64;
+        let left = 1.0 - ran(ticker) / (u64::from(cpus) * time) as f64;
+        let dues = dues(&weights, cpus, time);
+        (0..tasks as usize).map(|n| (ran(n) - dues[n] * left, dues[n] * left)).collect()
+    };
+    let mut behind = 0.0;
+    for tenth in 1..=seconds * 10 {
+        machine.run(opens + tenth * SECOND / 10);
+        behind = gaps(&machine.outcomes()).iter().map(|(gap, _)| gap.abs()).fold(behind, f64::max);
+    }
+    let after = machine.outcomes();
+    let deviation = gaps(&after).iter().map(|(gap, due)| (gap / due).abs()).fold(0.0, f64::max);
+    let moves_before: u64 = before.iter().map(|o| o.moves).sum();
     let moves = after.iter().map(|o| o.moves).sum();
     let late_in_window = after[ticker].latest;
-    let late = late_in_window.max(before[ticker].latest);
-    Spun { deviation, late, late_in_window, moves, wasted: machine.wasted.get() }
+    let cpu_seconds = (u64::from(cpus) * seconds) as f64;
+    Spun {
+        deviation,
+        behind,
+        late: late_in_window.max(before[ticker].latest),
+        late_in_window,
+        moves,
+        moves_of_cpu: (moves - moves_before) as f64 / cpu_seconds,
+        looks_of_cpu: (machine.looks.get() - looks) as f64 / (cpu_seconds * 250.0),
+        wasted: machine.wasted.get(),
+    }
 }
 
 /// Each within a tenth of its due, for so many CPUs with `loads` tenths of a task for each. The ticker may wait until somebody who was moved to its CPU has caught
@@ -135,7 +159,7 @@ fn who_is_woken_where_many_wait_gets_its_share_and_no_more() {
         for (cpus, tasks, nices) in
             [(4, 40, &[0][..]), (4, 40, &[0, 5, 10]), (16, 151, &[0, 5, 10]), (16, 159, &[0, 5, 10])]
         {
-            let spun = spin_behind_a_gate(cpus, tasks, nices, 4);
+            let spun = spin_behind_a_gate(cpus, 1, tasks, nices, 4);
             let (off, late) = (spun.deviation * 100.0, spun.late_in_window / 1000);
             let told =
                 std::format!("{cpus} CPUs, {tasks} tasks, {nices:?}: {off:.1} % off, ticker {late} us late");

@@ -9,6 +9,7 @@
 //! * `oom/`         what happens when memory is out; `badness` who is chosen then
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
+//! * `timekeeping/` who sets the wall clock, and how fast it runs
 //! * `utsname`      host and domain name, release; `personality` what old programs want different
 //! * `usage`        what a process has used; `walk` over all threads and files of a process
 //!
@@ -43,6 +44,7 @@ pub mod seccomp;
 pub mod session;
 pub mod signal;
 mod start;
+pub mod timekeeping;
 pub mod timer;
 pub mod trap;
 mod usage;

@@ -198,7 +198,7 @@ calls! {
     156 _sysctl(arguments: Addr);
     157 prctl(command: Options(&PRCTL), a: Extra(0), b: Extra(1), c: Extra(2), d: Extra(3)) = prctl::sys_prctl;
     158 arch_prctl(command: Options(&ARCH_PRCTL), argument: Extra(0)) = system::sys_arch_prctl;
-    159 adjtimex(to: Addr);
+    159 adjtimex(to: InOut(&TIMEX)) = time::sys_adjtimex;
     160 setrlimit(resource: Options(&RLIMITS), from: In(&RLIMIT)) = system::sys_setrlimit;
     161 chroot(path: Path) = path::sys_chroot;
     162 sync() = file::sys_sync;
@@ -353,7 +353,7 @@ calls! {
     302 prlimit64(pid: Pid, resource: Options(&RLIMITS), new: In(&RLIMIT), old: Out(&RLIMIT)) = system::sys_prlimit64;
     303 name_to_handle_at(dir: DirFd, path: Path, handle: Addr, mount: Out(&WORD), flags: Int(&ANY));
     304 open_by_handle_at(mount: Fd(Any), handle: Addr, flags: Options(&OPEN)) -> Any;
-    305 clock_adjtime(clock: Options(&CLOCKS), to: Addr);
+    305 clock_adjtime(clock: Options(&SETTABLE_CLOCKS), to: InOut(&TIMEX)) = time::sys_clock_adjtime;
     306 syncfs(fd: Fd(Any)) = file::sys_syncfs;
     307 sendmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&SEND)) = socket::sys_sendmmsg;
     308 setns(fd: Fd(Any), kind: Int(&ANY));

@@ -194,7 +194,7 @@ calls! {
     152 munlockall() = memory::sys_munlockall;
     153 vhangup() = tty::sys_vhangup;
     154 modify_ldt(function: Int(&ANY), data: OutBytes(2), size: Size);
-    155 pivot_root(new: Path, old: Path);
+    155 pivot_root(new: Path, old: Path) = path::sys_pivot_root;
     156 _sysctl(arguments: Addr);
     157 prctl(command: Options(&PRCTL), a: Extra(0), b: Extra(1), c: Extra(2), d: Extra(3)) = prctl::sys_prctl;
     158 arch_prctl(command: Options(&ARCH_PRCTL), argument: Extra(0)) = system::sys_arch_prctl;
@@ -356,7 +356,7 @@ calls! {
     305 clock_adjtime(clock: Options(&SETTABLE_CLOCKS), to: InOut(&TIMEX)) = time::sys_clock_adjtime;
     306 syncfs(fd: Fd(Any)) = file::sys_syncfs;
     307 sendmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&SEND)) = socket::sys_sendmmsg;
-    308 setns(fd: Fd(Any), kind: Int(&ANY));
+    308 setns(fd: Fd(PidFile), kind: Options(&SETNS)) lacks "files of /proc/PID/ns" = process::sys_setns;
     309 getcpu(cpu: Out(&WORD), node: Out(&WORD), cache: Unused) = scheduling::sys_getcpu;
         310 process_vm_readv(pid: Pid, to: OutVector(2), count: Size, from: InVector(4), from_count: Size, flags: Int(&ANY)) =
         memory::sys_process_vm_readv;

@@ -380,9 +380,9 @@ calls! {
         file::sys_copy_file_range;
     327 preadv2(fd: Fd(Any), segments: OutVector(2), count: Size, at: Offset, at_high: Unused, flags: Options(&RWF)) = file::sys_preadv2;
     328 pwritev2(fd: Fd(Any), segments: InVector(2), count: Size, at: Offset, at_high: Unused, flags: Options(&RWF)) = file::sys_pwritev2;
-    329 pkey_mprotect(address: Addr, len: Len, prot: Options(&MPROTECT), key: Int(&ANY));
-    330 pkey_alloc(flags: Int(&ANY), rights: Int(&ANY));
-    331 pkey_free(key: Int(&ANY));
+    329 pkey_mprotect(address: Addr, len: Len, prot: Options(&MPROTECT), key: Int(&KEYS)) lacks "keys" = memory::sys_pkey_mprotect;
+    330 pkey_alloc(flags: Int(&ANY), rights: Int(&KEYS)) lacks "ENOSPC" = memory::sys_pkey_alloc;
+    331 pkey_free(key: Int(&KEYS)) lacks "EINVAL" = memory::sys_pkey_free;
     332 statx(dir: DirFd, path: Path, flags: Options(&AT_STATX), mask: Options(&STATX_MASK), to: Out(&STATX)) = path::sys_statx;
     333 io_pgetevents(context: Addr, least: Int(&ANY), most: Int(&ANY), events: Addr, timeout: In(&TIMESPEC), mask: In(&MASK_AND_SIZE)) ;
     334 rseq(area: InOut(&RSEQ), len: Int(&THIRTY_TWO), flags: Options(&RSEQ_HOW), signature: Int(&ANY)) = barrier::sys_rseq;

@@ -413,7 +413,7 @@ calls! {
     445 landlock_add_rule(fd: Fd(Any), kind: Int(&ANY), rule: Addr, flags: Int(&ANY));
     446 landlock_restrict_self(fd: Fd(Any), flags: Int(&ANY));
     447 memfd_secret(flags: Int(&ANY)) -> MemoryFile;
-    448 process_mrelease(fd: Fd(PidFile), flags: Int(&ANY));
+    448 process_mrelease(fd: Fd(PidFile), flags: Int(&ANY)) = process::sys_process_mrelease;
         449 futex_waitv(waiters: InMany(&FUTEX_WAITV, 1), count: Size, flags: Int(&ANY), timeout: In(&TIMESPEC), clock:
         Options(&FUTEX_CLOCKS)) = futex2::sys_futex_waitv;
     450 set_mempolicy_home_node(address: Addr, len: Len, node: Int(&ANY), flags: Int(&ANY));

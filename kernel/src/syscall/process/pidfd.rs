@@ -106,6 +106,16 @@ pub fn sys_pidfd_send_signal(fd: i32, signal: u32, info: usize, flags: u32) -> R
     Ok(0)
 }
 
+/// process_mrelease(2).
+pub fn sys_process_mrelease(fd: i32, flags: u32) -> Result<usize> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let file = file(fd)?;
+    let target = of(&file)?.process().ok_or(Errno::ESRCH)?;
+    process::release_memory(&target).map(|()| 0)
+}
+
 /// setns(2), by a process descriptor: there is one mount namespace, and no other kind, as on a Linux without. Whoever comes into it stands at its root.
 ///
 /// Files that stand for a namespace (/proc/PID/ns) are not there.

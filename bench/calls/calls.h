@@ -27,6 +27,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef SYS_process_mrelease
+#define SYS_process_mrelease 448
+#endif
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif

@@ -174,6 +174,12 @@ static long op_mount(struct work *w)
 	return ok(w, syscall(SYS_umount2, w->own, 0));
 }
 
+/* The root of everything stays where it is. */
+static long op_pivot(struct work *w)
+{
+	return syscall(SYS_pivot_root, "/", w->own) < 0 && errno == EINVAL ? 0 : ok(w, -1);
+}
+
 static long op_bind(struct work *w)
 {
 	ok(w, syscall(SYS_mount, w->dir, w->own, "", 4096, ""));
@@ -286,6 +292,7 @@ const struct kase names[] = {
 	RAW("chroot", chroot, PT, 0, TEXT("/")),
 	DEAR("mount", mount, P, s_mount, op_mount),
 	DEAR("mount-bind", mount, P, s_mount, op_bind),
+	OP("pivot_root", pivot_root, P, s_mount, op_pivot),
 	DEAR("umount2", umount2, P, s_mount, op_mount),
 	RAW("setxattr", setxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),
 	RAW("lsetxattr", lsetxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),

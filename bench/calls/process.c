@@ -222,6 +222,8 @@ const struct kase process[] = {
 	OP("pidfd_open", pidfd_open, PT, 0, op_pidfd_open),
 	OP("pidfd_open-parent", pidfd_open, PTO, 0, op_pidfd_open, 1),
 	RAW("pidfd_send_signal", pidfd_send_signal, P, s_pidfd, FD, 0, 0, 0),
+	FAILS("process_mrelease", process_mrelease, P, s_pidfd, EINVAL, FD, 0),
+	RAW("setns", setns, P, s_pidfd, FD, 0x20000),
 	OP("pidfd_getfd", pidfd_getfd, P, s_pidfd, op_pidfd_getfd),
 	RAW("kcmp", kcmp, PT, 0, TID, TID, 1, 0, 0),
 	RAW("kcmp-file", kcmp, PT, 0, TID, TID, 0, 1, 2),

@@ -11,6 +11,19 @@ static long op_clock_settime(struct work *w)
 	return ok(w, syscall(SYS_clock_settime, CLOCK_REALTIME, &now));
 }
 
+static long op_adjtimex(struct work *w)
+{
+	long timex[26] = { 0 };
+	return ok(w, syscall(SYS_adjtimex, timex) < 0 ? -1 : 0);
+}
+
+static long op_clock_adjtime(struct work *w)
+{
+	/* ADJ_MAXERROR: a change that nobody sees. */
+	long timex[26] = { 4, 0, 0, 16000000 };
+	return ok(w, syscall(SYS_clock_adjtime, CLOCK_REALTIME, timex) < 0 ? -1 : 0);
+}
+
 static long op_settimeofday(struct work *w)
 {
 	long now[2];
@@ -110,6 +123,8 @@ const struct kase clocks[] = {
 	OP("clock_gettime-vdso", clock_gettime, PT, 0, op_vdso, 1),
 	RAW("clock_getres", clock_getres, PT, 0, 1, BUF(0)),
 	OP("clock_settime", clock_settime, P, 0, op_clock_settime),
+	OP("adjtimex", adjtimex, P, 0, op_adjtimex),
+	OP("clock_adjtime", clock_adjtime, P, 0, op_clock_adjtime),
 	OP("settimeofday", settimeofday, P, 0, op_settimeofday),
 	RAW("nanosleep", nanosleep, PT, 0, BUF(C_50US), 0),
 	RAW("nanosleep-nothing", nanosleep, PT, 0, BUF(C_ZERO), 0),

@@ -212,6 +212,8 @@ sync::lock_order! {
     level CpuTimers;
     /// A process's interval timers.
     level IntervalTimer;
+    /// How the wall clock is corrected. The timer of its next second is set under it.
+    level Timekeeping;
     /// What becomes of a process by signals: whether it stopped, whether it ends. Who sends to another thread or to the whole process holds it.
     level ProcessSignals;
     /// What a process does with each signal.

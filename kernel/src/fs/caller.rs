@@ -331,6 +331,23 @@ pub fn for_each_inotify(mut f: impl FnMut(&Instance)) {
     });
 }
 
+/// Whoever stands at `from`, or has it for his root, stands at `to` from now on, or has that. Of one that forks just now the child may be left out, as on Linux.
+///
+/// # Errors
+/// ENOMEM: some are left as they were.
+pub fn replace_root(from: &super::Path, to: &super::Path) -> Result {
+    let mut outcome = Ok(());
+    process::walk_processes(|p| {
+        p.walk_threads(|thread| {
+            if let Some(context) = thread.fs_of() {
+                outcome = outcome.and(context.replace(from, to));
+            }
+        });
+        true
+    });
+    outcome
+}
+
 /// Does any process have something open on the mount, or stand in it?
 pub fn uses_mount(mount: &Mount) -> bool {
     let mut busy = false;

@@ -9,6 +9,7 @@
 //! * `oom/`         what happens when memory is out; `badness` who is chosen then
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
+//! * `timekeeping/` who sets the wall clock, and how fast it runs
 //! * `utsname`      host and domain name, release; `personality` what old programs want different
 //! * `usage`        what a process has used; `walk` over all threads and files of a process
 //!
@@ -43,6 +44,7 @@ pub mod seccomp;
 pub mod session;
 pub mod signal;
 mod start;
+pub mod timekeeping;
 pub mod timer;
 pub mod trap;
 mod usage;
@@ -58,7 +60,7 @@ pub use family::wait;
 pub use fork::{CloneRequest, clone};
 pub use ids::{Pid, find_process, find_thread, walk_processes, walk_processes_from};
 pub use limits::{file_size_limit, limit_now};
-pub use oom::{badness, drain_and_retry};
+pub use oom::{badness, drain_and_retry, release as release_memory};
 pub use own::before_user_mode;
 pub use session::Session;
 pub use signal::deliver::return_work;

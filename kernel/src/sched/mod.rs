@@ -66,7 +66,10 @@ pub use switch::{
 };
 pub use task::{Current, Task, TaskLink, Times, current, try_current};
 pub use throttle::{quota_changed, wait_for_quota};
-pub use timer::{ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, forward, wall_clock_was_set};
+pub use timer::{
+    ClockBase, Deadline, Expire, TimeClock, Timer, TimerSetting, clock_runs_faster, forward,
+    wall_clock_was_set,
+};
 pub use wait::{PollSet, Sleep, WaitQueue, Woken};
 pub use work::Work;
 

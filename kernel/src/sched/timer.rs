@@ -104,7 +104,7 @@ struct CpuTimers {
     /// When the turn of a running task is over that somebody waits for, or tasks with deadlines are to be looked at; `u64::MAX`: neither is.
     turn_end: AtomicU64,
     idle: LastIdle,
-    /// The wall clock was set, and the CPU has timers on it.
+    /// The wall clock was set, or its rate, and the CPU has timers that it concerns.
     clock_was_set: AtomicBool,
 }
 
@@ -308,11 +308,22 @@ pub(super) fn set_tick_in_kernel(at: u64) {
 
 /// The wall clock has been set: timers on it come earlier or later. CPUs that have such look at them at once.
 pub fn wall_clock_was_set() {
+    look_anew(Armed::any_on_wall);
+}
+
+/// The monotonic clock runs faster than it did, so what a CPU's timer is set to is too late. CPUs that have timers set theirs anew. One that ticks does so
+/// by itself, but a tick later.
+pub fn clock_runs_faster() {
+    look_anew(|armed| armed.first() != u64::MAX);
+}
+
+/// Lets the CPUs whose timers `concern` look at them.
+fn look_anew(concern: impl Fn(&Armed) -> bool) {
     let here = machine::cpu_id();
     let mut is_here = false;
     for cpu in 0..machine::cpus() {
         let timers = QUEUE.of(cpu);
-        if !timers.armed.lock().any_on_wall() {
+        if !concern(&timers.armed.lock()) {
             continue;
         }
         if cpu == here {
@@ -327,7 +338,7 @@ pub fn wall_clock_was_set() {
     }
 }
 
-/// Another CPU has set the wall clock, and this one has timers on it. In the interrupt handler.
+/// Another CPU has set the clock or its rate, and this one has timers. In the interrupt handler.
 pub(super) fn take_clock_was_set() -> bool {
     let was_set = &QUEUE.this().clock_was_set;
     was_set.load(Ordering::Relaxed) && was_set.swap(false, Ordering::SeqCst)

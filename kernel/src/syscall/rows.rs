@@ -194,11 +194,11 @@ calls! {
     152 munlockall() = memory::sys_munlockall;
     153 vhangup() = tty::sys_vhangup;
     154 modify_ldt(function: Int(&ANY), data: OutBytes(2), size: Size);
-    155 pivot_root(new: Path, old: Path);
+    155 pivot_root(new: Path, old: Path) = path::sys_pivot_root;
     156 _sysctl(arguments: Addr);
     157 prctl(command: Options(&PRCTL), a: Extra(0), b: Extra(1), c: Extra(2), d: Extra(3)) = prctl::sys_prctl;
     158 arch_prctl(command: Options(&ARCH_PRCTL), argument: Extra(0)) = system::sys_arch_prctl;
-    159 adjtimex(to: Addr);
+    159 adjtimex(to: InOut(&TIMEX)) = time::sys_adjtimex;
     160 setrlimit(resource: Options(&RLIMITS), from: In(&RLIMIT)) = system::sys_setrlimit;
     161 chroot(path: Path) = path::sys_chroot;
     162 sync() = file::sys_sync;
@@ -353,10 +353,10 @@ calls! {
     302 prlimit64(pid: Pid, resource: Options(&RLIMITS), new: In(&RLIMIT), old: Out(&RLIMIT)) = system::sys_prlimit64;
     303 name_to_handle_at(dir: DirFd, path: Path, handle: Addr, mount: Out(&WORD), flags: Int(&ANY));
     304 open_by_handle_at(mount: Fd(Any), handle: Addr, flags: Options(&OPEN)) -> Any;
-    305 clock_adjtime(clock: Options(&CLOCKS), to: Addr);
+    305 clock_adjtime(clock: Options(&SETTABLE_CLOCKS), to: InOut(&TIMEX)) = time::sys_clock_adjtime;
     306 syncfs(fd: Fd(Any)) = file::sys_syncfs;
     307 sendmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&SEND)) = socket::sys_sendmmsg;
-    308 setns(fd: Fd(Any), kind: Int(&ANY));
+    308 setns(fd: Fd(PidFile), kind: Options(&SETNS)) lacks "files of /proc/PID/ns" = process::sys_setns;
     309 getcpu(cpu: Out(&WORD), node: Out(&WORD), cache: Unused) = scheduling::sys_getcpu;
         310 process_vm_readv(pid: Pid, to: OutVector(2), count: Size, from: InVector(4), from_count: Size, flags: Int(&ANY)) =
         memory::sys_process_vm_readv;
@@ -380,9 +380,9 @@ calls! {
         file::sys_copy_file_range;
     327 preadv2(fd: Fd(Any), segments: OutVector(2), count: Size, at: Offset, at_high: Unused, flags: Options(&RWF)) = file::sys_preadv2;
     328 pwritev2(fd: Fd(Any), segments: InVector(2), count: Size, at: Offset, at_high: Unused, flags: Options(&RWF)) = file::sys_pwritev2;
-    329 pkey_mprotect(address: Addr, len: Len, prot: Options(&MPROTECT), key: Int(&ANY));
-    330 pkey_alloc(flags: Int(&ANY), rights: Int(&ANY));
-    331 pkey_free(key: Int(&ANY));
+    329 pkey_mprotect(address: Addr, len: Len, prot: Options(&MPROTECT), key: Int(&KEYS)) lacks "keys" = memory::sys_pkey_mprotect;
+    330 pkey_alloc(flags: Int(&ANY), rights: Int(&KEYS)) lacks "ENOSPC" = memory::sys_pkey_alloc;
+    331 pkey_free(key: Int(&KEYS)) lacks "EINVAL" = memory::sys_pkey_free;
     332 statx(dir: DirFd, path: Path, flags: Options(&AT_STATX), mask: Options(&STATX_MASK), to: Out(&STATX)) = path::sys_statx;
     333 io_pgetevents(context: Addr, least: Int(&ANY), most: Int(&ANY), events: Addr, timeout: In(&TIMESPEC), mask: In(&MASK_AND_SIZE)) ;
     334 rseq(area: InOut(&RSEQ), len: Int(&THIRTY_TWO), flags: Options(&RSEQ_HOW), signature: Int(&ANY)) = barrier::sys_rseq;
@@ -413,7 +413,7 @@ calls! {
     445 landlock_add_rule(fd: Fd(Any), kind: Int(&ANY), rule: Addr, flags: Int(&ANY));
     446 landlock_restrict_self(fd: Fd(Any), flags: Int(&ANY));
     447 memfd_secret(flags: Int(&ANY)) -> MemoryFile;
-    448 process_mrelease(fd: Fd(PidFile), flags: Int(&ANY));
+    448 process_mrelease(fd: Fd(PidFile), flags: Int(&ANY)) = process::sys_process_mrelease;
         449 futex_waitv(waiters: InMany(&FUTEX_WAITV, 1), count: Size, flags: Int(&ANY), timeout: In(&TIMESPEC), clock:
         Options(&FUTEX_CLOCKS)) = futex2::sys_futex_waitv;
     450 set_mempolicy_home_node(address: Addr, len: Len, node: Int(&ANY), flags: Int(&ANY));

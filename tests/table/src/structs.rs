@@ -32,6 +32,10 @@ structs! {
     }
     UTIMBUF "utimbuf" 16 { accessed 0 8 Int(&SECONDS), modified 8 8 Int(&SECONDS) }
     TIMEZONE "timezone" 8 { minutes_west 0 4 Int(&ANY), summer 4 4 Int(&ANY) }
+    TIMEX "timex" 208 {
+        modes 0 4 Options(&ADJUST), offset 8 8 Int(&ANY), frequency 16 8 Int(&ANY), max_error 24 8 Int(&ANY), estimated_error 32 8 Int(&ANY),
+        status 40 4 Int(&ANY), constant 48 8 Int(&ANY), seconds 72 8 Int(&SECONDS), part 80 8 Int(&NANOSECONDS), tick 88 8 Int(&ANY),
+    }
     ITIMERVAL "itimerval" 32 {
         interval_seconds 0 8 Int(&SECONDS), interval_microseconds 8 8 Int(&MICROSECONDS),
         value_seconds 16 8 Int(&SECONDS), value_microseconds 24 8 Int(&MICROSECONDS),

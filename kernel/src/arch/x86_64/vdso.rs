@@ -2,8 +2,8 @@
 //! without a system call. Two pages: the clock's facts, which only the kernel writes, and right behind it the object.
 //!
 //! The object is assembled here, headers and all: one loadable segment, DT_HASH, symbol versions of LINUX_2.6, as musl and
-//! glibc look them up. Both pages are mapped private and without write permission. A fact that changes while programs run
-//! (the wall clock's offset) is one word, so readers need no sequence number.
+//! glibc look them up. Both pages are mapped private and without write permission. What turns cycles into time is read under a sequence
+//! number, which is odd while that changes; other facts that change while programs run (what the wall clock is ahead) are a word each.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -17,9 +17,15 @@ use super::{features, time};
 /// The data page.
 #[repr(C)]
 struct Facts {
+    sequence: AtomicU64,
     start: AtomicU64,
+    base: AtomicU64,
     ns_per_cycle: AtomicU64,
     wall: AtomicU64,
+    tai: AtomicU64,
+    /// The two as they were at boot: CLOCK_MONOTONIC_RAW.
+    raw_start: AtomicU64,
+    raw_ns_per_cycle: AtomicU64,
     /// RDTSCP gives CPU and node.
     has_rdtscp: AtomicU64,
 }
@@ -120,8 +126,11 @@ vdso_definitions:
 
     .set vdso_facts, vdso_start - 4096
 
-    // RAX = nanoseconds since boot. Clobbers RCX, RDX.
+    // RAX = nanoseconds since boot. Clobbers RDX, R8.
     .macro VDSO_NOW
+9:      mov r8, [rip + vdso_facts + {sequence}]
+        test r8b, 1
+        jnz 8f
         lfence
         rdtsc
         shl rdx, 32
@@ -129,6 +138,12 @@ vdso_definitions:
         sub rax, [rip + vdso_facts + {start}]
         mul qword ptr [rip + vdso_facts + {ns_per_cycle}]
         shrd rax, rdx, 32
+        add rax, [rip + vdso_facts + {base}]
+        cmp r8, [rip + vdso_facts + {sequence}]
+        je 7f
+8:      pause
+        jmp 9b
+7:
     .endm
 
     .balign 16
@@ -139,11 +154,17 @@ vdso_clock_gettime:
     mov eax, 0x8f3
     bt eax, edi
     jnc 3f
+    cmp edi, 4
+    je 5f
     VDSO_NOW
-    mov ecx, 0x821                      // those that tell the wall clock's time
+    mov ecx, 0x21                       // those that tell the wall clock's time
     bt ecx, edi
-    jnc 2f
+    jnc 4f
     add rax, [rip + vdso_facts + {wall}]
+    jmp 2f
+4:  cmp edi, 11
+    jne 2f
+    add rax, [rip + vdso_facts + {tai}]
 2:  xor edx, edx
     mov ecx, 1000000000
     div rcx
@@ -154,6 +175,14 @@ vdso_clock_gettime:
 3:  mov eax, 228
     syscall
     ret
+5:  lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    sub rax, [rip + vdso_facts + {raw_start}]
+    mul qword ptr [rip + vdso_facts + {raw_ns_per_cycle}]
+    shrd rax, rdx, 32
+    jmp 2b
 vdso_clock_gettime_end:
 
     .balign 16
@@ -217,9 +246,14 @@ vdso_end:
     .balign 4096
     .text
     "#,
+    sequence = const offset_of!(Facts, sequence),
     start = const offset_of!(Facts, start),
+    base = const offset_of!(Facts, base),
     ns_per_cycle = const offset_of!(Facts, ns_per_cycle),
     wall = const offset_of!(Facts, wall),
+    tai = const offset_of!(Facts, tai),
+    raw_start = const offset_of!(Facts, raw_start),
+    raw_ns_per_cycle = const offset_of!(Facts, raw_ns_per_cycle),
     gettimeofday = const linux_raw_sys::general::__NR_gettimeofday,
     has_rdtscp = const offset_of!(Facts, has_rdtscp),
 );
@@ -243,13 +277,33 @@ pub fn vdso() -> Option<&'static Vdso> {
     OBJECTS.get().as_ref()
 }
 
-/// Tells the data page that the wall clock has been set.
-pub(super) fn set_wall(ns: u64) {
-    let facts = FACTS.load(Ordering::Acquire);
-    if !facts.is_null() {
-        // SAFETY: the data page, which stays for good, with its layout.
-        unsafe { (*facts).wall.store(ns, Ordering::Relaxed) };
+fn facts() -> Option<&'static Facts> {
+    // SAFETY: null, or the data page, which stays for good, with its layout; its fields are atomic.
+    unsafe { FACTS.load(Ordering::Acquire).as_ref() }
+}
+
+/// Tells the data page what the wall clock and CLOCK_TAI are ahead of the monotonic clock.
+pub(super) fn set_wall(wall: u64, tai: u64) {
+    if let Some(facts) = facts() {
+        facts.wall.store(wall, Ordering::Relaxed);
+        facts.tai.store(tai, Ordering::Relaxed);
     }
+}
+
+/// Tells the data page how fast the clock runs from now on, and by `begin` from which time-stamp and time on. Programs that read the clock meanwhile wait. One
+/// caller at a time.
+pub(super) fn set_pace(ns_per_cycle: u64, begin: impl FnOnce() -> (u64, u64)) {
+    let Some(facts) = facts() else {
+        begin();
+        return;
+    };
+    let before = facts.sequence.load(Ordering::Relaxed);
+    facts.sequence.store(before.wrapping_add(1), Ordering::Relaxed);
+    let (start, base) = begin();
+    facts.start.store(start, Ordering::Release);
+    facts.base.store(base, Ordering::Release);
+    facts.ns_per_cycle.store(ns_per_cycle, Ordering::Release);
+    facts.sequence.store(before.wrapping_add(2), Ordering::Release);
 }
 
 /// Makes the two objects.
@@ -280,7 +334,10 @@ fn make() -> Option<(ObjectOwner, ObjectOwner)> {
     unsafe {
         (*facts).start.store(clock.start, Ordering::Relaxed);
         (*facts).ns_per_cycle.store(clock.ns_per_cycle, Ordering::Relaxed);
+        (*facts).raw_start.store(clock.start, Ordering::Relaxed);
+        (*facts).raw_ns_per_cycle.store(clock.ns_per_cycle, Ordering::Relaxed);
         (*facts).wall.store(time::wall_offset(), Ordering::Relaxed);
+        (*facts).tai.store(time::tai_offset(), Ordering::Relaxed);
         (*facts).has_rdtscp.store(u64::from(features::get().rdtscp), Ordering::Relaxed);
     }
     FACTS.store(facts, Ordering::Release);

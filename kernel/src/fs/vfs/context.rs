@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
+use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::lock_order as level;
@@ -75,6 +76,32 @@ impl FsContext {
         let _lock = self.change.lock();
         let cwd = self.cwd()?;
         self.paths.swap(Some(slab_arc(Paths { root, cwd, rcu: RcuHead::new() })?));
+        Ok(())
+    }
+
+    /// Who stands at `from`, or has it for his root, stands at `to`, or has that.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn replace(&self, from: &Path, to: &Path) -> Result {
+        let is = |path: &Path| ptr::eq(&*path.dentry, &*from.dentry) && ptr::eq(&*path.mount, &*from.mount);
+        let _lock = self.change.lock();
+        let (root, cwd) = (self.root()?, self.cwd()?);
+        if !is(&root) && !is(&cwd) {
+            return Ok(());
+        }
+        let other = |path: Path| if is(&path) { to.clone() } else { path };
+        self.paths.swap(Some(slab_arc(Paths { root: other(root), cwd: other(cwd), rcu: RcuHead::new() })?));
+        Ok(())
+    }
+
+    /// Root and working directory at once.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn set_both(&self, to: Path) -> Result {
+        let _lock = self.change.lock();
+        self.paths.swap(Some(slab_arc(Paths { root: to.clone(), cwd: to, rcu: RcuHead::new() })?));
         Ok(())
     }
 

@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod pivot;
 mod table;
 
 pub use change::{bind_tree, check_expired, mount, move_to, set_unbindable, unmount};
+pub use pivot::pivot;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -191,6 +193,16 @@ static ROOT: RcuArc<Root> = RcuArc::empty();
 pub fn root() -> Result<Path> {
     let read = sync::rcu::read();
     ROOT.load(&read).map(|r| r.path.clone()).ok_or(ENOENT)
+}
+
+/// The root of what is mounted at `path` last, or `path`: a walk that ends in `.` does not come there.
+pub fn top(path: Path) -> Path {
+    let mut top = path;
+    let read = sync::rcu::read();
+    while let Some(mount) = find(&top.mount, &top.dentry, &read).map(super::dentry::Seen::keep) {
+        top = Path { dentry: mount.root.clone(), mount };
+    }
+    top
 }
 
 /// Mounts the root of everything. Once, at boot.

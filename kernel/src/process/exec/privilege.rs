@@ -171,6 +171,13 @@ fn outcome(old: &Ids, old_sets: &Sets, given: Given, refusal: Refusal) -> Result
     Ok(Outcome { ids, sets, secure, raised })
 }
 
+impl Current {
+    /// Does another thread have its root and working directory (CLONE_FS)? May sleep.
+    pub fn has_fs_in_common(&self) -> bool {
+        self.fs_references() > 1 && (self.process.thread_count() > 1 || shares_fs(self))
+    }
+}
+
 /// Does a process besides the thread's have its root and working directory (CLONE_FS)?
 pub fn shares_fs(thread: &Current) -> bool {
     if thread.fs_references() == 1 {

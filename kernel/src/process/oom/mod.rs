@@ -11,6 +11,9 @@
 
 pub mod badness;
 mod choice;
+mod release;
+
+pub use release::release;
 
 use crate::account;
 use crate::arch::time;

@@ -362,10 +362,12 @@ impl PosixTimer {
         }
         state.active = true;
         state.interval = to.interval;
+        let mut moment = to.value;
         if let Clock::Time(clock) = self.clock {
             state.base = clock.base(absolute);
+            moment = clock.moment(moment);
         }
-        state.next = if absolute { to.value } else { state.base.at(now).saturating_add(to.value) };
+        state.next = if absolute { moment } else { state.base.at(now).saturating_add(to.value) };
         // One of processor time is due at once if it is past, as on Linux: the next tick may find its clock standing still.
         if !matches!(self.clock, Clock::Cpu(_)) || now < state.next || self.expire(state, now) {
             self.arm(state, order);

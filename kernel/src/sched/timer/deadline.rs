@@ -58,8 +58,10 @@ pub enum TimeClock {
     Monotonic,
     /// It moves moments, but not lengths of time (CLOCK_REALTIME).
     Realtime,
-    /// It moves both: a length of time becomes a moment when it is set (CLOCK_TAI, CLOCK_REALTIME_ALARM), as on Linux.
+    /// It moves both: a length of time becomes a moment when it is set (CLOCK_REALTIME_ALARM), as on Linux.
     RealtimeThroughout,
+    /// As that, and the clock is ahead (CLOCK_TAI). A moment is the wall clock's that it is when it is set.
+    Tai,
 }
 
 impl TimeClock {
@@ -68,7 +70,17 @@ impl TimeClock {
         match self {
             Self::Monotonic => ClockBase::Monotonic,
             Self::Realtime if !absolute => ClockBase::Monotonic,
-            Self::Realtime | Self::RealtimeThroughout => ClockBase::Wall,
+            Self::Realtime | Self::RealtimeThroughout | Self::Tai => ClockBase::Wall,
+        }
+    }
+
+    /// What its base shows when the clock shows `moment`.
+    pub fn moment(self, moment: u64) -> u64 {
+        match self {
+            Self::Tai => {
+                moment.saturating_sub(arch::time::tai_offset().saturating_sub(arch::time::wall_offset()))
+            }
+            _ => moment,
         }
     }
 }

@@ -79,6 +79,7 @@ fn what_a_clock_moves() {
     assert_eq!(bases(TimeClock::Monotonic), (Monotonic, Monotonic));
     assert_eq!(bases(TimeClock::Realtime), (Wall, Monotonic));
     assert_eq!(bases(TimeClock::RealtimeThroughout), (Wall, Wall));
+    assert_eq!(bases(TimeClock::Tai), (Wall, Wall));
 }
 
 /// Timers that are armed with a number each; `due` are those that go off by a moment on the monotonic clock.

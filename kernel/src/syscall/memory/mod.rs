@@ -8,11 +8,13 @@
 
 mod advice;
 mod foreign;
+mod keys;
 mod limits;
 mod lock;
 
 pub use advice::{sys_madvise, sys_mincore, sys_msync};
 pub use foreign::{sys_process_vm_readv, sys_process_vm_writev};
+pub use keys::{sys_pkey_alloc, sys_pkey_free, sys_pkey_mprotect};
 pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall};
 
 use crate::arch::USER_END;

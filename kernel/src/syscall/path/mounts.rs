@@ -1,4 +1,4 @@
-//! mount(2), umount2(2).
+//! mount(2), umount2(2), pivot_root(2).
 #![forbid(unsafe_code)]
 
 use alloc::vec::Vec;
@@ -118,6 +118,21 @@ fn propagate(point: &Path, flags: u64) -> Result {
     Ok(())
 }
 
+/// pivot_root(2).
+pub fn sys_pivot_root(new: usize, old: usize) -> Result<usize> {
+    check_may_mount()?;
+    let directory = |address| {
+        let text = PathText::read(address)?;
+        let found = At::new(AT_FDCWD, text.bytes())?.resolve(text.bytes(), true)?;
+        if found.dentry.inode.is_dir() { Ok(found) } else { Err(ENOTDIR) }
+    };
+    let (new, old) = (directory(new)?, directory(old)?);
+    let root = caller::context().root()?;
+    mount::pivot(&root, &new, old)?;
+    caller::replace_root(&root, &new)?;
+    Ok(0)
+}
+
 pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
     const FORCE: u32 = 1;
     const DETACH: u32 = 2;
@@ -127,7 +142,7 @@ pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
         return Err(EINVAL);
     }
     let text = PathText::read(point)?;
-    let found = At::new(AT_FDCWD, text.bytes())?.resolve(text.bytes(), flags & NOFOLLOW == 0)?;
+    let found = mount::top(At::new(AT_FDCWD, text.bytes())?.resolve(text.bytes(), flags & NOFOLLOW == 0)?);
     check_may_mount()?;
     if flags & EXPIRE != 0 {
         is_mounted(&found)?;

@@ -7,7 +7,7 @@ pub(super) mod prctl;
 mod seccomp;
 
 pub use kcmp::sys_kcmp;
-pub use pidfd::{sys_pidfd_getfd, sys_pidfd_open, sys_pidfd_send_signal};
+pub use pidfd::{sys_pidfd_getfd, sys_pidfd_open, sys_pidfd_send_signal, sys_process_mrelease, sys_setns};
 pub use seccomp::sys_seccomp;
 
 use crate::arch::UserRegs;

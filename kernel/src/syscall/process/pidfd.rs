@@ -2,12 +2,13 @@
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
+use crate::fs::vfs::mount;
 use crate::fs::{File, OpenFlags};
 use crate::memory::user::UserPtr;
 use crate::process::access::{self, By};
 use crate::process::pidfd::PidFile;
 use crate::process::signal::{self, Info, send};
-use crate::process::{self, ids, session};
+use crate::process::{self, Capability, ids, session};
 use crate::syscall::file::{file, install};
 use crate::syscall::signal::checked_info;
 use linux_raw_sys::general as abi;
@@ -102,6 +103,43 @@ pub fn sys_pidfd_send_signal(fd: i32, signal: u32, info: usize, flags: u32) -> R
     } else if let Some(thread) = descriptor.thread() {
         send::queue_resting(&target, Some(&thread), info, must_queue)?;
     }
+    Ok(0)
+}
+
+/// process_mrelease(2).
+pub fn sys_process_mrelease(fd: i32, flags: u32) -> Result<usize> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let file = file(fd)?;
+    let target = of(&file)?.process().ok_or(Errno::ESRCH)?;
+    process::release_memory(&target).map(|()| 0)
+}
+
+/// setns(2), by a process descriptor: there is one mount namespace, and no other kind, as on a Linux without. Whoever comes into it stands at its root.
+///
+/// Files that stand for a namespace (/proc/PID/ns) are not there.
+pub fn sys_setns(fd: i32, spaces: u32) -> Result<usize> {
+    let file = file(fd)?;
+    let descriptor = of(&file).map_err(|_| Errno::EINVAL)?;
+    if spaces != abi::CLONE_NEWNS {
+        return Err(Errno::EINVAL);
+    }
+    let target = descriptor.process_of_any().ok_or(Errno::ESRCH)?;
+    let thread = process::current();
+    if !access::may_inspect(&thread, &target, By::RealIds) {
+        return Err(Errno::EPERM);
+    }
+    if target.is_zombie() {
+        return Err(Errno::ESRCH);
+    }
+    if !thread.capable(Capability::SYS_ADMIN | Capability::SYS_CHROOT) {
+        return Err(Errno::EPERM);
+    }
+    if thread.has_fs_in_common() {
+        return Err(Errno::EINVAL);
+    }
+    thread.fs().set_both(mount::top(mount::root()?))?;
     Ok(0)
 }
 

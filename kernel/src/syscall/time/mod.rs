@@ -1,14 +1,17 @@
 //! Clocks and sleeping.
 //!
 //! CLOCK_REALTIME is the monotonic clock plus an offset, which is read from the machine at boot and which
-//! clock_settime moves.
+//! clock_settime moves. How fast both run says adjtimex (`adjust`).
 
+mod adjust;
 pub mod timer;
+
+pub use adjust::{sys_adjtimex, sys_clock_adjtime};
 
 use crate::arch;
 use crate::errno::{ERESTARTNOHAND, Errno, Result};
-use crate::fs::anon::timerfd;
 use crate::memory::user::UserPtr;
+use crate::process::timekeeping::{set_wall_clock, settable};
 use crate::process::timer::clock::CpuClock;
 use crate::process::{self, Capability};
 use crate::sched::{self, Deadline, Sleep, TimeClock};
@@ -89,7 +92,8 @@ pub fn read_timespec(address: usize) -> Result<u64> {
 fn time_clock(clock: u32) -> Result<TimeClock> {
     match clock {
         abi::CLOCK_REALTIME => Ok(TimeClock::Realtime),
-        abi::CLOCK_REALTIME_ALARM | abi::CLOCK_TAI => Ok(TimeClock::RealtimeThroughout),
+        abi::CLOCK_REALTIME_ALARM => Ok(TimeClock::RealtimeThroughout),
+        abi::CLOCK_TAI => Ok(TimeClock::Tai),
         abi::CLOCK_MONOTONIC | abi::CLOCK_BOOTTIME | abi::CLOCK_BOOTTIME_ALARM => Ok(TimeClock::Monotonic),
         _ => Err(Errno::EINVAL),
     }
@@ -99,18 +103,17 @@ fn time_clock(clock: u32) -> Result<TimeClock> {
 pub fn sleep_on_clock(clock: TimeClock, time: u64, relative: bool) -> Deadline {
     let base = clock.base(!relative);
     // Never "no deadline": the longest sleep ends too.
-    let at = if relative { base.now().saturating_add(time) } else { time };
+    let at = if relative { base.now().saturating_add(time) } else { clock.moment(time) };
     Deadline::of_sleep(at).on(base)
 }
 
 fn read_clock(clock: i32) -> Result<u64> {
     match u32::try_from(clock) {
-        Ok(abi::CLOCK_REALTIME | abi::CLOCK_REALTIME_COARSE | abi::CLOCK_TAI | abi::CLOCK_REALTIME_ALARM) => {
-            Ok(wall_clock())
-        }
+        Ok(abi::CLOCK_REALTIME | abi::CLOCK_REALTIME_COARSE | abi::CLOCK_REALTIME_ALARM) => Ok(wall_clock()),
+        Ok(abi::CLOCK_TAI) => Ok(arch::time::now().saturating_add(arch::time::tai_offset())),
+        Ok(abi::CLOCK_MONOTONIC_RAW) => Ok(arch::time::raw()),
         Ok(
             abi::CLOCK_MONOTONIC
-            | abi::CLOCK_MONOTONIC_RAW
             | abi::CLOCK_MONOTONIC_COARSE
             | abi::CLOCK_BOOTTIME
             | abi::CLOCK_BOOTTIME_ALARM,
@@ -143,26 +146,12 @@ pub fn sys_clock_settime(clock: i32, from: usize) -> Result<usize> {
     }
     let time = settable(read_timespec(from)?)?;
     check_may_set()?;
-    set_wall_clock(time)
-}
-
-/// A time that the wall clock can be set to, as far as it alone says: Linux keeps 30 years up to the end of its own nanoseconds.
-fn settable(time: u64) -> Result<u64> {
-    const END: u64 = i64::MAX as u64 / NS_PER_SEC - 30 * 365 * 24 * 3600;
-    if time / NS_PER_SEC < END { Ok(time) } else { Err(Errno::EINVAL) }
+    set_wall_clock(time).map(|()| 0)
 }
 
 /// May the caller set the clock (CAP_SYS_TIME)?
 fn check_may_set() -> Result {
     if process::current().capable(Capability::SYS_TIME) { Ok(()) } else { Err(Errno::EPERM) }
-}
-
-fn set_wall_clock(time: u64) -> Result<usize> {
-    let offset = time.checked_sub(arch::time::now()).ok_or(Errno::EINVAL)?;
-    arch::time::set_wall_offset(offset);
-    sched::wall_clock_was_set();
-    timerfd::clock_was_set();
-    Ok(0)
 }
 
 /// gettimeofday(2).
@@ -205,7 +194,7 @@ pub fn sys_settimeofday(from: usize, zone: usize) -> Result<usize> {
             set_wall_clock(wall_clock().saturating_add_signed(west))?;
         }
     }
-    time.map_or(Ok(0), set_wall_clock)
+    time.map_or(Ok(()), set_wall_clock).map(|()| 0)
 }
 
 /// time(2).

@@ -19,6 +19,7 @@ pub static TWENTY_FOUR: [i64; 3] = [24, 0, 12];
 pub static THIRTY_TWO: [i64; 4] = [32, 28, 33, 0];
 /// Numbers of descriptors, or counts of them.
 pub static FDS: [i64; 12] = [0, 1, 2, 3, 4, 5, 63, 64, 1023, 1024, -1, i32::MAX as i64];
+pub static KEYS: [i64; 6] = [-1, 0, 1, 2, 3, 16];
 pub static CPUS: [i64; 5] = [0, 1, 15, 4096, -1];
 /// Milliseconds or seconds to wait.
 pub static WAITS: [i64; 5] = [0, 1, 10, -1, i32::MAX as i64];

@@ -31,6 +31,11 @@ sets! {
         CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL", CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL",
         CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL", CLONE_NEWTIME = 0x80 refused "EINVAL"
     }
+    SETNS "setns flags" choose { }
+    flags {
+        CLONE_NEWNS, CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL", CLONE_NEWIPC refused "EINVAL",
+        CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL", CLONE_NEWTIME = 0x80 refused "EINVAL"
+    }
     WAIT "wait4 options" choose { } flags { WNOHANG, WUNTRACED, WCONTINUED, __WNOTHREAD, __WALL, __WCLONE }
     WAITID "waitid options" choose { }
     flags { WNOHANG, WSTOPPED, WEXITED, WCONTINUED, WNOWAIT, __WNOTHREAD, __WALL, __WCLONE }

@@ -17,6 +17,11 @@ sets! {
     ITIMER "interval timer" choose { ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF } flags { }
     TIMER_HOW "timer flags" choose { } flags { TIMER_ABSTIME }
     TIMERFD_HOW "timerfd_settime flags" choose { } flags { TFD_TIMER_ABSTIME = 1, TFD_TIMER_CANCEL_ON_SET = 2 }
+    ADJUST "adjtimex modes" choose { }
+    flags {
+        ADJ_OFFSET = 0x1, ADJ_FREQUENCY = 0x2, ADJ_MAXERROR = 0x4, ADJ_ESTERROR = 0x8, ADJ_STATUS = 0x10, ADJ_TIMECONST = 0x20,
+        ADJ_TAI = 0x80, ADJ_SETOFFSET = 0x100, ADJ_MICRO = 0x1000, ADJ_NANO = 0x2000, ADJ_TICK = 0x4000, ADJ_ADJTIME = 0x8000
+    }
     SETTABLE_CLOCKS "clock" choose { CLOCK_REALTIME } flags { }
     SLEEP_CLOCKS "clock" choose {
         CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID, CLOCK_BOOTTIME, CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM, CLOCK_TAI

@@ -2,17 +2,21 @@
 //!
 //! Reading the clock is one RDTSC, one multiplication and one shift; nothing is written. The counters of all virtual
 //! CPUs run together (QEMU and KVM keep them so).
+//!
+//! How fast the clock runs may change (`set_rate`), so what turns cycles into time is read under a sequence number, here and in the vDSO's page,
+//! and both change in one step. A clock that keeps the rate measured at boot is [`raw`].
 
 mod calibrate;
 mod rtc;
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::cpu::BootCell;
 use super::cpu::reg::rdtsc;
-use super::{apic, kvm};
+use super::{apic, disable_interrupts, enable_interrupts, kvm};
+use sync::protocol::sequence::{Sequence, Word};
 
-/// The facts that turn cycles into time.
+/// The facts that turn cycles into time, as measured at boot.
 #[derive(Clone, Copy)]
 pub struct Clock {
     /// Time-stamp at boot.
@@ -32,15 +36,100 @@ fn scale(value: u64, factor: u64) -> u64 {
     ((u128::from(value) * u128::from(factor)) >> 32) as u64
 }
 
-/// Nanoseconds since boot.
+/// What turns cycles into the time that [`now`] tells, at the rate that the clock runs at now.
+#[repr(align(64))]
+struct Pace {
+    sequence: Sequence,
+    /// Time-stamp at which the clock showed `base`.
+    start: Word,
+    base: Word,
+    /// The others as in [`Clock`].
+    ns_per_cycle: Word,
+    cycles_per_ns: Word,
+    ticks_per_ns: Word,
+}
+
+static PACE: Pace = Pace {
+    sequence: Sequence::new(),
+    start: Word::new(),
+    base: Word::new(),
+    ns_per_cycle: Word::with(1 << 32),
+    cycles_per_ns: Word::with(1 << 32),
+    ticks_per_ns: Word::with(1 << 32),
+};
+
+impl Pace {
+    /// What `read` gives of words that belong together. Who changes them does not take interrupts meanwhile.
+    #[inline(always)]
+    fn read<T>(&self, read: impl Fn() -> T) -> T {
+        loop {
+            if let Some(found) = self.sequence.read(&read) {
+                return found;
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Nanoseconds since boot, at the rate that [`set_rate`] gave the clock.
 #[inline]
 pub fn now() -> u64 {
+    PACE.read(|| {
+        let cycles = rdtsc().wrapping_sub(PACE.start.load());
+        PACE.base.load().wrapping_add(scale(cycles, PACE.ns_per_cycle.load()))
+    })
+}
+
+/// Nanoseconds since boot, at the rate measured then.
+pub fn raw() -> u64 {
     let clock = CLOCK.get();
     scale(rdtsc().wrapping_sub(clock.start), clock.ns_per_cycle)
 }
 
-/// What to add to [`now`] for nanoseconds since 1970 UTC. Written by settimeofday only.
+/// The rate of a clock that runs as measured: nanoseconds a second, times 2^32.
+pub const EVEN: u64 = 1_000_000_000 << 32;
+
+/// From now on [`now`] moves on by `rate` in a second of [`raw`] (nanoseconds, times 2^32; not 0). It goes on from where it is. One caller at a time. A timer that
+/// is armed keeps its moment by the old rate.
+pub fn set_rate(rate: u64) {
+    let clock = CLOCK.get();
+    let part =
+        |factor: u64, of: u64, to: u64| (u128::from(factor) * u128::from(of) / u128::from(to.max(1))) as u64;
+    let ns_per_cycle = part(clock.ns_per_cycle, rate, EVEN);
+    let cycles_per_ns = part(clock.cycles_per_ns, EVEN, rate);
+    let ticks_per_ns = part(clock.ticks_per_ns, EVEN, rate);
+    // A handler that reads the clock would wait for the end of this.
+    let enabled = disable_interrupts();
+    PACE.sequence.write(|| {
+        super::vdso::set_pace(ns_per_cycle, || {
+            // Whoever has read a time by the old rate has done so before this.
+            fence(Ordering::SeqCst);
+            let at = rdtsc();
+            let shown =
+                PACE.base.load() + scale(at.wrapping_sub(PACE.start.load()), PACE.ns_per_cycle.load());
+            // A processor may read the counter a little before the words that it has to do with: the line begins before now.
+            let lead = at.wrapping_sub(PACE.start.load()).min(LEAD);
+            let (start, base) = (at - lead, shown - scale(lead, ns_per_cycle).min(shown));
+            PACE.start.store(start);
+            PACE.base.store(base);
+            PACE.ns_per_cycle.store(ns_per_cycle);
+            PACE.cycles_per_ns.store(cycles_per_ns);
+            PACE.ticks_per_ns.store(ticks_per_ns);
+            (start, base)
+        });
+    });
+    if enabled {
+        enable_interrupts();
+    }
+}
+
+/// Cycles by which a processor cannot be ahead of itself.
+const LEAD: u64 = 1 << 16;
+
+/// What to add to [`now`] for nanoseconds since 1970 UTC. Written by who sets the clock only.
 static WALL: AtomicU64 = AtomicU64::new(0);
+/// The same for TAI: a leap second changes the one and not the other.
+static TAI: AtomicU64 = AtomicU64::new(0);
 
 /// What to add to [`now`] for nanoseconds since 1970 UTC.
 #[inline]
@@ -48,10 +137,16 @@ pub fn wall_offset() -> u64 {
     WALL.load(Ordering::Relaxed)
 }
 
-/// Sets the wall clock.
-pub fn set_wall_offset(ns: u64) {
-    WALL.store(ns, Ordering::Relaxed);
-    super::vdso::set_wall(ns);
+/// What to add to [`now`] for CLOCK_TAI.
+pub fn tai_offset() -> u64 {
+    TAI.load(Ordering::Relaxed)
+}
+
+/// Sets the wall clock, and CLOCK_TAI.
+pub fn set_wall_offset(wall: u64, tai: u64) {
+    WALL.store(wall, Ordering::Relaxed);
+    TAI.store(tai, Ordering::Relaxed);
+    super::vdso::set_wall(wall, tai);
 }
 
 /// The clock's facts.
@@ -61,12 +156,16 @@ pub fn clock() -> &'static Clock {
 
 /// Arms this CPU's timer to interrupt at `ns` on [`now`]'s clock (at once if that is past); `u64::MAX` disarms it.
 pub fn set_deadline(ns: u64) {
-    let clock = CLOCK.get();
     if apic::has_deadline() {
-        // A deadline of 0 would disarm.
-        let tsc =
-            if ns == u64::MAX { 0 } else { clock.start.wrapping_add(scale(ns, clock.cycles_per_ns)).max(1) };
-        apic::set_deadline(tsc);
+        if ns == u64::MAX {
+            // A deadline of 0 disarms.
+            return apic::set_deadline(0);
+        }
+        let tsc = PACE.read(|| {
+            let cycles = scale(ns.saturating_sub(PACE.base.load()), PACE.cycles_per_ns.load());
+            PACE.start.load().wrapping_add(cycles)
+        });
+        apic::set_deadline(tsc.max(1));
         return;
     }
     if ns == u64::MAX {
@@ -75,7 +174,7 @@ pub fn set_deadline(ns: u64) {
     }
     // A wait longer than the counter ends early; the handler sees that nothing is due and arms again.
     let left = ns.saturating_sub(now());
-    apic::set_count(scale(left, clock.ticks_per_ns).clamp(1, u64::from(u32::MAX)) as u32);
+    apic::set_count(scale(left, PACE.ticks_per_ns.load()).clamp(1, u64::from(u32::MAX)) as u32);
 }
 
 /// Measures the clocks and reads the wall clock.
@@ -92,7 +191,14 @@ pub unsafe fn init(pm_timer: Option<u16>) {
     clock.ns_per_cycle = per(rates.tsc);
     clock.cycles_per_ns = inverse(rates.tsc);
     clock.ticks_per_ns = inverse(rates.timer);
-    set_wall_offset(rtc::read().unwrap_or(0) * 1_000_000_000);
+    PACE.sequence.write(|| {
+        PACE.start.store(clock.start);
+        PACE.ns_per_cycle.store(clock.ns_per_cycle);
+        PACE.cycles_per_ns.store(clock.cycles_per_ns);
+        PACE.ticks_per_ns.store(clock.ticks_per_ns);
+    });
+    let wall = rtc::read().unwrap_or(0) * 1_000_000_000;
+    set_wall_offset(wall, wall);
     sync::machine::set_cycles_per_ms(rates.tsc / 1000);
     let (tsc, timer) = (rates.tsc / 1000, rates.timer / 1000);
     let level = if kvm::is_host() { crate::log::INFO } else { crate::log::DEBUG };

@@ -21,7 +21,7 @@ use crate::sort;
 
 /// Keeps the point from being removed or evicted, until `drop_mount`. One that has left the cache is looked for once more: without memory to keep it
 /// there nothing can be mounted.
-fn hold_point(mut point: Path) -> Result<Path> {
+pub(super) fn hold_point(mut point: Path) -> Result<Path> {
     match point.dentry.add_mount() {
         Err(ESTALE) => {
             point = lookup::again(&point)?;
@@ -77,7 +77,7 @@ fn hang(link: Arc<Link>, point: &Path) {
 }
 
 /// Does `lower` lie in the mount below `upper`, or is it that?
-fn is_inside(lower: &DentryRef, upper: &DentryRef) -> bool {
+pub(super) fn is_inside(lower: &DentryRef, upper: &DentryRef) -> bool {
     let mut here = lower.clone();
     loop {
         if ptr::eq(&*here, &**upper) {
@@ -142,7 +142,7 @@ fn links_of(mounts: &[Held]) -> Result<Vec<Arc<Link>>> {
     Ok(links)
 }
 
-fn mount_point(mount: &Mount) -> Option<Path> {
+pub(super) fn mount_point(mount: &Mount) -> Option<Path> {
     mount.point(&sync::rcu::read()).cloned()
 }
 

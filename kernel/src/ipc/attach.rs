@@ -12,11 +12,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use sync::{Mutex, MutexGuard, lock_class, try_box, try_vec};
+use sync::{Mutex, MutexGuard, TryVec, lock_class, try_box, try_vec};
 use vm::addr::{PAGE_SIZE, VirtAddr};
 use vm::{Backing, MapFlags, MapRequest, OnceBox, Prot, VmError};
 
 use super::shm::{self, Segment};
+use crate::arch::USER_END;
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::lock_order as level;
 use crate::memory::Space;
@@ -150,8 +151,9 @@ fn settle(space: &Space, list: &mut List, range: Range<usize>) {
     let old = overlapping(list, &range);
     let whole = list.get(old.clone()).unwrap_or_default();
     let from = whole.first().map_or(range.start, |entry| entry.start.min(range.start));
-    let to = whole.last().map_or(range.end, |entry| entry.end.max(range.end));
-    let bytes: usize = whole.iter().map(|entry| entry.end.saturating_sub(entry.start)).fold(0, usize::saturating_add);
+    let to = whole.last().map_or(range.end, |entry| entry.end.max(range.end)).min(USER_END);
+    let bytes: usize =
+        whole.iter().map(|entry| entry.end.saturating_sub(entry.start)).fold(0, usize::saturating_add);
     let mut at = old.start;
     let mut left = old.len();
     let mut found = 0usize;
@@ -167,9 +169,7 @@ fn settle(space: &Space, list: &mut List, range: Range<usize>) {
             replace(place, entry);
         } else {
             entry.segment.change(1, 0, true, false);
-            if list.len() < list.capacity() {
-                list.insert(at.min(list.len()), entry);
-            } else {
+            if let Err(entry) = list.insert_reserved(at, entry) {
                 // Another thread has mapped more meanwhile than this change could: it is not counted.
                 entry.segment.change(0, 1, false, false);
                 return;
@@ -234,7 +234,7 @@ fn copy(list: &Guard<'_>, child: &Space) -> Result {
         if is_there {
             let (start, end, offset, segment) = (entry.start, entry.end, entry.offset, entry.segment.clone());
             segment.change(1, 0, true, false);
-            copies.push(Entry { start, end, offset, segment });
+            copies.try_push(Entry { start, end, offset, segment })?;
         }
     }
     Ok(())
@@ -313,14 +313,20 @@ fn map(
         segment.change(0, 1, false, false);
         return Ok(start);
     }
-    let at = gone.start.min(list.len());
-    list.insert(at, Entry { start, end, offset: 0, segment: segment.clone() });
+    let entry = Entry { start, end, offset: 0, segment: segment.clone() };
+    if let Err(entry) = list.insert_reserved(gone.start, entry) {
+        debug_assert!(false, "no room was reserved");
+        entry.segment.change(0, 1, false, false);
+    }
     Ok(start)
 }
 
 fn has_mapping(space: &Space, range: Range<usize>) -> bool {
     let mut found = false;
-    space.for_each_mapping_in(range.clone(), &mut |m| found |= m.start < range.end);
+    let range = range.start..range.end.min(USER_END);
+    if !range.is_empty() {
+        space.for_each_mapping_in(range, &mut |_| found = true);
+    }
     found
 }
 

@@ -1,7 +1,7 @@
 //! The limits that /proc/sys/kernel sets, with Linux's defaults.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
 use super::{msg, sem, shm};
 use crate::account::limits::Setting;
@@ -13,15 +13,48 @@ pub static SHMMAX: Setting = Setting::new(u64::MAX - (1 << 24));
 pub static SHMALL: Setting = Setting::new(u64::MAX - (1 << 24));
 /// Segments.
 pub static SHMMNI: Setting = Setting::new(4096);
-/// Semaphores of a set; of all sets; operations of a call; sets.
-pub static SEMMSL: Setting = Setting::new(32_000);
-pub static SEMMNS: Setting = Setting::new(1_024_000_000);
-pub static SEMOPM: Setting = Setting::new(500);
-pub static SEMMNI: Setting = Setting::new(32_000);
+/// Semaphores of a set; of all sets; operations of a call; sets. As Linux any numbers, but for the last.
+static SEM: [AtomicI32; 4] =
+    [AtomicI32::new(32_000), AtomicI32::new(1_024_000_000), AtomicI32::new(500), AtomicI32::new(32_000)];
 /// Bytes of a message; of a new queue; queues.
 pub static MSGMAX: Setting = Setting::new(8192);
 pub static MSGMNB: Setting = Setting::new(16_384);
 pub static MSGMNI: Setting = Setting::new(32_000);
+
+/// kernel.sem: the four.
+pub fn semaphores() -> [i32; 4] {
+    core::array::from_fn(|n| SEM.get(n).map_or(0, |limit| limit.load(Relaxed)))
+}
+
+pub fn set_semaphores(to: [i32; 4]) {
+    for (limit, n) in SEM.iter().zip(to) {
+        limit.store(n, Relaxed);
+    }
+}
+
+fn at_least_none(n: i32) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
+
+/// Semaphores of a set.
+pub fn semaphores_of_set() -> u64 {
+    at_least_none(semaphores()[0])
+}
+
+/// Semaphores of all sets.
+pub fn semaphores_of_all() -> u64 {
+    at_least_none(semaphores()[1])
+}
+
+/// Operations of a call. Linux compares it as a number without a sign.
+pub fn operations() -> u64 {
+    u64::from(semaphores()[2].cast_unsigned())
+}
+
+/// Sets.
+pub fn sets() -> u64 {
+    at_least_none(semaphores()[3])
+}
 
 /// Objects of a kind, at the most (the places of a table).
 pub const MOST: u64 = super::ids::PLACES as u64;

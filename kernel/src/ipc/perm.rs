@@ -14,7 +14,6 @@ const RIGHTS: u32 = 0o777;
 /// The rights that a call asks for.
 pub const READ: u32 = 0o444;
 pub const WRITE: u32 = 0o222;
-pub const EXECUTE: u32 = 0o111;
 
 /// An object's name and owners.
 pub struct Perm {

@@ -192,10 +192,6 @@ impl Segment {
         mapped::find(object)?.owner()?.downcast().ok()
     }
 
-    pub fn id(&self) -> i32 {
-        self.perm.id
-    }
-
     pub fn object(&self) -> ObjectRef {
         self.object.share()
     }

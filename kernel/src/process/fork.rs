@@ -10,8 +10,8 @@ use super::personality::{Persona, Personality};
 use super::session::group::ForkStart;
 use super::{ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SPACE, THREAD_ID, THREADS, TRAP};
 use super::{
-    Attributes, Credentials, Current, Pid, Process, Thread, Threads, badness, dump, exec, family, limits, oom, pidfd,
-    rseq, seccomp, session, signal, timer, wait,
+    Attributes, Credentials, Current, Pid, Process, Thread, Threads, badness, dump, exec, family, limits,
+    oom, pidfd, rseq, seccomp, session, signal, timer, wait,
 };
 use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
@@ -126,7 +126,8 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let attributes = parent.attributes.inherit();
     let comm = parent.comm_padded();
     let undo = own_undo(&parent, request)?;
-    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
+    let parts =
+        Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
@@ -405,7 +406,8 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     let (credentials, persona, attributes) = (Credentials::root()?, Persona::default(), Attributes::new());
     let (blocked, counted, comm) = (0, None, [0; 16]);
     let undo = None;
-    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
+    let parts =
+        Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().push_back(thread.clone());

@@ -65,7 +65,7 @@ calls! {
     28 madvise(address: Addr, len: Len, advice: Options(&MADV)) = memory::sys_madvise;
     29 shmget(key: Int(&IPC_KEYS), size: Len, flags: Options(&SHMGET)) = ipc::sys_shmget;
     30 shmat(id: Int(&IPC_IDS), address: Addr, flags: Options(&SHMAT)) -> Memory = ipc::sys_shmat;
-    31 shmctl(id: Int(&IPC_IDS), command: Options(&SHMCTL), buffer: Extra(1)) = ipc::sys_shmctl;
+    31 shmctl(id: Int(&IPC_IDS), command: Options(&SHMCTL), buffer: Extra(0)) = ipc::sys_shmctl;
     32 dup(fd: Fd(Any)) -> Any = file::sys_dup;
     33 dup2(old: Fd(Any), new: Int(&FDS)) -> Any = file::sys_dup2;
     34 pause() = signal::sys_pause;
@@ -104,13 +104,13 @@ calls! {
     62 kill(pid: Pid, signal: Signal) = signal::sys_kill;
     63 uname(to: Out(&UTSNAME)) = system::sys_uname;
     64 semget(key: Int(&IPC_KEYS), count: Int(&SMALL), flags: Options(&SEMGET)) = ipc::sys_semget;
-    65 semop(id: Int(&IPC_IDS), operations: InOutMany(&SEMBUF, 2), count: Size) = ipc::sys_semop;
-    66 semctl(id: Int(&IPC_IDS), number: Int(&SMALL), command: Options(&SEMCTL), argument: Extra(2)) = ipc::sys_semctl;
+    65 semop(id: Int(&IPC_IDS), operations: InMany(&SEMBUF, 2), count: Size) = ipc::sys_semop;
+    66 semctl(id: Int(&IPC_IDS), number: Int(&SMALL), command: Options(&SEMCTL), argument: Extra(0)) = ipc::sys_semctl;
     67 shmdt(address: Addr) = ipc::sys_shmdt;
     68 msgget(key: Int(&IPC_KEYS), flags: Options(&MSGGET)) = ipc::sys_msgget;
     69 msgsnd(id: Int(&IPC_IDS), message: In(&MSGBUF), size: Int(&SMALL), flags: Options(&MSGSND)) = ipc::sys_msgsnd;
     70 msgrcv(id: Int(&IPC_IDS), message: Out(&MSGBUF), size: Int(&SMALL), kind: Int(&SMALL), flags: Options(&MSGRCV)) = ipc::sys_msgrcv;
-    71 msgctl(id: Int(&IPC_IDS), command: Options(&MSGCTL), buffer: Extra(1)) = ipc::sys_msgctl;
+    71 msgctl(id: Int(&IPC_IDS), command: Options(&MSGCTL), buffer: Extra(0)) = ipc::sys_msgctl;
     72 fcntl(fd: Fd(Any), command: Options(&FCNTL), argument: Extra(0)) = file::sys_fcntl;
     73 flock(fd: Fd(Any), operation: Options(&FLOCK_HOW)) = file::sys_flock;
     74 fsync(fd: Fd(Any)) = file::sys_fsync;
@@ -260,7 +260,7 @@ calls! {
     217 getdents64(fd: Fd(Directory), buffer: OutBytes(2), count: Size) = file::sys_getdents64;
     218 set_tid_address(address: Addr) = process::sys_set_tid_address;
     219 restart_syscall() = signal::sys_restart_syscall;
-    220 semtimedop(id: Int(&IPC_IDS), operations: InOutMany(&SEMBUF, 2), count: Size, timeout: In(&TIMESPEC)) = ipc::sys_semtimedop;
+    220 semtimedop(id: Int(&IPC_IDS), operations: InMany(&SEMBUF, 2), count: Size, timeout: In(&TIMESPEC)) = ipc::sys_semtimedop;
     221 fadvise64(fd: Fd(Regular), at: Offset, len: Offset, advice: Options(&FADVISE)) = file::sys_fadvise64;
     222 timer_create(clock: Options(&TIMER_CLOCKS), event: In(&SIGEVENT), to: Out(&WORD)) = timer::sys_timer_create;
     223 timer_settime(timer: Timer, flags: Options(&TIMER_HOW), new: In(&ITIMERSPEC), old: Out(&ITIMERSPEC)) = timer::sys_timer_settime;

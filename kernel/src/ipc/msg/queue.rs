@@ -206,9 +206,7 @@ impl Contents {
                 let first = self.by_kind.lower_bound(Bound::Included(&(kind, 0))).clone_pointer();
                 first.filter(|message| message.kind == kind)
             }
-            Wanted::UpTo(most) => {
-                self.by_kind.front().clone_pointer().filter(|message| message.kind <= most)
-            }
+            Wanted::UpTo(most) => self.by_kind.front().clone_pointer().filter(|message| message.kind <= most),
             Wanted::Not(_) | Wanted::Place(_) => return self.search(wanted, after, passed),
         };
         found.map_or(Looked::None, Looked::Found)

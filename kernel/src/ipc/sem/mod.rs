@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
 use sync::rcu::RcuHead;
-use sync::{GlobalQuota, SpinGuard, SpinLock, lock_class, per_cpu, slab_arc, try_vec};
+use sync::{GlobalQuota, SpinGuard, SpinLock, TryVec, lock_class, per_cpu, slab_arc, try_vec};
 
 use self::values::Values;
 use self::waiting::{Lines, Touched};
@@ -84,7 +84,7 @@ struct Counted(u64);
 
 impl Counted {
     fn try_new(n: u64) -> Result<Counted> {
-        if SEMAPHORES.charge(n, limits::SEMMNS.get()) { Ok(Counted(n)) } else { Err(ENOSPC) }
+        if SEMAPHORES.charge(n, limits::semaphores_of_all()) { Ok(Counted(n)) } else { Err(ENOSPC) }
     }
 }
 
@@ -107,9 +107,9 @@ pub struct Status {
 /// # Errors
 /// Linux's.
 pub fn get(key: i32, count: i32, flags: u32) -> Result<i32> {
-    let count = u64::try_from(count).ok().filter(|n| *n <= limits::SEMMSL.get()).ok_or(EINVAL)?;
+    let count = u64::try_from(count).ok().filter(|n| *n <= limits::semaphores_of_set()).ok_or(EINVAL)?;
     let make = |id| Set::try_new(id, key, count as usize, flags);
-    match TABLE.get(key, flags, limits::SEMMNI.get(), &make)? {
+    match TABLE.get(key, flags, limits::sets(), &make)? {
         Found::New(id) => Ok(id),
         Found::Old(set) if (set.count as u64) < count => Err(EINVAL),
         Found::Old(set) => set.perm.check(flags).map(|()| set.perm.id),
@@ -282,9 +282,7 @@ pub fn values(id: i32) -> Result<Vec<u16>> {
     set.perm.check(perm::READ)?;
     let mut all = try_vec(set.count)?;
     let state = set.lock()?;
-    for index in 0..set.count {
-        all.push(state.values.value(index) as u16);
-    }
+    all.try_extend((0..set.count).map(|index| state.values.value(index) as u16))?;
     Ok(all)
 }
 

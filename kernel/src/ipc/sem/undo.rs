@@ -13,8 +13,8 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use sync::{SpinLock, TryVec, lock_class, try_arc};
 use sync::heap::try_box_slice;
+use sync::{SpinLock, TryVec, lock_class, try_arc};
 
 use super::Set;
 use super::waiting::{self, Touched};

@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
 
 use sync::heap::try_box_slice;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::MOST;
 use super::undo::Undo;
@@ -18,7 +19,8 @@ use crate::ipc::{NO_WAIT, now};
 const UNDO: u16 = 0x1000;
 
 /// One operation of a call (struct sembuf).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Operation {
     pub number: u16,
     pub change: i16,

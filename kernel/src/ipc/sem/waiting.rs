@@ -18,8 +18,8 @@ use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering::*};
 
 use arrayvec::ArrayVec;
 use intrusive_collections::{Bound, KeyAdapter, RBTree, RBTreeAtomicLink, intrusive_adapter};
-use sync::{TryVec, slab_arc};
 use sync::heap::try_box_slice;
+use sync::{TryVec, slab_arc};
 
 use super::undo::Undo;
 use super::values::{Operation, Outcome};

@@ -3,8 +3,8 @@
 
 use super::{IPC_INFO, IPC_RMID, IPC_SET, IPC_STAT, Perm, answer, int};
 use crate::errno::{E2BIG, EINVAL, Result};
-use crate::ipc::sem::{self, Asked, Operation};
 use crate::ipc::limits;
+use crate::ipc::sem::{self, Asked, Operation};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::sched::TimeClock;
 use crate::syscall::time::{Timespec, sleep_on_clock};
@@ -23,15 +23,6 @@ const SETALL: i32 = 17;
 const SEM_STAT: i32 = 18;
 const SEM_INFO: i32 = 19;
 const SEM_STAT_ANY: i32 = 20;
-
-/// struct sembuf.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-struct Sembuf {
-    number: u16,
-    change: i16,
-    flags: u16,
-}
 
 /// Operations that are read without memory of their own.
 const FEW: usize = 64;
@@ -88,21 +79,18 @@ pub fn sys_semtimedop(id: i32, operations: usize, count: u32, timeout: usize) ->
 
 fn operate(id: i32, operations: usize, count: u32, timeout: Option<Timespec>) -> Result<usize> {
     let count = count as usize;
-    if count as u64 > limits::SEMOPM.get() {
+    if count as u64 > limits::operations() {
         return Err(E2BIG);
     }
-    let (mut few, mut many) = ([Operation { number: 0, change: 0, flags: 0 }; FEW], Vec::new());
+    let (mut few, mut many) = ([Operation::default(); FEW], Vec::new());
     let asked = match few.get_mut(..count) {
         Some(few) => few,
         None => {
-            many.try_resize(count, Operation { number: 0, change: 0, flags: 0 })?;
+            many.try_resize(count, Operation::default())?;
             many.as_mut_slice()
         }
     };
-    for (n, op) in asked.iter_mut().enumerate() {
-        let Sembuf { number, change, flags } = UserPtr::<Sembuf>::new(operations).at(n)?.read()?;
-        *op = Operation { number, change, flags };
-    }
+    UserSlice::new(operations, size_of_val(asked)).read(asked.as_mut_bytes())?;
     if count == 0 || id < 0 {
         return Err(EINVAL);
     }
@@ -167,15 +155,16 @@ pub fn sys_semctl(id: i32, number: i32, command: i32, argument: usize) -> Result
 /// The limits, or with `used` how much there is in some places.
 fn info(used: bool) -> Info {
     let (sets, semaphores) = sem::sums();
+    let [of_set, of_all, of_call, most_sets] = limits::semaphores();
     // What Linux calls its table, undo structures and their sizes are constants of old, made of the defaults.
     let all = 32_000 * 32_000;
     Info {
         map: all,
-        sets: int(limits::SEMMNI.get()),
-        semaphores: int(limits::SEMMNS.get()),
+        sets: most_sets,
+        semaphores: of_all,
         undo: all,
-        of_set: int(limits::SEMMSL.get()),
-        of_call: int(limits::SEMOPM.get()),
+        of_set,
+        of_call,
         undo_of_process: 500,
         size: if used { int(sets) } else { 20 },
         most: sem::MOST,

@@ -362,7 +362,8 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
         })?;
     }
     let remap = || Ok(space.remap(VirtAddr(old), old_len, new_len, flags, VirtAddr(new))?.0);
-    let at = attach::around_move(space, old..old.saturating_add(old_len), new_len, remap)?;
+    // Without a length it is mapped once more.
+    let at = attach::around_move(space, old..old.saturating_add(old_len.max(1)), new_len, remap)?;
     if more > 0 && space.may_have_locks() {
         let _ = space.populate_locked(at.saturating_add(old_len), at.saturating_add(new_len), true);
     }

@@ -87,7 +87,7 @@ impl Asks {
     #[expect(clippy::arithmetic_side_effects, reason = "evaluated when the kernel is built")]
     pub const fn of(arguments: &str) -> Asks {
         const WORDS: [&str; 2] = ["Options", "Extra"];
-        const STRUCTURES: [&str; 9] = [
+        const STRUCTURES: [&str; 10] = [
             "SIGACTION",
             "EPOLL_EVENT",
             "CLONE_ARGS",
@@ -97,6 +97,7 @@ impl Asks {
             "POLLFD",
             "Extra(0)",
             "CAP_HEADER",
+            "SEMBUF",
         ];
         let mut asks = Asks::NOTHING;
         let text = arguments.as_bytes();

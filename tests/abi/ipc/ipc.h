@@ -67,6 +67,21 @@ static inline void show_line(const char *file, int id, int first_pid, int first_
 	free(text);
 }
 
+/* What programs before this one have left goes. */
+static inline void remove_all(void)
+{
+	static const char *const files[] = { "/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg" };
+	for (int n = 0; n < 3; n++) {
+		char *text = read_file(files[n]), *rest = text, *line;
+		while ((line = strsep(&rest, "\n")) && *line) {
+			int key, id;
+			if (sscanf(line, "%d %d", &key, &id) == 2)
+				syscall(n == 0 ? SYS_shmctl : n == 1 ? SYS_semctl : SYS_msgctl, id, 0, IPC_RMID);
+		}
+		free(text);
+	}
+}
+
 static inline long as_user(uid_t uid, gid_t gid, long (*f)(int), int argument)
 {
 	/* The result and its error come back through a pipe. */

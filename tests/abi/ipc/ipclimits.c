@@ -158,6 +158,7 @@ static void files(void)
 
 int main(void)
 {
+	remove_all();
 	settings();
 	next_ids();
 	limits();

@@ -205,6 +205,7 @@ static void conserved(void)
 
 int main(void)
 {
+	remove_all();
 	section("storm");
 	pid_t workers[WORKERS];
 	for (unsigned n = 0; n < WORKERS; n++) {

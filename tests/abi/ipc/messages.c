@@ -47,6 +47,7 @@ static void making(void)
 	show("new", id);
 	CHECK(GET(KEY(40), 0) == id);
 	CHECK(GET(KEY(40), 0600 | IPC_CREAT) == id);
+	CHECK(GET(KEY(40), 0777 | IPC_EXCL) == id);
 	SHOW(GET(KEY(40), 0600 | IPC_CREAT | IPC_EXCL));
 	int other = GET(IPC_PRIVATE, 0777);
 	CHECK(other >= 0 && other != id);
@@ -259,6 +260,7 @@ static void rights(void)
 
 int main(void)
 {
+	remove_all();
 	making();
 	commands();
 	sending();

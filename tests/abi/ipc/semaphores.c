@@ -50,6 +50,7 @@ static void making(void)
 	values("new", id, 3);
 	CHECK(GET(KEY(20), 0, 0) == id);
 	CHECK(GET(KEY(20), 3, 0640) == id);
+	CHECK(GET(KEY(20), 3, 0777 | IPC_EXCL) == id);
 	SHOW(GET(KEY(20), 4, 0));
 	SHOW(GET(KEY(20), -1, 0));
 	SHOW(GET(KEY(20), 3, IPC_CREAT | IPC_EXCL));
@@ -246,6 +247,7 @@ static void rights(void)
 
 int main(void)
 {
+	remove_all();
 	making();
 	commands();
 	operations();

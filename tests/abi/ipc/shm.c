@@ -223,6 +223,7 @@ static void rights(void)
 
 int main(void)
 {
+	remove_all();
 	making();
 	commands();
 	rights();

@@ -9,7 +9,7 @@ use crate::{Kind::*, Opt, Set};
 sets! {
     SHMGET "shmget flags" choose { }
     flags {
-        IPC_CREAT = 0o1000, IPC_EXCL = 0o2000, SHM_HUGETLB = 0o4000 refused "ENOMEM", SHM_NORESERVE = 0o10000 hint,
+        IPC_CREAT = 0o1000, IPC_EXCL = 0o2000, SHM_HUGETLB = 0o4000 partly "no segment is made of large pages: ENOMEM", SHM_NORESERVE = 0o10000 hint,
         S_IRUSR = 0o400, S_IWUSR = 0o200, S_IXUSR = 0o100, S_IRGRP = 0o40, S_IWGRP = 0o20, S_IXGRP = 0o10, S_IROTH = 4, S_IWOTH = 2, S_IXOTH = 1
     }
     SEMGET "semget flags" choose { }

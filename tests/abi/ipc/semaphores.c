@@ -131,7 +131,7 @@ static void operations(void)
 	SHOW(syscall(SYS_semop, id, ops, 0xffffffff));
 	SHOW(op(id, 4, 1, 0));
 	SHOW(op(id, 65535, 0, 0));
-	SHOW(op(id, 0, 5, 0));
+	SHOW(op(id, 0, 5, IPC_NOWAIT));
 	SHOW(op(id, 0, -6, IPC_NOWAIT));
 	SHOW(op(id, 0, 0, IPC_NOWAIT));
 	SHOW(op(id, 0, 32767, 0));

@@ -115,7 +115,7 @@ enum constants {
 #define DEAR(name, call, forms, setup, op, ...) { name, #call, forms, setup, op, 0, { __VA_ARGS__ }, 0, 8, 0 }
 #define END { 0, 0, 0, 0, 0, 0, { 0 }, 0, 0, 0 }
 
-extern const struct kase ids[], files[], names[], memory[], faults[], process[], signals[], clocks[], waits[], descriptors[], sockets[];
+extern const struct kase ids[], files[], names[], memory[], faults[], process[], signals[], clocks[], waits[], descriptors[], sockets[], ipc[];
 
 long op_raw(struct work *);
 _Noreturn void wrong(const struct work *, long result);

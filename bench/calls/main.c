@@ -18,7 +18,7 @@
 #include <sys/resource.h>
 #include <sys/uio.h>
 
-static const struct kase *const tables[] = { ids, files, names, memory, faults, process, signals, clocks, waits, descriptors, sockets };
+static const struct kase *const tables[] = { ids, files, names, memory, faults, process, signals, clocks, waits, descriptors, sockets, ipc };
 static const char *const forms[] = { "processes", "threads", "one" };
 /*
  * Parts of the warm-up in turns: between two of them each worker waits for the other, which on a busy host is for a virtual CPU that does not

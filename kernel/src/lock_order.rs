@@ -113,10 +113,15 @@
 #![recursion_limit = "256"]
 
 sync::lock_order! {
+    // Sleeping locks: mappings.
+
+    /// Where a space has segments of shared memory attached. Its holder maps, unmaps, and forks the space. Nested: a child's that nobody else has.
+    level Attachments = 1;
+
     // Sleeping locks: pipes.
 
     /// What is in a pipe. Programs' memory is copied under it, and splice(2) writes to any file. Nested: by address.
-    level Pipe = 1;
+    level Pipe;
 
     // Sleeping locks: sockets.
 
@@ -309,6 +314,17 @@ sync::lock_order! {
     level CoreDump;
     /// The state of the random number generator.
     level RandomPool;
+
+    // Spinning locks: System V IPC.
+
+    /// A bucket of the table of keys. Taken alone.
+    level IpcKeys;
+    /// What is to be undone for those who share it.
+    level IpcUndo;
+    /// A segment, a set of semaphores or a queue of messages. Who waits there is woken when it has been given back.
+    level IpcObject;
+    /// A message on its way to one who waits.
+    level IpcHandover;
 
     // Spinning locks: devices. What is done is told under a queue's lock when its device has failed.
 

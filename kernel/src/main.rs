@@ -28,6 +28,7 @@ mod bytes;
 mod device;
 mod errno;
 mod fs;
+mod ipc;
 mod memory;
 mod net;
 #[cfg(target_os = "none")]

@@ -106,10 +106,18 @@ fn members(i: usize, word: u64) -> impl Iterator<Item = CpuId> {
     })
 }
 
+/// What the kernel keeps with a space.
+pub trait Attached {
+    /// The space ends: nothing is mapped in it any more. `sleeps`: the caller may sleep.
+    fn end(&mut self, _sleeps: bool) {}
+}
+
+impl Attached for () {}
+
 /// The machine. A zero-sized type; all functions are small and inlined.
 pub trait Machine: Sized + Send + Sync + 'static {
     /// What else a space has, from its beginning to its end (`Space::attached`).
-    type Attached: Default + Send + Sync;
+    type Attached: Attached + Default + Send + Sync;
     /// First address above what a program may use, a multiple of the page size.
     const USER_END: usize;
     /// Levels of the page table; 4 on x86-64.

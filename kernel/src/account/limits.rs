@@ -12,6 +12,10 @@ pub struct Setting(AtomicU64);
 const DEFAULT: u64 = u64::MAX;
 
 impl Setting {
+    pub const fn new(to: u64) -> Self {
+        Self(AtomicU64::new(to))
+    }
+
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

@@ -48,9 +48,13 @@ pub enum Kind {
     InotifyEvents,
     /// KiB of filters of system calls.
     Filters,
+    /// Pages of segments of shared memory that are locked (SHM_LOCK).
+    LockedSegments,
+    /// KiB of semaphores, of queues of messages and of what is in them.
+    Ipc,
 }
 
-const KINDS: usize = 13;
+const KINDS: usize = 15;
 
 impl Kind {
     /// All of them, with the names that /proc shows.
@@ -68,6 +72,8 @@ impl Kind {
         (Kind::InotifyWatches, "inotify-watches"),
         (Kind::InotifyEvents, "inotify-events"),
         (Kind::Filters, "filter-kib"),
+        (Kind::LockedSegments, "locked-segment-pages"),
+        (Kind::Ipc, "ipc-kib"),
     ];
 
     /// Bytes that one takes in the kernel, about: objects with what stands beside them in the slabs. A thread has a stack.
@@ -78,7 +84,9 @@ impl Kind {
             Kind::Signals | Kind::InotifyEvents => 128,
             Kind::Threads => 5 * PAGE,
             Kind::RecordLocks => 256,
-            Kind::MemoryFiles | Kind::Attributes | Kind::InotifyInstances | Kind::Filters => 1024,
+            Kind::MemoryFiles | Kind::Attributes | Kind::InotifyInstances | Kind::Filters | Kind::Ipc => 1024,
+            // They are counted as pages of memory files already.
+            Kind::LockedSegments => 0,
             Kind::InotifyWatches => 1280,
             Kind::FilesInFlight => 64,
         }

@@ -39,7 +39,9 @@ fn users_who_hold_nothing_do_not_stay_and_those_who_do_are_found_in_a_few_steps(
     let shown = || {
         let mut shown = false;
         for_each(
-            |uid, counts, _| shown |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            |uid, counts, _| {
+                shown |= uid == BASE + 2 && counts == [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            },
             || {},
         );
         shown

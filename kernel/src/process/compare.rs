@@ -24,7 +24,7 @@ pub enum Kind {
     Fs,
     SignalActions,
     IoContext,
-    /// What semop(2) is to undo: nobody has anything of the kind.
+    /// What semop(2) is to undo.
     SemaphoreUndo,
 }
 
@@ -90,7 +90,8 @@ impl Whom<'_> {
             (Whom::Thread(thread), Kind::Files) => thread.look_at_files(|files| files.address()),
             (Whom::Thread(thread), Kind::Fs) => thread.look_at_fs(|fs| core::ptr::from_ref(fs).addr()),
             (Whom::Thread(thread), Kind::IoContext) => thread.attributes.io_context(),
-            (_, Kind::SemaphoreUndo) | (Whom::Zombie(_), _) | (_, Kind::File(..)) => None,
+            (Whom::Thread(thread), Kind::SemaphoreUndo) => thread.undo().place(),
+            (Whom::Zombie(_), _) | (_, Kind::File(..)) => None,
         };
         place.unwrap_or(0)
     }

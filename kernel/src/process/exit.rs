@@ -8,6 +8,7 @@ use super::own::GivenUp;
 use super::{Current, Process, Thread, credentials, family, session, signal, wait};
 use crate::arch;
 use crate::fs::FileTable;
+use crate::ipc::shm;
 use crate::memory::Space;
 use crate::sched::{self, Work, futex};
 use alloc::sync::Arc;
@@ -79,6 +80,11 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     let was_last = leave_user_memory(process, space);
     let usage = wait::UsageSum::of_thread(&thread, current.task().times());
     process.thread_ends(&thread, &usage);
+    thread.own_undo.end();
+    if was_last {
+        process.undo.end();
+    }
+    shm::maker_ends(thread.tid());
     drop(fs);
     files.into_iter().for_each(FileTable::give_up);
     super::tell_of_closed();
@@ -101,6 +107,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
             process.set_space(None).into_iter().for_each(Space::let_go);
             let_go_of_program(process);
             release_vfork(process);
+            process.undo.end();
         }
         let (decided, waited) = process.signals.end();
         waited.drop_in_turns();

@@ -10,14 +10,16 @@ use super::personality::{Persona, Personality};
 use super::session::group::ForkStart;
 use super::{ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SPACE, THREAD_ID, THREADS, TRAP};
 use super::{
-    Attributes, Credentials, Pid, Process, Thread, Threads, badness, dump, exec, family, limits, oom, pidfd,
-    rseq, seccomp, session, signal, timer, wait,
+    Attributes, Credentials, Current, Pid, Process, Thread, Threads, badness, dump, exec, family, limits,
+    oom, pidfd, rseq, seccomp, session, signal, timer, wait,
 };
 use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::vfs::notify;
 use crate::fs::{FileTable, FsContext};
+use crate::ipc::attach;
+use crate::ipc::sem::undo;
 use crate::memory::Space;
 use crate::sched::{self, Sleep, TaskLink, WaitQueue};
 use alloc::sync::Arc;
@@ -109,7 +111,7 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let id = Id::try_new().or_else(|e| if oom::drain_caches() { Id::try_new() } else { Err(e) })?;
     let number = id.number();
     let fpu = sched::clone_fpu()?;
-    let space = if request.has(abi::CLONE_VM) { parent.share_space() } else { parent.space().fork()? };
+    let space = if request.has(abi::CLONE_VM) { parent.share_space() } else { fork_space(&parent)? };
     // A vfork parent waits until its child has another space, so the space has one user at a time. Any other child is a second.
     if request.has(abi::CLONE_VM) && !request.has(abi::CLONE_VFORK) {
         space.set_multithreaded();
@@ -123,7 +125,9 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     let (blocked, persona) = (parent.blocked.get(), parent.personality.get());
     let attributes = parent.attributes.inherit();
     let comm = parent.comm_padded();
-    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm };
+    let undo = own_undo(&parent, request)?;
+    let parts =
+        Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
 
     let thread = if request.has(abi::CLONE_THREAD) {
         new_thread(parent.process.clone(), id, parts)?
@@ -167,10 +171,29 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     Ok(number)
 }
 
+/// A copy of the parent's space, with the segments of shared memory that it has attached.
+fn fork_space(parent: &Current) -> Result<Arc<Space>> {
+    let space = parent.space();
+    attach::fork(space, || Ok(space.fork()?))
+}
+
 #[cold]
 fn promise_pidfd(child: &Arc<Thread>, request: &CloneRequest) -> Result<pidfd::Promised> {
     let limit = usize::try_from(limits::limit_now(abi::RLIMIT_NOFILE)).unwrap_or(usize::MAX);
     pidfd::Promised::try_new(child, request.has(abi::CLONE_THREAD), request.pidfd, limit)
+}
+
+/// What a new thread undoes itself when it ends; None: what its process does.
+fn own_undo(parent: &Current, request: &CloneRequest) -> Result<Option<undo::Slot>> {
+    let shares = request.has(abi::CLONE_SYSVSEM);
+    if !request.has(abi::CLONE_THREAD) {
+        return Ok(None);
+    }
+    match shares {
+        false => Ok(Some(undo::Slot::new())),
+        true if parent.undoes_alone.load(Ordering::Relaxed) => parent.own_undo.share().map(Some),
+        true => Ok(None),
+    }
 }
 
 /// What a new thread refers to.
@@ -186,6 +209,7 @@ struct Parts {
     /// For the process if it is new, else for the thread.
     counted: Option<Charge>,
     comm: [u8; 16],
+    undo: Option<undo::Slot>,
 }
 
 /// Makes the new thread or process visible to others. The last step that can fail comes first.
@@ -261,6 +285,8 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         trap: SpinLock::new(TrapRecord::default(), &TRAP),
         executing: SpinLock::new(None, &EXECUTING),
         late: notify::Late::new(),
+        undoes_alone: AtomicBool::new(parts.undo.is_some()),
+        own_undo: parts.undo.unwrap_or_default(),
         minor_faults: AtomicU64::new(0),
         major_faults: AtomicU64::new(0),
         exiting: AtomicBool::new(false),
@@ -295,7 +321,9 @@ fn new_process(request: &CloneRequest, id: Id, mut parts: Parts) -> Result<Arc<T
     let (memory, old_exe) = caller.memory.lock().fork();
     drop(old_exe);
     let thread_id = id.share();
+    let undo = if request.has(abi::CLONE_SYSVSEM) { maker.undo().share()? } else { undo::Slot::new() };
     let process = slab_arc(Process {
+        undo,
         family: family::Family::new(Some(parent), parent_thread),
         memory: SpinLock::new(memory, &MEMORY),
         uid: AtomicU32::new(parts.credentials.uid),
@@ -356,6 +384,7 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         parents_programs: 0,
         released: AtomicBool::new(false),
         release: WaitQueue::new(),
+        undo: undo::Slot::new(),
         barriers: AtomicU32::new(0),
         filters_change: AtomicBool::new(false),
         started: arch::time::now(),
@@ -376,7 +405,9 @@ pub(super) fn first(space: Arc<Space>, files: Arc<FileTable>, fs: Arc<FsContext>
     let rseq = rseq::Registration::default();
     let (credentials, persona, attributes) = (Credentials::root()?, Persona::default(), Attributes::new());
     let (blocked, counted, comm) = (0, None, [0; 16]);
-    let parts = Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm };
+    let undo = None;
+    let parts =
+        Parts { files, fs, credentials, space, blocked, persona, attributes, rseq, counted, comm, undo };
     let thread = new_thread(process.clone(), thread_id, parts)?;
     thread.set_comm(b"init");
     process.threads.lock().push_back(thread.clone());

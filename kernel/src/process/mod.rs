@@ -73,6 +73,7 @@ use crate::arch::TrapRecord;
 use crate::errno::Errno;
 use crate::fs::File;
 use crate::fs::vfs::notify;
+use crate::ipc::sem::undo;
 use crate::lock_order as level;
 use crate::memory::{HeldSpace, Space};
 use crate::sched::{self, Deadline, Task, TaskLink, WaitQueue, Work};
@@ -155,6 +156,8 @@ pub struct Process {
     pub(crate) release: WaitQueue,
     /// A thread of it gives itself or all of them filters of system calls.
     pub(crate) filters_change: AtomicBool,
+    /// What its threads undo when they have ended (semop(2)).
+    pub(crate) undo: undo::Slot,
     /// What membarrier was told to be ready for.
     pub(crate) barriers: AtomicU32,
     pub started: u64,
@@ -208,6 +211,9 @@ pub struct Thread {
     pub(crate) executing: SpinLock<Option<Arc<File>>, level::ThreadState>,
     /// What it tells those who watch files.
     pub(crate) late: notify::Late,
+    /// What it undoes itself, if it does not share that with its process.
+    own_undo: undo::Slot,
+    undoes_alone: AtomicBool,
     pub minor_faults: AtomicU64,
     pub major_faults: AtomicU64,
     pub(crate) exiting: AtomicBool,
@@ -388,6 +394,21 @@ impl Thread {
         let n = name.len().min(15);
         comm[..n].copy_from_slice(&name[..n]);
         *self.comm.lock() = comm;
+    }
+
+    /// What is undone when it has ended, or all have who share that with it.
+    pub fn undo(&self) -> &undo::Slot {
+        if self.undoes_alone.load(Ordering::Relaxed) { &self.own_undo } else { &self.process.undo }
+    }
+
+    /// It shares with nobody any more what is undone (CLONE_SYSVSEM of unshare(2)); what only it had is undone. May sleep.
+    pub fn unshare_undo(&self) {
+        if !self.undoes_alone.load(Ordering::Relaxed) && self.process.thread_count() > 1 {
+            // The others keep the process's.
+            self.undoes_alone.store(true, Ordering::Relaxed);
+        } else {
+            self.undo().end();
+        }
     }
 
     /// What sigtimedwait waits for. Set before the thread looks at what is queued.

@@ -27,6 +27,8 @@ pub enum What {
     Link(Make),
     Dir(&'static [Entry]),
     Setting(&'static Setting),
+    /// The same, whose mode says that nobody writes it.
+    Restored(&'static Setting),
 }
 
 /// A name in the directory of a process or thread.

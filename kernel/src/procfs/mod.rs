@@ -12,6 +12,7 @@ mod descriptors;
 mod entry;
 mod general;
 mod groups;
+mod ipc;
 mod latency;
 mod lockstat;
 mod manner;

@@ -3,7 +3,9 @@
 
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, What, WhatOf};
 use super::manner::Manner;
-use super::{general, groups, latency, lockstat, maps, process as files, sched, settings, status, users};
+use super::{
+    general, groups, ipc, latency, lockstat, maps, process as files, sched, settings, status, users,
+};
 
 const fn text(name: &'static str, make: Make) -> Entry {
     Entry { name, what: What::Text(make) }
@@ -31,6 +33,7 @@ pub static ROOT: &[Entry] = &[
     text("stat", general::stat),
     text("swaps", general::swaps),
     Entry { name: "sys", what: What::Dir(settings::SYS) },
+    Entry { name: "sysvipc", what: What::Dir(ipc::FILES) },
     Entry { name: "thread-self", what: What::Link(general::link_thread_self) },
     text("uptime", general::uptime),
     text("version", general::version),

@@ -123,6 +123,7 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
         What::Secret(before, f) => make(device, number, Kind::Regular, 0o400, Node::Secret(before, f)),
         What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
         What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
+        What::Restored(s) => make(device, number, Kind::Regular, 0o444, Node::Setting(s)),
         What::Setting(s) => {
             let mode = if s.write.is_some() { 0o644 } else { 0o444 };
             make(device, number, Kind::Regular, mode, Node::Setting(s))
@@ -166,7 +167,7 @@ fn list_fixed(
 ) -> bool {
     for (i, entry) in list.iter().enumerate().skip(position.saturating_sub(2) as usize) {
         let kind = match entry.what {
-            What::Text(_) | What::Secret(..) | What::Setting(_) => Kind::Regular,
+            What::Text(_) | What::Secret(..) | What::Setting(_) | What::Restored(_) => Kind::Regular,
             What::Link(_) => Kind::Symlink,
             What::Dir(_) => Kind::Directory,
         };

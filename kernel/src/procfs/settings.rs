@@ -9,6 +9,7 @@ use sync::TryVec;
 use sync::heap::Text;
 
 use super::entry::{Entry, Setting, What};
+use super::ipc;
 use crate::account::limits;
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
@@ -120,7 +121,7 @@ static INOTIFY: &[Entry] = &[
         &Setting {
             read: |out| line(out, limits::inotify_watches()),
             write: Some(|data| {
-                let n = u64::try_from(number(data)?).map_err(|_| EINVAL)?;
+                let n = u64::try_from(integer(data)?).map_err(|_| EINVAL)?;
                 limits::set_inotify_watches(n);
                 Ok(())
             }),
@@ -179,19 +180,36 @@ static NET_UNIX: &[Entry] = &[setting(
 
 /// A number of 31 bits that is not less than `least`.
 fn set_at_least(setting: &limits::Setting, data: &[u8], least: usize) -> Result {
-    let n = number(data)?;
+    let n = integer(data)?;
     let n = u64::try_from(n).ok().filter(|n| *n >= least as u64).ok_or(EINVAL)?;
     setting.set(n);
     Ok(())
 }
 
+/// A setting that is shown as one that nobody writes: who restores programs writes it (CAP_CHECKPOINT_RESTORE).
+const fn restored(name: &'static str, setting: &'static Setting) -> Entry {
+    Entry { name, what: What::Restored(setting) }
+}
+
 static KERNEL: &[Entry] = &[
+    setting("auto_msgmni", &ipc::AUTO_MSGMNI),
+    restored("msg_next_id", &ipc::MSG_NEXT_ID),
+    setting("msgmax", &ipc::MSGMAX),
+    setting("msgmnb", &ipc::MSGMNB),
+    setting("msgmni", &ipc::MSGMNI),
+    setting("sem", &ipc::SEM),
+    restored("sem_next_id", &ipc::SEM_NEXT_ID),
+    restored("shm_next_id", &ipc::SHM_NEXT_ID),
+    setting("shm_rmid_forced", &ipc::SHM_RMID_FORCED),
+    setting("shmall", &ipc::SHMALL),
+    setting("shmmax", &ipc::SHMMAX),
+    setting("shmmni", &ipc::SHMMNI),
     setting("core_pattern", &Setting { read: core_pattern, write: Some(dump::set_pattern) }),
     setting(
         "core_uses_pid",
         &Setting {
             read: |out| line(out, u64::from(dump::uses_pid())),
-            write: Some(|data| number(data).map(|n| dump::set_uses_pid(n != 0))),
+            write: Some(|data| integer(data).map(|n| dump::set_uses_pid(n != 0))),
         },
     ),
     setting("hostname", &Setting { read: host_name, write: Some(set_host_name) }),
@@ -205,7 +223,7 @@ static KERNEL: &[Entry] = &[
         "sched_autogroup_enabled",
         &Setting {
             read: |out| line(out, u64::from(group::are_sessions_grouped())),
-            write: Some(|data| match number(data)? {
+            write: Some(|data| match integer(data)? {
                 n @ (0 | 1) => {
                     group::group_sessions(n == 1);
                     Ok(())
@@ -238,7 +256,7 @@ static KERNEL: &[Entry] = &[
         "sched_rr_timeslice_ms",
         &Setting {
             read: |out| line(out, realtime_settings::slice() / 1_000_000),
-            write: Some(|data| number(data).map(realtime_settings::set_slice)),
+            write: Some(|data| integer(data).map(realtime_settings::set_slice)),
         },
     ),
     setting(
@@ -281,7 +299,7 @@ static VM: &[Entry] = &[
     setting("swappiness", &Setting { read: |out| line(out, 60), write: None }),
 ];
 
-fn line(out: &mut Vec<u8>, n: u64) -> Result {
+pub fn line(out: &mut Vec<u8>, n: u64) -> Result {
     writeln!(Text(out), "{n}").map_err(|_| ENOMEM)
 }
 
@@ -301,7 +319,7 @@ fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {
 }
 
 fn set_realtime_bound(data: &[u8], change: impl Fn(i32, (i32, i32)) -> (i32, i32)) -> Result {
-    let n = number(data)?;
+    let n = integer(data)?;
     realtime_settings::set_bound(|both| change(n, both))
 }
 
@@ -373,7 +391,7 @@ fn randomize(out: &mut Vec<u8>) -> Result {
 }
 
 fn set_randomize(data: &[u8]) -> Result {
-    exec::set_randomize_va_space(number(data)?);
+    exec::set_randomize_va_space(integer(data)?);
     Ok(())
 }
 
@@ -381,19 +399,30 @@ fn set_randomize(data: &[u8]) -> Result {
 ///
 /// # Errors
 /// EINVAL: it is none, or does not fit.
-fn number(data: &[u8]) -> Result<i32> {
+pub fn integer(data: &[u8]) -> Result<i32> {
     i32::try_from(word(data)?).map_err(|_| EINVAL)
 }
 
-/// As `number`: one that is not negative.
-fn positive(data: &[u8]) -> Result<u64> {
-    u64::try_from(word(data)?).map_err(|_| EINVAL)
+/// A number that is not negative, of 64 bits.
+pub fn positive(data: &[u8]) -> Result<u64> {
+    let (negative, n) = magnitude(data)?;
+    if negative { Err(EINVAL) } else { Ok(n) }
+}
+
+/// The words of what was written.
+pub fn words(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    data.split(|b| b.is_ascii_whitespace() || *b == 0).filter(|word| !word.is_empty())
 }
 
 fn word(data: &[u8]) -> Result<i64> {
-    let word =
-        data.trim_ascii_start().split(|b| b.is_ascii_whitespace() || *b == 0).next().unwrap_or_default();
-    let text = core::str::from_utf8(word).map_err(|_| EINVAL)?;
+    let (negative, n) = magnitude(data)?;
+    let n = i64::try_from(n).map_err(|_| EINVAL)?;
+    if negative { n.checked_neg().ok_or(EINVAL) } else { Ok(n) }
+}
+
+/// The first word: whether it is negative, and without its sign.
+fn magnitude(data: &[u8]) -> Result<(bool, u64)> {
+    let text = core::str::from_utf8(words(data).next().unwrap_or_default()).map_err(|_| EINVAL)?;
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (radix, digits) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(rest) => (16, rest),
@@ -403,8 +432,7 @@ fn word(data: &[u8]) -> Result<i64> {
     if digits.starts_with('+') {
         return Err(EINVAL);
     }
-    let size = i64::from_str_radix(digits, radix).map_err(|_| EINVAL)?;
-    if negative { size.checked_neg().ok_or(EINVAL) } else { Ok(size) }
+    u64::from_str_radix(digits, radix).map(|n| (negative, n)).map_err(|_| EINVAL)
 }
 
 /// Kept for programs that ask; memory is given out as for 1 (always) whatever it says.

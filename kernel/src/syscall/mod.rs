@@ -11,6 +11,7 @@ pub mod file;
 mod futex;
 mod futex2;
 mod identity;
+mod ipc;
 pub mod memory;
 pub mod path;
 mod plant;

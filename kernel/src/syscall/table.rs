@@ -12,7 +12,7 @@ macro_rules! calls {
         use crate::errno::Result;
         use crate::syscall::trace::Asks;
         use crate::syscall::{
-            Handler, barrier, capability, file, futex, futex2, identity, memory, missing, path, policies, poll, prctl, process,
+            Handler, barrier, capability, file, futex, futex2, identity, ipc, memory, missing, path, policies, poll, prctl, process,
             scheduling, signal, socket, system, time, timer, tty,
         };
 

@@ -98,6 +98,7 @@ impl Asks {
             "Extra(0)",
             "CAP_HEADER",
             "TIMEX",
+            "SEMBUF",
         ];
         let mut asks = Asks::NOTHING;
         let text = arguments.as_bytes();

@@ -104,4 +104,14 @@ structs! {
     }
     CMSGHDR "cmsghdr" 28 { len 0 8 Int(&CONTROL_SIZES), level 8 4 Int(&SMALL), kind 12 4 Int(&CONTROL_TYPES), first 16 4 Fd(Any), second 20 4 Int(&ANY), third 24 4 Int(&ANY) }
     WINSIZE "winsize" 8 { rows 0 2 Int(&ANY), columns 2 2 Int(&ANY) }
+    SHMID_DS "shmid_ds" 112 { uid 4 4 Uid, gid 8 4 Gid, mode 20 4 Mode }
+    SHMINFO "shminfo" 72 { }
+    SHM_INFO_OUT "shm_info" 48 { }
+    SEMID_DS "semid_ds" 104 { uid 4 4 Uid, gid 8 4 Gid, mode 20 4 Mode }
+    SEMINFO "seminfo" 40 { }
+    SEMBUF "sembuf" 6 { number 0 2 Int(&SMALL), change 2 2 Int(&SEM_CHANGES), flags 4 2 Options(&SEM_FLAGS) }
+    SEM_VALUES "unsigned short [32]" 64 { first 0 2 Int(&SMALL), second 2 2 Int(&SMALL), third 4 2 Int(&SMALL) }
+    MSQID_DS "msqid_ds" 120 { uid 4 4 Uid, gid 8 4 Gid, mode 20 4 Mode, most 88 8 Len }
+    MSGINFO "msginfo" 32 { }
+    MSGBUF "msgbuf" 72 { kind 0 8 Int(&SMALL), text 8 8 Int(&ANY) }
 }

@@ -5,7 +5,7 @@
 //! Lock order: one node at a time.
 #![forbid(unsafe_code)]
 
-use crate::machine::Machine;
+use crate::machine::{Attached, Machine};
 use crate::node::flush::Flushed;
 use crate::node::{Detached, Ending, Retired};
 use crate::order::{self, Order};
@@ -38,7 +38,9 @@ impl<M: Machine> Space<M> {
             return 0;
         }
         let proof = Flushed::by_leaving::<M>(&mut self.tlb);
-        strip::<M>(self.root.end(), proof, &mut order::begin(), sleeps)
+        let pages = strip::<M>(self.root.end(), proof, &mut order::begin(), sleeps);
+        self.attached.end(sleeps);
+        pages
     }
 }
 

@@ -110,7 +110,7 @@ pub struct Space<M: Machine> {
     pub(crate) spans_end: AtomicUsize,
     /// Everything has been taken out of it (op/exit.rs).
     pub(crate) exited: bool,
-    attached: M::Attached,
+    pub(crate) attached: M::Attached,
     machine: PhantomData<M>,
 }
 

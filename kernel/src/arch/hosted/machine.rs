@@ -14,7 +14,7 @@ use vm::{Asid, CpuSet, Entry, FlushRange, FlushRequest, PAGE_SIZE, PhysAddr, Pro
 pub struct Machine;
 
 impl vm::Machine for Machine {
-    type Attached = crate::sched::futex::PrivateFutexes;
+    type Attached = crate::ipc::attach::Attached;
     const USER_END: usize = USER_END;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;

@@ -25,7 +25,7 @@ fn answer(request: usize) {
 }
 
 impl vm::Machine for Machine {
-    type Attached = crate::sched::futex::PrivateFutexes;
+    type Attached = crate::ipc::attach::Attached;
     const USER_END: usize = USER_END;
     const PRESENT: u64 = PRESENT;
     const LARGE: u64 = LARGE;

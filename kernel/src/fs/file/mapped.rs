@@ -8,6 +8,7 @@
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::any::Any;
 
 use sync::{try_arc, try_box};
 use vm::{Label, Object};
@@ -21,6 +22,9 @@ use crate::fs::vfs::mount;
 /// The name of memory that programs share: on Linux a file.
 pub const SHARED: &[u8] = b"/dev/zero (deleted)";
 
+/// The device of segments of shared memory, as /proc/PID/maps shows it: Linux's first one without a place.
+const SHARED_MEMORY: u64 = 1;
+
 /// A file that was mapped, under the name of that moment.
 pub struct Mapped {
     name: Vec<u8>,
@@ -29,7 +33,12 @@ pub struct Mapped {
     pub device: u64,
     pub number: u64,
     inode: Weak<Inode>,
+    /// What it is the memory of, where that is no file.
+    owner: Option<Owner>,
 }
+
+/// What an object is the memory of, beside files.
+pub type Owner = Weak<dyn Any + Send + Sync>;
 
 impl Mapped {
     /// The name in two parts: the second says that it is gone.
@@ -41,6 +50,11 @@ impl Mapped {
     /// Has its file a name yet? What nobody can open any more is memory that programs share.
     pub fn has_name(&self) -> bool {
         self.inode.upgrade().is_some_and(|inode| inode.links() > 0)
+    }
+
+    /// What it is the memory of, if it is no file and that is still there.
+    pub fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.owner.as_ref()?.upgrade()
     }
 
     /// May anybody execute its file?
@@ -70,7 +84,21 @@ pub fn enter_nameless(object: &Object, inode: &Arc<Inode>, name: Vec<u8>) -> Res
 
 fn label(object: &Object, inode: &Arc<Inode>, name: Vec<u8>, is_path: bool) -> Result {
     let (device, number) = (inode.device, inode.number);
-    let label: Label = try_arc(Mapped { name, is_path, device, number, inode: Arc::downgrade(inode) })?;
+    let inode = Arc::downgrade(inode);
+    set(object, Mapped { name, is_path, device, number, inode, owner: None })
+}
+
+/// Labels memory that is no file's: on Linux one that has no place, with that number.
+///
+/// # Errors
+/// ENOMEM.
+pub fn enter_segment(object: &Object, number: u64, name: Vec<u8>, owner: Owner) -> Result {
+    let (inode, owner) = (Weak::new(), Some(owner));
+    set(object, Mapped { name, is_path: false, device: SHARED_MEMORY, number, inode, owner })
+}
+
+fn set(object: &Object, mapped: Mapped) -> Result {
+    let label: Label = try_arc(mapped)?;
     object.set_label(try_box(label)?);
     Ok(())
 }

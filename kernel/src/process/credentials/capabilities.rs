@@ -28,6 +28,7 @@ bitflags::bitflags! {
         const NET_ADMIN = 1 << 12;
         const NET_RAW = 1 << 13;
         const IPC_LOCK = 1 << 14;
+        const IPC_OWNER = 1 << 15;
         const SYS_RAWIO = 1 << 17;
         const SYS_CHROOT = 1 << 18;
         const SYS_PTRACE = 1 << 19;
@@ -43,6 +44,7 @@ bitflags::bitflags! {
         const MAC_OVERRIDE = 1 << 32;
         const SYSLOG = 1 << 34;
         const WAKE_ALARM = 1 << 35;
+        const CHECKPOINT_RESTORE = 1 << 40;
         /// All that there are: Linux's last has number 40.
         const ALL = (1 << 41) - 1;
         /// What comes and goes with a file-system user id of 0.

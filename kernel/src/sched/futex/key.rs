@@ -41,7 +41,7 @@ impl<'a> Key<'a> {
         if address >= arch::USER_END {
             return Err(Errno::EFAULT);
         }
-        let own = Some(space.attached());
+        let own = Some(&space.attached().futexes);
         if private {
             return Ok(Self { word: Word { owner: space.id() as usize, place: address }, private: own });
         }

@@ -52,9 +52,9 @@ fn a_process_that_never_waits_has_no_table() {
         let current = crate::process::current();
         let space = current.space();
         assert_eq!(futex(memory.address, WAKE, 1), Ok(0));
-        assert!(space.attached().buckets().is_none());
+        assert!(space.attached().futexes.buckets().is_none());
         assert_eq!(futex(memory.address, WAIT, 1), Err(crate::errno::EAGAIN));
-        assert!(space.attached().buckets().is_none());
+        assert!(space.attached().futexes.buckets().is_none());
         assert_eq!(wake(Key::of(space, memory.address, true).unwrap(), 1, ANY), Ok(0));
     });
 }

@@ -5,6 +5,7 @@ use super::pages;
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::fs::file::{mapped, truncate};
+use crate::ipc::attach;
 use crate::memory::Space;
 use crate::memory::user::UserSlice;
 use crate::process;
@@ -83,17 +84,25 @@ fn holds_clock(start: usize, end: usize) -> bool {
     holds
 }
 
+/// Is it kept with the mapping, which may come apart by it?
+fn splits(advice: Advice) -> bool {
+    matches!(advice, Advice::DontFork | Advice::DoFork | Advice::DontDump | Advice::DoDump)
+}
+
 /// Gives the advice for `start..end`, which is user memory, as pages; `change` is what it changes.
 fn advise(start: usize, end: usize, advice: i32, change: Option<Advice>) -> Result {
     let current = process::current();
     let space = current.space();
     if let Some(change) = change {
-        return space.advise(VirtAddr(start), end.saturating_sub(start), change).map_err(|e| match e {
-            VmError::TooMany => Errno::EAGAIN,
-            // To populate what is not mapped.
-            VmError::Fault if !is_mapped(space, start, end) => Errno::ENOMEM,
-            e => e.into(),
-        });
+        let advise = || {
+            space.advise(VirtAddr(start), end.saturating_sub(start), change).map_err(|e| match e {
+                VmError::TooMany => Errno::EAGAIN,
+                // To populate what is not mapped.
+                VmError::Fault if !is_mapped(space, start, end) => Errno::ENOMEM,
+                e => e.into(),
+            })
+        };
+        return if splits(change) { attach::around(space, start..end, advise) } else { advise() };
     }
     match advice.cast_unsigned() {
         abi::MADV_REMOVE => for_each_part(space, start, end, |m| remove(m, end))?,

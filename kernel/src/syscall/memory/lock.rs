@@ -4,6 +4,7 @@
 use super::limits;
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
+use crate::ipc::attach;
 use crate::process;
 use linux_raw_sys::general as abi;
 use vm::Lock;
@@ -28,7 +29,9 @@ fn set_lock(start: usize, len: usize, how: Option<Lock>) -> Result {
     if end > USER_END {
         return Err(Errno::ENOMEM);
     }
-    Ok(process::current().space().set_lock(VirtAddr(start), len, how)?)
+    let current = process::current();
+    let space = current.space();
+    attach::around(space, start..end, || Ok(space.set_lock(VirtAddr(start), len, how)?))
 }
 
 fn lock(start: usize, len: usize, how: Lock) -> Result<usize> {

@@ -20,6 +20,7 @@ pub use lock::{sys_mlock, sys_mlock2, sys_mlockall, sys_munlock, sys_munlockall}
 use crate::arch::USER_END;
 use crate::errno::{Errno, Result};
 use crate::fs;
+use crate::ipc::attach;
 use crate::process::personality::READ_IMPLIES_EXEC;
 use crate::process::{self, Capability};
 use linux_raw_sys::general as abi;
@@ -113,7 +114,13 @@ pub fn sys_mmap(hint: usize, len: usize, prot: u32, flags: u32, fd: i32, offset:
     if flags & FIXED != 0 {
         check_fixed(hint, len)?;
     }
-    map(hint, len, prot, flags, file, offset).map_err(|error| {
+    let place = || map(hint, len, prot, flags, file, offset);
+    let placed = if flags & FIXED == abi::MAP_FIXED {
+        attach::around(space, hint..hint.saturating_add(len), place)
+    } else {
+        place()
+    };
+    placed.map_err(|error| {
         // It says that there is no place.
         if error == Errno::EEXIST {
             return error;
@@ -247,6 +254,26 @@ fn check_fixed(hint: usize, len: usize) -> Result {
     Ok(())
 }
 
+/// May a segment of shared memory of `len` bytes be mapped, at just that address if there is one?
+///
+/// # Errors
+/// ENOMEM, EPERM: not there. EAGAIN: it may not be locked. EACCES.
+pub(super) fn check_attach(fixed: Option<usize>, len: usize, prot: Prot) -> Result {
+    let current = process::current();
+    let space = current.space();
+    if len > USER_END {
+        return Err(Errno::ENOMEM);
+    }
+    if let Some(address) = fixed {
+        check_fixed(address, len)?;
+    }
+    if space.locks_future() {
+        limits::check_lock_room(len)?;
+    }
+    limits::check_room(len, false, fixed)?;
+    if space.allows_mapping(prot) { Ok(()) } else { Err(Errno::EACCES) }
+}
+
 /// What `file` shows, for a program that wants `prot` of it.
 ///
 /// # Errors
@@ -278,7 +305,9 @@ pub fn sys_munmap(start: usize, len: usize) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let len = pages(len).ok_or(Errno::EINVAL)?;
-    process::current().space().unmap(VirtAddr(start), len)?;
+    let current = process::current();
+    let space = current.space();
+    attach::around(space, start..start.saturating_add(len), || Ok(space.unmap(VirtAddr(start), len)?))?;
     Ok(0)
 }
 
@@ -308,7 +337,8 @@ pub fn sys_mprotect(start: usize, len: usize, prot: usize) -> Result<usize> {
         limits::check_data_room(start, reached)?;
     }
     let implied = current.personality.get().has(READ_IMPLIES_EXEC);
-    space.protect_with(VirtAddr(start), reached.saturating_sub(start), prot, implied)?;
+    let protect = || Ok(space.protect_with(VirtAddr(start), reached.saturating_sub(start), prot, implied)?);
+    attach::around(space, start..reached, protect)?;
     if end > USER_END { Err(Errno::ENOMEM) } else { Ok(0) }
 }
 
@@ -333,7 +363,9 @@ pub fn sys_mremap(old: usize, old_len: usize, new_len: usize, flags: u32, new: u
             if space.is_one_mapping(old, old.saturating_add(old_len)) { error } else { Errno::EFAULT }
         })?;
     }
-    let at = space.remap(VirtAddr(old), old_len, new_len, flags, VirtAddr(new))?.0;
+    let remap = || Ok(space.remap(VirtAddr(old), old_len, new_len, flags, VirtAddr(new))?.0);
+    // Without a length it is mapped once more.
+    let at = attach::around_move(space, old..old.saturating_add(old_len.max(1)), new_len, remap)?;
     if more > 0 && space.may_have_locks() {
         let _ = space.populate_locked(at.saturating_add(old_len), at.saturating_add(new_len), true);
     }
@@ -367,7 +399,8 @@ pub fn sys_brk(want: usize) -> Result<usize> {
     if refused {
         return Ok(now);
     }
-    let end = space.brk_with(VirtAddr(want), prot).0;
+    let move_end = || Ok(space.brk_with(VirtAddr(want), prot).0);
+    let end = if want < now { attach::around(space, want..now, move_end)? } else { move_end()? };
     if end > now && space.locks_future() {
         let _ = space.populate_locked(now, end, true);
     }

@@ -307,6 +307,9 @@ pub fn sys_unshare(flags: u32) -> Result<usize> {
     if flags & abi::CLONE_FILES != 0 {
         thread.unshare_files()?;
     }
+    if flags & abi::CLONE_SYSVSEM != 0 {
+        thread.unshare_undo();
+    }
     Ok(0)
 }
 

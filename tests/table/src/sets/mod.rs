@@ -36,6 +36,7 @@ macro_rules! sets {
 
 mod control;
 mod files;
+mod ipc;
 mod memory;
 mod numbers;
 mod process;
@@ -44,6 +45,7 @@ mod sockets;
 
 pub use control::*;
 pub use files::*;
+pub use ipc::*;
 pub use memory::*;
 pub use numbers::*;
 pub use process::*;

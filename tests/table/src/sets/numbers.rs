@@ -43,3 +43,7 @@ pub static SCHED_ATTR_SIZES: [i64; 5] = [48, 56, 0, 47, 4097];
 pub static CAP_VERSIONS: [i64; 4] = [0x2008_0522, 0x2007_1026, 0x1998_0330, 0];
 pub static CAP_SETS: [i64; 4] = [0, 1, -1, 0x1ff];
 pub static REBOOT_MAGIC: [i64; 3] = [0, 672_274_793, -1];
+/// Keys and numbers of System V IPC: of the first places of the first CPUs, and of such a place when it is used again.
+pub static IPC_KEYS: [i64; 5] = [0, 1, 2, 3, -1];
+pub static IPC_IDS: [i64; 9] = [0, 1, 2, 64, 65, 128, 1 << 15, (1 << 15) + 1, -1];
+pub static SEM_CHANGES: [i64; 6] = [1, -1, 0, 2, -2, 32_767];

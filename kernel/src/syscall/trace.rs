@@ -87,7 +87,7 @@ impl Asks {
     #[expect(clippy::arithmetic_side_effects, reason = "evaluated when the kernel is built")]
     pub const fn of(arguments: &str) -> Asks {
         const WORDS: [&str; 2] = ["Options", "Extra"];
-        const STRUCTURES: [&str; 10] = [
+        const STRUCTURES: [&str; 11] = [
             "SIGACTION",
             "EPOLL_EVENT",
             "CLONE_ARGS",

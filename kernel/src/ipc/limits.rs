@@ -36,9 +36,12 @@ fn at_least_none(n: i32) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 
+/// What a call does at most under a set's lock, whatever kernel.sem says: semaphores have numbers of 16 bits.
+const MOST_AT_ONCE: u64 = 1 << 16;
+
 /// Semaphores of a set.
 pub fn semaphores_of_set() -> u64 {
-    at_least_none(semaphores()[0])
+    at_least_none(semaphores()[0]).min(MOST_AT_ONCE)
 }
 
 /// Semaphores of all sets.
@@ -48,7 +51,7 @@ pub fn semaphores_of_all() -> u64 {
 
 /// Operations of a call. Linux compares it as a number without a sign.
 pub fn operations() -> u64 {
-    u64::from(semaphores()[2].cast_unsigned())
+    u64::from(semaphores()[2].cast_unsigned()).min(MOST_AT_ONCE)
 }
 
 /// Sets.

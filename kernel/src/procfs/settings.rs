@@ -35,7 +35,13 @@ static FS: &[Entry] = &[
         "file-max",
         &Setting {
             read: |out| line(out, limits::files()),
-            write: Some(|data| positive(data).map(limits::set_files)),
+            write: Some(|data| match positive(data)? {
+                n if i64::try_from(n).is_err() => Err(EINVAL),
+                n => {
+                    limits::set_files(n);
+                    Ok(())
+                }
+            }),
         },
     ),
     setting("file-nr", &Setting { read: file_nr, write: None }),

@@ -317,28 +317,18 @@ pub fn clock_runs_faster() {
     look_anew(|armed| armed.first() != u64::MAX);
 }
 
-/// Lets the CPUs whose timers `concern` look at them.
+/// Lets the CPUs whose timers `concern` look at them. This one is interrupted as the others are: the caller may be a timer's callback.
 fn look_anew(concern: impl Fn(&Armed) -> bool) {
-    let here = machine::cpu_id();
-    let mut is_here = false;
     for cpu in 0..machine::cpus() {
         let timers = QUEUE.of(cpu);
-        if !concern(&timers.armed.lock()) {
-            continue;
-        }
-        if cpu == here {
-            is_here = true;
-        } else {
+        if concern(&timers.armed.lock()) {
             timers.clock_was_set.store(true, Ordering::SeqCst);
             arch::send_reschedule(cpu);
         }
     }
-    if is_here {
-        tick();
-    }
 }
 
-/// Another CPU has set the clock or its rate, and this one has timers. In the interrupt handler.
+/// Somebody has set the clock or its rate, and this CPU has timers. In the interrupt handler.
 pub(super) fn take_clock_was_set() -> bool {
     let was_set = &QUEUE.this().clock_was_set;
     was_set.load(Ordering::Relaxed) && was_set.swap(false, Ordering::SeqCst)

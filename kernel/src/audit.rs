@@ -30,6 +30,7 @@ use crate::account::{self, Kind};
 use crate::arch;
 use crate::errno::Result;
 use crate::fs::{caller, file};
+use crate::ipc;
 use crate::process::walk_processes;
 use crate::sched::{self, Sleep};
 
@@ -151,7 +152,11 @@ fn count_living(findings: &mut Findings) {
     compare("files that count as open", "file", file::count::open_files(), in_use("file"));
 }
 
-/// A user without processes has nothing. Where ids were changed, what a process made as another user may be left: then nobody asks.
+/// What objects of System V IPC hold for who made them. They stay when he has no process any more, until somebody removes them.
+const OF_IPC: [&str; 4] = ["memory-files", "memory-file-pages", "locked-segment-pages", "ipc-kib"];
+
+/// A user without processes has nothing. Where ids were changed, what a process made as another user may be left: then nobody asks; nor for what
+/// objects of System V IPC hold, while there are any.
 fn count_users(findings: &mut Findings) -> Result {
     let mut changed = false;
     walk_processes(|process| {
@@ -170,6 +175,8 @@ fn count_users(findings: &mut Findings) -> Result {
     };
     account::for_each(&mut list, sched::schedule_if_needed);
     outcome?;
+    let objects = [ipc::shm::TABLE.used(), ipc::sem::TABLE.used(), ipc::msg::TABLE.used()];
+    let is_left = |of: &str| OF_IPC.contains(&of) && objects != [0; 3];
     for (uid, counts, pages) in users {
         let mut lives = false;
         walk_processes(|process| {
@@ -178,7 +185,9 @@ fn count_users(findings: &mut Findings) -> Result {
         });
         let names = Kind::ALL.iter().map(|(_, name)| *name).chain(["memory-file-pages"]);
         for (of, has) in names.zip(counts.into_iter().chain([pages])).filter(|(_, has)| !lives && *has != 0) {
-            findings.add(Finding::new("a user without processes has", of, uid as usize, has, 0));
+            if !is_left(of) {
+                findings.add(Finding::new("a user without processes has", of, uid as usize, has, 0));
+            }
         }
     }
     Ok(())

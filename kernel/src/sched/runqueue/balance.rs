@@ -29,7 +29,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use sync::machine::CpuId;
 
-/// What a task of nice 0 is owed when it moves, ns of run time. Between two nodes it is twice that.
+/// What a task of nice 0 is owed when it moves, ns of run time. Between two nodes it is four times that.
 const GAP: u64 = 12_000_000;
 /// The same at least, however many tasks a CPU has.
 const LEAST_GAP: u64 = 3_000_000;

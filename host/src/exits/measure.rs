@@ -23,6 +23,8 @@ const IN_GUEST: &str = "/bin/exits";
 const OUTER_SECONDS: f64 = 120.0;
 /// KiB of trace for each CPU: two hundred thousand exits.
 const BUFFER: u32 = 16 << 10;
+/// Lines of the trace that are shown of a machine that failed.
+const LAST_EXITS: u32 = 12;
 
 /// The names of the operations.
 pub fn cases(paths: &Tree) -> Result<Vec<String>> {
@@ -77,7 +79,10 @@ fn around() -> Around {
     );
     let after =
         format!("echo 0 > /sys/kernel/tracing/tracing_on; {DARTER} {COUNT} < /sys/kernel/tracing/trace");
-    Around { before, after }
+    // A machine that is reset without a word: where its CPUs were.
+    let failed =
+        format!("echo \"KVM's last exits:\" >&2; tail -n {LAST_EXITS} /sys/kernel/tracing/trace >&2");
+    Around { before, after, failed }
 }
 
 /// What the program and the counting said: for each case the median of its windows, for one operation.

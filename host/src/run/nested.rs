@@ -48,9 +48,10 @@ const LOAD: &str = "for module in /modules/*.ko; do insmod $module || exit 125; 
 /// What the outer machine does around the run of the inner one.
 #[derive(Default)]
 pub struct Around {
-    /// Shell commands before it, when KVM is there, and after it, if its program ended well.
+    /// Shell commands before it, when KVM is there, and after it, if its program ended well, or if it did not.
     pub before: String,
     pub after: String,
+    pub failed: String,
 }
 
 /// The outer machine, and the command in it that runs the inner one.
@@ -103,8 +104,9 @@ pub fn outer(
         verbose: false,
         initramfs: None,
     };
-    let Around { before, after } = around;
-    let script = format!("{LOAD}\nexport DARTER_ROOT={INSIDE}\n{before}\n\"$@\" || exit\n{after}");
+    let Around { before, after, failed } = around;
+    let run = format!("\"$@\" || {{\nstatus=$?\n{failed}\nexit $status\n}}");
+    let script = format!("{LOAD}\nexport DARTER_ROOT={INSIDE}\n{before}\n{run}\n{after}");
     let mut words: Vec<String> = vec!["sh".into(), "-c".into(), script, "sh".into()];
     words.extend([DARTER.into(), "run".into()]);
     words.extend(run_words(inner, &kernel.name(), json));

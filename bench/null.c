@@ -4,6 +4,7 @@
  *   clock      clock_gettime(CLOCK_MONOTONIC), which a good kernel answers without being entered
  *   openclose  open and close a file: path lookup, a file object, a descriptor. -o: one file for all tasks
  *   pipe       write and read BYTES through a pipe of the task's own
+ *   tick       ten milliseconds in user mode alone, in which a timer interrupt comes as a rule
  *   raise      a signal to oneself, with a handler: as raise(3), also two changes of the mask, and the return from the handler
  */
 #include "bench.h"
@@ -41,6 +42,30 @@ static uint64_t op(struct task *task)
 
 static const struct bench bench = {
 	.name = "clock", .what = "clock_gettime(CLOCK_MONOTONIC)", .flags = "t", .warm = 1000, .op = op,
+};
+
+#elif defined(CALL_TICK)
+/* As long as Darter's ticks are apart where nobody waits. Linux's are as its CONFIG_HZ says. */
+enum { TICK_NS = 10 * 1000 * 1000 };
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t op(struct task *task)
+{
+	(void)task;
+	uint64_t until = now_ns() + TICK_NS;
+	while (now_ns() < until)
+		;
+	return 1;
+}
+
+static const struct bench bench = {
+	.name = "tick", .what = "ten milliseconds in user mode alone", .flags = "t", .warm = 10, .op = op,
 };
 
 #elif defined(CALL_OPENCLOSE)

@@ -23,7 +23,7 @@ struct Row(&'static str, &'static str, &'static [&'static str], &'static str, u6
 
 /// Operations of each of two tasks in a window, by program: as many as take a few tenths of a second with every access watched, and
 /// so many that a page which goes from one CPU to another (64 lines) weighs little. Faults come in rounds of 2048.
-const WINDOW_OPS: [(&str, u64); 17] = [
+const WINDOW_OPS: [(&str, u64); 18] = [
     ("brk", 500),
     ("clock", 20_000),
     ("doexec", 100),
@@ -39,6 +39,7 @@ const WINDOW_OPS: [(&str, u64); 17] = [
     ("pipe", 5000),
     ("raise", 3000),
     ("threads", 500),
+    ("tick", 50),
     ("tmpfs", 1000),
     ("yield", 3000),
 ];
@@ -66,7 +67,7 @@ const USUAL: [Row; 14] = [
 ];
 
 /// What runs when it is named.
-const MORE: [Row; 20] = [
+const MORE: [Row; 21] = [
     Row("faultzf-keep", "faultzf", &["-k"], "zero-fill faults without unmapping", 4096),
     Row("faultzf-threads", "faultzf", &["-t"], "zero-fill faults, threads of one process", 0),
     Row("faultzf-span", "faultzf", &["-t", "-o"], "the same, each thread its part of one mapping", 0),
@@ -85,6 +86,7 @@ const MORE: [Row; 20] = [
     Row("pingpong", "pingpong", &[], "send a byte to a process of one's CPU by a pipe, and be sent one", 500),
     Row("pingpong-across", "pingpong", &["-a"], "the same with a process of the next CPU", 0),
     Row("yield", "yield", &[], "sched_yield to a process of one's CPU that does the same", 1000),
+    Row("tick", "tick", &[], "ten milliseconds in user mode alone, with a timer interrupt", 20),
     Row("getppid", "getppid", &[], "one trivial system call", 2000),
     Row("clock", "clock", &[], "clock_gettime(CLOCK_MONOTONIC)", 2000),
 ];

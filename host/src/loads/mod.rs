@@ -30,15 +30,15 @@ const ITERATIONS: f64 = 64.0;
 
 /// Name, command, what it is.
 const LOADS: [(&str, &str, &str); 9] = [
-    ("messages", "messages 2 100", "two groups of five senders and five receivers over pipes, processes"),
-    ("messages-threads", "messages 2 100 -t", "the same, threads of one process"),
-    ("pairs", "pairs 1 2000", "two processes send each other a byte by pipes"),
-    ("pairs-threads", "pairs 1 2000 -t", "the same, threads"),
-    ("pairs-many", "pairs 8 250", "eight pairs of processes"),
-    ("wakes", "wakes 2 6 100", "two threads hand out work to six threads each, by futexes"),
-    ("build-2", "build 2 48", "make -j 2: a shell and a compiler for each of 48 files"),
-    ("build-4", "build 4 48", "make -j 4"),
-    ("build-8", "build 8 48", "make -j 8"),
+    ("messages", "messages 2 500", "two groups of five senders and five receivers over pipes, processes"),
+    ("messages-threads", "messages 2 500 -t", "the same, threads of one process"),
+    ("pairs", "pairs 1 10000", "two processes send each other a byte by pipes"),
+    ("pairs-threads", "pairs 1 10000 -t", "the same, threads"),
+    ("pairs-many", "pairs 8 1250", "eight pairs of processes"),
+    ("wakes", "wakes 2 6 500", "two threads hand out work to six threads each, by futexes"),
+    ("build-2", "build 2 240", "make -j 2: a shell and a compiler for each of 240 files"),
+    ("build-4", "build 4 240", "make -j 4"),
+    ("build-8", "build 8 240", "make -j 8"),
 ];
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -41,6 +41,20 @@ impl Partner {
         self.times.load(Relaxed) >= SURE
     }
 
+    /// Another runs before it sleeps: whom it wakes next is the first again.
+    #[inline]
+    pub fn gives_way(&self) {
+        self.wakes.store(0, Relaxed);
+    }
+
+    /// It wakes its partner, and somebody else waits on their CPU: that speaks against it as well. True: it is the first time of late, so they stay together.
+    #[cold]
+    pub fn bears_company(&self) -> bool {
+        let times = self.times.load(Relaxed) / 2;
+        self.times.store(times, Relaxed);
+        times >= SURE
+    }
+
     /// It sleeps, and has `ran` for so long since it last did, ns.
     #[inline]
     pub fn sleeps(&self, ran: impl FnOnce() -> u64) {
@@ -88,6 +102,35 @@ mod tests {
         assert!(late(SHORT), "one tick in between");
         assert!((0..SURE).all(|_| late(5000)));
         assert!(late(SHORT) && !late(SHORT), "two in a row");
+    }
+
+    /// A tick comes after it has woken the other, who runs and answers before it has slept.
+    #[test]
+    fn who_gives_way_in_between_still_takes_turns() {
+        let partner = Partner::new();
+        (0..SURE).for_each(|_| {
+            partner.wakes();
+            partner.sleeps(|| 5000);
+        });
+        assert!(partner.wakes());
+        partner.gives_way();
+        assert!(partner.wakes());
+        partner.sleeps(|| 5000);
+        assert!(partner.takes_turns());
+    }
+
+    #[test]
+    fn company_parts_two_if_it_stays() {
+        let partner = Partner::new();
+        let turn = || {
+            partner.wakes();
+            partner.sleeps(|| 5000);
+        };
+        (0..MOST).for_each(|_| turn());
+        assert!(partner.bears_company());
+        (0..SURE).for_each(|_| turn());
+        assert!(partner.bears_company(), "it was long ago");
+        assert!(!partner.bears_company() && !partner.takes_turns(), "two in a row");
     }
 
     #[test]

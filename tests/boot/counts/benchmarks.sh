@@ -15,6 +15,6 @@ done
     b faultzf -m 1; b faultzf -m 1 -t; b faultzf -m 1 -k; b faultzf -m 1 -k -t
     b faultfile -m 1; b faultfile -m 1 -o; b faultfile -m 1 -t -p
     b mmap; b mmap -t; b brk; b threads; b threads -t; b tmpfs; b tmpfs -o
-    b getppid; b clock; b openclose; b openclose -o; b pipe; b raise; b raise -t
+    b getppid; b clock; b tick -c 20; b openclose; b openclose -o; b pipe; b raise; b raise -t
     /bench/faultzf 2 -s 1.2 | tail -1
     exit $status'

@@ -11,8 +11,8 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::
 /// The shortest request of a task that runs for short times, ns.
 const SHORTEST: u64 = 500_000;
 
-/// See `is_served`, ns.
-const NEARLY: u64 = 250_000;
+/// See `is_served`: this part of a request.
+const NEARLY: u64 = 16;
 
 /// The weight of a nice value, which has 17 bits.
 fn own(rank: i32) -> u32 {
@@ -29,8 +29,9 @@ pub struct Entity {
     vruntime: AtomicU64,
     /// When it is to have had its request, in the time of `vruntime`.
     deadline: AtomicU64,
-    /// The virtual run time at which it has had it.
+    /// The virtual run time at which it has had it, and how much it may lack then.
     end: AtomicU64,
+    nearly: AtomicU64,
     /// What it was owed as it went to sleep, or as it last came to a CPU, in the time of `vruntime`.
     lag: AtomicI64,
     /// Its weight now.
@@ -93,6 +94,7 @@ impl Entity {
             vruntime: AtomicU64::new(0),
             deadline: AtomicU64::new(0),
             end: AtomicU64::new(0),
+            nearly: AtomicU64::new(0),
             lag: AtomicI64::new(0),
             weight: AtomicU64::new(weight),
             wanted: AtomicU64::new(weight),
@@ -253,20 +255,23 @@ impl Entity {
         let asked = self.request(slice);
         let request = virtual_ns(asked, self.weight());
         self.is_short.store(asked < slice, Relaxed);
+        self.nearly.store(request / NEARLY, Relaxed);
         self.vruntime.store(vruntime, Relaxed);
         self.end.store(vruntime.saturating_add(request), Relaxed);
         self.deadline.store(vruntime.max(now).saturating_add(request), Relaxed);
     }
 
-    /// Has it had its request? One that is owed much has had it long before its deadline, and does not run on until all is paid off: others may be due. One that lacks less than [`NEARLY`] does not come a tick sooner for that.
+    /// Has it had its request? One that is owed much has had it long before its deadline, and does not run on until all is paid off: others may be due. One that lacks
+    /// less than a [`NEARLY`]th does not come a tick sooner for that.
     #[inline]
     pub fn is_served(&self) -> bool {
-        self.vruntime().saturating_add(virtual_ns(NEARLY, self.weight())) >= self.end.load(Relaxed)
+        self.vruntime().saturating_add(self.nearly.load(Relaxed)) >= self.end.load(Relaxed)
     }
 
-    /// Begins the next request, at `now` at the earliest.
+    /// Begins the next request, at `now` at the earliest. Who has run for longer than usual asks for twice as much as he has had: now and then everybody does.
     pub(super) fn renew(&self, now: u64, slice: u64) {
-        self.burst.store(u64::MAX, Relaxed);
+        let (ran, burst) = (self.ran(), self.burst.load(Relaxed));
+        self.burst.store(burst.max(ran), Relaxed);
         self.stand(self.vruntime(), now, slice);
     }
 
@@ -288,6 +293,11 @@ impl Entity {
     pub(super) fn most_debt(&self) -> i64 {
         let ran = i64::try_from(virtual_ns(self.ran(), self.weight())).unwrap_or(i64::MAX);
         self.lag().min(0).saturating_sub(ran)
+    }
+
+    /// What it can be owed at most as it sleeps, or goes to another CPU and asks for little: two of its requests.
+    pub(super) fn most_owed(&self, slice: u64) -> i64 {
+        i64::try_from(virtual_ns(self.request(slice).saturating_mul(2), self.weight())).unwrap_or(i64::MAX)
     }
 
     /// It sleeps, and is owed `lag`.
@@ -318,6 +328,7 @@ impl Entity {
         self.vruntime.store(vruntime, Relaxed);
         self.deadline.store(vruntime.saturating_add_signed(deadline), Relaxed);
         self.end.store(vruntime.saturating_add_signed(end), Relaxed);
+        self.nearly.store(scaled(self.nearly.load(Relaxed).cast_signed()).max(0).cast_unsigned(), Relaxed);
         self.turn.store(vruntime.saturating_add_signed(turn), Relaxed);
     }
 
@@ -335,6 +346,34 @@ impl Entity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SLICE: u64 = 4_000_000;
+
+    /// It runs for 100 us at a time as a rule.
+    #[test]
+    fn who_runs_longer_once_keeps_asking_for_little() {
+        let entity = Entity::new(0);
+        entity.stand(0, 0, SLICE);
+        entity.count(100_000);
+        entity.sleep(0);
+        entity.stand(0, 0, SLICE);
+        entity.count(400_000);
+        assert!(!entity.is_served(), "it asked for 500 us");
+        entity.count(100_000);
+        assert!(entity.is_served());
+        entity.renew(0, SLICE);
+        assert!(entity.asks_for_little());
+        // The longer it goes on, the more it asks for, until that is no less than others do.
+        let mut requests = 0;
+        while entity.asks_for_little() {
+            entity.count(SLICE / 8);
+            if entity.is_served() {
+                entity.renew(0, SLICE);
+                requests += 1;
+            }
+            assert!(requests < 4, "it spins");
+        }
+    }
 
     #[test]
     fn a_debt_stays_as_much_run_time_at_another_weight() {

@@ -35,7 +35,7 @@ impl<'a> KeyAdapter<'a> for ByRunTime {
 /// Tasks that become eligible in one look: thousands may at once, and the queue is locked meanwhile.
 const RIPEN: u32 = 16;
 
-/// How much run time a task can be owed, or owe, at its weight, in its requests.
+/// How much run time a task can be owed, or owe, at its weight, in its requests: who asks for little is not kept from it for long.
 const MOST_LAG: u64 = 2;
 
 /// See the head of the file.
@@ -224,6 +224,7 @@ impl Line {
     /// As `place`, for a task that stands `lag` behind the virtual time before it comes. Its requests are no more urgent than others', but it is eligible for long.
     pub fn place_behind(&mut self, entity: &Entity, lag: i64, running: Option<Running>, slice: u64) {
         let (lag, now) = (entity.take_weight_asleep(lag), self.time(running));
+        let lag = if entity.asks_for_little() { lag.min(entity.most_owed(slice) * 4) } else { lag };
         entity.comes(lag);
         self.was = self.was.max(now.saturating_add(NEAR));
         // Its first request is nearly due, but who wakes with a short one goes before it.
@@ -249,7 +250,7 @@ impl Line {
         } else {
             let now = self.time(Some(entity.running(0)));
             match bounded(now.wrapping_sub(vruntime).cast_signed(), entity.weight(), slice) {
-                lag @ 0.. => lag,
+                lag @ 0.. => lag.min(entity.most_owed(slice) * 4),
                 debt => debt.max(entity.most_debt()),
             }
         };

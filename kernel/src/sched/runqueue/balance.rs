@@ -49,6 +49,9 @@ const AWAKE: u32 = 16;
 const AWAKE_MORE: u32 = 64;
 /// Who has run just now waits for so long before an idle CPU takes it, ns: it may go on at once, where its memory is near.
 const HOT: u64 = 500_000;
+/// The same of one that has just woken where no more than so many wait: whoever runs there may sleep soon.
+const WARM: u64 = 200_000;
+const FEW: u32 = 4;
 /// The same before an idle CPU of another node takes whoever waits.
 const NEAR_MEMORY: u64 = 2_000_000;
 /// Other CPUs that an idle one looks at.
@@ -281,7 +284,7 @@ fn transfer(machine: &impl Machine, from: CpuId, to: CpuId, time: u64) -> bool {
     let (task, lag) = {
         let mut queue = source.queue.lock();
         // Whoever has less to do catches up by itself; unless that was only so just now, and the time goes on to fall behind.
-        let times = if queue.load() < load { 4 } else { 1 };
+        let times = if queue.load() <= load { 4 } else { 1 };
         let offset = queue.offset;
         let lag =
             |task: &Task| time.wrapping_sub(task.fair.vruntime().wrapping_add_signed(offset)).cast_signed();
@@ -357,6 +360,8 @@ fn stays(machine: &impl Machine, task: &Task, from: CpuId, to: CpuId) -> u64 {
         NEAR_MEMORY
     } else if task.fair.ran() != 0 {
         HOT
+    } else if machine.queue(from).waiting() <= FEW {
+        WARM
     } else {
         0
     }

@@ -31,6 +31,8 @@ pub(super) trait Machine {
     fn has_threads(&self) -> bool;
     /// The running task wakes somebody. True: it is about to sleep, as far as one can tell (`partner`).
     fn wakes(&self) -> bool;
+    /// Does it stay with whom it wakes, though somebody else waits here?
+    fn bears_company(&self) -> bool;
     /// Makes `cpu` look at its queue.
     fn kick(&self, cpu: CpuId);
     /// Somebody waits here now: this CPU looks again soon.
@@ -104,7 +106,11 @@ impl Machine for Real {
     #[inline]
     fn wakes(&self) -> bool {
         // What bottom halves wake is not the running task's doing.
-        task::try_current().is_some_and(|task| task.partner.wakes()) && !latency::are_in_halves()
+        !latency::are_in_halves() && task::try_current().is_some_and(|task| task.partner.wakes())
+    }
+
+    fn bears_company(&self) -> bool {
+        task::try_current().is_some_and(|task| task.partner.bears_company())
     }
 
     fn kick(&self, cpu: CpuId) {

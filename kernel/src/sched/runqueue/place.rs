@@ -44,14 +44,26 @@ pub enum Wanted {
     Anywhere,
 }
 
-/// Is `task` best on this CPU, since it and who wakes it take turns? Nobody else is to wait here, and it is to stay near its memory.
+/// Is `task` best on this CPU, since it and who wakes it take turns? Nobody else is to wait here, but for a moment, and it is to stay near its memory.
 #[inline]
 fn come_together(machine: &impl Machine, task: &Task) -> bool {
     machine.wakes()
         && task.partner.takes_turns()
-        && machine.own_queue().waiting() == 0
+        && (machine.own_queue().waiting() == 0 || is_no_worse_here(machine, task))
         && task.affinity().allows(machine.here())
         && is_on_our_node(machine, task)
+}
+
+/// The same where somebody waits here: not for long, as far as one can tell, if both are here; if he does, an idle CPU is better for one of them. Who comes finds no
+/// more here than where it was, since who wakes it goes to sleep.
+#[cold]
+fn is_no_worse_here(machine: &impl Machine, task: &Task) -> bool {
+    let home = task.sleep_node.cpu.get();
+    if home == machine.here() {
+        return machine.bears_company();
+    }
+    let others = machine.queue(home);
+    !others.idles() && machine.own_queue().waiting() <= others.waiting()
 }
 
 fn is_on_our_node(machine: &impl Machine, task: &Task) -> bool {

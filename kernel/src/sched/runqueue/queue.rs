@@ -194,6 +194,7 @@ impl Queue {
         if task.slot.is_counted() {
             self.take_factor(&task);
         }
+        task.partner.gives_way();
         self.line.renew(&task.fair, slice);
         self.put(own, cpu, task, None);
     }

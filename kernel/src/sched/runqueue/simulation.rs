@@ -155,6 +155,10 @@ impl Machine for Simulation {
         self.current(self.here()).partner.wakes()
     }
 
+    fn bears_company(&self) -> bool {
+        self.current(self.here()).partner.bears_company()
+    }
+
     fn kick(&self, cpu: CpuId) {
         self.cpus[cpu as usize].kicked.set(true);
         self.kicks.borrow_mut().push(cpu);

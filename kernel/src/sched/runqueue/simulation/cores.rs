@@ -218,3 +218,22 @@ fn where_many_wake_on_one_cpu_all_others_come_for_them() {
         }
     });
 }
+
+/// Pairs of tasks that take turns share a few CPUs. The CPUs' times run apart, as there is more to do now here, now there; who goes from one to another is owed
+/// little all the same, and the others do not stand still until it has had that.
+#[test]
+fn where_pairs_take_turns_none_waits_for_long() {
+    in_process(|| {
+        for (cpus, runs) in [(2, 6000), (2, 6100), (4, 6000), (4, 6200)] {
+            let machine = Simulation::new(cpus, 1);
+            let pairs: Vec<_> = (0..8).map(|_| machine.start_pair(0, runs)).collect();
+            machine.run(500 * MS);
+            let outcomes = machine.outcomes();
+            let latest = outcomes.iter().map(|o| o.latest).max().unwrap();
+            assert!(latest < 3 * MS, "one waited for {latest} ns on {cpus} CPUs");
+            let had = pairs.iter().map(|[a, b]| outcomes[*a].ran + outcomes[*b].ran);
+            let (least, most) = (had.clone().min().unwrap(), had.max().unwrap());
+            assert!(most < least * 3 / 2, "{least} to {most} ns on {cpus} CPUs");
+        }
+    });
+}

@@ -11,6 +11,8 @@ const SURE: u32 = 4;
 /// The most that is remembered. One sleep that speaks against it leaves half: a tick, or a first look at new memory, does not part the two, since it
 /// would take them apart and four sleeps later together again. Two in a row do.
 const MOST: u32 = 2 * SURE;
+/// Sleeps for which it is known that somebody else waited on the CPU of two who take turns.
+const OF_LATE: u32 = 4;
 /// Who runs longer between two sleeps does something by itself, ns.
 const SHORT: u64 = 30_000;
 
@@ -20,11 +22,13 @@ pub struct Partner {
     wakes: AtomicU32,
     /// How often it woke one task and slept soon after, of late.
     times: AtomicU32,
+    /// Sleeps until it is forgotten that somebody else waited there.
+    company: AtomicU32,
 }
 
 impl Partner {
     pub const fn new() -> Self {
-        Self { wakes: AtomicU32::new(0), times: AtomicU32::new(0) }
+        Self { wakes: AtomicU32::new(0), times: AtomicU32::new(0), company: AtomicU32::new(0) }
     }
 
     /// It wakes a task. True: it sleeps after this one, as far as one can tell.
@@ -47,12 +51,10 @@ impl Partner {
         self.wakes.store(0, Relaxed);
     }
 
-    /// It wakes its partner, and somebody else waits on their CPU: that speaks against it as well. True: it is the first time of late, so they stay together.
+    /// It wakes its partner, and somebody else waits on their CPU. True: it is the first time of late, so they stay together.
     #[cold]
     pub fn bears_company(&self) -> bool {
-        let times = self.times.load(Relaxed) / 2;
-        self.times.store(times, Relaxed);
-        times >= SURE
+        self.company.swap(OF_LATE, Relaxed) == 0
     }
 
     /// It sleeps, and has `ran` for so long since it last did, ns.
@@ -65,6 +67,10 @@ impl Partner {
             let again = if wakes == 1 && ran() < SHORT { (times + 1).min(MOST) } else { times / 2 };
             if again != times {
                 self.times.store(again, Relaxed);
+            }
+            let company = self.company.load(Relaxed);
+            if company != 0 {
+                self.company.store(company - 1, Relaxed);
             }
         }
     }
@@ -126,11 +132,13 @@ mod tests {
             partner.wakes();
             partner.sleeps(|| 5000);
         };
-        (0..MOST).for_each(|_| turn());
-        assert!(partner.bears_company());
         (0..SURE).for_each(|_| turn());
+        assert!(partner.bears_company());
+        (0..OF_LATE).for_each(|_| turn());
         assert!(partner.bears_company(), "it was long ago");
-        assert!(!partner.bears_company() && !partner.takes_turns(), "two in a row");
+        turn();
+        assert!(!partner.bears_company(), "it waits again");
+        assert!(partner.takes_turns(), "with each other all the same");
     }
 
     #[test]

@@ -1,7 +1,14 @@
-//! The kernel log on COM1: `error!`, `warn!`, `info!`, `debug!`.
+//! The kernel log: `error!`, `warn!`, `info!`, `debug!`.
 //!
-//! A line is formatted into a buffer on the stack and written in one piece.
+//! A line is formatted into a buffer on the stack, kept (`kept`, in a `ring`; `text` is how programs see it), and written to COM1 in one piece
+//! if the console's level is above its own.
+//!
+//! Lock order: the log's lock, then, when that is given back, the serial port's. Both are below all others.
 #![forbid(unsafe_code)]
+
+pub mod kept;
+pub mod ring;
+pub mod text;
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -14,6 +21,8 @@ pub const INFO: u8 = 6;
 pub const DEBUG: u8 = 7;
 
 static CONSOLE_LEVEL: AtomicU8 = AtomicU8::new(7);
+/// Of messages that programs write without one.
+static MESSAGE_LEVEL: AtomicU8 = AtomicU8::new(WARN);
 
 /// Sets the console's level from the words `quiet`, `debug` and `loglevel=N` of the kernel command line.
 pub fn configure(command_line: &str) {
@@ -27,6 +36,16 @@ pub fn configure(command_line: &str) {
             CONSOLE_LEVEL.store(level, Ordering::Relaxed);
         }
     }
+}
+
+/// The console's level.
+pub fn level() -> u8 {
+    CONSOLE_LEVEL.load(Ordering::Relaxed)
+}
+
+/// The level of messages that programs write without one.
+pub fn message_level() -> u8 {
+    MESSAGE_LEVEL.load(Ordering::Relaxed)
 }
 
 /// The console's level while it is turned off, and what it goes back to; 0: it is on.
@@ -58,15 +77,15 @@ pub fn enabled(level: u8) -> bool {
     level < CONSOLE_LEVEL.load(Ordering::Relaxed)
 }
 
-/// One formatted line; what does not fit is cut off.
-pub struct Line {
-    bytes: [u8; 256],
+/// One formatted line of at most N bytes; what does not fit is cut off.
+pub struct Line<const N: usize> {
+    bytes: [u8; N],
     len: usize,
 }
 
-impl Line {
-    pub const fn new() -> Line {
-        Line { bytes: [0; 256], len: 0 }
+impl<const N: usize> Line<N> {
+    pub const fn new() -> Self {
+        Line { bytes: [0; N], len: 0 }
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -74,7 +93,7 @@ impl Line {
     }
 }
 
-impl Write for Line {
+impl<const N: usize> Write for Line<N> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
             match self.bytes.get_mut(self.len) {
@@ -87,16 +106,42 @@ impl Write for Line {
     }
 }
 
-/// Formats and prints one line. Called through the macros.
+/// A kernel panic is under way.
+fn is_panicking() -> bool {
+    #[cfg(target_os = "none")]
+    return crate::panic::in_progress();
+    #[cfg(not(target_os = "none"))]
+    false
+}
+
+/// The facility of the kernel's messages.
+const KERNEL: u8 = 0;
+
+/// Formats one line, keeps it and prints it. Called through the macros, with any lock held.
 pub fn print(level: u8, message: fmt::Arguments<'_>) {
-    if !enabled(level) {
-        return;
-    }
-    let mut line = Line::new();
+    let mut line = Line::<256>::new();
     let _ = line.write_fmt(format_args!("{message}\r\n"));
+    let text = line.as_bytes();
+    kept::keep(KERNEL, level, text.strip_suffix(b"\r\n").unwrap_or(text));
+    if enabled(level) {
+        write(text);
+    }
+}
+
+/// Prints one line and does not keep it: what is said at every call of programs would push out all else.
+pub fn tell(level: u8, message: fmt::Arguments<'_>) {
+    if enabled(level) {
+        let mut line = Line::<256>::new();
+        let _ = line.write_fmt(format_args!("{message}\r\n"));
+        write(line.as_bytes());
+    }
+}
+
+/// Writes to the console, from anywhere.
+pub fn write(text: &[u8]) {
     match crate::device::serial::port(0) {
-        Some(port) if crate::arch::percpu_ready() => port.write_line(line.as_bytes()),
-        _ => crate::device::serial::early_write(line.as_bytes()),
+        Some(port) if crate::arch::percpu_ready() => port.write_line(text),
+        _ => crate::device::serial::early_write(text),
     }
 }
 

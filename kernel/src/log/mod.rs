@@ -23,6 +23,12 @@ pub const DEBUG: u8 = 7;
 static CONSOLE_LEVEL: AtomicU8 = AtomicU8::new(7);
 /// Of messages that programs write without one.
 static MESSAGE_LEVEL: AtomicU8 = AtomicU8::new(WARN);
+/// The least that programs may set the console's level to, and what it is when they turn the console off.
+static LEAST_LEVEL: AtomicU8 = AtomicU8::new(1);
+/// The console's level as it was before any word of the command line. Only shown.
+static OWN_LEVEL: AtomicU8 = AtomicU8::new(7);
+/// As kernel.printk has them in a line.
+static LEVELS: [&AtomicU8; 4] = [&CONSOLE_LEVEL, &MESSAGE_LEVEL, &LEAST_LEVEL, &OWN_LEVEL];
 
 /// Sets the console's level from the words `quiet`, `debug` and `loglevel=N` of the kernel command line.
 pub fn configure(command_line: &str) {
@@ -38,9 +44,14 @@ pub fn configure(command_line: &str) {
     }
 }
 
-/// The console's level.
-pub fn level() -> u8 {
-    CONSOLE_LEVEL.load(Ordering::Relaxed)
+/// The levels of kernel.printk: the console's, that of messages without one, the least that the console may be set to, the console's own.
+pub fn levels() -> [u8; 4] {
+    LEVELS.map(|level| level.load(Ordering::Relaxed))
+}
+
+/// Sets as many of these as are given.
+pub fn set_levels(to: &[u8]) {
+    LEVELS.iter().zip(to).for_each(|(level, to)| level.store(*to, Ordering::Relaxed));
 }
 
 /// The level of messages that programs write without one.
@@ -50,17 +61,16 @@ pub fn message_level() -> u8 {
 
 /// The console's level while it is turned off, and what it goes back to; 0: it is on.
 static BEFORE_OFF: AtomicU8 = AtomicU8::new(0);
-const OFF: u8 = 1;
 
-/// Sets the console's level, 1 to 8.
+/// Sets the console's level, 1 to 8, but not below the least.
 pub fn set_level(level: u8) {
     BEFORE_OFF.store(0, Ordering::Relaxed);
-    CONSOLE_LEVEL.store(level, Ordering::Relaxed);
+    CONSOLE_LEVEL.store(level.max(LEAST_LEVEL.load(Ordering::Relaxed)), Ordering::Relaxed);
 }
 
 /// Prints only what is the end of the machine, until `set_on`.
 pub fn set_off() {
-    let level = CONSOLE_LEVEL.swap(OFF, Ordering::Relaxed);
+    let level = CONSOLE_LEVEL.swap(LEAST_LEVEL.load(Ordering::Relaxed), Ordering::Relaxed);
     let _ = BEFORE_OFF.compare_exchange(0, level, Ordering::Relaxed, Ordering::Relaxed);
 }
 

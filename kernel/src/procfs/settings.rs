@@ -234,7 +234,7 @@ static KERNEL: &[Entry] = &[
     setting("osrelease", &Setting { read: |out| text(out, utsname::RELEASE), write: None }),
     setting("ostype", &Setting { read: |out| text(out, "Linux"), write: None }),
     setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
-    setting("printk", &Setting { read: console_levels, write: None }),
+    setting("printk", &Setting { read: levels, write: Some(set_levels) }),
     setting(
         "printk_devkmsg",
         &Setting { read: |out| text(out, kmsg::taken()), write: Some(kmsg::set_taken) },
@@ -345,9 +345,25 @@ fn set_realtime_bound(data: &[u8], change: impl Fn(i32, (i32, i32)) -> (i32, i32
     realtime_settings::set_bound(|both| change(n, both))
 }
 
-/// The console's level, that of messages that have none, the least that the console may have, and the console's own.
-fn console_levels(out: &mut Vec<u8>) -> Result {
-    writeln!(Text(out), "{}\t{}\t1\t7", log::level(), log::message_level()).map_err(|_| ENOMEM)
+/// Levels of messages.
+fn levels(out: &mut Vec<u8>) -> Result {
+    let [console, message, least, own] = log::levels();
+    writeln!(Text(out), "{console}\t{message}\t{least}\t{own}").map_err(|_| ENOMEM)
+}
+
+/// Sets as many as are written.
+fn set_levels(data: &[u8]) -> Result {
+    let mut levels = [0; 4];
+    let mut count = 0;
+    for (n, (word, level)) in (1..).zip(words(data).zip(&mut levels)) {
+        *level = u8::try_from(integer(word)?).map_err(|_| EINVAL)?;
+        count = n;
+    }
+    if count == 0 {
+        return Err(EINVAL);
+    }
+    log::set_levels(levels.get(..count).unwrap_or(&[]));
+    Ok(())
 }
 
 /// Rounded as F_SETPIPE_SZ rounds.

@@ -8,7 +8,7 @@
 #define TAG "kmsg-test "
 #define LOG(command, buffer, size) syscall(SYS_syslog, command, buffer, size)
 
-static const char devkmsg[] = "/proc/sys/kernel/printk_devkmsg", restricted[] = "/proc/sys/kernel/dmesg_restrict";
+static const char devkmsg[] = "/proc/sys/kernel/printk_devkmsg", restricted[] = "/proc/sys/kernel/dmesg_restrict", printk[] = "/proc/sys/kernel/printk";
 static char text[8192], all[1 << 19];
 
 static long set(const char *path, const char *value)
@@ -399,11 +399,42 @@ static void settings(void)
 	SHOW(set(devkmsg, "on\n"));
 }
 
+static void show_levels(void)
+{
+	char *now = read_file(printk);
+	say("%s", now);
+	free(now);
+}
+
+static void levels(void)
+{
+	section("printk");
+	int out = open("/dev/kmsg", O_WRONLY), in = open_end(O_RDONLY | O_NONBLOCK);
+	SHOW(set(printk, "2 5 2 6\n"));
+	show_levels();
+	put(out, TAG "of level 5\n");
+	show_next(in);
+	SHOW(LOG(8, 0, 1));
+	show_levels();
+	SHOW(LOG(8, 0, 3));
+	SHOW(LOG(6, 0, 0));
+	show_levels();
+	SHOW(LOG(7, 0, 0));
+	show_levels();
+	SHOW(set(printk, "1"));
+	show_levels();
+	SHOW(set(printk, "1 4 1 7\n"));
+	SHOW(set(printk, "x\n"));
+	show_levels();
+	close(in);
+	close(out);
+}
+
 int main(void)
 {
-	char *devkmsg_was = read_file(devkmsg), *levels = read_file("/proc/sys/kernel/printk");
+	char *devkmsg_was = read_file(devkmsg), *levels_were = read_file(printk);
 	int level, message, least, own;
-	if (!devkmsg_was || !levels || sscanf(levels, "%d %d %d %d", &level, &message, &least, &own) != 4)
+	if (!devkmsg_was || !levels_were || sscanf(levels_were, "%d %d %d %d", &level, &message, &least, &own) != 4)
 		return 1;
 	say("levels %d %d %d", message, least, own);
 	/* The console stays quiet. */
@@ -418,7 +449,10 @@ int main(void)
 	calls();
 	file();
 	settings();
+	levels();
 	set(devkmsg, devkmsg_was);
 	LOG(8, 0, level);
+	free(levels_were);
+	free(devkmsg_was);
 	return 0;
 }

@@ -28,6 +28,7 @@ extern "C" fn boot() -> ! {
     unsafe { arch::start_cpus(other_cpu) };
     sched::pending::set_handler(sched::Pending::Serial, device::serial::drain);
     sched::pending::set_handler(sched::Pending::Device, device::virtio::look);
+    sched::pending::set_handler(sched::Pending::Log, fs::devfs::kmsg::tell);
     device::serial::init();
     info!(
         "Darter {}: {} CPUs, {} nodes, {} MiB free, {} ms",

@@ -106,7 +106,7 @@
 //! * *devtmpfs → directory*: it makes its names as a program would.
 //! * *Run queues*: `wake` looks for the queue in a loop, and a guard that is bound to what was shown cannot leave a loop.
 //! * *What is only tried* (`try_lock`: shrinking, echo) needs no order.
-//! * *Memory and messages*: the allocator and the serial port are under every lock, so nobody could not show one.
+//! * *Memory and messages*: the allocator, the serial port and the log are under every lock, so nobody could not show one.
 #![no_std]
 #![forbid(unsafe_code)]
 // For the list.
@@ -154,6 +154,8 @@ sync::lock_order! {
     level Directory;
     /// A file of /proc: its text. Its holder looks into processes and their epolls, and copies the text to the reader.
     level ProcContent;
+    /// How far syslog(2) and /proc/kmsg have read the kernel's log.
+    level LogReader;
     /// The graph of epolls that watch each other changes or is walked.
     level EpollNesting;
     /// An epoll's list of interests. Its holder asks the files of the list whether they are ready.
@@ -365,8 +367,12 @@ sync::lock_order! {
     from vm::order::FrameList;
     from sync::level::PerCpuCounters;
 
-    /// A serial port's transmitter, for interrupt handlers too: the last of all, since anybody may print.
+    // Spinning locks: messages, for interrupt handlers too. The last of all, since anybody may print.
+
+    /// A serial port's transmitter.
     level SerialPort;
+    /// The records of the kernel's log.
+    level KernelLog;
 }
 
 /// Boot option `plant=lock-inversion`: takes two locks the wrong way round, which the check is there to find (tests/boot/checks/lock-order.sh).

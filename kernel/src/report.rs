@@ -22,11 +22,12 @@ static ASKED: AtomicU32 = AtomicU32::new(0);
 /// The grace period that it may hold up; 0: none.
 static ASKED_OF: AtomicU64 = AtomicU64::new(0);
 
-/// Text straight to the console.
+/// Text straight to the console. The log keeps it, too, if its lock is free.
 pub struct Console;
 
 impl Write for Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        crate::log::kept::piece(crate::log::ERROR, text.as_bytes());
         for (i, line) in text.split('\n').enumerate() {
             if i > 0 {
                 crate::device::serial::early_write(b"\r\n");

@@ -24,6 +24,8 @@ pub enum What {
     Text(Make),
     /// A text that only root reads. The first is done when it is opened, with no lock held; locks of the file are held where its text is made.
     Secret(fn(), Make),
+    /// What the kernel has said.
+    Log,
     Link(Make),
     Dir(&'static [Entry]),
     Setting(&'static Setting),

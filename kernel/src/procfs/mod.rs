@@ -13,6 +13,7 @@ mod entry;
 mod general;
 mod groups;
 mod ipc;
+mod kmsg;
 mod latency;
 mod lockstat;
 mod manner;

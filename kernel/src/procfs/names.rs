@@ -19,6 +19,7 @@ pub static ROOT: &[Entry] = &[
     text("diskstats", general::diskstats),
     text("filesystems", general::filesystems),
     text("interrupts", general::interrupts),
+    Entry { name: "kmsg", what: What::Log },
     text("latency", latency::text),
     text("loadavg", general::loadavg),
     text("locks", general::locks),

@@ -11,7 +11,7 @@ use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, l
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::manner::Manner;
 use super::names::{PROCESS, ROOT, from_letter};
-use super::{Source, TextFile, numbers, process as files, status};
+use super::{Source, TextFile, kmsg, numbers, process as files, status};
 use crate::bytes;
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::Shown;
@@ -34,6 +34,7 @@ enum Node {
     Text(Make),
     /// The first is done at each open.
     Secret(fn(), Make),
+    Log,
     Link(Make),
     Setting(&'static Setting),
     /// Directory of a process or of one of its threads.
@@ -121,6 +122,7 @@ fn fixed(device: u64, number: u64, what: What) -> Result<Arc<Inode>> {
     match what {
         What::Text(f) => make(device, number, Kind::Regular, 0o444, Node::Text(f)),
         What::Secret(before, f) => make(device, number, Kind::Regular, 0o400, Node::Secret(before, f)),
+        What::Log => make(device, number, Kind::Regular, 0o400, Node::Log),
         What::Link(f) => make(device, number, Kind::Symlink, 0o777, Node::Link(f)),
         What::Dir(list) => make(device, number, Kind::Directory, 0o555, Node::Fixed(list, number)),
         What::Restored(s) => make(device, number, Kind::Regular, 0o444, Node::Setting(s)),
@@ -167,7 +169,9 @@ fn list_fixed(
 ) -> bool {
     for (i, entry) in list.iter().enumerate().skip(position.saturating_sub(2) as usize) {
         let kind = match entry.what {
-            What::Text(_) | What::Secret(..) | What::Setting(_) | What::Restored(_) => Kind::Regular,
+            What::Text(_) | What::Secret(..) | What::Log | What::Setting(_) | What::Restored(_) => {
+                Kind::Regular
+            }
             What::Link(_) => Kind::Symlink,
             What::Dir(_) => Kind::Directory,
         };
@@ -410,6 +414,7 @@ impl InodeOps for Node {
                 before();
                 TextFile::open(OfMachine(make)).map(Some)
             }
+            Node::Log => kmsg::open().map(Some),
             Node::Setting(setting) => TextFile::open(OfSetting(setting)).map(Some),
             Node::TextOf(who, make, entry) => {
                 // A zombie has no thread, but still something to say.

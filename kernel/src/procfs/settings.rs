@@ -13,8 +13,9 @@ use super::ipc;
 use crate::account::limits;
 use crate::errno::{EINVAL, ENOMEM, Result};
 use crate::fs::anon::pipe;
-use crate::fs::devfs::random;
+use crate::fs::devfs::{kmsg, random};
 use crate::fs::file::count;
+use crate::log;
 use crate::net::options;
 use crate::process::{self, dump, exec, seccomp, utsname};
 use crate::sched::{deadline, group, realtime_settings};
@@ -218,11 +219,26 @@ static KERNEL: &[Entry] = &[
             write: Some(|data| integer(data).map(|n| dump::set_uses_pid(n != 0))),
         },
     ),
+    setting(
+        "dmesg_restrict",
+        &Setting {
+            read: |out| line(out, u64::from(kmsg::is_restricted())),
+            write: Some(|data| match integer(data)? {
+                n @ (0 | 1) => kmsg::set_restricted(n == 1),
+                _ => Err(EINVAL),
+            }),
+        },
+    ),
     setting("hostname", &Setting { read: host_name, write: Some(set_host_name) }),
     setting("ngroups_max", &Setting { read: |out| line(out, 65_536), write: None }),
     setting("osrelease", &Setting { read: |out| text(out, utsname::RELEASE), write: None }),
     setting("ostype", &Setting { read: |out| text(out, "Linux"), write: None }),
     setting("pid_max", &Setting { read: |out| line(out, 4_194_304), write: None }),
+    setting("printk", &Setting { read: levels, write: Some(set_levels) }),
+    setting(
+        "printk_devkmsg",
+        &Setting { read: |out| text(out, kmsg::taken()), write: Some(kmsg::set_taken) },
+    ),
     Entry { name: "random", what: What::Dir(RANDOM) },
     setting("randomize_va_space", &Setting { read: randomize, write: Some(set_randomize) }),
     setting(
@@ -327,6 +343,27 @@ fn signed_line(out: &mut Vec<u8>, n: i32) -> Result {
 fn set_realtime_bound(data: &[u8], change: impl Fn(i32, (i32, i32)) -> (i32, i32)) -> Result {
     let n = integer(data)?;
     realtime_settings::set_bound(|both| change(n, both))
+}
+
+/// Levels of messages.
+fn levels(out: &mut Vec<u8>) -> Result {
+    let [console, message, least, own] = log::levels();
+    writeln!(Text(out), "{console}\t{message}\t{least}\t{own}").map_err(|_| ENOMEM)
+}
+
+/// Sets as many as are written.
+fn set_levels(data: &[u8]) -> Result {
+    let mut levels = [0; 4];
+    let mut count = 0;
+    for (n, (word, level)) in (1..).zip(words(data).zip(&mut levels)) {
+        *level = u8::try_from(integer(word)?).map_err(|_| EINVAL)?;
+        count = n;
+    }
+    if count == 0 {
+        return Err(EINVAL);
+    }
+    log::set_levels(levels.get(..count).unwrap_or(&[]));
+    Ok(())
 }
 
 /// Rounded as F_SETPIPE_SZ rounds.

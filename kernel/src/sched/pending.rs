@@ -25,11 +25,13 @@ pub enum Pending {
     Realtime = 3,
     /// A device has done something that it was asked to.
     Device = 4,
+    /// The log has new messages, and there are readers.
+    Log = 5,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 /// Those that rooms above this one have a handler for.
-const HANDLED: [Pending; 2] = [Pending::Serial, Pending::Device];
+const HANDLED: [Pending; 3] = [Pending::Serial, Pending::Device, Pending::Log];
 
 per_cpu! {
     static RAISED: AtomicU32 = AtomicU32::new(0);

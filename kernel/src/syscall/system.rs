@@ -3,6 +3,7 @@
 
 use crate::arch::{self, ArchPrctl};
 use crate::errno::{Errno, Result};
+use crate::fs::devfs::kmsg::{self, reader};
 use crate::fs::devfs::random;
 use crate::fs::file::buffer::{Output, Segment};
 use crate::log;
@@ -161,35 +162,36 @@ pub fn sys_personality(to: u32) -> Result<usize> {
     Ok(old.0 as usize)
 }
 
-/// syslog(2), with CAP_SYSLOG, as on Linux with kernel.dmesg_restrict on: the kernel's log goes to the console and is not kept, so there is never anything
-/// to read.
+/// syslog(2). May sleep (2, to read).
 pub fn sys_syslog(kind: i32, to: usize, len: i32) -> Result<usize> {
-    if !process::current().capable(Capability::SYSLOG) {
-        return Err(Errno::EPERM);
-    }
+    // To read all and to ask for the size is to look.
+    kmsg::check(matches!(kind, 3 | 10))?;
     match kind {
         // Close, open.
-        0 | 1 => Ok(0),
-        // Read, read all, read and clear.
-        2..=4 if to == 0 || len < 0 => Err(Errno::EINVAL),
-        2..=4 => UserSlice::new(to, len as usize).check().map(|_| 0),
-        // Clear; unread size; size.
-        5 | 9 | 10 => Ok(0),
+        0 | 1 => {}
+        2..=4 => return read_log(kind, to, len),
+        5 => reader::clear(),
         // The console off and on, and its level.
-        6 => {
-            log::set_off();
-            Ok(0)
-        }
-        7 => {
-            log::set_on();
-            Ok(0)
-        }
-        8 if (1..=8).contains(&len) => {
-            log::set_level(len as u8);
-            Ok(0)
-        }
-        _ => Err(Errno::EINVAL),
+        6 => log::set_off(),
+        7 => log::set_on(),
+        8 if (1..=8).contains(&len) => log::set_level(len as u8),
+        9 => return Ok(reader::unread()),
+        10 => return Ok(log::kept::SIZE),
+        _ => return Err(Errno::EINVAL),
     }
+    Ok(0)
+}
+
+/// Read, read all, read all and clear.
+fn read_log(kind: i32, to: usize, len: i32) -> Result<usize> {
+    let len = usize::try_from(len).ok().filter(|_| to != 0).ok_or(Errno::EINVAL)?;
+    if len == 0 {
+        return Ok(0);
+    }
+    UserSlice::new(to, len).check()?;
+    let place = [Segment { addr: to, len }];
+    let mut out = Output::user(&place);
+    if kind == 2 { reader::read(&mut out) } else { reader::read_all(&mut out, kind == 4) }
 }
 
 /// reboot(2): the machine ends.

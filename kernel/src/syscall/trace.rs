@@ -66,8 +66,8 @@ fn log(number: usize, args: [usize; 6], result: &Result<usize>) {
     let name = table::name(number).unwrap_or("?");
     let tid = proc::current().tid();
     match result {
-        Ok(value) => info!("{tid} {name}({args:x?}) = {value:#x}"),
-        Err(errno) => info!("{tid} {name}({args:x?}) = {errno:?}"),
+        Ok(value) => crate::log::tell(crate::log::INFO, format_args!("{tid} {name}({args:x?}) = {value:#x}")),
+        Err(errno) => crate::log::tell(crate::log::INFO, format_args!("{tid} {name}({args:x?}) = {errno:?}")),
     }
 }
 
@@ -176,7 +176,7 @@ fn show(told: &[AtomicU64], number: usize, args: [usize; 6], result: &Result<usi
     }
     if line.is_new(told) {
         // Also while a program has turned the console off.
-        crate::log::print(0, format_args!("shown: {line}"));
+        crate::log::tell(0, format_args!("shown: {line}"));
     }
 }
 

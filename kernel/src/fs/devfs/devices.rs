@@ -6,7 +6,7 @@ use core::any::Any;
 
 use sync::try_box;
 
-use super::{hwrng, random};
+use super::{hwrng, kmsg, random};
 use crate::device::virtio::entropy;
 use crate::errno::{EINVAL, ENOSPC, ENXIO, Result};
 use crate::fs::block;
@@ -50,7 +50,7 @@ pub fn open(kind: Kind, device: u64, flags: OpenFlags) -> Result<Box<dyn FileOps
         (1, 7) => try_box(Memory::Full)?,
         (1, 8) => try_box(Memory::Random)?,
         (1, 9) => try_box(Memory::Urandom)?,
-        (1, 11) => try_box(Memory::Log)?,
+        (1, 11) => return kmsg::open(flags),
         (5, 0) => return tty::open_current(flags),
         (5, 1) => return tty::open_console(),
         (5, 2) => return tty::pty::open_master(),
@@ -69,7 +69,6 @@ enum Memory {
     Random,
     /// As `Random`, but epoll may not watch it.
     Urandom,
-    Log,
 }
 
 /// Where a place means nothing every one is 0.
@@ -83,7 +82,7 @@ pub fn seek_nowhere(whence: u32) -> Result<u64> {
 impl FileOps for Memory {
     fn read(&self, _: &File, _: u64, out: &mut Output<'_>, _: Order<'_>) -> Result<usize> {
         match self {
-            Memory::Null | Memory::Log => return Ok(0),
+            Memory::Null => return Ok(0),
             Memory::Zero | Memory::Full => {
                 out.put_zeros(out.left());
             }
@@ -100,23 +99,15 @@ impl FileOps for Memory {
                 random::stir(from)?;
                 from.result()
             }
-            Memory::Log => {
-                let mut line = [0; 256];
-                let n = from.take(&mut line);
-                let text = line.get(..n).unwrap_or(&[]);
-                crate::info!("{}", core::str::from_utf8(text).unwrap_or("(not text)").trim_end());
-                from.skip();
-                Ok(from.done())
-            }
         }
     }
 
     fn splices(&self) -> bool {
-        !matches!(self, Memory::Null | Memory::Log)
+        !matches!(self, Memory::Null)
     }
 
     fn takes_spliced(&self) -> bool {
-        !matches!(self, Memory::Full | Memory::Log)
+        !matches!(self, Memory::Full)
     }
 
     fn takes_flags(&self, writing: bool) -> bool {
@@ -136,11 +127,11 @@ impl FileOps for Memory {
     }
 
     fn takes_nowait(&self, _: &File) -> bool {
-        !matches!(self, Memory::Full | Memory::Log)
+        !matches!(self, Memory::Full)
     }
 
     fn can_be_watched(&self) -> bool {
-        matches!(self, Memory::Random | Memory::Log)
+        matches!(self, Memory::Random)
     }
 
     fn mapping(&self, _: &File) -> Result<Mapping> {

@@ -3,6 +3,7 @@
 
 pub mod devices;
 mod hwrng;
+pub mod kmsg;
 pub mod random;
 
 use alloc::sync::Arc;

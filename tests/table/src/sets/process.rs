@@ -104,8 +104,8 @@ sets! {
     RSEQ_HOW "rseq flags" choose { } flags { RSEQ_FLAG_UNREGISTER = 1 }
     REBOOT "reboot command" choose { CAD_OFF = 0, CAD_ON = 0x89ab_cdef, HALT = 0xcdef_0123, POWER_OFF = 0x4321_fedc, RESTART = 0x0123_4567, RESTART2 = 0xa1b2_c3d4 refused "EINVAL", SW_SUSPEND = 0xd000_fce2 refused "EINVAL", KEXEC = 0x4558_4543 refused "EINVAL" } flags { }
     SYSLOG "syslog command" choose {
-        SYSLOG_ACTION_CLOSE = 0, SYSLOG_ACTION_OPEN = 1, SYSLOG_ACTION_READ = 2 partly "nothing to read", SYSLOG_ACTION_READ_ALL = 3 partly "nothing to read",
-        SYSLOG_ACTION_READ_CLEAR = 4 partly "nothing to read", SYSLOG_ACTION_CLEAR = 5, SYSLOG_ACTION_CONSOLE_OFF = 6, SYSLOG_ACTION_CONSOLE_ON = 7,
-        SYSLOG_ACTION_CONSOLE_LEVEL = 8, SYSLOG_ACTION_SIZE_UNREAD = 9 partly "nothing to read", SYSLOG_ACTION_SIZE_BUFFER = 10 partly "nothing to read"
+        SYSLOG_ACTION_CLOSE = 0, SYSLOG_ACTION_OPEN = 1, SYSLOG_ACTION_READ = 2, SYSLOG_ACTION_READ_ALL = 3,
+        SYSLOG_ACTION_READ_CLEAR = 4, SYSLOG_ACTION_CLEAR = 5, SYSLOG_ACTION_CONSOLE_OFF = 6, SYSLOG_ACTION_CONSOLE_ON = 7,
+        SYSLOG_ACTION_CONSOLE_LEVEL = 8, SYSLOG_ACTION_SIZE_UNREAD = 9, SYSLOG_ACTION_SIZE_BUFFER = 10
     } flags { }
 }

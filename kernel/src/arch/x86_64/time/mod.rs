@@ -86,6 +86,11 @@ pub fn raw() -> u64 {
     scale(rdtsc().wrapping_sub(clock.start), clock.ns_per_cycle)
 }
 
+/// Has the rate been measured? Before that no clock tells the time.
+pub fn is_measured() -> bool {
+    CLOCK.get().start != 0
+}
+
 /// The rate of a clock that runs as measured: nanoseconds a second, times 2^32.
 pub const EVEN: u64 = 1_000_000_000 << 32;
 

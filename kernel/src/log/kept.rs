@@ -1,6 +1,6 @@
 //! The log as it is kept: all that was said since boot, or the newest of it, for syslog(2), /dev/kmsg and /proc/kmsg (`fs::devfs::kmsg`).
 //!
-//! Nothing is written by who says nothing. Lock order: `LOG` is the last of all, for interrupt handlers too, and is held for one record. Who may
+//! Nothing is written by who says nothing. Lock order: `LOG` is the last of all, for interrupt handlers too, and is held while one record is appended; readers take none. Who may
 //! have interrupted its holder in spite of that (a non-maskable interrupt, a panic) only tries it, a number of times, and leaves the message out
 //! where that fails; how many were left out is said with the next one. The boot CPU takes no lock before per-CPU data is there: it is alone.
 //!
@@ -24,6 +24,9 @@ const RECORDS: usize = 2048;
 /// Tries of the lock by who may not wait for it.
 const PATIENCE: u32 = 10_000;
 
+/// Looks without the lock.
+const LOOKS: u32 = 16;
+
 static LOCK: IrqSpinLock<(), level::KernelLog> = IrqSpinLock::new((), &LOG);
 static RING: Ring<SIZE, RECORDS> = Ring::new();
 /// Messages that were left out.
@@ -36,6 +39,11 @@ static CLEARED: AtomicU64 = AtomicU64::new(0);
 /// A line that comes in pieces (`piece`), as far as it has come.
 static PIECES: [AtomicU8; 192] = [const { AtomicU8::new(0) }; 192];
 static PIECES_LEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Looks at the ring. Whoever only does that writes nothing; but where messages come without end he takes the lock.
+fn seen<R>(look: impl Fn() -> R) -> R {
+    (0..LOOKS).find_map(|_| RING.try_read(&look)).unwrap_or_else(|| alone(look))
+}
 
 fn alone<R>(f: impl FnOnce() -> R) -> R {
     let _locked = arch::percpu_ready().then(|| LOCK.lock());
@@ -114,17 +122,21 @@ pub fn watch() {
 
 /// As `Ring::read`.
 pub fn read(seq: u64, into: &mut [u8]) -> Option<Record> {
-    alone(|| RING.read(seq, into))
+    let room = into;
+    if let Some(found) = (0..LOOKS).find_map(|_| RING.try_read(|| RING.read(seq, room))) {
+        return found;
+    }
+    alone(|| RING.read(seq, room))
 }
 
 /// As `Ring::look`.
 pub fn look(seq: u64) -> Option<Record> {
-    alone(|| RING.look(seq))
+    seen(|| RING.look(seq))
 }
 
 /// The numbers of the oldest record, and of the one that comes next.
 pub fn ends() -> (u64, u64) {
-    alone(|| (RING.first(), RING.next()))
+    seen(|| (RING.first(), RING.next()))
 }
 
 /// The first record that was not cleared, which may be gone or not be there yet.

@@ -3,11 +3,11 @@
 //! Records have numbers, which count up from 0 and are never used again. Their texts follow each other in a ring of bytes, and what is known of each
 //! stands at its number modulo `RECORDS`. Records `first..next` are there; their texts lie in the last `BYTES` bytes before `end`.
 //!
-//! All is in atomics, so that the ring lies in zeroed memory, works before there are locks, and needs no unsafe code. They order nothing: whoever calls
-//! excludes all others (`kept`).
+//! All is in words of a sequence lock (`sync::protocol::sequence`), so that the ring lies in zeroed memory, works before there are locks, and is read without
+//! writing anything. Who appends excludes others who do (`kept`).
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use sync::protocol::sequence::{Byte, HalfWord, Sequence, Word};
 
 /// The longest text that is kept: Linux's PRINTKRB_RECORD_MAX. What is longer is cut off.
 pub const MOST: usize = 1024;
@@ -29,22 +29,23 @@ pub struct Record {
 
 struct Place {
     /// Where the text begins, counted from the first byte ever written.
-    start: AtomicU64,
-    time: AtomicU64,
+    start: Word,
+    time: Word,
     /// Length and lines, 16 bits each.
-    size: AtomicU32,
-    facility: AtomicU8,
-    level: AtomicU8,
+    size: HalfWord,
+    facility: Byte,
+    level: Byte,
 }
 
 #[repr(align(64))]
 pub struct Ring<const BYTES: usize, const RECORDS: usize> {
-    first: AtomicU64,
-    next: AtomicU64,
+    sequence: Sequence,
+    first: Word,
+    next: Word,
     /// Bytes ever written.
-    end: AtomicU64,
+    end: Word,
     places: [Place; RECORDS],
-    text: [AtomicU8; BYTES],
+    text: [Byte; BYTES],
 }
 
 #[expect(
@@ -55,72 +56,82 @@ pub struct Ring<const BYTES: usize, const RECORDS: usize> {
 impl<const BYTES: usize, const RECORDS: usize> Ring<BYTES, RECORDS> {
     pub const fn new() -> Self {
         Ring {
-            first: AtomicU64::new(0),
-            next: AtomicU64::new(0),
-            end: AtomicU64::new(0),
+            sequence: Sequence::new(),
+            first: Word::new(),
+            next: Word::new(),
+            end: Word::new(),
             places: [const {
                 Place {
-                    start: AtomicU64::new(0),
-                    time: AtomicU64::new(0),
-                    size: AtomicU32::new(0),
-                    facility: AtomicU8::new(0),
-                    level: AtomicU8::new(0),
+                    start: Word::new(),
+                    time: Word::new(),
+                    size: HalfWord::new(),
+                    facility: Byte::new(),
+                    level: Byte::new(),
                 }
             }; RECORDS],
-            text: [const { AtomicU8::new(0) }; BYTES],
+            text: [const { Byte::new() }; BYTES],
         }
     }
 
     /// The number of the oldest record that is there; `next` if none is.
     pub fn first(&self) -> u64 {
-        self.first.load(Relaxed)
+        self.first.load()
     }
 
     /// The number that the next record will have.
     pub fn next(&self) -> u64 {
-        self.next.load(Relaxed)
+        self.next.load()
     }
 
     fn place(&self, seq: u64) -> &Place {
         &self.places[(seq % RECORDS as u64) as usize]
     }
 
-    fn byte(&self, at: u64) -> &AtomicU8 {
+    fn byte(&self, at: u64) -> &Byte {
         &self.text[(at % BYTES as u64) as usize]
     }
 
-    /// Keeps a record, and lets as many old ones go as there is no room for.
+    /// What `look` gives, which looks at the ring and decides nothing yet. None: a record was appended meanwhile.
+    pub fn try_read<T>(&self, look: impl FnOnce() -> T) -> Option<T> {
+        self.sequence.read(look)
+    }
+
+    /// Keeps a record, and lets as many old ones go as there is no room for. One at a time.
     pub fn append(&self, time: u64, facility: u8, level: u8, text: &[u8]) {
+        self.sequence.write(|| self.put(time, facility, level, text));
+    }
+
+    fn put(&self, time: u64, facility: u8, level: u8, text: &[u8]) {
         let text = text.get(..MOST.min(BYTES)).unwrap_or(text);
-        let (mut first, next, start) = (self.first(), self.next(), self.end.load(Relaxed));
+        let (mut first, next, start) = (self.first(), self.next(), self.end.load());
         let end = start + text.len() as u64;
         while first < next
-            && (next - first >= RECORDS as u64 || end - self.place(first).start.load(Relaxed) > BYTES as u64)
+            && (next - first >= RECORDS as u64 || end - self.place(first).start.load() > BYTES as u64)
         {
             first += 1;
         }
-        self.first.store(first, Relaxed);
+        self.first.store(first);
         let mut lines = 1;
         for (at, byte) in (start..).zip(text) {
-            self.byte(at).store(*byte, Relaxed);
+            self.byte(at).store(*byte);
             lines += u32::from(*byte == b'\n');
         }
         let place = self.place(next);
-        place.start.store(start, Relaxed);
-        place.time.store(time, Relaxed);
-        place.size.store(text.len() as u32 | lines << 16, Relaxed);
-        place.facility.store(facility, Relaxed);
-        place.level.store(level, Relaxed);
-        self.end.store(end, Relaxed);
-        self.next.store(next + 1, Relaxed);
+        place.start.store(start);
+        place.time.store(time);
+        place.size.store(text.len() as u32 | lines << 16);
+        place.facility.store(facility);
+        place.level.store(level);
+        self.end.store(end);
+        self.next.store(next + 1);
     }
 
     /// Record `seq`, or the oldest after it if that one is gone, with as much of its text as `into` has room for. None: there is none yet.
     pub fn read(&self, seq: u64, into: &mut [u8]) -> Option<Record> {
         let record = self.look(seq)?;
-        let start = self.place(record.seq).start.load(Relaxed);
+        let start = self.place(record.seq).start.load();
         for (at, to) in (start..).zip(into.iter_mut().take(record.len)) {
-            *to = self.byte(at).load(Relaxed);
+            *to = self.byte(at).load();
         }
         Some(record)
     }
@@ -132,12 +143,12 @@ impl<const BYTES: usize, const RECORDS: usize> Ring<BYTES, RECORDS> {
             return None;
         }
         let place = self.place(seq);
-        let size = place.size.load(Relaxed);
+        let size = place.size.load();
         Some(Record {
             seq,
-            time: place.time.load(Relaxed),
-            facility: place.facility.load(Relaxed),
-            level: place.level.load(Relaxed),
+            time: place.time.load(),
+            facility: place.facility.load(),
+            level: place.level.load(),
             len: (size & 0xffff) as usize,
             lines: (size >> 16) as usize,
         })

@@ -11,7 +11,7 @@
 //! A reader that comes upon writers without end takes their lock.
 #![forbid(unsafe_code)]
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering, const_new, site, step};
+use crate::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, const_new, site, step};
 
 /// The number.
 #[derive(Debug)]
@@ -118,6 +118,34 @@ impl HalfWord {
 
     #[inline(always)]
     pub fn store(&self, to: u32) {
+        self.0.store(to, site("sequence.store", Ordering::Release));
+    }
+}
+
+/// A byte.
+#[derive(Debug)]
+pub struct Byte(AtomicU8);
+
+impl Default for Byte {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Byte {
+    const_new! {
+        pub fn new() -> Self {
+            Byte(AtomicU8::new(0))
+        }
+    }
+
+    #[inline(always)]
+    pub fn load(&self) -> u8 {
+        self.0.load(site("sequence.load", Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    pub fn store(&self, to: u8) {
         self.0.store(to, site("sequence.store", Ordering::Release));
     }
 }

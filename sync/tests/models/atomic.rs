@@ -1,7 +1,7 @@
 //! The facade `sync::atomic`, over loom, and with one name broken. The models of `vm` use it too.
 
 pub use loom::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
 };
 use std::cell::Cell;
 

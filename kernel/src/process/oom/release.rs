@@ -6,23 +6,19 @@
 
 use crate::arch::time;
 use crate::errno::{EINTR, EINVAL, ESRCH, Result};
-use crate::process::signal::bit;
 use crate::process::{Process, is_dying, walk_processes};
 use crate::sched::{self, Sleep, Work};
 use core::ptr;
-use linux_raw_sys::general::SIGKILL;
 
 /// Between one look and the next, ns: at first, and at most.
 const PAUSES: (u64, u64) = (200_000, 5_000_000);
 
-/// Has it been killed, or does it exit?
+/// Has it been killed, or does it exit? Its leader is asked first: it drops the flag before it takes the signal, and the signal before it ends.
 fn ends(process: &Process) -> bool {
-    process.signals.exit_status().is_some()
-        || process.signals.pending() & bit(SIGKILL) != 0
-        || process
-            .look_at_leader(|t| t.look_at_task(|task| task.work.any(Work::KILL)))
-            .flatten()
-            .unwrap_or(true)
+    let leader = process.look_at_leader(|t| {
+        (t.look_at_task(|task| task.work.any(Work::KILL)).unwrap_or(true), t.blocked.get())
+    });
+    leader.is_none_or(|(is_killed, blocked)| is_killed || process.signals.is_to_end(blocked))
 }
 
 /// Where its space is; nothing once it has given that up.

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::{Current, Process, Thread, dump, exit, family, limits, rseq, timer::posix, wait};
-use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit};
+use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit, send};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{self, Delivery, SignalStack};
 use crate::errno::{ERESTART_RESTARTBLOCK, ERESTARTNOHAND, ERESTARTNOINTR, ERESTARTSYS, Errno};
@@ -149,15 +149,21 @@ fn take(thread: &Current, blocked: u64) -> Option<(Info, Action)> {
         return None;
     }
     let (mut info, mut action);
-    if shared == 0 && own & STOPPING == 0 {
+    if shared == 0 && own & (STOPPING | bit(abi::SIGKILL)) == 0 {
         // The thread's own affair.
-        info = thread.pending.take(&mut Held::clean(), signals.crowd(), blocked | STOPPING)?;
+        info = thread.pending.take(
+            &mut Held::clean(),
+            signals.crowd(),
+            blocked | STOPPING | bit(abi::SIGKILL),
+        )?;
         action = signals.action(info.signal)?;
     } else {
         let mut state = signals.state.lock();
         let own = thread.pending.take(state.held(), signals.crowd(), blocked);
         info = own.or_else(|| signals.shared.take(state.held(), None, blocked))?;
         action = signals.action(info.signal)?;
+        let is_spared = thread.process.is_spared() && bit(info.signal) & UNBLOCKABLE == 0;
+        state.fated |= send::fatal(&action, info.signal) && !is_spared;
         // SIGCONT finds a stop signal in a queue, or that it was taken.
         if STOPPING & bit(info.signal) != 0
             && (action.is_default() || info.signal == abi::SIGSTOP)

@@ -138,6 +138,8 @@ struct State {
     exit: Option<i32>,
     /// A core is being written: of signals only SIGKILL counts.
     dumping: bool,
+    /// A thread has taken a signal that ends the process, and `exit` is about to say so.
+    fated: bool,
     /// This thread is about to exec and ends the others.
     exec: Option<super::Pid>,
     run: Run,
@@ -171,7 +173,14 @@ pub struct Signals {
 
 impl Signals {
     fn with(actions: Arc<Actions>) -> Self {
-        let state = State { exit: None, dumping: false, exec: None, run: Run::Runs, tell_continued: false };
+        let state = State {
+            exit: None,
+            dumping: false,
+            fated: false,
+            exec: None,
+            run: Run::Runs,
+            tell_continued: false,
+        };
         Self {
             state: SpinLock::new(state, &SIGNALS),
             shared: Queue::new(),
@@ -358,6 +367,18 @@ impl Signals {
 
     pub fn exit_status(&self) -> Option<i32> {
         self.state.lock().exit
+    }
+
+    /// Does it end, or is it to by a signal that came to it, but for those in `blocked`?
+    pub fn is_to_end(&self, blocked: u64) -> bool {
+        let set = self.shared.set() & !blocked;
+        let ends = |signal: u32| self.action(signal).is_some_and(|action| send::fatal(&action, signal));
+        if (1..=64).any(|signal| set & bit(signal) != 0 && ends(signal)) {
+            return true;
+        }
+        // Last: whoever takes a signal out notes it under this lock.
+        let state = self.state.lock();
+        state.exit.is_some() || state.fated
     }
 
     /// The last thread ends: what `begin_exit` made the status, and the signals that waited.

@@ -236,7 +236,7 @@ fn take(process: &Process, thread: &Thread, left: &mut u64) -> bool {
 }
 
 /// Will the default action end the process?
-fn fatal(action: &Action, signal: u32) -> bool {
+pub(super) fn fatal(action: &Action, signal: u32) -> bool {
     action.is_default() && !action.discards(signal) && STOPPING & bit(signal) == 0
 }
 

@@ -48,9 +48,11 @@ const LOAD: &str = "for module in /modules/*.ko; do insmod $module || exit 125; 
 /// What the outer machine does around the run of the inner one.
 #[derive(Default)]
 pub struct Around {
-    /// Shell commands before it, when KVM is there, and after it, if its program ended well, or if it did not.
+    /// Shell commands before it, when KVM is there.
     pub before: String,
+    /// Those after it, if its program ended well.
     pub after: String,
+    /// Those after it, if that did not.
     pub failed: String,
 }
 

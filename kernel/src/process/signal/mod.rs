@@ -369,9 +369,10 @@ impl Signals {
         self.state.lock().exit
     }
 
-    /// Does it end, or is it to by a signal that came to it, but for those in `blocked`?
+    /// Does it end, or is it to by a signal that came to it, but for those in `blocked`? One that is stopped ends by SIGKILL alone.
     pub fn is_to_end(&self, blocked: u64) -> bool {
-        let set = self.shared.set() & !blocked;
+        let counts = if self.is_stopped() { bit(abi::SIGKILL) } else { !blocked };
+        let set = self.shared.set() & counts;
         let ends = |signal: u32| self.action(signal).is_some_and(|action| send::fatal(&action, signal));
         if (1..=64).any(|signal| set & bit(signal) != 0 && ends(signal)) {
             return true;

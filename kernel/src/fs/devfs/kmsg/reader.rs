@@ -139,7 +139,9 @@ pub fn read_all(out: &mut Output<'_>, clears: bool) -> Result<usize> {
         seq = found.seq + 1;
     }
     let mut done = 0;
-    while let Some(found) = buffers.read(seq)? {
+    // What is said meanwhile is not waited for: somebody may go on without end.
+    while let Some(found) = buffers.read(seq)?.filter(|found| found.seq < end) {
+        give_way_among(seq);
         if done + buffers.lines.len() > room {
             break;
         }

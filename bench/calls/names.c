@@ -168,6 +168,40 @@ static void s_mount(struct work *w)
 	ok(w, mkdir(w->own, 0755));
 }
 
+struct handle {
+	unsigned bytes;
+	int type;
+	unsigned char data[12];
+};
+
+/* A file of a tmpfs of its own, which goes with the file. */
+static void s_handle(struct work *w)
+{
+	char file[sizeof w->own + 8];
+	s_dir(w);
+	ok(w, mkdir(w->own, 0755));
+	ok(w, syscall(SYS_mount, "none", w->own, "tmpfs", 0, ""));
+	snprintf(file, sizeof file, "%s/file", w->own);
+	w->fd = (int)ok(w, open(file, O_RDWR | O_CREAT, 0644));
+	ok(w, syscall(SYS_umount2, w->own, 2));
+	ok(w, rmdir(w->own));
+}
+
+static long op_handle(struct work *w)
+{
+	struct handle h = { sizeof h.data, 0, { 0 } };
+	long mount;
+	return ok(w, syscall(SYS_name_to_handle_at, w->fd, "", &h, &mount, 0x1000));
+}
+
+static long op_by_handle(struct work *w)
+{
+	struct handle h = { sizeof h.data, 0, { 0 } };
+	long mount;
+	ok(w, syscall(SYS_name_to_handle_at, w->fd, "", &h, &mount, 0x1000));
+	return close((int)ok(w, syscall(SYS_open_by_handle_at, w->fd, &h, O_RDWR)));
+}
+
 static long op_mount(struct work *w)
 {
 	ok(w, syscall(SYS_mount, "none", w->own, "tmpfs", 0, ""));
@@ -243,6 +277,8 @@ const struct kase names[] = {
 	RAW("newfstatat", newfstatat, PTO, s_file, FD2, TEXT("file"), BUF(0), 0),
 	RAW("newfstatat-empty", newfstatat, PTO, s_file, FD, TEXT(""), BUF(0), 0x1000),
 	RAW("statx", statx, PTO, s_file, FD2, TEXT("file"), 0, 0x7ff, BUF(0)),
+	OP("name_to_handle_at", name_to_handle_at, PT, s_handle, op_handle),
+	OP("open_by_handle_at", open_by_handle_at, PT, s_handle, op_by_handle),
 	RAW("access", access, PTO, s_file, PATH, 4),
 	RAW("faccessat", faccessat, PT, s_file, FD2, TEXT("file"), 4),
 	RAW("faccessat2", faccessat2, PT, s_file, FD2, TEXT("file"), 4, 0x200),

@@ -351,8 +351,9 @@ calls! {
     300 fanotify_init(flags: Int(&ANY), file_flags: Options(&OPEN)) -> Any;
     301 fanotify_mark(fd: Fd(Any), flags: Int(&ANY), mask: Int(&ANY), dir: DirFd, path: Path);
     302 prlimit64(pid: Pid, resource: Options(&RLIMITS), new: In(&RLIMIT), old: Out(&RLIMIT)) = system::sys_prlimit64;
-    303 name_to_handle_at(dir: DirFd, path: Path, handle: Addr, mount: Out(&WORD), flags: Int(&ANY));
-    304 open_by_handle_at(mount: Fd(Any), handle: Addr, flags: Options(&OPEN)) -> Any;
+        303 name_to_handle_at(dir: DirFd, path: Path, handle: InOut(&FILE_HANDLE), mount: Out(&LONG), flags: Options(&AT_HANDLE)) =
+        path::sys_name_to_handle_at;
+    304 open_by_handle_at(mount: Fd(Any), handle: In(&FILE_HANDLE), flags: Options(&OPEN)) -> Any = path::sys_open_by_handle_at;
     305 clock_adjtime(clock: Options(&SETTABLE_CLOCKS), to: InOut(&TIMEX)) = time::sys_clock_adjtime;
     306 syncfs(fd: Fd(Any)) = file::sys_syncfs;
     307 sendmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&SEND)) = socket::sys_sendmmsg;

@@ -47,6 +47,7 @@ structs! {
     TMS "tms" 32 { }
     STAT "stat" 144 { }
     STATX "statx" 256 { }
+    FILE_HANDLE "file_handle" 136 { length 0 4 Int(&HANDLE_SIZES), kind 4 4 Int(&HANDLE_KINDS) }
     STATFS "statfs" 120 { }
     USTAT "ustat" 32 { }
     CACHESTAT "cachestat" 40 { }

@@ -58,23 +58,71 @@ pub fn open_within(
     if flags.contains(OpenFlags::PATH) {
         let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::CLOEXEC;
         let flags = flags & kept;
-        let found = walk.target(!flags.contains(OpenFlags::NOFOLLOW))?;
-        if flags.contains(OpenFlags::DIRECTORY) && !found.dentry.inode.is_dir() {
-            return Err(ENOTDIR);
-        }
-        return File::try_open_counted(found, flags, counted);
+        return open_as_path(walk.target(!flags.contains(OpenFlags::NOFOLLOW))?, flags, counted);
     }
     if flags.contains(OpenFlags::TMPFILE) {
         let dir = walk.target(!flags.contains(OpenFlags::NOFOLLOW))?;
-        let found = make_unnamed(context, cred, dir, mode)?;
-        let flags = flags.difference(OpenFlags::TMPFILE | OpenFlags::DIRECTORY);
-        let file = File::try_open_counted(found, flags, counted)?;
-        if notify::is_used() {
-            told::on_file(&file, events::OPEN);
-        }
-        return Ok(file);
+        return open_unnamed(context, cred, dir, (flags, mode), counted);
     }
     let (found, made) = find(context, cred, walk, flags, mode)?;
+    open_found((found, made), cred, flags, counted)
+}
+
+/// Opens what was found without a path; `flags` are checked. What O_TMPFILE makes may be used by nobody.
+///
+/// # Errors
+/// As open(2), of a name that is there.
+pub fn open_place(context: &FsContext, cred: &Cred, place: Path, flags: OpenFlags) -> Result<Arc<File>> {
+    let counted = Counted::try_new()?;
+    let kind = place.dentry.inode.kind;
+    if flags.contains(OpenFlags::PATH) {
+        let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::CLOEXEC;
+        return open_as_path(place, flags & kept, counted);
+    }
+    if kind == Kind::Symlink {
+        return Err(ELOOP);
+    }
+    if flags.contains(OpenFlags::TMPFILE) {
+        return open_unnamed(context, cred, place, (flags, 0), counted);
+    }
+    if flags.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE) {
+        return Err(EEXIST);
+    }
+    if flags.contains(OpenFlags::CREATE) && kind == Kind::Directory {
+        return Err(EISDIR);
+    }
+    open_found((place, false), cred, flags, counted)
+}
+
+fn open_as_path(found: Path, flags: OpenFlags, counted: Counted) -> Result<Arc<File>> {
+    if flags.contains(OpenFlags::DIRECTORY) && !found.dentry.inode.is_dir() {
+        return Err(ENOTDIR);
+    }
+    File::try_open_counted(found, flags, counted)
+}
+
+fn open_unnamed(
+    context: &FsContext,
+    cred: &Cred,
+    dir: Path,
+    (flags, mode): (OpenFlags, u32),
+    counted: Counted,
+) -> Result<Arc<File>> {
+    let found = make_unnamed(context, cred, dir, mode)?;
+    let flags = flags.difference(OpenFlags::TMPFILE | OpenFlags::DIRECTORY);
+    let file = File::try_open_counted(found, flags, counted)?;
+    if notify::is_used() {
+        told::on_file(&file, events::OPEN);
+    }
+    Ok(file)
+}
+
+fn open_found(
+    (found, made): (Path, bool),
+    cred: &Cred,
+    flags: OpenFlags,
+    counted: Counted,
+) -> Result<Arc<File>> {
     if !made {
         check(&found, cred, flags)?;
     }

@@ -130,6 +130,11 @@ impl SuperOps for Instance {
         Ok(StatFs { blocks, free, files, files_free })
     }
 
+    /// The first file system has none on Linux either.
+    fn has_handles(&self, superblock: &SuperBlock) -> bool {
+        superblock.kind.name != ROOTFS.name
+    }
+
     fn remount(&self, _: &SuperBlock, options: &[u8]) -> Result {
         // Owner and mode of the root are for the first mount, as on Linux.
         let options = Options::parse(options)?;

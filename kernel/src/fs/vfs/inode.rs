@@ -20,6 +20,7 @@ use sync::{Mutex, MutexGuard, lock_class, try_arc};
 use super::acl;
 use super::attributes::Changes;
 use super::clock;
+use super::handles;
 use super::locks::FileLocks;
 use super::notify::Watched;
 use super::operations::InodeOps;
@@ -124,6 +125,10 @@ pub struct Inode {
     after_write: AtomicBool,
     /// It gives capabilities to who executes it (`xattr::capabilities`). Changes under `write_lock`.
     capabilities: AtomicBool,
+    /// A handle was given of it (`handles`). Set and never taken off.
+    handled: AtomicBool,
+    /// It never had a name, and may get one though it has no link.
+    unnamed: AtomicBool,
     /// Who else may do what, by lists. Changes under `write_lock`.
     pub acls: acl::kept::Place,
     /// How long what is written to it will live (F_SET_RW_HINT). Told and no more: there is no device that could place it by that.
@@ -133,6 +138,14 @@ pub struct Inode {
 }
 
 vm::slab_type!(Inode, "inode", Arc);
+
+impl Drop for Inode {
+    fn drop(&mut self) {
+        if *self.handled.get_mut() {
+            handles::forget(self);
+        }
+    }
+}
 
 /// What another room keeps with an inode, and the version of the contents it was made from.
 struct Kept {
@@ -185,6 +198,8 @@ impl Inode {
             attributes,
             after_write: AtomicBool::new(has_work_after_write(new.mode, attributes)),
             capabilities: AtomicBool::new(false),
+            handled: AtomicBool::new(false),
+            unnamed: AtomicBool::new(false),
             acls: acl::kept::Place::new(),
             write_hint: AtomicU8::new(0),
             kept: RcuArc::empty(),
@@ -302,6 +317,33 @@ impl Inode {
     pub fn drop_link(&self) {
         let _ = self.links.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
         self.touch_changed();
+    }
+
+    /// It is made without a name.
+    pub fn set_unnamed(&self) {
+        self.unnamed.store(true, Relaxed);
+    }
+
+    pub fn is_unnamed(&self) -> bool {
+        self.unnamed.load(Relaxed)
+    }
+
+    /// It got its first name.
+    pub fn end_unnamed(&self) {
+        if self.is_unnamed() {
+            self.unnamed.store(false, Relaxed);
+        }
+    }
+
+    /// Was a handle given of it?
+    #[inline]
+    pub fn has_handle(&self) -> bool {
+        self.handled.load(Relaxed)
+    }
+
+    /// It is in the table of handles from now on.
+    pub fn note_handle(&self) {
+        self.handled.store(true, Relaxed);
     }
 
     pub fn set_links(&self, n: u32) {

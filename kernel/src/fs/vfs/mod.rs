@@ -9,6 +9,7 @@ pub mod attributes;
 pub mod clock;
 pub mod context;
 pub mod device_number;
+pub mod handles;
 pub mod inode;
 pub mod locks;
 pub mod mount;

@@ -319,6 +319,11 @@ fn climb(from: &Path, root: &Path, text: &mut Vec<u8>) -> Result<Climb> {
         }
         match &link.parent {
             Some(parent) => dentry = parent,
+            // The root of the file system, above that of the mount: the place is not in the mount.
+            None if *link.name.bytes == *b"/" => {
+                text.clear();
+                return Ok(Climb::Top(false));
+            }
             None => return Ok(Climb::Top(true)),
         }
     }

@@ -307,6 +307,11 @@ pub trait SuperOps: Send + Sync + Any {
         i64::MAX as u64
     }
 
+    /// Are its files found by handles (`handles`)? All its names are in memory then.
+    fn has_handles(&self, _superblock: &SuperBlock) -> bool {
+        false
+    }
+
     /// Changes the options that the file system was mounted with, as mount(2) with MS_REMOUNT gives them.
     ///
     /// # Errors

@@ -167,6 +167,11 @@ impl SuperBlock {
         ops.downcast_ref()
     }
 
+    /// The owning handle of the root; none at the end.
+    pub fn owned_root(&self) -> Option<Arc<Owner<Dentry>>> {
+        self.root.lock().clone()
+    }
+
     pub fn root(&self) -> Result<DentryRef> {
         self.root.lock().as_ref().map(|owner| owner.share()).ok_or(ENOENT)
     }

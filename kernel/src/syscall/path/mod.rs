@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod handles;
 mod inotify;
 mod mounts;
 mod names;
@@ -9,6 +10,7 @@ mod openat2;
 mod xattr;
 
 pub use attributes::*;
+pub use handles::*;
 pub use inotify::*;
 pub use mounts::*;
 pub use names::*;

@@ -68,6 +68,8 @@ sets! {
     AT_ACCESS "flags of faccessat2" choose { } flags { AT_EACCESS, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH }
     AT_UNLINK "flags of unlinkat" choose { } flags { AT_REMOVEDIR }
     AT_LINK "flags of linkat" choose { } flags { AT_SYMLINK_FOLLOW, AT_EMPTY_PATH }
+    AT_HANDLE "flags of name_to_handle_at" choose { }
+    flags { AT_SYMLINK_FOLLOW, AT_EMPTY_PATH, AT_HANDLE_FID = 0x200, AT_HANDLE_MNT_ID_UNIQUE = 1 }
     RENAME "flags of renameat2" choose { } flags { RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT }
     XATTR "flags of setxattr" choose { } flags { XATTR_CREATE = 1, XATTR_REPLACE = 2 }
     FADVISE "advice" choose {

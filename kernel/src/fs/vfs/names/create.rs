@@ -144,8 +144,9 @@ pub fn make_unnamed(dir: &Path, cred: &Cred, making: &Making<'_>, umask: u32) ->
     if let Some(lists) = lists {
         inode.acls.put(lists);
     }
+    inode.set_unnamed();
     let dentry = Dentry::try_unowned(inode, Some(dir.dentry.clone()), b"#tmpfile")?;
-    dentry.set_unnamed();
+    dentry.set_removed();
     Ok(dentry)
 }
 
@@ -191,7 +192,7 @@ pub fn link_at(context: &FsContext, cred: &Cred, old: &Path, start: Start<'_>, p
         return Err(EPERM);
     }
     // A file that has lost its last name stays without; one that never had any gets its first.
-    if inode.links() == 0 && !old.dentry.is_unnamed() {
+    if inode.links() == 0 && !inode.is_unnamed() {
         return Err(ENOENT);
     }
     let owner = Dentry::try_new(inode.clone(), Some(site.dir.dentry.clone()), name.clone())?;
@@ -199,7 +200,7 @@ pub fn link_at(context: &FsContext, cred: &Cred, old: &Path, start: Start<'_>, p
     let place = site.prepare_new(&mut names, &dentry)?;
     let linked = site.parent().ops.link(site.parent(), &name.bytes, inode);
     linked.map_err(|e| site.doubt(&mut names, e))?;
-    old.dentry.end_unnamed();
+    inode.end_unnamed();
     site.enter(&mut names, place, &dentry);
     if notify::is_used() {
         notify::on_link(site.parent(), name, inode);

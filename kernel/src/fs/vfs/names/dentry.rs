@@ -136,8 +136,6 @@ const CACHED: u32 = 1 << 29;
 const USED: u32 = 1 << 28;
 /// Taken out of its directory's table by the shrinker, or because it was found gone.
 const EVICTED: u32 = 1 << 27;
-/// Of a file that never had a name.
-const UNNAMED: u32 = 1 << 25;
 /// The file system has no such name.
 const ABSENT: u32 = 1 << 26;
 /// No table has it: it lives as long as it is held.
@@ -219,6 +217,11 @@ impl Dentry {
         self.link.load(read)
     }
 
+    /// Where it hangs, or hung last, held.
+    pub fn last_link(&self) -> Option<Arc<Link>> {
+        self.link.get(&sync::rcu::read())
+    }
+
     /// The parent; a root has none.
     pub fn parent(&self) -> Option<DentryRef> {
         let read = sync::rcu::read();
@@ -265,20 +268,6 @@ impl Dentry {
     /// The name is gone, whatever is mounted there.
     pub fn set_removed(&self) {
         self.state.fetch_or(REMOVED, AcqRel);
-    }
-
-    /// It never had a name.
-    pub fn set_unnamed(&self) {
-        self.state.fetch_or(UNNAMED | REMOVED, AcqRel);
-    }
-
-    pub fn is_unnamed(&self) -> bool {
-        self.state.load(Acquire) & UNNAMED != 0
-    }
-
-    /// It got its first name.
-    pub fn end_unnamed(&self) {
-        self.state.fetch_and(!UNNAMED, AcqRel);
     }
 
     /// The name is to be removed: until `end_removal` nothing is mounted here. The caller holds the directory's lock.

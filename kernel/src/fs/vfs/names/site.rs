@@ -22,6 +22,7 @@ use super::directory::{Directory, Names, Place};
 use crate::errno::{ENOENT, ENOTDIR, Errno, Result};
 use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
 use crate::fs::vfs::clock;
+use crate::fs::vfs::handles;
 use crate::fs::vfs::inode::Inode;
 use crate::fs::vfs::mount::Path;
 use crate::lock_order as level;
@@ -253,6 +254,9 @@ impl<'a> Site<'a> {
     /// What had the name is gone: removed, or replaced. Its directory is locked, and no lock of its own is held.
     pub fn bury(&self, victim: &Arc<Owner<Dentry>>, order: &mut Held<'_, level::Directory>) {
         victim.end_removal(true);
+        if victim.inode.has_handle() && victim.inode.links() == 0 {
+            handles::note_last(victim);
+        }
         if let Some(cache) = &self.dir.mount.superblock.names {
             if victim.directory.is_some() {
                 cache::prune(cache, victim, order);

@@ -30,6 +30,10 @@
 #ifndef SYS_process_mrelease
 #define SYS_process_mrelease 448
 #endif
+#ifndef SYS_statmount
+#define SYS_statmount 457
+#define SYS_listmount 458
+#endif
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif

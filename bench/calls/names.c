@@ -202,6 +202,20 @@ static long op_by_handle(struct work *w)
 	return close((int)ok(w, syscall(SYS_open_by_handle_at, w->fd, &h, O_RDWR)));
 }
 
+static long op_statmount(struct work *w)
+{
+	uint64_t x[32], to[64], request[3] = { 24, 0, 0x47 };
+	ok(w, syscall(SYS_statx, -100, "/dev", 0, 0x4000, x));
+	request[1] = x[18];
+	return ok(w, syscall(SYS_statmount, request, to, sizeof to, 0));
+}
+
+static long op_listmount(struct work *w)
+{
+	uint64_t to[64], request[3] = { 24, -1, 0 };
+	return ok(w, syscall(SYS_listmount, request, to, 64, 0));
+}
+
 static long op_mount(struct work *w)
 {
 	ok(w, syscall(SYS_mount, "none", w->own, "tmpfs", 0, ""));
@@ -279,6 +293,8 @@ const struct kase names[] = {
 	RAW("statx", statx, PTO, s_file, FD2, TEXT("file"), 0, 0x7ff, BUF(0)),
 	OP("name_to_handle_at", name_to_handle_at, PT, s_handle, op_handle),
 	OP("open_by_handle_at", open_by_handle_at, PT, s_handle, op_by_handle),
+	OP("statmount", statmount, PT, 0, op_statmount),
+	OP("listmount", listmount, PT, 0, op_listmount),
 	RAW("access", access, PTO, s_file, PATH, 4),
 	RAW("faccessat", faccessat, PT, s_file, FD2, TEXT("file"), 4),
 	RAW("faccessat2", faccessat2, PT, s_file, FD2, TEXT("file"), 4, 0x200),

@@ -425,8 +425,8 @@ calls! {
         455 futex_wait(word: InOut(&WORD), value: Int(&ANY), mask: Int(&ANY), flags: Options(&FUTEX2), timeout: In(&TIMESPEC), clock:
         Options(&FUTEX_CLOCKS)) = futex2::sys_futex_wait;
     456 futex_requeue(waiters: In(&FUTEX_WAITVS), flags: Int(&ANY), wake: Int(&ANY), move: Int(&ANY)) = futex2::sys_futex_requeue;
-    457 statmount(request: Addr, buffer: OutBytes(2), size: Size, flags: Int(&ANY));
-    458 listmount(request: Addr, ids: Addr, count: Size, flags: Int(&ANY));
+    457 statmount(request: In(&MNT_ID_REQ), buffer: OutBytes(2), size: Size, flags: Int(&ANY)) = path::sys_statmount;
+    458 listmount(request: In(&MNT_ID_REQ), ids: OutMany(&LONG, 2), count: Size, flags: Options(&LISTMOUNT)) = path::sys_listmount;
     459 lsm_get_self_attr(which: Int(&ANY), buffer: Addr, size: InOut(&WORD), flags: Int(&ANY));
     460 lsm_set_self_attr(which: Int(&ANY), buffer: InBytes(2), size: Size, flags: Int(&ANY));
     461 lsm_list_modules(ids: Addr, size: InOut(&WORD), flags: Int(&ANY));

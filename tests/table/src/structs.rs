@@ -48,6 +48,9 @@ structs! {
     STAT "stat" 144 { }
     STATX "statx" 256 { }
     FILE_HANDLE "file_handle" 136 { length 0 4 Int(&HANDLE_SIZES), kind 4 4 Int(&HANDLE_KINDS) }
+    MNT_ID_REQ "mnt_id_req" 32 {
+        size 0 4 Int(&MOUNT_REQUESTS), mount 8 8 Int(&MOUNTS), parameter 16 8 Options(&STATMOUNT), namespace 24 8 Int(&SMALL),
+    }
     STATFS "statfs" 120 { }
     USTAT "ustat" 32 { }
     CACHESTAT "cachestat" 40 { }

@@ -141,6 +141,14 @@ pub struct Path {
     pub dentry: DentryRef,
 }
 
+/// No number by which programs ask for a mount is so low, so that it is taken for none of those that are used again on Linux.
+pub const UNIQUE: u64 = 1 << 31;
+
+/// The number by which programs ask for the mount with that number.
+pub fn unique(id: u64) -> u64 {
+    id.saturating_add(UNIQUE)
+}
+
 static MOUNTS: Mutex<(), level::Mounts> = Mutex::new((), &MOUNT);
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -223,10 +231,19 @@ pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<See
 
 /// A mount of an instance of a file system that fits. Gives way.
 fn find_instance(fits: impl Fn(&Arc<SuperBlock>) -> bool) -> Option<MountRef> {
+    find_mount(|mount| fits(&mount.superblock))
+}
+
+/// The mount in the tree that programs know by that number. Gives way.
+pub fn of_unique(number: u64) -> Option<MountRef> {
+    find_mount(|mount| unique(mount.id) == number)
+}
+
+fn find_mount(fits: impl Fn(&Mount) -> bool) -> Option<MountRef> {
     let found = table::unmoved(|| {
         let mut found = None;
         table::for_each(|mount, _| {
-            if found.is_none() && fits(&mount.superblock) {
+            if found.is_none() && fits(mount) {
                 found = Some(mount.share());
             }
             Ok(())

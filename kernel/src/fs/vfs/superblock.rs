@@ -96,6 +96,9 @@ pub fn new_device() -> u64 {
     NEXT_DEVICE.fetch_add(1, Relaxed)
 }
 
+/// MS_RDONLY, as it was said of the file system. Each mount says for itself whether it may be written.
+const READ_ONLY: u32 = 1;
+
 /// Flags of mount(2) that /proc tells of a file system, and how. In memory all is written at once, whatever they say; mandatory locks have not been there
 /// since Linux 5.15.
 pub const SHOWN: [(u32, &str); 4] = [(16, ",sync"), (128, ",dirsync"), (64, ",mand"), (1 << 25, ",lazytime")];
@@ -105,9 +108,14 @@ impl SuperBlock {
         self.flags.load(Relaxed)
     }
 
+    /// Those that statmount(2) tells: mandatory locks are none of them.
+    pub fn told_flags(&self) -> u32 {
+        self.flags() & (READ_ONLY | 16 | 128 | 1 << 25)
+    }
+
     /// Sets those of `SHOWN` that are in `which`.
     pub fn set_flags(&self, flags: u32, which: u32) {
-        let shown = SHOWN.iter().fold(0, |all, (flag, _)| all | flag) & which;
+        let shown = SHOWN.iter().fold(READ_ONLY, |all, (flag, _)| all | flag) & which;
         self.flags.store(self.flags() & !shown | flags & shown, Relaxed);
     }
 

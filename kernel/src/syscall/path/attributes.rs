@@ -24,13 +24,13 @@ use zerocopy::{Immutable, IntoBytes};
 const SECOND: i64 = 1_000_000_000;
 
 /// Writes fields one after the other into a structure of fixed size.
-struct Fields<const N: usize> {
-    bytes: [u8; N],
+pub(super) struct Fields<const N: usize> {
+    pub(super) bytes: [u8; N],
     at: usize,
 }
 
 impl<const N: usize> Fields<N> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Fields { bytes: [0; N], at: 0 }
     }
 
@@ -42,11 +42,11 @@ impl<const N: usize> Fields<N> {
         }
     }
 
-    fn u64(&mut self, n: u64) {
+    pub(super) fn u64(&mut self, n: u64) {
         self.put(&n.to_ne_bytes());
     }
 
-    fn u32(&mut self, n: u32) {
+    pub(super) fn u32(&mut self, n: u32) {
         self.put(&n.to_ne_bytes());
     }
 
@@ -142,7 +142,6 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
     inode.refresh()?;
     let (mount, is_mount_root) = (found.mount(), found.is_mount_root());
     let mut s = Fields::<256>::new();
-    // One or the other: no number of a mount is used again, so each is as unique as it has to be.
     let unique = mask & UNIQUE_MOUNT_ID != 0;
     let kind = if unique { UNIQUE_MOUNT_ID } else { MOUNT_ID };
     s.u32(BASIC | BIRTH | if mount.is_some() { kind } else { 0 });
@@ -167,7 +166,7 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
         s.u32(device_number::major(device) as u32);
         s.u32(device_number::minor(device) as u32);
     }
-    s.u64(mount.map_or(0, |m| m.id));
+    s.u64(mount.map_or(0, |m| if unique { mount::unique(m.id) } else { m.id }));
     UserSlice::new(address, 256).write(&s.bytes)?;
     Ok(0)
 }

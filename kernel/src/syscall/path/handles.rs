@@ -96,7 +96,7 @@ pub fn sys_name_to_handle_at(fd: i32, path: usize, handle: usize, mount: usize, 
     }
     let id = found.mount().map_or(0, |mount| mount.id);
     if flags & AT_HANDLE_MNT_ID_UNIQUE != 0 {
-        UserPtr::<u64>::new(mount).write(&id)?;
+        UserPtr::<u64>::new(mount).write(&if id == 0 { 0 } else { mount::unique(id) })?;
     } else {
         UserPtr::<u32>::new(mount).write(&(id as u32))?;
     }

@@ -7,6 +7,7 @@ mod inotify;
 mod mounts;
 mod names;
 mod openat2;
+mod statmount;
 mod xattr;
 
 pub use attributes::*;
@@ -15,6 +16,7 @@ pub use inotify::*;
 pub use mounts::*;
 pub use names::*;
 pub use openat2::*;
+pub use statmount::*;
 pub use xattr::*;
 
 use alloc::sync::Arc;

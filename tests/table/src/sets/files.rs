@@ -70,6 +70,12 @@ sets! {
     AT_LINK "flags of linkat" choose { } flags { AT_SYMLINK_FOLLOW, AT_EMPTY_PATH }
     AT_HANDLE "flags of name_to_handle_at" choose { }
     flags { AT_SYMLINK_FOLLOW, AT_EMPTY_PATH, AT_HANDLE_FID = 0x200, AT_HANDLE_MNT_ID_UNIQUE = 1 }
+    LISTMOUNT "flags of listmount" choose { } flags { LISTMOUNT_REVERSE = 1 }
+    STATMOUNT "what statmount tells" choose { }
+    flags {
+        STATMOUNT_SB_BASIC = 1, STATMOUNT_MNT_BASIC = 2, STATMOUNT_PROPAGATE_FROM = 4, STATMOUNT_MNT_ROOT = 8, STATMOUNT_MNT_POINT = 16,
+        STATMOUNT_FS_TYPE = 32, STATMOUNT_MNT_NS_ID = 64, STATMOUNT_MNT_OPTS = 128
+    }
     RENAME "flags of renameat2" choose { } flags { RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT }
     XATTR "flags of setxattr" choose { } flags { XATTR_CREATE = 1, XATTR_REPLACE = 2 }
     FADVISE "advice" choose {

@@ -17,6 +17,9 @@ pub static WATCHES: [i64; 6] = [1, 2, 3, 0, -1, i32::MAX as i64];
 /// Lengths of handles of files, and their types.
 pub static HANDLE_SIZES: [i64; 6] = [128, 12, 11, 0, 129, -1];
 pub static HANDLE_KINDS: [i64; 4] = [1, 0, 0x81, -1];
+/// Sizes of requests for mounts, and unique numbers of mounts.
+pub static MOUNT_REQUESTS: [i64; 5] = [32, 24, 0, 40, 4097];
+pub static MOUNTS: [i64; 8] = [-1, (1 << 31) + 1, (1 << 31) + 2, (1 << 31) + 5, (1 << 31) + 9, 1 << 31, 1, 0];
 pub static EIGHT: [i64; 4] = [8, 0, 4, 128];
 pub static TWENTY_FOUR: [i64; 3] = [24, 0, 12];
 pub static THIRTY_TWO: [i64; 4] = [32, 28, 33, 0];

@@ -6,13 +6,20 @@
 #![forbid(unsafe_code)]
 
 use super::weight::{ONE, effective, real_ns, virtual_ns, weight};
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The shortest request of a task that runs for short times, ns.
 const SHORTEST: u64 = 500_000;
 
 /// See `is_served`: this part of a request.
 const NEARLY: u64 = 16;
+
+/// Who has run for short times so often in a row is known to ask for little.
+const KNOWN: u8 = 8;
+
+/// Who is known to ask for little is owed so many of its runs at most, and at least so much, ns (`most_owed`).
+const RUNS_OWED: u64 = 12;
+const LEAST_OWED: u64 = 100_000;
 
 /// The weight of a nice value, which has 17 bits.
 fn own(rank: i32) -> u32 {
@@ -56,6 +63,8 @@ pub struct Entity {
     pub(super) is_ready: AtomicBool,
     /// Its request is shorter than those of others.
     is_short: AtomicBool,
+    /// How often in a row it has gone to sleep within a request, up to [`KNOWN`].
+    short_runs: AtomicU8,
 }
 
 /// What runs on a CPU, while others look at its queue.
@@ -108,6 +117,7 @@ impl Entity {
             turn: AtomicU64::new(0),
             is_ready: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
+            short_runs: AtomicU8::new(0),
         }
     }
 
@@ -272,6 +282,7 @@ impl Entity {
     pub(super) fn renew(&self, now: u64, slice: u64) {
         let (ran, burst) = (self.ran(), self.burst.load(Relaxed));
         self.burst.store(burst.max(ran), Relaxed);
+        self.short_runs.store(0, Relaxed);
         self.stand(self.vruntime(), now, slice);
     }
 
@@ -295,9 +306,15 @@ impl Entity {
         self.lag().min(0).saturating_sub(ran)
     }
 
-    /// What it can be owed at most as it sleeps, or goes to another CPU and asks for little: two of its requests.
+    /// What it can be owed at most as it sleeps, or goes to another CPU and asks for little: two of its requests. These are far longer than the runs of who hands
+    /// something on and sleeps; paid off in such runs they would keep all others waiting for as long.
     pub(super) fn most_owed(&self, slice: u64) -> i64 {
-        i64::try_from(virtual_ns(self.request(slice).saturating_mul(2), self.weight())).unwrap_or(i64::MAX)
+        let mut most = self.request(slice).saturating_mul(2);
+        if self.short_runs.load(Relaxed) >= KNOWN {
+            let runs = self.burst.load(Relaxed).saturating_mul(RUNS_OWED);
+            most = runs.max(LEAST_OWED).min(most);
+        }
+        i64::try_from(virtual_ns(most, self.weight())).unwrap_or(i64::MAX)
     }
 
     /// It sleeps, and is owed `lag`.
@@ -305,6 +322,10 @@ impl Entity {
         self.lag.store(lag, Relaxed);
         let (ran, burst) = (self.ran.load(Relaxed), self.burst.load(Relaxed));
         self.ran.store(0, Relaxed);
+        let short_runs = self.short_runs.load(Relaxed);
+        if short_runs < KNOWN {
+            self.short_runs.store(short_runs.saturating_add(1), Relaxed);
+        }
         self.burst.store(if burst == u64::MAX { ran } else { burst - burst / 4 + ran / 4 }, Relaxed);
     }
 
@@ -373,6 +394,25 @@ mod tests {
             }
             assert!(requests < 4, "it spins");
         }
+    }
+
+    #[test]
+    fn who_always_runs_for_short_times_is_owed_little() {
+        let entity = Entity::new(0);
+        let run = |ns| {
+            entity.stand(0, 0, SLICE);
+            entity.count(ns);
+            entity.sleep(0);
+        };
+        run(10_000);
+        assert_eq!(entity.most_owed(SLICE), 2 * SHORTEST as i64, "it may be about to run for long");
+        (1..KNOWN).for_each(|_| run(10_000));
+        assert_eq!(entity.most_owed(SLICE), (10_000 * RUNS_OWED) as i64);
+        (0..40).for_each(|_| run(1_000));
+        assert_eq!(entity.most_owed(SLICE), LEAST_OWED as i64);
+        entity.count(2 * SHORTEST);
+        entity.renew(0, SLICE);
+        assert_eq!(entity.most_owed(SLICE), 4 * 2 * SHORTEST as i64, "it runs for long");
     }
 
     #[test]

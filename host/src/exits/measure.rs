@@ -23,8 +23,6 @@ const IN_GUEST: &str = "/bin/exits";
 const OUTER_SECONDS: f64 = 120.0;
 /// KiB of trace for each CPU: two hundred thousand exits.
 const BUFFER: u32 = 16 << 10;
-/// Lines of the trace that are shown of a machine that failed.
-const LAST_EXITS: u32 = 12;
 
 /// The names of the operations.
 pub fn cases(paths: &Tree) -> Result<Vec<String>> {
@@ -71,7 +69,7 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
 /// The trace of KVM's events that `count` reads, and its counting.
 fn around() -> Around {
     let before = format!(
-        "mount -t tracefs tracefs /sys/kernel/tracing && cd /sys/kernel/tracing || exit 125
+        "cd /sys/kernel/tracing || exit 125
         echo mono > trace_clock; echo {BUFFER} > buffer_size_kb
         echo 'function >= 0x44415200 && function <= 0x444152ff' > events/kvm/kvm_cpuid/filter
         for event in kvm_cpuid kvm_exit kvm_msr kvm_pio; do echo 1 > events/kvm/$event/enable || exit 125; done
@@ -79,10 +77,7 @@ fn around() -> Around {
     );
     let after =
         format!("echo 0 > /sys/kernel/tracing/tracing_on; {DARTER} {COUNT} < /sys/kernel/tracing/trace");
-    // A machine that is reset without a word: where its CPUs were.
-    let failed =
-        format!("echo \"KVM's last exits:\" >&2; tail -n {LAST_EXITS} /sys/kernel/tracing/trace >&2");
-    Around { before, after, failed }
+    Around { before, after }
 }
 
 /// What the program and the counting said: for each case the median of its windows, for one operation.

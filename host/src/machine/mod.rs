@@ -129,6 +129,7 @@ impl Machine {
         let mut args: Vec<OsString> = Vec::new();
         let mut push = |words: &[&str]| args.extend(words.iter().map(OsString::from));
         push(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "darter"]);
+        push(&["-trace", &format!("enable={}", qemu::SHUTDOWN_REQUEST)]);
         push(&["-machine", self.model.words()]);
         match self.accel {
             Accel::Kvm => push(&["-accel", "kvm"]),

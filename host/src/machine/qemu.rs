@@ -134,15 +134,48 @@ pub fn guard(parent: &str, arguments: &[OsString]) -> Result<()> {
     Err(error).with_context(|| format!("cannot run {QEMU}: run 'make setup'"))
 }
 
-/// How QEMU ended, in words.
-pub fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(0), _) => "the machine was switched off or reset".into(),
+/// QEMU's trace event of a machine that is to end, which says why (`ShutdownCause` in its qapi/run-state.json, by number).
+pub const SHUTDOWN_REQUEST: &str = "qemu_system_shutdown_request";
+
+/// How QEMU ended, in words, with what it had said.
+pub fn describe(status: ExitStatus, said: &str) -> String {
+    let reason =
+        |line: &str| line.strip_prefix(SHUTDOWN_REQUEST)?.trim().strip_prefix("reason=")?.parse().ok();
+    let reasons: Vec<u32> = said.lines().filter_map(reason).collect();
+    let rest: Vec<&str> = said.lines().filter(|line| reason(line).is_none()).collect();
+    let how = match (status.code(), status.signal()) {
+        (Some(0), _) => match reasons.first() {
+            Some(6) => "the machine was switched off".into(),
+            Some(7) => "the machine was reset".into(),
+            _ => "the machine was switched off or reset".into(),
+        },
         // isa-debug-exit: (value << 1) | 1.
         (Some(code), _) if code & 1 == 1 && code > 1 => {
             format!("the kernel ended the machine with value {:#x}", code >> 1)
         }
         (Some(code), _) => format!("QEMU ended with status {code}"),
         (None, signal) => format!("QEMU was killed by signal {}", signal.unwrap_or(0)),
+    };
+    match rest.join("\n").trim() {
+        "" => how,
+        words => format!("{how}: {words}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_ended_by_itself_says_how() {
+        let ended = |said| describe(ExitStatus::from_raw(0), said);
+        assert_eq!(ended("qemu_system_shutdown_request reason=6\n"), "the machine was switched off");
+        assert_eq!(
+            ended("oh\nqemu_system_shutdown_request reason=7\nqemu_system_shutdown_request reason=6\n"),
+            "the machine was reset: oh"
+        );
+        assert_eq!(ended(""), "the machine was switched off or reset");
+        let killed = ExitStatus::from_raw(9);
+        assert_eq!(describe(killed, " \n"), "QEMU was killed by signal 9");
     }
 }

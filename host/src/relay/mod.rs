@@ -444,11 +444,7 @@ impl<'a> Relay<'a> {
         }
         let (status, said) = self.vm.wait()?;
         let said = format!("{}{said}", String::from_utf8_lossy(&self.qemu_said));
-        let mut why = describe(status);
-        if !said.trim().is_empty() {
-            why = format!("{why}: {}", said.trim());
-        }
-        Ok(End::Machine { why, last_words: self.console.last_words() })
+        Ok(End::Machine { why: describe(status, &said), last_words: self.console.last_words() })
     }
 }
 

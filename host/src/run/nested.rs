@@ -44,6 +44,16 @@ const MOST_CPUS: u32 = 16;
 /// Seconds for the outer machine, beside what its inner machine may take.
 const OUTER_SECONDS: f64 = 240.0;
 const LOAD: &str = "for module in /modules/*.ko; do insmod $module || exit 125; done";
+/// KVM notes why its machine's CPUs left it.
+const TRACE: &str =
+    "mount -t tracefs tracefs /sys/kernel/tracing && echo 64 > /sys/kernel/tracing/buffer_size_kb || exit 125
+    echo 1 > /sys/kernel/tracing/events/kvm/kvm_exit/enable || exit 125";
+/// A machine that is reset says nothing itself: where its CPUs were.
+const RUN: &str = "\"$@\" || {
+    status=$?
+    [ $status = 125 ] && { echo \"KVM's last exits:\"; tail -n 24 /sys/kernel/tracing/trace; } >&2
+    exit $status
+    }";
 
 /// What the outer machine does around the run of the inner one.
 #[derive(Default)]
@@ -52,8 +62,6 @@ pub struct Around {
     pub before: String,
     /// Those after it, if its program ended well.
     pub after: String,
-    /// Those after it, if that did not.
-    pub failed: String,
 }
 
 /// The outer machine, and the command in it that runs the inner one.
@@ -106,9 +114,8 @@ pub fn outer(
         verbose: false,
         initramfs: None,
     };
-    let Around { before, after, failed } = around;
-    let run = format!("\"$@\" || {{\nstatus=$?\n{failed}\nexit $status\n}}");
-    let script = format!("{LOAD}\nexport DARTER_ROOT={INSIDE}\n{before}\n{run}\n{after}");
+    let Around { before, after } = around;
+    let script = format!("{LOAD}\n{TRACE}\nexport DARTER_ROOT={INSIDE}\n{before}\n{RUN}\n{after}");
     let mut words: Vec<String> = vec!["sh".into(), "-c".into(), script, "sh".into()];
     words.extend([DARTER.into(), "run".into()]);
     words.extend(run_words(inner, &kernel.name(), json));

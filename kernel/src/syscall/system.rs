@@ -209,7 +209,8 @@ pub fn sys_reboot(magic: u32, magic2: u32, command: u32, _arg: usize) -> Result<
     const POWER_OFF: u32 = 0x4321_fedc;
     const CAD_ON: u32 = 0x89ab_cdef;
     match command {
-        RESTART | HALT | POWER_OFF => arch::power_off(),
+        RESTART => arch::reset(),
+        HALT | POWER_OFF => arch::power_off(),
         0 | CAD_ON => Ok(0),
         _ => Err(Errno::EINVAL),
     }

@@ -79,6 +79,12 @@ pub fn power_off() -> ! {
     panic!("the machine was powered off")
 }
 
+/// # Panics
+/// Always, as `power_off`.
+pub fn reset() -> ! {
+    panic!("the machine was reset")
+}
+
 /// No device interrupts.
 pub fn route_isa_line(_line: u8) -> bool {
     false

@@ -42,8 +42,7 @@ pub unsafe fn init(machine: &MachineTables) {
 pub fn power_off() -> ! {
     let off = POWER_OFF.get();
     // SLP_EN with the sleep type of S5. The type stands in AML; QEMU's is 0 on PCs and 5 with reduced hardware.
-    // SAFETY: the registers that the FADT names, then the keyboard controller's reset line, harmless where absent; a
-    // breakpoint without an interrupt table ends in a triple fault, which resets the machine.
+    // SAFETY: the registers that the FADT names.
     unsafe {
         if off.pm1a != 0 {
             outw(off.pm1a, 1 << 13);
@@ -51,6 +50,14 @@ pub fn power_off() -> ! {
         if off.sleep != 0 {
             (off.sleep as *mut u8).write_volatile(1 << 5 | 5 << 2);
         }
+    }
+    reset()
+}
+
+/// Resets the machine.
+pub fn reset() -> ! {
+    // SAFETY: the keyboard controller's reset line, harmless where absent; a breakpoint without an interrupt table ends in a triple fault, which resets the machine.
+    unsafe {
         outb(0x64, 0xfe);
         let nothing = [0u16; 5];
         core::arch::asm!("lidt [{}]", "int3", in(reg) nothing.as_ptr());

@@ -39,7 +39,7 @@ pub use cpu::identity;
 pub use cpu::percpu::{cpu_id, set_kernel_stack};
 pub use cpu::port;
 pub use divide::divide;
-pub use exit::{exit_vm, halt_forever, power_off};
+pub use exit::{exit_vm, halt_forever, power_off, reset};
 pub use fpu::{FpuState, load_initial_vectors, vector_components};
 pub use ipi::{call_others, waited_for};
 pub use kvm::{may_poll_idle, stolen_here_ns, stolen_ns};

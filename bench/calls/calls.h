@@ -30,6 +30,9 @@
 #ifndef SYS_process_mrelease
 #define SYS_process_mrelease 448
 #endif
+#ifndef SYS_mount_setattr
+#define SYS_mount_setattr 442
+#endif
 #ifndef SYS_statmount
 #define SYS_statmount 457
 #define SYS_listmount 458

@@ -295,6 +295,7 @@ const struct kase names[] = {
 	OP("open_by_handle_at", open_by_handle_at, PT, s_handle, op_by_handle),
 	OP("statmount", statmount, PT, 0, op_statmount),
 	OP("listmount", listmount, PT, 0, op_listmount),
+	FAILS("mount_setattr", mount_setattr, PT, s_file, EINVAL, PATH, 0, 0, 0, 0),
 	RAW("access", access, PTO, s_file, PATH, 4),
 	RAW("faccessat", faccessat, PT, s_file, FD2, TEXT("file"), 4),
 	RAW("faccessat2", faccessat2, PT, s_file, FD2, TEXT("file"), 4, 0x200),

@@ -11,10 +11,11 @@ use sync::rcu::Lent;
 
 use super::anon::inotify::Inotify;
 use super::anon::signalfd::Listeners;
+use super::file::mapped;
 use super::tty::Tty;
 use super::vfs::dentry::Dentry;
-use super::vfs::inode::Inode;
-use super::vfs::mount::Mount;
+use super::vfs::inode::{Inode, Kind};
+use super::vfs::mount::{Mount, MountRef};
 use super::vfs::notify::{Instance, Late};
 use super::{File, FileTable, FsContext};
 use crate::errno::Result;
@@ -362,4 +363,31 @@ pub fn uses_mount(mount: &Mount) -> bool {
         !busy
     });
     busy
+}
+
+/// Does any process have a file of one of these mounts open for writing, or one of their file systems mapped so that it may write it? A mapping does not know
+/// the mount that it was made by. May sleep.
+pub fn writes_to_mounts(mounts: &[MountRef]) -> bool {
+    let writes = |file: &File| {
+        let kind = file.inode().kind;
+        let counts = file.flags().writes() && matches!(kind, Kind::Regular | Kind::Directory);
+        counts
+            && file
+                .path()
+                .is_some_and(|path| mounts.iter().any(|mount| ptr::eq::<Mount>(&**mount, &*path.mount)))
+    };
+    let mut found = false;
+    process::walk_processes(|p| {
+        p.walk_files(|file| found = found || writes(file) && !file.is_closed());
+        if let Some(space) = p.space().filter(|_| !found) {
+            space.for_each_mapping(&mut |mapping| {
+                let written = mapping.object.filter(|_| mapping.shared && mapping.may_write && !found);
+                if let Some(device) = written.and_then(mapped::find).map(|label| label.device) {
+                    found = mounts.iter().any(|mount| mount.superblock.device == device);
+                }
+            });
+        }
+        !found
+    });
+    found
 }

@@ -408,7 +408,8 @@ calls! {
     440 process_madvise(fd: Fd(PidFile), segments: InVector(2), count: Size, advice: Options(&MADV), flags: Int(&ANY)) ;
         441 epoll_pwait2(epoll: Fd(EpollFile), events: OutMany(&EPOLL_EVENT, 2), most: Size, timeout: In(&TIMESPEC), mask: In(&SIGSET),
         size: Int(&EIGHT)) = poll::sys_epoll_pwait2;
-    442 mount_setattr(dir: DirFd, path: Path, flags: Int(&ANY), attributes: InBytes(4), size: Size);
+        442 mount_setattr(dir: DirFd, path: Path, flags: Options(&AT_SETATTR), attributes: In(&MOUNT_ATTR), size: Int(&ATTRIBUTE_SIZES))
+        lacks "a mapping counts as a writer of every mount of its file system" = path::sys_mount_setattr;
     443 quotactl_fd(fd: Fd(Any), command: Int(&ANY), id: Int(&ANY), address: Addr);
     444 landlock_create_ruleset(attributes: InBytes(1), size: Size, flags: Int(&ANY)) -> Any;
     445 landlock_add_rule(fd: Fd(Any), kind: Int(&ANY), rule: Addr, flags: Int(&ANY));

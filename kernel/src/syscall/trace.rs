@@ -87,7 +87,7 @@ impl Asks {
     #[expect(clippy::arithmetic_side_effects, reason = "evaluated when the kernel is built")]
     pub const fn of(arguments: &str) -> Asks {
         const WORDS: [&str; 2] = ["Options", "Extra"];
-        const STRUCTURES: [&str; 11] = [
+        const STRUCTURES: [&str; 12] = [
             "SIGACTION",
             "EPOLL_EVENT",
             "CLONE_ARGS",
@@ -99,6 +99,7 @@ impl Asks {
             "CAP_HEADER",
             "TIMEX",
             "SEMBUF",
+            "MOUNT_ATTR",
         ];
         let mut asks = Asks::NOTHING;
         let text = arguments.as_bytes();

@@ -51,6 +51,9 @@ structs! {
     MNT_ID_REQ "mnt_id_req" 32 {
         size 0 4 Int(&MOUNT_REQUESTS), mount 8 8 Int(&MOUNTS), parameter 16 8 Options(&STATMOUNT), namespace 24 8 Int(&SMALL),
     }
+    MOUNT_ATTR "mount_attr" 32 {
+        set 0 8 Options(&MOUNT_ALLOWS), clear 8 8 Options(&MOUNT_ALLOWED), propagation 16 8 Options(&PROPAGATION), space 24 8 Fd(Any),
+    }
     STATFS "statfs" 120 { }
     USTAT "ustat" 32 { }
     CACHESTAT "cachestat" 40 { }

@@ -6,10 +6,12 @@
 //! Lock order: `MOUNTS` before directory locks.
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod change;
 mod pivot;
 mod table;
 
+pub use attributes::{Change, change};
 pub use change::{bind_tree, check_expired, mount, move_to, set_unbindable, unmount};
 pub use pivot::pivot;
 

@@ -7,6 +7,7 @@ mod inotify;
 mod mounts;
 mod names;
 mod openat2;
+mod setattr;
 mod statmount;
 mod xattr;
 
@@ -16,6 +17,7 @@ pub use inotify::*;
 pub use mounts::*;
 pub use names::*;
 pub use openat2::*;
+pub use setattr::*;
 pub use statmount::*;
 pub use xattr::*;
 

@@ -35,7 +35,7 @@ fn text(address: usize) -> Result<PathText> {
 }
 
 /// Asked only once the place is found: who may not mount is told first that there is none.
-fn check_may_mount() -> Result {
+pub(super) fn check_may_mount() -> Result {
     if caller::capable(Capability::SYS_ADMIN) { Ok(()) } else { Err(EPERM) }
 }
 
@@ -114,7 +114,10 @@ fn propagate(point: &Path, flags: u64) -> Result {
         return Err(EINVAL);
     }
     is_mounted(point)?;
-    mount::set_unbindable(&point.mount, kind == UNBINDABLE, flags & RECURSIVE != 0);
+    // MS_SLAVE leaves unbindable what is.
+    if kind != SLAVE {
+        mount::set_unbindable(&point.mount, kind == UNBINDABLE, flags & RECURSIVE != 0);
+    }
     Ok(())
 }
 

@@ -14,16 +14,13 @@ const HOW_SIZE: usize = 24;
 /// No structure is larger than a page.
 const SIZE_MAX: usize = 4096;
 
-/// Reads the structure; what a newer one holds beyond must be zero.
+/// Of a structure of `size` bytes at `address`, what a newer one holds beyond the first `known` bytes must be zero. `size` is bounded.
+///
+/// # Errors
+/// E2BIG: it is not. EFAULT.
 #[expect(clippy::arithmetic_side_effects, reason = "at is below size, which is bounded")]
-fn read_how(address: usize, size: usize) -> Result<[u64; 3]> {
-    if size < HOW_SIZE {
-        return Err(EINVAL);
-    }
-    if size > SIZE_MAX {
-        return Err(E2BIG);
-    }
-    let mut at = HOW_SIZE;
+pub(super) fn check_rest(address: usize, known: usize, size: usize) -> Result {
+    let mut at = known;
     while at < size {
         let mut part = [0u8; 64];
         let part = part.get_mut(..(size - at).min(64)).ok_or(E2BIG)?;
@@ -33,6 +30,17 @@ fn read_how(address: usize, size: usize) -> Result<[u64; 3]> {
         }
         at += part.len();
     }
+    Ok(())
+}
+
+fn read_how(address: usize, size: usize) -> Result<[u64; 3]> {
+    if size < HOW_SIZE {
+        return Err(EINVAL);
+    }
+    if size > SIZE_MAX {
+        return Err(E2BIG);
+    }
+    check_rest(address, HOW_SIZE, size)?;
     UserPtr::<[u64; 3]>::new(address).read()
 }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use sync::TryVec;
 
 use super::attributes::Fields;
+use super::openat2::check_rest;
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
 use crate::fs::vfs::device_number;
@@ -43,8 +44,6 @@ struct Request {
     namespace: u64,
 }
 
-/// Reads the structure; what a newer one holds beyond must be zero.
-#[expect(clippy::arithmetic_side_effects, reason = "at is below size, which is bounded")]
 fn read_request(address: usize) -> Result<Request> {
     let size = UserPtr::<u32>::new(address).read()? as usize;
     if size > REQUEST_MAX {
@@ -53,16 +52,7 @@ fn read_request(address: usize) -> Result<Request> {
     if size < REQUEST_FIRST {
         return Err(EINVAL);
     }
-    let mut at = REQUEST;
-    while at < size {
-        let mut part = [0u8; 64];
-        let part = part.get_mut(..(size - at).min(64)).ok_or(E2BIG)?;
-        UserSlice::new(address.checked_add(at).ok_or(EFAULT)?, part.len()).read(part)?;
-        if part.iter().any(|byte| *byte != 0) {
-            return Err(E2BIG);
-        }
-        at += part.len();
-    }
+    check_rest(address, REQUEST, size)?;
     let mut known = [0u8; REQUEST];
     let part = known.get_mut(..size.min(REQUEST)).ok_or(EINVAL)?;
     UserSlice::new(address, part.len()).read(part)?;

@@ -271,7 +271,7 @@ pub fn set_unbindable(mount: &Mount, to: bool, below: bool) {
 }
 
 /// Calls `f` for a mount and each that hangs below it. `MOUNTS` is held. Each that a climb comes by notes what was found, so that none is climbed from twice.
-fn below_or(upper: &Mount, mut f: impl FnMut(&Held) -> Result) -> Result {
+pub(super) fn below_or(upper: &Mount, mut f: impl FnMut(&Held) -> Result) -> Result {
     static WALKS: AtomicU64 = AtomicU64::new(1);
     let number = WALKS.fetch_add(1, Relaxed).wrapping_mul(2);
     let is_below = |mount: &Mount, read: &RcuRead| {

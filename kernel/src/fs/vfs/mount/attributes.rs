@@ -1,0 +1,82 @@
+//! mount_setattr(2): what mounts allow, changed in place. All of it under `MOUNTS`.
+#![forbid(unsafe_code)]
+
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use alloc::vec::Vec;
+use sync::TryVec;
+
+use super::change::below_or;
+use super::{MOUNTS, Mount, MountRef, Path, READ_ONLY};
+use crate::errno::{EBUSY, EINTR, EINVAL, Result};
+use crate::sched::{give_way, schedule_if_needed};
+
+/// What becomes of a mount.
+pub struct Change {
+    /// Flags that it has from now on, and those that it has not unless they are among the former.
+    pub set: u32,
+    pub clear: u32,
+    /// It can be bound elsewhere, or not.
+    pub unbindable: Option<bool>,
+}
+
+impl Change {
+    fn of(&self, flags: u32) -> u32 {
+        flags & !self.clear | self.set
+    }
+}
+
+/// Changes the mount whose root is at `path`, with `below` also those that hang below it: all of them, or none. `writers` says whether any of those that it is
+/// given, whose flags say already that they may not be written, has something open for it. May sleep.
+///
+/// # Errors
+/// EINVAL: `path` is not the root of a mount in the tree. EBUSY: one that is not to be written has writers. EINTR: a fatal signal came. ENOMEM.
+pub fn change(
+    path: &Path,
+    change: &Change,
+    below: bool,
+    writers: impl FnOnce(&[MountRef]) -> bool,
+) -> Result {
+    let _lock = MOUNTS.lock();
+    let upper: &Mount = &path.mount;
+    if !ptr::eq(&*upper.root, &*path.dentry) || !upper.is_attached() {
+        return Err(EINVAL);
+    }
+    let mut all = Vec::new();
+    if below {
+        below_or(upper, |mount| Ok(all.try_push(mount.share())?))?;
+    } else {
+        all.try_push(path.mount.clone())?;
+    }
+    let mut closed = Vec::new();
+    for mount in &all {
+        if give_way() {
+            return Err(EINTR);
+        }
+        if change.of(mount.flags()) & READ_ONLY != 0 && !mount.is_read_only() {
+            closed.try_push(mount.clone())?;
+        }
+    }
+    // Who opens from here on is refused, and who has opened before is seen.
+    set_all(&closed, |flags| flags | READ_ONLY);
+    if !closed.is_empty() && writers(&closed) {
+        set_all(&closed, |flags| flags & !READ_ONLY);
+        return Err(EBUSY);
+    }
+    set_all(&all, |flags| change.of(flags));
+    if let Some(unbindable) = change.unbindable {
+        for mount in &all {
+            mount.unbindable.store(unbindable, Relaxed);
+            schedule_if_needed();
+        }
+    }
+    Ok(())
+}
+
+fn set_all(mounts: &[MountRef], to: impl Fn(u32) -> u32) {
+    for mount in mounts {
+        mount.set_flags(to(mount.flags()));
+        schedule_if_needed();
+    }
+}

@@ -18,6 +18,10 @@ const PAGES: usize = 512;
 const LINE: usize = 64;
 const LINES: usize = PAGE_SIZE / LINE;
 
+/// Frames that the memory of a chunk's marks takes, at most, and those that others may take while they are made.
+const FRAMES_OF_CHUNK: usize = 4;
+const SPARE: usize = 1024;
+
 /// What lies in a page, as a number: nothing that is followed, a block of the heap or what follows its first page (order less than BLOCKS), or
 /// an object of the cache with that number, from CACHES on.
 const NOTHING: u8 = 0;
@@ -56,10 +60,14 @@ impl Marks {
     /// Writes down what lies where. What is allocated meanwhile is left out, or in with nothing that leads there ([`Self::mark_own`]).
     pub fn try_new() -> Result<Self, AllocError> {
         let end = frame::end_of_numbers() as usize;
-        let used = frame::every().filter(|frame| frame.kind() != FrameKind::Free).count();
+        let (chunks, used) =
+            (end.div_ceil(PAGES), frame::every().filter(|frame| frame.kind() != FrameKind::Free).count());
+        // With what the marks themselves take, and what others take meanwhile: a frame that was left out would be one of the highest, a stack perhaps, and all that it
+        // alone leads to would seem lost.
+        let room = used + used / 4 + chunks * FRAMES_OF_CHUNK + SPARE;
         let mut marks = Marks {
-            chunks: try_vec(end.div_ceil(PAGES))?,
-            used: try_vec(used)?,
+            chunks: try_vec(chunks)?,
+            used: try_vec(room)?,
             caches: try_vec(usize::from(u8::MAX - CACHES))?,
             most: 0,
         };
@@ -70,7 +78,7 @@ impl Marks {
             if marks.chunks.get(chunk).is_some_and(Option::is_none) {
                 marks.chunks[chunk] = Some(Chunk::try_new()?);
             }
-            let _ = marks.used.push_reserved(frame);
+            marks.used.push_reserved(frame).map_err(|_| AllocError)?;
             marks.note(frame);
         }
         Ok(marks)

@@ -39,7 +39,8 @@ const ROM_FOLDERS: [&str; 4] =
     ["/usr/share/qemu", "/usr/share/seabios", "/usr/local/share/qemu", "/usr/lib/ipxe/qemu"];
 /// The outer Linux with QEMU and this program, beside the inner machine's memory and files.
 const OUTER_MEMORY: u64 = 768 << 20;
-/// A CPU of the outer machine for each of the inner one, up to so many.
+/// A CPU of the outer machine for each of the inner one and one for what else runs there, up to so many. Where those of the inner one had to take turns, it was
+/// reset within minutes, and once the outer one, with Linux, was: not a fault of the kernel that is tried, but of what it stands on.
 const MOST_CPUS: u32 = 16;
 /// Seconds for the outer machine, beside what its inner machine may take.
 const OUTER_SECONDS: f64 = 240.0;
@@ -95,7 +96,7 @@ pub fn outer(
     let outer = MachineOptions {
         kernel: Kernel::Linux,
         machine: Model::Q35,
-        cpus: inner.cpus.clamp(2, MOST_CPUS),
+        cpus: inner.cpus.saturating_add(1).clamp(2, MOST_CPUS),
         sockets: 1,
         threads: 1,
         // The archive stands there as itself, with the job behind it, and in the inner machine's memory.

@@ -39,8 +39,8 @@ const ROM_FOLDERS: [&str; 4] =
     ["/usr/share/qemu", "/usr/share/seabios", "/usr/local/share/qemu", "/usr/lib/ipxe/qemu"];
 /// The outer Linux with QEMU and this program, beside the inner machine's memory and files.
 const OUTER_MEMORY: u64 = 768 << 20;
-/// A CPU of the outer machine for each of the inner one and one for what else runs there, up to so many. Where those of the inner one had to take turns, it was
-/// reset within minutes, and once the outer one, with Linux, was: not a fault of the kernel that is tried, but of what it stands on.
+/// A CPU of the outer machine for each of the inner one and one for what else runs there, up to so many. Six on two CPUs were reset within minutes, and once the
+/// outer machine was, which runs Linux; the cause is not known.
 const MOST_CPUS: u32 = 16;
 /// Seconds for the outer machine, beside what its inner machine may take.
 const OUTER_SECONDS: f64 = 240.0;

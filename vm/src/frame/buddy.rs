@@ -61,17 +61,22 @@ impl Buddy {
         }
     }
 
-    /// A block of `1 << order` pages.
+    /// A block of `1 << order` pages. The frames stay marked free.
     pub(super) fn take(&self, order: usize) -> Option<&'static Frame> {
+        let mut block = [0];
+        (self.take_blocks(order, &mut block) != 0).then(|| Frame::by_number(block[0]))
+    }
+
+    /// Fills `out` with the first pages of blocks of `1 << order`; says how many. The frames stay marked free.
+    pub(super) fn take_blocks(&self, order: usize, out: &mut [u32]) -> usize {
         if self.free() >> order == 0 {
-            return None;
+            return 0;
         }
         let mut lists = self.lists.lock();
-        let number = lists.take(order)?;
-        self.count(-(1 << order));
-        let frame = Frame::by_number(number);
-        frame.mark_taken();
-        Some(frame)
+        let blocks = core::iter::from_fn(|| lists.take(order));
+        let taken = out.iter_mut().zip(blocks).map(|(place, block)| *place = block).count();
+        self.count(-((taken as i64) << order));
+        taken
     }
 
     /// Fills `out` with single pages, as far as they go, from as few blocks as possible. The frames stay marked free.
@@ -98,15 +103,8 @@ impl Buddy {
         taken
     }
 
-    /// Takes a block back and joins it with its free neighbours.
+    /// Takes back a block whose frames are marked free, and joins it with its free neighbours.
     pub(super) fn give(&self, frame: &Frame, order: usize) {
-        if frame.kind() != FrameKind::Free {
-            frame.mark_free();
-            if super::poison::ON {
-                let first = frame.number();
-                (first..first + (1 << order)).for_each(|number| Frame::by_number(number).poison());
-            }
-        }
         let mut lists = self.lists.lock();
         self.count(1 << order);
         let mut number = frame.number();

@@ -1,11 +1,12 @@
-//! Depots: behind each CPU's magazine, the frames that it has given back before.
+//! Depots: behind each CPU's magazine, the frames that it has given back before, and small blocks of frames.
 //!
 //! A program that frees and takes many pages again and again gets its own pages back, which no other CPU has touched meanwhile. Only what
-//! a depot does not hold any more goes to the lists of the NUMA nodes.
+//! a depot does not hold any more goes to the lists of the NUMA nodes. Slabs of larger objects and buffers of a few pages are blocks
+//! ([`SMALL_ORDER`]): those too come back to the CPU that freed them, and from the buddy as many at a time as make a batch of frames.
 //!
-//! Each depot has a lock, which in the steady state its CPU alone takes, once for a batch of frames. Another CPU takes from a depot
-//! only when the lists of all NUMA nodes are empty or no large block is left. So what lies here is free memory for everybody at once,
-//! though its CPU sleeps or stays in user mode for long: nobody is asked and nobody is waited for.
+//! Each depot has a lock, which in the steady state its CPU alone takes, once for a batch of frames or a block. Another CPU takes from a
+//! depot only when the lists of all NUMA nodes are empty or no large block is left. So what lies here is free memory for everybody at
+//! once, though its CPU sleeps or stays in user mode for long: nobody is asked and nobody is waited for.
 //!
 //! LockOrder: FrameList, innermost; no other lock is taken under it.
 
@@ -18,15 +19,27 @@ use sync::{SpinLock, lock_class, per_cpu};
 
 lock_class! { static DEPOT: LockClass = ("frame depot", FrameList); }
 
+/// Blocks of at most `1 << SMALL_ORDER` pages lie in depots: 32 KiB, as in the per-CPU lists of Linux (`PAGE_ALLOC_COSTLY_ORDER`).
+pub(super) const SMALL_ORDER: usize = 3;
+
+const _: () = assert!(1 << SMALL_ORDER <= BATCH, "a batch has room for every block");
+
+struct Store {
+    /// Single frames.
+    pages: Chain,
+    /// First frames of blocks, by order from 1 on. The other frames of a block are marked as free and on no chain.
+    blocks: [Chain; SMALL_ORDER],
+}
+
 #[repr(align(64))]
 pub(super) struct Depot {
-    chain: SpinLock<Chain, FrameList>,
-    /// Length, for readers of sums; written under the lock.
+    store: SpinLock<Store, FrameList>,
+    /// Frames, for readers of sums; written under the lock.
     len: AtomicUsize,
 }
 
 per_cpu! {
-    static DEPOTS: Depot = Depot { chain: SpinLock::new(Chain::EMPTY, &DEPOT), len: AtomicUsize::new(0) };
+    static DEPOTS: Depot = Depot { store: SpinLock::new(Store::EMPTY, &DEPOT), len: AtomicUsize::new(0) };
 }
 
 /// The depot of this CPU.
@@ -47,14 +60,30 @@ fn limit() -> usize {
     (total - total / 8) / machine::cpus() as usize
 }
 
-/// Fills `out` from the depots of other CPUs, those of this CPU's NUMA node first; says how many frames.
+/// Fills `out` from the depots of other CPUs, those of this CPU's NUMA node first, and where no depot has single frames from a block,
+/// this CPU's first; says how many frames.
 #[cold]
 pub(super) fn take_elsewhere(out: &mut [u32]) -> usize {
     let (cpus, here) = (machine::cpus(), machine::cpu_id());
     let near = |cpu: &CpuId| machine::node_of(*cpu) == machine::node_of(here);
-    let others = || (1..cpus).map(|i| (here + i) % cpus);
-    let in_turn = others().filter(near).chain(others().filter(|cpu| !near(cpu)));
-    in_turn.map(|cpu| of(cpu).take(out)).find(|taken| *taken > 0).unwrap_or(0)
+    let all = || (0..cpus).map(|i| (here + i) % cpus);
+    let mut in_turn = all().filter(near).chain(all().filter(|cpu| !near(cpu)));
+    let pages = in_turn.clone().map(|cpu| of(cpu).take(out)).find(|taken| *taken > 0);
+    pages.or_else(|| in_turn.find_map(|cpu| of(cpu).split(out))).unwrap_or(0)
+}
+
+impl Store {
+    const EMPTY: Self = Store { pages: Chain::EMPTY, blocks: [Chain::EMPTY; SMALL_ORDER] };
+
+    /// The blocks of `order`, which is one of those kept here.
+    fn blocks(&mut self, order: usize) -> &mut Chain {
+        &mut self.blocks[order - 1]
+    }
+
+    fn len(&self) -> usize {
+        let blocks = (1..).zip(&self.blocks).map(|(order, blocks)| blocks.len() << order);
+        self.pages.len() + blocks.sum::<usize>()
+    }
 }
 
 impl Depot {
@@ -62,37 +91,65 @@ impl Depot {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Is there room for a batch?
-    pub(super) fn has_capacity(&self) -> bool {
-        self.len() + BATCH <= limit()
+    /// Is there room for so many frames?
+    pub(super) fn has_capacity(&self, frames: usize) -> bool {
+        self.len() + frames <= limit()
     }
 
-    /// Fills `out`; says how many frames.
+    fn with<R>(&self, then: impl FnOnce(&mut Store) -> R) -> R {
+        let mut store = self.store.lock();
+        let result = then(&mut store);
+        self.len.store(store.len(), Ordering::Relaxed);
+        result
+    }
+
+    /// Fills `out` with single frames; says how many.
     pub(super) fn take(&self, out: &mut [u32]) -> usize {
         if self.len() == 0 {
             return 0;
         }
-        let mut chain = self.chain.lock();
-        let taken = chain.pop_into(out);
-        self.len.store(chain.len(), Ordering::Relaxed);
-        taken
+        self.with(|store| store.pages.pop_into(out))
     }
 
     pub(super) fn put(&self, frames: &[u32]) {
-        let mut chain = self.chain.lock();
-        for number in frames {
-            chain.push(Frame::by_number(*number));
+        self.with(|store| frames.iter().for_each(|number| store.pages.push(Frame::by_number(*number))));
+    }
+
+    /// A block of `1 << order` frames, all of them marked as free. `order` is 1 to [`SMALL_ORDER`].
+    pub(super) fn take_block(&self, order: usize) -> Option<&'static Frame> {
+        if self.len() == 0 {
+            return None;
         }
-        self.len.store(chain.len(), Ordering::Relaxed);
+        self.with(|store| store.blocks(order).pop())
+    }
+
+    /// Puts in blocks of `1 << order` frames, all of them marked as free. `order` is 1 to [`SMALL_ORDER`].
+    pub(super) fn put_blocks(&self, blocks: &[u32], order: usize) {
+        self.with(|store| blocks.iter().for_each(|first| store.blocks(order).push(Frame::by_number(*first))));
+    }
+
+    /// Fills `out` with the frames of one block, a small one if there is any; says how many.
+    #[cold]
+    fn split(&self, out: &mut [u32]) -> Option<usize> {
+        if self.len() == 0 {
+            return None;
+        }
+        self.with(|store| {
+            let (order, block) =
+                (1..).zip(&mut store.blocks).find_map(|(order, blocks)| Some((order, blocks.pop()?)))?;
+            let frames = block.number()..block.number() + (1 << order);
+            Some(out.iter_mut().zip(frames).map(|(place, number)| *place = number).count())
+        })
     }
 
     /// Gives all frames to the buddies of their NUMA nodes, where large blocks form.
     pub(super) fn drain(&self) {
-        let all = {
-            let mut chain = self.chain.lock();
-            self.len.store(0, Ordering::Relaxed);
-            chain.take_all()
-        };
-        buddy::give_pages(all);
+        let all = self.with(|store| core::mem::replace(store, Store::EMPTY));
+        buddy::give_pages(all.pages);
+        for (order, mut blocks) in (1..).zip(all.blocks) {
+            while let Some(block) = blocks.pop() {
+                buddy::of_numa_node(block.numa_node()).give(block, order);
+            }
+        }
     }
 }

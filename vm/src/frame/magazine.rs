@@ -197,7 +197,7 @@ fn spill(m: &Magazine) -> usize {
     // SAFETY: this CPU's magazine; nothing below touches it again before the borrow ends.
     let frames = unsafe { &mut *m.frames.get() };
     let depot = depot::this();
-    if depot.has_capacity() {
+    if depot.has_capacity(BATCH) {
         depot.put(&frames[..BATCH]);
     } else {
         let home = machine::node_of(machine::cpu_id()) as usize % MAX_NUMA_NODES;

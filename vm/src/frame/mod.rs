@@ -11,6 +11,7 @@
 //!
 //! * CountLocal: taking and giving back a frame writes this CPU's magazine and depot and the frame's own metadata line, nothing else,
 //!   until the depot is empty or full. `free_frames` is a sum taken by the reader.
+//! * Blocks of two to eight pages go through the depots too, larger ones between their users and the buddy.
 //! * What lies in depots, lists and buddies is free for every CPU at once; what lies in magazines, when their CPUs are called
 //!   ([`call_back`]).
 //! * A frame freed far from home waits in a per-CPU chain for its own NUMA node and goes back in batches.
@@ -191,7 +192,10 @@ pub fn alloc_contiguous(order: usize, numa_node: u32) -> Option<PhysAddr> {
         return None;
     }
     let home = numa_node as usize % MAX_NUMA_NODES;
-    let frame = take_block(order, home).or_else(|| join_block(order, home))?;
+    let here = machine::node_of(machine::cpu_id()) as usize % MAX_NUMA_NODES;
+    let own = if is_small(order) && home == here { own_block(order, home) } else { None };
+    let frame = own.or_else(|| take_block(order, home)).or_else(|| join_block(order, home))?;
+    frame.mark_taken();
     if poison::ON {
         rest_of_block(frame, order).for_each(Frame::check_poison);
     }
@@ -205,6 +209,23 @@ pub fn alloc_contiguous(order: usize, numa_node: u32) -> Option<PhysAddr> {
 fn rest_of_block(first: &Frame, order: usize) -> impl Iterator<Item = &'static Frame> {
     let first = first.number();
     (1..1 << order).map(move |n| Frame::by_number(first + n))
+}
+
+/// Do blocks of `order` lie in depots?
+fn is_small(order: usize) -> bool {
+    (1..=depot::SMALL_ORDER).contains(&order)
+}
+
+/// A small block from this CPU's depot, for which the buddy of `home` gives a batch where it has none.
+fn own_block(order: usize, home: usize) -> Option<&'static Frame> {
+    let depot = depot::this();
+    depot.take_block(order).or_else(|| {
+        let mut batch = [0; BATCH / 2];
+        let taken = buddy::of_numa_node(home).take_blocks(order, &mut batch[..BATCH >> order]);
+        let (first, rest) = batch[..taken].split_first()?;
+        depot.put_blocks(rest, order);
+        Some(Frame::by_number(*first))
+    })
 }
 
 fn take_block(order: usize, home: usize) -> Option<&'static Frame> {
@@ -232,6 +253,15 @@ fn join_block(order: usize, home: usize) -> Option<&'static Frame> {
 pub unsafe fn free_contiguous(start: PhysAddr, order: usize) {
     // SAFETY: an address from the allocator, as the caller says.
     let frame = unsafe { Frame::of(start) };
+    frame.mark_free();
+    if poison::ON {
+        core::iter::once(frame).chain(rest_of_block(frame, order)).for_each(Frame::poison);
+    }
+    let depot = depot::this();
+    let is_near = frame.numa_node() == machine::node_of(machine::cpu_id()) as usize;
+    if is_small(order) && is_near && depot.has_capacity(1 << order) {
+        return depot.put_blocks(&[frame.number()], order);
+    }
     buddy::of_numa_node(frame.numa_node()).give(frame, order);
 }
 

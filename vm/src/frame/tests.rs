@@ -115,6 +115,58 @@ fn a_cpu_takes_what_it_gave_back_last() {
     });
 }
 
+#[test]
+fn small_blocks_come_back_to_the_cpu_that_freed_them_and_the_buddy_is_asked_for_a_batch_at_a_time() {
+    let _one = arena();
+    let before = free_frames();
+    as_cpu(88, || {
+        let in_buddies = || (0..2).map(|n| buddy::of_numa_node(n).free()).sum::<u64>();
+        for order in 1..=depot::SMALL_ORDER {
+            let take = || -> Vec<_> { (0..96 >> order).filter_map(|_| alloc_contiguous(order, 0)).collect() };
+            let at_first = in_buddies();
+            let mut blocks = take();
+            assert_eq!((at_first - in_buddies()) % BATCH as u64, 0);
+            for _ in 0..3 {
+                let left = in_buddies();
+                // SAFETY: taken above, given back once.
+                blocks.iter().for_each(|start| unsafe { free_contiguous(*start, order) });
+                let mut again = take();
+                assert_eq!(in_buddies(), left, "order {order}");
+                blocks.sort();
+                again.sort();
+                assert_eq!(again, blocks, "order {order}");
+            }
+            // SAFETY: as above.
+            blocks.iter().for_each(|start| unsafe { free_contiguous(*start, order) });
+            depot::of(88).drain();
+            assert_eq!(free_frames(), before);
+        }
+    });
+}
+
+#[test]
+fn blocks_in_depots_are_pages_for_every_cpu_when_there_are_no_others() {
+    let _one = arena();
+    let before = free_frames();
+    as_cpu(90, || {
+        for order in 1..=depot::SMALL_ORDER {
+            let blocks: Vec<_> = (0..32 >> order).filter_map(|_| alloc_contiguous(order, 0)).collect();
+            // SAFETY: taken above, given back once.
+            blocks.into_iter().for_each(|start| unsafe { free_contiguous(start, order) });
+        }
+        assert!(depot::of(90).len() >= 3 * 32);
+    });
+    let taken = as_cpu(91, take_all);
+    assert_eq!(depot::of(90).len(), 0);
+    assert_eq!(taken.len() as u64 + free_frames(), before);
+    let mut addresses: Vec<_> = taken.iter().map(|f| f.addr()).collect();
+    addresses.sort();
+    addresses.dedup();
+    assert_eq!(addresses.len(), taken.len(), "a page was handed out twice");
+    as_cpu(91, || drop(taken));
+    assert_eq!(free_frames(), before);
+}
+
 /// All frames that this CPU can have.
 fn take_all() -> Vec<OwnedFrame> {
     std::iter::from_fn(alloc_dirty).collect()

@@ -47,13 +47,13 @@ pub fn idle_main() -> ! {
             continue;
         }
         vm::frame::give_back_if_called();
-        runqueue::show_idle(true);
+        runqueue::show_idle(arch::time::now());
         if arch::may_poll_idle() {
             look_and_halt();
         } else {
             halt();
         }
-        runqueue::show_idle(false);
+        runqueue::show_busy();
     }
 }
 

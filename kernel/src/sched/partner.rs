@@ -14,7 +14,7 @@ const MOST: u32 = 2 * SURE;
 /// Sleeps for which it is known that somebody else waited on the CPU of two who take turns.
 const OF_LATE: u32 = 4;
 /// Who runs longer between two sleeps does something by itself, ns.
-const SHORT: u64 = 30_000;
+const SHORT: u64 = 50_000;
 
 /// See the head of the file. Written by the task's own CPU.
 pub struct Partner {

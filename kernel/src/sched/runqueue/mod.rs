@@ -175,9 +175,14 @@ pub(super) fn answer_calls() {
     }
 }
 
-/// Says that this CPU idles or no longer does.
-pub(super) fn show_idle(idle: bool) {
-    Real.own_queue().show_idle(idle);
+/// Says that this CPU idles from `now` on.
+pub(super) fn show_idle(now: u64) {
+    Real.own_queue().show_idle(now);
+}
+
+/// Says that this CPU idles no more.
+pub(super) fn show_busy() {
+    Real.own_queue().show_busy();
 }
 
 /// Does this CPU still show that it idles? If not, it was given something.

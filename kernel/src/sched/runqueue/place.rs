@@ -17,6 +17,8 @@ use sync::protocol::idle::Found;
 
 /// CPUs looked at when an idle one is wanted.
 pub const SEARCH: u32 = 16;
+/// Who takes turns goes to a CPU only if that has idled for so long, ns: one that idles between two turns gets its task back soon.
+const REST: u64 = 50_000;
 
 pub type Locked<'a> = SpinGuard<'a, Queue, level::RunQueue>;
 
@@ -216,7 +218,8 @@ fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
         return if is_best { home } else { find_core(machine, task, home, Cores::OfNode).unwrap_or(home) };
     }
     if allowed {
-        find_idle_of_node(machine, task, home).unwrap_or(home)
+        let rest = if task.partner.takes_turns() { REST } else { 0 };
+        find_idle_of_node(machine, task, home, rest).unwrap_or(home)
     } else {
         find_idle(machine, task, home, Cores::OfNode).unwrap_or_else(|| first_of(machine, task, home))
     }
@@ -265,23 +268,29 @@ pub enum Cores {
 
 /// An idle CPU that `task` may run on: of a core that idles as a whole if there is one.
 pub fn find_idle(machine: &impl Machine, task: &Task, start: CpuId, cores: Cores) -> Option<CpuId> {
-    first_idle(machine, task, near(machine, start), cores)
+    let idle = near(machine, start).filter(|cpu| machine.queue(*cpu).idles());
+    first_idle(machine, task, idle, cores)
 }
 
-/// The same of the node of `start` alone.
-fn find_idle_of_node(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
+/// The same of the node of `start` alone, and one that has idled for `rest` ns.
+fn find_idle_of_node(machine: &impl Machine, task: &Task, start: CpuId, rest: u64) -> Option<CpuId> {
     let node = machine.node_of(start);
     let of_node = near(machine, start).take_while(|cpu| machine.node_of(*cpu) == node);
-    first_idle(machine, task, of_node, Cores::OfNode)
+    let rests = |cpu: &CpuId| {
+        let queue = machine.queue(*cpu);
+        queue.idles() && (rest == 0 || queue.idles_for(machine.now(), rest))
+    };
+    first_idle(machine, task, of_node.filter(rests), Cores::OfNode)
 }
 
+/// Of idle CPUs.
 fn first_idle(
     machine: &impl Machine,
     task: &Task,
     among: impl Iterator<Item = CpuId>,
     cores: Cores,
 ) -> Option<CpuId> {
-    let mut idle = among.filter(|cpu| machine.queue(*cpu).idles() && task.affinity().allows(*cpu));
+    let mut idle = among.filter(|cpu| task.affinity().allows(*cpu));
     if !machine.has_threads() {
         return idle.next();
     }

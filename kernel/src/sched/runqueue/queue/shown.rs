@@ -33,6 +33,8 @@ pub struct CpuQueue {
 pub struct Shown {
     /// The CPU idles and has not been given anything.
     pub idle: Idle,
+    /// Since when; written before that is shown.
+    idle_since: AtomicU64,
     /// The CPU takes tasks.
     pub online: AtomicBool,
     /// The highest rank (`realtime::Rank`) of the CPU's real-time tasks; 0, and not written, where there are none.
@@ -81,6 +83,7 @@ impl CpuQueue {
             looks: Looks::new(),
             shown: Shown {
                 idle: Idle::new(),
+                idle_since: AtomicU64::new(0),
                 online: AtomicBool::new(false),
                 rank: AtomicU64::new(0),
                 called: Inbox::new(),
@@ -130,13 +133,25 @@ impl CpuQueue {
         Some(from)
     }
 
-    /// Of its own CPU, which idles and looks for work, or does so no more.
-    pub fn show_idle(&self, idle: bool) {
-        self.shown.idle.show(idle);
-        if idle && self.load.0.load(Ordering::Relaxed) != 0 {
+    /// The CPU, which idles, has done so for `ns`.
+    #[inline]
+    pub fn idles_for(&self, now: u64, ns: u64) -> bool {
+        now.saturating_sub(self.shown.idle_since.load(Ordering::Relaxed)) >= ns
+    }
+
+    /// Of its own CPU, which idles from `now` on and looks for work.
+    pub fn show_idle(&self, now: u64) {
+        self.shown.idle_since.store(now, Ordering::Relaxed);
+        self.shown.idle.show(true);
+        if self.load.0.load(Ordering::Relaxed) != 0 {
             self.load.0.store(0, Ordering::Relaxed);
             self.looks.forget_load();
         }
+    }
+
+    /// Of its own CPU, which idles no more.
+    pub fn show_busy(&self) {
+        self.shown.idle.show(false);
     }
 
     /// Whose tasks it has: see [`ShownGroup`].

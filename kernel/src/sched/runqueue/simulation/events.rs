@@ -198,7 +198,7 @@ impl Simulation {
     fn schedule(&self, cpu: CpuId) {
         let (this, now) = (&self.cpus[cpu as usize], self.now.get());
         let own = &this.queue;
-        own.show_idle(false);
+        own.show_busy();
         let mut queue = own.queue.lock();
         let previous = queue.current.take().unwrap();
         previous.work.clear(Work::RESCHED);
@@ -207,7 +207,7 @@ impl Simulation {
             queue.current = Some(previous);
             drop(queue);
             if !balance::steal(self) {
-                own.show_idle(true);
+                own.show_idle(now);
                 assert!(own.shown.idle.halt(), "no other CPU runs between the two");
                 return;
             }

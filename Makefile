@@ -85,7 +85,7 @@ shares: build ## Which part of the CPUs busy processes get, and how late a sleep
 shares-gate: build ## Shares of busy processes, and how late a sleeper wakes among them, against tests/gate/shares.toml
 	@[ "$(DARTER_KERNEL)" = linux ] || target/release/darter shares --gate --cpus 2,16 --load 1.5,2.5 --kernel $(DARTER_KERNEL)
 
-loads: build ## Tasks that sleep and wake, on 2 and 4 CPUs, Darter beside Linux: docs/loads.md (five minutes)
+loads: build ## Tasks that sleep and wake, on 2 and 4 CPUs, Darter beside Linux: docs/loads.md (a quarter of an hour)
 	target/release/darter loads --vs linux --page docs/loads.md
 
 bench: build ## The benchmarks, Darter beside Linux; BENCH="faultzf --cpus 2" chooses

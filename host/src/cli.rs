@@ -487,6 +487,9 @@ pub struct Loads {
     /// The kernel to compare with
     #[arg(long, value_parser = Kernel::parse, value_name = "linux|FILE")]
     pub vs: Option<Kernel>,
+    /// Runs of each load, with a little more or less to do; figures are their medians
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
+    pub runs: u32,
     /// Memory of the machines
     #[arg(long, short = 'm', default_value = "1G", value_parser = parse_bytes, value_name = "SIZE")]
     pub memory: u64,

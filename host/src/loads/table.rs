@@ -25,8 +25,8 @@ fn cells(cpus: u32, shown: Option<&Shown>) -> Vec<String> {
         Some(shown) if shown.failed.is_none() => vec![
             number(shown.rate),
             format!("{:.1} / {:.1} / {:.1}", shown.median_us, shown.p99_us, shown.worst_us),
-            format!("{:.0} %", shown.cpu_seconds / (shown.seconds * f64::from(cpus)) * 100.0),
-            format!("{:.1}", shown.moves as f64 * 1000.0 / shown.ops.max(1) as f64),
+            format!("{:.0} %", shown.used / f64::from(cpus) * 100.0),
+            format!("{:.1}", shown.moves * 1000.0),
             shown.instructions.map_or_else(|| "-".into(), number),
         ],
         _ => vec!["failed".into(), String::new(), String::new(), String::new(), String::new()],
@@ -77,13 +77,16 @@ pub fn page(measured: &Measured) -> String {
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     let vs: String =
         measured.kernels.iter().skip(1).map(|column| format!(" --vs {}", column.kernel)).collect();
-    let known: String =
-        LOADS.iter().map(|(name, line, what)| format!("- `{name}`: {what} (`{line}`)\n")).collect();
+    let known: String = LOADS
+        .iter()
+        .map(|load| format!("- `{}`: {} (`{}`)\n", load.name, load.what, load.command(0, 1)))
+        .collect();
     let versions: Vec<&str> = measured.kernels.iter().map(|column| column.version.as_str()).collect();
     format!(
-        "# Loads of the scheduler\n\nPrinted by `./darter loads{vs} --page docs/loads.md` ({}, QEMU {}); not written by hand.\n\n{PAGE}\n{known}\n{table}\n{}",
+        "# Loads of the scheduler\n\nPrinted by `./darter loads{vs} --page docs/loads.md` ({}, QEMU {}); not written by hand.\n\n{PAGE}\nEach load runs {} times, with a hundredth more to do each time, since a run repeats exactly, and one that is a little longer is another; each figure is the median of\nthese runs, *worst* too.\n\n{known}\n{table}\n{}",
         versions.join(" beside "),
         measured.qemu,
+        measured.runs,
         failures(measured)
     )
 }

@@ -30,6 +30,14 @@
 #ifndef SYS_process_mrelease
 #define SYS_process_mrelease 448
 #endif
+#ifndef SYS_fsopen
+#define SYS_open_tree 428
+#define SYS_move_mount 429
+#define SYS_fsopen 430
+#define SYS_fsconfig 431
+#define SYS_fsmount 432
+#define SYS_fspick 433
+#endif
 #ifndef SYS_mount_setattr
 #define SYS_mount_setattr 442
 #endif

@@ -234,6 +234,54 @@ static long op_bind(struct work *w)
 	return ok(w, syscall(SYS_umount2, w->own, 2));
 }
 
+static long op_fsopen(struct work *w)
+{
+	return close((int)ok(w, syscall(SYS_fsopen, "tmpfs", 1)));
+}
+
+static long op_fspick(struct work *w)
+{
+	return close((int)ok(w, syscall(SYS_fspick, -100, "/dev", 1)));
+}
+
+static void s_context(struct work *w)
+{
+	w->fd = (int)ok(w, syscall(SYS_fsopen, "tmpfs", 0));
+}
+
+static long op_fsconfig(struct work *w)
+{
+	return ok(w, syscall(SYS_fsconfig, w->fd, 1, "size", "1M", 0));
+}
+
+/* A tmpfs that is mounted nowhere; with `hangs` it is, meanwhile. */
+static long fsmount(struct work *w, int hangs)
+{
+	int fd = (int)ok(w, syscall(SYS_fsopen, "tmpfs", 1));
+	ok(w, syscall(SYS_fsconfig, fd, 6, 0, 0, 0));
+	int tree = (int)ok(w, syscall(SYS_fsmount, fd, 1, 0));
+	close(fd);
+	if (hangs)
+		ok(w, syscall(SYS_move_mount, tree, "", -100, w->own, 4));
+	close(tree);
+	return hangs ? ok(w, syscall(SYS_umount2, w->own, 0)) : 0;
+}
+
+static long op_fsmount(struct work *w)
+{
+	return fsmount(w, 0);
+}
+
+static long op_move_mount(struct work *w)
+{
+	return fsmount(w, 1);
+}
+
+static long op_open_tree(struct work *w)
+{
+	return close((int)ok(w, syscall(SYS_open_tree, -100, w->dir, w->k->v[0])));
+}
+
 static long op_attribute(struct work *w)
 {
 	ok(w, setxattr(w->path, "user.x", w->buf, 4, 0));
@@ -295,6 +343,10 @@ const struct kase names[] = {
 	OP("open_by_handle_at", open_by_handle_at, PT, s_handle, op_by_handle),
 	OP("statmount", statmount, PT, 0, op_statmount),
 	OP("listmount", listmount, PT, 0, op_listmount),
+	OP("fsopen", fsopen, PT, 0, op_fsopen),
+	OP("fsconfig", fsconfig, PT, s_context, op_fsconfig),
+	OP("fspick", fspick, PT, 0, op_fspick),
+	OP("open_tree", open_tree, PT, s_dir, op_open_tree, 0),
 	FAILS("mount_setattr", mount_setattr, PT, s_file, EINVAL, PATH, 0, 0, 0, 0),
 	RAW("access", access, PTO, s_file, PATH, 4),
 	RAW("faccessat", faccessat, PT, s_file, FD2, TEXT("file"), 4),
@@ -346,6 +398,9 @@ const struct kase names[] = {
 	DEAR("mount", mount, P, s_mount, op_mount),
 	DEAR("mount-bind", mount, P, s_mount, op_bind),
 	OP("pivot_root", pivot_root, P, s_mount, op_pivot),
+	DEAR("open_tree-clone", open_tree, P, s_dir, op_open_tree, 1),
+	DEAR("fsmount", fsmount, P, 0, op_fsmount),
+	DEAR("move_mount", move_mount, P, s_mount, op_move_mount),
 	DEAR("umount2", umount2, P, s_mount, op_mount),
 	RAW("setxattr", setxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),
 	RAW("lsetxattr", lsetxattr, PTO, s_attribute, PATH, TEXT("user.x"), BUF(0), 4, 0),

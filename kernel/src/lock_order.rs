@@ -134,6 +134,8 @@ sync::lock_order! {
 
     // Sleeping locks: names.
 
+    /// A file system is set up or changed by a descriptor. Its holder mounts it, and makes it.
+    level FsConfiguration;
     /// The table of mounts changes.
     level Mounts;
     /// A super block's renames between directories, for which the shape of the tree stands still. Before the directories.

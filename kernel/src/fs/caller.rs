@@ -17,6 +17,7 @@ use super::vfs::dentry::Dentry;
 use super::vfs::inode::{Inode, Kind};
 use super::vfs::mount::{Mount, MountRef};
 use super::vfs::notify::{Instance, Late};
+use super::vfs::superblock::SuperBlock;
 use super::{File, FileTable, FsContext};
 use crate::errno::Result;
 use crate::process::signal::{self, Info};
@@ -368,14 +369,29 @@ pub fn uses_mount(mount: &Mount) -> bool {
 /// Does any process have a file of one of these mounts open for writing, or one of their file systems mapped so that it may write it? A mapping does not know
 /// the mount that it was made by. May sleep.
 pub fn writes_to_mounts(mounts: &[MountRef]) -> bool {
-    let writes = |file: &File| {
-        let kind = file.inode().kind;
-        let counts = file.flags().writes() && matches!(kind, Kind::Regular | Kind::Directory);
-        counts
-            && file
-                .path()
-                .is_some_and(|path| mounts.iter().any(|mount| ptr::eq::<Mount>(&**mount, &*path.mount)))
-    };
+    writes_where(
+        |file, mount| is_writer(file) && mounts.iter().any(|one| ptr::eq::<Mount>(&**one, mount)),
+        |device| mounts.iter().any(|mount| mount.superblock.device == device),
+    )
+}
+
+/// As `writes_to_mounts`, by whatever mount of the file system; or has a file of it open that has lost its last name, and is yet to be removed. May sleep.
+pub fn writes_to_superblock(superblock: &Arc<SuperBlock>) -> bool {
+    writes_where(
+        |file, mount| {
+            let counts = is_writer(file) || file.inode().links() == 0;
+            counts && Arc::ptr_eq(&mount.superblock, superblock)
+        },
+        |device| device == superblock.device,
+    )
+}
+
+fn is_writer(file: &File) -> bool {
+    file.flags().writes() && matches!(file.inode().kind, Kind::Regular | Kind::Directory)
+}
+
+fn writes_where(counts: impl Fn(&File, &Mount) -> bool, is_device: impl Fn(u64) -> bool) -> bool {
+    let writes = |file: &File| file.path().is_some_and(|path| counts(file, &path.mount));
     let mut found = false;
     process::walk_processes(|p| {
         p.walk_files(|file| found = found || writes(file) && !file.is_closed());
@@ -383,7 +399,7 @@ pub fn writes_to_mounts(mounts: &[MountRef]) -> bool {
             space.for_each_mapping(&mut |mapping| {
                 let written = mapping.object.filter(|_| mapping.shared && mapping.may_write && !found);
                 if let Some(device) = written.and_then(mapped::find).map(|label| label.device) {
-                    found = mounts.iter().any(|mount| mount.superblock.device == device);
+                    found = is_device(device);
                 }
             });
         }

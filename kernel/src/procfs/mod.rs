@@ -45,11 +45,13 @@ use crate::fs::file::poll::{self, Poller};
 use crate::fs::file::{File, FileOps, Mapping, Order};
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::operations::SuperOps;
+use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
 lock_class! { static CONTENT: LockClass = ("proc file", level::ProcContent); }
 
-pub static PROC: FsType = FsType { name: "proc", magic: 0x9fa0, nodev: true, mount: mount_proc };
+pub static PROC: FsType =
+    FsType { name: "proc", magic: 0x9fa0, nodev: true, mount: mount_proc, parameters: Parameters::None };
 
 /// There are no options: hidepid=, gid= and subset= are refused as words that mean nothing are.
 fn check_no_options(text: &[u8]) -> Result {

@@ -15,7 +15,7 @@ use crate::fs::caller::{self, Capability};
 use crate::fs::file::describe;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::mount::{
-    self, Mount, NO_ATIME, NO_DEV, NO_DIR_ATIME, NO_EXEC, NO_SUID, NO_SYMFOLLOW, STRICT_ATIME,
+    self, Mount, NO_ATIME, NO_DEV, NO_DIR_ATIME, NO_EXEC, NO_SUID, NO_SYMFOLLOW, READ_ONLY, STRICT_ATIME,
 };
 use crate::fs::vfs::superblock::SHOWN;
 use crate::process::{Process, Thread, badness};
@@ -253,8 +253,8 @@ fn options(mount: &Mount, out: &mut Vec<u8>) -> Result {
     named(flags, &[(NO_SYMFOLLOW, ",nosymfollow")], out)
 }
 
-fn access(mount: &Mount) -> &'static str {
-    if mount.is_read_only() { "ro" } else { "rw" }
+fn access(is_read_only: bool) -> &'static str {
+    if is_read_only { "ro" } else { "rw" }
 }
 
 /// The point of each mount as the thread sees it; mounts outside its root are left out.
@@ -277,7 +277,7 @@ pub fn mounts(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Resu
         put!(out, " ");
         escaped(point, out)?;
         put!(out, " {} ", mount.superblock.kind.name);
-        put!(out, "{}", access(mount));
+        put!(out, "{}", access(mount.is_read_only()));
         named(mount.superblock.flags(), &SHOWN, out)?;
         options(mount, out)?;
         mount.superblock.ops.show_options(&mount.superblock, out)?;
@@ -298,11 +298,11 @@ pub fn mountinfo(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> R
         escaped(&mount::text_of(&inside, &base)?.0, out)?;
         put!(out, " ");
         escaped(point, out)?;
-        put!(out, " {}", access(mount));
+        put!(out, " {}", access(mount.flags() & READ_ONLY != 0));
         options(mount, out)?;
         put!(out, " - {} ", mount.superblock.kind.name);
         escaped(&mount.source, out)?;
-        put!(out, " {}", access(mount));
+        put!(out, " {}", access(mount.superblock.is_read_only()));
         named(mount.superblock.flags(), &SHOWN, out)?;
         mount.superblock.ops.show_options(&mount.superblock, out)?;
         put!(out, "\n");

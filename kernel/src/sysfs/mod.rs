@@ -26,12 +26,14 @@ use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Plain, Writing};
+use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 use crate::procfs::{Manner, Source, TextFile};
 use texts::Text;
 use tree::{Folder, Leads};
 
-pub static SYSFS: FsType = FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, mount };
+pub static SYSFS: FsType =
+    FsType { name: "sysfs", magic: 0x6265_6572, nodev: true, mount, parameters: Parameters::None };
 
 /// What every text says its size is: Linux's page.
 const SIZE: u64 = 4096;

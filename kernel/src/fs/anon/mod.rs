@@ -4,6 +4,7 @@
 pub mod epoll;
 pub mod eventfd;
 pub mod fifo;
+pub mod fscontext;
 pub mod inotify;
 pub mod memfd;
 pub mod pipe;

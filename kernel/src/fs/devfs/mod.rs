@@ -19,12 +19,19 @@ use crate::fs::vfs::dentry::Name;
 use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Kind, NewInode};
 use crate::fs::vfs::mount;
+use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::superblock::{FsType, SuperBlock};
 use crate::fs::{block, tmpfs};
 
 lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", level::Devtmpfs); }
 
-pub static DEVTMPFS: FsType = FsType { name: "devtmpfs", magic: tmpfs::MAGIC, nodev: true, mount: instance };
+pub static DEVTMPFS: FsType = FsType {
+    name: "devtmpfs",
+    magic: tmpfs::MAGIC,
+    nodev: true,
+    mount: instance,
+    parameters: Parameters::Text,
+};
 
 static INSTANCE: Mutex<Option<Arc<SuperBlock>>, level::Devtmpfs> = Mutex::new(None, &DEVTMPFS_LOCK);
 

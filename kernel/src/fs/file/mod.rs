@@ -20,6 +20,7 @@ pub mod regular;
 pub mod special;
 pub mod table;
 pub mod told;
+pub mod tree;
 pub mod truncate;
 
 use alloc::boxed::Box;

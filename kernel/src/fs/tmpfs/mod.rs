@@ -19,12 +19,13 @@ use sync::{Mutex, TryVec, lock_class, slab_box, try_box};
 use vm::{Budget, BudgetKind, BudgetOwner, BudgetRef, Object, ObjectOwner, ObjectRef, slab_type};
 
 use self::options::{Options, Shown};
-use crate::errno::{EINVAL, ENOSPC, Result};
+use crate::errno::{EINVAL, ENOSPC, Errno, Result};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::{InodeOps, Moving, SuperOps, Writing};
+use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
 use crate::fs::vfs::xattr::store::Xattrs;
 use crate::lock_order as level;
@@ -37,9 +38,16 @@ const MODE: u32 = 0o1777;
 /// A symbolic link with as many bytes has a page.
 const LONG_LINK: usize = 128;
 
-pub static TMPFS: FsType = FsType { name: "tmpfs", magic: MAGIC, nodev: true, mount };
+pub static TMPFS: FsType =
+    FsType { name: "tmpfs", magic: MAGIC, nodev: true, mount, parameters: Parameters::Each(options::check) };
 
-pub static ROOTFS: FsType = FsType { name: "rootfs", magic: 0x8584_58f6, nodev: true, mount: mount_root };
+pub static ROOTFS: FsType = FsType {
+    name: "rootfs",
+    magic: 0x8584_58f6,
+    nodev: true,
+    mount: mount_root,
+    parameters: Parameters::Never,
+};
 
 /// Pages and inodes of an instance for which nothing else was asked, as on Linux: half of memory.
 fn default_limit() -> u64 {
@@ -109,11 +117,16 @@ struct Instance {
 
 impl Instance {
     /// May the limit be set to `asked` (0: none)? One that does not exist is not made later, and what is used stays within it.
-    fn may_limit(&self, what: BudgetKind, asked: Option<u64>) -> Result {
+    fn may_limit(
+        &self,
+        what: BudgetKind,
+        asked: Option<u64>,
+        [late, short]: [&'static str; 2],
+    ) -> core::result::Result<(), (Errno, &'static str)> {
         match asked {
             None | Some(0) => Ok(()),
-            Some(_) if self.budget.limit(what).is_none() => Err(EINVAL),
-            Some(n) if self.budget.used(what) > n => Err(EINVAL),
+            Some(_) if self.budget.limit(what).is_none() => Err((EINVAL, late)),
+            Some(n) if self.budget.used(what) > n => Err((EINVAL, short)),
             Some(_) => Ok(()),
         }
     }
@@ -134,12 +147,14 @@ impl SuperOps for Instance {
         true
     }
 
-    fn remount(&self, _: &SuperBlock, options: &[u8]) -> Result {
+    fn remount(&self, _: &SuperBlock, options: &[u8]) -> core::result::Result<(), (Errno, &'static str)> {
+        const BLOCKS: [&str; 2] = ["Cannot retroactively limit size", "Too small a size for current use"];
+        const INODES: [&str; 2] = ["Cannot retroactively limit inodes", "Too few inodes for current use"];
         // Owner and mode of the root are for the first mount, as on Linux.
-        let options = Options::parse(options)?;
+        let options = Options::parse(options).map_err(|error| (error, ""))?;
         let _one = self.changes.lock();
-        self.may_limit(BudgetKind::Pages, options.blocks)?;
-        self.may_limit(BudgetKind::Files, options.inodes)?;
+        self.may_limit(BudgetKind::Pages, options.blocks, BLOCKS)?;
+        self.may_limit(BudgetKind::Files, options.inodes, INODES)?;
         for (what, asked) in [(BudgetKind::Pages, options.blocks), (BudgetKind::Files, options.inodes)] {
             if let Some(n) = asked {
                 self.budget.set_limit(what, (n != 0).then_some(n));

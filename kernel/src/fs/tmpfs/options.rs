@@ -7,6 +7,7 @@ use core::fmt::Write;
 use sync::heap::Text;
 
 use crate::errno::{EINVAL, ENOMEM, Result};
+use crate::fs::vfs::parameters::{Refused, Value, unsigned};
 
 const PAGE: u64 = 4096;
 /// What Linux counts an inode as, in bytes: it bounds their number.
@@ -32,36 +33,65 @@ impl Options {
         for option in text.split(|&b| b == b',').filter(|o| !o.is_empty()) {
             let mut parts = option.splitn(2, |&b| b == b'=');
             let key = parts.next().unwrap_or(&[]);
-            let value = parts.next().filter(|v| !v.is_empty());
-            match (key, value) {
-                (b"size", Some(v)) => options.blocks = Some(pages(v)?),
-                (b"nr_blocks", Some(v)) => {
-                    options.blocks = Some(whole(v)?).filter(|n| i64::try_from(*n).is_ok());
-                    options.blocks.ok_or(EINVAL)?;
-                }
-                (b"nr_inodes", Some(v)) => {
-                    options.inodes = Some(whole(v)?).filter(|n| *n <= u64::MAX / INODE_BYTES);
-                    options.inodes.ok_or(EINVAL)?;
-                }
-                (b"mode", Some(v)) => options.mode = Some(number(v, 8)? & 0o7777),
-                (b"uid", Some(v)) => options.uid = Some(id(v)?),
-                (b"gid", Some(v)) => options.gid = Some(id(v)?),
-                // Both say what is so anyway; the others of their kinds are refused.
-                (b"huge", Some(b"never")) | (b"inode64", None) => {}
-                _ => return Err(EINVAL),
-            }
+            options.set(key, parts.next().map_or(Value::Flag, Value::Text)).map_err(|_| EINVAL)?;
         }
         Ok(options)
     }
+
+    fn set(&mut self, key: &[u8], value: Value<'_>) -> core::result::Result<(), Refused> {
+        const FLAGS: [&[u8]; 6] = [b"inode64", b"inode32", b"noswap", b"quota", b"usrquota", b"grpquota"];
+        const OTHERS: [&[u8]; 5] = [
+            b"mpol",
+            b"usrquota_block_hardlimit",
+            b"usrquota_inode_hardlimit",
+            b"grpquota_block_hardlimit",
+            b"grpquota_inode_hardlimit",
+        ];
+        if FLAGS.contains(&key) {
+            // The first says what is so anyway; the others of its kind are refused.
+            return match value {
+                Value::Flag if key == b"inode64" => Ok(()),
+                Value::Flag => Err(Refused::Unsupported),
+                _ => Err(Refused::Unexpected),
+            };
+        }
+        let text = match value {
+            Value::Text(text) if !text.is_empty() => text,
+            _ => &[],
+        };
+        let refused = if text.is_empty() { Refused::Value } else { Refused::Unsupported };
+        match key {
+            b"size" => self.blocks = Some(pages(text)?),
+            b"nr_blocks" => self.blocks = Some(whole(text, i64::MAX as u64)?),
+            b"nr_inodes" => self.inodes = Some(whole(text, u64::MAX / INODE_BYTES)?),
+            b"mode" => self.mode = Some(unsigned(text, 8).ok_or(Refused::Value)? & 0o7777),
+            b"uid" => self.uid = Some(id(text, "uid")?),
+            b"gid" => self.gid = Some(id(text, "gid")?),
+            b"huge" => match text {
+                // As above.
+                b"never" => {}
+                b"always" | b"within_size" | b"advise" => return Err(Refused::Unsupported),
+                _ => return Err(Refused::Value),
+            },
+            _ if OTHERS.contains(&key) => return Err(refused),
+            _ => return Err(Refused::Unknown),
+        }
+        Ok(())
+    }
 }
 
-fn number(text: &[u8], radix: u32) -> Result<u32> {
-    core::str::from_utf8(text).ok().and_then(|t| u32::from_str_radix(t, radix).ok()).ok_or(EINVAL)
+/// Is that an option, as fsconfig(2) gives it?
+pub fn check(key: &[u8], value: Value<'_>) -> core::result::Result<(), Refused> {
+    Options::default().set(key, value)
 }
 
 /// The largest number is nobody's.
-fn id(text: &[u8]) -> Result<u32> {
-    number(text, 10).and_then(|id| if id == u32::MAX { Err(EINVAL) } else { Ok(id) })
+fn id(text: &[u8], what: &'static str) -> core::result::Result<u32, Refused> {
+    match unsigned(text, 0) {
+        None => Err(Refused::Id),
+        Some(u32::MAX) => Err(Refused::Nobody(what)),
+        Some(id) => Ok(id),
+    }
 }
 
 /// A number as Linux takes it here: decimal, octal or hexadecimal, and a letter for a power of 1024. What follows is left over.
@@ -91,22 +121,23 @@ fn scaled(text: &[u8]) -> (u64, &[u8]) {
     (n.checked_shl(shift).unwrap_or(0), rest.get(1..).unwrap_or(&[]))
 }
 
-fn whole(text: &[u8]) -> Result<u64> {
+fn whole(text: &[u8], most: u64) -> core::result::Result<u64, Refused> {
     match scaled(text) {
-        (n, []) => Ok(n),
-        _ => Err(EINVAL),
+        (n, []) if !text.is_empty() && n <= most => Ok(n),
+        _ => Err(Refused::Value),
     }
 }
 
 /// Bytes, or a part of memory in per cent; in pages.
-fn pages(text: &[u8]) -> Result<u64> {
+fn pages(text: &[u8]) -> core::result::Result<u64, Refused> {
     match scaled(text) {
+        _ if text.is_empty() => Err(Refused::Value),
         (n, []) => Ok(n.div_ceil(PAGE)),
         (n, b"%") => {
             // Linux does this in bytes, and rounds up to a page then.
             Ok((n.wrapping_mul(PAGE).wrapping_mul(vm::frame::total_frames()) / 100).div_ceil(PAGE))
         }
-        _ => Err(EINVAL),
+        _ => Err(Refused::Value),
     }
 }
 

@@ -21,12 +21,14 @@ use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::mount::{self, Path};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::Plain;
+use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::remove;
 use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
 
 lock_class! { static DEVPTS_LOCK: LockClass = ("devpts", level::Devpts); }
 
-pub static DEVPTS: FsType = FsType { name: "devpts", magic: 0x1cd1, nodev: true, mount: instance };
+pub static DEVPTS: FsType =
+    FsType { name: "devpts", magic: 0x1cd1, nodev: true, mount: instance, parameters: Parameters::Text };
 
 /// How nodes look, from the options of the first mount.
 #[derive(Clone, Copy)]

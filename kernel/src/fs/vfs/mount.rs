@@ -3,16 +3,21 @@
 //! The walk looks into the [table](table) under RCU and only at dentries that say they are mount points. Changes are made under one lock. A mount is
 //! held by per-CPU counts, as dentries are.
 //!
+//! Beside the tree that all see there are trees that a descriptor holds (`anonymous`): nothing is mounted in them or taken out, until the whole tree is moved
+//! to a place in the other, or its descriptor is closed.
+//!
 //! Lock order: `MOUNTS` before directory locks.
 #![forbid(unsafe_code)]
 
+mod anonymous;
 mod attributes;
 mod change;
 mod pivot;
 mod table;
 
+pub use anonymous::{copy, dissolve, new};
 pub use attributes::{Change, change};
-pub use change::{bind_tree, check_expired, mount, move_to, set_unbindable, unmount};
+pub use change::{Where, bind_tree, check_expired, mount, move_to, set_unbindable, unmount};
 pub use pivot::pivot;
 
 use alloc::boxed::Box;
@@ -72,6 +77,8 @@ pub struct Mount {
     walk: AtomicU64,
     /// It hung somewhere and was taken off. Changed under `MOUNTS`.
     gone: AtomicBool,
+    /// It is in a tree that a descriptor holds. Changed under `MOUNTS`.
+    anonymous: AtomicBool,
     /// Where it hangs; nothing for the root of everything and for mounts without a place. Changed under `MOUNTS`.
     point: RcuArc<Point>,
 }
@@ -101,8 +108,21 @@ impl Mount {
         self.point.load(read).map(|point| &point.path)
     }
 
-    /// Is it in the tree? With `MOUNTS` it stays so.
-    fn is_attached(&self) -> bool {
+    /// Is it in a tree that a descriptor holds?
+    pub fn is_anonymous(&self) -> bool {
+        self.anonymous.load(Relaxed)
+    }
+
+    /// Is it the root of such a tree? With `MOUNTS` it stays so.
+    fn is_anonymous_root(&self) -> bool {
+        self.is_anonymous() && self.point(&sync::rcu::read()).is_none()
+    }
+
+    /// Is it in the tree that all see? With `MOUNTS` it stays so.
+    pub fn is_attached(&self) -> bool {
+        if self.is_anonymous() {
+            return false;
+        }
         let read = sync::rcu::read();
         self.point(&read).is_some() || ROOT.load(&read).is_some_and(|root| ptr::eq(&*root.path.mount, self))
     }
@@ -131,8 +151,9 @@ impl Mount {
         }
     }
 
+    /// By itself, or because its file system is.
     pub fn is_read_only(&self) -> bool {
-        self.flags() & READ_ONLY != 0
+        self.flags() & READ_ONLY != 0 || self.superblock.is_read_only()
     }
 }
 
@@ -176,6 +197,7 @@ fn try_mount(
         hanging: AtomicU32::new(0),
         walk: AtomicU64::new(0),
         gone: AtomicBool::new(false),
+        anonymous: AtomicBool::new(false),
         point: RcuArc::new(point),
     })?)
 }
@@ -231,14 +253,14 @@ pub fn find<'g>(mount: &Mount, dentry: &Dentry, read: &'g RcuRead) -> Option<See
     table::find(mount, dentry, read)
 }
 
-/// A mount of an instance of a file system that fits. Gives way.
+/// A mount of an instance of a file system that fits, in whatever tree. Gives way.
 fn find_instance(fits: impl Fn(&Arc<SuperBlock>) -> bool) -> Option<MountRef> {
     find_mount(|mount| fits(&mount.superblock))
 }
 
 /// The mount in the tree that programs know by that number. Gives way.
 pub fn of_unique(number: u64) -> Option<MountRef> {
-    find_mount(|mount| unique(mount.id) == number)
+    find_mount(|mount| unique(mount.id) == number && !mount.is_anonymous())
 }
 
 fn find_mount(fits: impl Fn(&Mount) -> bool) -> Option<MountRef> {
@@ -266,11 +288,16 @@ pub fn of_device(device: u64) -> Option<MountRef> {
     find_instance(|mounted| mounted.device == device)
 }
 
-/// All mounts in the order they were made, for /proc/mounts. Gives way.
+/// All mounts in the tree in the order they were made, for /proc/mounts. Gives way.
 pub fn all() -> Result<Vec<MountRef>> {
     let mut list = table::unmoved(|| {
         let mut list = Vec::new();
-        table::for_each(|mount, _| Ok(list.try_push(mount.share())?))?;
+        table::for_each(|mount, _| {
+            if !mount.is_anonymous() {
+                list.try_push(mount.share())?;
+            }
+            Ok(())
+        })?;
         Ok(list)
     })?;
     sort::by_key(&mut list, |mount| mount.id);

@@ -315,9 +315,13 @@ pub trait SuperOps: Send + Sync + Any {
     /// Changes the options that the file system was mounted with, as mount(2) with MS_REMOUNT gives them.
     ///
     /// # Errors
-    /// EINVAL: it has no such option, or it cannot be changed; nothing is changed then.
-    fn remount(&self, _superblock: &SuperBlock, options: &[u8]) -> Result {
-        if options.is_empty() { Ok(()) } else { Err(EINVAL) }
+    /// EINVAL: it has no such option, or it cannot be changed, and perhaps why; nothing is changed then.
+    fn remount(
+        &self,
+        _superblock: &SuperBlock,
+        options: &[u8],
+    ) -> core::result::Result<(), (Errno, &'static str)> {
+        if options.is_empty() { Ok(()) } else { Err((EINVAL, "")) }
     }
 
     /// Appends the options as /proc/mounts shows them, a comma before each.

@@ -20,6 +20,7 @@ use super::dentry::{Dentry, DentryRef, Name};
 use super::inode::Inode;
 use super::notify;
 use super::operations::SuperOps;
+use super::parameters::Parameters;
 use crate::errno::{ENODEV, ENOENT, Result};
 use crate::sched::schedule_if_needed;
 
@@ -35,6 +36,7 @@ pub struct FsType {
     pub nodev: bool,
     /// Makes an instance, or returns the only one.
     pub mount: fn(&'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>>,
+    pub parameters: Parameters,
 }
 
 /// Sizes in pages.
@@ -96,8 +98,8 @@ pub fn new_device() -> u64 {
     NEXT_DEVICE.fetch_add(1, Relaxed)
 }
 
-/// MS_RDONLY, as it was said of the file system. Each mount says for itself whether it may be written.
-const READ_ONLY: u32 = 1;
+/// MS_RDONLY, of the file system: it is written through no mount. Each mount says besides whether it may be written.
+pub const READ_ONLY: u32 = 1;
 
 /// Flags of mount(2) that /proc tells of a file system, and how. In memory all is written at once, whatever they say; mandatory locks have not been there
 /// since Linux 5.15.
@@ -106,6 +108,10 @@ pub const SHOWN: [(u32, &str); 4] = [(16, ",sync"), (128, ",dirsync"), (64, ",ma
 impl SuperBlock {
     pub fn flags(&self) -> u32 {
         self.flags.load(Relaxed)
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.flags() & READ_ONLY != 0
     }
 
     /// Those that statmount(2) tells: mandatory locks are none of them.
@@ -280,6 +286,11 @@ pub fn types() -> &'static [&'static FsType] {
     TYPES.get().map_or(&[], |types| types.0)
 }
 
+/// The file system of that name, unless programs do not mount it.
+///
+/// # Errors
+/// ENODEV.
 pub fn find_type(name: &[u8]) -> Result<&'static FsType> {
-    types().iter().copied().find(|t| t.name.as_bytes() == name).ok_or(ENODEV)
+    let found = types().iter().copied().find(|t| t.name.as_bytes() == name);
+    found.filter(|t| !matches!(t.parameters, Parameters::Never)).ok_or(ENODEV)
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod fsconfig;
 mod handles;
 mod inotify;
 mod mounts;
@@ -9,9 +10,11 @@ mod names;
 mod openat2;
 mod setattr;
 mod statmount;
+mod trees;
 mod xattr;
 
 pub use attributes::*;
+pub use fsconfig::*;
 pub use handles::*;
 pub use inotify::*;
 pub use mounts::*;
@@ -19,6 +22,7 @@ pub use names::*;
 pub use openat2::*;
 pub use setattr::*;
 pub use statmount::*;
+pub use trees::*;
 pub use xattr::*;
 
 use alloc::sync::Arc;

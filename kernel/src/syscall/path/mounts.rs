@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use super::{AT_FDCWD, At, PathText};
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
-use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Path, STRICT_ATIME};
+use crate::fs::vfs::configuration::{self, CHANGED};
+use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Path, STRICT_ATIME, Where};
 use crate::fs::vfs::notify;
 use crate::fs::vfs::superblock;
 
@@ -22,8 +23,6 @@ const SHARED: u64 = 1 << 20;
 const PROPAGATION: u64 = UNBINDABLE | PRIVATE | SLAVE | SHARED;
 const RELATIME: u64 = 1 << 21;
 const NO_USER: u64 = 1 << 31;
-/// What a remount may change of the file system's own: all but MS_DIRSYNC.
-const REMOUNTED: u32 = !128;
 
 /// An optional string argument.
 fn text(address: usize) -> Result<PathText> {
@@ -61,7 +60,7 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
     } else if flags & PROPAGATION != 0 {
         propagate(&point, flags)?;
     } else if flags & MOVE != 0 {
-        mount::move_to(&resolve(source.bytes())?, point)?;
+        mount::move_to(&resolve(source.bytes())?, Where::On(point))?;
     } else if no_kind {
         return Err(EINVAL);
     } else {
@@ -88,10 +87,14 @@ fn is_mounted(point: &Path) -> Result {
 /// MS_REMOUNT; with MS_BIND of the mount alone. Where nothing is said of noting reads that stays.
 fn remount(point: &Path, flags: u64, options: &[u8]) -> Result {
     is_mounted(point)?;
+    if !point.mount.is_attached() {
+        return Err(EINVAL);
+    }
     if flags & BIND == 0 {
         let superblock = &point.mount.superblock;
-        superblock.ops.remount(superblock, options)?;
-        superblock.set_flags(flags as u32, REMOUNTED);
+        let writes = caller::writes_to_superblock;
+        configuration::reconfigure(superblock, flags as u32, CHANGED, options, writes)
+            .map_err(|(error, _)| error)?;
     }
     let says = flags & (u64::from(ATIME) | RELATIME) != 0;
     let old = if says { 0 } else { point.mount.flags() & ATIME };
@@ -149,6 +152,9 @@ pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
     check_may_mount()?;
     if flags & EXPIRE != 0 {
         is_mounted(&found)?;
+        if !found.mount.is_attached() {
+            return Err(EINVAL);
+        }
         let is_root = core::ptr::eq(&*caller::context().root()?.mount, &*found.mount);
         if is_root || flags & (FORCE | DETACH) != 0 {
             return Err(EINVAL);

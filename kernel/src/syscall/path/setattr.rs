@@ -36,6 +36,25 @@ fn flags_of(attributes: u64) -> u32 {
     FLAGS.iter().filter(|(attribute, _)| attributes & attribute != 0).fold(0, |all, (_, flag)| all | flag)
 }
 
+/// The flags of a new mount, from MOUNT_ATTR_*.
+///
+/// # Errors
+/// EINVAL: one is none, or they say in several ways when a read is noted.
+pub(super) fn attribute_flags(attributes: u32) -> Result<u32> {
+    let attributes = u64::from(attributes);
+    let known = FLAGS.iter().fold(ATIME, |all, (attribute, _)| all | attribute);
+    if attributes & !known != 0 {
+        return Err(EINVAL);
+    }
+    let when = match attributes & ATIME {
+        0 => 0,
+        NOATIME => mount::NO_ATIME,
+        STRICTATIME => mount::STRICT_ATIME,
+        _ => return Err(EINVAL),
+    };
+    Ok(flags_of(attributes) | when)
+}
+
 /// Mounts are mapped to other users for a namespace of users, and there is none but the first, which can be used for none.
 fn refuse_map(set: u64, clear: u64, space: u64) -> Result {
     if (set | clear) & IDMAP == 0 {

@@ -31,7 +31,7 @@ impl Change {
 /// given, whose flags say already that they may not be written, has something open for it. May sleep.
 ///
 /// # Errors
-/// EINVAL: `path` is not the root of a mount in the tree. EBUSY: one that is not to be written has writers. EINTR: a fatal signal came. ENOMEM.
+/// EINVAL: `path` is not the root of a mount in the tree, or of a tree that a descriptor holds. EBUSY: one that is not to be written has writers. EINTR: a fatal signal came. ENOMEM.
 pub fn change(
     path: &Path,
     change: &Change,
@@ -40,7 +40,7 @@ pub fn change(
 ) -> Result {
     let _lock = MOUNTS.lock();
     let upper: &Mount = &path.mount;
-    if !ptr::eq(&*upper.root, &*path.dentry) || !upper.is_attached() {
+    if !ptr::eq(&*upper.root, &*path.dentry) || !(upper.is_attached() || upper.is_anonymous_root()) {
         return Err(EINVAL);
     }
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What mount(2) and umount2(2) do to the tree of mounts. All of it under `MOUNTS`.
+//! What mount(2), umount2(2) and move_mount(2) do to the tree of mounts. All of it under `MOUNTS`.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
@@ -10,7 +10,7 @@ use sync::rcu::{RcuHead, RcuRead};
 use sync::{TryVec, try_arc};
 
 use super::table::{self, Held, Link};
-use super::{MARKED, MOUNTS, Mount, Path, Point, SEEN, try_mount};
+use super::{MARKED, MOUNTS, Mount, MountRef, Path, Point, SEEN, try_mount};
 use crate::account::limits;
 use crate::errno::{EAGAIN, EBUSY, EINTR, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
 use crate::fs::vfs::dentry::DentryRef;
@@ -32,14 +32,23 @@ pub(super) fn hold_point(mut point: Path) -> Result<Path> {
     Ok(point)
 }
 
+/// May anything be mounted in that mount?
+///
+/// # Errors
+/// ENOENT: it is in no tree. EINVAL: it is in one that a descriptor holds.
+fn check_bears(mount: &Mount) -> Result {
+    if mount.gone.load(Relaxed) {
+        return Err(ENOENT);
+    }
+    if mount.is_anonymous() { Err(EINVAL) } else { Ok(()) }
+}
+
 /// With `MOUNTS`: may `more` mounts hang at `point`?
 ///
 /// # Errors
-/// ENOENT: the point's own mount is in no tree. ENOSPC: there are too many mounts (fs.mount-max).
+/// ENOSPC: there are too many mounts (fs.mount-max). Those of `check_bears`.
 fn check_room(point: &Path, more: usize) -> Result {
-    if point.mount.gone.load(Relaxed) {
-        return Err(ENOENT);
-    }
+    check_bears(&point.mount)?;
     let all = table::count().saturating_add(more) as u64;
     if all > limits::MOUNTS.get() { Err(ENOSPC) } else { Ok(()) }
 }
@@ -56,7 +65,7 @@ pub fn mount(
     point: Path,
 ) -> Result<()> {
     if root.inode.is_dir() != point.dentry.inode.is_dir() {
-        return Err(if point.mount.gone.load(Relaxed) { ENOENT } else { ENOTDIR });
+        return Err(check_bears(&point.mount).err().unwrap_or(ENOTDIR));
     }
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
@@ -71,7 +80,7 @@ pub fn mount(
 }
 
 /// The mount of `link` is in the tree from now on, on `point`.
-fn hang(link: Arc<Link>, point: &Path) {
+pub(super) fn hang(link: Arc<Link>, point: &Path) {
     point.mount.hanging.fetch_add(1, Relaxed);
     table::enter(link, Some(point));
 }
@@ -103,12 +112,12 @@ pub fn bind_tree(from: &Path, point: Path, below: bool) -> Result {
         return mount(superblock, from.dentry.clone(), &from.mount.source, from.mount.flags(), point);
     }
     if from.dentry.inode.is_dir() != point.dentry.inode.is_dir() {
-        return Err(if point.mount.gone.load(Relaxed) { ENOENT } else { ENOTDIR });
+        return Err(check_bears(&point.mount).err().unwrap_or(ENOTDIR));
     }
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
     let mut copies = Vec::new();
-    let entered = copy_tree(from, &point, &mut copies)
+    let entered = copy_tree(from, Some(&point), &mut copies)
         .and_then(|()| check_room(&point, copies.len()))
         .and_then(|()| links_of(&copies));
     match entered {
@@ -131,7 +140,7 @@ pub fn bind_tree(from: &Path, point: Path, below: bool) -> Result {
     }
 }
 
-fn links_of(mounts: &[Held]) -> Result<Vec<Arc<Link>>> {
+pub(super) fn links_of(mounts: &[Held]) -> Result<Vec<Arc<Link>>> {
     let mut links = Vec::new();
     for mount in mounts {
         links.try_push(Link::try_new(mount.clone())?)?;
@@ -147,7 +156,7 @@ pub(super) fn mount_point(mount: &Mount) -> Option<Path> {
 }
 
 /// The mount is taken out of the tree, and hangs nowhere from now on.
-fn take_off(mount: &Mount) {
+pub(super) fn take_off(mount: &Mount) {
     if let Some(point) = mount_point(mount) {
         table::leave(mount, &point);
         point.mount.hanging.fetch_sub(1, Relaxed);
@@ -156,11 +165,12 @@ fn take_off(mount: &Mount) {
 }
 
 /// The mount, which is not in the tree, hangs nowhere from now on.
-fn forget(mount: &Mount) {
+pub(super) fn forget(mount: &Mount) {
     if let Some(point) = mount_point(mount) {
         point.dentry.drop_mount();
     }
     mount.gone.store(true, Relaxed);
+    mount.anonymous.store(false, Relaxed);
     mount.point.swap(None);
 }
 
@@ -190,12 +200,12 @@ fn list_tree(from: &Path) -> Result<Vec<(Held, usize)>> {
     Ok(list)
 }
 
-/// Copies what lies at `from` and the mounts below it. The first is the copy of `from`, at `point`.
-fn copy_tree(from: &Path, point: &Path, copies: &mut Vec<Held>) -> Result {
+/// Copies what lies at `from` and the mounts below it. The first is the copy of `from`, at `point`, if there is one.
+pub(super) fn copy_tree(from: &Path, point: Option<&Path>, copies: &mut Vec<Held>) -> Result {
     for (mount, on) in list_tree(from)? {
         let (superblock, source, flags) = (mount.superblock.clone(), &mount.source, mount.flags());
         let Some(upper) = copies.get(on).map(|upper| upper.share()) else {
-            let first = try_mount(superblock, from.dentry.clone(), source, flags, Some(point.clone()))?;
+            let first = try_mount(superblock, from.dentry.clone(), source, flags, point.cloned())?;
             copies.try_push(try_arc(first)?)?;
             continue;
         };
@@ -213,25 +223,51 @@ fn copy_tree(from: &Path, point: &Path, copies: &mut Vec<Held>) -> Result {
     Ok(())
 }
 
-/// MS_MOVE: what is mounted at `from` hangs at `point` instead, with all that hangs below it.
+/// Where a mount is moved to.
+pub enum Where<'a> {
+    /// The place, over all that is mounted there.
+    On(Path),
+    /// Below the mount whose root that is, which hangs on the root of the other then. With the caller's root.
+    Beneath(Path, &'a Path),
+}
+
+/// A move that is found possible, with all that it needs of memory.
+struct Move {
+    link: Arc<Link>,
+    /// Where it hangs now; nowhere if a descriptor holds it as the root of a tree.
+    from: Option<Path>,
+    to: Path,
+    point: Arc<Point>,
+    /// The mounts of the tree that is no more held by a descriptor.
+    joins: Vec<Held>,
+    upper: Option<Upper>,
+}
+
+/// The mount that comes to hang on the root of the one that is moved beneath it.
+struct Upper {
+    link: Arc<Link>,
+    held: Held,
+    to: Path,
+    point: Arc<Point>,
+}
+
+/// MS_MOVE and move_mount(2): what is mounted at `from` hangs at `to` instead, with all that hangs below it. `from` may be the root of a tree that a descriptor holds, which
+/// is so no more then. May sleep.
 ///
 /// # Errors
-/// EINVAL: `from` is not the root of a mount that hangs somewhere, or one is a directory and the other is not. ELOOP: the
-/// point lies in what is moved. ENOENT: it is removed, or its mount is in no tree. ENOMEM.
-pub fn move_to(from: &Path, point: Path) -> Result {
-    let mount: &Mount = &from.mount;
+/// EINVAL: `from` is neither that nor the root of a mount that hangs somewhere, or one is a directory and the other is not, or nothing can be beneath that mount. ELOOP: the
+/// place lies in what is moved. ENOENT: one is removed, or the place's mount is in no tree. ENOSPC, ENOMEM.
+pub fn move_to(from: &Path, to: Where<'_>) -> Result {
+    let (point, beneath) = match to {
+        Where::On(point) => (point, None),
+        Where::Beneath(over, root) => (mount_point(&over.mount).ok_or(EINVAL)?, Some((over, root))),
+    };
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
-    let made = check_move(from, &point).and_then(|(held, old)| {
-        let to = try_arc(Point { path: point.clone(), rcu: RcuHead::new() })?;
-        Ok((Link::try_new(held)?, old, to))
-    });
-    match made {
-        Ok((link, old, to)) => {
-            point.mount.hanging.fetch_add(1, Relaxed);
-            table::change(link, &old, &point, || mount.point.swap(Some(to)));
-            old.mount.hanging.fetch_sub(1, Relaxed);
-            old.dentry.drop_mount();
+    let beneath = beneath.as_ref().map(|(over, root)| (over, *root));
+    match prepare_move(from, &point, beneath) {
+        Ok(prepared) => {
+            prepared.make(&from.mount);
             Ok(())
         }
         Err(error) => {
@@ -241,20 +277,106 @@ pub fn move_to(from: &Path, point: Path) -> Result {
     }
 }
 
-/// Gives the mount, and where it hangs.
-fn check_move(from: &Path, point: &Path) -> Result<(Held, Path)> {
-    let mount: &Mount = &from.mount;
-    let read = sync::rcu::read();
-    if point.mount.gone.load(Relaxed) {
-        return Err(ENOENT);
+fn prepare_move(from: &Path, point: &Path, beneath: Option<(&Path, &Path)>) -> Result<Move> {
+    let over = beneath.map_or(point, |(over, _)| over);
+    check_move(from, over)?;
+    if let Some((over, root)) = beneath {
+        check_beneath(from, over, point, root)?;
     }
-    let old = mount.point(&read);
-    let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
-    let Some(old) = old.filter(|_| same && ptr::eq(&*mount.root, &*from.dentry)) else { return Err(EINVAL) };
-    if ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &read) {
+    let mount: &Mount = &from.mount;
+    if ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &sync::rcu::read()) {
         return Err(ELOOP);
     }
-    Ok((table::held(mount, old, &read).ok_or(EINVAL)?, old.clone()))
+    if mount.root.is_removed() {
+        return Err(ENOENT);
+    }
+    let old = mount_point(mount);
+    let mut joins = Vec::new();
+    if old.is_none() {
+        below_or(mount, |below| Ok(joins.try_push(below.clone())?))?;
+        check_room(point, joins.len())?;
+    }
+    let own = Path { mount: from.mount.clone(), dentry: mount.root.clone() };
+    let held = table::held(mount, old.as_ref().unwrap_or(&own), &sync::rcu::read()).ok_or(EINVAL)?;
+    let place = |path: &Path| try_arc(Point { path: path.clone(), rcu: RcuHead::new() });
+    let upper = match beneath {
+        None => None,
+        Some((over, _)) => {
+            let held = table::held(&over.mount, point, &sync::rcu::read()).ok_or(EINVAL)?;
+            Some(Upper { link: Link::try_new(held.clone())?, held, point: place(&own)?, to: own })
+        }
+    };
+    let made =
+        Move { link: Link::try_new(held)?, from: old, to: point.clone(), point: place(point)?, joins, upper };
+    // The last that can fail.
+    if made.upper.is_some() {
+        mount.root.add_mount()?;
+    }
+    Ok(made)
+}
+
+/// May what is mounted at `from` be moved to `point`?
+fn check_move(from: &Path, point: &Path) -> Result {
+    let mount: &Mount = &from.mount;
+    check_bears(&point.mount)?;
+    let hangs = mount.is_attached() && mount.point(&sync::rcu::read()).is_some();
+    let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
+    if (hangs || mount.is_anonymous_root()) && same && ptr::eq(&*mount.root, &*from.dentry) {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// May `from` come beneath the mount whose root is `over`, which hangs at `point`?
+fn check_beneath(from: &Path, over: &Path, point: &Path, root: &Path) -> Result {
+    let read = sync::rcu::read();
+    let top: &Mount = &over.mount;
+    let mount: &Mount = &from.mount;
+    let is_at = |path: &Path| ptr::eq(&*path.mount, &*point.mount) && ptr::eq(&*path.dentry, &*point.dentry);
+    // It has moved since it was looked for.
+    if !top.point(&read).is_some_and(is_at) || !ptr::eq(&*top.root, &*over.dentry) {
+        return Err(EINVAL);
+    }
+    let covered = table::find(mount, &mount.root, &read).is_some();
+    let is_top = ptr::eq(top, &*root.mount);
+    let on_root = point.mount.point(&read).is_none();
+    let below = mount.point(&read).is_some() && (ptr::eq(mount, top) || mount.hangs_below(top, &read));
+    if covered || is_top || on_root || below { Err(EINVAL) } else { Ok(()) }
+}
+
+impl Move {
+    /// Its place is held, and so is the root of `mount`, if another comes to hang there: a walk finds first that one at the place, and from one moment on `mount`, and
+    /// on that the other.
+    fn make(self, mount: &MountRef) {
+        let Move { link, from, to, point, joins, upper } = self;
+        let own = Path { mount: mount.clone(), dentry: mount.root.clone() };
+        to.mount.hanging.fetch_add(1, Relaxed);
+        table::change(
+            link,
+            from.as_ref().unwrap_or(&own),
+            &to,
+            upper.as_ref().map(|upper| &**upper.held),
+            || {
+                mount.point.swap(Some(point));
+                for below in &joins {
+                    below.anonymous.store(false, Relaxed);
+                    schedule_if_needed();
+                }
+                table::add(joins.len());
+            },
+        );
+        if let Some(from) = from {
+            from.mount.hanging.fetch_sub(1, Relaxed);
+            from.dentry.drop_mount();
+        }
+        if let Some(upper) = upper {
+            mount.hanging.fetch_add(1, Relaxed);
+            table::change(upper.link, &to, &upper.to, None, || upper.held.point.swap(Some(upper.point)));
+            to.mount.hanging.fetch_sub(1, Relaxed);
+            to.dentry.drop_mount();
+        }
+    }
 }
 
 /// Makes a mount one that cannot be bound elsewhere, or one that can; with `below` those that hang on it too.
@@ -300,7 +422,7 @@ pub(super) fn below_or(upper: &Mount, mut f: impl FnMut(&Held) -> Result) -> Res
 }
 
 /// Does another hang on it?
-fn bears(mount: &Mount) -> bool {
+pub(super) fn bears(mount: &Mount) -> bool {
     mount.hanging.load(Relaxed) != 0
 }
 
@@ -322,7 +444,8 @@ pub fn check_expired(mount: &Mount, busy: impl FnOnce(&Mount) -> bool) -> Result
 pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
     let _lock = MOUNTS.lock();
     let mount: &Mount = &path.mount;
-    if !ptr::eq(&*mount.root, &*path.dentry) || mount.point(&sync::rcu::read()).is_none() {
+    let hangs = mount.is_attached() && mount.point(&sync::rcu::read()).is_some();
+    if !ptr::eq(&*mount.root, &*path.dentry) || !hangs {
         return Err(EINVAL);
     }
     if !detach && (bears(mount) || busy(mount)) {

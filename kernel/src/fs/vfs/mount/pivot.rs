@@ -100,7 +100,7 @@ impl Move {
     fn make(self, step: Step) {
         let Step { to, link, point } = step;
         to.mount.hanging.fetch_add(1, Relaxed);
-        table::change(link, &self.place, &to, || self.path.mount.point.swap(Some(point)));
+        table::change(link, &self.place, &to, None, || self.path.mount.point.swap(Some(point)));
         self.place.mount.hanging.fetch_sub(1, Relaxed);
         self.place.dentry.drop_mount();
     }

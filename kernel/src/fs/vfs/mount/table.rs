@@ -1,7 +1,7 @@
 //! All mounts, found by the place that they hang on: a hash table of chains, which are read under RCU, and changed under `MOUNTS`.
 //!
-//! A mount that moves is in two chains meanwhile, and found in that of the place it hangs on just then. What hangs nowhere is in no chain but the root of
-//! everything.
+//! A mount that moves is in two chains meanwhile, and found in that of the place it hangs on just then. Of what hangs nowhere the root of everything is in a chain, and
+//! the root of a tree that a descriptor holds, as if it hung on its own root.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
@@ -51,7 +51,7 @@ static OCCUPIED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// Bit `n`: word `n` of `OCCUPIED` may have a bit. As above.
 static WORDS_OCCUPIED: AtomicU64 = AtomicU64::new(0);
 const _: () = assert!(WORDS <= 64);
-/// How many mounts there are.
+/// How many mounts there are in the tree.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// How many have moved.
 static MOVES: AtomicU64 = AtomicU64::new(0);
@@ -104,27 +104,46 @@ impl Link {
     }
 }
 
-/// The mount of `link` is in the tree from now on. `point` is where it hangs.
+/// The mount of `link` is in its tree from now on. `point` is where it hangs.
 pub(super) fn enter(link: Arc<Link>, point: Option<&Path>) {
-    put(link, point);
-    COUNT.fetch_add(1, Relaxed);
+    if !link.mount.is_anonymous() {
+        COUNT.fetch_add(1, Relaxed);
+    }
+    put(link, point, None);
 }
 
-fn put(link: Arc<Link>, point: Option<&Path>) {
+/// Puts a link first into its chain, or behind that of the mount `first`, which hangs there.
+fn put(link: Arc<Link>, point: Option<&Path>, first: Option<&Mount>) {
+    let read = sync::rcu::read();
     let hash = hash_of(point);
     let number = number(hash);
-    let head = chain(number);
+    let mut cell = chain(number);
+    if let Some(first) = first {
+        let mut at = cell.load(&read);
+        while let Some(other) = at {
+            if ptr::eq::<Mount>(&**other.mount, first) {
+                cell = &other.next;
+                break;
+            }
+            at = other.next.load(&read);
+        }
+    }
     link.hash.store(hash, Relaxed);
-    link.next.swap(head.get(&sync::rcu::read()));
+    link.next.swap(cell.get(&read));
     set_occupied(number, true);
-    head.swap(Some(link));
+    cell.swap(Some(link));
 }
 
-/// A mount that hung on `point` is in the tree no more.
+/// A mount that hung on `point` is in its tree no more.
 pub(super) fn leave(mount: &Mount, point: &Path) {
-    if take(mount, point, None) {
+    if take(mount, point, None) && !mount.is_anonymous() {
         COUNT.fetch_sub(1, Relaxed);
     }
+}
+
+/// `count` mounts more are in the tree that all see.
+pub(super) fn add(count: usize) {
+    COUNT.fetch_add(count, Relaxed);
 }
 
 fn take(mount: &Mount, point: &Path, but: Option<&Link>) -> bool {
@@ -144,10 +163,10 @@ fn take(mount: &Mount, point: &Path, but: Option<&Link>) -> bool {
     false
 }
 
-/// The mount of `link`, which hangs on `from`, hangs on `to` once `change` was called.
-pub(super) fn change(link: Arc<Link>, from: &Path, to: &Path, change: impl FnOnce()) {
+/// The mount of `link`, which hangs on `from`, hangs on `to` once `change` was called; below the mount `upper`, if there is one, which hangs there.
+pub(super) fn change(link: Arc<Link>, from: &Path, to: &Path, upper: Option<&Mount>, change: impl FnOnce()) {
     MOVES.fetch_add(1, Relaxed);
-    put(link.clone(), Some(to));
+    put(link.clone(), Some(to), upper);
     change();
     take(&link.mount, from, Some(&link));
     MOVES.fetch_add(1, Relaxed);

@@ -5,6 +5,7 @@ use super::super::cache::Cache;
 use super::super::dentry::Name;
 use super::super::inode::{Attributes, Inode, Kind, NewInode};
 use super::super::operations::{InodeOps, Plain, XattrMode};
+use super::super::parameters::Parameters;
 use super::super::rename::{EXCHANGE, NO_REPLACE};
 use super::super::superblock::{FsType, SuperBlock, new_device};
 use super::tree::ROOT;
@@ -172,7 +173,13 @@ fn a_file_without_a_name_gets_one_once() {
 
 #[test]
 fn what_is_left_out_gives_linux_errors() {
-    static BARE: FsType = FsType { name: "bare", magic: 0, nodev: true, mount: |_, _| Err(EINVAL) };
+    static BARE: FsType = FsType {
+        name: "bare",
+        magic: 0,
+        nodev: true,
+        mount: |_, _| Err(EINVAL),
+        parameters: Parameters::None,
+    };
     for cache in [Cache::Complete, Cache::Uncached] {
         in_process(move || {
             let device = new_device();
@@ -228,7 +235,13 @@ impl InodeOps for Written {
 
 #[test]
 fn who_writes_times_down_is_told_of_each_write_and_of_the_first_read_after_it() {
-    static WHOLE: FsType = FsType { name: "whole", magic: 0, nodev: true, mount: |_, _| Err(EINVAL) };
+    static WHOLE: FsType = FsType {
+        name: "whole",
+        magic: 0,
+        nodev: true,
+        mount: |_, _| Err(EINVAL),
+        parameters: Parameters::None,
+    };
     for attributes in [Attributes::WrittenBack, Attributes::Here] {
         in_process(move || {
             let device = new_device();

@@ -15,12 +15,19 @@ use super::super::cache::Cache;
 use super::super::cache::inodes::InodeTable;
 use super::super::inode::{Attributes, Inode, Kind, NewInode};
 use super::super::operations::{DirEntry, InodeOps, Moving, SuperOps, Validity, Writing, XattrMode};
+use super::super::parameters::Parameters;
 use super::super::superblock::{FsType, StatFs, SuperBlock, new_device};
 use super::tree::{ROOT, Tree};
 use crate::errno::*;
 use crate::sched::{Sleep, WaitQueue};
 
-static TESTFS: FsType = FsType { name: "testfs", magic: 0x7e57, nodev: true, mount: |_, _| Err(EINVAL) };
+static TESTFS: FsType = FsType {
+    name: "testfs",
+    magic: 0x7e57,
+    nodev: true,
+    mount: |_, _| Err(EINVAL),
+    parameters: Parameters::None,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {

@@ -1,0 +1,105 @@
+//! Trees of mounts that a descriptor holds: what fsmount(2) makes and open_tree(2) copies. All of it under `MOUNTS`.
+//!
+//! Nothing is mounted in such a tree, taken out of it or moved in it. It ends when its descriptor does, unless its root was moved to a place in the tree that all see
+//! (`change::move_to`).
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use sync::{TryVec, try_arc};
+
+use super::change::{bears, below_or, copy_tree, forget, hang, links_of, mount_point, take_off};
+use super::table::{self, Held};
+use super::{MOUNTS, Mount, MountRef, Path, try_mount};
+use crate::errno::{EINVAL, Result};
+use crate::fs::vfs::dentry::DentryRef;
+use crate::fs::vfs::superblock::SuperBlock;
+use crate::sched::schedule_if_needed;
+
+fn path_of(mount: &Mount, shared: MountRef) -> Path {
+    Path { mount: shared, dentry: mount.root.clone() }
+}
+
+/// A tree of one mount of the file system. `dissolve` ends it.
+///
+/// # Errors
+/// ENOMEM.
+pub fn new(superblock: Arc<SuperBlock>, root: DentryRef, source: &[u8], flags: u32) -> Result<Path> {
+    let mount = try_arc(try_mount(superblock, root, source, flags, None)?)?;
+    let _lock = MOUNTS.lock();
+    enter(&[mount])
+}
+
+/// A copy of what lies at `from`; with `below` also of what is mounted below it, but for what must not be bound. `dissolve` ends it. May sleep.
+///
+/// # Errors
+/// EINVAL: it must not be bound, or is not in the tree. EINTR: a fatal signal came. ENOMEM.
+pub fn copy(from: &Path, below: bool) -> Result<Path> {
+    let _lock = MOUNTS.lock();
+    if from.mount.is_unbindable() || !from.mount.is_attached() {
+        return Err(EINVAL);
+    }
+    if !below {
+        let (superblock, flags) = (from.mount.superblock.clone(), from.mount.flags());
+        let mount = try_mount(superblock, from.dentry.clone(), &from.mount.source, flags, None)?;
+        return enter(&[try_arc(mount)?]);
+    }
+    let mut copies = Vec::new();
+    let entered = copy_tree(from, None, &mut copies).and_then(|()| enter(&copies));
+    if entered.is_err() {
+        copies.iter().for_each(|copy| forget(copy));
+    }
+    entered
+}
+
+/// Makes a tree of mounts that are in none, the root first.
+fn enter(mounts: &[Held]) -> Result<Path> {
+    let links = links_of(mounts)?;
+    let root = mounts.first().ok_or(EINVAL)?;
+    let own = path_of(root, root.share());
+    for (mount, link) in mounts.iter().zip(links) {
+        mount.anonymous.store(true, Relaxed);
+        match mount_point(mount) {
+            Some(point) => hang(link, &point),
+            None => table::enter(link, Some(&own)),
+        }
+        schedule_if_needed();
+    }
+    Ok(own)
+}
+
+/// Ends the tree with that root, if it is still one. Each mount goes from the one that it hangs on, though they be used. May sleep.
+pub fn dissolve(root: &MountRef) {
+    let _lock = MOUNTS.lock();
+    if !root.is_anonymous_root() {
+        return;
+    }
+    // Without memory for a list of all those go first that bear no others.
+    loop {
+        let (mut one, mut more) = (None, Vec::new());
+        let all = below_or(root, |mount| {
+            if ptr::eq::<Mount>(&***mount, &**root) {
+                return Ok(());
+            }
+            if one.is_none() && !bears(mount) {
+                one = Some(mount.clone());
+                return Ok(());
+            }
+            Ok(more.try_push(mount.clone())?)
+        });
+        for mount in one.into_iter().chain(more) {
+            if all.is_ok() || !bears(&mount) {
+                take_off(&mount);
+            }
+            schedule_if_needed();
+        }
+        if all.is_ok() {
+            break;
+        }
+    }
+    table::leave(root, &path_of(root, root.clone()));
+    forget(root);
+}

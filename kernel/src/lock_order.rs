@@ -136,6 +136,8 @@ sync::lock_order! {
 
     /// A file system is set up or changed by a descriptor. Its holder mounts it, and makes it.
     level FsConfiguration;
+    /// The flags and options of a super block change. Its holder looks at what processes have open.
+    level SuperChanges;
     /// The table of mounts changes.
     level Mounts;
     /// A super block's renames between directories, for which the shape of the tree stands still. Before the directories.

@@ -393,12 +393,12 @@ calls! {
     425 io_uring_setup(entries: Int(&ANY), parameters: Addr) -> Any;
     426 io_uring_enter(fd: Fd(Any), submit: Int(&ANY), complete: Int(&ANY), flags: Int(&ANY), argument: Addr, size: Size) ;
     427 io_uring_register(fd: Fd(Any), command: Int(&ANY), argument: Addr, count: Size);
-    428 open_tree(dir: DirFd, path: Path, flags: Options(&OPEN_TREE)) -> Any = path::sys_open_tree;
+    428 open_tree(dir: DirFd, path: Path, flags: Options(&OPEN_TREE)) -> TreeFile = path::sys_open_tree;
         429 move_mount(from_dir: DirFd, from: Path, to_dir: DirFd, to: Path, flags: Options(&MOVE_MOUNT)) = path::sys_move_mount;
-    430 fsopen(kind: Text, flags: Options(&FSOPEN)) -> Any = path::sys_fsopen;
-        431 fsconfig(fd: Fd(Any), command: Options(&FSCONFIG), key: Text, value: Addr, extra: Int(&FDS)) = path::sys_fsconfig;
-        432 fsmount(fd: Fd(Any), flags: Options(&FSMOUNT), attributes: Options(&FSMOUNT_ATTRIBUTES)) -> Any = path::sys_fsmount;
-    433 fspick(dir: DirFd, path: Path, flags: Options(&FSPICK)) -> Any = path::sys_fspick;
+    430 fsopen(kind: Text, flags: Options(&FSOPEN)) -> ContextFile = path::sys_fsopen;
+        431 fsconfig(fd: Fd(ContextFile), command: Options(&FSCONFIG), key: Text, value: Addr, extra: Int(&FDS)) = path::sys_fsconfig;
+        432 fsmount(fd: Fd(ContextFile), flags: Options(&FSMOUNT), attributes: Options(&FSMOUNT_ATTRIBUTES)) -> TreeFile = path::sys_fsmount;
+    433 fspick(dir: DirFd, path: Path, flags: Options(&FSPICK)) -> ContextFile = path::sys_fspick;
     434 pidfd_open(pid: Pid, flags: Options(&PIDFD_OPEN)) -> PidFile = process::sys_pidfd_open;
     435 clone3(arguments: In(&CLONE_ARGS), size: Int(&CLONE_SIZES)) => regs process::sys_clone3;
     436 close_range(first: Int(&FDS), last: Int(&FDS), flags: Options(&CLOSE_RANGE)) = file::sys_close_range;

@@ -198,6 +198,11 @@ static void ending(void)
 	SHOW(mkdirat(dir, "y", 0755));
 	SHOW(move(dir, "", AT_FDCWD, "n", F_EMPTY));
 	SHOW(tree(dir, "", EMPTY | CLONE));
+	char at[64];
+	snprintf(at, sizeof at, "/proc/self/fd/%d", dir);
+	SHOW(mount(0, at, 0, MS_PRIVATE, 0));
+	SHOW(mount(0, at, 0, MS_REMOUNT | MS_BIND, 0));
+	SHOW(umount(at));
 	close(dir);
 	fd = tree(AT_FDCWD, "m", CLONE | RECURSIVE), in = openat(fd, "in", O_RDONLY), dir = openat(fd, ".", O_RDONLY);
 	close(fd);
@@ -243,7 +248,6 @@ static void ending(void)
 	close(fd);
 	SHOW(umount("n"));
 	fd = fresh("seven");
-	char at[64];
 	snprintf(at, sizeof at, "/proc/self/fd/%d", fd);
 	SHOW(mount(at, "n", 0, MS_MOVE, 0));
 	shown();

@@ -118,6 +118,10 @@ pub enum Sort {
     PidFile,
     Socket,
     Terminal,
+    /// A file system that is being set up.
+    ContextFile,
+    /// A tree of mounts.
+    TreeFile,
     /// No descriptor: the address of a mapping.
     Memory,
 }

@@ -1,6 +1,6 @@
 //! The file of fsopen(2) and fspick(2): a file system that is being set up. What went wrong is read from it, a message at a time.
 //!
-//! Lock order: the configuration → the mounts, and what a file system takes as it is made or changed. No program's memory is copied under it.
+//! Lock order: the configuration → a super block's changes, the mounts, and what a file system takes as it is made or changed. No program's memory is copied under it.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;

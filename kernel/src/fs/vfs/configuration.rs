@@ -324,6 +324,7 @@ pub fn reconfigure(
     options: &[u8],
     writes: impl FnOnce(&Arc<SuperBlock>) -> bool,
 ) -> core::result::Result<(), (Errno, &'static str)> {
+    let _one = superblock.changes.lock();
     let closes = flags & named & READ_ONLY != 0 && !superblock.is_read_only();
     if closes {
         // Who opens from here on is refused, and who has opened before is seen.

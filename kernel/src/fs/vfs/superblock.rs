@@ -25,6 +25,7 @@ use crate::errno::{ENODEV, ENOENT, Result};
 use crate::sched::schedule_if_needed;
 
 lock_class! { pub static RENAME: LockClass = ("rename", level::Rename); }
+lock_class! { pub static SUPER_CHANGES: LockClass = ("super block changes", level::SuperChanges); }
 lock_class! { pub static SUPER_ROOT: LockClass = ("super block root", level::SuperRoot); }
 
 /// A kind of file system.
@@ -57,8 +58,10 @@ pub struct SuperBlock {
     /// Where that is `Cached` or `Revalidated`.
     pub names: Option<Arc<NameCache>>,
     pub ops: Box<dyn SuperOps>,
-    /// What mount(2) said of writing it: `SHOWN`.
+    /// What was said of writing it: `READ_ONLY`, and those of `SHOWN`.
     flags: AtomicU32,
+    /// Held by who changes flags and options while it is mounted.
+    pub changes: Mutex<(), level::SuperChanges>,
     root: SpinLock<Option<Arc<Owner<Dentry>>>, level::SuperRoot>,
     /// Where its names come apart at its end.
     remains: Option<Box<InParts<Remains>>>,
@@ -122,7 +125,8 @@ impl SuperBlock {
     /// Sets those of `SHOWN` that are in `which`.
     pub fn set_flags(&self, flags: u32, which: u32) {
         let shown = SHOWN.iter().fold(READ_ONLY, |all, (flag, _)| all | flag) & which;
-        self.flags.store(self.flags() & !shown | flags & shown, Relaxed);
+        let changed = |old| Some(old & !shown | flags & shown);
+        let _always = self.flags.fetch_update(Relaxed, Relaxed, changed);
     }
 
     /// An instance whose cache is its directories (`Complete`), or has none of its names (`Uncached`).
@@ -170,6 +174,7 @@ impl SuperBlock {
             names,
             ops,
             flags: AtomicU32::new(0),
+            changes: Mutex::new((), &SUPER_CHANGES),
             root: SpinLock::new(Some(root), &SUPER_ROOT),
             rename: Mutex::new(Shape(()), &RENAME),
         })?)

@@ -117,6 +117,9 @@ fn propagate(point: &Path, flags: u64) -> Result {
         return Err(EINVAL);
     }
     is_mounted(point)?;
+    if !point.mount.is_attached() && !point.mount.is_anonymous() {
+        return Err(EINVAL);
+    }
     // MS_SLAVE leaves unbindable what is.
     if kind != SLAVE {
         mount::set_unbindable(&point.mount, kind == UNBINDABLE, flags & RECURSIVE != 0);

@@ -53,6 +53,8 @@ impl Generator {
             Sort::MemoryFile => ("memfd_create", &[]),
             Sort::PidFile => ("pidfd_open", &[]),
             Sort::Socket => ("socketpair", &[]),
+            Sort::ContextFile => ("fsopen", &[]),
+            Sort::TreeFile => ("open_tree", &[]),
             Sort::Memory => ("mmap", &[]),
             Sort::Any => {
                 let any = [

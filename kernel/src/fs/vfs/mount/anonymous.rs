@@ -78,26 +78,25 @@ pub fn dissolve(root: &MountRef) {
         return;
     }
     // Without memory for a list of all those go first that bear no others.
-    loop {
-        let (mut one, mut more) = (None, Vec::new());
-        let all = below_or(root, |mount| {
+    while bears(root) {
+        let (mut one, mut more, mut all) = (None, Vec::new(), true);
+        // It fails only where the closure does.
+        let _ = below_or(root, |mount| {
             if ptr::eq::<Mount>(&***mount, &**root) {
                 return Ok(());
             }
             if one.is_none() && !bears(mount) {
                 one = Some(mount.clone());
-                return Ok(());
+            } else if more.try_push(mount.clone()).is_err() {
+                all = false;
             }
-            Ok(more.try_push(mount.clone())?)
+            Ok(())
         });
         for mount in one.into_iter().chain(more) {
-            if all.is_ok() || !bears(&mount) {
+            if all || !bears(&mount) {
                 take_off(&mount);
             }
             schedule_if_needed();
-        }
-        if all.is_ok() {
-            break;
         }
     }
     table::leave(root, &path_of(root, root.clone()));

@@ -291,13 +291,17 @@ fn prepare_move(from: &Path, point: &Path, beneath: Option<(&Path, &Path)>) -> R
         return Err(ENOENT);
     }
     let old = mount_point(mount);
-    let mut joins = Vec::new();
-    if old.is_none() {
-        below_or(mount, |below| Ok(joins.try_push(below.clone())?))?;
-        check_room(point, joins.len())?;
-    }
     let own = Path { mount: from.mount.clone(), dentry: mount.root.clone() };
     let held = table::held(mount, old.as_ref().unwrap_or(&own), &sync::rcu::read()).ok_or(EINVAL)?;
+    let mut joins = Vec::new();
+    if old.is_none() {
+        if bears(mount) {
+            below_or(mount, |below| Ok(joins.try_push(below.clone())?))?;
+        } else {
+            joins.try_push(held.clone())?;
+        }
+        check_room(point, joins.len())?;
+    }
     let place = |path: &Path| try_arc(Point { path: path.clone(), rcu: RcuHead::new() });
     let upper = match beneath {
         None => None,

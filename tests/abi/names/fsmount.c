@@ -145,6 +145,7 @@ static void picking(void)
 			say("flag %d", bit);
 	symlink("m", "link");
 	SHOW(pick(AT_FDCWD, "link", 2));
+	SHOW_OK(close(pick(AT_FDCWD, "m", 2)));
 	SHOW_OK(fd = pick(AT_FDCWD, "link", 5));
 	SHOW(fcntl(fd, F_GETFD));
 	close(fd);

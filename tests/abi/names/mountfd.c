@@ -145,6 +145,7 @@ static void commands(void)
 	TRY(config(fd, PATHNAME, 0, "x", file));
 	TRY(config(fd, PATH_EMPTY, "size", "", file));
 	TRY(config(fd, PATH_EMPTY, "wrong", "", AT_FDCWD));
+	TRY(config(fd, PATH_EMPTY, "rw", "", AT_FDCWD));
 	TRY(config(fd, PATH_EMPTY, "wrong", "", -5));
 	TRY(config(fd, FD, "size", 0, file));
 	TRY(config(fd, FD, "size", 0, path));

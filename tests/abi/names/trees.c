@@ -46,6 +46,7 @@ static void opening(void)
 	SHOW_OK(fd = tree(AT_FDCWD, "m", 0));
 	say("%x %x '%s'", fcntl(fd, F_GETFL), fcntl(fd, F_GETFD), link_of(fd));
 	close(fd);
+	SHOW_OK(close(tree(AT_FDCWD, "m", 0x800)));
 	SHOW_OK(fd = tree(AT_FDCWD, "m", O_CLOEXEC));
 	say("%x %x", fcntl(fd, F_GETFL), fcntl(fd, F_GETFD));
 	SHOW(openat(fd, "in/none", O_RDONLY));
@@ -280,6 +281,8 @@ static void moving(void)
 	int n = open("n", O_PATH), m = open("m", O_PATH);
 	SHOW(move(n, "", m, "", F_EMPTY | T_EMPTY));
 	close(m);
+	SHOW(move(AT_FDCWD, "m", AT_FDCWD, "n", 2 | 0x20));
+	SHOW(move(AT_FDCWD, "n", AT_FDCWD, "m", 2 | 0x20));
 	SHOW(move(AT_FDCWD, "m", AT_FDCWD, "m/dir", 0));
 	SHOW(move(AT_FDCWD, "m", AT_FDCWD, "m/in", 0));
 	SHOW(move(AT_FDCWD, "m/dir", AT_FDCWD, "n", 0));

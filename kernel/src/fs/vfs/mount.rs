@@ -12,12 +12,14 @@
 mod anonymous;
 mod attributes;
 mod change;
+mod moving;
 mod pivot;
 mod table;
 
 pub use anonymous::{copy, dissolve, new};
 pub use attributes::{Change, change};
-pub use change::{Where, bind_tree, check_expired, mount, move_to, set_unbindable, unmount};
+pub use change::{bind_tree, check_expired, mount, set_unbindable, unmount};
+pub use moving::{Where, move_to};
 pub use pivot::pivot;
 
 use alloc::boxed::Box;

@@ -1,7 +1,7 @@
 //! Trees of mounts that a descriptor holds: what fsmount(2) makes and open_tree(2) copies. All of it under `MOUNTS`.
 //!
 //! Nothing is mounted in such a tree, taken out of it or moved in it. It ends when its descriptor does, unless its root was moved to a place in the tree that all see
-//! (`change::move_to`).
+//! (`moving`).
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;

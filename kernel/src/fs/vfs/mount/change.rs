@@ -1,4 +1,4 @@
-//! What mount(2), umount2(2) and move_mount(2) do to the tree of mounts. All of it under `MOUNTS`.
+//! What mount(2) and umount2(2) do to the tree of mounts, but for moving (`moving`). All of it under `MOUNTS`.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sync::rcu::{RcuHead, RcuRead};
+use sync::rcu::RcuRead;
 use sync::{TryVec, try_arc};
 
 use super::table::{self, Held, Link};
-use super::{MARKED, MOUNTS, Mount, MountRef, Path, Point, SEEN, try_mount};
+use super::{MARKED, MOUNTS, Mount, Path, SEEN, try_mount};
 use crate::account::limits;
-use crate::errno::{EAGAIN, EBUSY, EINTR, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
+use crate::errno::{EAGAIN, EBUSY, EINTR, EINVAL, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
 use crate::fs::vfs::dentry::DentryRef;
 use crate::fs::vfs::lookup;
 use crate::fs::vfs::superblock::SuperBlock;
@@ -36,7 +36,7 @@ pub(super) fn hold_point(mut point: Path) -> Result<Path> {
 ///
 /// # Errors
 /// ENOENT: it is in no tree. EINVAL: it is in one that a descriptor holds.
-fn check_bears(mount: &Mount) -> Result {
+pub(super) fn check_bears(mount: &Mount) -> Result {
     if mount.gone.load(Relaxed) {
         return Err(ENOENT);
     }
@@ -47,7 +47,7 @@ fn check_bears(mount: &Mount) -> Result {
 ///
 /// # Errors
 /// ENOSPC: there are too many mounts (fs.mount-max). Those of `check_bears`.
-fn check_room(point: &Path, more: usize) -> Result {
+pub(super) fn check_room(point: &Path, more: usize) -> Result {
     check_bears(&point.mount)?;
     let all = table::count().saturating_add(more) as u64;
     if all > limits::MOUNTS.get() { Err(ENOSPC) } else { Ok(()) }
@@ -221,166 +221,6 @@ pub(super) fn copy_tree(from: &Path, point: Option<&Path>, copies: &mut Vec<Held
         entered?;
     }
     Ok(())
-}
-
-/// Where a mount is moved to.
-pub enum Where<'a> {
-    /// The place, over all that is mounted there.
-    On(Path),
-    /// Below the mount whose root that is, which hangs on the root of the other then. With the caller's root.
-    Beneath(Path, &'a Path),
-}
-
-/// A move that is found possible, with all that it needs of memory.
-struct Move {
-    link: Arc<Link>,
-    /// Where it hangs now; nowhere if a descriptor holds it as the root of a tree.
-    from: Option<Path>,
-    to: Path,
-    point: Arc<Point>,
-    /// The mounts of the tree that is no more held by a descriptor.
-    joins: Vec<Held>,
-    upper: Option<Upper>,
-}
-
-/// The mount that comes to hang on the root of the one that is moved beneath it.
-struct Upper {
-    link: Arc<Link>,
-    held: Held,
-    to: Path,
-    point: Arc<Point>,
-}
-
-/// MS_MOVE and move_mount(2): what is mounted at `from` hangs at `to` instead, with all that hangs below it. `from` may be the root of a tree that a descriptor holds, which
-/// is so no more then. May sleep.
-///
-/// # Errors
-/// EINVAL: `from` is neither that nor the root of a mount that hangs somewhere, or one is a directory and the other is not, or nothing can be beneath that mount. ELOOP: the
-/// place lies in what is moved. ENOENT: one is removed, or the place's mount is in no tree. ENOSPC, ENOMEM.
-pub fn move_to(from: &Path, to: Where<'_>) -> Result {
-    let (point, beneath) = match to {
-        Where::On(point) => (point, None),
-        Where::Beneath(over, root) => (mount_point(&over.mount).ok_or(EINVAL)?, Some((over, root))),
-    };
-    let point = hold_point(point)?;
-    let _lock = MOUNTS.lock();
-    let beneath = beneath.as_ref().map(|(over, root)| (over, *root));
-    match prepare_move(from, &point, beneath) {
-        Ok(prepared) => {
-            prepared.make(&from.mount);
-            Ok(())
-        }
-        Err(error) => {
-            point.dentry.drop_mount();
-            Err(error)
-        }
-    }
-}
-
-fn prepare_move(from: &Path, point: &Path, beneath: Option<(&Path, &Path)>) -> Result<Move> {
-    let over = beneath.map_or(point, |(over, _)| over);
-    check_move(from, over)?;
-    if let Some((over, root)) = beneath {
-        check_beneath(from, over, point, root)?;
-    }
-    let mount: &Mount = &from.mount;
-    if ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &sync::rcu::read()) {
-        return Err(ELOOP);
-    }
-    if mount.root.is_removed() {
-        return Err(ENOENT);
-    }
-    let old = mount_point(mount);
-    let own = Path { mount: from.mount.clone(), dentry: mount.root.clone() };
-    let held = table::held(mount, old.as_ref().unwrap_or(&own), &sync::rcu::read()).ok_or(EINVAL)?;
-    let mut joins = Vec::new();
-    if old.is_none() {
-        if bears(mount) {
-            below_or(mount, |below| Ok(joins.try_push(below.clone())?))?;
-        } else {
-            joins.try_push(held.clone())?;
-        }
-        check_room(point, joins.len())?;
-    }
-    let place = |path: &Path| try_arc(Point { path: path.clone(), rcu: RcuHead::new() });
-    let upper = match beneath {
-        None => None,
-        Some((over, _)) => {
-            let held = table::held(&over.mount, point, &sync::rcu::read()).ok_or(EINVAL)?;
-            Some(Upper { link: Link::try_new(held.clone())?, held, point: place(&own)?, to: own })
-        }
-    };
-    let made =
-        Move { link: Link::try_new(held)?, from: old, to: point.clone(), point: place(point)?, joins, upper };
-    // The last that can fail.
-    if made.upper.is_some() {
-        mount.root.add_mount()?;
-    }
-    Ok(made)
-}
-
-/// May what is mounted at `from` be moved to `point`?
-fn check_move(from: &Path, point: &Path) -> Result {
-    let mount: &Mount = &from.mount;
-    check_bears(&point.mount)?;
-    let hangs = mount.is_attached() && mount.point(&sync::rcu::read()).is_some();
-    let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
-    if (hangs || mount.is_anonymous_root()) && same && ptr::eq(&*mount.root, &*from.dentry) {
-        Ok(())
-    } else {
-        Err(EINVAL)
-    }
-}
-
-/// May `from` come beneath the mount whose root is `over`, which hangs at `point`?
-fn check_beneath(from: &Path, over: &Path, point: &Path, root: &Path) -> Result {
-    let read = sync::rcu::read();
-    let top: &Mount = &over.mount;
-    let mount: &Mount = &from.mount;
-    let is_at = |path: &Path| ptr::eq(&*path.mount, &*point.mount) && ptr::eq(&*path.dentry, &*point.dentry);
-    // It has moved since it was looked for.
-    if !top.point(&read).is_some_and(is_at) || !ptr::eq(&*top.root, &*over.dentry) {
-        return Err(EINVAL);
-    }
-    let covered = table::find(mount, &mount.root, &read).is_some();
-    let is_top = ptr::eq(top, &*root.mount);
-    let on_root = point.mount.point(&read).is_none();
-    let below = mount.point(&read).is_some() && (ptr::eq(mount, top) || mount.hangs_below(top, &read));
-    if covered || is_top || on_root || below { Err(EINVAL) } else { Ok(()) }
-}
-
-impl Move {
-    /// Its place is held, and so is the root of `mount`, if another comes to hang there: a walk finds first that one at the place, and from one moment on `mount`, and
-    /// on that the other.
-    fn make(self, mount: &MountRef) {
-        let Move { link, from, to, point, joins, upper } = self;
-        let own = Path { mount: mount.clone(), dentry: mount.root.clone() };
-        to.mount.hanging.fetch_add(1, Relaxed);
-        table::change(
-            link,
-            from.as_ref().unwrap_or(&own),
-            &to,
-            upper.as_ref().map(|upper| &**upper.held),
-            || {
-                mount.point.swap(Some(point));
-                for below in &joins {
-                    below.anonymous.store(false, Relaxed);
-                    schedule_if_needed();
-                }
-                table::add(joins.len());
-            },
-        );
-        if let Some(from) = from {
-            from.mount.hanging.fetch_sub(1, Relaxed);
-            from.dentry.drop_mount();
-        }
-        if let Some(upper) = upper {
-            mount.hanging.fetch_add(1, Relaxed);
-            table::change(upper.link, &to, &upper.to, None, || upper.held.point.swap(Some(upper.point)));
-            to.mount.hanging.fetch_sub(1, Relaxed);
-            to.dentry.drop_mount();
-        }
-    }
 }
 
 /// Makes a mount one that cannot be bound elsewhere, or one that can; with `below` those that hang on it too.

@@ -1,0 +1,179 @@
+//! Moving a mount, with all that hangs below it: MS_MOVE and move_mount(2). All of it under `MOUNTS`.
+//!
+//! A walk finds a mount that moves at its old place or its new one. Where it goes beneath another it is put behind that in the chain of their place: a walk finds the
+//! upper one there until that has moved, and then the lower one, on which the upper one hangs.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use sync::rcu::RcuHead;
+use sync::{TryVec, try_arc};
+
+use super::change::{bears, below_or, check_bears, check_room, hold_point, mount_point};
+use super::table::{self, Held, Link};
+use super::{MOUNTS, Mount, MountRef, Path, Point};
+use crate::errno::{EINVAL, ELOOP, ENOENT, Result};
+use crate::sched::schedule_if_needed;
+
+/// Where a mount is moved to.
+pub enum Where<'a> {
+    /// The place, over all that is mounted there.
+    On(Path),
+    /// Below the mount whose root that is, which hangs on the root of the other then. With the caller's root.
+    Beneath(Path, &'a Path),
+}
+
+/// A move that is found possible, with all that it needs of memory.
+struct Move {
+    link: Arc<Link>,
+    /// Where it hangs now; nowhere if a descriptor holds it as the root of a tree.
+    from: Option<Path>,
+    to: Path,
+    point: Arc<Point>,
+    /// The mounts of the tree that is no more held by a descriptor.
+    joins: Vec<Held>,
+    upper: Option<Upper>,
+}
+
+/// The mount that comes to hang on the root of the one that is moved beneath it.
+struct Upper {
+    link: Arc<Link>,
+    held: Held,
+    to: Path,
+    point: Arc<Point>,
+}
+
+/// MS_MOVE and move_mount(2): what is mounted at `from` hangs at `to` instead, with all that hangs below it. `from` may be the root of a tree that a descriptor holds, which
+/// is so no more then. May sleep.
+///
+/// # Errors
+/// EINVAL: `from` is neither that nor the root of a mount that hangs somewhere, or one is a directory and the other is not, or nothing can be beneath that mount. ELOOP: the
+/// place lies in what is moved. ENOENT: one is removed, or the place's mount is in no tree. ENOSPC, ENOMEM.
+pub fn move_to(from: &Path, to: Where<'_>) -> Result {
+    let (point, beneath) = match to {
+        Where::On(point) => (point, None),
+        Where::Beneath(over, root) => (mount_point(&over.mount).ok_or(EINVAL)?, Some((over, root))),
+    };
+    let point = hold_point(point)?;
+    let _lock = MOUNTS.lock();
+    let beneath = beneath.as_ref().map(|(over, root)| (over, *root));
+    match prepare_move(from, &point, beneath) {
+        Ok(prepared) => {
+            prepared.make(&from.mount);
+            Ok(())
+        }
+        Err(error) => {
+            point.dentry.drop_mount();
+            Err(error)
+        }
+    }
+}
+
+fn prepare_move(from: &Path, point: &Path, beneath: Option<(&Path, &Path)>) -> Result<Move> {
+    let over = beneath.map_or(point, |(over, _)| over);
+    check_move(from, over)?;
+    if let Some((over, root)) = beneath {
+        check_beneath(from, over, point, root)?;
+    }
+    let mount: &Mount = &from.mount;
+    if ptr::eq(&*point.mount, mount) || point.mount.hangs_below(mount, &sync::rcu::read()) {
+        return Err(ELOOP);
+    }
+    if mount.root.is_removed() {
+        return Err(ENOENT);
+    }
+    let old = mount_point(mount);
+    let own = Path { mount: from.mount.clone(), dentry: mount.root.clone() };
+    let held = table::held(mount, old.as_ref().unwrap_or(&own), &sync::rcu::read()).ok_or(EINVAL)?;
+    let mut joins = Vec::new();
+    if old.is_none() {
+        if bears(mount) {
+            below_or(mount, |below| Ok(joins.try_push(below.clone())?))?;
+        } else {
+            joins.try_push(held.clone())?;
+        }
+        check_room(point, joins.len())?;
+    }
+    let place = |path: &Path| try_arc(Point { path: path.clone(), rcu: RcuHead::new() });
+    let upper = match beneath {
+        None => None,
+        Some((over, _)) => {
+            let held = table::held(&over.mount, point, &sync::rcu::read()).ok_or(EINVAL)?;
+            Some(Upper { link: Link::try_new(held.clone())?, held, point: place(&own)?, to: own })
+        }
+    };
+    let made =
+        Move { link: Link::try_new(held)?, from: old, to: point.clone(), point: place(point)?, joins, upper };
+    // The last that can fail.
+    if made.upper.is_some() {
+        mount.root.add_mount()?;
+    }
+    Ok(made)
+}
+
+/// May what is mounted at `from` be moved to `point`?
+fn check_move(from: &Path, point: &Path) -> Result {
+    let mount: &Mount = &from.mount;
+    check_bears(&point.mount)?;
+    let hangs = mount.is_attached() && mount.point(&sync::rcu::read()).is_some();
+    let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
+    if (hangs || mount.is_anonymous_root()) && same && ptr::eq(&*mount.root, &*from.dentry) {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// May `from` come beneath the mount whose root is `over`, which hangs at `point`?
+fn check_beneath(from: &Path, over: &Path, point: &Path, root: &Path) -> Result {
+    let read = sync::rcu::read();
+    let top: &Mount = &over.mount;
+    let mount: &Mount = &from.mount;
+    let is_at = |path: &Path| ptr::eq(&*path.mount, &*point.mount) && ptr::eq(&*path.dentry, &*point.dentry);
+    // It has moved since it was looked for.
+    if !top.point(&read).is_some_and(is_at) || !ptr::eq(&*top.root, &*over.dentry) {
+        return Err(EINVAL);
+    }
+    let covered = table::find(mount, &mount.root, &read).is_some();
+    let is_top = ptr::eq(top, &*root.mount);
+    let on_root = point.mount.point(&read).is_none();
+    let below = mount.point(&read).is_some() && (ptr::eq(mount, top) || mount.hangs_below(top, &read));
+    if covered || is_top || on_root || below { Err(EINVAL) } else { Ok(()) }
+}
+
+impl Move {
+    /// Its place is held, and so is the root of `mount`, if another comes to hang there: a walk finds first that one at the place, and from one moment on `mount`, and
+    /// on that the other.
+    fn make(self, mount: &MountRef) {
+        let Move { link, from, to, point, joins, upper } = self;
+        let own = Path { mount: mount.clone(), dentry: mount.root.clone() };
+        to.mount.hanging.fetch_add(1, Relaxed);
+        table::change(
+            link,
+            from.as_ref().unwrap_or(&own),
+            &to,
+            upper.as_ref().map(|upper| &**upper.held),
+            || {
+                mount.point.swap(Some(point));
+                for below in &joins {
+                    below.anonymous.store(false, Relaxed);
+                    schedule_if_needed();
+                }
+                table::add(joins.len());
+            },
+        );
+        if let Some(from) = from {
+            from.mount.hanging.fetch_sub(1, Relaxed);
+            from.dentry.drop_mount();
+        }
+        if let Some(upper) = upper {
+            mount.hanging.fetch_add(1, Relaxed);
+            table::change(upper.link, &to, &upper.to, None, || upper.held.point.swap(Some(upper.point)));
+            to.mount.hanging.fetch_sub(1, Relaxed);
+            to.dentry.drop_mount();
+        }
+    }
+}

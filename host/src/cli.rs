@@ -441,6 +441,9 @@ pub struct Shares {
     /// Seconds of the window [default: 4, with more than 16 CPUs 20]
     #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
     pub seconds: Option<f64>,
+    /// Runs of each case with up to 16 CPUs, each with a little longer a window; figures are their medians
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
+    pub runs: u32,
     /// The kernel to measure
     #[arg(long, default_value = "darter", value_parser = Kernel::parse, value_name = "darter|linux|FILE")]
     pub kernel: Kernel,

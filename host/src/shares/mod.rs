@@ -31,7 +31,7 @@ const FEW_CPUS: u32 = 16;
 /// Further looks of the gate at what seems worse.
 const LOOKS: usize = 2;
 
-/// One run of the program.
+/// One run of the program. Several of one key are looks at the same: one after the other, each with a window a hundredth longer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     pub cpus: u32,
@@ -121,6 +121,40 @@ impl Shown {
         (sum + self.ticker.seconds) / (f64::from(case.cpus) * case.seconds) * 100.0
     }
 
+    /// As if the window had been so many times as long.
+    fn scaled(&self, by: f64) -> Shown {
+        let scale = |task: &Task| Task {
+            seconds: task.seconds * by,
+            moves: (task.moves as f64 * by).round() as u64,
+            ..task.clone()
+        };
+        Shown {
+            tasks: self.tasks.iter().map(scale).collect(),
+            ticker: Ticker { seconds: self.ticker.seconds * by, ..self.ticker.clone() },
+            failed: self.failed.clone(),
+        }
+    }
+
+    /// Of several looks the one whose worst share is the median, with the medians of how late the ticker woke; or one that failed.
+    fn median(case: &Case, looks: &[Shown]) -> Shown {
+        if let Some(failed) = looks.iter().find(|look| look.failed.is_some()) {
+            return failed.clone();
+        }
+        let off = |look: &&Shown| look.worst(case).map_or(0.0, |share| share.deviation().abs());
+        let mut sorted: Vec<&Shown> = looks.iter().collect();
+        sorted.sort_by(|one, other| off(one).total_cmp(&off(other)));
+        let mut shown = sorted.get(sorted.len() / 2).copied().cloned().unwrap_or_default();
+        let late = |of: fn(&Ticker) -> u64| {
+            let mut all: Vec<u64> = looks.iter().map(|look| of(&look.ticker)).collect();
+            all.sort_unstable();
+            all.get(all.len() / 2).copied().unwrap_or_default()
+        };
+        shown.ticker.median_us = late(|ticker| ticker.median_us);
+        shown.ticker.p99_us = late(|ticker| ticker.p99_us);
+        shown.ticker.worst_us = late(|ticker| ticker.worst_us);
+        shown
+    }
+
     /// Moves of a task in a second.
     pub fn moves(&self, case: &Case) -> f64 {
         let sum: u64 = self.tasks.iter().map(|task| task.moves).sum();
@@ -143,6 +177,41 @@ pub struct Measured {
     pub kernels: Vec<Column>,
 }
 
+impl Measured {
+    /// Has the other further cases of the same kernels?
+    fn goes_on_with(&self, other: &Measured) -> bool {
+        let of = |measured: &Measured| -> Vec<(String, String)> {
+            let both = |column: &Column| (column.kernel.clone(), column.version.clone());
+            measured.kernels.iter().map(both).collect()
+        };
+        of(self) == of(other) && !other.cases.iter().any(|case| self.cases.contains(case))
+    }
+
+    /// One row for each key: the medians of its looks.
+    fn medians(&self) -> Measured {
+        let groups: Vec<&[Case]> = self.cases.chunk_by(|one, other| one.key() == other.key()).collect();
+        let fold = |column: &Column| {
+            let mut rest = column.shown.as_slice();
+            let mut shown = Vec::new();
+            for cases in &groups {
+                let (looks, others) = rest.split_at(cases.len().min(rest.len()));
+                rest = others;
+                let Some(first) = cases.first() else { continue };
+                let pairs = cases.iter().zip(looks);
+                let looks: Vec<Shown> =
+                    pairs.map(|(case, look)| look.scaled(first.seconds / case.seconds)).collect();
+                shown.push(Shown::median(first, &looks));
+            }
+            Column { kernel: column.kernel.clone(), version: column.version.clone(), shown }
+        };
+        Measured {
+            qemu: self.qemu.clone(),
+            cases: groups.iter().filter_map(|cases| cases.first().cloned()).collect(),
+            kernels: self.kernels.iter().map(fold).collect(),
+        }
+    }
+}
+
 pub fn shares(options: &Options) -> Result<u8> {
     interrupted(run(options))
 }
@@ -154,15 +223,11 @@ fn run(options: &Options) -> Result<u8> {
     if options.gate {
         return held(options, &paths, &measured, began);
     }
-    out!("{}", table::table(&measured));
-    out!(
-        "{}{}({:.0} s)",
-        table::failures(&measured),
-        table::summary(&measured),
-        began.elapsed().as_secs_f64()
-    );
+    let medians = measured.medians();
+    out!("{}", table::table(&medians));
+    out!("{}{}({:.0} s)", table::failures(&medians), table::summary(&medians), began.elapsed().as_secs_f64());
     if let Some(file) = &options.page {
-        write(file, &table::page(&measured))?;
+        write(file, &table::page(&medians))?;
     }
     if let Some(file) = &options.json {
         write(file, &serde_json::to_string_pretty(&measured)?)?;
@@ -182,8 +247,14 @@ fn cases(options: &Options) -> Result<Vec<Case>> {
     for &cpus in &options.cpus {
         let usual = if cpus > FEW_CPUS { SECONDS_OF_MANY } else { SECONDS };
         let seconds = options.seconds.unwrap_or(usual);
+        // The gate looks again by itself, and a long window of many CPUs says enough.
+        let looks = if options.gate || cpus > FEW_CPUS { 1 } else { options.runs };
+        let longer = |look: u32| seconds * (1.0 + f64::from(look) / 100.0);
         for nice in &options.nice {
-            cases.extend(options.load.iter().map(|&load| Case { cpus, load, nice: nice.clone(), seconds }));
+            let looks = |&load: &f64| {
+                (0..looks).map(move |look| Case { cpus, load, nice: nice.clone(), seconds: longer(look) })
+            };
+            cases.extend(options.load.iter().flat_map(looks));
         }
     }
     Ok(cases)
@@ -245,22 +316,31 @@ fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// What earlier runs wrote: kernels beside each other where the cases are the same.
+/// What earlier runs wrote: further cases of the same kernels behind each other, and then kernels beside each other, whose cases must be the same.
 fn earlier(options: &Options) -> Result<Measured> {
-    let mut all: Option<Measured> = None;
+    let mut parts: Vec<Measured> = Vec::new();
     for file in &options.from {
         let text =
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let one: Measured = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-        match &mut all {
-            Some(all) if all.cases != one.cases => {
-                return Err(usage(format!("{}: other cases than in the first", file.display())));
+        match parts.iter_mut().find(|part| part.goes_on_with(&one)) {
+            Some(part) => {
+                part.cases.extend(one.cases);
+                let pairs = part.kernels.iter_mut().zip(one.kernels);
+                pairs.for_each(|(part, one)| part.shown.extend(one.shown));
             }
-            Some(all) => all.kernels.extend(one.kernels),
-            None => all = Some(one),
+            None => parts.push(one),
         }
     }
-    all.context("--from names no file")
+    let mut parts = parts.into_iter();
+    let mut all = parts.next().context("--from names no file")?;
+    for part in parts {
+        if part.cases != all.cases {
+            return Err(usage("--from: the files have other cases of one kernel than of another"));
+        }
+        all.kernels.extend(part.kernels);
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -269,6 +349,23 @@ mod tests {
 
     fn task(nice: i32, seconds: f64) -> Task {
         Task { nice, seconds, moves: 8 }
+    }
+
+    #[test]
+    fn of_several_looks_the_row_has_the_medians_and_its_own_window() {
+        let case = |seconds| Case { cpus: 2, load: 1.0, nice: Nices::parse("0").unwrap(), seconds };
+        let look = |seconds: [f64; 2], worst_us| Shown {
+            tasks: seconds.map(|seconds| task(0, seconds)).to_vec(),
+            ticker: Ticker { worst_us, ..Ticker::default() },
+            failed: None,
+        };
+        let shown = vec![look([4.0, 2.0], 30), look([5.0, 4.0], 10), look([6.0, 6.0], 20)];
+        let kernels = vec![Column { kernel: "a".into(), version: "1".into(), shown }];
+        let measured = Measured { qemu: "1".into(), cases: [4.0, 5.0, 6.0].map(case).to_vec(), kernels };
+        let medians = measured.medians();
+        assert_eq!(medians.cases, [case(4.0)]);
+        assert_eq!(medians.kernels[0].shown[0].tasks[1].seconds, 3.2);
+        assert_eq!(medians.kernels[0].shown[0].ticker.worst_us, 20);
     }
 
     #[test]

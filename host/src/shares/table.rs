@@ -23,6 +23,8 @@ asked the sleeper woke, in milliseconds: the median, the 99th percentile and the
 Time counts in instructions, 2 ns each, and one host thread runs all CPUs in turns of at most 50 µs, with 16 and more CPUs 10 (`host/src/paced.rs`), so runs repeat exactly
 and the host's own scheduling does not show. A CPU of N busy ones is therefore as slow as 500/N million instructions a second: with 48 CPUs
 the way through a kernel weighs as much as on a machine of ten megahertz. The window is 4 seconds, with more than 16 CPUs 20, and opens a second after the tasks began.
+A row of up to 16 CPUs is of three runs, each with a window a hundredth longer, since a little more or less makes another run of it: that whose worst share is the median,
+and the medians of how late the sleeper woke.
 ";
 
 fn worst(case: &Case, shown: &Shown) -> Option<f64> {

@@ -40,7 +40,8 @@ const ROM_FOLDERS: [&str; 4] =
 /// The outer Linux with QEMU and this program, beside the inner machine's memory and files.
 const OUTER_MEMORY: u64 = 768 << 20;
 /// A CPU of the outer machine for each of the inner one and one for what else runs there, up to so many. Six on two CPUs were reset within minutes, and once the
-/// outer machine was, which runs Linux; the cause is not known.
+/// outer machine was, which runs Linux. By KVM's trace the guest ended
+/// as an interrupt was injected, before its next instruction; why is not known.
 const MOST_CPUS: u32 = 16;
 /// Seconds for the outer machine, beside what its inner machine may take.
 const OUTER_SECONDS: f64 = 240.0;

@@ -59,9 +59,15 @@ pub struct Looks {
 }
 
 impl Looks {
-    pub fn each(cases: &[Case], shown: &[Shown]) -> Vec<Looks> {
-        let pairs = cases.iter().zip(shown);
-        pairs.map(|(case, shown)| Looks { case: case.clone(), shown: vec![shown.clone()] }).collect()
+    /// What was measured, case by case; several of one key are looks at one.
+    pub fn each(cases: &[Case], mut shown: &[Shown]) -> Vec<Looks> {
+        let mut all = Vec::new();
+        for cases in cases.chunk_by(|one, other| one.key() == other.key()) {
+            let (own, rest) = shown.split_at(cases.len().min(shown.len()));
+            shown = rest;
+            all.extend(cases.first().map(|case| Looks { case: case.clone(), shown: own.to_vec() }));
+        }
+        all
     }
 
     /// The case of the next look: a window that is a hundredth longer each time.
@@ -71,18 +77,12 @@ impl Looks {
 
     /// The medians, in per cent and microseconds. None: a look failed.
     fn figures(&self) -> Option<[f64; 3]> {
-        let of = |(look, shown): (usize, &Shown)| {
-            let case = Case { seconds: self.case.seconds * (1.0 + look as f64 / 100.0), ..self.case.clone() };
-            let share = shown.worst(&case).filter(|_| shown.failed.is_none())?.deviation().abs();
-            Some([share, shown.ticker.worst_us as f64, shown.ticker.p99_us as f64])
-        };
-        let all: Vec<[f64; 3]> = self.shown.iter().enumerate().map(of).collect::<Option<_>>()?;
-        let median = |which: usize| {
-            let mut each: Vec<f64> = all.iter().filter_map(|figures| figures.get(which)).copied().collect();
-            each.sort_by(f64::total_cmp);
-            each.get(each.len() / 2).copied()
-        };
-        Some([median(0)?, median(1)?, median(2)?])
+        let each = self.shown.iter().enumerate();
+        let scaled: Vec<Shown> =
+            each.map(|(look, shown)| shown.scaled(1.0 / (1.0 + look as f64 / 100.0))).collect();
+        let shown = Shown::median(&self.case, &scaled);
+        let share = shown.worst(&self.case).filter(|_| shown.failed.is_none())?.deviation().abs();
+        Some([share, shown.ticker.worst_us as f64, shown.ticker.p99_us as f64])
     }
 }
 

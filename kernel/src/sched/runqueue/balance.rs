@@ -72,6 +72,8 @@ pub struct Looks {
     pub(super) crowded: AtomicU32,
     /// At the last tick an idle CPU was woken for a task that waits here.
     offered: AtomicBool,
+    /// Wake-ups so far at which tasks crowded where the woken one was.
+    crowds: AtomicU32,
 }
 
 impl Looks {
@@ -84,6 +86,7 @@ impl Looks {
             load: AtomicU64::new(0),
             crowded: AtomicU32::new(0),
             offered: AtomicBool::new(false),
+            crowds: AtomicU32::new(0),
         }
     }
 
@@ -92,6 +95,13 @@ impl Looks {
         let rest = self.rest.load(Relaxed).saturating_sub(1);
         self.rest.store(rest, Relaxed);
         rest == 0
+    }
+
+    /// Counts a wake-up at which tasks crowd: how many there were before.
+    pub fn next_crowd(&self) -> u32 {
+        let crowds = self.crowds.load(Relaxed);
+        self.crowds.store(crowds.wrapping_add(1), Relaxed);
+        crowds
     }
 
     /// The CPU idles: what it had to do before says nothing any more.
@@ -326,9 +336,16 @@ pub fn steal(machine: &impl Machine) -> bool {
     else {
         return false;
     };
-    // Where more wait, another comes: many CPUs idle when all tasks woke on one node.
-    if machine.queue(victim).is_stealable() {
-        wake_idle(machine, victim, AWAKE_MORE);
+    // Where more wait, another comes: many CPUs idle when all tasks woke on one node. One that was called and took the last calls for another CPU near that.
+    let more = if machine.queue(victim).is_stealable() {
+        Some(victim)
+    } else if offered.is_some() {
+        near(machine, victim).find(|cpu| machine.queue(*cpu).is_stealable())
+    } else {
+        None
+    };
+    if let Some(more) = more {
+        wake_idle(machine, more, AWAKE_MORE);
     }
     true
 }

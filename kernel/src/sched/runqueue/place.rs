@@ -19,6 +19,8 @@ use sync::protocol::idle::Found;
 pub const SEARCH: u32 = 16;
 /// Who takes turns goes to a CPU only if that has idled for so long, ns: one that idles between two turns gets its task back soon.
 const REST: u64 = 50_000;
+/// Who wakes where so many wait is better where fewer do.
+const CROWD: u32 = 4;
 
 pub type Locked<'a> = SpinGuard<'a, Queue, level::RunQueue>;
 
@@ -207,7 +209,7 @@ pub fn make_look(machine: &impl Machine, queue: Locked<'_>, cpu: CpuId, turn: Tu
 }
 
 /// Where a woken task should run: where it was if it must, or that CPU idles and no core as a whole; else on an idle one of the same node, where its memory
-/// is; else where it was. If it waits there for long, an idle CPU of another node comes for it: `balance`.
+/// is; else where it was, or near it where it is far less crowded. If it waits there for long, an idle CPU of another node comes for it: `balance`.
 fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     if let Some(only) = task.affinity().only() {
         return if only < machine.cpus() { only } else { home };
@@ -219,10 +221,30 @@ fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
     }
     if allowed {
         let rest = if task.partner.takes_turns() { REST } else { 0 };
-        find_idle_of_node(machine, task, home, rest).unwrap_or(home)
+        find_idle_of_node(machine, task, home, rest).unwrap_or_else(|| less_crowded(machine, task, home))
     } else {
         find_idle(machine, task, home, Cores::OfNode).unwrap_or_else(|| first_of(machine, task, home))
     }
+}
+
+/// The less crowded of two CPUs near `home`, others each time, if less than half as many wait there; else `home`. Of many that wake at once the first would else
+/// run alone until ticks have shared out the others.
+fn less_crowded(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
+    let waiting = machine.queue(home).waiting();
+    if waiting < CROWD {
+        return home;
+    }
+    let step = machine.own_queue().looks.next_crowd() as usize;
+    let may_take = |cpu: &CpuId| {
+        machine.queue(*cpu).shown.online.load(Ordering::Relaxed) && task.affinity().allows(*cpu)
+    };
+    let count = near(machine, home).count().max(1);
+    [step, step + 1]
+        .into_iter()
+        .filter_map(|n| near(machine, home).nth(n % count).filter(may_take))
+        .min_by_key(|cpu| machine.queue(*cpu).waiting())
+        .filter(|cpu| machine.queue(*cpu).waiting() < waiting / 2)
+        .unwrap_or(home)
 }
 
 pub fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {

@@ -11,8 +11,8 @@ const HEAD: &str = "\
 
 The kernel's own run queues, order, wake-up and balancer over a machine whose time is a number. Written by `make scheduler-report`; nobody edits it.
 
-Tasks spin: they begin on one CPU (first figure) or are woken by one CPU (second). From a second later on they are looked at for 4 s, with 48 CPUs for
-20 s. One more task runs 50 us and sleeps 2 ms, again and again.
+Tasks spin: they begin on one CPU (first figure) or are woken by one CPU (second). From a second later on they are looked at for 4 s, with 48 CPUs
+and more for 20 s. One more task runs 50 us and sleeps 2 ms, again and again.
 
 * off: how far the worst task is from its due, which is by weight, and one CPU at most.
 * behind: how many ms that is at worst, looked at every 100 ms.
@@ -28,7 +28,7 @@ Tasks spin: they begin on one CPU (first figure) or are woken by one CPU (second
 const NICES: [(&str, &[i32]); 3] = [("0", &[0]), ("0, 5", &[0, 5]), ("0, 5, 10", &[0, 5, 10])];
 
 fn row(cpus: u32, nodes: u32, tasks: u32, nices: &'static [i32], name: &str) -> (String, f64) {
-    let seconds = if cpus == 48 { 20 } else { 4 };
+    let seconds = if cpus < 48 { 4 } else { 20 };
     let [begun, woken] =
         [spin, spin_behind_a_gate].map(|how| in_process(move || how(cpus, nodes, tasks, nices, seconds)));
     let cell =

@@ -168,6 +168,17 @@ fn who_is_woken_where_many_wait_gets_its_share_and_no_more() {
     });
 }
 
+/// The first that run have CPUs for themselves, until the others have been shared out; what they get ahead by then they lack later.
+#[test]
+fn where_many_wake_at_once_nobody_gets_ahead_at_first() {
+    in_process(|| {
+        for (nodes, tasks) in [1, 4].into_iter().flat_map(|nodes| (140..172).map(move |n| (nodes, n))) {
+            let off = spin_behind_a_gate(16, nodes, tasks, &[0, 5, 10], 4).deviation;
+            assert!(off < 0.1, "{tasks} tasks, {nodes} nodes: {:.1} % off", off * 100.0);
+        }
+    });
+}
+
 #[test]
 fn on_48_cpus_each_gets_its_share() {
     in_process(|| shares_on(48, 1, &[15], 20));

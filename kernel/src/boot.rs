@@ -62,6 +62,9 @@ fn finish_boot(_: usize) {
     if let Err(errno) = process::signal::errand::start() {
         panic!("no memory for the thread that sends signals: {errno:?}");
     }
+    if let Err(errno) = fs::vfs::mount::namespace::start() {
+        panic!("no thread that ends namespaces: {errno:?}");
+    }
     if let Err(errno) = fs::vfs::notify::start() {
         panic!("no memory for the thread that tells of closed files: {errno:?}");
     }

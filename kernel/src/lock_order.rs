@@ -140,6 +140,8 @@ sync::lock_order! {
     level SuperChanges;
     /// The table of mounts changes.
     level Mounts;
+    /// The namespaces of mounts but the first.
+    level MountNamespaces;
     /// A super block's renames between directories, for which the shape of the tree stands still. Before the directories.
     level Rename;
     /// The one devpts: its directory and options. Its holder makes and removes names.

@@ -57,11 +57,9 @@ impl CloneRequest {
     }
 
     fn check(&self) -> Result {
-        let namespaces = flag(abi::CLONE_NEWNS)
-            | flag(abi::CLONE_NEWCGROUP)
+        let others = flag(abi::CLONE_NEWCGROUP)
             | flag(abi::CLONE_NEWUTS)
             | flag(abi::CLONE_NEWIPC)
-            | flag(abi::CLONE_NEWUSER)
             | flag(abi::CLONE_NEWPID)
             | flag(abi::CLONE_NEWNET);
         if self.has(abi::CLONE_NEWNS) && self.has(abi::CLONE_FS) {
@@ -74,9 +72,17 @@ impl CloneRequest {
         {
             return Err(Errno::EINVAL);
         }
-        // Namespaces are not there, as on a Linux without them.
-        if self.flags & namespaces != 0 {
+        // Namespaces but those of mounts are not there, as on a Linux without them.
+        if self.has(abi::CLONE_NEWUSER) {
             return Err(Errno::EINVAL);
+        }
+        if self.flags & (others | flag(abi::CLONE_NEWNS)) != 0 {
+            if !super::current().capable(super::Capability::SYS_ADMIN) {
+                return Err(Errno::EPERM);
+            }
+            if self.flags & others != 0 {
+                return Err(Errno::EINVAL);
+            }
         }
         let same = self.has(abi::CLONE_PARENT_SETTID) && self.pidfd == self.parent_tid;
         if self.has(abi::CLONE_PIDFD) && (same || self.has(abi::CLONE_DETACHED)) {
@@ -118,7 +124,13 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     }
     let files =
         if request.has(abi::CLONE_FILES) { parent.share_files() } else { parent.files().try_clone()? };
-    let fs = if request.has(abi::CLONE_FS) { parent.share_fs() } else { parent.fs().try_clone()? };
+    let fs = if request.has(abi::CLONE_FS) {
+        parent.share_fs()
+    } else if request.has(abi::CLONE_NEWNS) {
+        parent.fs().with_new_namespace()?
+    } else {
+        parent.fs().try_clone()?
+    };
     let credentials = parent.copy_credentials()?;
     // The area is copied with the memory that it lies in.
     let rseq = if request.has(abi::CLONE_VM) { rseq::Registration::default() } else { parent.rseq.copy() };

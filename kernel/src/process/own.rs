@@ -7,7 +7,7 @@
 //! |-------------|--------------|-----------------------------------------------------------------------------------------------|
 //! | credentials | set*id       | nothing leaves this file: ids are copied, the whole is counted                                |
 //! | files, space | exec        | stays: the old ones are kept until no code is left that was lent them (`before_user_mode`)     |
-//! | files, fs   | unshare     | stays likewise                                                                                 |
+//! | files, fs   | unshare, setns | stays likewise                                                                                 |
 //! | files, fs, space | exit    | is not used any more: `give_up` does not return, and goes on in a function that was lent nothing |
 //!
 //! A `Current` is not kept: nothing but the running code's stack has one.
@@ -272,13 +272,17 @@ impl Current {
     /// ENOMEM.
     pub fn unshare_fs(&self) -> Result {
         if self.fs_references() > 1 {
-            let fs = self.fs().try_clone()?;
-            // SAFETY: as above; what is returned is kept until nobody has a look at it.
-            let old = unsafe { self.references.fs.replace(Some(fs)) };
-            let before = core::mem::replace(&mut self.references.replaced.lock().fs, old);
-            note_replaced(before);
+            self.replace_fs(self.fs().try_clone()?);
         }
         Ok(())
+    }
+
+    /// Puts `fs` in place of its root, working directory, umask and namespace of mounts; once in a call. The old ones are kept until `before_user_mode`.
+    pub fn replace_fs(&self, fs: Arc<FsContext>) {
+        // SAFETY: as above; what is returned is kept until nobody has a look at it.
+        let old = unsafe { self.references.fs.replace(Some(fs)) };
+        let before = core::mem::replace(&mut self.references.replaced.lock().fs, old);
+        note_replaced(before);
     }
 
     /// Its user and group ids.

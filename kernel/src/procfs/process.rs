@@ -259,8 +259,9 @@ fn access(is_read_only: bool) -> &'static str {
 
 /// The point of each mount as the thread sees it; mounts outside its root are left out.
 fn for_each_mount(thread: &Thread, mut f: impl FnMut(&Mount, &[u8]) -> Result) -> Result {
-    let root = thread.fs_of().ok_or(ENOENT)?.root()?;
-    for mount in mount::all()? {
+    let context = thread.fs_of().ok_or(ENOENT)?;
+    let root = context.root()?;
+    for mount in mount::all(context.namespace())? {
         let place = mount::Path { mount: mount.clone(), dentry: mount.root.clone() };
         let (point, reached) = mount::text_of(&place, &root)?;
         if reached {

@@ -55,6 +55,7 @@ fn run_cpu(n: usize) -> ! {
 fn finish_boot(_: usize) {
     fs::init(&crate::FILE_SYSTEMS, &[]);
     process::signal::errand::start().expect("no thread that sends signals");
+    fs::vfs::mount::namespace::start().expect("no thread that ends namespaces");
     fs::vfs::notify::start().expect("no thread that tells of closed files");
     let context = fs::first_context().expect("no root");
     let files = FileTable::try_new().expect("no descriptors");

@@ -46,7 +46,7 @@ pub fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
 pub fn empty_root() -> Result<Path> {
     use crate::fs::{tmpfs, vfs::mount};
     let superblock = (tmpfs::TMPFS.mount)(&tmpfs::TMPFS, b"mode=755")?;
-    let mount = mount::detached(superblock)?;
+    let mount = mount::world(superblock)?;
     Ok(Path { dentry: mount.root.clone(), mount })
 }
 

@@ -4,6 +4,7 @@
 //! ordering and every step that an argument rests on has a name (`site`, `step`, `fence_at`), and for each name there is a model that
 //! fails when it is weakened or left out.
 
+pub mod attendance;
 pub mod bandwidth;
 pub mod call;
 pub mod chain;

@@ -15,6 +15,7 @@ mod explore;
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
 
+mod attendance;
 mod bandwidth;
 mod call;
 mod chain;

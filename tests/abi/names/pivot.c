@@ -1,4 +1,4 @@
-/* pivot_root, and setns into the one mount namespace. All is taken off at the end. */
+/* pivot_root, and setns into the caller's own mount namespace. All is taken off at the end. */
 #include "t.h"
 
 #include <sched.h>

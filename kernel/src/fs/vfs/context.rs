@@ -1,4 +1,4 @@
-//! What a process brings to the file system: its root, its working directory, its umask.
+//! What a process brings to the file system: its root, its working directory, its umask, its namespace of mounts.
 //!
 //! Both paths lie together behind an RCU pointer: a walk starts from them without taking a reference.
 #![forbid(unsafe_code)]
@@ -11,7 +11,8 @@ use crate::lock_order as level;
 use sync::rcu::{RcuArc, RcuHead, RcuRead};
 use sync::{SpinLock, lock_class, slab_arc};
 
-use super::mount::Path;
+use super::mount::namespace::{self, Member};
+use super::mount::{Namespace, Path};
 use crate::errno::{ENOENT, Result};
 
 lock_class! { static CONTEXT: LockClass = ("working directory", level::WorkingDirectory); }
@@ -32,23 +33,54 @@ pub struct FsContext {
     /// Serialises chdir and chroot of the threads that share the context.
     change: SpinLock<(), level::WorkingDirectory>,
     umask: AtomicU32,
+    /// Nothing: the first namespace.
+    member: Option<Member>,
 }
 
 vm::slab_type!(FsContext, "fs-context", Arc);
 
 impl FsContext {
+    /// In the first namespace of mounts.
     pub fn try_new(root: Path, cwd: Path, umask: u32) -> Result<Arc<FsContext>> {
+        Self::try_new_in(None, root, cwd, umask)
+    }
+
+    fn try_new_in(member: Option<Member>, root: Path, cwd: Path, umask: u32) -> Result<Arc<FsContext>> {
         let paths = slab_arc(Paths { root, cwd, rcu: RcuHead::new() })?;
         Ok(slab_arc(FsContext {
             paths: RcuArc::new(Some(paths)),
             change: SpinLock::new((), &CONTEXT),
             umask: AtomicU32::new(umask & 0o777),
+            member,
         })?)
     }
 
     /// A context of its own with the same paths, for fork.
     pub fn try_clone(&self) -> Result<Arc<FsContext>> {
-        FsContext::try_new(self.root()?, self.cwd()?, self.umask())
+        FsContext::try_new_in(self.member.clone(), self.root()?, self.cwd()?, self.umask())
+    }
+
+    /// The same in a copy of its namespace (CLONE_NEWNS). May sleep.
+    ///
+    /// # Errors
+    /// EINTR: a fatal signal came. ENOMEM.
+    pub fn with_new_namespace(&self) -> Result<Arc<FsContext>> {
+        let (member, root, cwd) = self.namespace().copy(self.root()?, self.cwd()?)?;
+        FsContext::try_new_in(Some(member), root, cwd, self.umask())
+    }
+
+    /// One at the root of another's namespace.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn within_that_of(&self, other: &FsContext) -> Result<Arc<FsContext>> {
+        let root = super::mount::top(other.namespace().root()?);
+        FsContext::try_new_in(other.member.clone(), root.clone(), root, self.umask())
+    }
+
+    /// The namespace of its mounts.
+    pub fn namespace(&self) -> &Namespace {
+        self.member.as_deref().unwrap_or_else(|| namespace::first())
     }
 
     pub fn paths<'g>(&'g self, read: &'g RcuRead) -> Option<&'g Paths> {
@@ -92,16 +124,6 @@ impl FsContext {
         }
         let other = |path: Path| if is(&path) { to.clone() } else { path };
         self.paths.swap(Some(slab_arc(Paths { root: other(root), cwd: other(cwd), rcu: RcuHead::new() })?));
-        Ok(())
-    }
-
-    /// Root and working directory at once.
-    ///
-    /// # Errors
-    /// ENOMEM.
-    pub fn set_both(&self, to: Path) -> Result {
-        let _lock = self.change.lock();
-        self.paths.swap(Some(slab_arc(Paths { root: to.clone(), cwd: to, rcu: RcuHead::new() })?));
         Ok(())
     }
 

@@ -1,10 +1,10 @@
-//! Mounts: where in the tree a file system hangs, and with which flags. There is one namespace.
+//! Mounts: where in the tree a file system hangs, and with which flags. Each namespace has a tree of its own (`namespace`).
 //!
 //! The walk looks into the [table](table) under RCU and only at dentries that say they are mount points. Changes are made under one lock. A mount is
 //! held by per-CPU counts, as dentries are.
 //!
-//! Beside the tree that all see there are trees that a descriptor holds (`anonymous`): nothing is mounted in them or taken out, until the whole tree is moved
-//! to a place in the other, or its descriptor is closed.
+//! Beside the trees of namespaces there are trees that a descriptor holds (`anonymous`): nothing is mounted in them or taken out, until the whole tree is moved
+//! to a place in one of those, or its descriptor is closed.
 //!
 //! Lock order: `MOUNTS` before directory locks.
 #![forbid(unsafe_code)]
@@ -13,13 +13,15 @@ mod anonymous;
 mod attributes;
 mod change;
 mod moving;
+pub mod namespace;
 mod pivot;
 mod table;
 
 pub use anonymous::{copy, dissolve, new};
 pub use attributes::{Change, change};
-pub use change::{bind_tree, check_expired, mount, set_unbindable, unmount};
+pub use change::{bind_tree, check_expired, covers, mount, set_unbindable, uncover, unmount};
 pub use moving::{Where, move_to};
+pub use namespace::Namespace;
 pub use pivot::pivot;
 
 use alloc::boxed::Box;
@@ -64,6 +66,10 @@ const IN_USE: u8 = 0;
 const MARKED: u8 = 1;
 const SEEN: u8 = 2;
 
+/// Of a mount that hangs nowhere, or in a tree that a descriptor holds: in place of the number of a namespace (`Mount::tree`).
+const NOWHERE: u64 = 0;
+const HELD: u64 = 1;
+
 pub struct Mount {
     pub id: u64,
     pub root: DentryRef,
@@ -79,9 +85,9 @@ pub struct Mount {
     walk: AtomicU64,
     /// It hung somewhere and was taken off. Changed under `MOUNTS`.
     gone: AtomicBool,
-    /// It is in a tree that a descriptor holds. Changed under `MOUNTS`.
-    anonymous: AtomicBool,
-    /// Where it hangs; nothing for the root of everything and for mounts without a place. Changed under `MOUNTS`.
+    /// Which tree it is in: the number of a namespace, or `NOWHERE` or `HELD`. Changed under `MOUNTS`.
+    tree: AtomicU64,
+    /// Where it hangs; nothing for the root of a tree and for mounts without a place. Changed under `MOUNTS`.
     point: RcuArc<Point>,
 }
 
@@ -104,7 +110,7 @@ impl Mount {
         self.flags.store(flags & KEPT, Relaxed);
     }
 
-    /// Mount and dentry it hangs on just now; `None` for the root of everything and for what hangs nowhere.
+    /// Mount and dentry it hangs on just now; `None` for the root of a tree and for what hangs nowhere.
     #[inline]
     pub fn point<'r>(&'r self, read: &'r RcuRead) -> Option<&'r Path> {
         self.point.load(read).map(|point| &point.path)
@@ -112,7 +118,7 @@ impl Mount {
 
     /// Is it in a tree that a descriptor holds?
     pub fn is_anonymous(&self) -> bool {
-        self.anonymous.load(Relaxed)
+        self.tree.load(Relaxed) == HELD
     }
 
     /// Is it the root of such a tree? With `MOUNTS` it stays so.
@@ -120,13 +126,14 @@ impl Mount {
         self.is_anonymous() && self.point(&sync::rcu::read()).is_none()
     }
 
-    /// Is it in the tree that all see? With `MOUNTS` it stays so.
+    /// Is it in the namespace? With `MOUNTS` it stays so.
+    pub fn is_in(&self, within: &Namespace) -> bool {
+        self.tree.load(Relaxed) == within.number()
+    }
+
+    /// Is it in any tree? With `MOUNTS` it stays so.
     pub fn is_attached(&self) -> bool {
-        if self.is_anonymous() {
-            return false;
-        }
-        let read = sync::rcu::read();
-        self.point(&read).is_some() || ROOT.load(&read).is_some_and(|root| ptr::eq(&*root.path.mount, self))
+        self.tree.load(Relaxed) != NOWHERE
     }
 
     /// Does it hang on `upper`, or on what hangs there?
@@ -199,7 +206,7 @@ fn try_mount(
         hanging: AtomicU32::new(0),
         walk: AtomicU64::new(0),
         gone: AtomicBool::new(false),
-        anonymous: AtomicBool::new(false),
+        tree: AtomicU64::new(NOWHERE),
         point: RcuArc::new(point),
     })?)
 }
@@ -208,6 +215,14 @@ fn try_mount(
 pub fn detached(superblock: Arc<SuperBlock>) -> Result<MountRef> {
     let root = superblock.root()?;
     Ok(try_mount(superblock, root, b"none", 0, None)?.share())
+}
+
+/// As `detached`, and as if it were in the first namespace: the root of a test's world.
+#[cfg(test)]
+pub fn world(superblock: Arc<SuperBlock>) -> Result<MountRef> {
+    let mount = detached(superblock)?;
+    mount.tree.store(namespace::first().number(), Relaxed);
+    Ok(mount)
 }
 
 /// The root of everything, kept for those who have no root of their own.
@@ -245,6 +260,9 @@ pub fn mount_root(superblock: Arc<SuperBlock>) -> Result<Path> {
     let root = superblock.root()?;
     let mount = try_arc(try_mount(superblock, root.clone(), b"rootfs", 0, None)?)?;
     let path = Path { mount: mount.share(), dentry: root };
+    let first = namespace::first();
+    mount.tree.store(first.number(), Relaxed);
+    first.add(1);
     table::enter(Link::try_new(mount)?, None);
     ROOT.swap(Some(try_arc(Root { path: path.clone(), rcu: RcuHead::new() })?));
     Ok(path)
@@ -260,9 +278,9 @@ fn find_instance(fits: impl Fn(&Arc<SuperBlock>) -> bool) -> Option<MountRef> {
     find_mount(|mount| fits(&mount.superblock))
 }
 
-/// The mount in the tree that programs know by that number. Gives way.
-pub fn of_unique(number: u64) -> Option<MountRef> {
-    find_mount(|mount| unique(mount.id) == number && !mount.is_anonymous())
+/// The mount in the namespace that programs know by that number. Gives way.
+pub fn of_unique(number: u64, within: &Namespace) -> Option<MountRef> {
+    find_mount(|mount| unique(mount.id) == number && mount.is_in(within))
 }
 
 fn find_mount(fits: impl Fn(&Mount) -> bool) -> Option<MountRef> {
@@ -290,12 +308,21 @@ pub fn of_device(device: u64) -> Option<MountRef> {
     find_instance(|mounted| mounted.device == device)
 }
 
-/// All mounts in the tree in the order they were made, for /proc/mounts. Gives way.
-pub fn all() -> Result<Vec<MountRef>> {
+/// All mounts of the namespace in the order they were made, for /proc/mounts. Gives way.
+pub fn all(within: &Namespace) -> Result<Vec<MountRef>> {
+    list(|mount| mount.is_in(within))
+}
+
+/// All mounts in trees, in the order they were made. Gives way.
+pub fn everywhere() -> Result<Vec<MountRef>> {
+    list(Mount::is_attached)
+}
+
+fn list(fits: impl Fn(&Mount) -> bool) -> Result<Vec<MountRef>> {
     let mut list = table::unmoved(|| {
         let mut list = Vec::new();
         table::for_each(|mount, _| {
-            if !mount.is_anonymous() {
+            if fits(mount) {
                 list.try_push(mount.share())?;
             }
             Ok(())

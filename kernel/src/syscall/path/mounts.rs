@@ -7,7 +7,7 @@ use super::{AT_FDCWD, At, PathText};
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
 use crate::fs::vfs::configuration::{self, CHANGED};
-use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Path, STRICT_ATIME, Where};
+use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Namespace, Path, STRICT_ATIME, Where};
 use crate::fs::vfs::notify;
 use crate::fs::vfs::superblock;
 
@@ -53,14 +53,16 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
         return Err(EINVAL);
     }
     check_may_mount()?;
+    let context = caller::context();
+    let within = context.namespace();
     if flags & REMOUNT != 0 {
-        remount(&point, flags, options.bytes())?;
+        remount(&point, flags, options.bytes(), within)?;
     } else if flags & BIND != 0 {
-        mount::bind_tree(&resolve(source.bytes())?, point, flags & RECURSIVE != 0)?;
+        mount::bind_tree(&resolve(source.bytes())?, point, flags & RECURSIVE != 0, within)?;
     } else if flags & PROPAGATION != 0 {
         propagate(&point, flags)?;
     } else if flags & MOVE != 0 {
-        mount::move_to(&resolve(source.bytes())?, Where::On(point))?;
+        mount::move_to(&resolve(source.bytes())?, Where::On(point), within)?;
     } else if no_kind {
         return Err(EINVAL);
     } else {
@@ -69,7 +71,7 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
         superblock.set_flags(flags as u32, u32::MAX);
         let root = superblock.root()?;
         let source = if source.bytes().is_empty() { b"none" } else { source.bytes() };
-        mount::mount(superblock, root, source, kept(flags), point)?;
+        mount::mount(superblock, root, source, kept(flags), point, within)?;
     }
     Ok(0)
 }
@@ -85,9 +87,9 @@ fn is_mounted(point: &Path) -> Result {
 }
 
 /// MS_REMOUNT; with MS_BIND of the mount alone. Where nothing is said of noting reads that stays.
-fn remount(point: &Path, flags: u64, options: &[u8]) -> Result {
+fn remount(point: &Path, flags: u64, options: &[u8], within: &Namespace) -> Result {
     is_mounted(point)?;
-    if !point.mount.is_attached() {
+    if !point.mount.is_in(within) {
         return Err(EINVAL);
     }
     if flags & BIND == 0 {
@@ -117,7 +119,7 @@ fn propagate(point: &Path, flags: u64) -> Result {
         return Err(EINVAL);
     }
     is_mounted(point)?;
-    if !point.mount.is_attached() && !point.mount.is_anonymous() {
+    if !point.mount.is_attached() {
         return Err(EINVAL);
     }
     // MS_SLAVE leaves unbindable what is.
@@ -136,8 +138,9 @@ pub fn sys_pivot_root(new: usize, old: usize) -> Result<usize> {
         if found.dentry.inode.is_dir() { Ok(found) } else { Err(ENOTDIR) }
     };
     let (new, old) = (directory(new)?, directory(old)?);
-    let root = caller::context().root()?;
-    mount::pivot(&root, &new, old)?;
+    let context = caller::context();
+    let root = context.root()?;
+    mount::pivot(&root, &new, old, context.namespace())?;
     caller::replace_root(&root, &new)?;
     Ok(0)
 }
@@ -153,18 +156,20 @@ pub fn sys_umount2(point: usize, flags: u32) -> Result<usize> {
     let text = PathText::read(point)?;
     let found = mount::top(At::new(AT_FDCWD, text.bytes())?.resolve(text.bytes(), flags & NOFOLLOW == 0)?);
     check_may_mount()?;
+    let context = caller::context();
+    let within = context.namespace();
     if flags & EXPIRE != 0 {
         is_mounted(&found)?;
-        if !found.mount.is_attached() {
+        if !found.mount.is_in(within) {
             return Err(EINVAL);
         }
-        let is_root = core::ptr::eq(&*caller::context().root()?.mount, &*found.mount);
+        let is_root = core::ptr::eq(&*context.root()?.mount, &*found.mount);
         if is_root || flags & (FORCE | DETACH) != 0 {
             return Err(EINVAL);
         }
         mount::check_expired(&found.mount, caller::uses_mount)?;
     }
-    mount::unmount(&found, flags & DETACH != 0, caller::uses_mount)?;
+    mount::unmount(&found, flags & DETACH != 0, within, caller::uses_mount)?;
     if notify::is_used() && flags & DETACH == 0 && !mount::is_mounted(&found.mount.superblock) {
         notify::unmounted(found.mount.superblock.device);
     }

@@ -123,7 +123,7 @@ pub fn sys_renameat2(old_fd: i32, old: usize, new_fd: i32, new: usize, flags: u3
     let new = PathText::read(new)?;
     let start = At::new(new_fd, new.bytes())?;
     let to = resolve_parent(&at.context, &at.cred, start.start(), new.bytes())?;
-    rename::rename(&at.cred, &from, &to, flags)?;
+    rename::rename(&at.cred, &from, &to, flags, at.context.namespace())?;
     Ok(0)
 }
 

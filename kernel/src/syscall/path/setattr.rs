@@ -126,6 +126,7 @@ pub fn sys_mount_setattr(fd: i32, path: usize, flags: u32, attributes: usize, si
         Target::Inode(..) => return Err(EINVAL),
         Target::File(file) => file.path().ok_or(EINVAL)?,
     };
-    mount::change(place, &change, flags & AT_RECURSIVE != 0, caller::writes_to_mounts)?;
+    let below = flags & AT_RECURSIVE != 0;
+    mount::change(place, &change, below, caller::context().namespace(), caller::writes_to_mounts)?;
     Ok(0)
 }

@@ -10,7 +10,7 @@ use super::openat2::check_rest;
 use crate::errno::*;
 use crate::fs::caller::{self, Capability};
 use crate::fs::vfs::device_number;
-use crate::fs::vfs::mount::{self, Mount, MountRef, Path};
+use crate::fs::vfs::mount::{self, Mount, MountRef, Namespace, Path, namespace};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::sched::give_way;
 
@@ -28,13 +28,11 @@ const MNT_POINT: u64 = 16;
 const FS_TYPE: u64 = 32;
 const MNT_NS_ID: u64 = 64;
 const MNT_OPTS: u64 = 128;
-/// What is asked for in the place of a mount's number: the caller's root.
+/// What is asked for in the place of a mount's number: the root.
 const LSMT_ROOT: u64 = u64::MAX;
 const LISTMOUNT_REVERSE: u32 = 1;
 /// So many numbers can be asked for at once.
 const LIST_MAX: usize = 1_000_000;
-/// The number of the one namespace.
-const NAMESPACE: u64 = 0x1_0000_0000;
 /// Numbers that are written at once.
 const PART: usize = 64;
 
@@ -68,8 +66,21 @@ fn read_request(address: usize) -> Result<Request> {
     Ok(Request { mount, parameter, namespace })
 }
 
-fn check_namespace(request: &Request) -> Result {
-    if matches!(request.namespace, 0 | NAMESPACE) { Ok(()) } else { Err(ENOENT) }
+/// Calls `f` with the namespace that is asked for, and the root from which its mounts are seen: the caller's in his own.
+///
+/// # Errors
+/// `refused`: it is another's, and the caller may not see it.
+fn within<R>(request: &Request, refused: Errno, f: impl FnOnce(&Namespace, &Path) -> Result<R>) -> Result<R> {
+    let context = caller::context();
+    let own = context.namespace();
+    if request.namespace == 0 || request.namespace == own.number() {
+        return f(own, &context.root()?);
+    }
+    let other = namespace::of_number(request.namespace).ok_or(ENOENT)?;
+    if !caller::capable(Capability::SYS_ADMIN) {
+        return Err(refused);
+    }
+    f(&other, &mount::top(other.root()?))
 }
 
 fn root_of(mount: &MountRef) -> Path {
@@ -161,7 +172,7 @@ impl Told {
         Ok(told)
     }
 
-    fn fields(&self, mount: &Mount) -> Fields<PLAIN> {
+    fn fields(&self, mount: &Mount, within: &Namespace) -> Fields<PLAIN> {
         let mut s = Fields::<PLAIN>::new();
         let if_told = |which: u64, value: u64| if self.mask & which != 0 { value } else { 0 };
         let superblock = &mount.superblock;
@@ -188,7 +199,7 @@ impl Told {
         s.u64(0);
         s.u32(self.root);
         s.u32(self.point);
-        s.u64(if_told(MNT_NS_ID, NAMESPACE));
+        s.u64(if_told(MNT_NS_ID, within.number()));
         s
     }
 }
@@ -198,12 +209,13 @@ pub fn sys_statmount(request: usize, buffer: usize, size: usize, flags: u32) -> 
         return Err(EINVAL);
     }
     let request = read_request(request)?;
-    check_namespace(&request)?;
-    let mount = mount::of_unique(request.mount).ok_or(ENOENT)?;
-    let root = caller::context().root()?;
-    check_seen(&mount, &root)?;
-    let told = Told::of(&mount, request.parameter, &root)?;
-    let fields = told.fields(&mount);
+    let (told, fields) = within(&request, EPERM, |within, root| {
+        let mount = mount::of_unique(request.mount, within).ok_or(ENOENT)?;
+        check_seen(&mount, root)?;
+        let told = Told::of(&mount, request.parameter, root)?;
+        let fields = told.fields(&mount, within);
+        Ok((told, fields))
+    })?;
     let text = told.texts.len();
     if text != 0 && size < PLAIN.saturating_add(text) {
         return Err(EOVERFLOW);
@@ -216,18 +228,17 @@ pub fn sys_statmount(request: usize, buffer: usize, size: usize, flags: u32) -> 
     Ok(0)
 }
 
-/// Numbers of the mounts below a mount, or at and below the caller's root, that come after `request.parameter`.
-fn list(request: &Request, count: usize, reverse: bool) -> Result<Vec<u64>> {
-    let root = caller::context().root()?;
+/// Numbers of the mounts below a mount, or at and below the root, that come after `request.parameter`.
+fn list(request: &Request, count: usize, reverse: bool, within: &Namespace, root: &Path) -> Result<Vec<u64>> {
     let from = if request.mount == LSMT_ROOT {
-        root
+        root.clone()
     } else {
-        let mount = mount::of_unique(request.mount).ok_or(ENOENT)?;
-        check_seen(&mount, &root)?;
+        let mount = mount::of_unique(request.mount, within).ok_or(ENOENT)?;
+        check_seen(&mount, root)?;
         root_of(&mount)
     };
     let mut list = Vec::new();
-    let mut all = mount::all()?;
+    let mut all = mount::all(within)?;
     if reverse {
         all.reverse();
     }
@@ -259,8 +270,8 @@ pub fn sys_listmount(request: usize, to: usize, count: usize, flags: u32) -> Res
     if request.parameter != 0 && request.parameter <= mount::UNIQUE {
         return Err(EINVAL);
     }
-    check_namespace(&request)?;
-    let list = list(&request, count, flags & LISTMOUNT_REVERSE != 0)?;
+    let reverse = flags & LISTMOUNT_REVERSE != 0;
+    let list = within(&request, ENOENT, |within, root| list(&request, count, reverse, within, root))?;
     let mut at = to;
     for numbers in list.chunks(PART) {
         let mut part = [0u8; PART * 8];

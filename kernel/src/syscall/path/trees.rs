@@ -69,7 +69,7 @@ pub fn sys_open_tree(dir: i32, path: usize, flags: u32) -> Result<usize> {
     };
     if clones {
         return enter_tree(
-            mount::copy(path.ok_or(EINVAL)?, flags & AT_RECURSIVE != 0)?,
+            mount::copy(path.ok_or(EINVAL)?, flags & AT_RECURSIVE != 0, caller::context().namespace())?,
             flags & CLOEXEC != 0,
         );
     }
@@ -105,12 +105,13 @@ pub fn sys_move_mount(from_dir: i32, from: usize, to_dir: i32, to: usize, flags:
     if flags & SET_GROUP != 0 {
         return Err(EINVAL);
     }
+    let context = caller::context();
     let (from, to) = (from.ok_or(EINVAL)?, mount::top(to.ok_or(EINVAL)?));
     if flags & BENEATH != 0 {
-        let root = caller::context().root()?;
-        mount::move_to(&from, Where::Beneath(to, &root))?;
+        let root = context.root()?;
+        mount::move_to(&from, Where::Beneath(to, &root), context.namespace())?;
     } else {
-        mount::move_to(&from, Where::On(to))?;
+        mount::move_to(&from, Where::On(to), context.namespace())?;
     }
     Ok(0)
 }

@@ -269,7 +269,7 @@ pub fn sys_waitid(kind: u32, id: i32, info: usize, options: u32, usage: usize) -
     result.map(|_| 0)
 }
 
-/// unshare(2). Namespaces are not there, as on a Linux without them.
+/// unshare(2). Namespaces but those of mounts are not there, as on a Linux without them.
 pub fn sys_unshare(flags: u32) -> Result<usize> {
     const SPACES: u32 = abi::CLONE_NEWNS
         | abi::CLONE_NEWCGROUP
@@ -298,10 +298,15 @@ pub fn sys_unshare(flags: u32) -> Result<usize> {
     if flags & abi::CLONE_NEWUSER != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & SPACES != 0 {
-        return Err(if thread.capable(Capability::SYS_ADMIN) { Errno::EINVAL } else { Errno::EPERM });
+    if flags & SPACES != 0 && !thread.capable(Capability::SYS_ADMIN) {
+        return Err(Errno::EPERM);
     }
-    if flags & abi::CLONE_FS != 0 {
+    if flags & SPACES & !abi::CLONE_NEWNS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & abi::CLONE_NEWNS != 0 {
+        thread.replace_fs(thread.fs().with_new_namespace()?);
+    } else if flags & abi::CLONE_FS != 0 {
         thread.unshare_fs()?;
     }
     if flags & abi::CLONE_FILES != 0 {

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
-use crate::fs::vfs::mount;
 use crate::fs::{File, OpenFlags};
 use crate::memory::user::UserPtr;
 use crate::process::access::{self, By};
@@ -116,7 +115,7 @@ pub fn sys_process_mrelease(fd: i32, flags: u32) -> Result<usize> {
     process::release_memory(&target).map(|()| 0)
 }
 
-/// setns(2), by a process descriptor: there is one mount namespace, and no other kind, as on a Linux without. Whoever comes into it stands at its root.
+/// setns(2), by a process descriptor: there are mount namespaces, and no other kind, as on a Linux without. Whoever comes into one stands at its root.
 ///
 /// Files that stand for a namespace (/proc/PID/ns) are not there.
 pub fn sys_setns(fd: i32, spaces: u32) -> Result<usize> {
@@ -139,7 +138,8 @@ pub fn sys_setns(fd: i32, spaces: u32) -> Result<usize> {
     if thread.has_fs_in_common() {
         return Err(Errno::EINVAL);
     }
-    thread.fs().set_both(mount::top(mount::root()?))?;
+    let context = descriptor.thread().and_then(|thread| thread.fs_of()).ok_or(Errno::ESRCH)?;
+    thread.replace_fs(thread.fs().within_that_of(&context)?);
     Ok(0)
 }
 

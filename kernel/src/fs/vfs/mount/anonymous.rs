@@ -11,9 +11,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use sync::{TryVec, try_arc};
 
-use super::change::{bears, below_or, copy_tree, forget, hang, links_of, mount_point, take_off};
+use super::change::{bears, below_or, copy_tree, forget, hang, links_of, list_tree, mount_point, take_off};
 use super::table::{self, Held};
-use super::{MOUNTS, Mount, MountRef, Path, try_mount};
+use super::{HELD, MOUNTS, Mount, MountRef, Namespace, Path, try_mount};
 use crate::errno::{EINVAL, Result};
 use crate::fs::vfs::dentry::DentryRef;
 use crate::fs::vfs::superblock::SuperBlock;
@@ -36,10 +36,10 @@ pub fn new(superblock: Arc<SuperBlock>, root: DentryRef, source: &[u8], flags: u
 /// A copy of what lies at `from`; with `below` also of what is mounted below it, but for what must not be bound. `dissolve` ends it. May sleep.
 ///
 /// # Errors
-/// EINVAL: it must not be bound, or is not in the tree. EINTR: a fatal signal came. ENOMEM.
-pub fn copy(from: &Path, below: bool) -> Result<Path> {
+/// EINVAL: it must not be bound, or is not in the namespace. EINTR: a fatal signal came. ENOMEM.
+pub fn copy(from: &Path, below: bool, within: &Namespace) -> Result<Path> {
     let _lock = MOUNTS.lock();
-    if from.mount.is_unbindable() || !from.mount.is_attached() {
+    if from.mount.is_unbindable() || !from.mount.is_in(within) {
         return Err(EINVAL);
     }
     if !below {
@@ -48,7 +48,8 @@ pub fn copy(from: &Path, below: bool) -> Result<Path> {
         return enter(&[try_arc(mount)?]);
     }
     let mut copies = Vec::new();
-    let entered = copy_tree(from, None, &mut copies).and_then(|()| enter(&copies));
+    let list = list_tree(from, false)?;
+    let entered = copy_tree(from, &list, None, &mut copies).and_then(|()| enter(&copies));
     if entered.is_err() {
         copies.iter().for_each(|copy| forget(copy));
     }
@@ -61,10 +62,12 @@ fn enter(mounts: &[Held]) -> Result<Path> {
     let root = mounts.first().ok_or(EINVAL)?;
     let own = path_of(root, root.share());
     for (mount, link) in mounts.iter().zip(links) {
-        mount.anonymous.store(true, Relaxed);
         match mount_point(mount) {
-            Some(point) => hang(link, &point),
-            None => table::enter(link, Some(&own)),
+            Some(point) => hang(link, &point, None),
+            None => {
+                mount.tree.store(HELD, Relaxed);
+                table::enter(link, Some(&own));
+            }
         }
         schedule_if_needed();
     }
@@ -74,9 +77,13 @@ fn enter(mounts: &[Held]) -> Result<Path> {
 /// Ends the tree with that root, if it is still one. Each mount goes from the one that it hangs on, though they be used. May sleep.
 pub fn dissolve(root: &MountRef) {
     let _lock = MOUNTS.lock();
-    if !root.is_anonymous_root() {
-        return;
+    if root.is_anonymous_root() {
+        clear(root);
     }
+}
+
+/// Takes a tree apart whose root hangs nowhere. With `MOUNTS`.
+pub(super) fn clear(root: &MountRef) {
     // Without memory for a list of all those go first that bear no others.
     while bears(root) {
         let (mut one, mut more, mut all) = (None, Vec::new(), true);
@@ -94,7 +101,7 @@ pub fn dissolve(root: &MountRef) {
         });
         for mount in one.into_iter().chain(more) {
             if all || !bears(&mount) {
-                take_off(&mount);
+                take_off(&mount, None);
             }
             schedule_if_needed();
         }

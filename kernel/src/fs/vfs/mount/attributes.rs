@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use sync::TryVec;
 
 use super::change::below_or;
-use super::{MOUNTS, Mount, MountRef, Path, READ_ONLY};
+use super::{MOUNTS, Mount, MountRef, Namespace, Path, READ_ONLY};
 use crate::errno::{EBUSY, EINTR, EINVAL, Result};
 use crate::sched::{give_way, schedule_if_needed};
 
@@ -31,16 +31,17 @@ impl Change {
 /// given, whose flags say already that they may not be written, has something open for it. May sleep.
 ///
 /// # Errors
-/// EINVAL: `path` is not the root of a mount in the tree, or of a tree that a descriptor holds. EBUSY: one that is not to be written has writers. EINTR: a fatal signal came. ENOMEM.
+/// EINVAL: `path` is not the root of a mount of the namespace, or of a tree that a descriptor holds. EBUSY: one that is not to be written has writers. EINTR: a fatal signal came. ENOMEM.
 pub fn change(
     path: &Path,
     change: &Change,
     below: bool,
+    within: &Namespace,
     writers: impl FnOnce(&[MountRef]) -> bool,
 ) -> Result {
     let _lock = MOUNTS.lock();
     let upper: &Mount = &path.mount;
-    if !ptr::eq(&*upper.root, &*path.dentry) || !(upper.is_attached() || upper.is_anonymous_root()) {
+    if !ptr::eq(&*upper.root, &*path.dentry) || !(upper.is_in(within) || upper.is_anonymous_root()) {
         return Err(EINVAL);
     }
     let mut all = Vec::new();

@@ -10,10 +10,10 @@ use sync::rcu::RcuRead;
 use sync::{TryVec, try_arc};
 
 use super::table::{self, Held, Link};
-use super::{MARKED, MOUNTS, Mount, Path, SEEN, try_mount};
+use super::{HELD, MARKED, MOUNTS, Mount, NOWHERE, Namespace, Path, SEEN, find_mount, namespace, try_mount};
 use crate::account::limits;
 use crate::errno::{EAGAIN, EBUSY, EINTR, EINVAL, ENOENT, ENOMEM, ENOSPC, ENOTDIR, ESTALE, Result};
-use crate::fs::vfs::dentry::DentryRef;
+use crate::fs::vfs::dentry::{Dentry, DentryRef};
 use crate::fs::vfs::lookup;
 use crate::fs::vfs::superblock::SuperBlock;
 use crate::sched::{give_way, schedule_if_needed};
@@ -35,21 +35,21 @@ pub(super) fn hold_point(mut point: Path) -> Result<Path> {
 /// May anything be mounted in that mount?
 ///
 /// # Errors
-/// ENOENT: it is in no tree. EINVAL: it is in one that a descriptor holds.
-pub(super) fn check_bears(mount: &Mount) -> Result {
+/// ENOENT: it is in no tree. EINVAL: it is not in the caller's namespace.
+pub(super) fn check_bears(mount: &Mount, within: &Namespace) -> Result {
     if mount.gone.load(Relaxed) {
         return Err(ENOENT);
     }
-    if mount.is_anonymous() { Err(EINVAL) } else { Ok(()) }
+    if mount.is_in(within) { Ok(()) } else { Err(EINVAL) }
 }
 
 /// With `MOUNTS`: may `more` mounts hang at `point`?
 ///
 /// # Errors
 /// ENOSPC: there are too many mounts (fs.mount-max). Those of `check_bears`.
-pub(super) fn check_room(point: &Path, more: usize) -> Result {
-    check_bears(&point.mount)?;
-    let all = table::count().saturating_add(more) as u64;
+pub(super) fn check_room(point: &Path, more: usize, within: &Namespace) -> Result {
+    check_bears(&point.mount, within)?;
+    let all = within.count().saturating_add(more) as u64;
     if all > limits::MOUNTS.get() { Err(ENOSPC) } else { Ok(()) }
 }
 
@@ -63,24 +63,29 @@ pub fn mount(
     source: &[u8],
     flags: u32,
     point: Path,
+    within: &Namespace,
 ) -> Result<()> {
     if root.inode.is_dir() != point.dentry.inode.is_dir() {
-        return Err(check_bears(&point.mount).err().unwrap_or(ENOTDIR));
+        return Err(check_bears(&point.mount, within).err().unwrap_or(ENOTDIR));
     }
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
-    let entered = check_room(&point, 1)
+    let entered = check_room(&point, 1, within)
         .and_then(|()| try_mount(superblock, root, source, flags, Some(point.clone())))
         .and_then(|mount| Link::try_new(try_arc(mount)?));
-    let entered = entered.map(|link| hang(link, &point));
+    let entered = entered.map(|link| hang(link, &point, Some(within)));
     if entered.is_err() {
         point.dentry.drop_mount();
     }
     entered
 }
 
-/// The mount of `link` is in the tree from now on, on `point`.
-pub(super) fn hang(link: Arc<Link>, point: &Path) {
+/// The mount of `link` is in the namespace from now on, or in a tree that a descriptor holds, on `point`.
+pub(super) fn hang(link: Arc<Link>, point: &Path, within: Option<&Namespace>) {
+    link.mount().tree.store(within.map_or(HELD, Namespace::number), Relaxed);
+    if let Some(within) = within {
+        within.add(1);
+    }
     point.mount.hanging.fetch_add(1, Relaxed);
     table::enter(link, Some(point));
 }
@@ -102,30 +107,31 @@ pub(super) fn is_inside(lower: &DentryRef, upper: &DentryRef) -> bool {
 /// MS_BIND: what lies at `from` is at `point` too; with `below` also what is mounted below it, but for what must not be bound.
 ///
 /// # Errors
-/// EINVAL: it must not be bound, or is in no tree. EINTR: a fatal signal came. Those of `mount`.
-pub fn bind_tree(from: &Path, point: Path, below: bool) -> Result {
-    if from.mount.is_unbindable() || !from.mount.is_attached() {
+/// EINVAL: it must not be bound, or is not in the namespace. EINTR: a fatal signal came. Those of `mount`.
+pub fn bind_tree(from: &Path, point: Path, below: bool, within: &Namespace) -> Result {
+    if from.mount.is_unbindable() || !from.mount.is_in(within) {
         return Err(EINVAL);
     }
     let superblock = from.mount.superblock.clone();
     if !below {
-        return mount(superblock, from.dentry.clone(), &from.mount.source, from.mount.flags(), point);
+        return mount(superblock, from.dentry.clone(), &from.mount.source, from.mount.flags(), point, within);
     }
     if from.dentry.inode.is_dir() != point.dentry.inode.is_dir() {
-        return Err(check_bears(&point.mount).err().unwrap_or(ENOTDIR));
+        return Err(check_bears(&point.mount, within).err().unwrap_or(ENOTDIR));
     }
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
     let mut copies = Vec::new();
-    let entered = copy_tree(from, Some(&point), &mut copies)
-        .and_then(|()| check_room(&point, copies.len()))
+    let entered = list_tree(from, false)
+        .and_then(|list| copy_tree(from, &list, Some(&point), &mut copies))
+        .and_then(|()| check_room(&point, copies.len(), within))
         .and_then(|()| links_of(&copies));
     match entered {
         Ok(links) => {
             // The first comes last, and with it all at once.
             for (copy, link) in copies.iter().zip(links).rev() {
                 if let Some(point) = mount_point(copy) {
-                    hang(link, &point);
+                    hang(link, &point, Some(within));
                 }
                 schedule_if_needed();
             }
@@ -155,8 +161,11 @@ pub(super) fn mount_point(mount: &Mount) -> Option<Path> {
     mount.point(&sync::rcu::read()).cloned()
 }
 
-/// The mount is taken out of the tree, and hangs nowhere from now on.
-pub(super) fn take_off(mount: &Mount) {
+/// The mount is taken out of the namespace, or of a tree that ends, and hangs nowhere from now on.
+pub(super) fn take_off(mount: &Mount, within: Option<&Namespace>) {
+    if let Some(within) = within {
+        within.take();
+    }
     if let Some(point) = mount_point(mount) {
         table::leave(mount, &point);
         point.mount.hanging.fetch_sub(1, Relaxed);
@@ -170,13 +179,13 @@ pub(super) fn forget(mount: &Mount) {
         point.dentry.drop_mount();
     }
     mount.gone.store(true, Relaxed);
-    mount.anonymous.store(false, Relaxed);
+    mount.tree.store(NOWHERE, Relaxed);
     mount.point.swap(None);
 }
 
-/// What bind_tree copies: `from`'s mount, then those that hang below it, each with the place in the list of the one it hangs on. In the order in which
-/// Linux goes through a tree, which /proc/mounts shows: a mount, then what hangs on it, each with all below it.
-fn list_tree(from: &Path) -> Result<Vec<(Held, usize)>> {
+/// What `copy_tree` copies: `from`'s mount, then those that hang below it, each with the place in the list of the one it hangs on; with `unbindable` also what must not be bound. In the
+/// order in which Linux goes through a tree, which /proc/mounts shows: a mount, then what hangs on it, each with all below it.
+pub(super) fn list_tree(from: &Path, unbindable: bool) -> Result<Vec<(Held, usize)>> {
     let mut all = Vec::new();
     table::for_each(|mount, _| Ok(all.try_push(mount.clone())?))?;
     sort::by_key(&mut all, |mount| mount.id);
@@ -191,7 +200,7 @@ fn list_tree(from: &Path) -> Result<Vec<(Held, usize)>> {
             }
             let place = mount.point(&sync::rcu::read()).cloned();
             let Some(place) = place.filter(|place| ptr::eq(&*place.mount, &**upper)) else { continue };
-            if !mount.is_unbindable() && (at != 0 || is_inside(&place.dentry, &from.dentry)) {
+            if (unbindable || !mount.is_unbindable()) && (at != 0 || is_inside(&place.dentry, &from.dentry)) {
                 left.try_push((mount.clone(), at))?;
             }
         }
@@ -200,11 +209,16 @@ fn list_tree(from: &Path) -> Result<Vec<(Held, usize)>> {
     Ok(list)
 }
 
-/// Copies what lies at `from` and the mounts below it. The first is the copy of `from`, at `point`, if there is one.
-pub(super) fn copy_tree(from: &Path, point: Option<&Path>, copies: &mut Vec<Held>) -> Result {
-    for (mount, on) in list_tree(from)? {
+/// Copies what lies at `from` and the mounts below it, which `list` has. The first is the copy of `from`, at `point`, if there is one.
+pub(super) fn copy_tree(
+    from: &Path,
+    list: &[(Held, usize)],
+    point: Option<&Path>,
+    copies: &mut Vec<Held>,
+) -> Result {
+    for (mount, on) in list {
         let (superblock, source, flags) = (mount.superblock.clone(), &mount.source, mount.flags());
-        let Some(upper) = copies.get(on).map(|upper| upper.share()) else {
+        let Some(upper) = copies.get(*on).map(|upper| upper.share()) else {
             let first = try_mount(superblock, from.dentry.clone(), source, flags, point.cloned())?;
             copies.try_push(try_arc(first)?)?;
             continue;
@@ -213,8 +227,11 @@ pub(super) fn copy_tree(from: &Path, point: Option<&Path>, copies: &mut Vec<Held
         // It is held already, by the mount that is copied.
         place.add_mount()?;
         let point = Path { mount: upper, dentry: place.clone() };
-        let entered = try_mount(superblock, mount.root.clone(), source, flags, Some(point))
-            .and_then(|copy| Ok(copies.try_push(try_arc(copy)?)?));
+        let entered =
+            try_mount(superblock, mount.root.clone(), source, flags, Some(point)).and_then(|copy| {
+                copy.unbindable.store(mount.is_unbindable(), Relaxed);
+                Ok(copies.try_push(try_arc(copy)?)?)
+            });
         if entered.is_err() {
             place.drop_mount();
         }
@@ -284,26 +301,70 @@ pub fn check_expired(mount: &Mount, busy: impl FnOnce(&Mount) -> bool) -> Result
 /// Takes a mount off; with `detach` also those that hang below it, each from the one it hangs on, though they be used.
 ///
 /// # Errors
-/// EINVAL: `path` is not the root of a mount that hangs somewhere. EBUSY, not with `detach`: it bears others or `busy` says so.
-pub fn unmount(path: &Path, detach: bool, busy: impl FnOnce(&Mount) -> bool) -> Result<()> {
+/// EINVAL: `path` is not the root of a mount of the namespace that hangs somewhere. EBUSY, not with `detach`: it bears others or `busy` says so.
+pub fn unmount(
+    path: &Path,
+    detach: bool,
+    within: &Namespace,
+    busy: impl FnOnce(&Mount) -> bool,
+) -> Result<()> {
     let _lock = MOUNTS.lock();
     let mount: &Mount = &path.mount;
-    let hangs = mount.is_attached() && mount.point(&sync::rcu::read()).is_some();
+    let hangs = mount.is_in(within) && mount.point(&sync::rcu::read()).is_some();
     if !ptr::eq(&*mount.root, &*path.dentry) || !hangs {
         return Err(EINVAL);
     }
     if !detach && (bears(mount) || busy(mount)) {
         return Err(EBUSY);
     }
-    let mut gone: Vec<Held> = Vec::new();
-    if detach {
-        below_or(mount, |below| Ok(gone.try_push(below.clone())?))?;
+    if !detach {
+        take_off(mount, Some(within));
+        return Ok(());
     }
+    take_off_all(mount, Some(within))
+}
+
+/// Is any mount of the namespace on `dentry`, in whatever mount? Gives way.
+pub fn covers(dentry: &Dentry, within: &Namespace) -> bool {
+    find_mount(|mount| {
+        let read = sync::rcu::read();
+        mount.is_in(within) && mount.point(&read).is_some_and(|point| ptr::eq(&*point.dentry, dentry))
+    })
+    .is_some()
+}
+
+/// What is mounted on `dentry` is taken off, with all that hangs below it, though it be used: a name that is removed is no place for mounts of other namespaces. May sleep.
+///
+/// # Errors
+/// EBUSY: a mount of the caller's namespace is there. ENOMEM.
+pub fn uncover(dentry: &Dentry, within: &Namespace) -> Result {
+    let _lock = MOUNTS.lock();
+    let is_here = |mount: &Mount| {
+        let read = sync::rcu::read();
+        mount.point(&read).is_some_and(|point| ptr::eq(&*point.dentry, dentry))
+    };
+    while let Some(mount) = find_mount(is_here) {
+        if mount.is_in(within) {
+            return Err(EBUSY);
+        }
+        let space = namespace::of_number(mount.tree.load(Relaxed));
+        take_off_all(&mount, space.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Takes a mount off, with those that hang below it, each from the one it hangs on. With `MOUNTS`.
+///
+/// # Errors
+/// ENOMEM.
+fn take_off_all(mount: &Mount, within: Option<&Namespace>) -> Result {
+    let mut gone: Vec<Held> = Vec::new();
+    below_or(mount, |below| Ok(gone.try_push(below.clone())?))?;
     // With it none of the others can be come to.
-    take_off(mount);
+    take_off(mount, within);
     for below in gone {
         if !ptr::eq::<Mount>(&**below, mount) {
-            take_off(&below);
+            take_off(&below, within);
         }
         schedule_if_needed();
     }

@@ -14,7 +14,7 @@ use sync::{TryVec, try_arc};
 
 use super::change::{bears, below_or, check_bears, check_room, hold_point, mount_point};
 use super::table::{self, Held, Link};
-use super::{MOUNTS, Mount, MountRef, Path, Point};
+use super::{MOUNTS, Mount, MountRef, Namespace, Path, Point};
 use crate::errno::{EINVAL, ELOOP, ENOENT, Result};
 use crate::sched::schedule_if_needed;
 
@@ -50,9 +50,9 @@ struct Upper {
 /// is so no more then. May sleep.
 ///
 /// # Errors
-/// EINVAL: `from` is neither that nor the root of a mount that hangs somewhere, or one is a directory and the other is not, or nothing can be beneath that mount. ELOOP: the
+/// EINVAL: `from` is neither that nor the root of a mount of the namespace that hangs somewhere, or one is a directory and the other is not, or nothing can be beneath that mount. ELOOP: the
 /// place lies in what is moved. ENOENT: one is removed, or the place's mount is in no tree. ENOSPC, ENOMEM.
-pub fn move_to(from: &Path, to: Where<'_>) -> Result {
+pub fn move_to(from: &Path, to: Where<'_>, within: &Namespace) -> Result {
     let (point, beneath) = match to {
         Where::On(point) => (point, None),
         Where::Beneath(over, root) => (mount_point(&over.mount).ok_or(EINVAL)?, Some((over, root))),
@@ -60,9 +60,9 @@ pub fn move_to(from: &Path, to: Where<'_>) -> Result {
     let point = hold_point(point)?;
     let _lock = MOUNTS.lock();
     let beneath = beneath.as_ref().map(|(over, root)| (over, *root));
-    match prepare_move(from, &point, beneath) {
+    match prepare_move(from, &point, beneath, within) {
         Ok(prepared) => {
-            prepared.make(&from.mount);
+            prepared.make(&from.mount, within);
             Ok(())
         }
         Err(error) => {
@@ -72,9 +72,14 @@ pub fn move_to(from: &Path, to: Where<'_>) -> Result {
     }
 }
 
-fn prepare_move(from: &Path, point: &Path, beneath: Option<(&Path, &Path)>) -> Result<Move> {
+fn prepare_move(
+    from: &Path,
+    point: &Path,
+    beneath: Option<(&Path, &Path)>,
+    within: &Namespace,
+) -> Result<Move> {
     let over = beneath.map_or(point, |(over, _)| over);
-    check_move(from, over)?;
+    check_move(from, over, within)?;
     if let Some((over, root)) = beneath {
         check_beneath(from, over, point, root)?;
     }
@@ -95,7 +100,7 @@ fn prepare_move(from: &Path, point: &Path, beneath: Option<(&Path, &Path)>) -> R
         } else {
             joins.try_push(held.clone())?;
         }
-        check_room(point, joins.len())?;
+        check_room(point, joins.len(), within)?;
     }
     let place = |path: &Path| try_arc(Point { path: path.clone(), rcu: RcuHead::new() });
     let upper = match beneath {
@@ -115,10 +120,10 @@ fn prepare_move(from: &Path, point: &Path, beneath: Option<(&Path, &Path)>) -> R
 }
 
 /// May what is mounted at `from` be moved to `point`?
-fn check_move(from: &Path, point: &Path) -> Result {
+fn check_move(from: &Path, point: &Path, within: &Namespace) -> Result {
     let mount: &Mount = &from.mount;
-    check_bears(&point.mount)?;
-    let hangs = mount.is_attached() && mount.point(&sync::rcu::read()).is_some();
+    check_bears(&point.mount, within)?;
+    let hangs = mount.is_in(within) && mount.point(&sync::rcu::read()).is_some();
     let same = from.dentry.inode.is_dir() == point.dentry.inode.is_dir();
     if (hangs || mount.is_anonymous_root()) && same && ptr::eq(&*mount.root, &*from.dentry) {
         Ok(())
@@ -147,7 +152,7 @@ fn check_beneath(from: &Path, over: &Path, point: &Path, root: &Path) -> Result 
 impl Move {
     /// Its place is held, and so is the root of `mount`, if another comes to hang there: a walk finds first that one at the place, and from one moment on `mount`, and
     /// on that the other.
-    fn make(self, mount: &MountRef) {
+    fn make(self, mount: &MountRef, within: &Namespace) {
         let Move { link, from, to, point, joins, upper } = self;
         let own = Path { mount: mount.clone(), dentry: mount.root.clone() };
         to.mount.hanging.fetch_add(1, Relaxed);
@@ -159,10 +164,10 @@ impl Move {
             || {
                 mount.point.swap(Some(point));
                 for below in &joins {
-                    below.anonymous.store(false, Relaxed);
+                    below.tree.store(within.number(), Relaxed);
                     schedule_if_needed();
                 }
-                table::add(joins.len());
+                within.add(joins.len());
             },
         );
         if let Some(from) = from {

@@ -12,18 +12,18 @@ use sync::try_arc;
 
 use super::change::{hold_point, is_inside, mount_point};
 use super::table::{self, Held, Link};
-use super::{MOUNTS, Mount, Path, Point};
+use super::{MOUNTS, Mount, Namespace, Path, Point};
 use crate::errno::{EBUSY, EINVAL, ENOENT, Result};
 
 /// The place of `root`, the caller's, becomes that of `new`, and `root` hangs at `old`. Whoever has `root` for his own keeps it. May sleep.
 ///
 /// # Errors
-/// EBUSY: `new` or `old` lies in the mount of `root`. ENOENT: a place is removed. EINVAL: `root` or `new` is not the root of a mount that hangs somewhere, `old` does not lie
+/// EBUSY: `new` or `old` lies in the mount of `root`. ENOENT: a place is removed. EINVAL: `root` or `new` is not the root of a mount of the namespace that hangs somewhere, `old` does not lie
 /// below `new`, or `new` not below `root`. ENOMEM.
-pub fn pivot(root: &Path, new: &Path, old: Path) -> Result {
+pub fn pivot(root: &Path, new: &Path, old: Path, within: &Namespace) -> Result {
     let old = hold_point(old)?;
     let _lock = MOUNTS.lock();
-    let made = Move::prepare(root, new, &old).and_then(|(root, new)| {
+    let made = Move::prepare(root, new, &old, within).and_then(|(root, new)| {
         if !lies_below(&old, &new.path) || !lies_below(&new.path, &root.path) {
             return Err(EINVAL);
         }
@@ -63,9 +63,9 @@ struct Step {
 
 impl Move {
     /// Both, refused in the order that Linux has.
-    fn prepare(root: &Path, new: &Path, old: &Path) -> Result<(Self, Self)> {
+    fn prepare(root: &Path, new: &Path, old: &Path, within: &Namespace) -> Result<(Self, Self)> {
         for mount in [&root.mount, &new.mount] {
-            if !mount.is_attached() {
+            if !mount.is_in(within) {
                 return Err(EINVAL);
             }
         }

@@ -1,13 +1,13 @@
 //! All mounts, found by the place that they hang on: a hash table of chains, which are read under RCU, and changed under `MOUNTS`.
 //!
 //! A mount that moves is in two chains meanwhile, and found in that of the place it hangs on just then. Of what hangs nowhere the root of everything is in a chain, and
-//! the root of a tree that a descriptor holds, as if it hung on its own root.
+//! the root of another namespace or of a tree that a descriptor holds, as if it hung on its own root.
 #![forbid(unsafe_code)]
 
 use alloc::sync::Arc;
 use core::ptr;
 use core::sync::atomic::{
-    AtomicU64, AtomicUsize,
+    AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -51,8 +51,6 @@ static OCCUPIED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// Bit `n`: word `n` of `OCCUPIED` may have a bit. As above.
 static WORDS_OCCUPIED: AtomicU64 = AtomicU64::new(0);
 const _: () = assert!(WORDS <= 64);
-/// How many mounts there are in the tree.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// How many have moved.
 static MOVES: AtomicU64 = AtomicU64::new(0);
 
@@ -91,11 +89,11 @@ fn set_occupied(number: usize, occupied: bool) {
     }
 }
 
-pub(super) fn count() -> usize {
-    COUNT.load(Relaxed)
-}
-
 impl Link {
+    pub(super) fn mount(&self) -> &Mount {
+        &self.mount
+    }
+
     /// # Errors
     /// ENOMEM.
     pub(super) fn try_new(mount: Held) -> Result<Arc<Link>> {
@@ -106,9 +104,6 @@ impl Link {
 
 /// The mount of `link` is in its tree from now on. `point` is where it hangs.
 pub(super) fn enter(link: Arc<Link>, point: Option<&Path>) {
-    if !link.mount.is_anonymous() {
-        COUNT.fetch_add(1, Relaxed);
-    }
     put(link, point, None);
 }
 
@@ -136,17 +131,10 @@ fn put(link: Arc<Link>, point: Option<&Path>, first: Option<&Mount>) {
 
 /// A mount that hung on `point` is in its tree no more.
 pub(super) fn leave(mount: &Mount, point: &Path) {
-    if take(mount, point, None) && !mount.is_anonymous() {
-        COUNT.fetch_sub(1, Relaxed);
-    }
+    take(mount, point, None);
 }
 
-/// `count` mounts more are in the tree that all see.
-pub(super) fn add(count: usize) {
-    COUNT.fetch_add(count, Relaxed);
-}
-
-fn take(mount: &Mount, point: &Path, but: Option<&Link>) -> bool {
+fn take(mount: &Mount, point: &Path, but: Option<&Link>) {
     let read = sync::rcu::read();
     let number = number(hash_of(Some(point)));
     let mut cell = chain(number);
@@ -156,11 +144,10 @@ fn take(mount: &Mount, point: &Path, but: Option<&Link>) -> bool {
             if chain(number).load(&read).is_none() {
                 set_occupied(number, false);
             }
-            return true;
+            return;
         }
         cell = &link.next;
     }
-    false
 }
 
 /// The mount of `link`, which hangs on `from`, hangs on `to` once `change` was called; below the mount `upper`, if there is one, which hangs there.

@@ -8,15 +8,17 @@ use alloc::sync::Arc;
 
 use sync::level::{Before, Held};
 
-use super::dentry::{Dentry, Name};
+use super::dentry::{Dentry, DentryRef, Name};
+use super::directory::Directory;
 use super::lookup::{Last, Parent, Start, resolve_parent};
 use super::site::Site;
 use crate::errno::*;
 use crate::fs::vfs::access::{self, Cred};
 use crate::fs::vfs::context::FsContext;
-use crate::fs::vfs::mount::Path;
+use crate::fs::vfs::mount::{self, Path};
 use crate::fs::vfs::notify;
 use crate::lock_order as level;
+use crate::sched::give_way;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Removal {
@@ -28,7 +30,7 @@ enum Removal {
 pub fn unlink_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8]) -> Result {
     let parent = resolve_parent(context, cred, start, path)?;
     let name = parent.name(EISDIR)?;
-    remove(&parent, name, cred, Removal::Unlink)
+    remove(context, &parent, name, cred, Removal::Unlink)
 }
 
 /// rmdir(2). May sleep.
@@ -39,7 +41,7 @@ pub fn rmdir_at(context: &FsContext, cred: &Cred, start: Start<'_>, path: &[u8])
         Last::DotDot => ENOTEMPTY,
         _ => EBUSY,
     })?;
-    remove(&parent, name, cred, Removal::Rmdir)
+    remove(context, &parent, name, cred, Removal::Rmdir)
 }
 
 /// Is it the kind of file that the call removes? `slash`: the name was followed by one.
@@ -52,7 +54,30 @@ fn check_kind(victim: &Dentry, what: Removal, slash: bool) -> Result {
     }
 }
 
-fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Result {
+/// What became of a removal.
+enum Ran {
+    Done,
+    /// Nothing: something is mounted there. May the name be removed but for that?
+    Covered(DentryRef, Result),
+}
+
+/// Of a name that other namespaces have mounts on these are taken off first.
+fn remove(context: &FsContext, parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Result {
+    while let Ran::Covered(victim, otherwise) = try_remove(parent, name, cred, what)? {
+        let within = context.namespace();
+        if mount::covers(&victim, within) {
+            return Err(EBUSY);
+        }
+        otherwise?;
+        mount::uncover(&victim, within)?;
+        if give_way() {
+            return Err(EINTR);
+        }
+    }
+    Ok(())
+}
+
+fn try_remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Result<Ran> {
     let dir = &parent.dir;
     let site = Site::new(dir, name)?;
     let mut names = site.here.names.lock();
@@ -63,7 +88,11 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     }
     access::check_remove(&dir.mount, site.parent(), &victim.inode, cred)?;
     check_kind(&victim, what, parent.slash)?;
-    victim.begin_removal()?;
+    if victim.begin_removal().is_err() {
+        let may_be_empty = |inner: &Directory| site.may_be_empty(&inner.names.lock_nested_in(order));
+        let is_empty = victim.directory.as_deref().is_none_or(may_be_empty);
+        return Ok(Ran::Covered(victim.share(), if is_empty { Ok(()) } else { Err(ENOTEMPTY) }));
+    }
     let ops = &site.parent().ops;
     let removed = match victim.directory.as_deref() {
         None => ops.unlink(site.parent(), &name.bytes, &victim.inode),
@@ -87,7 +116,7 @@ fn remove(parent: &Parent, name: &Arc<Name>, cred: &Cred, what: Removal) -> Resu
     if notify::is_used() {
         notify::on_remove(site.parent(), name, &victim);
     }
-    Ok(())
+    Ok(Ran::Done)
 }
 
 /// Takes away a name that the kernel has entered itself (`create::enter`), whatever is mounted there.

@@ -17,17 +17,19 @@ use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::try_arc;
 
 use super::create::{Making, attributes};
-use super::dentry::{Dentry, Link};
-use super::directory::Names;
+use super::dentry::{Dentry, DentryRef, Link};
+use super::directory::{Directory, Names};
 use super::lookup::{Last, Parent};
 use super::site::Site;
 use crate::errno::*;
 use crate::fs::vfs::access::{self, Cred, EXEC, WRITE};
 use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::mount::{self, Namespace};
 use crate::fs::vfs::notify::{self, Moved};
 use crate::fs::vfs::operations::Moving;
 use crate::fs::vfs::superblock::Shape;
 use crate::lock_order as level;
+use crate::sched::give_way;
 
 pub const NO_REPLACE: u32 = 1;
 pub const EXCHANGE: u32 = 2;
@@ -40,8 +42,20 @@ pub fn check_flags(flags: u32) -> Result {
     if !known || flags & EXCHANGE != 0 && flags != EXCHANGE { Err(EINVAL) } else { Ok(()) }
 }
 
-/// Moves the name `from` to the name `to`. `flags` are checked. May sleep.
-pub fn rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32) -> Result {
+/// Moves the name `from` to the name `to`. `flags` are checked. What other namespaces have mounted on the name that is replaced is taken off first. May sleep.
+pub fn rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32, within: &Namespace) -> Result {
+    while let Ran::Covered(replaced, otherwise) = try_rename(cred, from, to, flags, within)? {
+        otherwise?;
+        mount::uncover(&replaced, within)?;
+        if give_way() {
+            return Err(EINTR);
+        }
+    }
+    Ok(())
+}
+
+/// Not `Ran::NeedsShape`.
+fn try_rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32, within: &Namespace) -> Result<Ran> {
     if from.dir.mount.id != to.dir.mount.id {
         return Err(EXDEV);
     }
@@ -57,19 +71,20 @@ pub fn rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32) -> Result {
         // The old name is looked up first.
         let old = Site::new(&from.dir, old_name)?;
         let there = old.exists(&old.here.names.lock());
-        return if there { to.name(EBUSY).map(|_| ()) } else { Err(ENOENT) };
+        return if there { to.name(EBUSY).map(|_| Ran::Done) } else { Err(ENOENT) };
     };
     let (from_site, to_site) = Site::pair((&from.dir, old_name), (&to.dir, new_name))?;
-    let rename = Rename { from, to, old: &from_site, new: &to_site, cred, flags };
+    let rename = Rename { from, to, old: &from_site, new: &to_site, cred, flags, within };
     let (old_dir, new_dir) = (from_site.here, to_site.here);
     let mut clean = Held::clean();
     if ptr::eq(old_dir, new_dir) {
         let mut names = old_dir.names.lock_in(&mut clean);
         let (names, order) = names.split();
-        return rename.run(&mut Locked::One(names), order).map(|_| ());
+        return rename.run(&mut Locked::One(names), order);
     }
-    if let Ran::Done = rename.run_in_two(&mut clean)? {
-        return Ok(());
+    match rename.run_in_two(&mut clean)? {
+        Ran::NeedsShape => {}
+        ran => return Ok(ran),
     }
     let mut still = from.dir.mount.superblock.rename.lock_in(&mut clean);
     let (shape, order) = still.split();
@@ -80,13 +95,13 @@ pub fn rename(cred: &Cred, from: &Parent, to: &Parent, flags: u32) -> Result {
         let (old, order) = first.split();
         let mut second = new_dir.names.lock_nested_in(order);
         let (new, order) = second.split();
-        rename.run(&mut Locked::Two { old, new, shape: Some(shape) }, order).map(|_| ())
+        rename.run(&mut Locked::Two { old, new, shape: Some(shape) }, order)
     } else {
         let mut first = new_dir.names.lock_in(order);
         let (new, order) = first.split();
         let mut second = old_dir.names.lock_nested_in(order);
         let (old, order) = second.split();
-        rename.run(&mut Locked::Two { old, new, shape: Some(shape) }, order).map(|_| ())
+        rename.run(&mut Locked::Two { old, new, shape: Some(shape) }, order)
     }
 }
 
@@ -106,6 +121,8 @@ enum Ran {
     Done,
     /// Nothing: it asks which directory lies in which.
     NeedsShape,
+    /// Nothing: other namespaces have something mounted on the name that is to be replaced. May it be replaced but for that?
+    Covered(DentryRef, Result),
 }
 
 impl Locked<'_> {
@@ -132,6 +149,7 @@ struct Rename<'a> {
     new: &'a Site<'a>,
     cred: &'a Cred,
     flags: u32,
+    within: &'a Namespace,
 }
 
 type Found = Arc<Owner<Dentry>>;
@@ -174,7 +192,15 @@ impl Rename<'_> {
         match replaced {
             None => self.change(locked, &old, target.as_ref())?,
             Some(replaced) => {
-                replaced.begin_removal()?;
+                if replaced.begin_removal().is_err() {
+                    let may_be_empty =
+                        |inner: &Directory| self.new.may_be_empty(&inner.names.lock_nested_in(order));
+                    let is_empty = replaced.directory.as_deref().is_none_or(may_be_empty);
+                    return Ok(Ran::Covered(
+                        replaced.share(),
+                        if is_empty { Ok(()) } else { Err(ENOTEMPTY) },
+                    ));
+                }
                 let changed = self.replace(locked, order, &old, replaced);
                 match changed {
                     Ok(()) => self.new.bury(replaced, order),
@@ -327,13 +353,13 @@ impl Rename<'_> {
                         return Err(EISDIR);
                     }
                 }
-                if target.is_mount_point() {
+                if target.is_mount_point() && mount::covers(target, self.within) {
                     return Err(EBUSY);
                 }
             }
             None => access::check_on(&to.mount, &to.dentry.inode, self.cred, WRITE | EXEC)?,
         }
-        if old.is_mount_point() {
+        if old.is_mount_point() && mount::covers(old, self.within) {
             return Err(EBUSY);
         }
         // A directory that gets another parent has its `..` changed.

@@ -94,7 +94,15 @@ fn what_is_held_mounted_on_or_has_names_below_it_stays() {
         }
         let held = find("held/below").unwrap();
         let (_other, inner) = TestFs::mount(Cache::Uncached);
-        mount::mount(inner.clone(), inner.root().unwrap(), b"x", 0, find("point").unwrap()).unwrap();
+        mount::mount(
+            inner.clone(),
+            inner.root().unwrap(),
+            b"x",
+            0,
+            find("point").unwrap(),
+            namespace::first(),
+        )
+        .unwrap();
         drain_to(&world, 3);
         world.fs.forget_calls();
         for name in ["held/below", "point", "free"] {

@@ -18,7 +18,7 @@ use super::cache::{Cache, NameCache};
 use super::create::{self, Making};
 use super::inode::Kind;
 use super::lookup::{self, Start};
-use super::mount::{self, Path};
+use super::mount::{self, Path, namespace};
 use super::superblock::SuperBlock;
 use super::{remove, rename};
 use crate::errno::Result;
@@ -36,7 +36,7 @@ struct World {
 
 /// The test's process gets `superblock` for a root.
 fn enter(superblock: &Arc<SuperBlock>) -> Path {
-    let mount = mount::detached(superblock.clone()).unwrap();
+    let mount = mount::world(superblock.clone()).unwrap();
     let root = Path { dentry: mount.root.clone(), mount };
     let context = caller::context();
     context.set_root(root.clone()).unwrap();
@@ -103,7 +103,7 @@ fn mv(from: &str, to: &str, flags: u32) -> Result {
     let cred = Cred::root();
     let parent = |path: &str| lookup::resolve_parent(&caller::context(), &cred, Start::Cwd, path.as_bytes());
     rename::check_flags(flags)?;
-    rename::rename(&cred, &parent(from)?, &parent(to)?, flags)
+    rename::rename(&cred, &parent(from)?, &parent(to)?, flags, namespace::first())
 }
 
 fn open(path: &str, flags: OpenFlags) -> Result<Arc<File>> {

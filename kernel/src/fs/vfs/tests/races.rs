@@ -256,7 +256,8 @@ fn a_mount_on_a_name_that_is_just_found_stale_stays_and_a_later_one_finds_no_nam
             let point = find("d").unwrap();
             let (other, inner) = TestFs::mount(Cache::Uncached);
             other.elsewhere(|tree| tree.make(ROOT, b"inside", Kind::Regular)).unwrap();
-            let mount = || mount::mount(inner.clone(), inner.root()?, b"x", 0, point.clone());
+            let mount =
+                || mount::mount(inner.clone(), inner.root()?, b"x", 0, point.clone(), namespace::first());
             world.fs.elsewhere(|tree| tree.remove(ROOT, b"d")).unwrap();
             // The file system has said that it is gone, and the cache has not heard it yet.
             let gate = world.fs.gate("revalidate", "d", When::After);
@@ -269,7 +270,7 @@ fn a_mount_on_a_name_that_is_just_found_stale_stays_and_a_later_one_finds_no_nam
             assert_eq!(walks.join().is_ok(), mounted_first);
             if mounted_first {
                 number("d/inside").unwrap();
-                mount::unmount(&find("d").unwrap(), true, |_| false).unwrap();
+                mount::unmount(&find("d").unwrap(), true, namespace::first(), |_| false).unwrap();
             }
             assert_eq!(number("d"), Err(ENOENT));
             assert_eq!(mount(), Err(ENOENT));
@@ -290,14 +291,15 @@ fn a_mount_below_a_directory_that_is_just_found_stale_stays_with_those_who_are_t
         let gate = world.fs.gate("revalidate", "d", When::After);
         let walks = world.spawn(|_| number("d"));
         until(|| gate.arrived() == 1);
-        mount::mount(inner.clone(), inner.root().unwrap(), b"x", 0, point.clone()).unwrap();
+        mount::mount(inner.clone(), inner.root().unwrap(), b"x", 0, point.clone(), namespace::first())
+            .unwrap();
         gate.open();
         assert_eq!(walks.join(), Err(ENOENT));
         assert!(d.dentry.is_removed() && free.dentry.is_removed() && !point.dentry.is_removed());
         let context = caller::context();
         let inside = lookup::resolve(&context, &Cred::root(), Start::At(&d), b"point", true).unwrap();
         assert!(core::ptr::eq(&*inside.dentry, &*inner.root().unwrap()));
-        mount::unmount(&inside, true, |_| false).unwrap();
+        mount::unmount(&inside, true, namespace::first(), |_| false).unwrap();
     });
 }
 
@@ -354,7 +356,9 @@ fn a_name_on_its_way_out_takes_no_mount_and_a_mount_point_is_not_removed() {
         world.fs.fail("rmdir", 0, EIO);
         let removes = world.spawn(|_| rmdir("d"));
         until(|| gate.arrived() == 1);
-        let mount = |point: &Path| mount::mount(inner.clone(), inner.root()?, b"x", 0, point.clone());
+        let mount = |point: &Path| {
+            mount::mount(inner.clone(), inner.root()?, b"x", 0, point.clone(), namespace::first())
+        };
         assert_eq!(mount(&point), Err(ENOENT));
         gate.open();
         assert_eq!(removes.join(), Err(EIO));
@@ -363,7 +367,7 @@ fn a_name_on_its_way_out_takes_no_mount_and_a_mount_point_is_not_removed() {
         assert_eq!(mv("d", "e", 0), Err(EBUSY));
         other.elsewhere(|tree| tree.make(ROOT, b"inside", Kind::Regular)).unwrap();
         number("d/inside").unwrap();
-        mount::unmount(&find("d").unwrap(), true, |_| false).unwrap();
+        mount::unmount(&find("d").unwrap(), true, namespace::first(), |_| false).unwrap();
         rmdir("d").unwrap();
         assert_eq!(mount(&point), Err(ENOENT));
     });

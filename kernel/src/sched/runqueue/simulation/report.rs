@@ -25,10 +25,23 @@ and more for 20 s. One more task runs 50 us and sleeps 2 ms, again and again.
 |---:|---:|---:|---|---:|---:|---:|---:|---:|---:|
 ";
 
+const HOUR: u64 = 3600;
 const NICES: [(&str, &[i32]); 3] = [("0", &[0]), ("0, 5", &[0, 5]), ("0, 5, 10", &[0, 5, 10])];
 
-fn row(cpus: u32, nodes: u32, tasks: u32, nices: &'static [i32], name: &str) -> (String, f64) {
-    let seconds = if cpus < 48 { 4 } else { 20 };
+const HOURS: &str = "
+The same over hours:
+
+| CPUs | nodes | tasks | nice | hours | off, % | behind, ms | late, us | idle, us | moves | looks |
+|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|
+";
+
+fn row(
+    cpus: u32,
+    nodes: u32,
+    tasks: u32,
+    (name, nices): (&str, &'static [i32]),
+    seconds: u64,
+) -> (String, f64) {
     let [begun, woken] =
         [spin, spin_behind_a_gate].map(|how| in_process(move || how(cpus, nodes, tasks, nices, seconds)));
     let cell =
@@ -41,7 +54,9 @@ fn row(cpus: u32, nodes: u32, tasks: u32, nices: &'static [i32], name: &str) -> 
         cell(|spun| spun.moves_of_cpu, 1),
         cell(|spun| spun.looks_of_cpu, 2),
     ];
-    let row = format!("| {cpus} | {nodes} | {tasks} | {name} | {} |\n", columns.join(" | "));
+    let hours = if seconds < HOUR { String::new() } else { format!("{} | ", seconds / HOUR) };
+    let row = format!("| {cpus} | {nodes} | {tasks} | {name} | {hours}{} |\n", columns.join(" | "));
+    println!("{}", row.trim_end());
     (row, begun.deviation)
 }
 
@@ -52,13 +67,19 @@ fn report() {
     for (cpus, nodes) in [(1, 1), (2, 1), (4, 1), (16, 1), (16, 4), (48, 1), (48, 2), (256, 8)] {
         // Thousands that spin take minutes.
         for tenths in [15, 25, 100].into_iter().filter(|tenths| cpus * tenths < 10_000) {
-            for (name, nices) in NICES {
-                let (row, off) = row(cpus, nodes, (cpus * tenths).div_ceil(10), nices, name);
-                println!("{}", row.trim_end());
+            for nices in NICES {
+                let seconds = if cpus < 48 { 4 } else { 20 };
+                let (row, off) = row(cpus, nodes, (cpus * tenths).div_ceil(10), nices, seconds);
                 assert!(off < 0.1, "begun on one CPU a task is {off} from its due");
                 page.push_str(&row);
             }
         }
+    }
+    page.push_str(HOURS);
+    for (cpus, nodes, tasks, hours) in [(1, 1, 2_000, 4), (2, 1, 5, 4), (16, 4, 1_000, 1)] {
+        let (row, off) = row(cpus, nodes, tasks, NICES[2], hours * HOUR);
+        assert!(off < 0.01, "after {hours} hours a task is {off} from its due");
+        page.push_str(&row);
     }
     if let Ok(file) = env::var("SCHEDULER_REPORT") {
         fs::write(file, page).unwrap();

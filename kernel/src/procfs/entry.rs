@@ -55,6 +55,8 @@ pub enum WhatOf {
     Fds,
     FdInfos,
     Tasks,
+    /// The namespaces that it is in.
+    Spaces,
 }
 
 #[derive(Clone, Copy)]
@@ -62,6 +64,7 @@ pub enum LinkTo {
     Exe,
     Cwd,
     Root,
+    Namespace,
 }
 
 /// A file below /proc/sys.

@@ -105,6 +105,7 @@ pub const PROCESS: &[Of] = &[
     of("mountinfo", 0o444, files::mountinfo).made(Manner::Mounts),
     of("mounts", 0o444, files::mounts).made(Manner::Mounts),
     other("net", 0o555, WhatOf::Fixed(NET, NET_NUMBERS)),
+    other("ns", 0o511, WhatOf::Spaces),
     of("oom_adj", 0o644, files::oom_adj).piece(),
     of("oom_score", 0o444, files::oom_score),
     of("oom_score_adj", 0o644, files::oom_score_adj).made(Manner::Number),

@@ -15,6 +15,7 @@ use super::{Source, TextFile, kmsg, numbers, process as files, status};
 use crate::bytes;
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::Shown;
+use crate::fs::anon::namespace::Kept;
 use crate::fs::caller;
 use crate::fs::file::describe;
 use crate::fs::file::{FileOps, OpenFlags, Place};
@@ -40,6 +41,7 @@ enum Node {
     /// Directory of a process or of one of its threads.
     Process(Who),
     Tasks(Who),
+    Spaces(Who),
     TextOf(Who, MakeOf, &'static Of),
     LinkOf(Who, MakeOf, LinkTo),
     Fds(Who),
@@ -94,6 +96,8 @@ impl Who {
     }
 }
 
+/// The name of that link.
+const MOUNT_SPACE: &[u8] = b"mnt";
 /// First of the numbers of processes' inodes; fixed ones lie below.
 const PER_PROCESS: u64 = 1 << 32;
 pub(super) const PER_NAME: u64 = 1 << 40;
@@ -142,6 +146,11 @@ fn find_fixed(device: u64, base: u64, list: &'static [Entry], name: &[u8]) -> Re
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of processes and names are small")]
 pub(super) fn number_of(pid: u32, tid: u32, name: u64) -> u64 {
     PER_PROCESS + u64::from(if tid == 0 { pid } else { tid }) + name * PER_NAME
+}
+
+/// The link to its namespace of mounts, in the directory of its namespaces. Descriptors' numbers follow.
+fn inode_of_space(who: Who) -> u64 {
+    number_of(who.pid, who.tid, 63)
 }
 
 /// A decimal number as /proc writes it: no sign, no leading zero.
@@ -219,6 +228,7 @@ impl Node {
             WhatOf::Fds => make(device, number, Kind::Directory, entry.mode, Node::Fds(who)),
             WhatOf::FdInfos => make(device, number, Kind::Directory, entry.mode, Node::FdInfos(who)),
             WhatOf::Tasks => make(device, number, Kind::Directory, entry.mode, Node::Tasks(who)),
+            WhatOf::Spaces => make(device, number, Kind::Directory, entry.mode, Node::Spaces(who)),
         }
     }
 
@@ -227,6 +237,7 @@ impl Node {
         match *self {
             Node::Process(who)
             | Node::Tasks(who)
+            | Node::Spaces(who)
             | Node::TextOf(who, ..)
             | Node::LinkOf(who, ..)
             | Node::Fds(who)
@@ -256,6 +267,10 @@ impl InodeOps for Node {
                 who.process().and_then(|p| p.thread(tid)).ok_or(ENOENT)?;
                 let number = number_of(who.pid, tid, 512);
                 make(device, number, Kind::Directory, 0o555, Node::Process(Who { tid, ..who }))
+            }
+            Node::Spaces(who) if name == MOUNT_SPACE && who.is_there() => {
+                let link = Node::LinkOf(who, files::mount_namespace, LinkTo::Namespace);
+                make(device, inode_of_space(who), Kind::Symlink, 0o777, link)
             }
             Node::Fds(who) | Node::FdInfos(who) => {
                 let fd = parse(name).and_then(|n| i32::try_from(n).ok()).ok_or(ENOENT)?;
@@ -331,7 +346,11 @@ impl InodeOps for Node {
                         WhatOf::Tasks | WhatOf::Whole(_) if who.tid != 0 => continue,
                         WhatOf::Text(_) | WhatOf::Whole(_) | WhatOf::Inner(_) => Kind::Regular,
                         WhatOf::Link(..) => Kind::Symlink,
-                        WhatOf::Fixed(..) | WhatOf::Fds | WhatOf::FdInfos | WhatOf::Tasks => Kind::Directory,
+                        WhatOf::Fixed(..)
+                        | WhatOf::Fds
+                        | WhatOf::FdInfos
+                        | WhatOf::Tasks
+                        | WhatOf::Spaces => Kind::Directory,
                     };
                     let (number, next) = (number_of(who.pid, who.tid, i as u64 + 1), i as u64 + 3);
                     if !emit(&DirEntry { name: entry.name.as_bytes(), number, kind, next }) {
@@ -344,6 +363,13 @@ impl InodeOps for Node {
                 numbers::each_thread(&process, first_number(position), |tid| {
                     emit_number(tid, number_of(who.pid, tid, 512), emit)
                 })?;
+            }
+            Node::Spaces(who) => {
+                who.process().ok_or(ENOENT)?;
+                if position <= 2 {
+                    let number = inode_of_space(who);
+                    emit(&DirEntry { name: MOUNT_SPACE, number, kind: Kind::Symlink, next: 3 });
+                }
             }
             Node::Fds(who) | Node::FdInfos(who) => {
                 let (process, thread) = who.find().map_err(|_| ENOENT)?;
@@ -391,6 +417,7 @@ impl InodeOps for Node {
                 LinkTo::Exe => process.exe().and_then(|f| f.path().cloned()).ok_or(ENOENT),
                 LinkTo::Cwd => thread.fs_of().ok_or(ENOENT)?.cwd(),
                 LinkTo::Root => thread.fs_of().ok_or(ENOENT)?.root(),
+                LinkTo::Namespace => thread.look_at_fs(Kept::of).ok_or(ENOENT)?.path(),
             })),
             Node::Fd(who, fd) => Some(follow(who).and_then(|(_, thread)| {
                 let file = file_of(&thread, fd)?;

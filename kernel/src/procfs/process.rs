@@ -11,6 +11,7 @@ use vm::addr::VirtAddr;
 
 use super::entry::MakeOf;
 use crate::errno::{EINVAL, ENOENT, ENOMEM, EPERM, ERANGE, Result};
+use crate::fs::anon::namespace::Kept;
 use crate::fs::caller::{self, Capability};
 use crate::fs::file::describe;
 use crate::fs::vfs::device_number;
@@ -180,6 +181,12 @@ pub fn cwd(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result 
 
 pub fn root(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
     *out = describe::path(&thread.fs_of().ok_or(ENOENT)?.root()?, &caller::context().root()?)?;
+    Ok(())
+}
+
+/// What the link to its namespace of mounts says.
+pub fn mount_namespace(_: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -> Result {
+    *out = thread.look_at_fs(Kept::of).ok_or(ENOENT)?.name()?;
     Ok(())
 }
 

@@ -357,7 +357,7 @@ calls! {
     305 clock_adjtime(clock: Options(&SETTABLE_CLOCKS), to: InOut(&TIMEX)) = time::sys_clock_adjtime;
     306 syncfs(fd: Fd(Any)) = file::sys_syncfs;
     307 sendmmsg(fd: Fd(Socket), messages: InOutMany(&MMSGHDR, 2), count: Size, flags: Options(&SEND)) = socket::sys_sendmmsg;
-    308 setns(fd: Fd(PidFile), kind: Options(&SETNS)) lacks "files of /proc/PID/ns" = process::sys_setns;
+    308 setns(fd: Fd(PidFile), kind: Options(&SETNS)) = process::sys_setns;
     309 getcpu(cpu: Out(&WORD), node: Out(&WORD), cache: Unused) = scheduling::sys_getcpu;
         310 process_vm_readv(pid: Pid, to: OutVector(2), count: Size, from: InVector(4), from_count: Size, flags: Int(&ANY)) =
         memory::sys_process_vm_readv;

@@ -2,6 +2,8 @@
 #include "mounts.h"
 
 #include <pthread.h>
+#include <sys/vfs.h>
+#include <sys/ioctl.h>
 #include <sched.h>
 
 /* `struct mnt_id_req` with a namespace. */
@@ -239,6 +241,118 @@ static void ended(void)
 	SHOW(rmdir("point"));
 }
 
+/* The link of a process's namespace, without its number. */
+static uint64_t link_of(pid_t pid)
+{
+	char path[64], text[64] = "";
+	snprintf(path, sizeof path, "/proc/%d/ns/mnt", pid);
+	errno = 0;
+	if (readlink(path, text, sizeof text - 1) < 0)
+		return 0;
+	uint64_t number = 0;
+	int end = 0;
+	CHECK(sscanf(text, "mnt:[%lu]%n", &number, &end) == 1 && text[end] == 0);
+	return number;
+}
+
+static void looks_in(void)
+{
+	if (setuid(1000))
+		_exit(1);
+	CHECK(link_of(getppid()) == 0 && errno == EACCES);
+	SHOW(open("/proc/1/ns/mnt", O_RDONLY));
+	SHOW(access("/proc/1/ns", F_OK));
+	int own = open("/proc/self/ns/mnt", O_RDONLY);
+	CHECK(own >= 0);
+	SHOW(syscall(SYS_setns, own, 0));
+}
+
+static void files(void)
+{
+	section("/proc/PID/ns");
+	struct stat s, other;
+	struct statfs f;
+	char byte[8];
+	SHOW(stat("/proc/self/ns", &s));
+	say("%o %ld", s.st_mode, (long)s.st_size);
+	SHOW(lstat("/proc/self/ns/mnt", &s));
+	say("%o %ld", s.st_mode, (long)s.st_size);
+	SHOW(stat("/proc/self/ns/mnt", &s));
+	say("%o %ld links %ld user %u", s.st_mode, (long)s.st_size, (long)s.st_nlink, s.st_uid);
+	CHECK(s.st_ino == link_of(getpid()));
+	SHOW(access("/proc/self/ns/none", F_OK));
+	SHOW(mkdir("/proc/self/ns/none", 0700));
+	SHOW(unlink("/proc/self/ns/mnt"));
+	int fd = open("/proc/self/ns/mnt", O_RDONLY);
+	CHECK(fd >= 0);
+	SHOW(fstat(fd, &other));
+	CHECK(other.st_ino == s.st_ino && other.st_dev == s.st_dev);
+	SHOW(fstatfs(fd, &f));
+	say("%lx", (unsigned long)f.f_type);
+	SHOW(read(fd, byte, 1));
+	SHOW(write(fd, byte, 1));
+	SHOW(lseek(fd, 0, SEEK_SET));
+	SHOW(ftruncate(fd, 0));
+	SHOW(fchmod(fd, 0600));
+	SHOW(fchown(fd, 1, 1));
+	SHOW(futimens(fd, 0));
+	SHOW(mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED ? -1 : 0);
+	SHOW(fchdir(fd));
+	SHOW(fsync(fd));
+	SHOW(open("/proc/self/ns/mnt", O_RDWR));
+	SHOW(open("/proc/self/ns/mnt", O_WRONLY));
+	SHOW(open("/proc/self/ns/mnt", O_RDONLY | O_DIRECTORY));
+	SHOW(open("/proc/self/ns/mnt", O_RDONLY | O_NOFOLLOW));
+	SHOW(truncate("/proc/self/ns/mnt", 0));
+	SHOW(chmod("/proc/self/ns/mnt", 0600));
+	SHOW(access("/proc/self/ns/mnt", W_OK));
+	SHOW(execl("/proc/self/ns/mnt", "x", (char *)0));
+	char path[64], text[64] = "", at[64] = "";
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	CHECK(readlink(path, text, sizeof text) > 0 && readlink("/proc/self/ns/mnt", at, sizeof at) > 0 && strcmp(text, at) == 0);
+	int again = open(path, O_RDONLY);
+	CHECK(again >= 0);
+	SHOW(ioctl(again, 0xb703));
+	SHOW(ioctl(again, 0xb702));
+	SHOW(ioctl(again, 0xb704, &s));
+	SHOW(ioctl(again, 0x5401, &s));
+	uint64_t number = 0, root;
+	SHOW(ioctl(again, 0x8008b705, &number));
+	CHECK(number == space_of(0, &root));
+	struct { uint32_t size, mounts; uint64_t number; } info = { 0 };
+	SHOW(ioctl(again, 0x8010b70a, &info));
+	CHECK(info.size == 16 && info.mounts > 0 && info.number == number);
+	close(again);
+	SHOW(mount("/proc/self/ns/mnt", "mine", 0, MS_BIND, 0));
+	SHOW(syscall(SYS_setns, fd, CLONE_NEWUTS));
+	SHOW(syscall(SYS_setns, fd, 1));
+	in_child("user", looks_in);
+	pid_t pid = must_fork();
+	if (pid == 0) {
+		uint64_t before = link_of(getpid());
+		SHOW(unshare(CLONE_NEWNS));
+		CHECK(before != link_of(getpid()));
+		SHOW(mount("none", "mine", "tmpfs", 0, 0));
+		write_file("mine/mark", "");
+		int own = open("/proc/self/ns/mnt", O_RDONLY);
+		SHOW(syscall(SYS_setns, fd, 0));
+		CHECK(before == link_of(getpid()));
+		SHOW(chdir(base));
+		say("back: %s", there("mine/mark"));
+		/* Nobody but the file keeps the other. */
+		nap(200);
+		SHOW(syscall(SYS_setns, own, CLONE_NEWNS));
+		SHOW(chdir(base));
+		say("there again: %s", there("mine/mark"));
+		chdir("/proc/self/ns");
+		say("from within: %s", there("mnt"));
+		SHOW(mount("none", base, "tmpfs", 0, 0));
+		_exit(0);
+	}
+	say("%s", status_text(wait_for(pid)));
+	close(fd);
+}
+
 int main(void)
 {
 	getcwd(base, sizeof base);
@@ -247,5 +361,6 @@ int main(void)
 	threads();
 	cloned();
 	ended();
+	files();
 	return 0;
 }

@@ -7,6 +7,7 @@ pub mod fifo;
 pub mod fscontext;
 pub mod inotify;
 pub mod memfd;
+pub mod namespace;
 pub mod pipe;
 mod ring;
 pub mod signalfd;
@@ -27,7 +28,7 @@ use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::{InodeOps, Writing};
 
-/// `st_dev` of all of them, and of what nobody changes; no mount has these numbers (`superblock::new_device`).
+/// `st_dev` of all of them but namespaces', and of what nobody changes; no mount has these numbers (`superblock::new_device`).
 const DEVICE: u64 = 0xf;
 const IMMUTABLE_DEVICE: u64 = 0x10;
 

@@ -57,7 +57,7 @@ impl FsContext {
 
     /// A context of its own with the same paths, for fork.
     pub fn try_clone(&self) -> Result<Arc<FsContext>> {
-        FsContext::try_new_in(self.member.clone(), self.root()?, self.cwd()?, self.umask())
+        FsContext::try_new_in(self.member(), self.root()?, self.cwd()?, self.umask())
     }
 
     /// The same in a copy of its namespace (CLONE_NEWNS). May sleep.
@@ -69,13 +69,19 @@ impl FsContext {
         FsContext::try_new_in(Some(member), root, cwd, self.umask())
     }
 
-    /// One at the root of another's namespace.
+    /// The same at the root of another namespace; nothing: the first.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn within_that_of(&self, other: &FsContext) -> Result<Arc<FsContext>> {
-        let root = super::mount::top(other.namespace().root()?);
-        FsContext::try_new_in(other.member.clone(), root.clone(), root, self.umask())
+    pub fn within(&self, member: Option<Member>) -> Result<Arc<FsContext>> {
+        let space = member.as_deref().unwrap_or_else(|| namespace::first());
+        let root = super::mount::top(space.root()?);
+        FsContext::try_new_in(member, root.clone(), root, self.umask())
+    }
+
+    /// The use of its namespace; nothing: the first.
+    pub fn member(&self) -> Option<Member> {
+        self.member.clone()
     }
 
     /// The namespace of its mounts.

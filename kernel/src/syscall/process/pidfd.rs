@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::errno::{Errno, Result};
+use crate::fs::anon::namespace::{Kept, NamespaceFile};
 use crate::fs::{File, OpenFlags};
 use crate::memory::user::UserPtr;
 use crate::process::access::{self, By};
@@ -115,11 +116,13 @@ pub fn sys_process_mrelease(fd: i32, flags: u32) -> Result<usize> {
     process::release_memory(&target).map(|()| 0)
 }
 
-/// setns(2), by a process descriptor: there are mount namespaces, and no other kind, as on a Linux without. Whoever comes into one stands at its root.
-///
-/// Files that stand for a namespace (/proc/PID/ns) are not there.
+/// setns(2), by a process descriptor or a file of /proc/PID/ns: there are mount namespaces, and no other kind, as on a Linux without. Whoever comes into one stands at its
+/// root.
 pub fn sys_setns(fd: i32, spaces: u32) -> Result<usize> {
     let file = file(fd)?;
+    if let Some(kept) = NamespaceFile::of(&file) {
+        return if matches!(spaces, 0 | abi::CLONE_NEWNS) { enter(kept) } else { Err(Errno::EINVAL) };
+    }
     let descriptor = of(&file).map_err(|_| Errno::EINVAL)?;
     if spaces != abi::CLONE_NEWNS {
         return Err(Errno::EINVAL);
@@ -132,14 +135,19 @@ pub fn sys_setns(fd: i32, spaces: u32) -> Result<usize> {
     if target.is_zombie() {
         return Err(Errno::ESRCH);
     }
+    let kept = descriptor.thread().and_then(|thread| thread.look_at_fs(Kept::of)).ok_or(Errno::ESRCH)?;
+    enter(&kept)
+}
+
+fn enter(kept: &Kept) -> Result<usize> {
+    let thread = process::current();
     if !thread.capable(Capability::SYS_ADMIN | Capability::SYS_CHROOT) {
         return Err(Errno::EPERM);
     }
     if thread.has_fs_in_common() {
         return Err(Errno::EINVAL);
     }
-    let context = descriptor.thread().and_then(|thread| thread.fs_of()).ok_or(Errno::ESRCH)?;
-    thread.replace_fs(thread.fs().within_that_of(&context)?);
+    thread.replace_fs(kept.enter(thread.fs())?);
     Ok(0)
 }
 

@@ -68,7 +68,8 @@ impl Namespace {
         self.number
     }
 
-    pub(super) fn count(&self) -> usize {
+    /// How many mounts are in it.
+    pub fn count(&self) -> usize {
         self.mounts.load(Relaxed)
     }
 

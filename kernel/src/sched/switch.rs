@@ -121,6 +121,7 @@ pub fn schedule() {
         }
         State::Dead => {
             queue.leave(&previous);
+            runqueue::note_end();
             Then::Dies(previous)
         }
         _ => {

@@ -72,6 +72,10 @@ pub struct Looks {
     pub(super) crowded: AtomicU32,
     /// At the last tick an idle CPU was woken for a task that waits here.
     offered: AtomicBool,
+    /// A task has ended on this CPU, and no other waited.
+    ended: AtomicBool,
+    /// The CPU's switches when it was asked for that last.
+    switches: AtomicU64,
     /// Wake-ups so far at which tasks crowded where the woken one was.
     crowds: AtomicU32,
 }
@@ -86,6 +90,8 @@ impl Looks {
             load: AtomicU64::new(0),
             crowded: AtomicU32::new(0),
             offered: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            switches: AtomicU64::new(0),
             crowds: AtomicU32::new(0),
         }
     }
@@ -95,6 +101,22 @@ impl Looks {
         let rest = self.rest.load(Relaxed).saturating_sub(1);
         self.rest.store(rest, Relaxed);
         rest == 0
+    }
+
+    /// A task ends, and the CPU is about to idle.
+    pub fn note_end(&self) {
+        self.ended.store(true, Relaxed);
+    }
+
+    /// The CPU idles, and has had so many switches: has the task ended that ran last? Nothing: none has run since this was asked.
+    pub(super) fn take_end(&self, switches: u64) -> Option<bool> {
+        if self.switches.load(Relaxed) == switches {
+            return None;
+        }
+        self.switches.store(switches, Relaxed);
+        let ended = self.ended.load(Relaxed);
+        self.ended.store(false, Relaxed);
+        Some(ended)
     }
 
     /// Counts a wake-up at which tasks crowd: how many there were before.

@@ -177,7 +177,15 @@ pub(super) fn answer_calls() {
 
 /// Says that this CPU idles from `now` on.
 pub(super) fn show_idle(now: u64) {
-    Real.own_queue().show_idle(now);
+    Real.own_queue().show_idle(now, super::cpustat::switches_of(Real.here()));
+}
+
+/// The running task ends.
+pub(super) fn note_end() {
+    let own = Real.own_queue();
+    if own.waiting() == 0 {
+        own.looks.note_end();
+    }
 }
 
 /// Says that this CPU idles no more.

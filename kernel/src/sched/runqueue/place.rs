@@ -128,7 +128,9 @@ fn place_of(machine: &impl Machine, task: &Task) -> CpuId {
     let here = machine.here();
     match task.affinity().only() {
         Some(cpu) if cpu < machine.cpus() => cpu,
-        _ => find_idle(machine, task, here, Cores::Any).unwrap_or_else(|| find_least(machine, task, here)),
+        _ => find_vacant(machine, task, here)
+            .or_else(|| find_idle(machine, task, here, Cores::Any))
+            .unwrap_or_else(|| find_least(machine, task, here)),
     }
 }
 
@@ -303,6 +305,15 @@ fn find_idle_of_node(machine: &impl Machine, task: &Task, start: CpuId, rest: u6
         queue.idles() && (rest == 0 || queue.idles_for(machine.now(), rest))
     };
     first_idle(machine, task, of_node.filter(rests), Cores::OfNode)
+}
+
+/// An idle CPU of the node of `start` that whoever ran there last has left for good: who sleeps elsewhere finds its own CPU idle when it wakes.
+fn find_vacant(machine: &impl Machine, task: &Task, start: CpuId) -> Option<CpuId> {
+    let node = machine.node_of(start);
+    near(machine, start).take_while(|cpu| machine.node_of(*cpu) == node).find(|cpu| {
+        let queue = machine.queue(*cpu);
+        queue.idles() && queue.is_vacant() && is_alone(machine, *cpu) && task.affinity().allows(*cpu)
+    })
 }
 
 /// Of idle CPUs.

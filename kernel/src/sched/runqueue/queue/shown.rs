@@ -35,6 +35,8 @@ pub struct Shown {
     pub idle: Idle,
     /// Since when; written before that is shown.
     idle_since: AtomicU64,
+    /// Who ran last before has ended, so nobody comes back here soon. Written with that.
+    vacant: AtomicBool,
     /// The CPU takes tasks.
     pub online: AtomicBool,
     /// The highest rank (`realtime::Rank`) of the CPU's real-time tasks; 0, and not written, where there are none.
@@ -84,6 +86,7 @@ impl CpuQueue {
             shown: Shown {
                 idle: Idle::new(),
                 idle_since: AtomicU64::new(0),
+                vacant: AtomicBool::new(false),
                 online: AtomicBool::new(false),
                 rank: AtomicU64::new(0),
                 called: Inbox::new(),
@@ -139,9 +142,17 @@ impl CpuQueue {
         now.saturating_sub(self.shown.idle_since.load(Ordering::Relaxed)) >= ns
     }
 
-    /// Of its own CPU, which idles from `now` on and looks for work.
-    pub fn show_idle(&self, now: u64) {
+    /// Of a CPU that idles: has ended who ran there last?
+    pub fn is_vacant(&self) -> bool {
+        self.shown.vacant.load(Ordering::Relaxed)
+    }
+
+    /// Of its own CPU, which idles from `now` on and looks for work, and has had so many switches.
+    pub fn show_idle(&self, now: u64, switches: u64) {
         self.shown.idle_since.store(now, Ordering::Relaxed);
+        if let Some(ended) = self.looks.take_end(switches) {
+            self.shown.vacant.store(ended, Ordering::Relaxed);
+        }
         self.shown.idle.show(true);
         if self.load.0.load(Ordering::Relaxed) != 0 {
             self.load.0.store(0, Ordering::Relaxed);

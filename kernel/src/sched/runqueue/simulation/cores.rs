@@ -49,6 +49,26 @@ fn who_wakes_goes_to_a_core_that_idles_as_a_whole() {
     });
 }
 
+/// A CPU whose task sleeps is left to it where another's has ended.
+#[test]
+fn who_begins_goes_where_one_has_ended() {
+    in_process(|| {
+        for ended in 1..4 {
+            let machine = Simulation::new(4, 1);
+            let shown = &machine.cpus[ended].queue;
+            shown.looks.note_end();
+            shown.show_idle(MS, 1);
+            let first = machine.start(0, 0, Habit(Some((MS, SECOND))), None);
+            assert_eq!(machine.task(first).cpu() as usize, ended);
+            machine.run(5 * MS);
+            // It sleeps there since: the next begins elsewhere, for it is not known to be better.
+            shown.show_idle(MS, 2);
+            let second = machine.start(0, 0, SPINS, None);
+            assert_eq!(machine.task(second).cpu(), 1);
+        }
+    });
+}
+
 /// Two that take turns come to one CPU, and stay there; others run beside them.
 #[test]
 fn two_that_take_turns_come_together() {

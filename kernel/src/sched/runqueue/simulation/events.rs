@@ -207,7 +207,7 @@ impl Simulation {
             queue.current = Some(previous);
             drop(queue);
             if !balance::steal(self) {
-                own.show_idle(now);
+                own.show_idle(now, 0);
                 assert!(own.shown.idle.halt(), "no other CPU runs between the two");
                 return;
             }

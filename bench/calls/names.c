@@ -222,6 +222,18 @@ static long op_mount(struct work *w)
 	return ok(w, syscall(SYS_umount2, w->own, 0));
 }
 
+static void s_space(struct work *w)
+{
+	w->fd = (int)ok(w, open("/proc/self/ns/mnt", O_RDONLY));
+}
+
+/* Into a namespace of its own, and back. */
+static long op_space(struct work *w)
+{
+	ok(w, syscall(SYS_unshare, 0x20000));
+	return ok(w, syscall(SYS_setns, w->fd, 0x20000));
+}
+
 /* The root of everything stays where it is. */
 static long op_pivot(struct work *w)
 {
@@ -351,6 +363,8 @@ const struct kase names[] = {
 	RAW("access", access, PTO, s_file, PATH, 4),
 	RAW("faccessat", faccessat, PT, s_file, FD2, TEXT("file"), 4),
 	RAW("faccessat2", faccessat2, PT, s_file, FD2, TEXT("file"), 4, 0x200),
+	RAW("readlink-ns", readlink, PT, 0, TEXT("/proc/self/ns/mnt"), BUF(0), 64),
+	OP("open-ns", open, PT, 0, op_open_text, TEXT("/proc/self/ns/mnt"), O_RDONLY),
 	RAW("readlink", readlink, PTO, s_names, OWN2, BUF(0), 64),
 	RAW("readlinkat", readlinkat, PT, s_names, -100, OWN2, BUF(0), 64),
 	OP("mkdir", mkdir, PTO, s_dir, op_mkdir),
@@ -397,6 +411,8 @@ const struct kase names[] = {
 	RAW("chroot", chroot, PT, 0, TEXT("/")),
 	DEAR("mount", mount, P, s_mount, op_mount),
 	DEAR("mount-bind", mount, P, s_mount, op_bind),
+	DEAR("setns-file", setns, P, s_space, op_space),
+	DEAR("unshare-mounts", unshare, P, s_space, op_space),
 	OP("pivot_root", pivot_root, P, s_mount, op_pivot),
 	DEAR("open_tree-clone", open_tree, P, s_dir, op_open_tree, 1),
 	DEAR("fsmount", fsmount, P, 0, op_fsmount),

@@ -35,7 +35,7 @@ const REST: u64 = 50_000_000;
 
 static NEXT: AtomicU64 = AtomicU64::new(FIRST_NUMBER + 1);
 static FIRST: Namespace =
-    Namespace { number: FIRST_NUMBER, mounts: AtomicUsize::new(0), root: None, seats: Vec::new() };
+    Namespace { number: FIRST_NUMBER, mounts: Total(AtomicUsize::new(0)), root: None, seats: Vec::new() };
 /// All but the first.
 static OTHERS: Mutex<Vec<Owner<Namespace>>, level::MountNamespaces> = Mutex::new(Vec::new(), &LIST);
 static ASKED: Asked = Asked::new();
@@ -46,12 +46,16 @@ static RESTS: WaitQueue = WaitQueue::new();
 pub struct Namespace {
     number: u64,
     /// How many mounts are in it. Changed under `MOUNTS`.
-    mounts: AtomicUsize,
+    mounts: Total,
     /// The mount that all others hang below; of the first that of `super::root`.
     root: Option<Path>,
     /// Who uses it, by CPU. The first is always used.
     seats: Vec<OwnLine>,
 }
+
+/// A count in a line of its own: who only looks at a namespace shares nothing with who mounts.
+#[repr(align(64))]
+struct Total(AtomicUsize);
 
 /// A seat in a line of its CPU's.
 #[repr(align(64))]
@@ -70,17 +74,17 @@ impl Namespace {
 
     /// How many mounts are in it.
     pub fn count(&self) -> usize {
-        self.mounts.load(Relaxed)
+        self.mounts.0.load(Relaxed)
     }
 
     /// So many mounts more are in it. With `MOUNTS`.
     pub(super) fn add(&self, count: usize) {
-        self.mounts.fetch_add(count, Relaxed);
+        self.mounts.0.fetch_add(count, Relaxed);
     }
 
     /// A mount less is in it. With `MOUNTS`.
     pub(super) fn take(&self) {
-        self.mounts.fetch_sub(1, Relaxed);
+        self.mounts.0.fetch_sub(1, Relaxed);
     }
 
     /// # Errors
@@ -107,7 +111,8 @@ impl Namespace {
             let top = copies.first().ok_or(ENOENT)?;
             let top = Path { mount: top.share(), dentry: top.root.clone() };
             let number = NEXT.fetch_add(1, Relaxed);
-            let space = Namespace { number, mounts: AtomicUsize::new(0), root: Some(top.clone()), seats };
+            let space =
+                Namespace { number, mounts: Total(AtomicUsize::new(0)), root: Some(top.clone()), seats };
             let member = Member::enter(Owner::try_new(space)?)?;
             for (copy, link) in copies.iter().zip(links) {
                 match mount_point(copy) {

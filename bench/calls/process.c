@@ -182,6 +182,28 @@ static void s_affinity(struct work *w)
 	ok(w, sched_getaffinity(0, 128, (cpu_set_t *)w->buf));
 }
 
+/* A child that is traced, and stops again and again. It ends with its tracer. */
+static void s_tracee(struct work *w)
+{
+	int status;
+	w->pid = ok(w, syscall(SYS_fork));
+	if (w->pid == 0) {
+		syscall(SYS_ptrace, 0, 0, 0, 0);
+		for (;;)
+			syscall(SYS_tkill, syscall(SYS_gettid), SIGSTOP);
+	}
+	ok(w, syscall(SYS_wait4, w->pid, &status, 0, 0));
+	ok(w, syscall(SYS_ptrace, 0x4200, w->pid, 0, 0x100000));
+}
+
+/* Lets it go on as v[0] says, to its next stop. */
+static long op_ptrace_on(struct work *w)
+{
+	int status;
+	ok(w, syscall(SYS_ptrace, w->k->v[0], w->pid, 0, 0));
+	return ok(w, syscall(SYS_wait4, w->pid, &status, 0, 0));
+}
+
 const struct kase process[] = {
 	DEAR("fork", fork, PT, s_map, op_fork, SYS_exit_group),
 	DEAR("exit", exit, P, s_map, op_fork, SYS_exit),
@@ -229,6 +251,11 @@ const struct kase process[] = {
 	RAW("kcmp-file", kcmp, PT, 0, TID, TID, 0, 1, 2),
 	RAW("kcmp-child", kcmp, P, s_child, PID, CHILD, 4, 0, 0),
 	RAW("kcmp-file-child", kcmp, P, s_child, PID, CHILD, 0, 1, 1),
+	FAILS("ptrace-untraced", ptrace, P, s_child, ESRCH, 7, CHILD, 0, 0),
+	RAW("ptrace-peek", ptrace, P, s_tracee, 2, CHILD, BUF(0), BUF(8)),
+	RAW("ptrace-getregs", ptrace, P, s_tracee, 12, CHILD, 0, BUF(0)),
+	DEAR("ptrace-cont", ptrace, P, s_tracee, op_ptrace_on, 7),
+	DEAR("ptrace-syscall", ptrace, P, s_tracee, op_ptrace_on, 24),
 	RAW("sched_setaffinity", sched_setaffinity, PT, s_affinity, 0, 128, BUF(0)),
 	END
 };

@@ -211,6 +211,10 @@ sync::lock_order! {
     level ProcessChildren;
     /// A process's parent, read and changed under the parent's list of children.
     level ProcessParent;
+    /// Those whom the threads of a process trace.
+    level Tracees;
+    /// What is known of a thread that is traced: whether it stopped, its registers, how it is to go on.
+    level Traced;
     /// The members of a process group. Signals are sent under it. Nested: who moves from one group to another, by address.
     level GroupMembers;
     /// Which groups are retained though their leader was reaped.

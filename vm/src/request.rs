@@ -81,12 +81,20 @@ pub struct Access {
     pub exec: bool,
     /// By another process (process_vm_readv and its kin): no stack grows for it.
     pub foreign: bool,
+    /// By who traces the program (ptrace): whatever is mapped is read, and private memory is written though the program may not.
+    pub forced: bool,
 }
 
 impl Access {
-    pub const READ: Self = Self { write: false, exec: false, foreign: false };
-    pub const WRITE: Self = Self { write: true, exec: false, foreign: false };
-    pub const EXEC: Self = Self { write: false, exec: true, foreign: false };
+    pub const READ: Self = Self { write: false, exec: false, foreign: false, forced: false };
+    pub const WRITE: Self = Self { write: true, exec: false, foreign: false, forced: false };
+    pub const EXEC: Self = Self { write: false, exec: true, foreign: false, forced: false };
+
+    /// Is it made whatever the protection says? Memory that is `shared` is not written so: others would see it.
+    #[cold]
+    pub fn is_forced_on(self, shared: bool) -> bool {
+        self.forced && !(self.write && shared)
+    }
 
     /// Does `prot` allow this access?
     #[inline]

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::own::GivenUp;
-use super::{Current, Process, Thread, credentials, family, session, signal, wait};
+use super::{Current, Process, Thread, credentials, family, ptrace, session, signal, wait};
 use crate::arch;
 use crate::fs::FileTable;
 use crate::ipc::shm;
@@ -13,6 +13,7 @@ use crate::memory::Space;
 use crate::sched::{self, Work, futex};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use sync::atomic::fence_after_rmw;
 
 /// exit_group(2): ends the process with wait status `status` (exit code << 8, or the signal).
 pub fn exit_group(status: i32) -> ! {
@@ -91,6 +92,7 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
     signal::deliver::leave_to_others(&thread);
     process.threads_remove(&thread);
     family::leave_children(&thread);
+    ptrace::tracer_ends(&thread);
     thread.pending.end().drop_in_turns();
     if thread.tid() != process.pid() {
         thread.withdraw();
@@ -114,6 +116,11 @@ fn finish_exit(given_up: GivenUp, status: i32) -> ! {
         end_process(process, decided.unwrap_or(status));
     } else {
         process.release.wake_all();
+    }
+    // Behind the count of living threads: who begins to trace it now sees that it ends (`ptrace::link`).
+    fence_after_rmw("exit.traced");
+    if thread.is_traced() && thread.tid() != process.pid() {
+        ptrace::thread_ends(&thread, status);
     }
     thread.watched.wake();
     thread.late.end();
@@ -192,6 +199,9 @@ fn end_process(process: &Arc<Process>, status: i32) {
         session::tell_orphaned(process, &parent, Some(process));
     }
     process.status.store(status, Ordering::Release);
+    if !process.traced.is_empty() && ptrace::process_ends(process) {
+        return;
+    }
     let ended = family::with_parent(process, |parent, children, _| {
         (parent.clone(), family::end(parent, process, children))
     });

@@ -11,7 +11,7 @@ use super::session::group::ForkStart;
 use super::{ALTSTACK, COMM, EXECUTING, MEMORY, NAME_AT_EXIT, RESTART, SPACE, THREAD_ID, THREADS, TRAP};
 use super::{
     Attributes, Credentials, Current, Pid, Process, Thread, Threads, badness, dump, exec, family, limits,
-    oom, pidfd, rseq, seccomp, session, signal, timer, wait,
+    oom, pidfd, ptrace, rseq, seccomp, session, signal, timer, wait,
 };
 use crate::account::Charge;
 use crate::arch::{self, TrapRecord, UserRegs};
@@ -172,6 +172,10 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     if let Some(promised) = pidfd {
         promised.give();
     }
+    if request.has(abi::CLONE_PTRACE) && !parent.traced.is_empty() {
+        // Before its first instruction. Without memory it goes untraced, as where its tracer has just ended.
+        ptrace::hand_on(&parent, &thread);
+    }
     let child = thread.process.clone();
     drop(thread);
     sched::start(task);
@@ -277,6 +281,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         process,
         task: TaskLink::new(),
         place: Place::new(),
+        traced: RcuArc::empty(),
         references: References::new(parts.files, parts.fs, parts.space, parts.credentials),
         blocked: Mask::new().inherit(parts.blocked),
         saved_mask: signal::SavedMask::none(),
@@ -381,6 +386,8 @@ fn blank(id: Id, space: Arc<Space>, signals: signal::Signals, limits: limits::Li
         status: AtomicI32::new(0),
         zombie: AtomicBool::new(false),
         watched: pidfd::Watched::new(),
+        tracees: ptrace::Tracees::new(),
+        traced: RcuArc::empty(),
         uid: AtomicU32::new(0),
         counted: Counted::nothing(),
         exit_signal: AtomicU32::new(abi::SIGCHLD),

@@ -6,6 +6,7 @@
 //! * `attributes`   what threads ask for themselves
 //! * `fork`, `exec/`, `exit`; `dump/` core dumps
 //! * `foreign`      another process's memory, copied from and to; `compare` what two threads have in common
+//! * `ptrace/`      who traces whom (ptrace(2)): how a traced thread stops, and what its tracer does to it
 //! * `oom/`         what happens when memory is out; `badness` who is chosen then
 //! * `signal/`      sending, queues, delivery; `trap` what faults become
 //! * `timer/`       interval and POSIX timers, clocks of processor time; `rseq`
@@ -39,6 +40,7 @@ mod oom;
 mod own;
 pub mod personality;
 pub mod pidfd;
+pub mod ptrace;
 pub mod rseq;
 pub mod seccomp;
 pub mod session;
@@ -128,6 +130,10 @@ pub struct Process {
     pub(crate) zombie: AtomicBool,
     /// Who has a descriptor of it and watches that.
     pub(crate) watched: pidfd::Watched,
+    /// The threads that its own trace.
+    pub(crate) tracees: ptrace::Tracees,
+    /// Its leading thread is traced.
+    pub(crate) traced: RcuArc<ptrace::Tracee>,
     /// Real user id, for the parent's siginfo.
     pub(crate) uid: AtomicU32,
     /// Its leading thread counts for its user until it is waited for.
@@ -182,6 +188,8 @@ pub struct Thread {
     task: TaskLink,
     /// Among the threads of its process.
     place: Place<Thread>,
+    /// It is traced.
+    pub(crate) traced: RcuArc<ptrace::Tracee>,
     references: own::References,
     /// Signals that are blocked. Written by the thread itself; once it ends, all.
     pub(crate) blocked: Mask,
@@ -310,6 +318,11 @@ impl Process {
 
     pub fn is_zombie(&self) -> bool {
         self.zombie.load(Ordering::Acquire)
+    }
+
+    /// A zombie for which its parent may wait: its tracer, another process, has done so.
+    pub(crate) fn is_left_to_parent(&self) -> bool {
+        self.is_zombie() && !self.tracees.holds_end()
     }
 
     /// PR_SET_CHILD_SUBREAPER.
@@ -443,6 +456,7 @@ impl Thread {
         let old = core::mem::replace(&mut *self.id.lock(), self.process.id.share());
         self.tid.store(pid, Ordering::SeqCst);
         drop(old);
+        ptrace::leads_now(self);
         self.watched.wake();
     }
 

@@ -60,6 +60,14 @@ impl Registration {
         }
     }
 
+    /// Address, length and signature; zeros: there is none.
+    pub fn shown(&self) -> (u64, u32, u32) {
+        match self.address.load(Relaxed) {
+            0 => (0, 0, 0),
+            address => (address as u64, self.len.load(Relaxed), self.signature.load(Relaxed)),
+        }
+    }
+
     pub fn is_there(&self) -> bool {
         self.address.load(Relaxed) != 0
     }

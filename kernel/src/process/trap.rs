@@ -13,7 +13,7 @@ use vm::{Access, FaultError};
 #[expect(clippy::arithmetic_side_effects, reason = "a count of faults")]
 pub fn user_trap(regs: &mut UserRegs, trap: Trap) {
     if let Trap::PageFault(fault) = trap {
-        let access = Access { write: fault.write, exec: fault.exec, foreign: false };
+        let access = Access { write: fault.write, exec: fault.exec, foreign: false, forced: false };
         let thread = super::current();
         match thread.space().fault(VirtAddr(fault.addr), access) {
             Ok(()) => {
@@ -71,7 +71,7 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
     if task.thread.is_none() {
         return false;
     }
-    let access = Access { write, exec: false, foreign: false };
+    let access = Access { write, exec: false, foreign: false, forced: false };
     let thread = super::current();
     let Some(space) = thread.space_if_any() else { return false };
     loop {

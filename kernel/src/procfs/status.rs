@@ -172,6 +172,9 @@ pub fn zombie(file: MakeOf, process: &Arc<Process>, out: &mut Vec<u8>) -> Result
 }
 
 fn letter(process: &Process, thread: &Thread) -> u8 {
+    if thread.has_stopped_for_tracer() {
+        return b't';
+    }
     if process.is_zombie() || process.is_stopped() {
         return process.state_letter();
     }
@@ -201,13 +204,15 @@ pub fn status(process: &Arc<Process>, thread: &Arc<Thread>, out: &mut Vec<u8>) -
         b'R' => "R (running)",
         b'D' => "D (disk sleep)",
         b'T' => "T (stopped)",
+        b't' => "t (tracing stop)",
         b'Z' => "Z (zombie)",
         _ => "S (sleeping)",
     })?;
     text.put("\nTgid:\t")?;
     text.number(process.pid().into(), "\nNgid:\t0\nPid:\t")?;
     text.number(thread.tid().into(), "\nPPid:\t")?;
-    text.number(process.parent_pid().into(), "\nTracerPid:\t0\n")?;
+    text.number(process.parent_pid().into(), "\nTracerPid:\t")?;
+    text.number(thread.tracer_tid().into(), "\n")?;
     let rights = Rights::of(thread);
     if let Some(rights) = &rights {
         let c = &rights.ids;

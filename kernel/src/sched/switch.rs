@@ -275,7 +275,7 @@ pub fn new_user(
         Hardware { context, stack: Some(stack), fpu: Some(fpu), segments, space: Some(space), start: None };
     let schedule = parent.schedule().inherit().ok_or(Errno::EAGAIN)?;
     let task = Task::try_new(Some(thread), hardware, schedule)?;
-    if parent.is_watched() {
+    if parent.is_watched_for_good() {
         task.watch();
     }
     task.inherit_affinity(&parent);

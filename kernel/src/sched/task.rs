@@ -33,7 +33,7 @@ use crate::process::Thread;
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use intrusive_collections::{LinkedListAtomicLink, RBTreeLink};
 use sync::level::Held;
 use sync::machine::{CpuId, MAX_CPUS};
@@ -142,8 +142,8 @@ pub struct Task {
     pub(super) moves: AtomicBool,
     /// It has left its space, and ends.
     leaves: AtomicBool,
-    /// Its system calls are looked at before they are made (`syscall::dispatch`).
-    watched: AtomicBool,
+    /// Why its system calls are looked at before they are made (`syscall::dispatch`): `FOR_GOOD`, `TRACED`.
+    watched: AtomicU8,
     /// It waits for the quota of its group (`throttle`).
     throttled: AtomicBool,
     /// The user thread that this is; None for kernel threads.
@@ -164,6 +164,11 @@ unsafe impl Send for Task {}
 unsafe impl Sync for Task {}
 
 sync::rcu_object!(Task);
+
+/// Filters of system calls, or options of the kernel's command line.
+const FOR_GOOD: u8 = 1;
+/// Who traces it wants to see its calls. The task itself sets and clears it.
+const TRACED: u8 = 2;
 
 per_cpu! {
     /// The task that runs on this CPU.
@@ -244,7 +249,7 @@ impl Task {
             sleep_timer,
             moves: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
-            watched: AtomicBool::new(false),
+            watched: AtomicU8::new(0),
             throttled: AtomicBool::new(false),
             thread,
             rcu: RcuHead::new(),
@@ -312,12 +317,29 @@ impl Task {
 
     #[inline(always)]
     pub fn is_watched(&self) -> bool {
-        self.watched.load(Ordering::Relaxed)
+        self.watched.load(Ordering::Relaxed) != 0
+    }
+
+    /// Are those watched that it makes?
+    pub(super) fn is_watched_for_good(&self) -> bool {
+        self.watched.load(Ordering::Relaxed) & FOR_GOOD != 0
     }
 
     /// For good, and so are those that it makes.
     pub fn watch(&self) {
-        self.watched.store(true, Ordering::Relaxed);
+        self.watched.fetch_or(FOR_GOOD, Ordering::Relaxed);
+    }
+
+    /// Is it to stop at its calls for who traces it?
+    pub fn is_call_traced(&self) -> bool {
+        self.watched.load(Ordering::Relaxed) & TRACED != 0
+    }
+
+    /// For the running task, which has been told how to go on by who traces it.
+    pub fn set_call_traced(&self, to: bool) {
+        if self.is_call_traced() != to {
+            self.watched.fetch_xor(TRACED, Ordering::Relaxed);
+        }
     }
 
     /// The task ends: it has no space any more.

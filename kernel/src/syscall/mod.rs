@@ -33,7 +33,7 @@ pub use time::timer;
 
 use crate::arch::UserRegs;
 use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process::seccomp;
+use crate::process::{ptrace, seccomp};
 use crate::sched::{self, Work};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,7 +53,14 @@ pub fn dispatch(regs: &mut UserRegs) {
 }
 
 #[cold]
-fn watched(number: usize, regs: &mut UserRegs) -> Result<usize> {
+fn watched(mut number: usize, regs: &mut UserRegs) -> Result<usize> {
+    if sched::current().is_call_traced() {
+        // A tracer may choose another call, or none by number -1: then the result is what it has left there.
+        if !ptrace::call_begins(regs) || !regs.in_syscall() {
+            return Ok(regs.result().cast_unsigned());
+        }
+        number = regs.number();
+    }
     if let Some(result) = seccomp::judge(regs) {
         // Number -1 is refused too, which counts as no call.
         regs.set_result(result);

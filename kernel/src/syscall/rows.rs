@@ -140,7 +140,7 @@ calls! {
     98 getrusage(who: Options(&RUSAGE_WHO), to: Out(&RUSAGE)) = scheduling::sys_getrusage;
     99 sysinfo(to: Out(&SYSINFO)) = system::sys_sysinfo;
     100 times(to: Out(&TMS)) = scheduling::sys_times;
-    101 ptrace(request: Int(&ANY), pid: Pid, address: Addr, data: Addr);
+    101 ptrace(request: Options(&PTRACE), pid: Pid, address: Extra(0), data: Extra(1)) = process::sys_ptrace;
     102 getuid() = identity::sys_getuid;
     103 syslog(command: Options(&SYSLOG), buffer: OutBytes(2), len: Size) = system::sys_syslog;
     104 getgid() = identity::sys_getgid;

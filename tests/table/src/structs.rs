@@ -70,6 +70,13 @@ structs! {
     MASK_AND_SIZE "mask and size" 16 { mask 0 8 Addr, size 8 8 Int(&EIGHT) }
     SIGACTION "sigaction" 32 { handler 0 8 Int(&HANDLERS), flags 8 8 Options(&SA), restorer 16 8 Addr, mask 24 8 Int(&SIGNAL_SETS) }
     SIGINFO "siginfo" 128 { signal 0 4 Signal, error 4 4 Int(&ANY), code 8 4 Int(&SIGINFO_CODES), pid 16 4 Pid, uid 20 4 Uid, value 24 8 Int(&ANY) }
+    USER_REGS "user_regs_struct" 216 {
+        result 80 8 Int(&ANY), call 120 8 Int(&ANY), place 128 8 Addr, code 136 8 Int(&ANY), flags 144 8 Int(&ANY), stack 152 8 Addr,
+        fs_base 168 8 Addr, gs_base 176 8 Addr, ds 184 8 Int(&ANY), gs 208 8 Int(&ANY),
+    }
+    FPREGS "user_fpregs_struct" 512 { mxcsr 24 4 Int(&ANY) }
+    REGSET "place and length of registers" 16 { base 0 8 Addr, len 8 8 Len }
+    SYSCALL_INFO "ptrace_syscall_info" 88 { }
     STACK "stack_t" 24 { sp 0 8 Addr, flags 8 4 Options(&SS), size 16 8 Len }
     SIGEVENT "sigevent" 64 { value 0 8 Int(&ANY), signal 8 4 Signal, notify 12 4 Options(&SIGEV), thread 16 4 Pid }
     FLOCK "flock" 32 { kind 0 2 Options(&LOCK_KIND), whence 2 2 Options(&LOCK_FROM), start 8 8 Offset, len 16 8 Offset, pid 24 4 Pid }

@@ -118,7 +118,7 @@ impl<'l> LockedEntry<'l> {
 
     /// Does it lead to a page?
     #[inline]
-    fn is_page(&self) -> bool {
+    pub fn is_page(&self) -> bool {
         self.node.is_leaf() && !self.entry.is_absent() && !self.entry.is_busy()
     }
 

@@ -162,7 +162,7 @@ impl<M: Machine> Space<M> {
             return Err(FaultError::NotMapped);
         }
         let prot = segment.attrs.prot;
-        if !access.allowed(prot) {
+        if !access.allowed(prot) && !access.is_forced_on(segment.attrs.is_shared()) {
             return Err(FaultError::Denied);
         }
         let entry = locked.entry(index);
@@ -203,7 +203,7 @@ impl<M: Machine> Space<M> {
             let source = if page < object.pages() { object.frame(page) } else { None };
             let Some(source) = source else { return Ok(Step::Fill(object.clone(), page)) };
             drop(locked);
-            let page = CopyOf { index, old: entry, source, pinned: None };
+            let page = CopyOf { index, old: entry, source, pinned: None, forced: access.forced };
             return self.copy_page(&path, page, spare, order, rcu);
         }
         let shown = locked.look(index);
@@ -220,7 +220,7 @@ impl<M: Machine> Space<M> {
             Write::Copy => {}
         }
         let Some(source) = shown.frame::<M>() else { return Ok(Step::Again) };
-        let page = CopyOf { index, old: *shown, source, pinned: shown.pin::<M>() };
+        let page = CopyOf { index, old: *shown, source, pinned: shown.pin::<M>(), forced: access.forced };
         drop(locked);
         self.copy_page(&path, page, spare, order, rcu)
     }

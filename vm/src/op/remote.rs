@@ -1,4 +1,4 @@
-//! Reading and writing another space's memory through the direct map: a new program's stack, /proc/PID/cmdline, process_vm_readv(2).
+//! Reading and writing another space's memory through the direct map: a new program's stack, /proc/PID/cmdline, process_vm_readv(2), ptrace(2).
 //!
 //! Invariants: the bytes are copied with the leaf locked, so the entry keeps the frame and a write meets CopyBeforeWrite like a
 //! program's. At most one page is copied per lock, which NothingSlowUnderLeaf allows here alone; it is no hot path.
@@ -10,6 +10,7 @@ use crate::frame::{SharedBytes, SharedBytesMut};
 use crate::machine::Machine;
 use crate::node::WalkPath;
 use crate::order;
+use crate::protocol::share::Write;
 use crate::request::{Access, Prot};
 use crate::space::Space;
 use core::ops::Range;
@@ -22,6 +23,8 @@ enum By {
     Owner,
     /// Another process's. As Linux has it, it needs the right to read for reading, which a program itself does not, and no stack grows for it.
     Other,
+    /// Its tracer's: it reads whatever is mapped, and writes private memory that the program may not write, which gets a copy of its own as by any write.
+    Tracer,
 }
 
 impl<M: Machine> Space<M> {
@@ -43,6 +46,16 @@ impl<M: Machine> Space<M> {
     /// As `write_remote`, for another process.
     pub fn write_for_other(&self, addr: VirtAddr, bytes: &[u8]) -> Result<(), FaultError> {
         self.write_by(By::Other, addr, bytes)
+    }
+
+    /// As `read_remote`, for a tracer.
+    pub fn read_for_tracer(&self, addr: VirtAddr, bytes: &mut [u8]) -> Result<(), FaultError> {
+        self.read_by(By::Tracer, addr, bytes)
+    }
+
+    /// As `write_remote`, for a tracer.
+    pub fn write_for_tracer(&self, addr: VirtAddr, bytes: &[u8]) -> Result<(), FaultError> {
+        self.write_by(By::Tracer, addr, bytes)
     }
 
     /// Shows `f`, for another process, the `len` bytes at `addr`, which lie in one page. `f` is called once, under the leaf's lock: it does not sleep and takes no
@@ -123,7 +136,7 @@ impl<M: Machine> Space<M> {
         write: bool,
         f: &mut dyn FnMut(SharedBytesMut<'_>),
     ) -> Result<(), FaultError> {
-        let access = Access { write, exec: false, foreign: by == By::Other };
+        let access = Access { write, exec: false, foreign: by != By::Owner, forced: by == By::Tracer };
         if addr >= M::USER_END {
             return Err(FaultError::NotMapped);
         }
@@ -143,16 +156,22 @@ impl<M: Machine> Space<M> {
             }
             let Some(locked) = path.enter::<M>(&mut order) else { continue };
             let index = path.node().index(addr);
-            if by == By::Other {
+            let entry = locked.look(index);
+            let mut usable = !write || (path.is_writable::<M>() && M::is_writable(*entry));
+            if by != By::Owner {
                 let Some(segment) = locked.segments.find(index) else { continue };
-                let prot = segment.attrs.prot;
+                let attrs = &segment.attrs;
                 // What is in quarantine has no rights.
-                if !access.allowed(prot) || !(write || prot.contains(Prot::READ)) {
+                let may = access.allowed(attrs.prot) && (write || attrs.prot.contains(Prot::READ));
+                if !may && (attrs.is_quarantine() || !access.is_forced_on(attrs.is_shared())) {
                     return Err(FaultError::Denied);
                 }
+                // The entry of what the program may not write never says so: it is asked who else has the page.
+                if by == By::Tracer && write && path.is_writable::<M>() && entry.is_page() {
+                    usable =
+                        matches!(entry.write::<M>(segment, &self.forking), Write::There | Write::InPlace);
+                }
             }
-            let entry = locked.look(index);
-            let usable = !write || (path.is_writable::<M>() && M::is_writable(*entry));
             if usable && let Some(page) = entry.bytes::<M>() {
                 f(page);
                 return Ok(());

@@ -21,6 +21,16 @@ impl FpuState {
         Some(FpuState)
     }
 
+    pub fn copy_registers(&mut self) {}
+
+    pub fn set_legacy(&mut self, _legacy: &[u8; 512]) -> bool {
+        false
+    }
+
+    pub fn set_whole(&mut self, _area: &[u8]) -> bool {
+        false
+    }
+
     pub fn save(&mut self) {}
     pub fn restore(&self) {}
 

@@ -38,7 +38,10 @@ pub use machine::Machine;
 pub use program::enter_user;
 pub use registers::Registers;
 pub use sync::machine::hosted::{cpu_id, nodes};
-pub use trap::{CORE_REGISTERS, TrapRecord, UserRegs, core_registers};
+pub use trap::{
+    CORE_REGISTERS, TrapRecord, UserRegs, core_registers, place, set_traced_register, set_traced_registers,
+    traced_registers,
+};
 
 /// Puts the registers where the thread's first entry of user mode finds them.
 pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {

@@ -41,6 +41,17 @@ impl UserRegs {
         UserRegs { call: Some(number), args, ..UserRegs::default() }
     }
 
+    pub fn stay_in_call(&mut self, number: usize) {
+        self.call = Some(number);
+    }
+
+    /// Closures have no instructions.
+    pub fn steps(&self) -> bool {
+        false
+    }
+
+    pub fn set_steps(&mut self, _steps: bool) {}
+
     /// There are no segments here.
     pub fn mend_segments(&mut self) {}
 
@@ -114,4 +125,25 @@ pub const CORE_REGISTERS: usize = 2;
 
 pub fn core_registers(regs: &UserRegs) -> [u64; CORE_REGISTERS] {
     [regs.pc as u64, regs.sp as u64]
+}
+
+/// Nothing is set here by tracers.
+pub mod place {
+    pub const ARGUMENTS: [usize; 6] = [14, 13, 12, 7, 9, 8];
+    pub const RAX: usize = 10;
+    pub const ORIG_RAX: usize = 15;
+    pub const RIP: usize = 16;
+    pub const RSP: usize = 19;
+}
+
+pub fn traced_registers(regs: &UserRegs, _hides_step: bool) -> [u64; CORE_REGISTERS] {
+    core_registers(regs)
+}
+
+pub fn set_traced_register(_words: &mut [u64; CORE_REGISTERS], _n: usize, _value: u64) -> bool {
+    false
+}
+
+pub fn set_traced_registers(_regs: &mut UserRegs, _words: &[u64; CORE_REGISTERS]) -> Option<TrapRecord> {
+    None
 }

@@ -40,6 +40,13 @@ static INITIAL: Initial = {
     Initial(bytes)
 };
 
+/// SSE and AVX, which have MXCSR.
+const VECTORS: u64 = 6;
+
+fn mxcsr_of(area: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(*area.get(MXCSR..)?.first_chunk()?))
+}
+
 /// Gives the running thread the registers of a fresh program.
 pub fn load_initial_vectors() {
     load_initial_of(features::get().xcr0);
@@ -180,6 +187,48 @@ impl FpuState {
         copy[SOFTWARE..HEADER].fill(0);
         copy[SOFTWARE..SOFTWARE + 8].copy_from_slice(&f.xcr0.to_le_bytes());
         Ok(copy)
+    }
+
+    /// Saves this CPU's registers for the thread's tracer, with every component written.
+    pub fn copy_registers(&mut self) {
+        self.save_whole();
+    }
+
+    /// Sets what FXSAVE stores, as a tracer wishes. False: the processor would not take it.
+    pub fn set_legacy(&mut self, legacy: &[u8; HEADER]) -> bool {
+        if mxcsr_of(legacy).is_none_or(|mxcsr| mxcsr & !MXCSR_VALID != 0) {
+            return false;
+        }
+        let bytes = self.bytes_mut();
+        bytes[..HEADER].copy_from_slice(legacy);
+        if features::get().xsave {
+            // Both are loaded from there.
+            bytes[HEADER] |= 3;
+        }
+        true
+    }
+
+    /// Sets all components from an area in the standard format, as a tracer wishes. False: the processor would not take it (SDM vol. 1, 13.8.1).
+    pub fn set_whole(&mut self, area: &[u8]) -> bool {
+        let f = features::get();
+        let (Some(legacy), Some(header)) = (area.get(..HEADER), area.get(HEADER..HEADER_END)) else {
+            return false;
+        };
+        let (components, rest) = header.split_at(8);
+        let components = components.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+        let is_known = components & !f.xcr0 == 0 && rest.iter().all(|byte| *byte == 0);
+        if !f.xsave || area.len() != f.xsave_size || !is_known {
+            return false;
+        }
+        // XRSTOR loads MXCSR whichever components there are.
+        let with_mxcsr = components & VECTORS != 0;
+        let mxcsr = if with_mxcsr { mxcsr_of(legacy) } else { mxcsr_of(self.bytes()) };
+        let Some(mxcsr) = mxcsr.filter(|mxcsr| mxcsr & !MXCSR_VALID == 0) else { return false };
+        let bytes = self.bytes_mut();
+        let Some(to) = bytes.get_mut(..area.len()) else { return false };
+        to.copy_from_slice(area);
+        bytes[MXCSR..MXCSR + 4].copy_from_slice(&mxcsr.to_le_bytes());
+        true
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {

@@ -47,7 +47,10 @@ pub use machine::Machine;
 #[cfg(feature = "lockdep")]
 pub use memory::variables::variables;
 pub use registers::Registers;
-pub use segments::{CORE_REGISTERS, Segments, arch_prctl, core_registers};
+pub use segments::{
+    CORE_REGISTERS, Segments, arch_prctl, core_registers, place, set_traced_register, set_traced_registers,
+    traced_registers,
+};
 pub use stack::{KernelStack, trim as trim_stacks};
 #[cfg(feature = "lockdep")]
 pub use stack::{SIZE as STACK_SIZE, depth::used as stack_used};

@@ -11,10 +11,11 @@
 
 use core::arch::asm;
 
+use super::cpu::gdt::{USER_CODE, USER_DATA};
 use super::cpu::{features, reg};
-use super::trap::UserRegs;
+use super::trap::{TrapRecord, UserRegs};
 use super::{disable_interrupts, enable_interrupts};
-use crate::arch::{ArchPrctl, USER_END};
+use crate::arch::{ArchPrctl, Trap, USER_END};
 
 /// Selectors of DS, ES, FS and GS.
 #[repr(C, align(8))]
@@ -204,6 +205,114 @@ pub fn core_registers(regs: &UserRegs) -> [u64; CORE_REGISTERS] {
         r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi,
         r.rdi, r.original, r.rip, r.cs, r.rflags, r.rsp, r.ss, fs_base, gs_base, ds, es, fs, gs,
     ]
+}
+
+/// Places in struct user_regs_struct.
+pub mod place {
+    /// Those of a system call's arguments.
+    pub const ARGUMENTS: [usize; 6] = [14, 13, 12, 7, 9, 8];
+    pub const RAX: usize = 10;
+    pub const ORIG_RAX: usize = 15;
+    pub const RIP: usize = 16;
+    pub const CS: usize = 17;
+    pub const FLAGS: usize = 18;
+    pub const RSP: usize = 19;
+    pub const SS: usize = 20;
+    pub const FS_BASE: usize = 21;
+    pub const GS_BASE: usize = 22;
+    pub const DS: usize = 23;
+    pub const GS: usize = 26;
+}
+
+/// The flags that a tracer may set: Linux's FLAG_MASK.
+const TRACER_FLAGS: u64 = 0x0001_4dd5 | 1 << 18;
+const TF: u64 = reg::FLAG_TF;
+
+/// The running thread's registers as its tracer sees them. TF is left out where it is not the program's own (`hides_step`).
+pub fn traced_registers(regs: &UserRegs, hides_step: bool) -> [u64; CORE_REGISTERS] {
+    let mut words = core_registers(regs);
+    words[place::ORIG_RAX] = regs.traced_number();
+    if hides_step {
+        words[place::FLAGS] &= !TF;
+    }
+    words
+}
+
+/// Sets one word of a stopped thread's registers as ptrace(2) does, with Linux's checks. False: it may not have this value.
+pub fn set_traced_register(words: &mut [u64; CORE_REGISTERS], n: usize, value: u64) -> bool {
+    let Some(word) = words.get_mut(n) else { return false };
+    match n {
+        place::CS | place::SS | place::DS..=place::GS => {
+            let selector = value as u16;
+            if selector != 0 && selector & 3 != 3 || selector == 0 && matches!(n, place::CS | place::SS) {
+                return false;
+            }
+            *word = u64::from(selector);
+        }
+        place::FLAGS => *word = *word & !TRACER_FLAGS | value & TRACER_FLAGS,
+        place::FS_BASE | place::GS_BASE if value >= USER_END as u64 => return false,
+        _ => *word = value,
+    }
+    true
+}
+
+/// A selector as a program could load it itself; any other becomes zero, as on Linux.
+fn loadable(selector: u64) -> u16 {
+    const CPU_NUMBER: u16 = 0x7b;
+    match selector as u16 {
+        selector @ (USER_DATA | USER_CODE | CPU_NUMBER) => selector,
+        _ => 0,
+    }
+}
+
+/// Gives the running thread the registers that its tracer has set (`set_traced_register`): whatever these are, `regs` are such as IRET accepts, and
+/// segment registers such as the program could load. Gives the exception that the program's code or stack segment causes, if it is none of its own.
+#[must_use]
+pub fn set_traced_registers(regs: &mut UserRegs, words: &[u64; CORE_REGISTERS]) -> Option<TrapRecord> {
+    let [
+        r15,
+        r14,
+        r13,
+        r12,
+        rbp,
+        rbx,
+        r11,
+        r10,
+        r9,
+        r8,
+        rax,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        original,
+        rip,
+        cs,
+        flags,
+        rsp,
+        ss,
+        fs_base,
+        gs_base,
+        ds,
+        es,
+        fs,
+        gs,
+    ] = *words;
+    (regs.r15, regs.r14, regs.r13, regs.r12) = (r15, r14, r13, r12);
+    (regs.rbp, regs.rbx, regs.r11, regs.r10) = (rbp, rbx, r11, r10);
+    (regs.r9, regs.r8, regs.rax, regs.rcx) = (r9, r8, rax, rcx);
+    (regs.rdx, regs.rsi, regs.rdi, regs.rsp) = (rdx, rsi, rdi, rsp);
+    regs.original = original;
+    // Also chooses IRET, which takes each register from the frame.
+    regs.set_pc(rip as usize);
+    regs.set_flags(flags);
+    regs.rflags |= flags & reg::FLAG_RF;
+    let selectors = Selectors { ds: loadable(ds), es: loadable(es), fs: loadable(fs), gs: loadable(gs) };
+    selectors.load();
+    set_tls(fs_base as usize);
+    set_gs(gs_base as usize);
+    let refused = regs.set_segments(cs as u16, ss as u16);
+    refused.map(|selector| Trap::Protection(u32::from(selector)).record())
 }
 
 /// arch_prctl(2): sets a base of the running thread to `value`, or tells it; whether CPUID works, and which vector state there is. Shadow stacks and

@@ -16,7 +16,7 @@ pub use place::{configure, randomize_va_space, set_randomize_va_space};
 
 use super::personality::{MMAP_PAGE_ZERO, Persona};
 use super::signal::AltStack;
-use super::{Capability, Thread, access, exit, family, oom};
+use super::{Capability, Thread, access, exit, family, oom, ptrace};
 use crate::arch::{self, UserRegs};
 use crate::errno::{Errno, Result};
 use crate::fs::file::told;
@@ -26,7 +26,7 @@ use crate::memory::Space;
 use crate::sched;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use image::{HEAD, Image};
 use linux_raw_sys::general as abi;
 use place::Places;
@@ -311,6 +311,14 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     let dumpable = privilege.keeps_dumpable && access::dumpable_at_exec(&thread.ids(), readable);
     // Both before and after the change, so that neither program is looked into as only the other may be.
     thread.process.set_dumpable(dumpable && thread.process.is_dumpable());
+    // Who begins to trace it sees this, or is seen here (`ptrace::attach`).
+    if privilege.forgets_personality && !privilege.shared {
+        fence(Ordering::SeqCst);
+        if thread.has_weak_tracer() {
+            exit::end_process_soon(&thread, abi::SIGSEGV as i32);
+            return Err(Errno::EAGAIN);
+        }
+    }
     // The old program is gone from here on.
     let sp = layout.stack;
     let old = core::mem::replace(&mut *thread.process.memory.lock(), layout);
@@ -322,7 +330,13 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     privilege.take(&thread);
     thread.process.set_dumpable(dumpable);
     drop(old);
+    let call = regs.in_syscall().then(|| regs.number());
     *regs = UserRegs::new_user(entry, sp);
+    if thread.is_traced() {
+        // Its tracer sees which call it was.
+        call.into_iter().for_each(|number| regs.stay_in_call(number));
+        ptrace::note_exec(&thread);
+    }
     Ok(())
 }
 

@@ -26,7 +26,7 @@ struct Given {
 #[derive(Clone, Copy, Default)]
 struct Refusal {
     no_new_privileges: bool,
-    /// Its root and working directory are another process's too, which may change them under it.
+    /// Its root and working directory are another process's too, which may change them under it, or it has a tracer who may not have the program's privileges.
     shared: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct Privilege {
     pub secure: bool,
     /// What its user wished for its memory is forgotten (PER_CLEAR_ON_SETID).
     pub forgets_personality: bool,
-    /// Its root and working directory were another process's too.
+    /// Its root and working directory were another process's too, or it was traced.
     pub shared: bool,
     /// It was to have no new privileges.
     pub refused: bool,
@@ -66,7 +66,7 @@ impl Privilege {
         let refusal = Refusal { no_new_privileges: thread.has_no_new_privileges(), shared: false };
         let given = given(file, refusal)?;
         let mut outcome = outcome(&old.ids, &old.sets, given, refusal)?;
-        let shared = outcome.raised && shares_fs(thread);
+        let shared = outcome.raised && (thread.has_weak_tracer() || shares_fs(thread));
         if shared {
             outcome = self::outcome(&old.ids, &old.sets, given, Refusal { shared: true, ..refusal })?;
         }

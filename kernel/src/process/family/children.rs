@@ -239,7 +239,7 @@ impl Children {
     }
 
     fn settle(&mut self, child: &Process, from: Standing) {
-        let to = if child.is_zombie() {
+        let to = if child.is_left_to_parent() {
             Standing::Dead
         } else if child.signals.take_stop(true).is_some() {
             Standing::Stopped

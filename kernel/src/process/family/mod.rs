@@ -155,7 +155,7 @@ fn join(
         return None;
     }
     // One that died while it changed parents is found here.
-    Some((parent.clone(), child.is_zombie().then(|| end(parent, child, children))))
+    Some((parent.clone(), child.is_left_to_parent().then(|| end(parent, child, children))))
 }
 
 fn tell_early_end(child: &Arc<Process>, (parent, ended): Joined) {
@@ -214,7 +214,9 @@ pub enum End {
 /// `child` is a zombie, or becomes one, and is on the list of its parent unless it changes parents just now.
 pub fn end(parent: &Arc<Process>, child: &Process, children: &mut Children) -> End {
     child.zombie.store(true, Ordering::Release);
-    let reaps = child.signal_to(parent) == linux_raw_sys::general::SIGCHLD
+    // Who traced it wants to see its end.
+    let reaps = !child.tracees.ended_traced()
+        && child.signal_to(parent) == linux_raw_sys::general::SIGCHLD
         && parent
             .signals
             .action(linux_raw_sys::general::SIGCHLD)

@@ -4,7 +4,7 @@
 use super::children::{Among, Children, Standing};
 use super::search::{Locked, search};
 use crate::errno::{ERESTARTSYS, Errno, Result};
-use crate::process::{Pid, Process, Thread, family, find_process, ids, signal_pending};
+use crate::process::{Pid, Process, Thread, family, find_process, ids, ptrace, signal_pending};
 use crate::sched::{Sleep, Times};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -129,7 +129,7 @@ pub struct Event {
 impl Event {
     /// Is the child a zombie?
     fn is_end(&self) -> bool {
-        !matches!(self.code, abi::CLD_STOPPED | abi::CLD_CONTINUED)
+        !matches!(self.code, abi::CLD_STOPPED | abi::CLD_CONTINUED | abi::CLD_TRAPPED)
     }
 
     /// What siginfo's si_status holds: the exit code or the signal.
@@ -137,6 +137,8 @@ impl Event {
         match self.code {
             abi::CLD_EXITED => self.status >> 8 & 0xff,
             abi::CLD_STOPPED => self.status >> 8 & 0xff,
+            // The whole of it, whatever tells the stop from others.
+            abi::CLD_TRAPPED => self.status >> 8,
             abi::CLD_CONTINUED => abi::SIGCONT as i32,
             _ => self.status & 0x7f,
         }
@@ -186,17 +188,43 @@ pub fn wait(options: &WaitOptions) -> Result<Option<Event>> {
     let thread = crate::process::current();
     let process = &thread.process;
     loop {
-        let seen = match find(process, options)? {
-            Found::Event(event) => return Ok(Some(event)),
-            Found::None(_) if !options.block => return Ok(None),
-            Found::None(seen) => seen,
+        let (seen, traced) = match look(process, options)? {
+            (Found::Event(event), _) => return Ok(Some(event)),
+            (Found::None(_), _) if !options.block => return Ok(None),
+            (Found::None(seen), traced) => (seen, traced),
         };
         if signal_pending() {
             return Err(ERESTARTSYS);
         }
         // A search gives way, so it is not made while the thread is about to sleep.
-        let changed = || (process.family.children().changes() != seen).then_some(());
+        let is_same = || process.family.children().changes() == seen && process.tracees.changes() == traced;
+        let changed = || (!is_same()).then_some(());
         process.family.events.wait_shared(Sleep::Interruptible, None, changed).map_err(|_| ERESTARTSYS)?;
+    }
+}
+
+/// Looks at the children, and at those whom the process's threads trace; also as which change of these.
+#[inline]
+fn look(process: &Arc<Process>, options: &WaitOptions) -> Result<(Found, u32)> {
+    // Who comes to be traced from here on changes the number.
+    let traced = process.tracees.changes();
+    if process.tracees.any() {
+        return look_at_both(process, options).map(|found| (found, traced));
+    }
+    find(process, options).map(|found| (found, traced))
+}
+
+#[cold]
+fn look_at_both(process: &Arc<Process>, options: &WaitOptions) -> Result<Found> {
+    let seen = process.family.children().changes();
+    let found = find(process, options);
+    if matches!(found, Ok(Found::Event(_))) {
+        return found;
+    }
+    match (found, ptrace::look(process, options)) {
+        (_, ptrace::Seen::Event(event)) => Ok(Found::Event(event)),
+        (Err(Errno::ECHILD), ptrace::Seen::Nothing) => Ok(Found::None(seen)),
+        (found, _) => found,
     }
 }
 
@@ -221,7 +249,9 @@ impl<'a> Search<'a> {
         };
         let normal = child.exit_signal.load(Ordering::Relaxed) == abi::SIGCHLD;
         let made_here = self.options.thread.is_none_or(|tid| child.parent_thread() == tid);
-        matches && made_here && if normal { self.options.normal } else { self.options.clones }
+        let kind = if normal { self.options.normal } else { self.options.clones };
+        // One that it traced to the end is always meant.
+        matches && made_here && (kind || child.tracees.ended_traced())
     }
 
     fn asks(&self, standing: Standing) -> bool {

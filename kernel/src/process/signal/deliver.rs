@@ -5,7 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
-use super::super::{Current, Process, Thread, dump, exit, family, limits, rseq, timer::posix, wait};
+use super::super::{Current, Process, Thread, dump, exit, family, limits, ptrace, rseq, timer::posix, wait};
 use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit, send};
 use crate::arch::UserRegs;
 use crate::arch::signal_frame::{self, Delivery, SignalStack};
@@ -32,7 +32,12 @@ pub fn return_work(regs: &mut UserRegs) {
     limits::check_cpu_time(process);
     process.itimers.check_cpu(process);
     if task.work.any(
-        super::super::exec::FIRST_EXEC | rseq::MOVED | super::super::TELLS | Work::REALTIME | Work::QUOTA,
+        super::super::exec::FIRST_EXEC
+            | rseq::MOVED
+            | super::super::TELLS
+            | ptrace::CALL_ENDS
+            | Work::REALTIME
+            | Work::QUOTA,
     ) {
         seldom_work(regs, &task, process);
     }
@@ -61,6 +66,10 @@ fn seldom_work(regs: &mut UserRegs, task: &Task, process: &Arc<Process>) {
     if task.work.any(rseq::MOVED) {
         rseq::resume(regs);
     }
+    if task.work.any(ptrace::CALL_ENDS) {
+        // Before signals, as on Linux.
+        ptrace::call_ends(regs);
+    }
 }
 
 /// What is to be done about a signal.
@@ -83,22 +92,38 @@ fn deliver(regs: &mut UserRegs) {
             let status = thread.process.signals.exit_status().unwrap_or(0);
             exit::exit_thread(status);
         }
-        if thread.process.signals.is_stopped() {
-            wait_for_continue(&thread);
+        if thread.process.signals.is_stopped()
+            && !(thread.is_traced() && ptrace::goes_on_through_stop(&thread))
+        {
+            if thread.is_traced() {
+                ptrace::stop_in_group(regs, &thread);
+                tell_continued(&thread);
+            } else {
+                wait_for_continue(&thread);
+            }
             continue;
         }
-        match next(&thread) {
+        match next(regs, &thread) {
             Verdict::Nothing => break,
             Verdict::End(info) => end(regs, &thread, &info),
             Verdict::Stop(signal) => {
-                if stop(&thread, signal) {
+                let stopped = stop(&thread, signal);
+                if stopped && thread.is_traced() {
+                    ptrace::stopped_anew(&thread);
+                } else if stopped {
                     // Also where the parent, just told, has continued it by now: that is to be told too.
                     wait_for_continue(&thread);
                 }
             }
             Verdict::Handle(info, action) => {
+                let was_step = thread.is_traced() && ptrace::hides_step(regs, &thread);
                 restart(regs, Some(&action));
-                handle(regs, &thread, &info, &action);
+                if !handle(regs, &thread, &info, &action) {
+                    end(regs, &thread, &Info::kernel(abi::SIGSEGV));
+                }
+                if was_step {
+                    ptrace::handler_entered(regs, &thread);
+                }
                 return;
             }
         }
@@ -116,10 +141,17 @@ pub fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
 }
 
 /// Takes the next signal and decides.
-fn next(thread: &Current) -> Verdict {
+fn next(regs: &mut UserRegs, thread: &Current) -> Verdict {
     let process = &thread.process;
     loop {
-        let Some((info, action)) = take(thread, thread.blocked.get()) else { return Verdict::Nothing };
+        let is_traced = thread.is_traced();
+        let Some((mut info, mut action)) = take(thread, thread.blocked.get(), is_traced) else {
+            return Verdict::Nothing;
+        };
+        if is_traced {
+            let Some(decided) = ask_tracer(regs, thread, info) else { continue };
+            (info, action) = decided;
+        }
         if action.discards(info.signal) {
             continue;
         }
@@ -141,8 +173,37 @@ fn next(thread: &Current) -> Verdict {
     }
 }
 
+/// The running thread, which is traced, has taken a signal: what its tracer makes of it. None: nothing.
+#[cold]
+#[inline(never)]
+fn ask_tracer(regs: &mut UserRegs, thread: &Current, info: Info) -> Option<(Info, Action)> {
+    let signals = &thread.process.signals;
+    let decided =
+        if info.signal == abi::SIGKILL { Some(info) } else { ptrace::stop_for_signal(regs, thread, info) };
+    let action = decided.and_then(|info| signals.action(info.signal));
+    let stops = |signal: u32, action: &Action| {
+        STOPPING & bit(signal) != 0 && (action.is_default() || signal == abi::SIGSTOP)
+    };
+    let is_stop = decided.zip(action).is_some_and(|(info, action)| stops(info.signal, &action));
+    let was_stop = signals.action(info.signal).is_some_and(|action| stops(info.signal, &action));
+    if is_stop != was_stop {
+        // SIGCONT finds a stop that the tracer has made of it, and none of which it has made something else.
+        let mut state = signals.state.lock();
+        match state.run {
+            Run::Runs if is_stop => state.run = Run::Stopping,
+            Run::Stopping if !is_stop => state.run = Run::Runs,
+            _ => {}
+        }
+    }
+    let (info, mut action) = (decided?, action?);
+    if action.has(abi::SA_RESETHAND) && !action.is_default() {
+        action = signals.take_handler(info.signal)?;
+    }
+    Some((info, action))
+}
+
 /// Takes the next signal that is not blocked, with what is to be done about it.
-fn take(thread: &Current, blocked: u64) -> Option<(Info, Action)> {
+fn take(thread: &Current, blocked: u64, is_traced: bool) -> Option<(Info, Action)> {
     let signals = &thread.process.signals;
     let (own, shared) = (thread.pending_signals() & !blocked, signals.shared.set() & !blocked);
     if own | shared == 0 {
@@ -163,7 +224,7 @@ fn take(thread: &Current, blocked: u64) -> Option<(Info, Action)> {
         info = own.or_else(|| signals.shared.take(state.held(), None, blocked))?;
         action = signals.action(info.signal)?;
         let is_spared = thread.process.is_spared() && bit(info.signal) & UNBLOCKABLE == 0;
-        state.fated |= send::fatal(&action, info.signal) && !is_spared;
+        state.fated |= send::fatal(&action, info.signal) && !is_spared && !is_traced;
         // SIGCONT finds a stop signal in a queue, or that it was taken.
         if STOPPING & bit(info.signal) != 0
             && (action.is_default() || info.signal == abi::SIGSTOP)
@@ -173,7 +234,8 @@ fn take(thread: &Current, blocked: u64) -> Option<(Info, Action)> {
         }
     }
     posix::delivered(&mut info);
-    if action.has(abi::SA_RESETHAND) && !action.is_default() {
+    // What a tracer makes of it comes first.
+    if action.has(abi::SA_RESETHAND) && !action.is_default() && !is_traced {
         action = signals.take_handler(info.signal)?;
     }
     Some((info, action))
@@ -191,17 +253,24 @@ fn stop(thread: &Current, signal: u32) -> bool {
         process.signals.set_stopped(&mut state, true);
         state.tell_continued = false;
         process.signals.continue_event.store(false, Ordering::Relaxed);
-        process.signals.stop_event.store(signal, Ordering::Relaxed);
+        process.signals.stop_signal.store(signal, Ordering::Relaxed);
         (true, true)
     };
-    let stopped = family::with_parent(process, |_, children, order| {
-        let stopped = stop(order);
+    let stopped = family::with_parent(process, |parent, children, order| {
+        let (stopped, stops) = stop(order);
+        // A parent that traces it is told by the threads, as their tracer.
+        let tells = stops && !ptrace::leader_is_traced_by(process, parent);
+        if tells {
+            process.signals.stop_event.store(signal, Ordering::Relaxed);
+        }
         children.update(process);
-        stopped
+        (stopped, stops, tells)
     });
-    let (stopped, tells) = stopped.unwrap_or_default();
-    if tells {
+    let (stopped, stops, tells) = stopped.unwrap_or_default();
+    if stops {
         process.visit_threads(|t| t.notify(false));
+    }
+    if tells {
         tell_parent(process, abi::CLD_STOPPED, signal as i32);
     }
     stopped
@@ -209,7 +278,8 @@ fn stop(thread: &Current, signal: u32) -> bool {
 
 fn wait_for_continue(thread: &Current) {
     let signals = &thread.process.signals;
-    let go = || (!signals.is_stopped() || signals.must_end(thread)).then_some(());
+    // Who is traced from now on stops for its tracer.
+    let go = || (!signals.is_stopped() || signals.must_end(thread) || thread.is_traced()).then_some(());
     // A fatal signal ends the sleep, and is found by the caller's loop.
     let killed = signals.resumed.wait_shared(Sleep::Killable, None, go).is_err();
     if signals.go_on(killed) {
@@ -252,8 +322,17 @@ fn restart(regs: &mut UserRegs, handler: Option<&Action>) {
     }
 }
 
-/// Makes `regs` enter the handler.
-fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
+/// Tells the parent that the running thread's process, which it has seen stopped, goes on, if it is the one to tell.
+#[cold]
+#[inline(never)]
+fn tell_continued(thread: &Current) {
+    if thread.process.signals.go_on(false) {
+        tell_parent(&thread.process, abi::CLD_CONTINUED, abi::SIGCONT as i32);
+    }
+}
+
+/// Makes `regs` enter the handler. False: that of SIGSEGV could not be entered, and the process is to end; by the caller, on whose stack is less.
+fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) -> bool {
     let altstack = *thread.altstack.lock();
     let on_it = altstack.contains(regs.sp());
     let saved = thread.saved_mask.take();
@@ -286,10 +365,10 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
     if !entered {
         // Linux: a frame that cannot be written is a SIGSEGV; for SIGSEGV itself the default action.
         if info.signal == abi::SIGSEGV {
-            end(regs, thread, &Info::kernel(abi::SIGSEGV));
+            return false;
         }
         super::send::forced(Info::kernel(abi::SIGSEGV));
-        return;
+        return true;
     }
     if altstack.disarms() {
         *thread.altstack.lock() = super::AltStack::NONE;
@@ -299,6 +378,7 @@ fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) {
         now |= bit(info.signal);
     }
     set_blocked(thread, now);
+    true
 }
 
 /// Sets the running thread's mask; signals that are no longer blocked are delivered on the way out, and those for the whole process that are from now on

@@ -74,6 +74,18 @@ impl Info {
         Self { signal, errno: 0, code, rest, timer: None }
     }
 
+    /// Of what thread `tid`, the running one, has done: for its tracer.
+    pub fn user_of_thread(tid: u32, code: i32) -> Self {
+        let uid = super::super::current().ids().uid;
+        Self {
+            signal: 0,
+            errno: 0,
+            code,
+            rest: [u64::from(tid) | u64::from(uid) << 32, 0, 0, 0],
+            timer: None,
+        }
+    }
+
     /// A child has changed: CLD_EXITED and so on; times in clock ticks.
     pub const fn child(code: u32, pid: u32, uid: u32, status: i32, user: u64, system: u64) -> Self {
         let who = pid as u64 | (uid as u64) << 32;

@@ -165,6 +165,12 @@ pub struct Signals {
     /// The stop that the parent has not waited for yet; 0: none.
     stop_event: AtomicU32,
     continue_event: AtomicBool,
+    /// Numbers its stops, for threads that are traced.
+    stops: AtomicU32,
+    /// The signal of the last one.
+    stop_signal: AtomicU32,
+    /// How many of its threads are traced. Written under `state`.
+    traced: AtomicU32,
     /// Waiters on this process's signalfd files.
     pub listeners: Listeners,
     /// Once it has many threads.
@@ -191,6 +197,9 @@ impl Signals {
             resumed: WaitQueue::new(),
             stop_event: AtomicU32::new(0),
             continue_event: AtomicBool::new(false),
+            stops: AtomicU32::new(0),
+            stop_signal: AtomicU32::new(0),
+            traced: AtomicU32::new(0),
             listeners: Listeners::new(),
             crowd: crowd::Place::new(),
         }
@@ -385,6 +394,19 @@ impl Signals {
     /// The last thread ends: what `begin_exit` made the status, and the signals that waited.
     pub fn end(&self) -> (Option<i32>, Gone) {
         (self.exit_status(), self.shared.end())
+    }
+
+    /// One more of its threads is traced, or one less. Senders know it, who look under the same lock.
+    pub fn note_traced(&self, begins: bool) {
+        let _state = self.state.lock();
+        let traced = self.traced.load(Ordering::Relaxed);
+        let now = if begins { traced.saturating_add(1) } else { traced.saturating_sub(1) };
+        self.traced.store(now, Ordering::Relaxed);
+    }
+
+    /// Is one of its threads traced? Then a signal that ends the process may be kept from it by a tracer: until it is taken it ends nothing.
+    fn is_traced(&self) -> bool {
+        self.traced.load(Ordering::Relaxed) != 0
     }
 
     /// Are threads to end, all or but one?

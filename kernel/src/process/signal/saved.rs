@@ -28,6 +28,11 @@ impl SavedMask {
         }
     }
 
+    /// The one that is there.
+    pub fn look(&self) -> Option<u64> {
+        self.is_there.load(Relaxed).then(|| self.mask.load(Relaxed))
+    }
+
     #[inline]
     pub fn take(&self) -> Option<u64> {
         self.is_there.load(Relaxed).then(|| {

@@ -111,7 +111,7 @@ fn queue_locked(
     }
     if let Some(taker) = taker {
         drop(state);
-        taker.notify(fatal(&action, info.signal));
+        taker.notify(fatal(&action, info.signal) && !process.signals.is_traced());
         return Ok(true);
     }
     // sigtimedwait and signalfd wait for blocked signals.
@@ -157,9 +157,11 @@ fn is_seen(process: &Process, thread: Option<&Arc<Thread>>, action: &Action, inf
     if !action.discards(info.signal) && !is_spared(process, action, info) {
         return true;
     }
+    // A tracer sees also what would be ignored.
+    let sees = |t: &Thread| blocks(t, bit(info.signal)) || t.is_traced();
     match thread {
-        Some(thread) => blocks(thread, bit(info.signal)),
-        None => process.look_at_leader(|t| blocks(t, bit(info.signal))).unwrap_or(false),
+        Some(thread) => sees(thread),
+        None => process.look_at_leader(sees).unwrap_or(false),
     }
 }
 
@@ -188,7 +190,7 @@ pub fn queue_own(thread: &Current, info: Info, must_queue: bool) -> Result<bool>
     if blocks(thread, this) {
         process.signals.listeners.wake(&mut Pace::resting());
     } else {
-        let kill = if fatal(&action, info.signal) { Work::KILL } else { 0 };
+        let kill = if fatal(&action, info.signal) && !process.signals.is_traced() { Work::KILL } else { 0 };
         thread.task().work.set(Work::SIGNAL | kill);
     }
     Ok(true)
@@ -230,7 +232,9 @@ pub(super) fn tell_threads(process: &Arc<Process>, signals: u64) {
 fn take(process: &Process, thread: &Thread, left: &mut u64) -> bool {
     let signals = *left & !thread.blocked.get();
     *left &= !signals;
-    let is_fatal = |signal: u32| process.signals.action(signal).is_some_and(|a| fatal(&a, signal));
+    let is_fatal = |signal: u32| {
+        !process.signals.is_traced() && process.signals.action(signal).is_some_and(|a| fatal(&a, signal))
+    };
     thread.notify((1..=super::COUNT).filter(|s| bit(*s) & signals != 0).any(is_fatal));
     *left != 0
 }

@@ -41,6 +41,11 @@ impl Signals {
         let was = state.run == Run::Stopped;
         state.run = if to { Run::Stopped } else { Run::Runs };
         if was != to {
+            if to {
+                // Before it is seen to be stopped. 0 is no stop.
+                let stops = self.stops.load(Ordering::Relaxed).wrapping_add(1).max(1);
+                self.stops.store(stops, Ordering::Relaxed);
+            }
             self.stopped.store(to, Ordering::SeqCst);
             if to {
                 STOPPED.this().add(1);
@@ -60,6 +65,16 @@ impl Signals {
             self.set_stopped(&mut state, false);
         }
         core::mem::take(&mut state.tell_continued)
+    }
+
+    /// The number of the stop that it is in, or was in last.
+    pub fn stops(&self) -> u32 {
+        self.stops.load(Ordering::Relaxed)
+    }
+
+    /// The signal that stopped it last.
+    pub fn stop_signal(&self) -> u32 {
+        self.stop_signal.load(Ordering::Relaxed)
     }
 
     /// Lets stopped threads look again.

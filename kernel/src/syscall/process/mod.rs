@@ -4,10 +4,12 @@
 mod kcmp;
 mod pidfd;
 pub(super) mod prctl;
+mod ptrace;
 mod seccomp;
 
 pub use kcmp::sys_kcmp;
 pub use pidfd::{sys_pidfd_getfd, sys_pidfd_open, sys_pidfd_send_signal, sys_process_mrelease, sys_setns};
+pub use ptrace::sys_ptrace;
 pub use seccomp::sys_seccomp;
 
 use crate::arch::UserRegs;

@@ -1,8 +1,11 @@
 //! Options of calls on processes, their scheduling and limits.
 #![forbid(unsafe_code)]
 
-use super::{ANY, State};
-use crate::structs::{KCMP_EPOLL_SLOT, SOCK_FPROG, TIMESPEC, WORD};
+use super::{ANY, EIGHT, SMALL, State};
+use crate::structs::{
+    FPREGS, KCMP_EPOLL_SLOT, LONG, REGSET, SIGINFO, SIGSET, SOCK_FPROG, SYSCALL_INFO, TIMESPEC, USER_REGS,
+    WORD,
+};
 #[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
 use crate::{Kind::*, Opt, Set, Sort::*};
 use linux_raw_sys::general;
@@ -11,7 +14,7 @@ sets! {
     /// The low byte is the signal that tells the parent of the end.
     CLONE "clone flags" choose { }
     flags {
-        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD, CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
+        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD, CLONE_PTRACE, CLONE_VFORK, CLONE_PARENT,
         CLONE_THREAD, CLONE_NEWNS, CLONE_SYSVSEM, CLONE_SETTLS, CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID,
         CLONE_DETACHED hint, CLONE_UNTRACED hint, CLONE_CHILD_SETTID, CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL",
         CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
@@ -19,7 +22,7 @@ sets! {
     }
     CLONE3 "clone3 flags" choose { }
     flags {
-        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD, CLONE_PTRACE hint, CLONE_VFORK, CLONE_PARENT,
+        CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_PIDFD, CLONE_PTRACE, CLONE_VFORK, CLONE_PARENT,
         CLONE_THREAD, CLONE_NEWNS, CLONE_SYSVSEM, CLONE_SETTLS, CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID,
         CLONE_UNTRACED hint, CLONE_CHILD_SETTID, CLONE_NEWCGROUP refused "EINVAL", CLONE_NEWUTS refused "EINVAL",
         CLONE_NEWIPC refused "EINVAL", CLONE_NEWUSER refused "EINVAL", CLONE_NEWPID refused "EINVAL", CLONE_NEWNET refused "EINVAL",
@@ -57,6 +60,29 @@ sets! {
         SECCOMP_FILTER_FLAG_NEW_LISTENER = 8 refused "EINVAL", SECCOMP_FILTER_FLAG_TSYNC_ESRCH = 16,
         SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 32 refused "EINVAL"
     }
+    PTRACE "ptrace request" choose {
+        PTRACE_TRACEME = 0, PTRACE_PEEKTEXT = 1 (Addr, Out(&LONG)), PTRACE_PEEKDATA = 2 (Addr, Out(&LONG)), PTRACE_PEEKUSR = 3 (Int(&ANY), Out(&LONG)),
+        PTRACE_POKETEXT = 4 (Addr, Int(&ANY)), PTRACE_POKEDATA = 5 (Addr, Int(&ANY)), PTRACE_POKEUSR = 6 (Int(&ANY), Int(&ANY)) partly "debug registers are refused",
+        PTRACE_CONT = 7 (Unused, Signal), PTRACE_KILL = 8, PTRACE_SINGLESTEP = 9 (Unused, Signal), PTRACE_GETREGS = 12 (Unused, Out(&USER_REGS)),
+        PTRACE_SETREGS = 13 (Unused, In(&USER_REGS)), PTRACE_GETFPREGS = 14 (Unused, Out(&FPREGS)), PTRACE_SETFPREGS = 15 (Unused, In(&FPREGS)),
+        PTRACE_ATTACH = 16, PTRACE_DETACH = 17 (Unused, Signal), PTRACE_OLDSETOPTIONS = 21 (Unused, Int(&ANY)),
+        PTRACE_SYSCALL = 24 (Unused, Signal), PTRACE_ARCH_PRCTL = 30 (Addr, Int(&ANY)) refused "EIO", PTRACE_SYSEMU = 31 (Unused, Signal) refused "EIO",
+        PTRACE_SYSEMU_SINGLESTEP = 32 (Unused, Signal) refused "EIO", PTRACE_SINGLEBLOCK = 33 (Unused, Signal) refused "EIO",
+        PTRACE_SETOPTIONS = 0x4200 (Unused, Options(&PTRACE_OPTIONS)), PTRACE_GETEVENTMSG = 0x4201 (Unused, Out(&LONG)),
+        PTRACE_GETSIGINFO = 0x4202 (Unused, Out(&SIGINFO)), PTRACE_SETSIGINFO = 0x4203 (Unused, In(&SIGINFO)),
+        PTRACE_GETREGSET = 0x4204 (Options(&REGSETS), InOut(&REGSET)), PTRACE_SETREGSET = 0x4205 (Options(&REGSETS), InOut(&REGSET)),
+        PTRACE_SEIZE = 0x4206 (Int(&SMALL), Int(&ANY)) refused "EIO", PTRACE_INTERRUPT = 0x4207 refused "EIO", PTRACE_LISTEN = 0x4208 refused "EIO",
+        PTRACE_PEEKSIGINFO = 0x4209 (Addr, Addr) refused "EIO", PTRACE_GETSIGMASK = 0x420a (Int(&EIGHT), Out(&SIGSET)), PTRACE_SETSIGMASK = 0x420b (Int(&EIGHT), In(&SIGSET)),
+        PTRACE_SECCOMP_GET_FILTER = 0x420c (Int(&SMALL), Addr) refused "EIO", PTRACE_GET_SYSCALL_INFO = 0x420e (Int(&SMALL), Out(&SYSCALL_INFO)),
+        PTRACE_GET_RSEQ_CONFIGURATION = 0x420f (Int(&SMALL), Out(&SYSCALL_INFO))
+    } flags { }
+    PTRACE_OPTIONS "ptrace options" choose { }
+    flags {
+        PTRACE_O_TRACESYSGOOD = 1, PTRACE_O_TRACEFORK = 2 refused "EINVAL", PTRACE_O_TRACEVFORK = 4 refused "EINVAL", PTRACE_O_TRACECLONE = 8 refused "EINVAL",
+        PTRACE_O_TRACEEXEC = 16 refused "EINVAL", PTRACE_O_TRACEVFORKDONE = 32 refused "EINVAL", PTRACE_O_TRACEEXIT = 64 refused "EINVAL",
+        PTRACE_O_TRACESECCOMP = 128 refused "EINVAL", PTRACE_O_EXITKILL = 0x100000
+    }
+    REGSETS "set of registers" choose { NT_PRSTATUS = 1, NT_PRFPREG = 2, NT_X86_XSTATE = 0x202 } flags { }
     RUSAGE_WHO "whose usage" choose { RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1 } flags { }
     RLIMITS "limit" choose {
         RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_AS,

@@ -27,6 +27,8 @@ pub(crate) struct CopyOf {
     /// Keeps a private source from being freed, and from being taken for one with the only reference. A pooled page and an object's
     /// outlive the RCU section (FreeAfterFlush); a reference to it would be a line that all who copy it write.
     pub pinned: Option<Pin>,
+    /// It is written though the program may not (`Access::forced`).
+    pub forced: bool,
 }
 
 impl<M: Machine> Space<M> {
@@ -41,7 +43,7 @@ impl<M: Machine> Space<M> {
         rcu: &RcuRead,
     ) -> Result<Step, FaultError> {
         let leaf = path.node();
-        let CopyOf { index, old, source, pinned } = page;
+        let CopyOf { index, old, source, pinned, forced } = page;
         if core::ptr::eq(source, frame::zero_frame()) {
             Spare::want_zero(spare)?;
         } else {
@@ -53,7 +55,7 @@ impl<M: Machine> Space<M> {
         }
         let mut locked = leaf.lock(order);
         let unchanged = busy::is_unchanged::<M>(locked.entry(index), old);
-        let Some(prot) = self.writable_prot(path, &locked, index).filter(|_| unchanged) else {
+        let Some(prot) = self.writable_prot(path, &locked, index, forced).filter(|_| unchanged) else {
             return Ok(Step::Again);
         };
         if old.is_absent() {
@@ -91,7 +93,7 @@ impl<M: Machine> Space<M> {
         let proof = Flushed::by_flushing::<M>(&self.tlb, range, &viewers);
         let mut locked = leaf.lock(order);
         if busy::is_own(locked.entry(index), cpu) {
-            let prot = self.writable_prot(path, &locked, index);
+            let prot = self.writable_prot(path, &locked, index, forced);
             match (prot, spare.take()) {
                 (Some(prot), Some(s)) => {
                     let _busy = locked.replace::<M>(index, s.frame, prot);
@@ -123,13 +125,19 @@ impl<M: Machine> Space<M> {
         Ok(Step::Again)
     }
 
-    /// The protection of `index`, if the leaf is still this space's own and the page is private and may be written.
-    fn writable_prot(&self, path: &WalkPath<'_>, leaf: &Locked<'_>, index: u16) -> Option<Prot> {
+    /// The protection of `index`, if the leaf is still this space's own and the page is private and may be written, or is all the same if `forced`.
+    fn writable_prot(
+        &self,
+        path: &WalkPath<'_>,
+        leaf: &Locked<'_>,
+        index: u16,
+        forced: bool,
+    ) -> Option<Prot> {
         if !path.is_current::<M>(leaf) || !path.is_writable::<M>() {
             return None;
         }
         let attrs = &leaf.segments.find(index)?.attrs;
-        let usable = !attrs.is_shared() && !attrs.is_quarantine() && attrs.prot.contains(Prot::WRITE);
-        usable.then_some(attrs.prot)
+        let usable = !attrs.is_shared() && !attrs.is_quarantine();
+        (usable && (forced || attrs.prot.contains(Prot::WRITE))).then_some(attrs.prot)
     }
 }

@@ -188,6 +188,28 @@ impl UserRegs {
         (self.cs, self.ss) = (u64::from(USER_CODE), u64::from(USER_DATA));
     }
 
+    /// The call's number as a tracer sees it; `u64::MAX`: the frame is no call's.
+    pub(in super::super) fn traced_number(&self) -> u64 {
+        if self.in_syscall() { self.original } else { u64::MAX }
+    }
+
+    /// The frame of a program that has just begun stays that of the call by which it did (for who traces it).
+    pub fn stay_in_call(&mut self, number: usize) {
+        self.original = number as u64;
+        self.vector = VECTOR_FULL;
+    }
+
+    /// Has the program TF set?
+    pub fn steps(&self) -> bool {
+        self.rflags & FLAG_TF != 0
+    }
+
+    /// Sets or clears TF: a debug exception comes after the program's next instruction.
+    pub fn set_steps(&mut self, steps: bool) {
+        self.rflags = self.rflags & !FLAG_TF | if steps { FLAG_TF } else { 0 };
+        self.vector = VECTOR_FULL;
+    }
+
     /// The flags.
     pub fn flags(&self) -> u64 {
         self.rflags

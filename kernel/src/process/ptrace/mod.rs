@@ -1,0 +1,576 @@
+//! Who traces whom (ptrace(2)).
+//!
+//! ```text
+//!            link                  stop (tracee)              Tracer waits: `event` is taken
+//!   nobody ---------> Runs ----------------------> Stopped
+//!     ^                ^ <-------- resume ----------+  |
+//!     |                |                               | detach, or the tracer ends
+//!     +--- let_go -----+---------------- Detached <----+
+//!                      +--- the thread ends ---> Ended ---- the tracer waits, or ends ---> let_go
+//! ```
+//!
+//! * `stop`     the traced thread's side: where it stops, and how it goes on
+//! * `look`     the tracer's side: waiting
+//! * `request`  the tracer's side: what it asks of a stopped thread
+//!
+//! A thread that is traced leads to a [`Tracee`], which leads back to it and to its tracer, a thread. The tracer's process keeps all of them in one table
+//! ([`Tracees`]). These are circles; `let_go` breaks them: when the tracer detaches or ends, or has waited for the thread's end.
+//!
+//! Nobody reaches into a thread that is stopped: it leaves its registers in its `Tracee` and takes them up again when it goes on. What a tracer writes there is
+//! checked when it is written, and again by the door to the machine when it is taken up.
+//!
+//! Invariants:
+//! * A thread has one tracer at most: `Thread::traced` is filled only where it is empty.
+//! * What is in a table is let go by whoever takes it out of there, once.
+//! * A thread that is ending is not linked, nor is one linked to a tracer that is ending: each says that it ends (`exiting`) and then looks; who links fills in and
+//!   then looks whether the other ends. Both put a full fence between.
+//! * The end of a process whose leader another process traces is held back from its parent until the tracer has waited (`Tracees::holds_end`).
+//!
+//! Who is not traced pays a look at a word of its own thread, and only where it gets a signal, stops, executes, forks with CLONE_PTRACE, or ends. Stops at system calls
+//! go by the flag that filters have too (`Task::is_watched`).
+//!
+//! LockOrder: a parent's `children` → the table of a tracer's process → a `Tracee`'s state. Signals are sent and sleepers woken under neither.
+#![forbid(unsafe_code)]
+
+mod look;
+mod request;
+mod stop;
+
+pub use look::{Seen, look};
+pub use request::*;
+pub use stop::{
+    CALL_ENDS, call_begins, call_ends, goes_on_through_stop, handler_entered, hides_step, note_exec,
+    stop_for_signal, stop_in_group, stopped_anew,
+};
+
+use super::signal::{Info, send};
+use super::{Capability, Current, Pid, Process, Thread, family, ids};
+use crate::arch::{CORE_REGISTERS, FpuState};
+use crate::errno::{Errno, Result};
+use crate::lock_order as level;
+use crate::sched::{self, WaitQueue};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
+use linux_raw_sys::general as abi;
+use linux_raw_sys::ptrace as requests;
+use sync::rcu::RcuHead;
+use sync::{SpinLock, TryVec, lock_class, rcu, try_arc};
+
+lock_class! {
+    static TRACEES: LockClass = ("traced by a process", level::Tracees);
+    static TRACED: LockClass = ("traced thread", level::Traced);
+}
+
+/// What a traced thread is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Runs,
+    Stopped,
+    /// It, or its process, has ended, with this wait status.
+    Ended(i32),
+    /// It is traced no more.
+    Detached,
+}
+
+/// How a thread goes on until its next stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Going {
+    On = 0,
+    /// To the beginning or the end of a system call.
+    ToCall = 1,
+    /// One instruction.
+    Step = 2,
+}
+
+/// What has been changed of a stopped thread.
+#[derive(Clone, Copy, Default)]
+struct Changed {
+    registers: bool,
+    vectors: bool,
+    mask: bool,
+}
+
+/// What is known of a traced thread.
+struct State {
+    phase: Phase,
+    /// The stop for which nobody has waited yet: the signal, and above it what else tells stops apart.
+    event: Option<i32>,
+    options: u32,
+    /// What PTRACE_GETEVENTMSG tells.
+    message: u64,
+    /// The signal that it has stopped with; None in a stop of its group.
+    info: Option<Info>,
+    /// Its registers while it is stopped.
+    registers: [u64; CORE_REGISTERS],
+    vectors: FpuState,
+    mask: u64,
+    changed: Changed,
+    /// How it is to go on, and with which signal.
+    going: Going,
+    signal: u32,
+}
+
+/// A thread that is traced.
+pub struct Tracee {
+    thread: Arc<Thread>,
+    tracer: Arc<Thread>,
+    /// The tracer could trace any process when it began (CAP_SYS_PTRACE).
+    capable: bool,
+    /// Its place in its tracer's table. Written under the table's lock.
+    place: AtomicU32,
+    state: SpinLock<State, level::Traced>,
+    /// The thread waits here while it is stopped.
+    resumed: WaitQueue,
+    /// `Going`, as the thread itself knows it. It alone uses this and the next three.
+    going: AtomicU8,
+    /// TF is set for its tracer's sake.
+    steps: AtomicBool,
+    /// The stop of its process that it has told of (`Signals::stops`).
+    told: AtomicU32,
+    rcu: RcuHead,
+}
+
+sync::rcu_object!(Tracee);
+
+/// A place in a table.
+enum Place {
+    Used(Arc<Tracee>),
+    /// And the next free one.
+    Free(u32),
+}
+
+const NO_PLACE: u32 = u32::MAX;
+
+struct Table {
+    places: Vec<Place>,
+    free: u32,
+    used: u32,
+}
+
+/// The threads that the threads of one process trace.
+pub struct Tracees {
+    /// Are there any? For looks without the lock.
+    any: AtomicBool,
+    /// The process has ended, and its tracer has not waited for that yet.
+    holds_end: AtomicBool,
+    /// The process's leader was traced by its parent when it ended.
+    ended_traced: AtomicBool,
+    /// Rises when a wait may find something else than before.
+    changes: AtomicU32,
+    table: SpinLock<Table, level::Tracees>,
+}
+
+impl Tracees {
+    pub const fn new() -> Self {
+        let table = Table { places: Vec::new(), free: NO_PLACE, used: 0 };
+        Self {
+            any: AtomicBool::new(false),
+            holds_end: AtomicBool::new(false),
+            ended_traced: AtomicBool::new(false),
+            changes: AtomicU32::new(0),
+            table: SpinLock::new(table, &TRACEES),
+        }
+    }
+
+    /// Are there any?
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    pub fn changes(&self) -> u32 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Is the process's own end held back from its parent?
+    pub fn holds_end(&self) -> bool {
+        self.holds_end.load(Ordering::Acquire)
+    }
+
+    /// Did its parent trace the process's leader to the end?
+    pub fn ended_traced(&self) -> bool {
+        self.ended_traced.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// ENOMEM.
+    fn put(&self, tracee: &Arc<Tracee>) -> Result {
+        let mut table = self.table.lock();
+        let place = match table.free {
+            NO_PLACE => {
+                let place = table.places.len() as u32;
+                table.places.try_push(Place::Used(tracee.clone()))?;
+                place
+            }
+            free => {
+                let at = table.places.get_mut(free as usize).ok_or(Errno::ENOMEM)?;
+                if let Place::Free(next) = core::mem::replace(at, Place::Used(tracee.clone())) {
+                    table.free = next;
+                }
+                free
+            }
+        };
+        tracee.place.store(place, Ordering::Relaxed);
+        table.used = table.used.wrapping_add(1);
+        self.any.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Takes `tracee` out, which is let go then by the caller. False: it is not there.
+    fn take_out(&self, tracee: &Tracee) -> bool {
+        let mut table = self.table.lock();
+        let taken = table.take_out(tracee);
+        if table.used == 0 {
+            self.any.store(false, Ordering::Relaxed);
+        }
+        drop(table);
+        taken.is_some()
+    }
+
+    fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Table {
+    fn take_out(&mut self, tracee: &Tracee) -> Option<Arc<Tracee>> {
+        let n = tracee.place.load(Ordering::Relaxed);
+        let place = self.places.get_mut(n as usize)?;
+        if !matches!(place, Place::Used(this) if core::ptr::eq(&**this, tracee)) {
+            return None;
+        }
+        let Place::Used(taken) = core::mem::replace(place, Place::Free(self.free)) else { return None };
+        self.free = n;
+        self.used = self.used.wrapping_sub(1);
+        Some(taken)
+    }
+}
+
+impl Tracee {
+    fn tid(&self) -> Pid {
+        self.thread.tid()
+    }
+
+    /// Is the running thread its tracer?
+    fn is_traced_by(&self, caller: &Current) -> bool {
+        Arc::ptr_eq(&self.tracer, caller)
+    }
+
+    /// Its tracer may wait for something else than before.
+    fn wake_tracer(&self) {
+        let process = &self.tracer.process;
+        process.tracees.note_change();
+        process.family.events.wake_all();
+    }
+
+    /// Tells its tracer by signal and wakes it. No lock is held.
+    fn tell_tracer(&self, why: u32, status: i32) {
+        const NS_PER_TICK: u64 = 10_000_000;
+        let (tracer, process) = (&self.tracer.process, &self.thread.process);
+        let action = tracer.signals.action(abi::SIGCHLD).unwrap_or_default();
+        let is_stop = matches!(why, abi::CLD_TRAPPED | abi::CLD_STOPPED);
+        if !(is_stop && (action.is_ignore() || action.has(abi::SA_NOCLDSTOP))) {
+            let usage = process.usage();
+            let (user, system) = (usage.user_ns / NS_PER_TICK, usage.system_ns / NS_PER_TICK);
+            let info = Info::child(why, self.tid(), process.uid_at_exit(), status, user, system);
+            send::to_process(tracer, info);
+        }
+        self.wake_tracer();
+    }
+
+    /// It is traced no more; whoever took it out of its table calls this. If it is stopped it goes on with `signal`. No lock is held.
+    fn let_go(&self, signal: u32) {
+        let thread = &self.thread;
+        let before = {
+            let mut state = self.state.lock();
+            let before = core::mem::replace(&mut state.phase, Phase::Detached);
+            if before == Phase::Stopped {
+                (state.going, state.signal) = (Going::On, signal);
+            }
+            before
+        };
+        let is_this = |tracee: &Tracee| core::ptr::eq(tracee, self);
+        let leads = thread.process.traced.load(&rcu::read()).is_some_and(is_this);
+        if leads {
+            thread.process.traced.swap(None);
+        }
+        thread.traced.swap(None);
+        thread.process.signals.note_traced(false);
+        match before {
+            Phase::Stopped => {
+                // It also looks for what came meanwhile: its process may be stopped.
+                thread.notify(false);
+                self.resumed.wake_all();
+            }
+            Phase::Runs => thread.notify(false),
+            Phase::Ended(_) if leads => release_end(&thread.process),
+            Phase::Ended(_) | Phase::Detached => {}
+        }
+    }
+}
+
+impl Thread {
+    /// Is it traced just now?
+    #[inline(always)]
+    pub fn is_traced(&self) -> bool {
+        !self.traced.is_empty()
+    }
+
+    fn tracee(&self) -> Option<Arc<Tracee>> {
+        if self.traced.is_empty() { None } else { self.traced.get(&rcu::read()) }
+    }
+
+    pub fn has_stopped_for_tracer(&self) -> bool {
+        self.tracee().is_some_and(|tracee| tracee.state.lock().phase == Phase::Stopped)
+    }
+
+    /// The number of the thread that traces it; 0: none does.
+    pub fn tracer_tid(&self) -> Pid {
+        self.tracee().map_or(0, |tracee| tracee.tracer.tid())
+    }
+
+    /// Is it traced by somebody who could not trace any process when he began? Its program then gets no new privileges (execve(2)).
+    pub fn has_weak_tracer(&self) -> bool {
+        self.tracee().is_some_and(|tracee| !tracee.capable)
+    }
+}
+
+/// `thread` is traced by `tracer` from now on.
+///
+/// # Errors
+/// EPERM: it is traced already, or ends. ESRCH: the tracer ends. ENOMEM.
+fn link(thread: &Arc<Thread>, tracer: &Arc<Thread>, options: u32, capable: bool) -> Result<Arc<Tracee>> {
+    let state = State {
+        phase: Phase::Runs,
+        event: None,
+        options,
+        message: 0,
+        info: None,
+        registers: [0; CORE_REGISTERS],
+        vectors: FpuState::try_new().ok_or(Errno::ENOMEM)?,
+        mask: 0,
+        changed: Changed::default(),
+        going: Going::On,
+        signal: 0,
+    };
+    let tracee = try_arc(Tracee {
+        thread: thread.clone(),
+        tracer: tracer.clone(),
+        capable,
+        place: AtomicU32::new(NO_PLACE),
+        state: SpinLock::new(state, &TRACED),
+        resumed: WaitQueue::new(),
+        going: AtomicU8::new(Going::On as u8),
+        steps: AtomicBool::new(false),
+        told: AtomicU32::new(0),
+        rcu: RcuHead::new(),
+    })?;
+    let process = &thread.process;
+    // Before it is: who sends it a signal is not to end it by that.
+    process.signals.note_traced(true);
+    if let Err(tracee) = thread.traced.put_if_empty(tracee.clone()) {
+        process.signals.note_traced(false);
+        drop(tracee);
+        return Err(Errno::EPERM);
+    }
+    fence(Ordering::SeqCst);
+    if thread.tid() == process.pid() {
+        process.traced.swap(Some(tracee.clone()));
+    }
+    let put = tracer.process.tracees.put(&tracee);
+    fence(Ordering::SeqCst);
+    let refused = if put.is_err() {
+        tracee.let_go(0);
+        Some(Errno::ENOMEM)
+    } else if thread.exiting.load(Ordering::SeqCst) {
+        Some(Errno::EPERM)
+    } else if tracer.exiting.load(Ordering::SeqCst) {
+        Some(Errno::ESRCH)
+    } else {
+        None
+    };
+    if let Some(errno) = refused {
+        if tracer.process.tracees.take_out(&tracee) {
+            tracee.let_go(0);
+        }
+        return Err(errno);
+    }
+    tracee.wake_tracer();
+    Ok(tracee)
+}
+
+/// `child`, which `parent` has made and which has not run yet, gets `parent`'s tracer, and stops at once.
+#[cold]
+pub fn hand_on(parent: &Thread, child: &Arc<Thread>) {
+    let Some(tracee) = parent.tracee() else { return };
+    let options = tracee.state.lock().options;
+    if link(child, &tracee.tracer, options, tracee.capable).is_ok() {
+        let _ = send::queue_resting(&child.process, Some(child), Info::kernel(abi::SIGSTOP), false);
+    }
+}
+
+/// Exec has made `thread` the leader. That a tracer had of the one before it learns of no more, as on Linux.
+pub(super) fn leads_now(thread: &Thread) {
+    fence(Ordering::SeqCst);
+    let process = &thread.process;
+    let before = process.traced.get(&rcu::read());
+    if let Some(before) = before
+        && !core::ptr::eq(&*before.thread, thread)
+    {
+        if before.tracer.process.tracees.take_out(&before) {
+            before.let_go(0);
+        }
+        before.wake_tracer();
+    }
+    if let Some(tracee) = thread.tracee() {
+        process.traced.swap(Some(tracee));
+    }
+}
+
+/// Is the leader of `process` traced by a thread of `other`?
+pub fn leader_is_traced_by(process: &Process, other: &Process) -> bool {
+    let is_by = |tracee: &Tracee| core::ptr::eq(&*tracee.tracer.process, other);
+    !process.traced.is_empty() && process.traced.load(&rcu::read()).is_some_and(is_by)
+}
+
+/// The running thread has ended with `status` and was no leader, of whose end only `process_ends` tells. No lock is held.
+#[cold]
+pub(super) fn thread_ends(thread: &Thread, status: i32) {
+    let Some(tracee) = thread.tracee() else { return };
+    {
+        let mut state = tracee.state.lock();
+        if state.phase == Phase::Detached {
+            return;
+        }
+        state.phase = Phase::Ended(status);
+    }
+    let (why, told) = end_of(status);
+    tracee.tell_tracer(why, told);
+}
+
+/// si_code and si_status of a wait status.
+fn end_of(status: i32) -> (u32, i32) {
+    match status & 0x7f {
+        0 => (abi::CLD_EXITED, status >> 8 & 0xff),
+        signal if status & 0x80 != 0 => (abi::CLD_DUMPED, signal),
+        signal => (abi::CLD_KILLED, signal),
+    }
+}
+
+/// `process`, whose leader is traced, has ended; its status is set. True: its tracer is told first, and its parent when that has waited (`release_end`).
+#[cold]
+pub(super) fn process_ends(process: &Arc<Process>) -> bool {
+    let Some(tracee) = process.traced.get(&rcu::read()) else { return false };
+    if tracee.tracer.process.pid() == process.parent_pid() {
+        // As its child it is waited for like any other.
+        process.tracees.ended_traced.store(true, Ordering::Relaxed);
+        if tracee.tracer.process.tracees.take_out(&tracee) {
+            tracee.let_go(0);
+        }
+        tracee.tracer.process.tracees.note_change();
+        return false;
+    }
+    let status = process.status.load(Ordering::Acquire);
+    {
+        let mut state = tracee.state.lock();
+        if state.phase == Phase::Detached {
+            return false;
+        }
+        state.phase = Phase::Ended(status);
+        process.tracees.holds_end.store(true, Ordering::Release);
+        process.zombie.store(true, Ordering::Release);
+    }
+    let (why, told) = end_of(status);
+    tracee.tell_tracer(why, told);
+    process.watched.wake();
+    true
+}
+
+/// The end of `process` is not held back any more: its parent is told. No lock is held.
+fn release_end(process: &Arc<Process>) {
+    let ended = family::with_parent(process, |parent, children, _| {
+        process.tracees.holds_end.store(false, Ordering::Release);
+        (parent.clone(), family::end(parent, process, children))
+    });
+    if let Some((parent, end)) = ended {
+        family::tell_end(&parent, process, end);
+    }
+}
+
+/// Tracees that a tracer which ends looks at before others may run.
+const PART: usize = 64;
+
+/// The running thread ends: those whom it traces are traced no more. Gives way.
+pub(super) fn tracer_ends(thread: &Arc<Thread>) {
+    let tracees = &thread.process.tracees;
+    // It has said that it ends before it looks (`exiting`), both in the one order of such accesses; `Tracees::put` and `link` the other way round.
+    if tracees.any.load(Ordering::SeqCst) {
+        let mut from = 0;
+        while let Some(tracee) = next_of(tracees, thread, &mut from) {
+            if let Some(tracee) = tracee
+                && tracees.take_out(&tracee)
+            {
+                let kills = tracee.state.lock().options & requests::PTRACE_O_EXITKILL != 0;
+                tracee.let_go(0);
+                if kills {
+                    let info = Info::kernel(abi::SIGKILL);
+                    let _ = send::queue_resting(&tracee.thread.process, Some(&tracee.thread), info, false);
+                }
+            }
+            // The end of a thread is not ended early.
+            let _ = sched::give_way();
+        }
+    }
+}
+
+/// The next tracee of `tracer` from place `from` on; `Some(None)`: none so far, and others follow.
+fn next_of(tracees: &Tracees, tracer: &Arc<Thread>, from: &mut usize) -> Option<Option<Arc<Tracee>>> {
+    let table = tracees.table.lock();
+    let rest = table.places.get(*from..).filter(|rest| !rest.is_empty())?;
+    for place in rest.iter().take(PART) {
+        *from = from.saturating_add(1);
+        if let Place::Used(tracee) = place
+            && Arc::ptr_eq(&tracee.tracer, tracer)
+        {
+            return Some(Some(tracee.clone()));
+        }
+    }
+    Some(None)
+}
+
+/// PTRACE_TRACEME: the thread that made the running thread's process traces it from now on.
+///
+/// # Errors
+/// EPERM: it is traced already, or its parent may not trace it. ENOMEM.
+pub fn trace_me() -> Result {
+    let caller = super::current();
+    if caller.is_traced() {
+        return Err(Errno::EPERM);
+    }
+    let Some(parent) = caller.process.family.parent() else { return Ok(()) };
+    let maker = ids::find_thread(caller.process.parent_thread())
+        .filter(|maker| Arc::ptr_eq(&maker.process, &parent))
+        .or_else(|| parent.leader());
+    // A parent that ends is none to be traced by, and that is no error, as on Linux.
+    let Some(tracer) = maker else { return Ok(()) };
+    let own = caller.capabilities();
+    let may = tracer.look_at_credentials(|theirs| {
+        theirs.sets.permitted.contains(own.permitted) || theirs.capable(Capability::SYS_PTRACE)
+    });
+    if may == Some(false) {
+        return Err(Errno::EPERM);
+    }
+    match link(&caller, &tracer, 0, caller.capable(Capability::SYS_PTRACE)) {
+        Ok(_) | Err(Errno::ESRCH) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Is the running thread to end, so that it stops for nobody?
+fn is_killed(thread: &Current) -> bool {
+    let kill = super::signal::bit(abi::SIGKILL);
+    (thread.pending_signals() | thread.process.signals.pending()) & kill != 0
+        || thread.process.signals.must_end(thread)
+}

@@ -1,0 +1,252 @@
+//! ptrace(2).
+#![forbid(unsafe_code)]
+
+use crate::arch;
+use crate::errno::{Errno, Result};
+use crate::memory::user::{UserPtr, UserSlice};
+use crate::process::ptrace::{self, CallStop, Going, Subject};
+use crate::process::signal::Info;
+use alloc::vec::Vec;
+use linux_raw_sys::ptrace as requests;
+use sync::TryVec;
+
+/// Words of struct user_regs_struct.
+const WORDS: usize = arch::CORE_REGISTERS;
+/// Bytes of struct user, and where its debug registers lie.
+const USER: usize = 928;
+const DEBUG: usize = 848;
+const DEBUG_END: usize = 912;
+/// What DR6 says while nothing has come (SDM vol. 3, 18.2.3).
+const DR6_RESERVED: u64 = 0xffff_0ff0;
+/// Bytes that FXSAVE stores.
+const LEGACY: usize = 512;
+const MACHINE: u32 = 0xc000_003e;
+
+const NT_PRSTATUS: usize = 1;
+const NT_PRFPREG: usize = 2;
+const NT_X86_XSTATE: usize = 0x202;
+
+/// ptrace(2).
+pub fn sys_ptrace(request: u32, pid: u32, address: usize, data: usize) -> Result<usize> {
+    match request {
+        requests::PTRACE_TRACEME => return ptrace::trace_me().map(|()| 0),
+        requests::PTRACE_ATTACH => return ptrace::attach(pid).map(|()| 0),
+        // Before the options are looked at Linux says the same of an address.
+        requests::PTRACE_SEIZE => return Err(ptrace::subject(pid).err().unwrap_or(Errno::EIO)),
+        _ => {}
+    }
+    let subject = ptrace::subject(pid)?;
+    if request == requests::PTRACE_KILL {
+        return subject.kill().map(|()| 0);
+    }
+    subject.check()?;
+    match request {
+        requests::PTRACE_CONT => subject.resume(Going::On, data),
+        requests::PTRACE_SYSCALL => subject.resume(Going::ToCall, data),
+        requests::PTRACE_SINGLESTEP => subject.resume(Going::Step, data),
+        requests::PTRACE_DETACH => subject.detach(data),
+        requests::PTRACE_PEEKTEXT | requests::PTRACE_PEEKDATA => {
+            UserPtr::new(data).write(&subject.peek(address)?)
+        }
+        requests::PTRACE_POKETEXT | requests::PTRACE_POKEDATA => subject.poke(address, data),
+        requests::PTRACE_PEEKUSR => UserPtr::new(data).write(&peek_user(&subject, address)?),
+        requests::PTRACE_POKEUSR => poke_user(&subject, address, data as u64),
+        requests::PTRACE_GETREGS => write_words(data, &subject.registers()?),
+        requests::PTRACE_SETREGS => set_registers(&subject, data, WORDS),
+        requests::PTRACE_GETFPREGS => write_legacy(&subject, data, LEGACY),
+        requests::PTRACE_SETFPREGS => set_legacy(&subject, data, LEGACY),
+        requests::PTRACE_GETREGSET => get_set(&subject, address, data),
+        requests::PTRACE_SETREGSET => set_set(&subject, address, data),
+        requests::PTRACE_GETSIGINFO => UserSlice::new(data, 128).write(&subject.info()?.to_bytes()),
+        requests::PTRACE_SETSIGINFO => {
+            let mut bytes = [0; 128];
+            UserSlice::new(data, 128).read(&mut bytes)?;
+            subject.set_info(Info::from_bytes(&bytes))
+        }
+        requests::PTRACE_GETSIGMASK | requests::PTRACE_SETSIGMASK if address != 8 => Err(Errno::EINVAL),
+        requests::PTRACE_GETSIGMASK => UserPtr::new(data).write(&subject.mask()?),
+        requests::PTRACE_SETSIGMASK => subject.set_mask(UserPtr::new(data).read()?),
+        requests::PTRACE_SETOPTIONS | requests::PTRACE_OLDSETOPTIONS => subject.set_options(data),
+        requests::PTRACE_GETEVENTMSG => UserPtr::new(data).write(&subject.message()?),
+        requests::PTRACE_GET_SYSCALL_INFO => return call_info(&subject, address, data),
+        requests::PTRACE_GET_RSEQ_CONFIGURATION => return rseq(&subject, address, data),
+        _ => Err(Errno::EIO),
+    }
+    .map(|()| 0)
+}
+
+/// What lies at a place in struct user.
+fn peek_user(subject: &Subject, at: usize) -> Result<u64> {
+    const DR6: usize = DEBUG.wrapping_add(6 * 8);
+    if !at.is_multiple_of(8) || at >= USER {
+        return Err(Errno::EIO);
+    }
+    if let Some(word) = subject.registers()?.get(at / 8) {
+        return Ok(*word);
+    }
+    // No breakpoint is set.
+    Ok(if at == DR6 { DR6_RESERVED } else { 0 })
+}
+
+fn poke_user(subject: &Subject, at: usize, value: u64) -> Result {
+    const DR7: usize = DEBUG_END.wrapping_sub(8);
+    if at.is_multiple_of(8) && at / 8 < WORDS {
+        return subject.set_registers(at / 8, &[value]);
+    }
+    // There are no debug registers to be set: that none is in effect is so.
+    if at == DR7 && value == 0 { Ok(()) } else { Err(Errno::EIO) }
+}
+
+fn write_words(to: usize, words: &[u64]) -> Result {
+    let mut bytes = [0; WORDS.wrapping_mul(8)];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    let len = words.len().wrapping_mul(8).min(bytes.len());
+    UserSlice::new(to, len).write(bytes.get(..len).unwrap_or(&[]))
+}
+
+/// Sets the first `count` words.
+fn set_registers(subject: &Subject, from: usize, count: usize) -> Result {
+    let mut words = [0u64; WORDS];
+    let words = words.get_mut(..count).ok_or(Errno::EINVAL)?;
+    for (n, word) in words.iter_mut().enumerate() {
+        *word = UserPtr::<u64>::new(from.wrapping_add(n.wrapping_mul(8))).read()?;
+    }
+    subject.set_registers(0, words)
+}
+
+fn write_legacy(subject: &Subject, to: usize, len: usize) -> Result {
+    let vectors = subject.vectors()?;
+    let mut legacy = [0; LEGACY];
+    legacy.copy_from_slice(vectors.get(..LEGACY).ok_or(Errno::EIO)?);
+    UserSlice::new(to, len).write(legacy.get(..len).unwrap_or(&[]))
+}
+
+fn set_legacy(subject: &Subject, from: usize, len: usize) -> Result {
+    if len != LEGACY {
+        return Err(Errno::EINVAL);
+    }
+    let mut legacy = [0; LEGACY];
+    UserSlice::new(from, LEGACY).read(&mut legacy)?;
+    subject.set_legacy_vectors(&legacy)
+}
+
+/// How many bytes of a set of registers are meant. Sets come in whole words.
+fn extent(subject: &Subject, kind: usize, len: usize) -> Result<usize> {
+    if !len.is_multiple_of(8) {
+        return Err(Errno::EINVAL);
+    }
+    let size = match kind {
+        NT_PRSTATUS => WORDS.wrapping_mul(8),
+        NT_PRFPREG => LEGACY,
+        NT_X86_XSTATE => match subject.vectors()?.len() {
+            // Without XSAVE.
+            LEGACY => return Err(Errno::ENODEV),
+            size => size,
+        },
+        _ => return Err(Errno::EINVAL),
+    };
+    Ok(len.min(size))
+}
+
+/// struct iovec.
+fn segment(at: usize) -> Result<(usize, usize)> {
+    let [base, len] = UserPtr::<[usize; 2]>::new(at).read()?;
+    Ok((base, len))
+}
+
+fn set_len(at: usize, len: usize) -> Result {
+    UserPtr::<usize>::new(at.wrapping_add(8)).write(&len)
+}
+
+/// PTRACE_GETREGSET.
+fn get_set(subject: &Subject, kind: usize, at: usize) -> Result {
+    let (base, len) = segment(at)?;
+    let len = extent(subject, kind & u32::MAX as usize, len)?;
+    match kind {
+        NT_PRSTATUS => {
+            let words = subject.registers()?;
+            write_words(base, words.get(..len / 8).unwrap_or(&[]))?;
+        }
+        NT_PRFPREG => write_legacy(subject, base, len)?,
+        _ => {
+            let vectors = subject.vectors()?;
+            UserSlice::new(base, len).write(vectors.get(..len).unwrap_or(&[]))?;
+        }
+    }
+    set_len(at, len)
+}
+
+/// PTRACE_SETREGSET.
+fn set_set(subject: &Subject, kind: usize, at: usize) -> Result {
+    let (base, len) = segment(at)?;
+    let len = extent(subject, kind & u32::MAX as usize, len)?;
+    match kind {
+        NT_PRSTATUS => set_registers(subject, base, len / 8)?,
+        NT_PRFPREG => set_legacy(subject, base, len)?,
+        _ => {
+            let size = subject.vectors()?.len();
+            if len != size {
+                return Err(Errno::EFAULT);
+            }
+            let mut area = Vec::new();
+            area.try_resize(size, 0)?;
+            UserSlice::new(base, size).read(&mut area)?;
+            subject.set_vectors(&area)?;
+        }
+    }
+    set_len(at, len)
+}
+
+/// Writes as much of a structure as there is room for, and tells how large it is.
+fn write_part(to: usize, room: usize, bytes: &[u8]) -> Result<usize> {
+    let len = bytes.len().min(room);
+    UserSlice::new(to, len).write(bytes.get(..len).unwrap_or(&[]))?;
+    Ok(bytes.len())
+}
+
+/// PTRACE_GET_SYSCALL_INFO: struct ptrace_syscall_info.
+fn call_info(subject: &Subject, room: usize, to: usize) -> Result<usize> {
+    let (stop, registers) = subject.call()?;
+    let mut info = [0u64; 10];
+    let kind: u64 = match stop {
+        CallStop::Elsewhere => 0,
+        CallStop::Begins { .. } => 1,
+        CallStop::Ends(_) => 2,
+    };
+    info[0] = kind | u64::from(MACHINE) << 32;
+    info[1] = registers.get(arch::place::RIP).copied().unwrap_or(0);
+    info[2] = registers.get(arch::place::RSP).copied().unwrap_or(0);
+    let len = match stop {
+        CallStop::Elsewhere => 24,
+        CallStop::Begins { number, arguments } => {
+            info[3] = number;
+            for (to, argument) in info.iter_mut().skip(4).zip(arguments) {
+                *to = argument;
+            }
+            80
+        }
+        CallStop::Ends(result) => {
+            info[3] = result.cast_unsigned();
+            info[4] = u64::from((-4095..0).contains(&result));
+            33
+        }
+    };
+    let mut bytes = [0; 80];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(info) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    write_part(to, room, bytes.get(..len).unwrap_or(&[]))
+}
+
+/// PTRACE_GET_RSEQ_CONFIGURATION: struct ptrace_rseq_configuration.
+fn rseq(subject: &Subject, room: usize, to: usize) -> Result<usize> {
+    let (address, len, signature) = subject.rseq()?;
+    let words = [address, u64::from(len) | u64::from(signature) << 32, 0];
+    let mut bytes = [0; 24];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    write_part(to, room, &bytes)
+}

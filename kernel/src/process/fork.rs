@@ -96,12 +96,12 @@ impl CloneRequest {
 ///
 /// # Errors
 /// EINVAL, EAGAIN, ENOMEM, as clone(2).
-pub fn clone(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
+pub fn clone(request: &CloneRequest, regs: &mut UserRegs) -> Result<Pid> {
     request.check()?;
     oom::drain_and_retry(|| make(request, regs))
 }
 
-fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
+fn make(request: &CloneRequest, regs: &mut UserRegs) -> Result<Pid> {
     let parent = super::current();
     let mut child_regs = regs.fork_child();
     if request.sp != 0 {
@@ -172,19 +172,35 @@ fn make(request: &CloneRequest, regs: &UserRegs) -> Result<Pid> {
     if let Some(promised) = pidfd {
         promised.give();
     }
-    if request.has(abi::CLONE_PTRACE) && !parent.traced.is_empty() {
-        // Before its first instruction. Without memory it goes untraced, as where its tracer has just ended.
-        ptrace::hand_on(&parent, &thread);
-    }
+    let told = if parent.is_traced() { hand_on(&parent, &thread, request) } else { None };
     let child = thread.process.clone();
     drop(thread);
     sched::start(task);
+    if let Some(told) = told {
+        ptrace::note_clone(regs, &parent, told, number);
+    }
     if request.has(abi::CLONE_VFORK) {
         // A fatal signal ends the wait; the child goes on alone.
         let released = || child.released.load(Ordering::Acquire).then_some(());
-        let _ = child.release.wait_until(Sleep::Killable, None, released);
+        let done = child.release.wait_until(Sleep::Killable, None, released).is_ok();
+        if done && parent.is_traced() {
+            ptrace::note_vfork_done(regs, &parent, number);
+        }
     }
     Ok(number)
+}
+
+/// The tracer of `parent` gets `child` too, before its first instruction, if it or `parent` wants that. Gives what the tracer is then told. Without memory the
+/// child goes untraced, as where its tracer has just ended.
+#[cold]
+fn hand_on(parent: &Current, child: &Arc<Thread>, request: &CloneRequest) -> Option<ptrace::Cloned> {
+    let is_told = !request.has(abi::CLONE_UNTRACED);
+    let signal = if request.has(abi::CLONE_THREAD) { 0 } else { request.exit_signal };
+    let told = if is_told { ptrace::of_clone(parent, request.has(abi::CLONE_VFORK), signal) } else { None };
+    if told.is_some() || request.has(abi::CLONE_PTRACE) {
+        ptrace::hand_on(parent, child);
+    }
+    told
 }
 
 /// A copy of the parent's space, with the segments of shared memory that it has attached.

@@ -99,7 +99,7 @@ calls! {
     57 fork() => regs process::sys_fork;
     58 vfork() => regs process::sys_vfork;
     59 execve(path: Path, arguments: Texts, environment: Texts) => regs process::sys_execve;
-    60 exit(status: Int(&ANY)) = process::sys_exit;
+    60 exit(status: Int(&ANY)) => regs process::sys_exit;
     61 wait4(pid: Pid, status: Out(&WORD), options: Options(&WAIT), usage: Out(&RUSAGE)) = process::sys_wait4;
     62 kill(pid: Pid, signal: Signal) = signal::sys_kill;
     63 uname(to: Out(&UTSNAME)) = system::sys_uname;
@@ -272,7 +272,7 @@ calls! {
     229 clock_getres(clock: Options(&CLOCKS), to: Out(&TIMESPEC)) = time::sys_clock_getres;
         230 clock_nanosleep(clock: Options(&SLEEP_CLOCKS), flags: Options(&TIMER_HOW), time: In(&TIMESPEC), left: Out(&TIMESPEC)) =
         time::sys_clock_nanosleep;
-    231 exit_group(status: Int(&ANY)) = process::sys_exit_group;
+    231 exit_group(status: Int(&ANY)) => regs process::sys_exit_group;
     232 epoll_wait(epoll: Fd(EpollFile), events: OutMany(&EPOLL_EVENT, 2), most: Size, timeout: Int(&WAITS)) = poll::sys_epoll_wait;
     233 epoll_ctl(epoll: Fd(EpollFile), command: Options(&EPOLL_CTL), fd: Fd(Any), event: In(&EPOLL_EVENT)) = poll::sys_epoll_ctl;
     234 tgkill(group: Pid, tid: Pid, signal: Signal) = signal::sys_tgkill;

@@ -14,7 +14,7 @@ use linux_raw_sys::general as abi;
 /// Forks the running process; the child runs `program`, which ends with exit_group(2).
 pub(super) fn start_process(program: impl FnOnce() + Send + 'static) -> Result<Pid> {
     let request = CloneRequest { exit_signal: abi::SIGCHLD, ..CloneRequest::default() };
-    process::clone(&request, &program::new(program))
+    process::clone(&request, &mut program::new(program))
 }
 
 /// How a closure of the test ended, for who waits for that.
@@ -102,7 +102,7 @@ pub fn thread<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Join
     };
     let flags = abi::CLONE_VM | abi::CLONE_FS | abi::CLONE_FILES | abi::CLONE_SIGHAND | abi::CLONE_THREAD;
     let request = CloneRequest { flags: flags.into(), ..CloneRequest::default() };
-    Joining { tid: process::clone(&request, &program::new(program)).expect("thread"), ending }
+    Joining { tid: process::clone(&request, &mut program::new(program)).expect("thread"), ending }
 }
 
 impl<R> Joining<R> {

@@ -45,8 +45,7 @@ static void refused(void)
 	SHOW(trace(12345, pid, 0, 0));
 	static const struct { const char *what; int request; } missing[] = {
 		{ "PTRACE_SINGLEBLOCK", 33 }, { "PTRACE_SYSEMU", 31 }, { "PTRACE_SYSEMU_SINGLESTEP", 32 }, { "PTRACE_ARCH_PRCTL", 30 },
-		{ "PTRACE_PEEKSIGINFO", 0x4209 }, { "PTRACE_SECCOMP_GET_FILTER", 0x420c }, { "PTRACE_INTERRUPT", 0x4207 }, { "PTRACE_LISTEN", 0x4208 },
-		{ "PTRACE_SEIZE", 0x4206 },
+		{ "PTRACE_PEEKSIGINFO", 0x4209 }, { "PTRACE_SECCOMP_GET_FILTER", 0x420c },
 	};
 	for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
 		/* Arguments with which Linux refuses it too, or does nothing. */
@@ -308,6 +307,14 @@ static void vectors(void)
 	say("ends: %s", status_text(waits(pid)));
 }
 
+static void handles(void)
+{
+	signal(SIGUSR1, note);
+	raise(SIGUSR1);
+	syscall(SYS_getppid);
+	_exit(8);
+}
+
 static void calls(void)
 {
 	syscall(SYS_getppid);
@@ -371,6 +378,26 @@ static void system_calls(void)
 	show_info("the signal", pid);
 	trace(PTRACE_CONT, pid, 0, 0);
 	say("ends: %s", status_text(waits(pid)));
+}
+
+/* A handler changes nothing of how the thread goes on. */
+static void calls_beside_handlers(void)
+{
+	section("system calls and a handler");
+	pid_t pid = traced(handles);
+	int status, stops = 0, seen = 0;
+	for (;;) {
+		trace(PTRACE_SYSCALL, pid, 0, seen);
+		status = waits(pid);
+		if (!WIFSTOPPED(status))
+			break;
+		stops++;
+		seen = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+		struct user_regs_struct regs;
+		trace(PTRACE_GETREGS, pid, 0, AT(&regs));
+		say("  %s, orig_rax %ld", stop_text(status), (long)regs.orig_rax);
+	}
+	say("%d stops, %s", stops, status_text(status));
 }
 
 static void steps(void)
@@ -479,6 +506,7 @@ int main(int argc, char **argv)
 	odd();
 	vectors();
 	system_calls();
+	calls_beside_handlers();
 	single_steps();
 	exec();
 	masks();

@@ -323,6 +323,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     let sp = layout.stack;
     let old = core::mem::replace(&mut *thread.process.memory.lock(), layout);
     thread.personality.set(persona);
+    let tid = thread.tid();
     replace(&thread, space, path);
     if privilege.secure {
         thread.process.limits.lower(abi::RLIMIT_STACK, stack_limit(&privilege));
@@ -335,7 +336,7 @@ fn run(regs: &mut UserRegs, program: Program, path: &[u8], argv: &Strings, envp:
     if thread.is_traced() {
         // Its tracer sees which call it was.
         call.into_iter().for_each(|number| regs.stay_in_call(number));
-        ptrace::note_exec(&thread);
+        ptrace::note_exec(regs, &thread, tid);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            link                  stop (tracee)              Tracer waits: `event` is taken
-//!   nobody ---------> Runs ----------------------> Stopped
+//!   nobody ---------> Runs ----------------------> Stopped <---> Listening (PTRACE_LISTEN: its process stays stopped)
 //!     ^                ^ <-------- resume ----------+  |
 //!     |                |                               | detach, or the tracer ends
 //!     +--- let_go -----+---------------- Detached <----+
@@ -39,8 +39,9 @@ mod stop;
 pub use look::{Seen, look};
 pub use request::*;
 pub use stop::{
-    CALL_ENDS, call_begins, call_ends, goes_on_through_stop, handler_entered, hides_step, note_exec,
-    stop_for_signal, stop_in_group, stopped_anew,
+    CALL_ENDS, Cloned, call_begins, call_ends, exits, goes_on_through_stop, handler_entered, has_trap,
+    hides_step, note_clone, note_exec, note_vfork_done, of_clone, stop_for_signal, stop_for_trap,
+    stop_in_group, stopped_anew,
 };
 
 use super::signal::{Info, send};
@@ -67,6 +68,8 @@ lock_class! {
 enum Phase {
     Runs,
     Stopped,
+    /// Stopped with its process, and its tracer wants to know when that goes on.
+    Listening,
     /// It, or its process, has ended, with this wait status.
     Ended(i32),
     /// It is traced no more.
@@ -118,6 +121,10 @@ pub struct Tracee {
     tracer: Arc<Thread>,
     /// The tracer could trace any process when it began (CAP_SYS_PTRACE).
     capable: bool,
+    /// By PTRACE_SEIZE, with stops that are told apart from signals.
+    seized: bool,
+    /// Its tracer wants it to stop (PTRACE_INTERRUPT). Any stop will do.
+    trap: AtomicBool,
     /// Its place in its tracer's table. Written under the table's lock.
     place: AtomicU32,
     state: SpinLock<State, level::Traced>,
@@ -127,8 +134,9 @@ pub struct Tracee {
     going: AtomicU8,
     /// TF is set for its tracer's sake.
     steps: AtomicBool,
-    /// The stop of its process that it has told of (`Signals::stops`).
+    /// The stop of its process that it has told of (`Signals::stops`), and whether it is still to tell that this is over, if it is seized.
     told: AtomicU32,
+    tells_end: AtomicBool,
     rcu: RcuHead,
 }
 
@@ -286,7 +294,7 @@ impl Tracee {
         let before = {
             let mut state = self.state.lock();
             let before = core::mem::replace(&mut state.phase, Phase::Detached);
-            if before == Phase::Stopped {
+            if matches!(before, Phase::Stopped | Phase::Listening) {
                 (state.going, state.signal) = (Going::On, signal);
             }
             before
@@ -299,10 +307,11 @@ impl Tracee {
         thread.traced.swap(None);
         thread.process.signals.note_traced(false);
         match before {
-            Phase::Stopped => {
+            Phase::Stopped | Phase::Listening => {
                 // It also looks for what came meanwhile: its process may be stopped.
                 thread.notify(false);
                 self.resumed.wake_all();
+                thread.process.signals.wake_stopped();
             }
             Phase::Runs => thread.notify(false),
             Phase::Ended(_) if leads => release_end(&thread.process),
@@ -323,7 +332,9 @@ impl Thread {
     }
 
     pub fn has_stopped_for_tracer(&self) -> bool {
-        self.tracee().is_some_and(|tracee| tracee.state.lock().phase == Phase::Stopped)
+        let stopped =
+            |tracee: Arc<Tracee>| matches!(tracee.state.lock().phase, Phase::Stopped | Phase::Listening);
+        self.tracee().is_some_and(stopped)
     }
 
     /// The number of the thread that traces it; 0: none does.
@@ -337,11 +348,20 @@ impl Thread {
     }
 }
 
+/// How a thread is traced.
+#[derive(Clone, Copy, Default)]
+struct How {
+    options: u32,
+    capable: bool,
+    seized: bool,
+}
+
 /// `thread` is traced by `tracer` from now on.
 ///
 /// # Errors
 /// EPERM: it is traced already, or ends. ESRCH: the tracer ends. ENOMEM.
-fn link(thread: &Arc<Thread>, tracer: &Arc<Thread>, options: u32, capable: bool) -> Result<Arc<Tracee>> {
+fn link(thread: &Arc<Thread>, tracer: &Arc<Thread>, how: How) -> Result<Arc<Tracee>> {
+    let How { options, capable, seized } = how;
     let state = State {
         phase: Phase::Runs,
         event: None,
@@ -359,12 +379,15 @@ fn link(thread: &Arc<Thread>, tracer: &Arc<Thread>, options: u32, capable: bool)
         thread: thread.clone(),
         tracer: tracer.clone(),
         capable,
+        seized,
+        trap: AtomicBool::new(false),
         place: AtomicU32::new(NO_PLACE),
         state: SpinLock::new(state, &TRACED),
         resumed: WaitQueue::new(),
         going: AtomicU8::new(Going::On as u8),
         steps: AtomicBool::new(false),
         told: AtomicU32::new(0),
+        tells_end: AtomicBool::new(false),
         rcu: RcuHead::new(),
     })?;
     let process = &thread.process;
@@ -403,11 +426,17 @@ fn link(thread: &Arc<Thread>, tracer: &Arc<Thread>, options: u32, capable: bool)
 
 /// `child`, which `parent` has made and which has not run yet, gets `parent`'s tracer, and stops at once.
 #[cold]
+#[inline(never)]
 pub fn hand_on(parent: &Thread, child: &Arc<Thread>) {
     let Some(tracee) = parent.tracee() else { return };
     let options = tracee.state.lock().options;
-    if link(child, &tracee.tracer, options, tracee.capable).is_ok() {
-        let _ = send::queue_resting(&child.process, Some(child), Info::kernel(abi::SIGSTOP), false);
+    let how = How { options, capable: tracee.capable, seized: tracee.seized };
+    let Ok(own) = link(child, &tracee.tracer, how) else { return };
+    if own.seized {
+        own.trap.store(true, Ordering::SeqCst);
+        child.notify(false);
+    } else {
+        send::stop_new_thread(child);
     }
 }
 
@@ -437,6 +466,7 @@ pub fn leader_is_traced_by(process: &Process, other: &Process) -> bool {
 
 /// The running thread has ended with `status` and was no leader, of whose end only `process_ends` tells. No lock is held.
 #[cold]
+#[inline(never)]
 pub(super) fn thread_ends(thread: &Thread, status: i32) {
     let Some(tracee) = thread.tracee() else { return };
     {
@@ -461,6 +491,7 @@ fn end_of(status: i32) -> (u32, i32) {
 
 /// `process`, whose leader is traced, has ended; its status is set. True: its tracer is told first, and its parent when that has waited (`release_end`).
 #[cold]
+#[inline(never)]
 pub(super) fn process_ends(process: &Arc<Process>) -> bool {
     let Some(tracee) = process.traced.get(&rcu::read()) else { return false };
     if tracee.tracer.process.pid() == process.parent_pid() {
@@ -522,6 +553,9 @@ pub(super) fn tracer_ends(thread: &Arc<Thread>) {
             // The end of a thread is not ended early.
             let _ = sched::give_way();
         }
+        // Another thread may wait for one of them, which is now nobody's.
+        tracees.note_change();
+        thread.process.family.events.wake_all();
     }
 }
 
@@ -562,15 +596,16 @@ pub fn trace_me() -> Result {
     if may == Some(false) {
         return Err(Errno::EPERM);
     }
-    match link(&caller, &tracer, 0, caller.capable(Capability::SYS_PTRACE)) {
+    let capable = caller.capable(Capability::SYS_PTRACE);
+    match link(&caller, &tracer, How { capable, ..How::default() }) {
         Ok(_) | Err(Errno::ESRCH) => Ok(()),
         Err(errno) => Err(errno),
     }
 }
 
-/// Is the running thread to end, so that it stops for nobody?
-fn is_killed(thread: &Current) -> bool {
+/// Is the running thread to end, so that it stops for nobody? One that `ends` anyway stops unless SIGKILL waits.
+fn is_killed(thread: &Current, ends: bool) -> bool {
     let kill = super::signal::bit(abi::SIGKILL);
     (thread.pending_signals() | thread.process.signals.pending()) & kill != 0
-        || thread.process.signals.must_end(thread)
+        || !ends && thread.process.signals.must_end(thread)
 }

@@ -1,7 +1,7 @@
 //! What a tracer asks of a thread, mostly of one that is stopped for it. Each answers ESRCH where the thread is not traced by the running thread, or is not stopped.
 #![forbid(unsafe_code)]
 
-use super::{Going, Phase, State, Tracee, link};
+use super::{Going, How, Phase, State, Tracee, link};
 use crate::arch::{self, CORE_REGISTERS, place};
 use crate::errno::{Errno, Result};
 use crate::process::access::{self, By};
@@ -10,12 +10,14 @@ use crate::process::{Capability, Pid, Thread, current, ids};
 use crate::sched::Work;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use linux_raw_sys::general as abi;
 use linux_raw_sys::ptrace as requests;
 use vm::addr::VirtAddr;
 
 /// The options that there are.
-const OPTIONS: u32 = requests::PTRACE_O_TRACESYSGOOD | requests::PTRACE_O_EXITKILL;
+const OPTIONS: u32 =
+    requests::PTRACE_O_MASK & !(requests::PTRACE_O_TRACESECCOMP | requests::PTRACE_O_SUSPEND_SECCOMP);
 /// Signals that a thread may be given when it goes on; 0: none.
 const LAST_SIGNAL: usize = 64;
 
@@ -25,13 +27,27 @@ pub struct Subject(Arc<Thread>);
 /// The registers of a stopped thread, as one may look at them.
 pub type Words = [u64; CORE_REGISTERS];
 
-/// PTRACE_ATTACH.
+/// PTRACE_ATTACH; with options PTRACE_SEIZE, which stops nothing.
 ///
 /// # Errors
-/// ESRCH: there is no such thread. EPERM. ENOMEM.
-pub fn attach(tid: Pid) -> Result {
+/// ESRCH: there is no such thread. EPERM. ENOMEM. EIO, EINVAL: there are no such options.
+pub fn attach(tid: Pid, seizes: Option<usize>) -> Result {
     let caller = current();
-    let Some(thread) = ids::find_thread(tid) else {
+    let found = ids::find_thread(tid);
+    let options = match seizes {
+        Some(options) if found.is_some() || ids::find_process(tid).is_some() => {
+            let options = u32::try_from(options).map_err(|_| Errno::EIO)?;
+            if options & !requests::PTRACE_O_MASK != 0 {
+                return Err(Errno::EIO);
+            }
+            if options & !OPTIONS != 0 {
+                return Err(Errno::EINVAL);
+            }
+            options
+        }
+        _ => 0,
+    };
+    let Some(thread) = found else {
         // A zombie's.
         return Err(if ids::find_process(tid).is_some() { Errno::EPERM } else { Errno::ESRCH });
     };
@@ -39,7 +55,8 @@ pub fn attach(tid: Pid) -> Result {
     if Arc::ptr_eq(&thread.process, &caller.process) || !may() {
         return Err(Errno::EPERM);
     }
-    let tracee = link(&thread, &caller, 0, caller.capable(Capability::SYS_PTRACE))?;
+    let how = How { options, capable: caller.capable(Capability::SYS_PTRACE), seized: seizes.is_some() };
+    let tracee = link(&thread, &caller, how)?;
     // An exec that gives it new privileges makes them known before it looks for a tracer; this one is seen by then, or sees them (`exec::run`).
     if !may() {
         if caller.process.tracees.take_out(&tracee) {
@@ -47,7 +64,9 @@ pub fn attach(tid: Pid) -> Result {
         }
         return Err(Errno::EPERM);
     }
-    let _ = send::queue_resting(&thread.process, Some(&thread), Info::kernel(abi::SIGSTOP), false);
+    if seizes.is_none() {
+        let _ = send::queue_resting(&thread.process, Some(&thread), Info::kernel(abi::SIGSTOP), false);
+    }
     // If its process is stopped, it leaves that sleep for its tracer.
     thread.process.signals.wake_stopped();
     Ok(())
@@ -115,6 +134,41 @@ impl Subject {
         if current().process.tracees.take_out(&tracee) {
             tracee.let_go(signal as u32);
         }
+        Ok(())
+    }
+
+    /// PTRACE_INTERRUPT: it stops, whatever it is doing, unless it is about to anyway.
+    ///
+    /// # Errors
+    /// ESRCH: the running thread does not trace it. EIO: it has not seized it.
+    pub fn interrupt(&self) -> Result {
+        let tracee = self.tracee()?;
+        if !tracee.seized {
+            return Err(Errno::EIO);
+        }
+        tracee.trap.store(true, Ordering::SeqCst);
+        self.0.notify(false);
+        // It may be listening.
+        self.0.process.signals.wake_stopped();
+        Ok(())
+    }
+
+    /// PTRACE_LISTEN: it stays stopped with its process, and stops anew when that goes on.
+    ///
+    /// # Errors
+    /// ESRCH. EIO: it has not stopped so.
+    pub fn listen(&self) -> Result {
+        let tracee = self.tracee()?;
+        self.with(|state| {
+            let stop = state.info.map_or(0, |info| info.code.cast_unsigned() >> 8);
+            if !tracee.seized || stop != requests::PTRACE_EVENT_STOP {
+                return Err(Errno::EIO);
+            }
+            state.event = None;
+            state.phase = Phase::Listening;
+            Ok(())
+        })?;
+        tracee.resumed.wake_all();
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::arch::{self, UserRegs};
 use crate::process::signal::{Info, deliver, send};
 use crate::process::{Current, Thread, current};
 use crate::sched::{Sleep, Work};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use linux_raw_sys::general as abi;
 use linux_raw_sys::ptrace as requests;
 
@@ -25,6 +25,8 @@ struct Stop {
     why: u32,
     info: Option<Info>,
     message: u64,
+    /// The thread is about to end.
+    ends: bool,
 }
 
 /// How a thread goes on.
@@ -39,9 +41,11 @@ struct Resumed {
 #[inline(never)]
 fn stop(regs: &mut UserRegs, thread: &Current, stop: &Stop) -> Option<Resumed> {
     let tracee = thread.tracee()?;
-    if is_killed(thread) {
+    if is_killed(thread, stop.ends) {
         return None;
     }
+    // Any stop is what its tracer wanted.
+    tracee.trap.store(false, Relaxed);
     {
         let mut state = tracee.state.lock();
         if state.phase == Phase::Detached {
@@ -57,18 +61,36 @@ fn stop(regs: &mut UserRegs, thread: &Current, stop: &Stop) -> Option<Resumed> {
         state.phase = Phase::Stopped;
     }
     tracee.tell_tracer(stop.why, stop.code & 0x7f);
-    let goes = || (tracee.state.lock().phase != Phase::Stopped || is_killed(thread)).then_some(());
+    let goes = || (tracee.state.lock().phase != Phase::Stopped || is_killed(thread, stop.ends)).then_some(());
     // A fatal signal ends it too.
     let _ = tracee.resumed.wait_until(Sleep::Killable, None, goes);
+    if tracee.state.lock().phase == Phase::Listening {
+        listen(thread, &tracee);
+    }
     go_on(regs, thread, &tracee)
+}
+
+/// Sleeps on until its process is continued, or its tracer wants it to stop anew.
+#[cold]
+#[inline(never)]
+fn listen(thread: &Current, tracee: &Tracee) {
+    let signals = &thread.process.signals;
+    let hears = || {
+        let stays = tracee.state.lock().phase == Phase::Listening
+            && signals.is_stopped()
+            && !tracee.trap.load(SeqCst)
+            && !is_killed(thread, false);
+        (!stays).then_some(())
+    };
+    signals.wait_resumed(hears);
 }
 
 fn go_on(regs: &mut UserRegs, thread: &Current, tracee: &Tracee) -> Option<Resumed> {
     let (mut refused, mut mask) = (None, None);
     let (going, resumed) = {
         let mut state = tracee.state.lock();
-        if state.phase == Phase::Stopped {
-            // It is to end.
+        if matches!(state.phase, Phase::Stopped | Phase::Listening) {
+            // It is to end, or to look again at what its process does.
             state.phase = Phase::Runs;
         }
         state.event = None;
@@ -117,7 +139,7 @@ fn go_on(regs: &mut UserRegs, thread: &Current, tracee: &Tracee) -> Option<Resum
 /// A stop that tells of something the thread itself has done.
 fn trap(regs: &mut UserRegs, thread: &Current, code: i32, message: u64) -> Option<Resumed> {
     let info = Info { signal: abi::SIGTRAP, ..Info::user_of_thread(thread.tid(), code) };
-    stop(regs, thread, &Stop { code, why: abi::CLD_TRAPPED, info: Some(info), message })
+    stop(regs, thread, &Stop { code, why: abi::CLD_TRAPPED, info: Some(info), message, ends: false })
 }
 
 fn options(tracee: &Tracee) -> u32 {
@@ -135,6 +157,7 @@ fn call_stop(regs: &mut UserRegs, thread: &Current, tracee: &Tracee, message: u6
 
 /// The running thread, whose calls are traced, makes one. False: it is not made, since the thread is to end.
 #[cold]
+#[inline(never)]
 pub fn call_begins(regs: &mut UserRegs) -> bool {
     let thread = current();
     let Some(tracee) = thread.tracee() else {
@@ -145,13 +168,14 @@ pub fn call_begins(regs: &mut UserRegs) -> bool {
     thread.task().work.set(CALL_ENDS);
     if tracee.going.load(Relaxed) == Going::ToCall as u8 {
         call_stop(regs, &thread, &tracee, CALL_BEGUN);
-        return !is_killed(&thread);
+        return !is_killed(&thread, false);
     }
     true
 }
 
 /// The call has ended, and its result is in `regs`.
 #[cold]
+#[inline(never)]
 pub fn call_ends(regs: &mut UserRegs) {
     let thread = current();
     thread.task().work.clear(CALL_ENDS);
@@ -169,8 +193,10 @@ pub fn call_ends(regs: &mut UserRegs) {
 
 /// The running thread has taken a signal: its tracer says what becomes of it. None: nothing.
 #[cold]
+#[inline(never)]
 pub fn stop_for_signal(regs: &mut UserRegs, thread: &Current, info: Info) -> Option<Info> {
-    let before = Stop { code: info.signal as i32, why: abi::CLD_TRAPPED, info: Some(info), message: 0 };
+    let before =
+        Stop { code: info.signal as i32, why: abi::CLD_TRAPPED, info: Some(info), message: 0, ends: false };
     let Some(resumed) = stop(regs, thread, &before) else { return Some(info) };
     let signal = resumed.signal;
     if signal == 0 {
@@ -194,12 +220,15 @@ pub fn stop_for_signal(regs: &mut UserRegs, thread: &Current, info: Info) -> Opt
 }
 
 /// Has the running thread, which is traced, told its tracer of the stop that its process is in?
+#[cold]
+#[inline(never)]
 pub fn goes_on_through_stop(thread: &Thread) -> bool {
     thread.tracee().is_some_and(|tracee| tracee.told.load(Relaxed) == thread.process.signals.stops())
 }
 
 /// It has taken another signal that stops while its process was stopped.
 #[cold]
+#[inline(never)]
 pub fn stopped_anew(thread: &Thread) {
     if let Some(tracee) = thread.tracee() {
         tracee.told.store(0, Relaxed);
@@ -208,17 +237,127 @@ pub fn stopped_anew(thread: &Thread) {
 
 /// Tells the tracer of the running thread that its process has stopped.
 #[cold]
+#[inline(never)]
 pub fn stop_in_group(regs: &mut UserRegs, thread: &Current) {
     let signals = &thread.process.signals;
-    if let Some(tracee) = thread.tracee() {
-        tracee.told.store(signals.stops(), Relaxed);
+    let Some(tracee) = thread.tracee() else { return };
+    tracee.told.store(signals.stops(), Relaxed);
+    let signal = signals.stop_signal();
+    if tracee.seized {
+        tracee.tells_end.store(true, Relaxed);
+        return event_stop(regs, thread, signal);
     }
-    let code = signals.stop_signal() as i32;
-    stop(regs, thread, &Stop { code, why: abi::CLD_STOPPED, info: None, message: 0 });
+    stop(
+        regs,
+        thread,
+        &Stop { code: signal as i32, why: abi::CLD_STOPPED, info: None, message: 0, ends: false },
+    );
+}
+
+/// A stop that is no signal's, of a thread that is seized.
+fn event_stop(regs: &mut UserRegs, thread: &Current, signal: u32) {
+    let code = signal as i32 | (requests::PTRACE_EVENT_STOP << 8) as i32;
+    let info = Info { signal, ..Info::user_of_thread(thread.tid(), code) };
+    stop(regs, thread, &Stop { code, why: abi::CLD_STOPPED, info: Some(info), message: 0, ends: false });
+}
+
+/// Does its tracer want the running thread, which is traced, to stop, or to know that the stop of its process is over?
+#[cold]
+#[inline(never)]
+pub fn has_trap(thread: &Thread) -> bool {
+    thread.tracee().is_some_and(|tracee| {
+        tracee.trap.load(SeqCst) || tracee.tells_end.load(Relaxed) && !thread.process.signals.is_stopped()
+    })
+}
+
+/// Then it does.
+#[cold]
+#[inline(never)]
+pub fn stop_for_trap(regs: &mut UserRegs, thread: &Current) {
+    let signals = &thread.process.signals;
+    if signals.is_stopped() {
+        return stop_in_group(regs, thread);
+    }
+    if let Some(tracee) = thread.tracee() {
+        tracee.tells_end.store(false, Relaxed);
+        tracee.trap.store(false, Relaxed);
+    }
+    event_stop(regs, thread, abi::SIGTRAP);
+}
+
+/// An event of the running thread's own, if its tracer has asked for it by `option`.
+fn event(regs: &mut UserRegs, thread: &Current, option: u32, event: u32, message: u64) -> bool {
+    let Some(tracee) = thread.tracee() else { return false };
+    if options(&tracee) & option == 0 {
+        return false;
+    }
+    trap(regs, thread, (abi::SIGTRAP | event << 8) as i32, message);
+    // However it went on, its tracer may see the end of the call that it is in.
+    thread.task().work.set(CALL_ENDS);
+    true
+}
+
+/// What a tracer has asked to be told of a clone.
+#[derive(Clone, Copy)]
+pub struct Cloned {
+    option: u32,
+    event: u32,
+}
+
+/// The running thread, which is traced, makes a thread or process: what its tracer is told, who then traces the new one too.
+#[cold]
+#[inline(never)]
+pub fn of_clone(thread: &Current, vfork: bool, exit_signal: u32) -> Option<Cloned> {
+    let (option, event) = match (vfork, exit_signal) {
+        (true, _) => (requests::PTRACE_O_TRACEVFORK, requests::PTRACE_EVENT_VFORK),
+        (false, abi::SIGCHLD) => (requests::PTRACE_O_TRACEFORK, requests::PTRACE_EVENT_FORK),
+        (false, _) => (requests::PTRACE_O_TRACECLONE, requests::PTRACE_EVENT_CLONE),
+    };
+    let asked = options(&*thread.tracee()?) & option != 0;
+    asked.then_some(Cloned { option, event })
+}
+
+/// It has made number `pid`.
+#[cold]
+#[inline(never)]
+pub fn note_clone(regs: &mut UserRegs, thread: &Current, cloned: Cloned, pid: u32) {
+    event(regs, thread, cloned.option, cloned.event, u64::from(pid));
+}
+
+/// Its vfork child `pid` has given its memory back.
+#[cold]
+#[inline(never)]
+pub fn note_vfork_done(regs: &mut UserRegs, thread: &Current, pid: u32) {
+    let (option, kind) = (requests::PTRACE_O_TRACEVFORKDONE, requests::PTRACE_EVENT_VFORK_DONE);
+    event(regs, thread, option, kind, u64::from(pid));
+}
+
+/// The running thread is about to end with `status`.
+pub fn exits(regs: &UserRegs, status: i32) {
+    let thread = current();
+    if thread.is_traced() {
+        tell_exit(regs, &thread, status);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn tell_exit(regs: &UserRegs, thread: &Current, status: i32) {
+    let Some(tracee) = thread.tracee() else { return };
+    if options(&tracee) & requests::PTRACE_O_TRACEEXIT == 0 {
+        return;
+    }
+    let code = (abi::SIGTRAP | requests::PTRACE_EVENT_EXIT << 8) as i32;
+    let info = Info { signal: abi::SIGTRAP, ..Info::user_of_thread(thread.tid(), code) };
+    let message = status.cast_unsigned().into();
+    // What its tracer makes of its registers no program sees.
+    let mut regs = *regs;
+    stop(&mut regs, thread, &Stop { code, why: abi::CLD_TRAPPED, info: Some(info), message, ends: true });
 }
 
 /// The running thread is about to enter a handler: is that a step for its tracer? Then TF, which is the tracer's, is not in the handler's frame.
 #[cold]
+#[inline(never)]
 pub fn hides_step(regs: &mut UserRegs, thread: &Thread) -> bool {
     let Some(tracee) = thread.tracee() else { return false };
     if tracee.steps.swap(false, Relaxed) {
@@ -233,14 +372,21 @@ pub fn hides_step(regs: &mut UserRegs, thread: &Thread) -> bool {
 
 /// It has entered the handler, and that was the step.
 #[cold]
+#[inline(never)]
 pub fn handler_entered(regs: &mut UserRegs, thread: &Current) {
     thread.task().set_call_traced(false);
     // As on Linux the signal that the tracer gives is lost here.
     trap(regs, thread, abi::SIGTRAP as i32, 0);
 }
 
-/// The running thread, which is traced, has begun a new program.
+/// The running thread, which is traced, has begun a new program; before it had number `tid`.
 #[cold]
-pub fn note_exec(thread: &Current) {
+#[inline(never)]
+pub fn note_exec(regs: &mut UserRegs, thread: &Current, tid: u32) {
+    let (option, kind) = (requests::PTRACE_O_TRACEEXEC, requests::PTRACE_EVENT_EXEC);
+    let told = event(regs, thread, option, kind, u64::from(tid));
+    if told || thread.tracee().is_none_or(|tracee| tracee.seized) {
+        return;
+    }
     let _ = send::queue_own(thread, Info::user(abi::SIGTRAP, abi::SI_USER as i32), false);
 }

@@ -90,6 +90,7 @@ fn deliver(regs: &mut UserRegs) {
         if thread.process.signals.must_end(&thread) {
             dump::take_part(regs, &thread);
             let status = thread.process.signals.exit_status().unwrap_or(0);
+            ptrace::exits(regs, status);
             exit::exit_thread(status);
         }
         if thread.process.signals.is_stopped()
@@ -101,6 +102,10 @@ fn deliver(regs: &mut UserRegs) {
             } else {
                 wait_for_continue(&thread);
             }
+            continue;
+        }
+        if thread.is_traced() && ptrace::has_trap(&thread) {
+            ptrace::stop_for_trap(regs, &thread);
             continue;
         }
         match next(regs, &thread) {
@@ -137,6 +142,7 @@ fn deliver(regs: &mut UserRegs) {
 /// The process ends by a signal, and leaves a core if that is due.
 pub fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
     dump::write(regs, thread, info);
+    ptrace::exits(regs, thread.process.signals.exit_status().unwrap_or(info.signal as i32));
     exit::exit_group(info.signal as i32)
 }
 

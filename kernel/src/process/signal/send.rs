@@ -299,6 +299,15 @@ pub fn forced(info: Info) {
     let _ = queue_locked(&thread.process, state, Some(&thread), info, false, false);
 }
 
+/// `thread`, which has not run yet, gets SIGSTOP before anything else. Of its process nothing changes by that.
+pub fn stop_new_thread(thread: &Arc<Thread>) {
+    let info = Info { code: abi::SI_USER as i32, ..Info::kernel(abi::SIGSTOP) };
+    let process = &thread.process;
+    let crowd = process.signals.crowd();
+    let _ = thread.pending.put(&mut Held::clean(), crowd, &info, false, Allowance::of(process));
+    thread.notify(false);
+}
+
 /// Every process of a group. Gives way at times: no spinning lock is held.
 pub fn to_group(group: Pid, info: Info) {
     session::for_each_member(group, |p| {

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Signals, State};
+use crate::sched::Sleep;
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::{Count, per_cpu};
 
@@ -75,6 +76,11 @@ impl Signals {
     /// The signal that stopped it last.
     pub fn stop_signal(&self) -> u32 {
         self.stop_signal.load(Ordering::Relaxed)
+    }
+
+    /// The running thread sleeps until `goes` or a fatal signal; it looks whenever stopped threads do.
+    pub fn wait_resumed(&self, goes: impl FnMut() -> Option<()>) {
+        let _ = self.resumed.wait_shared(Sleep::Killable, None, goes);
     }
 
     /// Lets stopped threads look again.

@@ -17,6 +17,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::Executable;
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::access::{self, By};
+use crate::process::ptrace::exits as ptrace_exits;
 use crate::process::wait::{self, Event, Target, UsageSum, WaitOptions};
 use crate::process::{self, Capability, CloneRequest, exec, ids, session};
 use core::sync::atomic::Ordering;
@@ -136,13 +137,22 @@ fn execute(
 }
 
 /// exit(2): this thread alone.
-pub fn sys_exit(code: i32) -> Result<usize> {
-    process::exit_thread((code & 0xff) << 8)
+pub fn sys_exit(regs: &mut UserRegs) -> Result<usize> {
+    let status = exit_status(regs);
+    ptrace_exits(regs, status);
+    process::exit_thread(status)
 }
 
 /// exit_group(2).
-pub fn sys_exit_group(code: i32) -> Result<usize> {
-    process::exit_group((code & 0xff) << 8)
+pub fn sys_exit_group(regs: &mut UserRegs) -> Result<usize> {
+    let status = exit_status(regs);
+    ptrace_exits(regs, status);
+    process::exit_group(status)
+}
+
+fn exit_status(regs: &UserRegs) -> i32 {
+    let [code, ..] = regs.args();
+    (code as i32 & 0xff) << 8
 }
 
 /// struct rusage.

@@ -30,20 +30,26 @@ const NT_X86_XSTATE: usize = 0x202;
 pub fn sys_ptrace(request: u32, pid: u32, address: usize, data: usize) -> Result<usize> {
     match request {
         requests::PTRACE_TRACEME => return ptrace::trace_me().map(|()| 0),
-        requests::PTRACE_ATTACH => return ptrace::attach(pid).map(|()| 0),
-        // Before the options are looked at Linux says the same of an address.
-        requests::PTRACE_SEIZE => return Err(ptrace::subject(pid).err().unwrap_or(Errno::EIO)),
+        requests::PTRACE_ATTACH => return ptrace::attach(pid, None).map(|()| 0),
+        requests::PTRACE_SEIZE if address != 0 => {
+            return Err(ptrace::subject(pid).err().unwrap_or(Errno::EIO));
+        }
+        requests::PTRACE_SEIZE => return ptrace::attach(pid, Some(data)).map(|()| 0),
         _ => {}
     }
     let subject = ptrace::subject(pid)?;
     if request == requests::PTRACE_KILL {
         return subject.kill().map(|()| 0);
     }
+    if request == requests::PTRACE_INTERRUPT {
+        return subject.interrupt().map(|()| 0);
+    }
     subject.check()?;
     match request {
         requests::PTRACE_CONT => subject.resume(Going::On, data),
         requests::PTRACE_SYSCALL => subject.resume(Going::ToCall, data),
         requests::PTRACE_SINGLESTEP => subject.resume(Going::Step, data),
+        requests::PTRACE_LISTEN => subject.listen(),
         requests::PTRACE_DETACH => subject.detach(data),
         requests::PTRACE_PEEKTEXT | requests::PTRACE_PEEKDATA => {
             UserPtr::new(data).write(&subject.peek(address)?)

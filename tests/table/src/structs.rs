@@ -18,6 +18,7 @@ macro_rules! structs {
 
 structs! {
     WORD "int" 4 { value 0 4 Int(&ANY) }
+    MNT_NS_INFO "mnt_ns_info" 16 { }
     LONG "long" 8 { value 0 8 Int(&ANY) }
     TWO_FDS "int [2]" 8 { }
     TIMESPEC "timespec" 16 { seconds 0 8 Int(&SECONDS), nanoseconds 8 8 Int(&NANOSECONDS) }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::{ANY, FDS, SMALL, State, WATCHES};
-use crate::structs::{F_OWNER, FLOCK, LONG, SOCK_FPROG, STATFS, TERMIOS, TWO_FDS, WINSIZE, WORD};
+use crate::structs::{
+    F_OWNER, FLOCK, LONG, MNT_NS_INFO, SOCK_FPROG, STATFS, TERMIOS, TWO_FDS, WINSIZE, WORD,
+};
 #[allow(clippy::enum_glob_use, reason = "the tables are read by people")]
 use crate::{Kind::*, Opt, Set, Sort::*};
 use linux_raw_sys::general;
@@ -38,7 +40,8 @@ sets! {
         TIOCGSID = 0x5429 (Out(&WORD)), TIOCVHANGUP = 0x5437, TIOCGPTPEER = 0x5441 (Options(&super::PEER)), TCGETS2 = 0x802c_542a (Out(&TERMIOS)),
         TCSETS2 = 0x402c_542b (In(&TERMIOS)), TCSETSW2 = 0x402c_542c (In(&TERMIOS)), TCSETSF2 = 0x402c_542d (In(&TERMIOS)),
         TIOCGPTN = 0x8004_5430 (Out(&WORD)), TIOCSPTLCK = 0x4004_5431 (In(&WORD)), TIOCSIG = 0x4004_5436 (Signal),
-        TIOCGPTLCK = 0x8004_5439 (Out(&WORD))
+        TIOCGPTLCK = 0x8004_5439 (Out(&WORD)), NS_GET_USERNS = 0xb701 refused "EPERM", NS_GET_NSTYPE = 0xb703,
+        NS_GET_MNTNS_ID = 0x8008_b705 (Out(&LONG)), NS_MNT_GET_INFO = 0x8010_b70a (Out(&MNT_NS_INFO))
     } flags { }
     PRCTL "prctl command" choose {
         PR_SET_PDEATHSIG = 1 (Signal), PR_GET_PDEATHSIG = 2 (Out(&WORD)), PR_GET_DUMPABLE = 3, PR_SET_DUMPABLE = 4 (Int(&SMALL)),

@@ -313,6 +313,7 @@ static void files(void)
 	int again = open(path, O_RDONLY);
 	CHECK(again >= 0);
 	SHOW(ioctl(again, 0xb703));
+	MISSING(ioctl(again, 0xb701), EPERM);
 	SHOW(ioctl(again, 0xb702));
 	SHOW(ioctl(again, 0xb704, &s));
 	SHOW(ioctl(again, 0x5401, &s));

@@ -72,12 +72,18 @@ fn seldom_work(regs: &mut UserRegs, task: &Task, process: &Arc<Process>) {
     }
 }
 
-/// What is to be done about a signal.
+/// A signal that was taken, and what its process has said of it. It stays where it is: copies would be most of what a signal costs.
+struct Taken {
+    info: Info,
+    action: Action,
+}
+
+/// What is to be done about it.
 enum Verdict {
     Nothing,
-    Handle(Info, Action),
-    End(Info),
-    Stop(u32),
+    Handle,
+    End,
+    Stop,
 }
 
 /// Its frame is large, and is not to lie below that of an exec, which `return_work` may go into too.
@@ -86,6 +92,7 @@ fn deliver(regs: &mut UserRegs) {
     let thread = super::super::current();
     sched::current().work.clear(Work::SIGNAL | Work::KILL);
     mask::before_look();
+    let mut taken = Taken { info: Info::kernel(0), action: Action::default() };
     loop {
         if thread.process.signals.must_end(&thread) {
             dump::take_part(regs, &thread);
@@ -108,11 +115,11 @@ fn deliver(regs: &mut UserRegs) {
             ptrace::stop_for_trap(regs, &thread);
             continue;
         }
-        match next(regs, &thread) {
+        match next(regs, &thread, &mut taken) {
             Verdict::Nothing => break,
-            Verdict::End(info) => end(regs, &thread, &info),
-            Verdict::Stop(signal) => {
-                let stopped = stop(&thread, signal);
+            Verdict::End => end(regs, &thread, &taken.info),
+            Verdict::Stop => {
+                let stopped = stop(&thread, taken.info.signal);
                 if stopped && thread.is_traced() {
                     ptrace::stopped_anew(&thread);
                 } else if stopped {
@@ -120,10 +127,10 @@ fn deliver(regs: &mut UserRegs) {
                     wait_for_continue(&thread);
                 }
             }
-            Verdict::Handle(info, action) => {
+            Verdict::Handle => {
                 let was_step = thread.is_traced() && ptrace::hides_step(regs, &thread);
-                restart(regs, Some(&action));
-                if !handle(regs, &thread, &info, &action) {
+                restart(regs, Some(&taken.action));
+                if !handle(regs, &thread, &taken) {
                     end(regs, &thread, &Info::kernel(abi::SIGSEGV));
                 }
                 if was_step {
@@ -147,23 +154,23 @@ pub fn end(regs: &UserRegs, thread: &Current, info: &Info) -> ! {
 }
 
 /// Takes the next signal and decides.
-fn next(regs: &mut UserRegs, thread: &Current) -> Verdict {
+fn next(regs: &mut UserRegs, thread: &Current, taken: &mut Taken) -> Verdict {
     let process = &thread.process;
     loop {
         let is_traced = thread.is_traced();
-        let Some((mut info, mut action)) = take(thread, thread.blocked.get(), is_traced) else {
+        if take(thread, thread.blocked.get(), is_traced, taken).is_none() {
             return Verdict::Nothing;
-        };
-        if is_traced {
-            let Some(decided) = ask_tracer(regs, thread, info) else { continue };
-            (info, action) = decided;
         }
+        if is_traced && ask_tracer(regs, thread, taken).is_none() {
+            continue;
+        }
+        let Taken { info, action } = taken;
         if action.discards(info.signal) {
             continue;
         }
         if !action.is_default() && bit(info.signal) & UNBLOCKABLE == 0 {
             // More may wait: the handler's mask, once it is set, looks again.
-            return Verdict::Handle(info, action);
+            return Verdict::Handle;
         }
         // It was blocked when it was sent.
         if process.is_spared() && bit(info.signal) & UNBLOCKABLE == 0 {
@@ -173,16 +180,17 @@ fn next(regs: &mut UserRegs, thread: &Current) -> Verdict {
             if info.signal != abi::SIGSTOP && super::super::session::is_orphaned(process.group(), None) {
                 continue;
             }
-            return Verdict::Stop(info.signal);
+            return Verdict::Stop;
         }
-        return Verdict::End(info);
+        return Verdict::End;
     }
 }
 
 /// The running thread, which is traced, has taken a signal: what its tracer makes of it. None: nothing.
 #[cold]
 #[inline(never)]
-fn ask_tracer(regs: &mut UserRegs, thread: &Current, info: Info) -> Option<(Info, Action)> {
+fn ask_tracer(regs: &mut UserRegs, thread: &Current, taken: &mut Taken) -> Option<()> {
+    let info = taken.info;
     let signals = &thread.process.signals;
     let decided =
         if info.signal == abi::SIGKILL { Some(info) } else { ptrace::stop_for_signal(regs, thread, info) };
@@ -201,50 +209,50 @@ fn ask_tracer(regs: &mut UserRegs, thread: &Current, info: Info) -> Option<(Info
             _ => {}
         }
     }
-    let (info, mut action) = (decided?, action?);
-    if action.has(abi::SA_RESETHAND) && !action.is_default() {
-        action = signals.take_handler(info.signal)?;
+    *taken = Taken { info: decided?, action: action? };
+    if taken.action.has(abi::SA_RESETHAND) && !taken.action.is_default() {
+        taken.action = signals.take_handler(taken.info.signal)?;
     }
-    Some((info, action))
+    Some(())
 }
 
-/// Takes the next signal that is not blocked, with what is to be done about it.
-fn take(thread: &Current, blocked: u64, is_traced: bool) -> Option<(Info, Action)> {
+/// Takes the next signal that is not blocked, with what is to be done about it. None: there is none.
+fn take(thread: &Current, blocked: u64, is_traced: bool, taken: &mut Taken) -> Option<()> {
     let signals = &thread.process.signals;
     let (own, shared) = (thread.pending_signals() & !blocked, signals.shared.set() & !blocked);
     if own | shared == 0 {
         return None;
     }
-    let (mut info, mut action);
     if shared == 0 && own & (STOPPING | bit(abi::SIGKILL)) == 0 {
         // The thread's own affair.
-        info = thread.pending.take(
+        taken.info = thread.pending.take(
             &mut Held::clean(),
             signals.crowd(),
             blocked | STOPPING | bit(abi::SIGKILL),
         )?;
-        action = signals.action(info.signal)?;
+        taken.action = signals.action(taken.info.signal)?;
     } else {
         let mut state = signals.state.lock();
         let own = thread.pending.take(state.held(), signals.crowd(), blocked);
-        info = own.or_else(|| signals.shared.take(state.held(), None, blocked))?;
-        action = signals.action(info.signal)?;
-        let is_spared = thread.process.is_spared() && bit(info.signal) & UNBLOCKABLE == 0;
-        state.fated |= send::fatal(&action, info.signal) && !is_spared && !is_traced;
+        taken.info = own.or_else(|| signals.shared.take(state.held(), None, blocked))?;
+        taken.action = signals.action(taken.info.signal)?;
+        let (signal, action) = (taken.info.signal, &taken.action);
+        let is_spared = thread.process.is_spared() && bit(signal) & UNBLOCKABLE == 0;
+        state.fated |= send::fatal(action, signal) && !is_spared && !is_traced;
         // SIGCONT finds a stop signal in a queue, or that it was taken.
-        if STOPPING & bit(info.signal) != 0
-            && (action.is_default() || info.signal == abi::SIGSTOP)
+        if STOPPING & bit(signal) != 0
+            && (action.is_default() || signal == abi::SIGSTOP)
             && state.run == Run::Runs
         {
             state.run = Run::Stopping;
         }
     }
-    posix::delivered(&mut info);
+    posix::delivered(&mut taken.info);
     // What a tracer makes of it comes first.
-    if action.has(abi::SA_RESETHAND) && !action.is_default() && !is_traced {
-        action = signals.take_handler(info.signal)?;
+    if taken.action.has(abi::SA_RESETHAND) && !taken.action.is_default() && !is_traced {
+        taken.action = signals.take_handler(taken.info.signal)?;
     }
-    Some((info, action))
+    Some(())
 }
 
 /// The default action of a stop signal. False: the process ends, or was continued since the signal was taken.
@@ -338,7 +346,8 @@ fn tell_continued(thread: &Current) {
 }
 
 /// Makes `regs` enter the handler. False: that of SIGSEGV could not be entered, and the process is to end; by the caller, on whose stack is less.
-fn handle(regs: &mut UserRegs, thread: &Current, info: &Info, action: &Action) -> bool {
+fn handle(regs: &mut UserRegs, thread: &Current, taken: &Taken) -> bool {
+    let Taken { info, action } = taken;
     let altstack = *thread.altstack.lock();
     let on_it = altstack.contains(regs.sp());
     let saved = thread.saved_mask.take();

@@ -184,12 +184,19 @@ impl Clone for Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if let Some(seat) = self.0.own_seat() {
-            seat.leave();
-        }
-        if ASKED.ask() {
-            CAME.wake_one();
-        }
+        leave(&self.0);
+    }
+}
+
+/// One uses the namespace no more. By itself, so that it is seen where this is not called from (tests/stack).
+#[cold]
+#[inline(never)]
+fn leave(space: &Namespace) {
+    if let Some(seat) = space.own_seat() {
+        seat.leave();
+    }
+    if ASKED.ask() {
+        CAME.wake_one();
     }
 }
 

@@ -232,21 +232,24 @@ fn choose(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
 /// The less crowded of two CPUs near `home`, others each time, if less than half as many wait there; else `home`. Of many that wake at once the first would else
 /// run alone until ticks have shared out the others.
 fn less_crowded(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {
-    let waiting = machine.queue(home).waiting();
-    if waiting < CROWD {
+    let (cpus, waiting) = (machine.cpus(), machine.queue(home).waiting());
+    if waiting < CROWD || cpus == 1 {
         return home;
     }
-    let step = machine.own_queue().looks.next_crowd() as usize;
-    let may_take = |cpu: &CpuId| {
-        machine.queue(*cpu).shown.online.load(Ordering::Relaxed) && task.affinity().allows(*cpu)
-    };
-    let count = near(machine, home).count().max(1);
-    [step, step + 1]
-        .into_iter()
-        .filter_map(|n| near(machine, home).nth(n % count).filter(may_take))
-        .min_by_key(|cpu| machine.queue(*cpu).waiting())
-        .filter(|cpu| machine.queue(*cpu).waiting() < waiting / 2)
-        .unwrap_or(home)
+    let step = machine.own_queue().looks.next_crowd();
+    let others = (cpus - 1).min(SEARCH);
+    let (mut best, mut least) = (home, waiting / 2);
+    for n in [step, step.wrapping_add(1)] {
+        let cpu = (home + 1 + n % others) % cpus;
+        let queue = machine.queue(cpu);
+        if queue.waiting() < least
+            && queue.shown.online.load(Ordering::Relaxed)
+            && task.affinity().allows(cpu)
+        {
+            (best, least) = (cpu, queue.waiting());
+        }
+    }
+    best
 }
 
 pub fn first_of(machine: &impl Machine, task: &Task, home: CpuId) -> CpuId {

@@ -13,7 +13,8 @@ use linux_raw_sys::general as abi;
 use sync::heap::Text;
 use sync::try_box;
 
-use crate::errno::{EINVAL, ENODEV, ENOMEM, ENOTTY, EPERM, Errno, Result};
+use crate::errno::{EFAULT, EINVAL, ENODEV, ENOMEM, ENOTTY, EPERM, Errno, Result};
+use crate::fs::file::ioctl::{put_u32, put_u64};
 use crate::fs::file::{File, FileOps, OpenFlags};
 use crate::fs::vfs::attributes::Changes;
 use crate::fs::vfs::cache::Cache;
@@ -25,7 +26,6 @@ use crate::fs::vfs::mount::{self, Namespace, Path};
 use crate::fs::vfs::operations::{InodeOps, SuperOps, Writing};
 use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::superblock::{FsType, SuperBlock};
-use crate::memory::user::UserPtr;
 
 /// `st_dev`; no mount has it.
 const DEVICE: u64 = 0xe;
@@ -144,12 +144,13 @@ impl FileOps for NamespaceFile {
             NS_GET_NSTYPE => Ok(abi::CLONE_NEWNS as usize),
             // There are no namespaces of users.
             NS_GET_USERNS => Err(EPERM),
-            NS_GET_MNTNS_ID => UserPtr::<u64>::new(argument).write(&space.number()).map(|()| 0),
+            NS_GET_MNTNS_ID => put_u64(argument, space.number()),
             NS_MNT_GET_INFO => {
                 let mounts = u32::try_from(space.count()).unwrap_or(u32::MAX);
-                UserPtr::<[u32; 2]>::new(argument).write(&[INFO, mounts])?;
-                let number = argument.checked_add(8).ok_or(crate::errno::EFAULT)?;
-                UserPtr::<u64>::new(number).write(&space.number()).map(|()| 0)
+                let after = |bytes: usize| argument.checked_add(bytes).ok_or(EFAULT);
+                put_u32(argument, INFO)?;
+                put_u32(after(4)?, mounts)?;
+                put_u64(after(8)?, space.number())
             }
             // NS_GET_PARENT and NS_GET_OWNER_UID are for other kinds.
             0xb702 | 0xb704 => Err(EINVAL),

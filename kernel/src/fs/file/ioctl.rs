@@ -15,6 +15,11 @@ pub fn put_u32(address: usize, value: u32) -> Result<usize> {
     Ok(0)
 }
 
+pub fn put_u64(address: usize, value: u64) -> Result<usize> {
+    arch::user::copy_to_user(address, &value.to_ne_bytes()).map_err(|_| EFAULT)?;
+    Ok(0)
+}
+
 pub fn get_u32(address: usize) -> Result<u32> {
     let mut bytes = [0; 4];
     arch::user::copy_from_user(&mut bytes, address).map_err(|_| EFAULT)?;

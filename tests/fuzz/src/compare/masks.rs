@@ -134,6 +134,7 @@ pub fn is_refused(call: &Call, returned: i64) -> bool {
 fn number(error: &str) -> i32 {
     match error {
         "EPERM" => 1,
+        "EIO" => 5,
         "ENOMEM" => 12,
         "ENODEV" => 19,
         "EINVAL" => 22,

@@ -28,7 +28,7 @@ pub struct Window {
 pub struct PerOp {
     pub user: f64,
     pub kernel: f64,
-    /// Iterations of repeated string instructions, user and kernel.
+    /// Iterations of repeated string instructions, user and kernel. Below zero as in `expensive`.
     pub iterations: f64,
     /// Of the kernel's, those that cost more than others, by kind: locked ones, writes of CR3, bytes that string instructions fill.
     /// Below zero where the larger window has fewer, by what belongs to no operation.
@@ -73,13 +73,12 @@ pub fn per_op(small: &Window, small_ops: u64, big: &Window, big_ops: u64) -> Res
         None => Err(Error::Windows("fewer instructions for more operations: was the system quiet?")),
         Some(difference) => Ok(difference as f64 / operations),
     };
+    // An operation need have none, and what belongs to no operation lies in either window.
+    let iterations = |window: &Window| (window.user_iterations + window.kernel_iterations) as f64;
     Ok(PerOp {
         user: each(small.user, big.user)?,
         kernel: each(small.kernel, big.kernel)?,
-        iterations: each(
-            small.user_iterations + small.kernel_iterations,
-            big.user_iterations + big.kernel_iterations,
-        )?,
+        iterations: (iterations(big) - iterations(small)) / operations,
         expensive: big
             .expensive
             .iter()

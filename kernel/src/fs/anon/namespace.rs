@@ -85,7 +85,7 @@ impl Kept {
         let (name, number) = (self.name()?, self.inode());
         let inode = Inode::try_with(number, DEVICE, &NEW, try_box(self)?, Attributes::Elsewhere)?;
         let superblock = SuperBlock::try_new(&NSFS, Cache::Uncached, DEVICE, inode.clone(), try_box(Nsfs)?)?;
-        let mount = mount::detached(superblock)?;
+        let mount = mount::unnumbered(superblock)?;
         Ok(Path { mount, dentry: Dentry::try_unowned(inode, None, &name)? })
     }
 

@@ -191,12 +191,23 @@ fn try_mount(
     flags: u32,
     point: Option<Path>,
 ) -> Result<Owner<Mount>> {
+    try_numbered(NEXT_ID.fetch_add(1, Relaxed), superblock, root, source, flags, point)
+}
+
+fn try_numbered(
+    id: u64,
+    superblock: Arc<SuperBlock>,
+    root: DentryRef,
+    source: &[u8],
+    flags: u32,
+    point: Option<Path>,
+) -> Result<Owner<Mount>> {
     let point = match point {
         Some(path) => Some(try_arc(Point { path, rcu: RcuHead::new() })?),
         None => None,
     };
     Ok(Owner::try_slab(Mount {
-        id: NEXT_ID.fetch_add(1, Relaxed),
+        id,
         root,
         superblock,
         source: Vec::try_from_slice(source)?.into_boxed_slice(),
@@ -215,6 +226,12 @@ fn try_mount(
 pub fn detached(superblock: Arc<SuperBlock>) -> Result<MountRef> {
     let root = superblock.root()?;
     Ok(try_mount(superblock, root, b"none", 0, None)?.share())
+}
+
+/// As `detached`, for files that are in no directory either: it has no number, since nobody asks for it by one, and whoever makes one writes no common line.
+pub fn unnumbered(superblock: Arc<SuperBlock>) -> Result<MountRef> {
+    let root = superblock.root()?;
+    Ok(try_numbered(0, superblock, root, b"none", 0, None)?.share())
 }
 
 /// As `detached`, and as if it were in the first namespace: the root of a test's world.

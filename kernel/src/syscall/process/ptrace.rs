@@ -166,10 +166,13 @@ fn set_len(at: usize, len: usize) -> Result {
     UserPtr::<usize>::new(at.wrapping_add(8)).write(&len)
 }
 
+/// The bits of a kind of registers that Linux looks at.
+const KIND: usize = u32::MAX as usize;
+
 /// PTRACE_GETREGSET.
 fn get_set(subject: &Subject, kind: usize, at: usize) -> Result {
-    let (base, len) = segment(at)?;
-    let len = extent(subject, kind & u32::MAX as usize, len)?;
+    let (kind, (base, len)) = (kind & KIND, segment(at)?);
+    let len = extent(subject, kind, len)?;
     match kind {
         NT_PRSTATUS => {
             let words = subject.registers()?;
@@ -186,8 +189,8 @@ fn get_set(subject: &Subject, kind: usize, at: usize) -> Result {
 
 /// PTRACE_SETREGSET.
 fn set_set(subject: &Subject, kind: usize, at: usize) -> Result {
-    let (base, len) = segment(at)?;
-    let len = extent(subject, kind & u32::MAX as usize, len)?;
+    let (kind, (base, len)) = (kind & KIND, segment(at)?);
+    let len = extent(subject, kind, len)?;
     match kind {
         NT_PRSTATUS => set_registers(subject, base, len / 8)?,
         NT_PRFPREG => set_legacy(subject, base, len)?,

@@ -3,7 +3,7 @@
 
 use super::super::bucket::{Members, Order};
 use super::super::key::Word;
-use super::state::{self, PiState, UserWord, take};
+use super::state::{self, PiState, UserWord, join, take};
 use super::task::PiTask;
 use super::{Find, bring_in, rest};
 use crate::errno::{Errno, Result};
@@ -56,12 +56,7 @@ impl Entry<'_> {
             return Ok(Step::Fails(Errno::EDEADLK));
         }
         if let Some(state) = members.state_of(self.word) {
-            self.who.set_waits_for(Some(state.clone()));
-            let step = self.attach(&state, value, order);
-            if !matches!(step, Ok(Step::Waits(_))) {
-                self.who.set_waits_for(None);
-            }
-            return step;
+            return self.attach(&state, value, order);
         }
         // The program waits there in another way.
         if members.first_of(self.word).is_some() {
@@ -84,13 +79,11 @@ impl Entry<'_> {
         if self.tries {
             return Ok(Step::Fails(Errno::EAGAIN));
         }
-        self.who.set_waits_for(Some(state.clone()));
         if !owner.own(&state, order) {
             // It has ended since.
-            self.who.set_waits_for(None);
             return Ok(Step::Again);
         }
-        self.wait_in(&mut state.lock_in(order));
+        self.wait_in(&state, &mut state.lock_in(order));
         members.add_state(state.clone());
         Ok(Step::Waits(state))
     }
@@ -110,13 +103,13 @@ impl Entry<'_> {
         if self.tries {
             return Ok(Step::Fails(Errno::EAGAIN));
         }
-        self.wait_in(&mut locked);
+        self.wait_in(state, &mut locked);
         Ok(Step::Waits(state.clone()))
     }
 
-    fn wait_in(&self, locked: &mut state::Locked<'_>) {
+    fn wait_in(&self, state: &Arc<PiState>, locked: &mut state::Locked<'_>) {
         self.who.has_looked(false);
-        locked.insert(self.who.clone(), self.priority());
+        join(state, locked, self.who, self.priority());
     }
 
     fn priority(&self) -> u32 {

@@ -22,7 +22,7 @@ mod tests;
 
 use self::attempt::{Entry, Step, Tried, prepare};
 pub(super) use self::state::{PiState, StateAdapter};
-use self::state::{UserWord, leave_to_first, take};
+use self::state::{UserWord, leave, leave_to_first, take};
 pub(in crate::sched) use self::task::PiSlot;
 pub use self::task::PiTask;
 use self::task::Stage;
@@ -159,7 +159,6 @@ fn finish(
         }
         break;
     }
-    own.waits_no_more_for(state);
     // Who takes it has the highest priority of those that wait; what they lend is looked at when that of one changes, as on Linux.
     if result.is_err() {
         let _ = chain::follow(state, None);
@@ -196,12 +195,13 @@ fn withdraw(
                 // It was left for this one, and then another came first.
                 let next = locked.first().map_or(0, |first| first.tid());
                 pi::take(at, next, false)?;
-                drop(locked.remove(who));
+                let (inner, held) = locked.split();
+                leave(inner, held, who);
                 leave_to_first(state, &mut locked, true);
             }
         }
-        let was_there = locked.remove(who).is_some();
         let (inner, held) = locked.split();
+        let was_there = leave(inner, held, who);
         if was_there && how == Leaves::Back {
             who.set_stage(Stage::Back);
             // SAFETY: it was among those that wait for the futex of the state, which is locked, and takes that lock before it goes on.

@@ -253,7 +253,6 @@ impl Call<'_> {
     fn send_back(&self, who: &Arc<PiTask>, state: &Arc<PiState>) -> Result<bool> {
         let at = UserWord(self.to_address);
         let _ = withdraw(self.target, state, who, &at, Leaves::Back);
-        who.waits_no_more_for(state);
         let _ = chain::follow(state, None);
         Err(Errno::EDEADLK)
     }

@@ -135,7 +135,7 @@ impl Inner {
     }
 
     /// One more waits, at `priority`.
-    pub fn insert(&mut self, task: Arc<PiTask>, priority: u32) {
+    fn insert(&mut self, task: Arc<PiTask>, priority: u32) {
         task.priority.store(priority, Relaxed);
         task.arrival.store(self.arrivals, Relaxed);
         self.arrivals = self.arrivals.wrapping_add(1);
@@ -143,7 +143,7 @@ impl Inner {
     }
 
     /// Takes one off. None: it does not wait here.
-    pub fn remove(&mut self, task: &PiTask) -> Option<Arc<PiTask>> {
+    fn remove(&mut self, task: &PiTask) -> Option<Arc<PiTask>> {
         if !self.has(task) {
             return None;
         }
@@ -175,6 +175,22 @@ impl Inner {
     }
 }
 
+/// `task` waits for the futex of `state` from now on, at `priority`.
+pub fn join(state: &Arc<PiState>, locked: &mut Locked<'_>, task: &Arc<PiTask>, priority: u32) {
+    let (inner, held) = locked.split();
+    inner.insert(task.clone(), priority);
+    task.set_waits_for(Some(state.clone()), held);
+}
+
+/// `task` waits for the futex of the state no more, which is locked and known to the caller. False: it did not.
+pub fn leave(inner: &mut Inner, held: &mut Held<'_, level::PiState>, task: &PiTask) -> bool {
+    let waited = inner.remove(task).is_some();
+    if waited {
+        task.set_waits_for(None, held);
+    }
+    waited
+}
+
 /// Gives a futex that nobody holds to `task`, which waits for it or has just come.
 ///
 /// # Errors
@@ -194,7 +210,7 @@ pub fn take(
         }
         task.own(state, held);
     }
-    drop(inner.remove(task));
+    leave(inner, held, task);
     inner.held = true;
     task.set_loan(state, inner.loan(), held);
     Ok(())

@@ -45,12 +45,14 @@ pub struct PiTask {
     task: AtomicPtr<Task>,
     /// It was woken since it last looked.
     woken: AtomicBool,
-    /// Its place among those that wait for a futex. This and the next two are under the lock of the futex's state.
+    /// Its place among those that wait for a futex. This and the next three are under the lock of the futex's state.
     pub(super) wait_link: RBTreeAtomicLink,
     /// The priority at which it waits there.
     pub(super) priority: AtomicU32,
     /// When it came there, as the number of those that came before.
     pub(super) arrival: AtomicU64,
+    /// How often it has waited for one.
+    waits: AtomicU64,
     stage: AtomicU8,
     /// The futex to which it is to be moved.
     target: (AtomicUsize, AtomicUsize),
@@ -63,7 +65,7 @@ struct Own {
     /// The futexes that it owns and others wait for, by what they lend it.
     /// Empty when the record goes: its task has left them all. So it is not dropped, which would go down the tree.
     owned: ManuallyDrop<RBTree<ByLoan>>,
-    /// The futex that it waits for, or is about to.
+    /// The futex that it waits for: it is among the waiters of that state, under whose lock this changes too.
     waits_for: Option<Arc<PiState>>,
 }
 
@@ -88,6 +90,7 @@ impl PiTask {
             wait_link: RBTreeAtomicLink::new(),
             priority: AtomicU32::new(0),
             arrival: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
             stage: AtomicU8::new(0),
             target: (AtomicUsize::new(0), AtomicUsize::new(0)),
             own: SpinLock::new(own, &PI_TASK),
@@ -177,18 +180,19 @@ impl PiTask {
         self.target.1.store(word.place, Relaxed);
     }
 
-    /// It is about to wait for this futex, or waits for none any more. Whether it really waits there, its state says.
-    pub(super) fn set_waits_for(&self, state: Option<Arc<PiState>>) {
-        let old = core::mem::replace(&mut self.own.lock().waits_for, state);
-        drop(old);
+    /// It waits for the futex of this state from now on, which is locked, or has left the locked one for which it waited. The caller knows that state, so
+    /// that it does not go here.
+    pub(super) fn set_waits_for(&self, state: Option<Arc<PiState>>, held: &mut Held<'_, impl InFront>) {
+        let mut own = self.own.lock_in(held);
+        if state.is_some() {
+            self.waits.store(self.waits.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+        own.waits_for = state;
     }
 
-    /// It does not wait for the futex of `state`, whatever else it waits for by now.
-    pub(super) fn waits_no_more_for(&self, state: &Arc<PiState>) {
-        let mut own = self.own.lock();
-        if own.waits_for.as_ref().is_some_and(|other| Arc::ptr_eq(other, state)) {
-            own.waits_for = None;
-        }
+    /// Which of its waits it is in, if it waits: the lock of the state where it does is held.
+    pub(super) fn wait(&self) -> u64 {
+        self.waits.load(Relaxed)
     }
 
     pub(super) fn waits_for(&self) -> Option<Arc<PiState>> {
@@ -223,10 +227,22 @@ impl PiTask {
         }
     }
 
-    /// Its task runs at the highest priority that its futexes lend it. What it waits for; None: nothing, or its priority is as it was, and `always` is not
-    /// said.
-    pub(super) fn settle(&self, always: bool) -> Option<Arc<PiState>> {
-        let own = self.own.lock();
+    /// Its task runs at the highest priority that its futexes lend it. What it waits for, and in which of its waits; None: nothing, or its priority is
+    /// as it was, and `always` is not said.
+    pub(super) fn settle(&self, always: bool) -> Option<(Arc<PiState>, u64)> {
+        self.settle_own(&self.own.lock(), always)
+    }
+
+    /// As [`PiTask::settle`], under the lock of a state.
+    pub(super) fn settle_in(
+        &self,
+        always: bool,
+        held: &mut Held<'_, impl InFront>,
+    ) -> Option<(Arc<PiState>, u64)> {
+        self.settle_own(&self.own.lock_in(held), always)
+    }
+
+    fn settle_own(&self, own: &Own, always: bool) -> Option<(Arc<PiState>, u64)> {
         if own.ended {
             return None;
         }
@@ -235,7 +251,8 @@ impl PiTask {
         let task = unsafe { self.task() }?;
         let before = task.class();
         task.set_lent(lent);
-        (always || task.class() != before).then(|| own.waits_for.clone()).flatten()
+        let next = own.waits_for.as_ref().filter(|_| always || task.class() != before)?;
+        Some((next.clone(), self.wait()))
     }
 
     /// One of the futexes that it owns and others wait for.

@@ -3,9 +3,20 @@
 use crate::errno::{EDEADLK, EINVAL, ENOMEM, ETIMEDOUT, Result};
 use crate::process::current;
 use crate::testing::{Joining, Memory, fork, in_process, is_asleep, syscall, thread, until};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::time::Duration;
 use linux_raw_sys::general as abi;
 use std::vec::Vec;
 use sync::protocol::pi::{OWNER, OWNER_DIED, WAITERS};
+
+/// Who walks along a chain dawdles between two steps, so that others change it there.
+static SLOW: AtomicBool = AtomicBool::new(false);
+
+pub fn between_steps() {
+    if SLOW.load(Relaxed) {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
 
 fn futex(address: usize, command: u32, rest: [usize; 4]) -> Result<usize> {
     let command = (command | abi::FUTEX_PRIVATE_FLAG) as usize;
@@ -139,6 +150,46 @@ fn a_circle_is_refused_and_leaves_what_was_there() {
         other.join();
         assert_eq!((word(a), word(b)), (0, 0));
     });
+}
+
+/// Those who lock in one order never wait for each other, whatever changes while one walks along their chain.
+#[test]
+fn who_locks_in_order_is_never_refused() {
+    const ROUNDS: u32 = 2000;
+    SLOW.store(true, Relaxed);
+    let (refused, left) = in_process(|| {
+        let (_memory, words) = words(3);
+        let all: Vec<_> = (0..6)
+            .map(|n| {
+                let words = words.clone();
+                thread(move || (0..ROUNDS).map(|round| round_of_locks(&words, n + round)).sum::<usize>())
+            })
+            .collect();
+        let refused: usize = all.into_iter().map(Joining::join).sum();
+        (refused, words.iter().map(|&at| word(at)).collect::<Vec<_>>())
+    });
+    SLOW.store(false, Relaxed);
+    assert_eq!((refused, left), (0, std::vec![0; 3]));
+}
+
+/// Locks one, two or three of `words` in their order, and unlocks them. How often it was refused.
+fn round_of_locks(words: &[usize], round: u32) -> usize {
+    let chosen = (0..).zip(words).filter(|(bit, _)| (round % 7 + 1) & 1 << bit != 0).map(|(_, at)| *at);
+    let chosen: Vec<_> = chosen.collect();
+    let mut refused = 0;
+    for &at in &chosen {
+        while lock(at) != Ok(0) {
+            refused += 1;
+        }
+    }
+    if round % 3 == 0 {
+        let _ = syscall(abi::__NR_sched_yield, &[]);
+    }
+    for &at in chosen.iter().rev() {
+        // EAGAIN: another came just then.
+        while unlock(at) != Ok(0) {}
+    }
+    refused
 }
 
 #[test]

@@ -86,6 +86,7 @@ impl From<vm::VmError> for Errno {
             VmError::Fault => EFAULT,
             VmError::Interrupted => EINTR,
             VmError::Overflow => EOVERFLOW,
+            VmError::Io => EIO,
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum VmError {
     Fault,
     /// A fatal signal has come, and nobody sees the result (EINTR).
     Interrupted,
+    /// Where an object's pages come from failed (EIO).
+    Io,
     /// A size or offset goes past what can be represented (EOVERFLOW, EFBIG).
     Overflow,
 }

@@ -92,6 +92,14 @@ impl Object {
             now = taken == n;
             if taken < n {
                 let pinned = self.pinned(page);
+                if pinned.is_none() && self.is_paged() {
+                    match self.bring_in(page) {
+                        // Another may have taken it away meanwhile: it is looked for again.
+                        Ok(()) => continue,
+                        Err(_) if done > 0 => break,
+                        Err(error) => return Err(error),
+                    }
+                }
                 let bytes = pinned.as_ref().map_or(SharedBytes::zeros(), Pin::bytes);
                 taken += bytes.get(start + taken..start + n).map_or(0, |bytes| to.put(bytes)).min(n - taken);
             } else {

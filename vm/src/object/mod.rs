@@ -12,6 +12,7 @@ mod allocate;
 mod budget;
 mod io;
 mod list;
+pub mod pager;
 
 pub mod rmap;
 mod shed;
@@ -33,6 +34,7 @@ use once_cell::race::OnceBox;
 pub use budget::{Budget, BudgetKind, BudgetOwner, BudgetRef};
 pub use io::{Sink, Source};
 pub use list::Pages;
+use pager::Paging;
 use rmap::{Leaves, Place, ReverseOps};
 use shed::Gone;
 use slots::{MAX_PAGES, Slots};
@@ -50,7 +52,7 @@ pub type ObjectRef = PerCpuArc<Object>;
 /// The object's owner, a file. An object without one has a shared count and lives as long as it is referred to.
 pub type ObjectOwner = PerCpuOwner<Object>;
 
-/// An object. Its pages are in memory or were never written: then they are zero.
+/// An object. Its pages are in memory or were never written: then they are zero; or they come from elsewhere (pager.rs).
 pub struct Object {
     inode_number: usize,
     /// Bytes.
@@ -65,6 +67,7 @@ pub struct Object {
     /// Changes of the size.
     change: Mutex<(), ObjectLevel>,
     label: OnceBox<Label>,
+    paging: Option<Box<Paging>>,
 }
 
 /// What those who make objects want to know of one again when they meet it in a mapping. Nothing here looks into it.
@@ -81,9 +84,19 @@ impl Object {
     /// The same; its pages are counted in `budget`.
     #[inline]
     pub fn try_owned_in(inode_number: usize, budget: Option<BudgetRef>) -> Result<ObjectOwner, VmError> {
+        Self::try_owned_with(inode_number, 0, budget, None)
+    }
+
+    #[inline(always)]
+    fn try_owned_with(
+        inode_number: usize,
+        size: u64,
+        budget: Option<BudgetRef>,
+        paging: Option<Box<Paging>>,
+    ) -> Result<ObjectOwner, VmError> {
         Ok(PerCpuOwner::try_slab(Self {
             inode_number,
-            size: AtomicU64::new(0),
+            size: AtomicU64::new(size),
             resident: AtomicU64::new(0),
             budget,
             tables: AtomicU64::new(0),
@@ -91,6 +104,7 @@ impl Object {
             leaves: Leaves::new(),
             change: Mutex::new((), &CHANGE),
             label: OnceBox::new(),
+            paging,
         })?)
     }
 
@@ -172,6 +186,9 @@ impl Object {
     /// as well where a fatal signal comes. May sleep.
     #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
     pub fn seek(&self, first: u64, end: u64, data: bool) -> Option<u64> {
+        if self.is_paged() {
+            return (data && first < end).then_some(first);
+        }
         let mut page = first;
         while page < end {
             let found = match self.slots.run(page) {
@@ -216,9 +233,10 @@ impl Object {
     }
 
     /// May `page` be added to what the object holds? The pages of a file outlive the program that filled them, so files do not
-    /// grow when memory is scarce; memory that only programs hold (`inode_number` 0) may take the last page.
+    /// grow when memory is scarce; memory that only programs hold (`inode_number` 0) may take the last page, and so may what can be read again.
     fn check_scarcity(&self, page: u64) -> Result<(), VmError> {
-        let refused = self.inode_number != 0 && self.frame(page).is_none() && frame::is_scarce();
+        let stays = self.inode_number != 0 && !self.is_paged();
+        let refused = stays && self.frame(page).is_none() && frame::is_scarce();
         if refused { Err(VmError::Full) } else { Ok(()) }
     }
 
@@ -235,6 +253,11 @@ impl Object {
             if slot.tagged().is_some() {
                 // Who tagged it holds `change`.
                 drop(self.change.lock());
+                continue;
+            }
+            if let Some(paging) = &self.paging
+                && self.page_in(paging, page)?
+            {
                 continue;
             }
             if let Some(budget) = &self.budget {

@@ -38,13 +38,20 @@ impl Object {
             return Err(VmError::Overflow);
         }
         let mut change = self.change.lock();
+        self.set_size_under(size, change.held());
+        Ok(())
+    }
+
+    /// As [`Self::set_size`], under `change`.
+    pub(super) fn set_size_under(&self, size: u64, change: &mut Held<'_, ObjectLevel>) {
         let old = self.size.swap(size, Ordering::SeqCst);
         if size >= old {
-            return Ok(());
+            return;
         }
         // Private copies go too, as on Linux: who touches one gets SIGBUS, whatever it wrote there.
         let first = size.div_ceil(PAGE_SIZE as u64);
-        self.evict(first, MAX_PAGES, true, change.held());
+        self.note_replaced();
+        self.evict(first, MAX_PAGES, true, change);
         let tail = size as usize % PAGE_SIZE;
         if tail != 0 {
             let mut last = self.pinned(size >> PAGE_SHIFT);
@@ -52,12 +59,12 @@ impl Object {
                 bytes.get_mut(tail..PAGE_SIZE).map(|mut rest| rest.clear());
             }
         }
-        Ok(())
     }
 
     /// Frees the pages `first..end`: they read zero afterwards; private copies stay. For fallocate. May sleep.
     pub fn punch(&self, first: u64, end: u64) -> Result<(), VmError> {
         let mut change = self.change.lock();
+        self.note_replaced();
         self.evict(first, end, false, change.held());
         Ok(())
     }

@@ -81,7 +81,7 @@ fn seek_hole(object: &vm::Object, offset: i64, whence: u32) -> Result<u64> {
     let first = start / PAGE;
     let found = match whence {
         // Nothing to look for in a file that is all hole, however large.
-        SEEK_DATA if object.resident_pages() == 0 => None,
+        SEEK_DATA if object.resident_pages() == 0 && !object.is_paged() => None,
         _ => object.seek(first, pages, whence == SEEK_DATA),
     };
     match (found, whence) {

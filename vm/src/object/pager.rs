@@ -1,0 +1,158 @@
+//! Objects whose pages come from elsewhere, from a server's file or a disk's: a page that is not in memory is asked for when somebody reads or maps it.
+//!
+//! A pager is asked with no lock of vm held but, perhaps, that of a layout. What it gives is put in under `change`, if the contents are still those that were
+//! asked for, so nobody sees a page of what was replaced. Two that miss one page at once both ask; the first to come puts it in, and the other's is given back.
+//!
+//! **Read-ahead**: who reads on where the last read ended gets twice as many pages each time, up to `MOST`; who reads elsewhere a few.
+#![forbid(unsafe_code)]
+
+use super::slots::MAX_PAGES;
+use super::{BudgetKind, Object, ObjectOwner};
+use crate::addr::PAGE_SHIFT;
+use crate::error::VmError;
+use crate::frame::{self, FrameKind, OwnedFrame};
+use alloc::boxed::Box;
+use arrayvec::ArrayVec;
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use sync::heap::try_box;
+
+/// Pages that are read at once where nothing is known of who reads.
+const FEW: u32 = 4;
+/// Pages that are read at once at the most: 512 KiB.
+const MOST: u32 = 128;
+
+/// Where the pages of an object come from.
+pub trait Pager: Send + Sync {
+    /// Reads up to `count` pages from page `first` on, and gives each to `give`, in their order; the bytes past the source's end are zero. Fewer may be
+    /// given; where the source has ended none need be. May sleep; no lock of vm is held.
+    ///
+    /// # Errors
+    /// `Io`, `NoMemory`, `Interrupted`: a fatal signal has come. Pages that were given are used all the same.
+    fn read(&self, first: u64, count: usize, give: &mut dyn FnMut(OwnedFrame)) -> Result<(), VmError>;
+}
+
+/// What an object has besides whose pages come from elsewhere.
+pub(super) struct Paging {
+    pager: Box<dyn Pager>,
+    /// Moves when the source has other contents, and with each eviction. Changes under `change`.
+    contents: AtomicU64,
+    /// Where the last read ended, and how many pages the next one is that begins there. Guesses: two that read at once mix them up, and read less ahead.
+    next: AtomicU64,
+    window: AtomicU32,
+}
+
+impl Object {
+    /// An object of `size` bytes whose pages come from `pager`. `inode_number` is not 0.
+    pub fn try_owned_paged(
+        inode_number: usize,
+        size: u64,
+        pager: Box<dyn Pager>,
+    ) -> Result<ObjectOwner, VmError> {
+        let paging = try_box(Paging {
+            pager,
+            contents: AtomicU64::new(0),
+            next: AtomicU64::new(0),
+            window: AtomicU32::new(FEW),
+        })?;
+        Self::try_owned_with(inode_number, size, None, Some(paging))
+    }
+
+    /// Do its pages come from elsewhere? Then one that is not in memory is no hole.
+    pub fn is_paged(&self) -> bool {
+        self.paging.is_some()
+    }
+
+    /// The source has other contents by now, of `size` bytes: no page of those before is read or mapped from here on. Private copies within the new size
+    /// stay. May sleep.
+    ///
+    /// # Errors
+    /// `Overflow`.
+    pub fn replace(&self, size: u64) -> Result<(), VmError> {
+        if size > MAX_PAGES << PAGE_SHIFT {
+            return Err(VmError::Overflow);
+        }
+        let mut change = self.change.lock();
+        self.note_replaced();
+        self.evict_beyond(0, change.held());
+        self.set_size_under(size, change.held());
+        Ok(())
+    }
+
+    /// Pages are to be taken away: none that is being read now comes in afterwards. `change` is held.
+    pub(super) fn note_replaced(&self) {
+        if let Some(paging) = &self.paging {
+            paging.contents.fetch_add(1, Release);
+        }
+    }
+
+    /// Reads `page`, which is not resident, and some after it from the pager. False: it is past the end. True: it is to be looked for again. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
+    pub(super) fn page_in(&self, paging: &Paging, page: u64) -> Result<bool, VmError> {
+        let end = self.pages();
+        if page >= end {
+            return Ok(false);
+        }
+        // A look without the lock, and so of what the source has now or had before.
+        let begun = paging.contents.load(Acquire);
+        let count = self.wanted(paging, page, end);
+        let mut frames = ArrayVec::<OwnedFrame, { MOST as usize }>::new_const();
+        let read = paging.pager.read(page, count, &mut |frame| {
+            // What was not asked for is not taken.
+            if frames.len() < count {
+                frames.push(frame);
+            }
+        });
+        if frames.is_empty() {
+            read?;
+            // The source is shorter than it was said to be.
+            frames.push(frame::alloc_zeroed().ok_or(VmError::NoMemory)?);
+        }
+        paging.next.store(page + frames.len() as u64, Relaxed);
+        let _change = self.change.lock();
+        if paging.contents.load(Relaxed) == begun {
+            // The first is wanted; what cannot be had of the others is not.
+            for (at, frame) in (page..self.pages()).zip(frames) {
+                match self.put(at, frame) {
+                    Err(error) if at == page => return Err(error),
+                    Err(_) => break,
+                    Ok(()) => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// How many pages to read from `page` on, which is before `end`: up to the next that is resident.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "pages of a file are below 2^51, a window is at most MOST"
+    )]
+    fn wanted(&self, paging: &Paging, page: u64, end: u64) -> usize {
+        let window = match paging.next.load(Relaxed) == page {
+            true => (paging.window.load(Relaxed) * 2).min(MOST),
+            false => FEW,
+        };
+        paging.window.store(window, Relaxed);
+        // Nothing is read ahead into the last memory.
+        let window = if frame::is_scarce() { 1 } else { u64::from(window) };
+        let limit = end.min(page + window);
+        (page + 1..limit).take_while(|&next| self.frame(next).is_none()).count() + 1
+    }
+
+    /// Puts a page in that was read, if there is none by now.
+    fn put(&self, page: u64, frame: OwnedFrame) -> Result<(), VmError> {
+        let slot = self.slots.make(page, &|| self.charge_table())?;
+        if let Some(budget) = &self.budget {
+            budget.charge(BudgetKind::Pages, 1)?;
+        }
+        frame.set_kind(FrameKind::Object);
+        match slot.put(frame) {
+            Ok(()) => drop(self.resident.fetch_add(1, Relaxed)),
+            Err(_) => self.give_back_pages(1),
+        }
+        Ok(())
+    }
+}

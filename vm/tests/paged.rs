@@ -1,0 +1,240 @@
+//! Objects whose pages come from elsewhere, on the software machine: what is asked for, once, and what is believed of the answers.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test may die when memory is out.
+
+mod soft;
+
+use soft::requests::{alone, file, space};
+use soft::{read, switch_to, write};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use vm::frame::OwnedFrame;
+use vm::*;
+
+/// What a source does that is asked for pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Manner {
+    Honest,
+    /// Gives so many of them.
+    Gives(usize),
+    /// Gives so many, and says that it failed.
+    Fails(usize),
+}
+
+/// A source each of whose pages begins with its number and the contents' number.
+struct Source {
+    contents: AtomicU64,
+    /// Pages that it has.
+    pages: AtomicU64,
+    asked: Mutex<Vec<(u64, usize)>>,
+    manner: Mutex<Manner>,
+}
+
+impl Source {
+    fn new(pages: u64) -> Arc<Self> {
+        Arc::new(Self {
+            contents: AtomicU64::new(0),
+            pages: AtomicU64::new(pages),
+            asked: Mutex::new(Vec::new()),
+            manner: Mutex::new(Manner::Honest),
+        })
+    }
+
+    fn value(&self, page: u64) -> u64 {
+        (self.contents.load(SeqCst) << 32) | (page + 1)
+    }
+
+    fn object(self: &Arc<Self>, size: u64) -> ObjectOwner {
+        Object::try_owned_paged(1, size, Box::new(Asks(self.clone()))).unwrap()
+    }
+
+    fn asked(&self) -> Vec<(u64, usize)> {
+        core::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+struct Asks(Arc<Source>);
+
+impl Pager for Asks {
+    fn read(&self, first: u64, count: usize, give: &mut dyn FnMut(OwnedFrame)) -> Result<(), VmError> {
+        let source = &self.0;
+        source.asked.lock().unwrap().push((first, count));
+        let manner = *source.manner.lock().unwrap();
+        let gives = match manner {
+            Manner::Honest => count,
+            Manner::Gives(n) | Manner::Fails(n) => n,
+        };
+        for page in (first..first + gives as u64).take_while(|&page| page < source.pages.load(SeqCst)) {
+            let mut frame = vm::frame::alloc_zeroed().ok_or(VmError::NoMemory)?;
+            frame.bytes()[..8].copy_from_slice(&source.value(page).to_le_bytes());
+            if gives > 1 {
+                // Others change what there is meanwhile.
+                thread::yield_now();
+            }
+            give(frame);
+        }
+        if let Manner::Fails(_) = manner { Err(VmError::Io) } else { Ok(()) }
+    }
+}
+
+fn word(object: &Object, page: u64) -> Result<u64, VmError> {
+    let mut word = [0; 8];
+    let n = object.read(page * 4096, 8, |bytes| bytes.copy_to(&mut word))?;
+    assert_eq!(n, 8, "page {page}");
+    Ok(u64::from_le_bytes(word))
+}
+
+#[test]
+fn a_page_is_asked_for_once_whoever_reads_or_maps_it() {
+    let _g = alone();
+    let source = Source::new(64);
+    let owner = source.object(64 * 4096);
+    let object = owner.share();
+    let s = space();
+    let shared = s.map(&MapRequest { prot: Prot::READ, ..file(&object, true, 64 * 4096) }).unwrap().0;
+    let private = s.map(&file(&object, false, 64 * 4096)).unwrap().0;
+    assert_eq!(read(&s, shared + 9 * 4096), Ok(10));
+    assert_eq!(source.asked(), [(9, 4)]);
+    assert_eq!((word(&object, 9), read(&s, private + 11 * 4096)), (Ok(10), Ok(12)));
+    write(&s, private + 10 * 4096, 7).unwrap();
+    assert_eq!((word(&object, 10), read(&s, private + 10 * 4096)), (Ok(11), Ok(7)));
+    assert_eq!(source.asked(), []);
+    // Up to a page that is there.
+    assert_eq!(word(&object, 7), Ok(8));
+    assert_eq!(source.asked(), [(7, 2)]);
+    assert_eq!(object.resident_pages(), 6);
+    // A write to a private page reads it first.
+    write(&s, private + 40 * 4096 + 8, 7).unwrap();
+    assert_eq!((read(&s, private + 40 * 4096), read(&s, shared + 40 * 4096 + 8)), (Ok(41), Ok(0)));
+    assert_eq!(source.asked(), [(40, 4)]);
+}
+
+#[test]
+fn who_reads_on_gets_more_each_time_and_who_jumps_gets_little() {
+    let _g = alone();
+    let source = Source::new(2048);
+    let owner = source.object(2048 * 4096 - 100);
+    let object = owner.share();
+    let mut read = 0;
+    object
+        .read(0, usize::MAX >> 1, |bytes| {
+            read += bytes.len();
+            bytes.len()
+        })
+        .unwrap();
+    assert_eq!(read, 2048 * 4096 - 100);
+    let asked = source.asked();
+    assert_eq!(asked[..6], [(0, 8), (8, 16), (24, 32), (56, 64), (120, 128), (248, 128)]);
+    assert_eq!(asked.iter().map(|(_, count)| count).sum::<usize>(), 2048);
+    object.replace(2048 * 4096).unwrap();
+    for page in [1000, 3, 500, 2040] {
+        assert_eq!(word(&object, page), Ok(page + 1));
+    }
+    assert_eq!(source.asked(), [(1000, 4), (3, 4), (500, 4), (2040, 4)]);
+}
+
+#[test]
+fn a_source_that_fails_is_told_of_and_asked_again() {
+    let _g = alone();
+    let source = Source::new(16);
+    let owner = source.object(16 * 4096);
+    let object = owner.share();
+    let s = space();
+    let a = s.map(&MapRequest { prot: Prot::READ, ..file(&object, true, 16 * 4096) }).unwrap().0;
+    *source.manner.lock().unwrap() = Manner::Fails(0);
+    assert_eq!(word(&object, 3), Err(VmError::Io));
+    assert_eq!(read(&s, a + 3 * 4096), Err(FaultError::Bus));
+    assert_eq!(object.resident_pages(), 0);
+    // What came is good.
+    *source.manner.lock().unwrap() = Manner::Fails(2);
+    assert_eq!((word(&object, 3), word(&object, 4), object.resident_pages()), (Ok(4), Ok(5), 2));
+    let mut read = 0;
+    let mut count = |bytes: vm::frame::SharedBytes<'_>| {
+        read += bytes.len();
+        bytes.len()
+    };
+    *source.manner.lock().unwrap() = Manner::Fails(0);
+    assert_eq!(object.read(3 * 4096, 8 * 4096, &mut count), Ok(2 * 4096));
+    *source.manner.lock().unwrap() = Manner::Honest;
+    assert_eq!(object.read(3 * 4096, 8 * 4096, &mut count), Ok(8 * 4096));
+    assert_eq!(read, 10 * 4096);
+}
+
+#[test]
+fn a_source_that_gives_too_much_or_too_little_gives_no_page_that_it_has_not() {
+    let _g = alone();
+    let source = Source::new(16);
+    let owner = source.object(16 * 4096);
+    let object = owner.share();
+    *source.manner.lock().unwrap() = Manner::Gives(9);
+    assert_eq!((word(&object, 2), object.resident_pages()), (Ok(3), 4));
+    *source.manner.lock().unwrap() = Manner::Gives(1);
+    assert_eq!((word(&object, 8), object.resident_pages()), (Ok(9), 5));
+    // It has become shorter, and nobody has said so: zeros, as on Linux.
+    source.pages.store(10, SeqCst);
+    assert_eq!((word(&object, 10), word(&object, 15)), (Ok(0), Ok(0)));
+    // Nobody reads past the end.
+    assert_eq!(object.read(16 * 4096, 1, |_| panic!("there is nothing")), Ok(0));
+    assert_eq!(object.seek(3, 16, true), Some(3));
+    assert_eq!(object.seek(3, 16, false), None);
+}
+
+#[test]
+fn when_the_contents_are_others_nobody_sees_those_before() {
+    let _g = alone();
+    let source = Source::new(16);
+    let owner = source.object(16 * 4096);
+    let object = owner.share();
+    let s = space();
+    let shared = s.map(&MapRequest { prot: Prot::READ, ..file(&object, true, 16 * 4096) }).unwrap().0;
+    let private = s.map(&file(&object, false, 16 * 4096)).unwrap().0;
+    assert_eq!((read(&s, shared), read(&s, private + 4096)), (Ok(1), Ok(2)));
+    write(&s, private + 2 * 4096, 7).unwrap();
+    source.contents.store(1, SeqCst);
+    object.replace(8 * 4096 + 10).unwrap();
+    assert_eq!((read(&s, shared), read(&s, private + 4096)), (Ok(1 << 32 | 1), Ok(1 << 32 | 2)));
+    assert_eq!(read(&s, private + 2 * 4096), Ok(7), "a private copy stays");
+    assert_eq!(read(&s, shared + 9 * 4096), Err(FaultError::Bus));
+    assert_eq!((object.pages(), object.size()), (9, 8 * 4096 + 10));
+}
+
+#[test]
+fn readers_of_contents_that_change_are_never_left_with_those_before() {
+    let _g = alone();
+    let source = Source::new(16);
+    let owner = source.object(16 * 4096);
+    let object = owner.share();
+    let done = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for me in 0..3 {
+            let (object, source, done) = (&object, &source, &done);
+            scope.spawn(move || {
+                let s = space();
+                let prot = Prot::READ;
+                let a = s.map(&MapRequest { prot, ..file(object, true, 16 * 4096) }).unwrap().0;
+                switch_to(&s);
+                let mut page = me;
+                while done.load(SeqCst) == 0 {
+                    page = (page + 5) % 16;
+                    // What was replaced before it was asked for is not seen.
+                    let before = source.contents.load(SeqCst).saturating_sub(1);
+                    let seen = if me == 0 {
+                        word(object, page).unwrap()
+                    } else {
+                        read(&s, a + page as usize * 4096).unwrap()
+                    };
+                    assert_eq!(seen as u32, page as u32 + 1);
+                    assert!(seen >> 32 >= before, "contents {} after {before}", seen >> 32);
+                }
+                drop(s);
+                sync::rcu::drain();
+            });
+        }
+        for contents in 1..400 {
+            source.contents.store(contents, SeqCst);
+            object.replace(16 * 4096).unwrap();
+            thread::yield_now();
+        }
+        done.store(1, SeqCst);
+    });
+}

@@ -19,6 +19,8 @@ enum Manner {
     Gives(usize),
     /// Gives so many, and says that it failed.
     Fails(usize),
+    /// Is honest, but says at first that another has read.
+    Waits,
 }
 
 /// A source each of whose pages begins with its number and the contents' number.
@@ -56,12 +58,16 @@ impl Source {
 struct Asks(Arc<Source>);
 
 impl Pager for Asks {
-    fn read(&self, first: u64, count: usize, give: &mut dyn FnMut(OwnedFrame)) -> Result<(), VmError> {
+    fn read(&self, first: u64, count: usize, give: &mut dyn FnMut(OwnedFrame)) -> Result<Asked, VmError> {
         let source = &self.0;
         source.asked.lock().unwrap().push((first, count));
         let manner = *source.manner.lock().unwrap();
         let gives = match manner {
             Manner::Honest => count,
+            Manner::Waits => {
+                *source.manner.lock().unwrap() = Manner::Honest;
+                return Ok(Asked::Waited);
+            }
             Manner::Gives(n) | Manner::Fails(n) => n,
         };
         for page in (first..first + gives as u64).take_while(|&page| page < source.pages.load(SeqCst)) {
@@ -73,7 +79,7 @@ impl Pager for Asks {
             }
             give(frame);
         }
-        if let Manner::Fails(_) = manner { Err(VmError::Io) } else { Ok(()) }
+        if let Manner::Fails(_) = manner { Err(VmError::Io) } else { Ok(Asked::Read) }
     }
 }
 
@@ -168,11 +174,14 @@ fn a_source_that_gives_too_much_or_too_little_gives_no_page_that_it_has_not() {
     let object = owner.share();
     *source.manner.lock().unwrap() = Manner::Gives(9);
     assert_eq!((word(&object, 2), object.resident_pages()), (Ok(3), 4));
+    *source.manner.lock().unwrap() = Manner::Waits;
+    source.asked();
+    assert_eq!((word(&object, 7), source.asked()), (Ok(8), vec![(7, 4), (7, 4)]));
     *source.manner.lock().unwrap() = Manner::Gives(1);
-    assert_eq!((word(&object, 8), object.resident_pages()), (Ok(9), 5));
+    assert_eq!((word(&object, 12), object.resident_pages()), (Ok(13), 9));
     // It has become shorter, and nobody has said so: zeros, as on Linux.
-    source.pages.store(10, SeqCst);
-    assert_eq!((word(&object, 10), word(&object, 15)), (Ok(0), Ok(0)));
+    source.pages.store(13, SeqCst);
+    assert_eq!((word(&object, 13), word(&object, 15)), (Ok(0), Ok(0)));
     // Nobody reads past the end.
     assert_eq!(object.read(16 * 4096, 1, |_| panic!("there is nothing")), Ok(0));
     assert_eq!(object.seek(3, 16, true), Some(3));

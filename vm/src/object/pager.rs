@@ -1,7 +1,8 @@
 //! Objects whose pages come from elsewhere, from a server's file or a disk's: a page that is not in memory is asked for when somebody reads or maps it.
 //!
 //! A pager is asked with no lock of vm held but, perhaps, that of a layout. What it gives is put in under `change`, if the contents are still those that were
-//! asked for, so nobody sees a page of what was replaced. Two that miss one page at once both ask; the first to come puts it in, and the other's is given back.
+//! asked for, so nobody sees a page of what was replaced. Where two miss one page at once, the pager has the second wait or gives the page to both: the first to come
+//! puts it in, and the other's is given back.
 //!
 //! **Read-ahead**: who reads on where the last read ended gets twice as many pages each time, up to `MOST`; who reads elsewhere a few.
 #![forbid(unsafe_code)]
@@ -24,6 +25,15 @@ const FEW: u32 = 4;
 /// Pages that are read at once at the most: 512 KiB.
 const MOST: u32 = 128;
 
+/// What came of asking a pager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// What there is was given.
+    Read,
+    /// Another was reading the page, and has ended: it is to be looked for, and asked for again if it is not there.
+    Waited,
+}
+
 /// Where the pages of an object come from.
 pub trait Pager: Send + Sync {
     /// Reads up to `count` pages from page `first` on, and gives each to `give`, in their order; the bytes past the source's end are zero. Fewer may be
@@ -31,7 +41,7 @@ pub trait Pager: Send + Sync {
     ///
     /// # Errors
     /// `Io`, `NoMemory`, `Interrupted`: a fatal signal has come. Pages that were given are used all the same.
-    fn read(&self, first: u64, count: usize, give: &mut dyn FnMut(OwnedFrame)) -> Result<(), VmError>;
+    fn read(&self, first: u64, count: usize, give: &mut dyn FnMut(OwnedFrame)) -> Result<Asked, VmError>;
 }
 
 /// What an object has besides whose pages come from elsewhere.
@@ -106,7 +116,9 @@ impl Object {
             }
         });
         if frames.is_empty() {
-            read?;
+            if read? == Asked::Waited {
+                return Ok(true);
+            }
             // The source is shorter than it was said to be.
             frames.push(frame::alloc_zeroed().ok_or(VmError::NoMemory)?);
         }

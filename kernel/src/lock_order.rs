@@ -346,6 +346,8 @@ sync::lock_order! {
     level DeviceRequest;
     /// PCI's ports.
     level PciPorts;
+    /// The pages of a file that are being read.
+    level PagesRead;
 
     // Spinning locks: the scheduler. Any of the above may wake somebody or set a timer.
 

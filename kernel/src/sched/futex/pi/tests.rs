@@ -182,7 +182,7 @@ fn round_of_locks(words: &[usize], round: u32) -> usize {
             refused += 1;
         }
     }
-    if round % 3 == 0 {
+    if round.is_multiple_of(3) {
         let _ = syscall(abi::__NR_sched_yield, &[]);
     }
     for &at in chosen.iter().rev() {

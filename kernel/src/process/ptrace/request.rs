@@ -294,6 +294,11 @@ impl Subject {
         })
     }
 
+    /// What the signal at place `at` carries, of those that wait for it or `shared` for its process.
+    pub fn waiting_info(&self, shared: bool, at: usize) -> Option<Info> {
+        self.0.look_at_waiting(shared, at)
+    }
+
     /// The signals that it blocks, or will again when the call that it makes is over.
     ///
     /// # Errors

@@ -247,23 +247,29 @@ fn write_part(to: usize, room: usize, bytes: &[u8]) -> Result<usize> {
 /// PTRACE_GET_SYSCALL_INFO: struct ptrace_syscall_info.
 fn call_info(subject: &Subject, room: usize, to: usize) -> Result<usize> {
     let (stop, registers) = subject.call()?;
-    let mut info = [0u64; 10];
+    let mut info = [0u64; 11];
     let kind: u64 = match stop {
         CallStop::Elsewhere => 0,
         CallStop::Begins { .. } => 1,
         CallStop::Ends(_) => 2,
+        CallStop::Filtered { .. } => 3,
     };
     info[0] = kind | u64::from(MACHINE) << 32;
     info[1] = registers.get(arch::place::RIP).copied().unwrap_or(0);
     info[2] = registers.get(arch::place::RSP).copied().unwrap_or(0);
     let len = match stop {
         CallStop::Elsewhere => 24,
-        CallStop::Begins { number, arguments } => {
+        CallStop::Begins { number, arguments } | CallStop::Filtered { number, arguments, .. } => {
             info[3] = number;
             for (to, argument) in info.iter_mut().skip(4).zip(arguments) {
                 *to = argument;
             }
-            80
+            if let CallStop::Filtered { data, .. } = stop {
+                info[10] = data.into();
+                84
+            } else {
+                80
+            }
         }
         CallStop::Ends(result) => {
             info[3] = result.cast_unsigned();
@@ -271,7 +277,7 @@ fn call_info(subject: &Subject, room: usize, to: usize) -> Result<usize> {
             33
         }
     };
-    let mut bytes = [0; 80];
+    let mut bytes = [0; 88];
     for (to, word) in bytes.chunks_exact_mut(8).zip(info) {
         to.copy_from_slice(&word.to_ne_bytes());
     }

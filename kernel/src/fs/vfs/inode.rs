@@ -83,6 +83,18 @@ pub struct NewInode {
     pub rdev: u64,
 }
 
+/// What a file system that is elsewhere says of an inode. Times are nanoseconds since the epoch.
+pub struct Seen {
+    /// Permission, set-id and sticky bits.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub links: u32,
+    pub accessed: i64,
+    pub modified: i64,
+    pub changed: i64,
+}
+
 /// Where the truth about an inode's attributes is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attributes {
@@ -263,6 +275,22 @@ impl Inode {
             self.modified.store(t, Relaxed);
         }
         self.touch_changed();
+    }
+
+    /// Takes over what the file system says that it is elsewhere.
+    pub fn take_over(&self, seen: &Seen) {
+        self.mode.store(seen.mode & 0o7777, Relaxed);
+        self.uid.store(seen.uid, Relaxed);
+        self.gid.store(seen.gid, Relaxed);
+        self.links.store(seen.links, Relaxed);
+        self.accessed.store(seen.accessed, Relaxed);
+        self.modified.store(seen.modified, Relaxed);
+        self.changed.store(seen.changed, Relaxed);
+    }
+
+    /// The contents are others than before: what is cached of them holds no more.
+    pub fn note_new_contents(&self) {
+        self.version.fetch_add(1, Relaxed);
     }
 
     fn note_work_after_write(&self, mode: u32) {

@@ -452,7 +452,8 @@ fn write_statfs(found: &Target, address: usize) -> Result<usize> {
             let sizes = superblock.ops.statfs(superblock)?;
             s.u64(superblock.kind.magic);
             s.u64(4096);
-            for n in [sizes.blocks, sizes.free, sizes.free, sizes.files, sizes.files_free] {
+            let available = sizes.free.saturating_sub(sizes.reserved);
+            for n in [sizes.blocks, sizes.free, available, sizes.files, sizes.files_free] {
                 s.u64(n);
             }
             s.u64(superblock.device);

@@ -2,7 +2,8 @@
  * The guest's first program: runs one job and relays its streams to the `darter` command on the other side.
  *
  * It is `/init` of the initramfs on Darter and on Linux alike, static, and uses few system calls so that a young kernel
- * can run it. The job stands in /.darter/job (key NUL value NUL, repeated: mode, cwd, hostname, env, arg).
+ * can run it. The job stands in /.darter/job (key NUL value NUL, repeated: mode, cwd, hostname, tag,
+ * share, env, arg).
  *
  *   mode pipes   the program's stdin, stdout and stderr are pipes, carried as frames on the control port (ttyS2)
  *   mode tty     its controlling terminal is ttyS1; only signals, window size and the end are frames
@@ -41,8 +42,8 @@
 static struct {
 	int tty;
 	const char *cwd, *hostname;
-	char **env, **arg;
-	size_t envs, args;
+	char **env, **arg, **share; /* a share is a device's tag and where it stands */
+	size_t envs, args, shares;
 } job = { .cwd = "/", .hostname = "darter" };
 
 static int terminal = -1;   /* ttyS1, in tty mode: kept open so that its output can be drained */
@@ -129,7 +130,8 @@ static void read_job(void)
 		fields += text[i] == 0;
 	job.env = calloc(fields / 2 + 1, sizeof *job.env);
 	job.arg = calloc(fields / 2 + 1, sizeof *job.arg);
-	if (!job.env || !job.arg)
+	job.share = calloc(fields / 2 + 1, sizeof *job.share);
+	if (!job.env || !job.arg || !job.share)
 		fail("out of memory for the job");
 	for (char *at = text; at < text + len;) {
 		char *key = at, *value = key + strlen(key) + 1;
@@ -144,6 +146,8 @@ static void read_job(void)
 			job.cwd = value;
 		else if (!strcmp(key, "hostname"))
 			job.hostname = value;
+		else if (!strcmp(key, "tag") || !strcmp(key, "share"))
+			job.share[job.shares++] = value;
 		else if (!strcmp(key, "env"))
 			job.env[job.envs++] = value;
 		else if (!strcmp(key, "arg"))
@@ -152,6 +156,21 @@ static void read_job(void)
 	if (job.args == 0) {
 		errno = EINVAL;
 		fail("the job names no program");
+	}
+}
+
+/* The host's folders, which are there to be read. */
+static void mount_shares(void)
+{
+	for (size_t i = 0; i + 1 < job.shares; i += 2) {
+		char *at = job.share[i + 1];
+		for (char *part = at; (part = strchr(part + 1, '/')); *part = '/') {
+			*part = 0;
+			mkdir(at, 0755);
+		}
+		mkdir(at, 0755);
+		if (mount(job.share[i], at, "9p", MS_RDONLY | MS_NODEV, "trans=virtio,version=9p2000.L") != 0)
+			fail(at);
 	}
 }
 
@@ -367,6 +386,7 @@ int main(void)
 		close(null);
 	seed_randomness();
 	read_job();
+	mount_shares();
 	(void)!sethostname(job.hostname, strlen(job.hostname));
 	open_control();
 	make_pipe(child_pipe);

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::lines::Beside;
 use crate::machine::accel::Wanted;
 use crate::machine::kernel::Kernel;
-use crate::machine::{Disk, Model};
+use crate::machine::{Disk, Model, Share};
 use crate::root::{Addition, Root};
 use crate::size::parse_bytes;
 
@@ -115,6 +115,9 @@ pub struct MachineOptions {
     /// again and again)
     #[arg(long, value_parser = Disk::parse, value_name = "FILE[:ro]")]
     pub disk: Vec<Disk>,
+    /// A folder of this machine, which the guest reads at AT (or in the same place) as it is, and cannot change (give it again and again)
+    #[arg(long, value_parser = Share::parse, value_name = "DIR[:AT]")]
+    pub share: Vec<Share>,
     /// How to run the machine; auto takes KVM only where the processor offers it
     #[arg(long, value_enum, default_value_t = Wanted::Auto)]
     pub accel: Wanted,

@@ -189,6 +189,29 @@ fn a_source_that_gives_too_much_or_too_little_gives_no_page_that_it_has_not() {
 }
 
 #[test]
+fn pages_are_given_back_and_read_again() {
+    let _g = alone();
+    let source = Source::new(512);
+    let owner = source.object(512 * 4096);
+    let object = owner.share();
+    let s = space();
+    let a = s.map(&MapRequest { prot: Prot::READ, ..file(&object, true, 512 * 4096) }).unwrap().0;
+    for page in 0..512 {
+        assert_eq!(read(&s, a + page * 4096), Ok(page as u64 + 1));
+    }
+    assert_eq!((object.shed(100), object.resident_pages()), (0, 512), "they have just been read");
+    // By the tables of 64 slots, from the start on.
+    assert_eq!((object.shed(100), object.resident_pages()), (128, 384));
+    assert_eq!((object.shed(1), object.resident_pages()), (64, 320));
+    source.asked();
+    assert_eq!((read(&s, a + 192 * 4096), source.asked()), (Ok(193), vec![]));
+    assert_eq!((read(&s, a + 191 * 4096), source.asked()), (Ok(192), vec![(191, 1)]));
+    assert_eq!((object.shed(u64::MAX), object.shed(u64::MAX), object.resident_pages()), (0, 320, 1));
+    assert_eq!((object.shed(1), object.resident_pages()), (1, 0), "the hand begins anew");
+    assert_eq!(object.shed(1), 0);
+}
+
+#[test]
 fn when_the_contents_are_others_nobody_sees_those_before() {
     let _g = alone();
     let source = Source::new(16);

@@ -64,6 +64,7 @@ impl Boot<'_> {
         let shared = root::prepare(self.paths, &Root::Busybox, self.add, self.machine.memory)?;
         let script = guest::script(commands, self.settle, self.limit, self.undisturbed);
         let job = Job {
+            shares: Vec::new(),
             tty: false,
             input: false,
             environment: run::environment(&[], false),
@@ -175,6 +176,7 @@ pub fn machine(cpus: u32, memory: u64, accel: Accel, cpu_model: &str) -> Machine
         cpu_model: cpu_model.into(),
         deterministic: false,
         disks: Vec::new(),
+        shares: Vec::new(),
         extra: Vec::<OsString>::new(),
     }
 }

@@ -46,6 +46,7 @@ pub fn measure(options: &Options, paths: &Tree, kernel: &Kernel) -> Result<Vec<(
         cpu_model: "max".into(),
         deterministic: false,
         disk: Vec::new(),
+        share: Vec::new(),
         append: options.append.clone(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

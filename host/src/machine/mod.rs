@@ -4,8 +4,10 @@
 pub mod accel;
 pub mod kernel;
 pub mod qemu;
+pub mod share;
 mod virtio;
 
+pub use share::Share;
 pub use virtio::Disk;
 
 use std::ffi::OsString;
@@ -68,6 +70,7 @@ pub struct Machine {
     /// this machine comes to it.
     pub deterministic: bool,
     pub disks: Vec<Disk>,
+    pub shares: Vec<Share>,
     /// The user's own words for QEMU, at the end.
     pub extra: Vec<OsString>,
 }
@@ -116,7 +119,7 @@ impl Machine {
                 show_bytes(self.memory)
             )));
         }
-        self.check_disks()?;
+        self.check_devices()?;
         if self.deterministic && self.accel == Accel::Kvm {
             return Err(usage("--deterministic counts instructions, which needs emulation: --accel tcg"));
         }
@@ -260,6 +263,7 @@ pub(super) mod tests {
             cpu_model: "max".into(),
             deterministic: false,
             disks: Vec::new(),
+            shares: Vec::new(),
             extra: Vec::new(),
         }
     }

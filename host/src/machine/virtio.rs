@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Machine, Model};
+use super::{Machine, Model, share};
 use crate::exit::usage;
 
 /// Where microvm's registers are (QEMU 10, hw/i386/microvm.c): 24 places of 512 bytes, each with a line of the second I/O APIC. They are filled from the last
@@ -17,7 +17,7 @@ const MMIO_FIRST_LINE: u64 = 24;
 const MMIO_LAST: u64 = 23;
 
 /// What Darter drives (its first 26 have names); microvm has places for fewer.
-const MOST_DISKS: usize = 20;
+const MOST_DEVICES: usize = 20;
 const SECTOR: u64 = 512;
 
 /// A file of this machine as a disk, as `--disk FILE[:ro]` says.
@@ -81,12 +81,19 @@ impl Machine {
             let properties = format!(",drive={name},werror=report,rerror=report");
             devices.push(self.device(n + 1, "virtio-blk", &properties, &before));
         }
+        let first = self.disks.len() as u64 + 1;
+        for ((place, share), n) in (first..).zip(&self.shares).zip(0..) {
+            let name = share::tag(n);
+            let before = ["-fsdev".to_owned(), share.fsdev(&name)];
+            let properties = format!(",fsdev={name},mount_tag={name}");
+            devices.push(self.device(place, "virtio-9p", &properties, &before));
+        }
         devices
     }
 
-    pub(super) fn check_disks(&self) -> Result<()> {
-        if self.disks.len() > MOST_DISKS {
-            return Err(usage(format!("--disk: a machine has {MOST_DISKS} disks at most")));
+    pub(super) fn check_devices(&self) -> Result<()> {
+        if self.disks.len() + self.shares.len() > MOST_DEVICES {
+            return Err(usage(format!("--disk, --share: a machine has {MOST_DEVICES} of both at most")));
         }
         Ok(())
     }

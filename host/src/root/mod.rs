@@ -54,6 +54,8 @@ pub struct Job {
     pub tty: bool,
     /// The host will send input. Without, it sends nothing at all, so that a run can be the same each time.
     pub input: bool,
+    /// The machine's shared folders: the tag of each one's device, and where it stands.
+    pub shares: Vec<(String, String)>,
     pub environment: Vec<String>,
     pub arguments: Vec<String>,
 }
@@ -65,6 +67,9 @@ impl Job {
         fields.push(("hostname", "darter"));
         if !self.input {
             fields.push(("input", "none"));
+        }
+        for (tag, at) in &self.shares {
+            fields.extend([("tag", tag.as_str()), ("share", at.as_str())]);
         }
         fields.extend(self.environment.iter().map(|word| ("env", word.as_str())));
         fields.extend(self.arguments.iter().map(|word| ("arg", word.as_str())));
@@ -207,11 +212,14 @@ mod tests {
         let job = Job {
             tty: false,
             input: true,
+            shares: vec![("t".into(), "/at".into())],
             environment: vec!["A=b".into()],
             arguments: vec!["sh".into(), String::new()],
         };
         let bytes = job.encode().unwrap();
-        assert!(bytes.starts_with(b"mode\0pipes\0cwd\0/root\0hostname\0darter\0env\0A=b\0"));
+        assert!(
+            bytes.starts_with(b"mode\0pipes\0cwd\0/root\0hostname\0darter\0tag\0t\0share\0/at\0env\0A=b\0")
+        );
         assert!(bytes.ends_with(b"arg\0sh\0arg\0\0"));
         let job = Job { arguments: vec!["a\0b".into()], ..job };
         assert!(job.encode().is_err());

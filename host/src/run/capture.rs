@@ -33,8 +33,13 @@ pub fn capture(
     let mut signals = Signals::catch()?;
     let paths = Tree::find();
     let shared = root::prepare(&paths, &Root::Busybox, additions, machine.memory)?;
-    let job =
-        Job { tty: false, input: false, environment: environment(&[], false), arguments: command.to_vec() };
+    let job = Job {
+        tty: false,
+        input: false,
+        shares: Vec::new(),
+        environment: environment(&[], false),
+        arguments: command.to_vec(),
+    };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     let vm = boot(machine, kernel.image(&paths)?, &initramfs, kernel.command_line(true, append))?;
     let (stdout, stderr) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));

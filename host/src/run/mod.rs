@@ -17,7 +17,7 @@ use crate::exit::usage;
 use crate::machine::accel::{Accel, Wanted};
 use crate::machine::kernel::Kernel;
 use crate::machine::qemu::Vm;
-use crate::machine::{Machine, Model};
+use crate::machine::{Machine, Model, share};
 use crate::paths::Tree;
 use crate::relay::outcome::{self, End, Outcome};
 use crate::relay::output::Sink;
@@ -183,6 +183,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         cpu_model: options.cpu_model.clone(),
         deterministic: options.deterministic,
         disks: options.disk.clone(),
+        shares: options.share.clone(),
         extra: options.qemu_arg.clone(),
     };
     machine.check()?;
@@ -191,14 +192,22 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
             "--machine microvm --kernel linux: emulated it has no clock by which Linux could tell the time; give --accel nested, or kvm",
         ));
     }
+    if !options.share.is_empty() && options.kernel == Kernel::Linux {
+        return Err(usage("--share: the compared Linux has no driver for shared folders built in"));
+    }
     let paths = Tree::find();
     let kernel = options.kernel.image(&paths)?;
     let shared = match &options.initramfs {
         Some(made) => made.clone(),
         None => root::prepare(&paths, &options.root, &options.add, options.memory)?,
     };
-    let job =
-        Job { tty, input: true, environment: environment(&options.env, tty), arguments: command.to_vec() };
+    let job = Job {
+        tty,
+        input: true,
+        shares: options.share.iter().zip(0..).map(|(share, n)| (share::tag(n), share.at.clone())).collect(),
+        environment: environment(&options.env, tty),
+        arguments: command.to_vec(),
+    };
     let initramfs = root::with_job(&paths, &shared, &job)?;
     if options.verbose {
         note!("darter: kernel {}, accelerator {}", kernel.display(), machine.accel.name());

@@ -80,6 +80,9 @@ pub fn outer(
     if !inner.disk.is_empty() {
         return Err(usage("--disk: --accel nested has no disks"));
     }
+    if !inner.share.is_empty() {
+        return Err(usage("--share: --accel nested shares no folders"));
+    }
     let files = match &inner.initramfs {
         Some(made) => made.clone(),
         None => root::prepare(paths, &inner.root, &inner.add, inner.memory)?,
@@ -108,6 +111,7 @@ pub fn outer(
         cpu_model: "max".into(),
         deterministic: false,
         disk: Vec::new(),
+        share: Vec::new(),
         append: Vec::new(),
         qemu_arg: Vec::new(),
         env: Vec::new(),

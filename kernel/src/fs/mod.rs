@@ -51,6 +51,7 @@ static SPECIAL: file::special::Special =
 pub fn init(types: &'static vfs::superblock::Types, initramfs: &[u8]) {
     vfs::superblock::register(types);
     file::special::register(&SPECIAL);
+    vm::register_shedder(&vfs::cache::shrink::SHEDDER);
     if let Err(e) = try_init(initramfs) {
         panic!("no root file system: {e:?}");
     }

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::Space;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::ops::Deref;
 use scopeguard::ScopeGuard;
 
@@ -15,6 +15,11 @@ pub struct HeldSpace(ScopeGuard<Arc<Space>, fn(Arc<Space>)>);
 impl HeldSpace {
     pub fn new(space: Arc<Space>) -> Self {
         Self(scopeguard::guard(space, Space::let_go))
+    }
+
+    /// What leads to the space while others have it.
+    pub fn downgrade(&self) -> Weak<Space> {
+        Arc::downgrade(&self.0)
     }
 }
 

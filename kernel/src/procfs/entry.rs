@@ -52,6 +52,8 @@ pub enum WhatOf {
     Link(MakeOf, LinkTo),
     /// A directory that is the same for all, whose entries' numbers begin there.
     Fixed(&'static [Entry], u64),
+    /// Its memory itself.
+    Memory,
     Fds,
     FdInfos,
     Tasks,

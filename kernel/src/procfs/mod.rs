@@ -8,6 +8,7 @@
 // An overflow is a panic, and a program chooses the numbers that come here: each sum says why it has none.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod content;
 mod descriptors;
 mod entry;
 mod general;
@@ -18,6 +19,7 @@ mod latency;
 mod lockstat;
 mod manner;
 mod maps;
+mod memory;
 mod names;
 mod nodes;
 mod numbers;
@@ -145,6 +147,10 @@ impl<S: Source> FileOps for TextFile<S> {
 
     fn takes_flags(&self, writing: bool) -> bool {
         self.source.manner().takes_flags(writing)
+    }
+
+    fn ignores_append(&self) -> bool {
+        true
     }
 
     fn splices(&self) -> bool {

@@ -102,6 +102,7 @@ pub const PROCESS: &[Of] = &[
     other("fdinfo", 0o555, WhatOf::FdInfos),
     of("limits", 0o444, files::limits),
     inner("maps", 0o444, maps::maps),
+    other("mem", 0o600, WhatOf::Memory),
     of("mountinfo", 0o444, files::mountinfo).made(Manner::Mounts),
     of("mounts", 0o444, files::mounts).made(Manner::Mounts),
     other("net", 0o555, WhatOf::Fixed(NET, NET_NUMBERS)),

@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 
 use sync::try_box;
 
+use super::content::{OfMachine, OfProcess, OfSetting};
 use super::descriptors::{Decimal, InfoOf, file_of, inode_of_fd, inode_of_info, list_descriptors};
 use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
-use super::manner::Manner;
 use super::names::{PROCESS, ROOT, from_letter};
-use super::{Source, TextFile, kmsg, numbers, process as files, status};
+use super::{TextFile, kmsg, memory, numbers, process as files};
 use crate::bytes;
 use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::Shown;
@@ -44,6 +44,7 @@ enum Node {
     Spaces(Who),
     TextOf(Who, MakeOf, &'static Of),
     LinkOf(Who, MakeOf, LinkTo),
+    Memory(Who),
     Fds(Who),
     Fd(Who, i32),
     FdInfos(Who),
@@ -65,7 +66,7 @@ impl Who {
     }
 
     /// The process, if it is there still. A zombie is.
-    fn process(self) -> Option<Arc<Process>> {
+    pub(super) fn process(self) -> Option<Arc<Process>> {
         find_process(self.pid).filter(|process| process.started == self.began)
     }
 
@@ -78,7 +79,7 @@ impl Who {
         self.look_at(|_| ()).is_some()
     }
 
-    fn is_caller(self) -> bool {
+    pub(super) fn is_caller(self) -> bool {
         let caller = &crate::process::current().process;
         caller.pid() == self.pid && caller.started == self.began
     }
@@ -91,7 +92,7 @@ impl Who {
     }
 
     /// The thread of `process`, which is the one that is meant.
-    fn thread_of(self, process: &Process) -> Option<Arc<Thread>> {
+    pub(super) fn thread_of(self, process: &Process) -> Option<Arc<Thread>> {
         if self.tid == 0 { process.leader() } else { process.thread(self.tid) }
     }
 }
@@ -222,6 +223,7 @@ impl Node {
                 make(device, number, Kind::Regular, entry.mode, Node::TextOf(who, f, entry))
             }
             WhatOf::Link(f, to) => make(device, number, Kind::Symlink, entry.mode, Node::LinkOf(who, f, to)),
+            WhatOf::Memory => make(device, number, Kind::Regular, entry.mode, Node::Memory(who)),
             WhatOf::Fixed(list, base) => {
                 make(device, number, Kind::Directory, entry.mode, Node::Fixed(list, base))
             }
@@ -240,6 +242,7 @@ impl Node {
             | Node::Spaces(who)
             | Node::TextOf(who, ..)
             | Node::LinkOf(who, ..)
+            | Node::Memory(who)
             | Node::Fds(who)
             | Node::Fd(who, ..)
             | Node::FdInfos(who)
@@ -344,7 +347,9 @@ impl InodeOps for Node {
                 for (i, entry) in PROCESS.iter().enumerate().skip(position.saturating_sub(2) as usize) {
                     let kind = match entry.what {
                         WhatOf::Tasks | WhatOf::Whole(_) if who.tid != 0 => continue,
-                        WhatOf::Text(_) | WhatOf::Whole(_) | WhatOf::Inner(_) => Kind::Regular,
+                        WhatOf::Text(_) | WhatOf::Whole(_) | WhatOf::Inner(_) | WhatOf::Memory => {
+                            Kind::Regular
+                        }
                         WhatOf::Link(..) => Kind::Symlink,
                         WhatOf::Fixed(..)
                         | WhatOf::Fds
@@ -452,6 +457,7 @@ impl InodeOps for Node {
                 }
                 TextFile::open(OfProcess(who, make, entry.manner)).map(Some)
             }
+            Node::Memory(who) => memory::open(who).map(Some),
             Node::FdInfos(who) => check_access(&*who.process().ok_or(ENOENT)?).map(|()| None),
             Node::FdInfo(who, fd) => TextFile::open(InfoOf { who, fd }).map(Some),
             _ => Ok(None),
@@ -476,72 +482,5 @@ impl InodeOps for Node {
             inode.apply(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() });
         }
         Ok(())
-    }
-}
-
-struct OfMachine(Make);
-
-impl Source for OfMachine {
-    fn manner(&self) -> Manner {
-        Manner::Machine
-    }
-
-    fn text(&self, out: &mut Vec<u8>) -> Result {
-        (self.0)(out)
-    }
-}
-
-struct OfSetting(&'static Setting);
-
-impl Source for OfSetting {
-    fn manner(&self) -> Manner {
-        Manner::Setting
-    }
-
-    fn text(&self, out: &mut Vec<u8>) -> Result {
-        (self.0.read)(out)
-    }
-
-    fn write(&self, data: &[u8]) -> Result {
-        // By the user's number alone, as on Linux: no capability makes up for it.
-        if caller::current().ids().euid != 0 {
-            return Err(EPERM);
-        }
-        if data.is_empty() {
-            return Ok(());
-        }
-        self.0.write.map_or(Err(EACCES), |f| f(data))
-    }
-}
-
-struct OfProcess(Who, MakeOf, Manner);
-
-impl OfProcess {
-    fn text_of(&self, process: &Arc<Process>, out: &mut Vec<u8>) -> Result {
-        if process.is_zombie() {
-            return status::zombie(self.1, process, out);
-        }
-        let thread = self.0.thread_of(process).ok_or(ESRCH)?;
-        let make = if self.0.tid == 0 { self.1 } else { status::of_thread(self.1) };
-        make(process, &thread, out)
-    }
-}
-
-impl Source for OfProcess {
-    fn manner(&self) -> Manner {
-        self.2
-    }
-
-    fn text(&self, out: &mut Vec<u8>) -> Result {
-        // Who asks about itself need not count its process.
-        if self.0.is_caller() {
-            return self.text_of(&crate::process::current().process, out);
-        }
-        self.text_of(&self.0.process().ok_or(ESRCH)?, out)
-    }
-
-    fn write(&self, data: &[u8]) -> Result {
-        let (process, thread) = self.0.find()?;
-        files::write(self.1, &process, &thread, data)
     }
 }

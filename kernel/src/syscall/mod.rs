@@ -41,8 +41,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[inline]
 pub fn dispatch(regs: &mut UserRegs) {
     let number = regs.number();
-    let result =
-        if sched::current().is_watched() { watched(number, regs) } else { table::call(number, regs) };
+    let result = if sched::current().is_watched() { watched(regs) } else { table::call(number, regs) };
     // exec and sigreturn leave the frame as the program is to find it.
     if regs.in_syscall() {
         regs.set_result(match result {
@@ -53,19 +52,19 @@ pub fn dispatch(regs: &mut UserRegs) {
 }
 
 #[cold]
-fn watched(mut number: usize, regs: &mut UserRegs) -> Result<usize> {
+fn watched(regs: &mut UserRegs) -> Result<usize> {
     if sched::current().is_call_traced() {
         // A tracer may choose another call, or none by number -1: then the result is what it has left there.
         if !ptrace::call_begins(regs) || !regs.in_syscall() {
             return Ok(regs.result().cast_unsigned());
         }
-        number = regs.number();
     }
     if let Some(result) = seccomp::judge(regs) {
         // Number -1 is refused too, which counts as no call.
         regs.set_result(result);
         return Ok(result.cast_unsigned());
     }
+    let number = regs.number();
     plant::count(number);
     // The call may write another frame.
     let args = regs.args();

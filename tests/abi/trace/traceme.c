@@ -45,7 +45,7 @@ static void refused(void)
 	SHOW(trace(12345, pid, 0, 0));
 	static const struct { const char *what; int request; } missing[] = {
 		{ "PTRACE_SINGLEBLOCK", 33 }, { "PTRACE_SYSEMU", 31 }, { "PTRACE_SYSEMU_SINGLESTEP", 32 }, { "PTRACE_ARCH_PRCTL", 30 },
-		{ "PTRACE_PEEKSIGINFO", 0x4209 }, { "PTRACE_SECCOMP_GET_FILTER", 0x420c },
+		{ "PTRACE_SECCOMP_GET_FILTER", 0x420c },
 	};
 	for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
 		/* Arguments with which Linux refuses it too, or does nothing. */

@@ -71,6 +71,7 @@ structs! {
     MASK_AND_SIZE "mask and size" 16 { mask 0 8 Addr, size 8 8 Int(&EIGHT) }
     SIGACTION "sigaction" 32 { handler 0 8 Int(&HANDLERS), flags 8 8 Options(&SA), restorer 16 8 Addr, mask 24 8 Int(&SIGNAL_SETS) }
     SIGINFO "siginfo" 128 { signal 0 4 Signal, error 4 4 Int(&ANY), code 8 4 Int(&SIGINFO_CODES), pid 16 4 Pid, uid 20 4 Uid, value 24 8 Int(&ANY) }
+    PEEKSIGINFO "ptrace_peeksiginfo_args" 16 { from 0 8 Int(&SMALL), flags 8 4 Options(&PEEKSIGINFO_FLAGS), count 12 4 Int(&SMALL) }
     USER_REGS "user_regs_struct" 216 {
         result 80 8 Int(&ANY), call 120 8 Int(&ANY), place 128 8 Addr, code 136 8 Int(&ANY), flags 144 8 Int(&ANY), stack 152 8 Addr,
         fs_base 168 8 Addr, gs_base 176 8 Addr, ds 184 8 Int(&ANY), gs 208 8 Int(&ANY),

@@ -70,6 +70,9 @@ pub struct Object {
     paging: Option<Box<Paging>>,
 }
 
+/// Pages that are given back for one by which a file in memory grows, while memory is scarce.
+const ROOM: u64 = 2;
+
 /// What those who make objects want to know of one again when they meet it in a mapping. Nothing here looks into it.
 pub type Label = Arc<dyn Any + Send + Sync>;
 
@@ -232,11 +235,11 @@ impl Object {
         Ok(())
     }
 
-    /// May `page` be added to what the object holds? The pages of a file outlive the program that filled them, so files do not
+    /// May `page` be added to what the object holds, at the cost of pages that can be read again if need be? May sleep. The pages of a file outlive the program that filled them, so files do not
     /// grow when memory is scarce; memory that only programs hold (`inode_number` 0) may take the last page, and so may what can be read again.
     fn check_scarcity(&self, page: u64) -> Result<(), VmError> {
         let stays = self.inode_number != 0 && !self.is_paged();
-        let refused = stays && self.frame(page).is_none() && frame::is_scarce();
+        let refused = stays && self.frame(page).is_none() && frame::is_scarce() && !pager::make_room(ROOM);
         if refused { Err(VmError::Full) } else { Ok(()) }
     }
 

@@ -4,6 +4,10 @@
 //! asked for, so nobody sees a page of what was replaced. Where two miss one page at once, the pager has the second wait or gives the page to both: the first to come
 //! puts it in, and the other's is given back.
 //!
+//! **Memory** that is scarce is not taken for them: who reads gives as many pages back as it brings in, of those that can be read again (`Shedder`, which the
+//! kernel registers, finds the objects), and a file in memory that grows then does so too. An object loses pages from a hand on that goes round, and none at the
+//! first call after it was read into.
+//!
 //! **Read-ahead**: who reads on where the last read ended gets twice as many pages each time, up to `MOST`; who reads elsewhere a few.
 #![forbid(unsafe_code)]
 
@@ -15,9 +19,10 @@ use crate::frame::{self, FrameKind, OwnedFrame};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use once_cell::race::OnceRef;
 use sync::heap::try_box;
 
 /// Pages that are read at once where nothing is known of who reads.
@@ -52,6 +57,25 @@ pub(super) struct Paging {
     /// Where the last read ended, and how many pages the next one is that begins there. Guesses: two that read at once mix them up, and read less ahead.
     next: AtomicU64,
     window: AtomicU32,
+    /// From where on pages are given back next, and whether some were read since that was asked for.
+    hand: AtomicU64,
+    is_fresh: AtomicBool,
+}
+
+/// Gives back pages that can be read again, up to so many, and says how many. Sleeping locks are held, those of inodes' writes and of layouts.
+pub struct Shedder(pub fn(u64) -> u64);
+
+static SHEDDER: OnceRef<'static, Shedder> = OnceRef::new();
+
+/// Sets who gives pages back where memory is scarce. Once.
+pub fn register_shedder(shedder: &'static Shedder) {
+    let _ = SHEDDER.set(shedder);
+}
+
+/// Memory is scarce, and up to `pages` more are wanted: are as many given back, or some of them?
+#[cold]
+pub(super) fn make_room(pages: u64) -> bool {
+    SHEDDER.get().is_some_and(|shedder| (shedder.0)(pages) > 0)
 }
 
 impl Object {
@@ -66,6 +90,8 @@ impl Object {
             contents: AtomicU64::new(0),
             next: AtomicU64::new(0),
             window: AtomicU32::new(FEW),
+            hand: AtomicU64::new(0),
+            is_fresh: AtomicBool::new(false),
         })?;
         Self::try_owned_with(inode_number, size, None, Some(paging))
     }
@@ -108,6 +134,9 @@ impl Object {
         // A look without the lock, and so of what the source has now or had before.
         let begun = paging.contents.load(Acquire);
         let count = self.wanted(paging, page, end);
+        if frame::is_scarce() {
+            make_room(count as u64);
+        }
         let mut frames = ArrayVec::<OwnedFrame, { MOST as usize }>::new_const();
         let read = paging.pager.read(page, count, &mut |frame| {
             // What was not asked for is not taken.
@@ -123,6 +152,7 @@ impl Object {
             frames.push(frame::alloc_zeroed().ok_or(VmError::NoMemory)?);
         }
         paging.next.store(page + frames.len() as u64, Relaxed);
+        paging.is_fresh.store(true, Relaxed);
         let _change = self.change.lock();
         if paging.contents.load(Relaxed) == begun {
             // The first is wanted; what cannot be had of the others is not.
@@ -137,6 +167,32 @@ impl Object {
         Ok(true)
     }
 
+    /// Gives back up to `most` pages or a few more, if they can be read again; says how many. The first call after pages were read gives back none. May sleep.
+    #[expect(clippy::arithmetic_side_effects, reason = "pages of a file are below 2^51")]
+    pub fn shed(&self, most: u64) -> u64 {
+        let Some(paging) = &self.paging else { return 0 };
+        if paging.is_fresh.swap(false, Relaxed) || self.resident_pages() == 0 {
+            return 0;
+        }
+        let (first, end) = (paging.hand.load(Relaxed), self.pages());
+        let (mut page, mut found) = (first, 0);
+        while page < end && found < most {
+            page = match self.slots.run(page) {
+                Some(run) => {
+                    found += run.iter().map(|slot| u64::from(slot.frame().is_some())).sum::<u64>();
+                    page + run.len() as u64
+                }
+                None => self.slots.absent_until(page).max(page + 1),
+            };
+        }
+        paging.hand.store(if page < end { page } else { 0 }, Relaxed);
+        if found > 0 {
+            let mut change = self.change.lock();
+            self.evict(first, page, false, change.held());
+        }
+        found
+    }
+
     /// How many pages to read from `page` on, which is before `end`: up to the next that is resident.
     #[expect(
         clippy::arithmetic_side_effects,
@@ -148,9 +204,7 @@ impl Object {
             false => FEW,
         };
         paging.window.store(window, Relaxed);
-        // Nothing is read ahead into the last memory.
-        let window = if frame::is_scarce() { 1 } else { u64::from(window) };
-        let limit = end.min(page + window);
+        let limit = end.min(page + u64::from(window));
         (page + 1..limit).take_while(|&next| self.frame(next).is_none()).count() + 1
     }
 

@@ -76,7 +76,7 @@ impl Object {
 
     /// Takes the pages `first..end` away; with `copies` private copies of them too. The caller holds `change`, so nobody else tags meanwhile. Each leaf that
     /// may show some of them is visited once, however many pages there are. Gives way; what has begun is made whole, whatever signal has come.
-    fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
+    pub(super) fn evict(&self, first: u64, end: u64, copies: bool, change: &mut Held<'_, ObjectLevel>) {
         let visit = |tagged: &u64| {
             if first >= end || (*tagged == 0 && !copies) || self.leaves.is_empty(change) {
                 return;

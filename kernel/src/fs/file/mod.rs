@@ -45,7 +45,7 @@ use self::async_io::AsyncIo;
 use self::buffer::{Input, Output};
 use self::count::Counted;
 use self::poll::{Poller, Stays};
-use crate::errno::{EBADF, EINVAL, EISDIR, ESPIPE, Result};
+use crate::errno::{EBADF, EINVAL, EISDIR, EOVERFLOW, ESPIPE, Errno, Result};
 use crate::fs::vfs::inode::{Inode, Kind};
 use crate::fs::vfs::locks::Owner;
 use crate::fs::vfs::mount::{NO_ATIME, NO_DIR_ATIME, NO_EXEC, Path, STRICT_ATIME};
@@ -341,7 +341,23 @@ impl File {
     /// EINVAL: a transfer of `len` bytes at a place, or where the file stands, would end past all offsets.
     pub fn check_range(&self, at: Option<u64>, len: usize) -> Result {
         let own = || if self.ops().moves() { *self.position.lock() } else { 0 };
-        check_range(at.unwrap_or_else(own), len)
+        self.check_end(at.unwrap_or_else(own), len)
+    }
+
+    /// Does a transfer of `len` bytes from `at` on end at a place that the file may have?
+    #[inline]
+    fn check_end(&self, at: u64, len: usize) -> Result {
+        check_range(at, len).or_else(|error| self.check_unsigned_end(at, len, error))
+    }
+
+    #[cold]
+    fn check_unsigned_end(&self, at: u64, len: usize, error: Errno) -> Result {
+        if !self.ops().has_unsigned_places() || isize::try_from(len).is_err() {
+            return Err(error);
+        }
+        // As Linux has it, the last place of all is not reached.
+        let reaches_end = i64::try_from(at).is_err() && at.checked_add(len as u64).is_none_or(|end| end == 0);
+        if reaches_end { Err(EOVERFLOW) } else { Ok(()) }
     }
 
     pub fn read(&self, out: &mut Output<'_>) -> Result<usize> {
@@ -349,7 +365,7 @@ impl File {
         let n = if self.ops().moves() {
             let mut position = self.position.lock();
             let (position, order) = position.split();
-            check_range(*position, out.left())?;
+            self.check_end(*position, out.left())?;
             let n = self.ops().read(self, *position, out, order.reborrow())?;
             *position = position.saturating_add(n as u64);
             n
@@ -363,7 +379,7 @@ impl File {
     pub fn read_at(&self, at: u64, out: &mut Output<'_>) -> Result<usize> {
         self.check_places(false)?;
         self.may_read()?;
-        check_range(at, out.left())?;
+        self.check_end(at, out.left())?;
         let n = self.ops().read(self, at, out, Held::clean().lower())?;
         self.touch();
         Ok(n)
@@ -382,9 +398,8 @@ impl File {
         }
         let mut position = self.position.lock();
         let (position, order) = position.split();
-        check_range(*position, from.left())?;
-        // A disk has no end that could move, so O_APPEND means nothing there.
-        if appends && self.inode().kind != Kind::Block {
+        self.check_end(*position, from.left())?;
+        if appends && self.has_end() {
             let (n, end) = regular::append(self, from, order.reborrow())?;
             // To write nothing is not to go to the end.
             if n > 0 {
@@ -406,12 +421,17 @@ impl File {
     pub fn write_at_or_append(&self, at: u64, from: &mut Input<'_>, appends: bool) -> Result<usize> {
         self.check_places(true)?;
         self.may_write()?;
-        check_range(at, from.left())?;
-        if appends && self.inode().kind != Kind::Block {
+        self.check_end(at, from.left())?;
+        if appends && self.has_end() {
             // As Linux does, against POSIX: O_APPEND wins over the offset.
             return Ok(regular::append(self, from, Held::clean().lower())?.0);
         }
         self.ops().write(self, at, from, Held::clean().lower())
+    }
+
+    /// Has it an end that could move, so that O_APPEND means something? A disk has none.
+    fn has_end(&self) -> bool {
+        self.inode().kind != Kind::Block && !self.ops().ignores_append()
     }
 
     pub fn seek(&self, offset: i64, whence: u32) -> Result<u64> {

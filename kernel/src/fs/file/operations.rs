@@ -80,6 +80,16 @@ pub trait FileOps: Send + Sync + Any {
         self.seeks()
     }
 
+    /// Are its places numbers without a sign, so that those of the upper half are places too?
+    fn has_unsigned_places(&self) -> bool {
+        false
+    }
+
+    /// Does O_APPEND mean nothing to it? What is made at each read has no end.
+    fn ignores_append(&self) -> bool {
+        false
+    }
+
     /// Is it a regular file for calls that want one? A process's is, though stat does not say so.
     fn is_regular(&self, file: &File) -> bool {
         file.inode().kind == Kind::Regular

@@ -1,6 +1,6 @@
 //! When memory is out. A fault that needs a page kills the process that weighs most (`choice`) and waits for what it gives back. A system call,
-//! which may fail, kills nobody: it waits once for memory that can be had without (`drain_caches`), that is unused names of the name
-//! cache, and what is free already but cached by other CPUs or behind a grace period.
+//! which may fail, kills nobody: it waits once for memory that can be had without (`drain_caches`), that is pages of files that can be read
+//! again, unused names of the name cache, and what is free already but cached by other CPUs or behind a grace period.
 //!
 //! There is one victim at a time, unless it takes too long to die: it may wait for something that another process holds. The first
 //! process is never chosen. Pages of files belong to no process and are not counted; a file system in memory refuses to grow before
@@ -34,6 +34,8 @@ static CHOSEN: AtomicU64 = AtomicU64::new(0);
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// How long a thread waits for memory before it tries again.
 const PAUSE_NS: u64 = 5_000_000;
+/// Pages of files that can be read again and are given up at once: 16 MiB.
+const PAGES: u64 = 4096;
 /// How many such pauses other CPUs get to give back what they cache.
 const TICKS: u32 = 4;
 
@@ -69,10 +71,11 @@ pub fn wait_for_memory() -> bool {
     !is_dying()
 }
 
-/// Gives up cached names, has every CPU give back the free memory that it caches or that waits for a grace period, and waits a little
+/// Gives up pages that can be read again and cached names, has every CPU give back the free memory that it caches or that waits for a grace period, and waits a little
 /// for it. False: the running thread is dying. May sleep; no spinning lock is held.
 #[cold]
 pub fn drain_caches() -> bool {
+    shrink::shed_pages(PAGES);
     shrink::drain();
     account::forget_idle(sched::schedule_if_needed);
     sync::rcu::expedite();

@@ -39,9 +39,9 @@ mod stop;
 pub use look::{Seen, look};
 pub use request::*;
 pub use stop::{
-    CALL_ENDS, Cloned, call_begins, call_ends, exits, goes_on_through_stop, handler_entered, has_trap,
-    hides_step, note_clone, note_exec, note_vfork_done, of_clone, stop_for_signal, stop_for_trap,
-    stop_in_group, stopped_anew,
+    CALL_ENDS, Cloned, Left, call_begins, call_ends, exits, goes_on_through_stop, handler_entered, has_trap,
+    hides_step, note_clone, note_exec, note_vfork_done, of_clone, stop_at_filter, stop_for_signal,
+    stop_for_trap, stop_in_group, stopped_anew,
 };
 
 use super::signal::{Info, send};

@@ -16,8 +16,7 @@ use linux_raw_sys::ptrace as requests;
 use vm::addr::VirtAddr;
 
 /// The options that there are.
-const OPTIONS: u32 =
-    requests::PTRACE_O_MASK & !(requests::PTRACE_O_TRACESECCOMP | requests::PTRACE_O_SUSPEND_SECCOMP);
+const OPTIONS: u32 = requests::PTRACE_O_MASK & !requests::PTRACE_O_SUSPEND_SECCOMP;
 /// Signals that a thread may be given when it goes on; 0: none.
 const LAST_SIGNAL: usize = 64;
 
@@ -294,6 +293,11 @@ impl Subject {
         })
     }
 
+    /// What the signal at place `at` carries, of those that wait for it or `shared` for its process.
+    pub fn waiting_info(&self, shared: bool, at: usize) -> Option<Info> {
+        self.0.look_at_waiting(shared, at)
+    }
+
     /// The signals that it blocks, or will again when the call that it makes is over.
     ///
     /// # Errors
@@ -349,12 +353,16 @@ impl Subject {
     pub fn call(&self) -> Result<(CallStop, Words)> {
         self.with(|state| {
             const GOOD: i32 = abi::SIGTRAP as i32 | 0x80;
+            const FILTER: i32 = (abi::SIGTRAP | requests::PTRACE_EVENT_SECCOMP << 8) as i32;
             let words = state.registers;
             let word = |n: usize| words.get(n).copied().unwrap_or(0);
             let arguments = place::ARGUMENTS.map(word);
             let at = match (state.info.map(|info| info.code), state.message) {
                 (Some(GOOD), super::stop::CALL_BEGUN) => {
                     CallStop::Begins { number: word(place::ORIG_RAX), arguments }
+                }
+                (Some(FILTER), message) => {
+                    CallStop::Filtered { number: word(place::ORIG_RAX), arguments, data: message as u32 }
                 }
                 (Some(GOOD), super::stop::CALL_ENDED) => CallStop::Ends(word(place::RAX).cast_signed()),
                 _ => CallStop::Elsewhere,
@@ -370,6 +378,12 @@ pub enum CallStop {
     Begins {
         number: u64,
         arguments: [u64; 6],
+    },
+    /// It begins, and a filter has left it to the tracer with this data.
+    Filtered {
+        number: u64,
+        arguments: [u64; 6],
+        data: u32,
     },
     /// With this result.
     Ends(i64),

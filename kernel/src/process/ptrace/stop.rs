@@ -297,6 +297,26 @@ fn event(regs: &mut UserRegs, thread: &Current, option: u32, event: u32, message
     true
 }
 
+/// To whom a filter has left a call, and what has become of it.
+pub enum Left {
+    ToNobody,
+    ToBeMade,
+    /// Its tracer wants none to be made, or the thread is to end.
+    Undone,
+}
+
+/// A filter leaves the call that the running thread is about to make to its tracer.
+#[cold]
+#[inline(never)]
+pub fn stop_at_filter(regs: &mut UserRegs, thread: &Current, data: u32) -> Left {
+    let (option, kind) = (requests::PTRACE_O_TRACESECCOMP, requests::PTRACE_EVENT_SECCOMP);
+    if !event(regs, thread, option, kind, data.into()) {
+        return Left::ToNobody;
+    }
+    let is_none = (regs.number() as i32).is_negative();
+    if is_none || is_killed(thread, false) { Left::Undone } else { Left::ToBeMade }
+}
+
 /// What a tracer has asked to be told of a clone.
 #[derive(Clone, Copy)]
 pub struct Cloned {

@@ -13,6 +13,7 @@ mod program;
 
 pub use program::{Call, Instruction, MOST, Program};
 
+use super::ptrace::{self, Left};
 use super::signal::{Info, deliver, send};
 use super::{Capability, Current, Process, Thread, exit};
 use crate::account::{Charge, Denied, Kind, limits};
@@ -353,10 +354,36 @@ fn hand_on(caller: &Current) {
     }
 }
 
-/// What the call that the running thread is about to make returns without being made; None: it is made.
+/// What the call that the running thread is about to make returns without being made; None: it is made. Its tracer, to whom a filter may leave it, may have made
+/// another call of it by then, or none, whose result is what it has left there.
 #[cold]
-pub fn judge(regs: &UserRegs) -> Option<isize> {
+pub fn judge(regs: &mut UserRegs) -> Option<isize> {
+    const NOBODY: isize = (Errno::ENOSYS.0 as isize).wrapping_neg();
     let thread = super::current();
+    match judge_once(regs, &thread) {
+        Judgement::IsMade => None,
+        Judgement::Returns(result) => Some(result),
+        Judgement::Tracers(data) => match ptrace::stop_at_filter(regs, &thread, data) {
+            Left::ToNobody => Some(NOBODY),
+            Left::Undone => Some(regs.result()),
+            // The filters have not seen yet what it has become. That they leave to the tracer once more is nothing new.
+            Left::ToBeMade => match judge_once(regs, &thread) {
+                Judgement::Returns(result) => Some(result),
+                Judgement::IsMade | Judgement::Tracers(_) => None,
+            },
+        },
+    }
+}
+
+enum Judgement {
+    IsMade,
+    /// With this result, without being made.
+    Returns(isize),
+    /// It is left to the tracer, who is told this.
+    Tracers(u32),
+}
+
+fn judge_once(regs: &UserRegs, thread: &Current) -> Judgement {
     let call = Call {
         number: regs.number() as i32,
         machine: MACHINE,
@@ -365,43 +392,44 @@ pub fn judge(regs: &UserRegs) -> Option<isize> {
     };
     let (is_strict, decision) = {
         let read = rcu::read();
-        let newest = thread.filters.0.load(&read)?;
+        let Some(newest) = thread.filters.0.load(&read) else { return Judgement::IsMade };
         (newest.is_strict(), newest.decide(&call))
     };
     let data = decision.action & verdict::DATA;
     let log = |signal: u32| {
         if decision.logs {
-            log(&thread, &call, signal, decision.action);
+            log(thread, &call, signal, decision.action);
         }
     };
     match decision.action & verdict::ACTION {
-        verdict::ALLOW => None,
+        verdict::ALLOW => Judgement::IsMade,
         verdict::LOG => {
-            self::log(&thread, &call, 0, decision.action);
-            None
+            self::log(thread, &call, 0, decision.action);
+            Judgement::IsMade
         }
         verdict::ERRNO => {
             log(0);
-            Some(0isize.wrapping_sub_unsigned(data.min(LARGEST_ERRNO) as usize))
+            Judgement::Returns(0isize.wrapping_sub_unsigned(data.min(LARGEST_ERRNO) as usize))
         }
         verdict::TRAP => {
             log(0);
             // The handler finds the registers as they were.
             send::forced(refusal(&call, data));
-            Some(call.number as isize)
+            Judgement::Returns(call.number as isize)
         }
-        // Nobody traces, and nobody listens.
-        verdict::TRACE | verdict::USER_NOTIF => Some((Errno::ENOSYS.0 as isize).wrapping_neg()),
+        verdict::TRACE => Judgement::Tracers(data),
+        // Nobody listens.
+        verdict::USER_NOTIF => Judgement::Returns((Errno::ENOSYS.0 as isize).wrapping_neg()),
         _ if is_strict => {
-            self::log(&thread, &call, abi::SIGKILL, decision.action);
+            self::log(thread, &call, abi::SIGKILL, decision.action);
             exit::exit_thread(abi::SIGKILL as i32)
         }
         action => {
-            self::log(&thread, &call, abi::SIGSYS, decision.action);
+            self::log(thread, &call, abi::SIGSYS, decision.action);
             if action == verdict::KILL_THREAD && thread.process.thread_count() > 1 {
                 exit::exit_thread(abi::SIGSYS as i32)
             }
-            deliver::end(regs, &thread, &refusal(&call, data))
+            deliver::end(regs, thread, &refusal(&call, data))
         }
     }
 }

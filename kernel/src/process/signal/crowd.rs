@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 use super::pending::PendingSet;
-use super::{COUNT, Gone, Signals, bit};
+use super::{COUNT, Gone, Info, Signals, bit};
 use crate::lock_order as level;
 use crate::process::usage::Used;
 use crate::process::{Process, Thread};
@@ -204,6 +204,12 @@ impl Thread {
             (set, None) => set,
             (_, Some(crowd)) => self.pending.settled_set(crowd),
         }
+    }
+
+    /// What the signal at place `at` carries, of those that wait for it alone or `shared` for its process.
+    pub fn look_at_waiting(&self, shared: bool, at: usize) -> Option<Info> {
+        let signals = &self.process.signals;
+        if shared { signals.shared.look(None, at) } else { self.pending.look(signals.crowd(), at) }
     }
 }
 

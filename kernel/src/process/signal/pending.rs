@@ -255,6 +255,17 @@ impl PendingSet {
         Some(node.queued)
     }
 
+    /// What the signal at place `at` carries, of those that carry anything: in the order in which they came, and behind the short queue by their numbers.
+    fn look(&self, mut at: usize) -> Option<Info> {
+        let few = self.few.iter().flatten();
+        let many = self.many.iter().flat_map(|many| &many.lists);
+        if let Some(queued) = few.clone().nth(at) {
+            return Some(queued.info);
+        }
+        at = at.checked_sub(few.count())?;
+        many.flat_map(LinkedList::iter).nth(at).map(|node| node.queued.info)
+    }
+
     fn any_of_many(&mut self, signal: u32) -> bool {
         self.many.as_mut().and_then(|many| many.list(signal)).is_some_and(|list| !list.is_empty())
     }
@@ -353,6 +364,14 @@ impl Queue {
         blocked: u64,
     ) -> Option<Info> {
         self.change(held, crowd, |queued| queued.take(blocked))
+    }
+
+    /// As [`PendingSet::look`].
+    pub(super) fn look(&self, crowd: Option<&Arc<Crowd>>, at: usize) -> Option<Info> {
+        if self.set() == 0 {
+            return None;
+        }
+        self.change(&mut Held::clean(), crowd, |queued| queued.look(at))
     }
 
     /// As [`PendingSet::discard`]. Under the process's signals, so that none of `signals` comes meanwhile but from a thread for itself.

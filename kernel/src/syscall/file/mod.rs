@@ -23,7 +23,6 @@ use sync::rcu::Lent;
 
 use crate::errno::*;
 use crate::fs::file::buffer::{Input, Output, Segment};
-use crate::fs::file::check_range;
 use crate::fs::file::told;
 use crate::fs::vfs::notify::{self, events};
 use crate::fs::{File, OpenFlags, caller};
@@ -75,7 +74,7 @@ impl Way {
 /// EFAULT: it reaches out of user space; EINVAL: the range ends past all offsets. What is wrong with the file is told before.
 fn segment(file: &File, way: Way, addr: usize, len: usize, at: Option<u64>) -> Result<Segment> {
     let in_memory = UserSlice::new(addr, len).check();
-    let in_file = || at.map_or(Ok(()), |at| check_range(at, len));
+    let in_file = || at.map_or(Ok(()), |at| file.check_range(Some(at), len));
     if let Err(error) = in_memory.and_then(|_| in_file()) {
         if at.is_some() {
             file.check_places(way == Way::Write)?;

@@ -6,6 +6,8 @@ use crate::errno::{Errno, Result};
 use crate::memory::user::{UserPtr, UserSlice};
 use crate::process::ptrace::{self, CallStop, Going, Subject};
 use crate::process::signal::Info;
+use crate::process::signal_pending;
+use crate::sched::give_way;
 use alloc::vec::Vec;
 use linux_raw_sys::ptrace as requests;
 use sync::TryVec;
@@ -18,6 +20,8 @@ const DEBUG: usize = 848;
 const DEBUG_END: usize = 912;
 /// What DR6 says while nothing has come (SDM vol. 3, 18.2.3).
 const DR6_RESERVED: u64 = 0xffff_0ff0;
+/// Bytes of siginfo_t.
+const INFO: usize = 128;
 /// Bytes that FXSAVE stores.
 const LEGACY: usize = 512;
 const MACHINE: u32 = 0xc000_003e;
@@ -63,12 +67,13 @@ pub fn sys_ptrace(request: u32, pid: u32, address: usize, data: usize) -> Result
         requests::PTRACE_SETFPREGS => set_legacy(&subject, data, LEGACY),
         requests::PTRACE_GETREGSET => get_set(&subject, address, data),
         requests::PTRACE_SETREGSET => set_set(&subject, address, data),
-        requests::PTRACE_GETSIGINFO => UserSlice::new(data, 128).write(&subject.info()?.to_bytes()),
+        requests::PTRACE_GETSIGINFO => UserSlice::new(data, INFO).write(&subject.info()?.to_bytes()),
         requests::PTRACE_SETSIGINFO => {
-            let mut bytes = [0; 128];
-            UserSlice::new(data, 128).read(&mut bytes)?;
+            let mut bytes = [0; INFO];
+            UserSlice::new(data, INFO).read(&mut bytes)?;
             subject.set_info(Info::from_bytes(&bytes))
         }
+        requests::PTRACE_PEEKSIGINFO => return waiting_infos(&subject, address, data),
         requests::PTRACE_GETSIGMASK | requests::PTRACE_SETSIGMASK if address != 8 => Err(Errno::EINVAL),
         requests::PTRACE_GETSIGMASK => UserPtr::new(data).write(&subject.mask()?),
         requests::PTRACE_SETSIGMASK => subject.set_mask(UserPtr::new(data).read()?),
@@ -79,6 +84,30 @@ pub fn sys_ptrace(request: u32, pid: u32, address: usize, data: usize) -> Result
         _ => Err(Errno::EIO),
     }
     .map(|()| 0)
+}
+
+/// PTRACE_PEEKSIGINFO: so many of the signals that wait, as struct ptrace_peeksiginfo_args says. Says how many it has shown. A signal ends it.
+fn waiting_infos(subject: &Subject, arguments: usize, to: usize) -> Result<usize> {
+    let [from, how] = UserPtr::<[u64; 2]>::new(arguments).read()?;
+    let (flags, count) = (how as u32, (how >> 32) as i32);
+    if flags & !requests::PTRACE_PEEKSIGINFO_SHARED != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
+    let mut shown = 0usize;
+    while shown < count
+        && let Some(info) = subject.waiting_info(flags != 0, (from as usize).wrapping_add(shown))
+    {
+        let place = to.wrapping_add(shown.wrapping_mul(INFO));
+        if let Err(errno) = UserSlice::new(place, INFO).write(&info.to_bytes()) {
+            return if shown == 0 { Err(errno) } else { Ok(shown) };
+        }
+        shown = shown.saturating_add(1);
+        if signal_pending() || give_way() {
+            break;
+        }
+    }
+    Ok(shown)
 }
 
 /// What lies at a place in struct user.
@@ -218,23 +247,29 @@ fn write_part(to: usize, room: usize, bytes: &[u8]) -> Result<usize> {
 /// PTRACE_GET_SYSCALL_INFO: struct ptrace_syscall_info.
 fn call_info(subject: &Subject, room: usize, to: usize) -> Result<usize> {
     let (stop, registers) = subject.call()?;
-    let mut info = [0u64; 10];
+    let mut info = [0u64; 11];
     let kind: u64 = match stop {
         CallStop::Elsewhere => 0,
         CallStop::Begins { .. } => 1,
         CallStop::Ends(_) => 2,
+        CallStop::Filtered { .. } => 3,
     };
     info[0] = kind | u64::from(MACHINE) << 32;
     info[1] = registers.get(arch::place::RIP).copied().unwrap_or(0);
     info[2] = registers.get(arch::place::RSP).copied().unwrap_or(0);
     let len = match stop {
         CallStop::Elsewhere => 24,
-        CallStop::Begins { number, arguments } => {
+        CallStop::Begins { number, arguments } | CallStop::Filtered { number, arguments, .. } => {
             info[3] = number;
             for (to, argument) in info.iter_mut().skip(4).zip(arguments) {
                 *to = argument;
             }
-            80
+            if let CallStop::Filtered { data, .. } = stop {
+                info[10] = data.into();
+                84
+            } else {
+                80
+            }
         }
         CallStop::Ends(result) => {
             info[3] = result.cast_unsigned();
@@ -242,7 +277,7 @@ fn call_info(subject: &Subject, room: usize, to: usize) -> Result<usize> {
             33
         }
     };
-    let mut bytes = [0; 80];
+    let mut bytes = [0; 88];
     for (to, word) in bytes.chunks_exact_mut(8).zip(info) {
         to.copy_from_slice(&word.to_ne_bytes());
     }

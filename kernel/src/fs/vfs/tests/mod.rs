@@ -3,6 +3,7 @@
 mod cache;
 mod model;
 mod operations;
+mod pages;
 mod races;
 mod testfs;
 mod tree;

@@ -11,6 +11,7 @@
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ptr;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sync::percpu_ref::PerCpuOwner as Owner;
 use sync::{SpinLock, TryVec, lock_class, try_arc};
@@ -19,6 +20,7 @@ use crate::errno::Result;
 use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::Inode;
 use crate::lock_order as level;
+use crate::sched::give_way;
 
 lock_class! { static INODES: LockClass = ("inode table", level::InodeTable); }
 
@@ -47,6 +49,8 @@ impl Known {
 pub struct InodeTable {
     /// Each in the order of numbers.
     shards: [SpinLock<Vec<Known>, level::InodeTable>; SHARDS],
+    /// The shard whose files give pages back next.
+    hand: AtomicUsize,
 }
 
 /// The grace period that is under way. One that began before a reader did is over when the number is two higher.
@@ -56,7 +60,8 @@ fn period() -> u64 {
 
 impl InodeTable {
     pub fn try_new() -> Result<Arc<InodeTable>> {
-        Ok(try_arc(InodeTable { shards: [const { SpinLock::new(Vec::new(), &INODES) }; SHARDS] })?)
+        let shards = [const { SpinLock::new(Vec::new(), &INODES) }; SHARDS];
+        Ok(try_arc(InodeTable { shards, hand: AtomicUsize::new(0) })?)
     }
 
     fn shard(&self, number: u64) -> Option<&SpinLock<Vec<Known>, level::InodeTable>> {
@@ -158,6 +163,36 @@ impl InodeTable {
                 }
             }
         }
+    }
+
+    /// Has its files give back up to `most` pages that can be read again, those first that were not read into since the last time; says how many. Gives way, and
+    /// ends early where a fatal signal has come. May sleep, under the locks of inodes' writes and of layouts.
+    pub fn shed(&self, most: u64) -> u64 {
+        let mut given = 0;
+        // Twice round: the first time a file is only asked to be ready.
+        for _ in 0..2 * SHARDS {
+            let hand = self.hand.load(Relaxed);
+            let mut next = 0;
+            while let Some(inode) = self.first_of(hand, next) {
+                given = inode
+                    .object()
+                    .map_or(0, |object| object.shed(most.saturating_sub(given)))
+                    .saturating_add(given);
+                if given >= most || give_way() {
+                    return given;
+                }
+                next = inode.number.saturating_add(1);
+            }
+            self.hand.store(hand.wrapping_add(1) % SHARDS, Relaxed);
+        }
+        given
+    }
+
+    /// The first inode of a shard, by numbers from `number` on.
+    fn first_of(&self, shard: usize, number: u64) -> Option<Arc<Inode>> {
+        let shard = self.shards.get(shard % SHARDS)?.lock();
+        let from = shard.partition_point(|known| known.number < number);
+        shard.get(from..)?.iter().find_map(|known| known.inode.upgrade())
     }
 
     /// Any directory's dentry, which is not its directory's any more: at the super block's end.

@@ -6,7 +6,9 @@
 //!
 //! Names go when a bound is reached, some at a time, and when memory is out, all that nobody needs (`drain`, called by `process::oom`).
 //!
-//! Nothing here sleeps or waits for a lock of a directory: what is locked stays. So it may be called whatever sleeping locks are held.
+//! Pages of files that can be read again go where memory is scarce (`shed_pages`, called by `vm`), and many of them when it is out.
+//!
+//! But for that nothing here sleeps or waits for a lock of a directory: what is locked stays. So it may be called whatever sleeping locks are held.
 //!
 //! Lock order: `name ring` is innermost; nothing is freed under it. Directories, parent before child, are only tried.
 #![forbid(unsafe_code)]
@@ -259,6 +261,21 @@ pub fn drain() {
         }
     }
 }
+
+/// Has files give back up to `most` pages that can be read again; says how many. Gives way, and ends early where a fatal signal has come.
+pub fn shed_pages(most: u64) -> u64 {
+    let mut given = 0_u64;
+    for cache in each() {
+        given = given.saturating_add(cache.inodes.shed(most.saturating_sub(given)));
+        if given >= most {
+            break;
+        }
+    }
+    given
+}
+
+/// Who is asked for pages where memory is scarce.
+pub static SHEDDER: vm::Shedder = vm::Shedder(shed_pages);
 
 /// Takes up to `count` names out of all caches, of each in proportion to what it has, and says how many. Does not sleep.
 #[expect(clippy::arithmetic_side_effects, reason = "counts of things in memory")]

@@ -1,0 +1,80 @@
+//! What the texts of /proc are made from: the machine, a setting, or a process that is there still.
+#![forbid(unsafe_code)]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::entry::{Make, MakeOf, Setting};
+use super::manner::Manner;
+use super::nodes::Who;
+use super::{Source, process as files, status};
+use crate::errno::{EACCES, EPERM, ESRCH, Result};
+use crate::fs::caller;
+use crate::process::Process;
+
+pub(super) struct OfMachine(pub(super) Make);
+
+impl Source for OfMachine {
+    fn manner(&self) -> Manner {
+        Manner::Machine
+    }
+
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        (self.0)(out)
+    }
+}
+
+pub(super) struct OfSetting(pub(super) &'static Setting);
+
+impl Source for OfSetting {
+    fn manner(&self) -> Manner {
+        Manner::Setting
+    }
+
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        (self.0.read)(out)
+    }
+
+    fn write(&self, data: &[u8]) -> Result {
+        // By the user's number alone, as on Linux: no capability makes up for it.
+        if caller::current().ids().euid != 0 {
+            return Err(EPERM);
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.0.write.map_or(Err(EACCES), |f| f(data))
+    }
+}
+
+pub(super) struct OfProcess(pub(super) Who, pub(super) MakeOf, pub(super) Manner);
+
+impl OfProcess {
+    fn text_of(&self, process: &Arc<Process>, out: &mut Vec<u8>) -> Result {
+        if process.is_zombie() {
+            return status::zombie(self.1, process, out);
+        }
+        let thread = self.0.thread_of(process).ok_or(ESRCH)?;
+        let make = if self.0.tid == 0 { self.1 } else { status::of_thread(self.1) };
+        make(process, &thread, out)
+    }
+}
+
+impl Source for OfProcess {
+    fn manner(&self) -> Manner {
+        self.2
+    }
+
+    fn text(&self, out: &mut Vec<u8>) -> Result {
+        // Who asks about itself need not count its process.
+        if self.0.is_caller() {
+            return self.text_of(&crate::process::current().process, out);
+        }
+        self.text_of(&self.0.process().ok_or(ESRCH)?, out)
+    }
+
+    fn write(&self, data: &[u8]) -> Result {
+        let (process, thread) = self.0.find()?;
+        files::write(self.1, &process, &thread, data)
+    }
+}

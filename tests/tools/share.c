@@ -117,6 +117,9 @@ static void whole_tree(void)
     SHOW(stat("/share", &root));
     SHOW(stat(BIG, &file));
     CHECK(root.st_dev == file.st_dev && root.st_ino != file.st_ino);
+    uint32_t statx[64];
+    SHOW(syscall(SYS_statx, AT_FDCWD, BIG, 0, 0xfff, statx));
+    say("basic %d, birth %d", (statx[0] & 0x7ff) == 0x7ff, (statx[0] & 0x800) != 0);
     SHOW(stat("/", &root));
     CHECK(root.st_dev != file.st_dev);
     SHOW(open("/share/link-to-nowhere", O_RDONLY));

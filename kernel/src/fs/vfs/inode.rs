@@ -383,6 +383,11 @@ impl Inode {
         (self.accessed.load(Relaxed), self.modified.load(Relaxed), self.changed.load(Relaxed))
     }
 
+    /// When it was made; none where that is elsewhere, and nobody says it.
+    pub fn birth(&self) -> Option<i64> {
+        (self.attributes != Attributes::Elsewhere).then_some(self.born)
+    }
+
     pub fn touch_changed(&self) {
         self.changed.store(clock::coarse(), Relaxed);
     }

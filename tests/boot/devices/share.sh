@@ -71,7 +71,10 @@ printf '%s\n' "$out" | diff - tests/boot/devices/share.wanted || { echo "what th
 
 # A file that changes on the host.
 start --cpus 4 --timeout 100 --qemu-arg=-fsdev --qemu-arg="$fsdev" --qemu-arg=-device --qemu-arg=virtio-9p-pci,fsdev=tree,mount_tag=host -- sh -c "$mounted"'
-    cd /share && cat small && ls a && echo ready
+    cd /share && cat small && ls a && exec 3<small && read -r line <&3 && echo ready
+    n=0
+    until read -r line <&3; do n=$((n + 1)); [ $n -gt 50 ] && exit 1; sleep 0.1; done
+    echo "$line"
     n=0
     until grep -q changed small && [ -e a/new ] && [ ! -e a/b ]; do n=$((n + 1)); [ $n -gt 50 ] && exit 1; sleep 0.1; done
     cat small hard; ls a'
@@ -84,12 +87,18 @@ expect "status of who looks at what changes" "$rc" 0
 expect "what changes on the host" "$out" "small
 b
 ready
+changed
 small
 changed
 small
 changed
 moved
 new"
+
+# Files that have no size.
+run --share /proc/sys/kernel:/kernel -- sh -c 'cat /kernel/ostype; wc -c </kernel/ostype' </dev/null
+expect "a file of the host's /proc" "$out" "Linux
+6"
 
 # Mounted again and again.
 machine q35 4 'for n in 1 2 3 4 5; do umount /share && mount -t 9p -o trans=virtio,version=9p2000.L,ro host /share && cat /share/page-and-a-byte | md5sum; done | sort -u | wc -l; dmesg | grep -c broken'

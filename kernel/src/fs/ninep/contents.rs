@@ -8,6 +8,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::sync::atomic::Ordering::Relaxed;
 
 use sync::try_box;
@@ -15,10 +16,13 @@ use vm::frame::OwnedFrame;
 use vm::{Asked, Object, ObjectOwner, ObjectRef, PAGE_SHIFT, PAGE_SIZE, Pager, VmError};
 
 use super::client::Fid;
-use super::inode::Remote;
+use super::inode::{Remote, node_of};
 use super::message::Ask;
 use crate::device::virtio::share::DATA_HEAD;
 use crate::errno::{EINTR, EIO, ENOMEM, Errno, Result};
+use crate::fs::file::buffer::Output;
+use crate::fs::file::regular::REGULAR;
+use crate::fs::file::{File, FileOps, Mapping, Order};
 use crate::fs::vfs::reading::Reads;
 
 pub struct Contents(ObjectOwner);
@@ -38,6 +42,52 @@ impl Contents {
     pub fn object(&self) -> ObjectRef {
         self.0.share()
     }
+}
+
+/// What an open file is read through: each read sees what has changed longer ago than answers are believed.
+pub struct Reading;
+
+impl FileOps for Reading {
+    fn read(&self, file: &File, at: u64, out: &mut Output<'_>, order: Order<'_>) -> Result<usize> {
+        let inode = file.inode();
+        inode.refresh()?;
+        match node_of(inode) {
+            // There may be something all the same: a size that nobody knows before (the host's /proc).
+            Some(node) if inode.size() == 0 => read_unsized(&node.remote, at, out),
+            _ => REGULAR.read(file, at, out, order),
+        }
+    }
+
+    fn seeks(&self) -> bool {
+        true
+    }
+
+    fn seek(&self, file: &File, offset: i64, whence: u32, now: u64) -> Result<u64> {
+        file.inode().refresh()?;
+        REGULAR.seek(file, offset, whence, now)
+    }
+
+    fn mapping(&self, file: &File) -> Result<Mapping> {
+        REGULAR.mapping(file)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Bytes that a message asks for where no size says how many there are.
+const UNSIZED: usize = 32 << 10;
+
+fn read_unsized(remote: &Remote, at: u64, out: &mut Output<'_>) -> Result<usize> {
+    let wanted = out.left().min(UNSIZED);
+    if wanted > 0 {
+        let (mut answer, got) = remote.client.read(Ask::Read, &*remote.opened()?, at, wanted)?;
+        let mut bytes = Vec::new();
+        answer.copy(DATA_HEAD.saturating_add(got), &mut bytes)?;
+        out.put(bytes.get(DATA_HEAD..).unwrap_or(&[]));
+    }
+    out.result()
 }
 
 struct Paged {

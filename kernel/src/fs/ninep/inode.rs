@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::{Mutex, SpinLock, lock_class, try_arc, try_box};
 
 use super::client::{Client, Fid};
-use super::contents::Contents;
+use super::contents::{Contents, Reading};
 use super::message::Attributes;
 use super::{Fs, directory};
 use crate::errno::{EIO, ENOENT, EROFS, ESTALE, Errno, Result};
@@ -194,7 +194,7 @@ fn rdev(said: &Attributes) -> u64 {
     if matches!(said.kind, Kind::Character | Kind::Block) { said.rdev } else { 0 }
 }
 
-fn node_of(inode: &Inode) -> Option<&Node> {
+pub fn node_of(inode: &Inode) -> Option<&Node> {
     let ops: &dyn core::any::Any = &*inode.ops;
     ops.downcast_ref()
 }
@@ -296,13 +296,12 @@ impl InodeOps for Node {
     }
 
     fn open(&self, dentry: &Dentry, _: OpenFlags) -> Result<Option<Box<dyn FileOps>>> {
-        match dentry.inode.kind {
-            Kind::Regular | Kind::Directory => {
-                // The server says now whether it lets the client read.
-                self.remote.opened().map(|_| None)
-            }
-            _ => Ok(None),
+        let kind = dentry.inode.kind;
+        if matches!(kind, Kind::Regular | Kind::Directory) {
+            // The server says now whether it lets the client read.
+            self.remote.opened()?;
         }
+        if kind == Kind::Regular { Ok(Some(try_box(Reading)?)) } else { Ok(None) }
     }
 
     fn object(&self) -> Option<ObjectRef> {

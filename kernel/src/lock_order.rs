@@ -168,6 +168,8 @@ sync::lock_order! {
     level EpollInterests;
     /// Writes, truncations and the like of one inode. Its holder changes the inode's object.
     level InodeWrite;
+    /// What is known of a file whose truth is with a server. Its holder changes the inode's object.
+    level RemoteFile;
     /// A file's extended attributes, where they are kept in memory.
     level Xattrs;
     /// A fifo's pipe, while it is looked up or made.
@@ -340,10 +342,16 @@ sync::lock_order! {
 
     // Spinning locks: devices. What is done is told under a queue's lock when its device has failed.
 
+    /// By what a server's file is asked about: for a copy.
+    level RemoteFids;
+    /// Numbers of fids that are free.
+    level FidNumbers;
     /// A queue of a device.
     level DeviceQueue;
     /// What has become of a request to a device.
     level DeviceRequest;
+    /// Fids that nobody uses any more. What refers to one may be dropped under the locks above.
+    level FidsGone;
     /// PCI's ports.
     level PciPorts;
     /// The pages of a file that are being read.

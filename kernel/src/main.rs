@@ -50,6 +50,7 @@ static FILE_SYSTEMS: fs::vfs::superblock::Types = fs::vfs::superblock::Types(&[
     &fs::tmpfs::TMPFS,
     &fs::devfs::DEVTMPFS,
     &fs::tty::devpts::DEVPTS,
+    &fs::ninep::NINEP,
     &procfs::PROC,
     &sysfs::SYSFS,
 ]);

@@ -16,6 +16,8 @@ use crate::registers::{Registers, Width, halves};
 pub enum Kind {
     Block = 2,
     Entropy = 4,
+    /// A server of files (9P).
+    Share = 9,
 }
 
 /// Status bits (2.1).

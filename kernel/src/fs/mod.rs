@@ -1,7 +1,7 @@
 //! Files: path lookup, mounts, open files and descriptor tables, and the file systems.
 //!
 //! From names to bytes: `vfs` walks names to an inode, `file` opens it and numbers what is open. What files are made of is below
-//! these two and known to them only by traits: `tmpfs`, `devfs`, `block` (disks), `tty` (with devpts), `anon` (files without a name) and, beside this
+//! these two and known to them only by traits: `tmpfs`, `devfs`, `block` (disks), `ninep` (files of the host), `tty` (with devpts), `anon` (files without a name) and, beside this
 //! room, `procfs`. `initramfs` fills the first root. `caller` is the one door to the process that calls.
 //!
 //! What every CPU can do at once without a common line: look up, open, read, close and exec one shared file; make, write and
@@ -20,6 +20,7 @@ pub mod caller;
 pub mod devfs;
 pub mod file;
 mod initramfs;
+pub mod ninep;
 pub mod tmpfs;
 pub mod tty;
 pub mod vfs;
@@ -38,6 +39,7 @@ pub use vfs::context::FsContext;
 pub use vfs::lookup::Start;
 pub use vfs::mount::Path;
 pub use vfs::seals::Seals;
+use vfs::superblock::Mounting;
 
 use crate::errno::{EACCES, ENOENT, ENOMEM, ENOTDIR, Result};
 
@@ -56,7 +58,7 @@ pub fn init(types: &'static vfs::superblock::Types, initramfs: &[u8]) {
 }
 
 fn try_init(initramfs: &[u8]) -> Result {
-    let superblock = (tmpfs::ROOTFS.mount)(&tmpfs::ROOTFS, &[])?;
+    let superblock = (tmpfs::ROOTFS.mount)(&tmpfs::ROOTFS, &Mounting::default())?;
     let path = vfs::mount::mount_root(superblock.clone())?;
     let context = FsContext::try_new(path.clone(), path, 0)?;
     let count = initramfs::unpack(&context, initramfs);

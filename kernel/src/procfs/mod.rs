@@ -48,7 +48,7 @@ use crate::fs::file::{File, FileOps, Mapping, Order};
 use crate::fs::vfs::cache::Cache;
 use crate::fs::vfs::operations::SuperOps;
 use crate::fs::vfs::parameters::Parameters;
-use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
+use crate::fs::vfs::superblock::{FsType, Mounting, SuperBlock, new_device};
 
 lock_class! { static CONTENT: LockClass = ("proc file", level::ProcContent); }
 
@@ -68,8 +68,8 @@ impl SuperOps for Proc {
     }
 }
 
-fn mount_proc(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
-    check_no_options(options)?;
+fn mount_proc(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
+    check_no_options(asked.options)?;
     let device = new_device();
     SuperBlock::try_new(kind, Cache::Uncached, device, nodes::root(device)?, try_box(Proc)?)
 }

@@ -27,7 +27,7 @@ use crate::fs::vfs::dentry::Dentry;
 use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::operations::{DirEntry, InodeOps, Moving, Plain, Writing};
 use crate::fs::vfs::parameters::Parameters;
-use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
+use crate::fs::vfs::superblock::{FsType, Mounting, SuperBlock, new_device};
 use crate::procfs::{Manner, Source, TextFile};
 use texts::Text;
 use tree::{Folder, Leads};
@@ -38,8 +38,8 @@ pub static SYSFS: FsType =
 /// What every text says its size is: Linux's page.
 const SIZE: u64 = 4096;
 
-fn mount(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
-    if options.iter().any(|&byte| byte != b',') {
+fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
+    if asked.options.iter().any(|&byte| byte != b',') {
         return Err(EINVAL);
     }
     let device = new_device();

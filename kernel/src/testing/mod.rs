@@ -27,6 +27,7 @@ pub use task::{Child, Joining, fork, is_asleep, syscall, thread, until};
 
 use crate::errno::Result;
 use crate::fs::Path;
+use crate::fs::vfs::superblock::Mounting;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -45,7 +46,8 @@ pub fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
 /// An empty file system for a root or a mount of the test's own.
 pub fn empty_root() -> Result<Path> {
     use crate::fs::{tmpfs, vfs::mount};
-    let superblock = (tmpfs::TMPFS.mount)(&tmpfs::TMPFS, b"mode=755")?;
+    let superblock =
+        (tmpfs::TMPFS.mount)(&tmpfs::TMPFS, &Mounting { options: b"mode=755", ..Mounting::default() })?;
     let mount = mount::world(superblock)?;
     Ok(Path { dentry: mount.root.clone(), mount })
 }

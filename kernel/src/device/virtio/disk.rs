@@ -18,6 +18,7 @@ use ::virtio::{Transport, Width, transport};
 use sync::{heap::try_box_slice, try_box};
 use vm::OnceBox;
 
+use super::request::Kept;
 use super::{Device, Failure, Memory};
 use crate::arch::{self, Registers};
 use crate::sched::{Sleep, WaitQueue};
@@ -356,7 +357,7 @@ impl Disk {
         } else {
             new = self.merged(new, from, end)?;
         }
-        new.memory.keep(hold)?;
+        new.memory.keep(Kept::Place(hold))?;
         self.transfer(Kind::Write, new)?;
         Ok(filled)
     }
@@ -490,7 +491,7 @@ impl Disk {
         }
         memory.add(HEAD, RANGE, false)?;
         for stripe in &self.stripes {
-            memory.keep(stripe.hold()?)?;
+            memory.keep(Kept::Place(stripe.hold()?))?;
         }
         let counted = if kind == Kind::Discard { Counted::Discards } else { Counted::Writes };
         self.finish(memory, counted, u64::from(count)).map(|_| ())

@@ -11,7 +11,7 @@ use sync::{CpuId, TryVec, try_box};
 use vm::OnceBox;
 
 use super::line::Line;
-use super::{Device, disk, entropy};
+use super::{Device, disk, entropy, share};
 use crate::arch::{self, Registers, pci::Pci};
 
 /// PCI functions that are looked at.
@@ -93,10 +93,14 @@ const ENTROPY: Driver = Driver {
 pub(super) const DISK: Driver =
     Driver { name: "virtio disk", features: disk::FEATURES, queues: disk::queues, begin: disk::begin };
 
+pub(super) const SHARE: Driver =
+    Driver { name: "virtio 9p device", features: share::FEATURES, queues: |_, _| Ok(1), begin: share::begin };
+
 fn driver_of(kind: u32) -> Option<&'static Driver> {
     match kind {
         _ if kind == Kind::Entropy as u32 => Some(&ENTROPY),
         _ if kind == Kind::Block as u32 => Some(&DISK),
+        _ if kind == Kind::Share as u32 => Some(&SHARE),
         _ => None,
     }
 }

@@ -71,6 +71,11 @@ impl Line {
         self.queue.lock().addresses()
     }
 
+    /// The most parts that a request may have.
+    pub fn size(&self) -> u16 {
+        self.queue.lock().size()
+    }
+
     pub fn in_flight(&self) -> u16 {
         self.queue.lock().in_flight()
     }
@@ -88,17 +93,13 @@ impl Line {
         let mut tell = Ok(false);
         // Room comes when something comes out, or the queue breaks.
         let put = self.room.wait_until(how, deadline, || {
-            let next = token.take()?;
-            let mut parts = [::virtio::Buffer { address: 0, len: 0, writable: false }; MOST_PARTS];
-            let count = next.memory.parts().len();
-            let (Some(parts), true) = (parts.get_mut(..count), count > 0) else {
-                tell = Err(Failure::NoMemory);
-                return Some(());
-            };
-            parts.copy_from_slice(next.memory.parts());
-            match self.queue.lock().push(parts, next) {
+            let mut next = token.take()?;
+            // The memory goes away with the request, and what it is made of is looked at meanwhile.
+            let parts = next.memory.take_parts();
+            match self.queue.lock().push(&parts, next) {
                 Ok(wants) => tell = Ok(wants),
-                Err(NotPushed::Full(back)) => {
+                Err(NotPushed::Full(mut back)) => {
+                    back.memory.put_parts(parts);
                     token = Some(back);
                     return None;
                 }
@@ -134,6 +135,3 @@ impl Line {
         self.room.wake_all();
     }
 }
-
-/// Buffers of a request: what a disk's has, for as many pages as it moves at once.
-pub const MOST_PARTS: usize = 18;

@@ -3,7 +3,7 @@
 //! * `find`    which devices there are, and how they are brought up
 //! * `line`    a queue with its lock and the CPU that takes its interrupts
 //! * `request` what is asked of a device: memory that it may reach, and somebody who waits
-//! * `entropy`, `disk`: kinds of devices
+//! * `entropy`, `disk`, `share`: kinds of devices
 //!
 //! **A queue for each CPU** where the device has so many and takes messages (MSI-X): a CPU asks through its own queue, under a lock that others do not take, and
 //! the interrupt comes back to that CPU. A device with fewer queues shares each among CPUs; one with a line has one queue, and interrupts the boot CPU.
@@ -23,6 +23,7 @@ pub mod entropy;
 mod find;
 mod line;
 mod request;
+pub mod share;
 #[cfg(test)]
 mod tests;
 
@@ -113,6 +114,11 @@ impl Device {
         let cpu = arch::cpu_id() as usize;
         let line = cpu.checked_rem(self.lines.len()).and_then(|n| self.lines.get(n));
         line.ok_or(Failure::Broken)?.ask(self, memory, how, deadline)
+    }
+
+    /// The most parts that a request may have.
+    fn most_parts(&self) -> u16 {
+        self.lines.iter().map(Line::size).min().unwrap_or(0)
     }
 
     /// Requests that it has not done yet.

@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::ops::Range;
 
 use ::virtio::Buffer;
@@ -12,17 +13,29 @@ use vm::frame::{self, FrameKind, OwnedFrame};
 
 use super::Failure;
 use super::disk::Hold;
+use super::share::Tag;
 use crate::lock_order as level;
 use crate::sched::{Deadline, Sleep, WaitQueue};
 
 lock_class! { static DONE_CLASS: LockClass = ("device request", level::DeviceRequest); }
 
+/// What goes with a request, and ends when the device is done with it, whoever waits.
+#[expect(dead_code, reason = "what it is for is its end")]
+pub enum Kept {
+    /// A place of a disk that nobody else writes to.
+    Place(Hold),
+    /// The number of a message to a server of files.
+    Tag(Tag),
+    /// Whatever else.
+    Thing(Arc<dyn Any + Send + Sync>),
+}
+
 /// Pages that a device may reach while it has a request, and which parts of them the request is made of.
 pub struct Memory {
     pages: Vec<OwnedFrame>,
     parts: Vec<Buffer>,
-    /// Places of a disk that nobody else writes to until the device is done.
-    holds: Vec<Hold>,
+    /// What nobody else gets until the device is done.
+    holds: Vec<Kept>,
 }
 
 impl Memory {
@@ -50,9 +63,9 @@ impl Memory {
         self.parts.try_push(Buffer { address, len, writable })
     }
 
-    /// Keeps a place until the device is done and [`reuse`](Self::reuse) is called, or this is dropped.
-    pub(super) fn keep(&mut self, hold: Hold) -> Result<(), AllocError> {
-        self.holds.try_push(hold)
+    /// Keeps something until the device is done and [`reuse`](Self::reuse) is called, or this is dropped.
+    pub(super) fn keep(&mut self, what: Kept) -> Result<(), AllocError> {
+        self.holds.try_push(what)
     }
 
     /// Makes it ready for another request: no part is the device's, no place is kept.
@@ -61,8 +74,18 @@ impl Memory {
         self.holds.clear();
     }
 
-    pub(super) fn parts(&self) -> &[Buffer] {
-        &self.parts
+    pub(super) fn take_parts(&mut self) -> Vec<Buffer> {
+        core::mem::take(&mut self.parts)
+    }
+
+    pub(super) fn put_parts(&mut self, parts: Vec<Buffer>) {
+        self.parts = parts;
+    }
+
+    /// The pages, in their order, from page `first` on.
+    pub fn into_pages(mut self, first: usize) -> Vec<OwnedFrame> {
+        drop(self.pages.drain(..first.min(self.pages.len())));
+        self.pages
     }
 }
 

@@ -20,7 +20,7 @@ use crate::fs::vfs::device_number;
 use crate::fs::vfs::inode::{Kind, NewInode};
 use crate::fs::vfs::mount;
 use crate::fs::vfs::parameters::Parameters;
-use crate::fs::vfs::superblock::{FsType, SuperBlock};
+use crate::fs::vfs::superblock::{FsType, Mounting, SuperBlock};
 use crate::fs::{block, tmpfs};
 
 lock_class! { static DEVTMPFS_LOCK: LockClass = ("devtmpfs", level::Devtmpfs); }
@@ -35,9 +35,9 @@ pub static DEVTMPFS: FsType = FsType {
 
 static INSTANCE: Mutex<Option<Arc<SuperBlock>>, level::Devtmpfs> = Mutex::new(None, &DEVTMPFS_LOCK);
 
-fn instance(kind: &'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>> {
+fn instance(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
     // Those of tmpfs, which change nothing here.
-    tmpfs::options::Options::parse(options)?;
+    tmpfs::options::Options::parse(asked.options)?;
     let mut instance = INSTANCE.lock();
     if let Some(superblock) = &*instance {
         return Ok(superblock.clone());

@@ -26,7 +26,7 @@ use crate::fs::vfs::inode::{Inode, Kind, NewInode};
 use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::{InodeOps, Moving, SuperOps, Writing};
 use crate::fs::vfs::parameters::Parameters;
-use crate::fs::vfs::superblock::{FsType, StatFs, SuperBlock, new_device};
+use crate::fs::vfs::superblock::{FsType, Mounting, StatFs, SuperBlock, new_device};
 use crate::fs::vfs::xattr::store::Xattrs;
 use crate::lock_order as level;
 
@@ -54,8 +54,8 @@ fn default_limit() -> u64 {
     vm::frame::total_frames() / 2
 }
 
-fn mount(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
-    let options = Options::parse(text)?;
+fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
+    let options = Options::parse(asked.options)?;
     let mode = options.mode.unwrap_or(MODE);
     let (uid, gid) = (options.uid.unwrap_or(0), options.gid.unwrap_or(0));
     let shown = Shown { blocks: None, inodes: None, mode, uid, gid };
@@ -70,7 +70,7 @@ fn mount(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
 
 /// The file system that everything begins with, and which holds all that the machine was started with, however much. Once that is there
 /// (`limit_root`) it grows by half of the memory that is left.
-fn mount_root(kind: &'static FsType, _: &[u8]) -> Result<Arc<SuperBlock>> {
+fn mount_root(kind: &'static FsType, _: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
     let root = NewInode { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0, rdev: 0 };
     make(kind, &root, None, None, Shown { blocks: None, inodes: None, mode: MODE, uid: 0, gid: 0 })
 }
@@ -140,18 +140,22 @@ impl SuperOps for Instance {
         };
         let (blocks, free) = of(BudgetKind::Pages);
         let (files, files_free) = of(BudgetKind::Files);
-        Ok(StatFs { blocks, free, files, files_free })
+        Ok(StatFs { blocks, free, reserved: 0, files, files_free })
     }
 
     fn has_handles(&self, _: &SuperBlock) -> bool {
         true
     }
 
-    fn remount(&self, _: &SuperBlock, options: &[u8]) -> core::result::Result<(), (Errno, &'static str)> {
+    fn remount(
+        &self,
+        _: &SuperBlock,
+        asked: &Mounting<'_>,
+    ) -> core::result::Result<(), (Errno, &'static str)> {
         const BLOCKS: [&str; 2] = ["Cannot retroactively limit size", "Too small a size for current use"];
         const INODES: [&str; 2] = ["Cannot retroactively limit inodes", "Too few inodes for current use"];
         // Owner and mode of the root are for the first mount, as on Linux.
-        let options = Options::parse(options).map_err(|error| (error, ""))?;
+        let options = Options::parse(asked.options).map_err(|error| (error, ""))?;
         let _one = self.changes.lock();
         self.may_limit(BudgetKind::Pages, options.blocks, BLOCKS)?;
         self.may_limit(BudgetKind::Files, options.inodes, INODES)?;

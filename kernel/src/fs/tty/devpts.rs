@@ -23,7 +23,7 @@ use crate::fs::vfs::numbers;
 use crate::fs::vfs::operations::Plain;
 use crate::fs::vfs::parameters::Parameters;
 use crate::fs::vfs::remove;
-use crate::fs::vfs::superblock::{FsType, SuperBlock, new_device};
+use crate::fs::vfs::superblock::{FsType, Mounting, SuperBlock, new_device};
 
 lock_class! { static DEVPTS_LOCK: LockClass = ("devpts", level::Devpts); }
 
@@ -75,8 +75,8 @@ fn parse(text: &[u8]) -> Result<Options> {
     Ok(options)
 }
 
-fn instance(kind: &'static FsType, text: &[u8]) -> Result<Arc<SuperBlock>> {
-    let options = parse(text)?;
+fn instance(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
+    let options = parse(asked.options)?;
     let mut instance = INSTANCE.lock();
     let (instance, order) = instance.split();
     if let Some(instance) = &*instance {

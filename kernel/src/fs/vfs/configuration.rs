@@ -19,7 +19,7 @@ use sync::TryVec;
 
 use super::dentry::DentryRef;
 use super::parameters::{Parameters, Refused, Value};
-use super::superblock::{FsType, READ_ONLY, SuperBlock};
+use super::superblock::{FsType, Mounting, READ_ONLY, SuperBlock};
 use crate::errno::{EBUSY, EINVAL, EMSGSIZE, ENODATA, EPERM, Errno, Result};
 
 /// Messages that are kept: when there is one more the oldest goes.
@@ -237,7 +237,8 @@ impl Configuration {
             return Err(EPERM);
         }
         self.phase = Phase::Failed;
-        let superblock = (self.kind.mount)(self.kind, &self.options)?;
+        let asked = Mounting { source: self.source.as_deref(), flags: self.flags, options: &self.options };
+        let superblock = (self.kind.mount)(self.kind, &asked)?;
         let root = superblock.root()?;
         superblock.set_flags(self.flags, u32::MAX);
         self.made = Some(Made { superblock, root });
@@ -330,10 +331,11 @@ pub fn reconfigure(
         // Who opens from here on is refused, and who has opened before is seen.
         superblock.set_flags(READ_ONLY, READ_ONLY);
     }
+    let now = superblock.flags() & !named | flags & named;
     let changed = if closes && writes(superblock) {
         Err((EBUSY, ""))
     } else {
-        superblock.ops.remount(superblock, options)
+        superblock.ops.remount(superblock, &Mounting { source: None, flags: now, options })
     };
     if changed.is_err() && closes {
         superblock.set_flags(0, READ_ONLY);

@@ -83,6 +83,18 @@ pub struct NewInode {
     pub rdev: u64,
 }
 
+/// What a file system that is elsewhere says of an inode. Times are nanoseconds since the epoch.
+pub struct Seen {
+    /// Permission, set-id and sticky bits.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub links: u32,
+    pub accessed: i64,
+    pub modified: i64,
+    pub changed: i64,
+}
+
 /// Where the truth about an inode's attributes is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attributes {
@@ -265,6 +277,22 @@ impl Inode {
         self.touch_changed();
     }
 
+    /// Takes over what the file system says that it is elsewhere.
+    pub fn take_over(&self, seen: &Seen) {
+        self.mode.store(seen.mode & 0o7777, Relaxed);
+        self.uid.store(seen.uid, Relaxed);
+        self.gid.store(seen.gid, Relaxed);
+        self.links.store(seen.links, Relaxed);
+        self.accessed.store(seen.accessed, Relaxed);
+        self.modified.store(seen.modified, Relaxed);
+        self.changed.store(seen.changed, Relaxed);
+    }
+
+    /// The contents are others than before: what is cached of them holds no more.
+    pub fn note_new_contents(&self) {
+        self.version.fetch_add(1, Relaxed);
+    }
+
     fn note_work_after_write(&self, mode: u32) {
         let work = has_work_after_write(mode, self.attributes) || self.has_capabilities();
         self.after_write.store(work, Relaxed);
@@ -353,6 +381,11 @@ impl Inode {
     /// Access, modification and change time in nanoseconds since the epoch.
     pub fn times(&self) -> (i64, i64, i64) {
         (self.accessed.load(Relaxed), self.modified.load(Relaxed), self.changed.load(Relaxed))
+    }
+
+    /// When it was made; none where that is elsewhere, and nobody says it.
+    pub fn birth(&self) -> Option<i64> {
+        (self.attributes != Attributes::Elsewhere).then_some(self.born)
     }
 
     pub fn touch_changed(&self) {

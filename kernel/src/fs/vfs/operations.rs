@@ -27,7 +27,7 @@ use super::dentry::Dentry;
 use super::inode::{Inode, Kind, NewInode};
 use super::mount::Path;
 use super::seals::Seals;
-use super::superblock::{StatFs, SuperBlock};
+use super::superblock::{Mounting, StatFs, SuperBlock};
 use super::xattr::store::Xattrs;
 use crate::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM, Errno, Result};
 use crate::fs::file::{FileOps, OpenFlags};
@@ -66,7 +66,6 @@ pub struct Moving<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Validity {
     /// It still leads there; the inode's attributes are fresh.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no shared root yet"))]
     Valid,
     /// It leads elsewhere, or nowhere. What the cache has below it goes with it.
     Stale,
@@ -319,9 +318,9 @@ pub trait SuperOps: Send + Sync + Any {
     fn remount(
         &self,
         _superblock: &SuperBlock,
-        options: &[u8],
+        asked: &Mounting<'_>,
     ) -> core::result::Result<(), (Errno, &'static str)> {
-        if options.is_empty() { Ok(()) } else { Err((EINVAL, "")) }
+        if asked.options.is_empty() { Ok(()) } else { Err((EINVAL, "")) }
     }
 
     /// Appends the options as /proc/mounts shows them, a comma before each.

@@ -5,7 +5,6 @@
 //!
 //! Lock order: the list's lock is under that of no spinning lock; it is looked at in a wait's condition.
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), expect(dead_code, reason = "no file system reads from elsewhere yet"))]
 
 use crate::lock_order as level;
 use crate::sched::{Sleep, WaitQueue, Woken};

@@ -36,8 +36,18 @@ pub struct FsType {
     /// Needs no device (`nodev` in /proc/filesystems).
     pub nodev: bool,
     /// Makes an instance, or returns the only one.
-    pub mount: fn(&'static FsType, options: &[u8]) -> Result<Arc<SuperBlock>>,
+    pub mount: fn(&'static FsType, &Mounting<'_>) -> Result<Arc<SuperBlock>>,
     pub parameters: Parameters,
+}
+
+/// How a file system is to be mounted.
+#[derive(Clone, Copy, Default)]
+pub struct Mounting<'a> {
+    /// What it is from: a name that only some look at.
+    pub source: Option<&'a [u8]>,
+    /// Of the super block, `READ_ONLY` among them. The VFS keeps them.
+    pub flags: u32,
+    pub options: &'a [u8],
 }
 
 /// Sizes in pages.
@@ -45,6 +55,8 @@ pub struct FsType {
 pub struct StatFs {
     pub blocks: u64,
     pub free: u64,
+    /// Of those free: not for everybody.
+    pub reserved: u64,
     pub files: u64,
     pub files_free: u64,
 }
@@ -142,7 +154,6 @@ impl SuperBlock {
     }
 
     /// An instance whose names are cached, `Cached` or `Revalidated`. `inodes` is where the file system finds its inodes; `root` is from it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no disk yet"))]
     pub fn try_cached(
         kind: &'static FsType,
         cache: Cache,

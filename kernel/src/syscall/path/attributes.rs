@@ -144,7 +144,8 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
     let mut s = Fields::<256>::new();
     let unique = mask & UNIQUE_MOUNT_ID != 0;
     let kind = if unique { UNIQUE_MOUNT_ID } else { MOUNT_ID };
-    s.u32(BASIC | BIRTH | if mount.is_some() { kind } else { 0 });
+    let birth = inode.birth();
+    s.u32(BASIC | birth.map_or(0, |_| BIRTH) | if mount.is_some() { kind } else { 0 });
     s.u32(4096);
     s.u64(if is_mount_root { 0x2000 } else { 0 });
     s.u32(inode.links());
@@ -157,7 +158,7 @@ pub fn sys_statx(fd: i32, path: usize, flags: u32, mask: u32, address: usize) ->
     s.u64(inode.ops.blocks(inode));
     s.u64(0x2000);
     let (accessed, modified, changed) = inode.times();
-    for time in [accessed, inode.born, changed, modified] {
+    for time in [accessed, birth.unwrap_or(0), changed, modified] {
         s.u64(time.div_euclid(SECOND).cast_unsigned());
         s.u32(time.rem_euclid(SECOND) as u32);
         s.u32(0);
@@ -452,7 +453,8 @@ fn write_statfs(found: &Target, address: usize) -> Result<usize> {
             let sizes = superblock.ops.statfs(superblock)?;
             s.u64(superblock.kind.magic);
             s.u64(4096);
-            for n in [sizes.blocks, sizes.free, sizes.free, sizes.files, sizes.files_free] {
+            let available = sizes.free.saturating_sub(sizes.reserved);
+            for n in [sizes.blocks, sizes.free, available, sizes.files, sizes.files_free] {
                 s.u64(n);
             }
             s.u64(superblock.device);

@@ -9,7 +9,7 @@ use crate::fs::caller::{self, Capability};
 use crate::fs::vfs::configuration::{self, CHANGED};
 use crate::fs::vfs::mount::{self, ATIME, KEPT, NO_ATIME, Namespace, Path, STRICT_ATIME, Where};
 use crate::fs::vfs::notify;
-use crate::fs::vfs::superblock;
+use crate::fs::vfs::superblock::{self, Mounting};
 
 const REMOUNT: u64 = 32;
 const BIND: u64 = 4096;
@@ -67,7 +67,8 @@ pub fn sys_mount(source: usize, point: usize, kind: usize, flags: u64, data: usi
         return Err(EINVAL);
     } else {
         let found = superblock::find_type(kind.bytes())?;
-        let superblock = (found.mount)(found, options.bytes())?;
+        let asked = Mounting { source: Some(source.bytes()), flags: flags as u32, options: options.bytes() };
+        let superblock = (found.mount)(found, &asked)?;
         superblock.set_flags(flags as u32, u32::MAX);
         let root = superblock.root()?;
         let source = if source.bytes().is_empty() { b"none" } else { source.bytes() };

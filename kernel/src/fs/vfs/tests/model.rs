@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::super::cache::Cache;
 use super::super::rename::{EXCHANGE, NO_REPLACE};
+use super::super::superblock::Mounting;
 use super::*;
 use crate::errno::*;
 use crate::fs::tmpfs;
@@ -251,7 +252,13 @@ fn play(names: Option<&NameCache>, ops: &[Op]) {
 fn random_operations_on_tmpfs_do_what_they_do_to_a_plain_tree() {
     in_process(|| {
         check(200, &prop::collection::vec(op(), 1..60), |ops| {
-            enter(&(tmpfs::TMPFS.mount)(&tmpfs::TMPFS, b"mode=755").unwrap());
+            enter(
+                &(tmpfs::TMPFS.mount)(
+                    &tmpfs::TMPFS,
+                    &Mounting { options: b"mode=755", ..Mounting::default() },
+                )
+                .unwrap(),
+            );
             play(None, &ops);
         });
     });

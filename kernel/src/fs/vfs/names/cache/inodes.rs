@@ -59,7 +59,6 @@ fn period() -> u64 {
 }
 
 impl InodeTable {
-    #[cfg_attr(not(test), expect(dead_code, reason = "no disk yet"))]
     pub fn try_new() -> Result<Arc<InodeTable>> {
         let shards = [const { SpinLock::new(Vec::new(), &INODES) }; SHARDS];
         Ok(try_arc(InodeTable { shards, hand: AtomicUsize::new(0) })?)
@@ -71,7 +70,6 @@ impl InodeTable {
 
     /// The inode of that number, or the one that `make` makes and numbers so. `make` may sleep; of two made at once one is kept.
     /// For file systems, in `lookup` and where they make files.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no disk yet"))]
     pub fn get(&self, number: u64, make: impl FnOnce() -> Result<Arc<Inode>>) -> Result<Arc<Inode>> {
         if let Some(inode) = self.find(number) {
             return Ok(inode);

@@ -1,0 +1,133 @@
+//! 9P: the files of a server, of the host mostly, by 9P2000.L over a virtio device. Read-only so far.
+//!
+//! * `message`   what goes to the server and comes back, as bytes
+//! * `client`    a session, its fids
+//! * `inode`     files: what is known of them, and for how long
+//! * `contents`  their bytes
+//! * `directory` their names
+//! * `options`   of a mount
+//!
+//! **What the server says is checked, and believed for a second**: names, attributes and contents may change on its side. It may lie about its files, as whoever
+//! serves them may: then programs see that, and the kernel takes no harm. What cannot be is EIO.
+//!
+//! Everything that asks the server sleeps, killably, and holds no lock but those that the VFS holds (`vfs::operations`).
+#![forbid(unsafe_code)]
+
+mod client;
+mod contents;
+mod directory;
+mod inode;
+mod message;
+mod options;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use sync::{try_arc, try_box};
+use vm::PAGE_SHIFT;
+
+use self::client::{Claimed, Client, Fid, OVERHEAD};
+use self::inode::Found;
+use self::options::Options;
+use crate::device::virtio::share;
+use crate::errno::{EINVAL, EIO, ENOENT, ENOTDIR, EROFS, Errno, Result};
+use crate::fs::vfs::cache::Cache;
+use crate::fs::vfs::cache::inodes::InodeTable;
+use crate::fs::vfs::clock;
+use crate::fs::vfs::inode::Kind;
+use crate::fs::vfs::operations::SuperOps;
+use crate::fs::vfs::parameters::Parameters;
+use crate::fs::vfs::superblock::{FsType, Mounting, READ_ONLY, StatFs, SuperBlock, new_device};
+
+pub static NINEP: FsType =
+    FsType { name: "9p", magic: 0x0102_1997, nodev: true, mount, parameters: Parameters::Text };
+
+/// One mounted tree.
+pub struct Fs {
+    client: Arc<Client>,
+    device: u64,
+    inodes: Arc<InodeTable>,
+    /// Nanoseconds for which what the server says is believed.
+    lifetime: u64,
+    options: Options,
+}
+
+fn mount(kind: &'static FsType, asked: &Mounting<'_>) -> Result<Arc<SuperBlock>> {
+    let options = Options::parse(asked.options)?;
+    // Linux has no device name then.
+    let tag = asked.source.filter(|source| !source.is_empty()).ok_or(EINVAL)?;
+    let share = share::find(tag).ok_or(ENOENT)?;
+    if asked.flags & READ_ONLY == 0 {
+        warn!("9p: files are not written yet: mount with -o ro");
+        return Err(EROFS);
+    }
+    client::start()?;
+    make(kind, options, try_box(Claimed::try_new(share)?)?)
+}
+
+fn make(
+    kind: &'static FsType,
+    options: Options,
+    channel: Box<dyn client::Channel>,
+) -> Result<Arc<SuperBlock>> {
+    let most = u32::try_from(channel.data_most()).unwrap_or(u32::MAX).saturating_add(OVERHEAD);
+    let message = options.message.map_or(most, |asked| asked.min(most));
+    let client = Client::try_new(channel, message)?;
+    let at = clock::since_boot();
+    let (fid, qid) = client.attach(&options.tree)?;
+    let said = client.attributes(&fid)?;
+    if said.qid.path != qid.path {
+        return Err(EIO);
+    }
+    if said.kind != Kind::Directory {
+        return Err(ENOTDIR);
+    }
+    let root_fid = fid.clone();
+    let (device, inodes, lifetime) = (new_device(), InodeTable::try_new()?, options.lifetime());
+    let fs = try_arc(Fs { client, device, inodes: inodes.clone(), lifetime, options })?;
+    let root = fs.inode(Found { fid, said, at })?;
+    let whole = try_box(Whole { fs, root: root_fid })?;
+    SuperBlock::try_cached(kind, Cache::Revalidated, device, inodes, root, whole)
+}
+
+/// The operations of the whole.
+struct Whole {
+    fs: Arc<Fs>,
+    root: Arc<Fid>,
+}
+
+impl SuperOps for Whole {
+    fn statfs(&self, _: &SuperBlock) -> Result<StatFs> {
+        let sizes = self.fs.client.sizes(&self.root)?;
+        let pages = |blocks: u64| {
+            let bytes = u128::from(blocks).saturating_mul(u128::from(sizes.block));
+            u64::try_from(bytes >> PAGE_SHIFT).unwrap_or(u64::MAX)
+        };
+        let free = pages(sizes.free);
+        Ok(StatFs {
+            blocks: pages(sizes.blocks),
+            free,
+            reserved: free.saturating_sub(pages(sizes.available)),
+            files: sizes.files,
+            files_free: sizes.files_free,
+        })
+    }
+
+    fn remount(
+        &self,
+        _: &SuperBlock,
+        asked: &Mounting<'_>,
+    ) -> core::result::Result<(), (Errno, &'static str)> {
+        if asked.flags & READ_ONLY == 0 {
+            return Err((EROFS, "files are not written yet"));
+        }
+        if asked.options.is_empty() { Ok(()) } else { Err((EINVAL, "")) }
+    }
+
+    fn show_options(&self, _: &SuperBlock, out: &mut Vec<u8>) -> Result {
+        self.fs.options.show(self.fs.client.message_most, out)
+    }
+}

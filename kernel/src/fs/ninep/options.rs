@@ -1,0 +1,124 @@
+//! Options of a mount, by the names that Linux's v9fs has for them. One that is not carried out is refused, and so is a value.
+#![forbid(unsafe_code)]
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use sync::TryVec;
+use sync::heap::Text;
+
+use super::client::MESSAGE_LEAST;
+use crate::errno::{EINVAL, ENOMEM, Result};
+use crate::fs::vfs::parameters::unsigned;
+
+/// Nanoseconds for which an answer is believed where nothing else was asked. A shell script that looks a file up, stats it and opens it asks once; who changes a
+/// file on the host and looks in the guest sees it before he has typed the next command.
+const LIFETIME: u64 = 1_000_000_000;
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of the longest message; `None`: as many as the device takes.
+    pub message: Option<u32>,
+    /// Which of the server's trees.
+    pub tree: Vec<u8>,
+    /// `cache=loose`: nobody changes the files elsewhere, so all that was said is believed for ever.
+    pub is_loose: bool,
+}
+
+impl Options {
+    /// # Errors
+    /// EINVAL; ENOMEM.
+    pub fn parse(text: &[u8]) -> Result<Options> {
+        let mut options = Options { message: None, tree: Vec::new(), is_loose: false };
+        for option in text.split(|&b| b == b',').filter(|o| !o.is_empty()) {
+            let (key, value) =
+                match option.iter().position(|&b| b == b'=').and_then(|at| option.split_at_checked(at)) {
+                    Some((key, value)) => (key, value.get(1..).unwrap_or(&[])),
+                    None => (option, &[][..]),
+                };
+            match (key, value) {
+                // One channel, one protocol, one way to ask: as whom does not depend on who asks.
+                (b"trans", b"virtio") | (b"version", b"9p2000.L") | (b"access", b"any") => {}
+                (b"cache", b"loose") => options.is_loose = true,
+                (b"aname", tree) => options.tree = Vec::try_from_slice(tree)?,
+                (b"msize", number) => {
+                    let size = unsigned(number, 10).filter(|&size| size >= MESSAGE_LEAST);
+                    options.message = Some(size.ok_or(EINVAL)?);
+                }
+                _ => return Err(EINVAL),
+            }
+        }
+        Ok(options)
+    }
+
+    /// For how many nanoseconds what the server said is believed.
+    pub fn lifetime(&self) -> u64 {
+        if self.is_loose { u64::MAX } else { LIFETIME }
+    }
+
+    /// As Linux shows them. `message`: bytes of the longest message.
+    pub fn show(&self, message: u32, out: &mut Vec<u8>) -> Result {
+        if !self.tree.is_empty() {
+            out.try_extend_from_slice(b",aname=")?;
+            out.try_extend_from_slice(&self.tree)?;
+        }
+        if self.is_loose {
+            out.try_extend_from_slice(b",cache=0xf")?;
+        }
+        write!(Text(out), ",access=any,msize={message},trans=virtio").map_err(|_| ENOMEM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_carried_out_is_taken_and_shown() {
+        let text = b"trans=virtio,version=9p2000.L,,access=any,msize=65536,cache=loose,aname=/a";
+        let options = Options::parse(text).unwrap();
+        assert_eq!((options.message, &options.tree[..], options.is_loose), (Some(65536), &b"/a"[..], true));
+        assert_eq!(options.lifetime(), u64::MAX);
+        let mut shown = Vec::new();
+        options.show(65536, &mut shown).unwrap();
+        assert_eq!(shown, b",aname=/a,cache=0xf,access=any,msize=65536,trans=virtio");
+        assert_eq!(Options::parse(b"").unwrap().lifetime(), LIFETIME);
+    }
+
+    #[test]
+    fn what_is_not_carried_out_is_refused() {
+        for text in [
+            "trans=tcp",
+            "trans=fd",
+            "trans",
+            "version=9p2000",
+            "version=9p2000.u",
+            "access=user",
+            "access=client",
+            "access=0",
+            "cache=none",
+            "cache=mmap",
+            "cache=fscache",
+            "cache=0xf",
+            "msize=4095",
+            "msize=",
+            "msize=x",
+            "msize=4294967296",
+            "posixacl",
+            "noxattr",
+            "debug=1",
+            "dfltuid=0",
+            "uname=root",
+            "nodevmap",
+            "size=1",
+            "directio",
+            "ignoreqv",
+            "afid=1",
+            "cachetag=x",
+            "locktimeout=1",
+        ] {
+            assert_eq!(Options::parse(text.as_bytes()), Err(EINVAL), "{text}");
+        }
+    }
+}

@@ -3,7 +3,8 @@
 //! The table is looked along in parts. Who comes or goes meanwhile has risen `changes`, which the waiter read before, so it looks again before it sleeps.
 #![forbid(unsafe_code)]
 
-use super::{PART, Phase, Place, Table, Tracee};
+use super::table::{PART, Place, Table};
+use super::{Phase, Tracee};
 use crate::process::family::wait::{Event, Target, WaitOptions, exit_event};
 use crate::process::{Process, Thread};
 use crate::sched;

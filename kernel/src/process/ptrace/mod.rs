@@ -13,6 +13,7 @@
 //! * `look`     the tracer's side: waiting
 //! * `request`  the tracer's side: what it asks of a stopped thread
 //! * `breakpoints`  the debug registers that it may set
+//! * `table`    whom the threads of a process trace
 //!
 //! A thread that is traced leads to a [`Tracee`], which leads back to it and to its tracer, a thread. The tracer's process keeps all of them in one table
 //! ([`Tracees`]). These are circles; `let_go` breaks them: when the tracer detaches or ends, or has waited for the thread's end.
@@ -37,6 +38,7 @@ pub mod breakpoints;
 mod look;
 mod request;
 mod stop;
+mod table;
 
 pub use breakpoints::Breakpoints;
 pub use look::{Seen, look};
@@ -46,6 +48,7 @@ pub use stop::{
     hides_step, note_clone, note_exec, note_vfork_done, of_clone, stop_at_filter, stop_for_signal,
     stop_for_trap, stop_in_group, stopped_anew,
 };
+pub use table::Tracees;
 
 use super::signal::{Info, send};
 use super::{Capability, Current, Pid, Process, Thread, family, ids};
@@ -54,15 +57,14 @@ use crate::errno::{Errno, Result};
 use crate::lock_order as level;
 use crate::sched::{self, WaitQueue};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
 use linux_raw_sys::general as abi;
 use linux_raw_sys::ptrace as requests;
 use sync::rcu::RcuHead;
-use sync::{SpinLock, TryVec, lock_class, rcu, try_arc};
+use sync::{SpinLock, lock_class, rcu, try_arc};
+use table::NO_PLACE;
 
 lock_class! {
-    static TRACEES: LockClass = ("traced by a process", level::Tracees);
     static TRACED: LockClass = ("traced thread", level::Traced);
 }
 
@@ -144,120 +146,6 @@ pub struct Tracee {
 }
 
 sync::rcu_object!(Tracee);
-
-/// A place in a table.
-enum Place {
-    Used(Arc<Tracee>),
-    /// And the next free one.
-    Free(u32),
-}
-
-const NO_PLACE: u32 = u32::MAX;
-
-struct Table {
-    places: Vec<Place>,
-    free: u32,
-    used: u32,
-}
-
-/// The threads that the threads of one process trace.
-pub struct Tracees {
-    /// Are there any? For looks without the lock.
-    any: AtomicBool,
-    /// The process has ended, and its tracer has not waited for that yet.
-    holds_end: AtomicBool,
-    /// The process's leader was traced by its parent when it ended.
-    ended_traced: AtomicBool,
-    /// Rises when a wait may find something else than before.
-    changes: AtomicU32,
-    table: SpinLock<Table, level::Tracees>,
-}
-
-impl Tracees {
-    pub const fn new() -> Self {
-        let table = Table { places: Vec::new(), free: NO_PLACE, used: 0 };
-        Self {
-            any: AtomicBool::new(false),
-            holds_end: AtomicBool::new(false),
-            ended_traced: AtomicBool::new(false),
-            changes: AtomicU32::new(0),
-            table: SpinLock::new(table, &TRACEES),
-        }
-    }
-
-    /// Are there any?
-    #[inline]
-    pub fn any(&self) -> bool {
-        self.any.load(Ordering::Relaxed)
-    }
-
-    pub fn changes(&self) -> u32 {
-        self.changes.load(Ordering::SeqCst)
-    }
-
-    /// Is the process's own end held back from its parent?
-    pub fn holds_end(&self) -> bool {
-        self.holds_end.load(Ordering::Acquire)
-    }
-
-    /// Did its parent trace the process's leader to the end?
-    pub fn ended_traced(&self) -> bool {
-        self.ended_traced.load(Ordering::Relaxed)
-    }
-
-    /// # Errors
-    /// ENOMEM.
-    fn put(&self, tracee: &Arc<Tracee>) -> Result {
-        let mut table = self.table.lock();
-        let place = match table.free {
-            NO_PLACE => {
-                let place = table.places.len() as u32;
-                table.places.try_push(Place::Used(tracee.clone()))?;
-                place
-            }
-            free => {
-                let at = table.places.get_mut(free as usize).ok_or(Errno::ENOMEM)?;
-                if let Place::Free(next) = core::mem::replace(at, Place::Used(tracee.clone())) {
-                    table.free = next;
-                }
-                free
-            }
-        };
-        tracee.place.store(place, Ordering::Relaxed);
-        table.used = table.used.wrapping_add(1);
-        self.any.store(true, Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Takes `tracee` out, which is let go then by the caller. False: it is not there.
-    fn take_out(&self, tracee: &Tracee) -> bool {
-        let mut table = self.table.lock();
-        let taken = table.take_out(tracee);
-        if table.used == 0 {
-            self.any.store(false, Ordering::Relaxed);
-        }
-        drop(table);
-        taken.is_some()
-    }
-
-    fn note_change(&self) {
-        self.changes.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Table {
-    fn take_out(&mut self, tracee: &Tracee) -> Option<Arc<Tracee>> {
-        let n = tracee.place.load(Ordering::Relaxed);
-        let place = self.places.get_mut(n as usize)?;
-        if !matches!(place, Place::Used(this) if core::ptr::eq(&**this, tracee)) {
-            return None;
-        }
-        let Place::Used(taken) = core::mem::replace(place, Place::Free(self.free)) else { return None };
-        self.free = n;
-        self.used = self.used.wrapping_sub(1);
-        Some(taken)
-    }
-}
 
 impl Tracee {
     fn tid(&self) -> Pid {
@@ -533,16 +421,13 @@ fn release_end(process: &Arc<Process>) {
     }
 }
 
-/// Tracees that a tracer which ends looks at before others may run.
-const PART: usize = 64;
-
 /// The running thread ends: those whom it traces are traced no more. Gives way.
 pub(super) fn tracer_ends(thread: &Arc<Thread>) {
     let tracees = &thread.process.tracees;
     // It has said that it ends before it looks (`exiting`), both in the one order of such accesses; `Tracees::put` and `link` the other way round.
     if tracees.any.load(Ordering::SeqCst) {
         let mut from = 0;
-        while let Some(tracee) = next_of(tracees, thread, &mut from) {
+        while let Some(tracee) = tracees.next_of(thread, &mut from) {
             if let Some(tracee) = tracee
                 && tracees.take_out(&tracee)
             {
@@ -560,21 +445,6 @@ pub(super) fn tracer_ends(thread: &Arc<Thread>) {
         tracees.note_change();
         thread.process.family.events.wake_all();
     }
-}
-
-/// The next tracee of `tracer` from place `from` on; `Some(None)`: none so far, and others follow.
-fn next_of(tracees: &Tracees, tracer: &Arc<Thread>, from: &mut usize) -> Option<Option<Arc<Tracee>>> {
-    let table = tracees.table.lock();
-    let rest = table.places.get(*from..).filter(|rest| !rest.is_empty())?;
-    for place in rest.iter().take(PART) {
-        *from = from.saturating_add(1);
-        if let Place::Used(tracee) = place
-            && Arc::ptr_eq(&tracee.tracer, tracer)
-        {
-            return Some(Some(tracee.clone()));
-        }
-    }
-    Some(None)
 }
 
 /// PTRACE_TRACEME: the thread that made the running thread's process traces it from now on.

@@ -19,7 +19,7 @@ mod x86_64;
 pub use entry::USER_END;
 #[cfg(not(target_os = "none"))]
 pub use hosted::*;
-pub use trap::{PageFault, Trap};
+pub use trap::{PageFault, Trap, Watches};
 #[cfg(target_os = "none")]
 pub use x86_64::*;
 

@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
     DivideError,
-    Debug,
+    /// Bits of DR6, each set where it holds (SDM vol. 3, 18.2.3).
+    Debug(u32),
     Breakpoint,
     Overflow,
     Bounds,
@@ -20,6 +21,14 @@ pub enum Trap {
     SimdFloatingPoint,
     /// Control protection, virtualization and others that are not expected.
     Other(u8),
+}
+
+/// What a CPU watches for a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watches {
+    pub addresses: [u64; 4],
+    /// As DR7: which of them are in effect, and their kinds and lengths (SDM vol. 3, 18.2.4).
+    pub control: u64,
 }
 
 /// What the processor says of a page fault.

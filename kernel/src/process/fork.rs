@@ -298,6 +298,7 @@ fn new_thread(process: Arc<Process>, id: Id, parts: Parts) -> Result<Arc<Thread>
         task: TaskLink::new(),
         place: Place::new(),
         traced: RcuArc::empty(),
+        breakpoints: RcuArc::empty(),
         references: References::new(parts.files, parts.fs, parts.space, parts.credentials),
         blocked: Mask::new().inherit(parts.blocked),
         saved_mask: signal::SavedMask::none(),

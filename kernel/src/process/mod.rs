@@ -190,6 +190,8 @@ pub struct Thread {
     place: Place<Thread>,
     /// It is traced.
     pub(crate) traced: RcuArc<ptrace::Tracee>,
+    /// Where its tracer has it stopped by the processor.
+    pub(crate) breakpoints: RcuArc<ptrace::Breakpoints>,
     references: own::References,
     /// Signals that are blocked. Written by the thread itself; once it ends, all.
     pub(crate) blocked: Mask,

@@ -1,6 +1,7 @@
 //! What exceptions of a program become: a page, or a signal with the code that Linux gives (sigaction(2)).
 #![forbid(unsafe_code)]
 
+use super::ptrace::breakpoints;
 use super::signal::{Info, send};
 use crate::arch::{PageFault, Trap, UserRegs};
 use core::sync::atomic::Ordering;
@@ -24,16 +25,20 @@ pub fn user_trap(regs: &mut UserRegs, trap: Trap) {
         }
         return;
     }
-    exception(regs.pc(), trap);
+    exception(regs, trap);
 }
 
-/// Any but a page fault, with the program counter that it has.
+/// Any but a page fault.
 #[cold]
 #[inline(never)]
-fn exception(pc: usize, trap: Trap) {
+fn exception(regs: &mut UserRegs, trap: Trap) {
+    let pc = regs.pc();
     let info = match trap {
         Trap::DivideError => Info::fault(abi::SIGFPE, abi::FPE_INTDIV as i32, pc),
-        Trap::Debug => Info::fault(abi::SIGTRAP, abi::TRAP_TRACE as i32, pc),
+        Trap::Debug(status) => match breakpoints::taken(regs, status) {
+            Some(code) => Info::fault(abi::SIGTRAP, code, pc),
+            None => return,
+        },
         Trap::Breakpoint => Info::kernel(abi::SIGTRAP),
         Trap::Overflow => Info::kernel(abi::SIGSEGV),
         Trap::InvalidOpcode => Info::fault(abi::SIGILL, abi::ILL_ILLOPN as i32, pc),

@@ -156,7 +156,7 @@ int main(void)
 	calls();
 
 	pid = at_filter("detached", asks);
-	SHOW(trace(PTRACE_DETACH, pid, 0, 0));
+	trace(PTRACE_DETACH, pid, 0, 0);
 	say("ends: %s", status_text(wait_for(pid)));
 	pid = at_filter("killed", asks);
 	ends(pid);

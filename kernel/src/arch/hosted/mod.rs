@@ -54,6 +54,11 @@ pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {
 /// None: unlike in hardware nothing goes by it.
 pub unsafe fn set_kernel_stack(_top: usize) {}
 
+/// Nothing is watched here.
+pub fn load_watches(_: &super::Watches) {}
+
+pub fn unload_watches() {}
+
 /// Interrupts come where a CPU idles or changes its task, so nobody is ever found in a call.
 pub fn entered_by() -> Entered {
     Entered::Other

@@ -52,6 +52,8 @@ impl UserRegs {
 
     pub fn set_steps(&mut self, _steps: bool) {}
 
+    pub fn set_resumes(&mut self) {}
+
     /// There are no segments here.
     pub fn mend_segments(&mut self) {}
 

@@ -54,6 +54,14 @@ pub fn kernel_fault(address: usize, write: bool) -> bool {
     crate::process::kernel_fault(address, write)
 }
 
+/// What this CPU watched for the running thread, or for another that was here before, it watches no more until the next return to user mode. May have
+/// interrupted anything.
+pub fn watches_unloaded() {
+    if let Some(task) = sched::try_current() {
+        task.raise_again();
+    }
+}
+
 pub fn timer_interrupt(interrupted: Interrupted) {
     sched::timer_interrupt(interrupted);
 }

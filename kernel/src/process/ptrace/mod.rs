@@ -12,6 +12,7 @@
 //! * `stop`     the traced thread's side: where it stops, and how it goes on
 //! * `look`     the tracer's side: waiting
 //! * `request`  the tracer's side: what it asks of a stopped thread
+//! * `breakpoints`  the debug registers that it may set
 //!
 //! A thread that is traced leads to a [`Tracee`], which leads back to it and to its tracer, a thread. The tracer's process keeps all of them in one table
 //! ([`Tracees`]). These are circles; `let_go` breaks them: when the tracer detaches or ends, or has waited for the thread's end.
@@ -32,10 +33,12 @@
 //! LockOrder: a parent's `children` → the table of a tracer's process → a `Tracee`'s state. Signals are sent and sleepers woken under neither.
 #![forbid(unsafe_code)]
 
+pub mod breakpoints;
 mod look;
 mod request;
 mod stop;
 
+pub use breakpoints::Breakpoints;
 pub use look::{Seen, look};
 pub use request::*;
 pub use stop::{

@@ -1,7 +1,7 @@
 //! What a tracer asks of a thread, mostly of one that is stopped for it. Each answers ESRCH where the thread is not traced by the running thread, or is not stopped.
 #![forbid(unsafe_code)]
 
-use super::{Going, How, Phase, State, Tracee, link};
+use super::{Going, How, Phase, State, Tracee, breakpoints, link};
 use crate::arch::{self, CORE_REGISTERS, place};
 use crate::errno::{Errno, Result};
 use crate::process::access::{self, By};
@@ -236,6 +236,24 @@ impl Subject {
             }
             Ok(())
         })
+    }
+
+    /// Its debug register `n`.
+    ///
+    /// # Errors
+    /// ESRCH.
+    pub fn debug_register(&self, n: usize) -> Result<u64> {
+        self.check()?;
+        Ok(breakpoints::peek(&self.0, n))
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// EIO: there is none. EINVAL: it may not have this value. ENOMEM, ESRCH.
+    pub fn set_debug_register(&self, n: usize, value: u64) -> Result {
+        self.check()?;
+        breakpoints::poke(&self.0, n, value)
     }
 
     /// Its vector registers, in the standard format of XSAVE.

@@ -5,6 +5,7 @@
 //! result and the handler's flags say (signal(7)).
 #![forbid(unsafe_code)]
 
+use super::super::ptrace::breakpoints;
 use super::super::{Current, Process, Thread, dump, exit, family, limits, ptrace, rseq, timer::posix, wait};
 use super::{Action, Info, Run, STOPPING, UNBLOCKABLE, bit, send};
 use crate::arch::UserRegs;
@@ -36,6 +37,7 @@ pub fn return_work(regs: &mut UserRegs) {
             | rseq::MOVED
             | super::super::TELLS
             | ptrace::CALL_ENDS
+            | breakpoints::LOADS
             | Work::REALTIME
             | Work::QUOTA,
     ) {
@@ -65,6 +67,9 @@ fn seldom_work(regs: &mut UserRegs, task: &Task, process: &Arc<Process>) {
     }
     if task.work.any(rseq::MOVED) {
         rseq::resume(regs);
+    }
+    if task.work.any(breakpoints::LOADS) {
+        breakpoints::load();
     }
     if task.work.any(ptrace::CALL_ENDS) {
         // Before signals, as on Linux.

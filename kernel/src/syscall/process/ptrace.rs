@@ -18,8 +18,6 @@ const WORDS: usize = arch::CORE_REGISTERS;
 const USER: usize = 928;
 const DEBUG: usize = 848;
 const DEBUG_END: usize = 912;
-/// What DR6 says while nothing has come (SDM vol. 3, 18.2.3).
-const DR6_RESERVED: u64 = 0xffff_0ff0;
 /// Bytes of siginfo_t.
 const INFO: usize = 128;
 /// Bytes that FXSAVE stores.
@@ -112,24 +110,26 @@ fn waiting_infos(subject: &Subject, arguments: usize, to: usize) -> Result<usize
 
 /// What lies at a place in struct user.
 fn peek_user(subject: &Subject, at: usize) -> Result<u64> {
-    const DR6: usize = DEBUG.wrapping_add(6 * 8);
     if !at.is_multiple_of(8) || at >= USER {
         return Err(Errno::EIO);
     }
     if let Some(word) = subject.registers()?.get(at / 8) {
         return Ok(*word);
     }
-    // No breakpoint is set.
-    Ok(if at == DR6 { DR6_RESERVED } else { 0 })
+    debug_register(at).map_or(Ok(0), |n| subject.debug_register(n))
 }
 
 fn poke_user(subject: &Subject, at: usize, value: u64) -> Result {
-    const DR7: usize = DEBUG_END.wrapping_sub(8);
     if at.is_multiple_of(8) && at / 8 < WORDS {
         return subject.set_registers(at / 8, &[value]);
     }
-    // There are no debug registers to be set: that none is in effect is so.
-    if at == DR7 && value == 0 { Ok(()) } else { Err(Errno::EIO) }
+    let n = debug_register(at).filter(|_| at.is_multiple_of(8)).ok_or(Errno::EIO)?;
+    subject.set_debug_register(n, value)
+}
+
+/// Which of the debug registers lies at a place in struct user.
+fn debug_register(at: usize) -> Option<usize> {
+    (DEBUG..DEBUG_END).contains(&at).then(|| at.wrapping_sub(DEBUG) / 8)
 }
 
 fn write_words(to: usize, words: &[u64]) -> Result {

@@ -62,7 +62,7 @@ sets! {
     }
     PTRACE "ptrace request" choose {
         PTRACE_TRACEME = 0, PTRACE_PEEKTEXT = 1 (Addr, Out(&LONG)), PTRACE_PEEKDATA = 2 (Addr, Out(&LONG)), PTRACE_PEEKUSR = 3 (Int(&ANY), Out(&LONG)),
-        PTRACE_POKETEXT = 4 (Addr, Int(&ANY)), PTRACE_POKEDATA = 5 (Addr, Int(&ANY)), PTRACE_POKEUSR = 6 (Int(&ANY), Int(&ANY)) partly "debug registers are refused",
+        PTRACE_POKETEXT = 4 (Addr, Int(&ANY)), PTRACE_POKEDATA = 5 (Addr, Int(&ANY)), PTRACE_POKEUSR = 6 (Int(&ANY), Int(&ANY)),
         PTRACE_CONT = 7 (Unused, Signal), PTRACE_KILL = 8, PTRACE_SINGLESTEP = 9 (Unused, Signal), PTRACE_GETREGS = 12 (Unused, Out(&USER_REGS)),
         PTRACE_SETREGS = 13 (Unused, In(&USER_REGS)), PTRACE_GETFPREGS = 14 (Unused, Out(&FPREGS)), PTRACE_SETFPREGS = 15 (Unused, In(&FPREGS)),
         PTRACE_ATTACH = 16, PTRACE_DETACH = 17 (Unused, Signal), PTRACE_OLDSETOPTIONS = 21 (Unused, Int(&ANY)),

@@ -210,6 +210,12 @@ impl UserRegs {
         self.vector = VECTOR_FULL;
     }
 
+    /// Sets RF: no breakpoint stops the program's next instruction.
+    pub fn set_resumes(&mut self) {
+        self.rflags |= FLAG_RF;
+        self.vector = VECTOR_FULL;
+    }
+
     /// The flags.
     pub fn flags(&self) -> u64 {
         self.rflags

@@ -10,6 +10,7 @@ mod idt;
 mod plant;
 
 use super::cpu::reg;
+use super::debug::{take_debug_status, unload_watches};
 use super::{apic, close_interrupts, disable_interrupts, enable_interrupts, irq, user};
 use crate::arch::interrupts::Interrupted;
 use crate::arch::{PageFault, Trap, USER_END};
@@ -52,7 +53,7 @@ impl Trap {
     fn vector(self) -> u64 {
         match self {
             Trap::DivideError => 0,
-            Trap::Debug => 1,
+            Trap::Debug(_) => 1,
             Trap::Breakpoint => 3,
             Trap::Overflow => 4,
             Trap::Bounds => 5,
@@ -168,14 +169,13 @@ extern "C" fn user_trap(regs: &mut UserRegs) {
         unsafe { finish(regs) };
         return;
     }
+    // Of this CPU, which the thread may leave.
+    let debug = if regs.vector == 1 { take_debug_status() } else { 0 };
     enable_interrupts();
     let code = regs.original as u32;
     let trap = match regs.vector {
         0 => Trap::DivideError,
-        1 => {
-            clear_debug_status();
-            Trap::Debug
-        }
+        1 => Trap::Debug(debug),
         3 => Trap::Breakpoint,
         4 => Trap::Overflow,
         5 => Trap::Bounds,
@@ -194,14 +194,6 @@ extern "C" fn user_trap(regs: &mut UserRegs) {
     super::upcall::user_trap(regs, trap);
     // SAFETY: as in `syscall`.
     unsafe { finish(regs) };
-}
-
-/// DR6 is sticky (SDM vol. 3, 18.2.3).
-fn clear_debug_status() {
-    // SAFETY: writes the debug status register's reset value.
-    unsafe {
-        core::arch::asm!("mov dr6, {}", in(reg) 0xffff_0ff0_usize, options(nomem, nostack, preserves_flags))
-    };
 }
 
 /// Any other exception or interrupt in the kernel.
@@ -233,7 +225,12 @@ extern "C" fn paranoid_trap(regs: &mut UserRegs) {
             crate::report::asked(regs.rip as usize, regs.rbp as usize, takes_interrupts);
             apic::count_nmi();
         }
-        1 => clear_debug_status(),
+        // A copy from or to memory that is watched: the program meets that by itself alone.
+        1 => {
+            take_debug_status();
+            unload_watches();
+            super::upcall::watches_unloaded();
+        }
         8 => {
             let addr = reg::cr2();
             if super::stack::is_guard(addr) {

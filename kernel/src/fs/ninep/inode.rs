@@ -200,6 +200,12 @@ pub fn node_of(inode: &Inode) -> Option<&Node> {
 }
 
 impl Node {
+    /// What is known is a second old.
+    #[cfg(test)]
+    pub fn expire(&self) {
+        self.fresh.store(0, Relaxed);
+    }
+
     /// Takes over what the server said at `at`. May sleep.
     fn learn(&self, inode: &Inode, said: &Attributes, at: u64) -> Result {
         let [accessed, modified, changed] = said.times;
@@ -248,8 +254,11 @@ impl InodeOps for Node {
                 self.learn(inode, &said, at)
             }
             Some(_) => Err(ESTALE),
-            // As it was last.
-            None => Ok(()),
+            None => {
+                // As it was last.
+                self.fresh.store(at.saturating_add(self.fs.lifetime), Relaxed);
+                Ok(())
+            }
         }
     }
 

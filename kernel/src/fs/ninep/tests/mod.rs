@@ -10,6 +10,7 @@ use std::vec::Vec;
 
 use self::server::{Bytes, Fake, File, ROOT, answer, attributes, pattern, qid, text};
 use super::client::let_go_all;
+use super::inode::node_of;
 use super::message::{self, Ask, Reader, Writer};
 use super::options::Options;
 use super::{NINEP, make};
@@ -133,6 +134,22 @@ fn what_has_changed_is_seen_when_the_server_is_asked_again() {
         fake.lock().files.get_mut(&ROOT).unwrap().names.remove(2);
         assert_eq!(root.ops.revalidate(&root, b"file", Some(&file)), Ok(Validity::Stale));
         assert_eq!(root.ops.revalidate(&root, b"file", None), Ok(Validity::Valid));
+    });
+}
+
+#[test]
+fn what_is_open_stays_though_no_name_leads_to_it() {
+    in_process(|| {
+        let fake = Fake::new();
+        let superblock = mount(&fake).unwrap();
+        let root = root(&superblock);
+        let [open, closed] = [&b"file"[..], b"dir"].map(|name| look(&root, name).unwrap());
+        contents(&open).unwrap();
+        [&open, &closed].iter().for_each(|inode| node_of(inode).unwrap().expire());
+        fake.lock().unlinked = Some(8);
+        assert_eq!((open.refresh(), open.size()), (Ok(()), 100_001));
+        fake.lock().unlinked = Some(10);
+        assert_eq!(closed.refresh(), Err(ENOENT));
     });
 }
 

@@ -28,6 +28,8 @@ pub struct State {
     pub asked: Vec<u8>,
     /// Bytes of an answer's data at the most.
     pub short: usize,
+    /// A file that is found by open fids alone.
+    pub unlinked: Option<u64>,
     /// Changes an answer before it goes.
     pub lie: Option<Lie>,
 }
@@ -69,7 +71,10 @@ pub fn attributes(path: u64, file: &File) -> Bytes {
 
 impl State {
     fn file(&self, fid: u32) -> Result<(u64, &File)> {
-        let (path, _) = self.fids.get(&fid).ok_or(EBADF)?;
+        let (path, is_open) = self.fids.get(&fid).ok_or(EBADF)?;
+        if self.unlinked == Some(*path) && !is_open {
+            return Err(ENOENT);
+        }
         Ok((*path, self.files.get(path).ok_or(ENOENT)?))
     }
 

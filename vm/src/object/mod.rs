@@ -70,9 +70,6 @@ pub struct Object {
     paging: Option<Box<Paging>>,
 }
 
-/// Pages that are given back for one by which a file in memory grows, while memory is scarce.
-const ROOM: u64 = 2;
-
 /// What those who make objects want to know of one again when they meet it in a mapping. Nothing here looks into it.
 pub type Label = Arc<dyn Any + Send + Sync>;
 
@@ -239,7 +236,7 @@ impl Object {
     /// grow when memory is scarce; memory that only programs hold (`inode_number` 0) may take the last page, and so may what can be read again.
     fn check_scarcity(&self, page: u64) -> Result<(), VmError> {
         let stays = self.inode_number != 0 && !self.is_paged();
-        let refused = stays && self.frame(page).is_none() && frame::is_scarce() && !pager::make_room(ROOM);
+        let refused = stays && self.frame(page).is_none() && !pager::may_grow();
         if refused { Err(VmError::Full) } else { Ok(()) }
     }
 

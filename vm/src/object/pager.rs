@@ -72,10 +72,21 @@ pub fn register_shedder(shedder: &'static Shedder) {
     let _ = SHEDDER.set(shedder);
 }
 
+/// May what no program's end gives back grow by a page, at the cost of pages that can be read again if need be? May sleep, as the [`Shedder`] says.
+pub fn may_grow() -> bool {
+    !frame::is_scarce() || make_room(ROOM)
+}
+
+/// Pages that are given back for one by which files in memory grow, while memory is scarce.
+const ROOM: u64 = 2;
+
 /// Memory is scarce, and up to `pages` more are wanted: are as many given back, or some of them?
 #[cold]
-pub(super) fn make_room(pages: u64) -> bool {
-    SHEDDER.get().is_some_and(|shedder| (shedder.0)(pages) > 0)
+fn make_room(pages: u64) -> bool {
+    let has_shed = SHEDDER.get().is_some_and(|shedder| (shedder.0)(pages) > 0);
+    // What was evicted here is free after a grace period, which would else wait for more callbacks.
+    sync::rcu::hurry();
+    has_shed
 }
 
 impl Object {

@@ -55,7 +55,7 @@ pub fn user_regs(stack: &KernelStack) -> *mut UserRegs {
 pub unsafe fn set_kernel_stack(_top: usize) {}
 
 /// Nothing is watched here.
-pub fn load_watches(_: &super::Watches) {}
+pub fn load_watches(_: &super::Watches, _steps: bool) {}
 
 pub fn unload_watches() {}
 

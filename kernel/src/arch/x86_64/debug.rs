@@ -5,6 +5,7 @@
 
 use core::arch::asm;
 
+use super::cpu::features;
 use super::{disable_interrupts, enable_interrupts};
 use crate::arch::{USER_END, Watches};
 
@@ -27,8 +28,10 @@ pub fn unload_watches() {
     unsafe { asm!("mov dr7, {}", in(reg) 1u64 << 10, options(nostack, preserves_flags)) };
 }
 
-/// This CPU watches `watches` from now on. An address that is no program's is left out.
-pub fn load_watches(watches: &Watches) {
+/// This CPU watches `watches` from now on. An address that is no program's is left out. `steps`: the program is stepped, by TF; then QEMU's emulator would never end
+/// an instruction that touches data which is watched (10.0), and such data is left out there.
+pub fn load_watches(watches: &Watches, steps: bool) {
+    let data = !(steps && features::is_emulated());
     let was = disable_interrupts();
     unload_watches();
     let [a, b, c, d] = watches.addresses.map(|address| if address < USER_END as u64 { address } else { 0 });
@@ -36,7 +39,8 @@ pub fn load_watches(watches: &Watches) {
     for (n, address) in watches.addresses.iter().enumerate() {
         // An enable bit, and above them kind and length.
         let (enable, kind) = (2u64 << (n * 2), 0xf_u64 << (16 + n * 4));
-        if watches.control & (3 << (n * 2)) != 0 && *address < USER_END as u64 {
+        let is_left_out = !data && watches.control & (3 << (16 + n * 4)) != 0;
+        if watches.control & (3 << (n * 2)) != 0 && *address < USER_END as u64 && !is_left_out {
             control |= enable | watches.control & kind;
         }
     }

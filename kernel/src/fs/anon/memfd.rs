@@ -119,7 +119,7 @@ impl FileOps for MemoryFile {
 /// # Errors
 /// ENOSPC: memory is scarce. ENOMEM, ENFILE.
 pub fn try_new(name: &[u8], mode: u32, seals: u32) -> Result<Arc<File>> {
-    if vm::frame::is_scarce() {
+    if !vm::may_grow() {
         return Err(ENOSPC);
     }
     let cred = Cred::current();

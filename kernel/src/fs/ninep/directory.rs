@@ -16,13 +16,29 @@ use crate::sched::give_way;
 const PART: usize = 32 << 10;
 /// The position at which the VFS has listed `.` and `..`.
 const FIRST: u64 = 2;
+/// Offsets of the server's that are as small as the positions of those two stand here, where hardly one of its own is.
+const SMALL: u64 = 1 << 62;
 /// Parts without any name before a server is taken to have none.
 const EMPTY_MOST: u32 = 16;
+
+/// The position for a server's offset behind an entry.
+fn position_of(offset: u64) -> u64 {
+    if offset <= FIRST { SMALL | offset } else { offset }
+}
+
+/// The server's offset for a position.
+fn offset_of(position: u64) -> u64 {
+    match position {
+        ..=FIRST => 0,
+        _ if position ^ SMALL <= FIRST => position ^ SMALL,
+        _ => position,
+    }
+}
 
 /// See `InodeOps::read_dir`.
 pub fn read(remote: &Remote, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result {
     let fid = remote.opened()?;
-    let mut at = if position <= FIRST { 0 } else { position };
+    let mut at = offset_of(position);
     let mut empty = 0u32;
     while empty < EMPTY_MOST {
         let (mut answer, count) = remote.client.read(Ask::ReadDir, &fid, at, PART)?;
@@ -39,8 +55,12 @@ pub fn read(remote: &Remote, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) 
                 continue;
             }
             empty = 0;
-            let listed =
-                DirEntry { name: entry.name, number: entry.number, kind: entry.kind, next: entry.next };
+            let listed = DirEntry {
+                name: entry.name,
+                number: entry.number,
+                kind: entry.kind,
+                next: position_of(entry.next),
+            };
             if !emit(&listed) {
                 return Ok(());
             }
@@ -50,4 +70,18 @@ pub fn read(remote: &Remote, position: u64, emit: &mut dyn FnMut(&DirEntry<'_>) 
         }
     }
     Err(EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST, offset_of, position_of};
+
+    #[test]
+    fn each_offset_comes_back_and_none_is_taken_for_the_begin() {
+        for offset in [0, 1, 2, 3, 4, 1 << 31, (1 << 62) - 1, i64::MAX as u64] {
+            assert!(position_of(offset) > FIRST);
+            assert_eq!(offset_of(position_of(offset)), offset);
+        }
+        assert_eq!([0, 1, 2].map(offset_of), [0; 3]);
+    }
 }

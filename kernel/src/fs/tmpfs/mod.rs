@@ -209,7 +209,7 @@ impl Drop for Counted {
 
 /// A new inode of any kind, counted in `budget`.
 pub fn inode(device: u64, new: &NewInode, target: &[u8], budget: Option<&BudgetRef>) -> Result<Arc<Inode>> {
-    if vm::frame::is_scarce() {
+    if !vm::may_grow() {
         return Err(ENOSPC);
     }
     let number = numbers::next();

@@ -212,14 +212,21 @@ pub(super) fn poke(thread: &Thread, n: usize, value: u64) -> Result {
     Ok(())
 }
 
-/// The running thread is on its way to user mode, and was away from its CPU or has got others.
+/// The running thread is stepped from now on, or no more: then it may watch less, or more.
+pub(super) fn steps_changed(thread: &Thread) {
+    if !thread.breakpoints.is_empty() {
+        sched::current().work.set(LOADS);
+    }
+}
+
+/// The running thread is on its way to user mode, and was away from its CPU or has got others, or is stepped.
 #[cold]
 #[inline(never)]
-pub fn load() {
+pub fn load(regs: &UserRegs) {
     sched::current().work.clear(LOADS);
     let watches = current().breakpoints.get(&rcu::read()).map(|own| own.state.lock().watches());
     match watches {
-        Some(watches) if watches.control != 0 => arch::load_watches(&watches),
+        Some(watches) if watches.control != 0 => arch::load_watches(&watches, regs.steps()),
         _ => arch::unload_watches(),
     }
 }

@@ -1,7 +1,7 @@
 //! Where a traced thread stops, and how it goes on. All of this is run by the thread itself.
 #![forbid(unsafe_code)]
 
-use super::{Changed, Going, Phase, Tracee, is_killed};
+use super::{Changed, Going, Phase, Tracee, breakpoints, is_killed};
 use crate::arch::{self, UserRegs};
 use crate::process::signal::{Info, deliver, send};
 use crate::process::{Current, Thread, current};
@@ -121,6 +121,7 @@ fn go_on(regs: &mut UserRegs, thread: &Current, tracee: &Tracee) -> Option<Resum
     } else if tracee.steps.swap(false, Relaxed) {
         regs.set_steps(false);
     }
+    breakpoints::steps_changed(thread);
     if let Some(mask) = mask {
         thread.saved_mask.take();
         thread.task().work.clear(deliver::RESTORE_MASK);
@@ -382,6 +383,7 @@ pub fn hides_step(regs: &mut UserRegs, thread: &Thread) -> bool {
     let Some(tracee) = thread.tracee() else { return false };
     if tracee.steps.swap(false, Relaxed) {
         regs.set_steps(false);
+        breakpoints::steps_changed(thread);
     }
     let was_step = tracee.going.load(Relaxed) == Going::Step as u8;
     if was_step {

@@ -69,7 +69,7 @@ fn seldom_work(regs: &mut UserRegs, task: &Task, process: &Arc<Process>) {
         rseq::resume(regs);
     }
     if task.work.any(breakpoints::LOADS) {
-        breakpoints::load();
+        breakpoints::load(regs);
     }
     if task.work.any(ptrace::CALL_ENDS) {
         // Before signals, as on Linux.

@@ -54,20 +54,15 @@ pub unsafe fn init() {
     // SAFETY: boot CPU, alone; the register exists on every processor with an APIC.
     unsafe {
         let mode = MODE.get_mut();
-        mode.x2 = features::get().x2apic && (topology::cpus() > 254 || !emulated());
+        // With `-icount` the emulator cannot bear an APIC timer that is reached through an MSR ("Bad icount read", QEMU 10.0), and MSRs are no faster there
+        // than memory.
+        mode.x2 = features::get().x2apic && (topology::cpus() > 254 || !features::is_emulated());
         mode.deadline = features::get().tsc_deadline;
         if !mode.x2 {
             let base = reg::rdmsr(IA32_APIC_BASE) & tables::ADDRESS;
             mode.registers = tables::map_device(base, 4096) as usize;
         }
     }
-}
-
-/// QEMU's emulator. With `-icount` it cannot bear an APIC timer that is reached through an MSR ("Bad icount read", QEMU
-/// 10.0), and MSRs are no faster there than memory.
-fn emulated() -> bool {
-    let id = features::cpuid(0x4000_0000, 0);
-    features::get().hypervisor && (id.ebx, id.ecx, id.edx) == (0x5447_4354, 0x4354_4743, 0x4743_5447)
 }
 
 fn ready() -> bool {

@@ -66,6 +66,12 @@ pub fn cpuid(leaf: u32, sub: u32) -> CpuidResult {
     __cpuid_count(leaf, sub)
 }
 
+/// Is this QEMU's emulator?
+pub fn is_emulated() -> bool {
+    let id = cpuid(0x4000_0000, 0);
+    get().hypervisor && (id.ebx, id.ecx, id.edx) == (0x5447_4354, 0x4354_4743, 0x4743_5447)
+}
+
 /// The highest basic leaf.
 pub fn max_leaf() -> u32 {
     __cpuid(0).eax

@@ -193,7 +193,9 @@ fn drop_old(cache: &Path) -> Result<()> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(cache)? {
         let entry = entry?;
-        files.push((entry.metadata()?.modified()?, entry.path()));
+        // Another darter that prepares its own may have given it its name just now, or have dropped it.
+        let Ok(metadata) = entry.metadata() else { continue };
+        files.push((metadata.modified()?, entry.path()));
     }
     files.sort();
     for (_, path) in files.iter().rev().skip(KEPT) {

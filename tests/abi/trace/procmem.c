@@ -1,10 +1,9 @@
 /* /proc/PID/mem: another's memory as a file. Its places are addresses; who may trace may open it; what is not there; its program's end. */
 #include "tracer.h"
+#include "subjects.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
@@ -213,22 +212,9 @@ static void shared_memory(void)
 	close(opened);
 }
 
-static void as(int id, int dumpable)
-{
-	setgroups(0, 0), setresgid(id, id, id), setresuid(id, id, id);
-	prctl(PR_SET_DUMPABLE, dumpable);
-}
-static void as_user(void) { as(1000, 1); }
-static void as_closed(void) { as(1000, 0); }
-static void as_other(void) { as(1001, 1); }
-static void as_root(void) {}
-
 static void rights(void)
 {
 	section("rights");
-	static const struct { const char *what; void (*body)(void); } subjects[] = {
-		{ "root's", as_root }, { "its user's", as_user }, { "one that is not dumpable", as_closed }, { "another user's", as_other },
-	};
 	for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
 		pid_t pid = parked(subjects[i].body), other = must_fork();
 		if (other == 0) {

@@ -1,8 +1,7 @@
 /* A process that is attached to: stops of its group, detaching, waits of its parent and of its tracer, the tracer's end, threads, rights. */
 #include "tracer.h"
+#include "subjects.h"
 
-#include <grp.h>
-#include <sys/prctl.h>
 
 static void attaches(void)
 {
@@ -193,22 +192,9 @@ static void threads(void)
 	ends(pid);
 }
 
-static void as(int id, int dumpable)
-{
-	setgroups(0, 0), setresgid(id, id, id), setresuid(id, id, id);
-	prctl(PR_SET_DUMPABLE, dumpable);
-}
-static void as_user(void) { as(1000, 1); }
-static void as_closed(void) { as(1000, 0); }
-static void as_other(void) { as(1001, 1); }
-static void as_root(void) {}
-
 static void rights(void)
 {
 	section("rights");
-	static const struct { const char *what; void (*body)(void); } subjects[] = {
-		{ "root's", as_root }, { "its user's", as_user }, { "one that is not dumpable", as_closed }, { "another user's", as_other },
-	};
 	for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
 		pid_t pid = parked(subjects[i].body), tracer = must_fork();
 		if (tracer == 0) {

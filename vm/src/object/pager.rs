@@ -24,6 +24,7 @@ use core::sync::atomic::{
 };
 use once_cell::race::OnceRef;
 use sync::heap::try_box;
+use sync::machine::give_way;
 
 /// Pages that are read at once where nothing is known of who reads.
 const FEW: u32 = 4;
@@ -195,6 +196,10 @@ impl Object {
                 }
                 None => self.slots.absent_until(page).max(page + 1),
             };
+            // The hand has far to go where a large file has few pages in memory. With a fatal signal what was found goes.
+            if give_way() {
+                break;
+            }
         }
         paging.hand.store(if page < end { page } else { 0 }, Relaxed);
         if found > 0 {

@@ -31,7 +31,7 @@ impl Contents {
     pub fn try_new(remote: &Arc<Remote>, number: u64, size: u64) -> Result<Contents> {
         let paged = try_box(Paged { remote: remote.clone(), reads: Reads::new() })?;
         // 0 is memory without a file.
-        Ok(Contents(Object::try_owned_paged((number as usize).max(1), size, paged)?))
+        Ok(Contents(Object::try_owned_paged((number as usize).max(1), size, paged, None)?))
     }
 
     /// The file has other contents by now. May sleep.

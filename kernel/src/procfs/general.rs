@@ -129,20 +129,57 @@ pub fn stat(out: &mut Vec<u8>) -> Result {
 }
 
 pub fn cpuinfo(out: &mut Vec<u8>) -> Result {
-    let (cpus, nodes) = (sync::cpus(), arch::nodes().max(1));
-    for cpu in 0..cpus {
-        let node = sync::machine::node_of(cpu);
+    let mut seats = Vec::new();
+    for cpu in 0..sync::cpus() {
+        seats.try_push(arch::seat(cpu))?;
+    }
+    let (family, model, stepping) = arch::identity::version();
+    let khz = arch::time::clock().cycles_per_ns.saturating_mul(1_000_000) >> 32;
+    let (physical, linear) = arch::identity::address_bits();
+    let (line, level) = (arch::identity::flush_line(), arch::identity::level());
+    let (mut cores, cache) = (Vec::new(), cache_kib());
+    let (mut package, mut siblings) = (None, 0usize);
+    for (cpu, seat) in seats.iter().enumerate() {
+        if package != Some(seat.package) {
+            let mates = seats.iter().filter(|other| other.package == seat.package);
+            (package, siblings) = (Some(seat.package), mates.clone().count());
+            cores.clear();
+            for mate in mates {
+                if !cores.contains(&mate.core) {
+                    cores.try_push(mate.core)?;
+                }
+            }
+        }
+        let apic = seat.place;
         put!(out, "processor\t: {cpu}\nvendor_id\t: {}\n", arch::identity::vendor());
-        put!(out, "model name\t: {}\n", arch::identity::model());
-        put!(out, "cpu MHz\t\t: {}.000\n", arch::time::clock().cycles_per_ns.saturating_mul(1000) >> 32);
-        put!(out, "physical id\t: {node}\nsiblings\t: {}\n", cpus.div_ceil(nodes));
-        put!(out, "core id\t\t: {cpu}\ncpu cores\t: {}\nflags\t\t:", cpus.div_ceil(nodes));
+        put!(out, "cpu family\t: {family}\nmodel\t\t: {model}\n");
+        put!(out, "model name\t: {}\nstepping\t: {stepping}\n", arch::identity::model());
+        put!(out, "cpu MHz\t\t: {}.{:03}\n", khz / 1000, khz % 1000);
+        if let Some(kib) = cache {
+            put!(out, "cache size\t: {kib} KB\n");
+        }
+        put!(out, "physical id\t: {}\nsiblings\t: {siblings}\n", seat.package);
+        put!(out, "core id\t\t: {}\ncpu cores\t: {}\n", seat.core_in_package, cores.len());
+        put!(out, "apicid\t\t: {apic}\ninitial apicid\t: {apic}\n");
+        put!(out, "fpu\t\t: yes\nfpu_exception\t: yes\ncpuid level\t: {level}\nwp\t\t: yes\nflags\t\t:");
         for flag in arch::identity::flags() {
             put!(out, " {flag}");
         }
-        put!(out, "\n\n");
+        put!(out, "\nbogomips\t: {}.{:02}\n", khz / 500, khz / 5 % 100);
+        if let Some(entries) = arch::identity::tlb_entries() {
+            put!(out, "TLB size\t: {entries} 4K pages\n");
+        }
+        put!(out, "clflush size\t: {line}\ncache_alignment\t: {line}\n");
+        put!(out, "address sizes\t: {physical} bits physical, {linear} bits virtual\npower management:\n\n");
     }
     Ok(())
+}
+
+/// KiB of the cache that Linux shows here: the last one, of AMD's processors the second.
+fn cache_kib() -> Option<u64> {
+    let last = if arch::identity::is_amd() { 2 } else { u32::MAX };
+    let caches = (0..32).map_while(arch::cache).filter(|cache| cache.level <= last);
+    caches.max_by_key(|cache| cache.level).map(|cache| cache.size() >> 10)
 }
 
 const INTERRUPTS: [(&str, &sync::PerCpu<sync::Count>, &str); 6] = [

@@ -41,6 +41,7 @@ use crate::lock_order as level;
 use sync::{Mutex, lock_class, try_box};
 
 pub use self::manner::Manner;
+pub use self::nodes::process_of;
 use crate::errno::{EFAULT, EINVAL, EIO, ENODEV, Result};
 use crate::fs::file::buffer::{Input, Output};
 use crate::fs::file::poll::{self, Poller};

@@ -13,7 +13,7 @@ use super::entry::{Entry, LinkTo, Make, MakeOf, Of, Setting, What, WhatOf};
 use super::names::{PROCESS, ROOT, from_letter};
 use super::{TextFile, kmsg, memory, numbers, process as files};
 use crate::bytes;
-use crate::errno::{EACCES, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
+use crate::errno::{EACCES, EBADF, EINVAL, ENOENT, EPERM, ESRCH, Errno, Result};
 use crate::fs::Shown;
 use crate::fs::anon::namespace::Kept;
 use crate::fs::caller;
@@ -117,6 +117,18 @@ fn make(device: u64, number: u64, kind: Kind, mode: u32, node: Node) -> Result<A
 #[inline]
 fn is_named(own: &'static str, name: &[u8]) -> bool {
     own.len() == name.len() && own.as_bytes().first() == name.first() && bytes::equal(own.as_bytes(), name)
+}
+
+/// The process whose directory this is. No directory of a thread is one.
+///
+/// # Errors
+/// EBADF: it is none; ESRCH: the process is gone.
+pub fn process_of(inode: &Inode) -> Result<Arc<Process>> {
+    let ops: &dyn core::any::Any = &*inode.ops;
+    match ops.downcast_ref() {
+        Some(Node::Process(who)) if who.tid == 0 => who.process().ok_or(ESRCH),
+        _ => Err(EBADF),
+    }
 }
 
 pub fn root(device: u64) -> Result<Arc<Inode>> {

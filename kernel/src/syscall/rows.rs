@@ -388,8 +388,7 @@ calls! {
     333 io_pgetevents(context: Addr, least: Int(&ANY), most: Int(&ANY), events: Addr, timeout: In(&TIMESPEC), mask: In(&MASK_AND_SIZE)) ;
     334 rseq(area: InOut(&RSEQ), len: Int(&THIRTY_TWO), flags: Options(&RSEQ_HOW), signature: Int(&ANY)) = barrier::sys_rseq;
     335 uretprobe;
-        424 pidfd_send_signal(fd: Fd(PidFile), signal: Signal, info: In(&SIGINFO), flags: Options(&PIDFD_SIGNAL))
-        lacks "directories of /proc as descriptors" = process::sys_pidfd_send_signal;
+        424 pidfd_send_signal(fd: Fd(PidFile), signal: Signal, info: In(&SIGINFO), flags: Options(&PIDFD_SIGNAL)) = process::sys_pidfd_send_signal;
     425 io_uring_setup(entries: Int(&ANY), parameters: Addr) -> Any;
     426 io_uring_enter(fd: Fd(Any), submit: Int(&ANY), complete: Int(&ANY), flags: Int(&ANY), argument: Addr, size: Size) ;
     427 io_uring_register(fd: Fd(Any), command: Int(&ANY), argument: Addr, count: Size);

@@ -238,6 +238,34 @@ struct arguments {
 	uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
 };
 
+/* A directory of /proc instead. */
+static void by_directory(void)
+{
+	section("directories of /proc");
+	pid_t pid = parked(NULL);
+	char name[64];
+	snprintf(name, sizeof name, "/proc/%d", (int)pid);
+	int fd = open(name, O_RDONLY | O_DIRECTORY), path = open(name, O_PATH), proc = open("/proc", O_RDONLY);
+	snprintf(name, sizeof name, "/proc/%d/task/%d", (int)pid, (int)pid);
+	int task = open(name, O_RDONLY);
+	snprintf(name, sizeof name, "/proc/%d/fd", (int)pid);
+	int fds = open(name, O_RDONLY);
+	snprintf(name, sizeof name, "/proc/%d/status", (int)pid);
+	int status = open(name, O_RDONLY);
+	SHOW(SEND(fd, 0, NULL, 0));
+	SHOW(SEND(path, 0, NULL, 0));
+	SHOW(SEND(proc, 0, NULL, 0));
+	SHOW(SEND(task, 0, NULL, 0));
+	SHOW(SEND(fds, 0, NULL, 0));
+	SHOW(SEND(status, 0, NULL, 0));
+	SHOW(GETFD(fd, 0, 0));
+	SHOW(SEND(fd, 99, NULL, 0));
+	SHOW(SEND(fd, SIGTERM, NULL, 0));
+	SHOW(waitpid(pid, NULL, 0) == pid);
+	SHOW(SEND(fd, 0, NULL, 0));
+	close(fd), close(path), close(proc), close(task), close(fds), close(status);
+}
+
 static void cloning(void)
 {
 	section("cloning");
@@ -282,6 +310,7 @@ int main(void)
 	waiting();
 	sending();
 	files();
+	by_directory();
 	cloning();
 	return 0;
 }

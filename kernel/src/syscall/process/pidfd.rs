@@ -9,6 +9,7 @@ use crate::process::access::{self, By};
 use crate::process::pidfd::PidFile;
 use crate::process::signal::{self, Info, send};
 use crate::process::{self, Capability, ids, session};
+use crate::procfs;
 use crate::syscall::file::{file, install};
 use crate::syscall::signal::checked_info;
 use linux_raw_sys::general as abi;
@@ -59,7 +60,17 @@ pub fn sys_pidfd_send_signal(fd: i32, signal: u32, info: usize, flags: u32) -> R
         return Err(Errno::EINVAL);
     }
     let file = file(fd)?;
-    let descriptor = of(&file)?;
+    // The directory of a process in /proc is as good, as it was before there were these descriptors.
+    let made;
+    let descriptor = match of(&file) {
+        Ok(descriptor) => descriptor,
+        Err(error) if file.flags().contains(OpenFlags::PATH) => return Err(error),
+        Err(_) => {
+            made = PidFile::try_new(&procfs::process_of(file.inode())?, OpenFlags::empty())?;
+            made.set_undescribed();
+            of(&made)?
+        }
+    };
     let one = flags == THREAD || flags == 0 && descriptor.is_of_thread();
     let to_group = flags == PROCESS_GROUP;
     let info = if info == 0 {

@@ -66,7 +66,7 @@ pub fn seat(cpu: u32) -> Seat {
 
 /// The `index`th cache of each CPU.
 pub fn cache(index: u32) -> Option<Cache> {
-    let amd = matches!(identity::vendor_words(), identity::AMD | identity::HYGON);
+    let amd = identity::is_amd();
     let highest = cpuid(0x8000_0000, 0).eax;
     // TOPOEXT.
     if amd && highest >= 0x8000_001d && cpuid(0x8000_0001, 0).ecx >> 22 & 1 != 0 {

@@ -70,6 +70,8 @@ pub struct Machine {
     /// this machine comes to it.
     pub deterministic: bool,
     pub disks: Vec<Disk>,
+    /// The folder that is the guest's live root.
+    pub root: Option<PathBuf>,
     pub shares: Vec<Share>,
     /// The user's own words for QEMU, at the end.
     pub extra: Vec<OsString>,
@@ -263,6 +265,7 @@ pub(super) mod tests {
             cpu_model: "max".into(),
             deterministic: false,
             disks: Vec::new(),
+            root: None,
             shares: Vec::new(),
             extra: Vec::new(),
         }

@@ -1,6 +1,7 @@
 //! `darter run` and `darter shell`.
 #![forbid(unsafe_code)]
 
+mod caller;
 mod capture;
 mod last_words;
 pub mod nested;
@@ -24,7 +25,7 @@ use crate::relay::output::Sink;
 use crate::relay::signals::Signals;
 use crate::relay::terminal;
 use crate::relay::{self, Relay};
-use crate::root::{self, Job};
+use crate::root::{self, Job, Root};
 use crate::symbols;
 pub use capture::capture;
 pub use last_words::explain_machine;
@@ -183,6 +184,7 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
         cpu_model: options.cpu_model.clone(),
         deterministic: options.deterministic,
         disks: options.disk.clone(),
+        root: options.root.live().map(std::path::absolute).transpose()?,
         shares: options.share.clone(),
         extra: options.qemu_arg.clone(),
     };
@@ -192,20 +194,28 @@ fn start(options: &MachineOptions, command: &[String], tty: bool) -> Result<Vm> 
             "--machine microvm --kernel linux: emulated it has no clock by which Linux could tell the time; give --accel nested, or kvm",
         ));
     }
-    if !options.share.is_empty() && options.kernel == Kernel::Linux {
-        return Err(usage("--share: the compared Linux has no driver for shared folders built in"));
-    }
     let paths = Tree::find();
     let kernel = options.kernel.image(&paths)?;
+    let modules = options.kernel.modules(&paths, &machine)?;
     let shared = match &options.initramfs {
         Some(made) => made.clone(),
-        None => root::prepare(&paths, &options.root, &options.add, options.memory)?,
+        None => root::prepare(&paths, &options.root, &options.add, &modules, options.memory)?,
     };
+    let folder = caller::folder(&options.root)?;
+    let mut environment = match options.root {
+        Root::Host => caller::environment(&folder),
+        Root::Busybox | Root::Folder(_) | Root::Archive(_) => environment(tty),
+    };
+    start::set(&mut environment, &options.env);
     let job = Job {
         tty,
         input: true,
+        folder: folder.into(),
+        user: (options.root == Root::Host).then(caller::user).transpose()?,
+        modules: modules.iter().filter_map(|module| Some(module.file_name()?.to_owned())).collect(),
+        root: machine.root.is_some().then_some(share::ROOT),
         shares: options.share.iter().zip(0..).map(|(share, n)| (share::tag(n), share.at.clone())).collect(),
-        environment: environment(&options.env, tty),
+        environment,
         arguments: command.to_vec(),
     };
     let initramfs = root::with_job(&paths, &shared, &job)?;

@@ -83,9 +83,14 @@ pub fn outer(
     if !inner.share.is_empty() {
         return Err(usage("--share: --accel nested shares no folders"));
     }
+    if inner.root.live().is_some() {
+        return Err(usage(
+            "--root host, --root DIR: --accel nested has no live root; give FILE.tar, or busybox and --add",
+        ));
+    }
     let files = match &inner.initramfs {
         Some(made) => made.clone(),
-        None => root::prepare(paths, &inner.root, &inner.add, inner.memory)?,
+        None => root::prepare(paths, &inner.root, &inner.add, &[], inner.memory)?,
     };
     let about = std::fs::metadata(&files).with_context(|| format!("cannot read {}", files.display()))?;
     let mut add = tools()?;
